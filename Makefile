@@ -1,0 +1,73 @@
+# tulle's commands; `make help` lists them.
+
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+PACKAGES  ?= ./...
+TESTFLAGS ?=
+FUZZTIME  ?= 20s
+BENCH     ?= .
+BENCHTIME ?= 1s
+
+# test-vm runs the tests in files with the build tag vm: those of modules that this machine may lack.
+VM_PACKAGES ?= ./...
+
+# What must be on the machine, each as command:Debian-package or /file:Debian-package.
+TEST_DEPS := ip:iproute2 bridge:iproute2 ping:iputils-ping gcc:gcc /usr/include/stdlib.h:libc6-dev
+VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
+
+.PHONY: build test test-vm lint fuzz bench deps vm-deps clean help root
+
+build: ## build bin/tulled
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
+
+# The race detector is what needs cgo.
+test: root deps lint ## lint, then every test with -race; a skipped test fails (TESTFLAGS='-run X', PACKAGES=./subnet)
+	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 $(TESTFLAGS) $(PACKAGES)
+
+test-vm: vm-deps ## the tests that need another kernel, in a virtual machine
+	go run ./pkg/vmtest $(VM_PACKAGES)
+
+lint: ## gofmt, go vet, staticcheck, a tidy go.mod
+	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
+	go vet -tags vm ./...
+	go tool staticcheck -tags vm ./...
+	go mod tidy -diff
+
+fuzz: ## every fuzz target for FUZZTIME (20s) each
+	@list=$$(go test -list '^Fuzz' $(PACKAGES)) || { echo "$$list"; exit 1; }; \
+	targets=$$(echo "$$list" | awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print name[i], $$2; n = 0 }'); \
+	[ -n "$$targets" ] || { echo "no fuzz target in $(PACKAGES)" >&2; exit 1; }; \
+	echo "$$targets" | while read -r name package; do \
+		echo "$$package $$name"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+	done
+
+bench: root deps ## every benchmark (BENCH=regexp, BENCHTIME=1s)
+	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PACKAGES)
+
+deps: ## install what the tests need and is missing
+	@$(call install,$(TEST_DEPS))
+
+vm-deps: ## install what test-vm needs and is missing
+	@$(call install,$(VM_DEPS))
+
+clean: ## remove what was built
+	rm -rf bin
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+root:
+	@[ "$$(id -u)" = 0 ] || { echo "this makes network namespaces: run it as root" >&2; exit 1; }
+
+# install puts on the machine the packages of those pairs whose command or file is not there.
+define install
+missing=; for pair in $(1); do \
+	want=$${pair%%:*}; \
+	case $$want in /*) [ -e $$want ] ;; *) command -v $$want >/dev/null ;; esac || missing="$$missing $${pair#*:}"; \
+done; \
+[ -z "$$missing" ] || { \
+	echo "installing$$missing"; \
+	command -v apt-get >/dev/null || { echo "there is no apt-get here: install$$missing by hand" >&2; exit 1; }; \
+	apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \
+}
+endef
