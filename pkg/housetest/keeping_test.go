@@ -1,0 +1,108 @@
+package housetest
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var packageDoc = rule{
+	name: "every package has its doc comment",
+	why: "one file of a package, doc.go or its main one, says above its package clause what the package owns: " +
+		`"Package NAME …", or what a command does.`,
+	check: func(h house) (found []finding) {
+		documented := make(map[string]bool)
+		for _, f := range h.code() {
+			name := f.syntax.Name.Name
+			doc := f.syntax.Doc.Text()
+			good := !f.isTest() && doc != "" && (name == "main" || strings.HasPrefix(doc, "Package "+name+" "))
+			documented[f.folder()] = documented[f.folder()] || good
+		}
+		for _, folder := range slices.Sorted(maps.Keys(documented)) {
+			if !documented[folder] {
+				found = append(found, finding{folder, "no file has the package's doc comment"})
+			}
+		}
+		return found
+	},
+}
+
+const maxLines = 500
+
+var fileSize = rule{
+	name: "no file is too long",
+	why:  "a file of more than 500 lines is most often two rooms; tests and generated code may be longer.",
+	check: func(h house) (found []finding) {
+		for _, f := range h.code() {
+			lines := strings.Count(f.text, "\n")
+			if lines > maxLines && !f.isTest() && !ast.IsGenerated(f.syntax) {
+				found = append(found, finding{f.path, fmt.Sprintf("%d lines", lines)})
+			}
+		}
+		return found
+	},
+}
+
+var noSkip = rule{
+	name: "no test skips",
+	why: "a skip hides: a test that needs root, a tool or a kernel fails without it, and make test brings it. " +
+		"A fuzz target returns early on input that is none of its business.",
+	check: func(h house) (found []finding) {
+		for _, f := range h.code() {
+			if !f.isTest() && !f.imports("testing") {
+				continue
+			}
+			f.selections(func(s *ast.SelectorExpr) {
+				if name := s.Sel.Name; name == "Skip" || name == "Skipf" || name == "SkipNow" {
+					found = append(found, finding{f.at(s), "calls " + name})
+				}
+			})
+		}
+		return found
+	},
+}
+
+var noSleep = rule{
+	name: "no test sleeps",
+	why: "a sleep is too long on a fast machine and too short on a busy one: wait for the condition, or be told of it. " +
+		"Where time is the subject, testing/synctest has a clock of its own, and <-time.After waits on it.",
+	check: func(h house) (found []finding) {
+		for _, f := range h.code() {
+			if !f.isTest() && !f.imports("testing") {
+				continue
+			}
+			f.uses("time", func(s *ast.SelectorExpr) {
+				if s.Sel.Name == "Sleep" {
+					found = append(found, finding{f.at(s), "uses time.Sleep"})
+				}
+			})
+		}
+		return found
+	},
+}
+
+// The words are spelled so that they do not find themselves.
+var words = rule{
+	name: "nothing tells of the machine it was written on",
+	why:  "paths of one machine and the hosts of package registries mean nothing on another: use relative paths, and a package's name.",
+	check: func(h house) (found []finding) {
+		for _, f := range h {
+			for i, line := range strings.Split(f.text, "\n") {
+				for _, word := range unwanted {
+					if m := word.FindStringSubmatch(line); m != nil {
+						found = append(found, finding{fmt.Sprintf("%s:%d", f.path, i+1), "has " + m[1]})
+					}
+				}
+			}
+		}
+		return found
+	},
+}
+
+var unwanted = []*regexp.Regexp{
+	regexp.MustCompile(`(?:^|[^\w.)}/-])(/(?:work/|farm/|root/go\b))`),
+	regexp.MustCompile(`(?i)\b((?:proxy|sum)\.golang\.org|(?:deb|security|ftp|snapshot)\.debian\.org|registry\.(?:npmjs|yarnpkg)\.\w+)`),
+}
