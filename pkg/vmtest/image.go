@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// image is what the machine's root will hold: files by their absolute path.
+// The folders they are in come of themselves.
+type image struct {
+	files map[string]imageFile
+	dirs  map[string]bool
+}
+
+type imageFile struct {
+	perm fs.FileMode
+	data []byte
+}
+
+func newImage() *image {
+	return &image{files: make(map[string]imageFile), dirs: make(map[string]bool)}
+}
+
+func (im *image) add(name string, perm fs.FileMode, data []byte) {
+	im.files[name] = imageFile{perm, data}
+	im.addDir(path.Dir(name))
+}
+
+func (im *image) addDir(name string) {
+	for ; name != "/" && !im.dirs[name]; name = path.Dir(name) {
+		im.dirs[name] = true
+	}
+}
+
+// copy takes a file of this host; where the name is a symbolic link, what it
+// leads to.
+func (im *image) copy(name, from string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	im.add(name, info.Mode(), data)
+	return nil
+}
+
+// copyTree takes a folder of this host with all that is in it.
+func (im *image) copyTree(name, from string) error {
+	return filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		return im.copy(path.Join(name, strings.TrimPrefix(p, from)), p)
+	})
+}
+
+// library matches a path in what ldd prints, with or without a name before it.
+var library = regexp.MustCompile(`(?m)^\t(?:\S+ => )?(/\S+) \(0x`)
+
+// copyProgram takes a program of this host and the shared libraries it needs.
+func (im *image) copyProgram(ctx context.Context, name, from string) error {
+	if err := im.copy(name, from); err != nil {
+		return err
+	}
+	// ldd fails on a program that is linked statically, which needs none.
+	out, _ := exec.CommandContext(ctx, "ldd", from).Output()
+	for _, m := range library.FindAllStringSubmatch(string(out), -1) {
+		if err := im.copy(m[1], m[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile writes the image as an archive the kernel unpacks. It is not
+// compressed: the emulated processor would unpack it slower than it reads it.
+func (im *image) writeFile(name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	if err := im.write(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func (im *image) write(w io.Writer) error {
+	c := cpioWriter{w: w}
+	// Sorted, a folder comes before what is in it.
+	for _, name := range slices.Sorted(maps.Keys(im.dirs)) {
+		c.dir(strings.TrimPrefix(name, "/"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(im.files)) {
+		f := im.files[name]
+		c.file(strings.TrimPrefix(name, "/"), f.perm, f.data)
+	}
+	return c.close()
+}
+
+// addSystem puts in what makes of modules and tests a machine: its first
+// process, the tools, and the few files that programs expect to find.
+func addSystem(ctx context.Context, im *image, todo job, tools []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := im.copyProgram(ctx, guestInit, self); err != nil {
+		return err
+	}
+	for _, tool := range tools {
+		from, err := exec.LookPath(tool)
+		if err != nil {
+			return fmt.Errorf("%w: install the package it is in, or leave it out of -tools", err)
+		}
+		if err := im.copyProgram(ctx, from, from); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(todo)
+	if err != nil {
+		return err
+	}
+	im.add(guestJob, 0o644, text)
+	im.add("/etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\n"))
+	im.add("/etc/group", 0o644, []byte("root:x:0:\n"))
+	im.add("/etc/hosts", 0o644, []byte("127.0.0.1 localhost\n::1 localhost\n"))
+	im.addDir("/root")
+	for _, m := range guestMounts {
+		im.addDir(m.target)
+	}
+	// Where ip has the names of protocols and tables; which one, by its version.
+	for _, names := range []string{"/etc/iproute2", "/usr/share/iproute2"} {
+		if _, err := os.Stat(names); err == nil {
+			if err := im.copyTree(names, names); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+const memory = "1G"
+
+// commandLine is the kernel's. It says only what is an error, takes its
+// randomness from the processor, and ends the machine (with -no-reboot) on a
+// panic or an oops.
+const commandLine = "console=ttyS0 quiet loglevel=3 panic=-1 oops=panic random.trust_cpu=on rdinit=" + guestInit + " -- " + guestArg
+
+// resultPrefix begins a line with a result on the machine's console.
+const resultPrefix = "@vmtest "
+
+// errEarlyEnd: the machine ended before it had done its job. What it reported
+// until then still holds.
+var errEarlyEnd = errors.New("the machine ended early")
+
+func findQEMU() (string, error) {
+	qemu, err := exec.LookPath("qemu-system-x86_64")
+	if err != nil {
+		return "", fmt.Errorf("%w: apt-get install --no-install-recommends qemu-system-x86", err)
+	}
+	return qemu, nil
+}
+
+// boot runs the machine to its end, or the context's. It passes the console on
+// line by line, save for the results, which it gives.
+func boot(ctx context.Context, qemu, kernel, initrd string, console io.Writer) ([]result, error) {
+	cmd := exec.CommandContext(ctx, qemu,
+		"-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", memory,
+		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
+		"-kernel", kernel, "-initrd", initrd, "-append", commandLine)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = console
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	results, done, readErr := readConsole(stdout, console)
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err = errors.Join(readErr, err); err != nil {
+		return results, fmt.Errorf("%w: %w", errEarlyEnd, err)
+	}
+	if !done {
+		return results, errEarlyEnd
+	}
+	return results, nil
+}
+
+// readConsole passes lines on and gives the results among them, and whether
+// the machine said that it was done.
+func readConsole(from io.Reader, to io.Writer) (results []result, done bool, err error) {
+	for r := bufio.NewReader(from); ; {
+		line, err := r.ReadString('\n')
+		line = strings.TrimRight(line, "\r\n")
+		text, ours := strings.CutPrefix(line, resultPrefix)
+		var res result
+		switch {
+		case ours && text == "done":
+			done = true
+		case ours && json.Unmarshal([]byte(text), &res) == nil:
+			results = append(results, res)
+		case line != "" || err == nil:
+			fmt.Fprintln(to, line)
+		}
+		if errors.Is(err, io.EOF) {
+			return results, done, nil
+		} else if err != nil {
+			return results, done, err
+		}
+	}
+}
