@@ -1,0 +1,131 @@
+package subnet
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+)
+
+// Config is what a whole network agrees on. Two configs are the same exactly
+// when == says so.
+type Config struct {
+	// Pools are what subnets are leased from; a family that is off is the zero Pool.
+	Pools          Pair[Pool]
+	EnableNFTables bool
+	Backend        Backend
+}
+
+// Allows says whether a node of this network may lease subnets: one of the pool
+// of each family that is on, and none of the others.
+func (c Config) Allows(subnets Pair[netip.Prefix]) bool {
+	for f, pool := range c.Pools {
+		if pool.IsValid() != subnets[f].IsValid() || pool.IsValid() && !pool.Has(subnets[f]) {
+			return false
+		}
+	}
+	return c.Pools != Pair[Pool]{}
+}
+
+// ConfigError is one refusal of a config: what stands there, why it cannot
+// work, and what would.
+type ConfigError struct {
+	Key   string // as the documentation writes it, like "SubnetLen" or "Backend.VNI"; "" is the config as a whole
+	Value string // what stands there; "" when nothing does, or when it may be a secret
+	Why   string
+	Fix   string
+}
+
+func (e *ConfigError) Error() string {
+	text := "network config: "
+	if e.Key != "" {
+		text += e.Key
+		if e.Value != "" {
+			text += " is " + e.Value
+		}
+		text += ": "
+	}
+	return fmt.Sprintf("%s%s; %s", text, e.Why, e.Fix)
+}
+
+// document is the config as it is written. Every value is kept raw, so that a
+// wrong one is refused by its key. encoding/json matches the keys the way
+// flannel does: without regard to case, the last of several wins.
+type document struct {
+	EnableIPv4, EnableIPv6, EnableNFTables                   json.RawMessage
+	Network, SubnetLen, SubnetMin, SubnetMax                 json.RawMessage
+	IPv6Network, IPv6SubnetLen, IPv6SubnetMin, IPv6SubnetMax json.RawMessage
+	Backend                                                  json.RawMessage
+}
+
+// ParseConfig reads a network's config; its error is a *ConfigError. The keys
+// of a family that is off count for nothing.
+func ParseConfig(data []byte) (Config, error) {
+	var doc document
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return Config{}, &ConfigError{
+			Why: "not a JSON object: " + err.Error(),
+			Fix: `write one like {"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan"}}`,
+		}
+	}
+	cfg, on := Config{}, Pair[bool]{IPv4: true}
+	var r reader
+	r.read("EnableIPv4", doc.EnableIPv4, &on[IPv4], "a truth value", "true or false")
+	r.read("EnableIPv6", doc.EnableIPv6, &on[IPv6], "a truth value", "true or false")
+	r.read("EnableNFTables", doc.EnableNFTables, &cfg.EnableNFTables, "a truth value", "true or false")
+	if r.err != nil {
+		return Config{}, r.err
+	}
+	if !on[IPv4] && !on[IPv6] {
+		return Config{}, &ConfigError{
+			Key:   "EnableIPv4",
+			Value: "false",
+			Why:   "EnableIPv6 is not on either, so that no family is left",
+			Fix:   "set one of the two to true",
+		}
+	}
+	pools := Pair[poolDocument]{
+		IPv4: {doc.Network, doc.SubnetLen, doc.SubnetMin, doc.SubnetMax},
+		IPv6: {doc.IPv6Network, doc.IPv6SubnetLen, doc.IPv6SubnetMin, doc.IPv6SubnetMax},
+	}
+	var err error
+	for _, f := range Families {
+		if !on[f] {
+			continue
+		}
+		if cfg.Pools[f], err = pools[f].parse(f); err != nil {
+			return Config{}, err
+		}
+	}
+	if cfg.Backend, err = parseBackend(doc.Backend); err != nil {
+		return Config{}, err
+	}
+	return cfg, nil
+}
+
+// reader decodes values until one is wrong.
+type reader struct{ err error }
+
+// read decodes raw, the value of key, unless it is absent or null: then into
+// keeps its default. A person who wrote something else is told what kind of
+// value it must be, and an example.
+func (r *reader) read(key string, raw json.RawMessage, into any, kind, example string) {
+	if r.err != nil || isNull(raw) {
+		return
+	}
+	if json.Unmarshal(raw, into) != nil {
+		r.err = &ConfigError{key, shown(raw), "not " + kind, "write " + example}
+	}
+}
+
+func isNull(raw json.RawMessage) bool {
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+// shown is a value as an error tells it: a megabyte of it helps nobody.
+func shown(raw json.RawMessage) string {
+	const enough = 80
+	if len(raw) <= enough {
+		return string(raw)
+	}
+	return string(raw[:enough]) + "…"
+}

@@ -1,0 +1,47 @@
+package subnet
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Why a lease in the store is not believed; wrapped in a *LeaseError.
+var (
+	// ErrKey is a name that is not a lease's.
+	ErrKey = errors.New("not the key of a lease")
+	// ErrValue is a value that cannot be read.
+	ErrValue = errors.New("not the value of a lease")
+	// ErrNoSubnet is a lease without a subnet of any family that is on.
+	ErrNoSubnet = errors.New("no subnet of a family that is on")
+	// ErrOutsideNetwork is a subnet that is not a part of the network.
+	ErrOutsideNetwork = errors.New("outside the network")
+	// ErrBackendType is a node that speaks another backend.
+	ErrBackendType = errors.New("of another backend")
+	// ErrPublicIP is a node that cannot be reached at the address it gives.
+	ErrPublicIP = errors.New("unusable public IP")
+	// ErrOwnSubnet is a subnet that overlaps this node's own.
+	ErrOwnSubnet = errors.New("overlaps this node's own subnet")
+	// ErrOverlap is a subnet that overlaps one which was leased earlier.
+	ErrOverlap = errors.New("overlaps an earlier lease")
+)
+
+var (
+	// ErrOutOfSubnets is a network whose every subnet is leased.
+	ErrOutOfSubnets = errors.New("out of subnets")
+	// ErrTaken is a subnet that was lost to another node.
+	ErrTaken = errors.New("another node holds the subnet")
+)
+
+// LeaseError is one lease in the store that is not believed, and why.
+type LeaseError struct {
+	Key string
+	Err error
+}
+
+func (e *LeaseError) Error() string { return fmt.Sprintf("lease %.100q: %v", e.Key, e.Err) }
+
+func (e *LeaseError) Unwrap() error { return e.Err }
+
+func keyError(key, why string) error {
+	return &LeaseError{key, fmt.Errorf("%w: %s", ErrKey, why)}
+}

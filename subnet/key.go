@@ -1,0 +1,65 @@
+package subnet
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Key is the name of the lease in the store, like 10.5.34.0-24 or
+// 10.5.34.0-24&fd00:5:0:22::-64; "" for a lease without a subnet.
+func (l Lease) Key() string { return FormatKey(l.Subnets) }
+
+// FormatKey is the name of a lease of these subnets.
+func FormatKey(subnets Pair[netip.Prefix]) string {
+	var key []byte
+	for _, s := range subnets {
+		if !s.IsValid() {
+			continue
+		}
+		if len(key) > 0 {
+			key = append(key, '&')
+		}
+		key = s.Addr().AppendTo(key)
+		key = append(key, '-')
+		key = strconv.AppendInt(key, int64(s.Bits()), 10)
+	}
+	return string(key)
+}
+
+// ParseKey reads what FormatKey writes, and that alone: were there a second
+// name for the same subnets, two nodes could hold them. The error is a
+// *LeaseError that wraps ErrKey.
+func ParseKey(key string) (Pair[netip.Prefix], error) {
+	var subnets Pair[netip.Prefix]
+	rest, more := key, true
+	for more {
+		var part string
+		part, rest, more = strings.Cut(rest, "&")
+		s, ok := parseSubnet(part)
+		if !ok {
+			return Pair[netip.Prefix]{}, keyError(key, "it must be like 10.5.34.0-24")
+		}
+		subnets[FamilyOf(s.Addr())] = s
+	}
+	if canonical := FormatKey(subnets); canonical != key {
+		return Pair[netip.Prefix]{}, keyError(key, "it must be written "+canonical)
+	}
+	return subnets, nil
+}
+
+// parseSubnet reads one subnet; how it is spelled is for ParseKey to judge.
+func parseSubnet(s string) (netip.Prefix, bool) {
+	address, length, _ := strings.Cut(s, "-")
+	a, err := netip.ParseAddr(address)
+	if err != nil || a.Is4In6() || a.Zone() != "" {
+		return netip.Prefix{}, false
+	}
+	bits, err := strconv.Atoi(length)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	// Masked: what has host bits is then not as FormatKey would write it.
+	p := netip.PrefixFrom(a, bits).Masked()
+	return p, p.IsValid()
+}

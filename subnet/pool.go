@@ -1,0 +1,90 @@
+package subnet
+
+import "net/netip"
+
+// Pool is what one family's subnets are leased from: those of SubnetLen that
+// begin at Min, at Max or between. The zero Pool is a family that is off.
+type Pool struct {
+	Network   netip.Prefix
+	SubnetLen int
+	Min, Max  netip.Addr
+}
+
+// maxCount keeps sums of two subnet numbers within 64 bits. A larger pool is
+// leased from its first 2^63 subnets, which no cluster will ever see the end of.
+const maxCount = 1 << 63
+
+// IsValid says whether the family is on.
+func (p Pool) IsValid() bool { return p.Network.IsValid() }
+
+// Count is how many subnets the pool has.
+func (p Pool) Count() uint64 { return p.window().count }
+
+// Subnet is the pool's i-th subnet, from 0.
+func (p Pool) Subnet(i uint64) netip.Prefix {
+	w := p.window()
+	return netip.PrefixFrom(w.low.add(uint128{0, i}.shl(w.shift)).addr(), p.SubnetLen)
+}
+
+// Has says whether s is one of the subnets that the pool leases.
+func (p Pool) Has(s netip.Prefix) bool {
+	first, last, ok := p.window().span(s)
+	return ok && first == last && p.Subnet(first) == s
+}
+
+// Covers says whether a lies in one of the subnets that the pool leases.
+func (p Pool) Covers(a netip.Addr) bool {
+	if a.Zone() != "" {
+		return false
+	}
+	_, _, ok := p.window().span(netip.PrefixFrom(a, a.BitLen()))
+	return ok
+}
+
+// window is a pool in numbers.
+type window struct {
+	low, high uint128 // its first and its last address
+	count     uint64  // of subnets
+	shift     uint    // bits of an address below a subnet's
+	bits      int     // of an address; 0 where there is no pool
+}
+
+func (p Pool) window() window {
+	if !p.IsValid() {
+		return window{}
+	}
+	w := window{
+		low:   number(p.Min),
+		high:  last(netip.PrefixFrom(p.Max, p.SubnetLen)),
+		shift: uint(p.Min.BitLen() - p.SubnetLen),
+		bits:  p.Min.BitLen(),
+		count: maxCount,
+	}
+	if n := w.high.sub(w.low).shr(w.shift); n.hi == 0 && n.lo < maxCount {
+		w.count = n.lo + 1
+	}
+	return w
+}
+
+// span numbers the first and the last of the pool's subnets that s touches; s
+// may be of any length, and reach beyond the pool.
+func (w window) span(s netip.Prefix) (first, end uint64, ok bool) {
+	if !s.IsValid() || s.Addr().BitLen() != w.bits {
+		return 0, 0, false
+	}
+	host := ones(uint(w.bits - s.Bits()))
+	hi := number(s.Addr()).or(host)
+	lo := hi.xor(host)
+	if hi.less(w.low) || w.high.less(lo) {
+		return 0, 0, false
+	}
+	begin := maxOf(lo, w.low).sub(w.low).shr(w.shift)
+	stop := minOf(hi, w.high).sub(w.low).shr(w.shift)
+	if begin.hi != 0 || begin.lo >= w.count {
+		return 0, 0, false
+	}
+	if stop.hi != 0 || stop.lo >= w.count {
+		stop.lo = w.count - 1
+	}
+	return begin.lo, stop.lo, true
+}

@@ -1,0 +1,327 @@
+package subnet
+
+import (
+	"container/heap"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Table owns the answer to which leases in the store may be believed. It is fed
+// with all that a store's Watch tells, and says what that changes.
+//
+// The answer depends on which leases there are, not on how they came: of two
+// that overlap the one created earlier holds its subnet, and ours before any.
+// So every node believes the same, before a restart and after it, and a lease
+// that appears cannot push out one that works. When the holder goes, the next
+// in line is believed.
+//
+// A change costs as many steps as an address has bits, and as many again for
+// each lease whose standing it changes.
+type Table struct {
+	cfg      Config
+	own      Lease
+	ownKey   string
+	entries  map[string]*entry // every key in the store, ours too
+	held     Pair[trie]        // the subnets of those believed
+	rejected map[string]*LeaseError
+	round    int      // counts updates, to find what a complete list lacks
+	queue    queue    // to be judged in this update
+	touched  []*entry // judged in this update
+}
+
+// entry is what the table knows of one key in the store. One that is neither
+// held nor faulty waits for its holder to go; ours does nothing.
+type entry struct {
+	key      string
+	lease    *Lease // as the store has it
+	bad      error  // why the store could not read it; then lease is empty
+	round    int    // of the update that told of it last
+	departed bool
+
+	visible *Lease // what of lease counts under the config
+	faulty  error  // what is wrong with it, whatever other leases there are
+	held    bool
+	holder  *entry              // an earlier one that it overlaps
+	waiting map[*entry]struct{} // those whose holder it is
+
+	told            *Lease // what the caller believes of it, or nil
+	queued, touched bool
+}
+
+// Changes are what an update makes of the peers, each list by key.
+type Changes struct {
+	// Drop are the keys of those that are no longer believed. They go first:
+	// what they held may be another's now.
+	Drop []string
+	// Set are the peers that are new or changed.
+	Set []Peer
+	// Rejected are the leases that are not believed, each once for each reason.
+	Rejected []*LeaseError
+}
+
+// Peer is a lease that is believed, under its key in the store: the lease itself
+// may have another, for a family that is off in the config is left out of it.
+type Peer struct {
+	Key   string
+	Lease Lease
+}
+
+// NewTable is an empty table for the node that holds own.
+func NewTable(cfg Config, own Lease) *Table {
+	return &Table{
+		cfg:      cfg,
+		own:      own,
+		ownKey:   own.Key(),
+		entries:  map[string]*entry{},
+		rejected: map[string]*LeaseError{},
+	}
+}
+
+// Apply takes in what a store tells. After a gap a complete list changes no
+// more than what became different.
+func (t *Table) Apply(u Update) Changes {
+	t.round++
+	for _, key := range u.Gone {
+		if e := t.entries[key]; e != nil {
+			t.depart(e)
+		}
+	}
+	for i := range u.Leases {
+		t.put(u.Leases[i].Key(), &u.Leases[i], nil)
+	}
+	for _, b := range u.Bad {
+		t.put(b.Key, &Lease{}, b.Err)
+	}
+	if u.Complete {
+		for _, e := range t.entries {
+			if e.round != t.round {
+				t.depart(e)
+			}
+		}
+	}
+	return t.settle()
+}
+
+// Reconfigure judges every lease anew, for a config or a lease of ours that
+// changed.
+func (t *Table) Reconfigure(cfg Config, own Lease) Changes {
+	unchanged := cfg == t.cfg && sameToPeers(&own, &t.own)
+	t.cfg, t.own, t.ownKey = cfg, own, own.Key()
+	if unchanged {
+		return Changes{}
+	}
+	t.held = Pair[trie]{}
+	for _, e := range t.entries {
+		e.held, e.holder, e.waiting = false, nil, nil
+		t.judge(e)
+	}
+	return t.settle()
+}
+
+// Peers are all leases that are believed, by key.
+func (t *Table) Peers() iter.Seq2[string, Lease] {
+	return func(yield func(string, Lease) bool) {
+		for key, e := range t.entries {
+			if e.held && !yield(key, *e.visible) {
+				return
+			}
+		}
+	}
+}
+
+// Rejected are all leases that are not believed, by key.
+func (t *Table) Rejected() []*LeaseError {
+	rejected := make([]*LeaseError, 0, len(t.rejected))
+	for _, e := range t.rejected {
+		rejected = append(rejected, e)
+	}
+	slices.SortFunc(rejected, func(a, b *LeaseError) int { return strings.Compare(a.Key, b.Key) })
+	return rejected
+}
+
+// put takes in what the store has under key; l is the caller's to keep.
+func (t *Table) put(key string, l *Lease, bad error) {
+	e := t.entries[key]
+	switch {
+	case e == nil:
+		e = &entry{key: key}
+		t.entries[key] = e
+	case !e.departed && *e.lease == *l && e.bad == nil && bad == nil:
+		e.round = t.round
+		return
+	}
+	t.release(e)
+	lease := *l
+	e.lease, e.bad, e.round, e.departed = &lease, bad, t.round, false
+	t.judge(e)
+}
+
+func (t *Table) depart(e *entry) {
+	t.release(e)
+	e.departed = true
+	t.touch(e)
+}
+
+// judge says what is wrong with e by itself, and queues it to find its place
+// among the others.
+func (t *Table) judge(e *entry) {
+	e.visible = e.lease
+	if visible := t.cfg.visible(*e.lease); visible != *e.lease {
+		e.visible = &visible
+	}
+	e.faulty = e.bad
+	if e.faulty == nil && !t.isOwn(e) {
+		e.faulty = t.cfg.check(*e.visible, t.own)
+	}
+	t.enqueue(e)
+}
+
+func (t *Table) isOwn(e *entry) bool { return e.key == t.ownKey }
+
+func (t *Table) enqueue(e *entry) {
+	t.touch(e)
+	if !e.queued {
+		e.queued = true
+		heap.Push(&t.queue, e)
+	}
+}
+
+func (t *Table) touch(e *entry) {
+	if !e.touched {
+		e.touched = true
+		t.touched = append(t.touched, e)
+	}
+}
+
+// release takes e's standing from it, and lets those who waited for that find
+// theirs.
+func (t *Table) release(e *entry) {
+	if e.holder != nil {
+		delete(e.holder.waiting, e)
+		e.holder = nil
+	}
+	if !e.held {
+		return
+	}
+	e.held = false
+	for f, s := range e.visible.Subnets {
+		if s.IsValid() {
+			t.held[f].remove(s)
+		}
+	}
+	for w := range e.waiting {
+		w.holder = nil
+		t.enqueue(w)
+	}
+	e.waiting = nil
+}
+
+// settle finds everyone's place and tells what changed. The queue gives the
+// earliest first, and placing one moves later ones alone: each is placed once.
+func (t *Table) settle() Changes {
+	// What was queued may have been written to again since, and moved.
+	heap.Init(&t.queue)
+	for len(t.queue) > 0 {
+		e := heap.Pop(&t.queue).(*entry)
+		e.queued = false
+		if !e.departed && e.faulty == nil && !t.isOwn(e) {
+			t.place(e)
+		}
+	}
+	slices.SortFunc(t.touched, func(a, b *entry) int { return strings.Compare(a.key, b.key) })
+	c := Changes{Set: make([]Peer, 0, len(t.touched))}
+	for _, e := range t.touched {
+		e.touched = false
+		t.tell(e, &c)
+		if e.departed {
+			delete(t.entries, e.key)
+		}
+	}
+	t.touched = nil
+	return c
+}
+
+// place gives e its subnets, or has it wait for an earlier one.
+func (t *Table) place(e *entry) {
+	var later []*entry
+	for f, s := range e.visible.Subnets {
+		if !s.IsValid() {
+			continue
+		}
+		for q := range t.held[f].overlapping(s) {
+			if q.before(e) {
+				if q.waiting == nil {
+					q.waiting = map[*entry]struct{}{}
+				}
+				q.waiting[e] = struct{}{}
+				e.holder = q
+				return
+			}
+			later = append(later, q)
+		}
+	}
+	for _, q := range later {
+		t.release(q)
+		t.enqueue(q)
+	}
+	for f, s := range e.visible.Subnets {
+		if s.IsValid() {
+			t.held[f].insert(s, e)
+		}
+	}
+	e.held = true
+}
+
+// tell compares e with what the caller was told of it before.
+func (t *Table) tell(e *entry, c *Changes) {
+	switch {
+	case e.held:
+		if e.told == nil || !sameToPeers(e.visible, e.told) {
+			c.Set = append(c.Set, Peer{e.key, *e.visible})
+		}
+		e.told = e.visible
+	case e.told != nil:
+		c.Drop = append(c.Drop, e.key)
+		e.told = nil
+	}
+	err := e.faulty
+	if e.holder != nil {
+		err = fmt.Errorf("%w: %s", ErrOverlap, e.holder.key)
+	}
+	if err == nil || e.departed {
+		delete(t.rejected, e.key)
+		return
+	}
+	if before := t.rejected[e.key]; before == nil || before.Err.Error() != err.Error() {
+		t.rejected[e.key] = &LeaseError{e.key, err}
+		c.Rejected = append(c.Rejected, t.rejected[e.key])
+	}
+}
+
+// sameToPeers says whether two versions of a lease come to the same for whoever
+// reaches its holder: when it expires does not.
+func sameToPeers(a, b *Lease) bool { return a.Subnets == b.Subnets && a.Attrs == b.Attrs }
+
+// before says whether e was there before q.
+func (e *entry) before(q *entry) bool {
+	if e.lease.Created != q.lease.Created {
+		return e.lease.Created < q.lease.Created
+	}
+	return e.key < q.key
+}
+
+// queue is a heap of entries, the earliest first.
+type queue []*entry
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].before(q[j]) }
+func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(e any)        { *q = append(*q, e.(*entry)) }
+func (q *queue) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return e
+}

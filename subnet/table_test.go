@@ -1,0 +1,522 @@
+package subnet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	tableConfig = config(
+		pool("10.5.0.0/16", 24, "10.5.16.0", "10.5.255.0"),
+		pool("fd00:5::/48", 64, "fd00:5:0:10::", "fd00:5:0:ffff::"),
+	)
+	ownLease = Lease{
+		Subnets: subnets("10.5.20.0/24", "fd00:5:0:20::/64"),
+		Attrs:   Attrs{PublicIP: addresses("192.0.2.1", "2001:db8::1"), BackendType: "vxlan"},
+	}
+)
+
+// peerLease is a lease that nothing is wrong with, of the subnets that key says.
+func peerLease(t testing.TB, key string, created int64, change ...func(*Lease)) Lease {
+	t.Helper()
+	s, err := ParseKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Lease{
+		Subnets:  s,
+		Attrs:    Attrs{PublicIP: addresses("192.0.2.9", "2001:db8::9"), BackendType: "vxlan"},
+		Expires:  time.Unix(1, 0),
+		Revision: created,
+		Created:  created,
+	}
+	for _, c := range change {
+		c(&l)
+	}
+	return l
+}
+
+func TestTableChecksEachLease(t *testing.T) {
+	ip := func(texts ...string) func(*Lease) {
+		return func(l *Lease) { l.PublicIP = addresses(texts...) }
+	}
+	v4 := config(tableConfig.Pools[IPv4])
+	for _, c := range []struct {
+		name  string
+		cfg   Config
+		lease Lease
+		want  error
+		says  string
+	}{
+		{"good", tableConfig, peerLease(t, "10.5.30.0-24&fd00:5:0:30::-64", 1), nil, ""},
+		{"of IPv4 alone", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("192.0.2.9")), nil, ""},
+		{"of IPv6 alone", tableConfig, peerLease(t, "fd00:5:0:30::-64", 1, ip("2001:db8::9")), nil, ""},
+		{"reached over the other family", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("2001:db8::9")), nil, ""},
+		{"longer than SubnetLen", tableConfig, peerLease(t, "10.5.30.0-27", 1), nil, ""},
+		{"shorter than SubnetLen", tableConfig, peerLease(t, "10.5.32.0-20", 1), nil, ""},
+		{"outside the pool, inside the network", tableConfig, peerLease(t, "10.5.1.0-24", 1), nil, ""},
+		{"at a host inside the network", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("10.5.0.7")), nil, ""},
+		{"private", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("10.6.0.7", "fd11::7")), nil, ""},
+
+		{"of another backend", tableConfig, peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.BackendType = "host-gw" }), ErrBackendType, `"host-gw", not "vxlan"`},
+		{"of no backend", tableConfig, peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.BackendType = "" }), ErrBackendType, ""},
+		{"of a family that is off", v4, peerLease(t, "fd00:5:0:30::-64", 1), ErrNoSubnet, ""},
+		{"of nothing", v4, peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.Subnets = Pair[netip.Prefix]{} }), ErrNoSubnet, ""},
+		{"everything", tableConfig, peerLease(t, "0.0.0.0-0", 1), ErrOutsideNetwork, "0.0.0.0/0 is no part of 10.5.0.0/16"},
+		{"the network whole", tableConfig, peerLease(t, "10.5.0.0-16", 1), ErrOutsideNetwork, ""},
+		{"more than the network", tableConfig, peerLease(t, "10.4.0.0-15", 1), ErrOutsideNetwork, ""},
+		{"elsewhere", tableConfig, peerLease(t, "10.6.30.0-24", 1), ErrOutsideNetwork, ""},
+		{"half elsewhere", tableConfig, peerLease(t, "10.5.30.0-24&fd00:6:0:30::-64", 1), ErrOutsideNetwork, "fd00:6:0:30::/64"},
+		{"host bits", tableConfig, peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.Subnets = subnets("10.5.30.7/24") }), ErrOutsideNetwork, ""},
+		{"no prefix", tableConfig, peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.Subnets[IPv4] = netip.PrefixFrom(l.Subnets[IPv4].Addr(), 99) }), ErrOutsideNetwork, ""},
+		{"families swapped", tableConfig, peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.Subnets[0], l.Subnets[1] = l.Subnets[1], l.Subnets[0] }), ErrOutsideNetwork, ""},
+		{"IPv4 as IPv6", tableConfig, peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.Subnets[IPv6] = netip.MustParsePrefix("::ffff:10.5.30.0/120") }), ErrOutsideNetwork, ""},
+
+		{"a part of ours", tableConfig, peerLease(t, "10.5.20.128-25", 1), ErrOwnSubnet, "10.5.20.128/25 and 10.5.20.0/24"},
+		{"around ours", tableConfig, peerLease(t, "10.5.16.0-20", 0), ErrOwnSubnet, ""},
+		{"ours in one family", tableConfig, peerLease(t, "10.5.30.0-24&fd00:5:0:20::-64", 0), ErrOwnSubnet, "fd00:5:0:20::/64"},
+		{"ours under another key", tableConfig, peerLease(t, "10.5.20.0-24", 0), ErrOwnSubnet, ""},
+
+		{"no address", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip()), ErrPublicIP, "gives none"},
+		{"our address", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("192.0.2.1")), ErrPublicIP, "this node's own"},
+		{"our other address", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("192.0.2.9", "2001:db8::1")), ErrPublicIP, "this node's own"},
+		{"loopback", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("127.0.0.1")), ErrPublicIP, "127.0.0.1"},
+		{"multicast", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("224.0.0.1")), ErrPublicIP, ""},
+		{"broadcast", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("255.255.255.255")), ErrPublicIP, ""},
+		{"unspecified", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("0.0.0.0")), ErrPublicIP, ""},
+		{"link-local", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("192.0.2.9", "fe80::1")), ErrPublicIP, ""},
+		{"in another's subnet to be", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("10.5.99.7")), ErrPublicIP, "inside the overlay"},
+		{"in its own subnet", tableConfig, peerLease(t, "10.5.0.0-24", 1, ip("10.5.0.7")), ErrPublicIP, "inside the overlay"},
+		{"in the wrong place", tableConfig, peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.PublicIP[IPv4] = l.PublicIP[IPv6] }), ErrPublicIP, "no IPv4 address"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := NewTable(c.cfg, ownLease)
+			good := peerLease(t, "10.5.77.0-24", 5)
+			changes := table.Apply(Update{Complete: true, Leases: []Lease{ownLease, c.lease, good}})
+			if c.want == nil {
+				if len(changes.Set) != 2 || len(changes.Rejected) != 0 {
+					t.Errorf("set %v, rejected %v", changes.Set, changes.Rejected)
+				}
+				return
+			}
+			if len(changes.Set) != 1 || changes.Set[0].Key != good.Key() {
+				t.Errorf("set %v", changes.Set)
+			}
+			if len(changes.Rejected) != 1 {
+				t.Fatalf("rejected %v", changes.Rejected)
+			}
+			r := changes.Rejected[0]
+			if r.Key != c.lease.Key() || !errors.Is(r, c.want) || !strings.Contains(r.Error(), c.says) {
+				t.Errorf("rejected with %v", r)
+			}
+		})
+	}
+}
+
+// Our own host inside the network, where the pool leaves room: a lease around
+// it would take the host from us.
+func TestTableKeepsOwnAddressOut(t *testing.T) {
+	own := ownLease
+	own.PublicIP = addresses("10.5.0.7")
+	changes := NewTable(tableConfig, own).Apply(Update{Leases: []Lease{peerLease(t, "10.5.0.0-22", 1)}})
+	if len(changes.Rejected) != 1 || !errors.Is(changes.Rejected[0], ErrPublicIP) {
+		t.Errorf("%+v", changes)
+	}
+}
+
+func TestTableHidesFamilyThatIsOff(t *testing.T) {
+	l := peerLease(t, "10.5.30.0-24&fd00:5:0:30::-64", 1, func(l *Lease) { l.BackendData = Pair[string]{`{"VNI":1}`, `{"VNI":2}`} })
+	table := NewTable(config(tableConfig.Pools[IPv4]), ownLease)
+	want := l
+	want.Subnets[IPv6], want.BackendData[IPv6] = netip.Prefix{}, ""
+	if c := table.Apply(Update{Leases: []Lease{l}}); len(c.Set) != 1 || c.Set[0] != (Peer{l.Key(), want}) {
+		t.Errorf("set %+v", c.Set)
+	}
+	// What stands there is nobody's concern.
+	odd := l
+	odd.Subnets[IPv6], odd.PublicIP[IPv6] = ownLease.Subnets[IPv6], netip.MustParseAddr("fe80::1")
+	if c := table.Apply(Update{Gone: []string{l.Key()}, Leases: []Lease{odd}}); len(c.Set) != 1 || c.Set[0].Lease.PublicIP[IPv6].IsValid() {
+		t.Errorf("set %+v, rejected %v", c.Set, c.Rejected)
+	}
+}
+
+// step is one thing told to a table, and what it makes of it.
+type step struct {
+	name     string
+	update   Update
+	set      []string
+	drop     []string
+	rejected []string
+}
+
+func (s step) run(t *testing.T, table *Table) {
+	t.Helper()
+	s.check(t, table.Apply(s.update))
+}
+
+func (s step) check(t *testing.T, c Changes) {
+	t.Helper()
+	var set, rejected []string
+	for _, p := range c.Set {
+		set = append(set, p.Key)
+	}
+	for _, r := range c.Rejected {
+		rejected = append(rejected, r.Key)
+	}
+	if !slices.Equal(set, s.set) || !slices.Equal(c.Drop, s.drop) || !slices.Equal(rejected, s.rejected) {
+		t.Errorf("%s:\n set      %v\n drop     %v\n rejected %v\nwant\n set      %v\n drop     %v\n rejected %v",
+			s.name, set, c.Drop, c.Rejected, s.set, s.drop, s.rejected)
+	}
+}
+
+func TestTableFollowsChanges(t *testing.T) {
+	a, b := peerLease(t, "10.5.30.0-24", 1), peerLease(t, "10.5.31.0-24", 2)
+	renewed := a
+	renewed.Expires, renewed.Revision = time.Unix(2, 0), 3
+	moved := renewed
+	moved.BackendData[IPv4] = `{"VNI":1,"VtepMAC":"02:00:00:00:00:02"}`
+	faulty := moved
+	faulty.PublicIP = addresses("127.0.0.1")
+	worse := faulty
+	worse.PublicIP = addresses("127.0.0.2")
+	garbled := &LeaseError{a.Key(), fmt.Errorf("%w: rubbish", ErrValue)}
+	ka, kb := a.Key(), b.Key()
+	table := NewTable(tableConfig, ownLease)
+	for _, s := range []step{
+		{"a list", Update{Complete: true, Leases: []Lease{b, ownLease, a}}, []string{ka, kb}, nil, nil},
+		{"the same list", Update{Complete: true, Leases: []Lease{a, b, ownLease}}, nil, nil, nil},
+		{"nothing", Update{}, nil, nil, nil},
+		{"a renewal", Update{Leases: []Lease{renewed}}, nil, nil, nil},
+		{"a new MAC", Update{Leases: []Lease{moved}}, []string{ka}, nil, nil},
+		{"a list with the old MAC", Update{Complete: true, Leases: []Lease{a, b}}, []string{ka}, nil, nil},
+		{"it becomes faulty", Update{Leases: []Lease{faulty}}, nil, []string{ka}, []string{ka}},
+		{"and stays so", Update{Complete: true, Leases: []Lease{faulty, b}}, nil, nil, nil},
+		{"faulty in another way", Update{Leases: []Lease{worse}}, nil, nil, []string{ka}},
+		{"garbled", Update{Bad: []*LeaseError{garbled}}, nil, nil, []string{ka}},
+		{"still garbled", Update{Complete: true, Leases: []Lease{b}, Bad: []*LeaseError{garbled}}, nil, nil, nil},
+		{"mended", Update{Leases: []Lease{a}}, []string{ka}, nil, nil},
+		{"gone and back at once", Update{Gone: []string{ka}, Leases: []Lease{a}}, nil, nil, nil},
+		{"gone", Update{Gone: []string{ka, "unknown"}}, nil, []string{ka}, nil},
+		{"gone again", Update{Gone: []string{ka}}, nil, nil, nil},
+		{"a list without the other", Update{Complete: true, Leases: []Lease{a}}, []string{ka}, []string{kb}, nil},
+		{"an empty list", Update{Complete: true}, nil, []string{ka}, nil},
+		{"rubbish never seen as a lease", Update{Bad: []*LeaseError{{"rubbish", ErrKey}}}, nil, nil, []string{"rubbish"}},
+		{"and gone", Update{Gone: []string{"rubbish"}}, nil, nil, nil},
+	} {
+		s.run(t, table)
+	}
+	if len(table.Rejected()) != 0 || len(table.entries) != 0 {
+		t.Errorf("left: %v, %v", table.Rejected(), table.entries)
+	}
+}
+
+func TestTableOverlaps(t *testing.T) {
+	old, young := peerLease(t, "10.5.30.0-24", 1), peerLease(t, "10.5.16.0-20", 2)
+	next, far := peerLease(t, "10.5.31.0-24", 3), peerLease(t, "10.5.40.0-24", 4)
+	// One key order less, yet later: order of creation alone counts.
+	v6 := peerLease(t, "10.5.22.0-24&fd00:5:0:30::-64", 5)
+	v6too := peerLease(t, "10.5.23.0-24&fd00:5:0:30::-64", 6)
+	// Not around our own 10.5.20.0/24.
+	own := ownLease
+	own.Subnets = subnets("10.5.250.0/24")
+	table := NewTable(tableConfig, own)
+	for _, s := range []step{
+		{"the older holds", Update{Complete: true, Leases: []Lease{young, next, old, far}},
+			[]string{"10.5.30.0-24", "10.5.31.0-24", "10.5.40.0-24"}, nil, []string{"10.5.16.0-20"}},
+		{"written again, it is as old as before", Update{Leases: []Lease{peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.Revision = 99 })}},
+			nil, nil, nil},
+		{"another holds it too", Update{Gone: []string{"10.5.30.0-24"}},
+			[]string{"10.5.16.0-20"}, []string{"10.5.30.0-24", "10.5.31.0-24"}, []string{"10.5.31.0-24"}},
+		{"back, it is the youngest", Update{Leases: []Lease{peerLease(t, "10.5.30.0-24", 9)}},
+			nil, nil, []string{"10.5.30.0-24"}},
+		{"in one family of two", Update{Leases: []Lease{v6}, Gone: []string{"10.5.16.0-20"}},
+			[]string{"10.5.22.0-24&fd00:5:0:30::-64", "10.5.30.0-24", "10.5.31.0-24"}, []string{"10.5.16.0-20"}, nil},
+		{"overlapping in the other", Update{Leases: []Lease{v6too}},
+			nil, nil, []string{"10.5.23.0-24&fd00:5:0:30::-64"}},
+		{"and its turn", Update{Gone: []string{v6.Key()}},
+			[]string{"10.5.23.0-24&fd00:5:0:30::-64"}, []string{"10.5.22.0-24&fd00:5:0:30::-64"}, nil},
+		{"a holder that is faulty holds nothing", Update{Leases: []Lease{peerLease(t, "10.5.40.0-24", 4, func(l *Lease) { l.BackendType = "x" }), peerLease(t, "10.5.40.0-25", 10)}},
+			[]string{"10.5.40.0-25"}, []string{"10.5.40.0-24"}, []string{"10.5.40.0-24"}},
+		{"until it is mended", Update{Leases: []Lease{far}},
+			[]string{"10.5.40.0-24"}, []string{"10.5.40.0-25"}, []string{"10.5.40.0-25"}},
+	} {
+		s.run(t, table)
+	}
+	if r := table.Rejected(); len(r) != 1 || !errors.Is(r[0], ErrOverlap) || !strings.Contains(r[0].Error(), "10.5.40.0-24") {
+		t.Errorf("rejected %v", r)
+	}
+}
+
+func TestTableReconfigure(t *testing.T) {
+	a, b := peerLease(t, "10.5.30.0-24&fd00:5:0:30::-64", 1), peerLease(t, "10.5.31.0-24", 2)
+	table := NewTable(tableConfig, ownLease)
+	table.Apply(Update{Complete: true, Leases: []Lease{a, b, ownLease}})
+	renewed := ownLease
+	renewed.Expires = time.Unix(9, 0)
+	moved := ownLease
+	moved.Subnets = subnets("10.5.31.0/24", "fd00:5:0:31::/64")
+	moved.PublicIP = addresses("192.0.2.2")
+	for _, c := range []struct {
+		cfg  Config
+		own  Lease
+		want step
+	}{
+		{tableConfig, renewed, step{name: "a renewal"}},
+		{config(tableConfig.Pools[IPv4]), renewed, step{name: "IPv6 off", set: []string{a.Key()}}},
+		{tableConfig, renewed, step{name: "IPv6 on", set: []string{a.Key()}}},
+		{tableConfig, moved, step{
+			// Who had our subnet in mind stands in our way no more; who has it now does.
+			name: "another lease of ours", set: []string{ownLease.Key()}, drop: []string{b.Key()}, rejected: []string{b.Key()},
+		}},
+		{tableConfig, ownLease, step{name: "and back", set: []string{b.Key()}, drop: []string{ownLease.Key()}}},
+	} {
+		c.want.check(t, table.Reconfigure(c.cfg, c.own))
+	}
+}
+
+// model is what a table must come to, by the rule and no cleverness.
+func model(cfg Config, own Lease, leases map[string]Lease) map[string]Lease {
+	believed := map[string]Lease{}
+	order := slices.SortedFunc(maps.Values(leases), func(a, b Lease) int {
+		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(a.Key(), b.Key()))
+	})
+next:
+	for _, whole := range order {
+		l := cfg.visible(whole)
+		if whole.Key() == own.Key() || cfg.check(l, own) != nil {
+			continue
+		}
+		for _, other := range believed {
+			for f := range l.Subnets {
+				if l.Subnets[f].Overlaps(other.Subnets[f]) {
+					continue next
+				}
+			}
+		}
+		believed[whole.Key()] = l
+	}
+	return believed
+}
+
+// follower is a caller of a table, and believes what it is told.
+type follower struct {
+	t        *testing.T
+	table    *Table
+	peers    map[string]Lease
+	rejected map[string]string
+}
+
+func (f *follower) take(c Changes) {
+	f.t.Helper()
+	for _, key := range c.Drop {
+		if _, ok := f.peers[key]; !ok {
+			f.t.Fatalf("%s is dropped, but was not set", key)
+		}
+		delete(f.peers, key)
+	}
+	for _, p := range c.Set {
+		if before, ok := f.peers[p.Key]; ok && sameToPeers(&before, &p.Lease) {
+			f.t.Fatalf("%s is set to what it was", p.Key)
+		}
+		f.peers[p.Key] = p.Lease
+	}
+	for _, r := range c.Rejected {
+		if f.rejected[r.Key] == r.Err.Error() {
+			f.t.Fatalf("told twice: %v", r)
+		}
+		f.rejected[r.Key] = r.Err.Error()
+	}
+}
+
+// check compares with what there is to believe.
+func (f *follower) check(want map[string]Lease) {
+	f.t.Helper()
+	held := maps.Collect(f.table.Peers())
+	same := func(a, b Lease) bool { return sameToPeers(&a, &b) }
+	if !maps.Equal(held, want) || !maps.EqualFunc(f.peers, want, same) {
+		f.t.Fatalf("told %v\nheld %v\nwant %v", f.peers, held, want)
+	}
+	rejected := map[string]string{}
+	for _, r := range f.table.Rejected() {
+		rejected[r.Key] = r.Err.Error()
+	}
+	for key, why := range rejected {
+		if f.rejected[key] != why {
+			f.t.Fatalf("not told that %s is rejected: %s", key, why)
+		}
+	}
+	f.rejected = rejected
+}
+
+// randomLease is one of few subnets of many lengths, good and bad.
+func randomLease(rnd *rand.Rand, created int64) Lease {
+	var l Lease
+	if rnd.IntN(8) > 0 {
+		a := netip.AddrFrom4([4]byte{10, 5, byte(16 + rnd.IntN(16)), byte(rnd.IntN(4) * 64)})
+		l.Subnets[IPv4], _ = a.Prefix(20 + rnd.IntN(7))
+	}
+	if rnd.IntN(3) == 0 {
+		a := number(netip.MustParseAddr("fd00:5:0:10::")).or(uint128{uint64(rnd.IntN(16)), 0}).addr()
+		l.Subnets[IPv6], _ = a.Prefix(61 + rnd.IntN(4))
+	}
+	l.PublicIP = addresses(fmt.Sprintf("192.0.2.%d", rnd.IntN(60)), fmt.Sprintf("2001:db8::%x", 1+rnd.IntN(60)))
+	l.BackendType = []string{"vxlan", "vxlan", "vxlan", "vxlan", "host-gw"}[rnd.IntN(5)]
+	l.Node.MTU = rnd.IntN(3)
+	l.Revision, l.Created = created, created
+	return l
+}
+
+// Whatever is told in whatever order, the table comes to what the rule says of
+// the leases that there are, and tells each difference once.
+func TestTableAgreesWithTheRule(t *testing.T) {
+	rnd := seeded(t)
+	for range 60 {
+		cfg, own, store := tableConfig, ownLease, map[string]Lease{}
+		f := &follower{t, NewTable(cfg, own), map[string]Lease{}, map[string]string{}}
+		for now := int64(1); now < 120; now++ {
+			f.take(f.table.Apply(randomUpdate(rnd, store, now)))
+			f.check(model(cfg, own, store))
+			if len(f.table.entries) != len(store) {
+				t.Fatalf("%d entries of %d", len(f.table.entries), len(store))
+			}
+			if rnd.IntN(10) > 0 {
+				continue
+			}
+			if own = ownLease; rnd.IntN(2) == 0 {
+				own.Subnets = randomLease(rnd, 0).Subnets
+			}
+			if cfg = tableConfig; rnd.IntN(2) == 0 {
+				cfg.Pools[rnd.IntN(2)] = Pool{}
+			}
+			f.take(f.table.Reconfigure(cfg, own))
+			f.check(model(cfg, own, store))
+		}
+	}
+}
+
+// randomUpdate changes store, and is how a watch tells of that.
+func randomUpdate(rnd *rand.Rand, store map[string]Lease, now int64) Update {
+	var u Update
+	touched := map[string]bool{}
+	for range 1 + rnd.IntN(4) {
+		l := randomLease(rnd, now/2)
+		if keys := slices.Sorted(maps.Keys(store)); len(keys) > 0 && rnd.IntN(2) == 0 {
+			l.Subnets = store[keys[rnd.IntN(len(keys))]].Subnets
+		}
+		key := l.Key()
+		before, ok := store[key]
+		switch {
+		case touched[key]:
+			continue
+		case ok && rnd.IntN(3) > 0:
+			delete(store, key)
+			u.Gone = append(u.Gone, key)
+		default:
+			if ok {
+				l.Created = before.Created
+			}
+			store[key] = l
+			u.Leases = append(u.Leases, l)
+		}
+		touched[key] = true
+	}
+	if rnd.IntN(8) == 0 {
+		return Update{Complete: true, Leases: slices.Collect(maps.Values(store))}
+	}
+	return u
+}
+
+// Where a node starts, and what it missed, is of no matter: two tables that end
+// with the same leases believe the same.
+func TestTableDependsOnLeasesAlone(t *testing.T) {
+	rnd := seeded(t)
+	for range 100 {
+		store := map[string]Lease{}
+		followed := NewTable(tableConfig, ownLease)
+		for now := int64(1); now < 60; now++ {
+			followed.Apply(randomUpdate(rnd, store, now))
+		}
+		restarted := NewTable(tableConfig, ownLease)
+		restarted.Apply(Update{Complete: true, Leases: slices.Collect(maps.Values(store))})
+		a, b := maps.Collect(followed.Peers()), maps.Collect(restarted.Peers())
+		if !maps.Equal(a, b) {
+			t.Fatalf("followed  %v\nrestarted %v", a, b)
+		}
+	}
+}
+
+// Whatever stands in the store, a good lease that was there first is believed,
+// and every one that is believed may be.
+func FuzzTable(f *testing.F) {
+	value := []byte(`{"PublicIP":"192.0.2.66","PublicIPv6":"2001:db8::66","BackendType":"vxlan"}`)
+	for _, key := range []string{
+		"10.5.30.0-24", "10.5.30.0-25", "10.5.16.0-20", "10.5.0.0-16", "0.0.0.0-0", "10.5.20.0-24", "rubbish",
+		"10.5.31.0-24&fd00:5:0:30::-64", "10.5.40.0-24&fd00:5:0:20::-64", "fd00:5::-49",
+	} {
+		f.Add(key, value, "10.5.40.0-24", value, int64(2))
+	}
+	f.Fuzz(func(t *testing.T, key1 string, value1 []byte, key2 string, value2 []byte, created int64) {
+		good := []Lease{
+			peerLease(t, "10.5.30.0-24&fd00:5:0:30::-64", 0),
+			peerLease(t, "10.5.32.0-21", 0),
+			peerLease(t, "fd00:5:0:40::-60", 0),
+		}
+		table := NewTable(tableConfig, ownLease)
+		table.Apply(Update{Complete: true, Leases: append(good, ownLease)})
+		u := Update{}
+		for key, value := range map[string][]byte{key1: value1, key2: value2} {
+			l, err := ParseLease(key, value)
+			var bad *LeaseError
+			switch {
+			case slices.ContainsFunc(good, func(g Lease) bool { return g.Key() == key }) || key == ownLease.Key():
+				continue
+			case errors.As(err, &bad):
+				u.Bad = append(u.Bad, bad)
+			default:
+				// Never before what was there.
+				l.Created = max(1, created)
+				u.Leases = append(u.Leases, l)
+			}
+		}
+		table.Apply(u)
+		believed := maps.Collect(table.Peers())
+		for _, g := range good {
+			if believed[g.Key()] != g {
+				t.Fatalf("%s is no longer believed", g.Key())
+			}
+		}
+		for key, l := range believed {
+			if err := tableConfig.check(l, ownLease); err != nil {
+				t.Fatal(err)
+			}
+			for other, m := range believed {
+				for f := range l.Subnets {
+					if other != key && l.Subnets[f].Overlaps(m.Subnets[f]) {
+						t.Fatalf("%s and %s are both believed", key, other)
+					}
+				}
+			}
+		}
+		if len(believed)+len(table.Rejected()) != len(good)+len(u.Leases)+len(u.Bad) {
+			t.Fatalf("%v believed, %v rejected of %+v", believed, table.Rejected(), u)
+		}
+		for _, l := range u.Leases {
+			u.Gone = append(u.Gone, l.Key())
+		}
+		for _, b := range u.Bad {
+			u.Gone = append(u.Gone, b.Key)
+		}
+		table.Apply(Update{Gone: u.Gone})
+		if n := len(maps.Collect(table.Peers())); n != len(good) || len(table.Rejected()) != 0 {
+			t.Fatalf("%d and %v are left", n, table.Rejected())
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package subnet
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// taken are the subnets of a pool that are leased, by number. A pool as large
+// as an IPv4 network can have is a bitmap; of the larger, which IPv6 has, only
+// what is leased is kept.
+type taken struct {
+	count  uint64
+	bitmap []uint64
+	spans  []span // of a large pool: ascending, apart
+}
+
+type span struct{ first, last uint64 }
+
+// maxBitmap is the largest pool that is kept as a bitmap: 512 KiB.
+const maxBitmap = 1 << 22
+
+// takenOf finds what the leases take of family f's pool, but for those that skip
+// says. A lease of another length takes every subnet that it touches.
+func takenOf(p Pool, f Family, leases []Lease, skip func(*Lease) bool) *taken {
+	w := p.window()
+	t := &taken{count: w.count}
+	var spans []span
+	if t.count <= maxBitmap {
+		t.bitmap = make([]uint64, (t.count+63)/64)
+	} else {
+		spans = make([]span, 0, len(leases))
+	}
+	for i := range leases {
+		first, last, ok := w.span(leases[i].Subnets[f])
+		switch {
+		case !ok || skip(&leases[i]):
+		case t.bitmap != nil && first == last:
+			t.bitmap[first/64] |= 1 << (first % 64)
+		default:
+			spans = append(spans, span{first, last})
+		}
+	}
+	spans = merge(spans)
+	if t.bitmap == nil {
+		t.spans = spans
+		return t
+	}
+	for _, s := range spans {
+		for i := s.first; i <= s.last; i++ {
+			t.bitmap[i/64] |= 1 << (i % 64)
+		}
+	}
+	return t
+}
+
+// merge sorts spans and joins those that overlap or touch.
+func merge(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	merged := spans[:0]
+	for _, s := range spans {
+		if n := len(merged); n > 0 && s.first <= merged[n-1].last+1 {
+			merged[n-1].last = max(merged[n-1].last, s.last)
+			continue
+		}
+		merged = append(merged, s)
+	}
+	return merged
+}
+
+// next is the first free subnet from i on, or count when there is none.
+func (t *taken) next(i uint64) uint64 {
+	if t.bitmap == nil {
+		at, _ := slices.BinarySearchFunc(t.spans, i, func(s span, i uint64) int { return cmp.Compare(s.last, i) })
+		if at < len(t.spans) && t.spans[at].first <= i {
+			i = t.spans[at].last + 1
+		}
+		return min(i, t.count)
+	}
+	for i < t.count {
+		if free := ^t.bitmap[i/64] >> (i % 64); free != 0 {
+			return min(i+uint64(bits.TrailingZeros64(free)), t.count)
+		}
+		i = i/64*64 + 64
+	}
+	return t.count
+}
+
+func (t *taken) isFree(i uint64) bool { return t.next(i) == i }

@@ -1,0 +1,60 @@
+package subnet
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// The trie against a list that is searched from end to end.
+func TestTrie(t *testing.T) {
+	rnd := seeded(t)
+	for _, network := range []string{"10.5.0.0/22", "fd00:5::/118"} {
+		root := netip.MustParsePrefix(network)
+		random := func() netip.Prefix {
+			a := number(root.Addr()).or(uint128{0, rnd.Uint64N(1024)}).addr()
+			p, err := a.Prefix(a.BitLen() - rnd.IntN(11))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		var held trie
+		list := map[netip.Prefix]*entry{}
+		for range 20000 {
+			s := random()
+			var want []string
+			for q, e := range list {
+				if q.Overlaps(s) {
+					want = append(want, e.key)
+				}
+			}
+			var got []string
+			for e := range held.overlapping(s) {
+				got = append(got, e.key)
+			}
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%v overlaps %v, want %v", s, got, want)
+			}
+			if len(want) == 0 {
+				list[s] = &entry{key: s.String()}
+				held.insert(s, list[s])
+				continue
+			}
+			if rnd.IntN(3) == 0 {
+				gone := slices.Collect(maps.Keys(list))[rnd.IntN(len(list))]
+				held.remove(gone)
+				delete(list, gone)
+			}
+		}
+		for s := range list {
+			held.remove(s)
+		}
+		if held.root != nil {
+			t.Errorf("emptied, it still holds %v", held.root.prefix)
+		}
+	}
+}

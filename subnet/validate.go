@@ -1,0 +1,72 @@
+package subnet
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// visible is what of l counts in a network of this config: a family that is
+// off has no subnet and no backend's data. Its public IP stays if it is of use,
+// because a tunnel over it may carry the other family.
+func (c Config) visible(l Lease) Lease {
+	for f, pool := range c.Pools {
+		if pool.IsValid() {
+			continue
+		}
+		l.Subnets[f], l.BackendData[f] = netip.Prefix{}, ""
+		if ip := l.PublicIP[f]; ip.IsValid() && c.checkPublicIP(Family(f), ip, l) != nil {
+			l.PublicIP[f] = netip.Addr{}
+		}
+	}
+	return l
+}
+
+// check says why l, which is visible, cannot be a peer of the node that holds
+// own, whatever other leases there are.
+func (c Config) check(l, own Lease) error {
+	if l.BackendType != own.BackendType {
+		return fmt.Errorf("%w: %q, not %q as this node", ErrBackendType, l.BackendType, own.BackendType)
+	}
+	if l.Subnets == (Pair[netip.Prefix]{}) {
+		return ErrNoSubnet
+	}
+	for f, s := range l.Subnets {
+		network := c.Pools[f].Network
+		switch {
+		case s == netip.Prefix{}:
+		case s != s.Masked() || FamilyOf(s.Addr()) != Family(f) || s.Bits() <= network.Bits() || !network.Overlaps(s):
+			return fmt.Errorf("%w: %s is no part of %s", ErrOutsideNetwork, s, network)
+		case s.Overlaps(own.Subnets[f]):
+			return fmt.Errorf("%w: %s and %s", ErrOwnSubnet, s, own.Subnets[f])
+		case s.Contains(own.PublicIP[f]):
+			return fmt.Errorf("%w: this node's %s is inside the lease's %s", ErrPublicIP, own.PublicIP[f], s)
+		}
+	}
+	if l.PublicIP == (Pair[netip.Addr]{}) {
+		return fmt.Errorf("%w: it gives none", ErrPublicIP)
+	}
+	for f, ip := range l.PublicIP {
+		switch {
+		case !ip.IsValid():
+		case ip == own.PublicIP[f]:
+			return fmt.Errorf("%w: %s is this node's own", ErrPublicIP, ip)
+		default:
+			if err := c.checkPublicIP(Family(f), ip, l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkPublicIP says why ip, where the holder of l is to be reached, cannot be.
+// Hosts may stand inside the network where the pool leaves room for them.
+func (c Config) checkPublicIP(f Family, ip netip.Addr, l Lease) error {
+	switch {
+	case FamilyOf(ip) != f || ip.Is4In6() || ip.Zone() != "" || !ip.IsGlobalUnicast():
+		return fmt.Errorf("%w: %s is no %s address that other hosts can reach", ErrPublicIP, ip, f)
+	case c.Pools[f].Covers(ip) || l.Subnets[f].Contains(ip):
+		return fmt.Errorf("%w: %s is inside the overlay", ErrPublicIP, ip)
+	}
+	return nil
+}
