@@ -1,0 +1,27 @@
+// Package alloc is the backend that leases a subnet and does nothing else: for
+// networks whose routers know the way.
+package alloc
+
+import (
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Type is the backend's name in a config.
+const Type = "alloc"
+
+type alloc struct{ host backend.Host }
+
+// New makes the backend. It has no keys.
+func New(_ subnet.Config, host backend.Host) (backend.Backend, error) { return alloc{host}, nil }
+
+func (a alloc) Publish() subnet.Attrs {
+	return subnet.Attrs{PublicIP: a.host.Public, BackendType: Type, Node: subnet.Node{MTU: a.MTU()}}
+}
+
+func (a alloc) MTU() int { return a.host.LinkMTU }
+
+func (a alloc) Host(subnet.Lease) []netstate.Object { return nil }
+
+func (a alloc) Peer(_, _ subnet.Lease) ([]netstate.Object, error) { return nil, nil }

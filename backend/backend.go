@@ -1,0 +1,66 @@
+// Package backend is what all backends share: what a backend is, the facts of
+// the host that it goes by, and the objects that most of them need.
+//
+// A backend is pure. It turns leases into what the kernel must hold, and what
+// it knows of the host it is told; when a fact changes, a new one is made.
+package backend
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Backend turns leases into what the kernel must hold.
+type Backend interface {
+	// Publish is what the other nodes must know to reach this one: all of
+	// Attrs but Node's identity.
+	Publish() subnet.Attrs
+	// MTU is the largest packet that a container may send.
+	MTU() int
+	// Host is what this node needs whether it has peers or not.
+	Host(own subnet.Lease) []netstate.Object
+	// Peer is what reaches one peer. With an error it returns what can be
+	// done all the same, as for one family alone.
+	Peer(own, peer subnet.Lease) ([]netstate.Object, error)
+}
+
+// Factory makes a backend of a network's config, of which it refuses bad keys
+// with *subnet.ConfigError, for a host.
+type Factory func(cfg subnet.Config, host Host) (Backend, error)
+
+// Host is what a backend goes by of its host.
+type Host struct {
+	NodeID  string // lasting; what is derived from it is too
+	Link    string // the device that faces the other hosts
+	LinkMTU int    // 0: not known, as where only a config is checked
+	// Address is what that device sends from, Public what others send to: the
+	// same unless the host is behind NAT.
+	Address, Public subnet.Pair[netip.Addr]
+	// OnLink are the networks that are reached without a router.
+	OnLink []netstate.Route
+	// Tunnels are the host's tunnel devices that belong to nothing else.
+	Tunnels []netstate.Link
+	// Published is what the node published last, so that what peers have
+	// learnt of it can stay.
+	Published subnet.Attrs
+	// TakesRouterAdvertisements says that the device gets its IPv6 addresses
+	// and routes from routers, which a host that forwards does not by itself.
+	TakesRouterAdvertisements bool
+}
+
+// ErrLinkMTU is a host whose interface cannot carry the tunnel.
+var ErrLinkMTU = errors.New("the interface's MTU is too small")
+
+// Why a peer cannot be reached.
+var (
+	// ErrNotOnLink is a peer behind a router where none may be.
+	ErrNotOnLink = errors.New("not on a link with this host")
+	// ErrNoPublicIP is a peer without an address of a family that it has a
+	// subnet of.
+	ErrNoPublicIP = errors.New("no public IP")
+	// ErrBackendData is a peer whose backend data is unusable.
+	ErrBackendData = errors.New("unusable backend data")
+)

@@ -1,0 +1,54 @@
+package backend
+
+import (
+	"fmt"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Devices are the tunnel devices of a node, one a family; the zero Link in a
+// family that is off.
+type Devices subnet.Pair[netstate.Link]
+
+// MakeDevices makes the device of each family that is on. The kernel would
+// make one that its family has no use for, and then refuse its addresses; the
+// error wraps ErrLinkMTU.
+func (h Host) MakeDevices(cfg subnet.Config, device func(subnet.Family) netstate.Link) (Devices, error) {
+	var d Devices
+	for _, f := range subnet.Families {
+		if !cfg.Pools[f].IsValid() {
+			continue
+		}
+		d[f] = device(f)
+		if h.LinkMTU != 0 && d[f].MTU < MinimumMTU[f] {
+			return Devices{}, fmt.Errorf("%w: %s has %d, and a tunnel for %s needs %d or more; set it with «ip link set %s mtu», or choose another interface",
+				ErrLinkMTU, h.Link, h.LinkMTU, f, MinimumMTU[f]+h.LinkMTU-d[f].MTU, h.Link)
+		}
+	}
+	return d, nil
+}
+
+// MTU is the largest packet that fits through all devices.
+func (d Devices) MTU() int {
+	mtu := 0
+	for _, link := range d {
+		if link.Name != "" && (mtu == 0 || link.MTU < mtu) {
+			mtu = link.MTU
+		}
+	}
+	return mtu
+}
+
+// Host is what a node with these devices needs whether it has peers or not:
+// the devices, each with the network address of own's subnet, from which the
+// host itself talks to containers, and settings.
+func (d Devices) Host(own subnet.Lease, h Host) []netstate.Object {
+	objects := h.Forwarding(own)
+	for _, f := range subnet.Families {
+		if own.Subnets[f].IsValid() && d[f].Name != "" {
+			objects = append(objects, overlay(own, f, d[f])...)
+		}
+	}
+	return objects
+}

@@ -1,0 +1,46 @@
+package backend
+
+import (
+	"net/netip"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Forwarding is what a host needs to forward packets of the families that own
+// has subnets of.
+func (h Host) Forwarding(own subnet.Lease) []netstate.Object {
+	var settings []netstate.Object
+	for _, f := range subnet.Families {
+		if !own.Subnets[f].IsValid() {
+			continue
+		}
+		if f == subnet.IPv6 && h.TakesRouterAdvertisements {
+			// A host that forwards drops what it learnt from routers, its
+			// default route too, unless it is told to listen all the same.
+			settings = append(settings, setting(f, h.Link, "accept_ra", "2"))
+		}
+		settings = append(settings, setting(f, "all", "forwarding", "1"))
+	}
+	return settings
+}
+
+// overlay is a tunnel device with its address and its settings.
+func overlay(own subnet.Lease, f subnet.Family, l netstate.Link) []netstate.Object {
+	at := own.Subnets[f].Addr()
+	objects := []netstate.Object{l, netstate.Addr{Link: l.Name, Prefix: netip.PrefixFrom(at, at.BitLen())}}
+	if f == subnet.IPv6 {
+		return append(objects, setting(f, l.Name, "accept_ra", "0"))
+	}
+	// A peer may send through the tunnel what we send to it directly. Loose
+	// wins over a strict setting for all devices.
+	return append(objects, setting(f, l.Name, "rp_filter", "2"))
+}
+
+func setting(f subnet.Family, link, name, value string) netstate.Sysctl {
+	family := "ipv4"
+	if f == subnet.IPv6 {
+		family = "ipv6"
+	}
+	return netstate.Sysctl{Path: "net/" + family + "/conf/" + link + "/" + name, Value: value}
+}

@@ -1,0 +1,73 @@
+// Package ipip is the backend of an IP-in-IP tunnel a family: IPv4 in IPv4, and
+// IPv6 in IPv6. One device serves all peers; a route's gateway is the host that
+// its packets are wrapped for.
+package ipip
+
+import (
+	"net/netip"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Type is the backend's name in a config.
+const Type = "ipip"
+
+// family is what the two families' tunnels differ in.
+var family = subnet.Pair[struct {
+	device, kind string
+	overhead     int // one more IP header
+}]{
+	subnet.IPv4: {"tulle.ipip", "ipip", 20},
+	subnet.IPv6: {"tulle6.ipip", "ip6tnl", 40},
+}
+
+// config is the backend's keys.
+type config struct{ DirectRouting bool }
+
+type ipip struct {
+	host    backend.Host
+	config  config
+	devices backend.Devices
+}
+
+// New makes the backend.
+func New(cfg subnet.Config, host backend.Host) (backend.Backend, error) {
+	b := ipip{host: host}
+	if err := cfg.Backend.Decode(&b.config); err != nil {
+		return nil, err
+	}
+	var err error
+	if b.devices, err = host.MakeDevices(cfg, b.device); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b ipip) device(f subnet.Family) netstate.Link {
+	want := netstate.Link{
+		Name: family[f].device, Kind: family[f].kind, Group: netstate.Mark, Up: true,
+		MTU: b.host.LinkMTU - family[f].overhead, Local: b.host.Address[f],
+	}
+	return b.host.Adopt(want, func(l netstate.Link) bool { return l.Local == want.Local && !l.Remote.IsValid() })
+}
+
+func (b ipip) MTU() int { return b.devices.MTU() }
+
+func (b ipip) Publish() subnet.Attrs {
+	return subnet.Attrs{PublicIP: b.host.Public, BackendType: Type, Node: subnet.Node{MTU: b.MTU()}}
+}
+
+func (b ipip) Host(own subnet.Lease) []netstate.Object { return b.devices.Host(own, b.host) }
+
+func (b ipip) Peer(own, peer subnet.Lease) ([]netstate.Object, error) {
+	return b.host.Families(own, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
+		if link, direct := b.host.Direct(at); direct && b.config.DirectRouting {
+			return []netstate.Object{backend.Via(own, peer, f, at, link)}, nil
+		}
+		route := backend.Via(own, peer, f, at, b.devices[f].Name)
+		route.OnLink = true
+		return []netstate.Object{route}, nil
+	})
+}

@@ -1,0 +1,92 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Via is the route to peer's subnet by a gateway. A peer whose MTU is smaller
+// than ours gets no packets larger than it can take.
+func Via(own, peer subnet.Lease, f subnet.Family, gateway netip.Addr, link string) netstate.Route {
+	r := netstate.Route{Dst: peer.Subnets[f], Via: gateway, Link: link}
+	// One below what all hosts can take, claimed by a peer, would only harm.
+	if m := max(peer.Node.MTU, MinimumMTU[f]); peer.Node.MTU > 0 && m < own.Node.MTU {
+		r.MTU = m
+	}
+	return r
+}
+
+// MinimumMTU is what each family's hosts must be able to take.
+var MinimumMTU = subnet.Pair[int]{subnet.IPv4: 576, subnet.IPv6: 1280}
+
+// Direct is the link on which addr is reached without a router, if there is
+// one: that of the longest network that holds it.
+func (h Host) Direct(addr netip.Addr) (link string, ok bool) {
+	longest := -1
+	for _, r := range h.OnLink {
+		if bits := r.Dst.Bits(); bits > longest && r.Dst.Contains(addr) {
+			// A route by a router cuts its part out of the network around it.
+			longest, link, ok = bits, r.Link, !r.Via.IsValid()
+		}
+	}
+	return link, ok
+}
+
+// Families calls f for each family in which own and peer both have a subnet
+// and peer can be reached, and returns what it collected. A family in which
+// that fails keeps no other from being done.
+func (h Host) Families(own, peer subnet.Lease, f func(subnet.Family, netip.Addr) ([]netstate.Object, error)) ([]netstate.Object, error) {
+	var objects []netstate.Object
+	var failed error
+	for _, family := range subnet.Families {
+		if !own.Subnets[family].IsValid() || !peer.Subnets[family].IsValid() {
+			continue
+		}
+		at := peer.PublicIP[family]
+		err := h.checkPublicIP(family, at)
+		if err == nil {
+			var more []netstate.Object
+			more, err = f(family, at)
+			objects = append(objects, more...)
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", family, err))
+		}
+	}
+	return objects, failed
+}
+
+// checkPublicIP says why no other host can be reached at ip. What the leases
+// alone tell, subnet.Table has looked at.
+func (h Host) checkPublicIP(f subnet.Family, ip netip.Addr) error {
+	switch {
+	case !ip.IsValid():
+		return ErrNoPublicIP
+	case subnet.FamilyOf(ip) != f:
+		return fmt.Errorf("%w: %s is no %s address", subnet.ErrPublicIP, ip, f)
+	case ip == h.Address[f]:
+		// Behind NAT: what is sent there would come back to us, again and again.
+		return fmt.Errorf("%w: %s is this node's own", subnet.ErrPublicIP, ip)
+	case h.isBroadcast(ip):
+		return fmt.Errorf("%w: %s is the broadcast address of a link of this node's", subnet.ErrPublicIP, ip)
+	}
+	return nil
+}
+
+// isBroadcast says whether what is sent to ip goes to all hosts on a link.
+func (h Host) isBroadcast(ip netip.Addr) bool {
+	if !ip.Is4() {
+		return false
+	}
+	for _, r := range h.OnLink {
+		// A network of two hosts has no address to spare for it.
+		if !r.Via.IsValid() && r.Dst.Bits() < 31 && r.Dst.Contains(ip) && !r.Dst.Contains(ip.Next()) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,68 @@
+package vxlan
+
+import (
+	"fmt"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// config is the backend's keys.
+type config struct {
+	VNI           uint32
+	Port          uint16
+	GBP           bool
+	Learning      bool
+	DirectRouting bool
+	MTU           int // of the packets on the wire; 0: the device's
+}
+
+const (
+	maxVNI = 1<<24 - 1
+	// defaultPort is what Linux used before one was assigned, and flannel with it.
+	defaultPort = 8472
+)
+
+func parse(cfg subnet.Config) (config, error) {
+	c := config{VNI: 1}
+	if err := cfg.Backend.Decode(&c); err != nil {
+		return config{}, err
+	}
+	if c.Port == 0 {
+		c.Port = defaultPort
+	}
+	if c.VNI > maxVNI {
+		return config{}, &subnet.ConfigError{
+			Key: "Backend.VNI", Value: fmt.Sprint(c.VNI), Why: "not a VNI, which has 24 bits",
+			Fix: fmt.Sprintf("set it to one from 1 to %d", maxVNI),
+		}
+	}
+	if err := c.checkMTU(cfg); err != nil {
+		return config{}, err
+	}
+	return c, nil
+}
+
+// checkMTU wants room for the smallest packet that all hosts must take.
+func (c config) checkMTU(cfg subnet.Config) error {
+	least, most := 0, 65535
+	for f, pool := range cfg.Pools {
+		if pool.IsValid() {
+			least = max(least, backend.MinimumMTU[f]+overhead[f])
+		}
+	}
+	if c.MTU == 0 || c.MTU >= least && c.MTU <= most {
+		return nil
+	}
+	return &subnet.ConfigError{
+		Key: "Backend.MTU", Value: fmt.Sprint(c.MTU), Why: "not an MTU of a link that could carry a tunnel",
+		Fix: fmt.Sprintf("set it to one from %d to %d, or leave it out for the interface's", least, most),
+	}
+}
+
+func (c config) deviceName(f subnet.Family) string {
+	if f == subnet.IPv6 {
+		return fmt.Sprintf("tulle6.%d", c.VNI)
+	}
+	return fmt.Sprintf("tulle.%d", c.VNI)
+}

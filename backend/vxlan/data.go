@@ -1,0 +1,67 @@
+package vxlan
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// data is what a node publishes of its tunnel device.
+type data struct {
+	vni uint32 // 0: not told, as by early flannels
+	mac netstate.MAC
+}
+
+// wireData is data as flannel writes it.
+type wireData struct {
+	VNI     uint32
+	VtepMAC string
+}
+
+func formatData(vni uint32, mac netstate.MAC) string {
+	b, err := json.Marshal(wireData{vni, mac.String()})
+	if err != nil {
+		panic(err) // a number and a string always can be written
+	}
+	return string(b)
+}
+
+func parseData(s string) (data, error) {
+	var w wireData
+	if err := json.Unmarshal([]byte(s), &w); err != nil {
+		return data{}, fmt.Errorf("%w: %.100s", backend.ErrBackendData, err)
+	}
+	mac, err := netstate.ParseMAC(w.VtepMAC)
+	if err != nil {
+		return data{}, fmt.Errorf("%w: VtepMAC %.50q is no MAC address", backend.ErrBackendData, w.VtepMAC)
+	}
+	if mac.IsZero() || mac[0]&1 != 0 {
+		return data{}, fmt.Errorf("%w: VtepMAC %s is no single host's", backend.ErrBackendData, mac)
+	}
+	return data{w.VNI, mac}, nil
+}
+
+// fits says why a peer with this data cannot be reached by device, if it
+// cannot.
+func (d data) fits(device netstate.Link) error {
+	if d.vni != 0 && d.vni != device.VXLAN.VNI {
+		return fmt.Errorf("%w: VNI %d, where this node has %d", backend.ErrBackendData, d.vni, device.VXLAN.VNI)
+	}
+	if d.mac == device.MAC {
+		return fmt.Errorf("%w: VtepMAC %s is this node's own; two machines with one machine-id?", backend.ErrBackendData, d.mac)
+	}
+	return nil
+}
+
+// deriveMAC is the tunnel device's address of a node, the same for ever: peers
+// need not learn another when the node restarts or loses its device.
+func deriveMAC(nodeID string, f subnet.Family) netstate.MAC {
+	sum := sha256.Sum256([]byte("tulle vxlan " + f.String() + " " + nodeID))
+	mac := netstate.MAC(sum[:6])
+	mac[0] = mac[0]&^1 | 2 // of one host, and of nobody's register
+	return mac
+}

@@ -1,0 +1,91 @@
+package vxlan
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const (
+	v4   = `"Network": "10.5.0.0/16"`
+	v6   = `"EnableIPv4": false, "EnableIPv6": true, "IPv6Network": "fd00:5::/48"`
+	dual = `"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"`
+)
+
+// parseConfig reads a network's config; keys are the backend's, each with a
+// comma before it.
+func parseConfig(t testing.TB, families, keys string) subnet.Config {
+	t.Helper()
+	cfg, err := subnet.ParseConfig([]byte(`{` + families + `, "Backend": {"Type": "vxlan"` + keys + `}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func addresses(ips ...string) subnet.Pair[netip.Addr] {
+	var p subnet.Pair[netip.Addr]
+	for _, s := range ips {
+		ip := netip.MustParseAddr(s)
+		p[subnet.FamilyOf(ip)] = ip
+	}
+	return p
+}
+
+func testHost() backend.Host {
+	own := addresses("198.18.0.1", "fd00:18::1")
+	return backend.Host{
+		NodeID: "machine-1", Link: "eth0", LinkMTU: 1500, Address: own, Public: own,
+		OnLink: []netstate.Route{
+			{Dst: netip.MustParsePrefix("198.18.0.0/24"), Link: "eth0", Protocol: 2},
+			{Dst: netip.MustParsePrefix("fd00:18::/64"), Link: "eth0", Protocol: 2},
+		},
+	}
+}
+
+func newBackend(t testing.TB, families, keys string, host backend.Host) backend.Backend {
+	t.Helper()
+	b, err := New(parseConfig(t, families, keys), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// newLease is one of the subnets that key names, with what b publishes.
+func newLease(t testing.TB, key string, b backend.Backend) subnet.Lease {
+	t.Helper()
+	subnets, err := subnet.ParseKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subnet.Lease{Subnets: subnets, Attrs: b.Publish()}
+}
+
+// links are the devices of b, by family as far as there are any.
+func links(t testing.TB, b backend.Backend) []netstate.Link {
+	t.Helper()
+	var out []netstate.Link
+	for _, o := range b.Host(newLease(t, "10.5.1.0-24&fd00:5:0:1::-64", b)) {
+		if l, ok := o.(netstate.Link); ok {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func wantLines(t testing.TB, what string, objects []netstate.Object, want ...string) {
+	t.Helper()
+	var got []string
+	for _, o := range objects {
+		got = append(got, o.String())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s is\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,134 @@
+// Package vxlan is the backend of a VXLAN tunnel a family: one device, and for
+// each peer a route, a neighbour and a forwarding entry.
+package vxlan
+
+import (
+	"net/netip"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Type is the backend's name in a config.
+const Type = "vxlan"
+
+// overhead is what the outer headers take: Ethernet, IP, UDP and VXLAN.
+var overhead = subnet.Pair[int]{subnet.IPv4: 50, subnet.IPv6: 70}
+
+type vxlan struct {
+	host    backend.Host
+	config  config
+	devices backend.Devices
+}
+
+// New makes the backend.
+func New(cfg subnet.Config, host backend.Host) (backend.Backend, error) {
+	c, err := parse(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := vxlan{host: host, config: c}
+	if b.devices, err = host.MakeDevices(cfg, b.device); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// device is the tunnel device of a family: the one that is there, if it can
+// serve. What peers know of it stays before anything else, so that a device
+// which others made anew gets the MAC that was published.
+func (b vxlan) device(f subnet.Family) netstate.Link {
+	published, known := b.published(f)
+	want := netstate.Link{
+		Name: b.config.deviceName(f), Kind: "vxlan", Group: netstate.Mark, Up: true,
+		MAC: deriveMAC(b.host.NodeID, f), MTU: b.outerMTU() - overhead[f], Local: b.host.Address[f],
+		VXLAN: netstate.VXLAN{
+			VNI: b.config.VNI, Port: b.config.Port,
+			Learning: b.config.Learning, GBP: b.config.GBP,
+		},
+	}
+	device := b.host.Adopt(want, func(l netstate.Link) bool {
+		return l.VXLAN.VNI == want.VXLAN.VNI && l.VXLAN.Port == want.VXLAN.Port && over(l) == f
+	})
+	if known {
+		device.MAC = published
+	}
+	return device
+}
+
+// over is the family of a device's outer packets: what its addresses say, and
+// IPv4 where it has none.
+func over(l netstate.Link) subnet.Family {
+	if l.Local.Is6() || l.Remote.Is6() {
+		return subnet.IPv6
+	}
+	return subnet.IPv4
+}
+
+// published is the device's MAC as peers know it from before.
+func (b vxlan) published(f subnet.Family) (mac netstate.MAC, known bool) {
+	if b.host.Published.BackendType != Type {
+		return netstate.MAC{}, false
+	}
+	d, err := parseData(b.host.Published.BackendData[f])
+	return d.mac, err == nil
+}
+
+// outerMTU is what the packets on the wire may have. A config for hosts with
+// larger interfaces makes nothing larger of this one's.
+func (b vxlan) outerMTU() int {
+	switch mtu, link := b.config.MTU, b.host.LinkMTU; {
+	case mtu == 0:
+		return link
+	case link == 0:
+		return mtu
+	default:
+		return min(mtu, link)
+	}
+}
+
+func (b vxlan) MTU() int { return b.devices.MTU() }
+
+func (b vxlan) Publish() subnet.Attrs {
+	a := subnet.Attrs{PublicIP: b.host.Public, BackendType: Type, Node: subnet.Node{MTU: b.MTU()}}
+	for f, d := range b.devices {
+		if d.Name != "" {
+			a.BackendData[f] = formatData(d.VXLAN.VNI, d.MAC)
+		}
+	}
+	return a
+}
+
+func (b vxlan) Host(own subnet.Lease) []netstate.Object { return b.devices.Host(own, b.host) }
+
+func (b vxlan) Peer(own, peer subnet.Lease) ([]netstate.Object, error) {
+	return b.host.Families(own, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
+		if link, direct := b.host.Direct(at); direct && b.config.DirectRouting {
+			return []netstate.Object{backend.Via(own, peer, f, at, link)}, nil
+		}
+		return b.tunnelled(own, peer, f, at)
+	})
+}
+
+// tunnelled reaches a peer through the tunnel. The gateway, its subnet's
+// network address, is on no network of ours; the neighbour entry gives it the
+// MAC, and the forwarding entry gives the MAC the host.
+func (b vxlan) tunnelled(own, peer subnet.Lease, f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
+	device := b.devices[f]
+	data, err := parseData(peer.BackendData[f])
+	if err == nil {
+		err = data.fits(device)
+	}
+	if err != nil {
+		return nil, err
+	}
+	gateway := peer.Subnets[f].Addr()
+	route := backend.Via(own, peer, f, gateway, device.Name)
+	route.OnLink = true
+	return []netstate.Object{
+		netstate.Neigh{Link: device.Name, IP: gateway, MAC: data.mac},
+		netstate.FDB{Link: device.Name, MAC: data.mac, Dst: at},
+		route,
+	}, nil
+}

@@ -1,0 +1,85 @@
+package network
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// heal is how long it takes until what a stranger deleted is back.
+type heal struct {
+	what  string
+	peers int
+	took  sample
+}
+
+// alike is how often one object can be deleted before the loop takes it for a
+// fight and leaves it alone for a while.
+const alike = 4
+
+func measureHeals(t *testing.T, s scale) []heal {
+	var all []heal
+	for _, peers := range []int{min(10, s.most), s.most} {
+		kinds := []netstate.Kind{netstate.KindRoute, netstate.KindNeigh, netstate.KindFDB, netstate.KindAddr, netstate.KindLink}
+		for _, kind := range kinds {
+			s.progress("healing: %s, %d peers", kind, peers)
+			h := heal{what: kind.String(), peers: peers}
+			for len(h.took) < s.each {
+				t.Run(fmt.Sprintf("heal %s %d", kind, peers), func(t *testing.T) { h.measure(t, kind, s.each) })
+				if t.Failed() {
+					return nil
+				}
+			}
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// measure harms a host as often as it may be, or until there are most.
+func (m *heal) measure(t *testing.T, kind netstate.Kind, most int) {
+	h := newBenchHost(t, "vxlan")
+	h.start()
+	leases := h.crowd(1, m.peers)
+	h.peers.Update(subnet.Update{Complete: true, Leases: leases})
+	h.synced()
+	entries := h.entries(leases, m.peers > 1000)
+	var victims []netstate.Object
+	for _, o := range append(h.backend.Host(h.own), entries...) {
+		if o.Key().Kind == kind {
+			victims = append(victims, o)
+		}
+	}
+	if most -= len(m.took); len(victims) > most {
+		victims = victims[:most]
+	}
+	for i := 0; i < min(most, alike*len(victims)); i++ {
+		m.took = append(m.took, h.heal(victims[i%len(victims)]))
+		if kind == netstate.KindLink || kind == netstate.KindAddr {
+			h.want(entries) // all that went with it is back
+			// A resync that follows another at once is made to wait, so that a
+			// busy kernel leaves the machine some time.
+			<-time.After(5 * h.loop.Status().ResyncTook)
+		}
+	}
+	h.want(entries)
+}
+
+// heal deletes o as a stranger would, and says how long it takes from the
+// beginning of that until the last of what is to be put right is.
+func (h *benchHost) heal(o netstate.Object) time.Duration {
+	h.t.Helper()
+	healed := h.tap.await(o.Key())
+	start := time.Now()
+	h.apply(netstate.Delete, []netstate.Object{o})
+	select {
+	case <-healed:
+	case <-time.After(20 * time.Second):
+		h.t.Fatalf("%s is not back: %+v", o, h.loop.Status())
+	}
+	h.synced()
+	return h.tap.lastApplied().Sub(start)
+}

@@ -1,0 +1,142 @@
+package network
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// table is a Markdown table.
+type table struct {
+	head []string
+	rows [][]string
+}
+
+func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+func (t *table) String() string {
+	width := make([]int, len(t.head))
+	for _, row := range append(t.rows, t.head) {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	line := func(cells []string) {
+		for i, cell := range cells {
+			fill := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if i == 0 {
+				b.WriteString("| " + cell + fill + " |")
+			} else {
+				b.WriteString(" " + fill + cell + " |")
+			}
+		}
+		b.WriteByte('\n')
+	}
+	line(t.head)
+	for i, w := range width {
+		if i == 0 {
+			b.WriteString("|" + strings.Repeat("-", w+2) + "|")
+		} else {
+			b.WriteString(strings.Repeat("-", w+1) + ":|")
+		}
+	}
+	b.WriteByte('\n')
+	for _, row := range t.rows {
+		line(row)
+	}
+	return b.String()
+}
+
+func (s scale) section(title string, t *table) {
+	fmt.Fprintf(s.to, "\n### %s\n\n%s", title, t)
+}
+
+func ms(d time.Duration) string {
+	switch v := d.Seconds() * 1e3; {
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.0f", v)
+	}
+}
+
+func us(d time.Duration) string { return fmt.Sprintf("%.0f", d.Seconds()*1e6) }
+
+func pair(s sample) string {
+	if len(s) == 0 {
+		return "–"
+	}
+	return ms(s.min()) + " / " + ms(s.median())
+}
+
+func times(a, b time.Duration) string { return fmt.Sprintf("%.1f×", a.Seconds()/b.Seconds()) }
+
+func ratio(a, b sample) string {
+	if len(a) == 0 || len(b) == 0 {
+		return "–"
+	}
+	return times(a.median(), b.median())
+}
+
+// report prints all that was measured. Times are in ms, minimum and median.
+func (s scale) report(runs []*run, more *single, memory []held, heals []heal) {
+	fmt.Fprintf(s.to, "\n%s, %d processors. Times are in ms, minimum / median, unless the table says otherwise; ratios are of medians.\n", runtime.Version(), runtime.NumCPU())
+	cold := &table{head: []string{"Cold apply", "peers", "tulle", "µs a peer", "batch tools", "faster", "batch, metric 0", "faster", "raw netlink", "over raw"}}
+	clean := &table{head: []string{"Resync, all in order", "peers", "tulle", "show", "faster", "dump and diff alone"}}
+	drift := &table{head: []string{"Resync, 1 % gone", "peers", "tulle", "show and batch", "faster"}}
+	gone := &table{head: []string{"All removed", "peers", "tulle", "µs a peer", "batch tools", "faster"}}
+	for _, r := range runs {
+		n := fmt.Sprint(r.peers)
+		each := func(s sample) string {
+			return fmt.Sprintf("%.1f", s.median().Seconds()*1e6/float64(r.peers))
+		}
+		cold.row(r.backend, n, pair(r.cold), each(r.cold), pair(r.coldBatch), ratio(r.coldBatch, r.cold),
+			pair(r.coldPlain), ratio(r.coldPlain, r.cold), pair(r.coldRaw), ratio(r.cold, r.coldRaw))
+		clean.row(r.backend, n, pair(r.resync), pair(r.show), ratio(r.show, r.resync), pair(r.dumpDiff))
+		drift.row(r.backend, n, pair(r.drift), pair(r.driftBatch), ratio(r.driftBatch, r.drift))
+		gone.row(r.backend, n, pair(r.gone), each(r.gone), pair(r.goneBatch), ratio(r.goneBatch, r.gone))
+	}
+	s.section("Cold apply", cold)
+	s.section("A full resync that finds nothing", clean)
+	s.section("A full resync that finds 1 % gone", drift)
+	s.section("All peers removed", gone)
+
+	one := &table{head: []string{fmt.Sprintf("One peer among %d, µs", more.among), "minimum", "median", "maximum"}}
+	for _, m := range []struct {
+		what string
+		took sample
+	}{
+		{"tulle, one more", more.tulle}, {"tulle, one gone", more.gone},
+		{"ip route, ip neigh, bridge fdb add", more.tools}, {"raw netlink, one more", more.bare},
+	} {
+		one.row(m.what, us(m.took.min()), us(m.took.median()), us(m.took.max()))
+	}
+	s.section("One more peer", one)
+
+	healing := &table{head: []string{"Deleted by a stranger", "peers", "times", "minimum", "median", "maximum"}}
+	for _, h := range heals {
+		healing.row(healedWhat[h.what], fmt.Sprint(h.peers), fmt.Sprint(len(h.took)), ms(h.took.min()), ms(h.took.median()), ms(h.took.max()))
+	}
+	s.section("Until it is back", healing)
+
+	bytes := &table{head: []string{"Memory", "peers", "bytes a peer"}}
+	for _, m := range memory {
+		bytes.row(m.backend, fmt.Sprint(m.peers), fmt.Sprintf("%.0f", m.bytes))
+	}
+	s.section("Memory", bytes)
+}
+
+var healedWhat = map[string]string{
+	netstate.KindRoute.String(): "a peer's route",
+	netstate.KindNeigh.String(): "a peer's neighbour entry",
+	netstate.KindFDB.String():   "a peer's forwarding entry",
+	netstate.KindAddr.String():  "the device's address, and all routes with it",
+	netstate.KindLink.String():  "the device, and all that is on it",
+}

@@ -1,0 +1,143 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// batchSize is how many messages go to the kernel in one send: enough to make
+// the cost of the call vanish, few enough for the answers to fit.
+const batchSize = 256
+
+// Apply carries out p. Steps that fail do not keep others from being done; the
+// error is then netstate.Failures. Deleting what is not there is no failure.
+func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a := applier{k: k, indices: map[string]int{}}
+	for i, op := range p {
+		if err := ctx.Err(); err != nil {
+			a.batch = a.batch[:0]
+			a.failAll(p[i:], err)
+			break
+		}
+		switch o := op.Object.(type) {
+		case netstate.Link:
+			a.flush()
+			a.fail(op, k.applyLink(op.Verb, o))
+			delete(a.indices, o.Name)
+		case netstate.Sysctl:
+			a.flush()
+			a.fail(op, inNamespace(k.namespace, func() error { return writeSysctl(o) }))
+		default:
+			a.add(op)
+		}
+	}
+	a.flush()
+	if len(a.failures) > 0 {
+		return a.failures
+	}
+	return nil
+}
+
+// applier is one Apply under way.
+type applier struct {
+	k        *Kernel
+	indices  map[string]int // of links, negative where there is none; for this Apply alone
+	batch    []pending
+	failures netstate.Failures
+}
+
+type pending struct {
+	op    netstate.Op
+	index int
+}
+
+func (a *applier) fail(op netstate.Op, err error) {
+	if err != nil {
+		a.failures = append(a.failures, &netstate.OpError{Op: op, Err: err})
+	}
+}
+
+func (a *applier) failAll(ops []netstate.Op, err error) {
+	for _, op := range ops {
+		a.fail(op, err)
+	}
+}
+
+// add puts a step into the batch, and sends the batch when it is full.
+func (a *applier) add(op netstate.Op) {
+	index, err := a.index(netstate.LinkOf(op.Object))
+	switch {
+	case err == nil:
+		a.batch = append(a.batch, pending{op, index})
+		if len(a.batch) == batchSize {
+			a.flush()
+		}
+	case op.Verb == netstate.Delete && errors.Is(err, syscall.ENODEV):
+		// It went with its link.
+	default:
+		a.fail(op, err)
+	}
+}
+
+// index is the index that a link has in this Apply: asked for once, not once
+// an object.
+func (a *applier) index(name string) (int, error) {
+	index, known := a.indices[name]
+	if !known {
+		// The socket is free: nothing of the batch has been sent.
+		var err error
+		index, err = a.k.conn.index(name)
+		switch {
+		case errors.Is(err, syscall.ENODEV):
+			index = -1
+		case err != nil:
+			return 0, err
+		}
+		a.indices[name] = index
+	}
+	if index < 0 {
+		return 0, fmt.Errorf("link %s: %w", name, syscall.ENODEV)
+	}
+	return index, nil
+}
+
+// flush sends the batch in one call and books what the kernel refused.
+func (a *applier) flush() {
+	if len(a.batch) == 0 {
+		return
+	}
+	c := a.k.conn
+	c.out.reset()
+	for _, p := range a.batch {
+		c.out.request(p.op, p.index, c.nextSeq())
+	}
+	c.out.demandAnswer()
+	err := c.exchange(len(a.batch), func(i int, err error) {
+		if op := a.batch[i].op; op.Verb != netstate.Delete || !absent(err) {
+			a.fail(op, err)
+		}
+	})
+	if err != nil {
+		// Nobody knows what was done. Each step can be taken again.
+		for _, p := range a.batch {
+			a.fail(p.op, err)
+		}
+	}
+	a.batch = a.batch[:0]
+}
+
+// absent says whether err says that what was to be deleted is not there.
+func absent(err error) bool {
+	for _, e := range []syscall.Errno{syscall.ENOENT, syscall.ESRCH, syscall.ENODEV, syscall.EADDRNOTAVAIL} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,205 @@
+package kernel
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// names tells a link's name by its index, as of one dump or event.
+type names map[int]string
+
+// decodeRoute reads a unicast route of the main table with one gateway. Others
+// are not of the kind that we make.
+func decodeRoute(b []byte, names names) (netstate.Route, bool) {
+	var r netstate.Route
+	if len(b) < unix.SizeofRtMsg {
+		return r, false
+	}
+	family, bits, tos, table := b[0], int(b[1]), b[3], b[4]
+	protocol, kind := b[5], b[7]
+	flags := native.Uint32(b[8:])
+	if table != unix.RT_TABLE_MAIN || kind != unix.RTN_UNICAST || tos != 0 || flags&unix.RTM_F_CLONED != 0 {
+		return r, false
+	}
+	r.OnLink = flags&unix.RTNH_F_ONLINK != 0
+	if protocol != netstate.Mark {
+		r.Protocol = protocol
+	}
+	dst := netip.IPv4Unspecified()
+	if family == unix.AF_INET6 {
+		dst = netip.IPv6Unspecified()
+	}
+	for typ, data := range attrs(b[unix.SizeofRtMsg:]) {
+		switch typ {
+		case unix.RTA_DST:
+			dst = addrOf(data)
+		case unix.RTA_GATEWAY:
+			r.Via = addrOf(data)
+		case unix.RTA_OIF:
+			r.Link = names[int(uint32Of(data))]
+		case unix.RTA_PRIORITY:
+			r.Metric = uint32Of(data)
+		case unix.RTA_METRICS:
+			for typ, data := range attrs(data) {
+				if typ == unix.RTAX_MTU {
+					r.MTU = int(uint32Of(data))
+				}
+			}
+		}
+	}
+	if family == unix.AF_INET6 && r.Metric == defaultMetric6 {
+		r.Metric = 0
+	}
+	r.Dst = netip.PrefixFrom(dst, bits)
+	return r, r.Dst.IsValid()
+}
+
+// decodeAddr reads an address that is not merely the link's own, which the
+// kernel gives every device by itself.
+func decodeAddr(b []byte, names names) (netstate.Addr, bool) {
+	var a netstate.Addr
+	if len(b) < unix.SizeofIfAddrmsg || b[3] == unix.RT_SCOPE_LINK {
+		return a, false
+	}
+	a.Link = names[int(native.Uint32(b[4:]))]
+	var ip netip.Addr
+	for typ, data := range attrs(b[unix.SizeofIfAddrmsg:]) {
+		// IPv6 has the address alone; with a peer, IPv4's is the local one.
+		if typ == unix.IFA_LOCAL || typ == unix.IFA_ADDRESS && !ip.IsValid() {
+			ip = addrOf(data)
+		}
+	}
+	a.Prefix = netip.PrefixFrom(ip, int(b[1]))
+	return a, a.Prefix.IsValid()
+}
+
+// decodeNeigh reads a neighbour or forwarding entry, and says whether it is a
+// permanent one, as ours are.
+func decodeNeigh(b []byte, names names) (o netstate.Object, permanent, ok bool) {
+	if len(b) < unix.SizeofNdMsg {
+		return nil, false, false
+	}
+	link := names[int(native.Uint32(b[4:]))]
+	permanent = native.Uint16(b[8:])&unix.NUD_PERMANENT != 0
+	var dst netip.Addr
+	var mac netstate.MAC
+	for typ, data := range attrs(b[unix.SizeofNdMsg:]) {
+		switch {
+		case typ == unix.NDA_DST:
+			dst = addrOf(data)
+		case typ == unix.NDA_LLADDR && len(data) == len(mac):
+			mac = netstate.MAC(data)
+		}
+	}
+	if b[0] == unix.AF_BRIDGE {
+		return netstate.FDB{Link: link, MAC: mac, Dst: dst}, permanent, true
+	}
+	return netstate.Neigh{Link: link, IP: dst, MAC: mac}, permanent, dst.IsValid()
+}
+
+// linkName reads the index and the name of a link.
+func linkName(b []byte) (index int, name string) {
+	if len(b) < unix.SizeofIfInfomsg {
+		return 0, ""
+	}
+	for typ, data := range attrs(b[unix.SizeofIfInfomsg:]) {
+		if typ == unix.IFLA_IFNAME {
+			name = stringOf(data)
+			break
+		}
+	}
+	return int(native.Uint32(b[4:])), name
+}
+
+// decodeLink reads a link. Of a type that we do not make it tells what all
+// links have.
+func decodeLink(b []byte, names names) (netstate.Link, bool) {
+	link, err := netlink.LinkDeserialize(nil, b)
+	if err != nil {
+		return netstate.Link{}, false
+	}
+	at := link.Attrs()
+	l := netstate.Link{
+		Name: at.Name, Kind: link.Type(), MTU: at.MTU, Group: at.Group,
+		Up: at.RawFlags&unix.IFF_UP != 0,
+	}
+	switch link := link.(type) {
+	case *netlink.Vxlan:
+		if len(at.HardwareAddr) == len(l.MAC) {
+			l.MAC = netstate.MAC(at.HardwareAddr)
+		}
+		l.Lower = names[link.VtepDevIndex]
+		l.Local, l.Remote = specified(link.SrcAddr), specified(link.Group)
+		l.VXLAN = netstate.VXLAN{
+			VNI: uint32(link.VxlanId), Port: uint16(link.Port),
+			Learning: link.Learning, GBP: link.GBP,
+		}
+	case *netlink.Iptun:
+		l.Lower = names[int(link.Link)]
+		l.Local, l.Remote = specified(link.Local), specified(link.Remote)
+	case *netlink.Ip6tnl:
+		l.Lower = names[int(link.Link)]
+		l.Local, l.Remote = specified(link.Local), specified(link.Remote)
+	}
+	return l, true
+}
+
+// specified is ip, or the zero Addr for one that stands for any.
+func specified(ip net.IP) netip.Addr {
+	a := addrOf(ip).Unmap()
+	if a.IsUnspecified() {
+		return netip.Addr{}
+	}
+	return a
+}
+
+// Attributes of RTM_NEWNETCONF messages, from linux/netconf.h.
+const (
+	netconfIfindex    = 1
+	netconfForwarding = 2
+	netconfRPFilter   = 3
+
+	netconfAll     = -1
+	netconfDefault = -2
+)
+
+// decodeNetconf reads which settings of a device, of those that we set, the
+// kernel reports a change of. It returns their paths.
+func decodeNetconf(b []byte, names names) []string {
+	if len(b) < 1 {
+		return nil
+	}
+	family, link := "ipv4", ""
+	if b[0] == unix.AF_INET6 {
+		family = "ipv6"
+	}
+	var settings []string
+	for typ, data := range attrsAfter(b, 4) {
+		switch typ {
+		case netconfIfindex:
+			switch index := int32(uint32Of(data)); index {
+			case netconfAll:
+				link = "all"
+			case netconfDefault:
+			default:
+				link = names[int(index)]
+			}
+		case netconfForwarding:
+			settings = append(settings, "forwarding")
+		case netconfRPFilter:
+			settings = append(settings, "rp_filter")
+		}
+	}
+	if link == "" {
+		return nil
+	}
+	for i, name := range settings {
+		settings[i] = "net/" + family + "/conf/" + link + "/" + name
+	}
+	return settings
+}

@@ -1,0 +1,161 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// dumpAttempts is how often a dump that changes under us is begun anew. Each
+// kind is dumped by itself, so that only a kind in constant change exhausts it.
+const dumpAttempts = 20
+
+// Dump returns what the kernel holds of ours: our links and those of scope,
+// with the addresses, permanent neighbours and forwarding entries on them; the
+// routes of our protocol; and the routes of no stated protocol that have a
+// gateway, which may be a predecessor's (netstate.Diff tells). It also reads
+// the settings of scope.
+func (k *Kernel) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	names, err := k.conn.names()
+	if err != nil {
+		return nil, err
+	}
+	out, own, err := k.dumpOwnLinks(scope.Links, names)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := k.dumpSysctls(scope.Sysctls)
+	if err != nil {
+		return nil, fmt.Errorf("read settings: %w", err)
+	}
+	out = append(out, settings...)
+	for _, index := range own {
+		for _, q := range linkQueries(index, names) {
+			if out, err = k.collect(ctx, q, out); err != nil {
+				return nil, fmt.Errorf("dump %s on %s: %w", q.what, names[index], err)
+			}
+		}
+	}
+	for _, q := range routeQueries(names) {
+		if out, err = k.collect(ctx, q, out); err != nil {
+			return nil, fmt.Errorf("dump %s: %w", q.what, err)
+		}
+	}
+	return out, nil
+}
+
+// dumpOwnLinks returns our links with their indices.
+func (k *Kernel) dumpOwnLinks(adopted []string, names names) (out []netstate.Object, own []int, err error) {
+	err = k.conn.dumpLinks(func(b []byte) {
+		index, _ := linkName(b)
+		l, ok := decodeLink(b, names)
+		if ok && (marked(l) || slices.Contains(adopted, l.Name)) {
+			out, own = append(out, l), append(own, index)
+		}
+	})
+	return out, own, err
+}
+
+// marked says whether a link is ours: by its name, or by its group if it is of
+// a kind that we make and was given another name.
+func marked(l netstate.Link) bool {
+	if strings.HasPrefix(l.Name, netstate.LinkPrefix) {
+		return true
+	}
+	return l.Group == netstate.Mark && (l.Kind == "vxlan" || l.Kind == "ipip" || l.Kind == "ip6tnl")
+}
+
+// query is one dump request. The kernel is asked to filter, and as older ones
+// do not, decode filters again.
+type query struct {
+	what    string
+	request uint16
+	body    func(*writer)
+	decode  func(body []byte) (netstate.Object, bool)
+}
+
+func linkQueries(index int, names names) []query {
+	on := names[index]
+	here := func(o netstate.Object, ok bool) (netstate.Object, bool) {
+		return o, ok && netstate.LinkOf(o) == on
+	}
+	queries := make([]query, 0, 5)
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		queries = append(queries, query{"addresses", unix.RTM_GETADDR, func(w *writer) {
+			w.bytes(family, 0, 0, 0)
+			w.uint32(uint32(index))
+		}, func(b []byte) (netstate.Object, bool) {
+			a, ok := decodeAddr(b, names)
+			return here(a, ok)
+		}})
+	}
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6, unix.AF_BRIDGE} {
+		queries = append(queries, query{"neighbours", unix.RTM_GETNEIGH, func(w *writer) {
+			w.bytes(family, 0, 0, 0)
+			w.uint32(0)
+			w.uint32(0)
+			w.attrUint32(unix.NDA_IFINDEX, uint32(index))
+		}, func(b []byte) (netstate.Object, bool) {
+			o, permanent, ok := decodeNeigh(b, names)
+			return here(o, ok && permanent)
+		}})
+	}
+	return queries
+}
+
+func routeQueries(names names) []query {
+	var queries []query
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		for _, protocol := range []uint8{netstate.Mark, netstate.ProtocolBoot} {
+			queries = append(queries, query{"routes", unix.RTM_GETROUTE, func(w *writer) {
+				w.bytes(family, 0, 0, 0, unix.RT_TABLE_MAIN, protocol, 0, unix.RTN_UNICAST)
+				w.uint32(0)
+			}, func(b []byte) (netstate.Object, bool) {
+				r, ok := decodeRoute(b, names)
+				ours := r.Protocol == 0
+				theirs := r.Protocol == netstate.ProtocolBoot && r.Via.IsValid() && r.Metric == 0
+				// A kernel that does not filter sends all routes to each query.
+				return r, ok && (ours && protocol == netstate.Mark || theirs && protocol == netstate.ProtocolBoot)
+			}})
+		}
+	}
+	return queries
+}
+
+// collect runs one query until it got through without an interruption, and
+// appends what it gave to out.
+func (k *Kernel) collect(ctx context.Context, q query, out []netstate.Object) ([]netstate.Object, error) {
+	c, begin := k.conn, len(out)
+	for range dumpAttempts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		out = out[:begin]
+		c.out.reset()
+		c.out.begin(q.request, unix.NLM_F_DUMP, c.nextSeq())
+		q.body(&c.out)
+		c.out.end()
+		err := c.dump(func(m message) {
+			if o, ok := q.decode(m.body); ok {
+				out = append(out, o)
+			}
+		})
+		switch {
+		case err == nil:
+			return out, nil
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EAFNOSUPPORT):
+			return out[:begin], nil // a kernel without IPv6
+		case !errors.Is(err, errInterrupted):
+			return nil, err
+		}
+	}
+	return nil, errInterrupted
+}

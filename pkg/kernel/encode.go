@@ -1,0 +1,118 @@
+package kernel
+
+import (
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// request adds the message that carries out op on an object with link index
+// index to w. It is for the kinds that there are many of.
+func (w *writer) request(op netstate.Op, index int, seq uint32) {
+	switch o := op.Object.(type) {
+	case netstate.Addr:
+		w.addrRequest(op.Verb, o, index, seq)
+	case netstate.Neigh:
+		w.neighRequest(op.Verb, o, index, seq)
+	case netstate.FDB:
+		w.fdbRequest(op.Verb, o, index, seq)
+	case netstate.Route:
+		w.routeRequest(op.Verb, o, index, seq)
+	}
+	w.end()
+}
+
+const (
+	create  = unix.NLM_F_CREATE | unix.NLM_F_EXCL
+	replace = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
+)
+
+func familyOf(a netip.Addr) uint8 {
+	if a.Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+func (w *writer) addrRequest(v netstate.Verb, a netstate.Addr, index int, seq uint32) {
+	if v == netstate.Delete {
+		w.begin(unix.RTM_DELADDR, 0, seq)
+	} else {
+		w.begin(unix.RTM_NEWADDR, replace, seq)
+	}
+	// No duplicate detection on a tunnel: nobody answers, and the address is
+	// wanted now. IPv4 ignores the flag.
+	w.bytes(familyOf(a.Prefix.Addr()), uint8(a.Prefix.Bits()), unix.IFA_F_NODAD|unix.IFA_F_PERMANENT, unix.RT_SCOPE_UNIVERSE)
+	w.uint32(uint32(index))
+	w.attrAddr(unix.IFA_LOCAL, a.Prefix.Addr())
+	w.attrAddr(unix.IFA_ADDRESS, a.Prefix.Addr())
+}
+
+// neighbour begins a neighbour message. Entries of our own devices are ours
+// whoever wrote them, so that making one may replace what is there.
+func (w *writer) neighbour(v netstate.Verb, family, flags uint8, index int, seq uint32) {
+	if v == netstate.Delete {
+		w.begin(unix.RTM_DELNEIGH, 0, seq)
+	} else {
+		w.begin(unix.RTM_NEWNEIGH, replace, seq)
+	}
+	w.bytes(family, 0, 0, 0)
+	w.uint32(uint32(index))
+	w.uint16(unix.NUD_PERMANENT)
+	w.bytes(flags, 0)
+}
+
+func (w *writer) neighRequest(v netstate.Verb, n netstate.Neigh, index int, seq uint32) {
+	w.neighbour(v, familyOf(n.IP), 0, index, seq)
+	w.attrAddr(unix.NDA_DST, n.IP)
+	w.attr(unix.NDA_LLADDR, n.MAC[:])
+}
+
+func (w *writer) fdbRequest(v netstate.Verb, f netstate.FDB, index int, seq uint32) {
+	w.neighbour(v, unix.AF_BRIDGE, unix.NTF_SELF, index, seq)
+	w.attr(unix.NDA_LLADDR, f.MAC[:])
+	w.attrAddr(unix.NDA_DST, f.Dst)
+}
+
+func (w *writer) routeRequest(v netstate.Verb, r netstate.Route, index int, seq uint32) {
+	switch v {
+	case netstate.Delete:
+		w.begin(unix.RTM_DELROUTE, 0, seq)
+	case netstate.Replace:
+		w.begin(unix.RTM_NEWROUTE, replace, seq)
+	default:
+		w.begin(unix.RTM_NEWROUTE, create, seq)
+	}
+	protocol := r.Protocol
+	if protocol == 0 {
+		protocol = netstate.Mark
+	}
+	var flags uint32
+	if r.OnLink {
+		flags = unix.RTNH_F_ONLINK
+	}
+	w.bytes(familyOf(r.Dst.Addr()), uint8(r.Dst.Bits()), 0, 0,
+		unix.RT_TABLE_MAIN, protocol, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST)
+	w.uint32(flags)
+	w.attrAddr(unix.RTA_DST, r.Dst.Addr())
+	if r.Via.IsValid() {
+		w.attrAddr(unix.RTA_GATEWAY, r.Via)
+	}
+	w.attrUint32(unix.RTA_OIF, uint32(index))
+	if r.Metric != 0 {
+		w.attrUint32(unix.RTA_PRIORITY, r.Metric)
+	} else if r.Dst.Addr().Is6() {
+		w.attrUint32(unix.RTA_PRIORITY, defaultMetric6)
+	}
+	if r.MTU != 0 {
+		at := w.nest(unix.RTA_METRICS)
+		w.attrUint32(unix.RTAX_MTU, uint32(r.MTU))
+		w.endNest(at)
+	}
+}
+
+// defaultMetric6 is what the kernel makes of an IPv6 route's metric 0; here it
+// is metric 0 in both directions.
+const defaultMetric6 = 1024

@@ -1,0 +1,148 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// DefaultRoute is one way out of the host's networks: a default route, or one
+// of the hops of a default route that has several.
+type DefaultRoute struct {
+	netstate.Route            // Via is zero on a link without routers, and may be of the other family
+	Source         netip.Addr // that the route prescribes, or zero
+	Priority       uint32     // the metric as the kernel compares it: the lowest wins
+	Down           bool       // there is nothing at the other end of the link's cable
+}
+
+// hostRoute is a route that others made, with all that tells where it leads.
+type hostRoute struct {
+	netstate.Route
+	source   netip.Addr
+	priority uint32
+	hops     []hop // none where the kernel does not say
+}
+
+type hop struct {
+	link string
+	via  netip.Addr
+	down bool
+}
+
+// defaults are the ways out that a default route gives.
+func (r hostRoute) defaults() []DefaultRoute {
+	var ways []DefaultRoute
+	for _, h := range r.hops {
+		way := DefaultRoute{Route: r.Route, Source: r.source, Priority: r.priority, Down: h.down}
+		way.Link, way.Via = h.link, h.via
+		ways = append(ways, way)
+	}
+	return ways
+}
+
+// decodeHostRoute reads what decodeRoute does, and what our own routes have
+// none of: several hops, gateways of the other family, a prescribed source.
+func decodeHostRoute(b []byte, names names) (hostRoute, bool) {
+	plain, ok := decodeRoute(b, names)
+	if !ok {
+		return hostRoute{}, false
+	}
+	r := hostRoute{Route: plain}
+	one := decodeHop(b[unix.SizeofRtMsg:], uint8(native.Uint32(b[8:])))
+	one.link = plain.Link
+	for typ, data := range attrs(b[unix.SizeofRtMsg:]) {
+		switch typ {
+		case unix.RTA_PREFSRC:
+			r.source = addrOf(data)
+		case unix.RTA_PRIORITY:
+			r.priority = uint32Of(data)
+		case unix.RTA_MULTIPATH:
+			r.hops = decodeHops(data, names)
+		}
+	}
+	if one.link != "" {
+		r.hops = append(r.hops, one)
+	}
+	return r, true
+}
+
+// decodeHops reads the hops of a route that has several.
+func decodeHops(b []byte, names names) []hop {
+	var hops []hop
+	for len(b) >= unix.SizeofRtNexthop {
+		n := int(native.Uint16(b))
+		if n < unix.SizeofRtNexthop || n > len(b) {
+			return hops
+		}
+		h := decodeHop(b[unix.SizeofRtNexthop:n], b[2])
+		if h.link = names[int(native.Uint32(b[4:]))]; h.link != "" {
+			hops = append(hops, h)
+		}
+		b = b[min((n+3)&^3, len(b)):]
+	}
+	return hops
+}
+
+// decodeHop reads all of a hop but its link.
+func decodeHop(b []byte, flags uint8) hop {
+	h := hop{down: flags&(unix.RTNH_F_DEAD|unix.RTNH_F_LINKDOWN) != 0}
+	for typ, data := range attrs(b) {
+		switch {
+		case typ == unix.RTA_GATEWAY:
+			h.via = addrOf(data)
+		case typ == unix.RTA_VIA && len(data) > 2: // after the family
+			h.via = addrOf(data[2:])
+		}
+	}
+	return h
+}
+
+// Path is how the host sends to an address.
+type Path struct {
+	Link   string
+	Source netip.Addr
+}
+
+// RouteTo asks the kernel how it would send to an address. Where it would not
+// the Path is zero, and no error.
+func (k *Kernel) RouteTo(ctx context.Context, to netip.Addr) (Path, error) {
+	if err := ctx.Err(); err != nil {
+		return Path{}, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := k.conn
+	names, err := c.names()
+	if err != nil {
+		return Path{}, err
+	}
+	c.out.reset()
+	c.out.begin(unix.RTM_GETROUTE, 0, c.nextSeq())
+	c.out.bytes(familyOf(to), uint8(to.BitLen()), 0, 0, 0, 0, 0, 0)
+	c.out.uint32(0)
+	c.out.attrAddr(unix.RTA_DST, to)
+	c.out.end()
+	body, err := c.ask(unix.RTM_NEWROUTE)
+	switch {
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH),
+		errors.Is(err, unix.EACCES), errors.Is(err, unix.EINVAL): // no route, and the three kinds that refuse
+		return Path{}, nil
+	case err != nil:
+		return Path{}, fmt.Errorf("find the route to %s: %w", to, err)
+	}
+	var p Path
+	for typ, data := range attrsAfter(body, unix.SizeofRtMsg) {
+		switch typ {
+		case unix.RTA_OIF:
+			p.Link = names[int(uint32Of(data))]
+		case unix.RTA_PREFSRC:
+			p.Source = addrOf(data)
+		}
+	}
+	return p, nil
+}

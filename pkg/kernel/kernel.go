@@ -1,0 +1,48 @@
+package kernel
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+const errReadOnly = syscall.EROFS
+
+// Kernel is the kernel of one network namespace. Dump and Apply take turns;
+// Watch runs beside them on a socket of its own.
+type Kernel struct {
+	namespace string
+
+	mu    sync.Mutex // guards conn and links
+	conn  *conn
+	links *netlink.Handle
+}
+
+// New opens the kernel of the network namespace at path, such as
+// /run/netns/NAME; an empty path is the process's own.
+func New(path string) (*Kernel, error) {
+	c, err := dial(path)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kernel{namespace: path, conn: c}
+	err = inNamespace(path, func() error {
+		k.links, err = netlink.NewHandleAt(netns.None(), unix.NETLINK_ROUTE)
+		return err
+	})
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("open netlink handle: %w", err)
+	}
+	return k, nil
+}
+
+// Close releases the sockets. It must not run beside Dump or Apply.
+func (k *Kernel) Close() {
+	k.conn.close()
+	k.links.Close()
+}

@@ -1,0 +1,232 @@
+package kerneltest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// faults are those that are still to come.
+type faults struct {
+	rules     []*rule
+	dumps     errorsLeft
+	watches   errorsLeft
+	abort     onceAt[error]
+	vanish    onceAt[string]
+	applyGate chan struct{} // closed when Apply may go on; nil when it may anyway
+	dumpGate  chan struct{}
+	lose      int
+	overrun   int
+	held      chan struct{} // closed never; events wait while there is one
+	mute      bool
+}
+
+// rule has ops fail.
+type rule struct {
+	left  int // negative: until told otherwise
+	match func(netstate.Op) bool
+	err   error
+}
+
+// errorsLeft has the next n calls fail.
+type errorsLeft struct {
+	n   int
+	err error
+}
+
+func (e *errorsLeft) next() error {
+	if e.n == 0 {
+		return nil
+	}
+	e.n--
+	return e.err
+}
+
+// onceAt is something that happens before the nth op of a plan, once.
+type onceAt[T any] struct {
+	n    int
+	what T
+	set  bool
+}
+
+func (o *onceAt[T]) at(i int) (what T) {
+	if !o.set || i < o.n {
+		return what
+	}
+	o.set = false
+	return o.what
+}
+
+func (x *faults) refuse(op netstate.Op) error {
+	for i, r := range x.rules {
+		if !r.match(op) {
+			continue
+		}
+		if r.left--; r.left == 0 {
+			x.rules = slices.Delete(x.rules, i, i+1)
+		}
+		return r.err
+	}
+	return nil
+}
+
+// Fail has the next n ops that match says refused with err; with a negative n
+// all of them until mend is called.
+func (f *Fake) Fail(n int, match func(netstate.Op) bool, err error) (mend func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := &rule{n, match, err}
+	f.faults.rules = append(f.faults.rules, r)
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.faults.rules = slices.DeleteFunc(f.faults.rules, func(x *rule) bool { return x == r })
+	}
+}
+
+// OfKey matches the ops on the object with key k, for Fail.
+func OfKey(k netstate.Key) func(netstate.Op) bool {
+	return func(op netstate.Op) bool { return op.Object.Key() == k }
+}
+
+// OfKind matches the ops on objects of a kind, for Fail.
+func OfKind(k netstate.Kind) func(netstate.Op) bool {
+	return func(op netstate.Op) bool { return op.Object.Key().Kind == k }
+}
+
+// OfVerb matches the ops of a verb, for Fail.
+func OfVerb(v netstate.Verb) func(netstate.Op) bool {
+	return func(op netstate.Op) bool { return op.Verb == v }
+}
+
+// Both matches what two say, for Fail.
+func Both(a, b func(netstate.Op) bool) func(netstate.Op) bool {
+	return func(op netstate.Op) bool { return a(op) && b(op) }
+}
+
+// FailDumps has the next n Dumps fail, as when one is interrupted again and
+// again.
+func (f *Fake) FailDumps(n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults.dumps = errorsLeft{n, err}
+}
+
+// AbortApply has an Apply return err, which says nothing of any op, after it
+// has done the first n.
+func (f *Fake) AbortApply(n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults.abort = onceAt[error]{n, err, true}
+}
+
+// Vanish has a link deleted in the middle of an Apply, when n ops are done.
+func (f *Fake) Vanish(n int, link string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults.vanish = onceAt[string]{n, link, true}
+}
+
+// BlockApply has every Apply wait, until release is called or its context
+// ends.
+func (f *Fake) BlockApply() (release func()) { return f.block(&f.faults.applyGate) }
+
+// BlockDump has every Dump wait, until release is called or its context ends.
+func (f *Fake) BlockDump() (release func()) { return f.block(&f.faults.dumpGate) }
+
+func (f *Fake) block(gate *chan struct{}) (release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := make(chan struct{})
+	*gate = c
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if *gate == c {
+			*gate = nil
+			close(c)
+		}
+	}
+}
+
+func (f *Fake) wait(ctx context.Context, gate *chan struct{}) error {
+	f.mu.Lock()
+	c := *gate
+	f.mu.Unlock()
+	if c == nil {
+		return ctx.Err()
+	}
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// LoseEvents has the next n events never come.
+func (f *Fake) LoseEvents(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults.lose = n
+}
+
+// Overrun has the next n events lost, and an event of lost events come in the
+// place of the last.
+func (f *Fake) Overrun(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults.overrun = n
+}
+
+// HoldEvents delays all events until release is called.
+func (f *Fake) HoldEvents() (release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	mine := make(chan struct{})
+	f.faults.held = mine
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.faults.held == mine {
+			f.faults.held = nil
+			f.signalAll()
+		}
+	}
+}
+
+// Mute has what goes with a link, an address or a MAC go without an event of
+// its own, as IPv4 routes always do.
+func (f *Fake) Mute(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults.mute = on
+}
+
+// FailWatch ends every Watch with err, and the next n at their beginning.
+func (f *Fake) FailWatch(n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults.watches = errorsLeft{n, err}
+	for w := range f.watchers {
+		select {
+		case w.fail <- err:
+		default:
+		}
+	}
+}
+
+// Heal takes back all faults that are still to come, and releases what is held
+// or blocked.
+func (f *Fake) Heal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, gate := range []chan struct{}{f.faults.applyGate, f.faults.dumpGate} {
+		if gate != nil {
+			close(gate)
+		}
+	}
+	f.faults = faults{}
+	f.signalAll()
+}

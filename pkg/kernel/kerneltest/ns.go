@@ -1,0 +1,131 @@
+package kerneltest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// NS is a network namespace that stands for a host, with its loopback up. It
+// goes when its test ends.
+type NS struct {
+	Name string
+	Path string // for kernel.New
+}
+
+var created atomic.Int64
+
+// NewNS makes a namespace. Making one needs root; without it the test fails.
+func NewNS(t testing.TB, label string) *NS {
+	t.Helper()
+	n := &NS{Name: fmt.Sprintf("tulle-%s-%d-%d", label, os.Getpid(), created.Add(1))}
+	n.Path = "/run/netns/" + n.Name
+	run(t, "ip", "netns", "add", n.Name)
+	t.Cleanup(func() {
+		// Devices go with a namespace only some time after it.
+		if out, err := exec.Command("ip", "netns", "del", n.Name).CombinedOutput(); err != nil {
+			t.Errorf("remove namespace %s: %v: %s", n.Name, err, out)
+		}
+	})
+	n.IP(t, "link set lo up")
+	return n
+}
+
+// IP runs an ip command, such as "addr add 198.18.0.1/24 dev eth0", inside.
+func (n *NS) IP(t testing.TB, command string) string {
+	t.Helper()
+	return run(t, append([]string{"ip", "-n", n.Name}, strings.Fields(command)...)...)
+}
+
+// Bridge runs a command of iproute2's bridge inside.
+func (n *NS) Bridge(t testing.TB, command string) string {
+	t.Helper()
+	return run(t, append([]string{"bridge", "-n", n.Name}, strings.Fields(command)...)...)
+}
+
+// Command is a command to be run inside.
+func (n *NS) Command(args ...string) *exec.Cmd {
+	return exec.Command("ip", append([]string{"netns", "exec", n.Name}, args...)...)
+}
+
+// Sysctl sets a setting, by its path below /proc/sys.
+func (n *NS) Sysctl(t testing.TB, path, value string) {
+	t.Helper()
+	cmd := n.Command("tee", "/proc/sys/"+path)
+	cmd.Stdin = strings.NewReader(value)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("set %s=%s: %v: %s", path, value, err, out)
+	}
+}
+
+// Ping waits until address answers an echo request of size bytes with the
+// don't-fragment bit set, sent from source if that is not empty.
+func (n *NS) Ping(t testing.TB, source, address string, size int) {
+	t.Helper()
+	args := []string{"ping", "-n", "-c1", "-W1", "-M", "do", "-s", fmt.Sprint(size)}
+	if source != "" {
+		args = append(args, "-I", source)
+	}
+	var out []byte
+	Eventually(t, 10*time.Second, func() error {
+		var err error
+		if out, err = n.Command(append(args, address)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
+		}
+		return nil
+	})
+}
+
+// Print tells all that the namespace's kernel holds in links, addresses,
+// routes, neighbours, forwarding entries and rules, without what counts time.
+func (n *NS) Print(t testing.TB) string {
+	t.Helper()
+	var b strings.Builder
+	for _, command := range []string{"-d -o link", "-o addr", "route show table all", "-6 route show table all", "neigh show nud permanent", "rule", "-6 rule"} {
+		fmt.Fprintf(&b, "# ip %s\n%s", command, n.IP(t, command))
+	}
+	fmt.Fprintf(&b, "# bridge fdb\n%s", n.Bridge(t, "fdb"))
+	return b.String()
+}
+
+// Join connects two namespaces by a cable; the ends are called name in each.
+func Join(t testing.TB, a *NS, nameA string, b *NS, nameB string) {
+	t.Helper()
+	a.IP(t, fmt.Sprintf("link add %s type veth peer name %s netns %s", nameA, nameB, b.Name))
+	a.IP(t, "link set "+nameA+" up")
+	b.IP(t, "link set "+nameB+" up")
+}
+
+// Eventually waits until f gives no error, and fails the test with its last one
+// when that takes longer than limit.
+func Eventually(t testing.TB, limit time.Duration, f func() error) {
+	t.Helper()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("after %v still: %v", limit, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func run(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}

@@ -1,0 +1,149 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// applyLink makes, changes or removes one device.
+func (k *Kernel) applyLink(v netstate.Verb, l netstate.Link) error {
+	is, index, err := k.link(l.Name)
+	missing := errors.Is(err, syscall.ENODEV)
+	switch {
+	case err != nil && !missing:
+		return err
+	case v == netstate.Delete && missing:
+		return nil
+	case v == netstate.Delete:
+		return k.deleteLink(l.Name, index)
+	case missing:
+		return k.createLink(l)
+	case is.CanBecome(l):
+		return k.changeLink(l, is, index)
+	}
+	// All that is on the device goes with it; the plan puts it on the new one.
+	if err := k.deleteLink(l.Name, index); err != nil {
+		return err
+	}
+	return k.createLink(l)
+}
+
+// link reads one device as it is now, with its index.
+func (k *Kernel) link(name string) (netstate.Link, int, error) {
+	index, err := k.conn.index(name)
+	if err != nil {
+		return netstate.Link{}, 0, err
+	}
+	names, err := k.conn.names()
+	if err != nil {
+		return netstate.Link{}, 0, err
+	}
+	var l netstate.Link
+	err = k.conn.dumpLinks(func(b []byte) {
+		if i, _ := linkName(b); i == index {
+			l, _ = decodeLink(b, names)
+		}
+	})
+	return l, index, err
+}
+
+// ignoreEncapLimit leaves out a destination option of 8 bytes in each packet
+// (IP6_TNL_F_IGN_ENCAP_LIMIT).
+const ignoreEncapLimit = 1
+
+func (k *Kernel) createLink(l netstate.Link) error {
+	lower := 0
+	if l.Lower != "" {
+		var err error
+		if lower, err = k.conn.index(l.Lower); err != nil {
+			return err
+		}
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.Group = l.Name, l.MTU, l.Group
+	if l.Up {
+		attrs.Flags = net.FlagUp
+	}
+	local := net.IP(l.Local.AsSlice())
+	var device netlink.Link
+	switch l.Kind {
+	case "vxlan":
+		// Without a MAC of our own at the creation udev may choose one.
+		attrs.HardwareAddr = l.MAC[:]
+		device = &netlink.Vxlan{
+			LinkAttrs: attrs, VxlanId: int(l.VXLAN.VNI), Port: int(l.VXLAN.Port),
+			SrcAddr: local, VtepDevIndex: lower,
+			Learning: l.VXLAN.Learning, GBP: l.VXLAN.GBP,
+		}
+	case "ipip":
+		device = &netlink.Iptun{LinkAttrs: attrs, Local: local, Link: uint32(lower), PMtuDisc: 1}
+	case "ip6tnl":
+		device = &netlink.Ip6tnl{
+			LinkAttrs: attrs, Local: local, Link: uint32(lower),
+			Proto: unix.IPPROTO_IPV6, Flags: ignoreEncapLimit,
+		}
+	default:
+		return fmt.Errorf("link %s: no way to make a device of type %q", l.Name, l.Kind)
+	}
+	err := k.links.LinkAdd(device)
+	switch {
+	case errors.Is(err, syscall.EEXIST) && l.Kind == "vxlan":
+		return fmt.Errorf("%w: another device has VNI %d on port %d; find it with «ip -d link show type vxlan», then delete it or give this network another VNI or Port", err, l.VXLAN.VNI, l.VXLAN.Port)
+	case errors.Is(err, syscall.EOPNOTSUPP):
+		return fmt.Errorf("%w: the kernel has no %s devices; load or install its module", err, l.Kind)
+	}
+	return err
+}
+
+// changeLink changes what a device can have changed while it lives, and only
+// what differs: a MAC set again drops the neighbours too.
+func (k *Kernel) changeLink(l, is netstate.Link, index int) error {
+	c := k.conn
+	c.out.reset()
+	c.out.begin(unix.RTM_NEWLINK, unix.NLM_F_ACK, c.nextSeq())
+	c.out.bytes(unix.AF_UNSPEC, 0, 0, 0)
+	c.out.uint32(uint32(index))
+	var up uint32
+	if l.Up {
+		up = unix.IFF_UP
+	}
+	c.out.uint32(up)
+	c.out.uint32(unix.IFF_UP) // the only flag to change
+	if l.MTU != is.MTU {
+		c.out.attrUint32(unix.IFLA_MTU, uint32(l.MTU))
+	}
+	if l.MAC != is.MAC {
+		c.out.attr(unix.IFLA_ADDRESS, l.MAC[:])
+	}
+	if l.Group != is.Group {
+		c.out.attrUint32(unix.IFLA_GROUP, l.Group)
+	}
+	c.out.end()
+	return c.await()
+}
+
+func (k *Kernel) deleteLink(name string, index int) error {
+	c := k.conn
+	c.out.reset()
+	c.out.begin(unix.RTM_DELLINK, unix.NLM_F_ACK, c.nextSeq())
+	c.out.bytes(unix.AF_UNSPEC, 0, 0, 0)
+	c.out.uint32(uint32(index))
+	c.out.uint32(0)
+	c.out.uint32(0)
+	c.out.end()
+	err := c.await()
+	if errors.Is(err, syscall.ENODEV) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete link %s: %w", name, err)
+	}
+	return nil
+}

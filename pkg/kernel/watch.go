@@ -1,0 +1,166 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// Watch calls to with every change to a link, an address, a neighbour or
+// forwarding entry, a unicast route of the main table or a setting, whoever's it is; of those made by Apply most are left out. Some
+// changes come with no event of their own: a link that goes down takes its
+// routes silently. It begins with an event of lost events, which says that it
+// listens from now on. It returns when ctx ends or the socket fails.
+func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
+	w, err := k.subscribe()
+	if err != nil {
+		return err
+	}
+	defer w.file.Close()
+	defer context.AfterFunc(ctx, func() { w.file.Close() })()
+	if err := w.learnNames(); err != nil {
+		return err
+	}
+	to(netstate.Event{})
+	buf := make([]byte, readSize)
+	for {
+		n, err := w.receive(buf)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, unix.ENOBUFS):
+			// Link events may be among those lost.
+			if err := w.learnNames(); err != nil {
+				return err
+			}
+			to(netstate.Event{})
+		case err != nil:
+			return fmt.Errorf("watch the kernel: %w", err)
+		}
+		for m := range messages(buf[:n]) {
+			w.decode(m, to)
+		}
+	}
+}
+
+// watcher is one Watch under way.
+type watcher struct {
+	file   *os.File // the socket, in the runtime's poller so that closing it ends a receive
+	kernel *Kernel
+	names  names
+}
+
+var watchGroups = []int{
+	unix.RTNLGRP_LINK,
+	unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
+	unix.RTNLGRP_NEIGH,
+	unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
+	unix.RTNLGRP_IPV4_NETCONF, unix.RTNLGRP_IPV6_NETCONF,
+}
+
+func (k *Kernel) subscribe() (*watcher, error) {
+	w := &watcher{kernel: k}
+	err := inNamespace(k.namespace, func() error {
+		fd, err := socket(unix.SOCK_NONBLOCK)
+		if err != nil {
+			return err
+		}
+		w.file = os.NewFile(uintptr(fd), "netlink")
+		if err := leaveOut(fd, k.conn.port); err != nil {
+			w.file.Close()
+			return fmt.Errorf("filter events: %w", err)
+		}
+		for _, g := range watchGroups {
+			if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, g); err != nil {
+				w.file.Close()
+				return fmt.Errorf("join netlink group %d: %w", g, err)
+			}
+		}
+		return nil
+	})
+	return w, err
+}
+
+// learnNames reads the names of all links; from there on events keep them.
+func (w *watcher) learnNames() (err error) {
+	w.kernel.mu.Lock()
+	defer w.kernel.mu.Unlock()
+	w.names, err = w.kernel.conn.names()
+	return err
+}
+
+func (w *watcher) receive(buf []byte) (n int, err error) {
+	raw, err := w.file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	pollErr := raw.Read(func(fd uintptr) bool {
+		for {
+			n, _, err = unix.Recvfrom(int(fd), buf, 0)
+			if err != unix.EINTR {
+				return err != unix.EAGAIN
+			}
+		}
+	})
+	if err == nil {
+		err = pollErr
+	}
+	return max(n, 0), err
+}
+
+func (w *watcher) decode(m message, to func(netstate.Event)) {
+	switch m.typ {
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		w.decodeLink(m, to)
+	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+		if a, ok := decodeAddr(m.body, w.names); ok {
+			to(netstate.Event{Object: a, Gone: m.typ == unix.RTM_DELADDR})
+		}
+	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		// An entry that is no longer permanent is not the one that we made.
+		if o, permanent, ok := decodeNeigh(m.body, w.names); ok {
+			to(netstate.Event{Object: o, Gone: m.typ == unix.RTM_DELNEIGH || !permanent})
+		}
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		if r, ok := decodeRoute(m.body, w.names); ok {
+			to(netstate.Event{Object: r, Gone: m.typ == unix.RTM_DELROUTE})
+		}
+	case unix.RTM_NEWNETCONF:
+		// By the time it is read the event may be history, as of a device that
+		// was made and set up since: what counts is what is set now.
+		settings, err := w.kernel.dumpSysctls(decodeNetconf(m.body, w.names))
+		if err != nil {
+			return // the next resync will see
+		}
+		for _, o := range settings {
+			to(netstate.Event{Object: o})
+		}
+	}
+}
+
+// decodeLink also keeps the names: a link that was renamed is, to whoever
+// knows links by name, one gone and another come.
+func (w *watcher) decodeLink(m message, to func(netstate.Event)) {
+	if len(m.body) == 0 || m.body[0] == unix.AF_BRIDGE {
+		return // of a bridge's port
+	}
+	index, name := linkName(m.body)
+	before, known := w.names[index]
+	if known && before != name {
+		to(netstate.Event{Object: netstate.Link{Name: before}, Gone: true})
+	}
+	if m.typ == unix.RTM_DELLINK {
+		delete(w.names, index)
+		to(netstate.Event{Object: netstate.Link{Name: name}, Gone: true})
+		return
+	}
+	w.names[index] = name
+	if l, ok := decodeLink(m.body, w.names); ok {
+		to(netstate.Event{Object: l})
+	}
+}

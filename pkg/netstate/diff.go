@@ -1,0 +1,120 @@
+package netstate
+
+import "strings"
+
+// Diff plans the way from actual, a dump of the kernel, to desired: applied to
+// actual it gives desired, and a second Diff then gives nothing. Of another's
+// routes in actual it touches only those whose place desired needs (see
+// takesOver).
+func Diff(desired *State, actual []Object) Plan {
+	var p Planner
+	desired.pass++
+	emptied, readdressed := linkChanges(desired, actual)
+	met := 0
+	for _, a := range actual {
+		h := desired.objects[a.Key()]
+		if h == nil {
+			_, isLink := a.(Link)
+			if (isLink || !emptied[LinkOf(a)]) && mayDelete(desired, a) {
+				p.Add(Delete, a)
+			}
+			continue
+		}
+		if r, ok := a.(Route); ok && r.Protocol != 0 && !takesOver(desired, h.Object.(Route), r) {
+			continue // counts as missing: Create will say who is in the way
+		}
+		if h.pass != desired.pass {
+			h.pass = desired.pass
+			met++
+		}
+		if a != h.Object || lost(a, emptied, readdressed) {
+			p.Add(Replace, h.Object)
+		}
+	}
+	if met < len(desired.objects) {
+		for _, h := range desired.objects {
+			if h.pass != desired.pass {
+				p.Add(Create, h.Object)
+			}
+		}
+	}
+	return p.Plan()
+}
+
+// linkChanges finds the links whose change costs what is on them: those that
+// go, or are made again, lose all; those that get another MAC lose their
+// neighbours.
+func linkChanges(desired *State, actual []Object) (emptied, readdressed map[string]bool) {
+	emptied, readdressed = make(map[string]bool), make(map[string]bool)
+	for _, a := range actual {
+		l, ok := a.(Link)
+		if !ok {
+			continue
+		}
+		want, ok := desired.Get(l.Key())
+		switch {
+		case !ok || !l.CanBecome(want.(Link)):
+			emptied[l.Name] = true
+		case l.MAC != want.(Link).MAC:
+			readdressed[l.Name] = true
+		}
+	}
+	return emptied, readdressed
+}
+
+// lost says whether a goes by what happens to the link that it is on.
+func lost(a Object, emptied, readdressed map[string]bool) bool {
+	switch kindOf(a) {
+	case KindLink:
+		return false
+	case KindNeigh:
+		return emptied[LinkOf(a)] || readdressed[LinkOf(a)]
+	default:
+		return emptied[LinkOf(a)]
+	}
+}
+
+// mayDelete says whether a, which desired does not have, is to go.
+func mayDelete(desired *State, a Object) bool {
+	switch a := a.(type) {
+	case Sysctl:
+		return false
+	case Route:
+		if a.Protocol == 0 {
+			return true
+		}
+		if a.Protocol != ProtocolBoot {
+			return false
+		}
+		// Another's: on our device it can only be a predecessor's. Elsewhere
+		// it goes when it would shadow ours, which has the same destination
+		// and a metric that comes after.
+		if _, ours := desired.Get(Key{Kind: KindLink, Name: a.Link}); ours {
+			return true
+		}
+		twin, ok := desired.Get(Key{Kind: KindRoute, Prefix: a.Dst, Metric: SpreadMetric(a.Dst)})
+		return ok && a.Metric < twin.Key().Metric && takesOver(desired, twin.(Route), a)
+	default:
+		return true
+	}
+}
+
+// takesOver says whether ours may take the place of another's route to the
+// same destination. It may where that is flannel's handwriting: flannel marks
+// its routes no other way than by the protocol that everything defaults to, so
+// it is told by the device, which is the one that we want ourselves, one of
+// ours, or flannel's own.
+func takesOver(desired *State, ours, theirs Route) bool {
+	if theirs.Protocol != ProtocolBoot {
+		return false
+	}
+	if theirs.Link == ours.Link || strings.HasPrefix(theirs.Link, "flannel") {
+		return true
+	}
+	_, own := desired.Get(Key{Kind: KindLink, Name: theirs.Link})
+	return own
+}
+
+// ProtocolBoot is the protocol of a route whose maker gave none, such as
+// flannel's.
+const ProtocolBoot = 3

@@ -1,0 +1,87 @@
+package netstate
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+)
+
+// Kind is a kind of object. The order of the kinds is the order in which
+// objects are made; they are removed in reverse.
+type Kind uint8
+
+// The kinds, in the order in which they depend on one another.
+const (
+	KindLink Kind = iota
+	KindSysctl
+	KindAddr
+	KindNeigh
+	KindFDB
+	KindRoute
+	kinds
+)
+
+// Kinds lists all kinds in order.
+func Kinds() []Kind {
+	return []Kind{KindLink, KindSysctl, KindAddr, KindNeigh, KindFDB, KindRoute}
+}
+
+func (k Kind) String() string {
+	if k >= kinds {
+		return fmt.Sprintf("kind(%d)", uint8(k))
+	}
+	return [kinds]string{"link", "sysctl", "addr", "neigh", "fdb", "route"}[k]
+}
+
+// Key names one object as the kernel itself tells objects apart. Which fields
+// are set depends on the kind; see each object's Key method.
+type Key struct {
+	Name   string // link name, or a sysctl's path; none for a route
+	Prefix netip.Prefix
+	Metric uint32
+	MAC    MAC
+	Kind   Kind
+}
+
+func (k Key) String() string {
+	switch k.Kind {
+	case KindAddr:
+		return fmt.Sprintf("addr %s dev %s", k.Prefix, k.Name)
+	case KindNeigh:
+		return fmt.Sprintf("neigh %s dev %s", k.Prefix.Addr(), k.Name)
+	case KindFDB:
+		return fmt.Sprintf("fdb %s dev %s", k.MAC, k.Name)
+	case KindRoute:
+		if k.Metric == 0 {
+			return fmt.Sprintf("route %s", k.Prefix)
+		}
+		return fmt.Sprintf("route %s metric %d", k.Prefix, k.Metric)
+	default:
+		return fmt.Sprintf("%s %s", k.Kind, k.Name)
+	}
+}
+
+// Compare orders keys: by kind, then by what they name.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(
+		cmp.Compare(k.Kind, o.Kind),
+		cmp.Compare(k.Name, o.Name),
+		k.Prefix.Addr().Compare(o.Prefix.Addr()),
+		cmp.Compare(k.Prefix.Bits(), o.Prefix.Bits()),
+		cmp.Compare(k.Metric, o.Metric),
+		cmp.Compare(string(k.MAC[:]), string(o.MAC[:])),
+	)
+}
+
+// LinkOf is the name of the link that an object is, lives on or goes through,
+// or "".
+func LinkOf(o Object) string {
+	switch o := o.(type) {
+	case Route:
+		return o.Link
+	case Sysctl:
+		return o.link()
+	default:
+		return o.Key().Name
+	}
+}

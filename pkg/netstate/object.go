@@ -1,0 +1,175 @@
+package netstate
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Object is one thing that the kernel holds: a Link, Sysctl, Addr, Neigh, FDB
+// or Route. All of them are comparable, so two objects differ exactly when !=
+// says so.
+type Object interface {
+	Key() Key
+	String() string
+}
+
+// Link is a network device of ours.
+type Link struct {
+	Name  string
+	Kind  string // the kernel's name of the device type: "vxlan", "ipip", "ip6tnl"
+	MAC   MAC    // zero where the type has none
+	MTU   int
+	Group uint32
+	Up    bool
+
+	Local  netip.Addr // the outer source address
+	Remote netip.Addr // the only far end; never set by us, who have many
+	Lower  string     // the device that the tunnel is bound to; normally none
+	VXLAN  VXLAN      // zero unless Kind is "vxlan"
+}
+
+// VXLAN is what a vxlan device has beyond other links.
+type VXLAN struct {
+	VNI      uint32
+	Port     uint16
+	Learning bool
+	GBP      bool
+}
+
+// Sysctl is one kernel setting. It has no absence: a Diff never deletes it.
+type Sysctl struct {
+	Path  string // below /proc/sys
+	Value string
+}
+
+// Addr is an address on a link of ours.
+type Addr struct {
+	Link   string
+	Prefix netip.Prefix // the address with its length, not masked
+}
+
+// Neigh is a permanent neighbour entry on a link of ours.
+type Neigh struct {
+	Link string
+	IP   netip.Addr
+	MAC  MAC
+}
+
+// FDB is a permanent forwarding entry of a vxlan link of ours: frames to MAC
+// go to the host Dst.
+type FDB struct {
+	Link string
+	MAC  MAC
+	Dst  netip.Addr
+}
+
+// Route is a unicast route of the main table.
+type Route struct {
+	Dst    netip.Prefix
+	Via    netip.Addr
+	Link   string
+	OnLink bool // the gateway is taken to be on the link though no address says so
+	MTU    int  // 0: the link's
+	Metric uint32
+	// Protocol is 0 for a route of ours. Any other number is another's route
+	// which a dump shows because we may have to take its place.
+	Protocol uint8
+}
+
+// Key names the link among all links.
+func (l Link) Key() Key { return Key{Kind: KindLink, Name: l.Name} }
+
+// Key names the setting.
+func (s Sysctl) Key() Key { return Key{Kind: KindSysctl, Name: s.Path} }
+
+// link is the link whose setting s is, as in net/ipv4/conf/LINK/rp_filter: a
+// link that is made anew has it as it was by default.
+func (s Sysctl) link() string {
+	rest, ok := strings.CutPrefix(s.Path, "net/")
+	if !ok {
+		return ""
+	}
+	part := strings.SplitN(rest, "/", 4)
+	if len(part) < 4 || part[1] != "conf" && part[1] != "neigh" || part[2] == "all" || part[2] == "default" {
+		return ""
+	}
+	return part[2]
+}
+
+// Key names the address: the kernel tells addresses of a link apart by
+// address and length.
+func (a Addr) Key() Key { return Key{Kind: KindAddr, Name: a.Link, Prefix: a.Prefix} }
+
+// Key names the neighbour on its link.
+func (n Neigh) Key() Key {
+	return Key{Kind: KindNeigh, Name: n.Link, Prefix: netip.PrefixFrom(n.IP, n.IP.BitLen())}
+}
+
+// Key names the forwarding entry on its link.
+func (f FDB) Key() Key { return Key{Kind: KindFDB, Name: f.Link, MAC: f.MAC} }
+
+// Key names the route: the kernel keeps one for a destination and metric,
+// whatever its device, gateway or owner.
+func (r Route) Key() Key { return Key{Kind: KindRoute, Prefix: r.Dst, Metric: r.Metric} }
+
+// CanBecome says whether l can be changed into want while it lives. Otherwise
+// it has to be deleted and made again, and all that is on it with it.
+func (l Link) CanBecome(want Link) bool {
+	l.MAC, l.MTU, l.Group, l.Up = want.MAC, want.MTU, want.Group, want.Up
+	return l == want
+}
+
+func (l Link) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "link %s %s mtu %d group %d", l.Name, l.Kind, l.MTU, l.Group)
+	if !l.MAC.IsZero() {
+		fmt.Fprintf(&b, " mac %s", l.MAC)
+	}
+	if l.Local.IsValid() {
+		fmt.Fprintf(&b, " local %s", l.Local)
+	}
+	if l.Remote.IsValid() {
+		fmt.Fprintf(&b, " remote %s", l.Remote)
+	}
+	if l.Lower != "" {
+		fmt.Fprintf(&b, " lower %s", l.Lower)
+	}
+	if l.Kind == "vxlan" {
+		fmt.Fprintf(&b, " vni %d port %d learning %t gbp %t", l.VXLAN.VNI, l.VXLAN.Port, l.VXLAN.Learning, l.VXLAN.GBP)
+	}
+	if l.Up {
+		return b.String() + " up"
+	}
+	return b.String() + " down"
+}
+
+func (s Sysctl) String() string { return fmt.Sprintf("sysctl %s=%s", s.Path, s.Value) }
+
+func (a Addr) String() string { return fmt.Sprintf("addr %s dev %s", a.Prefix, a.Link) }
+
+func (n Neigh) String() string { return fmt.Sprintf("neigh %s mac %s dev %s", n.IP, n.MAC, n.Link) }
+
+func (f FDB) String() string { return fmt.Sprintf("fdb %s dst %s dev %s", f.MAC, f.Dst, f.Link) }
+
+func (r Route) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "route %s", r.Dst)
+	if r.Via.IsValid() {
+		fmt.Fprintf(&b, " via %s", r.Via)
+	}
+	fmt.Fprintf(&b, " dev %s", r.Link)
+	if r.OnLink {
+		b.WriteString(" onlink")
+	}
+	if r.MTU != 0 {
+		fmt.Fprintf(&b, " mtu %d", r.MTU)
+	}
+	if r.Metric != 0 {
+		fmt.Fprintf(&b, " metric %d", r.Metric)
+	}
+	if r.Protocol != 0 {
+		fmt.Fprintf(&b, " proto %d", r.Protocol)
+	}
+	return b.String()
+}

@@ -1,0 +1,206 @@
+package reconcile
+
+import (
+	"slices"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// Desired is what owners want the kernel to hold: this host one part, each
+// peer another. Of two owners that want one key differently the earlier has
+// it, and the later waits until it is let go: so no lease can take from
+// another what that one needs. Of what they want alike either may be the
+// holder. It tells note of each change.
+type Desired struct {
+	state    netstate.State
+	owners   map[string][]netstate.Object // as given, before shape
+	waiting  map[netstate.Key][]claim
+	links    map[string]int // how many objects of state are, or are on, a link
+	spread   spread
+	complete bool
+	note     func(change)
+}
+
+// claim is one owner's wish for an object.
+type claim struct {
+	owner  string
+	object netstate.Object
+}
+
+// change says that the object with a key of the state was made, replaced or
+// deleted.
+type change struct {
+	verb   netstate.Verb
+	object netstate.Object // with Delete the one that was
+}
+
+func newDesired(note func(change)) *Desired {
+	return &Desired{
+		owners:  make(map[string][]netstate.Object),
+		waiting: make(map[netstate.Key][]claim),
+		links:   make(map[string]int),
+		note:    note,
+	}
+}
+
+// Set makes objects what owner wants, in place of what it wanted before. The
+// slice is kept and must not be changed.
+func (d *Desired) Set(owner string, objects []netstate.Object) {
+	before := d.owners[owner]
+	if slices.Equal(before, objects) {
+		return
+	}
+	d.owners[owner] = objects
+	d.spread.count(before, -1)
+	d.spread.count(objects, +1)
+	d.exchange(owner, d.spread.shape(before), d.spread.shape(objects))
+	if d.spread.turn() {
+		d.reshape()
+	}
+}
+
+// Remove lets go of all that owner wants.
+func (d *Desired) Remove(owner string) {
+	d.Set(owner, nil)
+	delete(d.owners, owner)
+}
+
+// Complete says that all owners are known: from now on what none of them wants
+// is removed.
+func (d *Desired) Complete() { d.complete = true }
+
+// exchange replaces owner's objects in the state: the new ones first, so that
+// a key of both is replaced in place.
+func (d *Desired) exchange(owner string, before, after []netstate.Object) {
+	for _, o := range after {
+		d.claim(owner, o)
+	}
+	if len(before) == 0 {
+		return
+	}
+	keep := make(map[netstate.Key]bool, len(after))
+	for _, o := range after {
+		keep[o.Key()] = true
+	}
+	for _, o := range before {
+		if k := o.Key(); !keep[k] {
+			d.release(owner, k)
+		}
+	}
+}
+
+func (d *Desired) claim(owner string, o netstate.Object) {
+	k := o.Key()
+	is, taken := d.state.Get(k)
+	switch {
+	case !taken:
+		d.put(owner, o)
+		d.note(change{netstate.Create, o})
+	case d.state.Owner(k) != owner:
+		d.wait(k, claim{owner, o})
+	case is != o:
+		d.drop(is)
+		d.put(owner, o)
+		d.note(change{netstate.Replace, o})
+	}
+}
+
+// wait puts c among those who wait for k, where its owner has its place.
+func (d *Desired) wait(k netstate.Key, c claim) {
+	list := d.waiting[k]
+	if i := place(list, c.owner); i >= 0 {
+		list[i] = c
+		return
+	}
+	d.waiting[k] = append(list, c)
+}
+
+func (d *Desired) release(owner string, k netstate.Key) {
+	if d.state.Owner(k) != owner {
+		list := d.waiting[k]
+		if i := place(list, owner); i >= 0 {
+			d.setWaiting(k, slices.Delete(list, i, i+1))
+		}
+		return
+	}
+	is, ok := d.state.Get(k)
+	if !ok {
+		return
+	}
+	d.drop(is)
+	list := d.waiting[k]
+	if len(list) == 0 {
+		d.note(change{netstate.Delete, is})
+		return
+	}
+	d.put(list[0].owner, list[0].object)
+	if list[0].object != is {
+		d.note(change{netstate.Replace, list[0].object})
+	}
+	d.setWaiting(k, slices.Delete(list, 0, 1))
+}
+
+func (d *Desired) setWaiting(k netstate.Key, list []claim) {
+	if len(list) == 0 {
+		delete(d.waiting, k)
+		return
+	}
+	d.waiting[k] = list
+}
+
+// contested are the keys that are wanted differently.
+func (d *Desired) contested() []netstate.Key {
+	var keys []netstate.Key
+	for k, list := range d.waiting {
+		is, _ := d.state.Get(k)
+		if slices.ContainsFunc(list, func(c claim) bool { return c.object != is }) {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, netstate.Key.Compare)
+	return keys
+}
+
+func (d *Desired) put(owner string, o netstate.Object) {
+	d.state.PutFor(owner, o)
+	if on := netstate.LinkOf(o); on != "" {
+		d.links[on]++
+	}
+}
+
+func (d *Desired) drop(o netstate.Object) {
+	d.state.Delete(o.Key())
+	if on := netstate.LinkOf(o); on != "" {
+		if d.links[on]--; d.links[on] == 0 {
+			delete(d.links, on)
+		}
+	}
+}
+
+// place is where in list owner's claim is, or -1.
+func place(list []claim, owner string) int {
+	return slices.IndexFunc(list, func(c claim) bool { return c.owner == owner })
+}
+
+// own says whether a link is one that the state makes, so that all on it is
+// ours.
+func (d *Desired) own(link string) bool {
+	_, ok := d.state.Get(netstate.Link{Name: link}.Key())
+	return ok
+}
+
+// scope is what a dump has to look at beyond what bears our mark.
+func (d *Desired) scope() netstate.Scope {
+	var s netstate.Scope
+	for name := range d.links {
+		if d.own(name) {
+			s.Links = append(s.Links, name)
+		}
+	}
+	for o := range d.state.All() {
+		if setting, ok := o.(netstate.Sysctl); ok {
+			s.Sysctls = append(s.Sysctls, setting.Path)
+		}
+	}
+	return s
+}

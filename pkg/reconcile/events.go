@@ -1,0 +1,222 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// watch takes the kernel's events, and begins anew when they fail.
+func (r *Reconciler) watch(ctx context.Context) {
+	for {
+		err := r.kernel.Watch(ctx, r.event)
+		if ctx.Err() != nil {
+			return
+		}
+		r.watchFailed(err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rewatch):
+		}
+	}
+}
+
+func (r *Reconciler) watchFailed(err error) {
+	if err == nil {
+		err = errors.New("the watch ended by itself")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.report.watchErr == nil {
+		klog.ErrorS(err, "Lost the watch on the kernel; beginning anew")
+	}
+	r.report.watchErr = err
+}
+
+// event takes one event. It changes nothing in the kernel: it marks what the
+// loop has to look at.
+func (r *Reconciler) event(e netstate.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.report.watchErr != nil {
+		klog.InfoS("Watching the kernel again")
+		r.report.watchErr = nil
+	}
+	now := time.Now()
+	switch o := e.Object.(type) {
+	case nil:
+		r.links = make(map[string]netstate.Link)
+		r.watching = true
+		if r.report.resyncs == 0 {
+			r.resync.want(now) // the first, which waits for the watch
+		} else {
+			r.resync.want(now.Add(settle))
+		}
+	case netstate.Link:
+		r.linkEvent(o, e.Gone, now)
+	case netstate.Addr:
+		own := r.desired.own(o.Link)
+		if own {
+			r.objectEvent(o, e.Gone, now)
+		}
+		if !own && r.desired.links[o.Link] > 0 || own && e.Gone {
+			// The last address of a link takes its routes along.
+			r.resync.want(now.Add(settle))
+		}
+	default:
+		r.objectEvent(o, e.Gone, now)
+	}
+	r.refresh()
+	r.kick()
+}
+
+// linkEvent: links lose what is on them without an event for each, so a change
+// of one that matters is a reason to look at everything.
+func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
+	if r.desired.links[l.Name] == 0 {
+		return
+	}
+	k := l.Key()
+	if want, ours := r.desired.state.Get(k); ours {
+		if !gone && want == l {
+			return
+		}
+		r.resync.alarm = true
+		if r.fights.tired(k, now) {
+			f := r.queue.failed[k]
+			if f == nil {
+				f = r.postponeFight(k, task{verb: netstate.Create, drift: true}, now)
+			}
+			f.pass = r.queue.pass
+			r.resync.notBefore(f.retry) // what is on the link has to wait for it
+		}
+		r.resync.want(now.Add(settle))
+		return
+	}
+	was, known := r.links[l.Name]
+	if gone {
+		delete(r.links, l.Name)
+	} else {
+		r.links[l.Name] = l
+	}
+	if gone || !known || was != l {
+		r.resync.want(now.Add(settle))
+	}
+}
+
+// objectEvent marks an object that is not, or no longer, as it should be.
+func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
+	k := o.Key()
+	want, wanted := r.desired.state.Get(k)
+	switch {
+	case wanted && (gone || want != o):
+		t := task{verb: netstate.Create, drift: true}
+		if !gone && marked(o) {
+			t.verb = netstate.Replace
+		}
+		r.drift(k, t, gone, now)
+	case !wanted && !gone && r.desired.complete && r.stray(o):
+		r.drift(k, task{verb: netstate.Replace, gone: o, drift: true}, gone, now)
+	default:
+		r.queue.calm(k)
+	}
+}
+
+// stray says whether an object that nobody wants is one of ours.
+func (r *Reconciler) stray(o netstate.Object) bool {
+	switch o := o.(type) {
+	case netstate.Sysctl:
+		return false
+	case netstate.Route:
+		return marked(o)
+	default:
+		return r.desired.own(netstate.LinkOf(o))
+	}
+}
+
+// marked says whether an object with a key of ours is ours itself. Only routes
+// can be another's.
+func marked(o netstate.Object) bool {
+	r, isRoute := o.(netstate.Route)
+	return !isRoute || r.Protocol == 0
+}
+
+// drift has a key healed once the burst of events is over, or later where
+// another keeps changing it.
+func (r *Reconciler) drift(k netstate.Key, t task, gone bool, now time.Time) {
+	f := r.queue.failed[k]
+	switch {
+	case f != nil && gone && errors.Is(f.err, fs.ErrExist):
+		r.queue.drift(k, t, now)
+		r.queue.hurry(f, now) // what was in the way has gone
+	case f == nil && r.fights.tired(k, now):
+		r.postponeFight(k, t, now)
+	default:
+		r.queue.drift(k, t, now)
+	}
+}
+
+// postponeFight leaves a key alone for a while.
+func (r *Reconciler) postponeFight(k netstate.Key, t task, now time.Time) *failure {
+	t.fought = true
+	rounds := r.fights[k].count - patience + 1
+	if rounds == 1 {
+		klog.ErrorS(errFought, "Leaving to others for a while what they keep changing", "key", k.String())
+	}
+	r.queue.calm(k)
+	f := &failure{
+		key: k, task: t, err: errFought, attempts: rounds, told: true,
+		since: r.fights[k].since, retry: now.Add(backoff(rounds)),
+	}
+	r.queue.postpone(f)
+	return f
+}
+
+// errFought is why a key that could be healed is left for a while.
+var errFought = errors.New("another program keeps changing it; «ip monitor» shows when, and networkd, NetworkManager or a second network daemon are likely")
+
+// patience is how often in a row a key is healed without delay.
+const patience = 5
+
+// truce is how long a key has to be left alone for the counting to begin anew.
+const truce = 2 * lastRetry
+
+// fights counts how often in a row each key had to be healed by itself, which
+// is once for each time that others changed it. What a link takes along when
+// it goes does not count.
+type fights map[netstate.Key]fight
+
+type fight struct {
+	count       int
+	since, last time.Time
+}
+
+func (f fights) count(k netstate.Key, now time.Time) {
+	x := f[k]
+	if now.Sub(x.last) > truce {
+		x = fight{since: now}
+	}
+	x.count++
+	x.last = now
+	f[k] = x
+}
+
+// tired says whether a key has been healed too often.
+func (f fights) tired(k netstate.Key, now time.Time) bool {
+	x := f[k]
+	return x.count >= patience && now.Sub(x.last) <= truce
+}
+
+func (f fights) prune(now time.Time) {
+	for k, x := range f {
+		if now.Sub(x.last) > truce {
+			delete(f, k)
+		}
+	}
+}

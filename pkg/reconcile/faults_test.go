@@ -1,0 +1,556 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// One bad key stops only itself. It is tried again and again, ever more
+// seldom, and is told of once.
+func TestBadKey(t *testing.T) {
+	running(t, host(), func(l *lab) {
+		bad := fdb(2)
+		mend := l.f.Fail(-1, kerneltest.OfKey(bad.Key()), syscall.EINVAL)
+		var tries []time.Time
+		l.f.SetHooks(kerneltest.Hooks{AfterOp: func(op netstate.Op, err error) {
+			if err != nil {
+				tries = append(tries, time.Now())
+			}
+		}})
+		began := time.Now()
+		l.setPeers(1, 3)
+		l.wait(0)
+		l.has(neigh(2), route(2))
+		l.has(peer(1)...)
+		l.has(peer(3)...)
+		want := `fdb 3a:00:00:00:00:02 dev tulle.1 of "peer-2": invalid argument`
+		if got := l.failing(); got != want {
+			l.Errorf("failing %q, want %q", got, want)
+		}
+		s := l.r.Status()
+		if s.InSync || s.Failing[0].Attempts != 1 || !s.Failing[0].Since.Equal(began) {
+			l.Errorf("status %+v", s)
+		}
+		if wait := s.Failing[0].Retry.Sub(began); wait < firstRetry/2 || wait > firstRetry {
+			l.Errorf("first retry after %v", wait)
+		}
+
+		l.f.ResetCounts()
+		l.wait(9 * time.Minute)
+		if len(tries) < 13 || len(tries) > 35 {
+			l.Errorf("%d tries", len(tries))
+		}
+		for i := 1; i < len(tries); i++ {
+			most := min(firstRetry<<(i-1), lastRetry)
+			if wait := tries[i].Sub(tries[i-1]); wait < most/2 || wait > most {
+				l.Errorf("waited %v before try %d, want %v to %v", wait, i+1, most/2, most)
+			}
+		}
+		if c := l.f.Counts(); c.Dumps != 0 || c.Steps() != len(tries)-1 {
+			l.Errorf("%d dumps, %d steps", c.Dumps, c.Steps())
+		}
+		s = l.r.Status()
+		if s.Failing[0].Attempts != len(tries) || !s.Failing[0].Since.Equal(began) || s.InSync {
+			l.Errorf("%d tries, status %+v", len(tries), s)
+		}
+		l.setPeers(4, 4) // life goes on
+		l.wait(0)
+		l.has(peer(4)...)
+
+		mend()
+		l.wait(lastRetry)
+		l.synced()
+		l.healed(0, 0, 0, 0, 0, 0)
+		lines := logs.take()
+		if len(lines) != 2 || !strings.HasPrefix(lines[0], `"The kernel refuses a step; trying again" err="invalid argument" step="create fdb`) ||
+			lines[1] != `"The kernel takes all steps again"` {
+			l.Errorf("logged %q", lines)
+		}
+	})
+}
+
+// A bad key that is no longer wanted is forgotten, one that is wanted
+// differently is tried at once.
+func TestBadKeyChanged(t *testing.T) {
+	running(t, host(), func(l *lab) {
+		l.setPeers(1, 2)
+		l.quiet()
+		mend := l.f.Fail(-1, kerneltest.OfKey(fdb(3).Key()), errTest)
+		l.setPeers(3, 3)
+		l.wait(time.Minute)
+		l.remove(name(3))
+		l.wait(0)
+		l.failsOnly(`fdb 3a:00:00:00:00:03 dev tulle.1 of "": injected`) // deleting it is refused too
+		mend()
+		l.wait(time.Minute)
+		l.synced()
+
+		l.f.Fail(3, kerneltest.OfKey(fdb(1).Key()), errTest)
+		l.f.Delete(fdb(1).Key())
+		l.wait(500 * time.Millisecond)
+		other := fdb(1)
+		other.Dst = ip("198.51.100.1")
+		l.set(name(1), neigh(1), other, route(1))
+		l.wait(0)
+		l.synced()
+		l.has(other)
+
+		// Deletes that fail are tried again too.
+		l.f.Fail(3, kerneltest.OfVerb(netstate.Delete), errTest)
+		l.remove(name(2))
+		l.wait(0)
+		if s := l.r.Status(); len(s.Failing) != 3 || s.InSync {
+			l.Errorf("failing %q", l.failing())
+		}
+		l.wait(time.Second)
+		l.synced()
+	})
+}
+
+func (l *lab) failsOnly(want string) {
+	l.Helper()
+	if got := l.failing(); got != want {
+		l.Errorf("failing %q, want %q", got, want)
+	}
+}
+
+// A resync that helps a bad key is no drift.
+func TestBadKeyHelpedByResync(t *testing.T) {
+	running(t, host(), func(l *lab) {
+		l.f.Fail(8, kerneltest.OfKey(fdb(1).Key()), errTest)
+		l.setPeers(1, 1)
+		l.wait(10 * time.Second)
+		l.f.Heal()
+		l.f.Overrun(1)
+		l.f.Put(netstate.Neigh{Link: "eth0", IP: ip("192.0.2.2")})
+		l.wait(2 * settle)
+		l.synced()
+		l.healed(0, 0, 0, 0, 0, 0)
+	})
+}
+
+func TestFailNextOps(t *testing.T) {
+	for _, v := range []netstate.Verb{netstate.Create, netstate.Replace, netstate.Delete} {
+		for _, k := range netstate.Kinds() {
+			t.Run(fmt.Sprintf("%s %s", v, k), func(t *testing.T) {
+				running(t, host(), func(l *lab) {
+					l.setPeers(1, 5)
+					l.quiet()
+					l.f.Fail(3, kerneltest.Both(kerneltest.OfKind(k), kerneltest.OfVerb(v)), syscall.ENOMEM)
+					rebuilt := link
+					rebuilt.VXLAN.VNI = 5
+					l.r.Update(func(d *Desired) {
+						d.Set("host", []netstate.Object{
+							rebuilt, setting, forward, netstate.Addr{Link: "tulle.1", Prefix: pfx("10.9.0.0/32")}, addr6,
+							netstate.Link{Name: "tulle.2", Kind: "ipip", Up: true},
+						})
+						d.Remove(name(1))
+						d.Set(name(2), []netstate.Object{direct(2)})
+						d.Set(name(6), peer(6))
+					})
+					l.wait(time.Minute)
+					l.synced()
+					l.set("host", host()...)
+					l.setPeers(1, 7)
+					l.remove(name(3))
+					l.wait(time.Minute)
+					l.synced()
+					if got := l.r.Status().Healed; got[netstate.KindRoute] > 0 || got[netstate.KindNeigh] > 0 {
+						l.Errorf("healed %v", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Of a plan that comes back with a plain error nobody knows what was done: one
+// resync a little later tells.
+func TestUnknownOutcome(t *testing.T) {
+	for done := range 4 {
+		t.Run(fmt.Sprintf("%d steps done", done), func(t *testing.T) {
+			running(t, host(), func(l *lab) {
+				l.f.AbortApply(done, syscall.ENOBUFS)
+				l.setPeers(1, 1)
+				l.wait(0)
+				if s := l.r.Status(); len(s.Failing) != 3 || s.InSync {
+					l.Errorf("status %+v", s)
+				}
+				l.wait(firstRetry)
+				l.synced()
+				c := l.f.Counts()
+				if want := max(done, 1); done < 3 && (c.Dumps != 1 || c.Applies != 2) || want < 0 {
+					l.Errorf("cost %+v", c)
+				}
+				l.healed(0, 0, 0, 0, 0, 0)
+			})
+		})
+	}
+	t.Run("again and again", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			h := kerneltest.Hooks{BeforeApply: func(netstate.Plan) { l.f.AbortApply(1, syscall.ENOBUFS) }}
+			l.f.SetHooks(h)
+			l.setPeers(1, 100)
+			l.wait(time.Minute)
+			if c := l.f.Counts(); c.Applies > 25 {
+				l.Errorf("%d applies", c.Applies)
+			}
+			l.f.SetHooks(kerneltest.Hooks{})
+			l.f.Heal()
+			l.wait(lastRetry)
+			l.synced()
+		})
+	})
+	// As the real kernel has it: each step of the batch failed, and was done
+	// all the same.
+	t.Run("step by step", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.setPeers(1, 9)
+			l.quiet()
+			f := l.f
+			lying := &liar{Fake: f}
+			l.r.kernel = lying
+			l.setPeers(10, 20)
+			l.r.Update(func(d *Desired) {
+				for n := 1; n < 5; n++ {
+					d.Remove(name(n))
+				}
+			})
+			l.wait(10 * firstRetry)
+			l.synced()
+			l.healed(0, 0, 0, 0, 0, 0)
+			for _, line := range logs.take() {
+				if strings.Contains(line, "file exists") {
+					l.Errorf("logged %q", line)
+				}
+			}
+		})
+	})
+}
+
+func TestDumpFails(t *testing.T) {
+	t.Run("at first", func(t *testing.T) {
+		f := kerneltest.NewFake(append(peer(8), eth0)...)
+		f.FailDumps(8, errTest)
+		run(t, f, func(l *lab) {
+			l.set("host", host()...)
+			l.complete()
+			l.wait(2 * time.Second)
+			if c := f.Counts(); c.Dumps < 5 || c.Dumps > 7 || c.Applies != 0 {
+				l.Errorf("%d dumps, %d applies", c.Dumps, c.Applies)
+			}
+			if s := l.r.Status(); !errors.Is(s.DumpError, errTest) || s.InSync || s.Resyncs != 0 {
+				l.Errorf("status %+v", s)
+			}
+			l.synced()
+			l.healed(0, 0, 0, 0, 0, 0)
+		})
+	})
+	t.Run("later", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.setPeers(1, 3)
+			l.quiet()
+			l.f.FailDumps(5, errTest)
+			l.f.DeleteLink("tulle.1")
+			l.wait(200 * time.Millisecond)
+			if s := l.r.Status(); !errors.Is(s.DumpError, errTest) || s.InSync {
+				l.Errorf("status %+v", s)
+			}
+			l.synced()
+			if c := l.f.Counts(); c.Dumps > 9 {
+				l.Errorf("%d dumps", c.Dumps)
+			}
+			lines := logs.take()
+			if len(lines) < 2 || !strings.HasPrefix(lines[0], `"Could not read the kernel's state; trying again" err="injected"`) {
+				l.Errorf("logged %q", lines)
+			}
+			n := 0
+			for _, line := range lines {
+				if strings.Contains(line, "Could not read") || strings.Contains(line, "works again") {
+					n++
+				}
+			}
+			if n != 2 {
+				l.Errorf("logged %q", lines)
+			}
+		})
+	})
+	t.Run("peers come and go all the same", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.setPeers(1, 3)
+			l.f.FailDumps(1000, errTest)
+			l.wait(2 * interval)
+			l.setPeers(4, 4)
+			l.remove(name(1))
+			l.wait(time.Second)
+			l.has(peer(4)...)
+			l.hasNot(peer(1)...)
+			l.f.ResetCounts()
+			l.wait(time.Hour)
+			if c := l.f.Counts(); c.Dumps > 130 || c.Applies > 0 {
+				l.Errorf("%d dumps, %d applies in an hour", c.Dumps, c.Applies)
+			}
+			l.f.Heal()
+			l.wait(lastRetry)
+			l.synced()
+		})
+	})
+	t.Run("after a change of our own", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.setPeers(1, 3)
+			l.quiet()
+			l.f.FailDumps(2, errTest)
+			rebuilt := link
+			rebuilt.VXLAN.VNI = 5
+			l.set("host", rebuilt, setting, forward, addr, addr6)
+			l.wait(0)
+			if s := l.r.Status(); s.InSync {
+				l.Errorf("status %+v", s)
+			}
+			l.synced()
+			l.has(rebuilt)
+			l.healed(0, 0, 0, 0, 0, 0)
+		})
+	})
+}
+
+// A link that vanishes while a plan is applied comes back with all on it.
+func TestVanish(t *testing.T) {
+	for n := range 6 {
+		t.Run(fmt.Sprintf("after %d steps", n), func(t *testing.T) {
+			running(t, host(), func(l *lab) {
+				l.f.Vanish(n, "tulle.1")
+				l.setPeers(1, 3)
+				l.wait(0)
+				l.synced()
+				for _, line := range logs.take() {
+					if strings.Contains(line, "no such device") {
+						l.Errorf("logged %q", line)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A link that cannot be made is one failure among those of all that should be
+// on it, and all is there at once when it can.
+func TestBadLink(t *testing.T) {
+	f := kerneltest.NewFake(eth0)
+	run(t, f, func(l *lab) {
+		mend := l.f.Fail(-1, kerneltest.OfKind(netstate.KindLink), syscall.EOPNOTSUPP)
+		l.set("host", append(host(), direct(500))...)
+		l.setPeers(1, 200)
+		l.complete()
+		l.wait(5 * time.Minute)
+		l.has(forward, direct(500))
+		s := l.r.Status()
+		if len(s.Failing) != 4+600 || !errors.Is(s.Failing[0].Err, syscall.EOPNOTSUPP) || s.Failing[0].Key != link.Key() {
+			l.Errorf("%d failing, first %+v", len(s.Failing), s.Failing[0])
+		}
+		if lines := logs.take(); len(lines) != 1 || !strings.Contains(lines[0], "operation not supported") {
+			l.Errorf("logged %q", lines)
+		}
+		mend()
+		l.wait(lastRetry)
+		l.synced()
+		l.healed(0, 0, 0, 0, 0, 0)
+	})
+}
+
+// What others keep changing is put right at once a few times, then ever more
+// seldom, and is told of.
+func TestFight(t *testing.T) {
+	fights := map[string]struct {
+		key   netstate.Key
+		act   func(*lab)
+		heals int
+	}{
+		"route":    {route(1).Key(), func(l *lab) { l.f.Delete(route(1).Key()) }, 1},
+		"neigh":    {neigh(1).Key(), func(l *lab) { l.f.Put(netstate.Neigh{Link: "tulle.1", IP: neigh(1).IP, MAC: hw(99)}) }, 1},
+		"stray":    {fdb(77).Key(), func(l *lab) { l.f.Put(fdb(77)) }, 1},
+		"link":     {link.Key(), func(l *lab) { l.f.DeleteLink("tulle.1") }, 12},
+		"down":     {link.Key(), func(l *lab) { l.f.LinkDown("tulle.1") }, 8},
+		"settings": {setting.Key(), func(l *lab) { l.f.Put(netstate.Sysctl{Path: setting.Path, Value: "1"}) }, 1},
+	}
+	for what, fight := range fights {
+		t.Run(what, func(t *testing.T) {
+			running(t, host(), func(l *lab) {
+				l.setPeers(1, 2)
+				l.quiet()
+				right := l.f.Snapshot()
+				// The stranger acts as soon as he sees ours.
+				var rounds []time.Time
+				end := time.Now().Add(30 * time.Minute)
+				for time.Now().Before(end) {
+					if l.f.Snapshot().Equal(right) {
+						rounds = append(rounds, time.Now())
+						fight.act(l)
+					}
+					l.wait(time.Millisecond)
+					s := l.r.Status()
+					if len(rounds) > 0 && s.InSync && time.Since(rounds[len(rounds)-1]) == time.Millisecond {
+						l.Fatalf("in sync in round %d", len(rounds))
+					}
+				}
+				if len(rounds) < patience+5 || len(rounds) > patience+65 {
+					l.Errorf("%d rounds", len(rounds))
+				}
+				for i := 1; i < len(rounds); i++ {
+					wait := rounds[i].Sub(rounds[i-1])
+					if i <= patience && wait > 50*time.Millisecond || i > patience+10 && wait < lastRetry/2-time.Second {
+						l.Errorf("round %d came after %v", i, wait)
+					}
+				}
+				found := false
+				for _, f := range l.r.Status().Failing {
+					found = found || f.Key == fight.key && errors.Is(f.Err, errFought)
+				}
+				if !found {
+					l.Errorf("not among the failing: %q", l.failing())
+				}
+				told := 0
+				for _, line := range logs.take() {
+					if strings.HasPrefix(line, `"Leaving to others for a while what they keep changing" err="another program`) {
+						told++
+					}
+				}
+				if told != 1 {
+					l.Errorf("told %d times", told)
+				}
+				var healed uint64
+				for _, n := range l.r.Status().Healed {
+					healed += n
+				}
+				if healed > uint64(fight.heals*(patience+3)) {
+					l.Errorf("healed %d", healed)
+				}
+
+				// Peace: it is put right, and the next change at once again.
+				l.wait(lastRetry)
+				l.synced()
+				l.wait(truce + time.Second)
+				fight.act(l)
+				l.wait(5 * settle)
+				l.synced()
+			})
+		})
+	}
+}
+
+// Another's route in the way is left alone and told of, and its place taken as
+// soon as it goes.
+func TestInTheWay(t *testing.T) {
+	theirs := foreign(direct(1), 4)
+	check := func(l *lab) {
+		l.wait(5 * time.Minute)
+		l.has(theirs)
+		l.has(peer(2)...)
+		l.failsOnly(`route 10.0.1.0/24 of "peer-1": file exists`)
+		if lines := logs.take(); len(lines) != 1 || !strings.HasPrefix(lines[0], `"The kernel refuses a step; trying again" err="file exists" step="create route 10.0.1.0/24`) {
+			l.Errorf("logged %q", lines)
+		}
+		changed := route(1)
+		changed.MTU = 1400
+		l.set(name(1), neigh(1), fdb(1), changed)
+		l.wait(2 * interval)
+		l.has(theirs)
+		if s := l.r.Status(); s.InSync {
+			l.Error("in sync")
+		}
+		l.f.Delete(theirs.Key())
+		l.wait(2 * settle)
+		l.has(changed)
+		l.synced()
+		l.healed(0, 0, 0, 0, 0, 0)
+	}
+	t.Run("from the start", func(t *testing.T) {
+		run(t, kerneltest.NewFake(eth0, theirs), func(l *lab) {
+			logs.take()
+			l.set("host", host()...)
+			l.setPeers(1, 2)
+			l.complete()
+			check(l)
+		})
+	})
+	t.Run("before the peer", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.f.Put(theirs)
+			l.setPeers(1, 2)
+			check(l)
+		})
+	})
+	t.Run("changed while it is found out", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.f.Put(theirs)
+			l.f.SetHooks(kerneltest.Hooks{AfterOp: func(op netstate.Op, err error) {
+				if op.Object.Key() == theirs.Key() && errors.Is(err, syscall.EEXIST) {
+					changed := route(1)
+					changed.MTU = 1300
+					l.set(name(1), neigh(1), fdb(1), changed)
+					l.f.SetHooks(kerneltest.Hooks{})
+				}
+			}})
+			l.setPeers(1, 2)
+			check(l)
+		})
+	})
+	t.Run("gone while it is found out", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.f.Put(theirs)
+			l.setPeers(1, 2)
+			l.wait(5 * time.Minute)
+			l.f.SetHooks(kerneltest.Hooks{AfterOp: func(op netstate.Op, err error) {
+				if op.Object.Key() == theirs.Key() && errors.Is(err, syscall.EEXIST) {
+					l.f.SetHooks(kerneltest.Hooks{})
+					l.f.Delete(theirs.Key())
+					synctest.Wait()
+				}
+			}})
+			l.wait(lastRetry)
+			l.synced()
+		})
+	})
+	t.Run("flannel's is taken over", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.f.Put(foreign(direct(1), netstate.ProtocolBoot))
+			l.f.Put(foreign(direct(2), netstate.ProtocolBoot))
+			l.set(name(1), direct(1))
+			l.wait(2 * settle)
+			l.synced()
+			l.has(direct(1), foreign(direct(2), netstate.ProtocolBoot))
+			if lines := logs.take(); len(lines) > 0 {
+				l.Errorf("logged %q", lines)
+			}
+			l.healed(0, 0, 0, 0, 0, 0)
+		})
+	})
+}
+
+// liar is a kernel of which one Apply does all and says that each step failed.
+type liar struct {
+	*kerneltest.Fake
+	lied bool
+}
+
+func (k *liar) Apply(ctx context.Context, p netstate.Plan) error {
+	err := k.Fake.Apply(ctx, p)
+	if k.lied {
+		return err
+	}
+	k.lied = true
+	var all netstate.Failures
+	for _, op := range p {
+		all = append(all, &netstate.OpError{Op: op, Err: syscall.ENOBUFS})
+	}
+	return all
+}

@@ -1,0 +1,359 @@
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
+	flags.Set("stderrthreshold", "FATAL")
+	flags.Set("one_output", "true")
+	klog.LogToStderr(false)
+	klog.SetOutput(&logs)
+	klog.StopFlushDaemon()
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// logs is what the loop has written. A test that looks at it clears it first.
+var logs logBuffer
+
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.buf.Len() > 1<<20 {
+		l.buf.Reset()
+	}
+	return l.buf.Write(p)
+}
+
+// take returns the lines since the last take, without the time and place.
+func (l *logBuffer) take() []string {
+	klog.Flush()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lines []string
+	for line := range strings.Lines(l.buf.String()) {
+		if _, text, ok := strings.Cut(strings.TrimSpace(line), "] "); ok {
+			lines = append(lines, text)
+		}
+	}
+	l.buf.Reset()
+	return lines
+}
+
+const interval = 10 * time.Minute
+
+// lab is a loop at work on a Fake, in a bubble of fake time.
+type lab struct {
+	*testing.T
+	f    *kerneltest.Fake
+	r    *Reconciler
+	ctx  context.Context
+	stop func() // ends Run and waits for that
+}
+
+// run starts a loop on f in a bubble and has test look at it. It fails if the
+// loop does not end at once when it is told to.
+func run(t *testing.T, f *kerneltest.Fake, test func(*lab)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := &lab{T: t, f: f, r: New(f, interval), ctx: ctx}
+		done := make(chan struct{})
+		l.stop = sync.OnceFunc(func() {
+			cancel()
+			select {
+			case <-done:
+			case <-time.After(time.Millisecond):
+				t.Error("Run does not end")
+				f.Heal()
+				<-done
+			}
+		})
+		defer l.stop()
+		go func() {
+			defer close(done)
+			l.r.Run(ctx)
+		}()
+		test(l)
+	})
+}
+
+// running is run with the host's part set and all complete and in sync, and
+// what that cost counted no more.
+func running(t *testing.T, objects []netstate.Object, test func(*lab)) {
+	t.Helper()
+	f := kerneltest.NewFake(eth0)
+	run(t, f, func(l *lab) {
+		l.set("host", objects...)
+		l.complete()
+		l.synced()
+		l.quiet()
+		test(l)
+	})
+}
+
+func (l *lab) set(owner string, objects ...netstate.Object) {
+	l.r.Update(func(d *Desired) { d.Set(owner, objects) })
+}
+
+func (l *lab) remove(owner string) { l.r.Update(func(d *Desired) { d.Remove(owner) }) }
+
+func (l *lab) complete() { l.r.Update(func(d *Desired) { d.Complete() }) }
+
+// wait lets time pass, and what is due then be done.
+func (l *lab) wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// quiet waits until the last events are in, and forgets what was counted and
+// logged.
+func (l *lab) quiet() {
+	l.Helper()
+	l.wait(time.Second)
+	l.synced()
+	l.f.ResetCounts()
+	logs.take()
+}
+
+// synced waits for WaitSynced and checks that it told the truth.
+func (l *lab) synced() {
+	l.Helper()
+	ctx, cancel := context.WithTimeout(l.ctx, time.Hour)
+	defer cancel()
+	for range 2 { // what we did to a link comes back as an event that has to be looked into
+		synctest.Wait()
+		if err := l.r.WaitSynced(ctx); err != nil {
+			l.Fatalf("not in sync: %v\n%s", err, l.dumpStatus())
+		}
+		l.holdsDesired()
+	}
+	s := l.r.Status()
+	if !s.InSync || len(s.Failing) > 0 || s.Pending > 0 || s.DumpError != nil {
+		l.Fatalf("in sync, but %s", l.dumpStatus())
+	}
+}
+
+func (l *lab) dumpStatus() string {
+	s := l.r.Status()
+	if len(s.Failing) > 5 {
+		s.Failing = s.Failing[:5]
+	}
+	return fmt.Sprintf("%+v", s)
+}
+
+// holdsDesired checks that all that is desired is in the kernel, and nothing
+// else of ours.
+func (l *lab) holdsDesired() {
+	l.Helper()
+	l.r.mu.Lock()
+	defer l.r.mu.Unlock()
+	has := l.f.Snapshot()
+	for o := range l.r.desired.state.All() {
+		if is, ok := has.Get(o.Key()); !ok || is != o {
+			l.Fatalf("want %s, there is %v", o, is)
+		}
+	}
+	for o := range has.All() {
+		_, wanted := l.r.desired.state.Get(o.Key())
+		if !wanted && l.ours(o) {
+			l.Fatalf("%s is still there", o)
+		}
+	}
+}
+
+func (l *lab) ours(o netstate.Object) bool {
+	switch o := o.(type) {
+	case netstate.Sysctl:
+		return false
+	case netstate.Route:
+		return o.Protocol == 0
+	default:
+		return strings.HasPrefix(netstate.LinkOf(o), netstate.LinkPrefix)
+	}
+}
+
+// has fails unless the kernel holds all of objects.
+func (l *lab) has(objects ...netstate.Object) {
+	l.Helper()
+	for _, o := range objects {
+		if !l.f.Has(o) {
+			l.Errorf("there is no %s", o)
+		}
+	}
+}
+
+func (l *lab) hasNot(objects ...netstate.Object) {
+	l.Helper()
+	for _, o := range objects {
+		if l.f.Has(o) {
+			l.Errorf("there is %s", o)
+		}
+	}
+}
+
+// cost checks what was called since the last quiet or cost.
+func (l *lab) cost(dumps, applies, steps int) {
+	l.Helper()
+	synctest.Wait()
+	c := l.f.Counts()
+	if c.Dumps != dumps || c.Applies != applies || c.Steps() != steps {
+		l.Errorf("cost %d dumps, %d applies, %d steps; want %d, %d, %d", c.Dumps, c.Applies, c.Steps(), dumps, applies, steps)
+	}
+	l.f.ResetCounts()
+}
+
+// healed checks the drift counted, by kind in the order of the kinds.
+func (l *lab) healed(want ...uint64) {
+	l.Helper()
+	var got []uint64
+	s := l.r.Status()
+	for _, k := range netstate.Kinds() {
+		got = append(got, s.Healed[k])
+	}
+	if !slices.Equal(got, want) {
+		l.Errorf("healed %v of %v, want %v", got, netstate.Kinds(), want)
+	}
+}
+
+// failing lists what is refused, as "key of owner: error".
+func (l *lab) failing() string {
+	var b strings.Builder
+	for i, f := range l.r.Status().Failing {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s of %q: %v", f.Key, f.Owner, f.Err)
+	}
+	return b.String()
+}
+
+var (
+	pfx = netip.MustParsePrefix
+	ip  = netip.MustParseAddr
+
+	errTest = errors.New("injected")
+
+	eth0 = netstate.Link{Name: "eth0", Kind: "device", MTU: 1500, Up: true}
+	link = netstate.Link{
+		Name: "tulle.1", Kind: "vxlan", MAC: netstate.MAC{2}, MTU: 1450, Up: true,
+		Local: ip("192.0.2.1"), VXLAN: netstate.VXLAN{VNI: 1, Port: 8472},
+	}
+	addr    = netstate.Addr{Link: "tulle.1", Prefix: pfx("10.0.0.0/32")}
+	addr6   = netstate.Addr{Link: "tulle.1", Prefix: pfx("fd00::/128")}
+	setting = netstate.Sysctl{Path: "net/ipv4/conf/tulle.1/rp_filter", Value: "2"}
+	forward = netstate.Sysctl{Path: "net/ipv4/conf/all/forwarding", Value: "1"}
+)
+
+// host is what the host itself needs.
+func host() []netstate.Object { return []netstate.Object{link, setting, forward, addr, addr6} }
+
+// number is the address n places after base.
+func number(base uint32, n int) netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], base+uint32(n))
+	return netip.AddrFrom4(b)
+}
+
+// subnet is the nth peer's.
+func subnet(n int) netip.Prefix { return netip.PrefixFrom(number(10<<24, n<<8), 24) }
+
+func hw(n int) netstate.MAC { return netstate.MAC{0x3a, 0, 0, byte(n >> 16), byte(n >> 8), byte(n)} }
+
+func neigh(n int) netstate.Neigh {
+	return netstate.Neigh{Link: "tulle.1", IP: subnet(n).Addr(), MAC: hw(n)}
+}
+
+func fdb(n int) netstate.FDB {
+	return netstate.FDB{Link: "tulle.1", MAC: hw(n), Dst: number(172<<24|16<<16, n)}
+}
+
+func route(n int) netstate.Route {
+	return netstate.Route{Dst: subnet(n), Via: subnet(n).Addr(), Link: "tulle.1", OnLink: true}
+}
+
+func route6(n int) netstate.Route {
+	b := [16]byte{0xfd, 1: 0, 6: byte(n >> 8), 7: byte(n)}
+	at := netip.AddrFrom16(b)
+	return netstate.Route{Dst: netip.PrefixFrom(at, 64), Via: at, Link: "tulle.1", OnLink: true}
+}
+
+// direct is the route to a peer on the host's own link.
+func direct(n int) netstate.Route {
+	return netstate.Route{Dst: subnet(n), Via: number(192<<24|2<<8, n), Link: "eth0"}
+}
+
+// peer is what the nth vxlan peer needs.
+func peer(n int) []netstate.Object { return []netstate.Object{neigh(n), fdb(n), route(n)} }
+
+// name is the nth peer's as an owner.
+func name(n int) string { return fmt.Sprintf("peer-%d", n) }
+
+// setPeers sets the peers from first to last in one update.
+func (l *lab) setPeers(first, last int) {
+	l.r.Update(func(d *Desired) {
+		for n := first; n <= last; n++ {
+			d.Set(name(n), peer(n))
+		}
+	})
+}
+
+// spreadOf is r on its metric in a large network.
+func spreadOf(r netstate.Route) netstate.Route { return spreadRoute(r) }
+
+// foreign is r as somebody else's.
+func foreign(r netstate.Route, protocol uint8) netstate.Route {
+	r.Protocol = protocol
+	return r
+}
+
+// ops notes every op that the Fake is asked for, as "verb key".
+func (l *lab) ops() func() string {
+	var mu sync.Mutex
+	var list []string
+	l.f.SetHooks(kerneltest.Hooks{AfterOp: func(op netstate.Op, _ error) {
+		mu.Lock()
+		defer mu.Unlock()
+		list = append(list, op.Verb.String()+" "+op.Object.Key().String())
+	}})
+	return func() string {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		all := strings.Join(list, ", ")
+		list = nil
+		return all
+	}
+}

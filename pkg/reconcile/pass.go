@@ -1,0 +1,262 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// pass is one turn of work.
+type pass struct {
+	start    time.Time
+	first    bool // the first resync: what it finds is from before
+	full     bool // a resync: tasks matter only for what they tell of drift
+	ours     bool // what a resync finds amiss follows from a change of our own
+	alarm    bool // a resync that is known to find something
+	complete bool // a resync that may delete
+	tasks    map[netstate.Key]task
+	plan     netstate.Plan
+	// twins has for a delete the route to the same destination that must be
+	// there before.
+	twins map[netstate.Key]netstate.Key
+}
+
+// amiss says whether there is something to put right, as far as is known.
+func (p *pass) amiss() bool { return p.alarm || len(p.tasks)+len(p.plan) > 0 }
+
+// blind says whether a task must not be done without a look at the kernel: to
+// delete a route of which the kernel has, or should have, another to the same
+// destination. The kernel takes metric 0 for any metric, and where the one is
+// no longer there deletes the other instead.
+func (r *Reconciler) blind(k netstate.Key, t task) bool {
+	if t.gone == nil || !r.desired.complete {
+		return false
+	}
+	if _, wanted := r.desired.state.Get(k); wanted {
+		return false
+	}
+	_, has := r.desired.twin(t.gone)
+	return has
+}
+
+// planTasks plans the keys that are known to need work.
+func (r *Reconciler) planTasks(p *pass) {
+	var plan netstate.Planner
+	for k, t := range p.tasks {
+		if o, wanted := r.desired.state.Get(k); wanted {
+			plan.Add(t.verb, o)
+		} else if t.gone != nil && r.desired.complete {
+			plan.Add(netstate.Delete, t.gone)
+		} else {
+			r.queue.forget(k)
+		}
+	}
+	p.plan = plan.Plan()
+}
+
+// planResync plans the way from what the kernel holds to what is desired now.
+func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.complete = r.desired.complete
+	p.ours = p.ours || r.resync.ours
+	p.plan = netstate.Diff(&r.desired.state, actual)
+	if !p.complete {
+		p.plan, _ = p.plan.Split()
+	}
+	planned := make(map[netstate.Key]bool, len(p.plan))
+	for _, op := range p.plan {
+		k := op.Object.Key()
+		planned[k] = true
+		if op.Verb != netstate.Delete {
+			continue
+		}
+		if twin, ok := r.desired.twin(op.Object); ok {
+			if p.twins == nil {
+				p.twins = make(map[netstate.Key]netstate.Key)
+			}
+			p.twins[k] = twin
+		}
+	}
+	r.absorb(p, planned)
+	r.refresh()
+}
+
+// absorb makes part of p what it serves of all that is waiting. What is wanted
+// differently since the dump began the plan has already. What was heard of the
+// kernel since may be news to it, except where the plan puts it right anyway.
+// And a failure that it has no step for is over.
+func (r *Reconciler) absorb(p *pass, planned map[netstate.Key]bool) {
+	for k, t := range r.queue.ready {
+		merge(p.tasks, k, t)
+	}
+	clear(r.queue.ready)
+	for k, t := range r.queue.drifted {
+		if planned[k] {
+			merge(p.tasks, k, t)
+			r.queue.calm(k)
+		}
+	}
+	for k := range r.queue.failed {
+		if !planned[k] {
+			r.queue.settle(k)
+		}
+	}
+}
+
+// apply carries out p's plan. A route goes only when that which takes over is
+// there, so that a refused step leaves no destination without a route.
+func (r *Reconciler) apply(ctx context.Context, p *pass) error {
+	if len(p.plan) == 0 {
+		return nil
+	}
+	if len(p.twins) == 0 {
+		return r.kernel.Apply(ctx, p.plan)
+	}
+	sets, deletes := p.plan.Split()
+	var all netstate.Failures
+	if len(sets) > 0 {
+		if err := r.kernel.Apply(ctx, sets); err != nil && !errors.As(err, &all) {
+			return err
+		}
+	}
+	refused := make(map[netstate.Key]bool, len(all))
+	for _, e := range all {
+		refused[e.Op.Object.Key()] = true
+	}
+	var may netstate.Plan
+	for _, op := range deletes {
+		if twin, has := p.twins[op.Object.Key()]; has && refused[twin] {
+			all = append(all, &netstate.OpError{Op: op, Err: errAwaited})
+		} else {
+			may = append(may, op)
+		}
+	}
+	if len(may) > 0 {
+		var more netstate.Failures
+		if err := r.kernel.Apply(ctx, may); err != nil && !errors.As(err, &more) {
+			return err
+		}
+		all = append(all, more...)
+	}
+	if len(all) > 0 {
+		return all
+	}
+	return nil
+}
+
+// errAwaited is why a route is left that is to go.
+var errAwaited = errors.New("kept until the kernel takes the route that follows it")
+
+// book takes note of what came of each step.
+func (r *Reconciler) book(p *pass, err error, now time.Time) {
+	refused, known := refusals(p.plan, err)
+	var retry time.Time
+	if known {
+		r.report.unknowns = 0
+	} else {
+		// All have their next try in one resync, which shows what was done.
+		r.report.unknowns++
+		retry = now.Add(backoff(r.report.unknowns))
+		r.resync.force(retry)
+	}
+	var firsts []*netstate.OpError
+	swapped := false
+	for _, op := range p.plan {
+		k := op.Object.Key()
+		t := r.taskOf(p, op, k)
+		e := refused[k]
+		if e == nil {
+			r.done(p, op, k, t, now)
+			_, twin := p.twins[k]
+			swapped = swapped || twin
+			continue
+		}
+		before := r.queue.failed[k]
+		f := r.queue.fail(k, t, e.Err, now, retry)
+		switch {
+		case !p.full && surprising(e.Err):
+			// The kernel is not as we believe, and may well be right: a Diff
+			// will tell before anybody is told.
+			if before == nil || !surprising(before.err) {
+				r.resync.want(now)
+			}
+		case f != nil && !f.told:
+			f.told = true
+			firsts = append(firsts, e)
+		}
+	}
+	if swapped {
+		// The kernel may have taken the one for the other; see blind.
+		r.resync.want(now)
+	}
+	r.report.tell(p, firsts, len(r.queue.failed))
+}
+
+// taskOf is what a step was for, and what has to be tried again if it failed.
+func (r *Reconciler) taskOf(p *pass, op netstate.Op, k netstate.Key) task {
+	t, asked := p.tasks[k]
+	if f := r.queue.failed[k]; !asked && f != nil {
+		t, asked = f.task, true
+	}
+	if !asked {
+		t = task{drift: !p.ours}
+	}
+	if p.full {
+		if op.Verb == netstate.Delete {
+			t.gone = op.Object
+		}
+		t.verb = netstate.Create
+		if op.Verb == netstate.Replace {
+			t.verb = netstate.Replace
+		}
+	}
+	return t
+}
+
+// done books a step that was taken.
+func (r *Reconciler) done(p *pass, op netstate.Op, k netstate.Key, t task, now time.Time) {
+	r.queue.settle(k)
+	isLink := k.Kind == netstate.KindLink
+	if isLink && !p.full {
+		// What is on it failed with it, and need not wait any longer.
+		r.resyncOurs()
+	}
+	if !t.drift || p.first {
+		return
+	}
+	if !t.fought {
+		r.report.heal(op, k.Kind)
+	}
+	if isLink || !p.full {
+		r.fights.count(k, now)
+	}
+}
+
+// surprising says whether err tells that the kernel is not as we believe.
+func surprising(err error) bool {
+	return errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ENETDOWN)
+}
+
+// refusals are the failed steps by key, and whether it is known what was done.
+func refusals(plan netstate.Plan, err error) (refused map[netstate.Key]*netstate.OpError, known bool) {
+	if err == nil {
+		return nil, true
+	}
+	var list netstate.Failures
+	known = errors.As(err, &list)
+	if !known {
+		for _, op := range plan {
+			list = append(list, &netstate.OpError{Op: op, Err: err})
+		}
+	}
+	refused = make(map[netstate.Key]*netstate.OpError, len(list))
+	for _, e := range list {
+		refused[e.Op.Object.Key()] = e
+	}
+	return refused, known
+}

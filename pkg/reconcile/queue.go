@@ -1,0 +1,269 @@
+package reconcile
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = time.Minute
+)
+
+// task is what is to be done about one key.
+type task struct {
+	// verb is how to put what is wanted, if the key still is then: Replace
+	// where the kernel was last seen with ours there, or else Create, which
+	// replaces nothing of another's.
+	verb   netstate.Verb
+	gone   netstate.Object // to delete, if the key is not wanted
+	drift  bool            // the kernel changed, not our mind
+	fought bool            // again and again: one fight is not a thousand cases of drift
+}
+
+// after is one task that serves both t and was, which came before it.
+func (t task) after(was task) task {
+	if !t.drift {
+		t.verb = was.verb // our mind changed, and tells nothing of the kernel
+	}
+	if t.gone == nil {
+		t.gone = was.gone
+	}
+	t.drift = t.drift && was.drift
+	return t
+}
+
+// failure is a key whose step was refused.
+type failure struct {
+	key      netstate.Key
+	task     task
+	err      error
+	attempts int
+	since    time.Time
+	retry    time.Time
+	told     bool // it is in the log
+	pass     int  // in which it was last heard of
+	place    int  // in the heap; underWay when it is being tried again
+}
+
+const underWay = -1
+
+// queue holds the keys that are not known to be right: those to be worked on
+// now, those that others changed, and those that failed, which wait for another
+// try or are having it. A failure that is neither in the heap nor being tried
+// is in ready, or left to a resync that is asked for.
+type queue struct {
+	ready   map[netstate.Key]task
+	drifted map[netstate.Key]task
+	burst   burst // of what drifted
+	failed  map[netstate.Key]*failure
+	retries retryHeap
+	pass    int // counts the takes; what comes during one is not settled by it
+}
+
+func newQueue() queue {
+	return queue{
+		ready:   make(map[netstate.Key]task),
+		drifted: make(map[netstate.Key]task),
+		failed:  make(map[netstate.Key]*failure),
+	}
+}
+
+// empty says whether all keys are right, as far as is known.
+func (q *queue) empty() bool { return len(q.ready)+len(q.drifted)+len(q.failed) == 0 }
+
+// add puts a key that is wanted differently from before to work now.
+func (q *queue) add(k netstate.Key, t task) {
+	if f := q.failed[k]; f != nil {
+		t = t.after(f.task)
+		q.forget(k)
+	}
+	if was, ok := q.ready[k]; ok {
+		t = t.after(was)
+	}
+	q.ready[k] = t
+}
+
+// drift takes note of a key that others changed. It is worked on when the
+// burst of events is over, or when its turn comes if it failed before.
+func (q *queue) drift(k netstate.Key, t task, now time.Time) {
+	if f := q.failed[k]; f != nil && f.place != underWay {
+		f.task, f.pass = t.after(f.task), q.pass
+		return
+	}
+	if was, ok := q.drifted[k]; ok {
+		t = t.after(was)
+	}
+	q.drifted[k] = t
+	q.burst.add(now)
+}
+
+// calm says that others have left a key as it should be.
+func (q *queue) calm(k netstate.Key) {
+	delete(q.drifted, k)
+	if len(q.drifted) == 0 {
+		q.burst = burst{}
+	}
+}
+
+// take returns what is to be worked on: what is ready and the failures whose
+// time has come. What drifted is part of it when all is asked for or the burst
+// is over.
+func (q *queue) take(now time.Time, all bool) map[netstate.Key]task {
+	q.pass++
+	for len(q.retries) > 0 && !q.retries[0].retry.After(now) {
+		f := heap.Pop(&q.retries).(*failure)
+		f.place = underWay
+		t := f.task
+		if later, ok := q.ready[f.key]; ok {
+			t = later.after(t)
+		}
+		q.ready[f.key] = t
+	}
+	tasks := q.ready
+	q.ready = make(map[netstate.Key]task)
+	if all || len(q.drifted) > 0 && !q.burst.over().After(now) {
+		for k, t := range q.drifted {
+			merge(tasks, k, t)
+		}
+		q.drifted = make(map[netstate.Key]task)
+	} else if len(q.drifted) > 0 {
+		for k := range tasks {
+			if t, ok := q.drifted[k]; ok {
+				merge(tasks, k, t)
+				delete(q.drifted, k)
+			}
+		}
+	}
+	if len(q.drifted) == 0 {
+		q.burst = burst{}
+	}
+	return tasks
+}
+
+// merge adds what drifted to tasks.
+func merge(tasks map[netstate.Key]task, k netstate.Key, t task) {
+	if was, ok := tasks[k]; ok {
+		t = t.after(was)
+	}
+	tasks[k] = t
+}
+
+// restore puts a task back that was taken and not worked on.
+func (q *queue) restore(k netstate.Key, t task) {
+	if later, ok := q.ready[k]; ok {
+		t = later.after(t)
+	}
+	q.ready[k] = t
+}
+
+// fail books a refused step, to be tried again at retry, or if that is zero
+// after the time that its attempts call for. It returns nil for a key that has
+// come to be worked on again meanwhile, which gets its try at once.
+func (q *queue) fail(k netstate.Key, t task, err error, now, retry time.Time) *failure {
+	if later, again := q.ready[k]; again {
+		q.ready[k] = later.after(t)
+		return nil
+	}
+	f := &failure{key: k, task: t, err: err, attempts: 1, since: now, retry: retry}
+	if before := q.failed[k]; before != nil {
+		f.attempts, f.since, f.told = before.attempts+1, before.since, before.told
+	}
+	if later, ok := q.drifted[k]; ok {
+		// The kernel has changed since; what was in the way may be gone.
+		f.task, f.retry = later.after(t), q.burst.over()
+		q.calm(k)
+	}
+	if f.retry.IsZero() {
+		f.retry = now.Add(backoff(f.attempts))
+	}
+	q.postpone(f)
+	return f
+}
+
+// postpone puts a failure off until its time.
+func (q *queue) postpone(f *failure) {
+	q.forget(f.key)
+	f.pass = q.pass
+	q.failed[f.key] = f
+	heap.Push(&q.retries, f)
+}
+
+// hurry gives a failure its turn now.
+func (q *queue) hurry(f *failure, now time.Time) {
+	f.pass = q.pass
+	if f.place != underWay {
+		f.retry = now
+		heap.Fix(&q.retries, f.place)
+	}
+}
+
+// settle drops a failure that the pass under way found right or put right,
+// unless something was heard of it meanwhile.
+func (q *queue) settle(k netstate.Key) {
+	if f := q.failed[k]; f != nil && (f.place == underWay || f.pass != q.pass) {
+		q.forget(k)
+	}
+}
+
+// forget drops a failure.
+func (q *queue) forget(k netstate.Key) {
+	if f := q.failed[k]; f != nil {
+		delete(q.failed, k)
+		if f.place != underWay {
+			heap.Remove(&q.retries, f.place)
+		}
+	}
+}
+
+// next is when there is something to work on, if ever.
+func (q *queue) next(now time.Time) (at time.Time, ok bool) {
+	if len(q.ready) > 0 {
+		return now, true
+	}
+	if len(q.retries) > 0 {
+		at, ok = q.retries[0].retry, true
+	}
+	if len(q.drifted) > 0 && (!ok || q.burst.over().Before(at)) {
+		at, ok = q.burst.over(), true
+	}
+	return at, ok
+}
+
+// backoff is how long to wait after so many attempts: half of the time at
+// least, so that many who failed together do not come back together.
+func backoff(attempts int) time.Duration {
+	d := lastRetry
+	if attempts < 12 {
+		d = min(firstRetry<<(attempts-1), lastRetry)
+	}
+	return d/2 + rand.N(d/2)
+}
+
+// retryHeap orders failures by when they are to be tried again.
+type retryHeap []*failure
+
+func (h retryHeap) Len() int           { return len(h) }
+func (h retryHeap) Less(i, j int) bool { return h[i].retry.Before(h[j].retry) }
+
+func (h retryHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *retryHeap) Push(x any) {
+	f := x.(*failure)
+	f.place = len(*h)
+	*h = append(*h, f)
+}
+
+func (h *retryHeap) Pop() any {
+	last := len(*h) - 1
+	f := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return f
+}

@@ -1,0 +1,228 @@
+package reconcile
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// Kernel is what the loop needs of a kernel.
+type Kernel interface {
+	// Dump returns what is ours, and nothing else's that Diff would not leave
+	// alone.
+	Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error)
+	// Apply carries out a plan. Steps that fail keep no other from being done;
+	// the error is then netstate.Failures, and any other if nothing is known.
+	Apply(ctx context.Context, p netstate.Plan) error
+	// Watch reports changes, also such as are not ours, until ctx ends or it
+	// fails. It begins with an event of lost events. Changes made by Apply may
+	// be reported or not.
+	Watch(ctx context.Context, to func(netstate.Event)) error
+}
+
+// Reconciler is the loop. It owns the desired state and what is known of how
+// far the kernel is from it. Update and the kernel's events may come at any
+// time, also while a plan is being applied: a key that they touch then is
+// worked on again after it.
+type Reconciler struct {
+	kernel   Kernel
+	interval time.Duration
+	wake     chan struct{} // holds one: there is something to look at
+
+	mu       sync.Mutex
+	desired  *Desired
+	queue    queue
+	fights   fights
+	links    map[string]netstate.Link // foreign links that the state uses, as last seen
+	watching bool                     // events come, or came once
+	resync   schedule
+	now      *pass // under way
+	report   report
+	synced   chan struct{} // closed when all is settled; nil when nobody waits
+}
+
+// New makes a loop that resyncs in full every interval, give or take a tenth,
+// whatever the events say.
+func New(k Kernel, interval time.Duration) *Reconciler {
+	r := &Reconciler{
+		kernel: k, interval: interval,
+		wake:   make(chan struct{}, 1),
+		queue:  newQueue(),
+		fights: make(fights),
+		links:  make(map[string]netstate.Link),
+	}
+	r.desired = newDesired(r.note)
+	return r
+}
+
+// Update changes the desired state. Changes made in one call reach the kernel
+// in one plan.
+func (r *Reconciler) Update(f func(*Desired)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	complete := r.desired.complete
+	f(r.desired)
+	if r.desired.complete && !complete {
+		r.resyncOurs() // what is left from before can go now
+	}
+	r.refresh()
+	r.kick()
+}
+
+// note books one change of the desired state; the caller holds mu.
+func (r *Reconciler) note(c change) {
+	if _, isLink := c.object.(netstate.Link); isLink {
+		// What is on a link depends on it: only a Diff sees how.
+		r.resyncOurs()
+		return
+	}
+	t := task{verb: c.verb}
+	if c.verb == netstate.Delete {
+		t = task{verb: netstate.Replace, gone: c.object}
+	}
+	r.queue.add(c.object.Key(), t)
+}
+
+// resyncOurs asks for a resync on account of a change of our own.
+func (r *Reconciler) resyncOurs() {
+	r.resync.force(time.Now())
+	r.resync.ours = true
+}
+
+func (r *Reconciler) kick() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends.
+func (r *Reconciler) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	r.mu.Lock()
+	r.resync.periodic = time.Now().Add(watchGrace)
+	r.mu.Unlock()
+	wg.Go(func() { r.watch(ctx) })
+	timer := time.NewTimer(watchGrace)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		case <-timer.C:
+		}
+		r.step(ctx)
+		timer.Reset(r.pause())
+	}
+}
+
+// pause is how long there is nothing to do unless something happens.
+func (r *Reconciler) pause() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	at := r.nextResync()
+	if work, ok := r.queue.next(now); ok && r.report.resyncs > 0 && work.Before(at) {
+		at = work
+	}
+	return max(0, at.Sub(now))
+}
+
+// nextResync is when the next resync is. The first waits for the watch.
+func (r *Reconciler) nextResync() time.Time {
+	if r.report.resyncs == 0 && !r.watching {
+		return r.resync.periodic
+	}
+	return r.resync.next()
+}
+
+// step does what is due: a resync in full, or else the keys that need work.
+func (r *Reconciler) step(ctx context.Context) {
+	p, scope := r.begin()
+	if p == nil {
+		return
+	}
+	if p.full {
+		actual, err := r.kernel.Dump(ctx, scope)
+		if err != nil {
+			r.dumpFailed(ctx, p, err)
+			return
+		}
+		r.planResync(p, actual)
+	}
+	err := r.apply(ctx, p)
+	r.end(ctx, p, err)
+}
+
+// begin starts a pass, if one is due. Before the first resync, which shows
+// what is there already, nothing else is.
+func (r *Reconciler) begin() (*pass, netstate.Scope) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	p := &pass{start: now, full: !r.nextResync().After(now), first: r.report.resyncs == 0}
+	if !p.full && p.first {
+		return nil, netstate.Scope{}
+	}
+	p.tasks = r.queue.take(now, p.full)
+	for k, t := range p.tasks {
+		if !p.full && r.blind(k, t) {
+			p.full, p.ours = true, true
+		}
+	}
+	r.now = p
+	if !p.full {
+		r.planTasks(p)
+		return p, netstate.Scope{}
+	}
+	p.ours, p.alarm = p.ours || r.resync.ours, r.resync.alarm
+	r.resync.begin()
+	return p, r.desired.scope()
+}
+
+// end books a pass.
+func (r *Reconciler) end(ctx context.Context, p *pass, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = nil
+	if ctx.Err() != nil {
+		return
+	}
+	now := time.Now()
+	r.book(p, err, now)
+	if p.full {
+		took := now.Sub(p.start)
+		r.report.resynced(p, took)
+		r.fights.prune(now)
+		r.resync.end(p.start, took, r.interval)
+	}
+	r.refresh()
+}
+
+// dumpFailed puts back what a resync had taken and tries again later.
+func (r *Reconciler) dumpFailed(ctx context.Context, p *pass, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = nil
+	if ctx.Err() != nil {
+		return
+	}
+	for k, t := range p.tasks {
+		if !r.blind(k, t) { // what is, the next resync sees
+			r.queue.restore(k, t)
+		}
+	}
+	r.report.dumpFailures++
+	r.resync.again(p, time.Now().Add(backoff(r.report.dumpFailures)))
+	if r.report.dumpErr == nil {
+		klog.ErrorS(err, "Could not read the kernel's state; trying again")
+	}
+	r.report.dumpErr = err
+	r.refresh()
+}

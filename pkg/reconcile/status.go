@@ -1,0 +1,168 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// Status is how far the kernel is from the desired state.
+type Status struct {
+	Complete bool      // all owners are known
+	InSync   bool      // the kernel holds just what is desired, as far as is known
+	Since    time.Time // when InSync last changed
+	Objects  int       // desired
+	Pending  int       // keys about to be worked on
+	Failing  []Failing // keys that the kernel refuses, or others fight over, by key
+	// Contested are the keys that more than one owner wants differently.
+	Contested []netstate.Key
+	// Healed counts what was put right though nobody here had changed it, and
+	// so another must have.
+	Healed       map[netstate.Kind]uint64
+	Resyncs      uint64
+	LastResync   time.Time
+	ResyncTook   time.Duration
+	DumpError    error // the kernel's state could not be read
+	WatchError   error // the kernel's changes are not heard of; only resyncs find them
+	SpreadRoutes bool  // the IPv4 routes are on many metrics
+}
+
+// Failing is one key that cannot be put right at present.
+type Failing struct {
+	Key      netstate.Key
+	Owner    string
+	Err      error
+	Attempts int
+	Since    time.Time
+	Retry    time.Time
+}
+
+// report is what the loop has to tell of itself.
+type report struct {
+	inSync       bool
+	since        time.Time
+	resyncs      uint64
+	swept        bool // a full resync with a complete list was done
+	lastResync   time.Time
+	resyncTook   time.Duration
+	dumpErr      error
+	dumpFailures int
+	watchErr     error
+	unknowns     int // plans in a row of which nobody knows what was done
+	healed       [netstate.KindRoute + 1]uint64
+	healedNow    int
+	healedFirst  netstate.Op
+	failing      bool // so it is told
+}
+
+// Status returns a copy of the present one.
+func (r *Reconciler) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := Status{
+		Complete: r.desired.complete, InSync: r.report.inSync, Since: r.report.since,
+		Objects: r.desired.state.Len(), Pending: len(r.queue.ready) + len(r.queue.drifted),
+		Healed:  make(map[netstate.Kind]uint64),
+		Resyncs: r.report.resyncs, LastResync: r.report.lastResync, ResyncTook: r.report.resyncTook,
+		DumpError: r.report.dumpErr, WatchError: r.report.watchErr,
+		SpreadRoutes: r.desired.spread.on, Contested: r.desired.contested(),
+	}
+	if r.now != nil {
+		s.Pending += max(len(r.now.tasks), len(r.now.plan))
+	}
+	for _, k := range netstate.Kinds() {
+		s.Healed[k] = r.report.healed[k]
+	}
+	for k, f := range r.queue.failed {
+		s.Failing = append(s.Failing, Failing{k, r.desired.state.Owner(k), f.err, f.attempts, f.since, f.retry})
+	}
+	slices.SortFunc(s.Failing, func(a, b Failing) int { return a.Key.Compare(b.Key) })
+	return s
+}
+
+// WaitSynced waits until all owners are known, all that they want is in the
+// kernel, and nothing is left to look at.
+func (r *Reconciler) WaitSynced(ctx context.Context) error {
+	r.mu.Lock()
+	if r.settled() {
+		r.mu.Unlock()
+		return nil
+	}
+	if r.synced == nil {
+		r.synced = make(chan struct{})
+	}
+	synced := r.synced
+	r.mu.Unlock()
+	select {
+	case <-synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// inSync says whether the kernel is known to hold all that is desired.
+func (r *Reconciler) inSync() bool {
+	return r.report.swept && r.report.dumpErr == nil && r.queue.empty() &&
+		!r.resync.alarm && (r.now == nil || !r.now.amiss())
+}
+
+// settled is inSync with no resync under way or asked for.
+func (r *Reconciler) settled() bool {
+	return r.inSync() && r.now == nil && r.resync.asked.IsZero()
+}
+
+// refresh brings the report up to date and wakes those who wait; the caller
+// holds mu.
+func (r *Reconciler) refresh() {
+	if s := r.inSync(); s != r.report.inSync || r.report.since.IsZero() {
+		r.report.inSync, r.report.since = s, time.Now()
+	}
+	if r.synced != nil && r.settled() {
+		close(r.synced)
+		r.synced = nil
+	}
+}
+
+// resynced books a full resync.
+func (r *report) resynced(p *pass, took time.Duration) {
+	r.resyncs++
+	r.swept = r.swept || p.complete
+	r.lastResync, r.resyncTook = p.start, took
+	if r.dumpErr != nil {
+		klog.InfoS("Reading the kernel's state works again")
+	}
+	r.dumpErr, r.dumpFailures = nil, 0
+}
+
+// heal counts one object put right.
+func (r *report) heal(op netstate.Op, k netstate.Kind) {
+	if r.healedNow == 0 {
+		r.healedFirst = op
+	}
+	r.healed[k]++
+	r.healedNow++
+}
+
+// tell logs what a pass changed about our standing with the kernel: a failure
+// when it is new, its end, and what was healed.
+func (r *report) tell(p *pass, firsts []*netstate.OpError, failing int) {
+	if len(firsts) > 0 {
+		klog.ErrorS(firsts[0].Err, "The kernel refuses a step; trying again", "step", firsts[0].Op.String(), "alike", len(firsts)-1)
+		r.failing = true
+	} else if r.failing && failing == 0 {
+		klog.InfoS("The kernel takes all steps again")
+		r.failing = false
+	}
+	if r.healedNow > 0 {
+		klog.InfoS("Put right what others had changed", "objects", r.healedNow, "first", r.healedFirst.String())
+		r.healedNow = 0
+	}
+	if p.full {
+		klog.V(2).InfoS("Resynced", "steps", len(p.plan))
+	}
+}
