@@ -88,14 +88,6 @@ func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 			return
 		}
 		r.resync.alarm = true
-		if r.fights.tired(k, now) {
-			f := r.queue.failed[k]
-			if f == nil {
-				f = r.postponeFight(k, task{verb: netstate.Create, drift: true}, now)
-			}
-			f.pass = r.queue.pass
-			r.resync.notBefore(f.retry) // what is on the link has to wait for it
-		}
 		r.resync.want(now.Add(settle))
 		return
 	}
@@ -115,6 +107,7 @@ func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
 	k := o.Key()
 	want, wanted := r.desired.state.Get(k)
 	switch {
+	case r.truceOn(o):
 	case wanted && (gone || want != o):
 		t := task{verb: netstate.Create, drift: true}
 		if !gone && marked(o) {
@@ -156,67 +149,8 @@ func (r *Reconciler) drift(k netstate.Key, t task, gone bool, now time.Time) {
 		r.queue.drift(k, t, now)
 		r.queue.hurry(f, now) // what was in the way has gone
 	case f == nil && r.fights.tired(k, now):
-		r.postponeFight(k, t, now)
+		r.callTruce(k, t, now)
 	default:
 		r.queue.drift(k, t, now)
-	}
-}
-
-// postponeFight leaves a key alone for a while.
-func (r *Reconciler) postponeFight(k netstate.Key, t task, now time.Time) *failure {
-	t.fought = true
-	rounds := r.fights[k].count - patience + 1
-	if rounds == 1 {
-		klog.ErrorS(errFought, "Leaving to others for a while what they keep changing", "key", k.String())
-	}
-	r.queue.calm(k)
-	f := &failure{
-		key: k, task: t, err: errFought, attempts: rounds, told: true,
-		since: r.fights[k].since, retry: now.Add(backoff(rounds)),
-	}
-	r.queue.postpone(f)
-	return f
-}
-
-// errFought is why a key that could be healed is left for a while.
-var errFought = errors.New("another program keeps changing it; «ip monitor» shows when, and networkd, NetworkManager or a second network daemon are likely")
-
-// patience is how often in a row a key is healed without delay.
-const patience = 5
-
-// truce is how long a key has to be left alone for the counting to begin anew.
-const truce = 2 * lastRetry
-
-// fights counts how often in a row each key had to be healed by itself, which
-// is once for each time that others changed it. What a link takes along when
-// it goes does not count.
-type fights map[netstate.Key]fight
-
-type fight struct {
-	count       int
-	since, last time.Time
-}
-
-func (f fights) count(k netstate.Key, now time.Time) {
-	x := f[k]
-	if now.Sub(x.last) > truce {
-		x = fight{since: now}
-	}
-	x.count++
-	x.last = now
-	f[k] = x
-}
-
-// tired says whether a key has been healed too often.
-func (f fights) tired(k netstate.Key, now time.Time) bool {
-	x := f[k]
-	return x.count >= patience && now.Sub(x.last) <= truce
-}
-
-func (f fights) prune(now time.Time) {
-	for k, x := range f {
-		if now.Sub(x.last) > truce {
-			delete(f, k)
-		}
 	}
 }

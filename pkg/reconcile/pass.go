@@ -70,8 +70,11 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 	}
 	planned := make(map[netstate.Key]bool, len(p.plan))
 	for _, op := range p.plan {
-		k := op.Object.Key()
-		planned[k] = true
+		planned[op.Object.Key()] = true
+	}
+	r.absorb(p, planned)
+	r.respect(p)
+	for _, op := range p.plan {
 		if op.Verb != netstate.Delete {
 			continue
 		}
@@ -79,10 +82,9 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 			if p.twins == nil {
 				p.twins = make(map[netstate.Key]netstate.Key)
 			}
-			p.twins[k] = twin
+			p.twins[op.Object.Key()] = twin
 		}
 	}
-	r.absorb(p, planned)
 	r.refresh()
 }
 
@@ -207,6 +209,7 @@ func (r *Reconciler) taskOf(p *pass, op netstate.Op, k netstate.Key) task {
 		t = task{drift: !p.ours}
 	}
 	if p.full {
+		t.drift = t.drift && !p.ours
 		if op.Verb == netstate.Delete {
 			t.gone = op.Object
 		}
@@ -226,7 +229,7 @@ func (r *Reconciler) done(p *pass, op netstate.Op, k netstate.Key, t task, now t
 		// What is on it failed with it, and need not wait any longer.
 		r.resyncOurs()
 	}
-	if !t.drift || p.first {
+	if !t.drift || p.first || r.onFailing(op.Object) {
 		return
 	}
 	if !t.fought {
@@ -235,6 +238,13 @@ func (r *Reconciler) done(p *pass, op netstate.Op, k netstate.Key, t task, now t
 	if isLink || !p.full {
 		r.fights.count(k, now)
 	}
+}
+
+// onFailing says whether an object is on a link that is not as it should be, and
+// so is itself to be put again and again until that is.
+func (r *Reconciler) onFailing(o netstate.Object) bool {
+	on := netstate.LinkOf(o)
+	return on != "" && r.queue.failed[netstate.Link{Name: on}.Key()] != nil
 }
 
 // surprising says whether err tells that the kernel is not as we believe.

@@ -33,6 +33,7 @@ func (t task) after(was task) task {
 		t.gone = was.gone
 	}
 	t.drift = t.drift && was.drift
+	t.fought = t.fought || was.fought
 	return t
 }
 
