@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
@@ -14,8 +15,8 @@ type faults struct {
 	watches   errorsLeft
 	abort     onceAt[error]
 	vanish    onceAt[string]
-	applyGate chan struct{} // closed when Apply may go on; nil when it may anyway
-	dumpGate  chan struct{}
+	applyGate *gate // nil when Apply may go on
+	dumpGate  *gate
 	lose      int
 	overrun   int
 	held      chan struct{} // closed never; events wait while there is one
@@ -27,6 +28,12 @@ type rule struct {
 	left  int // negative: until told otherwise
 	match func(netstate.Op) bool
 	err   error
+}
+
+// gate holds up calls until all who shut it have opened it again.
+type gate struct {
+	opened  chan struct{}
+	holders int
 }
 
 // errorsLeft has the next n calls fail.
@@ -135,30 +142,33 @@ func (f *Fake) BlockApply() (release func()) { return f.block(&f.faults.applyGat
 // BlockDump has every Dump wait, until release is called or its context ends.
 func (f *Fake) BlockDump() (release func()) { return f.block(&f.faults.dumpGate) }
 
-func (f *Fake) block(gate *chan struct{}) (release func()) {
+func (f *Fake) block(at **gate) (release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := make(chan struct{})
-	*gate = c
-	return func() {
+	if *at == nil {
+		*at = &gate{opened: make(chan struct{})}
+	}
+	g := *at
+	g.holders++
+	return sync.OnceFunc(func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if *gate == c {
-			*gate = nil
-			close(c)
+		if g.holders--; g.holders == 0 && *at == g {
+			*at = nil
+			close(g.opened)
 		}
-	}
+	})
 }
 
-func (f *Fake) wait(ctx context.Context, gate *chan struct{}) error {
+func (f *Fake) wait(ctx context.Context, at **gate) error {
 	f.mu.Lock()
-	c := *gate
+	g := *at
 	f.mu.Unlock()
-	if c == nil {
+	if g == nil {
 		return ctx.Err()
 	}
 	select {
-	case <-c:
+	case <-g.opened:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -222,9 +232,9 @@ func (f *Fake) FailWatch(n int, err error) {
 func (f *Fake) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, gate := range []chan struct{}{f.faults.applyGate, f.faults.dumpGate} {
-		if gate != nil {
-			close(gate)
+	for _, g := range []*gate{f.faults.applyGate, f.faults.dumpGate} {
+		if g != nil {
+			close(g.opened)
 		}
 	}
 	f.faults = faults{}

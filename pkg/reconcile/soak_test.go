@@ -1,0 +1,158 @@
+package reconcile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// Owners change their minds, strangers tamper, the kernel refuses, forgets and
+// hangs, all at random: when they stop, all is as desired, nothing of anybody
+// else was touched, and the loop holds on to nothing.
+func TestSoak(t *testing.T) {
+	seeds := uint64(100)
+	if testing.Short() {
+		seeds = 5
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { soak(t, seed) })
+	}
+}
+
+func soak(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	strangers := []netstate.Object{
+		eth0, netstate.Addr{Link: "eth0", Prefix: pfx("192.0.2.1/24")}, netstate.Neigh{Link: "eth0", IP: ip("192.0.2.2"), MAC: hw(1)},
+		foreign(direct(1000), 4), foreign(direct(1001), netstate.ProtocolBoot),
+	}
+	// A link that goes down takes even permanent neighbours and routes along, so
+	// only links of ours do that here.
+	run(t, kerneltest.NewFake(append(strangers, neigh(5), route(6))...), func(l *lab) {
+		l.set("host", host()...)
+		for range 300 {
+			if rng.IntN(3) == 0 {
+				l.want(rng)
+			} else if rng.IntN(2) == 0 {
+				l.tamper(rng)
+			} else {
+				l.breakDown(rng)
+			}
+			switch rng.IntN(4) {
+			case 0:
+				l.wait(time.Duration(rng.IntN(300)) * time.Millisecond)
+			case 1:
+				l.wait(time.Duration(rng.IntN(20)) * time.Second)
+			}
+		}
+		l.complete()
+		l.f.Heal()
+		l.f.Overrun(1) // what was lost without a word, a periodic resync would find
+		l.f.Put(netstate.Neigh{Link: "eth0", IP: ip("192.0.2.9"), MAC: hw(9)})
+		l.wait(2 * lastRetry)
+		l.synced()
+		l.has(strangers...)
+
+		l.r.Update(func(d *Desired) {
+			for n := range 20 {
+				d.Remove(name(n))
+			}
+			d.Remove("host")
+		})
+		l.wait(time.Second)
+		l.r.Update(func(d *Desired) { d.Set("host", []netstate.Object{forward}) })
+		l.wait(peace + 2*interval)
+		l.synced()
+		l.r.mu.Lock()
+		defer l.r.mu.Unlock()
+		if q := &l.r.queue; !q.empty() || len(q.retries) > 0 || len(l.r.fights) > 0 || l.r.desired.state.Len() != 1 {
+			l.Errorf("left over: %+v, fights %v", q, l.r.fights)
+		}
+	})
+}
+
+// want changes what somebody wants.
+func (l *lab) want(rng *rand.Rand) {
+	n := rng.IntN(20)
+	switch rng.IntN(6) {
+	case 0:
+		l.remove(name(n))
+	case 1:
+		l.set(name(n), direct(n))
+	case 2:
+		l.set(name(n), neigh(n), fdb(n), route(n), route6(n))
+	case 3:
+		l.set(name(n), neigh(n), fdb((n+1)%20), direct((n+1)%20)) // as if of another
+	case 4:
+		l.r.Update(func(d *Desired) { // as if grown or shrunk past a bound
+			d.spread.on = !d.spread.on
+			d.reshape()
+		})
+	default:
+		made := link
+		made.MTU = 1400 + 10*rng.IntN(2)
+		made.VXLAN.VNI = 1 + uint32(rng.IntN(10)/9)
+		l.set("host", made, setting, forward, addr, addr6)
+	}
+}
+
+// tamper changes something in the kernel.
+func (l *lab) tamper(rng *rand.Rand) {
+	n := rng.IntN(20)
+	switch rng.IntN(12) {
+	case 0:
+		l.f.Delete(neigh(n).Key())
+	case 1:
+		l.f.Delete(fdb(n).Key())
+	case 2:
+		l.f.Delete(route(n).Key())
+	case 3:
+		l.f.Delete(spreadOf(route(n)).Key())
+	case 4:
+		l.f.Put(neigh(n)) // refused without a link
+	case 5:
+		l.f.Put(direct(n))
+	case 6:
+		l.f.Put(netstate.FDB{Link: "tulle.1", MAC: hw(n), Dst: ip("198.51.100.1")})
+	case 7:
+		l.f.DeleteLink("tulle.1")
+	case 8:
+		l.f.LinkDown("tulle.1")
+	case 9:
+		l.f.LinkUp("tulle.1")
+	case 10:
+		l.f.Delete(addr.Key())
+	default:
+		l.f.Put(netstate.Sysctl{Path: setting.Path, Value: "1"})
+	}
+}
+
+// breakDown has the kernel fail in some way soon.
+func (l *lab) breakDown(rng *rand.Rand) {
+	n := 1 + rng.IntN(5)
+	switch rng.IntN(9) {
+	case 0:
+		l.f.Fail(n, kerneltest.OfKind(netstate.Kinds()[rng.IntN(len(netstate.Kinds()))]), syscall.ENOMEM)
+	case 1:
+		l.f.Fail(n, kerneltest.OfVerb(netstate.Delete), syscall.EBUSY)
+	case 2:
+		l.f.FailDumps(n, errTest)
+	case 3:
+		l.f.AbortApply(n, syscall.ENOBUFS)
+	case 4:
+		l.f.Vanish(n, "tulle.1")
+	case 5:
+		l.f.LoseEvents(n)
+	case 6:
+		l.f.Overrun(n)
+	case 7:
+		l.f.FailWatch(n, errTest)
+	default:
+		release := l.f.BlockApply()
+		time.AfterFunc(time.Duration(rng.IntN(3000))*time.Millisecond, release)
+	}
+}
