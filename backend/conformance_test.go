@@ -348,12 +348,12 @@ func (s scene) checkRoute(t testing.TB, peer subnet.Lease, f subnet.Family, r ne
 		t.Errorf("%s where ours is %d", r, s.own.Node.MTU)
 	}
 	if ours {
-		if !r.OnLink || r.Via != peer.PublicIP[f] && r.Via != peer.Subnets[f].Addr() {
+		if r.OnLink == r.Wrap || r.Wrap != (r.From == s.host.Address[f]) || r.Via != peer.PublicIP[f] && r.Via != peer.Subnets[f].Addr() {
 			t.Errorf("%s for %s", r, peer.PublicIP)
 		}
 		return
 	}
-	if link, direct := s.host.Direct(peer.PublicIP[f]); !direct || link != r.Link || r.Via != peer.PublicIP[f] || r.OnLink {
+	if link, direct := s.host.Direct(peer.PublicIP[f]); !direct || link != r.Link || r.Via != peer.PublicIP[f] || r.OnLink || r.Wrap {
 		t.Errorf("%s for %s, which is on %q", r, peer.PublicIP, link)
 	}
 }

@@ -65,9 +65,9 @@ func TestPodsReachOneAnother(t *testing.T) {
 func (n *node) wantSettings() {
 	n.t.Helper()
 	for f, pool := range n.cfg.Pools {
-		path := [...]string{"net.ipv4.conf.all.forwarding", "net.ipv6.conf.all.forwarding"}[f]
-		if out, err := n.ns.Command("sysctl", "-n", path).CombinedOutput(); pool.IsValid() && strings.TrimSpace(string(out)) != "1" {
-			n.t.Errorf("%s is %q (%v)", path, out, err)
+		path := [...]string{"net/ipv4/conf/all/forwarding", "net/ipv6/conf/all/forwarding"}[f]
+		if value := n.ns.Setting(n.t, path); pool.IsValid() && value != "1" {
+			n.t.Errorf("%s is %q", path, value)
 		}
 	}
 }
@@ -197,6 +197,7 @@ func hurts(n *node, peer *node) map[string]func() {
 			n.ns.IP(t, fmt.Sprintf("addr replace fd00:18::%d/64 dev eth0 nodad", n.number))
 		},
 		"stale route":     func() { n.ns.IP(t, "route add 10.5.200.0/24 via 198.18.0.2 proto 84") },
+		"a second device": func() { n.ns.IP(t, "link add tulle.9 type vxlan id 9 dstport 8472 local 198.18.0.1") },
 		"stale neighbour": func() { n.ns.IP(t, "neigh add 10.5.200.0 lladdr 3a:00:00:00:00:01 dev tulle.1 nud permanent") },
 		"stale fdb":       func() { n.ns.Bridge(t, "fdb add 3a:00:00:00:00:01 dev tulle.1 dst 198.18.0.2") },
 	}

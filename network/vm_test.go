@@ -39,11 +39,11 @@ func TestIPIPPodsReachOneAnother(t *testing.T) {
 				t.Errorf("MTUs are %d and %d", a.backend.MTU(), c.backend.MTU())
 			}
 			device := subnet.Pair[string]{"tulle.ipip", "tulle6.ipip"}
-			address := subnet.Pair[string]{"198.18.0.%d", "fd00:18::%d"}
+			address := subnet.Pair[string]{"via 198.18.0.%d", "encap ip6 id 0 src fd00:18::1 dst fd00:18::%d"}
 			for f, pool := range l.cfg.Pools {
 				if pool.IsValid() {
-					a.wantRoute(b.own.Subnets[f].String(), "via "+fmt.Sprintf(address[f], 2), "dev "+device[f], "onlink")
-					a.wantRoute(c.own.Subnets[f].String(), "via "+fmt.Sprintf(address[f], 3), "dev "+device[f], fmt.Sprintf("mtu %d", 1400-overhead))
+					a.wantRoute(b.own.Subnets[f].String(), fmt.Sprintf(address[f], 2), "dev "+device[f])
+					a.wantRoute(c.own.Subnets[f].String(), fmt.Sprintf(address[f], 3), "dev "+device[f], fmt.Sprintf("mtu %d", 1400-overhead))
 				}
 			}
 		})
@@ -59,9 +59,9 @@ func TestIPIPDirectRouting(t *testing.T) {
 	a.wantRoute(b.own.Subnets[subnet.IPv4].String(), "via 198.18.0.2 dev eth0")
 	a.wantRoute(b.own.Subnets[subnet.IPv6].String(), "via fd00:18::2 dev eth0")
 	a.wantRoute(far.own.Subnets[subnet.IPv4].String(), "via 198.18.1.3 dev tulle.ipip", "onlink")
-	a.wantRoute(far.own.Subnets[subnet.IPv6].String(), "via fd00:19::3 dev tulle6.ipip", "onlink")
+	a.wantRoute(far.own.Subnets[subnet.IPv6].String(), "dst fd00:19::3", "dev tulle6.ipip")
 	far.wantRoute(a.own.Subnets[subnet.IPv4].String(), "via 198.18.0.1 dev tulle.ipip", "onlink")
-	far.wantRoute(a.own.Subnets[subnet.IPv6].String(), "via fd00:18::1 dev tulle6.ipip", "onlink")
+	far.wantRoute(a.own.Subnets[subnet.IPv6].String(), "dst fd00:18::1", "dev tulle6.ipip")
 }
 
 // TestIPIPAcrossARouter has all go through the tunnel, on one link too.
@@ -110,13 +110,12 @@ func ipipHurts(n, peer *node) map[string]func() {
 		"IPv6 device's MTU":  ip("link set tulle6.ipip mtu 1300"),
 		"device's group":     ip("link set tulle.ipip group 5"),
 		"device's address":   ip("link set tulle.ipip type ipip local 198.18.0.77"),
-		"IPv6 device's":      ip("link set tulle6.ipip type ip6tnl local fd00:18::77"),
-		"device's far end":   ip("link set tulle.ipip type ipip local 198.18.0.1 remote 198.18.0.77"),
-		"device renamed":     ip("link set tulle.ipip down", "link set tulle.ipip name stolen"),
-		"IPv6 renamed":       ip("link set tulle6.ipip down", "link set tulle6.ipip name stolen6"),
-		"forwarding off":     func() { n.ns.Sysctl(t, "net/ipv4/conf/all/forwarding", "0") },
-		"IPv6 forwarding":    func() { n.ns.Sysctl(t, "net/ipv6/conf/all/forwarding", "0") },
-		"strict rp_filter":   func() { n.ns.Sysctl(t, "net/ipv4/conf/tulle.ipip/rp_filter", "1") },
+
+		"device renamed":   ip("link set tulle.ipip down", "link set tulle.ipip name stolen"),
+		"IPv6 renamed":     ip("link set tulle6.ipip down", "link set tulle6.ipip name stolen6"),
+		"forwarding off":   func() { n.ns.Sysctl(t, "net/ipv4/conf/all/forwarding", "0") },
+		"IPv6 forwarding":  func() { n.ns.Sysctl(t, "net/ipv6/conf/all/forwarding", "0") },
+		"strict rp_filter": func() { n.ns.Sysctl(t, "net/ipv4/conf/tulle.ipip/rp_filter", "1") },
 		"interface down and up": ip("link set eth0 down", "link set eth0 up",
 			fmt.Sprintf("addr replace fd00:18::%d/64 dev eth0 nodad", n.number)),
 		"stale route":      ip("route add 10.5.200.0/24 via 198.18.0.2 proto 84"),
@@ -139,7 +138,7 @@ func TestIPIPRestartSweepsExactlyTheStale(t *testing.T) {
 	a.ns.IP(t, "link set mine up")
 	a.ns.IP(t, "route add 10.9.99.0/24 dev mine")
 	a.ns.IP(t, "route add 10.5.99.0/24 via 198.18.0.2 dev tulle.ipip onlink proto 84")
-	a.ns.IP(t, "-6 route add fd00:5:0:99::/64 via fd00:18::2 dev tulle6.ipip onlink proto 84")
+	a.ns.IP(t, "-6 route add fd00:5:0:99::/64 encap ip6 dst fd00:18::2 dev tulle6.ipip proto 84")
 	a.start()
 	a.peers.Update(subnet.Update{Leases: []subnet.Lease{a.own, b.own}})
 	a.ping(b, subnet.IPv4)

@@ -1,6 +1,8 @@
 // Package ipip is the backend of an IP-in-IP tunnel a family: IPv4 in IPv4, and
-// IPv6 in IPv6. One device serves all peers; a route's gateway is the host that
-// its packets are wrapped for.
+// IPv6 in IPv6. One device serves all peers. Over IPv4 a route's gateway is the
+// host that its packets are wrapped for. The kernel takes no IPv6 gateway that
+// is reached by another link than the route's, so there the route says itself
+// how packets are wrapped.
 package ipip
 
 import (
@@ -18,9 +20,10 @@ const Type = "ipip"
 var family = subnet.Pair[struct {
 	device, kind string
 	overhead     int // one more IP header
+	byRoute      bool
 }]{
-	subnet.IPv4: {"tulle.ipip", "ipip", 20},
-	subnet.IPv6: {"tulle6.ipip", "ip6tnl", 40},
+	subnet.IPv4: {"tulle.ipip", "ipip", 20, false},
+	subnet.IPv6: {"tulle6.ipip", "ip6tnl", 40, true},
 }
 
 // config is the backend's keys.
@@ -48,9 +51,14 @@ func New(cfg subnet.Config, host backend.Host) (backend.Backend, error) {
 func (b ipip) device(f subnet.Family) netstate.Link {
 	want := netstate.Link{
 		Name: family[f].device, Kind: family[f].kind, Group: netstate.Mark, Up: true,
-		MTU: b.host.LinkMTU - family[f].overhead, Local: b.host.Address[f],
+		MTU: b.host.LinkMTU - family[f].overhead, ByRoute: family[f].byRoute,
 	}
-	return b.host.Adopt(want, func(l netstate.Link) bool { return l.Local == want.Local && !l.Remote.IsValid() })
+	if !want.ByRoute {
+		want.Local = b.host.Address[f]
+	}
+	return b.host.Adopt(want, func(l netstate.Link) bool {
+		return l.Local == want.Local && l.ByRoute == want.ByRoute && !l.Remote.IsValid()
+	})
 }
 
 func (b ipip) MTU() int { return b.devices.MTU() }
@@ -67,7 +75,11 @@ func (b ipip) Peer(own, peer subnet.Lease) ([]netstate.Object, error) {
 			return []netstate.Object{backend.Via(own, peer, f, at, link)}, nil
 		}
 		route := backend.Via(own, peer, f, at, b.devices[f].Name)
-		route.OnLink = true
+		if family[f].byRoute {
+			route.Wrap, route.From = true, b.host.Address[f]
+		} else {
+			route.OnLink = true
+		}
 		return []netstate.Object{route}, nil
 	})
 }

@@ -75,7 +75,7 @@ func TestHost(t *testing.T) {
 		"sysctl net/ipv4/conf/tulle.ipip/rp_filter=2",
 	}
 	six := []string{
-		"link tulle6.ipip ip6tnl mtu 1460 group 84 local fd00:18::1 up",
+		"link tulle6.ipip ip6tnl mtu 1460 group 84 by route up",
 		"addr fd00:5:0:1::/128 dev tulle6.ipip",
 		"sysctl net/ipv6/conf/tulle6.ipip/accept_ra=0",
 	}
@@ -88,7 +88,7 @@ func TestHost(t *testing.T) {
 func TestAdoption(t *testing.T) {
 	h := testHost()
 	four := netstate.Link{Name: "t0", Kind: "ipip", MTU: 1480, Up: true, Local: h.Address[subnet.IPv4]}
-	six := netstate.Link{Name: "t0", Kind: "ip6tnl", MTU: 1452, Up: true, Local: h.Address[subnet.IPv6]}
+	six := netstate.Link{Name: "t0", Kind: "ip6tnl", MTU: 1452, Up: true, ByRoute: true}
 	with := func(l netstate.Link, change func(*netstate.Link)) netstate.Link {
 		change(&l)
 		return l
@@ -112,6 +112,7 @@ func TestAdoption(t *testing.T) {
 		}), [2]string{mine4, mine6}},
 		{"IPv4 in IPv6", with(six, func(l *netstate.Link) { l.Kind = "ipip6" }), [2]string{mine4, mine6}},
 		{"IPv6 with one far end", with(six, func(l *netstate.Link) { l.Remote = netip.MustParseAddr("fd00:18::9") }), [2]string{mine4, mine6}},
+		{"IPv6 with a gateway", with(six, func(l *netstate.Link) { l.ByRoute = false }), [2]string{mine4, mine6}},
 		{"our own, unfitting", with(four, func(l *netstate.Link) { l.Name, l.Local = mine4, netip.MustParseAddr("198.18.0.9") }), [2]string{mine4, mine6}},
 	} {
 		h.Tunnels = []netstate.Link{c.is}
@@ -120,7 +121,7 @@ func TestAdoption(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, d, c.want)
 		}
 		for f, l := range d {
-			if l.Local != h.Address[f] || l.Remote.IsValid() || l.Group != netstate.Mark || !l.Up || l.MTU != 1480-20*f {
+			if l.ByRoute != (f == int(subnet.IPv6)) || l.Local.IsValid() == l.ByRoute || l.Remote.IsValid() || l.Group != netstate.Mark || !l.Up || l.MTU != 1480-20*f {
 				t.Errorf("%s: %s", c.name, l)
 			}
 		}
@@ -130,7 +131,7 @@ func TestAdoption(t *testing.T) {
 func TestPeer(t *testing.T) {
 	own := newLease(t, ownKey)
 	own.Node.MTU = 1460
-	far4, far6 := "route 10.5.2.0/24 via 192.0.2.2 dev tulle.ipip onlink", "route fd00:5:0:2::/64 via fd00:99::2 dev tulle6.ipip onlink"
+	far4, far6 := "route 10.5.2.0/24 via 192.0.2.2 dev tulle.ipip onlink", "route fd00:5:0:2::/64 wrap from fd00:18::1 to fd00:99::2 dev tulle6.ipip"
 	near4, near6 := "route 10.5.2.0/24 via 198.18.0.2 dev eth0", "route fd00:5:0:2::/64 via fd00:18::2 dev eth0"
 	const direct = `, "DirectRouting": true`
 	for _, c := range []struct {
@@ -145,7 +146,7 @@ func TestPeer(t *testing.T) {
 		{"no IPv6 address", ``, newLease(t, peerKey, "192.0.2.2"), []string{far4}, backend.ErrNoPublicIP},
 		{"our address", ``, newLease(t, peerKey, "198.18.0.1", "fd00:99::2"), []string{far6}, subnet.ErrPublicIP},
 		{"on the link", ``, newLease(t, peerKey, "198.18.0.2", "fd00:18::2"), []string{
-			"route 10.5.2.0/24 via 198.18.0.2 dev tulle.ipip onlink", "route fd00:5:0:2::/64 via fd00:18::2 dev tulle6.ipip onlink",
+			"route 10.5.2.0/24 via 198.18.0.2 dev tulle.ipip onlink", "route fd00:5:0:2::/64 wrap from fd00:18::1 to fd00:18::2 dev tulle6.ipip",
 		}, nil},
 		{"directly", direct, newLease(t, peerKey, "198.18.0.2", "fd00:18::2"), []string{near4, near6}, nil},
 		{"directly with IPv4 alone", direct, newLease(t, peerKey, "198.18.0.2", "fd00:99::2"), []string{near4, far6}, nil},

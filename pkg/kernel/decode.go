@@ -30,6 +30,7 @@ func decodeRoute(b []byte, names names) (netstate.Route, bool) {
 	if protocol != netstate.Mark {
 		r.Protocol = protocol
 	}
+	var encap []byte
 	dst := netip.IPv4Unspecified()
 	if family == unix.AF_INET6 {
 		dst = netip.IPv6Unspecified()
@@ -40,6 +41,10 @@ func decodeRoute(b []byte, names names) (netstate.Route, bool) {
 			dst = addrOf(data)
 		case unix.RTA_GATEWAY:
 			r.Via = addrOf(data)
+		case unix.RTA_ENCAP_TYPE:
+			r.Wrap = uint16Of(data) == wrapIPv6
+		case unix.RTA_ENCAP:
+			encap = data
 		case unix.RTA_OIF:
 			r.Link = names[int(uint32Of(data))]
 		case unix.RTA_PRIORITY:
@@ -49,6 +54,16 @@ func decodeRoute(b []byte, names names) (netstate.Route, bool) {
 				if typ == unix.RTAX_MTU {
 					r.MTU = int(uint32Of(data))
 				}
+			}
+		}
+	}
+	if r.Wrap {
+		for typ, data := range attrs(encap) {
+			switch typ {
+			case wrapTo:
+				r.Via = addrOf(data)
+			case wrapFrom:
+				r.From = addrOf(data)
 			}
 		}
 	}
@@ -140,10 +155,10 @@ func decodeLink(b []byte, names names) (netstate.Link, bool) {
 			Learning: link.Learning, GBP: link.GBP,
 		}
 	case *netlink.Iptun:
-		l.Lower = names[int(link.Link)]
+		l.Lower, l.ByRoute = names[at.ParentIndex], link.FlowBased
 		l.Local, l.Remote = specified(link.Local), specified(link.Remote)
 	case *netlink.Ip6tnl:
-		l.Lower = names[int(link.Link)]
+		l.Lower, l.ByRoute = names[at.ParentIndex], link.FlowBased
 		l.Local, l.Remote = specified(link.Local), specified(link.Remote)
 	}
 	return l, true

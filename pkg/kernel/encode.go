@@ -97,7 +97,14 @@ func (w *writer) routeRequest(v netstate.Verb, r netstate.Route, index int, seq 
 		unix.RT_TABLE_MAIN, protocol, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST)
 	w.uint32(flags)
 	w.attrAddr(unix.RTA_DST, r.Dst.Addr())
-	if r.Via.IsValid() {
+	switch {
+	case r.Wrap:
+		w.attrUint16(unix.RTA_ENCAP_TYPE, wrapIPv6)
+		at := w.nest(unix.RTA_ENCAP)
+		w.attrAddr(wrapTo, r.Via)
+		w.attrAddr(wrapFrom, r.From)
+		w.endNest(at)
+	case r.Via.IsValid():
 		w.attrAddr(unix.RTA_GATEWAY, r.Via)
 	}
 	w.attrUint32(unix.RTA_OIF, uint32(index))
@@ -112,6 +119,14 @@ func (w *writer) routeRequest(v netstate.Verb, r netstate.Route, index int, seq 
 		w.endNest(at)
 	}
 }
+
+// How a route says whom its packets are wrapped for, from linux/lwtunnel.h
+// (LWTUNNEL_ENCAP_IP6, LWTUNNEL_IP6_DST, LWTUNNEL_IP6_SRC).
+const (
+	wrapIPv6 = 4
+	wrapTo   = 2
+	wrapFrom = 3
+)
 
 // defaultMetric6 is what the kernel makes of an IPv6 route's metric 0; here it
 // is metric 0 in both directions.

@@ -54,10 +54,6 @@ func (k *Kernel) link(name string) (netstate.Link, int, error) {
 	return l, index, err
 }
 
-// ignoreEncapLimit leaves out a destination option of 8 bytes in each packet
-// (IP6_TNL_F_IGN_ENCAP_LIMIT).
-const ignoreEncapLimit = 1
-
 func (k *Kernel) createLink(l netstate.Link) error {
 	lower := 0
 	if l.Lower != "" {
@@ -86,8 +82,7 @@ func (k *Kernel) createLink(l netstate.Link) error {
 		device = &netlink.Iptun{LinkAttrs: attrs, Local: local, Link: uint32(lower), PMtuDisc: 1}
 	case "ip6tnl":
 		device = &netlink.Ip6tnl{
-			LinkAttrs: attrs, Local: local, Link: uint32(lower),
-			Proto: unix.IPPROTO_IPV6, Flags: ignoreEncapLimit,
+			LinkAttrs: attrs, Local: local, Link: uint32(lower), FlowBased: l.ByRoute,
 		}
 	default:
 		return fmt.Errorf("link %s: no way to make a device of type %q", l.Name, l.Kind)
@@ -96,6 +91,8 @@ func (k *Kernel) createLink(l netstate.Link) error {
 	switch {
 	case errors.Is(err, syscall.EEXIST) && l.Kind == "vxlan":
 		return fmt.Errorf("%w: another device has VNI %d on port %d; find it with «ip -d link show type vxlan», then delete it or give this network another VNI or Port", err, l.VXLAN.VNI, l.VXLAN.Port)
+	case errors.Is(err, syscall.EEXIST) && l.ByRoute:
+		return fmt.Errorf("%w: another device is the host's only one of type %s whose routes say where packets go; find it with «ip -d link show type %s» (it is the one that says external) and delete it", err, l.Kind, l.Kind)
 	case errors.Is(err, syscall.EOPNOTSUPP):
 		return fmt.Errorf("%w: the kernel has no %s devices; load or install its module", err, l.Kind)
 	}

@@ -64,6 +64,13 @@ func (w *writer) attrUint32(typ uint16, v uint32) {
 	w.uint32(v)
 }
 
+func (w *writer) attrUint16(typ, v uint16) {
+	w.uint16(6)
+	w.uint16(typ)
+	w.uint16(v)
+	w.uint16(0) // to the next multiple of four
+}
+
 func (w *writer) attrString(typ uint16, s string) {
 	w.uint16(uint16(4 + len(s) + 1))
 	w.uint16(typ)
@@ -138,6 +145,13 @@ func attrsAfter(b []byte, n int) iter.Seq2[uint16, []byte] {
 func addrOf(b []byte) netip.Addr {
 	a, _ := netip.AddrFromSlice(b)
 	return a
+}
+
+func uint16Of(b []byte) uint16 {
+	if len(b) < 2 {
+		return 0
+	}
+	return native.Uint16(b)
 }
 
 func uint32Of(b []byte) uint32 {

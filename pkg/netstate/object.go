@@ -23,10 +23,11 @@ type Link struct {
 	Group uint32
 	Up    bool
 
-	Local  netip.Addr // the outer source address
-	Remote netip.Addr // the only far end; never set by us, who have many
-	Lower  string     // the device that the tunnel is bound to; normally none
-	VXLAN  VXLAN      // zero unless Kind is "vxlan"
+	Local   netip.Addr // the outer source address
+	ByRoute bool       // where packets go, and from which address, their route says
+	Remote  netip.Addr // the only far end; never set by us, who have many
+	Lower   string     // the device that the tunnel is bound to; normally none
+	VXLAN   VXLAN      // zero unless Kind is "vxlan"
 }
 
 // VXLAN is what a vxlan device has beyond other links.
@@ -70,7 +71,11 @@ type Route struct {
 	Via    netip.Addr
 	Link   string
 	OnLink bool // the gateway is taken to be on the link though no address says so
-	MTU    int  // 0: the link's
+	// Wrap makes Via the host that a link with ByRoute wraps packets for, and
+	// From the address that they are sent from.
+	Wrap   bool
+	From   netip.Addr
+	MTU    int // 0: the link's
 	Metric uint32
 	// Protocol is 0 for a route of ours. Any other number is another's route
 	// which a dump shows because we may have to take its place.
@@ -132,6 +137,9 @@ func (l Link) String() string {
 	if l.Remote.IsValid() {
 		fmt.Fprintf(&b, " remote %s", l.Remote)
 	}
+	if l.ByRoute {
+		b.WriteString(" by route")
+	}
 	if l.Lower != "" {
 		fmt.Fprintf(&b, " lower %s", l.Lower)
 	}
@@ -155,7 +163,9 @@ func (f FDB) String() string { return fmt.Sprintf("fdb %s dst %s dev %s", f.MAC,
 func (r Route) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "route %s", r.Dst)
-	if r.Via.IsValid() {
+	if r.Wrap {
+		fmt.Fprintf(&b, " wrap from %s to %s", r.From, r.Via)
+	} else if r.Via.IsValid() {
 		fmt.Fprintf(&b, " via %s", r.Via)
 	}
 	fmt.Fprintf(&b, " dev %s", r.Link)

@@ -126,14 +126,17 @@ func TestLinkDrift(t *testing.T) {
 	rebuilt := link
 	rebuilt.VXLAN.VNI = 77
 	tests := map[string]func(*kerneltest.Fake){
-		"deleted":          func(f *kerneltest.Fake) { f.DeleteLink("tulle.1") },
-		"down":             func(f *kerneltest.Fake) { f.LinkDown("tulle.1") },
-		"down and up":      func(f *kerneltest.Fake) { f.LinkDown("tulle.1"); f.LinkUp("tulle.1") },
-		"another MAC":      func(f *kerneltest.Fake) { f.Put(readdressed) },
-		"MAC and back":     func(f *kerneltest.Fake) { f.Put(readdressed); f.Put(link) },
-		"another MTU":      func(f *kerneltest.Fake) { f.Put(resized) },
-		"another VNI":      func(f *kerneltest.Fake) { f.Put(rebuilt) },
-		"made anew":        func(f *kerneltest.Fake) { f.DeleteLink("tulle.1"); f.Put(link) },
+		"deleted":      func(f *kerneltest.Fake) { f.DeleteLink("tulle.1") },
+		"down":         func(f *kerneltest.Fake) { f.LinkDown("tulle.1") },
+		"down and up":  func(f *kerneltest.Fake) { f.LinkDown("tulle.1"); f.LinkUp("tulle.1") },
+		"another MAC":  func(f *kerneltest.Fake) { f.Put(readdressed) },
+		"MAC and back": func(f *kerneltest.Fake) { f.Put(readdressed); f.Put(link) },
+		"another MTU":  func(f *kerneltest.Fake) { f.Put(resized) },
+		"another VNI":  func(f *kerneltest.Fake) { f.Put(rebuilt) },
+		"made anew":    func(f *kerneltest.Fake) { f.DeleteLink("tulle.1"); f.Put(link) },
+		"a second one": func(f *kerneltest.Fake) {
+			f.Put(netstate.Link{Name: "tulle.9", Kind: "vxlan", Up: true, VXLAN: netstate.VXLAN{VNI: 9, Port: 8472}})
+		},
 		"last address":     func(f *kerneltest.Fake) { f.Delete(addr.Key()) },
 		"address and back": func(f *kerneltest.Fake) { f.Delete(addr.Key()); f.Put(addr) },
 		"IPv6 address":     func(f *kerneltest.Fake) { f.Delete(addr6.Key()) },

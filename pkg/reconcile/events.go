@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"strings"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -80,6 +81,10 @@ func (r *Reconciler) event(e netstate.Event) {
 // of one that matters is a reason to look at everything.
 func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 	if r.desired.links[l.Name] == 0 {
+		if !gone && strings.HasPrefix(l.Name, netstate.LinkPrefix) {
+			r.resync.alarm = true // one of ours that nobody wants
+			r.resync.want(now.Add(settle))
+		}
 		return
 	}
 	k := l.Key()

@@ -12,7 +12,7 @@ import (
 
 const (
 	// patience is how often in a row a key is healed without delay.
-	patience = 5
+	patience = 20
 	// peace is how long a key has to be left alone for the counting to begin
 	// anew.
 	peace = 2 * lastRetry

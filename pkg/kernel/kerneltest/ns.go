@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netns"
 )
 
 // NS is a network namespace that stands for a host, with its loopback up. It
@@ -55,10 +58,40 @@ func (n *NS) Command(args ...string) *exec.Cmd {
 // Sysctl sets a setting, by its path below /proc/sys.
 func (n *NS) Sysctl(t testing.TB, path, value string) {
 	t.Helper()
-	cmd := n.Command("tee", "/proc/sys/"+path)
-	cmd.Stdin = strings.NewReader(value)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("set %s=%s: %v: %s", path, value, err, out)
+	n.do(t, func() error { return os.WriteFile("/proc/sys/"+path, []byte(value), 0) })
+}
+
+// Setting reads a setting.
+func (n *NS) Setting(t testing.TB, path string) (value string) {
+	t.Helper()
+	n.do(t, func() error {
+		b, err := os.ReadFile("/proc/sys/" + path)
+		value = strings.TrimSpace(string(b))
+		return err
+	})
+	return value
+}
+
+// do runs f inside; the test fails with f.
+func (n *NS) do(t testing.TB, f func() error) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		done <- func() error {
+			ns, err := netns.GetFromPath(n.Path)
+			if err != nil {
+				return err
+			}
+			defer ns.Close()
+			if err := netns.Set(ns); err != nil {
+				return err
+			}
+			return f()
+		}()
+	}()
+	if err := <-done; err != nil {
+		t.Fatalf("in namespace %s: %v", n.Name, err)
 	}
 }
 
