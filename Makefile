@@ -4,8 +4,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 PACKAGES  ?= ./...
 TESTFLAGS ?=
 FUZZTIME  ?= 20s
-BENCH     ?= .
-BENCHTIME ?= 1s
+PEERS     ?= 1000,10000,50000,100000
 
 # test-vm runs the tests in files with the build tag vm: those of modules that this machine may lack.
 VM_PACKAGES ?= ./...
@@ -41,8 +40,8 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
 	done
 
-bench: root deps ## every benchmark (BENCH=regexp, BENCHTIME=1s)
-	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PACKAGES)
+bench: root deps ## a node against iproute2 in batch mode, as tables (PEERS=1000,10000); some 15 minutes
+	go test ./network -run '^TestBench$$' -count=1 -timeout 60m -peers $(PEERS)
 
 deps: ## install what the tests need and is missing
 	@$(call install,$(TEST_DEPS))

@@ -75,8 +75,7 @@ func TestDesiredProperties(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		told := make(map[netstate.Key]netstate.Object)
-		var d *Desired
-		d = newDesired(func(c change) {
+		d := newDesired(func(c change) {
 			k := c.object.Key()
 			is, has := told[k]
 			switch {
