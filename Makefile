@@ -42,6 +42,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 
 bench: root deps ## a node against iproute2 in batch mode, as tables (PEERS=1000,10000); some 15 minutes
 	go test ./network -run '^TestBench$$' -count=1 -timeout 60m -peers $(PEERS)
+	go test -run "^$$" -bench . -benchmem ./subnet ./pkg/netstate
 
 deps: ## install what the tests need and is missing
 	@$(call install,$(TEST_DEPS))

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
 )
 
 // Adopt looks among the host's tunnels for one to use in place of want, which
@@ -11,14 +12,14 @@ import (
 // flannel made or an earlier run adopted, which may be made anew. It returns
 // want with what stays of the device: its name, so that nobody's settings by
 // name are lost, and its MAC, so that no peer has to learn another.
-func (h Host) Adopt(want netstate.Link, same func(netstate.Link) bool) netstate.Link {
+func (h Host) Adopt(f subnet.Family, want netstate.Link, same func(netstate.Link) bool) netstate.Link {
 	for _, t := range h.Tunnels {
 		if t.Name == want.Name || t.Kind != want.Kind || !same(t) {
 			continue
 		}
 		adopted := want
 		adopted.Name, adopted.MAC = t.Name, t.MAC
-		if t.Lower == h.Link {
+		if t.Lower == h.Uplinks[f].Link {
 			adopted.Lower = t.Lower // it sends where we would
 		}
 		if t.CanBecome(adopted) || strings.HasPrefix(t.Name, "flannel") || t.Group == netstate.Mark {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
 )
 
 // TestAdopt is about one device among the host's tunnels; what makes two
@@ -69,18 +70,19 @@ func TestAdopt(t *testing.T) {
 		{"our own, bound", lower(with(func(l *netstate.Link) { l.Name = want.Name }), "eth0"), want},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := backend.Host{Link: "eth0", Tunnels: []netstate.Link{c.is}}
-			if got := h.Adopt(want, same); got != c.want {
+			h := plainHost()
+			h.Tunnels = []netstate.Link{c.is}
+			if got := h.Adopt(subnet.IPv4, want, same); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 			other := with(func(l *netstate.Link) { l.Name, l.VXLAN.VNI = "vx7", 7 })
 			h.Tunnels = []netstate.Link{other, c.is, other}
-			if got := h.Adopt(want, same); got != c.want {
+			if got := h.Adopt(subnet.IPv4, want, same); got != c.want {
 				t.Errorf("among others: got  %s\nwant %s", got, c.want)
 			}
 		})
 	}
-	if got := (backend.Host{}).Adopt(want, same); got != want {
+	if got := (backend.Host{}).Adopt(subnet.IPv4, want, same); got != want {
 		t.Errorf("of no device: %s", got)
 	}
 }

@@ -33,12 +33,10 @@ type Factory func(cfg subnet.Config, host Host) (Backend, error)
 
 // Host is what a backend goes by of its host.
 type Host struct {
-	NodeID  string // lasting; what is derived from it is too
-	Link    string // the device that faces the other hosts
-	LinkMTU int    // 0: not known, as where only a config is checked
-	// Address is what that device sends from, Public what others send to: the
-	// same unless the host is behind NAT.
-	Address, Public subnet.Pair[netip.Addr]
+	NodeID string // lasting; what is derived from it is too
+	// Uplinks are what faces the other hosts, one a family; the zero Uplink in
+	// a family that is off, and in both where only a config is checked.
+	Uplinks subnet.Pair[Uplink]
 	// OnLink are the networks that are reached without a router.
 	OnLink []netstate.Route
 	// Tunnels are the host's tunnel devices that belong to nothing else.
@@ -46,9 +44,38 @@ type Host struct {
 	// Published is what the node published last, so that what peers have
 	// learnt of it can stay.
 	Published subnet.Attrs
+}
+
+// Uplink is what faces the other hosts in one family.
+type Uplink struct {
+	Link string // the device
+	MTU  int
+	// Address is what the device sends from, Public what others send to: the
+	// same unless the host is behind NAT.
+	Address, Public netip.Addr
 	// TakesRouterAdvertisements says that the device gets its IPv6 addresses
 	// and routes from routers, which a host that forwards does not by itself.
 	TakesRouterAdvertisements bool
+}
+
+// MTU is the largest packet that fits through all uplinks.
+func (h Host) MTU() int {
+	mtu := 0
+	for _, u := range h.Uplinks {
+		if u.Link != "" && (mtu == 0 || u.MTU < mtu) {
+			mtu = u.MTU
+		}
+	}
+	return mtu
+}
+
+// Attrs is what a node on this host publishes with any backend.
+func (h Host) Attrs(backendType string, mtu int) subnet.Attrs {
+	a := subnet.Attrs{BackendType: backendType, Node: subnet.Node{MTU: mtu}}
+	for f, u := range h.Uplinks {
+		a.PublicIP[f] = u.Public
+	}
+	return a
 }
 
 // ErrLinkMTU is a host whose interface cannot carry the tunnel.

@@ -57,10 +57,10 @@ func hosts() map[string]backend.Host {
 	plain := plainHost()
 
 	nat := plainHost()
-	nat.Public = addresses("192.0.2.1", "2001:db8::1")
+	nat.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1", "2001:db8::1"))
 
 	busy := plainHost()
-	busy.TakesRouterAdvertisements = true
+	busy.Uplinks[subnet.IPv6].TakesRouterAdvertisements = true
 	busy.OnLink = append(busy.OnLink, onLink(
 		"198.18.0.128/25 via 198.18.0.254 dev eth0", "172.17.0.0/16 dev docker0",
 		"10.5.1.0/24 dev cni0", "fd00:5:0:1::/64 dev cni0", "198.18.9.4/31 dev eth1",
@@ -69,9 +69,9 @@ func hosts() map[string]backend.Host {
 
 	flannel := plainHost()
 	flannel.Tunnels = []netstate.Link{
-		{Name: "flannel.1", Kind: "vxlan", MAC: netstate.MAC{0x3a, 4}, Local: flannel.Address[0], Lower: "eth0", VXLAN: netstate.VXLAN{VNI: 1, Port: 8472}},
-		{Name: "flannel-v6.1", Kind: "vxlan", MAC: netstate.MAC{0x3a, 6}, Local: flannel.Address[1], Lower: "eth7", VXLAN: netstate.VXLAN{VNI: 1, Port: 8472}},
-		{Name: "flannel.ipip", Kind: "ipip", Local: flannel.Address[0]},
+		{Name: "flannel.1", Kind: "vxlan", MAC: netstate.MAC{0x3a, 4}, Local: flannel.Uplinks[0].Address, Lower: "eth0", VXLAN: netstate.VXLAN{VNI: 1, Port: 8472}},
+		{Name: "flannel-v6.1", Kind: "vxlan", MAC: netstate.MAC{0x3a, 6}, Local: flannel.Uplinks[1].Address, Lower: "eth7", VXLAN: netstate.VXLAN{VNI: 1, Port: 8472}},
+		{Name: "flannel.ipip", Kind: "ipip", Local: flannel.Uplinks[0].Address},
 		{Name: "tunl0", Kind: "ipip"},
 		{Name: "ip6tnl0", Kind: "ip6tnl"},
 	}
@@ -128,11 +128,12 @@ func (s scene) peers(t testing.TB, n int, random *rand.Rand) []subnet.Lease {
 			{fmt.Sprintf("198.18.0.%d", i+2), fmt.Sprintf("198.18.0.%d", i+130), fmt.Sprintf("192.0.2.%d", i+2), fmt.Sprintf("172.17.5.%d", i+2)},
 			{fmt.Sprintf("fd00:18::%d", i+2), fmt.Sprintf("fd00:18::8000:0:0:%x", i+2), fmt.Sprintf("2001:db8::%d", i+2)},
 		}
-		h := backend.Host{NodeID: fmt.Sprintf("machine-%d", i+2), Link: "eth0", LinkMTU: 1400 + random.IntN(200)}
-		for f := range h.Public {
-			h.Public[f] = netip.MustParseAddr(far[f][random.IntN(len(far[f]))])
+		mtu := 1400 + random.IntN(200)
+		var at subnet.Pair[netip.Addr]
+		for f := range at {
+			at[f] = netip.MustParseAddr(far[f][random.IntN(len(far[f]))])
 		}
-		h.Address = h.Public
+		h := backend.Host{NodeID: fmt.Sprintf("machine-%d", i+2), Uplinks: uplinks(mtu, at, at)}
 		b, err := s.factory(s.cfg, h)
 		if err != nil {
 			t.Fatal(err)
@@ -194,10 +195,10 @@ func (s scene) checkPublish(t *testing.T) {
 	if err != nil || read != s.own.Attrs {
 		t.Errorf("%s is read as %+v, %v; want %+v", text, read, err, s.own.Attrs)
 	}
-	if got := s.backend.Publish(); got.BackendType != s.cfg.Backend.Type || got.PublicIP != s.host.Public || got.Node.MTU != s.backend.MTU() {
+	if got := s.backend.Publish(); got.BackendType != s.cfg.Backend.Type || got.PublicIP != s.host.Attrs("", 0).PublicIP || got.Node.MTU != s.backend.MTU() {
 		t.Errorf("it publishes %+v", got)
 	}
-	if mtu := s.backend.MTU(); mtu < 1280 || mtu > s.host.LinkMTU {
+	if mtu := s.backend.MTU(); mtu < 1280 || mtu > s.host.MTU() {
 		t.Errorf("its MTU is %d", mtu)
 	}
 	other := s.peers(t, 1, rand.New(rand.NewPCG(3, 4)))[0]
@@ -235,8 +236,8 @@ func (s scene) checkHost(t *testing.T) {
 		case netstate.Sysctl:
 			on := netstate.LinkOf(o)
 			if on == "" && !strings.HasSuffix(o.Path, "/conf/all/forwarding") ||
-				on == s.host.Link && (!strings.HasSuffix(o.Path, "/accept_ra") || !s.host.TakesRouterAdvertisements) ||
-				on != "" && on != s.host.Link && !devices[on] {
+				on == "eth0" && (!strings.HasSuffix(o.Path, "/accept_ra") || !s.host.Uplinks[subnet.IPv6].TakesRouterAdvertisements) ||
+				on != "" && on != "eth0" && !devices[on] {
 				t.Errorf("%s", o)
 			}
 		default:
@@ -348,7 +349,7 @@ func (s scene) checkRoute(t testing.TB, peer subnet.Lease, f subnet.Family, r ne
 		t.Errorf("%s where ours is %d", r, s.own.Node.MTU)
 	}
 	if ours {
-		if r.OnLink == r.Wrap || r.Wrap != (r.From == s.host.Address[f]) || r.Via != peer.PublicIP[f] && r.Via != peer.Subnets[f].Addr() {
+		if r.OnLink == r.Wrap || r.Wrap != (r.From == s.host.Uplinks[f].Address) || r.Via != peer.PublicIP[f] && r.Via != peer.Subnets[f].Addr() {
 			t.Errorf("%s for %s", r, peer.PublicIP)
 		}
 		return

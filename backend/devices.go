@@ -21,9 +21,9 @@ func (h Host) MakeDevices(cfg subnet.Config, device func(subnet.Family) netstate
 			continue
 		}
 		d[f] = device(f)
-		if h.LinkMTU != 0 && d[f].MTU < MinimumMTU[f] {
+		if u := h.Uplinks[f]; u.MTU != 0 && d[f].MTU < MinimumMTU[f] {
 			return Devices{}, fmt.Errorf("%w: %s has %d, and a tunnel for %s needs %d or more; set it with «ip link set %s mtu», or choose another interface",
-				ErrLinkMTU, h.Link, h.LinkMTU, f, MinimumMTU[f]+h.LinkMTU-d[f].MTU, h.Link)
+				ErrLinkMTU, u.Link, u.MTU, f, MinimumMTU[f]+u.MTU-d[f].MTU, u.Link)
 		}
 	}
 	return d, nil

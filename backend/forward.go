@@ -15,10 +15,10 @@ func (h Host) Forwarding(own subnet.Lease) []netstate.Object {
 		if !own.Subnets[f].IsValid() {
 			continue
 		}
-		if f == subnet.IPv6 && h.TakesRouterAdvertisements {
+		if u := h.Uplinks[f]; f == subnet.IPv6 && u.TakesRouterAdvertisements {
 			// A host that forwards drops what it learnt from routers, its
 			// default route too, unless it is told to listen all the same.
-			settings = append(settings, setting(f, h.Link, "accept_ra", "2"))
+			settings = append(settings, setting(f, u.Link, "accept_ra", "2"))
 		}
 		settings = append(settings, setting(f, "all", "forwarding", "1"))
 	}

@@ -65,7 +65,7 @@ func onLink(routes ...string) []netstate.Route {
 func plainHost() backend.Host {
 	own := addresses("198.18.0.1", "fd00:18::1")
 	return backend.Host{
-		NodeID: "machine-1", Link: "eth0", LinkMTU: 1500, Address: own, Public: own,
+		NodeID: "machine-1", Uplinks: uplinks(1500, own, own),
 		OnLink: onLink("198.18.0.0/24 dev eth0", "fd00:18::/64 dev eth0"),
 	}
 }
@@ -96,4 +96,13 @@ func wantErrors(t testing.TB, what string, got error, want ...error) {
 	if len(want) == 0 && got != nil {
 		t.Errorf("%s: %v", what, got)
 	}
+}
+
+// uplinks are eth0 with an MTU, an address and a public IP in each family.
+func uplinks(mtu int, address, public subnet.Pair[netip.Addr]) subnet.Pair[backend.Uplink] {
+	var p subnet.Pair[backend.Uplink]
+	for f := range p {
+		p[f] = backend.Uplink{Link: "eth0", MTU: mtu, Address: address[f], Public: public[f]}
+	}
+	return p
 }

@@ -30,7 +30,7 @@ func TestForwarding(t *testing.T) {
 		{"10.5.1.0-24&fd00:5:0:1::-64", true, []string{four, routers, six}},
 	} {
 		h := plainHost()
-		h.TakesRouterAdvertisements = c.accepts
+		h.Uplinks[subnet.IPv6].TakesRouterAdvertisements = c.accepts
 		wantLines(t, c.key, h.Forwarding(lease(t, c.key)), c.want...)
 	}
 	wantLines(t, "no subnet", plainHost().Forwarding(subnet.Lease{}))
@@ -73,7 +73,7 @@ func TestDevicesMTU(t *testing.T) {
 func TestMakeDevices(t *testing.T) {
 	devices := func(linkMTU int, families string) (backend.Devices, error) {
 		h := plainHost()
-		h.LinkMTU = linkMTU
+		h.Uplinks[0].MTU, h.Uplinks[1].MTU = linkMTU, linkMTU
 		return h.MakeDevices(parseConfig(t, families, `{"Type": "x"}`), func(f subnet.Family) netstate.Link {
 			return netstate.Link{Name: f.String(), MTU: linkMTU - 100}
 		})

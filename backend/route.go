@@ -68,7 +68,7 @@ func (h Host) checkPublicIP(f subnet.Family, ip netip.Addr) error {
 		return ErrNoPublicIP
 	case subnet.FamilyOf(ip) != f:
 		return fmt.Errorf("%w: %s is no %s address", subnet.ErrPublicIP, ip, f)
-	case ip == h.Address[f]:
+	case ip == h.Uplinks[f].Address:
 		// Behind NAT: what is sent there would come back to us, again and again.
 		return fmt.Errorf("%w: %s is this node's own", subnet.ErrPublicIP, ip)
 	case h.isBroadcast(ip):

@@ -90,7 +90,7 @@ func TestVia(t *testing.T) {
 
 func TestFamilies(t *testing.T) {
 	h := plainHost()
-	h.Public = addresses("192.0.2.1") // behind NAT
+	h.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1")) // behind NAT
 	h.OnLink = append(h.OnLink, onLink("198.18.9.4/31 dev eth0", "198.18.7.0/24 via 198.18.0.254 dev eth0")...)
 	broken := errors.New("broken")
 	peer := func(ips ...string) subnet.Lease { return lease(t, "10.5.2.0-24&fd00:5:0:2::-64", ips...) }

@@ -96,15 +96,14 @@ func (n *node) facts() backend.Host {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	h := backend.Host{NodeID: fmt.Sprintf("machine-%d", n.number), Link: "eth0", OnLink: survey.OnLink, Tunnels: survey.Tunnels()}
+	h := backend.Host{NodeID: fmt.Sprintf("machine-%d", n.number), OnLink: survey.OnLink, Tunnels: survey.Tunnels()}
 	for _, l := range survey.Links {
 		if l.Name != "eth0" {
 			continue
 		}
-		h.LinkMTU, h.TakesRouterAdvertisements = l.MTU, l.RouterAdvertisements
 		for _, a := range l.Addrs {
-			if f := subnet.FamilyOf(a.Addr()); !h.Address[f].IsValid() {
-				h.Address[f], h.Public[f] = a.Addr(), a.Addr()
+			if u := &h.Uplinks[subnet.FamilyOf(a.Addr())]; u.Link == "" {
+				*u = backend.Uplink{Link: l.Name, MTU: l.MTU, Address: a.Addr(), Public: a.Addr(), TakesRouterAdvertisements: l.RouterAdvertisements}
 			}
 		}
 	}

@@ -17,10 +17,10 @@ type alloc struct{ host backend.Host }
 func New(_ subnet.Config, host backend.Host) (backend.Backend, error) { return alloc{host}, nil }
 
 func (a alloc) Publish() subnet.Attrs {
-	return subnet.Attrs{PublicIP: a.host.Public, BackendType: Type, Node: subnet.Node{MTU: a.MTU()}}
+	return a.host.Attrs(Type, a.MTU())
 }
 
-func (a alloc) MTU() int { return a.host.LinkMTU }
+func (a alloc) MTU() int { return a.host.MTU() }
 
 func (a alloc) Host(subnet.Lease) []netstate.Object { return nil }
 

@@ -15,15 +15,16 @@ func TestAlloc(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := backend.Host{
-		Link: "eth0", LinkMTU: 1500, TakesRouterAdvertisements: true,
-		Address: subnet.Pair[netip.Addr]{netip.MustParseAddr("198.18.0.1")},
-		Public:  subnet.Pair[netip.Addr]{netip.MustParseAddr("192.0.2.1")},
+		Uplinks: subnet.Pair[backend.Uplink]{{
+			Link: "eth0", MTU: 1500, TakesRouterAdvertisements: true,
+			Address: netip.MustParseAddr("198.18.0.1"), Public: netip.MustParseAddr("192.0.2.1"),
+		}},
 	}
 	b, err := New(cfg, host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := subnet.Attrs{PublicIP: host.Public, BackendType: "alloc", Node: subnet.Node{MTU: 1500}}
+	want := subnet.Attrs{PublicIP: host.Attrs("", 0).PublicIP, BackendType: "alloc", Node: subnet.Node{MTU: 1500}}
 	if got := b.Publish(); got != want || b.MTU() != 1500 {
 		t.Errorf("got %+v and an MTU of %d, want %+v", got, b.MTU(), want)
 	}

@@ -20,10 +20,10 @@ type hostGW struct{ host backend.Host }
 func New(_ subnet.Config, host backend.Host) (backend.Backend, error) { return hostGW{host}, nil }
 
 func (b hostGW) Publish() subnet.Attrs {
-	return subnet.Attrs{PublicIP: b.host.Public, BackendType: Type, Node: subnet.Node{MTU: b.MTU()}}
+	return b.host.Attrs(Type, b.MTU())
 }
 
-func (b hostGW) MTU() int { return b.host.LinkMTU }
+func (b hostGW) MTU() int { return b.host.MTU() }
 
 func (b hostGW) Host(own subnet.Lease) []netstate.Object { return b.host.Forwarding(own) }
 

@@ -16,9 +16,9 @@ const (
 
 func TestPublish(t *testing.T) {
 	h := testHost()
-	h.Public = addresses("192.0.2.1", "2001:db8::1")
+	h.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1", "2001:db8::1"))
 	b := newBackend(t, dual, `, "VNI": "of another backend"`, h)
-	want := subnet.Attrs{PublicIP: h.Public, BackendType: "host-gw", Node: subnet.Node{MTU: 1500}}
+	want := subnet.Attrs{PublicIP: h.Attrs("", 0).PublicIP, BackendType: "host-gw", Node: subnet.Node{MTU: 1500}}
 	if got := b.Publish(); got != want || b.MTU() != 1500 {
 		t.Errorf("got %+v and an MTU of %d, want %+v", got, b.MTU(), want)
 	}
@@ -26,7 +26,7 @@ func TestPublish(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	h := testHost()
-	h.TakesRouterAdvertisements = true
+	h.Uplinks[subnet.IPv6].TakesRouterAdvertisements = true
 	wantLines(t, "what a host needs", newBackend(t, dual, ``, h).Host(newLease(t, ownKey)),
 		"sysctl net/ipv4/conf/all/forwarding=1", "sysctl net/ipv6/conf/eth0/accept_ra=2", "sysctl net/ipv6/conf/all/forwarding=1")
 	wantLines(t, "with IPv4 alone", newBackend(t, v4, ``, h).Host(newLease(t, "10.5.1.0-24")), "sysctl net/ipv4/conf/all/forwarding=1")

@@ -59,7 +59,7 @@ func newLease(t testing.TB, key string, ips ...string) subnet.Lease {
 func testHost() backend.Host {
 	own := addresses("198.18.0.1", "fd00:18::1")
 	return backend.Host{
-		NodeID: "machine-1", Link: "eth0", LinkMTU: 1500, Address: own, Public: own,
+		NodeID: "machine-1", Uplinks: uplinks(1500, own, own),
 		OnLink: []netstate.Route{
 			{Dst: netip.MustParsePrefix("198.18.0.0/24"), Link: "eth0", Protocol: 2},
 			{Dst: netip.MustParsePrefix("198.18.0.128/25"), Via: netip.MustParseAddr("198.18.0.254"), Link: "eth0", Protocol: 4},
@@ -77,4 +77,13 @@ func wantLines(t testing.TB, what string, objects []netstate.Object, want ...str
 	if !slices.Equal(got, want) {
 		t.Errorf("%s is\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// uplinks are eth0 with an MTU, an address and a public IP in each family.
+func uplinks(mtu int, address, public subnet.Pair[netip.Addr]) subnet.Pair[backend.Uplink] {
+	var p subnet.Pair[backend.Uplink]
+	for f := range p {
+		p[f] = backend.Uplink{Link: "eth0", MTU: mtu, Address: address[f], Public: public[f]}
+	}
+	return p
 }

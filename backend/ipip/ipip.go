@@ -51,12 +51,12 @@ func New(cfg subnet.Config, host backend.Host) (backend.Backend, error) {
 func (b ipip) device(f subnet.Family) netstate.Link {
 	want := netstate.Link{
 		Name: family[f].device, Kind: family[f].kind, Group: netstate.Mark, Up: true,
-		MTU: b.host.LinkMTU - family[f].overhead, ByRoute: family[f].byRoute,
+		MTU: b.host.Uplinks[f].MTU - family[f].overhead, ByRoute: family[f].byRoute,
 	}
 	if !want.ByRoute {
-		want.Local = b.host.Address[f]
+		want.Local = b.host.Uplinks[f].Address
 	}
-	return b.host.Adopt(want, func(l netstate.Link) bool {
+	return b.host.Adopt(f, want, func(l netstate.Link) bool {
 		return l.Local == want.Local && l.ByRoute == want.ByRoute && !l.Remote.IsValid()
 	})
 }
@@ -64,7 +64,7 @@ func (b ipip) device(f subnet.Family) netstate.Link {
 func (b ipip) MTU() int { return b.devices.MTU() }
 
 func (b ipip) Publish() subnet.Attrs {
-	return subnet.Attrs{PublicIP: b.host.Public, BackendType: Type, Node: subnet.Node{MTU: b.MTU()}}
+	return b.host.Attrs(Type, b.MTU())
 }
 
 func (b ipip) Host(own subnet.Lease) []netstate.Object { return b.devices.Host(own, b.host) }
@@ -76,7 +76,7 @@ func (b ipip) Peer(own, peer subnet.Lease) ([]netstate.Object, error) {
 		}
 		route := backend.Via(own, peer, f, at, b.devices[f].Name)
 		if family[f].byRoute {
-			route.Wrap, route.From = true, b.host.Address[f]
+			route.Wrap, route.From = true, b.host.Uplinks[f].Address
 		} else {
 			route.OnLink = true
 		}

@@ -42,14 +42,14 @@ func TestMTU(t *testing.T) {
 		{v4, 1500, 1480}, {v6, 1500, 1460}, {dual, 1500, 1460}, {dual, 9000, 8960}, {v4, 596, 576}, {dual, 1320, 1280},
 	} {
 		h := testHost()
-		h.LinkMTU = c.link
+		h.Uplinks[0].MTU, h.Uplinks[1].MTU = c.link, c.link
 		if b := newBackend(t, c.families, ``, h); b.MTU() != c.want || b.Publish().Node.MTU != c.want {
 			t.Errorf("a link of %d for %s gives %d", c.link, c.families, b.MTU())
 		}
 	}
 	for families, link := range map[string]int{v4: 595, v6: 1319, dual: 1319} {
 		h := testHost()
-		h.LinkMTU = link
+		h.Uplinks[0].MTU, h.Uplinks[1].MTU = link, link
 		if _, err := New(parseConfig(t, families, ``), h); !errors.Is(err, backend.ErrLinkMTU) {
 			t.Errorf("a link of %d for %s: %v", link, families, err)
 		}
@@ -61,8 +61,8 @@ func TestMTU(t *testing.T) {
 
 func TestPublish(t *testing.T) {
 	h := testHost()
-	h.Public = addresses("192.0.2.1", "2001:db8::1")
-	want := subnet.Attrs{PublicIP: h.Public, BackendType: "ipip", Node: subnet.Node{MTU: 1460}}
+	h.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1", "2001:db8::1"))
+	want := subnet.Attrs{PublicIP: h.Attrs("", 0).PublicIP, BackendType: "ipip", Node: subnet.Node{MTU: 1460}}
 	if got := newBackend(t, dual, ``, h).Publish(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -87,7 +87,7 @@ func TestHost(t *testing.T) {
 
 func TestAdoption(t *testing.T) {
 	h := testHost()
-	four := netstate.Link{Name: "t0", Kind: "ipip", MTU: 1480, Up: true, Local: h.Address[subnet.IPv4]}
+	four := netstate.Link{Name: "t0", Kind: "ipip", MTU: 1480, Up: true, Local: h.Uplinks[subnet.IPv4].Address}
 	six := netstate.Link{Name: "t0", Kind: "ip6tnl", MTU: 1452, Up: true, ByRoute: true}
 	with := func(l netstate.Link, change func(*netstate.Link)) netstate.Link {
 		change(&l)

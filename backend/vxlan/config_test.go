@@ -111,7 +111,7 @@ func TestMTU(t *testing.T) {
 		{dual, ``, 1350, 1280, []int{1300, 1280}},
 	} {
 		h := testHost()
-		h.LinkMTU = c.link
+		h.Uplinks[0].MTU, h.Uplinks[1].MTU = c.link, c.link
 		b := newBackend(t, c.families, c.keys, h)
 		var devices []int
 		for _, d := range b.(vxlan).devices {
@@ -125,7 +125,7 @@ func TestMTU(t *testing.T) {
 	}
 	for families, link := range map[string]int{v4: 625, v6: 1349, dual: 1349} {
 		h := testHost()
-		h.LinkMTU = link
+		h.Uplinks[0].MTU, h.Uplinks[1].MTU = link, link
 		_, err := New(parseConfig(t, families, ``), h)
 		if !errors.Is(err, backend.ErrLinkMTU) || !strings.Contains(err.Error(), "eth0") {
 			t.Errorf("a link of %d for %s: %v", link, families, err)

@@ -40,7 +40,7 @@ func addresses(ips ...string) subnet.Pair[netip.Addr] {
 func testHost() backend.Host {
 	own := addresses("198.18.0.1", "fd00:18::1")
 	return backend.Host{
-		NodeID: "machine-1", Link: "eth0", LinkMTU: 1500, Address: own, Public: own,
+		NodeID: "machine-1", Uplinks: uplinks(1500, own, own),
 		OnLink: []netstate.Route{
 			{Dst: netip.MustParsePrefix("198.18.0.0/24"), Link: "eth0", Protocol: 2},
 			{Dst: netip.MustParsePrefix("fd00:18::/64"), Link: "eth0", Protocol: 2},
@@ -88,4 +88,13 @@ func wantLines(t testing.TB, what string, objects []netstate.Object, want ...str
 	if !slices.Equal(got, want) {
 		t.Errorf("%s is\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// uplinks are eth0 with an MTU, an address and a public IP in each family.
+func uplinks(mtu int, address, public subnet.Pair[netip.Addr]) subnet.Pair[backend.Uplink] {
+	var p subnet.Pair[backend.Uplink]
+	for f := range p {
+		p[f] = backend.Uplink{Link: "eth0", MTU: mtu, Address: address[f], Public: public[f]}
+	}
+	return p
 }

@@ -42,13 +42,13 @@ func (b vxlan) device(f subnet.Family) netstate.Link {
 	published, known := b.published(f)
 	want := netstate.Link{
 		Name: b.config.deviceName(f), Kind: "vxlan", Group: netstate.Mark, Up: true,
-		MAC: deriveMAC(b.host.NodeID, f), MTU: b.outerMTU() - overhead[f], Local: b.host.Address[f],
+		MAC: deriveMAC(b.host.NodeID, f), MTU: b.outerMTU(f) - overhead[f], Local: b.host.Uplinks[f].Address,
 		VXLAN: netstate.VXLAN{
 			VNI: b.config.VNI, Port: b.config.Port,
 			Learning: b.config.Learning, GBP: b.config.GBP,
 		},
 	}
-	device := b.host.Adopt(want, func(l netstate.Link) bool {
+	device := b.host.Adopt(f, want, func(l netstate.Link) bool {
 		return l.VXLAN.VNI == want.VXLAN.VNI && l.VXLAN.Port == want.VXLAN.Port && over(l) == f
 	})
 	if known {
@@ -77,8 +77,8 @@ func (b vxlan) published(f subnet.Family) (mac netstate.MAC, known bool) {
 
 // outerMTU is what the packets on the wire may have. A config for hosts with
 // larger interfaces makes nothing larger of this one's.
-func (b vxlan) outerMTU() int {
-	switch mtu, link := b.config.MTU, b.host.LinkMTU; {
+func (b vxlan) outerMTU(f subnet.Family) int {
+	switch mtu, link := b.config.MTU, b.host.Uplinks[f].MTU; {
 	case mtu == 0:
 		return link
 	case link == 0:
@@ -91,7 +91,7 @@ func (b vxlan) outerMTU() int {
 func (b vxlan) MTU() int { return b.devices.MTU() }
 
 func (b vxlan) Publish() subnet.Attrs {
-	a := subnet.Attrs{PublicIP: b.host.Public, BackendType: Type, Node: subnet.Node{MTU: b.MTU()}}
+	a := b.host.Attrs(Type, b.MTU())
 	for f, d := range b.devices {
 		if d.Name != "" {
 			a.BackendData[f] = formatData(d.VXLAN.VNI, d.MAC)

@@ -26,9 +26,9 @@ func TestPublish(t *testing.T) {
 	}
 	// Behind NAT, the address that others send to.
 	h := testHost()
-	h.Public = addresses("192.0.2.1")
+	h.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1"))
 	b := newBackend(t, v4, `, "VNI": 7`, h)
-	if got := b.Publish(); got.PublicIP != h.Public || got.BackendData[subnet.IPv4] != `{"VNI":7,"VtepMAC":"a6:ff:cc:4e:45:bc"}` {
+	if got := b.Publish(); got.PublicIP != h.Attrs("", 0).PublicIP || got.BackendData[subnet.IPv4] != `{"VNI":7,"VtepMAC":"a6:ff:cc:4e:45:bc"}` {
 		t.Errorf("behind NAT: %+v", got)
 	}
 	if l := links(t, b)[0]; l.Local != netip.MustParseAddr("198.18.0.1") {
@@ -95,14 +95,14 @@ func TestAdoption(t *testing.T) {
 	h := testHost()
 	foreign := netstate.Link{
 		Name: "overlay0", Kind: "vxlan", MAC: netstate.MAC{2, 2}, MTU: 1450, Up: true,
-		Local: h.Address[subnet.IPv4], VXLAN: netstate.VXLAN{VNI: 1, Port: 8472},
+		Local: h.Uplinks[subnet.IPv4].Address, VXLAN: netstate.VXLAN{VNI: 1, Port: 8472},
 	}
 	with := func(change func(*netstate.Link)) netstate.Link {
 		l := foreign
 		change(&l)
 		return l
 	}
-	six := func(l *netstate.Link) { l.Local = h.Address[subnet.IPv6] }
+	six := func(l *netstate.Link) { l.Local = h.Uplinks[subnet.IPv6].Address }
 	const mine4, mine6 = "tulle.1", "tulle6.1"
 	for _, c := range []struct {
 		name string
@@ -133,7 +133,7 @@ func TestAdoption(t *testing.T) {
 			continue
 		}
 		for i, l := range got {
-			if l.Local != h.Address[i] || l.Remote.IsValid() || l.Group != netstate.Mark || !l.Up {
+			if l.Local != h.Uplinks[i].Address || l.Remote.IsValid() || l.Group != netstate.Mark || !l.Up {
 				t.Errorf("%s: %s", c.name, l)
 			}
 		}
@@ -146,7 +146,7 @@ func TestAdoptionMAC(t *testing.T) {
 	h := testHost()
 	h.Tunnels = []netstate.Link{{
 		Name: "flannel.1", Kind: "vxlan", MAC: netstate.MAC{0x3a, 1}, MTU: 1450, Up: true, Lower: "eth0",
-		Local: h.Address[subnet.IPv4], VXLAN: netstate.VXLAN{VNI: 1, Port: 8472},
+		Local: h.Uplinks[subnet.IPv4].Address, VXLAN: netstate.VXLAN{VNI: 1, Port: 8472},
 	}}
 	b := newBackend(t, v4, ``, h)
 	l := links(t, b)[0]
@@ -243,7 +243,7 @@ func TestPeerThroughAnAdoptedDevice(t *testing.T) {
 	for i, name := range []string{"flannel.1", "flannel-v6.1"} {
 		h.Tunnels = append(h.Tunnels, netstate.Link{
 			Name: name, Kind: "vxlan", MAC: netstate.MAC{0x3a, byte(i)}, Up: true,
-			Local: h.Address[i], VXLAN: netstate.VXLAN{VNI: 1, Port: 8472},
+			Local: h.Uplinks[i].Address, VXLAN: netstate.VXLAN{VNI: 1, Port: 8472},
 		})
 	}
 	b := newBackend(t, dual, ``, h)
