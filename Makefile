@@ -41,7 +41,8 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 	done
 
 bench: root deps ## a node against iproute2 in batch mode, as tables (PEERS=1000,10000); some 15 minutes
-	go test ./network -run '^TestBench$$' -count=1 -timeout 60m -peers $(PEERS)
+	go test -c -o bin/network.test ./network
+	cd network && ../bin/network.test -test.run '^TestBench$$' -test.timeout 60m -peers $(PEERS)
 	go test -run "^$$" -bench . -benchmem ./subnet ./pkg/netstate
 
 deps: ## install what the tests need and is missing

@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -43,17 +44,27 @@ func NewPeers(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *r
 func (p *Peers) Update(u subnet.Update) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	complete, portions := u.Complete, p.table.Portions(u, portion)
+	left := len(u.Leases)
+	for i, u := range portions {
+		left -= len(u.Leases)
+		p.take(u, left, complete && i == len(portions)-1)
+	}
+}
+
+// take is Update for one portion, when left more peers at the most will come.
+func (p *Peers) take(u subnet.Update, left int, complete bool) {
 	changes := p.table.Apply(u)
+	parts := p.work(changes.Set)
 	p.desired.Update(func(d *reconcile.Desired) {
+		d.Expect(left)
 		// Those who leave go first: what they held may be another's now.
 		for _, key := range changes.Drop {
 			delete(p.unreachable, key)
 			d.Remove(key)
 		}
-		for _, l := range changes.Set {
-			p.set(d, l.Key, l.Lease)
-		}
-		if u.Complete {
+		parts.set(d)
+		if complete {
 			d.Complete()
 		}
 	})
@@ -68,27 +79,51 @@ func (p *Peers) Rehost(b backend.Backend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.backend = b
+	var all []subnet.Peer
+	for key, l := range p.table.Peers() {
+		all = append(all, subnet.Peer{Key: key, Lease: l})
+	}
+	parts := p.work(all)
 	p.desired.Update(func(d *reconcile.Desired) {
 		d.Set(Host, b.Host(p.own))
-		for key, l := range p.table.Peers() {
-			p.set(d, key, l)
-		}
+		parts.set(d)
 	})
 }
 
-// set makes one peer's part what the backend says; the caller holds mu.
-func (p *Peers) set(d *reconcile.Desired, key string, l subnet.Lease) {
-	objects, err := p.backend.Peer(p.own, l)
-	d.Set(key, objects)
-	before := p.unreachable[key]
-	switch {
-	case err == nil:
-		delete(p.unreachable, key)
-		return
-	case before == nil || before.Error() != err.Error():
-		klog.InfoS("Cannot reach a peer", "key", key, "node", l.Node.Name, "reason", err)
+// portion is how many peers of a first list are taken in at once: the kernel has
+// them while the next are worked out.
+const portion = 1000
+
+// parts are what owners want.
+type parts []part
+
+type part struct {
+	owner   string
+	objects []netstate.Object
+}
+
+func (p parts) set(d *reconcile.Desired) {
+	for _, part := range p {
+		d.Set(part.owner, part.objects)
 	}
-	p.unreachable[key] = err
+}
+
+// work asks the backend for the peers' parts; the caller holds mu.
+func (p *Peers) work(peers []subnet.Peer) parts {
+	out := make(parts, len(peers))
+	for i, peer := range peers {
+		objects, err := p.backend.Peer(p.own, peer.Lease)
+		out[i] = part{peer.Key, objects}
+		if err == nil {
+			delete(p.unreachable, peer.Key)
+			continue
+		}
+		if before := p.unreachable[peer.Key]; before == nil || before.Error() != err.Error() {
+			klog.InfoS("Cannot reach a peer", "key", peer.Key, "node", peer.Lease.Node.Name, "reason", err)
+		}
+		p.unreachable[peer.Key] = err
+	}
+	return out
 }
 
 // Rejected are the leases that are not believed.

@@ -104,6 +104,38 @@ func (t *Table) Apply(u Update) Changes {
 	return t.settle()
 }
 
+// Portions divides a list for an empty table into updates of at most size
+// leases, to be applied one after the other: the earlier leases first, so that
+// none displaces one of a portion before. Any other update it leaves whole.
+func (t *Table) Portions(u Update, size int) []Update {
+	if !u.Complete || len(t.entries) > 0 || len(u.Leases) <= size {
+		return []Update{u}
+	}
+	order := make([]*entry, len(u.Leases))
+	for i := range u.Leases {
+		order[i] = &entry{key: u.Leases[i].Key(), lease: &u.Leases[i]}
+	}
+	slices.SortFunc(order, func(a, b *entry) int {
+		switch {
+		case a.before(b):
+			return -1
+		case b.before(a):
+			return 1
+		}
+		return 0
+	})
+	var portions []Update
+	for part := range slices.Chunk(order, size) {
+		p := Update{Leases: make([]Lease, len(part))}
+		for i, e := range part {
+			p.Leases[i] = *e.lease
+		}
+		portions = append(portions, p)
+	}
+	portions[0].Bad = u.Bad
+	return portions
+}
+
 // Reconfigure judges every lease anew, for a config or a lease of ours that
 // changed.
 func (t *Table) Reconfigure(cfg Config, own Lease) Changes {

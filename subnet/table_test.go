@@ -450,6 +450,15 @@ func TestTableDependsOnLeasesAlone(t *testing.T) {
 		if !maps.Equal(a, b) {
 			t.Fatalf("followed  %v\nrestarted %v", a, b)
 		}
+		portioned, list := NewTable(tableConfig, ownLease), Update{Complete: true, Leases: slices.Collect(maps.Values(store))}
+		for _, u := range portioned.Portions(list, 1+rnd.IntN(5)) {
+			if c := portioned.Apply(u); len(c.Drop) > 0 {
+				t.Fatalf("a portion displaces %v", c.Drop)
+			}
+		}
+		if c := maps.Collect(portioned.Peers()); !maps.Equal(a, c) {
+			t.Fatalf("whole       %v\nin portions %v", a, c)
+		}
 	}
 }
 

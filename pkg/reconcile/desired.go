@@ -65,6 +65,16 @@ func (d *Desired) Remove(owner string) {
 	delete(d.owners, owner)
 }
 
+// Expect says that in the updates that follow n owners more will be set, each
+// with an IPv4 route at the most: so a network that is told of in portions is
+// seen to be large from the first.
+func (d *Desired) Expect(n int) {
+	d.spread.expected = n
+	if d.spread.turn() {
+		d.reshape()
+	}
+}
+
 // Complete says that all owners are known: from now on what none of them wants
 // is removed.
 func (d *Desired) Complete() { d.complete = true }

@@ -82,7 +82,7 @@ func (r *Reconciler) event(e netstate.Event) {
 func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 	if r.desired.links[l.Name] == 0 {
 		if !gone && strings.HasPrefix(l.Name, netstate.LinkPrefix) {
-			r.resync.alarm = true // one of ours that nobody wants
+			r.strays, r.resync.alarm = true, true // one of ours that nobody wants
 			r.resync.want(now.Add(settle))
 		}
 		return
@@ -119,8 +119,11 @@ func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
 			t.verb = netstate.Replace
 		}
 		r.drift(k, t, gone, now)
-	case !wanted && !gone && r.desired.complete && r.stray(o):
-		r.drift(k, task{verb: netstate.Replace, gone: o, drift: true}, gone, now)
+	case !wanted && !gone && r.stray(o):
+		if r.desired.complete {
+			r.drift(k, task{verb: netstate.Replace, gone: o, drift: true}, gone, now)
+		}
+		r.strays = true
 	default:
 		r.queue.calm(k)
 	}

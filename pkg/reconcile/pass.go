@@ -52,6 +52,7 @@ func (r *Reconciler) planTasks(p *pass) {
 		} else if t.gone != nil && r.desired.complete {
 			plan.Add(netstate.Delete, t.gone)
 		} else {
+			r.strays = r.strays || t.gone != nil
 			r.queue.forget(k)
 		}
 	}
@@ -66,7 +67,8 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 	p.ours = p.ours || r.resync.ours
 	p.plan = netstate.Diff(&r.desired.state, actual)
 	if !p.complete {
-		p.plan, _ = p.plan.Split()
+		sets, strays := p.plan.Split()
+		p.plan, r.strays = sets, r.strays || len(strays) > 0
 	}
 	planned := make(map[netstate.Key]bool, len(p.plan))
 	for _, op := range p.plan {

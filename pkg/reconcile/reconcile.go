@@ -39,6 +39,7 @@ type Reconciler struct {
 	fights   fights
 	links    map[string]netstate.Link // foreign links that the state uses, as last seen
 	watching bool                     // events come, or came once
+	strays   bool                     // something was left alone as long as not all owners are known
 	resync   schedule
 	now      *pass // under way
 	report   report
@@ -67,7 +68,11 @@ func (r *Reconciler) Update(f func(*Desired)) {
 	complete := r.desired.complete
 	f(r.desired)
 	if r.desired.complete && !complete {
-		r.resyncOurs() // what is left from before can go now
+		if r.report.resyncs > 0 && !r.strays {
+			r.report.swept = true
+		} else {
+			r.resyncOurs() // what is left from before can go now
+		}
 	}
 	r.refresh()
 	r.kick()

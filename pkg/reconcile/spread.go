@@ -17,8 +17,9 @@ const (
 // spread decides the metrics of the IPv4 routes. In a small network metric 0
 // is plainer to read, and replaces flannel's routes in place.
 type spread struct {
-	on     bool
-	routes int // that it decides on
+	on       bool
+	routes   int // that it decides on
+	expected int // that will come
 }
 
 // decides says whether o is a route that spread gives the metric.
@@ -38,7 +39,8 @@ func (s *spread) count(objects []netstate.Object, sign int) {
 // turn says whether the network has just grown or shrunk past a bound.
 func (s *spread) turn() bool {
 	before := s.on
-	s.on = s.routes > spreadAbove || s.on && s.routes >= plainBelow
+	routes := s.routes + s.expected
+	s.on = routes > spreadAbove || s.on && routes >= plainBelow
 	return s.on != before
 }
 
