@@ -18,6 +18,7 @@ type pass struct {
 	ours     bool // what a resync finds amiss follows from a change of our own
 	alarm    bool // a resync that is known to find something
 	complete bool // a resync that may delete
+	plain    bool // no resync, no link, no drift: nothing to book unless a step fails
 	tasks    map[netstate.Key]task
 	plan     netstate.Plan
 	// twins has for a delete the route to the same destination that must be
@@ -46,7 +47,9 @@ func (r *Reconciler) blind(k netstate.Key, t task) bool {
 // planTasks plans the keys that are known to need work.
 func (r *Reconciler) planTasks(p *pass) {
 	var plan netstate.Planner
+	p.plain = true
 	for k, t := range p.tasks {
+		p.plain = p.plain && !t.drift && k.Kind != netstate.KindLink
 		if o, wanted := r.desired.state.Get(k); wanted {
 			plan.Add(t.verb, o)
 		} else if t.gone != nil && r.desired.complete {
@@ -158,6 +161,11 @@ var errAwaited = errors.New("kept until the kernel takes the route that follows 
 
 // book takes note of what came of each step.
 func (r *Reconciler) book(p *pass, err error, now time.Time) {
+	if err == nil && p.plain && len(r.queue.failed) == 0 {
+		r.report.unknowns = 0
+		r.report.tell(p, nil, 0)
+		return
+	}
 	refused, known := refusals(p.plan, err)
 	var retry time.Time
 	if known {
