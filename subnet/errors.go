@@ -28,6 +28,8 @@ var (
 var (
 	// ErrOutOfSubnets is a network whose every subnet is leased.
 	ErrOutOfSubnets = errors.New("out of subnets")
+	// ErrSameAddress is a public IP that another living node publishes.
+	ErrSameAddress = errors.New("another node has this node's public IP")
 	// ErrTaken is a subnet that was lost to another node.
 	ErrTaken = errors.New("another node holds the subnet")
 )

@@ -4,8 +4,9 @@ import "context"
 
 // Store is where a network keeps its config and its leases.
 type Store interface {
-	// Config waits until there is a valid config and returns it.
-	Config(ctx context.Context) (Config, error)
+	// Config waits until there is a valid config other than known, and returns
+	// it: a first one where known is the zero Config, and else a change.
+	Config(ctx context.Context, known Config) (Config, error)
 	// Acquire leases a subnet; the same node gets the same one again. When every
 	// subnet is leased the error wraps ErrOutOfSubnets.
 	Acquire(ctx context.Context, want Claim) (Lease, error)

@@ -52,12 +52,12 @@ func NewMemory(config string) *Memory {
 }
 
 // Config implements subnet.Store.
-func (m *Memory) Config(ctx context.Context) (subnet.Config, error) {
+func (m *Memory) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
 	for {
 		m.mu.Lock()
 		config, valid, changed := m.config, m.valid, m.changed
 		m.mu.Unlock()
-		if valid {
+		if valid && config != known {
 			return config, nil
 		}
 		if err := wait(ctx, changed); err != nil {
@@ -68,7 +68,7 @@ func (m *Memory) Config(ctx context.Context) (subnet.Config, error) {
 
 // Acquire implements subnet.Store.
 func (m *Memory) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, error) {
-	config, err := m.Config(ctx)
+	config, err := m.Config(ctx, subnet.Config{})
 	if err != nil {
 		return subnet.Lease{}, err
 	}

@@ -1,0 +1,270 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Acquire implements subnet.Store. The node's own lease it takes over as it
+// stands, which for a restart is no write at all. For a new one each try is one
+// transaction; what the failure of one returns is all that the next one needs.
+func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, error) {
+	value, err := subnet.FormatAttrs(claim.Attrs)
+	if err != nil {
+		return subnet.Lease{}, err
+	}
+	if claim.Attrs, err = subnet.ParseAttrs(value); err != nil {
+		return subnet.Lease{}, err
+	}
+	known := s.toAcquire()
+	if known == nil {
+		if _, err := s.Config(ctx, subnet.Config{}); err != nil {
+			return subnet.Lease{}, err
+		}
+		known = s.toAcquire()
+	}
+	a := &acquisition{Store: s, claim: claim, value: string(value), known: known}
+	var lease subnet.Lease
+	err = s.retry(ctx, "Leasing a subnet", func(ctx context.Context) error {
+		lease, err = a.try(ctx)
+		return err
+	})
+	return lease, err
+}
+
+// acquisition is one Acquire.
+type acquisition struct {
+	*Store
+	cfg   subnet.Config
+	claim subnet.Claim
+	value string
+	known *listing         // nil when it has to be read
+	id    clientv3.LeaseID // made for this one
+}
+
+// try finds the node its lease among those that are known, or makes one. When
+// it fails nobody knows what it came to, and the next has to look.
+func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
+	known := a.known
+	a.known = nil
+	var err error
+	if known == nil {
+		if known, err = a.list(ctx); err != nil {
+			return subnet.Lease{}, err
+		}
+	}
+	if known.config == nil {
+		return subnet.Lease{}, fmt.Errorf("the network's config %s is gone", a.configKey())
+	}
+	if a.cfg, err = subnet.ParseConfig(known.config.Value); err != nil {
+		return subnet.Lease{}, err
+	}
+	leases := slices.Clone(known.leases)
+	if err := a.meet(ctx, leases, known); err != nil {
+		return subnet.Lease{}, err
+	}
+	taken := make(map[string]bool, len(known.bad))
+	for _, b := range known.bad {
+		taken[b.Key] = true
+	}
+	for {
+		own, ok, stale := a.claim.Own(a.cfg, leases)
+		var lease subnet.Lease
+		var met *mvccpb.KeyValue
+		var err error
+		if ok {
+			lease, met, err = a.reuse(ctx, own, known.ids[own.Key()], stale)
+		} else {
+			lease, met, err = a.create(ctx, leases, taken, stale)
+		}
+		if err != nil || met == nil {
+			return lease, err
+		}
+		// Another was first: what it wrote is known now.
+		leases = without(leases, lease.Key())
+		other, bad, _ := a.parse(met)
+		switch {
+		case met.ModRevision == 0: // it is gone
+		case bad != nil:
+			taken[lease.Key()] = true
+		default:
+			leases = append(leases, other)
+			if met.Lease != 0 {
+				known.ids[other.Key()] = clientv3.LeaseID(met.Lease)
+			}
+		}
+	}
+}
+
+// meet looks for another node that gives our public IP. One that is alive is
+// left alone, and so are we; what one left that is gone is ours.
+func (a *acquisition) meet(ctx context.Context, leases []subnet.Lease, known *listing) error {
+	for i := range leases {
+		l := &leases[i]
+		if a.claim.Owns(*l) || !sharesAddress(l.Attrs, a.claim.Attrs) {
+			continue
+		}
+		alive, err := a.alive(ctx, known.ids[l.Key()])
+		switch {
+		case err != nil:
+			return err
+		case alive:
+			return fmt.Errorf("%w: node %s publishes it with %s; give each node an address of its own (--public-ip, --iface), or, if that node is gone: etcdctl del '%s'",
+				subnet.ErrSameAddress, describe(*l), l.Key(), a.key(*l))
+		}
+		l.Node.ID = a.claim.Node.ID
+	}
+	return nil
+}
+
+// reuse takes own over. Met is what stands there instead of what was known.
+func (a *acquisition) reuse(ctx context.Context, own subnet.Lease, id clientv3.LeaseID, stale []subnet.Lease) (subnet.Lease, *mvccpb.KeyValue, error) {
+	var options []clientv3.OpOption
+	if !own.IsReservation() {
+		kept, err := a.keepable(ctx, id)
+		if err != nil {
+			return subnet.Lease{}, nil, err
+		}
+		options = append(options, clientv3.WithLease(kept))
+		if kept == id && own.Attrs == a.claim.Attrs && len(stale) == 0 {
+			return own, nil, nil
+		}
+	} else if own.Attrs == a.claim.Attrs && len(stale) == 0 {
+		return own, nil, nil
+	}
+	key := a.key(own)
+	return a.put(ctx, own, clientv3.Compare(clientv3.ModRevision(key), "=", own.Revision), stale, options...)
+}
+
+// create tries the candidates one after the other.
+func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken map[string]bool, stale []subnet.Lease) (subnet.Lease, *mvccpb.KeyValue, error) {
+	candidates, err := subnet.Candidates(a.cfg, leases, a.claim)
+	if err != nil {
+		return subnet.Lease{}, nil, err
+	}
+	for subnets := range candidates {
+		lease := subnet.Lease{Subnets: subnets, Expires: someday}
+		if taken[lease.Key()] {
+			continue
+		}
+		if a.id == clientv3.NoLease {
+			if a.id, err = a.keepable(ctx, clientv3.NoLease); err != nil {
+				return subnet.Lease{}, nil, err
+			}
+		}
+		key := a.key(lease)
+		lease, met, err := a.put(ctx, lease, clientv3.Compare(clientv3.CreateRevision(key), "=", 0), stale, clientv3.WithLease(a.id))
+		if err != nil || met != nil {
+			return lease, met, err
+		}
+		rival, err := a.rival(ctx, lease)
+		if err != nil || rival == nil {
+			return lease, nil, err
+		}
+		// Who was later gives way; see rival.
+		if _, err := a.client.Delete(ctx, key); err != nil {
+			return subnet.Lease{}, nil, err
+		}
+		return *rival, &mvccpb.KeyValue{}, errRival
+	}
+	return subnet.Lease{}, nil, fmt.Errorf("%w: entries that cannot be read stand in the last free ones; delete them", subnet.ErrOutOfSubnets)
+}
+
+// errRival has an acquisition begin anew.
+var errRival = errors.New("another node leased a part of the same subnets first")
+
+// put writes lease with our value if condition holds, and removes stale in the
+// same moment.
+func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition clientv3.Cmp, stale []subnet.Lease, options ...clientv3.OpOption) (subnet.Lease, *mvccpb.KeyValue, error) {
+	key := a.key(lease)
+	then := []clientv3.Op{clientv3.OpPut(key, a.value, options...)}
+	for _, l := range stale[:min(len(stale), 100)] { // etcd takes 128 at once
+		if l.Key() != lease.Key() {
+			then = append(then, clientv3.OpDelete(a.key(l)))
+		}
+	}
+	r, err := a.client.Txn(ctx).If(condition).Then(then...).Else(clientv3.OpGet(key)).Commit()
+	if err != nil {
+		return subnet.Lease{}, nil, err
+	}
+	if !r.Succeeded {
+		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+			return lease, kvs[0], nil
+		}
+		return lease, &mvccpb.KeyValue{}, nil
+	}
+	a.position.saw(key, r.Header.Revision)
+	lease.Attrs, lease.Revision = a.claim.Attrs, r.Header.Revision
+	if lease.Created == 0 {
+		lease.Created = r.Header.Revision
+	}
+	return lease, nil, nil
+}
+
+// rival looks for a lease that overlaps ours and was made before it, though
+// after we had looked. With one family the key of a lease says all that it
+// holds, and etcd keeps it from being there twice; with two, each half could
+// stand in another key too. Of two such nodes each looks after it wrote, so the
+// later of them sees the earlier, and gives way.
+func (a *acquisition) rival(ctx context.Context, own subnet.Lease) (*subnet.Lease, error) {
+	if !own.Subnets[subnet.IPv4].IsValid() || !own.Subnets[subnet.IPv6].IsValid() {
+		return nil, nil
+	}
+	return a.earlier(ctx, own)
+}
+
+// earlier is a lease of another node that overlaps own and is older.
+func (s *Store) earlier(ctx context.Context, own subnet.Lease) (*subnet.Lease, error) {
+	r, err := s.client.Get(ctx, s.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithMaxCreateRev(own.Created-1))
+	if err != nil {
+		return nil, err
+	}
+	for _, kv := range r.Kvs {
+		l, bad, ok := s.parse(kv)
+		if ok && bad == nil && !l.SameNode(own.Attrs) && overlap(l, own) {
+			return &l, nil
+		}
+	}
+	return nil, nil
+}
+
+// keepable is an etcd lease of the wanted length to hang a key on: id if it is
+// one, or else a new one.
+func (s *Store) keepable(ctx context.Context, id clientv3.LeaseID) (clientv3.LeaseID, error) {
+	ttl := int64(s.options.TTL.Seconds())
+	if id != clientv3.NoLease {
+		r, err := s.client.TimeToLive(ctx, id)
+		if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return 0, err
+		}
+		if err == nil && r.TTL > 0 && r.GrantedTTL == ttl {
+			return id, nil
+		}
+	}
+	r, err := s.client.Grant(ctx, ttl)
+	if err != nil {
+		return 0, err
+	}
+	return r.ID, nil
+}
+
+// alive says whether the node that keeps an etcd lease was heard of lately. Of
+// a key that hangs on none nobody knows.
+func (s *Store) alive(ctx context.Context, id clientv3.LeaseID) (bool, error) {
+	if id == clientv3.NoLease {
+		return true, nil
+	}
+	r, err := s.client.TimeToLive(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	return r.TTL > 0 && r.GrantedTTL-r.TTL < int64((3*heartbeat).Seconds()), nil
+}

@@ -1,0 +1,326 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/tulle-net/tulle/pkg/embedetcd"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const network = `{"Network": "10.5.0.0/16"}`
+
+func claim(n int) subnet.Claim {
+	var c subnet.Claim
+	c.PublicIP[subnet.IPv4] = netip.AddrFrom4([4]byte{198, 18, byte(n >> 8), byte(n)})
+	c.BackendType = "host-gw"
+	c.Node = subnet.Node{ID: fmt.Sprintf("machine-%d", n), Name: fmt.Sprintf("node-%d", n)}
+	return c
+}
+
+func (l *lab) acquire(s *Store, c subnet.Claim) subnet.Lease {
+	l.t.Helper()
+	lease, err := s.Acquire(l.t.Context(), c)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return lease
+}
+
+// hold holds a lease until the test ends.
+func (l *lab) hold(s *Store, own subnet.Lease) {
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	running.Go(func() {
+		if err := s.Hold(ctx, own); !errors.Is(err, context.Canceled) {
+			l.t.Errorf("Hold ended with %v", err)
+		}
+	})
+	l.t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+// follow watches a store until the test ends.
+func (l *lab) follow(s *Store) *follower {
+	f := &follower{t: l.t, leases: map[string]subnet.Lease{}, changed: make(chan struct{}, 1)}
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	running.Go(func() { s.Watch(ctx, f.take) })
+	l.t.Cleanup(func() { cancel(); running.Wait() })
+	return f
+}
+
+// follower is what a watch told.
+type follower struct {
+	t       *testing.T
+	changed chan struct{}
+
+	mu     sync.Mutex
+	leases map[string]subnet.Lease
+	bad    []*subnet.LeaseError
+	lists  int
+}
+
+func (f *follower) take(u subnet.Update) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if u.Complete {
+		f.lists++
+		clear(f.leases)
+		f.bad = nil
+	}
+	for _, key := range u.Gone {
+		delete(f.leases, key)
+	}
+	for _, l := range u.Leases {
+		f.leases[l.Key()] = l
+	}
+	f.bad = append(f.bad, u.Bad...)
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until what was told is as it should be, which is limited to
+// seconds so that what never comes fails the test.
+func (f *follower) await(what string, met func() bool) {
+	f.t.Helper()
+	limit := time.NewTimer(40 * time.Second)
+	defer limit.Stop()
+	for {
+		f.mu.Lock()
+		ok := met()
+		f.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-f.changed:
+		case <-limit.C:
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.t.Fatalf("waited in vain for %s; there are %v", what, slices.Sorted(maps.Keys(f.leases)))
+		}
+	}
+}
+
+func (f *follower) has(leases ...subnet.Lease) func() bool {
+	return func() bool {
+		for _, l := range leases {
+			if f.leases[l.Key()].Attrs != l.Attrs {
+				return false
+			}
+		}
+		return len(f.leases) == len(leases)
+	}
+}
+
+// counter counts what is asked of etcd.
+type counter struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (c *counter) options() []grpc.DialOption {
+	note := func(method string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.calls = append(c.calls, method[strings.LastIndex(method, "/")+1:])
+	}
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+			note(method)
+			return invoke(ctx, method, req, reply, cc, o...)
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, s grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+			note(method)
+			return s(ctx, d, cc, method, o...)
+		}),
+	}
+}
+
+func (c *counter) take() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := strings.Join(c.calls, " ")
+	c.calls = nil
+	return calls
+}
+
+// A start costs a handful of calls, however many leases there are, and one that
+// finds its lease as it left it writes nothing.
+func TestCallsAtStart(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	for n := range 250 {
+		l.Write(fmt.Sprintf("10.5.%d.0-24", n+1), fmt.Sprintf(`{"PublicIP":"198.19.0.%d"}`, n))
+	}
+	start := func() (subnet.Lease, string) {
+		var c counter
+		s := l.open(c.options()...)
+		if _, err := s.Config(t.Context(), subnet.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		own := l.acquire(s, claim(1))
+		f := l.follow(s)
+		l.hold(s, own)
+		f.await("all leases", func() bool { return len(f.leases) == 251 })
+		return own, c.take()
+	}
+	own, calls := start()
+	if want := "Range LeaseGrant Txn Watch"; calls != want {
+		t.Errorf("the first start: %s, want %s", calls, want)
+	}
+	again, calls := start()
+	if want := "Range LeaseTimeToLive Watch"; calls != want || again != own {
+		t.Errorf("a restart: %s, want %s; %+v after %+v", calls, want, again, own)
+	}
+}
+
+// Who loses a race goes on from what the loss told.
+func TestLostRace(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	var c counter
+	late := l.open(c.options()...)
+	if _, err := late.Config(t.Context(), subnet.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	want := claim(2)
+	want.Want[subnet.IPv4] = netip.MustParsePrefix("10.5.7.0/24")
+	first := claim(1)
+	first.Want = want.Want
+	l.acquire(l.Store, first)
+	c.take()
+	if got := l.acquire(late, want); got.Subnets == want.Want {
+		t.Errorf("two nodes have %s", got.Key())
+	}
+	if calls := c.take(); calls != "LeaseGrant Txn Txn" {
+		t.Errorf("it took %s", calls)
+	}
+}
+
+// Etcd is emptied by hand, and every node has its subnet back.
+func TestEmptied(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	var all []subnet.Lease
+	for n := range 20 {
+		s := l.open()
+		all = append(all, l.acquire(s, claim(n+1)))
+		l.hold(s, all[n])
+	}
+	f := l.follow(l.Store)
+	f.await("all", f.has(all...))
+	for range 2 {
+		r, err := l.client.Delete(t.Context(), prefix+"/subnets/", clientv3.WithPrefix())
+		l.do("delete all", r, err)
+		f.await("none", func() bool { return len(f.leases) < len(all) })
+		f.await("all again", f.has(all...))
+	}
+}
+
+// The same of an etcd whose data are lost, or those of long ago.
+func TestSetBack(t *testing.T) {
+	for _, backup := range []bool{false, true} {
+		t.Run(fmt.Sprintf("backup %t", backup), func(t *testing.T) {
+			l := &lab{t: t}
+			dir, copied := filepath.Join(t.TempDir(), "etcd"), filepath.Join(t.TempDir(), "copy")
+			start := func(listen string) {
+				var err error
+				if l.server, err = embedetcd.Start(context.Background(), embedetcd.Options{Dir: dir, Listen: listen}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			start("http://127.0.0.1:0")
+			endpoint := l.server.Endpoint()
+			t.Cleanup(func() { l.server.Stop() })
+			client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
+			l.do("connect", client, err)
+			l.client = client
+			t.Cleanup(func() { client.Close() })
+			l.SetConfig(network)
+			l.server.Stop()
+			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			start(endpoint)
+
+			a, b := l.open(), l.open()
+			one, two := l.acquire(a, claim(1)), l.acquire(b, claim(2))
+			l.hold(a, one)
+			l.hold(b, two)
+			f := l.follow(a)
+			f.await("both", f.has(one, two))
+			for range 100 { // so that what is old looks old
+				l.SetConfig(network)
+			}
+			l.Write("10.5.200.0-24", `{"PublicIP":"198.18.9.9"}`)
+			f.await("three", func() bool { return len(f.leases) == 3 })
+
+			l.server.Stop()
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			if backup {
+				if err := os.Rename(copied, dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			start(endpoint)
+			f.await("the two who live", f.has(one, two))
+		})
+	}
+}
+
+// Nothing that stands in etcd harms another lease.
+func TestRubbish(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	own := l.acquire(l.Store, claim(1))
+	l.hold(l.Store, own)
+	f := l.follow(l.Store)
+	f.await("the lease", f.has(own))
+	keys := []string{"rubbish", "0.0.0.0-0x", "10.5.9.0-24", "a/b/c", ""}
+	for _, value := range []string{"", "rubbish", "{", strings.Repeat("x", 1_000_000), `{"PublicIP":7}`} {
+		for _, key := range keys {
+			if key != "" || value != "" {
+				l.Write(key, value)
+			}
+		}
+		f.await("what is wrong", func() bool { return len(f.bad) >= len(keys)-1 })
+		f.await("the lease", f.has(own))
+		l.Store.position.mu.Lock()
+		l.Store.position.lose()
+		l.Store.position.mu.Unlock()
+	}
+}
+
+// Two nodes with one address: the second is told who the first is, and harms
+// nothing of its.
+func TestSameAddress(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	first := l.acquire(l.Store, claim(1))
+	other := claim(2)
+	other.PublicIP = claim(1).PublicIP
+	_, err := l.open().Acquire(t.Context(), other)
+	if !errors.Is(err, subnet.ErrSameAddress) || !strings.Contains(err.Error(), "node-1") {
+		t.Errorf("got %v", err)
+	}
+	f := l.follow(l.Store)
+	f.await("the first's lease", f.has(first))
+}

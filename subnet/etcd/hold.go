@@ -1,0 +1,182 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const (
+	// heartbeat is how often a node says that it is alive. Etcd writes nothing
+	// down for it, and tells nobody.
+	heartbeat = 5 * time.Minute
+	// scatter is the time in which many nodes that lost their leases together
+	// write them again.
+	scatter = 500 * time.Millisecond
+)
+
+// Hold implements subnet.Store.
+func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
+	value, err := subnet.FormatAttrs(own.Attrs)
+	if err != nil {
+		return err
+	}
+	h := holder{Store: s, own: own, value: string(value)}
+	// Acquire has just looked: what matters is what happened since.
+	moved, from := s.position.moved(), own.Revision+1
+	for {
+		if err := h.wait(ctx, from, moved); err != nil {
+			return err
+		}
+		moved = s.position.moved()
+		err := s.retry(ctx, "Holding the lease", func(ctx context.Context) error {
+			var err error
+			from, err = h.look(ctx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+type holder struct {
+	*Store
+	own   subnet.Lease
+	value string
+}
+
+// look has the lease be as it should, and renews it. It returns the revision
+// after which all that happens to it is news.
+func (h *holder) look(ctx context.Context) (from int64, err error) {
+	key := h.key(h.own)
+	r, err := h.client.Get(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	var id clientv3.LeaseID
+	condition := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+	reserved := false
+	if len(r.Kvs) > 0 {
+		kv := r.Kvs[0]
+		l, bad, _ := h.parse(kv)
+		if bad == nil && !l.SameNode(h.own.Attrs) {
+			alive, err := h.alive(ctx, clientv3.LeaseID(kv.Lease))
+			if err != nil {
+				return 0, err
+			}
+			if alive || l.Node.ID == "" {
+				return 0, fmt.Errorf("%w: %s is leased to %s", subnet.ErrTaken, l.Key(), describe(l))
+			}
+		}
+		reserved = bad == nil && l.IsReservation() && h.own.IsReservation()
+		id = clientv3.LeaseID(kv.Lease)
+		condition = clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)
+		if bad == nil && l.Attrs == h.own.Attrs && reserved {
+			return r.Header.Revision + 1, nil
+		}
+		if bad == nil && l.Attrs == h.own.Attrs && id != clientv3.NoLease {
+			switch _, err := h.client.KeepAliveOnce(ctx, id); {
+			case err == nil:
+				return r.Header.Revision + 1, nil
+			case !errors.Is(err, rpctypes.ErrLeaseNotFound):
+				return 0, err
+			}
+		}
+	}
+	return h.restore(ctx, condition, id, reserved)
+}
+
+// restore writes the lease again.
+func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv3.LeaseID, reserved bool) (from int64, err error) {
+	key := h.key(h.own)
+	var options []clientv3.OpOption
+	if !reserved {
+		if id, err = h.keepable(ctx, id); err != nil {
+			return 0, err
+		}
+		options = append(options, clientv3.WithLease(id))
+	}
+	r, err := h.client.Txn(ctx).If(condition).Then(clientv3.OpPut(key, h.value, options...), clientv3.OpGet(key)).Commit()
+	switch {
+	case err != nil:
+		return 0, err
+	case !r.Succeeded:
+		return 0, errChanged
+	}
+	h.position.saw(key, r.Header.Revision)
+	h.own.Created = r.Responses[1].GetResponseRange().Kvs[0].CreateRevision
+	other, err := h.earlier(ctx, h.own)
+	if err != nil {
+		return 0, err
+	}
+	if other != nil {
+		if _, err := h.client.Delete(ctx, key); err != nil {
+			return 0, err
+		}
+		return 0, fmt.Errorf("%w: a part of %s is leased to %s as %s", subnet.ErrTaken, h.own.Key(), describe(*other), other.Key())
+	}
+	klog.InfoS("Wrote the lease again that was lost or changed", "key", h.own.Key())
+	return r.Header.Revision + 1, nil
+}
+
+// errChanged has a step tried again that came too late.
+var errChanged = errors.New("the lease was changed meanwhile")
+
+// wait waits until there is something to look at.
+func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) error {
+	renewal := min(heartbeat, max(h.options.TTL-h.options.RenewMargin, time.Second), h.options.TTL/3)
+	waiting, cancel := context.WithTimeout(ctx, renewal-renewal/10+rand.N(renewal/10+1))
+	defer cancel()
+	lost, err := h.lost(waiting, from, moved)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil
+	case err != nil:
+		return err
+	case lost:
+		return sleep(ctx, rand.N(scatter))
+	}
+	return nil
+}
+
+// lost waits until something happens to our key from a revision on. It says
+// whether that was its end.
+func (h *holder) lost(ctx context.Context, from int64, moved <-chan struct{}) (bool, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events := h.client.Watch(clientv3.WithRequireLeader(ctx), h.key(h.own), clientv3.WithRev(from))
+	for {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-moved:
+			return true, nil
+		case r, ok := <-events:
+			if !ok || r.Err() != nil {
+				if ctx.Err() != nil {
+					return false, ctx.Err()
+				}
+				return false, h.pause(ctx, 1)
+			}
+			for _, e := range r.Events {
+				if e.Type == clientv3.EventTypeDelete {
+					return true, nil
+				}
+			}
+			if len(r.Events) > 0 {
+				return false, nil
+			}
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package etcd
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+func without(leases []subnet.Lease, key string) []subnet.Lease {
+	return slices.DeleteFunc(leases, func(l subnet.Lease) bool { return l.Key() == key })
+}
+
+func sharesAddress(a, b subnet.Attrs) bool {
+	for f, ip := range a.PublicIP {
+		if ip.IsValid() && ip == b.PublicIP[f] {
+			return true
+		}
+	}
+	return false
+}
+
+func overlap(a, b subnet.Lease) bool {
+	for f := range a.Subnets {
+		if a.Subnets[f].Overlaps(b.Subnets[f]) {
+			return true
+		}
+	}
+	return false
+}
+
+// describe names the node that holds a lease.
+func describe(l subnet.Lease) string {
+	if l.Node.Name != "" {
+		return l.Node.Name
+	}
+	return l.Identity()
+}
+
+func asLeaseError(key string, err error) *subnet.LeaseError {
+	var bad *subnet.LeaseError
+	if errors.As(err, &bad) {
+		return bad
+	}
+	return &subnet.LeaseError{Key: key, Err: err}
+}

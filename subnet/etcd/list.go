@@ -1,0 +1,110 @@
+package etcd
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// page is how many keys come in one answer.
+const page = 25000
+
+// listing is all that a network has in etcd at one revision.
+type listing struct {
+	revision int64
+	config   *mvccpb.KeyValue // nil when there is none
+	leases   []subnet.Lease
+	ids      map[string]clientv3.LeaseID // of the leases that expire, by Key
+	bad      []*subnet.LeaseError
+}
+
+// list reads config and leases, in one call where they are no more than a page.
+func (s *Store) list(ctx context.Context) (*listing, error) {
+	var l *listing
+	err := s.retry(ctx, "Reading the network from etcd", func(ctx context.Context) error {
+		l = &listing{ids: make(map[string]clientv3.LeaseID)}
+		from, to := s.configKey(), clientv3.GetPrefixRangeEnd(s.leasesPrefix())
+		for {
+			r, err := s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(l.revision), clientv3.WithLimit(page))
+			if err != nil {
+				return err
+			}
+			l.revision = max(l.revision, r.Header.Revision)
+			if l.leases == nil {
+				l.leases = make([]subnet.Lease, 0, r.Count)
+			}
+			for _, kv := range r.Kvs {
+				s.add(l, kv)
+			}
+			if !r.More {
+				return nil
+			}
+			from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
+		}
+	})
+	return l, err
+}
+
+func (s *Store) add(l *listing, kv *mvccpb.KeyValue) {
+	s.position.saw(string(kv.Key), kv.ModRevision)
+	if string(kv.Key) == s.configKey() {
+		l.config = kv
+		return
+	}
+	lease, bad, ok := s.parse(kv)
+	switch {
+	case !ok:
+	case bad != nil:
+		l.bad = append(l.bad, bad)
+	default:
+		l.leases = append(l.leases, lease)
+		if kv.Lease != 0 {
+			l.ids[lease.Key()] = clientv3.LeaseID(kv.Lease)
+		}
+	}
+}
+
+// parse reads one entry; ok is false for a key that is no lease's place.
+func (s *Store) parse(kv *mvccpb.KeyValue) (lease subnet.Lease, bad *subnet.LeaseError, ok bool) {
+	key, ok := strings.CutPrefix(string(kv.Key), s.leasesPrefix())
+	if !ok {
+		return subnet.Lease{}, nil, false
+	}
+	lease, err := subnet.ParseLease(key, kv.Value)
+	if err != nil {
+		return subnet.Lease{}, asLeaseError(key, err), true
+	}
+	lease.Revision, lease.Created = kv.ModRevision, kv.CreateRevision
+	if kv.Lease != 0 {
+		lease.Expires = someday
+	}
+	return lease, nil, true
+}
+
+// someday is when leases end that do: to know better would be a call for each.
+var someday = time.Unix(1<<33, 0)
+
+// toAcquire is the listing that Config made, for one Acquire.
+func (s *Store) toAcquire() *listing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.acquired {
+		return nil
+	}
+	s.acquired = true
+	return s.unused
+}
+
+// toWatch is the listing that Config made, for one Watch.
+func (s *Store) toWatch() *listing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.unused
+	s.unused = nil
+	return l
+}

@@ -1,0 +1,102 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
+	"k8s.io/klog/v2"
+)
+
+// position is how far the history of this etcd is known. An etcd that was set up
+// anew or set back to a backup has another history, of which a watch says
+// nothing: it waits for revisions that there were already, or goes on from one
+// that means something else.
+type position struct {
+	mu       sync.Mutex
+	key      string // written last of all that is known
+	revision int64
+	changed  chan struct{} // closed when the history is another
+}
+
+// moved is closed when what was known of the history does not hold any more.
+func (p *position) moved() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return p.changed
+}
+
+// saw takes note that key was written at a revision.
+func (p *position) saw(key string, revision int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if revision > p.revision {
+		p.key, p.revision = key, revision
+	}
+}
+
+func (p *position) at() (key string, revision int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.key, p.revision
+}
+
+// forget begins a new history.
+func (p *position) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.key, p.revision = "", 0
+	p.lose()
+}
+
+// lose has all read anew; the caller holds mu.
+func (p *position) lose() {
+	if p.changed != nil {
+		close(p.changed)
+	}
+	p.changed = make(chan struct{})
+}
+
+// guard looks, each time that etcd is back, whether it is the same.
+func (s *Store) guard(ctx context.Context) {
+	conn := s.client.ActiveConnection()
+	for state := conn.GetState(); conn.WaitForStateChange(ctx, state); {
+		if state = conn.GetState(); state != connectivity.Ready {
+			continue
+		}
+		_ = s.retry(ctx, "Reaching etcd", func(ctx context.Context) error { // it fails with ctx alone
+			key, revision := s.position.at()
+			if key == "" {
+				return nil
+			}
+			same, err := s.remembers(ctx, key, revision)
+			if err == nil && !same {
+				klog.InfoS("Etcd has another history than before, as after a restore; reading all again")
+				s.position.forget()
+			}
+			return err
+		})
+	}
+}
+
+// remembers says whether etcd knows that key was written at a revision. Of what
+// it has compacted away it does not.
+func (s *Store) remembers(ctx context.Context, key string, revision int64) (bool, error) {
+	r, err := s.client.Get(ctx, key, clientv3.WithRev(revision), clientv3.WithKeysOnly())
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		r, err = s.client.Get(ctx, key, clientv3.WithKeysOnly())
+	}
+	switch {
+	case errors.Is(err, rpctypes.ErrFutureRev):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return len(r.Kvs) == 1 && r.Kvs[0].ModRevision == revision, nil
+}

@@ -1,0 +1,146 @@
+package etcd
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// line is a line to etcd that can be cut.
+type line struct {
+	listener net.Listener
+	to       string
+
+	mu    sync.Mutex
+	cut   bool
+	conns map[net.Conn]bool
+}
+
+func newLine(t *testing.T, endpoint string) *line {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &line{listener: listener, to: strings.TrimPrefix(endpoint, "http://"), conns: map[net.Conn]bool{}}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { l.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		l.set(true)
+		running.Wait()
+	})
+	return l
+}
+
+func (l *line) endpoint() string { return "http://" + l.listener.Addr().String() }
+
+// set cuts the line, or mends it.
+func (l *line) set(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = cut
+	if cut {
+		for c := range l.conns {
+			c.Close()
+		}
+	}
+}
+
+// keep has c closed when the line is cut; it says false if it is.
+func (l *line) keep(c net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.cut {
+		l.conns[c] = true
+	}
+	return !l.cut
+}
+
+func (l *line) serve(c net.Conn) {
+	defer c.Close()
+	far, err := net.Dial("tcp", l.to)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	if !l.keep(c) || !l.keep(far) {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { io.Copy(far, c); far.Close() })
+	both.Go(func() { io.Copy(c, far); c.Close() })
+	both.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, c)
+	delete(l.conns, far)
+}
+
+// A watch whose line was cut goes on where it was, and only if etcd has
+// forgotten that begins with a list.
+func TestCut(t *testing.T) {
+	for _, compacted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("compacted %t", compacted), func(t *testing.T) {
+			l := newLab(t)
+			l.SetConfig(network)
+			line := newLine(t, l.server.Endpoint())
+			s := l.openAt(line.endpoint())
+			own := l.acquire(s, claim(1))
+			l.hold(s, own)
+			f := l.follow(s)
+			f.await("the lease", f.has(own))
+
+			line.set(true)
+			two, three := l.acquire(l.Store, claim(2)), l.acquire(l.Store, claim(3))
+			l.Delete(two.Key())
+			l.Delete(own.Key())
+			if compacted {
+				r, err := l.client.Get(t.Context(), "x")
+				l.do("ask for the revision", r, err)
+				c, err := l.client.Compact(t.Context(), r.Header.Revision)
+				l.do("compact", c, err)
+			}
+			line.set(false)
+			f.await("what came meanwhile, and our own again", f.has(own, three))
+			if compacted != (f.lists > 1) {
+				t.Errorf("%d lists", f.lists)
+			}
+		})
+	}
+}
+
+// A node that comes back and finds its subnet in another's hands gives way.
+func TestTakenWhileCut(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	line := newLine(t, l.server.Endpoint())
+	s := l.openAt(line.endpoint())
+	own := l.acquire(s, claim(1))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Hold(t.Context(), own) }()
+	line.set(true)
+	l.Delete(own.Key())
+	other := claim(2)
+	other.Want = own.Subnets
+	if got := l.acquire(l.Store, other); got.Subnets != own.Subnets {
+		t.Fatalf("the other got %s", got.Key())
+	}
+	line.set(false)
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "node-2") {
+		t.Errorf("Hold ended with %v, want %v by node-2", err, subnet.ErrTaken)
+	}
+}
