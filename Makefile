@@ -40,7 +40,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
 	done
 
-bench: root deps ## a node against iproute2 in batch mode, as tables (PEERS=1000,10000); some 15 minutes
+bench: root deps ## a node against iproute2 in batch mode, as tables (PEERS=1000,10000); some eight minutes
 	go test -c -o bin/network.test ./network
 	cd network && ../bin/network.test -test.run '^TestBench$$' -test.timeout 60m -peers $(PEERS)
 	go test -run "^$$" -bench . -benchmem ./subnet ./pkg/netstate

@@ -236,7 +236,7 @@ func (s scene) checkHost(t *testing.T) {
 		case netstate.Sysctl:
 			on := netstate.LinkOf(o)
 			if on == "" && !strings.HasSuffix(o.Path, "/conf/all/forwarding") ||
-				on == "eth0" && (!strings.HasSuffix(o.Path, "/accept_ra") || !s.host.Uplinks[subnet.IPv6].TakesRouterAdvertisements) ||
+				on == "eth0" && o.Path != "net/ipv4/conf/eth0/forwarding" && (!strings.HasSuffix(o.Path, "/accept_ra") || !s.host.Uplinks[subnet.IPv6].TakesRouterAdvertisements) ||
 				on != "" && on != "eth0" && !devices[on] {
 				t.Errorf("%s", o)
 			}

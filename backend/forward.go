@@ -21,6 +21,10 @@ func (h Host) Forwarding(own subnet.Lease) []netstate.Object {
 			settings = append(settings, setting(f, u.Link, "accept_ra", "2"))
 		}
 		settings = append(settings, setting(f, "all", "forwarding", "1"))
+		if u := h.Uplinks[f]; f == subnet.IPv4 && u.Link != "" {
+			// What counts is the device that a packet comes by.
+			settings = append(settings, setting(f, u.Link, "forwarding", "1"))
+		}
 	}
 	return settings
 }
@@ -30,11 +34,12 @@ func overlay(own subnet.Lease, f subnet.Family, l netstate.Link) []netstate.Obje
 	at := own.Subnets[f].Addr()
 	objects := []netstate.Object{l, netstate.Addr{Link: l.Name, Prefix: netip.PrefixFrom(at, at.BitLen())}}
 	if f == subnet.IPv6 {
-		return append(objects, setting(f, l.Name, "accept_ra", "0"))
+		// A host may have IPv6 off on all devices that nobody asked for it on.
+		return append(objects, setting(f, l.Name, "disable_ipv6", "0"), setting(f, l.Name, "accept_ra", "0"))
 	}
 	// A peer may send through the tunnel what we send to it directly. Loose
 	// wins over a strict setting for all devices.
-	return append(objects, setting(f, l.Name, "rp_filter", "2"))
+	return append(objects, setting(f, l.Name, "forwarding", "1"), setting(f, l.Name, "rp_filter", "2"))
 }
 
 func setting(f subnet.Family, link, name, value string) netstate.Sysctl {

@@ -13,6 +13,7 @@ import (
 func TestForwarding(t *testing.T) {
 	const (
 		four = "sysctl net/ipv4/conf/all/forwarding=1"
+		eth0 = "sysctl net/ipv4/conf/eth0/forwarding=1"
 		six  = "sysctl net/ipv6/conf/all/forwarding=1"
 		// Before six: a host that begins to forward forgets its routers.
 		routers = "sysctl net/ipv6/conf/eth0/accept_ra=2"
@@ -22,12 +23,12 @@ func TestForwarding(t *testing.T) {
 		accepts bool
 		want    []string
 	}{
-		{"10.5.1.0-24", false, []string{four}},
-		{"10.5.1.0-24", true, []string{four}},
+		{"10.5.1.0-24", false, []string{four, eth0}},
+		{"10.5.1.0-24", true, []string{four, eth0}},
 		{"fd00:5:0:1::-64", false, []string{six}},
 		{"fd00:5:0:1::-64", true, []string{routers, six}},
-		{"10.5.1.0-24&fd00:5:0:1::-64", false, []string{four, six}},
-		{"10.5.1.0-24&fd00:5:0:1::-64", true, []string{four, routers, six}},
+		{"10.5.1.0-24&fd00:5:0:1::-64", false, []string{four, eth0, six}},
+		{"10.5.1.0-24&fd00:5:0:1::-64", true, []string{four, eth0, routers, six}},
 	} {
 		h := plainHost()
 		h.Uplinks[subnet.IPv6].TakesRouterAdvertisements = c.accepts
@@ -41,13 +42,13 @@ func TestDevicesHost(t *testing.T) {
 		subnet.IPv4: {Name: "a4", Kind: "ipip", MTU: 1480, Up: true},
 		subnet.IPv6: {Name: "a6", Kind: "ip6tnl", MTU: 1460, Up: true},
 	}
-	four := []string{"link a4 ipip mtu 1480 group 0 up", "addr 10.5.1.0/32 dev a4", "sysctl net/ipv4/conf/a4/rp_filter=2"}
-	six := []string{"link a6 ip6tnl mtu 1460 group 0 up", "addr fd00:5:0:1::/128 dev a6", "sysctl net/ipv6/conf/a6/accept_ra=0"}
-	forward := []string{"sysctl net/ipv4/conf/all/forwarding=1", "sysctl net/ipv6/conf/all/forwarding=1"}
+	four := []string{"link a4 ipip mtu 1480 group 0 up", "addr 10.5.1.0/32 dev a4", "sysctl net/ipv4/conf/a4/forwarding=1", "sysctl net/ipv4/conf/a4/rp_filter=2"}
+	six := []string{"link a6 ip6tnl mtu 1460 group 0 up", "addr fd00:5:0:1::/128 dev a6", "sysctl net/ipv6/conf/a6/disable_ipv6=0", "sysctl net/ipv6/conf/a6/accept_ra=0"}
+	forward := []string{"sysctl net/ipv4/conf/all/forwarding=1", "sysctl net/ipv4/conf/eth0/forwarding=1", "sysctl net/ipv6/conf/all/forwarding=1"}
 	h := plainHost()
 	wantLines(t, "dual", d.Host(lease(t, "10.5.1.0-24&fd00:5:0:1::-64"), h), slices.Concat(forward, four, six)...)
-	wantLines(t, "IPv4", d.Host(lease(t, "10.5.1.0-24"), h), slices.Concat(forward[:1], four)...)
-	wantLines(t, "IPv6", d.Host(lease(t, "fd00:5:0:1::-64"), h), slices.Concat(forward[1:], six)...)
+	wantLines(t, "IPv4", d.Host(lease(t, "10.5.1.0-24"), h), slices.Concat(forward[:2], four)...)
+	wantLines(t, "IPv6", d.Host(lease(t, "fd00:5:0:1::-64"), h), slices.Concat(forward[2:], six)...)
 	d[subnet.IPv6] = netstate.Link{}
 	wantLines(t, "without an IPv6 device", d.Host(lease(t, "10.5.1.0-24&fd00:5:0:1::-64"), h), slices.Concat(forward, four)...)
 }

@@ -48,6 +48,9 @@ func (h Host) Families(own, peer subnet.Lease, f func(subnet.Family, netip.Addr)
 		}
 		at := peer.PublicIP[family]
 		err := h.checkPublicIP(family, at)
+		if own := h.Uplinks[family].Address; err == nil && peer.Subnets[family].Contains(own) {
+			err = fmt.Errorf("%w: this node's own %s is inside the lease's %s", subnet.ErrPublicIP, own, peer.Subnets[family])
+		}
 		if err == nil {
 			var more []netstate.Object
 			more, err = f(family, at)

@@ -105,7 +105,8 @@ func TestDirectRoutingAcrossARouter(t *testing.T) {
 func (n *node) rehost() {
 	n.t.Helper()
 	n.backend = n.makeBackend()
-	n.peers.Rehost(n.backend)
+	n.own.Attrs = n.backend.Publish()
+	n.peers.Rehost(n.own, n.backend)
 	n.synced()
 }
 
@@ -196,7 +197,17 @@ func hurts(n *node, peer *node) map[string]func() {
 			n.ns.IP(t, "link set eth0 up")
 			n.ns.IP(t, fmt.Sprintf("addr replace fd00:18::%d/64 dev eth0 nodad", n.number))
 		},
-		"stale route":     func() { n.ns.IP(t, "route add 10.5.200.0/24 via 198.18.0.2 proto 84") },
+		"stale route": func() { n.ns.IP(t, "route add 10.5.200.0/24 via 198.18.0.2 proto 84") },
+		"multipath route": func() {
+			n.ns.IP(t, "-6 route add fd00:5:0:77::/64 proto 84 nexthop via fd00:18::2 dev eth0 nexthop via fd00:18::9 dev eth0")
+		},
+		"uplink's forwarding": func() { n.ns.Sysctl(t, "net/ipv4/conf/eth0/forwarding", "0") },
+		"device's forwarding": func() { n.ns.Sysctl(t, "net/ipv4/conf/tulle.1/forwarding", "0") },
+		"IPv6 off":            func() { n.ns.Sysctl(t, "net/ipv6/conf/tulle6.1/disable_ipv6", "1") },
+		"device in a bridge": func() {
+			n.ns.IP(t, "link add br9 type bridge")
+			n.ns.IP(t, "link set tulle.1 master br9")
+		},
 		"a second device": func() { n.ns.IP(t, "link add tulle.9 type vxlan id 9 dstport 8472 local 198.18.0.1") },
 		"stale neighbour": func() { n.ns.IP(t, "neigh add 10.5.200.0 lladdr 3a:00:00:00:00:01 dev tulle.1 nud permanent") },
 		"stale fdb":       func() { n.ns.Bridge(t, "fdb add 3a:00:00:00:00:01 dev tulle.1 dst 198.18.0.2") },

@@ -1,7 +1,10 @@
 package network
 
 import (
+	"cmp"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/klog/v2"
@@ -20,6 +23,7 @@ const Host = "host"
 // kernel: each peer's part depends on its own lease, on ours and on the host
 // alone, so that a change of one peer costs one peer's work.
 type Peers struct {
+	cfg     subnet.Config
 	desired *reconcile.Reconciler
 
 	mu          sync.Mutex
@@ -32,7 +36,7 @@ type Peers struct {
 // NewPeers begins with no peer, for the node that holds own.
 func NewPeers(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *reconcile.Reconciler) *Peers {
 	p := &Peers{
-		desired: desired, own: own, backend: b,
+		cfg: cfg, desired: desired, own: own, backend: b,
 		table:       subnet.NewTable(cfg, own),
 		unreachable: make(map[string]error),
 	}
@@ -68,26 +72,40 @@ func (p *Peers) take(u subnet.Update, left int, complete bool) {
 			d.Complete()
 		}
 	})
-	for _, e := range changes.Rejected {
+	tell(changes)
+}
+
+func tell(c subnet.Changes) {
+	for _, e := range c.Rejected {
 		klog.InfoS("Ignoring a lease", "key", e.Key, "reason", e.Err)
 	}
 }
 
-// Rehost decides everything anew for a host that has changed. What comes out
-// the same stays as it is in the kernel.
-func (p *Peers) Rehost(b backend.Backend) {
+// Rehost decides everything anew for a host that has changed, and publishes own
+// now. What comes out the same stays as it is in the kernel.
+func (p *Peers) Rehost(own subnet.Lease, b backend.Backend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.backend = b
+	p.own, p.backend = own, b
+	changes := p.table.Reconfigure(p.cfg, own)
 	var all []subnet.Peer
 	for key, l := range p.table.Peers() {
 		all = append(all, subnet.Peer{Key: key, Lease: l})
 	}
+	// The earlier has what two want.
+	slices.SortFunc(all, func(a, b subnet.Peer) int {
+		return cmp.Or(cmp.Compare(a.Lease.Created, b.Lease.Created), strings.Compare(a.Key, b.Key))
+	})
 	parts := p.work(all)
 	p.desired.Update(func(d *reconcile.Desired) {
-		d.Set(Host, b.Host(p.own))
+		for _, key := range changes.Drop {
+			delete(p.unreachable, key)
+			d.Remove(key)
+		}
+		d.Set(Host, b.Host(own))
 		parts.set(d)
 	})
+	tell(changes)
 }
 
 // portion is how many peers of a first list are taken in at once: the kernel has

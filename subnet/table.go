@@ -50,7 +50,7 @@ type entry struct {
 	queued, touched bool
 }
 
-// Changes are what an update makes of the peers, each list by key.
+// Changes are what an update makes of the peers, in each list the earliest first.
 type Changes struct {
 	// Drop are the keys of those that are no longer believed. They go first:
 	// what they held may be another's now.
@@ -115,15 +115,7 @@ func (t *Table) Portions(u Update, size int) []Update {
 	for i := range u.Leases {
 		order[i] = &entry{key: u.Leases[i].Key(), lease: &u.Leases[i]}
 	}
-	slices.SortFunc(order, func(a, b *entry) int {
-		switch {
-		case a.before(b):
-			return -1
-		case b.before(a):
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(order, compareEntries)
 	var portions []Update
 	for part := range slices.Chunk(order, size) {
 		p := Update{Leases: make([]Lease, len(part))}
@@ -262,7 +254,7 @@ func (t *Table) settle() Changes {
 			t.place(e)
 		}
 	}
-	slices.SortFunc(t.touched, func(a, b *entry) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(t.touched, func(a, b *entry) int { return compareEntries(a, b) })
 	c := Changes{Set: make([]Peer, 0, len(t.touched))}
 	for _, e := range t.touched {
 		e.touched = false
@@ -342,6 +334,16 @@ func (e *entry) before(q *entry) bool {
 		return e.lease.Created < q.lease.Created
 	}
 	return e.key < q.key
+}
+
+func compareEntries(a, b *entry) int {
+	switch {
+	case a.before(b):
+		return -1
+	case b.before(a):
+		return 1
+	}
+	return 0
 }
 
 // queue is a heap of entries, the earliest first.

@@ -171,6 +171,7 @@ func (s step) check(t *testing.T, c Changes) {
 	for _, r := range c.Rejected {
 		rejected = append(rejected, r.Key)
 	}
+	slices.Sort(set) // in the order of their creation, which the steps do not tell
 	if !slices.Equal(set, s.set) || !slices.Equal(c.Drop, s.drop) || !slices.Equal(rejected, s.rejected) {
 		t.Errorf("%s:\n set      %v\n drop     %v\n rejected %v\nwant\n set      %v\n drop     %v\n rejected %v",
 			s.name, set, c.Drop, c.Rejected, s.set, s.drop, s.rejected)

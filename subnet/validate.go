@@ -24,7 +24,8 @@ func (c Config) visible(l Lease) Lease {
 // check says why l, which is visible, cannot be a peer of the node that holds
 // own, whatever other leases there are.
 func (c Config) check(l, own Lease) error {
-	if l.BackendType != own.BackendType {
+	// Flannel writes no type for alloc, where there is nothing to speak.
+	if l.BackendType != own.BackendType && (l.BackendType != "" || own.BackendType != "alloc") {
 		return fmt.Errorf("%w: %q, not %q as this node", ErrBackendType, l.BackendType, own.BackendType)
 	}
 	if l.Subnets == (Pair[netip.Prefix]{}) {

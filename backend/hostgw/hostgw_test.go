@@ -28,8 +28,8 @@ func TestHost(t *testing.T) {
 	h := testHost()
 	h.Uplinks[subnet.IPv6].TakesRouterAdvertisements = true
 	wantLines(t, "what a host needs", newBackend(t, dual, ``, h).Host(newLease(t, ownKey)),
-		"sysctl net/ipv4/conf/all/forwarding=1", "sysctl net/ipv6/conf/eth0/accept_ra=2", "sysctl net/ipv6/conf/all/forwarding=1")
-	wantLines(t, "with IPv4 alone", newBackend(t, v4, ``, h).Host(newLease(t, "10.5.1.0-24")), "sysctl net/ipv4/conf/all/forwarding=1")
+		"sysctl net/ipv4/conf/all/forwarding=1", "sysctl net/ipv4/conf/eth0/forwarding=1", "sysctl net/ipv6/conf/eth0/accept_ra=2", "sysctl net/ipv6/conf/all/forwarding=1")
+	wantLines(t, "with IPv4 alone", newBackend(t, v4, ``, h).Host(newLease(t, "10.5.1.0-24")), "sysctl net/ipv4/conf/all/forwarding=1", "sysctl net/ipv4/conf/eth0/forwarding=1")
 	wantLines(t, "with IPv6 alone", newBackend(t, v6, ``, testHost()).Host(newLease(t, "fd00:5:0:1::-64")), "sysctl net/ipv6/conf/all/forwarding=1")
 }
 

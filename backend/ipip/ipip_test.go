@@ -72,16 +72,17 @@ func TestHost(t *testing.T) {
 	four := []string{
 		"link tulle.ipip ipip mtu 1480 group 84 local 198.18.0.1 up",
 		"addr 10.5.1.0/32 dev tulle.ipip",
-		"sysctl net/ipv4/conf/tulle.ipip/rp_filter=2",
+		"sysctl net/ipv4/conf/tulle.ipip/forwarding=1", "sysctl net/ipv4/conf/tulle.ipip/rp_filter=2",
 	}
 	six := []string{
 		"link tulle6.ipip ip6tnl mtu 1460 group 84 by route up",
 		"addr fd00:5:0:1::/128 dev tulle6.ipip",
-		"sysctl net/ipv6/conf/tulle6.ipip/accept_ra=0",
+		"sysctl net/ipv6/conf/tulle6.ipip/disable_ipv6=0", "sysctl net/ipv6/conf/tulle6.ipip/accept_ra=0",
 	}
+	const uplink4 = "sysctl net/ipv4/conf/eth0/forwarding=1"
 	forward4, forward6 := "sysctl net/ipv4/conf/all/forwarding=1", "sysctl net/ipv6/conf/all/forwarding=1"
-	wantLines(t, "dual", newBackend(t, dual, ``, testHost()).Host(newLease(t, ownKey)), append(append([]string{forward4, forward6}, four...), six...)...)
-	wantLines(t, "IPv4", newBackend(t, v4, ``, testHost()).Host(newLease(t, "10.5.1.0-24")), append([]string{forward4}, four...)...)
+	wantLines(t, "dual", newBackend(t, dual, ``, testHost()).Host(newLease(t, ownKey)), append(append([]string{forward4, uplink4, forward6}, four...), six...)...)
+	wantLines(t, "IPv4", newBackend(t, v4, ``, testHost()).Host(newLease(t, "10.5.1.0-24")), append([]string{forward4, uplink4}, four...)...)
 	wantLines(t, "IPv6", newBackend(t, v6, ``, testHost()).Host(newLease(t, "fd00:5:0:1::-64")), append([]string{forward6}, six...)...)
 }
 

@@ -16,14 +16,15 @@ type data struct {
 	mac netstate.MAC
 }
 
-// wireData is data as flannel writes it.
+// wireData is data as flannel writes it, who has no more than the lower 16 bits
+// of a VNI there and cannot read a larger one.
 type wireData struct {
 	VNI     uint32
 	VtepMAC string
 }
 
 func formatData(vni uint32, mac netstate.MAC) string {
-	b, err := json.Marshal(wireData{vni, mac.String()})
+	b, err := json.Marshal(wireData{vni & 0xffff, mac.String()})
 	if err != nil {
 		panic(err) // a number and a string always can be written
 	}
@@ -48,7 +49,7 @@ func parseData(s string) (data, error) {
 // fits says why a peer with this data cannot be reached by device, if it
 // cannot.
 func (d data) fits(device netstate.Link) error {
-	if d.vni != 0 && d.vni != device.VXLAN.VNI {
+	if d.vni != 0 && d.vni&0xffff != device.VXLAN.VNI&0xffff {
 		return fmt.Errorf("%w: VNI %d, where this node has %d", backend.ErrBackendData, d.vni, device.VXLAN.VNI)
 	}
 	if d.mac == device.MAC {

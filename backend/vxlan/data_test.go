@@ -14,15 +14,29 @@ import (
 // TestFormatData: to the byte what flannel writes.
 func TestFormatData(t *testing.T) {
 	for want, d := range map[string]data{
-		`{"VNI":1,"VtepMAC":"3a:66:6c:61:6e:01"}`:        {1, netstate.MAC{0x3a, 0x66, 0x6c, 0x61, 0x6e, 0x01}},
-		`{"VNI":16777215,"VtepMAC":"02:00:00:00:00:00"}`: {16777215, netstate.MAC{2}},
-		`{"VNI":0,"VtepMAC":"fe:dc:ba:98:76:54"}`:        {0, netstate.MAC{0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54}},
+		`{"VNI":1,"VtepMAC":"3a:66:6c:61:6e:01"}`:     {1, netstate.MAC{0x3a, 0x66, 0x6c, 0x61, 0x6e, 0x01}},
+		`{"VNI":65535,"VtepMAC":"02:00:00:00:00:00"}`: {65535, netstate.MAC{2}},
+		`{"VNI":0,"VtepMAC":"fe:dc:ba:98:76:54"}`:     {0, netstate.MAC{0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54}},
 	} {
 		if got := formatData(d.vni, d.mac); got != want {
 			t.Errorf("%v is written %s, want %s", d, got, want)
 		}
 		if got, err := parseData(want); got != d || err != nil {
 			t.Errorf("%s is read as %v, %v", want, got, err)
+		}
+	}
+}
+
+// TestLargeVNI: flannel publishes its lower 16 bits, and reads no more.
+func TestLargeVNI(t *testing.T) {
+	mac := netstate.MAC{2}
+	if got, want := formatData(70000, mac), `{"VNI":4464,"VtepMAC":"02:00:00:00:00:00"}`; got != want {
+		t.Errorf("written %s, want %s", got, want)
+	}
+	device := netstate.Link{VXLAN: netstate.VXLAN{VNI: 70000}}
+	for vni, fits := range map[uint32]bool{4464: true, 70000: true, 0: true, 4465: false} {
+		if err := (data{vni, mac}).fits(device); (err == nil) != fits {
+			t.Errorf("VNI %d: %v", vni, err)
 		}
 	}
 }

@@ -68,22 +68,23 @@ func TestHost(t *testing.T) {
 	four := []string{
 		"link tulle.1 vxlan mtu 1450 group 84 mac a6:ff:cc:4e:45:bc local 198.18.0.1 vni 1 port 8472 learning false gbp false up",
 		"addr 10.5.1.0/32 dev tulle.1",
-		"sysctl net/ipv4/conf/tulle.1/rp_filter=2",
+		"sysctl net/ipv4/conf/tulle.1/forwarding=1", "sysctl net/ipv4/conf/tulle.1/rp_filter=2",
 	}
 	six := []string{
 		"link tulle6.1 vxlan mtu 1430 group 84 mac 1a:0c:89:44:c4:e7 local fd00:18::1 vni 1 port 8472 learning false gbp false up",
 		"addr fd00:5:0:1::/128 dev tulle6.1",
-		"sysctl net/ipv6/conf/tulle6.1/accept_ra=0",
+		"sysctl net/ipv6/conf/tulle6.1/disable_ipv6=0", "sysctl net/ipv6/conf/tulle6.1/accept_ra=0",
 	}
+	const uplink4 = "sysctl net/ipv4/conf/eth0/forwarding=1"
 	forward4, forward6 := "sysctl net/ipv4/conf/all/forwarding=1", "sysctl net/ipv6/conf/all/forwarding=1"
-	wantLines(t, "dual", b.Host(newLease(t, "10.5.1.0-24&fd00:5:0:1::-64", b)), append(append([]string{forward4, forward6}, four...), six...)...)
+	wantLines(t, "dual", b.Host(newLease(t, "10.5.1.0-24&fd00:5:0:1::-64", b)), append(append([]string{forward4, uplink4, forward6}, four...), six...)...)
 	b = newBackend(t, v4, ``, testHost())
-	wantLines(t, "IPv4", b.Host(newLease(t, "10.5.1.0-24", b)), append([]string{forward4}, four...)...)
+	wantLines(t, "IPv4", b.Host(newLease(t, "10.5.1.0-24", b)), append([]string{forward4, uplink4}, four...)...)
 	b = newBackend(t, v6, `, "VNI": 16777215, "Port": 4789, "Learning": true, "GBP": true`, testHost())
 	wantLines(t, "IPv6", b.Host(newLease(t, "fd00:5:0:1::-64", b)), forward6,
 		"link tulle6.16777215 vxlan mtu 1430 group 84 mac 1a:0c:89:44:c4:e7 local fd00:18::1 vni 16777215 port 4789 learning true gbp true up",
 		"addr fd00:5:0:1::/128 dev tulle6.16777215",
-		"sysctl net/ipv6/conf/tulle6.16777215/accept_ra=0")
+		"sysctl net/ipv6/conf/tulle6.16777215/disable_ipv6=0", "sysctl net/ipv6/conf/tulle6.16777215/accept_ra=0")
 	if name := links(t, b)[0].Name; len(name) > 15 {
 		t.Errorf("%s is too long for a device", name)
 	}

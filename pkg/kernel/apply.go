@@ -21,6 +21,9 @@ func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 	a := applier{k: k, indices: map[string]int{}}
 	for i, op := range p {
 		if err := ctx.Err(); err != nil {
+			for _, b := range a.batch {
+				a.fail(b.op, err)
+			}
 			a.batch = a.batch[:0]
 			a.failAll(p[i:], err)
 			break
@@ -71,17 +74,27 @@ func (a *applier) failAll(ops []netstate.Op, err error) {
 
 // add puts a step into the batch, and sends the batch when it is full.
 func (a *applier) add(op netstate.Op) {
-	index, err := a.index(netstate.LinkOf(op.Object))
+	on := netstate.LinkOf(op.Object)
+	if on == "" && op.Verb == netstate.Delete {
+		// A route by more than one link: its destination names it.
+		a.queue(op, 0)
+		return
+	}
+	index, err := a.index(on)
 	switch {
 	case err == nil:
-		a.batch = append(a.batch, pending{op, index})
-		if len(a.batch) == batchSize {
-			a.flush()
-		}
+		a.queue(op, index)
 	case op.Verb == netstate.Delete && errors.Is(err, syscall.ENODEV):
 		// It went with its link.
 	default:
 		a.fail(op, err)
+	}
+}
+
+func (a *applier) queue(op netstate.Op, index int) {
+	a.batch = append(a.batch, pending{op, index})
+	if len(a.batch) == batchSize {
+		a.flush()
 	}
 }
 

@@ -112,7 +112,7 @@ func decodeNeigh(b []byte, names names) (o netstate.Object, permanent, ok bool) 
 		}
 	}
 	if b[0] == unix.AF_BRIDGE {
-		return netstate.FDB{Link: link, MAC: mac, Dst: dst}, permanent, true
+		return netstate.FDB{Link: link, MAC: mac, Dst: dst}, permanent, dst.IsValid() // a bridge's own has none
 	}
 	return netstate.Neigh{Link: link, IP: dst, MAC: mac}, permanent, dst.IsValid()
 }
@@ -141,7 +141,7 @@ func decodeLink(b []byte, names names) (netstate.Link, bool) {
 	at := link.Attrs()
 	l := netstate.Link{
 		Name: at.Name, Kind: link.Type(), MTU: at.MTU, Group: at.Group,
-		Up: at.RawFlags&unix.IFF_UP != 0,
+		Up: at.RawFlags&unix.IFF_UP != 0, Master: names[at.MasterIndex],
 	}
 	switch link := link.(type) {
 	case *netlink.Vxlan:

@@ -107,7 +107,9 @@ func (w *writer) routeRequest(v netstate.Verb, r netstate.Route, index int, seq 
 	case r.Via.IsValid():
 		w.attrAddr(unix.RTA_GATEWAY, r.Via)
 	}
-	w.attrUint32(unix.RTA_OIF, uint32(index))
+	if index != 0 {
+		w.attrUint32(unix.RTA_OIF, uint32(index))
+	}
 	if r.Metric != 0 {
 		w.attrUint32(unix.RTA_PRIORITY, r.Metric)
 	} else if r.Dst.Addr().Is6() {

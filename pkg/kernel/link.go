@@ -119,6 +119,9 @@ func (k *Kernel) changeLink(l, is netstate.Link, index int) error {
 	if l.MAC != is.MAC {
 		c.out.attr(unix.IFLA_ADDRESS, l.MAC[:])
 	}
+	if l.Master != is.Master {
+		c.out.attrUint32(unix.IFLA_MASTER, 0) // none is wanted ever
+	}
 	if l.Group != is.Group {
 		c.out.attrUint32(unix.IFLA_GROUP, l.Group)
 	}

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -9,18 +11,32 @@ import (
 // skipStats asks a link dump to leave out the counters, which are most of it.
 const skipStats = 1 << 3 // RTEXT_FILTER_SKIP_STATS
 
-// dumpLinks calls visit with each link message.
+// dumpLinks calls visit with each link message, once it has all of them.
 func (c *conn) dumpLinks(visit func(body []byte)) error {
-	c.out.reset()
-	c.out.begin(unix.RTM_GETLINK, unix.NLM_F_DUMP, c.nextSeq())
-	c.out.buf = append(c.out.buf, make([]byte, unix.SizeofIfInfomsg)...)
-	c.out.attrUint32(unix.IFLA_EXT_MASK, skipStats)
-	c.out.end()
-	return c.dump(func(m message) {
-		if m.typ == unix.RTM_NEWLINK {
-			visit(m.body)
+	var bodies [][]byte
+	for range dumpAttempts {
+		bodies = bodies[:0]
+		c.out.reset()
+		c.out.begin(unix.RTM_GETLINK, unix.NLM_F_DUMP, c.nextSeq())
+		c.out.buf = append(c.out.buf, make([]byte, unix.SizeofIfInfomsg)...)
+		c.out.attrUint32(unix.IFLA_EXT_MASK, skipStats)
+		c.out.end()
+		err := c.dump(func(m message) {
+			if m.typ == unix.RTM_NEWLINK {
+				bodies = append(bodies, bytes.Clone(m.body))
+			}
+		})
+		if err == nil {
+			for _, b := range bodies {
+				visit(b)
+			}
+			return nil
 		}
-	})
+		if !errors.Is(err, errInterrupted) {
+			return err
+		}
+	}
+	return errInterrupted
 }
 
 // names asks for the names of all links.

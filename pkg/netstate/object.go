@@ -27,6 +27,7 @@ type Link struct {
 	ByRoute bool       // where packets go, and from which address, their route says
 	Remote  netip.Addr // the only far end; never set by us, who have many
 	Lower   string     // the device that the tunnel is bound to; normally none
+	Master  string     // the bridge that others made it a port of; never wanted
 	VXLAN   VXLAN      // zero unless Kind is "vxlan"
 }
 
@@ -121,7 +122,7 @@ func (r Route) Key() Key { return Key{Kind: KindRoute, Prefix: r.Dst, Metric: r.
 // CanBecome says whether l can be changed into want while it lives. Otherwise
 // it has to be deleted and made again, and all that is on it with it.
 func (l Link) CanBecome(want Link) bool {
-	l.MAC, l.MTU, l.Group, l.Up = want.MAC, want.MTU, want.Group, want.Up
+	l.MAC, l.MTU, l.Group, l.Up, l.Master = want.MAC, want.MTU, want.Group, want.Up, want.Master
 	return l == want
 }
 
@@ -142,6 +143,9 @@ func (l Link) String() string {
 	}
 	if l.Lower != "" {
 		fmt.Fprintf(&b, " lower %s", l.Lower)
+	}
+	if l.Master != "" {
+		fmt.Fprintf(&b, " master %s", l.Master)
 	}
 	if l.Kind == "vxlan" {
 		fmt.Fprintf(&b, " vni %d port %d learning %t gbp %t", l.VXLAN.VNI, l.VXLAN.Port, l.VXLAN.Learning, l.VXLAN.GBP)

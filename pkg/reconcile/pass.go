@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"syscall"
 	"time"
 
@@ -72,6 +73,7 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 	if !p.complete {
 		sets, strays := p.plan.Split()
 		p.plan, r.strays = sets, r.strays || len(strays) > 0
+		r.spare(p, actual)
 	}
 	planned := make(map[netstate.Key]bool, len(p.plan))
 	for _, op := range p.plan {
@@ -91,6 +93,27 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 		}
 	}
 	r.refresh()
+}
+
+// spare takes from a plan what would cost a link of ours all that is on it, as
+// long as not all who may want something there are known.
+func (r *Reconciler) spare(p *pass, actual []netstate.Object) {
+	spared := make(map[string]bool)
+	for _, o := range actual {
+		if is, ok := o.(netstate.Link); ok {
+			o, _ := r.desired.state.Get(is.Key())
+			want, ok := o.(netstate.Link)
+			spared[is.Name] = ok && is.Up && (!is.CanBecome(want) || is.MAC != want.MAC)
+		}
+	}
+	p.plan = slices.DeleteFunc(p.plan, func(op netstate.Op) bool {
+		on := netstate.LinkOf(op.Object)
+		if link, ok := op.Object.(netstate.Link); ok {
+			on = link.Name
+		}
+		r.strays = r.strays || spared[on]
+		return spared[on]
+	})
 }
 
 // absorb makes part of p what it serves of all that is waiting. What is wanted
