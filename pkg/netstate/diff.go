@@ -8,7 +8,8 @@ import "strings"
 // takesOver).
 func Diff(desired *State, actual []Object) Plan {
 	var p Planner
-	desired.pass++
+	desired.pass += 2  // an object met has it, one found as it should be has one more
+	var others []Route // of ours that are not as they should be
 	emptied, readdressed := linkChanges(desired, actual)
 	met := 0
 	for _, a := range actual {
@@ -23,17 +24,34 @@ func Diff(desired *State, actual []Object) Plan {
 		if r, ok := a.(Route); ok && r.Protocol != 0 && !takesOver(desired, h.Object.(Route), r) {
 			continue // counts as missing: Create will say who is in the way
 		}
-		if h.pass != desired.pass {
+		if h.pass < desired.pass {
 			h.pass = desired.pass
 			met++
 		}
-		if a != h.Object || lost(a, emptied, readdressed) {
+		r, isRoute := a.(Route)
+		switch {
+		case a == h.Object && !lost(a, emptied, readdressed):
+			h.pass = desired.pass + 1
+		case isRoute && r.Protocol == 0:
+			others = append(others, r)
+		default:
 			p.Add(Replace, h.Object)
 		}
 	}
+	// Another can append routes with a key of ours: one of them becomes what it
+	// should be, if none is, and the rest go.
+	for _, r := range others {
+		h := desired.objects[r.Key()]
+		if h.pass > desired.pass {
+			p.Add(Delete, r)
+			continue
+		}
+		h.pass = desired.pass + 1
+		p.Add(Replace, h.Object)
+	}
 	if met < len(desired.objects) {
 		for _, h := range desired.objects {
-			if h.pass != desired.pass {
+			if h.pass < desired.pass {
 				p.Add(Create, h.Object)
 			}
 		}

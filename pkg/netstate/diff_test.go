@@ -2,6 +2,7 @@ package netstate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,12 @@ create addr 10.1.0.0/32 dev tulle.1
 create neigh 10.1.2.0 dev tulle.1
 create fdb 3a:00:00:00:00:02 dev tulle.1
 create route 10.1.2.0/24
+`},
+		{"a route appended to ours", all, append(slices.Clone(all), direct), "delete route 10.1.2.0/24\n"},
+		{"ours appended to another of ours", all, append([]Object{direct}, all...), "delete route 10.1.2.0/24\n"},
+		{"two that are both wrong", []Object{route}, []Object{direct, Route{Dst: dst, Link: "eth0"}}, `
+replace route 10.1.2.0/24
+delete route 10.1.2.0/24
 `},
 		// What is on the link goes with it, and a setting has no absence.
 		{"all superfluous", nil, all, "delete link tulle.1\n"},

@@ -1,0 +1,128 @@
+package network
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/backend/vxlan"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// onFake runs a node's part on a fake kernel and has do look at it.
+func onFake(t *testing.T, k *kerneltest.Fake, backendConfig string, do func(*Peers)) {
+	t.Helper()
+	cfg := parseConfig(t, config(v4, backendConfig))
+	b := fakeBackend(t, cfg, 1500)
+	own := subnet.Lease{Attrs: b.Publish(), Created: 1}
+	own.Subnets[subnet.IPv4] = netip.MustParsePrefix("10.5.1.0/24")
+	loop := reconcile.New(k, time.Hour)
+	peers := NewPeers(cfg, own, b, loop)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); loop.Run(ctx) }()
+	do(peers)
+	settled()
+	cancel()
+	<-ended
+}
+
+// settled lets all be done that is due.
+func settled() {
+	<-time.After(time.Minute)
+	synctest.Wait()
+}
+
+func fakeBackend(t *testing.T, cfg subnet.Config, mtu int) backend.Backend {
+	t.Helper()
+	at := netip.MustParseAddr("198.18.0.1")
+	h := backend.Host{NodeID: "machine-1"}
+	h.Uplinks[subnet.IPv4] = backend.Uplink{Link: "eth0", MTU: mtu, Address: at, Public: at}
+	b, err := vxlan.New(cfg, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// fakePeer is a node at 198.18.0.x with a MAC of its own or another's.
+func fakePeer(t *testing.T, key, at, mac string, created int64) subnet.Lease {
+	t.Helper()
+	subnets, err := subnet.ParseKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := subnet.Lease{Subnets: subnets, Created: created}
+	l.BackendType, l.Node.MTU = "vxlan", 1450
+	l.PublicIP[subnet.IPv4] = netip.MustParseAddr(at)
+	l.BackendData[subnet.IPv4] = `{"VNI":1,"VtepMAC":"` + mac + `"}`
+	return l
+}
+
+func onEth0() *kerneltest.Fake {
+	return kerneltest.NewFake(
+		netstate.Link{Name: "eth0", Kind: "device", MTU: 1500, Up: true},
+		netstate.Sysctl{Path: "net/ipv4/conf/eth0/forwarding", Value: "1"},
+	)
+}
+
+// A device that has to be made anew is, but not before all peers are known that
+// want something on it: until then they are reached as before.
+func TestDeviceOutlivesRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := onEth0()
+		peer := fakePeer(t, "10.5.9.0-24", "198.18.0.9", "3a:00:00:00:00:09", 2)
+		list := subnet.Update{Complete: true, Leases: []subnet.Lease{peer}}
+		onFake(t, k, `{"Type": "vxlan"}`, func(p *Peers) { p.Update(list) })
+		before := k.Snapshot()
+		onFake(t, k, `{"Type": "vxlan", "Learning": true}`, func(p *Peers) {
+			settled()
+			if after := k.Snapshot(); !after.Equal(before) {
+				t.Errorf("before the list there was\n%s\nand is\n%s", before, after)
+			}
+			p.Update(list)
+		})
+		after := k.Snapshot()
+		o, _ := after.Get(netstate.Link{Name: "tulle.1"}.Key())
+		if l, _ := o.(netstate.Link); !l.VXLAN.Learning || after.Len() != before.Len() {
+			t.Errorf("after the list there is\n%s", after)
+		}
+	})
+}
+
+// Of two nodes that publish one MAC the one that came first has it, however
+// they are heard of.
+func TestOneMACTwice(t *testing.T) {
+	const mac = "3a:00:00:00:00:aa"
+	want := netstate.FDB{Link: "tulle.1", MAC: netstate.MAC{0x3a, 5: 0xaa}, Dst: netip.MustParseAddr("198.18.0.9")}
+	synctest.Test(t, func(t *testing.T) {
+		older, newer := fakePeer(t, "10.5.9.0-24", "198.18.0.9", mac, 2), fakePeer(t, "10.5.10.0-24", "198.18.0.66", mac, 3)
+		for range 20 {
+			k := onEth0()
+			onFake(t, k, `{"Type": "vxlan"}`, func(p *Peers) {
+				p.Update(subnet.Update{Complete: true, Leases: []subnet.Lease{newer, older}})
+				settled()
+				if !k.Has(want) {
+					t.Errorf("there is\n%s", k.Snapshot())
+				}
+				own, b := p.own, fakeBackend(t, p.cfg, 1400)
+				own.Attrs = b.Publish()
+				p.Rehost(own, b)
+			})
+			if !k.Has(want) {
+				t.Errorf("for another host there is\n%s", k.Snapshot())
+			}
+			for o := range k.Snapshot().All() {
+				if r, ok := o.(netstate.Route); ok && r.MTU != 0 {
+					t.Errorf("more fits the route than its device: %s", r)
+				}
+			}
+		}
+	})
+}
