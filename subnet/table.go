@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"iter"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -25,6 +26,7 @@ type Table struct {
 	ownKey   string
 	entries  map[string]*entry // every key in the store, ours too
 	held     Pair[trie]        // the subnets of those believed
+	inside   map[*entry]bool   // those believed whose public IP is inside the network
 	rejected map[string]*LeaseError
 	round    int      // counts updates, to find what a complete list lacks
 	queue    queue    // to be judged in this update
@@ -75,6 +77,7 @@ func NewTable(cfg Config, own Lease) *Table {
 		own:      own,
 		ownKey:   own.Key(),
 		entries:  map[string]*entry{},
+		inside:   map[*entry]bool{},
 		rejected: map[string]*LeaseError{},
 	}
 }
@@ -137,6 +140,7 @@ func (t *Table) Reconfigure(cfg Config, own Lease) Changes {
 		return Changes{}
 	}
 	t.held = Pair[trie]{}
+	clear(t.inside)
 	for _, e := range t.entries {
 		e.held, e.holder, e.waiting = false, nil, nil
 		t.judge(e)
@@ -230,6 +234,7 @@ func (t *Table) release(e *entry) {
 		return
 	}
 	e.held = false
+	delete(t.inside, e)
 	for f, s := range e.visible.Subnets {
 		if s.IsValid() {
 			t.held[f].remove(s)
@@ -270,21 +275,16 @@ func (t *Table) settle() Changes {
 // place gives e its subnets, or has it wait for an earlier one.
 func (t *Table) place(e *entry) {
 	var later []*entry
-	for f, s := range e.visible.Subnets {
-		if !s.IsValid() {
-			continue
-		}
-		for q := range t.held[f].overlapping(s) {
-			if q.before(e) {
-				if q.waiting == nil {
-					q.waiting = map[*entry]struct{}{}
-				}
-				q.waiting[e] = struct{}{}
-				e.holder = q
-				return
+	for q := range t.rivals(e) {
+		if q.before(e) {
+			if q.waiting == nil {
+				q.waiting = map[*entry]struct{}{}
 			}
-			later = append(later, q)
+			q.waiting[e] = struct{}{}
+			e.holder = q
+			return
 		}
+		later = append(later, q)
 	}
 	for _, q := range later {
 		t.release(q)
@@ -294,8 +294,46 @@ func (t *Table) place(e *entry) {
 		if s.IsValid() {
 			t.held[f].insert(s, e)
 		}
+		if ip := e.visible.PublicIP[f]; ip.IsValid() && t.cfg.Pools[f].Network.Contains(ip) {
+			t.inside[e] = true
+		}
 	}
 	e.held = true
+}
+
+// rivals are the held leases of which only one can be, them or e: because
+// subnets overlap, or because one's subnet holds the other's public IP, so that
+// who reaches the containers loses the host. Public IPs may stand in the network
+// where the pool leaves room, and only leases that are none of the pool's can
+// reach there.
+func (t *Table) rivals(e *entry) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for f, s := range e.visible.Subnets {
+			if ip := e.visible.PublicIP[f]; ip.IsValid() && t.cfg.Pools[f].Network.Contains(ip) {
+				for q := range t.held[f].overlapping(netip.PrefixFrom(ip, ip.BitLen())) {
+					if !yield(q) {
+						return
+					}
+				}
+			}
+			if !s.IsValid() {
+				continue
+			}
+			for q := range t.held[f].overlapping(s) {
+				if !yield(q) {
+					return
+				}
+			}
+			if t.cfg.Pools[f].Has(s) {
+				continue
+			}
+			for q := range t.inside {
+				if s.Contains(q.visible.PublicIP[f]) && !yield(q) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // tell compares e with what the caller was told of it before.

@@ -132,6 +132,38 @@ func TestTableKeepsOwnAddressOut(t *testing.T) {
 	}
 }
 
+// Hosts may stand in the network where the pool leaves room. Of a lease that
+// holds such a host's address and that host's the one that was first counts.
+func TestTableKeepsHostsReachable(t *testing.T) {
+	cfg, err := ParseConfig([]byte(`{"Network": "10.0.0.0/8", "SubnetMin": "10.128.0.0"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := ownLease
+	own.Subnets = subnets("10.200.0.0/24")
+	inside := func(l *Lease) { l.PublicIP = Pair[netip.Addr]{netip.MustParseAddr("10.0.1.7")} }
+	for _, created := range []int64{2, 9} {
+		host, taker := peerLease(t, "10.128.1.0-24", created, inside), peerLease(t, "10.0.1.0-24", 5)
+		want := host.Key()
+		if created > 5 {
+			want = taker.Key()
+		}
+		for _, list := range [][]Lease{{host, taker}, {taker, host}} {
+			table := NewTable(cfg, own)
+			for _, l := range list {
+				table.Apply(Update{Leases: []Lease{l}})
+			}
+			if got := slices.Collect(maps.Keys(maps.Collect(table.Peers()))); !slices.Equal(got, []string{want}) {
+				t.Errorf("of %s and %s believed: %v, want %s", list[0].Key(), list[1].Key(), got, want)
+			}
+			table.Apply(Update{Gone: []string{want}})
+			if n := len(maps.Collect(table.Peers())); n != 1 {
+				t.Errorf("when %s goes %d are believed", want, n)
+			}
+		}
+	}
+}
+
 func TestTableHidesFamilyThatIsOff(t *testing.T) {
 	l := peerLease(t, "10.5.30.0-24&fd00:5:0:30::-64", 1, func(l *Lease) { l.BackendData = Pair[string]{`{"VNI":1}`, `{"VNI":2}`} })
 	table := NewTable(config(tableConfig.Pools[IPv4]), ownLease)
@@ -297,7 +329,7 @@ next:
 		}
 		for _, other := range believed {
 			for f := range l.Subnets {
-				if l.Subnets[f].Overlaps(other.Subnets[f]) {
+				if l.Subnets[f].Overlaps(other.Subnets[f]) || l.Subnets[f].Contains(other.PublicIP[f]) || other.Subnets[f].Contains(l.PublicIP[f]) {
 					continue next
 				}
 			}

@@ -1,6 +1,9 @@
 package netstate
 
-import "strings"
+import (
+	"net/netip"
+	"strings"
+)
 
 // Diff plans the way from actual, a dump of the kernel, to desired: applied to
 // actual it gives desired, and a second Diff then gives nothing. Of another's
@@ -121,16 +124,34 @@ func mayDelete(desired *State, a Object) bool {
 // same destination. It may where that is flannel's handwriting: flannel marks
 // its routes no other way than by the protocol that everything defaults to, so
 // it is told by the device, which is the one that we want ourselves, one of
-// ours, or flannel's own.
+// ours, or flannel's own; or by the gateway, which is the host to which ours
+// leads through a tunnel.
 func takesOver(desired *State, ours, theirs Route) bool {
 	if theirs.Protocol != ProtocolBoot {
 		return false
 	}
-	if theirs.Link == ours.Link || strings.HasPrefix(theirs.Link, "flannel") {
+	if theirs.Link == ours.Link || strings.HasPrefix(theirs.Link, "flannel") || theirs.Via.IsValid() && theirs.Via == far(desired, ours) {
 		return true
 	}
 	_, own := desired.Get(Key{Kind: KindLink, Name: theirs.Link})
 	return own
+}
+
+// far is the host to which a route leads through a tunnel: its gateway itself,
+// or that whose MAC the gateway has.
+func far(desired *State, r Route) netip.Addr {
+	if !r.OnLink && !r.Wrap {
+		return netip.Addr{}
+	}
+	neigh, ok := desired.Get(Neigh{Link: r.Link, IP: r.Via}.Key())
+	if !ok {
+		return r.Via
+	}
+	fdb, ok := desired.Get(FDB{Link: r.Link, MAC: neigh.(Neigh).MAC}.Key())
+	if !ok {
+		return netip.Addr{}
+	}
+	return fdb.(FDB).Dst
 }
 
 // ProtocolBoot is the protocol of a route whose maker gave none, such as

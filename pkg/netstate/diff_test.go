@@ -57,6 +57,8 @@ create neigh 10.1.2.0 dev tulle.1
 create fdb 3a:00:00:00:00:02 dev tulle.1
 create route 10.1.2.0/24
 `},
+		{"flannel's direct route where ours leads to the same host through the tunnel", all, append(slices.Clone(all[:5]), of(ProtocolBoot, nil)), "replace route 10.1.2.0/24\n"},
+		{"a stranger's route to another host there", all, append(slices.Clone(all[:5]), of(ProtocolBoot, func(r *Route) { r.Via = ip("192.0.2.3") })), "create route 10.1.2.0/24\n"},
 		{"a route appended to ours", all, append(slices.Clone(all), direct), "delete route 10.1.2.0/24\n"},
 		{"ours appended to another of ours", all, append([]Object{direct}, all...), "delete route 10.1.2.0/24\n"},
 		{"two that are both wrong", []Object{route}, []Object{direct, Route{Dst: dst, Link: "eth0"}}, `
