@@ -177,6 +177,7 @@ func hurts(n *node, peer *node) map[string]func() {
 		"all neighbours":     func() { n.ns.IP(t, "neigh flush dev tulle.1 nud permanent") },
 		"IPv6 neighbour":     func() { n.ns.IP(t, "neigh del "+sub6.Addr().String()+" dev tulle6.1") },
 		"forwarding entry":   func() { n.ns.Bridge(t, "fdb del "+mac+" dev tulle.1 dst 198.18.0.2") },
+		"forwarding by port": func() { n.ns.Bridge(t, "fdb replace "+mac+" dev tulle.1 dst 198.18.0.2 port 4789") },
 		"forwarding changed": func() { n.ns.Bridge(t, "fdb replace "+mac+" dev tulle.1 dst 198.18.0.99") },
 		"address":            func() { n.ns.IP(t, "addr flush dev tulle.1") },
 		"IPv6 address":       func() { n.ns.IP(t, "-6 addr flush dev tulle6.1 scope global") },

@@ -34,7 +34,7 @@ func parse(cfg subnet.Config) (config, error) {
 	if c.VNI > maxVNI {
 		return config{}, &subnet.ConfigError{
 			Key: "Backend.VNI", Value: fmt.Sprint(c.VNI), Why: "not a VNI, which has 24 bits",
-			Fix: fmt.Sprintf("set it to one from 1 to %d", maxVNI),
+			Fix: fmt.Sprintf("set it to one from 0 to %d", maxVNI),
 		}
 	}
 	if err := c.checkMTU(cfg); err != nil {

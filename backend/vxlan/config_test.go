@@ -48,7 +48,7 @@ func TestConfig(t *testing.T) {
 func TestConfigRefuses(t *testing.T) {
 	const number, truth = "whole number", "true or false"
 	for _, c := range []struct{ families, keys, key, value, fix string }{
-		{dual, `, "VNI": 16777216`, "Backend.VNI", "16777216", "from 1 to 16777215"},
+		{dual, `, "VNI": 16777216`, "Backend.VNI", "16777216", "from 0 to 16777215"},
 		{dual, `, "VNI": 4294967296`, "Backend.VNI", "4294967296", number},
 		{dual, `, "VNI": -1`, "Backend.VNI", "-1", number},
 		{dual, `, "VNI": 1.5`, "Backend.VNI", "1.5", number},

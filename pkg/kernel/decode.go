@@ -103,16 +103,19 @@ func decodeNeigh(b []byte, names names) (o netstate.Object, permanent, ok bool) 
 	permanent = native.Uint16(b[8:])&unix.NUD_PERMANENT != 0
 	var dst netip.Addr
 	var mac netstate.MAC
+	odd := false
 	for typ, data := range attrs(b[unix.SizeofNdMsg:]) {
 		switch {
 		case typ == unix.NDA_DST:
 			dst = addrOf(data)
 		case typ == unix.NDA_LLADDR && len(data) == len(mac):
 			mac = netstate.MAC(data)
+		case typ == unix.NDA_PORT, typ == unix.NDA_VNI, typ == unix.NDA_IFINDEX:
+			odd = true
 		}
 	}
 	if b[0] == unix.AF_BRIDGE {
-		return netstate.FDB{Link: link, MAC: mac, Dst: dst}, permanent, dst.IsValid() // a bridge's own has none
+		return netstate.FDB{Link: link, MAC: mac, Odd: odd, Dst: dst}, permanent, dst.IsValid() // a bridge's own has none
 	}
 	return netstate.Neigh{Link: link, IP: dst, MAC: mac}, permanent, dst.IsValid()
 }

@@ -24,6 +24,16 @@ const dumpAttempts = 20
 func (k *Kernel) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for attempt := 1; ; attempt++ {
+		out, err := k.dumpAll(ctx, scope)
+		if attempt == dumpAttempts || !errors.Is(err, unix.ENODEV) {
+			return out, err
+		}
+		// A device of ours went between the list and a look at what is on it.
+	}
+}
+
+func (k *Kernel) dumpAll(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error) {
 	names, err := k.conn.names()
 	if err != nil {
 		return nil, err
@@ -77,6 +87,7 @@ func marked(l netstate.Link) bool {
 // do not, decode filters again.
 type query struct {
 	what    string
+	family  uint8
 	request uint16
 	body    func(*writer)
 	decode  func(body []byte) (netstate.Object, bool)
@@ -89,7 +100,7 @@ func linkQueries(index int, names names) []query {
 	}
 	queries := make([]query, 0, 5)
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		queries = append(queries, query{"addresses", unix.RTM_GETADDR, func(w *writer) {
+		queries = append(queries, query{"addresses", family, unix.RTM_GETADDR, func(w *writer) {
 			w.bytes(family, 0, 0, 0)
 			w.uint32(uint32(index))
 		}, func(b []byte) (netstate.Object, bool) {
@@ -98,7 +109,7 @@ func linkQueries(index int, names names) []query {
 		}})
 	}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6, unix.AF_BRIDGE} {
-		queries = append(queries, query{"neighbours", unix.RTM_GETNEIGH, func(w *writer) {
+		queries = append(queries, query{"neighbours", family, unix.RTM_GETNEIGH, func(w *writer) {
 			w.bytes(family, 0, 0, 0)
 			w.uint32(0)
 			w.uint32(0)
@@ -115,7 +126,7 @@ func routeQueries(names names) []query {
 	var queries []query
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		for _, protocol := range []uint8{netstate.Mark, netstate.ProtocolBoot} {
-			queries = append(queries, query{"routes", unix.RTM_GETROUTE, func(w *writer) {
+			queries = append(queries, query{"routes", family, unix.RTM_GETROUTE, func(w *writer) {
 				w.bytes(family, 0, 0, 0, unix.RT_TABLE_MAIN, protocol, 0, unix.RTN_UNICAST)
 				w.uint32(0)
 			}, func(b []byte) (netstate.Object, bool) {
@@ -151,7 +162,7 @@ func (k *Kernel) collect(ctx context.Context, q query, out []netstate.Object) ([
 		switch {
 		case err == nil:
 			return out, nil
-		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EAFNOSUPPORT):
+		case q.family == unix.AF_INET6 && (errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT)):
 			return out[:begin], nil // a kernel without IPv6
 		case !errors.Is(err, errInterrupted):
 			return nil, err

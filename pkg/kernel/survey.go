@@ -62,7 +62,7 @@ func (k *Kernel) Survey(ctx context.Context) (Survey, error) {
 	if err != nil {
 		return Survey{}, fmt.Errorf("list links: %w", err)
 	}
-	addrs, err := k.collect(ctx, query{"addresses", unix.RTM_GETADDR, func(w *writer) {
+	addrs, err := k.collect(ctx, query{"addresses", unix.AF_UNSPEC, unix.RTM_GETADDR, func(w *writer) {
 		w.uint32(0)
 		w.uint32(0)
 	}, func(b []byte) (netstate.Object, bool) {
@@ -115,7 +115,7 @@ func addrFlags(b []byte) uint32 {
 func (k *Kernel) surveyRoutes(ctx context.Context, names names, s *Survey) error {
 	var routed []netstate.Route
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		routes, err := k.collect(ctx, query{"routes", unix.RTM_GETROUTE, func(w *writer) {
+		routes, err := k.collect(ctx, query{"routes", family, unix.RTM_GETROUTE, func(w *writer) {
 			w.bytes(family, 0, 0, 0, unix.RT_TABLE_MAIN, 0, 0, unix.RTN_UNICAST)
 			w.uint32(0)
 		}, func(b []byte) (netstate.Object, bool) {

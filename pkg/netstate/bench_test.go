@@ -14,7 +14,7 @@ func peers(n int) []Object {
 		hw := MAC{0x3a, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)}
 		out = append(out,
 			Neigh{"tulle.1", dst.Addr(), hw},
-			FDB{"tulle.1", hw, sequential(172<<24|16<<16, 32, i).Addr()},
+			FDB{"tulle.1", hw, false, sequential(172<<24|16<<16, 32, i).Addr()},
 			Route{Dst: dst, Via: dst.Addr(), Link: "tulle.1", OnLink: true, Metric: SpreadMetric(dst)})
 	}
 	return out

@@ -15,7 +15,7 @@ func TestDiff(t *testing.T) {
 	link := vxlan("tulle.1", 1)
 	addr := Addr{"tulle.1", pfx("10.1.0.0/32")}
 	neigh := Neigh{"tulle.1", ip("10.1.2.0"), mac(2)}
-	fdb := FDB{"tulle.1", mac(2), ip("192.0.2.2")}
+	fdb := FDB{"tulle.1", mac(2), false, ip("192.0.2.2")}
 	route := Route{Dst: dst, Via: ip("10.1.2.0"), Link: "tulle.1", OnLink: true}
 	forward := Sysctl{"net/ipv4/conf/all/forwarding", "1"}
 	filter := Sysctl{"net/ipv4/conf/tulle.1/rp_filter", "2"}
@@ -74,7 +74,7 @@ delete neigh 10.1.2.0 dev tulle.1
 delete addr 10.1.0.0/32 dev tulle.1
 `},
 		{"each changed", []Object{
-			link, Sysctl{forward.Path, "1"}, Neigh{"tulle.1", neigh.IP, mac(3)}, FDB{"tulle.1", fdb.MAC, ip("192.0.2.3")}, direct,
+			link, Sysctl{forward.Path, "1"}, Neigh{"tulle.1", neigh.IP, mac(3)}, FDB{"tulle.1", fdb.MAC, false, ip("192.0.2.3")}, direct,
 		}, []Object{link, Sysctl{forward.Path, "0"}, neigh, fdb, route}, `
 replace sysctl net/ipv4/conf/all/forwarding
 replace neigh 10.1.2.0 dev tulle.1

@@ -63,6 +63,7 @@ type Neigh struct {
 type FDB struct {
 	Link string
 	MAC  MAC
+	Odd  bool // it goes by another port, VNI or device than the link's; never wanted
 	Dst  netip.Addr
 }
 
@@ -162,7 +163,13 @@ func (a Addr) String() string { return fmt.Sprintf("addr %s dev %s", a.Prefix, a
 
 func (n Neigh) String() string { return fmt.Sprintf("neigh %s mac %s dev %s", n.IP, n.MAC, n.Link) }
 
-func (f FDB) String() string { return fmt.Sprintf("fdb %s dst %s dev %s", f.MAC, f.Dst, f.Link) }
+func (f FDB) String() string {
+	s := fmt.Sprintf("fdb %s dst %s dev %s", f.MAC, f.Dst, f.Link)
+	if f.Odd {
+		s += " odd"
+	}
+	return s
+}
 
 func (r Route) String() string {
 	var b strings.Builder

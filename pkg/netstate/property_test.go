@@ -57,7 +57,7 @@ func onLink(p pick, link string) Object {
 	case 2:
 		return Neigh{link, oneOf(p, worldIPs), mac(byte(p(3)))}
 	default:
-		return FDB{link, mac(byte(p(3))), oneOf(p, []netip.Addr{ip("192.0.2.2"), ip("192.0.2.3")})}
+		return FDB{link, mac(byte(p(3))), false, oneOf(p, []netip.Addr{ip("192.0.2.2"), ip("192.0.2.3")})}
 	}
 }
 

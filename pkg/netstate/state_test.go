@@ -20,7 +20,7 @@ func TestState(t *testing.T) {
 	if s.Equal(Of(other)) || s.Equal(Of()) || !s.Equal(Of(one)) {
 		t.Error("Equal is wrong about what is in there")
 	}
-	if s.Equal(Of(one, other, Addr{"tulle.1", pfx("10.1.0.0/32")})) || s.Equal(Of(FDB{"tulle.1", mac(2), ip("192.0.2.2")})) {
+	if s.Equal(Of(one, other, Addr{"tulle.1", pfx("10.1.0.0/32")})) || s.Equal(Of(FDB{"tulle.1", mac(2), false, ip("192.0.2.2")})) {
 		t.Error("Equal is wrong about what is not in there")
 	}
 	s.Put(other)

@@ -53,7 +53,7 @@ func TestString(t *testing.T) {
 		{Sysctl{"kernel/pid_max", "1"}, "sysctl kernel/pid_max", "sysctl kernel/pid_max=1", ""},
 		{Addr{"tulle.1", pfx("10.1.0.0/32")}, "addr 10.1.0.0/32 dev tulle.1", "addr 10.1.0.0/32 dev tulle.1", "tulle.1"},
 		{Neigh{"tulle.1", ip("10.1.2.0"), mac(2)}, "neigh 10.1.2.0 dev tulle.1", "neigh 10.1.2.0 mac 3a:00:00:00:00:02 dev tulle.1", "tulle.1"},
-		{FDB{"tulle.1", mac(2), ip("192.0.2.2")}, "fdb 3a:00:00:00:00:02 dev tulle.1", "fdb 3a:00:00:00:00:02 dst 192.0.2.2 dev tulle.1", "tulle.1"},
+		{FDB{"tulle.1", mac(2), false, ip("192.0.2.2")}, "fdb 3a:00:00:00:00:02 dev tulle.1", "fdb 3a:00:00:00:00:02 dst 192.0.2.2 dev tulle.1", "tulle.1"},
 		{Route{Dst: pfx("10.1.2.0/24"), Via: ip("10.1.2.0"), Link: "tulle.1", OnLink: true},
 			"route 10.1.2.0/24", "route 10.1.2.0/24 via 10.1.2.0 dev tulle.1 onlink", "tulle.1"},
 		{Route{Dst: pfx("fd00:2::/64"), Via: ip("2001:db8::2"), Link: "eth0", MTU: 1400, Metric: 77, Protocol: 3},
@@ -147,7 +147,7 @@ func TestCompare(t *testing.T) {
 		Sysctl{"a", "1"}, Sysctl{"b", "1"},
 		Addr{"tulle.1", pfx("10.0.0.0/24")}, Addr{"tulle.1", pfx("10.0.0.0/32")}, Addr{"tulle.2", pfx("10.0.0.0/24")},
 		Neigh{"tulle.1", ip("10.0.0.1"), mac(9)}, Neigh{"tulle.1", ip("10.0.0.2"), mac(1)}, Neigh{"tulle.1", ip("fd00::1"), mac(1)},
-		FDB{"tulle.1", mac(1), ip("192.0.2.9")}, FDB{"tulle.1", mac(2), ip("192.0.2.1")},
+		FDB{"tulle.1", mac(1), false, ip("192.0.2.9")}, FDB{"tulle.1", mac(2), false, ip("192.0.2.1")},
 		Route{Dst: pfx("10.0.0.0/24"), Link: "z"}, Route{Dst: pfx("10.0.0.0/24"), Link: "a", Metric: 2}, Route{Dst: pfx("10.0.0.0/25")},
 	}
 	for i, a := range objects {
