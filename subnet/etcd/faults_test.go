@@ -168,7 +168,7 @@ func TestCallsAtStart(t *testing.T) {
 	for n := range 250 {
 		l.Write(fmt.Sprintf("10.5.%d.0-24", n+1), fmt.Sprintf(`{"PublicIP":"198.19.0.%d"}`, n))
 	}
-	start := func() (subnet.Lease, string) {
+	start := func(news string) (subnet.Lease, string) {
 		var c counter
 		s := l.open(c.options()...)
 		if _, err := s.Config(t.Context(), subnet.Config{}); err != nil {
@@ -177,14 +177,16 @@ func TestCallsAtStart(t *testing.T) {
 		own := l.acquire(s, claim(1))
 		f := l.follow(s)
 		l.hold(s, own)
-		f.await("all leases", func() bool { return len(f.leases) == 251 })
+		f.await("all leases", func() bool { return len(f.leases) >= 251 })
+		l.Write(news, `{"PublicIP":"198.19.1.1"}`) // to be told of it the watch must run
+		f.await("news", func() bool { _, ok := f.leases[news]; return ok })
 		return own, c.take()
 	}
-	own, calls := start()
+	own, calls := start("10.5.252.0-24")
 	if want := "Range LeaseGrant Txn Watch"; calls != want {
 		t.Errorf("the first start: %s, want %s", calls, want)
 	}
-	again, calls := start()
+	again, calls := start("10.5.253.0-24")
 	if want := "Range LeaseTimeToLive Watch"; calls != want || again != own {
 		t.Errorf("a restart: %s, want %s; %+v after %+v", calls, want, again, own)
 	}

@@ -66,8 +66,14 @@ func (p *position) lose() {
 // guard looks, each time that etcd is back, whether it is the same.
 func (s *Store) guard(ctx context.Context) {
 	conn := s.client.ActiveConnection()
-	for state := conn.GetState(); conn.WaitForStateChange(ctx, state); {
+	state := conn.GetState()
+	reached := state == connectivity.Ready
+	for conn.WaitForStateChange(ctx, state) {
 		if state = conn.GetState(); state != connectivity.Ready {
+			continue
+		}
+		if !reached {
+			reached = true // for the first time; all that is known is from here
 			continue
 		}
 		_ = s.retry(ctx, "Reaching etcd", func(ctx context.Context) error { // it fails with ctx alone
