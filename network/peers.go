@@ -62,17 +62,22 @@ func (p *Peers) take(u subnet.Update, left int, complete bool) {
 	parts := p.work(changes.Set)
 	p.desired.Update(func(d *reconcile.Desired) {
 		d.Expect(left)
-		// Those who leave go first: what they held may be another's now.
-		for _, key := range changes.Drop {
-			delete(p.unreachable, key)
-			d.Remove(key)
-		}
+		p.drop(d, changes.Drop)
 		parts.set(d)
 		if complete {
 			d.Complete()
 		}
 	})
 	tell(changes)
+}
+
+// drop lets go of peers. They go before others come: what they held may be
+// another's now.
+func (p *Peers) drop(d *reconcile.Desired, keys []string) {
+	for _, key := range keys {
+		delete(p.unreachable, key)
+		d.Remove(key)
+	}
 }
 
 func tell(c subnet.Changes) {
@@ -98,10 +103,7 @@ func (p *Peers) Rehost(own subnet.Lease, b backend.Backend) {
 	})
 	parts := p.work(all)
 	p.desired.Update(func(d *reconcile.Desired) {
-		for _, key := range changes.Drop {
-			delete(p.unreachable, key)
-			d.Remove(key)
-		}
+		p.drop(d, changes.Drop)
 		d.Set(Host, b.Host(own))
 		parts.set(d)
 	})

@@ -44,20 +44,20 @@ func runJob() error {
 	if err != nil {
 		return err
 	}
-	var todo job
-	if err := json.Unmarshal(text, &todo); err != nil {
+	var orders job
+	if err := json.Unmarshal(text, &orders); err != nil {
 		return err
 	}
 	if err := settle(); err != nil {
 		return err
 	}
-	for _, path := range todo.Modules {
+	for _, path := range orders.Modules {
 		if err := loadModule(path); err != nil {
 			return fmt.Errorf("loading %s: %w", path, err)
 		}
 	}
-	for _, t := range todo.Tests {
-		res, err := runTests(t, timeLeft(todo.Timeout))
+	for _, t := range orders.Tests {
+		res, err := runTests(t, timeLeft(orders.Timeout))
 		if err != nil {
 			return fmt.Errorf("running the tests of %s: %w", t.Package, err)
 		}

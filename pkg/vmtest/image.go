@@ -120,7 +120,7 @@ func (im *image) write(w io.Writer) error {
 
 // addSystem puts in what makes of modules and tests a machine: its first
 // process, the tools, and the few files that programs expect to find.
-func addSystem(ctx context.Context, im *image, todo job, tools []string) error {
+func addSystem(ctx context.Context, im *image, orders job, tools []string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func addSystem(ctx context.Context, im *image, todo job, tools []string) error {
 			return err
 		}
 	}
-	text, err := json.Marshal(todo)
+	text, err := json.Marshal(orders)
 	if err != nil {
 		return err
 	}

@@ -103,14 +103,14 @@ func host(ctx context.Context, opt options, patterns []string) (bool, error) {
 		return false, err
 	}
 	im := newImage()
-	todo := job{Timeout: opt.timeout}
-	if todo.Modules, err = addModules(ctx, im, k, opt.modules); err != nil {
+	orders := job{Timeout: opt.timeout}
+	if orders.Modules, err = addModules(ctx, im, k, opt.modules); err != nil {
 		return false, err
 	}
-	if todo.Tests, err = addTests(ctx, im, dir, pkgs); err != nil {
+	if orders.Tests, err = addTests(ctx, im, dir, pkgs); err != nil {
 		return false, err
 	}
-	if err := addSystem(ctx, im, todo, opt.tools); err != nil {
+	if err := addSystem(ctx, im, orders, opt.tools); err != nil {
 		return false, err
 	}
 	initrd := filepath.Join(dir, "initrd")
@@ -127,7 +127,7 @@ func host(ctx context.Context, opt options, patterns []string) (bool, error) {
 	if err != nil && !errors.Is(err, errEarlyEnd) {
 		return false, err
 	}
-	sum := judge(todo.Tests, results, opt.run != "", err)
+	sum := judge(orders.Tests, results, opt.run != "", err)
 	for _, line := range sum.lines {
 		fmt.Println(line)
 	}

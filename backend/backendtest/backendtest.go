@@ -1,0 +1,96 @@
+// Package backendtest is what the tests of all backends share: configs, a host
+// and leases.
+package backendtest
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// The families of a config.
+const (
+	V4   = `"Network": "10.5.0.0/16"`
+	V6   = `"EnableIPv4": false, "EnableIPv6": true, "IPv6Network": "fd00:5::/48"`
+	Dual = `"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"`
+)
+
+// Config reads a network's config for a type of backend; keys are the
+// backend's, each with a comma before it.
+func Config(t testing.TB, backendType, families, keys string) subnet.Config {
+	t.Helper()
+	cfg, err := subnet.ParseConfig([]byte(`{` + families + `, "Backend": {"Type": "` + backendType + `"` + keys + `}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// New makes a backend.
+func New(t testing.TB, factory backend.Factory, cfg subnet.Config, host backend.Host) backend.Backend {
+	t.Helper()
+	b, err := factory(cfg, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Addresses are one a family at the most.
+func Addresses(ips ...string) subnet.Pair[netip.Addr] {
+	var p subnet.Pair[netip.Addr]
+	for _, s := range ips {
+		ip := netip.MustParseAddr(s)
+		p[subnet.FamilyOf(ip)] = ip
+	}
+	return p
+}
+
+// Lease is one of the subnets that key names.
+func Lease(t testing.TB, key string, attrs subnet.Attrs) subnet.Lease {
+	t.Helper()
+	subnets, err := subnet.ParseKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subnet.Lease{Subnets: subnets, Attrs: attrs}
+}
+
+// Uplinks are eth0 with an MTU, an address and a public IP in each family.
+func Uplinks(mtu int, address, public subnet.Pair[netip.Addr]) subnet.Pair[backend.Uplink] {
+	var p subnet.Pair[backend.Uplink]
+	for f := range p {
+		p[f] = backend.Uplink{Link: "eth0", MTU: mtu, Address: address[f], Public: public[f]}
+	}
+	return p
+}
+
+// Host stands on one link with others, a part of which a router cuts out.
+func Host() backend.Host {
+	own := Addresses("198.18.0.1", "fd00:18::1")
+	return backend.Host{
+		NodeID: "machine-1", Uplinks: Uplinks(1500, own, own),
+		OnLink: []netstate.Route{
+			{Dst: netip.MustParsePrefix("198.18.0.0/24"), Link: "eth0", Protocol: 2},
+			{Dst: netip.MustParsePrefix("198.18.0.128/25"), Via: netip.MustParseAddr("198.18.0.254"), Link: "eth0", Protocol: 4},
+			{Dst: netip.MustParsePrefix("fd00:18::/64"), Link: "eth0", Protocol: 2},
+		},
+	}
+}
+
+// WantLines fails the test unless objects are these, as they print.
+func WantLines(t testing.TB, what string, objects []netstate.Object, want ...string) {
+	t.Helper()
+	var got []string
+	for _, o := range objects {
+		got = append(got, o.String())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s is\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

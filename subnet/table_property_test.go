@@ -1,0 +1,261 @@
+package subnet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// model is what a table must come to, by the rule and no cleverness.
+func model(cfg Config, own Lease, leases map[string]Lease) map[string]Lease {
+	believed := map[string]Lease{}
+	order := slices.SortedFunc(maps.Values(leases), func(a, b Lease) int {
+		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(a.Key(), b.Key()))
+	})
+next:
+	for _, whole := range order {
+		l := cfg.visible(whole)
+		if whole.Key() == own.Key() || cfg.check(l, own) != nil {
+			continue
+		}
+		for _, other := range believed {
+			for f := range l.Subnets {
+				if l.Subnets[f].Overlaps(other.Subnets[f]) || l.Subnets[f].Contains(other.PublicIP[f]) || other.Subnets[f].Contains(l.PublicIP[f]) {
+					continue next
+				}
+			}
+		}
+		believed[whole.Key()] = l
+	}
+	return believed
+}
+
+// follower is a caller of a table, and believes what it is told.
+type follower struct {
+	t        *testing.T
+	table    *Table
+	peers    map[string]Lease
+	rejected map[string]string
+}
+
+func (f *follower) take(c Changes) {
+	f.t.Helper()
+	for _, key := range c.Drop {
+		if _, ok := f.peers[key]; !ok {
+			f.t.Fatalf("%s is dropped, but was not set", key)
+		}
+		delete(f.peers, key)
+	}
+	for _, p := range c.Set {
+		if before, ok := f.peers[p.Key]; ok && sameToPeers(&before, &p.Lease) {
+			f.t.Fatalf("%s is set to what it was", p.Key)
+		}
+		f.peers[p.Key] = p.Lease
+	}
+	for _, r := range c.Rejected {
+		if f.rejected[r.Key] == r.Err.Error() {
+			f.t.Fatalf("told twice: %v", r)
+		}
+		f.rejected[r.Key] = r.Err.Error()
+	}
+}
+
+// check compares with what there is to believe.
+func (f *follower) check(want map[string]Lease) {
+	f.t.Helper()
+	held := maps.Collect(f.table.Peers())
+	same := func(a, b Lease) bool { return sameToPeers(&a, &b) }
+	if !maps.Equal(held, want) || !maps.EqualFunc(f.peers, want, same) {
+		f.t.Fatalf("told %v\nheld %v\nwant %v", f.peers, held, want)
+	}
+	rejected := map[string]string{}
+	for _, r := range f.table.Rejected() {
+		rejected[r.Key] = r.Err.Error()
+	}
+	for key, why := range rejected {
+		if f.rejected[key] != why {
+			f.t.Fatalf("not told that %s is rejected: %s", key, why)
+		}
+	}
+	f.rejected = rejected
+}
+
+// randomLease is one of few subnets of many lengths, good and bad.
+func randomLease(rnd *rand.Rand, created int64) Lease {
+	var l Lease
+	if rnd.IntN(8) > 0 {
+		a := netip.AddrFrom4([4]byte{10, 5, byte(16 + rnd.IntN(16)), byte(rnd.IntN(4) * 64)})
+		l.Subnets[IPv4], _ = a.Prefix(20 + rnd.IntN(7))
+	}
+	if rnd.IntN(3) == 0 {
+		a := number(netip.MustParseAddr("fd00:5:0:10::")).or(uint128{uint64(rnd.IntN(16)), 0}).addr()
+		l.Subnets[IPv6], _ = a.Prefix(61 + rnd.IntN(4))
+	}
+	l.PublicIP = addresses(fmt.Sprintf("192.0.2.%d", rnd.IntN(60)), fmt.Sprintf("2001:db8::%x", 1+rnd.IntN(60)))
+	l.BackendType = []string{"vxlan", "vxlan", "vxlan", "vxlan", "host-gw"}[rnd.IntN(5)]
+	l.Node.MTU = rnd.IntN(3)
+	l.Revision, l.Created = created, created
+	return l
+}
+
+// Whatever is told in whatever order, the table comes to what the rule says of
+// the leases that there are, and tells each difference once.
+func TestTableAgreesWithTheRule(t *testing.T) {
+	rnd := seeded(t)
+	for range 60 {
+		cfg, own, store := tableConfig, ownLease, map[string]Lease{}
+		f := &follower{t, NewTable(cfg, own), map[string]Lease{}, map[string]string{}}
+		for now := int64(1); now < 120; now++ {
+			f.take(f.table.Apply(randomUpdate(rnd, store, now)))
+			f.check(model(cfg, own, store))
+			if len(f.table.entries) != len(store) {
+				t.Fatalf("%d entries of %d", len(f.table.entries), len(store))
+			}
+			if rnd.IntN(10) > 0 {
+				continue
+			}
+			if own = ownLease; rnd.IntN(2) == 0 {
+				own.Subnets = randomLease(rnd, 0).Subnets
+			}
+			if cfg = tableConfig; rnd.IntN(2) == 0 {
+				cfg.Pools[rnd.IntN(2)] = Pool{}
+			}
+			f.take(f.table.Reconfigure(cfg, own))
+			f.check(model(cfg, own, store))
+		}
+	}
+}
+
+// randomUpdate changes store, and is how a watch tells of that.
+func randomUpdate(rnd *rand.Rand, store map[string]Lease, now int64) Update {
+	var u Update
+	touched := map[string]bool{}
+	for range 1 + rnd.IntN(4) {
+		l := randomLease(rnd, now/2)
+		if keys := slices.Sorted(maps.Keys(store)); len(keys) > 0 && rnd.IntN(2) == 0 {
+			l.Subnets = store[keys[rnd.IntN(len(keys))]].Subnets
+		}
+		key := l.Key()
+		before, ok := store[key]
+		switch {
+		case touched[key]:
+			continue
+		case ok && rnd.IntN(3) > 0:
+			delete(store, key)
+			u.Gone = append(u.Gone, key)
+		default:
+			if ok {
+				l.Created = before.Created
+			}
+			store[key] = l
+			u.Leases = append(u.Leases, l)
+		}
+		touched[key] = true
+	}
+	if rnd.IntN(8) == 0 {
+		return Update{Complete: true, Leases: slices.Collect(maps.Values(store))}
+	}
+	return u
+}
+
+// Where a node starts, and what it missed, is of no matter: two tables that end
+// with the same leases believe the same.
+func TestTableDependsOnLeasesAlone(t *testing.T) {
+	rnd := seeded(t)
+	for range 100 {
+		store := map[string]Lease{}
+		followed := NewTable(tableConfig, ownLease)
+		for now := int64(1); now < 60; now++ {
+			followed.Apply(randomUpdate(rnd, store, now))
+		}
+		restarted := NewTable(tableConfig, ownLease)
+		restarted.Apply(Update{Complete: true, Leases: slices.Collect(maps.Values(store))})
+		a, b := maps.Collect(followed.Peers()), maps.Collect(restarted.Peers())
+		if !maps.Equal(a, b) {
+			t.Fatalf("followed  %v\nrestarted %v", a, b)
+		}
+		portioned, list := NewTable(tableConfig, ownLease), Update{Complete: true, Leases: slices.Collect(maps.Values(store))}
+		for _, u := range portioned.Portions(list, 1+rnd.IntN(5)) {
+			if c := portioned.Apply(u); len(c.Drop) > 0 {
+				t.Fatalf("a portion displaces %v", c.Drop)
+			}
+		}
+		if c := maps.Collect(portioned.Peers()); !maps.Equal(a, c) {
+			t.Fatalf("whole       %v\nin portions %v", a, c)
+		}
+	}
+}
+
+// Whatever stands in the store, a good lease that was there first is believed,
+// and every one that is believed may be.
+func FuzzTable(f *testing.F) {
+	value := []byte(`{"PublicIP":"192.0.2.66","PublicIPv6":"2001:db8::66","BackendType":"vxlan"}`)
+	for _, key := range []string{
+		"10.5.30.0-24", "10.5.30.0-25", "10.5.16.0-20", "10.5.0.0-16", "0.0.0.0-0", "10.5.20.0-24", "rubbish",
+		"10.5.31.0-24&fd00:5:0:30::-64", "10.5.40.0-24&fd00:5:0:20::-64", "fd00:5::-49",
+	} {
+		f.Add(key, value, "10.5.40.0-24", value, int64(2))
+	}
+	f.Fuzz(func(t *testing.T, key1 string, value1 []byte, key2 string, value2 []byte, created int64) {
+		good := []Lease{
+			peerLease(t, "10.5.30.0-24&fd00:5:0:30::-64", 0),
+			peerLease(t, "10.5.32.0-21", 0),
+			peerLease(t, "fd00:5:0:40::-60", 0),
+		}
+		table := NewTable(tableConfig, ownLease)
+		table.Apply(Update{Complete: true, Leases: append(good, ownLease)})
+		u := Update{}
+		for key, value := range map[string][]byte{key1: value1, key2: value2} {
+			l, err := ParseLease(key, value)
+			var bad *LeaseError
+			switch {
+			case slices.ContainsFunc(good, func(g Lease) bool { return g.Key() == key }) || key == ownLease.Key():
+				continue
+			case errors.As(err, &bad):
+				u.Bad = append(u.Bad, bad)
+			default:
+				// Never before what was there.
+				l.Created = max(1, created)
+				u.Leases = append(u.Leases, l)
+			}
+		}
+		table.Apply(u)
+		believed := maps.Collect(table.Peers())
+		for _, g := range good {
+			if believed[g.Key()] != g {
+				t.Fatalf("%s is no longer believed", g.Key())
+			}
+		}
+		for key, l := range believed {
+			if err := tableConfig.check(l, ownLease); err != nil {
+				t.Fatal(err)
+			}
+			for other, m := range believed {
+				for f := range l.Subnets {
+					if other != key && l.Subnets[f].Overlaps(m.Subnets[f]) {
+						t.Fatalf("%s and %s are both believed", key, other)
+					}
+				}
+			}
+		}
+		if len(believed)+len(table.Rejected()) != len(good)+len(u.Leases)+len(u.Bad) {
+			t.Fatalf("%v believed, %v rejected of %+v", believed, table.Rejected(), u)
+		}
+		for _, l := range u.Leases {
+			u.Gone = append(u.Gone, l.Key())
+		}
+		for _, b := range u.Bad {
+			u.Gone = append(u.Gone, b.Key)
+		}
+		table.Apply(Update{Gone: u.Gone})
+		if n := len(maps.Collect(table.Peers())); n != len(good) || len(table.Rejected()) != 0 {
+			t.Fatalf("%d and %v are left", n, table.Rejected())
+		}
+	})
+}
