@@ -75,8 +75,8 @@ func (a *applier) failAll(ops []netstate.Op, err error) {
 // add puts a step into the batch, and sends the batch when it is full.
 func (a *applier) add(op netstate.Op) {
 	on := netstate.LinkOf(op.Object)
-	if on == "" && op.Verb == netstate.Delete {
-		// A route by more than one link: its destination names it.
+	if r, ok := op.Object.(netstate.Route); on == "" && (op.Verb == netstate.Delete || ok && r.Drop) {
+		// A route by no link, or by more than one: its destination names it.
 		a.queue(op, 0)
 		return
 	}

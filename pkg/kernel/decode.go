@@ -13,8 +13,8 @@ import (
 // names tells a link's name by its index, as of one dump or event.
 type names map[int]string
 
-// decodeRoute reads a unicast route of the main table with one gateway. Others
-// are not of the kind that we make.
+// decodeRoute reads a route of the main table that has one gateway or leads
+// nowhere. Others are not of the kind that we make.
 func decodeRoute(b []byte, names names) (netstate.Route, bool) {
 	var r netstate.Route
 	if len(b) < unix.SizeofRtMsg {
@@ -23,7 +23,8 @@ func decodeRoute(b []byte, names names) (netstate.Route, bool) {
 	family, bits, tos, table := b[0], int(b[1]), b[3], b[4]
 	protocol, kind := b[5], b[7]
 	flags := native.Uint32(b[8:])
-	if table != unix.RT_TABLE_MAIN || kind != unix.RTN_UNICAST || tos != 0 || flags&unix.RTM_F_CLONED != 0 {
+	r.Drop = kind == unix.RTN_BLACKHOLE
+	if table != unix.RT_TABLE_MAIN || kind != unix.RTN_UNICAST && !r.Drop || tos != 0 || flags&unix.RTM_F_CLONED != 0 {
 		return r, false
 	}
 	r.OnLink = flags&unix.RTNH_F_ONLINK != 0
@@ -66,6 +67,9 @@ func decodeRoute(b []byte, names names) (netstate.Route, bool) {
 				r.From = addrOf(data)
 			}
 		}
+	}
+	if r.Drop {
+		r.Link = "" // IPv6 says it is the loopback
 	}
 	if family == unix.AF_INET6 && r.Metric == defaultMetric6 {
 		r.Metric = 0

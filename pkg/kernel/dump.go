@@ -126,8 +126,12 @@ func routeQueries(names names) []query {
 	var queries []query
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		for _, protocol := range []uint8{netstate.Mark, netstate.ProtocolBoot} {
+			var kind uint8 = unix.RTN_UNICAST
+			if protocol == netstate.Mark {
+				kind = unix.RTN_UNSPEC // all kinds
+			}
 			queries = append(queries, query{"routes", family, unix.RTM_GETROUTE, func(w *writer) {
-				w.bytes(family, 0, 0, 0, unix.RT_TABLE_MAIN, protocol, 0, unix.RTN_UNICAST)
+				w.bytes(family, 0, 0, 0, unix.RT_TABLE_MAIN, protocol, 0, kind)
 				w.uint32(0)
 			}, func(b []byte) (netstate.Object, bool) {
 				r, ok := decodeRoute(b, names)

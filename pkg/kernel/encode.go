@@ -93,8 +93,12 @@ func (w *writer) routeRequest(v netstate.Verb, r netstate.Route, index int, seq 
 	if r.OnLink {
 		flags = unix.RTNH_F_ONLINK
 	}
+	var kind uint8 = unix.RTN_UNICAST
+	if r.Drop {
+		kind = unix.RTN_BLACKHOLE
+	}
 	w.bytes(familyOf(r.Dst.Addr()), uint8(r.Dst.Bits()), 0, 0,
-		unix.RT_TABLE_MAIN, protocol, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST)
+		unix.RT_TABLE_MAIN, protocol, unix.RT_SCOPE_UNIVERSE, kind)
 	w.uint32(flags)
 	w.attrAddr(unix.RTA_DST, r.Dst.Addr())
 	switch {

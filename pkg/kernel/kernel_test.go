@@ -32,9 +32,7 @@ func vxlanLink(name string) netstate.Link {
 
 // vxlanPeer is what reaches the i-th peer.
 func vxlanPeer(link string, i int) []netstate.Object {
-	v4 := netip.AddrFrom4([4]byte{10, byte(64 + i>>16), byte(i >> 8), byte(i)})
 	dst := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
-	_ = v4
 	mac := netstate.MAC{0x3a, 0xff, 0, byte(i >> 16), byte(i >> 8), byte(i)}
 	subnet := netip.PrefixFrom(dst, 32)
 	return []netstate.Object{
@@ -67,6 +65,8 @@ func hostState() *netstate.State {
 		netstate.Route{Dst: p("fd00:5:0:23::/64"), Via: netip.MustParseAddr("fd00:5:0:23::"), Link: "tulle6.1", OnLink: true},
 		netstate.Route{Dst: p("10.5.37.0/24"), Via: netip.MustParseAddr("198.18.0.9"), Link: "eth0"},
 		netstate.Route{Dst: p("fd00:5:0:25::/64"), Via: netip.MustParseAddr("fd00:18::9"), Link: "eth0", MTU: 1300},
+		netstate.Route{Dst: p("10.5.34.0/24"), Drop: true, Metric: 1 << 31},
+		netstate.Route{Dst: p("fd00:5:0:22::/64"), Drop: true, Metric: 1 << 31},
 	)
 }
 

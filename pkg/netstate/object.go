@@ -67,7 +67,7 @@ type FDB struct {
 	Dst  netip.Addr
 }
 
-// Route is a unicast route of the main table.
+// Route is a route of the main table.
 type Route struct {
 	Dst    netip.Prefix
 	Via    netip.Addr
@@ -77,7 +77,8 @@ type Route struct {
 	// From the address that they are sent from.
 	Wrap   bool
 	From   netip.Addr
-	MTU    int // 0: the link's
+	Drop   bool // it leads nowhere; then all but Dst, Metric and Protocol is empty
+	MTU    int  // 0: the link's
 	Metric uint32
 	// Protocol is 0 for a route of ours. Any other number is another's route
 	// which a dump shows because we may have to take its place.
@@ -174,12 +175,17 @@ func (f FDB) String() string {
 func (r Route) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "route %s", r.Dst)
-	if r.Wrap {
+	switch {
+	case r.Drop:
+		b.WriteString(" drop")
+	case r.Wrap:
 		fmt.Fprintf(&b, " wrap from %s to %s", r.From, r.Via)
-	} else if r.Via.IsValid() {
+	case r.Via.IsValid():
 		fmt.Fprintf(&b, " via %s", r.Via)
 	}
-	fmt.Fprintf(&b, " dev %s", r.Link)
+	if !r.Drop {
+		fmt.Fprintf(&b, " dev %s", r.Link)
+	}
 	if r.OnLink {
 		b.WriteString(" onlink")
 	}

@@ -58,6 +58,7 @@ func TestString(t *testing.T) {
 			"route 10.1.2.0/24", "route 10.1.2.0/24 via 10.1.2.0 dev tulle.1 onlink", "tulle.1"},
 		{Route{Dst: pfx("fd00:2::/64"), Via: ip("2001:db8::2"), Link: "eth0", MTU: 1400, Metric: 77, Protocol: 3},
 			"route fd00:2::/64 metric 77", "route fd00:2::/64 via 2001:db8::2 dev eth0 mtu 1400 metric 77 proto 3", "eth0"},
+		{Route{Dst: pfx("10.1.4.0/24"), Drop: true, Metric: 9}, "route 10.1.4.0/24 metric 9", "route 10.1.4.0/24 drop metric 9", ""},
 		{Route{Dst: pfx("10.1.3.0/24"), Link: "tulle.ipip"}, "route 10.1.3.0/24", "route 10.1.3.0/24 dev tulle.ipip", "tulle.ipip"},
 	}
 	for _, test := range tests {

@@ -40,6 +40,7 @@ func (f *Fake) put(v netstate.Verb, o netstate.Object, by maker) error {
 
 func (f *Fake) putRoute(v netstate.Verb, r netstate.Route, by maker) error {
 	switch l, ok := f.link(r.Link); {
+	case r.Drop:
 	case !ok:
 		return syscall.ENODEV
 	case !l.Up:
