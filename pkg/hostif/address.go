@@ -1,0 +1,79 @@
+package hostif
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// usable says whether a can face the other hosts in family f. An IPv6
+// link-local address means nothing without the link; IPv4's at least may.
+func (s Spec) usable(a kernel.HostAddr, f subnet.Family) bool {
+	ip := a.Addr()
+	if subnet.FamilyOf(ip) != f || ip.Is4In6() || a.Duplicate || s.overlay(ip) {
+		return false
+	}
+	return ip.IsGlobalUnicast() || f == subnet.IPv4 && ip.IsLinkLocalUnicast()
+}
+
+// isBridge says whether a link is one of the containers' bridges.
+func (s Spec) isBridge(link string) bool { return slices.Contains(s.Bridges, link) }
+
+// overlay says whether a belongs to the network that is to be built.
+func (s Spec) overlay(a netip.Addr) bool {
+	return s.Networks[subnet.IPv4].Contains(a) || s.Networks[subnet.IPv6].Contains(a)
+}
+
+// usableOf are the usable addresses of a link, the best first; via is the
+// router that they are to talk to, if there is one.
+func (s Spec) usableOf(l *kernel.HostLink, f subnet.Family, via netip.Addr) []netip.Addr {
+	if s.isBridge(l.Name) {
+		return nil
+	}
+	var addrs []kernel.HostAddr
+	for _, a := range l.Addrs {
+		if s.usable(a, f) {
+			addrs = append(addrs, a)
+		}
+	}
+	slices.SortStableFunc(addrs, func(a, b kernel.HostAddr) int { return s.compare(a, b, f, via) })
+	ips := make([]netip.Addr, len(addrs))
+	for i, a := range addrs {
+		ips[i] = a.Addr()
+	}
+	return ips
+}
+
+// compare orders the usable addresses of one link. What speaks against an
+// address counts first; between equals the last choice stays, then the kernel's
+// order decides.
+func (s Spec) compare(a, b kernel.HostAddr, f subnet.Family, via netip.Addr) int {
+	return cmp.Or(
+		against(a.Deprecated, b.Deprecated),
+		against(a.Secondary, b.Secondary),
+		against(a.Addr().IsLinkLocalUnicast(), b.Addr().IsLinkLocalUnicast()),
+		against(isFloating(a), isFloating(b)),
+		against(!a.Contains(via), !b.Contains(via)),
+		against(a.Dynamic, b.Dynamic),
+		against(a.Addr() != s.Last[f], b.Addr() != s.Last[f]),
+	)
+}
+
+// isFloating tells by its looks an address that VRRP and the like move from
+// host to host: set by hand, and without a network of its own.
+func isFloating(a kernel.HostAddr) bool { return a.IsSingleIP() && !a.Dynamic }
+
+// against orders what something speaks against behind what it does not.
+func against(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
+}

@@ -1,0 +1,304 @@
+package hostif
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"regexp"
+	"slices"
+
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Choose finds the uplink of each family that is on. The error is a *FlagError
+// or joins a *NoUplinkError for each family that has none; the other family's
+// uplink stands all the same.
+func Choose(view View, spec Spec) (subnet.Pair[Uplink], error) {
+	var uplinks subnet.Pair[Uplink]
+	if err := spec.Check(); err != nil {
+		return uplinks, err
+	}
+	var failed error
+	for _, f := range subnet.Families {
+		if !spec.Networks[f].IsValid() {
+			continue
+		}
+		u, missing := choose(view, spec, f)
+		if missing != nil {
+			failed = errors.Join(failed, missing)
+		}
+		uplinks[f] = u
+	}
+	return uplinks, failed
+}
+
+// choose takes the first candidate of family f that has a usable address.
+func choose(view View, spec Spec, f subnet.Family) (Uplink, *NoUplinkError) {
+	s := search{View: view, Spec: spec, family: f}
+	missing := &NoUplinkError{Family: f}
+	for _, c := range s.candidates() {
+		address, obstacle := s.address(c)
+		if obstacle != "" {
+			missing.Tried = append(missing.Tried, c.why+": "+obstacle)
+			continue
+		}
+		link := s.carrier(c.link)
+		u := Uplink{
+			Link: link.Name, MTU: link.MTU, Address: address, Public: spec.PublicIP[f],
+			TakesRouterAdvertisements: link.RouterAdvertisements, Why: c.why,
+		}
+		if !u.Public.IsValid() {
+			u.Public = address
+		}
+		return u, nil
+	}
+	missing.Seen = describe(view.Links)
+	return Uplink{}, missing
+}
+
+// search is one family's way through what the host has.
+type search struct {
+	View
+	Spec
+	family subnet.Family
+}
+
+// candidate is what a flag, or the default route, leads to.
+type candidate struct {
+	why  string
+	link *kernel.HostLink // nil: there is none
+	// lender is the link whose addresses count, if not link itself.
+	lender *kernel.HostLink
+	addr   netip.Addr // the only one that will do, if valid
+	via    netip.Addr // the router on the link, if one is known
+}
+
+// address is the candidate's, or what is in the way.
+func (s search) address(c candidate) (a netip.Addr, obstacle string) {
+	switch {
+	case c.link == nil:
+		return netip.Addr{}, "not found"
+	case s.isBridge(c.link.Name):
+		return netip.Addr{}, c.link.Name + " is a bridge of containers"
+	}
+	if c.addr.IsValid() {
+		if l := s.holder(c.addr); l == nil || !slices.Contains(s.usableOf(l, s.family, netip.Addr{}), c.addr) {
+			return netip.Addr{}, c.addr.String() + " is not usable"
+		}
+		return c.addr, ""
+	}
+	lender := cmp.Or(c.lender, c.link)
+	if usable := s.usableOf(lender, s.family, c.via); len(usable) > 0 {
+		return usable[0], ""
+	}
+	return netip.Addr{}, fmt.Sprintf("%s has no usable %s address", lender.Name, s.family)
+}
+
+// candidates are the interfaces to try, in order.
+func (s search) candidates() []candidate {
+	if s.named() {
+		return slices.Concat(s.byIface(), s.byRegex(), s.byReach())
+	}
+	return slices.Concat(s.byPublicIP(), s.byDefault())
+}
+
+// named says whether a flag names an interface. An empty --iface does not: that
+// is how a script gives none.
+func (s search) named() bool {
+	return len(s.IfaceRegexes) > 0 || s.CanReach.IsValid() ||
+		slices.ContainsFunc(s.Ifaces, func(iface string) bool { return iface != "" })
+}
+
+func (s search) byIface() (found []candidate) {
+	for _, iface := range s.Ifaces {
+		if iface == "" {
+			continue
+		}
+		c := candidate{why: "--iface=" + shown(iface)}
+		if a, err := netip.ParseAddr(iface); err != nil {
+			c.link = s.link(iface)
+		} else if a = a.Unmap(); subnet.FamilyOf(a) == s.family {
+			c.link, c.addr = s.holder(a), a
+		} else if s.hasOwnAddress() {
+			continue
+		} else {
+			c.link = s.holder(a)
+		}
+		found = append(found, c)
+	}
+	return found
+}
+
+// hasOwnAddress says whether --iface gives an address of this family, so that
+// those of the other say nothing about it.
+func (s search) hasOwnAddress() bool {
+	return slices.ContainsFunc(s.Ifaces, func(iface string) bool {
+		a, err := netip.ParseAddr(iface)
+		return err == nil && subnet.FamilyOf(a.Unmap()) == s.family
+	})
+}
+
+func (s search) byRegex() (found []candidate) {
+	for _, expr := range s.IfaceRegexes {
+		re, err := regexp.Compile(expr)
+		if err != nil {
+			continue // Check has refused it
+		}
+		flag, before := "--iface-regex="+shown(expr), len(found)
+		for l, a := range s.matches(re, s.family) {
+			found = append(found, candidate{why: flag + " by address", link: l, addr: a})
+		}
+		for i, l := range s.Links {
+			if re.MatchString(l.Name) {
+				found = append(found, candidate{why: flag + " by name", link: &s.Links[i]})
+			}
+		}
+		for l := range s.matches(re, other(s.family)) {
+			found = append(found, candidate{why: flag + " by its other family's address", link: l})
+		}
+		if len(found) == before {
+			found = append(found, candidate{why: flag})
+		}
+	}
+	return found
+}
+
+// matches are the usable addresses of family f that re matches.
+func (s search) matches(re *regexp.Regexp, f subnet.Family) iter.Seq2[*kernel.HostLink, netip.Addr] {
+	return func(yield func(*kernel.HostLink, netip.Addr) bool) {
+		for i := range s.Links {
+			for _, a := range s.usableOf(&s.Links[i], f, netip.Addr{}) {
+				if re.MatchString(a.String()) && !yield(&s.Links[i], a) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s search) byReach() []candidate {
+	if !s.CanReach.IsValid() {
+		return nil
+	}
+	c := candidate{why: "--iface-can-reach=" + s.CanReach.String(), link: s.link(s.Reach.Link)}
+	if subnet.FamilyOf(s.CanReach) == s.family {
+		c.addr = s.Reach.Source
+	}
+	// To an address of its own the kernel sends by the loopback.
+	if own := s.holder(s.CanReach); own != nil {
+		c.link = own
+	}
+	return []candidate{c}
+}
+
+// byPublicIP is the interface that has the public address, or the other
+// family's. A host behind NAT has neither.
+func (s search) byPublicIP() (found []candidate) {
+	for _, f := range []subnet.Family{s.family, other(s.family)} {
+		l := s.holder(s.PublicIP[f])
+		if l == nil {
+			continue
+		}
+		c := candidate{why: fmt.Sprintf("it has --%s=%s", publicFlags[f], s.PublicIP[f]), link: l}
+		if f == s.family {
+			c.addr = s.PublicIP[f]
+		}
+		found = append(found, c)
+	}
+	return found
+}
+
+func (s search) byDefault() (found []candidate) {
+	for _, d := range s.ways() {
+		found = append(found, s.byWay(d)...)
+	}
+	if len(found) == 0 {
+		return []candidate{{why: "default route"}}
+	}
+	return found
+}
+
+// ways are the default routes, the best first.
+func (s search) ways() []kernel.DefaultRoute {
+	var ways []kernel.DefaultRoute
+	for _, d := range s.Defaults {
+		if subnet.FamilyOf(d.Dst.Addr()) == s.family {
+			ways = append(ways, d)
+		}
+	}
+	slices.SortStableFunc(ways, func(a, b kernel.DefaultRoute) int {
+		return cmp.Or(
+			against(a.Down, b.Down),
+			cmp.Compare(a.Priority, b.Priority),
+			against(!s.leadsToLast(a), !s.leadsToLast(b)),
+		)
+	})
+	return ways
+}
+
+func (s search) byWay(d kernel.DefaultRoute) []candidate {
+	c := candidate{why: "default route", link: s.link(d.Link), addr: d.Source, via: d.Via}
+	found := []candidate{c}
+	// A host in a routed fabric has its address on the loopback, and the
+	// kernel sends from there by a link that has none.
+	if c.lender = s.link(loopback); c.lender != nil && !d.Source.IsValid() {
+		c.why = "default route, from an address on lo"
+		found = append(found, c)
+	}
+	return found
+}
+
+// leadsToLast says whether d alone would lead to the address that was chosen
+// last. That its link has the address is not enough: another link may have it
+// too, and this one a better.
+func (s search) leadsToLast(d kernel.DefaultRoute) bool {
+	for _, c := range s.byWay(d) {
+		if a, obstacle := s.address(c); obstacle == "" {
+			return a == s.Last[s.family]
+		}
+	}
+	return false
+}
+
+const loopback = "lo"
+
+// carrier is the link that packets from an address on l leave by: nothing
+// leaves by the loopback, and its MTU is no other host's.
+func (s search) carrier(l *kernel.HostLink) *kernel.HostLink {
+	if l.Name != loopback {
+		return l
+	}
+	s.Last[s.family] = netip.Addr{} // the choice is made; of equal ways the first
+	for _, d := range s.ways() {
+		if way := s.link(d.Link); way != nil && !s.isBridge(way.Name) {
+			return way
+		}
+	}
+	return l
+}
+
+// link finds a link by name.
+func (s search) link(name string) *kernel.HostLink {
+	return at(s.Links, slices.IndexFunc(s.Links, func(l kernel.HostLink) bool { return l.Name == name }))
+}
+
+// holder finds the link that has an address.
+func (s search) holder(a netip.Addr) *kernel.HostLink {
+	return at(s.Links, slices.IndexFunc(s.Links, func(l kernel.HostLink) bool { return has(l, a) }))
+}
+
+func has(l kernel.HostLink, a netip.Addr) bool {
+	return slices.ContainsFunc(l.Addrs, func(h kernel.HostAddr) bool { return h.Addr() == a })
+}
+
+func at(links []kernel.HostLink, i int) *kernel.HostLink {
+	if i < 0 {
+		return nil
+	}
+	return &links[i]
+}
+
+func other(f subnet.Family) subnet.Family { return subnet.IPv4 + subnet.IPv6 - f }

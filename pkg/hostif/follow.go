@@ -1,0 +1,167 @@
+package hostif
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const (
+	// settle is how long what an event calls for waits, for the rest of the
+	// burst to come: an address is often replaced in several steps.
+	settle = 100 * time.Millisecond
+	// retry is the wait before a kernel that failed is asked again.
+	retry = time.Second
+)
+
+// Follow calls to with what the host has, at once and again with every change,
+// until ctx ends. The error is nil, or joins a *NoUplinkError for each family
+// that is on and has no uplink at the moment; such a family keeps its last, as
+// a cable that is out for a moment is no news to the other hosts. One that never
+// had any has none in Host either. Calls come one after another, and must leave
+// Host's lists as they are.
+//
+// The kernel's events only make it look again. A *FlagError is returned at
+// once; whatever else fails is logged and tried again.
+func Follow(ctx context.Context, source Source, spec Spec, to func(Host, error)) error {
+	if err := spec.Check(); err != nil {
+		return err
+	}
+	f := &follower{
+		source: source, spec: spec, to: to, last: spec.Last,
+		filter: filter{spec: spec, poke: make(chan struct{}, 1)},
+	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { f.watch(ctx) })
+	looking := health{failed: "Could not look at the host's interfaces; trying again", works: "Looking at the host's interfaces works again"}
+	for ctx.Err() == nil {
+		err := f.look(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if looking.is(err); err != nil {
+			pause(ctx, retry)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-f.filter.poke:
+			pause(ctx, settle)
+		}
+	}
+	return ctx.Err()
+}
+
+// follower is one Follow under way.
+type follower struct {
+	source Source
+	spec   Spec
+	to     func(Host, error)
+	filter filter
+
+	last    subnet.Pair[netip.Addr]
+	host    Host // as it was told last, with the last uplink of each family
+	missing subnet.Pair[*NoUplinkError]
+	told    bool
+}
+
+// look chooses anew, and tells what is new.
+func (f *follower) look(ctx context.Context) error {
+	f.filter.begin()
+	view, err := Look(ctx, f.source, f.spec)
+	if err != nil {
+		return err
+	}
+	f.filter.end(view)
+	host := f.spec.host(view)
+	host.Uplinks = f.host.Uplinks
+	spec, same := f.spec, f.told
+	spec.Last = f.last
+	var failed error
+	for _, family := range subnet.Families {
+		if !spec.Networks[family].IsValid() {
+			continue
+		}
+		u, missing := choose(view, spec, family)
+		f.report(family, u, missing)
+		if missing == nil {
+			host.Uplinks[family], f.last[family] = u, u.Address
+		} else {
+			failed = errors.Join(failed, missing)
+		}
+		same = same && missing.same(f.missing[family])
+		f.missing[family] = missing
+	}
+	same = same && host.same(f.host)
+	f.host, f.told = host, true
+	if !same {
+		f.to(host, failed)
+	}
+	return nil
+}
+
+// report logs what is new about a family.
+func (f *follower) report(family subnet.Family, u Uplink, missing *NoUplinkError) {
+	before, lost := f.host.Uplinks[family], f.missing[family] != nil
+	switch {
+	case missing != nil && lost:
+	case missing != nil && before.IsValid():
+		klog.InfoS("No interface faces the other hosts now; keeping the last", "family", family, "link", before.Link, "address", before.Address, "reason", missing)
+	case missing != nil:
+		klog.ErrorS(missing, "No interface faces the other hosts; waiting for one", "family", family)
+	case !u.same(before):
+		klog.InfoS("Facing the other hosts", "family", family, "link", u.Link, "address", u.Address, "public", u.Public, "mtu", u.MTU, "why", u.Why)
+	case lost:
+		klog.InfoS("The interface faces the other hosts again", "family", family, "link", u.Link, "address", u.Address)
+	}
+}
+
+// watch has the filter hear of every event.
+func (f *follower) watch(ctx context.Context) {
+	watching := health{failed: "Could not watch the host's interfaces; trying again", works: "Watching the host's interfaces works again"}
+	for ctx.Err() == nil {
+		err := f.source.Watch(ctx, func(e netstate.Event) {
+			watching.is(nil)
+			f.filter.take(e)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		watching.is(err)
+		pause(ctx, retry)
+	}
+}
+
+// health is whether something works; the log tells when that changes.
+type health struct {
+	failed, works string // the log's lines
+	failing       bool
+}
+
+func (h *health) is(err error) {
+	switch {
+	case err != nil && !h.failing:
+		klog.ErrorS(err, h.failed)
+	case err == nil && h.failing:
+		klog.InfoS(h.works)
+	}
+	h.failing = err != nil
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

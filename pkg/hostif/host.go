@@ -1,0 +1,69 @@
+package hostif
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Host is what an overlay goes by of its host.
+type Host struct {
+	Uplinks subnet.Pair[Uplink]
+	// OnLink are kernel.Survey's, but for those within the overlay.
+	OnLink []netstate.Route
+	// Tunnels are the tunnel devices that belong to nothing else. A change of
+	// them alone is not followed: most are our own.
+	Tunnels []netstate.Link
+	// Bridges are those of Spec.Bridges that the host has, in that order.
+	Bridges []Bridge
+}
+
+// Bridge is a bridge of containers.
+type Bridge struct {
+	Name  string
+	Addrs []netip.Prefix // with their networks' lengths, in the kernel's order; no link-local one
+}
+
+// Equal says whether b and o are the same and have the same addresses.
+func (b Bridge) Equal(o Bridge) bool { return b.Name == o.Name && slices.Equal(b.Addrs, o.Addrs) }
+
+// same says whether a follower would tell h and o apart.
+func (h Host) same(o Host) bool {
+	for f := range h.Uplinks {
+		if !h.Uplinks[f].same(o.Uplinks[f]) {
+			return false
+		}
+	}
+	return slices.Equal(h.OnLink, o.OnLink) && slices.EqualFunc(h.Bridges, o.Bridges, Bridge.Equal)
+}
+
+// host is what v shows, beside the uplinks.
+func (s Spec) host(v View) Host {
+	h := Host{Tunnels: v.Tunnels()}
+	for _, r := range v.OnLink {
+		if !s.within(r) {
+			h.OnLink = append(h.OnLink, r)
+		}
+	}
+	for _, name := range s.Bridges {
+		i := slices.IndexFunc(v.Links, func(l kernel.HostLink) bool { return l.Name == name })
+		if i < 0 {
+			continue
+		}
+		b := Bridge{Name: name}
+		for _, a := range v.Links[i].Addrs {
+			b.Addrs = append(b.Addrs, a.Prefix)
+		}
+		h.Bridges = append(h.Bridges, b)
+	}
+	return h
+}
+
+// within says whether r leads to a part of the overlay.
+func (s Spec) within(r netstate.Route) bool {
+	network := s.Networks[subnet.FamilyOf(r.Dst.Addr())]
+	return network.IsValid() && network.Bits() <= r.Dst.Bits() && network.Contains(r.Dst.Addr())
+}

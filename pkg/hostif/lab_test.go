@@ -1,0 +1,269 @@
+package hostif
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
+	flags.Set("stderrthreshold", "FATAL")
+	flags.Set("one_output", "true")
+	klog.LogToStderr(false)
+	klog.SetOutput(&logs)
+	klog.StopFlushDaemon()
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// logs is what the follower has written. A test that looks at it clears it first.
+var logs logBuffer
+
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// take returns the messages since the last take, without what goes with them.
+func (l *logBuffer) take() []string {
+	klog.Flush()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lines []string
+	for line := range strings.Lines(l.buf.String()) {
+		if _, text, ok := strings.Cut(line, `] "`); ok {
+			text, _, _ = strings.Cut(text, `"`)
+			lines = append(lines, text)
+		}
+	}
+	l.buf.Reset()
+	return lines
+}
+
+var errTest = errors.New("injected")
+
+// fakeHost is a Source that a test sets as it likes.
+type fakeHost struct {
+	events chan netstate.Event
+	broken chan error // ends a Watch
+
+	mu       sync.Mutex
+	view     View
+	err      error // of Survey and RouteTo
+	watchErr error // of Watch, at once
+	surveys  int
+	during   func() // called in Survey, when what it returns is settled
+}
+
+func (h *fakeHost) Survey(ctx context.Context) (kernel.Survey, error) {
+	h.mu.Lock()
+	h.surveys++
+	view, err, during := h.view, h.err, h.during
+	h.during = nil
+	h.mu.Unlock()
+	if during != nil {
+		during()
+	}
+	return view.Survey, cmp.Or(ctx.Err(), err)
+}
+
+func (h *fakeHost) RouteTo(context.Context, netip.Addr) (kernel.Path, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.view.Reach, nil
+}
+
+func (h *fakeHost) Watch(ctx context.Context, to func(netstate.Event)) error {
+	h.mu.Lock()
+	err := h.watchErr
+	h.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	to(netstate.Event{})
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-h.broken:
+			return err
+		case e := <-h.events:
+			to(e)
+		}
+	}
+}
+
+// lab is a follower at work on a fakeHost, in a bubble of fake time.
+type lab struct {
+	*testing.T
+	host *fakeHost
+	stop func() // ends Follow and waits for that
+
+	mu   sync.Mutex
+	told []string
+}
+
+// follow starts a follower of the host in text, which faults may change before,
+// and has test look at it. It fails if Follow does not end at once when it is
+// told to.
+func follow(t *testing.T, text string, spec Spec, test func(*lab), faults ...func(*fakeHost)) {
+	t.Helper()
+	logs.take()
+	view := viewOf(t, text)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := &lab{T: t, host: &fakeHost{view: view, events: make(chan netstate.Event), broken: make(chan error)}}
+		for _, fault := range faults {
+			fault(l.host)
+		}
+		done := make(chan error, 1)
+		l.stop = sync.OnceFunc(func() {
+			synctest.Wait()
+			before := time.Now()
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("Follow returned %v", err)
+			}
+			if late := time.Since(before); late > 0 {
+				t.Errorf("Follow ended %v late", late)
+			}
+		})
+		defer l.stop()
+		go func() { done <- Follow(ctx, l.host, spec, l.tell) }()
+		test(l)
+	})
+}
+
+func (l *lab) tell(h Host, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = append(l.told, text(h, err))
+}
+
+// text is a call: "eth0 192.0.2.7 mtu 1500", a line for each that there is of
+// uplinks, networks on link, tunnels, bridges and families that lack an uplink.
+func text(h Host, err error) string {
+	var lines []string
+	for _, u := range h.Uplinks {
+		if u.IsValid() {
+			lines = append(lines, fmt.Sprintf("%s mtu %d", short(u), u.MTU))
+		}
+	}
+	for _, r := range h.OnLink {
+		lines = append(lines, "direct "+r.Dst.String()+" "+r.Link)
+	}
+	for _, t := range h.Tunnels {
+		lines = append(lines, "tunnel "+t.Name)
+	}
+	for _, b := range h.Bridges {
+		lines = append(lines, fmt.Sprintf("bridge %s %v", b.Name, b.Addrs))
+	}
+	for _, f := range subnet.Families {
+		if lacks(err, f) {
+			lines = append(lines, "no "+f.String())
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// lacks says whether err joins a *NoUplinkError of family f.
+func lacks(err error, f subnet.Family) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return lacks(err, f) })
+	}
+	var missing *NoUplinkError
+	return errors.As(err, &missing) && missing.Family == f
+}
+
+// become makes the host another one, which events tell of.
+func (l *lab) become(text string, events ...netstate.Event) {
+	l.Helper()
+	view := viewOf(l, text)
+	l.host.set(func(h *fakeHost) { h.view = view })
+	for _, e := range events {
+		l.host.events <- e
+	}
+}
+
+func (h *fakeHost) set(change func(*fakeHost)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(h)
+}
+
+// after lets d pass, and expects just these calls since the last time.
+func (l *lab) after(d time.Duration, want ...string) {
+	l.Helper()
+	<-time.After(d)
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range want {
+		want[i] = lines(want[i])
+	}
+	if !slices.Equal(l.told, want) {
+		l.Errorf("told\n%s\nwant\n%s", strings.Join(l.told, "\n--\n"), strings.Join(want, "\n--\n"))
+	}
+	l.told = nil
+}
+
+// surveyed expects so many surveys since the last time.
+func (l *lab) surveyed(want int) {
+	l.Helper()
+	l.host.mu.Lock()
+	defer l.host.mu.Unlock()
+	if l.host.surveys != want {
+		l.Errorf("%d surveys, want %d", l.host.surveys, want)
+	}
+	l.host.surveys = 0
+}
+
+// logged expects just these messages since the last time.
+func (l *lab) logged(want ...string) {
+	l.Helper()
+	if got := logs.take(); !slices.Equal(got, want) {
+		l.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// lines is text without what indents its lines.
+func lines(text string) string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "\n")
+}
