@@ -1,0 +1,77 @@
+package options
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Error is one refusal of what tulled was told: by which flag or variable, why
+// it cannot work, and what would.
+type Error struct {
+	Flag  string // as it was written: --public-ip or TULLED_PUBLIC_IP; "" is the command line as a whole
+	Value string // "" where there is none, or it may be a secret
+	Why   string
+	Fix   string
+}
+
+func (e *Error) Error() string {
+	text := e.Why + "; " + e.Fix
+	switch {
+	case e.Flag == "":
+		return text
+	case e.Value == "":
+		return e.Flag + ": " + text
+	}
+	return e.Flag + " is " + shown(e.Value) + ": " + text
+}
+
+// at adds to a refusal where it comes from.
+func at(from string, err error, secret bool) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	named := *e
+	named.Flag = from
+	if secret {
+		named.Value = ""
+	}
+	return &named
+}
+
+// refuse is what a parser finds wrong with a value; the flag is added to it.
+func refuse(value, why, fix string) error { return &Error{Value: value, Why: why, Fix: fix} }
+
+// shown is a value as an error tells it: quoted, not too long, and without what
+// stands before an @, which in a URL is a user and a password.
+func shown(value string) string {
+	const enough = 80
+	if at := strings.LastIndexByte(value, '@'); at >= 0 {
+		value = hidden + value[at:]
+	}
+	if len(value) > enough {
+		value = strings.ToValidUTF8(value[:enough], "") + hidden
+	}
+	return strconv.Quote(value)
+}
+
+// shownName is a name that nobody knows, as far as it looks like one: what
+// follows may be a value, and what follows "password" the password.
+func shownName(name string) string {
+	const enough = 40
+	end := strings.IndexFunc(name, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_'
+	})
+	if end < 0 {
+		end = len(name)
+	}
+	if i := strings.Index(strings.ToLower(name[:end]), "password"); i >= 0 {
+		end = i + len("password")
+	}
+	if end = min(end, enough); end < len(name) {
+		return name[:end] + hidden
+	}
+	return name
+}

@@ -1,0 +1,86 @@
+package options
+
+import (
+	goflag "flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+var update = goflag.Bool("update", false, "write testdata anew")
+
+func help(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	if err := Help(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestHelp(t *testing.T) {
+	const golden = "testdata/help.txt"
+	got := help(t)
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got:\n%s\nwant (go test -update writes it):\n%s", got, want)
+	}
+}
+
+func TestHelpFits(t *testing.T) {
+	lines := strings.Split(help(t), "\n")
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n > 100 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, f := range table {
+		n := 0
+		for _, line := range lines {
+			if strings.HasPrefix(line, "  "+f.written()+" ") {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("--%s has %d lines", f.name, n)
+		}
+	}
+	// A group is in one piece.
+	groups := slices.Compact(slices.Collect(func(yield func(string) bool) {
+		for _, f := range table {
+			if !yield(f.group) {
+				return
+			}
+		}
+	}))
+	slices.Sort(groups)
+	if len(slices.Compact(slices.Clone(groups))) != len(groups) {
+		t.Errorf("a group comes twice: %q", groups)
+	}
+}
+
+// The examples in the help are good ones.
+func TestHelpExamples(t *testing.T) {
+	_, examples, _ := strings.Cut(help(t), "Examples:\n")
+	n := 0
+	for line := range strings.Lines(examples) {
+		words := strings.Fields(line)
+		if o := parse(t, words[1:], nil); len(o.Warnings) > 0 {
+			t.Errorf("%s: %q", line, o.Warnings)
+		}
+		n++
+	}
+	if n != 2 {
+		t.Errorf("%d examples", n)
+	}
+}

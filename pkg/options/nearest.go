@@ -1,0 +1,49 @@
+package options
+
+import "strings"
+
+// nearest is the one of names that was probably meant by name, or "".
+func nearest(name string, names []string) string {
+	const longest = 40 // no name of ours is as long
+	if len(name) > longest {
+		return ""
+	}
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	best, within := "", len(name)/3+1
+	for _, candidate := range names {
+		d := distance(name, strings.ReplaceAll(strings.ToLower(candidate), "_", "-"))
+		if d < within {
+			best, within = candidate, d
+		}
+	}
+	return best
+}
+
+// didYouMean is the fix for a name that nobody knows.
+func didYouMean(near, otherwise string) string {
+	if near == "" {
+		return otherwise
+	}
+	return "did you mean " + near + "?"
+}
+
+// distance is how many bytes to insert, delete or replace to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,98 @@
+package options
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Options is what tulled was told, checked as far as it can be without a look
+// at the host.
+type Options struct {
+	Command Command
+	// ConfigFile is what CheckConfig reads; "" is standard input.
+	ConfigFile string
+
+	Etcd     Etcd
+	Embedded Embedded
+	Node     Node
+	Uplink   Uplink
+
+	SubnetFile  string // the env file
+	CNIConfFile string // "" is none
+	StateDir    string
+	// IPMasq says whether the env file tells the container runtime to leave
+	// masquerading to tulle.
+	IPMasq         bool
+	BlackholeRoute bool
+
+	LeaseTTL time.Duration // whole seconds
+	// RenewMargin is how much of LeaseTTL must always be left, less than all.
+	RenewMargin time.Duration
+
+	Verbosity   int    // klog's flag v
+	VModule     string // klog's flag vmodule
+	BacktraceAt string // klog's flag log_backtrace_at
+
+	// Given is what was told by a flag or a variable, as one would write it,
+	// without secrets.
+	Given []string
+	// Warnings are lines for the log.
+	Warnings []string
+}
+
+// String is Given on one line, for the log.
+func (o Options) String() string { return strings.Join(o.Given, " ") }
+
+// Command is what tulled is to do.
+type Command int
+
+// The zero Command is the daemon.
+const (
+	Run Command = iota
+	CheckConfig
+	Leases
+	ShowVersion
+	ShowHelp
+)
+
+// Etcd is how to reach the store.
+type Etcd struct {
+	// Endpoints are http or https URLs of a host and a port, or unix or unixs
+	// URLs of a path. With Embedded there are none, but for Leases, which asks
+	// the daemon's.
+	Endpoints []string
+	// Prefix is clean: joining a key to it with a slash is what flannel does.
+	Prefix                    string
+	CAFile, CertFile, KeyFile string
+	// Username comes with either Password or PasswordFile.
+	Username     string
+	Password     Secret
+	PasswordFile string
+}
+
+// Embedded is the etcd inside tulled.
+type Embedded struct {
+	On bool
+	// Listen is a URL of an address, or localhost, and a port: http on
+	// loopback, or https, with Etcd's CertFile and KeyFile. Or it is a unix or
+	// unixs URL of an absolute path.
+	Listen string
+	// Networks and Backend are what an empty store begins with, see
+	// Options.Seed. Without a network it begins empty.
+	Networks subnet.Pair[netip.Prefix]
+	Backend  string
+}
+
+// Node is who this host is; what is empty the host itself knows.
+type Node struct{ ID, Name string }
+
+// Uplink is what leads to the interface that faces the other hosts.
+type Uplink struct {
+	Ifaces       []string // names or addresses
+	IfaceRegexes []string
+	CanReach     netip.Addr
+	PublicIP     subnet.Pair[netip.Addr]
+}

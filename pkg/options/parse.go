@@ -1,0 +1,160 @@
+package options
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Parse reads a command line, without the program's name, and an environment
+// as of os.Environ. A flag beats a variable, and TULLED_X beats FLANNELD_X. The
+// error is an *Error, and then there are no Options.
+func Parse(args, environ []string) (Options, error) {
+	given, words, err := commandLine(args)
+	if err != nil {
+		return Options{}, err
+	}
+	warnings, unknown := given.addVariables(environ)
+
+	var o Options
+	for name, c := range map[string]Command{helpFlag: ShowHelp, versionFlag: ShowVersion} {
+		// Who needs help gets it, whatever else is wrong.
+		if wanted, err := truth(given.last(name)); err == nil && wanted {
+			o.Command = max(o.Command, c)
+		}
+	}
+	if o.Command != Run {
+		return o, nil
+	}
+	if o.Command, o.ConfigFile, err = command(words); err != nil {
+		return Options{}, err
+	}
+	if unknown != nil {
+		return Options{}, unknown
+	}
+	o.Warnings = warnings
+	for _, f := range table {
+		if err := given.apply(f, &o); err != nil {
+			return Options{}, err
+		}
+	}
+	if err := o.check(given); err != nil {
+		return Options{}, err
+	}
+	return o, nil
+}
+
+// told are the values of one flag, in order, and where they come from.
+type told struct {
+	from   string // --iface or TULLED_IFACE
+	values []string
+}
+
+// givens has what was told, by flag.
+type givens map[string]told
+
+// last is the last value of a flag, or "".
+func (g givens) last(name string) string {
+	values := g[name].values
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
+}
+
+// has says whether a flag was given, and not only to be empty.
+func (g givens) has(name string) bool { return strings.Join(g[name].values, "") != "" }
+
+// from is how a flag was given, and how it could be if it was not.
+func (g givens) from(name string) string {
+	if t, ok := g[name]; ok {
+		return t.from
+	}
+	f, _ := find(name)
+	return f.written()
+}
+
+// apply sets what f was given, or its default.
+func (g givens) apply(f flag, o *Options) error {
+	t, given := g[f.name]
+	if !given && f.fallback != "" {
+		return f.set(o, f.fallback)
+	}
+	if !f.many && given {
+		t.values = t.values[len(t.values)-1:]
+	}
+	for _, value := range t.values {
+		o.Given = append(o.Given, t.from+"="+f.show(value))
+		switch {
+		case value == "" && f.fallback == "":
+			// That is how scripts leave a flag out.
+			continue
+		case value == "":
+			return &Error{Flag: t.from, Why: "it is empty", Fix: "leave it out for " + f.fallback}
+		}
+		if err := f.set(o, value); err != nil {
+			return at(t.from, err, f.secret)
+		}
+		if f.idle {
+			o.Warnings = append(o.Warnings, t.from+" has no effect in this version yet")
+		}
+	}
+	return nil
+}
+
+// show is a value as Given has it: quoted where a shell would need that.
+func (f flag) show(value string) string {
+	if f.secret {
+		return hidden
+	}
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:,=[]%+|", r)
+	}
+	if strings.ContainsFunc(value, func(r rune) bool { return !plain(r) }) {
+		return strconv.Quote(value)
+	}
+	return value
+}
+
+// command says what the words that are no flags call for.
+func command(words []string) (c Command, configFile string, err error) {
+	if len(words) == 0 {
+		return Run, "", nil
+	}
+	rest := words[1:]
+	switch words[0] {
+	case "check-config":
+		c = CheckConfig
+		if len(rest) > 0 {
+			configFile, rest = rest[0], rest[1:]
+		}
+		if configFile == "-" {
+			configFile = ""
+		}
+		if strings.HasPrefix(configFile, "-") {
+			return 0, "", &Error{Why: "the file to check begins with a dash", Fix: "write ./ before it"}
+		}
+	case "leases":
+		c = Leases
+	case "version":
+		c = ShowVersion
+	default:
+		return 0, "", stray(1, words[0])
+	}
+	if len(rest) > 0 {
+		return 0, "", stray(len(words)-len(rest)+1, rest[0])
+	}
+	return c, configFile, nil
+}
+
+// stray refuses a word that belongs to nothing. It is not shown, for it may be
+// the second half of a password.
+func stray(position int, word string) error {
+	fix := didYouMean(nearest(word, []string{"check-config", "leases", "version", "--help"}),
+		"flags begin with dashes, values with spaces need quotes, and tulled --help lists all that there is")
+	if _, err := truth(word); err == nil {
+		fix = "write a truth value with its flag and an equals sign, like --ip-masq=false"
+	}
+	return &Error{Why: fmt.Sprintf("word %d that is no flag belongs to nothing", position), Fix: fix}
+}

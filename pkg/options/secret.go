@@ -1,0 +1,35 @@
+package options
+
+import (
+	"fmt"
+	"io"
+)
+
+// Secret is a text that is never printed, whatever prints it. It is a pointer
+// for fmt's sake, which prints unexported fields without asking their type.
+type Secret struct{ text *string }
+
+// NewSecret hides text.
+func NewSecret(text string) Secret { return Secret{&text} }
+
+// Reveal is the text; "" where there is none.
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return *s.text
+}
+
+// String tells only whether there is a secret.
+func (s Secret) String() string {
+	if s.Reveal() == "" {
+		return ""
+	}
+	return hidden
+}
+
+// Format is String whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// hidden stands for what is not shown.
+const hidden = "…"

@@ -1,0 +1,230 @@
+package options
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// flag is all that is known about one flag, and about its variables.
+type flag struct {
+	name  string
+	group string // its heading in the help
+	// value is what the help calls the value; a truth value has none, and
+	// --name alone means true.
+	value    string
+	about    string // fits on its line
+	fallback string // the default, as one would write it
+	many     bool   // given again it adds; else the last counts
+	secret   bool   // its value is never shown
+	idle     bool   // accepted, and without effect in this version
+	set      func(o *Options, value string) error
+}
+
+func (f flag) truth() bool { return f.value == "" }
+
+// The help's headings.
+const (
+	store      = "Store"
+	embedded   = "Embedded etcd"
+	node       = "Node"
+	uplink     = "Interface"
+	outputs    = "Outputs"
+	filtering  = "Filtering"
+	kubernetes = "Kubernetes"
+	health     = "Health"
+	logging    = "Logging"
+	other      = "Other"
+)
+
+// table has every flag, in the order of the help.
+var table = []flag{
+	{name: "etcd-endpoints", group: store, value: "URLS", fallback: "http://127.0.0.1:2379",
+		about: "URLs of etcd, comma-separated",
+		set:   into(func(o *Options) *[]string { return &o.Etcd.Endpoints }, endpoints)},
+	{name: "etcd-prefix", group: store, value: "KEY", fallback: "/coreos.com/network",
+		about: "prefix of all keys",
+		set:   into(func(o *Options) *string { return &o.Etcd.Prefix }, prefix)},
+	{name: "etcd-cafile", group: store, value: "FILE",
+		about: "CA certificates that etcd's must be signed by",
+		set:   into(func(o *Options) *string { return &o.Etcd.CAFile }, file)},
+	{name: "etcd-certfile", group: store, value: "FILE",
+		about: "certificate to show to etcd",
+		set:   into(func(o *Options) *string { return &o.Etcd.CertFile }, file)},
+	{name: "etcd-keyfile", group: store, value: "FILE",
+		about: "private key of that certificate",
+		set:   into(func(o *Options) *string { return &o.Etcd.KeyFile }, file)},
+	{name: "etcd-username", group: store, value: "NAME",
+		about: "user of etcd",
+		set:   into(func(o *Options) *string { return &o.Etcd.Username }, username)},
+	{name: "etcd-password", group: store, value: "TEXT", secret: true,
+		about: "the user's password; shows in ps, so better a file",
+		set:   into(func(o *Options) *Secret { return &o.Etcd.Password }, password)},
+	{name: "etcd-password-file", group: store, value: "FILE",
+		about: "file with the user's password",
+		set:   into(func(o *Options) *string { return &o.Etcd.PasswordFile }, file)},
+	{name: "subnet-lease-ttl", group: store, value: "DURATION", fallback: "24h",
+		about: "life of a lease that nobody renews",
+		set:   into(func(o *Options) *time.Duration { return &o.LeaseTTL }, leaseTTL)},
+	{name: "subnet-lease-renew-margin", group: store, value: "MINUTES", fallback: "60",
+		about: "how much of that must always be left",
+		set:   into(func(o *Options) *time.Duration { return &o.RenewMargin }, minutes(1, 1439))},
+
+	{name: "etcd-embedded", group: embedded, fallback: "false",
+		about: "run an etcd inside tulled, and use it",
+		set:   into(func(o *Options) *bool { return &o.Embedded.On }, truth)},
+	{name: "etcd-listen", group: embedded, value: "URL", fallback: "http://127.0.0.1:2379",
+		about: "where it serves",
+		set:   into(func(o *Options) *string { return &o.Embedded.Listen }, listen)},
+	{name: "network", group: embedded, value: "CIDR", many: true,
+		about: "network for an empty etcd; IPv4, IPv6 or both",
+		set:   addNetworks},
+	{name: "backend", group: embedded, value: "TYPE", fallback: "vxlan",
+		about: "backend for --network",
+		set:   into(func(o *Options) *string { return &o.Embedded.Backend }, backendType)},
+
+	{name: "node-id", group: node, value: "TEXT",
+		about: "lasting identity of this host (default /etc/machine-id)",
+		set:   into(func(o *Options) *string { return &o.Node.ID }, label)},
+	{name: "node-name", group: node, value: "TEXT",
+		about: "name of this host, for people (default the hostname)",
+		set:   into(func(o *Options) *string { return &o.Node.Name }, label)},
+	{name: "state-dir", group: node, value: "DIR", fallback: "/var/lib/tulle",
+		about: "folder for what outlives a reboot",
+		set:   into(func(o *Options) *string { return &o.StateDir }, directory)},
+
+	{name: "iface", group: uplink, value: "NAME|IP", many: true,
+		about: "interface that faces the other hosts; repeatable",
+		set:   add(func(o *Options) *[]string { return &o.Uplink.Ifaces }, iface)},
+	{name: "iface-regex", group: uplink, value: "REGEX", many: true,
+		about: "the same by pattern, tried after --iface; repeatable",
+		set:   add(func(o *Options) *[]string { return &o.Uplink.IfaceRegexes }, pattern)},
+	{name: "iface-can-reach", group: uplink, value: "IP",
+		about: "the same by the route to an address, tried last",
+		set:   into(func(o *Options) *netip.Addr { return &o.Uplink.CanReach }, reachable)},
+	{name: "public-ip", group: uplink, value: "IP",
+		about: "IPv4 address others send to (default the interface's)",
+		set:   into(func(o *Options) *netip.Addr { return &o.Uplink.PublicIP[subnet.IPv4] }, public(subnet.IPv4))},
+	{name: "public-ipv6", group: uplink, value: "IP",
+		about: "IPv6 address others send to (default the interface's)",
+		set:   into(func(o *Options) *netip.Addr { return &o.Uplink.PublicIP[subnet.IPv6] }, public(subnet.IPv6))},
+
+	{name: "subnet-file", group: outputs, value: "FILE", fallback: "/run/flannel/subnet.env",
+		about: "env file for runtimes",
+		set:   into(func(o *Options) *string { return &o.SubnetFile }, file)},
+	{name: "cni-conf-file", group: outputs, value: "FILE",
+		about: "CNI config to write (default none)",
+		set:   into(func(o *Options) *string { return &o.CNIConfFile }, file)},
+	{name: "ip-blackhole-route", group: outputs, fallback: "false",
+		about: "drop packets for addresses that no container has",
+		set:   into(func(o *Options) *bool { return &o.BlackholeRoute }, truth)},
+
+	{name: "ip-masq", group: filtering, fallback: "false",
+		about: "write FLANNEL_IPMASQ=true into the env file",
+		set:   into(func(o *Options) *bool { return &o.IPMasq }, truth)},
+	{name: "ip-masq-fully-random-disable", group: filtering, fallback: "false", idle: true,
+		about: "masquerade without fully random ports",
+		set:   checked(truth)},
+	{name: "iptables-forward-rules", group: filtering, fallback: "true", idle: true,
+		about: "accept forwarded packets",
+		set:   checked(truth)},
+	{name: "iptables-resync", group: filtering, value: "SECONDS", fallback: "5", idle: true,
+		about: "how often to check the rules",
+		set:   checked(whole(1, 1<<31-1))},
+
+	{name: "kube-subnet-mgr", group: kubernetes, fallback: "false",
+		about: "leases in Kubernetes: not in this version, true is refused",
+		set:   checked(noKubernetes)},
+	{name: "kube-api-url", group: kubernetes, value: "URL", idle: true,
+		about: "API server",
+		set:   checked(apiURL)},
+	{name: "kubeconfig-file", group: kubernetes, value: "FILE", idle: true,
+		about: "kubeconfig",
+		set:   checked(file)},
+	{name: "kube-annotation-prefix", group: kubernetes, value: "PREFIX", fallback: "flannel.alpha.coreos.com", idle: true,
+		about: "prefix of annotations",
+		set:   checked(annotationPrefix)},
+	{name: "net-config-path", group: kubernetes, value: "FILE", fallback: "/etc/kube-flannel/net-conf.json", idle: true,
+		about: "network config",
+		set:   checked(file)},
+	{name: "set-node-network-unavailable", group: kubernetes, fallback: "true", idle: true,
+		about: "set the node's condition",
+		set:   checked(truth)},
+
+	{name: "healthz-ip", group: health, value: "IP", fallback: "0.0.0.0", idle: true,
+		about: "address of the health server",
+		set:   checked(address)},
+	{name: "healthz-port", group: health, value: "PORT", fallback: "0", idle: true,
+		about: "its port; 0 is no server",
+		set:   checked(whole(0, 65535))},
+
+	{name: "v", group: logging, value: "LEVEL", fallback: "0",
+		about: "log level",
+		set:   into(func(o *Options) *int { return &o.Verbosity }, whole(0, 1<<31-1))},
+	{name: "vmodule", group: logging, value: "FILE=LEVEL,…",
+		about: "log levels by source file",
+		set:   into(func(o *Options) *string { return &o.VModule }, vmodule)},
+	{name: "log_backtrace_at", group: logging, value: "FILE:LINE",
+		about: "source line to log a stack trace at",
+		set:   into(func(o *Options) *string { return &o.BacktraceAt }, sourceLine)},
+
+	{name: helpFlag, group: other, fallback: "false", about: "print this", set: checked(truth)},
+	{name: versionFlag, group: other, fallback: "false", about: "print the version", set: checked(truth)},
+}
+
+const (
+	helpFlag    = "help"
+	versionFlag = "version"
+)
+
+// find is the flag of a name.
+func find(name string) (flag, bool) {
+	for _, f := range table {
+		if f.name == name {
+			return f, true
+		}
+	}
+	return flag{}, false
+}
+
+func names() []string {
+	var all []string
+	for _, f := range table {
+		all = append(all, f.name)
+	}
+	return all
+}
+
+// written is the name with its dashes, as people write it.
+func (f flag) written() string {
+	if len(f.name) == 1 {
+		return "-" + f.name
+	}
+	return "--" + f.name
+}
+
+// into is a flag that sets a field to what read makes of the value.
+func into[T any](field func(*Options) *T, read func(string) (T, error)) func(*Options, string) error {
+	return func(o *Options, value string) (err error) {
+		*field(o), err = read(value)
+		return err
+	}
+}
+
+// add is a flag that adds to a field.
+func add[T any](field func(*Options) *[]T, read func(string) (T, error)) func(*Options, string) error {
+	return func(o *Options, value string) error {
+		v, err := read(value)
+		*field(o) = append(*field(o), v)
+		return err
+	}
+}
+
+// checked is a flag whose value is of no use yet.
+func checked[T any](read func(string) (T, error)) func(*Options, string) error {
+	return func(_ *Options, value string) error {
+		_, err := read(value)
+		return err
+	}
+}

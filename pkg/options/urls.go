@@ -1,0 +1,181 @@
+package options
+
+import (
+	"iter"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// items are the parts of a comma-separated list, without those that are empty.
+func items(list string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for item := range strings.SplitSeq(list, ",") {
+			if item = strings.TrimSpace(item); item != "" && !yield(item) {
+				return
+			}
+		}
+	}
+}
+
+// endpoints reads a list of URLs. Those without a scheme begin with // until
+// finish is called.
+func endpoints(value string) ([]string, error) {
+	if err := noUser(value); err != nil {
+		return nil, err
+	}
+	var all []string
+	for item := range items(value) {
+		e, err := endpoint(item)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	if len(all) == 0 {
+		return nil, refuse(value, "no URL is in it", "write one like http://192.0.2.7:2379")
+	}
+	return all, nil
+}
+
+func endpoint(item string) (string, error) {
+	if scheme, path, ok := strings.Cut(item, "://"); ok && (scheme == "unix" || scheme == "unixs") {
+		if path == "" || !word(path) {
+			return "", refuse(item, "no path follows", "write one like unix:///run/etcd/client.sock")
+		}
+		return item, nil
+	}
+	text, bare := item, !strings.Contains(item, "://")
+	if bare {
+		text = "http://" + item
+	}
+	const schemes = "use http, https, unix or unixs, as in https://192.0.2.7:2379"
+	u, err := hostURL(text, schemes)
+	switch {
+	case err != nil:
+		return "", err
+	case u.Port() == "0":
+		return "", refuse(item, "nobody listens at port 0", "write etcd's own, like 2379")
+	case bare:
+		return (&url.URL{Host: u.Host}).String(), nil
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
+}
+
+// finish gives the URLs without a scheme the one that flannel speaks with them:
+// https where there is a certificate to show.
+func (e *Etcd) finish() {
+	scheme := "http:"
+	if e.CertFile != "" {
+		scheme = "https:"
+	}
+	for i, u := range e.Endpoints {
+		if strings.HasPrefix(u, "//") {
+			e.Endpoints[i] = scheme + u
+		}
+	}
+}
+
+// hostURL reads a URL of http or https, a host and a port and nothing more.
+// What cannot be read is not shown, for it may be a password.
+func hostURL(text, schemes string) (*url.URL, error) {
+	const likely = "write one like https://192.0.2.7:2379, with an IPv6 address in brackets"
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, refuse("", "not a URL of a host and a port", likely)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, refuse(text, "not a URL of a kind that is known here", schemes)
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
+		return nil, refuse("", "something follows after ? or #", likely)
+	case strings.Trim(u.Path, "/") != "":
+		return nil, refuse(text, "a path is in it", "leave it out")
+	case !isHost(u.Host, u.Hostname()):
+		return nil, refuse(text, "not a URL of a host", likely)
+	case u.Port() == "":
+		return nil, refuse(text, "it has no port", "add one, like :2379")
+	case !isPort(u.Port()):
+		return nil, refuse("", "its port is none", "write one up to 65535, like 2379")
+	}
+	return u, nil
+}
+
+// isHost says whether name, from a URL with host, is an address or may be a
+// name in DNS.
+func isHost(host, name string) bool {
+	if strings.HasPrefix(host, "[") {
+		a, err := netip.ParseAddr(name)
+		return err == nil && a.Is6()
+	}
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._", r)
+	})
+}
+
+func isPort(port string) bool {
+	_, err := netip.ParseAddrPort("0.0.0.0:" + port)
+	return err == nil
+}
+
+// noUser refuses what may have a password in it, before it is taken apart.
+func noUser(value string) error {
+	if strings.ContainsRune(value, '@') {
+		return refuse("", "a URL with a user or a password in it", "give them with --etcd-username and --etcd-password-file")
+	}
+	return nil
+}
+
+// listen reads where the embedded etcd serves.
+func listen(value string) (string, error) {
+	if err := noUser(value); err != nil {
+		return "", err
+	}
+	if scheme, path, ok := strings.Cut(value, "://"); ok && (scheme == "unix" || scheme == "unixs") {
+		if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%") || !word(path) {
+			return "", refuse(value, "no absolute path follows", "write one like unix:///run/tulle/etcd.sock")
+		}
+		return value, nil
+	}
+	u, err := hostURL(value, "use http, https, unix or unixs")
+	if err != nil {
+		return "", err
+	}
+	if a, err := netip.ParseAddr(u.Hostname()); u.Hostname() != "localhost" && (err != nil || a.Zone() != "") {
+		return "", refuse(value, "not an address to listen at", "write one of this host's addresses, or 0.0.0.0 or [::] for all")
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
+}
+
+// loopback says whether a URL of http or https that listen has read is for this
+// host alone.
+func loopback(listen string) bool {
+	u, err := url.Parse(listen)
+	if err != nil {
+		return false
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && a.Unmap().IsLoopback()
+}
+
+// encrypted says whether something is encrypted on the way to one of urls.
+func encrypted(urls []string) bool {
+	return slices.ContainsFunc(urls, func(u string) bool {
+		return strings.HasPrefix(u, "https:") || strings.HasPrefix(u, "unix")
+	})
+}
+
+// apiURL may have a path, and the port is known.
+func apiURL(value string) (string, error) {
+	if strings.ContainsAny(value, "@?#") {
+		return "", refuse("", "a URL with more in it than a host, a port and a path", "write one like https://192.0.2.7:6443")
+	}
+	u, err := url.Parse(value)
+	switch {
+	case err != nil:
+		return "", refuse("", "not a URL", "write one like https://192.0.2.7:6443")
+	case u.Scheme != "http" && u.Scheme != "https" || !isHost(u.Host, u.Hostname()):
+		return "", refuse(value, "not a URL of a host", "write one like https://192.0.2.7:6443")
+	}
+	return value, nil
+}

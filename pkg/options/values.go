@@ -1,0 +1,229 @@
+package options
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// What each kind of value is read by. None is ever empty.
+
+func truth(value string) (bool, error) {
+	b, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, refuse(value, "not a truth value", "write true or false")
+	}
+	return b, nil
+}
+
+func noKubernetes(value string) (bool, error) {
+	b, err := truth(value)
+	if b {
+		err = refuse(value, "leases in Kubernetes are not in this version", "leave it out to use etcd")
+	}
+	return b, err
+}
+
+// whole reads numbers as flannel does, which takes 0x10 and 1_000 too.
+func whole(least, most int) func(string) (int, error) {
+	return func(value string) (int, error) {
+		n, err := strconv.ParseInt(value, 0, strconv.IntSize)
+		if err != nil || int(n) < least || int(n) > most {
+			kind := fmt.Sprintf("from %d to %d", least, most)
+			if most == math.MaxInt32 {
+				kind = fmt.Sprintf("of %d or more", least)
+			}
+			return 0, refuse(value, "not a whole number "+kind, "write one, without a unit")
+		}
+		return int(n), nil
+	}
+}
+
+func minutes(least, most int) func(string) (time.Duration, error) {
+	read := whole(least, most)
+	return func(value string) (time.Duration, error) {
+		n, err := read(value)
+		return time.Duration(n) * time.Minute, err
+	}
+}
+
+const (
+	// leastTTL leaves room for the least renew margin, which is a minute.
+	leastTTL = 2 * time.Minute
+	mostTTL  = 365 * 24 * time.Hour
+)
+
+func leaseTTL(value string) (time.Duration, error) {
+	const fix = "write one from 2m to 8760h, like 24h"
+	d, err := time.ParseDuration(value)
+	switch {
+	case err != nil:
+		return 0, refuse(value, "not a duration with its unit", fix)
+	case d < leastTTL || d > mostTTL:
+		return 0, refuse(value, "not a time that a host may be away for", fix)
+	case d%time.Second != 0:
+		return 0, refuse(value, "etcd counts whole seconds", fix)
+	}
+	return d, nil
+}
+
+func file(value string) (string, error) {
+	if strings.HasSuffix(value, "/") {
+		return "", refuse(value, "a folder's name", "write that of a file")
+	}
+	return directory(value)
+}
+
+func directory(value string) (string, error) {
+	if strings.ContainsFunc(value, unprintable) {
+		return "", refuse(value, "not a path that can be printed", "write another")
+	}
+	return value, nil
+}
+
+// unprintable is also what stands for bytes that are no UTF-8.
+func unprintable(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
+
+// word is what has neither spaces nor what cannot be printed.
+func word(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return unprintable(r) || unicode.IsSpace(r) })
+}
+
+// prefix is joined to keys as flannel does, which cleans it.
+func prefix(value string) (string, error) {
+	clean := path.Clean(value)
+	if !word(value) || clean == "." {
+		return "", refuse(value, "not a prefix of keys", "write one like /coreos.com/network")
+	}
+	return clean, nil
+}
+
+func username(value string) (string, error) {
+	// Neither error shows the value: somebody may have written the password
+	// behind a colon, as etcdctl has it.
+	switch {
+	case strings.ContainsRune(value, ':'):
+		return "", refuse("", "there is a colon in it", "give the name alone, and the password with --etcd-password-file")
+	case !word(value):
+		return "", refuse("", "it has spaces or what cannot be printed", "write the name of a user of etcd")
+	}
+	return value, nil
+}
+
+func password(value string) (Secret, error) { return NewSecret(value), nil }
+
+// label is a name that may stand in a lease.
+func label(value string) (string, error) {
+	const most = 253
+	if len(value) > most || !word(value) {
+		return "", refuse(value, "not a name that may stand in a lease",
+			fmt.Sprintf("write at most %d bytes without spaces", most))
+	}
+	return value, nil
+}
+
+func iface(value string) (string, error) {
+	const most = 127 // bytes of an alternative name
+	if len(value) > most || strings.ContainsRune(value, '/') || !word(value) {
+		return "", refuse(value, "no interface can have this name", "write an interface's name or address, like eth0 or 192.0.2.7")
+	}
+	return value, nil
+}
+
+func pattern(value string) (string, error) {
+	if _, err := regexp.Compile(value); err != nil {
+		return "", refuse(value, err.Error(), `write one like "^eth" or "^192\.168\."`)
+	}
+	return value, nil
+}
+
+func address(value string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(value)
+	if err != nil {
+		return netip.Addr{}, refuse(value, "not an IP address", "write one like 192.0.2.7 or 2001:db8::7")
+	}
+	return a.Unmap(), nil
+}
+
+func reachable(value string) (netip.Addr, error) {
+	a, err := address(value)
+	if err == nil && (a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback()) {
+		err = refuse(value, "no route leads to one host there", "give the address of another host")
+	}
+	return a, err
+}
+
+func public(f subnet.Family) func(string) (netip.Addr, error) {
+	return func(value string) (netip.Addr, error) {
+		fix := fmt.Sprintf("give the %s address by which the other hosts reach this one", f)
+		switch a, err := netip.ParseAddr(value); {
+		case err != nil:
+			return netip.Addr{}, refuse(value, "not an IP address", fix)
+		case subnet.FamilyOf(a.Unmap()) != f:
+			return netip.Addr{}, refuse(value, fmt.Sprintf("not an %s address", f), fix)
+		case a.Zone() != "" || !a.Unmap().IsGlobalUnicast():
+			return netip.Addr{}, refuse(value, "no other host can send there", fix)
+		default:
+			return a.Unmap(), nil
+		}
+	}
+}
+
+// addNetworks takes one or several, comma-separated.
+func addNetworks(o *Options, value string) error {
+	const fix = "write one IPv4 network, one IPv6 network or both, like 10.5.0.0/16,fd00:5::/48"
+	for item := range items(value) {
+		p, err := netip.ParsePrefix(item)
+		if err != nil {
+			return refuse(item, "not a network", fix)
+		}
+		f := subnet.FamilyOf(p.Addr())
+		if o.Embedded.Networks[f].IsValid() {
+			return refuse(item, fmt.Sprintf("a second %s network", f), fix)
+		}
+		o.Embedded.Networks[f] = p.Masked()
+	}
+	return nil
+}
+
+func backendType(value string) (string, error) {
+	if !regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`).MatchString(value) {
+		return "", refuse(value, "not the name of a backend", "write one like vxlan or host-gw")
+	}
+	return value, nil
+}
+
+func annotationPrefix(value string) (string, error) {
+	if !regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)+(/[a-z0-9_-]*)?$`).MatchString(value) {
+		return "", refuse(value, "not a prefix of annotations", "write a domain, like flannel.alpha.coreos.com, with at most one slash")
+	}
+	return value, nil
+}
+
+// vmodule is what klog's flag of that name takes.
+func vmodule(value string) (string, error) {
+	for rule := range items(value) {
+		name, level, _ := strings.Cut(rule, "=")
+		if n, err := strconv.ParseInt(level, 10, 32); name == "" || err != nil || n < 0 {
+			return "", refuse(rule, "not a file pattern with its level", "write one like peers=2 or watch*=4")
+		}
+	}
+	return value, nil
+}
+
+// sourceLine is what klog's log_backtrace_at takes.
+func sourceLine(value string) (string, error) {
+	name, line, _ := strings.Cut(value, ":")
+	if n, err := strconv.Atoi(line); !strings.Contains(name, ".") || err != nil || n <= 0 {
+		return "", refuse(value, "not a line of a source file", "write one like peers.go:120")
+	}
+	return value, nil
+}
