@@ -1,0 +1,177 @@
+package clustertest
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// JumpClock has the process's clock of the day jump by whole seconds, forward or
+// back, as a bad time server would. The machine's own clock stays as it is, and
+// so do the process's monotonic clock, as it does at a real jump, and programs
+// that the process runs.
+//
+// The kernel has no clock of the day for one process alone, but every process
+// reads it by a function that the kernel maps into it, the vDSO's
+// clock_gettime. JumpClock writes another in the place of the process's own copy
+// of that. It works for Go programs, and for all that read the clock so, on amd64.
+func (d *Daemon) JumpClock(by time.Duration) {
+	d.c.t.Helper()
+	if by%time.Second != 0 {
+		d.c.t.Fatalf("a clock can jump by whole seconds, not by %v", by)
+	}
+	d.Freeze()
+	err := d.moveClock(int64(by / time.Second))
+	for errors.Is(err, errBusy) {
+		d.Thaw()
+		d.Freeze()
+		err = d.moveClock(int64(by / time.Second))
+	}
+	d.Thaw()
+	if err != nil {
+		d.c.t.Fatalf("move the clock of %s: %v", d.Name, err)
+	}
+}
+
+// errBusy is for a thread that stands in the very instructions to be replaced.
+var errBusy = errors.New("the clock is just being read")
+
+// clockCode asks the kernel itself, and adds the seconds at its end to what it
+// says of CLOCK_REALTIME. There is no need to know where it is.
+var clockCode = []byte{
+	0xb8, 0xe4, 0, 0, 0, // mov eax, __NR_clock_gettime
+	0x0f, 0x05, // syscall
+	0x85, 0xff, // test edi, edi: CLOCK_REALTIME is 0
+	0x75, 0x0a, // jne to ret
+	0x48, 0x8b, 0x0d, 4, 0, 0, 0, // mov rcx, [seconds]
+	0x48, 0x01, 0x0e, // add [rsi], rcx
+	0xc3, // ret
+	// The seconds follow.
+}
+
+// clock is how a process's clock was changed.
+type clock struct {
+	at      int64 // where its memory has the seconds; 0 before the first jump
+	seconds int64
+}
+
+// moveClock is for a process whose threads all stand still.
+func (d *Daemon) moveClock(seconds int64) error {
+	memory, err := os.OpenFile(d.proc("mem"), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	if d.clock.at == 0 {
+		if d.clock.at, err = d.replaceClock(memory); err != nil {
+			return err
+		}
+	}
+	d.clock.seconds += seconds
+	_, err = memory.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(d.clock.seconds)), d.clock.at)
+	return err
+}
+
+// replaceClock puts clockCode after the last function of the vDSO, and a jump to
+// it at the beginning of clock_gettime. It returns where the seconds are.
+func (d *Daemon) replaceClock(memory *os.File) (int64, error) {
+	if runtime.GOARCH != "amd64" {
+		return 0, fmt.Errorf("this is not written for %s", runtime.GOARCH)
+	}
+	start, image, err := d.vdso(memory)
+	if err != nil {
+		return 0, err
+	}
+	function, err := clockFunction(image)
+	if err != nil {
+		return 0, err
+	}
+	const jump = 5 // bytes of a jmp with an offset of four
+	if err := d.notIn(start+function, jump); err != nil {
+		return 0, err
+	}
+	code := append(bytes.Clone(clockCode), make([]byte, 8)...)
+	free := int64(len(bytes.TrimRight(image, "\x00"))+15) &^ 15
+	if free+int64(len(code)) > int64(len(image)) {
+		return 0, errors.New("the vDSO has no room at its end")
+	}
+	if _, err := memory.WriteAt(code, start+free); err != nil {
+		return 0, err
+	}
+	instruction := binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32(free-function-jump))
+	if _, err := memory.WriteAt(instruction, start+function); err != nil {
+		return 0, err
+	}
+	return start + free + int64(len(clockCode)), nil
+}
+
+// vdso is where the process has its vDSO, and what that is.
+func (d *Daemon) vdso(memory *os.File) (start int64, image []byte, err error) {
+	maps, err := os.ReadFile(d.proc("maps"))
+	if err != nil {
+		return 0, nil, err
+	}
+	for line := range strings.Lines(string(maps)) {
+		if !strings.HasSuffix(line, "[vdso]\n") {
+			continue
+		}
+		var end int64
+		if _, err := fmt.Sscanf(line, "%x-%x", &start, &end); err != nil {
+			return 0, nil, fmt.Errorf("memory map %q: %w", line, err)
+		}
+		image = make([]byte, end-start)
+		_, err := memory.ReadAt(image, start)
+		return start, image, err
+	}
+	return 0, nil, errors.New("it has no vDSO")
+}
+
+// clockFunction is where in the image the function is that reads a clock.
+func clockFunction(image []byte) (int64, error) {
+	file, err := elf.NewFile(bytes.NewReader(image))
+	if err != nil {
+		return 0, fmt.Errorf("vDSO: %w", err)
+	}
+	symbols, err := file.DynamicSymbols()
+	if err != nil {
+		return 0, fmt.Errorf("vDSO: %w", err)
+	}
+	for _, s := range symbols {
+		if s.Name == "__vdso_clock_gettime" {
+			return int64(s.Value), nil
+		}
+	}
+	return 0, errors.New("the vDSO has no __vdso_clock_gettime")
+}
+
+// notIn makes sure that no thread stands inside the code at an address. At its
+// very beginning one may.
+func (d *Daemon) notIn(address, length int64) error {
+	threads, err := filepath.Glob(d.proc("task/*/syscall"))
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if err != nil {
+			return err
+		}
+		// The last field is the program counter.
+		fields := strings.Fields(string(text))
+		var at int64
+		if _, err := fmt.Sscanf(fields[len(fields)-1], "0x%x", &at); err != nil {
+			return fmt.Errorf("where a thread is, %q: %w", text, err)
+		}
+		if at > address && at < address+length {
+			return errBusy
+		}
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package clustertest
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+)
+
+func TestJumpClock(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := time.Now().Round(0) // of the clock of the day
+	c := New(t, Options{Hosts: 1})
+	command := Command{Argv: []string{self}, Env: []string{tellsTime + "=1"}}
+	d, other := c.Hosts[0].Start(command), c.Hosts[0].Start(command)
+	// Each tells the clock of the day, and how long it has run.
+	tells := func(d *Daemon, offset time.Duration) {
+		t.Helper()
+		seen := len(d.Log())
+		kerneltest.Eventually(t, patience, func() error {
+			lines := strings.Split(d.Log()[seen:], "\n")
+			if len(lines) < 10 {
+				return fmt.Errorf("%s tells only %q", d.Name, lines)
+			}
+			var day, running int64
+			if _, err := fmt.Sscan(lines[len(lines)-2], &day, &running); err != nil {
+				return err
+			}
+			off := time.Until(time.Unix(day, 0)) - offset
+			if off.Abs() > patience || time.Duration(running)*time.Second > patience {
+				return fmt.Errorf("%s is %v off, and says that it has run %d s", d.Name, off, running)
+			}
+			return nil
+		})
+	}
+	tells(d, 0)
+	tells(other, 0)
+	const year = 365 * 24 * time.Hour
+	d.JumpClock(year)
+	tells(d, year)
+	d.JumpClock(-3 * year)
+	tells(d, -2*year)
+	tells(other, 0)
+	if now := time.Until(started); now > 0 || now < -patience {
+		t.Errorf("the test's own clock has moved by %v", now)
+	}
+	d.JumpClock(2 * year)
+	tells(d, 0)
+}

@@ -1,0 +1,215 @@
+package clustertest
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// patience is how long anything is waited for before the test fails: 50 daemons
+// with a race detector on two cores are slow.
+const patience = time.Minute
+
+// Options say what a cluster begins with.
+type Options struct {
+	// Hosts is how many there are, numbered from 1.
+	Hosts int
+	// StaticNeighbours has hosts know one another's MAC instead of asking.
+	// Learned neighbours are limited for all namespaces of the machine together
+	// (net.ipv4.neigh.default.gc_thresh3, most often 1024): without this, some
+	// 30 hosts that all talk to one another are too many. It covers the hosts
+	// of one AddHosts, and those before.
+	StaticNeighbours bool
+}
+
+// Cluster is hosts on one switch.
+type Cluster struct {
+	// Hosts are in the order in which they were made, without EtcdHost.
+	Hosts []*Host
+
+	t    testing.TB
+	opts Options
+	dir  string
+	link *kerneltest.NS // the switch
+	etcd *Host
+	// inodes are those of all namespaces.
+	inodes map[uint64]bool
+	end    func()
+
+	mu      sync.Mutex
+	daemons []*Daemon
+	streams []*Stream
+}
+
+// New makes a cluster, which goes when its test ends.
+func New(t testing.TB, opts Options) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, opts: opts, dir: t.TempDir(), inodes: make(map[uint64]bool)}
+	c.end = sync.OnceFunc(c.finish)
+	c.link = kerneltest.NewNS(t, "switch")
+	t.Cleanup(c.end)
+	// All are asked for everything: nothing here is to depend on what a bridge
+	// has learned of multicast groups.
+	batch(t, c.link, "link add br0 type bridge mcast_snooping 0", "link set br0 up")
+	c.AddHosts(opts.Hosts)
+	return c
+}
+
+// AddHosts makes n more hosts, numbered on from the highest.
+func (c *Cluster) AddHosts(n int) []*Host {
+	c.t.Helper()
+	number := 0
+	for _, h := range c.Hosts {
+		number = max(number, h.Number)
+	}
+	first := len(c.Hosts)
+	for i := range n {
+		c.Hosts = append(c.Hosts, c.makeHost(fmt.Sprintf("host%d", number+1+i), number+1+i))
+	}
+	if c.opts.StaticNeighbours {
+		c.introduce(c.Hosts[first:])
+	}
+	return c.Hosts[first:]
+}
+
+// AddHost makes the host of a number, 1 to MaxHost.
+func (c *Cluster) AddHost(number int) *Host {
+	c.t.Helper()
+	if number < 1 || number > MaxHost {
+		c.t.Fatalf("there is no host %d: hosts are numbered 1 to %d", number, MaxHost)
+	}
+	h := c.makeHost(fmt.Sprintf("host%d", number), number)
+	c.Hosts = append(c.Hosts, h)
+	if c.opts.StaticNeighbours {
+		c.introduce([]*Host{h})
+	}
+	return h
+}
+
+// maxEtcds is how many servers of etcd may run on their host.
+const maxEtcds = 5
+
+// EtcdHost is a host for servers that are not nodes of the network, made when it
+// is asked for first. It has all addresses of EtcdAddrs, and fd00:18::ff01 and
+// on.
+func (c *Cluster) EtcdHost() *Host {
+	c.t.Helper()
+	if c.etcd == nil {
+		c.etcd = c.makeHost("etcd", 255<<8+1)
+		var lines []string
+		for member := 2; member <= maxEtcds; member++ {
+			for f, a := range addressesOf(255<<8 + member) {
+				lines = append(lines, fmt.Sprintf("addr add %s/%d dev %s%s", a, underlay[f].Bits(), Uplink, noDAD(a)))
+			}
+		}
+		batch(c.t, c.etcd.NS, lines...)
+	}
+	return c.etcd
+}
+
+// EtcdAddrs are the addresses for so many servers, up to 5: 198.18.255.1 and on.
+func EtcdAddrs(members int) (addrs []netip.Addr) {
+	for member := 1; member <= min(members, maxEtcds); member++ {
+		addrs = append(addrs, addressesOf(255<<8 + member)[subnet.IPv4])
+	}
+	return addrs
+}
+
+// introduce tells all hosts the MACs of fresh ones, and those the MACs of all.
+func (c *Cluster) introduce(fresh []*Host) {
+	c.t.Helper()
+	isFresh := make(map[*Host]bool)
+	for _, h := range fresh {
+		isFresh[h] = true
+	}
+	for _, h := range c.Hosts {
+		var lines []string
+		for _, peer := range c.Hosts {
+			if peer != h && (isFresh[h] || isFresh[peer]) {
+				for _, a := range peer.Addr {
+					lines = append(lines, neighbour(a, peer.mac))
+				}
+			}
+		}
+		batch(c.t, h.NS, lines...)
+	}
+}
+
+// finish ends all that runs, before the namespaces go.
+func (c *Cluster) finish() {
+	c.mu.Lock()
+	daemons, streams := c.daemons, c.streams
+	c.mu.Unlock()
+	for _, s := range streams {
+		s.end()
+	}
+	for _, d := range daemons {
+		d.finish()
+	}
+	c.killStragglers()
+	for _, d := range daemons {
+		d.judge()
+	}
+	if c.t.Failed() {
+		for _, d := range daemons {
+			c.t.Logf("%s ended with:\n%s", d.Name, tail(d.Log()))
+		}
+	}
+}
+
+// killStragglers ends what daemons have left running in the cluster's
+// namespaces: such a process keeps its namespace alive.
+func (c *Cluster) killStragglers() {
+	procs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		c.t.Error(err)
+	}
+	for _, proc := range procs {
+		// A process that has gone meanwhile is no error.
+		i, err := inode(proc + "/ns/net")
+		if err != nil || !c.inodes[i] {
+			continue
+		}
+		var pid int
+		if _, err := fmt.Sscan(filepath.Base(proc), &pid); err == nil && pid != os.Getpid() {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}
+
+// batch runs lines of ip inside a namespace, in one process.
+func batch(t testing.TB, ns *kerneltest.NS, lines ...string) {
+	t.Helper()
+	if err := tryBatch(ns, lines...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tryBatch(ns *kerneltest.NS, lines ...string) error {
+	cmd := exec.Command("ip", "-n", ns.Name, "-batch", "-")
+	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("ip -n %s -batch: %w: %sin:\n%s", ns.Name, err, out, strings.Join(lines, "\n"))
+	}
+	return nil
+}
+
+// inode tells network namespaces apart.
+func inode(path string) (uint64, error) {
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return stat.Ino, nil
+}

@@ -1,0 +1,303 @@
+package clustertest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+)
+
+// Command is a program with its first arguments, and variables ("NAME=value")
+// beside those of the test.
+type Command struct {
+	Argv []string
+	Env  []string
+}
+
+// Daemon is a process on a host.
+type Daemon struct {
+	Name string // of its host and its program
+	PID  int
+
+	c      *Cluster
+	cmd    *exec.Cmd
+	log    *output
+	before time.Duration // CPU time that went into starting it
+	ended  chan struct{} // closed when it has ended
+	clock  clock
+
+	mu    sync.Mutex
+	asked bool // to end
+	cpu   time.Duration
+	peak  int64
+}
+
+// launch makes the view of a daemon that ip netns exec has put into its host's
+// namespaces. Descriptor 3 is closed when the daemon itself is about to run.
+const launch = `set -e
+mount --bind "$1/run" /run
+[ ! -e /etc/machine-id ] || mount --bind "$1/machine-id" /etc/machine-id
+echo "$2" >/proc/sys/kernel/hostname
+shift 2
+exec "$@" 3>&-`
+
+// Start runs a command with more arguments on the host. It returns when the
+// program itself runs; whether it does well, its output tells.
+func (h *Host) Start(command Command, args ...string) *Daemon {
+	t := h.c.t
+	t.Helper()
+	argv := append(append([]string(nil), command.Argv...), args...)
+	d := &Daemon{Name: h.Name + " " + filepath.Base(argv[0]), c: h.c, ended: make(chan struct{}), log: newOutput()}
+	d.cmd = h.NS.Command(append([]string{"sh", "-c", launch, "sh", h.Dir, h.Name}, argv...)...)
+	d.cmd.Env = append(os.Environ(), command.Env...)
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWUTS}
+	// What a daemon leaves running may hold its output open.
+	d.cmd.WaitDelay = time.Second
+	ready, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ready.Close()
+	d.cmd.ExtraFiles = []*os.File{w}
+
+	started := make(chan error)
+	go func() {
+		// The kernel sends Pdeathsig when the thread that started the process
+		// ends, and Go ends threads: this one stays as long as the process.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := d.cmd.Start()
+		w.Close()
+		started <- err
+		if err == nil {
+			d.reap()
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatalf("start %s: %v", d.Name, err)
+	}
+	d.PID = d.cmd.Process.Pid
+	h.c.mu.Lock()
+	h.c.daemons = append(h.c.daemons, d)
+	h.c.mu.Unlock()
+	if err := ready.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ready.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatalf("start %s: %v", d.Name, err)
+	}
+	d.before = d.CPU()
+	return d
+}
+
+// reap waits for the end, and reads the CPU time while there is still a process
+// to read it of.
+func (d *Daemon) reap() {
+	err := error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Waitid(unix.P_PID, d.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	}
+	d.readCPU()
+	// How it ended is read from the state; that it left its output open is no
+	// error of ours.
+	_ = d.cmd.Wait()
+	d.log.close()
+	close(d.ended)
+}
+
+// Running says whether the process has not ended.
+func (d *Daemon) Running() bool {
+	select {
+	case <-d.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Log is all that the process has written so far.
+func (d *Daemon) Log() string { return d.log.String() }
+
+// WaitLog waits until the process has written text. It fails when the process
+// ends without.
+func (d *Daemon) WaitLog(text string) {
+	d.c.t.Helper()
+	if !d.log.wait(text, patience) {
+		d.c.t.Fatalf("%s has not written %q", d.Name, text)
+	}
+}
+
+// Signal sends a signal.
+func (d *Daemon) Signal(s syscall.Signal) {
+	d.c.t.Helper()
+	d.readPeak()
+	if err := d.cmd.Process.Signal(s); err != nil {
+		d.c.t.Fatalf("send %s to %s: %v", s, d.Name, err)
+	}
+}
+
+// Kill ends the process as a crash would, and waits until it is gone.
+func (d *Daemon) Kill() {
+	d.c.t.Helper()
+	d.end(syscall.SIGKILL)
+}
+
+// Stop asks the process to end, waits until it has, and returns its exit code:
+// 128 and the signal's number when a signal ended it.
+func (d *Daemon) Stop() int {
+	d.c.t.Helper()
+	return d.end(syscall.SIGTERM)
+}
+
+func (d *Daemon) end(s syscall.Signal) int {
+	d.c.t.Helper()
+	if !d.Running() {
+		d.c.t.Fatalf("%s had already ended, %s", d.Name, d.cmd.ProcessState)
+	}
+	d.expectEnd()
+	d.Signal(s)
+	return d.Wait()
+}
+
+// Wait waits until the process ends of itself, as it is then expected to, and
+// returns its exit code as Stop does.
+func (d *Daemon) Wait() int {
+	d.c.t.Helper()
+	d.expectEnd()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-d.ended:
+	case <-timer.C:
+		d.c.t.Fatalf("%s does not end", d.Name)
+	}
+	status := d.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+func (d *Daemon) expectEnd() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked = true
+}
+
+// Freeze stops the process where it is, as a host that hangs would, and returns
+// when all its threads stand still. Thaw lets it go on.
+func (d *Daemon) Freeze() {
+	d.c.t.Helper()
+	d.Signal(syscall.SIGSTOP)
+	kerneltest.Eventually(d.c.t, patience, func() error {
+		threads, err := filepath.Glob(d.proc("task/*/stat"))
+		if err != nil || len(threads) == 0 {
+			return fmt.Errorf("%s has no threads: %w", d.Name, err)
+		}
+		for _, thread := range threads {
+			text, err := os.ReadFile(thread)
+			if err != nil {
+				return err
+			}
+			if !strings.HasPrefix(string(text[strings.LastIndexByte(string(text), ')')+1:]), " T") {
+				return fmt.Errorf("%s has not stopped: %s", d.Name, text)
+			}
+		}
+		return nil
+	})
+}
+
+// Thaw lets a frozen process go on.
+func (d *Daemon) Thaw() {
+	d.c.t.Helper()
+	d.Signal(syscall.SIGCONT)
+}
+
+func (d *Daemon) proc(name string) string { return fmt.Sprintf("/proc/%d/%s", d.PID, name) }
+
+// CPU is the processor time that the process has used, without that of programs
+// that it ran.
+func (d *Daemon) CPU() time.Duration {
+	if d.Running() {
+		d.readCPU()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cpu - d.before
+}
+
+func (d *Daemon) readCPU() {
+	// The clock of a process's CPU time is as clock_getcpuclockid(3) has it.
+	const scheduled = 2
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^d.cmd.Process.Pid<<3|scheduled), &ts); err != nil {
+		return // it has just ended
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cpu = max(d.cpu, time.Duration(ts.Nano()))
+}
+
+// PeakMemory is the most memory, in bytes, that the process has had resident.
+// Once it has ended, that is as of the last signal sent to it.
+func (d *Daemon) PeakMemory() int64 {
+	d.readPeak()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.peak
+}
+
+// readPeak reads what wait4 would tell wrongly: there the process begins with
+// the memory of the one that it was forked from.
+func (d *Daemon) readPeak() {
+	if !d.Running() {
+		return
+	}
+	status, err := os.ReadFile(d.proc("status"))
+	if err != nil {
+		return // it has just ended
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); err == nil {
+		d.mu.Lock()
+		d.peak = max(d.peak, kib<<10)
+		d.mu.Unlock()
+	}
+}
+
+// finish ends the process when its test has ended.
+func (d *Daemon) finish() {
+	if !d.Running() {
+		return
+	}
+	d.expectEnd()
+	// It may end at this very moment.
+	_ = d.cmd.Process.Kill()
+	<-d.ended
+}
+
+// judge fails the test for what is wrong in a process that has ended.
+func (d *Daemon) judge() {
+	d.mu.Lock()
+	asked := d.asked
+	d.mu.Unlock()
+	if !asked {
+		d.c.t.Errorf("%s ended without being asked to, %s", d.Name, d.cmd.ProcessState)
+	}
+	if strings.Contains(d.Log(), "WARNING: DATA RACE") {
+		d.c.t.Errorf("%s reported a data race", d.Name)
+	}
+}

@@ -1,0 +1,151 @@
+package clustertest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// echoSocket sends echo requests from a namespace and receives their answers,
+// and no others'. Packets must not be fragmented.
+type echoSocket struct {
+	family subnet.Family
+	file   *os.File
+}
+
+// An echo request is an ICMP header, the mark that tells which one it is, and
+// filling.
+const (
+	icmpHeader = 8
+	markSize   = 8
+	maxPacket  = 65535
+)
+
+var (
+	ipHeader    = subnet.Pair[int]{20, 40}
+	echoRequest = subnet.Pair[byte]{8, 128}
+	echoReply   = subnet.Pair[byte]{0, 129}
+)
+
+// smallest is the size of the smallest packet of a family.
+func smallest(f subnet.Family) int { return ipHeader[f] + icmpHeader + markSize }
+
+// newEchoSocket opens a socket in the namespace at path. It stays there, whoever
+// uses it.
+func newEchoSocket(path string, f subnet.Family) (*echoSocket, error) {
+	type result struct {
+		s   *echoSocket
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		s, err := openEchoSocket(path, f)
+		done <- result{s, err}
+	}()
+	r := <-done
+	if r.err != nil {
+		return nil, fmt.Errorf("open a socket in %s: %w", path, r.err)
+	}
+	return r.s, nil
+}
+
+func openEchoSocket(path string, f subnet.Family) (*echoSocket, error) {
+	ns, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, err
+	}
+	// Ping sockets hear only their own answers, but are for nobody by default.
+	if err := os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 2147483647"), 0); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Socket([]int{unix.AF_INET, unix.AF_INET6}[f], unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC,
+		[]int{unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6}[f])
+	if err != nil {
+		return nil, err
+	}
+	s := &echoSocket{family: f, file: os.NewFile(uintptr(fd), "echo")}
+	if f == subnet.IPv4 {
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+	} else {
+		err = errors.Join(
+			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
+			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1))
+	}
+	// Some seconds' worth of answers, should the test have no time to read.
+	err = errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20))
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *echoSocket) close() { s.file.Close() }
+
+// send sends a request with a mark, in a packet of size bytes.
+func (s *echoSocket) send(to netip.Addr, mark uint64, size int) error {
+	b := make([]byte, size-ipHeader[s.family])
+	b[0] = echoRequest[s.family]
+	binary.BigEndian.PutUint64(b[icmpHeader:], mark)
+	fill(b[icmpHeader+markSize:])
+	var addr unix.Sockaddr
+	if s.family == subnet.IPv4 {
+		addr = &unix.SockaddrInet4{Addr: to.As4()}
+	} else {
+		addr = &unix.SockaddrInet6{Addr: to.As16()}
+	}
+	conn, err := s.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	err = conn.Write(func(fd uintptr) bool {
+		sent = unix.Sendto(int(fd), b, 0, addr)
+		return !errors.Is(sent, unix.EAGAIN)
+	})
+	return errors.Join(err, sent)
+}
+
+// receive waits for an answer and returns its mark. One that was changed on its
+// way does not count.
+func (s *echoSocket) receive(buffer []byte) (mark uint64, err error) {
+	for {
+		n, err := s.file.Read(buffer)
+		if err != nil {
+			return 0, err
+		}
+		b := buffer[:n]
+		if len(b) < icmpHeader+markSize || b[0] != echoReply[s.family] {
+			continue
+		}
+		rest := b[icmpHeader+markSize:]
+		want := make([]byte, len(rest))
+		fill(want)
+		if bytes.Equal(rest, want) {
+			return binary.BigEndian.Uint64(b[icmpHeader:]), nil
+		}
+	}
+}
+
+// fill is what requests are filled with.
+func fill(b []byte) {
+	for i := range b {
+		b[i] = byte(i)
+	}
+}
+
+func (s *echoSocket) deadline(t time.Time) error { return s.file.SetReadDeadline(t) }

@@ -1,0 +1,163 @@
+package clustertest
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// MaxHost is the highest number of a host.
+const MaxHost = 60000
+
+// Uplink is the interface of every host that faces the others.
+const Uplink = "eth0"
+
+// underlay is the network that hosts are in.
+var underlay = subnet.Pair[netip.Prefix]{netip.MustParsePrefix("198.18.0.0/16"), netip.MustParsePrefix("fd00:18::/64")}
+
+// Host is a network namespace with an interface on the switch, and a directory.
+type Host struct {
+	Name   string
+	Number int
+	NS     *kerneltest.NS
+	// Addr is what the host has on its Uplink.
+	Addr subnet.Pair[netip.Addr]
+	// Pods are in the order in which they were made.
+	Pods []*Pod
+
+	// Dir holds the host's files, on a disk of its own of diskSize.
+	Dir string
+	// SubnetFile is run/flannel/subnet.env in Dir. A daemon sees it at
+	// /run/flannel/subnet.env too.
+	SubnetFile string
+	// StateDir is an empty directory for what a daemon wants to find again.
+	StateDir string
+	// CNIConfFile is where a daemon may write the CNI's configuration; its
+	// directory is there.
+	CNIConfFile string
+
+	c    *Cluster
+	mac  string
+	port string // its end of the cable on the switch
+}
+
+func (c *Cluster) makeHost(name string, number int) *Host {
+	c.t.Helper()
+	h := &Host{
+		Name: name, Number: number, c: c, Addr: addressesOf(number),
+		mac:  fmt.Sprintf("02:18:00:00:%02x:%02x", number>>8, number&255),
+		port: fmt.Sprintf("p%d", number),
+		Dir:  filepath.Join(c.dir, name),
+	}
+	h.SubnetFile = filepath.Join(h.Dir, "run/flannel/subnet.env")
+	h.StateDir = filepath.Join(h.Dir, "state")
+	h.CNIConfFile = filepath.Join(h.Dir, "cni/net.d/10-flannel.conflist")
+	h.mount()
+	for _, dir := range []string{filepath.Dir(h.SubnetFile), h.StateDir, filepath.Dir(h.CNIConfFile)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(h.machineID(), fmt.Appendf(nil, "%032x\n", number), 0o444); err != nil {
+		c.t.Fatal(err)
+	}
+
+	h.NS = c.newNS(name)
+	batch(c.t, c.link,
+		fmt.Sprintf("link add %s type veth peer name %s address %s netns %s", h.port, Uplink, h.mac, h.NS.Name),
+		fmt.Sprintf("link set %s master br0 up", h.port))
+	noLinkLocalDAD(h, Uplink)
+	batch(c.t, h.NS, append([]string{"link set " + Uplink + " up"}, h.addressing()...)...)
+	return h
+}
+
+// noLinkLocalDAD has an interface that is still down begin as one does that has
+// long been up. A router asks for neighbours from its link-local address, and so
+// reaches none while it makes sure that nobody else has that.
+func noLinkLocalDAD(h *Host, name string) {
+	h.c.t.Helper()
+	h.NS.Sysctl(h.c.t, "net/ipv6/conf/"+name+"/accept_dad", "0")
+}
+
+// newNS makes a namespace that goes after all that runs in it has ended.
+func (c *Cluster) newNS(label string) *kerneltest.NS {
+	c.t.Helper()
+	ns := kerneltest.NewNS(c.t, label)
+	c.t.Cleanup(c.end)
+	i, err := inode(ns.Path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.inodes[i] = true
+	return ns
+}
+
+func addressesOf(number int) subnet.Pair[netip.Addr] {
+	var p subnet.Pair[netip.Addr]
+	for f, network := range underlay {
+		b := network.Addr().AsSlice()
+		b[len(b)-2], b[len(b)-1] = byte(number>>8), byte(number)
+		p[f], _ = netip.AddrFromSlice(b)
+	}
+	return p
+}
+
+// addressing is the commands that give the uplink its addresses and a default
+// route.
+func (h *Host) addressing() (lines []string) {
+	for f, a := range h.Addr {
+		lines = append(lines, fmt.Sprintf("addr add %s/%d dev %s%s", a, underlay[f].Bits(), Uplink, noDAD(a)))
+	}
+	return append(lines, "route replace default dev "+Uplink, "route replace ::/0 dev "+Uplink)
+}
+
+// noDAD keeps an IPv6 address from being unusable for its first seconds.
+func noDAD(a netip.Addr) string {
+	if subnet.FamilyOf(a) == subnet.IPv6 {
+		return " nodad"
+	}
+	return ""
+}
+
+func neighbour(a netip.Addr, mac string) string {
+	return fmt.Sprintf("neigh replace %s lladdr %s dev %s nud permanent", a, mac, Uplink)
+}
+
+func (h *Host) machineID() string { return filepath.Join(h.Dir, "machine-id") }
+
+// Kernel tells what routes, permanent neighbours and forwarding entries the
+// host's kernel holds, and which links, a line each and sorted: equal texts are
+// equal states. What comes and goes of itself, and what belongs to the host
+// before any daemon or to its pods' cables, is left out.
+func (h *Host) Kernel() string {
+	h.c.t.Helper()
+	var lines []string
+	add := func(kind, out string, keep func(fields []string) bool) {
+		for line := range strings.Lines(out) {
+			if fields := strings.Fields(line); len(fields) > 0 && keep(fields) {
+				lines = append(lines, kind+" "+strings.Join(fields, " "))
+			}
+		}
+	}
+	notKernels := func(fields []string) bool { return !slices.Contains(fields, "kernel") }
+	add("route", h.NS.IP(h.c.t, "-d route show table all"), notKernels)
+	add("route", h.NS.IP(h.c.t, "-6 -d route show table all"), notKernels)
+	add("neighbour", h.NS.IP(h.c.t, "neigh show nud permanent"), func(fields []string) bool {
+		return !slices.Contains(fields, Uplink) // StaticNeighbours, and those of Cut
+	})
+	add("fdb", h.NS.Bridge(h.c.t, "fdb show"), func(fields []string) bool { return slices.Contains(fields, "dst") })
+	for line := range strings.Lines(h.NS.IP(h.c.t, "-o link show")) {
+		_, line, _ = strings.Cut(line, ": ") // its index
+		add("link", strings.ReplaceAll(line, `\`, " "), func(fields []string) bool {
+			return fields[0] != "lo:" && !strings.Contains(fields[0], "@")
+		})
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + "\n"
+}

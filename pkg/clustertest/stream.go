@@ -1,0 +1,313 @@
+package clustertest
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const (
+	interval      = 10 * time.Millisecond
+	floodInterval = time.Millisecond
+	grace         = time.Second // in which a request has to be answered
+)
+
+// Stream is a row of echo requests from one pod to another, which goes on until
+// it is stopped.
+type Stream struct {
+	name   string
+	sock   *echoSocket
+	to     netip.Addr
+	every  time.Duration
+	flood  bool
+	began  time.Time
+	answer chan struct{} // has one after an answer that nobody has looked at
+
+	quit    chan struct{}
+	sending chan struct{} // closed when the sender has ended
+	reading chan struct{} // closed when the reader has ended
+	close   func()
+
+	mu      sync.Mutex
+	pings   []ping
+	again   int
+	lastErr error
+	changed chan struct{} // closed at the next request or answer
+}
+
+// ping is one request; its number is its place.
+type ping struct {
+	sent     time.Duration // since the stream began
+	took     time.Duration
+	answered bool
+}
+
+// Result is what became of a stream.
+type Result struct {
+	Sent int
+	// Lost have had no answer within a second.
+	Lost int
+	// Late are those of the lost that were answered after all.
+	Late int
+	// Gaps are the spells in which requests were lost.
+	Gaps []Gap
+	// Slowest is the longest time that an answer took.
+	Slowest time.Duration
+	// Duplicates are answers to what was answered before.
+	Duplicates int
+	// SendError is why the last request that could not even be sent could not;
+	// such a one counts as sent and lost.
+	SendError error
+
+	name string
+}
+
+// Gap is a row of lost requests.
+type Gap struct {
+	// Start is when the first was sent, since the stream began.
+	Start time.Duration
+	// Length is from then until the next that was not lost was sent, or until
+	// the stream was stopped.
+	Length time.Duration
+	Lost   int
+}
+
+// LongestGap is the length of the longest gap.
+func (r Result) LongestGap() time.Duration {
+	var longest time.Duration
+	for _, g := range r.Gaps {
+		longest = max(longest, g.Length)
+	}
+	return longest
+}
+
+// String is the result in one line.
+func (r Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d pings, %d lost, %d of those late, slowest answer %v", r.name, r.Sent, r.Lost, r.Late, r.Slowest.Round(time.Microsecond))
+	for _, g := range r.Gaps {
+		fmt.Fprintf(&b, "; %d lost for %v from %v", g.Lost, g.Length.Round(time.Millisecond), g.Start.Round(time.Millisecond))
+	}
+	if r.Duplicates > 0 {
+		fmt.Fprintf(&b, "; %d duplicates", r.Duplicates)
+	}
+	if r.SendError != nil {
+		fmt.Fprintf(&b, "; could not send: %v", r.SendError)
+	}
+	return b.String()
+}
+
+// Ping begins a stream of a small request every 10 ms.
+func (c *Cluster) Ping(from, to *Pod, f subnet.Family) *Stream {
+	c.t.Helper()
+	return c.stream(from, to, f, interval, false)
+}
+
+// Flood begins a stream in which a request follows an answer, or the request
+// before it by 1 ms.
+func (c *Cluster) Flood(from, to *Pod, f subnet.Family) *Stream {
+	c.t.Helper()
+	return c.stream(from, to, f, floodInterval, true)
+}
+
+func (c *Cluster) stream(from, to *Pod, f subnet.Family, every time.Duration, flood bool) *Stream {
+	c.t.Helper()
+	if !from.Addr[f].IsValid() || !to.Addr[f].IsValid() {
+		c.t.Fatalf("%s or %s has no %s address", from, to, f)
+	}
+	sock, err := newEchoSocket(from.NS.Path, f)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s := &Stream{
+		name: fmt.Sprintf("%s to %s, %s", from, to, f),
+		sock: sock, to: to.Addr[f], every: every, flood: flood, began: time.Now(),
+		answer: make(chan struct{}, 1), changed: make(chan struct{}),
+		quit: make(chan struct{}), sending: make(chan struct{}), reading: make(chan struct{}),
+	}
+	s.close = sync.OnceFunc(func() { close(s.quit) })
+	c.mu.Lock()
+	c.streams = append(c.streams, s)
+	c.mu.Unlock()
+	go s.send()
+	go s.read()
+	return s
+}
+
+func (s *Stream) send() {
+	defer close(s.sending)
+	ticker := time.NewTicker(s.every)
+	defer ticker.Stop()
+	for {
+		s.mu.Lock()
+		number := len(s.pings)
+		s.pings = append(s.pings, ping{sent: time.Since(s.began)})
+		s.signal()
+		s.mu.Unlock()
+		if err := s.sock.send(s.to, uint64(number), smallest(s.sock.family)); err != nil {
+			s.mu.Lock()
+			s.lastErr = err
+			s.mu.Unlock()
+		}
+		var next <-chan struct{}
+		if s.flood {
+			next = s.answer
+		}
+		select {
+		case <-s.quit:
+			return
+		case <-next:
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *Stream) read() {
+	defer close(s.reading)
+	buffer := make([]byte, maxPacket)
+	for {
+		mark, err := s.sock.receive(buffer)
+		if err != nil {
+			if !errors.Is(err, os.ErrClosed) {
+				s.mu.Lock()
+				s.lastErr = err
+				s.mu.Unlock()
+			}
+			return
+		}
+		s.book(mark)
+	}
+}
+
+// book counts an answer.
+func (s *Stream) book(mark uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if mark >= uint64(len(s.pings)) {
+		return // nobody asked
+	}
+	p := &s.pings[mark]
+	if p.answered {
+		s.again++
+		return
+	}
+	p.answered, p.took = true, time.Since(s.began)-p.sent
+	s.signal()
+	select {
+	case s.answer <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Stream) signal() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Sent is how many requests there were so far.
+func (s *Stream) Sent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pings)
+}
+
+// WaitSent waits until n more requests have been sent. It says whether that was
+// so within a minute.
+func (s *Stream) WaitSent(n int) bool {
+	goal := s.Sent() + n
+	return s.wait(patience, func() bool { return len(s.pings) >= goal })
+}
+
+// WaitAnswered waits until n requests that are sent from now on have been
+// answered. It says whether that was so within a minute.
+func (s *Stream) WaitAnswered(n int) bool {
+	from := s.Sent()
+	return s.wait(patience, func() bool {
+		answered := 0
+		for _, p := range s.pings[from:] {
+			if p.answered {
+				answered++
+			}
+		}
+		return answered >= n
+	})
+}
+
+// wait waits until f, which is called with the lock held, says true.
+func (s *Stream) wait(limit time.Duration, f func() bool) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		good, changed := f(), s.changed
+		s.mu.Unlock()
+		if good {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return false
+		}
+	}
+}
+
+// Stop ends the stream, gives its last requests a second to be answered in, and
+// says what became of all.
+func (s *Stream) Stop() Result {
+	s.close()
+	<-s.sending
+	stopped := time.Since(s.began)
+	s.wait(grace, func() bool {
+		return !slices.ContainsFunc(s.pings, func(p ping) bool { return !p.answered && stopped-p.sent < grace })
+	})
+	s.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := summarize(s.pings, stopped)
+	r.Duplicates, r.SendError, r.name = s.again, s.lastErr, s.name
+	return r
+}
+
+func summarize(pings []ping, stopped time.Duration) Result {
+	r := Result{Sent: len(pings)}
+	var gap *Gap
+	for _, p := range pings {
+		r.Slowest = max(r.Slowest, p.took)
+		if p.answered && p.took <= grace {
+			if gap != nil {
+				gap.Length = p.sent - gap.Start
+				gap = nil
+			}
+			continue
+		}
+		r.Lost++
+		if p.answered {
+			r.Late++
+		}
+		if gap == nil {
+			r.Gaps = append(r.Gaps, Gap{Start: p.sent})
+			gap = &r.Gaps[len(r.Gaps)-1]
+		}
+		gap.Lost++
+	}
+	if gap != nil {
+		gap.Length = stopped - gap.Start
+	}
+	return r
+}
+
+// end stops all at once; it may be called again.
+func (s *Stream) end() {
+	s.close()
+	<-s.sending
+	s.sock.close()
+	<-s.reading
+}
