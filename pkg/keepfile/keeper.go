@@ -1,0 +1,110 @@
+package keepfile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// ErrContested is a file that another program changes again and again.
+var ErrContested = errors.New("another program keeps changing the file; stop it, or name another file")
+
+// Keeper has files be what they were set to: Set writes one, and Run writes it
+// again when it could not be written, or when others delete or change it. What
+// is as it should be is not written. Only one look at a file is under way at a
+// time, so that a change by Set and one by others cannot cross.
+type Keeper struct {
+	wake chan struct{} // holds one: something is due
+
+	look sync.Mutex // held while a file is read or written
+
+	mu    sync.Mutex
+	files map[string]*file
+}
+
+// file is what is known of one.
+type file struct {
+	path    string
+	content []byte
+	mode    fs.FileMode
+	hops    []string // from path to what it leads to, as last seen
+
+	err       error     // why it is not as it was set
+	failures  int       // to write it, in a row
+	due       time.Time // when to look at it next
+	notBefore time.Time // even if it changes
+
+	budget    budget
+	contested bool
+}
+
+// New keeps no file yet.
+func New() *Keeper {
+	return &Keeper{wake: make(chan struct{}, 1), files: make(map[string]*file)}
+}
+
+// Set has the file at path be content, with the permissions of mode, from now
+// on. It writes the file, see Write; after an error, which is logged, Run tries
+// again.
+func (k *Keeper) Set(path string, content []byte, mode fs.FileMode) error {
+	path = filepath.Clean(path)
+	k.look.Lock()
+	defer k.look.Unlock()
+	k.mu.Lock()
+	f := k.files[path]
+	if f == nil {
+		f = &file{path: path}
+		k.files[path] = f
+	}
+	f.content, f.mode = bytes.Clone(content), mode.Perm()
+	k.mu.Unlock()
+	err := k.keep(f, true)
+	if err == nil {
+		k.mu.Lock()
+		f.hasten(time.Now()) // Run watches it from then on
+		k.mu.Unlock()
+	}
+	k.kick()
+	return err
+}
+
+// Failing are the files that are not as they were set, by path, and why.
+func (k *Keeper) Failing() map[string]error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	failing := make(map[string]error)
+	for path, f := range k.files {
+		if f.err != nil {
+			failing[path] = f.err
+		}
+	}
+	return failing
+}
+
+// Run keeps the files until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	w, err := newWatch()
+	if err != nil {
+		klog.ErrorS(err, "Cannot watch files; looking at them now and then", "interval", interval)
+		k.run(ctx, nil)
+		return
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { w.read(k.changed) })
+	k.run(ctx, w)
+	w.close()
+	wg.Wait()
+}
+
+func (k *Keeper) kick() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}

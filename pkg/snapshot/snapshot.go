@@ -1,0 +1,63 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Why a snapshot is not used. One that is not there is fs.ErrNotExist.
+var (
+	// ErrCorrupt is one that is cut off or garbled; nothing of it is used.
+	ErrCorrupt = errors.New("the file is damaged")
+	// ErrVersion is one that a later tulled wrote.
+	ErrVersion = errors.New("a newer tulled wrote it")
+	// ErrSource is one of another network.
+	ErrSource = errors.New("it is of another network")
+)
+
+// Head is what there is once in a snapshot.
+type Head struct {
+	// Source says where the network is kept, like the store's prefix: the
+	// snapshot of another is not used.
+	Source string
+	Config subnet.Config
+	Own    subnet.Lease
+}
+
+// Snapshot is a network as it was known once. Of leases all but the Revision is
+// kept.
+type Snapshot struct {
+	Head
+	Saved time.Time
+	Peers []subnet.Lease
+}
+
+const (
+	magic   = "tulle-snapshot"
+	version = 1
+
+	// Limits on what is read, with room to spare: nobody's file fills the memory.
+	maxConfig = 4 << 20   // bytes of the config's line; etcd takes 1.5 MiB
+	maxLine   = 64 << 10  // of any other; a lease's value has 16 KiB at most
+	maxFile   = 256 << 20 // of all; 50,000 peers take some 12 MiB
+)
+
+// The first words of the lines.
+const (
+	sourceTag = "source"
+	configTag = "config"
+	ownTag    = "own"
+	peerTag   = "peer"
+	endTag    = "end"
+)
+
+// pathIn is the snapshot's file in a daemon's folder for state.
+func pathIn(dir string) string { return filepath.Join(dir, "snapshot") }
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
