@@ -18,6 +18,10 @@ import (
 // that appears cannot push out one that works. When the holder goes, the next
 // in line is believed.
 //
+// A lease that goes lingers: it is still believed until Bury, for most often its
+// node will write it again in a moment. It yields to every lease that is there,
+// and to whatever its node writes instead.
+//
 // A change costs as many steps as an address has bits, and as many again for
 // each lease whose standing it changes.
 type Table struct {
@@ -28,9 +32,11 @@ type Table struct {
 	held     Pair[trie]        // the subnets of those believed
 	inside   map[*entry]bool   // those believed whose public IP is inside the network
 	rejected map[string]*LeaseError
+	told     int      // how many peers the caller believes in
 	round    int      // counts updates, to find what a complete list lacks
 	queue    queue    // to be judged in this update
 	touched  []*entry // judged in this update
+	leaving  leaving
 }
 
 // entry is what the table knows of one key in the store. One that is neither
@@ -40,6 +46,8 @@ type entry struct {
 	lease    *Lease // as the store has it
 	bad      error  // why the store could not read it; then lease is empty
 	round    int    // of the update that told of it last
+	leaving  bool   // it is gone from the store, and lingers
+	burial   int    // the Bury after which it went
 	departed bool
 
 	visible *Lease // what of lease counts under the config
@@ -88,7 +96,7 @@ func (t *Table) Apply(u Update) Changes {
 	t.round++
 	for _, key := range u.Gone {
 		if e := t.entries[key]; e != nil {
-			t.depart(e)
+			t.leave(e)
 		}
 	}
 	for i := range u.Leases {
@@ -100,7 +108,7 @@ func (t *Table) Apply(u Update) Changes {
 	if u.Complete {
 		for _, e := range t.entries {
 			if e.round != t.round {
-				t.depart(e)
+				t.leave(e)
 			}
 		}
 	}
@@ -148,6 +156,23 @@ func (t *Table) Reconfigure(cfg Config, own Lease) Changes {
 	return t.settle()
 }
 
+// Bury drops what has lingered since the last Bury.
+func (t *Table) Bury() Changes {
+	for e := range t.leaving.entries {
+		if e.burial < t.leaving.burials {
+			t.depart(e)
+		}
+	}
+	t.leaving.burials++
+	return t.settle()
+}
+
+// Lingering says whether a lease that went is still believed.
+func (t *Table) Lingering() bool { return len(t.leaving.entries) > 0 }
+
+// Len is how many leases are believed.
+func (t *Table) Len() int { return t.told }
+
 // Peers are all leases that are believed, by key.
 func (t *Table) Peers() iter.Seq2[string, Lease] {
 	return func(yield func(string, Lease) bool) {
@@ -176,18 +201,36 @@ func (t *Table) put(key string, l *Lease, bad error) {
 	case e == nil:
 		e = &entry{key: key}
 		t.entries[key] = e
-	case !e.departed && *e.lease == *l && e.bad == nil && bad == nil:
+	case !e.departed && !e.leaving && *e.lease == *l && e.bad == nil && bad == nil:
 		e.round = t.round
 		return
 	}
 	t.release(e)
+	t.leaving.remove(e)
 	lease := *l
 	e.lease, e.bad, e.round, e.departed = &lease, bad, t.round, false
+	for _, old := range t.leaving.of(lease.Attrs) {
+		t.depart(old) // its node has this one now
+	}
 	t.judge(e)
+}
+
+// leave has e linger if it is believed, and else depart.
+func (t *Table) leave(e *entry) {
+	switch {
+	case e.leaving:
+	case !e.held:
+		t.depart(e)
+	default:
+		t.release(e)
+		t.leaving.add(e)
+		t.enqueue(e)
+	}
 }
 
 func (t *Table) depart(e *entry) {
 	t.release(e)
+	t.leaving.remove(e)
 	e.departed = true
 	t.touch(e)
 }
@@ -255,8 +298,12 @@ func (t *Table) settle() Changes {
 	for len(t.queue) > 0 {
 		e := heap.Pop(&t.queue).(*entry)
 		e.queued = false
-		if !e.departed && e.faulty == nil && !t.isOwn(e) {
+		switch {
+		case e.departed:
+		case e.faulty == nil && !t.isOwn(e):
 			t.place(e)
+		case e.leaving:
+			t.depart(e)
 		}
 	}
 	slices.SortFunc(t.touched, func(a, b *entry) int { return compareEntries(a, b) })
@@ -272,11 +319,16 @@ func (t *Table) settle() Changes {
 	return c
 }
 
-// place gives e its subnets, or has it wait for an earlier one.
+// place gives e its subnets, or has it wait for an earlier one. One that lingers
+// does not wait.
 func (t *Table) place(e *entry) {
 	var later []*entry
 	for q := range t.rivals(e) {
 		if q.before(e) {
+			if e.leaving {
+				t.depart(e)
+				return
+			}
 			if q.waiting == nil {
 				q.waiting = map[*entry]struct{}{}
 			}
@@ -343,10 +395,14 @@ func (t *Table) tell(e *entry, c *Changes) {
 		if e.told == nil || !sameToPeers(e.visible, e.told) {
 			c.Set = append(c.Set, Peer{e.key, *e.visible})
 		}
+		if e.told == nil {
+			t.told++
+		}
 		e.told = e.visible
 	case e.told != nil:
 		c.Drop = append(c.Drop, e.key)
 		e.told = nil
+		t.told--
 	}
 	err := e.faulty
 	if e.holder != nil {
@@ -366,8 +422,12 @@ func (t *Table) tell(e *entry, c *Changes) {
 // reaches its holder: when it expires does not.
 func sameToPeers(a, b *Lease) bool { return a.Subnets == b.Subnets && a.Attrs == b.Attrs }
 
-// before says whether e was there before q.
+// before says whether e was there before q. What lingers comes after all that is
+// there.
 func (e *entry) before(q *entry) bool {
+	if e.leaving != q.leaving {
+		return q.leaving
+	}
 	if e.lease.Created != q.lease.Created {
 		return e.lease.Created < q.lease.Created
 	}

@@ -154,7 +154,7 @@ func TestTableKeepsHostsReachable(t *testing.T) {
 			if got := slices.Collect(maps.Keys(maps.Collect(table.Peers()))); !slices.Equal(got, []string{want}) {
 				t.Errorf("of %s and %s believed: %v, want %s", list[0].Key(), list[1].Key(), got, want)
 			}
-			table.Apply(Update{Gone: []string{want}})
+			applyAndBury(table, Update{Gone: []string{want}})
 			if n := len(maps.Collect(table.Peers())); n != 1 {
 				t.Errorf("when %s goes %d are believed", want, n)
 			}
@@ -178,6 +178,16 @@ func TestTableHidesFamilyThatIsOff(t *testing.T) {
 	}
 }
 
+// applyAndBury is Apply with what goes not lingering.
+func applyAndBury(table *Table, u Update) Changes {
+	c := table.Apply(u)
+	for range 2 {
+		late := table.Bury()
+		c.Drop, c.Set, c.Rejected = append(c.Drop, late.Drop...), append(c.Set, late.Set...), append(c.Rejected, late.Rejected...)
+	}
+	return c
+}
+
 // step is one thing told to a table, and what it makes of it.
 type step struct {
 	name     string
@@ -189,7 +199,7 @@ type step struct {
 
 func (s step) run(t *testing.T, table *Table) {
 	t.Helper()
-	s.check(t, table.Apply(s.update))
+	s.check(t, applyAndBury(table, s.update))
 }
 
 func (s step) check(t *testing.T, c Changes) {
@@ -311,4 +321,71 @@ func TestTableReconfigure(t *testing.T) {
 	} {
 		c.want.check(t, table.Reconfigure(c.cfg, c.own))
 	}
+}
+
+// TestTableLingers has a lease that goes be believed until the burial after the
+// next, unless its place is wanted.
+func TestTableLingers(t *testing.T) {
+	a, b := peerLease(t, "10.5.30.0-24", 1), peerLease(t, "10.5.31.0-24", 2)
+	a.Node.ID, b.Node.ID = "a", "b"
+	b.PublicIP = addresses("192.0.2.99")
+	ka, kb := a.Key(), b.Key()
+	back := a
+	back.Created, back.Revision = 9, 9
+	stranger := func(l *Lease) { l.Node.ID, l.PublicIP = "c", addresses("192.0.2.77", "2001:db8::77") }
+	for _, c := range []struct {
+		name  string
+		steps []step
+		left  []string // lingering at the end
+	}{
+		{"it comes back", []step{
+			{"gone", Update{Gone: []string{ka}}, nil, nil, nil},
+			{"back", Update{Leases: []Lease{back}}, nil, nil, nil},
+		}, nil},
+		{"all are gone", []step{{"an empty list", Update{Complete: true}, nil, nil, nil}}, []string{ka, kb}},
+		{"gone twice", []step{
+			{"gone", Update{Gone: []string{ka}}, nil, nil, nil},
+			{"an empty list", Update{Complete: true, Leases: []Lease{b}}, nil, nil, nil},
+		}, []string{ka}},
+		{"another wants it", []step{
+			{"gone", Update{Gone: []string{ka}}, nil, nil, nil},
+			{"another's, around it", Update{Leases: []Lease{peerLease(t, "10.5.30.0-23", 5, stranger)}}, nil, nil, []string{"10.5.30.0-23"}},
+			{"the rest", Update{Gone: []string{kb}}, []string{"10.5.30.0-23"}, []string{ka, kb}, nil},
+		}, nil},
+		{"one waits for it", []step{
+			{"the one", Update{Leases: []Lease{peerLease(t, "10.5.30.0-25", 5, stranger)}}, nil, nil, []string{"10.5.30.0-25"}},
+			{"gone", Update{Gone: []string{ka}}, []string{"10.5.30.0-25"}, []string{ka}, nil},
+		}, nil},
+		{"its node has another", []step{
+			{"moved", Update{Gone: []string{ka}, Leases: []Lease{peerLease(t, "10.5.77.0-24", 5, func(l *Lease) { l.Node.ID = "a" })}},
+				[]string{"10.5.77.0-24"}, []string{ka}, nil},
+		}, nil},
+		{"rubbish in its place", []step{
+			{"gone", Update{Gone: []string{ka}}, nil, nil, nil},
+			{"rubbish", Update{Bad: []*LeaseError{{ka, ErrValue}}}, nil, []string{ka}, []string{ka}},
+		}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := NewTable(tableConfig, ownLease)
+			table.Apply(Update{Complete: true, Leases: []Lease{a, b}})
+			for _, s := range c.steps {
+				s.check(t, table.Apply(s.update))
+			}
+			if table.Lingering() != (c.left != nil) {
+				t.Errorf("lingering: %t", table.Lingering())
+			}
+			step{name: "the first burial"}.check(t, table.Bury())
+			step{name: "the second", drop: c.left}.check(t, table.Bury())
+			if table.Lingering() || len(table.leaving.nodes) != 0 {
+				t.Errorf("left: %v", table.leaving)
+			}
+		})
+	}
+	// A lease of ours in the place of one that lingers.
+	table := NewTable(tableConfig, ownLease)
+	table.Apply(Update{Complete: true, Leases: []Lease{a, b}})
+	table.Apply(Update{Gone: []string{ka}})
+	own := ownLease
+	own.Subnets = a.Subnets
+	step{name: "ours", drop: []string{ka}}.check(t, table.Reconfigure(tableConfig, own))
 }

@@ -1,0 +1,65 @@
+package subnet
+
+// leaving are the entries of a Table that linger, and whose they are.
+type leaving struct {
+	entries map[*entry]struct{}
+	nodes   map[string]map[*entry]struct{} // by each thing that tells a node
+	burials int                            // how many there were
+}
+
+// marks are what a node is told by: see Attrs.SameNode.
+func (a Attrs) marks() []string {
+	var marks []string
+	if a.Node.ID != "" {
+		marks = append(marks, "id "+a.Node.ID)
+	}
+	for _, ip := range a.PublicIP {
+		if ip.IsValid() {
+			marks = append(marks, ip.String())
+		}
+	}
+	return marks
+}
+
+func (l *leaving) add(e *entry) {
+	if l.entries == nil {
+		l.entries, l.nodes = map[*entry]struct{}{}, map[string]map[*entry]struct{}{}
+	}
+	e.leaving, e.burial = true, l.burials
+	l.entries[e] = struct{}{}
+	for _, mark := range e.lease.marks() {
+		if l.nodes[mark] == nil {
+			l.nodes[mark] = map[*entry]struct{}{}
+		}
+		l.nodes[mark][e] = struct{}{}
+	}
+}
+
+func (l *leaving) remove(e *entry) {
+	if !e.leaving {
+		return
+	}
+	e.leaving = false
+	delete(l.entries, e)
+	for _, mark := range e.lease.marks() {
+		if delete(l.nodes[mark], e); len(l.nodes[mark]) == 0 {
+			delete(l.nodes, mark)
+		}
+	}
+}
+
+// of are those of the node that published a.
+func (l *leaving) of(a Attrs) []*entry {
+	if len(l.entries) == 0 {
+		return nil
+	}
+	var found []*entry
+	for _, mark := range a.marks() {
+		for e := range l.nodes[mark] {
+			if e.lease.SameNode(a) {
+				found = append(found, e)
+			}
+		}
+	}
+	return found
+}
