@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -141,7 +142,8 @@ func (a *acquisition) reuse(ctx context.Context, own subnet.Lease, id clientv3.L
 		return own, nil, nil
 	}
 	key := a.key(own)
-	return a.put(ctx, own, clientv3.Compare(clientv3.ModRevision(key), "=", own.Revision), stale, options...)
+	lease, met, _, err := a.put(ctx, own, clientv3.Compare(clientv3.ModRevision(key), "=", own.Revision), stale, options...)
+	return lease, met, err
 }
 
 // create tries the candidates one after the other.
@@ -161,15 +163,15 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 			}
 		}
 		key := a.key(lease)
-		lease, met, err := a.put(ctx, lease, clientv3.Compare(clientv3.CreateRevision(key), "=", 0), stale, clientv3.WithLease(a.id))
+		lease, met, all, err := a.put(ctx, lease, clientv3.Compare(clientv3.CreateRevision(key), "=", 0), stale, clientv3.WithLease(a.id))
 		if err != nil || met != nil {
 			return lease, met, err
 		}
-		rival, err := a.rival(ctx, lease)
+		rival, err := a.earlier(ctx, lease, all)
 		if err != nil || rival == nil {
 			return lease, nil, err
 		}
-		// Who was later gives way; see rival.
+		// Who was later gives way.
 		if _, err := a.client.Delete(ctx, key); err != nil {
 			return subnet.Lease{}, nil, err
 		}
@@ -182,8 +184,9 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 var errRival = errors.New("another node leased a part of the same subnets first")
 
 // put writes lease with our value if condition holds, and removes stale in the
-// same moment.
-func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition clientv3.Cmp, stale []subnet.Lease, options ...clientv3.OpOption) (subnet.Lease, *mvccpb.KeyValue, error) {
+// same moment. All are the keys beside it, as long as an overlap may be among
+// them.
+func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition clientv3.Cmp, stale []subnet.Lease, options ...clientv3.OpOption) (_ subnet.Lease, met *mvccpb.KeyValue, all []*mvccpb.KeyValue, err error) {
 	key := a.key(lease)
 	then := []clientv3.Op{clientv3.OpPut(key, a.value, options...)}
 	for _, l := range stale[:min(len(stale), 100)] { // etcd takes 128 at once
@@ -191,61 +194,73 @@ func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition cli
 			then = append(then, clientv3.OpDelete(a.key(l)))
 		}
 	}
+	if isDual(lease) {
+		then = append(then, a.getKeys())
+	}
 	r, err := a.client.Txn(ctx).If(condition).Then(then...).Else(clientv3.OpGet(key)).Commit()
 	if err != nil {
-		return subnet.Lease{}, nil, err
+		return subnet.Lease{}, nil, nil, err
 	}
 	if !r.Succeeded {
 		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-			return lease, kvs[0], nil
+			return lease, kvs[0], nil, nil
 		}
-		return lease, &mvccpb.KeyValue{}, nil
+		return lease, &mvccpb.KeyValue{}, nil, nil
 	}
 	a.position.saw(key, r.Header.Revision)
 	lease.Attrs, lease.Revision = a.claim.Attrs, r.Header.Revision
 	if lease.Created == 0 {
 		lease.Created = r.Header.Revision
 	}
-	return lease, nil, nil
+	return lease, nil, r.Responses[len(then)-1].GetResponseRange().GetKvs(), nil
 }
 
-// rival looks for a lease that overlaps ours and was made before it, though
-// after we had looked. With one family the key of a lease says all that it
-// holds, and etcd keeps it from being there twice; with two, each half could
-// stand in another key too. Of two such nodes each looks after it wrote, so the
-// later of them sees the earlier, and gives way.
-func (a *acquisition) rival(ctx context.Context, own subnet.Lease) (*subnet.Lease, error) {
-	if !own.Subnets[subnet.IPv4].IsValid() || !own.Subnets[subnet.IPv6].IsValid() {
-		return nil, nil
-	}
-	return a.earlier(ctx, own)
+// getKeys asks for the keys of all leases.
+func (s *Store) getKeys() clientv3.Op {
+	return clientv3.OpGet(s.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 }
 
-// earlier is a lease of another node that overlaps own and is older.
-func (s *Store) earlier(ctx context.Context, own subnet.Lease) (*subnet.Lease, error) {
-	r, err := s.client.Get(ctx, s.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithMaxCreateRev(own.Created-1))
-	if err != nil {
-		return nil, err
-	}
-	for _, kv := range r.Kvs {
-		l, bad, ok := s.parse(kv)
-		if ok && bad == nil && !l.SameNode(own.Attrs) && overlap(l, own) {
+// isDual says whether a lease has both families. With one, its key says all
+// that it holds, and etcd keeps it from being there twice, as long as all are of
+// one length. With two, each half could stand in another key too. Of two such
+// nodes each gets all keys as they are when it writes, so the later of them sees
+// the earlier, and gives way.
+func isDual(l subnet.Lease) bool {
+	return l.Subnets[subnet.IPv4].IsValid() && l.Subnets[subnet.IPv6].IsValid()
+}
+
+// earlier is a lease of another node that overlaps own and is older, if there is
+// one among all keys.
+func (s *Store) earlier(ctx context.Context, own subnet.Lease, all []*mvccpb.KeyValue) (*subnet.Lease, error) {
+	for _, kv := range all {
+		subnets, err := subnet.ParseKey(strings.TrimPrefix(string(kv.Key), s.leasesPrefix()))
+		if err != nil || kv.CreateRevision >= own.Created || !overlap(subnet.Lease{Subnets: subnets}, own) {
+			continue
+		}
+		r, err := s.client.Get(ctx, string(kv.Key))
+		if err != nil {
+			return nil, err
+		}
+		if len(r.Kvs) == 0 {
+			continue
+		}
+		if l, bad, _ := s.parse(r.Kvs[0]); bad == nil && !l.SameNode(own.Attrs) {
 			return &l, nil
 		}
 	}
 	return nil, nil
 }
 
-// keepable is an etcd lease of the wanted length to hang a key on: id if it is
-// one, or else a new one.
+// keepable is an etcd lease of the wanted length to hang a key on, with all of
+// it to come: id if it is one, or else a new one.
 func (s *Store) keepable(ctx context.Context, id clientv3.LeaseID) (clientv3.LeaseID, error) {
 	ttl := int64(s.options.TTL.Seconds())
 	if id != clientv3.NoLease {
-		r, err := s.client.TimeToLive(ctx, id)
+		r, err := s.client.KeepAliveOnce(ctx, id)
 		if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			return 0, err
 		}
-		if err == nil && r.TTL > 0 && r.GrantedTTL == ttl {
+		if err == nil && r.TTL == ttl {
 			return id, nil
 		}
 	}

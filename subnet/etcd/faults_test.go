@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +15,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
-	"github.com/tulle-net/tulle/pkg/embedetcd"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -187,7 +184,7 @@ func TestCallsAtStart(t *testing.T) {
 		t.Errorf("the first start: %s, want %s", calls, want)
 	}
 	again, calls := start("10.5.253.0-24")
-	if want := "Range LeaseTimeToLive Watch"; calls != want || again != own {
+	if want := "Range LeaseKeepAlive Watch"; calls != want || again != own {
 		t.Errorf("a restart: %s, want %s; %+v after %+v", calls, want, again, own)
 	}
 }
@@ -215,76 +212,59 @@ func TestLostRace(t *testing.T) {
 	}
 }
 
-// Etcd is emptied by hand, and every node has its subnet back.
+// Etcd is emptied by hand, and every node has its subnet back, for one write
+// each.
 func TestEmptied(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	var all []subnet.Lease
+	var c counter
 	for n := range 20 {
-		s := l.open()
+		s := l.open(c.options()...)
 		all = append(all, l.acquire(s, claim(n+1)))
 		l.hold(s, all[n])
 	}
 	f := l.follow(l.Store)
 	f.await("all", f.has(all...))
 	for range 2 {
+		c.take()
 		r, err := l.client.Delete(t.Context(), prefix+"/subnets/", clientv3.WithPrefix())
 		l.do("delete all", r, err)
 		f.await("none", func() bool { return len(f.leases) < len(all) })
 		f.await("all again", f.has(all...))
+		if n := strings.Count(c.take(), "Txn"); n != len(all) {
+			t.Errorf("%d writes for %d leases", n, len(all))
+		}
 	}
 }
 
 // The same of an etcd whose data are lost, or those of long ago.
 func TestSetBack(t *testing.T) {
-	for _, backup := range []bool{false, true} {
-		t.Run(fmt.Sprintf("backup %t", backup), func(t *testing.T) {
-			l := &lab{t: t}
-			dir, copied := filepath.Join(t.TempDir(), "etcd"), filepath.Join(t.TempDir(), "copy")
-			start := func(listen string) {
-				var err error
-				if l.server, err = embedetcd.Start(context.Background(), embedetcd.Options{Dir: dir, Listen: listen}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			start("http://127.0.0.1:0")
-			endpoint := l.server.Endpoint()
-			t.Cleanup(func() { l.server.Stop() })
-			client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
-			l.do("connect", client, err)
-			l.client = client
-			t.Cleanup(func() { client.Close() })
-			l.SetConfig(network)
-			l.server.Stop()
-			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-				t.Fatal(err)
-			}
-			start(endpoint)
-
-			a, b := l.open(), l.open()
-			one, two := l.acquire(a, claim(1)), l.acquire(b, claim(2))
-			l.hold(a, one)
-			l.hold(b, two)
-			f := l.follow(a)
-			f.await("both", f.has(one, two))
-			for range 100 { // so that what is old looks old
+	for _, members := range []int{1, 3} {
+		for _, backup := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d members, backup %t", members, backup), func(t *testing.T) {
+				l, cluster := newCluster(t, members)
 				l.SetConfig(network)
-			}
-			l.Write("10.5.200.0-24", `{"PublicIP":"198.18.9.9"}`)
-			f.await("three", func() bool { return len(f.leases) == 3 })
-
-			l.server.Stop()
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
-			if backup {
-				if err := os.Rename(copied, dir); err != nil {
-					t.Fatal(err)
+				old := cluster.Snapshot()
+				a, b := l.open(), l.open()
+				one, two := l.acquire(a, claim(1)), l.acquire(b, claim(2))
+				l.hold(a, one)
+				l.hold(b, two)
+				f := l.follow(a)
+				f.await("both", f.has(one, two))
+				for range 100 { // so that what is old looks old
+					l.SetConfig(network)
 				}
-			}
-			start(endpoint)
-			f.await("the two who live", f.has(one, two))
-		})
+				l.Write("10.5.200.0-24", `{"PublicIP":"198.18.9.9"}`)
+				f.await("three", func() bool { return len(f.leases) == 3 })
+				if backup {
+					cluster.Restore(old)
+				} else {
+					cluster.Wipe()
+				}
+				f.await("the two who live", f.has(one, two))
+			})
+		}
 	}
 }
 
@@ -325,4 +305,28 @@ func TestSameAddress(t *testing.T) {
 	}
 	f := l.follow(l.Store)
 	f.await("the first's lease", f.has(first))
+}
+
+// What does not fit one answer comes in two, however much it is.
+func TestPages(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	for _, n := range []int{page - 1, page, 2*page + 1} { // and the config
+		fill(t, l.client, n)
+		var c counter
+		got, err := l.open(c.options()...).list(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := make(map[string]bool)
+		for _, lease := range got.leases {
+			keys[lease.Key()] = true
+		}
+		if len(keys) != n || len(got.leases) != n || got.config == nil {
+			t.Errorf("%d leases, %d of them different, of %d", len(got.leases), len(keys), n)
+		}
+		if calls, want := c.take(), map[bool]string{false: "Range", true: "Range Range"}[n+1 > page]; calls != want {
+			t.Errorf("%d leases: %s, want %s", n, calls, want)
+		}
+	}
 }

@@ -39,7 +39,9 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 		moved = s.position.moved()
 		err := s.retry(ctx, "Holding the lease", func(ctx context.Context) error {
 			var err error
-			from, err = h.look(ctx)
+			if from, err = h.look(ctx); err != nil {
+				h.what = lost // now is over
+			}
 			return err
 		})
 		if err != nil {
@@ -50,8 +52,10 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 
 type holder struct {
 	*Store
-	own   subnet.Lease
-	value string
+	own      subnet.Lease
+	value    string
+	failures int  // of watches in a row
+	what     loss // of own, found last
 }
 
 // look has the lease be as it should, and renews it. It returns the revision
@@ -105,7 +109,11 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 		}
 		options = append(options, clientv3.WithLease(id))
 	}
-	r, err := h.client.Txn(ctx).If(condition).Then(clientv3.OpPut(key, h.value, options...), clientv3.OpGet(key)).Commit()
+	then := []clientv3.Op{clientv3.OpPut(key, h.value, options...), clientv3.OpGet(key)}
+	if isDual(h.own) || h.what != lostNow { // another may have a part of it, by another key
+		then = append(then, h.getKeys())
+	}
+	r, err := h.client.Txn(ctx).If(condition).Then(then...).Commit()
 	switch {
 	case err != nil:
 		return 0, err
@@ -114,9 +122,11 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 	}
 	h.position.saw(key, r.Header.Revision)
 	h.own.Created = r.Responses[1].GetResponseRange().Kvs[0].CreateRevision
-	other, err := h.earlier(ctx, h.own)
-	if err != nil {
-		return 0, err
+	var other *subnet.Lease
+	if len(then) > 2 {
+		if other, err = h.earlier(ctx, h.own, r.Responses[2].GetResponseRange().Kvs); err != nil {
+			return 0, err
+		}
 	}
 	if other != nil {
 		if _, err := h.client.Delete(ctx, key); err != nil {
@@ -133,10 +143,11 @@ var errChanged = errors.New("the lease was changed meanwhile")
 
 // wait waits until there is something to look at.
 func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) error {
-	renewal := min(heartbeat, max(h.options.TTL-h.options.RenewMargin, time.Second), h.options.TTL/3)
+	renewal := h.renewal()
 	waiting, cancel := context.WithTimeout(ctx, renewal-renewal/10+rand.N(renewal/10+1))
 	defer cancel()
-	lost, err := h.lost(waiting, from, moved)
+	var err error
+	h.what, err = h.await(waiting, h.key(h.own), from, moved, &h.failures)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -144,39 +155,14 @@ func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) er
 		return nil
 	case err != nil:
 		return err
-	case lost:
+	case h.what != none:
 		return sleep(ctx, rand.N(scatter))
 	}
 	return nil
 }
 
-// lost waits until something happens to our key from a revision on. It says
-// whether that was its end.
-func (h *holder) lost(ctx context.Context, from int64, moved <-chan struct{}) (bool, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	events := h.client.Watch(clientv3.WithRequireLeader(ctx), h.key(h.own), clientv3.WithRev(from))
-	for {
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-moved:
-			return true, nil
-		case r, ok := <-events:
-			if !ok || r.Err() != nil {
-				if ctx.Err() != nil {
-					return false, ctx.Err()
-				}
-				return false, h.pause(ctx, 1)
-			}
-			for _, e := range r.Events {
-				if e.Type == clientv3.EventTypeDelete {
-					return true, nil
-				}
-			}
-			if len(r.Events) > 0 {
-				return false, nil
-			}
-		}
-	}
+// renewal is the longest time from one renewal to the next: so that the margin
+// is left, and that one may fail and be tried again.
+func (h *holder) renewal() time.Duration {
+	return min(heartbeat, max(h.options.TTL-h.options.RenewMargin, time.Second), h.options.TTL/3)
 }

@@ -63,32 +63,37 @@ func (p *position) lose() {
 	p.changed = make(chan struct{})
 }
 
-// guard looks, each time that etcd is back, whether it is the same.
+// guard looks, each time that the last line to etcd breaks, whether etcd is back
+// and the same. It is also who tells first that etcd is away.
 func (s *Store) guard(ctx context.Context) {
 	conn := s.client.ActiveConnection()
-	state := conn.GetState()
-	reached := state == connectivity.Ready
-	for conn.WaitForStateChange(ctx, state) {
-		if state = conn.GetState(); state != connectivity.Ready {
-			continue
-		}
+	reached := false
+	for {
+		state := conn.GetState()
 		if !reached {
-			reached = true // for the first time; all that is known is from here
-			continue
+			reached = state == connectivity.Ready // all that is known is from here
+		} else if s.retry(ctx, "Reaching etcd", s.check) != nil {
+			return // it fails with ctx alone
 		}
-		_ = s.retry(ctx, "Reaching etcd", func(ctx context.Context) error { // it fails with ctx alone
-			key, revision := s.position.at()
-			if key == "" {
-				return nil
-			}
-			same, err := s.remembers(ctx, key, revision)
-			if err == nil && !same {
-				klog.InfoS("Etcd has another history than before, as after a restore; reading all again")
-				s.position.forget()
-			}
-			return err
-		})
+		if !conn.WaitForStateChange(ctx, state) {
+			return
+		}
 	}
+}
+
+// check has all be read anew if etcd is not the one that it was.
+func (s *Store) check(ctx context.Context) error {
+	key, revision := s.position.at()
+	if key == "" {
+		_, err := s.client.Get(ctx, s.configKey(), clientv3.WithCountOnly())
+		return err
+	}
+	same, err := s.remembers(ctx, key, revision)
+	if err == nil && !same {
+		klog.InfoS("Etcd has another history than before, as after a restore; reading all again")
+		s.position.forget()
+	}
+	return err
 }
 
 // remembers says whether etcd knows that key was written at a revision. Of what

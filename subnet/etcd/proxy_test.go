@@ -1,9 +1,11 @@
 package etcd
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -123,24 +125,33 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// A node that comes back and finds its subnet in another's hands gives way.
+// A node that comes back and finds its subnet, or a part of it, in another's
+// hands gives way.
 func TestTakenWhileCut(t *testing.T) {
-	l := newLab(t)
-	l.SetConfig(network)
-	line := newLine(t, l.server.Endpoint())
-	s := l.openAt(line.endpoint())
-	own := l.acquire(s, claim(1))
-	ended := make(chan error, 1)
-	go func() { ended <- s.Hold(t.Context(), own) }()
-	line.set(true)
-	l.Delete(own.Key())
-	other := claim(2)
-	other.Want = own.Subnets
-	if got := l.acquire(l.Store, other); got.Subnets != own.Subnets {
-		t.Fatalf("the other got %s", got.Key())
-	}
-	line.set(false)
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "node-2") {
-		t.Errorf("Hold ended with %v, want %v by node-2", err, subnet.ErrTaken)
+	for bits, config := range map[int]string{24: network, 26: `{"Network": "10.5.0.0/16", "SubnetLen": 26}`} {
+		t.Run(fmt.Sprintf("/%d", bits), func(t *testing.T) {
+			l := newLab(t)
+			l.SetConfig(network)
+			line := newLine(t, l.server.Endpoint())
+			s := l.openAt(line.endpoint())
+			own := l.acquire(s, claim(1))
+			ended := make(chan error, 1)
+			go func() { ended <- s.Hold(t.Context(), own) }()
+			line.set(true)
+			l.Delete(own.Key())
+			l.SetConfig(config)
+			other := claim(2)
+			other.Want[subnet.IPv4] = netip.PrefixFrom(own.Subnets[subnet.IPv4].Addr(), bits)
+			got := l.acquire(l.Store, other)
+			if got.Subnets != other.Want {
+				t.Fatalf("the other got %s", got.Key())
+			}
+			line.set(false)
+			if err := <-ended; !errors.Is(err, subnet.ErrTaken) || !strings.Contains(err.Error(), "node-2") {
+				t.Errorf("Hold ended with %v, want %v by node-2", err, subnet.ErrTaken)
+			}
+			f := l.follow(l.Store)
+			f.await("the other's alone", f.has(got))
+		})
 	}
 }

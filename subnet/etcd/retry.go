@@ -5,18 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
-	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/subnet"
 )
 
 const (
-	callLimit = 10 * time.Second // of one call
+	// The first try has firstTry, for with several endpoints the next is likely
+	// to go to another; then there is more, for an etcd that is slow.
+	firstTry  = 5 * time.Second
+	lastTry   = 10 * time.Second
 	firstWait = 100 * time.Millisecond
 	lastWait  = 15 * time.Second
 )
@@ -25,7 +26,7 @@ const (
 // time of its own.
 func (s *Store) retry(ctx context.Context, what string, f func(context.Context) error) error {
 	for failures := 1; ; failures++ {
-		try, cancel := context.WithTimeout(ctx, callLimit)
+		try, cancel := context.WithTimeout(ctx, min(time.Duration(failures)*firstTry, lastTry))
 		err := f(try)
 		cancel()
 		switch {
@@ -37,7 +38,9 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 		case final(err):
 			return err
 		}
-		s.trouble.failed(what, s.attempt.why(err))
+		if !errors.Is(err, errRival) && !errors.Is(err, errChanged) { // that is no trouble, but how it goes
+			s.trouble.failed(what, s.attempt.why(err))
+		}
 		if err := s.pause(ctx, failures); err != nil {
 			return err
 		}
@@ -96,60 +99,4 @@ func (a *attempt) why(err error) error {
 		return fmt.Errorf("%w: %w", err, a.err)
 	}
 	return err
-}
-
-// trouble has each thing that goes wrong told once, and its end.
-type trouble struct {
-	mu  sync.Mutex
-	now map[string]string // what goes wrong, and how
-}
-
-func (t *trouble) failed(what string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	why := explain(err)
-	if t.now[what] == why {
-		return
-	}
-	if t.now == nil {
-		t.now = make(map[string]string)
-	}
-	t.now[what] = why
-	klog.ErrorS(nil, what+" does not work; trying again", "reason", why)
-}
-
-func (t *trouble) over(what string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, was := t.now[what]; was {
-		delete(t.now, what)
-		klog.InfoS(what + " works again")
-	}
-}
-
-const hangsUp = "etcd hangs up; perhaps it wants another certificate than --etcd-certfile, or TLS where there is none, or the other way about"
-
-// explain is err in words for who has to mend it.
-func explain(err error) string {
-	text := err.Error()
-	for _, known := range []struct{ sign, hint string }{
-		{"certificate signed by unknown authority", "etcd's certificate is signed by none of the authorities in --etcd-cafile"},
-		{"certificate has expired", "a certificate has expired or is not valid yet, or the clock is wrong"},
-		{"x509:", "etcd's certificate is not believed"},
-		{"tls: certificate required", "etcd wants a client certificate; give --etcd-certfile and --etcd-keyfile"},
-		{"remote error: tls", "etcd does not believe the certificate in --etcd-certfile"},
-		{"broken pipe", hangsUp},
-		{"connection reset", hangsUp},
-		{"error reading server preface", hangsUp},
-		{"authentication failed", "etcd refuses the name or the password of --etcd-username"},
-		{"user name is empty", "etcd wants a name and a password; give --etcd-username and --etcd-password"},
-		{"permission denied", "the etcd user may not read and write the network's keys; grant it readwrite on the prefix"},
-		{"connection refused", "nothing listens at --etcd-endpoints"},
-		{"context deadline exceeded", "no answer in time"},
-	} {
-		if strings.Contains(text, known.sign) {
-			return known.hint + " (" + text + ")"
-		}
-	}
-	return text
 }

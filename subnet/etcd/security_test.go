@@ -16,11 +16,7 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-
 	"github.com/tulle-net/tulle/pkg/embedetcd"
-	"github.com/tulle-net/tulle/subnet"
 )
 
 // authority signs certificates.
@@ -130,7 +126,7 @@ func TestCertificates(t *testing.T) {
 			ours := newFiles(t)
 			good.write(ours, time.Hour)
 			c.spoil(ours)
-			s, err := Open(t.Context(), secureOptions(endpoint, ours))
+			s, err := Open(secureOptions(endpoint, ours))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +136,7 @@ func TestCertificates(t *testing.T) {
 			if _, err = s.client.Get(ctx, "x"); err != nil {
 				err = s.attempt.why(err)
 			}
-			if c.hint == "" != (err == nil) || err != nil && !strings.Contains(explain(err), c.hint) {
+			if c.hint == "" != (err == nil) || err != nil && !strings.Contains(words(err), c.hint) {
 				t.Fatalf("got %v", err)
 			}
 			good.write(ours, time.Hour)
@@ -150,43 +146,16 @@ func TestCertificates(t *testing.T) {
 		})
 	}
 	missing := secureOptions(endpoint, newFiles(t))
-	if _, err := Open(t.Context(), missing); err == nil || !strings.Contains(err.Error(), "--etcd-certfile") {
+	if _, err := Open(missing); err == nil || !strings.Contains(err.Error(), "--etcd-certfile") {
 		t.Errorf("without files: %v", err)
 	}
 	missing.KeyFile = ""
-	if _, err := Open(t.Context(), missing); err == nil || !strings.Contains(err.Error(), "both") {
+	if _, err := Open(missing); err == nil || !strings.Contains(err.Error(), "both") {
 		t.Errorf("without a key: %v", err)
 	}
 }
 
-// With names and passwords on, the right one works and the wrong one is said to
-// be it, without being told.
-func TestPassword(t *testing.T) {
-	l := newLab(t)
-	l.SetConfig(network)
-	const secret = "correct horse"
-	a, err := l.client.UserAdd(t.Context(), "root", secret)
-	l.do("add user", a, err)
-	g, err := l.client.UserGrantRole(t.Context(), "root", "root")
-	l.do("grant role", g, err)
-	e, err := l.client.AuthEnable(t.Context())
-	l.do("enable", e, err)
-
-	o := Options{Endpoints: []string{l.server.Endpoint()}, Prefix: prefix, TTL: 24 * time.Hour, Username: "root", Password: secret}
-	s, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if _, err := s.Config(t.Context(), subnet.Config{}); err != nil {
-		t.Error(err)
-	}
-	_, err = clientv3.New(clientv3.Config{Endpoints: o.Endpoints, Username: "root", Password: "wrong staple", DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
-	if err == nil || !strings.Contains(explain(err), "--etcd-username") || strings.Contains(explain(err), "staple") {
-		t.Errorf("a wrong password: %v", err)
-	}
-	_, err = l.open().client.Get(t.Context(), "x")
-	if err == nil || !strings.Contains(explain(err), "--etcd-username") {
-		t.Errorf("no password: %v", err)
-	}
+func words(err error) string {
+	_, words := explain(err)
+	return words
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -22,10 +23,13 @@ type Options struct {
 	// CertFile and KeyFile are what the node shows to etcd, CAFile is whom it
 	// believes; all are read again when they change.
 	CertFile, KeyFile, CAFile string
-	Username, Password        string
+	// Username and one of the others are what etcd asks for where it has users.
+	// The file is read again when what it said is refused.
+	Username, Password, PasswordFile string
 	// TTL is how long a lease outlives its node's last word.
 	TTL time.Duration
-	// RenewMargin is how much of that must always be left.
+	// RenewMargin is how much of that is left at the least when the lease is
+	// renewed.
 	RenewMargin time.Duration
 
 	dial []grpc.DialOption // for tests
@@ -37,46 +41,74 @@ type Options struct {
 type Store struct {
 	options  Options
 	client   *clientv3.Client
+	login    *login // nil where there is no name
 	trouble  trouble
 	attempt  attempt
 	position position
 	ended    context.CancelFunc
 	running  sync.WaitGroup
+	streams  atomic.Int64 // counts those that watches were found to fail on
 
 	mu       sync.Mutex
 	acquired bool     // an Acquire has gone by unused
 	unused   *listing // what Config found, for Watch to begin with
 }
 
-// Open makes a store. It waits for no etcd, unless a password has to be shown to
-// one.
-func Open(ctx context.Context, o Options) (*Store, error) {
+// Open makes a store. It waits for no etcd.
+func Open(o Options) (*Store, error) {
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
 	s := &Store{options: o}
+	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor(nil)
+	var err error
+	if s.login, err = newLogin(o); err != nil {
+		return nil, err
+	}
+	if s.login != nil {
+		unary, stream = append(unary, s.login.unary), append(stream, s.login.stream)
+	}
 	config := clientv3.Config{
 		Endpoints: o.Endpoints,
-		Username:  o.Username, Password: o.Password,
 		// A frozen server or a cut line shows within this time.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
-		DialTimeout: callLimit,
 		Logger:      zap.NewNop(),
-		DialOptions: append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(s.attempt.note)}, o.dial...),
+		DialOptions: append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(unary...), grpc.WithChainStreamInterceptor(stream...)}, o.dial...),
 	}
-	var err error
 	if config.TLS, err = tlsConfig(o); err != nil {
 		return nil, err
 	}
-	err = s.retry(ctx, "Connecting to etcd", func(context.Context) error {
-		s.client, err = clientv3.New(config)
-		return err
-	})
-	if err != nil {
+	if s.client, err = clientv3.New(config); err != nil {
 		return nil, err
 	}
 	watching, cancel := context.WithCancel(context.Background())
 	s.ended = cancel
 	s.running.Go(func() { s.guard(watching) })
 	return s, nil
+}
+
+// Reload reads the password again, without waiting for the old one to fail.
+func (s *Store) Reload(ctx context.Context) error {
+	if s.login == nil {
+		return nil
+	}
+	if _, err := s.login.password(); err != nil {
+		return err
+	}
+	s.login.forget(ctx)
+	return nil
+}
+
+// Status is how a store does at present.
+type Status struct {
+	// Failing is what does not work, and why; empty when all is well.
+	Failing map[string]string
+	// Revision is how far etcd's history is known.
+	Revision int64
+}
+
+// Status tells how the store does.
+func (s *Store) Status() Status {
+	_, revision := s.position.at()
+	return Status{Failing: s.trouble.list(), Revision: revision}
 }
 
 // Close lets go of etcd. Leases stay.
@@ -93,8 +125,9 @@ func (s *Store) key(l subnet.Lease) string { return s.leasesPrefix() + l.Key() }
 
 // Config implements subnet.Store.
 func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
-	told := ""
+	told, failures := "", 0
 	for {
+		moved := s.position.moved()
 		l, err := s.list(ctx)
 		if err != nil {
 			return subnet.Config{}, err
@@ -114,32 +147,8 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 			klog.InfoS("Waiting for the network's config", "key", s.configKey(), "reason", why)
 		}
 		told = why
-		if err := s.await(ctx, s.configKey(), l.revision+1); err != nil {
+		if _, err := s.await(ctx, s.configKey(), l.revision+1, moved, &failures); err != nil {
 			return subnet.Config{}, err
-		}
-	}
-}
-
-// await waits until something happens to key from a revision on, or until
-// nobody knows whether it did.
-func (s *Store) await(ctx context.Context, key string, from int64) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	moved := s.position.moved()
-	events := s.client.Watch(clientv3.WithRequireLeader(ctx), key, clientv3.WithRev(from))
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-moved:
-			return nil
-		case r, ok := <-events:
-			if !ok || r.Err() != nil {
-				return s.pause(ctx, 1)
-			}
-			if len(r.Events) > 0 {
-				return nil
-			}
 		}
 	}
 }

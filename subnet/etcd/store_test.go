@@ -6,47 +6,86 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
 	"github.com/tulle-net/tulle/pkg/embedetcd"
+	"github.com/tulle-net/tulle/pkg/etcdtest"
 	"github.com/tulle-net/tulle/subnet/storetest"
 )
 
 const prefix = "/coreos.com/network"
 
+func TestMain(m *testing.M) {
+	etcdtest.Main()
+	goleak.VerifyTestMain(m)
+}
+
 // lab is an etcd, and a store on it.
 type lab struct {
 	*Store
-	t      *testing.T
-	server *embedetcd.Server
-	client *clientv3.Client // another's, as etcdctl's
+	t         *testing.T
+	server    *embedetcd.Server // nil where it runs elsewhere
+	endpoints []string
+	client    *clientv3.Client // another's, as etcdctl's
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{t: t}
-	var err error
-	if l.server, err = embedetcd.Start(t.Context(), embedetcd.Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"}); err != nil {
+	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.server.Stop)
-	if l.client, err = clientv3.New(clientv3.Config{Endpoints: []string{l.server.Endpoint()}}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.client.Close() })
+	t.Cleanup(server.Stop)
+	l := newLabAt(t, server.Endpoint())
+	l.server = server
+	return l
+}
+
+func newLabAt(t *testing.T, endpoints ...string) *lab {
+	t.Helper()
+	l := &lab{t: t, endpoints: endpoints}
+	l.connect(clientv3.Config{})
 	l.Store = l.open()
 	return l
+}
+
+// connect has the lab's own client be one as config says.
+func (l *lab) connect(config clientv3.Config) {
+	l.t.Helper()
+	config.Endpoints, config.Logger = l.endpoints, zap.NewNop()
+	client, err := clientv3.New(config)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { client.Close() })
+	l.client = client
+}
+
+// newCluster is a lab on servers that can be done to what one likes.
+func newCluster(t *testing.T, members int) (*lab, *etcdtest.Cluster) {
+	t.Helper()
+	c := etcdtest.Start(t, etcdtest.Options{Members: members})
+	return newLabAt(t, c.Endpoints()...), c
 }
 
 // open is a further store on the same etcd, as another node has one.
 func (l *lab) open(dial ...grpc.DialOption) *Store {
 	l.t.Helper()
-	return l.openAt(l.server.Endpoint(), dial...)
+	return l.openWith(func(o *Options) { o.dial = dial })
 }
 
-func (l *lab) openAt(endpoint string, dial ...grpc.DialOption) *Store {
+func (l *lab) openAt(endpoints ...string) *Store {
 	l.t.Helper()
-	s, err := Open(l.t.Context(), Options{Endpoints: []string{endpoint}, Prefix: prefix, TTL: 24 * time.Hour, RenewMargin: time.Hour, dial: dial})
+	return l.openWith(func(o *Options) { o.Endpoints = endpoints })
+}
+
+func (l *lab) openWith(change func(*Options)) *Store {
+	l.t.Helper()
+	o := Options{Endpoints: l.endpoints, Prefix: prefix, TTL: 24 * time.Hour, RenewMargin: time.Hour}
+	change(&o)
+	s, err := Open(o)
 	if err != nil {
 		l.t.Fatal(err)
 	}

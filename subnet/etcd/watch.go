@@ -3,10 +3,12 @@ package etcd
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -38,7 +40,7 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 	failures := 0
 	for {
 		watching, cancel := context.WithCancel(ctx)
-		events := s.client.Watch(clientv3.WithRequireLeader(watching), s.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithRev(from))
+		events := s.watch(watching, s.leasesPrefix(), from, clientv3.WithPrefix())
 		next, lost, err := s.read(ctx, from, events, moved, to)
 		cancel()
 		switch {
@@ -51,7 +53,8 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 			failures = 1
 		}
 		from = next
-		s.trouble.failed("Watching the leases", s.attempt.why(err))
+		s.spoiled(ctx, err)
+		s.trouble.failed("Watching the leases", err)
 		if err := s.pause(ctx, failures); err != nil {
 			return err
 		}
@@ -68,10 +71,7 @@ func (s *Store) read(ctx context.Context, from int64, events clientv3.WatchChan,
 		case <-moved:
 			return from, true, nil
 		case r, ok := <-events:
-			if !ok {
-				return from, false, errors.New("the watch ended")
-			}
-			if err := r.Err(); err != nil {
+			if err := failure(r, ok); err != nil {
 				return from, false, err
 			}
 			s.trouble.over("Watching the leases")
@@ -114,4 +114,74 @@ func (s *Store) update(events []*clientv3.Event) subnet.Update {
 		}
 	}
 	return u
+}
+
+// watch is a client's watch from a revision on. It says first that it has begun,
+// and fails where its etcd knows no leader, instead of waiting with it.
+func (s *Store) watch(ctx context.Context, key string, from int64, options ...clientv3.OpOption) clientv3.WatchChan {
+	// Watches share a stream if they have the same metadata.
+	ctx = metadata.AppendToOutgoingContext(ctx, "tulle-stream", strconv.FormatInt(s.streams.Load(), 10))
+	return s.client.Watch(clientv3.WithRequireLeader(ctx), key, append(options, clientv3.WithRev(from), clientv3.WithCreatedNotify())...)
+}
+
+// spoiled is told of a watch that failed. None begins on its stream any more,
+// for what that showed of us at its beginning may be what is refused.
+func (s *Store) spoiled(ctx context.Context, err error) {
+	s.streams.Add(1)
+	if s.login != nil && refused(err) {
+		s.login.forget(ctx)
+	}
+}
+
+// failure is why a watch ended, if it did.
+func failure(r clientv3.WatchResponse, ok bool) error {
+	if !ok {
+		return errors.New("the watch ended")
+	}
+	return r.Err()
+}
+
+// loss is what an await found to have become of its key.
+type loss int
+
+const (
+	none    loss = iota // as far as is known
+	lost                // some time ago
+	lostNow             // and nothing was written to etcd since
+)
+
+// await waits until something happens to key from a revision on, or until
+// nobody knows whether it did. Failures counts the watches in a row that were of
+// no use.
+func (s *Store) await(ctx context.Context, key string, from int64, moved <-chan struct{}, failures *int) (loss, error) {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events := s.watch(watching, key, from)
+	for {
+		select {
+		case <-ctx.Done():
+			return none, ctx.Err()
+		case <-moved:
+			return lost, nil
+		case r, ok := <-events:
+			if err := failure(r, ok); err != nil {
+				if ctx.Err() != nil {
+					return none, ctx.Err()
+				}
+				s.spoiled(ctx, err)
+				*failures++
+				return none, s.pause(ctx, *failures)
+			}
+			*failures = 0
+			if n := len(r.Events); n > 0 {
+				switch last := r.Events[n-1]; {
+				case last.Type != clientv3.EventTypeDelete:
+					return none, nil
+				case last.Kv.ModRevision < r.Header.Revision:
+					return lost, nil
+				}
+				return lostNow, nil
+			}
+		}
+	}
 }

@@ -1,0 +1,218 @@
+package embedetcd
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+func start(t *testing.T, o Options) *Server {
+	t.Helper()
+	s, err := Start(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func dial(t *testing.T, endpoint string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Data outlive the server, which waits for no client's stream.
+func TestRestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, listen := range []string{"http://127.0.0.1:0", "unix://" + filepath.Join(t.TempDir(), "s"), "http://0.0.0.0:0", "http://[::]:0"} {
+		s := start(t, Options{Dir: dir, Listen: listen})
+		c := dial(t, s.Endpoint())
+		w := <-c.Watch(t.Context(), "x", clientv3.WithCreatedNotify())
+		if w.Err() != nil {
+			t.Error(w.Err())
+		}
+		r, err := c.Get(t.Context(), "x")
+		if err != nil || int(r.Count) != min(i, 1) {
+			t.Errorf("%s: %v, %v", listen, r, err)
+		}
+		if _, err := c.Put(t.Context(), "x", listen); err != nil {
+			t.Error(err)
+		}
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+		before := time.Now()
+		s.Stop()
+		t.Logf("%s: stopped after %v", listen, time.Since(before))
+	}
+}
+
+func TestSeed(t *testing.T) {
+	s := start(t, Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
+	defer s.Stop()
+	c := dial(t, s.Endpoint())
+	put := func(key string) {
+		if _, err := c.Put(t.Context(), key, "theirs"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		there string
+		want  bool
+	}{
+		{"", true},
+		{"/net/config", false},
+		{"/net/subnets/10.5.1.0-24", false},
+		{"/net/", false},
+		{"/network/config", true},
+		{"/net", true},
+		{"/a/net/config", true},
+	} {
+		if _, err := c.Delete(t.Context(), "/", clientv3.WithPrefix()); err != nil {
+			t.Fatal(err)
+		}
+		if test.there != "" {
+			put(test.there)
+		}
+		seeded, err := s.Seed(t.Context(), "/net/config", "ours")
+		if err != nil || seeded != test.want {
+			t.Errorf("beside %q: %t, %v", test.there, seeded, err)
+		}
+		r, err := c.Get(t.Context(), "/net/config")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ours := len(r.Kvs) == 1 && string(r.Kvs[0].Value) == "ours"; ours != test.want {
+			t.Errorf("beside %q stands %v", test.there, r.Kvs)
+		}
+	}
+	if seeded, err := s.Seed(t.Context(), "/a/config", "again"); seeded || err != nil {
+		// /a/net/config is there
+		t.Errorf("a folder with a folder in it: %t, %v", seeded, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Seed(ended, "/b/config", "x"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	s := start(t, Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
+	defer s.Stop()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		options Options
+		want    string
+	}{
+		{Options{Listen: s.Endpoint()}, "--etcd-listen"},
+		{Options{Listen: "http://192.0.2.1:2379"}, "no address of this host"},
+		{Options{Listen: "127.0.0.1:2379"}, "--etcd-listen"},
+		{Options{Listen: "http://127.0.0.1"}, "--etcd-listen"},
+		{Options{Listen: "ftp://user:secret@127.0.0.1:1"}, "--etcd-listen"},
+		{Options{Listen: "unix://relative"}, "--etcd-listen"},
+		{Options{Listen: "https://127.0.0.1:0"}, "cert"},
+		{Options{Listen: "http://127.0.0.1:0", Dir: file}, file},
+	} {
+		if test.options.Dir == "" {
+			test.options.Dir = t.TempDir()
+		}
+		if s, err := Start(t.Context(), test.options); err == nil {
+			s.Stop()
+			t.Errorf("%+v was not refused", test.options)
+		} else if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v", test.options, err)
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s, err := Start(cancelled, Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"}); err == nil {
+		s.Stop() // it was ready already
+	} else if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// Data that cannot be used end the start with an error, not the process.
+func TestBrokenData(t *testing.T) {
+	for want, spoil := range map[string]func(t *testing.T, dir string){
+		"invalid database": func(t *testing.T, dir string) { scribble(t, filepath.Join(dir, "member/snap/db")) },
+		"cannot use none as id": func(t *testing.T, dir string) {
+			logs, err := filepath.Glob(filepath.Join(dir, "member/wal/*.wal"))
+			if err != nil || len(logs) == 0 {
+				t.Fatal(logs, err)
+			}
+			for _, f := range logs {
+				scribble(t, f)
+			}
+		},
+		"newer etcd": newer,
+	} {
+		t.Run(want, func(t *testing.T) {
+			o := Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"}
+			s := start(t, o)
+			if _, err := s.Seed(t.Context(), "/net/config", "x"); err != nil {
+				t.Fatal(err)
+			}
+			s.Stop()
+			spoil(t, o.Dir)
+			s, err := Start(t.Context(), o)
+			if err == nil {
+				s.Stop()
+				t.Fatal("it started")
+			}
+			if !strings.Contains(err.Error(), o.Dir) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func scribble(t *testing.T, file string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(strings.Repeat("no data ", 10000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReach(t *testing.T) {
+	for _, test := range []struct{ listen, port, advertise, want string }{
+		{"http://192.0.2.1:2379", "2379", "198.18.0.1", "http://192.0.2.1:2379"},
+		{"https://0.0.0.0:2379", "2379", "198.18.0.1", "https://198.18.0.1:2379"},
+		{"http://[::]:2379", "2379", "fd00::1", "http://[fd00::1]:2379"},
+		{"http://:2379", "2379", "198.18.0.1", "http://198.18.0.1:2379"},
+		{"http://0.0.0.0:0", "4711", "", "http://127.0.0.1:4711"},
+		{"unix:///run/etcd.sock", "", "198.18.0.1", "unix:///run/etcd.sock"},
+	} {
+		u, err := url.Parse(test.listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a netip.Addr
+		if test.advertise != "" {
+			a = netip.MustParseAddr(test.advertise)
+		}
+		if got := reach(u, test.port, a).String(); got != test.want {
+			t.Errorf("%+v: %s", test, got)
+		}
+	}
+}

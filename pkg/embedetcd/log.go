@@ -1,0 +1,63 @@
+package embedetcd
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/klog/v2"
+)
+
+// newLogger is what etcd logs to: its errors are ours, its warnings are for who
+// asks for more, and all else is for nobody. Each is told once a minute.
+func newLogger(l *life) *zap.Logger {
+	core := zapcore.NewSamplerWithOptions(&logs{life: l}, time.Minute, 1, 0)
+	return zap.New(core, zap.WithPanicHook(l), zap.WithFatalHook(l))
+}
+
+// logs is a zapcore.Core that writes to klog. What goes wrong at the start its
+// caller is told, and what ends at the end is not wrong.
+type logs struct {
+	life   *life
+	fields []zapcore.Field
+}
+
+func (l *logs) Enabled(level zapcore.Level) bool {
+	return level >= zapcore.ErrorLevel || level == zapcore.WarnLevel && klog.V(1).Enabled()
+}
+
+func (l *logs) With(fields []zapcore.Field) zapcore.Core {
+	return &logs{l.life, append(l.fields[:len(l.fields):len(l.fields)], fields...)}
+}
+
+func (l *logs) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if l.Enabled(e.Level) {
+		return to.AddCore(e, l)
+	}
+	return to
+}
+
+// told are the fields that are passed on. Others may hold what clients wrote.
+var told = map[string]bool{"error": true, "path": true, "address": true, "remote-addr": true, "took": true}
+
+func (l *logs) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if !l.life.on() {
+		return nil
+	}
+	all := zapcore.NewMapObjectEncoder()
+	var rest []any
+	for _, f := range append(l.fields[:len(l.fields):len(l.fields)], fields...) {
+		if told[f.Key] {
+			f.AddTo(all)
+			rest = append(rest, f.Key, all.Fields[f.Key])
+		}
+	}
+	if e.Level == zapcore.WarnLevel {
+		klog.V(1).InfoS("Etcd warns: "+e.Message, rest...)
+	} else {
+		klog.ErrorS(nil, "Etcd fails: "+e.Message, rest...)
+	}
+	return nil
+}
+
+func (l *logs) Sync() error { return nil }

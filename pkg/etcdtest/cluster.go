@@ -1,0 +1,324 @@
+package etcdtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+// The ports of each member, on its own address.
+const (
+	ClientPort = 2379
+	peerPort   = 2380
+)
+
+// patience is how long something may take before the test fails.
+const patience = 30 * time.Second
+
+// Options say what to run, and where.
+type Options struct {
+	Members int // 1 when zero
+	// Namespace is the name of the network namespace to run in, this process's
+	// when empty. A namespace needs Addresses.
+	Namespace string
+	// Addresses are the members', on the loopback when empty.
+	Addresses []netip.Addr
+	// CertFile and KeyFile have clients be served with TLS, CAFile only those
+	// that show a certificate of it.
+	CertFile, KeyFile, CAFile string
+}
+
+// Cluster is one etcd of one or more members.
+type Cluster struct {
+	t       testing.TB
+	options Options
+	members []*Member
+
+	username, password string
+}
+
+// Start runs a cluster and waits until it answers.
+func Start(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	o.Members = max(o.Members, 1)
+	switch {
+	case len(o.Addresses) == 0 && o.Namespace == "":
+		for range o.Members {
+			o.Addresses = append(o.Addresses, loopback(t))
+		}
+	case len(o.Addresses) != o.Members:
+		t.Fatalf("%d addresses for %d etcds", len(o.Addresses), o.Members)
+	}
+	c := &Cluster{t: t, options: o}
+	dir := t.TempDir()
+	var peers []string
+	for i := range o.Members {
+		peers = append(peers, fmt.Sprintf("%s=%s", name(i), peerURL(o.Addresses[i])))
+	}
+	for i := range o.Members {
+		c.members = append(c.members, &Member{cluster: c, config: config{
+			Name: name(i), Dir: filepath.Join(dir, name(i)),
+			Client: c.clientURL(i), Peer: peerURL(o.Addresses[i]), Cluster: strings.Join(peers, ","),
+			CertFile: o.CertFile, KeyFile: o.KeyFile, CAFile: o.CAFile,
+		}})
+	}
+	t.Cleanup(func() {
+		for _, m := range c.members {
+			m.Kill()
+		}
+	})
+	c.start()
+	return c
+}
+
+func name(i int) string { return fmt.Sprintf("etcd%d", i) }
+
+func peerURL(a netip.Addr) string { return "http://" + netip.AddrPortFrom(a, peerPort).String() }
+
+func (c *Cluster) clientURL(i int) string {
+	scheme := "http://"
+	if c.options.CertFile != "" {
+		scheme = "https://"
+	}
+	return scheme + netip.AddrPortFrom(c.options.Addresses[i], ClientPort).String()
+}
+
+// loopback is an address that nothing listens on, and no other's connection
+// takes a port of.
+func loopback(t testing.TB) netip.Addr {
+	t.Helper()
+	for range 100 {
+		a := netip.AddrFrom4([4]byte{127, byte(64 + rand.N(64)), byte(rand.N(256)), byte(1 + rand.N(254))})
+		l, err := net.Listen("tcp", netip.AddrPortFrom(a, ClientPort).String())
+		if err == nil {
+			l.Close()
+			return a
+		}
+	}
+	t.Fatal("no loopback address is free")
+	panic("unreachable")
+}
+
+// start runs all members at once, for none is ready without the others.
+func (c *Cluster) start() {
+	c.t.Helper()
+	for _, m := range c.members {
+		m.start()
+	}
+	for _, m := range c.members {
+		m.await()
+	}
+}
+
+// Endpoints are the URLs for clients, one for each member.
+func (c *Cluster) Endpoints() []string {
+	var urls []string
+	for i := range c.members {
+		urls = append(urls, c.clientURL(i))
+	}
+	return urls
+}
+
+// Member is the i-th of them.
+func (c *Cluster) Member(i int) *Member { return c.members[i] }
+
+// Leader is the member that leads, as a majority says; it waits until there is
+// one.
+func (c *Cluster) Leader() (leader *Member) {
+	c.t.Helper()
+	c.eventually("one of the etcds leads", func() bool {
+		votes, members := make(map[uint64]int), make(map[uint64]*Member)
+		for _, m := range c.members {
+			if s, err := m.status(); err == nil && s.Leader != 0 {
+				votes[s.Leader]++
+				members[s.Header.MemberId] = m
+			}
+		}
+		for id, n := range votes {
+			if m := members[id]; m != nil && 2*n > len(c.members) {
+				leader = m
+			}
+		}
+		return leader != nil
+	})
+	return leader
+}
+
+// eventually waits until f says true.
+func (c *Cluster) eventually(what string, f func() bool) {
+	c.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-deadline.C:
+			c.t.Fatalf("waited %v in vain until %s", patience, what)
+		case <-tick.C:
+		}
+	}
+}
+
+// Login has the cluster's own calls, and clients made from now on, use a name
+// and a password: root's, once a test has enabled authentication.
+func (c *Cluster) Login(username, password string) { c.username, c.password = username, password }
+
+// Client is a client of all members, wherever they run, closed with the test.
+func (c *Cluster) Client(t testing.TB) *clientv3.Client {
+	t.Helper()
+	client, err := c.dial(c.Endpoints()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func (c *Cluster) dial(endpoints ...string) (*clientv3.Client, error) {
+	config := clientv3.Config{Endpoints: endpoints, Username: c.username, Password: c.password, DialTimeout: time.Second, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{ // what is being started will soon be there
+			Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: time.Second,
+		}),
+	}}
+	if o := c.options; o.CertFile != "" {
+		info := transport.TLSInfo{CertFile: o.CertFile, KeyFile: o.KeyFile, TrustedCAFile: o.CAFile}
+		var err error
+		if config.TLS, err = info.ClientConfig(); err != nil {
+			return nil, err
+		}
+	}
+	if c.options.Namespace != "" {
+		config.DialOptions = append(config.DialOptions, grpc.WithContextDialer(c.connect))
+	}
+	return clientv3.New(config)
+}
+
+// connect connects to an address from inside the cluster's namespace.
+func (c *Cluster) connect(ctx context.Context, address string) (conn net.Conn, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // the thread ends with the goroutine
+		var ns *os.File
+		if ns, err = os.Open("/run/netns/" + c.options.Namespace); err != nil {
+			return
+		}
+		defer ns.Close()
+		if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			return
+		}
+		conn, err = new(net.Dialer).DialContext(ctx, "tcp", address)
+	}()
+	<-done
+	return conn, err
+}
+
+// DeleteAll removes every key with a prefix.
+func (c *Cluster) DeleteAll(prefix string) {
+	c.t.Helper()
+	c.do("delete all of "+prefix, func(ctx context.Context, client *clientv3.Client) error {
+		_, err := client.Delete(ctx, prefix, clientv3.WithPrefix())
+		return err
+	})
+}
+
+// Compact has etcd forget all history up to now.
+func (c *Cluster) Compact() {
+	c.t.Helper()
+	c.do("compact", func(ctx context.Context, client *clientv3.Client) error {
+		r, err := client.Get(ctx, "x")
+		if err != nil {
+			return err
+		}
+		_, err = client.Compact(ctx, r.Header.Revision)
+		return err
+	})
+}
+
+// do does f with a client.
+func (c *Cluster) do(what string, f func(context.Context, *clientv3.Client) error) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	client, err := c.dial(c.Endpoints()...)
+	if err == nil {
+		defer client.Close()
+		err = f(ctx, client)
+	}
+	if err != nil {
+		c.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Backup is a copy of all members' data.
+type Backup struct{ dir string }
+
+// Snapshot copies the data of all members, which it ends for that time.
+func (c *Cluster) Snapshot() Backup {
+	c.t.Helper()
+	b := Backup{c.t.TempDir()}
+	c.stop()
+	for _, m := range c.members {
+		c.copy(filepath.Join(b.dir, m.config.Name), m.config.Dir)
+	}
+	c.start()
+	return b
+}
+
+// Restore sets all members back to a backup.
+func (c *Cluster) Restore(b Backup) {
+	c.t.Helper()
+	c.stop()
+	for _, m := range c.members {
+		c.remove(m.config.Dir)
+		c.copy(m.config.Dir, filepath.Join(b.dir, m.config.Name))
+	}
+	c.start()
+}
+
+// Wipe has all members lose their data.
+func (c *Cluster) Wipe() {
+	c.t.Helper()
+	c.stop()
+	for _, m := range c.members {
+		c.remove(m.config.Dir)
+	}
+	c.start()
+}
+
+func (c *Cluster) stop() {
+	c.t.Helper()
+	for _, m := range c.members {
+		m.Kill() // as Stop, but that a leader does not look for another
+	}
+}
+
+func (c *Cluster) copy(to, from string) {
+	c.t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *Cluster) remove(dir string) {
+	c.t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		c.t.Fatal(err)
+	}
+}

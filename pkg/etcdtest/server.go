@@ -1,0 +1,82 @@
+package etcdtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
+)
+
+// variable holds the config of a process that is to be a server.
+const variable = "TULLE_ETCDTEST"
+
+// config is what a server has to know.
+type config struct {
+	Name, Dir, Client, Peer, Cluster string
+	CertFile, KeyFile, CAFile        string
+}
+
+// Main is what TestMain calls first. In a process that is to be a server it is
+// one, and does not return.
+func Main() {
+	text, ok := os.LookupEnv(variable)
+	if !ok {
+		return
+	}
+	if err := serve(text); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// serve is a server until it is told to stop.
+func serve(text string) error {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	var o config
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	client, err := url.Parse(o.Client)
+	if err != nil {
+		return err
+	}
+	peer, err := url.Parse(o.Peer)
+	if err != nil {
+		return err
+	}
+	c := embed.NewConfig()
+	c.Name, c.Dir, c.InitialCluster = o.Name, o.Dir, o.Cluster
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
+	c.ClientTLSInfo = transport.TLSInfo{CertFile: o.CertFile, KeyFile: o.KeyFile, TrustedCAFile: o.CAFile, ClientCertAuth: o.CAFile != ""}
+	c.LogLevel = "error"
+	c.UnsafeNoFsync = true // only this process dies, not the machine
+	c.TickMs, c.ElectionMs = 50, 500
+	c.BcryptCost = 4 // as low as it goes
+	serving := make(chan *grpc.Server, 1)
+	c.ServiceRegister = func(s *grpc.Server) { serving <- s }
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		return err
+	}
+	select {
+	case err = <-e.Err():
+	case <-stop:
+	case s := <-serving:
+		select {
+		case err = <-e.Err():
+		case <-stop:
+		}
+		s.Stop() // Close would wait for the streams of clients
+	}
+	e.Close()
+	return err
+}

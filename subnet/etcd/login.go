@@ -1,0 +1,184 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// login has etcd know us: by a token, which it gives for a name and a password
+// and refuses when it has restarted, some minutes after the last use, or when
+// somebody changed users. The password is read each time that a token is asked
+// for, so that a new one in its file is used as soon as the old one fails.
+type login struct {
+	options Options
+	turn    chan struct{} // holds one while what follows is used
+	token   string
+	known   bool // token is what to show; none, where etcd asks for no names
+}
+
+// newLogin is nil where there is no name.
+func newLogin(o Options) (*login, error) {
+	if o.Username == "" {
+		if o.Password != "" || o.PasswordFile != "" {
+			return nil, errors.New("there is an etcd password, but no name; give --etcd-username")
+		}
+		return nil, nil
+	}
+	l := &login{options: o, turn: make(chan struct{}, 1)}
+	_, err := l.password()
+	return l, err
+}
+
+const (
+	authenticate    = "/etcdserverpb.Auth/Authenticate"
+	longestPassword = 4096 // bytes
+)
+
+func (l *login) password() (string, error) {
+	name := l.options.PasswordFile
+	switch {
+	case name != "" && l.options.Password != "":
+		return "", errors.New("give one of --etcd-password and --etcd-password-file")
+	case name != "":
+		return passwordIn(name)
+	case l.options.Password == "":
+		return "", errors.New("--etcd-username needs --etcd-password-file or --etcd-password")
+	}
+	return l.options.Password, nil
+}
+
+func passwordIn(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("--etcd-password-file: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, longestPassword+1))
+	if err != nil {
+		return "", fmt.Errorf("--etcd-password-file: %w", err)
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	switch {
+	case len(text) > longestPassword:
+		return "", fmt.Errorf("--etcd-password-file: %s has more than %d bytes, which is no password", name, longestPassword)
+	case password == "":
+		return "", fmt.Errorf("--etcd-password-file: %s is empty", name)
+	case strings.ContainsAny(password, "\n\x00"):
+		return "", fmt.Errorf("--etcd-password-file: %s has more than one line", name)
+	}
+	return password, nil
+}
+
+// get is the token, for which it asks if there is none.
+func (l *login) get(ctx context.Context, conn *grpc.ClientConn) (string, error) {
+	if err := l.take(ctx); err != nil {
+		return "", err
+	}
+	defer l.give()
+	if l.known {
+		return l.token, nil
+	}
+	password, err := l.password()
+	if err != nil {
+		return "", err
+	}
+	request := &etcdserverpb.AuthenticateRequest{Name: l.options.Username, Password: password}
+	r, err := etcdserverpb.NewAuthClient(conn).Authenticate(ctx, request, grpc.WaitForReady(true))
+	switch {
+	case errors.Is(rpctypes.Error(err), rpctypes.ErrAuthNotEnabled):
+		l.token = ""
+	case err != nil:
+		return "", err
+	default:
+		l.token = r.Token
+	}
+	l.known = true
+	return l.token, nil
+}
+
+// drop has a new token be asked for, unless there is another than old already.
+func (l *login) drop(ctx context.Context, old string) {
+	if l.take(ctx) != nil {
+		return
+	}
+	defer l.give()
+	l.known = l.known && l.token != old
+}
+
+// forget has a new token be asked for.
+func (l *login) forget(ctx context.Context) {
+	if l.take(ctx) != nil {
+		return
+	}
+	defer l.give()
+	l.known = false
+}
+
+func (l *login) take(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *login) give() { <-l.turn }
+
+// unary is a grpc.UnaryClientInterceptor. A call that is refused for its token
+// is made once more with another.
+func (l *login) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	if method == authenticate {
+		return invoke(ctx, method, request, reply, conn, options...)
+	}
+	for again := false; ; again = true {
+		token, err := l.get(ctx, conn)
+		if err != nil {
+			return err
+		}
+		err = invoke(show(ctx, token), method, request, reply, conn, options...)
+		if again || !refused(err) {
+			return err
+		}
+		l.drop(ctx, token)
+	}
+}
+
+// stream is a grpc.StreamClientInterceptor. What a stream shows at its
+// beginning it shows for all its life.
+func (l *login) stream(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, s grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	token, err := l.get(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	return s(show(ctx, token), d, conn, method, options...)
+}
+
+func show(ctx context.Context, token string) context.Context {
+	if token == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token)
+}
+
+// refused says whether err is for the token. A watch has it as a text alone.
+func refused(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, e := range []error{rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCUserEmpty} {
+		if strings.Contains(err.Error(), rpctypes.ErrorDesc(e)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package etcd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const rootPassword = "a root's secret"
+
+// protect has etcd ask for names: root's, whom the lab's client is from now on,
+// and the node's, who may write the network alone.
+func (l *lab) protect(password string) {
+	l.t.Helper()
+	ctx := l.t.Context()
+	for name, secret := range map[string]string{"root": rootPassword, "node": password} {
+		a, err := l.client.UserAdd(ctx, name, secret)
+		l.do("add user", a, err)
+		r, err := l.client.RoleAdd(ctx, name)
+		l.do("add role", r, err)
+		g, err := l.client.UserGrantRole(ctx, name, name)
+		l.do("grant role", g, err)
+	}
+	p, err := l.client.RoleGrantPermission(ctx, "node", prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(clientv3.PermReadWrite))
+	l.do("grant the network", p, err)
+	e, err := l.client.AuthEnable(ctx)
+	l.do("enable", e, err)
+	l.connect(clientv3.Config{Username: "root", Password: rootPassword})
+}
+
+// The password may change, tokens may be lost: work goes on, and what the
+// password is nobody is told.
+func TestPassword(t *testing.T) {
+	l, cluster := newCluster(t, 1)
+	log := listen(t)
+	l.SetConfig(network)
+	file := filepath.Join(t.TempDir(), "password")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first secret\n")
+	var c counter
+	s := l.openWith(func(o *Options) {
+		o.Username, o.PasswordFile, o.dial = "node", file, c.options()
+	})
+	if _, err := s.Config(t.Context(), subnet.Config{}); err != nil {
+		t.Fatalf("before etcd asks for names: %v", err)
+	}
+	l.protect("first secret")
+	cluster.Login("root", rootPassword)
+	l.Store = nil // it has no name
+	c.take()
+
+	own := l.acquire(s, claim(1))
+	l.hold(s, own)
+	f := l.follow(s)
+	f.await("the lease", f.has(own))
+	l.goesOn(s, f, own)
+	calls := c.take()
+	if n := strings.Count(calls, "Authenticate"); n != 1 {
+		t.Errorf("asked for %d tokens: %s", n, calls)
+	}
+
+	cluster.Member(0).Restart() // which forgets tokens
+	l.goesOn(s, f, own)
+
+	changed, err := l.client.UserChangePassword(t.Context(), "node", "second secret")
+	l.do("change the password", changed, err)
+	l.Delete(own.Key())
+	awaitStatus(t, s, false)
+	t.Log(s.Status().Failing)
+	write("wrong secret")
+	if err := s.Reload(t.Context()); err != nil {
+		t.Error(err)
+	}
+	write("second secret\r\n")
+	f.await("the lease", f.has(own))
+	awaitStatus(t, s, true)
+	l.goesOn(s, f, own)
+
+	if lines := log.with("refuses the name or the password"); len(lines) != 1 {
+		t.Errorf("told of the wrong password %q", lines)
+	}
+	if lines := log.with("secret"); len(lines) != 0 {
+		t.Errorf("told %q", lines)
+	}
+	if f.lists > 2 { // the restart may have taken what we had seen last
+		t.Errorf("%d lists", f.lists)
+	}
+
+	wrong := l.openWith(func(o *Options) { o.Username, o.Password = "node", "guessed secret" })
+	if _, err := wrong.client.Get(briefly(t), prefix); err == nil || !strings.Contains(words(err), "refuses the name or the password") || strings.Contains(words(err), "secret") {
+		t.Errorf("a wrong password: %v", err)
+	}
+	if _, err := l.open().client.Get(briefly(t), prefix); err == nil || !strings.Contains(words(err), "--etcd-username") {
+		t.Errorf("no name: %v", err)
+	}
+	outside := l.openWith(func(o *Options) { o.Username, o.PasswordFile, o.Prefix = "node", file, "/other" })
+	if _, err := outside.client.Get(briefly(t), "/other"); err == nil || !strings.Contains(words(err), "readwrite") {
+		t.Errorf("not allowed: %v", err)
+	}
+}
+
+func TestPasswordFile(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	open := func(username, password, file string) error {
+		s, err := Open(Options{Endpoints: []string{"http://127.0.0.1:1"}, Username: username, Password: password, PasswordFile: file})
+		if err == nil {
+			s.Close()
+		}
+		return err
+	}
+	for name, test := range map[string]struct {
+		username, password, file, want string
+	}{
+		"nothing":          {},
+		"a password":       {username: "u", password: "secret"},
+		"a file":           {username: "u", file: file("good", "secret\n")},
+		"the longest":      {username: "u", file: file("longest", strings.Repeat("s", longestPassword))},
+		"spaces are of it": {username: "u", file: file("spaces", "  sec ret \n")},
+		"no name":          {password: "secret", want: "--etcd-username"},
+		"no password":      {username: "u", want: "--etcd-password-file"},
+		"both":             {username: "u", password: "secret", file: file("both", "secret"), want: "one of"},
+		"missing":          {username: "u", file: filepath.Join(dir, "missing"), want: "no such file"},
+		"a folder":         {username: "u", file: dir, want: "is a directory"},
+		"empty":            {username: "u", file: file("empty", "\n"), want: "is empty"},
+		"too long":         {username: "u", file: file("long", strings.Repeat("s", longestPassword+1)), want: "more than 4096 bytes"},
+		"two lines":        {username: "u", file: file("two", "secret\nsecret\n"), want: "more than one line"},
+	} {
+		err := open(test.username, test.password, test.file)
+		if test.want == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if p, err := passwordIn(filepath.Join(dir, "spaces")); p != "  sec ret " {
+		t.Errorf("%q, %v", p, err)
+	}
+}

@@ -1,0 +1,310 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/embedetcd"
+	"github.com/tulle-net/tulle/pkg/etcdtest"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// patience is far longer than anything here takes.
+const patience = 40 * time.Second
+
+// record is what was logged.
+type record struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// listen has klog write to what it returns, until the test ends.
+func listen(t *testing.T) *record {
+	t.Helper()
+	state := klog.CaptureState()
+	t.Cleanup(state.Restore)
+	var flags flag.FlagSet
+	klog.InitFlags(&flags)
+	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true"} {
+		if err := flags.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var r record
+	klog.SetOutput(&r)
+	t.Cleanup(func() { klog.Flush(); klog.SetOutput(io.Discard) })
+	return &r
+}
+
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+// with are the lines that have text in them.
+func (r *record) with(text string) (lines []string) {
+	klog.Flush()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for line := range strings.Lines(r.text.String()) {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// awaitStatus waits until the store does well, or does not.
+func awaitStatus(t *testing.T, s *Store, well bool) {
+	t.Helper()
+	kerneltest.Eventually(t, patience, func() error {
+		if failing := s.Status().Failing; len(failing) == 0 != well {
+			return fmt.Errorf("failing is %v", failing)
+		}
+		return nil
+	})
+}
+
+// briefly is a context that ends soon.
+func briefly(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// goesOn fails the test unless lease is written again after it was removed, and
+// other nodes' leases are made and seen.
+func (l *lab) goesOn(s *Store, f *follower, own subnet.Lease, others ...subnet.Lease) {
+	l.t.Helper()
+	f.mu.Lock()
+	before := f.leases[own.Key()].Revision
+	f.mu.Unlock()
+	kerneltest.Eventually(l.t, patience, func() error {
+		_, err := l.client.Delete(briefly(l.t), prefix+"/subnets/"+own.Key())
+		return err
+	})
+	f.await("the lease written again", func() bool {
+		return f.leases[own.Key()].Attrs == own.Attrs && f.leases[own.Key()].Revision > before
+	})
+	f.await("all leases", f.has(append(others, own)...))
+	awaitStatus(l.t, s, true)
+}
+
+// An etcd that stops to answer is told of once, and where it goes on we do too,
+// without a list.
+func TestFrozen(t *testing.T) {
+	l, cluster := newCluster(t, 1)
+	log := listen(t)
+	l.SetConfig(network)
+	own := l.acquire(l.Store, claim(1))
+	l.hold(l.Store, own)
+	f := l.follow(l.Store)
+	f.await("the lease", f.has(own))
+
+	before := time.Now()
+	cluster.Member(0).Freeze()
+	if got, err := l.list(briefly(t)); err == nil {
+		t.Errorf("a frozen etcd gave %+v", got)
+	}
+	awaitStatus(t, l.Store, false)
+	t.Logf("known after %v: %v", time.Since(before), l.Status().Failing)
+	before = time.Now()
+	cluster.Member(0).Thaw()
+	awaitStatus(t, l.Store, true)
+	t.Logf("well again after %v", time.Since(before))
+	l.goesOn(l.Store, f, own)
+	if f.lists != 1 {
+		t.Errorf("%d lists", f.lists)
+	}
+	if off, on := log.with("does not work"), log.with("works again"); len(off) != 1 || len(on) != 1 {
+		t.Errorf("logged %q, %q", off, on)
+	}
+}
+
+// One of three may go, whichever it is and however it goes.
+func TestOneOfThree(t *testing.T) {
+	for name, how := range map[string]struct {
+		times      int
+		away, back func(*etcdtest.Member)
+	}{
+		"killed": {3, (*etcdtest.Member).Kill, (*etcdtest.Member).Restart},
+		"frozen": {1, (*etcdtest.Member).Freeze, (*etcdtest.Member).Thaw},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, cluster := newCluster(t, 3)
+			l.SetConfig(network)
+			own := l.acquire(l.Store, claim(1))
+			l.hold(l.Store, own)
+			f := l.follow(l.Store)
+			f.await("the lease", f.has(own))
+			var others []subnet.Lease
+			for n := range how.times {
+				m := cluster.Leader()
+				how.away(m)
+				before := time.Now()
+				others = append(others, l.acquire(l.open(), claim(n+2)))
+				l.goesOn(l.Store, f, own, others...)
+				t.Logf("went on within %v", time.Since(before))
+				how.back(m)
+			}
+			if f.lists != 1 {
+				t.Errorf("%d lists", f.lists)
+			}
+		})
+	}
+}
+
+// Without a majority there are errors, and never an empty list.
+func TestNoQuorum(t *testing.T) {
+	l, cluster := newCluster(t, 3)
+	log := listen(t)
+	l.SetConfig(network)
+	own := l.acquire(l.Store, claim(1))
+	l.hold(l.Store, own)
+	f := l.follow(l.Store)
+	f.await("the lease", f.has(own))
+	cluster.Member(1).Kill()
+	cluster.Member(2).Kill()
+	for range 3 {
+		if got, err := l.list(briefly(t)); err == nil {
+			t.Errorf("a member alone gave %+v", got)
+		}
+		if got, err := l.open().Acquire(briefly(t), claim(2)); err == nil {
+			t.Errorf("a member alone gave %+v", got)
+		}
+	}
+	awaitStatus(t, l.Store, false)
+	t.Log(l.Status().Failing)
+	f.await("the lease, still", f.has(own))
+	cluster.Member(1).Restart()
+	awaitStatus(t, l.Store, true)
+	l.goesOn(l.Store, f, own)
+	if f.lists != 1 {
+		t.Errorf("%d lists", f.lists)
+	}
+	for _, what := range []string{"Watching the leases", "Holding the lease", "Reaching etcd"} {
+		if off, on := log.with(what+" does not work"), log.with(what+" works again"); len(off) > 2 || len(on) > 1 {
+			t.Errorf("logged %q, %q", off, on)
+		}
+	}
+}
+
+// A lease that ran out while its node was cut off is made again with the same
+// subnet when it is back.
+func TestExpired(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	line := newLine(t, l.server.Endpoint())
+	s := l.openWith(func(o *Options) {
+		o.Endpoints, o.TTL, o.RenewMargin = []string{line.endpoint()}, 3*time.Second, time.Second
+	})
+	own := l.acquire(s, claim(1))
+	l.hold(s, own)
+	f := l.follow(l.Store)
+	f.await("the lease", f.has(own))
+	line.set(true)
+	f.await("its end", f.has())
+	line.set(false)
+	f.await("the lease", f.has(own))
+}
+
+// A lease hangs on an etcd lease of the wanted length, all of which is to come
+// when its node begins.
+func TestLeaseLength(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	with := func(ttl time.Duration) (subnet.Lease, *clientv3.LeaseTimeToLiveResponse) {
+		own := l.acquire(l.openWith(func(o *Options) { o.TTL = ttl }), claim(1))
+		r, err := l.client.Get(t.Context(), prefix+"/subnets/"+own.Key())
+		l.do("read the lease", r, err)
+		left, err := l.client.TimeToLive(t.Context(), clientv3.LeaseID(r.Kvs[0].Lease))
+		l.do("ask for the time left", left, err)
+		return own, left
+	}
+	long, left := with(time.Hour)
+	if left.GrantedTTL != 3600 {
+		t.Errorf("granted %d s", left.GrantedTTL)
+	}
+	id := left.ID
+	kerneltest.Eventually(t, patience, func() error {
+		r, err := l.client.TimeToLive(t.Context(), id)
+		if err == nil && r.TTL > r.GrantedTTL-2 {
+			err = fmt.Errorf("%d s are left", r.TTL)
+		}
+		return err
+	})
+	again, left := with(time.Hour)
+	if again != long || left.ID != id || left.TTL < left.GrantedTTL-1 {
+		t.Errorf("the same again: %+v, %+v", again, left)
+	}
+	short, left := with(time.Minute)
+	if short.Subnets != long.Subnets || left.GrantedTTL != 60 {
+		t.Errorf("shorter: %+v, %+v", short, left)
+	}
+}
+
+func TestRenewal(t *testing.T) {
+	for _, test := range []struct{ ttl, margin, want time.Duration }{
+		{24 * time.Hour, time.Hour, heartbeat},
+		{24 * time.Hour, 24*time.Hour - time.Minute, time.Minute},
+		{24 * time.Hour, 25 * time.Hour, time.Second},
+		{time.Minute, 0, 20 * time.Second},
+		{time.Minute, 50 * time.Second, 10 * time.Second},
+	} {
+		h := holder{Store: &Store{options: Options{TTL: test.ttl, RenewMargin: test.margin}}}
+		if got := h.renewal(); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
+// A socket, and a list of endpoints of which the first is dead.
+func TestEndpoints(t *testing.T) {
+	socket := "unix://" + t.TempDir() + "/etcd.sock"
+	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: t.TempDir(), Listen: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	l := newLabAt(t, server.Endpoint())
+	l.SetConfig(network)
+	own := l.acquire(l.Store, claim(1))
+	f := l.follow(l.Store)
+	f.await("the lease", f.has(own))
+
+	l = newLab(t)
+	l.SetConfig(network)
+	before := time.Now()
+	s := l.openAt("http://127.0.0.1:1", l.endpoints[0])
+	own = l.acquire(s, claim(1))
+	f = l.follow(s)
+	f.await("the lease", f.has(own))
+	t.Logf("with a dead endpoint a lease took %v", time.Since(before))
+}
+
+// A lease that somebody removed is back soon.
+func TestDeleted(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	own := l.acquire(l.Store, claim(1))
+	l.hold(l.Store, own)
+	f := l.follow(l.Store)
+	f.await("the lease", f.has(own))
+	for range 5 {
+		before := time.Now()
+		l.goesOn(l.Store, f, own)
+		t.Logf("back after %v", time.Since(before))
+	}
+}
