@@ -3,19 +3,16 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/spf13/pflag"
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/alloc"
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/vxlan"
-	"github.com/tulle-net/tulle/subnet"
+	"github.com/tulle-net/tulle/pkg/options"
 )
 
 // version is set by the linker.
@@ -30,69 +27,32 @@ var backends = map[string]backend.Factory{
 }
 
 func main() {
-	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
-		if !errors.Is(err, pflag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "tulled:", err)
-			os.Exit(1)
-		}
+	if err := run(os.Args[1:], os.Environ(), os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "tulled:", err)
+		os.Exit(1)
 	}
 }
 
-const usage = `tulled check-config [FILE]   say what a network config means, or what is wrong with it
-tulled --version
-`
-
-func run(args []string, in io.Reader, out io.Writer) error {
-	flags := pflag.NewFlagSet("tulled", pflag.ContinueOnError)
-	flags.Usage = func() { fmt.Fprint(out, usage) }
-	showVersion := flags.Bool("version", false, "print the version")
-	if err := flags.Parse(args); err != nil {
+// run does what the command line and the environment say.
+func run(args, environ []string, in io.Reader, out io.Writer) error {
+	o, err := options.Parse(args, environ)
+	if err != nil {
 		return err
 	}
-	switch {
-	case *showVersion:
+	switch o.Command {
+	case options.ShowHelp:
+		return options.Help(out)
+	case options.ShowVersion:
 		_, err := fmt.Fprintln(out, version)
 		return err
-	case flags.Arg(0) == "check-config" && flags.NArg() <= 2:
-		return checkConfig(flags.Arg(1), in, out)
+	case options.CheckConfig:
+		return checkConfig(o.ConfigFile, in, out)
 	}
-	flags.Usage()
-	return errors.New("nothing to do")
-}
-
-// checkConfig reads a config from a file, or from in where file is empty.
-func checkConfig(file string, in io.Reader, out io.Writer) error {
-	if file != "" {
-		f, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
-	}
-	text, err := io.ReadAll(in)
-	if err != nil {
+	if err := setUpLog(o); err != nil {
 		return err
 	}
-	cfg, err := subnet.ParseConfig(text)
-	if err != nil {
-		return err
+	if o.Command == options.Leases {
+		return listLeases(o, out)
 	}
-	factory, ok := backends[cfg.Backend.Type]
-	if !ok {
-		return &subnet.ConfigError{
-			Key: "Backend.Type", Value: cfg.Backend.Type, Why: "there is no such backend",
-			Fix: "set it to alloc, host-gw, ipip or vxlan",
-		}
-	}
-	if _, err := factory(cfg, backend.Host{}); err != nil {
-		return err
-	}
-	for f, p := range cfg.Pools {
-		if p.IsValid() {
-			fmt.Fprintf(out, "%s: %s, %d subnets of /%d from %s to %s\n", subnet.Family(f), p.Network, p.Count(), p.SubnetLen, p.Min, p.Max)
-		}
-	}
-	_, err = fmt.Fprintf(out, "backend: %s\n", cfg.Backend.Type)
-	return err
+	return runDaemon(o)
 }

@@ -158,6 +158,7 @@ func (r *run) tulle(t *testing.T, check bool) {
 	leases = nil
 	r.gone.time(func() {
 		h.peers.Update(subnet.Update{Complete: true})
+		buryAll(h.peers)
 		h.synced()
 	})
 	if check {
@@ -286,6 +287,7 @@ func (s *single) measure(t *testing.T, among, times int) {
 		key := subnet.FormatKey(h.crowd(1+among+i, 1)[0].Subnets)
 		s.gone.take(func() {
 			h.peers.Update(subnet.Update{Gone: []string{key}})
+			buryAll(h.peers)
 			h.synced()
 		})
 	}

@@ -106,7 +106,7 @@ func (n *node) rehost() {
 	n.t.Helper()
 	n.backend = n.makeBackend()
 	n.own.Attrs = n.backend.Publish()
-	n.peers.Rehost(n.own, n.backend)
+	n.peers.Rehost(n.cfg, n.own, n.backend)
 	n.synced()
 }
 

@@ -160,7 +160,7 @@ func (n *node) start() {
 // pod is the address of the node's bridge in its subnet.
 func (n *node) pod(f subnet.Family) netip.Addr { return n.own.Subnets[f].Addr().Next() }
 
-// know gives the node the complete list of leases.
+// know gives the node the complete list of leases, and has nothing linger.
 func (n *node) know(nodes ...*node) {
 	n.t.Helper()
 	u := subnet.Update{Complete: true}
@@ -168,7 +168,15 @@ func (n *node) know(nodes ...*node) {
 		u.Leases = append(u.Leases, other.own)
 	}
 	n.peers.Update(u)
+	buryAll(n.peers)
 	n.synced()
+}
+
+// buryAll lets go of all that lingers.
+func buryAll(p *Peers) {
+	for p.Lingering() {
+		p.Bury()
+	}
 }
 
 // synced waits until the kernel holds all that it should.

@@ -23,7 +23,6 @@ const Host = "host"
 // kernel: each peer's part depends on its own lease, on ours and on the host
 // alone, so that a change of one peer costs one peer's work.
 type Peers struct {
-	cfg     subnet.Config
 	desired *reconcile.Reconciler
 
 	mu          sync.Mutex
@@ -36,7 +35,7 @@ type Peers struct {
 // NewPeers begins with no peer, for the node that holds own.
 func NewPeers(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *reconcile.Reconciler) *Peers {
 	p := &Peers{
-		cfg: cfg, desired: desired, own: own, backend: b,
+		desired: desired, own: own, backend: b,
 		table:       subnet.NewTable(cfg, own),
 		unreachable: make(map[string]error),
 	}
@@ -44,7 +43,7 @@ func NewPeers(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *r
 	return p
 }
 
-// Update takes in what a store tells.
+// Update takes in what a store tells. What it says is gone lingers until Bury.
 func (p *Peers) Update(u subnet.Update) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,15 +57,37 @@ func (p *Peers) Update(u subnet.Update) {
 
 // take is Update for one portion, when left more peers at the most will come.
 func (p *Peers) take(u subnet.Update, left int, complete bool) {
-	changes := p.table.Apply(u)
-	parts := p.work(changes.Set)
-	p.desired.Update(func(d *reconcile.Desired) {
+	p.follow(p.table.Apply(u), func(d *reconcile.Desired) {
 		d.Expect(left)
-		p.drop(d, changes.Drop)
-		parts.set(d)
 		if complete {
 			d.Complete()
 		}
+	})
+}
+
+// Bury lets go of what has lingered since the last Bury, and says whether there
+// is more to bury.
+func (p *Peers) Bury() (more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.follow(p.table.Bury(), func(*reconcile.Desired) {})
+	return p.table.Lingering()
+}
+
+// Lingering says whether there is something to Bury.
+func (p *Peers) Lingering() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.table.Lingering()
+}
+
+// follow has the desired state follow changes, and the caller add to that.
+func (p *Peers) follow(changes subnet.Changes, and func(*reconcile.Desired)) {
+	parts := p.work(changes.Set)
+	p.desired.Update(func(d *reconcile.Desired) {
+		p.drop(d, changes.Drop)
+		parts.set(d)
+		and(d)
 	})
 	tell(changes)
 }
@@ -86,13 +107,14 @@ func tell(c subnet.Changes) {
 	}
 }
 
-// Rehost decides everything anew for a host that has changed, and publishes own
-// now. What comes out the same stays as it is in the kernel.
-func (p *Peers) Rehost(own subnet.Lease, b backend.Backend) {
+// Rehost decides everything anew for a host or a config that has changed, and a
+// node that publishes own now. What comes out the same stays as it is in the
+// kernel.
+func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.own, p.backend = own, b
-	changes := p.table.Reconfigure(p.cfg, own)
+	changes := p.table.Reconfigure(cfg, own)
 	var all []subnet.Peer
 	for key, l := range p.table.Peers() {
 		all = append(all, subnet.Peer{Key: key, Lease: l})
@@ -144,6 +166,24 @@ func (p *Peers) work(peers []subnet.Peer) parts {
 		p.unreachable[peer.Key] = err
 	}
 	return out
+}
+
+// Len is how many peers are believed.
+func (p *Peers) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.table.Len()
+}
+
+// Leases are those of the peers that are believed.
+func (p *Peers) Leases() []subnet.Lease {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	leases := make([]subnet.Lease, 0, p.table.Len())
+	for _, l := range p.table.Peers() {
+		leases = append(leases, l)
+	}
+	return leases
 }
 
 // Rejected are the leases that are not believed.

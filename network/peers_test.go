@@ -111,9 +111,10 @@ func TestOneMACTwice(t *testing.T) {
 				if !k.Has(want) {
 					t.Errorf("there is\n%s", k.Snapshot())
 				}
-				own, b := p.own, fakeBackend(t, p.cfg, 1400)
+				cfg := parseConfig(t, config(v4, `{"Type": "vxlan"}`))
+				own, b := p.own, fakeBackend(t, cfg, 1400)
 				own.Attrs = b.Publish()
-				p.Rehost(own, b)
+				p.Rehost(cfg, own, b)
 			})
 			if !k.Has(want) {
 				t.Errorf("for another host there is\n%s", k.Snapshot())

@@ -78,6 +78,14 @@ func (r *Reconciler) Update(f func(*Desired)) {
 	r.kick()
 }
 
+// Resync has the kernel looked at in full.
+func (r *Reconciler) Resync() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resync.force(time.Now())
+	r.kick()
+}
+
 // note books one change of the desired state; the caller holds mu.
 func (r *Reconciler) note(c change) {
 	if _, isLink := c.object.(netstate.Link); isLink {

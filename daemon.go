@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/network"
+	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/keepfile"
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/systemd"
+	"github.com/tulle-net/tulle/subnet/etcd"
+)
+
+// runDaemon gives this host its part of the network until it is told to end.
+func runDaemon(o options.Options) error {
+	klog.InfoS("Starting tulled", "version", version, "options", o.String())
+	for _, warning := range o.Warnings {
+		klog.InfoS(warning)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	node, err := identify(o.Node)
+	if err != nil {
+		return err
+	}
+	if o.Embedded.On {
+		server, err := startEtcd(ctx, &o)
+		if err != nil {
+			return err
+		}
+		defer server.Stop()
+	}
+	k, err := kernel.New("")
+	if err != nil {
+		return fmt.Errorf("speak with the kernel: %w", err)
+	}
+	defer k.Close()
+	store, err := openStore(o)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+
+	changed := make(chan struct{}, 1)
+	agent := network.New(network.Options{
+		Store: store, Kernel: k, Files: keepfile.New(), Backends: backends, Node: node,
+		Uplinks: hostif.Spec{
+			Ifaces: o.Uplink.Ifaces, IfaceRegexes: o.Uplink.IfaceRegexes,
+			CanReach: o.Uplink.CanReach, PublicIP: o.Uplink.PublicIP,
+		},
+		Outputs: network.Outputs{
+			SubnetFile: o.SubnetFile, CNIConfFile: o.CNIConfFile,
+			StateDir: o.StateDir, Network: o.Etcd.Prefix,
+			IPMasq: o.IPMasq, Blackhole: o.BlackholeRoute,
+		},
+		Changed: func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		},
+	})
+	var running sync.WaitGroup
+	running.Go(func() { systemd.Run(ctx, condition{agent, store}, changed) })
+	running.Go(func() { onHangup(ctx, func() { reload(ctx, store, agent) }) })
+	agent.Run(ctx)
+	systemd.Stopping()
+	klog.InfoS("Ending; the network goes on as it is")
+	running.Wait()
+	return nil
+}
+
+// openStore makes the store, which waits for no etcd.
+func openStore(o options.Options) (*etcd.Store, error) {
+	return etcd.Open(etcd.Options{
+		Endpoints: o.Etcd.Endpoints, Prefix: o.Etcd.Prefix,
+		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
+		Username: o.Etcd.Username, Password: o.Etcd.Password.Reveal(), PasswordFile: o.Etcd.PasswordFile,
+		TTL: o.LeaseTTL, RenewMargin: o.RenewMargin,
+	})
+}
+
+// reload has files read again, and the kernel looked at.
+func reload(ctx context.Context, store *etcd.Store, agent *network.Agent) {
+	if err := store.Reload(ctx); err != nil {
+		klog.ErrorS(err, "Going on with what was read before")
+	}
+	agent.Reload()
+}
+
+// onHangup has files read again at each SIGHUP, until ctx ends.
+func onHangup(ctx context.Context, reload func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			done := systemd.Reloading()
+			klog.InfoS("Reading files again")
+			reload()
+			done()
+		}
+	}
+}
+
+// condition is a daemon as systemd is told of it.
+type condition struct {
+	*network.Agent
+	store *etcd.Store
+}
+
+// Condition implements systemd.Daemon. A network goes on without its store.
+func (c condition) Condition() (ready bool, text string) {
+	s := c.Status()
+	text = s.String()
+	failing := c.store.Status().Failing
+	for _, what := range slices.Sorted(maps.Keys(failing)) {
+		text += "; " + what + " does not work: " + failing[what]
+	}
+	return s.Ready, text
+}

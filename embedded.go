@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/embedetcd"
+	"github.com/tulle-net/tulle/pkg/options"
+)
+
+// startEtcd runs the etcd inside this process, begins a network in it if it is
+// empty, and has o lead to it.
+func startEtcd(ctx context.Context, o *options.Options) (*embedetcd.Server, error) {
+	server, err := embedetcd.Start(ctx, embedetcd.Options{
+		Dir: filepath.Join(o.StateDir, "etcd"), Listen: o.Embedded.Listen,
+		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.Etcd.Endpoints = []string{server.Endpoint()}
+	klog.InfoS("Etcd runs inside this process", "endpoint", server.Endpoint())
+	seed := o.Seed()
+	if seed == "" {
+		return server, nil
+	}
+	seeded, err := server.Seed(ctx, o.Etcd.Prefix+"/config", seed)
+	switch {
+	case err != nil:
+		server.Stop()
+		return nil, fmt.Errorf("write the network's config to the embedded etcd: %w", err)
+	case seeded:
+		klog.InfoS("Began a network", "config", seed)
+	}
+	return server, nil
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// machineIDFile holds what lasts as long as the machine's installation does.
+const machineIDFile = "/etc/machine-id"
+
+// identify says who this node is: what was told, or else what the machine says
+// of itself. Its ID is what its subnet is known by; without one two nodes could
+// not tell whose a lease is.
+func identify(o options.Node) (subnet.Node, error) {
+	n := subnet.Node{ID: o.ID, Name: o.Name}
+	if n.ID == "" {
+		text, err := os.ReadFile(machineIDFile)
+		if n.ID = strings.TrimSpace(string(text)); err == nil && (n.ID == "" || n.ID == "uninitialized") {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			return n, fmt.Errorf("cannot tell this machine from others by %s: %w; run systemd-machine-id-setup, or give each node a lasting --node-id of its own", machineIDFile, err)
+		}
+	}
+	if n.Name == "" {
+		var err error
+		if n.Name, err = os.Hostname(); err != nil {
+			return n, fmt.Errorf("the host has no name: %w; give --node-name", err)
+		}
+	}
+	if err := (subnet.Attrs{Node: n}).Validate(); err != nil {
+		return n, fmt.Errorf("--node-id and --node-name: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"flag"
+	"strconv"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/options"
+)
+
+// setUpLog has the log go to standard error, as much of it as is wanted.
+func setUpLog(o options.Options) error {
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for _, f := range [][2]string{
+		{"logtostderr", "true"}, {"v", strconv.Itoa(o.Verbosity)}, {"vmodule", o.VModule}, {"log_backtrace_at", o.BacktraceAt},
+	} {
+		if err := flags.Set(f[0], f[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package network
+
+import (
+	"context"
+	"io/fs"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Kernel is what a node needs of its kernel.
+type Kernel interface {
+	reconcile.Kernel
+	hostif.Source
+}
+
+// Files keeps files as they should be, whatever others do to them.
+type Files interface {
+	// Set has path hold content from now on. What goes wrong is tried again.
+	Set(path string, content []byte, mode fs.FileMode) error
+	// Failing are the files that are not as they should be, and why.
+	Failing() map[string]error
+	Run(ctx context.Context)
+}
+
+// Options are who a node is and what it stands on.
+type Options struct {
+	Store    subnet.Store
+	Kernel   Kernel
+	Backends map[string]backend.Factory // by the type that a config calls them by
+	// Node is who this is; its MTU is the backend's to say.
+	Node subnet.Node
+	// Uplinks says what may face the other hosts. Its Networks, Last and
+	// Bridges are the agent's to fill in.
+	Uplinks hostif.Spec
+	Files   Files
+	Outputs Outputs
+	// Changed is called, if it is not nil, after every change of the Status
+	// that is not the kernel's alone. It must not wait.
+	Changed func()
+}
+
+// Agent is one node's life: it owns the config in force, the node's own lease
+// and its backend, and works out what follows from them for the kernel and the
+// files whenever the store or the host has news.
+//
+// All of that is done by the one goroutine of Run. The others wait: for the
+// store, for the host, for a disk; what they come back with they have done by
+// it, as a call. A call of something that was replaced meanwhile, like a lease
+// asked for before the host's address changed, is void.
+type Agent struct {
+	Options
+	loop   *reconcile.Reconciler
+	calls  chan func()
+	status status
+
+	// What follows belongs to Run's goroutine.
+
+	ctx     context.Context
+	running sync.WaitGroup
+
+	config subnet.Config // in force; the zero Config until there is one
+	stored bool          // the store has told its config
+	before subnet.Lease  // the node's lease in an earlier run
+	// remembered are the peers of an earlier run, as long as config and own are
+	// what was saved then and not the store's word; else nil.
+	remembered []subnet.Lease
+
+	host      hostif.Host
+	hosted    bool // host has an uplink in every family that is on
+	following task
+	backend   backend.Backend
+
+	own     subnet.Lease // as it is published; the zero Lease until there is one
+	claim   subnet.Claim // that is being kept
+	keeping task
+	peers   *Peers
+	listed  bool // the store's complete list has come
+	save    *time.Timer
+	bury    *time.Timer // for what lingers
+	burying bool        // bury runs
+	saving  bool        // save runs
+	unsaved error       // why the last save failed
+	strange string      // bridges that are no part of the network, of which the log knows
+}
+
+// resync is how often the kernel is looked at whatever it reports.
+const resync = 5 * time.Minute
+
+// New makes a node, which does nothing until it runs.
+func New(o Options) *Agent {
+	a := &Agent{
+		Options: o,
+		loop:    reconcile.New(o.Kernel, resync),
+		calls:   make(chan func()),
+		save:    time.NewTimer(time.Hour),
+		bury:    time.NewTimer(time.Hour),
+	}
+	a.save.Stop()
+	a.bury.Stop()
+	a.status.now = make(map[reason]string)
+	return a
+}
+
+// Run lives the node's life until ctx ends. It leaves the kernel and the files
+// as they are: containers go on talking.
+func (a *Agent) Run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer a.running.Wait()
+	defer cancel()
+	a.ctx = ctx
+	a.recall()
+	a.await(onConfig, "reading the network's config from the store")
+	a.running.Go(func() { a.loop.Run(ctx) })
+	a.running.Go(func() { a.Files.Run(ctx) })
+	a.running.Go(a.readConfigs)
+	a.running.Go(a.awaitSync)
+	patience := time.NewTimer(patience)
+	defer patience.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if a.saving {
+				a.saveNetwork()
+			}
+			return
+		case f := <-a.calls:
+			f()
+		case <-patience.C:
+			a.remember()
+		case <-a.bury.C:
+			a.burying = a.peers.Bury()
+			if a.burying {
+				a.bury.Reset(linger)
+			}
+			a.saveSoon()
+		case <-a.save.C:
+			a.saveNetwork()
+		}
+	}
+}
+
+// call has f done by Run's goroutine, unless ctx ends before.
+func (a *Agent) call(ctx context.Context, f func()) {
+	select {
+	case a.calls <- func() {
+		if ctx.Err() == nil {
+			f()
+		}
+	}:
+	case <-ctx.Done():
+	}
+}
+
+// Alive says, within ctx, whether Run's goroutine still does what it is called for.
+func (a *Agent) Alive(ctx context.Context) bool {
+	done := make(chan struct{})
+	a.call(ctx, func() { close(done) })
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Reload has all that others may have changed looked at again.
+func (a *Agent) Reload() {
+	a.loop.Resync()
+}
+
+// task is something that waits in a goroutine of its own and is at times begun
+// anew.
+type task struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// restart ends t, if it runs, and begins it with f once it has ended.
+func (a *Agent) restart(t *task, f func(ctx context.Context)) {
+	before := *t
+	if before.cancel != nil {
+		before.cancel()
+	}
+	ctx, cancel := context.WithCancel(a.ctx)
+	*t = task{cancel, make(chan struct{})}
+	done := t.done
+	a.running.Go(func() {
+		defer close(done)
+		defer cancel()
+		if before.done != nil {
+			<-before.done
+		}
+		f(ctx)
+	})
+}
+
+// awaitSync waits until the kernel holds all that the complete list asks for.
+func (a *Agent) awaitSync() {
+	if a.loop.WaitSynced(a.ctx) != nil {
+		return
+	}
+	a.call(a.ctx, func() {
+		klog.InfoS("The kernel holds all peers", "peers", a.peers.Len())
+		a.met(onKernel)
+	})
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,345 @@
+package network
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+	"github.com/tulle-net/tulle/subnet/storetest"
+)
+
+// life is an agent on a fake host, with a store in memory and files that are
+// none.
+type life struct {
+	t     *testing.T
+	store *gate
+	host  *fakeHost
+	files *fakeFiles
+	log   *logBuffer
+	out   Outputs
+	agent *Agent
+	stop  func()
+}
+
+// newLife is a host at 198.18.0.1 that has not begun yet.
+func newLife(t *testing.T, config string) *life {
+	t.Helper()
+	l := &life{
+		t: t, store: &gate{Memory: storetest.NewMemory(config)}, host: newFakeHost(), files: &fakeFiles{}, log: captureLog(t),
+		out: Outputs{SubnetFile: "/nowhere/subnet.env", CNIConfFile: "/nowhere/cni", Network: "/test"},
+	}
+	t.Cleanup(func() {
+		if l.stop != nil {
+			l.stop()
+		}
+	})
+	return l
+}
+
+// start runs the agent until the test ends, or stop is called.
+func (l *life) start() {
+	l.t.Helper()
+	l.agent = New(Options{
+		Store: l.store, Kernel: l.host, Backends: factories, Files: l.files, Outputs: l.out,
+		Node: subnet.Node{ID: "machine-1", Name: "one"},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); l.agent.Run(ctx) }()
+	l.stop = func() { cancel(); <-ended; l.stop = nil }
+}
+
+// soon lets all be done that is done within a second.
+func (l *life) soon() { l.after(time.Second) }
+
+func (l *life) after(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// peer puts the lease of another node into the store, at 198.18.0.x with a
+// subnet 10.5.x.0/24.
+func (l *life) peer(x byte) subnet.Lease {
+	l.t.Helper()
+	p := fakePeer(l.t, fmt.Sprintf("10.5.%d.0-24", x), fmt.Sprintf("198.18.0.%d", x), fmt.Sprintf("3a:00:00:00:00:%02x", x), 0)
+	p.Node.ID = fmt.Sprintf("machine-%d", x)
+	p.Expires = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	return l.store.Put(p)
+}
+
+// own is the node's lease in the store.
+func (l *life) own() subnet.Lease {
+	l.t.Helper()
+	for _, lease := range l.store.Leases() {
+		if lease.Node.ID == "machine-1" {
+			return lease
+		}
+	}
+	l.t.Fatalf("the node has no lease; %s", l.agent.Status())
+	return subnet.Lease{}
+}
+
+func (l *life) wantReady(want bool, missing ...string) {
+	l.t.Helper()
+	s := l.agent.Status()
+	if s.Ready != want {
+		l.t.Errorf("ready is %t: %s", s.Ready, s)
+	}
+	for _, m := range missing {
+		if !strings.Contains(s.String(), m) {
+			l.t.Errorf("the status %q does not tell %q", s, m)
+		}
+	}
+}
+
+func (l *life) wantFile(path, part string) {
+	l.t.Helper()
+	if got := l.files.content(path); !strings.Contains(got, part) {
+		l.t.Errorf("%s holds %q, which lacks %q", path, got, part)
+	}
+}
+
+// wantRoute says whether the kernel is to have a route to dst.
+func (l *life) wantRoute(dst string, want bool) {
+	l.t.Helper()
+	if got := l.host.hasRoute(dst); got != want {
+		l.t.Errorf("a route to %s is there: %t; the kernel holds\n%s", dst, got, l.host.Snapshot())
+	}
+}
+
+// gate is a store that can be away.
+type gate struct {
+	*storetest.Memory
+	mu   sync.Mutex
+	open chan struct{} // nil while the store is there
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = make(chan struct{})
+}
+
+func (g *gate) comeBack() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.open)
+	g.open = nil
+}
+
+func (g *gate) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	if open != nil {
+		select {
+		case <-open:
+		case <-ctx.Done():
+			return subnet.Config{}, ctx.Err()
+		}
+	}
+	return g.Memory.Config(ctx, known)
+}
+
+// fakeHost is a fake kernel whose interfaces can change.
+type fakeHost struct {
+	*kerneltest.Fake
+	mu     sync.Mutex
+	survey kernel.Survey
+	told   chan struct{} // closed, and replaced, when survey changes
+}
+
+func newFakeHost() *fakeHost {
+	h := &fakeHost{Fake: onEth0(), told: make(chan struct{})}
+	h.survey = kernel.Survey{
+		Links: []kernel.HostLink{{
+			Link:  netstate.Link{Name: "eth0", Kind: "device", MTU: 1500, Up: true},
+			Addrs: []kernel.HostAddr{{Prefix: netip.MustParsePrefix("198.18.0.1/16")}},
+		}},
+		OnLink: []netstate.Route{{Dst: netip.MustParsePrefix("198.18.0.0/16"), Link: "eth0", Protocol: 2}},
+		Defaults: []kernel.DefaultRoute{{
+			Route: netstate.Route{Dst: netip.MustParsePrefix("0.0.0.0/0"), Link: "eth0", Via: netip.MustParseAddr("198.18.255.254"), Protocol: 3},
+		}},
+	}
+	return h
+}
+
+// change changes what the host has, and tells of it.
+func (h *fakeHost) change(f func(*kernel.Survey)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f(&h.survey)
+	close(h.told)
+	h.told = make(chan struct{})
+}
+
+func (h *fakeHost) Survey(context.Context) (kernel.Survey, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.survey
+	s.Links = append([]kernel.HostLink(nil), s.Links...)
+	return s, nil
+}
+
+func (h *fakeHost) RouteTo(context.Context, netip.Addr) (kernel.Path, error) {
+	return kernel.Path{}, nil
+}
+
+// Watch tells of both: of objects what the fake kernel does, of the survey that
+// anything may have changed.
+func (h *fakeHost) Watch(ctx context.Context, to func(netstate.Event)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	one := func(e netstate.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		to(e)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() {
+		for {
+			h.mu.Lock()
+			told := h.told
+			h.mu.Unlock()
+			select {
+			case <-told:
+				one(netstate.Event{})
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	err := h.Fake.Watch(ctx, one)
+	cancel()
+	return err
+}
+
+func (h *fakeHost) hasRoute(dst string) bool {
+	for o := range h.Snapshot().All() {
+		if r, ok := o.(netstate.Route); ok && r.Dst == netip.MustParsePrefix(dst) {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *fakeHost) device() netstate.Link {
+	o, _ := h.Snapshot().Get(netstate.Link{Name: "tulle.1"}.Key())
+	l, _ := o.(netstate.Link)
+	return l
+}
+
+var _ hostif.Source = (*fakeHost)(nil)
+
+// fakeFiles are files that nobody touches.
+type fakeFiles struct {
+	mu     sync.Mutex
+	now    map[string]string
+	writes int
+	full   error // what every write fails with
+}
+
+func (f *fakeFiles) Set(path string, content []byte, _ fs.FileMode) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now == nil {
+		f.now = make(map[string]string)
+	}
+	if f.full == nil && f.now[path] != string(content) {
+		f.now[path] = string(content)
+		f.writes++
+	}
+	return f.full
+}
+
+func (f *fakeFiles) Failing() map[string]error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.full == nil {
+		return nil
+	}
+	return map[string]error{"/nowhere/subnet.env": f.full}
+}
+
+func (f *fakeFiles) Run(ctx context.Context) { <-ctx.Done() }
+
+func (f *fakeFiles) content(path string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now[path]
+}
+
+func (f *fakeFiles) all() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.now)
+}
+
+// logBuffer is what the daemon logs.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *logBuffer) count(part string) int { return strings.Count(b.String(), part) }
+
+// captureLog has the log go to a buffer, and shows it when the test fails.
+func captureLog(t *testing.T) *logBuffer {
+	t.Helper()
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for _, f := range [][2]string{{"logtostderr", "false"}, {"stderrthreshold", "FATAL"}, {"one_output", "true"}} {
+		if err := flags.Set(f[0], f[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := &logBuffer{}
+	klog.SetOutput(b)
+	t.Cleanup(func() {
+		klog.Flush()
+		klog.SetOutput(os.Stderr)
+		_ = flags.Set("logtostderr", "true")
+		if t.Failed() {
+			t.Log(b.String())
+		}
+	})
+	return b
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,412 @@
+package network
+
+import (
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const plainConfig = `{"Network": "10.5.0.0/16"}`
+
+// TestFirstStart goes from a host and a store with nothing to a network.
+func TestFirstStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, "")
+		l.start()
+		l.soon()
+		l.wantReady(false, "no subnet yet", "reading the network's config")
+		if n := l.files.writes; n != 0 {
+			t.Errorf("%d files were written before there was a lease", n)
+		}
+		l.peer(9)
+		l.store.SetConfig(plainConfig)
+		l.soon()
+		l.wantReady(true, "on vxlan, 1 peers")
+		own := l.own()
+		if own.PublicIP[subnet.IPv4] != netip.MustParseAddr("198.18.0.1") || own.Node.Name != "one" || own.Node.MTU != 1450 {
+			t.Errorf("published %+v", own.Attrs)
+		}
+		gateway := netip.PrefixFrom(own.Subnets[subnet.IPv4].Addr().Next(), 24)
+		l.wantFile("/nowhere/subnet.env", "FLANNEL_SUBNET="+gateway.String()+"\nFLANNEL_MTU=1450\n")
+		l.wantFile("/nowhere/cni", own.Subnets[subnet.IPv4].String())
+		l.wantRoute("10.5.9.0/24", true)
+		l.peer(10)
+		l.store.Delete("10.5.9.0-24")
+		l.soon()
+		l.wantRoute("10.5.10.0/24", true)
+		l.wantRoute("10.5.9.0/24", true) // it may come back
+		l.after(2 * linger)
+		l.wantRoute("10.5.9.0/24", false)
+		l.wantRoute("10.5.10.0/24", true)
+	})
+}
+
+// TestSteady has a network at rest cost nothing: no file, no step, no word.
+func TestSteady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.peer(9)
+		l.start()
+		l.soon()
+		l.host.ResetCounts()
+		before, log := l.files.writes, l.log.String()
+		l.after(time.Hour)
+		if steps := l.host.Counts().Steps(); steps != 0 || l.files.writes != before || l.log.String() != log {
+			t.Errorf("an hour took %d steps, %d writes and these words: %s", steps, l.files.writes-before, strings.TrimPrefix(l.log.String(), log))
+		}
+	})
+}
+
+func TestRestartKeepsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.peer(9)
+		l.start()
+		l.soon()
+		own, state := l.own(), l.host.Snapshot()
+		l.stop()
+		if after := l.host.Snapshot(); !after.Equal(state) {
+			t.Errorf("the end of the daemon changed the kernel from\n%s\nto\n%s", state, after)
+		}
+		l.host.ResetCounts()
+		l.start()
+		l.soon()
+		l.wantReady(true)
+		if again := l.own(); again.Subnets != own.Subnets || again.Attrs != own.Attrs {
+			t.Errorf("the lease was %+v and is %+v", own, again)
+		}
+		if steps := l.host.Counts().Steps(); steps != 0 {
+			t.Errorf("the restart took %d steps, and the kernel holds\n%s", steps, l.host.Snapshot())
+		}
+	})
+}
+
+// TestFileOutlivesLease has a node whose lease is gone ask for what its env file
+// says.
+func TestFileOutlivesLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.out.SubnetFile = t.TempDir() + "/subnet.env"
+		writeFile(t, l.out.SubnetFile, "FLANNEL_NETWORK=10.5.0.0/16\nFLANNEL_SUBNET=10.5.77.1/24\n")
+		l.start()
+		l.soon()
+		if own := l.own(); own.Key() != "10.5.77.0-24" {
+			t.Errorf("leased %s", own.Key())
+		}
+	})
+}
+
+func TestLostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.start()
+		l.soon()
+		own := l.own()
+		l.store.Delete(own.Key())
+		l.soon()
+		if again := l.own(); again.Subnets != own.Subnets {
+			t.Errorf("after the lease was deleted the node has %s and not %s", again.Key(), own.Key())
+		}
+		l.wantReady(true)
+
+		thief := l.peer(9)
+		thief.Subnets = own.Subnets
+		l.store.Put(thief)
+		l.after(5 * time.Second)
+		l.wantReady(true)
+		again := l.own()
+		if again.Subnets == own.Subnets {
+			t.Errorf("two nodes have %s", own.Key())
+		}
+		l.wantFile("/nowhere/subnet.env", "FLANNEL_SUBNET="+again.Subnets[subnet.IPv4].Addr().Next().String())
+		for _, word := range []string{"LOST THE SUBNET", "THIS NODE'S SUBNET HAS CHANGED"} {
+			if n := l.log.count(word); n != 1 {
+				t.Errorf("%q was logged %d times", word, n)
+			}
+		}
+		l.wantRoute(own.Subnets[subnet.IPv4].String(), true) // it is the other's now
+	})
+}
+
+func TestOutOfSubnets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, `{"Network": "10.5.8.0/22"}`)
+		for x := byte(9); x < 12; x++ {
+			l.peer(x)
+		}
+		l.start()
+		l.soon()
+		l.wantReady(false, "out of subnets")
+		l.after(time.Hour)
+		if n := l.log.count("Could not lease"); n != 1 {
+			t.Errorf("logged %d times that there is no subnet", n)
+		}
+		l.store.Delete("10.5.10.0-24")
+		l.after(2 * time.Minute)
+		l.wantReady(true)
+		if own := l.own(); own.Key() != "10.5.10.0-24" {
+			t.Errorf("leased %s", own.Key())
+		}
+	})
+}
+
+// TestHostChanges has the host's address and MTU change: the endpoint follows,
+// the subnet stays.
+func TestHostChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.peer(9)
+		l.start()
+		l.soon()
+		own := l.own()
+		l.host.change(func(s *kernel.Survey) {
+			s.Links[0].Addrs = []kernel.HostAddr{{Prefix: netip.MustParsePrefix("198.18.0.200/16")}}
+			s.Links[0].MTU = 9000
+		})
+		l.after(5 * time.Second)
+		l.wantReady(true)
+		again := l.own()
+		if again.Subnets != own.Subnets || again.PublicIP[subnet.IPv4] != netip.MustParseAddr("198.18.0.200") || again.Node.MTU != 8950 {
+			t.Errorf("published %+v", again)
+		}
+		if again.BackendData != own.BackendData {
+			t.Errorf("the node's MAC was %s and is %s", own.BackendData, again.BackendData)
+		}
+		l.wantFile("/nowhere/subnet.env", "FLANNEL_MTU=8950")
+		if d := l.host.device(); d.MTU != 8950 || d.Local != netip.MustParseAddr("198.18.0.200") {
+			t.Errorf("the device is %s", d)
+		}
+		l.wantRoute("10.5.9.0/24", true)
+	})
+}
+
+// TestUplinkLost has the interface lose its address: what is known stays, and
+// the status tells.
+func TestUplinkLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.peer(9)
+		l.start()
+		l.soon()
+		state := l.host.Snapshot()
+		addrs := l.host.survey.Links[0].Addrs
+		l.host.change(func(s *kernel.Survey) { s.Links[0].Addrs = nil })
+		l.after(5 * time.Second)
+		l.wantReady(false, "eth0")
+		if after := l.host.Snapshot(); !after.Equal(state) {
+			t.Errorf("the kernel held\n%s\nand holds\n%s", state, after)
+		}
+		l.host.change(func(s *kernel.Survey) { s.Links[0].Addrs = addrs })
+		l.after(5 * time.Second)
+		l.wantReady(true)
+	})
+}
+
+func TestConfigChanges(t *testing.T) {
+	for _, c := range []struct {
+		name, config string
+		restart      string // why it needs one; "" if it is applied
+		route        bool   // the peer is reached directly then
+	}{
+		{name: "direct routing", config: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "DirectRouting": true}}`, route: true},
+		{name: "another pool", config: `{"Network": "10.5.0.0/16", "SubnetMin": "10.5.0.0"}`},
+		{name: "a larger network", config: `{"Network": "10.4.0.0/15", "SubnetMin": "10.4.0.0"}`},
+		{name: "another backend", config: `{"Network": "10.5.0.0/16", "Backend": {"Type": "host-gw"}}`, restart: "from vxlan to host-gw"},
+		{name: "an unknown backend", config: `{"Network": "10.5.0.0/16", "Backend": {"Type": "carrier-pigeon"}}`, restart: "carrier-pigeon"},
+		{name: "another network", config: `{"Network": "10.99.0.0/16"}`, restart: "none of the changed config's"},
+		{name: "a bad key", config: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "VNI": -3}}`, restart: "VNI"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLife(t, plainConfig)
+				l.peer(9)
+				l.start()
+				l.soon()
+				own, files := l.own(), l.files.all()
+				l.store.SetConfig(c.config)
+				l.after(5 * time.Second)
+				if again := l.own(); again.Subnets != own.Subnets {
+					t.Errorf("the subnet was %s and is %s", own.Key(), again.Key())
+				}
+				l.wantRoute("10.5.9.0/24", true)
+				if direct := l.host.Has(netstate.Route{Dst: netip.MustParsePrefix("10.5.9.0/24"), Via: netip.MustParseAddr("198.18.0.9"), Link: "eth0"}); direct != c.route {
+					t.Errorf("the peer is reached directly: %t\n%s", direct, l.host.Snapshot())
+				}
+				if c.restart == "" {
+					l.wantReady(true)
+					return
+				}
+				l.wantReady(false, "restart needed", c.restart)
+				if now := l.files.all(); now["/nowhere/subnet.env"] != files["/nowhere/subnet.env"] {
+					t.Errorf("the env file is %s", now["/nowhere/subnet.env"])
+				}
+
+				// A new address is still published, and the subnet is kept.
+				l.host.change(func(s *kernel.Survey) {
+					s.Links[0].Addrs = []kernel.HostAddr{{Prefix: netip.MustParsePrefix("198.18.0.200/16")}}
+				})
+				l.after(5 * time.Second)
+				if again := l.own(); again.Subnets != own.Subnets || again.PublicIP[subnet.IPv4] != netip.MustParseAddr("198.18.0.200") {
+					t.Errorf("published %+v", again)
+				}
+
+				l.store.SetConfig(plainConfig)
+				l.after(5 * time.Second)
+				l.wantReady(true)
+			})
+		})
+	}
+}
+
+// TestRestartTakesConfig has the restart that was asked for apply what waited
+// for it.
+func TestRestartTakesConfig(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.start()
+		l.soon()
+		l.store.SetConfig(`{"Network": "10.99.0.0/16", "Backend": {"Type": "host-gw"}}`)
+		l.soon()
+		l.stop()
+		l.start()
+		l.soon()
+		l.wantReady(true, "10.99.", "on host-gw")
+		if d := l.host.device(); d.Name != "" {
+			t.Errorf("the other backend's device is still there: %s", d)
+		}
+	})
+}
+
+// TestBridge has a bridge of the containers with addresses of another subnet
+// reported with the way out.
+func TestBridge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		bridge := func(address string) func(*kernel.Survey) {
+			return func(s *kernel.Survey) {
+				s.Links = append(s.Links[:1:1], kernel.HostLink{
+					Link:  netstate.Link{Name: "cni0", Kind: "bridge", MTU: 1450, Up: true},
+					Addrs: []kernel.HostAddr{{Prefix: netip.MustParsePrefix(address)}},
+				})
+			}
+		}
+		l.host.change(bridge("10.5.200.1/24"))
+		l.start()
+		l.soon()
+		l.wantReady(false, "cni0 has 10.5.200.1/24", "ip link delete cni0")
+		l.host.change(bridge(netip.PrefixFrom(l.own().Subnets[subnet.IPv4].Addr().Next(), 24).String()))
+		l.soon()
+		l.wantReady(true)
+		l.host.change(bridge("172.17.0.1/16"))
+		l.soon()
+		l.wantReady(true)
+		if n := l.log.count("no part of the network"); n != 1 {
+			t.Errorf("a strange bridge was logged %d times", n)
+		}
+	})
+}
+
+func TestBlackhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.out.Blackhole = true
+		l.start()
+		l.soon()
+		if !l.host.Has(netstate.Route{Dst: l.own().Subnets[subnet.IPv4], Drop: true, Metric: 1<<31 - 1}) {
+			t.Errorf("the kernel holds\n%s", l.host.Snapshot())
+		}
+	})
+}
+
+// TestFileFails has a full disk make a node not ready, and nothing else.
+func TestFileFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.files.full = syscall.ENOSPC
+		l.peer(9)
+		l.start()
+		l.soon()
+		l.wantReady(false, "no space left")
+		l.wantRoute("10.5.9.0/24", true)
+	})
+}
+
+// TestStoreAway has a host that boots while the store is away come up as it was,
+// and follow the store when that is back.
+func TestStoreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.out.StateDir = t.TempDir()
+		l.peer(9)
+		l.peer(10)
+		l.start()
+		l.after(time.Minute)
+		own, state, files := l.own(), l.host.Snapshot(), l.files.all()
+		l.stop()
+
+		l.host, l.files = newFakeHost(), &fakeFiles{} // a reboot
+		l.store.leave()
+		l.start()
+		l.soon()
+		l.wantReady(false)
+		l.after(10 * time.Second)
+		l.wantReady(true, own.Key(), "2 peers", "the store is away")
+		if after := l.host.Snapshot(); !after.Equal(state) {
+			t.Errorf("the kernel held\n%s\nand holds\n%s", state, after)
+		}
+		if now := l.files.all(); now["/nowhere/subnet.env"] != files["/nowhere/subnet.env"] {
+			t.Errorf("the env file is %s", now["/nowhere/subnet.env"])
+		}
+
+		l.store.Delete("10.5.9.0-24")
+		l.peer(11)
+		l.store.comeBack()
+		l.after(2*linger + time.Second)
+		l.wantReady(true, "2 peers")
+		if s := l.agent.Status(); !s.Remembered.IsZero() {
+			t.Errorf("the status is %s", s)
+		}
+		l.wantRoute("10.5.9.0/24", false)
+		l.wantRoute("10.5.11.0/24", true)
+		if again := l.own(); again.Subnets != own.Subnets {
+			t.Errorf("the subnet was %s and is %s", own.Key(), again.Key())
+		}
+	})
+}
+
+// TestStoreDiffers has the store's word replace all that was remembered: another
+// config, and a subnet that another node has by now.
+func TestStoreDiffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.out.StateDir = t.TempDir()
+		l.start()
+		l.after(time.Minute)
+		own := l.own()
+		l.stop()
+		l.store.leave()
+		l.start()
+		l.after(10 * time.Second)
+		l.store.Delete(own.Key())
+		thief := l.peer(9)
+		l.store.Delete(thief.Key())
+		thief.Subnets = own.Subnets
+		l.store.Put(thief)
+		l.store.SetConfig(`{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "DirectRouting": true}}`)
+		l.store.comeBack()
+		l.after(5 * time.Second)
+		again := l.own()
+		if again.Subnets == own.Subnets {
+			t.Errorf("two nodes have %s", own.Key())
+		}
+		l.wantReady(true, again.Key())
+		l.wantFile("/nowhere/subnet.env", again.Subnets[subnet.IPv4].Addr().Next().String())
+	})
+}

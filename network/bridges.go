@@ -1,0 +1,64 @@
+package network
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// bridgeFixes has the bridges that containers are commonly joined to, and how
+// each comes to addresses of this node's subnet.
+var bridgeFixes = map[string]string{
+	"cni0":    "when no container is on it: ip link delete cni0; the next container has it made anew",
+	"docker0": "have docker read the env file (dockerd --bip=$FLANNEL_SUBNET --mtu=$FLANNEL_MTU) and restart it",
+}
+
+// checkBridges looks whether the containers' bridges have addresses of this
+// node's subnet. One that was made for an earlier subnet cuts its containers
+// off, and nobody else would say so; one that has nothing to do with the network
+// is only mentioned.
+func (a *Agent) checkBridges() {
+	var wrong, strange []string
+	for _, b := range a.host.Bridges {
+		for _, f := range subnet.Families {
+			switch at := misplaced(b, f, a.own.Subnets[f]); {
+			case !at.IsValid():
+			case a.config.Pools[f].Network.Contains(at.Addr()):
+				wrong = append(wrong, fmt.Sprintf("%s has %s, which is not of this node's subnet %s; %s", b.Name, at, a.own.Subnets[f], bridgeFixes[b.Name]))
+			default:
+				strange = append(strange, b.Name+" has "+at.String())
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		a.met(onBridge)
+	} else if text := strings.Join(wrong, "; "); a.await(onBridge, text) {
+		klog.ErrorS(nil, "A bridge has an address of another subnet: its containers cannot be reached", "fix", text)
+	}
+	if text := strings.Join(strange, ", "); text != a.strange {
+		a.strange = text
+		if text != "" {
+			klog.InfoS("A bridge is no part of the network: its containers are not either", "bridges", text, "fix", bridgeFixes["docker0"])
+		}
+	}
+}
+
+// misplaced is an address of a bridge where it has some of family f, but none in
+// own.
+func misplaced(b hostif.Bridge, f subnet.Family, own netip.Prefix) (at netip.Prefix) {
+	for _, p := range b.Addrs {
+		switch {
+		case !own.IsValid() || subnet.FamilyOf(p.Addr()) != f || p.Addr().IsLinkLocalUnicast():
+		case own.Contains(p.Addr()):
+			return netip.Prefix{}
+		default:
+			at = p
+		}
+	}
+	return at
+}

@@ -1,0 +1,179 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// readConfigs waits for the store's config, and for every later one.
+func (a *Agent) readConfigs() {
+	var known subnet.Config
+	for {
+		cfg, err := a.Store.Config(a.ctx, known)
+		if a.ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			klog.ErrorS(err, "Could not read the network's config; trying again")
+			pause(a.ctx, retryAfter(1))
+			continue
+		}
+		known = cfg
+		a.call(a.ctx, func() { a.configured(cfg) })
+	}
+}
+
+// configured takes in the store's config.
+func (a *Agent) configured(cfg subnet.Config) {
+	first := !a.stored
+	a.stored = true
+	a.met(onConfig)
+	a.met(onRestart)
+	switch {
+	case cfg == a.config:
+		a.refresh() // the store is there now
+	case a.own == (subnet.Lease{}) || first:
+		a.enforce(cfg)
+	default:
+		a.reconfigured(cfg)
+	}
+}
+
+// enforce makes cfg the config in force.
+func (a *Agent) enforce(cfg subnet.Config) {
+	klog.InfoS("The network's config", "networks", networks(cfg), "backend", cfg.Backend.Type)
+	before := networks(a.config)
+	a.config = cfg
+	if a.following.done == nil || before != networks(cfg) {
+		a.follow()
+	}
+	a.refresh()
+}
+
+// reconfigured takes in a config that was changed while the network runs. What
+// would cost the containers their addresses, or this node its peers, waits for a
+// person to choose the moment.
+func (a *Agent) reconfigured(cfg subnet.Config) {
+	why := ""
+	switch _, err := a.makeBackend(cfg); {
+	case cfg.Backend.Type != a.config.Backend.Type:
+		why = fmt.Sprintf("the backend was changed from %s to %s", a.config.Backend.Type, cfg.Backend.Type)
+	case !cfg.Allows(a.own.Subnets):
+		why = fmt.Sprintf("this node's subnet %s is none of the changed config's", a.own.Key())
+	case err != nil:
+		why = "the changed config cannot be used here: " + err.Error()
+	default:
+		a.enforce(cfg)
+		return
+	}
+	a.await(onRestart, "restart needed: "+why)
+	klog.InfoS("The network's config has changed, restart needed; going on with the one before", "reason", why)
+}
+
+// follow keeps an eye on what faces the other hosts.
+func (a *Agent) follow() {
+	spec := a.Uplinks
+	spec.Networks, spec.Last = networks(a.config), a.published().PublicIP
+	spec.Bridges = slices.Sorted(maps.Keys(bridgeFixes))
+	a.await(onUplink, "looking for what faces the other hosts")
+	a.restart(&a.following, func(ctx context.Context) {
+		err := hostif.Follow(ctx, a.Kernel, spec, func(h hostif.Host, err error) {
+			a.call(ctx, func() { a.hostChanged(h, err) })
+		})
+		if ctx.Err() == nil {
+			// What main checks before cannot be wrong here but with the config.
+			a.call(ctx, func() { a.await(onUplink, err.Error()) })
+			klog.ErrorS(err, "Cannot look for what faces the other hosts")
+		}
+	})
+}
+
+// hostChanged takes in what the host has now; err is why a family that is on
+// has no uplink, or has lost it.
+func (a *Agent) hostChanged(h hostif.Host, err error) {
+	a.host, a.hosted = h, true
+	for f, p := range a.config.Pools {
+		a.hosted = a.hosted && (!p.IsValid() || h.Uplinks[f].IsValid())
+	}
+	a.met(onUplink)
+	if err != nil {
+		a.await(onUplink, err.Error())
+	}
+	a.refresh()
+	a.checkBridges()
+}
+
+// makeBackend makes the backend of cfg for the host as it is.
+func (a *Agent) makeBackend(cfg subnet.Config) (backend.Backend, error) {
+	factory := a.Backends[cfg.Backend.Type]
+	if factory == nil {
+		return nil, UnknownBackend(cfg, a.Backends)
+	}
+	h := backend.Host{NodeID: a.Node.ID, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published()}
+	for f, u := range a.host.Uplinks {
+		if cfg.Pools[f].IsValid() {
+			h.Uplinks[f] = backend.Uplink{
+				Link: u.Link, MTU: u.MTU, Address: u.Address, Public: u.Public,
+				TakesRouterAdvertisements: u.TakesRouterAdvertisements,
+			}
+		}
+	}
+	return factory(cfg, h)
+}
+
+// published is what the others know of this node.
+func (a *Agent) published() subnet.Attrs {
+	if a.own == (subnet.Lease{}) {
+		return a.before.Attrs
+	}
+	return a.own.Attrs
+}
+
+// UnknownBackend refuses the backend of cfg, which is none of those.
+func UnknownBackend(cfg subnet.Config, backends map[string]backend.Factory) error {
+	return &subnet.ConfigError{
+		Key: "Backend.Type", Value: cfg.Backend.Type, Why: "there is no such backend",
+		Fix: "set it to one of " + strings.Join(slices.Sorted(maps.Keys(backends)), ", "),
+	}
+}
+
+// refresh works out what follows from config, host and lease, of which one has
+// changed.
+func (a *Agent) refresh() {
+	if a.config == (subnet.Config{}) || !a.hosted {
+		return
+	}
+	b, err := a.makeBackend(a.config)
+	if err != nil {
+		if a.await(onBackend, err.Error()) {
+			klog.ErrorS(err, "Cannot build this network here; waiting for another config or a change of the host")
+		}
+		return
+	}
+	a.met(onBackend)
+	a.backend = b
+	claim := subnet.Claim{Attrs: b.Publish(), Want: a.want()}
+	claim.Node.ID, claim.Node.Name = a.Node.ID, a.Node.Name
+	if a.own != (subnet.Lease{}) {
+		own := a.own
+		own.Attrs = claim.Attrs
+		a.settle(own)
+	}
+	if a.stored && (a.keeping.done == nil || claim.Attrs != a.claim.Attrs) {
+		a.keep(claim)
+	}
+}
+
+func networks(cfg subnet.Config) subnet.Pair[netip.Prefix] {
+	return subnet.Pair[netip.Prefix]{cfg.Pools[subnet.IPv4].Network, cfg.Pools[subnet.IPv6].Network}
+}

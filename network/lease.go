@@ -1,0 +1,184 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// keep leases a subnet for claim, and holds it, in the place of what was claimed
+// before.
+func (a *Agent) keep(claim subnet.Claim) {
+	a.claim = claim
+	held := a.own
+	held.Attrs, held.Revision = claim.Attrs, 0
+	// The store's config would give this node another subnet now.
+	only := a.waits(onRestart) && held.Subnets != subnet.Pair[netip.Prefix]{}
+	a.restart(&a.keeping, func(ctx context.Context) {
+		for failures := 0; ctx.Err() == nil; failures++ {
+			if failures > 0 {
+				pause(ctx, retryAfter(failures))
+			}
+			own, err := held, error(nil)
+			if !only {
+				own, err = a.Store.Acquire(ctx, claim)
+			}
+			if err != nil {
+				a.call(ctx, func() { a.leaseless(err) })
+				continue
+			}
+			a.call(ctx, func() { a.leased(own) })
+			since := time.Now()
+			err = a.Store.Hold(ctx, own)
+			a.call(ctx, func() { a.lost(own, err) })
+			claim.Want, only = subnet.Pair[netip.Prefix]{}, false
+			if time.Since(since) > longHeld {
+				failures = 0
+			}
+		}
+	})
+}
+
+const (
+	// linger is how long a peer whose lease went is still reached, and at most
+	// twice that: nodes whose leases were lost write them again within it.
+	linger = 5 * time.Second
+
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = time.Minute
+	// longHeld is how long a lease lasts that was a good one.
+	longHeld = time.Minute
+)
+
+// retryAfter is how long to wait after so many failures in a row.
+func retryAfter(failures int) time.Duration {
+	d := min(firstRetry<<min(failures-1, 10), lastRetry)
+	return d/2 + rand.N(d/2)
+}
+
+// leaseless takes in why there is no lease.
+func (a *Agent) leaseless(err error) {
+	if a.await(onLease, "no subnet: "+err.Error()) {
+		klog.ErrorS(err, "Could not lease a subnet; trying again")
+	}
+}
+
+// leased takes in a lease of the store.
+func (a *Agent) leased(own subnet.Lease) {
+	if !a.config.Allows(own.Subnets) {
+		// The config has changed between: its news is on the way.
+		klog.InfoS("Leased a subnet of another config", "subnet", own.Key())
+		return
+	}
+	a.met(onLease)
+	before, remembered := a.own, a.remembered != nil
+	a.remembered = nil
+	if !a.listed {
+		a.await(onList, "reading the leases from the store")
+	}
+	switch {
+	case before.Subnets == own.Subnets && !remembered:
+	case before.Subnets == own.Subnets || before == subnet.Lease{}:
+		klog.InfoS("Leased a subnet", "subnet", own.Key(), "reservation", own.IsReservation())
+	default:
+		klog.ErrorS(nil, "THIS NODE'S SUBNET HAS CHANGED: containers with addresses of the old one are cut off until they are made again",
+			"old", before.Key(), "new", own.Key())
+	}
+	watching := a.peers != nil && !remembered
+	if !watching || own.Subnets != before.Subnets || own.Attrs != before.Attrs {
+		a.settle(own)
+		a.checkBridges()
+	}
+	a.own = own
+	if !watching {
+		a.running.Go(a.watch)
+	}
+}
+
+// lost takes in that another node holds our subnet.
+func (a *Agent) lost(own subnet.Lease, err error) {
+	if err == nil {
+		err = errors.New("the lease ended")
+	}
+	klog.ErrorS(err, "LOST THE SUBNET; leasing another", "subnet", own.Key())
+	a.await(onLease, "lost the subnet "+own.Key()+": "+err.Error())
+}
+
+// settle takes own, with the backend as it is, as what this node is to the
+// others, and has kernel and files follow.
+func (a *Agent) settle(own subnet.Lease) {
+	a.own = own
+	if a.peers == nil {
+		a.peers = NewPeers(a.config, own, a.backend, a.loop)
+		a.peers.Update(subnet.Update{Leases: a.remembered})
+	} else {
+		a.peers.Rehost(a.config, own, a.backend)
+	}
+	a.loop.Update(func(d *reconcile.Desired) { d.Set(lastResort, a.drops()) })
+	a.status.mu.Lock()
+	a.status.own, a.status.peers = own, a.peers
+	if a.remembered == nil {
+		a.status.remembered = time.Time{}
+	}
+	a.status.mu.Unlock()
+	a.changed()
+	a.write()
+	a.saveSoon()
+}
+
+// lastResort is the owner of the routes by which packets to own addresses that
+// no container has are dropped.
+const lastResort = "last resort"
+
+// drops are those routes. Every other route to the same addresses comes before.
+func (a *Agent) drops() []netstate.Object {
+	var routes []netstate.Object
+	for _, s := range a.own.Subnets {
+		if a.Outputs.Blackhole && s.IsValid() {
+			routes = append(routes, netstate.Route{Dst: s, Drop: true, Metric: math.MaxInt32})
+		}
+	}
+	return routes
+}
+
+// watch takes in what the store tells of the others.
+func (a *Agent) watch() {
+	err := a.Store.Watch(a.ctx, func(u subnet.Update) {
+		a.call(a.ctx, func() {
+			a.peers.Update(u)
+			if !a.burying && a.peers.Lingering() {
+				a.burying = true
+				a.bury.Reset(linger)
+			}
+			if u.Complete && !a.listed {
+				a.listed = true
+				a.met(onList)
+			}
+			a.saveSoon()
+		})
+	})
+	if a.ctx.Err() == nil {
+		klog.ErrorS(err, "The watch of the leases has ended; restart tulled")
+	}
+}
+
+// want are the subnets that the node would like back: what it has, or else what
+// it had when it wrote its files.
+func (a *Agent) want() subnet.Pair[netip.Prefix] {
+	if a.own != (subnet.Lease{}) {
+		return a.own.Subnets
+	}
+	if a.before != (subnet.Lease{}) {
+		return a.before.Subnets
+	}
+	return a.Outputs.want(a.config)
+}

@@ -1,0 +1,131 @@
+package network
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// reason is what a node may wait for before it is ready, in the order in which
+// it comes.
+type reason int
+
+const (
+	onConfig reason = iota
+	onRestart
+	onUplink
+	onBackend
+	onLease
+	onBridge
+	onList
+	onKernel
+)
+
+// Status is how a node is.
+type Status struct {
+	// Ready says that the network works here, as far as it can be seen from
+	// here; Missing says what is missing for that.
+	Ready   bool
+	Missing []string
+	// Own is the node's lease; the zero Lease until there is one.
+	Own   subnet.Lease
+	Peers int
+	// Remembered is when what the node goes by was saved, as long as the store
+	// cannot be asked.
+	Remembered time.Time
+	Kernel     reconcile.Status
+	Rejected   []*subnet.LeaseError
+}
+
+// String is the status in a line.
+func (s Status) String() string {
+	text := "no subnet yet"
+	if s.Own != (subnet.Lease{}) {
+		text = fmt.Sprintf("%s on %s, %d peers", s.Own.Key(), s.Own.BackendType, s.Peers)
+	}
+	if !s.Remembered.IsZero() {
+		text += ", as of " + s.Remembered.UTC().Format(time.RFC3339) + " because the store is away"
+	}
+	for i, m := range s.Missing {
+		if i == 0 {
+			text += "; not ready: "
+		} else {
+			text += "; "
+		}
+		text += m
+	}
+	return text
+}
+
+// status is what of the Status the agent keeps: it is read by others.
+type status struct {
+	mu         sync.Mutex
+	now        map[reason]string // what is waited for
+	own        subnet.Lease
+	peers      *Peers
+	remembered time.Time
+}
+
+// await takes note that the node waits for something, and says whether that is
+// news.
+func (a *Agent) await(r reason, why string) bool {
+	a.status.mu.Lock()
+	before := a.status.now[r]
+	a.status.now[r] = why
+	a.status.mu.Unlock()
+	if before != why {
+		a.changed()
+	}
+	return before != why
+}
+
+// met takes note that something is no longer waited for.
+func (a *Agent) met(r reason) {
+	a.status.mu.Lock()
+	_, waited := a.status.now[r]
+	delete(a.status.now, r)
+	a.status.mu.Unlock()
+	if waited {
+		a.changed()
+	}
+}
+
+func (a *Agent) changed() {
+	if a.Changed != nil {
+		a.Changed()
+	}
+}
+
+// Status tells how the node is.
+func (a *Agent) Status() Status {
+	a.status.mu.Lock()
+	s := Status{Own: a.status.own, Remembered: a.status.remembered}
+	for _, r := range slices.Sorted(maps.Keys(a.status.now)) {
+		s.Missing = append(s.Missing, a.status.now[r])
+	}
+	peers := a.status.peers
+	a.status.mu.Unlock()
+	if peers != nil {
+		s.Peers, s.Rejected = peers.Len(), peers.Rejected()
+	}
+	s.Kernel = a.loop.Status()
+	failing := a.Files.Failing()
+	for _, path := range slices.Sorted(maps.Keys(failing)) {
+		s.Missing = append(s.Missing, fmt.Sprintf("%s is not as it should be: %v", path, failing[path]))
+	}
+	s.Ready = len(s.Missing) == 0
+	return s
+}
+
+// waits says whether something is waited for.
+func (a *Agent) waits(r reason) bool {
+	a.status.mu.Lock()
+	defer a.status.mu.Unlock()
+	_, waits := a.status.now[r]
+	return waits
+}
