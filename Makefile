@@ -11,12 +11,16 @@ VM_PACKAGES ?= ./...
 
 # What must be on the machine, each as command:Debian-package or /file:Debian-package.
 TEST_DEPS := ip:iproute2 bridge:iproute2 ping:iputils-ping gcc:gcc /usr/include/stdlib.h:libc6-dev
+DEMO_DEPS := ip:iproute2 ping:iputils-ping openssl:openssl
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build test test-vm lint fuzz bench deps vm-deps clean help root
+.PHONY: build demo test test-vm lint fuzz bench deps vm-deps clean help root
 
 build: ## build bin/tulled
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
+
+demo: root demo-deps build ## three hosts in namespaces, a container on each, something broken and healed (HOLD=1: stays up)
+	@dist/demo/demo.sh
 
 # The race detector is what needs cgo.
 test: root deps lint ## lint, then every test with -race; a skipped test fails (TESTFLAGS='-run X', PACKAGES=./subnet)
@@ -48,6 +52,9 @@ bench: root deps ## a node against iproute2 in batch mode, as tables (PEERS=1000
 deps: ## install what the tests need and is missing
 	@$(call install,$(TEST_DEPS))
 
+demo-deps: ## install what demo needs and is missing
+	@$(call install,$(DEMO_DEPS))
+
 vm-deps: ## install what test-vm needs and is missing
 	@$(call install,$(VM_DEPS))
 
@@ -55,7 +62,7 @@ clean: ## remove what was built
 	rm -rf bin
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 root:
 	@[ "$$(id -u)" = 0 ] || { echo "this makes network namespaces: run it as root" >&2; exit 1; }
