@@ -119,7 +119,7 @@ func TestPartitioned(t *testing.T) {
 	leases := w.leases()
 	one := w.Hosts[0]
 	pings := w.pings(one, w.Hosts[1])
-	at := w.EtcdHost(1).Addr[subnet.IPv4]
+	at := clustertest.EtcdAddrs(1)[0]
 	one.Cut(at)
 	w.lend(leasesKey+"10.5.251.0-24", `{"PublicIP":"198.18.0.251","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:fb"}}`)
 	w.daemons[one].WaitLog("does not work")

@@ -71,20 +71,7 @@ type world struct {
 func newWorld(t *testing.T, hosts, members int, config string) *world {
 	t.Helper()
 	c := clustertest.New(t, clustertest.Options{Hosts: hosts, StaticNeighbours: hosts > 10})
-	o := etcdtest.Options{Members: members}
-	for i := range members {
-		// The members are on one host: what matters is that they are several.
-		h := c.EtcdHost(1)
-		o.Namespace = h.NS.Name
-		address := h.Addr[subnet.IPv4]
-		for range i {
-			address = address.Next()
-		}
-		if i > 0 {
-			h.NS.IP(t, "addr add "+address.String()+"/16 dev eth0")
-		}
-		o.Addresses = append(o.Addresses, address)
-	}
+	o := etcdtest.Options{Members: members, Namespace: c.EtcdHost().NS.Name, Addresses: clustertest.EtcdAddrs(members)}
 	w := &world{Cluster: c, t: t, etcd: etcdtest.Start(t, o), daemons: make(map[*clustertest.Host]*clustertest.Daemon)}
 	w.client = w.etcd.Client(t)
 	if config != "" {
