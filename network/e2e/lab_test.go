@@ -112,34 +112,43 @@ func (w *world) restart(h *clustertest.Host, flags ...string) {
 	w.start(h, flags...).WaitLog("The kernel holds all peers")
 }
 
-func (w *world) context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	w.t.Cleanup(cancel)
-	return ctx
+// ask asks etcd, and again where a member takes its time: the next may answer.
+func (w *world) ask(f func(context.Context) error) {
+	w.t.Helper()
+	w.eventually(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		return f(ctx)
+	})
 }
 
 func (w *world) put(key, value string, options ...clientv3.OpOption) {
 	w.t.Helper()
-	if _, err := w.client.Put(w.context(), key, value, options...); err != nil {
-		w.t.Fatal(err)
-	}
+	w.ask(func(ctx context.Context) error {
+		_, err := w.client.Put(ctx, key, value, options...)
+		return err
+	})
 }
 
 // lend puts a key on an etcd lease of its own, as a living node does.
 func (w *world) lend(key, value string) {
 	w.t.Helper()
-	r, err := w.client.Grant(w.context(), 86400)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.put(key, value, clientv3.WithLease(r.ID))
+	w.ask(func(ctx context.Context) error {
+		r, err := w.client.Grant(ctx, 86400)
+		if err != nil {
+			return err
+		}
+		_, err = w.client.Put(ctx, key, value, clientv3.WithLease(r.ID))
+		return err
+	})
 }
 
 func (w *world) delete(key string, options ...clientv3.OpOption) {
 	w.t.Helper()
-	if _, err := w.client.Delete(w.context(), key, options...); err != nil {
-		w.t.Fatal(err)
-	}
+	w.ask(func(ctx context.Context) error {
+		_, err := w.client.Delete(ctx, key, options...)
+		return err
+	})
 }
 
 // leases are the keys and values of all leases in etcd.
@@ -153,7 +162,7 @@ func (w *world) leases() map[string]string {
 }
 
 func (w *world) readLeases() (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	r, err := w.client.Get(ctx, leasesKey, clientv3.WithPrefix())
 	if err != nil {
@@ -220,13 +229,12 @@ func (w *world) pings(from, to *clustertest.Host) *streams {
 	return s
 }
 
-// more waits until so many more requests were sent in every stream.
+// more waits until so many more requests were sent in each stream: they go in
+// step.
 func (s *streams) more(n int) {
 	s.w.t.Helper()
-	for _, each := range s.each {
-		if !each.WaitSent(n) {
-			s.w.t.Fatal("the pings do not go on")
-		}
+	if !s.each[0].WaitSent(n) {
+		s.w.t.Fatal("the pings do not go on")
 	}
 }
 

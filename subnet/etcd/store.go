@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/subnet"
@@ -54,6 +55,13 @@ type Store struct {
 	unused   *listing // what Config found, for Watch to begin with
 }
 
+// reconnecting is how often an etcd that is away is tried. By itself gRPC would
+// come to wait for two minutes.
+var reconnecting = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
+	MinConnectTimeout: 5 * time.Second,
+}
+
 // Open makes a store. It waits for no etcd.
 func Open(o Options) (*Store, error) {
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
@@ -71,7 +79,10 @@ func Open(o Options) (*Store, error) {
 		// A frozen server or a cut line shows within this time.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
 		Logger:      zap.NewNop(),
-		DialOptions: append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(unary...), grpc.WithChainStreamInterceptor(stream...)}, o.dial...),
+		DialOptions: append([]grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(unary...), grpc.WithChainStreamInterceptor(stream...),
+			grpc.WithConnectParams(reconnecting),
+		}, o.dial...),
 	}
 	if config.TLS, err = tlsConfig(o); err != nil {
 		return nil, err
