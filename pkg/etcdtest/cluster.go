@@ -193,7 +193,7 @@ func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 func (c *Cluster) dial(endpoints ...string) (*clientv3.Client, error) {
 	config := clientv3.Config{Endpoints: endpoints, Username: c.username, Password: c.password, DialTimeout: time.Second, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{ // what is being started will soon be there
-			Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: time.Second,
+			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
 		}),
 	}}
 	if o := c.options; o.CertFile != "" {
