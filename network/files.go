@@ -1,8 +1,9 @@
 package network
 
 import (
+	"errors"
+	"io/fs"
 	"net/netip"
-	"os"
 
 	"k8s.io/klog/v2"
 
@@ -47,13 +48,11 @@ func (o Outputs) want(cfg subnet.Config) subnet.Pair[netip.Prefix] {
 	if o.SubnetFile == "" {
 		return subnet.Pair[netip.Prefix]{}
 	}
-	data, err := os.ReadFile(o.SubnetFile)
-	if err != nil {
-		return subnet.Pair[netip.Prefix]{} // most often there is none
-	}
-	env, err := envfile.Parse(data)
-	if err != nil {
-		klog.InfoS("The env file of an earlier run is of no use", "path", o.SubnetFile, "reason", err)
+	env, err := envfile.Read(o.SubnetFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		klog.InfoS("The env file of an earlier run is not all of use", "path", o.SubnetFile, "reason", err)
 	}
 	return env.Want(cfg)
 }

@@ -177,11 +177,7 @@ func (w *world) readLeases() (map[string]string, error) {
 
 // subnetsOf are the subnets that a host's env file names.
 func subnetsOf(h *clustertest.Host) (subnet.Pair[netip.Prefix], error) {
-	text, err := os.ReadFile(h.SubnetFile)
-	if err != nil {
-		return subnet.Pair[netip.Prefix]{}, err
-	}
-	env, err := envfile.Parse(text)
+	env, err := envfile.Read(h.SubnetFile)
 	for f, s := range env.Subnets {
 		env.Subnets[f] = s.Masked()
 	}

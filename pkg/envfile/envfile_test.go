@@ -2,8 +2,12 @@ package envfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -152,6 +156,29 @@ func TestWant(t *testing.T) {
 		if got := e.Want(config(t, c.config)); got != c.want {
 			t.Errorf("%s of %s: got %v, want %v", c.subnets, c.config, got, c.want)
 		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "subnet.env")
+	if _, err := Read(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what is not there: %v", err)
+	}
+	if _, err := Read(filepath.Dir(path)); err == nil {
+		t.Error("a folder was read")
+	}
+	want := Env{MTU: 1450, Subnets: prefixes("10.5.34.1/24")}
+	if err := os.WriteFile(path, Format(want), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := Read(path); err != nil || e != want {
+		t.Errorf("read %+v, %v", e, err)
+	}
+	if err := os.Truncate(path, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path); err == nil {
+		t.Error("a terabyte was read")
 	}
 }
 

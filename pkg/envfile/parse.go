@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 
@@ -15,6 +17,27 @@ const (
 	maxSize = 64 << 10 // flannel writes some 200 bytes
 	maxMTU  = 65535
 )
+
+// Read is Parse of a file, if it is one: what is not there wraps fs.ErrNotExist.
+func Read(path string) (Env, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Env{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return Env{}, fmt.Errorf("%s is not a file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return Env{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return Env{}, err
+	}
+	return Parse(text)
+}
 
 // Parse reads the file, whoever wrote it: tulle, flannel, which once wrote no
 // more than the subnet and the MTU, or a person with an editor. Lines are taken

@@ -157,6 +157,11 @@ func (c *counter) take() string {
 	return calls
 }
 
+// sorted is calls in an order of their own, where some are made at once.
+func sorted(calls string) string {
+	return strings.Join(slices.Sorted(slices.Values(strings.Fields(calls))), " ")
+}
+
 // A start costs a handful of calls, however many leases there are, and one that
 // finds its lease as it left it writes nothing.
 func TestCallsAtStart(t *testing.T) {
@@ -168,9 +173,15 @@ func TestCallsAtStart(t *testing.T) {
 	start := func(news string) (subnet.Lease, string) {
 		var c counter
 		s := l.open(c.options()...)
-		if _, err := s.Config(t.Context(), subnet.Config{}); err != nil {
+		cfg, err := s.Config(t.Context(), subnet.Config{})
+		if err != nil {
 			t.Fatal(err)
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var changes sync.WaitGroup
+		defer changes.Wait()
+		defer cancel()
+		changes.Go(func() { _, _ = s.Config(ctx, cfg) })
 		own := l.acquire(s, claim(1))
 		f := l.follow(s)
 		l.hold(s, own)
@@ -180,11 +191,11 @@ func TestCallsAtStart(t *testing.T) {
 		return own, c.take()
 	}
 	own, calls := start("10.5.252.0-24")
-	if want := "Range LeaseGrant Txn Watch"; calls != want {
+	if want := "LeaseGrant Range Txn Watch"; sorted(calls) != want {
 		t.Errorf("the first start: %s, want %s", calls, want)
 	}
 	again, calls := start("10.5.253.0-24")
-	if want := "Range LeaseKeepAlive Watch"; calls != want || again != own {
+	if want := "LeaseKeepAlive Range Watch"; sorted(calls) != want || again != own {
 		t.Errorf("a restart: %s, want %s; %+v after %+v", calls, want, again, own)
 	}
 }

@@ -2,19 +2,16 @@ package etcd
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tulle-net/tulle/subnet"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"k8s.io/klog/v2"
-
-	"github.com/tulle-net/tulle/subnet"
 )
 
 // Options say where the network is kept and how to get there.
@@ -53,6 +50,7 @@ type Store struct {
 	mu       sync.Mutex
 	acquired bool     // an Acquire has gone by unused
 	unused   *listing // what Config found, for Watch to begin with
+	told     told     // by Config, last
 }
 
 // reconnecting is how often an etcd that is away is tried. By itself gRPC would
@@ -78,7 +76,7 @@ func Open(o Options) (*Store, error) {
 		Endpoints: o.Endpoints,
 		// A frozen server or a cut line shows within this time.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
-		Logger:      zap.NewNop(),
+		Logger: zap.NewNop(),
 		DialOptions: append([]grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(unary...), grpc.WithChainStreamInterceptor(stream...),
 			grpc.WithConnectParams(reconnecting),
@@ -133,33 +131,3 @@ func (s *Store) configKey() string    { return s.options.Prefix + "/config" }
 func (s *Store) leasesPrefix() string { return s.options.Prefix + "/subnets/" }
 
 func (s *Store) key(l subnet.Lease) string { return s.leasesPrefix() + l.Key() }
-
-// Config implements subnet.Store.
-func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
-	told, failures := "", 0
-	for {
-		moved := s.position.moved()
-		l, err := s.list(ctx)
-		if err != nil {
-			return subnet.Config{}, err
-		}
-		why := ""
-		if l.config == nil {
-			why = fmt.Sprintf("there is no key %s; write one, as with: etcdctl put %s '{\"Network\": \"10.5.0.0/16\"}'", s.configKey(), s.configKey())
-		} else if cfg, err := subnet.ParseConfig(l.config.Value); err != nil {
-			why = err.Error()
-		} else if cfg != known {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.unused, s.acquired = l, false
-			return cfg, nil
-		}
-		if why != "" && why != told {
-			klog.InfoS("Waiting for the network's config", "key", s.configKey(), "reason", why)
-		}
-		told = why
-		if _, err := s.await(ctx, s.configKey(), l.revision+1, moved, &failures); err != nil {
-			return subnet.Config{}, err
-		}
-	}
-}

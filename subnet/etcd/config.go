@@ -1,0 +1,107 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// told is a config as it was told, and the revision at which it was that in the
+// history that ends with moved.
+type told struct {
+	config   subnet.Config
+	revision int64
+	moved    <-chan struct{}
+}
+
+// Config implements subnet.Store. The first comes with all leases, which what
+// follows needs; a change is waited for without them.
+func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
+	c := configReader{Store: s, known: known}
+	s.mu.Lock()
+	last := s.told
+	s.mu.Unlock()
+	for {
+		moved := s.position.moved()
+		if known != (subnet.Config{}) && last.config == known && last.moved == moved {
+			c.revision, last = last.revision, told{}
+		} else {
+			cfg, ok, err := c.read(ctx, moved)
+			if ok || err != nil {
+				return cfg, err
+			}
+		}
+		if _, err := s.await(ctx, s.configKey(), c.revision+1, moved, &c.failures); err != nil {
+			return subnet.Config{}, err
+		}
+	}
+}
+
+// configReader is one Config.
+type configReader struct {
+	*Store
+	known    subnet.Config
+	revision int64 // as of which there is nothing new
+	refused  string
+	failures int
+}
+
+// read looks whether there is a config other than the known one.
+func (c *configReader) read(ctx context.Context, moved <-chan struct{}) (cfg subnet.Config, ok bool, err error) {
+	var all *listing
+	var kv *mvccpb.KeyValue
+	if c.known == (subnet.Config{}) {
+		if all, err = c.list(ctx); err == nil {
+			kv, c.revision = all.config, all.revision
+		}
+	} else {
+		kv, c.revision, err = c.get(ctx)
+	}
+	if err != nil {
+		return cfg, false, err
+	}
+	why := ""
+	if kv == nil {
+		why = fmt.Sprintf("there is no key %s; write one, as with: etcdctl put %s '{\"Network\": \"10.5.0.0/16\"}'", c.configKey(), c.configKey())
+	} else if cfg, err = subnet.ParseConfig(kv.Value); err != nil {
+		why = err.Error()
+	} else if cfg != c.known {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.told = told{cfg, c.revision, moved}
+		if all != nil {
+			c.unused, c.acquired = all, false
+		}
+		return cfg, true, nil
+	}
+	switch {
+	case why == "" || why == c.refused:
+	case c.known == (subnet.Config{}):
+		klog.InfoS("Waiting for the network's config", "key", c.configKey(), "reason", why)
+	default:
+		klog.InfoS("Going on with the network's config as it was before", "key", c.configKey(), "reason", why)
+	}
+	c.refused = why
+	return cfg, false, nil
+}
+
+// get reads the config's key alone.
+func (s *Store) get(ctx context.Context) (kv *mvccpb.KeyValue, revision int64, err error) {
+	err = s.retry(ctx, "Reading the network's config from etcd", func(ctx context.Context) error {
+		r, err := s.client.Get(ctx, s.configKey())
+		if err != nil {
+			return err
+		}
+		revision = r.Header.Revision
+		if len(r.Kvs) > 0 {
+			kv = r.Kvs[0]
+			s.position.saw(string(kv.Key), kv.ModRevision)
+		}
+		return nil
+	})
+	return kv, revision, err
+}
