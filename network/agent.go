@@ -65,29 +65,30 @@ type Agent struct {
 	ctx     context.Context
 	running sync.WaitGroup
 
-	config subnet.Config // in force; the zero Config until there is one
-	stored bool          // the store has told its config
-	before subnet.Lease  // the node's lease in an earlier run
+	config  subnet.Config // in force; the zero Config until there is one
+	stored  bool          // the store has told its config
+	pending subnet.Config // what the store says, where that waits for a restart
+	before  subnet.Lease  // the node's lease in an earlier run
 	// remembered are the peers of an earlier run, as long as config and own are
 	// what was saved then and not the store's word; else nil.
 	remembered []subnet.Lease
 
 	host      hostif.Host
-	hosted    bool // host has an uplink in every family that is on
 	following task
 	backend   backend.Backend
 
-	own     subnet.Lease // as it is published; the zero Lease until there is one
-	claim   subnet.Claim // that is being kept
-	keeping task
-	peers   *Peers
-	listed  bool // the store's complete list has come
-	save    *time.Timer
-	bury    *time.Timer // for what lingers
-	burying bool        // bury runs
-	saving  bool        // save runs
-	unsaved error       // why the last save failed
-	strange string      // bridges that are no part of the network, of which the log knows
+	own      subnet.Lease // as it is published; the zero Lease until there is one
+	claim    subnet.Claim // that is being kept
+	keeping  task
+	peers    *Peers
+	listed   bool // the store's complete list has come
+	watching bool // the store is being watched
+	save     *time.Timer
+	bury     *time.Timer // for what lingers
+	burying  bool        // bury runs
+	saving   bool        // save runs
+	unsaved  error       // why the last save failed
+	strange  string      // bridges that are no part of the network, of which the log knows
 }
 
 // resync is how often the kernel is looked at whatever it reports.

@@ -129,6 +129,8 @@ type gate struct {
 	*storetest.Memory
 	mu   sync.Mutex
 	open chan struct{} // nil while the store is there
+
+	delayed chan struct{} // leases are given, and changes of the config told, when it is closed; at once if it is nil
 }
 
 func (g *gate) leave() {
@@ -155,7 +157,24 @@ func (g *gate) Config(ctx context.Context, known subnet.Config) (subnet.Config, 
 			return subnet.Config{}, ctx.Err()
 		}
 	}
+	if known != (subnet.Config{}) {
+		g.delay(ctx)
+	}
 	return g.Memory.Config(ctx, known)
+}
+
+func (g *gate) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, error) {
+	g.delay(ctx)
+	return g.Memory.Acquire(ctx, claim)
+}
+
+func (g *gate) delay(ctx context.Context) {
+	if g.delayed != nil {
+		select {
+		case <-g.delayed:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // fakeHost is a fake kernel whose interfaces can change.

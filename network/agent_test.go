@@ -410,3 +410,41 @@ func TestStoreDiffers(t *testing.T) {
 		l.wantFile("/nowhere/subnet.env", again.Subnets[subnet.IPv4].Addr().Next().String())
 	})
 }
+
+// TestLostWhileRestartWaits has a node whose subnet is taken while the store has
+// another config: there is nothing left that a restart would cost.
+func TestLostWhileRestartWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.start()
+		l.soon()
+		own := l.own()
+		l.store.SetConfig(`{"Network": "10.99.0.0/16"}`)
+		l.soon()
+		l.wantReady(false, "restart needed")
+		thief := l.peer(9)
+		l.store.Delete(thief.Key())
+		thief.Subnets = own.Subnets
+		l.store.Put(thief)
+		l.after(10 * time.Second)
+		l.wantReady(true, "10.99.")
+		l.wantFile("/nowhere/subnet.env", "FLANNEL_NETWORK=10.99.0.0/16")
+	})
+}
+
+// TestConfigBetween has the config change between the store's word of it and the
+// lease.
+func TestConfigBetween(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.store.delayed = make(chan struct{})
+		l.start()
+		l.soon()
+		l.store.SetConfig(`{"Network": "10.99.0.0/16"}`)
+		l.soon()
+		l.wantReady(false)
+		close(l.store.delayed)
+		l.after(10 * time.Second)
+		l.wantReady(true, "10.99.")
+	})
+}

@@ -39,6 +39,7 @@ func (a *Agent) configured(cfg subnet.Config) {
 	a.stored = true
 	a.met(onConfig)
 	a.met(onRestart)
+	a.pending = subnet.Config{}
 	switch {
 	case cfg == a.config:
 		a.refresh() // the store is there now
@@ -76,6 +77,7 @@ func (a *Agent) reconfigured(cfg subnet.Config) {
 		a.enforce(cfg)
 		return
 	}
+	a.pending = cfg
 	a.await(onRestart, "restart needed: "+why)
 	klog.InfoS("The network's config has changed, restart needed; going on with the one before", "reason", why)
 }
@@ -101,16 +103,23 @@ func (a *Agent) follow() {
 // hostChanged takes in what the host has now; err is why a family that is on
 // has no uplink, or has lost it.
 func (a *Agent) hostChanged(h hostif.Host, err error) {
-	a.host, a.hosted = h, true
-	for f, p := range a.config.Pools {
-		a.hosted = a.hosted && (!p.IsValid() || h.Uplinks[f].IsValid())
-	}
+	a.host = h
 	a.met(onUplink)
 	if err != nil {
 		a.await(onUplink, err.Error())
 	}
 	a.refresh()
 	a.checkBridges()
+}
+
+// hosted says whether the host has an uplink in every family that is on.
+func (a *Agent) hosted() bool {
+	for f, p := range a.config.Pools {
+		if p.IsValid() && !a.host.Uplinks[f].IsValid() {
+			return false
+		}
+	}
+	return a.config != (subnet.Config{})
 }
 
 // makeBackend makes the backend of cfg for the host as it is.
@@ -150,7 +159,7 @@ func UnknownBackend(cfg subnet.Config, backends map[string]backend.Factory) erro
 // refresh works out what follows from config, host and lease, of which one has
 // changed.
 func (a *Agent) refresh() {
-	if a.config == (subnet.Config{}) || !a.hosted {
+	if !a.hosted() {
 		return
 	}
 	b, err := a.makeBackend(a.config)

@@ -19,6 +19,9 @@ import (
 // before.
 func (a *Agent) keep(claim subnet.Claim) {
 	a.claim = claim
+	if a.own == (subnet.Lease{}) {
+		a.await(onLease, "leasing a subnet")
+	}
 	held := a.own
 	held.Attrs, held.Revision = claim.Attrs, 0
 	// The store's config would give this node another subnet now.
@@ -75,8 +78,7 @@ func (a *Agent) leaseless(err error) {
 // leased takes in a lease of the store.
 func (a *Agent) leased(own subnet.Lease) {
 	if !a.config.Allows(own.Subnets) {
-		// The config has changed between: its news is on the way.
-		klog.InfoS("Leased a subnet of another config", "subnet", own.Key())
+		a.leasedElsewhere(own)
 		return
 	}
 	a.met(onLease)
@@ -84,6 +86,7 @@ func (a *Agent) leased(own subnet.Lease) {
 	a.remembered = nil
 	if !a.listed {
 		a.await(onList, "reading the leases from the store")
+		a.await(onKernel, "bringing the kernel to what they say")
 	}
 	switch {
 	case before.Subnets == own.Subnets && !remembered:
@@ -93,14 +96,29 @@ func (a *Agent) leased(own subnet.Lease) {
 		klog.ErrorS(nil, "THIS NODE'S SUBNET HAS CHANGED: containers with addresses of the old one are cut off until they are made again",
 			"old", before.Key(), "new", own.Key())
 	}
-	watching := a.peers != nil && !remembered
-	if !watching || own.Subnets != before.Subnets || own.Attrs != before.Attrs {
+	if a.peers == nil || remembered || own.Subnets != before.Subnets || own.Attrs != before.Attrs {
 		a.settle(own)
 		a.checkBridges()
 	}
 	a.own = own
-	if !watching {
+	if !a.watching {
+		a.watching = true
 		a.running.Go(a.watch)
+	}
+}
+
+// leasedElsewhere takes in a lease that the config in force does not allow: the
+// store has another. Where that one waits for a restart there is nothing left to
+// wait for, for the subnet that it would have cost is gone; else its news is on
+// the way, and the lease will be asked for again.
+func (a *Agent) leasedElsewhere(own subnet.Lease) {
+	klog.InfoS("Leased a subnet of another config than the one in force", "subnet", own.Key())
+	a.claim = subnet.Claim{}
+	if a.pending.Allows(own.Subnets) {
+		cfg := a.pending
+		a.pending = subnet.Config{}
+		a.met(onRestart)
+		a.enforce(cfg)
 	}
 }
 
