@@ -11,7 +11,8 @@ type Store interface {
 	// subnet is leased the error wraps ErrOutOfSubnets.
 	Acquire(ctx context.Context, want Claim) (Lease, error)
 	// Hold renews own, and writes it again when it was lost or changed, without
-	// making a lease of a reservation. It returns only when ctx ends or, wrapping
+	// making a lease of a reservation. One without a Revision, which Acquire did
+	// not just return, it looks at first. It returns only when ctx ends or, wrapping
 	// ErrTaken, when another living node holds the subnet. A node holds its
 	// lease once: it ends one Hold before it acquires anew.
 	Hold(ctx context.Context, own Lease) error

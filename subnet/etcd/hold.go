@@ -32,9 +32,11 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 	h := holder{Store: s, own: own, value: string(value)}
 	// Acquire has just looked: what matters is what happened since.
 	moved, from := s.position.moved(), own.Revision+1
-	for {
-		if err := h.wait(ctx, from, moved); err != nil {
-			return err
+	for first := true; ; first = false {
+		if !first || own.Revision != 0 {
+			if err := h.wait(ctx, from, moved); err != nil {
+				return err
+			}
 		}
 		moved = s.position.moved()
 		err := s.retry(ctx, "Holding the lease", func(ctx context.Context) error {

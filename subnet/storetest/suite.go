@@ -27,6 +27,7 @@ type Store interface {
 
 const (
 	smallNetwork = `{"Network": "10.5.0.0/24", "SubnetLen": 28}` // 15 subnets
+	otherNetwork = `{"Network": "10.6.0.0/24", "SubnetLen": 28}`
 	dualNetwork  = `{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"}`
 )
 
@@ -48,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Watch tells all again after a gap", watchGap},
 		{"Watch tells of rubbish and carries on", watchRubbish},
 		{"Hold writes the lease again", holdRestores},
+		{"Hold publishes what has changed", holdPublishes},
 		{"Hold ends when another has the subnet", holdTaken},
 		{"every wait ends with its context", cancelled},
 	} {
@@ -294,6 +296,18 @@ func holdRestores(t *testing.T, s Store) {
 	s.Write(own.Key(), `rubbish`)
 	w.awaitUpdate("the lease again", func(u subnet.Update) bool { return len(u.Leases) > 0 })
 	w.await("the lease as it was", asItWas)
+	end()
+}
+
+func holdPublishes(t *testing.T, s Store) {
+	s.SetConfig(smallNetwork)
+	own := acquire(t, s, node(1))
+	s.SetConfig(otherNetwork) // Acquire would give another subnet now
+	own.Revision, own.Node.MTU = 0, 1234
+	end := hold(t, s, own)
+	watcher(t, s).await("the lease as it is now", func(leases map[string]subnet.Lease) bool {
+		return len(leases) == 1 && leases[own.Key()].Attrs == own.Attrs
+	})
 	end()
 }
 
