@@ -35,10 +35,7 @@ func listLeases(o options.Options, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read the leases: %w", err)
 	}
-	// Nobody's own: what every node would say of them.
-	table := subnet.NewTable(cfg, subnet.Lease{Attrs: subnet.Attrs{BackendType: cfg.Backend.Type}})
-	table.Apply(list)
-	return writeLeases(out, list.Leases, table.Rejected())
+	return writeLeases(out, cfg, list)
 }
 
 // firstList is the complete list of leases.
@@ -57,7 +54,11 @@ func firstList(ctx context.Context, store subnet.Store) (list subnet.Update, err
 	return list, err
 }
 
-func writeLeases(out io.Writer, leases []subnet.Lease, rejected []*subnet.LeaseError) error {
+func writeLeases(out io.Writer, cfg subnet.Config, list subnet.Update) error {
+	// Nobody's own: what every node says of them.
+	table := subnet.NewTable(cfg, subnet.Lease{Attrs: subnet.Attrs{BackendType: cfg.Backend.Type}})
+	table.Apply(list)
+	leases, rejected := list.Leases, table.Rejected()
 	wrong := make(map[string]string, len(rejected))
 	for _, r := range rejected {
 		wrong[r.Key] = r.Err.Error()

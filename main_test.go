@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+func TestCommands(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(file, []byte(`{"Network": "10.5.0.0/16", "Backend": {"Type": "host-gw"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args, in  string
+		out, fail string // a part of what is written, or of the error
+	}{
+		{args: "--version", out: "devel\n"},
+		{args: "--help", out: "--etcd-endpoints"},
+		{args: "check-config", in: `{"Network": "10.5.0.0/16"}`, out: "backend: vxlan"},
+		{args: "check-config " + file, out: "IPv4: 10.5.0.0/16, 255 subnets of /24 from 10.5.1.0 to 10.5.255.0\nbackend: host-gw\n"},
+		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "pigeon"}}`, fail: "set it to one of alloc, host-gw, ipip, vxlan"},
+		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "VNI": -1}}`, fail: "Backend.VNI"},
+		{args: "check-config", in: `{"Network": "10.5.0.0/31"}`, fail: "Network"},
+		{args: "check-config /nowhere", fail: "no such file"},
+		{args: "--etcd-endpoint=x", fail: "did you mean --etcd-endpoints?"},
+		{args: "leases --etcd-cafile=/nowhere", fail: "/nowhere"},
+	} {
+		var out bytes.Buffer
+		err := run(strings.Fields(c.args), nil, strings.NewReader(c.in), &out)
+		switch {
+		case c.fail == "" && err != nil:
+			t.Errorf("%q: %v", c.args, err)
+		case c.fail != "" && (err == nil || !strings.Contains(err.Error(), c.fail)):
+			t.Errorf("%q: the error %v does not tell %q", c.args, err, c.fail)
+		case !strings.Contains(out.String(), c.out):
+			t.Errorf("%q writes %q, which lacks %q", c.args, out.String(), c.out)
+		}
+	}
+}
+
+func TestWriteLeases(t *testing.T) {
+	lease := func(key, at, name string) subnet.Lease {
+		subnets, err := subnet.ParseKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := subnet.Lease{Subnets: subnets, Expires: time.Unix(1<<33, 0)}
+		l.PublicIP[subnet.IPv4], l.BackendType, l.Node = netip.MustParseAddr(at), "vxlan", subnet.Node{Name: name, MTU: 1450}
+		return l
+	}
+	reserved := lease("10.5.2.0-24", "192.0.2.2", "")
+	reserved.Expires, reserved.Node = time.Time{}, subnet.Node{}
+	list := subnet.Update{
+		Complete: true,
+		Leases:   []subnet.Lease{lease("10.5.10.0-24", "192.0.2.10", "ten"), lease("10.99.1.0-24", "192.0.2.9", "far"), reserved},
+		Bad:      []*subnet.LeaseError{{Key: "10.5.3.0-24", Err: subnet.ErrValue}},
+	}
+	cfg, err := subnet.ParseConfig([]byte(`{"Network": "10.5.0.0/16"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := writeLeases(&out, cfg, list); err != nil {
+		t.Fatal(err)
+	}
+	const want = `SUBNET         NODE  ADDRESS     BACKEND  MTU   NOTE
+10.5.2.0/24    -     192.0.2.2   vxlan    -     reservation
+10.5.10.0/24   ten   192.0.2.10  vxlan    1450  
+10.99.1.0/24   far   192.0.2.9   vxlan    1450  not believed: outside the network: 10.99.1.0/24 is no part of 10.5.0.0/16
+"10.5.3.0-24"  -     -           -        -     not believed: not the value of a lease
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	n, err := identify(options.Node{ID: "machine", Name: "host"})
+	if err != nil || n != (subnet.Node{ID: "machine", Name: "host"}) {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if n, err = identify(options.Node{ID: "machine"}); err != nil || n.Name == "" {
+		t.Errorf("without a name: %+v, %v", n, err)
+	}
+	if _, err := identify(options.Node{ID: "a\nb"}); err == nil {
+		t.Error("an ID of two lines is taken")
+	}
+}
