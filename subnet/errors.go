@@ -30,6 +30,8 @@ var (
 	ErrOutOfSubnets = errors.New("out of subnets")
 	// ErrSameAddress is a public IP that another living node publishes.
 	ErrSameAddress = errors.New("another node has this node's public IP")
+	// ErrSameID is an ID that two machines go by.
+	ErrSameID = errors.New("another machine has this node's ID")
 	// ErrTaken is a subnet that was lost to another node.
 	ErrTaken = errors.New("another node holds the subnet")
 )

@@ -33,7 +33,6 @@ type Table struct {
 	inside   map[*entry]bool   // those believed whose public IP is inside the network
 	rejected map[string]*LeaseError
 	told     int      // how many peers the caller believes in
-	round    int      // counts updates, to find what a complete list lacks
 	queue    queue    // to be judged in this update
 	touched  []*entry // judged in this update
 	leaving  leaving
@@ -45,7 +44,6 @@ type entry struct {
 	key      string
 	lease    *Lease // as the store has it
 	bad      error  // why the store could not read it; then lease is empty
-	round    int    // of the update that told of it last
 	leaving  bool   // it is gone from the store, and lingers
 	burial   int    // the Bury after which it went
 	departed bool
@@ -93,7 +91,10 @@ func NewTable(cfg Config, own Lease) *Table {
 // Apply takes in what a store tells. After a gap a complete list changes no
 // more than what became different.
 func (t *Table) Apply(u Update) Changes {
-	t.round++
+	if u.Complete {
+		// First, so that what a node has instead takes the place of what it had.
+		t.leaveAllBut(u)
+	}
 	for _, key := range u.Gone {
 		if e := t.entries[key]; e != nil {
 			t.leave(e)
@@ -105,14 +106,26 @@ func (t *Table) Apply(u Update) Changes {
 	for _, b := range u.Bad {
 		t.put(b.Key, &Lease{}, b.Err)
 	}
-	if u.Complete {
-		for _, e := range t.entries {
-			if e.round != t.round {
-				t.leave(e)
-			}
+	return t.settle()
+}
+
+// leaveAllBut has all entries leave that are not in u.
+func (t *Table) leaveAllBut(u Update) {
+	if len(t.entries) == 0 {
+		return
+	}
+	present := make(map[string]bool, len(u.Leases)+len(u.Bad))
+	for i := range u.Leases {
+		present[u.Leases[i].Key()] = true
+	}
+	for _, b := range u.Bad {
+		present[b.Key] = true
+	}
+	for key, e := range t.entries {
+		if !present[key] {
+			t.leave(e)
 		}
 	}
-	return t.settle()
 }
 
 // Portions divides a list for an empty table into updates of at most size
@@ -202,13 +215,12 @@ func (t *Table) put(key string, l *Lease, bad error) {
 		e = &entry{key: key}
 		t.entries[key] = e
 	case !e.departed && !e.leaving && *e.lease == *l && e.bad == nil && bad == nil:
-		e.round = t.round
 		return
 	}
 	t.release(e)
 	t.leaving.remove(e)
 	lease := *l
-	e.lease, e.bad, e.round, e.departed = &lease, bad, t.round, false
+	e.lease, e.bad, e.departed = &lease, bad, false
 	for _, old := range t.leaving.of(lease.Attrs) {
 		t.depart(old) // its node has this one now
 	}

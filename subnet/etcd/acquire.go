@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -70,7 +71,12 @@ func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 	}
 	leases := slices.Clone(known.leases)
 	if err := a.meet(ctx, leases, known); err != nil {
-		return subnet.Lease{}, err
+		// Who has a lease already goes on: two hosts that swap addresses would
+		// wait for one another.
+		if _, ok, _ := a.claim.Own(a.cfg, leases); !ok || !errors.Is(err, subnet.ErrSameAddress) {
+			return subnet.Lease{}, err
+		}
+		klog.ErrorS(err, "Publishing an address all the same that another node publishes too")
 	}
 	taken := make(map[string]bool, len(known.bad))
 	for _, b := range known.bad {

@@ -73,9 +73,8 @@ func (c *configReader) read(ctx context.Context, moved <-chan struct{}) (cfg sub
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.told = told{cfg, c.revision, moved}
-		if all != nil {
-			c.unused, c.acquired = all, false
-		}
+		// An earlier listing is of an earlier config.
+		c.unused, c.acquired = all, all == nil
 		return cfg, true, nil
 	}
 	switch {

@@ -341,3 +341,44 @@ func TestPages(t *testing.T) {
 		}
 	}
 }
+
+// Two machines go by one ID, as copies of one image do: neither writes without
+// end, and each is told.
+func TestSameID(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	one, two := claim(1), claim(2)
+	two.Node.ID = one.Node.ID
+	own := l.acquire(l.Store, one)
+	result := make(chan error, 1)
+	go func() { result <- l.Hold(t.Context(), own) }()
+	other := l.open()
+	if again := l.acquire(other, two); again.Key() != own.Key() {
+		t.Fatalf("the other machine has %s, not %s", again.Key(), own.Key())
+	}
+	err := <-result
+	if !errors.Is(err, subnet.ErrSameID) || !strings.Contains(err.Error(), "--node-id") {
+		t.Errorf("Hold ended with %v", err)
+	}
+}
+
+// Two nodes that swap addresses do not wait for one another.
+func TestSwap(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	one, two := claim(1), claim(2)
+	a, b := l.open(), l.open()
+	first, second := l.acquire(a, one), l.acquire(b, two)
+	one.PublicIP, two.PublicIP = two.PublicIP, one.PublicIP
+	if own := l.acquire(a, one); own.Subnets != first.Subnets || own.PublicIP != one.PublicIP {
+		t.Errorf("the first has %+v", own)
+	}
+	if own := l.acquire(b, two); own.Subnets != second.Subnets || own.PublicIP != two.PublicIP {
+		t.Errorf("the second has %+v", own)
+	}
+	three := claim(3)
+	three.PublicIP = one.PublicIP
+	if _, err := l.open().Acquire(t.Context(), three); !errors.Is(err, subnet.ErrSameAddress) {
+		t.Errorf("a new node with the address of another: %v", err)
+	}
+}

@@ -21,6 +21,8 @@ const (
 	// scatter is the time in which many nodes that lost their leases together
 	// write them again.
 	scatter = 500 * time.Millisecond
+	// quiet is how long nobody changes a lease that is left alone.
+	quiet = time.Minute
 )
 
 // Hold implements subnet.Store.
@@ -29,7 +31,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 	if err != nil {
 		return err
 	}
-	h := holder{Store: s, own: own, value: string(value)}
+	h := holder{Store: s, own: own, value: string(value), written: own.Revision != 0}
 	// Acquire has just looked: what matters is what happened since.
 	moved, from := s.position.moved(), own.Revision+1
 	for first := true; ; first = false {
@@ -58,6 +60,8 @@ type holder struct {
 	value    string
 	failures int  // of watches in a row
 	what     loss // of own, found last
+	written  bool // own is what the store had, at the beginning at least
+	rewrites int  // of what others had changed, in a row
 }
 
 // look has the lease be as it should, and renews it. It returns the revision
@@ -74,6 +78,7 @@ func (h *holder) look(ctx context.Context) (from int64, err error) {
 	if len(r.Kvs) > 0 {
 		kv := r.Kvs[0]
 		l, bad, _ := h.parse(kv)
+		reserved = bad == nil && l.IsReservation() // that a person may have made of it
 		if bad == nil && !l.SameNode(h.own.Attrs) {
 			alive, err := h.alive(ctx, clientv3.LeaseID(kv.Lease))
 			if err != nil {
@@ -83,7 +88,9 @@ func (h *holder) look(ctx context.Context) (from int64, err error) {
 				return 0, fmt.Errorf("%w: %s is leased to %s", subnet.ErrTaken, l.Key(), describe(l))
 			}
 		}
-		reserved = bad == nil && l.IsReservation() && h.own.IsReservation()
+		if bad == nil && !reserved && h.written && l.Node.ID != "" && l.Node.ID == h.own.Node.ID && l.PublicIP != h.own.PublicIP {
+			return 0, fmt.Errorf("%w: it publishes the same lease %s, from %s; give each machine a --node-id or an /etc/machine-id of its own", subnet.ErrSameID, l.Key(), describe(l))
+		}
 		id = clientv3.LeaseID(kv.Lease)
 		condition = clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)
 		if bad == nil && l.Attrs == h.own.Attrs && reserved {
@@ -137,6 +144,10 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 		return 0, fmt.Errorf("%w: a part of %s is leased to %s as %s", subnet.ErrTaken, h.own.Key(), describe(*other), other.Key())
 	}
 	klog.InfoS("Wrote the lease again that was lost or changed", "key", h.own.Key())
+	h.written = true
+	if h.what == none {
+		h.rewrites++
+	}
 	return r.Header.Revision + 1, nil
 }
 
@@ -145,11 +156,21 @@ var errChanged = errors.New("the lease was changed meanwhile")
 
 // wait waits until there is something to look at.
 func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) error {
+	if h.rewrites > 0 {
+		// Who changes it again and again is not to have us do the same.
+		if err := h.pause(ctx, h.rewrites); err != nil {
+			return err
+		}
+	}
+	since := time.Now()
 	renewal := h.renewal()
 	waiting, cancel := context.WithTimeout(ctx, renewal-renewal/10+rand.N(renewal/10+1))
 	defer cancel()
 	var err error
 	h.what, err = h.await(waiting, h.key(h.own), from, moved, &h.failures)
+	if time.Since(since) > quiet {
+		h.rewrites = 0
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -90,7 +90,7 @@ func (s *Store) check(ctx context.Context) error {
 	}
 	same, err := s.remembers(ctx, key, revision)
 	if err == nil && !same {
-		klog.InfoS("Etcd has another history than before, as after a restore; reading all again")
+		klog.InfoS("Etcd does not know what was written last, as after a restore; reading all again")
 		s.position.forget()
 	}
 	return err

@@ -49,7 +49,7 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 
 // final says whether to try again would be of no use.
 func final(err error) bool {
-	for _, e := range []error{subnet.ErrOutOfSubnets, subnet.ErrTaken, subnet.ErrSameAddress, subnet.ErrValue} {
+	for _, e := range []error{subnet.ErrOutOfSubnets, subnet.ErrTaken, subnet.ErrSameAddress, subnet.ErrSameID, subnet.ErrValue} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -50,6 +50,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Watch tells of rubbish and carries on", watchRubbish},
 		{"Hold writes the lease again", holdRestores},
 		{"Hold publishes what has changed", holdPublishes},
+		{"a person makes a reservation of a lease that is held", holdReserved},
+		{"a changed config counts for the next lease", changedBetween},
 		{"Hold ends when another has the subnet", holdTaken},
 		{"every wait ends with its context", cancelled},
 	} {
@@ -309,6 +311,39 @@ func holdPublishes(t *testing.T, s Store) {
 		return len(leases) == 1 && leases[own.Key()].Attrs == own.Attrs
 	})
 	end()
+}
+
+func holdReserved(t *testing.T, s Store) {
+	s.SetConfig(smallNetwork)
+	own := acquire(t, s, node(1))
+	end := hold(t, s, own)
+	w := watcher(t, s)
+	w.await("the lease", func(leases map[string]subnet.Lease) bool { return len(leases) == 1 })
+	for range 2 {
+		s.Write(own.Key(), `{"PublicIP": "192.0.2.1"}`)
+		w.awaitUpdate("what the person wrote", func(u subnet.Update) bool { return len(u.Leases) > 0 })
+		w.await("a reservation with what its node publishes", func(leases map[string]subnet.Lease) bool {
+			l := leases[own.Key()]
+			return l.IsReservation() && l.Attrs == own.Attrs
+		})
+	}
+	end()
+}
+
+func changedBetween(t *testing.T, s Store) {
+	s.SetConfig(smallNetwork)
+	known, err := s.Config(t.Context(), subnet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetConfig(otherNetwork)
+	cfg, err := s.Config(t.Context(), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own := acquire(t, s, node(1)); !cfg.Allows(own.Subnets) {
+		t.Errorf("acquired %s, of a config that is over", own.Key())
+	}
 }
 
 func holdTaken(t *testing.T, s Store) {
