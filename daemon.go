@@ -29,12 +29,18 @@ func runDaemon(o options.Options) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // from now on it ends nothing
+	defer signal.Stop(hangups)
 	node, err := identify(o.Node)
 	if err != nil {
 		return err
 	}
 	if o.Embedded.On {
 		server, err := startEtcd(ctx, &o)
+		if ctx.Err() != nil {
+			return nil // it was told to end, and did
+		}
 		if err != nil {
 			return err
 		}
@@ -71,10 +77,20 @@ func runDaemon(o options.Options) error {
 		},
 	})
 	var running sync.WaitGroup
-	running.Go(func() { systemd.Run(ctx, condition{agent, store}, changed) })
-	running.Go(func() { onHangup(ctx, func() { reload(ctx, store, agent) }) })
+	service := systemd.New(condition{agent, store})
+	running.Go(func() { service.Run(ctx, changed) })
+	running.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangups:
+				service.Reload(func() { reload(ctx, store, agent) })
+			}
+		}
+	})
 	agent.Run(ctx)
-	systemd.Stopping()
+	service.Stop()
 	klog.InfoS("Ending; the network goes on as it is")
 	running.Wait()
 	return nil
@@ -92,28 +108,11 @@ func openStore(o options.Options) (*etcd.Store, error) {
 
 // reload has files read again, and the kernel looked at.
 func reload(ctx context.Context, store *etcd.Store, agent *network.Agent) {
+	klog.InfoS("Reading files again")
 	if err := store.Reload(ctx); err != nil {
 		klog.ErrorS(err, "Going on with what was read before")
 	}
 	agent.Reload()
-}
-
-// onHangup has files read again at each SIGHUP, until ctx ends.
-func onHangup(ctx context.Context, reload func()) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hangups:
-			done := systemd.Reloading()
-			klog.InfoS("Reading files again")
-			reload()
-			done()
-		}
-	}
 }
 
 // condition is a daemon as systemd is told of it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -14,8 +15,13 @@ import (
 // startEtcd runs the etcd inside this process, begins a network in it if it is
 // empty, and has o lead to it.
 func startEtcd(ctx context.Context, o *options.Options) (*embedetcd.Server, error) {
+	folder := filepath.Join(o.StateDir, "etcd")
+	slow := time.AfterFunc(10*time.Second, func() {
+		klog.InfoS("Etcd is still starting; perhaps another process uses its folder, or its disk is slow", "folder", folder)
+	})
+	defer slow.Stop()
 	server, err := embedetcd.Start(ctx, embedetcd.Options{
-		Dir: filepath.Join(o.StateDir, "etcd"), Listen: o.Embedded.Listen,
+		Dir: folder, Listen: o.Embedded.Listen,
 		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
 	})
 	if err != nil {

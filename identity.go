@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -20,12 +23,14 @@ func identify(o options.Node) (subnet.Node, error) {
 	n := subnet.Node{ID: o.ID, Name: o.Name}
 	if n.ID == "" {
 		text, err := os.ReadFile(machineIDFile)
-		if n.ID = strings.TrimSpace(string(text)); err == nil && (n.ID == "" || n.ID == "uninitialized") {
+		id := strings.TrimSpace(string(text))
+		if err == nil && (id == "" || id == "uninitialized") {
 			err = errors.New("it is empty")
 		}
 		if err != nil {
 			return n, fmt.Errorf("cannot tell this machine from others by %s: %w; run systemd-machine-id-setup, or give each node a lasting --node-id of its own", machineIDFile, err)
 		}
+		n.ID = published(id)
 	}
 	if n.Name == "" {
 		var err error
@@ -37,4 +42,11 @@ func identify(o options.Node) (subnet.Node, error) {
 		return n, fmt.Errorf("--node-id and --node-name: %w", err)
 	}
 	return n, nil
+}
+
+// published is what a machine's ID is to others, who are not to know it.
+func published(machineID string) string {
+	mac := hmac.New(sha256.New, []byte(machineID))
+	mac.Write([]byte("tulle node"))
+	return hex.EncodeToString(mac.Sum(nil)[:16])
 }

@@ -155,7 +155,8 @@ func (h *Host) Kernel() string {
 	for line := range strings.Lines(h.NS.IP(h.c.t, "-o link show")) {
 		_, line, _ = strings.Cut(line, ": ") // its index
 		add("link", strings.ReplaceAll(line, `\`, " "), func(fields []string) bool {
-			return fields[0] != "lo:" && !strings.Contains(fields[0], "@")
+			// Without an MTU it is a remark of ip's about another link's far end.
+			return fields[0] != "lo:" && !strings.Contains(fields[0], "@") && slices.Contains(fields, "mtu")
 		})
 	}
 	slices.Sort(lines)

@@ -43,8 +43,8 @@ type Server struct {
 }
 
 // Start runs an etcd and waits until it answers. After an error that data are to
-// blame for, a part of it may be left hanging, so that this process cannot use
-// the folder any more.
+// blame for, or when ctx ends, a part of it may be left hanging, so that this
+// process cannot use the folder any more.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{serving: make(chan *grpc.Server, 1), life: newLife()}
 	var err error
@@ -63,6 +63,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}()
 	select {
 	case err = <-result:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("start etcd in %s: %w; perhaps another process uses that folder", o.Dir, ctx.Err())
 	case <-s.life.over:
 		return nil, fmt.Errorf("etcd's data in %s cannot be used: %s; restore a backup of that folder, or move it away to begin with an empty store", o.Dir, s.life.why)
 	}

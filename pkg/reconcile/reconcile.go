@@ -43,7 +43,7 @@ type Reconciler struct {
 	resync   schedule
 	now      *pass // under way
 	report   report
-	synced   chan struct{} // closed when all is settled; nil when nobody waits
+	waiters  []waiter
 }
 
 // New makes a loop that resyncs in full every interval, give or take a tenth,

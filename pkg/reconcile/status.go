@@ -84,25 +84,41 @@ func (r *Reconciler) Status() Status {
 	return s
 }
 
+// waiter waits until something is so.
+type waiter struct {
+	so   func() bool
+	done chan struct{}
+}
+
 // WaitSynced waits until all owners are known, all that they want is in the
 // kernel, and nothing is left to look at.
-func (r *Reconciler) WaitSynced(ctx context.Context) error {
+func (r *Reconciler) WaitSynced(ctx context.Context) error { return r.wait(ctx, r.settled) }
+
+// WaitTried waits until all owners are known and all that they want was tried:
+// it is in the kernel, or it fails.
+func (r *Reconciler) WaitTried(ctx context.Context) error { return r.wait(ctx, r.tried) }
+
+func (r *Reconciler) wait(ctx context.Context, so func() bool) error {
 	r.mu.Lock()
-	if r.settled() {
+	if so() {
 		r.mu.Unlock()
 		return nil
 	}
-	if r.synced == nil {
-		r.synced = make(chan struct{})
-	}
-	synced := r.synced
+	w := waiter{so, make(chan struct{})}
+	r.waiters = append(r.waiters, w)
 	r.mu.Unlock()
 	select {
-	case <-synced:
+	case <-w.done:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// tried says whether nothing waits for its first try.
+func (r *Reconciler) tried() bool {
+	return r.report.swept && r.report.dumpErr == nil && len(r.queue.ready) == 0 &&
+		!r.resync.alarm && (r.now == nil || !r.now.amiss())
 }
 
 // inSync says whether the kernel is known to hold all that is desired.
@@ -122,10 +138,13 @@ func (r *Reconciler) refresh() {
 	if s := r.inSync(); s != r.report.inSync || r.report.since.IsZero() {
 		r.report.inSync, r.report.since = s, time.Now()
 	}
-	if r.synced != nil && r.settled() {
-		close(r.synced)
-		r.synced = nil
-	}
+	r.waiters = slices.DeleteFunc(r.waiters, func(w waiter) bool {
+		so := w.so()
+		if so {
+			close(w.done)
+		}
+		return so
+	})
 }
 
 // resynced books a full resync.

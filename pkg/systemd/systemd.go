@@ -4,7 +4,10 @@ package systemd
 import (
 	"context"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -19,23 +22,43 @@ type Daemon interface {
 	Alive(ctx context.Context) bool
 }
 
-// Run tells of d whenever changed says that there may be news, and now and then
-// besides, until ctx ends: READY once, STATUS when it is another, and WATCHDOG as
-// long as d is alive, if the unit asks for it.
-func Run(ctx context.Context, d Daemon, changed <-chan struct{}) {
-	s := service{daemon: d}
+// Service is a daemon that systemd may have started.
+type Service struct {
+	daemon   Daemon
+	watchdog time.Duration // how often a sign of life is due; 0 is never
+
+	mu    sync.Mutex
+	ready bool   // READY was sent
+	text  string // of the STATUS sent last
+}
+
+// New makes a service of d.
+func New(d Daemon) *Service {
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		klog.ErrorS(err, "Systemd's watchdog interval is of no use")
 	}
-	s.watchdog = interval > 0
-	if interval == 0 || interval/3 > often {
-		interval = 3 * often
+	return &Service{daemon: d, watchdog: interval}
+}
+
+// often is how long the status may lag behind what nobody tells of.
+const often = 5 * time.Second
+
+// Run tells of the daemon whenever changed says that there may be news, and now
+// and then besides, until ctx ends: READY once, STATUS when it is another, and
+// WATCHDOG as long as the daemon is alive, if the unit asks for it.
+func (s *Service) Run(ctx context.Context, changed <-chan struct{}) {
+	interval := often
+	if s.watchdog > 0 {
+		interval = min(interval, s.watchdog/3)
 	}
-	tick := time.NewTicker(interval / 3)
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		s.tell(ctx, interval/3)
+		s.tell()
+		if s.watchdog > 0 {
+			s.live(ctx, interval)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -45,52 +68,70 @@ func Run(ctx context.Context, d Daemon, changed <-chan struct{}) {
 	}
 }
 
-// often is how long the status may lag behind what nobody tells of.
-const often = 5 * time.Second
-
-type service struct {
-	daemon   Daemon
-	watchdog bool
-	ready    bool   // READY was sent
-	text     string // sent last
-}
-
-// tell sends what is news. A daemon that does not turn within limit gets no
-// sign of life, and is ended by systemd before long.
-func (s *service) tell(ctx context.Context, limit time.Duration) {
+// tell sends what is news.
+func (s *Service) tell() {
 	ready, text := s.daemon.Condition()
+	text = line(text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if ready && !s.ready {
 		s.ready = true
-		Notify(daemon.SdNotifyReady)
+		notify(daemon.SdNotifyReady)
 	}
 	if text != s.text {
 		s.text = text
-		Notify("STATUS=" + text)
+		notify("STATUS=" + text)
 	}
-	if !s.watchdog {
-		return
-	}
+}
+
+// live sends a sign of life. A daemon that does not turn within limit gets none,
+// and is ended by systemd before long.
+func (s *Service) live(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if s.daemon.Alive(ctx) {
-		Notify(daemon.SdNotifyWatchdog)
+		notify(daemon.SdNotifyWatchdog)
 	}
 }
 
-// Reloading tells that the daemon reads its files anew, until done is called.
-func Reloading() (done func()) {
+// Reload does f, of which systemd is told if it knows the daemon to be ready: at
+// the end of a reload it takes it to be.
+func (s *Service) Reload(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ready {
+		f()
+		return
+	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil {
-		Notify(daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10))
+		notify(daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10))
 	}
-	return func() { Notify(daemon.SdNotifyReady) }
+	f()
+	notify(daemon.SdNotifyReady)
 }
 
-// Stopping tells that the daemon ends.
-func Stopping() { Notify(daemon.SdNotifyStopping) }
+// Stop tells that the daemon ends.
+func (s *Service) Stop() { notify(daemon.SdNotifyStopping) }
 
-// Notify sends state to systemd, if it is there.
-func Notify(state string) {
+// line is text on one line, of a length for people: another line would be a
+// message of its own.
+func line(text string) string {
+	const enough = 1000
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough], "") + "…"
+	}
+	return text
+}
+
+// notify sends state to systemd, if it is there.
+func notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		klog.V(1).ErrorS(err, "Could not tell systemd", "state", state)
 	}

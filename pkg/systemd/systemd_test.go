@@ -76,19 +76,20 @@ func (d *fakeDaemon) Alive(ctx context.Context) bool {
 	return !stuck
 }
 
-// start runs Run until the test ends, and returns what wakes it.
-func start(t *testing.T, d Daemon) chan<- struct{} {
-	changed := make(chan struct{}, 1)
+// start runs a service until the test ends, and returns what wakes it.
+func start(t *testing.T, d Daemon) (*Service, chan<- struct{}) {
+	s, changed := New(d), make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); Run(ctx, d, changed) }()
+	go func() { defer close(ended); s.Run(ctx, changed) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	return changed
+	return s, changed
 }
 
 func TestTellsWhatIsNews(t *testing.T) {
 	m, d := newManager(t), &fakeDaemon{text: "no subnet yet"}
-	changed := start(t, d)
+	s, changed := start(t, d)
+	s.Reload(func() {}) // not before it is ready
 	for _, step := range []struct {
 		ready bool
 		text  string
@@ -96,7 +97,7 @@ func TestTellsWhatIsNews(t *testing.T) {
 	}{
 		{false, "no subnet yet", []string{"STATUS=no subnet yet"}},
 		{true, "10.5.34.0-24", []string{"READY=1", "STATUS=10.5.34.0-24"}},
-		{false, "trouble", []string{"STATUS=trouble"}},
+		{false, "trouble\nREADY=1", []string{"STATUS=trouble READY=1"}},
 		{true, "10.5.34.0-24", []string{"STATUS=10.5.34.0-24"}}, // ready is said once
 	} {
 		d.set(step.ready, false, step.text)
@@ -107,12 +108,12 @@ func TestTellsWhatIsNews(t *testing.T) {
 			}
 		}
 	}
-	done := Reloading()
-	if got := m.next(); !strings.HasPrefix(got, "RELOADING=1\nMONOTONIC_USEC=") {
-		t.Errorf("a reload begins with %q", got)
-	}
-	done()
-	Stopping()
+	s.Reload(func() {
+		if got := m.next(); !strings.HasPrefix(got, "RELOADING=1\nMONOTONIC_USEC=") {
+			t.Errorf("a reload begins with %q", got)
+		}
+	})
+	s.Stop()
 	for _, want := range []string{"READY=1", "STOPPING=1"} {
 		if got := m.next(); got != want {
 			t.Errorf("systemd is told %q, not %q", got, want)
@@ -144,7 +145,7 @@ func TestWatchdog(t *testing.T) {
 func TestWithoutSystemd(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	d := &fakeDaemon{}
-	changed := start(t, d)
+	s, changed := start(t, d)
 	changed <- struct{}{}
-	Stopping()
+	s.Stop()
 }
