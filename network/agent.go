@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/envfile"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
@@ -69,6 +70,7 @@ type Agent struct {
 	stored  bool          // the store has told its config
 	pending subnet.Config // what the store says, where that waits for a restart
 	before  subnet.Lease  // the node's lease in an earlier run
+	env     envfile.Env   // as an earlier run wrote it
 	// remembered are the peers of an earlier run, as long as config and own are
 	// what was saved then and not the store's word; else nil.
 	remembered []subnet.Lease
@@ -77,18 +79,21 @@ type Agent struct {
 	following task
 	backend   backend.Backend
 
-	own      subnet.Lease // as it is published; the zero Lease until there is one
-	claim    subnet.Claim // that is being kept
-	keeping  task
-	peers    *Peers
-	listed   bool // the store's complete list has come
-	watching bool // the store is being watched
-	save     *time.Timer
-	bury     *time.Timer // for what lingers
-	burying  bool        // bury runs
-	saving   bool        // save runs
-	unsaved  error       // why the last save failed
-	strange  string      // bridges that are no part of the network, of which the log knows
+	own       subnet.Lease // as it is published; the zero Lease until there is one
+	claim     subnet.Claim // that is being kept
+	keeping   task
+	peers     *Peers
+	listed    bool // the store's complete list has come
+	watching  bool // the store is being watched
+	refused   bool // the store gives no lease, and says why
+	writing   task // of files
+	save      *time.Timer
+	bury      *time.Timer // for what lingers
+	burying   bool        // bury runs
+	saving    bool        // save runs, or what it calls for
+	unsaved   bool        // something has changed since it was saved
+	saveError error       // of the last time
+	strange   string      // bridges that are no part of the network, of which the log knows
 }
 
 // resync is how often the kernel is looked at whatever it reports.
@@ -118,22 +123,24 @@ func (a *Agent) Run(ctx context.Context) {
 	a.ctx = ctx
 	a.recall()
 	a.await(onConfig, "reading the network's config from the store")
+	a.await(onLease, "leasing a subnet")
+	a.await(onFiles, "writing the files")
+	a.await(onList, "reading the leases from the store")
+	a.await(onKernel, "bringing the kernel to what they say")
 	a.running.Go(func() { a.loop.Run(ctx) })
 	a.running.Go(func() { a.Files.Run(ctx) })
 	a.running.Go(a.readConfigs)
 	a.running.Go(a.awaitSync)
-	patience := time.NewTimer(patience)
-	defer patience.Stop()
+	waited := time.NewTimer(patience)
+	defer waited.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			if a.saving {
-				a.saveNetwork()
-			}
+			a.saveAtEnd()
 			return
 		case f := <-a.calls:
 			f()
-		case <-patience.C:
+		case <-waited.C:
 			a.remember()
 		case <-a.bury.C:
 			a.burying = a.peers.Bury()
@@ -142,7 +149,7 @@ func (a *Agent) Run(ctx context.Context) {
 			}
 			a.saveSoon()
 		case <-a.save.C:
-			a.saveNetwork()
+			a.saveNow()
 		}
 	}
 }
@@ -159,16 +166,21 @@ func (a *Agent) call(ctx context.Context, f func()) {
 	}
 }
 
-// Alive says, within ctx, whether Run's goroutine still does what it is called for.
-func (a *Agent) Alive(ctx context.Context) bool {
-	done := make(chan struct{})
-	a.call(ctx, func() { close(done) })
+// ask is call for an answer; it is false when ctx ends before.
+func (a *Agent) ask(ctx context.Context, f func() bool) bool {
+	answer := make(chan bool, 1)
+	a.call(ctx, func() { answer <- f() })
 	select {
-	case <-done:
-		return true
+	case yes := <-answer:
+		return yes
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// Alive says, within ctx, whether Run's goroutine still does what it is called for.
+func (a *Agent) Alive(ctx context.Context) bool {
+	return a.ask(ctx, func() bool { return true })
 }
 
 // Reload has all that others may have changed looked at again.
@@ -193,8 +205,7 @@ func (a *Agent) restart(t *task, f func(ctx context.Context)) {
 	*t = task{cancel, make(chan struct{})}
 	done := t.done
 	a.running.Go(func() {
-		defer close(done)
-		defer cancel()
+		defer close(done) // ctx goes on: what f called for last is still to be done
 		if before.done != nil {
 			<-before.done
 		}
@@ -202,13 +213,18 @@ func (a *Agent) restart(t *task, f func(ctx context.Context)) {
 	})
 }
 
-// awaitSync waits until the kernel holds all that the complete list asks for.
+// awaitSync waits until the kernel holds all that the complete list asks for. What
+// it refuses is no reason to wait: it harms nobody else.
 func (a *Agent) awaitSync() {
-	if a.loop.WaitSynced(a.ctx) != nil {
+	if a.loop.WaitTried(a.ctx) != nil {
 		return
 	}
 	a.call(a.ctx, func() {
-		klog.InfoS("The kernel holds all peers", "peers", a.peers.Len())
+		if failing := len(a.loop.Status().Failing); failing > 0 {
+			klog.InfoS("The kernel holds all peers but for what fails", "peers", a.peers.Len(), "failing", failing)
+		} else {
+			klog.InfoS("The kernel holds all peers", "peers", a.peers.Len())
+		}
 		a.met(onKernel)
 	})
 }

@@ -36,6 +36,9 @@ type life struct {
 	out   Outputs
 	agent *Agent
 	stop  func()
+
+	changed func() // called with every change of the status
+	node    string // its ID
 }
 
 // newLife is a host at 198.18.0.1 that has not begun yet.
@@ -43,7 +46,8 @@ func newLife(t *testing.T, config string) *life {
 	t.Helper()
 	l := &life{
 		t: t, store: &gate{Memory: storetest.NewMemory(config)}, host: newFakeHost(), files: &fakeFiles{}, log: captureLog(t),
-		out: Outputs{SubnetFile: "/nowhere/subnet.env", CNIConfFile: "/nowhere/cni", Network: "/test"},
+		node: "machine-1",
+		out:  Outputs{SubnetFile: "/nowhere/subnet.env", CNIConfFile: "/nowhere/cni", Network: "/test"},
 	}
 	t.Cleanup(func() {
 		if l.stop != nil {
@@ -58,7 +62,7 @@ func (l *life) start() {
 	l.t.Helper()
 	l.agent = New(Options{
 		Store: l.store, Kernel: l.host, Backends: factories, Files: l.files, Outputs: l.out,
-		Node: subnet.Node{ID: "machine-1", Name: "one"},
+		Node: subnet.Node{ID: l.node, Name: "one"}, Changed: l.changed,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -88,7 +92,7 @@ func (l *life) peer(x byte) subnet.Lease {
 func (l *life) own() subnet.Lease {
 	l.t.Helper()
 	for _, lease := range l.store.Leases() {
-		if lease.Node.ID == "machine-1" {
+		if lease.Node.ID == l.node {
 			return lease
 		}
 	}
@@ -130,6 +134,7 @@ type gate struct {
 	mu   sync.Mutex
 	open chan struct{} // nil while the store is there
 
+	ends    bool          // Watch ends after its first update
 	delayed chan struct{} // leases are given, and changes of the config told, when it is closed; at once if it is nil
 }
 
@@ -166,6 +171,18 @@ func (g *gate) Config(ctx context.Context, known subnet.Config) (subnet.Config, 
 func (g *gate) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, error) {
 	g.delay(ctx)
 	return g.Memory.Acquire(ctx, claim)
+}
+
+func (g *gate) Watch(ctx context.Context, to func(subnet.Update)) error {
+	if !g.ends {
+		return g.Memory.Watch(ctx, to)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return g.Memory.Watch(ctx, func(u subnet.Update) {
+		to(u)
+		cancel()
+	})
 }
 
 func (g *gate) delay(ctx context.Context) {
@@ -274,10 +291,14 @@ type fakeFiles struct {
 	mu     sync.Mutex
 	now    map[string]string
 	writes int
-	full   error // what every write fails with
+	full   error         // what every write fails with
+	stuck  chan struct{} // writes wait for it to be closed, if it is not nil
 }
 
 func (f *fakeFiles) Set(path string, content []byte, _ fs.FileMode) error {
+	if f.stuck != nil {
+		<-f.stuck
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.now == nil {

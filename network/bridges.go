@@ -36,7 +36,9 @@ func (a *Agent) checkBridges() {
 		}
 	}
 	if len(wrong) == 0 {
-		a.met(onBridge)
+		if a.met(onBridge) {
+			klog.InfoS("The bridges of the containers are of this node's subnet again")
+		}
 	} else if text := strings.Join(wrong, "; "); a.await(onBridge, text) {
 		klog.ErrorS(nil, "A bridge has an address of another subnet: its containers cannot be reached", "fix", text)
 	}

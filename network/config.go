@@ -18,17 +18,19 @@ import (
 // readConfigs waits for the store's config, and for every later one.
 func (a *Agent) readConfigs() {
 	var known subnet.Config
-	for {
+	for failures := 0; ; {
 		cfg, err := a.Store.Config(a.ctx, known)
 		if a.ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			klog.ErrorS(err, "Could not read the network's config; trying again")
-			pause(a.ctx, retryAfter(1))
+			if failures++; failures == 1 {
+				klog.ErrorS(err, "Could not read the network's config; trying again")
+			}
+			pause(a.ctx, retryAfter(failures))
 			continue
 		}
-		known = cfg
+		known, failures = cfg, 0
 		a.call(a.ctx, func() { a.configured(cfg) })
 	}
 }
@@ -38,8 +40,9 @@ func (a *Agent) configured(cfg subnet.Config) {
 	first := !a.stored
 	a.stored = true
 	a.met(onConfig)
-	a.met(onRestart)
-	a.pending = subnet.Config{}
+	if a.pending = (subnet.Config{}); a.met(onRestart) && cfg == a.config {
+		klog.InfoS("The network's config is what it was, no restart needed")
+	}
 	switch {
 	case cfg == a.config:
 		a.refresh() // the store is there now
@@ -169,11 +172,13 @@ func (a *Agent) refresh() {
 		}
 		return
 	}
-	a.met(onBackend)
+	if a.met(onBackend) {
+		klog.InfoS("This network can be built here now")
+	}
 	a.backend = b
 	claim := subnet.Claim{Attrs: b.Publish(), Want: a.want()}
 	claim.Node.ID, claim.Node.Name = a.Node.ID, a.Node.Name
-	if a.own != (subnet.Lease{}) {
+	if a.own != (subnet.Lease{}) && a.config.Allows(a.own.Subnets) {
 		own := a.own
 		own.Attrs = claim.Attrs
 		a.settle(own)

@@ -1,15 +1,14 @@
 package network
 
 import (
+	"context"
 	"errors"
 	"io/fs"
-	"net/netip"
 
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/cniconf"
 	"github.com/tulle-net/tulle/pkg/envfile"
-	"github.com/tulle-net/tulle/subnet"
 )
 
 // Outputs are the files that a node writes. An empty path is a file that nobody
@@ -25,34 +24,33 @@ type Outputs struct {
 	Blackhole bool
 }
 
-// write has the files say what the node is now.
+// write has the files say what the node is now. A disk may take its time; what
+// goes wrong Files tells, and tries again.
 func (a *Agent) write() {
 	mtu := a.backend.MTU()
+	files := make(map[string][]byte)
 	if path := a.Outputs.SubnetFile; path != "" {
-		env := envfile.Of(a.config, a.own, mtu, a.Outputs.IPMasq)
-		a.keepFile(path, envfile.Format(env))
+		files[path] = envfile.Format(envfile.Of(a.config, a.own, mtu, a.Outputs.IPMasq))
 	}
 	if path := a.Outputs.CNIConfFile; path != "" {
-		a.keepFile(path, cniconf.Format(cniconf.Conf{Networks: networks(a.config), Subnets: a.own.Subnets, MTU: mtu}))
+		files[path] = cniconf.Format(cniconf.Conf{Networks: networks(a.config), Subnets: a.own.Subnets, MTU: mtu})
 	}
+	a.restart(&a.writing, func(ctx context.Context) {
+		for path, content := range files {
+			_ = a.Files.Set(path, content, 0o644)
+		}
+		a.call(ctx, func() { a.met(onFiles) })
+	})
 }
 
-// keepFile has a file hold content. What goes wrong the keeper tells, and tries
-// again.
-func (a *Agent) keepFile(path string, content []byte) {
-	_ = a.Files.Set(path, content, 0o644)
-}
-
-// want are the subnets that the env file of an earlier run names.
-func (o Outputs) want(cfg subnet.Config) subnet.Pair[netip.Prefix] {
+// read is the env file of an earlier run.
+func (o Outputs) read() envfile.Env {
 	if o.SubnetFile == "" {
-		return subnet.Pair[netip.Prefix]{}
+		return envfile.Env{}
 	}
 	env, err := envfile.Read(o.SubnetFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		klog.InfoS("The env file of an earlier run is not all of use", "path", o.SubnetFile, "reason", err)
 	}
-	return env.Want(cfg)
+	return env
 }

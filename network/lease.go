@@ -19,13 +19,10 @@ import (
 // before.
 func (a *Agent) keep(claim subnet.Claim) {
 	a.claim = claim
-	if a.own == (subnet.Lease{}) {
-		a.await(onLease, "leasing a subnet")
-	}
 	held := a.own
 	held.Attrs, held.Revision = claim.Attrs, 0
-	// The store's config would give this node another subnet now.
-	only := a.waits(onRestart) && held.Subnets != subnet.Pair[netip.Prefix]{}
+	// The config that waits for a restart would give this node another subnet.
+	only := a.pending != (subnet.Config{})
 	a.restart(&a.keeping, func(ctx context.Context) {
 		for failures := 0; ctx.Err() == nil; failures++ {
 			if failures > 0 {
@@ -39,14 +36,20 @@ func (a *Agent) keep(claim subnet.Claim) {
 				a.call(ctx, func() { a.leaseless(err) })
 				continue
 			}
-			a.call(ctx, func() { a.leased(own) })
+			if !a.ask(ctx, func() bool { return a.leased(own) }) {
+				continue
+			}
 			since := time.Now()
 			err = a.Store.Hold(ctx, own)
-			a.call(ctx, func() { a.lost(own, err) })
-			claim.Want, only = subnet.Pair[netip.Prefix]{}, false
 			if time.Since(since) > longHeld {
 				failures = 0
 			}
+			if errors.Is(err, subnet.ErrSameID) {
+				a.call(ctx, func() { a.leaseless(err) })
+				continue
+			}
+			a.call(ctx, func() { a.lost(own, err) })
+			claim.Want, only = subnet.Pair[netip.Prefix]{}, false
 		}
 	})
 }
@@ -70,27 +73,27 @@ func retryAfter(failures int) time.Duration {
 
 // leaseless takes in why there is no lease.
 func (a *Agent) leaseless(err error) {
-	if a.await(onLease, "no subnet: "+err.Error()) {
+	a.refused = true
+	what := "no subnet: "
+	if a.own != (subnet.Lease{}) {
+		what = "the lease could not be renewed or changed: "
+	}
+	if a.await(onLease, what+err.Error()) {
 		klog.ErrorS(err, "Could not lease a subnet; trying again")
 	}
 }
 
-// leased takes in a lease of the store.
-func (a *Agent) leased(own subnet.Lease) {
+// leased takes in a lease of the store, and says whether it is to be held.
+func (a *Agent) leased(own subnet.Lease) (taken bool) {
 	if !a.config.Allows(own.Subnets) {
 		a.leasedElsewhere(own)
-		return
+		return false
 	}
-	a.met(onLease)
-	before, remembered := a.own, a.remembered != nil
-	a.remembered = nil
-	if !a.listed {
-		a.await(onList, "reading the leases from the store")
-		a.await(onKernel, "bringing the kernel to what they say")
-	}
+	before, remembered, refused := a.own, a.remembered != nil, a.refused
+	a.remembered, a.refused = nil, false
 	switch {
-	case before.Subnets == own.Subnets && !remembered:
-	case before.Subnets == own.Subnets || before == subnet.Lease{}:
+	case before.Subnets == own.Subnets && !remembered && !refused:
+	case keeps(own.Subnets, before.Subnets):
 		klog.InfoS("Leased a subnet", "subnet", own.Key(), "reservation", own.IsReservation())
 	default:
 		klog.ErrorS(nil, "THIS NODE'S SUBNET HAS CHANGED: containers with addresses of the old one are cut off until they are made again",
@@ -101,19 +104,32 @@ func (a *Agent) leased(own subnet.Lease) {
 		a.checkBridges()
 	}
 	a.own = own
+	a.met(onLease)
 	if !a.watching {
 		a.watching = true
 		a.running.Go(a.watch)
 	}
+	return true
+}
+
+// keeps says whether now has all subnets that there were before.
+func keeps(now, before subnet.Pair[netip.Prefix]) bool {
+	for f, s := range before {
+		if s.IsValid() && now[f] != s {
+			return false
+		}
+	}
+	return true
 }
 
 // leasedElsewhere takes in a lease that the config in force does not allow: the
 // store has another. Where that one waits for a restart there is nothing left to
 // wait for, for the subnet that it would have cost is gone; else its news is on
-// the way, and the lease will be asked for again.
+// the way. Either way the lease is asked for again.
 func (a *Agent) leasedElsewhere(own subnet.Lease) {
-	klog.InfoS("Leased a subnet of another config than the one in force", "subnet", own.Key())
-	a.claim = subnet.Claim{}
+	if a.await(onLease, "no subnet of the config in force: the store leases "+own.Key()) {
+		klog.InfoS("Leased a subnet of another config than the one in force; asking again", "subnet", own.Key())
+	}
 	if a.pending.Allows(own.Subnets) {
 		cfg := a.pending
 		a.pending = subnet.Config{}
@@ -150,6 +166,12 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.status.mu.Unlock()
 	a.changed()
 	a.write()
+	if a.remembered != nil {
+		// What is remembered is all that there will be for now.
+		for _, r := range []reason{onLease, onList, onKernel} {
+			a.met(r)
+		}
+	}
 	a.saveSoon()
 }
 
@@ -170,23 +192,30 @@ func (a *Agent) drops() []netstate.Object {
 
 // watch takes in what the store tells of the others.
 func (a *Agent) watch() {
-	err := a.Store.Watch(a.ctx, func(u subnet.Update) {
-		a.call(a.ctx, func() {
-			a.peers.Update(u)
-			if !a.burying && a.peers.Lingering() {
-				a.burying = true
-				a.bury.Reset(linger)
-			}
-			if u.Complete && !a.listed {
-				a.listed = true
-				a.met(onList)
-			}
-			a.saveSoon()
-		})
-	})
-	if a.ctx.Err() == nil {
-		klog.ErrorS(err, "The watch of the leases has ended; restart tulled")
+	for failures := 1; ; failures++ {
+		err := a.Store.Watch(a.ctx, a.told)
+		if a.ctx.Err() != nil {
+			return
+		}
+		klog.ErrorS(err, "The watch of the leases has ended; beginning it anew")
+		pause(a.ctx, retryAfter(failures))
 	}
+}
+
+// told takes in an update of the store.
+func (a *Agent) told(u subnet.Update) {
+	a.call(a.ctx, func() {
+		a.peers.Update(u)
+		if !a.burying && a.peers.Lingering() {
+			a.burying = true
+			a.bury.Reset(linger)
+		}
+		if u.Complete && !a.listed {
+			a.listed = true
+			a.met(onList)
+		}
+		a.saveSoon()
+	})
 }
 
 // want are the subnets that the node would like back: what it has, or else what
@@ -198,5 +227,5 @@ func (a *Agent) want() subnet.Pair[netip.Prefix] {
 	if a.before != (subnet.Lease{}) {
 		return a.before.Subnets
 	}
-	return a.Outputs.want(a.config)
+	return a.env.Want(a.config)
 }

@@ -25,6 +25,7 @@ const (
 // recall reads what an earlier run saved of the node itself, so that it stays
 // what it was to the others.
 func (a *Agent) recall() {
+	a.env = a.Outputs.read()
 	if a.Outputs.StateDir == "" {
 		return
 	}
@@ -33,6 +34,9 @@ func (a *Agent) recall() {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		klog.ErrorS(err, "What an earlier run saved is of no use")
+	case head.Own.Node.ID != a.Node.ID:
+		// As on a machine that was copied from another.
+		klog.InfoS("What an earlier run saved is another node's; not using it", "node", head.Own.Node.Name)
 	default:
 		a.before = head.Own
 	}
@@ -40,12 +44,16 @@ func (a *Agent) recall() {
 
 // remember goes by what an earlier run saved, if the store has not answered.
 func (a *Agent) remember() {
-	if a.before == (subnet.Lease{}) || a.stored {
+	if a.before == (subnet.Lease{}) || a.own != (subnet.Lease{}) || a.refused {
 		return
 	}
 	s, err := snapshot.Load(a.Outputs.StateDir, a.Outputs.Network)
-	if err != nil {
+	switch {
+	case err != nil:
 		klog.ErrorS(err, "The store does not answer, and what it said last is of no use")
+		return
+	case a.stored && !a.config.Allows(s.Own.Subnets):
+		klog.InfoS("The store gives no lease, and what was saved is of another config")
 		return
 	}
 	klog.InfoS("The store does not answer; going by what it said last", "saved", s.Saved, "subnet", s.Own.Key(), "peers", len(s.Peers))
@@ -53,6 +61,10 @@ func (a *Agent) remember() {
 	a.status.mu.Lock()
 	a.status.remembered = s.Saved
 	a.status.mu.Unlock()
+	if a.stored {
+		a.refresh()
+		return
+	}
 	a.met(onConfig)
 	a.enforce(s.Config)
 }
@@ -60,26 +72,58 @@ func (a *Agent) remember() {
 // saveSoon has the network saved in a while, together with what else changes
 // until then.
 func (a *Agent) saveSoon() {
+	a.unsaved = true
 	if a.Outputs.StateDir != "" && !a.saving && a.listed {
 		a.saving = true
 		a.save.Reset(saveAfter)
 	}
 }
 
-// saveNetwork saves config, own lease and peers. What cannot be saved now is
-// tried again.
-func (a *Agent) saveNetwork() {
-	a.saving = false
+// saveNow saves the network beside all else: a disk may take its time. What
+// cannot be saved now is tried again.
+func (a *Agent) saveNow() {
+	save := a.saveNetwork()
+	a.running.Go(func() {
+		err := save()
+		a.call(a.ctx, func() { a.saved(err) })
+	})
+}
+
+// saveNetwork is what saves config, own lease and peers as they are now.
+func (a *Agent) saveNetwork() func() error {
 	head := snapshot.Head{Source: a.Outputs.Network, Config: a.config, Own: a.own}
-	_, err := snapshot.Save(a.Outputs.StateDir, head, slices.Values(a.peers.Leases()))
+	peers := a.peers.Leases()
+	a.unsaved = false
+	return func() error {
+		_, err := snapshot.Save(a.Outputs.StateDir, head, slices.Values(peers))
+		return err
+	}
+}
+
+// saved takes in how saving went.
+func (a *Agent) saved(err error) {
 	switch {
-	case err != nil && a.unsaved == nil:
+	case err != nil && a.saveError == nil:
 		klog.ErrorS(err, "Could not save the network for a start without the store; trying again")
-	case err == nil && a.unsaved != nil:
+	case err == nil && a.saveError != nil:
 		klog.InfoS("Saving the network works again")
 	}
-	if a.unsaved = err; err != nil {
-		a.saving = true
+	a.saveError = err
+	a.saving = err != nil || a.unsaved
+	switch {
+	case err != nil:
 		a.save.Reset(saveAgain)
+	case a.unsaved:
+		a.save.Reset(saveAfter)
+	}
+}
+
+// saveAtEnd saves what has changed since the last time.
+func (a *Agent) saveAtEnd() {
+	if !a.unsaved || !a.listed || a.Outputs.StateDir == "" {
+		return
+	}
+	if err := a.saveNetwork()(); err != nil && a.saveError == nil {
+		klog.ErrorS(err, "Could not save the network for a start without the store")
 	}
 }

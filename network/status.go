@@ -21,6 +21,7 @@ const (
 	onUplink
 	onBackend
 	onLease
+	onFiles
 	onBridge
 	onList
 	onKernel
@@ -50,6 +51,9 @@ func (s Status) String() string {
 	}
 	if !s.Remembered.IsZero() {
 		text += ", as of " + s.Remembered.UTC().Format(time.RFC3339) + " because the store is away"
+	}
+	if n := len(s.Kernel.Failing); n > 0 {
+		text += fmt.Sprintf(", the kernel refuses %d steps, as %s: %v", n, s.Kernel.Failing[0].Key, s.Kernel.Failing[0].Err)
 	}
 	for i, m := range s.Missing {
 		if i == 0 {
@@ -84,8 +88,9 @@ func (a *Agent) await(r reason, why string) bool {
 	return before != why
 }
 
-// met takes note that something is no longer waited for.
-func (a *Agent) met(r reason) {
+// met takes note that something is no longer waited for, and says whether that is
+// news.
+func (a *Agent) met(r reason) bool {
 	a.status.mu.Lock()
 	_, waited := a.status.now[r]
 	delete(a.status.now, r)
@@ -93,6 +98,7 @@ func (a *Agent) met(r reason) {
 	if waited {
 		a.changed()
 	}
+	return waited
 }
 
 func (a *Agent) changed() {
@@ -120,12 +126,4 @@ func (a *Agent) Status() Status {
 	}
 	s.Ready = len(s.Missing) == 0
 	return s
-}
-
-// waits says whether something is waited for.
-func (a *Agent) waits(r reason) bool {
-	a.status.mu.Lock()
-	defer a.status.mu.Unlock()
-	_, waits := a.status.now[r]
-	return waits
 }
