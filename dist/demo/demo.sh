@@ -164,6 +164,13 @@ if [ "${HOLD:-}" = 1 ]; then
 		  tail -f $folder/host2.log                      # and watch it heal
 		  kill -9 ${daemons[3]}                          # host 3's daemon
 	END
-	read -r -p "Enter takes it all down. "
+	if [ -t 0 ]; then
+		read -r -p "Enter takes it all down. "
+	else
+		echo "Ctrl-C or SIGTERM takes it all down."
+		sleep infinity &
+		daemons[0]=$!
+		wait $!
+	fi
 fi
 say "Done; taking it all down"

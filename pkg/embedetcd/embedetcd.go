@@ -66,6 +66,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("start etcd in %s: %w; perhaps another process uses that folder", o.Dir, ctx.Err())
 	case <-s.life.over:
+		if strings.Contains(s.life.why, syscall.ENOSPC.Error()) {
+			return nil, fmt.Errorf("etcd in %s: %s; make room, it takes some 100 MB", o.Dir, s.life.why)
+		}
 		return nil, fmt.Errorf("etcd's data in %s cannot be used: %s; restore a backup of that folder, or move it away to begin with an empty store", o.Dir, s.life.why)
 	}
 	if err != nil {

@@ -1,0 +1,89 @@
+// Package certtest makes certificates for tests.
+package certtest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority signs certificates.
+type Authority struct {
+	t    testing.TB
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// New makes an authority.
+func New(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{t: t}
+	a.cert, a.key = a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	})
+	return a
+}
+
+func (a *Authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	c.SerialNumber, c.NotBefore = big.NewInt(time.Now().UnixNano()), time.Now().Add(-time.Hour)
+	if c.NotAfter.IsZero() {
+		c.NotAfter = time.Now().Add(time.Hour)
+	}
+	by, with := a.cert, a.key
+	if by == nil {
+		by, with = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, with)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if c, err = x509.ParseCertificate(der); err != nil {
+		a.t.Fatal(err)
+	}
+	return c, key
+}
+
+// Files are a certificate with its key and the authority's.
+type Files struct{ Cert, Key, CA string }
+
+// NewFiles names files that are not there yet.
+func NewFiles(t testing.TB) Files {
+	dir := t.TempDir()
+	return Files{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")}
+}
+
+// Write puts a certificate for a host that lasts for a time into files; servers
+// and clients may show it.
+func (a *Authority) Write(f Files, host netip.Addr, lasts time.Duration) {
+	a.t.Helper()
+	c, key := a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "somebody"}, IPAddresses: []net.IP{host.AsSlice()}, NotAfter: time.Now().Add(lasts),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	})
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		f.Cert: {Type: "CERTIFICATE", Bytes: c.Raw}, f.Key: {Type: "EC PRIVATE KEY", Bytes: der}, f.CA: {Type: "CERTIFICATE", Bytes: a.cert.Raw},
+	} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+}
