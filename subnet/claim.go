@@ -61,7 +61,7 @@ func (c Claim) Own(cfg Config, leases []Lease) (use Lease, ok bool, stale []Leas
 		if wanted := a.Subnets == c.Want; wanted != (b.Subnets == c.Want) {
 			return wanted
 		}
-		return compareRank(a, b) < 0
+		return compareRank(&a, &b) < 0
 	}
 	own := -1
 	for i, l := range leases {

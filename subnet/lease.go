@@ -3,6 +3,7 @@ package subnet
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -48,9 +49,28 @@ type Node struct {
 func (l Lease) IsReservation() bool { return l.Expires.IsZero() }
 
 // compareRank orders leases by who came first, the same way on every node.
-func compareRank(a, b Lease) int {
+func compareRank(a, b *Lease) int {
 	if c := cmp.Compare(a.Created, b.Created); c != 0 {
 		return c
 	}
 	return strings.Compare(a.Key(), b.Key())
+}
+
+// sortByRank orders leases by who came first. They are large: each is moved once.
+func sortByRank(leases []Lease) {
+	order := make([]int, len(leases))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return compareRank(&leases[i], &leases[j]) })
+	for i := range order {
+		// Around the ring in which each takes the next one's place.
+		first, j := leases[i], i
+		for order[j] != i {
+			next := order[j]
+			leases[j], order[j] = leases[next], j
+			j = next
+		}
+		leases[j], order[j] = first, j
+	}
 }

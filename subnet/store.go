@@ -21,7 +21,8 @@ type Store interface {
 	Watch(ctx context.Context, to func(Update)) error
 }
 
-// Update is one message of Store.Watch. No key stands in it twice.
+// Update is one message of Store.Watch. No key stands in it twice. Its leases are
+// the receiver's to keep.
 type Update struct {
 	// Complete says that Leases and Bad are the whole list; otherwise Leases
 	// were written and Gone were removed.

@@ -89,7 +89,7 @@ func NewTable(cfg Config, own Lease) *Table {
 }
 
 // Apply takes in what a store tells. After a gap a complete list changes no
-// more than what became different.
+// more than what became different. The leases are the table's from then on.
 func (t *Table) Apply(u Update) Changes {
 	if u.Complete {
 		// First, so that what a node has instead takes the place of what it had.
@@ -130,23 +130,16 @@ func (t *Table) leaveAllBut(u Update) {
 
 // Portions divides a list for an empty table into updates of at most size
 // leases, to be applied one after the other: the earlier leases first, so that
-// none displaces one of a portion before. Any other update it leaves whole.
+// none displaces one of a portion before. Any other update it leaves whole. It
+// puts the list in order where it is: a large one is not there twice.
 func (t *Table) Portions(u Update, size int) []Update {
 	if !u.Complete || len(t.entries) > 0 || len(u.Leases) <= size {
 		return []Update{u}
 	}
-	order := make([]*entry, len(u.Leases))
-	for i := range u.Leases {
-		order[i] = &entry{key: u.Leases[i].Key(), lease: &u.Leases[i]}
-	}
-	slices.SortFunc(order, compareEntries)
+	sortByRank(u.Leases)
 	var portions []Update
-	for part := range slices.Chunk(order, size) {
-		p := Update{Leases: make([]Lease, len(part))}
-		for i, e := range part {
-			p.Leases[i] = *e.lease
-		}
-		portions = append(portions, p)
+	for leases := range slices.Chunk(u.Leases, size) {
+		portions = append(portions, Update{Leases: leases})
 	}
 	portions[0].Bad = u.Bad
 	return portions
@@ -207,7 +200,7 @@ func (t *Table) Rejected() []*LeaseError {
 	return rejected
 }
 
-// put takes in what the store has under key; l is the caller's to keep.
+// put takes in what the store has under key.
 func (t *Table) put(key string, l *Lease, bad error) {
 	e := t.entries[key]
 	switch {
@@ -219,9 +212,8 @@ func (t *Table) put(key string, l *Lease, bad error) {
 	}
 	t.release(e)
 	t.leaving.remove(e)
-	lease := *l
-	e.lease, e.bad, e.departed = &lease, bad, false
-	for _, old := range t.leaving.of(lease.Attrs) {
+	e.lease, e.bad, e.departed = l, bad, false
+	for _, old := range t.leaving.of(l.Attrs) {
 		t.depart(old) // its node has this one now
 	}
 	t.judge(e)
