@@ -7,18 +7,24 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 )
 
 // position is how far the history of this etcd is known. An etcd that was set up
 // anew or set back to a backup has another history, of which a watch says
 // nothing: it waits for revisions that there were already, or goes on from one
-// that means something else.
+// that means something else. So with every break of the line what comes is not
+// trusted until a check has found the same history at its other end.
 type position struct {
 	mu       sync.Mutex
 	key      string // written last of all that is known
 	revision int64
+	breaks   uint64        // of the line
+	checked  uint64        // as of which of them the history is known to be the same
 	changed  chan struct{} // closed when the history is another
 }
 
@@ -36,22 +42,44 @@ func (p *position) moved() <-chan struct{} {
 func (p *position) saw(key string, revision int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if revision > p.revision {
+	if revision > p.revision && p.checked == p.breaks {
 		p.key, p.revision = key, revision
 	}
 }
 
-func (p *position) at() (key string, revision int64) {
+// broke takes note that the line to etcd broke.
+func (p *position) broke() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.key, p.revision
+	p.breaks++
 }
 
-// forget begins a new history.
-func (p *position) forget() {
+// trusted says whether nothing has broken since the last check.
+func (p *position) trusted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.key, p.revision = "", 0
+	return p.checked == p.breaks
+}
+
+// at is the last that is known, and how often the line has broken.
+func (p *position) at() (key string, revision int64, breaks uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.key, p.revision, p.breaks
+}
+
+// passed takes note that the history was the same after so many breaks.
+func (p *position) passed(breaks uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.checked = max(p.checked, breaks)
+}
+
+// forget begins a new history, after so many breaks.
+func (p *position) forget(breaks uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.key, p.revision, p.checked = "", 0, max(p.checked, breaks)
 	p.lose()
 }
 
@@ -83,15 +111,22 @@ func (s *Store) guard(ctx context.Context) {
 
 // check has all be read anew if etcd is not the one that it was.
 func (s *Store) check(ctx context.Context) error {
-	key, revision := s.position.at()
+	key, revision, breaks := s.position.at()
 	if key == "" {
 		_, err := s.client.Get(ctx, s.configKey(), clientv3.WithCountOnly())
+		if err == nil {
+			s.position.passed(breaks)
+		}
 		return err
 	}
 	same, err := s.remembers(ctx, key, revision)
-	if err == nil && !same {
+	switch {
+	case err != nil:
+	case same:
+		s.position.passed(breaks)
+	default:
 		klog.InfoS("Etcd does not know what was written last, as after a restore; reading all again")
-		s.position.forget()
+		s.position.forget(breaks)
 	}
 	return err
 }
@@ -110,4 +145,30 @@ func (s *Store) remembers(ctx context.Context, key string, revision int64) (bool
 		return false, err
 	}
 	return len(r.Kvs) == 1 && r.Kvs[0].ModRevision == revision, nil
+}
+
+// lines is a grpc.StreamClientInterceptor that takes note when a line breaks. The
+// client begins its watches anew by itself then, and says nothing of it.
+func (p *position) lines(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, begin grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := begin(ctx, d, conn, method, options...)
+	if err != nil {
+		return nil, err
+	}
+	return watched{stream, p}, nil
+}
+
+// watched is one stream.
+type watched struct {
+	grpc.ClientStream
+	position *position
+}
+
+// RecvMsg implements grpc.ClientStream. Nothing of a stream that comes after it
+// is received before the break is noted.
+func (w watched) RecvMsg(m any) error {
+	err := w.ClientStream.RecvMsg(m)
+	if err != nil && status.Code(err) != codes.Canceled { // that was us
+		w.position.broke()
+	}
+	return err
 }

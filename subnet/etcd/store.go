@@ -64,7 +64,7 @@ var reconnecting = grpc.ConnectParams{
 func Open(o Options) (*Store, error) {
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
 	s := &Store{options: o}
-	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor(nil)
+	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor{s.position.lines}
 	var err error
 	if s.login, err = newLogin(o); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ type Status struct {
 
 // Status tells how the store does.
 func (s *Store) Status() Status {
-	_, revision := s.position.at()
+	_, revision, _ := s.position.at()
 	return Status{Failing: s.trouble.list(), Revision: revision}
 }
 

@@ -39,6 +39,11 @@ func (s *Store) Watch(ctx context.Context, to func(subnet.Update)) error {
 func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, to func(subnet.Update)) error {
 	failures := 0
 	for {
+		if !s.position.trusted() {
+			if err := s.retry(ctx, "Reaching etcd", s.check); err != nil {
+				return err
+			}
+		}
 		watching, cancel := context.WithCancel(ctx)
 		events := s.watch(watching, s.leasesPrefix(), from, clientv3.WithPrefix())
 		next, lost, err := s.read(ctx, from, events, moved, to)
@@ -53,6 +58,9 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 			failures = 1
 		}
 		from = next
+		if errors.Is(err, errBroke) {
+			continue
+		}
 		s.spoiled(ctx, err)
 		s.trouble.failed("Watching the leases", err)
 		if err := s.pause(ctx, failures); err != nil {
@@ -74,6 +82,14 @@ func (s *Store) read(ctx context.Context, from int64, events clientv3.WatchChan,
 			if err := failure(r, ok); err != nil {
 				return from, false, err
 			}
+			select {
+			case <-moved: // these may be of another history
+				return from, true, nil
+			default:
+			}
+			if !s.position.trusted() {
+				return from, false, errBroke
+			}
 			s.trouble.over("Watching the leases")
 			if n := len(r.Events); n > 0 {
 				from = r.Events[n-1].Kv.ModRevision + 1
@@ -84,6 +100,9 @@ func (s *Store) read(ctx context.Context, from int64, events clientv3.WatchChan,
 		}
 	}
 }
+
+// errBroke has a watch that was carried on over a break of the line begun anew.
+var errBroke = errors.New("the line to etcd broke")
 
 // update is what events tell, each key's last.
 func (s *Store) update(events []*clientv3.Event) subnet.Update {
