@@ -5,6 +5,9 @@ PACKAGES  ?= ./...
 TESTFLAGS ?=
 FUZZTIME  ?= 20s
 PEERS     ?= 1000,10000,50000,100000
+LEASES    ?= 1000,10000,50000
+NODES     ?= 10,50
+SOAK      ?= 30m
 
 # test-vm runs the tests in files with the build tag vm: those of modules that this machine may lack.
 VM_PACKAGES ?= ./...
@@ -12,9 +15,10 @@ VM_PACKAGES ?= ./...
 # What must be on the machine, each as command:Debian-package or /file:Debian-package.
 TEST_DEPS := ip:iproute2 bridge:iproute2 ping:iputils-ping gcc:gcc /usr/include/stdlib.h:libc6-dev
 DEMO_DEPS := ip:iproute2 ping:iputils-ping openssl:openssl
+FLANNEL_DEPS := git:git iptables:iptables nft:nftables
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build demo test test-vm lint fuzz bench deps vm-deps clean help root
+.PHONY: build demo test test-vm test-flannel soak lint fuzz bench bench-flannel deps vm-deps clean help root
 
 build: ## build bin/tulled
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -28,6 +32,12 @@ test: root deps lint ## lint, then every test with -race; a skipped test fails (
 
 test-vm: vm-deps ## the tests that need another kernel, in a virtual machine
 	go run ./pkg/vmtest $(VM_PACKAGES)
+
+test-flannel: root flannel-deps ## whole daemons beside flannel's, which it builds (FLANNELD=/a/binary, FLANNEL_SOURCE=/a/git/repository)
+	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags flannel -run TestFlannel ./network/e2e
+
+soak: root deps ## 20 nodes under random faults for SOAK (30m)
+	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./network/e2e -v -soak $(SOAK)
 
 lint: ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
@@ -44,16 +54,26 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
 	done
 
-bench: root deps ## a node against iproute2 in batch mode, as tables (PEERS=1000,10000); some eight minutes
+bench: root deps ## a node against iproute2 in batch mode, and whole daemons, as tables (PEERS=1000,10000)
 	go test -c -o bin/network.test ./network
 	cd network && ../bin/network.test -test.run '^TestBench$$' -test.timeout 60m -peers $(PEERS)
+	go test -c -o bin/e2e.test ./network/e2e
+	cd network/e2e && ../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 60m -peers $(LEASES)
+	cd network/e2e && ../../bin/e2e.test -test.run '^TestBenchRush$$' -test.timeout 60m -nodes $(NODES)
 	go test -run "^$$" -bench . -benchmem ./subnet ./pkg/netstate
+
+bench-flannel: root flannel-deps ## whole daemons from their start, tulled and flanneld turn by turn
+	go test -c -o bin/e2e.test ./network/e2e
+	cd network/e2e && ../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 120m -flannel -peers $(LEASES)
 
 deps: ## install what the tests need and is missing
 	@$(call install,$(TEST_DEPS))
 
 demo-deps: ## install what demo needs and is missing
 	@$(call install,$(DEMO_DEPS))
+
+flannel-deps: deps ## install what test-flannel needs and is missing
+	@$(call install,$(FLANNEL_DEPS))
 
 vm-deps: ## install what test-vm needs and is missing
 	@$(call install,$(VM_DEPS))
@@ -62,7 +82,7 @@ clean: ## remove what was built
 	rm -rf bin
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 root:
 	@[ "$$(id -u)" = 0 ] || { echo "this makes network namespaces: run it as root" >&2; exit 1; }

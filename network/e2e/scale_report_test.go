@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// sample is one thing timed again and again.
+type sample []time.Duration
+
+func (s sample) at(share float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(s))
+	return sorted[int(share*float64(len(sorted)-1)+0.5)]
+}
+
+func (s sample) cell() string {
+	if len(s) == 0 {
+		return "–"
+	}
+	return ms(s.at(0)) + " / " + ms(s.at(0.5))
+}
+
+func ms(d time.Duration) string {
+	switch v := d.Seconds() * 1e3; {
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.0f", v)
+	}
+}
+
+// memoryCells are the peaks, and what of memory is the program's file.
+func (s start) memoryCells() (peak, file string) {
+	var peaks, files []int64
+	for _, m := range s.memory {
+		peaks, files = append(peaks, m.peak), append(files, m.file)
+	}
+	cell := func(of []int64) string {
+		slices.Sort(of)
+		return fmt.Sprintf("%.1f / %.1f", float64(of[0])/(1<<20), float64(of[len(of)/2])/(1<<20))
+	}
+	return cell(peaks), cell(files)
+}
+
+func (s start) callsCell() string {
+	all := 0
+	var each []string
+	for _, name := range slices.Sorted(maps.Keys(s.calls)) {
+		all += s.calls[name]
+		each = append(each, fmt.Sprintf("%d %s", s.calls[name], name))
+	}
+	return fmt.Sprintf("%d: %s", all, strings.Join(each, ", "))
+}
+
+// report prints all that was measured.
+func (s scale) report(all []*measured) {
+	fmt.Fprintf(s.to, "\n%s, %d processors, %d rounds. Times are in ms, minimum / median, unless the table says otherwise.\n", runtime.Version(), runtime.NumCPU(), s.rounds)
+	head := []string{"leases", "daemon", "all in the kernel", "it says so", "processor time", "peak memory, MiB", "of that its file", "messages to etcd"}
+	cold := [][]string{slices.Concat([]string{"First start"}, head)}
+	again := [][]string{slices.Concat([]string{"Another start"}, head)}
+	more := [][]string{{"One more", "leases", "daemon", "minimum", "median", "95 of 100", "maximum", "of that etcd's write, median"}}
+	for _, m := range all {
+		row := func(s start) []string {
+			peak, file := s.memoryCells()
+			return []string{m.backend, fmt.Sprint(m.peers), m.name, s.there.cell(), s.said.cell(), s.cpu.cell(), peak, file, s.callsCell()}
+		}
+		cold = append(cold, row(m.cold))
+		if len(m.again.said) > 0 {
+			again = append(again, row(m.again))
+		}
+		if len(m.more) > 0 {
+			more = append(more, []string{
+				m.backend, fmt.Sprint(m.peers), m.name, ms(m.more.at(0)), ms(m.more.at(0.5)), ms(m.more.at(0.95)), ms(m.more.at(1)),
+				ms(m.write.at(0.5)),
+			})
+		}
+	}
+	for _, rows := range [][][]string{cold, again, more} {
+		fmt.Fprintf(s.to, "\n### %s\n\n%s", rows[0][0], markdown(rows))
+	}
+}
+
+// markdown is a table, the first row its head.
+func markdown(rows [][]string) string {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for n, row := range rows {
+		for i, cell := range row {
+			fill := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if i == 0 {
+				b.WriteString("| " + cell + fill + " |")
+			} else {
+				b.WriteString(" " + fill + cell + " |")
+			}
+		}
+		b.WriteByte('\n')
+		if n > 0 {
+			continue
+		}
+		for i, w := range width {
+			if i == 0 {
+				b.WriteString("|" + strings.Repeat("-", w+2) + "|")
+			} else {
+				b.WriteString(strings.Repeat("-", w+1) + ":|")
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
