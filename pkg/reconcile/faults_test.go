@@ -44,7 +44,7 @@ func TestBadKey(t *testing.T) {
 		}
 
 		l.f.ResetCounts()
-		l.wait(9 * time.Minute)
+		l.wait(8 * time.Minute) // before the next resync, which tries too
 		if len(tries) < 13 || len(tries) > 35 {
 			l.Errorf("%d tries", len(tries))
 		}
