@@ -89,11 +89,11 @@ func (c *crowd) round(m *measured, more int) {
 		})
 		m.cold.memory[len(m.cold.memory)-1] = c.memory(d)
 	}
-	d.Stop()
 	if m.tulle {
-		d = c.run(h, k, m, &m.again, args)
 		d.Stop()
+		d = c.run(h, k, m, &m.again, args)
 	}
+	d.Kill()
 	c.delete(leasesKey + c.key(h))
 	// What goes with a namespace goes some time after it, and would slow down
 	// the next measurement.
