@@ -134,13 +134,13 @@ func (a *acquisition) meet(ctx context.Context, leases []subnet.Lease, known *li
 
 // reuse takes own over. Met is what stands there instead of what was known.
 func (a *acquisition) reuse(ctx context.Context, own subnet.Lease, id clientv3.LeaseID, stale []subnet.Lease) (subnet.Lease, *mvccpb.KeyValue, error) {
-	var options []clientv3.OpOption
+	kept := clientv3.LeaseID(clientv3.NoLease)
 	if !own.IsReservation() {
-		kept, err := a.keepable(ctx, id)
+		var err error
+		kept, err = a.keepable(ctx, id)
 		if err != nil {
 			return subnet.Lease{}, nil, err
 		}
-		options = append(options, clientv3.WithLease(kept))
 		if kept == id && own.Attrs == a.claim.Attrs && len(stale) == 0 {
 			return own, nil, nil
 		}
@@ -148,7 +148,7 @@ func (a *acquisition) reuse(ctx context.Context, own subnet.Lease, id clientv3.L
 		return own, nil, nil
 	}
 	key := a.key(own)
-	lease, met, _, err := a.put(ctx, own, clientv3.Compare(clientv3.ModRevision(key), "=", own.Revision), stale, options...)
+	lease, met, _, err := a.put(ctx, own, clientv3.Compare(clientv3.ModRevision(key), "=", own.Revision), stale, kept)
 	return lease, met, err
 }
 
@@ -169,7 +169,7 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 			}
 		}
 		key := a.key(lease)
-		lease, met, all, err := a.put(ctx, lease, clientv3.Compare(clientv3.CreateRevision(key), "=", 0), stale, clientv3.WithLease(a.id))
+		lease, met, all, err := a.put(ctx, lease, clientv3.Compare(clientv3.CreateRevision(key), "=", 0), stale, a.id)
 		if err != nil || met != nil {
 			return lease, met, err
 		}
@@ -192,9 +192,9 @@ var errRival = errors.New("another node leased a part of the same subnets first"
 // put writes lease with our value if condition holds, and removes stale in the
 // same moment. All are the keys beside it, as long as an overlap may be among
 // them.
-func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition clientv3.Cmp, stale []subnet.Lease, options ...clientv3.OpOption) (_ subnet.Lease, met *mvccpb.KeyValue, all []*mvccpb.KeyValue, err error) {
+func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition clientv3.Cmp, stale []subnet.Lease, id clientv3.LeaseID) (_ subnet.Lease, met *mvccpb.KeyValue, all []*mvccpb.KeyValue, err error) {
 	key := a.key(lease)
-	then := []clientv3.Op{clientv3.OpPut(key, a.value, options...)}
+	then := []clientv3.Op{clientv3.OpPut(key, a.value, clientv3.WithLease(id))}
 	for _, l := range stale[:min(len(stale), 100)] { // etcd takes 128 at once
 		if l.Key() != lease.Key() {
 			then = append(then, clientv3.OpDelete(a.key(l)))
@@ -213,7 +213,7 @@ func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition cli
 		}
 		return lease, &mvccpb.KeyValue{}, nil, nil
 	}
-	a.position.saw(key, r.Header.Revision)
+	a.position.saw(mark{key, r.Header.Revision, int64(id)})
 	lease.Attrs, lease.Revision = a.claim.Attrs, r.Header.Revision
 	if lease.Created == 0 {
 		lease.Created = r.Header.Revision

@@ -98,7 +98,7 @@ func (s *Store) get(ctx context.Context) (kv *mvccpb.KeyValue, revision int64, e
 		revision = r.Header.Revision
 		if len(r.Kvs) > 0 {
 			kv = r.Kvs[0]
-			s.position.saw(string(kv.Key), kv.ModRevision)
+			s.position.saw(markOf(kv))
 		}
 		return nil
 	})

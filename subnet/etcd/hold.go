@@ -129,8 +129,9 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 	case !r.Succeeded:
 		return 0, errChanged
 	}
-	h.position.saw(key, r.Header.Revision)
-	h.own.Created = r.Responses[1].GetResponseRange().Kvs[0].CreateRevision
+	written := r.Responses[1].GetResponseRange().Kvs[0]
+	h.position.saw(markOf(written))
+	h.own.Created = written.CreateRevision
 	var other *subnet.Lease
 	if len(then) > 2 {
 		if other, err = h.earlier(ctx, h.own, r.Responses[2].GetResponseRange().Kvs); err != nil {

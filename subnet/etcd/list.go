@@ -53,7 +53,7 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 }
 
 func (s *Store) add(l *listing, kv *mvccpb.KeyValue) {
-	s.position.saw(string(kv.Key), kv.ModRevision)
+	s.position.saw(markOf(kv))
 	if string(kv.Key) == s.configKey() {
 		l.config = kv
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -20,13 +21,22 @@ import (
 // that means something else. So with every break of the line what comes is not
 // trusted until a check has found the same history at its other end.
 type position struct {
-	mu       sync.Mutex
-	key      string // written last of all that is known
-	revision int64
-	breaks   uint64        // of the line
-	checked  uint64        // as of which of them the history is known to be the same
-	changed  chan struct{} // closed when the history is another
+	mu      sync.Mutex
+	last    mark          // written last of all that is known
+	breaks  uint64        // of the line
+	checked uint64        // as of which of them the history is known to be the same
+	changed chan struct{} // closed when the history is another
 }
+
+// mark is one write. Nodes that write their leases again in an etcd that was
+// emptied may come to the same revisions; to the same etcd leases they do not.
+type mark struct {
+	key      string
+	revision int64
+	lease    int64
+}
+
+func markOf(kv *mvccpb.KeyValue) mark { return mark{string(kv.Key), kv.ModRevision, kv.Lease} }
 
 // moved is closed when what was known of the history does not hold any more.
 func (p *position) moved() <-chan struct{} {
@@ -38,12 +48,12 @@ func (p *position) moved() <-chan struct{} {
 	return p.changed
 }
 
-// saw takes note that key was written at a revision.
-func (p *position) saw(key string, revision int64) {
+// saw takes note of what was written.
+func (p *position) saw(m mark) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if revision > p.revision && p.checked == p.breaks {
-		p.key, p.revision = key, revision
+	if m.revision > p.last.revision && p.checked == p.breaks {
+		p.last = m
 	}
 }
 
@@ -62,10 +72,10 @@ func (p *position) trusted() bool {
 }
 
 // at is the last that is known, and how often the line has broken.
-func (p *position) at() (key string, revision int64, breaks uint64) {
+func (p *position) at() (last mark, breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.key, p.revision, p.breaks
+	return p.last, p.breaks
 }
 
 // passed takes note that the history was the same after so many breaks.
@@ -79,7 +89,7 @@ func (p *position) passed(breaks uint64) {
 func (p *position) forget(breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.key, p.revision, p.checked = "", 0, max(p.checked, breaks)
+	p.last, p.checked = mark{}, max(p.checked, breaks)
 	p.lose()
 }
 
@@ -111,15 +121,15 @@ func (s *Store) guard(ctx context.Context) {
 
 // check has all be read anew if etcd is not the one that it was.
 func (s *Store) check(ctx context.Context) error {
-	key, revision, breaks := s.position.at()
-	if key == "" {
+	last, breaks := s.position.at()
+	if last.key == "" {
 		_, err := s.client.Get(ctx, s.configKey(), clientv3.WithCountOnly())
 		if err == nil {
 			s.position.passed(breaks)
 		}
 		return err
 	}
-	same, err := s.remembers(ctx, key, revision)
+	same, err := s.remembers(ctx, last)
 	switch {
 	case err != nil:
 	case same:
@@ -131,12 +141,12 @@ func (s *Store) check(ctx context.Context) error {
 	return err
 }
 
-// remembers says whether etcd knows that key was written at a revision. Of what
-// it has compacted away it does not.
-func (s *Store) remembers(ctx context.Context, key string, revision int64) (bool, error) {
-	r, err := s.client.Get(ctx, key, clientv3.WithRev(revision), clientv3.WithKeysOnly())
+// remembers says whether etcd knows of a mark. Of what it has compacted away it
+// does not.
+func (s *Store) remembers(ctx context.Context, m mark) (bool, error) {
+	r, err := s.client.Get(ctx, m.key, clientv3.WithRev(m.revision), clientv3.WithKeysOnly())
 	if errors.Is(err, rpctypes.ErrCompacted) {
-		r, err = s.client.Get(ctx, key, clientv3.WithKeysOnly())
+		r, err = s.client.Get(ctx, m.key, clientv3.WithKeysOnly())
 	}
 	switch {
 	case errors.Is(err, rpctypes.ErrFutureRev):
@@ -144,7 +154,7 @@ func (s *Store) remembers(ctx context.Context, key string, revision int64) (bool
 	case err != nil:
 		return false, err
 	}
-	return len(r.Kvs) == 1 && r.Kvs[0].ModRevision == revision, nil
+	return len(r.Kvs) == 1 && markOf(r.Kvs[0]) == m, nil
 }
 
 // lines is a grpc.StreamClientInterceptor that takes note when a line breaks. The

@@ -116,8 +116,8 @@ type Status struct {
 
 // Status tells how the store does.
 func (s *Store) Status() Status {
-	_, revision, _ := s.position.at()
-	return Status{Failing: s.trouble.list(), Revision: revision}
+	last, _ := s.position.at()
+	return Status{Failing: s.trouble.list(), Revision: last.revision}
 }
 
 // Close lets go of etcd. Leases stay.

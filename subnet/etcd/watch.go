@@ -110,7 +110,7 @@ func (s *Store) update(events []*clientv3.Event) subnet.Update {
 	for i, e := range events {
 		last[string(e.Kv.Key)] = i
 		if e.Type == clientv3.EventTypePut {
-			s.position.saw(string(e.Kv.Key), e.Kv.ModRevision)
+			s.position.saw(markOf(e.Kv))
 		}
 	}
 	var u subnet.Update
