@@ -23,6 +23,7 @@ import (
 type position struct {
 	mu      sync.Mutex
 	last    mark          // written last of all that is known
+	gone    mark          // deleted last
 	breaks  uint64        // of the line
 	checked uint64        // as of which of them the history is known to be the same
 	changed chan struct{} // closed when the history is another
@@ -57,6 +58,15 @@ func (p *position) saw(m mark) {
 	}
 }
 
+// lost takes note of what was deleted.
+func (p *position) lost(m mark) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m.revision > p.gone.revision && p.checked == p.breaks {
+		p.gone = m
+	}
+}
+
 // broke takes note that the line to etcd broke.
 func (p *position) broke() {
 	p.mu.Lock()
@@ -72,10 +82,10 @@ func (p *position) trusted() bool {
 }
 
 // at is the last that is known, and how often the line has broken.
-func (p *position) at() (last mark, breaks uint64) {
+func (p *position) at() (last, gone mark, breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.last, p.breaks
+	return p.last, p.gone, p.breaks
 }
 
 // passed takes note that the history was the same after so many breaks.
@@ -89,7 +99,7 @@ func (p *position) passed(breaks uint64) {
 func (p *position) forget(breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last, p.checked = mark{}, max(p.checked, breaks)
+	p.last, p.gone, p.checked = mark{}, mark{}, max(p.checked, breaks)
 	p.lose()
 }
 
@@ -121,7 +131,7 @@ func (s *Store) guard(ctx context.Context) {
 
 // check has all be read anew if etcd is not the one that it was.
 func (s *Store) check(ctx context.Context) error {
-	last, breaks := s.position.at()
+	last, gone, breaks := s.position.at()
 	if last.key == "" {
 		_, err := s.client.Get(ctx, s.configKey(), clientv3.WithCountOnly())
 		if err == nil {
@@ -130,6 +140,9 @@ func (s *Store) check(ctx context.Context) error {
 		return err
 	}
 	same, err := s.remembers(ctx, last)
+	if err == nil && same && gone.revision > last.revision {
+		same, err = s.lacks(ctx, gone)
+	}
 	switch {
 	case err != nil:
 	case same:
@@ -155,6 +168,24 @@ func (s *Store) remembers(ctx context.Context, m mark) (bool, error) {
 		return false, err
 	}
 	return len(r.Kvs) == 1 && markOf(r.Kvs[0]) == m, nil
+}
+
+// lacks says whether etcd has nothing at a key as of its deletion: one that was
+// set back to a backup from before may have it again.
+func (s *Store) lacks(ctx context.Context, m mark) (bool, error) {
+	r, err := s.client.Get(ctx, m.key, clientv3.WithRev(m.revision), clientv3.WithKeysOnly())
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		if r, err = s.client.Get(ctx, m.key, clientv3.WithKeysOnly()); err == nil {
+			return len(r.Kvs) == 0 || r.Kvs[0].CreateRevision > m.revision, nil
+		}
+	}
+	switch {
+	case errors.Is(err, rpctypes.ErrFutureRev):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return len(r.Kvs) == 0, nil
 }
 
 // lines is a grpc.StreamClientInterceptor that takes note when a line breaks. The

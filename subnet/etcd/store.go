@@ -116,7 +116,7 @@ type Status struct {
 
 // Status tells how the store does.
 func (s *Store) Status() Status {
-	last, _ := s.position.at()
+	last, _, _ := s.position.at()
 	return Status{Failing: s.trouble.list(), Revision: last.revision}
 }
 

@@ -111,6 +111,8 @@ func (s *Store) update(events []*clientv3.Event) subnet.Update {
 		last[string(e.Kv.Key)] = i
 		if e.Type == clientv3.EventTypePut {
 			s.position.saw(markOf(e.Kv))
+		} else {
+			s.position.lost(markOf(e.Kv))
 		}
 	}
 	var u subnet.Update
