@@ -13,6 +13,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
 func start(t *testing.T, o Options) *Server {
@@ -168,7 +170,7 @@ func TestBrokenData(t *testing.T) {
 		"newer etcd": newer,
 	} {
 		t.Run(want, func(t *testing.T) {
-			o := Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"}
+			o := Options{Dir: hauntedDir(t), Listen: "http://127.0.0.1:0"}
 			s := start(t, o)
 			if _, err := s.Seed(t.Context(), "/net/config", "x"); err != nil {
 				t.Fatal(err)
@@ -185,6 +187,18 @@ func TestBrokenData(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hauntedDir is a folder in which an etcd that hangs may still make files while
+// it is removed.
+func hauntedDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tulle-etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kerneltest.Eventually(t, 10*time.Second, func() error { return os.RemoveAll(dir) }) })
+	return dir
 }
 
 func scribble(t *testing.T, file string) {
