@@ -168,10 +168,16 @@ func hurts(n *node, peer *node) map[string]func() {
 	mac, _, _ = strings.Cut(mac, " ")
 	sub, sub6 := peer.own.Subnets[subnet.IPv4], peer.own.Subnets[subnet.IPv6]
 	return map[string]func(){
-		"route":              func() { n.ns.IP(t, "route del "+sub.String()) },
-		"IPv6 route":         func() { n.ns.IP(t, "-6 route del "+sub6.String()) },
-		"all routes":         func() { n.ns.IP(t, "route flush proto 84"); n.ns.IP(t, "-6 route flush proto 84") },
-		"route replaced":     func() { n.ns.IP(t, "route replace "+sub.String()+" via 198.18.0.77 dev tulle.1 onlink") },
+		"route":          func() { n.ns.IP(t, "route del "+sub.String()) },
+		"IPv6 route":     func() { n.ns.IP(t, "-6 route del "+sub6.String()) },
+		"all routes":     func() { n.ns.IP(t, "route flush proto 84"); n.ns.IP(t, "-6 route flush proto 84") },
+		"route replaced": func() { n.ns.IP(t, "route replace "+sub.String()+" via 198.18.0.77 dev tulle.1 onlink") },
+		"second route": func() {
+			n.ns.IP(t, "route append "+sub.String()+" via 198.18.0.77 dev tulle.1 onlink proto 84")
+		},
+		"second IPv6 route": func() {
+			n.ns.IP(t, "-6 route append "+sub6.String()+" via fe80::77 dev tulle6.1 onlink proto 84")
+		},
 		"neighbour":          func() { n.ns.IP(t, "neigh del "+sub.Addr().String()+" dev tulle.1") },
 		"neighbour changed":  func() { n.ns.IP(t, "neigh replace "+sub.Addr().String()+" lladdr 3a:00:00:00:00:01 dev tulle.1") },
 		"all neighbours":     func() { n.ns.IP(t, "neigh flush dev tulle.1 nud permanent") },

@@ -79,7 +79,7 @@ func TestCandidatesReachEveryFreeSubnet(t *testing.T) {
 				free[p.Subnet(i)] = true
 			}
 			for _, l := range leases {
-				if first, end, ok := p.window().span(l.Subnets[f]); ok {
+				if first, end, ok := p.window().span(l.Subnets[f]); ok && l.Subnets[f].Bits() > p.Network.Bits() {
 					for i := first; i <= end; i++ {
 						delete(free, p.Subnet(i))
 					}
@@ -195,12 +195,21 @@ func TestCandidatesOut(t *testing.T) {
 		"each leased": {config(p4), []Lease{{Subnets: subnets("10.5.0.4/30")}, {Subnets: subnets("10.5.0.8/30")}, {Subnets: subnets("10.5.0.12/30")}},
 			"all 3 IPv4 subnets from 10.5.0.4/30 to 10.5.0.12/30 are leased; widen the network"},
 		"a larger and a smaller": {config(p4), []Lease{{Subnets: subnets("10.5.0.0/29")}, {Subnets: subnets("10.5.0.8/29")}}, "all 3 IPv4"},
-		"one family":             {config(p4, p6), []Lease{{Subnets: subnets("fd00::/16")}}, "all 3 IPv6"},
+		"one family":             {config(p4, p6), []Lease{{Subnets: subnets("fd00::/125")}, {Subnets: subnets("fd00::8/125")}}, "all 3 IPv6"},
 	} {
 		_, err := Candidates(c.cfg, c.leases, claimOf("a"))
 		if !errors.Is(err, ErrOutOfSubnets) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A lease of the whole network, or of more, is in nobody's way.
+func TestCandidatesBesideTooLarge(t *testing.T) {
+	p4, p6 := pool("10.5.0.0/28", 30, "10.5.0.4", "10.5.0.12"), pool("fd00::/124", 126, "fd00::4", "fd00::c")
+	leases := []Lease{{Subnets: subnets("10.5.0.0/28")}, {Subnets: subnets("fd00::/16")}, {Subnets: subnets("0.0.0.0/0")}}
+	if _, err := Candidates(config(p4, p6), leases, claimOf("a")); err != nil {
+		t.Error(err)
 	}
 }
 

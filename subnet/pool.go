@@ -41,6 +41,12 @@ func (p Pool) Covers(a netip.Addr) bool {
 	return ok
 }
 
+// Within says whether s is a part of the network, and not all of it. Whatever a
+// lease of more says, nobody loses his subnet by it.
+func (p Pool) Within(s netip.Prefix) bool {
+	return s.IsValid() && s == s.Masked() && s.Bits() > p.Network.Bits() && p.Network.Contains(s.Addr())
+}
+
 // window is a pool in numbers.
 type window struct {
 	low, high uint128 // its first and its last address

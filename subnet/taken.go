@@ -32,9 +32,10 @@ func takenOf(p Pool, f Family, leases []Lease, skip func(*Lease) bool) *taken {
 		spans = make([]span, 0, len(leases))
 	}
 	for i := range leases {
-		first, last, ok := w.span(leases[i].Subnets[f])
+		s := leases[i].Subnets[f]
+		first, last, ok := w.span(s)
 		switch {
-		case !ok || skip(&leases[i]):
+		case !ok || !p.Within(s) || skip(&leases[i]):
 		case t.bitmap != nil && first == last:
 			t.bitmap[first/64] |= 1 << (first % 64)
 		default:

@@ -32,11 +32,11 @@ func (c Config) check(l, own Lease) error {
 		return ErrNoSubnet
 	}
 	for f, s := range l.Subnets {
-		network := c.Pools[f].Network
+		pool := c.Pools[f]
 		switch {
 		case s == netip.Prefix{}:
-		case s != s.Masked() || FamilyOf(s.Addr()) != Family(f) || s.Bits() <= network.Bits() || !network.Overlaps(s):
-			return fmt.Errorf("%w: %s is no part of %s", ErrOutsideNetwork, s, network)
+		case !pool.Within(s):
+			return fmt.Errorf("%w: %s is no part of %s", ErrOutsideNetwork, s, pool.Network)
 		case s.Overlaps(own.Subnets[f]):
 			return fmt.Errorf("%w: %s and %s", ErrOwnSubnet, s, own.Subnets[f])
 		case s.Contains(own.PublicIP[f]):

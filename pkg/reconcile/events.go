@@ -117,6 +117,11 @@ func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
 		t := task{verb: netstate.Create, drift: true}
 		if !gone && marked(o) {
 			t.verb = netstate.Replace
+			if _, route := o.(netstate.Route); route {
+				// Whoever put it there may have replaced another of ours, and
+				// the kernel says nothing of what was replaced.
+				r.resync.want(now.Add(settle))
+			}
 		}
 		r.drift(k, t, gone, now)
 	case !wanted && !gone && r.stray(o):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -240,7 +241,7 @@ func isDual(l subnet.Lease) bool {
 func (s *Store) earlier(ctx context.Context, own subnet.Lease, all []*mvccpb.KeyValue) (*subnet.Lease, error) {
 	for _, kv := range all {
 		subnets, err := subnet.ParseKey(strings.TrimPrefix(string(kv.Key), s.leasesPrefix()))
-		if err != nil || kv.CreateRevision >= own.Created || !overlap(subnet.Lease{Subnets: subnets}, own) {
+		if err != nil || kv.CreateRevision >= own.Created || !overlap(subnets, own.Subnets) {
 			continue
 		}
 		r, err := s.client.Get(ctx, string(kv.Key))
@@ -250,11 +251,44 @@ func (s *Store) earlier(ctx context.Context, own subnet.Lease, all []*mvccpb.Key
 		if len(r.Kvs) == 0 {
 			continue
 		}
-		if l, bad, _ := s.parse(r.Kvs[0]); bad == nil && !l.SameNode(own.Attrs) {
-			return &l, nil
+		l, bad, _ := s.parse(r.Kvs[0])
+		if bad != nil || l.SameNode(own.Attrs) {
+			continue
+		}
+		possible, err := s.possible(ctx, l)
+		if err != nil || possible {
+			return &l, err
 		}
 	}
 	return nil, nil
+}
+
+func overlap(a, b subnet.Pair[netip.Prefix]) bool {
+	for f := range a {
+		if a[f].Overlaps(b[f]) {
+			return true
+		}
+	}
+	return false
+}
+
+// possible says whether the config, if it can be read, allows for such a lease:
+// one of the whole network, say, is in nobody's way.
+func (s *Store) possible(ctx context.Context, l subnet.Lease) (bool, error) {
+	kv, _, err := s.get(ctx)
+	if err != nil || kv == nil {
+		return true, err
+	}
+	cfg, err := subnet.ParseConfig(kv.Value)
+	if err != nil {
+		return true, nil
+	}
+	for f, pool := range cfg.Pools {
+		if pool.IsValid() && l.Subnets[f].IsValid() && !pool.Within(l.Subnets[f]) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // keepable is an etcd lease of the wanted length to hang a key on, with all of

@@ -302,6 +302,19 @@ func TestRubbish(t *testing.T) {
 	}
 }
 
+// A lease of more than the network is in nobody's way, though it is the oldest.
+func TestTooLarge(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	l.Write("0.0.0.0-0", `{"PublicIP":"198.18.9.9"}`)
+	own := l.acquire(l.Store, claim(1))
+	l.hold(l.Store, own)
+	f := l.follow(l.Store)
+	f.await("the lease", func() bool { return f.leases[own.Key()].Attrs == own.Attrs })
+	l.Delete(own.Key())
+	f.await("the lease again", func() bool { return f.leases[own.Key()].Revision > own.Revision })
+}
+
 // Two nodes with one address: the second is told who the first is, and harms
 // nothing of its.
 func TestSameAddress(t *testing.T) {

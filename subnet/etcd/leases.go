@@ -20,15 +20,6 @@ func sharesAddress(a, b subnet.Attrs) bool {
 	return false
 }
 
-func overlap(a, b subnet.Lease) bool {
-	for f := range a.Subnets {
-		if a.Subnets[f].Overlaps(b.Subnets[f]) {
-			return true
-		}
-	}
-	return false
-}
-
 // describe names the node that holds a lease.
 func describe(l subnet.Lease) string {
 	if l.Node.Name != "" {

@@ -21,6 +21,7 @@ import (
 // that means something else. So with every break of the line what comes is not
 // trusted until a check has found the same history at its other end.
 type position struct {
+	broken  chan struct{} // has room for one, which is there after a break
 	mu      sync.Mutex
 	last    mark          // written last of all that is known
 	gone    mark          // deleted last
@@ -70,8 +71,12 @@ func (p *position) lost(m mark) {
 // broke takes note that the line to etcd broke.
 func (p *position) broke() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.breaks++
+	p.mu.Unlock()
+	select {
+	case p.broken <- struct{}{}:
+	default:
+	}
 }
 
 // trusted says whether nothing has broken since the last check.
@@ -111,20 +116,30 @@ func (p *position) lose() {
 	p.changed = make(chan struct{})
 }
 
-// guard looks, each time that the last line to etcd breaks, whether etcd is back
-// and the same. It is also who tells first that etcd is away.
+// guard looks, each time that a line to etcd breaks, whether etcd is back and the
+// same. It is also who tells first that etcd is away.
 func (s *Store) guard(ctx context.Context) {
-	conn := s.client.ActiveConnection()
-	reached := false
-	for {
-		state := conn.GetState()
-		if !reached {
-			reached = state == connectivity.Ready // all that is known is from here
-		} else if s.retry(ctx, "Reaching etcd", s.check) != nil {
-			return // it fails with ctx alone
+	s.running.Go(func() {
+		conn := s.client.ActiveConnection()
+		reached := false // all that is known is from then on
+		for state := conn.GetState(); ; state = conn.GetState() {
+			if reached {
+				s.position.broke()
+			}
+			reached = reached || state == connectivity.Ready
+			if !conn.WaitForStateChange(ctx, state) {
+				return
+			}
 		}
-		if !conn.WaitForStateChange(ctx, state) {
+	})
+	for {
+		select {
+		case <-ctx.Done():
 			return
+		case <-s.position.broken:
+		}
+		if s.retry(ctx, "Reaching etcd", s.check) != nil {
+			return // it fails with ctx alone
 		}
 	}
 }
@@ -135,7 +150,7 @@ func (s *Store) check(ctx context.Context) error {
 	if last.key == "" {
 		_, err := s.client.Get(ctx, s.configKey(), clientv3.WithCountOnly())
 		if err == nil {
-			s.position.passed(breaks)
+			s.position.forget(breaks) // there is nothing to know it by
 		}
 		return err
 	}

@@ -63,7 +63,7 @@ var reconnecting = grpc.ConnectParams{
 // Open makes a store. It waits for no etcd.
 func Open(o Options) (*Store, error) {
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
-	s := &Store{options: o}
+	s := &Store{options: o, position: position{broken: make(chan struct{}, 1)}}
 	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor{s.position.lines}
 	var err error
 	if s.login, err = newLogin(o); err != nil {
