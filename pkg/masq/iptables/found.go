@@ -1,0 +1,217 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Kind is one of the two sets of tables that a host may have.
+type Kind string
+
+// The two, as the names of their commands have them.
+const (
+	Legacy Kind = "legacy"
+	NFT    Kind = "nft"
+)
+
+// Variant is a set of tables that a host has commands for.
+type Variant struct {
+	Kind    Kind
+	Version Version
+	// Rules are how many rules others have in it, Kube whether kubelet or
+	// kube-proxy has chains there, and Err why that is not known.
+	Rules int
+	Kube  bool
+	Err   error
+
+	save, restore subnet.Pair[string] // "" where there is none
+}
+
+// Host is what of iptables a host has.
+type Host struct {
+	Variants []Variant
+	Plain    Kind                  // what its plain iptables is; empty if there is none
+	Legacy   subnet.Pair[[]string] // the legacy tables in use in this network namespace
+
+	missing error
+}
+
+// bases are what the commands of the families begin with.
+var bases = subnet.Pair[string]{"iptables", "ip6tables"}
+
+// Found looks what a host has. That makes no legacy table, which to ask for one
+// by its name would.
+func Found(ctx context.Context, o Options) (h Host, err error) {
+	for _, f := range subnet.Families {
+		if h.Legacy[f], err = o.legacy(f); err != nil {
+			return Host{}, err
+		}
+	}
+	var missing []error
+	for _, k := range []Kind{NFT, Legacy} {
+		v := Variant{Kind: k}
+		for _, f := range subnet.Families {
+			if err := o.find(ctx, &v, f, bases[f]+"-"+string(k)); err != nil {
+				missing = append(missing, err)
+			}
+		}
+		h.add(v)
+	}
+	plain := Variant{}
+	for _, f := range subnet.Families {
+		if err := o.find(ctx, &plain, f, bases[f]); err != nil {
+			missing = append(missing, err)
+		}
+	}
+	if h.Plain = plain.Kind; !h.has(plain.Kind) {
+		h.add(plain)
+	}
+	if h.missing = errors.Join(missing...); ctx.Err() != nil {
+		return Host{}, context.Cause(ctx)
+	}
+	for i := range h.Variants {
+		o.count(ctx, &h.Variants[i], h.Legacy)
+	}
+	return h, nil
+}
+
+func (h *Host) add(v Variant) {
+	if v.save != (subnet.Pair[string]{}) {
+		h.Variants = append(h.Variants, v)
+	}
+}
+
+func (h *Host) has(k Kind) bool {
+	_, ok := h.Variant(k)
+	return ok
+}
+
+// Variant is the one of that kind, if the host has it.
+func (h Host) Variant(k Kind) (Variant, bool) {
+	for _, v := range h.Variants {
+		if v.Kind == k {
+			return v, true
+		}
+	}
+	return Variant{}, false
+}
+
+// find adds the commands of a family to v, which tells by the first what it is.
+func (o Options) find(ctx context.Context, v *Variant, f subnet.Family, base string) error {
+	version, kind, err := o.version(ctx, base+"-save")
+	if err != nil { // an old one that has no rules to write says nothing
+		var older error
+		if version, kind, older = o.version(ctx, base); older != nil || !version.before(Version{1, 8, 0}) {
+			return err
+		}
+	}
+	if v.save == (subnet.Pair[string]{}) {
+		v.Version = version
+		if v.Kind == "" {
+			v.Kind = kind
+		}
+	}
+	if kind != v.Kind {
+		return fmt.Errorf("%s-save is of %s iptables, not of %s", base, kind, v.Kind)
+	}
+	v.save[f], v.restore[f] = base+"-save", base+"-restore"
+	return nil
+}
+
+// count counts what others have in a variant. Without a table's name a legacy
+// command shows those that are in use.
+func (o Options) count(ctx context.Context, v *Variant, legacy subnet.Pair[[]string]) {
+	for _, f := range subnet.Families {
+		if v.save[f] == "" || v.Kind == Legacy && len(legacy[f]) == 0 {
+			continue
+		}
+		err := o.run(ctx, "", func(r io.Reader) error {
+			tables, err := parse(r, func(chain, spec string) bool {
+				if !passing(chain, spec) {
+					v.Rules++
+				}
+				return false
+			})
+			for _, t := range tables {
+				for chain := range t.chains {
+					v.Kube = v.Kube || strings.HasPrefix(chain, "KUBE-")
+				}
+			}
+			return err
+		}, v.save[f])
+		if err != nil {
+			v.Err = errors.Join(v.Err, fmt.Errorf("look for rules of %s iptables: %w", v.Kind, err))
+		}
+	}
+}
+
+// passing are rules of ours or flannel's, which are no reason to stay.
+func passing(chain, spec string) bool {
+	for _, ours := range []string{"TULLE-", "FLANNEL-"} {
+		if strings.HasPrefix(chain, ours) || strings.Contains(spec, "-j "+ours) {
+			return true
+		}
+	}
+	return false
+}
+
+// Choose says which variant to use, and why: the one that the others on this
+// host use, or else what its plain iptables is.
+func (h Host) Choose() (v Variant, why string, err error) {
+	var usable []Variant
+	for _, v := range h.Variants {
+		if err = errors.Join(err, v.Err); v.Err == nil {
+			usable = append(usable, v)
+		}
+	}
+	switch len(usable) {
+	case 0:
+		if err == nil {
+			err = fmt.Errorf("no iptables on this host; install the package iptables: %w", h.missing)
+		}
+		return Variant{}, "", err
+	case 1:
+		if err != nil {
+			return usable[0], fmt.Sprintf("the other cannot be used: %v", err), nil
+		}
+		return usable[0], "the host has no other", nil
+	}
+	a, b := usable[0], usable[1]
+	if a.Kube == b.Kube && a.Rules == b.Rules {
+		if b.Kind == h.Plain {
+			a = b
+		}
+		return a, "plain iptables is of this kind, and neither has more rules", nil
+	}
+	if b.Kube && !a.Kube || a.Kube == b.Kube && b.Rules > a.Rules {
+		a, b = b, a
+	}
+	if a.Kube != b.Kube {
+		return a, "the chains of kubelet or kube-proxy are there", nil
+	}
+	return a, fmt.Sprintf("others have %d rules there and %d in the %s tables", a.Rules, b.Rules, b.Kind), nil
+}
+
+// legacy are the legacy tables of a family that are in use.
+func (o Options) legacy(f subnet.Family) ([]string, error) {
+	path := o.Proc
+	if path == "" {
+		path = "/proc/net"
+	}
+	path += map[subnet.Family]string{subnet.IPv4: "/ip_tables_names", subnet.IPv6: "/ip6_tables_names"}[f]
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) { // the kernel has none, or its module was not loaded
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look which legacy tables of iptables are in use: %w; run it as root", err)
+	}
+	return strings.Fields(string(text)), nil
+}

@@ -1,0 +1,151 @@
+package nft
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/masq"
+)
+
+func listed(r masq.Rule, mixed bool) []byte {
+	return inside(encode(func(e *netlink.AttributeEncoder) error {
+		e.Nested(unix.NFTA_RULE_EXPRESSIONS, expressions(r, mixed))
+		return nil
+	}), unix.NFTA_RULE_EXPRESSIONS)
+}
+
+// What is written is read as it was.
+func TestDecodeWhatIsEncoded(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	address := func(v6 bool) masq.Net {
+		if rnd.IntN(3) == 0 {
+			return masq.Net{}
+		}
+		size := 4
+		if v6 {
+			size = 16
+		}
+		b := make([]byte, size)
+		for i := range b {
+			b[i] = byte(rnd.Uint32())
+		}
+		a, _ := netip.AddrFromSlice(b)
+		return masq.Net{Prefix: netip.PrefixFrom(a, 1+rnd.IntN(8*size)).Masked(), Not: rnd.IntN(2) == 0}
+	}
+	for range 20000 {
+		v6 := rnd.IntN(2) == 0
+		r := masq.Rule{
+			Marked: rnd.IntN(2) == 0, From: address(v6), To: address(v6),
+			Does: []masq.Verdict{masq.Accept, masq.Return, masq.Masquerade, masq.MasqueradeRandom}[rnd.IntN(4)],
+		}
+		for _, mixed := range []bool{true, false} {
+			family := uint8(unix.NFPROTO_INET)
+			if !mixed {
+				family = unix.NFPROTO_IPV4
+				if v6 {
+					family = unix.NFPROTO_IPV6
+				}
+			}
+			if got, comment := decode(listed(r, mixed), family); got != r || comment != "" {
+				t.Fatalf("%s is read as %s, %q", r, got, comment)
+			}
+		}
+	}
+}
+
+// What others write is understood as far as it matters, and no further.
+func TestDecodeOthers(t *testing.T) {
+	h := newHost(t)
+	net := func(s string) masq.Net { return masq.Net{Prefix: netip.MustParsePrefix(s)} }
+	h.run("iptables-nft -N CHAIN")
+	h.run("nft add table ip x")
+	for _, c := range []struct {
+		iptables string
+		want     masq.Rule
+	}{
+		{"-j DROP", masq.Rule{Does: masq.Drop}},
+		{"-j REJECT", masq.Rule{Does: masq.Drop}},
+		{"-j RETURN", masq.Rule{Does: masq.Return}},
+		{"-j CHAIN", masq.Rule{Does: masq.Jump, Chain: "CHAIN"}},
+		{"-g CHAIN", masq.Rule{Does: masq.Goto, Chain: "CHAIN"}},
+		{"-s 10.0.0.0/8 ! -d 10.1.2.0/23 -j ACCEPT", masq.Rule{From: net("10.0.0.0/8"), To: masq.Net{Prefix: netip.MustParsePrefix("10.1.2.0/23"), Not: true}, Does: masq.Accept}},
+		{"-s 10.1.2.3 -j ACCEPT", masq.Rule{From: net("10.1.2.3/32"), Does: masq.Accept}},
+		{"-i docker0 ! -o docker0 -j DROP", masq.Rule{In: masq.Iface{Name: "docker0"}, Out: masq.Iface{Name: "docker0", Not: true}, Does: masq.Drop}},
+		{"-i br-+ -j DROP", masq.Rule{In: masq.Iface{Name: "br-", Wild: true}, Does: masq.Drop}},
+		{"-m comment --comment words -j ACCEPT", masq.Rule{Does: masq.Accept}},
+		{"-m mark --mark 0x4000/0x4000 -j RETURN", masq.Rule{Marked: true, Does: masq.Return}},
+		{"-p tcp -j DROP", masq.Rule{Opaque: true, Does: masq.Drop}},
+		{"-p tcp --dport 80 -j ACCEPT", masq.Rule{Opaque: true, Does: masq.Accept}},
+		{"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", masq.Rule{Opaque: true, Does: masq.Accept}},
+		{"-m limit --limit 5/min -j DROP", masq.Rule{Opaque: true, Does: masq.Drop}},
+		{"-j MARK --set-mark 1", masq.Rule{}},
+		{"-j LOG", masq.Rule{}},
+		{"-s 10.1.2.3/255.0.255.0 -j ACCEPT", masq.Rule{Opaque: true, Does: masq.Accept}},
+	} {
+		h.run("iptables-nft -F FORWARD")
+		h.run("iptables-nft -A FORWARD " + c.iptables)
+		if got := h.read(t, "filter", "FORWARD"); got.Rule != c.want {
+			t.Errorf("%s: %s, not %s", c.iptables, got.Rule, c.want)
+		} else if words := "-m comment --comment words -j ACCEPT"; c.iptables == words && got.comment != "words" {
+			t.Errorf("the comment is %q", got.comment)
+		}
+	}
+	for rule, want := range map[string]masq.Rule{
+		"ip saddr 10.0.0.0/8 drop":                   {From: net("10.0.0.0/8"), Does: masq.Drop},
+		"ip saddr { 10.0.0.0/8, 192.0.2.1 } drop":    {Opaque: true, Does: masq.Drop},
+		"ip saddr 10.0.0.1-10.0.0.9 drop":            {Opaque: true, Does: masq.Drop},
+		"ip saddr 10.0.0.0/8 ip saddr 10.1.0.0 drop": {From: net("10.0.0.0/8"), Opaque: true, Does: masq.Drop},
+		"ip ttl 3 drop":                              {Opaque: true, Does: masq.Drop},
+		"meta mark & 0x4000 == 0x4000 drop":          {Marked: true, Does: masq.Drop},
+		"meta mark 0x4000 drop":                      {Opaque: true, Does: masq.Drop},
+		"meta mark & 0x4000 == 0 drop":               {Opaque: true, Does: masq.Drop},
+		"iif lo drop":                                {Opaque: true, Does: masq.Drop},
+		"meta mark set 1 counter log":                {},
+		"fib daddr type local drop":                  {Opaque: true, Does: masq.Drop},
+		"counter reject with tcp reset":              {Opaque: true, Does: masq.Drop}, // for TCP alone
+		"vlan id 7 drop":                             {Opaque: true, Does: masq.Drop},
+		"ct state vmap { new : drop }":               {Opaque: true},
+	} {
+		h.load("add table ip x\ndelete table ip x\ntable ip x { chain c { " + rule + "; }; }\n")
+		if got := h.read(t, "x", "c"); got.Rule != want {
+			t.Errorf("%s: %s, not %s", rule, got.Rule, want)
+		}
+	}
+}
+
+// read is the first rule of an IPv4 table's chain.
+func (h *host) read(t *testing.T, table, chain string) found {
+	t.Helper()
+	c, err := dial(h.ns.Path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	all, err := c.rules(unix.NFPROTO_IPV4, table, chain)
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%s has %v, %v", table, all, err)
+	}
+	return all[0]
+}
+
+// Whatever the kernel says, it is read without harm.
+func FuzzDecode(f *testing.F) {
+	for _, r := range append(dual().NAT(0), dual().Forwards(1)...) {
+		f.Add(listed(r, true), uint8(unix.NFPROTO_INET))
+		f.Add(listed(r, false), uint8(unix.NFPROTO_IPV4))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, family uint8) {
+		r, _ := decode(b, family)
+		for _, n := range []masq.Net{r.From, r.To} {
+			if n.Prefix.IsValid() && n.Prefix != n.Prefix.Masked() {
+				t.Errorf("it reads %s", r)
+			}
+		}
+		comment(b)
+		concerns(netlink.Message{Data: b}, []place{{family, filterTable}})
+	})
+}

@@ -1,0 +1,67 @@
+package nft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// place is a table that is watched.
+type place struct {
+	family uint8
+	table  string
+}
+
+// WatchIPTables is for those who keep rules in the tables of iptables: it calls
+// poke when it begins to listen, and after every change to these.
+func (t *Tables) WatchIPTables(ctx context.Context, poke func()) error {
+	return t.watch(ctx, poke, place{unix.NFPROTO_IPV4, natTable}, place{unix.NFPROTO_IPV4, filterTable},
+		place{unix.NFPROTO_IPV6, natTable}, place{unix.NFPROTO_IPV6, filterTable})
+}
+
+// watch watches tables.
+func (t *Tables) watch(ctx context.Context, poke func(), places ...place) error {
+	c, err := dial(t.namespace, group)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	_ = c.SetReadBuffer(1 << 20) // others may change a great deal at once
+	poke()
+	for {
+		events, err := c.Receive()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, unix.ENOBUFS):
+			poke()
+			continue
+		case err != nil:
+			return fmt.Errorf("watch nftables: %w", err)
+		}
+		for _, e := range events {
+			if concerns(e, places) && !t.isOurs(e.Header.PID) {
+				poke()
+				break
+			}
+		}
+	}
+}
+
+// concerns says whether an event is of one of the places.
+func concerns(e netlink.Message, places []place) bool {
+	if len(e.Data) < 4 {
+		return false
+	}
+	switch e.Header.Type & 0xff {
+	case unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE, unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN, unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
+		table := inside(e.Data[4:], unix.NFTA_RULE_TABLE) // as of tables and chains
+		return slices.ContainsFunc(places, func(p place) bool { return p.family == e.Data[0] && p.table == text(table) })
+	}
+	return false
+}

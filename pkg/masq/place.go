@@ -1,0 +1,128 @@
+package masq
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// Chains are the chains of one table of another's, by name.
+type Chains map[string][]Rule
+
+// Place is where among the rules of chain an accept of the network's packets has
+// to stand: before the first rule by which they would be dropped whoever sends
+// them what, or else behind all, where only the chain's policy comes. What
+// people, or those who enforce their policies, say of packets by address, port
+// or mark thus goes before.
+func (c Chains) Place(chain string, network, own netip.Prefix) int {
+	return Place(c[chain], func(name string) []Rule { return c[name] }, network, own)
+}
+
+// Place is Chains.Place for those who read only chains that are jumped to.
+func Place(rules []Rule, chain func(name string) []Rule, network, own netip.Prefix) int {
+	place := len(rules)
+	for _, p := range crossing(network, own) {
+		for i, r := range rules[:place] {
+			w := walk{chain: chain, packet: p}
+			v := w.take(r, 0)
+			if v == Drop || v == Return { // which leaves it to the policy
+				place = i
+			}
+			if v != None {
+				break
+			}
+		}
+	}
+	return place
+}
+
+// packet is one as a firewall sees it that a host forwards.
+type packet struct {
+	in, out  string
+	from, to netip.Addr
+}
+
+// crossing are packets from and to another host of the network. The devices on
+// this side have the names that others' rules know; on the other it is one that
+// none names, for to name that is to mean it.
+func crossing(network, own netip.Prefix) []packet {
+	here, there := own.Addr().Next(), network.Addr().Next()
+	if own.Contains(there) {
+		there = last(own).Next()
+	}
+	var packets []packet
+	for _, bridge := range []string{"docker0", "cni0"} {
+		packets = append(packets, packet{in: bridge, from: here, to: there}, packet{out: bridge, from: there, to: here})
+	}
+	return packets
+}
+
+// last is the highest address of p.
+func last(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := p.Bits(); i < 8*len(b); i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+const (
+	// deepest is how many jumps deep the kernel follows.
+	deepest = 16
+	// longest is how many rules are looked at on behalf of one; chains that jump
+	// to others twice each would never end.
+	longest = 10_000
+)
+
+// walk is the way of one packet.
+type walk struct {
+	chain  func(name string) []Rule
+	packet packet
+	steps  int
+}
+
+// take is what becomes of the packet by a rule; None is to go on.
+func (w *walk) take(r Rule, depth int) Verdict {
+	if w.steps++; w.steps > longest || !w.packet.meets(r) {
+		return None
+	}
+	switch r.Does {
+	case Accept, Drop, Return:
+		return r.Does
+	case Jump, Goto:
+		if depth == deepest {
+			return None
+		}
+		end := None
+		if r.Does == Goto {
+			end = Return // of the chain that it was in
+		}
+		for _, r := range w.chain(r.Chain) {
+			switch v := w.take(r, depth+1); v {
+			case Accept, Drop:
+				return v
+			case Return:
+				return end
+			}
+		}
+		return end
+	}
+	return None
+}
+
+// meets says whether p is surely one that r takes.
+func (p packet) meets(r Rule) bool {
+	return !r.Opaque && !r.Marked && r.From.takes(p.from) && r.To.takes(p.to) && r.In.takes(p.in) && r.Out.takes(p.out)
+}
+
+func (n Net) takes(a netip.Addr) bool {
+	return !n.Prefix.IsValid() || n.Prefix.Contains(a) != n.Not
+}
+
+func (i Iface) takes(name string) bool {
+	if i.Name == "" && !i.Wild {
+		return true
+	}
+	found := name == i.Name || i.Wild && strings.HasPrefix(name, i.Name)
+	return found != i.Not
+}
