@@ -58,6 +58,12 @@ func runDaemon(o options.Options) error {
 	defer store.Close()
 
 	changed := make(chan struct{}, 1)
+	poke := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
 	agent := network.New(network.Options{
 		Store: store, Kernel: k, Files: keepfile.New(), Backends: backends, Node: node,
 		Uplinks: hostif.Spec{
@@ -67,14 +73,10 @@ func runDaemon(o options.Options) error {
 		Outputs: network.Outputs{
 			SubnetFile: o.SubnetFile, CNIConfFile: o.CNIConfFile,
 			StateDir: o.StateDir, Network: o.Etcd.Prefix,
-			IPMasq: o.IPMasq, Blackhole: o.BlackholeRoute,
+			IPMasq: o.Filtering.Masquerades(), Blackhole: o.BlackholeRoute,
 		},
-		Changed: func() {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		},
+		Firewall: newFirewall(o.Filtering, poke), Rules: wantedRules(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
+		Changed: poke,
 	})
 	var running sync.WaitGroup
 	service := systemd.New(condition{agent, store})
@@ -122,12 +124,12 @@ type condition struct {
 }
 
 // Condition implements systemd.Daemon. A network goes on without its store.
-func (c condition) Condition() (ready bool, text string) {
+func (c condition) Condition() (started bool, text string) {
 	s := c.Status()
 	text = s.String()
 	failing := c.store.Status().Failing
 	for _, what := range slices.Sorted(maps.Keys(failing)) {
 		text += "; " + what + " does not work: " + failing[what]
 	}
-	return s.Ready, text
+	return s.Started, text
 }

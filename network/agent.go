@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"io/fs"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/envfile"
 	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/masq"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -41,7 +43,14 @@ type Options struct {
 	// Bridges are the agent's to fill in.
 	Uplinks hostif.Spec
 	Files   Files
-	Outputs Outputs
+	// Firewall is told what the host has to masquerade and to let through: Rules,
+	// of which Networks and Own are the agent's to fill in.
+	Firewall Firewall
+	Rules    masq.Rules
+	// Exemptions calls to with further networks that see the containers' own
+	// addresses, again and again; nil where there are none.
+	Exemptions func(ctx context.Context, to func([]netip.Prefix))
+	Outputs    Outputs
 	// Changed is called, if it is not nil, after every change of the Status
 	// that is not the kernel's alone. It must not wait.
 	Changed func()
@@ -88,12 +97,13 @@ type Agent struct {
 	refused   bool // the store gives no lease, and says why
 	writing   task // of files
 	save      *time.Timer
-	bury      *time.Timer // for what lingers
-	burying   bool        // bury runs
-	saving    bool        // save runs, or what it calls for
-	unsaved   bool        // something has changed since it was saved
-	saveError error       // of the last time
-	strange   string      // bridges that are no part of the network, of which the log knows
+	bury      *time.Timer    // for what lingers
+	burying   bool           // bury runs
+	saving    bool           // save runs, or what it calls for
+	unsaved   bool           // something has changed since it was saved
+	saveError error          // of the last time
+	exempted  []netip.Prefix // by Exemptions
+	strange   string         // bridges that are no part of the network, of which the log knows
 }
 
 // resync is how often the kernel is looked at whatever it reports.
@@ -129,6 +139,10 @@ func (a *Agent) Run(ctx context.Context) {
 	a.await(onKernel, "bringing the kernel to what they say")
 	a.running.Go(func() { a.loop.Run(ctx) })
 	a.running.Go(func() { a.Files.Run(ctx) })
+	a.running.Go(func() { a.Firewall.Run(ctx) })
+	if a.Exemptions != nil {
+		a.running.Go(func() { a.Exemptions(ctx, a.exempt) })
+	}
 	a.running.Go(a.readConfigs)
 	a.running.Go(a.awaitSync)
 	waited := time.NewTimer(patience)

@@ -20,6 +20,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/masq"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/storetest"
@@ -28,14 +29,15 @@ import (
 // life is an agent on a fake host, with a store in memory and files that are
 // none.
 type life struct {
-	t     *testing.T
-	store *gate
-	host  *fakeHost
-	files *fakeFiles
-	log   *logBuffer
-	out   Outputs
-	agent *Agent
-	stop  func()
+	t        *testing.T
+	store    *gate
+	host     *fakeHost
+	files    *fakeFiles
+	firewall *fakeFirewall
+	log      *logBuffer
+	out      Outputs
+	agent    *Agent
+	stop     func()
 
 	changed func() // called with every change of the status
 	node    string // its ID
@@ -46,8 +48,9 @@ func newLife(t *testing.T, config string) *life {
 	t.Helper()
 	l := &life{
 		t: t, store: &gate{Memory: storetest.NewMemory(config)}, host: newFakeHost(), files: &fakeFiles{}, log: captureLog(t),
-		node: "machine-1",
-		out:  Outputs{SubnetFile: "/nowhere/subnet.env", CNIConfFile: "/nowhere/cni", Network: "/test"},
+		firewall: &fakeFirewall{},
+		node:     "machine-1",
+		out:      Outputs{SubnetFile: "/nowhere/subnet.env", CNIConfFile: "/nowhere/cni", Network: "/test"},
 	}
 	t.Cleanup(func() {
 		if l.stop != nil {
@@ -62,6 +65,7 @@ func (l *life) start() {
 	l.t.Helper()
 	l.agent = New(Options{
 		Store: l.store, Kernel: l.host, Backends: factories, Files: l.files, Outputs: l.out,
+		Firewall: l.firewall, Rules: masq.Rules{Forward: true},
 		Node: subnet.Node{ID: l.node, Name: "one"}, Changed: l.changed,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -285,6 +289,27 @@ func (h *fakeHost) device() netstate.Link {
 }
 
 var _ hostif.Source = (*fakeHost)(nil)
+
+// fakeFirewall is one that nobody touches.
+type fakeFirewall struct {
+	mu   sync.Mutex
+	want masq.Rules
+	err  error
+}
+
+func (f *fakeFirewall) Want(r masq.Rules) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.want = r
+}
+
+func (f *fakeFirewall) Status() masq.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return masq.Status{Tried: f.want.Networks != subnet.Pair[netip.Prefix]{}, Err: f.err}
+}
+
+func (f *fakeFirewall) Run(ctx context.Context) { <-ctx.Done() }
 
 // fakeFiles are files that nobody touches.
 type fakeFiles struct {

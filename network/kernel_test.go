@@ -226,7 +226,7 @@ func TestHealsEverything(t *testing.T) {
 	a, b := l.add(), l.add()
 	l.startAll()
 	l.pingAll()
-	a.heals(t, b, hurts(a, b), time.Minute)
+	a.heals(t, b, hurts(a, b), 30*time.Second) // no resync comes within it by itself
 }
 
 // heals checks that the node undoes each of hurts, and reaches peer then.

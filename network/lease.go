@@ -165,6 +165,7 @@ func (a *Agent) settle(own subnet.Lease) {
 	}
 	a.status.mu.Unlock()
 	a.changed()
+	a.filter()
 	a.write()
 	if a.remembered != nil {
 		// What is remembered is all that there will be for now.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/masq"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -33,6 +34,9 @@ type Status struct {
 	// here; Missing says what is missing for that.
 	Ready   bool
 	Missing []string
+	// Started says that all is there which others may wait for who start later. A
+	// bridge of theirs that does not fit is for them to change.
+	Started bool
 	// Own is the node's lease; the zero Lease until there is one.
 	Own   subnet.Lease
 	Peers int
@@ -40,6 +44,7 @@ type Status struct {
 	// cannot be asked.
 	Remembered time.Time
 	Kernel     reconcile.Status
+	Firewall   masq.Status
 	Rejected   []*subnet.LeaseError
 }
 
@@ -54,6 +59,9 @@ func (s Status) String() string {
 	}
 	if n := len(s.Kernel.Failing); n > 0 {
 		text += fmt.Sprintf(", the kernel refuses %d steps, as %s: %v", n, s.Kernel.Failing[0].Key, s.Kernel.Failing[0].Err)
+	}
+	if s.Firewall.Err != nil {
+		text += fmt.Sprintf(", the firewall is not as it should be: %v", s.Firewall.Err)
 	}
 	for i, m := range s.Missing {
 		if i == 0 {
@@ -111,8 +119,12 @@ func (a *Agent) changed() {
 func (a *Agent) Status() Status {
 	a.status.mu.Lock()
 	s := Status{Own: a.status.own, Remembered: a.status.remembered}
+	later := 0
 	for _, r := range slices.Sorted(maps.Keys(a.status.now)) {
 		s.Missing = append(s.Missing, a.status.now[r])
+		if r == onBridge {
+			later++
+		}
 	}
 	peers := a.status.peers
 	a.status.mu.Unlock()
@@ -124,6 +136,9 @@ func (a *Agent) Status() Status {
 	for _, path := range slices.Sorted(maps.Keys(failing)) {
 		s.Missing = append(s.Missing, fmt.Sprintf("%s is not as it should be: %v", path, failing[path]))
 	}
-	s.Ready = len(s.Missing) == 0
+	if s.Firewall = a.Firewall.Status(); s.Own != (subnet.Lease{}) && !s.Firewall.Tried {
+		s.Missing = append(s.Missing, "writing the firewall's rules")
+	}
+	s.Ready, s.Started = len(s.Missing) == 0, len(s.Missing) == later
 	return s
 }

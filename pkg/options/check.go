@@ -127,7 +127,13 @@ func (o *Options) warn(g givens) {
 			o.Warnings = append(o.Warnings, g.from(name)+" has no effect with http; use https in "+g.from(in))
 		}
 	}
-	if o.IPMasq {
-		o.Warnings = append(o.Warnings, g.from("ip-masq")+" goes into the env file alone: this version does not masquerade yet")
+	masquerades := o.Filtering.Masquerades()
+	for _, name := range []string{"no-masq-cidrs", "no-masq-cidrs-file"} {
+		if g.has(name) && !masquerades {
+			o.Warnings = append(o.Warnings, g.from(name)+" has no effect without --ip-masq")
+		}
+	}
+	if masquerades && o.Filtering.Filter == FilterNone {
+		o.Warnings = append(o.Warnings, g.from("ip-masq")+" has no effect on the firewall with "+g.from("filter")+"=none; the env file says all the same that tulle masquerades")
 	}
 }

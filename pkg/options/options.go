@@ -2,6 +2,7 @@ package options
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,13 +21,12 @@ type Options struct {
 	Node     Node
 	Uplink   Uplink
 
-	SubnetFile  string // the env file
-	CNIConfFile string // "" is none
-	StateDir    string
-	// IPMasq says whether the env file tells the container runtime to leave
-	// masquerading to tulle.
-	IPMasq         bool
+	SubnetFile     string // the env file
+	CNIConfFile    string // "" is none
+	StateDir       string
 	BlackholeRoute bool
+
+	Filtering Filtering
 
 	LeaseTTL time.Duration // whole seconds
 	// RenewMargin is how much of LeaseTTL must always be left, less than all.
@@ -88,6 +88,36 @@ type Embedded struct {
 
 // Node is who this host is; what is empty the host itself knows.
 type Node struct{ ID, Name string }
+
+// Filtering is what the host's firewall is to do.
+type Filtering struct {
+	Filter Filter
+	// Masquerade is where containers leave the network with an address of the
+	// host, but to Exempt and to what ExemptFile lists.
+	Masquerade subnet.Pair[bool]
+	Exempt     []netip.Prefix
+	ExemptFile string
+	// PlainPorts has the kernel choose ports in its own, foreseeable way.
+	PlainPorts bool
+	Forward    bool
+	Resync     time.Duration // where the kernel does not tell of changes
+}
+
+// Masquerades says whether any family is masqueraded.
+func (f Filtering) Masquerades() bool {
+	return slices.Contains(f.Masquerade[:], true)
+}
+
+// Filter is by what the host's firewall is told.
+type Filter string
+
+// The filters.
+const (
+	FilterAuto     Filter = "auto"
+	FilterNFTables Filter = "nftables"
+	FilterIPTables Filter = "iptables"
+	FilterNone     Filter = "none"
+)
 
 // Uplink is what leads to the interface that faces the other hosts.
 type Uplink struct {

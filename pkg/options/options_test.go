@@ -25,6 +25,7 @@ func TestDefaults(t *testing.T) {
 		Etcd:       Etcd{Endpoints: []string{"http://127.0.0.1:2379"}, Prefix: "/coreos.com/network"},
 		SubnetFile: "/run/flannel/subnet.env",
 		StateDir:   "/var/lib/tulle",
+		Filtering:  Filtering{Filter: FilterAuto, Forward: true, Resync: 5 * time.Second},
 		LeaseTTL:   24 * time.Hour, RenewMargin: time.Hour,
 	}
 	for _, environ := range [][]string{nil, {"PATH=/bin", "TULLED_IFACE=", "FLANNELD_V=", "TULLED", "=x", "", "TULLEDX=1", "tulled_v=2"}} {
@@ -199,7 +200,10 @@ var samples = map[string]struct {
 	"cni-conf-file":                {value: "/cni.conflist"},
 	"ip-blackhole-route":           {value: "true"},
 	"ip-masq":                      {value: "true"},
+	"no-masq-cidrs":                {"192.0.2.0/24,2001:db8::/32", []string{"--ip-masq"}},
+	"no-masq-cidrs-file":           {"/exempt", []string{"--ip-masq"}},
 	"ip-masq-fully-random-disable": {value: "true"},
+	"filter":                       {value: "iptables"},
 	"iptables-forward-rules":       {value: "false"},
 	"iptables-resync":              {value: "60"},
 	"kube-subnet-mgr":              {value: "false"},
@@ -274,7 +278,10 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"--healthz-port=0 --kube-api-url= --kube-subnet-mgr=false", "", []string{"--healthz-port has no effect in this version yet"}},
 		{"--ip-masq=false", "", nil},
-		{"", "FLANNELD_IP_MASQ=true", []string{"FLANNELD_IP_MASQ goes into the env file alone: this version does not masquerade yet"}},
+		{"", "FLANNELD_IP_MASQ=true", nil},
+		{"--no-masq-cidrs=192.0.2.0/24", "", []string{"--no-masq-cidrs has no effect without --ip-masq"}},
+		{"--no-masq-cidrs-file=f --ip-masq=ipv6", "", nil},
+		{"--filter=none", "TULLED_IP_MASQ=true", []string{"TULLED_IP_MASQ has no effect on the firewall with --filter=none; the env file says all the same that tulle masquerades"}},
 		{"--etcd-username=u --etcd-password=p", "", []string{"--etcd-password shows in the list of processes; use --etcd-password-file"}},
 		{"--etcd-username=u", "TULLED_ETCD_PASSWORD=p", nil},
 		{"--etcd-cafile=c", "", []string{"--etcd-cafile has no effect with http; use https in --etcd-endpoints"}},

@@ -38,10 +38,12 @@ func TestRefusals(t *testing.T) {
 		{"check-config -- -x", "", "the file to check begins with a dash; write ./ before it"},
 
 		// Kinds of values, and where they come from.
-		{"--ip-masq=maybe", "", `--ip-masq is "maybe": not a truth value; write true or false`},
+		{"--ip-masq=maybe", "", `--ip-masq is "maybe": neither a truth value nor a family; write true, false, ipv4 or ipv6`},
+		{"--filter=nft", "", `--filter is "nft": no kind of firewall rules; write auto, nftables, iptables or none`},
+		{"--no-masq-cidrs=10.1.2.3", "", `--no-masq-cidrs is "10.1.2.3": not a network; write one like 192.0.2.0/24 or 2001:db8::/32`},
 		{"--ip-masq=", "", "--ip-masq: it is empty; leave it out for false"},
 		{"--etcd-prefix=", "", "--etcd-prefix: it is empty; leave it out for /coreos.com/network"},
-		{"", "TULLED_IP_MASQ=maybe", `TULLED_IP_MASQ is "maybe": not a truth value; write true or false`},
+		{"", "TULLED_IP_MASQ=maybe", `TULLED_IP_MASQ is "maybe": neither a truth value nor a family; write true, false, ipv4 or ipv6`},
 		{"", "FLANNELD_VERSION=v0.27", `FLANNELD_VERSION is "v0.27": not a truth value; write true or false`},
 		{"--help=x", "", `--help is "x": not a truth value; write true or false`},
 		{"--v=x", "", `-v is "x": not a whole number of 0 or more; write one, without a unit`},

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,6 +53,14 @@ func minutes(least, most int) func(string) (time.Duration, error) {
 	return func(value string) (time.Duration, error) {
 		n, err := read(value)
 		return time.Duration(n) * time.Minute, err
+	}
+}
+
+func seconds(least, most int) func(string) (time.Duration, error) {
+	read := whole(least, most)
+	return func(value string) (time.Duration, error) {
+		n, err := read(value)
+		return time.Duration(n) * time.Second, err
 	}
 }
 
@@ -190,6 +199,41 @@ func addNetworks(o *Options, value string) error {
 			return refuse(item, fmt.Sprintf("a second %s network", f), fix)
 		}
 		o.Embedded.Networks[f] = p.Masked()
+	}
+	return nil
+}
+
+// families takes a truth value for both, or the name of one.
+func families(value string) (subnet.Pair[bool], error) {
+	if b, err := strconv.ParseBool(value); err == nil {
+		return subnet.Pair[bool]{b, b}, nil
+	}
+	var on subnet.Pair[bool]
+	for _, f := range subnet.Families {
+		on[f] = strings.EqualFold(value, f.String())
+	}
+	if on == (subnet.Pair[bool]{}) {
+		return on, refuse(value, "neither a truth value nor a family", "write true, false, ipv4 or ipv6")
+	}
+	return on, nil
+}
+
+func filter(value string) (Filter, error) {
+	f := Filter(value)
+	if !slices.Contains([]Filter{FilterAuto, FilterNFTables, FilterIPTables, FilterNone}, f) {
+		return "", refuse(value, "no kind of firewall rules", "write auto, nftables, iptables or none")
+	}
+	return f, nil
+}
+
+// addExempt takes one or several, comma-separated.
+func addExempt(o *Options, value string) error {
+	for item := range items(value) {
+		p, err := netip.ParsePrefix(item)
+		if err != nil {
+			return refuse(item, "not a network", "write one like 192.0.2.0/24 or 2001:db8::/32")
+		}
+		o.Filtering.Exempt = append(o.Filtering.Exempt, p.Masked())
 	}
 	return nil
 }

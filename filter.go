@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/cidrfile"
+	"github.com/tulle-net/tulle/pkg/masq"
+	"github.com/tulle-net/tulle/pkg/masq/iptables"
+	"github.com/tulle-net/tulle/pkg/masq/nft"
+	"github.com/tulle-net/tulle/pkg/options"
+)
+
+// lookAnyway is how often rules are looked at of whose changes the kernel tells.
+const lookAnyway = 5 * time.Minute
+
+// newFirewall makes what keeps rules in this host's firewall.
+func newFirewall(o options.Filtering, changed func()) *masq.Keeper {
+	f := firewall{nft.Open(""), iptables.OpenLegacy(iptables.Options{}), o.Resync}
+	return masq.NewKeeper(func(ctx context.Context) ([]masq.Part, error) { return f.find(ctx, o.Filter) }, changed)
+}
+
+// firewall is all that this host has for rules to stand in.
+type firewall struct {
+	tables *nft.Tables
+	legacy *iptables.LegacyTables
+	resync time.Duration // for those of whose changes nobody tells
+}
+
+// find is where rules of a kind stand on this host.
+func (f firewall) find(ctx context.Context, kind options.Filter) ([]masq.Part, error) {
+	if kind == options.FilterAuto {
+		kind = options.FilterNFTables
+		if err := f.tables.Check(); err != nil {
+			klog.InfoS("Writing rules by iptables", "reason", err)
+			kind = options.FilterIPTables
+		}
+	}
+	if kind != options.FilterNone {
+		loadBridgeFilter()
+	}
+	switch kind {
+	case options.FilterNone:
+		return f.none(), nil
+	case options.FilterNFTables:
+		return f.nftables(), nil
+	}
+	return f.iptables(ctx)
+}
+
+// nftables are the parts for rules in nftables. What legacy tables drop no other
+// can let pass.
+func (f firewall) nftables() []masq.Part {
+	nat, forward := nft.NAT{Tables: f.tables}, nft.Forward{Tables: f.tables}
+	return []masq.Part{
+		{Name: "masquerade", Engine: nat, Wants: everything, Watch: nat.Watch, Every: lookAnyway},
+		{Name: "forward", Engine: forward, Wants: everything, Watch: forward.Watch, Every: lookAnyway},
+		{Name: "legacy iptables", Engine: f.legacy, Wants: forwards, Every: f.resync},
+		{Name: "earlier iptables rules", Engine: removal{"tulle's own iptables rules", f.tables.RemoveIPTables}},
+		f.flannel(),
+	}
+}
+
+// iptables are the parts for rules in the tables of iptables that the others on
+// this host use. Those of the other kind may drop packets too.
+func (f firewall) iptables(ctx context.Context) ([]masq.Part, error) {
+	host, err := iptables.Found(ctx, iptables.Options{})
+	if err != nil {
+		return nil, err
+	}
+	chosen, why, err := host.Choose()
+	if err != nil {
+		return nil, err
+	}
+	klog.InfoS("Writing rules by iptables", "tables", chosen.Kind, "version", chosen.Version, "reason", why)
+	if !chosen.Version.RandomPorts() {
+		klog.InfoS("Masquerading without fully random ports, which these commands are too old for")
+	}
+	var parts []masq.Part
+	for _, v := range host.Variants {
+		if v.Err != nil { // commands without a kernel for them
+			continue
+		}
+		p := masq.Part{Name: string(v.Kind) + " iptables", Engine: iptables.New(v, iptables.Options{}), Wants: forwards, Every: f.resync}
+		if v.Kind == chosen.Kind {
+			p.Wants = everything
+		}
+		if v.Kind == iptables.NFT {
+			p.Watch, p.Every = f.tables.WatchIPTables, lookAnyway
+		}
+		parts = append(parts, p)
+	}
+	return append(append(parts, f.native()...), f.flannel()), nil
+}
+
+// none are the parts that remove what an earlier run wrote, told otherwise.
+func (f firewall) none() []masq.Part {
+	return append(f.native(),
+		masq.Part{Name: "earlier legacy iptables rules", Engine: f.legacy},
+		masq.Part{Name: "earlier iptables rules", Engine: removal{"tulle's own iptables rules", f.tables.RemoveIPTables}})
+}
+
+// native are the parts that remove nftables rules.
+func (f firewall) native() []masq.Part {
+	return []masq.Part{
+		{Name: "earlier nftables rules", Engine: nft.NAT{Tables: f.tables}},
+		{Name: "earlier accepts", Engine: nft.Forward{Tables: f.tables}},
+	}
+}
+
+// flannel is the part that removes flannel's rules, wherever they are.
+func (f firewall) flannel() masq.Part {
+	return masq.Part{Name: "what flannel left", Engine: removal{"flannel's rules", func(ctx context.Context) ([]string, error) {
+		inNFTables, err := f.tables.RemoveFlannel(ctx)
+		if err != nil {
+			return inNFTables, err
+		}
+		inLegacy, err := f.legacy.RemoveFlannel(ctx)
+		return append(inNFTables, inLegacy...), err
+	}}}
+}
+
+func everything(r masq.Rules) masq.Rules { return r }
+
+// forwards are the rules by which packets pass, alone.
+func forwards(r masq.Rules) masq.Rules {
+	return masq.Rules{Networks: r.Networks, Own: r.Own, Forward: r.Forward}
+}
+
+// removal is an engine for rules that nobody wants any more.
+type removal struct {
+	what   string
+	remove func(context.Context) (removed []string, err error)
+}
+
+// Sync implements masq.Engine.
+func (r removal) Sync(ctx context.Context, _ masq.Rules) (changed bool, err error) {
+	removed, err := r.remove(ctx)
+	if len(removed) > 0 {
+		klog.InfoS("Removed "+r.what, "removed", strings.Join(removed, ", "))
+	}
+	return false, err
+}
+
+// exemptions follows the file of networks that see the containers' own addresses;
+// nil if there is none.
+func exemptions(path string) func(context.Context, func([]netip.Prefix)) {
+	if path == "" {
+		return nil
+	}
+	return func(ctx context.Context, to func([]netip.Prefix)) { cidrfile.Follow(ctx, path, to) }
+}
+
+// wantedRules are those that do not depend on the network.
+func wantedRules(o options.Filtering) masq.Rules {
+	return masq.Rules{Masquerade: o.Masquerade, Random: !o.PlainPorts, Exempt: slices.Clone(o.Exempt), Forward: o.Forward}
+}
+
+// loadBridgeFilter has the kernel show packets between containers on one bridge
+// to its firewall, which services of Kubernetes need. What else there is does
+// not.
+func loadBridgeFilter() {
+	const settings = "/proc/sys/net/bridge"
+	if _, err := os.Stat(settings); err == nil {
+		return
+	}
+	if out, err := exec.Command("modprobe", "br_netfilter").CombinedOutput(); err != nil {
+		klog.InfoS("Could not load br_netfilter, without which a container does not reach a Kubernetes service that leads back to its own host; if there are any: modprobe br_netfilter",
+			"err", err, "output", strings.TrimSpace(string(out)))
+	}
+}

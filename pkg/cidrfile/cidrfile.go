@@ -1,0 +1,110 @@
+// Package cidrfile reads networks from a file that a person, or something that
+// mounts it, may change at any time: one a line, # begins a comment.
+package cidrfile
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+const (
+	// interval is how often the file is looked at: one call to the kernel.
+	interval = time.Second
+	// largest is more than any such file has.
+	largest = 1 << 20
+)
+
+// Parse reads networks. What is wrong with one is told with its line.
+func Parse(text []byte) ([]netip.Prefix, error) {
+	if len(text) > largest {
+		return nil, fmt.Errorf("more than %d bytes", largest)
+	}
+	var all []netip.Prefix
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(line)
+		if err != nil || p.Addr().Is4In6() {
+			return nil, fmt.Errorf("line %d: %.60q is not a network; write one a line, like 192.0.2.0/24 or 2001:db8::/32", n, line)
+		}
+		if p = p.Masked(); !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all, lines.Err()
+}
+
+// read reads the file at path.
+func read(path string) ([]netip.Prefix, fs.FileInfo, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, info, errors.New("not a file")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, largest+1))
+	if err != nil {
+		return nil, info, err
+	}
+	all, err := Parse(text)
+	return all, info, err
+}
+
+// Follow calls to with what the file at path says, and again whenever that
+// changes. While it cannot be read what it said before counts.
+func Follow(ctx context.Context, path string, to func([]netip.Prefix)) {
+	var known []netip.Prefix
+	var seen fs.FileInfo
+	trouble, told := "", false
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		now, err := os.Stat(path) // of what links lead to
+		if err != nil || seen == nil || !same(seen, now) {
+			var all []netip.Prefix
+			all, seen, err = read(path)
+			switch {
+			case err != nil && err.Error() != trouble:
+				trouble = err.Error()
+				klog.ErrorS(err, "Cannot use a file of networks; going on with what it said before", "path", path, "networks", len(known))
+			case err != nil:
+			case !told || !slices.Equal(all, known):
+				klog.InfoS("Read a file of networks", "path", path, "networks", len(all))
+				known, told, trouble = all, true, ""
+				to(all)
+			default:
+				trouble = ""
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func same(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
