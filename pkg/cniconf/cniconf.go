@@ -56,6 +56,7 @@ type ipRange struct {
 
 type route struct {
 	Dst netip.Prefix `json:"dst"`
+	GW  netip.Addr   `json:"gw"` // which the bridge plugin's CHECK looks for
 }
 
 type portmapPlugin struct {
@@ -80,7 +81,7 @@ func Format(c Conf) []byte {
 			addresses.Ranges = append(addresses.Ranges, []ipRange{{s.Masked()}})
 		}
 		if n := c.Networks[f]; n.IsValid() {
-			addresses.Routes = append(addresses.Routes, route{n.Masked()})
+			addresses.Routes = append(addresses.Routes, route{n.Masked(), c.Subnets[f].Masked().Addr().Next()})
 		}
 	}
 	text, err := json.MarshalIndent(list{
