@@ -13,7 +13,8 @@ SOAK      ?= 30m
 VM_PACKAGES ?= ./...
 
 # What must be on the machine, each as command:Debian-package or /file:Debian-package.
-TEST_DEPS := ip:iproute2 bridge:iproute2 ping:iputils-ping gcc:gcc /usr/include/stdlib.h:libc6-dev
+TEST_DEPS := ip:iproute2 bridge:iproute2 ping:iputils-ping gcc:gcc /usr/include/stdlib.h:libc6-dev \
+	iptables:iptables nft:nftables dockerd:docker.io docker:docker.io busybox:busybox-static /usr/lib/cni/portmap:containernetworking-plugins
 DEMO_DEPS := ip:iproute2 ping:iputils-ping openssl:openssl
 FLANNEL_DEPS := git:git iptables:iptables nft:nftables
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
@@ -87,7 +88,8 @@ help: ## this list
 root:
 	@[ "$$(id -u)" = 0 ] || { echo "this makes network namespaces: run it as root" >&2; exit 1; }
 
-# install puts on the machine the packages of those pairs whose command or file is not there.
+# install puts on the machine the packages of those pairs whose command or file is not there. None of their
+# services is started, neither now nor at the next boot.
 define install
 missing=; for pair in $(1); do \
 	want=$${pair%%:*}; \
@@ -96,6 +98,9 @@ done; \
 [ -z "$$missing" ] || { \
 	echo "installing$$missing"; \
 	command -v apt-get >/dev/null || { echo "there is no apt-get here: install$$missing by hand" >&2; exit 1; }; \
-	apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \
+	policy=/usr/sbin/policy-rc.d; \
+	[ -e $$policy ] || { trap "rm -f $$policy" EXIT; printf '#!/bin/sh\nexit 101\n' >$$policy && chmod +x $$policy; }; \
+	apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null || exit 1; \
+	case $$missing in *docker.io*) systemctl -q disable docker.socket docker.service containerd.service 2>/dev/null || :; esac; \
 }
 endef

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// enter runs f on a thread in the network namespace at path. What sockets it
+// opens stay there.
+func enter(path string, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		done <- func() error {
+			ns, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			defer ns.Close()
+			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+				return fmt.Errorf("enter namespace %s: %w", path, err)
+			}
+			return f()
+		}()
+	}()
+	return <-done
+}
+
+// mirror listens in the namespace at path, over both families, and tells each
+// who comes which address it comes from.
+func mirror(t *testing.T, path string, port uint16) {
+	t.Helper()
+	var l net.Listener
+	if err := enter(path, func() (err error) {
+		l, err = net.Listen("tcp", fmt.Sprintf(":%d", port))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			// Who has gone meanwhile asks again.
+			_, _ = io.WriteString(conn, conn.RemoteAddr().String())
+			conn.Close()
+		}
+	}()
+}
+
+// look has a mirror tell which address the namespace at path comes from.
+func look(path string, at netip.AddrPort) (netip.Addr, error) {
+	var conn net.Conn
+	if err := enter(path, func() (err error) {
+		conn, err = net.DialTimeout("tcp", at.String(), time.Second)
+		return err
+	}); err != nil {
+		return netip.Addr{}, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return netip.Addr{}, err
+	}
+	text, err := io.ReadAll(conn)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	from, err := netip.ParseAddrPort(string(text))
+	return from.Addr(), err
+}
+
+// seen waits until a mirror sees the namespace at path come from an address.
+func (w *world) seen(path string, at netip.AddrPort, as netip.Addr) {
+	w.t.Helper()
+	w.eventually(func() error {
+		if from, err := look(path, at); err != nil || from != as {
+			return fmt.Errorf("%s sees %s come from %s, not from %s: %w", at, path, from, as, err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,275 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/clustertest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// mirrorPort is where mirrors listen.
+const mirrorPort = 7000
+
+// filtered is two nodes and a host of the world, each with a mirror, as each pod.
+type filtered struct {
+	*world
+	here, there, outside *clustertest.Host
+	pod, peer            *clustertest.Pod
+	flags                []string
+}
+
+func newFiltered(t *testing.T, config string, before func(h *clustertest.Host), flags ...string) *filtered {
+	t.Helper()
+	w := newWorld(t, 3, 1, config)
+	f := &filtered{world: w, here: w.Hosts[0], there: w.Hosts[1], outside: w.Hosts[2], flags: append(flags, "--ip-masq")}
+	for _, h := range w.Hosts[:2] {
+		before(h)
+		w.start(h, f.flags...)
+	}
+	f.pod, f.peer = f.here.AddPod(), f.there.AddPod()
+	for _, path := range []string{f.here.NS.Path, f.outside.NS.Path, f.pod.NS.Path, f.peer.NS.Path} {
+		mirror(t, path, mirrorPort)
+	}
+	w.Reach(f.pod, f.peer)
+	return f
+}
+
+func at(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, mirrorPort) }
+
+// lead has the world send to a pod by a host.
+func (f *filtered) lead(p *clustertest.Pod, family subnet.Family, by *clustertest.Host) {
+	f.t.Helper()
+	f.outside.NS.IP(f.t, fmt.Sprintf("route replace %s via %s dev %s", p.Addr[family], by.Addr[family], clustertest.Uplink))
+}
+
+// TestMasquerade looks from outside, from other pods and from hosts at who packets
+// come from, with rules of each kind, in both families.
+func TestMasquerade(t *testing.T) {
+	t.Parallel()
+	run := func(h *clustertest.Host, command string) {
+		if out, err := h.NS.Command(strings.Fields(command)...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", command, err, out)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		flag   string
+		before func(h *clustertest.Host)
+		shows  string // a command that shows the rules
+	}{
+		{"nftables", "--filter=auto", func(*clustertest.Host) {}, "nft list table inet tulle"},
+		{"iptables", "--filter=iptables", func(*clustertest.Host) {}, "iptables-nft -t nat -S TULLE-POSTRTG"},
+		{"legacy iptables", "--filter=iptables", func(h *clustertest.Host) {
+			for _, command := range []string{"iptables-legacy", "ip6tables-legacy"} { // what is used already is used on
+				run(h, command+" -A INPUT -j ACCEPT")
+				run(h, command+" -P FORWARD DROP")
+			}
+		}, "iptables-legacy -t nat -S TULLE-POSTRTG"},
+		{"nftables where legacy iptables drop", "--filter=nftables", func(h *clustertest.Host) {
+			for _, command := range []string{"iptables-legacy", "ip6tables-legacy", "iptables-nft", "ip6tables-nft"} {
+				run(h, command+" -P FORWARD DROP")
+			}
+		}, "nft list table inet tulle"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			exempt := filepath.Join(t.TempDir(), "exempt")
+			f := newFiltered(t, dualConfig, c.before, c.flag, "--no-masq-cidrs-file="+exempt)
+			run(f.here, c.shows)
+			for _, family := range subnet.Families {
+				f.whoFrom(family)
+			}
+			// Who is exempt sees the pods themselves, from when the file says so.
+			for _, family := range subnet.Families {
+				f.lead(f.pod, family, f.here)
+				for _, step := range []struct {
+					text string
+					as   netip.Addr
+				}{
+					{fmt.Sprintf("# the world\n%s/%d\n", f.outside.Addr[family], family.Bits()), f.pod.Addr[family]},
+					{"", f.here.Addr[family]},
+				} {
+					if err := os.WriteFile(exempt, []byte(step.text), 0o644); err != nil {
+						t.Fatal(err)
+					}
+					f.seen(f.pod.NS.Path, at(f.outside.Addr[family]), step.as)
+				}
+			}
+		})
+	}
+}
+
+// whoFrom looks at each way that packets of a family go.
+func (f *filtered) whoFrom(family subnet.Family) {
+	f.t.Helper()
+	pod, peer := f.pod.Addr[family], f.peer.Addr[family]
+	here, outside := f.here.Addr[family], f.outside.Addr[family]
+	subnets, err := subnetsOf(f.here)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	tunnel := subnets[family].Addr() // the host's own address in the network
+
+	f.seen(f.pod.NS.Path, at(outside), here)
+	f.seen(f.pod.NS.Path, at(peer), pod)
+	f.seen(f.pod.NS.Path, at(here), pod)
+	f.seen(f.here.NS.Path, at(peer), tunnel)
+	f.seenFrom(f.here.NS.Path, here, at(peer), tunnel) // though it says who it is
+	f.lead(f.pod, family, f.here)
+	f.seen(f.outside.NS.Path, at(pod), outside)
+	f.lead(f.peer, family, f.here)
+	f.seen(f.outside.NS.Path, at(peer), tunnel) // or the answer would go another way
+
+	// What kube-proxy has marked is left to it.
+	kind := subnet.Pair[string]{"ip", "ip6"}[family]
+	table := fmt.Sprintf("table %s kube-proxy { chain marks { type filter hook prerouting priority 0; %s daddr %s meta mark set mark or 0x4000; }; }\n", kind, kind, outside)
+	load := f.here.NS.Command("nft", "-f", "-")
+	load.Stdin = strings.NewReader(table)
+	if out, err := load.CombinedOutput(); err != nil {
+		f.t.Fatalf("nft: %v: %s", err, out)
+	}
+	f.seen(f.pod.NS.Path, at(outside), pod)
+	if out, err := f.here.NS.Command("nft", "delete", "table", kind, "kube-proxy").CombinedOutput(); err != nil {
+		f.t.Fatalf("nft: %v: %s", err, out)
+	}
+	f.seen(f.pod.NS.Path, at(outside), here)
+}
+
+// seenFrom is seen for who binds to an address.
+func (f *filtered) seenFrom(path string, from netip.Addr, to netip.AddrPort, as netip.Addr) {
+	f.t.Helper()
+	f.eventually(func() error {
+		var conn net.Conn
+		if err := enter(path, func() (err error) {
+			d := net.Dialer{Timeout: time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+			conn, err = d.Dial("tcp", to.String())
+			return err
+		}); err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+			return err
+		}
+		text, err := io.ReadAll(conn)
+		if seen, _ := netip.ParseAddrPort(string(text)); err != nil || seen.Addr() != as {
+			return fmt.Errorf("%s sees %s come from %s, not from %s: %w", to, from, seen, as, err)
+		}
+		return nil
+	})
+}
+
+// TestFlowsSurvive keeps connections of a pod open, to the world and to another
+// pod, while the daemon is killed and started, the rules change, and go over from
+// one kind to the other and back.
+func TestFlowsSurvive(t *testing.T) {
+	t.Parallel()
+	f := newFiltered(t, dualConfig, func(h *clustertest.Host) {
+		if out, err := h.NS.Command("iptables-nft", "-P", "FORWARD", "DROP").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	})
+	var flows []*flow
+	for _, family := range subnet.Families {
+		flows = append(flows, f.flow(f.pod.NS.Path, f.outside.NS.Path, f.outside.Addr[family], f.here.Addr[family]))
+		flows = append(flows, f.flow(f.pod.NS.Path, f.peer.NS.Path, f.peer.Addr[family], f.pod.Addr[family]))
+	}
+	alive := func(when string) {
+		t.Helper()
+		for _, flow := range flows {
+			if err := flow.echo(); err != nil {
+				t.Fatalf("%s: %v", when, err)
+			}
+		}
+	}
+	alive("at first")
+	rules := func(kind string) {
+		t.Helper()
+		f.eventually(func() error {
+			has := map[string]bool{}
+			for name, command := range map[string]string{"nftables": "nft list table inet tulle", "iptables": "iptables-nft -t nat -S TULLE-POSTRTG"} {
+				has[name] = f.here.NS.Command(strings.Fields(command)...).Run() == nil
+			}
+			if !has[kind] || len(has) != 2 || has["nftables"] == has["iptables"] {
+				return fmt.Errorf("the rules are %v, not %s", has, kind)
+			}
+			return nil
+		})
+	}
+	for _, step := range []struct{ flag, kind string }{
+		{"--filter=auto", "nftables"},
+		{"--no-masq-cidrs=192.0.2.0/24", "nftables"},
+		{"--ip-masq-fully-random-disable", "nftables"},
+		{"--filter=iptables", "iptables"},
+		{"--filter=nftables", "nftables"},
+	} {
+		f.daemons[f.here].Kill()
+		alive("without a daemon")
+		f.restart(f.here, append(f.flags, step.flag)...)
+		alive("after the start with " + step.flag)
+		rules(step.kind)
+		alive("with the rules of " + step.flag)
+	}
+}
+
+// flow is a connection whose far end sends back what it gets.
+type flow struct{ near net.Conn }
+
+// flow makes a connection, and checks whom its far end sees.
+func (f *filtered) flow(from, to string, addr, as netip.Addr) *flow {
+	f.t.Helper()
+	var l net.Listener
+	if err := enter(to, func() (err error) {
+		l, err = net.Listen("tcp", netip.AddrPortFrom(addr, 0).String())
+		return err
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+	defer l.Close()
+	seen := make(chan string, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			seen <- err.Error()
+			return
+		}
+		seen <- conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().String()
+		_, _ = io.Copy(conn, conn)
+	}()
+	flow := &flow{}
+	if err := enter(from, func() (err error) {
+		flow.near, err = net.DialTimeout("tcp", l.Addr().String(), patience)
+		return err
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { flow.near.Close() })
+	if got := <-seen; got != as.String() {
+		f.t.Fatalf("%s sees %s, not %s", addr, got, as)
+	}
+	return flow
+}
+
+func (f *flow) echo() error {
+	if err := f.near.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	const text = "are you there?"
+	if _, err := io.WriteString(f.near, text); err != nil {
+		return err
+	}
+	b := make([]byte, len(text))
+	_, err := io.ReadFull(f.near, b)
+	if err == nil && string(b) != text {
+		return fmt.Errorf("%q came back", b)
+	}
+	return err
+}
