@@ -58,11 +58,12 @@ func (f firewall) find(ctx context.Context, kind options.Filter) ([]masq.Part, e
 // nftables are the parts for rules in nftables. What legacy tables drop no other
 // can let pass.
 func (f firewall) nftables() []masq.Part {
-	nat, forward := nft.NAT{Tables: f.tables}, nft.Forward{Tables: f.tables}
+	nat, forward, others := nft.NAT{Tables: f.tables}, nft.Forward{Tables: f.tables}, &nft.Others{Tables: f.tables}
 	return []masq.Part{
 		{Name: "masquerade", Engine: nat, Wants: everything, Watch: nat.Watch, Every: lookAnyway},
 		{Name: "forward", Engine: forward, Wants: everything, Watch: forward.Watch, Every: lookAnyway},
 		{Name: "legacy iptables", Engine: f.legacy, Wants: forwards, Every: f.resync},
+		{Name: "others' chains", Engine: others, Wants: everything, Watch: others.Watch, Every: lookAnyway},
 		{Name: "earlier iptables rules", Engine: removal{"tulle's own iptables rules", f.tables.RemoveIPTables}},
 		f.flannel(),
 	}

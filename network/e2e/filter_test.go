@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/clustertest"
 	"github.com/tulle-net/tulle/subnet"
 )
+
+var steady = flag.Duration("steady", 2*time.Second, "how long TestSteady has nothing happen")
 
 // mirrorPort is where mirrors listen.
 const mirrorPort = 7000
@@ -272,4 +275,127 @@ func (f *flow) echo() error {
 		return fmt.Errorf("%q came back", b)
 	}
 	return err
+}
+
+// TestTakesOverFromFlannelsRules looks all the time from outside at who a pod's
+// packets come from, while flannel's rules go and tulle's come.
+func TestTakesOverFromFlannelsRules(t *testing.T) {
+	t.Parallel()
+	f := newFiltered(t, dualConfig, func(*clustertest.Host) {}, "--filter=none")
+	f.daemons[f.here].Kill()
+	for _, c := range []struct {
+		command, network, multicast string
+	}{{"iptables-nft", "10.5.0.0/16", "224.0.0.0/4"}, {"ip6tables-legacy", "fd00:5::/48", "ff00::/8"}} {
+		for _, rule := range []string{
+			"-t nat -N FLANNEL-POSTRTG",
+			"-t nat -A POSTROUTING -j FLANNEL-POSTRTG",
+			"-t nat -A FLANNEL-POSTRTG -s " + c.network + " -d " + c.network + " -j RETURN",
+			"-t nat -A FLANNEL-POSTRTG -s " + c.network + " ! -d " + c.multicast + " -j MASQUERADE --random-fully",
+			"-N FLANNEL-FWD", "-A FORWARD -j FLANNEL-FWD", "-A FLANNEL-FWD -s " + c.network + " -j ACCEPT", "-A FLANNEL-FWD -d " + c.network + " -j ACCEPT",
+			"-P FORWARD DROP",
+		} {
+			if out, err := f.here.NS.Command(strings.Fields(c.command + " " + rule)...).CombinedOutput(); err != nil {
+				t.Fatalf("%s %s: %v: %s", c.command, rule, err, out)
+			}
+		}
+	}
+	stop := make(chan struct{})
+	results := make(chan error, len(subnet.Families))
+	for _, family := range subnet.Families {
+		f.lead(f.pod, family, f.here) // who comes as himself gets an answer too
+		go func() {
+			looks := 0
+			for {
+				select {
+				case <-stop:
+					if looks < 10 {
+						results <- fmt.Errorf("looked %d times", looks)
+					}
+					results <- nil
+					return
+				default:
+				}
+				from, err := look(f.pod.NS.Path, at(f.outside.Addr[family]))
+				if err != nil || from != f.here.Addr[family] {
+					results <- fmt.Errorf("the world sees %s: %w", from, err)
+					return
+				}
+				looks++
+			}
+		}()
+	}
+	there := f.pings(f.here, f.there)
+	there.more(20)
+	d := f.start(f.here, "--ip-masq")
+	d.WaitLog("Removed flannel's rules")
+	there.more(100)
+	close(stop)
+	for range subnet.Families {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	there.wantLost(0)
+	for _, command := range []string{"iptables-nft-save", "ip6tables-legacy-save", "nft list ruleset"} {
+		if out, err := f.here.NS.Command(strings.Fields(command)...).CombinedOutput(); err != nil || strings.Contains(string(out), "FLANNEL") {
+			t.Errorf("%s: %v:\n%s", command, err, out)
+		}
+	}
+}
+
+// TestSteady has nothing happen: then nothing is written to the firewall.
+func TestSteady(t *testing.T) {
+	t.Parallel()
+	f := newFiltered(t, dualConfig, func(h *clustertest.Host) {
+		for _, command := range []string{"iptables-nft", "ip6tables-nft"} {
+			if out, err := h.NS.Command(command, "-P", "FORWARD", "DROP").CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+	})
+	f.daemons[f.here].WaitLog("The kernel holds all peers")
+	monitor := f.here.NS.Command("nft", "monitor")
+	path := filepath.Join(t.TempDir(), "written")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	monitor.Stdout = file
+	if err := monitor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	told := func() string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	f.eventually(func() error { // it may take its time to listen
+		if out, err := f.here.NS.Command("nft", "add table inet probe; delete table inet probe").CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		if !strings.Contains(told(), "delete table inet probe") {
+			return fmt.Errorf("nft monitor tells of nothing: %s", told())
+		}
+		return nil
+	})
+	there := f.pings(f.here, f.there)
+	there.more(50)
+	before := f.daemons[f.here].CPU()
+	began := time.Now()
+	there.more(int(*steady / (10 * time.Millisecond)))
+	used, long := f.daemons[f.here].CPU()-before, time.Since(began)
+	t.Logf("in %s the daemon used %s, %.4f %% of a core", long, used, 100*used.Seconds()/long.Seconds())
+	there.wantLost(0)
+	if err := monitor.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = monitor.Wait() // it was killed
+	for line := range strings.Lines(told()) {
+		if !strings.Contains(line, "probe") && !strings.HasPrefix(line, "# new generation") {
+			t.Errorf("written to the firewall: %s", line)
+		}
+	}
 }

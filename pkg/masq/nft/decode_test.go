@@ -146,6 +146,8 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		comment(b)
-		concerns(netlink.Message{Data: b}, []place{{family, filterTable}})
+		if len(b) >= 4 {
+			at(place{family, filterTable})(netlink.Message{Header: netlink.Header{Type: unix.NFT_MSG_NEWRULE}, Data: b})
+		}
 	})
 }

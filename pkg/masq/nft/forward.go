@@ -35,7 +35,7 @@ func (w Forward) Sync(_ context.Context, r masq.Rules) (changed bool, err error)
 // make to what they have in iptables' filter tables. It returns when ctx ends or
 // the socket fails.
 func (w Forward) Watch(ctx context.Context, poke func()) error {
-	return w.watch(ctx, poke, place{unix.NFPROTO_IPV4, filterTable}, place{unix.NFPROTO_IPV6, filterTable})
+	return w.watch(ctx, poke, at(place{unix.NFPROTO_IPV4, filterTable}, place{unix.NFPROTO_IPV6, filterTable}))
 }
 
 // forward has the family's FORWARD chain, if there is one, let our packets pass.

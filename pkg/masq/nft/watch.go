@@ -19,12 +19,13 @@ type place struct {
 // WatchIPTables is for those who keep rules in the tables of iptables: it calls
 // poke when it begins to listen, and after every change to these.
 func (t *Tables) WatchIPTables(ctx context.Context, poke func()) error {
-	return t.watch(ctx, poke, place{unix.NFPROTO_IPV4, natTable}, place{unix.NFPROTO_IPV4, filterTable},
-		place{unix.NFPROTO_IPV6, natTable}, place{unix.NFPROTO_IPV6, filterTable})
+	return t.watch(ctx, poke, at(place{unix.NFPROTO_IPV4, natTable}, place{unix.NFPROTO_IPV4, filterTable},
+		place{unix.NFPROTO_IPV6, natTable}, place{unix.NFPROTO_IPV6, filterTable}))
 }
 
-// watch watches tables.
-func (t *Tables) watch(ctx context.Context, poke func(), places ...place) error {
+// watch calls poke when it begins to listen, and after events that matter and are
+// not our own.
+func (t *Tables) watch(ctx context.Context, poke func(), matters func(netlink.Message) bool) error {
 	c, err := dial(t.namespace, group)
 	if err != nil {
 		return err
@@ -45,7 +46,7 @@ func (t *Tables) watch(ctx context.Context, poke func(), places ...place) error 
 			return fmt.Errorf("watch nftables: %w", err)
 		}
 		for _, e := range events {
-			if concerns(e, places) && !t.isOurs(e.Header.PID) {
+			if len(e.Data) >= 4 && matters(e) && !t.isOurs(e.Header.PID) {
 				poke()
 				break
 			}
@@ -53,15 +54,14 @@ func (t *Tables) watch(ctx context.Context, poke func(), places ...place) error 
 	}
 }
 
-// concerns says whether an event is of one of the places.
-func concerns(e netlink.Message, places []place) bool {
-	if len(e.Data) < 4 {
+// at is for events of tables, their chains and their rules.
+func at(places ...place) func(netlink.Message) bool {
+	return func(e netlink.Message) bool {
+		switch e.Header.Type & 0xff {
+		case unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE, unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN, unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
+			table := inside(e.Data[4:], unix.NFTA_RULE_TABLE) // as of tables and chains
+			return slices.ContainsFunc(places, func(p place) bool { return p.family == e.Data[0] && p.table == text(table) })
+		}
 		return false
 	}
-	switch e.Header.Type & 0xff {
-	case unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE, unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN, unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
-		table := inside(e.Data[4:], unix.NFTA_RULE_TABLE) // as of tables and chains
-		return slices.ContainsFunc(places, func(p place) bool { return p.family == e.Data[0] && p.table == text(table) })
-	}
-	return false
 }
