@@ -23,15 +23,15 @@ import (
 
 // runDaemon gives this host its part of the network until it is told to end.
 func runDaemon(o options.Options) error {
-	klog.InfoS("Starting tulled", "version", version, "options", o.String())
-	for _, warning := range o.Warnings {
-		klog.InfoS(warning)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // from now on it ends nothing
 	defer signal.Stop(hangups)
+	klog.InfoS("Starting tulled", "version", version, "options", o.String())
+	for _, warning := range o.Warnings {
+		klog.InfoS(warning)
+	}
 	node, err := identify(o.Node)
 	if err != nil {
 		return err

@@ -36,7 +36,9 @@ func (s *soak) list() {
 				return fault{}
 			}
 			fault := f(n)
-			fault.what = n.Name + " " + fault.what
+			if fault.what != "" {
+				fault.what = n.Name + " " + fault.what
+			}
 			return fault
 		}
 	}
@@ -132,7 +134,8 @@ func (s *soak) stop(n *node) fault {
 func (s *soak) backAfter(n *node) func() {
 	n.away = true
 	return func() {
-		s.start(n.Host, n.flags...)
+		// Before it says so, a signal may end it as any program.
+		s.start(n.Host, n.flags...).WaitLog("Starting tulled")
 		n.away = false
 	}
 }
@@ -308,17 +311,30 @@ func (s *soak) free() (v4, v6 netip.Addr) {
 func (s *soak) wipe() fault {
 	s.etcd.Wipe()
 	s.membersRun()
-	return fault{what: "etcd has lost all its data", mend: func() { s.put(configKey, dualConfig) }, asks: true}
+	s.bare = true
+	return s.bared("etcd has lost all its data")
 }
 
-// restore has a person set etcd back to a backup, or make another.
+// bared is a fault that leaves etcd without the config.
+func (s *soak) bared(what string) fault {
+	return fault{what: what, mend: func() {
+		s.put(configKey, dualConfig)
+		s.bare = false
+	}, asks: true}
+}
+
+// restore has a person set etcd back to a backup, or make another. One that was
+// made of an etcd that had lost the config has none either.
 func (s *soak) restore() fault {
 	defer s.membersRun()
 	if s.rnd.IntN(3) == 0 {
-		s.backup = s.etcd.Snapshot()
+		s.backup, s.bareBackup = s.etcd.Snapshot(), s.bare
 		return fault{what: "etcd was stopped for a backup"}
 	}
 	s.etcd.Restore(s.backup)
+	if s.bare = s.bareBackup; s.bare {
+		return s.bared("etcd was set back to a backup without the config")
+	}
 	return fault{what: "etcd was set back to a backup"}
 }
 

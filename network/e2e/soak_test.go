@@ -60,6 +60,8 @@ type soak struct {
 	address   int     // the last that a host was given
 	strangers int
 	first     int // the node to be looked at first
+	// That etcd, and the backup of it, lack the config.
+	bare, bareBackup bool
 }
 
 type node struct {

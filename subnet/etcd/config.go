@@ -56,7 +56,7 @@ func (c *configReader) read(ctx context.Context, moved <-chan struct{}) (cfg sub
 	var kv *mvccpb.KeyValue
 	if c.known == (subnet.Config{}) {
 		if all, err = c.list(ctx); err == nil {
-			kv, c.revision = all.config, all.revision
+			kv, c.revision, all.moved = all.config, all.revision, moved
 		}
 	} else {
 		kv, c.revision, err = c.get(ctx)

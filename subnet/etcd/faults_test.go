@@ -279,6 +279,48 @@ func TestSetBack(t *testing.T) {
 	}
 }
 
+// What a node read of an etcd that was set back since is not what its watch
+// begins with, however long it took to come by a lease.
+func TestSetBackAtStart(t *testing.T) {
+	l, cluster := newCluster(t, 1)
+	l.SetConfig(network)
+	old := cluster.Snapshot()
+	l.acquire(l.Store, claim(1))
+	s := l.open()
+	if _, err := s.Config(t.Context(), subnet.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Restore(old)
+	for range 30 { // so that what is old does not look it
+		l.SetConfig(network)
+	}
+	other := l.acquire(l.open(), claim(2))
+	own := l.acquire(s, claim(3))
+	f := l.follow(s)
+	f.await("those who are there now", f.has(own, other))
+}
+
+// What is deleted before a node comes may be there again after a restore.
+func TestSetBackBehindList(t *testing.T) {
+	for name, forget := range map[string]bool{"all history": false, "compacted": true} {
+		t.Run(name, func(t *testing.T) {
+			l, cluster := newCluster(t, 1)
+			l.SetConfig(network)
+			one, two := l.acquire(l.Store, claim(1)), l.acquire(l.Store, claim(2))
+			old := cluster.Snapshot()
+			l.Delete(two.Key())
+			s := l.open()
+			f := l.follow(s)
+			f.await("the one", f.has(one))
+			cluster.Restore(old)
+			if forget {
+				cluster.Compact()
+			}
+			f.await("both", f.has(one, two))
+		})
+	}
+}
+
 // Nothing that stands in etcd harms another lease.
 func TestRubbish(t *testing.T) {
 	l := newLab(t)

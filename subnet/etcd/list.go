@@ -18,6 +18,7 @@ const page = 5000
 // listing is all that a network has in etcd at one revision.
 type listing struct {
 	revision int64
+	moved    <-chan struct{}  // closed when that is of a history that was
 	config   *mvccpb.KeyValue // nil when there is none
 	leases   []subnet.Lease
 	ids      map[string]clientv3.LeaseID // of the leases that expire, by Key
@@ -29,14 +30,15 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 	var l *listing
 	err := s.retry(ctx, "Reading the network from etcd", func(ctx context.Context) error {
 		l = &listing{ids: make(map[string]clientv3.LeaseID)}
-		from, to, limit := s.configKey(), clientv3.GetPrefixRangeEnd(s.leasesPrefix()), int64(page)
-		for {
+		from, to := s.extent()
+		for limit := int64(page); ; {
 			r, err := s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(l.revision), clientv3.WithLimit(limit))
 			if err != nil {
 				return err
 			}
 			l.revision = max(l.revision, r.Header.Revision)
 			if l.leases == nil {
+				s.position.counted(extent{r.Header.Revision, r.Count})
 				l.leases = make([]subnet.Lease, 0, r.Count)
 				limit = 0
 			}
@@ -99,14 +101,23 @@ func (s *Store) toAcquire() *listing {
 		return nil
 	}
 	s.acquired = true
-	return s.unused
+	return s.current()
 }
 
 // toWatch is the listing that Config made, for one Watch.
 func (s *Store) toWatch() *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.unused
+	l := s.current()
 	s.unused = nil
 	return l
+}
+
+// current is the listing that Config made, unless etcd has come to be another
+// since: until there is an uplink and a lease, much may pass. The caller holds mu.
+func (s *Store) current() *listing {
+	if s.unused != nil && s.unused.moved != s.position.moved() {
+		s.unused = nil
+	}
+	return s.unused
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 )
@@ -25,6 +26,7 @@ type position struct {
 	mu      sync.Mutex
 	last    mark          // written last of all that is known
 	gone    mark          // deleted last
+	all     extent        // of the last list
 	breaks  uint64        // of the line
 	checked uint64        // as of which of them the history is known to be the same
 	changed chan struct{} // closed when the history is another
@@ -39,6 +41,10 @@ type mark struct {
 }
 
 func markOf(kv *mvccpb.KeyValue) mark { return mark{string(kv.Key), kv.ModRevision, kv.Lease} }
+
+// extent is how many keys there were at a revision. Who reads a list hears nothing
+// of what was deleted before.
+type extent struct{ revision, keys int64 }
 
 // moved is closed when what was known of the history does not hold any more.
 func (p *position) moved() <-chan struct{} {
@@ -68,6 +74,15 @@ func (p *position) lost(m mark) {
 	}
 }
 
+// counted takes note of how much a list held.
+func (p *position) counted(e extent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.revision > p.all.revision && p.checked == p.breaks {
+		p.all = e
+	}
+}
+
 // broke takes note that the line to etcd broke.
 func (p *position) broke() {
 	p.mu.Lock()
@@ -87,10 +102,10 @@ func (p *position) trusted() bool {
 }
 
 // at is the last that is known, and how often the line has broken.
-func (p *position) at() (last, gone mark, breaks uint64) {
+func (p *position) at() (last, gone mark, all extent, breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.last, p.gone, p.breaks
+	return p.last, p.gone, p.all, p.breaks
 }
 
 // passed takes note that the history was the same after so many breaks.
@@ -104,7 +119,7 @@ func (p *position) passed(breaks uint64) {
 func (p *position) forget(breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last, p.gone, p.checked = mark{}, mark{}, max(p.checked, breaks)
+	p.last, p.gone, p.all, p.checked = mark{}, mark{}, extent{}, max(p.checked, breaks)
 	p.lose()
 }
 
@@ -146,7 +161,7 @@ func (s *Store) guard(ctx context.Context) {
 
 // check has all be read anew if etcd is not the one that it was.
 func (s *Store) check(ctx context.Context) error {
-	last, gone, breaks := s.position.at()
+	last, gone, all, breaks := s.position.at()
 	if last.key == "" {
 		_, err := s.client.Get(ctx, s.configKey(), clientv3.WithCountOnly())
 		if err == nil {
@@ -157,6 +172,9 @@ func (s *Store) check(ctx context.Context) error {
 	same, err := s.remembers(ctx, last)
 	if err == nil && same && gone.revision > last.revision {
 		same, err = s.lacks(ctx, gone)
+	}
+	if err == nil && same && all.revision > max(last.revision, gone.revision) {
+		same, err = s.holds(ctx, all)
 	}
 	switch {
 	case err != nil:
@@ -203,6 +221,23 @@ func (s *Store) lacks(ctx context.Context, m mark) (bool, error) {
 	return len(r.Kvs) == 0, nil
 }
 
+// holds says whether etcd held as many keys as a list did. Where it has forgotten
+// that, what it holds now has to do: nothing is known to have changed since.
+func (s *Store) holds(ctx context.Context, e extent) (bool, error) {
+	from, to := s.extent()
+	r, err := s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(e.revision), clientv3.WithCountOnly())
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		r, err = s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithCountOnly())
+	}
+	switch {
+	case errors.Is(err, rpctypes.ErrFutureRev):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return r.Count == e.keys, nil
+}
+
 // lines is a grpc.StreamClientInterceptor that takes note when a line breaks. The
 // client begins its watches anew by itself then, and says nothing of it.
 func (p *position) lines(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, begin grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -228,3 +263,23 @@ func (w watched) RecvMsg(m any) error {
 	}
 	return err
 }
+
+// newLines is a stats.Handler that takes note of each new line. What is asked over
+// it may be answered by another etcd than the one that a line which hangs, and has
+// not broken yet, goes to.
+type newLines struct{ *position }
+
+// HandleConn implements stats.Handler.
+func (n newLines) HandleConn(_ context.Context, s stats.ConnStats) {
+	if _, begins := s.(*stats.ConnBegin); !begins {
+		return
+	}
+	if last, _, _, _ := n.at(); last.key != "" {
+		n.broke()
+	}
+}
+
+// TagConn, TagRPC and HandleRPC implement the rest of stats.Handler.
+func (newLines) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (newLines) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (newLines) HandleRPC(context.Context, stats.RPCStats)                         {}

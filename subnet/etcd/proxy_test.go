@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
 
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -20,6 +24,7 @@ type line struct {
 
 	mu    sync.Mutex
 	cut   bool
+	hung  bool
 	conns map[net.Conn]bool
 }
 
@@ -62,6 +67,34 @@ func (l *line) set(cut bool) {
 	}
 }
 
+// hang has nothing come through any more, of which nobody is told until the line
+// is cut.
+func (l *line) hang() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hung = true
+}
+
+func (l *line) hangs() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hung
+}
+
+// end is one end of a line.
+type end struct {
+	net.Conn
+	line *line
+}
+
+// Write implements io.Writer.
+func (e end) Write(b []byte) (int, error) {
+	if e.line.hangs() {
+		return len(b), nil
+	}
+	return e.Conn.Write(b)
+}
+
 // keep has c closed when the line is cut; it says false if it is.
 func (l *line) keep(c net.Conn) bool {
 	l.mu.Lock()
@@ -83,8 +116,13 @@ func (l *line) serve(c net.Conn) {
 		return
 	}
 	var both sync.WaitGroup
-	both.Go(func() { io.Copy(far, c); far.Close() })
-	both.Go(func() { io.Copy(c, far); c.Close() })
+	both.Go(func() { io.Copy(end{far, l}, c); far.Close() })
+	both.Go(func() {
+		io.Copy(end{c, l}, far)
+		if !l.hangs() {
+			c.Close()
+		}
+	})
 	both.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,6 +161,56 @@ func TestCut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// whereWatched tells over which address each stream of watches begins.
+type whereWatched chan string
+
+// HandleRPC implements stats.Handler.
+func (w whereWatched) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if h, ok := s.(*stats.OutHeader); ok && strings.HasSuffix(h.FullMethod, "/Watch") {
+		select {
+		case w <- "http://" + h.RemoteAddr.String():
+		default: // the first is all that is asked for
+		}
+	}
+}
+
+// TagRPC, TagConn and HandleConn implement the rest of stats.Handler.
+func (whereWatched) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (whereWatched) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (whereWatched) HandleConn(context.Context, stats.ConnStats)                       {}
+
+// A watch hangs on a line to an etcd that was. That another line has led to the
+// one that is now is no proof that nothing was missed.
+func TestSetBackWhileHung(t *testing.T) {
+	l, cluster := newCluster(t, 1)
+	l.SetConfig(network)
+	old := cluster.Snapshot()
+	lines := []*line{newLine(t, l.endpoints[0]), newLine(t, l.endpoints[0])}
+	where := make(whereWatched, 1)
+	s := l.openWith(func(o *Options) {
+		o.Endpoints = []string{lines[0].endpoint(), lines[1].endpoint()}
+		o.dial = []grpc.DialOption{grpc.WithStatsHandler(where)}
+	})
+	one, two := l.acquire(l.Store, claim(1)), l.acquire(l.Store, claim(2))
+	f := l.follow(s)
+	f.await("both", f.has(one, two))
+	hung := lines[0]
+	if <-where != hung.endpoint() {
+		hung = lines[1]
+	}
+	hung.hang()
+	cluster.Restore(old)
+	for range 30 { // so that what is old does not look it
+		l.SetConfig(network)
+	}
+	three := l.acquire(l.open(), claim(3))
+	if _, err := s.list(t.Context()); err != nil { // as Acquire does, when the host has another address
+		t.Fatal(err)
+	}
+	hung.set(true)
+	f.await("those who are there now", f.has(three))
 }
 
 // A node that comes back and finds its subnet, or a part of it, in another's

@@ -79,7 +79,7 @@ func Open(o Options) (*Store, error) {
 		Logger: zap.NewNop(),
 		DialOptions: append([]grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(unary...), grpc.WithChainStreamInterceptor(stream...),
-			grpc.WithConnectParams(reconnecting),
+			grpc.WithConnectParams(reconnecting), grpc.WithStatsHandler(newLines{&s.position}),
 		}, o.dial...),
 	}
 	if config.TLS, err = tlsConfig(o); err != nil {
@@ -116,7 +116,7 @@ type Status struct {
 
 // Status tells how the store does.
 func (s *Store) Status() Status {
-	last, _, _ := s.position.at()
+	last, _, _, _ := s.position.at()
 	return Status{Failing: s.trouble.list(), Revision: last.revision}
 }
 
@@ -129,5 +129,10 @@ func (s *Store) Close() error {
 
 func (s *Store) configKey() string    { return s.options.Prefix + "/config" }
 func (s *Store) leasesPrefix() string { return s.options.Prefix + "/subnets/" }
+
+// extent is the range of all keys.
+func (s *Store) extent() (from, to string) {
+	return s.configKey(), clientv3.GetPrefixRangeEnd(s.leasesPrefix())
+}
 
 func (s *Store) key(l subnet.Lease) string { return s.leasesPrefix() + l.Key() }
