@@ -21,9 +21,9 @@ func TestParse(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for text, why := range map[string]string{
-		"192.0.2.0/24\n192.0.2.1\n":         "line 2: \"192.0.2.1\" is not a network",
-		"::ffff:192.0.2.0/120":              "line 1",
-		strings.Repeat("x", 100_000):        "token too long",
+		"192.0.2.0/24\n192.0.2.1\n":        "line 2: \"192.0.2.1\" is not a network",
+		"::ffff:192.0.2.0/120":             "line 1",
+		strings.Repeat("x", 100_000):       "token too long",
 		strings.Repeat("1.0.0.0/8\n", 2e5): "more than",
 	} {
 		if got, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), why) {
