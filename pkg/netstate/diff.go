@@ -16,7 +16,7 @@ func Diff(desired *State, actual []Object) Plan {
 	emptied, readdressed := linkChanges(desired, actual)
 	met := 0
 	for _, a := range actual {
-		h := desired.objects[a.Key()]
+		h := desired.find(a.Key())
 		if h == nil {
 			_, isLink := a.(Link)
 			if (isLink || !emptied[LinkOf(a)]) && mayDelete(desired, a) {
@@ -44,7 +44,7 @@ func Diff(desired *State, actual []Object) Plan {
 	// Another can append routes with a key of ours: one of them becomes what it
 	// should be, if none is, and the rest go.
 	for _, r := range others {
-		h := desired.objects[r.Key()]
+		h := desired.find(r.Key())
 		if h.pass > desired.pass {
 			p.Add(Delete, r)
 			continue
@@ -52,8 +52,8 @@ func Diff(desired *State, actual []Object) Plan {
 		h.pass = desired.pass + 1
 		p.Add(Replace, h.Object)
 	}
-	if met < len(desired.objects) {
-		for _, h := range desired.objects {
+	if met < desired.len {
+		for h := range desired.all() {
 			if h.pass < desired.pass {
 				p.Add(Create, h.Object)
 			}

@@ -1,6 +1,8 @@
 package netstate
 
 import (
+	"encoding/binary"
+	"hash/maphash"
 	"iter"
 	"slices"
 	"strings"
@@ -10,8 +12,12 @@ import (
 // empty and ready to use. It is not safe for concurrent use, and Diff counts
 // as a use.
 type State struct {
-	objects map[Key]*held
-	pass    uint64 // of Diff; see held
+	// chains is a hash table. A map would need the keys, which take more room
+	// than all else here and which each object can tell.
+	chains []*held
+	seed   maphash.Seed
+	len    int
+	pass   uint32 // of Diff; see held
 }
 
 // held is an object with who wants it, and the last Diff pass that met it in
@@ -20,7 +26,9 @@ type State struct {
 type held struct {
 	Object
 	owner string
-	pass  uint64
+	next  *held // in its chain
+	hash  uint32
+	pass  uint32
 }
 
 // Of makes a State of objects; of two with one key the later stays.
@@ -32,20 +40,87 @@ func Of(objects ...Object) *State {
 	return s
 }
 
+// hash says which chain k is in.
+func (s *State) hash(k Key) uint32 {
+	ip := k.Prefix.Addr().As16()
+	b := append(make([]byte, 0, 32), ip[:]...)
+	b = append(b, k.MAC[:]...)
+	b = append(b, byte(k.Kind), byte(k.Prefix.Bits()))
+	b = binary.NativeEndian.AppendUint32(b, k.Metric)
+	return uint32(maphash.Bytes(s.seed, b) ^ maphash.String(s.seed, k.Name))
+}
+
+// chain is where one with that hash is, or would be. There are chains.
+func (s *State) chain(hash uint32) **held { return &s.chains[int(hash)%len(s.chains)] }
+
+// place is where k is in its chain: there is nil if k is not in the state.
+func (s *State) place(k Key, hash uint32) **held {
+	at := s.chain(hash)
+	for *at != nil && ((*at).hash != hash || (*at).Key() != k) {
+		at = &(*at).next
+	}
+	return at
+}
+
+// find returns what has key k, or nil.
+func (s *State) find(k Key) *held {
+	if s.len == 0 {
+		return nil
+	}
+	return *s.place(k, s.hash(k))
+}
+
+// grow makes room for one more.
+func (s *State) grow() {
+	if s.len < len(s.chains) {
+		return
+	}
+	if s.chains == nil {
+		s.seed = maphash.MakeSeed()
+	}
+	before := s.chains
+	s.chains = make([]*held, max(8, 2*len(before)))
+	for _, h := range before {
+		for h != nil {
+			at, next := s.chain(h.hash), h.next
+			h.next, *at = *at, h
+			h = next
+		}
+	}
+}
+
+// all iterates over what is held, in no order.
+func (s *State) all() iter.Seq[*held] {
+	return func(yield func(*held) bool) {
+		for _, h := range s.chains {
+			for ; h != nil; h = h.next {
+				if !yield(h) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Put adds o in place of what had its key.
 func (s *State) Put(o Object) { s.PutFor("", o) }
 
 // PutFor is Put with a note of who wants o.
 func (s *State) PutFor(owner string, o Object) {
-	if s.objects == nil {
-		s.objects = make(map[Key]*held)
+	s.grow()
+	k := o.Key()
+	hash := s.hash(k)
+	at := s.place(k, hash)
+	if *at == nil {
+		*at = &held{hash: hash}
+		s.len++
 	}
-	s.objects[o.Key()] = &held{Object: o, owner: owner}
+	(*at).Object, (*at).owner, (*at).pass = o, owner, 0
 }
 
 // Owner is who wants the object with key k.
 func (s *State) Owner(k Key) string {
-	if h := s.objects[k]; h != nil {
+	if h := s.find(k); h != nil {
 		return h.owner
 	}
 	return ""
@@ -53,7 +128,7 @@ func (s *State) Owner(k Key) string {
 
 // Get returns the object with key k.
 func (s *State) Get(k Key) (Object, bool) {
-	h := s.objects[k]
+	h := s.find(k)
 	if h == nil {
 		return nil, false
 	}
@@ -61,15 +136,24 @@ func (s *State) Get(k Key) (Object, bool) {
 }
 
 // Delete removes the object with key k.
-func (s *State) Delete(k Key) { delete(s.objects, k) }
+func (s *State) Delete(k Key) {
+	if s.len == 0 {
+		return
+	}
+	if at := s.place(k, s.hash(k)); *at != nil {
+		*at = (*at).next
+		s.len--
+	}
+}
 
 // Len is the number of objects.
-func (s *State) Len() int { return len(s.objects) }
+func (s *State) Len() int { return s.len }
 
-// All iterates over the objects in no order.
+// All iterates over the objects in no order. Some may be deleted meanwhile, but
+// none put.
 func (s *State) All() iter.Seq[Object] {
 	return func(yield func(Object) bool) {
-		for _, h := range s.objects {
+		for h := range s.all() {
 			if !yield(h.Object) {
 				return
 			}
@@ -87,8 +171,8 @@ func (s *State) Equal(o *State) bool {
 	if s.Len() != o.Len() {
 		return false
 	}
-	for k, h := range s.objects {
-		if other, ok := o.Get(k); !ok || other != h.Object {
+	for h := range s.all() {
+		if other, ok := o.Get(h.Key()); !ok || other != h.Object {
 			return false
 		}
 	}

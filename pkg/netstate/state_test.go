@@ -72,3 +72,36 @@ func TestCanBecome(t *testing.T) {
 		}
 	}
 }
+
+// TestStateLarge has chains grow, and lose objects from everywhere in them.
+func TestStateLarge(t *testing.T) {
+	all := peers(10_000)
+	s := Of(all...)
+	for i, o := range all {
+		if got, ok := s.Get(o.Key()); !ok || got != o {
+			t.Fatalf("got %v, want %v", got, o)
+		}
+		if i%2 == 0 {
+			s.Put(o)
+		} else {
+			s.Delete(o.Key())
+			s.Delete(o.Key())
+		}
+	}
+	if s.Len() != (len(all)+1)/2 {
+		t.Fatalf("%d are left of %d", s.Len(), len(all))
+	}
+	for i, o := range all {
+		if _, ok := s.Get(o.Key()); ok != (i%2 == 0) {
+			t.Fatalf("it is wrong that %v is there: %v", o, ok)
+		}
+	}
+	n := 0
+	for o := range s.All() {
+		n++
+		s.Delete(o.Key())
+	}
+	if n != (len(all)+1)/2 || s.Len() != 0 {
+		t.Errorf("%d were there, %d are left", n, s.Len())
+	}
+}
