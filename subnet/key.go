@@ -12,7 +12,7 @@ func (l Lease) Key() string { return FormatKey(l.Subnets) }
 
 // FormatKey is the name of a lease of these subnets.
 func FormatKey(subnets Pair[netip.Prefix]) string {
-	var key []byte
+	key := make([]byte, 0, 64) // which most fit into
 	for _, s := range subnets {
 		if !s.IsValid() {
 			continue

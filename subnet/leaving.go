@@ -2,7 +2,7 @@ package subnet
 
 // leaving are the entries of a Table that linger, and whose they are.
 type leaving struct {
-	entries map[*entry]struct{}
+	entries map[*entry]int                 // the Bury after which each went
 	nodes   map[string]map[*entry]struct{} // by each thing that tells a node
 	burials int                            // how many there were
 }
@@ -23,10 +23,10 @@ func (a Attrs) marks() []string {
 
 func (l *leaving) add(e *entry) {
 	if l.entries == nil {
-		l.entries, l.nodes = map[*entry]struct{}{}, map[string]map[*entry]struct{}{}
+		l.entries, l.nodes = map[*entry]int{}, map[string]map[*entry]struct{}{}
 	}
-	e.leaving, e.burial = true, l.burials
-	l.entries[e] = struct{}{}
+	e.leaving = true
+	l.entries[e] = l.burials
 	for _, mark := range e.lease.marks() {
 		if l.nodes[mark] == nil {
 			l.nodes[mark] = map[*entry]struct{}{}

@@ -41,20 +41,20 @@ type Table struct {
 // entry is what the table knows of one key in the store. One that is neither
 // held nor faulty waits for its holder to go; ours does nothing.
 type entry struct {
-	key      string
-	lease    *Lease // as the store has it
-	bad      error  // why the store could not read it; then lease is empty
-	leaving  bool   // it is gone from the store, and lingers
-	burial   int    // the Bury after which it went
-	departed bool
+	key   string
+	lease *Lease // as the store has it
+	bad   error  // why the store could not read it; then lease is empty
 
-	visible *Lease // what of lease counts under the config
-	faulty  error  // what is wrong with it, whatever other leases there are
-	held    bool
+	visible *Lease              // what of lease counts under the config
+	faulty  error               // what is wrong with it, whatever other leases there are
 	holder  *entry              // an earlier one that it overlaps
 	waiting map[*entry]struct{} // those whose holder it is
 
-	told            *Lease // what the caller believes of it, or nil
+	told *Lease // what the caller believes of it, or nil
+
+	leaving         bool // it is gone from the store, and lingers
+	departed        bool
+	held            bool
 	queued, touched bool
 }
 
@@ -164,8 +164,8 @@ func (t *Table) Reconfigure(cfg Config, own Lease) Changes {
 
 // Bury drops what has lingered since the last Bury.
 func (t *Table) Bury() Changes {
-	for e := range t.leaving.entries {
-		if e.burial < t.leaving.burials {
+	for e, burial := range t.leaving.entries {
+		if burial < t.leaving.burials {
 			t.depart(e)
 		}
 	}
@@ -244,7 +244,8 @@ func (t *Table) depart(e *entry) {
 func (t *Table) judge(e *entry) {
 	e.visible = e.lease
 	if visible := t.cfg.visible(*e.lease); visible != *e.lease {
-		e.visible = &visible
+		differs := visible // so that only this one is on the heap
+		e.visible = &differs
 	}
 	e.faulty = e.bad
 	if e.faulty == nil && !t.isOwn(e) {
