@@ -72,14 +72,14 @@ type Route struct {
 	Dst    netip.Prefix
 	Via    netip.Addr
 	Link   string
+	From   netip.Addr // see Wrap
+	MTU    int        // 0: the link's
+	Metric uint32
 	OnLink bool // the gateway is taken to be on the link though no address says so
 	// Wrap makes Via the host that a link with ByRoute wraps packets for, and
 	// From the address that they are sent from.
-	Wrap   bool
-	From   netip.Addr
-	Drop   bool // it leads nowhere; then all but Dst, Metric and Protocol is empty
-	MTU    int  // 0: the link's
-	Metric uint32
+	Wrap bool
+	Drop bool // it leads nowhere; then all but Dst, Metric and Protocol is empty
 	// Protocol is 0 for a route of ours. Any other number is another's route
 	// which a dump shows because we may have to take its place.
 	Protocol uint8
