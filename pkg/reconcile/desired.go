@@ -13,7 +13,7 @@ import (
 // holder. It tells note of each change.
 type Desired struct {
 	state    netstate.State
-	owners   map[string][]netstate.Object // as given, before shape
+	owners   map[string][]netstate.Object // with the metrics that spread gives
 	waiting  map[netstate.Key][]claim
 	links    map[string]int // how many objects of state are, or are on, a link
 	spread   spread
@@ -46,14 +46,14 @@ func newDesired(note func(change)) *Desired {
 // Set makes objects what owner wants, in place of what it wanted before. The
 // slice is kept and must not be changed.
 func (d *Desired) Set(owner string, objects []netstate.Object) {
-	before := d.owners[owner]
+	before, objects := d.owners[owner], d.spread.shape(objects)
 	if slices.Equal(before, objects) {
 		return
 	}
 	d.owners[owner] = objects
 	d.spread.count(before, -1)
 	d.spread.count(objects, +1)
-	d.exchange(owner, d.spread.shape(before), d.spread.shape(objects))
+	d.exchange(owner, before, objects)
 	if d.spread.turn() {
 		d.reshape()
 	}

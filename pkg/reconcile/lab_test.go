@@ -331,7 +331,7 @@ func (l *lab) setPeers(first, last int) {
 }
 
 // spreadOf is r on its metric in a large network.
-func spreadOf(r netstate.Route) netstate.Route { return spreadRoute(r) }
+func spreadOf(r netstate.Route) netstate.Route { return (&spread{on: true}).route(r) }
 
 // foreign is r as somebody else's.
 func foreign(r netstate.Route, protocol uint8) netstate.Route {

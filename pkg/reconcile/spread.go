@@ -22,10 +22,10 @@ type spread struct {
 	expected int // that will come
 }
 
-// decides says whether o is a route that spread gives the metric.
+// decides says whether o is a route that spread gives the metric, or gave it.
 func decides(o netstate.Object) (netstate.Route, bool) {
 	r, ok := o.(netstate.Route)
-	return r, ok && r.Metric == 0 && r.Dst.Addr().Is4()
+	return r, ok && r.Dst.Addr().Is4() && (r.Metric == 0 || r.Metric == netstate.SpreadMetric(r.Dst))
 }
 
 func (s *spread) count(objects []netstate.Object, sign int) {
@@ -44,29 +44,27 @@ func (s *spread) turn() bool {
 	return s.on != before
 }
 
-// shape is objects with the metrics that they are to have.
+// shape is objects with the metrics that they are to have. It leaves the given
+// slice as it is.
 func (s *spread) shape(objects []netstate.Object) []netstate.Object {
 	if !s.on {
 		return objects
 	}
-	return spreadOut(objects)
-}
-
-// spreadOut is objects with the metrics of a large network. It leaves the
-// given slice, which is what the owner asked for, as it is.
-func spreadOut(objects []netstate.Object) []netstate.Object {
-	out := make([]netstate.Object, len(objects))
+	out := slices.Clone(objects)
 	for i, o := range objects {
 		if r, ok := decides(o); ok {
-			o = spreadRoute(r)
+			out[i] = s.route(r)
 		}
-		out[i] = o
 	}
 	return out
 }
 
-func spreadRoute(r netstate.Route) netstate.Route {
-	r.Metric = netstate.SpreadMetric(r.Dst)
+// route is r with the metric that it is to have.
+func (s *spread) route(r netstate.Route) netstate.Route {
+	r.Metric = 0
+	if s.on {
+		r.Metric = netstate.SpreadMetric(r.Dst)
+	}
 	return r
 }
 
@@ -76,23 +74,19 @@ func spreadRoute(r netstate.Route) netstate.Route {
 func (d *Desired) reshape() {
 	type move struct {
 		owner    string
-		from, to netstate.Route
+		from, to netstate.Object
 		turn     int // how many have the key before owner
 	}
-	var moves []move
+	moves := make([]move, 0, d.spread.routes)
 	for owner, objects := range d.owners {
-		for _, o := range objects {
-			r, ok := decides(o)
-			if !ok {
-				continue
+		objects = slices.Clone(objects) // which may be the owner's too
+		for i, o := range objects {
+			if r, ok := decides(o); ok && r != d.spread.route(r) {
+				objects[i] = d.spread.route(r)
+				moves = append(moves, move{owner, o, objects[i], 1 + place(d.waiting[o.Key()], owner)})
 			}
-			m := move{owner: owner, from: r, to: spreadRoute(r)}
-			if !d.spread.on {
-				m.from, m.to = m.to, m.from
-			}
-			m.turn = 1 + place(d.waiting[m.from.Key()], owner)
-			moves = append(moves, m)
 		}
+		d.owners[owner] = objects
 	}
 	slices.SortStableFunc(moves, func(a, b move) int { return cmp.Compare(a.turn, b.turn) })
 	for _, m := range moves {
