@@ -120,7 +120,10 @@ func (k *Kernel) surveyRoutes(ctx context.Context, names names, s *Survey) error
 			w.uint32(0)
 		}, func(b []byte) (netstate.Object, bool) {
 			r, ok := decodeHostRoute(b, names)
-			return r, ok && r.Protocol != 0 && len(r.hops) > 0
+			if !ok || r.Protocol == 0 || len(r.hops) == 0 {
+				return nil, false // ours are many, and not put on the heap
+			}
+			return r, true
 		}}, nil)
 		if err != nil {
 			return err
