@@ -94,8 +94,8 @@ func (s scene) checkVictims(t *testing.T, hostile subnet.Lease, victims []subnet
 		held[o.Key()] = o
 	}
 	for _, p := range subnet.NewTable(s.cfg, s.own).Apply(subnet.Update{Complete: true, Leases: leases}).Set {
-		objects, err := s.backend.Peer(s.own, p.Lease)
-		s.checkPeer(t, p.Lease, objects, err)
+		objects, err := s.backend.Peer(s.own, *p.Lease)
+		s.checkPeer(t, *p.Lease, objects, err)
 		for _, o := range objects {
 			if other, taken := held[o.Key()]; taken && !contested(other, o) {
 				t.Errorf("%s of %s is %s of another", o, p.Key, other)

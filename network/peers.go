@@ -117,7 +117,7 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	changes := p.table.Reconfigure(cfg, own)
 	var all []subnet.Peer
 	for key, l := range p.table.Peers() {
-		all = append(all, subnet.Peer{Key: key, Lease: l})
+		all = append(all, subnet.Peer{Key: key, Lease: &l})
 	}
 	// The earlier has what two want.
 	slices.SortFunc(all, func(a, b subnet.Peer) int {
@@ -154,7 +154,7 @@ func (p parts) set(d *reconcile.Desired) {
 func (p *Peers) work(peers []subnet.Peer) parts {
 	out := make(parts, len(peers))
 	for i, peer := range peers {
-		objects, err := p.backend.Peer(p.own, peer.Lease)
+		objects, err := p.backend.Peer(p.own, *peer.Lease)
 		out[i] = part{peer.Key, objects}
 		if err == nil {
 			delete(p.unreachable, peer.Key)

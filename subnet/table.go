@@ -73,7 +73,7 @@ type Changes struct {
 // may have another, for a family that is off in the config is left out of it.
 type Peer struct {
 	Key   string
-	Lease Lease
+	Lease *Lease // not to be changed
 }
 
 // NewTable is an empty table for the node that holds own.
@@ -398,7 +398,7 @@ func (t *Table) tell(e *entry, c *Changes) {
 	switch {
 	case e.held:
 		if e.told == nil || !sameToPeers(e.visible, e.told) {
-			c.Set = append(c.Set, Peer{e.key, *e.visible})
+			c.Set = append(c.Set, Peer{e.key, e.visible})
 		}
 		if e.told == nil {
 			t.told++

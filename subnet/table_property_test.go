@@ -53,10 +53,10 @@ func (f *follower) take(c Changes) {
 		delete(f.peers, key)
 	}
 	for _, p := range c.Set {
-		if before, ok := f.peers[p.Key]; ok && sameToPeers(&before, &p.Lease) {
+		if before, ok := f.peers[p.Key]; ok && sameToPeers(&before, p.Lease) {
 			f.t.Fatalf("%s is set to what it was", p.Key)
 		}
-		f.peers[p.Key] = p.Lease
+		f.peers[p.Key] = *p.Lease
 	}
 	for _, r := range c.Rejected {
 		if f.rejected[r.Key] == r.Err.Error() {

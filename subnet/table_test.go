@@ -167,7 +167,7 @@ func TestTableHidesFamilyThatIsOff(t *testing.T) {
 	table := NewTable(config(tableConfig.Pools[IPv4]), ownLease)
 	want := l
 	want.Subnets[IPv6], want.BackendData[IPv6] = netip.Prefix{}, ""
-	if c := table.Apply(Update{Leases: []Lease{l}}); len(c.Set) != 1 || c.Set[0] != (Peer{l.Key(), want}) {
+	if c := table.Apply(Update{Leases: []Lease{l}}); len(c.Set) != 1 || c.Set[0].Key != l.Key() || *c.Set[0].Lease != want {
 		t.Errorf("set %+v", c.Set)
 	}
 	// What stands there is nobody's concern.
