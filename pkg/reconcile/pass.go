@@ -124,7 +124,7 @@ func (r *Reconciler) absorb(p *pass, planned map[netstate.Key]bool) {
 	for k, t := range r.queue.ready {
 		merge(p.tasks, k, t)
 	}
-	clear(r.queue.ready)
+	r.queue.ready = nil
 	for k, t := range r.queue.drifted {
 		if planned[k] {
 			merge(p.tasks, k, t)

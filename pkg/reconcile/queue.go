@@ -15,13 +15,13 @@ const (
 
 // task is what is to be done about one key.
 type task struct {
+	gone netstate.Object // to delete, if the key is not wanted
 	// verb is how to put what is wanted, if the key still is then: Replace
 	// where the kernel was last seen with ours there, or else Create, which
 	// replaces nothing of another's.
 	verb   netstate.Verb
-	gone   netstate.Object // to delete, if the key is not wanted
-	drift  bool            // the kernel changed, not our mind
-	fought bool            // again and again: one fight is not a thousand cases of drift
+	drift  bool // the kernel changed, not our mind
+	fought bool // again and again: one fight is not a thousand cases of drift
 }
 
 // after is one task that serves both t and was, which came before it.
@@ -57,17 +57,17 @@ const underWay = -1
 // try or are having it. A failure that is neither in the heap nor being tried
 // is in ready, or left to a resync that is asked for.
 type queue struct {
-	ready   map[netstate.Key]task
+	ready   map[netstate.Key]task // nil until there is some
 	drifted map[netstate.Key]task
 	burst   burst // of what drifted
 	failed  map[netstate.Key]*failure
 	retries retryHeap
 	pass    int // counts the takes; what comes during one is not settled by it
+	taken   int // how many keys the last take took
 }
 
 func newQueue() queue {
 	return queue{
-		ready:   make(map[netstate.Key]task),
 		drifted: make(map[netstate.Key]task),
 		failed:  make(map[netstate.Key]*failure),
 	}
@@ -84,6 +84,15 @@ func (q *queue) add(k netstate.Key, t task) {
 	}
 	if was, ok := q.ready[k]; ok {
 		t = t.after(was)
+	}
+	q.put(k, t)
+}
+
+// put makes t what is to be done about k. In a flood of changes there is room
+// at once for as many as there were before.
+func (q *queue) put(k netstate.Key, t task) {
+	if q.ready == nil {
+		q.ready = make(map[netstate.Key]task, q.taken)
 	}
 	q.ready[k] = t
 }
@@ -122,10 +131,13 @@ func (q *queue) take(now time.Time, all bool) map[netstate.Key]task {
 		if later, ok := q.ready[f.key]; ok {
 			t = later.after(t)
 		}
-		q.ready[f.key] = t
+		q.put(f.key, t)
 	}
 	tasks := q.ready
-	q.ready = make(map[netstate.Key]task)
+	q.ready, q.taken = nil, len(tasks)
+	if tasks == nil {
+		tasks = make(map[netstate.Key]task)
+	}
 	if all || len(q.drifted) > 0 && !q.burst.over().After(now) {
 		for k, t := range q.drifted {
 			merge(tasks, k, t)
@@ -158,7 +170,7 @@ func (q *queue) restore(k netstate.Key, t task) {
 	if later, ok := q.ready[k]; ok {
 		t = later.after(t)
 	}
-	q.ready[k] = t
+	q.put(k, t)
 }
 
 // fail books a refused step, to be tried again at retry, or if that is zero
