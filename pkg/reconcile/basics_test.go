@@ -65,6 +65,41 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// A restart in a network that is told of in portions writes nothing that is
+// there already: one look at the kernel when all are known finds what is missing.
+func TestRestartInPortions(t *testing.T) {
+	f := kerneltest.NewFake(append(host(), eth0)...)
+	for n := 1; n <= 5; n++ {
+		for _, o := range peer(n) {
+			if err := f.Put(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	run(t, f, func(l *lab) {
+		l.set("host", host()...)
+		l.wait(time.Second)
+		l.cost(1, 0, 0)
+		for n := 2; n <= 6; n += 2 {
+			l.r.Update(func(d *Desired) {
+				d.Set(name(n), peer(n))
+				d.Set(name(n+1), peer(n+1))
+				d.Expect(6 - n)
+				if n == 6 {
+					d.Complete()
+				}
+			})
+			if n < 6 {
+				l.wait(time.Second)
+				l.cost(0, 0, 0)
+			}
+		}
+		l.synced()
+		l.cost(1, 1, 9) // the first goes, the last two come
+		l.healed(0, 0, 0, 0, 0, 0)
+	})
+}
+
 // The first resync waits for the watch, and not for ever.
 func TestFirstResync(t *testing.T) {
 	t.Run("after the watch", func(t *testing.T) {

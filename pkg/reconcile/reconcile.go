@@ -88,7 +88,7 @@ func (r *Reconciler) Resync() {
 
 // note books one change of the desired state; the caller holds mu.
 func (r *Reconciler) note(c change) {
-	if _, isLink := c.object.(netstate.Link); isLink {
+	if _, isLink := c.object.(netstate.Link); isLink || r.expecting() {
 		// What is on a link depends on it: only a Diff sees how.
 		r.resyncOurs()
 		return
@@ -139,6 +139,9 @@ func (r *Reconciler) Run(ctx context.Context) {
 func (r *Reconciler) pause() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.expecting() {
+		return watchGrace
+	}
 	now := time.Now()
 	at := r.nextResync()
 	if work, ok := r.queue.next(now); ok && r.report.resyncs > 0 && work.Before(at) {
@@ -147,9 +150,15 @@ func (r *Reconciler) pause() time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// nextResync is when the next resync is. The first waits for the watch.
+// expecting says that owners come in a moment (Expect) who may well want what
+// was left alone until all are known, as after a restart. To write it again
+// would be of no use: a resync that has them all finds what is missing.
+func (r *Reconciler) expecting() bool { return r.strays && r.desired.spread.expected > 0 }
+
+// nextResync is when the next resync is. The first waits for the watch, and for
+// something to be desired.
 func (r *Reconciler) nextResync() time.Time {
-	if r.report.resyncs == 0 && !r.watching {
+	if r.report.resyncs == 0 && (!r.watching || r.desired.state.Len() == 0) {
 		return r.resync.periodic
 	}
 	return r.resync.next()
@@ -178,6 +187,9 @@ func (r *Reconciler) step(ctx context.Context) {
 func (r *Reconciler) begin() (*pass, netstate.Scope) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.expecting() {
+		return nil, netstate.Scope{}
+	}
 	now := time.Now()
 	p := &pass{start: now, full: !r.nextResync().After(now), first: r.report.resyncs == 0}
 	if !p.full && p.first {
