@@ -2,10 +2,12 @@ package network
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -48,21 +50,19 @@ func (p *Peers) Update(u subnet.Update) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	complete, portions := u.Complete, p.table.Portions(u, portion)
-	left := len(u.Leases)
+	left, paced := len(u.Leases), len(portions) > 1
 	for i, u := range portions {
 		left -= len(u.Leases)
-		p.take(u, left, complete && i == len(portions)-1)
+		changes := p.table.Apply(u)
+		parts := p.work(changes.Set)
+		paced = paced && p.taken()
+		p.put(changes, parts, func(d *reconcile.Desired) {
+			d.Expect(left) // at the most
+			if complete && i == len(portions)-1 {
+				d.Complete()
+			}
+		})
 	}
-}
-
-// take is Update for one portion, when left more peers at the most will come.
-func (p *Peers) take(u subnet.Update, left int, complete bool) {
-	p.follow(p.table.Apply(u), func(d *reconcile.Desired) {
-		d.Expect(left)
-		if complete {
-			d.Complete()
-		}
-	})
 }
 
 // Bury lets go of what has lingered since the last Bury, and says whether there
@@ -70,7 +70,8 @@ func (p *Peers) take(u subnet.Update, left int, complete bool) {
 func (p *Peers) Bury() (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.follow(p.table.Bury(), func(*reconcile.Desired) {})
+	changes := p.table.Bury()
+	p.put(changes, p.work(changes.Set), func(*reconcile.Desired) {})
 	return p.table.Lingering()
 }
 
@@ -81,9 +82,9 @@ func (p *Peers) Lingering() bool {
 	return p.table.Lingering()
 }
 
-// follow has the desired state follow changes, and the caller add to that.
-func (p *Peers) follow(changes subnet.Changes, and func(*reconcile.Desired)) {
-	parts := p.work(changes.Set)
+// put puts what changes come to into the desired state, and the caller adds to
+// that.
+func (p *Peers) put(changes subnet.Changes, parts parts, and func(*reconcile.Desired)) {
 	p.desired.Update(func(d *reconcile.Desired) {
 		p.drop(d, changes.Drop)
 		parts.set(d)
@@ -131,6 +132,17 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	})
 	tell(changes)
 }
+
+// taken waits for the kernel to take the portion before, so that little more than
+// two are under way. It is false for a kernel in trouble, which is not waited for.
+func (p *Peers) taken() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), pace)
+	defer cancel()
+	return p.desired.WaitTaken(ctx) == nil
+}
+
+// pace is several times as long as a kernel takes for a portion.
+const pace = 100 * time.Millisecond
 
 // portion is how many peers of a first list are taken in at once: the kernel has
 // them while the next are worked out.

@@ -100,6 +100,29 @@ func TestRestartInPortions(t *testing.T) {
 	})
 }
 
+// Who waits for the loop to take what was updated is let go when it does, or when
+// there is nothing to take because a resync will see it all.
+func TestWaitTaken(t *testing.T) {
+	running(t, host(), func(l *lab) {
+		release := l.f.BlockApply()
+		l.setPeers(1, 1)
+		synctest.Wait()
+		if err := l.r.WaitTaken(l.ctx); err != nil {
+			l.Errorf("the first is at work: %v", err)
+		}
+		l.setPeers(2, 2)
+		ctx, cancel := context.WithTimeout(l.ctx, time.Minute)
+		defer cancel()
+		if err := l.r.WaitTaken(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			l.Errorf("the second waits for the first: %v", err)
+		}
+		release()
+		if err := l.r.WaitTaken(l.ctx); err != nil {
+			l.Error(err)
+		}
+	})
+}
+
 // The first resync waits for the watch, and not for ever.
 func TestFirstResync(t *testing.T) {
 	t.Run("after the watch", func(t *testing.T) {

@@ -202,6 +202,7 @@ func (r *Reconciler) begin() (*pass, netstate.Scope) {
 		}
 	}
 	r.now = p
+	defer r.refresh()
 	if !p.full {
 		r.planTasks(p)
 		return p, netstate.Scope{}

@@ -98,6 +98,12 @@ func (r *Reconciler) WaitSynced(ctx context.Context) error { return r.wait(ctx, 
 // it is in the kernel, or it fails.
 func (r *Reconciler) WaitTried(ctx context.Context) error { return r.wait(ctx, r.tried) }
 
+// WaitTaken waits until the loop works on all that was updated, or leaves it to a
+// resync: who has much to say need not say it faster than the kernel takes it.
+func (r *Reconciler) WaitTaken(ctx context.Context) error {
+	return r.wait(ctx, func() bool { return len(r.queue.ready) == 0 || r.expecting() })
+}
+
 func (r *Reconciler) wait(ctx context.Context, so func() bool) error {
 	r.mu.Lock()
 	if so() {
