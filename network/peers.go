@@ -118,7 +118,7 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	changes := p.table.Reconfigure(cfg, own)
 	var all []subnet.Peer
 	for key, l := range p.table.Peers() {
-		all = append(all, subnet.Peer{Key: key, Lease: &l})
+		all = append(all, subnet.Peer{Key: key, Lease: l})
 	}
 	// The earlier has what two want.
 	slices.SortFunc(all, func(a, b subnet.Peer) int {
@@ -187,11 +187,11 @@ func (p *Peers) Len() int {
 	return p.table.Len()
 }
 
-// Leases are those of the peers that are believed.
-func (p *Peers) Leases() []subnet.Lease {
+// Leases are those of the peers that are believed. They are not to be changed.
+func (p *Peers) Leases() []*subnet.Lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	leases := make([]subnet.Lease, 0, p.table.Len())
+	leases := make([]*subnet.Lease, 0, p.table.Len())
 	for _, l := range p.table.Peers() {
 		leases = append(leases, l)
 	}

@@ -3,7 +3,6 @@ package network
 import (
 	"errors"
 	"io/fs"
-	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -95,7 +94,13 @@ func (a *Agent) saveNetwork() func() error {
 	peers := a.peers.Leases()
 	a.unsaved = false
 	return func() error {
-		_, err := snapshot.Save(a.Outputs.StateDir, head, slices.Values(peers))
+		_, err := snapshot.Save(a.Outputs.StateDir, head, func(yield func(subnet.Lease) bool) {
+			for _, l := range peers {
+				if !yield(*l) {
+					return
+				}
+			}
+		})
 		return err
 	}
 }

@@ -179,11 +179,11 @@ func (t *Table) Lingering() bool { return len(t.leaving.entries) > 0 }
 // Len is how many leases are believed.
 func (t *Table) Len() int { return t.told }
 
-// Peers are all leases that are believed, by key.
-func (t *Table) Peers() iter.Seq2[string, Lease] {
-	return func(yield func(string, Lease) bool) {
+// Peers are all leases that are believed, by key. They are not to be changed.
+func (t *Table) Peers() iter.Seq2[string, *Lease] {
+	return func(yield func(string, *Lease) bool) {
 		for key, e := range t.entries {
-			if e.held && !yield(key, *e.visible) {
+			if e.held && !yield(key, e.visible) {
 				return
 			}
 		}

@@ -69,7 +69,7 @@ func (f *follower) take(c Changes) {
 // check compares with what there is to believe.
 func (f *follower) check(want map[string]Lease) {
 	f.t.Helper()
-	held, peers := maps.Collect(f.table.Peers()), maps.Clone(f.peers)
+	held, peers := peersOf(f.table), maps.Clone(f.peers)
 	for e := range f.table.leaving.entries {
 		// It lingers on top of what the rule says, and in nobody's way.
 		if _, told := peers[e.key]; !told || !e.held {
@@ -194,7 +194,7 @@ func TestTableDependsOnLeasesAlone(t *testing.T) {
 		}
 		restarted := NewTable(tableConfig, ownLease)
 		restarted.Apply(Update{Complete: true, Leases: slices.Collect(maps.Values(store))})
-		a, b := maps.Collect(followed.Peers()), maps.Collect(restarted.Peers())
+		a, b := peersOf(followed), peersOf(restarted)
 		if !maps.Equal(a, b) {
 			t.Fatalf("followed  %v\nrestarted %v", a, b)
 		}
@@ -204,7 +204,7 @@ func TestTableDependsOnLeasesAlone(t *testing.T) {
 				t.Fatalf("a portion displaces %v", c.Drop)
 			}
 		}
-		if c := maps.Collect(portioned.Peers()); !maps.Equal(a, c) {
+		if c := peersOf(portioned); !maps.Equal(a, c) {
 			t.Fatalf("whole       %v\nin portions %v", a, c)
 		}
 	}
@@ -244,7 +244,7 @@ func FuzzTable(f *testing.F) {
 			}
 		}
 		table.Apply(u)
-		believed := maps.Collect(table.Peers())
+		believed := peersOf(table)
 		for _, g := range good {
 			if believed[g.Key()] != g {
 				t.Fatalf("%s is no longer believed", g.Key())
@@ -272,8 +272,17 @@ func FuzzTable(f *testing.F) {
 			u.Gone = append(u.Gone, b.Key)
 		}
 		applyAndBury(table, Update{Gone: u.Gone})
-		if n := len(maps.Collect(table.Peers())); n != len(good) || len(table.Rejected()) != 0 {
+		if n := len(peersOf(table)); n != len(good) || len(table.Rejected()) != 0 {
 			t.Fatalf("%d and %v are left", n, table.Rejected())
 		}
 	})
+}
+
+// peersOf are a table's peers by key.
+func peersOf(t *Table) map[string]Lease {
+	peers := make(map[string]Lease)
+	for key, l := range t.Peers() {
+		peers[key] = *l
+	}
+	return peers
 }
