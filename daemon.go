@@ -45,6 +45,8 @@ func runDaemon(o options.Options) error {
 			return err
 		}
 		defer server.Stop()
+	} else {
+		saveMemory()
 	}
 	k, err := kernel.New("")
 	if err != nil {
