@@ -22,14 +22,14 @@ import (
 // node will write it again in a moment. It yields to every lease that is there,
 // and to whatever its node writes instead.
 //
-// A change costs as many steps as an address has bits, and as many again for
-// each lease whose standing it changes.
+// A change costs some dozens of steps where there are many leases, and as many
+// again for each lease whose standing it changes.
 type Table struct {
 	cfg      Config
 	own      Lease
 	ownKey   string
 	entries  map[string]*entry // every key in the store, ours too
-	held     Pair[trie]        // the subnets of those believed
+	held     Pair[treap]       // the subnets of those believed
 	inside   map[*entry]bool   // those believed whose public IP is inside the network
 	rejected map[string]*LeaseError
 	told     int      // how many peers the caller believes in
@@ -153,7 +153,7 @@ func (t *Table) Reconfigure(cfg Config, own Lease) Changes {
 	if unchanged {
 		return Changes{}
 	}
-	t.held = Pair[trie]{}
+	t.held = Pair[treap]{}
 	clear(t.inside)
 	for _, e := range t.entries {
 		e.held, e.holder, e.waiting = false, nil, nil

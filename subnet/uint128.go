@@ -67,13 +67,6 @@ func maxOf(u, v uint128) uint128 {
 	return u
 }
 
-func (u uint128) leadingZeros() int {
-	if u.hi != 0 {
-		return bits.LeadingZeros64(u.hi)
-	}
-	return 64 + bits.LeadingZeros64(u.lo)
-}
-
 // ones is a number of n low bits, all set.
 func ones(n uint) uint128 {
 	return uint128{0, 1}.shl(n).sub(uint128{0, 1})

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The trie against a list that is searched from end to end.
-func TestTrie(t *testing.T) {
+// The treap against a list that is searched from end to end.
+func TestTreap(t *testing.T) {
 	rnd := seeded(t)
 	for _, network := range []string{"10.5.0.0/22", "fd00:5::/118"} {
 		root := netip.MustParsePrefix(network)
@@ -20,7 +20,7 @@ func TestTrie(t *testing.T) {
 			}
 			return p
 		}
-		var held trie
+		var held treap
 		list := map[netip.Prefix]*entry{}
 		for range 20000 {
 			s := random()
