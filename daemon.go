@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -86,6 +87,9 @@ func runDaemon(o options.Options) error {
 		Changed: poke,
 	})
 	var running sync.WaitGroup
+	running.Go(func() {
+		serveStatus(ctx, o.StatusSocket, reporter{agent, store, o.Etcd.Endpoints, time.Now()})
+	})
 	service := systemd.New(condition{agent, store})
 	running.Go(func() { service.Run(ctx, changed) })
 	running.Go(func() {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,10 +28,14 @@ var backends = map[string]backend.Factory{
 }
 
 func main() {
-	if err := run(os.Args[1:], os.Environ(), os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "tulled:", err)
-		os.Exit(1)
+	err := run(os.Args[1:], os.Environ(), os.Stdin, os.Stdout)
+	if err == nil {
+		return
 	}
+	if !errors.Is(err, errNotReady) { // which was said
+		fmt.Fprintln(os.Stderr, "tulled:", err)
+	}
+	os.Exit(1)
 }
 
 // run does what the command line and the environment say.
@@ -51,8 +56,11 @@ func run(args, environ []string, in io.Reader, out io.Writer) error {
 	if err := setUpLog(o); err != nil {
 		return err
 	}
-	if o.Command == options.Leases {
+	switch o.Command {
+	case options.Leases:
 		return listLeases(o, out)
+	case options.Status, options.Peers, options.Explain:
+		return ask(o, out)
 	}
 	return runDaemon(o)
 }

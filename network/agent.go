@@ -66,9 +66,9 @@ type Options struct {
 // asked for before the host's address changed, is void.
 type Agent struct {
 	Options
-	loop   *reconcile.Reconciler
-	calls  chan func()
-	status status
+	loop     *reconcile.Reconciler
+	calls    chan func()
+	standing standing
 
 	// What follows belongs to Run's goroutine.
 
@@ -89,6 +89,7 @@ type Agent struct {
 	backend   backend.Backend
 
 	own       subnet.Lease // as it is published; the zero Lease until there is one
+	since     time.Time    // the store leased own to this run
 	claim     subnet.Claim // that is being kept
 	keeping   task
 	peers     *Peers
@@ -120,7 +121,7 @@ func New(o Options) *Agent {
 	}
 	a.save.Stop()
 	a.bury.Stop()
-	a.status.now = make(map[reason]string)
+	a.standing.now = make(map[reason]string)
 	return a
 }
 

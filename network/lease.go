@@ -103,6 +103,9 @@ func (a *Agent) leased(own subnet.Lease) (taken bool) {
 		a.settle(own)
 		a.checkBridges()
 	}
+	if a.since.IsZero() || own.Subnets != before.Subnets {
+		a.since = time.Now()
+	}
 	a.own = own
 	a.met(onLease)
 	if !a.watching {
@@ -158,12 +161,12 @@ func (a *Agent) settle(own subnet.Lease) {
 		a.peers.Rehost(a.config, own, a.backend)
 	}
 	a.loop.Update(func(d *reconcile.Desired) { d.Set(lastResort, a.drops()) })
-	a.status.mu.Lock()
-	a.status.own, a.status.peers = own, a.peers
+	a.standing.mu.Lock()
+	a.standing.own, a.standing.peers = own, a.peers
 	if a.remembered == nil {
-		a.status.remembered = time.Time{}
+		a.standing.remembered = time.Time{}
 	}
-	a.status.mu.Unlock()
+	a.standing.mu.Unlock()
 	a.changed()
 	a.filter()
 	a.write()

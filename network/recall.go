@@ -57,9 +57,9 @@ func (a *Agent) remember() {
 	}
 	klog.InfoS("The store does not answer; going by what it said last", "saved", s.Saved, "subnet", s.Own.Key(), "peers", len(s.Peers))
 	a.remembered, a.own = s.Peers, s.Own
-	a.status.mu.Lock()
-	a.status.remembered = s.Saved
-	a.status.mu.Unlock()
+	a.standing.mu.Lock()
+	a.standing.remembered = s.Saved
+	a.standing.mu.Unlock()
 	if a.stored {
 		a.refresh()
 		return

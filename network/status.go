@@ -74,8 +74,8 @@ func (s Status) String() string {
 	return text
 }
 
-// status is what of the Status the agent keeps: it is read by others.
-type status struct {
+// standing is what of the Status the agent keeps: it is read by others.
+type standing struct {
 	mu         sync.Mutex
 	now        map[reason]string // what is waited for
 	own        subnet.Lease
@@ -86,10 +86,10 @@ type status struct {
 // await takes note that the node waits for something, and says whether that is
 // news.
 func (a *Agent) await(r reason, why string) bool {
-	a.status.mu.Lock()
-	before := a.status.now[r]
-	a.status.now[r] = why
-	a.status.mu.Unlock()
+	a.standing.mu.Lock()
+	before := a.standing.now[r]
+	a.standing.now[r] = why
+	a.standing.mu.Unlock()
 	if before != why {
 		a.changed()
 	}
@@ -99,10 +99,10 @@ func (a *Agent) await(r reason, why string) bool {
 // met takes note that something is no longer waited for, and says whether that is
 // news.
 func (a *Agent) met(r reason) bool {
-	a.status.mu.Lock()
-	_, waited := a.status.now[r]
-	delete(a.status.now, r)
-	a.status.mu.Unlock()
+	a.standing.mu.Lock()
+	_, waited := a.standing.now[r]
+	delete(a.standing.now, r)
+	a.standing.mu.Unlock()
 	if waited {
 		a.changed()
 	}
@@ -117,17 +117,17 @@ func (a *Agent) changed() {
 
 // Status tells how the node is.
 func (a *Agent) Status() Status {
-	a.status.mu.Lock()
-	s := Status{Own: a.status.own, Remembered: a.status.remembered}
+	a.standing.mu.Lock()
+	s := Status{Own: a.standing.own, Remembered: a.standing.remembered}
 	later := 0
-	for _, r := range slices.Sorted(maps.Keys(a.status.now)) {
-		s.Missing = append(s.Missing, a.status.now[r])
+	for _, r := range slices.Sorted(maps.Keys(a.standing.now)) {
+		s.Missing = append(s.Missing, a.standing.now[r])
 		if r == onBridge {
 			later++
 		}
 	}
-	peers := a.status.peers
-	a.status.mu.Unlock()
+	peers := a.standing.peers
+	a.standing.mu.Unlock()
 	if peers != nil {
 		s.Peers, s.Rejected = peers.Len(), peers.Rejected()
 	}

@@ -62,7 +62,7 @@ host() {
 
 # daemon N starts tulled on host N, in the background.
 daemon() {
-	local flags=(--node-id "demo-$1" --node-name "host$1" --subnet-file "$folder/host$1.env" --state-dir "$folder/host$1"
+	local flags=(--node-id "demo-$1" --node-name "host$1" --subnet-file "$folder/host$1.env" --state-dir "$folder/host$1" --status-socket "$folder/host$1.sock"
 		--etcd-cafile "$folder/ca.crt" --etcd-certfile "$folder/etcd.crt" --etcd-keyfile "$folder/etcd.key")
 	if [ "$1" = 1 ]; then
 		flags+=(--etcd-embedded --etcd-listen https://198.18.0.1:2379 --network 10.5.0.0/16)
@@ -154,6 +154,9 @@ throughout crash
 
 say "The leases are as they were"
 leases
+say "And host 2's tulled says"
+run "$tulled" status --status-socket "$folder/host2.sock"
+run "$tulled" explain "${address[3]}" --status-socket "$folder/host2.sock"
 
 if [ "${HOLD:-}" = 1 ]; then
 	say "All stays up. In another terminal:"
@@ -162,6 +165,7 @@ if [ "${HOLD:-}" = 1 ]; then
 		  ip -n $name-host1 route                        # what a host's kernel holds
 		  ip -n $name-host2 link delete tulle.1          # break something
 		  tail -f $folder/host2.log                      # and watch it heal
+		  $tulled status --status-socket $folder/host2.sock
 		  kill -9 ${daemons[3]}                          # host 3's daemon
 	END
 	if [ -t 0 ]; then

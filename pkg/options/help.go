@@ -14,6 +14,9 @@ Usage:
   tulled [flags]               run
   tulled check-config [FILE]   say what a network's config means, or what is wrong with it
   tulled leases                list the leases in the store, and what is wrong with them
+  tulled status                tell how the tulled of this host is; 0 if it is ready, 1 if not
+  tulled peers                 list the other nodes as it sees them
+  tulled explain IP            say what it makes of an address, and what the kernel does
   tulled version               print the version
 
 Every flag is a variable too: --etcd-prefix is TULLED_ETCD_PREFIX, or FLANNELD_ETCD_PREFIX.

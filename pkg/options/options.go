@@ -15,6 +15,12 @@ type Options struct {
 	Command Command
 	// ConfigFile is what CheckConfig reads; "" is standard input.
 	ConfigFile string
+	// Address is what Explain is asked about, and Output how it, Status and Peers
+	// answer.
+	Address netip.Addr
+	Output  Format
+	// StatusSocket is where the daemon answers them; "" is nowhere.
+	StatusSocket string
 
 	Etcd     Etcd
 	Embedded Embedded
@@ -54,8 +60,21 @@ const (
 	Run Command = iota
 	CheckConfig
 	Leases
+	Status
+	Peers
+	Explain
 	ShowVersion
 	ShowHelp
+)
+
+// Format is how answers are written.
+type Format string
+
+// The formats.
+const (
+	Text Format = "text"
+	JSON Format = "json"
+	YAML Format = "yaml"
 )
 
 // Etcd is how to reach the store.

@@ -24,9 +24,9 @@ func TestDefaults(t *testing.T) {
 	want := Options{
 		Etcd:       Etcd{Endpoints: []string{"http://127.0.0.1:2379"}, Prefix: "/coreos.com/network"},
 		SubnetFile: "/run/flannel/subnet.env",
-		StateDir:   "/var/lib/tulle",
-		Filtering:  Filtering{Filter: FilterAuto, Forward: true, Resync: 5 * time.Second},
-		LeaseTTL:   24 * time.Hour, RenewMargin: time.Hour,
+		StateDir:   "/var/lib/tulle", StatusSocket: "/run/tulle/tulled.sock", Output: Text,
+		Filtering: Filtering{Filter: FilterAuto, Forward: true, Resync: 5 * time.Second},
+		LeaseTTL:  24 * time.Hour, RenewMargin: time.Hour,
 	}
 	for _, environ := range [][]string{nil, {"PATH=/bin", "TULLED_IFACE=", "FLANNELD_V=", "TULLED", "=x", "", "TULLEDX=1", "tulled_v=2"}} {
 		if got := parse(t, nil, environ); !reflect.DeepEqual(got, want) {
@@ -212,6 +212,8 @@ var samples = map[string]struct {
 	"kube-annotation-prefix":       {value: "example.org/net-"},
 	"net-config-path":              {value: "/net.json"},
 	"set-node-network-unavailable": {value: "false"},
+	"status-socket":                {value: "/tulled.sock"},
+	"output":                       {value: "json"},
 	"healthz-ip":                   {value: "::1"},
 	"healthz-port":                 {value: "8080"},
 	"v":                            {value: "4"},

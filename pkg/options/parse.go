@@ -2,6 +2,9 @@ package options
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -27,7 +30,7 @@ func Parse(args, environ []string) (Options, error) {
 	if o.Command != Run {
 		return o, nil
 	}
-	if o.Command, o.ConfigFile, err = command(words); err != nil {
+	if err := o.command(words); err != nil {
 		return Options{}, err
 	}
 	if unknown != nil {
@@ -117,41 +120,54 @@ func (f flag) show(value string) string {
 	return value
 }
 
-// command says what the words that are no flags call for.
-func command(words []string) (c Command, configFile string, err error) {
+// command takes in what the words that are no flags call for.
+func (o *Options) command(words []string) error {
 	if len(words) == 0 {
-		return Run, "", nil
+		return nil
 	}
-	rest := words[1:]
-	switch words[0] {
+	name, rest := words[0], words[1:]
+	switch name {
 	case "check-config":
-		c = CheckConfig
+		o.Command = CheckConfig
 		if len(rest) > 0 {
-			configFile, rest = rest[0], rest[1:]
+			o.ConfigFile, rest = rest[0], rest[1:]
 		}
-		if configFile == "-" {
-			configFile = ""
+		if o.ConfigFile == "-" {
+			o.ConfigFile = ""
 		}
-		if strings.HasPrefix(configFile, "-") {
-			return 0, "", &Error{Why: "the file to check begins with a dash", Fix: "write ./ before it"}
+		if strings.HasPrefix(o.ConfigFile, "-") {
+			return &Error{Why: "the file to check begins with a dash", Fix: "write ./ before it"}
 		}
-	case "leases":
-		c = Leases
-	case "version":
-		c = ShowVersion
+	case "explain":
+		o.Command = Explain
+		if len(rest) == 0 {
+			return &Error{Why: "explain needs an address", Fix: "write one, like tulled explain 10.5.34.2"}
+		}
+		var err error
+		if o.Address, err = netip.ParseAddr(rest[0]); err != nil || o.Address.Zone() != "" {
+			return &Error{Why: fmt.Sprintf("%.60q is no IP address", rest[0]), Fix: "write one, like tulled explain 10.5.34.2"}
+		}
+		o.Address, rest = o.Address.Unmap(), rest[1:]
 	default:
-		return 0, "", stray(1, words[0])
+		known, ok := plainCommands[name]
+		if !ok {
+			return stray(1, name)
+		}
+		o.Command = known
 	}
 	if len(rest) > 0 {
-		return 0, "", stray(len(words)-len(rest)+1, rest[0])
+		return stray(len(words)-len(rest)+1, rest[0])
 	}
-	return c, configFile, nil
+	return nil
 }
+
+// plainCommands are those that take no word.
+var plainCommands = map[string]Command{"leases": Leases, "status": Status, "peers": Peers, "version": ShowVersion}
 
 // stray refuses a word that belongs to nothing. It is not shown, for it may be
 // the second half of a password.
 func stray(position int, word string) error {
-	fix := didYouMean(nearest(word, []string{"check-config", "leases", "version", "--help"}),
+	fix := didYouMean(nearest(word, append(slices.Sorted(maps.Keys(plainCommands)), "check-config", "explain", "--help")),
 		"flags begin with dashes, values with spaces need quotes, and tulled --help lists all that there is")
 	if _, err := truth(word); err == nil {
 		fix = "write a truth value with its flag and an equals sign, like --ip-masq=false"

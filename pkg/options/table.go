@@ -161,6 +161,12 @@ var table = []flag{
 		about: "set the node's condition",
 		set:   checked(truth)},
 
+	{name: "status-socket", group: health, value: "FILE", fallback: "/run/tulle/tulled.sock",
+		about: "where tulled status asks",
+		set:   into(func(o *Options) *string { return &o.StatusSocket }, file)},
+	{name: "output", group: health, value: "FORMAT", fallback: "text",
+		about: "how they answer: text, json, yaml",
+		set:   into(func(o *Options) *Format { return &o.Output }, format)},
 	{name: "healthz-ip", group: health, value: "IP", fallback: "0.0.0.0", idle: true,
 		about: "address of the health server",
 		set:   checked(address)},

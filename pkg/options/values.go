@@ -226,6 +226,14 @@ func filter(value string) (Filter, error) {
 	return f, nil
 }
 
+func format(value string) (Format, error) {
+	f := Format(value)
+	if !slices.Contains([]Format{Text, JSON, YAML}, f) {
+		return "", refuse(value, "no format of answers", "write text, json or yaml")
+	}
+	return f, nil
+}
+
 // addExempt takes one or several, comma-separated.
 func addExempt(o *Options, value string) error {
 	for item := range items(value) {

@@ -32,6 +32,9 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 		return err
 	}
 	h := holder{Store: s, own: own, value: string(value), written: own.Revision != 0}
+	if h.written {
+		h.renew()
+	}
 	// Acquire has just looked: what matters is what happened since.
 	moved, from := s.position.moved(), own.Revision+1
 	for first := true; ; first = false {
@@ -45,13 +48,22 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 			var err error
 			if from, err = h.look(ctx); err != nil {
 				h.what = lost // now is over
+				return err
 			}
-			return err
+			h.renew()
+			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// renew takes note that etcd has the node's lease.
+func (s *Store) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed = time.Now()
 }
 
 type holder struct {

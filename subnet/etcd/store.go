@@ -51,6 +51,7 @@ type Store struct {
 	acquired bool     // an Acquire has gone by unused
 	unused   *listing // what Config found, for Watch to begin with
 	told     told     // by Config, last
+	renewed  time.Time
 }
 
 // reconnecting is how often an etcd that is away is tried. By itself gRPC would
@@ -112,12 +113,16 @@ type Status struct {
 	Failing map[string]string
 	// Revision is how far etcd's history is known.
 	Revision int64
+	// Renewed is when etcd last took or found this node's lease; zero before.
+	Renewed time.Time
 }
 
 // Status tells how the store does.
 func (s *Store) Status() Status {
 	last, _, _, _ := s.position.at()
-	return Status{Failing: s.trouble.list(), Revision: last.revision}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Status{Failing: s.trouble.list(), Revision: last.revision, Renewed: s.renewed}
 }
 
 // Close lets go of etcd. Leases stay.

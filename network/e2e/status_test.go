@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/clustertest"
+	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// tell runs one of tulled's commands on a host whose daemon runs.
+func (w *world) tell(h *clustertest.Host, words ...string) (out string, code int) {
+	w.t.Helper()
+	args := append([]string{"-t", fmt.Sprint(w.daemons[h].PID), "-m", "-n", "--"}, tulled.Argv...)
+	cmd := exec.Command("nsenter", append(args, words...)...)
+	text, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		w.t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// ask is tell for a program.
+func (w *world) asks(h *clustertest.Host, to any, words ...string) error {
+	w.t.Helper()
+	out, _ := w.tell(h, append(words, "--output=json")...)
+	if err := json.Unmarshal([]byte(out), to); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, out)
+	}
+	return nil
+}
+
+// TestStatus asks a daemon how it is, when all is well and when something is not.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 3, 1, dualConfig)
+	one, two := w.Hosts[0], w.Hosts[1]
+	w.daemons[one].WaitLog("The kernel holds all peers")
+	w.eventually(func() error {
+		out, code := w.tell(one, "status")
+		for _, part := range []string{"tulled:", "ready, version devel", "host1", "10.5.0.0/16, fd00:5::/48, vxlan, MTU 1430", "peers:", " 2\n", "firewall:", "as it should be", "kernel:", "in sync", "default route"} {
+			if code != 0 || !strings.Contains(out, part) {
+				return fmt.Errorf("status ends with %d, and %q is not in\n%s", code, part, out)
+			}
+		}
+		return nil
+	})
+	var peers []status.Peer
+	if err := w.asks(one, &peers, "peers"); err != nil || len(peers) != 2 || peers[0].By != "tunnel" || !peers[0].InSync || peers[0].Problem != "" {
+		t.Errorf("peers are %+v, %v", peers, err)
+	}
+	if out, code := w.tell(one, "peers", "--output=yaml"); code != 0 || !strings.Contains(out, "nodeName: host2") {
+		t.Errorf("%d: %s", code, out)
+	}
+	explains := func(ip, verdict string) {
+		t.Helper()
+		w.eventually(func() error {
+			var e status.Explanation
+			if err := w.asks(one, &e, "explain", ip); err != nil {
+				return err
+			}
+			if !strings.Contains(e.Verdict, verdict) {
+				return fmt.Errorf("%s is %+v, not %q", ip, e, verdict)
+			}
+			return nil
+		})
+	}
+	pod := two.Pods[0].Addr
+	explains(pod[subnet.IPv4].String(), "all is there")
+	explains(pod[subnet.IPv6].String(), "all is there")
+	explains(one.Pods[0].Addr[subnet.IPv4].String(), "this node's own subnet")
+	explains("192.0.2.1", "not of the network")
+	explains("10.5.255.255", "leased to no node")
+
+	// Another's rule takes packets elsewhere, which no route of ours shows.
+	one.NS.IP(t, "route add default dev eth0 table 100")
+	one.NS.IP(t, "rule add to "+pod[subnet.IPv4].String()+" table 100 priority 10")
+	explains(pod[subnet.IPv4].String(), "another route or rule comes first")
+	one.NS.IP(t, "rule del priority 10")
+	explains(pod[subnet.IPv4].String(), "all is there")
+
+	// A lease that cannot be believed, and a store that is away.
+	w.lend(leasesKey+"10.9.0.0-24", `{"PublicIP":"198.18.0.77","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`)
+	w.etcd.Member(0).Stop()
+	w.eventually(func() error {
+		var r status.Report
+		if err := w.asks(one, &r, "status"); err != nil {
+			return err
+		}
+		if len(r.Rejected) != 1 || !strings.Contains(r.Rejected[0].Why, "no part of 10.5.0.0/16") || len(r.Store.Failing) == 0 {
+			return fmt.Errorf("the report is %+v", r)
+		}
+		return nil
+	})
+	w.etcd.Member(0).Restart()
+	w.eventually(func() error {
+		var r status.Report
+		if err := w.asks(one, &r, "status"); err != nil || len(r.Store.Failing) > 0 {
+			return fmt.Errorf("the report is %+v, %w", r, err)
+		}
+		return nil
+	})
+	// Who is not root has no business here, and who asks nobody is told so.
+	for _, c := range []struct{ flag, says string }{{"--status-socket=/run/nobody", "no tulled answers at /run/nobody"}, {"--output=xml", "no format"}} {
+		if out, code := w.tell(one, "status", c.flag); code != 1 || !strings.Contains(out, c.says) {
+			t.Errorf("%s: %d: %s", c.flag, code, out)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package network
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// TestReport asks a node before there is anything, when all is well, and when the
+// kernel refuses a peer's route.
+func TestReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, "")
+		l.start()
+		l.soon()
+		r, err := l.agent.Report(t.Context())
+		if err != nil || r.Ready || r.Lease != nil || len(r.Missing) == 0 || r.NodeID != "machine-1" {
+			t.Errorf("at first: %+v, %v", r, err)
+		}
+		if p, err := l.agent.Peers(t.Context()); err != nil || len(p) != 0 {
+			t.Errorf("peers at first: %+v, %v", p, err)
+		}
+		if e, err := l.agent.Explain(t.Context(), netip.MustParseAddr("10.5.9.1")); err != nil || !strings.Contains(e.Verdict, "no lease yet") {
+			t.Errorf("at first: %+v, %v", e, err)
+		}
+
+		l.peer(9)
+		l.peer(10)
+		bad := netstate.Route{Dst: netip.MustParsePrefix("10.5.9.0/24")}.Key()
+		l.host.Fail(1<<30, kerneltest.OfKey(bad), syscall.EINVAL)
+		l.store.SetConfig(plainConfig)
+		l.after(time.Minute)
+		r, err = l.agent.Report(t.Context())
+		if err != nil || !r.Ready || r.Lease == nil || r.Lease.Since == nil || r.Peers.All != 2 || r.Peers.Unreachable != 1 || len(r.Interfaces) != 1 || r.Network.MTU != 1450 || len(r.Kernel.Failing) != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		peers, err := l.agent.Peers(t.Context())
+		if err != nil || len(peers) != 2 || peers[0].InSync || peers[0].Since == nil || !strings.Contains(peers[0].Problem, "10.5.9.0/24") || peers[1].Problem != "" || peers[1].By != "tunnel" {
+			t.Errorf("%+v, %v", peers, err)
+		}
+		for ip, want := range map[string]string{
+			"10.5.9.1": "1 of 3 things", "10.5.10.1": "all is there", "10.5.77.1": "leased to no node", "192.0.2.1": "not of the network", "fd00::1": "not of the network",
+			r.Lease.Subnets[0].Addr().Next().String(): "this node's own subnet",
+		} {
+			e, err := l.agent.Explain(t.Context(), netip.MustParseAddr(ip))
+			if err != nil || !strings.Contains(e.Verdict, want) {
+				t.Errorf("%s: %+v, %v", ip, e, err)
+			}
+		}
+		// Nobody waits for a node that has ended.
+		l.stop()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.agent.Report(ctx); err == nil {
+			t.Error("a node that has ended answers")
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Client asks a daemon on this host.
+type Client struct {
+	path string
+	http http.Client
+}
+
+// Dial is a client of the socket at path. It does nothing until it is asked.
+func Dial(path string) *Client {
+	c := &Client{path: path}
+	c.http.Timeout = 2 * answerLimit
+	c.http.Transport = &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		},
+	}
+	return c
+}
+
+// Report asks how the daemon is.
+func (c *Client) Report(ctx context.Context) (r Report, err error) {
+	return r, c.ask(ctx, "status", &r)
+}
+
+// Peers asks for all peers.
+func (c *Client) Peers(ctx context.Context) (p []Peer, err error) {
+	return p, c.ask(ctx, "peers", &p)
+}
+
+// Explain asks what the network makes of an address.
+func (c *Client) Explain(ctx context.Context, a netip.Addr) (e Explanation, err error) {
+	return e, c.ask(ctx, "explain?ip="+url.QueryEscape(a.String()), &e)
+}
+
+// mostRead is more than the answer of any network.
+const mostRead = 256 << 20
+
+func (c *Client) ask(ctx context.Context, what string, to any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://tulled/"+what, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := c.http.Do(request)
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no tulled answers at %s; start it, or give the --status-socket that it was given", c.path)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%s is root's alone; ask as root", c.path)
+	case err != nil:
+		return fmt.Errorf("ask tulled at %s: %w", c.path, err)
+	}
+	defer answer.Body.Close()
+	body := io.LimitReader(answer.Body, mostRead)
+	if answer.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(io.LimitReader(body, 1<<12))
+		return fmt.Errorf("tulled answers: %s", strings.TrimSpace(string(why)))
+	}
+	if err := json.NewDecoder(body).Decode(to); err != nil {
+		return fmt.Errorf("read tulled's answer: %w", err)
+	}
+	return nil
+}

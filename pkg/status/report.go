@@ -1,0 +1,141 @@
+package status
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Report is how a node is. Its JSON is what programs read: fields are added, and
+// never change their meaning.
+type Report struct {
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	NodeID  string    `json:"nodeID"`
+	Name    string    `json:"nodeName,omitempty"`
+	// Ready says that the network works here, as far as it can be seen from here;
+	// Missing says what is missing for that.
+	Ready   bool     `json:"ready"`
+	Missing []string `json:"missing,omitempty"`
+	// Remembered is when what the node goes by was saved, while its store cannot
+	// be asked.
+	Remembered *time.Time `json:"remembered,omitempty"`
+
+	Network    Network     `json:"network"`
+	Lease      *Lease      `json:"lease,omitempty"`
+	Interfaces []Interface `json:"interfaces,omitempty"`
+	Peers      Count       `json:"peers"`
+	Rejected   []Problem   `json:"rejectedLeases,omitempty"`
+	Store      Store       `json:"store"`
+	Kernel     Kernel      `json:"kernel"`
+	Firewall   Firewall    `json:"firewall"`
+	Files      []Problem   `json:"files,omitempty"` // that are not as they should be
+}
+
+// Network is the config in force.
+type Network struct {
+	Networks []netip.Prefix `json:"networks,omitempty"`
+	Backend  string         `json:"backend,omitempty"`
+	MTU      int            `json:"mtu,omitempty"`
+}
+
+// Lease is a node's part of the network.
+type Lease struct {
+	Key         string         `json:"key"`
+	Subnets     []netip.Prefix `json:"subnets"`
+	Addresses   []netip.Addr   `json:"addresses"` // where the others send to
+	Reservation bool           `json:"reservation,omitempty"`
+	Since       *time.Time     `json:"since,omitempty"`   // held without a break, by this run
+	Renewed     *time.Time     `json:"renewed,omitempty"` // last
+}
+
+// Interface is what faces the other hosts, in one family.
+type Interface struct {
+	Family  string     `json:"family"`
+	Name    string     `json:"name"`
+	Address netip.Addr `json:"address"`
+	Public  netip.Addr `json:"public"`
+	MTU     int        `json:"mtu"`
+	Why     string     `json:"why"`
+}
+
+// Count is how many peers there are.
+type Count struct {
+	All         int `json:"all"`
+	Unreachable int `json:"unreachable"` // in at least one family, by what this node can tell
+}
+
+// Peer is another node of the network.
+type Peer struct {
+	Key       string         `json:"key"`
+	Name      string         `json:"nodeName,omitempty"`
+	Subnets   []netip.Prefix `json:"subnets"`
+	Addresses []netip.Addr   `json:"addresses"`
+	// By is how packets go: "tunnel", "direct" or, where there is no way, "".
+	By string `json:"by,omitempty"`
+	// InSync says that the kernel holds all that leads there. If not, Problem says
+	// what is wrong, and Since when that began.
+	InSync  bool       `json:"inSync"`
+	Problem string     `json:"problem,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+}
+
+// Problem is one thing that is not as it should be.
+type Problem struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// Store is where config and leases are kept.
+type Store struct {
+	Kind      string    `json:"kind"`
+	Endpoints []string  `json:"endpoints,omitempty"`
+	Revision  int64     `json:"revision,omitempty"` // up to which its history is known
+	Failing   []Problem `json:"failing,omitempty"`
+}
+
+// Kernel is how far the kernel is from what it should hold.
+type Kernel struct {
+	InSync       bool              `json:"inSync"`
+	Since        time.Time         `json:"since"`
+	Objects      int               `json:"objects"`
+	Pending      int               `json:"pending"`
+	Failing      []Failing         `json:"failing,omitempty"`
+	Healed       map[string]uint64 `json:"healed"` // what others had changed, by kind
+	LastResync   time.Time         `json:"lastResync"`
+	ResyncMillis float64           `json:"resyncMillis"`
+	Problems     []string          `json:"problems,omitempty"`
+}
+
+// Failing is something that the kernel refuses, or that others fight over.
+type Failing struct {
+	What  string    `json:"what"`
+	Owner string    `json:"owner"` // "host" or a peer's key
+	Why   string    `json:"why"`
+	Since time.Time `json:"since"`
+}
+
+// Firewall is how the rules are.
+type Firewall struct {
+	Written bool   `json:"written"` // all that is wanted was tried
+	Problem string `json:"problem,omitempty"`
+	Healed  uint64 `json:"healed"`
+}
+
+// Explanation is what the network makes of an address.
+type Explanation struct {
+	Address netip.Addr `json:"address"`
+	// Verdict is the answer in a sentence, and Lease whose the address is.
+	Verdict string `json:"verdict"`
+	Lease   string `json:"lease,omitempty"`
+	Node    string `json:"nodeName,omitempty"`
+	// Path is how the kernel would send there now.
+	Path    string  `json:"path,omitempty"`
+	Entries []Entry `json:"entries,omitempty"`
+}
+
+// Entry is one thing that the kernel should hold for an address, or does.
+type Entry struct {
+	Want string `json:"want,omitempty"` // "" for what should not be there
+	Has  string `json:"has,omitempty"`  // "" for what is missing
+	OK   bool   `json:"ok"`
+}

@@ -1,0 +1,214 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func ago(d time.Duration) *time.Time {
+	t := now.Add(-d)
+	return &t
+}
+
+func well() Report {
+	return Report{
+		Version: "1.2.3", Started: *ago(49 * time.Hour), NodeID: "id", Name: "node-1", Ready: true,
+		Network:    Network{Networks: []netip.Prefix{netip.MustParsePrefix("10.5.0.0/16"), netip.MustParsePrefix("fd00:5::/48")}, Backend: "vxlan", MTU: 1430},
+		Lease:      &Lease{Key: "10.5.3.0-24", Subnets: []netip.Prefix{netip.MustParsePrefix("10.5.3.0/24")}, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Since: ago(3 * time.Hour), Renewed: ago(90 * time.Second)},
+		Interfaces: []Interface{{Family: "IPv4", Name: "eth0", Address: netip.MustParseAddr("10.0.0.1"), Public: netip.MustParseAddr("192.0.2.1"), MTU: 1500, Why: "default route"}},
+		Peers:      Count{All: 3},
+		Store:      Store{Kind: "etcd", Endpoints: []string{"https://192.0.2.9:2379"}, Revision: 77},
+		Kernel:     Kernel{InSync: true, Since: *ago(time.Hour), Objects: 12, Healed: map[string]uint64{"route": 2, "link": 1, "neigh": 0}, LastResync: *ago(time.Minute), ResyncMillis: 0.9},
+		Firewall:   Firewall{Written: true},
+	}
+}
+
+func ill() Report {
+	r := well()
+	r.Ready, r.Missing, r.Remembered = false, []string{"leasing a subnet"}, ago(5*time.Minute)
+	r.Lease = nil
+	r.Peers.Unreachable = 1
+	r.Rejected = []Problem{{"10.9.0.0-24", "outside the network"}}
+	r.Store.Failing = []Problem{{"Holding the lease", "no answer"}}
+	r.Kernel.InSync, r.Kernel.Pending = false, 4
+	r.Kernel.Failing = []Failing{{"route 10.5.4.0/24", "10.5.4.0-24", "file exists", *ago(20 * time.Second)}}
+	r.Kernel.Problems = []string{"does not tell of changes: no"}
+	r.Firewall = Firewall{Problem: "masquerade: no nftables"}
+	r.Files = []Problem{{"/run/flannel/subnet.env", "no space left on device"}}
+	return r
+}
+
+func peers() []Peer {
+	p := func(subnet, node string) Peer {
+		return Peer{Key: subnet, Name: node, Subnets: []netip.Prefix{netip.MustParsePrefix(subnet)}, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}, By: "tunnel", InSync: true}
+	}
+	bad := p("10.5.9.0/24", "")
+	bad.By, bad.InSync, bad.Problem, bad.Since = "", false, "no public IP", ago(time.Minute)
+	late := p("10.5.8.0/24", "node-8")
+	late.InSync = false
+	return []Peer{p("10.5.7.0/24", "node-7"), late, bad}
+}
+
+func explained() Explanation {
+	return Explanation{
+		Address: netip.MustParseAddr("10.5.7.2"), Verdict: "of a peer", Lease: "10.5.7.0-24", Node: "node-7", Path: "through tulle.1, from 10.5.3.0",
+		Entries: []Entry{{"a", "a", true}, {"b", "", false}, {"", "c", false}, {"d", "e", false}},
+	}
+}
+
+func TestText(t *testing.T) {
+	for name, write := range map[string]func(b *strings.Builder) error{
+		"well.txt":    func(b *strings.Builder) error { return WriteReport(b, well(), now) },
+		"ill.txt":     func(b *strings.Builder) error { return WriteReport(b, ill(), now) },
+		"nothing.txt": func(b *strings.Builder) error { return WriteReport(b, Report{}, now) },
+		"peers.txt":   func(b *strings.Builder) error { return WritePeers(b, peers(), now) },
+		"explain.txt": func(b *strings.Builder) error { return WriteExplanation(b, explained()) },
+	} {
+		var b strings.Builder
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(path); err != nil || string(want) != b.String() {
+			t.Errorf("%s: %v, got:\n%s", name, err, b.String())
+		}
+	}
+}
+
+// source answers as it is told.
+type source struct {
+	report Report
+	err    error
+	asked  chan netip.Addr
+}
+
+func (s source) Report(context.Context) (Report, error) { return s.report, s.err }
+func (s source) Peers(context.Context) ([]Peer, error)  { return peers(), s.err }
+func (s source) Explain(_ context.Context, a netip.Addr) (Explanation, error) {
+	if s.asked != nil {
+		s.asked <- a
+	}
+	return explained(), s.err
+}
+
+func serve(t *testing.T, path string, s Source) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, path, s) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	for {
+		if conn, err := net.Dial("unix", path); err == nil {
+			conn.Close()
+			return
+		}
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		default:
+		}
+	}
+}
+
+func TestAsk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deep", "socket")
+	s := source{report: ill(), asked: make(chan netip.Addr, 1)}
+	serve(t, path, s)
+	c, ctx := Dial(path), t.Context()
+	if r, err := c.Report(ctx); err != nil || !reflect.DeepEqual(r, ill()) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if p, err := c.Peers(ctx); err != nil || !reflect.DeepEqual(p, peers()) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if e, err := c.Explain(ctx, netip.MustParseAddr("fd00::1")); err != nil || !reflect.DeepEqual(e, explained()) {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if a := <-s.asked; a.String() != "fd00::1" {
+		t.Errorf("asked for %s", a)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if err := Serve(ctx, path, s); err == nil || !strings.Contains(err.Error(), "another tulled") {
+		t.Errorf("a second: %v", err)
+	}
+}
+
+// A daemon that was killed left its socket.
+func TestLeftSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	if _, err := Dial(path).Report(t.Context()); err == nil || !strings.Contains(err.Error(), "no tulled answers") {
+		t.Errorf("%v", err)
+	}
+	serve(t, path, source{report: well()})
+	if _, err := Dial(path).Report(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Serve(t.Context(), path, source{}); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("%v", err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "mine" {
+		t.Error("the file is gone")
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	for path, want := range map[string]int{
+		"/status": http.StatusServiceUnavailable, "/explain": http.StatusBadRequest, "/explain?ip=fe80::1%25eth0": http.StatusBadRequest,
+		"/explain?ip=" + strings.Repeat("1", 1000): http.StatusBadRequest, "/": http.StatusNotFound, "/../etc/passwd": http.StatusNotFound,
+	} {
+		w := httptest.NewRecorder()
+		handler(source{err: errors.New("stuck")}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want && w.Code != http.StatusMovedPermanently && w.Code != http.StatusTemporaryRedirect {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	handler(source{}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/status", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", w.Code)
+	}
+}

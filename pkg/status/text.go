@@ -1,0 +1,235 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// writer writes lines for people.
+type writer struct {
+	*tabwriter.Writer
+	now time.Time
+}
+
+func newWriter(w io.Writer, now time.Time) writer {
+	return writer{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), now}
+}
+
+// line writes a heading with what belongs to it; nothing without that.
+func (w writer) line(name string, words ...string) {
+	words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
+	if len(words) > 0 {
+		fmt.Fprintf(w, "%s:\t%s\n", name, strings.Join(words, ", "))
+	}
+}
+
+// ago is a time as people tell it.
+func (w writer) ago(t time.Time) string {
+	d := w.now.Sub(t)
+	switch {
+	case t.IsZero():
+		return "never"
+	case d < time.Second:
+		return "now"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds ago", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh ago", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
+}
+
+func join[T fmt.Stringer](all []T) string {
+	var words []string
+	for _, v := range all {
+		words = append(words, v.String())
+	}
+	return strings.Join(words, ", ")
+}
+
+// WriteReport writes r for people.
+func WriteReport(to io.Writer, r Report, now time.Time) error {
+	w := newWriter(to, now)
+	if r.Ready {
+		w.line("tulled", "ready", "version "+r.Version, "started "+w.ago(r.Started))
+	} else {
+		w.line("tulled", "NOT READY", "version "+r.Version, "started "+w.ago(r.Started))
+	}
+	for _, m := range r.Missing {
+		w.line("  missing", m)
+	}
+	if r.Remembered != nil {
+		w.line("  remembers", "the store is away; this is the network as of "+w.ago(*r.Remembered))
+	}
+	w.line("node", r.Name, r.NodeID)
+	w.line("network", join(r.Network.Networks), r.Network.Backend, mtu(r.Network.MTU))
+	if l := r.Lease; l != nil {
+		words := []string{join(l.Subnets), "others send to " + join(l.Addresses)}
+		if l.Reservation {
+			words = append(words, "a reservation")
+		}
+		if l.Since != nil {
+			words = append(words, "held since "+w.ago(*l.Since))
+		}
+		if l.Renewed != nil {
+			words = append(words, "renewed "+w.ago(*l.Renewed))
+		}
+		w.line("lease", words...)
+	} else {
+		w.line("lease", "none")
+	}
+	for _, i := range r.Interfaces {
+		words := []string{i.Family, i.Name, i.Address.String(), mtu(i.MTU), i.Why}
+		if i.Public != i.Address {
+			words = append(words, "published as "+i.Public.String())
+		}
+		w.line("interface", words...)
+	}
+	w.line("peers", fmt.Sprint(r.Peers.All), unreachable(r.Peers.Unreachable))
+	for _, p := range r.Rejected {
+		w.line("  not believed", p.What+": "+p.Why)
+	}
+	w.store(r.Store)
+	w.kernel(r.Kernel)
+	switch {
+	case r.Firewall.Problem != "":
+		w.line("firewall", "NOT as it should be: "+r.Firewall.Problem)
+	case !r.Firewall.Written:
+		w.line("firewall", "not written yet")
+	default:
+		w.line("firewall", "as it should be", healed(r.Firewall.Healed))
+	}
+	for _, f := range r.Files {
+		w.line("file", f.What+": "+f.Why)
+	}
+	return w.Flush()
+}
+
+func mtu(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("MTU %d", n)
+}
+
+func unreachable(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of them UNREACHABLE (tulled peers)", n)
+}
+
+func healed(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("put right %d times what others had changed", n)
+}
+
+func (w writer) store(s Store) {
+	words := []string{s.Kind, strings.Join(s.Endpoints, " ")}
+	if s.Revision != 0 {
+		words = append(words, fmt.Sprintf("revision %d", s.Revision))
+	}
+	w.line("store", words...)
+	for _, f := range s.Failing {
+		w.line("  does not work", f.What+": "+f.Why)
+	}
+}
+
+func (w writer) kernel(k Kernel) {
+	state := "in sync"
+	if !k.InSync {
+		state = "NOT in sync"
+	}
+	var all uint64
+	for _, n := range k.Healed {
+		all += n
+	}
+	pending := ""
+	if k.Pending > 0 {
+		pending = fmt.Sprintf("%d pending", k.Pending)
+	}
+	kinds := ""
+	for _, kind := range slices.Sorted(maps.Keys(k.Healed)) {
+		if n := k.Healed[kind]; n > 0 {
+			kinds += fmt.Sprintf(" %s %d", kind, n)
+		}
+	}
+	if kinds != "" {
+		kinds = healed(all) + " (" + strings.TrimSpace(kinds) + ")"
+	}
+	w.line("kernel", state+" since "+w.ago(k.Since), fmt.Sprintf("%d objects", k.Objects), pending,
+		fmt.Sprintf("looked at whole %s in %.1f ms", w.ago(k.LastResync), k.ResyncMillis), kinds)
+	for _, f := range k.Failing {
+		w.line("  fails", fmt.Sprintf("%s (%s), since %s: %s", f.What, f.Owner, w.ago(f.Since), f.Why))
+	}
+	for _, p := range k.Problems {
+		w.line("  problem", p)
+	}
+}
+
+// WritePeers writes peers for people, those with a problem first.
+func WritePeers(to io.Writer, peers []Peer, now time.Time) error {
+	w := newWriter(to, now)
+	peers = slices.Clone(peers)
+	slices.SortStableFunc(peers, func(a, b Peer) int {
+		switch {
+		case (a.Problem == "") == (b.Problem == ""):
+			return 0
+		case a.Problem != "":
+			return -1
+		}
+		return 1
+	})
+	fmt.Fprintln(w, "SUBNETS\tNODE\tADDRESSES\tBY\tSTATE")
+	for _, p := range peers {
+		state := "in sync"
+		if !p.InSync {
+			state = "NOT in sync"
+		}
+		if p.Problem != "" {
+			state = p.Problem
+			if p.Since != nil {
+				state += ", since " + w.ago(*p.Since)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", join(p.Subnets), dash(p.Name), join(p.Addresses), dash(p.By), state)
+	}
+	return w.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// WriteExplanation writes e for people.
+func WriteExplanation(to io.Writer, e Explanation) error {
+	w := newWriter(to, time.Time{})
+	w.line(e.Address.String(), e.Verdict)
+	w.line("lease", e.Lease, e.Node)
+	w.line("the kernel sends", e.Path)
+	for _, entry := range e.Entries {
+		switch {
+		case entry.OK:
+			w.line("  ok", entry.Has)
+		case entry.Has == "":
+			w.line("  MISSING", entry.Want)
+		case entry.Want == "":
+			w.line("  TOO MUCH", entry.Has)
+		default:
+			w.line("  WRONG", entry.Has+" should be "+entry.Want)
+		}
+	}
+	return w.Flush()
+}
