@@ -5,7 +5,10 @@ package cniconf
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -18,6 +21,25 @@ const (
 	network = "cbr0"
 	bridge  = "cni0"
 )
+
+// Check says why the file at path is none that Format wrote.
+func Check(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var l struct {
+		Name    string
+		Plugins []struct{ Type, Bridge string }
+	}
+	if err := json.Unmarshal(text, &l); err != nil {
+		return fmt.Errorf("it is no CNI configuration: %w", err)
+	}
+	if l.Name != network || len(l.Plugins) != 2 || l.Plugins[0].Type != "bridge" || l.Plugins[0].Bridge != bridge || l.Plugins[1].Type != "portmap" {
+		return errors.New("it is another's")
+	}
+	return nil
+}
 
 // Conf is what depends on the host. A family that is off is the zero Prefix.
 type Conf struct {

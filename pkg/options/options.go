@@ -19,6 +19,7 @@ type Options struct {
 	// answer.
 	Address netip.Addr
 	Output  Format
+	Cleanup Cleanup
 	// StatusSocket is where the daemon answers them; "" is nowhere.
 	StatusSocket string
 
@@ -63,9 +64,16 @@ const (
 	Status
 	Peers
 	Explain
+	CleanUp
 	ShowVersion
 	ShowHelp
 )
+
+// Cleanup says what CleanUp is to remove.
+type Cleanup struct {
+	DryRun  bool // and only say it
+	Flannel bool // also what flannel left
+}
 
 // Format is how answers are written.
 type Format string

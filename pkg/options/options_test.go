@@ -219,6 +219,8 @@ var samples = map[string]struct {
 	"v":                            {value: "4"},
 	"vmodule":                      {value: "peers=3"},
 	"log_backtrace_at":             {value: "peers.go:7"},
+	"dry-run":                      {value: "true"},
+	"flannel":                      {value: "true"},
 	"help":                         {value: "true"},
 	"version":                      {value: "true"},
 }

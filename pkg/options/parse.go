@@ -162,7 +162,7 @@ func (o *Options) command(words []string) error {
 }
 
 // plainCommands are those that take no word.
-var plainCommands = map[string]Command{"leases": Leases, "status": Status, "peers": Peers, "version": ShowVersion}
+var plainCommands = map[string]Command{"cleanup": CleanUp, "leases": Leases, "status": Status, "peers": Peers, "version": ShowVersion}
 
 // stray refuses a word that belongs to nothing. It is not shown, for it may be
 // the second half of a password.

@@ -184,6 +184,12 @@ var table = []flag{
 		about: "source line to log a stack trace at",
 		set:   into(func(o *Options) *string { return &o.BacktraceAt }, sourceLine)},
 
+	{name: "dry-run", group: other, fallback: "false",
+		about: "with cleanup: say what it would remove",
+		set:   into(func(o *Options) *bool { return &o.Cleanup.DryRun }, truth)},
+	{name: "flannel", group: other, fallback: "false",
+		about: "with cleanup: remove flannel's devices and rules too",
+		set:   into(func(o *Options) *bool { return &o.Cleanup.Flannel }, truth)},
 	{name: helpFlag, group: other, fallback: "false", about: "print this", set: checked(truth)},
 	{name: versionFlag, group: other, fallback: "false", about: "print the version", set: checked(truth)},
 }

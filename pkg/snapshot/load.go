@@ -29,7 +29,7 @@ func LoadHead(dir, source string) (Head, error) {
 }
 
 func load(dir, source string, peers bool) (Snapshot, error) {
-	path := pathIn(dir)
+	path := Path(dir)
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("load the network: %w", err)

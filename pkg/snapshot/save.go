@@ -27,7 +27,7 @@ func Save(dir string, h Head, peers iter.Seq[subnet.Lease]) (saved int, err erro
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, fmt.Errorf("save the network: %w", err)
 	}
-	err = keepfile.Write(pathIn(dir), 0o600, func(out io.Writer) error {
+	err = keepfile.Write(Path(dir), 0o600, func(out io.Writer) error {
 		w := writer{out: out, sum: crc32.New(castagnoli)}
 		w.line(fmt.Appendf(nil, "%s %d %s\n", magic, version, time.Now().UTC().Format(time.RFC3339)))
 		w.line(fmt.Appendf(nil, "%s %s\n", sourceTag, strconv.Quote(h.Source)))

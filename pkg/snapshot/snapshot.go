@@ -55,8 +55,8 @@ const (
 	endTag    = "end"
 )
 
-// pathIn is the snapshot's file in a daemon's folder for state.
-func pathIn(dir string) string { return filepath.Join(dir, "snapshot") }
+// Path is the snapshot's file in a daemon's folder for state.
+func Path(dir string) string { return filepath.Join(dir, "snapshot") }
 
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))

@@ -16,6 +16,8 @@ import (
 type Options struct {
 	// Command makes a command of iptables; exec.Command if nil.
 	Command func(name string, args ...string) *exec.Cmd
+	// DryRun has everything done but the writing.
+	DryRun bool
 	// Proc is where the kernel tells of the network; /proc/net if empty.
 	Proc string
 }

@@ -170,6 +170,9 @@ func (t *Tables) read(ctx context.Context, f subnet.Family, name string, keep fu
 
 // restore writes, in one go for each table.
 func (t *Tables) restore(ctx context.Context, f subnet.Family, text string) error {
+	if t.options.DryRun {
+		return nil
+	}
 	args := []string{"--noflush"}
 	if !t.variant.Version.before(modern) {
 		args = append(args, "--wait", patience)

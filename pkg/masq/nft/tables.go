@@ -29,6 +29,9 @@ var protocols = subnet.Pair[uint8]{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6}
 
 // Tables are the nftables of a network namespace.
 type Tables struct {
+	// DryRun has everything done but the writing.
+	DryRun bool
+
 	namespace string
 
 	mu     sync.Mutex
@@ -81,6 +84,9 @@ func (t *Tables) try(plan func(c conn, b *batch) error) (changed bool, err error
 	var b batch
 	if err := plan(c, &b); err != nil || len(b) == 0 {
 		return false, err
+	}
+	if t.DryRun {
+		return true, nil
 	}
 	return true, t.commit(b)
 }

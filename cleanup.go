@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/tulle-net/tulle/pkg/cniconf"
+	"github.com/tulle-net/tulle/pkg/envfile"
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/masq"
+	"github.com/tulle-net/tulle/pkg/masq/iptables"
+	"github.com/tulle-net/tulle/pkg/masq/nft"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/snapshot"
+	"github.com/tulle-net/tulle/pkg/status"
+)
+
+// cleanUp removes from this host all that tulled made, and says what that was.
+// What is not there is no error.
+func cleanUp(o options.Options, out io.Writer) error {
+	ctx := context.Background()
+	if _, err := status.Dial(o.StatusSocket).Report(ctx); err == nil {
+		return errors.New("tulled runs here, and would put back all that is removed; stop it first, as with: systemctl stop tulled")
+	}
+	c := cleaner{out: out, dry: o.Cleanup.DryRun}
+	c.rules(ctx, o.Cleanup.Flannel)
+	c.kernel(ctx, o.Cleanup.Flannel)
+	c.file(o.SubnetFile, func(string) error { _, err := envfile.Read(o.SubnetFile); return err })
+	c.file(o.CNIConfFile, cniconf.Check)
+	c.file(snapshot.Path(o.StateDir), func(string) error { return nil })
+	c.file(o.StatusSocket, func(string) error { return nil })
+	if c.count == 0 && c.failed == nil {
+		fmt.Fprintln(out, "there is nothing of tulle's on this host")
+	}
+	return errors.Join(c.failed...)
+}
+
+// cleaner removes things, or says what it would remove.
+type cleaner struct {
+	out    io.Writer
+	dry    bool
+	count  int
+	failed []error
+}
+
+// removed says that something is gone.
+func (c *cleaner) removed(what string) {
+	c.count++
+	if c.dry {
+		what = "would remove " + what
+	} else {
+		what = "removed " + what
+	}
+	fmt.Fprintln(c.out, what)
+}
+
+func (c *cleaner) fail(what string, err error) {
+	c.failed = append(c.failed, fmt.Errorf("%s: %w", what, err))
+}
+
+// rules removes firewall rules.
+func (c *cleaner) rules(ctx context.Context, flannel bool) {
+	tables := nft.Open("")
+	tables.DryRun = c.dry
+	legacy := iptables.OpenLegacy(iptables.Options{DryRun: c.dry})
+	for _, part := range []struct {
+		name   string
+		engine masq.Engine
+	}{
+		{"the nftables table inet tulle", nft.NAT{Tables: tables}},
+		{"accepts in iptables' FORWARD", nft.Forward{Tables: tables}},
+		{"rules in legacy iptables", legacy},
+	} {
+		switch changed, err := part.engine.Sync(ctx, masq.Rules{}); {
+		case err != nil:
+			c.fail(part.name, err)
+		case changed:
+			c.removed(part.name)
+		}
+	}
+	lists := []func(context.Context) ([]string, error){tables.RemoveIPTables}
+	if flannel {
+		lists = append(lists, tables.RemoveFlannel, legacy.RemoveFlannel)
+	}
+	for _, list := range lists {
+		gone, err := list(ctx)
+		if err != nil {
+			c.fail("rules", err)
+		}
+		for _, what := range gone {
+			c.removed("rules: " + what)
+		}
+	}
+}
+
+// kernel removes routes, and devices with all that is on them.
+func (c *cleaner) kernel(ctx context.Context, flannel bool) {
+	k, err := kernel.New("")
+	if err != nil {
+		c.fail("speak with the kernel", err)
+		return
+	}
+	defer k.Close()
+	has, err := k.Dump(ctx, netstate.Scope{})
+	if err != nil {
+		c.fail("read what the kernel holds", err)
+		return
+	}
+	plan := netstate.Diff(&netstate.State{}, has)
+	if flannel {
+		survey, err := k.Survey(ctx)
+		if err != nil {
+			c.fail("read the host's devices", err)
+		}
+		for _, l := range survey.Links {
+			if isFlannels(l.Link) {
+				plan = append(plan, netstate.Op{Verb: netstate.Delete, Object: l.Link})
+			}
+		}
+	}
+	failed := make(map[netstate.Key]bool)
+	if !c.dry {
+		var each netstate.Failures
+		if err := k.Apply(ctx, plan); err != nil && !errors.As(err, &each) {
+			c.fail("remove what the kernel holds", err)
+			return
+		}
+		for _, f := range each {
+			failed[f.Op.Object.Key()] = true
+			c.failed = append(c.failed, f)
+		}
+	}
+	for _, op := range plan {
+		if !failed[op.Object.Key()] {
+			c.removed(op.Object.String())
+		}
+	}
+}
+
+// isFlannels says whether a device is one that flannel makes.
+func isFlannels(l netstate.Link) bool {
+	name, ok := strings.CutPrefix(l.Name, "flannel")
+	return ok && name != "" && strings.ContainsAny(name[:1], ".-0") && l.Kind != "bridge"
+}
+
+// file removes a file, if it is what ours would be.
+func (c *cleaner) file(path string, check func(path string) error) {
+	if path == "" {
+		return
+	}
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = check(path)
+	}
+	if err == nil && !c.dry {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		c.fail("left "+path+" alone", err)
+		return
+	}
+	c.removed("file " + path)
+}
