@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/cidrfile"
@@ -23,7 +25,7 @@ const lookAnyway = 5 * time.Minute
 
 // newFirewall makes what keeps rules in this host's firewall.
 func newFirewall(o options.Filtering, changed func()) *masq.Keeper {
-	f := firewall{nft.Open(""), iptables.OpenLegacy(iptables.Options{}), o.Resync}
+	f := &firewall{tables: nft.Open(""), legacy: iptables.OpenLegacy(iptables.Options{}), resync: o.Resync}
 	return masq.NewKeeper(func(ctx context.Context) ([]masq.Part, error) { return f.find(ctx, o.Filter) }, changed)
 }
 
@@ -32,18 +34,28 @@ type firewall struct {
 	tables *nft.Tables
 	legacy *iptables.LegacyTables
 	resync time.Duration // for those of whose changes nobody tells
+
+	reason   string // not to use nftables, of which the log knows
+	prepared bool   // what the kernel may need was tried
 }
 
 // find is where rules of a kind stand on this host.
-func (f firewall) find(ctx context.Context, kind options.Filter) ([]masq.Part, error) {
+func (f *firewall) find(ctx context.Context, kind options.Filter) ([]masq.Part, error) {
 	if kind == options.FilterAuto {
 		kind = options.FilterNFTables
-		if err := f.tables.Check(); err != nil {
-			klog.InfoS("Writing rules by iptables", "reason", err)
-			kind = options.FilterIPTables
+		err := f.tables.Check()
+		if errors.Is(err, unix.EPERM) {
+			return nil, err // nor would iptables do
+		}
+		if err != nil {
+			if f.reason != err.Error() {
+				klog.InfoS("Writing rules by iptables", "reason", err)
+			}
+			f.reason, kind = err.Error(), options.FilterIPTables
 		}
 	}
-	if kind != options.FilterNone {
+	if kind != options.FilterNone && !f.prepared {
+		f.prepared = true
 		loadBridgeFilter()
 	}
 	switch kind {
@@ -57,7 +69,7 @@ func (f firewall) find(ctx context.Context, kind options.Filter) ([]masq.Part, e
 
 // nftables are the parts for rules in nftables. What legacy tables drop no other
 // can let pass.
-func (f firewall) nftables() []masq.Part {
+func (f *firewall) nftables() []masq.Part {
 	nat, forward, others := nft.NAT{Tables: f.tables}, nft.Forward{Tables: f.tables}, &nft.Others{Tables: f.tables}
 	return []masq.Part{
 		{Name: "masquerade", Engine: nat, Wants: everything, Watch: nat.Watch, Every: lookAnyway},
@@ -71,7 +83,7 @@ func (f firewall) nftables() []masq.Part {
 
 // iptables are the parts for rules in the tables of iptables that the others on
 // this host use. Those of the other kind may drop packets too.
-func (f firewall) iptables(ctx context.Context) ([]masq.Part, error) {
+func (f *firewall) iptables(ctx context.Context) ([]masq.Part, error) {
 	host, err := iptables.Found(ctx, iptables.Options{})
 	if err != nil {
 		return nil, err
@@ -102,14 +114,14 @@ func (f firewall) iptables(ctx context.Context) ([]masq.Part, error) {
 }
 
 // none are the parts that remove what an earlier run wrote, told otherwise.
-func (f firewall) none() []masq.Part {
+func (f *firewall) none() []masq.Part {
 	return append(f.native(),
 		masq.Part{Name: "earlier legacy iptables rules", Engine: f.legacy},
 		masq.Part{Name: "earlier iptables rules", Engine: removal{"tulle's own iptables rules", f.tables.RemoveIPTables}})
 }
 
 // native are the parts that remove nftables rules.
-func (f firewall) native() []masq.Part {
+func (f *firewall) native() []masq.Part {
 	return []masq.Part{
 		{Name: "earlier nftables rules", Engine: nft.NAT{Tables: f.tables}},
 		{Name: "earlier accepts", Engine: nft.Forward{Tables: f.tables}},
@@ -117,7 +129,7 @@ func (f firewall) native() []masq.Part {
 }
 
 // flannel is the part that removes flannel's rules, wherever they are.
-func (f firewall) flannel() masq.Part {
+func (f *firewall) flannel() masq.Part {
 	return masq.Part{Name: "what flannel left", Engine: removal{"flannel's rules", func(ctx context.Context) ([]string, error) {
 		inNFTables, err := f.tables.RemoveFlannel(ctx)
 		if err != nil {

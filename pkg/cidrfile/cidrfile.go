@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -32,6 +33,7 @@ func Parse(text []byte) ([]netip.Prefix, error) {
 		return nil, fmt.Errorf("more than %d bytes", largest)
 	}
 	var all []netip.Prefix
+	known := make(map[netip.Prefix]bool)
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
 		line, _, _ := strings.Cut(lines.Text(), "#")
@@ -42,16 +44,17 @@ func Parse(text []byte) ([]netip.Prefix, error) {
 		if err != nil || p.Addr().Is4In6() {
 			return nil, fmt.Errorf("line %d: %.60q is not a network; write one a line, like 192.0.2.0/24 or 2001:db8::/32", n, line)
 		}
-		if p = p.Masked(); !slices.Contains(all, p) {
+		if p = p.Masked(); !known[p] {
 			all = append(all, p)
 		}
+		known[p] = true
 	}
 	return all, lines.Err()
 }
 
 // read reads the file at path.
 func read(path string) ([]netip.Prefix, fs.FileInfo, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +68,7 @@ func read(path string) ([]netip.Prefix, fs.FileInfo, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, largest+1))
 	if err != nil {
-		return nil, info, err
+		return nil, nil, err // to be read again
 	}
 	all, err := Parse(text)
 	return all, info, err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +109,9 @@ func TestFollow(t *testing.T) {
 		do(os.Remove(path))
 		do(os.Mkdir(path, 0o755))
 		expect("a folder")
+		do(os.Remove(path))
+		do(syscall.Mkfifo(path, 0o644))
+		expect("a pipe that nobody writes to")
 		do(os.Remove(path))
 		write("file", "")
 		expect("empty", "[]")

@@ -36,9 +36,11 @@ const (
 	settle = 10 * time.Millisecond
 	// share is the part of the time, as 1 in so much, that looking may take
 	// where others change a great deal, and burst how far ahead of that it may
-	// be.
-	share = 20
-	burst = 5 * time.Second
+	// be. However long it took, which may be but a wait for a lock, it is looked at
+	// again after longestPause.
+	share        = 20
+	burst        = 5 * time.Second
+	longestPause = 10 * time.Second
 	// patience is how often in a row what others undo is put right at once.
 	patience = 20
 	// quiet is how long nothing is undone after a fight.
@@ -253,11 +255,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 	before := p.err
 	p.tried, p.err = wanted, err
 	now := time.Now()
-	if p.spent.Before(now) {
-		p.spent = now
-	}
-	p.spent = p.spent.Add(share * now.Sub(began))
-	p.free = p.spent.Add(-burst)
+	p.spend(now.Sub(began), now)
 	if err != nil {
 		p.failures++
 		k.look(p, now.Add(min(firstWait<<min(p.failures-1, 10), lastWait)))
@@ -291,6 +289,18 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 		klog.InfoS("The firewall's rules are as they should be again", "rules", p.Name)
 	}
 	k.changed()
+}
+
+// spend takes note of how long it took to look.
+func (p *part) spend(took time.Duration, now time.Time) {
+	if p.spent.Before(now) {
+		p.spent = now
+	}
+	p.spent = p.spent.Add(share * took)
+	if latest := now.Add(burst + longestPause); p.spent.After(latest) {
+		p.spent = latest
+	}
+	p.free = p.spent.Add(-burst)
 }
 
 // undo takes note that others undid what was written. Who does so again and

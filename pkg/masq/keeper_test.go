@@ -205,3 +205,23 @@ func TestKeeperWantsAnother(t *testing.T) {
 		}
 	})
 }
+
+// To have waited long for another's lock is no reason to wait much longer.
+func TestKeeperIsSlowed(t *testing.T) {
+	keeping(t, func(t *testing.T, k *Keeper, first, _ *fake) {
+		after(time.Minute)
+		first.do(func() { first.fails, first.slow = errors.New("locked"), 10*time.Second })
+		k.Want(dual())
+		after(10*time.Second + time.Millisecond)
+		first.do(func() { first.fails, first.slow = nil, 2*time.Second })
+		after(longestPause + 3*time.Second)
+		if !first.has(dual()) {
+			t.Error("a failure that took long is not tried again soon")
+		}
+		first.do(func() { first.holds = Rules{} })
+		after(longestPause + 3*time.Second)
+		if !first.has(dual()) {
+			t.Error("what others undid after a slow look stays undone")
+		}
+	})
+}

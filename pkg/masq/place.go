@@ -81,8 +81,17 @@ type walk struct {
 	steps  int
 }
 
-// take is what becomes of the packet by a rule; None is to go on.
+// take is what becomes of the packet by a rule; None is to go on. That goes for
+// what is dropped because of its addresses, too: who names them means it.
 func (w *walk) take(r Rule, depth int) Verdict {
+	v := w.decide(r, depth)
+	if named := r.From.Prefix.IsValid() || r.To.Prefix.IsValid(); named && (v == Drop || v == Return && depth == 0) {
+		return None
+	}
+	return v
+}
+
+func (w *walk) decide(r Rule, depth int) Verdict {
 	if w.steps++; w.steps > longest || !w.packet.meets(r) {
 		return None
 	}

@@ -37,6 +37,20 @@ func TestPlace(t *testing.T) {
 			{In: in("eth0"), Does: Drop},
 			{Opaque: true, Does: Drop},
 		}}, 3},
+		"what a person forbids the network, or part of it, too": {Chains{
+			"FORWARD": {
+				{From: net("10.5.0.0/24"), To: net("10.0.0.0/8"), Does: Drop},
+				{To: net("10.5.0.0/16"), Does: Return},
+				{From: Net{Prefix: netip.MustParsePrefix("10.5.9.0/24"), Not: true}, To: net("10.5.0.0/24"), Does: Drop},
+				{To: net("10.5.0.0/24"), Does: Jump, Chain: "MINE"},
+				{From: net("10.5.0.0/24"), Does: Goto, Chain: "NOTHING"},
+				jump("DOCKER-USER"),
+				drop,
+			},
+			"MINE":        {{Opaque: true, Does: Accept}, drop},
+			"DOCKER-USER": {{In: not("eth1"), To: net("10.0.0.0/8"), Does: Drop}, {Does: Return}},
+		}, 6},
+		"an address is a reason to accept": {Chains{"FORWARD": {{From: net("10.5.0.0/16"), Does: Jump, Chain: "MINE"}, {Out: in("cni0"), Does: Accept}, drop}, "MINE": {accept}}, 3},
 		"Docker 20": {Chains{
 			"FORWARD": {
 				jump("DOCKER-USER"), jump("DOCKER-ISOLATION-STAGE-1"),

@@ -31,6 +31,9 @@ func dial(path string, groups uint32) (conn, error) {
 		config.NetNS = int(ns.Fd())
 	}
 	c, err := netlink.Dial(unix.NETLINK_NETFILTER, config)
+	if errors.Is(err, unix.EPROTONOSUPPORT) {
+		return conn{}, fmt.Errorf("%w: %w", errAbsent, err)
+	}
 	if err != nil {
 		return conn{}, fmt.Errorf("open a netlink socket: %w", err)
 	}
@@ -63,6 +66,17 @@ func (c conn) port() (port uint32, err error) {
 	return port, os.NewSyscallError("getsockname", err)
 }
 
+// errAbsent is of a kernel that has nowhere for rules to be.
+var errAbsent = errors.New("the kernel has no nf_tables")
+
+// unlessAbsent is err, but where there is nothing nothing has to be removed.
+func unlessAbsent(err error) error {
+	if errors.Is(err, errAbsent) {
+		return nil
+	}
+	return err
+}
+
 // isGone says that what was asked for is not there.
 func isGone(err error) bool { return errors.Is(err, unix.ENOENT) }
 
@@ -86,7 +100,13 @@ func (c conn) commit(b batch) error {
 		return err
 	}
 	b[len(b)-1].Header.Flags |= netlink.Acknowledge // those that fail answer anyway
-	sent, err := c.SendMessages(append(append([]netlink.Message{border(unix.NFNL_MSG_BATCH_BEGIN)}, b...), border(unix.NFNL_MSG_BATCH_END)))
+	whole := append(append([]netlink.Message{border(unix.NFNL_MSG_BATCH_BEGIN)}, b...), border(unix.NFNL_MSG_BATCH_END))
+	size := 0
+	for _, m := range whole {
+		size += unix.NLMSG_HDRLEN + len(m.Data)
+	}
+	_ = c.SetWriteBuffer(max(size, 1<<20)) // it is sent as one; where that is not allowed, to send tells
+	sent, err := c.SendMessages(whole)
 	if err != nil {
 		return err
 	}

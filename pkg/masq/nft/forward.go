@@ -21,7 +21,7 @@ type Forward struct{ *Tables }
 
 // Sync implements masq.Engine.
 func (w Forward) Sync(_ context.Context, r masq.Rules) (changed bool, err error) {
-	return w.carryOut(func(c conn, b *batch) error {
+	changed, err = w.carryOut(func(c conn, b *batch) error {
 		for _, f := range subnet.Families {
 			if err := c.forward(b, f, r); err != nil {
 				return err
@@ -29,6 +29,7 @@ func (w Forward) Sync(_ context.Context, r masq.Rules) (changed bool, err error)
 		}
 		return nil
 	})
+	return changed, unlessAbsent(err) // nothing drops there either
 }
 
 // Watch calls poke when it begins to listen, and after every change that others
@@ -53,7 +54,7 @@ func (c conn) forward(b *batch, f subnet.Family, r masq.Rules) error {
 	at := -1 // ours stand before this one of the others, all of them
 	for _, rule := range all {
 		switch {
-		case rule.comment != remark || rule.Does == masq.Jump: // that leads to iptables rules of ours
+		case !rule.isOurs():
 			others = append(others, rule)
 			continue
 		case at < 0:
@@ -84,6 +85,17 @@ func (c conn) forward(b *batch, f subnet.Family, r masq.Rules) error {
 		b.add(family, unix.NFT_MSG_DELRULE, 0, append(inChain(filterTable, forwardChain), handle(rule.handle)...))
 	}
 	return nil
+}
+
+// isOurs says whether a rule in FORWARD may be one that was written here, for this
+// network or for another. The remark alone does not: people write it too.
+func (r found) isOurs() bool {
+	net := r.From
+	if r.To.Prefix.IsValid() {
+		net = r.To
+	}
+	bare := r.Rule == masq.Rule{From: net, Does: masq.Accept} || r.Rule == masq.Rule{To: net, Does: masq.Accept}
+	return r.comment == remark && bare && net.Prefix.IsValid() && !net.Not
 }
 
 // place is where among others' rules in FORWARD ours have to stand.

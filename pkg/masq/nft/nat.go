@@ -16,7 +16,11 @@ type NAT struct{ *Tables }
 
 // Sync implements masq.Engine.
 func (n NAT) Sync(_ context.Context, r masq.Rules) (changed bool, err error) {
-	return n.carryOut(func(c conn, b *batch) error { return c.own(b, r) })
+	changed, err = n.carryOut(func(c conn, b *batch) error { return c.own(b, r) })
+	if r.Equal(masq.Rules{}) {
+		err = unlessAbsent(err)
+	}
+	return changed, err
 }
 
 // Watch calls poke when it begins to listen, and after every change that others
@@ -28,11 +32,13 @@ func (n NAT) Watch(ctx context.Context, poke func()) error {
 // own has our table hold the rules that masquerade.
 func (c conn) own(b *batch, r masq.Rules) error {
 	var want []masq.Rule
+	known := make(map[masq.Rule]bool)
 	for _, f := range subnet.Families {
 		for _, rule := range r.NAT(f) {
-			if !slices.Contains(want, rule) {
+			if !known[rule] {
 				want = append(want, rule)
 			}
+			known[rule] = true
 		}
 	}
 	table, err := c.get(unix.NFPROTO_INET, unix.NFT_MSG_GETTABLE, inTable(tableName))

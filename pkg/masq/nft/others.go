@@ -73,9 +73,11 @@ func (o *Others) droppers() (found []string, err error) {
 			if len(m.Data) < 4 || m.Data[0] != family {
 				continue
 			}
-			chain := attributes(m.Data[4:])
-			if table := text(chain.of[unix.NFTA_CHAIN_TABLE]); forwards(&chain) && (table == firewalld || hookOf(&chain).policy == 0 && table != filterTable) {
-				found = append(found, fmt.Sprintf("%s %s %s", name, table, text(chain.of[unix.NFTA_CHAIN_NAME])))
+			a := attributes(m.Data[4:])
+			table, chain := text(a.of[unix.NFTA_CHAIN_TABLE]), text(a.of[unix.NFTA_CHAIN_NAME])
+			ours := family != unix.NFPROTO_INET && table == filterTable && chain == forwardChain // where ours stand
+			if forwards(&a) && (table == firewalld || hookOf(&a).policy == 0 && !ours) {
+				found = append(found, fmt.Sprintf("%s %s %s", name, table, chain))
 			}
 		}
 	}
@@ -88,15 +90,17 @@ func forwards(chain *list) bool {
 	return chain.of[unix.NFTA_CHAIN_HOOK] != nil && hookOf(chain).number == unix.NF_INET_FORWARD
 }
 
-// Watch calls poke when it begins to listen, and whenever a chain comes or goes
-// that decides on what is forwarded. It returns when ctx ends or the socket
-// fails.
+// Watch calls poke when it begins to listen, and whenever a chain comes that
+// decides on what is forwarded, or any goes, of which newer kernels do not tell
+// what it decided on. It returns when ctx ends or the socket fails.
 func (o *Others) Watch(ctx context.Context, poke func()) error {
 	return o.watch(ctx, poke, func(e netlink.Message) bool {
 		switch e.Header.Type & 0xff {
-		case unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN:
+		case unix.NFT_MSG_NEWCHAIN:
 			chain := attributes(e.Data[4:])
 			return forwards(&chain)
+		case unix.NFT_MSG_DELCHAIN:
+			return true
 		}
 		return false
 	})

@@ -51,6 +51,8 @@ func (c conn) get(family uint8, kind int, what []byte) (*list, error) {
 	switch {
 	case isGone(err):
 		return nil, nil
+	case errors.Is(err, unix.EINVAL): // what asks is always the same
+		return nil, fmt.Errorf("%w: %w", errAbsent, err)
 	case err != nil:
 		return nil, err
 	case len(answer) != 1 || len(answer[0].Data) < 4:

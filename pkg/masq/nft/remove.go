@@ -3,7 +3,7 @@ package nft
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -30,23 +30,26 @@ var (
 		{natTable, "POSTROUTING", "TULLE-POSTRTG"},
 		{filterTable, forwardChain, "TULLE-FWD"},
 	}
+	// flannelRemarks stand at flannel's rules; older versions had them beside the
+	// chains' jumps.
+	flannelRemarks = []string{"flanneld masq", "flanneld forward"}
 )
 
 // RemoveFlannel removes what flannel left in nftables, and in the tables that
 // iptables keeps there. It returns what that was.
 func (t *Tables) RemoveFlannel(context.Context) (removed []string, err error) {
-	return t.remove(flannelTables, flannelChains, "flanneld ")
+	return t.remove(flannelTables, flannelChains, flannelRemarks)
 }
 
 // RemoveIPTables removes the chains that tulle had in the tables of iptables. It
 // returns what that was.
 func (t *Tables) RemoveIPTables(context.Context) (removed []string, err error) {
-	return t.remove(subnet.Pair[string]{}, iptablesChains, "")
+	return t.remove(subnet.Pair[string]{}, iptablesChains, nil)
 }
 
 // remove removes tables, chains with the jumps to them, and the rules beside these
-// of which the comment begins with remark.
-func (t *Tables) remove(tables subnet.Pair[string], chains []jump, remark string) (removed []string, err error) {
+// of which the comment is one of remarks.
+func (t *Tables) remove(tables subnet.Pair[string], chains []jump, remarks []string) (removed []string, err error) {
 	_, err = t.carryOut(func(c conn, b *batch) error {
 		removed = nil
 		for _, f := range subnet.Families {
@@ -61,7 +64,7 @@ func (t *Tables) remove(tables subnet.Pair[string], chains []jump, remark string
 				}
 			}
 			for _, name := range []string{natTable, filterTable} {
-				found, err := c.removeChains(b, f, name, chains, remark)
+				found, err := c.removeChains(b, f, name, chains, remarks)
 				if err != nil {
 					return err
 				}
@@ -70,11 +73,11 @@ func (t *Tables) remove(tables subnet.Pair[string], chains []jump, remark string
 		}
 		return nil
 	})
-	return removed, err
+	return removed, unlessAbsent(err)
 }
 
 // removeChains is remove for one table of iptables.
-func (c conn) removeChains(b *batch, f subnet.Family, table string, chains []jump, remark string) (removed []string, err error) {
+func (c conn) removeChains(b *batch, f subnet.Family, table string, chains []jump, remarks []string) (removed []string, err error) {
 	family := protocols[f]
 	there, err := c.get(family, unix.NFT_MSG_GETTABLE, inTable(table))
 	if err != nil || there == nil {
@@ -88,10 +91,18 @@ func (c conn) removeChains(b *batch, f subnet.Family, table string, chains []jum
 		if known.table != table {
 			continue
 		}
+		uses := int64(0) // of the chain, by its own rules and those that lead there
 		for _, r := range all {
-			if r.chain == known.from && (r.Does == masq.Jump && r.Chain == known.chain || remark != "" && strings.HasPrefix(r.comment, remark)) {
+			leads := (r.Does == masq.Jump || r.Does == masq.Goto) && r.Chain == known.chain
+			switch {
+			case r.chain == known.chain:
+				uses++
+			case r.chain == known.from && (leads || slices.Contains(remarks, r.comment)):
 				b.add(family, unix.NFT_MSG_DELRULE, 0, append(inChain(table, known.from), handle(r.handle)...))
 				removed = append(removed, fmt.Sprintf("%s rule in %s %s", f, table, known.from))
+				if leads {
+					uses++
+				}
 			}
 		}
 		chain, err := c.get(family, unix.NFT_MSG_GETCHAIN, chainOf(table, known.chain))
@@ -101,8 +112,15 @@ func (c conn) removeChains(b *batch, f subnet.Family, table string, chains []jum
 		if chain == nil {
 			continue
 		}
-		b.add(family, unix.NFT_MSG_DELRULE, 0, inChain(table, known.chain)) // all of it
-		b.add(family, unix.NFT_MSG_DELCHAIN, 0, chainOf(table, known.chain))
+		others := number(chain.of[unix.NFTA_CHAIN_USE]) > uses // who then keep the chain, empty
+		if rules := slices.ContainsFunc(all, func(r found) bool { return r.chain == known.chain }); rules {
+			b.add(family, unix.NFT_MSG_DELRULE, 0, inChain(table, known.chain)) // all of it
+		} else if others {
+			continue
+		}
+		if !others {
+			b.add(family, unix.NFT_MSG_DELCHAIN, 0, chainOf(table, known.chain))
+		}
 		removed = append(removed, fmt.Sprintf("%s chain %s in %s", f, known.chain, table))
 	}
 	return removed, nil

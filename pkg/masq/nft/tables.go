@@ -54,7 +54,11 @@ func (t *Tables) Check() error {
 			ruleAttributes(table, chainName, masq.Rule{Marked: true, Does: v}, nil))
 	}
 	b.add(unix.NFPROTO_INET, unix.NFT_MSG_DELTABLE, 0, inTable(table))
-	if err := t.commit(b); err != nil {
+	err := t.commit(b)
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("write to nftables: %w; run it as root, or with the capability CAP_NET_ADMIN", err)
+	}
+	if err != nil {
 		return fmt.Errorf("this kernel does not masquerade by nftables for both families (Linux 5.2 with nf_tables and nft_masq does): %w", err)
 	}
 	return nil

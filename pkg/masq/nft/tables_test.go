@@ -2,15 +2,19 @@ package nft
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/masq"
@@ -373,5 +377,96 @@ func TestRemoveFlannel(t *testing.T) {
 	}
 	if removed, err := h.RemoveFlannel(t.Context()); err != nil || removed != nil {
 		t.Errorf("again it removed %q, %v", removed, err)
+	}
+}
+
+// What is exempt may be a list of a whole registry's.
+func TestManyExempt(t *testing.T) {
+	h := newHost(t)
+	r := dual()
+	for i := range 20_000 {
+		a := netip.AddrFrom4([4]byte{192, byte(i >> 16), byte(i >> 8), byte(i)})
+		r.Exempt = append(r.Exempt, netip.PrefixFrom(a, 32))
+	}
+	if !h.sync(r) || h.sync(r) {
+		t.Error("they are not written once")
+	}
+	if n := strings.Count(h.run("nft list table inet tulle"), "ip daddr 192."); n != len(r.Exempt) {
+		t.Errorf("%d of %d are exempt", n, len(r.Exempt))
+	}
+	if !h.sync(dual()) {
+		t.Error("they stay")
+	}
+}
+
+// What others say of us is theirs.
+func TestOthersRulesWithOurRemark(t *testing.T) {
+	h := newHost(t)
+	h.iptables()
+	h.run("iptables-nft -A FORWARD -m comment --comment tulle")
+	for _, rule := range []string{
+		"-i eth0 -p udp --dport 8472 -j ACCEPT", "-s 192.0.2.7 -j DROP", "-i eth0 -s 10.5.0.0/16 -j ACCEPT", "! -s 10.5.0.0/16 -j ACCEPT",
+		"-s 10.5.0.0/16 -d 10.5.0.0/16 -j ACCEPT", "-j ACCEPT",
+	} {
+		h.run("iptables-nft -A FORWARD -m comment --comment tulle " + rule)
+	}
+	before := h.rules()
+	if !h.sync(dual()) || h.sync(dual()) {
+		t.Error("ours are not written once")
+	}
+	h.sync(masq.Rules{})
+	if after := h.rules(); after != before {
+		t.Errorf("others' rules were\n%s\nand are\n%s", before, after)
+	}
+}
+
+// What leads to flannel's chains may be another's, and what speaks of flannel too.
+func TestRemoveFlannelAmongOthers(t *testing.T) {
+	h := newHost(t)
+	h.iptables()
+	h.load(`
+table ip flannel-ipv4 { chain x { }; }
+table ip filter {
+	chain FLANNEL-FWD { ip saddr 10.5.0.0/16 accept; }
+	chain MINE { jump FLANNEL-FWD; }
+	chain FORWARD {
+		goto FLANNEL-FWD;
+		ip saddr 10.5.0.0/16 accept comment "flanneld forward";
+		udp dport 8472 drop comment "flanneld does not need it here";
+	}
+}
+table ip nat { chain FLANNEL-POSTRTG { }; chain POSTROUTING { meta l4proto vmap { 17 : jump FLANNEL-POSTRTG }; }; }`)
+	removed, err := h.RemoveFlannel(t.Context())
+	want := []string{"table flannel-ipv4", "IPv4 rule in filter FORWARD", "IPv4 rule in filter FORWARD", "IPv4 chain FLANNEL-FWD in filter"}
+	if err != nil || !slices.Equal(removed, want) {
+		t.Errorf("removed %q, %v", removed, err)
+	}
+	if left := h.rules(); !strings.Contains(left, "jump FLANNEL-FWD") || !strings.Contains(left, "does not need") || strings.Contains(left, "10.5.0.0") {
+		t.Error(left)
+	}
+	if removed, err := h.RemoveFlannel(t.Context()); err != nil || len(removed) > 0 {
+		t.Errorf("then removed %q, %v", removed, err)
+	}
+}
+
+// Who may not write is told so, and not that the kernel is old.
+func TestCheckWithoutCapability(t *testing.T) {
+	h := newHost(t)
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with what it may do
+		header, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+		err := unix.Capget(&header, &data[0])
+		if err == nil {
+			data[0].Effective &^= 1 << unix.CAP_NET_ADMIN
+			err = unix.Capset(&header, &data[0])
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		done <- h.Check()
+	}()
+	if err := <-done; !errors.Is(err, unix.EPERM) || !strings.Contains(err.Error(), "CAP_NET_ADMIN") {
+		t.Errorf("%v", err)
 	}
 }
