@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	soakFor  = flag.Duration("soak", 30*time.Second, "how long TestSoak goes on")
+	soakFor  = flag.Duration("soak", 3*time.Minute, "how long TestSoak goes on")
 	soakSeed = flag.Uint64("soak-seed", 0, "what TestSoak's faults are drawn from; 0 is another each time")
 )
 

@@ -115,6 +115,7 @@ exec unshare --cgroup --mount --pid --ipc --fork --kill-child sh -c "$4" sh "$2"
 const firmware = `set -eu
 root=$1 dir=$2
 mount --make-rprivate /
+mount -o remount,size=256m "$dir"
 rmdir "$dir/run/flannel"
 mkdir "$dir/disk" "$dir/new"
 mount -t tmpfs tmpfs "$dir/disk"
@@ -138,6 +139,7 @@ done
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 cp "$dir/machine-id" etc/machine-id
+cp /proc/sys/kernel/hostname etc/hostname
 ln -s /dev/null etc/systemd/system/console-getty.service
 ln -s /dev/null etc/systemd/system/getty.target
 pivot_root . mnt
@@ -166,16 +168,19 @@ func boot(t *testing.T, h *clustertest.Host, root, group string) *machine {
 		}
 		return err
 	})
-	t.Cleanup(func() {
-		if t.Failed() {
-			out, _ := m.command("journalctl", "--no-pager", "-n", "100", "-u", "tulled").CombinedOutput()
-			t.Logf("%s:\n%s", h.Name, out)
-		}
-	})
 	kerneltest.Eventually(t, patience, func() error {
 		return try(m.command("systemctl", "is-system-running", "--wait"))
 	})
 	return m
+}
+
+// tell tells what the service had to say, if the test fails. It comes before the
+// test's cleanups, the first of which ends the machine.
+func (m *machine) tell() {
+	if m.t.Failed() {
+		out, err := m.command("journalctl", "--no-pager", "-n", "100", "-u", "tulled").CombinedOutput()
+		m.t.Logf("%s, %v:\n%s", m.Name, err, out)
+	}
 }
 
 // command is a command to be run on the machine.
