@@ -184,7 +184,9 @@ func loadBridgeFilter() {
 	if _, err := os.Stat(settings); err == nil {
 		return
 	}
-	if out, err := exec.Command("modprobe", "br_netfilter").CombinedOutput(); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "modprobe", "br_netfilter").CombinedOutput(); err != nil {
 		klog.InfoS("Could not load br_netfilter, without which a container does not reach a Kubernetes service that leads back to its own host; if there are any: modprobe br_netfilter",
 			"err", err, "output", strings.TrimSpace(string(out)))
 	}

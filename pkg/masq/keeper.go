@@ -188,10 +188,12 @@ func (k *Keeper) findParts(ctx context.Context) {
 func (k *Keeper) watch(ctx context.Context, p *part) {
 	failing := false
 	for ctx.Err() == nil {
+		begun := false
 		err := p.Watch(ctx, func() {
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			failing = false
+			failing = failing && !begun // to have begun is not yet to have heard something
+			begun = true
 			k.look(p, time.Now().Add(settle))
 		})
 		if ctx.Err() != nil {

@@ -21,13 +21,14 @@ func (c Chains) Place(chain string, network, own netip.Prefix) int {
 func Place(rules []Rule, chain func(name string) []Rule, network, own netip.Prefix) int {
 	place := len(rules)
 	for _, p := range crossing(network, own) {
+		w := walk{p, chain, make(map[string]Verdict)}
 		for i, r := range rules[:place] {
-			w := walk{chain: chain, packet: p}
-			v := w.take(r, 0)
-			if v == Drop || v == Return { // which leaves it to the policy
+			v := w.take(r)
+			named := r.From.Prefix.IsValid() || r.To.Prefix.IsValid()
+			if v == Drop || v == Return && !named { // which leaves it to the policy
 				place = i
 			}
-			if v != None {
+			if v == Accept || place == i {
 				break
 			}
 		}
@@ -66,57 +67,50 @@ func last(p netip.Prefix) netip.Addr {
 	return a
 }
 
-const (
-	// deepest is how many jumps deep the kernel follows.
-	deepest = 16
-	// longest is how many rules are looked at on behalf of one; chains that jump
-	// to others twice each would never end.
-	longest = 10_000
-)
-
 // walk is the way of one packet.
 type walk struct {
-	chain  func(name string) []Rule
 	packet packet
-	steps  int
+	chain  func(name string) []Rule
+	known  map[string]Verdict // what becomes of the packet in chains: Accept, Drop or None
 }
 
 // take is what becomes of the packet by a rule; None is to go on. That goes for
 // what is dropped because of its addresses, too: who names them means it.
-func (w *walk) take(r Rule, depth int) Verdict {
-	v := w.decide(r, depth)
-	if named := r.From.Prefix.IsValid() || r.To.Prefix.IsValid(); named && (v == Drop || v == Return && depth == 0) {
+func (w *walk) take(r Rule) Verdict {
+	if !w.packet.meets(r) {
+		return None
+	}
+	v := r.Does
+	if v == Jump || v == Goto {
+		v = w.pass(r.Chain)
+		if v == None && r.Does == Goto {
+			v = Return // to where the chain was jumped to that it was in
+		}
+	}
+	named := r.From.Prefix.IsValid() || r.To.Prefix.IsValid()
+	if v != Accept && v != Drop && v != Return || named && v == Drop {
 		return None
 	}
 	return v
 }
 
-func (w *walk) decide(r Rule, depth int) Verdict {
-	if w.steps++; w.steps > longest || !w.packet.meets(r) {
-		return None
+// pass is what becomes of the packet in a chain. One that leads back to itself,
+// which the kernel does not allow, is passed through.
+func (w *walk) pass(chain string) Verdict {
+	if v, ok := w.known[chain]; ok {
+		return v
 	}
-	switch r.Does {
-	case Accept, Drop, Return:
-		return r.Does
-	case Jump, Goto:
-		if depth == deepest {
-			return None
+	w.known[chain] = None
+	for _, r := range w.chain(chain) {
+		v := w.take(r)
+		if v == Accept || v == Drop {
+			w.known[chain] = v
 		}
-		end := None
-		if r.Does == Goto {
-			end = Return // of the chain that it was in
+		if v != None {
+			break
 		}
-		for _, r := range w.chain(r.Chain) {
-			switch v := w.take(r, depth+1); v {
-			case Accept, Drop:
-				return v
-			case Return:
-				return end
-			}
-		}
-		return end
 	}
-	return None
+	return w.known[chain]
 }
 
 // meets says whether p is surely one that r takes.

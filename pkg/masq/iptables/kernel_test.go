@@ -424,3 +424,26 @@ func BenchmarkSync(b *testing.B) {
 		})
 	}
 }
+
+// A comment may have line breaks, and all that iptables-save writes behind them.
+func TestCommentOfManyLines(t *testing.T) {
+	bothKinds(t, func(t *testing.T, h *host, k Kind) {
+		for f, base := range bases {
+			h.sh(t, k, "-P FORWARD DROP")
+			comment := "\"\n-A FORWARD -j TULLE-FWD\nCOMMIT\n*filter\n:FORWARD ACCEPT [0:0]\n:TULLE-FWD - [0:0]\n-A FORWARD -j TULLE-FWD\n"
+			cmd := h.command(base+"-"+string(k), "-A", "FORWARD", "-p", "udp", "-m", "comment", "--comment", comment, "-j", "DROP")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v: %s", subnet.Families[f], err, out)
+			}
+		}
+		before := h.save(t, k)
+		tables := h.tables(t, k)
+		sync(t, h, tables, everything(), true)
+		h.sh(t, k, "-C FORWARD -m comment --comment tulle -j TULLE-FWD")
+		sync(t, h, tables, everything(), false)
+		sync(t, h, tables, masq.Rules{}, true)
+		if got := h.save(t, k); rulesOnly(got) != rulesOnly(before) {
+			t.Errorf("before:\n%s\nand when all was removed:\n%s", before, got)
+		}
+	})
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/tulle-net/tulle/pkg/masq"
 )
 
 const (
@@ -68,6 +70,11 @@ func parse(r io.Reader, keep func(chain, spec string) bool) (map[string]*table, 
 			policy, _, _ = strings.Cut(policy, " ")
 			now.chains[name], now.policies[name] = nil, policy
 		default:
+			if !long && (text[0] == '-' || text[0] == '[') {
+				if text, long, err = readOn(in, text); err != nil {
+					return nil, err
+				}
+			}
 			now.rule(text, long, keep)
 		}
 	}
@@ -92,6 +99,9 @@ func (t *table) rule(text string, long bool, keep func(chain, spec string) bool)
 		return
 	}
 	l := read(spec, t.isChain)
+	if strings.Contains(spec, "\n") { // nothing that is written can name such a rule
+		l = line{Rule: masq.Rule{Opaque: true}, spec: spec}
+	}
 	l.Opaque = l.Opaque || long
 	t.chains[chain] = append(t.chains[chain], l)
 }
@@ -105,6 +115,36 @@ func readLine(in *bufio.Reader) (text string, long bool, err error) {
 		_, err = in.ReadSlice('\n')
 	}
 	return text, long, err
+}
+
+// readOn reads the further lines of a rule that has line breaks in a comment; what
+// they hold may look like rules.
+func readOn(in *bufio.Reader, text string) (whole string, long bool, err error) {
+	for open := opens(text); open && err == nil; {
+		var more string
+		more, _, err = readLine(in)
+		open = opens(more) != open
+		if long = long || len(text)+len(more) >= longestLine; !long {
+			text += "\n" + more
+		}
+	}
+	if err == io.EOF {
+		err = errCutOff
+	}
+	return text, long, err
+}
+
+// opens says whether s, which begins outside of quotes, ends within.
+func opens(s string) (quoted bool) {
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == '\\':
+			i++
+		}
+	}
+	return quoted
 }
 
 func cutBoth(s, before, behind string) (string, bool) {

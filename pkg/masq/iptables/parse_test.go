@@ -175,6 +175,22 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
+func TestLinesOfAComment(t *testing.T) {
+	text := "*filter\n:FORWARD ACCEPT [0:0]\n[1:2] -A FORWARD -m comment --comment \"x\\\"\nCOMMIT\n\" -j DROP\n-A FORWARD -m comment --comment \"" +
+		strings.Repeat("x\n", longestLine) + "\" -j DROP\n-A FORWARD -j ACCEPT\nCOMMIT\n"
+	tables, err := parse(strings.NewReader(text), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []masq.Rule{{Opaque: true}, {Opaque: true}, {Does: masq.Accept}}
+	if got := rules(tables["filter"].chains["FORWARD"]); !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if _, err := parse(strings.NewReader(text[:len(text)/2]), all); err == nil {
+		t.Error("no error for half of it")
+	}
+}
+
 func TestLimited(t *testing.T) {
 	for n, fails := range map[int]bool{9: true, 10: true, 11: false} {
 		b := new(bytes.Buffer)

@@ -125,7 +125,11 @@ type reader struct {
 
 func (r *reader) expression(name string, a *list) {
 	switch name {
-	case "counter", "log", "notrack", "objref":
+	case "counter", "log", "notrack":
+	case "objref":
+		if number(a.of[unix.NFTA_OBJREF_IMM_TYPE]) != unix.NFT_OBJECT_COUNTER { // a limit, say
+			r.rule.Opaque = true
+		}
 	case "meta":
 		if a.of[unix.NFTA_META_SREG] == nil { // or else it sets something
 			r.load(a.of[unix.NFTA_META_DREG], operand{what: meta[number(a.of[unix.NFTA_META_KEY])]})

@@ -109,8 +109,11 @@ func TestDecodeOthers(t *testing.T) {
 		"counter reject with tcp reset":              {Opaque: true, Does: masq.Drop}, // for TCP alone
 		"vlan id 7 drop":                             {Opaque: true, Does: masq.Drop},
 		"ct state vmap { new : drop }":               {Opaque: true},
+		"counter name sum drop":                      {Does: masq.Drop},
+		"limit name flood drop":                      {Opaque: true, Does: masq.Drop},
+		"quota name month drop":                      {Opaque: true, Does: masq.Drop},
 	} {
-		h.load("add table ip x\ndelete table ip x\ntable ip x { chain c { " + rule + "; }; }\n")
+		h.load("add table ip x\ndelete table ip x\ntable ip x { counter sum { }; limit flood { rate over 100/second; }; quota month { over 1 mbytes; }; chain c { " + rule + "; }; }\n")
 		if got := h.read(t, "x", "c"); got.Rule != want {
 			t.Errorf("%s: %s, not %s", rule, got.Rule, want)
 		}

@@ -47,15 +47,22 @@ func (o *Others) Sync(_ context.Context, r masq.Rules) (changed bool, err error)
 		}
 	}
 	fix := "accept the network there"
-	if strings.Contains(text, firewalld) {
+	switch {
+	case strings.Contains(text, firewalld):
 		fix = "firewall-cmd --permanent --zone=trusted --add-source=NETWORK && firewall-cmd --reload"
+	case strings.Contains(text, docker):
+		fix = "start dockerd with --allow-direct-routing"
 	}
 	klog.InfoS("Others drop what is forwarded and they do not know; no rule elsewhere overrules that", "chains", text, "networks", networks, "fix", fix)
 	return false, nil
 }
 
-// firewalld is the table of firewalld, which rejects at a chain's end.
-const firewalld = "firewalld"
+// The tables of those who drop in chains that have no such policy: firewalld, and
+// Docker where it is told to use nftables.
+const (
+	firewalld = "firewalld"
+	docker    = "docker-bridges"
+)
 
 // droppers are the chains, as nft names them.
 func (o *Others) droppers() (found []string, err error) {
@@ -76,7 +83,7 @@ func (o *Others) droppers() (found []string, err error) {
 			a := attributes(m.Data[4:])
 			table, chain := text(a.of[unix.NFTA_CHAIN_TABLE]), text(a.of[unix.NFTA_CHAIN_NAME])
 			ours := family != unix.NFPROTO_INET && table == filterTable && chain == forwardChain // where ours stand
-			if forwards(&a) && (table == firewalld || hookOf(&a).policy == 0 && !ours) {
+			if forwards(&a) && (table == firewalld || table == docker || hookOf(&a).policy == 0 && !ours) {
 				found = append(found, fmt.Sprintf("%s %s %s", name, table, chain))
 			}
 		}

@@ -17,11 +17,12 @@ table inet fine { chain forward { type filter hook forward priority 0; policy ac
 table inet firewalld { chain filter_FORWARD { type filter hook forward priority 10; policy accept; reject; }; chain other { drop; }; }
 table inet filter { chain forward { type filter hook forward priority 0; policy drop; }; }
 table ip filter { chain forward { type filter hook forward priority 0; policy drop; }; }
+table ip docker-bridges { chain filter-FORWARD { type filter hook forward priority 0; policy accept; drop; }; }
 table ip6 six { chain f { type filter hook forward priority 5; policy drop; }; }
 `)
 	o := &Others{Tables: h.Tables}
 	got, err := o.droppers()
-	want := []string{"inet filter forward", "inet firewalld filter_FORWARD", "inet mine forward", "ip filter forward", "ip6 six f"}
+	want := []string{"inet filter forward", "inet firewalld filter_FORWARD", "inet mine forward", "ip docker-bridges filter-FORWARD", "ip filter forward", "ip6 six f"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v", got, err)
 	}
