@@ -86,10 +86,12 @@ func runDaemon(o options.Options) error {
 		Firewall: newFirewall(o.Filtering, poke), Rules: wantedRules(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
 		Changed: poke,
 	})
+	told := reporter{agent, store, o.Etcd.Endpoints, time.Now()}
 	var running sync.WaitGroup
 	running.Go(func() {
-		serveStatus(ctx, o.StatusSocket, reporter{agent, store, o.Etcd.Endpoints, time.Now()})
+		serveStatus(ctx, o.StatusSocket, told)
 	})
+	running.Go(func() { serveWeb(ctx, o.Health, told) })
 	service := systemd.New(condition{agent, store})
 	running.Go(func() { service.Run(ctx, changed) })
 	running.Go(func() {

@@ -127,6 +127,11 @@ func (o *Options) warn(g givens) {
 			o.Warnings = append(o.Warnings, g.from(name)+" has no effect with http; use https in "+g.from(in))
 		}
 	}
+	for _, name := range []string{"healthz-ip", "pprof"} {
+		if g.has(name) && o.Health.Port == 0 {
+			o.Warnings = append(o.Warnings, g.from(name)+" has no effect without --healthz-port")
+		}
+	}
 	masquerades := o.Filtering.Masquerades()
 	for _, name := range []string{"no-masq-cidrs", "no-masq-cidrs-file"} {
 		if g.has(name) && !masquerades {

@@ -22,6 +22,7 @@ type Options struct {
 	Cleanup Cleanup
 	// StatusSocket is where the daemon answers them; "" is nowhere.
 	StatusSocket string
+	Health       Health
 
 	Etcd     Etcd
 	Embedded Embedded
@@ -115,6 +116,13 @@ type Embedded struct {
 
 // Node is who this host is; what is empty the host itself knows.
 type Node struct{ ID, Name string }
+
+// Health is where the daemon serves health, metrics and its status page over HTTP.
+type Health struct {
+	Address netip.Addr
+	Port    uint16 // 0 is nowhere
+	Pprof   bool   // profiles of the process too
+}
 
 // Filtering is what the host's firewall is to do.
 type Filtering struct {

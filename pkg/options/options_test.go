@@ -24,7 +24,7 @@ func TestDefaults(t *testing.T) {
 	want := Options{
 		Etcd:       Etcd{Endpoints: []string{"http://127.0.0.1:2379"}, Prefix: "/coreos.com/network"},
 		SubnetFile: "/run/flannel/subnet.env",
-		StateDir:   "/var/lib/tulle", StatusSocket: "/run/tulle/tulled.sock", Output: Text,
+		StateDir:   "/var/lib/tulle", StatusSocket: "/run/tulle/tulled.sock", Health: Health{Address: netip.MustParseAddr("127.0.0.1")}, Output: Text,
 		Filtering: Filtering{Filter: FilterAuto, Forward: true, Resync: 5 * time.Second},
 		LeaseTTL:  24 * time.Hour, RenewMargin: time.Hour,
 	}
@@ -216,6 +216,7 @@ var samples = map[string]struct {
 	"output":                       {value: "json"},
 	"healthz-ip":                   {value: "::1"},
 	"healthz-port":                 {value: "8080"},
+	"pprof":                        {value: "true"},
 	"v":                            {value: "4"},
 	"vmodule":                      {value: "peers=3"},
 	"log_backtrace_at":             {value: "peers.go:7"},
@@ -280,7 +281,10 @@ func TestWarnings(t *testing.T) {
 		args, environ string
 		want          []string
 	}{
-		{"--healthz-port=0 --kube-api-url= --kube-subnet-mgr=false", "", []string{"--healthz-port has no effect in this version yet"}},
+		{"--kube-api-url= --kube-subnet-mgr=false --set-node-network-unavailable=false", "", []string{"--set-node-network-unavailable has no effect in this version yet"}},
+		{"--healthz-port=0", "", nil},
+		{"--healthz-port=80 --healthz-ip=::1 --pprof", "", nil},
+		{"--healthz-ip=0.0.0.0", "TULLED_PPROF=true", []string{"--healthz-ip has no effect without --healthz-port", "TULLED_PPROF has no effect without --healthz-port"}},
 		{"--ip-masq=false", "", nil},
 		{"", "FLANNELD_IP_MASQ=true", nil},
 		{"--no-masq-cidrs=192.0.2.0/24", "", []string{"--no-masq-cidrs has no effect without --ip-masq"}},

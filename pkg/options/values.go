@@ -48,6 +48,11 @@ func whole(least, most int) func(string) (int, error) {
 	}
 }
 
+func port(value string) (uint16, error) {
+	n, err := whole(0, math.MaxUint16)(value)
+	return uint16(n), err
+}
+
 func minutes(least, most int) func(string) (time.Duration, error) {
 	read := whole(least, most)
 	return func(value string) (time.Duration, error) {

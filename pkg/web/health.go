@@ -1,0 +1,42 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// healthz says whether the loop turns: if it does not, only a restart helps.
+func (s *site) healthz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), answerLimit)
+	defer cancel()
+	if !s.Alive(ctx) {
+		http.Error(w, fmt.Sprintf("the daemon's loop has not answered within %s", answerLimit), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// readyz has a line for every check, as Kubernetes writes them.
+func (s *site) readyz(w http.ResponseWriter, r *http.Request) {
+	checks := read(r.Context(), s.Source, answerLimit).checks()
+	verbose := r.URL.Query().Has("verbose")
+	var b strings.Builder
+	for _, c := range checks {
+		switch {
+		case !c.OK:
+			fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, line(c.Text, longest))
+		case verbose:
+			fmt.Fprintf(&b, "[+]%s ok: %s\n", c.Name, line(c.Text, longest))
+		default:
+			fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
+		}
+	}
+	if ready(checks) {
+		fmt.Fprint(w, b.String(), "readyz check passed\n")
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	fmt.Fprint(w, b.String(), "readyz check failed\n")
+}

@@ -1,0 +1,190 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tulle-net/tulle/pkg/status"
+)
+
+var pages = flag.String("pages", "", "folder to write the pages of the tests to, for a look at them")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a daemon that is as it is said to be.
+type fake struct {
+	state State
+	peers []status.Peer
+	stuck bool
+}
+
+func (f fake) Alive(ctx context.Context) bool { return !f.stuck }
+
+func (f fake) State(context.Context) (State, error) {
+	if f.stuck {
+		s := f.state
+		s.Network, s.Lease, s.Interfaces, s.Peers.Unreachable = status.Network{}, nil, nil, 0
+		return s, errors.New("the daemon's own loop did not answer: context deadline exceeded")
+	}
+	return f.state, nil
+}
+
+func (f fake) Peers(context.Context) ([]status.Peer, error) {
+	if f.stuck {
+		return nil, errors.New("stuck")
+	}
+	return f.peers, nil
+}
+
+func before(d time.Duration) time.Time { return time.Now().Add(-d) }
+
+func since(d time.Duration) *time.Time {
+	t := before(d)
+	return &t
+}
+
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+
+// peer is the i-th.
+func peer(i int) status.Peer {
+	a := netip.AddrFrom4([4]byte{10, byte(64 + i>>8), byte(i), 0})
+	way := "tunnel"
+	if i%3 == 0 {
+		way = "direct"
+	}
+	return status.Peer{
+		Key: fmt.Sprintf("%s-24", a), Name: fmt.Sprintf("worker-%d", i+1), Subnets: []netip.Prefix{netip.PrefixFrom(a, 24)},
+		Addresses: []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)})}, By: way, InSync: true,
+	}
+}
+
+func behind(p status.Peer) status.Peer {
+	p.InSync, p.Problem, p.Since = false, "route "+p.Subnets[0].String()+" via "+p.Addresses[0].String()+" dev eth0: file exists", since(3*time.Minute)
+	return p
+}
+
+func lost(p status.Peer) status.Peer {
+	p.InSync, p.By, p.Problem, p.Since = false, "", "the lease has no VTEP MAC of IPv4", since(50*time.Minute)
+	return p
+}
+
+// well is a node of so many peers without a fault.
+func well(n int) fake {
+	f := fake{state: State{Listed: true, Resyncs: 41, Report: status.Report{
+		Version: "1.2.3", Started: before(49 * time.Hour), NodeID: "4f0c2d1e9b7a4c55a1f3", Name: "worker-0", Ready: true,
+		Network: status.Network{Networks: []netip.Prefix{prefix("10.64.0.0/10"), prefix("fd00:5::/48")}, Backend: "vxlan", MTU: 1430},
+		Lease: &status.Lease{
+			Key: "10.127.3.0-24", Subnets: []netip.Prefix{prefix("10.127.3.0/24"), prefix("fd00:5:0:3::/64")},
+			Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}, Since: since(3 * time.Hour), Renewed: since(90 * time.Second),
+		},
+		Interfaces: []status.Interface{
+			{Family: "IPv4", Name: "eth0", Address: netip.MustParseAddr("10.0.0.1"), Public: netip.MustParseAddr("192.0.2.1"), MTU: 1500, Why: "default route"},
+			{Family: "IPv6", Name: "eth0", Address: netip.MustParseAddr("2001:db8::1"), Public: netip.MustParseAddr("2001:db8::1"), MTU: 1500, Why: "default route"},
+		},
+		Peers: status.Count{All: n},
+		Store: status.Store{Kind: "etcd", Endpoints: []string{"https://192.0.2.8:2379", "https://192.0.2.9:2379", "https://192.0.2.10:2379"}, Revision: 77123},
+		Kernel: status.Kernel{
+			InSync: true, Since: before(time.Hour), Objects: 3*n + 5, LastResync: before(41 * time.Second), ResyncMillis: 9.4,
+			Healed: map[string]uint64{"link": 1, "sysctl": 0, "addr": 0, "neigh": 0, "fdb": 0, "route": 2},
+		},
+		Firewall: status.Firewall{Written: true},
+	}}}
+	for i := range n {
+		f.peers = append(f.peers, peer(i))
+	}
+	return f
+}
+
+// troubled is well, with some peers that are not.
+func troubled(n int) fake {
+	f := well(n)
+	for i := range f.peers {
+		switch {
+		case i%97 == 5 || i > n*7/8 && i%3 == 0:
+			f.peers[i] = behind(f.peers[i])
+			f.state.Kernel.Failing = append(f.state.Kernel.Failing, status.Failing{
+				What: "route " + f.peers[i].Subnets[0].String(), Owner: f.peers[i].Key, Why: "file exists", Since: before(3 * time.Minute),
+			})
+			f.state.Kernel.InSync = false
+		case i%131 == 1:
+			f.peers[i] = lost(f.peers[i])
+			f.state.Peers.Unreachable++
+		}
+	}
+	return f
+}
+
+// ill is a node with every trouble.
+func ill() fake {
+	f := troubled(300)
+	s := &f.state
+	s.Ready, s.Missing, s.Remembered = false, []string{"no subnet: out of subnets in 10.64.0.0/10: delete leases of hosts that are gone", "cni0 has 10.5.3.1/24, which is not of this node's subnet"}, since(5*time.Minute)
+	s.Lease, s.Listed = nil, false
+	s.Rejected = []status.Problem{{What: "10.9.0.0-24", Why: "no part of 10.64.0.0/10"}}
+	s.Store.Failing = []status.Problem{{What: "holding the lease", Why: "etcd at https://192.0.2.9:2379 does not answer: context deadline exceeded"}}
+	s.Kernel.Pending = 4
+	s.Kernel.Failing = append(s.Kernel.Failing, status.Failing{What: "link tulle.1", Owner: "host", Why: "address already in use: another vxlan device has VNI 1 and port 8472", Since: before(20 * time.Second)})
+	s.Kernel.Problems = []string{"does not tell of changes: no buffer space available"}
+	s.Firewall = status.Firewall{Problem: "masquerade: the kernel has no nftables", Healed: 12}
+	s.Files = []status.Problem{{What: "/run/flannel/subnet.env", Why: "no space left on device"}}
+	return f
+}
+
+func serveTo(t testing.TB, o Options, s Source, method, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	h, err := handler(o, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+func ask(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
+
+// counted counts what it is asked for.
+type counted struct {
+	fake
+	states, peersAsked int
+}
+
+func (c *counted) State(ctx context.Context) (State, error) {
+	c.states++
+	return c.fake.State(ctx)
+}
+
+func (c *counted) Peers(ctx context.Context) ([]status.Peer, error) {
+	c.peersAsked++
+	return c.fake.Peers(ctx)
+}
+
+// beyond serves on all addresses.
+var beyond = Options{Address: netip.IPv4Unspecified()}
+
+func get(t testing.TB, s Source, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := serveTo(t, beyond, s, http.MethodGet, path)
+	if *pages != "" && path == "/statusz" {
+		name := filepath.Join(*pages, filepath.Base(t.Name())+".html")
+		if err := os.WriteFile(name, w.Body.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}

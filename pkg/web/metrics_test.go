@@ -1,0 +1,204 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+// scrape is what /metrics has of tulle's own, by name with labels.
+func scrape(t testing.TB, s Source) (map[string]string, []byte) {
+	t.Helper()
+	w := get(t, s, "/metrics")
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	values := make(map[string]string)
+	for lines := bufio.NewScanner(bytes.NewReader(w.Body.Bytes())); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, "tulle_") {
+			values[name] = value
+		}
+	}
+	return values, w.Body.Bytes()
+}
+
+func TestMetrics(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fake fake
+		want string // pairs of a name and its value
+		none string // names that are not there
+	}{
+		{"well", well(3), `healthy 1 ready 1 ready_check{check="lease"} 1 peers 3 peers_unreachable 0 leases_rejected 0 network_mtu_bytes 1430
+			store_failing 0 store_revision 77123 store_remembered 0 kernel_in_sync 1 kernel_objects 14 kernel_objects_pending 0 kernel_objects_failing 0 kernel_problems 0
+			kernel_healed_total{kind="route"} 2 kernel_healed_total{kind="fdb"} 0 kernel_resyncs_total 41 kernel_last_resync_duration_seconds 0.0094
+			firewall_written 1 firewall_failing 0 firewall_healed_total 0 files_failing 0`, ""},
+		{"ill", ill(), `healthy 1 ready 0 ready_check{check="lease"} 0 ready_check{check="loop"} 1 ready_check{check="files"} 0 peers 300 peers_unreachable 3 leases_rejected 1
+			store_failing 1 store_remembered 1 kernel_in_sync 0 kernel_objects_pending 4 kernel_objects_failing 17 kernel_problems 1
+			firewall_written 0 firewall_failing 1 firewall_healed_total 12 files_failing 1`, "lease_renewed_timestamp_seconds lease_acquired_timestamp_seconds"},
+		{"stuck", stuck(), `healthy 0 ready 0 ready_check{check="loop"} 0 peers 3 kernel_in_sync 1`, "peers_unreachable network_mtu_bytes lease_renewed_timestamp_seconds"},
+		{"starting", fake{}, `healthy 1 ready 0 peers 0 kernel_objects 0`, "start_time_seconds kernel_last_resync_timestamp_seconds kernel_last_resync_duration_seconds"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, _ := scrape(t, c.fake)
+			words := strings.Fields(c.want)
+			for i := 0; i < len(words); i += 2 {
+				if value, ok := got["tulle_"+words[i]]; value != words[i+1] {
+					t.Errorf("%s is %q (%t), not %s", words[i], value, ok, words[i+1])
+				}
+			}
+			for _, name := range strings.Fields(c.none) {
+				if value, ok := got["tulle_"+name]; ok {
+					t.Errorf("%s is %s", name, value)
+				}
+			}
+		})
+	}
+}
+
+func TestMetricsTime(t *testing.T) {
+	f := well(1)
+	renewed := time.Unix(2000000000, 250e6)
+	f.state.Lease.Renewed = &renewed
+	if got, _ := scrape(t, f); got["tulle_lease_renewed_timestamp_seconds"] != "2.00000000025e+09" {
+		t.Errorf("%q", got["tulle_lease_renewed_timestamp_seconds"])
+	}
+}
+
+// The series are the same for few peers and many, well or not: what is wrong is
+// a value.
+func TestMetricsAreFew(t *testing.T) {
+	series := func(f fake) (names []string) {
+		got, _ := scrape(t, f)
+		return slices.Sorted(maps.Keys(got))
+	}
+	many := ill()
+	many.state.Lease = well(0).state.Lease
+	want := series(well(0))
+	for _, f := range []fake{well(5), troubled(10000), many} {
+		if got := series(f); !slices.Equal(got, want) {
+			t.Errorf("there are\n%q\nand were\n%q", got, want)
+		}
+	}
+	if len(want) > 60 {
+		t.Errorf("%d series", len(want))
+	}
+}
+
+// What promtool check metrics finds it finds here.
+func TestMetricsLint(t *testing.T) {
+	for _, f := range []fake{well(3), ill()} {
+		_, text := scrape(t, f)
+		found, err := promlint.New(bytes.NewReader(text)).Lint()
+		if err != nil || len(found) > 0 {
+			t.Errorf("%+v, %v", found, err)
+		}
+	}
+}
+
+// Names in a lease or an error are in no label.
+func TestMetricsHaveNoNames(t *testing.T) {
+	f := hostile("evil")
+	delete(f.state.Kernel.Healed, "xevil") // its kinds are the code's own
+	f.state.Version = "1"
+	if _, text := scrape(t, f); bytes.Contains(text, []byte("evil")) {
+		t.Errorf("%s", text)
+	}
+}
+
+var metricRow = regexp.MustCompile("^\\| `(tulle_\\w+)` \\| (gauge|counter) \\| ([^|]*) \\| [^|]{10,} \\|$")
+
+// The page for operators has every metric and no other, each with its labels.
+func TestMetricsPage(t *testing.T) {
+	text, err := os.ReadFile("../../Documentation/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string][]string)
+	for l := range strings.Lines(string(text)) {
+		l = strings.TrimSuffix(l, "\n")
+		if m := metricRow.FindStringSubmatch(l); m != nil {
+			if rows[m[1]] != nil {
+				t.Errorf("%s is there twice", m[1])
+			}
+			rows[m[1]] = m[2:]
+		} else if strings.HasPrefix(l, "| `tulle_") {
+			t.Errorf("not a row as it should be: %s", l)
+		}
+	}
+	metrics := table()
+	for _, m := range metrics {
+		// Prometheus tells these to programs in no other way.
+		d := regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: ".+", constLabels: \{\}, variableLabels: \{([\w,]*)\}\}$`).FindStringSubmatch(m.desc.String())
+		if d == nil {
+			t.Fatal(m.desc)
+		}
+		kind := map[prometheus.ValueType]string{prometheus.GaugeValue: "gauge", prometheus.CounterValue: "counter"}[m.kind]
+		labels := "–"
+		if d[2] != "" {
+			labels = "`" + strings.ReplaceAll(d[2], ",", "`, `") + "`"
+		}
+		if got := rows[d[1]]; !slices.Equal(got, []string{kind, labels}) {
+			t.Errorf("%s is %q, not %s with %s", d[1], got, kind, labels)
+		}
+	}
+	if len(rows) != len(metrics) {
+		t.Errorf("%d metrics, there are %d", len(rows), len(metrics))
+	}
+	for _, c := range (reading{}).checks() {
+		if !strings.Contains(string(text), "\n| `"+c.Name+"` | ") {
+			t.Errorf("there is no check %s", c.Name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`tulle_\w+`).FindAllString(string(text), -1) {
+		if rows[m] == nil {
+			t.Errorf("there is no %s", m)
+		}
+	}
+}
+
+// Costs are those of this package; what the daemon itself needs comes on top.
+func BenchmarkAnswers(b *testing.B) {
+	for _, n := range []int{3, 300, 10000} {
+		for name, f := range map[string]fake{"well": well(n), "troubled": troubled(n)} {
+			for _, path := range []string{"/metrics", "/readyz", "/statusz"} {
+				b.Run(fmt.Sprintf("%s/%s/%d", path[1:], name, n), func(b *testing.B) {
+					h, err := handler(beyond, f)
+					if err != nil {
+						b.Fatal(err)
+					}
+					b.ReportAllocs()
+					for b.Loop() {
+						w := ask(h, path)
+						b.ReportMetric(float64(w.Body.Len()), "bytes")
+					}
+				})
+			}
+		}
+	}
+}
+
+// A scrape asks for no peers, and for the rest once.
+func TestScrapeAsksOnce(t *testing.T) {
+	f := &counted{fake: well(10)}
+	scrape(t, f)
+	if f.states != 1 || f.peersAsked != 0 {
+		t.Errorf("a scrape asks %d times for the state, %d for the peers", f.states, f.peersAsked)
+	}
+	f.states = 0
+	get(t, f, "/statusz")
+	if f.states != 1 || f.peersAsked != 1 {
+		t.Errorf("the page asks %d times for the state, %d for the peers", f.states, f.peersAsked)
+	}
+}

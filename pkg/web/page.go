@@ -1,0 +1,383 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/status"
+)
+
+var (
+	//go:embed page.html
+	pageText string
+	//go:embed style.css
+	style string
+)
+
+// newPage is the page's template, and the policy that lets a browser use nothing
+// but what is in the page.
+func newPage() (*template.Template, string, error) {
+	sum := sha256.Sum256([]byte(style))
+	policy := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	page, err := template.New("statusz").Funcs(template.FuncMap{
+		"style":   func() template.CSS { return template.CSS(style) },
+		"grouped": grouped,
+	}).Parse(pageText)
+	return page, policy, err
+}
+
+const (
+	pageLimit = 5 * time.Second // for each of the daemon's answers
+	// mostRows is how many peers, or other things in a list, the page has.
+	mostRows = 30
+	mostWell = 12 // of the rows, unless there are that few peers
+	mostList = 20
+	mostName = 100
+	// fewRejected is how many rejected leases are told of one by one.
+	fewRejected = 3
+)
+
+// statusz is the page for people.
+func (s *site) statusz(w http.ResponseWriter, r *http.Request) {
+	v := s.view(r.Context())
+	var b bytes.Buffer
+	if err := s.page.Execute(&b, v); err != nil {
+		http.Error(w, "write the page: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", s.policy)
+	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	_, _ = w.Write(b.Bytes()) // who has gone does not wait for it
+}
+
+// view is all that the page shows.
+type view struct {
+	Class, Verdict string
+	Title          string
+	Icon           template.URL
+	At             string
+	Version        string
+	Started        moments
+	ID             string
+	Reasons        []reason
+	MoreReasons    int
+	Checks         []check
+
+	Facts []section
+
+	Known   bool // the peers are
+	Counts  [conditions]tally
+	Picture picture
+	Rows    []peerRow
+	Left    string
+	Trouble bool // with peers
+}
+
+// tally is how many peers are in a condition.
+type tally struct {
+	Condition condition
+	N         int
+}
+
+type reason struct{ Class, What, Text string }
+
+// moments is a time as people tell it, and exactly.
+type moments struct{ Ago, Exact string }
+
+type section struct {
+	Name  string
+	Class string
+	Lines []fact
+}
+
+// fact has either a text, or a time before it.
+type fact struct {
+	Name string
+	Text string
+	Time *moments
+	Code bool
+}
+
+type peerRow struct {
+	Class, State           string
+	Name, Subnets, Address string
+	By, Problem, Since     string
+}
+
+func (s *site) view(ctx context.Context) view {
+	r := read(ctx, s.Source, pageLimit)
+	// A loop that did not answer once is not asked again.
+	var peers []status.Peer
+	err := r.stuck
+	if err == nil {
+		within, cancel := context.WithTimeout(ctx, pageLimit)
+		defer cancel()
+		peers, err = s.Peers(within)
+	}
+	return r.view(peers, err == nil)
+}
+
+func (r reading) view(peers []status.Peer, known bool) view {
+	v := view{
+		At: r.at.UTC().Format("2006-01-02 15:04:05 UTC"), Version: line(r.Version, longest), Started: r.moment(r.Started),
+		Title: line(either(r.Name, r.NodeID), mostName), ID: line(r.NodeID, mostName), Known: known, Checks: r.checks(),
+	}
+	for i, c := range v.Checks {
+		v.Checks[i].Text = line(c.Text, longest)
+	}
+	v.Reasons = r.reasons(v.Checks)
+	v.Class, v.Verdict = "good", "Ready, and all is well"
+	switch {
+	case r.stuck != nil:
+		v.Class, v.Verdict = "bad", "The daemon's loop does not answer"
+	case !ready(v.Checks):
+		v.Class, v.Verdict = "bad", "Not ready"
+	case len(v.Reasons) > 0:
+		v.Class, v.Verdict = "warn", "Ready, with trouble"
+	}
+	if n := len(v.Reasons); n > mostList {
+		v.Reasons, v.MoreReasons = v.Reasons[:mostList], n-mostList
+	}
+	v.Icon = icon(v.Class)
+	v.Facts = r.facts()
+	for i := range v.Counts {
+		v.Counts[i].Condition = condition(i)
+	}
+	for _, p := range peers {
+		v.Counts[conditionOf(p)].N++
+	}
+	if known {
+		v.Picture = draw(peers, v.Class, line(v.Title, 14))
+		v.Rows, v.Left = r.rows(peers)
+		v.Trouble = v.Counts[wellPeer].N < len(peers)
+	}
+	return v
+}
+
+// icon is what a browser shows beside the page's name. It has no text from
+// elsewhere.
+func icon(class string) template.URL {
+	colour := map[string]string{"good": "2da44e", "warn": "d29922", "bad": "cf222e"}[class]
+	return template.URL("data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'%3E%3Ccircle cx='4' cy='4' r='4' fill='%23" + colour + "'/%3E%3C/svg%3E")
+}
+
+// reasons are all that is not as it should be, the worst first.
+func (r reading) reasons(checks []check) (all []reason) {
+	add := func(class, what, text string) {
+		all = append(all, reason{class, what, line(text, longest)})
+	}
+	for _, c := range checks {
+		switch {
+		case c.OK, c.Text == unknown && r.stuck != nil:
+		case c.Name == "node":
+			for _, m := range r.Missing {
+				add("bad", "waits", m)
+			}
+		default:
+			add("bad", c.Name, c.Text)
+		}
+	}
+	if r.Remembered != nil {
+		add("warn", "store", "cannot be asked; this is the network as of "+ago(r.at, *r.Remembered))
+	}
+	for _, f := range r.Store.Failing {
+		add("warn", "store", f.What+": "+f.Why)
+	}
+	if n := r.Peers.Unreachable; n > 0 {
+		add("warn", "peers", count(n, "peer")+" cannot be reached, or not in every family")
+	}
+	if n, first := r.refused(); n > 0 {
+		add("warn", "kernel", "refuses "+count(n, "object")+", as "+first.What+" of "+first.Owner+" since "+ago(r.at, first.Since)+": "+first.Why)
+	}
+	if r.kernel().OK { // else it has told
+		for _, p := range r.Kernel.Problems {
+			add("warn", "kernel", p)
+		}
+	}
+	for i, p := range r.Rejected {
+		if i == fewRejected && len(r.Rejected) > i+1 {
+			add("warn", "leases", count(len(r.Rejected)-i, "more lease")+" not believed")
+			break
+		}
+		add("warn", "lease", line(p.What, 60)+" is not believed: "+p.Why)
+	}
+	return all
+}
+
+// refused is how many objects the kernel refuses beside those that the node
+// cannot do without, and the first.
+func (r reading) refused() (n int, first status.Failing) {
+	for _, f := range r.Kernel.Failing {
+		if f.Owner != hostOwner {
+			if n == 0 {
+				first = f
+			}
+			n++
+		}
+	}
+	return n, first
+}
+
+func (r reading) moment(t time.Time) moments {
+	return moments{ago(r.at, t), t.UTC().Format(time.RFC3339)}
+}
+
+// facts are what there is to be told of the node, whether it is well or not.
+func (r reading) facts() []section {
+	text := func(name, text string) fact { return fact{Name: name, Text: line(text, longest)} }
+	code := func(name, text string) fact { return fact{Name: name, Text: line(text, longest), Code: true} }
+	at := func(name string, t time.Time) fact { m := r.moment(t); return fact{Name: name, Time: &m} }
+
+	node := section{Name: "This node"}
+	if l := r.Lease; l != nil {
+		node.Lines = append(node.Lines, code("subnet", join(l.Subnets)), code("others send to", join(l.Addresses)))
+		if l.Reservation {
+			node.Lines = append(node.Lines, text("lease", "a reservation"))
+		}
+		if l.Since != nil {
+			node.Lines = append(node.Lines, at("held since", *l.Since))
+		}
+		if l.Renewed != nil {
+			node.Lines = append(node.Lines, at("renewed", *l.Renewed))
+		}
+	} else {
+		node.Lines = append(node.Lines, text("subnet", pick(r.stuck != nil, "not known now", "none")))
+	}
+	for _, i := range r.Interfaces {
+		words := i.Name + " " + i.Address.String()
+		if i.Public != i.Address {
+			words += ", published as " + i.Public.String()
+		}
+		node.Lines = append(node.Lines, code(i.Family, words), text("", "MTU "+strconv.Itoa(i.MTU)+", chosen for: "+i.Why))
+	}
+
+	network := section{Name: "Network"}
+	if r.Network.Backend != "" {
+		network.Lines = append(network.Lines, code("networks", join(r.Network.Networks)), text("backend", r.Network.Backend))
+		if r.Network.MTU > 0 {
+			network.Lines = append(network.Lines, text("MTU", strconv.Itoa(r.Network.MTU)))
+		}
+	}
+	network.Lines = append(network.Lines, text("peers", grouped(r.Peers.All)))
+	if n := len(r.Rejected); n > 0 {
+		network.Class = "warn"
+		network.Lines = append(network.Lines, text("not believed", count(n, "lease")))
+	}
+
+	store := section{Name: "Store", Lines: []fact{text("kind", r.Store.Kind)}}
+	for _, e := range r.Store.Endpoints[:min(mostList, len(r.Store.Endpoints))] {
+		store.Lines = append(store.Lines, code("", e))
+	}
+	if r.Store.Revision != 0 {
+		store.Lines = append(store.Lines, text("revision", strconv.FormatInt(r.Store.Revision, 10)))
+	}
+	if len(r.Store.Failing) > 0 || r.Remembered != nil {
+		store.Class = "warn"
+	}
+
+	return []section{node, network, store, r.kernelFacts(), r.firewallFacts()}
+}
+
+func (r reading) kernelFacts() section {
+	k := r.Kernel
+	s := section{Name: "Kernel"}
+	since := r.moment(k.Since)
+	s.Lines = append(s.Lines,
+		fact{Name: pick(k.InSync, "in sync since", "NOT in sync since"), Time: &since},
+		fact{Name: "objects", Text: grouped(k.Objects)})
+	if k.Pending > 0 {
+		s.Lines = append(s.Lines, fact{Name: "pending", Text: grouped(k.Pending)})
+	}
+	if n := len(k.Failing); n > 0 {
+		s.Lines = append(s.Lines, fact{Name: "failing", Text: grouped(n)})
+	}
+	if !k.InSync || len(k.Failing)+len(k.Problems) > 0 {
+		s.Class = "warn"
+	}
+	last := r.moment(k.LastResync)
+	s.Lines = append(s.Lines, fact{Name: "looked at whole", Time: &last},
+		fact{Name: "which took", Text: strconv.FormatFloat(k.ResyncMillis, 'f', 1, 64) + " ms"})
+	healed := ""
+	for _, kind := range slices.Sorted(maps.Keys(k.Healed)) {
+		if n := k.Healed[kind]; n > 0 {
+			healed += pick(healed == "", "", ", ") + kind + " " + strconv.FormatUint(n, 10)
+		}
+	}
+	s.Lines = append(s.Lines, fact{Name: "put right", Text: either(line(healed, longest), "nothing")})
+	return s
+}
+
+func (r reading) firewallFacts() section {
+	s := section{Name: "Firewall and files"}
+	text := "as it should be"
+	switch f := r.Firewall; {
+	case f.Problem != "":
+		s.Class, text = "bad", "NOT as it should be"
+	case !f.Written:
+		s.Class, text = "bad", "not written yet"
+	}
+	s.Lines = append(s.Lines, fact{Name: "rules", Text: text})
+	if n := r.Firewall.Healed; n > 0 {
+		s.Lines = append(s.Lines, fact{Name: "put right", Text: strconv.FormatUint(n, 10) + " times"})
+	}
+	if n := len(r.Files); n > 0 {
+		s.Class = "bad"
+		s.Lines = append(s.Lines, fact{Name: "files", Text: count(n, "file") + " NOT as it should be"})
+	} else {
+		s.Lines = append(s.Lines, fact{Name: "files", Text: "as they should be"})
+	}
+	return s
+}
+
+// rows are the peers of the table, those with trouble first, and what is left out.
+func (r reading) rows(peers []status.Peer) (rows []peerRow, left string) {
+	var by [conditions][]*status.Peer
+	var counts, shown [conditions]int
+	for i := range peers {
+		c := conditionOf(peers[i])
+		counts[c]++
+		if len(by[c]) < mostRows {
+			by[c] = append(by[c], &peers[i])
+		}
+	}
+	for _, c := range []condition{lostPeer, behindPeer, wellPeer} {
+		for _, p := range by[c] {
+			if len(rows) == mostRows || c == wellPeer && len(rows) >= mostWell && len(peers) > mostRows {
+				break
+			}
+			shown[c]++
+			rows = append(rows, r.row(*p, c))
+		}
+	}
+	for _, c := range []condition{lostPeer, behindPeer, wellPeer} {
+		if n := counts[c] - shown[c]; n > 0 {
+			left += pick(left == "", "", ", ") + grouped(n) + " " + c.String()
+		}
+	}
+	return rows, left
+}
+
+func (r reading) row(p status.Peer, c condition) peerRow {
+	row := peerRow{
+		Class: c.Class(), State: c.String(), Name: line(p.Name, mostName), Subnets: join(p.Subnets), Address: join(p.Addresses),
+		By: p.By, Problem: line(p.Problem, longest),
+	}
+	if p.By == "" && c != wellPeer {
+		row.By = "no way"
+	}
+	if p.Since != nil {
+		row.Since = "since " + ago(r.at, *p.Since)
+	}
+	return row
+}

@@ -1,0 +1,199 @@
+package web
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/status"
+)
+
+func stuck() fake {
+	f := well(3)
+	f.stuck = true
+	return f
+}
+
+// Whatever a node's condition, the page says it first, and has no more parts than
+// a browser on a phone draws at once.
+func TestPage(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fake fake
+		has  []string
+		not  []string
+	}{
+		{"alone", well(0), []string{"<h1>Ready, and all is well</h1>", "<b>0</b> in sync", "<p>None.</p>"}, []string{`class="reasons"`}},
+		{"three", well(3), []string{"<h1>Ready, and all is well</h1>", "worker-3", "<b>3</b> in sync", "10.127.3.0/24", "https://192.0.2.9:2379", "1430"}, []string{`class="reasons"`, "Left out"}},
+		{"twelve", troubled(12), []string{"<h1>Ready, with trouble</h1>", "worker-12</text>", "1 peer cannot be reached"}, nil},
+		{"well300", well(300), []string{"<b>300</b> in sync", "Left out: 288 in sync."}, nil},
+		{"300", troubled(300), []string{"<b>16</b> not in sync", "refuses 16 objects, as route 10.64.5.0/24 of 10.64.5.0-24"}, []string{"Each cell"}},
+		{"400", troubled(400), []string{"Each cell is a peer,"}, nil},
+		{"10000", troubled(10000), []string{"<b>9,411</b> in sync", "Each cell is 25 peers,", "Left out: 43 unreachable, 516 not in sync, 9,411 in sync."}, nil},
+		{"100000", troubled(100000), []string{"Each cell is 241 peers,"}, nil},
+		{"ill", ill(), []string{
+			"<h1>Not ready</h1>", "no subnet: out of subnets", "no space left on device", "10.9.0.0-24 is not believed: no part of", "the kernel has no nftables",
+			"another vxlan device has VNI 1", "context deadline exceeded", "as of 5 min ago",
+		}, nil},
+		{"stuck", stuck(), []string{"<h1>The daemon&#39;s loop does not answer</h1>", "<p>Not known:"}, []string{"<table>"}},
+		{"starting", fake{}, []string{"<h1>Not ready</h1>"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := get(t, c.fake, "/statusz")
+			body := w.Body.String()
+			if w.Code != http.StatusOK {
+				t.Fatalf("%d: %s", w.Code, body)
+			}
+			for _, part := range c.has {
+				if !strings.Contains(body, part) {
+					t.Errorf("there is no %q", part)
+				}
+			}
+			for _, part := range append(c.not, "ZgotmplZ", "<no value>", "%!") {
+				if strings.Contains(body, part) {
+					t.Errorf("there is %q", part)
+				}
+			}
+			if n := strings.Count(body, "<"); n > 4000 || len(body) > 100<<10 {
+				t.Errorf("%d tags, %d bytes", n, len(body))
+			}
+		})
+	}
+}
+
+// What others chose the names of changes neither the page's parts nor its order.
+func hostile(text string) fake {
+	f := ill()
+	s := &f.state
+	for i, p := range []func(status.Peer) status.Peer{behind, lost, behind} {
+		bad := p(peer(i))
+		bad.Name, bad.Problem, bad.Key = "x"+text, "x"+text, "x"+text
+		f.peers[i] = bad
+	}
+	s.Name, s.NodeID, s.Version = "x"+text, "x"+text, "x"+text
+	s.Missing, s.Files[0], s.Rejected[0] = []string{"x" + text}, status.Problem{What: "x" + text, Why: "x" + text}, status.Problem{What: "x" + text, Why: "x" + text}
+	s.Store.Endpoints[0], s.Store.Failing[0] = "x"+text, status.Problem{What: "x" + text, Why: "x" + text}
+	s.Network.Backend, s.Firewall.Problem, s.Kernel.Problems[0] = "x"+text, "x"+text, "x"+text
+	s.Kernel.Failing[0].What, s.Kernel.Failing[0].Owner, s.Kernel.Failing[0].Why = "x"+text, "x"+text, "x"+text
+	s.Interfaces[0].Name, s.Interfaces[0].Why = "x"+text, "x"+text
+	s.Kernel.Healed["x"+text] = 3
+	return f
+}
+
+func render(t testing.TB, f fake) string {
+	t.Helper()
+	v := read(t.Context(), f, pageLimit).view(f.peers, true)
+	page, _, err := newPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := page.Execute(&b, v); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+var texts = []string{
+	"<script>alert(1)</script>", `"><img src=x onerror=alert(1)>`, "</title><script>", "</style><script>", "' onload='x", "]]>--><svg/onload=x>", "javascript:alert(1)",
+	"{{.Title}}", "&lt;script&gt;", "\u202egnp.exe", "a\x00b\xffc", "\u2028</svg>",
+}
+
+func TestHostileNames(t *testing.T) {
+	plain := render(t, hostile("plain"))
+	for _, text := range texts {
+		got := render(t, hostile(text))
+		for _, r := range []string{"<", ">", `"`, "'"} {
+			if a, b := strings.Count(got, r), strings.Count(plain, r); a != b {
+				t.Errorf("%q: there are %d of %s, not %d", text, a, r, b)
+			}
+		}
+		for _, bad := range []string{"<script", "<img", "\x00", "\u202e", "\u2028"} {
+			if strings.Contains(got, bad) {
+				t.Errorf("%q: the page has %q", text, bad)
+			}
+		}
+	}
+}
+
+func FuzzPage(f *testing.F) {
+	for _, text := range texts {
+		f.Add(text)
+	}
+	plain := render(f, hostile("plain"))
+	f.Fuzz(func(t *testing.T, text string) {
+		got := render(t, hostile(text))
+		for _, r := range []string{"<", ">", `"`, "'"} {
+			if a, b := strings.Count(got, r), strings.Count(plain, r); a != b {
+				t.Errorf("there are %d of %s, not %d", a, r, b)
+			}
+		}
+	})
+}
+
+// A browser may use the page's own style, and nothing else from anywhere.
+func TestPagePolicy(t *testing.T) {
+	w := get(t, troubled(300), "/statusz")
+	body := w.Body.String()
+	m := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindStringSubmatch(body)
+	if m == nil {
+		t.Fatal("there is no style")
+	}
+	sum := sha256.Sum256([]byte(m[1]))
+	policy := w.Header().Get("Content-Security-Policy")
+	want := fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; img-src data:; ", base64.StdEncoding.EncodeToString(sum[:]))
+	if !strings.HasPrefix(policy, want) || !strings.Contains(policy, "frame-ancestors 'none'") {
+		t.Errorf("the policy is %s, not %s", policy, want)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+	} {
+		if got := w.Header().Get(name); got != want {
+			t.Errorf("%s is %q, not %q", name, got, want)
+		}
+	}
+	if m := regexp.MustCompile(`(?i)(style=|<script|\son\w+=|src=|url\(|@import|href="(?:https?:)?//)`).FindString(body); m != "" {
+		t.Errorf("the page has %q", m)
+	}
+}
+
+// The table has those with trouble first, as many as it can, and says how many of
+// what it leaves out.
+func TestRows(t *testing.T) {
+	many := well(100)
+	for i := range 40 {
+		many.peers[i+50] = behind(many.peers[i+50])
+	}
+	many.peers[99] = lost(many.peers[99])
+	for _, c := range []struct {
+		name  string
+		peers []status.Peer
+		want  string // of the states, each with how many follow one another
+		left  string
+	}{
+		{"none", nil, "", ""},
+		{"few", troubled(8).peers, "unreachable 1, not in sync 1, in sync 6", ""},
+		{"well", well(100).peers, "in sync 12", "88 in sync"},
+		{"as many as fit", well(mostRows).peers, "in sync 30", ""},
+		{"trouble", many.peers, "unreachable 1, not in sync 29", "11 not in sync, 59 in sync"},
+	} {
+		rows, left := reading{}.rows(c.peers)
+		got, last, n := "", "", 0
+		for _, r := range append(rows, peerRow{}) {
+			if r.State != last {
+				if n > 0 {
+					got += pick(got == "", "", ", ") + fmt.Sprintf("%s %d", last, n)
+				}
+				last, n = r.State, 0
+			}
+			n++
+		}
+		if got != c.want || left != c.left {
+			t.Errorf("%s: %q, left out %q; want %q, %q", c.name, got, left, c.want, c.left)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tulle-net/tulle/pkg/status"
+)
+
+// condition is how a peer is.
+type condition int
+
+const (
+	wellPeer condition = iota
+	behindPeer
+	lostPeer
+	conditions
+)
+
+// Class is what it is called in the style.
+func (c condition) Class() string { return [conditions]string{"good", "warn", "bad"}[c] }
+
+// String is what it is called for people.
+func (c condition) String() string {
+	return [conditions]string{"in sync", "not in sync", "unreachable"}[c]
+}
+
+// conditionOf is unreachable where there is no way at all: what has a way, but
+// not all of it, may yet work.
+func conditionOf(p status.Peer) condition {
+	switch {
+	case p.InSync && p.Problem == "":
+		return wellPeer
+	case p.Problem != "" && p.By == "":
+		return lostPeer
+	}
+	return behindPeer
+}
+
+// The picture is a square of side. Each peer has a place around this node, in the
+// order of subnets: few have their names, more are dots on rings, and many share
+// the cells of a grid, so that the picture never has more than a few hundred parts.
+const (
+	side   = 360.0
+	middle = side / 2
+	named  = 12
+
+	firstRing, ringStep, dotStep = 62.0, 18.0, 14.0
+
+	across      = 21 // cells
+	hole        = 5  // cells across that this node has
+	cells       = across*across - hole*hole
+	cell, inner = side / across, side/across - 2
+	mostBars    = 200
+)
+
+// picture is the network as it is drawn.
+type picture struct {
+	Side    int
+	Class   string // of this node
+	Name    string
+	Summary string
+	Spokes  []spoke
+	Dots    []dot
+	// Well is the path of all cells whose peers are all well.
+	Well string
+	// Cells are the shares of cells with trouble, or Parts their paths, where
+	// there are too many to name each.
+	Cells []bar
+	Parts [conditions]string
+	Each  int // how many peers a cell has, 0 where there is no grid
+	// Mixed says that some spokes are tunnels and some are not.
+	Mixed bool
+}
+
+type spoke struct{ Class, X, Y string }
+
+type dot struct {
+	Class, X, Y, Title string
+	Label, LabelY      string
+}
+
+// bar is a share of a cell.
+type bar struct {
+	state               condition
+	X, Y, Height, Title string
+}
+
+// Class is what the bar is called in the style.
+func (b bar) Class() string { return b.state.Class() }
+
+func draw(peers []status.Peer, class, name string) picture {
+	p := picture{Side: side, Class: class, Name: name}
+	var counts [conditions]int
+	for _, peer := range peers {
+		counts[conditionOf(peer)]++
+	}
+	p.Summary = fmt.Sprintf("This node and %s: %s in sync, %s not in sync, %s unreachable",
+		count(len(peers), "peer"), grouped(counts[wellPeer]), grouped(counts[behindPeer]), grouped(counts[lostPeer]))
+	switch places := rings(len(peers)); {
+	case len(peers) <= named:
+		p.star(peers)
+	case places != nil:
+		p.rings(peers, places)
+	default:
+		p.grid(peers)
+	}
+	return p
+}
+
+func (p *picture) star(peers []status.Peer) {
+	room := 15
+	if len(peers) > 6 {
+		room = 10
+	}
+	byTunnel := 0
+	for i, peer := range peers {
+		x, y := around(i, len(peers), 125)
+		state := conditionOf(peer)
+		class := state.Class()
+		way := class
+		if strings.HasPrefix(peer.By, "tunnel") {
+			way += " tunnel"
+			byTunnel++
+		}
+		p.Spokes = append(p.Spokes, spoke{way, coordinate(x), coordinate(y)})
+		labelY := y + 23
+		if y < middle-60 {
+			labelY = y - 15
+		}
+		p.Dots = append(p.Dots, dot{class, coordinate(x), coordinate(y), title(peer), line(nameOf(peer), room), coordinate(labelY)})
+	}
+	p.Mixed = byTunnel > 0 && byTunnel < len(peers)
+}
+
+// place is one on a ring.
+type place struct{ x, y float64 }
+
+// rings are so many places, spread evenly over no more rings than they need, or
+// nil where there is no room for them.
+func rings(n int) (all []place) {
+	var room []int
+	sum := 0
+	for radius := firstRing; sum < n; radius += ringStep {
+		if radius > middle-8 {
+			return nil
+		}
+		room = append(room, int(2*math.Pi*radius/dotStep))
+		sum += room[len(room)-1]
+	}
+	below := 0
+	for i := range room {
+		below += room[i]
+		size := n*below/sum - len(all)
+		for j := range size {
+			x, y := around(j, size, firstRing+ringStep*float64(i))
+			all = append(all, place{x, y})
+		}
+	}
+	return all
+}
+
+func (p *picture) rings(peers []status.Peer, places []place) {
+	for i, peer := range peers {
+		x, y := coordinate(places[i].x), coordinate(places[i].y)
+		state := conditionOf(peer)
+		if state != wellPeer || len(peers) <= 60 {
+			p.Spokes = append(p.Spokes, spoke{state.Class(), x, y})
+		}
+		p.Dots = append(p.Dots, dot{Class: state.Class(), X: x, Y: y, Title: title(peer)})
+	}
+}
+
+func (p *picture) grid(peers []status.Peer) {
+	p.Each = (len(peers) + cells - 1) / cells
+	var well strings.Builder
+	for i, at := 0, 0; at < len(peers); i++ {
+		column, row := i%across, i/across
+		if inHole(column) && inHole(row) {
+			continue
+		}
+		share := peers[at:min(at+p.Each, len(peers))]
+		at += len(share)
+		p.cell(&well, share, float64(column)*cell+1, float64(row)*cell+1)
+	}
+	p.Well = well.String()
+	if len(p.Cells) <= mostBars {
+		return
+	}
+	for _, b := range p.Cells {
+		p.Parts[b.state] += fmt.Sprintf("M%s %sh%sv%sh-%sz", b.X, b.Y, coordinate(inner), b.Height, coordinate(inner))
+	}
+	p.Cells = nil
+}
+
+func inHole(i int) bool { return i >= (across-hole)/2 && i < (across+hole)/2 }
+
+// cell draws the peers of one: how many of them are not well is how high it is
+// filled with that.
+func (p *picture) cell(well *strings.Builder, peers []status.Peer, x, y float64) {
+	var counts [conditions]int
+	for _, peer := range peers {
+		counts[conditionOf(peer)]++
+	}
+	if counts[wellPeer] > 0 {
+		fmt.Fprintf(well, "M%s %sh%sv%sh-%sz", coordinate(x), coordinate(y), coordinate(inner), coordinate(inner), coordinate(inner))
+	}
+	if counts[wellPeer] == len(peers) {
+		return
+	}
+	text := title(peers[0])
+	if len(peers) > 1 {
+		text = fmt.Sprintf("%s to %s: of %d peers %d not in sync, %d unreachable", join(peers[0].Subnets), join(peers[len(peers)-1].Subnets),
+			len(peers), counts[behindPeer], counts[lostPeer])
+	}
+	bottom := y + inner
+	for _, state := range []condition{lostPeer, behindPeer} {
+		if counts[state] == 0 {
+			continue
+		}
+		const least = 5 // so that it is seen
+		height := max(least, inner*float64(counts[state])/float64(len(peers)))
+		height = min(height, bottom-y)
+		bottom -= height
+		p.Cells = append(p.Cells, bar{state, coordinate(x), coordinate(bottom), coordinate(height), text})
+	}
+}
+
+// around is the place of the i-th of n on a circle around the middle, which
+// begins at its top.
+func around(i, n int, radius float64) (x, y float64) {
+	sin, cos := math.Sincos(2 * math.Pi * float64(i) / float64(n))
+	return middle + radius*sin, middle - radius*cos
+}
+
+func coordinate(v float64) string {
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
+}
+
+func title(p status.Peer) string {
+	text := join(p.Subnets) + ", " + conditionOf(p).String()
+	if p.Name != "" {
+		text = p.Name + ", " + text
+	}
+	if p.Problem != "" {
+		text += ": " + p.Problem
+	}
+	return line(text, longest)
+}
+
+// nameOf is the shortest that tells a peer from others.
+func nameOf(p status.Peer) string {
+	if p.Name != "" {
+		return p.Name
+	}
+	return join(p.Subnets)
+}

@@ -1,0 +1,150 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Options are where to serve, and what.
+type Options struct {
+	Address netip.Addr
+	Port    uint16
+	Pprof   bool // profiles of the process too
+}
+
+const (
+	// listenAgain is how long to wait for an address or a port to become free: at
+	// boot the address may come later than the daemon.
+	listenAgain = 2 * time.Second
+	// mostConnections and the times keep those who ask for little, or slowly,
+	// from costing much.
+	mostConnections = 128
+	headerLimit     = 5 * time.Second
+	writeLimit      = 15 * time.Second
+	idleLimit       = time.Minute
+	mostHeader      = 1 << 14
+	// endLimit is how long answers that are under way may take at the end.
+	endLimit = time.Second
+)
+
+// Serve answers until ctx ends. What keeps it from listening it tells once, and
+// tries again.
+func Serve(ctx context.Context, o Options, s Source) error {
+	for failures := 0; ; failures++ {
+		l, err := listen(ctx, o)
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				l.Close()
+			}
+			return nil
+		case err == nil:
+			klog.InfoS("Serving health, metrics and a status page", "address", l.Addr().String(), "pprof", o.Pprof)
+			return serve(ctx, l, o, s)
+		case failures == 0:
+			klog.ErrorS(err, "Cannot serve health and metrics; trying again")
+		}
+		timer := time.NewTimer(listenAgain)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func listen(ctx context.Context, o Options) (net.Listener, error) {
+	at := net.JoinHostPort(o.Address.String(), strconv.Itoa(int(o.Port)))
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("port %d of %s is taken: free it, or give another with --healthz-port", o.Port, o.Address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%s is no address of this host: give one with --healthz-ip", o.Address)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("port %d of %s is not for this user: give another with --healthz-port", o.Port, o.Address)
+	case err != nil:
+		return nil, fmt.Errorf("listen at %s, as --healthz-ip and --healthz-port say: %w", at, err)
+	}
+	return l, nil
+}
+
+func serve(ctx context.Context, l net.Listener, o Options, s Source) error {
+	h, err := handler(o, s)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	server := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerLimit, ReadTimeout: headerLimit, WriteTimeout: writeLimit, IdleTimeout: idleLimit,
+		MaxHeaderBytes: mostHeader,
+		ErrorLog:       klog.NewStandardLogger("ERROR"),
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+	}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		late, cancel := context.WithTimeout(context.Background(), endLimit)
+		defer cancel()
+		if server.Shutdown(late) != nil {
+			server.Close()
+		}
+	})
+	err = server.Serve(&limited{Listener: l, room: make(chan struct{}, mostConnections), closed: make(chan struct{})})
+	if stop() {
+		server.Close()
+		return fmt.Errorf("serve at %s: %w", l.Addr(), err)
+	}
+	<-ended
+	return nil
+}
+
+// limited is a listener with room for so many connections at once.
+type limited struct {
+	net.Listener
+	room   chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	select {
+	case l.room <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.room
+		return nil, err
+	}
+	return &leaving{Conn: conn, room: l.room}, nil
+}
+
+func (l *limited) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// leaving is a connection that makes room when it is closed.
+type leaving struct {
+	net.Conn
+	once sync.Once
+	room chan struct{}
+}
+
+func (c *leaving) Close() error {
+	defer c.once.Do(func() { <-c.room })
+	return c.Conn.Close()
+}

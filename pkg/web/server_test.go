@@ -1,0 +1,252 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+)
+
+const patience = 30 * time.Second
+
+// free is loopback's with a port that was free just now.
+func free(t *testing.T) (Options, net.Listener) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().(*net.TCPAddr).AddrPort()
+	return Options{Address: at.Addr(), Port: at.Port()}, l
+}
+
+func fetch(client *http.Client, o Options, path string) (int, string, error) {
+	r, err := client.Get(fmt.Sprintf("http://%s%s", netip.AddrPortFrom(o.Address, o.Port), path))
+	if err != nil {
+		return 0, "", err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	return r.StatusCode, string(text), err
+}
+
+// A port that is taken is waited for, and the end is one.
+func TestServe(t *testing.T) {
+	o, taken := free(t)
+	if _, err := listen(t.Context(), o); err == nil || !strings.Contains(err.Error(), "taken") || !strings.Contains(err.Error(), "--healthz-port") {
+		t.Errorf("a port that is taken: %v", err)
+	}
+	foreign := Options{Address: netip.MustParseAddr("192.0.2.1"), Port: o.Port}
+	if _, err := listen(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "no address of this host") || !strings.Contains(err.Error(), "--healthz-ip") {
+		t.Errorf("another's address: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, o, well(3)) }()
+	taken.Close()
+	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	kerneltest.Eventually(t, patience, func() error {
+		code, _, err := fetch(client, o, "/healthz")
+		if err == nil && code != http.StatusOK {
+			err = fmt.Errorf("it answers %d", code)
+		}
+		return err
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, _, err := fetch(client, o, "/healthz"); err == nil {
+		t.Error("it answers after its end")
+	}
+}
+
+// One that waits for its port ends as well.
+func TestServeEndsWaiting(t *testing.T) {
+	o, taken := free(t)
+	defer taken.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, o, well(3)) }()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever holds connections open keeps nobody out for long: there is room again
+// when one goes.
+func TestConnections(t *testing.T) {
+	_, l := free(t)
+	room := &limited{Listener: l, room: make(chan struct{}, 2), closed: make(chan struct{})}
+	accepted := make(chan net.Conn)
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			conn, err := room.Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			accepted <- conn
+		}
+	}()
+	for range 3 {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	one, two := <-accepted, <-accepted
+	select {
+	case <-accepted:
+		t.Fatal("a third is taken")
+	default:
+	}
+	one.Close()
+	one.Close() // makes room once
+	three := <-accepted
+	room.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	two.Close()
+	three.Close()
+	if len(room.room) != 0 {
+		t.Errorf("%d are still counted", len(room.room))
+	}
+}
+
+// A request may not be large.
+func TestLargeHeaders(t *testing.T) {
+	o, l := free(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, l, o, well(1)) }()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 2*mostHeader)+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || r.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a large header: %v, %v", r, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMethodsAndPaths(t *testing.T) {
+	for _, c := range []struct {
+		method, path string
+		pprof        bool
+		want         int
+	}{
+		{"HEAD", "/healthz", false, 200}, {"HEAD", "/statusz", false, 200}, {"HEAD", "/metrics", false, 200},
+		{"POST", "/healthz", false, 405}, {"PUT", "/readyz", false, 405}, {"POST", "/metrics", false, 405}, {"DELETE", "/statusz", false, 405}, {"POST", "/", false, 405},
+		{"GET", "/", false, 302}, {"GET", "/x", false, 404}, {"GET", "/healthz/", false, 404}, {"GET", "/readyz/lease", false, 404},
+		{"GET", "/debug/pprof/", false, 404}, {"GET", "/debug/pprof/heap", false, 404}, {"GET", "/debug/pprof/cmdline", false, 404}, {"GET", "/debug/vars", true, 404},
+		{"GET", "/debug/pprof/", true, 200}, {"GET", "/debug/pprof/heap", true, 200}, {"GET", "/debug/pprof/goroutine", true, 200}, {"GET", "/debug/pprof/symbol", true, 200},
+		{"GET", "/debug/pprof/cmdline", true, 403}, {"POST", "/debug/pprof/symbol", true, 405}, {"GET", "/debug/pprof/nothing", true, 404},
+	} {
+		o := beyond
+		o.Pprof = c.pprof
+		w := serveTo(t, o, well(2), c.method, c.path)
+		if w.Code != c.want {
+			t.Errorf("%s %s: %d, not %d: %.80s", c.method, c.path, w.Code, c.want, w.Body)
+		}
+		if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s: headers are %v", c.method, c.path, w.Header())
+		}
+	}
+}
+
+// While as many are served as may be, others are turned away, and health is told
+// all the same.
+func TestAtOnce(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	h := atOnce(1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		begun <- struct{}{}
+		<-end
+	}))
+	done := make(chan int)
+	go func() { done <- ask(h, "/").Code }()
+	<-begun
+	if w := ask(h, "/"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("%d", w.Code)
+	}
+	close(end)
+	if code := <-done; code != http.StatusOK {
+		t.Error(code)
+	}
+	go func() { done <- ask(h, "/").Code }()
+	<-begun
+	<-done
+}
+
+var hosts = map[string]bool{
+	"": true, "127.0.0.1": true, "127.0.0.1:10256": true, "[::1]:10256": true, "[::1]": true, "::1": false, "localhost": true, "LocalHost.:80": true,
+	"192.0.2.1:80": true, "evil.example": false, "evil.example:10256": false, "127.0.0.1.evil.example": false, "localhost.evil.example:80": false,
+	"[::1": false, "[::1]x": false, "[localhost]": false, ":80": false, "127.0.0.1:80:80": false, "a]": false, "[fe80::1%eth0]:80": false,
+}
+
+func TestLocal(t *testing.T) {
+	for host, want := range hosts {
+		if got := local(host); got != want {
+			t.Errorf("%q: %t", host, got)
+		}
+	}
+	loopback := Options{Address: netip.MustParseAddr("127.0.0.1")}
+	for _, c := range []struct {
+		o    Options
+		host string
+		want int
+	}{
+		{loopback, "evil.example", http.StatusMisdirectedRequest}, {loopback, "localhost:1", http.StatusOK}, {beyond, "node.example", http.StatusOK},
+		{Options{Address: netip.MustParseAddr("::1")}, "evil.example", http.StatusMisdirectedRequest},
+	} {
+		h, err := handler(c.o, well(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodGet, "/statusz", nil)
+		r.Host = c.host
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s asked for %s: %d", c.o.Address, c.host, w.Code)
+		}
+	}
+}
+
+func FuzzLocal(f *testing.F) {
+	for host := range hosts {
+		f.Add(host)
+	}
+	f.Fuzz(func(t *testing.T, host string) {
+		name := strings.ToLower(host)
+		if i := strings.LastIndexByte(name, ':'); i >= 0 {
+			name = name[:i]
+		}
+		if local(host) && strings.TrimSuffix(name, ".") != "localhost" && strings.Trim(name, "[]0123456789abcdef.:") != "" {
+			t.Errorf("%q is taken for local", host)
+		}
+	})
+}

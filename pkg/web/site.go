@@ -1,0 +1,127 @@
+package web
+
+import (
+	"html/template"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// site is what a server shows of a daemon.
+type site struct {
+	Source
+	page   *template.Template
+	policy string
+}
+
+// The most that is worked on at once of what costs something.
+const (
+	mostPages   = 2
+	mostScrapes = 2
+	mostTraces  = 1
+)
+
+func handler(o Options, source Source) (http.Handler, error) {
+	page, policy, err := newPage()
+	if err != nil {
+		return nil, err
+	}
+	s := &site{source, page, policy}
+	mux := http.NewServeMux()
+	text := func(h http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			h(w, r)
+		}
+	}
+	mux.HandleFunc("GET /healthz", text(s.healthz))
+	mux.HandleFunc("GET /readyz", text(s.readyz))
+	mux.Handle("GET /metrics", atOnce(mostScrapes, metricsHandler(source)))
+	mux.Handle("GET /statusz", atOnce(mostPages, http.HandlerFunc(s.statusz)))
+	mux.Handle("GET /{$}", http.RedirectHandler("/statusz", http.StatusFound))
+	if o.Pprof {
+		profiles(mux)
+	}
+	var h http.Handler = mux
+	if o.Address.Unmap().IsLoopback() {
+		h = onlyLocal(h)
+	}
+	return guarded(h), nil
+}
+
+// profiles adds those of the process, but for its command line, in which secrets
+// may be.
+func profiles(mux *http.ServeMux) {
+	const most = 5 * time.Minute
+	long := func(h http.HandlerFunc) http.Handler {
+		return atOnce(mostTraces, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// It takes as long as was asked for.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(most))
+			h(w, r)
+		}))
+	}
+	mux.Handle("GET /debug/pprof/", long(pprof.Index))
+	mux.Handle("GET /debug/pprof/profile", long(pprof.Profile))
+	mux.Handle("GET /debug/pprof/trace", long(pprof.Trace))
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the command line is not shown: secrets may be in it", http.StatusForbidden)
+	})
+}
+
+// guarded has nobody keep an answer, or take it for what it is not.
+func guarded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		h.ServeHTTP(w, r)
+	})
+}
+
+// atOnce turns away who comes while n are served.
+func atOnce(n int, h http.Handler) http.Handler {
+	room := make(chan struct{}, n)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case room <- struct{}{}:
+			defer func() { <-room }()
+			h.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "others are asking for the same; ask again", http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// onlyLocal keeps a page of another site, open in a browser on this host, from
+// reading what is served here under a name of its own.
+func onlyLocal(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !local(r.Host) {
+			http.Error(w, "ask for an address or localhost: this server is for this host alone", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// local says whether a Host header names an address or localhost; nobody but a
+// browser could be led astray, and browsers send one.
+func local(host string) bool {
+	if host == "" {
+		return true
+	}
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	if in, ok := strings.CutPrefix(host, "["); ok {
+		host = strings.TrimSuffix(in, "]")
+	} else if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Zone() == ""
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/web"
+)
+
+// State implements web.Source.
+func (r reporter) State(ctx context.Context) (web.State, error) {
+	report, err := r.Report(ctx)
+	s := r.Status()
+	return web.State{Report: report, Listed: s.Kernel.Complete || !s.Remembered.IsZero(), Resyncs: s.Kernel.Resyncs}, err
+}
+
+// serveWeb answers until ctx ends, if it is to. Without it the network is none the
+// worse.
+func serveWeb(ctx context.Context, o options.Health, s web.Source) {
+	if o.Port == 0 {
+		return
+	}
+	if err := web.Serve(ctx, web.Options{Address: o.Address, Port: o.Port, Pprof: o.Pprof}, s); err != nil {
+		klog.ErrorS(err, "Health and metrics are not served any more")
+	}
+}
