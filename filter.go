@@ -74,7 +74,7 @@ func (f *firewall) nftables() []masq.Part {
 	return []masq.Part{
 		{Name: "masquerade", Engine: nat, Wants: everything, Watch: nat.Watch, Every: lookAnyway},
 		{Name: "forward", Engine: forward, Wants: everything, Watch: forward.Watch, Every: lookAnyway},
-		{Name: "legacy iptables", Engine: f.legacy, Wants: forwards, Every: f.resync},
+		{Name: "legacy iptables", Engine: f.legacy, Wants: forwards, Watch: f.legacy.Watch, Every: f.resync},
 		{Name: "others' chains", Engine: others, Wants: everything, Watch: others.Watch, Every: lookAnyway},
 		{Name: "earlier iptables rules", Engine: removal{"tulle's own iptables rules", f.tables.RemoveIPTables}},
 		f.flannel(),
@@ -105,6 +105,7 @@ func (f *firewall) iptables(ctx context.Context) ([]masq.Part, error) {
 		if v.Kind == chosen.Kind {
 			p.Wants = everything
 		}
+		p.Watch = f.legacy.Watch
 		if v.Kind == iptables.NFT {
 			p.Watch, p.Every = f.tables.WatchIPTables, lookAnyway
 		}
