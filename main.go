@@ -57,6 +57,8 @@ func run(args, environ []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	switch o.Command {
+	case options.BugReport:
+		return reportBug(o, out)
 	case options.CleanUp:
 		return cleanUp(o, out)
 	case options.Leases:

@@ -1,9 +1,15 @@
 package e2e
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -108,6 +114,58 @@ func TestStatus(t *testing.T) {
 	for _, c := range []struct{ flag, says string }{{"--status-socket=/run/nobody", "no tulled answers at /run/nobody"}, {"--output=xml", "no format"}} {
 		if out, code := w.tell(one, "status", c.flag); code != 1 || !strings.Contains(out, c.says) {
 			t.Errorf("%s: %d: %s", c.flag, code, out)
+		}
+	}
+}
+
+// TestBugReport writes an archive with all that helps, and without a secret.
+func TestBugReport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, 1, dualConfig)
+	one := w.Hosts[0]
+	for _, h := range w.Hosts {
+		w.start(h, "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
+	}
+	w.daemons[one].WaitLog("The kernel holds all peers")
+	out, code := w.tell(one, "bugreport", "/run/report.tar.gz", "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
+	if code != 0 || !strings.Contains(out, "/run/report.tar.gz: look through it") {
+		t.Fatalf("%d: %s", code, out)
+	}
+	packed, err := os.Open(filepath.Join(one.Dir, "run/report.tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	unzipped, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for archive := tar.NewReader(unzipped); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(text)
+	}
+	for name, text := range files {
+		if strings.Contains(text, "hunter2-planted") {
+			t.Errorf("%s has the password:\n%s", name, text)
+		}
+	}
+	for name, part := range map[string]string{
+		"tulle/status.txt": "peers:", "tulle/status.json": `"nodeName": "host2"`, "tulle/version.txt": "devel", "tulle/subnet.env": "FLANNEL_SUBNET=",
+		"tulle/host/ip_route_show_table_all.txt": "proto 84", "tulle/host/nft_list_ruleset.txt": "$ nft list ruleset", "tulle/host/ip_-s_-d_link_show.txt": "tulle.1",
+	} {
+		if !strings.Contains(files[name], part) {
+			t.Errorf("%s has no %q:\n%.500s", name, part, files[name])
 		}
 	}
 }

@@ -17,6 +17,7 @@ Usage:
   tulled status                tell how the tulled of this host is; 0 if it is ready, 1 if not
   tulled peers                 list the other nodes as it sees them
   tulled explain IP            say what it makes of an address, and what the kernel does
+  tulled bugreport [FILE]      write all that helps to find a fault into one archive
   tulled cleanup               remove from this host all that tulled made
   tulled version               print the version
 

@@ -20,6 +20,8 @@ type Options struct {
 	Address netip.Addr
 	Output  Format
 	Cleanup Cleanup
+	// ReportFile is where BugReport writes; "" is a file named for the time.
+	ReportFile string
 	// StatusSocket is where the daemon answers them; "" is nowhere.
 	StatusSocket string
 	Health       Health
@@ -66,6 +68,7 @@ const (
 	Peers
 	Explain
 	CleanUp
+	BugReport
 	ShowVersion
 	ShowHelp
 )

@@ -138,6 +138,11 @@ func (o *Options) command(words []string) error {
 		if strings.HasPrefix(o.ConfigFile, "-") {
 			return &Error{Why: "the file to check begins with a dash", Fix: "write ./ before it"}
 		}
+	case "bugreport":
+		o.Command = BugReport
+		if len(rest) > 0 {
+			o.ReportFile, rest = rest[0], rest[1:]
+		}
 	case "explain":
 		o.Command = Explain
 		if len(rest) == 0 {
@@ -167,7 +172,7 @@ var plainCommands = map[string]Command{"cleanup": CleanUp, "leases": Leases, "st
 // stray refuses a word that belongs to nothing. It is not shown, for it may be
 // the second half of a password.
 func stray(position int, word string) error {
-	fix := didYouMean(nearest(word, append(slices.Sorted(maps.Keys(plainCommands)), "check-config", "explain", "--help")),
+	fix := didYouMean(nearest(word, append(slices.Sorted(maps.Keys(plainCommands)), "bugreport", "check-config", "explain", "--help")),
 		"flags begin with dashes, values with spaces need quotes, and tulled --help lists all that there is")
 	if _, err := truth(word); err == nil {
 		fix = "write a truth value with its flag and an equals sign, like --ip-masq=false"
