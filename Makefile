@@ -17,12 +17,16 @@ TEST_DEPS := ip:iproute2 bridge:iproute2 ping:iputils-ping gcc:gcc /usr/include/
 	iptables:iptables nft:nftables dockerd:docker.io docker:docker.io busybox:busybox-static /usr/lib/cni/portmap:containernetworking-plugins
 DEMO_DEPS := ip:iproute2 ping:iputils-ping openssl:openssl
 FLANNEL_DEPS := git:git iptables:iptables nft:nftables
+PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build demo test test-vm test-flannel soak lint fuzz bench bench-flannel deps vm-deps clean help root
+.PHONY: build packages demo test test-packages packages-deps test-vm test-flannel soak lint fuzz bench bench-flannel deps vm-deps clean help root
 
 build: ## build bin/tulled
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
+
+packages: ## deb and rpm into bin/packages (ARCH=arm64)
+	VERSION=$(VERSION) dist/packages/build.sh bin/packages
 
 demo: root demo-deps build ## three hosts in namespaces, a container on each, something broken and healed (HOLD=1: stays up)
 	@dist/demo/demo.sh
@@ -37,13 +41,16 @@ test-vm: vm-deps ## the tests that need another kernel, in a virtual machine
 test-flannel: root flannel-deps ## whole daemons beside flannel's, which it builds (FLANNELD=/a/binary, FLANNEL_SOURCE=/a/git/repository)
 	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags flannel -run TestFlannel ./network/e2e
 
+test-packages: root packages-deps ## both packages on machines with systemd: installed, confined, crashed, upgraded, purged
+	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags packages ./pkg/packagetest
+
 soak: root deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./network/e2e -v -soak $(SOAK)
 
 lint: ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
-	go vet -tags vm ./...
-	go tool staticcheck -tags vm ./...
+	go vet -tags vm,packages ./...
+	go tool staticcheck -tags vm,packages ./...
 	go mod tidy -diff
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
@@ -77,6 +84,9 @@ demo-deps: ## install what demo needs and is missing
 
 flannel-deps: deps ## install what test-flannel needs and is missing
 	@$(call install,$(FLANNEL_DEPS))
+
+packages-deps: ## install what test-packages needs and is missing
+	@$(call install,$(PACKAGES_DEPS))
 
 vm-deps: ## install what test-vm needs and is missing
 	@$(call install,$(VM_DEPS))

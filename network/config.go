@@ -55,7 +55,7 @@ func (a *Agent) configured(cfg subnet.Config) {
 
 // enforce makes cfg the config in force.
 func (a *Agent) enforce(cfg subnet.Config) {
-	klog.InfoS("The network's config", "networks", networks(cfg), "backend", cfg.Backend.Type)
+	klog.InfoS("The network's config", "networks", valid(networks(cfg)), "backend", cfg.Backend.Type)
 	before := networks(a.config)
 	a.config = cfg
 	if a.following.done == nil || before != networks(cfg) {

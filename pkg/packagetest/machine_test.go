@@ -178,7 +178,7 @@ func boot(t *testing.T, h *clustertest.Host, root, group string) *machine {
 // test's cleanups, the first of which ends the machine.
 func (m *machine) tell() {
 	if m.t.Failed() {
-		out, err := m.command("journalctl", "--no-pager", "-n", "6000", "-u", "tulled").CombinedOutput()
+		out, err := m.command("journalctl", "--no-pager", "-n", "200", "-u", "tulled").CombinedOutput()
 		m.t.Logf("%s, %v:\n%s", m.Name, err, out)
 	}
 }

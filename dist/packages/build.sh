@@ -1,0 +1,36 @@
+#!/bin/sh
+# Builds tulle's deb and rpm into a folder:
+#
+#	VERSION=v1.2.3 ARCH=arm64 dist/packages/build.sh FOLDER
+#
+# ARCH is as Go calls it. The same commit, or the same VERSION and
+# SOURCE_DATE_EPOCH, gives the same bytes.
+set -eu
+umask 022
+
+[ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 1; }
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+cd "$(dirname "$0")"
+
+: "${VERSION:=$(git describe --tags --always --dirty)}"
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
+: "${ARCH:=$(go env GOARCH)}"
+export SOURCE_DATE_EPOCH
+
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+BINARY=$temporary/tulled
+export BINARY
+go build -o "$temporary/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm
+# What Go would write into it of the clone that it stands in is not the same in each.
+CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -trimpath -buildvcs=false -ldflags "-X main.version=$VERSION" -o "$BINARY" .
+
+VERSION=$(./version.sh "$VERSION" "$SOURCE_DATE_EPOCH")
+case $ARCH in
+arm) ARCH=arm7 ;;
+esac
+export VERSION ARCH
+for packager in deb rpm; do
+	"$temporary/nfpm" package --config nfpm.yaml --packager "$packager" --target "$folder"
+done
