@@ -75,6 +75,21 @@ func ParseAttrs(text []byte) (Attrs, error) {
 	if len(text) > maxValue {
 		return Attrs{}, tooLong(len(text))
 	}
+	a, ok := asWritten(text)
+	if !ok {
+		var err error
+		if a, err = parseAttrs(text); err != nil {
+			return Attrs{}, err
+		}
+	}
+	if err := a.Validate(); err != nil {
+		return Attrs{}, err
+	}
+	return a, nil
+}
+
+// parseAttrs reads a value however it is written.
+func parseAttrs(text []byte) (Attrs, error) {
 	var v value
 	if err := json.Unmarshal(text, &v); err != nil {
 		var wrong *json.UnmarshalTypeError
@@ -110,9 +125,6 @@ func ParseAttrs(text []byte) (Attrs, error) {
 			return Attrs{}, valueError("%s: %v", backendDataFields[f], err)
 		}
 		a.BackendData[f] = string(written)
-	}
-	if err := a.Validate(); err != nil {
-		return Attrs{}, err
 	}
 	return a, nil
 }

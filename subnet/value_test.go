@@ -141,6 +141,36 @@ func TestParseLease(t *testing.T) {
 	}
 }
 
+// What tulle and flannel write is read the quick way, and the same way.
+func TestAsWritten(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"c6:d2:32:6f:8f:44"}}`:      true,
+		`{"PublicIP":"0.0.0.0","PublicIPv6":"2001:db8::7","BackendType":"mine","BackendV6Data":{"VNI":2}}`:                            true,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"host-gw","Tulle":{"NodeID":"8f3c","NodeName":"node-7","MTU":1450}}`: true,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{"NodeName":"node-7"}}`:                                                    true,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{}}`:                                                                       true,
+		`{"PublicIP":"192.0.2.7"}`: true,
+		``:                         false, `{}`: false, `{"PublicIP":7}`: false, `{"PublicIP":"x"}`: false, `{"PublicIP":"192.0.2.7"} `: false,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"a\u0062"}`:                  false,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendData":{"a":"}"}}`:                  false,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendData":{"a": 1}}`:                   false,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendData":{a}}`:                        false,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"<"}`:                        false,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{"MTU":01450}}`:                    false,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{"MTU":}}`:                         false,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{"NodeID":"a","NodeID":"b"}}`:      false,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{"NodeID":"a"},"BackendType":"x"}`: false,
+	} {
+		quick, ok := asWritten([]byte(text))
+		if ok != want {
+			t.Errorf("%s: %t", text, ok)
+		}
+		if slow, err := parseAttrs([]byte(text)); ok && (err != nil || slow != quick) {
+			t.Errorf("%s is %+v, or %+v, %v", text, quick, slow, err)
+		}
+	}
+}
+
 func FuzzParseAttrs(f *testing.F) {
 	for _, text := range []string{
 		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"c6:d2:32:6f:8f:44"}}`,
@@ -151,6 +181,11 @@ func FuzzParseAttrs(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if quick, ok := asWritten(data); ok {
+			if slow, err := parseAttrs(data); err != nil || slow != quick {
+				t.Fatalf("%+v is read, or\n%+v, %v", quick, slow, err)
+			}
+		}
 		a, err := ParseAttrs(data)
 		if err != nil {
 			if !errors.Is(err, ErrValue) || a != (Attrs{}) {

@@ -1,0 +1,138 @@
+package subnet
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strconv"
+)
+
+// asWritten reads a value that stands exactly as tulle and flannel write it, with
+// plain text in it, as all but all in a store do: encoding/json would take ten
+// times as long. Of any other ok is false.
+func asWritten(text []byte) (a Attrs, ok bool) {
+	s := scanner{rest: text}
+	if !s.skip(`{"PublicIP":`) {
+		return Attrs{}, false
+	}
+	a.PublicIP[IPv4] = s.address()
+	if s.skip(`,"PublicIPv6":`) {
+		a.PublicIP[IPv6] = s.address()
+	}
+	if s.skip(`,"BackendType":`) {
+		a.BackendType = known(s.text())
+	}
+	if s.skip(`,"BackendData":`) {
+		a.BackendData[IPv4] = s.object()
+	}
+	if s.skip(`,"BackendV6Data":`) {
+		a.BackendData[IPv6] = s.object()
+	}
+	if s.skip(`,"Tulle":{`) {
+		comma := ""
+		if s.skip(`"NodeID":`) {
+			a.Node.ID, comma = string(s.text()), ","
+		}
+		if s.skip(comma + `"NodeName":`) {
+			a.Node.Name, comma = string(s.text()), ","
+		}
+		if s.skip(comma + `"MTU":`) {
+			a.Node.MTU = s.number()
+		}
+		s.failed = s.failed || !s.skip(`}`)
+	}
+	if !s.skip(`}`) || s.failed || len(s.rest) > 0 {
+		return Attrs{}, false
+	}
+	return a, true
+}
+
+// scanner goes through a text. It has failed once what stands there is not what
+// was asked for.
+type scanner struct {
+	rest   []byte
+	failed bool
+}
+
+// skip goes past what, if it is there.
+func (s *scanner) skip(what string) bool {
+	if len(s.rest) < len(what) || string(s.rest[:len(what)]) != what {
+		return false
+	}
+	s.rest = s.rest[len(what):]
+	return true
+}
+
+// until is what stands before the next of a byte, as long as all of it is plain:
+// nothing that JSON would write in more than one way.
+func (s *scanner) until(end byte) []byte {
+	for i, c := range s.rest {
+		switch {
+		case c == end:
+			text := s.rest[:i]
+			s.rest = s.rest[i+1:]
+			return text
+		case c <= ' ' || c >= 0x7f || c == '\\' || c == '<' || c == '>' || c == '&' || c == '{':
+			s.failed = true
+			return nil
+		}
+	}
+	s.failed = true
+	return nil
+}
+
+func (s *scanner) text() []byte {
+	if !s.skip(`"`) {
+		s.failed = true
+		return nil
+	}
+	return s.until('"')
+}
+
+// address is null or an address; of an unspecified one nothing is left.
+func (s *scanner) address() netip.Addr {
+	if s.skip("null") {
+		return netip.Addr{}
+	}
+	a, err := netip.ParseAddr(string(s.text()))
+	s.failed = s.failed || err != nil
+	if a.IsUnspecified() {
+		return netip.Addr{}
+	}
+	return a
+}
+
+// object is an object with none inside.
+func (s *scanner) object() string {
+	whole := s.rest
+	if !s.skip("{") {
+		s.failed = true
+		return ""
+	}
+	inside := s.until('}')
+	if s.failed || !json.Valid(whole[:len(inside)+2]) {
+		s.failed = true
+		return ""
+	}
+	return string(whole[:len(inside)+2])
+}
+
+func (s *scanner) number() int {
+	digits := 0
+	for digits < len(s.rest) && s.rest[digits] >= '0' && s.rest[digits] <= '9' {
+		digits++
+	}
+	n, err := strconv.Atoi(string(s.rest[:digits]))
+	s.failed = s.failed || err != nil || digits > 6 || digits > 1 && s.rest[0] == '0'
+	s.rest = s.rest[digits:]
+	return n
+}
+
+// known is the name of a backend, without an own copy of those that all peers have.
+func known(name []byte) string {
+	for _, k := range [...]string{"vxlan", "host-gw", "wireguard", "ipip", "udp", "alloc"} {
+		if string(name) == k {
+			return k
+		}
+	}
+	return string(name)
+}
