@@ -20,7 +20,7 @@ FLANNEL_DEPS := git:git iptables:iptables nft:nftables
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages demo test test-packages packages-deps test-vm test-flannel soak lint fuzz bench bench-flannel deps vm-deps clean help root
+.PHONY: build packages release release-check image demo test test-packages packages-deps test-vm test-flannel soak lint fuzz bench bench-flannel deps vm-deps clean help root
 
 build: ## build bin/tulled
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -75,6 +75,17 @@ bench: root deps ## a node against iproute2 in batch mode, and whole daemons, as
 bench-flannel: root flannel-deps ## whole daemons from their start, tulled and flanneld turn by turn
 	go test -c -o bin/e2e.test ./network/e2e
 	cd network/e2e && ../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 120m -flannel -peers $(LEASES)
+
+release: ## archives for all kinds of processors, in bin/release (VERSION=v1.2.3, ARCHES='amd64 arm64')
+	VERSION=$(VERSION) dist/release/build.sh bin/release
+
+release-check: ## the same, built a second time elsewhere with nothing kept, and compared
+	VERSION=$(VERSION) dist/release/check.sh bin/release
+
+image: release ## the container image of the release, as an OCI layout in bin/image
+	rm -rf bin/image
+	GOTOOLCHAIN=go$$(sed -n 's/^go //p' go.mod) SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} \
+		go run ./dist/image -release bin/release -to bin/image -version $(VERSION) -revision $$(git rev-parse HEAD)
 
 deps: ## install what the tests need and is missing
 	@$(call install,$(TEST_DEPS))

@@ -50,6 +50,10 @@ func run(args, environ []string, in io.Reader, out io.Writer) error {
 	case options.ShowVersion:
 		_, err := fmt.Fprintln(out, version)
 		return err
+	case options.ShowManPage:
+		return options.ManPage(out)
+	case options.ShowCompletion:
+		return options.Completion(out, o.Shell)
 	case options.CheckConfig:
 		return checkConfig(o.ConfigFile, in, out)
 	}

@@ -107,15 +107,25 @@ func private(dir string) error {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return fmt.Errorf("etcd's folder: %w", err)
 	}
+	if n := len(peerSocket(dir)) - longestSocket; n > 0 {
+		return fmt.Errorf("etcd's folder %s: its path is %d bytes too long for a socket; give a shorter --state-dir", dir, n)
+	}
 	return nil
 }
+
+func peerSocket(dir string) string { return filepath.Join(dir, "peer.sock") }
+
+// longestSocket is what the kernel takes of a path.
+const longestSocket = 107
 
 // config is for one member: what others would speak to it through is a socket
 // that nobody but us can reach, though etcd wants it to have a port.
 func (s *Server) config(o Options) *embed.Config {
 	c := embed.NewConfig()
 	c.Name, c.Dir = "tulle", o.Dir
-	c.ListenPeerUrls = []url.URL{{Scheme: "unix", Path: filepath.Join(o.Dir, "peer.sock")}}
+	// Etcd takes a peer's socket from where other URLs have the host. By a path it
+	// would listen to everybody on this machine, at a name of the kernel's choice.
+	c.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: peerSocket(o.Dir)}}
 	c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*s.listen}, []url.URL{}
 	if s.listen.Host != "" {

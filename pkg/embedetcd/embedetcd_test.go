@@ -230,3 +230,33 @@ func TestReach(t *testing.T) {
 		}
 	}
 }
+
+// Nobody but us reaches the socket that is meant for other members: it is a file
+// in our folder, and goes with the server.
+func TestPeerSocketIsPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	listening := func() string {
+		text, err := os.ReadFile("/proc/net/unix")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ours []string
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, dir) {
+				ours = append(ours, line)
+			}
+		}
+		return strings.Join(ours, "")
+	}
+	s := start(t, Options{Dir: dir, Listen: "http://127.0.0.1:0"})
+	if !strings.Contains(listening(), filepath.Join(dir, "peer.sock")) {
+		t.Errorf("nobody listens in %s", dir)
+	}
+	s.Stop()
+	if _, err := os.Lstat(filepath.Join(dir, "peer.sock")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after the end: %v", err)
+	}
+	if _, err := Start(context.Background(), Options{Dir: filepath.Join(t.TempDir(), strings.Repeat("d", 110)), Listen: "http://127.0.0.1:0"}); err == nil || !strings.Contains(err.Error(), "shorter --state-dir") {
+		t.Errorf("a long path: %v", err)
+	}
+}

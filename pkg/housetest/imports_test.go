@@ -25,6 +25,8 @@ type room struct {
 var rooms = []room{
 	{at: ".", may: []string{"..."},
 		why: "nothing is barred"}, // main wires everybody to everybody
+	{at: "dist/...", stdOnly: true,
+		why: "it packs what was built, and nothing has to be fetched for that"},
 	{at: "network/...", may: []string{"./...", "backend/...", "subnet", "pkg/..."}, not: []string{"pkg/kernel/..."},
 		why: "main hands a node its store and its kernel, so that its life is tested without either"},
 	{at: "backend", may: []string{"subnet", "pkg/netstate"},

@@ -51,7 +51,7 @@ func (s *State) hash(k Key) uint32 {
 }
 
 // chain is where one with that hash is, or would be. There are chains.
-func (s *State) chain(hash uint32) **held { return &s.chains[int(hash)%len(s.chains)] }
+func (s *State) chain(hash uint32) **held { return &s.chains[hash%uint32(len(s.chains))] }
 
 // place is where k is in its chain: there is nil if k is not in the state.
 func (s *State) place(k Key, hash uint32) **held {

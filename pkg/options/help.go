@@ -20,6 +20,8 @@ Usage:
   tulled bugreport [FILE]      write all that helps to find a fault into one archive
   tulled cleanup               remove from this host all that tulled made
   tulled version               print the version
+  tulled man                   print the manual page
+  tulled completion SHELL      print completions for bash, zsh or fish
 
 Every flag is a variable too: --etcd-prefix is TULLED_ETCD_PREFIX, or FLANNELD_ETCD_PREFIX.
 A flag beats TULLED_, TULLED_ beats FLANNELD_, and an empty variable is none.

@@ -19,6 +19,7 @@ type Options struct {
 	// answer.
 	Address netip.Addr
 	Output  Format
+	Shell   string // whose completions ShowCompletion writes
 	Cleanup Cleanup
 	// ReportFile is where BugReport writes; "" is a file named for the time.
 	ReportFile string
@@ -69,6 +70,8 @@ const (
 	Explain
 	CleanUp
 	BugReport
+	ShowManPage
+	ShowCompletion
 	ShowVersion
 	ShowHelp
 )

@@ -153,6 +153,11 @@ func (o *Options) command(words []string) error {
 			return &Error{Why: fmt.Sprintf("%.60q is no IP address", rest[0]), Fix: "write one, like tulled explain 10.5.34.2"}
 		}
 		o.Address, rest = o.Address.Unmap(), rest[1:]
+	case "completion":
+		if len(rest) == 0 || !slices.Contains(Shells(), rest[0]) {
+			return &Error{Why: "completion needs a shell", Fix: "write one of " + strings.Join(Shells(), ", ")}
+		}
+		o.Command, o.Shell, rest = ShowCompletion, rest[0], rest[1:]
 	default:
 		known, ok := plainCommands[name]
 		if !ok {
@@ -167,12 +172,12 @@ func (o *Options) command(words []string) error {
 }
 
 // plainCommands are those that take no word.
-var plainCommands = map[string]Command{"cleanup": CleanUp, "leases": Leases, "status": Status, "peers": Peers, "version": ShowVersion}
+var plainCommands = map[string]Command{"cleanup": CleanUp, "leases": Leases, "status": Status, "peers": Peers, "man": ShowManPage, "version": ShowVersion}
 
 // stray refuses a word that belongs to nothing. It is not shown, for it may be
 // the second half of a password.
 func stray(position int, word string) error {
-	fix := didYouMean(nearest(word, append(slices.Sorted(maps.Keys(plainCommands)), "bugreport", "check-config", "explain", "--help")),
+	fix := didYouMean(nearest(word, append(slices.Sorted(maps.Keys(plainCommands)), "bugreport", "check-config", "completion", "explain", "--help")),
 		"flags begin with dashes, values with spaces need quotes, and tulled --help lists all that there is")
 	if _, err := truth(word); err == nil {
 		fix = "write a truth value with its flag and an equals sign, like --ip-masq=false"

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// platform is what an image runs on, as OCI has it.
+type platform struct {
+	Architecture string `json:"architecture"`
+	OS           string `json:"os"`
+	Variant      string `json:"variant,omitempty"`
+}
+
+// platforms are those that there are releases for.
+var platforms = []platform{
+	{Architecture: "amd64"}, {Architecture: "arm64", Variant: "v8"}, {Architecture: "arm", Variant: "v7"},
+	{Architecture: "ppc64le"}, {Architecture: "riscv64"}, {Architecture: "s390x"},
+}
+
+// archive is that of a release for a platform.
+type archive struct {
+	platform platform
+	path     string
+	top      string // the folder that all of it is in
+}
+
+// open finds the archives of a version.
+func open(folder, version string) ([]archive, error) {
+	var found []archive
+	for _, p := range platforms {
+		p.OS = "linux"
+		top := fmt.Sprintf("tulle-%s-%s-%s", version, p.OS, p.Architecture)
+		path := filepath.Join(folder, top+".tar.gz")
+		if _, err := os.Stat(path); err == nil {
+			found = append(found, archive{p, path, top})
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s has no archive of %s; dist/release/build.sh makes them", folder, version)
+	}
+	return found, nil
+}
+
+// file is one of an image's.
+type file struct {
+	name string
+	mode int64
+	text []byte
+}
+
+// files are what of the archive belongs into an image.
+func (a archive) files() ([]file, error) {
+	wanted := []file{{name: "LICENSE", mode: 0o644}, {name: "tulled", mode: 0o755}}
+	packed, err := os.Open(a.path)
+	if err != nil {
+		return nil, err
+	}
+	defer packed.Close()
+	unpacked, err := gzip.NewReader(packed)
+	if err != nil {
+		return nil, fmt.Errorf("unpack %s: %w", a.path, err)
+	}
+	for r := tar.NewReader(unpacked); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unpack %s: %w", a.path, err)
+		}
+		i := slices.IndexFunc(wanted, func(f file) bool { return h.Name == a.top+"/"+f.name })
+		if i < 0 || h.Typeflag != tar.TypeReg {
+			continue
+		}
+		if wanted[i].text, err = io.ReadAll(r); err != nil {
+			return nil, fmt.Errorf("unpack %s: %w", a.path, err)
+		}
+	}
+	for _, f := range wanted {
+		if len(f.text) == 0 {
+			return nil, fmt.Errorf("%s has no %s", a.path, strings.Join([]string{a.top, f.name}, "/"))
+		}
+	}
+	return wanted, nil
+}

@@ -1,0 +1,73 @@
+#!/bin/sh
+# Builds tulle's release into a folder: an archive for every kind of processor, and
+# their checksums.
+#
+#	VERSION=v1.2.3 ARCHES='amd64 s390x' dist/release/build.sh FOLDER
+#
+# ARCHES are as Go calls them, all of them by default. The same commit, or the same
+# tree with the same VERSION and SOURCE_DATE_EPOCH, gives the same bytes, wherever
+# it stands and whoever builds it.
+set -eu
+umask 022
+export LC_ALL=C TZ=UTC
+
+[ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 1; }
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+cd "$(dirname "$0")/../.."
+
+: "${VERSION:=$(git describe --tags --always --dirty)}"
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
+: "${ARCHES:=amd64 arm64 arm ppc64le s390x riscv64}"
+case $VERSION in
+'' | -* | *[!A-Za-z0-9.+_~-]*)
+	echo "no archive can have the version $VERSION" >&2
+	exit 1
+	;;
+esac
+
+# What changes a binary is said here, and no setting of who builds counts. The
+# compiler is the very one that go.mod names; go fetches it if it is another.
+go_version=$(sed -n 's/^go //p' go.mod)
+export GOTOOLCHAIN="go$go_version" GOFLAGS=-mod=readonly GOWORK=off GOEXPERIMENT= GOFIPS140=off \
+	CGO_ENABLED=0 GOOS=linux GOAMD64=v1 GOARM64=v8.0 GOARM=7 GOPPC64=power8 GORISCV64=rva20u64
+
+# binary builds tulled for a processor.
+binary() {
+	GOARCH=$1 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$2" .
+}
+
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+
+# What is the same for all. tulled itself writes its page and its completions, and
+# is told nothing by who builds.
+common=$temporary/common
+native=$temporary/native
+host=$(go env GOHOSTARCH)
+mkdir -p "$common/completions"
+binary "$host" "$native"
+env -i "$native" man >"$common/tulled.8"
+env -i "$native" completion bash >"$common/completions/tulled"
+env -i "$native" completion zsh >"$common/completions/_tulled"
+env -i "$native" completion fish >"$common/completions/tulled.fish"
+cp LICENSE README.md "$common"
+cp -R dist/systemd dist/networkd dist/networkmanager dist/docker "$common"
+
+rm -f "$folder"/tulle-*-linux-*.tar.gz "$folder/SHA256SUMS"
+for arch in $ARCHES; do
+	name=tulle-$VERSION-linux-$arch
+	cp -R "$common" "$temporary/$name"
+	if [ "$arch" = "$host" ]; then
+		cp "$native" "$temporary/$name/tulled"
+	else
+		binary "$arch" "$temporary/$name/tulled"
+	fi
+	tar -C "$temporary" -cf "$temporary/$name.tar" --format=ustar --sort=name --mtime="@$SOURCE_DATE_EPOCH" \
+		--owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX "$name"
+	gzip -n -9 "$temporary/$name.tar"
+	mv "$temporary/$name.tar.gz" "$folder"
+	rm -rf "${temporary:?}/$name"
+done
+cd "$folder"
+sha256sum tulle-*-linux-*.tar.gz >SHA256SUMS

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Builds the release twice and compares: here, with what the compiler has kept, and
+# from a copy of the tree elsewhere, with nothing kept, by somebody whose settings
+# are others.
+#
+#	VERSION=v1.2.3 ARCHES='amd64 s390x' dist/release/check.sh FOLDER
+#
+# FOLDER has the release afterwards. CACHE is where the second build's compiler finds
+# what it has kept, if that is not to be nothing.
+set -eu
+[ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 1; }
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+cd "$(dirname "$0")/../.."
+
+: "${VERSION:=$(git describe --tags --always --dirty)}"
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
+export VERSION SOURCE_DATE_EPOCH
+
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+# Neither what git passes over nor what was deleted belongs to the tree.
+copy="$temporary/another place, with a longer name"
+mkdir "$copy"
+git ls-files -co --exclude-standard --deduplicate | while read -r file; do
+	[ ! -e "$file" ] || echo "$file"
+done | tar -cf - -T - | tar -C "$copy" -xmf -
+
+dist/release/build.sh "$folder"
+(
+	umask 077
+	export GOCACHE="${CACHE:-$temporary/cache}" TZ=Asia/Kathmandu LC_ALL=C.UTF-8 GOFLAGS=-race GOAMD64=v3 GOARM=5
+	"$copy/dist/release/build.sh" "$temporary/release"
+)
+for archive in "$temporary"/release/*; do
+	cmp "$archive" "$folder/${archive##*/}"
+done
+cat "$folder/SHA256SUMS"

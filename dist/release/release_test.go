@@ -1,0 +1,135 @@
+package release
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/options"
+)
+
+const (
+	version = "v1.2.3-4-gabcdef0"
+	epoch   = "1234567890"
+)
+
+// TestRelease builds this processor's archive twice, in two places, with what the
+// compiler has kept; make release-check builds all, with nothing kept.
+func TestRelease(t *testing.T) {
+	folder := t.TempDir()
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := exec.Command("./check.sh", folder)
+	check.Env = append(os.Environ(), "VERSION="+version, "SOURCE_DATE_EPOCH="+epoch, "ARCHES="+runtime.GOARCH,
+		"CACHE="+strings.TrimSpace(string(cache)))
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	sums := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
+	sums.Dir = folder
+	if out, err := sums.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+
+	name := "tulle-" + version + "-linux-" + runtime.GOARCH
+	files := unpack(t, filepath.Join(folder, name+".tar.gz"), name+"/")
+	var page strings.Builder
+	if err := options.ManPage(&page); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"tulled.8": page.String()}
+	for path, shell := range map[string]string{"completions/tulled": "bash", "completions/_tulled": "zsh", "completions/tulled.fish": "fish"} {
+		var script strings.Builder
+		if err := options.Completion(&script, shell); err != nil {
+			t.Fatal(err)
+		}
+		want[path] = script.String()
+	}
+	for path, source := range map[string]string{
+		"LICENSE": "../../LICENSE", "README.md": "../../README.md",
+		"systemd/tulled.service": "../systemd/tulled.service", "docker/mk-docker-opts.sh": "../docker/mk-docker-opts.sh",
+	} {
+		text, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[path] = string(text)
+	}
+	for path, text := range want {
+		if got, ok := files[path]; !ok || got != text {
+			t.Errorf("%s is in the archive: %t, and not as it should be", path, ok)
+		}
+	}
+
+	tulled := filepath.Join(t.TempDir(), "tulled")
+	if err := os.WriteFile(tulled, []byte(files["tulled"]), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	asked := exec.Command(tulled, "version")
+	asked.Env = []string{"PATH="} // what this machine tells its tulled is not meant for this one
+	if out, err := asked.CombinedOutput(); err != nil || string(out) != version+"\n" {
+		t.Errorf("tulled version: %v: %s", err, out)
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(files["tulled"], root+"/") {
+		t.Error("the binary tells where it was built")
+	}
+}
+
+// unpack is what is below top in an archive, all of which is root's, of the
+// release's time, and changed by nobody else.
+func unpack(t *testing.T, path, top string) map[string]string {
+	t.Helper()
+	packed, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for r := tar.NewReader(unzipped); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, ok := strings.CutPrefix(h.Name, top)
+		if !ok || h.Uid != 0 || h.Gid != 0 || h.Mode&0o7022 != 0 || !h.ModTime.Equal(time.Unix(1234567890, 0)) {
+			t.Errorf("%s has the owner %d:%d, mode %o, time %s", h.Name, h.Uid, h.Gid, h.Mode, h.ModTime)
+		}
+		files[name] = string(text)
+	}
+}
+
+// TestVersion has names that could lead elsewhere refused, before anything is built.
+func TestVersion(t *testing.T) {
+	for _, version := range []string{"../v1", "v1/2", "-v1", "v1 2", "v1\n", "$(id)"} {
+		build := exec.Command("./build.sh", t.TempDir())
+		build.Env = append(os.Environ(), "VERSION="+version, "SOURCE_DATE_EPOCH="+epoch)
+		if out, err := build.CombinedOutput(); err == nil || !strings.Contains(string(out), "no archive can have the version") {
+			t.Errorf("%q: %v: %s", version, err, out)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package options
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/backend/alloc"
+	"github.com/tulle-net/tulle/backend/hostgw"
+	"github.com/tulle-net/tulle/backend/ipip"
+	"github.com/tulle-net/tulle/backend/vxlan"
+)
+
+func completion(t *testing.T, shell string) string {
+	t.Helper()
+	var b strings.Builder
+	if err := Completion(&b, shell); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range Shells() {
+		golden(t, "testdata/completion."+shell, completion(t, shell))
+	}
+	if err := Completion(&strings.Builder{}, "tcsh"); err == nil || !strings.Contains(err.Error(), "bash, zsh, fish") {
+		t.Errorf("for a shell that there are none for: %v", err)
+	}
+}
+
+// What the help lists as commands are all that there are.
+func TestCommands(t *testing.T) {
+	var got []string
+	for _, c := range commands() {
+		if c.about == "" {
+			t.Errorf("the help says nothing of %s", c.name)
+		}
+		got = append(got, c.name)
+	}
+	want := append(slices.Collect(maps.Keys(plainCommands)), "", "check-config", "explain")
+	for _, name := range want {
+		if !slices.Contains(got, name) {
+			t.Errorf("the help has no line for %q", name)
+		}
+	}
+	for _, c := range named() {
+		words := []string{c.name}
+		switch {
+		case len(c.words()) > 0:
+			words = append(words, c.words()[0])
+		case c.value == "IP":
+			words = append(words, "10.5.34.2")
+		}
+		if _, err := Parse(words, nil); err != nil {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+}
+
+// What is offered is taken.
+func TestChoices(t *testing.T) {
+	for _, f := range table {
+		for _, choice := range f.choices() {
+			if err := f.set(&Options{}, choice); err != nil {
+				t.Errorf("%s: %v", f.written(), err)
+			}
+		}
+	}
+	backends, _ := find("backend")
+	if got, want := backends.choices(), []string{alloc.Type, hostgw.Type, ipip.Type, vxlan.Type}; !slices.Equal(got, want) {
+		t.Errorf("got the backends %q, there are %q", got, want)
+	}
+}
+
+// bash is asked as it asks when somebody presses tab.
+func TestBash(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"net.json", "new file", "certs/ca.pem"} {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commands := []string{}
+	for _, c := range named() {
+		commands = append(commands, c.name)
+	}
+	var flags []string
+	for _, f := range table {
+		flags = append(flags, f.written())
+	}
+	whole := " \t\n\"'><;|&(:" // readline's own, without the equals sign
+	for _, c := range []struct {
+		line, breaks string
+		want         []string
+	}{
+		{line: "tulled ", want: commands},
+		{line: "tulled --ip-masq ", want: commands},
+		{line: "tulled --iface eth0 -v 2 ", want: commands},
+		{line: "tulled --etcd-endpoints=http://192.0.2.1:2379 ", want: commands},
+		{line: "tulled che", want: []string{"check-config"}},
+		{line: "tulled --filter none st", want: []string{"status"}},
+		{line: "tulled -", want: flags},
+		{line: "tulled status --output ", want: []string{"text", "json", "yaml"}},
+		{line: "tulled status --output=", want: []string{"text", "json", "yaml"}},
+		{line: "tulled status -output=j", want: []string{"json"}},
+		{line: "tulled --filter=nf", want: []string{"nftables"}},
+		{line: "tulled --filter=nf", breaks: whole, want: []string{"--filter=nftables"}},
+		{line: "tulled --filter nf", want: []string{"nftables"}},
+		{line: "tulled --backend ", want: []string{"alloc", "host-gw", "ipip", "vxlan"}},
+		{line: "tulled --ip-masq=ip", want: []string{"ipv4", "ipv6"}},
+		{line: "tulled --iptables-forward-rules=f", want: []string{"false"}},
+		{line: "tulled --subnet-lease-t", want: []string{"--subnet-lease-ttl"}},
+		{line: "tulled --subnet-lease-ttl ", want: nil},
+		{line: "tulled --etcd-cafile ", want: []string{"certs", "net.json", "new file"}},
+		{line: "tulled --etcd-cafile=certs/", want: []string{"certs/ca.pem"}},
+		{line: `tulled --etcd-cafile new\ f`, want: []string{"new file"}},
+		{line: "tulled --state-dir ", want: []string{"certs"}},
+		{line: "tulled check-config n", want: []string{"net.json", "new file"}},
+		{line: "tulled explain ", want: nil},
+		{line: "tulled status ", want: nil},
+		{line: "tulled --iface l", want: []string{"lo"}},
+		{line: "tulled --no-such-flag=", want: nil},
+	} {
+		cmd := exec.Command("bash", "--norc", "-c", `eval "$1"; COMP_LINE=$2 COMP_POINT=${#2}
+[ -z "$3" ] || COMP_WORDBREAKS=$3
+complete -p tulled >/dev/null && _tulled && [ ${#COMPREPLY[@]} = 0 ] || printf '%s\n' "${COMPREPLY[@]}"`,
+			"bash", completion(t, "bash"), c.line, c.breaks)
+		cmd.Dir = folder
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v: %s", c.line, err, out)
+		}
+		got := strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
+		slices.Sort(got)
+		slices.Sort(c.want)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q: got %q, want %q", c.line, got, c.want)
+		}
+	}
+}
