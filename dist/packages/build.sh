@@ -24,7 +24,13 @@ BINARY=$temporary/tulled
 export BINARY
 go build -o "$temporary/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm
 # What Go would write into it of the clone that it stands in is not the same in each.
-CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -trimpath -buildvcs=false -ldflags "-X main.version=$VERSION" -o "$BINARY" .
+CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$BINARY" .
+# What a tulled for this machine says of itself, for whichever machine the package is.
+EXTRAS=$temporary
+export EXTRAS
+CGO_ENABLED=0 go -C ../.. build -buildvcs=false -o "$temporary/native" .
+"$temporary/native" man | gzip -9n >"$temporary/tulled.8.gz"
+"$temporary/native" completion bash >"$temporary/bash"
 
 VERSION=$(./version.sh "$VERSION" "$SOURCE_DATE_EPOCH")
 case $ARCH in
