@@ -56,7 +56,7 @@ func (a *Agent) Explain(ctx context.Context, ip netip.Addr) (status.Explanation,
 
 // explainPeer compares what should lead to a peer with what the kernel holds.
 func (a *Agent) explainPeer(ctx context.Context, e *status.Explanation, peers *Peers, l *subnet.Lease, out string) error {
-	has, err := a.Kernel.Dump(ctx, netstate.Scope{})
+	has, err := a.Kernel.Dump(ctx, netstate.Scope{Links: peers.devices()})
 	if err != nil {
 		return fmt.Errorf("read what the kernel holds: %w", err)
 	}

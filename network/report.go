@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -139,11 +138,12 @@ func (a *Agent) Peers(ctx context.Context) ([]status.Peer, error) {
 	kernel := a.loop.Status()
 	troubled := peers.troubled(kernel)
 	leases := peers.Leases()
+	devices := peers.devices()
 	all := make([]status.Peer, 0, len(leases))
 	for _, l := range leases {
 		p := status.Peer{
 			Key: l.Key(), Name: l.Node.Name, Subnets: valid(l.Subnets), Addresses: valid(l.PublicIP),
-			By: by(peers.wants(l)), InSync: kernel.InSync,
+			By: by(peers.wants(l), devices), InSync: kernel.InSync,
 		}
 		if t, bad := troubled[p.Key]; bad {
 			p.InSync, p.Problem = false, t.why
@@ -167,12 +167,24 @@ func (p *Peers) wants(l *subnet.Lease) []netstate.Object {
 	return objects
 }
 
-// by is how packets go to who has these parts.
-func by(objects []netstate.Object) string {
+// devices are the tunnel devices of this node, by name: its own and adopted ones.
+func (p *Peers) devices() (names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range p.backend.Host(p.own) {
+		if l, isLink := o.(netstate.Link); isLink {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// by is how packets go to who has these parts, through devices or without.
+func by(objects []netstate.Object, devices []string) string {
 	tunnel, direct := false, false
 	for _, o := range objects {
 		if r, isRoute := o.(netstate.Route); isRoute {
-			ours := strings.HasPrefix(r.Link, netstate.LinkPrefix)
+			ours := slices.Contains(devices, r.Link)
 			tunnel, direct = tunnel || ours, direct || !ours
 		}
 	}

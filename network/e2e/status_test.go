@@ -169,3 +169,33 @@ func TestBugReport(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusOfAdopted asks a node that took over flannel's device, which keeps its
+// name.
+func TestStatusOfAdopted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, 1, vxlan)
+	one := w.Hosts[0]
+	one.NS.IP(t, "link add flannel.1 type vxlan id 1 dstport 8472 local 198.18.0.1 nolearning")
+	for _, h := range w.Hosts {
+		w.start(h)
+	}
+	for _, h := range w.Hosts {
+		h.AddPod()
+	}
+	w.Matrix()
+	w.eventually(func() error {
+		var e status.Explanation
+		var peers []status.Peer
+		if err := w.asks(one, &e, "explain", w.Hosts[1].Pods[0].Addr[subnet.IPv4].String()); err != nil {
+			return err
+		}
+		if err := w.asks(one, &peers, "peers"); err != nil {
+			return err
+		}
+		if !strings.Contains(e.Path, "flannel.1") || !strings.Contains(e.Verdict, "all is there") || len(e.Entries) != 3 || len(peers) != 1 || peers[0].By != "tunnel" {
+			return fmt.Errorf("%+v, peers %+v", e, peers)
+		}
+		return nil
+	})
+}

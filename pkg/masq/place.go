@@ -24,8 +24,7 @@ func Place(rules []Rule, chain func(name string) []Rule, network, own netip.Pref
 		w := walk{p, chain, make(map[string]Verdict)}
 		for i, r := range rules[:place] {
 			v := w.take(r)
-			named := r.From.Prefix.IsValid() || r.To.Prefix.IsValid()
-			if v == Drop || v == Return && !named { // which leaves it to the policy
+			if v == Drop || v == Return && !r.named() { // which leaves it to the policy
 				place = i
 			}
 			if v == Accept || place == i {
@@ -87,12 +86,14 @@ func (w *walk) take(r Rule) Verdict {
 			v = Return // to where the chain was jumped to that it was in
 		}
 	}
-	named := r.From.Prefix.IsValid() || r.To.Prefix.IsValid()
-	if v != Accept && v != Drop && v != Return || named && v == Drop {
+	if v != Accept && v != Drop && v != Return || r.named() && v == Drop {
 		return None
 	}
 	return v
 }
+
+// named says whether a rule names addresses.
+func (r Rule) named() bool { return r.From.Prefix.IsValid() || r.To.Prefix.IsValid() }
 
 // pass is what becomes of the packet in a chain. One that leads back to itself,
 // which the kernel does not allow, is passed through.
