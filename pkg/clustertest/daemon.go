@@ -201,22 +201,7 @@ func (d *Daemon) expectEnd() {
 func (d *Daemon) Freeze() {
 	d.c.t.Helper()
 	d.Signal(syscall.SIGSTOP)
-	kerneltest.Eventually(d.c.t, patience, func() error {
-		threads, err := filepath.Glob(d.proc("task/*/stat"))
-		if err != nil || len(threads) == 0 {
-			return fmt.Errorf("%s has no threads: %w", d.Name, err)
-		}
-		for _, thread := range threads {
-			text, err := os.ReadFile(thread)
-			if err != nil {
-				return err
-			}
-			if !strings.HasPrefix(string(text[strings.LastIndexByte(string(text), ')')+1:]), " T") {
-				return fmt.Errorf("%s has not stopped: %s", d.Name, text)
-			}
-		}
-		return nil
-	})
+	kerneltest.AwaitStopped(d.c.t, d.PID)
 }
 
 // Thaw lets a frozen process go on.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
 // Member is one etcd of a cluster. Its methods are for one goroutine.
@@ -40,7 +42,12 @@ func (m *Member) Kill() { m.end(syscall.SIGKILL) }
 func (m *Member) Stop() { m.end(syscall.SIGTERM) }
 
 // Freeze has it do nothing until Thaw. Its kernel still takes connections.
-func (m *Member) Freeze() { m.signal(syscall.SIGSTOP); m.frozen = true }
+func (m *Member) Freeze() {
+	m.cluster.t.Helper()
+	m.signal(syscall.SIGSTOP)
+	m.frozen = true
+	kerneltest.AwaitStopped(m.cluster.t, m.process.cmd.Process.Pid)
+}
 
 // Thaw ends Freeze.
 func (m *Member) Thaw() { m.signal(syscall.SIGCONT); m.frozen = false }
