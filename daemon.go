@@ -19,7 +19,6 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/systemd"
-	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
@@ -61,10 +60,6 @@ func runDaemon(o options.Options) error {
 	}
 	defer store.Close()
 
-	var leases subnet.Store = store
-	if !o.Embedded.On {
-		leases = leanStore{store}
-	}
 	changed := make(chan struct{}, 1)
 	poke := func() {
 		select {
@@ -73,7 +68,7 @@ func runDaemon(o options.Options) error {
 		}
 	}
 	agent := network.New(network.Options{
-		Store: leases, Kernel: k, Files: keepfile.New(), Backends: backends, Node: node,
+		Store: store, Kernel: k, Files: keepfile.New(), Backends: backends, Node: node,
 		Uplinks: hostif.Spec{
 			Ifaces: o.Uplink.Ifaces, IfaceRegexes: o.Uplink.IfaceRegexes,
 			CanReach: o.Uplink.CanReach, PublicIP: o.Uplink.PublicIP,

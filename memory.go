@@ -3,14 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/tulle-net/tulle/subnet"
 )
 
 // saveMemory makes this process a small one, which counts on a host that it shares
@@ -21,22 +20,35 @@ func saveMemory() {
 		debug.SetGCPercent(25)
 	}
 	dropPages()
+	last := time.Now()
+	afterGC(func() {
+		if now := time.Now(); now.Sub(last) >= dropPause {
+			dropPages()
+			last = now
+		}
+	})
 }
 
-// leanStore is a store of a daemon that saves memory.
-type leanStore struct{ subnet.Store }
+// dropPause is the least time between two drops: each costs about a millisecond,
+// and a busy start collects its garbage every few.
+const dropPause = 50 * time.Millisecond
 
-// Watch implements subnet.Store. By now the store was found and read, and what
-// that needed of the program makes room for the peers.
-func (s leanStore) Watch(ctx context.Context, to func(subnet.Update)) error {
-	dropPages()
-	return s.Store.Watch(ctx, to)
+// afterGC has do called whenever garbage was collected, one call after the other.
+func afterGC(do func()) {
+	runtime.AddCleanup(new(canary), func(do func()) {
+		do()
+		afterGC(do)
+	}, do)
 }
 
-// dropPages gives back the pages of the program's file that are in this process.
-// They stay in the kernel's cache, from where those that are used again come
-// back: by far not all that the initialisation of the embedded etcd's packages
-// touched. Where it fails nothing is lost.
+// canary is garbage from the first. It is large enough not to share its place with
+// what is not.
+type canary [16]byte
+
+// dropPages gives back the pages of the program's file that are in this process:
+// those that only its start needed, and the many that the kernel mapped beside
+// what was used. They stay in the kernel's cache, from where those that are used
+// again come back. Where it fails nothing is lost.
 func dropPages() {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
@@ -44,11 +56,15 @@ func dropPages() {
 	}
 	defer f.Close()
 	var from, to uintptr
+	found := false
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		words := bytes.Fields(lines.Bytes())
 		switch {
 		case len(words) == 6 && words[1][0] == 'r' && words[1][1] == '-' && words[5][0] == '/':
 			_, _ = fmt.Sscanf(string(words[0]), "%x-%x", &from, &to)
+			found = true
+		case found && len(words) == 5 && bytes.Contains(words[0], []byte("-")):
+			return // they lie together, and to read on would be to count the heap's pages
 		case len(words) == 3 && string(words[0]) == "Anonymous:":
 			// What was written to, by a relocation or a debugger, is nowhere else.
 			if from < to && string(words[1]) == "0" {

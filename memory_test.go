@@ -3,8 +3,13 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
 func TestDropPages(t *testing.T) {
@@ -13,6 +18,18 @@ func TestDropPages(t *testing.T) {
 	if after := residentFile(t); after >= before {
 		t.Errorf("%d KiB of the program's file are in memory, as there were %d before", after, before)
 	}
+}
+
+func TestAfterGC(t *testing.T) {
+	var calls atomic.Int32
+	afterGC(func() { calls.Add(1) })
+	kerneltest.Eventually(t, time.Minute, func() error {
+		runtime.GC()
+		if n := calls.Load(); n < 3 {
+			return fmt.Errorf("called %d times", n)
+		}
+		return nil
+	})
 }
 
 // residentFile is how many KiB of files this process has in its memory.
