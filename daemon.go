@@ -67,6 +67,8 @@ func runDaemon(o options.Options) error {
 		default:
 		}
 	}
+	responder := newResponder(o.Probes)
+	defer responder.Close()
 	agent := network.New(network.Options{
 		Store: store, Kernel: k, Files: keepfile.New(), Backends: backends, Node: node,
 		Uplinks: hostif.Spec{
@@ -79,6 +81,7 @@ func runDaemon(o options.Options) error {
 			IPMasq: o.Filtering.Masquerades(), Blackhole: o.BlackholeRoute,
 		},
 		Firewall: newFirewall(o.Filtering, poke), Rules: wantedRules(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
+		Prober: newProber(o.Probes), Responder: responder,
 		Changed: poke,
 	})
 	told := reporter{agent, store, o.Etcd.Endpoints, time.Now()}

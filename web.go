@@ -22,7 +22,7 @@ func serveWeb(ctx context.Context, o options.Health, s web.Source) {
 	if o.Port == 0 {
 		return
 	}
-	if err := web.Serve(ctx, web.Options{Address: o.Address, Port: o.Port, Pprof: o.Pprof}, s); err != nil {
+	if err := web.Serve(ctx, web.Options{Address: o.Address, Port: o.Port, Pprof: o.Pprof, Peers: o.Peers}, s); err != nil {
 		klog.ErrorS(err, "Health and metrics are not served any more")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/envfile"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/masq"
+	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -50,7 +51,11 @@ type Options struct {
 	// Exemptions calls to with further networks that see the containers' own
 	// addresses, again and again; nil where there are none.
 	Exemptions func(ctx context.Context, to func([]netip.Prefix))
-	Outputs    Outputs
+	// Prober finds out whether packets reach the peers, and Responder answers those
+	// of theirs that do; nil where that is not wanted.
+	Prober    *probe.Prober
+	Responder *probe.Responder
+	Outputs   Outputs
 	// Changed is called, if it is not nil, after every change of the Status
 	// that is not the kernel's alone. It must not wait.
 	Changed func()
@@ -143,6 +148,9 @@ func (a *Agent) Run(ctx context.Context) {
 	a.running.Go(func() { a.Firewall.Run(ctx) })
 	if a.Exemptions != nil {
 		a.running.Go(func() { a.Exemptions(ctx, a.exempt) })
+	}
+	if a.Prober != nil {
+		a.running.Go(func() { a.Prober.Run(ctx, probed{a}) })
 	}
 	a.running.Go(a.readConfigs)
 	a.running.Go(a.awaitSync)

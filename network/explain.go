@@ -39,10 +39,11 @@ func (a *Agent) Explain(ctx context.Context, ip netip.Addr) (status.Explanation,
 		e.Verdict = "not of the network: tulle has nothing to do with it"
 		return e, nil
 	}
-	for _, l := range peers.Leases() {
-		if l.Subnets[f].Contains(ip) {
-			e.Lease, e.Node = l.Key(), l.Node.Name
-			return e, a.explainPeer(ctx, &e, peers, l, path.Link)
+	for _, p := range peers.All() {
+		if p.Lease.Subnets[f].Contains(ip) {
+			e.Lease, e.Node = p.Key, p.Lease.Node.Name
+			e.Probes = a.probeOf(p.Key)
+			return e, a.explainPeer(ctx, &e, peers, p.Lease, path.Link)
 		}
 	}
 	e.Verdict = "of the network, and leased to no node"

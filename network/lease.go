@@ -168,6 +168,9 @@ func (a *Agent) settle(own subnet.Lease) {
 	}
 	a.standing.mu.Unlock()
 	a.changed()
+	if a.Responder != nil {
+		a.Responder.Set(valid(a.peers.overlay().from))
+	}
 	a.filter()
 	a.write()
 	if a.remembered != nil {

@@ -116,10 +116,7 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	defer p.mu.Unlock()
 	p.own, p.backend = own, b
 	changes := p.table.Reconfigure(cfg, own)
-	var all []subnet.Peer
-	for key, l := range p.table.Peers() {
-		all = append(all, subnet.Peer{Key: key, Lease: l})
-	}
+	all := p.all()
 	// The earlier has what two want.
 	slices.SortFunc(all, func(a, b subnet.Peer) int {
 		return cmp.Or(cmp.Compare(a.Lease.Created, b.Lease.Created), strings.Compare(a.Key, b.Key))
@@ -187,15 +184,20 @@ func (p *Peers) Len() int {
 	return p.table.Len()
 }
 
-// Leases are those of the peers that are believed. They are not to be changed.
-func (p *Peers) Leases() []*subnet.Lease {
+// All are the peers that are believed.
+func (p *Peers) All() []subnet.Peer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	leases := make([]*subnet.Lease, 0, p.table.Len())
-	for _, l := range p.table.Peers() {
-		leases = append(leases, l)
+	return p.all()
+}
+
+// all is All for who holds mu.
+func (p *Peers) all() []subnet.Peer {
+	all := make([]subnet.Peer, 0, p.table.Len())
+	for key, l := range p.table.Peers() {
+		all = append(all, subnet.Peer{Key: key, Lease: l})
 	}
-	return leases
+	return all
 }
 
 // Rejected are the leases that are not believed.

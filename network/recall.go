@@ -91,12 +91,12 @@ func (a *Agent) saveNow() {
 // saveNetwork is what saves config, own lease and peers as they are now.
 func (a *Agent) saveNetwork() func() error {
 	head := snapshot.Head{Source: a.Outputs.Network, Config: a.config, Own: a.own}
-	peers := a.peers.Leases()
+	peers := a.peers.All()
 	a.unsaved = false
 	return func() error {
 		_, err := snapshot.Save(a.Outputs.StateDir, head, func(yield func(subnet.Lease) bool) {
-			for _, l := range peers {
-				if !yield(*l) {
+			for _, p := range peers {
+				if !yield(*p.Lease) {
 					return
 				}
 			}

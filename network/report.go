@@ -54,6 +54,7 @@ func (a *Agent) Report(ctx context.Context) (status.Report, error) {
 			r.Peers.Unreachable = len(a.peers.troubled(s.Kernel))
 		}
 	})
+	r.Probes = a.probes(ctx, r.Interfaces)
 	return r, err
 }
 
@@ -137,12 +138,13 @@ func (a *Agent) Peers(ctx context.Context) ([]status.Peer, error) {
 	}
 	kernel := a.loop.Status()
 	troubled := peers.troubled(kernel)
-	leases := peers.Leases()
+	believed := peers.All()
 	devices := peers.devices()
-	all := make([]status.Peer, 0, len(leases))
-	for _, l := range leases {
+	all := make([]status.Peer, 0, len(believed))
+	for _, b := range believed {
+		l := b.Lease
 		p := status.Peer{
-			Key: l.Key(), Name: l.Node.Name, Subnets: valid(l.Subnets), Addresses: valid(l.PublicIP),
+			Key: b.Key, Name: l.Node.Name, Subnets: valid(l.Subnets), Addresses: valid(l.PublicIP),
 			By: by(peers.wants(l), devices), InSync: kernel.InSync,
 		}
 		if t, bad := troubled[p.Key]; bad {
@@ -153,6 +155,7 @@ func (a *Agent) Peers(ctx context.Context) ([]status.Peer, error) {
 		} else if kernel.Complete {
 			p.InSync = kernel.InSync || kernel.Pending == 0
 		}
+		p.Probes = a.probeOf(b.Key)
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b status.Peer) int { return slices.CompareFunc(a.Subnets, b.Subnets, netip.Prefix.Compare) })

@@ -190,6 +190,14 @@ func (t *Table) Peers() iter.Seq2[string, *Lease] {
 	}
 }
 
+// Peer is the lease of a peer by its key in the store, or nil.
+func (t *Table) Peer(key string) *Lease {
+	if e := t.entries[key]; e != nil && e.held {
+		return e.visible
+	}
+	return nil
+}
+
 // Rejected are all leases that are not believed, by key.
 func (t *Table) Rejected() []*LeaseError {
 	rejected := make([]*LeaseError, 0, len(t.rejected))

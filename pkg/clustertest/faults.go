@@ -48,6 +48,13 @@ func (h *Host) Plug() {
 	batch(h.c.t, h.c.link, "link set "+h.port+" up")
 }
 
+// Narrow has the switch drop what is larger than an MTU on its way to the host,
+// without a word.
+func (h *Host) Narrow(mtu int) {
+	h.c.t.Helper()
+	batch(h.c.t, h.c.link, fmt.Sprintf("link set %s mtu %d", h.port, mtu))
+}
+
 // Readdress gives the host the addresses of another number in the place of its
 // own, as DHCP would after a long time: all that its routes need is gone for a
 // moment. The host keeps its name and its Number. With StaticNeighbours, others

@@ -127,7 +127,7 @@ func (o *Options) warn(g givens) {
 			o.Warnings = append(o.Warnings, g.from(name)+" has no effect with http; use https in "+g.from(in))
 		}
 	}
-	for _, name := range []string{"healthz-ip", "pprof"} {
+	for _, name := range []string{"healthz-ip", "pprof", "peer-metrics"} {
 		if g.has(name) && o.Health.Port == 0 {
 			o.Warnings = append(o.Warnings, g.from(name)+" has no effect without --healthz-port")
 		}

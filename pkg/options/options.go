@@ -26,6 +26,7 @@ type Options struct {
 	// StatusSocket is where the daemon answers them; "" is nowhere.
 	StatusSocket string
 	Health       Health
+	Probes       Probes
 
 	Etcd     Etcd
 	Embedded Embedded
@@ -128,6 +129,13 @@ type Health struct {
 	Address netip.Addr
 	Port    uint16 // 0 is nowhere
 	Pprof   bool   // profiles of the process too
+	Peers   bool   // metrics of each peer too
+}
+
+// Probes are packets that are to come back from the peers.
+type Probes struct {
+	Interval time.Duration // 0 is never
+	Port     uint16        // where the nodes answer one another
 }
 
 // Filtering is what the host's firewall is to do.

@@ -25,6 +25,7 @@ func TestDefaults(t *testing.T) {
 		Etcd:       Etcd{Endpoints: []string{"http://127.0.0.1:2379"}, Prefix: "/coreos.com/network"},
 		SubnetFile: "/run/flannel/subnet.env",
 		StateDir:   "/var/lib/tulle", StatusSocket: "/run/tulle/tulled.sock", Health: Health{Address: netip.MustParseAddr("127.0.0.1")}, Output: Text,
+		Probes:    Probes{5 * time.Second, 8479},
 		Filtering: Filtering{Filter: FilterAuto, Forward: true, Resync: 5 * time.Second},
 		LeaseTTL:  24 * time.Hour, RenewMargin: time.Hour,
 	}
@@ -217,6 +218,9 @@ var samples = map[string]struct {
 	"healthz-ip":                   {value: "::1"},
 	"healthz-port":                 {value: "8080"},
 	"pprof":                        {value: "true"},
+	"peer-metrics":                 {value: "true"},
+	"probe-interval":               {value: "30"},
+	"probe-port":                   {value: "8480"},
 	"v":                            {value: "4"},
 	"vmodule":                      {value: "peers=3"},
 	"log_backtrace_at":             {value: "peers.go:7"},

@@ -53,6 +53,11 @@ func port(value string) (uint16, error) {
 	return uint16(n), err
 }
 
+func probePort(value string) (uint16, error) {
+	n, err := whole(1, math.MaxUint16)(value)
+	return uint16(n), err
+}
+
 func minutes(least, most int) func(string) (time.Duration, error) {
 	read := whole(least, most)
 	return func(value string) (time.Duration, error) {

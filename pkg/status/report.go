@@ -28,7 +28,8 @@ type Report struct {
 	Store      Store       `json:"store"`
 	Kernel     Kernel      `json:"kernel"`
 	Firewall   Firewall    `json:"firewall"`
-	Files      []Problem   `json:"files,omitempty"` // that are not as they should be
+	Probes     *Probes     `json:"probes,omitempty"` // nil where there are none
+	Files      []Problem   `json:"files,omitempty"`  // that are not as they should be
 }
 
 // Network is the config in force.
@@ -75,6 +76,42 @@ type Peer struct {
 	// InSync says that the kernel holds all that leads there. If not, Problem says
 	// what is wrong, and Since when that began.
 	InSync  bool       `json:"inSync"`
+	Problem string     `json:"problem,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+	// Probes are what the last probes of it came to; nil as long as there are none.
+	Probes *PeerProbes `json:"probes,omitempty"`
+}
+
+// Probes are packets that are to come back from the peers, a few at a time.
+type Probes struct {
+	Known   int            `json:"known"`             // peers that were tried
+	Failing map[string]int `json:"failing,omitempty"` // of them, by cause
+	// Passed and Failed, by cause, are all that there were. MeanMillis is how long
+	// those took that passed; Took are their round trips by length.
+	Passed     uint64            `json:"passed"`
+	Failed     map[string]uint64 `json:"failed,omitempty"`
+	MeanMillis float64           `json:"meanMillis"`
+	Took       []Took            `json:"took,omitempty"`
+	// Examples are some of those that fail, and Problems what follows from all
+	// of them, of this node itself.
+	Examples []Problem `json:"examples,omitempty"`
+	Problems []string  `json:"problems,omitempty"`
+}
+
+// Took is how many round trips took no longer.
+type Took struct {
+	Millis float64 `json:"millis"`
+	Count  uint64  `json:"count"`
+}
+
+// PeerProbes are the last probes of a peer.
+type PeerProbes struct {
+	At time.Time `json:"at"`
+	// Millis is how long a small packet took, there and back. Cause is why there is
+	// none, or large ones fail, in a word; Problem is the same in a sentence, and
+	// Since is when it began.
+	Millis  float64    `json:"millis,omitempty"`
+	Cause   string     `json:"cause,omitempty"`
 	Problem string     `json:"problem,omitempty"`
 	Since   *time.Time `json:"since,omitempty"`
 }
@@ -129,8 +166,9 @@ type Explanation struct {
 	Lease   string `json:"lease,omitempty"`
 	Node    string `json:"nodeName,omitempty"`
 	// Path is how the kernel would send there now.
-	Path    string  `json:"path,omitempty"`
-	Entries []Entry `json:"entries,omitempty"`
+	Path    string      `json:"path,omitempty"`
+	Probes  *PeerProbes `json:"probes,omitempty"` // of whose it is
+	Entries []Entry     `json:"entries,omitempty"`
 }
 
 // Entry is one thing that the kernel should hold for an address, or does.

@@ -106,6 +106,7 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 	default:
 		w.line("firewall", "as it should be", healed(r.Firewall.Healed))
 	}
+	w.probes(r.Probes)
 	for _, f := range r.Files {
 		w.line("file", f.What+": "+f.Why)
 	}
@@ -176,31 +177,78 @@ func (w writer) kernel(k Kernel) {
 	}
 }
 
+func (w writer) probes(p *Probes) {
+	if p == nil {
+		return
+	}
+	failing := 0
+	for _, n := range p.Failing {
+		failing += n
+	}
+	words := []string{fmt.Sprintf("%d peers tried", p.Known)}
+	switch {
+	case p.Known == 0:
+		words = []string{"none yet"}
+	case failing > 0:
+		words = append(words, fmt.Sprintf("%d of them FAIL (tulled peers)", failing))
+	default:
+		words = append(words, "all answer")
+	}
+	if p.Passed > 0 {
+		words = append(words, fmt.Sprintf("in %.2f ms on average", p.MeanMillis))
+	}
+	w.line("probes", words...)
+	for _, e := range p.Examples {
+		w.line("  fails", e.What+": "+e.Why)
+	}
+	for _, problem := range p.Problems {
+		w.line("  problem", problem)
+	}
+}
+
+// state is how a peer is, for people, and whether that is well.
+func (w writer) state(p Peer) (state string, well bool) {
+	since := func(t *time.Time) string {
+		if t == nil {
+			return ""
+		}
+		return ", since " + w.ago(*t)
+	}
+	switch {
+	case p.Problem != "":
+		return p.Problem + since(p.Since), false
+	case !p.InSync:
+		state = "NOT in sync"
+	default:
+		state, well = "in sync", true
+	}
+	if q := p.Probes; q != nil {
+		if q.Problem != "" {
+			return state + ", but " + q.Problem + since(q.Since), false
+		}
+		state += fmt.Sprintf(", answers in %.2f ms", q.Millis)
+	}
+	return state, well
+}
+
 // WritePeers writes peers for people, those with a problem first.
 func WritePeers(to io.Writer, peers []Peer, now time.Time) error {
 	w := newWriter(to, now)
 	peers = slices.Clone(peers)
 	slices.SortStableFunc(peers, func(a, b Peer) int {
+		_, first := w.state(a)
+		_, second := w.state(b)
 		switch {
-		case (a.Problem == "") == (b.Problem == ""):
+		case first == second:
 			return 0
-		case a.Problem != "":
+		case !first:
 			return -1
 		}
 		return 1
 	})
 	fmt.Fprintln(w, "SUBNETS\tNODE\tADDRESSES\tBY\tSTATE")
 	for _, p := range peers {
-		state := "in sync"
-		if !p.InSync {
-			state = "NOT in sync"
-		}
-		if p.Problem != "" {
-			state = p.Problem
-			if p.Since != nil {
-				state += ", since " + w.ago(*p.Since)
-			}
-		}
+		state, _ := w.state(p)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", join(p.Subnets), dash(p.Name), join(p.Addresses), dash(p.By), state)
 	}
 	return w.Flush()
@@ -219,6 +267,11 @@ func WriteExplanation(to io.Writer, e Explanation) error {
 	w.line(e.Address.String(), e.Verdict)
 	w.line("lease", e.Lease, e.Node)
 	w.line("the kernel sends", e.Path)
+	if p := e.Probes; p != nil && p.Problem != "" {
+		w.line("probes", p.Problem)
+	} else if p != nil {
+		w.line("probes", fmt.Sprintf("answers in %.2f ms", p.Millis))
+	}
 	for _, entry := range e.Entries {
 		switch {
 		case entry.OK:

@@ -11,12 +11,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tulle-net/tulle/pkg/probe"
+	"github.com/tulle-net/tulle/pkg/status"
 )
 
 // metricsHandler answers with a registry of its own: others in this process, like
 // an etcd, have theirs.
-func metricsHandler(s Source) http.Handler {
+func metricsHandler(s Source, peers bool) http.Handler {
 	registry := prometheus.NewRegistry()
+	if peers {
+		registry.MustRegister(newPeerCollector(s))
+	}
 	registry.MustRegister(newCollector(s), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
@@ -42,6 +48,7 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	for _, m := range c.metrics {
 		to <- m.desc
 	}
+	to <- latency
 }
 
 // Collect implements prometheus.Collector.
@@ -52,7 +59,16 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
 		})
 	}
+	if p := r.Probes; p != nil {
+		buckets := make(map[float64]uint64, len(p.Took))
+		for _, t := range p.Took {
+			buckets[t.Millis/1000] = t.Count
+		}
+		to <- prometheus.MustNewConstHistogram(latency, p.Passed, p.MeanMillis/1000*float64(p.Passed), buckets)
+	}
 }
+
+var latency = prometheus.NewDesc("tulle_probe_round_trip_seconds", "How long small probes took there and back.", nil, nil)
 
 // reader reads one value, and says whether it is known.
 type reader func(r reading) (value float64, known bool)
@@ -74,6 +90,16 @@ func moment(read func(reading) *time.Time) reader {
 			return 0, false
 		}
 		return float64(t.UnixMicro()) / 1e6, true
+	}
+}
+
+// probes is known where there are any.
+func probes(read func(*status.Probes) float64) reader {
+	return func(r reading) (float64, bool) {
+		if r.Probes == nil {
+			return 0, false
+		}
+		return read(r.Probes), true
 	}
 }
 
@@ -155,6 +181,26 @@ func table() []metric {
 		gauge("firewall_failing", "Whether the rules are not as they should be.", always(func(r reading) float64 { return truth(r.Firewall.Problem != "") })),
 		counter("firewall_healed_total", "How often what others had done to the rules was undone.",
 			always(func(r reading) float64 { return float64(r.Firewall.Healed) })),
+		gauge("peers_probed", "Peers whose last probes are known.", probes(func(p *status.Probes) float64 { return float64(p.Known) })),
+		{prometheus.NewDesc("tulle_peers_probe_failing", "Peers whose last probes failed, by likely cause.", []string{"cause"}, nil), prometheus.GaugeValue,
+			func(r reading, emit func(float64, ...string)) {
+				for _, cause := range probe.Causes() {
+					if r.Probes != nil {
+						emit(float64(r.Probes.Failing[string(cause)]), string(cause))
+					}
+				}
+			}},
+		{prometheus.NewDesc("tulle_probes_failed_total", "Probes that failed, by likely cause.", []string{"cause"}, nil), prometheus.CounterValue,
+			func(r reading, emit func(float64, ...string)) {
+				for _, cause := range probe.Causes() {
+					if r.Probes != nil {
+						emit(float64(r.Probes.Failed[string(cause)]), string(cause))
+					}
+				}
+			}},
+		counter("probes_passed_total", "Probes that passed.", probes(func(p *status.Probes) float64 { return float64(p.Passed) })),
+		gauge("probe_problems", "What probes found wrong with this node: its clock, its interface.", probes(func(p *status.Probes) float64 { return float64(len(p.Problems)) })),
+
 		gauge("files_failing", "Files that are not as they should be.", always(func(r reading) float64 { return float64(len(r.Files)) })),
 	}
 }

@@ -20,6 +20,7 @@ type Options struct {
 	Address netip.Addr
 	Port    uint16
 	Pprof   bool // profiles of the process too
+	Peers   bool // metrics of each peer too
 }
 
 const (

@@ -38,7 +38,7 @@ func handler(o Options, source Source) (http.Handler, error) {
 	}
 	mux.HandleFunc("GET /healthz", text(s.healthz))
 	mux.HandleFunc("GET /readyz", text(s.readyz))
-	mux.Handle("GET /metrics", atOnce(mostScrapes, metricsHandler(source)))
+	mux.Handle("GET /metrics", atOnce(mostScrapes, metricsHandler(source, o.Peers)))
 	mux.Handle("GET /statusz", atOnce(mostPages, http.HandlerFunc(s.statusz)))
 	mux.Handle("GET /{$}", http.RedirectHandler("/statusz", http.StatusFound))
 	if o.Pprof {

@@ -58,13 +58,13 @@ func (n *NS) Command(args ...string) *exec.Cmd {
 // Sysctl sets a setting, by its path below /proc/sys.
 func (n *NS) Sysctl(t testing.TB, path, value string) {
 	t.Helper()
-	n.do(t, func() error { return os.WriteFile("/proc/sys/"+path, []byte(value), 0) })
+	n.Do(t, func() error { return os.WriteFile("/proc/sys/"+path, []byte(value), 0) })
 }
 
 // Setting reads a setting.
 func (n *NS) Setting(t testing.TB, path string) (value string) {
 	t.Helper()
-	n.do(t, func() error {
+	n.Do(t, func() error {
 		b, err := os.ReadFile("/proc/sys/" + path)
 		value = strings.TrimSpace(string(b))
 		return err
@@ -72,8 +72,8 @@ func (n *NS) Setting(t testing.TB, path string) (value string) {
 	return value
 }
 
-// do runs f inside; the test fails with f.
-func (n *NS) do(t testing.TB, f func() error) {
+// Do runs f inside, on a thread of its own; the test fails with f.
+func (n *NS) Do(t testing.TB, f func() error) {
 	t.Helper()
 	done := make(chan error)
 	go func() {

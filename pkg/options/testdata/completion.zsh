@@ -59,6 +59,9 @@ _tulled() {
 		'--healthz-ip=[address of health, metrics and a page]:IP: ' \
 		'--healthz-port=[their port; 0 is no server]:PORT: ' \
 		'--pprof=-[profiles of the process there too]::true or false:(true false)' \
+		'--peer-metrics=-[metrics of each peer there too]::true or false:(true false)' \
+		'--probe-interval=[how often to probe a few peers; 0 is never]:SECONDS: ' \
+		'--probe-port=[UDP port for that, the same on all nodes]:PORT: ' \
 		'-v=[log level]:LEVEL: ' \
 		'--vmodule=[log levels by source file]:FILE=LEVEL,…: ' \
 		'--log_backtrace_at=[source line to log a stack trace at]:FILE\:LINE: ' \

@@ -1,0 +1,212 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/probe"
+	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// probed is the agent as who knows the peers.
+type probed struct{ *Agent }
+
+// Peers implements probe.Source.
+func (a probed) Peers(ctx context.Context) (keys []string) {
+	_ = a.look(ctx, func() { // without an answer there are none
+		if a.peers == nil {
+			return
+		}
+		for _, p := range a.peers.All() {
+			keys = append(keys, p.Key)
+		}
+	})
+	return keys
+}
+
+// Paths implements probe.Source.
+func (a probed) Paths(ctx context.Context, keys []string) (paths []probe.Path) {
+	_ = a.look(ctx, func() { // without an answer there are none
+		if a.peers != nil {
+			paths = a.peers.paths(keys, a.host.Uplinks)
+		}
+	})
+	return paths
+}
+
+// Route implements probe.Source.
+func (a probed) Route(ctx context.Context, to netip.Addr) (string, error) {
+	path, err := a.Kernel.RouteTo(ctx, to)
+	return path.Link, err
+}
+
+// overlay is what a node has of the network's own, in each family: its address
+// there, and the device that it is on.
+type overlay struct {
+	from    subnet.Pair[netip.Addr]
+	devices map[string]netstate.Link
+	mtu     subnet.Pair[int]
+}
+
+func (p *Peers) overlay() overlay {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return overlayOf(p.backend.Host(p.own))
+}
+
+func overlayOf(host []netstate.Object) overlay {
+	o := overlay{devices: make(map[string]netstate.Link)}
+	for _, object := range host {
+		if l, isLink := object.(netstate.Link); isLink {
+			o.devices[l.Name] = l
+		}
+	}
+	for _, object := range host {
+		if a, isAddr := object.(netstate.Addr); isAddr {
+			f := subnet.FamilyOf(a.Prefix.Addr())
+			o.from[f], o.mtu[f] = a.Prefix.Addr(), o.devices[a.Link].MTU
+		}
+	}
+	return o
+}
+
+// paths are the ways to peers, for probes: in each family in which there is one.
+func (p *Peers) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []probe.Path) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	here := overlayOf(p.backend.Host(p.own))
+	for _, key := range keys {
+		l := p.table.Peer(key)
+		if l == nil {
+			continue
+		}
+		objects, _ := p.backend.Peer(p.own, *l) // what can be done all the same
+		for f, u := range uplinks {
+			route, ok := routeTo(objects, l.Subnets[f])
+			if !ok || !u.IsValid() {
+				continue
+			}
+			path := probe.Path{
+				Peer: key, Name: l.Node.Name, Link: route.Link, Tunnel: tunnelName(here.devices[route.Link]),
+				From: u.Address, To: l.PublicIP[f], HostFrom: u.Address, HostTo: l.PublicIP[f], MTU: u.MTU,
+			}
+			if here.from[f].IsValid() {
+				// That a peer has by the same backend, on its own device.
+				path.From, path.To, path.MTU = here.from[f], l.Subnets[f].Addr(), here.mtu[f]
+			}
+			if l.Node.MTU != 0 {
+				path.MTU = min(path.MTU, l.Node.MTU)
+			}
+			all = append(all, path)
+		}
+	}
+	return all
+}
+
+func routeTo(objects []netstate.Object, dst netip.Prefix) (netstate.Route, bool) {
+	for _, o := range objects {
+		if r, isRoute := o.(netstate.Route); isRoute && r.Dst == dst {
+			return r, true
+		}
+	}
+	return netstate.Route{}, false
+}
+
+// tunnelName is what firewalls know a tunnel by; none is the zero Link's.
+func tunnelName(l netstate.Link) string {
+	switch l.Kind {
+	case "vxlan":
+		return fmt.Sprintf("UDP port %d", l.VXLAN.Port)
+	case "ipip":
+		return "IP protocol 4"
+	case "ip6tnl":
+		return "IP protocol 41"
+	}
+	return l.Kind
+}
+
+// examples is how many of the peers that fail a report has.
+const examples = 5
+
+// probes reports on all probes; nil where there are none.
+func (a *Agent) probes(ctx context.Context, interfaces []status.Interface) *status.Probes {
+	if a.Prober == nil {
+		return nil
+	}
+	s := a.Prober.Summary()
+	r := &status.Probes{
+		Known: s.Known, Passed: s.Well, Failing: make(map[string]int), Failed: make(map[string]uint64),
+		Problems: s.Clocks,
+	}
+	if s.Latency.Count > 0 {
+		r.MeanMillis = millis(s.Latency.Sum / time.Duration(s.Latency.Count))
+	}
+	for i, bound := range probe.Bounds() {
+		r.Took = append(r.Took, status.Took{Millis: millis(bound), Count: s.Latency.Buckets[i]})
+	}
+	for cause, n := range s.Failed {
+		r.Failed[string(cause)] = n
+	}
+	unheard := 0
+	for _, f := range s.Failing {
+		r.Failing[string(f.Cause)]++
+		if len(r.Examples) < examples {
+			what := f.Peer
+			if f.Name != "" {
+				what = f.Name + " (" + f.Peer + ")"
+			}
+			r.Examples = append(r.Examples, status.Problem{What: what, Why: f.Why()})
+		}
+		if f.Cause == probe.Down {
+			unheard++
+		}
+	}
+	if s.Known > 0 && unheard == s.Known {
+		r.Problems = append(r.Problems, a.unheard(ctx, s.Failing[0], interfaces))
+	}
+	return r
+}
+
+// unheard is why no peer at all may answer.
+func (a *Agent) unheard(ctx context.Context, f probe.Result, interfaces []status.Interface) string {
+	family := subnet.FamilyOf(f.HostTo).String()
+	for _, i := range interfaces {
+		if i.Family != family {
+			continue
+		}
+		path, err := a.Kernel.RouteTo(ctx, f.HostTo)
+		switch {
+		case err != nil: // then that is not known
+		case path.Link == "":
+			return fmt.Sprintf("no peer answers: this host has no route to %s", f.HostTo)
+		case path.Link != i.Name:
+			return fmt.Sprintf("no peer answers: this host sends to them through %s, but the interface in use is %s with %s, chosen by %s; it may be the wrong one, see --iface",
+				path.Link, i.Name, i.Public, i.Why)
+		}
+		return fmt.Sprintf("no peer answers: this host may be cut off, or %s with %s, chosen by %s, be the wrong interface, see --iface", i.Name, i.Public, i.Why)
+	}
+	return "no peer answers"
+}
+
+// probeOf reports on the probes of a peer.
+func (a *Agent) probeOf(key string) *status.PeerProbes {
+	if a.Prober == nil {
+		return nil
+	}
+	r, known := a.Prober.Of(key)
+	if !known {
+		return nil
+	}
+	p := &status.PeerProbes{At: r.At, Millis: millis(r.RTT), Cause: string(r.Cause), Problem: r.Why()}
+	if r.Cause != probe.Well {
+		p.Since = &r.Since
+	}
+	return p
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

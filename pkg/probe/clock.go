@@ -1,0 +1,58 @@
+package probe
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	clocks = 64              // how many peers' are compared
+	drift  = 2 * time.Second // is nothing to speak of
+)
+
+// clock is by how much a peer's is ahead of ours.
+type clock struct {
+	peer, name string
+	ahead      time.Duration
+}
+
+// clocksOff says whose clocks are off. What most of them show is taken to be right.
+func clocksOff(all []clock) (off []string) {
+	if len(all) == 0 {
+		return nil
+	}
+	if len(all) == 1 {
+		if c := all[0]; c.ahead.Abs() > drift {
+			off = append(off, fmt.Sprintf("the clocks of this node and of %s differ by %s; let NTP set both", c.name, round(c.ahead.Abs())))
+		}
+		return off
+	}
+	order := slices.Clone(all)
+	slices.SortFunc(order, func(a, b clock) int { return cmp.Compare(a.ahead, b.ahead) })
+	// Ours is one of them, and ahead of itself by nothing.
+	at, _ := slices.BinarySearchFunc(order, clock{}, func(a, b clock) int { return cmp.Compare(a.ahead, b.ahead) })
+	order = slices.Insert(order, at, clock{})
+	right := order[len(order)/2].ahead
+	if right.Abs() > drift {
+		off = append(off, fmt.Sprintf("this node's clock is %s of most others'; let NTP set it (timedatectl)", side(-right)))
+	}
+	for _, c := range all {
+		if d := c.ahead - right; d.Abs() > drift {
+			if off = append(off, fmt.Sprintf("the clock of %s is %s of most others'; let NTP set it there", c.name, side(d))); len(off) > 5 {
+				break
+			}
+		}
+	}
+	return off
+}
+
+func side(d time.Duration) string {
+	if d < 0 {
+		return round(-d).String() + " behind that"
+	}
+	return round(d).String() + " ahead of that"
+}
+
+func round(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

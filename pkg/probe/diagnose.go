@@ -1,0 +1,225 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Path is the way to a peer in one family.
+type Path struct {
+	Peer, Name string // its lease's key, and its node's name
+	// From and To are addresses in the overlay, or where none lies over the
+	// hosts' network the hosts' own.
+	From, To netip.Addr
+	// HostFrom and HostTo are the hosts' own.
+	HostFrom, HostTo netip.Addr
+	// Tunnel is what packets go through, for people: "UDP port 8472". It is empty
+	// where there is none.
+	Tunnel string
+	// Link is the device that packets to the peer are to leave by.
+	Link string
+	MTU  int // the largest packet that has to pass
+}
+
+// over says whether the path is in an overlay, where daemons answer.
+func (p Path) over() bool { return p.To != p.HostTo }
+
+// Cause is why probes fail.
+type Cause string
+
+// The causes, as far as they can be told apart.
+const (
+	Well      Cause = ""
+	Down      Cause = "down"      // the host does not answer at all
+	Filtered  Cause = "filtered"  // the host answers, and nothing passes the tunnel
+	SmallMTU  Cause = "mtu"       // small packets pass, large ones do not
+	Checksums Cause = "checksums" // only packets without a checksum of the network card's pass
+	Diverted  Cause = "diverted"  // this host sends them elsewhere
+	Unsent    Cause = "unsent"    // this host itself cannot send them
+)
+
+// Causes are all but Well.
+func Causes() []Cause {
+	return []Cause{Down, Filtered, SmallMTU, Checksums, Diverted, Unsent}
+}
+
+// Finding is what was found out about a path.
+type Finding struct {
+	Path
+	Cause  Cause
+	Answer        // of a small packet, where Cause is none or SmallMTU
+	Passes int    // with SmallMTU, the largest packet that passed
+	By     string // with Diverted, the device that they leave by
+	Err    error  // with Unsent, why
+}
+
+// Why is the cause for people; empty if there is none.
+func (f Finding) Why() string {
+	switch f.Cause {
+	case Down:
+		if !f.over() {
+			return fmt.Sprintf("its host does not answer at %s: it is down, or the network between the hosts is", f.HostTo)
+		}
+		return fmt.Sprintf("its host does not answer, neither at %s nor in the network: it is down, or the network between the hosts is", f.HostTo)
+	case Filtered:
+		if f.Tunnel == "" {
+			return fmt.Sprintf("its host answers at %s, but packets with addresses of the network do not come there: they are filtered on the way, in clouds by a check of source and destination", f.HostTo)
+		}
+		return fmt.Sprintf("its host answers at %s, but nothing comes through the tunnel: %s is filtered on the way, or no tunnel runs there", f.HostTo, f.Tunnel)
+	case SmallMTU:
+		return fmt.Sprintf("packets of up to %d bytes pass, but not of %d: an MTU on the way is too small; mend it, or set Backend.MTU in the network's config", f.Passes, f.MTU)
+	case Checksums:
+		return "only packets without a checksum pass: the network card or its driver breaks those of the tunnel; set Backend.Offload to off in the network's config"
+	case Diverted:
+		if f.By == "" {
+			return fmt.Sprintf("this host has no way to %s: the route through %s is missing, or another or a rule comes first; see tulled explain %s", f.To, f.Link, f.To)
+		}
+		return fmt.Sprintf("this host sends to %s through %s and not through %s: the route there is missing, or another or a rule comes first; see tulled explain %s", f.To, f.By, f.Link, f.To)
+	case Unsent:
+		return fmt.Sprintf("this host cannot send to %s: %v", f.To, f.Err)
+	}
+	return ""
+}
+
+const (
+	small    = 80 // bytes of a small packet
+	patience = 500 * time.Millisecond
+	tries    = 3
+)
+
+// Router tells by which device this host would send to an address now; by none if
+// it would not.
+type Router func(ctx context.Context, to netip.Addr) (link string, err error)
+
+// diagnose finds out about a path. It takes six seconds at the most.
+func diagnose(ctx context.Context, e Echoer, r Router, p Path) Finding {
+	f := tryOut(ctx, e, p)
+	if f.Cause != Down && f.Cause != Filtered && f.Cause != Unsent {
+		return f
+	}
+	if by, err := r(ctx, p.To); err == nil && by != p.Link {
+		f.Cause, f.By = Diverted, by
+	}
+	return f
+}
+
+func tryOut(ctx context.Context, e Echoer, p Path) Finding {
+	d := diagnosis{e, p}
+	first := Ping
+	if p.over() {
+		first = UDP
+	}
+	f := Finding{Path: p}
+	var err error
+	if f.Answer, err = d.echo(ctx, first, small); err == nil {
+		return d.large(ctx, first, f)
+	}
+	if ctx.Err() != nil {
+		return f
+	}
+	if !p.over() {
+		return d.lost(f, err)
+	}
+	var bare, ping, host error
+	var pinged Answer
+	var wg sync.WaitGroup
+	wg.Go(func() { _, bare = d.echo(ctx, Bare, small) })
+	wg.Go(func() { pinged, ping = d.echo(ctx, Ping, small) })
+	wg.Go(func() { _, host = (diagnosis{e, p.host()}).echo(ctx, Ping, small) })
+	wg.Wait()
+	switch {
+	case bare == nil:
+		f.Cause = Checksums
+		return f
+	case ping == nil: // the daemons' own port is filtered, which harms nobody
+		f.Answer = pinged
+		return d.large(ctx, Ping, f)
+	case host == nil:
+		f.Cause = Filtered
+		return f
+	default:
+		return d.lost(f, err)
+	}
+}
+
+// diagnosis is that of one path.
+type diagnosis struct {
+	Echoer
+	path Path
+}
+
+// host is the way between the hosts themselves.
+func (p Path) host() Path {
+	p.From, p.To = p.HostFrom, p.HostTo
+	return p
+}
+
+func (d diagnosis) lost(f Finding, err error) Finding {
+	f.Cause = Down
+	if !isLost(err) {
+		f.Cause, f.Err = Unsent, err
+	}
+	return f
+}
+
+// large tries a large packet, where a small one of the kind has passed.
+func (d diagnosis) large(ctx context.Context, kind Kind, f Finding) Finding {
+	if d.path.MTU <= small {
+		return f
+	}
+	if _, err := d.echo(ctx, kind, d.path.MTU); err == nil || ctx.Err() != nil {
+		return f
+	}
+	low, high := small, d.path.MTU // what passes, and what does not
+	for range 3 {                  // then it is known to the byte
+		low, high = d.between(ctx, kind, low, high)
+	}
+	if ctx.Err() != nil {
+		return Finding{Path: f.Path}
+	}
+	f.Cause, f.Passes = SmallMTU, low
+	return f
+}
+
+// between narrows down what passes, trying many sizes at once.
+func (d diagnosis) between(ctx context.Context, kind Kind, low, high int) (int, int) {
+	const steps = 16
+	var passed [steps]bool
+	size := func(i int) int { return low + (high-low)*i/steps }
+	var wg sync.WaitGroup
+	for i := 1; i < steps; i++ {
+		if passed[i] = size(i) == low; passed[i] {
+			continue
+		}
+		wg.Go(func() {
+			_, err := d.once(ctx, kind, size(i))
+			passed[i] = err == nil
+		})
+	}
+	wg.Wait()
+	for i := steps - 1; i > 0; i-- {
+		if passed[i] {
+			return size(i), size(i + 1)
+		}
+	}
+	return low, size(1)
+}
+
+// echo tries a few times: on any way a packet may be lost now and then.
+func (d diagnosis) echo(ctx context.Context, kind Kind, size int) (a Answer, err error) {
+	for range tries {
+		if a, err = d.once(ctx, kind, size); err == nil || !isLost(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return a, err
+}
+
+func (d diagnosis) once(ctx context.Context, kind Kind, size int) (Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errLost)
+	defer cancel()
+	return d.Echo(ctx, Try{kind, d.path.From, d.path.To, size})
+}

@@ -1,0 +1,128 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+)
+
+// TestEcho has real packets go from one host to another, where a daemon answers,
+// and then none.
+func TestEcho(t *testing.T) {
+	a, b := kerneltest.NewNS(t, "probing"), kerneltest.NewNS(t, "probed")
+	kerneltest.Join(t, a, "eth0", b, "eth0")
+	for i, ns := range []*kerneltest.NS{a, b} {
+		ns.IP(t, fmt.Sprintf("addr add 198.18.9.%d/24 dev eth0", i+1))
+		ns.IP(t, fmt.Sprintf("addr add fd00:18::9:%d/64 dev eth0 nodad", i+1))
+	}
+	pairs := [][2]netip.Addr{{ip("198.18.9.1"), ip("198.18.9.2")}, {ip("fd00:18::9:1"), ip("fd00:18::9:2")}}
+	host := Host{Port: 8479}
+	// try sends one until an answer comes: neighbours are found out first.
+	try := func(kind Kind, size int) (answers []Answer) {
+		t.Helper()
+		for _, p := range pairs {
+			kerneltest.Eventually(t, 20*time.Second, func() (err error) {
+				a.Do(t, func() error {
+					ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, errLost)
+					defer cancel()
+					var answer Answer
+					if answer, err = host.Echo(ctx, Try{kind, p[0], p[1], size}); err == nil {
+						answers = append(answers, answer)
+					}
+					return nil
+				})
+				return err
+			})
+		}
+		return answers
+	}
+	fails := func(kind Kind, p [2]netip.Addr, size int, lost bool) {
+		t.Helper()
+		a.Do(t, func() error {
+			ctx, cancel := context.WithTimeoutCause(context.Background(), 200*time.Millisecond, errLost)
+			defer cancel()
+			if answer, err := host.Echo(ctx, Try{kind, p[0], p[1], size}); err == nil || errors.Is(err, errLost) != lost {
+				t.Errorf("%d of %d to %s: %+v, %v", kind, size, p[1], answer, err)
+			}
+			return nil
+		})
+	}
+
+	var r Responder
+	r.Port = host.Port
+	defer r.Close()
+	answer := func() {
+		t.Helper()
+		b.Do(t, func() error {
+			r.Set([]netip.Addr{pairs[0][1], pairs[1][1]})
+			return nil
+		})
+	}
+	answer()
+	for _, kind := range []Kind{UDP, Bare, Ping} {
+		for _, size := range []int{small, 1499, 1500} {
+			for _, got := range try(kind, size) {
+				if got.RTT <= 0 || got.Clock != (kind != Ping) || got.Ahead.Abs() > time.Second {
+					t.Errorf("%d of %d: %+v", kind, size, got)
+				}
+			}
+		}
+		for _, p := range pairs {
+			fails(kind, p, 1501, false)
+		}
+	}
+
+	// Where nobody listens the kernel says so, which is as good.
+	r.Set(nil)
+	for _, got := range try(UDP, small) {
+		if got.Clock {
+			t.Errorf("a clock of nobody's: %+v", got)
+		}
+	}
+	// A packet that does not come is lost, and one from an address that is not
+	// there is not sent.
+	b.IP(t, "link set eth0 mtu 1400")
+	fails(Ping, pairs[0], 1500, true)
+	b.IP(t, "link set eth0 down")
+	for _, p := range pairs {
+		fails(UDP, p, small, true)
+	}
+	fails(UDP, [2]netip.Addr{ip("198.18.9.77"), pairs[0][1]}, small, false)
+}
+
+// Who floods is not answered without end, and what is no request never.
+func TestResponderLimits(t *testing.T) {
+	ns := kerneltest.NewNS(t, "flooded")
+	here := ip("127.0.0.1")
+	ns.Do(t, func() error {
+		r := Responder{Port: 8479}
+		defer r.Close()
+		r.Set([]netip.Addr{here, ip("10.5.1.0")}) // that is not there yet
+		ctx, cancel := context.WithTimeoutCause(context.Background(), 200*time.Millisecond, errLost)
+		defer cancel()
+		if _, err := (Host{Port: 8479}).Echo(ctx, Try{UDP, here, here, small}); err != nil {
+			t.Error(err)
+		}
+		answered := 0
+		began := time.Now()
+		for range 3 * most {
+			ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Millisecond, errLost)
+			if _, err := (Host{Port: 8479}).Echo(ctx, Try{UDP, here, here, small}); err == nil {
+				answered++
+			}
+			cancel()
+			if time.Since(began) > 3*time.Second {
+				break
+			}
+		}
+		if limit := most * (int(time.Since(began)/time.Second) + 2); answered == 0 || answered > limit {
+			t.Errorf("%d answers in %s", answered, time.Since(began))
+		}
+		return nil
+	})
+}

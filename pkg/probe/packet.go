@@ -1,0 +1,63 @@
+package probe
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"time"
+)
+
+// A packet of ours, in UDP or in a ping, begins with a mark, says what it is, and
+// has a number that nobody else can guess. An answer has its sender's clock. What
+// follows makes it as large as it has to be.
+const (
+	mark     = "tulle-p"
+	kindAt   = len(mark)
+	numberAt = kindAt + 1
+	clockAt  = numberAt + 8
+	least    = clockAt + 8
+)
+
+// What a packet may be.
+const (
+	request     = '?'
+	bareRequest = '~' // sent without a checksum, and to be answered so
+	answer      = '!'
+)
+
+// headers are what a UDP packet or a ping of an address' family has before what is
+// ours. Both have eight bytes beside the IP header.
+func headers(ip netip.Addr) int {
+	if ip.Is4() {
+		return 20 + 8
+	}
+	return 40 + 8
+}
+
+func newRequest(kind byte, number uint64, size int) []byte {
+	b := make([]byte, max(size, least))
+	copy(b, mark)
+	b[kindAt] = kind
+	binary.BigEndian.PutUint64(b[numberAt:], number)
+	return b
+}
+
+// toAnswer makes of a request its answer, where it is, and says whether it is a
+// request, and one to be answered without a checksum. The answer is as large as
+// the request: nobody's packets become more by it.
+func toAnswer(b []byte, now time.Time) (bare, ok bool) {
+	if len(b) < least || string(b[:kindAt]) != mark || b[kindAt] != request && b[kindAt] != bareRequest {
+		return false, false
+	}
+	bare = b[kindAt] == bareRequest
+	b[kindAt] = answer
+	binary.BigEndian.PutUint64(b[clockAt:], uint64(now.UnixNano()))
+	return bare, true
+}
+
+// readAnswer is what the clock of who answered a request of this number showed.
+func readAnswer(b []byte, number uint64, size int) (clock time.Time, ok bool) {
+	if len(b) != max(size, least) || string(b[:kindAt]) != mark || b[kindAt] != answer || binary.BigEndian.Uint64(b[numberAt:]) != number {
+		return time.Time{}, false
+	}
+	return time.Unix(0, int64(binary.BigEndian.Uint64(b[clockAt:]))), true
+}

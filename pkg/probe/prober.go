@@ -1,0 +1,256 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Source knows the peers.
+type Source interface {
+	// Peers are the keys of all that there are.
+	Peers(ctx context.Context) []string
+	// Paths are the ways to some of them: none to one that has gone.
+	Paths(ctx context.Context, peers []string) []Path
+	// Route is a Router.
+	Route(ctx context.Context, to netip.Addr) (link string, err error)
+}
+
+const (
+	// sample is how many peers are tried in a round, and as many again of those
+	// that failed in the last.
+	sample = 8
+	// soon is when the first round is.
+	soon = time.Second
+	// mostTold is how many peers the log has as failing one by one.
+	mostTold = 10
+	// memory is how many peers are remembered that are well.
+	memory = 1000
+)
+
+// Prober tries a few peers in each round, again and again.
+type Prober struct {
+	Interval time.Duration
+	Echoer   Echoer
+	// Changed is called after a round in which a peer came to fail, for another
+	// cause, or to be well again.
+	Changed func()
+
+	mu      sync.Mutex
+	peers   map[string]Result
+	counted Counts
+	ahead   []clock // of those tried last
+	told    int     // how many peers the log has as failing
+	many    bool    // the log says that there are more
+}
+
+// Result is what is known of a peer: the worst of its paths.
+type Result struct {
+	Finding
+	At    time.Time // of the last probe
+	Since time.Time // the cause is what it is
+	told  bool      // the log has it
+}
+
+// Counts are what all probes came to.
+type Counts struct {
+	Well    uint64
+	Failed  map[Cause]uint64
+	Latency Histogram
+}
+
+// Run probes until ctx ends.
+func (p *Prober) Run(ctx context.Context, s Source) {
+	timer := time.NewTimer(min(p.Interval, soon))
+	defer timer.Stop()
+	var cycle []string
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			timer.Reset(p.Interval)
+		}
+		if len(cycle) == 0 {
+			cycle = s.Peers(ctx)
+			rand.Shuffle(len(cycle), func(i, j int) { cycle[i], cycle[j] = cycle[j], cycle[i] })
+			p.forget(cycle)
+		}
+		n := min(sample, len(cycle))
+		round := append(cycle[:n:n], p.suspects()...)
+		cycle = cycle[n:]
+		slices.Sort(round)
+		p.round(ctx, s, slices.Compact(round))
+	}
+}
+
+// round tries peers, all at once.
+func (p *Prober) round(ctx context.Context, s Source, peers []string) {
+	paths := s.Paths(ctx, peers)
+	findings := make([]Finding, len(paths))
+	var wg sync.WaitGroup
+	for i, path := range paths {
+		wg.Go(func() { findings[i] = diagnose(ctx, p.Echoer, s.Route, path) })
+	}
+	wg.Wait()
+	if ctx.Err() == nil && p.take(peers, findings, time.Now()) && p.Changed != nil {
+		p.Changed()
+	}
+}
+
+// suspects are those that failed last, the longest untried first.
+func (p *Prober) suspects() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []string
+	for key, r := range p.peers {
+		if r.Cause != Well {
+			all = append(all, key)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return p.peers[a].At.Compare(p.peers[b].At) })
+	return all[:min(sample, len(all))]
+}
+
+// take takes in what was found of peers, and says whether that is news.
+func (p *Prober) take(peers []string, findings []Finding, now time.Time) (news bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.peers == nil {
+		p.peers, p.counted.Failed = make(map[string]Result), make(map[Cause]uint64)
+	}
+	worst := make(map[string]Finding)
+	for _, f := range findings {
+		p.count(f)
+		if w, seen := worst[f.Peer]; !seen || w.Cause == Well {
+			worst[f.Peer] = f
+		}
+	}
+	for _, key := range peers {
+		f, tried := worst[key]
+		before, known := p.peers[key]
+		if !tried { // it has gone, or has no way any more
+			p.drop(key)
+			news = news || known && before.Cause != Well
+			continue
+		}
+		r := Result{Finding: f, At: now, Since: now, told: before.told}
+		if known && before.Cause == f.Cause {
+			r.Since = before.Since
+		} else {
+			news = news || known || f.Cause != Well
+		}
+		if known && before.Cause != Well || r.told {
+			p.tell(&r)
+		}
+		p.peers[key] = r
+	}
+	p.trim()
+	return news
+}
+
+func (p *Prober) count(f Finding) {
+	if f.Cause != Well {
+		p.counted.Failed[f.Cause]++
+		return
+	}
+	p.counted.Well++
+	p.counted.Latency.add(f.RTT)
+	if f.Clock {
+		p.ahead = slices.DeleteFunc(p.ahead, func(c clock) bool { return c.peer == f.Peer })
+		p.ahead = append(p.ahead, clock{f.Peer, cmp.Or(f.Name, f.Peer), f.Ahead})
+		p.ahead = p.ahead[max(0, len(p.ahead)-clocks):]
+	}
+}
+
+// tell logs what has lasted for two rounds, and its end. Of many it is said once
+// that they are many.
+func (p *Prober) tell(r *Result) {
+	switch {
+	case r.Cause == Well && r.told:
+		klog.InfoS("Probes of a peer pass again", "key", r.Peer, "node", r.Name)
+		r.told = false
+		p.told--
+	case r.Cause == Well || r.told:
+	case p.told < mostTold:
+		klog.InfoS("Probes of a peer fail", "key", r.Peer, "node", r.Name, "reason", r.Why())
+		r.told = true
+		p.told++
+		p.many = false
+	case !p.many:
+		klog.InfoS("Probes of more peers fail, and each is not told of any more; ask tulled peers")
+		p.many = true
+	}
+}
+
+// forget forgets peers that there are no more.
+func (p *Prober) forget(all []string) {
+	there := make(map[string]bool, len(all))
+	for _, key := range all {
+		there[key] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key := range p.peers {
+		if !there[key] {
+			p.drop(key)
+		}
+	}
+	p.ahead = slices.DeleteFunc(p.ahead, func(c clock) bool { return !there[c.peer] })
+}
+
+func (p *Prober) drop(key string) {
+	if p.peers[key].told {
+		p.told--
+	}
+	delete(p.peers, key)
+}
+
+// trim keeps what is remembered within bounds: what fails is, and of what is well
+// some.
+func (p *Prober) trim() {
+	for key, r := range p.peers {
+		if len(p.peers) <= memory {
+			return
+		}
+		if r.Cause == Well {
+			delete(p.peers, key)
+		}
+	}
+}
+
+// Of is what is known of a peer.
+func (p *Prober) Of(peer string) (Result, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, known := p.peers[peer]
+	return r, known
+}
+
+// Summary is what is known of all.
+type Summary struct {
+	Counts
+	Known   int // peers
+	Failing []Result
+	Clocks  []string // what is wrong with them, for people
+}
+
+// Summary sums up. Those that fail are in the order of their keys.
+func (p *Prober) Summary() Summary {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Summary{Known: len(p.peers), Counts: p.counted.clone(), Clocks: clocksOff(p.ahead)}
+	for _, r := range p.peers {
+		if r.Cause != Well {
+			s.Failing = append(s.Failing, r)
+		}
+	}
+	slices.SortFunc(s.Failing, func(a, b Result) int { return cmp.Compare(a.Peer, b.Peer) })
+	return s
+}

@@ -1,0 +1,234 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// cluster is a Source whose peers have one path each, and an Echoer.
+type cluster struct {
+	mu    sync.Mutex
+	peers []string
+	down  map[netip.Addr]bool
+	ahead time.Duration
+	tried map[netip.Addr]int
+}
+
+func newCluster(n int) *cluster {
+	c := &cluster{down: make(map[netip.Addr]bool), tried: make(map[netip.Addr]int)}
+	for i := range n {
+		c.peers = append(c.peers, fmt.Sprint(i))
+	}
+	return c
+}
+
+func at(peer string) netip.Addr {
+	var i int
+	if _, err := fmt.Sscan(peer, &i); err != nil {
+		panic(err)
+	}
+	return netip.AddrFrom4([4]byte{10, 64 + byte(i>>8), byte(i), 0})
+}
+
+// Peers implements Source.
+func (c *cluster) Peers(context.Context) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.peers)
+}
+
+// Paths implements Source.
+func (c *cluster) Paths(_ context.Context, peers []string) (paths []Path) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range peers {
+		if slices.Contains(c.peers, p) {
+			path := way(p)
+			path.To = at(p)
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// Route implements Source.
+func (c *cluster) Route(context.Context, netip.Addr) (string, error) { return "tulle.1", nil }
+
+// Echo implements Echoer.
+func (c *cluster) Echo(ctx context.Context, t Try) (Answer, error) {
+	c.mu.Lock()
+	c.tried[t.To]++
+	lost := c.down[t.To]
+	c.mu.Unlock()
+	return echoes(func(Try) (Answer, error) {
+		if lost {
+			return Answer{}, errLost
+		}
+		return Answer{RTT: time.Millisecond, Ahead: c.ahead, Clock: true}, nil
+	}).Echo(ctx, t)
+}
+
+func (c *cluster) set(peer string, down bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down[at(peer)] = down
+}
+
+func (c *cluster) count() (peers, tries int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.tried {
+		tries += n
+	}
+	return len(c.tried), tries
+}
+
+// run has a Prober of a cluster for f.
+func run(t *testing.T, c *cluster, f func(p *Prober, changes *int)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		changes := 0
+		p := &Prober{Interval: 5 * time.Second, Echoer: c, Changed: func() { changes++ }}
+		var wg sync.WaitGroup
+		wg.Go(func() { p.Run(ctx, c) })
+		f(p, &changes)
+		cancel()
+		wg.Wait()
+	})
+}
+
+// after lets time pass in a bubble.
+func after(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// All peers come to be tried, a few in each round: as many in a large cluster as
+// in a small one.
+func TestRounds(t *testing.T) {
+	c := newCluster(100)
+	run(t, c, func(p *Prober, changes *int) {
+		after(soon + 500*time.Millisecond)
+		if peers, tries := c.count(); peers != sample || tries != 2*sample {
+			t.Errorf("the first round: %d peers, %d tries", peers, tries)
+		}
+		after(13 * 5 * time.Second)
+		if peers, _ := c.count(); peers != 100 {
+			t.Errorf("%d peers were tried", peers)
+		}
+		if s := p.Summary(); s.Known != 100 || len(s.Failing) > 0 || s.Well < 100 || s.Latency.Count != s.Well || s.Latency.Buckets[3] != s.Well {
+			t.Errorf("%+v", s)
+		}
+		if *changes != 0 {
+			t.Errorf("%d changes, and nothing has", *changes)
+		}
+	})
+}
+
+// One that fails is tried in every round, and what changes is told.
+func TestSuspects(t *testing.T) {
+	c := newCluster(200)
+	c.set("7", true)
+	run(t, c, func(p *Prober, changes *int) {
+		for range 200 {
+			if _, known := p.Of("7"); known {
+				break
+			}
+			after(time.Second)
+		}
+		r, known := p.Of("7")
+		if !known || r.Cause != Filtered || *changes != 1 {
+			t.Fatalf("%+v, %t, %d changes", r, known, *changes)
+		}
+		since := r.Since
+		after(20 * time.Second)
+		if r, _ := p.Of("7"); r.Cause != Filtered || r.Since != since || time.Since(r.At) > 10*time.Second || !r.told || *changes != 1 {
+			t.Errorf("%+v, %d changes", r, *changes)
+		}
+		if s := p.Summary(); len(s.Failing) != 1 || s.Failing[0].Peer != "7" || s.Failed[Filtered] < 3 {
+			t.Errorf("%+v", s)
+		}
+		c.set("7", false)
+		after(10 * time.Second)
+		if r, _ := p.Of("7"); r.Cause != Well || r.told || *changes != 2 {
+			t.Errorf("%+v, %d changes", r, *changes)
+		}
+	})
+}
+
+// However many fail, a round stays one.
+func TestAllFail(t *testing.T) {
+	c := newCluster(100)
+	for _, p := range c.peers {
+		c.set(p, true)
+	}
+	run(t, c, func(p *Prober, _ *int) {
+		after(5 * time.Minute)
+		before, tries := c.count()
+		after(time.Minute)
+		_, later := c.count()
+		if most := 12 * 2 * sample * (3 + 3 + 3 + 3); later-tries > most || before == 0 {
+			t.Errorf("%d tries in a minute, not %d", later-tries, most)
+		}
+		if s := p.Summary(); len(s.Failing) != 100 {
+			t.Errorf("%d of 100 fail", len(s.Failing))
+		}
+	})
+}
+
+// Who leaves is forgotten, with what was wrong.
+func TestGone(t *testing.T) {
+	c := newCluster(3)
+	c.set("1", true)
+	run(t, c, func(p *Prober, _ *int) {
+		after(20 * time.Second)
+		if s := p.Summary(); s.Known != 3 || len(s.Failing) != 1 {
+			t.Errorf("%+v", s)
+		}
+		c.mu.Lock()
+		c.peers, c.ahead = c.peers[:1], time.Hour
+		c.mu.Unlock()
+		after(20 * time.Second)
+		if s := p.Summary(); s.Known != 1 || len(s.Failing) != 0 || len(s.Clocks) != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Of many that are well not all are remembered; of those that fail, all.
+func TestMemory(t *testing.T) {
+	p := &Prober{}
+	for i := range 3 * memory {
+		key := fmt.Sprint(i)
+		f := Finding{Path: way(key)}
+		if i%10 == 0 {
+			f.Cause = Down
+		}
+		p.take([]string{key}, []Finding{f}, time.Now())
+	}
+	if s := p.Summary(); s.Known > memory || len(s.Failing) != 3*memory/10 {
+		t.Errorf("%d known, %d failing", s.Known, len(s.Failing))
+	}
+}
+
+// Of two families the one that fails tells how the peer is.
+func TestWorst(t *testing.T) {
+	for _, causes := range [][]Cause{{Well, Down}, {Down, Well}} {
+		p := &Prober{}
+		var findings []Finding
+		for _, c := range causes {
+			findings = append(findings, Finding{Path: way("a"), Cause: c})
+		}
+		p.take([]string{"a"}, findings, time.Now())
+		if r, _ := p.Of("a"); r.Cause != Down {
+			t.Errorf("%v: %+v", causes, r)
+		}
+	}
+}
