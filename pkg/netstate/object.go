@@ -41,8 +41,27 @@ type VXLAN struct {
 
 // Sysctl is one kernel setting. It has no absence: a Diff never deletes it.
 type Sysctl struct {
-	Path  string // below /proc/sys
+	Path  string // below /proc/sys, or that of TxChecksum
 	Value string
+}
+
+// TxChecksum is the setting of whether a link leaves it to the device below to
+// put checksums into what it sends: "on" or "off". It is no file, and in all
+// else like those that are.
+func TxChecksum(link, value string) Sysctl {
+	return Sysctl{Path: "ethtool/" + link + "/tx-checksum", Value: value}
+}
+
+// TxChecksumOf is the link whose TxChecksum has that path, if one has.
+func TxChecksumOf(path string) (link string, ok bool) {
+	link, ok = strings.CutSuffix(path, "/tx-checksum")
+	if ok {
+		link, ok = strings.CutPrefix(link, "ethtool/")
+	}
+	if !ok || link == "" || strings.Contains(link, "/") {
+		return "", false
+	}
+	return link, true
 }
 
 // Addr is an address on a link of ours.
@@ -94,6 +113,9 @@ func (s Sysctl) Key() Key { return Key{Kind: KindSysctl, Name: s.Path} }
 // link is the link whose setting s is, as in net/ipv4/conf/LINK/rp_filter: a
 // link that is made anew has it as it was by default.
 func (s Sysctl) link() string {
+	if link, ok := TxChecksumOf(s.Path); ok {
+		return link
+	}
 	rest, ok := strings.CutPrefix(s.Path, "net/")
 	if !ok {
 		return ""

@@ -50,6 +50,9 @@ func worldVXLAN(p pick, name string, vni uint32) Link {
 func onLink(p pick, link string) Object {
 	switch p(4) {
 	case 0:
+		if p.one(3) {
+			return TxChecksum(link, []string{"on", "off"}[p(2)])
+		}
 		return Sysctl{"net/ipv4/conf/" + link + "/rp_filter", []string{"1", "2"}[p(2)]}
 	case 1:
 		at := oneOf(p, worldIPs)
