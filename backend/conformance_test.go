@@ -31,11 +31,12 @@ type contender struct {
 var contenders = []contender{
 	{"alloc", alloc.New, []string{`{"Type": "alloc"}`}},
 	{"hostgw", hostgw.New, []string{`{"Type": "host-gw"}`}},
-	{"ipip", ipip.New, []string{`{"Type": "ipip"}`, `{"Type": "ipip", "DirectRouting": true}`}},
+	{"ipip", ipip.New, []string{`{"Type": "ipip"}`, `{"Type": "ipip", "DirectRouting": true}`, `{"Type": "ipip", "Offload": "off"}`}},
 	{"vxlan", vxlan.New, []string{
 		`{"Type": "vxlan"}`,
 		`{"Type": "vxlan", "DirectRouting": true}`,
 		`{"Type": "vxlan", "VNI": 42, "Port": 4789, "GBP": true, "Learning": true, "MTU": 1400}`,
+		`{"Type": "vxlan", "Offload": "on"}`,
 	}},
 }
 
@@ -60,6 +61,7 @@ func hosts() map[string]backend.Host {
 	nat.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1", "2001:db8::1"))
 
 	busy := plainHost()
+	busy.ChecksumsBroken = true
 	busy.Uplinks[subnet.IPv6].TakesRouterAdvertisements = true
 	busy.OnLink = append(busy.OnLink, onLink(
 		"198.18.0.128/25 via 198.18.0.254 dev eth0", "172.17.0.0/16 dev docker0",

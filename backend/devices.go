@@ -43,11 +43,12 @@ func (d Devices) MTU() int {
 // Host is what a node with these devices needs whether it has peers or not:
 // the devices, each with the network address of own's subnet, from which the
 // host itself talks to containers, and settings.
-func (d Devices) Host(own subnet.Lease, h Host) []netstate.Object {
+func (d Devices) Host(own subnet.Lease, h Host, o Offload) []netstate.Object {
 	objects := h.Forwarding(own)
 	for _, f := range subnet.Families {
 		if own.Subnets[f].IsValid() && d[f].Name != "" {
 			objects = append(objects, overlay(own, f, d[f])...)
+			objects = append(objects, o.setting(h, d[f].Name)...)
 		}
 	}
 	return objects

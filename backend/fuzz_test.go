@@ -143,7 +143,7 @@ func FuzzBackendConfig(f *testing.F) {
 		}
 		for _, keys := range []string{
 			`"VNI": -1`, `"VNI": 16777216`, `"VNI": 1e400`, `"VNI": "x"`, `"VNI": 0`, `"Port": 65536`, `"Port": {}`, `"MTU": 1`, `"MTU": -9223372036854775809`,
-			`"MTU": 65535`, `"GBP": 1`, `"Learning": "x"`, `"DirectRouting": []`, `"directrouting": null`, `"VNI": ` + strings.Repeat("9", 5000),
+			`"MTU": 65535`, `"GBP": 1`, `"Learning": "x"`, `"DirectRouting": []`, `"directrouting": null`, `"Offload": "off"`, `"offload": "no"`, `"VNI": ` + strings.Repeat("9", 5000),
 		} {
 			f.Add(fmt.Sprintf(`{"Type": %q, %s}`, c.folder, keys))
 		}

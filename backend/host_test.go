@@ -46,11 +46,11 @@ func TestDevicesHost(t *testing.T) {
 	six := []string{"link a6 ip6tnl mtu 1460 group 0 up", "addr fd00:5:0:1::/128 dev a6", "sysctl net/ipv6/conf/a6/disable_ipv6=0", "sysctl net/ipv6/conf/a6/accept_ra=0"}
 	forward := []string{"sysctl net/ipv4/conf/all/forwarding=1", "sysctl net/ipv4/conf/eth0/forwarding=1", "sysctl net/ipv6/conf/all/forwarding=1"}
 	h := plainHost()
-	wantLines(t, "dual", d.Host(lease(t, "10.5.1.0-24&fd00:5:0:1::-64"), h), slices.Concat(forward, four, six)...)
-	wantLines(t, "IPv4", d.Host(lease(t, "10.5.1.0-24"), h), slices.Concat(forward[:2], four)...)
-	wantLines(t, "IPv6", d.Host(lease(t, "fd00:5:0:1::-64"), h), slices.Concat(forward[2:], six)...)
+	wantLines(t, "dual", d.Host(lease(t, "10.5.1.0-24&fd00:5:0:1::-64"), h, backend.OffloadAuto), slices.Concat(forward, four, six)...)
+	wantLines(t, "IPv4", d.Host(lease(t, "10.5.1.0-24"), h, backend.OffloadAuto), slices.Concat(forward[:2], four)...)
+	wantLines(t, "IPv6", d.Host(lease(t, "fd00:5:0:1::-64"), h, backend.OffloadAuto), slices.Concat(forward[2:], six)...)
 	d[subnet.IPv6] = netstate.Link{}
-	wantLines(t, "without an IPv6 device", d.Host(lease(t, "10.5.1.0-24&fd00:5:0:1::-64"), h), slices.Concat(forward, four)...)
+	wantLines(t, "without an IPv6 device", d.Host(lease(t, "10.5.1.0-24&fd00:5:0:1::-64"), h, backend.OffloadAuto), slices.Concat(forward, four)...)
 }
 
 func TestDevicesMTU(t *testing.T) {

@@ -27,7 +27,10 @@ var family = subnet.Pair[struct {
 }
 
 // config is the backend's keys.
-type config struct{ DirectRouting bool }
+type config struct {
+	DirectRouting bool
+	Offload       backend.Offload
+}
 
 type ipip struct {
 	host    backend.Host
@@ -37,11 +40,14 @@ type ipip struct {
 
 // New makes the backend.
 func New(cfg subnet.Config, host backend.Host) (backend.Backend, error) {
-	b := ipip{host: host}
+	b := ipip{host: host, config: config{Offload: backend.OffloadAuto}}
 	if err := cfg.Backend.Decode(&b.config); err != nil {
 		return nil, err
 	}
-	var err error
+	err := b.config.Offload.Check()
+	if err != nil {
+		return nil, err
+	}
 	if b.devices, err = host.MakeDevices(cfg, b.device); err != nil {
 		return nil, err
 	}
@@ -67,7 +73,9 @@ func (b ipip) Publish() subnet.Attrs {
 	return b.host.Attrs(Type, b.MTU())
 }
 
-func (b ipip) Host(own subnet.Lease) []netstate.Object { return b.devices.Host(own, b.host) }
+func (b ipip) Host(own subnet.Lease) []netstate.Object {
+	return b.devices.Host(own, b.host, b.config.Offload)
+}
 
 func (b ipip) Peer(own, peer subnet.Lease) ([]netstate.Object, error) {
 	return b.host.Families(own, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {

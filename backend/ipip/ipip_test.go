@@ -25,6 +25,14 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: DirectRouting is %v", keys, got)
 		}
 	}
+	for keys, want := range map[string]backend.Offload{``: "auto", `, "Offload": null`: "auto", `, "offload": "off"`: "off", `, "Offload": "auto"`: "auto"} {
+		if got := newBackend(t, dual, keys, testHost()).(ipip).config.Offload; got != want {
+			t.Errorf("%s: Offload is %q", keys, got)
+		}
+	}
+	if _, err := New(parseConfig(t, dual, `, "Offload": "no"`), testHost()); err == nil || !strings.Contains(err.Error(), `Backend.Offload is "no"`) {
+		t.Errorf("another Offload is refused with %v", err)
+	}
 	for _, value := range []string{`1`, `"true"`, `[]`, `{}`} {
 		_, err := New(parseConfig(t, dual, `, "DirectRouting": `+value), testHost())
 		var refusal *subnet.ConfigError
@@ -84,6 +92,8 @@ func TestHost(t *testing.T) {
 	wantLines(t, "dual", newBackend(t, dual, ``, testHost()).Host(newLease(t, ownKey)), append(append([]string{forward4, uplink4, forward6}, four...), six...)...)
 	wantLines(t, "IPv4", newBackend(t, v4, ``, testHost()).Host(newLease(t, "10.5.1.0-24")), append([]string{forward4, uplink4}, four...)...)
 	wantLines(t, "IPv6", newBackend(t, v6, ``, testHost()).Host(newLease(t, "fd00:5:0:1::-64")), append([]string{forward6}, six...)...)
+	wantLines(t, "offload", newBackend(t, v4, `, "Offload": "off"`, testHost()).Host(newLease(t, "10.5.1.0-24")),
+		append(append([]string{forward4, uplink4}, four...), "sysctl ethtool/tulle.ipip/tx-checksum=off")...)
 }
 
 func TestAdoption(t *testing.T) {

@@ -15,6 +15,7 @@ type config struct {
 	Learning      bool
 	DirectRouting bool
 	MTU           int // of the packets on the wire; 0: the device's
+	Offload       backend.Offload
 }
 
 const (
@@ -24,7 +25,7 @@ const (
 )
 
 func parse(cfg subnet.Config) (config, error) {
-	c := config{VNI: 1}
+	c := config{VNI: 1, Offload: backend.OffloadAuto}
 	if err := cfg.Backend.Decode(&c); err != nil {
 		return config{}, err
 	}
@@ -36,6 +37,9 @@ func parse(cfg subnet.Config) (config, error) {
 			Key: "Backend.VNI", Value: fmt.Sprint(c.VNI), Why: "not a VNI, which has 24 bits",
 			Fix: fmt.Sprintf("set it to one from 0 to %d", maxVNI),
 		}
+	}
+	if err := c.Offload.Check(); err != nil {
+		return config{}, err
 	}
 	if err := c.checkMTU(cfg); err != nil {
 		return config{}, err

@@ -26,11 +26,17 @@ func TestConfig(t *testing.T) {
 		`, "Learning": true`:                   {VNI: 1, Port: 8472, Learning: true},
 		`, "DirectRouting": true`:              {VNI: 1, Port: 8472, DirectRouting: true},
 		`, "directrouting": true, "GBP": null`: {VNI: 1, Port: 8472, DirectRouting: true},
-		`, "vNi": 3, "pORT": 4, "gbp": true, "LEARNING": true, "directRouting": true, "mtu": 1400`: {3, 4, true, true, true, 1400},
+		`, "vNi": 3, "pORT": 4, "gbp": true, "LEARNING": true, "directRouting": true, "mtu": 1400, "offLoad": "off"`: {3, 4, true, true, true, 1400, "off"},
+		`, "Offload": "auto"`:                            {VNI: 1, Port: 8472},
+		`, "Offload": "on"`:                              {VNI: 1, Port: 8472, Offload: "on"},
+		`, "Offload": null`:                              {VNI: 1, Port: 8472},
 		`, "VNI": 5, "vni": 6`:                           {VNI: 6, Port: 8472}, // the last counts, as for flannel
 		`, "Mystery": {"VNI": 9}, "PSK": "secret"`:       {VNI: 1, Port: 8472},
 		`, "MacPrefix": "0E-2A", "Name": "flannel.4096"`: {VNI: 1, Port: 8472}, // Windows' keys
 	} {
+		if want.Offload == "" {
+			want.Offload = backend.OffloadAuto
+		}
 		got, err := parse(parseConfig(t, dual, keys))
 		if got != want || err != nil {
 			t.Errorf("%s: %+v, %v; want %+v", keys, got, err, want)
@@ -40,7 +46,7 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := parse(cfg); err != nil || got != (config{VNI: 1, Port: 8472}) {
+	if got, err := parse(cfg); err != nil || got != (config{VNI: 1, Port: 8472, Offload: "auto"}) {
 		t.Errorf("without a Backend: %+v, %v", got, err)
 	}
 }
@@ -61,6 +67,10 @@ func TestConfigRefuses(t *testing.T) {
 		{dual, `, "GBP": 1`, "Backend.GBP", "1", truth},
 		{dual, `, "Learning": "yes"`, "Backend.Learning", `"yes"`, truth},
 		{dual, `, "DirectRouting": "true"`, "Backend.DirectRouting", `"true"`, truth},
+		{dual, `, "Offload": "no"`, "Backend.Offload", `"no"`, `"auto"`},
+		{dual, `, "Offload": ""`, "Backend.Offload", `""`, `"on"`},
+		{dual, `, "offload": "OFF"`, "Backend.Offload", `"OFF"`, `"off"`},
+		{dual, `, "Offload": false`, "Backend.Offload", "", "a text in quotes"},
 		{dual, `, "MTU": "1500"`, "Backend.MTU", `"1500"`, number},
 		{dual, `, "MTU": -1`, "Backend.MTU", "-1", "from 1350 to 65535, or leave it out"},
 		{dual, `, "MTU": 1`, "Backend.MTU", "1", "from 1350"},

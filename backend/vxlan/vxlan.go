@@ -100,7 +100,9 @@ func (b vxlan) Publish() subnet.Attrs {
 	return a
 }
 
-func (b vxlan) Host(own subnet.Lease) []netstate.Object { return b.devices.Host(own, b.host) }
+func (b vxlan) Host(own subnet.Lease) []netstate.Object {
+	return b.devices.Host(own, b.host, b.config.Offload)
+}
 
 func (b vxlan) Peer(own, peer subnet.Lease) ([]netstate.Object, error) {
 	return b.host.Families(own, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {

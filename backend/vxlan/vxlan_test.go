@@ -80,6 +80,8 @@ func TestHost(t *testing.T) {
 	wantLines(t, "dual", b.Host(newLease(t, "10.5.1.0-24&fd00:5:0:1::-64", b)), append(append([]string{forward4, uplink4, forward6}, four...), six...)...)
 	b = newBackend(t, v4, ``, testHost())
 	wantLines(t, "IPv4", b.Host(newLease(t, "10.5.1.0-24", b)), append([]string{forward4, uplink4}, four...)...)
+	b = newBackend(t, v4, `, "Offload": "off"`, testHost())
+	wantLines(t, "offload", b.Host(newLease(t, "10.5.1.0-24", b)), append(append([]string{forward4, uplink4}, four...), "sysctl ethtool/tulle.1/tx-checksum=off")...)
 	b = newBackend(t, v6, `, "VNI": 16777215, "Port": 4789, "Learning": true, "GBP": true`, testHost())
 	wantLines(t, "IPv6", b.Host(newLease(t, "fd00:5:0:1::-64", b)), forward6,
 		"link tulle6.16777215 vxlan mtu 1430 group 84 mac 1a:0c:89:44:c4:e7 local fd00:18::1 vni 16777215 port 4789 learning true gbp true up",

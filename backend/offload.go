@@ -1,0 +1,45 @@
+package backend
+
+import (
+	"fmt"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Offload is a config's word on whether tunnel devices leave it to the host's
+// interface to put checksums into the packets inside the tunnel, as they do by
+// themselves. There are interfaces that put in wrong ones, and hosts at the
+// other end that then drop the packets.
+type Offload string
+
+// The words there are. With OffloadAuto the devices of a host that is well stay
+// as the kernel or a person has them.
+const (
+	OffloadAuto Offload = "auto"
+	OffloadOn   Offload = "on"
+	OffloadOff  Offload = "off"
+)
+
+// Check refuses other words with *subnet.ConfigError.
+func (o Offload) Check() error {
+	switch o {
+	case OffloadAuto, OffloadOn, OffloadOff:
+		return nil
+	}
+	return &subnet.ConfigError{
+		Key: "Backend.Offload", Value: fmt.Sprintf("%.80q", string(o)), Why: "there is no such choice",
+		Fix: `set it to "on", "off" or "auto", or leave it out for auto`,
+	}
+}
+
+// setting is what a device of h needs to be told, if anything.
+func (o Offload) setting(h Host, link string) []netstate.Object {
+	if o == OffloadAuto && h.ChecksumsBroken {
+		o = OffloadOff
+	}
+	if o == OffloadAuto {
+		return nil
+	}
+	return []netstate.Object{netstate.TxChecksum(link, string(o))}
+}
