@@ -35,7 +35,7 @@ func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 			delete(a.indices, o.Name)
 		case netstate.Sysctl:
 			a.flush()
-			a.fail(op, inNamespace(k.namespace, func() error { return writeSysctl(o) }))
+			a.fail(op, inNamespace(k.namespace, func() error { return k.writeSetting(o) }))
 		default:
 			a.add(op)
 		}

@@ -54,6 +54,7 @@ func hostState() *netstate.State {
 		netstate.Sysctl{Path: "net/ipv4/conf/all/forwarding", Value: "1"},
 		netstate.Sysctl{Path: "net/ipv4/conf/tulle.1/rp_filter", Value: "2"},
 		netstate.Sysctl{Path: "net/ipv6/conf/tulle6.1/accept_ra", Value: "0"},
+		netstate.TxChecksum("tulle.1", "off"), netstate.TxChecksum("tulle6.1", "on"),
 		netstate.Addr{Link: "tulle.1", Prefix: p("10.5.34.0/32")},
 		netstate.Addr{Link: "tulle6.1", Prefix: p("fd00:5:0:22::/128")},
 		netstate.Neigh{Link: "tulle.1", IP: netip.MustParseAddr("10.5.35.0"), MAC: mac},
@@ -166,6 +167,12 @@ func TestEachChange(t *testing.T) {
 			ns.IP(t, "link add tulle.1 type vxlan id 77 dstport 99")
 		}, nil},
 		{"setting", func() { ns.Sysctl(t, "net/ipv4/conf/all/forwarding", "0") }, []string{"replace sysctl net/ipv4/conf/all/forwarding"}},
+		{"checksum offload", func() { set(t, ns, netstate.TxChecksum("tulle.1", "on")) }, []string{"replace sysctl ethtool/tulle.1/tx-checksum=off"}},
+		{"no checksum offload", func() { set(t, ns, netstate.TxChecksum("tulle6.1", "off")) }, []string{"replace sysctl ethtool/tulle6.1/tx-checksum=on"}},
+		{"device made anew by others", func() {
+			ns.IP(t, "link del tulle.1")
+			ns.IP(t, "link add tulle.1 address 3a:01:02:03:04:05 mtu 1450 group 84 up type vxlan id 1 dstport 8472 local 198.18.0.1 nolearning")
+		}, nil},
 		{"stale route", func() { ns.IP(t, "route add 10.5.99.0/24 via 198.18.0.9 dev eth0 proto 84") }, []string{"delete route 10.5.99.0/24"}},
 		{"stale route on our device", func() { ns.IP(t, "route add 10.5.99.0/24 via 10.5.99.0 dev tulle.1 onlink") }, []string{"delete route 10.5.99.0/24"}},
 		{"stale neighbour", func() { ns.IP(t, "neigh add 10.5.99.0 lladdr 3a:00:00:00:00:01 dev tulle.1 nud permanent") }, []string{"delete neigh 10.5.99.0"}},

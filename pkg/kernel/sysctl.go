@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
@@ -18,6 +19,21 @@ func sysctlFile(path string) string { return filepath.Join("/proc/sys", filepath
 func readSysctl(path string) (string, error) {
 	b, err := os.ReadFile(sysctlFile(path))
 	return strings.TrimSpace(string(b)), err
+}
+
+// readSetting reads a setting, of whichever kind it is, in the namespace.
+func (k *Kernel) readSetting(path string) (string, error) {
+	if link, ok := netstate.TxChecksumOf(path); ok {
+		return k.conn.readTxChecksum(link)
+	}
+	return readSysctl(path)
+}
+
+func (k *Kernel) writeSetting(s netstate.Sysctl) error {
+	if link, ok := netstate.TxChecksumOf(s.Path); ok {
+		return k.conn.writeTxChecksum(link, s.Value)
+	}
+	return writeSysctl(s)
 }
 
 // writeSysctl sets what differs: with a value that is there already, a
@@ -46,9 +62,9 @@ func (k *Kernel) dumpSysctls(paths []string) ([]netstate.Object, error) {
 	}
 	err := inNamespace(k.namespace, func() error {
 		for _, p := range paths {
-			v, err := readSysctl(p)
+			v, err := k.readSetting(p)
 			switch {
-			case errors.Is(err, fs.ErrNotExist):
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENODEV):
 			case err != nil:
 				return err
 			default:

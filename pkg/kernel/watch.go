@@ -12,8 +12,9 @@ import (
 )
 
 // Watch calls to with every change to a link, an address, a neighbour or
-// forwarding entry, a unicast route of the main table or a setting, whoever's it is; of those made by Apply most are left out. Some
-// changes come with no event of their own: a link that goes down takes its
+// forwarding entry, a unicast route of the main table or a setting, whoever's
+// it is; of those made by Apply most are left out. Some changes come with no
+// event of their own: a link that goes down takes its
 // routes silently. It begins with an event of lost events, which says that it
 // listens from now on. It returns when ctx ends or the socket fails.
 func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
@@ -131,15 +132,20 @@ func (w *watcher) decode(m message, to func(netstate.Event)) {
 			to(netstate.Event{Object: r, Gone: m.typ == unix.RTM_DELROUTE})
 		}
 	case unix.RTM_NEWNETCONF:
-		// By the time it is read the event may be history, as of a device that
-		// was made and set up since: what counts is what is set now.
-		settings, err := w.kernel.dumpSysctls(decodeNetconf(m.body, w.names))
-		if err != nil {
-			return // the next resync will see
-		}
-		for _, o := range settings {
-			to(netstate.Event{Object: o})
-		}
+		w.tellSettings(decodeNetconf(m.body, w.names), to)
+	}
+}
+
+// tellSettings reports settings of which there was an event. By the time it is
+// read the event may be history, as of a device that was made and set up since:
+// what counts is what is set now.
+func (w *watcher) tellSettings(paths []string, to func(netstate.Event)) {
+	settings, err := w.kernel.dumpSysctls(paths)
+	if err != nil {
+		return // the next resync will see
+	}
+	for _, o := range settings {
+		to(netstate.Event{Object: o})
 	}
 }
 
@@ -162,5 +168,8 @@ func (w *watcher) decodeLink(m message, to func(netstate.Event)) {
 	w.names[index] = name
 	if l, ok := decodeLink(m.body, w.names); ok {
 		to(netstate.Event{Object: l})
+	}
+	if path, ok := decodeFeatures(m.body); ok {
+		w.tellSettings([]string{path}, to)
 	}
 }

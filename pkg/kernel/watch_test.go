@@ -120,6 +120,9 @@ func TestWatchReportsWhatStrangersDo(t *testing.T) {
 		{"IPv6 rp_filter of IPv4", func() { ns.Sysctl(t, "net/ipv4/conf/tulle.1/rp_filter", "1") }, func(e netstate.Event) bool {
 			return e.Object == netstate.Sysctl{Path: "net/ipv4/conf/tulle.1/rp_filter", Value: "1"}
 		}},
+		{"checksum offload turned on", func() { set(t, ns, netstate.TxChecksum("tulle.1", "on")) }, func(e netstate.Event) bool {
+			return e.Object == netstate.TxChecksum("tulle.1", "on")
+		}},
 		{"another's link going down", func() { ns.IP(t, "link set eth0 down") }, func(e netstate.Event) bool {
 			x, ok := e.Object.(netstate.Link)
 			return ok && !e.Gone && x.Name == "eth0" && !x.Up

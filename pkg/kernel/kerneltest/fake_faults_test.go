@@ -83,7 +83,9 @@ func TestWatch(t *testing.T) {
 			f.Put(Sysctl{Path: setting.Path, Value: "0"})
 			f.Put(Sysctl{Path: "net/ipv4/conf/tulle.1/accept_local", Value: "1"})
 			apply(t, f, replaces(Sysctl{Path: "net/ipv4/conf/all/forwarding", Value: "1"}))
-		}, "sysctl net/ipv4/conf/tulle.1/rp_filter, sysctl net/ipv4/conf/all/forwarding"},
+			f.Put(TxChecksum("tulle.1", "on")) // as it is
+			f.Put(TxChecksum("tulle.1", "off"))
+		}, "sysctl net/ipv4/conf/tulle.1/rp_filter, sysctl net/ipv4/conf/all/forwarding, sysctl ethtool/tulle.1/tx-checksum"},
 		{"a link down keeps silent of IPv4 routes", all(), func(t *testing.T, f *Fake) { f.LinkDown("tulle.1") }, down},
 		{"a link deleted", all(), func(t *testing.T, f *Fake) { f.DeleteLink("tulle.1") },
 			"-fdb 03:00:00:00:00:00 dev tulle.1, " + down + ", -addr 10.1.0.0/32 dev tulle.1, -link tulle.1"},

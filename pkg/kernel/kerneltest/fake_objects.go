@@ -259,9 +259,13 @@ func (f *Fake) all(which func(netstate.Object) bool) []netstate.Object {
 	return s.Sorted()
 }
 
-// sysctl reads a setting. All are there, and "0", but those of missing links.
+// sysctl reads a setting. All are there, and "0" or "on", but those of missing
+// links.
 func (f *Fake) sysctl(path string) (netstate.Sysctl, bool) {
 	s := netstate.Sysctl{Path: path, Value: "0"}
+	if _, ok := netstate.TxChecksumOf(path); ok {
+		s.Value = "on"
+	}
 	if on := netstate.LinkOf(s); on != "" {
 		if _, ok := f.link(on); !ok {
 			return s, false
@@ -280,7 +284,8 @@ func (f *Fake) putSysctl(s netstate.Sysctl) error {
 	}
 	f.state.Put(s)
 	// The kernel reports changes of these alone, whoever makes them.
-	reported := strings.HasSuffix(s.Path, "/forwarding") || strings.HasSuffix(s.Path, "/rp_filter")
+	_, feature := netstate.TxChecksumOf(s.Path)
+	reported := feature || strings.HasSuffix(s.Path, "/forwarding") || strings.HasSuffix(s.Path, "/rp_filter")
 	if is != s && reported {
 		f.emit(netstate.Event{Object: s}, theirs)
 	}

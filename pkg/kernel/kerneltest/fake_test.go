@@ -192,6 +192,7 @@ func TestDump(t *testing.T) {
 		{"adopted", Scope{Links: []string{"flannel.1"}}, append(mine, adopted, FDB{Link: "flannel.1", MAC: MAC{8}, Dst: ip("192.0.2.8")})},
 		{"settings", Scope{Sysctls: []string{setting.Path, forward.Path, "net/ipv6/conf/all/forwarding", "net/ipv4/conf/tulle.9/rp_filter"}},
 			append(mine, setting, forward, Sysctl{Path: "net/ipv6/conf/all/forwarding", Value: "0"})},
+		{"features", Scope{Sysctls: []string{TxChecksum("tulle.1", "").Path, TxChecksum("tulle.9", "").Path}}, append(mine, TxChecksum("tulle.1", "on"))},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -210,7 +211,7 @@ func TestDump(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
-	if got := f.Counts().Dumps; got != 3 {
+	if got := f.Counts().Dumps; got != len(tests) {
 		t.Errorf("counted %d dumps", got)
 	}
 	f.ResetCounts()
