@@ -1,12 +1,14 @@
 package network
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -199,6 +201,12 @@ func hurts(n *node, peer *node) map[string]func() {
 		"forwarding off":     func() { n.ns.Sysctl(t, "net/ipv4/conf/all/forwarding", "0") },
 		"IPv6 forwarding":    func() { n.ns.Sysctl(t, "net/ipv6/conf/all/forwarding", "0") },
 		"strict rp_filter":   func() { n.ns.Sysctl(t, "net/ipv4/conf/tulle.1/rp_filter", "1") },
+		"checksum offload": func() {
+			on := netstate.Op{Verb: netstate.Replace, Object: netstate.TxChecksum("tulle.1", "on")}
+			if err := n.kernel.Apply(context.Background(), netstate.Plan{on}); err != nil {
+				n.t.Fatal(err)
+			}
+		},
 		"interface down and up": func() {
 			n.ns.IP(t, "link set eth0 down")
 			n.ns.IP(t, "link set eth0 up")
@@ -222,7 +230,7 @@ func hurts(n *node, peer *node) map[string]func() {
 }
 
 func TestHealsEverything(t *testing.T) {
-	l := newLab(t, config(dual, `{"Type": "vxlan"}`))
+	l := newLab(t, config(dual, `{"Type": "vxlan", "Offload": "off"}`))
 	a, b := l.add(), l.add()
 	l.startAll()
 	l.pingAll()

@@ -51,7 +51,7 @@ func onLink(p pick, link string) Object {
 	switch p(4) {
 	case 0:
 		if p.one(3) {
-			return TxChecksum(link, []string{"on", "off"}[p(2)])
+			return TxChecksum(link, "off")
 		}
 		return Sysctl{"net/ipv4/conf/" + link + "/rp_filter", []string{"1", "2"}[p(2)]}
 	case 1:
