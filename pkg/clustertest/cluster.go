@@ -50,6 +50,7 @@ type Cluster struct {
 	mu      sync.Mutex
 	daemons []*Daemon
 	streams []*Stream
+	wires   []*wire
 }
 
 // New makes a cluster, which goes when its test ends.
@@ -149,7 +150,7 @@ func (c *Cluster) introduce(fresh []*Host) {
 // finish ends all that runs, before the namespaces go.
 func (c *Cluster) finish() {
 	c.mu.Lock()
-	daemons, streams := c.daemons, c.streams
+	daemons, streams, wires := c.daemons, c.streams, c.wires
 	c.mu.Unlock()
 	for _, s := range streams {
 		s.end()
@@ -158,6 +159,9 @@ func (c *Cluster) finish() {
 		d.finish()
 	}
 	c.killStragglers()
+	for _, w := range wires {
+		w.end()
+	}
 	for _, d := range daemons {
 		d.judge()
 	}

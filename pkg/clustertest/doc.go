@@ -46,8 +46,8 @@
 //
 // # Faults
 //
-// [Host.Cut], [Host.Unplug], [Host.Readdress], [Host.FillDisk],
-// [Daemon.Freeze], [Daemon.Kill], [Daemon.JumpClock].
+// [Host.Cut], [Host.Unplug], [Host.BreakChecksums], [Host.Readdress],
+// [Host.FillDisk], [Daemon.Freeze], [Daemon.Kill], [Daemon.JumpClock].
 //
 // Methods fail the test themselves and are to be called on its goroutine, but
 // those of [Stream] and the plain getters on any. All of it needs root, and is

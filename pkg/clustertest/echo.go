@@ -41,33 +41,38 @@ func smallest(f subnet.Family) int { return ipHeader[f] + icmpHeader + markSize 
 
 // newEchoSocket opens a socket in the namespace at path. It stays there, whoever
 // uses it.
-func newEchoSocket(path string, f subnet.Family) (*echoSocket, error) {
-	type result struct {
-		s   *echoSocket
-		err error
+func newEchoSocket(path string, f subnet.Family) (s *echoSocket, err error) {
+	err = inside(path, func() error {
+		s, err = openEchoSocket(f)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open a socket in %s: %w", path, err)
 	}
-	done := make(chan result)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine
-		s, err := openEchoSocket(path, f)
-		done <- result{s, err}
-	}()
-	r := <-done
-	if r.err != nil {
-		return nil, fmt.Errorf("open a socket in %s: %w", path, r.err)
-	}
-	return r.s, nil
+	return s, nil
 }
 
-func openEchoSocket(path string, f subnet.Family) (*echoSocket, error) {
-	ns, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer ns.Close()
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, err
-	}
+// inside runs f in the namespace at path.
+func inside(path string, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		done <- func() error {
+			ns, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			defer ns.Close()
+			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+				return err
+			}
+			return f()
+		}()
+	}()
+	return <-done
+}
+
+func openEchoSocket(f subnet.Family) (*echoSocket, error) {
 	// Ping sockets hear only their own answers, but are for nobody by default.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 2147483647"), 0); err != nil {
 		return nil, err

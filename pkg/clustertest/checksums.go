@@ -1,0 +1,143 @@
+package clustertest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// BreakChecksums makes the host's interface one of those that spoil what is sent
+// through a tunnel: a checksum inside one that is left to the interface is never
+// put in. What has its checksum, or is in no tunnel, it sends as it should, and
+// what the host receives is whole. Packets are lost in the moment of the change,
+// which is for good.
+func (h *Host) BreakChecksums() {
+	t := h.c.t
+	t.Helper()
+	// The cable is cut in two near the switch, and the test copies what comes
+	// through from one end to the other.
+	near, far := fmt.Sprintf("w%d", h.Number), fmt.Sprintf("x%d", h.Number)
+	batch(t, h.c.link,
+		fmt.Sprintf("link set %s nomaster", h.port),
+		// What is copied is packets as they are on a wire, and not several in one.
+		fmt.Sprintf("link add %s mtu 65535 gso_max_segs 1 type veth peer name %s mtu 65535 gso_max_segs 1", near, far))
+	batch(t, h.NS, "link set "+Uplink+" gso_max_segs 1")
+	// Nobody but the host and the switch has anything to say on the cable.
+	for _, end := range []string{h.port, near} {
+		h.c.link.Sysctl(t, "net/ipv6/conf/"+end+"/disable_ipv6", "1")
+	}
+	batch(t, h.c.link, "link set "+near+" up", fmt.Sprintf("link set %s master br0 up", far))
+
+	w := &wire{}
+	for _, end := range []string{h.port, near} {
+		s, err := newPacketSocket(h.c.link.Path, end)
+		if err != nil {
+			w.end()
+			t.Fatal(err)
+		}
+		w.ends = append(w.ends, s)
+	}
+	h.c.mu.Lock()
+	h.c.wires = append(h.c.wires, w)
+	h.c.mu.Unlock()
+	w.copy(t.Errorf, w.ends[0], w.ends[1], spoil)
+	w.copy(t.Errorf, w.ends[1], w.ends[0], func([]byte) {})
+}
+
+// wire copies frames from each of its ends to the other.
+type wire struct {
+	ends []*os.File
+	wg   sync.WaitGroup
+}
+
+// copy copies until the wire ends; change is shown each frame, behind what the
+// kernel tells of it.
+func (w *wire) copy(report func(string, ...any), from, to *os.File, change func([]byte)) {
+	w.wg.Go(func() {
+		buffer := make([]byte, toldSize+64<<10)
+		for {
+			n, err := from.Read(buffer)
+			switch {
+			case errors.Is(err, unix.ENETDOWN): // unplugged
+			case errors.Is(err, os.ErrClosed):
+				return
+			case err != nil:
+				report("a cable that copies frames: %v", err)
+				return
+			default:
+				change(buffer[:n])
+				// What cannot be sent, as when unplugged, is lost as on any cable.
+				_, _ = to.Write(buffer[:n])
+			}
+		}
+	})
+}
+
+func (w *wire) end() {
+	for _, s := range w.ends {
+		s.Close()
+	}
+	w.wg.Wait()
+}
+
+// newPacketSocket opens a socket in the namespace at path for all that comes in
+// by one of its interfaces.
+func newPacketSocket(path, name string) (s *os.File, err error) {
+	err = inside(path, func() error {
+		iface, err := net.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return os.NewSyscallError("socket", err)
+		}
+		s = os.NewFile(uintptr(fd), "cable")
+		all := binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL}) // in network order
+		err = errors.Join(
+			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1),
+			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
+			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20),
+			unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: iface.Index}))
+		if err != nil {
+			s.Close()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open a socket on %s in %s: %w", name, path, err)
+	}
+	return s, nil
+}
+
+// A frame comes behind what the kernel tells of it, in the kernel's
+// struct virtio_net_hdr.
+const (
+	toldSize   = 10
+	needsSum   = 1 // of the flags, at 0
+	startField = 6 // where what is summed begins in the frame
+)
+
+// spoil has the kernel forget that a frame needs a checksum, if that is of
+// something behind another header than that of IP.
+func spoil(b []byte) {
+	const ethernet = 14
+	if len(b) < toldSize+ethernet+1 || b[0]&needsSum == 0 {
+		return
+	}
+	var plain int
+	switch ip := b[toldSize+ethernet]; ip >> 4 {
+	case 4:
+		plain = ethernet + int(ip&15)*4
+	case 6:
+		plain = ethernet + 40
+	}
+	if int(binary.NativeEndian.Uint16(b[startField:])) != plain {
+		clear(b[:toldSize])
+	}
+}
