@@ -201,12 +201,8 @@ func hurts(n *node, peer *node) map[string]func() {
 		"forwarding off":     func() { n.ns.Sysctl(t, "net/ipv4/conf/all/forwarding", "0") },
 		"IPv6 forwarding":    func() { n.ns.Sysctl(t, "net/ipv6/conf/all/forwarding", "0") },
 		"strict rp_filter":   func() { n.ns.Sysctl(t, "net/ipv4/conf/tulle.1/rp_filter", "1") },
-		"checksum offload": func() {
-			on := netstate.Op{Verb: netstate.Replace, Object: netstate.TxChecksum("tulle.1", "on")}
-			if err := n.kernel.Apply(context.Background(), netstate.Plan{on}); err != nil {
-				n.t.Fatal(err)
-			}
-		},
+		"checksum offload":   func() { n.offload("tulle.1") },
+		"IPv6 offload":       func() { n.offload("tulle6.1") },
 		"interface down and up": func() {
 			n.ns.IP(t, "link set eth0 down")
 			n.ns.IP(t, "link set eth0 up")
@@ -226,6 +222,14 @@ func hurts(n *node, peer *node) map[string]func() {
 		"a second device": func() { n.ns.IP(t, "link add tulle.9 type vxlan id 9 dstport 8472 local 198.18.0.1") },
 		"stale neighbour": func() { n.ns.IP(t, "neigh add 10.5.200.0 lladdr 3a:00:00:00:00:01 dev tulle.1 nud permanent") },
 		"stale fdb":       func() { n.ns.Bridge(t, "fdb add 3a:00:00:00:00:01 dev tulle.1 dst 198.18.0.2") },
+	}
+}
+
+// offload has a device leave checksums to the interface, as by ethtool.
+func (n *node) offload(device string) {
+	on := netstate.Op{Verb: netstate.Replace, Object: netstate.TxChecksum(device, "on")}
+	if err := n.kernel.Apply(context.Background(), netstate.Plan{on}); err != nil {
+		n.t.Fatal(err)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestIPIPAcrossARouter(t *testing.T) {
 }
 
 func TestIPIPHealsEverything(t *testing.T) {
-	l := newLab(t, config(dual, tunnels))
+	l := newLab(t, config(dual, `{"Type": "ipip", "Offload": "off"}`))
 	a, b := l.add(), l.add()
 	l.startAll()
 	l.pingAll()
@@ -116,6 +116,8 @@ func ipipHurts(n, peer *node) map[string]func() {
 		"forwarding off":   func() { n.ns.Sysctl(t, "net/ipv4/conf/all/forwarding", "0") },
 		"IPv6 forwarding":  func() { n.ns.Sysctl(t, "net/ipv6/conf/all/forwarding", "0") },
 		"strict rp_filter": func() { n.ns.Sysctl(t, "net/ipv4/conf/tulle.ipip/rp_filter", "1") },
+		"checksum offload": func() { n.offload("tulle.ipip") },
+		"IPv6 offload":     func() { n.offload("tulle6.ipip") },
 		"interface down and up": ip("link set eth0 down", "link set eth0 up",
 			fmt.Sprintf("addr replace fd00:18::%d/64 dev eth0 nodad", n.number)),
 		"stale route":      ip("route add 10.5.200.0/24 via 198.18.0.2 proto 84"),
