@@ -1,6 +1,7 @@
 package subnet
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -121,9 +122,16 @@ func isNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(raw) == "null"
 }
 
-// shown is a value as an error tells it: a megabyte of it helps nobody.
+// shown is a value as an error tells it: a megabyte of it helps nobody, and an
+// object or a list, which no key takes, may have anything in it.
 func shown(raw json.RawMessage) string {
 	const enough = 80
+	switch {
+	case bytes.HasPrefix(raw, []byte("{")):
+		return "an object"
+	case bytes.HasPrefix(raw, []byte("[")):
+		return "a list"
+	}
 	if len(raw) <= enough {
 		return string(raw)
 	}
