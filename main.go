@@ -28,7 +28,7 @@ var backends = map[string]backend.Factory{
 }
 
 func main() {
-	err := run(os.Args[1:], os.Environ(), os.Stdin, os.Stdout)
+	err := run(ownArguments(os.Args[1:]), os.Environ(), os.Stdin, os.Stdout)
 	if err == nil {
 		return
 	}

@@ -116,7 +116,7 @@ func (o *Options) checkSeed(g givens) error {
 // warn adds what works, and perhaps not as it was meant.
 func (o *Options) warn(g givens) {
 	if g["etcd-password"].from == "--etcd-password" && o.Etcd.Password != (Secret{}) {
-		o.Warnings = append(o.Warnings, "--etcd-password shows in the list of processes; use --etcd-password-file")
+		o.Warnings = append(o.Warnings, "--etcd-password shows in the list of processes until tulled hides it; use --etcd-password-file")
 	}
 	urls, in := o.Etcd.Endpoints, "etcd-endpoints"
 	if o.Embedded.On {

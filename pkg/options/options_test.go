@@ -294,7 +294,7 @@ func TestWarnings(t *testing.T) {
 		{"--no-masq-cidrs=192.0.2.0/24", "", []string{"--no-masq-cidrs has no effect without --ip-masq"}},
 		{"--no-masq-cidrs-file=f --ip-masq=ipv6", "", nil},
 		{"--filter=none", "TULLED_IP_MASQ=true", []string{"TULLED_IP_MASQ has no effect on the firewall with --filter=none; the env file says all the same that tulle masquerades"}},
-		{"--etcd-username=u --etcd-password=p", "", []string{"--etcd-password shows in the list of processes; use --etcd-password-file"}},
+		{"--etcd-username=u --etcd-password=p", "", []string{"--etcd-password shows in the list of processes until tulled hides it; use --etcd-password-file"}},
 		{"--etcd-username=u", "TULLED_ETCD_PASSWORD=p", nil},
 		{"--etcd-cafile=c", "", []string{"--etcd-cafile has no effect with http; use https in --etcd-endpoints"}},
 		{"--etcd-cafile=c", "TULLED_ETCD_ENDPOINTS=h:1", []string{"--etcd-cafile has no effect with http; use https in TULLED_ETCD_ENDPOINTS"}},

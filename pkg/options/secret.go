@@ -3,6 +3,7 @@ package options
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Secret is a text that is never printed, whatever prints it. It is a pointer
@@ -30,6 +31,24 @@ func (s Secret) String() string {
 
 // Format is String whatever the verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// Secrets are the parts of a command line, without the program's name, that are
+// secrets. They share the memory of args.
+func Secrets(args []string) (parts []string) {
+	next := false
+	for _, arg := range args {
+		if next {
+			parts = append(parts, arg)
+		}
+		name, value, _ := strings.Cut(arg, "=")
+		f, known := find(strings.TrimLeft(name, "-"))
+		next = !next && known && f.secret && name == arg
+		if known && f.secret && value != "" {
+			parts = append(parts, value)
+		}
+	}
+	return parts
+}
 
 // hidden stands for what is not shown.
 const hidden = "…"

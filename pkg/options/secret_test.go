@@ -3,6 +3,7 @@ package options
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -99,7 +100,25 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// The test above could not pass if a secret was shown somewhere.
+func TestSecretsOfACommandLine(t *testing.T) {
+	for _, c := range []struct{ args, want []string }{
+		{nil, nil},
+		{[]string{"--etcd-username=u", "--v=1"}, nil},
+		{[]string{"--etcd-password=a", "leases", "-etcd-password=b=c"}, []string{"a", "b=c"}},
+		{[]string{"--etcd-password", "a", "-etcd-password", "--b"}, []string{"a", "--b"}},
+		{[]string{"--etcd-password", "--etcd-password=b", "c"}, []string{"--etcd-password=b", "b"}},
+		{[]string{"--etcd-password", "--etcd-password", "c"}, []string{"--etcd-password"}},
+		{[]string{"--etcd-password="}, nil},
+		{[]string{"--etcd-password"}, nil},
+		{[]string{"--etcd-password-file=a", "--etcd-password-file", "b"}, nil},
+	} {
+		if got := Secrets(c.args); !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, not %q", c.args, got, c.want)
+		}
+	}
+}
+
+// TestSecretsStaySecret could not pass if a secret was shown somewhere.
 func TestPrintedShows(t *testing.T) {
 	for _, o := range []Options{{Etcd: Etcd{PasswordFile: marker}}, {Given: []string{marker}}, {Warnings: []string{marker}}} {
 		if !shows(printed(o, nil)) {
