@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 )
 
 // commands are what a bug report has run, as far as the host has them. None shows
-// a key or a password.
+// a key or a password: systemctl status would, for it shows command lines.
 var commands = []string{
 	"uname -a",
 	"ip -s -d link show",
@@ -40,8 +41,9 @@ var commands = []string{
 	"ip6tables-legacy-save -c",
 	"sysctl net.ipv4.conf net.ipv6.conf net.ipv4.ip_forward net.netfilter net.bridge",
 	"lsmod",
-	"systemctl status --no-pager tulled docker containerd kubelet",
-	"journalctl --no-pager -u tulled -n 5000",
+	"systemctl show tulled docker containerd kubelet --no-pager --property=Id,LoadState,ActiveState,SubState,StateChangeTimestamp,Result," +
+		"StatusText,NRestarts,ExecMainStatus,MemoryCurrent,TasksCurrent,CPUUsageNSec,FragmentPath,DropInPaths",
+	"journalctl -u tulled -n 5000 --no-pager",
 }
 
 const (
@@ -50,6 +52,10 @@ const (
 	commandLimit = 20 * time.Second
 	most         = 32 << 20
 )
+
+// stableSecret is what a host makes IPv6 addresses from that tell nobody which
+// host it is.
+var stableSecret = regexp.MustCompile(`(stable_secret = ).*`)
 
 // reportBug writes what who looks into trouble would ask for into one archive.
 func reportBug(o options.Options, out io.Writer) error {
@@ -141,7 +147,9 @@ func (a archive) host() error {
 		if err != nil {
 			out = fmt.Appendf(out, "\n%v\n", err)
 		}
-		name := strings.NewReplacer(" ", "_", "/", "_").Replace(line)
+		out = stableSecret.ReplaceAll(out, []byte("$1…"))
+		name, _, _ := strings.Cut(line, " --")
+		name = strings.NewReplacer(" ", "_", "/", "_").Replace(name)
 		all = append(all, a.add("host/"+name+".txt", append(fmt.Appendf(nil, "$ %s\n", line), out...)))
 	}
 	return errors.Join(all...)
