@@ -175,10 +175,6 @@ func (c *Cluster) eventually(what string, f func() bool) {
 	}
 }
 
-// Login has the cluster's own calls, and clients made from now on, use a name
-// and a password: root's, once a test has enabled authentication.
-func (c *Cluster) Login(username, password string) { c.username, c.password = username, password }
-
 // Client is a client of all members, wherever they run, closed with the test.
 func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 	t.Helper()

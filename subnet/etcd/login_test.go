@@ -6,32 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/tulle-net/tulle/subnet"
 )
-
-const rootPassword = "a root's secret"
-
-// protect has etcd ask for names: root's, whom the lab's client is from now on,
-// and the node's, who may write the network alone.
-func (l *lab) protect(password string) {
-	l.t.Helper()
-	ctx := l.t.Context()
-	for name, secret := range map[string]string{"root": rootPassword, "node": password} {
-		a, err := l.client.UserAdd(ctx, name, secret)
-		l.do("add user", a, err)
-		r, err := l.client.RoleAdd(ctx, name)
-		l.do("add role", r, err)
-		g, err := l.client.UserGrantRole(ctx, name, name)
-		l.do("grant role", g, err)
-	}
-	p, err := l.client.RoleGrantPermission(ctx, "node", prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(clientv3.PermReadWrite))
-	l.do("grant the network", p, err)
-	e, err := l.client.AuthEnable(ctx)
-	l.do("enable", e, err)
-	l.connect(clientv3.Config{Username: "root", Password: rootPassword})
-}
 
 // The password may change, tokens may be lost: work goes on, and what the
 // password is nobody is told.
@@ -53,8 +29,8 @@ func TestPassword(t *testing.T) {
 	if _, err := s.Config(t.Context(), subnet.Config{}); err != nil {
 		t.Fatalf("before etcd asks for names: %v", err)
 	}
-	l.protect("first secret")
-	cluster.Login("root", rootPassword)
+	cluster.Protect(prefix, map[string]string{"node": "first secret"})
+	l.client = cluster.Client(t)
 	l.Store = nil // it has no name
 	c.take()
 
@@ -101,6 +77,10 @@ func TestPassword(t *testing.T) {
 	}
 	if _, err := l.open().client.Get(briefly(t), prefix); err == nil || !strings.Contains(words(err), "--etcd-username") {
 		t.Errorf("no name: %v", err)
+	}
+	// A node's role is for no more than a node does.
+	if _, err := s.client.Put(t.Context(), prefix+"/config", "{}"); err == nil || !strings.Contains(words(err), "readwrite") {
+		t.Errorf("a node may write the config: %v", err)
 	}
 	outside := l.openWith(func(o *Options) { o.Username, o.PasswordFile, o.Prefix = "node", file, "/other" })
 	if _, err := outside.client.Get(briefly(t), "/other"); err == nil || !strings.Contains(words(err), "readwrite") {

@@ -45,22 +45,14 @@ func newLab(t *testing.T) *lab {
 
 func newLabAt(t *testing.T, endpoints ...string) *lab {
 	t.Helper()
-	l := &lab{t: t, endpoints: endpoints}
-	l.connect(clientv3.Config{})
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	l := &lab{t: t, endpoints: endpoints, client: client}
 	l.Store = l.open()
 	return l
-}
-
-// connect has the lab's own client be one as config says.
-func (l *lab) connect(config clientv3.Config) {
-	l.t.Helper()
-	config.Endpoints, config.Logger = l.endpoints, zap.NewNop()
-	client, err := clientv3.New(config)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() { client.Close() })
-	l.client = client
 }
 
 // newCluster is a lab on servers that can be done to what one likes.

@@ -1,0 +1,41 @@
+package etcdtest
+
+import (
+	"context"
+	"errors"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// rootPassword is root's once the cluster asks for names.
+const rootPassword = "a root's secret"
+
+// Protect has the cluster ask for names. The cluster's own calls, and clients
+// made from now on, are root's. Each user has a password, and may do with the
+// network under prefix what Documentation/security.md says that a node needs:
+// read it all, and write leases.
+func (c *Cluster) Protect(prefix string, users map[string]string) {
+	c.t.Helper()
+	c.do("ask for names", func(ctx context.Context, client *clientv3.Client) error {
+		var all []error
+		tried := func(_ any, err error) { all = append(all, err) }
+		add := func(name, password, role string) {
+			tried(client.UserAdd(ctx, name, password))
+			tried(client.UserGrantRole(ctx, name, role))
+		}
+		const role = "node"
+		leases := prefix + "/subnets/"
+		end := clientv3.GetPrefixRangeEnd(leases)
+		tried(client.RoleAdd(ctx, role))
+		tried(client.RoleGrantPermission(ctx, role, prefix+"/config", end, clientv3.PermissionType(clientv3.PermRead)))
+		tried(client.RoleGrantPermission(ctx, role, leases, end, clientv3.PermissionType(clientv3.PermReadWrite)))
+		for name, password := range users {
+			add(name, password, role)
+		}
+		tried(client.RoleAdd(ctx, "root"))
+		add("root", rootPassword, "root")
+		tried(client.AuthEnable(ctx))
+		return errors.Join(all...)
+	})
+	c.username, c.password = "root", rootPassword
+}
