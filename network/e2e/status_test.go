@@ -23,6 +23,7 @@ func (w *world) tell(h *clustertest.Host, words ...string) (out string, code int
 	w.t.Helper()
 	args := append([]string{"-t", fmt.Sprint(w.daemons[h].PID), "-m", "-n", "--"}, tulled.Argv...)
 	cmd := exec.Command("nsenter", append(args, words...)...)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	text, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		w.t.Fatal(err)
@@ -118,20 +119,10 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestBugReport writes an archive with all that helps, and without a secret.
-func TestBugReport(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 2, 1, dualConfig)
-	one := w.Hosts[0]
-	for _, h := range w.Hosts {
-		w.start(h, "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
-	}
-	w.daemons[one].WaitLog("The kernel holds all peers")
-	out, code := w.tell(one, "bugreport", "/run/report.tar.gz", "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
-	if code != 0 || !strings.Contains(out, "/run/report.tar.gz: look through it") {
-		t.Fatalf("%d: %s", code, out)
-	}
-	packed, err := os.Open(filepath.Join(one.Dir, "run/report.tar.gz"))
+// unpack reads the files of a bug report.
+func unpack(t *testing.T, path string) map[string]string {
+	t.Helper()
+	packed, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,6 +146,23 @@ func TestBugReport(t *testing.T) {
 		}
 		files[header.Name] = string(text)
 	}
+	return files
+}
+
+// TestBugReport writes an archive with all that helps, and without a secret.
+func TestBugReport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, 1, dualConfig)
+	one := w.Hosts[0]
+	for _, h := range w.Hosts {
+		w.start(h, "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
+	}
+	w.daemons[one].WaitLog("The kernel holds all peers")
+	out, code := w.tell(one, "bugreport", "/run/report.tar.gz", "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
+	if code != 0 || !strings.Contains(out, "/run/report.tar.gz: look through it") {
+		t.Fatalf("%d: %s", code, out)
+	}
+	files := unpack(t, filepath.Join(one.Dir, "run/report.tar.gz"))
 	for name, text := range files {
 		if strings.Contains(text, "hunter2-planted") {
 			t.Errorf("%s has the password:\n%s", name, text)
