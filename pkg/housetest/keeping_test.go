@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,6 +84,36 @@ var noSleep = rule{
 		return found
 	},
 }
+
+var shown = rule{
+	name: "pages name tests that there are",
+	why:  "a page that says what shows a promise is believed: it names the test as `package.TestName`, and is to follow when that moves.",
+	check: func(h house) (found []finding) {
+		tests := make(map[string]bool)
+		for _, f := range h.code() {
+			for _, d := range f.syntax.Decls {
+				if d, ok := d.(*ast.FuncDecl); ok && f.isTest() && d.Recv == nil {
+					tests[path.Base(f.folder())+"."+d.Name.Name] = true
+				}
+			}
+		}
+		for _, f := range h {
+			if path.Ext(f.path) != ".md" {
+				continue
+			}
+			for i, line := range strings.Split(f.text, "\n") {
+				for _, m := range testName.FindAllStringSubmatch(line, -1) {
+					if !tests[m[1]] {
+						found = append(found, finding{fmt.Sprintf("%s:%d", f.path, i+1), "there is no " + m[1]})
+					}
+				}
+			}
+		}
+		return found
+	},
+}
+
+var testName = regexp.MustCompile("`([a-z0-9]+\\.(?:Test|Fuzz|Benchmark)\\w+)`")
 
 // The words are spelled so that they do not find themselves.
 var words = rule{

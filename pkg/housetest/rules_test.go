@@ -149,6 +149,13 @@ func TestRules(t *testing.T) {
 			"atest/atest.go": "package atest\nimport (\n\t_ \"testing\"\n\t\"time\"\n)\nvar d = time.Sleep\n",
 		}, []string{"a/a_test.go:3: ", "a/b_test.go:3: uses time.Sleep", "atest/atest.go:6: "}},
 
+		{shown, "tests", map[string]string{
+			"a/b/b_test.go": "package b\nfunc TestIt() {}\nfunc FuzzIt() {}\ntype x int\nfunc (x) TestNot() {}\n",
+			"a/b/b.go":      "package b\nfunc TestFake() {}\n",
+			"docs/page.md":  "as `b.TestIt` and `b.FuzzIt` show, and b.TestFalse\n`b.TestNot`, `b.TestFake` and `c.TestIt`\n",
+			"docs/page.txt": "`b.TestGone`\n",
+		}, []string{"docs/page.md:2: there is no b.TestFake", "docs/page.md:2: there is no b.TestNot", "docs/page.md:2: there is no c.TestIt"}},
+
 		{words, "words", map[string]string{
 			"README.md":        "see \n`/wo" + "rk/main/x`, a /wo" + "rking path\n",
 			".ci/run":          "cd /ro" + "ot/go/pkg\ncd /ro" + "ot/gopher\ncd \"$TMP/wo" + "rk/x\"; cd ${tmp}/wo" + "rk/; cd ./wo" + "rk/\n",
