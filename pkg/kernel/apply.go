@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"syscall"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -83,12 +84,24 @@ func (a *applier) add(op netstate.Op) {
 	index, err := a.index(on)
 	switch {
 	case err == nil:
+		if r, ok := op.Object.(netstate.Route); ok && op.Verb == netstate.Replace && throughItself(r) {
+			r.Via, r.OnLink = netip.Addr{}, false
+			a.queue(netstate.Op{Verb: op.Verb, Object: r}, index)
+		}
 		a.queue(op, index)
 	case op.Verb == netstate.Delete && errors.Is(err, syscall.ENODEV):
 		// It went with its link.
 	default:
 		a.fail(op, err)
 	}
+}
+
+// throughItself says whether a route leads to its own gateway. Over IPv6 the kernel
+// refuses to put one into the place of a route by another link: it finds that link
+// when it looks for the gateway, though it was told which to take. So for a moment
+// there is a route by the right link, without the gateway.
+func throughItself(r netstate.Route) bool {
+	return r.OnLink && r.Dst.Addr().Is6() && r.Dst.Contains(r.Via)
 }
 
 func (a *applier) queue(op netstate.Op, index int) {

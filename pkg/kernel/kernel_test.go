@@ -149,6 +149,8 @@ func TestEachChange(t *testing.T) {
 		{"route", func() { ns.IP(t, "route del 10.5.35.0/24") }, []string{"create route 10.5.35.0/24"}},
 		{"route v6", func() { ns.IP(t, "-6 route del fd00:5:0:23::/64") }, []string{"create route fd00:5:0:23::/64"}},
 		{"direct route", func() { ns.IP(t, "route del 10.5.37.0/24") }, []string{"create route 10.5.37.0/24"}},
+		{"route made direct", func() { ns.IP(t, "route replace 10.5.36.0/24 via 198.18.0.9 dev eth0 metric 17 proto 84") }, []string{"replace route 10.5.36.0/24"}},
+		{"route v6 made direct", func() { ns.IP(t, "-6 route replace fd00:5:0:23::/64 via fd00:18::9 dev eth0 proto 84") }, []string{"replace route fd00:5:0:23::/64"}},
 		{"neighbour", func() { ns.IP(t, "neigh del 10.5.35.0 dev tulle.1") }, []string{"create neigh 10.5.35.0"}},
 		{"neighbour v6", func() { ns.IP(t, "neigh del fd00:5:0:23:: dev tulle6.1") }, []string{"create neigh fd00:5:0:23::"}},
 		{"neighbour's MAC", func() { ns.IP(t, "neigh replace 10.5.35.0 lladdr 3a:00:00:00:00:01 dev tulle.1 nud permanent") }, []string{"replace neigh 10.5.35.0"}},
