@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -42,6 +44,52 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%q: the error %v does not tell %q", c.args, err, c.fail)
 		case !strings.Contains(out.String(), c.out):
 			t.Errorf("%q writes %q, which lacks %q", c.args, out.String(), c.out)
+		}
+	}
+}
+
+// The page that compares backends has all of them, with their headers.
+func TestBackendsPage(t *testing.T) {
+	text, err := os.ReadFile("Documentation/backends.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var head, mtus []string
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case len(cells) == len(backends)+1 && cells[0] == "":
+			head = cells[1:]
+		case strings.HasPrefix(cells[0], "MTU of containers"):
+			mtus = cells[1:]
+		}
+	}
+	if len(head) != len(backends) || len(mtus) != len(head) {
+		t.Fatalf("the page's table has %q and %q", head, mtus)
+	}
+	for i, name := range head {
+		var of subnet.Pair[int]
+		for f, config := range []string{`{"Network": "10.5.0.0/16", "Backend": {"Type": %q}}`, `{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48", "Backend": {"Type": %q}}`} {
+			cfg, err := subnet.ParseConfig(fmt.Appendf(nil, config, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			up := backend.Uplink{Link: "eth0", MTU: 1500}
+			b, err := backends[name](cfg, backend.Host{NodeID: "a", Uplinks: subnet.Pair[backend.Uplink]{up, up}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			of[f] = b.MTU()
+		}
+		want := fmt.Sprint(of[0])
+		if of[1] != of[0] {
+			want += fmt.Sprintf("; %d with IPv6", of[1])
+		}
+		if mtus[i] != want {
+			t.Errorf("%s gives containers %s, and the page says %s", name, want, mtus[i])
 		}
 	}
 }
