@@ -52,7 +52,7 @@ env -i "$native" completion bash >"$common/completions/tulled"
 env -i "$native" completion zsh >"$common/completions/_tulled"
 env -i "$native" completion fish >"$common/completions/tulled.fish"
 cp LICENSE README.md "$common"
-cp -R dist/systemd dist/networkd dist/networkmanager dist/docker "$common"
+cp -R dist/systemd dist/networkd dist/networkmanager dist/docker dist/prometheus dist/grafana "$common"
 
 rm -f "$folder"/tulle-*-linux-*.tar.gz "$folder/SHA256SUMS"
 for arch in $ARCHES; do

@@ -59,6 +59,7 @@ func TestRelease(t *testing.T) {
 	for path, source := range map[string]string{
 		"LICENSE": "../../LICENSE", "README.md": "../../README.md",
 		"systemd/tulled.service": "../systemd/tulled.service", "docker/mk-docker-opts.sh": "../docker/mk-docker-opts.sh",
+		"prometheus/tulle.rules.yml": "../prometheus/tulle.rules.yml", "grafana/tulle.json": "../grafana/tulle.json",
 	} {
 		text, err := os.ReadFile(source)
 		if err != nil {

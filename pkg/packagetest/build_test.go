@@ -98,6 +98,8 @@ func contents(t *testing.T, b built) {
 		"/etc/default/tulled":                                       "-rw------- root/root",
 		"/etc/cni/net.d":                                            "drwxr-xr-x root/root",
 		"/usr/share/doc/tulle/examples/docker.service.d/tulle.conf": "-rw-r--r-- root/root",
+		"/usr/share/doc/tulle/examples/prometheus/tulle.rules.yml":  "-rw-r--r-- root/root",
+		"/usr/share/doc/tulle/examples/grafana/tulle.json":          "-rw-r--r-- root/root",
 	} {
 		if inDeb[path] != want {
 			t.Errorf("in the deb %s is %q, not %q", path, inDeb[path], want)

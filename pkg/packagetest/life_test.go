@@ -185,8 +185,16 @@ func (m *machine) confined() {
 	if err != nil || info.Mode().Perm() != 0o644 {
 		m.t.Errorf("%s: the env file: %v, %v", m.Name, info, err)
 	}
-	if out := m.run("stat -c %a:%U /var/lib/tulle"); out != "700:root" {
-		m.t.Errorf("%s: the state folder is %s", m.Name, out)
+	for path, want := range map[string]string{"/var/lib/tulle": "700:root", "/run/tulle/tulled.sock": "600:root"} {
+		if out := m.run("stat -c %a:%U " + path); out != want {
+			m.t.Errorf("%s: %s is %s", m.Name, path, out)
+		}
+	}
+	// What systemd tells for a bug report is how services are, and no command line.
+	m.run("tulled bugreport /run/report.tar.gz")
+	services := m.run("tar -xzOf /run/report.tar.gz tulle/host/systemctl_show_tulled_docker_containerd_kubelet.txt")
+	if !strings.Contains(services, "ActiveState=active") || strings.Contains(services, "/usr/bin/tulled") {
+		m.t.Errorf("%s: a bug report says of services:\n%s", m.Name, services)
 	}
 }
 

@@ -2,10 +2,29 @@ package web
 
 import (
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"testing"
 )
+
+// Prometheus takes the alerts, and they do what their own tests say.
+func TestAlertsByPromtool(t *testing.T) {
+	promtool(t, "check", "rules", "../../dist/prometheus/tulle.rules.yml")
+	promtool(t, "test", "rules", "../../dist/prometheus/tulle.rules.test.yml")
+}
+
+// promtool runs Prometheus's own tool, which has to be content.
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := runPromtool(args...); err != nil {
+		t.Errorf("promtool %q: %v\n%s", args, err, out)
+	}
+}
+
+func runPromtool(args ...string) ([]byte, error) {
+	return exec.Command("promtool", args...).CombinedOutput()
+}
 
 // The alerts ask for metrics that there are, and each is explained on the page for
 // who is woken by it.
