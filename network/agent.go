@@ -92,6 +92,10 @@ type Agent struct {
 	host      hostif.Host
 	following task
 	backend   backend.Backend
+	// checksumsBroken says that probes found out that this host's are, in tunnels.
+	// It is so for as long as the daemon runs: to try again would cost the
+	// containers their connections.
+	checksumsBroken bool
 
 	own       subnet.Lease // as it is published; the zero Lease until there is one
 	since     time.Time    // the store leased own to this run
@@ -150,7 +154,7 @@ func (a *Agent) Run(ctx context.Context) {
 		a.running.Go(func() { a.Exemptions(ctx, a.exempt) })
 	}
 	if a.Prober != nil {
-		a.running.Go(func() { a.Prober.Run(ctx, probed{a}) })
+		a.running.Go(func() { a.Prober.Run(ctx, probed{a}, a.probedChange) })
 	}
 	a.running.Go(a.readConfigs)
 	a.running.Go(a.awaitSync)

@@ -131,7 +131,7 @@ func (a *Agent) makeBackend(cfg subnet.Config) (backend.Backend, error) {
 	if factory == nil {
 		return nil, UnknownBackend(cfg, a.Backends)
 	}
-	h := backend.Host{NodeID: a.Node.ID, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published()}
+	h := backend.Host{NodeID: a.Node.ID, ChecksumsBroken: a.checksumsBroken, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published()}
 	for f, u := range a.host.Uplinks {
 		if cfg.Pools[f].IsValid() {
 			h.Uplinks[f] = backend.Uplink{

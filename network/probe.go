@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
+
+	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -43,6 +46,23 @@ func (a probed) Paths(ctx context.Context, keys []string) (paths []probe.Path) {
 func (a probed) Route(ctx context.Context, to netip.Addr) (string, error) {
 	path, err := a.Kernel.RouteTo(ctx, to)
 	return path.Link, err
+}
+
+// probedChange takes in news of the prober.
+func (a *Agent) probedChange() {
+	a.changed()
+	broken := slices.ContainsFunc(a.Prober.Summary().Failing, func(r probe.Result) bool { return r.Cause == probe.Checksums })
+	if !broken {
+		return
+	}
+	a.call(a.ctx, func() {
+		if a.checksumsBroken {
+			return
+		}
+		a.checksumsBroken = true
+		klog.InfoS("Packets with a checksum do not pass the tunnel, others do: with Backend.Offload auto, the host does the tunnel's checksums from now on")
+		a.refresh()
+	})
 }
 
 // overlay is what a node has of the network's own, in each family: its address

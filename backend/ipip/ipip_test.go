@@ -33,10 +33,10 @@ func TestConfig(t *testing.T) {
 	if _, err := New(parseConfig(t, dual, `, "Offload": "no"`), testHost()); err == nil || !strings.Contains(err.Error(), `Backend.Offload is "no"`) {
 		t.Errorf("another Offload is refused with %v", err)
 	}
-	for _, value := range []string{`1`, `"true"`, `[]`, `{}`} {
+	for value, shown := range map[string]string{`1`: `1`, `"true"`: `"true"`, `[]`: "a list", `{}`: "an object"} {
 		_, err := New(parseConfig(t, dual, `, "DirectRouting": `+value), testHost())
 		var refusal *subnet.ConfigError
-		if !errors.As(err, &refusal) || refusal.Key != "Backend.DirectRouting" || refusal.Value != value || !strings.Contains(refusal.Fix, "true or false") {
+		if !errors.As(err, &refusal) || refusal.Key != "Backend.DirectRouting" || refusal.Value != shown || !strings.Contains(refusal.Fix, "true or false") {
 			t.Errorf("%s is refused with %v", value, err)
 		}
 	}

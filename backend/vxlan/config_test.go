@@ -59,7 +59,7 @@ func TestConfigRefuses(t *testing.T) {
 		{dual, `, "VNI": -1`, "Backend.VNI", "-1", number},
 		{dual, `, "VNI": 1.5`, "Backend.VNI", "1.5", number},
 		{dual, `, "VNI": "1"`, "Backend.VNI", `"1"`, number},
-		{dual, `, "VNI": [1]`, "Backend.VNI", `[1]`, number},
+		{dual, `, "VNI": [1]`, "Backend.VNI", "a list", number},
 		{dual, `, "vni": "x"`, "Backend.VNI", `"x"`, number},
 		{dual, `, "Port": 65536`, "Backend.Port", "65536", "from 0 to 65535"},
 		{dual, `, "Port": -1`, "Backend.Port", "-1", "from 0 to 65535"},

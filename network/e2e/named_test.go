@@ -2,11 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/clustertest"
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -16,7 +19,7 @@ import (
 func TestFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, vxlan)
-	here, there, third := w.Hosts[0], w.Hosts[1], w.Hosts[2]
+	here, there := w.Hosts[0], w.Hosts[1]
 	all := "2 peers tried, all answer"
 	w.says(here, all)
 	w.says(there, all)
@@ -40,7 +43,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		},
 		{
 			"MTU halved", func() { there.Narrow(750) }, func() { there.Narrow(1500) },
-			[]string{"1 of them FAIL", there.Name, "packets of up to 700 bytes pass, but not of 1450"},
+			[]string{"1 of them FAIL", there.Name, "packets of up to 70", "bytes pass, but not of 1450"},
 		},
 		{
 			"route blocked",
@@ -73,7 +76,32 @@ func TestFaultsAreNamed(t *testing.T) {
 		w.says(here, all)
 		w.silent(here, "FAIL", "clock", "does not work")
 	}
-	_ = third
+}
+
+// TestChecksums has a host whose network card breaks the checksums of what is in
+// tunnels. Its daemon finds that out, and helps itself, unless it is told not to.
+func TestChecksums(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 2, 1, `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "on"}}`)
+	here := w.Hosts[0]
+	w.says(here, "1 peers tried, all answer")
+	here.BreakChecksums()
+	w.says(here, "only packets without a checksum get there: this host's network card")
+	w.says(w.Hosts[1], "only packets without a checksum come back: that host's network card")
+	w.put(configKey, `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "auto"}}`)
+	w.says(here, "1 peers tried, all answer")
+	w.says(w.Hosts[1], "1 peers tried, all answer")
+	for h, want := range map[*clustertest.Host]string{here: "off", w.Hosts[1]: "on"} {
+		k, err := kernel.New(h.NS.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		setting := netstate.TxChecksum("tulle.1", want)
+		if has, err := k.Dump(t.Context(), netstate.Scope{Sysctls: []string{setting.Path}}); err != nil || !slices.Contains(has, netstate.Object(setting)) {
+			t.Errorf("%s has not %s, but %v, %v", h.Name, setting, has, err)
+		}
+		k.Close()
+	}
 }
 
 func (w *world) subnetOf(h *clustertest.Host) string {

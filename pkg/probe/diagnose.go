@@ -33,17 +33,18 @@ type Cause string
 // The causes, as far as they can be told apart.
 const (
 	Well      Cause = ""
-	Down      Cause = "down"      // the host does not answer at all
-	Filtered  Cause = "filtered"  // the host answers, and nothing passes the tunnel
-	SmallMTU  Cause = "mtu"       // small packets pass, large ones do not
-	Checksums Cause = "checksums" // only packets without a checksum of the network card's pass
-	Diverted  Cause = "diverted"  // this host sends them elsewhere
-	Unsent    Cause = "unsent"    // this host itself cannot send them
+	Down      Cause = "down"           // the host does not answer at all
+	Filtered  Cause = "filtered"       // the host answers, and nothing passes the tunnel
+	SmallMTU  Cause = "mtu"            // small packets pass, large ones do not
+	Checksums Cause = "checksums"      // only packets without a checksum pass, and those with one that is theirs
+	Theirs    Cause = "peer-checksums" // the same, of the peer's host
+	Diverted  Cause = "diverted"       // this host sends them elsewhere
+	Unsent    Cause = "unsent"         // this host itself cannot send them
 )
 
 // Causes are all but Well.
 func Causes() []Cause {
-	return []Cause{Down, Filtered, SmallMTU, Checksums, Diverted, Unsent}
+	return []Cause{Down, Filtered, SmallMTU, Checksums, Theirs, Diverted, Unsent}
 }
 
 // Finding is what was found out about a path.
@@ -72,7 +73,9 @@ func (f Finding) Why() string {
 	case SmallMTU:
 		return fmt.Sprintf("packets of up to %d bytes pass, but not of %d: an MTU on the way is too small; mend it, or set Backend.MTU in the network's config", f.Passes, f.MTU)
 	case Checksums:
-		return "only packets without a checksum pass: the network card or its driver breaks those of the tunnel; set Backend.Offload to off in the network's config"
+		return "only packets without a checksum get there: this host's network card or its driver breaks those of the tunnel; have Backend.Offload be auto or off in the network's config"
+	case Theirs:
+		return "only packets without a checksum come back: that host's network card or its driver breaks those of the tunnel; have Backend.Offload be auto or off in the network's config"
 	case Diverted:
 		if f.By == "" {
 			return fmt.Sprintf("this host has no way to %s: the route through %s is missing, or another or a rule comes first; see tulled explain %s", f.To, f.Link, f.To)
@@ -123,14 +126,18 @@ func tryOut(ctx context.Context, e Echoer, p Path) Finding {
 	if !p.over() {
 		return d.lost(f, err)
 	}
-	var bare, ping, host error
+	var bare, half, ping, host error
 	var pinged Answer
 	var wg sync.WaitGroup
 	wg.Go(func() { _, bare = d.echo(ctx, Bare, small) })
+	wg.Go(func() { _, half = d.echo(ctx, HalfBare, small) })
 	wg.Go(func() { pinged, ping = d.echo(ctx, Ping, small) })
 	wg.Go(func() { _, host = (diagnosis{e, p.host()}).echo(ctx, Ping, small) })
 	wg.Wait()
 	switch {
+	case half == nil:
+		f.Cause = Theirs
+		return f
 	case bare == nil:
 		f.Cause = Checksums
 		return f

@@ -20,9 +20,10 @@ type Kind int
 
 // The kinds of packets.
 const (
-	UDP  Kind = iota // answered by another daemon
-	Bare             // the same without a checksum
-	Ping             // answered by the kernel
+	UDP      Kind = iota // answered by another daemon
+	Bare                 // the same, without a checksum both ways
+	HalfBare             // the same, with one there and none back
+	Ping                 // answered by the kernel
 )
 
 // Try is one packet that is to come back.
@@ -61,7 +62,7 @@ func (h Host) Echo(ctx context.Context, t Try) (Answer, error) {
 func (h Host) udp(ctx context.Context, t Try, number uint64) (Answer, error) {
 	dialer := net.Dialer{
 		LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(t.From, 0)),
-		Control:   control(t.To, t.Kind == Bare),
+		Control:   control(t.To, t.Kind == Bare, t.Kind != UDP),
 	}
 	conn, err := dialer.DialContext(ctx, "udp", netip.AddrPortFrom(t.To, h.Port).String())
 	if err != nil {
@@ -69,7 +70,7 @@ func (h Host) udp(ctx context.Context, t Try, number uint64) (Answer, error) {
 	}
 	defer conn.Close()
 	kind, size := byte(request), t.Size-headers(t.To)
-	if t.Kind == Bare {
+	if t.Kind != UDP {
 		kind = bareRequest
 	}
 	return exchange(ctx, conn, newRequest(kind, number, size), func(b []byte) (time.Time, bool) {
@@ -78,19 +79,19 @@ func (h Host) udp(ctx context.Context, t Try, number uint64) (Answer, error) {
 }
 
 // control sets what a socket for probes to an address needs.
-func control(to netip.Addr, bare bool) func(string, string, syscall.RawConn) error {
+func control(to netip.Addr, bare, takesBare bool) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) error {
 		var err error
-		if e := c.Control(func(fd uintptr) { err = setOptions(int(fd), to, bare) }); e != nil {
+		if e := c.Control(func(fd uintptr) { err = setOptions(int(fd), to, bare, takesBare) }); e != nil {
 			return e
 		}
 		return os.NewSyscallError("setsockopt", err)
 	}
 }
 
-// setOptions has packets go whole or not at all, whatever is known of the way. A
-// socket for bare ones has no checksum in them, and takes such.
-func setOptions(fd int, to netip.Addr, bare bool) error {
+// setOptions has packets go whole or not at all, whatever is known of the way, and
+// bare without a checksum. IPv4 takes such from anybody.
+func setOptions(fd int, to netip.Addr, bare, takesBare bool) error {
 	if to.Is4() {
 		if bare {
 			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1); err != nil {
@@ -99,11 +100,12 @@ func setOptions(fd int, to netip.Addr, bare bool) error {
 		}
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 	}
-	if bare {
-		for _, option := range []int{unix.UDP_NO_CHECK6_TX, unix.UDP_NO_CHECK6_RX} {
-			if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, option, 1); err != nil {
-				return err
-			}
+	for option, on := range map[int]bool{unix.UDP_NO_CHECK6_TX: bare, unix.UDP_NO_CHECK6_RX: takesBare} {
+		if !on {
+			continue
+		}
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, option, 1); err != nil {
+			return err
 		}
 	}
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
@@ -147,7 +149,7 @@ func ping(ctx context.Context, t Try, number uint64) (Answer, error) {
 	if !t.To.Is4() {
 		network, ask, told = "ip6:ipv6-icmp", 128, 129
 	}
-	dialer := net.Dialer{LocalAddr: &net.IPAddr{IP: t.From.AsSlice()}, Control: control(t.To, false)}
+	dialer := net.Dialer{LocalAddr: &net.IPAddr{IP: t.From.AsSlice()}, Control: control(t.To, false, false)}
 	conn, err := dialer.DialContext(ctx, network, t.To.String())
 	if err != nil {
 		return Answer{}, fmt.Errorf("ping: %w", err)

@@ -64,7 +64,7 @@ func TestEcho(t *testing.T) {
 		})
 	}
 	answer()
-	for _, kind := range []Kind{UDP, Bare, Ping} {
+	for _, kind := range []Kind{UDP, Bare, HalfBare, Ping} {
 		for _, size := range []int{small, 1499, 1500} {
 			for _, got := range try(kind, size) {
 				if got.RTT <= 0 || got.Clock != (kind != Ping) || got.Ahead.Abs() > time.Second {

@@ -20,7 +20,7 @@ const (
 // What a packet may be.
 const (
 	request     = '?'
-	bareRequest = '~' // sent without a checksum, and to be answered so
+	bareRequest = '~' // to be answered without a checksum
 	answer      = '!'
 )
 

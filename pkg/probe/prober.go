@@ -38,16 +38,12 @@ const (
 type Prober struct {
 	Interval time.Duration
 	Echoer   Echoer
-	// Changed is called after a round in which a peer came to fail, for another
-	// cause, or to be well again.
-	Changed func()
-
-	mu      sync.Mutex
-	peers   map[string]Result
-	counted Counts
-	ahead   []clock // of those tried last
-	told    int     // how many peers the log has as failing
-	many    bool    // the log says that there are more
+	mu       sync.Mutex
+	peers    map[string]Result
+	counted  Counts
+	ahead    []clock // of those tried last
+	told     int     // how many peers the log has as failing
+	many     bool    // the log says that there are more
 }
 
 // Result is what is known of a peer: the worst of its paths.
@@ -65,8 +61,9 @@ type Counts struct {
 	Latency Histogram
 }
 
-// Run probes until ctx ends.
-func (p *Prober) Run(ctx context.Context, s Source) {
+// Run probes until ctx ends. It calls changed after each round in which a peer
+// came to fail, for another cause, or to be well again.
+func (p *Prober) Run(ctx context.Context, s Source, changed func()) {
 	timer := time.NewTimer(min(p.Interval, soon))
 	defer timer.Stop()
 	var cycle []string
@@ -86,12 +83,14 @@ func (p *Prober) Run(ctx context.Context, s Source) {
 		round := append(cycle[:n:n], p.suspects()...)
 		cycle = cycle[n:]
 		slices.Sort(round)
-		p.round(ctx, s, slices.Compact(round))
+		if p.round(ctx, s, slices.Compact(round)) {
+			changed()
+		}
 	}
 }
 
-// round tries peers, all at once.
-func (p *Prober) round(ctx context.Context, s Source, peers []string) {
+// round tries peers, all at once, and says whether there is news.
+func (p *Prober) round(ctx context.Context, s Source, peers []string) bool {
 	paths := s.Paths(ctx, peers)
 	findings := make([]Finding, len(paths))
 	var wg sync.WaitGroup
@@ -99,9 +98,7 @@ func (p *Prober) round(ctx context.Context, s Source, peers []string) {
 		wg.Go(func() { findings[i] = diagnose(ctx, p.Echoer, s.Route, path) })
 	}
 	wg.Wait()
-	if ctx.Err() == nil && p.take(peers, findings, time.Now()) && p.Changed != nil {
-		p.Changed()
-	}
+	return ctx.Err() == nil && p.take(peers, findings, time.Now())
 }
 
 // suspects are those that failed last, the longest untried first.

@@ -95,9 +95,9 @@ func run(t *testing.T, c *cluster, f func(p *Prober, changes *int)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		changes := 0
-		p := &Prober{Interval: 5 * time.Second, Echoer: c, Changed: func() { changes++ }}
+		p := &Prober{Interval: 5 * time.Second, Echoer: c}
 		var wg sync.WaitGroup
-		wg.Go(func() { p.Run(ctx, c) })
+		wg.Go(func() { p.Run(ctx, c, func() { changes++ }) })
 		f(p, &changes)
 		cancel()
 		wg.Wait()
@@ -174,7 +174,7 @@ func TestAllFail(t *testing.T) {
 		before, tries := c.count()
 		after(time.Minute)
 		_, later := c.count()
-		if most := 12 * 2 * sample * (3 + 3 + 3 + 3); later-tries > most || before == 0 {
+		if most := 12 * 2 * sample * 5 * tries; later-tries > most || before == 0 {
 			t.Errorf("%d tries in a minute, not %d", later-tries, most)
 		}
 		if s := p.Summary(); len(s.Failing) != 100 {

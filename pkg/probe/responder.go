@@ -72,10 +72,8 @@ func (r *Responder) listen(ip netip.Addr) (net.PacketConn, error) {
 			level, free := unix.IPPROTO_IP, unix.IP_FREEBIND
 			if !ip.Is4() {
 				level, free = unix.IPPROTO_IPV6, unix.IPV6_FREEBIND
-				// Answers need one unless it is asked for otherwise.
-				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1)
 			}
-			err = errors.Join(err, unix.SetsockoptInt(int(fd), level, free, 1), setOptions(int(fd), ip, false))
+			err = errors.Join(unix.SetsockoptInt(int(fd), level, free, 1), setOptions(int(fd), ip, false, true))
 		}); e != nil {
 			return e
 		}
