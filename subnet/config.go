@@ -12,9 +12,21 @@ import (
 type Config struct {
 	// Pools are what subnets are leased from; a family that is off is the zero Pool.
 	Pools          Pair[Pool]
-	EnableNFTables bool
+	EnableNFTables Choice
 	Backend        Backend
 }
+
+// Choice is a truth value that may be left open.
+type Choice uint8
+
+// The choices.
+const (
+	Open Choice = iota
+	No
+	Yes
+)
+
+func (c Choice) String() string { return [...]string{"open", "false", "true"}[c] }
 
 // Allows says whether a node of this network may lease subnets: one of the pool
 // of each family that is on, and none of the others.
@@ -69,12 +81,16 @@ func ParseConfig(data []byte) (Config, error) {
 		}
 	}
 	cfg, on := Config{}, Pair[bool]{IPv4: true}
+	var nftables *bool
 	var r reader
 	r.read("EnableIPv4", doc.EnableIPv4, &on[IPv4], "a truth value", "true or false")
 	r.read("EnableIPv6", doc.EnableIPv6, &on[IPv6], "a truth value", "true or false")
-	r.read("EnableNFTables", doc.EnableNFTables, &cfg.EnableNFTables, "a truth value", "true or false")
+	r.read("EnableNFTables", doc.EnableNFTables, &nftables, "a truth value", "true or false")
 	if r.err != nil {
 		return Config{}, r.err
+	}
+	if nftables != nil {
+		cfg.EnableNFTables = map[bool]Choice{false: No, true: Yes}[*nftables]
 	}
 	if !on[IPv4] && !on[IPv6] {
 		return Config{}, &ConfigError{

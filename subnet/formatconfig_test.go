@@ -11,11 +11,13 @@ import (
 func TestFormatConfig(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"Network":"10.5.0.0/16"}`,
+			`{"EnableIPv4":true,"EnableIPv6":false,"Network":"10.5.0.0/16","SubnetLen":24,"SubnetMin":"10.5.1.0","SubnetMax":"10.5.255.0"}`},
+		{`{"Network":"10.5.0.0/16","EnableNFTables":false}`,
 			`{"EnableIPv4":true,"EnableIPv6":false,"EnableNFTables":false,"Network":"10.5.0.0/16","SubnetLen":24,"SubnetMin":"10.5.1.0","SubnetMax":"10.5.255.0"}`},
 		{`{"EnableIPv4":false,"EnableIPv6":true,"IPv6Network":"fd00:5::/48","EnableNFTables":true,"Backend":{"Type":"host-gw"}}`,
 			`{"EnableIPv4":false,"EnableIPv6":true,"EnableNFTables":true,"IPv6Network":"fd00:5::/48","IPv6SubnetLen":64,"IPv6SubnetMin":"fd00:5:0:1::","IPv6SubnetMax":"fd00:5:0:ffff::","Backend":{"Type":"host-gw"}}`},
 		{`{"Network":"10.5.0.0/16","EnableIPv6":true,"IPv6Network":"fd00:5::/48","Backend":{"type":"WireGuard", "PSK":"<a&b>\u2028"}}`,
-			`{"EnableIPv4":true,"EnableIPv6":true,"EnableNFTables":false,"Network":"10.5.0.0/16","SubnetLen":24,"SubnetMin":"10.5.1.0","SubnetMax":"10.5.255.0",` +
+			`{"EnableIPv4":true,"EnableIPv6":true,"Network":"10.5.0.0/16","SubnetLen":24,"SubnetMin":"10.5.1.0","SubnetMax":"10.5.255.0",` +
 				`"IPv6Network":"fd00:5::/48","IPv6SubnetLen":64,"IPv6SubnetMin":"fd00:5:0:1::","IPv6SubnetMax":"fd00:5:0:ffff::","Backend":{"type":"WireGuard","PSK":"<a&b>\u2028"}}`},
 	} {
 		cfg, err := ParseConfig([]byte(c.text))
@@ -56,7 +58,7 @@ func checkFormatConfig(t *testing.T, cfg Config) {
 
 // randomConfig is the text of a valid config of one family or both.
 func randomConfig(rng *rand.Rand) []byte {
-	doc := map[string]any{"EnableNFTables": rng.IntN(2) == 0}
+	doc := map[string]any{"EnableNFTables": []any{nil, false, true}[rng.IntN(3)]}
 	on := 1 + rng.IntN(3)
 	for _, f := range Families {
 		if doc["Enable"+f.String()] = on>>f&1 == 1; on>>f&1 == 0 {

@@ -96,7 +96,7 @@ func TestFormat(t *testing.T) {
 	text := read0(t, dir)
 	want := fmt.Sprintf(`tulle-snapshot 1 %s
 source "/coreos.com/network"
-config {"EnableIPv4":true,"EnableIPv6":true,"EnableNFTables":false,"Network":"10.5.0.0/16","SubnetLen":24,"SubnetMin":"10.5.1.0","SubnetMax":"10.5.255.0","IPv6Network":"fd00:5::/48","IPv6SubnetLen":64,"IPv6SubnetMin":"fd00:5:0:1::","IPv6SubnetMax":"fd00:5:0:ffff::","Backend":{"Type":"vxlan","VNI":7}}
+config {"EnableIPv4":true,"EnableIPv6":true,"Network":"10.5.0.0/16","SubnetLen":24,"SubnetMin":"10.5.1.0","SubnetMax":"10.5.255.0","IPv6Network":"fd00:5::/48","IPv6SubnetLen":64,"IPv6SubnetMin":"fd00:5:0:1::","IPv6SubnetMax":"fd00:5:0:ffff::","Backend":{"Type":"vxlan","VNI":7}}
 own 10.5.34.0-24&fd00:5:0:22::-64 12 8589934592.0 {"PublicIP":"192.0.2.7","PublicIPv6":"2001:db8::7","BackendType":"vxlan","BackendData":{"VNI":7},"BackendV6Data":{"VNI":7},"Tulle":{"NodeID":"a","NodeName":"node é","MTU":1450}}
 peer 10.5.35.0-24 13 - {"PublicIP":"192.0.2.8","PublicIPv6":null,"BackendType":"vxlan","BackendData":{"VNI":7,"VtepMAC":"3a:00:00:00:00:01"}}
 peer fd00:5:0:23::-64 -1 -5.7 {"PublicIP":"0.0.0.0","PublicIPv6":"2001:db8::9","BackendV6Data":"\u003ca b\n\u003e"}
