@@ -41,6 +41,9 @@ func checkConfig(file string, in io.Reader, out io.Writer) error {
 			fmt.Fprintf(out, "%s: %s, %d subnets of /%d from %s to %s\n", subnet.Family(f), p.Network, p.Count(), p.SubnetLen, p.Min, p.Max)
 		}
 	}
+	if kind := map[subnet.Choice]string{subnet.No: "iptables", subnet.Yes: "nftables"}[cfg.EnableNFTables]; kind != "" {
+		fmt.Fprintf(out, "rules: %s on hosts without --filter\n", kind)
+	}
 	_, err = fmt.Fprintf(out, "backend: %s\n", cfg.Backend.Type)
 	return err
 }

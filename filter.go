@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/masq/iptables"
 	"github.com/tulle-net/tulle/pkg/masq/nft"
 	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/subnet"
 )
 
 // lookAnyway is how often rules are looked at of whose changes the kernel tells.
@@ -26,7 +28,9 @@ const lookAnyway = 5 * time.Minute
 // newFirewall makes what keeps rules in this host's firewall.
 func newFirewall(o options.Filtering, changed func()) *masq.Keeper {
 	f := &firewall{tables: nft.Open(""), legacy: iptables.OpenLegacy(iptables.Options{}), resync: o.Resync}
-	return masq.NewKeeper(func(ctx context.Context) ([]masq.Part, error) { return f.find(ctx, o.Filter) }, changed)
+	return masq.NewKeeper(func(ctx context.Context, nftables subnet.Choice) ([]masq.Part, error) {
+		return f.find(ctx, o.Filter, nftables)
+	}, changed)
 }
 
 // firewall is all that this host has for rules to stand in.
@@ -35,24 +39,23 @@ type firewall struct {
 	legacy *iptables.LegacyTables
 	resync time.Duration // for those of whose changes nobody tells
 
-	reason   string // not to use nftables, of which the log knows
+	told     remark // what the log knows
 	prepared bool   // what the kernel may need was tried
 }
 
-// find is where rules of a kind stand on this host.
-func (f *firewall) find(ctx context.Context, kind options.Filter) ([]masq.Part, error) {
-	if kind == options.FilterAuto {
-		kind = options.FilterNFTables
-		err := f.tables.Check()
-		if errors.Is(err, unix.EPERM) {
-			return nil, err // nor would iptables do
-		}
-		if err != nil {
-			if f.reason != err.Error() {
-				klog.InfoS("Writing rules by iptables", "reason", err)
-			}
-			f.reason, kind = err.Error(), options.FilterIPTables
-		}
+// find is where rules stand on this host.
+func (f *firewall) find(ctx context.Context, flag options.Filter, config subnet.Choice) ([]masq.Part, error) {
+	var inIPTables []masq.Part
+	kind, say, err := choose(flag, config, f.tables.Check, func() (err error) {
+		inIPTables, err = f.iptables(ctx)
+		return err
+	})
+	if say != f.told && say.text != "" {
+		klog.InfoS(say.text, "reason", say.reason)
+	}
+	f.told = say
+	if err != nil {
+		return nil, err
 	}
 	if kind != options.FilterNone && !f.prepared {
 		f.prepared = true
@@ -64,7 +67,47 @@ func (f *firewall) find(ctx context.Context, kind options.Filter) ([]masq.Part, 
 	case options.FilterNFTables:
 		return f.nftables(), nil
 	}
-	return f.iptables(ctx)
+	return inIPTables, nil
+}
+
+// remark is what the log is to say of a choice; the zero remark is nothing.
+type remark struct{ text, reason string }
+
+// choose says what rules are written as: what the flag says, else what the config
+// does, else nftables where the host has it. The functions say why rules cannot be
+// written as either; iptables is asked last where it is chosen.
+func choose(flag options.Filter, config subnet.Choice, nftables, iptables func() error) (kind options.Filter, say remark, err error) {
+	switch {
+	case flag == options.FilterIPTables:
+		if config == subnet.Yes {
+			say = remark{"Writing rules by iptables, whatever the network's config says", "--filter=iptables counts for more than EnableNFTables, which is true"}
+		}
+		return flag, say, iptables()
+	case flag != options.FilterAuto:
+		if flag == options.FilterNFTables && config == subnet.No {
+			say = remark{"Writing rules to nftables, whatever the network's config says", "--filter=nftables counts for more than EnableNFTables, which is false"}
+		}
+		return flag, say, nil
+	case config == subnet.No:
+		err = iptables()
+		if err == nil {
+			return options.FilterIPTables, say, nil
+		}
+		if absent := nftables(); absent != nil {
+			return "", say, errors.Join(err, absent)
+		}
+		return options.FilterNFTables, remark{"Writing rules to nftables, for iptables, which the network's config has by EnableNFTables false, cannot be used here", err.Error()}, nil
+	}
+	err = nftables()
+	switch {
+	case err == nil:
+		return options.FilterNFTables, say, nil
+	case config == subnet.Yes:
+		return "", say, fmt.Errorf("the network's config has EnableNFTables true: %w; have the kernel have it (modprobe nf_tables nft_masq), or start with --filter=iptables on this host", err)
+	case errors.Is(err, unix.EPERM):
+		return "", say, err // nor would iptables do
+	}
+	return options.FilterIPTables, remark{"Writing rules by iptables", err.Error()}, iptables()
 }
 
 // nftables are the parts for rules in nftables. What legacy tables drop no other

@@ -303,6 +303,12 @@ func (f *fakeFirewall) Want(r masq.Rules) {
 	f.want = r
 }
 
+func (f *fakeFirewall) wants() masq.Rules {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.want
+}
+
 func (f *fakeFirewall) Status() masq.Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -218,6 +218,8 @@ func TestConfigChanges(t *testing.T) {
 		{name: "direct routing", config: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "DirectRouting": true}}`, route: true},
 		{name: "another pool", config: `{"Network": "10.5.0.0/16", "SubnetMin": "10.5.0.0"}`},
 		{name: "a larger network", config: `{"Network": "10.4.0.0/15", "SubnetMin": "10.4.0.0"}`},
+		{name: "nftables", config: `{"Network": "10.5.0.0/16", "EnableNFTables": true}`},
+		{name: "no nftables", config: `{"Network": "10.5.0.0/16", "EnableNFTables": false}`},
 		{name: "another backend", config: `{"Network": "10.5.0.0/16", "Backend": {"Type": "host-gw"}}`, restart: "from vxlan to host-gw"},
 		{name: "an unknown backend", config: `{"Network": "10.5.0.0/16", "Backend": {"Type": "carrier-pigeon"}}`, restart: "carrier-pigeon"},
 		{name: "another network", config: `{"Network": "10.99.0.0/16"}`, restart: "none of the changed config's"},
@@ -241,6 +243,9 @@ func TestConfigChanges(t *testing.T) {
 				}
 				if c.restart == "" {
 					l.wantReady(true)
+					if cfg, err := subnet.ParseConfig([]byte(c.config)); err != nil || l.firewall.wants().NFTables != cfg.EnableNFTables {
+						t.Errorf("the firewall is told %s of nftables: %v", l.firewall.wants().NFTables, err)
+					}
 					return
 				}
 				l.wantReady(false, "restart needed", c.restart)

@@ -21,6 +21,7 @@ func (a *Agent) filter() {
 	r := a.Rules
 	r.Exempt = slices.Concat(r.Exempt, a.exempted)
 	r.Networks, r.Own = networks(a.config), a.own.Subnets
+	r.NFTables = a.config.EnableNFTables
 	a.Firewall.Want(r)
 }
 

@@ -194,19 +194,6 @@ func TestFlowsSurvive(t *testing.T) {
 		}
 	}
 	alive("at first")
-	rules := func(kind string) {
-		t.Helper()
-		f.eventually(func() error {
-			has := map[string]bool{}
-			for name, command := range map[string]string{"nftables": "nft list table inet tulle", "iptables": "iptables-nft -t nat -S TULLE-POSTRTG"} {
-				has[name] = f.here.NS.Command(strings.Fields(command)...).Run() == nil
-			}
-			if !has[kind] || len(has) != 2 || has["nftables"] == has["iptables"] {
-				return fmt.Errorf("the rules are %v, not %s", has, kind)
-			}
-			return nil
-		})
-	}
 	for _, step := range []struct{ flag, kind string }{
 		{"--filter=auto", "nftables"},
 		{"--no-masq-cidrs=192.0.2.0/24", "nftables"},
@@ -218,9 +205,24 @@ func TestFlowsSurvive(t *testing.T) {
 		alive("without a daemon")
 		f.restart(f.here, append(f.flags, step.flag)...)
 		alive("after the start with " + step.flag)
-		rules(step.kind)
+		f.rules(f.here, step.kind)
 		alive("with the rules of " + step.flag)
 	}
+}
+
+// rules waits until a host's rules are of a kind, and of no other.
+func (f *filtered) rules(h *clustertest.Host, kind string) {
+	f.t.Helper()
+	f.eventually(func() error {
+		has := map[string]bool{}
+		for name, command := range map[string]string{"nftables": "nft list table inet tulle", "iptables": "iptables-nft -t nat -S TULLE-POSTRTG"} {
+			has[name] = h.NS.Command(strings.Fields(command)...).Run() == nil
+		}
+		if !has[kind] || has["nftables"] == has["iptables"] {
+			return fmt.Errorf("the rules are %v, not %s", has, kind)
+		}
+		return nil
+	})
 }
 
 // flow is a connection whose far end sends back what it gets.
@@ -277,28 +279,10 @@ func (f *flow) echo() error {
 	return err
 }
 
-// TestTakesOverFromFlannelsRules looks all the time from outside at who a pod's
-// packets come from, while flannel's rules go and tulle's come.
-func TestTakesOverFromFlannelsRules(t *testing.T) {
-	t.Parallel()
-	f := newFiltered(t, dualConfig, func(*clustertest.Host) {}, "--filter=none")
-	f.daemons[f.here].Kill()
-	for _, c := range []struct {
-		command, network, multicast string
-	}{{"iptables-nft", "10.5.0.0/16", "224.0.0.0/4"}, {"ip6tables-legacy", "fd00:5::/48", "ff00::/8"}} {
-		for _, rule := range []string{
-			"-t nat -N FLANNEL-POSTRTG",
-			"-t nat -A POSTROUTING -j FLANNEL-POSTRTG",
-			"-t nat -A FLANNEL-POSTRTG -s " + c.network + " -d " + c.network + " -j RETURN",
-			"-t nat -A FLANNEL-POSTRTG -s " + c.network + " ! -d " + c.multicast + " -j MASQUERADE --random-fully",
-			"-N FLANNEL-FWD", "-A FORWARD -j FLANNEL-FWD", "-A FLANNEL-FWD -s " + c.network + " -j ACCEPT", "-A FLANNEL-FWD -d " + c.network + " -j ACCEPT",
-			"-P FORWARD DROP",
-		} {
-			if out, err := f.here.NS.Command(strings.Fields(c.command + " " + rule)...).CombinedOutput(); err != nil {
-				t.Fatalf("%s %s: %v: %s", c.command, rule, err, out)
-			}
-		}
-	}
+// lookOn looks all the time from outside at who a pod's packets come from, in both
+// families, until it is told to end: it is an error if that is ever another than
+// the pod's host.
+func (f *filtered) lookOn() (end func()) {
 	stop := make(chan struct{})
 	results := make(chan error, len(subnet.Families))
 	for _, family := range subnet.Families {
@@ -324,23 +308,111 @@ func TestTakesOverFromFlannelsRules(t *testing.T) {
 			}
 		}()
 	}
+	return func() {
+		f.t.Helper()
+		close(stop)
+		for range subnet.Families {
+			if err := <-results; err != nil {
+				f.t.Error(err)
+			}
+		}
+	}
+}
+
+// TestTakesOverFromFlannelsRules looks all the time from outside at who a pod's
+// packets come from, while flannel's rules go and tulle's come.
+func TestTakesOverFromFlannelsRules(t *testing.T) {
+	t.Parallel()
+	f := newFiltered(t, dualConfig, func(*clustertest.Host) {}, "--filter=none")
+	f.daemons[f.here].Kill()
+	for _, c := range []struct {
+		command, network, multicast string
+	}{{"iptables-nft", "10.5.0.0/16", "224.0.0.0/4"}, {"ip6tables-legacy", "fd00:5::/48", "ff00::/8"}} {
+		for _, rule := range []string{
+			"-t nat -N FLANNEL-POSTRTG",
+			"-t nat -A POSTROUTING -j FLANNEL-POSTRTG",
+			"-t nat -A FLANNEL-POSTRTG -s " + c.network + " -d " + c.network + " -j RETURN",
+			"-t nat -A FLANNEL-POSTRTG -s " + c.network + " ! -d " + c.multicast + " -j MASQUERADE --random-fully",
+			"-N FLANNEL-FWD", "-A FORWARD -j FLANNEL-FWD", "-A FLANNEL-FWD -s " + c.network + " -j ACCEPT", "-A FLANNEL-FWD -d " + c.network + " -j ACCEPT",
+			"-P FORWARD DROP",
+		} {
+			if out, err := f.here.NS.Command(strings.Fields(c.command + " " + rule)...).CombinedOutput(); err != nil {
+				t.Fatalf("%s %s: %v: %s", c.command, rule, err, out)
+			}
+		}
+	}
+	looked := f.lookOn()
 	there := f.pings(f.here, f.there)
 	there.more(20)
 	d := f.start(f.here, "--ip-masq")
 	d.WaitLog("Removed flannel's rules")
 	there.more(100)
-	close(stop)
-	for range subnet.Families {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
-	}
+	looked()
 	there.wantLost(0)
 	for _, command := range []string{"iptables-nft-save", "ip6tables-legacy-save", "nft list ruleset"} {
 		if out, err := f.here.NS.Command(strings.Fields(command)...).CombinedOutput(); err != nil || strings.Contains(string(out), "FLANNEL") {
 			t.Errorf("%s: %v:\n%s", command, err, out)
 		}
 	}
+}
+
+// TestConfigsNFTables has the config's EnableNFTables change while the daemons run:
+// rules go over to what it says, but where a flag says it, and no packet is lost or
+// goes unmasqueraded, and no connection ends.
+func TestConfigsNFTables(t *testing.T) {
+	t.Parallel()
+	f := newFiltered(t, dualConfig, func(h *clustertest.Host) {
+		for _, command := range []string{"iptables-nft", "ip6tables-nft"} {
+			if out, err := h.NS.Command(command, "-P", "FORWARD", "DROP").CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+	})
+	f.daemons[f.there].Kill()
+	f.restart(f.there, append(f.flags, "--filter=nftables")...)
+	f.rules(f.here, "nftables")
+	var flows []*flow
+	for _, family := range subnet.Families {
+		flows = append(flows, f.flow(f.pod.NS.Path, f.outside.NS.Path, f.outside.Addr[family], f.here.Addr[family]))
+		flows = append(flows, f.flow(f.pod.NS.Path, f.peer.NS.Path, f.peer.Addr[family], f.pod.Addr[family]))
+	}
+	looked := f.lookOn()
+	there := f.pings(f.here, f.there)
+	for _, step := range []struct{ key, kind string }{
+		{`"EnableNFTables": false,`, "iptables"},
+		{`"EnableNFTables": true,`, "nftables"},
+		{`"EnableNFTables": false,`, "iptables"},
+		{"", "nftables"},
+	} {
+		f.put(configKey, strings.Replace(dualConfig, "{", "{"+step.key, 1))
+		f.rules(f.here, step.kind)
+		there.more(50)
+		for _, flow := range flows {
+			if err := flow.echo(); err != nil {
+				t.Fatalf("with {%s …}: %v", step.key, err)
+			}
+		}
+	}
+	looked()
+	there.wantLost(0)
+	f.rules(f.there, "nftables")
+	const says = "--filter=nftables counts for more than EnableNFTables, which is false"
+	if n := strings.Count(f.daemons[f.there].Log(), says); n != 2 { // once for each time that it became false
+		t.Errorf("said %d times: %s", n, says)
+	}
+	if log := f.daemons[f.here].Log(); strings.Contains(log, "restart needed") || strings.Contains(log, "Could not write") {
+		t.Error(log)
+	}
+}
+
+// A config that asks for iptables gets nftables on a host without.
+func TestConfigsNFTablesWithoutIPTables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, 1, strings.Replace(vxlan, "{", `{"EnableNFTables": false, `, 1))
+	h := w.Hosts[0]
+	w.daemons[h] = h.Start(clustertest.Command{Argv: append([]string{"env", "PATH=/nowhere"}, tulled.Argv...)}, w.flags(h, "--ip-masq")...)
+	w.daemons[h].WaitLog("by EnableNFTables false, cannot be used here")
+	(&filtered{world: w}).rules(h, "nftables")
 }
 
 // TestSteady has nothing happen: then nothing is written to the firewall.

@@ -98,12 +98,17 @@ func newNetwork(t *testing.T, hosts, members int, config string) *world {
 // start runs tulled on a host.
 func (w *world) start(h *clustertest.Host, flags ...string) *clustertest.Daemon {
 	w.t.Helper()
-	d := h.Start(tulled, append([]string{
-		"--etcd-endpoints=" + strings.Join(w.etcd.Endpoints(), ","),
-		"--node-id=" + h.Name, "--subnet-file=" + h.SubnetFile, "--state-dir=" + h.StateDir, "--cni-conf-file=" + h.CNIConfFile,
-	}, flags...)...)
+	d := h.Start(tulled, w.flags(h, flags...)...)
 	w.daemons[h] = d
 	return d
+}
+
+// flags are those of a daemon on a host, and more.
+func (w *world) flags(h *clustertest.Host, more ...string) []string {
+	return append([]string{
+		"--etcd-endpoints=" + strings.Join(w.etcd.Endpoints(), ","),
+		"--node-id=" + h.Name, "--subnet-file=" + h.SubnetFile, "--state-dir=" + h.StateDir, "--cni-conf-file=" + h.CNIConfFile,
+	}, more...)
 }
 
 // restart starts a daemon that has ended, and waits until its kernel is right.

@@ -9,26 +9,14 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/subnet"
 )
 
 // Engine is what writes rules.
 type Engine interface {
 	// Sync has what stands be as wanted, and says whether it had to write.
 	Sync(ctx context.Context, r Rules) (changed bool, err error)
-}
-
-// Part is one place where rules stand.
-type Part struct {
-	Name   string // for people
-	Engine Engine
-	// Wants is what of the rules belongs there. Without it none do, and what an
-	// earlier run left is removed once all other parts are as they should be.
-	Wants func(Rules) Rules
-	// Watch calls poke when it begins, and after each change; nil where nobody
-	// tells of any.
-	Watch func(ctx context.Context, poke func()) error
-	// Every is how often it is looked at whatever is heard of it; never if zero.
-	Every time.Duration
 }
 
 const (
@@ -49,37 +37,31 @@ const (
 	firstWait, lastWait = 100 * time.Millisecond, time.Minute
 )
 
+// Find finds the parts where rules stand, the first of which come first. It is
+// told what the network's config says of nftables.
+type Find func(ctx context.Context, nftables subnet.Choice) ([]Part, error)
+
 // Keeper has rules stand where they should, whatever others do to them.
 type Keeper struct {
-	find    func(context.Context) ([]Part, error)
+	find    Find
 	changed func()
 	poked   chan struct{}
 
-	mu     sync.Mutex
-	parts  []*part
-	lost   error // why there are none
-	want   Rules
-	wanted uint64 // counts what was wanted; 0 is nothing yet
+	mu       sync.Mutex
+	parts    []*part
+	found    subnet.Choice // by which there are these
+	sought   subnet.Choice // by which others were looked for last
+	lost     error         // why there are no others
+	failures int           // to find others, in a row
+	again    time.Time     // when to try next
+	healed   uint64        // by parts that are gone
+	want     Rules
+	wanted   uint64 // counts what was wanted; 0 is nothing yet
 }
 
-// part is one with how it does, which the keeper's mu guards.
-type part struct {
-	Part
-	due      time.Time // when to look next; zero is never
-	done     uint64    // what was wanted when it was last as it should be
-	tried    uint64
-	failures int // in a row
-	err      error
-	undone   int       // how often in a row others undid it
-	last     time.Time // when that was
-	spent    time.Time // until when all of its share of the time is used
-	free     time.Time // when it may be looked at again
-	healed   uint64
-}
-
-// NewKeeper makes a keeper of the parts that find finds, the first of which come
-// first. Changed is called when Status has changed; it must not wait.
-func NewKeeper(find func(context.Context) ([]Part, error), changed func()) *Keeper {
+// NewKeeper makes a keeper. Changed is called when Status has changed; it must not
+// wait.
+func NewKeeper(find Find, changed func()) *Keeper {
 	return &Keeper{find: find, changed: changed, poked: make(chan struct{}, 1)}
 }
 
@@ -116,7 +98,7 @@ type Status struct {
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := Status{Tried: k.wanted > 0 && (k.parts != nil || k.lost != nil)}
+	s := Status{Tried: k.wanted > 0 && (k.parts != nil || k.lost != nil), Healed: k.healed}
 	all := []error{k.lost}
 	for _, p := range k.parts {
 		s.Tried = s.Tried && (p.tried == k.wanted || p.Wants == nil)
@@ -131,14 +113,8 @@ func (k *Keeper) Status() Status {
 
 // Run keeps the rules until ctx ends, and leaves them then.
 func (k *Keeper) Run(ctx context.Context) {
-	k.findParts(ctx)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	for _, p := range k.parts {
-		if p.Watch != nil {
-			watching.Go(func() { k.watch(ctx, p) })
-		}
-	}
+	var w watches
+	defer w.end()
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	for {
@@ -148,62 +124,17 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-k.poked:
 		case <-timer.C:
 		}
+		k.findParts(ctx, &w)
 		p, due := k.next()
 		for p != nil && time.Until(due) <= 0 && ctx.Err() == nil {
 			k.sync(ctx, p)
 			p, due = k.next()
 		}
-		if p != nil {
+		if again := k.again; !again.IsZero() && (p == nil || again.Before(due)) {
+			timer.Reset(time.Until(again))
+		} else if p != nil {
 			timer.Reset(time.Until(due))
 		}
-	}
-}
-
-// findParts finds the parts, which may take more than one try.
-func (k *Keeper) findParts(ctx context.Context) {
-	for failures := 0; ctx.Err() == nil; failures++ {
-		found, err := k.find(ctx)
-		k.mu.Lock()
-		before := k.lost
-		k.lost = err
-		if err == nil {
-			for _, p := range found {
-				k.parts = append(k.parts, &part{Part: p, due: time.Now()})
-			}
-		}
-		k.mu.Unlock()
-		if err == nil {
-			k.poke()
-			return
-		}
-		if ctx.Err() == nil && (before == nil || before.Error() != err.Error()) {
-			klog.ErrorS(err, "Cannot keep rules in this host's firewall; trying again")
-		}
-		k.changed()
-		sleep(ctx, min(firstWait<<min(failures, 10), lastWait))
-	}
-}
-
-// watch has p looked at whenever something happens to it.
-func (k *Keeper) watch(ctx context.Context, p *part) {
-	failing := false
-	for ctx.Err() == nil {
-		begun := false
-		err := p.Watch(ctx, func() {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			failing = failing && !begun // to have begun is not yet to have heard something
-			begun = true
-			k.look(p, time.Now().Add(settle))
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		if !failing {
-			klog.ErrorS(err, "Lost the watch on the firewall; beginning anew", "rules", p.Name)
-		}
-		failing = true
-		sleep(ctx, time.Second)
 	}
 }
 
@@ -291,38 +222,6 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 		klog.InfoS("The firewall's rules are as they should be again", "rules", p.Name)
 	}
 	k.changed()
-}
-
-// spend takes note of how long it took to look.
-func (p *part) spend(took time.Duration, now time.Time) {
-	if p.spent.Before(now) {
-		p.spent = now
-	}
-	p.spent = p.spent.Add(share * took)
-	if latest := now.Add(burst + longestPause); p.spent.After(latest) {
-		p.spent = latest
-	}
-	p.free = p.spent.Add(-burst)
-}
-
-// undo takes note that others undid what was written. Who does so again and
-// again is answered more and more slowly.
-func (p *part) undo(now time.Time) {
-	if now.Sub(p.last) > quiet {
-		p.undone = 0
-	}
-	p.last = now
-	p.healed++
-	if p.undone++; p.undone < patience {
-		return
-	}
-	if p.undone == patience {
-		klog.InfoS("Others change the firewall's rules again and again; putting them right less often", "rules", p.Name)
-	}
-	wait := now.Add(min(firstWait<<min(p.undone-patience, 10), quiet/2))
-	if wait.After(p.free) {
-		p.free = wait
-	}
 }
 
 func sleep(ctx context.Context, d time.Duration) {

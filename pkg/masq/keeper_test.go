@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/subnet"
 )
 
 // fake is a place for rules that others can change.
@@ -74,7 +76,7 @@ func keeping(t *testing.T, f func(t *testing.T, k *Keeper, first, second *fake))
 	synctest.Test(t, func(t *testing.T) {
 		first, second := &fake{}, &fake{holds: Rules{Forward: true}}
 		tries := 0
-		k := NewKeeper(func(context.Context) ([]Part, error) {
+		k := NewKeeper(func(context.Context, subnet.Choice) ([]Part, error) {
 			if tries++; tries < 5 {
 				return nil, errors.New("nothing")
 			}
@@ -99,10 +101,6 @@ func after(d time.Duration) {
 
 func TestKeeperWrites(t *testing.T) {
 	keeping(t, func(t *testing.T, k *Keeper, first, second *fake) {
-		after(time.Second)
-		if err := k.Status().Err; err == nil || err.Error() != "nothing" {
-			t.Errorf("%v", err)
-		}
 		after(time.Hour)
 		if err := k.Status().Err; err != nil {
 			t.Error(err)
@@ -112,6 +110,10 @@ func TestKeeperWrites(t *testing.T) {
 		}
 		first.do(func() { first.fails = errors.New("no") })
 		k.Want(dual())
+		after(time.Second)
+		if s := k.Status(); !s.Tried || s.Err == nil || s.Err.Error() != "nothing" {
+			t.Errorf("%+v", s)
+		}
 		after(time.Second)
 		if s := k.Status(); !s.Tried || s.Err == nil || !strings.Contains(s.Err.Error(), "first: no") {
 			t.Errorf("%+v", s)
@@ -145,7 +147,7 @@ func TestKeeperHeals(t *testing.T) {
 	keeping(t, func(t *testing.T, k *Keeper, first, _ *fake) {
 		after(time.Minute)
 		k.Want(dual())
-		after(time.Second)
+		after(2 * time.Second)
 		first.do(func() { first.holds = Rules{} })
 		after(2 * settle)
 		if s := k.Status(); !first.has(dual()) || s.Healed != 1 {
@@ -179,7 +181,7 @@ func TestKeeperPaces(t *testing.T) {
 	keeping(t, func(t *testing.T, k *Keeper, first, _ *fake) {
 		after(time.Minute)
 		k.Want(dual())
-		after(time.Second)
+		after(2 * time.Second)
 		first.count()
 		first.do(func() { first.slow = 10 * time.Millisecond })
 		for range 10000 {
@@ -197,6 +199,8 @@ func TestKeeperWantsAnother(t *testing.T) {
 		after(time.Minute)
 		first.do(func() { first.slow = time.Second })
 		k.Want(dual())
+		after(2 * time.Second)
+		k.Want(Rules{})
 		after(time.Millisecond)
 		k.Want(Rules{Forward: true}) // while the first is being written
 		after(3 * time.Second)
@@ -212,7 +216,7 @@ func TestKeeperIsSlowed(t *testing.T) {
 		after(time.Minute)
 		first.do(func() { first.fails, first.slow = errors.New("locked"), 10*time.Second })
 		k.Want(dual())
-		after(10*time.Second + time.Millisecond)
+		after(12*time.Second + time.Millisecond)
 		first.do(func() { first.fails, first.slow = nil, 2*time.Second })
 		after(longestPause + 3*time.Second)
 		if !first.has(dual()) {
@@ -222,6 +226,80 @@ func TestKeeperIsSlowed(t *testing.T) {
 		after(longestPause + 3*time.Second)
 		if !first.has(dual()) {
 			t.Error("what others undid after a slow look stays undone")
+		}
+	})
+}
+
+// Another config may have rules stand elsewhere: those before go when all others
+// stand, and are kept as long as there is no other place.
+func TestKeeperMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var absent error
+		places := map[subnet.Choice]*fake{subnet.No: {}, subnet.Yes: {}}
+		everything := func(r Rules) Rules { return r }
+		k := NewKeeper(func(_ context.Context, c subnet.Choice) ([]Part, error) {
+			here, there := places[c], places[subnet.No+subnet.Yes-c]
+			if c == subnet.Yes && absent != nil {
+				return nil, absent
+			}
+			return []Part{
+				{Name: "earlier", Engine: there, Watch: there.watch},
+				{Name: "rules", Engine: here, Wants: everything, Watch: here.watch},
+			}, nil
+		}, func() {})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { k.Run(ctx) })
+		defer running.Wait()
+		defer cancel()
+		want := func(c subnet.Choice) Rules {
+			r := dual()
+			r.NFTables = c
+			return r
+		}
+		no, yes := places[subnet.No], places[subnet.Yes]
+
+		k.Want(want(subnet.No))
+		after(time.Second)
+		if s := k.Status(); s.Err != nil || !no.has(want(subnet.No)) {
+			t.Errorf("%+v", s)
+		}
+		no.do(func() { no.holds = Rules{} })
+		after(time.Second)
+
+		absent = errors.New("no nftables")
+		k.Want(want(subnet.Yes))
+		after(time.Second)
+		no.do(func() { no.holds = Rules{} })
+		after(time.Second)
+		if s := k.Status(); !s.Tried || !errors.Is(s.Err, absent) || s.Healed != 2 || !no.has(want(subnet.Yes)) || !yes.has(Rules{}) {
+			t.Errorf("without another place: %+v", s)
+		}
+		k.Want(want(subnet.No))
+		after(time.Second)
+		if s := k.Status(); s.Err != nil || s.Healed != 2 {
+			t.Errorf("changed back: %+v", s)
+		}
+
+		k.Want(want(subnet.Yes))
+		after(time.Second)
+		absent = nil
+		yes.do(func() { yes.fails = errors.New("not now") })
+		after(2 * time.Minute)
+		if s := k.Status(); s.Err == nil || no.has(Rules{}) {
+			t.Errorf("what stood was removed before there was anything in its place: %+v", s)
+		}
+		yes.do(func() { yes.fails = nil })
+		after(2 * time.Minute)
+		if s := k.Status(); s.Err != nil || s.Healed != 2 || !yes.has(want(subnet.Yes)) || !no.has(Rules{}) {
+			t.Errorf("%+v", s)
+		}
+		no.count()
+		no.do(func() {})
+		yes.do(func() { yes.holds = Rules{} })
+		after(time.Second)
+		if s := k.Status(); s.Healed != 3 || !yes.has(want(subnet.Yes)) || no.count() != 1 {
+			t.Errorf("%+v", s)
 		}
 	})
 }

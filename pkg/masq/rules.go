@@ -22,12 +22,14 @@ type Rules struct {
 	Exempt []netip.Prefix
 	// Forward has others' firewalls let packets from and to the network through.
 	Forward bool
+	// NFTables says whether the network's config has rules be those of nftables.
+	NFTables subnet.Choice
 }
 
 // Equal says whether both want the same.
 func (r Rules) Equal(o Rules) bool {
 	return r.Networks == o.Networks && r.Own == o.Own && r.Masquerade == o.Masquerade && r.Random == o.Random &&
-		r.Forward == o.Forward && slices.Equal(r.Exempt, o.Exempt)
+		r.Forward == o.Forward && r.NFTables == o.NFTables && slices.Equal(r.Exempt, o.Exempt)
 }
 
 var multicast = subnet.Pair[netip.Prefix]{netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("ff00::/8")}

@@ -154,7 +154,7 @@ func TestEveryCombination(t *testing.T) {
 
 // keep runs a keeper of the tables until the test ends.
 func (h *host) keep(r masq.Rules) *masq.Keeper {
-	k := masq.NewKeeper(func(context.Context) ([]masq.Part, error) {
+	k := masq.NewKeeper(func(context.Context, subnet.Choice) ([]masq.Part, error) {
 		all := func(r masq.Rules) masq.Rules { return r }
 		return []masq.Part{
 			{Name: "masquerade", Engine: NAT{h.Tables}, Wants: all, Watch: NAT{h.Tables}.Watch},
