@@ -22,12 +22,12 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// lookAnyway is how often rules are looked at of whose changes the kernel tells.
+// lookAnyway is how often rules are looked at whose changes are heard of.
 const lookAnyway = 5 * time.Minute
 
 // newFirewall makes what keeps rules in this host's firewall.
 func newFirewall(o options.Filtering, changed func()) *masq.Keeper {
-	f := &firewall{tables: nft.Open(""), legacy: iptables.OpenLegacy(iptables.Options{}), resync: o.Resync}
+	f := &firewall{tables: nft.Open(""), legacy: iptables.OpenLegacy(iptables.Options{Resync: o.Resync})}
 	return masq.NewKeeper(func(ctx context.Context, nftables subnet.Choice) ([]masq.Part, error) {
 		return f.find(ctx, o.Filter, nftables)
 	}, changed)
@@ -37,7 +37,6 @@ func newFirewall(o options.Filtering, changed func()) *masq.Keeper {
 type firewall struct {
 	tables *nft.Tables
 	legacy *iptables.LegacyTables
-	resync time.Duration // for those of whose changes nobody tells
 
 	told     remark // what the log knows
 	prepared bool   // what the kernel may need was tried
@@ -113,12 +112,12 @@ func choose(flag options.Filter, config subnet.Choice, nftables, iptables func()
 // nftables are the parts for rules in nftables. What legacy tables drop no other
 // can let pass.
 func (f *firewall) nftables() []masq.Part {
-	nat, forward, others := nft.NAT{Tables: f.tables}, nft.Forward{Tables: f.tables}, &nft.Others{Tables: f.tables}
+	nat, forward := nft.NAT{Tables: f.tables}, nft.Forward{Tables: f.tables}
 	return []masq.Part{
 		{Name: "masquerade", Engine: nat, Wants: everything, Watch: nat.Watch, Every: lookAnyway},
 		{Name: "forward", Engine: forward, Wants: everything, Watch: forward.Watch, Every: lookAnyway},
-		{Name: "legacy iptables", Engine: f.legacy, Wants: forwards, Watch: f.legacy.Watch, Every: f.resync},
-		{Name: "others' chains", Engine: others, Wants: everything, Watch: others.Watch, Every: lookAnyway},
+		{Name: "legacy iptables", Engine: f.legacy, Wants: forwards, Watch: f.legacy.Watch, Every: lookAnyway},
+		f.others(),
 		{Name: "earlier iptables rules", Engine: removal{"tulle's own iptables rules", f.tables.RemoveIPTables}},
 		f.flannel(),
 	}
@@ -144,17 +143,25 @@ func (f *firewall) iptables(ctx context.Context) ([]masq.Part, error) {
 		if v.Err != nil { // commands without a kernel for them
 			continue
 		}
-		p := masq.Part{Name: string(v.Kind) + " iptables", Engine: iptables.New(v, iptables.Options{}), Wants: forwards, Every: f.resync}
+		p := masq.Part{Name: string(v.Kind) + " iptables", Engine: iptables.New(v, iptables.Options{}), Wants: forwards, Watch: f.legacy.Watch, Every: lookAnyway}
 		if v.Kind == chosen.Kind {
 			p.Wants = everything
 		}
-		p.Watch = f.legacy.Watch
 		if v.Kind == iptables.NFT {
-			p.Watch, p.Every = f.tables.WatchIPTables, lookAnyway
+			p.Watch = f.tables.WatchIPTables
 		}
 		parts = append(parts, p)
 	}
+	if f.tables.Check() == nil {
+		parts = append(parts, f.others())
+	}
 	return append(append(parts, f.native()...), f.flannel()), nil
+}
+
+// others is the part that tells of those who drop where no rule of ours helps.
+func (f *firewall) others() masq.Part {
+	others := &nft.Others{Tables: f.tables}
+	return masq.Part{Name: "others' chains", Engine: others, Wants: everything, Watch: others.Watch, Tell: others.Tell, Every: lookAnyway}
 }
 
 // none are the parts that remove what an earlier run wrote, told otherwise.

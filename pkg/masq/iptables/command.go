@@ -20,6 +20,12 @@ type Options struct {
 	DryRun bool
 	// Proc is where the kernel tells of the network; /proc/net if empty.
 	Proc string
+	// Lock is what commands of legacy iptables lock; /run/xtables.lock if empty.
+	Lock string
+	// Resync is how often at least what is in legacy tables is read that are
+	// watched, of whose changes the kernel does not tell; at each look if it is
+	// zero.
+	Resync time.Duration
 }
 
 const (

@@ -201,12 +201,7 @@ func (h Host) Choose() (v Variant, why string, err error) {
 
 // legacy are the legacy tables of a family that are in use.
 func (o Options) legacy(f subnet.Family) ([]string, error) {
-	path := o.Proc
-	if path == "" {
-		path = "/proc/net"
-	}
-	path += map[subnet.Family]string{subnet.IPv4: "/ip_tables_names", subnet.IPv6: "/ip6_tables_names"}[f]
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(o.list(f))
 	if errors.Is(err, fs.ErrNotExist) { // the kernel has none, or its module was not loaded
 		return nil, nil
 	}
@@ -214,4 +209,13 @@ func (o Options) legacy(f subnet.Family) ([]string, error) {
 		return nil, fmt.Errorf("look which legacy tables of iptables are in use: %w; run it as root", err)
 	}
 	return strings.Fields(string(text)), nil
+}
+
+// list is where the kernel lists the legacy tables of a family that are in use.
+func (o Options) list(f subnet.Family) string {
+	folder := o.Proc
+	if folder == "" {
+		folder = "/proc/net"
+	}
+	return folder + subnet.Pair[string]{"/ip_tables_names", "/ip6_tables_names"}[f]
 }

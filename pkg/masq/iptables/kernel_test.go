@@ -385,46 +385,6 @@ func TestUnmaskedExempt(t *testing.T) {
 	})
 }
 
-func BenchmarkSync(b *testing.B) {
-	for _, k := range []Kind{Legacy, NFT} {
-		b.Run(string(k), func(b *testing.B) {
-			h := newHost(b)
-			var text strings.Builder
-			text.WriteString("*filter\n:SERVICES - [0:0]\n-A FORWARD -j SERVICES\n")
-			for i := range 5000 {
-				fmt.Fprintf(&text, "-A SERVICES -s 10.%d.%d.0/24 -p tcp -m comment --comment \"service %d\" -m tcp --dport 80 -j DROP\n", i/256, i%256, i)
-			}
-			text.WriteString("COMMIT\n")
-			load := h.command("iptables-" + string(k) + "-restore")
-			load.Stdin = strings.NewReader(text.String())
-			if out, err := load.CombinedOutput(); err != nil {
-				b.Fatalf("%v: %s", err, out)
-			}
-			tables := h.tables(b, k)
-			b.Run("nothing to write", func(b *testing.B) {
-				sync(b, h, tables, everything(), true)
-				for b.Loop() {
-					if changed, err := tables.Sync(b.Context(), everything()); changed || err != nil {
-						b.Fatal(changed, err)
-					}
-				}
-				if _, err := tables.Sync(b.Context(), masq.Rules{}); err != nil {
-					b.Fatal(err)
-				}
-			})
-			b.Run("all and nothing", func(b *testing.B) {
-				for b.Loop() {
-					for _, r := range []masq.Rules{everything(), {}} {
-						if changed, err := tables.Sync(b.Context(), r); !changed || err != nil {
-							b.Fatal(changed, err)
-						}
-					}
-				}
-			})
-		})
-	}
-}
-
 // A comment may have line breaks, and all that iptables-save writes behind them.
 func TestCommentOfManyLines(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {

@@ -2,11 +2,11 @@ package iptables
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"runtime"
+	"slices"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -14,99 +14,207 @@ import (
 )
 
 const (
-	// glance is how often the size of legacy tables is looked at, of whose changes
-	// the kernel tells nobody: one call a table, which copies a few numbers.
+	// idle is how often legacy tables are looked at, of whose changes the kernel
+	// tells nobody, and glance the same where nothing tells of the commands that
+	// change them. Each time it is to wake up that costs, not to look.
+	idle   = time.Second
 	glance = 100 * time.Millisecond
-	// idle is how often that is where there are none.
-	idle = time.Second
-	// getInfo is IPT_SO_GET_INFO, and IP6T_SO_GET_INFO.
-	getInfo = 64
-	// nameSize is what the name of a table is written in.
-	nameSize = 32
+	// share is the part of the time, as 1 in so much, that to read what is in a
+	// table may take, and toldShare the same where commands may have changed it.
+	share, toldShare = 10000, 20
 )
 
-// Watch calls poke when it begins, and soon after rules came or went in a legacy
-// table that is in use. That others changed places it does not see.
+// Watch calls poke when it begins, and whenever what is in a legacy table that is
+// in use has changed: as soon as the command that did it lets go of iptables' lock.
+// Of those who do without the lock, it hears within a second if there are more
+// rules then, or fewer; if others took their place it finds that by reading the
+// table, the less often the longer that takes, but at least once in the time that
+// the options give.
 func (l *LegacyTables) Watch(ctx context.Context, poke func()) error {
 	poke()
-	var sockets subnet.Pair[int] // 0 as long as there is nothing to ask
-	defer func() {
-		for _, fd := range sockets {
-			if fd > 0 {
-				unix.Close(fd)
-			}
-		}
-	}()
-	known := make(map[string]info)
-	timer := time.NewTicker(idle)
+	w := newWatcher(l.options)
+	defer w.close()
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
+		case <-w.lock.free:
+			w.told()
 		}
-		now := make(map[string]info)
-		for _, f := range subnet.Families {
-			names, err := l.options.legacy(f)
-			if err != nil {
-				return err
-			}
-			if len(names) > 0 && sockets[f] == 0 {
-				if sockets[f], err = socket(f); err != nil {
-					return err
-				}
-			}
-			for _, name := range names {
-				i, err := infoOf(sockets[f], f, name)
-				if err != nil {
-					return fmt.Errorf("look at the %s table %s of legacy iptables: %w", f, name, err)
-				}
-				now[f.String()+name] = i
-			}
+		heard := w.lock.watch()
+		changed, err := w.look()
+		if err != nil {
+			return err
 		}
 		pause := idle
-		if len(now) > 0 {
+		if len(w.known) > 0 && !heard {
 			pause = glance
 		}
-		timer.Reset(pause)
-		changed := len(now) != len(known)
-		for name, i := range now {
-			changed = changed || known[name] != i
+		if again := w.due(); again > 0 && again < pause {
+			pause = again
 		}
-		if known = now; changed {
+		timer.Reset(pause)
+		if changed {
 			poke()
 		}
 	}
 }
 
-// info is how large a table is.
-type info struct{ entries, size uint32 }
-
-// socket is one to ask about tables by. It receives nothing.
-func socket(f subnet.Family) (fd int, err error) {
-	domain := subnet.Pair[int]{unix.AF_INET, unix.AF_INET6}[f]
-	if fd, err = unix.Socket(domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW); err != nil {
-		return 0, fmt.Errorf("open a socket to look at legacy iptables: %w", err)
-	}
-	return fd, nil
+// watcher knows what legacy tables were like.
+type watcher struct {
+	options Options
+	lock    *lock
+	lists   subnet.Pair[*list]
+	sockets subnet.Pair[int] // 0 as long as there is nothing to ask
+	known   []*watched
+	buffer  []byte
+	seed    maphash.Seed
 }
 
-// infoOf asks the kernel about a table that is in use; one that is not it would
-// make.
-func infoOf(fd int, f subnet.Family, table string) (info, error) {
-	level := subnet.Pair[int]{unix.SOL_IP, unix.SOL_IPV6}[f]
-	// struct ipt_getinfo: the name, the hooks, where each begins and ends, the
-	// number of entries, and their size.
-	var answer [nameSize + 4 + 5*4 + 5*4 + 4 + 4]byte
-	copy(answer[:nameSize-1], table)
-	size := uint32(len(answer))
-	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), uintptr(level), getInfo,
-		uintptr(unsafe.Pointer(&answer[0])), uintptr(unsafe.Pointer(&size)), 0)
-	runtime.KeepAlive(&answer)
-	if errno != 0 {
-		return info{}, errno
+func newWatcher(o Options) *watcher {
+	path := o.Lock
+	if path == "" {
+		path = "/run/xtables.lock"
 	}
-	end := answer[len(answer)-8:]
-	return info{binary.NativeEndian.Uint32(end), binary.NativeEndian.Uint32(end[4:])}, nil
+	w := &watcher{options: o, lock: newLock(path), seed: maphash.MakeSeed()}
+	for _, f := range subnet.Families {
+		w.lists[f] = &list{path: o.list(f)}
+	}
+	return w
+}
+
+// watched is a table, and what is known of it.
+type watched struct {
+	family subnet.Family
+	name   string
+	info   info
+	sum    uint64        // of its rules
+	known  bool          // sum is of the table as it is
+	read   time.Time     // when it was read last
+	took   time.Duration // to read it
+	due    time.Time     // when to read it next
+	told   bool          // that is soon because of a command
+}
+
+func (w *watcher) close() {
+	w.lock.close()
+	for _, f := range subnet.Families {
+		w.lists[f].close()
+		if w.sockets[f] > 0 {
+			unix.Close(w.sockets[f])
+		}
+	}
+}
+
+// told takes note that a command may have changed any table.
+func (w *watcher) told() {
+	for _, t := range w.known {
+		t.soon()
+	}
+}
+
+// due is when the next of the tables is to be read that commands may have changed.
+func (w *watcher) due() (wait time.Duration) {
+	for _, t := range w.known {
+		if t.told {
+			if d := max(time.Until(t.due), 1); wait == 0 || d < wait {
+				wait = d
+			}
+		}
+	}
+	return wait
+}
+
+// look looks at all tables that are in use and may hold rules of ours, and says
+// whether any is another than before.
+func (w *watcher) look() (changed bool, err error) {
+	others := false
+	for _, f := range subnet.Families {
+		another, err := w.lists[f].read()
+		if err != nil {
+			return false, err
+		}
+		others = others || another
+	}
+	if others {
+		w.known, changed = w.tables(), true
+	}
+	for _, t := range w.known {
+		if w.sockets[t.family] == 0 {
+			if w.sockets[t.family], err = socket(t.family); err != nil {
+				return false, err
+			}
+		}
+		another, err := w.compare(t)
+		if err != nil {
+			return false, fmt.Errorf("look at the %s table %s of legacy iptables: %w", t.family, t.name, err)
+		}
+		changed = changed || another
+	}
+	return changed, nil
+}
+
+// tables are those to look at.
+func (w *watcher) tables() (all []*watched) {
+	for _, f := range subnet.Families {
+		for _, p := range parts {
+			if slices.Contains(w.lists[f].names, p.table) {
+				all = append(all, &watched{family: f, name: p.table})
+			}
+		}
+	}
+	return all
+}
+
+// compare says whether a table is another than is known, and learns it.
+func (w *watcher) compare(t *watched) (changed bool, err error) {
+	i, err := infoOf(w.sockets[t.family], t.family, t.name)
+	if err != nil {
+		return false, err
+	}
+	if changed = i != t.info; changed {
+		t.info, t.known = i, false
+		t.soon()
+	}
+	if time.Now().Before(t.due) {
+		return changed, nil
+	}
+	sum, took, err := w.timed(t, i.size)
+	if err == unix.EAGAIN { // it has just become another, as the next look finds
+		return changed, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	now := time.Now()
+	changed = changed || !t.known || t.sum != sum
+	t.sum, t.known, t.told, t.read, t.took = sum, true, false, now, took
+	t.due = now.Add(min(share*took, w.options.Resync))
+	return changed, nil
+}
+
+// soon has a table be read as soon as that may be.
+func (t *watched) soon() {
+	if soon := t.read.Add(toldShare * t.took); soon.Before(t.due) {
+		t.due, t.told = soon, true
+	}
+}
+
+// timed is sum, and how long it kept a processor busy: to have waited for one is no
+// reason to look less often.
+func (w *watcher) timed(t *watched, size uint32) (sum uint64, took time.Duration, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, err := used()
+	if err == nil {
+		sum, err = w.sum(t, size)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	after, err := used()
+	return sum, after - before, err
 }
