@@ -22,7 +22,7 @@ func (a *Agent) Report(ctx context.Context) (status.Report, error) {
 		Ready: s.Ready, Missing: s.Missing,
 		Peers:    status.Count{All: s.Peers},
 		Kernel:   kernelReport(s.Kernel),
-		Firewall: status.Firewall{Written: s.Firewall.Tried, Healed: s.Firewall.Healed},
+		Firewall: status.Firewall{Written: s.Firewall.Tried, Healed: s.Firewall.Healed, Others: s.Firewall.Others},
 	}
 	if !s.Remembered.IsZero() {
 		r.Remembered = &s.Remembered

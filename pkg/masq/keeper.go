@@ -89,9 +89,10 @@ func (k *Keeper) poke() {
 
 // Status is how the rules do.
 type Status struct {
-	Tried  bool   // all that is wanted was tried
-	Err    error  // why not all stands as it should
-	Healed uint64 // how often what others had done was undone
+	Tried  bool     // all that is wanted was tried
+	Err    error    // why not all stands as it should
+	Healed uint64   // how often what others had done was undone
+	Others []string // what others do that rules cannot help
 }
 
 // Status tells how the rules do.
@@ -103,6 +104,9 @@ func (k *Keeper) Status() Status {
 	for _, p := range k.parts {
 		s.Tried = s.Tried && (p.tried == k.wanted || p.Wants == nil)
 		s.Healed += p.healed
+		if p.Tell != nil {
+			s.Others = append(s.Others, p.Tell()...)
+		}
 		if p.err != nil {
 			all = append(all, fmt.Errorf("%s: %w", p.Name, p.err))
 		}

@@ -18,6 +18,8 @@ type Part struct {
 	// Watch calls poke when it begins, and after each change; nil where nobody
 	// tells of any.
 	Watch func(ctx context.Context, poke func()) error
+	// Tell tells what others do that rules cannot help; nil where there is none.
+	Tell func() []string
 	// Every is how often it is looked at whatever is heard of it; never if zero.
 	Every time.Duration
 }

@@ -35,6 +35,37 @@ func Place(rules []Rule, chain func(name string) []Rule, network, own netip.Pref
 	return place
 }
 
+// Drops says whether what the network's hosts send one another is dropped by the
+// rules of a chain, or by its policy where it is one that drops. It is not if there
+// are names of devices on both sides with which it passes both ways: only who has
+// said so lets devices pass by name.
+func Drops(rules []Rule, chain func(name string) []Rule, policy Verdict, network, own netip.Prefix) bool {
+	passes := func(p packet) bool {
+		w := walk{p, chain, make(map[string]Verdict)}
+		for _, r := range rules {
+			switch w.take(r) {
+			case Accept:
+				return true
+			case Drop:
+				return false
+			case Return:
+				return policy != Drop
+			}
+		}
+		return policy != Drop
+	}
+	for _, tunnel := range []string{"", "tulle.1", "flannel.1"} {
+		both := crossing(network, own)
+		for ; len(both) > 0; both = both[2:] {
+			both[0].out, both[1].in = tunnel, tunnel
+			if passes(both[0]) && passes(both[1]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // packet is one as a firewall sees it that a host forwards.
 type packet struct {
 	in, out  string

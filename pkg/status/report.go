@@ -156,6 +156,8 @@ type Firewall struct {
 	Written bool   `json:"written"` // all that is wanted was tried
 	Problem string `json:"problem,omitempty"`
 	Healed  uint64 `json:"healed"`
+	// Others is what others' rules do that rules of ours cannot help, and what can.
+	Others []string `json:"others,omitempty"`
 }
 
 // Explanation is what the network makes of an address.

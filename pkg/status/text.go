@@ -106,6 +106,9 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 	default:
 		w.line("firewall", "as it should be", healed(r.Firewall.Healed))
 	}
+	for _, text := range r.Firewall.Others {
+		w.line("  others", text)
+	}
 	w.probes(r.Probes)
 	for _, f := range r.Files {
 		w.line("file", f.What+": "+f.Why)

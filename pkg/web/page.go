@@ -328,6 +328,10 @@ func (r reading) firewallFacts() section {
 		s.Class, text = "bad", "not written yet"
 	}
 	s.Lines = append(s.Lines, fact{Name: "rules", Text: text})
+	for _, text := range r.Firewall.Others {
+		s.Class = either(s.Class, "warn")
+		s.Lines = append(s.Lines, fact{Name: "others", Text: line(text, longest)})
+	}
 	if n := r.Firewall.Healed; n > 0 {
 		s.Lines = append(s.Lines, fact{Name: "put right", Text: strconv.FormatUint(n, 10) + " times"})
 	}
