@@ -14,7 +14,8 @@ VM_PACKAGES ?= ./...
 
 # What must be on the machine, each as command:Debian-package or /file:Debian-package.
 TEST_DEPS := ip:iproute2 bridge:iproute2 ping:iputils-ping gcc:gcc /usr/include/stdlib.h:libc6-dev \
-	iptables:iptables nft:nftables dockerd:docker.io docker:docker.io promtool:prometheus busybox:busybox-static /usr/lib/cni/portmap:containernetworking-plugins
+	iptables:iptables nft:nftables dockerd:docker.io docker:docker.io busybox:busybox-static /usr/lib/cni/portmap:containernetworking-plugins \
+	firewall-cmd:firewalld dbus-daemon:dbus-daemon ufw:ufw promtool:prometheus
 DEMO_DEPS := ip:iproute2 ping:iputils-ping openssl:openssl
 FLANNEL_DEPS := git:git iptables:iptables nft:nftables
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
@@ -124,7 +125,8 @@ done; \
 	policy=/usr/sbin/policy-rc.d; \
 	[ -e $$policy ] || { trap "rm -f $$policy" EXIT; printf '#!/bin/sh\nexit 101\n' >$$policy && chmod +x $$policy; }; \
 	apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null || exit 1; \
-	case $$missing in *docker.io*) systemctl -q disable docker.socket docker.service containerd.service 2>/dev/null || :; esac; \
-	case $$missing in *prometheus*) systemctl -q disable prometheus.service 2>/dev/null || :; esac; \
+	for services in docker.io:docker.socket,docker.service,containerd.service firewalld:firewalld.service ufw:ufw.service prometheus:prometheus.service; do \
+		case "$$missing " in *" $${services%%:*} "*) systemctl -q disable $$(echo $${services#*:} | tr , ' ') 2>/dev/null || :; esac; \
+	done; \
 }
 endef

@@ -29,7 +29,17 @@ type filtered struct {
 	flags                []string
 }
 
+// newFiltered has the pods reach one another; before is what is done to each node
+// first.
 func newFiltered(t *testing.T, config string, before func(h *clustertest.Host), flags ...string) *filtered {
+	t.Helper()
+	f := newUnreached(t, config, before, flags...)
+	f.Reach(f.pod, f.peer)
+	return f
+}
+
+// newUnreached is newFiltered where pods may not reach one another yet.
+func newUnreached(t *testing.T, config string, before func(h *clustertest.Host), flags ...string) *filtered {
 	t.Helper()
 	w := newWorld(t, 3, 1, config)
 	f := &filtered{world: w, here: w.Hosts[0], there: w.Hosts[1], outside: w.Hosts[2], flags: append(flags, "--ip-masq")}
@@ -41,7 +51,6 @@ func newFiltered(t *testing.T, config string, before func(h *clustertest.Host), 
 	for _, path := range []string{f.here.NS.Path, f.outside.NS.Path, f.pod.NS.Path, f.peer.NS.Path} {
 		mirror(t, path, mirrorPort)
 	}
-	w.Reach(f.pod, f.peer)
 	return f
 }
 
@@ -418,13 +427,25 @@ func TestConfigsNFTablesWithoutIPTables(t *testing.T) {
 // TestSteady has nothing happen: then nothing is written to the firewall.
 func TestSteady(t *testing.T) {
 	t.Parallel()
+	for _, c := range []struct{ kind, flag string }{{"nft", "--filter=nftables"}, {"legacy", "--filter=iptables"}} {
+		t.Run(c.kind, func(t *testing.T) {
+			t.Parallel()
+			steadily(t, c.kind, c.flag)
+		})
+	}
+}
+
+func steadily(t *testing.T, kind, flag string) {
 	f := newFiltered(t, dualConfig, func(h *clustertest.Host) {
-		for _, command := range []string{"iptables-nft", "ip6tables-nft"} {
+		for _, command := range []string{"iptables-" + kind, "ip6tables-" + kind} {
 			if out, err := h.NS.Command(command, "-P", "FORWARD", "DROP").CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
+			if out, err := h.NS.Command(command, "-A", "FORWARD", "-p", "icmp", "-j", "ACCEPT").CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
 		}
-	})
+	}, flag)
 	f.daemons[f.here].WaitLog("The kernel holds all peers")
 	monitor := f.here.NS.Command("nft", "monitor")
 	path := filepath.Join(t.TempDir(), "written")
