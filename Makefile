@@ -40,7 +40,7 @@ test-vm: vm-deps ## the tests that need another kernel, in a virtual machine
 	go run ./pkg/vmtest $(VM_PACKAGES)
 
 test-flannel: root flannel-deps ## whole daemons beside flannel's, which it builds (FLANNELD=/a/binary, FLANNEL_SOURCE=/a/git/repository)
-	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags flannel -run TestFlannel ./network/e2e
+	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags flannel -run TestFlannel $(TESTFLAGS) ./network/e2e
 
 test-packages: root packages-deps ## both packages on machines with systemd: installed, confined, crashed, upgraded, purged
 	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags packages ./pkg/packagetest
