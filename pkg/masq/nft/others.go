@@ -18,8 +18,9 @@ import (
 
 // Others tells of chains of others' by which what the network's hosts send one
 // another is dropped, whatever rules of ours accept: they are no tables of iptables,
-// where ours could stand, and to write to them would be to touch another's. It is a
-// masq.Engine that writes nothing.
+// where ours could stand, and to write to them would be to touch another's. Where none
+// of ours are wanted it tells of iptables' too. It is a masq.Engine that writes
+// nothing.
 type Others struct {
 	*Tables
 
@@ -30,11 +31,9 @@ type Others struct {
 
 // Sync implements masq.Engine.
 func (o *Others) Sync(_ context.Context, r masq.Rules) (changed bool, err error) {
-	var found []dropper
-	if r.Forward {
-		if found, err = o.droppers(r); err != nil {
-			return false, fmt.Errorf("look for others' chains: %w", err)
-		}
+	found, err := o.droppers(r)
+	if err != nil {
+		return false, fmt.Errorf("look for others' chains: %w", err)
 	}
 	var all []string
 	for _, d := range found {
@@ -88,6 +87,9 @@ const (
 	rawTable  = "raw"
 )
 
+// byUs is what to do about a chain of iptables.
+const byUs = "start tulled without --iptables-forward-rules=false, or accept it there"
+
 // fix is what to do about a chain of a table that drops what networks' hosts send.
 func fix(table string, networks []netip.Prefix) string {
 	switch table {
@@ -130,7 +132,7 @@ func (o *Others) droppers(r masq.Rules) (all []dropper, err error) {
 			d := dropper{chain: kind.name + " " + at.table + " " + at.chain}
 			ours := at.family != unix.NFPROTO_INET && at.table == filterTable && at.chain == forwardChain // where ours stand
 			switch hook := a.of[unix.NFTA_CHAIN_HOOK]; {
-			case hook == nil || ours:
+			case hook == nil || ours && r.Forward:
 			case forwards(&a):
 				d.what = "is forwarded from and to"
 				d.networks, err = c.dropped(at, r)
@@ -142,7 +144,9 @@ func (o *Others) droppers(r masq.Rules) (all []dropper, err error) {
 				return nil, err
 			}
 			if len(d.networks) > 0 {
-				d.fix = fix(at.table, d.networks)
+				if d.fix = fix(at.table, d.networks); ours {
+					d.fix = byUs
+				}
 				all = append(all, d)
 			}
 			if forwards(&a) && (at.drops || len(d.networks) > 0 || at.table == firewalld) {

@@ -29,7 +29,7 @@ table ip6 six { chain f { type filter hook forward priority 5; policy drop; }; }
 `)
 	o := &Others{Tables: h.Tables}
 	const four, six = "10.5.0.0/16", "fd00:5::/48"
-	check(t, o, dual(), [][3]string{
+	droppers := [][3]string{
 		{"inet filter forward", four + " and " + six, "accept it there"},
 		{"inet firewalld filter_FORWARD", six, "firewall-cmd --permanent --zone=trusted --add-source=fd00:5::/48 && firewall-cmd --reload"},
 		{"inet half forward", four, "accept it there"},
@@ -37,10 +37,14 @@ table ip6 six { chain f { type filter hook forward priority 5; policy drop; }; }
 		{"ip docker-bridges filter-FORWARD", four, "--firewall-backend=iptables"},
 		{"ip filter forward", four, "accept it there"},
 		{"ip6 six f", six, "accept it there"},
-	})
-	quiet := dual()
-	quiet.Forward = false
-	check(t, o, quiet, nil)
+	}
+	check(t, o, dual(), droppers)
+	// Where ours are not to overrule them, iptables' chains are like any others.
+	bare := dual()
+	bare.Forward = false
+	droppers = append(droppers, [3]string{"ip filter FORWARD", four, byUs}, [3]string{"ip6 filter FORWARD", six, byUs})
+	slices.SortFunc(droppers, func(a, b [3]string) int { return strings.Compare(a[0], b[0]) })
+	check(t, o, bare, droppers)
 }
 
 // check compares what is told: of which chain, of what networks, and what to do.
