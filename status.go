@@ -35,6 +35,12 @@ func (r reporter) Report(ctx context.Context) (status.Report, error) {
 		report.Lease.Renewed = &s.Renewed
 	}
 	report.Store = status.Store{Kind: "etcd", Endpoints: r.endpoints, Revision: s.Revision}
+	if !s.Watching.IsZero() {
+		report.Store.Watching = &s.Watching
+	}
+	if s.Last != (etcd.Trouble{}) {
+		report.Store.Last, report.Store.LastAt = &status.Problem{What: s.Last.What, Why: s.Last.Why}, &s.Last.At
+	}
 	for _, what := range slices.Sorted(maps.Keys(s.Failing)) {
 		report.Store.Failing = append(report.Store.Failing, status.Problem{What: what, Why: s.Failing[what]})
 	}

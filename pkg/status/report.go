@@ -124,10 +124,16 @@ type Problem struct {
 
 // Store is where config and leases are kept.
 type Store struct {
-	Kind      string    `json:"kind"`
-	Endpoints []string  `json:"endpoints,omitempty"`
-	Revision  int64     `json:"revision,omitempty"` // up to which its history is known
-	Failing   []Problem `json:"failing,omitempty"`
+	Kind      string   `json:"kind"`
+	Endpoints []string `json:"endpoints,omitempty"`
+	Revision  int64    `json:"revision,omitempty"` // up to which its history is known
+	// Watching is since when it tells of changes without a break; nil when it does
+	// not.
+	Watching *time.Time `json:"watching,omitempty"`
+	Failing  []Problem  `json:"failing,omitempty"`
+	// Last is what did not work last, and LastAt when.
+	Last   *Problem   `json:"last,omitempty"`
+	LastAt *time.Time `json:"lastAt,omitempty"`
 }
 
 // Kernel is how far the kernel is from what it should hold.

@@ -36,9 +36,10 @@ func well() Report {
 		Lease:      &Lease{Key: "10.5.3.0-24", Subnets: []netip.Prefix{netip.MustParsePrefix("10.5.3.0/24")}, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Since: ago(3 * time.Hour), Renewed: ago(90 * time.Second)},
 		Interfaces: []Interface{{Family: "IPv4", Name: "eth0", Address: netip.MustParseAddr("10.0.0.1"), Public: netip.MustParseAddr("192.0.2.1"), MTU: 1500, Why: "default route"}},
 		Peers:      Count{All: 3},
-		Store:      Store{Kind: "etcd", Endpoints: []string{"https://192.0.2.9:2379"}, Revision: 77},
+		Store:      Store{Kind: "etcd", Endpoints: []string{"https://192.0.2.9:2379"}, Revision: 77, Watching: ago(2 * time.Hour), Last: &Problem{"Watching the leases", "no answer in time"}, LastAt: ago(2 * time.Hour)},
 		Kernel:     Kernel{InSync: true, Since: *ago(time.Hour), Objects: 12, Healed: map[string]uint64{"route": 2, "link": 1, "neigh": 0}, LastResync: *ago(time.Minute), ResyncMillis: 0.9},
 		Firewall:   Firewall{Written: true},
+		Probes:     &Probes{Known: 3, Passed: 7001, MeanMillis: 0.312},
 	}
 }
 
@@ -48,6 +49,10 @@ func ill() Report {
 	r.Lease = nil
 	r.Peers.Unreachable = 1
 	r.Rejected = []Problem{{"10.9.0.0-24", "outside the network"}}
+	r.Store.Watching = nil
+	r.Probes.Failing = map[string]int{"down": 1, "mtu": 1}
+	r.Probes.Examples = []Problem{{"node-7 (10.5.7.0-24)", "its host does not answer"}}
+	r.Probes.Problems = []string{"this node's clock is 1h0m0s behind that of most others'"}
 	r.Store.Failing = []Problem{{"Holding the lease", "no answer"}}
 	r.Kernel.InSync, r.Kernel.Pending = false, 4
 	r.Kernel.Failing = []Failing{{"route 10.5.4.0/24", "10.5.4.0-24", "file exists", *ago(20 * time.Second)}}
@@ -65,12 +70,16 @@ func peers() []Peer {
 	bad.By, bad.InSync, bad.Problem, bad.Since = "", false, "no public IP", ago(time.Minute)
 	late := p("10.5.8.0/24", "node-8")
 	late.InSync = false
-	return []Peer{p("10.5.7.0/24", "node-7"), late, bad}
+	near, far := p("10.5.6.0/24", "node-6"), p("10.5.5.0/24", "node-5")
+	near.Probes = &PeerProbes{At: now, Millis: 0.2}
+	far.Probes = &PeerProbes{At: now, Cause: "down", Problem: "its host does not answer", Since: ago(3 * time.Minute)}
+	return []Peer{p("10.5.7.0/24", "node-7"), near, late, bad, far}
 }
 
 func explained() Explanation {
 	return Explanation{
 		Address: netip.MustParseAddr("10.5.7.2"), Verdict: "of a peer", Lease: "10.5.7.0-24", Node: "node-7", Path: "through tulle.1, from 10.5.3.0",
+		Probes:  &PeerProbes{At: now, Millis: 0.2},
 		Entries: []Entry{{"a", "a", true}, {"b", "", false}, {"", "c", false}, {"d", "e", false}},
 	}
 }

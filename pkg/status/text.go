@@ -142,9 +142,15 @@ func (w writer) store(s Store) {
 	if s.Revision != 0 {
 		words = append(words, fmt.Sprintf("revision %d", s.Revision))
 	}
+	if s.Watching != nil {
+		words = append(words, "watched since "+w.ago(*s.Watching))
+	}
 	w.line("store", words...)
 	for _, f := range s.Failing {
 		w.line("  does not work", f.What+": "+f.Why)
+	}
+	if s.Last != nil && s.LastAt != nil && len(s.Failing) == 0 {
+		w.line("  last trouble", w.ago(*s.LastAt), s.Last.What+": "+s.Last.Why)
 	}
 }
 

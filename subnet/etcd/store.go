@@ -52,6 +52,7 @@ type Store struct {
 	unused   *listing // what Config found, for Watch to begin with
 	told     told     // by Config, last
 	renewed  time.Time
+	watching time.Time // since when, without a break
 }
 
 // reconnecting is how often an etcd that is away is tried. By itself gRPC would
@@ -111,6 +112,11 @@ func (s *Store) Reload(ctx context.Context) error {
 type Status struct {
 	// Failing is what does not work, and why; empty when all is well.
 	Failing map[string]string
+	// Last is what did not work last, if anything did not.
+	Last Trouble
+	// Watching is since when the leases are watched without a break; zero when they
+	// are not.
+	Watching time.Time
 	// Revision is how far etcd's history is known.
 	Revision int64
 	// Renewed is when etcd last took or found this node's lease; zero before.
@@ -122,7 +128,8 @@ func (s *Store) Status() Status {
 	last, _, _, _ := s.position.at()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Status{Failing: s.trouble.list(), Revision: last.revision, Renewed: s.renewed}
+	failing, trouble := s.trouble.list()
+	return Status{Failing: failing, Last: trouble, Watching: s.watching, Revision: last.revision, Renewed: s.renewed}
 }
 
 // Close lets go of etcd. Leases stay.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -14,6 +15,13 @@ type trouble struct {
 	mu   sync.Mutex
 	now  map[string]string          // what goes wrong, and how
 	told map[string]map[string]bool // the kinds of reason, by what
+	last Trouble
+}
+
+// Trouble is something that did not work, and when that was.
+type Trouble struct {
+	What, Why string
+	At        time.Time
 }
 
 func (t *trouble) failed(what string, err error) {
@@ -23,7 +31,7 @@ func (t *trouble) failed(what string, err error) {
 		t.now, t.told = make(map[string]string), make(map[string]map[string]bool)
 	}
 	kind, why := explain(err)
-	t.now[what] = why
+	t.now[what], t.last = why, Trouble{what, why, time.Now()}
 	if t.told[what] == nil {
 		t.told[what] = make(map[string]bool)
 	}
@@ -43,11 +51,11 @@ func (t *trouble) over(what string) {
 	}
 }
 
-// list is all that goes wrong.
-func (t *trouble) list() map[string]string {
+// list is all that goes wrong, and what did last.
+func (t *trouble) list() (now map[string]string, last Trouble) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return maps.Clone(t.now)
+	return maps.Clone(t.now), t.last
 }
 
 const noAnswer = "no answer in time"
@@ -66,6 +74,7 @@ var reasons = []struct{ sign, hint string }{
 	{"error reading server preface", hangsUp},
 	{"authentication failed", "etcd refuses the name or the password of --etcd-username"},
 	{"user name is empty", "etcd wants a name and a password; give --etcd-username and --etcd-password-file"},
+	{"connect: permission denied", "tulled may not open the unix socket in --etcd-endpoints"},
 	{"permission denied", "the etcd user may not read and write the network's keys; grant it readwrite on the prefix"},
 	{"no leader", "etcd's members have no leader; more than half of them must run and reach each other"},
 	{"connection refused", "nothing listens at --etcd-endpoints"},

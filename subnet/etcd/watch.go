@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -48,6 +49,7 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 		events := s.watch(watching, s.leasesPrefix(), from, clientv3.WithPrefix())
 		next, lost, err := s.read(ctx, from, events, moved, to)
 		cancel()
+		s.setWatching(time.Time{})
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -91,6 +93,9 @@ func (s *Store) read(ctx context.Context, from int64, events clientv3.WatchChan,
 				return from, false, errBroke
 			}
 			s.trouble.over("Watching the leases")
+			if r.Created {
+				s.setWatching(time.Now())
+			}
 			if n := len(r.Events); n > 0 {
 				from = r.Events[n-1].Kv.ModRevision + 1
 			}
@@ -99,6 +104,12 @@ func (s *Store) read(ctx context.Context, from int64, events clientv3.WatchChan,
 			}
 		}
 	}
+}
+
+func (s *Store) setWatching(since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watching = since
 }
 
 // errBroke has a watch that was carried on over a break of the line begun anew.
