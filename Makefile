@@ -71,6 +71,7 @@ bench: root deps ## a node against iproute2 in batch mode, and whole daemons, as
 	cd network/e2e && ../../bin/e2e.test -test.run '^TestBenchRush$$' -test.timeout 60m -nodes $(NODES)
 	go test -run "^$$" -bench . -benchmem ./subnet ./pkg/netstate
 	go test -run "^$$" -bench . -benchtime 12x ./pkg/masq/nft ./pkg/masq/iptables
+	cd network/e2e && ../../bin/e2e.test -test.run '^TestIdle$$' -test.timeout 60m -idle 5m -peers 1000,10000
 	cd network/e2e && ../../bin/e2e.test -test.run '^TestSteady$$' -test.v -steady 5m
 
 bench-flannel: root flannel-deps ## whole daemons from their start, tulled and flanneld turn by turn

@@ -46,15 +46,15 @@ func TestCleanup(t *testing.T) {
 		_, err := os.Stat(h.CNIConfFile)
 		return err
 	})
+	if out, code := w.cleanUp(h); code != 1 || !strings.Contains(out, "tulled runs here") {
+		t.Errorf("beside the daemon: %d: %s", code, out)
+	}
+	w.daemons[h].Stop()
 	for _, line := range []string{
 		"ip link add flannel.1 type vxlan id 1 dstport 4789", "iptables-nft -N FLANNEL-FWD", "iptables-nft -A FORWARD -j FLANNEL-FWD",
 	} {
 		run(line)
 	}
-	if out, code := w.cleanUp(h); code != 1 || !strings.Contains(out, "tulled runs here") {
-		t.Errorf("beside the daemon: %d: %s", code, out)
-	}
-	w.daemons[h].Stop()
 	full, fullRules := h.Kernel(), run("nft --stateless list ruleset")
 	out, code := w.cleanUp(h, "--dry-run", "--flannel")
 	for _, part := range []string{"would remove link tulle.1", "would remove link tulle6.1", "would remove link flannel.1", "would remove the nftables table inet tulle", "FLANNEL-FWD", "would remove file " + h.SubnetFile, h.CNIConfFile} {

@@ -225,8 +225,15 @@ func TestRubbish(t *testing.T) {
 	w.sameLeases(leases)
 	for _, h := range w.Hosts[1:] {
 		for _, r := range rubbish {
-			if n := strings.Count(w.daemons[h].Log(), fmt.Sprintf("key=%q", r.key)); n > 1 {
-				t.Errorf("%s told %d times of %s:\n%s", h.Name, n, r.key, w.daemons[h].Log())
+			told := 0
+			for line := range strings.Lines(w.daemons[h].Log()) {
+				// That nobody answers there is another matter.
+				if strings.Contains(line, fmt.Sprintf("key=%q", r.key)) && !strings.Contains(line, "Probes of a peer") {
+					told++
+				}
+			}
+			if told > 1 {
+				t.Errorf("%s told %d times of %s:\n%s", h.Name, told, r.key, w.daemons[h].Log())
 			}
 		}
 	}
