@@ -51,6 +51,7 @@ type Result struct {
 	Finding
 	At    time.Time // of the last probe
 	Since time.Time // the cause is what it is
+	Lasts bool      // it was found in two rounds, one after the other
 	told  bool      // the log has it
 }
 
@@ -62,7 +63,7 @@ type Counts struct {
 }
 
 // Run probes until ctx ends. It calls changed after each round in which a peer
-// came to fail, for another cause, or to be well again.
+// came to fail, for another cause or for the second time, or to be well again.
 func (p *Prober) Run(ctx context.Context, s Source, changed func()) {
 	timer := time.NewTimer(min(p.Interval, soon))
 	defer timer.Stop()
@@ -139,13 +140,10 @@ func (p *Prober) take(peers []string, findings []Finding, now time.Time) (news b
 		}
 		r := Result{Finding: f, At: now, Since: now, told: before.told}
 		if known && before.Cause == f.Cause {
-			r.Since = before.Since
-		} else {
-			news = news || known || f.Cause != Well
+			r.Since, r.Lasts = before.Since, f.Cause != Well
 		}
-		if known && before.Cause != Well || r.told {
-			p.tell(&r)
-		}
+		news = news || f.Cause != before.Cause || r.Lasts != before.Lasts
+		p.tell(&r)
 		p.peers[key] = r
 	}
 	p.trim()
@@ -166,15 +164,14 @@ func (p *Prober) count(f Finding) {
 	}
 }
 
-// tell logs what has lasted for two rounds, and its end. Of many it is said once
-// that they are many.
+// tell logs what lasts, and its end. Of many it is said once that they are many.
 func (p *Prober) tell(r *Result) {
 	switch {
 	case r.Cause == Well && r.told:
 		klog.InfoS("Probes of a peer pass again", "key", r.Peer, "node", r.Name)
 		r.told = false
 		p.told--
-	case r.Cause == Well || r.told:
+	case !r.Lasts || r.told:
 	case p.told < mostTold:
 		klog.InfoS("Probes of a peer fail", "key", r.Peer, "node", r.Name, "reason", r.Why())
 		r.told = true

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,14 +91,14 @@ func (c *cluster) count() (peers, tries int) {
 }
 
 // run has a Prober of a cluster for f.
-func run(t *testing.T, c *cluster, f func(p *Prober, changes *int)) {
+func run(t *testing.T, c *cluster, f func(p *Prober, changes *atomic.Int32)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		changes := 0
+		var changes atomic.Int32
 		p := &Prober{Interval: 5 * time.Second, Echoer: c}
 		var wg sync.WaitGroup
-		wg.Go(func() { p.Run(ctx, c, func() { changes++ }) })
+		wg.Go(func() { p.Run(ctx, c, func() { changes.Add(1) }) })
 		f(p, &changes)
 		cancel()
 		wg.Wait()
@@ -114,7 +115,7 @@ func after(d time.Duration) {
 // in a small one.
 func TestRounds(t *testing.T) {
 	c := newCluster(100)
-	run(t, c, func(p *Prober, changes *int) {
+	run(t, c, func(p *Prober, changes *atomic.Int32) {
 		after(soon + 500*time.Millisecond)
 		if peers, tries := c.count(); peers != sample || tries != 2*sample {
 			t.Errorf("the first round: %d peers, %d tries", peers, tries)
@@ -126,8 +127,8 @@ func TestRounds(t *testing.T) {
 		if s := p.Summary(); s.Known != 100 || len(s.Failing) > 0 || s.Well < 100 || s.Latency.Count != s.Well || s.Latency.Buckets[3] != s.Well {
 			t.Errorf("%+v", s)
 		}
-		if *changes != 0 {
-			t.Errorf("%d changes, and nothing has", *changes)
+		if changes.Load() != 0 {
+			t.Errorf("%d changes, and nothing has", changes.Load())
 		}
 	})
 }
@@ -136,7 +137,7 @@ func TestRounds(t *testing.T) {
 func TestSuspects(t *testing.T) {
 	c := newCluster(200)
 	c.set("7", true)
-	run(t, c, func(p *Prober, changes *int) {
+	run(t, c, func(p *Prober, changes *atomic.Int32) {
 		for range 200 {
 			if _, known := p.Of("7"); known {
 				break
@@ -144,21 +145,21 @@ func TestSuspects(t *testing.T) {
 			after(time.Second)
 		}
 		r, known := p.Of("7")
-		if !known || r.Cause != Filtered || *changes != 1 {
-			t.Fatalf("%+v, %t, %d changes", r, known, *changes)
+		if !known || r.Cause != Filtered || changes.Load() != 1 {
+			t.Fatalf("%+v, %t, %d changes", r, known, changes.Load())
 		}
 		since := r.Since
 		after(20 * time.Second)
-		if r, _ := p.Of("7"); r.Cause != Filtered || r.Since != since || time.Since(r.At) > 10*time.Second || !r.told || *changes != 1 {
-			t.Errorf("%+v, %d changes", r, *changes)
+		if r, _ := p.Of("7"); r.Cause != Filtered || r.Since != since || time.Since(r.At) > 10*time.Second || !r.Lasts || !r.told || changes.Load() != 2 {
+			t.Errorf("%+v, %d changes", r, changes.Load())
 		}
 		if s := p.Summary(); len(s.Failing) != 1 || s.Failing[0].Peer != "7" || s.Failed[Filtered] < 3 {
 			t.Errorf("%+v", s)
 		}
 		c.set("7", false)
 		after(10 * time.Second)
-		if r, _ := p.Of("7"); r.Cause != Well || r.told || *changes != 2 {
-			t.Errorf("%+v, %d changes", r, *changes)
+		if r, _ := p.Of("7"); r.Cause != Well || r.told || changes.Load() != 3 {
+			t.Errorf("%+v, %d changes", r, changes.Load())
 		}
 	})
 }
@@ -169,7 +170,7 @@ func TestAllFail(t *testing.T) {
 	for _, p := range c.peers {
 		c.set(p, true)
 	}
-	run(t, c, func(p *Prober, _ *int) {
+	run(t, c, func(p *Prober, _ *atomic.Int32) {
 		after(5 * time.Minute)
 		before, tries := c.count()
 		after(time.Minute)
@@ -187,7 +188,7 @@ func TestAllFail(t *testing.T) {
 func TestGone(t *testing.T) {
 	c := newCluster(3)
 	c.set("1", true)
-	run(t, c, func(p *Prober, _ *int) {
+	run(t, c, func(p *Prober, _ *atomic.Int32) {
 		after(20 * time.Second)
 		if s := p.Summary(); s.Known != 3 || len(s.Failing) != 1 {
 			t.Errorf("%+v", s)

@@ -39,6 +39,7 @@ func (r *Responder) Set(at []netip.Addr) {
 		conn, err := r.listen(ip)
 		if err != nil {
 			klog.ErrorS(err, "The probes of other nodes will have no answer", "address", ip, "port", r.Port)
+			r.at = nil // the next Set tries again
 			continue
 		}
 		r.conns = append(r.conns, conn)
