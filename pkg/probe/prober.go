@@ -28,6 +28,9 @@ const (
 	sample = 8
 	// soon is when the first round is.
 	soon = time.Second
+	// fresh is how long one that fails is tried again in each round, and rarely how
+	// often later.
+	fresh, rarely = time.Minute, 30 * time.Second
 	// mostTold is how many peers the log has as failing one by one.
 	mostTold = 10
 	// memory is how many peers are remembered that are well.
@@ -81,7 +84,7 @@ func (p *Prober) Run(ctx context.Context, s Source, changed func()) {
 			p.forget(cycle)
 		}
 		n := min(sample, len(cycle))
-		round := append(cycle[:n:n], p.suspects()...)
+		round := append(cycle[:n:n], p.suspects(time.Now())...)
 		cycle = cycle[n:]
 		slices.Sort(round)
 		if p.round(ctx, s, slices.Compact(round)) {
@@ -102,13 +105,14 @@ func (p *Prober) round(ctx context.Context, s Source, peers []string) bool {
 	return ctx.Err() == nil && p.take(peers, findings, time.Now())
 }
 
-// suspects are those that failed last, the longest untried first.
-func (p *Prober) suspects() []string {
+// suspects are those that failed last, the longest untried first. Those that have
+// failed for long can wait.
+func (p *Prober) suspects(now time.Time) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []string
 	for key, r := range p.peers {
-		if r.Cause != Well {
+		if r.Cause != Well && (now.Sub(r.Since) < fresh || now.Sub(r.At) >= rarely) {
 			all = append(all, key)
 		}
 	}

@@ -164,6 +164,36 @@ func TestSuspects(t *testing.T) {
 	})
 }
 
+// One that has failed for long is tried less often, and found well all the same.
+func TestOldSuspects(t *testing.T) {
+	c := newCluster(2000)
+	c.set("7", true)
+	run(t, c, func(p *Prober, _ *atomic.Int32) {
+		for {
+			if _, known := p.Of("7"); known {
+				break
+			}
+			after(time.Second)
+		}
+		after(2 * time.Minute)
+		tried := func() int {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.tried[at("7")]
+		}
+		before := tried()
+		after(2 * time.Minute)
+		if n := tried() - before; n == 0 || n > 5*5*tries {
+			t.Errorf("tried %d times", n)
+		}
+		c.set("7", false)
+		after(rarely + 10*time.Second)
+		if r, _ := p.Of("7"); r.Cause != Well {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 // However many fail, a round stays one.
 func TestAllFail(t *testing.T) {
 	c := newCluster(100)
