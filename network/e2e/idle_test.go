@@ -45,7 +45,7 @@ func TestIdle(t *testing.T) {
 				b.awaitProbes(answer)
 				before, began := d.CPU(), time.Now()
 				<-time.After(quiet)
-				share := float64(d.CPU()-before) / float64(time.Since(began))
+				share, memory := float64(d.CPU()-before)/float64(time.Since(began)), residentNow(t, d)
 				_, whole, err := b.get("/metrics")
 				if err != nil {
 					t.Fatal(err)
@@ -60,7 +60,7 @@ func TestIdle(t *testing.T) {
 				if !answer {
 					words = "do not answer"
 				}
-				rows = append(rows, []string{"vxlan", size, words, fmt.Sprintf("%.3f %%", 100*share), fmt.Sprintf("%.1f", residentNow(t, d)),
+				rows = append(rows, []string{"vxlan", size, words, fmt.Sprintf("%.3f %%", 100*share), fmt.Sprintf("%.1f", memory),
 					fmt.Sprintf("%.1f", float64(few)/1000), fmt.Sprintf("%.0f", float64(len(whole))/1000), b.probed()})
 				d.Kill()
 				c.delete(leasesKey + c.key(h))
