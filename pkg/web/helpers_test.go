@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
@@ -76,10 +77,73 @@ func behind(p status.Peer) status.Peer {
 
 func lost(p status.Peer) status.Peer {
 	p.InSync, p.By, p.Problem, p.Since = false, "", "the lease has no VTEP MAC of IPv4", since(50*time.Minute)
+	p.Probes = nil // there is no way to try
 	return p
 }
 
-// well is a node of so many peers without a fault.
+// trips are a peer's round trips in milliseconds: most are in one building.
+func trips(i int) float64 {
+	ms := .18 + float64(i*37%41)/100
+	switch {
+	case i%197 == 150:
+		ms += 180
+	case i%53 == 31:
+		ms += 23
+	case i%7 == 2:
+		ms += 1.3
+	}
+	return ms
+}
+
+// probed is a peer whose probes failed for a cause, or passed.
+func probed(p status.Peer, ms float64, cause probe.Cause) status.Peer {
+	f := probe.Finding{Cause: cause, Passes: 1280, By: "wg0", Err: errors.New("sendto: operation not permitted"), Path: probe.Path{
+		To: p.Subnets[0].Addr(), HostTo: p.Addresses[0], Tunnel: "UDP port 8472", Link: "tulle.1", MTU: 1430,
+	}}
+	p.Probes = &status.PeerProbes{At: before(40 * time.Second), Cause: string(cause), Problem: f.Why()}
+	if cause == probe.Well || cause == probe.SmallMTU {
+		p.Probes.Millis = ms
+	}
+	if cause != probe.Well {
+		p.Probes.Since = since(7 * time.Minute)
+	}
+	return p
+}
+
+// sum sums up the probes of peers.
+func sum(peers []status.Peer) *status.Probes {
+	r := &status.Probes{Failing: make(map[string]int), Failed: map[string]uint64{string(probe.Down): 2}}
+	for _, bound := range probe.Bounds() {
+		r.Took = append(r.Took, status.Took{Millis: float64(bound.Microseconds()) / 1000})
+	}
+	for _, p := range peers {
+		q := p.Probes
+		if q == nil {
+			continue
+		}
+		r.Known++
+		if q.Cause != "" {
+			r.Failing[q.Cause]++
+			r.Failed[q.Cause] += 3
+			if len(r.Examples) < 5 {
+				r.Examples = append(r.Examples, status.Problem{What: p.Name + " (" + p.Key + ")", Why: q.Problem})
+			}
+			continue
+		}
+		r.Passed++
+		r.MeanMillis += q.Millis
+		for i := range r.Took {
+			if q.Millis <= r.Took[i].Millis {
+				r.Took[i].Count++
+			}
+		}
+	}
+	r.MeanMillis /= float64(max(1, r.Passed))
+	return r
+}
+
+// well is a node of so many peers without a fault. Of many it remembers the probes
+// of some.
 func well(n int) fake {
 	f := fake{state: State{Listed: true, Resyncs: 41, Report: status.Report{
 		Version: "1.2.3", Started: before(49 * time.Hour), NodeID: "4f0c2d1e9b7a4c55a1f3", Name: "worker-0", Ready: true,
@@ -101,8 +165,13 @@ func well(n int) fake {
 		Firewall: status.Firewall{Written: true},
 	}}}
 	for i := range n {
-		f.peers = append(f.peers, peer(i))
+		p := peer(i)
+		if i%(n/1000+1) == 0 {
+			p = probed(p, trips(i), probe.Well)
+		}
+		f.peers = append(f.peers, p)
 	}
+	f.state.Probes = sum(f.peers)
 	return f
 }
 
@@ -120,8 +189,11 @@ func troubled(n int) fake {
 		case i%131 == 1:
 			f.peers[i] = lost(f.peers[i])
 			f.state.Peers.Unreachable++
+		case i%73 == 9:
+			f.peers[i] = probed(f.peers[i], trips(i), probe.Causes()[i/73%len(probe.Causes())])
 		}
 	}
+	f.state.Probes = sum(f.peers)
 	return f
 }
 
@@ -137,6 +209,10 @@ func ill() fake {
 	s.Kernel.Failing = append(s.Kernel.Failing, status.Failing{What: "link tulle.1", Owner: "host", Why: "address already in use: another vxlan device has VNI 1 and port 8472", Since: before(20 * time.Second)})
 	s.Kernel.Problems = []string{"does not tell of changes: no buffer space available"}
 	s.Firewall = status.Firewall{Problem: "masquerade: the kernel has no nftables", Healed: 12}
+	s.Probes.Problems = []string{
+		"this node's clock is 1m4.2s behind that of most others'; let NTP set it (timedatectl)",
+		"no peer answers: this host sends to them through eth1, but the interface in use is eth0 with 192.0.2.1, chosen by the default route; it may be the wrong one, see --iface",
+	}
 	s.Files = []status.Problem{{What: "/run/flannel/subnet.env", Why: "no space left on device"}}
 	return f
 }

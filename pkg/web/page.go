@@ -40,7 +40,8 @@ const (
 	pageLimit = 5 * time.Second // for each of the daemon's answers
 	// mostRows is how many peers, or other things in a list, the page has.
 	mostRows = 30
-	mostWell = 12 // of the rows, unless there are that few peers
+	fewRows  = 8  // that each kind of trouble has before there are more of a worse one
+	mostWell = 12 // rows at which no more are added of peers without trouble, unless there are that few peers
 	mostList = 20
 	mostName = 100
 	// fewRejected is how many rejected leases are told of one by one.
@@ -81,6 +82,7 @@ type view struct {
 	Picture picture
 	Rows    []peerRow
 	Left    string
+	Slowest bool // come first of the rows without trouble
 	Trouble bool // with peers
 }
 
@@ -107,12 +109,6 @@ type fact struct {
 	Text string
 	Time *moments
 	Code bool
-}
-
-type peerRow struct {
-	Class, State           string
-	Name, Subnets, Address string
-	By, Problem, Since     string
 }
 
 func (s *site) view(ctx context.Context) view {
@@ -160,6 +156,7 @@ func (r reading) view(peers []status.Peer, known bool) view {
 	if known {
 		v.Picture = draw(peers, v.Class, line(v.Title, 14))
 		v.Rows, v.Left = r.rows(peers)
+		v.Slowest = v.Left != "" && r.Probes != nil
 		v.Trouble = v.Counts[wellPeer].N < len(peers)
 	}
 	return v
@@ -197,6 +194,9 @@ func (r reading) reasons(checks []check) (all []reason) {
 	if n := r.Peers.Unreachable; n > 0 {
 		add("warn", "peers", count(n, "peer")+" cannot be reached, or not in every family")
 	}
+	for _, text := range r.probeTroubles() {
+		add("warn", "probes", text)
+	}
 	if n, first := r.refused(); n > 0 {
 		add("warn", "kernel", "refuses "+count(n, "object")+", as "+first.What+" of "+first.Owner+" since "+ago(r.at, first.Since)+": "+first.Why)
 	}
@@ -227,6 +227,14 @@ func (r reading) refused() (n int, first status.Failing) {
 		}
 	}
 	return n, first
+}
+
+// since is for behind a reason.
+func (r reading) since(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return "since " + ago(r.at, *t)
 }
 
 func (r reading) moment(t time.Time) moments {
@@ -286,7 +294,7 @@ func (r reading) facts() []section {
 		store.Class = "warn"
 	}
 
-	return []section{node, network, store, r.kernelFacts(), r.firewallFacts()}
+	return []section{node, network, store, r.probeFacts(), r.kernelFacts(), r.firewallFacts()}
 }
 
 func (r reading) kernelFacts() section {
@@ -342,46 +350,4 @@ func (r reading) firewallFacts() section {
 		s.Lines = append(s.Lines, fact{Name: "files", Text: "as they should be"})
 	}
 	return s
-}
-
-// rows are the peers of the table, those with trouble first, and what is left out.
-func (r reading) rows(peers []status.Peer) (rows []peerRow, left string) {
-	var by [conditions][]*status.Peer
-	var counts, shown [conditions]int
-	for i := range peers {
-		c := conditionOf(peers[i])
-		counts[c]++
-		if len(by[c]) < mostRows {
-			by[c] = append(by[c], &peers[i])
-		}
-	}
-	for _, c := range []condition{lostPeer, behindPeer, wellPeer} {
-		for _, p := range by[c] {
-			if len(rows) == mostRows || c == wellPeer && len(rows) >= mostWell && len(peers) > mostRows {
-				break
-			}
-			shown[c]++
-			rows = append(rows, r.row(*p, c))
-		}
-	}
-	for _, c := range []condition{lostPeer, behindPeer, wellPeer} {
-		if n := counts[c] - shown[c]; n > 0 {
-			left += pick(left == "", "", ", ") + grouped(n) + " " + c.String()
-		}
-	}
-	return rows, left
-}
-
-func (r reading) row(p status.Peer, c condition) peerRow {
-	row := peerRow{
-		Class: c.Class(), State: c.String(), Name: line(p.Name, mostName), Subnets: join(p.Subnets), Address: join(p.Addresses),
-		By: p.By, Problem: line(p.Problem, longest),
-	}
-	if p.By == "" && c != wellPeer {
-		row.By = "no way"
-	}
-	if p.Since != nil {
-		row.Since = "since " + ago(r.at, *p.Since)
-	}
-	return row
 }

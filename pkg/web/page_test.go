@@ -8,7 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
@@ -27,20 +29,22 @@ func TestPage(t *testing.T) {
 		has  []string
 		not  []string
 	}{
-		{"alone", well(0), []string{"<h1>Ready, and all is well</h1>", "<b>0</b> in sync", "<p>None.</p>"}, []string{`class="reasons"`}},
-		{"three", well(3), []string{"<h1>Ready, and all is well</h1>", "worker-3", "<b>3</b> in sync", "10.127.3.0/24", "https://192.0.2.9:2379", "1430"}, []string{`class="reasons"`, "Left out"}},
-		{"twelve", troubled(12), []string{"<h1>Ready, with trouble</h1>", "worker-12</text>", "1 peer cannot be reached"}, nil},
-		{"well300", well(300), []string{"<b>300</b> in sync", "Left out: 288 in sync."}, nil},
-		{"300", troubled(300), []string{"<b>16</b> not in sync", "refuses 16 objects, as route 10.64.5.0/24 of 10.64.5.0-24"}, []string{"Each cell"}},
+		{"alone", well(0), []string{"<h1>Ready, and all is well</h1>", "<b>0</b> in sync", "<p>None.</p>", "none yet"}, []string{`class="reasons"`}},
+		{"three", well(3), []string{"<h1>Ready, and all is well</h1>", "worker-3", "<b>3</b> in sync", "10.127.3.0/24", "https://192.0.2.9:2379", "1430", ">1.81 ms</text>", "<dt>mean round trip</dt><dd>0.85 ms</dd>"}, []string{`class="reasons"`, "Left out", "up to 1 ms"}},
+		{"twelve", troubled(12), []string{"<h1>Ready, with trouble</h1>", "worker-12</text>", "1 peer cannot be reached", "<b>1</b> probes fail", "of 1 peer fail, worker-10 (10.64.9.0-24): its host does not answer"}, nil},
+		{"well300", well(300), []string{"<b>300</b> in sync", "Left out: 288 in sync.", "then the slowest", ">180 ms</td>", "up to 100 ms", "99 of 100 within"}, nil},
+		{"300", troubled(300), []string{"<b>16</b> not in sync", "<b>4</b> probes fail", "1 checksums, 1 down, 1 filtered, 1 mtu", "refuses 16 objects, as route 10.64.5.0/24 of 10.64.5.0-24"}, []string{"Each cell"}},
 		{"400", troubled(400), []string{"Each cell is a peer,"}, nil},
-		{"10000", troubled(10000), []string{"<b>9,411</b> in sync", "Each cell is 25 peers,", "Left out: 43 unreachable, 516 not in sync, 9,411 in sync."}, nil},
+		{"10000", troubled(10000), []string{"<b>9,282</b> in sync", "Each cell is 25 peers,", "Left out: 59 unreachable, 121 probes fail, 508 not in sync, 9,282 in sync."}, nil},
+		{"well10000", well(10000), []string{"<b>10,000</b> in sync", "Left out: 9,988 in sync."}, nil},
 		{"100000", troubled(100000), []string{"Each cell is 241 peers,"}, nil},
 		{"ill", ill(), []string{
 			"<h1>Not ready</h1>", "no subnet: out of subnets", "no space left on device", "10.9.0.0-24 is not believed: no part of", "the kernel has no nftables",
 			"another vxlan device has VNI 1", "context deadline exceeded", "as of 5 min ago",
+			"1m4.2s behind that of most others", "through eth1, but the interface in use is eth0",
 		}, nil},
 		{"stuck", stuck(), []string{"<h1>The daemon&#39;s loop does not answer</h1>", "<p>Not known:"}, []string{"<table>"}},
-		{"starting", fake{}, []string{"<h1>Not ready</h1>"}, nil},
+		{"starting", fake{}, []string{"<h1>Not ready</h1>", "none are sent"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := get(t, c.fake, "/statusz")
@@ -72,6 +76,7 @@ func hostile(text string) fake {
 	for i, p := range []func(status.Peer) status.Peer{behind, lost, behind} {
 		bad := p(peer(i))
 		bad.Name, bad.Problem, bad.Key = "x"+text, "x"+text, "x"+text
+		bad.Probes = &status.PeerProbes{Cause: "x" + text, Problem: "x" + text, Since: since(time.Minute)}
 		f.peers[i] = bad
 	}
 	s.Name, s.NodeID, s.Version = "x"+text, "x"+text, "x"+text
@@ -81,6 +86,8 @@ func hostile(text string) fake {
 	s.Kernel.Failing[0].What, s.Kernel.Failing[0].Owner, s.Kernel.Failing[0].Why = "x"+text, "x"+text, "x"+text
 	s.Interfaces[0].Name, s.Interfaces[0].Why = "x"+text, "x"+text
 	s.Kernel.Healed["x"+text] = 3
+	s.Probes.Problems[0], s.Probes.Examples[0] = "x"+text, status.Problem{What: "x" + text, Why: "x" + text}
+	s.Probes.Failing["x"+text], s.Probes.Failed["x"+text] = 1, 1
 	return f
 }
 
@@ -169,6 +176,14 @@ func TestRows(t *testing.T) {
 		many.peers[i+50] = behind(many.peers[i+50])
 	}
 	many.peers[99] = lost(many.peers[99])
+	lesser := well(100)
+	for i := range 60 {
+		lesser.peers[i] = lost(lesser.peers[i])
+	}
+	for i := range 3 {
+		lesser.peers[i+60] = behind(lesser.peers[i+60])
+		lesser.peers[i+70] = probed(lesser.peers[i+70], 0, probe.Filtered)
+	}
 	for _, c := range []struct {
 		name  string
 		peers []status.Peer
@@ -180,6 +195,7 @@ func TestRows(t *testing.T) {
 		{"well", well(100).peers, "in sync 12", "88 in sync"},
 		{"as many as fit", well(mostRows).peers, "in sync 30", ""},
 		{"trouble", many.peers, "unreachable 1, not in sync 29", "11 not in sync, 59 in sync"},
+		{"some of each", lesser.peers, "unreachable 24, probes fail 3, not in sync 3", "36 unreachable, 34 in sync"},
 	} {
 		rows, left := reading{}.rows(c.peers)
 		got, last, n := "", "", 0
@@ -195,5 +211,33 @@ func TestRows(t *testing.T) {
 		if got != c.want || left != c.left {
 			t.Errorf("%s: %q, left out %q; want %q, %q", c.name, got, left, c.want, c.left)
 		}
+	}
+}
+
+// Of many peers without trouble the slowest are in the table; a few stay in the
+// order of their subnets. A peer has all its reasons.
+func TestRowsTellOfProbes(t *testing.T) {
+	many := well(100).peers
+	many[40], many[60] = probed(many[40], 250, probe.Well), probed(many[60], 31.25, probe.Well)
+	many[70].Probes = nil
+	both := behind(probed(peer(80), 0.5, probe.SmallMTU))
+	many[80] = both
+	rows, _ := reading{at: time.Now()}.rows(many)
+	got := ""
+	for _, r := range rows[:4] {
+		got += fmt.Sprintf("%s %s %s; ", r.Name, r.State, r.RoundTrip)
+	}
+	if want := "worker-81 probes fail 0.50 ms; worker-41 in sync 250 ms; worker-61 in sync 31.2 ms; worker-32 in sync 23.6 ms; "; got != want {
+		t.Errorf("%s\nnot %s", got, want)
+	}
+	if w := rows[0].Whys; len(w) != 2 || w[0] != (why{both.Problem, "since 3 min ago"}) || w[1] != (why{both.Probes.Problem, "since 7 min ago"}) {
+		t.Errorf("%+v", w)
+	}
+	if r := rows[0]; r.Tried != "tried 40 s ago" {
+		t.Errorf("%+v", r)
+	}
+	rows, _ = reading{}.rows(many[20:50])
+	if rows[0].Name != "worker-21" || rows[20].RoundTrip != "250 ms" {
+		t.Errorf("a few are in another order: %+v", rows)
 	}
 }

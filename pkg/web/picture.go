@@ -3,39 +3,62 @@ package web
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
+	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
 // condition is how a peer is.
 type condition int
 
+// The conditions, each worse than those before it.
 const (
 	wellPeer condition = iota
 	behindPeer
+	failingPeer
 	lostPeer
 	conditions
 )
 
 // Class is what it is called in the style.
-func (c condition) Class() string { return [conditions]string{"good", "warn", "bad"}[c] }
+func (c condition) Class() string { return [conditions]string{"good", "warn", "fail", "bad"}[c] }
 
 // String is what it is called for people.
 func (c condition) String() string {
-	return [conditions]string{"in sync", "not in sync", "unreachable"}[c]
+	return [conditions]string{"in sync", "not in sync", "probes fail", "unreachable"}[c]
 }
 
 // conditionOf is unreachable where there is no way at all: what has a way, but
-// not all of it, may yet work.
+// not all of it, may yet work, as its probes say.
 func conditionOf(p status.Peer) condition {
 	switch {
-	case p.InSync && p.Problem == "":
-		return wellPeer
 	case p.Problem != "" && p.By == "":
 		return lostPeer
+	case p.Probes != nil && p.Probes.Cause != string(probe.Well):
+		return failingPeer
+	case p.InSync && p.Problem == "":
+		return wellPeer
 	}
 	return behindPeer
+}
+
+// tallied counts peers by their condition.
+func tallied(peers []status.Peer) (counts [conditions]int) {
+	for _, p := range peers {
+		counts[conditionOf(p)]++
+	}
+	return counts
+}
+
+// inWords are counts but that of peers that are well.
+func inWords(counts [conditions]int) string {
+	var words []string
+	for c := behindPeer; c < conditions; c++ {
+		words = append(words, grouped(counts[c])+" "+c.String())
+	}
+	return strings.Join(words, ", ")
 }
 
 // The picture is a square of side. Each peer has a place around this node, in the
@@ -63,15 +86,17 @@ type picture struct {
 	Summary string
 	Spokes  []spoke
 	Dots    []dot
-	// Well is the path of all cells whose peers are all well.
-	Well string
+	// Well are the paths of all cells with peers that are well, by shade.
+	Well [shades]string
 	// Cells are the shares of cells with trouble, or Parts their paths, where
 	// there are too many to name each.
 	Cells []bar
-	Parts [conditions]string
+	Parts [conditions]part
 	Each  int // how many peers a cell has, 0 where there is no grid
 	// Mixed says that some spokes are tunnels and some are not.
 	Mixed bool
+	// Shades are those that there are, if what is well is shaded by its round trips.
+	Shades []shade
 }
 
 type spoke struct{ Class, X, Y string }
@@ -79,6 +104,14 @@ type spoke struct{ Class, X, Y string }
 type dot struct {
 	Class, X, Y, Title string
 	Label, LabelY      string
+	// Took is written on the way there.
+	Took, TookX, TookY string
+}
+
+// part is all that is in a condition.
+type part struct {
+	Condition condition
+	Path      string
 }
 
 // bar is a share of a cell.
@@ -92,12 +125,8 @@ func (b bar) Class() string { return b.state.Class() }
 
 func draw(peers []status.Peer, class, name string) picture {
 	p := picture{Side: side, Class: class, Name: name}
-	var counts [conditions]int
-	for _, peer := range peers {
-		counts[conditionOf(peer)]++
-	}
-	p.Summary = fmt.Sprintf("This node and %s: %s in sync, %s not in sync, %s unreachable",
-		count(len(peers), "peer"), grouped(counts[wellPeer]), grouped(counts[behindPeer]), grouped(counts[lostPeer]))
+	counts := tallied(peers)
+	p.Summary = fmt.Sprintf("This node and %s: %s in sync, %s", count(len(peers), "peer"), grouped(counts[wellPeer]), inWords(counts))
 	switch places := rings(len(peers)); {
 	case len(peers) <= named:
 		p.star(peers)
@@ -129,7 +158,12 @@ func (p *picture) star(peers []status.Peer) {
 		if y < middle-60 {
 			labelY = y - 15
 		}
-		p.Dots = append(p.Dots, dot{class, coordinate(x), coordinate(y), title(peer), line(nameOf(peer), room), coordinate(labelY)})
+		d := dot{Class: class, X: coordinate(x), Y: coordinate(y), Title: title(peer), Label: line(nameOf(peer), room), LabelY: coordinate(labelY)}
+		if ms := took(peer); ms > 0 {
+			x, y := around(i, len(peers), 80)
+			d.Took, d.TookX, d.TookY = millis(ms), coordinate(x), coordinate(y+3.5)
+		}
+		p.Dots = append(p.Dots, d)
 	}
 	p.Mixed = byTunnel > 0 && byTunnel < len(peers)
 }
@@ -162,19 +196,41 @@ func rings(n int) (all []place) {
 }
 
 func (p *picture) rings(peers []status.Peer, places []place) {
+	shaded := anyTook(peers)
+	var there [shades]bool
 	for i, peer := range peers {
 		x, y := coordinate(places[i].x), coordinate(places[i].y)
 		state := conditionOf(peer)
 		if state != wellPeer || len(peers) <= 60 {
 			p.Spokes = append(p.Spokes, spoke{state.Class(), x, y})
 		}
-		p.Dots = append(p.Dots, dot{Class: state.Class(), X: x, Y: y, Title: title(peer)})
+		class := state.Class()
+		if state == wellPeer && shaded {
+			s := shadeOf(took(peer))
+			there[s], class = true, s.Class()
+		}
+		p.Dots = append(p.Dots, dot{Class: class, X: x, Y: y, Title: title(peer)})
+	}
+	p.shaded(there)
+}
+
+// anyTook says whether any round trip is known.
+func anyTook(peers []status.Peer) bool {
+	return slices.ContainsFunc(peers, func(p status.Peer) bool { return took(p) > 0 })
+}
+
+// shaded keeps which shades there are, those that are known first.
+func (p *picture) shaded(there [shades]bool) {
+	for s := range shades {
+		if s = (s + 1) % shades; there[s] {
+			p.Shades = append(p.Shades, s)
+		}
 	}
 }
 
 func (p *picture) grid(peers []status.Peer) {
 	p.Each = (len(peers) + cells - 1) / cells
-	var well strings.Builder
+	var well [shades]strings.Builder
 	for i, at := 0, 0; at < len(peers); i++ {
 		column, row := i%across, i/across
 		if inHole(column) && inHole(row) {
@@ -184,12 +240,20 @@ func (p *picture) grid(peers []status.Peer) {
 		at += len(share)
 		p.cell(&well, share, float64(column)*cell+1, float64(row)*cell+1)
 	}
-	p.Well = well.String()
+	var there [shades]bool
+	for s := range shades {
+		p.Well[s] = well[s].String()
+		there[s] = p.Well[s] != ""
+	}
+	if anyTook(peers) {
+		p.shaded(there)
+	}
 	if len(p.Cells) <= mostBars {
 		return
 	}
 	for _, b := range p.Cells {
-		p.Parts[b.state] += fmt.Sprintf("M%s %sh%sv%sh-%sz", b.X, b.Y, coordinate(inner), b.Height, coordinate(inner))
+		p.Parts[b.state].Condition = b.state
+		p.Parts[b.state].Path += fmt.Sprintf("M%s %sh%sv%sh-%sz", b.X, b.Y, coordinate(inner), b.Height, coordinate(inner))
 	}
 	p.Cells = nil
 }
@@ -198,24 +262,26 @@ func inHole(i int) bool { return i >= (across-hole)/2 && i < (across+hole)/2 }
 
 // cell draws the peers of one: how many of them are not well is how high it is
 // filled with that.
-func (p *picture) cell(well *strings.Builder, peers []status.Peer, x, y float64) {
-	var counts [conditions]int
-	for _, peer := range peers {
-		counts[conditionOf(peer)]++
-	}
+func (p *picture) cell(well *[shades]strings.Builder, peers []status.Peer, x, y float64) {
+	counts := tallied(peers)
 	if counts[wellPeer] > 0 {
-		fmt.Fprintf(well, "M%s %sh%sv%sh-%sz", coordinate(x), coordinate(y), coordinate(inner), coordinate(inner), coordinate(inner))
+		slowest := 0.0
+		for _, peer := range peers {
+			if conditionOf(peer) == wellPeer {
+				slowest = max(slowest, took(peer))
+			}
+		}
+		fmt.Fprintf(&well[shadeOf(slowest)], "M%s %sh%sv%sh-%sz", coordinate(x), coordinate(y), coordinate(inner), coordinate(inner), coordinate(inner))
 	}
 	if counts[wellPeer] == len(peers) {
 		return
 	}
 	text := title(peers[0])
 	if len(peers) > 1 {
-		text = fmt.Sprintf("%s to %s: of %d peers %d not in sync, %d unreachable", join(peers[0].Subnets), join(peers[len(peers)-1].Subnets),
-			len(peers), counts[behindPeer], counts[lostPeer])
+		text = fmt.Sprintf("%s to %s: of %d peers %s", join(peers[0].Subnets), join(peers[len(peers)-1].Subnets), len(peers), inWords(counts))
 	}
 	bottom := y + inner
-	for _, state := range []condition{lostPeer, behindPeer} {
+	for state := conditions - 1; state > wellPeer; state-- {
 		if counts[state] == 0 {
 			continue
 		}
@@ -245,6 +311,12 @@ func title(p status.Peer) string {
 	}
 	if p.Problem != "" {
 		text += ": " + p.Problem
+	}
+	if q := p.Probes; q != nil && q.Problem != "" {
+		text += ": " + q.Problem
+	}
+	if ms := took(p); ms > 0 {
+		text += ", answers in " + millis(ms)
 	}
 	return line(text, longest)
 }

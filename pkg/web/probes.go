@@ -1,0 +1,138 @@
+package web
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/tulle-net/tulle/pkg/status"
+)
+
+// probeTroubles is what probes found wrong: with this node first, then with peers.
+func (r reading) probeTroubles() (all []string) {
+	p := r.Probes
+	if p == nil {
+		return nil
+	}
+	all = slices.Clone(p.Problems)
+	if n := failing(p); n > 0 {
+		text := "of " + count(n, "peer") + " fail"
+		if len(p.Examples) > 0 {
+			text += pick(n == 1, ", ", ", as of ") + p.Examples[0].What + ": " + p.Examples[0].Why
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// failing is how many peers' last probes failed.
+func failing(p *status.Probes) (n int) {
+	for _, of := range p.Failing {
+		n += of
+	}
+	return n
+}
+
+func (r reading) probeFacts() section {
+	s := section{Name: "Probes"}
+	add := func(name, text string) { s.Lines = append(s.Lines, fact{Name: name, Text: line(text, longest)}) }
+	p := r.Probes
+	if p == nil {
+		add("", "none are sent")
+		return s
+	}
+	add("peers tried", pick(p.Known == 0, "none yet", grouped(p.Known)))
+	if n := failing(p); n > 0 {
+		s.Class = "warn"
+		add("fail now", byCause(p.Failing))
+	}
+	if p.Passed > 0 {
+		add("mean round trip", millis(p.MeanMillis))
+		if most, ok := nearlyAll(p); ok {
+			add("99 of 100 within", strconv.FormatFloat(most, 'f', -1, 64)+" ms")
+		}
+	}
+	add("passed", grouped(int(p.Passed)))
+	add("failed", either(byCause(p.Failed), "none"))
+	for _, text := range p.Problems[:min(mostList, len(p.Problems))] {
+		s.Class = "warn"
+		add("problem", text)
+	}
+	return s
+}
+
+// byCause tells of counts, the largest first.
+func byCause[N int | uint64](counts map[string]N) (text string) {
+	causes := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	for _, c := range causes {
+		if n := counts[c]; n > 0 {
+			text += pick(text == "", "", ", ") + grouped(int(n)) + " " + c
+		}
+	}
+	return text
+}
+
+// nearlyAll is what 99 of 100 round trips took no longer than, if that is known.
+func nearlyAll(p *status.Probes) (most float64, ok bool) {
+	for _, t := range p.Took {
+		if t.Count >= p.Passed-p.Passed/100 {
+			return t.Millis, true
+		}
+	}
+	return 0, false
+}
+
+// millis is a time in milliseconds, as exact as it is of use.
+func millis(ms float64) string {
+	digits := 2
+	if ms >= 10 {
+		digits = 1
+	}
+	if ms >= 100 {
+		digits = 0
+	}
+	return strconv.FormatFloat(ms, 'f', digits, 64) + " ms"
+}
+
+// took is a peer's last round trip in milliseconds, 0 if there is none.
+func took(p status.Peer) float64 {
+	if p.Probes == nil {
+		return 0
+	}
+	return p.Probes.Millis
+}
+
+// shade is how long a peer's round trip is, as the picture has it.
+type shade int
+
+// shadeMost are the longest round trips of a shade each, in milliseconds; beside
+// these there are the first, which is for what is not known, and the last, which
+// is for all that are longer.
+var shadeMost = [...]float64{1, 10, 100}
+
+const shades = shade(len(shadeMost) + 2)
+
+func shadeOf(ms float64) shade {
+	if ms <= 0 {
+		return 0
+	}
+	at, _ := slices.BinarySearch(shadeMost[:], ms)
+	return shade(1 + at)
+}
+
+// Class is what it is called in the style.
+func (s shade) Class() string { return "good s" + strconv.Itoa(int(s)) }
+
+// String is what it is called for people.
+func (s shade) String() string {
+	switch s {
+	case 0:
+		return "not known"
+	case shades - 1:
+		return "more"
+	}
+	return "up to " + strconv.FormatFloat(shadeMost[s-1], 'f', -1, 64) + " ms"
+}
