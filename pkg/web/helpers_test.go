@@ -157,7 +157,7 @@ func well(n int) fake {
 			{Family: "IPv6", Name: "eth0", Address: netip.MustParseAddr("2001:db8::1"), Public: netip.MustParseAddr("2001:db8::1"), MTU: 1500, Why: "default route"},
 		},
 		Peers: status.Count{All: n},
-		Store: status.Store{Kind: "etcd", Endpoints: []string{"https://192.0.2.8:2379", "https://192.0.2.9:2379", "https://192.0.2.10:2379"}, Revision: 77123},
+		Store: status.Store{Kind: "etcd", Endpoints: []string{"https://192.0.2.8:2379", "https://192.0.2.9:2379", "https://192.0.2.10:2379"}, Revision: 77123, Watching: since(2 * time.Hour)},
 		Kernel: status.Kernel{
 			InSync: true, Since: before(time.Hour), Objects: 3*n + 5, LastResync: before(41 * time.Second), ResyncMillis: 9.4,
 			Healed: map[string]uint64{"link": 1, "sysctl": 0, "addr": 0, "neigh": 0, "fdb": 0, "route": 2},

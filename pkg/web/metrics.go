@@ -153,6 +153,7 @@ func table() []metric {
 
 		gauge("store_failing", "Things that do not work with the store.", always(func(r reading) float64 { return float64(len(r.Store.Failing)) })),
 		gauge("store_revision", "Up to which revision the store's history is known.", always(func(r reading) float64 { return float64(r.Store.Revision) })),
+		gauge("store_watch_start_timestamp_seconds", "Since when the store tells of changes without a break, in Unix time.", moment(func(r reading) *time.Time { return r.Store.Watching })),
 		gauge("store_remembered", "Whether the node goes by what was saved, because the store cannot be asked.",
 			always(func(r reading) float64 { return truth(r.Remembered != nil) })),
 

@@ -290,6 +290,12 @@ func (r reading) facts() []section {
 	if r.Store.Revision != 0 {
 		store.Lines = append(store.Lines, text("revision", strconv.FormatInt(r.Store.Revision, 10)))
 	}
+	if t := r.Store.Watching; t != nil {
+		store.Lines = append(store.Lines, at("watched since", *t))
+	}
+	if t := r.Store.LastAt; t != nil && r.Store.Last != nil && len(r.Store.Failing) == 0 {
+		store.Lines = append(store.Lines, at("last trouble", *t), text("", r.Store.Last.What+": "+r.Store.Last.Why))
+	}
 	if len(r.Store.Failing) > 0 || r.Remembered != nil {
 		store.Class = "warn"
 	}
