@@ -82,6 +82,10 @@ func TestWeb(t *testing.T) {
 	b.shows("/metrics", 200, "\ntulle_ready 1\n", "\ntulle_kernel_objects_failing 1\n", "\ntulle_peers 2\n")
 	b.shows("/statusz", 200, "Ready, with trouble", "refuses 1 object, as route 10.5.77.0/24", "not in sync", "10.5.77.0/24")
 	one.NS.IP(t, "route del 10.5.77.0/24 dev eth0")
+	// That host is not there, as probes find out.
+	b.shows("/statusz", 200, "Ready, with trouble", "of 1 peer fail, 10.5.77.0-24: its host does not answer", "<b>1</b> probes fail")
+	b.shows("/metrics", 200, "\ntulle_ready 1\n", `tulle_peers_probe_failing{cause="down"} 1`, "\ntulle_probe_round_trip_seconds_count ")
+	w.delete(leasesKey + "10.5.77.0-24")
 
 	// Somebody's device is where the node's own should be: it is not ready until
 	// that goes.
