@@ -17,7 +17,7 @@ import (
 func saveMemory() {
 	if os.Getenv("GOGC") == "" {
 		// A daemon that mostly waits can afford to collect its garbage more often.
-		debug.SetGCPercent(25)
+		debug.SetGCPercent(20)
 	}
 	dropPages()
 	last := time.Now()
@@ -31,7 +31,7 @@ func saveMemory() {
 
 // dropPause is the least time between two drops: each costs about a millisecond,
 // and a busy start collects its garbage every few.
-const dropPause = 50 * time.Millisecond
+const dropPause = 40 * time.Millisecond
 
 // afterGC has do called whenever garbage was collected, one call after the other.
 func afterGC(do func()) {

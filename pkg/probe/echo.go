@@ -127,6 +127,9 @@ func exchange(ctx context.Context, conn net.Conn, b []byte, read func([]byte) (t
 		case errors.Is(err, syscall.ECONNREFUSED):
 			// Nobody listens there, and that was told by who was asked.
 			return Answer{RTT: rtt}, nil
+		case errors.Is(err, syscall.EHOSTUNREACH):
+			// Somebody on the way says that it will not come there.
+			return Answer{}, errLost
 		case ctx.Err() != nil:
 			return Answer{}, context.Cause(ctx)
 		case err != nil:

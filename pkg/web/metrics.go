@@ -200,7 +200,7 @@ func table() []metric {
 				}
 			}},
 		counter("probes_passed_total", "Probes that passed.", probes(func(p *status.Probes) float64 { return float64(p.Passed) })),
-		gauge("probe_problems", "What probes found wrong with this node: its clock, its interface.", probes(func(p *status.Probes) float64 { return float64(len(p.Problems)) })),
+		gauge("probe_problems", "What probes found wrong beside peers that fail: clocks, this node's interface.", probes(func(p *status.Probes) float64 { return float64(len(p.Problems)) })),
 
 		gauge("files_failing", "Files that are not as they should be.", always(func(r reading) float64 { return float64(len(r.Files)) })),
 	}
