@@ -11,7 +11,11 @@ import (
 // when == says so.
 type Config struct {
 	// Pools are what subnets are leased from; a family that is off is the zero Pool.
-	Pools          Pair[Pool]
+	Pools Pair[Pool]
+	// Given says that others give the nodes their subnets, as Kubernetes does: any
+	// part of the network may be one, of whatever length. No config says so; the
+	// store does.
+	Given          bool
 	EnableNFTables Choice
 	Backend        Backend
 }
@@ -32,7 +36,11 @@ func (c Choice) String() string { return [...]string{"open", "false", "true"}[c]
 // of each family that is on, and none of the others.
 func (c Config) Allows(subnets Pair[netip.Prefix]) bool {
 	for f, pool := range c.Pools {
-		if pool.IsValid() != subnets[f].IsValid() || pool.IsValid() && !pool.Has(subnets[f]) {
+		has := pool.Has
+		if c.Given {
+			has = pool.Within
+		}
+		if pool.IsValid() != subnets[f].IsValid() || pool.IsValid() && !has(subnets[f]) {
 			return false
 		}
 	}

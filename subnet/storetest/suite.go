@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 
@@ -33,34 +34,54 @@ const (
 
 // Run has the stores that open makes, each empty, pass the suite.
 func Run(t *testing.T, open func(t *testing.T) Store) {
-	for _, c := range []struct {
-		name string
-		test func(t *testing.T, s Store)
-	}{
-		{"Config waits for a valid one", configWaits},
-		{"Acquire gives a node its subnet again", acquireAgain},
-		{"Acquire gives a node what it wants", acquireWanted},
-		{"Acquire gives no two nodes the same", acquireAtOnce},
-		{"Acquire follows the config", acquireFollowsConfig},
-		{"Acquire says when it is out of subnets", outOfSubnets},
-		{"Acquire refuses what cannot be kept", acquireInvalid},
-		{"a reservation is used and stays one", reservation},
-		{"Watch tells all, then what changes", watch},
-		{"Watch tells all again after a gap", watchGap},
-		{"Watch tells of rubbish and carries on", watchRubbish},
-		{"Hold writes the lease again", holdRestores},
-		{"Hold publishes what has changed", holdPublishes},
-		{"a person makes a reservation of a lease that is held", holdReserved},
-		{"a changed config counts for the next lease", changedBetween},
-		{"Hold ends when another has the subnet", holdTaken},
-		{"every wait ends with its context", cancelled},
-	} {
+	run(t, open, slices.Concat(anyStore, chooser))
+}
+
+// RunGiven is Run for stores that do not choose subnets, as others give them to
+// the nodes. What the suite deletes from one is what a node published.
+func RunGiven(t *testing.T, open func(t *testing.T) Store) {
+	run(t, open, anyStore)
+}
+
+type testCase struct {
+	name string
+	test func(t *testing.T, s Store)
+}
+
+func run(t *testing.T, open func(t *testing.T) Store, cases []testCase) {
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Cleanup(func() { noLeak(t) }) // the last to run
 			c.test(t, open(t))
 		})
 	}
 }
+
+var (
+	// anyStore is what every store has to pass.
+	anyStore = []testCase{
+		{"Config waits for a valid one", configWaits},
+		{"Acquire gives a node its subnet again", acquireAgain},
+		{"Acquire gives no two nodes the same", acquireAtOnce},
+		{"Acquire follows the config", acquireFollowsConfig},
+		{"Acquire refuses what cannot be kept", acquireInvalid},
+		{"Watch tells all, then what changes", watch},
+		{"Watch tells all again after a gap", watchGap},
+		{"Watch tells of rubbish and carries on", watchRubbish},
+		{"Hold writes the lease again", holdRestores},
+		{"Hold publishes what has changed", holdPublishes},
+		{"every wait ends with its context", cancelled},
+	}
+	// chooser is what more a store has to pass that chooses subnets.
+	chooser = []testCase{
+		{"Acquire gives a node what it wants", acquireWanted},
+		{"Acquire says when it is out of subnets", outOfSubnets},
+		{"a reservation is used and stays one", reservation},
+		{"a person makes a reservation of a lease that is held", holdReserved},
+		{"a changed config counts for the next lease", changedBetween},
+		{"Hold ends when another has the subnet", holdTaken},
+	}
+)
 
 func configWaits(t *testing.T, s Store) {
 	s.SetConfig(`{"Network": "10.5.0.0/30"}`)
