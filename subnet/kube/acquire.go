@@ -1,0 +1,150 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Acquire implements subnet.Store. The subnets are those that the Node was given;
+// until it is, there is nothing to lease, and the Status says what is waited for.
+func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, error) {
+	if _, err := publish(claim.Attrs); err != nil {
+		return subnet.Lease{}, err
+	}
+	cfg, err := s.Config(ctx, subnet.Config{})
+	if err != nil {
+		return subnet.Lease{}, err
+	}
+	s.begin()
+	defer s.trouble.forget(leasing)
+	for failures := 1; ; {
+		e, known, changed := s.book.ownNode()
+		subnets, why := s.given(cfg, e, known)
+		switch {
+		case errors.Is(why, subnet.ErrOutsideNetwork):
+			return subnet.Lease{}, why
+		case why == errUnknown: // the follower says why
+		case why != nil:
+			s.trouble.failed(leasing, why)
+		default:
+			lease, err := s.write(ctx, e, subnets, claim.Attrs)
+			switch {
+			case err == nil:
+				s.mu.Lock()
+				s.claimed, s.published = claim.Attrs, lease.Attrs
+				s.mu.Unlock()
+				return lease, nil
+			case !errors.Is(err, errMoved):
+				return subnet.Lease{}, err
+			}
+			// The Node is another by now, and news of it on the way.
+			if err := s.pause(ctx, failures, nil); err != nil {
+				return subnet.Lease{}, err
+			}
+			failures++
+			continue
+		}
+		if err := waitFor(ctx, changed, again); err != nil {
+			return subnet.Lease{}, err
+		}
+		if cfg, err = s.Config(ctx, subnet.Config{}); err != nil {
+			return subnet.Lease{}, err
+		}
+	}
+}
+
+const (
+	leasing = "Leasing a subnet"
+	// again is how often a config is looked at that may be what is waited for.
+	again = 5 * time.Second
+)
+
+// reason is what a person can mend.
+type reason string
+
+func (r reason) Error() string { return string(r) }
+
+func reasonf(format string, args ...any) error { return reason(fmt.Sprintf(format, args...)) }
+
+// errUnknown is that the API server has not answered yet.
+var errUnknown = errors.New("nothing is known of the cluster's Nodes yet")
+
+// errMoved has a step taken again with what the Node is now.
+var errMoved = errors.New("the Node was deleted, or made anew")
+
+// given are the subnets of the node's own Node, of the families that are on, or
+// why there are none to use.
+func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[netip.Prefix], error) {
+	var none subnet.Pair[netip.Prefix]
+	switch {
+	case !known:
+		return none, errUnknown
+	case e == nil:
+		return none, reasonf("there is no Node %s; NODE_NAME must be the name that the kubelet registers this host by", s.Status().Node)
+	case e.own.wrong != nil:
+		return none, reasonf("Node %s: %v", e.name, e.own.wrong)
+	}
+	subnets := e.own.subnets
+	for f, pool := range cfg.Pools {
+		family := subnet.Family(f)
+		switch p := subnets[f]; {
+		case !pool.IsValid():
+			subnets[f] = netip.Prefix{}
+		case !p.IsValid():
+			return none, reasonf("Node %s has no %s podCIDR; start the kube-controller-manager with --allocate-node-cidrs=true and a --cluster-cidr in %s (kubeadm init --pod-network-cidr), or give the Node one: kubectl patch node %s -p '{\"spec\":{\"podCIDR\":…,\"podCIDRs\":[…]}}'",
+				e.name, family, pool.Network, e.name)
+		case !pool.Within(p):
+			return none, fmt.Errorf("%w: the podCIDR %s of Node %s is no part of the network's %s; make the network's config and the kube-controller-manager's --cluster-cidr agree", subnet.ErrOutsideNetwork, p, e.name, pool.Network)
+		}
+	}
+	if r := s.book.rival(e); r != nil {
+		return none, reasonf("Node %s was given a part of the same podCIDR first, %s; delete that Node if it is gone, or this one so that it is given another", r.name, r.key)
+	}
+	return subnets, nil
+}
+
+// write has e, the node's own Node, publish attrs, and returns the lease that it
+// is then. Where it does already nothing is written.
+func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.Prefix], attrs subnet.Attrs) (subnet.Lease, error) {
+	for f, ip := range e.own.facts.Overwrite {
+		if ip.IsValid() && (attrs.PublicIP[f].IsValid() || attrs.BackendData[f] != "") {
+			attrs.PublicIP[f] = ip
+		}
+	}
+	want, err := publish(attrs)
+	if err != nil {
+		return subnet.Lease{}, err
+	}
+	change, err := s.annotations.change(want, &e.own.values, e.uid)
+	if err != nil {
+		return subnet.Lease{}, err
+	}
+	revision := e.revision
+	if change != nil {
+		err := s.retry(ctx, "Writing to Node "+e.name, func(ctx context.Context) error {
+			v, err := s.client.patch(ctx, e.name, change)
+			switch code(err) {
+			case http.StatusNotFound, http.StatusConflict:
+				return errMoved
+			}
+			if err == nil {
+				revision = v.revision
+				s.book.take(v)
+			}
+			return err
+		})
+		if err != nil {
+			return subnet.Lease{}, err
+		}
+	}
+	s.mu.Lock()
+	s.renewed = time.Now()
+	s.mu.Unlock()
+	return subnet.Lease{Subnets: subnets, Attrs: attrs, Expires: someday, Revision: revision, Created: e.created}, nil
+}

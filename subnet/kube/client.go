@@ -1,0 +1,190 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// client speaks to an API server. Client-go says who we are and whom we believe,
+// from what a pod has mounted or a kubeconfig says, and reads it again when it
+// changes; what is said is little enough to be said here.
+type client struct {
+	http *http.Client
+	base *url.URL
+}
+
+const (
+	protobuf = "application/vnd.kubernetes.protobuf"
+	asJSON   = "application/json"
+	patching = "application/merge-patch+json"
+)
+
+func newClient(o Options) (*client, error) {
+	var c *rest.Config
+	var err error
+	if o.Kubeconfig == "" && o.Server == "" {
+		if c, err = rest.InClusterConfig(); err != nil {
+			return nil, fmt.Errorf("%w; outside a pod give --kubeconfig-file or --kube-api-url", err)
+		}
+	} else if c, err = clientcmd.BuildConfigFromFlags(o.Server, o.Kubeconfig); err != nil {
+		return nil, err
+	}
+	c.UserAgent = "tulled"
+	h, err := rest.HTTPClientFor(c)
+	if err != nil {
+		return nil, err
+	}
+	base, _, err := rest.DefaultServerUrlFor(c)
+	if err != nil {
+		return nil, err
+	}
+	return &client{h, base}, nil
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// apiError is an answer other than the one that was asked for.
+type apiError struct {
+	Code    int
+	Message string
+	After   time.Duration // for which it is not to be asked again
+	Lost    bool          // what was seen last is not known there
+}
+
+func (e *apiError) Error() string {
+	return fmt.Sprintf("the API server answers %d (%s): %.300q", e.Code, http.StatusText(e.Code), e.Message)
+}
+
+func code(err error) int {
+	var e *apiError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}
+
+// do makes a request. The caller closes what it is answered.
+func (c *client) do(ctx context.Context, method string, path []string, query url.Values, content string, body []byte, accept string) (*http.Response, error) {
+	to := c.base.JoinPath(path...)
+	to.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", accept)
+	if body != nil {
+		request.Header.Set("Content-Type", content)
+	}
+	r, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if r.StatusCode == http.StatusOK {
+		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != accept && accept != protobuf+";stream=watch" {
+			r.Body.Close()
+			return nil, fmt.Errorf("%w: it is %q", errMessage, kind)
+		}
+		return r, nil
+	}
+	defer r.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10)) // what is missing is missing from an error's text
+	return nil, refusal(r, text)
+}
+
+// refusal is what an answer that is not OK says.
+func refusal(r *http.Response, text []byte) error {
+	e := &apiError{Code: r.StatusCode, Message: string(bytes.TrimSpace(text))}
+	if seconds, err := strconv.ParseUint(r.Header.Get("Retry-After"), 10, 16); err == nil {
+		e.After = time.Duration(seconds) * time.Second
+	}
+	var s status
+	var doc struct{ Message string }
+	if kind, object, err := unwrap(text); err == nil && kind == "Status" && s.look(object) == nil {
+		e.take(s)
+		e.Code = r.StatusCode
+	} else if json.Unmarshal(text, &doc) == nil && doc.Message != "" {
+		e.Message = doc.Message
+	}
+	return e
+}
+
+func (e *apiError) take(s status) {
+	e.Code, e.Message, e.Lost = int(min(s.code, 999)), s.message, s.tooNew
+	e.After = max(e.After, time.Duration(min(s.after, 1<<16))*time.Second)
+}
+
+var nodesPath = []string{"api", "v1", "nodes"}
+
+// list lists all Nodes.
+func (c *client) list(ctx context.Context, query url.Values, to func(node []byte) error) (revision, more string, err error) {
+	r, err := c.do(ctx, http.MethodGet, nodesPath, query, "", nil, protobuf)
+	if err != nil {
+		return "", "", err
+	}
+	defer r.Body.Close()
+	return readList(r.Body, to)
+}
+
+// watch begins a watch of all Nodes.
+func (c *client) watch(ctx context.Context, query url.Values) (io.ReadCloser, error) {
+	r, err := c.do(ctx, http.MethodGet, nodesPath, query, "", nil, protobuf+";stream=watch")
+	if err != nil {
+		return nil, err
+	}
+	return r.Body, nil
+}
+
+// patch changes a Node by what else than its spec there is, and returns what it
+// has come to be.
+func (c *client) patch(ctx context.Context, node string, change []byte) (*view, error) {
+	// To change its status is all that a kubelet may do to its Node, and flannel.
+	path := append(nodesPath[:len(nodesPath):len(nodesPath)], url.PathEscape(node), "status")
+	r, err := c.do(ctx, http.MethodPatch, path, url.Values{"fieldManager": {"tulled"}}, patching, change, protobuf)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(r.Body, largest))
+	if err != nil {
+		return nil, err
+	}
+	kind, object, err := unwrap(text)
+	if err == nil && kind != "Node" {
+		err = fmt.Errorf("%w: a %.50q in a Node's place", errMessage, kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := &view{}
+	return v, v.look(object)
+}
+
+// nodeOf is the name of the Node that a pod runs on.
+func (c *client) nodeOf(ctx context.Context, namespace, pod string) (string, error) {
+	path := []string{"api", "v1", "namespaces", url.PathEscape(namespace), "pods", url.PathEscape(pod)}
+	r, err := c.do(ctx, http.MethodGet, path, nil, "", nil, asJSON)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	var doc struct{ Spec struct{ NodeName string } }
+	if err := json.NewDecoder(io.LimitReader(r.Body, largest)).Decode(&doc); err != nil {
+		return "", err
+	}
+	if doc.Spec.NodeName == "" {
+		return "", fmt.Errorf("pod %s/%s is on no Node", namespace, pod)
+	}
+	return doc.Spec.NodeName, nil
+}

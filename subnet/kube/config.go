@@ -1,0 +1,87 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const (
+	// interval is how often the file is looked at: one call to the kernel.
+	interval = time.Second
+	// largestConfig is what a ConfigMap has room for.
+	largestConfig = 1 << 20
+)
+
+// Config implements subnet.Store. It is in a file, which people change, or which
+// a kubelet does that mounts it: by another link to another folder.
+func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
+	path := s.options.ConfigFile
+	var seen fs.FileInfo
+	refused := ""
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		now, err := os.Stat(path) // of what links lead to
+		if err != nil || seen == nil || !same(seen, now) {
+			var cfg subnet.Config
+			cfg, seen, err = readConfig(path)
+			switch {
+			case err != nil && err.Error() == refused:
+			case err != nil && known == (subnet.Config{}):
+				refused = err.Error()
+				klog.InfoS("Waiting for the network's config", "path", path, "reason", refused)
+			case err != nil:
+				refused = err.Error()
+				klog.InfoS("Going on with the network's config as it was before", "path", path, "reason", refused)
+			case cfg != known:
+				return cfg, nil
+			default:
+				refused = ""
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return subnet.Config{}, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// readConfig reads the config at path. Info is of what was read, nil where it is
+// to be read again whatever it is.
+func readConfig(path string) (cfg subnet.Config, info fs.FileInfo, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
+	if err != nil {
+		return subnet.Config{}, nil, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return subnet.Config{}, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return subnet.Config{}, info, errors.New("not a file")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, largestConfig+1))
+	switch {
+	case err != nil:
+		return subnet.Config{}, nil, err
+	case len(text) > largestConfig:
+		return subnet.Config{}, info, errors.New("too long for a network's config; give the file that holds net-conf.json (--net-config-path)")
+	}
+	cfg, err = subnet.ParseConfig(text)
+	cfg.Given = err == nil
+	return cfg, info, err
+}
+
+func same(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode()
+}

@@ -1,0 +1,68 @@
+package kube
+
+import (
+	"context"
+	"net/netip"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Facts are what the cluster, and people, say of this host: in its Node's status,
+// and in annotations.
+type Facts struct {
+	// Internal and External are the first of each kind among its addresses.
+	Internal, External subnet.Pair[netip.Addr]
+	// Overwrite is what is to be published whatever the host's address is.
+	Overwrite subnet.Pair[netip.Addr]
+	// Public is what is to be published, and to be looked for among the host's
+	// addresses.
+	Public subnet.Pair[netip.Addr]
+}
+
+func factsOf(v *view, all *values) (facts Facts, err error) {
+	for _, a := range v.addresses {
+		to := &facts.Internal
+		switch string(a.kind) {
+		case "InternalIP":
+		case "ExternalIP":
+			to = &facts.External
+		default:
+			continue
+		}
+		ip, err := netip.ParseAddr(string(a.address))
+		if err != nil || ip.Is4In6() || ip.Zone() != "" || to[subnet.FamilyOf(ip)].IsValid() {
+			continue
+		}
+		to[subnet.FamilyOf(ip)] = ip
+	}
+	facts.Public, err = all.addresses(nodeFields)
+	var wrong error
+	if facts.Overwrite, wrong = all.addresses(overwriteFields); wrong != nil {
+		err = wrong
+	}
+	return facts, err
+}
+
+// Facts waits until what is known of this node's host is another than known, and
+// returns it.
+func (s *Store) Facts(ctx context.Context, known Facts) (Facts, error) {
+	s.begin()
+	told := ""
+	for {
+		e, _, changed := s.book.ownNode()
+		if e != nil {
+			if err := e.own.ignored; err != nil && err.Error() != told {
+				told = err.Error()
+				klog.ErrorS(err, "An annotation of this Node is of no use", "node", e.name)
+			}
+			if e.own.facts != known {
+				return e.own.facts, nil
+			}
+		}
+		if err := wait(ctx, changed); err != nil {
+			return Facts{}, err
+		}
+	}
+}

@@ -1,0 +1,455 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const network = `{"Network": "10.5.0.0/16"}`
+
+// seen is what a watch tells.
+type seen struct {
+	mu     sync.Mutex
+	leases map[string]subnet.Lease
+	bad    map[string]*subnet.LeaseError
+	lists  int
+	least  int // leases there ever were since the first list
+}
+
+func (l *lab) watch(node string) *seen {
+	s := &seen{leases: make(map[string]subnet.Lease), bad: make(map[string]*subnet.LeaseError), least: -1}
+	l.background(func(ctx context.Context) {
+		_ = l.store(node).Watch(ctx, func(u subnet.Update) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if u.Complete {
+				s.lists++
+				clear(s.leases)
+				clear(s.bad)
+			}
+			for _, key := range u.Gone {
+				delete(s.leases, key)
+				delete(s.bad, key)
+			}
+			for _, l := range u.Leases {
+				s.leases[l.Key()] = l
+				delete(s.bad, l.Key())
+			}
+			for _, b := range u.Bad {
+				s.bad[b.Key] = b
+				delete(s.leases, b.Key)
+			}
+			if n := len(s.leases); s.least < 0 || n < s.least {
+				s.least = n
+			}
+		})
+	})
+	return s
+}
+
+// background runs f until the test ends.
+func (l *lab) background(f func(ctx context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { f(ctx) })
+	end = func() { cancel(); running.Wait() }
+	l.t.Cleanup(end)
+	return end
+}
+
+func (s *seen) await(t testing.TB, what string, met func() bool) {
+	t.Helper()
+	kerneltest.Eventually(t, 10*time.Second, func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if met() {
+			return nil
+		}
+		return fmt.Errorf("not %s: %d lists, leases %v, bad %v", what, s.lists, s.leases, s.bad)
+	})
+}
+
+func (l *lab) failing(node, what string, words ...string) {
+	l.t.Helper()
+	kerneltest.Eventually(l.t, 10*time.Second, func() error {
+		text := l.store(node).Status().Failing[what]
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				return fmt.Errorf("%s: %q, without %q", what, text, word)
+			}
+		}
+		if len(words) == 0 && text != "" {
+			return fmt.Errorf("%s: %s", what, text)
+		}
+		return nil
+	})
+}
+
+// acquired is what an Acquire in the background comes to.
+type acquired struct {
+	lease subnet.Lease
+	err   error
+}
+
+func (l *lab) acquire(c subnet.Claim) <-chan acquired {
+	got := make(chan acquired, 1)
+	l.background(func(ctx context.Context) {
+		lease, err := l.store(c.Node.Name).Acquire(ctx, c)
+		got <- acquired{lease, err}
+	})
+	return got
+}
+
+func receive[T any](t testing.TB, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatal("waited 10 s in vain")
+		panic("unreachable")
+	}
+}
+
+// leased is a node with a lease that it holds, and the end of the Hold.
+func (l *lab) leased(i int) (own subnet.Lease, ended <-chan error) {
+	l.t.Helper()
+	got := receive(l.t, l.acquire(claim(i)))
+	if got.err != nil {
+		l.t.Fatal(got.err)
+	}
+	result := make(chan error, 1)
+	l.background(func(ctx context.Context) { result <- l.store(got.lease.Node.Name).Hold(ctx, got.lease) })
+	return got.lease, result
+}
+
+// set writes one annotation.
+func (l *lab) set(node, name, text string) {
+	l.t.Helper()
+	l.annotate(node, map[string]*string{prefix + "/" + name: &text})
+}
+
+func TestNoPodCIDR(t *testing.T) {
+	l, f := newFakeLab(t)
+	f.gives = nil
+	l.SetConfig(`{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"}`)
+	got := l.acquire(claim(1))
+	l.failing("node-1", leasing, "there is no Node node-1", "NODE_NAME")
+	l.create("node-1")
+	l.failing("node-1", leasing, "no IPv4 podCIDR", "--allocate-node-cidrs", "10.5.0.0/16", "kubectl patch node node-1")
+	give := func(cidrs ...string) {
+		l.call(http.MethodPatch, "/node-1", patching, map[string]any{"spec": map[string]any{"podCIDRs": cidrs}})
+	}
+	give("10.5.7.0/24")
+	l.failing("node-1", leasing, "no IPv6 podCIDR", "fd00:5::/48")
+	give("10.5.7.0/24", "fd00:5:0:7::/64")
+	if a := receive(t, got); a.err != nil || a.lease.Key() != "10.5.7.0-24&fd00:5:0:7::-64" {
+		t.Errorf("%s, %v", a.lease.Key(), a.err)
+	}
+	l.failing("node-1", leasing)
+}
+
+func TestOutsideNetwork(t *testing.T) {
+	l, _ := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("node-1", "10.6.1.0/24")
+	a := receive(t, l.acquire(claim(1)))
+	if !errors.Is(a.err, subnet.ErrOutsideNetwork) || !strings.Contains(a.err.Error(), "10.6.1.0/24") || !strings.Contains(a.err.Error(), "10.5.0.0/16") {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestWritesLittle: a restart that finds all as it should be writes nothing, and
+// nothing is listed twice.
+func TestWritesLittle(t *testing.T) {
+	l, f := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("node-1")
+	first, _ := l.leased(1)
+	if n := f.asked("PATCH"); n != 1 {
+		t.Errorf("%d writes", n)
+	}
+	l.stores["node-1"].Close()
+	delete(l.stores, "node-1")
+	again, _ := l.leased(1)
+	if again != first {
+		t.Errorf("%+v became %+v", first, again)
+	}
+	s := l.watch("node-1")
+	s.await(t, "there", func() bool { return s.leases[first.Key()].Attrs == first.Attrs })
+	if p, g := f.asked("PATCH"), f.asked("GET"); p != 1 || g != 2 {
+		t.Errorf("%d writes, %d lists and watches", p, g)
+	}
+}
+
+func TestOverwrite(t *testing.T) {
+	l, f := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("node-1")
+	l.set("node-1", "public-ip-overwrite", "198.51.100.9")
+	own, _ := l.leased(1)
+	if own.PublicIP[subnet.IPv4] != ip("198.51.100.9") {
+		t.Errorf("acquired %+v", own)
+	}
+	published := func(want string) {
+		t.Helper()
+		kerneltest.Eventually(t, 10*time.Second, func() error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if got := f.nodes["node-1"].Annotations[prefix+"/public-ip"]; got != want {
+				return fmt.Errorf("%s is published, not %s", got, want)
+			}
+			return nil
+		})
+	}
+	published("198.51.100.9")
+	l.annotate("node-1", map[string]*string{prefix + "/public-ip-overwrite": nil})
+	published("192.0.2.1")
+	l.set("node-1", "public-ip-overwrite", "198.51.100.10")
+	published("198.51.100.10")
+	l.set("node-1", "public-ip-overwrite", "rubbish")
+	published("192.0.2.1")
+}
+
+func TestFacts(t *testing.T) {
+	l, f := newFakeLab(t)
+	l.create("node-1")
+	var known Facts
+	next := func(want Facts) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		got, err := l.store("node-1").Facts(ctx, known)
+		if got != want || err != nil {
+			t.Fatalf("%+v, %v, want %+v", got, err, want)
+		}
+		known = got
+	}
+	l.set("node-1", "node-public-ip", "198.51.100.1")
+	want := Facts{Public: subnet.Pair[netip.Addr]{ip("198.51.100.1")}}
+	next(want)
+	f.do(func() {
+		n := f.nodes["node-1"].DeepCopy()
+		n.Status.Addresses = []corev1.NodeAddress{{Type: "Hostname", Address: "x"}, {Type: "InternalIP", Address: "192.0.2.1"},
+			{Type: "InternalIP", Address: "192.0.2.2"}, {Type: "InternalIP", Address: "2001:db8::1"}, {Type: "ExternalIP", Address: "203.0.113.1"}}
+		f.change("MODIFIED", n)
+	})
+	want.Internal = subnet.Pair[netip.Addr]{ip("192.0.2.1"), ip("2001:db8::1")}
+	want.External[subnet.IPv4] = ip("203.0.113.1")
+	next(want)
+	l.set("node-1", "public-ipv6-overwrite", "2001:db8::9")
+	want.Overwrite[subnet.IPv6] = ip("2001:db8::9")
+	next(want)
+	l.set("node-1", "node-public-ip", "2001:db8::1") // of the other family
+	want.Public = subnet.Pair[netip.Addr]{}
+	next(want)
+}
+
+// TestNodeAnew: a Node that is deleted and made again keeps its lease if it is
+// given the same podCIDR, and loses it if not.
+func TestNodeAnew(t *testing.T) {
+	l, _ := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("node-1", "10.5.7.0/24")
+	own, ended := l.leased(1)
+	s := l.watch("node-2")
+	s.await(t, "leased", func() bool { return len(s.leases) == 1 })
+	l.remove("node-1")
+	s.await(t, "gone", func() bool { return len(s.leases) == 0 })
+	l.failing("node-1", holding, "there is no Node node-1 any more")
+	l.create("node-1", "10.5.7.0/24")
+	s.await(t, "leased again", func() bool { return s.leases[own.Key()].Attrs == own.Attrs })
+	l.failing("node-1", holding)
+	l.remove("node-1")
+	l.create("node-1", "10.5.8.0/24")
+	if err := receive(t, ended); !errors.Is(err, subnet.ErrTaken) || !strings.Contains(err.Error(), "10.5.8.0-24") {
+		t.Errorf("Hold ended with %v", err)
+	}
+	if a := receive(t, l.acquire(claim(1))); a.err != nil || a.lease.Key() != "10.5.8.0-24" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestOnePodCIDRTwice: of two Nodes that were given the same the elder has it.
+func TestOnePodCIDRTwice(t *testing.T) {
+	l, _ := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("node-1", "10.5.7.0/24")
+	own, _ := l.leased(1)
+	l.create("node-2", "10.5.7.0/24")
+	got := l.acquire(claim(2))
+	l.failing("node-2", leasing, "Node node-1 was given a part of the same podCIDR first")
+	s := l.watch("node-1")
+	l.set("node-2", "kube-subnet-manager", "true")
+	l.set("node-2", "public-ip", "192.0.2.2")
+	s.await(t, "the elder's", func() bool { return s.leases[own.Key()].Node.Name == "node-1" })
+	l.remove("node-1")
+	s.await(t, "the younger's", func() bool { return s.leases[own.Key()].Node.Name == "node-2" })
+	if a := receive(t, got); a.err != nil || a.lease.Key() != own.Key() {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestFaults: whatever the API server does, no lease is lost for a moment, and
+// what changes afterwards is seen.
+func TestFaults(t *testing.T) {
+	refuse := func(s *metav1.Status) func(l *lab, f *fake) {
+		return func(l *lab, f *fake) {
+			f.do(func() { f.refuse = func(*http.Request) *metav1.Status { return s } })
+			f.cut()
+			l.failing("node-1", "Watching the Nodes", fmt.Sprint(s.Code))
+			f.do(func() { f.refuse = nil })
+		}
+	}
+	garble := func(change func(text []byte) []byte) func(l *lab, f *fake) {
+		return func(l *lab, f *fake) {
+			f.do(func() { f.garble = change })
+			l.set("node-2", "other", "x")
+			l.failing("node-1", "Watching the Nodes", " ")
+			f.do(func() { f.garble = nil })
+		}
+	}
+	for name, c := range map[string]struct {
+		fault func(l *lab, f *fake)
+		lists int
+	}{
+		"cut":       {func(_ *lab, f *fake) { f.cut() }, 1},
+		"compacted": {func(_ *lab, f *fake) { f.compact(); f.cut() }, 2},
+		"lines cut": {func(_ *lab, f *fake) { f.server.CloseClientConnections() }, 1},
+		"401":       {refuse(refusalOf(http.StatusUnauthorized, "Unauthorized")), 1},
+		"403":       {refuse(refusalOf(http.StatusForbidden, "nodes is forbidden")), 1},
+		"429":       {refuse(refusalOf(http.StatusTooManyRequests, "too many")), 1},
+		"500":       {refuse(refusalOf(http.StatusInternalServerError, "no")), 1},
+		"too new": {func(l *lab, f *fake) {
+			s := refusalOf(http.StatusGatewayTimeout, "Timeout: Too large resource version")
+			s.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: "ResourceVersionTooLarge"}}}
+			f.do(func() {
+				f.refuse = func(r *http.Request) *metav1.Status {
+					if r.URL.Query().Get("resourceVersion") != "" {
+						return s
+					}
+					return nil
+				}
+			})
+			f.cut()
+		}, 2},
+		"garbled":         {garble(func(text []byte) []byte { return append(text[:4], bytes.Repeat([]byte{0xff}, len(text)-4)...) }), 1},
+		"longer than any": {garble(func([]byte) []byte { return []byte{0xff, 0xff, 0xff, 0xff} }), 1},
+		"a Pod among them": {garble(func([]byte) []byte {
+			return frame(t, "ADDED", "Pod", &corev1.Pod{})
+		}), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, f := newFakeLab(t)
+			l.SetConfig(network)
+			for i := range 3 {
+				l.create(claim(i + 1).Node.Name)
+				l.leased(i + 1)
+			}
+			s := l.watch("node-1")
+			s.await(t, "complete", func() bool { return len(s.leases) == 3 })
+			key := receive(t, l.acquire(claim(2))).lease.Key()
+			s.mu.Lock()
+			before := s.leases[key]
+			s.least = 3
+			s.mu.Unlock()
+			c.fault(l, f)
+			s.await(t, "listed", func() bool { return s.lists >= c.lists })
+			l.create("node-4")
+			f.do(func() { f.refuse = nil })
+			own, _ := l.leased(4)
+			s.await(t, "following", func() bool { return s.leases[own.Key()].Attrs == own.Attrs && len(s.leases) == 4 })
+			l.failing("node-1", "Watching the Nodes")
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.least != 3 || s.lists != c.lists {
+				t.Errorf("%d leases at the least, %d complete lists, want 3 and %d", s.least, s.lists, c.lists)
+			}
+			if after := s.leases[before.Key()]; after != before {
+				t.Errorf("nothing happened to %+v, and it is %+v", before, after)
+			}
+		})
+	}
+}
+
+// TestRetryAfter: who is asked for patience has it.
+func TestRetryAfter(t *testing.T) {
+	l, f := newFakeLab(t)
+	busy := refusalOf(http.StatusTooManyRequests, "busy")
+	busy.Details = &metav1.StatusDetails{RetryAfterSeconds: 100}
+	f.do(func() { f.refuse = func(*http.Request) *metav1.Status { return busy } })
+	l.watch("node-1")
+	l.failing("node-1", "Watching the Nodes", "too much to do")
+	// Its own backoff would have come back more than once within this.
+	<-time.After(500 * time.Millisecond)
+	if n := f.asked("GET"); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestPages lists more Nodes than a page has, from a server that does not stream.
+func TestPages(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		t.Run(fmt.Sprintf("expired %t", cut), func(t *testing.T) {
+			l, f := newFakeLab(t)
+			f.noWatchList, f.cutPages = true, cut
+			f.do(func() {
+				for i := range 2*page + 10 {
+					n := largeNode(i)
+					n.Status.Images = nil
+					f.change("ADDED", n)
+				}
+			})
+			s := l.watch("node-1")
+			s.await(t, "complete", func() bool { return len(s.leases) == 2*page+10 })
+			// One that is refused; three pages, or one, one that has expired and all.
+			if n := f.asked("GET /api/v1/nodes") - f.asked("GET /api/v1/nodes?allowWatchBookmarks=true&resourceVersion=1"); n != 4 {
+				t.Errorf("%d requests, want 4", n)
+			}
+		})
+	}
+}
+
+// TestPod finds the Node by the pod that runs on it.
+func TestPod(t *testing.T) {
+	l, _ := newFakeLab(t)
+	l.options.PodName, l.options.PodNamespace = "tulle-x", "kube-system"
+	l.SetConfig(network)
+	l.create("node-1")
+	s := l.store("") // of no name
+	lease, err := s.Acquire(t.Context(), claim(1))
+	if err != nil || s.Status().Node != "node-1" {
+		t.Errorf("%+v, %v, %+v", lease, err, s.Status())
+	}
+}
+
+func TestOpen(t *testing.T) {
+	for want, o := range map[string]Options{
+		"NODE_NAME":                {Server: "http://127.0.0.1:1", Prefix: prefix, PodName: "x"},
+		"--kube-annotation-prefix": {Server: "http://127.0.0.1:1", NodeName: "x", Prefix: "x"},
+		"--kubeconfig-file":        {NodeName: "x", Prefix: prefix},
+		"no such file":             {NodeName: "x", Prefix: prefix, Kubeconfig: "/nowhere"},
+	} {
+		s, err := Open(o)
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", o, err, want)
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package kube
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+const (
+	// page is how many Nodes a server that cannot stream them is asked for at once.
+	page = 500
+	// session is how long a watch lasts, and up to twice that, so that not all
+	// begin theirs anew together.
+	session = 5 * time.Minute
+	// late is how much longer one may last before it counts as lost.
+	late = 30 * time.Second
+	// silence is how long a server says nothing that is asked for a list.
+	silence = 30 * time.Second
+	// longSession is how long a session lasts that was a good one.
+	longSession = 10 * time.Second
+)
+
+// follower keeps a book as the cluster is: by one list, and by one watch that goes
+// on from it. Where it breaks it goes on from what it had come to; only where the
+// server no longer knows that, all is listed again.
+type follower struct {
+	*Store
+	from  string // what to go on from; "" for all anew
+	plain bool   // the server did not stream its list
+}
+
+// run follows until ctx ends.
+func (f *follower) run(ctx context.Context) {
+	if f.identify(ctx) != nil {
+		return // it fails with ctx alone
+	}
+	for failures := 0; ctx.Err() == nil; {
+		began := time.Now()
+		err := f.session(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errAgain) && f.plain:
+			continue
+		case time.Since(began) < longSession:
+			failures++
+		default:
+			failures = 1
+		}
+		if err != nil && !errors.Is(err, errAgain) {
+			f.trouble.failed("Watching the Nodes", err)
+		}
+		if f.pause(ctx, failures, err) != nil {
+			return
+		}
+	}
+}
+
+// identify finds out which Node this is.
+func (f *follower) identify(ctx context.Context) error {
+	name := f.options.NodeName
+	if name == "" {
+		err := f.retry(ctx, "Looking for the Node of pod "+f.options.PodNamespace+"/"+f.options.PodName, func(ctx context.Context) error {
+			var err error
+			name, err = f.client.nodeOf(ctx, f.options.PodNamespace, f.options.PodName)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	f.book.mu.Lock()
+	defer f.book.mu.Unlock()
+	f.book.name = name
+	return nil
+}
+
+// errAgain has a session begun anew where nothing is wrong.
+var errAgain = errors.New("all is to be listed again")
+
+// session is one watch, and what comes before it.
+func (f *follower) session(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f.again.Store(&cancel)
+	defer f.again.Store(nil)
+	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer quiet.Stop()
+	query := url.Values{"watch": {"1"}, "allowWatchBookmarks": {"true"}}
+	listing := f.from == ""
+	switch {
+	case listing && f.plain:
+		f.plain = false // the server may have been upgraded when it is asked next
+		from, err := f.list(ctx, quiet)
+		if err != nil {
+			return f.after(ctx, err)
+		}
+		f.from, listing = from, false
+	case listing:
+		query.Set("sendInitialEvents", "true")
+		query.Set("resourceVersionMatch", "NotOlderThan")
+	}
+	query.Set("resourceVersion", f.from)
+	lasts := session + rand.N(session)
+	query.Set("timeoutSeconds", strconv.Itoa(int(lasts.Seconds())))
+	end := time.AfterFunc(lasts+late, func() { cancel(errSilent) })
+	defer end.Stop()
+	quiet.Reset(silence)
+	body, err := f.client.watch(ctx, query)
+	if err != nil {
+		f.plain = listing && (code(err) == http.StatusBadRequest || code(err) == http.StatusUnprocessableEntity || errors.Is(context.Cause(ctx), errSilent))
+		if f.plain && context.Cause(ctx) == nil {
+			return errAgain
+		}
+		return f.after(ctx, err)
+	}
+	defer body.Close()
+	if !listing {
+		quiet.Stop()
+		f.trouble.over("Watching the Nodes")
+	}
+	err = f.read(ctx, body, listing, quiet)
+	f.plain = f.from == "" && listing && errors.Is(context.Cause(ctx), errSilent)
+	return f.after(ctx, err)
+}
+
+var errSilent = errors.New("no answer in time")
+
+// after is why a session ended, and takes in what that means for the next.
+func (f *follower) after(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	var refused *apiError
+	switch {
+	case errors.Is(err, errAgain):
+		f.from = ""
+	case errors.As(err, &refused) && (refused.Code == http.StatusGone || refused.Lost):
+		f.from = "" // nothing is wrong: it was away for too long
+		return errAgain
+	}
+	return err
+}
+
+// read takes in what a watch says. Quiet ends it where a list that it begins with
+// stops coming.
+func (f *follower) read(ctx context.Context, body io.Reader, listing bool, quiet *time.Timer) error {
+	events := frames{from: bufio.NewReaderSize(body, 32<<10)}
+	all := f.book.listing()
+	var v view
+	for {
+		kind, object, err := events.next()
+		switch {
+		case err == io.EOF && !listing:
+			return nil // its time is over
+		case err != nil:
+			return unexpected(err)
+		}
+		if listing {
+			quiet.Reset(silence)
+		}
+		what, object, err := unwrap(object)
+		if err != nil {
+			return err
+		}
+		if kind == "ERROR" || what != "Node" {
+			return failure(what, object)
+		}
+		if err := v.look(object); err != nil {
+			return err
+		}
+		switch kind {
+		case "ADDED", "MODIFIED":
+			if listing {
+				all.add(&v)
+			} else {
+				f.book.take(&v)
+			}
+		case "DELETED":
+			if listing {
+				delete(all.nodes, string(v.name))
+			} else {
+				f.book.remove(&v)
+			}
+		case "BOOKMARK":
+			if listing && !v.ends() {
+				continue
+			}
+		default:
+			return fmt.Errorf("%w: an event %.50q", errMessage, kind)
+		}
+		if listing && kind != "BOOKMARK" {
+			continue
+		}
+		if v.revision != 0 {
+			f.from = strconv.FormatInt(v.revision, 10)
+		}
+		if listing {
+			f.book.replace(all)
+			all, listing = nil, false
+			quiet.Stop()
+			f.trouble.over("Watching the Nodes")
+		}
+	}
+}
+
+// ends says whether a bookmark is the one after a list.
+func (v *view) ends() bool {
+	for _, n := range v.notes {
+		if string(n.key) == "k8s.io/initial-events-end" {
+			return string(n.value) == "true"
+		}
+	}
+	return false
+}
+
+// failure is what a watch says that is no Node.
+func failure(kind string, object []byte) error {
+	var s status
+	if kind != "Status" {
+		return fmt.Errorf("%w: a %.50q among Nodes", errMessage, kind)
+	}
+	if err := s.look(object); err != nil {
+		return err
+	}
+	e := &apiError{}
+	e.take(s)
+	return e
+}
+
+// list lists all Nodes, page by page, into the book.
+func (f *follower) list(ctx context.Context, quiet *time.Timer) (from string, err error) {
+	all := f.book.listing()
+	query := url.Values{"limit": {strconv.Itoa(page)}}
+	for {
+		var v view
+		revision, more, err := f.client.list(ctx, query, func(node []byte) error {
+			quiet.Reset(silence)
+			err := v.look(node)
+			if err == nil {
+				all.add(&v)
+			}
+			return err
+		})
+		switch {
+		case code(err) == http.StatusGone && query.Get("continue") != "":
+			// The pages are too slow for this cluster: all at once, then.
+			all, query, from = f.book.listing(), url.Values{}, ""
+			continue
+		case err != nil:
+			return "", err
+		case from == "":
+			from = revision
+		}
+		if more == "" {
+			f.book.replace(all)
+			return from, nil
+		}
+		query.Set("continue", more)
+	}
+}

@@ -1,0 +1,259 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const prefix = "flannel.alpha.coreos.com"
+
+// lab is a cluster, of a fake API server or a real one, and a store for each of
+// its nodes. It is a storetest.Store: what the suite writes under a key it writes
+// to the Node of that podCIDR.
+type lab struct {
+	t       testing.TB
+	url     string
+	client  *http.Client // an admin's
+	options Options      // of its stores, but for the node
+	config  string
+
+	mu     sync.Mutex
+	stores map[string]*Store
+	dual   bool
+}
+
+func newLab(t testing.TB, url string, client *http.Client, o Options) *lab {
+	l := &lab{t: t, url: url, client: client, options: o, config: filepath.Join(t.TempDir(), "net-conf.json"), stores: make(map[string]*Store)}
+	l.options.ConfigFile, l.options.Prefix = l.config, prefix
+	return l
+}
+
+// newFakeLab is a lab on a fake.
+func newFakeLab(t testing.TB) (*lab, *fake) {
+	f := newFake(t)
+	return newLab(t, f.url(), f.client(), Options{Server: f.url()}), f
+}
+
+// store is a node's.
+func (l *lab) store(node string) *Store {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.stores[node]; s != nil {
+		return s
+	}
+	o := l.options
+	o.NodeName = node
+	s, err := Open(o)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { s.Close() })
+	l.stores[node] = s
+	return s
+}
+
+// call makes an admin's request, and returns what it is answered.
+func (l *lab) call(method, path, content string, body any) (code int, answer []byte) {
+	l.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	r, err := http.NewRequest(method, l.url+"/api/v1/nodes"+path, bytes.NewReader(text))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", content)
+	a, err := l.client.Do(r)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	answer, err = io.ReadAll(a.Body)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return a.StatusCode, answer
+}
+
+// create makes a Node, unless there is one; without podCIDRs the cluster gives it
+// some.
+func (l *lab) create(node string, cidrs ...string) {
+	l.t.Helper()
+	spec := map[string]any{}
+	if len(cidrs) > 0 {
+		spec = map[string]any{"podCIDR": cidrs[0], "podCIDRs": cidrs}
+	}
+	code, answer := l.call(http.MethodPost, "", asJSON, map[string]any{"metadata": map[string]any{"name": node}, "spec": spec})
+	if code != http.StatusCreated && code != http.StatusConflict {
+		l.t.Errorf("making Node %s: %d %s", node, code, answer)
+	}
+}
+
+func (l *lab) remove(node string) {
+	l.t.Helper()
+	if code, answer := l.call(http.MethodDelete, "/"+node, asJSON, nil); code != http.StatusOK {
+		l.t.Errorf("deleting Node %s: %d %s", node, code, answer)
+	}
+}
+
+// annotate writes annotations as a person would; nil removes one.
+func (l *lab) annotate(node string, all map[string]*string) {
+	l.t.Helper()
+	code, answer := l.call(http.MethodPatch, "/"+node, patching, map[string]any{"metadata": map[string]any{"annotations": all}})
+	if code != http.StatusOK {
+		l.t.Errorf("annotating Node %s: %d %s", node, code, answer)
+	}
+}
+
+// at is the name of the Node that has a key.
+func (l *lab) at(key string) string {
+	for _, s := range l.stores {
+		s.book.mu.Lock()
+		for _, e := range s.book.keys {
+			for _, e := range e {
+				if e.key == key || l.mask(e.key) == key {
+					s.book.mu.Unlock()
+					return e.name
+				}
+			}
+		}
+		s.book.mu.Unlock()
+	}
+	return ""
+}
+
+// mask takes the family that is off out of a key: the cluster may give subnets of
+// both all the same.
+func (l *lab) mask(key string) string {
+	if !l.dual {
+		key, _, _ = strings.Cut(key, "&")
+	}
+	return key
+}
+
+func (l *lab) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
+	known.Given = known != subnet.Config{}
+	cfg, err := l.store("node-1").Config(ctx, known)
+	cfg.Given = false // which is all that a store adds to it
+	return cfg, err
+}
+
+func (l *lab) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, error) {
+	l.create(claim.Node.Name)
+	return l.store(claim.Node.Name).Acquire(ctx, claim)
+}
+
+func (l *lab) Hold(ctx context.Context, own subnet.Lease) error {
+	return l.store(own.Node.Name).Hold(ctx, own)
+}
+
+func (l *lab) Watch(ctx context.Context, to func(subnet.Update)) error {
+	return l.store("node-1").Watch(ctx, func(u subnet.Update) {
+		l.mu.Lock()
+		for i := range u.Leases {
+			if !l.dual {
+				u.Leases[i].Subnets[subnet.IPv6] = netip.Prefix{}
+			}
+		}
+		for i := range u.Gone {
+			u.Gone[i] = l.mask(u.Gone[i])
+		}
+		for i, b := range u.Bad {
+			u.Bad[i] = &subnet.LeaseError{Key: l.mask(b.Key), Err: b.Err}
+		}
+		l.mu.Unlock()
+		to(u)
+	})
+}
+
+func (l *lab) SetConfig(config string) {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dual = strings.Contains(config, "IPv6Network")
+	// As a kubelet does it: a file that was never the half of anything.
+	if err := os.WriteFile(l.config+".new", []byte(config), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.Rename(l.config+".new", l.config); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) Write(key, value string) {
+	l.t.Helper()
+	l.mu.Lock()
+	node := l.at(key)
+	l.mu.Unlock()
+	if node == "" {
+		node = strings.ReplaceAll("written-"+key, ":", "-")
+		if address, length, ok := strings.Cut(key, "-"); ok && strings.Contains(address, ".") {
+			l.create(node, address+"/"+length)
+		} else {
+			node = key
+			l.create(node, "10.5.255.0/24")
+		}
+	}
+	var v struct{ PublicIP string }
+	if json.Unmarshal([]byte(value), &v) != nil {
+		v.PublicIP = value
+	}
+	if !strings.Contains(key, ".") {
+		v.PublicIP = "rubbish"
+	}
+	yes := "true"
+	l.annotate(node, map[string]*string{prefix + "/kube-subnet-manager": &yes, prefix + "/public-ip": &v.PublicIP})
+}
+
+func (l *lab) Delete(key string) {
+	l.t.Helper()
+	if !strings.Contains(key, ".") {
+		key = "10.5.255.0-24"
+	}
+	l.mu.Lock()
+	node := l.at(key)
+	l.mu.Unlock()
+	if node == "" {
+		l.t.Errorf("no Node has %s", key)
+		return
+	}
+	none := map[string]*string{}
+	for _, name := range names {
+		none[prefix+"/"+name] = nil
+	}
+	l.annotate(node, none)
+}
+
+// Gap has all stores lose their place.
+func (l *lab) Gap() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.stores {
+		if cancel := s.again.Load(); cancel != nil {
+			(*cancel)(errAgain)
+		}
+	}
+}
+
+// claim is what the i-th node claims.
+func claim(i int) subnet.Claim {
+	var c subnet.Claim
+	c.PublicIP[subnet.IPv4] = netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
+	c.BackendType = "vxlan"
+	c.BackendData[subnet.IPv4] = fmt.Sprintf(`{"VNI":1,"VtepMAC":"02:00:00:00:00:%02x"}`, i)
+	c.Node = subnet.Node{ID: fmt.Sprintf("id-%d", i), Name: fmt.Sprintf("node-%d", i), MTU: 1450}
+	return c
+}

@@ -1,0 +1,31 @@
+package kube
+
+import (
+	"fmt"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tulle-net/tulle/subnet/storetest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// TestConformance has stores on a fake API server pass the suite, with and
+// without the server streaming its lists.
+func TestConformance(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprintf("streaming %t", streams), func(t *testing.T) {
+			storetest.RunGiven(t, func(t *testing.T) storetest.Store {
+				l, f := newFakeLab(t)
+				f.noWatchList = !streams
+				f.gives = func(i int) []string {
+					return []string{fmt.Sprintf("10.5.0.%d/30", i*4%256), fmt.Sprintf("fd00:5:0:%x::/64", i+1)}
+				}
+				return l
+			})
+		})
+	}
+}

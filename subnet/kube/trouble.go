@@ -1,0 +1,96 @@
+package kube
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+
+	"k8s.io/klog/v2"
+)
+
+// trouble has each thing that goes wrong told once for each kind of reason, and
+// its end.
+type trouble struct {
+	mu   sync.Mutex
+	now  map[string]string          // what goes wrong, and how
+	told map[string]map[string]bool // the kinds of reason, by what
+}
+
+func (t *trouble) failed(what string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now == nil {
+		t.now, t.told = make(map[string]string), make(map[string]map[string]bool)
+	}
+	kind, why := explain(err)
+	t.now[what] = why
+	if t.told[what] == nil {
+		t.told[what] = make(map[string]bool)
+	}
+	if !t.told[what][kind] {
+		t.told[what][kind] = true
+		klog.ErrorS(nil, what+" does not work; trying again", "reason", why)
+	}
+}
+
+func (t *trouble) over(what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, was := t.now[what]; was {
+		delete(t.now, what)
+		delete(t.told, what)
+		klog.InfoS(what + " works again")
+	}
+}
+
+// forget is over without a word, for who does not try any more.
+func (t *trouble) forget(what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.now, what)
+	delete(t.told, what)
+}
+
+// list is all that goes wrong.
+func (t *trouble) list() map[string]string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.now)
+}
+
+// reasons are what errors have in common, in words for who has to mend it.
+var reasons = []struct{ sign, hint string }{
+	{"certificate signed by unknown authority", "the API server's certificate is signed by none of the authorities that the kubeconfig or the service account names"},
+	{"certificate has expired", "a certificate has expired or is not valid yet, or the clock is wrong"},
+	{"x509:", "the API server's certificate is not believed"},
+	{"connection refused", "nothing listens at the API server's address; on a new node it is kube-proxy that leads there"},
+	{"no such host", "the API server's name cannot be looked up"},
+	{"no route to host", "there is no way to the API server"},
+	{"context deadline exceeded", "no answer in time"},
+}
+
+var answers = map[int]string{
+	http.StatusUnauthorized:    "the API server does not believe who we are; the token or the certificate may have expired",
+	http.StatusForbidden:       "the API server does not allow it; bind the service account or the user to a role that may get, list and watch nodes and patch nodes/status",
+	http.StatusTooManyRequests: "the API server has too much to do",
+}
+
+// explain is err in words, and what kind it is.
+func explain(err error) (kind, words string) {
+	text := err.Error()
+	var known reason
+	if errors.As(err, &known) {
+		return text, text
+	}
+	if hint := answers[code(err)]; hint != "" {
+		return hint, hint + " (" + text + ")"
+	}
+	for _, known := range reasons {
+		if strings.Contains(text, known.sign) {
+			return known.hint, known.hint + " (" + text + ")"
+		}
+	}
+	return "", text
+}
