@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/subnet"
@@ -78,6 +79,17 @@ var errUnknown = errors.New("nothing is known of the cluster's Nodes yet")
 // errMoved has a step taken again with what the Node is now.
 var errMoved = errors.New("the Node was deleted, or made anew")
 
+// moved says whether a patch was refused because there is no such Node, or one of
+// the same name and another uid.
+func moved(err error) bool {
+	var e *apiError
+	if !errors.As(err, &e) {
+		return false
+	}
+	return e.Code == http.StatusNotFound || e.Code == http.StatusConflict ||
+		e.Code == http.StatusUnprocessableEntity && strings.Contains(e.Message, "metadata.uid")
+}
+
 // given are the subnets of the node's own Node, of the families that are on, or
 // why there are none to use.
 func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[netip.Prefix], error) {
@@ -129,8 +141,7 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 	if change != nil {
 		err := s.retry(ctx, "Writing to Node "+e.name, func(ctx context.Context) error {
 			v, err := s.client.patch(ctx, e.name, change)
-			switch code(err) {
-			case http.StatusNotFound, http.StatusConflict:
+			if moved(err) {
 				return errMoved
 			}
 			if err == nil {

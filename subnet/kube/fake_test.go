@@ -246,7 +246,7 @@ func (f *fake) patch(w http.ResponseWriter, r *http.Request, name string) {
 			failure = refusalOf(http.StatusNotFound, "not found")
 			return
 		case p.Metadata.UID != "" && p.Metadata.UID != n.UID:
-			failure = refusalOf(http.StatusConflict, "Precondition failed: UID")
+			failure = refusalOf(http.StatusUnprocessableEntity, "metadata.uid: Invalid value: field is immutable")
 			return
 		}
 		n = n.DeepCopy()

@@ -4,14 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/tulle-net/tulle/subnet/storetest"
 )
-
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
-}
 
 // TestConformance has stores on a fake API server pass the suite, with and
 // without the server streaming its lists.

@@ -1,0 +1,142 @@
+//go:build kube
+
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tulle-net/tulle/pkg/etcdtest"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/kubetest"
+	"github.com/tulle-net/tulle/subnet"
+	"github.com/tulle-net/tulle/subnet/storetest"
+)
+
+func TestMain(m *testing.M) {
+	etcdtest.Main()
+	goleak.VerifyTestMain(m)
+}
+
+// What a daemon may do, and no more.
+var rules = []kubetest.Rule{
+	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
+}
+
+// newServerLab is a lab on a real control plane.
+func newServerLab(t *testing.T, c *kubetest.Cluster, kubeconfig string) *lab {
+	l := newLab(t, c.URL, c.Client(), Options{Kubeconfig: kubeconfig})
+	t.Cleanup(func() {
+		c.Do(http.MethodDelete, "/api/v1/nodes", nil, nil) // all of them
+		c.Client().CloseIdleConnections()
+	})
+	return l
+}
+
+// TestServerConformance has stores pass the suite on a real control plane, with
+// podCIDRs from its controller manager, and with a server that streams lists and
+// one that does not.
+func TestServerConformance(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprintf("streaming %t", streams), func(t *testing.T) {
+			c := kubetest.Start(t, kubetest.Options{
+				ClusterCIDRs: []string{"10.5.0.0/24", "fd00:5::/56"}, MaskIPv4: 30,
+				Flags: []string{fmt.Sprintf("--feature-gates=WatchList=%t", streams)},
+			})
+			kubeconfig := c.ServiceAccount("kube-system", "tulle", rules...)
+			storetest.RunGiven(t, func(t *testing.T) storetest.Store { return newServerLab(t, c, kubeconfig) })
+		})
+	}
+}
+
+// TestServer has happen to a real control plane what happens to them.
+func TestServer(t *testing.T) {
+	c := kubetest.Start(t, kubetest.Options{ClusterCIDRs: []string{"10.5.0.0/16"}})
+	l := newServerLab(t, c, c.ServiceAccount("kube-system", "tulle", rules...))
+	l.SetConfig(network)
+	l.create("node-1")
+	own, ended := l.leased(1)
+	s := l.watch("node-1")
+	s.await(t, "leased", func() bool { return s.leases[own.Key()].Attrs == own.Attrs })
+
+	// Killed and back: nobody is gone for a moment, and what was done meanwhile is seen.
+	c.Kill()
+	l.failing("node-1", "Watching the Nodes", "nothing listens")
+	c.Restart()
+	l.create("node-2")
+	other, _ := l.leased(2)
+	s.await(t, "both", func() bool { return s.leases[other.Key()].Attrs == other.Attrs && len(s.leases) == 2 })
+	l.failing("node-1", "Watching the Nodes")
+	if s.lists != 1 {
+		t.Errorf("%d complete lists", s.lists)
+	}
+
+	// Away for as long as its history lasts.
+	c.Kill()
+	c.Etcd.Compact()
+	c.Restart()
+	l.set("node-2", "public-ip", "garbled")
+	s.await(t, "both, listed again or not", func() bool { return len(s.leases) == 2 && s.leases[other.Key()].Attrs == other.Attrs })
+
+	// The annotations garbled by hand come right again, people's are left alone.
+	l.set("node-1", "other", "x")
+	l.set("node-1", "backend-data", "{")
+	kerneltest.Eventually(t, 10*time.Second, func() error {
+		n := l.node("node-1")
+		if n[prefix+"/backend-data"] != own.BackendData[subnet.IPv4] || n[prefix+"/other"] != "x" {
+			return fmt.Errorf("%v", n)
+		}
+		return nil
+	})
+
+	// Deleted and registered again: the controller manager gives another podCIDR.
+	l.remove("node-1")
+	l.failing("node-1", holding, "there is no Node node-1 any more")
+	l.create("node-3") // which may well take the one that is free
+	l.create("node-1", "10.5.77.0/24")
+	if err := receive(t, ended); err == nil {
+		t.Error("the podCIDR is another, and Hold goes on")
+	}
+	again, _ := l.leased(1)
+	if again.Subnets[subnet.IPv4] != netip.MustParsePrefix("10.5.77.0/24") {
+		t.Errorf("acquired %s", again.Key())
+	}
+}
+
+// TestServerRefuses: a role that does not let it write is named as what is wrong,
+// and one that comes later is enough.
+func TestServerRefuses(t *testing.T) {
+	c := kubetest.Start(t, kubetest.Options{ClusterCIDRs: []string{"10.5.0.0/16"}})
+	l := newServerLab(t, c, c.ServiceAccount("kube-system", "tulle", rules[0]))
+	l.SetConfig(network)
+	l.create("node-1")
+	got := l.acquire(claim(1))
+	l.failing("node-1", "Writing to Node node-1", "does not allow it", "nodes/status")
+	c.Do(http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/clusterroles/tulle", map[string]any{"rules": rules}, nil)
+	if a := receive(t, got); a.err != nil {
+		t.Error(a.err)
+	}
+	if _, err := l.store("node-1").client.patch(t.Context(), "node-1", []byte(`{"metadata":{"uid":"another","annotations":{"x":"y"}}}`)); !moved(err) {
+		t.Errorf("a patch of another Node of the same name: %v", err)
+	}
+}
+
+// node are a Node's annotations.
+func (l *lab) node(name string) map[string]string {
+	l.t.Helper()
+	_, text := l.call(http.MethodGet, "/"+name, asJSON, nil)
+	var n struct {
+		Metadata struct{ Annotations map[string]string }
+	}
+	if err := json.Unmarshal(text, &n); err != nil {
+		l.t.Error(err)
+	}
+	return n.Metadata.Annotations
+}
