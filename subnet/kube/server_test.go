@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -21,6 +22,9 @@ import (
 
 func TestMain(m *testing.M) {
 	etcdtest.Main()
+	if os.Getenv(scaleVariable) != "" {
+		os.Exit(m.Run())
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -248,3 +248,29 @@ func TestFrames(t *testing.T) {
 		t.Errorf("one of 4 GB: %v", err)
 	}
 }
+
+// BenchmarkHeartbeat is what a Node costs that says nothing new.
+func BenchmarkHeartbeat(b *testing.B) {
+	book := testBook(b, "node-9999")
+	text := frame(b, "MODIFIED", "Node", largeNode(1))
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	from := bytes.NewReader(nil)
+	events := frames{from: bufio.NewReaderSize(from, 32<<10)}
+	var v view
+	for b.Loop() {
+		from.Reset(text)
+		events.from.Reset(from)
+		_, object, err := events.next()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, object, err = unwrap(object); err != nil {
+			b.Fatal(err)
+		}
+		if err := v.look(object); err != nil {
+			b.Fatal(err)
+		}
+		book.take(&v)
+	}
+}
