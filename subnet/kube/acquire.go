@@ -140,7 +140,7 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 	revision := e.revision
 	if change != nil {
 		err := s.retry(ctx, "Writing to Node "+e.name, func(ctx context.Context) error {
-			v, err := s.client.patch(ctx, e.name, change)
+			v, err := s.client.patch(ctx, e.name, patching, change)
 			if moved(err) {
 				return errMoved
 			}

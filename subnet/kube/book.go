@@ -31,6 +31,8 @@ type own struct {
 	values  values // as they stand there
 	facts   Facts
 	ignored error // what people wrote there that is of no use
+	network Condition
+	known   bool // network is: there is such a condition
 }
 
 // someday is when leases end: a Node's has no end but the Node's.
@@ -86,6 +88,9 @@ func (b *book) digest(v *view, all *values, isOwn bool) uint64 {
 			add(a.kind)
 			add(a.address)
 		}
+		add(v.network.status)
+		add(v.network.reason)
+		add(v.network.message)
 	}
 	return h.Sum64()
 }
@@ -109,6 +114,7 @@ func (b *book) read(v *view) *entry {
 			}
 		}
 		e.own.facts, e.own.ignored = factsOf(v, &all)
+		e.own.network, e.own.known = conditionOf(v.network)
 	}
 	if string(all[managed]) != "true" {
 		return e

@@ -29,6 +29,7 @@ const (
 	protobuf = "application/vnd.kubernetes.protobuf"
 	asJSON   = "application/json"
 	patching = "application/merge-patch+json"
+	merging  = "application/strategic-merge-patch+json"
 )
 
 func newClient(o Options) (*client, error) {
@@ -91,7 +92,7 @@ func (c *client) do(ctx context.Context, method string, path []string, query url
 	if err != nil {
 		return nil, err
 	}
-	if r.StatusCode == http.StatusOK {
+	if r.StatusCode == http.StatusOK || r.StatusCode == http.StatusCreated {
 		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != accept && accept != protobuf+";stream=watch" {
 			r.Body.Close()
 			return nil, fmt.Errorf("%w: it is %q", errMessage, kind)
@@ -148,10 +149,10 @@ func (c *client) watch(ctx context.Context, query url.Values) (io.ReadCloser, er
 
 // patch changes a Node by what else than its spec there is, and returns what it
 // has come to be.
-func (c *client) patch(ctx context.Context, node string, change []byte) (*view, error) {
+func (c *client) patch(ctx context.Context, node, content string, change []byte) (*view, error) {
 	// To change its status is all that a kubelet may do to its Node, and flannel.
 	path := append(nodesPath[:len(nodesPath):len(nodesPath)], url.PathEscape(node), "status")
-	r, err := c.do(ctx, http.MethodPatch, path, url.Values{"fieldManager": {"tulled"}}, patching, change, protobuf)
+	r, err := c.do(ctx, http.MethodPatch, path, url.Values{"fieldManager": {"tulled"}}, content, change, protobuf)
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +170,15 @@ func (c *client) patch(ctx context.Context, node string, change []byte) (*view, 
 	}
 	v := &view{}
 	return v, v.look(object)
+}
+
+// create makes an object.
+func (c *client) create(ctx context.Context, path []string, object []byte) error {
+	r, err := c.do(ctx, http.MethodPost, path, url.Values{"fieldManager": {"tulled"}}, asJSON, object, asJSON)
+	if err != nil {
+		return err
+	}
+	return r.Body.Close()
 }
 
 // nodeOf is the name of the Node that a pod runs on.

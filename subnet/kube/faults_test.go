@@ -133,7 +133,8 @@ func (l *lab) leased(i int) (own subnet.Lease, ended <-chan error) {
 		l.t.Fatal(got.err)
 	}
 	result := make(chan error, 1)
-	l.background(func(ctx context.Context) { result <- l.store(got.lease.Node.Name).Hold(ctx, got.lease) })
+	s := l.store(got.lease.Node.Name)
+	l.background(func(ctx context.Context) { result <- s.Hold(ctx, got.lease) })
 	return got.lease, result
 }
 
@@ -183,8 +184,7 @@ func TestWritesLittle(t *testing.T) {
 	if n := f.asked("PATCH"); n != 1 {
 		t.Errorf("%d writes", n)
 	}
-	l.stores["node-1"].Close()
-	delete(l.stores, "node-1")
+	l.restart("node-1")
 	again, _ := l.leased(1)
 	if again != first {
 		t.Errorf("%+v became %+v", first, again)

@@ -64,6 +64,14 @@ func (l *lab) store(node string) *Store {
 	return s
 }
 
+// restart ends a node's store; what is asked of it next goes to another.
+func (l *lab) restart(node string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stores[node].Close()
+	delete(l.stores, node)
+}
+
 // call makes an admin's request, and returns what it is answered.
 func (l *lab) call(method, path, content string, body any) (code int, answer []byte) {
 	l.t.Helper()

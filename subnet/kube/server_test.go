@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tulle-net/tulle/pkg/etcdtest"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
@@ -127,7 +128,7 @@ func TestServerRefuses(t *testing.T) {
 	if a := receive(t, got); a.err != nil {
 		t.Error(a.err)
 	}
-	if _, err := l.store("node-1").client.patch(t.Context(), "node-1", []byte(`{"metadata":{"uid":"another","annotations":{"x":"y"}}}`)); !moved(err) {
+	if _, err := l.store("node-1").client.patch(t.Context(), "node-1", patching, []byte(`{"metadata":{"uid":"another","annotations":{"x":"y"}}}`)); !moved(err) {
 		t.Errorf("a patch of another Node of the same name: %v", err)
 	}
 }
@@ -143,4 +144,39 @@ func (l *lab) node(name string) map[string]string {
 		l.t.Error(err)
 	}
 	return n.Metadata.Annotations
+}
+
+// TestServerTells has a Node's condition and its events be written and read.
+func TestServerTells(t *testing.T) {
+	c := kubetest.Start(t, kubetest.Options{})
+	l := newServerLab(t, c, c.ServiceAccount("kube-system", "tulle", append(rules,
+		kubetest.Rule{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}})...))
+	l.create("node-1")
+	s := l.store("node-1")
+	for _, want := range []Condition{Up, {Unavailable: true, Reason: "NoLease", Message: "no subnet"}, Up} {
+		var revisions []string
+		for range 2 {
+			if err := s.SetNetworkUnavailable(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+			var n corev1.Node
+			c.Do(http.MethodGet, "/api/v1/nodes/node-1", nil, &n)
+			if len(n.Status.Conditions) != 1 || string(n.Status.Conditions[0].Type) != networkUnavailable ||
+				(n.Status.Conditions[0].Status == corev1.ConditionTrue) != want.Unavailable || n.Status.Conditions[0].Reason != want.Reason {
+				t.Errorf("%+v", n.Status.Conditions)
+			}
+			revisions = append(revisions, n.ResourceVersion)
+		}
+		if revisions[0] != revisions[1] {
+			t.Error("what stood there already was written")
+		}
+	}
+	if err := s.Event(t.Context(), true, "SubnetLost", "another has it"); err != nil {
+		t.Fatal(err)
+	}
+	var events corev1.EventList
+	c.Do(http.MethodGet, "/api/v1/namespaces/default/events", nil, &events)
+	if len(events.Items) != 1 || events.Items[0].Reason != "SubnetLost" || events.Items[0].Type != corev1.EventTypeWarning || events.Items[0].InvolvedObject.Name != "node-1" {
+		t.Errorf("%+v", events.Items)
+	}
 }

@@ -22,13 +22,17 @@ type view struct {
 	cidr      []byte
 	cidrs     [][]byte
 	addresses []address
-	notes     []note // all annotations
+	network   condition // NetworkUnavailable
+	notes     []note    // all annotations
 }
 
 type note struct{ key, value []byte }
 
 // address is one that the cluster knows the host by.
 type address struct{ kind, address []byte }
+
+// condition is one of a Node's; when it was looked at last is nobody's business.
+type condition struct{ status, reason, message []byte }
 
 var (
 	errMessage = errors.New("what the API server says cannot be read")
@@ -146,6 +150,9 @@ func (v *view) spec(field protowire.Number, value []byte, _ uint64) error {
 }
 
 func (v *view) status(field protowire.Number, value []byte, _ uint64) error {
+	if field == 4 {
+		return v.condition(value)
+	}
 	if field != 5 {
 		return nil
 	}
@@ -160,6 +167,28 @@ func (v *view) status(field protowire.Number, value []byte, _ uint64) error {
 		return nil
 	})
 	v.addresses = append(v.addresses, a)
+	return err
+}
+
+func (v *view) condition(value []byte) error {
+	var c condition
+	wanted := false
+	err := walk(value, func(field protowire.Number, value []byte, _ uint64) error {
+		switch field {
+		case 1:
+			wanted = string(value) == networkUnavailable
+		case 2:
+			c.status = value
+		case 5:
+			c.reason = value
+		case 6:
+			c.message = value
+		}
+		return nil
+	})
+	if wanted {
+		v.network = c
+	}
 	return err
 }
 

@@ -1,0 +1,113 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// networkUnavailable is the condition that keeps pods off a Node.
+const networkUnavailable = "NetworkUnavailable"
+
+// Condition says whether a Node's network is unavailable, and why.
+type Condition struct {
+	Unavailable     bool
+	Reason, Message string
+}
+
+// Up is the Condition of a node whose network is as it should be, in flannel's
+// words.
+var Up = Condition{Reason: "FlannelIsUp", Message: "Flannel is running on this node"}
+
+func conditionOf(c condition) (Condition, bool) {
+	return Condition{string(c.status) != "False", string(c.reason), string(c.message)}, len(c.status) > 0
+}
+
+// conditionValue is one as a Node has it.
+type conditionValue struct {
+	Type               string `json:"type"`
+	Status             string `json:"status"`
+	Reason             string `json:"reason"`
+	Message            string `json:"message"`
+	LastHeartbeatTime  string `json:"lastHeartbeatTime"`
+	LastTransitionTime string `json:"lastTransitionTime,omitempty"`
+}
+
+// SetNetworkUnavailable has the Node say c. Where it does already nothing is
+// written. It ends with ctx, or when that is done.
+func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
+	s.begin()
+	for {
+		e, _, changed := s.book.ownNode()
+		switch {
+		case e == nil:
+			if err := wait(ctx, changed); err != nil {
+				return err
+			}
+			continue
+		case e.own.known && e.own.network == c:
+			return nil
+		}
+		now := time.Now().UTC().Format(time.RFC3339)
+		value := conditionValue{networkUnavailable, "False", c.Reason, c.Message, now, ""}
+		if c.Unavailable {
+			value.Status = "True"
+		}
+		if !e.own.known || e.own.network.Unavailable != c.Unavailable {
+			value.LastTransitionTime = now
+		}
+		change, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": e.uid}, "status": map[string]any{"conditions": []conditionValue{value}},
+		})
+		if err != nil {
+			return err
+		}
+		err = s.retry(ctx, "Writing the condition of Node "+e.name, func(ctx context.Context) error {
+			v, err := s.client.patch(ctx, e.name, merging, change)
+			if moved(err) {
+				return errMoved
+			}
+			if err == nil {
+				s.book.take(v)
+			}
+			return err
+		})
+		if err != errMoved {
+			return err
+		}
+		if err := s.pause(ctx, 1, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// Event tells people something of the Node, once: a warning, or what is as it
+// should be.
+func (s *Store) Event(ctx context.Context, warning bool, why, message string) error {
+	s.begin()
+	var e *entry
+	for e == nil {
+		var changed <-chan struct{}
+		if e, _, changed = s.book.ownNode(); e == nil {
+			if err := wait(ctx, changed); err != nil {
+				return err
+			}
+		}
+	}
+	kind, now := "Normal", time.Now().UTC().Format(time.RFC3339)
+	if warning {
+		kind = "Warning"
+	}
+	event, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"generateName": "tulled-", "namespace": "default"},
+		// Kubelets give the name as the uid too, and what shows a Node's events looks for that.
+		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Node", "name": e.name, "uid": e.name},
+		"reason":         why, "message": message, "type": kind, "count": 1,
+		"firstTimestamp": now, "lastTimestamp": now, "source": map[string]any{"component": "tulled", "host": e.name},
+	})
+	if err != nil {
+		return err
+	}
+	// It is not tried again: what it would tell is in the log and the status too.
+	return s.client.create(ctx, []string{"api", "v1", "namespaces", "default", "events"}, event)
+}
