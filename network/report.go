@@ -52,6 +52,7 @@ func (a *Agent) Report(ctx context.Context) (status.Report, error) {
 				r.Lease.Since = &since
 			}
 			r.Peers.Unreachable = len(a.peers.troubled(s.Kernel))
+			r.Network.Devices = a.peers.devices()
 		}
 	})
 	r.Probes = a.probes(ctx, r.Interfaces)

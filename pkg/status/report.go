@@ -37,6 +37,7 @@ type Network struct {
 	Networks []netip.Prefix `json:"networks,omitempty"`
 	Backend  string         `json:"backend,omitempty"`
 	MTU      int            `json:"mtu,omitempty"`
+	Devices  []string       `json:"devices,omitempty"` // tunnels; none without them
 }
 
 // Lease is a node's part of the network.

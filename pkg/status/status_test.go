@@ -32,7 +32,7 @@ func ago(d time.Duration) *time.Time {
 func well() Report {
 	return Report{
 		Version: "1.2.3", Started: *ago(49 * time.Hour), NodeID: "id", Name: "node-1", Ready: true,
-		Network:    Network{Networks: []netip.Prefix{netip.MustParsePrefix("10.5.0.0/16"), netip.MustParsePrefix("fd00:5::/48")}, Backend: "vxlan", MTU: 1430},
+		Network:    Network{Networks: []netip.Prefix{netip.MustParsePrefix("10.5.0.0/16"), netip.MustParsePrefix("fd00:5::/48")}, Backend: "vxlan", MTU: 1430, Devices: []string{"tulle.1", "tulle6.1"}},
 		Lease:      &Lease{Key: "10.5.3.0-24", Subnets: []netip.Prefix{netip.MustParsePrefix("10.5.3.0/24")}, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Since: ago(3 * time.Hour), Renewed: ago(90 * time.Second)},
 		Interfaces: []Interface{{Family: "IPv4", Name: "eth0", Address: netip.MustParseAddr("10.0.0.1"), Public: netip.MustParseAddr("192.0.2.1"), MTU: 1500, Why: "default route"}},
 		Peers:      Count{All: 3},

@@ -69,7 +69,7 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		w.line("  remembers", "the store is away; this is the network as of "+w.ago(*r.Remembered))
 	}
 	w.line("node", r.Name, r.NodeID)
-	w.line("network", join(r.Network.Networks), r.Network.Backend, mtu(r.Network.MTU))
+	w.line("network", join(r.Network.Networks), r.Network.Backend, mtu(r.Network.MTU), strings.Join(r.Network.Devices, " and "))
 	if l := r.Lease; l != nil {
 		words := []string{join(l.Subnets), "others send to " + join(l.Addresses)}
 		if l.Reservation {

@@ -147,7 +147,7 @@ func sum(peers []status.Peer) *status.Probes {
 func well(n int) fake {
 	f := fake{state: State{Listed: true, Resyncs: 41, Report: status.Report{
 		Version: "1.2.3", Started: before(49 * time.Hour), NodeID: "4f0c2d1e9b7a4c55a1f3", Name: "worker-0", Ready: true,
-		Network: status.Network{Networks: []netip.Prefix{prefix("10.64.0.0/10"), prefix("fd00:5::/48")}, Backend: "vxlan", MTU: 1430},
+		Network: status.Network{Networks: []netip.Prefix{prefix("10.64.0.0/10"), prefix("fd00:5::/48")}, Backend: "vxlan", MTU: 1430, Devices: []string{"tulle.1", "tulle6.1"}},
 		Lease: &status.Lease{
 			Key: "10.127.3.0-24", Subnets: []netip.Prefix{prefix("10.127.3.0/24"), prefix("fd00:5:0:3::/64")},
 			Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}, Since: since(3 * time.Hour), Renewed: since(90 * time.Second),

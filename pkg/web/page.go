@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/status"
@@ -276,6 +277,9 @@ func (r reading) facts() []section {
 		if r.Network.MTU > 0 {
 			network.Lines = append(network.Lines, text("MTU", strconv.Itoa(r.Network.MTU)))
 		}
+	}
+	if len(r.Network.Devices) > 0 {
+		network.Lines = append(network.Lines, code("tunnels", strings.Join(r.Network.Devices, " ")))
 	}
 	network.Lines = append(network.Lines, text("peers", grouped(r.Peers.All)))
 	if n := len(r.Rejected); n > 0 {
