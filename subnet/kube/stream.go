@@ -70,7 +70,7 @@ func readList(body io.Reader, to func(item []byte) error) (revision, more string
 	if !bytes.Equal(head, magic) {
 		return "", "", errMessage
 	}
-	found := false
+	kind, found := "", false
 	for {
 		field, n, end, err := header(from)
 		switch {
@@ -81,6 +81,13 @@ func readList(body io.Reader, to func(item []byte) error) (revision, more string
 				return "", "", fmt.Errorf("%w: a list without a resourceVersion", errMessage)
 			}
 			return revision, more, nil
+		case field == 1:
+			var what []byte
+			if what, err = read(from, n, nil); err == nil {
+				kind, err = kindOf(what)
+			}
+		case field == 2 && kind != "NodeList":
+			return "", "", fmt.Errorf("%w: a %.50q in a list's place", errMessage, kind)
 		case field == 2 && !found:
 			found = true
 			revision, more, err = readItems(&io.LimitedReader{R: from, N: int64(n)}, to)

@@ -76,19 +76,27 @@ func unwrap(message []byte) (kind string, object []byte, err error) {
 	}
 	err = walk(message, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
-		case 1: // typeMeta
-			return walk(value, func(field protowire.Number, value []byte, _ uint64) error {
-				if field == 2 {
-					kind = string(value)
-				}
-				return nil
-			})
+		case 1:
+			var err error
+			kind, err = kindOf(value)
+			return err
 		case 2:
 			object = value
 		}
 		return nil
 	})
 	return kind, object, err
+}
+
+// kindOf is the kind that a typeMeta names.
+func kindOf(typeMeta []byte) (kind string, err error) {
+	err = walk(typeMeta, func(field protowire.Number, value []byte, _ uint64) error {
+		if field == 2 {
+			kind = string(value)
+		}
+		return nil
+	})
+	return kind, err
 }
 
 // look reads a Node into v.

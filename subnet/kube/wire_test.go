@@ -223,6 +223,11 @@ func TestReadList(t *testing.T) {
 	if _, _, err := read([]byte("{}{}")); !errors.Is(err, errMessage) {
 		t.Errorf("JSON: %v", err)
 	}
+	for _, other := range [][]byte{wrap(t, "Status", refusalOf(500, "no")), wrap(t, "PodList", &corev1.PodList{ListMeta: list.ListMeta})} {
+		if _, _, err := read(other); !errors.Is(err, errMessage) {
+			t.Errorf("another object: %v", err)
+		}
+	}
 	failure := errors.New("no")
 	if _, _, err := readList(bytes.NewReader(text), func([]byte) error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("an item that is refused: %v", err)
