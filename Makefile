@@ -46,7 +46,7 @@ test-packages: root packages-deps ## both packages on machines with systemd: ins
 	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags packages ./pkg/packagetest
 
 test-kube: root deps ## stores on a real Kubernetes control plane, which it builds once (eight minutes)
-	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -tags kube $(TESTFLAGS) ./subnet/kube
+	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./subnet/kube
 
 soak: root deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./network/e2e -v -soak $(SOAK)
