@@ -15,6 +15,7 @@ import (
 	"github.com/tulle-net/tulle/network"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
@@ -38,7 +39,7 @@ func (r reporter) Report(ctx context.Context) (status.Report, error) {
 	if !s.Watching.IsZero() {
 		report.Store.Watching = &s.Watching
 	}
-	if s.Last != (etcd.Trouble{}) {
+	if s.Last != (trouble.Trouble{}) {
 		report.Store.Last, report.Store.LastAt = &status.Problem{What: s.Last.What, Why: s.Last.Why}, &s.Last.At
 	}
 	for _, what := range slices.Sorted(maps.Keys(s.Failing)) {

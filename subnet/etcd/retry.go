@@ -31,7 +31,7 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 		cancel()
 		switch {
 		case err == nil:
-			s.trouble.over(what)
+			s.trouble.Over(what)
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -39,7 +39,7 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 			return err
 		}
 		if !errors.Is(err, errRival) && !errors.Is(err, errChanged) { // that is no trouble, but how it goes
-			s.trouble.failed(what, s.attempt.why(err))
+			s.trouble.Failed(what, s.attempt.why(err))
 		}
 		if err := s.pause(ctx, failures); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -40,7 +41,7 @@ type Store struct {
 	options  Options
 	client   *clientv3.Client
 	login    *login // nil where there is no name
-	trouble  trouble
+	trouble  trouble.Log
 	attempt  attempt
 	position position
 	ended    context.CancelFunc
@@ -65,7 +66,7 @@ var reconnecting = grpc.ConnectParams{
 // Open makes a store. It waits for no etcd.
 func Open(o Options) (*Store, error) {
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
-	s := &Store{options: o, position: position{broken: make(chan struct{}, 1)}}
+	s := &Store{options: o, trouble: trouble.Log{Explain: explain}, position: position{broken: make(chan struct{}, 1)}}
 	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor{s.position.lines}
 	var err error
 	if s.login, err = newLogin(o); err != nil {
@@ -113,7 +114,7 @@ type Status struct {
 	// Failing is what does not work, and why; empty when all is well.
 	Failing map[string]string
 	// Last is what did not work last, if anything did not.
-	Last Trouble
+	Last trouble.Trouble
 	// Watching is since when the leases are watched without a break; zero when they
 	// are not.
 	Watching time.Time
@@ -128,8 +129,8 @@ func (s *Store) Status() Status {
 	last, _, _, _ := s.position.at()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	failing, trouble := s.trouble.list()
-	return Status{Failing: failing, Last: trouble, Watching: s.watching, Revision: last.revision, Renewed: s.renewed}
+	failing, recent := s.trouble.List()
+	return Status{Failing: failing, Last: recent, Watching: s.watching, Revision: last.revision, Renewed: s.renewed}
 }
 
 // Close lets go of etcd. Leases stay.

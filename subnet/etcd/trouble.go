@@ -1,62 +1,6 @@
 package etcd
 
-import (
-	"maps"
-	"strings"
-	"sync"
-	"time"
-
-	"k8s.io/klog/v2"
-)
-
-// trouble has each thing that goes wrong told once for each kind of reason, and
-// its end.
-type trouble struct {
-	mu   sync.Mutex
-	now  map[string]string          // what goes wrong, and how
-	told map[string]map[string]bool // the kinds of reason, by what
-	last Trouble
-}
-
-// Trouble is something that did not work, and when that was.
-type Trouble struct {
-	What, Why string
-	At        time.Time
-}
-
-func (t *trouble) failed(what string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.now == nil {
-		t.now, t.told = make(map[string]string), make(map[string]map[string]bool)
-	}
-	kind, why := explain(err)
-	t.now[what], t.last = why, Trouble{what, why, time.Now()}
-	if t.told[what] == nil {
-		t.told[what] = make(map[string]bool)
-	}
-	if !t.told[what][kind] {
-		t.told[what][kind] = true
-		klog.ErrorS(nil, what+" does not work; trying again", "reason", why)
-	}
-}
-
-func (t *trouble) over(what string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, was := t.now[what]; was {
-		delete(t.now, what)
-		delete(t.told, what)
-		klog.InfoS(what + " works again")
-	}
-}
-
-// list is all that goes wrong, and what did last.
-func (t *trouble) list() (now map[string]string, last Trouble) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.now), t.last
-}
+import "strings"
 
 const noAnswer = "no answer in time"
 

@@ -64,7 +64,7 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 			continue
 		}
 		s.spoiled(ctx, err)
-		s.trouble.failed("Watching the leases", err)
+		s.trouble.Failed("Watching the leases", err)
 		if err := s.pause(ctx, failures); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (s *Store) read(ctx context.Context, from int64, events clientv3.WatchChan,
 			if !s.position.trusted() {
 				return from, false, errBroke
 			}
-			s.trouble.over("Watching the leases")
+			s.trouble.Over("Watching the leases")
 			if r.Created {
 				s.setWatching(time.Now())
 			}

@@ -23,7 +23,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 		return subnet.Lease{}, err
 	}
 	s.begin()
-	defer s.trouble.forget(leasing)
+	defer s.trouble.Forget(leasing)
 	for failures := 1; ; {
 		e, known, changed := s.book.ownNode()
 		subnets, why := s.given(cfg, e, known)
@@ -32,7 +32,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 			return subnet.Lease{}, why
 		case why == errUnknown: // the follower says why
 		case why != nil:
-			s.trouble.failed(leasing, why)
+			s.trouble.Failed(leasing, why)
 		default:
 			lease, err := s.write(ctx, e, subnets, claim.Attrs)
 			switch {

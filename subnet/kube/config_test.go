@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -37,7 +38,7 @@ func TestConfigFile(t *testing.T) {
 		do(os.Rename(at("..data_tmp"), at("..data")))
 	}
 	path := at("net-conf.json")
-	s := &Store{options: Options{ConfigFile: path}}
+	s := &Store{trouble: trouble.Log{Explain: explain}, options: Options{ConfigFile: path}}
 	synctest.Test(t, func(t *testing.T) {
 		var known subnet.Config
 		next := func(what, want string) {

@@ -55,7 +55,7 @@ func (f *follower) run(ctx context.Context) {
 			failures = 1
 		}
 		if err != nil && !errors.Is(err, errAgain) {
-			f.trouble.failed("Watching the Nodes", err)
+			f.trouble.Failed("Watching the Nodes", err)
 		}
 		if f.pause(ctx, failures, err) != nil {
 			return
@@ -124,7 +124,7 @@ func (f *follower) session(ctx context.Context) error {
 	defer body.Close()
 	if !listing {
 		quiet.Stop()
-		f.trouble.over("Watching the Nodes")
+		f.trouble.Over("Watching the Nodes")
 	}
 	err = f.read(ctx, body, listing, quiet)
 	f.plain = f.from == "" && listing && errors.Is(context.Cause(ctx), errSilent)
@@ -206,7 +206,7 @@ func (f *follower) read(ctx context.Context, body io.Reader, listing bool, quiet
 			f.book.replace(all)
 			all, listing = nil, false
 			quiet.Stop()
-			f.trouble.over("Watching the Nodes")
+			f.trouble.Over("Watching the Nodes")
 		}
 	}
 }

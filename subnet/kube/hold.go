@@ -32,11 +32,11 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 	for {
 		e, known, changed := s.book.ownNode()
 		if known && e == nil {
-			s.trouble.failed(holding, reasonf("there is no Node %s any more; the kubelet registers it again when it is restarted", s.Status().Node))
+			s.trouble.Failed(holding, reasonf("there is no Node %s any more; the kubelet registers it again when it is restarted", s.Status().Node))
 		}
 		if e != nil {
 			if err := s.lost(e, own); err != nil {
-				s.trouble.forget(holding)
+				s.trouble.Forget(holding)
 				return err
 			}
 			if e.own.subnets != (subnet.Pair[netip.Prefix]{}) {
@@ -62,7 +62,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 					}
 					continue
 				}
-				s.trouble.over(holding)
+				s.trouble.Over(holding)
 			}
 		}
 		if err := wait(ctx, changed); err != nil {
@@ -80,7 +80,7 @@ func (s *Store) lost(e *entry, own subnet.Lease) error {
 		return fmt.Errorf("%w: Node %s: %w", subnet.ErrTaken, e.name, e.own.wrong)
 	}
 	if e.own.subnets == (subnet.Pair[netip.Prefix]{}) {
-		s.trouble.failed(holding, reasonf("Node %s has no podCIDR any more; going on with %s", e.name, own.Key()))
+		s.trouble.Failed(holding, reasonf("Node %s has no podCIDR any more; going on with %s", e.name, own.Key()))
 		return nil
 	}
 	for f, p := range own.Subnets {

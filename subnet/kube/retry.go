@@ -27,14 +27,14 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 		cancel()
 		switch {
 		case err == nil:
-			s.trouble.over(what)
+			s.trouble.Over(what)
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case final(err):
 			return err
 		}
-		s.trouble.failed(what, err)
+		s.trouble.Failed(what, err)
 		if err := s.pause(ctx, failures, err); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -33,7 +34,7 @@ type Store struct {
 	annotations annotations
 	client      *client
 	book        *book
-	trouble     trouble
+	trouble     trouble.Log
 	again       atomic.Pointer[context.CancelCauseFunc] // ends the session that is, if one is
 
 	start   sync.Once
@@ -60,7 +61,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, annotations: a, client: c, book: newBook(a)}
+	s := &Store{trouble: trouble.Log{Explain: explain}, options: o, annotations: a, client: c, book: newBook(a)}
 	s.context, s.ended = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -99,7 +100,8 @@ func (s *Store) Status() Status {
 	s.book.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Status{Failing: s.trouble.list(), Node: node, Renewed: s.renewed}
+	failing, _ := s.trouble.List()
+	return Status{Failing: failing, Node: node, Renewed: s.renewed}
 }
 
 // Watch implements subnet.Store.

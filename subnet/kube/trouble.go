@@ -2,63 +2,9 @@ package kube
 
 import (
 	"errors"
-	"maps"
 	"net/http"
 	"strings"
-	"sync"
-
-	"k8s.io/klog/v2"
 )
-
-// trouble has each thing that goes wrong told once for each kind of reason, and
-// its end.
-type trouble struct {
-	mu   sync.Mutex
-	now  map[string]string          // what goes wrong, and how
-	told map[string]map[string]bool // the kinds of reason, by what
-}
-
-func (t *trouble) failed(what string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.now == nil {
-		t.now, t.told = make(map[string]string), make(map[string]map[string]bool)
-	}
-	kind, why := explain(err)
-	t.now[what] = why
-	if t.told[what] == nil {
-		t.told[what] = make(map[string]bool)
-	}
-	if !t.told[what][kind] {
-		t.told[what][kind] = true
-		klog.ErrorS(nil, what+" does not work; trying again", "reason", why)
-	}
-}
-
-func (t *trouble) over(what string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, was := t.now[what]; was {
-		delete(t.now, what)
-		delete(t.told, what)
-		klog.InfoS(what + " works again")
-	}
-}
-
-// forget is over without a word, for who does not try any more.
-func (t *trouble) forget(what string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.now, what)
-	delete(t.told, what)
-}
-
-// list is all that goes wrong.
-func (t *trouble) list() map[string]string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.now)
-}
 
 // reasons are what errors have in common, in words for who has to mend it.
 var reasons = []struct{ sign, hint string }{
