@@ -14,12 +14,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/network"
-	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/systemd"
-	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
 // runDaemon gives this host its part of the network until it is told to end.
@@ -32,10 +30,6 @@ func runDaemon(o options.Options) error {
 	klog.InfoS("Starting tulled", "version", version, "options", o.String())
 	for _, warning := range o.Warnings {
 		klog.InfoS(warning)
-	}
-	node, err := identify(o.Node)
-	if err != nil {
-		return err
 	}
 	if o.Embedded.On {
 		server, err := startEtcd(ctx, &o)
@@ -54,44 +48,46 @@ func runDaemon(o options.Options) error {
 		return fmt.Errorf("speak with the kernel: %w", err)
 	}
 	defer k.Close()
-	store, err := openStore(o)
+	store, err := openPlace(ctx, o)
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 
-	changed := make(chan struct{}, 1)
+	toSystemd, toNode := newNews(), newNews()
 	poke := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
+		toSystemd.tell()
+		toNode.tell()
 	}
 	responder := newResponder(o.Probes)
 	defer responder.Close()
 	agent := network.New(network.Options{
-		Store: store, Kernel: k, Files: keepfile.New(), Backends: backends, Node: node,
-		Uplinks: hostif.Spec{
-			Ifaces: o.Uplink.Ifaces, IfaceRegexes: o.Uplink.IfaceRegexes,
-			CanReach: o.Uplink.CanReach, PublicIP: o.Uplink.PublicIP,
-		},
+		Store: store, Kernel: k, Files: keepfile.New(), Backends: backends, Node: store.node,
+		Uplinks: store.uplinks, Hints: store.hints(o.Uplink),
 		Outputs: network.Outputs{
 			SubnetFile: o.SubnetFile, CNIConfFile: o.CNIConfFile,
-			StateDir: o.StateDir, Network: o.Etcd.Prefix,
+			StateDir: o.StateDir, Network: store.network,
 			IPMasq: o.Filtering.Masquerades(), Blackhole: o.BlackholeRoute,
 		},
 		Firewall: newFirewall(o.Filtering, poke), Rules: wantedRules(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
 		Prober: newProber(o.Probes), Responder: responder,
 		Changed: poke,
 	})
-	told := reporter{agent, store, o.Etcd.Endpoints, time.Now()}
+	told := reporter{agent, store, store.is, time.Now()}
 	var running sync.WaitGroup
 	running.Go(func() {
 		serveStatus(ctx, o.StatusSocket, told)
 	})
 	running.Go(func() { serveWeb(ctx, o.Health, told) })
 	service := systemd.New(condition{agent, store})
-	running.Go(func() { service.Run(ctx, changed) })
+	running.Go(func() { service.Run(ctx, toSystemd) })
+	if store.nodes != nil {
+		why := func() string { _, text := (condition{agent, store}).Condition(); return text }
+		running.Go(func() { nodeTeller{agent, why, store.nodes, o.Kube.SetNetworkUnavailable}.run(ctx, toNode) })
+	}
 	running.Go(func() {
 		for {
 			select {
@@ -109,18 +105,20 @@ func runDaemon(o options.Options) error {
 	return nil
 }
 
-// openStore makes the store, which waits for no etcd.
-func openStore(o options.Options) (*etcd.Store, error) {
-	return etcd.Open(etcd.Options{
-		Endpoints: o.Etcd.Endpoints, Prefix: o.Etcd.Prefix,
-		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
-		Username: o.Etcd.Username, Password: o.Etcd.Password.Reveal(), PasswordFile: o.Etcd.PasswordFile,
-		TTL: o.LeaseTTL, RenewMargin: o.RenewMargin,
-	})
+// news says that there is some, to one who looks for himself.
+type news chan struct{}
+
+func newNews() news { return make(news, 1) }
+
+func (n news) tell() {
+	select {
+	case n <- struct{}{}:
+	default:
+	}
 }
 
 // reload has files read again, and the kernel looked at.
-func reload(ctx context.Context, store *etcd.Store, agent *network.Agent) {
+func reload(ctx context.Context, store store, agent *network.Agent) {
 	klog.InfoS("Reading files again")
 	if err := store.Reload(ctx); err != nil {
 		klog.ErrorS(err, "Going on with what was read before")
@@ -131,7 +129,7 @@ func reload(ctx context.Context, store *etcd.Store, agent *network.Agent) {
 // condition is a daemon as systemd is told of it.
 type condition struct {
 	*network.Agent
-	store *etcd.Store
+	store store
 }
 
 // Condition implements systemd.Daemon. A network goes on without its store.

@@ -16,15 +16,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/trouble"
-	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
 // reporter is the daemon as it is told of to who asks.
 type reporter struct {
 	*network.Agent
-	store     *etcd.Store
-	endpoints []string
-	started   time.Time
+	store   store
+	is      status.Store // what it is
+	started time.Time
 }
 
 // Report implements status.Source.
@@ -35,7 +34,8 @@ func (r reporter) Report(ctx context.Context) (status.Report, error) {
 	if report.Lease != nil && !s.Renewed.IsZero() {
 		report.Lease.Renewed = &s.Renewed
 	}
-	report.Store = status.Store{Kind: "etcd", Endpoints: r.endpoints, Revision: s.Revision}
+	report.Store = r.is
+	report.Store.Revision = s.Revision
 	if !s.Watching.IsZero() {
 		report.Store.Watching = &s.Watching
 	}

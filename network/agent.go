@@ -41,8 +41,11 @@ type Options struct {
 	// Node is who this is; its MTU is the backend's to say.
 	Node subnet.Node
 	// Uplinks says what may face the other hosts. Its Networks, Last and
-	// Bridges are the agent's to fill in.
+	// Bridges are the agent's to fill in. Hints calls to with another one whenever
+	// what the store says of this host has changed, and once at first; nil where it
+	// says nothing.
 	Uplinks hostif.Spec
+	Hints   func(ctx context.Context, to func(hostif.Spec))
 	Files   Files
 	// Firewall is told what the host has to masquerade and to let through: Rules,
 	// of which Networks and Own are the agent's to fill in.
@@ -89,6 +92,7 @@ type Agent struct {
 	// what was saved then and not the store's word; else nil.
 	remembered []subnet.Lease
 
+	hinted    bool // Uplinks are what the store says, or said in an earlier run
 	host      hostif.Host
 	following task
 	backend   backend.Backend
@@ -155,6 +159,11 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 	if a.Prober != nil {
 		a.running.Go(func() { a.Prober.Run(ctx, probed{a}, a.probedChange) })
+	}
+	a.hinted = a.Hints == nil
+	if a.Hints != nil {
+		a.await(onUplink, "reading from the store what it says of this host")
+		a.running.Go(func() { a.Hints(ctx, a.hint) })
 	}
 	a.running.Go(a.readConfigs)
 	a.running.Go(a.awaitSync)

@@ -58,7 +58,7 @@ func (a *Agent) enforce(cfg subnet.Config) {
 	klog.InfoS("The network's config", "networks", valid(networks(cfg)), "backend", cfg.Backend.Type)
 	before := networks(a.config)
 	a.config = cfg
-	if a.following.done == nil || before != networks(cfg) {
+	if a.hinted && (a.following.done == nil || before != networks(cfg)) {
 		a.follow()
 	}
 	a.refresh()
@@ -83,6 +83,16 @@ func (a *Agent) reconfigured(cfg subnet.Config) {
 	a.pending = cfg
 	a.await(onRestart, "restart needed: "+why)
 	klog.InfoS("The network's config has changed, restart needed; going on with the one before", "reason", why)
+}
+
+// hint takes in what the store says of this host.
+func (a *Agent) hint(spec hostif.Spec) {
+	a.call(a.ctx, func() {
+		a.Uplinks, a.hinted = spec, true
+		if a.config != (subnet.Config{}) {
+			a.follow()
+		}
+	})
 }
 
 // follow keeps an eye on what faces the other hosts.

@@ -57,10 +57,17 @@ func (a *Agent) remember() {
 	}
 	klog.InfoS("The store does not answer; going by what it said last", "saved", s.Saved, "subnet", s.Own.Key(), "peers", len(s.Peers))
 	a.remembered, a.own = s.Peers, s.Own
+	if !a.hinted {
+		// What the store would say is not known: what it came to then is.
+		a.hinted, a.Uplinks.Published = true, s.Own.PublicIP
+	}
 	a.standing.mu.Lock()
 	a.standing.remembered = s.Saved
 	a.standing.mu.Unlock()
 	if a.stored {
+		if a.following.done == nil {
+			a.follow()
+		}
 		a.refresh()
 		return
 	}

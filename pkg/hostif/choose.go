@@ -47,11 +47,8 @@ func choose(view View, spec Spec, f subnet.Family) (Uplink, *NoUplinkError) {
 		}
 		link := s.carrier(c.link)
 		u := Uplink{
-			Link: link.Name, MTU: link.MTU, Address: address, Public: spec.PublicIP[f],
+			Link: link.Name, MTU: link.MTU, Address: address, Public: cmp.Or(spec.Published[f], spec.PublicIP[f], address),
 			TakesRouterAdvertisements: link.RouterAdvertisements, Why: c.why,
-		}
-		if !u.Public.IsValid() {
-			u.Public = address
 		}
 		return u, nil
 	}
@@ -100,7 +97,7 @@ func (s search) address(c candidate) (a netip.Addr, obstacle string) {
 // candidates are the interfaces to try, in order.
 func (s search) candidates() []candidate {
 	if s.named() {
-		return slices.Concat(s.byIface(), s.byRegex(), s.byReach())
+		return slices.Concat(s.byIface(), s.byRegex(), s.byReach(), s.byNodeIP())
 	}
 	return slices.Concat(s.byPublicIP(), s.byDefault())
 }
@@ -108,7 +105,7 @@ func (s search) candidates() []candidate {
 // named says whether a flag names an interface. An empty --iface does not: that
 // is how a script gives none.
 func (s search) named() bool {
-	return len(s.IfaceRegexes) > 0 || s.CanReach.IsValid() ||
+	return len(s.IfaceRegexes) > 0 || s.CanReach.IsValid() || s.FromNodeIP ||
 		slices.ContainsFunc(s.Ifaces, func(iface string) bool { return iface != "" })
 }
 
@@ -192,6 +189,28 @@ func (s search) byReach() []candidate {
 		c.link = own
 	}
 	return []candidate{c}
+}
+
+// byNodeIP is the interface that has the Node's address, or the other family's.
+func (s search) byNodeIP() (found []candidate) {
+	if !s.FromNodeIP {
+		return nil
+	}
+	for _, f := range []subnet.Family{s.family, other(s.family)} {
+		ip := s.NodeIP[f]
+		if !ip.IsValid() {
+			continue
+		}
+		c := candidate{why: fmt.Sprintf("--iface-from-node-ip, which is %s", ip), link: s.holder(ip)}
+		if f == s.family {
+			c.addr = ip
+		}
+		found = append(found, c)
+	}
+	if len(found) == 0 {
+		return []candidate{{why: "--iface-from-node-ip, of which the Node has none"}}
+	}
+	return found
 }
 
 // byPublicIP is the interface that has the public address, or the other

@@ -14,7 +14,7 @@ import (
 
 // Spec is what the flags and the network's config say. Of the flags that name
 // an interface the first that leads to a usable address counts, in the order
-// Ifaces, IfaceRegexes, CanReach. Without any it is the interface that has
+// Ifaces, IfaceRegexes, CanReach, NodeIP. Without any it is the interface that has
 // PublicIP, else that of the default route.
 type Spec struct {
 	// Ifaces are names or addresses (--iface), tried in order. Through an
@@ -25,6 +25,13 @@ type Spec struct {
 	IfaceRegexes []string
 	// CanReach is an address to which the chosen interface leads (--iface-can-reach).
 	CanReach netip.Addr
+	// FromNodeIP says that the interface is the one that has NodeIP, by which
+	// Kubernetes knows the host (--iface-from-node-ip).
+	FromNodeIP bool
+	NodeIP     subnet.Pair[netip.Addr]
+	// Published is what the other hosts send to whatever else is said here; it
+	// leads to no interface.
+	Published subnet.Pair[netip.Addr]
 	// PublicIP is what the other hosts send to where that is not the address
 	// of the interface (--public-ip, --public-ipv6).
 	PublicIP subnet.Pair[netip.Addr]

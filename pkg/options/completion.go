@@ -76,8 +76,8 @@ func (f flag) choices() []string {
 		return []string{"alloc", "host-gw", "ipip", "vxlan"}
 	case "ip-masq":
 		return []string{"true", "false", "ipv4", "ipv6"}
-	case "kube-subnet-mgr":
-		return []string{"false"} // the other is refused
+	case "public-ip-from":
+		return []string{"interface", "external"}
 	}
 	if f.truth() {
 		return []string{"true", "false"}

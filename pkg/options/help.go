@@ -60,9 +60,6 @@ func (f flag) line() string {
 	if f.value != "" {
 		left += " " + f.value
 	}
-	if f.idle {
-		left += " *"
-	}
 	line := left + strings.Repeat(" ", max(helpColumn-utf8.RuneCountInString(left), 1)) + f.about
 	if f.fallback != "" && f.fallback != "false" {
 		line += " (default " + f.fallback + ")"

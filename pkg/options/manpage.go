@@ -138,16 +138,13 @@ func (p *manPage) flag(f flag) {
 	if f.fallback != "" && f.fallback != "false" {
 		p.text("Default: " + f.fallback + ".")
 	}
-	if f.idle {
-		p.text("It is checked, and has no effect in this version yet.")
-	}
 }
 
 // files are those that flags name by default, and those that nobody names.
 func (p *manPage) files() {
 	p.WriteString(".SH FILES\n")
 	for _, f := range table {
-		if (f.value == "FILE" || f.value == "DIR") && f.fallback != "" && !f.idle {
+		if (f.value == "FILE" || f.value == "DIR") && f.fallback != "" {
 			p.file(f.fallback, f.about+" ("+f.written()+")")
 		}
 	}

@@ -30,6 +30,7 @@ type Options struct {
 
 	Etcd     Etcd
 	Embedded Embedded
+	Kube     Kube
 	Node     Node
 	Uplink   Uplink
 
@@ -121,7 +122,22 @@ type Embedded struct {
 	Backend  string
 }
 
-// Node is who this host is; what is empty the host itself knows.
+// Kube is how to reach Kubernetes, where that keeps the leases.
+type Kube struct {
+	On bool
+	// Server is a URL, and Kubeconfig a path; without either tulled runs in a pod of
+	// the cluster.
+	Server, Kubeconfig string
+	// NodeName is the Node that this host is, or PodName and PodNamespace say which
+	// runs on it.
+	NodeName, PodNamespace, PodName string
+	Prefix                          string // of annotations
+	ConfigFile                      string
+	SetNetworkUnavailable           bool
+}
+
+// Node is who this host is; what is empty the host itself knows. In Kubernetes it
+// is its Node, and both are empty.
 type Node struct{ ID, Name string }
 
 // Health is where the daemon serves health, metrics and its status page over HTTP.
@@ -174,4 +190,6 @@ type Uplink struct {
 	IfaceRegexes []string
 	CanReach     netip.Addr
 	PublicIP     subnet.Pair[netip.Addr]
+	FromNodeIP   bool // the interface is the one that has the Node's InternalIP
+	External     bool // PublicIP is the Node's ExternalIP, where it has one
 }

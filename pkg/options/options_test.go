@@ -169,6 +169,9 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// inKube is what leases in Kubernetes take.
+var inKube = []string{"--kube-subnet-mgr", "--node-name=n"}
+
 // samples has for each flag a value that is not its default, and what it needs
 // beside it.
 var samples = map[string]struct {
@@ -197,6 +200,8 @@ var samples = map[string]struct {
 	"iface-can-reach":              {value: "192.0.2.1"},
 	"public-ip":                    {value: "192.0.2.7"},
 	"public-ipv6":                  {value: "2001:db8::7"},
+	"iface-from-node-ip":           {"true", inKube},
+	"public-ip-from":               {"external", inKube},
 	"subnet-file":                  {value: "/subnet.env"},
 	"cni-conf-file":                {value: "/cni.conflist"},
 	"ip-blackhole-route":           {value: "true"},
@@ -207,12 +212,12 @@ var samples = map[string]struct {
 	"filter":                       {value: "iptables"},
 	"iptables-forward-rules":       {value: "false"},
 	"iptables-resync":              {value: "60"},
-	"kube-subnet-mgr":              {value: "false"},
-	"kube-api-url":                 {value: "https://192.0.2.1/api"},
-	"kubeconfig-file":              {value: "/kubeconfig"},
-	"kube-annotation-prefix":       {value: "example.org/net-"},
-	"net-config-path":              {value: "/net.json"},
-	"set-node-network-unavailable": {value: "false"},
+	"kube-subnet-mgr":              {"true", []string{"--node-name=n"}},
+	"kube-api-url":                 {"https://192.0.2.1/api", inKube},
+	"kubeconfig-file":              {"/kubeconfig", inKube},
+	"kube-annotation-prefix":       {"example.org/net-", inKube},
+	"net-config-path":              {"/net.json", inKube},
+	"set-node-network-unavailable": {"false", inKube},
 	"status-socket":                {value: "/tulled.sock"},
 	"output":                       {value: "json"},
 	"healthz-ip":                   {value: "::1"},
@@ -262,12 +267,8 @@ func TestEveryFlagThreeWays(t *testing.T) {
 				if !reflect.DeepEqual(bare(got), bare(first)) {
 					t.Errorf("%s: got  %#v\nwant %#v", way.from, got, first)
 				}
-				effect := !reflect.DeepEqual(bare(got), bare(without))
-				if none := f.idle || f.name == "kube-subnet-mgr"; effect == none {
-					t.Errorf("%s: has an effect: %t", way.from, effect)
-				}
-				if warned := slices.Contains(got.Warnings, way.from+" has no effect in this version yet"); warned != f.idle {
-					t.Errorf("%s: warnings are %q", way.from, got.Warnings)
+				if reflect.DeepEqual(bare(got), bare(without)) {
+					t.Errorf("%s has no effect", way.from)
 				}
 				if got.Command == Run && !slices.ContainsFunc(got.Given, func(g string) bool { return strings.HasPrefix(g, way.from+"=") }) {
 					t.Errorf("%s is not in %q", way.from, got.Given)
@@ -285,7 +286,9 @@ func TestWarnings(t *testing.T) {
 		args, environ string
 		want          []string
 	}{
-		{"--kube-api-url= --kube-subnet-mgr=false --set-node-network-unavailable=false", "", []string{"--set-node-network-unavailable has no effect in this version yet"}},
+		{"--kube-api-url= --kube-subnet-mgr=false --set-node-network-unavailable=false", "", []string{"--set-node-network-unavailable has no effect without --kube-subnet-mgr"}},
+		{"--net-config-path=f", "FLANNELD_KUBE_SUBNET_MGR=true NODE_NAME=n", nil},
+		{"--etcd-prefix=/x", "FLANNELD_KUBE_SUBNET_MGR=true NODE_NAME=n", []string{"--etcd-prefix has no effect with FLANNELD_KUBE_SUBNET_MGR"}},
 		{"--healthz-port=0", "", nil},
 		{"--healthz-port=80 --healthz-ip=::1 --pprof", "", nil},
 		{"--healthz-ip=0.0.0.0", "TULLED_PPROF=true", []string{"--healthz-ip has no effect without --healthz-port", "TULLED_PPROF has no effect without --healthz-port"}},

@@ -86,9 +86,6 @@ func TestPageHasEveryFlag(t *testing.T) {
 		if r[0] != want {
 			t.Errorf("%s: the default is given as %s, not %s", f.written(), r[0], want)
 		}
-		if idle := strings.HasSuffix(r[1], "No effect yet"); idle != f.idle {
-			t.Errorf("%s: said to have no effect yet: %t", f.written(), idle)
-		}
 		if repeated := strings.Contains(r[1], "repeated"); repeated != f.many {
 			t.Errorf("%s: said to be repeated: %t", f.written(), repeated)
 		}

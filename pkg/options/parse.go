@@ -42,6 +42,9 @@ func Parse(args, environ []string) (Options, error) {
 			return Options{}, err
 		}
 	}
+	if err := o.checkKube(given, environ); err != nil {
+		return Options{}, err
+	}
 	if err := o.check(given); err != nil {
 		return Options{}, err
 	}
@@ -98,9 +101,6 @@ func (g givens) apply(f flag, o *Options) error {
 		}
 		if err := f.set(o, value); err != nil {
 			return at(t.from, err, f.secret)
-		}
-		if f.idle {
-			o.Warnings = append(o.Warnings, t.from+" has no effect in this version yet")
 		}
 	}
 	return nil

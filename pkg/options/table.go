@@ -18,7 +18,6 @@ type flag struct {
 	fallback string // the default, as one would write it
 	many     bool   // given again it adds; else the last counts
 	secret   bool   // its value is never shown
-	idle     bool   // accepted, and without effect in this version
 	set      func(o *Options, value string) error
 }
 
@@ -110,6 +109,13 @@ var table = []flag{
 		about: "IPv6 address others send to (default the interface's)",
 		set:   into(func(o *Options) *netip.Addr { return &o.Uplink.PublicIP[subnet.IPv6] }, public(subnet.IPv6))},
 
+	{name: "iface-from-node-ip", group: uplink, fallback: "false",
+		about: "the one that has the Node's InternalIP",
+		set:   into(func(o *Options) *bool { return &o.Uplink.FromNodeIP }, truth)},
+	{name: "public-ip-from", group: uplink, value: "WHAT", fallback: "interface",
+		about: "interface, or external: the Node's",
+		set:   into(func(o *Options) *bool { return &o.Uplink.External }, publicFrom)},
+
 	{name: "subnet-file", group: outputs, value: "FILE", fallback: "/run/flannel/subnet.env",
 		about: "env file for runtimes",
 		set:   into(func(o *Options) *string { return &o.SubnetFile }, file)},
@@ -143,23 +149,23 @@ var table = []flag{
 		set:   into(func(o *Options) *time.Duration { return &o.Filtering.Resync }, seconds(1, 1<<31-1))},
 
 	{name: "kube-subnet-mgr", group: kubernetes, fallback: "false",
-		about: "leases in Kubernetes: not in this version, true is refused",
-		set:   checked(noKubernetes)},
-	{name: "kube-api-url", group: kubernetes, value: "URL", idle: true,
-		about: "API server",
-		set:   checked(apiURL)},
-	{name: "kubeconfig-file", group: kubernetes, value: "FILE", idle: true,
-		about: "kubeconfig",
-		set:   checked(file)},
-	{name: "kube-annotation-prefix", group: kubernetes, value: "PREFIX", fallback: "flannel.alpha.coreos.com", idle: true,
+		about: "keep leases in Kubernetes' Nodes, not in etcd",
+		set:   into(func(o *Options) *bool { return &o.Kube.On }, truth)},
+	{name: "kube-api-url", group: kubernetes, value: "URL",
+		about: "API server (default the pod's own cluster's)",
+		set:   into(func(o *Options) *string { return &o.Kube.Server }, apiURL)},
+	{name: "kubeconfig-file", group: kubernetes, value: "FILE",
+		about: "kubeconfig (default the pod's service account)",
+		set:   into(func(o *Options) *string { return &o.Kube.Kubeconfig }, file)},
+	{name: "kube-annotation-prefix", group: kubernetes, value: "PREFIX", fallback: "flannel.alpha.coreos.com",
 		about: "prefix of annotations",
-		set:   checked(annotationPrefix)},
-	{name: "net-config-path", group: kubernetes, value: "FILE", fallback: "/etc/kube-flannel/net-conf.json", idle: true,
+		set:   into(func(o *Options) *string { return &o.Kube.Prefix }, annotationPrefix)},
+	{name: "net-config-path", group: kubernetes, value: "FILE", fallback: "/etc/kube-flannel/net-conf.json",
 		about: "network config",
-		set:   checked(file)},
-	{name: "set-node-network-unavailable", group: kubernetes, fallback: "true", idle: true,
-		about: "set the node's condition",
-		set:   checked(truth)},
+		set:   into(func(o *Options) *string { return &o.Kube.ConfigFile }, file)},
+	{name: "set-node-network-unavailable", group: kubernetes, fallback: "true",
+		about: "set the Node's condition",
+		set:   into(func(o *Options) *bool { return &o.Kube.SetNetworkUnavailable }, truth)},
 
 	{name: "status-socket", group: health, value: "FILE", fallback: "/run/tulle/tulled.sock",
 		about: "where tulled status asks",
@@ -254,7 +260,7 @@ func add[T any](field func(*Options) *[]T, read func(string) (T, error)) func(*O
 	}
 }
 
-// checked is a flag whose value is of no use yet.
+// checked is a flag whose value counts before all others are read.
 func checked[T any](read func(string) (T, error)) func(*Options, string) error {
 	return func(_ *Options, value string) error {
 		_, err := read(value)

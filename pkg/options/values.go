@@ -25,12 +25,15 @@ func truth(value string) (bool, error) {
 	return b, nil
 }
 
-func noKubernetes(value string) (bool, error) {
-	b, err := truth(value)
-	if b {
-		err = refuse(value, "leases in Kubernetes are not in this version", "leave it out to use etcd")
+// publicFrom says whether the address that others send to is the Node's external one.
+func publicFrom(value string) (external bool, err error) {
+	switch value {
+	case "interface":
+		return false, nil
+	case "external":
+		return true, nil
 	}
-	return b, err
+	return false, refuse(value, "addresses come from nowhere of that name", "write interface or external")
 }
 
 // whole reads numbers as flannel does, which takes 0x10 and 1_000 too.

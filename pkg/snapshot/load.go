@@ -180,7 +180,7 @@ func (r *reader) head(source string) (s Snapshot, err error) {
 	if rest, err = r.expect(configTag, maxConfig); err != nil {
 		return s, err
 	}
-	if s.Config, err = subnet.ParseConfig(rest); err != nil {
+	if s.Config, err = parseConfig(rest); err != nil {
 		return s, r.corrupt(err)
 	}
 	r.long = nil // a config may take much
@@ -205,6 +205,13 @@ func (r *reader) end(rest []byte, peers int) error {
 		return corrupt("there is more after its end")
 	}
 	return nil
+}
+
+func parseConfig(text []byte) (subnet.Config, error) {
+	text, given := bytes.CutPrefix(text, []byte(givenTag+" "))
+	c, err := subnet.ParseConfig(text)
+	c.Given = given && err == nil
+	return c, err
 }
 
 func parseLease(text []byte) (subnet.Lease, error) {

@@ -21,7 +21,8 @@ import (
 // peers are written one by one while they are yielded.
 func Save(dir string, h Head, peers iter.Seq[subnet.Lease]) (saved int, err error) {
 	// A config that was not parsed may not be what its text says.
-	if again, err := subnet.ParseConfig(subnet.FormatConfig(h.Config)); err != nil || again != h.Config {
+	config := formatConfig(h.Config)
+	if again, err := parseConfig(config); err != nil || again != h.Config {
 		return 0, fmt.Errorf("save the network: %w", errors.Join(errors.New("the config is none that reads the same again"), err))
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -31,7 +32,7 @@ func Save(dir string, h Head, peers iter.Seq[subnet.Lease]) (saved int, err erro
 		w := writer{out: out, sum: crc32.New(castagnoli)}
 		w.line(fmt.Appendf(nil, "%s %d %s\n", magic, version, time.Now().UTC().Format(time.RFC3339)))
 		w.line(fmt.Appendf(nil, "%s %s\n", sourceTag, strconv.Quote(h.Source)))
-		w.line(fmt.Appendf(nil, "%s %s\n", configTag, subnet.FormatConfig(h.Config)))
+		w.line(fmt.Appendf(nil, "%s %s\n", configTag, config))
 		if err := w.lease(ownTag, &h.Own); err != nil {
 			return err
 		}
@@ -93,6 +94,16 @@ func (w *writer) lease(tag string, l *subnet.Lease) error {
 	w.text = text
 	w.line(text)
 	return nil
+}
+
+// formatConfig is a config in a line. That subnets are given by others is none of
+// its text.
+func formatConfig(c subnet.Config) []byte {
+	text := subnet.FormatConfig(c)
+	if c.Given {
+		text = append([]byte(givenTag+" "), text...)
+	}
+	return text
 }
 
 // appendTime writes seconds and nanoseconds: a store may say any time, also one

@@ -50,6 +50,7 @@ const (
 const (
 	sourceTag = "source"
 	configTag = "config"
+	givenTag  = "given" // before a config by which others give the subnets
 	ownTag    = "own"
 	peerTag   = "peer"
 	endTag    = "end"

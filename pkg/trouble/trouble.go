@@ -1,4 +1,5 @@
-// Package trouble keeps what does not work with a store, and tells of it once.
+// Package trouble keeps what does not work with a store, and tells of it once, and
+// has the words in which stores say how they do.
 package trouble
 
 import (
@@ -65,6 +66,22 @@ func (l *Log) Forget(what string) {
 func (l *Log) drop(what string) {
 	delete(l.now, what)
 	delete(l.told, what)
+}
+
+// Status is how a store does at present.
+type Status struct {
+	// Failing is what does not work, and why; empty when all is well.
+	Failing map[string]string
+	// Last is what did not work last, if anything did not.
+	Last Trouble
+	// Watching is since when the leases are watched without a break; zero when they
+	// are not.
+	Watching time.Time
+	// Revision is how far the store's history is known.
+	Revision int64
+	// Renewed is when the store last took this node's lease, or was found to have
+	// it; zero before.
+	Renewed time.Time
 }
 
 // List is all that goes wrong, and what did last.

@@ -109,28 +109,13 @@ func (s *Store) Reload(ctx context.Context) error {
 	return nil
 }
 
-// Status is how a store does at present.
-type Status struct {
-	// Failing is what does not work, and why; empty when all is well.
-	Failing map[string]string
-	// Last is what did not work last, if anything did not.
-	Last trouble.Trouble
-	// Watching is since when the leases are watched without a break; zero when they
-	// are not.
-	Watching time.Time
-	// Revision is how far etcd's history is known.
-	Revision int64
-	// Renewed is when etcd last took or found this node's lease; zero before.
-	Renewed time.Time
-}
-
 // Status tells how the store does.
-func (s *Store) Status() Status {
+func (s *Store) Status() trouble.Status {
 	last, _, _, _ := s.position.at()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failing, recent := s.trouble.List()
-	return Status{Failing: failing, Last: recent, Watching: s.watching, Revision: last.revision, Renewed: s.renewed}
+	return trouble.Status{Failing: failing, Last: recent, Watching: s.watching, Revision: last.revision, Renewed: s.renewed}
 }
 
 // Close lets go of etcd. Leases stay.

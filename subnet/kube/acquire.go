@@ -98,7 +98,7 @@ func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[neti
 	case !known:
 		return none, errUnknown
 	case e == nil:
-		return none, reasonf("there is no Node %s; NODE_NAME must be the name that the kubelet registers this host by", s.Status().Node)
+		return none, reasonf("there is no Node %s; NODE_NAME must be the name that the kubelet registers this host by", s.book.own())
 	case e.own.wrong != nil:
 		return none, reasonf("Node %s: %v", e.name, e.own.wrong)
 	}

@@ -288,6 +288,13 @@ func (b *book) ownNode() (e *entry, known bool, changed <-chan struct{}) {
 	return e, b.name != "" && (e != nil || b.complete), b.changed
 }
 
+// own is the name of the node's own Node, "" while it is not known.
+func (b *book) own() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.name
+}
+
 // rival is another Node that takes part and was given a part of the same subnets
 // before e was, if there is one.
 func (b *book) rival(e *entry) *entry {

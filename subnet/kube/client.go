@@ -54,6 +54,9 @@ func newClient(o Options) (*client, error) {
 	return &client{h, base}, nil
 }
 
+// Server is the API server's URL.
+func (s *Store) Server() string { return s.client.base.String() }
+
 func (c *client) close() { c.http.CloseIdleConnections() }
 
 // apiError is an answer other than the one that was asked for.

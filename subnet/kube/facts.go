@@ -46,8 +46,8 @@ func factsOf(v *view, all *values) (facts Facts, err error) {
 }
 
 // Facts waits until what is known of this node's host is another than known, and
-// returns it.
-func (s *Store) Facts(ctx context.Context, known Facts) (Facts, error) {
+// returns it; with nil it waits until anything is known.
+func (s *Store) Facts(ctx context.Context, known *Facts) (Facts, error) {
 	s.begin()
 	told := ""
 	for {
@@ -57,7 +57,7 @@ func (s *Store) Facts(ctx context.Context, known Facts) (Facts, error) {
 				told = err.Error()
 				klog.ErrorS(err, "An annotation of this Node is of no use", "node", e.name)
 			}
-			if e.own.facts != known {
+			if known == nil || e.own.facts != *known {
 				return e.own.facts, nil
 			}
 		}

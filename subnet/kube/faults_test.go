@@ -228,7 +228,7 @@ func TestOverwrite(t *testing.T) {
 func TestFacts(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.create("node-1")
-	var known Facts
+	var known *Facts
 	next := func(want Facts) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -237,7 +237,7 @@ func TestFacts(t *testing.T) {
 		if got != want || err != nil {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)
 		}
-		known = got
+		known = &got
 	}
 	l.set("node-1", "node-public-ip", "198.51.100.1")
 	want := Facts{Public: subnet.Pair[netip.Addr]{ip("198.51.100.1")}}
@@ -432,14 +432,13 @@ func TestPod(t *testing.T) {
 	l.create("node-1")
 	s := l.store("") // of no name
 	lease, err := s.Acquire(t.Context(), claim(1))
-	if err != nil || s.Status().Node != "node-1" {
-		t.Errorf("%+v, %v, %+v", lease, err, s.Status())
+	if name, wrong := s.Node(t.Context()); err != nil || name != "node-1" {
+		t.Errorf("%+v, %v, %q, %v", lease, err, name, wrong)
 	}
 }
 
 func TestOpen(t *testing.T) {
 	for want, o := range map[string]Options{
-		"NODE_NAME":                {Server: "http://127.0.0.1:1", Prefix: prefix, PodName: "x"},
 		"--kube-annotation-prefix": {Server: "http://127.0.0.1:1", NodeName: "x", Prefix: "x"},
 		"--kubeconfig-file":        {NodeName: "x", Prefix: prefix},
 		"no such file":             {NodeName: "x", Prefix: prefix, Kubeconfig: "/nowhere"},

@@ -55,7 +55,8 @@ func (f *follower) run(ctx context.Context) {
 			failures = 1
 		}
 		if err != nil && !errors.Is(err, errAgain) {
-			f.trouble.Failed("Watching the Nodes", err)
+			f.trouble.Failed(watching, err)
+			f.watched(false)
 		}
 		if f.pause(ctx, failures, err) != nil {
 			return
@@ -63,10 +64,35 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
+const watching = "Watching the Nodes"
+
+// watched takes note of whether the watch works.
+func (f *follower) watched(works bool) {
+	if works {
+		f.trouble.Over(watching)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !works:
+		f.watching = time.Time{}
+	case f.watching.IsZero():
+		f.watching = time.Now()
+	}
+}
+
+// reached takes note of how far the watch has come.
+func (f *follower) reached(revision int64) {
+	f.from = strconv.FormatInt(revision, 10)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revision = revision
+}
+
 // identify finds out which Node this is.
 func (f *follower) identify(ctx context.Context) error {
 	name := f.options.NodeName
-	if name == "" {
+	if name == "" && f.options.PodName != "" {
 		err := f.retry(ctx, "Looking for the Node of pod "+f.options.PodNamespace+"/"+f.options.PodName, func(ctx context.Context) error {
 			var err error
 			name, err = f.client.nodeOf(ctx, f.options.PodNamespace, f.options.PodName)
@@ -79,6 +105,7 @@ func (f *follower) identify(ctx context.Context) error {
 	f.book.mu.Lock()
 	defer f.book.mu.Unlock()
 	f.book.name = name
+	f.book.wake()
 	return nil
 }
 
@@ -124,7 +151,7 @@ func (f *follower) session(ctx context.Context) error {
 	defer body.Close()
 	if !listing {
 		quiet.Stop()
-		f.trouble.Over("Watching the Nodes")
+		f.watched(true)
 	}
 	err = f.read(ctx, body, listing, quiet)
 	f.plain = f.from == "" && listing && errors.Is(context.Cause(ctx), errSilent)
@@ -200,13 +227,13 @@ func (f *follower) read(ctx context.Context, body io.Reader, listing bool, quiet
 			continue
 		}
 		if v.revision != 0 {
-			f.from = strconv.FormatInt(v.revision, 10)
+			f.reached(v.revision)
 		}
 		if listing {
 			f.book.replace(all)
 			all, listing = nil, false
 			quiet.Stop()
-			f.trouble.Over("Watching the Nodes")
+			f.watched(true)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 	for {
 		e, known, changed := s.book.ownNode()
 		if known && e == nil {
-			s.trouble.Failed(holding, reasonf("there is no Node %s any more; the kubelet registers it again when it is restarted", s.Status().Node))
+			s.trouble.Failed(holding, reasonf("there is no Node %s any more; the kubelet registers it again when it is restarted", s.book.own()))
 		}
 		if e != nil {
 			if err := s.lost(e, own); err != nil {

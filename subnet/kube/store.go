@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,8 @@ type Options struct {
 	// the one that the pod belongs to.
 	Server, Kubeconfig string
 	// NodeName is the Node that this host is. Where it is empty, it is the one
-	// that the pod runs on.
+	// that the pod runs on; without either it is none, and the store is to be read
+	// only.
 	NodeName, PodNamespace, PodName string
 	// Prefix is what the network's annotations begin with, like
 	// flannel.alpha.coreos.com.
@@ -46,13 +46,12 @@ type Store struct {
 	claimed   subnet.Attrs // by the last Acquire
 	published subnet.Attrs // what that came to, with what people overwrote
 	renewed   time.Time
+	watching  time.Time // since when, without a break
+	revision  int64     // of the Nodes as they are known
 }
 
 // Open makes a store. It waits for no API server.
 func Open(o Options) (*Store, error) {
-	if o.NodeName == "" && (o.PodName == "" || o.PodNamespace == "") {
-		return nil, errors.New("which Node this is has to be said: set NODE_NAME, or POD_NAME and POD_NAMESPACE, as the DaemonSet's manifest does with fieldRef")
-	}
 	a, err := newAnnotations(o.Prefix)
 	if err != nil {
 		return nil, err
@@ -82,26 +81,31 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Status is how a store does at present.
-type Status struct {
-	// Failing is what does not work, and why; empty when all is well.
-	Failing map[string]string
-	// Node is this host's; "" while it is not known.
-	Node string
-	// Renewed is when this node's Node was last found or made to be as it should;
-	// zero before.
-	Renewed time.Time
-}
-
 // Status tells how the store does.
-func (s *Store) Status() Status {
-	s.book.mu.Lock()
-	node := s.book.name
-	s.book.mu.Unlock()
+func (s *Store) Status() trouble.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	failing, _ := s.trouble.List()
-	return Status{Failing: failing, Node: node, Renewed: s.renewed}
+	failing, last := s.trouble.List()
+	return trouble.Status{Failing: failing, Last: last, Watching: s.watching, Revision: s.revision, Renewed: s.renewed}
+}
+
+// Reload has nothing to do: all files are looked at again by themselves.
+func (s *Store) Reload(context.Context) error { return nil }
+
+// Node waits until it is known which Node this host is, and returns its name.
+func (s *Store) Node(ctx context.Context) (string, error) {
+	s.begin()
+	for {
+		s.book.mu.Lock()
+		name, changed := s.book.name, s.book.changed
+		s.book.mu.Unlock()
+		if name != "" {
+			return name, nil
+		}
+		if err := wait(ctx, changed); err != nil {
+			return "", err
+		}
+	}
 }
 
 // Watch implements subnet.Store.

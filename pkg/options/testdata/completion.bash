@@ -15,7 +15,7 @@ _tulled() {
 			: "${command:=$word}"
 		else
 			case $name in
-			etcd-endpoints | etcd-prefix | etcd-cafile | etcd-certfile | etcd-keyfile | etcd-username | etcd-password | etcd-password-file | subnet-lease-ttl | subnet-lease-renew-margin | etcd-listen | network | backend | node-id | node-name | state-dir | iface | iface-regex | iface-can-reach | public-ip | public-ipv6 | subnet-file | cni-conf-file | no-masq-cidrs | no-masq-cidrs-file | filter | iptables-resync | kube-api-url | kubeconfig-file | kube-annotation-prefix | net-config-path | status-socket | output | healthz-ip | healthz-port | probe-interval | probe-port | v | vmodule | log_backtrace_at) of=$name ;;
+			etcd-endpoints | etcd-prefix | etcd-cafile | etcd-certfile | etcd-keyfile | etcd-username | etcd-password | etcd-password-file | subnet-lease-ttl | subnet-lease-renew-margin | etcd-listen | network | backend | node-id | node-name | state-dir | iface | iface-regex | iface-can-reach | public-ip | public-ipv6 | public-ip-from | subnet-file | cni-conf-file | no-masq-cidrs | no-masq-cidrs-file | filter | iptables-resync | kube-api-url | kubeconfig-file | kube-annotation-prefix | net-config-path | status-socket | output | healthz-ip | healthz-port | probe-interval | probe-port | v | vmodule | log_backtrace_at) of=$name ;;
 			esac
 		fi
 	done
@@ -27,7 +27,7 @@ _tulled() {
 	case $of in
 	'')
 		if [[ $cur == -* ]]; then
-			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --network --backend --node-id --node-name --state-dir --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --output --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --dry-run --flannel --help --version"
+			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --network --backend --node-id --node-name --state-dir --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --iface-from-node-ip --public-ip-from --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --output --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --dry-run --flannel --help --version"
 		elif [[ ! $command ]]; then
 			_tulled_words "check-config leases status peers explain bugreport cleanup version man completion"
 		else
@@ -46,6 +46,8 @@ _tulled() {
 	backend) _tulled_words "alloc host-gw ipip vxlan" ;;
 	state-dir) _tulled_paths -d ;;
 	iface) _tulled_words "$(ls /sys/class/net)" ;;
+	iface-from-node-ip) _tulled_words "true false" ;;
+	public-ip-from) _tulled_words "interface external" ;;
 	subnet-file) _tulled_paths -f ;;
 	cni-conf-file) _tulled_paths -f ;;
 	ip-blackhole-route) _tulled_words "true false" ;;
@@ -54,7 +56,7 @@ _tulled() {
 	ip-masq-fully-random-disable) _tulled_words "true false" ;;
 	iptables-forward-rules) _tulled_words "true false" ;;
 	filter) _tulled_words "auto nftables iptables none" ;;
-	kube-subnet-mgr) _tulled_words "false" ;;
+	kube-subnet-mgr) _tulled_words "true false" ;;
 	kubeconfig-file) _tulled_paths -f ;;
 	net-config-path) _tulled_paths -f ;;
 	set-node-network-unavailable) _tulled_words "true false" ;;

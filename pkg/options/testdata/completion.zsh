@@ -38,6 +38,8 @@ _tulled() {
 		'--iface-can-reach=[the same by the route to an address, tried last]:IP: ' \
 		'--public-ip=[IPv4 address others send to (default the interface'\''s)]:IP: ' \
 		'--public-ipv6=[IPv6 address others send to (default the interface'\''s)]:IP: ' \
+		'--iface-from-node-ip=-[the one that has the Node'\''s InternalIP]::true or false:(true false)' \
+		'--public-ip-from=[interface, or external\: the Node'\''s]:WHAT:(interface external)' \
 		'--subnet-file=[env file for runtimes]:FILE:_files' \
 		'--cni-conf-file=[CNI config to write (default none)]:FILE:_files' \
 		'--ip-blackhole-route=-[drop packets for addresses that no container has]::true or false:(true false)' \
@@ -48,12 +50,12 @@ _tulled() {
 		'--iptables-forward-rules=-[have iptables let the network pass]::true or false:(true false)' \
 		'--filter=[rules are nftables, iptables, none, or auto]:KIND:(auto nftables iptables none)' \
 		'--iptables-resync=[how often to look after iptables'\'' rules]:SECONDS: ' \
-		'--kube-subnet-mgr=-[leases in Kubernetes\: not in this version, true is refused]::true or false:(false)' \
-		'--kube-api-url=[API server]:URL: ' \
-		'--kubeconfig-file=[kubeconfig]:FILE:_files' \
+		'--kube-subnet-mgr=-[keep leases in Kubernetes'\'' Nodes, not in etcd]::true or false:(true false)' \
+		'--kube-api-url=[API server (default the pod'\''s own cluster'\''s)]:URL: ' \
+		'--kubeconfig-file=[kubeconfig (default the pod'\''s service account)]:FILE:_files' \
 		'--kube-annotation-prefix=[prefix of annotations]:PREFIX: ' \
 		'--net-config-path=[network config]:FILE:_files' \
-		'--set-node-network-unavailable=-[set the node'\''s condition]::true or false:(true false)' \
+		'--set-node-network-unavailable=-[set the Node'\''s condition]::true or false:(true false)' \
 		'--status-socket=[where tulled status asks]:FILE:_files' \
 		'--output=[how they answer\: text, json, yaml]:FORMAT:(text json yaml)' \
 		'--healthz-ip=[address of health, metrics and a page]:IP: ' \

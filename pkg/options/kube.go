@@ -1,0 +1,71 @@
+package options
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Variables by which a pod's manifest tells who it is; flannel's has the last two.
+const (
+	nodeName     = "NODE_NAME"
+	podName      = "POD_NAME"
+	podNamespace = "POD_NAMESPACE"
+)
+
+// objectName is what Kubernetes names Nodes, pods and namespaces by.
+var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// checkKube refuses what does not go together with leases in Kubernetes, or
+// without, and finds out which Node this is. What flannel's users may have left in
+// place without effect is only told of.
+func (o *Options) checkKube(g givens, environ []string) error {
+	if !o.Kube.On {
+		for name, wanted := range map[string]bool{"iface-from-node-ip": o.Uplink.FromNodeIP, "public-ip-from": o.Uplink.External} {
+			if wanted {
+				return &Error{Flag: g.from(name), Value: g.last(name), Why: "there is no Node without Kubernetes", Fix: "add --kube-subnet-mgr, or leave it out"}
+			}
+		}
+		for _, f := range table {
+			if f.group == kubernetes && f.name != "kube-subnet-mgr" && g.has(f.name) {
+				o.Warnings = append(o.Warnings, g.from(f.name)+" has no effect without --kube-subnet-mgr")
+			}
+		}
+		o.Kube = Kube{}
+		return nil
+	}
+	mode := g.from("kube-subnet-mgr")
+	switch {
+	case o.Embedded.On:
+		return &Error{Flag: g.from("etcd-embedded"), Why: "leases are in Kubernetes by " + mode, Fix: "leave out one of the two"}
+	case g.has("node-id"):
+		return &Error{Flag: g.from("node-id"), Why: "in Kubernetes a host is known by its Node", Fix: "leave it out; --node-name or " + nodeName + " says which Node that is"}
+	case o.Uplink.FromNodeIP && (g.has("iface") || g.has("iface-regex") || g.has("iface-can-reach")):
+		return &Error{Flag: g.from("iface-from-node-ip"), Why: "another flag names the interface too", Fix: "keep one of them"}
+	}
+	for _, f := range table {
+		if f.group == store && g.has(f.name) {
+			o.Warnings = append(o.Warnings, g.from(f.name)+" has no effect with "+mode)
+		}
+	}
+	variables := make(map[string]string)
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if _, again := variables[name]; !again {
+			variables[name] = value
+		}
+	}
+	o.Kube.NodeName, o.Kube.PodName, o.Kube.PodNamespace = o.Node.Name, variables[podName], variables[podNamespace]
+	if o.Kube.NodeName == "" {
+		o.Kube.NodeName = variables[nodeName]
+	}
+	o.Node = Node{}
+	if o.Command == Run && o.Kube.NodeName == "" && (o.Kube.PodName == "" || o.Kube.PodNamespace == "") {
+		return &Error{Flag: mode, Why: "it does not say which Node this is", Fix: "set " + nodeName + " by the manifest's fieldRef spec.nodeName, or give --node-name"}
+	}
+	for _, v := range []struct{ from, value string }{{nodeName, o.Kube.NodeName}, {podName, o.Kube.PodName}, {podNamespace, o.Kube.PodNamespace}} {
+		if v.value != "" && !objectName.MatchString(v.value) {
+			return &Error{Flag: v.from, Value: v.value, Why: "no object in Kubernetes can have this name", Fix: "have the manifest set it by fieldRef"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/netip"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/trouble"
+	"github.com/tulle-net/tulle/subnet"
+	"github.com/tulle-net/tulle/subnet/etcd"
+	"github.com/tulle-net/tulle/subnet/kube"
+)
+
+// store is where a daemon's leases are, of whichever kind.
+type store interface {
+	subnet.Store
+	io.Closer
+	Status() trouble.Status
+	// Reload has read again what it does not find to be changed by itself.
+	Reload(ctx context.Context) error
+}
+
+// openStore makes the store, which waits for no server.
+func openStore(o options.Options) (store, error) {
+	if o.Kube.On {
+		return openNodes(o.Kube)
+	}
+	return etcd.Open(etcd.Options{
+		Endpoints: o.Etcd.Endpoints, Prefix: o.Etcd.Prefix,
+		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
+		Username: o.Etcd.Username, Password: o.Etcd.Password.Reveal(), PasswordFile: o.Etcd.PasswordFile,
+		TTL: o.LeaseTTL, RenewMargin: o.RenewMargin,
+	})
+}
+
+// place is a store as a daemon uses it, with what follows from its kind.
+type place struct {
+	store
+	is      status.Store // what it is
+	network string       // which of those that are kept there it is
+	node    subnet.Node  // that this is
+	uplinks hostif.Spec
+	nodes   *kube.Store // it again, where it is in Kubernetes
+}
+
+// openPlace opens the store for the daemon. In Kubernetes a host is known by its
+// Node: where no more is told than the pod, the API server is asked for that.
+func openPlace(ctx context.Context, o options.Options) (place, error) {
+	p := place{uplinks: hostif.Spec{
+		Ifaces: o.Uplink.Ifaces, IfaceRegexes: o.Uplink.IfaceRegexes, FromNodeIP: o.Uplink.FromNodeIP,
+		CanReach: o.Uplink.CanReach, PublicIP: o.Uplink.PublicIP,
+	}}
+	var err error
+	if !o.Kube.On {
+		p.is, p.network = status.Store{Kind: "etcd", Endpoints: o.Etcd.Endpoints}, o.Etcd.Prefix
+		if p.node, err = identify(o.Node); err == nil {
+			p.store, err = openStore(o)
+		}
+		return p, err
+	}
+	if p.nodes, err = openNodes(o.Kube); err != nil {
+		return p, err
+	}
+	p.store, p.is, p.network = p.nodes, status.Store{Kind: "kubernetes", Endpoints: []string{p.nodes.Server()}}, "kubernetes "+o.Kube.Prefix
+	name := o.Kube.NodeName
+	if name == "" {
+		klog.InfoS("Asking the API server for the Node of this pod", "namespace", o.Kube.PodNamespace, "pod", o.Kube.PodName)
+		if name, err = p.nodes.Node(ctx); err != nil {
+			p.Close()
+			return p, err
+		}
+	}
+	p.node = subnet.Node{ID: name, Name: name}
+	return p, nil
+}
+
+// hints is what the store says of this host, again and again; nil where it says
+// nothing.
+func (p place) hints(o options.Uplink) func(context.Context, func(hostif.Spec)) {
+	if p.nodes == nil {
+		return nil
+	}
+	return func(ctx context.Context, to func(hostif.Spec)) {
+		var facts kube.Facts
+		for known := (*kube.Facts)(nil); ; known = &facts {
+			var err error
+			if facts, err = p.nodes.Facts(ctx, known); err != nil {
+				return // it ends with ctx alone
+			}
+			to(withFacts(p.uplinks, facts, o.External))
+		}
+	}
+}
+
+// withFacts is a spec with what the cluster says. What people wrote to this very
+// Node counts for more than a flag, which most often all nodes have.
+func withFacts(spec hostif.Spec, facts kube.Facts, external bool) hostif.Spec {
+	spec.NodeIP, spec.Published = facts.Internal, facts.Overwrite
+	for f := range subnet.Families {
+		spec.PublicIP[f] = cmp.Or(facts.Public[f], spec.PublicIP[f])
+		if external && spec.Published[f] == (netip.Addr{}) && spec.PublicIP[f] == (netip.Addr{}) {
+			spec.Published[f] = facts.External[f]
+		}
+	}
+	return spec
+}
+
+func openNodes(o options.Kube) (*kube.Store, error) {
+	return kube.Open(kube.Options{
+		Server: o.Server, Kubeconfig: o.Kubeconfig, NodeName: o.NodeName, PodName: o.PodName, PodNamespace: o.PodNamespace,
+		Prefix: o.Prefix, ConfigFile: o.ConfigFile,
+	})
+}
