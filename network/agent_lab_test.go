@@ -39,6 +39,7 @@ type life struct {
 	agent    *Agent
 	stop     func()
 
+	hints   func(context.Context, func(hostif.Spec))
 	changed func() // called with every change of the status
 	node    string // its ID
 }
@@ -66,7 +67,7 @@ func (l *life) start() {
 	l.agent = New(Options{
 		Store: l.store, Kernel: l.host, Backends: factories, Files: l.files, Outputs: l.out,
 		Firewall: l.firewall, Rules: masq.Rules{Forward: true},
-		Node: subnet.Node{ID: l.node, Name: "one"}, Changed: l.changed,
+		Node: subnet.Node{ID: l.node, Name: "one"}, Changed: l.changed, Hints: l.hints,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -74,6 +74,16 @@ func TestChoose(t *testing.T) {
 		{name: "by its public address", host: vagrant, on: "46", spec: Spec{PublicIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}},
 			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "it has --public-ip=192.168.56.11"},
 
+		{name: "by the Node's address", host: vagrant, on: "46", spec: Spec{FromNodeIP: true, NodeIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface-from-node-ip, which is 192.168.56.11"},
+		{name: "by the Node's address, each family at its own", host: twoCables, on: "46",
+			spec: Spec{FromNodeIP: true, NodeIP: subnet.Pair[netip.Addr]{a("192.0.2.7"), a("2001:db8::7")}}, v4: "eth0 192.0.2.7", v6: "eth1 2001:db8::7"},
+		{name: "the Node's address not asked for", host: vagrant, on: "4", spec: Spec{NodeIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}}, v4: "eth0 10.0.2.15"},
+		{name: "published whatever there is", host: vagrant, on: "4", v4: "eth0 10.0.2.15 public 192.168.56.11",
+			spec: Spec{Published: subnet.Pair[netip.Addr]{a("192.168.56.11")}}, why: "default route"},
+		{name: "published before a public address", host: vagrant, on: "4", v4: "eth1 192.168.56.11 public 203.0.113.5",
+			spec: Spec{Published: subnet.Pair[netip.Addr]{a("203.0.113.5")}, PublicIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}}},
+
 		{name: "behind NAT", host: vagrant, on: "4", spec: Spec{PublicIP: subnet.Pair[netip.Addr]{a("203.0.113.5")}},
 			v4: "eth0 10.0.2.15 public 203.0.113.5", why: "default route"},
 		{name: "behind NAT on a named interface", host: vagrant, on: "4", spec: Spec{Ifaces: []string{"eth0"}, PublicIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}},

@@ -1,7 +1,6 @@
 package options
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -12,8 +11,16 @@ const (
 	podNamespace = "POD_NAMESPACE"
 )
 
-// objectName is what Kubernetes names Nodes, pods and namespaces by.
-var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+// objectName says whether Kubernetes can have a Node, pod or namespace of a name.
+func objectName(name string) bool {
+	alone := func(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
+	for i := range len(name) {
+		if !alone(name[i]) && (i == 0 || i == len(name)-1 || name[i] != '.' && name[i] != '-') {
+			return false
+		}
+	}
+	return 0 < len(name) && len(name) <= 253
+}
 
 // checkKube refuses what does not go together with leases in Kubernetes, or
 // without, and finds out which Node this is. What flannel's users may have left in
@@ -63,7 +70,7 @@ func (o *Options) checkKube(g givens, environ []string) error {
 		return &Error{Flag: mode, Why: "it does not say which Node this is", Fix: "set " + nodeName + " by the manifest's fieldRef spec.nodeName, or give --node-name"}
 	}
 	for _, v := range []struct{ from, value string }{{nodeName, o.Kube.NodeName}, {podName, o.Kube.PodName}, {podNamespace, o.Kube.PodNamespace}} {
-		if v.value != "" && !objectName.MatchString(v.value) {
+		if v.value != "" && !objectName(v.value) {
 			return &Error{Flag: v.from, Value: v.value, Why: "no object in Kubernetes can have this name", Fix: "have the manifest set it by fieldRef"}
 		}
 	}

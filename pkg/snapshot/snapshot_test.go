@@ -132,6 +132,7 @@ func TestRoundTrip(t *testing.T) {
 			s.Peers = append(s.Peers, randomLease(rng))
 		}
 		s.Own = randomLease(rng)
+		s.Config.Given = rng.IntN(2) == 0
 		save(t, dir, s)
 		check(t, dir, s)
 	}

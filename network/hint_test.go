@@ -1,0 +1,101 @@
+package network
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// hints are what a store says of a host, one after another.
+func hints(specs <-chan hostif.Spec) func(context.Context, func(hostif.Spec)) {
+	return func(ctx context.Context, to func(hostif.Spec)) {
+		for {
+			select {
+			case s := <-specs:
+				to(s)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func published(a string) hostif.Spec {
+	return hostif.Spec{Published: subnet.Pair[netip.Addr]{netip.MustParseAddr(a)}}
+}
+
+// TestHints has the store say what the host is to publish: nothing is published
+// before, what changes is followed, and what is taken back too.
+func TestHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		specs := make(chan hostif.Spec)
+		l := newLife(t, plainConfig)
+		l.hints = hints(specs)
+		l.start()
+		l.soon()
+		l.wantReady(false, "what it says of this host")
+		if leases := l.store.Leases(); len(leases) > 0 {
+			t.Fatalf("published %v", leases)
+		}
+		for _, c := range []struct {
+			spec hostif.Spec
+			want string
+		}{{published("203.0.113.1"), "203.0.113.1"}, {published("203.0.113.2"), "203.0.113.2"}, {hostif.Spec{}, "198.18.0.1"}} {
+			specs <- c.spec
+			l.after(5 * time.Second)
+			l.wantReady(true)
+			if got := l.own().PublicIP[subnet.IPv4]; got != netip.MustParseAddr(c.want) {
+				t.Errorf("published %s, want %s", got, c.want)
+			}
+		}
+	})
+}
+
+// TestHintsAway has a host boot while its store is away: it is to the others what
+// it was, until the store says otherwise.
+func TestHintsAway(t *testing.T) {
+	for _, knowsConfig := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			specs := make(chan hostif.Spec)
+			l := newLife(t, plainConfig)
+			l.hints = hints(specs)
+			l.out.StateDir = t.TempDir()
+			l.peer(9)
+			l.start()
+			specs <- published("203.0.113.1")
+			l.after(time.Minute)
+			l.wantReady(true)
+			l.stop()
+
+			l.host, l.files = newFakeHost(), &fakeFiles{} // a reboot
+			if knowsConfig {                              // as where that is in a file
+				l.store.delayed = make(chan struct{})
+			} else {
+				l.store.leave()
+			}
+			l.start()
+			l.after(10 * time.Second)
+			l.wantReady(true, "the store is away", "1 peers")
+			l.wantRoute("10.5.9.0/24", true)
+			if got := l.agent.Status().Own.PublicIP[subnet.IPv4]; got != netip.MustParseAddr("203.0.113.1") {
+				t.Errorf("goes by %s", got)
+			}
+			if knowsConfig {
+				close(l.store.delayed)
+			} else {
+				l.store.comeBack()
+			}
+			specs <- published("203.0.113.2")
+			l.after(10 * time.Second)
+			l.wantReady(true)
+			if got := l.own().PublicIP[subnet.IPv4]; got != netip.MustParseAddr("203.0.113.2") {
+				t.Errorf("published %s", got)
+			}
+		})
+	}
+}
