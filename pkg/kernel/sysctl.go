@@ -12,12 +12,20 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// sysctlFile is where a setting stands. /proc/sys/net shows the settings of
-// the namespace of the thread that opens it.
-func sysctlFile(path string) string { return filepath.Join("/proc/sys", filepath.Clean("/"+path)) }
+const (
+	// sysctls is where settings stand. Its folder net shows those of the namespace
+	// of the thread that opens it.
+	sysctls = "/proc/sys"
+	// hostSysctls is where a container has the host's folder net mounted: its own
+	// /proc/sys is read-only, unless it is privileged.
+	hostSysctls = "/host/proc/sys"
+)
+
+// sysctlFile is where a setting stands below a folder.
+func sysctlFile(below, path string) string { return filepath.Join(below, filepath.Clean("/"+path)) }
 
 func readSysctl(path string) (string, error) {
-	b, err := os.ReadFile(sysctlFile(path))
+	b, err := os.ReadFile(sysctlFile(sysctls, path))
 	return strings.TrimSpace(string(b)), err
 }
 
@@ -46,11 +54,39 @@ func writeSysctl(s netstate.Sysctl) error {
 	if is == s.Value {
 		return nil
 	}
-	err = os.WriteFile(sysctlFile(s.Path), []byte(s.Value), 0)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errReadOnly) {
+	if err = setSysctl(s, sysctls, hostSysctls); notAllowed(err) {
 		return fmt.Errorf("%w; it is %s: set it on the host with «sysctl -w %s=%s»", err, is, s.Path, s.Value)
 	}
 	return err
+}
+
+// setSysctl writes a setting below the first folder that allows it. What is not
+// there below a later one tells nothing.
+func setSysctl(s netstate.Sysctl, folders ...string) (err error) {
+	for _, folder := range folders {
+		e := overwrite(sysctlFile(folder, s.Path), s.Value)
+		if err == nil || !errors.Is(e, fs.ErrNotExist) {
+			err = e
+		}
+		if !notAllowed(err) {
+			break
+		}
+	}
+	return err
+}
+
+// overwrite writes to a file that is there.
+func overwrite(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+func notAllowed(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, errReadOnly)
 }
 
 // dumpSysctls reads settings; one that does not exist, as of a link that is
