@@ -56,6 +56,8 @@ func run(args, environ []string, in io.Reader, out io.Writer) error {
 		return options.Completion(out, o.Shell)
 	case options.CheckConfig:
 		return checkConfig(o.ConfigFile, in, out)
+	case options.InstallCNI:
+		return installCNI(o.Plugins, out)
 	}
 	if err := setUpLog(o); err != nil {
 		return err

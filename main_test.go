@@ -20,6 +20,10 @@ func TestCommands(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"Network": "10.5.0.0/16", "Backend": {"Type": "host-gw"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	plugins := t.TempDir()
+	if err := os.WriteFile(filepath.Join(plugins, "bridge"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args, in  string
 		out, fail string // a part of what is written, or of the error
@@ -33,6 +37,8 @@ func TestCommands(t *testing.T) {
 		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "VNI": -1}}`, fail: "Backend.VNI"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/31"}`, fail: "Network"},
 		{args: "check-config /nowhere", fail: "no such file"},
+		{args: "install-cni --cni-plugins=" + plugins + " " + plugins + "/bin", out: "installed " + plugins + "/bin/bridge\n"},
+		{args: "install-cni --cni-plugins=/nowhere", fail: "in the folder cni of its archives"},
 		{args: "--etcd-endpoint=x", fail: "did you mean --etcd-endpoints?"},
 		{args: "leases --etcd-cafile=/nowhere", fail: "/nowhere"},
 	} {

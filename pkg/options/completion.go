@@ -118,6 +118,8 @@ func (c command) kind() kind {
 		return oneOf
 	case strings.Trim(c.value, "[]") == "FILE":
 		return aFile
+	case strings.Trim(c.value, "[]") == "DIR":
+		return aFolder
 	}
 	return free
 }
@@ -277,6 +279,8 @@ func zshCompletion() string {
 		switch c.kind() {
 		case aFile:
 			fmt.Fprintf(&words, "\t\t%s) _files && ret=0 ;;\n", c.name)
+		case aFolder:
+			fmt.Fprintf(&words, "\t\t%s) _files -/ && ret=0 ;;\n", c.name)
 		case oneOf:
 			fmt.Fprintf(&words, "\t\t%s) compadd %s && ret=0 ;;\n", c.name, strings.Join(c.words(), " "))
 		}

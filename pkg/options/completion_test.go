@@ -42,7 +42,7 @@ func TestCommands(t *testing.T) {
 		}
 		got = append(got, c.name)
 	}
-	want := append(slices.Collect(maps.Keys(plainCommands)), "", "check-config", "explain")
+	want := append(slices.Collect(maps.Keys(plainCommands)), "", "check-config", "explain", "install-cni")
 	for _, name := range want {
 		if !slices.Contains(got, name) {
 			t.Errorf("the help has no line for %q", name)

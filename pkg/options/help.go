@@ -19,6 +19,7 @@ Usage:
   tulled explain IP            say what it makes of an address, and what the kernel does
   tulled bugreport [FILE]      write all that helps to find a fault into one archive
   tulled cleanup               remove from this host all that tulled made
+  tulled install-cni [DIR]     put CNI plugins into /opt/cni/bin, or DIR, where there are none
   tulled version               print the version
   tulled man                   print the manual page
   tulled completion SHELL      print completions for bash, zsh or fish

@@ -23,6 +23,7 @@ type Options struct {
 	Cleanup Cleanup
 	// ReportFile is where BugReport writes; "" is a file named for the time.
 	ReportFile string
+	Plugins    Plugins
 	// StatusSocket is where the daemon answers them; "" is nowhere.
 	StatusSocket string
 	Health       Health
@@ -71,6 +72,7 @@ const (
 	Peers
 	Explain
 	CleanUp
+	InstallCNI
 	BugReport
 	ShowManPage
 	ShowCompletion
@@ -83,6 +85,9 @@ type Cleanup struct {
 	DryRun  bool // and only say it
 	Flannel bool // also what flannel left
 }
+
+// Plugins says what InstallCNI is to install, and where.
+type Plugins struct{ From, To string }
 
 // Format is how answers are written.
 type Format string

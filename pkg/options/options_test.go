@@ -24,7 +24,7 @@ func TestDefaults(t *testing.T) {
 	want := Options{
 		Etcd:       Etcd{Endpoints: []string{"http://127.0.0.1:2379"}, Prefix: "/coreos.com/network"},
 		SubnetFile: "/run/flannel/subnet.env",
-		StateDir:   "/var/lib/tulle", StatusSocket: "/run/tulle/tulled.sock", Health: Health{Address: netip.MustParseAddr("127.0.0.1")}, Output: Text,
+		StateDir:   "/var/lib/tulle", Plugins: Plugins{From: "/cni"}, StatusSocket: "/run/tulle/tulled.sock", Health: Health{Address: netip.MustParseAddr("127.0.0.1")}, Output: Text,
 		Probes:    Probes{5 * time.Second, 8479},
 		Filtering: Filtering{Filter: FilterAuto, Forward: true, Resync: 5 * time.Second},
 		LeaseTTL:  24 * time.Hour, RenewMargin: time.Hour,
@@ -230,6 +230,7 @@ var samples = map[string]struct {
 	"vmodule":                      {value: "peers=3"},
 	"log_backtrace_at":             {value: "peers.go:7"},
 	"dry-run":                      {value: "true"},
+	"cni-plugins":                  {value: "/srv/cni"},
 	"flannel":                      {value: "true"},
 	"help":                         {value: "true"},
 	"version":                      {value: "true"},

@@ -143,6 +143,15 @@ func (o *Options) command(words []string) error {
 		if len(rest) > 0 {
 			o.ReportFile, rest = rest[0], rest[1:]
 		}
+	case "install-cni":
+		o.Command, o.Plugins.To = InstallCNI, "/opt/cni/bin"
+		if len(rest) > 0 {
+			var err error
+			if o.Plugins.To, err = directory(rest[0]); err != nil {
+				return at("install-cni", err, false)
+			}
+			rest = rest[1:]
+		}
 	case "explain":
 		o.Command = Explain
 		if len(rest) == 0 {
@@ -177,7 +186,7 @@ var plainCommands = map[string]Command{"cleanup": CleanUp, "leases": Leases, "st
 // stray refuses a word that belongs to nothing. It is not shown, for it may be
 // the second half of a password.
 func stray(position int, word string) error {
-	fix := didYouMean(nearest(word, append(slices.Sorted(maps.Keys(plainCommands)), "bugreport", "check-config", "completion", "explain", "--help")),
+	fix := didYouMean(nearest(word, append(slices.Sorted(maps.Keys(plainCommands)), "bugreport", "check-config", "completion", "explain", "install-cni", "--help")),
 		"flags begin with dashes, values with spaces need quotes, and tulled --help lists all that there is")
 	if _, err := truth(word); err == nil {
 		fix = "write a truth value with its flag and an equals sign, like --ip-masq=false"

@@ -208,6 +208,9 @@ var table = []flag{
 	{name: "flannel", group: other, fallback: "false",
 		about: "with cleanup: remove flannel's devices and rules too",
 		set:   into(func(o *Options) *bool { return &o.Cleanup.Flannel }, truth)},
+	{name: "cni-plugins", group: other, value: "DIR", fallback: "/cni",
+		about: "with install-cni: folder with the plugins",
+		set:   into(func(o *Options) *string { return &o.Plugins.From }, directory)},
 	{name: helpFlag, group: other, fallback: "false", about: "print this", set: checked(truth)},
 	{name: versionFlag, group: other, fallback: "false", about: "print the version", set: checked(truth)},
 }

@@ -15,7 +15,7 @@ _tulled() {
 			: "${command:=$word}"
 		else
 			case $name in
-			etcd-endpoints | etcd-prefix | etcd-cafile | etcd-certfile | etcd-keyfile | etcd-username | etcd-password | etcd-password-file | subnet-lease-ttl | subnet-lease-renew-margin | etcd-listen | network | backend | node-id | node-name | state-dir | iface | iface-regex | iface-can-reach | public-ip | public-ipv6 | public-ip-from | subnet-file | cni-conf-file | no-masq-cidrs | no-masq-cidrs-file | filter | iptables-resync | kube-api-url | kubeconfig-file | kube-annotation-prefix | net-config-path | status-socket | output | healthz-ip | healthz-port | probe-interval | probe-port | v | vmodule | log_backtrace_at) of=$name ;;
+			etcd-endpoints | etcd-prefix | etcd-cafile | etcd-certfile | etcd-keyfile | etcd-username | etcd-password | etcd-password-file | subnet-lease-ttl | subnet-lease-renew-margin | etcd-listen | network | backend | node-id | node-name | state-dir | iface | iface-regex | iface-can-reach | public-ip | public-ipv6 | public-ip-from | subnet-file | cni-conf-file | no-masq-cidrs | no-masq-cidrs-file | filter | iptables-resync | kube-api-url | kubeconfig-file | kube-annotation-prefix | net-config-path | status-socket | output | healthz-ip | healthz-port | probe-interval | probe-port | v | vmodule | log_backtrace_at | cni-plugins) of=$name ;;
 			esac
 		fi
 	done
@@ -27,13 +27,14 @@ _tulled() {
 	case $of in
 	'')
 		if [[ $cur == -* ]]; then
-			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --network --backend --node-id --node-name --state-dir --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --iface-from-node-ip --public-ip-from --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --output --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --dry-run --flannel --help --version"
+			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --network --backend --node-id --node-name --state-dir --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --iface-from-node-ip --public-ip-from --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --output --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --dry-run --flannel --cni-plugins --help --version"
 		elif [[ ! $command ]]; then
-			_tulled_words "check-config leases status peers explain bugreport cleanup version man completion"
+			_tulled_words "check-config leases status peers explain bugreport cleanup install-cni version man completion"
 		else
 			case $command in
 			check-config) _tulled_paths -f ;;
 			bugreport) _tulled_paths -f ;;
+			install-cni) _tulled_paths -d ;;
 			completion) _tulled_words "bash zsh fish" ;;
 			esac
 		fi
@@ -66,6 +67,7 @@ _tulled() {
 	peer-metrics) _tulled_words "true false" ;;
 	dry-run) _tulled_words "true false" ;;
 	flannel) _tulled_words "true false" ;;
+	cni-plugins) _tulled_paths -d ;;
 	help) _tulled_words "true false" ;;
 	version) _tulled_words "true false" ;;
 	esac

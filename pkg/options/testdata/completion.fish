@@ -1,6 +1,6 @@
 # fish completion for tulled
 function __tulled_needs_command
-	not __fish_seen_subcommand_from check-config leases status peers explain bugreport cleanup version man completion
+	not __fish_seen_subcommand_from check-config leases status peers explain bugreport cleanup install-cni version man completion
 end
 
 complete -c tulled -f
@@ -13,6 +13,8 @@ complete -c tulled -n __tulled_needs_command -a explain -d 'say what it makes of
 complete -c tulled -n __tulled_needs_command -a bugreport -d 'write all that helps to find a fault into one archive'
 complete -c tulled -n '__fish_seen_subcommand_from bugreport' -F
 complete -c tulled -n __tulled_needs_command -a cleanup -d 'remove from this host all that tulled made'
+complete -c tulled -n __tulled_needs_command -a install-cni -d 'put CNI plugins into /opt/cni/bin, or DIR, where there are none'
+complete -c tulled -n '__fish_seen_subcommand_from install-cni' -a '(__fish_complete_directories)'
 complete -c tulled -n __tulled_needs_command -a version -d 'print the version'
 complete -c tulled -n __tulled_needs_command -a man -d 'print the manual page'
 complete -c tulled -n __tulled_needs_command -a completion -d 'print completions for bash, zsh or fish'
@@ -70,5 +72,6 @@ complete -c tulled -l vmodule -x -d 'log levels by source file'
 complete -c tulled -l log_backtrace_at -x -d 'source line to log a stack trace at'
 complete -c tulled -l dry-run -a 'true false' -d 'with cleanup: say what it would remove'
 complete -c tulled -l flannel -a 'true false' -d 'with cleanup: remove flannel\'s devices and rules too'
+complete -c tulled -l cni-plugins -x -a '(__fish_complete_directories)' -d 'with install-cni: folder with the plugins'
 complete -c tulled -l help -a 'true false' -d 'print this'
 complete -c tulled -l version -a 'true false' -d 'print the version'

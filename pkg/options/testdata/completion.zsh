@@ -11,6 +11,7 @@ _tulled() {
 		'explain:say what it makes of an address, and what the kernel does'
 		'bugreport:write all that helps to find a fault into one archive'
 		'cleanup:remove from this host all that tulled made'
+		'install-cni:put CNI plugins into /opt/cni/bin, or DIR, where there are none'
 		'version:print the version'
 		'man:print the manual page'
 		'completion:print completions for bash, zsh or fish'
@@ -69,6 +70,7 @@ _tulled() {
 		'--log_backtrace_at=[source line to log a stack trace at]:FILE\:LINE: ' \
 		'--dry-run=-[with cleanup\: say what it would remove]::true or false:(true false)' \
 		'--flannel=-[with cleanup\: remove flannel'\''s devices and rules too]::true or false:(true false)' \
+		'--cni-plugins=[with install-cni\: folder with the plugins]:DIR:_files -/' \
 		'--help=-[print this]::true or false:(true false)' \
 		'--version=-[print the version]::true or false:(true false)' \
 		'1: :->command' \
@@ -79,6 +81,7 @@ _tulled() {
 		case $line[1] in
 		check-config) _files && ret=0 ;;
 		bugreport) _files && ret=0 ;;
+		install-cni) _files -/ && ret=0 ;;
 		completion) compadd bash zsh fish && ret=0 ;;
 		esac
 		;;
