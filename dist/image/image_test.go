@@ -25,7 +25,8 @@ func release(t *testing.T, version string, arches ...string) string {
 	for _, arch := range arches {
 		top := "tulle-" + version + "-linux-" + arch + "/"
 		put(t, filepath.Join(folder, strings.TrimSuffix(top, "/")+".tar.gz"),
-			top+"LICENSE", "licence", top+"systemd/tulled", "a unit", top+"tulled", "binary for "+arch)
+			top+"LICENSE", "licence", top+"cni/README.md", "of plugins", top+"cni/bridge", "bridge for "+arch, top+"cni/host-local", "host-local",
+			top+"cni/loopback", "loopback", top+"cni/portmap", "portmap", top+"systemd/tulled", "a unit", top+"tulled", "binary for "+arch)
 	}
 	return folder
 }
@@ -171,7 +172,11 @@ func (r *reader) image(d descriptor) {
 	if !slices.Equal(c.RootFS.DiffIDs, []string{digest(text)}) {
 		r.t.Errorf("the layer is %s, and said to be %q", digest(text), c.RootFS.DiffIDs)
 	}
-	want := map[string]string{"LICENSE 644": "licence", "tulled 755": "binary for " + d.Platform.Architecture}
+	want := map[string]string{
+		"LICENSE 644": "licence", "tulled 755": "binary for " + d.Platform.Architecture,
+		"cni/README.md 644": "of plugins", "cni/bridge 755": "bridge for " + d.Platform.Architecture, "cni/host-local 755": "host-local",
+		"cni/loopback 755": "loopback", "cni/portmap 755": "portmap",
+	}
 	got := make(map[string]string)
 	for files := tar.NewReader(bytes.NewReader(text)); ; {
 		h, err := files.Next()

@@ -51,6 +51,10 @@ func open(folder, version string) ([]archive, error) {
 	return found, nil
 }
 
+// plugins are what container runtimes run by the CNI configuration that tulled
+// writes, and for loopback.
+var plugins = []string{"bridge", "host-local", "loopback", "portmap"}
+
 // file is one of an image's.
 type file struct {
 	name string
@@ -60,7 +64,10 @@ type file struct {
 
 // files are what of the archive belongs into an image.
 func (a archive) files() ([]file, error) {
-	wanted := []file{{name: "LICENSE", mode: 0o644}, {name: "tulled", mode: 0o755}}
+	wanted := []file{{name: "LICENSE", mode: 0o644}, {name: "tulled", mode: 0o755}, {name: "cni/README.md", mode: 0o644}}
+	for _, plugin := range plugins {
+		wanted = append(wanted, file{name: "cni/" + plugin, mode: 0o755})
+	}
 	packed, err := os.Open(a.path)
 	if err != nil {
 		return nil, err

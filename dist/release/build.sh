@@ -37,6 +37,14 @@ binary() {
 	GOARCH=$1 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$2" .
 }
 
+# plugins builds the CNI plugins that our CNI configuration names for a processor,
+# of the version that dist/cni/go.mod names.
+plugins() {
+	GOARCH=$1 go -C dist/cni build -trimpath -buildvcs=false -o "$2/" \
+		-ldflags "-s -w -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$cni_version" tool
+}
+cni_version=$(sed -n 's,.*github.com/containernetworking/plugins \(v[^ ]*\).*,\1,p' dist/cni/go.mod)
+
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 
@@ -53,6 +61,8 @@ env -i "$native" completion zsh >"$common/completions/_tulled"
 env -i "$native" completion fish >"$common/completions/tulled.fish"
 cp LICENSE README.md "$common"
 cp -R dist/systemd dist/networkd dist/networkmanager dist/docker dist/prometheus dist/grafana "$common"
+mkdir "$common/cni"
+cp dist/cni/README.md "$common/cni"
 
 rm -f "$folder"/tulle-*-linux-*.tar.gz "$folder/SHA256SUMS"
 for arch in $ARCHES; do
@@ -63,6 +73,7 @@ for arch in $ARCHES; do
 	else
 		binary "$arch" "$temporary/$name/tulled"
 	fi
+	plugins "$arch" "$temporary/$name/cni"
 	tar -C "$temporary" -cf "$temporary/$name.tar" --format=ustar --sort=name --mtime="@$SOURCE_DATE_EPOCH" \
 		--owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX "$name"
 	gzip -n -9 "$temporary/$name.tar"

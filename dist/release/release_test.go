@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/cniconf"
 	"github.com/tulle-net/tulle/pkg/options"
 )
 
@@ -82,12 +85,51 @@ func TestRelease(t *testing.T) {
 	if out, err := asked.CombinedOutput(); err != nil || string(out) != version+"\n" {
 		t.Errorf("tulled version: %v: %s", err, out)
 	}
+	testPlugins(t, files)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(files["tulled"], root+"/") {
-		t.Error("the binary tells where it was built")
+	for _, name := range []string{"tulled", "cni/bridge"} {
+		if strings.Contains(files[name], root+"/") {
+			t.Errorf("%s tells where it was built", name)
+		}
+	}
+}
+
+// testPlugins has the archive's CNI plugins be those that a host needs, runnable
+// and of a version that is known.
+func testPlugins(t *testing.T, files map[string]string) {
+	t.Helper()
+	folder := t.TempDir()
+	var names []string
+	for path, text := range files {
+		name, ok := strings.CutPrefix(path, "cni/")
+		if !ok || name == "" || name == "README.md" {
+			continue
+		}
+		names = append(names, name)
+		program := filepath.Join(folder, name)
+		if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for command, want := range map[string]string{"": "CNI " + name + " plugin v1.", "VERSION": `"1.0.0"`} {
+			asked := exec.Command(program)
+			asked.Env = []string{"CNI_COMMAND=" + command}
+			asked.Stdin = strings.NewReader(`{"cniVersion":"1.0.0"}`)
+			if out, err := asked.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+				t.Errorf("%s, asked %q: %v: %s", name, command, err, out)
+			}
+		}
+	}
+	slices.Sort(names)
+	want := []string{"loopback"} // which runtimes want besides
+	for _, plugin := range regexp.MustCompile(`"type": "(.*)"`).FindAllStringSubmatch(string(cniconf.Format(cniconf.Conf{})), -1) {
+		want = append(want, plugin[1])
+	}
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("the archive has the plugins %q, want %q", names, want)
 	}
 }
 
