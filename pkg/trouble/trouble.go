@@ -80,7 +80,7 @@ type Status struct {
 	// Revision is how far the store's history is known.
 	Revision int64
 	// Renewed is when the store last took this node's lease, or was found to have
-	// it; zero before.
+	// it; zero before, and where leases do not expire.
 	Renewed time.Time
 }
 

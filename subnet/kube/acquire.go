@@ -154,8 +154,5 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 			return subnet.Lease{}, err
 		}
 	}
-	s.mu.Lock()
-	s.renewed = time.Now()
-	s.mu.Unlock()
 	return subnet.Lease{Subnets: subnets, Attrs: attrs, Expires: someday, Revision: revision, Created: e.created}, nil
 }

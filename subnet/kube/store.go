@@ -45,9 +45,8 @@ type Store struct {
 	mu        sync.Mutex
 	claimed   subnet.Attrs // by the last Acquire
 	published subnet.Attrs // what that came to, with what people overwrote
-	renewed   time.Time
-	watching  time.Time // since when, without a break
-	revision  int64     // of the Nodes as they are known
+	watching  time.Time    // since when, without a break
+	revision  int64        // of the Nodes as they are known
 }
 
 // Open makes a store. It waits for no API server.
@@ -81,12 +80,12 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Status tells how the store does.
+// Status tells how the store does. Nothing is ever renewed: a Node's lease has no end.
 func (s *Store) Status() trouble.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failing, last := s.trouble.List()
-	return trouble.Status{Failing: failing, Last: last, Watching: s.watching, Revision: s.revision, Renewed: s.renewed}
+	return trouble.Status{Failing: failing, Last: last, Watching: s.watching, Revision: s.revision}
 }
 
 // Reload has nothing to do: all files are looked at again by themselves.
