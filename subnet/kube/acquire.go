@@ -90,6 +90,10 @@ func moved(err error) bool {
 		e.Code == http.StatusUnprocessableEntity && strings.Contains(e.Message, "metadata.uid")
 }
 
+func (s *Store) noNode() error {
+	return reasonf("there is no Node %s; NODE_NAME must be the name that the kubelet registers this host by", s.book.own())
+}
+
 // given are the subnets of the node's own Node, of the families that are on, or
 // why there are none to use.
 func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[netip.Prefix], error) {
@@ -98,7 +102,7 @@ func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[neti
 	case !known:
 		return none, errUnknown
 	case e == nil:
-		return none, reasonf("there is no Node %s; NODE_NAME must be the name that the kubelet registers this host by", s.book.own())
+		return none, s.noNode()
 	case e.own.wrong != nil:
 		return none, reasonf("Node %s: %v", e.name, e.own.wrong)
 	}

@@ -45,13 +45,22 @@ func factsOf(v *view, all *values) (facts Facts, err error) {
 	return facts, err
 }
 
+const finding = "Looking for this host's Node"
+
 // Facts waits until what is known of this node's host is another than known, and
 // returns it; with nil it waits until anything is known.
 func (s *Store) Facts(ctx context.Context, known *Facts) (Facts, error) {
 	s.begin()
 	told := ""
 	for {
-		e, _, changed := s.book.ownNode()
+		e, there, changed := s.book.ownNode()
+		switch {
+		case known != nil: // Acquire and Hold say what becomes of it
+		case e != nil:
+			s.trouble.Over(finding)
+		case there:
+			s.trouble.Failed(finding, s.noNode())
+		}
 		if e != nil {
 			if err := e.own.ignored; err != nil && err.Error() != told {
 				told = err.Error()

@@ -227,7 +227,18 @@ func TestOverwrite(t *testing.T) {
 
 func TestFacts(t *testing.T) {
 	l, f := newFakeLab(t)
+	// What waits for them waits for a Node.
+	first := make(chan error, 1)
+	l.background(func(ctx context.Context) {
+		_, err := l.store("node-1").Facts(ctx, nil)
+		first <- err
+	})
+	l.failing("node-1", finding, "there is no Node node-1", "NODE_NAME")
 	l.create("node-1")
+	if err := receive(t, first); err != nil {
+		t.Error(err)
+	}
+	l.failing("node-1", finding)
 	var known *Facts
 	next := func(want Facts) {
 		t.Helper()
