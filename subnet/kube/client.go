@@ -7,20 +7,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 )
 
-// client speaks to an API server. Client-go says who we are and whom we believe,
-// from what a pod has mounted or a kubeconfig says, and reads it again when it
-// changes; what is said is little enough to be said here.
+// client speaks to an API server. What is said is little enough to be said here.
 type client struct {
+	options Options
+
+	mu   sync.Mutex
+	line line
+	read fs.FileInfo // the kubeconfig that line is by; nil without one
+}
+
+// line is a way to an API server. Client-go says who we are and whom we believe,
+// from what a pod has mounted or a kubeconfig says, and reads again what files
+// that names when they change.
+type line struct {
 	http *http.Client
 	base *url.URL
 }
@@ -33,31 +46,70 @@ const (
 )
 
 func newClient(o Options) (*client, error) {
+	c := &client{options: o}
+	return c, c.load()
+}
+
+// load reads the kubeconfig.
+func (c *client) load() error {
+	var read fs.FileInfo
+	if path := c.options.Kubeconfig; path != "" {
+		read, _ = os.Stat(path) // if it is not there, who reads it says so
+	}
+	l, err := newLine(c.options)
+	if err != nil {
+		return err
+	}
+	c.line, c.read = l, read
+	return nil
+}
+
+// now is the way to the server as the kubeconfig has it now: who runs outside a pod
+// has a new one put in its place. One that is of no use changes nothing.
+func (c *client) now() line {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.read == nil {
+		return c.line
+	}
+	info, err := os.Stat(c.options.Kubeconfig)
+	if err != nil || same(info, c.read) {
+		return c.line
+	}
+	before := c.line
+	if err := c.load(); err != nil {
+		c.read = info // and not to be told of again
+		klog.ErrorS(err, "The kubeconfig has changed, and is of no use; going on with what it said before")
+		return before
+	}
+	klog.InfoS("Read the kubeconfig again, which has changed")
+	before.http.CloseIdleConnections()
+	return c.line
+}
+
+func newLine(o Options) (line, error) {
 	var c *rest.Config
 	var err error
 	if o.Kubeconfig == "" && o.Server == "" {
 		if c, err = rest.InClusterConfig(); err != nil {
-			return nil, fmt.Errorf("%w; outside a pod give --kubeconfig-file or --kube-api-url", err)
+			return line{}, fmt.Errorf("%w; outside a pod give --kubeconfig-file or --kube-api-url", err)
 		}
 	} else if c, err = clientcmd.BuildConfigFromFlags(o.Server, o.Kubeconfig); err != nil {
-		return nil, err
+		return line{}, err
 	}
 	c.UserAgent = "tulled"
 	h, err := rest.HTTPClientFor(c)
 	if err != nil {
-		return nil, err
+		return line{}, err
 	}
 	base, _, err := rest.DefaultServerUrlFor(c)
-	if err != nil {
-		return nil, err
-	}
-	return &client{h, base}, nil
+	return line{h, base}, err
 }
 
 // Server is the API server's URL.
-func (s *Store) Server() string { return s.client.base.String() }
+func (s *Store) Server() string { return s.client.now().base.String() }
 
-func (c *client) close() { c.http.CloseIdleConnections() }
+func (c *client) close() { c.now().http.CloseIdleConnections() }
 
 // apiError is an answer other than the one that was asked for.
 type apiError struct {
@@ -81,7 +133,8 @@ func code(err error) int {
 
 // do makes a request. The caller closes what it is answered.
 func (c *client) do(ctx context.Context, method string, path []string, query url.Values, content string, body []byte, accept string) (*http.Response, error) {
-	to := c.base.JoinPath(path...)
+	l := c.now()
+	to := l.base.JoinPath(path...)
 	to.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
@@ -91,7 +144,7 @@ func (c *client) do(ctx context.Context, method string, path []string, query url
 	if body != nil {
 		request.Header.Set("Content-Type", content)
 	}
-	r, err := c.http.Do(request)
+	r, err := l.http.Do(request)
 	if err != nil {
 		return nil, err
 	}

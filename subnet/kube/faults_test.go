@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -445,6 +447,47 @@ func TestPod(t *testing.T) {
 	lease, err := s.Acquire(t.Context(), claim(1))
 	if name, wrong := s.Node(t.Context()); err != nil || name != "node-1" {
 		t.Errorf("%+v, %v, %q, %v", lease, err, name, wrong)
+	}
+}
+
+// TestKubeconfigChanges: a kubeconfig that is replaced is gone by from the next
+// request on, and one that is of no use is not.
+func TestKubeconfigChanges(t *testing.T) {
+	write := func(path, server string) {
+		t.Helper()
+		text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`, server)
+		if server == "" {
+			text = "rubbish"
+		}
+		if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, f := newFakeLab(t)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	write(path, "http://127.0.0.1:1")
+	l.options.Server, l.options.Kubeconfig = "", path
+	l.SetConfig(network)
+	l.create("node-1")
+	got := l.acquire(claim(1))
+	l.failing("node-1", watching, "nothing listens")
+	write(path, "")
+	l.failing("node-1", watching, "nothing listens")
+	write(path, f.url())
+	if a := receive(t, got); a.err != nil {
+		t.Error(a.err)
+	}
+	write(path, "")
+	f.cut()
+	l.set("node-1", "backend-data", "x")
+	kerneltest.Eventually(t, 10*time.Second, func() error {
+		if n := f.asked("GET"); n < 2 {
+			return fmt.Errorf("%d watches", n)
+		}
+		return nil
+	})
+	if got := l.store("node-1").Server(); got != f.url() {
+		t.Errorf("goes by %s", got)
 	}
 }
 
