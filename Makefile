@@ -21,7 +21,7 @@ FLANNEL_DEPS := git:git iptables:iptables nft:nftables
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image demo test test-packages packages-deps test-vm test-flannel test-kube soak lint fuzz bench bench-flannel deps vm-deps clean help root
+.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint fuzz bench bench-flannel deps vm-deps clean help root
 
 build: ## build bin/tulled
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -45,8 +45,8 @@ test-flannel: root flannel-deps ## whole daemons beside flannel's, which it buil
 test-packages: root packages-deps ## both packages on machines with systemd: installed, confined, crashed, upgraded, purged
 	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags packages ./pkg/packagetest
 
-test-kube: root deps ## stores on a real Kubernetes control plane, which it builds once (eight minutes)
-	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./subnet/kube
+test-kube: root deps ## store, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
+	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./subnet/kube ./dist/kubernetes
 
 soak: root deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./network/e2e -v -soak $(SOAK)
@@ -54,9 +54,9 @@ soak: root deps ## 20 nodes under random faults for SOAK (30m)
 lint: ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,packages ./...
-	go vet -tags kube ./subnet/kube ./pkg/kubetest
+	go vet -tags kube ./subnet/kube ./pkg/kubetest ./dist/kubernetes
 	go tool staticcheck -tags vm,packages ./...
-	go tool staticcheck -tags kube ./subnet/kube ./pkg/kubetest
+	go tool staticcheck -tags kube ./subnet/kube ./pkg/kubetest ./dist/kubernetes
 	go mod tidy -diff
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
@@ -93,6 +93,11 @@ image: release ## the container image of the release, as an OCI layout in bin/im
 	rm -rf bin/image
 	GOTOOLCHAIN=go$$(sed -n 's/^go //p' go.mod) SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} \
 		go run ./dist/image -release bin/release -to bin/image -version $(VERSION) -revision $$(git rev-parse HEAD)
+
+manifests: ## dist/kubernetes/tulle.yaml, of the chart
+	@mkdir -p bin
+	dist/kubernetes/manifest.sh >bin/tulle.yaml
+	mv bin/tulle.yaml dist/kubernetes/tulle.yaml
 
 deps: ## install what the tests need and is missing
 	@$(call install,$(TEST_DEPS))
