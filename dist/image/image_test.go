@@ -174,7 +174,7 @@ func (r *reader) image(d descriptor) {
 	}
 	want := map[string]string{
 		"LICENSE 644": "licence", "tulled 755": "binary for " + d.Platform.Architecture,
-		"cni/README.md 644": "of plugins", "cni/bridge 755": "bridge for " + d.Platform.Architecture, "cni/host-local 755": "host-local",
+		"cni/ 755": "", "cni/README.md 644": "of plugins", "cni/bridge 755": "bridge for " + d.Platform.Architecture, "cni/host-local 755": "host-local",
 		"cni/loopback 755": "loopback", "cni/portmap 755": "portmap",
 	}
 	got := make(map[string]string)

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 )
@@ -173,7 +174,16 @@ func digest(text []byte) string {
 func pack(files []file, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
+	folder := "."
 	for _, f := range files {
+		// A folder that is not said to be one is, with some, only for those who may
+		// pass over permissions.
+		if dir := path.Dir(f.name); dir != folder {
+			folder = dir
+			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at, Format: tar.FormatUSTAR}); err != nil {
+				return nil, err
+			}
+		}
 		h := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.text)), ModTime: at, Format: tar.FormatUSTAR}
 		if err := w.WriteHeader(h); err != nil {
 			return nil, err

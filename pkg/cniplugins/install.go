@@ -49,7 +49,10 @@ func Install(from, to string) ([]Plugin, error) {
 	programs := 0
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		if err != nil {
+			return done, fmt.Errorf("look for CNI plugins: %w", err)
+		}
+		if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 			continue // a licence, for one
 		}
 		programs++
