@@ -1,0 +1,322 @@
+//go:build kube
+
+package kubernetes
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/kubetest"
+	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// TestManifest has the plain manifest be what the chart gives.
+func TestManifest(t *testing.T) {
+	want, err := exec.Command("./manifest.sh").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("tulle.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("tulle.yaml is not what the chart gives any more: make manifests")
+	}
+}
+
+func TestLint(t *testing.T) {
+	if _, err := tool("helm", "lint", "--strict", "../chart/tulle"); err != nil {
+		t.Error(err)
+	}
+}
+
+// all has values other than the defaults wherever there is one.
+const all = `
+image: {repository: registry.example/a/tulle, digest: "sha256:` + digest + `", pullPolicy: Always, pullSecrets: [mine]}
+network: {ipv4: 10.244.0.0/16, ipv6: "fd00:10:244::/56", backend: {Type: vxlan, DirectRouting: true}, config: {EnableNFTables: true}}
+ipMasq: ipv4
+annotationPrefix: net.example.org/blue
+setNodeNetworkUnavailable: false
+extraArgs: [--iface-from-node-ip, --no-masq-cidrs=192.0.2.0/24]
+extraEnv: [{name: GOGC, value: "50"}]
+cni: {confDir: /etc/cni/other, confFile: 05-tulle.conflist, binDir: /usr/libexec/cni}
+apiServer: {host: 192.0.2.1}
+health: {ip: "::", port: 9479}
+podMonitor: {enabled: true, labels: {release: prometheus}, interval: 1m, peerMetrics: true}
+prometheusRule: {enabled: true, labels: {release: prometheus}}
+nodeSelector: {cni-daemon: tulle}
+tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists}]
+updateStrategy: {type: OnDelete}
+resources: {}
+seLinuxOptions: {type: spc_t}
+podAnnotations: {example.org/a: b}
+podLabels: {example.org/c: d}
+`
+
+const digest = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
+
+// TestApply has a real server take the plain manifest, the kustomization and the
+// chart with every value changed, first as if and then in earnest.
+func TestApply(t *testing.T) {
+	l := newLab(t, kubetest.Options{})
+	manifest := plain(t)
+	l.apply(manifest)
+	revisions := func() (all []string) {
+		for _, o := range manifest {
+			var v struct {
+				Metadata struct{ ResourceVersion string }
+			}
+			l.Do(http.MethodGet, o.path(t), nil, &v)
+			all = append(all, o.Kind+" "+v.Metadata.ResourceVersion)
+		}
+		return all
+	}
+	before := revisions()
+	kustomized, err := tool("kustomize", "build", "..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.apply(objects(t, kustomized))
+	if after := revisions(); !slices.Equal(before, after) {
+		t.Errorf("the kustomization is another thing than the manifest: %q, then %q", before, after)
+	}
+
+	for plural, kind := range map[string]string{"podmonitors": "PodMonitor", "prometheusrules": "PrometheusRule"} {
+		l.define(plural, kind)
+	}
+	rendered, err := chart("other", "elsewhere", "namespace: {create: true}"+all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.apply(objects(t, rendered))
+	for _, check := range []struct{ path, want string }{
+		{"/apis/apps/v1/namespaces/elsewhere/daemonsets/tulled", `"image":"registry.example/a/tulle@sha256:` + digest + `"`},
+		{"/apis/apps/v1/namespaces/elsewhere/daemonsets/tulled", `"host":"::1"`},
+		{"/apis/apps/v1/namespaces/elsewhere/daemonsets/tulled", `"seLinuxOptions":{"type":"spc_t"}`},
+		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/other-own-node", `'net.example.org/blue-' + n`},
+		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/other-own-node", "system:serviceaccount:elsewhere:tulled"},
+		{"/apis/monitoring.coreos.com/v1/namespaces/elsewhere/prometheusrules/tulle", "{{ $labels.instance }}"},
+	} {
+		if code, said := l.call(adminToken, http.MethodGet, check.path, asJSON, nil); code != http.StatusOK || !strings.Contains(said, check.want) {
+			t.Errorf("%s: %d %s; want %s", check.path, code, said, check.want)
+		}
+	}
+}
+
+// define has the server know a kind of the prometheus-operator, with the fields
+// that ours have and no other.
+func (l lab) define(plural, kind string) {
+	l.t.Helper()
+	text := map[string]any{"type": "string"}
+	texts := map[string]any{"type": "object", "additionalProperties": text}
+	list := func(of map[string]any) map[string]any { return map[string]any{"type": "array", "items": of} }
+	fields := func(all map[string]any) map[string]any { return map[string]any{"type": "object", "properties": all} }
+	spec := fields(map[string]any{
+		"selector": fields(map[string]any{"matchLabels": texts}),
+		"podMetricsEndpoints": list(fields(map[string]any{"port": text, "interval": text, "relabelings": list(fields(map[string]any{
+			"targetLabel": text, "replacement": text, "sourceLabels": list(text),
+		}))})),
+	})
+	if kind == "PrometheusRule" {
+		spec = fields(map[string]any{"groups": list(fields(map[string]any{"name": text, "rules": list(fields(map[string]any{
+			"alert": text, "expr": map[string]any{"x-kubernetes-int-or-string": true}, "for": text, "labels": texts, "annotations": texts,
+		}))}))})
+	}
+	l.Do(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{
+		"metadata": map[string]any{"name": plural + ".monitoring.coreos.com"},
+		"spec": map[string]any{
+			"group": "monitoring.coreos.com", "scope": "Namespaced",
+			"names": map[string]any{"plural": plural, "singular": strings.ToLower(kind), "kind": kind},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": fields(map[string]any{"spec": spec})},
+			}},
+		},
+	}, nil)
+	kerneltest.Eventually(l.t, patience, func() error {
+		if code, said := l.call(adminToken, http.MethodGet, "/apis/monitoring.coreos.com/v1/"+plural, asJSON, nil); code != http.StatusOK {
+			return fmt.Errorf("%d %s", code, said)
+		}
+		return nil
+	})
+}
+
+// daemonSet is what of it matters here.
+type daemonSet struct {
+	Spec struct{ Template struct{ Spec podSpec } }
+}
+
+type podSpec struct {
+	HostNetwork, HostPID, HostIPC bool
+	InitContainers, Containers    []container
+	Volumes                       []struct {
+		Name      string
+		HostPath  *struct{ Path string }
+		ConfigMap *struct{ Name string }
+		Projected any
+	}
+}
+
+type container struct {
+	Name            string
+	Args            []string
+	Env             []struct{ Name, Value string }
+	SecurityContext struct {
+		AllowPrivilegeEscalation, Privileged, ReadOnlyRootFilesystem bool
+		Capabilities                                                 struct{ Add, Drop []string }
+	}
+	VolumeMounts []mount
+}
+
+type mount struct {
+	Name, MountPath string
+	ReadOnly        bool
+}
+
+// TestDaemonSet has the daemon understand what it is told, and its containers have
+// no more of the host than the page says.
+func TestDaemonSet(t *testing.T) {
+	changed, err := chart("tulle", namespace, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../Documentation/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, manifest := range map[string][]object{"plain": plain(t), "changed": objects(t, changed)} {
+		spec := find[daemonSet](t, manifest, "DaemonSet").Spec.Template.Spec
+		for i, c := range []container{spec.InitContainers[0], spec.Containers[0]} {
+			o, err := options.Parse(c.Args, []string{"NODE_NAME=a"})
+			if err != nil || len(o.Warnings) > 0 {
+				t.Errorf("%s: %s is told what it does not understand: %v %q", what, c.Name, err, o.Warnings)
+			}
+			s := c.SecurityContext
+			if s.AllowPrivilegeEscalation || s.Privileged || !s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []string{"ALL"}) {
+				t.Errorf("%s: %s may do too much: %+v", what, c.Name, s)
+			}
+			want := [][]string{nil, {"NET_ADMIN", "NET_RAW"}}[i]
+			if !slices.Equal(s.Capabilities.Add, want) {
+				t.Errorf("%s: %s has the capabilities %q, want %q", what, c.Name, s.Capabilities.Add, want)
+			}
+		}
+		if spec.HostPID || spec.HostIPC || !spec.HostNetwork {
+			t.Errorf("%s: the pod has the host's processes or IPC, or not its network", what)
+		}
+		if what == "changed" {
+			continue
+		}
+		for _, v := range spec.Volumes {
+			if v.HostPath != nil && !bytes.Contains(page, []byte("| `"+v.HostPath.Path+"` |")) {
+				t.Errorf("the page has no line for %s", v.HostPath.Path)
+			}
+		}
+	}
+}
+
+// TestConfig has the network's config that the chart writes be one.
+func TestConfig(t *testing.T) {
+	for values, want := range map[string]string{
+		`{}`:                                  "10.244.0.0/16",
+		`network: {ipv6: "fd00:10:244::/56"}`: "10.244.0.0/16 fd00:10:244::/56",
+		`network: {ipv4: "", ipv6: "fd00:10:244::/56"}`:                "fd00:10:244::/56",
+		`network: {backend: {Type: host-gw}, config: {SubnetLen: 26}}`: "10.244.0.0/16",
+		`network: {config: {Network: 10.5.0.0/16}}`:                    "10.5.0.0/16",
+	} {
+		rendered, err := chart("tulle", namespace, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := find[struct{ Data map[string]string }](t, objects(t, rendered), "ConfigMap").Data["net-conf.json"]
+		cfg, err := subnet.ParseConfig([]byte(text))
+		if err != nil {
+			t.Errorf("%s: %v: %s", values, err, text)
+		}
+		var got []string
+		for _, p := range cfg.Pools {
+			if p.IsValid() {
+				got = append(got, p.Network.String())
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %s has %q, want %s", values, text, got, want)
+		}
+	}
+}
+
+// TestRefuses has values that cannot be meant refused before they are applied.
+func TestRefuses(t *testing.T) {
+	for values, want := range map[string]string{
+		`imagee: {}`:                                   "imagee",
+		`image: {tag: 1.2}`:                            "tag",
+		`image: {digest: latest}`:                      "digest",
+		`network: {ipv4: "10.244.0.0"}`:                "ipv4",
+		`network: {ipv4: ""}`:                          "network.ipv4 and network.ipv6 are both empty",
+		`network: {backend: {Type: pigeon}}`:           "Type",
+		`ipMasq: maybe`:                                "ipMasq",
+		`annotationPrefix: "example.org/x' + '"`:       "annotationPrefix",
+		`cni: {confFile: ../x.conflist}`:               "confFile",
+		`cni: {binDir: opt}`:                           "binDir",
+		`health: {port: 80}`:                           "port", // it has no right to
+		`podMonitor: {enabled: true}`:                  "health.ip",
+		`extraArgs: [iface=eth0]`:                      "extraArgs",
+		`tolerations: {operator: Exists}`:              "tolerations",
+		`admissionPolicy: {enabled: "yes, of course"}`: "admissionPolicy",
+	} {
+		if _, err := chart("tulle", namespace, values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want it refused with %s", values, err, want)
+		}
+	}
+}
+
+// TestValues has the page for operators name every value, and the schema too.
+func TestValues(t *testing.T) {
+	var values, schema map[string]any
+	for path, into := range map[string]any{"chart/tulle/values.yaml": &values, "chart/tulle/values.schema.json": &schema} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(text, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile("../../Documentation/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := schema["properties"].(map[string]any)
+	for name, value := range values {
+		if known[name] == nil {
+			t.Errorf("the schema has no %s", name)
+		}
+		names := []string{name}
+		if group, ok := value.(map[string]any); ok && known[name] != nil {
+			if fields, ok := known[name].(map[string]any)["properties"].(map[string]any); ok && known[name].(map[string]any)["additionalProperties"] == false {
+				names = nil
+				for field := range group {
+					names = append(names, name+"."+field)
+				}
+				if len(group) != len(fields) {
+					t.Errorf("%s has %d values, and the schema %d", name, len(group), len(fields))
+				}
+			}
+		}
+		for _, name := range names {
+			if !regexp.MustCompile("(?m)^\\| .*`" + regexp.QuoteMeta(name) + "`.* \\| .* \\| .* \\|$").Match(page) {
+				t.Errorf("the page has no line for %s", name)
+			}
+		}
+	}
+}
