@@ -225,6 +225,52 @@ func TestDaemonSet(t *testing.T) {
 	}
 }
 
+// TestPage has a real server take the patches that the page has operators apply, to
+// our DaemonSet and to flannel's.
+func TestPage(t *testing.T) {
+	l := newLab(t, kubetest.Options{})
+	l.apply(plain(t))
+	l.apply(objects(t, kubeFlannel))
+	page, err := os.ReadFile("../../Documentation/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patches := regexp.MustCompile(`kubectl -n (\S+) patch daemonset (\S+) --type=json -p '([^']*)'`).FindAllSubmatch(page, -1)
+	for _, m := range patches {
+		path := fmt.Sprintf("/apis/apps/v1/namespaces/%s/daemonsets/%s?fieldValidation=Strict", m[1], m[2])
+		if code, said := l.call(adminToken, http.MethodPatch, path, "application/json-patch+json", m[3]); code != http.StatusOK {
+			t.Errorf("%s: %d %s", m[0], code, said)
+		}
+	}
+	if len(patches) != 2 {
+		t.Errorf("there are %d patches", len(patches))
+	}
+}
+
+// kubeFlannel is what of flannel's manifest the page's patch is about.
+const kubeFlannel = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: kube-flannel}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: kube-flannel-ds, namespace: kube-flannel}
+spec:
+  selector: {matchLabels: {app: flannel}}
+  template:
+    metadata: {labels: {app: flannel}}
+    spec:
+      affinity:
+        nodeAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            nodeSelectorTerms:
+            - matchExpressions:
+              - {key: kubernetes.io/os, operator: In, values: [linux]}
+      containers:
+      - {name: kube-flannel, image: registry.example/flannel}
+`
+
 // TestConfig has the network's config that the chart writes be one.
 func TestConfig(t *testing.T) {
 	for values, want := range map[string]string{

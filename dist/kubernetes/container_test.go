@@ -104,6 +104,18 @@ func TestContainers(t *testing.T) {
 		t.Error(r)
 	}
 
+	// And it cleans up, as the page has it.
+	nodes[0].run(nil, "rm", "--force", "tulled")
+	cleanup := spec.Containers[0]
+	cleanup.Args = []string{"cleanup", "--flannel", "--cni-conf-file=/etc/cni/net.d/10-flannel.conflist"}
+	nodes[0].container(cleanup, "--rm")
+	if links := nodes[0].host.NS.IP(t, "link show"); strings.Contains(links, "tulle.1") {
+		t.Errorf("cleaned up, and there is %s", links)
+	}
+	if out := nodes[0].container(cleanup, "--rm"); !strings.Contains(out, "there is nothing of tulle's") {
+		t.Errorf("cleaned up twice: %s", out)
+	}
+
 	// What it is given is what it needs: without any of it, it says what is missing.
 	for _, c := range []struct {
 		what, want string
