@@ -61,6 +61,11 @@ env -i "$native" completion zsh >"$common/completions/_tulled"
 env -i "$native" completion fish >"$common/completions/tulled.fish"
 cp LICENSE README.md "$common"
 cp -R dist/systemd dist/networkd dist/networkmanager dist/docker dist/prometheus dist/grafana "$common"
+# Kubernetes' are for the image of this very release.
+mkdir "$common/kubernetes"
+cp -RL dist/kubernetes/chart dist/kubernetes/tulle.yaml dist/kubernetes/kustomization.yaml "$common/kubernetes"
+chart_version=$(sed -n 's/^appVersion: //p' dist/kubernetes/chart/tulle/Chart.yaml)
+sed -i "s/$chart_version/$VERSION/" "$common/kubernetes/chart/tulle/Chart.yaml" "$common/kubernetes/tulle.yaml"
 mkdir "$common/cni"
 cp dist/cni/README.md "$common/cni"
 

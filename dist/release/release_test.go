@@ -70,6 +70,12 @@ func TestRelease(t *testing.T) {
 		}
 		want[path] = string(text)
 	}
+	manifest, err := os.ReadFile("../kubernetes/tulle.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want["kubernetes/tulle.yaml"] = strings.ReplaceAll(string(manifest), "v0.1.0", version)
+	want["kubernetes/chart/tulle/files/tulle.rules.yml"] = want["prometheus/tulle.rules.yml"]
 	for path, text := range want {
 		if got, ok := files[path]; !ok || got != text {
 			t.Errorf("%s is in the archive: %t, and not as it should be", path, ok)
@@ -84,6 +90,9 @@ func TestRelease(t *testing.T) {
 	asked.Env = []string{"PATH="} // what this machine tells its tulled is not meant for this one
 	if out, err := asked.CombinedOutput(); err != nil || string(out) != version+"\n" {
 		t.Errorf("tulled version: %v: %s", err, out)
+	}
+	if chart := files["kubernetes/chart/tulle/Chart.yaml"]; !strings.Contains(chart, "\nappVersion: "+version+"\n") || !strings.Contains(files["kubernetes/tulle.yaml"], "tulle:"+version) {
+		t.Errorf("the chart is that of another version: %s", chart)
 	}
 	testPlugins(t, files)
 	root, err := filepath.Abs("../..")
