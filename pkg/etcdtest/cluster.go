@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +15,10 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
 // The ports of each member, on its own address.
@@ -200,29 +200,11 @@ func (c *Cluster) dial(endpoints ...string) (*clientv3.Client, error) {
 		}
 	}
 	if c.options.Namespace != "" {
-		config.DialOptions = append(config.DialOptions, grpc.WithContextDialer(c.connect))
+		config.DialOptions = append(config.DialOptions, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return kerneltest.Dialer(c.options.Namespace)(ctx, "tcp", address)
+		}))
 	}
 	return clientv3.New(config)
-}
-
-// connect connects to an address from inside the cluster's namespace.
-func (c *Cluster) connect(ctx context.Context, address string) (conn net.Conn, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // the thread ends with the goroutine
-		var ns *os.File
-		if ns, err = os.Open("/run/netns/" + c.options.Namespace); err != nil {
-			return
-		}
-		defer ns.Close()
-		if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			return
-		}
-		conn, err = new(net.Dialer).DialContext(ctx, "tcp", address)
-	}()
-	<-done
-	return conn, err
 }
 
 // DeleteAll removes every key with a prefix.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
 // process is a program that runs until it is killed, at the latest with this one.
@@ -38,8 +40,13 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-func launch(t testing.TB, command []string) *process {
+// launch runs a command, in the namespace of a name or in this process's.
+func launch(t testing.TB, namespace string, command []string) *process {
 	t.Helper()
+	if namespace != "" {
+		// It becomes the program: there is one process, with one id.
+		command = append([]string{"ip", "netns", "exec", namespace}, command...)
+	}
 	p := &process{cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -65,6 +72,17 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
 }
+
+func (p *process) freeze(t testing.TB) error {
+	t.Helper()
+	err := p.cmd.Process.Signal(syscall.SIGSTOP)
+	if err == nil {
+		kerneltest.AwaitStopped(t, p.cmd.Process.Pid)
+	}
+	return err
+}
+
+func (p *process) thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
 // over says whether it has ended, and what it said.
 func (p *process) over() (bool, string) {

@@ -1,7 +1,9 @@
 package kerneltest
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -75,11 +77,28 @@ func (n *NS) Setting(t testing.TB, path string) (value string) {
 // Do runs f inside, on a thread of its own; the test fails with f.
 func (n *NS) Do(t testing.TB, f func() error) {
 	t.Helper()
+	if err := inside(n.Name, f); err != nil {
+		t.Fatalf("in namespace %s: %v", n.Name, err)
+	}
+}
+
+// Dialer connects from inside the namespace of a name.
+func Dialer(name string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		err = inside(name, func() error {
+			conn, err = new(net.Dialer).DialContext(ctx, network, address)
+			return err
+		})
+		return conn, err
+	}
+}
+
+func inside(name string, f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		done <- func() error {
-			ns, err := netns.GetFromPath(n.Path)
+			ns, err := netns.GetFromName(name)
 			if err != nil {
 				return err
 			}
@@ -90,9 +109,7 @@ func (n *NS) Do(t testing.TB, f func() error) {
 			return f()
 		}()
 	}()
-	if err := <-done; err != nil {
-		t.Fatalf("in namespace %s: %v", n.Name, err)
-	}
+	return <-done
 }
 
 // Ping waits until address answers an echo request of size bytes with the

@@ -1,0 +1,138 @@
+package kubetest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+)
+
+// adminToken is the admin's; nobody but tests reaches a server that knows it.
+const adminToken = "admin-of-a-test"
+
+const rbac = "/apis/rbac.authorization.k8s.io/v1/"
+
+// Rule is one of a role.
+type Rule struct {
+	APIGroups []string `json:"apiGroups"`
+	Resources []string `json:"resources"`
+	Verbs     []string `json:"verbs"`
+}
+
+// ServiceAccount makes a service account that may do what the rules allow, and no
+// more, and returns the path of a kubeconfig with its token.
+func (c *Cluster) ServiceAccount(namespace, name string, rules ...Rule) (kubeconfig string) {
+	c.t.Helper()
+	named := map[string]any{"name": name}
+	// The API server makes its own namespaces a moment after it is ready.
+	c.await("there is the namespace "+namespace, func() error {
+		return c.Try(http.MethodGet, "/api/v1/namespaces/"+namespace, nil, nil)
+	})
+	c.Do(http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts", map[string]any{"metadata": named}, nil)
+	c.Do(http.MethodPost, rbac+"clusterroles", map[string]any{"metadata": named, "rules": rules}, nil)
+	c.Do(http.MethodPost, rbac+"clusterrolebindings", map[string]any{
+		"metadata": named, "roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": name, "namespace": namespace}},
+	}, nil)
+	return c.Kubeconfig(c.Token(namespace, name).Text)
+}
+
+// Allow has a service account be allowed what the rules say in the place of what
+// it was; nothing where there are none.
+func (c *Cluster) Allow(name string, rules ...Rule) {
+	c.t.Helper()
+	if rules == nil {
+		rules = []Rule{}
+	}
+	c.Do(http.MethodPatch, rbac+"clusterroles/"+name, map[string]any{"rules": rules}, nil)
+}
+
+// Token is one of a service account's.
+type Token struct {
+	Text string
+
+	cluster *Cluster
+	secret  string // which it lasts as long as
+}
+
+// Token makes one that lasts for a day, or until it is revoked.
+func (c *Cluster) Token(namespace, account string) Token {
+	c.t.Helper()
+	secrets := "/api/v1/namespaces/" + namespace + "/secrets"
+	name := fmt.Sprintf("token-%d", mathrand.Uint64())
+	var secret struct{ Metadata struct{ UID string } }
+	c.Do(http.MethodPost, secrets, map[string]any{"metadata": map[string]any{"name": name}}, &secret)
+	var token struct{ Status struct{ Token string } }
+	c.Do(http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+account+"/token", map[string]any{"spec": map[string]any{
+		"expirationSeconds": 86400,
+		"boundObjectRef":    map[string]any{"apiVersion": "v1", "kind": "Secret", "name": name, "uid": secret.Metadata.UID},
+	}}, &token)
+	return Token{token.Status.Token, c, secrets + "/" + name}
+}
+
+// Revoke has the API server not believe a token any more. It remembers for up to
+// ten seconds that it did, and goes on with the watches that it began.
+func (k Token) Revoke() {
+	k.cluster.t.Helper()
+	k.cluster.Do(http.MethodDelete, k.secret, nil, nil)
+}
+
+// CAFile is the path of the certificate that clients believe.
+func (c *Cluster) CAFile() string { return c.files.CA }
+
+// Kubeconfig writes one for a token, and returns its path.
+func (c *Cluster) Kubeconfig(token string) string {
+	c.t.Helper()
+	return c.kubeconfig(c.URL, map[string]any{"token": token})
+}
+
+// KubeconfigAt writes one for a server at another URL, as what stands between may
+// have it, and for the token in a file.
+func (c *Cluster) KubeconfigAt(url, tokenFile string) string {
+	c.t.Helper()
+	return c.kubeconfig(url, map[string]any{"tokenFile": tokenFile})
+}
+
+func (c *Cluster) kubeconfig(url string, user map[string]any) string {
+	c.t.Helper()
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": "test",
+		"clusters": []any{map[string]any{"name": "test", "cluster": map[string]any{"server": url, "certificate-authority": c.files.CA}}},
+		"users":    []any{map[string]any{"name": "test", "user": user}},
+		"contexts": []any{map[string]any{"name": "test", "context": map[string]any{"cluster": "test", "user": "test"}}},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.write(fmt.Sprintf("kubeconfig-%d", mathrand.Uint64()), string(text))
+}
+
+func (c *Cluster) write(name, text string) string {
+	c.t.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+// serviceAccountKey is what tokens of service accounts are signed with.
+func (c *Cluster) serviceAccountKey() string {
+	c.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.write("accounts.pem", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})))
+}
