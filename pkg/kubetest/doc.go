@@ -18,6 +18,8 @@
 //	token.Revoke()              // the server believes it no longer
 //	c.Kill(); c.Restart()       // the API server
 //	c.Freeze(); c.Thaw()        // it takes connections, and never answers
+//	p := c.Proxy()              // between it and clients that use p.URL
+//	p.Answer(f); p.Delay(d); p.Reset()
 //
 // One that daemons on the hosts of pkg/clustertest reach by their network:
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -101,8 +102,30 @@ func TestInNamespace(t *testing.T) {
 	})
 
 	token := c.Token("kube-system", "one")
-	list = client(c.Kubeconfig(token.Text))
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token.Text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := c.Proxy()
+	list = client(c.KubeconfigAt(p.URL, file))
 	works()
+	p.Answer(func(r *http.Request) http.HandlerFunc {
+		if r.Method != http.MethodGet {
+			return nil
+		}
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }
+	})
+	fails()
+	p.Answer(nil)
+	works()
+	p.Delay(time.Minute)
+	fails()
+	p.Delay(0)
+	p.Reset()
+	works()
+	if n := p.Asked(http.MethodGet); n < 4 {
+		t.Errorf("%d requests were seen", n)
+	}
 	token.Revoke()
 	fails()
 }

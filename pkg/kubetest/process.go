@@ -15,17 +15,17 @@ import (
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	said  log
+	said  words
 }
 
-// log is the end of what a program says.
-type log struct {
+// words are the end of what a program says.
+type words struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
 // Write implements io.Writer.
-func (l *log) Write(text []byte) (int, error) {
+func (l *words) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.text.Len() > 64<<10 {
@@ -34,7 +34,7 @@ func (l *log) Write(text []byte) (int, error) {
 	return l.text.Write(text)
 }
 
-func (l *log) String() string {
+func (l *words) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
