@@ -262,7 +262,12 @@ func (t *Table) judge(e *entry) {
 	t.enqueue(e)
 }
 
-func (t *Table) isOwn(e *entry) bool { return e.key == t.ownKey }
+// isOwn says whether e is ours. Where others give the subnets, a key may name one
+// of a family that is off, and ours does not.
+func (t *Table) isOwn(e *entry) bool {
+	return e.key == t.ownKey ||
+		t.cfg.Given && t.own.Node.Name != "" && e.visible.Node.Name == t.own.Node.Name && e.visible.Subnets == t.own.Subnets
+}
 
 func (t *Table) enqueue(e *entry) {
 	t.touch(e)

@@ -178,6 +178,22 @@ func TestTableHidesFamilyThatIsOff(t *testing.T) {
 	}
 }
 
+// TestTableKnowsOwn: where others give the subnets they may give ones of a family
+// that is off, under a key that the node's own lease does not have.
+func TestTableKnowsOwn(t *testing.T) {
+	cfg, own := config(tableConfig.Pools[IPv4]), ownLease
+	cfg.Given, own.Subnets[IPv6], own.Node.Name = true, netip.Prefix{}, "one"
+	stored := peerLease(t, ownLease.Key(), 1, func(l *Lease) { l.Node.Name = "one" })
+	table := NewTable(cfg, own)
+	if c := table.Apply(Update{Leases: []Lease{stored}}); len(c.Set) > 0 || len(c.Rejected) > 0 {
+		t.Errorf("the node's own: set %+v, rejected %v", c.Set, c.Rejected)
+	}
+	stored.Node.Name = "two"
+	if c := table.Apply(Update{Leases: []Lease{stored}}); len(c.Set) > 0 || len(c.Rejected) != 1 || !errors.Is(c.Rejected[0], ErrOwnSubnet) {
+		t.Errorf("another's: set %+v, rejected %v", c.Set, c.Rejected)
+	}
+}
+
 // applyAndBury is Apply with what goes not lingering.
 func applyAndBury(table *Table, u Update) Changes {
 	c := table.Apply(u)
