@@ -15,6 +15,9 @@ var reasons = []struct{ sign, hint string }{
 	{"no such host", "the API server's name cannot be looked up"},
 	{"no route to host", "there is no way to the API server"},
 	{"context deadline exceeded", "no answer in time"},
+	{"TLS handshake timeout", "no answer in time"},
+	{"client connection lost", "no answer in time"},
+	{"i/o timeout", "no answer in time"},
 }
 
 var answers = map[int]string{
