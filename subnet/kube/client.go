@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
 	"k8s.io/klog/v2"
 )
 
@@ -98,6 +99,12 @@ func newLine(o Options) (line, error) {
 		return line{}, err
 	}
 	c.UserAgent = "tulled"
+	if c.BearerTokenFile != "" {
+		// Where the server does not believe a token, the file may have another already:
+		// by itself client-go looks once a minute.
+		c.Wrap(transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(c.BearerTokenFile)))
+		c.BearerToken, c.BearerTokenFile = "", ""
+	}
 	h, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return line{}, err
