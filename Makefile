@@ -7,6 +7,7 @@ FUZZTIME  ?= 20s
 PEERS     ?= 1000,10000,50000,100000
 LEASES    ?= 1000,10000,50000
 NODES     ?= 10,50
+KUBE_NODES ?= 1000,5000
 SOAK      ?= 30m
 
 # test-vm runs the tests in files with the build tag vm: those of modules that this machine may lack.
@@ -21,7 +22,7 @@ FLANNEL_DEPS := git:git iptables:iptables nft:nftables
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint fuzz bench bench-flannel deps vm-deps clean help root
+.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint fuzz bench bench-flannel bench-kube deps vm-deps clean help root
 
 build: ## build bin/tulled
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -40,13 +41,14 @@ test-vm: vm-deps ## the tests that need another kernel, in a virtual machine
 	go run ./pkg/vmtest $(VM_PACKAGES)
 
 test-flannel: root flannel-deps ## whole daemons beside flannel's, which it builds (FLANNELD=/a/binary, FLANNEL_SOURCE=/a/git/repository)
-	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags flannel -run TestFlannel $(TESTFLAGS) ./network/e2e
+	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -timeout 30m -tags flannel,kube -run '^Test(Kube)?Flannel' $(TESTFLAGS) ./network/e2e
 
 test-packages: root packages-deps ## both packages on machines with systemd: installed, confined, crashed, upgraded, purged
 	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags packages ./pkg/packagetest
 
-test-kube: root deps ## store, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
-	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./subnet/kube ./dist/kubernetes
+test-kube: root deps ## store, daemons, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
+	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/kubetest ./subnet/kube ./dist/kubernetes
+	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./network/e2e
 
 soak: root deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./network/e2e -v -soak $(SOAK)
@@ -54,9 +56,9 @@ soak: root deps ## 20 nodes under random faults for SOAK (30m)
 lint: ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,packages ./...
-	go vet -tags kube ./subnet/kube ./pkg/kubetest ./dist/kubernetes
+	go vet -tags kube,flannel ./subnet/kube ./pkg/kubetest ./dist/kubernetes ./network/e2e
 	go tool staticcheck -tags vm,packages ./...
-	go tool staticcheck -tags kube ./subnet/kube ./pkg/kubetest ./dist/kubernetes
+	go tool staticcheck -tags kube,flannel ./subnet/kube ./pkg/kubetest ./dist/kubernetes ./network/e2e
 	go mod tidy -diff
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
@@ -82,6 +84,10 @@ bench: root deps ## a node against iproute2 in batch mode, and whole daemons, as
 bench-flannel: root flannel-deps ## whole daemons from their start, tulled and flanneld turn by turn
 	go test -c -o bin/e2e.test ./network/e2e
 	cd network/e2e && ../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 120m -flannel -peers $(LEASES)
+
+bench-kube: root flannel-deps ## whole daemons among many Nodes of a real control plane, tulled and flanneld turn by turn
+	go test -tags kube -c -o bin/e2e.test ./network/e2e
+	cd network/e2e && ../../bin/e2e.test -test.run '^TestKubeScale$$' -test.timeout 120m -flannel -rounds 3 -beats 2m -peers $(KUBE_NODES)
 
 release: ## archives for all kinds of processors, in bin/release (VERSION=v1.2.3, ARCHES='amd64 arm64')
 	VERSION=$(VERSION) dist/release/build.sh bin/release

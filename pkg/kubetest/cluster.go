@@ -146,6 +146,12 @@ func (c *Cluster) Restart() {
 	c.Kill()
 	c.client.CloseIdleConnections() // those to the one before
 	c.server = launch(c.t, c.options.Namespace, c.command)
+	c.Ready()
+}
+
+// Ready waits until the API server says that it is.
+func (c *Cluster) Ready() {
+	c.t.Helper()
 	c.await("the API server is ready", func() error {
 		r, err := c.client.Get(c.URL + "/readyz")
 		if err != nil {
