@@ -48,6 +48,25 @@ func TestOneBadKey(t *testing.T) {
 	})
 }
 
+// TestNoDevice has the kernel refuse what all peers are reached by, as without
+// CAP_NET_ADMIN: that is no network, and nothing that is to wait for one begins.
+func TestNoDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.peer(9)
+		mend := l.host.Fail(1<<30, func(op netstate.Op) bool { _, isLink := op.Object.(netstate.Link); return isLink }, syscall.EPERM)
+		l.start()
+		l.soon()
+		l.wantReady(false, "the kernel refuses link tulle.1: operation not permitted")
+		if l.agent.Status().Started {
+			t.Error("started without a device")
+		}
+		mend()
+		l.after(time.Minute)
+		l.wantReady(true)
+	})
+}
+
 // TestCopiedMachine has a machine that was copied with its state folder be a node
 // of its own.
 func TestCopiedMachine(t *testing.T) {

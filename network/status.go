@@ -132,6 +132,11 @@ func (a *Agent) Status() Status {
 		s.Peers, s.Rejected = peers.Len(), peers.Rejected()
 	}
 	s.Kernel = a.loop.Status()
+	for _, f := range s.Kernel.Failing {
+		if f.Owner == Host { // what no peer can be reached without
+			s.Missing = append(s.Missing, fmt.Sprintf("the kernel refuses %s: %v", f.Key, f.Err))
+		}
+	}
 	failing := a.Files.Failing()
 	for _, path := range slices.Sorted(maps.Keys(failing)) {
 		s.Missing = append(s.Missing, fmt.Sprintf("%s is not as it should be: %v", path, failing[path]))
