@@ -67,12 +67,16 @@ func NewFiles(t testing.TB) Files {
 	return Files{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")}
 }
 
-// Write puts a certificate for a host that lasts for a time into files; servers
-// and clients may show it.
-func (a *Authority) Write(f Files, host netip.Addr, lasts time.Duration) {
+// Write puts a certificate for a host, which may have more addresses than one, that
+// lasts for a time into files; servers and clients may show it.
+func (a *Authority) Write(f Files, host netip.Addr, lasts time.Duration, more ...netip.Addr) {
 	a.t.Helper()
+	addresses := []net.IP{host.AsSlice()}
+	for _, also := range more {
+		addresses = append(addresses, also.AsSlice())
+	}
 	c, key := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "somebody"}, IPAddresses: []net.IP{host.AsSlice()}, NotAfter: time.Now().Add(lasts),
+		Subject: pkix.Name{CommonName: "somebody"}, IPAddresses: addresses, NotAfter: time.Now().Add(lasts),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
 	der, err := x509.MarshalECPrivateKey(key)

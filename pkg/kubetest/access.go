@@ -87,6 +87,12 @@ func (k Token) Revoke() {
 // CAFile is the path of the certificate that clients believe.
 func (c *Cluster) CAFile() string { return c.files.CA }
 
+// Admin writes a kubeconfig for an admin, and returns its path.
+func (c *Cluster) Admin() string {
+	c.t.Helper()
+	return c.Kubeconfig(adminToken)
+}
+
 // Kubeconfig writes one for a token, and returns its path.
 func (c *Cluster) Kubeconfig(token string) string {
 	c.t.Helper()

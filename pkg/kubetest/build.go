@@ -12,22 +12,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// module is what the programs are built from, below the root of ours.
-const module = "pkg/kubetest/server"
+// modules is where the modules are that programs are built from, below the root of
+// ours: a change of what nodes run does not have the servers built again.
+const modules = "pkg/kubetest"
 
 const (
 	apiServer         = "kube-apiserver"
 	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
 )
 
-// programs builds them, unless they are in the cache, and returns their folder.
-func programs(t testing.TB) string {
+// NodePrograms is a folder with kubelet, kube-proxy and kubectl, and kube-scheduler.
+func NodePrograms(t testing.TB) string {
+	t.Helper()
+	return programs(t, "node", "kubelet", "kube-proxy", "kubectl", scheduler)
+}
+
+// programs builds those of a module, unless they are in the cache, and returns their
+// folder.
+func programs(t testing.TB, module string, names ...string) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		t.Fatalf("go env GOMOD: %v", err)
 	}
-	from := filepath.Join(filepath.Dir(strings.TrimSpace(string(root))), module)
+	from := filepath.Join(filepath.Dir(strings.TrimSpace(string(root))), modules, module)
 	h := sha256.New()
 	for _, name := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile(filepath.Join(from, name))
@@ -53,7 +62,7 @@ func programs(t testing.TB) string {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{apiServer, controllerManager} {
+	for _, name := range names {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			continue
 		}

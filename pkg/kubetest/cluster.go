@@ -24,6 +24,12 @@ import (
 // Port is the API server's, on an address of its own.
 const Port = 6443
 
+// services is the network of services' addresses, and serviceAddress the API
+// server's there.
+const services = "172.31.0.0/24"
+
+var serviceAddress = netip.MustParseAddr("172.31.0.1")
+
 // patience is how long something may take before the test fails.
 const patience = time.Minute
 
@@ -41,6 +47,9 @@ type Options struct {
 	Namespace string
 	// Address is what all listen on: one of the loopback's when it is none.
 	Address netip.Addr
+	// Nodes has the cluster give nodes what they need to run pods: all controllers,
+	// a scheduler, and the service kubernetes. It needs an Address.
+	Nodes bool
 }
 
 // Cluster is one control plane.
@@ -54,15 +63,17 @@ type Cluster struct {
 	options Options
 	dir     string
 	files   certtest.Files
-	server  *process
-	client  *http.Client
-	command []string
+	// accounts is the path of the key that service accounts' tokens are signed with.
+	accounts string
+	server   *process
+	client   *http.Client
+	command  []string
 }
 
 // Start runs a control plane, and waits until it is ready.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	bin := programs(t)
+	bin := programs(t, "server", apiServer, controllerManager)
 	etcd := etcdtest.Options{Namespace: o.Namespace}
 	if o.Address.IsValid() {
 		etcd.Addresses = []netip.Addr{o.Address}
@@ -73,18 +84,22 @@ func Start(t testing.TB, o Options) *Cluster {
 		t: t, options: o, dir: t.TempDir(), files: certtest.NewFiles(t), Etcd: etcdtest.Start(t, etcd),
 		URL: "https://" + netip.AddrPortFrom(o.Address, Port).String(),
 	}
-	certtest.New(t).Write(c.files, o.Address, 24*time.Hour)
-	key := c.serviceAccountKey()
+	certtest.New(t).Write(c.files, o.Address, 24*time.Hour, serviceAddress)
+	c.accounts = c.serviceAccountKey()
 	tokens := c.write("tokens.csv", adminToken+`,admin,admin,"system:masters"`+"\n")
+	reconciler := "none" // there is no service of a loopback address
+	if o.Nodes {
+		reconciler = "lease"
+	}
 	c.command = append([]string{
 		filepath.Join(bin, apiServer),
 		"--etcd-servers=" + strings.Join(c.Etcd.Endpoints(), ","),
 		"--bind-address=" + o.Address.String(), fmt.Sprintf("--secure-port=%d", Port),
-		"--advertise-address=" + o.Address.String(), "--endpoint-reconciler-type=none",
+		"--advertise-address=" + o.Address.String(), "--endpoint-reconciler-type=" + reconciler,
 		"--tls-cert-file=" + c.files.Cert, "--tls-private-key-file=" + c.files.Key, "--cert-dir=" + c.dir,
 		"--token-auth-file=" + tokens, "--authorization-mode=RBAC",
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
-		"--service-cluster-ip-range=172.31.0.0/24", "--allow-privileged=true",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.accounts, "--service-account-signing-key-file=" + c.accounts,
+		"--service-cluster-ip-range=" + services, "--allow-privileged=true",
 		"--profiling=false", "--v=0",
 	}, o.Flags...)
 	config := &rest.Config{Host: c.URL, BearerToken: adminToken, TLSClientConfig: rest.TLSClientConfig{CAFile: c.files.CA}}
@@ -101,14 +116,24 @@ func Start(t testing.TB, o Options) *Cluster {
 		client.CloseIdleConnections()
 	})
 	c.Restart()
-	if len(o.ClusterCIDRs) > 0 {
-		manager := launch(t, o.Namespace, c.manager(bin))
-		t.Cleanup(manager.kill)
+	var helpers [][]string
+	if len(o.ClusterCIDRs) > 0 || o.Nodes {
+		helpers = append(helpers, c.manager(bin))
+	}
+	if o.Nodes {
+		helpers = append(helpers, []string{
+			filepath.Join(NodePrograms(t), scheduler), "--kubeconfig=" + c.Admin(), "--leader-elect=false", "--secure-port=0",
+		})
+	}
+	for _, command := range helpers {
+		helper := launch(t, o.Namespace, command)
+		t.Cleanup(helper.kill)
 	}
 	return c
 }
 
-// manager is the command of a controller manager that gives podCIDRs.
+// manager is the command of a controller manager that gives podCIDRs, and does
+// nothing else where there are no nodes.
 func (c *Cluster) manager(bin string) []string {
 	o := c.options
 	mask := func(given, usual int) int {
@@ -117,9 +142,14 @@ func (c *Cluster) manager(bin string) []string {
 		}
 		return given
 	}
+	controllers := "node-ipam-controller"
+	if o.Nodes {
+		controllers = "*"
+	}
 	command := []string{
-		filepath.Join(bin, controllerManager), "--kubeconfig=" + c.Kubeconfig(adminToken), "--leader-elect=false", "--secure-port=0",
-		"--controllers=node-ipam-controller", "--allocate-node-cidrs=true", "--cluster-cidr=" + strings.Join(o.ClusterCIDRs, ","),
+		filepath.Join(bin, controllerManager), "--kubeconfig=" + c.Admin(), "--leader-elect=false", "--secure-port=0",
+		"--controllers=" + controllers, "--allocate-node-cidrs=true", "--cluster-cidr=" + strings.Join(o.ClusterCIDRs, ","),
+		"--service-account-private-key-file=" + c.accounts, "--root-ca-file=" + c.files.CA,
 	}
 	for _, cidr := range o.ClusterCIDRs {
 		if strings.Contains(cidr, ":") {

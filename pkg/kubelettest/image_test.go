@@ -1,0 +1,153 @@
+//go:build kubelet
+
+package kubelettest
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// image is one that a test makes.
+type image struct {
+	name       string
+	entrypoint []string
+	// files are what is in it, by their paths there, and where they are on the
+	// machine; a path with "->" before it is a link's.
+	files map[string]string
+}
+
+// addProgram puts a program of the machine's into the image, and the libraries that
+// it needs.
+func (im *image) addProgram(t testing.TB, at, program string) {
+	t.Helper()
+	im.files[at] = program
+	out, err := exec.Command("ldd", program).CombinedOutput()
+	if err != nil {
+		return // it is a static one
+	}
+	for line := range strings.Lines(string(out)) {
+		for _, word := range strings.Fields(line) {
+			if strings.HasPrefix(word, "/") {
+				im.files[strings.TrimPrefix(word, "/")] = word
+				break
+			}
+		}
+	}
+}
+
+// archive is the image as an archive that containerd imports.
+func (im *image) archive(t testing.TB) []byte {
+	t.Helper()
+	var layer bytes.Buffer
+	files := tar.NewWriter(&layer)
+	var paths []string
+	for at := range im.files {
+		paths = append(paths, at)
+	}
+	slices.Sort(paths)
+	for _, at := range paths {
+		if link, is := strings.CutPrefix(im.files[at], "->"); is {
+			add(t, files, tar.Header{Typeflag: tar.TypeSymlink, Name: at, Linkname: link}, nil)
+			continue
+		}
+		content, err := os.ReadFile(im.files[at])
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, files, tar.Header{Name: at, Mode: 0o755}, content)
+	}
+	if err := files.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	var all bytes.Buffer
+	to := tar.NewWriter(&all)
+	blob := func(kind string, content []byte) map[string]any {
+		sum := sha256.Sum256(content)
+		digest := hex.EncodeToString(sum[:])
+		add(t, to, tar.Header{Name: "blobs/sha256/" + digest, Mode: 0o644}, content)
+		return map[string]any{"mediaType": "application/vnd.oci.image." + kind, "digest": "sha256:" + digest, "size": len(content)}
+	}
+	described := blob("layer.v1.tar", layer.Bytes())
+	config := blob("config.v1+json", asJSON(t, map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux",
+		"config": map[string]any{"Entrypoint": im.entrypoint, "Env": []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []any{described["digest"]}},
+	}))
+	manifest := blob("manifest.v1+json", asJSON(t, map[string]any{"schemaVersion": 2, "config": config, "layers": []any{described}}))
+	manifest["annotations"] = map[string]string{"io.containerd.image.name": im.name}
+	add(t, to, tar.Header{Name: "index.json", Mode: 0o644}, asJSON(t, map[string]any{"schemaVersion": 2, "manifests": []any{manifest}}))
+	add(t, to, tar.Header{Name: "oci-layout", Mode: 0o644}, []byte(`{"imageLayoutVersion":"1.0.0"}`))
+	if err := to.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return all.Bytes()
+}
+
+func add(t testing.TB, to *tar.Writer, h tar.Header, content []byte) {
+	t.Helper()
+	h.Size = int64(len(content))
+	err := to.WriteHeader(&h)
+	if err == nil {
+		_, err = to.Write(content)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func asJSON(t testing.TB, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The images of pods.
+const (
+	pauseImage = "tulle.test/pause:1"
+	podImage   = "tulle.test/pod:1"
+)
+
+// podImages are what sandboxes and pods of tests are made of.
+func podImages(t testing.TB) [][]byte {
+	t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It is the first process of pods, and waits for the end.
+	forever := []string{"/bin/busybox", "sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait; done"}
+	var made [][]byte
+	for _, name := range []string{pauseImage, podImage} {
+		im := image{name: name, entrypoint: forever, files: map[string]string{}}
+		im.addProgram(t, "bin/busybox", busybox)
+		for _, applet := range []string{"sh", "sleep", "wget", "httpd", "ping"} {
+			im.files["bin/"+applet] = "->busybox"
+		}
+		made = append(made, im.archive(t))
+	}
+	return made
+}
+
+// goProgram builds a program of the tree's.
+func goProgram(t testing.TB, name string, arguments ...string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), name)
+	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", to}, arguments...)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	run(t, cmd)
+	return to
+}
