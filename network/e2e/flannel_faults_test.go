@@ -145,12 +145,12 @@ func TestFlannelFaults(t *testing.T) {
 					}
 				}
 				if kind == "flannel" {
-					path, err := flanneld()
+					f, err := flannel()
 					if err != nil {
 						t.Fatal(err)
 					}
 					p.restart = func(h *clustertest.Host) {
-						w.daemons[h] = h.Start(clustertest.Command{Argv: []string{path}}, "--etcd-endpoints="+w.etcd.Endpoints()[0], "--subnet-file="+h.SubnetFile)
+						w.daemons[h] = h.Start(clustertest.Command{Argv: []string{f.Flanneld}}, "--etcd-endpoints="+w.etcd.Endpoints()[0], "--subnet-file="+h.SubnetFile)
 					}
 				}
 				for _, h := range w.Hosts {

@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/clustertest"
+	"github.com/tulle-net/tulle/pkg/flanneltest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
-var flanneld = sync.OnceValues(findFlanneld)
+var flannel = sync.OnceValues(flanneltest.Find)
 
 // flannelConfigs are networks that both daemons can serve. Flannel asks for the
 // module br_netfilter unless it is to use nftables, and takes its old udp backend
@@ -29,11 +30,11 @@ var flannelConfigs = map[string]string{
 // startFlannel runs flanneld on a host, and waits until it begins with its peers.
 func (w *world) startFlannel(h *clustertest.Host) {
 	w.t.Helper()
-	path, err := flanneld()
+	f, err := flannel()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	d := h.Start(clustertest.Command{Argv: []string{path}}, "--etcd-endpoints="+strings.Join(w.etcd.Endpoints(), ","), "--subnet-file="+h.SubnetFile)
+	d := h.Start(clustertest.Command{Argv: []string{f.Flanneld}}, "--etcd-endpoints="+strings.Join(w.etcd.Endpoints(), ","), "--subnet-file="+h.SubnetFile)
 	w.daemons[h] = d
 	d.WaitLog("Running backend")
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/clustertest"
+	"github.com/tulle-net/tulle/pkg/flanneltest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -75,11 +76,11 @@ func newScale(t *testing.T) scale {
 	}
 	s.programs = append(s.programs, program{"tulled", clustertest.Command{Argv: []string{binary}}, true, most})
 	if *scaleFlannel {
-		flanneld, err := findFlanneld()
+		flannel, err := flanneltest.Find()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.programs = append(s.programs, program{"flanneld", clustertest.Command{Argv: []string{flanneld}}, false, map[string]int{"vxlan": 10000, "host-gw": 5000}})
+		s.programs = append(s.programs, program{"flanneld", clustertest.Command{Argv: []string{flannel.Flanneld}}, false, map[string]int{"vxlan": 10000, "host-gw": 5000}})
 	}
 	return s
 }
