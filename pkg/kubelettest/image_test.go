@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,4 +151,39 @@ func goProgram(t testing.TB, name string, arguments ...string) string {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	run(t, cmd)
 	return to
+}
+
+// tulleImage is the image that make image makes of the tree, for this processor, by
+// a name.
+func tulleImage(t testing.TB, name string) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	_, version, _ := strings.Cut(filepath.Base(name), ":")
+	environment := append(os.Environ(), "VERSION="+version, "ARCHES="+runtime.GOARCH, "SOURCE_DATE_EPOCH=1234567890")
+	for _, command := range [][]string{
+		{"dist/release/build.sh", filepath.Join(dir, "release")},
+		{"go", "run", "./dist/image", "-release", filepath.Join(dir, "release"), "-to", filepath.Join(dir, "image"), "-version", version},
+	} {
+		cmd := exec.Command(command[0], command[1:]...)
+		cmd.Dir, cmd.Env = "../..", environment
+		run(t, cmd)
+	}
+	// It is known by its version there, and by its whole name to containerd.
+	index := filepath.Join(dir, "image", "index.json")
+	text, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := bytes.Replace(text, fmt.Appendf(nil, `"org.opencontainers.image.ref.name":%q`, version), fmt.Appendf(nil, `"io.containerd.image.name":%q`, name), 1)
+	if bytes.Equal(named, text) {
+		t.Fatalf("%s does not name %s: %s", index, version, text)
+	}
+	if err := os.WriteFile(index, named, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := exec.Command("tar", "-C", filepath.Join(dir, "image"), "-c", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive
 }

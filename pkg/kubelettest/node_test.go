@@ -250,10 +250,17 @@ func (n *node) tell() {
 	if !n.t.Failed() {
 		return
 	}
+	logs, err := filepath.Glob(n.path("/var/log/pods/*/*/*.log"))
+	if err != nil {
+		n.t.Error(err)
+	}
 	for _, service := range []string{"kubelet", "containerd", "kube-proxy"} {
-		out, err := os.ReadFile(n.path(logOf(service)))
+		logs = append(logs, n.path(logOf(service)))
+	}
+	for _, log := range logs {
+		out, err := os.ReadFile(log)
 		lines := strings.Split(string(out), "\n")
-		n.t.Logf("%s %s, %v:\n%s", n.Name, service, err, strings.Join(lines[max(0, len(lines)-60):], "\n"))
+		n.t.Logf("%s %s, %v:\n%s", n.Name, log, err, strings.Join(lines[max(0, len(lines)-60):], "\n"))
 	}
 }
 

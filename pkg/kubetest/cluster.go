@@ -87,21 +87,22 @@ func Start(t testing.TB, o Options) *Cluster {
 	certtest.New(t).Write(c.files, o.Address, 24*time.Hour, serviceAddress)
 	c.accounts = c.serviceAccountKey()
 	tokens := c.write("tokens.csv", adminToken+`,admin,admin,"system:masters"`+"\n")
-	reconciler := "none" // there is no service of a loopback address
+	flags := []string{"--endpoint-reconciler-type=none"} // there is no service of a loopback address
 	if o.Nodes {
-		reconciler = "lease"
+		flags = []string{"--endpoint-reconciler-type=lease", "--kubelet-preferred-address-types=InternalIP"}
 	}
 	c.command = append([]string{
 		filepath.Join(bin, apiServer),
 		"--etcd-servers=" + strings.Join(c.Etcd.Endpoints(), ","),
 		"--bind-address=" + o.Address.String(), fmt.Sprintf("--secure-port=%d", Port),
-		"--advertise-address=" + o.Address.String(), "--endpoint-reconciler-type=" + reconciler,
+		"--advertise-address=" + o.Address.String(),
 		"--tls-cert-file=" + c.files.Cert, "--tls-private-key-file=" + c.files.Key, "--cert-dir=" + c.dir,
 		"--token-auth-file=" + tokens, "--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.accounts, "--service-account-signing-key-file=" + c.accounts,
 		"--service-cluster-ip-range=" + services, "--allow-privileged=true",
 		"--profiling=false", "--v=0",
-	}, o.Flags...)
+	}, flags...)
+	c.command = append(c.command, o.Flags...)
 	config := &rest.Config{Host: c.URL, BearerToken: adminToken, TLSClientConfig: rest.TLSClientConfig{CAFile: c.files.CA}}
 	if o.Namespace != "" {
 		config.Dial = kerneltest.Dialer(o.Namespace)
