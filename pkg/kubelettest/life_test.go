@@ -16,7 +16,7 @@ func TestLife(t *testing.T) {
 	k := newKubernetes(t, 2, "10.244.0.0/16")
 	one, two := k.nodes[0], k.nodes[1]
 	k.awaitNodes("Ready", "False")
-	k.installTulle()
+	k.apply(k.loadTulle())
 	k.awaitNodes("Ready", "True")
 	k.awaitTulle()
 	for _, n := range k.nodes {

@@ -204,7 +204,11 @@ func (n *node) boot() {
 		if n.pid = strings.TrimSpace(string(children)); n.pid == "" {
 			return fmt.Errorf("%s has not begun to boot", n.Name)
 		}
-		return try(n.command("ctr", "version"))
+		// Without a socket ctr would wait for long.
+		if _, err := os.Stat(n.path("/run/containerd/containerd.sock")); err != nil {
+			return err
+		}
+		return try(n.command("ctr", "--connect-timeout", "1s", "version"))
 	})
 }
 
