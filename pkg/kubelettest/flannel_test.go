@@ -3,12 +3,17 @@
 package kubelettest
 
 import (
+	"errors"
+	"io/fs"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/flanneltest"
+	"github.com/tulle-net/tulle/subnet"
 )
 
 // flannelImages are as flannel's own manifest names them.
@@ -57,6 +62,7 @@ func (n *node) cniPlugins() {
 	run(n.t, n.command("sh", "-c", `mkdir -p /opt/cni/bin && cd /usr/lib/cni && cp bridge host-local loopback portmap /opt/cni/bin`))
 }
 
+// newFlannel is a cluster with flannel's own DaemonSet.
 func newFlannel(t testing.TB) *kubernetes {
 	t.Helper()
 	f, err := flanneltest.Find()
@@ -69,18 +75,73 @@ func newFlannel(t testing.TB) *kubernetes {
 		n.cniPlugins()
 		n.load(images...)
 	}
-	manifest, err := os.ReadFile(f.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.apply(string(manifest))
-	k.awaitNodes("Ready", "True")
+	k.installFlannel()
 	return k
 }
 
-func TestFlannelAlone(t *testing.T) {
+// installFlannel applies flannel's manifest, and waits until it is rolled out.
+func (k *kubernetes) installFlannel() {
+	k.t.Helper()
+	f, err := flanneltest.Find()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.kubectl("apply -f " + f.Manifest)
+	k.kubectl("rollout status -n kube-flannel daemonset/kube-flannel-ds --timeout " + patience.String())
+	k.awaitNodes("Ready", "True")
+}
+
+// TestFlannel has tulle take flannel's place under pods, and flannel take it again.
+func TestFlannel(t *testing.T) {
 	k := newFlannel(t)
-	one, other := k.addPod("one", k.nodes[0]), k.addPod("other", k.nodes[1])
-	k.Reach(one.Pod, other.Pod)
-	t.Log(k.kubectl("get pods -A -o wide"))
+	one, two := k.nodes[0], k.nodes[1]
+	from, to := k.addPod("one", one), k.addPod("two", two)
+	gone := k.addPod("gone", one)
+	k.Reach(from.Pod, to.Pod)
+	manifest := k.loadTulle()
+	addresses := map[netip.Addr]string{}
+	distinct := func(pods ...*pod) {
+		t.Helper()
+		for _, p := range pods {
+			if other, taken := addresses[p.Addr[subnet.IPv4]]; taken {
+				t.Errorf("%s and %s both have %s", p.name, other, p.Addr[subnet.IPv4])
+			}
+			addresses[p.Addr[subnet.IPv4]] = p.name
+		}
+	}
+	distinct(from, to, gone)
+
+	t.Run("to tulle", func(t *testing.T) {
+		pings := k.bothWays(from, to)
+		k.kubectl("delete -n kube-flannel daemonset kube-flannel-ds --wait")
+		k.apply(manifest)
+		k.awaitTulle()
+		three, four := k.addPod("three", one), k.addPod("four", two)
+		distinct(three, four)
+		for _, pair := range [][2]*pod{{three, four}, {four, three}, {three, to}, {to, three}, {from, four}, {three, from}} {
+			k.Reach(pair[0].Pod, pair[1].Pod)
+		}
+		wantNoneLost(t, pings)
+		k.kubectl("delete pod gone --wait")
+		if _, err := os.Stat(one.path("/var/lib/cni/networks/cbr0/" + gone.Addr[subnet.IPv4].String())); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the address of a pod that is gone is still taken: %v", err)
+		}
+		for _, n := range k.nodes {
+			if rules := run(t, n.command("iptables-save")); strings.Contains(rules, "FLANNEL") {
+				t.Errorf("%s has rules of flannel's:\n%s", n.Name, rules)
+			}
+			t.Logf("%s\n%s", k.status(t, n), n.NS.IP(t, "-o -d link show type vxlan"))
+		}
+	})
+	t.Run("and back", func(t *testing.T) {
+		pings := k.bothWays(from, to)
+		k.kubectl("delete -n " + tulleNamespace + " daemonset " + tulleName + " --wait")
+		k.installFlannel()
+		five, six := k.addPod("five", one), k.addPod("six", two)
+		distinct(five, six)
+		for _, pair := range [][2]*pod{{five, six}, {six, five}, {five, to}, {from, six}} {
+			k.Reach(pair[0].Pod, pair[1].Pod)
+		}
+		wantNoneLost(t, pings)
+	})
 }
