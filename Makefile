@@ -19,6 +19,7 @@ TEST_DEPS := ip:iproute2 bridge:iproute2 ping:iputils-ping gcc:gcc /usr/include/
 	firewall-cmd:firewalld dbus-daemon:dbus-daemon ufw:ufw promtool:prometheus
 DEMO_DEPS := ip:iproute2 ping:iputils-ping openssl:openssl
 FLANNEL_DEPS := git:git iptables:iptables nft:nftables
+KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-bin
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
@@ -50,6 +51,9 @@ test-kube: root deps ## store, daemons, chart and manifests on a real Kubernetes
 	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/kubetest ./subnet/kube ./dist/kubernetes
 	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./network/e2e
 
+test-kubelet: root kubelet-deps ## the DaemonSet on real nodes, flannel's replaced by it, and the other way (twelve minutes, the first time)
+	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -timeout 60m -tags kubelet $(TESTFLAGS) ./pkg/kubelettest
+
 soak: root deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./network/e2e -v -soak $(SOAK)
 
@@ -57,8 +61,10 @@ lint: ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,packages ./...
 	go vet -tags kube,flannel ./subnet/kube ./pkg/kubetest ./dist/kubernetes ./network/e2e
+	go vet -tags kubelet ./pkg/kubelettest/...
 	go tool staticcheck -tags vm,packages ./...
 	go tool staticcheck -tags kube,flannel ./subnet/kube ./pkg/kubetest ./dist/kubernetes ./network/e2e
+	go tool staticcheck -tags kubelet ./pkg/kubelettest/...
 	go mod tidy -diff
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
@@ -113,6 +119,9 @@ demo-deps: ## install what demo needs and is missing
 
 flannel-deps: deps ## install what test-flannel needs and is missing
 	@$(call install,$(FLANNEL_DEPS))
+
+kubelet-deps: flannel-deps ## install what test-kubelet needs and is missing
+	@$(call install,$(KUBELET_DEPS))
 
 packages-deps: ## install what test-packages needs and is missing
 	@$(call install,$(PACKAGES_DEPS))

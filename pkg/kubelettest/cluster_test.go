@@ -24,34 +24,79 @@ type kubernetes struct {
 	t          testing.TB
 	server     *kubetest.Cluster
 	nodes      []*node
+	images     [][]byte
 	programs   string
 	kubeconfig string
+	podProgram string
+	group      string // what the nodes' control groups begin with
 }
 
 // newKubernetes has so many nodes know the images that its tests' pods need.
 func newKubernetes(t testing.TB, nodes int, cidrs ...string) *kubernetes {
 	t.Helper()
-	k := &kubernetes{t: t, programs: kubetest.NodePrograms(t)}
-	group := fmt.Sprintf("tulle-kubelet-%d", os.Getpid())
+	k := &kubernetes{t: t, programs: kubetest.NodePrograms(t), group: fmt.Sprintf("tulle-kubelet-%d-", os.Getpid())}
 	k.Cluster = clustertest.New(t, clustertest.Options{Hosts: nodes})
-	t.Cleanup(func() { removeGroups(t, group) })
+	t.Cleanup(func() { removeGroups(t, k.group+"*") })
 	k.server = kubetest.Start(t, kubetest.Options{
 		Nodes: true, ClusterCIDRs: cidrs, Namespace: k.EtcdHost().NS.Name, Address: clustertest.EtcdAddrs(1)[0],
 	})
 	k.kubeconfig = k.server.Admin()
-	images := podImages(t)
+	k.podProgram = podProgram(t)
+	k.images = podImages(t, k.podProgram)
 	for _, h := range k.Hosts {
-		n := newNode(t, h, k.programs, k.kubeconfig, group+"-"+h.Name)
-		n.load(images...)
-		k.nodes = append(k.nodes, n)
-		t.Cleanup(n.tell)
+		k.join(h)
 	}
 	return k
 }
 
-// removeGroups removes the control groups that begin with a name, once nothing is in
-// them any more.
-func removeGroups(t testing.TB, name string) {
+// step is a part of a test, without which the others make no sense.
+func (k *kubernetes) step(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	whole := k.t
+	defer k.by(whole)
+	if !t.Run(name, func(t *testing.T) {
+		k.by(t)
+		// While there still are nodes to ask.
+		defer func() {
+			for _, n := range k.nodes {
+				n.tell()
+			}
+		}()
+		f(t)
+	}) {
+		t.FailNow()
+	}
+}
+
+// by has what fails fail a test.
+func (k *kubernetes) by(t testing.TB) {
+	k.t = t
+	for _, n := range k.nodes {
+		n.t = t
+	}
+}
+
+// join has a host be a node, which knows all images.
+func (k *kubernetes) join(h *clustertest.Host) *node {
+	k.t.Helper()
+	n := newNode(k.t, h, k.programs, k.kubeconfig, k.group+h.Name)
+	n.load(k.images...)
+	k.nodes = append(k.nodes, n)
+	return n
+}
+
+// load has all nodes know more images.
+func (k *kubernetes) load(images ...[]byte) {
+	k.t.Helper()
+	k.images = append(k.images, images...)
+	for _, n := range k.nodes {
+		n.load(images...)
+	}
+}
+
+// removeGroups removes the control groups whose names a pattern fits, once nothing is
+// in them any more.
+func removeGroups(t testing.TB, pattern string) {
 	t.Helper()
 	const script = `mount -t tmpfs tmpfs /mnt
 trees=$(sed -n 's/^[0-9]*:\([a-z_,=]*\):.*/\1/p' /proc/self/cgroup)
@@ -62,11 +107,11 @@ for tree in ${trees:-unified}; do
 	name=*) mount -t cgroup -o "none,$tree" cgroup "/mnt/$tree" ;;
 	*) mount -t cgroup -o "$tree" cgroup "/mnt/$tree" ;;
 	esac
-	for group in "/mnt/$tree/$1"-*; do
+	for group in "/mnt/$tree/"$1; do
 		[ ! -d "$group" ] || find "$group" -depth -type d -exec rmdir {} +
 	done
 done`
-	kerneltest.Eventually(t, patience, func() error { return try(exec.Command("unshare", "--mount", "sh", "-e", "-c", script, "sh", name)) })
+	kerneltest.Eventually(t, patience, func() error { return try(exec.Command("unshare", "--mount", "sh", "-e", "-c", script, "sh", pattern)) })
 }
 
 // kubectl runs a command of kubectl's, whose words are parted by spaces.
@@ -187,7 +232,7 @@ spec:
   nodeName: %[2]s
   terminationGracePeriodSeconds: 1
   containers:
-  - {name: pod, image: "` + podImage + `", imagePullPolicy: Never}
+  - {name: pod, image: "` + podImage + `", imagePullPolicy: Never, ports: [{containerPort: ` + podPort + `, hostPort: %[3]d}]}
 `
 
 // pod is a pod that runs, as one of clustertest's.
@@ -200,7 +245,13 @@ type pod struct {
 // addPod has a pod run on a node.
 func (k *kubernetes) addPod(name string, n *node) *pod {
 	k.t.Helper()
-	k.apply(fmt.Sprintf(podManifest, name, n.Name))
+	return k.addPodAt(name, n, 0)
+}
+
+// addPodAt has a pod run on a node, whose port is the node's too.
+func (k *kubernetes) addPodAt(name string, n *node, hostPort int) *pod {
+	k.t.Helper()
+	k.apply(fmt.Sprintf(podManifest, name, n.Name, hostPort))
 	return k.findPod(name)
 }
 

@@ -70,10 +70,9 @@ func newFlannel(t testing.TB) *kubernetes {
 		t.Fatal(err)
 	}
 	k := newKubernetes(t, 2, "10.244.0.0/16")
-	images := flannelImages(t, f)
+	k.load(flannelImages(t, f)...)
 	for _, n := range k.nodes {
 		n.cniPlugins()
-		n.load(images...)
 	}
 	k.installFlannel()
 	return k
@@ -111,7 +110,7 @@ func TestFlannel(t *testing.T) {
 	}
 	distinct(from, to, gone)
 
-	t.Run("to tulle", func(t *testing.T) {
+	k.step(t, "to tulle", func(t *testing.T) {
 		pings := k.bothWays(from, to)
 		k.kubectl("delete -n kube-flannel daemonset kube-flannel-ds --wait")
 		k.apply(manifest)
@@ -133,7 +132,7 @@ func TestFlannel(t *testing.T) {
 			t.Logf("%s\n%s", k.status(t, n), n.NS.IP(t, "-o -d link show type vxlan"))
 		}
 	})
-	t.Run("and back", func(t *testing.T) {
+	k.step(t, "and back", func(t *testing.T) {
 		pings := k.bothWays(from, to)
 		k.kubectl("delete -n " + tulleNamespace + " daemonset " + tulleName + " --wait")
 		k.installFlannel()

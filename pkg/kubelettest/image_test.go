@@ -122,32 +122,22 @@ const (
 	podImage   = "tulle.test/pod:1"
 )
 
+// podPort is where a pod tells its name.
+const podPort = "8080"
+
 // podImages are what sandboxes and pods of tests are made of.
-func podImages(t testing.TB) [][]byte {
+func podImages(t testing.TB, program string) [][]byte {
 	t.Helper()
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// It is the first process of pods, and waits for the end.
-	forever := []string{"/bin/busybox", "sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait; done"}
-	var made [][]byte
-	for _, name := range []string{pauseImage, podImage} {
-		im := image{name: name, entrypoint: forever, files: map[string]string{}}
-		im.addProgram(t, "bin/busybox", busybox)
-		for _, applet := range []string{"sh", "sleep", "wget", "httpd", "ping"} {
-			im.files["bin/"+applet] = "->busybox"
-		}
-		made = append(made, im.archive(t))
-	}
-	return made
+	pause := image{name: pauseImage, entrypoint: []string{"/pod", "wait"}, files: map[string]string{"pod": program}}
+	pod := image{name: podImage, entrypoint: []string{"/pod", "serve", ":" + podPort}, files: map[string]string{"pod": program}}
+	return [][]byte{pause.archive(t), pod.archive(t)}
 }
 
-// goProgram builds a program of the tree's.
-func goProgram(t testing.TB, name string, arguments ...string) string {
+// podProgram builds what runs in pods.
+func podProgram(t testing.TB) string {
 	t.Helper()
-	to := filepath.Join(t.TempDir(), name)
-	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", to}, arguments...)...)
+	to := filepath.Join(t.TempDir(), "pod")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", to, "./pod")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	run(t, cmd)
 	return to

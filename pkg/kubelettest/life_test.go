@@ -3,11 +3,15 @@
 package kubelettest
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/netip"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/clustertest"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -15,63 +19,155 @@ import (
 func TestLife(t *testing.T) {
 	k := newKubernetes(t, 2, "10.244.0.0/16")
 	one, two := k.nodes[0], k.nodes[1]
-	k.awaitNodes("Ready", "False")
-	k.apply(k.loadTulle())
-	k.awaitNodes("Ready", "True")
-	k.awaitTulle()
-	for _, n := range k.nodes {
-		all, err := k.conditions(n)
-		if err != nil {
-			t.Fatal(err)
+	var from, to *pod
+	k.step(t, "installation", func(t *testing.T) {
+		k.awaitNodes("Ready", "False")
+		k.apply(k.loadTulle())
+		k.awaitNodes("Ready", "True")
+		k.awaitTulle()
+		k.awaitNodes("NetworkUnavailable", "False")
+		from, to = k.addPod("one", one), k.addPodAt("two", two, 9090)
+		k.Reach(from.Pod, to.Pod)
+		k.Reach(to.Pod, from.Pod)
+		for _, n := range k.nodes {
+			t.Log(k.status(t, n))
 		}
-		if c := all["NetworkUnavailable"]; c.Status != "False" {
-			t.Errorf("%s: %+v", n.Name, c)
-		}
-		t.Logf("%s", k.status(t, n))
-	}
-	from, to := k.addPod("one", one), k.addPod("two", two)
-	k.Reach(from.Pod, to.Pod)
-
-	t.Run("rollout", func(t *testing.T) {
+	})
+	k.step(t, "services", func(t *testing.T) { services(t, k, from, to) })
+	k.step(t, "rollout", func(t *testing.T) {
 		pings := k.bothWays(from, to)
 		k.kubectl("rollout restart -n " + tulleNamespace + " daemonset/" + tulleName)
 		k.awaitTulle()
 		wantNoneLost(t, pings)
 	})
-	t.Run("crash", func(t *testing.T) {
+	k.step(t, "crash", func(t *testing.T) {
 		pings := k.bothWays(from, to)
-		before := k.tulled(one)
-		id := containerID(before, tulleContainer)
+		id := containerID(k.tulled(one), tulleContainer)
+		run(t, one.command("kill", "-9", one.process(id)))
+		k.awaitRestart(one, id)
+		wantNoneLost(t, pings)
+	})
+	k.step(t, "a node comes and goes", func(t *testing.T) { comesAndGoes(t, k, from) })
+	k.wantNoComplaint(t)
+	k.step(t, "hang", func(t *testing.T) {
+		pings := k.bothWays(from, to)
+		id := containerID(k.tulled(one), tulleContainer)
+		run(t, one.command("kill", "-STOP", one.process(id)))
+		k.awaitRestart(one, id)
+		wantNoneLost(t, pings)
+	})
+	k.step(t, "crash without the API server", func(t *testing.T) {
+		// What Kubernetes knows cannot be asked for now.
+		id := containerID(k.tulled(one), tulleContainer)
+		k.server.Kill()
+		pings := k.bothWays(from, to)
 		run(t, one.command("kill", "-9", one.process(id)))
 		k.eventually(func() error {
-			now := k.tulled(one)
-			if len(now.Status.ContainerStatuses) != 1 || containerID(now, tulleContainer) == id || !now.Status.ContainerStatuses[0].Ready {
-				return fmt.Errorf("tulled does not run again: %+v", now.Status.ContainerStatuses)
+			if k.readyz(one) == nil {
+				return fmt.Errorf("tulled has not ended")
 			}
 			return nil
 		})
-		k.awaitTulle()
+		k.eventually(func() error { return k.readyz(one) })
 		wantNoneLost(t, pings)
+		run(t, one.command("ip", "route", "delete", netip.PrefixFrom(to.Addr[subnet.IPv4], 24).Masked().String()))
+		k.Reach(from.Pod, to.Pod)
+		k.server.Restart()
+		k.awaitTulle()
 	})
-	t.Run("reboot", func(t *testing.T) {
-		subnet := to.Addr
+	k.step(t, "reboot", func(t *testing.T) {
 		two.reboot()
-		again := k.findPodAfter(to)
-		if again.Addr == subnet {
-			t.Logf("the same address: %v", again.Addr)
-		}
 		k.awaitNodes("Ready", "True")
 		k.awaitTulle()
+		again := k.findPodAfter(to)
 		k.Reach(from.Pod, again.Pod)
-		k.Reach(k.addPod("three", two).Pod, from.Pod)
+		k.Reach(k.addPod("more", two).Pod, from.Pod)
+		t.Log(k.status(t, two))
 	})
-	for _, n := range k.nodes {
-		t.Logf("%s", k.status(t, n))
+}
+
+// services has pods reached by all the ways that Kubernetes has.
+func services(t *testing.T, k *kubernetes, from, to *pod) {
+	k.apply(fmt.Sprintf(`apiVersion: v1
+kind: Service
+metadata: {name: %[1]s}
+spec: {type: NodePort, selector: {app: %[1]s}, ports: [{port: 80, targetPort: %[2]s}]}
+`, to.name, podPort))
+	var service struct {
+		Spec struct {
+			ClusterIP string
+			Ports     []struct{ NodePort int }
+		}
 	}
-	if events := k.kubectl("get events -A --field-selector type=Warning"); strings.Contains(events, "Unhealthy") {
-		t.Errorf("probes failed:\n%s", events)
+	k.get("service "+to.name, &service)
+	tells := func(address, what string, command func(args ...string) *exec.Cmd) {
+		t.Helper()
+		kerneltest.Eventually(t, patience, func() error {
+			out, err := command("get", "http://"+address+"/").CombinedOutput()
+			if err == nil && string(out) != what {
+				err = fmt.Errorf("not %s", what)
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w: %s", address, err, out)
+			}
+			return err
+		})
 	}
-	t.Log(k.kubectl("get events -A"))
+	inPod := func(args ...string) *exec.Cmd {
+		return k.kubectlCommand(append([]string{"exec", from.name, "--", "/pod"}, args...)...)
+	}
+	onNode := func(n *node) func(args ...string) *exec.Cmd {
+		return func(args ...string) *exec.Cmd { return n.command(append([]string{k.podProgram}, args...)...) }
+	}
+	one, two := k.nodes[0], k.nodes[1]
+	itself := to.Addr[subnet.IPv4].String() + ":" + podPort
+	tells(itself, to.name, inPod)
+	tells(itself, to.name, onNode(one))
+	tells(itself, to.name, onNode(two))
+	service.Spec.ClusterIP += ":80"
+	tells(service.Spec.ClusterIP, to.name, inPod)
+	tells(service.Spec.ClusterIP, to.name, onNode(one))
+	tells(fmt.Sprintf("%s:%d", one.Addr[subnet.IPv4], service.Spec.Ports[0].NodePort), to.name, onNode(two))
+	onHost := two.Addr[subnet.IPv4].String() + ":9090"
+	tells(onHost, to.name, onNode(one))
+	tells(onHost, to.name, inPod)
+
+	// One that knows nothing of the pods' network answers what is masqueraded.
+	outside := clustertest.EtcdAddrs(1)[0].String() + ":" + podPort
+	k.EtcdHost().Start(clustertest.Command{Argv: []string{k.podProgram}}, "serve", outside)
+	tells(outside, k.EtcdHost().Name, inPod)
+}
+
+// comesAndGoes has a node join, and leave for good.
+func comesAndGoes(t *testing.T, k *kubernetes, from *pod) {
+	others := k.nodes
+	three := k.join(k.AddHosts(1)[0])
+	k.awaitNodes("Ready", "True")
+	k.awaitTulle()
+	p := k.addPod("three", three)
+	k.Reach(from.Pod, p.Pod)
+	k.Reach(p.Pod, from.Pod)
+
+	three.daemon.Kill()
+	k.nodes = others
+	k.kubectl("delete node " + three.Name)
+	k.eventually(func() error {
+		if now := peers(t, k, others[0]); len(now) != len(others)-1 {
+			return fmt.Errorf("its peers are %s", now)
+		}
+		return nil
+	})
+}
+
+// peers are what a node's daemon knows of other nodes.
+func peers(t *testing.T, k *kubernetes, n *node) []json.RawMessage {
+	t.Helper()
+	text := run(t, k.inTulled(n, "/tulled", "peers", "--output=json"))
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return list
 }
 
 func (k *kubernetes) bothWays(a, b *pod) []*clustertest.Stream {
@@ -88,6 +184,19 @@ func wantNoneLost(t *testing.T, pings []*clustertest.Stream) {
 			t.Error("pings were lost")
 		}
 	}
+}
+
+// awaitRestart waits until a container other than id is the node's daemon, and ready.
+func (k *kubernetes) awaitRestart(n *node, id string) {
+	k.t.Helper()
+	k.eventually(func() error {
+		now := k.tulled(n).Status.ContainerStatuses
+		if len(now) != 1 || strings.HasSuffix(now[0].ContainerID, id) || !now[0].Ready {
+			return fmt.Errorf("tulled does not run again: %+v", now)
+		}
+		return nil
+	})
+	k.awaitTulle()
 }
 
 // findPodAfter waits until a pod that ran runs anew.

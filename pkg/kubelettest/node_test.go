@@ -234,6 +234,7 @@ func (n *node) reboot() {
 		}
 		return nil
 	})
+	removeGroups(n.t, n.group)
 	for line := range strings.Lines(n.NS.IP(n.t, "-o link show")) {
 		name := strings.TrimSuffix(strings.Fields(line)[1], ":")
 		name, _, _ = strings.Cut(name, "@")
@@ -264,7 +265,7 @@ func (n *node) tell() {
 	for _, log := range logs {
 		out, err := os.ReadFile(log)
 		lines := strings.Split(string(out), "\n")
-		n.t.Logf("%s %s, %v:\n%s", n.Name, log, err, strings.Join(lines[max(0, len(lines)-60):], "\n"))
+		n.t.Logf("%s %s, %v:\n%s", n.Name, log, err, strings.Join(lines[max(0, len(lines)-20):], "\n"))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"testing"
 )
@@ -36,10 +37,7 @@ func (k *kubernetes) loadTulle() (manifest string) {
 	if name == nil {
 		k.t.Fatalf("%s names no image", tulleManifest)
 	}
-	archive := tulleImage(k.t, string(name[1]))
-	for _, n := range k.nodes {
-		n.load(archive)
-	}
+	k.load(tulleImage(k.t, string(name[1])))
 	return string(text)
 }
 
@@ -73,4 +71,31 @@ func (k *kubernetes) inTulled(n *node, args ...string) *exec.Cmd {
 func (k *kubernetes) status(t testing.TB, n *node) string {
 	t.Helper()
 	return run(t, k.inTulled(n, "/tulled", "status"))
+}
+
+// readyz asks a node's daemon whether it is ready.
+func (k *kubernetes) readyz(n *node) error {
+	return try(n.command(k.podProgram, "get", "http://127.0.0.1:8479/readyz"))
+}
+
+var complaint = regexp.MustCompile(`(?m)^\S+ std(?:out|err) F [WEF]\d{4} .*$`)
+
+// wantNoComplaint looks through what the daemons whose pods there are have written.
+func (k *kubernetes) wantNoComplaint(t testing.TB) {
+	t.Helper()
+	for _, n := range k.nodes {
+		logs, err := filepath.Glob(n.path("/var/log/pods/" + tulleNamespace + "_*/" + tulleContainer + "/*.log"))
+		if err != nil || len(logs) == 0 {
+			t.Errorf("%s has no logs: %v", n.Name, err)
+		}
+		for _, log := range logs {
+			text, err := os.ReadFile(log)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, line := range complaint.FindAll(text, -1) {
+				t.Errorf("tulled of %s: %s", n.Name, line)
+			}
+		}
+	}
 }

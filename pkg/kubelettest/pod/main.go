@@ -1,0 +1,73 @@
+// Command pod is what runs in pods of tests: it waits, tells its host's name to all
+// who ask at an address, or asks.
+//
+//	pod wait
+//	pod serve :8080
+//	pod get http://192.0.2.1:8080/
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) < 2 {
+		args = append(args, "", "")
+	}
+	switch args[0] {
+	case "wait":
+		// As the first process of a pod it is not ended by a signal by itself.
+		end := make(chan os.Signal, 1)
+		signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
+		<-end
+		return nil
+	case "serve":
+		return serve(args[1])
+	case "get":
+		return get(args[1])
+	}
+	return errors.New("usage: pod wait, pod serve ADDRESS, or pod get URL")
+}
+
+func serve(address string) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	// Each request is a connection of its own, which a service may send elsewhere.
+	server := http.Server{Addr: address, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		_, _ = io.WriteString(w, name) // who asked may have gone
+	})}
+	return server.ListenAndServe()
+}
+
+func get(url string) error {
+	client := http.Client{Timeout: 2 * time.Second}
+	r, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if _, err := io.Copy(os.Stdout, r.Body); err != nil {
+		return err
+	}
+	if r.StatusCode != http.StatusOK {
+		return errors.New(r.Status)
+	}
+	return nil
+}
