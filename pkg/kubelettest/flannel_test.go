@@ -98,17 +98,8 @@ func TestFlannel(t *testing.T) {
 	gone := k.addPod("gone", one)
 	k.Reach(from.Pod, to.Pod)
 	manifest := k.loadTulle()
-	addresses := map[netip.Addr]string{}
-	distinct := func(pods ...*pod) {
-		t.Helper()
-		for _, p := range pods {
-			if other, taken := addresses[p.Addr[subnet.IPv4]]; taken {
-				t.Errorf("%s and %s both have %s", p.name, other, p.Addr[subnet.IPv4])
-			}
-			addresses[p.Addr[subnet.IPv4]] = p.name
-		}
-	}
-	distinct(from, to, gone)
+	seen := make(addresses)
+	seen.distinct(t, from, to, gone)
 
 	k.step(t, "to tulle", func(t *testing.T) {
 		pings := k.bothWays(from, to)
@@ -116,7 +107,7 @@ func TestFlannel(t *testing.T) {
 		k.apply(manifest)
 		k.awaitTulle()
 		three, four := k.addPod("three", one), k.addPod("four", two)
-		distinct(three, four)
+		seen.distinct(t, three, four)
 		for _, pair := range [][2]*pod{{three, four}, {four, three}, {three, to}, {to, three}, {from, four}, {three, from}} {
 			k.Reach(pair[0].Pod, pair[1].Pod)
 		}
@@ -137,10 +128,59 @@ func TestFlannel(t *testing.T) {
 		k.kubectl("delete -n " + tulleNamespace + " daemonset " + tulleName + " --wait")
 		k.installFlannel()
 		five, six := k.addPod("five", one), k.addPod("six", two)
-		distinct(five, six)
+		seen.distinct(t, five, six)
 		for _, pair := range [][2]*pod{{five, six}, {six, five}, {five, to}, {from, six}} {
 			k.Reach(pair[0].Pod, pair[1].Pod)
 		}
 		wantNoneLost(t, pings)
 	})
+}
+
+// addresses are which pod had which.
+type addresses map[netip.Addr]string
+
+func (seen addresses) distinct(t *testing.T, pods ...*pod) {
+	t.Helper()
+	for _, p := range pods {
+		a := p.Addr[subnet.IPv4]
+		if other, taken := seen[a]; taken {
+			t.Errorf("%s and %s both have %s", p.name, other, a)
+		}
+		seen[a] = p.name
+	}
+}
+
+// TestFlannelNodeByNode has nodes of both kinds side by side.
+func TestFlannelNodeByNode(t *testing.T) {
+	k := newFlannel(t)
+	one, two := k.nodes[0], k.nodes[1]
+	from, to := k.addPod("one", one), k.addPod("two", two)
+	seen := make(addresses)
+	seen.distinct(t, from, to)
+	pings := k.bothWays(from, to)
+	k.step(t, "both", func(t *testing.T) {
+		k.kubectl("label nodes --all network=flannel")
+		k.kubectl(`patch daemonset -n kube-flannel kube-flannel-ds --patch {"spec":{"template":{"spec":{"nodeSelector":{"network":"flannel"}}}}}`)
+		k.kubectl("rollout status -n kube-flannel daemonset/kube-flannel-ds --timeout " + patience.String())
+		const selector = "        kubernetes.io/os: linux\n"
+		manifest := k.loadTulle()
+		if !strings.Contains(manifest, selector) {
+			t.Fatalf("%s has no %q", tulleManifest, selector)
+		}
+		k.apply(strings.Replace(manifest, selector, selector+"        network: tulle\n", 1))
+	})
+	for _, n := range k.nodes {
+		k.step(t, n.Name, func(t *testing.T) {
+			k.kubectl("label node " + n.Name + " network=tulle --overwrite")
+			k.tulled(n)
+			k.awaitTulle()
+			three, four := k.addPod("three-"+n.Name, one), k.addPod("four-"+n.Name, two)
+			seen.distinct(t, three, four)
+			for _, pair := range [][2]*pod{{three, four}, {four, three}, {three, to}, {to, three}, {from, four}, {four, from}} {
+				k.Reach(pair[0].Pod, pair[1].Pod)
+			}
+			t.Log(k.status(t, n))
+		})
+	}
+	wantNoneLost(t, pings)
 }

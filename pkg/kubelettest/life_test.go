@@ -86,6 +86,35 @@ func TestLife(t *testing.T) {
 	})
 }
 
+// TestBothFamilies has a rollout in a network of both.
+func TestBothFamilies(t *testing.T) {
+	k := newKubernetes(t, 2, "10.244.0.0/16", "fd00:10:244::/56")
+	k.step(t, "rollout", func(t *testing.T) {
+		const one, both = `"Network": "10.244.0.0/16"`, `"Network": "10.244.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:10:244::/56"`
+		manifest := k.loadTulle()
+		if !strings.Contains(manifest, one) {
+			t.Fatalf("%s has no %s", tulleManifest, one)
+		}
+		k.apply(strings.Replace(manifest, one, both, 1))
+		k.awaitNodes("Ready", "True")
+		k.awaitTulle()
+		from, to := k.addPod("one", k.nodes[0]), k.addPod("two", k.nodes[1])
+		for f, a := range to.Addr {
+			if !a.IsValid() {
+				t.Fatalf("a pod has no %s address", subnet.Family(f))
+			}
+		}
+		k.Reach(from.Pod, to.Pod)
+		k.Reach(to.Pod, from.Pod)
+		pings := append(k.bothWays(from, to), k.Ping(from.Pod, to.Pod, subnet.IPv6), k.Ping(to.Pod, from.Pod, subnet.IPv6))
+		k.kubectl("rollout restart -n " + tulleNamespace + " daemonset/" + tulleName)
+		k.awaitTulle()
+		wantNoneLost(t, pings)
+		k.wantNoComplaint(t)
+		t.Log(k.status(t, k.nodes[0]))
+	})
+}
+
 // services has pods reached by all the ways that Kubernetes has.
 func services(t *testing.T, k *kubernetes, from, to *pod) {
 	k.apply(fmt.Sprintf(`apiVersion: v1

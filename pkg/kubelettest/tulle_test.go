@@ -23,7 +23,7 @@ const (
 // tulleManifest is where the manifest is that users apply.
 const tulleManifest = "../../dist/kubernetes/tulle.yaml"
 
-var imageLine = regexp.MustCompile(`(?m)^\s+image: (\S+)$`)
+var imageLine = regexp.MustCompile(`(?m)^\s+image: "?([^\s"]+)"?$`)
 
 // loadTulle has all nodes know the image of the tree, by the name that the manifest
 // has for it, and returns the manifest.
