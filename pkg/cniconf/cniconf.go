@@ -60,9 +60,12 @@ type bridgePlugin struct {
 	IsGateway        bool   `json:"isGateway"`
 	IsDefaultGateway bool   `json:"isDefaultGateway"`
 	HairpinMode      bool   `json:"hairpinMode"`
-	IPMasq           bool   `json:"ipMasq"`
-	MTU              int    `json:"mtu"`
-	IPAM             ipam   `json:"ipam"`
+	// ForceAddress has a bridge that was made for another subnet take this one's
+	// address with the next container, which could not be joined to it otherwise.
+	ForceAddress bool `json:"forceAddress"`
+	IPMasq       bool `json:"ipMasq"`
+	MTU          int  `json:"mtu"`
+	IPAM         ipam `json:"ipam"`
 }
 
 type ipam struct {
@@ -112,7 +115,7 @@ func Format(c Conf) []byte {
 		Plugins: [2]any{
 			bridgePlugin{
 				Type: "bridge", Bridge: bridge,
-				IsGateway: true, IsDefaultGateway: true, HairpinMode: true,
+				IsGateway: true, IsDefaultGateway: true, HairpinMode: true, ForceAddress: true,
 				MTU: c.MTU, IPAM: addresses,
 			},
 			portmapPlugin{Type: "portmap", Capabilities: capabilities{PortMappings: true}},
