@@ -5,6 +5,7 @@ package kubelettest
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os/exec"
 	"strings"
@@ -84,6 +85,7 @@ func TestLife(t *testing.T) {
 		k.Reach(k.addPod("more", two).Pod, from.Pod)
 		t.Log(k.status(t, two))
 	})
+	k.step(t, "another subnet", func(t *testing.T) { anotherSubnet(t, k, from) })
 }
 
 // TestBothFamilies has a rollout in a network of both.
@@ -186,6 +188,39 @@ func comesAndGoes(t *testing.T, k *kubernetes, from *pod) {
 		}
 		return nil
 	})
+}
+
+// anotherSubnet has a node be registered anew while somebody else has its podCIDR.
+func anotherSubnet(t *testing.T, k *kubernetes, from *pod) {
+	two := k.nodes[1]
+	type nodeObject struct{ Spec struct{ PodCIDR string } }
+	var was nodeObject
+	k.get("node "+two.Name, &was)
+	k.kubectl("delete node " + two.Name)
+	k.apply("{apiVersion: v1, kind: Node, metadata: {name: other}, spec: {podCIDR: " + was.Spec.PodCIDR + ", podCIDRs: [" + was.Spec.PodCIDR + "]}}")
+	run(t, two.command("busybox", "killall", "-9", "kubelet"))
+	k.eventually(func() error {
+		var is nodeObject
+		err := k.tryGet("node "+two.Name, &is)
+		if err == nil && (is.Spec.PodCIDR == "" || is.Spec.PodCIDR == was.Spec.PodCIDR) {
+			err = fmt.Errorf("%s has podCIDR %q", two.Name, is.Spec.PodCIDR)
+		}
+		return err
+	})
+	k.awaitNodes("Ready", "True")
+	var p *pod
+	k.eventually(func() error {
+		name := fmt.Sprintf("anew-%d", rand.Uint32())
+		p = k.addPod(name, two)
+		if netip.MustParsePrefix(was.Spec.PodCIDR).Contains(p.Addr[subnet.IPv4]) {
+			return fmt.Errorf("%s has %s of the old subnet", name, p.Addr[subnet.IPv4])
+		}
+		return nil
+	})
+	k.Reach(from.Pod, p.Pod)
+	k.Reach(p.Pod, from.Pod)
+	k.awaitTulle()
+	t.Log(k.status(t, two))
 }
 
 // peers are what a node's daemon knows of other nodes.

@@ -31,9 +31,9 @@ type node struct {
 	pid      string // of the first process
 }
 
-// power puts the shell into control groups of the node's, and goes on in namespaces
-// of its own, where those are the uppermost. Whether the machine has one tree of
-// them or one for each controller, the shell's own groups say.
+// power puts the shell into control groups of the node's, and goes on where those
+// are the uppermost. Whether the machine has one tree of them or one for each
+// controller, the shell's own groups say.
 const power = `set -eu
 group=$1
 shift
@@ -41,9 +41,8 @@ mount -t tmpfs tmpfs /mnt
 trees=$(sed -n 's/^[0-9]*:\([a-z_,=]*\):.*/\1/p' /proc/self/cgroup)
 if [ -z "$trees" ]; then
 	mount -t cgroup2 cgroup2 /mnt
-	mkdir -p "/mnt/$group/init"
-	echo 0 >"/mnt/$group/init/cgroup.procs"
-	cd "/mnt/$group"
+	mkdir -p "/mnt/$group"
+	echo 0 >"/mnt/$group/cgroup.procs"
 fi
 for tree in $trees; do
 	mkdir "/mnt/$tree"
@@ -55,16 +54,32 @@ for tree in $trees; do
 	echo 0 >"/mnt/$tree/$group/cgroup.procs"
 done
 umount -l /mnt
-exec unshare --cgroup --mount --pid --ipc --fork --kill-child sh -c "$@"`
+exec unshare --cgroup --mount sh -c "$@"`
+
+// groups mounts the control groups as the node sees them, and goes on in more
+// namespaces. In one tree a group that is divided further has no processes itself.
+const groups = `set -eu
+mount --make-rprivate /
+mount -t tmpfs -o mode=755 tmpfs /mnt
+trees=$(sed -n 's/^[0-9]*:\([a-z_,=]*\):.*/\1/p' /proc/self/cgroup)
+if [ -z "$trees" ]; then
+	mount -t cgroup2 cgroup2 /mnt
+	mkdir -p /mnt/init
+	echo 0 >/mnt/init/cgroup.procs
+fi
+for tree in $trees; do
+	mkdir "/mnt/${tree#name=}"
+	case $tree in name=*) options=none,$tree ;; *) options=$tree ;; esac
+	mount -t cgroup -o "$options" cgroup "/mnt/${tree#name=}"
+done
+exec unshare --mount --pid --ipc --fork --kill-child sh -c "$@"`
 
 // firmware makes a node's view of files: the machine's, with what the node changes
-// on a disk of its own, and nothing of the machine's below /run, /var/lib and where
-// Kubernetes has its own. Settings of the kernel that a kubelet makes, and that
-// would be the machine's, it finds made.
+// on a disk of its own. Settings of the kernel that a kubelet makes, and that would be
+// the machine's, it finds made.
 const firmware = `set -eu
 dir=$1
 shift
-mount --make-rprivate /
 mount -o remount,size=2g,dev,suid "$dir"
 disk=$dir/disk
 mkdir -p "$disk/upper/etc/cni" "$disk/upper/opt/cni" "$disk/work" "$dir/new"
@@ -78,6 +93,7 @@ done
 mount --bind /tmp tmp
 mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
+mount --rbind /mnt sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=755 tmpfs dev
 mkdir dev/pts dev/shm
@@ -89,17 +105,6 @@ for name in null zero full random urandom tty kmsg; do
 done
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
-trees=$(sed -n 's/^[0-9]*:\([a-z_,=]*\):.*/\1/p' /proc/self/cgroup)
-if [ -z "$trees" ]; then
-	mount -t cgroup2 cgroup2 sys/fs/cgroup
-else
-	mount -t tmpfs -o mode=755 tmpfs sys/fs/cgroup
-fi
-for tree in $trees; do
-	mkdir "sys/fs/cgroup/${tree#name=}"
-	case $tree in name=*) options=none,$tree ;; *) options=$tree ;; esac
-	mount -t cgroup -o "$options" cgroup "sys/fs/cgroup/${tree#name=}"
-done
 mkdir run/settings run/netns
 for setting in vm/overcommit_memory=1 kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do
 	path=${setting%=*}
@@ -192,7 +197,7 @@ func (n *node) boot() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.daemon = n.Start(clustertest.Command{Argv: []string{"sh", "-c", power, "sh"}, Env: n.services}, n.group, firmware, "sh", n.Dir, self)
+	n.daemon = n.Start(clustertest.Command{Argv: []string{"sh", "-c", power, "sh"}, Env: n.services}, n.group, groups, "sh", firmware, "sh", n.Dir, self)
 	kerneltest.Eventually(n.t, patience, func() error {
 		if !n.daemon.Running() {
 			n.t.Fatalf("%s does not boot:\n%s", n.Name, n.daemon.Log())
