@@ -15,11 +15,11 @@ import (
 // begins with its peers.
 func (k *kubeWorld) startKubeFlannel(h *clustertest.Host) {
 	k.t.Helper()
-	path, err := flanneld()
+	found, err := flannel()
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	d := h.Start(clustertest.Command{Argv: []string{path}, Env: []string{"NODE_NAME=" + h.Name}},
+	d := h.Start(clustertest.Command{Argv: []string{found.Flanneld}, Env: []string{"NODE_NAME=" + h.Name}},
 		"--kube-subnet-mgr", "--kubeconfig-file="+k.token(h).kubeconfig, "--net-config-path="+k.config, "--subnet-file="+h.SubnetFile)
 	k.daemons[h] = d
 	d.WaitLog("Running backend")
