@@ -73,8 +73,8 @@ func (r reason) Error() string { return string(r) }
 
 func reasonf(format string, args ...any) error { return reason(fmt.Sprintf(format, args...)) }
 
-// errUnknown is that the API server has not answered yet.
-var errUnknown = errors.New("nothing is known of the cluster's Nodes yet")
+// errUnknown is that the API server has not told of all Nodes yet.
+var errUnknown = errors.New("not all of the cluster's Nodes are known yet")
 
 // errMoved has a step taken again with what the Node is now.
 var errMoved = errors.New("the Node was deleted, or made anew")
@@ -103,10 +103,10 @@ func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[neti
 		return none, errUnknown
 	case e == nil:
 		return none, s.noNode()
-	case e.own.wrong != nil:
-		return none, reasonf("Node %s: %v", e.name, e.own.wrong)
+	case e.wrong != nil:
+		return none, reasonf("Node %s: %v", e.name, e.wrong)
 	}
-	subnets := e.own.subnets
+	subnets := e.subnets
 	for f, pool := range cfg.Pools {
 		family := subnet.Family(f)
 		switch p := subnets[f]; {
@@ -119,8 +119,12 @@ func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[neti
 			return none, fmt.Errorf("%w: the podCIDR %s of Node %s is no part of the network's %s; make the network's config and the kube-controller-manager's --cluster-cidr agree", subnet.ErrOutsideNetwork, p, e.name, pool.Network)
 		}
 	}
-	if r := s.book.rival(e); r != nil {
+	r, known := s.book.rival(e)
+	switch {
+	case r != nil:
 		return none, reasonf("Node %s was given a part of the same podCIDR first, %s; delete that Node if it is gone, or this one so that it is given another", r.name, r.key)
+	case !known:
+		return none, errUnknown
 	}
 	return subnets, nil
 }
@@ -137,6 +141,9 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 	if err != nil {
 		return subnet.Lease{}, err
 	}
+	if claim := formatClaim(e.subnets); claim != "" {
+		want[claimed] = &claim
+	}
 	change, err := s.annotations.change(want, &e.own.values, e.uid)
 	if err != nil {
 		return subnet.Lease{}, err
@@ -150,7 +157,7 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 			}
 			if err == nil {
 				revision = v.revision
-				s.book.take(v)
+				s.book.take(itself, v)
 			}
 			return err
 		})

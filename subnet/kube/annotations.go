@@ -22,6 +22,7 @@ const (
 	publicIP
 	publicIPv6
 	ownPart // tulle's, which flannel knows nothing of
+	claimed // and this
 	// What follows people write.
 	overwriteIP
 	overwriteIPv6
@@ -31,7 +32,7 @@ const (
 )
 
 var names = [fields]string{
-	"kube-subnet-manager", "backend-type", "backend-data", "backend-v6-data", "public-ip", "public-ipv6", "tulle",
+	"kube-subnet-manager", "backend-type", "backend-data", "backend-v6-data", "public-ip", "public-ipv6", "tulle", "tulle-subnets",
 	"public-ip-overwrite", "public-ipv6-overwrite", "node-public-ip", "node-public-ipv6",
 }
 
@@ -107,7 +108,7 @@ const longest = 16 << 10
 // attrs reads what a node publishes. The error wraps subnet.ErrValue.
 func (all *values) attrs() (subnet.Attrs, error) {
 	a := subnet.Attrs{BackendType: known(all[backendType])}
-	for _, value := range all[:written] {
+	for _, value := range all[:claimed] {
 		if len(value) > longest {
 			return subnet.Attrs{}, fmt.Errorf("%w: an annotation of %d bytes, more than the %d allowed", subnet.ErrValue, len(value), longest)
 		}
@@ -160,7 +161,8 @@ func known(name []byte) string {
 type texts [written]*string
 
 // publish is how attrs are written, as flannel does: data that a backend has none
-// of is null, and an IPv4 address that a node does not have 0.0.0.0.
+// of is null, and an IPv4 address that a node does not have 0.0.0.0. Which subnets
+// it is for is for the caller to add.
 func publish(a subnet.Attrs) (texts, error) {
 	if err := a.Validate(); err != nil {
 		return texts{}, err

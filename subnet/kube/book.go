@@ -1,45 +1,12 @@
 package kube
 
 import (
-	"fmt"
 	"hash/maphash"
-	"net/netip"
-	"strings"
 	"sync"
-	"time"
-
-	"github.com/tulle-net/tulle/subnet"
 )
 
-// entry is one Node as far as it matters. It is never changed, but replaced.
-type entry struct {
-	name, uid string
-	digest    uint64 // of all that was read from it
-	revision  int64  // when that was so first, as far as is known
-	created   int64
-	managed   bool
-	key       string // under which watchers know it
-	lease     subnet.Lease
-	bad       *subnet.LeaseError // in the place of lease
-	own       *own               // of the node's own alone
-}
-
-// own is what more there is to know of the node's own Node.
-type own struct {
-	subnets subnet.Pair[netip.Prefix]
-	wrong   error  // with its podCIDRs
-	values  values // as they stand there
-	facts   Facts
-	ignored error // what people wrote there that is of no use
-	network Condition
-	known   bool // network is: there is such a condition
-}
-
-// someday is when leases end: a Node's has no end but the Node's.
-var someday = time.Unix(1<<33, 0)
-
-// book is what is known of all Nodes. It owns them; what comes from a watch and
-// what the answer to a patch says may come in any order, and of each Node the
+// book is what is known of all Nodes. It owns them; what comes from the watches
+// and what the answer to a patch says may come in any order, and of each Node the
 // newest counts.
 type book struct {
 	annotations annotations
@@ -49,8 +16,12 @@ type book struct {
 	name     string // of the node's own; "" while it is not known
 	nodes    map[string]*entry
 	keys     map[string][]*entry // those that take part, by key
-	newest   int64               // revision of the node's own
-	complete bool
+	holders  holders
+	doubts   map[string]int64 // Nodes that are to be fetched whole, and what was seen of them since
+	limit    int              // of them, or they come with all others
+	newest   int64            // revision of the node's own
+	listed   [scopes]bool
+	complete bool          // all are known, and who has which subnet
 	changed  chan struct{} // closed, and replaced, at every change
 	readers  map[*reader]struct{}
 }
@@ -59,172 +30,97 @@ func newBook(a annotations) *book {
 	return &book{
 		annotations: a, seed: maphash.MakeSeed(),
 		nodes: make(map[string]*entry), keys: make(map[string][]*entry),
+		holders: newHolders(), doubts: make(map[string]int64), limit: few,
 		changed: make(chan struct{}), readers: make(map[*reader]struct{}),
 	}
 }
 
-// digest is of all that an entry is made from.
-func (b *book) digest(v *view, all *values, isOwn bool) uint64 {
-	var h maphash.Hash
-	h.SetSeed(b.seed)
-	add := func(text []byte) {
-		n := len(text)
-		_, _ = h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
-		_, _ = h.Write(text)
-	}
-	add(v.uid)
-	for _, c := range v.subnets() {
-		add(c)
-	}
-	for _, value := range all {
-		if value == nil {
-			_ = h.WriteByte(1)
-			continue
-		}
-		add(value)
-	}
-	if isOwn {
-		for _, a := range v.addresses {
-			add(a.kind)
-			add(a.address)
-		}
-		add(v.network.status)
-		add(v.network.reason)
-		add(v.network.message)
-	}
-	return h.Sum64()
-}
-
-// read makes an entry of a Node, or finds the one that there is if it says the
-// same: that costs nothing but having been read. The caller holds mu.
-func (b *book) read(v *view) *entry {
-	all := b.annotations.of(v)
-	isOwn := string(v.name) == b.name
-	digest := b.digest(v, &all, isOwn)
-	if before := b.nodes[string(v.name)]; before != nil && before.digest == digest {
-		return before
-	}
-	e := &entry{name: string(v.name), uid: string(v.uid), digest: digest, revision: v.revision, created: v.created}
-	subnets, wrong := parseCIDRs(v.subnets())
-	if isOwn {
-		e.own = &own{subnets: subnets, wrong: wrong}
-		for f, value := range all {
-			if value != nil {
-				e.own.values[f] = append([]byte{}, value...)
-			}
-		}
-		e.own.facts, e.own.ignored = factsOf(v, &all)
-		e.own.network, e.own.known = conditionOf(v.network)
-	}
-	if string(all[managed]) != "true" {
-		return e
-	}
-	e.managed, e.key = true, subnet.FormatKey(subnets)
-	if e.key == "" {
-		e.key = e.name
-	}
-	attrs, err := all.attrs()
-	switch {
-	case wrong != nil:
-		err = wrong
-	case subnets == (subnet.Pair[netip.Prefix]{}):
-		err = fmt.Errorf("%w: the Node has no podCIDR", subnet.ErrKey)
-	}
-	if err != nil {
-		e.bad = &subnet.LeaseError{Key: e.key, Err: fmt.Errorf("of the Node %s: %w", e.name, err)}
-		return e
-	}
-	if attrs.Node.Name == "" {
-		attrs.Node.Name = e.name
-	}
-	e.lease = subnet.Lease{Subnets: subnets, Attrs: attrs, Expires: someday, Revision: e.revision, Created: e.created}
-	return e
-}
-
-// take takes in what a Node is now.
-func (b *book) take(v *view) {
+// take takes in what a Node of a scope is now.
+func (b *book) take(s scope, v *view) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if string(v.name) == b.name {
+	if !b.in(s, string(v.name)) {
+		return
+	}
+	if s == itself {
 		if v.revision < b.newest {
 			return // it was overtaken by the answer to a patch
 		}
 		b.newest = v.revision
 	}
-	before, e := b.nodes[string(v.name)], b.read(v)
-	if e == before {
-		return
+	e := b.read(v)
+	news := b.put(e)
+	if v.lean && b.nodes[e.name].podless() {
+		news = b.doubt(b.nodes[e.name]) || news // it may have been given some
 	}
-	b.put(e)
-	b.wake()
+	if _, doubted := b.doubts[string(v.name)]; doubted {
+		b.doubts[e.name] = v.revision
+	}
+	if news {
+		b.wake()
+	}
 }
 
-// remove takes in that a Node is gone.
-func (b *book) remove(v *view) {
+// remove takes in that a Node of a scope is gone.
+func (b *book) remove(s scope, v *view) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if e := b.nodes[string(v.name)]; e != nil && e.uid == string(v.uid) {
+	if e := b.nodes[string(v.name)]; e != nil && e.uid == string(v.uid) && b.in(s, e.name) {
 		b.drop(e)
 		b.wake()
 	}
 }
 
-// listing is all Nodes, as they come.
-type listing struct {
-	book   *book
-	nodes  map[string]*entry
-	newest int64
+// put has e stand where an entry of its name did, if it says anything else.
+func (b *book) put(e *entry) bool {
+	if e = b.place(e); e == nil {
+		return false
+	}
+	b.judge(e)
+	b.tellOf(e)
+	return true
 }
 
-func (b *book) listing() *listing { return &listing{book: b, nodes: make(map[string]*entry)} }
-
-// add takes in one of them. What the node's own says is all that some wait for.
-func (l *listing) add(v *view) {
-	b := l.book
-	b.mu.Lock()
-	l.nodes[string(v.name)] = b.read(v)
-	isOwn := string(v.name) == b.name
-	early := isOwn && !b.complete
-	b.mu.Unlock()
-	if isOwn {
-		l.newest = v.revision
+// place enters e; it is judged later. It is nil where it says nothing new. The
+// caller holds mu.
+func (b *book) place(e *entry) *entry {
+	before := b.nodes[e.name]
+	if before != nil && !e.digest.news(before) {
+		return nil
 	}
-	if early {
-		b.take(v)
-	}
-}
-
-// replace takes in all Nodes there are. They may be of an older state than what
-// was known, where the cluster was set back to a backup.
-func (b *book) replace(l *listing) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all := l.nodes
-	b.newest = l.newest
-	for name, e := range b.nodes {
-		if all[name] == nil {
-			b.drop(e)
-		}
-	}
-	for name, e := range all {
-		if b.nodes[name] != e {
-			b.put(e)
-		}
-	}
-	b.complete = true
-	for r := range b.readers {
-		r.all = true
-	}
-	b.wake()
-}
-
-// put has e stand where an entry of its name did. The caller holds mu.
-func (b *book) put(e *entry) {
-	if before := b.nodes[e.name]; before != nil {
+	if before != nil {
+		e.follow(before)
 		b.drop(before)
 	}
+	if e.managed && !e.verified() && !e.believed && !b.holders.plausible(e) {
+		e.subnets = podCIDRs{} // nor does it stand in anybody's way
+		e.settle()
+	}
+	if e.own != nil && e.holds() && shapeOf(e.subnets) != b.holders.shape {
+		b.reshape(shapeOf(e.subnets))
+	}
 	b.nodes[e.name] = e
-	if e.managed {
+	b.holders.add(e, 1)
+	return e
+}
+
+// follow takes over what was known of the same Node, and is not said by e.
+func (e *entry) follow(before *entry) {
+	if e.digest.all == before.digest.all {
+		e.revision = before.revision
+		e.lease.Revision = e.revision
+	}
+	if e.verified() || e.uid != before.uid || before.held || !before.verified() && !before.managed {
+		return
+	}
+	e.subnets, e.wrong, e.believed = before.subnets, before.wrong, true
+	e.digest.cidrs, e.digest.whole = before.digest.cidrs, before.digest.whole
+	e.settle()
+}
+
+// tellOf has watchers be told of e, unless it is held back.
+func (b *book) tellOf(e *entry) {
+	if e.managed && !e.held {
 		b.keys[e.key] = append(b.keys[e.key], e)
 		b.touch(e.key)
 	}
@@ -232,7 +128,9 @@ func (b *book) put(e *entry) {
 
 func (b *book) drop(e *entry) {
 	delete(b.nodes, e.name)
-	if !e.managed {
+	delete(b.doubts, e.name)
+	b.holders.add(e, -1)
+	if !e.managed || e.held {
 		return
 	}
 	var rest []*entry
@@ -247,36 +145,14 @@ func (b *book) drop(e *entry) {
 	b.touch(e.key)
 }
 
-// touch has every reader look at a key again.
-func (b *book) touch(key string) {
-	for r := range b.readers {
-		r.touched[key] = struct{}{}
-	}
-}
-
+// wake has all who wait look again. The first list is complete only when nobody in
+// it is held back: what is not in it counts as gone.
 func (b *book) wake() {
+	if b.listed[others] && (b.listed[itself] || b.name == "") && len(b.doubts) == 0 {
+		b.complete = true
+	}
 	close(b.changed)
 	b.changed = make(chan struct{})
-}
-
-// at is the entry that stands under a key: should there be several Nodes with one
-// podCIDR, the first that can be read.
-func (b *book) at(key string) (first *entry) {
-	for _, e := range b.keys[key] {
-		if first == nil || (first.bad != nil) != (e.bad != nil) && e.bad == nil ||
-			(first.bad != nil) == (e.bad != nil) && e.before(first) {
-			first = e
-		}
-	}
-	return first
-}
-
-// before says whether e was there first; every node says the same.
-func (e *entry) before(other *entry) bool {
-	if e.created != other.created {
-		return e.created < other.created
-	}
-	return strings.Compare(e.name, other.name) < 0
 }
 
 // ownNode is the node's own Node as it is now, nil where there is none, and what
@@ -284,8 +160,7 @@ func (e *entry) before(other *entry) bool {
 func (b *book) ownNode() (e *entry, known bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e = b.nodes[b.name]
-	return e, b.name != "" && (e != nil || b.complete), b.changed
+	return b.nodes[b.name], b.name != "" && b.listed[itself], b.changed
 }
 
 // own is the name of the node's own Node, "" while it is not known.
@@ -296,59 +171,20 @@ func (b *book) own() string {
 }
 
 // rival is another Node that takes part and was given a part of the same subnets
-// before e was, if there is one.
-func (b *book) rival(e *entry) *entry {
+// before e was, if there is one. It is not known while not all Nodes are, or while
+// one claims to be that and is still to be looked at.
+func (b *book) rival(e *entry) (rival *entry, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	known = b.complete
 	for _, other := range b.nodes {
-		if other.name == e.name || !other.managed || other.bad != nil || !other.before(e) {
-			continue
-		}
-		for f, s := range e.own.subnets {
-			if s.IsValid() && s.Overlaps(other.lease.Subnets[f]) {
-				return other
-			}
+		switch {
+		case other.name == e.name || !other.managed || other.bad != nil || !other.before(e) || !other.overlaps(e):
+		case other.verified():
+			return other, true
+		default:
+			known = false
 		}
 	}
-	return nil
-}
-
-// reader is one who is told of all leases.
-type reader struct {
-	all     bool // and not of what has changed alone
-	touched map[string]struct{}
-}
-
-// news is what a reader was not told yet.
-func (b *book) news(r *reader) (u subnet.Update, ok bool, changed <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case !b.complete:
-	case r.all:
-		u.Complete, ok, r.all = true, true, false
-		u.Leases = make([]subnet.Lease, 0, len(b.keys))
-		for key := range b.keys {
-			b.tell(&u, key)
-		}
-		clear(r.touched)
-	case len(r.touched) > 0:
-		ok = true
-		for key := range r.touched {
-			b.tell(&u, key)
-		}
-		clear(r.touched)
-	}
-	return u, ok, b.changed
-}
-
-func (b *book) tell(u *subnet.Update, key string) {
-	switch e := b.at(key); {
-	case e == nil:
-		u.Gone = append(u.Gone, key)
-	case e.bad != nil:
-		u.Bad = append(u.Bad, e.bad)
-	default:
-		u.Leases = append(u.Leases, e.lease)
-	}
+	return nil, known
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -156,7 +157,8 @@ func (c *client) do(ctx context.Context, method string, path []string, query url
 		return nil, err
 	}
 	if r.StatusCode == http.StatusOK || r.StatusCode == http.StatusCreated {
-		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != accept && accept != protobuf+";stream=watch" {
+		wanted, _, _ := strings.Cut(accept, ";")
+		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != wanted {
 			r.Body.Close()
 			return nil, fmt.Errorf("%w: it is %q", errMessage, kind)
 		}
@@ -191,23 +193,32 @@ func (e *apiError) take(s status) {
 
 var nodesPath = []string{"api", "v1", "nodes"}
 
-// list lists all Nodes.
-func (c *client) list(ctx context.Context, query url.Values, to func(node []byte) error) (revision, more string, err error) {
-	r, err := c.do(ctx, http.MethodGet, nodesPath, query, "", nil, protobuf)
+// list lists Nodes of one form.
+func (c *client) list(ctx context.Context, f form, query url.Values, to func(node []byte) error) (revision, more string, err error) {
+	r, err := c.do(ctx, http.MethodGet, nodesPath, query, "", nil, f.acceptList)
 	if err != nil {
 		return "", "", err
 	}
 	defer r.Body.Close()
-	return readList(r.Body, to)
+	return readList(r.Body, f.list, to)
 }
 
-// watch begins a watch of all Nodes.
-func (c *client) watch(ctx context.Context, query url.Values) (io.ReadCloser, error) {
-	r, err := c.do(ctx, http.MethodGet, nodesPath, query, "", nil, protobuf+";stream=watch")
+// watch begins a watch of Nodes of one form.
+func (c *client) watch(ctx context.Context, f form, query url.Values) (io.ReadCloser, error) {
+	r, err := c.do(ctx, http.MethodGet, nodesPath, query, "", nil, f.accept+";stream=watch")
 	if err != nil {
 		return nil, err
 	}
 	return r.Body, nil
+}
+
+// get fetches one Node whole.
+func (c *client) get(ctx context.Context, node string) (*view, error) {
+	r, err := c.do(ctx, http.MethodGet, append(nodesPath[:len(nodesPath):len(nodesPath)], url.PathEscape(node)), nil, "", nil, protobuf)
+	if err != nil {
+		return nil, err
+	}
+	return readNode(r, node)
 }
 
 // patch changes a Node by what else than its spec there is, and returns what it
@@ -219,6 +230,11 @@ func (c *client) patch(ctx context.Context, node, content string, change []byte)
 	if err != nil {
 		return nil, err
 	}
+	return readNode(r, node)
+}
+
+// readNode reads an answer that is the Node of that name.
+func readNode(r *http.Response, name string) (*view, error) {
 	defer r.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(r.Body, largest))
 	if err != nil {
@@ -232,7 +248,10 @@ func (c *client) patch(ctx context.Context, node, content string, change []byte)
 		return nil, err
 	}
 	v := &view{}
-	return v, v.look(object)
+	if err = v.look(object); err == nil && string(v.name) != name {
+		err = fmt.Errorf("%w: Node %.50q in the place of %s", errMessage, v.name, name)
+	}
+	return v, err
 }
 
 // create makes an object.

@@ -68,7 +68,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 				return errMoved
 			}
 			if err == nil {
-				s.book.take(v)
+				s.book.take(itself, v)
 			}
 			return err
 		})

@@ -40,7 +40,8 @@ type fake struct {
 	// Faults.
 
 	noWatchList bool
-	refuse      func(r *http.Request) *metav1.Status // nil where it is answered
+	noLean      func(w http.ResponseWriter, r *http.Request) bool // true where it has answered
+	refuse      func(r *http.Request) *metav1.Status              // nil where it is answered
 	garble      func(event []byte) []byte
 	mute        bool // what is asked for is begun, and no more
 	cutPages    bool
@@ -111,7 +112,11 @@ func (f *fake) change(kind string, n *corev1.Node) {
 
 func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	f.requests = append(f.requests, r.Method+" "+r.URL.String())
+	asked := r.Method + " " + r.URL.String()
+	if strings.Contains(r.Header.Get("Accept"), metadata) {
+		asked = "lean " + asked
+	}
+	f.requests = append(f.requests, asked)
 	refuse := f.refuse
 	f.mu.Unlock()
 	if refuse != nil {
@@ -134,8 +139,11 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		f.patch(w, r, name)
 	case r.Method == http.MethodDelete:
 		f.remove(w, r, name)
+	case f.noLean != nil && strings.Contains(r.Header.Get("Accept"), metadata) && f.noLean(w, r):
 	case r.URL.Query().Get("watch") != "":
 		f.watch(w, r)
+	case name != "":
+		f.get(w, r, name)
 	default:
 		f.list(w, r)
 	}
@@ -276,11 +284,41 @@ func (f *fake) patch(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-// sorted are all Nodes; the caller holds mu.
-func (f *fake) sorted() []*corev1.Node {
+func (f *fake) get(w http.ResponseWriter, r *http.Request, name string) {
+	f.mu.Lock()
+	n := f.nodes[name]
+	f.mu.Unlock()
+	switch {
+	case n == nil:
+		f.fail(w, r, refusalOf(http.StatusNotFound, "not found"))
+	case r.Header.Get("Accept") == protobuf:
+		_, _ = typed(w, protobuf).Write(wrap(f.t, "Node", n))
+	default:
+		_ = json.NewEncoder(typed(w, asJSON)).Encode(n)
+	}
+}
+
+// selected says whether a request asks for a Node of that name.
+func selected(r *http.Request, name string) bool {
+	selector := r.URL.Query().Get("fieldSelector")
+	return selector == "" || selector == "metadata.name="+name
+}
+
+// formed is a Node in the form that a request asks for.
+func formed(r *http.Request, n *corev1.Node) (kind string, object marshaler) {
+	if !strings.Contains(r.Header.Get("Accept"), ";as="+metadata+";") {
+		return "Node", n
+	}
+	return metadata, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta}
+}
+
+// sorted are all Nodes that are asked for; the caller holds mu.
+func (f *fake) sorted(r *http.Request) []*corev1.Node {
 	var all []*corev1.Node
 	for _, n := range f.nodes {
-		all = append(all, n)
+		if selected(r, n.Name) {
+			all = append(all, n)
+		}
 	}
 	slices.SortFunc(all, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return all
@@ -289,7 +327,7 @@ func (f *fake) sorted() []*corev1.Node {
 func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	f.mu.Lock()
-	all := f.sorted()
+	all := f.sorted(r)
 	list := &corev1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: fmt.Sprint(f.revision)}}
 	cut := f.cutPages
 	f.mu.Unlock()
@@ -302,6 +340,14 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 	if limit, _ := strconv.Atoi(query.Get("limit")); limit > 0 && from+limit < to {
 		to = from + limit
 		list.Continue = fmt.Sprint(to)
+	}
+	if strings.Contains(r.Header.Get("Accept"), ";as="+metadata+"List;") {
+		lean := &metav1.PartialObjectMetadataList{ListMeta: list.ListMeta}
+		for _, n := range all[from:to] {
+			lean.Items = append(lean.Items, metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})
+		}
+		_, _ = typed(w, protobuf).Write(wrap(f.t, metadata+"List", lean))
+		return
 	}
 	for _, n := range all[from:to] {
 		list.Items = append(list.Items, *n)
@@ -320,14 +366,16 @@ func (f *fake) watch(w http.ResponseWriter, r *http.Request) {
 	gone, unable, mute := at < f.oldest, initial && f.noWatchList, f.mute
 	var begin []byte
 	if initial {
-		for _, n := range f.sorted() {
-			begin = append(begin, frame(f.t, "ADDED", "Node", n)...)
+		for _, n := range f.sorted(r) {
+			kind, object := formed(r, n)
+			begin = append(begin, frame(f.t, "ADDED", kind, object)...)
 		}
 		end := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 			Name: "end", ResourceVersion: fmt.Sprint(f.revision), Annotations: map[string]string{"k8s.io/initial-events-end": "true"},
 		}}
 		end.Name = "" // as it is
-		begin = append(begin, frame(f.t, "BOOKMARK", "Node", end)...)
+		kind, object := formed(r, end)
+		begin = append(begin, frame(f.t, "BOOKMARK", kind, object)...)
 	}
 	f.mu.Unlock()
 	if unable {
@@ -351,12 +399,16 @@ func (f *fake) watch(w http.ResponseWriter, r *http.Request) {
 		var news []byte
 		for _, e := range f.log {
 			if e.revision > at && !f.mute {
-				text := frame(f.t, e.kind, "Node", e.node)
+				at = e.revision
+				if !selected(r, e.node.Name) {
+					continue
+				}
+				kind, object := formed(r, e.node)
+				text := frame(f.t, e.kind, kind, object)
 				if f.garble != nil {
 					text = f.garble(text)
 				}
 				news = append(news, text...)
-				at = e.revision
 			}
 		}
 		f.mu.Unlock()

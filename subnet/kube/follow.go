@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,27 +28,32 @@ const (
 	longSession = 10 * time.Second
 )
 
-// follower keeps a book as the cluster is: by one list, and by one watch that goes
-// on from it. Where it breaks it goes on from what it had come to; only where the
-// server no longer knows that, all is listed again.
+// follower keeps the Nodes of a scope in the book as the cluster has them: by one
+// list, and by one watch that goes on from it. Where it breaks it goes on from what
+// it had come to; only where the server no longer knows that, all is listed again.
 type follower struct {
 	*Store
-	from  string // what to go on from; "" for all anew
-	plain bool   // the server did not stream its list
+	scope   scope
+	what    string // in the words of who has to mend it
+	from    string // what to go on from; "" for all anew
+	plain   bool   // the server did not stream its list
+	lean    bool   // Nodes come as their metadata alone
+	refused bool   // the server did not do that, or it would be of no use
+
+	again    atomic.Pointer[context.CancelCauseFunc] // ends the session that is, if one is
+	since    time.Time                               // when it began to be without a break; under Store.mu
+	revision int64                                   // that it has come to; too
 }
 
 // run follows until ctx ends.
 func (f *follower) run(ctx context.Context) {
-	if f.identify(ctx) != nil {
-		return // it fails with ctx alone
-	}
 	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
 		err := f.session(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, errAgain) && f.plain:
+		case errors.Is(err, errForm) || errors.Is(err, errAgain) && f.plain:
 			continue
 		case time.Since(began) < longSession:
 			failures++
@@ -55,7 +61,7 @@ func (f *follower) run(ctx context.Context) {
 			failures = 1
 		}
 		if err != nil && !errors.Is(err, errAgain) {
-			f.trouble.Failed(watching, err)
+			f.trouble.Failed(f.what, err)
 			f.watched(false)
 		}
 		if f.pause(ctx, failures, err) != nil {
@@ -64,20 +70,18 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-const watching = "Watching the Nodes"
-
 // watched takes note of whether the watch works.
 func (f *follower) watched(works bool) {
 	if works {
-		f.trouble.Over(watching)
+		f.trouble.Over(f.what)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case !works:
-		f.watching = time.Time{}
-	case f.watching.IsZero():
-		f.watching = time.Now()
+		f.since = time.Time{}
+	case f.since.IsZero():
+		f.since = time.Now()
 	}
 }
 
@@ -89,26 +93,6 @@ func (f *follower) reached(revision int64) {
 	f.revision = revision
 }
 
-// identify finds out which Node this is.
-func (f *follower) identify(ctx context.Context) error {
-	name := f.options.NodeName
-	if name == "" && f.options.PodName != "" {
-		err := f.retry(ctx, "Looking for the Node of pod "+f.options.PodNamespace+"/"+f.options.PodName, func(ctx context.Context) error {
-			var err error
-			name, err = f.client.nodeOf(ctx, f.options.PodNamespace, f.options.PodName)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	f.book.mu.Lock()
-	defer f.book.mu.Unlock()
-	f.book.name = name
-	f.book.wake()
-	return nil
-}
-
 // errAgain has a session begun anew where nothing is wrong.
 var errAgain = errors.New("all is to be listed again")
 
@@ -118,9 +102,12 @@ func (f *follower) session(ctx context.Context) error {
 	defer cancel(nil)
 	f.again.Store(&cancel)
 	defer f.again.Store(nil)
+	f.choose()
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
-	query := url.Values{"watch": {"1"}, "allowWatchBookmarks": {"true"}}
+	query := f.query()
+	query.Set("watch", "1")
+	query.Set("allowWatchBookmarks", "true")
 	listing := f.from == ""
 	switch {
 	case listing && f.plain:
@@ -130,6 +117,9 @@ func (f *follower) session(ctx context.Context) error {
 			return f.after(ctx, err)
 		}
 		f.from, listing = from, false
+		if f.lean && f.book.crowded() {
+			return errForm
+		}
 	case listing:
 		query.Set("sendInitialEvents", "true")
 		query.Set("resourceVersionMatch", "NotOlderThan")
@@ -140,7 +130,7 @@ func (f *follower) session(ctx context.Context) error {
 	end := time.AfterFunc(lasts+late, func() { cancel(errSilent) })
 	defer end.Stop()
 	quiet.Reset(silence)
-	body, err := f.client.watch(ctx, query)
+	body, err := f.client.watch(ctx, formOf(f.lean), query)
 	if err != nil {
 		f.plain = listing && (code(err) == http.StatusBadRequest || code(err) == http.StatusUnprocessableEntity || errors.Is(context.Cause(ctx), errSilent))
 		if f.plain && context.Cause(ctx) == nil {
@@ -158,6 +148,14 @@ func (f *follower) session(ctx context.Context) error {
 	return f.after(ctx, err)
 }
 
+// query asks for the Nodes of its scope.
+func (f *follower) query() url.Values {
+	if f.scope == itself {
+		return url.Values{"fieldSelector": {"metadata.name=" + f.book.own()}}
+	}
+	return url.Values{}
+}
+
 var errSilent = errors.New("no answer in time")
 
 // after is why a session ended, and takes in what that means for the next.
@@ -169,6 +167,8 @@ func (f *follower) after(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errAgain):
 		f.from = ""
+	case f.lean && (code(err) == http.StatusNotAcceptable || errors.Is(err, errKind)):
+		return f.refuse()
 	case errors.As(err, &refused) && (refused.Code == http.StatusGone || refused.Lost):
 		f.from = "" // nothing is wrong: it was away for too long
 		return errAgain
@@ -180,7 +180,8 @@ func (f *follower) after(ctx context.Context, err error) error {
 // stops coming.
 func (f *follower) read(ctx context.Context, body io.Reader, listing bool, quiet *time.Timer) error {
 	events := frames{from: bufio.NewReaderSize(body, 32<<10)}
-	all := f.book.listing()
+	all := f.book.listing(f.scope)
+	form := formOf(f.lean)
 	var v view
 	for {
 		kind, object, err := events.next()
@@ -197,24 +198,28 @@ func (f *follower) read(ctx context.Context, body io.Reader, listing bool, quiet
 		if err != nil {
 			return err
 		}
-		if kind == "ERROR" || what != "Node" {
+		switch {
+		case f.lean && what == "Node":
+			return f.refuse()
+		case kind == "ERROR" || what != form.kind:
 			return failure(what, object)
 		}
 		if err := v.look(object); err != nil {
 			return err
 		}
+		v.lean = f.lean
 		switch kind {
 		case "ADDED", "MODIFIED":
 			if listing {
 				all.add(&v)
 			} else {
-				f.book.take(&v)
+				f.book.take(f.scope, &v)
 			}
 		case "DELETED":
 			if listing {
 				delete(all.nodes, string(v.name))
 			} else {
-				f.book.remove(&v)
+				f.book.remove(f.scope, &v)
 			}
 		case "BOOKMARK":
 			if listing && !v.ends() {
@@ -226,6 +231,9 @@ func (f *follower) read(ctx context.Context, body io.Reader, listing bool, quiet
 		if listing && kind != "BOOKMARK" {
 			continue
 		}
+		if listing && f.book.crowd(all) {
+			return f.refuse()
+		}
 		if v.revision != 0 {
 			f.reached(v.revision)
 		}
@@ -234,6 +242,9 @@ func (f *follower) read(ctx context.Context, body io.Reader, listing bool, quiet
 			all, listing = nil, false
 			quiet.Stop()
 			f.watched(true)
+		}
+		if f.lean && f.book.crowded() {
+			return errForm
 		}
 	}
 }
@@ -264,22 +275,24 @@ func failure(kind string, object []byte) error {
 
 // list lists all Nodes, page by page, into the book.
 func (f *follower) list(ctx context.Context, quiet *time.Timer) (from string, err error) {
-	all := f.book.listing()
-	query := url.Values{"limit": {strconv.Itoa(page)}}
+	all := f.book.listing(f.scope)
+	query, form := f.query(), formOf(f.lean)
+	query.Set("limit", strconv.Itoa(page))
 	for {
 		var v view
-		revision, more, err := f.client.list(ctx, query, func(node []byte) error {
+		revision, more, err := f.client.list(ctx, form, query, func(node []byte) error {
 			quiet.Reset(silence)
-			err := v.look(node)
-			if err == nil {
-				all.add(&v)
+			if err := v.look(node); err != nil {
+				return err
 			}
-			return err
+			v.lean = f.lean
+			all.add(&v)
+			return nil
 		})
 		switch {
 		case code(err) == http.StatusGone && query.Get("continue") != "":
 			// The pages are too slow for this cluster: all at once, then.
-			all, query, from = f.book.listing(), url.Values{}, ""
+			all, query, from = f.book.listing(f.scope), f.query(), ""
 			continue
 		case err != nil:
 			return "", err
@@ -287,6 +300,9 @@ func (f *follower) list(ctx context.Context, quiet *time.Timer) (from string, er
 			from = revision
 		}
 		if more == "" {
+			if f.book.crowd(all) {
+				return "", f.refuse()
+			}
 			f.book.replace(all)
 			return from, nil
 		}

@@ -39,7 +39,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 				s.trouble.Forget(holding)
 				return err
 			}
-			if e.own.subnets != (subnet.Pair[netip.Prefix]{}) {
+			if e.subnets != (subnet.Pair[netip.Prefix]{}) {
 				before := e.revision
 				l, err := s.write(ctx, e, own.Subnets, attrs)
 				switch {
@@ -76,19 +76,19 @@ const holding = "Holding the lease"
 // lost is why the subnets of own are this node's no more, if they are not. A Node
 // that was made anew and was not given any yet may be given the same.
 func (s *Store) lost(e *entry, own subnet.Lease) error {
-	if e.own.wrong != nil {
-		return fmt.Errorf("%w: Node %s: %w", subnet.ErrTaken, e.name, e.own.wrong)
+	if e.wrong != nil {
+		return fmt.Errorf("%w: Node %s: %w", subnet.ErrTaken, e.name, e.wrong)
 	}
-	if e.own.subnets == (subnet.Pair[netip.Prefix]{}) {
+	if e.subnets == (subnet.Pair[netip.Prefix]{}) {
 		s.trouble.Failed(holding, reasonf("Node %s has no podCIDR any more; going on with %s", e.name, own.Key()))
 		return nil
 	}
 	for f, p := range own.Subnets {
-		if p.IsValid() && e.own.subnets[f] != p {
-			return fmt.Errorf("%w: Node %s was given the podCIDR %s in the place of %s", subnet.ErrTaken, e.name, subnet.FormatKey(e.own.subnets), own.Key())
+		if p.IsValid() && e.subnets[f] != p {
+			return fmt.Errorf("%w: Node %s was given the podCIDR %s in the place of %s", subnet.ErrTaken, e.name, subnet.FormatKey(e.subnets), own.Key())
 		}
 	}
-	if r := s.book.rival(e); r != nil {
+	if r, _ := s.book.rival(e); r != nil {
 		return fmt.Errorf("%w: Node %s was given %s first", subnet.ErrTaken, r.name, r.key)
 	}
 	return nil

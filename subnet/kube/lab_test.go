@@ -250,8 +250,10 @@ func (l *lab) Gap() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.stores {
-		if cancel := s.again.Load(); cancel != nil {
-			(*cancel)(errAgain)
+		for _, f := range []*follower{&s.itself, &s.others} {
+			if cancel := f.again.Load(); cancel != nil {
+				(*cancel)(errAgain)
+			}
 		}
 	}
 }

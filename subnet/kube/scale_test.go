@@ -6,15 +6,20 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/kubetest"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -24,8 +29,8 @@ var scale = flag.Int("nodes", 200, "how many Nodes of 17 kB TestServerScale list
 // scaleVariable holds the kubeconfig of a process that is to be measured.
 const scaleVariable = "TULLE_KUBE_SCALE"
 
-// TestServerScale measures what a store of many Nodes takes, in a process that
-// does nothing else.
+// TestServerScale measures what a store of many Nodes takes, and what a heartbeat of
+// one, lean and whole, in a process that does nothing else.
 func TestServerScale(t *testing.T) {
 	if kubeconfig, ok := os.LookupEnv(scaleVariable); ok {
 		measure(t, kubeconfig)
@@ -39,8 +44,12 @@ func TestServerScale(t *testing.T) {
 			for i := range work {
 				n := largeNode(i)
 				n.UID, n.ResourceVersion = "", ""
-				c.Do(http.MethodPost, "/api/v1/nodes", n, nil)
-				c.Do(http.MethodPatch, "/api/v1/nodes/"+n.Name+"/status", map[string]any{"status": n.Status}, nil)
+				published := n.Annotations
+				n.Annotations = nil
+				c.Do(http.MethodPost, "/api/v1/nodes?fieldManager=kubelet", n, nil)
+				status := "/api/v1/nodes/" + n.Name + "/status?fieldManager="
+				c.Do(http.MethodPatch, status+"kubelet", map[string]any{"status": n.Status}, nil)
+				c.Do(http.MethodPatch, status+"tulled", map[string]any{"metadata": map[string]any{"annotations": published}}, nil)
 			}
 		})
 	}
@@ -49,41 +58,102 @@ func TestServerScale(t *testing.T) {
 	}
 	close(work)
 	nodes.Wait()
-	for _, streams := range []bool{true, false} {
-		kubeconfig := c.ServiceAccount("kube-system", fmt.Sprintf("tulle-%t", streams), rules...)
-		self := exec.Command(os.Args[0], "-test.run", "^TestServerScale$", "-test.v", "-nodes", strconv.Itoa(*scale))
-		self.Env = append(os.Environ(), scaleVariable+"="+kubeconfig, fmt.Sprintf("TULLE_KUBE_PLAIN=%t", !streams))
-		said, err := self.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, said)
-		}
-		for line := range strings.Lines(string(said)) {
-			if strings.Contains(line, "leases in") {
-				t.Logf("streaming %t: %s", streams, strings.TrimSpace(line))
+	kubeconfig := c.ServiceAccount("kube-system", "tulle", rules...)
+	for _, lean := range []bool{false, true} {
+		for _, streams := range []bool{true, false} {
+			self := exec.Command(os.Args[0], "-test.run", "^TestServerScale$", "-test.v", "-nodes", strconv.Itoa(*scale))
+			self.Env = append(os.Environ(), scaleVariable+"="+kubeconfig, fmt.Sprintf("TULLE_KUBE_PLAIN=%t", !streams), fmt.Sprintf("TULLE_KUBE_WHOLE=%t", !lean))
+			said, err := self.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			for line := range strings.Lines(string(said)) {
+				if strings.Contains(line, "leases in") || strings.Contains(line, "a heartbeat") {
+					t.Logf("lean %t, streaming %t: %s", lean, streams, strings.TrimSpace(line))
+				}
 			}
 		}
 	}
 }
 
+// meter counts the bytes of answers.
+type meter struct {
+	http.RoundTripper
+	bytes atomic.Int64
+}
+
+func (m *meter) RoundTrip(r *http.Request) (*http.Response, error) {
+	a, err := m.RoundTripper.RoundTrip(r)
+	if err == nil {
+		a.Body = metered{a.Body, m}
+	}
+	return a, err
+}
+
+type metered struct {
+	io.ReadCloser
+	meter *meter
+}
+
+func (m metered) Read(to []byte) (int, error) {
+	n, err := m.ReadCloser.Read(to)
+	m.meter.bytes.Add(int64(n))
+	return n, err
+}
+
 func measure(t *testing.T, kubeconfig string) {
-	s, err := Open(Options{Kubeconfig: kubeconfig, NodeName: "node-1", Prefix: prefix})
+	o := Options{Kubeconfig: kubeconfig, NodeName: "node-1", Prefix: prefix}
+	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	read := &meter{RoundTripper: s.client.http.Transport}
+	s.client.http.Transport = read
 	before, began := memory(t, "VmRSS"), time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
 	if os.Getenv("TULLE_KUBE_PLAIN") == "true" {
-		s.start.Do(func() {
-			s.running.Go(func() { (&follower{Store: s, plain: true}).run(s.context) })
-		})
+		s.itself.plain, s.others.plain = true, true
 	}
+	s.others.refused = os.Getenv("TULLE_KUBE_WHOLE") == "true"
 	_ = s.Watch(ctx, func(u subnet.Update) { n = len(u.Leases); cancel() })
-	t.Logf("%d leases in %v; RSS %s before, %s after, %s at the most", n, time.Since(began).Round(time.Millisecond), before, memory(t, "VmRSS"), memory(t, "VmHWM"))
+	took, start := time.Since(began).Round(time.Millisecond), read.bytes.Load()
+	t.Logf("%d leases in %v, %d bytes, %d a Node; RSS %s before, %s after, %s at the most", n, took, start, start/int64(n), before, memory(t, "VmRSS"), memory(t, "VmHWM"))
 	if n != *scale {
 		t.Errorf("%d leases of %d Nodes", n, *scale)
 	}
+
+	kubelet, err := newClient(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kubelet.close()
+	start = read.bytes.Load()
+	const beats = 100
+	var last int64
+	clock := time.Now().Add(rand.N(100000 * time.Hour)) // no other process wrote the same before
+	for i := range beats {
+		beat := []byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","lastHeartbeatTime":%q}]}}`, clock.UTC().Format(time.RFC3339)))
+		node := fmt.Sprintf("node-%d", 2+i%(*scale-2))
+		r, err := kubelet.do(t.Context(), http.MethodPatch, []string{"api", "v1", "nodes", node, "status"},
+			url.Values{"fieldManager": {"kubelet"}}, merging, beat, protobuf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := readNode(r, node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = v.revision
+	}
+	kerneltest.Eventually(t, 10*time.Second, func() error {
+		if at := s.Status().Revision; at < last {
+			return fmt.Errorf("at %d, not %d", at, last)
+		}
+		return nil
+	})
+	t.Logf("a heartbeat is %d bytes", (read.bytes.Load()-start)/beats)
 }
 
 func memory(t *testing.T, what string) string {

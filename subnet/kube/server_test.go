@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // What a daemon may do, and no more.
 var rules = []kubetest.Rule{
-	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
 }
 

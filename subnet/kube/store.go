@@ -3,8 +3,6 @@ package kube
 import (
 	"context"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
@@ -26,27 +24,26 @@ type Options struct {
 	ConfigFile string
 }
 
-// Store is a network in a Kubernetes cluster. One list and one watch, from the
-// first use to Close, keep a book of all Nodes, which all else goes by; what it
-// writes is its own Node alone, and only what differs there.
+// Store is a network in a Kubernetes cluster. A watch of its own Node and one of all
+// others, from the first use to Close, keep a book of all Nodes, which all else goes
+// by; what it writes is its own Node alone, and only what differs there.
 type Store struct {
 	options     Options
 	annotations annotations
 	client      *client
 	book        *book
 	trouble     trouble.Log
-	again       atomic.Pointer[context.CancelCauseFunc] // ends the session that is, if one is
+	itself      follower
+	others      follower
 
 	start   sync.Once
-	context context.Context // of the follower
+	context context.Context // of the followers
 	ended   context.CancelFunc
 	running sync.WaitGroup
 
 	mu        sync.Mutex
 	claimed   subnet.Attrs // by the last Acquire
 	published subnet.Attrs // what that came to, with what people overwrote
-	watching  time.Time    // since when, without a break
-	revision  int64        // of the Nodes as they are known
 }
 
 // Open makes a store. It waits for no API server.
@@ -60,6 +57,8 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{trouble: trouble.Log{Explain: explain}, options: o, annotations: a, client: c, book: newBook(a)}
+	s.itself.Store, s.itself.scope, s.itself.what = s, itself, "Watching this Node"
+	s.others.Store, s.others.scope, s.others.what = s, others, "Watching the Nodes"
 	s.context, s.ended = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -67,8 +66,67 @@ func Open(o Options) (*Store, error) {
 // begin has the book be kept from now on.
 func (s *Store) begin() {
 	s.start.Do(func() {
-		s.running.Go(func() { (&follower{Store: s}).run(s.context) })
+		s.running.Go(func() { s.follow(s.context) })
 	})
+}
+
+// follow keeps the book until ctx ends. The others are looked for once it is known
+// what the own podCIDRs are, or that there are none; whole then, until there are.
+func (s *Store) follow(ctx context.Context) {
+	if s.identify(ctx) != nil {
+		return // it fails with ctx alone
+	}
+	if s.book.own() != "" {
+		s.running.Go(func() { s.itself.run(ctx) })
+		s.running.Go(func() { s.check(ctx) })
+		shaped := false
+		if s.await(ctx, func(b *book) bool { shaped = b.holders.shaped(); return b.listed[itself] }) != nil {
+			return
+		}
+		if !shaped {
+			s.running.Go(func() {
+				if s.await(ctx, func(b *book) bool { return b.holders.shaped() }) == nil {
+					s.others.reform()
+				}
+			})
+		}
+	}
+	s.others.run(ctx)
+}
+
+// await waits until the book is as it is to be.
+func (s *Store) await(ctx context.Context, met func(*book) bool) error {
+	for {
+		s.book.mu.Lock()
+		is, changed := met(s.book), s.book.changed
+		s.book.mu.Unlock()
+		if is {
+			return nil
+		}
+		if err := wait(ctx, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// identify finds out which Node this is.
+func (s *Store) identify(ctx context.Context) error {
+	name := s.options.NodeName
+	if name == "" && s.options.PodName != "" {
+		err := s.retry(ctx, "Looking for the Node of pod "+s.options.PodNamespace+"/"+s.options.PodName, func(ctx context.Context) error {
+			var err error
+			name, err = s.client.nodeOf(ctx, s.options.PodNamespace, s.options.PodName)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.book.mu.Lock()
+	defer s.book.mu.Unlock()
+	s.book.name = name
+	s.book.wake()
+	return nil
 }
 
 // Close lets go of the API server. What is published stays.
@@ -82,10 +140,15 @@ func (s *Store) Close() error {
 
 // Status tells how the store does. Nothing is ever renewed: a Node's lease has no end.
 func (s *Store) Status() trouble.Status {
+	own := s.book.own() != ""
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failing, last := s.trouble.List()
-	return trouble.Status{Failing: failing, Last: last, Watching: s.watching, Revision: s.revision}
+	status := trouble.Status{Failing: failing, Last: last, Watching: s.others.since, Revision: max(s.others.revision, s.itself.revision)}
+	if own && (s.itself.since.IsZero() || s.itself.since.After(status.Watching) && !status.Watching.IsZero()) {
+		status.Watching = s.itself.since
+	}
+	return status
 }
 
 // Reload has nothing to do: all files are looked at again by themselves.

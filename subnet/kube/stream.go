@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -59,9 +60,12 @@ func read(from *bufio.Reader, n uint64, buf []byte) ([]byte, error) {
 	return buf, unexpected(err)
 }
 
+// errKind is that a list is of something else.
+var errKind = errors.New("it is not what was asked for")
+
 // readList reads a list as it comes, of which no more than one item is held at a
 // time. It returns the list's resourceVersion and where it goes on, if it does.
-func readList(body io.Reader, to func(item []byte) error) (revision, more string, err error) {
+func readList(body io.Reader, wanted string, to func(item []byte) error) (revision, more string, err error) {
 	from := bufio.NewReaderSize(body, 64<<10)
 	head := make([]byte, len(magic))
 	if _, err := io.ReadFull(from, head); err != nil {
@@ -86,8 +90,8 @@ func readList(body io.Reader, to func(item []byte) error) (revision, more string
 			if what, err = read(from, n, nil); err == nil {
 				kind, err = kindOf(what)
 			}
-		case field == 2 && kind != "NodeList":
-			return "", "", fmt.Errorf("%w: a %.50q in a list's place", errMessage, kind)
+		case field == 2 && kind != wanted:
+			return "", "", fmt.Errorf("%w: %w: a %.50q in the place of a %s", errMessage, errKind, kind, wanted)
 		case field == 2 && !found:
 			found = true
 			revision, more, err = readItems(&io.LimitedReader{R: from, N: int64(n)}, to)

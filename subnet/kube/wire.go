@@ -24,6 +24,7 @@ type view struct {
 	addresses []address
 	network   condition // NetworkUnavailable
 	notes     []note    // all annotations
+	lean      bool      // it is of the metadata alone
 }
 
 type note struct{ key, value []byte }

@@ -28,6 +28,7 @@ func largeNode(i int) *corev1.Node {
 	}}
 	n.Spec.PodCIDR = fmt.Sprintf("10.%d.%d.0/24", 64+i>>8, i&255)
 	n.Spec.PodCIDRs = []string{n.Spec.PodCIDR, fmt.Sprintf("fd00:5:0:%x::/64", i)}
+	n.Annotations[prefix+"/tulle-subnets"] = strings.Join(n.Spec.PodCIDRs, ",")
 	n.Status.Addresses = []corev1.NodeAddress{{Type: "Hostname", Address: n.Name}, {Type: "InternalIP", Address: "172.16.0.1"}, {Type: "ExternalIP", Address: "198.51.100.1"}}
 	for j := range 50 {
 		digest := strings.Repeat(fmt.Sprintf("%02x", j), 32)
@@ -103,24 +104,34 @@ func TestLook(t *testing.T) {
 
 // TestHeartbeatIsFree: a Node that says nothing new costs no memory.
 func TestHeartbeatIsFree(t *testing.T) {
-	b := testBook(t, "node-9999")
-	text := encoded(t, largeNode(1))
-	var v view
-	beat := func() {
-		if err := v.look(text); err != nil {
-			t.Fatal(err)
+	n := largeNode(1)
+	for lean, text := range map[bool][]byte{
+		false: encoded(t, n),
+		true:  encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta}),
+	} {
+		b := testBook(t, "node-9999")
+		b.holders.shape = shapeOf(parseClaim([]byte("10.0.0.0/24,fd00::/64")))
+		var v view
+		beat := func() {
+			if err := v.look(text); err != nil {
+				t.Fatal(err)
+			}
+			v.lean = lean
+			b.take(others, &v)
 		}
-		b.take(&v)
-	}
-	beat()
-	_, _, changed := b.ownNode()
-	if n := testing.AllocsPerRun(100, beat); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-	select {
-	case <-changed:
-		t.Error("somebody was woken")
-	default:
+		beat()
+		if b.nodes[n.Name].held {
+			t.Errorf("lean %t: it is not believed", lean)
+		}
+		_, _, changed := b.ownNode()
+		if n := testing.AllocsPerRun(100, beat); n > 0 {
+			t.Errorf("lean %t: %v allocations", lean, n)
+		}
+		select {
+		case <-changed:
+			t.Errorf("lean %t: somebody was woken", lean)
+		default:
+		}
 	}
 }
 
@@ -151,7 +162,7 @@ func FuzzLook(f *testing.F) {
 		wrong := v.look(text)
 		b := testBook(t, "node-1")
 		if wrong == nil {
-			b.take(&v)
+			b.take(others, &v)
 		}
 		var s status
 		_ = s.look(text)
@@ -176,7 +187,7 @@ func FuzzStreams(f *testing.F) {
 	f.Add([]byte("k8s\x00\x12\xff\xff\xff\xff\xff\xff\xff\xff\x7f"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		items := 0
-		revision, _, err := readList(bytes.NewReader(text), func([]byte) error { items++; return nil })
+		revision, _, err := readList(bytes.NewReader(text), "NodeList", func([]byte) error { items++; return nil })
 		if err == nil && revision == "" {
 			t.Error("a list without a resourceVersion")
 		}
@@ -198,7 +209,7 @@ func TestReadList(t *testing.T) {
 	seen := 0
 	read := func(text []byte) (string, string, error) {
 		seen = 0
-		return readList(bytes.NewReader(text), func(item []byte) error {
+		return readList(bytes.NewReader(text), "NodeList", func(item []byte) error {
 			var v view
 			if err := v.look(item); err != nil {
 				return err
@@ -229,7 +240,7 @@ func TestReadList(t *testing.T) {
 		}
 	}
 	failure := errors.New("no")
-	if _, _, err := readList(bytes.NewReader(text), func([]byte) error { return failure }); !errors.Is(err, failure) {
+	if _, _, err := readList(bytes.NewReader(text), "NodeList", func([]byte) error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("an item that is refused: %v", err)
 	}
 }
@@ -283,6 +294,6 @@ func BenchmarkHeartbeat(b *testing.B) {
 		if err := v.look(object); err != nil {
 			b.Fatal(err)
 		}
-		book.take(&v)
+		book.take(others, &v)
 	}
 }

@@ -1,0 +1,389 @@
+package kube
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestClaim(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.5.1.0/24":                     "10.5.1.0/24",
+		"fd00:5:0:1::/64,10.5.1.0/24":     "10.5.1.0/24,fd00:5:0:1::/64",
+		"10.5.1.0/24,10.5.2.0/24":         "",
+		"10.5.1.0/24,":                    "",
+		"10.5.1.0/24 ":                    "",
+		"10.5.1.1/24":                     "",
+		"":                                "",
+		fmt.Sprintf("10.5.1.0/%0200d", 1): "",
+	} {
+		if got := formatClaim(parseClaim([]byte(text))); got != want {
+			t.Errorf("%q is read as %q, want %q", text, got, want)
+		}
+	}
+}
+
+func FuzzClaim(f *testing.F) {
+	f.Add("10.5.1.0/24,fd00:5:0:1::/64")
+	f.Add("fd00::/8")
+	f.Add(",")
+	f.Fuzz(func(t *testing.T, text string) {
+		claim := parseClaim([]byte(text))
+		for f, p := range claim {
+			if p.IsValid() && (p != p.Masked() || p.Addr().Is4() != (f == 0)) {
+				t.Errorf("%q claims %s", text, p)
+			}
+		}
+		if claim != (podCIDRs{}) && parseClaim([]byte(formatClaim(claim))) != claim {
+			t.Errorf("%v is written as %s", claim, formatClaim(claim))
+		}
+	})
+}
+
+// claimant is a Node of that podCIDR which claims another.
+func claimant(name, uid, cidr, claim string, created int64) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID(uid), ResourceVersion: "7", CreationTimestamp: metav1.Unix(created, 0),
+		Annotations: map[string]string{prefix + "/kube-subnet-manager": "true", prefix + "/public-ip": "192.0.2.1", prefix + "/tulle-subnets": claim},
+	}}
+	if claim == "" {
+		delete(n.Annotations, prefix+"/tulle-subnets")
+	}
+	if cidr != "" {
+		n.Spec.PodCIDRs = []string{cidr}
+	}
+	return n
+}
+
+// leanView is what the metadata of a Node say.
+func leanView(t testing.TB, n *corev1.Node) *view {
+	t.Helper()
+	var v view
+	if err := v.look(encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})); err != nil {
+		t.Fatal(err)
+	}
+	v.lean = true
+	return &v
+}
+
+func wholeView(t testing.TB, n *corev1.Node) *view {
+	t.Helper()
+	var v view
+	if err := v.look(encoded(t, n)); err != nil {
+		t.Fatal(err)
+	}
+	return &v
+}
+
+// leanBook is one whose own Node has 10.5.0.0/24, and which knows the metadata of
+// others.
+func leanBook(t testing.TB, nodes ...*corev1.Node) *book {
+	t.Helper()
+	b := testBook(t, "own")
+	l := b.listing(itself)
+	l.add(wholeView(t, claimant("own", "own", "10.5.0.0/24", "10.5.0.0/24", 50)))
+	b.replace(l)
+	l = b.listing(others)
+	for _, n := range nodes {
+		l.add(leanView(t, n))
+	}
+	b.replace(l)
+	return b
+}
+
+// told is what watchers are told, by key: who has it.
+func (b *book) told() map[string]string {
+	all := make(map[string]string)
+	for key := range b.keys {
+		if e := b.at(key); e.bad == nil {
+			all[key] = e.name
+		}
+	}
+	return all
+}
+
+// settleAll fetches all suspects.
+func (b *book) settleAll(t testing.TB, nodes map[string]*corev1.Node) {
+	t.Helper()
+	for {
+		name, _, _ := b.suspect()
+		if name == "" {
+			return
+		}
+		if !b.verdict(wholeView(t, nodes[name])) {
+			t.Fatalf("the verdict of %s is of another", name)
+		}
+	}
+}
+
+// TestLies: what a Node claims that is another's is not believed, whoever was
+// there first and whether it was heard of first, and takes nothing from anybody.
+func TestLies(t *testing.T) {
+	honest := func(i int) *corev1.Node {
+		cidr := fmt.Sprintf("10.5.%d.0/24", i)
+		return claimant(fmt.Sprintf("n%d", i), fmt.Sprintf("u%d", i), cidr, cidr, int64(100+i))
+	}
+	for name, liar := range map[string]*corev1.Node{
+		"the own":                claimant("liar", "x", "10.5.9.0/24", "10.5.0.0/24", 1),
+		"a peer's, as the elder": claimant("liar", "x", "10.5.9.0/24", "10.5.1.0/24", 1),
+		"a peer's":               claimant("liar", "x", "10.5.9.0/24", "10.5.1.0/24", 999),
+		"all there is":           claimant("liar", "x", "10.5.9.0/24", "10.5.0.0/16", 1),
+		"a part of a peer's":     claimant("liar", "x", "10.5.9.0/24", "10.5.1.128/25", 1),
+		"another family":         claimant("liar", "x", "10.5.9.0/24", "fd00::/64", 1),
+		"one family more":        claimant("liar", "x", "10.5.9.0/24", "10.5.9.0/24,fd00::/64", 1),
+		"rubbish":                claimant("liar", "x", "10.5.9.0/24", "rubbish", 1),
+		"nothing":                claimant("liar", "x", "10.5.9.0/24", "", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := map[string]*corev1.Node{"n1": honest(1), "n2": honest(2), "liar": liar}
+			before := map[string]string{"10.5.0.0-24": "own", "10.5.1.0-24": "n1", "10.5.2.0-24": "n2"}
+			after := maps.Clone(before)
+			after["10.5.9.0-24"] = "liar"
+
+			// It comes to those who are known.
+			b := leanBook(t, honest(1), honest(2))
+			if !maps.Equal(b.told(), before) || !b.complete {
+				t.Fatalf("%v, complete %t", b.told(), b.complete)
+			}
+			b.take(others, leanView(t, liar))
+			if !maps.Equal(b.told(), before) {
+				t.Errorf("before the verdict: %v", b.told())
+			}
+			b.settleAll(t, nodes)
+			if !maps.Equal(b.told(), after) {
+				t.Errorf("after the verdict: %v", b.told())
+			}
+
+			// All are heard of at once: none of it is told before it is clear.
+			b = leanBook(t, honest(1), liar, honest(2))
+			if b.complete {
+				t.Error("complete before the verdict")
+			}
+			b.settleAll(t, nodes)
+			if !maps.Equal(b.told(), after) || !b.complete {
+				t.Errorf("listed: %v, complete %t", b.told(), b.complete)
+			}
+
+			// It was there before whom it robs.
+			b = leanBook(t, liar)
+			b.settleAll(t, nodes)
+			b.take(others, leanView(t, honest(1)))
+			b.take(others, leanView(t, honest(2)))
+			b.settleAll(t, nodes)
+			for key, name := range before {
+				if b.told()[key] != name {
+					t.Errorf("heard of later: %v", b.told())
+				}
+			}
+
+			// Whatever it claims from now on, nobody asks again.
+			turned := liar.DeepCopy()
+			turned.Annotations[prefix+"/tulle-subnets"] = "10.5.2.0/24"
+			b = leanBook(t, liar)
+			b.settleAll(t, nodes)
+			b.take(others, leanView(t, honest(1)))
+			b.settleAll(t, nodes)
+			verified := b.nodes["liar"].verified()
+			b.take(others, leanView(t, turned))
+			if name, _, _ := b.suspect(); verified == (name != "") {
+				t.Errorf("verified %t, suspect %q", verified, name)
+			}
+		})
+	}
+}
+
+// TestClaimTurns: who is believed and claims something else is what it was until
+// it was looked at.
+func TestClaimTurns(t *testing.T) {
+	for _, claim := range []string{"", "rubbish", "10.5.7.0/24", "10.5.0.0/24"} {
+		n := claimant("n1", "u1", "10.5.1.0/24", "10.5.1.0/24", 100)
+		b := leanBook(t, n)
+		turned := claimant("n1", "u1", "10.5.1.0/24", claim, 100)
+		b.take(others, leanView(t, turned))
+		if name, _, _ := b.suspect(); name != "n1" || b.told()["10.5.1.0-24"] != "n1" || len(b.told()) != 2 {
+			t.Errorf("%q: suspect %q, %v", claim, name, b.told())
+		}
+		b.settleAll(t, map[string]*corev1.Node{"n1": turned})
+		if b.told()["10.5.1.0-24"] != "n1" || len(b.told()) != 2 {
+			t.Errorf("%q: %v", claim, b.told())
+		}
+		// Made anew it is somebody else.
+		anew := claimant("n1", "u2", "10.5.8.0/24", "10.5.8.0/24", 200)
+		b.take(others, leanView(t, anew))
+		if b.told()["10.5.8.0-24"] != "n1" || len(b.told()) != 2 {
+			t.Errorf("%q: made anew: %v", claim, b.told())
+		}
+	}
+}
+
+// TestVerdictOfAnother: what is said of a Node that was deleted and made anew
+// meanwhile counts for neither.
+func TestVerdictOfAnother(t *testing.T) {
+	b := leanBook(t, claimant("n1", "u1", "10.5.1.0/24", "", 100))
+	if b.verdict(wholeView(t, claimant("n1", "u2", "10.5.2.0/24", "", 100))) {
+		t.Error("taken for it")
+	}
+	if name, _, _ := b.suspect(); name != "n1" || len(b.told()) != 1 {
+		t.Errorf("%q, %v", name, b.told())
+	}
+}
+
+// TestPodless: a Node without podCIDRs is looked at again at each sign of life.
+func TestPodless(t *testing.T) {
+	n := claimant("n1", "u1", "", "10.5.1.0/24,10.5.2.0/24", 100)
+	b := leanBook(t, n)
+	for range 2 {
+		b.settleAll(t, map[string]*corev1.Node{"n1": n})
+		if len(b.told()) != 1 || !b.complete || len(b.doubts) != 0 {
+			t.Fatalf("%v, complete %t, doubts %v", b.told(), b.complete, b.doubts)
+		}
+		b.take(others, leanView(t, n))
+	}
+	// It is given some between being asked and the answer.
+	asked := wholeView(t, n)
+	n = n.DeepCopy()
+	n.Spec.PodCIDRs, n.ResourceVersion = []string{"10.5.1.0/24"}, "8"
+	b.take(others, leanView(t, n))
+	b.verdict(asked)
+	b.settleAll(t, map[string]*corev1.Node{"n1": n})
+	if b.told()["10.5.1.0-24"] != "n1" || len(b.doubts) != 0 {
+		t.Errorf("%v, doubts %v", b.told(), b.doubts)
+	}
+}
+
+// TestReshape: where the own podCIDRs come to be of another length, all that was
+// believed because of the old one is looked at.
+func TestReshape(t *testing.T) {
+	n1, n2 := claimant("n1", "u1", "10.5.1.0/24", "10.5.1.0/24", 100), claimant("n2", "u2", "10.5.2.0/24", "10.5.2.0/24", 101)
+	b := leanBook(t, n1, n2)
+	b.take(itself, wholeView(t, claimant("own", "again", "10.5.64.0/20", "", 200)))
+	if len(b.doubts) != 2 || len(b.told()) != 3 {
+		t.Errorf("doubts %v, %v", b.doubts, b.told())
+	}
+	liar := claimant("n3", "u3", "10.5.80.0/20", "10.5.0.0/20", 1)
+	b.take(others, leanView(t, liar))
+	if b.told()["10.5.0.0-20"] != "" {
+		t.Errorf("%v", b.told())
+	}
+	b.settleAll(t, map[string]*corev1.Node{"n1": n1, "n2": n2, "n3": liar})
+	want := map[string]string{"10.5.64.0-20": "own", "10.5.80.0-20": "n3", "10.5.1.0-24": "n1", "10.5.2.0-24": "n2"}
+	if !maps.Equal(b.told(), want) {
+		t.Errorf("%v", b.told())
+	}
+}
+
+// TestLeanIsAsWhole: whatever Nodes do and claim, an honest one that watchers know
+// by its metadata is known as by all of it, and never lost for a moment; a liar has
+// nothing that is anybody's.
+func TestLeanIsAsWhole(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		cidr := func() string {
+			if r.IntN(8) == 0 {
+				return fmt.Sprintf("10.5.%d.0/23", 2*r.IntN(8))
+			}
+			return fmt.Sprintf("10.5.%d.0/24", r.IntN(16))
+		}
+		b, nodes := leanBook(t), make(map[string]*corev1.Node)
+		free := func(cidr string) bool {
+			p := netip.MustParsePrefix(cidr)
+			for _, n := range nodes {
+				if p.Overlaps(netip.MustParsePrefix(n.Spec.PodCIDRs[0])) {
+					return false
+				}
+			}
+			return !p.Overlaps(netip.MustParsePrefix("10.5.0.0/24"))
+		}
+		for step := range 60 {
+			name := fmt.Sprintf("n%d", r.IntN(6))
+			switch n := nodes[name]; r.IntN(5) {
+			case 0: // a verdict, or several
+				for range r.IntN(4) {
+					if name, _, _ := b.suspect(); name != "" {
+						b.verdict(wholeView(t, nodes[name]))
+					}
+				}
+			case 1: // gone
+				if n != nil {
+					delete(nodes, name)
+					b.remove(others, leanView(t, n))
+				}
+			case 2: // a list
+				l := b.listing(others)
+				for _, n := range nodes {
+					l.add(leanView(t, n))
+				}
+				b.replace(l)
+			case 3: // it says something else
+				if n != nil {
+					n = n.DeepCopy()
+					n.Annotations[prefix+"/tulle-subnets"] = []string{n.Spec.PodCIDRs[0], n.Spec.PodCIDRs[0], cidr(), "rubbish"}[r.IntN(4)]
+					nodes[name] = n
+					b.take(others, leanView(t, n))
+				}
+			case 4: // new
+				given := cidr()
+				if n == nil && free(given) {
+					claim := given
+					if r.IntN(3) == 0 {
+						claim = cidr()
+					}
+					n = claimant(name, fmt.Sprintf("u%d", step), given, claim, r.Int64N(100))
+					nodes[name] = n
+					b.take(others, leanView(t, n))
+				}
+			}
+			if len(b.doubts) > 0 {
+				continue
+			}
+			for _, e := range b.nodes {
+				for name, n := range nodes {
+					p := netip.MustParsePrefix(n.Spec.PodCIDRs[0])
+					if name != e.name && !e.held && n.Annotations[prefix+"/tulle-subnets"] == p.String() && p.Overlaps(e.subnets[0]) {
+						t.Fatalf("seed %d: %s has %s, a part of what is %s's", seed, e.name, e.subnets[0], name)
+					}
+				}
+			}
+		}
+		b.settleAll(t, nodes)
+		told := b.told()
+		for name, n := range nodes {
+			e := b.nodes[name]
+			honest := n.Annotations[prefix+"/tulle-subnets"] == n.Spec.PodCIDRs[0]
+			if (honest || e.verified()) && !slices.Contains(slices.Collect(maps.Values(told)), name) {
+				t.Fatalf("seed %d: %s is not told of: %v", seed, name, told)
+			}
+			if honest && formatClaim(e.subnets) != n.Spec.PodCIDRs[0] {
+				t.Fatalf("seed %d: %s has %v and not %s", seed, name, e.subnets, n.Spec.PodCIDRs[0])
+			}
+		}
+		check(t, b)
+	}
+}
+
+// check has the book's counts be those of its Nodes.
+func check(t *testing.T, b *book) {
+	t.Helper()
+	again := newHolders()
+	again.shape = b.holders.shape
+	keys := 0
+	for _, e := range b.nodes {
+		again.add(e, 1)
+		if e.managed && !e.held {
+			keys++
+		}
+	}
+	for _, e := range b.keys {
+		keys -= len(e)
+	}
+	if !maps.Equal(again.count, b.holders.count) || !maps.Equal(again.odd, b.holders.odd) || again.open != b.holders.open || keys != 0 {
+		t.Errorf("%+v, want %+v; %d keys too few", b.holders, again, keys)
+	}
+}

@@ -1,0 +1,185 @@
+package kube
+
+import (
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// entry is one Node as far as it matters. Once it is in the book it is never
+// changed, but replaced.
+type entry struct {
+	name, uid string
+	digest    digest // of all that was read from it
+	revision  int64  // when that was so first, as far as is known
+	created   int64
+	managed   bool
+
+	claim    podCIDRs // what it says it has
+	subnets  podCIDRs // what it has, or is believed to have
+	wrong    error    // with its podCIDRs
+	believed bool     // from before it was replaced
+	held     bool     // nobody is told of it until its podCIDRs were read
+
+	key    string // under which watchers know it
+	lease  subnet.Lease
+	unread error              // what is wrong with what it publishes
+	bad    *subnet.LeaseError // in the place of lease
+	own    *own               // of the node's own alone
+}
+
+// own is what more there is to know of the node's own Node.
+type own struct {
+	values  values // as they stand there
+	facts   Facts
+	ignored error // what people wrote there that is of no use
+	network Condition
+	known   bool // network is: there is such a condition
+}
+
+// someday is when leases end: a Node's has no end but the Node's.
+var someday = time.Unix(1<<33, 0)
+
+// digest is of what a Node says.
+type digest struct {
+	all   uint64 // but the podCIDRs
+	cidrs uint64
+	whole bool // the podCIDRs were there to be read
+}
+
+// news says whether d says anything that e does not.
+func (d digest) news(e *entry) bool {
+	return d.all != e.digest.all || d.whole && d != e.digest
+}
+
+func (b *book) digest(v *view, all *values, isOwn bool) digest {
+	var h maphash.Hash
+	h.SetSeed(b.seed)
+	add := func(text []byte) {
+		n := len(text)
+		_, _ = h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
+		_, _ = h.Write(text)
+	}
+	d := digest{whole: !v.lean}
+	for _, c := range v.subnets() {
+		add(c)
+	}
+	d.cidrs = h.Sum64()
+	h.Reset()
+	add(v.uid)
+	for _, value := range all {
+		if value == nil {
+			_ = h.WriteByte(1)
+			continue
+		}
+		add(value)
+	}
+	if isOwn {
+		for _, a := range v.addresses {
+			add(a.kind)
+			add(a.address)
+		}
+		add(v.network.status)
+		add(v.network.reason)
+		add(v.network.message)
+	}
+	d.all = h.Sum64()
+	return d
+}
+
+// read makes an entry of a Node, or finds the one that there is if it says the
+// same: that costs nothing but having been read. The caller holds mu.
+func (b *book) read(v *view) *entry {
+	all := b.annotations.of(v)
+	isOwn := string(v.name) == b.name
+	d := b.digest(v, &all, isOwn)
+	if before := b.nodes[string(v.name)]; before != nil && !d.news(before) {
+		return before
+	}
+	e := &entry{
+		name: string(v.name), uid: string(v.uid), digest: d, revision: v.revision, created: v.created,
+		managed: string(all[managed]) == "true", claim: parseClaim(all[claimed]),
+	}
+	if e.subnets = e.claim; d.whole {
+		e.subnets, e.wrong = parseCIDRs(v.subnets())
+	}
+	if isOwn {
+		e.own = &own{}
+		for f, value := range all {
+			if value != nil {
+				e.own.values[f] = append([]byte{}, value...)
+			}
+		}
+		e.own.facts, e.own.ignored = factsOf(v, &all)
+		e.own.network, e.own.known = conditionOf(v.network)
+	}
+	if e.managed {
+		e.lease.Attrs, e.unread = all.attrs()
+		if e.lease.Node.Name == "" {
+			e.lease.Node.Name = e.name
+		}
+	}
+	e.settle()
+	return e
+}
+
+// settle makes of e what watchers are told of it.
+func (e *entry) settle() {
+	if !e.managed {
+		return
+	}
+	if e.key = subnet.FormatKey(e.subnets); e.key == "" {
+		e.key = e.name
+	}
+	err := e.unread
+	switch {
+	case e.wrong != nil:
+		err = e.wrong
+	case e.subnets == (podCIDRs{}):
+		err = fmt.Errorf("%w: the Node has no podCIDR", subnet.ErrKey)
+	}
+	if e.bad = nil; err != nil {
+		e.bad = &subnet.LeaseError{Key: e.key, Err: fmt.Errorf("of the Node %s: %w", e.name, err)}
+	}
+	e.lease.Subnets, e.lease.Expires, e.lease.Revision, e.lease.Created = e.subnets, someday, e.revision, e.created
+}
+
+// verified says whether the podCIDRs were read, and not what is claimed alone.
+func (e *entry) verified() bool { return e.digest.whole }
+
+// podless says whether e had no podCIDRs when they were read; it may be given
+// some, once.
+func (e *entry) podless() bool {
+	return e.verified() && e.wrong == nil && e.subnets == podCIDRs{}
+}
+
+// holds says whether e has subnets that nobody else is to have.
+func (e *entry) holds() bool {
+	return (e.managed || e.own != nil) && e.subnets != podCIDRs{}
+}
+
+// candid says whether e claims what it has, as far as that is known.
+func (e *entry) candid() bool {
+	return e.claim == e.subnets && e.claim != podCIDRs{}
+}
+
+// overlaps says whether e and other have a part of the same subnets.
+func (e *entry) overlaps(other *entry) bool {
+	for f, p := range e.subnets {
+		if p.IsValid() && p.Overlaps(other.subnets[f]) {
+			return true
+		}
+	}
+	return false
+}
+
+// before says whether e was there first; every node says the same.
+func (e *entry) before(other *entry) bool {
+	if e.created != other.created {
+		return e.created < other.created
+	}
+	return strings.Compare(e.name, other.name) < 0
+}

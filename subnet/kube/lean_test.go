@@ -1,0 +1,341 @@
+package kube
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// flannels makes Nodes that flannel runs on: they take part and claim nothing.
+func (l *lab) flannels(n int) {
+	l.t.Helper()
+	for i := range n {
+		name := fmt.Sprintf("flannel-%d", i)
+		l.create(name, fmt.Sprintf("10.5.%d.0/28", i+1))
+		l.joins(name, "")
+	}
+}
+
+// joins has a Node take part and claim something.
+func (l *lab) joins(name, claim string) {
+	l.t.Helper()
+	yes, public := "true", "192.0.2.99"
+	all := map[string]*string{prefix + "/kube-subnet-manager": &yes, prefix + "/public-ip": &public}
+	if claim != "" {
+		all[prefix+"/tulle-subnets"] = &claim
+	}
+	l.annotate(name, all)
+}
+
+// leanNow says whether a node's store watches the others by their metadata.
+func (f *fake) leanNow() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := len(f.requests) - 1; i >= 0; i-- {
+		if strings.Contains(f.requests[i], "watch=1") && !strings.Contains(f.requests[i], "fieldSelector") {
+			return strings.HasPrefix(f.requests[i], "lean ")
+		}
+	}
+	return false
+}
+
+// lists counts the lists of the others in a form.
+func (f *fake) lists(form string) int {
+	return f.asked(form + "GET /api/v1/nodes?allowWatchBookmarks=true&resourceVersion=&")
+}
+
+// TestLean: peers are watched by their metadata, and nobody is fetched who claims
+// what nobody else does.
+func TestLean(t *testing.T) {
+	l, f := newFakeLab(t)
+	l.SetConfig(network)
+	for i := range 3 {
+		l.create(claim(i + 1).Node.Name)
+		l.leased(i + 1)
+	}
+	s := l.watch("node-1")
+	s.await(t, "complete", func() bool { return len(s.leases) == 3 })
+	if !f.leanNow() || f.asked("GET /api/v1/nodes/") != 0 || f.lists("") != 0 {
+		t.Errorf("%v", f.requests)
+	}
+	// Made anew with another podCIDR it is another's.
+	l.remove("node-3")
+	l.create("node-3", "10.5.99.0/28")
+	l.joins("node-3", "10.5.99.0/28")
+	s.await(t, "anew", func() bool { _, ok := s.leases["10.5.99.0-28"]; return ok && len(s.leases) == 3 })
+	if n := f.asked("GET /api/v1/nodes/"); n != 0 {
+		t.Errorf("%d Nodes were fetched", n)
+	}
+}
+
+// forbid has Nodes not be given one by one.
+func (f *fake) forbid(status *metav1.Status) {
+	f.do(func() {
+		f.refuse = func(r *http.Request) *metav1.Status {
+			if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/api/v1/nodes/") {
+				return status
+			}
+			return nil
+		}
+	})
+}
+
+// TestLiar: a lying claim costs one request, takes nothing from anybody, and where
+// the API server does not answer that its Node is not told of.
+func TestLiar(t *testing.T) {
+	l, f := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("elder", "10.5.50.0/28")
+	var leases []subnet.Lease
+	for i := range 3 {
+		l.create(claim(i + 1).Node.Name)
+		own, _ := l.leased(i + 1)
+		leases = append(leases, own)
+	}
+	s := l.watch("node-1")
+	s.await(t, "complete", func() bool { return len(s.leases) == 3 })
+	s.mu.Lock()
+	s.least = 3
+	s.mu.Unlock()
+	stand := func() {
+		t.Helper()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, own := range leases {
+			if s.leases[own.Key()].Attrs != own.Attrs || s.least != 3 {
+				t.Errorf("%d leases at the least, now %v", s.least, s.leases)
+			}
+		}
+	}
+	f.forbid(refusalOf(http.StatusInternalServerError, "no"))
+	l.joins("elder", formatClaim(leases[1].Subnets))
+	l.failing("node-1", checking, "500")
+	own := leases[2]
+	own.PublicIP[subnet.IPv4] = ip("192.0.2.77")
+	l.set("node-3", "public-ip-overwrite", "192.0.2.77") // all else goes on
+	leases[2] = own
+	s.await(t, "the others", func() bool { return s.leases[own.Key()].Attrs == own.Attrs && len(s.leases) == 3 })
+	stand()
+	f.do(func() { f.refuse = nil })
+	s.await(t, "what the liar has", func() bool { _, ok := s.leases["10.5.50.0-28"]; return ok && len(s.leases) == 4 })
+	l.failing("node-1", checking)
+	l.set("elder", "tulle-subnets", formatClaim(leases[0].Subnets))
+	l.set("elder", "public-ip", "192.0.2.98")
+	s.await(t, "its news", func() bool { return s.leases["10.5.50.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.98") })
+	if name, _, _ := l.store("node-1").book.suspect(); name != "" {
+		t.Errorf("%s is asked for again", name)
+	}
+	stand()
+}
+
+// TestMayNotGet: who may list Nodes and not get them lists them whole where one is
+// not to be believed, and says so, until the role is another.
+func TestMayNotGet(t *testing.T) {
+	l, f := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("node-1")
+	own, _ := l.leased(1)
+	s := l.watch("node-1")
+	s.await(t, "complete", func() bool { return len(s.leases) == 1 })
+	f.forbid(refusalOf(http.StatusForbidden, "nodes is forbidden"))
+	l.create("liar", "10.5.50.0/28")
+	l.joins("liar", formatClaim(own.Subnets))
+	s.await(t, "what the liar has", func() bool { _, ok := s.leases["10.5.50.0-28"]; return ok && len(s.leases) == 2 })
+	l.failing("node-1", checking, "does not allow it", "get, list and watch nodes")
+	l.create("node-2") // its first list is that one
+	other, _ := l.leased(2)
+	s.await(t, "both", func() bool { return s.leases[other.Key()].Attrs == other.Attrs && s.least == 1 })
+	f.do(func() { f.refuse = nil })
+	f.cut()
+	l.failing("node-1", checking)
+	l.create("second", "10.5.51.0/28")
+	l.joins("second", formatClaim(own.Subnets))
+	s.await(t, "what the second has", func() bool { _, ok := s.leases["10.5.51.0-28"]; return ok && len(s.leases) == 4 })
+	if n := f.asked("GET /api/v1/nodes/second"); n == 0 || s.lists != 2 {
+		t.Errorf("fetched %d times, %d lists", n, s.lists)
+	}
+}
+
+// TestFlannelNodes: a few Nodes without a claim are fetched one by one; for many
+// all are watched whole, until they have claims.
+func TestFlannelNodes(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprintf("few, streaming %t", streams), func(t *testing.T) {
+			l, f := newFakeLab(t)
+			f.noWatchList = !streams
+			l.SetConfig(network)
+			l.flannels(few)
+			l.create("node-1")
+			s := l.watch("node-1")
+			s.await(t, "complete", func() bool { return len(s.leases) == few })
+			if n := f.asked("GET /api/v1/nodes/"); n != few || s.least != few || !f.leanNow() {
+				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
+			}
+		})
+		t.Run(fmt.Sprintf("many, streaming %t", streams), func(t *testing.T) {
+			l, f := newFakeLab(t)
+			f.noWatchList = !streams
+			l.SetConfig(network)
+			l.flannels(few + 4)
+			l.create("node-1")
+			own, _ := l.leased(1)
+			s := l.watch("node-1")
+			s.await(t, "complete", func() bool { return len(s.leases) == few+5 })
+			if n := f.asked("GET /api/v1/nodes/"); n != 0 || s.least != few+5 || f.leanNow() {
+				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
+			}
+			// A lie is one no more.
+			l.set("flannel-0", "tulle-subnets", formatClaim(own.Subnets))
+			for i := range few + 4 {
+				l.joins(fmt.Sprintf("flannel-%d", i), fmt.Sprintf("10.5.%d.0/28", i+1))
+			}
+			l.set("flannel-1", "public-ip", "192.0.2.97")
+			s.await(t, "following", func() bool { return s.leases["10.5.2.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
+			kerneltest.Eventually(t, 10*time.Second, func() error {
+				if !f.leanNow() {
+					f.cut()
+					return fmt.Errorf("still whole")
+				}
+				return nil
+			})
+			l.set("flannel-1", "public-ip", "192.0.2.96")
+			s.await(t, "following", func() bool { return s.leases["10.5.2.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.96") })
+			if n := f.asked("GET /api/v1/nodes/"); n != 0 || s.least != few+5 || s.lists != 1 {
+				t.Errorf("%d were fetched, %d leases at the least, %d lists", n, s.least, s.lists)
+			}
+			// While it looks away all are made anew, with flannel.
+			f.do(func() {
+				f.oldest, f.log = f.revision+20, nil
+				f.epoch++
+				f.revision += 30
+				for i := range few + 4 {
+					n := f.nodes[fmt.Sprintf("flannel-%d", i)].DeepCopy()
+					n.UID += "-anew"
+					delete(n.Annotations, prefix+"/tulle-subnets")
+					f.change("MODIFIED", n)
+				}
+			})
+			s.await(t, "all again", func() bool { return s.lists == 2 && len(s.leases) == few+5 })
+			if f.leanNow() || s.least != few+5 {
+				t.Errorf("%d leases at the least", s.least)
+			}
+		})
+	}
+}
+
+// TestNoLean: a server that does not know metadata alone is watched whole.
+func TestNoLean(t *testing.T) {
+	for name, answer := range map[string]func(f *fake) func(w http.ResponseWriter, r *http.Request) bool{
+		"not acceptable": func(f *fake) func(w http.ResponseWriter, r *http.Request) bool {
+			return func(w http.ResponseWriter, r *http.Request) bool {
+				f.fail(w, r, refusalOf(http.StatusNotAcceptable, "only the following media types are accepted"))
+				return true
+			}
+		},
+		"whole Nodes": func(*fake) func(w http.ResponseWriter, r *http.Request) bool {
+			return func(_ http.ResponseWriter, r *http.Request) bool {
+				r.Header.Set("Accept", protobuf)
+				return false
+			}
+		},
+	} {
+		for _, streams := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, streaming %t", name, streams), func(t *testing.T) {
+				l, f := newFakeLab(t)
+				f.noWatchList, f.noLean = !streams, answer(f)
+				l.SetConfig(network)
+				l.create("node-1")
+				l.leased(1)
+				l.create("node-2", "10.5.9.0/28")
+				l.joins("node-2", "10.5.9.0/28")
+				s := l.watch("node-1")
+				s.await(t, "complete", func() bool { return len(s.leases) == 2 })
+				s.mu.Lock()
+				s.least = 2
+				s.mu.Unlock()
+				l.failing("node-1", "Watching the Nodes")
+				f.cut()
+				l.set("node-2", "public-ip", "192.0.2.97")
+				s.await(t, "following", func() bool { return s.leases["10.5.9.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
+				// It is upgraded.
+				f.do(func() { f.noLean = nil })
+				kerneltest.Eventually(t, 10*time.Second, func() error {
+					if !f.leanNow() {
+						f.cut()
+						return fmt.Errorf("still whole")
+					}
+					return nil
+				})
+				l.set("node-2", "public-ip", "192.0.2.96")
+				s.await(t, "following", func() bool { return s.leases["10.5.9.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.96") })
+				if s.lists != 1 || s.least != 2 {
+					t.Errorf("%d lists, %d leases at the least", s.lists, s.least)
+				}
+			})
+		}
+	}
+}
+
+// TestClaimRemoved: a claim that somebody removes is written again, and the lease
+// stands meanwhile, also where nobody writes it.
+func TestClaimRemoved(t *testing.T) {
+	l, f := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("node-1")
+	own, _ := l.leased(1)
+	l.create("node-2", "10.5.9.0/28")
+	l.joins("node-2", "10.5.9.0/28")
+	l.create("node-3")
+	s := l.watch("node-3")
+	s.await(t, "complete", func() bool { return len(s.leases) == 2 })
+	for _, name := range []string{"node-1", "node-2"} {
+		l.annotate(name, map[string]*string{prefix + "/tulle-subnets": nil})
+	}
+	l.set("node-2", "public-ip", "192.0.2.97")
+	kerneltest.Eventually(t, 10*time.Second, func() error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if got := f.nodes["node-1"].Annotations[prefix+"/tulle-subnets"]; got != formatClaim(own.Subnets) {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+	s.await(t, "its news", func() bool { return s.leases["10.5.9.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
+	if s.least != 2 {
+		t.Errorf("%d leases at the least", s.least)
+	}
+}
+
+// TestReadOnly: who has no Node of its own sees all of them.
+func TestReadOnly(t *testing.T) {
+	l, f := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("node-1")
+	l.leased(1)
+	l.flannels(1)
+	s := l.watch("") // of no name
+	s.await(t, "complete", func() bool { return len(s.leases) == 2 })
+	if f.leanNow() {
+		t.Error("its metadata alone")
+	}
+}
+
+// TestLeanForms has metadata be read as Kubernetes' own types write them.
+func TestLeanForms(t *testing.T) {
+	n := largeNode(1)
+	var v view
+	if err := v.look(encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})); err != nil {
+		t.Fatal(err)
+	}
+	if err := sameNode(&v, &corev1.Node{ObjectMeta: n.ObjectMeta}); err != nil {
+		t.Error(err)
+	}
+}

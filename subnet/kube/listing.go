@@ -1,0 +1,71 @@
+package kube
+
+// scope is which Nodes are meant.
+type scope int
+
+const (
+	others scope = iota // all but the node's own
+	itself
+	scopes
+)
+
+// in says whether a Node is one of those that are meant. The caller holds mu.
+func (b *book) in(s scope, name string) bool {
+	return (b.name != "" && name == b.name) == (s == itself)
+}
+
+// listing is all Nodes of a scope, as they come.
+type listing struct {
+	book   *book
+	scope  scope
+	nodes  map[string]*entry
+	newest int64
+}
+
+func (b *book) listing(s scope) *listing {
+	return &listing{book: b, scope: s, nodes: make(map[string]*entry)}
+}
+
+// add takes in one of them.
+func (l *listing) add(v *view) {
+	b := l.book
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.in(l.scope, string(v.name)) {
+		l.nodes[string(v.name)] = b.read(v)
+		l.newest = v.revision
+	}
+}
+
+// replace takes in all Nodes there are. They may be of an older state than what
+// was known, where the cluster was set back to a backup.
+func (b *book) replace(l *listing) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l.scope == itself {
+		b.newest = l.newest
+	}
+	for name, e := range b.nodes {
+		if b.in(l.scope, name) && l.nodes[name] == nil {
+			b.drop(e)
+		}
+	}
+	// Nobody is believed before it is known what all claim.
+	var placed []*entry
+	for _, e := range l.nodes {
+		if e = b.place(e); e != nil {
+			placed = append(placed, e)
+		}
+	}
+	for _, e := range placed {
+		b.judge(e)
+		b.tellOf(e)
+	}
+	b.listed[l.scope] = true
+	if l.scope == others {
+		for r := range b.readers {
+			r.all = true
+		}
+	}
+	b.wake()
+}
