@@ -479,9 +479,9 @@ func TestKubeconfigChanges(t *testing.T) {
 	l.SetConfig(network)
 	l.create("node-1")
 	got := l.acquire(claim(1))
-	l.failing("node-1", watching, "nothing listens")
+	l.failing("node-1", "Watching this Node", "nothing listens")
 	write(path, "")
-	l.failing("node-1", watching, "nothing listens")
+	l.failing("node-1", "Watching this Node", "nothing listens")
 	write(path, f.url())
 	if a := receive(t, got); a.err != nil {
 		t.Error(a.err)

@@ -50,7 +50,7 @@ func TestTokenRotated(t *testing.T) {
 	s.await(t, "listed", func() bool { return s.lists == 1 })
 	valid.Store("second")
 	f.cut()
-	l.failing("node-1", watching, "does not believe who we are")
+	l.failing("node-1", "Watching the Nodes", "does not believe who we are")
 	write(token, "second")
-	l.failing("node-1", watching)
+	l.failing("node-1", "Watching the Nodes")
 }
