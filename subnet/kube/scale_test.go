@@ -108,8 +108,8 @@ func measure(t *testing.T, kubeconfig string) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	read := &meter{RoundTripper: s.client.http.Transport}
-	s.client.http.Transport = read
+	read := &meter{RoundTripper: s.client.line.http.Transport}
+	s.client.line.http.Transport = read
 	before, began := memory(t, "VmRSS"), time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0

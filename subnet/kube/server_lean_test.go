@@ -68,8 +68,8 @@ func TestServerLean(t *testing.T) {
 			l := newServerLab(t, c, c.ServiceAccount("kube-system", "tulle", rules...))
 			l.SetConfig(network)
 			l.create("node-1")
-			asked := &recorder{RoundTripper: l.store("node-1").client.http.Transport}
-			l.store("node-1").client.http.Transport = asked
+			asked := &recorder{RoundTripper: l.store("node-1").client.line.http.Transport}
+			l.store("node-1").client.line.http.Transport = asked
 			own, _ := l.leased(1)
 			asked.await(t, "lean 200", "watch=1")
 			s := l.watch("node-1")
@@ -97,8 +97,8 @@ func TestServerLean(t *testing.T) {
 			s.await(t, "listed again", func() bool { return s.lists == 2 && len(s.leases) == few+4 })
 			again := l.store("node-2")
 			l.create("node-2")
-			whole := &recorder{RoundTripper: again.client.http.Transport}
-			again.client.http.Transport = whole
+			whole := &recorder{RoundTripper: again.client.line.http.Transport}
+			again.client.line.http.Transport = whole
 			leases := 0
 			ctx, cancel := context.WithCancel(t.Context())
 			_ = again.Watch(ctx, func(u subnet.Update) { leases = len(u.Leases); cancel() })
