@@ -108,7 +108,7 @@ func (s scale) reportKube(all []*kubeMeasured) {
 	head := []string{"Nodes", "daemon", "all in the kernel", "it says so", "processor time", "peak memory, MiB", "of that its file", "20 s later, MiB", "received, MB"}
 	cold := [][]string{slices.Concat([]string{"First start"}, head)}
 	again := [][]string{slices.Concat([]string{"Another start"}, head)}
-	beats := [][]string{{"Heartbeats", "Nodes", "daemon", "for", "a second", "a second wanted", "bytes each", "µs each", "processor", "MB an hour", "memory, MiB", "as wanted: processor", "MB an hour"}}
+	beats := [][]string{{"Heartbeats", "Nodes", "daemon", "a second", "a second wanted", "bytes each", "µs each", "processor", "MB an hour", "memory, MiB", "as wanted: processor", "MB an hour"}}
 	for _, m := range all {
 		row := func(s kubeStart) []string {
 			peak, file := s.memoryCells()
@@ -129,7 +129,7 @@ func (s scale) reportKube(all []*kubeMeasured) {
 		n := float64(b.events)
 		rate, each, work := n/b.lasted.Seconds(), float64(b.received)/n, b.cpu.Seconds()/n
 		beats = append(beats, []string{
-			"vxlan", fmt.Sprint(m.peers), m.name, b.lasted.Round(time.Second).String(), fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f", b.wanted),
+			"vxlan", fmt.Sprint(m.peers), m.name, fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f", b.wanted),
 			fmt.Sprintf("%.0f", each), fmt.Sprintf("%.0f", 1e6*work), fmt.Sprintf("%.2f %%", 100*b.cpu.Seconds()/b.lasted.Seconds()),
 			fmt.Sprintf("%.0f", each*rate*3600/1e6), floats(b.resident),
 			fmt.Sprintf("%.2f %%", 100*work*b.wanted), fmt.Sprintf("%.0f", each*b.wanted*3600/1e6),
