@@ -67,6 +67,10 @@ func TestPolicy(t *testing.T) {
 			prefix + "kube-subnet-manager": "true", prefix + "backend-type": "vxlan", prefix + "backend-data": `{"VNI":1}`, prefix + "backend-v6-data": "null",
 			prefix + "public-ip": "192.0.2.7", prefix + "public-ipv6": "fd00::7", prefix + "tulle": "{}",
 		}}}, ""},
+		{"its podCIDRs, once more", "a", merging, annotate(prefix+"tulle-subnets", "10.244.1.0/24"), ""},
+		{"another's podCIDR", "a", merging, annotate(prefix+"tulle-subnets", "10.244.2.0/24"), "claims its own"},
+		{"its own and another's", "a", merging, annotate(prefix+"tulle-subnets", "10.244.1.0/24,10.244.2.0/24"), "claims its own"},
+		{"none of them", "a", merging, annotate(prefix+"tulle-subnets", ""), "claims its own"},
 		{"one of them", "a", merging, annotate(prefix+"public-ip", "192.0.2.8"), ""},
 		{"one of them away", "a", merging, annotate(prefix+"backend-v6-data", nil), ""},
 		{"nothing", "a", merging, map[string]any{}, ""},
@@ -211,12 +215,12 @@ func TestRights(t *testing.T) {
 		verb, group, resource, subresource, namespace string
 		want                                          bool
 	}{
+		{"get", "", "nodes", "", "", true},
 		{"list", "", "nodes", "", "", true},
 		{"watch", "", "nodes", "", "", true},
 		{"patch", "", "nodes", "status", "", true},
 		{"create", "", "events", "", "default", true},
 
-		{"get", "", "nodes", "", "", false},
 		{"patch", "", "nodes", "", "", false},
 		{"update", "", "nodes", "", "", false},
 		{"update", "", "nodes", "status", "", false},
@@ -249,7 +253,7 @@ func TestRights(t *testing.T) {
 	// And really.
 	for path, want := range map[string]int{
 		"/api/v1/nodes": http.StatusOK, "/api/v1/nodes?watch=true&timeoutSeconds=1": http.StatusOK,
-		"/api/v1/nodes/a": http.StatusForbidden, "/api/v1/secrets": http.StatusForbidden, "/api/v1/pods": http.StatusForbidden,
+		"/api/v1/nodes/a": http.StatusOK, "/api/v1/secrets": http.StatusForbidden, "/api/v1/pods": http.StatusForbidden,
 	} {
 		if code, said := l.call(token, http.MethodGet, path, asJSON, nil); code != want {
 			t.Errorf("%s: %d %s", path, code, said)
