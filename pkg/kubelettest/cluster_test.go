@@ -95,7 +95,7 @@ func (k *kubernetes) load(images ...[]byte) {
 }
 
 // removeGroups removes the control groups whose names a pattern fits, once nothing is
-// in them any more.
+// in them any more, and those of tests that were killed.
 func removeGroups(t testing.TB, pattern string) {
 	t.Helper()
 	const script = `mount -t tmpfs tmpfs /mnt
@@ -107,7 +107,9 @@ for tree in ${trees:-unified}; do
 	name=*) mount -t cgroup -o "none,$tree" cgroup "/mnt/$tree" ;;
 	*) mount -t cgroup -o "$tree" cgroup "/mnt/$tree" ;;
 	esac
-	for group in "/mnt/$tree/"$1; do
+	for group in "/mnt/$tree"/tulle-kubelet-*; do
+		maker=${group#*/tulle-kubelet-}
+		case ${group##*/} in $1) ;; *) [ ! -e "/proc/${maker%%-*}" ] || continue ;; esac
 		[ ! -d "$group" ] || find "$group" -depth -type d -exec rmdir {} +
 	done
 done`
@@ -123,6 +125,36 @@ func (k *kubernetes) kubectl(command string) string {
 func (k *kubernetes) kubectlCommand(words ...string) *exec.Cmd {
 	cmd := k.EtcdHost().NS.Command(append([]string{filepath.Join(k.programs, "kubectl"), "--kubeconfig", k.kubeconfig}, words...)...)
 	cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(k.kubeconfig))
+	return cmd
+}
+
+// page is what operators read.
+const page = "../../Documentation/kubernetes.md"
+
+// documented runs the command of the page that begins with some words, where another
+// word stands in the place of each that the page leaves open.
+func (k *kubernetes) documented(beginning string, open ...string) string {
+	k.t.Helper()
+	return run(k.t, k.documentedCommand(beginning, open...))
+}
+
+func (k *kubernetes) documentedCommand(beginning string, open ...string) *exec.Cmd {
+	k.t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, beginning) {
+			found = append(found, line)
+		}
+	}
+	if len(found) != 1 {
+		k.t.Fatalf("%s has %d commands that begin with %q", page, len(found), beginning)
+	}
+	cmd := k.EtcdHost().NS.Command("sh", "-c", strings.NewReplacer(open...).Replace(found[0]))
+	cmd.Env = append(os.Environ(), "PATH="+k.programs+":"+os.Getenv("PATH"), "KUBECONFIG="+k.kubeconfig, "HOME="+filepath.Dir(k.kubeconfig))
 	return cmd
 }
 

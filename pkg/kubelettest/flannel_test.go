@@ -103,9 +103,9 @@ func TestFlannel(t *testing.T) {
 
 	k.step(t, "to tulle", func(t *testing.T) {
 		pings := k.bothWays(from, to)
-		k.kubectl("delete -n kube-flannel daemonset kube-flannel-ds --wait")
+		k.documented("kubectl -n kube-flannel delete daemonset kube-flannel-ds")
 		k.apply(manifest)
-		k.awaitTulle()
+		k.documented("kubectl -n tulle-system rollout status daemonset/tulled")
 		three, four := k.addPod("three", one), k.addPod("four", two)
 		seen.distinct(t, three, four)
 		for _, pair := range [][2]*pod{{three, four}, {four, three}, {three, to}, {to, three}, {from, four}, {three, from}} {
@@ -125,7 +125,7 @@ func TestFlannel(t *testing.T) {
 	})
 	k.step(t, "and back", func(t *testing.T) {
 		pings := k.bothWays(from, to)
-		k.kubectl("delete -n " + tulleNamespace + " daemonset " + tulleName + " --wait")
+		k.documented("kubectl -n tulle-system delete daemonset tulled")
 		k.installFlannel()
 		five, six := k.addPod("five", one), k.addPod("six", two)
 		seen.distinct(t, five, six)
@@ -159,21 +159,21 @@ func TestFlannelNodeByNode(t *testing.T) {
 	seen.distinct(t, from, to)
 	pings := k.bothWays(from, to)
 	k.step(t, "both", func(t *testing.T) {
-		k.kubectl("label nodes --all network=flannel")
-		k.kubectl(`patch daemonset -n kube-flannel kube-flannel-ds --patch {"spec":{"template":{"spec":{"nodeSelector":{"network":"flannel"}}}}}`)
+		k.documented("kubectl -n kube-flannel patch daemonset kube-flannel-ds")
 		k.kubectl("rollout status -n kube-flannel daemonset/kube-flannel-ds --timeout " + patience.String())
 		const selector = "        kubernetes.io/os: linux\n"
 		manifest := k.loadTulle()
 		if !strings.Contains(manifest, selector) {
 			t.Fatalf("%s has no %q", tulleManifest, selector)
 		}
-		k.apply(strings.Replace(manifest, selector, selector+"        network: tulle\n", 1))
+		k.apply(strings.Replace(manifest, selector, selector+"        cni-daemon: tulle\n", 1))
 	})
 	for _, n := range k.nodes {
 		k.step(t, n.Name, func(t *testing.T) {
-			k.kubectl("label node " + n.Name + " network=tulle --overwrite")
-			k.tulled(n)
-			k.awaitTulle()
+			k.documented("kubectl label node NODE cni-daemon=tulle", "NODE", n.Name)
+			name := k.tulled(n).Metadata.Name
+			k.documented("kubectl -n tulle-system wait pod", "NODE", n.Name)
+			t.Log(k.documented("kubectl -n tulle-system exec POD -- /tulled peers", "POD", name))
 			three, four := k.addPod("three-"+n.Name, one), k.addPod("four-"+n.Name, two)
 			seen.distinct(t, three, four)
 			for _, pair := range [][2]*pod{{three, four}, {four, three}, {three, to}, {to, three}, {from, four}, {four, from}} {

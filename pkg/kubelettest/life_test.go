@@ -3,6 +3,7 @@
 package kubelettest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -88,16 +89,17 @@ func TestLife(t *testing.T) {
 	k.step(t, "another subnet", func(t *testing.T) { anotherSubnet(t, k, from) })
 }
 
-// TestBothFamilies has a rollout in a network of both.
+// TestBothFamilies has a rollout in a network of both, which is removed in the end.
 func TestBothFamilies(t *testing.T) {
 	k := newKubernetes(t, 2, "10.244.0.0/16", "fd00:10:244::/56")
+	const one, both = `"Network": "10.244.0.0/16"`, `"Network": "10.244.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:10:244::/56"`
+	manifest := k.loadTulle()
+	if !strings.Contains(manifest, one) {
+		t.Fatalf("%s has no %s", tulleManifest, one)
+	}
+	manifest = strings.Replace(manifest, one, both, 1)
 	k.step(t, "rollout", func(t *testing.T) {
-		const one, both = `"Network": "10.244.0.0/16"`, `"Network": "10.244.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:10:244::/56"`
-		manifest := k.loadTulle()
-		if !strings.Contains(manifest, one) {
-			t.Fatalf("%s has no %s", tulleManifest, one)
-		}
-		k.apply(strings.Replace(manifest, one, both, 1))
+		k.apply(manifest)
 		k.awaitNodes("Ready", "True")
 		k.awaitTulle()
 		from, to := k.addPod("one", k.nodes[0]), k.addPod("two", k.nodes[1])
@@ -114,6 +116,31 @@ func TestBothFamilies(t *testing.T) {
 		wantNoneLost(t, pings)
 		k.wantNoComplaint(t)
 		t.Log(k.status(t, k.nodes[0]))
+	})
+	k.step(t, "uninstall", func(t *testing.T) {
+		k.documented("kubectl -n tulle-system patch daemonset tulled --type=json")
+		k.eventually(func() error {
+			// A pod that is only being made has none.
+			said, err := k.documentedCommand("kubectl -n tulle-system logs").CombinedOutput()
+			if n := bytes.Count(said, []byte("there is nothing of tulle's on this host")); err == nil && n < len(k.nodes) {
+				err = fmt.Errorf("%d nodes say that they have been cleaned up", n)
+			}
+			if err != nil {
+				err = fmt.Errorf("%w: %s", err, said)
+			}
+			return err
+		})
+		cmd := k.kubectlCommand("delete", "-f", "-")
+		cmd.Stdin = strings.NewReader(manifest)
+		run(t, cmd)
+		for _, n := range k.nodes {
+			left := n.NS.IP(t, "-o link show type vxlan") + n.NS.IP(t, "route show proto 84") + n.NS.IP(t, "-6 route show proto 84")
+			tables := run(t, n.command("nft", "list", "tables"))
+			files := run(t, n.command("ls", "-A", "/etc/cni/net.d", "/run/flannel"))
+			if left != "" || strings.Contains(tables, "tulle") || strings.Contains(files, "conflist") || strings.Contains(files, "subnet.env") {
+				t.Errorf("%s has left: %s\n%s\n%s", n.Name, left, tables, files)
+			}
+		}
 	})
 }
 
