@@ -164,6 +164,7 @@ func (c *kubeCrowd) make(number int) error {
 	}
 	return c.k.api.Try(http.MethodPatch, nodesPath+"/"+name+"/status?fieldManager=flanneld", map[string]any{"metadata": map[string]any{"annotations": map[string]string{
 		notes + "kube-subnet-manager": "true", notes + "backend-type": l.BackendType, notes + "backend-data": l.BackendData[subnet.IPv4], notes + "public-ip": ip,
+		notes + "tulle": fmt.Sprintf(`{"NodeID":%q,"NodeName":%q,"MTU":1450}`, name, name), notes + "tulle-subnets": l.Subnets[subnet.IPv4].String(),
 	}}}, nil)
 }
 
