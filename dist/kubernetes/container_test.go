@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tulle-net/tulle/pkg/clustertest"
+	"github.com/tulle-net/tulle/pkg/dockertest"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/kubetest"
 	"github.com/tulle-net/tulle/subnet"
@@ -41,18 +42,19 @@ func TestContainers(t *testing.T) {
 	l.apply(manifest)
 	spec := find[daemonSet](t, manifest, "DaemonSet").Spec.Template.Spec
 	config := find[struct{ Data map[string]string }](t, manifest, "ConfigMap").Data
-	control := controlGroup(t)
+	control := dockertest.ControlGroup(t)
 	c := clustertest.New(t, clustertest.Options{Hosts: 2})
 	var nodes []*node
 	for i, h := range c.Hosts {
 		l.node(h.Name, fmt.Sprintf("10.244.%d.0/24", i+1), fmt.Sprintf("fd00:10:244:%d::/64", i+1))
-		n := &node{docker: startDocker(t, h, control), lab: l, spec: spec}
+		n := &node{Docker: dockertest.New(t, h, control), host: h, lab: l, spec: spec}
+		n.Start("--bridge=none", "--iptables=false", "--ip6tables=false")
 		n.mounts = map[string]string{
 			"config": n.folder("config", config), "token": n.folder("token", l.credentials(l.pod(manifest, h.Name))),
 			"state": h.StateDir, "cni-conf": filepath.Dir(h.CNIConfFile), "cni-bin": t.TempDir(),
 			"run-flannel": "/run/flannel", "run-tulle": "/run/tulle", "sysctls": "/proc/sys/net",
 		}
-		n.run(files, "import", "--change", `ENTRYPOINT ["/tulled"]`, "-", "tulle:test")
+		n.Run(files, "import", "--change", `ENTRYPOINT ["/tulled"]`, "-", "tulle:test")
 		proxy(t, h, l.URL)
 		nodes = append(nodes, n)
 	}
@@ -86,7 +88,7 @@ func TestContainers(t *testing.T) {
 				t.Errorf("%s of %s: %s", path, n.host.Name, text)
 			}
 		}
-		log := n.Docker("logs", "tulled")
+		log := n.says("logs", "tulled")
 		for _, word := range []string{"ermission", "not permitted", "ead-only", "orbidden", "panic"} {
 			if strings.Contains(log, word) {
 				t.Errorf("%s: %s", n.host.Name, log)
@@ -96,7 +98,7 @@ func TestContainers(t *testing.T) {
 
 	// The container is deleted and made anew, as for another version.
 	s := c.Ping(c.Hosts[0].Pods[0], c.Hosts[1].Pods[0], subnet.IPv6)
-	nodes[0].run(nil, "rm", "--force", "tulled")
+	nodes[0].Run(nil, "rm", "--force", "tulled")
 	nodes[0].container(spec.InitContainers[0], "--rm")
 	nodes[0].container(spec.Containers[0], "--detach")
 	nodes[0].ready()
@@ -105,7 +107,7 @@ func TestContainers(t *testing.T) {
 	}
 
 	// And it cleans up, as the page has it.
-	nodes[0].run(nil, "rm", "--force", "tulled")
+	nodes[0].Run(nil, "rm", "--force", "tulled")
 	cleanup := spec.Containers[0]
 	cleanup.Args = []string{"cleanup", "--flannel", "--cni-conf-file=/etc/cni/net.d/10-flannel.conflist"}
 	nodes[0].container(cleanup, "--rm")
@@ -127,7 +129,7 @@ func TestContainers(t *testing.T) {
 		}},
 	} {
 		n := nodes[1]
-		n.run(nil, "rm", "--force", "tulled")
+		n.Run(nil, "rm", "--force", "tulled")
 		if strings.Contains(n.host.NS.IP(t, "link show"), "tulle.1") {
 			n.host.NS.IP(t, "link del tulle.1")
 		}
@@ -146,8 +148,9 @@ func TestContainers(t *testing.T) {
 
 // node is a host with a dockerd in the kubelet's place.
 type node struct {
-	docker
+	*dockertest.Docker
 	lab
+	host   *clustertest.Host
 	spec   podSpec
 	mounts map[string]string // where the host has a volume
 }
@@ -203,12 +206,12 @@ func (n *node) container(c container, how string) string {
 		}
 		args = append(args, "--volume="+volume)
 	}
-	return n.docker.run(nil, append(append(args, "tulle:test"), c.Args...)...)
+	return n.Run(nil, append(append(args, "tulle:test"), c.Args...)...)
 }
 
-// Docker is what a docker command says, on both of its outputs.
-func (n *node) Docker(args ...string) string {
-	out, err := n.try(nil, args...)
+// says is what a docker command says, on both of its outputs.
+func (n *node) says(args ...string) string {
+	out, err := n.Try(nil, args...)
 	if err != nil {
 		return out + err.Error()
 	}
@@ -216,7 +219,7 @@ func (n *node) Docker(args ...string) string {
 }
 
 // status is what tulled status says inside the container.
-func (n *node) status() (string, error) { return n.try(nil, "exec", "tulled", "/tulled", "status") }
+func (n *node) status() (string, error) { return n.Try(nil, "exec", "tulled", "/tulled", "status") }
 
 // ready waits until the daemon is, and nothing fails.
 func (n *node) ready() {
@@ -224,7 +227,7 @@ func (n *node) ready() {
 	kerneltest.Eventually(n.lab.t, patience, func() error {
 		text, err := n.status()
 		if err != nil {
-			return fmt.Errorf("%w: %s %s", err, text, n.Docker("logs", "--tail=5", "tulled"))
+			return fmt.Errorf("%w: %s %s", err, text, n.says("logs", "--tail=5", "tulled"))
 		}
 		for line := range strings.Lines(text) {
 			name, _, _ := strings.Cut(line, ":")

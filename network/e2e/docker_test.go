@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/clustertest"
+	"github.com/tulle-net/tulle/pkg/dockertest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -17,7 +18,7 @@ import (
 // accepts. It is so again after a restart of Docker.
 func TestDocker(t *testing.T) {
 	t.Parallel()
-	control := controlGroup(t)
+	control := dockertest.ControlGroup(t)
 	w := newWorld(t, 3, 1, vxlan)
 	outside := w.Hosts[2]
 	mirror(t, outside.NS.Path, 7000)
@@ -30,8 +31,8 @@ func TestDocker(t *testing.T) {
 	for _, h := range w.Hosts[:2] {
 		d := w.startDocker(h, control)
 		dockers = append(dockers, d)
-		d.run(root, "import", "-", "box")
-		d.run(nil, "run", "--detach", "--name=one", "--restart=always", "--stop-signal=KILL", "box", "/busybox", "sleep", "1000000")
+		d.Run(root, "import", "-", "box")
+		d.Run(nil, "run", "--detach", "--name=one", "--restart=always", "--stop-signal=KILL", "box", "/busybox", "sleep", "1000000")
 	}
 	reach := func() {
 		t.Helper()
@@ -41,7 +42,7 @@ func TestDocker(t *testing.T) {
 			// as at a boot that starts it first.
 			d.forward(t, "-P", "DROP")
 			p := d.container("one")
-			if mtu := d.run(nil, "exec", "one", "/busybox", "cat", "/sys/class/net/eth0/mtu"); mtu != fmt.Sprint(p.MTU) {
+			if mtu := d.Run(nil, "exec", "one", "/busybox", "cat", "/sys/class/net/eth0/mtu"); mtu != fmt.Sprint(p.MTU) {
 				t.Errorf("a container on %s has an MTU of %s, not %d", d.host.Name, mtu, p.MTU)
 			}
 			mirror(t, p.NS.Path, 7001)
@@ -51,7 +52,7 @@ func TestDocker(t *testing.T) {
 			from, to := pods[i], pods[1-i]
 			w.seen(from.NS.Path, world, d.host.Addr[subnet.IPv4])
 			w.eventually(func() error {
-				_, err := d.try(nil, "exec", "one", "/busybox", "ping", "-c1", "-W1", to.Addr[subnet.IPv4].String())
+				_, err := d.Try(nil, "exec", "one", "/busybox", "ping", "-c1", "-W1", to.Addr[subnet.IPv4].String())
 				return err
 			})
 			w.Reach(from, to)
@@ -60,7 +61,7 @@ func TestDocker(t *testing.T) {
 	}
 	reach()
 	for _, d := range dockers {
-		d.end(syscall.SIGTERM)
+		d.End(syscall.SIGTERM)
 		d.start()
 	}
 	reach()
