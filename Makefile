@@ -51,7 +51,7 @@ test-kube: root deps ## store, daemons, chart and manifests on a real Kubernetes
 	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/kubetest ./subnet/kube ./dist/kubernetes
 	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./network/e2e
 
-test-kubelet: root kubelet-deps ## the DaemonSet on real nodes, flannel's replaced by it, and the other way (twelve minutes, the first time)
+test-kubelet: root kubelet-deps ## the DaemonSet on real nodes, flannel's replaced by it, and the other way (eight minutes)
 	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -timeout 60m -tags kubelet $(TESTFLAGS) ./pkg/kubelettest
 
 soak: root deps ## 20 nodes under random faults for SOAK (30m)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,7 +147,7 @@ func (k *kubernetes) documentedCommand(beginning string, open ...string) *exec.C
 	}
 	var found []string
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, beginning) {
+		if strings.HasPrefix(line, beginning) && !slices.Contains(found, line) {
 			found = append(found, line)
 		}
 	}
