@@ -70,7 +70,7 @@ func (t nodeTeller) run(ctx context.Context, changed <-chan struct{}) {
 		}
 		want := said
 		switch {
-		case s.Ready:
+		case s.Started: // a bridge that does not fit the next pod may heal, and is to come
 			worked, want = time.Now(), kube.Up
 		case time.Since(worked) >= unready:
 			want = kube.Condition{Unavailable: true, Reason: "TulleNotReady", Message: short(t.why())}

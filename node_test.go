@@ -83,7 +83,7 @@ func (f *fakeAgent) Status() network.Status {
 func (f *fakeAgent) be(ready bool, own string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.status = network.Status{Ready: ready}
+	f.status = network.Status{Ready: ready, Started: ready}
 	if own != "" {
 		f.status.Own.Subnets[subnet.IPv4] = netip.MustParsePrefix(own)
 	}
