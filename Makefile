@@ -93,7 +93,7 @@ bench-flannel: root flannel-deps ## whole daemons from their start, tulled and f
 
 bench-kube: root flannel-deps ## whole daemons among many Nodes of a real control plane, tulled and flanneld turn by turn
 	go test -tags kube -c -o bin/e2e.test ./network/e2e
-	cd network/e2e && ../../bin/e2e.test -test.run '^TestKubeScale$$' -test.timeout 120m -flannel -rounds 3 -beats 2m -peers $(KUBE_NODES)
+	cd network/e2e && ../../bin/e2e.test -test.run '^TestKubeScale$$' -test.timeout 120m -flannel -rounds 3 -beats 1m -peers $(KUBE_NODES)
 
 release: ## archives for all kinds of processors, in bin/release (VERSION=v1.2.3, ARCHES='amd64 arm64')
 	VERSION=$(VERSION) dist/release/build.sh bin/release
