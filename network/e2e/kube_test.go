@@ -43,6 +43,12 @@ func TestKubeMesh(t *testing.T) {
 	k.says(one, "ready", "host1", "peers:", "in sync", "default route", "!does not work")
 	k.browse(one).shows("/readyz", 200, "readyz check passed")
 	k.follows()
+	out, code := k.tell(one, "leases", "--kube-subnet-mgr", "--kubeconfig-file="+k.token(one).kubeconfig, "--net-config-path="+k.config)
+	for _, h := range k.Hosts {
+		if subnets := strings.Join(k.node(h.Name).Spec.PodCIDRs, " "); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), subnets+" "+h.Name) {
+			t.Errorf("tulled leases ends with %d, and does not list %s of %s:\n%s", code, subnets, h.Name, out)
+		}
+	}
 	k.unregister(known)
 	k.eventually(func() error { return k.allHave("10.5.250.0", false) })
 
