@@ -14,7 +14,7 @@ import (
 // bridgeFixes has the bridges that containers are commonly joined to, and how
 // each comes to addresses of this node's subnet.
 var bridgeFixes = map[string]string{
-	"cni0":    "when no container is on it: ip link delete cni0; the next container has it made anew",
+	"cni0":    "by tulled's own CNI configuration the next container has it take the new address; by another's, when no container is on it: ip link delete cni0",
 	"docker0": "have docker read the env file (dockerd --bip=$FLANNEL_SUBNET --mtu=$FLANNEL_MTU) and restart it",
 }
 
