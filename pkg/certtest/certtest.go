@@ -42,7 +42,7 @@ func (a *Authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.Private
 	}
 	c.SerialNumber, c.NotBefore = big.NewInt(time.Now().UnixNano()), time.Now().Add(-time.Hour)
 	if c.NotAfter.IsZero() {
-		c.NotAfter = time.Now().Add(time.Hour)
+		c.NotAfter = time.Now().Add(24 * time.Hour)
 	}
 	by, with := a.cert, a.key
 	if by == nil {

@@ -272,16 +272,21 @@ func overlap(a, b subnet.Pair[netip.Prefix]) bool {
 	return false
 }
 
-// possible says whether the config, if it can be read, allows for such a lease:
-// one of the whole network, say, is in nobody's way.
+// possible says whether the config allows for such a lease: one of the whole
+// network, say, is in nobody's way. Where there is none that can be read, as in an
+// etcd that has just lost all, it is the one that was told last.
 func (s *Store) possible(ctx context.Context, l subnet.Lease) (bool, error) {
 	kv, _, err := s.get(ctx)
-	if err != nil || kv == nil {
+	if err != nil {
 		return true, err
 	}
-	cfg, err := subnet.ParseConfig(kv.Value)
-	if err != nil {
-		return true, nil
+	s.mu.Lock()
+	cfg := s.told.config
+	s.mu.Unlock()
+	if kv != nil {
+		if now, err := subnet.ParseConfig(kv.Value); err == nil {
+			cfg = now
+		}
 	}
 	for f, pool := range cfg.Pools {
 		if pool.IsValid() && l.Subnets[f].IsValid() && !pool.Within(l.Subnets[f]) {

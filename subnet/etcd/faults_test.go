@@ -355,6 +355,15 @@ func TestTooLarge(t *testing.T) {
 	f.await("the lease", func() bool { return f.leases[own.Key()].Attrs == own.Attrs })
 	l.Delete(own.Key())
 	f.await("the lease again", func() bool { return f.leases[own.Key()].Revision > own.Revision })
+	// Nor is it where there is no config any more to tell what the network is.
+	r, err := l.client.Delete(t.Context(), prefix+"/config")
+	l.do("delete the config", r, err)
+	for text, want := range map[string]bool{"0.0.0.0/0": false, "10.5.9.0/24": true} {
+		other := subnet.Lease{Subnets: subnet.Pair[netip.Prefix]{netip.MustParsePrefix(text)}}
+		if got, err := l.Store.possible(t.Context(), other); err != nil || got != want {
+			t.Errorf("a lease of %s is possible: %t, %v", text, got, err)
+		}
+	}
 }
 
 // Two nodes with one address: the second is told who the first is, and harms
