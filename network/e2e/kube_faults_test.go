@@ -19,8 +19,8 @@ func (k *kubeWorld) lives(said map[*clustertest.Host]int) {
 	k.follows()
 	for _, h := range k.Hosts {
 		k.says(h, "!NOT READY", "!does not work")
-		// Watching, writing and holding each say it for each kind of reason.
-		if n := k.told(h) - said[h]; n > 6 {
+		// Both watches, writing and holding each say it for each kind of reason.
+		if n := k.told(h) - said[h]; n > 12 {
 			k.t.Errorf("%s told %d times of what does not work:\n%s", h.Name, n, k.daemons[h].Log())
 		}
 	}
