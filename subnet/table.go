@@ -1,6 +1,7 @@
 package subnet
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"iter"
@@ -18,9 +19,10 @@ import (
 // that appears cannot push out one that works. When the holder goes, the next
 // in line is believed.
 //
-// A lease that goes lingers: it is still believed until Bury, for most often its
-// node will write it again in a moment. It yields to every lease that is there,
-// and to whatever its node writes instead.
+// A lease that goes lingers, and so does one that can no longer be read: it is
+// still believed until Bury, for most often its node will write it again in a
+// moment. It yields to every lease that is there, and to whatever its node writes
+// instead.
 //
 // A change costs some dozens of steps where there are many leases, and as many
 // again for each lease whose standing it changes.
@@ -36,26 +38,6 @@ type Table struct {
 	queue    queue    // to be judged in this update
 	touched  []*entry // judged in this update
 	leaving  leaving
-}
-
-// entry is what the table knows of one key in the store. One that is neither
-// held nor faulty waits for its holder to go; ours does nothing.
-type entry struct {
-	key   string
-	lease *Lease // as the store has it
-	bad   error  // why the store could not read it; then lease is empty
-
-	visible *Lease              // what of lease counts under the config
-	faulty  error               // what is wrong with it, whatever other leases there are
-	holder  *entry              // an earlier one that it overlaps
-	waiting map[*entry]struct{} // those whose holder it is
-
-	told *Lease // what the caller believes of it, or nil
-
-	leaving         bool // it is gone from the store, and lingers
-	departed        bool
-	held            bool
-	queued, touched bool
 }
 
 // Changes are what an update makes of the peers, in each list the earliest first.
@@ -101,10 +83,10 @@ func (t *Table) Apply(u Update) Changes {
 		}
 	}
 	for i := range u.Leases {
-		t.put(u.Leases[i].Key(), &u.Leases[i], nil)
+		t.put(&u.Leases[i])
 	}
 	for _, b := range u.Bad {
-		t.put(b.Key, &Lease{}, b.Err)
+		t.spoil(b)
 	}
 	return t.settle()
 }
@@ -208,29 +190,49 @@ func (t *Table) Rejected() []*LeaseError {
 	return rejected
 }
 
-// put takes in what the store has under key.
-func (t *Table) put(key string, l *Lease, bad error) {
+// entry is what there is under a key, and may be nothing yet.
+func (t *Table) entry(key string) *entry {
 	e := t.entries[key]
-	switch {
-	case e == nil:
-		e = &entry{key: key}
+	if e == nil {
+		e = &entry{key: key, lease: &Lease{}}
 		t.entries[key] = e
-	case !e.departed && !e.leaving && *e.lease == *l && e.bad == nil && bad == nil:
+	}
+	return e
+}
+
+// put takes in a lease that the store has.
+func (t *Table) put(l *Lease) {
+	e := t.entry(l.Key())
+	if !e.departed && !e.leaving && e.bad == nil && *e.lease == *l {
 		return
 	}
 	t.release(e)
 	t.leaving.remove(e)
-	e.lease, e.bad, e.departed = l, bad, false
+	e.lease, e.bad, e.departed = l, nil, false
 	for _, old := range t.leaving.of(l.Attrs) {
 		t.depart(old) // its node has this one now
 	}
 	t.judge(e)
 }
 
-// leave has e linger if it is believed, and else depart.
+// spoil takes in that what the store has under a key cannot be read.
+func (t *Table) spoil(b *LeaseError) {
+	e := t.entry(b.Key)
+	e.bad, e.departed = b.Err, false
+	t.linger(e)
+}
+
+// leave takes in that the store has nothing under e's key.
 func (t *Table) leave(e *entry) {
+	e.bad = nil
+	t.linger(e)
+}
+
+// linger has e linger if it is believed, and else depart.
+func (t *Table) linger(e *entry) {
 	switch {
 	case e.leaving:
+		t.touch(e)
 	case !e.held:
 		t.depart(e)
 	default:
@@ -240,11 +242,17 @@ func (t *Table) leave(e *entry) {
 	}
 }
 
+// depart has e be believed no more; what cannot be read stays, to be told of.
 func (t *Table) depart(e *entry) {
 	t.release(e)
 	t.leaving.remove(e)
-	e.departed = true
-	t.touch(e)
+	if e.bad == nil {
+		e.departed = true
+		t.touch(e)
+		return
+	}
+	e.lease = &Lease{}
+	t.judge(e)
 }
 
 // judge says what is wrong with e by itself, and queues it to find its place
@@ -255,8 +263,11 @@ func (t *Table) judge(e *entry) {
 		differs := visible // so that only this one is on the heap
 		e.visible = &differs
 	}
-	e.faulty = e.bad
-	if e.faulty == nil && !t.isOwn(e) {
+	e.faulty = nil
+	switch {
+	case e.bad != nil && !e.leaving:
+		e.faulty = e.bad
+	case !t.isOwn(e):
 		e.faulty = t.cfg.check(*e.visible, t.own)
 	}
 	t.enqueue(e)
@@ -422,7 +433,7 @@ func (t *Table) tell(e *entry, c *Changes) {
 		e.told = nil
 		t.told--
 	}
-	err := e.faulty
+	err := cmp.Or(e.bad, e.faulty)
 	if e.holder != nil {
 		err = fmt.Errorf("%w: %s", ErrOverlap, e.holder.key)
 	}
@@ -439,39 +450,3 @@ func (t *Table) tell(e *entry, c *Changes) {
 // sameToPeers says whether two versions of a lease come to the same for whoever
 // reaches its holder: when it expires does not.
 func sameToPeers(a, b *Lease) bool { return a.Subnets == b.Subnets && a.Attrs == b.Attrs }
-
-// before says whether e was there before q. What lingers comes after all that is
-// there.
-func (e *entry) before(q *entry) bool {
-	if e.leaving != q.leaving {
-		return q.leaving
-	}
-	if e.lease.Created != q.lease.Created {
-		return e.lease.Created < q.lease.Created
-	}
-	return e.key < q.key
-}
-
-func compareEntries(a, b *entry) int {
-	switch {
-	case a.before(b):
-		return -1
-	case b.before(a):
-		return 1
-	}
-	return 0
-}
-
-// queue is a heap of entries, the earliest first.
-type queue []*entry
-
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].before(q[j]) }
-func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(e any)        { *q = append(*q, e.(*entry)) }
-func (q *queue) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return e
-}

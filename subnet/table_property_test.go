@@ -12,6 +12,9 @@ import (
 	"testing"
 )
 
+// unreadable is the type of a lease that the store cannot read.
+const unreadable = "unreadable"
+
 // model is what a table must come to, by the rule and no cleverness.
 func model(cfg Config, own Lease, leases map[string]Lease) map[string]Lease {
 	believed := map[string]Lease{}
@@ -21,7 +24,7 @@ func model(cfg Config, own Lease, leases map[string]Lease) map[string]Lease {
 next:
 	for _, whole := range order {
 		l := cfg.visible(whole)
-		if whole.Key() == own.Key() || cfg.check(l, own) != nil {
+		if whole.Key() == own.Key() || whole.BackendType == unreadable || cfg.check(l, own) != nil {
 			continue
 		}
 		for _, other := range believed {
@@ -132,8 +135,17 @@ func TestTableAgreesWithTheRule(t *testing.T) {
 				f.take(f.table.Bury())
 			}
 			f.check(model(cfg, own, store))
-			if len(f.table.entries) != len(store)+len(f.table.leaving.entries) {
-				t.Fatalf("%d entries of %d", len(f.table.entries), len(store))
+			for key, l := range store {
+				if l.BackendType == unreadable && f.rejected[key] == "" {
+					t.Fatalf("nobody is told that %s cannot be read", key)
+				}
+			}
+			entries := maps.Clone(store)
+			for e := range f.table.leaving.entries {
+				entries[e.key] = Lease{}
+			}
+			if len(f.table.entries) != len(entries) {
+				t.Fatalf("%d entries of %d", len(f.table.entries), len(entries))
 			}
 			if rnd.IntN(10) > 0 {
 				continue
@@ -171,13 +183,35 @@ func randomUpdate(rnd *rand.Rand, store map[string]Lease, now int64) Update {
 			if ok {
 				l.Created = before.Created
 			}
+			if rnd.IntN(6) == 0 {
+				l.BackendType = unreadable
+			}
 			store[key] = l
-			u.Leases = append(u.Leases, l)
+			u = told(u, l)
 		}
 		touched[key] = true
 	}
 	if rnd.IntN(8) == 0 {
-		return Update{Complete: true, Leases: slices.Collect(maps.Values(store))}
+		return list(store)
+	}
+	return u
+}
+
+// told is u and a lease that a store tells of, or of which it tells that it cannot
+// be read.
+func told(u Update, l Lease) Update {
+	if l.BackendType == unreadable {
+		u.Bad = append(u.Bad, &LeaseError{l.Key(), ErrValue})
+	} else {
+		u.Leases = append(u.Leases, l)
+	}
+	return u
+}
+
+func list(store map[string]Lease) Update {
+	u := Update{Complete: true}
+	for _, l := range store {
+		u = told(u, l)
 	}
 	return u
 }
@@ -193,13 +227,13 @@ func TestTableDependsOnLeasesAlone(t *testing.T) {
 			applyAndBury(followed, randomUpdate(rnd, store, now))
 		}
 		restarted := NewTable(tableConfig, ownLease)
-		restarted.Apply(Update{Complete: true, Leases: slices.Collect(maps.Values(store))})
+		restarted.Apply(list(store))
 		a, b := peersOf(followed), peersOf(restarted)
 		if !maps.Equal(a, b) {
 			t.Fatalf("followed  %v\nrestarted %v", a, b)
 		}
-		portioned, list := NewTable(tableConfig, ownLease), Update{Complete: true, Leases: slices.Collect(maps.Values(store))}
-		for _, u := range portioned.Portions(list, 1+rnd.IntN(5)) {
+		portioned := NewTable(tableConfig, ownLease)
+		for _, u := range portioned.Portions(list(store), 1+rnd.IntN(5)) {
 			if c := portioned.Apply(u); len(c.Drop) > 0 {
 				t.Fatalf("a portion displaces %v", c.Drop)
 			}

@@ -377,8 +377,24 @@ func TestTableLingers(t *testing.T) {
 				[]string{"10.5.77.0-24"}, []string{ka}, nil},
 		}, nil},
 		{"rubbish in its place", []step{
+			{"rubbish", Update{Bad: []*LeaseError{{ka, ErrValue}}}, nil, nil, []string{ka}},
+		}, []string{ka}},
+		{"rubbish when it is gone", []step{
 			{"gone", Update{Gone: []string{ka}}, nil, nil, nil},
-			{"rubbish", Update{Bad: []*LeaseError{{ka, ErrValue}}}, nil, []string{ka}, []string{ka}},
+			{"rubbish", Update{Bad: []*LeaseError{{ka, ErrValue}}}, nil, nil, []string{ka}},
+		}, []string{ka}},
+		{"rubbish, and gone", []step{
+			{"rubbish", Update{Bad: []*LeaseError{{ka, ErrValue}}}, nil, nil, []string{ka}},
+			{"gone", Update{Gone: []string{ka}}, nil, nil, nil},
+		}, []string{ka}},
+		{"rubbish, and written again", []step{
+			{"rubbish", Update{Complete: true, Leases: []Lease{b}, Bad: []*LeaseError{{ka, ErrValue}}}, nil, nil, []string{ka}},
+			{"back", Update{Leases: []Lease{a}}, nil, nil, nil},
+		}, nil},
+		{"rubbish, and another wants it", []step{
+			{"rubbish", Update{Bad: []*LeaseError{{ka, ErrValue}}}, nil, nil, []string{ka}},
+			{"another's, inside it", Update{Leases: []Lease{peerLease(t, "10.5.30.0-25", 5, stranger)}}, []string{"10.5.30.0-25"}, []string{ka}, nil},
+			{"gone", Update{Gone: []string{ka}}, nil, nil, nil},
 		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

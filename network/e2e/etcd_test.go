@@ -197,6 +197,13 @@ func TestRubbish(t *testing.T) {
 		{"10.5.205.0-24&fd00:5:0:205::-64", strings.NewReplacer("198.18.0.240", "198.18.0.1", "fd00:18::f0", "fd00:18::1").Replace(attrs)},
 		{"10.5.206.0-24&fd00:5:0:206::-64", strings.ReplaceAll(attrs, "198.18.0.240", "10.5.206.1")},
 	}
+	// Over the lease of one that lives, who writes it again; its peers go by what
+	// they read before.
+	w.put(leasesKey+own, "not JSON")
+	for _, h := range w.Hosts[1:] {
+		w.daemons[h].WaitLog(fmt.Sprintf("key=%q", own))
+	}
+	w.sameLeases(leases)
 	for _, r := range rubbish {
 		w.lend(leasesKey+r.key, r.value)
 	}
