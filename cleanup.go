@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/tulle-net/tulle/pkg/cniconf"
@@ -119,7 +120,8 @@ func (c *cleaner) kernel(ctx context.Context, flannel bool) {
 			c.fail("read the host's devices", err)
 		}
 		for _, l := range survey.Links {
-			if isFlannels(l.Link) {
+			deleted := func(op netstate.Op) bool { return op.Object.Key() == l.Link.Key() } // it was taken over
+			if isFlannels(l.Link) && !slices.ContainsFunc(plan, deleted) {
 				plan = append(plan, netstate.Op{Verb: netstate.Delete, Object: l.Link})
 			}
 		}

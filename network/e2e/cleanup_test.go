@@ -93,3 +93,30 @@ func TestCleanup(t *testing.T) {
 		t.Errorf("another's file: %d: %s", code, out)
 	}
 }
+
+// TestCleanupOfAdopted removes flannel's device, which is tulle's since it was taken
+// over, and names it once.
+func TestCleanupOfAdopted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, 1, vxlan)
+	h := w.Hosts[0]
+	h.NS.IP(t, "link add flannel.1 type vxlan id 1 dstport 8472 local 198.18.0.1 nolearning")
+	for _, host := range w.Hosts {
+		w.start(host)
+	}
+	for _, host := range w.Hosts {
+		w.daemons[host].WaitLog("The kernel holds all peers")
+	}
+	w.daemons[h].Stop()
+	for _, c := range []struct {
+		flags []string
+		times int
+	}{{[]string{"--dry-run", "--flannel"}, 1}, {nil, 1}, {[]string{"--flannel"}, 0}} {
+		if out, code := w.cleanUp(h, c.flags...); code != 0 || strings.Count(out, "link flannel.1") != c.times {
+			t.Errorf("%q: %d:\n%s", c.flags, code, out)
+		}
+	}
+	if k := h.Kernel(); strings.Contains(k, "flannel.1") || strings.Contains(k, "proto 84") {
+		t.Errorf("the kernel still holds\n%s", k)
+	}
+}
