@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -62,7 +61,7 @@ func (h *Host) Start(command Command, args ...string) *Daemon {
 	d.cmd = h.NS.Command(append([]string{"sh", "-c", launch, "sh", h.Dir, h.Name}, argv...)...)
 	d.cmd.Env = append(os.Environ(), command.Env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWUTS}
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	// What a daemon leaves running may hold its output open.
 	d.cmd.WaitDelay = time.Second
 	ready, w, err := os.Pipe()
@@ -71,21 +70,9 @@ func (h *Host) Start(command Command, args ...string) *Daemon {
 	}
 	defer ready.Close()
 	d.cmd.ExtraFiles = []*os.File{w}
-
-	started := make(chan error)
-	go func() {
-		// The kernel sends Pdeathsig when the thread that started the process
-		// ends, and Go ends threads: this one stays as long as the process.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := d.cmd.Start()
-		w.Close()
-		started <- err
-		if err == nil {
-			d.reap()
-		}
-	}()
-	if err := <-started; err != nil {
+	err = kerneltest.Spawn(d.cmd, d.reap)
+	w.Close()
+	if err != nil {
 		t.Fatalf("start %s: %v", d.Name, err)
 	}
 	d.PID = d.cmd.Process.Pid

@@ -1,13 +1,10 @@
 package etcdtest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -20,16 +17,8 @@ import (
 type Member struct {
 	cluster *Cluster
 	config  config
-	process *process // nil while it does not run
+	process *kerneltest.Process // nil while it does not run
 	frozen  bool
-}
-
-// process is a running etcd.
-type process struct {
-	cmd   *exec.Cmd
-	said  bytes.Buffer
-	ended chan struct{} // closed when it is over
-	err   error         // of its end
 }
 
 // Endpoint is its URL for clients.
@@ -44,13 +33,16 @@ func (m *Member) Stop() { m.end(syscall.SIGTERM) }
 // Freeze has it do nothing until Thaw. Its kernel still takes connections.
 func (m *Member) Freeze() {
 	m.cluster.t.Helper()
-	m.signal(syscall.SIGSTOP)
+	m.running().Freeze()
 	m.frozen = true
-	kerneltest.AwaitStopped(m.cluster.t, m.process.cmd.Process.Pid)
 }
 
 // Thaw ends Freeze.
-func (m *Member) Thaw() { m.signal(syscall.SIGCONT); m.frozen = false }
+func (m *Member) Thaw() {
+	m.cluster.t.Helper()
+	m.running().Thaw()
+	m.frozen = false
+}
 
 // Restart runs it on the data that it left, which ends it first if it runs. It
 // waits until it answers, unless too few members run for that.
@@ -69,14 +61,12 @@ func (m *Member) Restart() {
 	}
 }
 
-func (m *Member) signal(s syscall.Signal) {
+func (m *Member) running() *kerneltest.Process {
 	m.cluster.t.Helper()
 	if m.process == nil {
 		m.cluster.t.Fatalf("%s does not run", m.config.Name)
 	}
-	if err := m.process.cmd.Process.Signal(s); err != nil {
-		m.cluster.t.Fatalf("%v to %s: %v", s, m.config.Name, err)
-	}
+	return m.process
 }
 
 // end ends it, if it runs, and waits for that.
@@ -86,56 +76,25 @@ func (m *Member) end(by syscall.Signal) {
 	if p == nil {
 		return
 	}
-	_ = p.cmd.Process.Signal(by) // if it is gone already, that is told below
-	_ = p.cmd.Process.Signal(syscall.SIGCONT)
-	<-p.ended
+	state := p.End(by)
 	m.process, m.frozen = nil, false
-	status, killed := p.cmd.ProcessState.Sys().(syscall.WaitStatus), by == syscall.SIGKILL
+	status, killed := state.Sys().(syscall.WaitStatus), by == syscall.SIGKILL
 	if status.Signaled() != killed || status.ExitStatus() > 0 {
-		m.cluster.t.Errorf("%s ended with %v\n%s", m.config.Name, p.err, &p.said)
+		m.cluster.t.Errorf("%s ended with %v\n%s", m.config.Name, state, p.Said())
 	}
 }
 
 func (m *Member) start() {
 	m.cluster.t.Helper()
-	p, err := m.launch()
-	if err != nil {
-		m.cluster.t.Fatalf("start %s: %v", m.config.Name, err)
-	}
-	m.process = p
-}
-
-func (m *Member) launch() (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		m.cluster.t.Fatal(err)
 	}
 	text, err := json.Marshal(m.config)
 	if err != nil {
-		return nil, err
+		m.cluster.t.Fatal(err)
 	}
-	args := []string{self}
-	if ns := m.cluster.options.Namespace; ns != "" {
-		// It becomes the server: there is one process, with one id.
-		args = append([]string{"ip", "netns", "exec", ns}, args...)
-	}
-	p := &process{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), variable+"="+string(text), "GORACE=atexit_sleep_ms=0")
-	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	go func() {
-		// What the kernel has the server die with is this thread.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = p.cmd.Wait()
-			close(p.ended)
-		}
-	}()
-	return p, <-started
+	m.process = kerneltest.Launch(m.cluster.t, m.cluster.options.Namespace, []string{variable + "=" + string(text), "GORACE=atexit_sleep_ms=0"}, self)
 }
 
 // await waits until it answers, and knows a leader.
@@ -143,11 +102,9 @@ func (m *Member) await() {
 	m.cluster.t.Helper()
 	p := m.process
 	m.cluster.eventually(m.config.Name+" answers", func() bool {
-		select {
-		case <-p.ended:
+		if p.Over() {
 			m.process = nil
-			m.cluster.t.Fatalf("%s ended: %v\n%s", m.config.Name, p.err, &p.said)
-		default:
+			m.cluster.t.Fatalf("%s ended:\n%s", m.config.Name, p.Said())
 		}
 		s, err := m.status()
 		return err == nil && s.Leader != 0

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ type Cluster struct {
 	files   certtest.Files
 	// accounts is the path of the key that service accounts' tokens are signed with.
 	accounts string
-	server   *process
+	server   *kerneltest.Process
 	client   *http.Client
 	command  []string
 }
@@ -127,8 +128,8 @@ func Start(t testing.TB, o Options) *Cluster {
 		})
 	}
 	for _, command := range helpers {
-		helper := launch(t, o.Namespace, command)
-		t.Cleanup(helper.kill)
+		helper := kerneltest.Launch(t, o.Namespace, nil, command...)
+		t.Cleanup(func() { helper.End(syscall.SIGKILL) })
 	}
 	return c
 }
@@ -165,7 +166,7 @@ func (c *Cluster) manager(bin string) []string {
 // Kill ends the API server as a host that loses power.
 func (c *Cluster) Kill() {
 	if c.server != nil {
-		c.server.kill()
+		c.server.End(syscall.SIGKILL)
 		c.server = nil
 	}
 }
@@ -176,7 +177,7 @@ func (c *Cluster) Restart() {
 	c.t.Helper()
 	c.Kill()
 	c.client.CloseIdleConnections() // those to the one before
-	c.server = launch(c.t, c.options.Namespace, c.command)
+	c.server = kerneltest.Launch(c.t, c.options.Namespace, nil, c.command...)
 	c.Ready()
 }
 
@@ -200,21 +201,17 @@ func (c *Cluster) Ready() {
 // connections.
 func (c *Cluster) Freeze() {
 	c.t.Helper()
-	if err := c.server.freeze(c.t); err != nil {
-		c.t.Fatal(err)
-	}
+	c.server.Freeze()
 }
 
 // Thaw ends Freeze.
 func (c *Cluster) Thaw() {
 	c.t.Helper()
-	if err := c.server.thaw(); err != nil {
-		c.t.Fatal(err)
-	}
+	c.server.Thaw()
 }
 
 // PID is the API server's process.
-func (c *Cluster) PID() int { return c.server.cmd.Process.Pid }
+func (c *Cluster) PID() int { return c.server.PID() }
 
 // await waits until f has no error any more.
 func (c *Cluster) await(what string, f func() error) {
@@ -226,8 +223,8 @@ func (c *Cluster) await(what string, f func() error) {
 		if err == nil {
 			return
 		}
-		if ended, said := c.server.over(); ended || time.Now().After(deadline) {
-			c.t.Fatalf("waited in vain until %s: %v\n%s", what, err, said)
+		if c.server.Over() || time.Now().After(deadline) {
+			c.t.Fatalf("waited in vain until %s: %v\n%s", what, err, c.server.Said())
 		}
 	}
 }

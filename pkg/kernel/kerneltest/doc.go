@@ -1,3 +1,3 @@
 // Package kerneltest helps to test what drives a kernel: a Fake with faults to
-// inject, and network namespaces of the real one.
+// inject, network namespaces of the real one, and processes that end with the test.
 package kerneltest

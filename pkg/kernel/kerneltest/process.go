@@ -1,0 +1,129 @@
+package kerneltest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// Spawn starts a command that ends with this process at the latest, and then has
+// reap wait for its end. It returns when the command was started.
+func Spawn(cmd *exec.Cmd, reap func()) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	started := make(chan error)
+	go func() {
+		// What the kernel has the command die with is the thread that started it,
+		// and Go ends threads: this one stays as long as the command.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			reap()
+		}
+	}()
+	return <-started
+}
+
+// Process is a server that a test runs beside it. Its methods are for one
+// goroutine.
+type Process struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	ended chan struct{}
+	said  words
+}
+
+// Launch runs a command with more variables ("NAME=value"), in the network
+// namespace of a name or in this process's.
+func Launch(t testing.TB, namespace string, env []string, command ...string) *Process {
+	t.Helper()
+	if namespace != "" {
+		// It becomes the program: there is one process, with one id.
+		command = append([]string{"ip", "netns", "exec", namespace}, command...)
+	}
+	p := &Process{t: t, cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	err := Spawn(p.cmd, func() {
+		_ = p.cmd.Wait() // its state says how it ended
+		close(p.ended)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// PID is its id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+func (p *Process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatalf("%v to %s: %v", s, p.cmd, err)
+	}
+}
+
+// Freeze has it do nothing until Thaw. Its kernel still takes connections.
+func (p *Process) Freeze() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	AwaitStopped(p.t, p.PID())
+}
+
+// Thaw ends Freeze.
+func (p *Process) Thaw() {
+	p.t.Helper()
+	p.signal(syscall.SIGCONT)
+}
+
+// End ends it by a signal, frozen or not, and says how it ended.
+func (p *Process) End(by syscall.Signal) *os.ProcessState {
+	_ = p.cmd.Process.Signal(by) // it may have ended before, which its state says
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+	<-p.ended
+	return p.cmd.ProcessState
+}
+
+// Over says whether it has ended.
+func (p *Process) Over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Said is the end of what it has written.
+func (p *Process) Said() string { return p.said.String() }
+
+// words are the end of what a program writes.
+type words struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *words) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text.Len() > 64<<10 {
+		l.text.Next(32 << 10)
+	}
+	return l.text.Write(text)
+}
+
+func (l *words) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
