@@ -1,9 +1,7 @@
 package network
 
 import (
-	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -15,11 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/logtest"
 	"github.com/tulle-net/tulle/pkg/masq"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
@@ -34,7 +31,7 @@ type life struct {
 	host     *fakeHost
 	files    *fakeFiles
 	firewall *fakeFirewall
-	log      *logBuffer
+	log      *logtest.Log
 	out      Outputs
 	agent    *Agent
 	stop     func()
@@ -48,7 +45,7 @@ type life struct {
 func newLife(t *testing.T, config string) *life {
 	t.Helper()
 	l := &life{
-		t: t, store: &gate{Memory: storetest.NewMemory(config)}, host: newFakeHost(), files: &fakeFiles{}, log: captureLog(t),
+		t: t, store: &gate{Memory: storetest.NewMemory(config)}, host: newFakeHost(), files: &fakeFiles{}, log: logtest.Capture(t, 0),
 		firewall: &fakeFirewall{},
 		node:     "machine-1",
 		out:      Outputs{SubnetFile: "/nowhere/subnet.env", CNIConfFile: "/nowhere/cni", Network: "/test"},
@@ -364,49 +361,6 @@ func (f *fakeFiles) all() map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.now)
-}
-
-// logBuffer is what the daemon logs.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-func (b *logBuffer) count(part string) int { return strings.Count(b.String(), part) }
-
-// captureLog has the log go to a buffer, and shows it when the test fails.
-func captureLog(t *testing.T) *logBuffer {
-	t.Helper()
-	flags := flag.NewFlagSet("", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	for _, f := range [][2]string{{"logtostderr", "false"}, {"stderrthreshold", "FATAL"}, {"one_output", "true"}} {
-		if err := flags.Set(f[0], f[1]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b := &logBuffer{}
-	klog.SetOutput(b)
-	t.Cleanup(func() {
-		klog.Flush()
-		klog.SetOutput(os.Stderr)
-		_ = flags.Set("logtostderr", "true")
-		if t.Failed() {
-			t.Log(b.String())
-		}
-	})
-	return b
 }
 
 func writeFile(t *testing.T, path, content string) {

@@ -127,7 +127,7 @@ func TestLostLease(t *testing.T) {
 		}
 		l.wantFile("/nowhere/subnet.env", "FLANNEL_SUBNET="+again.Subnets[subnet.IPv4].Addr().Next().String())
 		for _, word := range []string{"LOST THE SUBNET", "THIS NODE'S SUBNET HAS CHANGED"} {
-			if n := l.log.count(word); n != 1 {
+			if n := l.log.Count(word); n != 1 {
 				t.Errorf("%q was logged %d times", word, n)
 			}
 		}
@@ -145,7 +145,7 @@ func TestOutOfSubnets(t *testing.T) {
 		l.soon()
 		l.wantReady(false, "out of subnets")
 		l.after(time.Hour)
-		if n := l.log.count("Could not lease"); n != 1 {
+		if n := l.log.Count("Could not lease"); n != 1 {
 			t.Errorf("logged %d times that there is no subnet", n)
 		}
 		l.store.Delete("10.5.10.0-24")
@@ -312,7 +312,7 @@ func TestBridge(t *testing.T) {
 		l.host.change(bridge("172.17.0.1/16"))
 		l.soon()
 		l.wantReady(true)
-		if n := l.log.count("no part of the network"); n != 1 {
+		if n := l.log.Count("no part of the network"); n != 1 {
 			t.Errorf("a strange bridge was logged %d times", n)
 		}
 	})

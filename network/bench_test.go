@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/klog/v2"
-
+	"github.com/tulle-net/tulle/pkg/logtest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -61,9 +60,7 @@ func benchScale(t *testing.T) scale {
 // same entries in a namespace alike, turn by turn.
 func TestBench(t *testing.T) {
 	s := benchScale(t)
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
-	t.Cleanup(func() { klog.LogToStderr(true) })
+	logtest.Capture(t, 0)
 	var runs []*run
 	for _, backend := range []string{"vxlan", "host-gw"} {
 		for _, peers := range s.sizes {

@@ -1,37 +1,19 @@
 package embedetcd
 
 import (
-	"bytes"
 	"errors"
-	"flag"
-	"strings"
+	"slices"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"k8s.io/klog/v2"
-)
 
-// capture has klog write into what it returns, until the test ends.
-func capture(t *testing.T, verbosity string) *bytes.Buffer {
-	t.Helper()
-	state := klog.CaptureState()
-	t.Cleanup(state.Restore)
-	var flags flag.FlagSet
-	klog.InitFlags(&flags)
-	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true", "v": verbosity} {
-		if err := flags.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var out bytes.Buffer
-	klog.SetOutput(&out)
-	return &out
-}
+	"github.com/tulle-net/tulle/pkg/logtest"
+)
 
 // A server that does well says nothing.
 func TestQuiet(t *testing.T) {
-	out := capture(t, "0")
+	out := logtest.Capture(t, 0)
 	s := start(t, Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
 	c := dial(t, s.Endpoint())
 	if _, err := c.Put(t.Context(), "x", "y"); err != nil {
@@ -39,18 +21,17 @@ func TestQuiet(t *testing.T) {
 	}
 	<-c.Watch(t.Context(), "x", clientv3.WithCreatedNotify())
 	s.Stop()
-	klog.Flush()
-	if out.Len() > 0 {
+	if out.String() != "" {
 		t.Errorf("it said:\n%s", out)
 	}
 }
 
 func TestLog(t *testing.T) {
-	for verbosity, want := range map[string][]string{
-		"0": {`"Etcd fails: it broke" address="x" error="why"`, `"Etcd fails: it broke too"`},
-		"1": {`"Etcd fails: it broke" address="x" error="why"`, `"Etcd warns: it creaks" took="1s"`, `"Etcd fails: it broke too"`},
+	for verbosity, want := range map[int][]string{
+		0: {`"Etcd fails: it broke" address="x" error="why"`, `"Etcd fails: it broke too"`},
+		1: {`"Etcd fails: it broke" address="x" error="why"`, `"Etcd warns: it creaks" took="1s"`, `"Etcd fails: it broke too"`},
 	} {
-		out := capture(t, verbosity)
+		out := logtest.Capture(t, verbosity)
 		l := newLife()
 		log := newLogger(l)
 		log.Error("before it runs")
@@ -63,15 +44,8 @@ func TestLog(t *testing.T) {
 		log.Info("all is well")
 		l.end()
 		log.Error("after it ran")
-		klog.Flush()
-		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		if len(lines) != len(want) || strings.Contains(out.String(), "secret") {
-			t.Fatalf("-v %s:\n%s", verbosity, out)
-		}
-		for i := range want {
-			if !strings.HasSuffix(lines[i], "] "+want[i]) {
-				t.Errorf("-v %s: %s\nwant %s", verbosity, lines[i], want[i])
-			}
+		if got := out.Take(); !slices.Equal(got, want) {
+			t.Errorf("-v %d: %q\nwant %q", verbosity, got, want)
 		}
 	}
 }

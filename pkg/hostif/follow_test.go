@@ -41,7 +41,7 @@ func started(t *testing.T, host, told string, spec Spec, test func(*lab)) {
 		l.after(0, told)
 		l.after(10 * settle) // the watch may have begun after the first look, and called for another
 		l.host.set(func(h *fakeHost) { h.surveys = 0 })
-		logs.take()
+		log.Take()
 		test(l)
 	})
 }
@@ -352,7 +352,7 @@ func TestFollowEnds(t *testing.T) {
 			t.Errorf("Follow returned %v", err)
 		}
 	})
-	if got := logs.take(); len(got) > 0 {
+	if got := log.Take(); len(got) > 0 {
 		t.Errorf("the end was logged: %q", got)
 	}
 }

@@ -1,15 +1,13 @@
 package hostif
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,59 +15,20 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/logtest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	flags := flag.NewFlagSet("klog", flag.PanicOnError)
-	klog.InitFlags(flags)
-	flags.Set("stderrthreshold", "FATAL")
-	flags.Set("one_output", "true")
-	klog.LogToStderr(false)
-	klog.SetOutput(&logs)
-	klog.StopFlushDaemon()
-	code := m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	log.Keep()
+	goleak.VerifyTestMain(m)
 }
 
-// logs is what the follower has written. A test that looks at it clears it first.
-var logs logBuffer
-
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-// take returns the messages since the last take, without what goes with them.
-func (l *logBuffer) take() []string {
-	klog.Flush()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var lines []string
-	for line := range strings.Lines(l.buf.String()) {
-		if _, text, ok := strings.Cut(line, `] "`); ok {
-			text, _, _ = strings.Cut(text, `"`)
-			lines = append(lines, text)
-		}
-	}
-	l.buf.Reset()
-	return lines
-}
+// log is what the follower has written. A test that looks at it clears it first.
+var log logtest.Log
 
 var errTest = errors.New("injected")
 
@@ -139,7 +98,7 @@ type lab struct {
 // told to.
 func follow(t *testing.T, text string, spec Spec, test func(*lab), faults ...func(*fakeHost)) {
 	t.Helper()
-	logs.take()
+	log.Take()
 	view := viewOf(t, text)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -252,7 +211,8 @@ func (l *lab) surveyed(want int) {
 // logged expects just these messages since the last time.
 func (l *lab) logged(want ...string) {
 	l.Helper()
-	if got := logs.take(); !slices.Equal(got, want) {
+	has := func(line, message string) bool { return strings.HasPrefix(line, strconv.Quote(message)) }
+	if got := log.Take(); !slices.EqualFunc(got, want, has) {
 		l.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -1,64 +1,26 @@
 package keepfile
 
 import (
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
-	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/logtest"
 )
 
 // log is what was logged.
-var log lines
-
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// of counts the lines that hold both words.
-func (l *lines) of(what, path string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	for line := range strings.Lines(l.text.String()) {
-		if strings.Contains(line, what) && strings.Contains(line, path) {
-			n++
-		}
-	}
-	return n
-}
+var log logtest.Log
 
 func TestMain(m *testing.M) {
-	flags := flag.NewFlagSet("klog", flag.PanicOnError)
-	klog.InitFlags(flags)
-	if err := flags.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL", "-one_output"}); err != nil {
-		panic(err)
-	}
-	klog.SetOutput(&log)
-	code := m.Run()
-	klog.StopFlushDaemon()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	log.Keep()
+	goleak.VerifyTestMain(m)
 }
 
 func put(t testing.TB, path, content string, mode fs.FileMode) {

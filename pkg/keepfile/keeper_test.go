@@ -89,7 +89,7 @@ func TestKeeps(t *testing.T) {
 			check(t, os.Remove(path))
 			check(t, os.Mkdir(path, 0o755))
 			kerneltest.Eventually(t, 10*time.Second, func() error {
-				if log.of("Cannot write a file", path) == 0 {
+				if log.Count("Cannot write a file", path) == 0 {
 					return errors.New("nothing is said of it")
 				}
 				return nil
@@ -220,7 +220,7 @@ func TestDiskFull(t *testing.T) {
 	if len(k.Failing()) != 0 {
 		t.Errorf("failing: %v", k.Failing())
 	}
-	if a, b := log.of("Cannot write a file", path), log.of("as it should be again", path); a != 1 || b != 1 {
+	if a, b := log.Count("Cannot write a file", path), log.Count("as it should be again", path); a != 1 || b != 1 {
 		t.Errorf("told %d times of it and %d times of its end", a, b)
 	}
 }
@@ -349,7 +349,7 @@ func TestFight(t *testing.T) {
 		if err := k.Failing()[path]; !errors.Is(err, ErrContested) {
 			t.Errorf("failing: %v", err)
 		}
-		if n := log.of("keeps changing a file", path); n != 1 {
+		if n := log.Count("keeps changing a file", path); n != 1 {
 			t.Errorf("told %d times of it", n)
 		}
 		// What is new is written at once all the same.
@@ -359,10 +359,10 @@ func TestFight(t *testing.T) {
 		has(t, path, "new", 0o644)
 		<-time.After(5 * time.Minute)
 		synctest.Wait()
-		if err := k.Failing()[path]; err != nil || log.of("Nobody changes the file any more", path) != 1 {
+		if err := k.Failing()[path]; err != nil || log.Count("Nobody changes the file any more", path) != 1 {
 			t.Errorf("it is over, but: %v", err)
 		}
-		if n := log.of("that others had changed", path); n != freeWrites {
+		if n := log.Count("that others had changed", path); n != freeWrites {
 			t.Errorf("told %d times that it was written again", n)
 		}
 	})
@@ -412,7 +412,7 @@ func TestWithoutWatch(t *testing.T) {
 		<-time.After(interval)
 		synctest.Wait()
 		has(t, blocked, content, 0o644)
-		if n := log.of("Cannot write a file", blocked); n != 1 {
+		if n := log.Count("Cannot write a file", blocked); n != 1 {
 			t.Errorf("told %d times of it", n)
 		}
 	})

@@ -290,7 +290,7 @@ func TestUpdateDuringDump(t *testing.T) {
 			l.quiet()
 		}
 		l.healed(0, 0, 0, 0, 0, 0)
-		if lines := logs.take(); len(lines) > 0 {
+		if lines := log.Take(); len(lines) > 0 {
 			l.Errorf("logged %q", lines)
 		}
 	})

@@ -171,7 +171,7 @@ func TestLinkDrift(t *testing.T) {
 						if after := l.f.Snapshot(); what != "others' address" && !after.Equal(before) {
 							l.Fatalf("there is\n%s\nthere was\n%s", after, before)
 						}
-						if lines := logs.take(); len(lines) > 1 || len(lines) == 1 && !strings.HasPrefix(lines[0], `"Put right`) {
+						if lines := log.Take(); len(lines) > 1 || len(lines) == 1 && !strings.HasPrefix(lines[0], `"Put right`) {
 							l.Errorf("logged %q", lines)
 						}
 						l.wait(time.Second)
@@ -261,7 +261,7 @@ func TestEventsLost(t *testing.T) {
 			if s := l.r.Status(); s.WatchError != nil {
 				l.Errorf("watch error %v", s.WatchError)
 			}
-			lines := logs.take()
+			lines := log.Take()
 			if len(lines) != 3 || !strings.HasPrefix(lines[0], `"Lost the watch`) || lines[1] != `"Watching the kernel again"` {
 				l.Errorf("logged %q", lines)
 			}
@@ -305,7 +305,7 @@ func TestEchoes(t *testing.T) {
 			l.synced()
 		}
 		l.healed(0, 0, 0, 0, 0, 0)
-		if lines := logs.take(); len(lines) > 0 {
+		if lines := log.Take(); len(lines) > 0 {
 			l.Errorf("logged %q", lines)
 		}
 	})

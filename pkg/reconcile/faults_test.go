@@ -69,7 +69,7 @@ func TestBadKey(t *testing.T) {
 		l.wait(lastRetry)
 		l.synced()
 		l.healed(0, 0, 0, 0, 0, 0)
-		lines := logs.take()
+		lines := log.Take()
 		if len(lines) != 2 || !strings.HasPrefix(lines[0], `"The kernel refuses a step; trying again" err="invalid argument" step="create fdb`) ||
 			lines[1] != `"The kernel takes all steps again"` {
 			l.Errorf("logged %q", lines)
@@ -227,7 +227,7 @@ func TestUnknownOutcome(t *testing.T) {
 			l.wait(10 * firstRetry)
 			l.synced()
 			l.healed(0, 0, 0, 0, 0, 0)
-			for _, line := range logs.take() {
+			for _, line := range log.Take() {
 				if strings.Contains(line, "file exists") {
 					l.Errorf("logged %q", line)
 				}
@@ -268,7 +268,7 @@ func TestDumpFails(t *testing.T) {
 			if c := l.f.Counts(); c.Dumps > 9 {
 				l.Errorf("%d dumps", c.Dumps)
 			}
-			lines := logs.take()
+			lines := log.Take()
 			if len(lines) < 2 || !strings.HasPrefix(lines[0], `"Could not read the kernel's state; trying again" err="injected"`) {
 				l.Errorf("logged %q", lines)
 			}
@@ -331,7 +331,7 @@ func TestVanish(t *testing.T) {
 				l.setPeers(1, 3)
 				l.wait(0)
 				l.synced()
-				for _, line := range logs.take() {
+				for _, line := range log.Take() {
 					if strings.Contains(line, "no such device") {
 						l.Errorf("logged %q", line)
 					}
@@ -356,7 +356,7 @@ func TestBadLink(t *testing.T) {
 		if len(s.Failing) != 4+600 || !errors.Is(s.Failing[0].Err, syscall.EOPNOTSUPP) || s.Failing[0].Key != link.Key() {
 			l.Errorf("%d failing, first %+v", len(s.Failing), s.Failing[0])
 		}
-		if lines := logs.take(); len(lines) != 1 || !strings.Contains(lines[0], "operation not supported") {
+		if lines := log.Take(); len(lines) != 1 || !strings.Contains(lines[0], "operation not supported") {
 			l.Errorf("logged %q", lines)
 		}
 		mend()

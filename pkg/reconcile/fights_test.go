@@ -75,7 +75,7 @@ func TestFight(t *testing.T) {
 					l.Errorf("not among the failing: %q", l.failing())
 				}
 				told := 0
-				for _, line := range logs.take() {
+				for _, line := range log.Take() {
 					if strings.HasPrefix(line, `"Leaving to others for a while what they keep changing" err="another program`) {
 						told++
 					}
@@ -112,7 +112,7 @@ func TestInTheWay(t *testing.T) {
 		l.has(theirs)
 		l.has(peer(2)...)
 		l.failsOnly(`route 10.0.1.0/24 of "peer-1": file exists`)
-		if lines := logs.take(); len(lines) != 1 || !strings.HasPrefix(lines[0], `"The kernel refuses a step; trying again" err="file exists" step="create route 10.0.1.0/24`) {
+		if lines := log.Take(); len(lines) != 1 || !strings.HasPrefix(lines[0], `"The kernel refuses a step; trying again" err="file exists" step="create route 10.0.1.0/24`) {
 			l.Errorf("logged %q", lines)
 		}
 		changed := route(1)
@@ -131,7 +131,7 @@ func TestInTheWay(t *testing.T) {
 	}
 	t.Run("from the start", func(t *testing.T) {
 		run(t, kerneltest.NewFake(eth0, theirs), func(l *lab) {
-			logs.take()
+			log.Take()
 			l.set("host", host()...)
 			l.setPeers(1, 2)
 			l.complete()
@@ -184,7 +184,7 @@ func TestInTheWay(t *testing.T) {
 			l.wait(2 * settle)
 			l.synced()
 			l.has(direct(1), foreign(direct(2), netstate.ProtocolBoot))
-			if lines := logs.take(); len(lines) > 0 {
+			if lines := log.Take(); len(lines) > 0 {
 				l.Errorf("logged %q", lines)
 			}
 			l.healed(0, 0, 0, 0, 0, 0)

@@ -1,14 +1,11 @@
 package reconcile
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,60 +14,19 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/logtest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	flags := flag.NewFlagSet("klog", flag.PanicOnError)
-	klog.InitFlags(flags)
-	flags.Set("stderrthreshold", "FATAL")
-	flags.Set("one_output", "true")
-	klog.LogToStderr(false)
-	klog.SetOutput(&logs)
-	klog.StopFlushDaemon()
-	code := m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	log.Keep()
+	goleak.VerifyTestMain(m)
 }
 
-// logs is what the loop has written. A test that looks at it clears it first.
-var logs logBuffer
-
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.buf.Len() > 1<<20 {
-		l.buf.Reset()
-	}
-	return l.buf.Write(p)
-}
-
-// take returns the lines since the last take, without the time and place.
-func (l *logBuffer) take() []string {
-	klog.Flush()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var lines []string
-	for line := range strings.Lines(l.buf.String()) {
-		if _, text, ok := strings.Cut(strings.TrimSpace(line), "] "); ok {
-			lines = append(lines, text)
-		}
-	}
-	l.buf.Reset()
-	return lines
-}
+// log is what the loop has written. A test that looks at it clears it first.
+var log logtest.Log
 
 const interval = 10 * time.Minute
 
@@ -145,7 +101,7 @@ func (l *lab) quiet() {
 	l.wait(time.Second)
 	l.synced()
 	l.f.ResetCounts()
-	logs.take()
+	log.Take()
 }
 
 // synced waits for WaitSynced and checks that it told the truth.

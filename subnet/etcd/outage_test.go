@@ -1,70 +1,22 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
-	"flag"
 	"fmt"
-	"io"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/embedetcd"
 	"github.com/tulle-net/tulle/pkg/etcdtest"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/logtest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
 // patience is far longer than anything here takes.
 const patience = 40 * time.Second
-
-// record is what was logged.
-type record struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// listen has klog write to what it returns, until the test ends.
-func listen(t *testing.T) *record {
-	t.Helper()
-	state := klog.CaptureState()
-	t.Cleanup(state.Restore)
-	var flags flag.FlagSet
-	klog.InitFlags(&flags)
-	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true"} {
-		if err := flags.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var r record
-	klog.SetOutput(&r)
-	t.Cleanup(func() { klog.Flush(); klog.SetOutput(io.Discard) })
-	return &r
-}
-
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-// with are the lines that have text in them.
-func (r *record) with(text string) (lines []string) {
-	klog.Flush()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for line := range strings.Lines(r.text.String()) {
-		if strings.Contains(line, text) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
 
 // awaitStatus waits until the store does well, or does not.
 func awaitStatus(t *testing.T, s *Store, well bool) {
@@ -106,7 +58,7 @@ func (l *lab) goesOn(s *Store, f *follower, own subnet.Lease, others ...subnet.L
 // without a list.
 func TestFrozen(t *testing.T) {
 	l, cluster := newCluster(t, 1)
-	log := listen(t)
+	log := logtest.Capture(t, 0)
 	l.SetConfig(network)
 	own := l.acquire(l.Store, claim(1))
 	l.hold(l.Store, own)
@@ -128,8 +80,8 @@ func TestFrozen(t *testing.T) {
 	if f.lists != 1 {
 		t.Errorf("%d lists", f.lists)
 	}
-	if off, on := log.with("does not work"), log.with("works again"); len(off) != 1 || len(on) != 1 {
-		t.Errorf("logged %q, %q", off, on)
+	if off, on := log.Count("does not work"), log.Count("works again"); off != 1 || on != 1 {
+		t.Errorf("logged %d times, %d times", off, on)
 	}
 }
 
@@ -169,7 +121,7 @@ func TestOneOfThree(t *testing.T) {
 // Without a majority there are errors, and never an empty list.
 func TestNoQuorum(t *testing.T) {
 	l, cluster := newCluster(t, 3)
-	log := listen(t)
+	log := logtest.Capture(t, 0)
 	l.SetConfig(network)
 	own := l.acquire(l.Store, claim(1))
 	l.hold(l.Store, own)
@@ -195,8 +147,8 @@ func TestNoQuorum(t *testing.T) {
 		t.Errorf("%d lists", f.lists)
 	}
 	for _, what := range []string{"Watching the leases", "Holding the lease", "Reaching etcd"} {
-		if off, on := log.with(what+" does not work"), log.with(what+" works again"); len(off) > 2 || len(on) > 1 {
-			t.Errorf("logged %q, %q", off, on)
+		if off, on := log.Count(what+" does not work"), log.Count(what+" works again"); off > 2 || on > 1 {
+			t.Errorf("%s: logged %d times, %d times", what, off, on)
 		}
 	}
 }

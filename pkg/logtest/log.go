@@ -1,0 +1,110 @@
+// Package logtest has tests read what is logged.
+//
+// One that has the log for itself, which is one for the whole process, captures it:
+//
+//	log := logtest.Capture(t, 0) // shown if the test fails
+//	log.Count("it broke")
+//
+// A package whose tests all read it keeps one, in its TestMain:
+//
+//	var log logtest.Log
+//	func TestMain(m *testing.M) { log.Keep(); ... }
+package logtest
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/klog/v2"
+)
+
+// most is how much a Log keeps of what nobody takes.
+const most = 16 << 20
+
+// Log is what was logged.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Capture has the log go to a new Log until the test ends.
+func Capture(t testing.TB, verbosity int) *Log {
+	t.Helper()
+	state := klog.CaptureState()
+	l := &Log{}
+	l.keep(verbosity)
+	t.Cleanup(func() {
+		klog.Flush()
+		state.Restore()
+		if t.Failed() {
+			t.Log(l)
+		}
+	})
+	return l
+}
+
+// Keep has the log go to l for as long as the process runs, and nothing be done
+// beside what the tests do.
+func (l *Log) Keep() {
+	l.keep(0)
+	klog.StopFlushDaemon()
+}
+
+func (l *Log) keep(verbosity int) {
+	flags := flag.NewFlagSet("", flag.PanicOnError)
+	klog.InitFlags(flags)
+	_ = flags.Parse([]string{ // or it panics
+		"-logtostderr=false", "-alsologtostderr=false", "-stderrthreshold=FATAL", "-one_output", fmt.Sprintf("-v=%d", verbosity),
+	})
+	klog.SetOutput(l)
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text.Len() > most {
+		l.text.Next(most / 2)
+	}
+	return l.text.Write(text)
+}
+
+func (l *Log) String() string {
+	klog.Flush()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Take is each line since the last Take, without time and place.
+func (l *Log) Take() []string {
+	klog.Flush()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lines []string
+	for line := range strings.Lines(l.text.String()) {
+		if _, text, ok := strings.Cut(strings.TrimSpace(line), "] "); ok {
+			lines = append(lines, text)
+		}
+	}
+	l.text.Reset()
+	return lines
+}
+
+// Count is how many lines have all these parts.
+func (l *Log) Count(parts ...string) (n int) {
+lines:
+	for line := range strings.Lines(l.String()) {
+		for _, part := range parts {
+			if !strings.Contains(line, part) {
+				continue lines
+			}
+		}
+		n++
+	}
+	return n
+}
