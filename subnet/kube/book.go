@@ -177,6 +177,9 @@ func (b *book) rival(e *entry) (rival *entry, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known = b.complete
+	if e == b.nodes[e.name] && !b.holders.shared(e) {
+		return nil, known
+	}
 	for _, other := range b.nodes {
 		switch {
 		case other.name == e.name || !other.managed || other.bad != nil || !other.before(e) || !other.overlaps(e):

@@ -103,11 +103,16 @@ func (h *holders) add(e *entry, n int32) {
 	}
 }
 
-// contested says whether somebody else among those who count may have a part of
-// e's subnets; e is one of them. Of what is verified it is said only where another
-// is not.
+// contested says whether it is to be looked at who has e's subnets: somebody else
+// may have a part of them, and not both were verified.
 func (h *holders) contested(e *entry) bool {
-	if !e.holds() || e.verified() && h.open == 0 {
+	return (!e.verified() || h.open > 0) && h.shared(e)
+}
+
+// shared says whether somebody else among those who count may have a part of e's
+// subnets; e is one of them.
+func (h *holders) shared(e *entry) bool {
+	if !e.holds() {
 		return false
 	}
 	if shapeOf(e.subnets) != h.shape {
