@@ -18,10 +18,10 @@ import (
 )
 
 // policed is a control plane with the plain manifest, Nodes a and b, and the token
-// of the daemon on a, once the policy is in force.
-func policed(t *testing.T) (l lab, token string) {
+// of the daemon on a, once the policy is in force. Flags are more of the server's.
+func policed(t *testing.T, flags ...string) (l lab, token string) {
 	t.Helper()
-	l = newLab(t, kubetest.Options{})
+	l = newLab(t, kubetest.Options{Flags: flags})
 	manifest := plain(t)
 	l.apply(manifest)
 	l.node("a", "10.244.1.0/24")
@@ -49,7 +49,18 @@ func condition(kind, status string) map[string]any {
 
 // TestPolicy has a daemon's token write what it may and try what it may not.
 func TestPolicy(t *testing.T) {
-	l, token := policed(t)
+	testPolicy(t)
+}
+
+// TestPolicyOldServer does so where expressions are compiled as the oldest Kubernetes
+// does that the server can be told to be.
+func TestPolicyOldServer(t *testing.T) {
+	testPolicy(t, "--emulated-version=1.31")
+}
+
+func testPolicy(t *testing.T, flags ...string) {
+	t.Helper()
+	l, token := policed(t, flags...)
 	const prefix = "flannel.alpha.coreos.com/"
 	meta := func(name string, value any) map[string]any {
 		return map[string]any{"metadata": map[string]any{name: value}}
