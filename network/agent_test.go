@@ -249,6 +249,9 @@ func TestConfigChanges(t *testing.T) {
 					return
 				}
 				l.wantReady(false, "restart needed", c.restart)
+				if !l.agent.Status().Started {
+					t.Error("what goes on as before is not there for others any more")
+				}
 				if now := l.files.all(); now["/nowhere/subnet.env"] != files["/nowhere/subnet.env"] {
 					t.Errorf("the env file is %s", now["/nowhere/subnet.env"])
 				}

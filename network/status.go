@@ -35,7 +35,8 @@ type Status struct {
 	Ready   bool
 	Missing []string
 	// Started says that all is there which others may wait for who start later. A
-	// bridge of theirs that does not fit is for them to change.
+	// bridge of theirs that does not fit is for them to change, and a config that
+	// waits for a restart has all go on as before.
 	Started bool
 	// Own is the node's lease; the zero Lease until there is one.
 	Own   subnet.Lease
@@ -122,7 +123,7 @@ func (a *Agent) Status() Status {
 	later := 0
 	for _, r := range slices.Sorted(maps.Keys(a.standing.now)) {
 		s.Missing = append(s.Missing, a.standing.now[r])
-		if r == onBridge {
+		if r == onBridge || r == onRestart {
 			later++
 		}
 	}
