@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,15 +27,15 @@ type client struct {
 
 	mu   sync.Mutex
 	line line
-	read fs.FileInfo // the kubeconfig that line is by; nil without one
 }
 
 // line is a way to an API server. Client-go says who we are and whom we believe,
-// from what a pod has mounted or a kubeconfig says, and reads again what files
-// that names when they change.
+// from what a pod has mounted or a kubeconfig says, and reads tokens and client
+// certificates again when their files change, but not whom we believe.
 type line struct {
 	http *http.Client
 	base *url.URL
+	by   []file // the kubeconfig, and the authorities' certificates
 }
 
 const (
@@ -48,50 +46,35 @@ const (
 )
 
 func newClient(o Options) (*client, error) {
-	c := &client{options: o}
-	return c, c.load()
+	l, err := newLine(o)
+	return &client{options: o, line: l}, err
 }
 
-// load reads the kubeconfig.
-func (c *client) load() error {
-	var read fs.FileInfo
-	if path := c.options.Kubeconfig; path != "" {
-		read, _ = os.Stat(path) // if it is not there, who reads it says so
-	}
-	l, err := newLine(c.options)
-	if err != nil {
-		return err
-	}
-	c.line, c.read = l, read
-	return nil
-}
-
-// now is the way to the server as the kubeconfig has it now: who runs outside a pod
-// has a new one put in its place. One that is of no use changes nothing.
+// now is the way to the server as files have it now: who runs outside a pod has a
+// new kubeconfig put in its place, and clusters get other authorities. One that is
+// of no use changes nothing.
 func (c *client) now() line {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.read == nil {
+	path := changed(c.line.by)
+	if path == "" {
 		return c.line
 	}
-	info, err := os.Stat(c.options.Kubeconfig)
-	if err != nil || same(info, c.read) {
+	l, err := newLine(c.options)
+	if err != nil {
+		klog.ErrorS(err, "A file that leads to the API server has changed, and is of no use; going on with what it said before", "path", path)
 		return c.line
 	}
-	before := c.line
-	if err := c.load(); err != nil {
-		c.read = info // and not to be told of again
-		klog.ErrorS(err, "The kubeconfig has changed, and is of no use; going on with what it said before")
-		return before
-	}
-	klog.InfoS("Read the kubeconfig again, which has changed")
-	before.http.CloseIdleConnections()
-	return c.line
+	klog.InfoS("Read a file again that leads to the API server and has changed", "path", path)
+	c.line.http.CloseIdleConnections()
+	c.line = l
+	return l
 }
 
 func newLine(o Options) (line, error) {
 	var c *rest.Config
 	var err error
+	by := fileAt(o.Kubeconfig)
 	if o.Kubeconfig == "" && o.Server == "" {
 		if c, err = rest.InClusterConfig(); err != nil {
 			return line{}, fmt.Errorf("%w; outside a pod give --kubeconfig-file or --kube-api-url", err)
@@ -106,12 +89,13 @@ func newLine(o Options) (line, error) {
 		c.Wrap(transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(c.BearerTokenFile)))
 		c.BearerToken, c.BearerTokenFile = "", ""
 	}
+	by = append(by, fileAt(c.CAFile)...)
 	h, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return line{}, err
 	}
 	base, _, err := rest.DefaultServerUrlFor(c)
-	return line{h, base}, err
+	return line{h, base, by}, err
 }
 
 // Server is the API server's URL.
