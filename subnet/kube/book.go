@@ -65,7 +65,13 @@ func (b *book) take(s scope, v *view) {
 func (b *book) remove(s scope, v *view) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if e := b.nodes[string(v.name)]; e != nil && e.uid == string(v.uid) && b.in(s, e.name) {
+	if !b.in(s, string(v.name)) {
+		return
+	}
+	if s == itself {
+		b.newest = max(b.newest, v.revision) // the answer to a patch may be on the way
+	}
+	if e := b.nodes[string(v.name)]; e != nil && e.uid == string(v.uid) {
 		b.drop(e)
 		b.wake()
 	}

@@ -235,6 +235,26 @@ func TestVerdictOfAnother(t *testing.T) {
 	}
 }
 
+// TestDeletedStaysDeleted: the answer to a patch that comes after the news that the
+// Node was deleted does not bring it back; another of its name does.
+func TestDeletedStaysDeleted(t *testing.T) {
+	b := leanBook(t)
+	own := func(uid, revision string) *view {
+		n := claimant("own", uid, "10.5.0.0/24", "10.5.0.0/24", 50)
+		n.ResourceVersion = revision
+		return wholeView(t, n)
+	}
+	b.remove(itself, own("own", "9"))
+	b.take(itself, own("own", "8"))
+	if e, _, _ := b.ownNode(); e != nil {
+		t.Errorf("there is a Node %s of revision %d, which was deleted", e.name, e.revision)
+	}
+	b.take(itself, own("other", "10"))
+	if e, _, _ := b.ownNode(); e == nil || e.uid != "other" {
+		t.Errorf("the new Node is %+v", e)
+	}
+}
+
 // TestPodless: a Node without podCIDRs is looked at again at each sign of life.
 func TestPodless(t *testing.T) {
 	n := claimant("n1", "u1", "", "10.5.1.0/24,10.5.2.0/24", 100)

@@ -37,7 +37,7 @@ type conditionValue struct {
 // written. It ends with ctx, or when that is done.
 func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 	s.begin()
-	for {
+	for failures := 1; ; {
 		e, _, changed := s.book.ownNode()
 		switch {
 		case e == nil:
@@ -75,9 +75,10 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 		if err != errMoved {
 			return err
 		}
-		if err := s.pause(ctx, 1, nil); err != nil {
+		if err := s.pause(ctx, failures, nil); err != nil {
 			return err
 		}
+		failures++
 	}
 }
 
