@@ -18,7 +18,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 	if _, err := publish(claim.Attrs); err != nil {
 		return subnet.Lease{}, err
 	}
-	cfg, err := s.Config(ctx, subnet.Config{})
+	cfg, err := s.usable(ctx)
 	if err != nil {
 		return subnet.Lease{}, err
 	}
@@ -54,7 +54,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 		if err := waitFor(ctx, changed, again); err != nil {
 			return subnet.Lease{}, err
 		}
-		if cfg, err = s.Config(ctx, subnet.Config{}); err != nil {
+		if cfg, err = s.usable(ctx); err != nil {
 			return subnet.Lease{}, err
 		}
 	}

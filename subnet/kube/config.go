@@ -33,7 +33,7 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 		now, err := os.Stat(path) // of what links lead to
 		if err != nil || seen == nil || !same(seen, now) {
 			var cfg subnet.Config
-			cfg, seen, err = readConfig(path)
+			cfg, seen, err = s.read()
 			switch {
 			case err != nil && err.Error() == refused:
 			case err != nil && known == (subnet.Config{}):
@@ -54,6 +54,32 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 		case <-tick.C:
 		}
 	}
+}
+
+// usable is the config that there is, or was when the file was last of use: a node
+// that goes on with that publishes what becomes of its host. The first is waited for.
+func (s *Store) usable(ctx context.Context) (subnet.Config, error) {
+	if cfg, _, err := s.read(); err == nil {
+		return cfg, nil
+	}
+	s.mu.Lock()
+	last := s.config
+	s.mu.Unlock()
+	if last != (subnet.Config{}) {
+		return last, nil
+	}
+	return s.Config(ctx, subnet.Config{})
+}
+
+// read reads the config, and remembers one that is of use.
+func (s *Store) read() (subnet.Config, fs.FileInfo, error) {
+	cfg, info, err := readConfig(s.options.ConfigFile)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.config = cfg
+	}
+	return cfg, info, err
 }
 
 // readConfig reads the config at path. Info is of what was read, nil where it is

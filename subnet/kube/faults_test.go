@@ -52,6 +52,34 @@ func TestOutsideNetwork(t *testing.T) {
 	}
 }
 
+// TestConfigGarbled: what a node publishes follows the host also while the config is
+// of no use, or gone.
+func TestConfigGarbled(t *testing.T) {
+	l, _ := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("node-1", "10.5.7.0/24")
+	c := claim(1)
+	if a := receive(t, l.acquire(c)); a.err != nil {
+		t.Fatal(a.err)
+	}
+	for i, spoil := range []func() error{
+		func() error { return os.WriteFile(l.config, []byte("{rubbish"), 0o644) },
+		func() error { return os.Remove(l.config) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		c.PublicIP[subnet.IPv4] = ip(fmt.Sprintf("192.0.2.10%d", i))
+		if a := receive(t, l.acquire(c)); a.err != nil || a.lease.PublicIP != c.PublicIP || a.lease.Key() != "10.5.7.0-24" {
+			t.Errorf("%+v", a)
+		}
+	}
+	l.SetConfig(`{"Network": "10.6.0.0/16"}`)
+	if a := receive(t, l.acquire(c)); !errors.Is(a.err, subnet.ErrOutsideNetwork) {
+		t.Errorf("by what the config says now: %+v", a)
+	}
+}
+
 // TestWritesLittle: a restart that finds all as it should be writes nothing, and
 // nothing is listed twice.
 func TestWritesLittle(t *testing.T) {

@@ -42,8 +42,9 @@ type Store struct {
 	running sync.WaitGroup
 
 	mu        sync.Mutex
-	claimed   subnet.Attrs // by the last Acquire
-	published subnet.Attrs // what that came to, with what people overwrote
+	config    subnet.Config // that was of use last
+	claimed   subnet.Attrs  // by the last Acquire
+	published subnet.Attrs  // what that came to, with what people overwrote
 }
 
 // Open makes a store. It waits for no API server.
