@@ -148,9 +148,11 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 	if err != nil {
 		return subnet.Lease{}, err
 	}
-	revision := e.revision
-	if change != nil {
-		err := s.retry(ctx, "Writing to Node "+e.name, func(ctx context.Context) error {
+	revision, writing := e.revision, "Writing to Node "+e.name
+	if change == nil {
+		s.trouble.Over(writing) // what was tried before is not wanted any more
+	} else {
+		err := s.retry(ctx, writing, func(ctx context.Context) error {
 			v, err := s.client.patch(ctx, e.name, patching, change)
 			if moved(err) {
 				return errMoved

@@ -39,13 +39,15 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 	s.begin()
 	for failures := 1; ; {
 		e, _, changed := s.book.ownNode()
-		switch {
-		case e == nil:
+		if e == nil {
 			if err := wait(ctx, changed); err != nil {
 				return err
 			}
 			continue
-		case e.own.known && e.own.network == c:
+		}
+		writing := "Writing the condition of Node " + e.name
+		if e.own.known && e.own.network == c {
+			s.trouble.Over(writing) // what was tried before is not wanted any more
 			return nil
 		}
 		now := time.Now().UTC().Format(time.RFC3339)
@@ -62,7 +64,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 		if err != nil {
 			return err
 		}
-		err = s.retry(ctx, "Writing the condition of Node "+e.name, func(ctx context.Context) error {
+		err = s.retry(ctx, writing, func(ctx context.Context) error {
 			v, err := s.client.patch(ctx, e.name, merging, change)
 			if moved(err) {
 				return errMoved

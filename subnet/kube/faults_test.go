@@ -80,6 +80,56 @@ func TestConfigGarbled(t *testing.T) {
 	}
 }
 
+// TestWriteGivenUp: what could not be written and is not wanted any more is no
+// trouble, once the Node says what it should.
+func TestWriteGivenUp(t *testing.T) {
+	l, f := newFakeLab(t)
+	l.SetConfig(network)
+	l.create("node-1")
+	f.do(func() {
+		n := f.nodes["node-1"].DeepCopy()
+		n.Status.Conditions = []corev1.NodeCondition{{Type: networkUnavailable, Status: "False", Reason: Up.Reason, Message: Up.Message}}
+		f.change("MODIFIED", n)
+	})
+	if a := receive(t, l.acquire(claim(1))); a.err != nil {
+		t.Fatal(a.err)
+	}
+	f.do(func() {
+		f.refuse = func(r *http.Request) *metav1.Status {
+			if r.Method == http.MethodPatch {
+				return refusalOf(http.StatusServiceUnavailable, "away")
+			}
+			return nil
+		}
+	})
+	s := l.store("node-1")
+	for what, write := range map[string]func(ctx context.Context, other bool) error{
+		"Writing to Node node-1": func(ctx context.Context, other bool) error {
+			c := claim(1)
+			if other {
+				c.PublicIP[subnet.IPv4] = ip("192.0.2.100")
+			}
+			_, err := s.Acquire(ctx, c)
+			return err
+		},
+		"Writing the condition of Node node-1": func(ctx context.Context, other bool) error {
+			c := Up
+			c.Unavailable = other
+			return s.SetNetworkUnavailable(ctx, c)
+		},
+	} {
+		end := l.background(func(ctx context.Context) { _ = write(ctx, true) })
+		l.failing("node-1", what, "away")
+		end()
+		if err := write(t.Context(), false); err != nil {
+			t.Error(err)
+		}
+		if why := s.Status().Failing[what]; why != "" {
+			t.Errorf("%s is given up, and fails: %s", what, why)
+		}
+	}
+}
+
 // TestWritesLittle: a restart that finds all as it should be writes nothing, and
 // nothing is listed twice.
 func TestWritesLittle(t *testing.T) {
