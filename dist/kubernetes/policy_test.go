@@ -3,6 +3,7 @@
 package kubernetes
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -216,6 +217,31 @@ func TestStore(t *testing.T) {
 	}
 	if failing := s.Status().Failing; len(failing) > 0 {
 		t.Errorf("%q", failing)
+	}
+}
+
+// TestStoreOddPodCIDR has it lease a podCIDR that a person wrote in other words than
+// it would.
+func TestStoreOddPodCIDR(t *testing.T) {
+	l, _ := policed(t)
+	l.node("c", "FD00:10:244:0001::/64")
+	config := filepath.Join(t.TempDir(), "net-conf.json")
+	if err := os.WriteFile(config, []byte(`{"EnableIPv4": false, "EnableIPv6": true, "IPv6Network": "fd00:10:244::/56"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := kube.Open(kube.Options{Kubeconfig: l.Kubeconfig(l.pod(plain(t), "c")), NodeName: "c", Prefix: "flannel.alpha.coreos.com", ConfigFile: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var claim subnet.Claim
+	claim.PublicIP[subnet.IPv6] = netip.MustParseAddr("2001:db8::7")
+	claim.BackendType, claim.BackendData[subnet.IPv6] = "vxlan", `{"VNI":1,"VtepMAC":"02:00:00:00:00:07"}`
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	lease, err := s.Acquire(ctx, claim)
+	if err != nil || lease.Subnets[subnet.IPv6] != netip.MustParsePrefix("fd00:10:244:1::/64") {
+		t.Fatalf("%+v, %v: %q", lease, err, s.Status().Failing)
 	}
 }
 

@@ -141,7 +141,7 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 	if err != nil {
 		return subnet.Lease{}, err
 	}
-	if claim := formatClaim(e.subnets); claim != "" {
+	if claim := formatClaim(e.subnets); claim != "" && e.own.plain {
 		want[claimed] = &claim
 	}
 	change, err := s.annotations.change(want, &e.own.values, e.uid)

@@ -30,6 +30,17 @@ func formatClaim(subnets podCIDRs) string {
 	return strings.Join(texts, ",")
 }
 
+// isPlain says whether podCIDRs are written as a claim has them. A person's need not
+// be, and a claim in other words is none to who compares the two as texts.
+func isPlain(texts [][]byte) bool {
+	for _, text := range texts {
+		if p, err := netip.ParsePrefix(string(text)); err != nil || p.String() != string(text) {
+			return false
+		}
+	}
+	return true
+}
+
 // parseClaim reads a claim; what is none claims nothing.
 func parseClaim(text []byte) podCIDRs {
 	if len(text) == 0 || len(text) > longestClaim {

@@ -36,6 +36,7 @@ type own struct {
 	values  values // as they stand there
 	facts   Facts
 	ignored error // what people wrote there that is of no use
+	plain   bool  // the podCIDRs stand there in the words of a claim
 	network Condition
 	known   bool // network is: there is such a condition
 }
@@ -114,6 +115,7 @@ func (b *book) read(v *view) *entry {
 			}
 		}
 		e.own.facts, e.own.ignored = factsOf(v, &all)
+		e.own.plain = isPlain(v.subnets())
 		e.own.network, e.own.known = conditionOf(v.network)
 	}
 	if e.managed {

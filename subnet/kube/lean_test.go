@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -282,6 +283,31 @@ func TestNoLean(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestOddPodCIDR: a podCIDR in other words than a claim's is leased, not claimed, and
+// known to the others all the same.
+func TestOddPodCIDR(t *testing.T) {
+	l, f := newFakeLab(t)
+	l.SetConfig(`{"EnableIPv4": false, "EnableIPv6": true, "IPv6Network": "fd00:5::/48"}`)
+	l.create("node-1", "FD00:5:0:0007::/64")
+	l.create("node-2", "fd00:5:0:8::/64")
+	for i := range 2 {
+		c := claim(i + 1)
+		c.PublicIP, c.BackendData = subnet.Pair[netip.Addr]{subnet.IPv6: ip(fmt.Sprintf("2001:db8::%d", i+1))}, subnet.Pair[string]{}
+		if a := receive(t, l.acquire(c)); a.err != nil {
+			t.Fatal(a.err)
+		}
+	}
+	f.mu.Lock()
+	for name, want := range map[string]string{"node-1": "", "node-2": "fd00:5:0:8::/64"} {
+		if got := f.nodes[name].Annotations[prefix+"/tulle-subnets"]; got != want {
+			t.Errorf("%s claims %q, want %q", name, got, want)
+		}
+	}
+	f.mu.Unlock()
+	s := l.watch("node-2")
+	s.await(t, "known", func() bool { _, has := s.leases["fd00:5:0:7::-64"]; return has })
 }
 
 // TestClaimRemoved: a claim that somebody removes is written again, and the lease
