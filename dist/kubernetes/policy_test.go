@@ -181,7 +181,7 @@ func TestPolicyWantsANode(t *testing.T) {
 	l.Do(http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts/tulled/token", map[string]any{"spec": map[string]any{"expirationSeconds": 3600}}, &token)
 	for _, node := range []string{"a", "b"} {
 		code, said := l.call(token.Status.Token, http.MethodPatch, "/api/v1/nodes/"+node+"/status", merging, annotate("flannel.alpha.coreos.com/public-ip", "192.0.2.7"))
-		if code < 400 || !strings.Contains(said, "its own Node alone, which its token has to name") {
+		if code != http.StatusUnprocessableEntity || !strings.Contains(said, "its own Node alone, which its token has to name") {
 			t.Errorf("%s: %d %s", node, code, said)
 		}
 	}
