@@ -41,7 +41,7 @@ func (k *kubeWorld) flannelNotes(h *clustertest.Host) map[string]string {
 	k.t.Helper()
 	all := make(map[string]string)
 	for name, value := range k.node(h.Name).Metadata.Annotations {
-		if short, ok := strings.CutPrefix(name, notes); ok && short != "tulle" {
+		if short, ok := strings.CutPrefix(name, notes); ok && !strings.HasPrefix(short, "tulle") {
 			all[short] = value
 		}
 	}
