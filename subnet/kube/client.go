@@ -159,13 +159,12 @@ func refusal(r *http.Response, text []byte) error {
 	if seconds, err := strconv.ParseUint(r.Header.Get("Retry-After"), 10, 16); err == nil {
 		e.After = time.Duration(seconds) * time.Second
 	}
+	// Who is asked for metadata alone refuses in JSON.
 	var s status
-	var doc struct{ Message string }
-	if kind, object, err := unwrap(text); err == nil && kind == "Status" && s.look(object) == nil {
+	kind, object, err := unwrap(text)
+	if err == nil && kind == "Status" && s.look(object) == nil || s.readJSON(text) {
 		e.take(s)
 		e.Code = r.StatusCode
-	} else if json.Unmarshal(text, &doc) == nil && doc.Message != "" {
-		e.Message = doc.Message
 	}
 	return e
 }

@@ -158,7 +158,8 @@ func (f *fake) fail(w http.ResponseWriter, r *http.Request, s *metav1.Status) {
 	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", fmt.Sprint(s.Details.RetryAfterSeconds))
 	}
-	if strings.HasPrefix(r.Header.Get("Accept"), protobuf) {
+	// As the real one, which finds no other way to refuse who wants metadata alone.
+	if accept := r.Header.Get("Accept"); strings.HasPrefix(accept, protobuf) && !strings.Contains(accept, ";as=") {
 		typed(w, protobuf).WriteHeader(int(s.Code))
 		_, _ = w.Write(wrap(f.t, "Status", s))
 		return
@@ -168,7 +169,7 @@ func (f *fake) fail(w http.ResponseWriter, r *http.Request, s *metav1.Status) {
 }
 
 func refusalOf(code int32, message string) *metav1.Status {
-	return &metav1.Status{Status: "Failure", Code: code, Message: message}
+	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: code, Message: message}
 }
 
 type marshaler interface{ Marshal() ([]byte, error) }

@@ -30,7 +30,8 @@ const (
 
 // follower keeps the Nodes of a scope in the book as the cluster has them: by one
 // list, and by one watch that goes on from it. Where it breaks it goes on from what
-// it had come to; only where the server no longer knows that, all is listed again.
+// it had come to; only where the server does not know that, or not any more, all is
+// listed again.
 type follower struct {
 	*Store
 	scope   scope
@@ -39,6 +40,7 @@ type follower struct {
 	plain   bool   // the server did not stream its list
 	lean    bool   // Nodes come as their metadata alone
 	refused bool   // the server did not do that, or it would be of no use
+	broken  bool   // the last watch ended before its time
 
 	again    atomic.Pointer[context.CancelCauseFunc] // ends the session that is, if one is
 	since    time.Time                               // when it began to be without a break; under Store.mu
@@ -47,20 +49,25 @@ type follower struct {
 
 // run follows until ctx ends.
 func (f *follower) run(ctx context.Context) {
+	again := false
 	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
 		err := f.session(ctx)
+		before := again
+		again = errors.Is(err, errAgain)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, errForm) || errors.Is(err, errAgain) && f.plain:
+		case errors.Is(err, errForm) || again && f.plain:
 			continue
+		case again && !before:
+			failures = 1 // it answers; for how long it did not is of no matter now
 		case time.Since(began) < longSession:
 			failures++
 		default:
 			failures = 1
 		}
-		if err != nil && !errors.Is(err, errAgain) {
+		if err != nil && !again {
 			f.trouble.Failed(f.what, err)
 			f.watched(false)
 		}
@@ -124,6 +131,11 @@ func (f *follower) session(ctx context.Context) error {
 		query.Set("sendInitialEvents", "true")
 		query.Set("resourceVersionMatch", "NotOlderThan")
 	}
+	if !listing && f.broken {
+		if err := f.reachable(ctx); err != nil {
+			return f.after(ctx, err)
+		}
+	}
 	query.Set("resourceVersion", f.from)
 	lasts := session + rand.N(session)
 	query.Set("timeoutSeconds", strconv.Itoa(int(lasts.Seconds())))
@@ -139,13 +151,26 @@ func (f *follower) session(ctx context.Context) error {
 		return f.after(ctx, err)
 	}
 	defer body.Close()
+	f.broken = true
 	if !listing {
 		quiet.Stop()
 		f.watched(true)
 	}
+	began := time.Now()
 	err = f.read(ctx, body, listing, quiet)
+	f.broken = err != nil || time.Since(began) < lasts.Truncate(time.Second)
 	f.plain = f.from == "" && listing && errors.Is(context.Cause(ctx), errSilent)
 	return f.after(ctx, err)
+}
+
+// reachable is an error where the server has not come as far as the watch had: its
+// etcd was set back to a backup. It would say nothing of that, nor of anything else
+// before it is there again. To ask for a Node that cannot be costs it next to nothing.
+func (f *follower) reachable(ctx context.Context) error {
+	_, _, err := f.client.list(ctx, formOf(f.lean), url.Values{
+		"fieldSelector": {"metadata.name=-"}, "resourceVersion": {f.from}, "resourceVersionMatch": {"NotOlderThan"},
+	}, func([]byte) error { return nil })
+	return err
 }
 
 // query asks for the Nodes of its scope.

@@ -62,9 +62,12 @@ func (l *lab) background(f func(ctx context.Context)) (end func()) {
 	return end
 }
 
+// soon is longer than a server takes to start and who waits for it to ask again.
+const soon = 40 * time.Second
+
 func (s *seen) await(t testing.TB, what string, met func() bool) {
 	t.Helper()
-	kerneltest.Eventually(t, 10*time.Second, func() error {
+	kerneltest.Eventually(t, soon, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if met() {
@@ -76,7 +79,7 @@ func (s *seen) await(t testing.TB, what string, met func() bool) {
 
 func (l *lab) failing(node, what string, words ...string) {
 	l.t.Helper()
-	kerneltest.Eventually(l.t, 10*time.Second, func() error {
+	kerneltest.Eventually(l.t, soon, func() error {
 		text := l.store(node).Status().Failing[what]
 		for _, word := range words {
 			if !strings.Contains(text, word) {

@@ -115,6 +115,42 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// TestServerSetBack: a server whose etcd was set back to a backup is asked for all
+// Nodes again; of its revisions, which are of the past, a watch hears nothing.
+func TestServerSetBack(t *testing.T) {
+	c := kubetest.Start(t, kubetest.Options{})
+	l := newServerLab(t, c, c.ServiceAccount("kube-system", "tulle", rules...))
+	l.SetConfig(network)
+	l.create("node-1", "10.5.1.0/24")
+	own, _ := l.leased(1)
+	s := l.watch("node-1")
+	s.await(t, "leased", func() bool { return s.leases[own.Key()].Attrs == own.Attrs })
+	c.Kill()
+	backup := c.Etcd.Snapshot()
+	c.Restart()
+	l.create("node-2", "10.5.2.0/24")
+	for i := range 500 { // more than a server writes when it starts
+		l.set("node-2", "other", fmt.Sprint(i))
+	}
+	other, _ := l.leased(2)
+	s.await(t, "both", func() bool { return len(s.leases) == 2 })
+
+	c.Kill()
+	c.Etcd.Restore(backup)
+	c.Restart()
+	l.failing("node-2", holding, "there is no Node node-2 any more")
+	s.await(t, "one gone", func() bool { return len(s.leases) == 1 && s.leases[own.Key()].Attrs == own.Attrs })
+	l.create("node-2", "10.5.2.0/24")
+	s.await(t, "both", func() bool { return s.leases[other.Key()].Attrs == other.Attrs })
+	l.set("node-1", "backend-data", "{")
+	kerneltest.Eventually(t, 10*time.Second, func() error {
+		if n := l.node("node-1"); n[prefix+"/backend-data"] != own.BackendData[subnet.IPv4] {
+			return fmt.Errorf("%v", n)
+		}
+		return nil
+	})
+}
+
 // TestServerRefuses: a role that does not let it write is named as what is wrong,
 // and one that comes later is enough.
 func TestServerRefuses(t *testing.T) {

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"strconv"
 
@@ -226,6 +227,9 @@ type status struct {
 	tooNew          bool   // it does not know that resourceVersion yet, if ever
 }
 
+// tooNewCause is the cause of a status that says so.
+const tooNewCause = "ResourceVersionTooLarge"
+
 func (s *status) look(object []byte) error {
 	return walk(object, func(field protowire.Number, value []byte, number uint64) error {
 		switch field {
@@ -242,11 +246,30 @@ func (s *status) look(object []byte) error {
 	})
 }
 
+// readJSON reads one in JSON, and says whether it is one.
+func (s *status) readJSON(text []byte) bool {
+	var doc struct {
+		Kind, Message, Reason string
+		Details               struct {
+			RetryAfterSeconds uint64
+			Causes            []struct{ Reason string }
+		}
+	}
+	if json.Unmarshal(text, &doc) != nil || doc.Kind != "Status" {
+		return false
+	}
+	s.message, s.reason, s.after = doc.Message, doc.Reason, doc.Details.RetryAfterSeconds
+	for _, c := range doc.Details.Causes {
+		s.tooNew = s.tooNew || c.Reason == tooNewCause
+	}
+	return true
+}
+
 func (s *status) details(field protowire.Number, value []byte, number uint64) error {
 	switch field {
 	case 4:
 		return walk(value, func(field protowire.Number, value []byte, _ uint64) error {
-			s.tooNew = s.tooNew || field == 1 && string(value) == "ResourceVersionTooLarge"
+			s.tooNew = s.tooNew || field == 1 && string(value) == tooNewCause
 			return nil
 		})
 	case 5:
