@@ -38,7 +38,7 @@ func (c Config) Allows(subnets Pair[netip.Prefix]) bool {
 	for f, pool := range c.Pools {
 		has := pool.Has
 		if c.Given {
-			has = pool.Within
+			has = pool.Holds
 		}
 		if pool.IsValid() != subnets[f].IsValid() || pool.IsValid() && !has(subnets[f]) {
 			return false

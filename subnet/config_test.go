@@ -245,14 +245,14 @@ func FuzzParseConfig(f *testing.F) {
 	})
 }
 
-// TestGiven: where others give the subnets, any part of the network will do.
+// TestGiven: where others give the subnets, any part of the network will do, and all of it.
 func TestGiven(t *testing.T) {
 	for text, want := range map[string]struct{ chosen, given bool }{
 		"10.5.34.0/24": {true, true},
 		"10.5.34.0/26": {false, true}, // of another length
 		"10.5.0.0/24":  {false, true}, // below SubnetMin
 		"10.6.34.0/24": {false, false},
-		"10.5.0.0/16":  {false, false}, // all of it
+		"10.5.0.0/16":  {false, true}, // all of it
 		"10.4.0.0/15":  {false, false},
 	} {
 		cfg := Config{Pools: Pair[Pool]{IPv4: pool("10.5.0.0/16", 24, "10.5.1.0", "10.5.255.0")}}

@@ -47,6 +47,10 @@ func (p Pool) Within(s netip.Prefix) bool {
 	return s.IsValid() && s == s.Masked() && s.Bits() > p.Network.Bits() && p.Network.Contains(s.Addr())
 }
 
+// Holds says whether s is a part of the network or all of it, as who gives subnets may
+// give to the one node of a small cluster.
+func (p Pool) Holds(s netip.Prefix) bool { return s == p.Network || p.Within(s) }
+
 // window is a pool in numbers.
 type window struct {
 	low, high uint128 // its first and its last address

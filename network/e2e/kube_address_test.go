@@ -49,3 +49,20 @@ func TestKubeAddresses(t *testing.T) {
 	k.addresses(h, "InternalIP", main)
 	k.annotated(h.Name, "public-ip", main)
 }
+
+// TestKubeWholeNetwork has the one node of a small cluster have all of its network.
+func TestKubeWholeNetwork(t *testing.T) {
+	t.Parallel()
+	k := newKubeWorld(t, 1, `{"Network": "10.5.9.0/24", "Backend": {"Type": "vxlan"}}`, false)
+	h := k.Hosts[0]
+	k.register(h, "10.5.9.0/24")
+	k.start(h)
+	k.says(h, "10.5.9.0/24", "!NOT READY")
+	h.AddPod()
+	h.AddPod()
+	k.Reach(h.Pods[0], h.Pods[1])
+	k.daemons[h].Kill()
+	k.restart(h)
+	k.says(h, "10.5.9.0/24", "!NOT READY")
+	k.Reach(h.Pods[1], h.Pods[0])
+}

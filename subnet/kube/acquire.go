@@ -115,7 +115,7 @@ func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[neti
 		case !p.IsValid():
 			return none, reasonf("Node %s has no %s podCIDR; start the kube-controller-manager with --allocate-node-cidrs=true and a --cluster-cidr in %s (kubeadm init --pod-network-cidr), or give the Node one: kubectl patch node %s -p '{\"spec\":{\"podCIDR\":…,\"podCIDRs\":[…]}}'",
 				e.name, family, pool.Network, e.name)
-		case !pool.Within(p):
+		case !pool.Holds(p):
 			return none, fmt.Errorf("%w: the podCIDR %s of Node %s is no part of the network's %s; make the network's config and the kube-controller-manager's --cluster-cidr agree", subnet.ErrOutsideNetwork, p, e.name, pool.Network)
 		}
 	}
