@@ -58,6 +58,7 @@ func (t nodeTeller) run(ctx context.Context, changed <-chan struct{}) {
 	stop := func() {}
 	defer func() { stop() }()
 	var said kube.Condition // zero while nothing was
+	var told time.Time      // when that it does not work was last put into words
 	var subnets subnet.Pair[netip.Prefix]
 	for worked := time.Now(); ; {
 		s := t.agent.Status()
@@ -73,7 +74,10 @@ func (t nodeTeller) run(ctx context.Context, changed <-chan struct{}) {
 		case s.Started: // a bridge that does not fit the next pod may heal, and is to come
 			worked, want = time.Now(), kube.Up
 		case time.Since(worked) >= unready:
-			want = kube.Condition{Unavailable: true, Reason: "TulleNotReady", Message: short(t.why())}
+			want = kube.Condition{Unavailable: true, Reason: "TulleNotReady", Message: said.Message}
+			if !said.Unavailable || time.Since(told) >= again { // the words change more often than the matter
+				told, want.Message = time.Now(), short(t.why())
+			}
 		}
 		switch {
 		case want.Unavailable && !said.Unavailable:

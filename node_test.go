@@ -136,6 +136,27 @@ func TestNodeTold(t *testing.T) {
 	})
 }
 
+// TestNodeToldSeldom: words that change all the time are not written all the time.
+func TestNodeToldSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), unready+3*again+again/2)
+		defer cancel()
+		cluster, changed, times := &fakeCluster{}, newNews(), 0
+		var running sync.WaitGroup
+		running.Go(func() {
+			for tick := time.NewTicker(time.Second); ctx.Err() == nil; <-tick.C {
+				changed.tell()
+			}
+		})
+		nodeTeller{&fakeAgent{}, func() string { times++; return fmt.Sprintf("%d are missing", times) }, cluster, true}.run(ctx, changed)
+		running.Wait()
+		const down = "unavailable true: TulleNotReady"
+		if got := cluster.all(); !slices.Equal(got, []string{"event true: NetworkNotReady", down, down, down, down}) {
+			t.Errorf("said %q", got)
+		}
+	})
+}
+
 // TestEventsAlone: who does not want conditions has events all the same.
 func TestEventsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
