@@ -171,9 +171,8 @@ func TestFlannelNodeByNode(t *testing.T) {
 	for _, n := range k.nodes {
 		k.step(t, n.Name, func(t *testing.T) {
 			k.documented("kubectl label node NODE cni-daemon=tulle", "NODE", n.Name)
-			name := k.tulled(n).Metadata.Name
-			k.documented("kubectl -n tulle-system wait pod", "NODE", n.Name)
-			t.Log(k.documented("kubectl -n tulle-system exec POD -- /tulled peers", "POD", name))
+			k.documented("until kubectl -n tulle-system wait pod", "NODE", n.Name)
+			t.Log(k.documented("kubectl -n tulle-system exec POD -- /tulled peers", "POD", k.tulled(n).Metadata.Name))
 			three, four := k.addPod("three-"+n.Name, one), k.addPod("four-"+n.Name, two)
 			seen.distinct(t, three, four)
 			for _, pair := range [][2]*pod{{three, four}, {four, three}, {three, to}, {to, three}, {from, four}, {four, from}} {
