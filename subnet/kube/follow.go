@@ -40,7 +40,7 @@ type follower struct {
 	plain   bool   // the server did not stream its list
 	lean    bool   // Nodes come as their metadata alone
 	refused bool   // the server did not do that, or it would be of no use
-	broken  bool   // the last watch ended before its time
+	broken  bool   // the last watch did not begin, or ended before its time
 
 	again    atomic.Pointer[context.CancelCauseFunc] // ends the session that is, if one is
 	since    time.Time                               // when it began to be without a break; under Store.mu
@@ -130,8 +130,7 @@ func (f *follower) session(ctx context.Context) error {
 	case listing:
 		query.Set("sendInitialEvents", "true")
 		query.Set("resourceVersionMatch", "NotOlderThan")
-	}
-	if !listing && f.broken {
+	case f.broken:
 		if err := f.reachable(ctx); err != nil {
 			return f.after(ctx, err)
 		}
@@ -142,6 +141,8 @@ func (f *follower) session(ctx context.Context) error {
 	end := time.AfterFunc(lasts+late, func() { cancel(errSilent) })
 	defer end.Stop()
 	quiet.Reset(silence)
+	f.broken = true // until one ends in its time
+	began := time.Now()
 	body, err := f.client.watch(ctx, formOf(f.lean), query)
 	if err != nil {
 		f.plain = listing && (code(err) == http.StatusBadRequest || code(err) == http.StatusUnprocessableEntity || errors.Is(context.Cause(ctx), errSilent))
@@ -151,12 +152,10 @@ func (f *follower) session(ctx context.Context) error {
 		return f.after(ctx, err)
 	}
 	defer body.Close()
-	f.broken = true
 	if !listing {
 		quiet.Stop()
 		f.watched(true)
 	}
-	began := time.Now()
 	err = f.read(ctx, body, listing, quiet)
 	f.broken = err != nil || time.Since(began) < lasts.Truncate(time.Second)
 	f.plain = f.from == "" && listing && errors.Is(context.Cause(ctx), errSilent)
