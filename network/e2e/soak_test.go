@@ -235,7 +235,8 @@ func (s *soak) await(f func() error) {
 		}
 		select {
 		case <-limit.C:
-			s.tell("after %v still: %v", restLimit, err)
+			says, _ := s.world.tell(s.nodes[s.first].Host, "status")
+			s.tell("after %v still: %v; %s says\n%s", restLimit, err, s.nodes[s.first].Name, says)
 			s.t.FailNow()
 		case <-tick.C:
 		}

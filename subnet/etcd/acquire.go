@@ -59,6 +59,11 @@ func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 	known := a.known
 	a.known = nil
 	var err error
+	if a.id != clientv3.NoLease { // it may be gone with an etcd that lost all since
+		if a.id, err = a.keepable(ctx, a.id); err != nil {
+			return subnet.Lease{}, err
+		}
+	}
 	if known == nil {
 		if known, err = a.list(ctx); err != nil {
 			return subnet.Lease{}, err
