@@ -98,15 +98,7 @@ func TestCleanup(t *testing.T) {
 // over, and names it once.
 func TestCleanupOfAdopted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 2, 1, vxlan)
-	h := w.Hosts[0]
-	h.NS.IP(t, "link add flannel.1 type vxlan id 1 dstport 8472 local 198.18.0.1 nolearning")
-	for _, host := range w.Hosts {
-		w.start(host)
-	}
-	for _, host := range w.Hosts {
-		w.daemons[host].WaitLog("The kernel holds all peers")
-	}
+	w, h := newAdopted(t)
 	w.daemons[h].Stop()
 	for _, c := range []struct {
 		flags []string

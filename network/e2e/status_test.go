@@ -182,16 +182,27 @@ func TestBugReport(t *testing.T) {
 	}
 }
 
-// TestStatusOfAdopted asks a node that took over flannel's device, which keeps its
-// name.
-func TestStatusOfAdopted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 2, 1, vxlan)
-	one := w.Hosts[0]
+// newAdopted is a world whose first host has flannel's device, which its daemon took
+// over.
+func newAdopted(t *testing.T) (w *world, one *clustertest.Host) {
+	t.Helper()
+	w = newWorld(t, 2, 1, vxlan)
+	one = w.Hosts[0]
 	one.NS.IP(t, "link add flannel.1 type vxlan id 1 dstport 8472 local 198.18.0.1 nolearning")
 	for _, h := range w.Hosts {
 		w.start(h)
 	}
+	for _, h := range w.Hosts {
+		w.daemons[h].WaitLog("The kernel holds all peers")
+	}
+	return w, one
+}
+
+// TestStatusOfAdopted asks a node that took over flannel's device, which keeps its
+// name.
+func TestStatusOfAdopted(t *testing.T) {
+	t.Parallel()
+	w, one := newAdopted(t)
 	for _, h := range w.Hosts {
 		h.AddPod()
 	}
