@@ -147,7 +147,10 @@ func TestRefused(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if s, err := Start(cancelled, Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"}); err == nil {
+	dir := t.TempDir()
+	// What was begun there ends a moment after Start has returned.
+	t.Cleanup(func() { kerneltest.Eventually(t, time.Minute, func() error { return os.RemoveAll(dir) }) })
+	if s, err := Start(cancelled, Options{Dir: dir, Listen: "http://127.0.0.1:0"}); err == nil {
 		s.Stop() // it was ready already
 	} else if !errors.Is(err, context.Canceled) {
 		t.Error(err)
