@@ -23,12 +23,12 @@ type room struct {
 
 // rooms has a row for every room; the first that fits a package counts.
 var rooms = []room{
-	{at: ".", may: []string{"..."},
-		why: "nothing is barred"}, // main wires everybody to everybody
+	{at: ".", may: []string{"backend/...", "pkg/command"},
+		why: "it has the version and the table of backends, and pkg/command does the rest"},
 	{at: "dist/...", stdOnly: true,
 		why: "it packs what was built, and nothing has to be fetched for that"},
 	{at: "network/...", may: []string{"./...", "backend/...", "subnet", "pkg/..."}, not: []string{"pkg/kernel/..."},
-		why: "main hands a node its store and its kernel, so that its life is tested without either"},
+		why: "pkg/daemon hands a node its store and its kernel, so that its life is tested without either"},
 	{at: "backend", may: []string{"subnet", "pkg/netstate"},
 		why: "it says what a backend is, and knows none"},
 	{at: "backend/...", may: []string{"./...", "backend", "subnet", "pkg/netstate"},
@@ -43,14 +43,18 @@ var rooms = []room{
 		why: "it says itself what it needs of a kernel, and a lease means nothing to it"},
 	{at: "pkg/kernel/...", may: []string{"pkg/kernel/...", "pkg/netstate"},
 		why: "it brings the kernel to a state; why that state is wanted is not its business"},
-	{at: "pkg/...", may: []string{"pkg/...", "subnet"},
+	{at: "pkg/command", may: []string{"pkg/...", "network", "backend", "subnet"},
+		why: "it hands what main has of backends and of the version to the command that needs it"},
+	{at: "pkg/daemon", may: []string{"pkg/...", "network", "backend", "subnet/..."}, not: []string{"pkg/command"},
+		why: "it wires all rooms but the backends, which main hands it, and knows no other command"},
+	{at: "pkg/...", may: []string{"pkg/...", "subnet"}, not: []string{"pkg/command", "pkg/daemon"},
 		why: "it is a small thing with one job, and knows nothing of the node that it serves"},
 }
 
 var imports = rule{
 	name: "imports run downward",
-	why: "main → network → backend → subnet, pkg/netstate, as the table rooms in pkg/housetest/imports_test.go has it. " +
-		"Most often the importer should say what it needs as an interface, and main hand the thing in. Tests may import any room.",
+	why: "main → pkg/command → pkg/daemon → network → backend → subnet, pkg/netstate, as the table rooms in pkg/housetest/imports_test.go has it. " +
+		"Most often the importer should say what it needs as an interface, and pkg/daemon hand the thing in. Tests may import any room.",
 	check: func(h house) (found []finding) {
 		for _, f := range h.code() {
 			if f.isTest() {

@@ -10,6 +10,20 @@ import (
 	"strings"
 )
 
+var top = rule{
+	name: "main.go is alone at the top",
+	why: "package main has the version and the table of backends: what runs commands goes to pkg/command, " +
+		"what the daemon needs to pkg/daemon.",
+	check: func(h house) (found []finding) {
+		for _, f := range h.code() {
+			if f.folder() == "." && f.path != "main.go" {
+				found = append(found, finding{f.path, "is at the top"})
+			}
+		}
+		return found
+	},
+}
+
 var packageDoc = rule{
 	name: "every package has its doc comment",
 	why: "one file of a package, doc.go or its main one, says above its package clause what the package owns: " +

@@ -24,9 +24,21 @@ func TestRules(t *testing.T) {
 		files map[string]string
 		want  []string // beginnings of "at: what"
 	}{
-		{imports, "main may all", map[string]string{
-			"main.go": importing("main", own+"network", own+"subnet/etcd", own+"pkg/kernel", "k8s.io/klog/v2"),
-		}, nil},
+		{imports, "main", map[string]string{
+			"main.go": importing("main", own+"backend/vxlan", own+"backend", own+"pkg/command", own+"pkg/daemon", own+"subnet"),
+		}, []string{
+			"main.go:6: . imports github.com/tulle-net/tulle/pkg/daemon; ",
+			"main.go:7: . imports github.com/tulle-net/tulle/subnet; ",
+		}},
+		{imports, "commands", map[string]string{
+			"pkg/command/command.go": importing("command", own+"pkg/daemon", own+"pkg/kernel", own+"network", own+"backend", own+"subnet", own+"subnet/etcd"),
+			"pkg/daemon/daemon.go":   importing("daemon", own+"subnet/etcd", own+"network", own+"pkg/kernel", own+"backend", "k8s.io/klog/v2", own+"pkg/command", own+"backend/vxlan"),
+			"pkg/clock/clock.go":     importing("clock", own+"pkg/daemon"),
+		}, []string{
+			"pkg/clock/clock.go:3: ", "pkg/command/command.go:8: ",
+			"pkg/daemon/daemon.go:8: pkg/daemon imports github.com/tulle-net/tulle/pkg/command; ",
+			"pkg/daemon/daemon.go:9: pkg/daemon imports github.com/tulle-net/tulle/backend/vxlan; ",
+		}},
 		{imports, "nobody imports main", map[string]string{
 			"network/node.go":      importing("network", module),
 			"pkg/status/status.go": importing("status", "fmt", module),
@@ -110,6 +122,15 @@ func TestRules(t *testing.T) {
 				"var a = sys.AF_NETLINK\nvar b = syscall.NetlinkRIB\nvar c = sys.AF_INET\nvar unix struct{ RTM_NEWLINK int }\nvar d = unix.RTM_NEWLINK\n",
 			"pkg/kernel/k.go": "package kernel\nimport \"golang.org/x/sys/unix\"\nvar a = unix.RTM_NEWROUTE\n",
 		}, []string{"pkg/hostif/h.go:6: pkg/hostif uses unix.AF_NETLINK", "pkg/hostif/h.go:7: pkg/hostif uses syscall.NetlinkRIB"}},
+
+		{top, "files", map[string]string{
+			"main.go":        importing("main"),
+			"main_test.go":   importing("main"),
+			"node.go":        importing("main"),
+			"README.md":      "# x\n",
+			"network/a.go":   importing("network"),
+			"dist/x/main.go": importing("main"),
+		}, []string{"main_test.go: ", "node.go: "}},
 
 		{packageDoc, "docs", map[string]string{
 			"a/a.go":      "// Package a is good.\npackage a\n",

@@ -1,8 +1,7 @@
-package main
+package command
 
 import (
 	"bytes"
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -11,11 +10,13 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/backend"
-	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/backend/hostgw"
+	"github.com/tulle-net/tulle/backend/vxlan"
 	"github.com/tulle-net/tulle/subnet"
 )
 
 func TestCommands(t *testing.T) {
+	p := program{"devel", map[string]backend.Factory{hostgw.Type: hostgw.New, vxlan.Type: vxlan.New}}
 	file := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(file, []byte(`{"Network": "10.5.0.0/16", "Backend": {"Type": "host-gw"}}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -33,7 +34,7 @@ func TestCommands(t *testing.T) {
 		{args: "check-config", in: `{"Network": "10.5.0.0/16"}`, out: "backend: vxlan"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16", "EnableNFTables": false}`, out: "rules: iptables on hosts without --filter\n"},
 		{args: "check-config " + file, out: "IPv4: 10.5.0.0/16, 255 subnets of /24 from 10.5.1.0 to 10.5.255.0\nbackend: host-gw\n"},
-		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "pigeon"}}`, fail: "set it to one of alloc, host-gw, ipip, vxlan"},
+		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "pigeon"}}`, fail: "set it to one of host-gw, vxlan"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "VNI": -1}}`, fail: "Backend.VNI"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/31"}`, fail: "Network"},
 		{args: "check-config /nowhere", fail: "no such file"},
@@ -43,7 +44,7 @@ func TestCommands(t *testing.T) {
 		{args: "leases --etcd-cafile=/nowhere", fail: "/nowhere"},
 	} {
 		var out bytes.Buffer
-		err := run(strings.Fields(c.args), nil, strings.NewReader(c.in), &out)
+		err := p.run(strings.Fields(c.args), nil, strings.NewReader(c.in), &out)
 		switch {
 		case c.fail == "" && err != nil:
 			t.Errorf("%q: %v", c.args, err)
@@ -51,52 +52,6 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%q: the error %v does not tell %q", c.args, err, c.fail)
 		case !strings.Contains(out.String(), c.out):
 			t.Errorf("%q writes %q, which lacks %q", c.args, out.String(), c.out)
-		}
-	}
-}
-
-// The page that compares backends has all of them, with their headers.
-func TestBackendsPage(t *testing.T) {
-	text, err := os.ReadFile("Documentation/backends.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var head, mtus []string
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		switch {
-		case len(cells) == len(backends)+1 && cells[0] == "":
-			head = cells[1:]
-		case strings.HasPrefix(cells[0], "MTU of containers"):
-			mtus = cells[1:]
-		}
-	}
-	if len(head) != len(backends) || len(mtus) != len(head) {
-		t.Fatalf("the page's table has %q and %q", head, mtus)
-	}
-	for i, name := range head {
-		var of subnet.Pair[int]
-		for f, config := range []string{`{"Network": "10.5.0.0/16", "Backend": {"Type": %q}}`, `{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48", "Backend": {"Type": %q}}`} {
-			cfg, err := subnet.ParseConfig(fmt.Appendf(nil, config, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			up := backend.Uplink{Link: "eth0", MTU: 1500}
-			b, err := backends[name](cfg, backend.Host{NodeID: "a", Uplinks: subnet.Pair[backend.Uplink]{up, up}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			of[f] = b.MTU()
-		}
-		want := fmt.Sprint(of[0])
-		if of[1] != of[0] {
-			want += fmt.Sprintf("; %d with IPv6", of[1])
-		}
-		if mtus[i] != want {
-			t.Errorf("%s gives containers %s, and the page says %s", name, want, mtus[i])
 		}
 	}
 }
@@ -134,18 +89,5 @@ func TestWriteLeases(t *testing.T) {
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
-	}
-}
-
-func TestIdentify(t *testing.T) {
-	n, err := identify(options.Node{ID: "machine", Name: "host"})
-	if err != nil || n != (subnet.Node{ID: "machine", Name: "host"}) {
-		t.Errorf("%+v, %v", n, err)
-	}
-	if n, err = identify(options.Node{ID: "machine"}); err != nil || n.Name == "" {
-		t.Errorf("without a name: %+v, %v", n, err)
-	}
-	if _, err := identify(options.Node{ID: "a\nb"}); err == nil {
-		t.Error("an ID of two lines is taken")
 	}
 }

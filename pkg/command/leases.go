@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/daemon"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -22,7 +23,7 @@ const storeLimit = 10 * time.Second
 func listLeases(o options.Options, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
-	store, err := openStore(o)
+	store, err := daemon.OpenStore(o)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"archive/tar"
@@ -57,8 +57,8 @@ const (
 // host it is.
 var stableSecret = regexp.MustCompile(`(stable_secret = ).*`)
 
-// reportBug writes what who looks into trouble would ask for into one archive.
-func reportBug(o options.Options, out io.Writer) error {
+// reportBug writes what an investigation of trouble would ask for into one archive.
+func reportBug(o options.Options, version string, out io.Writer) error {
 	path := o.ReportFile
 	if path == "" {
 		path = "tulle-bugreport-" + time.Now().UTC().Format("20060102-150405") + ".tar.gz"
@@ -66,7 +66,7 @@ func reportBug(o options.Options, out io.Writer) error {
 	err := keepfile.Write(path, 0o600, func(to io.Writer) error {
 		zipped := gzip.NewWriter(to)
 		a := archive{tar.NewWriter(zipped), time.Now()}
-		err := errors.Join(a.daemon(o), a.files(o), a.host())
+		err := errors.Join(a.daemon(o), a.version(o, version), a.files(o), a.host())
 		return errors.Join(err, a.Close(), zipped.Close())
 	})
 	if err == nil {
@@ -113,8 +113,12 @@ func (a archive) daemon(o options.Options) error {
 		fmt.Fprintln(&text, err)
 	}
 	both, err := json.MarshalIndent(map[string]any{"status": r, "peers": peers}, "", "  ")
-	return errors.Join(err, a.add("status.txt", text.Bytes()), a.add("status.json", both),
-		a.add("version.txt", fmt.Appendf(nil, "%s\nflags of this command: %s\n", version, o)))
+	return errors.Join(err, a.add("status.txt", text.Bytes()), a.add("status.json", both))
+}
+
+// version adds what this program is and how it was called.
+func (a archive) version(o options.Options, version string) error {
+	return a.add("version.txt", fmt.Appendf(nil, "%s\nflags of this command: %s\n", version, o))
 }
 
 // files are those that tulled writes, which have no secrets.

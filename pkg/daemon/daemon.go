@@ -1,4 +1,5 @@
-package main
+// Package daemon wires the rooms of the house to the daemon of one node.
+package daemon
 
 import (
 	"context"
@@ -13,6 +14,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/network"
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/kernel"
@@ -20,8 +22,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/systemd"
 )
 
-// runDaemon gives this host its part of the network until it is told to end.
-func runDaemon(o options.Options) error {
+// Run gives this host its part of the network until SIGTERM or SIGINT.
+func Run(o options.Options, version string, backends map[string]backend.Factory) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	hangups := make(chan os.Signal, 1)
@@ -76,7 +78,7 @@ func runDaemon(o options.Options) error {
 		Prober: newProber(o.Probes), Responder: responder,
 		Changed: poke,
 	})
-	told := reporter{agent, store, store.is, time.Now()}
+	told := reporter{agent, version, store, store.is, time.Now()}
 	var running sync.WaitGroup
 	running.Go(func() {
 		serveStatus(ctx, o.StatusSocket, told)
@@ -118,7 +120,7 @@ func (n news) tell() {
 }
 
 // reload has files read again, and the kernel looked at.
-func reload(ctx context.Context, store store, agent *network.Agent) {
+func reload(ctx context.Context, store Store, agent *network.Agent) {
 	klog.InfoS("Reading files again")
 	if err := store.Reload(ctx); err != nil {
 		klog.ErrorS(err, "Going on with what was read before")
@@ -129,7 +131,7 @@ func reload(ctx context.Context, store store, agent *network.Agent) {
 // condition is a daemon as systemd is told of it.
 type condition struct {
 	*network.Agent
-	store store
+	store Store
 }
 
 // Condition implements systemd.Daemon. A network goes on without its store.

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 )
 
 // checkConfig reads a config from a file, or from in where file is empty, and
-// says what it means or what is wrong with it.
-func checkConfig(file string, in io.Reader, out io.Writer) error {
+// writes what it means, or returns what is wrong with it.
+func checkConfig(file string, backends map[string]backend.Factory, in io.Reader, out io.Writer) error {
 	if file != "" {
 		f, err := os.Open(file)
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	"github.com/tulle-net/tulle/subnet/kube"
 )
 
-// store is where a daemon's leases are, of whichever kind.
-type store interface {
+// Store holds the leases of the network, of whichever kind it is.
+type Store interface {
 	subnet.Store
 	io.Closer
 	Status() trouble.Status
@@ -26,8 +26,8 @@ type store interface {
 	Reload(ctx context.Context) error
 }
 
-// openStore makes the store, which waits for no server.
-func openStore(o options.Options) (store, error) {
+// OpenStore returns the store that o names. It waits for no server.
+func OpenStore(o options.Options) (Store, error) {
 	if o.Kube.On {
 		return openNodes(o.Kube)
 	}
@@ -41,7 +41,7 @@ func openStore(o options.Options) (store, error) {
 
 // place is a store as a daemon uses it, with what follows from its kind.
 type place struct {
-	store
+	Store
 	is      status.Store // what it is
 	network string       // which of those that are kept there it is
 	node    subnet.Node  // that this is
@@ -60,14 +60,14 @@ func openPlace(ctx context.Context, o options.Options) (place, error) {
 	if !o.Kube.On {
 		p.is, p.network = status.Store{Kind: "etcd", Endpoints: o.Etcd.Endpoints}, o.Etcd.Prefix
 		if p.node, err = identify(o.Node); err == nil {
-			p.store, err = openStore(o)
+			p.Store, err = OpenStore(o)
 		}
 		return p, err
 	}
 	if p.nodes, err = openNodes(o.Kube); err != nil {
 		return p, err
 	}
-	p.store, p.is, p.network = p.nodes, status.Store{Kind: "kubernetes", Endpoints: []string{p.nodes.Server()}}, "kubernetes "+o.Kube.Prefix
+	p.Store, p.is, p.network = p.nodes, status.Store{Kind: "kubernetes", Endpoints: []string{p.nodes.Server()}}, "kubernetes "+o.Kube.Prefix
 	name := o.Kube.NodeName
 	if name == "" {
 		klog.InfoS("Asking the API server for the Node of this pod", "namespace", o.Kube.PodNamespace, "pod", o.Kube.PodName)
