@@ -36,35 +36,35 @@ demo: root demo-deps build ## three hosts in namespaces, a container on each, so
 
 # The race detector is what needs cgo.
 test: root deps lint ## lint, then every test with -race; a skipped test fails (TESTFLAGS='-run X', PACKAGES=./subnet)
-	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 $(TESTFLAGS) $(PACKAGES)
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 $(TESTFLAGS) $(PACKAGES)
 
 test-vm: vm-deps ## the tests that need another kernel, in a virtual machine
-	go run ./pkg/vmtest $(VM_PACKAGES)
+	go run ./pkg/test/vmtest $(VM_PACKAGES)
 
 test-flannel: root flannel-deps ## whole daemons beside flannel's, which it builds (FLANNELD=/a/binary, FLANNEL_SOURCE=/a/git/repository)
-	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -timeout 30m -tags flannel,kube -run '^Test(Kube)?Flannel' $(TESTFLAGS) ./network/e2e
+	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 30m -tags flannel,kube -run '^Test(Kube)?Flannel' $(TESTFLAGS) ./pkg/test/e2e
 
 test-packages: root packages-deps ## both packages on machines with systemd: installed, confined, crashed, upgraded, purged
-	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -tags packages ./pkg/packagetest
+	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -tags packages ./pkg/test/packagetest
 
 test-kube: root deps ## store, daemons, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
-	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/kubetest ./subnet/kube ./dist/kubernetes
-	CGO_ENABLED=1 go run ./pkg/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./network/e2e
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/kubetest ./subnet/kube ./dist/kubernetes
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./pkg/test/e2e
 
 test-kubelet: root kubelet-deps ## the DaemonSet on real nodes, flannel's replaced by it, and the other way (eight minutes)
-	CGO_ENABLED=1 go run ./pkg/testreport -count=1 -timeout 60m -tags kubelet $(TESTFLAGS) ./pkg/kubelettest
+	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 60m -tags kubelet $(TESTFLAGS) ./pkg/test/kubelettest
 
 soak: root deps ## 20 nodes under random faults for SOAK (30m)
-	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./network/e2e -v -soak $(SOAK)
+	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./pkg/test/e2e -v -soak $(SOAK)
 
 lint: ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,packages ./...
-	go vet -tags kube,flannel ./subnet/kube ./pkg/kubetest ./dist/kubernetes ./network/e2e
-	go vet -tags kubelet ./pkg/kubelettest/...
+	go vet -tags kube,flannel ./subnet/kube ./pkg/test/kubetest ./dist/kubernetes ./pkg/test/e2e
+	go vet -tags kubelet ./pkg/test/kubelettest/...
 	go tool staticcheck -tags vm,packages ./...
-	go tool staticcheck -tags kube,flannel ./subnet/kube ./pkg/kubetest ./dist/kubernetes ./network/e2e
-	go tool staticcheck -tags kubelet ./pkg/kubelettest/...
+	go tool staticcheck -tags kube,flannel ./subnet/kube ./pkg/test/kubetest ./dist/kubernetes ./pkg/test/e2e
+	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go mod tidy -diff
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
@@ -79,21 +79,21 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 bench: root deps ## a node against iproute2 in batch mode, and whole daemons, as tables (PEERS=1000,10000)
 	go test -c -o bin/network.test ./network
 	cd network && ../bin/network.test -test.run '^TestBench$$' -test.timeout 60m -peers $(PEERS)
-	go test -c -o bin/e2e.test ./network/e2e
-	cd network/e2e && ../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 60m -peers $(LEASES)
-	cd network/e2e && ../../bin/e2e.test -test.run '^TestBenchRush$$' -test.timeout 60m -nodes $(NODES)
+	go test -c -o bin/e2e.test ./pkg/test/e2e
+	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 60m -peers $(LEASES)
+	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestBenchRush$$' -test.timeout 60m -nodes $(NODES)
 	go test -run "^$$" -bench . -benchmem ./subnet ./pkg/netstate
 	go test -run "^$$" -bench . -benchtime 12x ./pkg/masq/nft ./pkg/masq/iptables
-	cd network/e2e && ../../bin/e2e.test -test.run '^TestIdle$$' -test.timeout 60m -idle 5m -peers 1000,10000
-	cd network/e2e && ../../bin/e2e.test -test.run '^TestSteady$$' -test.v -steady 5m
+	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestIdle$$' -test.timeout 60m -idle 5m -peers 1000,10000
+	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestSteady$$' -test.v -steady 5m
 
 bench-flannel: root flannel-deps ## whole daemons from their start, tulled and flanneld turn by turn
-	go test -c -o bin/e2e.test ./network/e2e
-	cd network/e2e && ../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 120m -flannel -peers $(LEASES)
+	go test -c -o bin/e2e.test ./pkg/test/e2e
+	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 120m -flannel -peers $(LEASES)
 
 bench-kube: root flannel-deps ## whole daemons among many Nodes of a real control plane, tulled and flanneld turn by turn
-	go test -tags kube -c -o bin/e2e.test ./network/e2e
-	cd network/e2e && ../../bin/e2e.test -test.run '^TestKubeScale$$' -test.timeout 120m -flannel -rounds 3 -beats 1m -peers $(KUBE_NODES)
+	go test -tags kube -c -o bin/e2e.test ./pkg/test/e2e
+	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestKubeScale$$' -test.timeout 120m -flannel -rounds 3 -beats 1m -peers $(KUBE_NODES)
 
 release: ## archives for all kinds of processors, in bin/release (VERSION=v1.2.3, ARCHES='amd64 arm64')
 	VERSION=$(VERSION) dist/release/build.sh bin/release

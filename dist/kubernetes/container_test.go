@@ -20,10 +20,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tulle-net/tulle/pkg/clustertest"
-	"github.com/tulle-net/tulle/pkg/dockertest"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/kubetest"
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/pkg/test/dockertest"
+	"github.com/tulle-net/tulle/pkg/test/kubetest"
 	"github.com/tulle-net/tulle/subnet"
 )
 

@@ -17,9 +17,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/tulle-net/tulle/pkg/etcdtest"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/kubetest"
+	"github.com/tulle-net/tulle/pkg/test/etcdtest"
+	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
 
 const (

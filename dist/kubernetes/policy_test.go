@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/kubetest"
+	"github.com/tulle-net/tulle/pkg/test/kubetest"
 	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/kube"
 )

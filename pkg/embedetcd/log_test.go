@@ -8,7 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/tulle-net/tulle/pkg/logtest"
+	"github.com/tulle-net/tulle/pkg/test/logtest"
 )
 
 // A server that does well says nothing.

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tulle-net/tulle/pkg/kernel"
-	"github.com/tulle-net/tulle/pkg/logtest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/logtest"
 	"github.com/tulle-net/tulle/subnet"
 )
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/logtest"
+	"github.com/tulle-net/tulle/pkg/test/logtest"
 )
 
 // log is what was logged.

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/logtest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/logtest"
 )
 
 func TestMain(m *testing.M) {

@@ -7,7 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/tulle-net/tulle/pkg/etcdtest"
+	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 )
 
 // fill writes n leases as of vxlan nodes.

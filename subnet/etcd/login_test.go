@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tulle-net/tulle/pkg/logtest"
+	"github.com/tulle-net/tulle/pkg/test/logtest"
 	"github.com/tulle-net/tulle/subnet"
 )
 

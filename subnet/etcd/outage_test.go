@@ -9,9 +9,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tulle-net/tulle/pkg/embedetcd"
-	"github.com/tulle-net/tulle/pkg/etcdtest"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/logtest"
+	"github.com/tulle-net/tulle/pkg/test/etcdtest"
+	"github.com/tulle-net/tulle/pkg/test/logtest"
 	"github.com/tulle-net/tulle/subnet"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tulle-net/tulle/pkg/certtest"
 	"github.com/tulle-net/tulle/pkg/embedetcd"
+	"github.com/tulle-net/tulle/pkg/test/certtest"
 )
 
 // write puts a certificate for the loopback into files.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tulle-net/tulle/pkg/embedetcd"
-	"github.com/tulle-net/tulle/pkg/etcdtest"
+	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 	"github.com/tulle-net/tulle/subnet/storetest"
 )
 

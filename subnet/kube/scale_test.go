@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/kubetest"
+	"github.com/tulle-net/tulle/pkg/test/kubetest"
 	"github.com/tulle-net/tulle/subnet"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tulle-net/tulle/pkg/certtest"
+	"github.com/tulle-net/tulle/pkg/test/certtest"
 )
 
 // TestTokenRotated: a server that does not believe a token any more is shown the

@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+)
+
+// TestBackendChanges has the backend's keys changed while pings go on, and then
+// the backend. Between tunnel and direct routes no packet is lost.
+func TestBackendChanges(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 3, 1, dualConfig)
+	pings := func() *streams { return w.pings(w.Hosts[0], w.Hosts[1]) }
+	set := func(backend string) {
+		t.Helper()
+		w.put(configKey, `{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48", "Backend": `+backend+`}`)
+	}
+	reached := func(by string) {
+		t.Helper()
+		for _, h := range w.Hosts {
+			w.eventually(func() error {
+				out, _ := w.tell(h, "peers")
+				if strings.Count(out, " "+by+" ") != 2 || strings.Count(out, "in sync") != 2 {
+					return fmt.Errorf("%s has not its peers %s:\n%s", h.Name, by, out)
+				}
+				return nil
+			})
+		}
+		w.Matrix()
+	}
+	for _, c := range []struct {
+		backend, by string
+		lossless    bool
+	}{
+		{`{"Type": "vxlan", "DirectRouting": true}`, "direct", true},
+		{`{"Type": "vxlan"}`, "tunnel", true},
+		{`{"Type": "vxlan", "Port": 4789}`, "tunnel", false},
+		{`{"Type": "vxlan", "Port": 4789, "VNI": 7}`, "tunnel", false},
+	} {
+		p := pings()
+		p.more(10)
+		set(c.backend)
+		reached(c.by)
+		p.more(10)
+		if c.lossless {
+			p.wantLost(0)
+			continue
+		}
+		for _, each := range p.each {
+			t.Logf("%s: %s", c.backend, each.Stop())
+		}
+	}
+
+	p := pings()
+	p.more(10)
+	set(`{"Type": "host-gw"}`)
+	for _, h := range w.Hosts {
+		w.eventually(func() error {
+			if out, code := w.tell(h, "status"); code != 1 || !strings.Contains(out, "restart needed: the backend was changed from vxlan to host-gw") {
+				return fmt.Errorf("%s ends with %d:\n%s", h.Name, code, out)
+			}
+			return nil
+		})
+	}
+	p.more(10)
+	p.wantLost(0) // until then all goes on
+	p = pings()
+	p.more(10)
+	var all []*clustertest.Daemon
+	for _, h := range w.Hosts {
+		w.daemons[h].Stop()
+	}
+	for _, h := range w.Hosts {
+		all = append(all, w.start(h))
+	}
+	for _, d := range all {
+		d.WaitLog("The kernel holds all peers")
+	}
+	reached("direct")
+	for _, each := range p.each {
+		t.Logf("host-gw: %s", each.Stop())
+	}
+	if held := w.Hosts[0].Kernel(); strings.Contains(held, "tulle") {
+		t.Errorf("the tunnel is still there:\n%s", held)
+	}
+}

@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const day = 24 * time.Hour
+
+// TestClockJumps has a host's clock be wrong by a day, ahead and behind, while
+// its daemon runs. How long a lease lasts is for etcd's clock to say, and what
+// the daemon waits for is not measured by the clock of the day: nothing happens,
+// and all that has to happen later does.
+func TestClockJumps(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 3, 1, dualConfig)
+	one := w.Hosts[0]
+	leases, kernels := w.leases(), w.kernels()
+	there, back := w.pings(one, w.Hosts[1]), w.pings(w.Hosts[1], one)
+	for _, by := range []time.Duration{day, -2 * day, day} {
+		id := w.hangsOn(one)
+		w.daemons[one].JumpClock(by)
+		there.more(100)
+		if now := w.hangsOn(one); now != id {
+			t.Errorf("after a jump of %v the lease hangs on %x, and hung on %x", by, now, id)
+		}
+		w.sameLeases(leases)
+		w.follows()
+		w.delete(leasesKey + w.key(one))
+		w.sameLeases(leases)
+		remove(t, one.SubnetFile)
+		w.deletePeer(one, w.Hosts[2])
+		w.eventually(func() error {
+			if now := w.kernels(); now != kernels {
+				return fmt.Errorf("the kernels hold\n%s\nand held\n%s", now, kernels)
+			}
+			_, err := os.Stat(one.SubnetFile)
+			return err
+		})
+	}
+	there.wantLost(0)
+	back.wantLost(0)
+}
+
+// TestClockJumpsWhileWaiting has the clock jump while the daemon waits: to try
+// again to reach etcd, and to renew its lease.
+func TestClockJumpsWhileWaiting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, 1, vxlan)
+	for _, h := range w.Hosts {
+		// A renewal is due every five seconds.
+		w.start(h, "--subnet-lease-ttl=125s", "--subnet-lease-renew-margin=2")
+	}
+	for _, h := range w.Hosts {
+		h.AddPod()
+	}
+	w.Matrix()
+	ahead, behind := w.daemons[w.Hosts[0]], w.daemons[w.Hosts[1]]
+	leases := w.leases()
+	pings := w.pings(w.Hosts[0], w.Hosts[1])
+	w.etcd.Member(0).Stop()
+	for _, d := range []*clustertest.Daemon{ahead, behind} {
+		d.WaitLog("does not work")
+	}
+	ahead.JumpClock(day)
+	behind.JumpClock(-day)
+	pings.more(100)
+	w.etcd.Member(0).Restart()
+	w.follows()
+	w.sameLeases(leases)
+	for _, h := range w.Hosts {
+		left := w.timeToLive(h)
+		for now := left; now <= left; now = w.timeToLive(h) {
+			if now < 60 {
+				t.Fatalf("the lease of %s was not renewed and has %d s left", h.Name, now)
+			}
+			left = now
+			pings.more(50)
+		}
+	}
+	pings.wantLost(0)
+	w.sameLeases(leases)
+
+	// What was saved by a clock a day ahead is of use by the right one.
+	ahead.Stop()
+	w.etcd.Member(0).Stop()
+	reboot := w.Hosts[0].Kernel()
+	w.Hosts[0].NS.IP(t, "link delete tulle.1")
+	w.start(w.Hosts[0]).WaitLog("The store does not answer; going by what it said last")
+	w.eventually(func() error {
+		if now := w.Hosts[0].Kernel(); now != reboot {
+			return fmt.Errorf("the kernel holds\n%s\nand held\n%s", now, reboot)
+		}
+		return nil
+	})
+}
+
+// hangsOn is the etcd lease of a host's lease.
+func (w *world) hangsOn(h *clustertest.Host) (id clientv3.LeaseID) {
+	w.t.Helper()
+	w.ask(func(ctx context.Context) error {
+		r, err := w.client.Get(ctx, leasesKey+w.key(h))
+		if err == nil && (len(r.Kvs) != 1 || r.Kvs[0].Lease == 0) {
+			err = fmt.Errorf("the lease of %s is %v", h.Name, r.Kvs)
+		}
+		if err == nil {
+			id = clientv3.LeaseID(r.Kvs[0].Lease)
+		}
+		return err
+	})
+	return id
+}
+
+// timeToLive is how many seconds a host's lease has left.
+func (w *world) timeToLive(h *clustertest.Host) (left int64) {
+	w.t.Helper()
+	w.ask(func(ctx context.Context) error {
+		r, err := w.client.TimeToLive(ctx, w.hangsOn(h))
+		if err == nil {
+			left = r.TTL
+		}
+		return err
+	})
+	return left
+}
+
+// deletePeer takes from a host's kernel what reaches a peer over IPv4.
+func (w *world) deletePeer(h, peer *clustertest.Host) {
+	w.t.Helper()
+	subnets, err := subnetsOf(peer)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s := subnets[subnet.IPv4]
+	for line := range strings.Lines(h.NS.Bridge(w.t, "fdb show dev tulle.1")) {
+		if strings.Contains(line, " dst "+peer.Addr[subnet.IPv4].String()+" ") {
+			mac, _, _ := strings.Cut(line, " ")
+			h.NS.Bridge(w.t, fmt.Sprintf("fdb del %s dev tulle.1", mac))
+		}
+	}
+	h.NS.IP(w.t, fmt.Sprintf("neigh del %s dev tulle.1", s.Addr()))
+	h.NS.IP(w.t, fmt.Sprintf("route del %s", s))
+}

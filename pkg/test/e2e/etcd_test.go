@@ -1,0 +1,359 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// sameLeases waits until etcd has exactly those keys.
+func (w *world) sameLeases(want map[string]string) {
+	w.t.Helper()
+	w.eventually(func() error {
+		now, err := w.readLeases()
+		if err != nil {
+			return err
+		}
+		for key, value := range want {
+			if now[key] != value {
+				return fmt.Errorf("%s is %q and was %q", key, now[key], value)
+			}
+		}
+		if len(now) != len(want) {
+			return fmt.Errorf("there are %v, and were %v", now, want)
+		}
+		return nil
+	})
+}
+
+// follows says whether the daemons see what happens in etcd: a node appears, is
+// routed to, goes, and is no more.
+func (w *world) follows() {
+	w.t.Helper()
+	const subnets = "10.5.250.0"
+	w.lend(leasesKey+subnets+"-24", `{"PublicIP":"198.18.0.250","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:fa"}}`)
+	w.eventually(func() error { return w.allHave(subnets, true) })
+	w.delete(leasesKey + subnets + "-24")
+	w.eventually(func() error { return w.allHave(subnets, false) })
+}
+
+// allHave is an error unless every kernel has something of the subnet, or none.
+func (w *world) allHave(subnets string, want bool) error {
+	for _, h := range w.Hosts {
+		if text := h.Kernel(); strings.Contains(text, subnets) != want {
+			return fmt.Errorf("%s holds\n%s", h.Name, text)
+		}
+	}
+	return nil
+}
+
+// TestEtcdStopped has etcd away for a minute: nothing is lost, and the network
+// goes on when it is back.
+func TestEtcdStopped(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 2, 1, dualConfig)
+	leases, kernels := w.leases(), w.kernels()
+	pings := w.pings(w.Hosts[0], w.Hosts[1])
+	w.etcd.Member(0).Stop()
+	for range 6 {
+		pings.more(1000) // a request is sent every 10 ms
+	}
+	if now := w.kernels(); now != kernels {
+		t.Errorf("with etcd away the kernels hold\n%s\nand held\n%s", now, kernels)
+	}
+	w.etcd.Member(0).Restart()
+	w.follows()
+	pings.wantLost(0)
+	w.sameLeases(leases)
+	for _, h := range w.Hosts {
+		// One line when it begins, one when it is over, for each thing that waits.
+		if n := strings.Count(w.daemons[h].Log(), "does not work"); n == 0 || n > 4 {
+			t.Errorf("%s told %d times of a store that is away:\n%s", h.Name, n, w.daemons[h].Log())
+		}
+	}
+}
+
+// TestEtcdFrozen has etcd take connections and never answer.
+func TestEtcdFrozen(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 2, 1, dualConfig)
+	leases := w.leases()
+	pings := w.pings(w.Hosts[0], w.Hosts[1])
+	w.etcd.Member(0).Freeze()
+	w.daemons[w.Hosts[0]].WaitLog("does not work")
+	w.etcd.Member(0).Thaw()
+	w.follows()
+	pings.wantLost(0)
+	w.sameLeases(leases)
+}
+
+// TestLeaderLost has the leader of three members killed, and then another one
+// frozen when the first is back.
+func TestLeaderLost(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 2, 3, dualConfig)
+	leases := w.leases()
+	pings := w.pings(w.Hosts[0], w.Hosts[1])
+	leader := w.etcd.Leader()
+	leader.Kill()
+	w.follows()
+	leader.Restart()
+	next := w.etcd.Leader()
+	next.Freeze()
+	w.follows()
+	next.Thaw()
+	w.follows()
+	pings.wantLost(0)
+	w.sameLeases(leases)
+}
+
+// TestPartitioned has one node lose sight of etcd, and only of it; meanwhile a
+// peer comes, and the history that it missed is compacted.
+func TestPartitioned(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 3, 1, dualConfig)
+	leases := w.leases()
+	one := w.Hosts[0]
+	pings := w.pings(one, w.Hosts[1])
+	at := clustertest.EtcdAddrs(1)[0]
+	one.Cut(at)
+	w.lend(leasesKey+"10.5.251.0-24", `{"PublicIP":"198.18.0.251","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:fb"}}`)
+	w.daemons[one].WaitLog("does not work")
+	w.delete(leasesKey + "10.5.251.0-24")
+	w.etcd.Compact()
+	one.Heal(at)
+	w.follows()
+	pings.wantLost(0)
+	w.sameLeases(leases)
+	if err := w.allHave("10.5.251.0", false); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEtcdEmptied has all leases deleted, then all of etcd lost, then set back to
+// an old backup: every node has its subnet again, and nothing is lost.
+func TestEtcdEmptied(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 3, 1, vxlan)
+	leases := w.leases()
+	backup := w.etcd.Snapshot()
+	pings := w.pings(w.Hosts[0], w.Hosts[1])
+
+	w.delete(leasesKey, clientv3.WithPrefix())
+	w.sameLeases(leases)
+
+	own := w.key(w.Hosts[2])
+	w.delete(leasesKey + own)
+	w.sameLeases(leases)
+
+	// What came after the backup is gone with it.
+	w.lend(leasesKey+"10.5.252.0-24", `{"PublicIP":"198.18.0.252","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:fc"}}`)
+	w.eventually(func() error { return w.allHave("10.5.252.0", true) })
+	w.etcd.Restore(backup)
+	w.sameLeases(leases)
+	w.eventually(func() error { return w.allHave("10.5.252.0", false) })
+	w.follows()
+
+	w.etcd.Wipe()
+	w.eventually(func() error { _, err := w.readLeases(); return err })
+	w.put(configKey, vxlan)
+	w.sameLeases(leases)
+	w.follows()
+	pings.wantLost(0)
+	w.Matrix()
+}
+
+// TestRubbish has a stranger write into the network what no node would.
+func TestRubbish(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 3, 1, dualConfig)
+	one := w.Hosts[0]
+	own := w.key(one)
+	subnets, err := subnet.ParseKey(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := fmt.Sprintf("%s-25", subnets[subnet.IPv4].Addr())
+	attrs := `{"PublicIP":"198.18.0.240","PublicIPv6":"fd00:18::f0","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:f0"},"BackendV6Data":{"VNI":1,"VtepMAC":"3a:00:00:00:00:f1"}}`
+	leases, kernels := w.leases(), w.kernels()
+	pings := w.pings(one, w.Hosts[1])
+	rubbish := []struct{ key, value string }{
+		{"10.5.201.0-24&fd00:5:0:201::-64", "not JSON"},
+		{"10.5.202.0-24&fd00:5:0:202::-64", `{"PublicIP":"nonsense"}`},
+		{"10.5.203.0-24&fd00:5:0:203::-64", strings.Repeat("x", 1e6)},
+		{"10.5.204.0-24&fd00:5:0:204::-64", strings.ReplaceAll(attrs, "3a:00:00:00:00:f0", "ff:ff:ff:ff:ff:ff")},
+		{"stray", "key"},
+		{"0.0.0.0-0", attrs},
+		{"10.99.1.0-24&fd00:99::-64", attrs},
+		{inside, attrs},
+		{"10.5.0.0-16&fd00:5::-48", attrs},
+		{"10.5.205.0-24&fd00:5:0:205::-64", strings.NewReplacer("198.18.0.240", "198.18.0.1", "fd00:18::f0", "fd00:18::1").Replace(attrs)},
+		{"10.5.206.0-24&fd00:5:0:206::-64", strings.ReplaceAll(attrs, "198.18.0.240", "10.5.206.1")},
+	}
+	// Over the lease of one that lives, who writes it again; its peers go by what
+	// they read before.
+	w.put(leasesKey+own, "not JSON")
+	for _, h := range w.Hosts[1:] {
+		w.daemons[h].WaitLog(fmt.Sprintf("key=%q", own))
+	}
+	w.sameLeases(leases)
+	for _, r := range rubbish {
+		w.lend(leasesKey+r.key, r.value)
+	}
+	for _, h := range w.Hosts {
+		for _, r := range rubbish {
+			if h != one && (strings.Contains(r.key, ":205::") || r.key == inside) {
+				continue // wrong for the first host alone; to the others it is a stranger that came later
+			}
+			w.daemons[h].WaitLog(fmt.Sprintf("key=%q", r.key))
+		}
+	}
+	// What each host refuses it says once, and a restart is none the wiser.
+	w.daemons[one].Kill()
+	w.restart(one)
+	pings.more(20)
+	pings.wantLost(0)
+	for _, r := range rubbish {
+		w.delete(leasesKey + r.key)
+	}
+	w.eventually(func() error {
+		if now := w.kernels(); now != kernels {
+			return fmt.Errorf("the kernels hold\n%s\nand held\n%s", now, kernels)
+		}
+		return nil
+	})
+	w.sameLeases(leases)
+	for _, h := range w.Hosts[1:] {
+		for _, r := range rubbish {
+			told := 0
+			for line := range strings.Lines(w.daemons[h].Log()) {
+				// That nobody answers there is another matter.
+				if strings.Contains(line, fmt.Sprintf("key=%q", r.key)) && !strings.Contains(line, "Probes of a peer") {
+					told++
+				}
+			}
+			if told > 1 {
+				t.Errorf("%s told %d times of %s:\n%s", h.Name, told, r.key, w.daemons[h].Log())
+			}
+		}
+	}
+}
+
+// TestOneAddressTwice has a second host claim the public IP of a living one: it
+// is told so, and nothing of the first is touched.
+func TestOneAddressTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 1, vxlan)
+	for _, h := range w.Hosts[:2] {
+		w.start(h)
+	}
+	for _, h := range w.Hosts[:2] {
+		h.AddPod()
+	}
+	w.Matrix()
+	leases := w.leases()
+	pings := w.pings(w.Hosts[0], w.Hosts[1])
+	d := w.start(w.Hosts[2], "--public-ip=198.18.0.1")
+	d.WaitLog("another node has this node's public IP")
+	pings.more(50)
+	pings.wantLost(0)
+	if now := w.leases(); !maps.Equal(now, leases) {
+		t.Errorf("there are %v, and were %v", now, leases)
+	}
+	// Given an address of its own it joins.
+	d.Stop()
+	w.start(w.Hosts[2])
+	w.Hosts[2].AddPod()
+	w.Matrix()
+}
+
+// TestReservation has a node use the subnet that a person reserved for its
+// address, and leave it a reservation.
+func TestReservation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, 1, vxlan)
+	w.put(leasesKey+"10.5.111.0-24", `{"PublicIP":"198.18.0.1"}`)
+	for _, h := range w.Hosts {
+		w.start(h)
+	}
+	for _, h := range w.Hosts {
+		h.AddPod()
+	}
+	w.Matrix()
+	if key := w.key(w.Hosts[0]); key != "10.5.111.0-24" {
+		t.Errorf("the node leased %s", key)
+	}
+	w.ask(func(ctx context.Context) error {
+		r, err := w.client.Get(ctx, leasesKey+"10.5.111.0-24")
+		if err == nil && (len(r.Kvs) != 1 || r.Kvs[0].Lease != 0) {
+			t.Errorf("the reservation is %v", r)
+		}
+		return err
+	})
+}
+
+// TestSubnetTaken has another living node stand in a node's key: the daemon gives
+// way, says so, and begins anew with another subnet.
+func TestSubnetTaken(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 2, 1, vxlan)
+	one := w.Hosts[0]
+	own := w.key(one)
+	w.lend(leasesKey+own, `{"PublicIP":"198.18.0.240","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:f0"}}`)
+	w.daemons[one].WaitLog("LOST THE SUBNET")
+	w.daemons[one].WaitLog("THIS NODE'S SUBNET HAS CHANGED")
+	w.eventually(func() error {
+		if now := w.key(one); now == own {
+			return fmt.Errorf("the env file still has %s", own)
+		}
+		return nil
+	})
+	// The bridge is still of the old subnet, and the log has the way out.
+	w.daemons[one].WaitLog("ip link delete cni0")
+}
+
+// TestRebootWithoutEtcd has a host boot while etcd is away: it takes its place as
+// it was.
+func TestRebootWithoutEtcd(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 3, 1, dualConfig)
+	one := w.Hosts[0]
+	leases, key := w.leases(), w.key(one)
+	w.daemons[one].Stop() // what it knows is saved
+	before := one.Kernel()
+	w.etcd.Member(0).Stop()
+	reboot(t, one)
+	w.start(one).WaitLog("The store does not answer; going by what it said last")
+	w.eventually(func() error {
+		if now := one.Kernel(); now != before {
+			return fmt.Errorf("the kernel holds\n%s\nand held\n%s", now, before)
+		}
+		return nil
+	})
+	w.Matrix()
+	if now := w.key(one); now != key {
+		t.Errorf("the subnet was %s and is %s", key, now)
+	}
+	pings := w.pings(one, w.Hosts[1])
+	w.etcd.Member(0).Restart()
+	w.follows()
+	pings.wantLost(0)
+	w.sameLeases(leases)
+}
+
+// reboot takes from a host what does not outlast a reboot, but for its pods.
+func reboot(t *testing.T, h *clustertest.Host) {
+	t.Helper()
+	for _, link := range []string{"tulle.1", "tulle6.1"} {
+		h.NS.IP(t, "link delete "+link)
+	}
+	remove(t, h.SubnetFile)
+	remove(t, h.CNIConfFile)
+}

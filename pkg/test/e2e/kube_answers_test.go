@@ -1,0 +1,167 @@
+//go:build kube
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+)
+
+// answering is a handler of one answer, to what a daemon asks of the Nodes.
+func answering(code int, reason string, header map[string]string, count *atomic.Int64) func(*http.Request) http.HandlerFunc {
+	return func(*http.Request) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			count.Add(1)
+			for name, value := range header {
+				w.Header().Set(name, value)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"said by a test","reason":%q,"code":%d}`, reason, code)
+		}
+	}
+}
+
+// TestKubeAnswers has an API server answer what servers answer that are loaded, far
+// away or upgraded, and tokens be rotated.
+func TestKubeAnswers(t *testing.T) {
+	t.Parallel()
+	k := newKubeNetwork(t, 3, dualNetwork, true)
+	one := k.Hosts[0]
+	for _, h := range k.Hosts {
+		k.says(h, k.proxy.URL)
+	}
+	// answers has all watches end and be answered so when they are begun again.
+	answers := func(why string, code int, reason string, header map[string]string) func(*streams) {
+		return func(pings *streams) {
+			var count atomic.Int64
+			k.proxy.Answer(answering(code, reason, header, &count))
+			k.proxy.Reset()
+			k.fails(k.Hosts, why)
+			before := count.Load()
+			pings.more(200)
+			// A server in trouble is not to have more of it.
+			if n := count.Load() - before; n > 40 {
+				t.Errorf("%d: %d requests in two seconds", code, n)
+			}
+			if n := count.Load(); n < 3 {
+				t.Errorf("%d was answered %d times", code, n)
+			}
+			k.proxy.Answer(nil)
+		}
+	}
+	underFaults(t, k,
+		kubeFault{"reset", func(pings *streams) {
+			for range 2 {
+				k.proxy.Reset()
+				pings.more(20)
+			}
+		}},
+		kubeFault{"slow", func(pings *streams) {
+			k.proxy.Delay(3 * time.Second)
+			k.proxy.Reset()
+			pings.more(50)
+			k.annotate(one.Name, map[string]string{"tulle": "{}"})
+			k.follows()
+			k.proxy.Delay(0)
+		}},
+		kubeFault{"gone", func(pings *streams) {
+			var gone, asked atomic.Int64
+			refuse := answering(http.StatusGone, "Expired", nil, &gone)
+			k.proxy.Answer(func(r *http.Request) http.HandlerFunc {
+				// What goes on from before is too old, and what begins anew is not.
+				if q := r.URL.Query(); q.Get("watch") != "" && q.Get("sendInitialEvents") == "" {
+					return refuse(r)
+				}
+				asked.Add(1)
+				return nil
+			})
+			k.proxy.Reset()
+			k.follows()
+			if gone.Load() == 0 || asked.Load() == 0 {
+				t.Errorf("%d times gone, %d lists", gone.Load(), asked.Load())
+			}
+			k.proxy.Answer(nil)
+		}},
+		kubeFault{"too many requests", answers("the API server has too much to do", http.StatusTooManyRequests, "TooManyRequests", map[string]string{"Retry-After": "1"})},
+		kubeFault{"forbidden", answers("the API server does not allow it", http.StatusForbidden, "Forbidden", nil)},
+		kubeFault{"tokens rotated", func(*streams) {
+			k.tokens[one].Revoke()
+			for _, h := range k.Hosts[1:] {
+				k.rotate(h).Revoke()
+			}
+			k.eventually(func() error { // the server remembers for ten seconds whom it believed
+				if out, _ := k.tell(one, "status"); !strings.Contains(out, "the API server does not believe who we are") {
+					k.annotate(one.Name, map[string]string{"tulle": "{}"})
+					return fmt.Errorf("it is still believed:\n%s", out)
+				}
+				return nil
+			})
+			k.proxy.Reset()
+			k.rotate(one)
+		}},
+	)
+	sane(t, k)
+}
+
+// sane has no daemon of a network have used more than it may.
+func sane(t *testing.T, k *kubeWorld) {
+	t.Helper()
+	for _, h := range k.Hosts {
+		peak := k.daemons[h].PeakMemory() >> 20
+		t.Logf("%s: %v of processor time, %d MiB at most", h.Name, k.daemons[h].CPU(), peak)
+		if peak > 160 { // with a race detector; it is 70
+			t.Errorf("%s has had %d MiB", h.Name, peak)
+		}
+	}
+}
+
+var away = flag.Duration("away", 30*time.Second, "how long the API server of TestKubeAway is away")
+
+// TestKubeAway has the API server be away for long: nothing is lost, nobody storms,
+// and all is as it was when it is back.
+func TestKubeAway(t *testing.T) {
+	t.Parallel()
+	k := newKubeNetwork(t, 3, dualNetwork, false)
+	said, err := k.published()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernels, cpu := k.kernels(), make(map[*clustertest.Host]time.Duration)
+	for _, h := range k.Hosts {
+		cpu[h] = k.daemons[h].CPU()
+	}
+	pings := k.everyPair()
+	k.api.Kill()
+	began := time.Now()
+	k.fails(k.Hosts, "nothing listens")
+	for time.Since(began) < *away {
+		pings.more(100)
+	}
+	for _, h := range k.Hosts {
+		// A race detector's processor time is some five times a daemon's.
+		used := k.daemons[h].CPU() - cpu[h]
+		t.Logf("%s: %v of processor time in %v, %d MiB at most", h.Name, used, time.Since(began), k.daemons[h].PeakMemory()>>20)
+		if used > 5*time.Second+*away/20 {
+			t.Errorf("%s used %v of processor time while its API server was away", h.Name, used)
+		}
+		k.says(h, "!NOT READY")
+	}
+	if now := k.kernels(); now != kernels {
+		t.Errorf("the kernels hold\n%s\nand held\n%s", now, kernels)
+	}
+	k.api.Restart()
+	k.follows()
+	k.samePublished(said)
+	for _, h := range k.Hosts {
+		k.says(h, "!does not work")
+	}
+	pings.quiet(t)
+}

@@ -1,0 +1,259 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tulle-net/tulle/pkg/envfile"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/pkg/test/etcdtest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// tulled is the daemon under test: this tree's, built with the race detector.
+var tulled clustertest.Command
+
+func TestMain(m *testing.M) {
+	etcdtest.Main()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "tulle-e2e")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "tulled")
+	if out, err := exec.Command("go", "build", "-race", "-o", binary, "github.com/tulle-net/tulle").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build tulled: %v: %s", err, out)
+		return 1
+	}
+	tulled = clustertest.Command{Argv: []string{binary}}
+	return m.Run()
+}
+
+const (
+	prefix    = "/coreos.com/network"
+	configKey = prefix + "/config"
+	leasesKey = prefix + "/subnets/"
+
+	dualConfig = `{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48", "Backend": {"Type": "vxlan"}}`
+	vxlan      = `{"Network": "10.5.0.0/16"}`
+)
+
+// patience is how long anything may take before a test gives up. No test is
+// about how long something takes.
+const patience = time.Minute
+
+// world is a cluster with an etcd.
+type world struct {
+	*clustertest.Cluster
+	t       *testing.T
+	etcd    *etcdtest.Cluster
+	client  *clientv3.Client
+	daemons map[*clustertest.Host]*clustertest.Daemon
+}
+
+// newWorld makes hosts and an etcd of so many members. An empty config is none.
+func newWorld(t *testing.T, hosts, members int, config string) *world {
+	t.Helper()
+	c := clustertest.New(t, clustertest.Options{Hosts: hosts, StaticNeighbours: hosts > 10})
+	o := etcdtest.Options{Members: members, Namespace: c.EtcdHost().NS.Name, Addresses: clustertest.EtcdAddrs(members)}
+	w := &world{Cluster: c, t: t, etcd: etcdtest.Start(t, o), daemons: make(map[*clustertest.Host]*clustertest.Daemon)}
+	w.client = w.etcd.Client(t)
+	if config != "" {
+		w.put(configKey, config)
+	}
+	return w
+}
+
+// newNetwork is a world with a daemon and a pod on every host, all of which
+// reach one another.
+func newNetwork(t *testing.T, hosts, members int, config string) *world {
+	t.Helper()
+	w := newWorld(t, hosts, members, config)
+	for _, h := range w.Hosts {
+		w.start(h)
+	}
+	for _, h := range w.Hosts {
+		h.AddPod()
+	}
+	w.Matrix()
+	return w
+}
+
+// start runs tulled on a host.
+func (w *world) start(h *clustertest.Host, flags ...string) *clustertest.Daemon {
+	w.t.Helper()
+	d := h.Start(tulled, w.flags(h, flags...)...)
+	w.daemons[h] = d
+	return d
+}
+
+// flags are those of a daemon on a host, and more.
+func (w *world) flags(h *clustertest.Host, more ...string) []string {
+	return append([]string{
+		"--etcd-endpoints=" + strings.Join(w.etcd.Endpoints(), ","),
+		"--node-id=" + h.Name, "--subnet-file=" + h.SubnetFile, "--state-dir=" + h.StateDir, "--cni-conf-file=" + h.CNIConfFile,
+	}, more...)
+}
+
+// restart starts a daemon that has ended, and waits until its kernel is right.
+func (w *world) restart(h *clustertest.Host, flags ...string) {
+	w.t.Helper()
+	w.start(h, flags...).WaitLog("The kernel holds all peers")
+}
+
+// ask asks etcd, and again where a member takes its time: the next may answer.
+func (w *world) ask(f func(context.Context) error) {
+	w.t.Helper()
+	w.eventually(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		return f(ctx)
+	})
+}
+
+func (w *world) put(key, value string, options ...clientv3.OpOption) {
+	w.t.Helper()
+	w.ask(func(ctx context.Context) error {
+		_, err := w.client.Put(ctx, key, value, options...)
+		return err
+	})
+}
+
+// lend puts a key on an etcd lease of its own, as a living node does.
+func (w *world) lend(key, value string) {
+	w.t.Helper()
+	w.ask(func(ctx context.Context) error {
+		r, err := w.client.Grant(ctx, 86400)
+		if err != nil {
+			return err
+		}
+		_, err = w.client.Put(ctx, key, value, clientv3.WithLease(r.ID))
+		return err
+	})
+}
+
+func (w *world) delete(key string, options ...clientv3.OpOption) {
+	w.t.Helper()
+	w.ask(func(ctx context.Context) error {
+		_, err := w.client.Delete(ctx, key, options...)
+		return err
+	})
+}
+
+// leases are the keys and values of all leases in etcd.
+func (w *world) leases() map[string]string {
+	w.t.Helper()
+	leases, err := w.readLeases()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return leases
+}
+
+func (w *world) readLeases() (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	r, err := w.client.Get(ctx, leasesKey, clientv3.WithPrefix())
+	if err != nil {
+		return nil, err
+	}
+	leases := make(map[string]string)
+	for _, kv := range r.Kvs {
+		leases[strings.TrimPrefix(string(kv.Key), leasesKey)] = string(kv.Value)
+	}
+	return leases, nil
+}
+
+// subnetsOf are the subnets that a host's env file names.
+func subnetsOf(h *clustertest.Host) (subnet.Pair[netip.Prefix], error) {
+	env, err := envfile.Read(h.SubnetFile)
+	for f, s := range env.Subnets {
+		env.Subnets[f] = s.Masked()
+	}
+	return env.Subnets, err
+}
+
+// key is the key of a host's lease, as its env file has it.
+func (w *world) key(h *clustertest.Host) string {
+	w.t.Helper()
+	subnets, err := subnetsOf(h)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return subnet.FormatKey(subnets)
+}
+
+// eventually waits until f gives no error.
+func (w *world) eventually(f func() error) {
+	w.t.Helper()
+	kerneltest.Eventually(w.t, patience, f)
+}
+
+// kernels prints what the kernels of all hosts hold.
+func (w *world) kernels() string {
+	var b bytes.Buffer
+	for _, h := range w.Hosts {
+		fmt.Fprintf(&b, "# %s\n%s\n", h.Name, h.Kernel())
+	}
+	return b.String()
+}
+
+// streams are pings from the first pod to the second in every family.
+type streams struct {
+	w    *world
+	each []*clustertest.Stream
+}
+
+func (w *world) pings(from, to *clustertest.Host) *streams {
+	s := &streams{w: w}
+	for f, a := range from.Pods[0].Addr {
+		if a.IsValid() {
+			s.each = append(s.each, w.Ping(from.Pods[0], to.Pods[0], subnet.Family(f)))
+		}
+	}
+	return s
+}
+
+// more waits until so many more requests were sent in each stream: they go in
+// step.
+func (s *streams) more(n int) {
+	s.w.t.Helper()
+	if !s.each[0].WaitSent(n) {
+		s.w.t.Fatal("the pings do not go on")
+	}
+}
+
+// wantLost ends the streams. At most so many requests may have been lost in each.
+func (s *streams) wantLost(most int) {
+	s.w.t.Helper()
+	for _, each := range s.each {
+		r := each.Stop()
+		s.w.t.Logf("pings: %s", r)
+		if r.Lost > most {
+			s.w.t.Errorf("%d requests were lost, more than %d: %s", r.Lost, most, r)
+		}
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}

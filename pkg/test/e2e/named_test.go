@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// TestFaultsAreNamed plants faults, each on a network that is well, and waits
+// until tulled status names it on the host where a person would ask, and until it
+// is forgotten when it is mended.
+func TestFaultsAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 3, 1, vxlan)
+	here, there := w.Hosts[0], w.Hosts[1]
+	all := "2 peers tried, all answer"
+	w.says(here, all)
+	w.says(there, all)
+
+	for _, fault := range []struct {
+		name        string
+		plant, mend func()
+		says        []string
+	}{
+		{
+			"peer down", func() { there.Unplug() }, func() { there.Plug() },
+			[]string{"1 of them FAIL", there.Name, "its host does not answer, neither at " + there.Addr[subnet.IPv4].String()},
+		},
+		{
+			"port filtered",
+			func() {
+				w.nft(there, "add table inet site; add chain inet site in { type filter hook input priority 0; }; add rule inet site in udp dport 8472 drop")
+			},
+			func() { w.nft(there, "delete table inet site") },
+			[]string{"1 of them FAIL", there.Name, "its host answers at " + there.Addr[subnet.IPv4].String(), "UDP port 8472 is filtered"},
+		},
+		{
+			"MTU halved", func() { there.Narrow(750) }, func() { there.Narrow(1500) },
+			[]string{"1 of them FAIL", there.Name, "packets of up to 70", "bytes pass, but not of 1450"},
+		},
+		{
+			"route blocked",
+			func() {
+				here.NS.IP(t, "rule add to "+w.subnetOf(there)+" table 100 priority 10")
+				here.NS.IP(t, "route add blackhole default table 100")
+			},
+			func() { here.NS.IP(t, "rule del priority 10") },
+			[]string{"1 of them FAIL", there.Name, "this host has no way to", "the route through tulle.1 is missing, or another or a rule comes first"},
+		},
+		{
+			"etcd down", func() { w.etcd.Member(0).Stop() }, func() { w.etcd.Member(0).Restart() },
+			[]string{"does not work", "etcd"},
+		},
+		{
+			"clock off", func() { w.daemons[here].JumpClock(-time.Hour) }, func() { w.daemons[here].JumpClock(time.Hour) },
+			[]string{"this node's clock is 1h0m0s behind that of most others'"},
+		},
+		{
+			"another's clock off", func() { w.daemons[there].JumpClock(time.Minute) }, func() { w.daemons[there].JumpClock(-time.Minute) },
+			[]string{"the clock of " + there.Name + " is 1m0s ahead of that of most others'"},
+		},
+	} {
+		t.Logf("%s", fault.name)
+		planted := time.Now()
+		fault.plant()
+		w.says(here, fault.says...)
+		t.Logf("%s: named after %.1f s", fault.name, time.Since(planted).Seconds())
+		fault.mend()
+		w.says(here, all)
+		w.silent(here, "FAIL", "clock", "does not work")
+	}
+}
+
+// TestChecksums has a host whose network card breaks the checksums of what is in
+// tunnels. Its daemon finds that out, and helps itself, unless it is told not to.
+func TestChecksums(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 2, 1, `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "on"}}`)
+	here := w.Hosts[0]
+	w.says(here, "1 peers tried, all answer")
+	here.BreakChecksums()
+	w.says(here, "only packets without a checksum get there: this host's network card")
+	w.says(w.Hosts[1], "only packets without a checksum come back: that host's network card")
+	w.put(configKey, `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "auto"}}`)
+	w.says(here, "1 peers tried, all answer")
+	w.says(w.Hosts[1], "1 peers tried, all answer")
+	for h, want := range map[*clustertest.Host]string{here: "off", w.Hosts[1]: "on"} {
+		k, err := kernel.New(h.NS.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		setting := netstate.TxChecksum("tulle.1", want)
+		if has, err := k.Dump(t.Context(), netstate.Scope{Sysctls: []string{setting.Path}}); err != nil || !slices.Contains(has, netstate.Object(setting)) {
+			t.Errorf("%s has not %s, but %v, %v", h.Name, setting, has, err)
+		}
+		k.Close()
+	}
+}
+
+func (w *world) subnetOf(h *clustertest.Host) string {
+	w.t.Helper()
+	subnets, err := subnetsOf(h)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return subnets[subnet.IPv4].String()
+}
+
+func (w *world) nft(h *clustertest.Host, commands string) {
+	w.t.Helper()
+	if out, err := h.NS.Command("nft", commands).CombinedOutput(); err != nil {
+		w.t.Fatalf("nft %s: %v: %s", commands, err, out)
+	}
+}
+
+// says waits until a host's tulled status says all of that.
+func (w *world) says(h *clustertest.Host, words ...string) {
+	w.t.Helper()
+	w.eventually(func() error {
+		out, _ := w.tell(h, "status")
+		for _, word := range words {
+			if !strings.Contains(out, word) {
+				return fmt.Errorf("%q is not in\n%s", word, out)
+			}
+		}
+		return nil
+	})
+}
+
+// silent waits until it says nothing of that.
+func (w *world) silent(h *clustertest.Host, words ...string) {
+	w.t.Helper()
+	w.eventually(func() error {
+		out, _ := w.tell(h, "status")
+		for _, word := range words {
+			if strings.Contains(out, word) {
+				return fmt.Errorf("%q is in\n%s", word, out)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/pkg/test/flanneltest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+var (
+	scalePeers   = flag.String("peers", "", "measure daemons in networks of so many recorded leases, as in 1000,10000, and print tables")
+	scaleRounds  = flag.Int("rounds", 5, "with -peers: how often each is measured")
+	scaleFlannel = flag.Bool("flannel", false, "with -peers: measure flanneld beside tulled, in the networks for which that takes no minutes")
+)
+
+// program is a daemon that is measured.
+type program struct {
+	name    string
+	command clustertest.Command
+	tulle   bool
+	// most is the largest network that it is measured in, by backend.
+	most map[string]int
+}
+
+// scale is what is measured. Without -peers all that can be measured is done once
+// in a small network, so that it is known to work.
+type scale struct {
+	programs []program
+	sizes    []int
+	rounds   int
+	more     int // how often one more lease is recorded
+	to       io.Writer
+}
+
+const (
+	// largest is the size of the largest network that is measured.
+	largest = 50000
+	// closely is that of the largest in which one more lease is recorded.
+	closely = 10000
+)
+
+func newScale(t *testing.T) scale {
+	most := map[string]int{"vxlan": largest, "host-gw": largest}
+	if *scalePeers == "" {
+		return scale{programs: []program{{"tulled", tulled, true, most}}, sizes: []int{20}, rounds: 1, more: 2, to: t.Output()}
+	}
+	s := scale{rounds: *scaleRounds, more: 100, to: os.Stdout}
+	for text := range strings.SplitSeq(*scalePeers, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > largest {
+			t.Fatalf("-peers has %q: write numbers from 1 to %d with commas between", text, largest)
+		}
+		s.sizes = append(s.sizes, n)
+	}
+	dir := t.TempDir()
+	linked, binary := filepath.Join(dir, "linked"), filepath.Join(dir, "tulled")
+	build := exec.Command("go", "build", "-trimpath", "-o", linked, "github.com/tulle-net/tulle")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build tulled: %v: %s", err, out)
+	}
+	// It is installed, as by its users: how much of a file the kernel maps at once
+	// depends on how it came into its cache, and a linker leaves that to chance.
+	if out, err := exec.Command("cp", linked, binary).CombinedOutput(); err != nil {
+		t.Fatalf("install tulled: %v: %s", err, out)
+	}
+	s.programs = append(s.programs, program{"tulled", clustertest.Command{Argv: []string{binary}}, true, most})
+	if *scaleFlannel {
+		flannel, err := flanneltest.Find()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.programs = append(s.programs, program{"flanneld", clustertest.Command{Argv: []string{flannel.Flanneld}}, false, map[string]int{"vxlan": 10000, "host-gw": 5000}})
+	}
+	return s
+}
+
+func (s scale) progress(format string, args ...any) {
+	if *scalePeers != "" {
+		fmt.Fprintf(os.Stderr, format+"\n", args...)
+	}
+}
+
+// TestScale measures daemons as they are built for users, turn by turn, from
+// their start until the kernel has all peers, with the peers' leases in a real
+// etcd.
+func TestScale(t *testing.T) {
+	t.Parallel()
+	s := newScale(t)
+	var all []*measured
+	for _, backend := range []string{"vxlan", "host-gw"} {
+		for _, peers := range s.sizes {
+			t.Run(fmt.Sprintf("%s %d", backend, peers), func(t *testing.T) {
+				s.progress("%s: recording %d leases", backend, peers)
+				c := newCrowd(t, backend, peers)
+				var here []*measured
+				for _, p := range s.programs {
+					if peers <= p.most[backend] {
+						here = append(here, &measured{program: p, backend: backend, peers: peers})
+					}
+				}
+				all = append(all, here...)
+				for round := range s.rounds {
+					for _, m := range here {
+						s.progress("%s: %d leases, %s, round %d", backend, peers, m.name, round+1)
+						more := 0
+						if round == s.rounds-1 && peers <= closely {
+							more = s.more
+						}
+						c.round(m, more)
+					}
+				}
+			})
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	s.report(all)
+}
+
+// crowd is a network of so many recorded leases, with nobody behind them.
+type crowd struct {
+	*world
+	backend string
+	peers   int
+}
+
+func newCrowd(t *testing.T, backend string, peers int) *crowd {
+	t.Helper()
+	c := &crowd{newWorld(t, 0, 1, fmt.Sprintf(`{"Network": "10.0.0.0/8", "EnableNFTables": true, "Backend": {"Type": %q}}`, backend)), backend, peers}
+	c.record()
+	return c
+}
+
+// record writes all leases, each on an etcd lease of its own.
+func (c *crowd) record() {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
+	defer cancel()
+	numbers := make(chan int)
+	failed := make(chan error)
+	const writers = 64
+	for range writers {
+		go func() {
+			var err error
+			for n := range numbers {
+				if err == nil {
+					_, err = c.lease(ctx, n)
+				}
+			}
+			failed <- err
+		}()
+	}
+	for n := range c.peers {
+		numbers <- n + 1
+	}
+	close(numbers)
+	for range writers {
+		if err := <-failed; err != nil {
+			c.t.Errorf("record the leases: %v", err)
+		}
+	}
+	if c.t.Failed() {
+		c.t.FailNow()
+	}
+}
+
+const (
+	// firstHost is the number of the host that has the first lease; those before
+	// are for hosts that are there.
+	firstHost = 1000
+	// firstFresh is the first lease to be recorded while a daemon runs: far from
+	// the others, next to which flannel takes a subnet for itself.
+	firstFresh = 60000
+)
+
+// of is the lease of a number, from 1, as tulle would write it.
+func (c *crowd) of(number int) subnet.Lease {
+	var l subnet.Lease
+	l.Subnets[subnet.IPv4] = v4Prefix(10, byte(number>>8), byte(number), 0, 24)
+	host := firstHost + number
+	l.PublicIP[subnet.IPv4] = v4Prefix(198, 18, byte(host>>8), byte(host), 32).Addr()
+	l.BackendType = c.backend
+	l.Node = subnet.Node{ID: fmt.Sprintf("%032x", number), Name: fmt.Sprintf("node-%05d", number), MTU: 1500}
+	if c.backend == "vxlan" {
+		l.BackendData[subnet.IPv4] = fmt.Sprintf(`{"VNI":1,"VtepMAC":"3a:00:00:%02x:%02x:%02x"}`, byte(number>>16), byte(number>>8), byte(number))
+		l.Node.MTU = 1450
+	}
+	return l
+}

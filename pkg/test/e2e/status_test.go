@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// tell runs one of tulled's commands on a host whose daemon runs.
+func (w *world) tell(h *clustertest.Host, words ...string) (out string, code int) {
+	w.t.Helper()
+	args := append([]string{"-t", fmt.Sprint(w.daemons[h].PID), "-m", "-n", "--"}, tulled.Argv...)
+	cmd := exec.Command("nsenter", append(args, words...)...)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	text, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		w.t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// ask is tell for a program.
+func (w *world) asks(h *clustertest.Host, to any, words ...string) error {
+	w.t.Helper()
+	out, _ := w.tell(h, append(words, "--output=json")...)
+	if err := json.Unmarshal([]byte(out), to); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, out)
+	}
+	return nil
+}
+
+// TestStatus asks a daemon how it is, when all is well and when something is not.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 3, 1, dualConfig)
+	one, two := w.Hosts[0], w.Hosts[1]
+	w.daemons[one].WaitLog("The kernel holds all peers")
+	w.eventually(func() error {
+		out, code := w.tell(one, "status")
+		for _, part := range []string{"tulled:", "ready, version devel", "host1", "10.5.0.0/16, fd00:5::/48, vxlan, MTU 1430, tulle.1 and tulle6.1", "peers:", " 2\n", "firewall:", "as it should be", "kernel:", "in sync", "default route"} {
+			if code != 0 || !strings.Contains(out, part) {
+				return fmt.Errorf("status ends with %d, and %q is not in\n%s", code, part, out)
+			}
+		}
+		return nil
+	})
+	var peers []status.Peer
+	if err := w.asks(one, &peers, "peers"); err != nil || len(peers) != 2 || peers[0].By != "tunnel" || !peers[0].InSync || peers[0].Problem != "" {
+		t.Errorf("peers are %+v, %v", peers, err)
+	}
+	if out, code := w.tell(one, "peers", "--output=yaml"); code != 0 || !strings.Contains(out, "nodeName: host2") {
+		t.Errorf("%d: %s", code, out)
+	}
+	explains := func(ip, verdict string) {
+		t.Helper()
+		w.eventually(func() error {
+			var e status.Explanation
+			if err := w.asks(one, &e, "explain", ip); err != nil {
+				return err
+			}
+			if !strings.Contains(e.Verdict, verdict) {
+				return fmt.Errorf("%s is %+v, not %q", ip, e, verdict)
+			}
+			return nil
+		})
+	}
+	pod := two.Pods[0].Addr
+	explains(pod[subnet.IPv4].String(), "all is there")
+	explains(pod[subnet.IPv6].String(), "all is there")
+	explains(one.Pods[0].Addr[subnet.IPv4].String(), "this node's own subnet")
+	explains("192.0.2.1", "not of the network")
+	explains("10.5.255.255", "leased to no node")
+
+	// Another's rule takes packets elsewhere, which no route of ours shows.
+	one.NS.IP(t, "route add default dev eth0 table 100")
+	one.NS.IP(t, "rule add to "+pod[subnet.IPv4].String()+" table 100 priority 10")
+	explains(pod[subnet.IPv4].String(), "another route or rule comes first")
+	one.NS.IP(t, "rule del priority 10")
+	explains(pod[subnet.IPv4].String(), "all is there")
+
+	// A lease that cannot be believed, and a store that is away.
+	w.lend(leasesKey+"10.9.0.0-24", `{"PublicIP":"198.18.0.77","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`)
+	for _, away := range []bool{false, true} {
+		if away {
+			w.etcd.Member(0).Stop()
+		}
+		w.eventually(func() error {
+			var r status.Report
+			if err := w.asks(one, &r, "status"); err != nil {
+				return err
+			}
+			if len(r.Rejected) != 1 || !strings.Contains(r.Rejected[0].Why, "no part of 10.5.0.0/16") || (len(r.Store.Failing) > 0) != away {
+				return fmt.Errorf("the report is %+v", r)
+			}
+			return nil
+		})
+	}
+	w.etcd.Member(0).Restart()
+	w.eventually(func() error {
+		var r status.Report
+		if err := w.asks(one, &r, "status"); err != nil || len(r.Store.Failing) > 0 {
+			return fmt.Errorf("the report is %+v, %w", r, err)
+		}
+		return nil
+	})
+	// Who is not root has no business here, and who asks nobody is told so.
+	for _, c := range []struct{ flag, says string }{{"--status-socket=/run/nobody", "no tulled answers at /run/nobody"}, {"--output=xml", "no format"}} {
+		if out, code := w.tell(one, "status", c.flag); code != 1 || !strings.Contains(out, c.says) {
+			t.Errorf("%s: %d: %s", c.flag, code, out)
+		}
+	}
+}
+
+// unpack reads the files of a bug report.
+func unpack(t *testing.T, path string) map[string]string {
+	t.Helper()
+	packed, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	unzipped, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for archive := tar.NewReader(unzipped); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(text)
+	}
+	return files
+}
+
+// TestBugReport writes an archive with all that helps, and without a secret.
+func TestBugReport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, 1, dualConfig)
+	one := w.Hosts[0]
+	for _, h := range w.Hosts {
+		w.start(h, "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
+	}
+	w.daemons[one].WaitLog("The kernel holds all peers")
+	out, code := w.tell(one, "bugreport", "/run/report.tar.gz", "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
+	if code != 0 || !strings.Contains(out, "/run/report.tar.gz: look through it") {
+		t.Fatalf("%d: %s", code, out)
+	}
+	files := unpack(t, filepath.Join(one.Dir, "run/report.tar.gz"))
+	for name, text := range files {
+		if strings.Contains(text, "hunter2-planted") {
+			t.Errorf("%s has the password:\n%s", name, text)
+		}
+	}
+	for name, part := range map[string]string{
+		"tulle/status.txt": "peers:", "tulle/status.json": `"nodeName": "host2"`, "tulle/version.txt": "devel", "tulle/subnet.env": "FLANNEL_SUBNET=",
+		"tulle/host/ip_route_show_table_all.txt": "proto 84", "tulle/host/nft_list_ruleset.txt": "$ nft list ruleset", "tulle/host/ip_-s_-d_link_show.txt": "tulle.1",
+	} {
+		if !strings.Contains(files[name], part) {
+			t.Errorf("%s has no %q:\n%.500s", name, part, files[name])
+		}
+	}
+}
+
+// newAdopted is a world whose first host has flannel's device, which its daemon took
+// over.
+func newAdopted(t *testing.T) (w *world, one *clustertest.Host) {
+	t.Helper()
+	w = newWorld(t, 2, 1, vxlan)
+	one = w.Hosts[0]
+	one.NS.IP(t, "link add flannel.1 type vxlan id 1 dstport 8472 local 198.18.0.1 nolearning")
+	for _, h := range w.Hosts {
+		w.start(h)
+	}
+	for _, h := range w.Hosts {
+		w.daemons[h].WaitLog("The kernel holds all peers")
+	}
+	return w, one
+}
+
+// TestStatusOfAdopted asks a node that took over flannel's device, which keeps its
+// name.
+func TestStatusOfAdopted(t *testing.T) {
+	t.Parallel()
+	w, one := newAdopted(t)
+	for _, h := range w.Hosts {
+		h.AddPod()
+	}
+	w.Matrix()
+	w.eventually(func() error {
+		var e status.Explanation
+		var peers []status.Peer
+		if err := w.asks(one, &e, "explain", w.Hosts[1].Pods[0].Addr[subnet.IPv4].String()); err != nil {
+			return err
+		}
+		if err := w.asks(one, &peers, "peers"); err != nil {
+			return err
+		}
+		if !strings.Contains(e.Path, "flannel.1") || !strings.Contains(e.Verdict, "all is there") || len(e.Entries) != 3 || len(peers) != 1 || peers[0].By != "tunnel" {
+			return fmt.Errorf("%+v, peers %+v", e, peers)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,40 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+)
+
+// ufw runs a ufw command on a host. What it keeps in files is the host's.
+func ufw(h *clustertest.Host, line string) (string, error) {
+	const view = `set -e
+for folder in /etc/ufw /etc/default; do
+	[ -e "$1$folder" ] || { mkdir -p "$1${folder%/*}" && cp -a "$folder" "$1$folder"; }
+	mount --bind "$1$folder" "$folder"
+done
+mount --bind "$1/run" /run
+! modprobe=$(command -v modprobe) || mount --bind /bin/true "$modprobe"
+eval "$2"`
+	out, err := h.NS.Command("sh", "-c", view, "sh", h.Dir, line).CombinedOutput()
+	return string(out), err
+}
+
+// TestBesideUFW has the real ufw rule on two hosts, whose policy for what is forwarded
+// is DROP: the network passes, also when ufw is reloaded, and turned off and on.
+func TestBesideUFW(t *testing.T) {
+	t.Parallel()
+	f := newFiltered(t, dualConfig, func(h *clustertest.Host) {
+		// The tunnel's own packets come to the host, like those of any other service.
+		if out, err := ufw(h, "ufw allow 8472/udp && ufw --force enable"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if out, err := h.NS.Command("iptables", "-S", "FORWARD").CombinedOutput(); err != nil || !strings.Contains(string(out), "-P FORWARD DROP") {
+			t.Fatalf("ufw drops nothing on %s, and so this test shows nothing: %v: %s", h.Name, err, out)
+		}
+	})
+	f.besideAnother(func(*clustertest.Host) []string {
+		return []string{"ufw reload", "ufw disable && ufw --force enable", "/lib/ufw/ufw-init force-reload"}
+	}, ufw)
+}

@@ -1,0 +1,101 @@
+//go:build kubelet
+
+package kubelettest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// The DaemonSet's name, and what finds its pods.
+const (
+	tulleNamespace = "tulle-system"
+	tulleName      = "tulled"
+	tulleSelector  = "-n tulle-system -l app.kubernetes.io/name=tulle"
+	tulleContainer = "tulled"
+)
+
+// tulleManifest is where the manifest is that users apply.
+const tulleManifest = "../../../dist/kubernetes/tulle.yaml"
+
+var imageLine = regexp.MustCompile(`(?m)^\s+image: "?([^\s"]+)"?$`)
+
+// loadTulle has all nodes know the image of the tree, by the name that the manifest
+// has for it, and returns the manifest.
+func (k *kubernetes) loadTulle() (manifest string) {
+	k.t.Helper()
+	text, err := os.ReadFile(tulleManifest)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	name := imageLine.FindSubmatch(text)
+	if name == nil {
+		k.t.Fatalf("%s names no image", tulleManifest)
+	}
+	k.load(tulleImage(k.t, string(name[1])))
+	return string(text)
+}
+
+// awaitTulle waits until the DaemonSet is rolled out.
+func (k *kubernetes) awaitTulle() {
+	k.t.Helper()
+	run(k.t, k.kubectlCommand("rollout", "status", "-n", tulleNamespace, "daemonset/"+tulleName, "--timeout", patience.String()))
+}
+
+// tulled is the pod of the DaemonSet on a node.
+func (k *kubernetes) tulled(n *node) (p podObject) {
+	k.t.Helper()
+	k.eventually(func() error {
+		for _, p = range k.pods(tulleSelector) {
+			if p.Spec.NodeName == n.Name && p.Metadata.DeletionTimestamp == "" && containerID(p, tulleContainer) != "" {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s has no tulled", n.Name)
+	})
+	return p
+}
+
+// inTulled is a command to be run in the daemon's container on a node.
+func (k *kubernetes) inTulled(n *node, args ...string) *exec.Cmd {
+	k.t.Helper()
+	id := fmt.Sprintf("test-%d", rand.Uint64())
+	return n.command(append([]string{"ctr", "-n", "k8s.io", "tasks", "exec", "--exec-id", id, containerID(k.tulled(n), tulleContainer)}, args...)...)
+}
+
+func (k *kubernetes) status(t testing.TB, n *node) string {
+	t.Helper()
+	return run(t, k.inTulled(n, "/tulled", "status"))
+}
+
+// readyz asks a node's daemon whether it is ready.
+func (k *kubernetes) readyz(n *node) error {
+	return try(n.command(k.podProgram, "get", "http://127.0.0.1:8479/readyz"))
+}
+
+var complaint = regexp.MustCompile(`(?m)^\S+ std(?:out|err) F [WEF]\d{4} .*$`)
+
+// wantNoComplaint looks through what the daemons whose pods there are have written.
+func (k *kubernetes) wantNoComplaint(t testing.TB) {
+	t.Helper()
+	for _, n := range k.nodes {
+		logs, err := filepath.Glob(n.path("/var/log/pods/" + tulleNamespace + "_*/" + tulleContainer + "/*.log"))
+		if err != nil || len(logs) == 0 {
+			t.Errorf("%s has no logs: %v", n.Name, err)
+		}
+		for _, log := range logs {
+			text, err := os.ReadFile(log)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, line := range complaint.FindAll(text, -1) {
+				t.Errorf("tulled of %s: %s", n.Name, line)
+			}
+		}
+	}
+}

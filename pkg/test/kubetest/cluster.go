@@ -1,0 +1,286 @@
+package kubetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/test/certtest"
+	"github.com/tulle-net/tulle/pkg/test/etcdtest"
+)
+
+// Port is the API server's, on an address of its own.
+const Port = 6443
+
+// services is the network of services' addresses, and serviceAddress the API
+// server's there.
+const services = "172.31.0.0/24"
+
+var serviceAddress = netip.MustParseAddr("172.31.0.1")
+
+// patience is how long something may take before the test fails.
+const patience = time.Minute
+
+// Options say what the cluster gives, and where it runs.
+type Options struct {
+	// ClusterCIDRs are what Nodes are given podCIDRs from, one a family; without
+	// any they are given none.
+	ClusterCIDRs []string
+	// MaskIPv4 and MaskIPv6 are how long those are; 24 and 64 when zero.
+	MaskIPv4, MaskIPv6 int
+	// Flags are more of the API server's.
+	Flags []string
+	// Namespace is the name of the network namespace to run in, this process's
+	// when empty. A namespace needs an Address.
+	Namespace string
+	// Address is what all listen on: one of the loopback's when it is none.
+	Address netip.Addr
+	// Nodes has the cluster give nodes what they need to run pods: all controllers,
+	// a scheduler, and the service kubernetes. It needs an Address.
+	Nodes bool
+}
+
+// Cluster is one control plane.
+type Cluster struct {
+	// URL is the API server's.
+	URL string
+	// Etcd is what it stands on.
+	Etcd *etcdtest.Cluster
+
+	t       testing.TB
+	options Options
+	dir     string
+	files   certtest.Files
+	// accounts is the path of the key that service accounts' tokens are signed with.
+	accounts string
+	server   *kerneltest.Process
+	client   *http.Client
+	command  []string
+}
+
+// Start runs a control plane, and waits until it is ready.
+func Start(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	bin := programs(t, "server", apiServer, controllerManager)
+	etcd := etcdtest.Options{Namespace: o.Namespace}
+	if o.Address.IsValid() {
+		etcd.Addresses = []netip.Addr{o.Address}
+	} else {
+		o.Address = loopback(t)
+	}
+	c := &Cluster{
+		t: t, options: o, dir: t.TempDir(), files: certtest.NewFiles(t), Etcd: etcdtest.Start(t, etcd),
+		URL: "https://" + netip.AddrPortFrom(o.Address, Port).String(),
+	}
+	certtest.New(t).Write(c.files, o.Address, 24*time.Hour, serviceAddress)
+	c.accounts = c.serviceAccountKey()
+	tokens := c.write("tokens.csv", adminToken+`,admin,admin,"system:masters"`+"\n")
+	flags := []string{"--endpoint-reconciler-type=none"} // there is no service of a loopback address
+	if o.Nodes {
+		flags = []string{"--endpoint-reconciler-type=lease", "--kubelet-preferred-address-types=InternalIP"}
+	}
+	c.command = append([]string{
+		filepath.Join(bin, apiServer),
+		"--etcd-servers=" + strings.Join(c.Etcd.Endpoints(), ","),
+		"--bind-address=" + o.Address.String(), fmt.Sprintf("--secure-port=%d", Port),
+		"--advertise-address=" + o.Address.String(),
+		"--tls-cert-file=" + c.files.Cert, "--tls-private-key-file=" + c.files.Key, "--cert-dir=" + c.dir,
+		"--token-auth-file=" + tokens, "--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.accounts, "--service-account-signing-key-file=" + c.accounts,
+		"--service-cluster-ip-range=" + services, "--allow-privileged=true",
+		"--profiling=false", "--v=0",
+	}, flags...)
+	c.command = append(c.command, o.Flags...)
+	config := &rest.Config{Host: c.URL, BearerToken: adminToken, TLSClientConfig: rest.TLSClientConfig{CAFile: c.files.CA}}
+	if o.Namespace != "" {
+		config.Dial = kerneltest.Dialer(o.Namespace)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.client = client
+	t.Cleanup(func() {
+		c.Kill()
+		client.CloseIdleConnections()
+	})
+	c.Restart()
+	var helpers [][]string
+	if len(o.ClusterCIDRs) > 0 || o.Nodes {
+		helpers = append(helpers, c.manager(bin))
+	}
+	if o.Nodes {
+		helpers = append(helpers, []string{
+			filepath.Join(NodePrograms(t), scheduler), "--kubeconfig=" + c.Admin(), "--leader-elect=false", "--secure-port=0",
+		})
+	}
+	for _, command := range helpers {
+		helper := kerneltest.Launch(t, o.Namespace, nil, command...)
+		t.Cleanup(func() { helper.End(syscall.SIGKILL) })
+	}
+	return c
+}
+
+// manager is the command of a controller manager that gives podCIDRs, and does
+// nothing else where there are no nodes.
+func (c *Cluster) manager(bin string) []string {
+	o := c.options
+	mask := func(given, usual int) int {
+		if given == 0 {
+			return usual
+		}
+		return given
+	}
+	controllers := "node-ipam-controller"
+	if o.Nodes {
+		controllers = "*"
+	}
+	command := []string{
+		filepath.Join(bin, controllerManager), "--kubeconfig=" + c.Admin(), "--leader-elect=false", "--secure-port=0",
+		"--controllers=" + controllers, "--allocate-node-cidrs=true", "--cluster-cidr=" + strings.Join(o.ClusterCIDRs, ","),
+		"--service-account-private-key-file=" + c.accounts, "--root-ca-file=" + c.files.CA,
+	}
+	for _, cidr := range o.ClusterCIDRs {
+		if strings.Contains(cidr, ":") {
+			command = append(command, fmt.Sprintf("--node-cidr-mask-size-ipv6=%d", mask(o.MaskIPv6, 64)))
+		} else {
+			command = append(command, fmt.Sprintf("--node-cidr-mask-size-ipv4=%d", mask(o.MaskIPv4, 24)))
+		}
+	}
+	return command
+}
+
+// Kill ends the API server as a host that loses power.
+func (c *Cluster) Kill() {
+	if c.server != nil {
+		c.server.End(syscall.SIGKILL)
+		c.server = nil
+	}
+}
+
+// Restart runs the API server again, on the same address, and waits until it is
+// ready.
+func (c *Cluster) Restart() {
+	c.t.Helper()
+	c.Kill()
+	c.client.CloseIdleConnections() // those to the one before
+	c.server = kerneltest.Launch(c.t, c.options.Namespace, nil, c.command...)
+	c.Ready()
+}
+
+// Ready waits until the API server says that it is.
+func (c *Cluster) Ready() {
+	c.t.Helper()
+	c.await("the API server is ready", func() error {
+		r, err := c.client.Get(c.URL + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer r.Body.Close()
+		if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusOK {
+			return fmt.Errorf("%d: %s", r.StatusCode, text)
+		}
+		return nil
+	})
+}
+
+// Freeze has the API server do nothing until Thaw. Its kernel still takes
+// connections.
+func (c *Cluster) Freeze() {
+	c.t.Helper()
+	c.server.Freeze()
+}
+
+// Thaw ends Freeze.
+func (c *Cluster) Thaw() {
+	c.t.Helper()
+	c.server.Thaw()
+}
+
+// PID is the API server's process.
+func (c *Cluster) PID() int { return c.server.PID() }
+
+// await waits until f has no error any more.
+func (c *Cluster) await(what string, f func() error) {
+	c.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		err := f()
+		if err == nil {
+			return
+		}
+		if c.server.Over() || time.Now().After(deadline) {
+			c.t.Fatalf("waited in vain until %s: %v\n%s", what, err, c.server.Said())
+		}
+	}
+}
+
+// Client is an admin's.
+func (c *Cluster) Client() *http.Client { return c.client }
+
+// Do makes an admin's request, which must succeed, with an object as JSON, and
+// reads the answer into one, if there is one.
+func (c *Cluster) Do(method, path string, object any, answer any) {
+	c.t.Helper()
+	if err := c.Try(method, path, object, answer); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Try is Do for what may fail.
+func (c *Cluster) Try(method, path string, object any, answer any) error {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequest(method, c.URL+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	a, err := c.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	said, err := io.ReadAll(a.Body)
+	if err != nil || a.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %d %s %v", method, path, a.StatusCode, said, err)
+	}
+	if answer != nil {
+		return json.Unmarshal(said, answer)
+	}
+	return nil
+}
+
+// loopback is an address that nothing listens on.
+func loopback(t testing.TB) netip.Addr {
+	t.Helper()
+	for range 100 {
+		a := netip.AddrFrom4([4]byte{127, byte(128 + mathrand.N(64)), byte(mathrand.N(256)), byte(1 + mathrand.N(254))})
+		l, err := net.Listen("tcp", netip.AddrPortFrom(a, Port).String())
+		if err == nil {
+			l.Close()
+			return a
+		}
+	}
+	t.Fatal("no loopback address is free")
+	panic("unreachable")
+}

@@ -1,0 +1,123 @@
+//go:build packages
+
+package packagetest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// built is a version's packages.
+type built struct{ deb, rpm string }
+
+// build builds the packages of a tree.
+func build(t *testing.T, tree, version string) built {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command(filepath.Join(tree, "dist/packages/build.sh"), dir)
+	cmd.Env = append(os.Environ(), "VERSION="+version, "SOURCE_DATE_EPOCH=1234567890", "ARCH=amd64")
+	run(t, cmd)
+	return built{only(t, dir+"/*.deb"), only(t, dir+"/*.rpm")}
+}
+
+func only(t *testing.T, pattern string) string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("%s: %q, %v", pattern, paths, err)
+	}
+	return paths[0]
+}
+
+// copyTree copies what git has, or would have, of the tree to another place, where
+// all is of another time.
+func copyTree(t *testing.T) string {
+	t.Helper()
+	to := t.TempDir()
+	list := exec.Command("git", "ls-files", "-co", "--exclude-standard", "--deduplicate", "-z")
+	list.Dir = "../../.."
+	cp := exec.Command("xargs", "-0", "cp", "--parents", "-t", to)
+	cp.Dir = "../../.."
+	cp.Stdin = strings.NewReader(run(t, list))
+	run(t, cp)
+	return to
+}
+
+// TestSameBytes builds the same in two places.
+func TestSameBytes(t *testing.T) {
+	t.Parallel()
+	one, other := build(t, "../../..", "v1.0.0"), build(t, copyTree(t), "v1.0.0")
+	for _, pair := range [][2]string{{one.deb, other.deb}, {one.rpm, other.rpm}} {
+		a, err := os.ReadFile(pair[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(pair[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s is not the same when it is built again", filepath.Base(pair[0]))
+		}
+	}
+	contents(t, one)
+}
+
+// contents looks at which files are in the packages, and that they are the same in
+// both.
+func contents(t *testing.T, b built) {
+	t.Helper()
+	inRPM := make(map[string]string) // path to mode and kind
+	for line := range strings.Lines(run(t, exec.Command("rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]", b.rpm))) {
+		// A deb has its folders without being told.
+		if path, rest, _ := strings.Cut(strings.TrimSpace(line), " "); rest[0] != 'd' || path == "/etc/cni/net.d" {
+			inRPM[path] = strings.TrimSpace(rest)
+		}
+	}
+	inDeb := make(map[string]string)
+	for line := range strings.Lines(run(t, exec.Command("dpkg-deb", "-c", b.deb))) {
+		f := strings.Fields(line) // mode, owner, size, date, time, path
+		if path := strings.TrimSuffix(strings.TrimPrefix(f[5], "."), "/"); f[0][0] != 'd' || path == "/etc/cni/net.d" {
+			inDeb[path] = f[0] + " " + f[1]
+		}
+	}
+	for path, want := range map[string]string{
+		"/usr/bin/tulled":                                           "-rwxr-xr-x root/root",
+		"/usr/bin/mk-docker-opts.sh":                                "-rwxr-xr-x root/root",
+		"/usr/lib/systemd/system/tulled.service":                    "-rw-r--r-- root/root",
+		"/usr/lib/tmpfiles.d/tulle.conf":                            "-rw-r--r-- root/root",
+		"/usr/lib/systemd/networkd.conf.d/50-tulle.conf":            "-rw-r--r-- root/root",
+		"/usr/lib/systemd/network/05-tulle.network":                 "-rw-r--r-- root/root",
+		"/usr/lib/NetworkManager/conf.d/50-tulle.conf":              "-rw-r--r-- root/root",
+		"/usr/share/doc/tulle/Documentation/running.md":             "-rw-r--r-- root/root",
+		"/usr/share/doc/tulle/copyright":                            "-rw-r--r-- root/root",
+		"/etc/default/tulled":                                       "-rw------- root/root",
+		"/etc/cni/net.d":                                            "drwxr-xr-x root/root",
+		"/usr/share/doc/tulle/examples/docker.service.d/tulle.conf": "-rw-r--r-- root/root",
+		"/usr/share/doc/tulle/examples/prometheus/tulle.rules.yml":  "-rw-r--r-- root/root",
+		"/usr/share/doc/tulle/examples/grafana/tulle.json":          "-rw-r--r-- root/root",
+	} {
+		if inDeb[path] != want {
+			t.Errorf("in the deb %s is %q, not %q", path, inDeb[path], want)
+		}
+	}
+	for path, deb := range inDeb {
+		if path == "/etc/default/tulled" {
+			deb += " cn" // config, noreplace
+		}
+		if inRPM[path] != deb {
+			t.Errorf("%s is %q in the deb and %q in the rpm", path, deb, inRPM[path])
+		}
+	}
+	if len(inRPM) != len(inDeb) {
+		t.Errorf("the rpm has %v, the deb has %v", inRPM, inDeb)
+	}
+	if conffiles := run(t, exec.Command("dpkg-deb", "-I", b.deb, "conffiles")); conffiles != "/etc/default/tulled" {
+		t.Errorf("the deb's conffiles are %q", conffiles)
+	}
+	run(t, exec.Command("rpm", "-K", "--nosignature", b.rpm))
+}

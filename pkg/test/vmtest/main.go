@@ -1,0 +1,137 @@
+// Command vmtest runs Go tests inside a small QEMU machine, for the tests that
+// need what the kernel under one's feet may lack: the ipip, ip6_tunnel and
+// wireguard modules, and root over all of it.
+//
+//	go run ./pkg/test/vmtest [flags] PACKAGE...
+//
+// Such tests live in files with the build tag vm, so that an ordinary go test
+// neither runs nor skips them. vmtest builds the packages with that tag, packs
+// the test binaries, the modules and a few tools of this host into an
+// initramfs, boots Debian's cloud kernel on it and lets the tests' output
+// through. Packages without such a file are passed over, so ./... finds every
+// one. -run chooses tests by name instead, tagged or not.
+//
+// It is as strict as a lane has to be: a failed test, a skipped one, a package
+// that runs no test, a kernel that panics and a machine that ends before it has
+// reported are all failures. The last line tells "N passed, N failed".
+//
+// The machine is emulated (TCG): it needs no KVM and no privilege on the host.
+// Debian's packages it needs are qemu-system-x86, xz-utils, and those of the
+// tools it copies. The kernel is downloaded with apt-get and kept in the user's
+// cache folder, tulle/vm; only apt's lists, where they are missing or too old,
+// take root to renew.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	modules []string
+	tools   []string
+	run     string
+	timeout time.Duration
+}
+
+func main() {
+	// The machine's first process is this same program: what the two sides say
+	// to each other then cannot drift apart.
+	if os.Getpid() == 1 && len(os.Args) == 2 && os.Args[1] == guestArg {
+		guest()
+	}
+
+	modules := flag.String("modules", "bridge,dummy,ip6_tunnel,ipip,tun,veth,vxlan,wireguard", "kernel `modules` to load, besides those they depend on")
+	tools := flag.String("tools", "bridge,ip,ping,/bin/sh", "this host's `programs` to put into the machine")
+	run := flag.String("run", "", "run the tests that match `regexp`, tagged vm or not")
+	timeout := flag.Duration("timeout", 10*time.Minute, "end the machine after this `time`")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./pkg/test/vmtest [flags] PACKAGE...")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+
+	// The kernel ends QEMU when the thread that started it ends (Pdeathsig).
+	runtime.LockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ok, err := host(ctx, options{fields(*modules), fields(*tools), *run, *timeout}, flag.Args())
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "vmtest:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+func fields(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// host builds the machine, runs it and tells whether all is well.
+func host(ctx context.Context, opt options, patterns []string) (bool, error) {
+	began := time.Now()
+	qemu, err := findQEMU() // first: what follows may take a while
+	if err != nil {
+		return false, err
+	}
+	dir, err := os.MkdirTemp("", "vmtest-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+
+	pkgs, err := findPackages(ctx, patterns, opt.run)
+	if err != nil {
+		return false, err
+	}
+	k, err := fetchKernel(ctx)
+	if err != nil {
+		return false, err
+	}
+	im := newImage()
+	orders := job{Timeout: opt.timeout}
+	if orders.Modules, err = addModules(ctx, im, k, opt.modules); err != nil {
+		return false, err
+	}
+	if orders.Tests, err = addTests(ctx, im, dir, pkgs); err != nil {
+		return false, err
+	}
+	if err := addSystem(ctx, im, orders, opt.tools); err != nil {
+		return false, err
+	}
+	initrd := filepath.Join(dir, "initrd")
+	if err := im.writeFile(initrd); err != nil {
+		return false, err
+	}
+
+	fmt.Printf("vmtest: %s, made in %.1fs\n", k.release(), time.Since(began).Seconds())
+	began = time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, opt.timeout,
+		fmt.Errorf("timed out after %v (-timeout)", opt.timeout))
+	defer cancel()
+	results, err := boot(ctx, qemu, k.image, initrd, os.Stdout)
+	if err != nil && !errors.Is(err, errEarlyEnd) {
+		return false, err
+	}
+	sum := judge(orders.Tests, results, opt.run != "", err)
+	for _, line := range sum.lines {
+		fmt.Println(line)
+	}
+	fmt.Printf("vmtest: the machine ran for %.1fs\n", time.Since(began).Seconds())
+	fmt.Println(sum)
+	return sum.ok(), nil
+}
