@@ -10,6 +10,9 @@ NODES     ?= 10,50
 KUBE_NODES ?= 1000,5000
 SOAK      ?= 30m
 
+# A Go from 1.21 on downloads the version that go.mod names, unless its packager turned that off.
+export GOTOOLCHAIN ?= auto
+
 # test-vm runs the tests in files with the build tag vm: those of modules that this machine may lack.
 VM_PACKAGES ?= ./...
 
@@ -23,41 +26,41 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint fuzz bench bench-flannel bench-kube deps vm-deps clean help root
+.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint fuzz bench bench-flannel bench-kube deps vm-deps clean help root go
 
-build: ## build bin/tulled
+build: go ## build bin/tulled
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
 
-packages: ## deb and rpm into bin/packages (ARCH=arm64)
+packages: go ## deb and rpm into bin/packages (ARCH=arm64)
 	VERSION=$(VERSION) dist/packages/build.sh bin/packages
 
-demo: root demo-deps build ## three hosts in namespaces, a container on each, something broken and healed (HOLD=1: stays up)
+demo: root go demo-deps build ## three hosts in namespaces, a container on each, something broken and healed (HOLD=1: stays up)
 	@dist/demo/demo.sh
 
 # The race detector is what needs cgo.
-test: root deps lint ## lint, then every test with -race; a skipped test fails (TESTFLAGS='-run X', PACKAGES=./subnet)
+test: root go deps lint ## lint, then every test with -race; a skipped test fails (TESTFLAGS='-run X', PACKAGES=./subnet)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 $(TESTFLAGS) $(PACKAGES)
 
-test-vm: vm-deps ## the tests that need another kernel, in a virtual machine
+test-vm: go vm-deps ## the tests that need another kernel, in a virtual machine
 	go run ./pkg/test/vmtest $(VM_PACKAGES)
 
-test-flannel: root flannel-deps ## whole daemons beside flannel's, which it builds (FLANNELD=/a/binary, FLANNEL_SOURCE=/a/git/repository)
+test-flannel: root go flannel-deps ## whole daemons beside flannel's, which it builds (FLANNELD=/a/binary, FLANNEL_SOURCE=/a/git/repository)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 30m -tags flannel,kube -run '^Test(Kube)?Flannel' $(TESTFLAGS) ./pkg/test/e2e
 
-test-packages: root packages-deps ## both packages on machines with systemd: installed, confined, crashed, upgraded, purged
+test-packages: root go packages-deps ## both packages on machines with systemd: installed, confined, crashed, upgraded, purged
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -tags packages ./pkg/test/packagetest
 
-test-kube: root deps ## store, daemons, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
+test-kube: root go deps ## store, daemons, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/kubetest ./subnet/kube ./dist/kubernetes
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./pkg/test/e2e
 
-test-kubelet: root kubelet-deps ## the DaemonSet on real nodes, flannel's replaced by it, and the other way (eight minutes)
+test-kubelet: root go kubelet-deps ## the DaemonSet on real nodes, flannel's replaced by it, and the other way (eight minutes)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 60m -tags kubelet $(TESTFLAGS) ./pkg/test/kubelettest
 
-soak: root deps ## 20 nodes under random faults for SOAK (30m)
+soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./pkg/test/e2e -v -soak $(SOAK)
 
-lint: ## gofmt, go vet, staticcheck, a tidy go.mod
+lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,packages ./...
 	go vet -tags kube,flannel ./subnet/kube ./pkg/test/kubetest ./dist/kubernetes ./pkg/test/e2e
@@ -67,7 +70,7 @@ lint: ## gofmt, go vet, staticcheck, a tidy go.mod
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go mod tidy -diff
 
-fuzz: ## every fuzz target for FUZZTIME (20s) each
+fuzz: go ## every fuzz target for FUZZTIME (20s) each
 	@list=$$(go test -list '^Fuzz' $(PACKAGES)) || { echo "$$list"; exit 1; }; \
 	targets=$$(echo "$$list" | awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print name[i], $$2; n = 0 }'); \
 	[ -n "$$targets" ] || { echo "no fuzz target in $(PACKAGES)" >&2; exit 1; }; \
@@ -76,7 +79,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
 	done
 
-bench: root deps ## a node against iproute2 in batch mode, and whole daemons, as tables (PEERS=1000,10000)
+bench: root go deps ## a node against iproute2 in batch mode, and whole daemons, as tables (PEERS=1000,10000)
 	go test -c -o bin/network.test ./network
 	cd network && ../bin/network.test -test.run '^TestBench$$' -test.timeout 60m -peers $(PEERS)
 	go test -c -o bin/e2e.test ./pkg/test/e2e
@@ -87,18 +90,18 @@ bench: root deps ## a node against iproute2 in batch mode, and whole daemons, as
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestIdle$$' -test.timeout 60m -idle 5m -peers 1000,10000
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestSteady$$' -test.v -steady 5m
 
-bench-flannel: root flannel-deps ## whole daemons from their start, tulled and flanneld turn by turn
+bench-flannel: root go flannel-deps ## whole daemons from their start, tulled and flanneld turn by turn
 	go test -c -o bin/e2e.test ./pkg/test/e2e
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 120m -flannel -peers $(LEASES)
 
-bench-kube: root flannel-deps ## whole daemons among many Nodes of a real control plane, tulled and flanneld turn by turn
+bench-kube: root go flannel-deps ## whole daemons among many Nodes of a real control plane, tulled and flanneld turn by turn
 	go test -tags kube -c -o bin/e2e.test ./pkg/test/e2e
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestKubeScale$$' -test.timeout 120m -flannel -rounds 3 -beats 1m -peers $(KUBE_NODES)
 
-release: ## archives for all kinds of processors, in bin/release (VERSION=v1.2.3, ARCHES='amd64 arm64')
+release: go ## archives for all kinds of processors, in bin/release (VERSION=v1.2.3, ARCHES='amd64 arm64')
 	VERSION=$(VERSION) dist/release/build.sh bin/release
 
-release-check: ## the same, built a second time elsewhere with nothing kept, and compared
+release-check: go ## the same, built a second time elsewhere with nothing kept, and compared
 	VERSION=$(VERSION) dist/release/check.sh bin/release
 
 image: release ## the container image of the release, as an OCI layout in bin/image
@@ -137,6 +140,11 @@ help: ## this list
 
 root:
 	@[ "$$(id -u)" = 0 ] || { echo "this makes network namespaces: run it as root" >&2; exit 1; }
+
+go:
+	@want=$$(sed -n 's/^go //p' go.mod); has=$$(command -v go >/dev/null && go env GOVERSION | sed 's/^[^0-9]*//; s/[^0-9.].*//'); \
+	[ "$$(printf '%s\n' "$$want" "$$has" | sort -V | head -n 1)" = "$$want" ] || { \
+		echo "this needs Go $$want and found $${has:-none}: install it from https://go.dev/dl (Go 1.21 or later downloads it by itself, unless GOTOOLCHAIN forbids that)" >&2; exit 1; }
 
 # install puts on the machine the packages of those pairs whose command or file is not there. None of their
 # services is started, neither now nor at the next boot.
