@@ -8,19 +8,19 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tulle-net/tulle/pkg/embedetcd"
+	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/options"
 )
 
 // startEtcd runs the etcd inside this process, begins a network in it if it is
 // empty, and has o lead to it.
-func startEtcd(ctx context.Context, o *options.Options) (*embedetcd.Server, error) {
+func startEtcd(ctx context.Context, o *options.Options) (*etcdserver.Server, error) {
 	folder := filepath.Join(o.StateDir, "etcd")
 	slow := time.AfterFunc(10*time.Second, func() {
 		klog.InfoS("Etcd is still starting; perhaps another process uses its folder, or its disk is slow", "folder", folder)
 	})
 	defer slow.Stop()
-	server, err := embedetcd.Start(ctx, embedetcd.Options{
+	server, err := etcdserver.Start(ctx, etcdserver.Options{
 		Dir: folder, Listen: o.Embedded.Listen,
 		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
 	})

@@ -8,7 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/tulle-net/tulle/pkg/embedetcd"
+	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
@@ -225,7 +225,7 @@ func TestRenewal(t *testing.T) {
 // A socket, and a list of endpoints of which the first is dead.
 func TestEndpoints(t *testing.T) {
 	socket := "unix://" + t.TempDir() + "/etcd.sock"
-	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: t.TempDir(), Listen: socket})
+	server, err := etcdserver.Start(t.Context(), etcdserver.Options{Dir: t.TempDir(), Listen: socket})
 	if err != nil {
 		t.Fatal(err)
 	}

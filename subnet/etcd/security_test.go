@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tulle-net/tulle/pkg/embedetcd"
+	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/test/certtest"
 )
 
@@ -19,7 +19,7 @@ func write(by *certtest.Authority, f certtest.Files, lasts time.Duration) {
 // secureLab is an etcd that wants certificates.
 func secureLab(t *testing.T, f certtest.Files) (endpoint string) {
 	t.Helper()
-	server, err := embedetcd.Start(t.Context(), embedetcd.Options{
+	server, err := etcdserver.Start(t.Context(), etcdserver.Options{
 		Dir: t.TempDir(), Listen: "https://127.0.0.1:0", CertFile: f.Cert, KeyFile: f.Key, CAFile: f.CA,
 	})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
-	"github.com/tulle-net/tulle/pkg/embedetcd"
+	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 	"github.com/tulle-net/tulle/subnet/storetest"
 )
@@ -26,14 +26,14 @@ func TestMain(m *testing.M) {
 type lab struct {
 	*Store
 	t         *testing.T
-	server    *embedetcd.Server // nil where it runs elsewhere
+	server    *etcdserver.Server // nil where it runs elsewhere
 	endpoints []string
 	client    *clientv3.Client // another's, as etcdctl's
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
+	server, err := etcdserver.Start(t.Context(), etcdserver.Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package embedetcd
+package etcdserver
 
 import (
 	"path/filepath"

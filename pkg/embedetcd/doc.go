@@ -1,3 +1,0 @@
-// Package embedetcd runs an etcd of one member inside this process, for a
-// network whose first host keeps the store.
-package embedetcd
