@@ -11,8 +11,8 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/envfile"
+	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
-	"github.com/tulle-net/tulle/pkg/masq"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
@@ -50,7 +50,7 @@ type Options struct {
 	// Firewall is told what the host has to masquerade and to let through: Rules,
 	// of which Networks and Own are the agent's to fill in.
 	Firewall Firewall
-	Rules    masq.Rules
+	Rules    firewall.Rules
 	// Exemptions calls to with further networks that see the containers' own
 	// addresses, again and again; nil where there are none.
 	Exemptions func(ctx context.Context, to func([]netip.Prefix))

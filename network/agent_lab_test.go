@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/masq"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 	"github.com/tulle-net/tulle/subnet"
@@ -63,7 +63,7 @@ func (l *life) start() {
 	l.t.Helper()
 	l.agent = New(Options{
 		Store: l.store, Kernel: l.host, Backends: factories, Files: l.files, Outputs: l.out,
-		Firewall: l.firewall, Rules: masq.Rules{Forward: true},
+		Firewall: l.firewall, Rules: firewall.Rules{Forward: true},
 		Node: subnet.Node{ID: l.node, Name: "one"}, Changed: l.changed, Hints: l.hints,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -291,26 +291,26 @@ var _ hostif.Source = (*fakeHost)(nil)
 // fakeFirewall is one that nobody touches.
 type fakeFirewall struct {
 	mu   sync.Mutex
-	want masq.Rules
+	want firewall.Rules
 	err  error
 }
 
-func (f *fakeFirewall) Want(r masq.Rules) {
+func (f *fakeFirewall) Want(r firewall.Rules) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.want = r
 }
 
-func (f *fakeFirewall) wants() masq.Rules {
+func (f *fakeFirewall) wants() firewall.Rules {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.want
 }
 
-func (f *fakeFirewall) Status() masq.Status {
+func (f *fakeFirewall) Status() firewall.Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return masq.Status{Tried: f.want.Networks != subnet.Pair[netip.Prefix]{}, Err: f.err}
+	return firewall.Status{Tried: f.want.Networks != subnet.Pair[netip.Prefix]{}, Err: f.err}
 }
 
 func (f *fakeFirewall) Run(ctx context.Context) { <-ctx.Done() }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tulle-net/tulle/pkg/masq"
+	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -45,7 +45,7 @@ type Status struct {
 	// cannot be asked.
 	Remembered time.Time
 	Kernel     reconcile.Status
-	Firewall   masq.Status
+	Firewall   firewall.Status
 	Rejected   []*subnet.LeaseError
 }
 

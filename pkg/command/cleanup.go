@@ -12,10 +12,10 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cniconf"
 	"github.com/tulle-net/tulle/pkg/envfile"
+	"github.com/tulle-net/tulle/pkg/firewall"
+	"github.com/tulle-net/tulle/pkg/firewall/iptables"
+	"github.com/tulle-net/tulle/pkg/firewall/nft"
 	"github.com/tulle-net/tulle/pkg/kernel"
-	"github.com/tulle-net/tulle/pkg/masq"
-	"github.com/tulle-net/tulle/pkg/masq/iptables"
-	"github.com/tulle-net/tulle/pkg/masq/nft"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/snapshot"
@@ -72,13 +72,13 @@ func (c *cleaner) rules(ctx context.Context, flannel bool) {
 	legacy := iptables.OpenLegacy(iptables.Options{DryRun: c.dry})
 	for _, part := range []struct {
 		name   string
-		engine masq.Engine
+		engine firewall.Engine
 	}{
 		{"the nftables table inet tulle", nft.NAT{Tables: tables}},
 		{"accepts in iptables' FORWARD", nft.Forward{Tables: tables}},
 		{"rules in legacy iptables", legacy},
 	} {
-		switch changed, err := part.engine.Sync(ctx, masq.Rules{}); {
+		switch changed, err := part.engine.Sync(ctx, firewall.Rules{}); {
 		case err != nil:
 			c.fail(part.name, err)
 		case changed:

@@ -98,10 +98,10 @@ var helpers = rule{
 var netlink = rule{
 	name: "only pkg/kernel speaks netlink",
 	why: "what a kernel shall hold is a netstate.State, and pkg/kernel brings it there, or rules of its firewall, " +
-		"which pkg/masq/nft does; a test makes namespaces and looks into them with pkg/kernel/kerneltest.",
+		"which pkg/firewall/nft does; a test makes namespaces and looks into them with pkg/kernel/kerneltest.",
 	check: func(h house) (found []finding) {
 		for _, f := range h.code() {
-			if fits("pkg/kernel/...", f.folder()) || f.folder() == "pkg/masq/nft" {
+			if fits("pkg/kernel/...", f.folder()) || f.folder() == "pkg/firewall/nft" {
 				continue
 			}
 			for _, spec := range f.syntax.Imports {

@@ -1,0 +1,36 @@
+package network
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/tulle-net/tulle/pkg/firewall"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Firewall keeps rules in the host's firewall, whatever others do to them.
+type Firewall interface {
+	Want(r firewall.Rules)
+	Status() firewall.Status
+	Run(ctx context.Context)
+}
+
+// filter has the firewall follow config and lease.
+func (a *Agent) filter() {
+	r := a.Rules
+	r.Exempt = slices.Concat(r.Exempt, a.exempted)
+	r.Networks, r.Own = networks(a.config), a.own.Subnets
+	r.NFTables = a.config.EnableNFTables
+	a.Firewall.Want(r)
+}
+
+// exempt takes in further networks that see the containers' own addresses.
+func (a *Agent) exempt(all []netip.Prefix) {
+	a.call(a.ctx, func() {
+		a.exempted = all
+		if a.own != (subnet.Lease{}) {
+			a.filter()
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/tulle-net/tulle/pkg/cidrfile"
+	"github.com/tulle-net/tulle/pkg/firewall"
+	"github.com/tulle-net/tulle/pkg/firewall/host"
+	"github.com/tulle-net/tulle/pkg/options"
+)
+
+// newFirewall returns what keeps rules in this host's firewall.
+func newFirewall(o options.Filtering, changed func()) *firewall.Keeper {
+	kind := map[options.Filter]host.Kind{
+		options.FilterAuto:     host.Auto,
+		options.FilterNFTables: host.NFTables,
+		options.FilterIPTables: host.IPTables,
+		options.FilterNone:     host.None,
+	}[o.Filter]
+	return host.NewKeeper(kind, o.Resync, changed)
+}
+
+// exemptions follows the file of networks that see the containers' own addresses;
+// nil if there is none.
+func exemptions(path string) func(context.Context, func([]netip.Prefix)) {
+	if path == "" {
+		return nil
+	}
+	return func(ctx context.Context, to func([]netip.Prefix)) { cidrfile.Follow(ctx, path, to) }
+}
+
+// wantedRules are those that do not depend on the network.
+func wantedRules(o options.Filtering) firewall.Rules {
+	return firewall.Rules{Masquerade: o.Masquerade, Random: !o.PlainPorts, Exempt: slices.Clone(o.Exempt), Forward: o.Forward}
+}

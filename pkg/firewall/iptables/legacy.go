@@ -1,0 +1,65 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/tulle-net/tulle/pkg/firewall"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// LegacyTables are a host's legacy tables, of which most hosts have none: as long
+// as the kernel has none in use, nothing is looked for and no command is run.
+type LegacyTables struct {
+	options Options
+	found   *Tables
+}
+
+// OpenLegacy is the legacy tables of the host.
+func OpenLegacy(o Options) *LegacyTables { return &LegacyTables{options: o} }
+
+// Sync is Tables.Sync.
+func (l *LegacyTables) Sync(ctx context.Context, r firewall.Rules) (changed bool, err error) {
+	t, err := l.tables(ctx)
+	if t == nil || err != nil {
+		return false, err
+	}
+	return t.Sync(ctx, r)
+}
+
+// RemoveFlannel is Tables.RemoveFlannel.
+func (l *LegacyTables) RemoveFlannel(ctx context.Context) (removed []string, err error) {
+	t, err := l.tables(ctx)
+	if t == nil || err != nil {
+		return nil, err
+	}
+	return t.RemoveFlannel(ctx)
+}
+
+// tables are nil as long as none are in use.
+func (l *LegacyTables) tables(ctx context.Context) (*Tables, error) {
+	used := false
+	for _, f := range subnet.Families {
+		names, err := l.options.legacy(f)
+		if err != nil {
+			return nil, err
+		}
+		used = used || slices.Contains(names, "filter") || slices.Contains(names, "nat")
+	}
+	if !used {
+		return nil, nil
+	}
+	if l.found == nil {
+		host, err := Found(ctx, l.options)
+		if err != nil {
+			return nil, err
+		}
+		v, ok := host.Variant(Legacy)
+		if !ok {
+			return nil, errors.New("this host has legacy iptables tables, and no command to see what they do with the network's packets; install the package iptables")
+		}
+		l.found = New(v, l.options)
+	}
+	return l.found, nil
+}

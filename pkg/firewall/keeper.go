@@ -1,0 +1,238 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Engine is what writes rules.
+type Engine interface {
+	// Sync has what stands be as wanted, and says whether it had to write.
+	Sync(ctx context.Context, r Rules) (changed bool, err error)
+}
+
+const (
+	// settle is how long to wait after a change for those that come with it.
+	settle = 10 * time.Millisecond
+	// share is the part of the time, as 1 in so much, that looking may take
+	// where others change a great deal, and burst how far ahead of that it may
+	// be. However long it took, which may be but a wait for a lock, it is looked at
+	// again after longestPause.
+	share        = 20
+	burst        = 5 * time.Second
+	longestPause = 10 * time.Second
+	// patience is how often in a row what others undo is put right at once.
+	patience = 20
+	// quiet is how long nothing is undone after a fight.
+	quiet = time.Minute
+	// firstWait and lastWait are how long to wait after a failure.
+	firstWait, lastWait = 100 * time.Millisecond, time.Minute
+)
+
+// Find finds the parts where rules stand, the first of which come first. It is
+// told what the network's config says of nftables.
+type Find func(ctx context.Context, nftables subnet.Choice) ([]Part, error)
+
+// Keeper has rules stand where they should, whatever others do to them.
+type Keeper struct {
+	find    Find
+	changed func()
+	poked   chan struct{}
+
+	mu       sync.Mutex
+	parts    []*part
+	found    subnet.Choice // by which there are these
+	sought   subnet.Choice // by which others were looked for last
+	lost     error         // why there are no others
+	failures int           // to find others, in a row
+	again    time.Time     // when to try next
+	healed   uint64        // by parts that are gone
+	want     Rules
+	wanted   uint64 // counts what was wanted; 0 is nothing yet
+}
+
+// NewKeeper makes a keeper. Changed is called when Status has changed; it must not
+// wait.
+func NewKeeper(find Find, changed func()) *Keeper {
+	return &Keeper{find: find, changed: changed, poked: make(chan struct{}, 1)}
+}
+
+// Want has the keeper keep r from now on.
+func (k *Keeper) Want(r Rules) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.wanted > 0 && r.Equal(k.want) {
+		return
+	}
+	k.want = r
+	k.wanted++
+	for _, p := range k.parts {
+		p.due, p.failures = time.Now(), 0
+	}
+	k.poke()
+}
+
+func (k *Keeper) poke() {
+	select {
+	case k.poked <- struct{}{}:
+	default:
+	}
+}
+
+// Status is how the rules do.
+type Status struct {
+	Tried  bool     // all that is wanted was tried
+	Err    error    // why not all stands as it should
+	Healed uint64   // how often what others had done was undone
+	Others []string // what others do that rules cannot help
+}
+
+// Status tells how the rules do.
+func (k *Keeper) Status() Status {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := Status{Tried: k.wanted > 0 && (k.parts != nil || k.lost != nil), Healed: k.healed}
+	all := []error{k.lost}
+	for _, p := range k.parts {
+		s.Tried = s.Tried && (p.tried == k.wanted || p.Wants == nil)
+		s.Healed += p.healed
+		if p.Tell != nil {
+			s.Others = append(s.Others, p.Tell()...)
+		}
+		if p.err != nil {
+			all = append(all, fmt.Errorf("%s: %w", p.Name, p.err))
+		}
+	}
+	s.Err = errors.Join(all...)
+	return s
+}
+
+// Run keeps the rules until ctx ends, and leaves them then.
+func (k *Keeper) Run(ctx context.Context) {
+	var w watches
+	defer w.end()
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.poked:
+		case <-timer.C:
+		}
+		k.findParts(ctx, &w)
+		p, due := k.next()
+		for p != nil && time.Until(due) <= 0 && ctx.Err() == nil {
+			k.sync(ctx, p)
+			p, due = k.next()
+		}
+		if again := k.again; !again.IsZero() && (p == nil || again.Before(due)) {
+			timer.Reset(time.Until(again))
+		} else if p != nil {
+			timer.Reset(time.Until(due))
+		}
+	}
+}
+
+// look has p looked at, not before at. The caller holds mu.
+func (k *Keeper) look(p *part, at time.Time) {
+	if at.Before(p.free) {
+		at = p.free
+	}
+	if p.due.IsZero() || at.Before(p.due) {
+		p.due = at
+		k.poke()
+	}
+}
+
+// next is the part to look at next, and when; nil if there is none. The first of
+// those that are due comes first.
+func (k *Keeper) next() (next *part, due time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.wanted == 0 {
+		return nil, due
+	}
+	now := time.Now()
+	standing := !slices.ContainsFunc(k.parts, func(p *part) bool { return p.Wants != nil && p.done != k.wanted })
+	for _, p := range k.parts {
+		if p.due.IsZero() || p.Wants == nil && !standing {
+			continue
+		}
+		if next == nil || due.After(now) && p.due.Before(due) {
+			next, due = p, p.due
+		}
+	}
+	return next, due
+}
+
+// sync looks at p.
+func (k *Keeper) sync(ctx context.Context, p *part) {
+	k.mu.Lock()
+	wanted, want := k.wanted, Rules{}
+	if p.Wants != nil {
+		want = p.Wants(k.want)
+	}
+	p.due = time.Time{} // what happens from here on is news
+	k.mu.Unlock()
+	began := time.Now()
+	changed, err := p.Engine.Sync(ctx, want)
+	if ctx.Err() != nil {
+		return
+	}
+	k.mu.Lock()
+	before := p.err
+	p.tried, p.err = wanted, err
+	now := time.Now()
+	p.spend(now.Sub(began), now)
+	if err != nil {
+		p.failures++
+		k.look(p, now.Add(min(firstWait<<min(p.failures-1, 10), lastWait)))
+	} else {
+		undone := changed && p.done == wanted
+		p.failures, p.done = 0, wanted
+		if undone {
+			p.undo(now)
+		}
+		if !p.due.IsZero() && p.due.Before(p.free) && wanted == k.wanted {
+			p.due = p.free // it was heard of meanwhile
+		}
+		if p.Every > 0 {
+			k.look(p, now.Add(p.Every))
+		}
+		if changed {
+			log := "Wrote the firewall's rules"
+			if undone {
+				log = "Put right the firewall's rules that others had changed"
+			}
+			if p.undone <= patience {
+				klog.InfoS(log, "rules", p.Name)
+			}
+		}
+	}
+	k.mu.Unlock()
+	switch {
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		klog.ErrorS(err, "Could not write the firewall's rules; trying again", "rules", p.Name)
+	case err == nil && before != nil:
+		klog.InfoS("The firewall's rules are as they should be again", "rules", p.Name)
+	}
+	k.changed()
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

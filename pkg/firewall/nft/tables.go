@@ -1,0 +1,129 @@
+package nft
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/firewall"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const (
+	// tableName is tulle's own table, of both families.
+	tableName = "tulle"
+	chainName = "postrouting"
+	// The tables that iptables has, and the chain in which it decides on what is
+	// forwarded.
+	filterTable, natTable = "filter", "nat"
+	forwardChain          = "FORWARD"
+)
+
+// ownHook is where what leaves the host is masqueraded: priority srcnat.
+var ownHook = hook{kind: "nat", number: unix.NF_INET_POST_ROUTING, priority: 100, policy: 1}
+
+var protocols = subnet.Pair[uint8]{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6}
+
+// Tables are the nftables of a network namespace.
+type Tables struct {
+	// DryRun has everything done but the writing.
+	DryRun bool
+
+	namespace string
+
+	mu     sync.Mutex
+	writer conn   // by which all is written; nil before the first, and after a failure
+	port   uint32 // by which the kernel names it, and no other while it is open
+}
+
+// Open is the tables of the network namespace at path, or of this one.
+func Open(path string) *Tables { return &Tables{namespace: path} }
+
+// Check says why the kernel cannot hold what Sync writes. It leaves nothing
+// behind.
+func (t *Tables) Check() error {
+	const table = "tulle-check"
+	var b batch
+	b.add(unix.NFPROTO_INET, unix.NFT_MSG_NEWTABLE, netlink.Create, inTable(table))
+	b.add(unix.NFPROTO_INET, unix.NFT_MSG_NEWCHAIN, netlink.Create, ownHook.attributes(table, chainName))
+	for _, v := range []firewall.Verdict{firewall.Return, firewall.MasqueradeRandom} {
+		b.add(unix.NFPROTO_INET, unix.NFT_MSG_NEWRULE, netlink.Create|netlink.Append,
+			ruleAttributes(table, chainName, firewall.Rule{Marked: true, Does: v}, nil))
+	}
+	b.add(unix.NFPROTO_INET, unix.NFT_MSG_DELTABLE, 0, inTable(table))
+	err := t.commit(b)
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("write to nftables: %w; run it as root, or with the capability CAP_NET_ADMIN", err)
+	}
+	if err != nil {
+		return fmt.Errorf("this kernel does not masquerade by nftables for both families (Linux 5.2 with nf_tables and nft_masq does): %w", err)
+	}
+	return nil
+}
+
+// carryOut has the kernel do what plan finds to be done, in one transaction. What
+// others change meanwhile has it planned anew.
+func (t *Tables) carryOut(plan func(c conn, b *batch) error) (changed bool, err error) {
+	for range 5 {
+		changed, err = t.try(plan)
+		if !errors.Is(err, errMoved) && !isGone(err) {
+			break
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("nftables: %w", err)
+	}
+	return changed, nil
+}
+
+func (t *Tables) try(plan func(c conn, b *batch) error) (changed bool, err error) {
+	c, err := dial(t.namespace, 0)
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	var b batch
+	if err := plan(c, &b); err != nil || len(b) == 0 {
+		return false, err
+	}
+	if t.DryRun {
+		return true, nil
+	}
+	return true, t.commit(b)
+}
+
+// commit has the kernel carry out a batch. All are sent by one socket, so that
+// what is heard of them is known to be ours.
+func (t *Tables) commit(b batch) (err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.writer.Conn == nil {
+		if t.writer, err = dial(t.namespace, 0); err != nil {
+			return err
+		}
+		if t.port, err = t.writer.port(); err != nil {
+			t.drop()
+			return err
+		}
+	}
+	if err = t.writer.commit(b); err != nil {
+		t.drop() // more answers may come
+	}
+	return err
+}
+
+// drop closes the writer; the caller holds mu.
+func (t *Tables) drop() {
+	t.writer.Close()
+	t.writer, t.port = conn{}, 0
+}
+
+// isOurs says whether what is heard of was written by us.
+func (t *Tables) isOurs(port uint32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return port == t.port && port != 0
+}

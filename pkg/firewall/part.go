@@ -1,0 +1,171 @@
+package firewall
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Part is one place where rules stand.
+type Part struct {
+	Name   string // for people
+	Engine Engine
+	// Wants is what of the rules belongs there. Without it none do, and what an
+	// earlier run left is removed once all other parts are as they should be.
+	Wants func(Rules) Rules
+	// Watch calls poke when it begins, and after each change; nil where nobody
+	// tells of any.
+	Watch func(ctx context.Context, poke func()) error
+	// Tell tells what others do that rules cannot help; nil where there is none.
+	Tell func() []string
+	// Every is how often it is looked at whatever is heard of it; never if zero.
+	Every time.Duration
+}
+
+// part is one with how it does, which the keeper's mu guards.
+type part struct {
+	Part
+	due      time.Time // when to look next; zero is never
+	done     uint64    // what was wanted when it was last as it should be
+	tried    uint64
+	failures int // in a row
+	err      error
+	undone   int       // how often in a row others undid it
+	last     time.Time // when that was
+	spent    time.Time // until when all of its share of the time is used
+	free     time.Time // when it may be looked at again
+	healed   uint64
+}
+
+// findParts finds the parts for what is wanted, unless there are those. Until it has
+// found them those before go on, and what stands there stands until others stand
+// in its place.
+func (k *Keeper) findParts(ctx context.Context, w *watches) {
+	k.mu.Lock()
+	choice, lost := k.want.NFTables, k.lost
+	switch {
+	case k.wanted == 0 || lost != nil && choice == k.sought && time.Now().Before(k.again):
+		k.mu.Unlock()
+		return
+	case k.parts != nil && choice == k.found:
+		k.lost, k.again, k.failures = nil, time.Time{}, 0
+		k.mu.Unlock()
+		if lost != nil {
+			k.changed()
+		}
+		return
+	case choice != k.sought:
+		k.failures = 0
+	}
+	k.sought = choice
+	k.mu.Unlock()
+	found, err := k.find(ctx, choice)
+	if ctx.Err() != nil {
+		return
+	}
+	defer k.changed()
+	if err == nil {
+		w.end() // they call for mu
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lost = err
+	if err != nil {
+		k.again = time.Now().Add(min(firstWait<<min(k.failures, 10), lastWait))
+		k.failures++
+		if lost == nil || lost.Error() != err.Error() {
+			klog.ErrorS(err, "Cannot keep rules in this host's firewall; trying again")
+		}
+		return
+	}
+	k.again, k.failures, k.found = time.Time{}, 0, choice
+	for _, p := range k.parts {
+		k.healed += p.healed
+	}
+	k.parts = nil
+	for _, p := range found {
+		k.parts = append(k.parts, &part{Part: p, due: time.Now()})
+	}
+	w.begin(ctx, k)
+}
+
+// watches are what watches the parts.
+type watches struct {
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// begin has all parts of k watched; the caller holds its mu.
+func (w *watches) begin(ctx context.Context, k *Keeper) {
+	ctx, w.cancel = context.WithCancel(ctx)
+	for _, p := range k.parts {
+		if p.Watch != nil {
+			w.running.Go(func() { k.watch(ctx, p) })
+		}
+	}
+}
+
+// end ends the watches, and waits until they have.
+func (w *watches) end() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.running.Wait()
+}
+
+// watch has p looked at whenever something happens to it.
+func (k *Keeper) watch(ctx context.Context, p *part) {
+	failing := false
+	for ctx.Err() == nil {
+		begun := false
+		err := p.Watch(ctx, func() {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			failing = failing && !begun // to have begun is not yet to have heard something
+			begun = true
+			k.look(p, time.Now().Add(settle))
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if !failing {
+			klog.ErrorS(err, "Lost the watch on the firewall; beginning anew", "rules", p.Name)
+		}
+		failing = true
+		sleep(ctx, time.Second)
+	}
+}
+
+// spend takes note of how long it took to look.
+func (p *part) spend(took time.Duration, now time.Time) {
+	if p.spent.Before(now) {
+		p.spent = now
+	}
+	p.spent = p.spent.Add(share * took)
+	if latest := now.Add(burst + longestPause); p.spent.After(latest) {
+		p.spent = latest
+	}
+	p.free = p.spent.Add(-burst)
+}
+
+// undo takes note that others undid what was written. Who does so again and
+// again is answered more and more slowly.
+func (p *part) undo(now time.Time) {
+	if now.Sub(p.last) > quiet {
+		p.undone = 0
+	}
+	p.last = now
+	p.healed++
+	if p.undone++; p.undone < patience {
+		return
+	}
+	if p.undone == patience {
+		klog.InfoS("Others change the firewall's rules again and again; putting them right less often", "rules", p.Name)
+	}
+	wait := now.Add(min(firstWait<<min(p.undone-patience, 10), quiet/2))
+	if wait.After(p.free) {
+		p.free = wait
+	}
+}

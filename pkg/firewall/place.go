@@ -1,0 +1,163 @@
+package firewall
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// Chains are the chains of one table of another's, by name.
+type Chains map[string][]Rule
+
+// Place is where among the rules of chain an accept of the network's packets has
+// to stand: before the first rule by which they would be dropped whoever sends
+// them what, or else behind all, where only the chain's policy comes. What
+// people, or those who enforce their policies, say of packets by address, port
+// or mark thus goes before.
+func (c Chains) Place(chain string, network, own netip.Prefix) int {
+	return Place(c[chain], func(name string) []Rule { return c[name] }, network, own)
+}
+
+// Place is Chains.Place for those who read only chains that are jumped to.
+func Place(rules []Rule, chain func(name string) []Rule, network, own netip.Prefix) int {
+	place := len(rules)
+	for _, p := range crossing(network, own) {
+		w := walk{p, chain, make(map[string]Verdict)}
+		for i, r := range rules[:place] {
+			v := w.take(r)
+			if v == Drop || v == Return && !r.named() { // which leaves it to the policy
+				place = i
+			}
+			if v == Accept || place == i {
+				break
+			}
+		}
+	}
+	return place
+}
+
+// Drops says whether what the network's hosts send one another is dropped by the
+// rules of a chain, or by its policy where it is one that drops. It is not if there
+// are names of devices on both sides with which it passes both ways: only who has
+// said so lets devices pass by name.
+func Drops(rules []Rule, chain func(name string) []Rule, policy Verdict, network, own netip.Prefix) bool {
+	passes := func(p packet) bool {
+		w := walk{p, chain, make(map[string]Verdict)}
+		for _, r := range rules {
+			switch w.take(r) {
+			case Accept:
+				return true
+			case Drop:
+				return false
+			case Return:
+				return policy != Drop
+			}
+		}
+		return policy != Drop
+	}
+	for _, tunnel := range []string{"", "tulle.1", "flannel.1"} {
+		both := crossing(network, own)
+		for ; len(both) > 0; both = both[2:] {
+			both[0].out, both[1].in = tunnel, tunnel
+			if passes(both[0]) && passes(both[1]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// packet is one as a firewall sees it that a host forwards.
+type packet struct {
+	in, out  string
+	from, to netip.Addr
+}
+
+// crossing are packets from and to another host of the network. The devices on
+// this side have the names that others' rules know; on the other it is one that
+// none names, for to name that is to mean it.
+func crossing(network, own netip.Prefix) []packet {
+	here, there := own.Addr().Next(), network.Addr().Next()
+	if own.Contains(there) {
+		there = last(own).Next()
+	}
+	var packets []packet
+	for _, bridge := range []string{"docker0", "cni0"} {
+		packets = append(packets, packet{in: bridge, from: here, to: there}, packet{out: bridge, from: there, to: here})
+	}
+	return packets
+}
+
+// last is the highest address of p.
+func last(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := p.Bits(); i < 8*len(b); i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// walk is the way of one packet.
+type walk struct {
+	packet packet
+	chain  func(name string) []Rule
+	known  map[string]Verdict // what becomes of the packet in chains: Accept, Drop or None
+}
+
+// take is what becomes of the packet by a rule; None is to go on. That goes for
+// what is dropped because of its addresses, too: who names them means it.
+func (w *walk) take(r Rule) Verdict {
+	if !w.packet.meets(r) {
+		return None
+	}
+	v := r.Does
+	if v == Jump || v == Goto {
+		v = w.pass(r.Chain)
+		if v == None && r.Does == Goto {
+			v = Return // to where the chain was jumped to that it was in
+		}
+	}
+	if v != Accept && v != Drop && v != Return || r.named() && v == Drop {
+		return None
+	}
+	return v
+}
+
+// named says whether a rule names addresses.
+func (r Rule) named() bool { return r.From.Prefix.IsValid() || r.To.Prefix.IsValid() }
+
+// pass is what becomes of the packet in a chain. One that leads back to itself,
+// which the kernel does not allow, is passed through.
+func (w *walk) pass(chain string) Verdict {
+	if v, ok := w.known[chain]; ok {
+		return v
+	}
+	w.known[chain] = None
+	for _, r := range w.chain(chain) {
+		v := w.take(r)
+		if v == Accept || v == Drop {
+			w.known[chain] = v
+		}
+		if v != None {
+			break
+		}
+	}
+	return w.known[chain]
+}
+
+// meets says whether p is surely one that r takes.
+func (p packet) meets(r Rule) bool {
+	return !r.Opaque && !r.Marked && r.From.takes(p.from) && r.To.takes(p.to) && r.In.takes(p.in) && r.Out.takes(p.out)
+}
+
+func (n Net) takes(a netip.Addr) bool {
+	return !n.Prefix.IsValid() || n.Prefix.Contains(a) != n.Not
+}
+
+func (i Iface) takes(name string) bool {
+	if i.Name == "" && !i.Wild {
+		return true
+	}
+	found := name == i.Name || i.Wild && strings.HasPrefix(name, i.Name)
+	return found != i.Not
+}

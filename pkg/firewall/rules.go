@@ -1,0 +1,71 @@
+package firewall
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Rules are what a node wants of its firewall. The zero Rules want nothing.
+type Rules struct {
+	// Networks are the network's addresses, and Own the node's part of them, in
+	// the families that are on.
+	Networks, Own subnet.Pair[netip.Prefix]
+	// Masquerade says for which families packets that leave the network get an
+	// address of the host.
+	Masquerade subnet.Pair[bool]
+	// Random has ports chosen so that nobody can foresee them, nor two packets
+	// get the same one at once.
+	Random bool
+	// Exempt are destinations that see the containers' own addresses.
+	Exempt []netip.Prefix
+	// Forward has others' firewalls let packets from and to the network through.
+	Forward bool
+	// NFTables says whether the network's config has rules be those of nftables.
+	NFTables subnet.Choice
+}
+
+// Equal says whether both want the same.
+func (r Rules) Equal(o Rules) bool {
+	return r.Networks == o.Networks && r.Own == o.Own && r.Masquerade == o.Masquerade && r.Random == o.Random &&
+		r.Forward == o.Forward && r.NFTables == o.NFTables && slices.Equal(r.Exempt, o.Exempt)
+}
+
+var multicast = subnet.Pair[netip.Prefix]{netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("ff00::/8")}
+
+// NAT are the rules that say which packets of a family are masqueraded, in order.
+func (r Rules) NAT(f subnet.Family) []Rule {
+	network, own := Net{Prefix: r.Networks[f]}, Net{Prefix: r.Own[f]}
+	if !r.Masquerade[f] || !network.Prefix.IsValid() || !own.Prefix.IsValid() {
+		return nil
+	}
+	masquerade := Masquerade
+	if r.Random {
+		masquerade = MasqueradeRandom
+	}
+	rules := []Rule{
+		{Marked: true, Does: Return}, // kube-proxy does it
+		{From: network, To: network, Does: Return},
+		{To: own, Does: Return}, // from outside: a container sees who asks
+		{From: network, To: Net{Prefix: multicast[f]}, Does: Return},
+	}
+	for _, p := range r.Exempt {
+		if subnet.FamilyOf(p.Addr()) == f {
+			rules = append(rules, Rule{From: network, To: Net{Prefix: p}, Does: Return})
+		}
+	}
+	return append(rules,
+		Rule{From: network, Does: masquerade},
+		Rule{To: network, Does: masquerade}, // of the host, or through it: the answer has to come back here
+	)
+}
+
+// Forwards are the rules that have packets of a family pass, in order.
+func (r Rules) Forwards(f subnet.Family) []Rule {
+	network := Net{Prefix: r.Networks[f]}
+	if !r.Forward || !network.Prefix.IsValid() {
+		return nil
+	}
+	return []Rule{{From: network, Does: Accept}, {To: network, Does: Accept}}
+}
