@@ -146,11 +146,11 @@ func (a *Agent) Run(ctx context.Context) {
 	defer cancel()
 	a.ctx = ctx
 	a.recall()
-	a.await(onConfig, "reading the network's config from the store")
+	a.await(onConfig, "reading the network config from the store")
 	a.await(onLease, "leasing a subnet")
-	a.await(onFiles, "writing the files")
+	a.await(onFiles, "writing the env file and the CNI config")
 	a.await(onList, "reading the leases from the store")
-	a.await(onKernel, "bringing the kernel to what they say")
+	a.await(onKernel, "syncing the kernel")
 	a.running.Go(func() { a.loop.Run(ctx) })
 	a.running.Go(func() { a.Files.Run(ctx) })
 	a.running.Go(func() { a.Firewall.Run(ctx) })
@@ -162,7 +162,7 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 	a.hinted = a.Hints == nil
 	if a.Hints != nil {
-		a.await(onUplink, "reading from the store what it says of this host")
+		a.await(onUplink, "reading this Node's addresses from the store")
 		a.running.Go(func() { a.Hints(ctx, a.hint) })
 	}
 	a.running.Go(a.readConfigs)

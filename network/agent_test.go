@@ -21,7 +21,7 @@ func TestFirstStart(t *testing.T) {
 		l := newLife(t, "")
 		l.start()
 		l.soon()
-		l.wantReady(false, "no subnet yet", "reading the network's config")
+		l.wantReady(false, "no subnet yet", "reading the network config")
 		if n := l.files.writes; n != 0 {
 			t.Errorf("%d files were written before there was a lease", n)
 		}
@@ -365,7 +365,7 @@ func TestStoreAway(t *testing.T) {
 		l.soon()
 		l.wantReady(false)
 		l.after(10 * time.Second)
-		l.wantReady(true, own.Key(), "2 peers", "the store is away")
+		l.wantReady(true, own.Key(), "2 peers", "store unreachable")
 		if after := l.host.Snapshot(); !after.Equal(state) {
 			t.Errorf("the kernel held\n%s\nand holds\n%s", state, after)
 		}

@@ -100,7 +100,7 @@ func (a *Agent) follow() {
 	spec := a.Uplinks
 	spec.Networks, spec.Last = networks(a.config), a.published().PublicIP
 	spec.Bridges = slices.Sorted(maps.Keys(bridgeFixes))
-	a.await(onUplink, "looking for what faces the other hosts")
+	a.await(onUplink, "choosing the uplink")
 	a.restart(&a.following, func(ctx context.Context) {
 		err := hostif.Follow(ctx, a.Kernel, spec, func(h hostif.Host, err error) {
 			a.call(ctx, func() { a.hostChanged(h, err) })

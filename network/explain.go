@@ -23,20 +23,20 @@ func (a *Agent) Explain(ctx context.Context, ip netip.Addr) (status.Explanation,
 	}
 	path, err := a.Kernel.RouteTo(ctx, ip)
 	if err != nil {
-		return e, fmt.Errorf("ask the kernel for the way to %s: %w", ip, err)
+		return e, fmt.Errorf("look up the kernel's route to %s: %w", ip, err)
 	}
-	if e.Path = "nowhere"; path.Link != "" {
-		e.Path = fmt.Sprintf("through %s, from %s", path.Link, path.Source)
+	if e.Path = "none"; path.Link != "" {
+		e.Path = fmt.Sprintf("dev %s src %s", path.Link, path.Source)
 	}
 	switch {
 	case peers == nil:
-		e.Verdict = "this node has no lease yet, and so knows of no peer"
+		e.Verdict = "this node has no lease yet and knows no peers"
 		return e, nil
 	case own.Subnets[f].Contains(ip):
-		e.Verdict, e.Lease, e.Node = "of this node's own subnet: a container here, or nobody", own.Key(), own.Node.Name
+		e.Verdict, e.Lease, e.Node = "belongs to this node's own subnet: a container on this node, or unused", own.Key(), own.Node.Name
 		return e, nil
 	case !pool.Network.Contains(ip):
-		e.Verdict = "not of the network: tulle has nothing to do with it"
+		e.Verdict = "outside the network: tulle does not route it"
 		return e, nil
 	}
 	for _, p := range peers.All() {
@@ -46,10 +46,10 @@ func (a *Agent) Explain(ctx context.Context, ip netip.Addr) (status.Explanation,
 			return e, a.explainPeer(ctx, &e, peers, p.Lease, path.Link)
 		}
 	}
-	e.Verdict = "of the network, and leased to no node"
+	e.Verdict = "inside the network, but leased to no node"
 	for _, r := range peers.Rejected() {
 		if subnets, err := subnet.ParseKey(r.Key); err == nil && subnets[f].Contains(ip) {
-			e.Verdict, e.Lease = "of a lease that is not believed: "+r.Err.Error(), r.Key
+			e.Verdict, e.Lease = "belongs to a rejected lease: "+r.Err.Error(), r.Key
 		}
 	}
 	return e, nil
@@ -59,7 +59,7 @@ func (a *Agent) Explain(ctx context.Context, ip netip.Addr) (status.Explanation,
 func (a *Agent) explainPeer(ctx context.Context, e *status.Explanation, peers *Peers, l *subnet.Lease, out string) error {
 	has, err := a.Kernel.Dump(ctx, netstate.Scope{Links: peers.devices()})
 	if err != nil {
-		return fmt.Errorf("read what the kernel holds: %w", err)
+		return fmt.Errorf("dump the kernel's state: %w", err)
 	}
 	known := make(map[netstate.Key]netstate.Object, len(has))
 	for _, o := range has {
@@ -85,16 +85,16 @@ func (a *Agent) explainPeer(ctx context.Context, e *status.Explanation, peers *P
 	}
 	switch why := peers.troubled(a.loop.Status())[l.Key()].why; {
 	case len(e.Entries) == 0:
-		e.Verdict = "of a peer that cannot be reached: " + why
+		e.Verdict = "belongs to an unreachable peer: " + why
 	case wrong > 0:
-		e.Verdict = fmt.Sprintf("of a peer, and %d of %d things that lead there are not as they should be", wrong, len(e.Entries))
+		e.Verdict = fmt.Sprintf("belongs to a peer; %d of its %d routes and neighbours are missing or wrong", wrong, len(e.Entries))
 		if why != "" {
 			e.Verdict += ": " + why
 		}
 	case elsewhere:
-		e.Verdict = "of a peer, and all is there that leads to it, but the kernel sends elsewhere: another route or rule comes first (ip route get " + e.Address.String() + "; ip rule)"
+		e.Verdict = "belongs to a peer; its routes and neighbours are in place, but the kernel sends elsewhere: another route or rule comes first (ip route get " + e.Address.String() + "; ip rule)"
 	default:
-		e.Verdict = "of a peer, and all is there that leads to it"
+		e.Verdict = "belongs to a peer; its routes and neighbours are in place"
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestHints(t *testing.T) {
 		l.hints = hints(specs)
 		l.start()
 		l.soon()
-		l.wantReady(false, "what it says of this host")
+		l.wantReady(false, "reading this Node's addresses")
 		if leases := l.store.Leases(); len(leases) > 0 {
 			t.Fatalf("published %v", leases)
 		}
@@ -80,7 +80,7 @@ func TestHintsAway(t *testing.T) {
 			}
 			l.start()
 			l.after(10 * time.Second)
-			l.wantReady(true, "the store is away", "1 peers")
+			l.wantReady(true, "store unreachable", "1 peers")
 			l.wantRoute("10.5.9.0/24", true)
 			if got := l.agent.Status().Own.PublicIP[subnet.IPv4]; got != netip.MustParseAddr("203.0.113.1") {
 				t.Errorf("goes by %s", got)

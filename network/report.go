@@ -64,7 +64,7 @@ func (a *Agent) look(ctx context.Context, f func()) error {
 	if a.ask(ctx, func() bool { f(); return true }) {
 		return nil
 	}
-	return fmt.Errorf("the daemon's own loop did not answer: %w", context.Cause(ctx))
+	return fmt.Errorf("the daemon's main loop did not answer: %w", context.Cause(ctx))
 }
 
 // valid are those of a pair that there are.
@@ -100,13 +100,13 @@ func kernelReport(s reconcile.Status) status.Kernel {
 		k.Failing = append(k.Failing, status.Failing{What: f.Key.String(), Owner: f.Owner, Why: f.Err.Error(), Since: f.Since})
 	}
 	for _, c := range s.Contested {
-		k.Problems = append(k.Problems, c.String()+" is wanted differently by several peers; the earliest has it")
+		k.Problems = append(k.Problems, c.String()+": several peers need different values; the earliest lease wins")
 	}
 	if s.DumpError != nil {
-		k.Problems = append(k.Problems, "cannot be read: "+s.DumpError.Error())
+		k.Problems = append(k.Problems, "dump failed: "+s.DumpError.Error())
 	}
 	if s.WatchError != nil {
-		k.Problems = append(k.Problems, "does not tell of changes: "+s.WatchError.Error())
+		k.Problems = append(k.Problems, "watch failed: "+s.WatchError.Error())
 	}
 	return k
 }

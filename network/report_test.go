@@ -46,7 +46,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("%+v, %v", peers, err)
 		}
 		for ip, want := range map[string]string{
-			"10.5.9.1": "1 of 3 things", "10.5.10.1": "all is there", "10.5.77.1": "leased to no node", "192.0.2.1": "not of the network", "fd00::1": "not of the network",
+			"10.5.9.1": "1 of its 3 routes and neighbours", "10.5.10.1": "are in place", "10.5.77.1": "leased to no node", "192.0.2.1": "outside the network", "fd00::1": "outside the network",
 			r.Lease.Subnets[0].Addr().Next().String(): "this node's own subnet",
 		} {
 			e, err := l.agent.Explain(t.Context(), netip.MustParseAddr(ip))

@@ -56,13 +56,13 @@ func (s Status) String() string {
 		text = fmt.Sprintf("%s on %s, %d peers", s.Own.Key(), s.Own.BackendType, s.Peers)
 	}
 	if !s.Remembered.IsZero() {
-		text += ", as of " + s.Remembered.UTC().Format(time.RFC3339) + " because the store is away"
+		text += ", store unreachable: using the snapshot of " + s.Remembered.UTC().Format(time.RFC3339)
 	}
 	if n := len(s.Kernel.Failing); n > 0 {
-		text += fmt.Sprintf(", the kernel refuses %d steps, as %s: %v", n, s.Kernel.Failing[0].Key, s.Kernel.Failing[0].Err)
+		text += fmt.Sprintf(", the kernel refuses %d objects, first %s: %v", n, s.Kernel.Failing[0].Key, s.Kernel.Failing[0].Err)
 	}
 	if s.Firewall.Err != nil {
-		text += fmt.Sprintf(", the firewall is not as it should be: %v", s.Firewall.Err)
+		text += fmt.Sprintf(", firewall not in sync: %v", s.Firewall.Err)
 	}
 	for i, m := range s.Missing {
 		if i == 0 {
@@ -140,10 +140,10 @@ func (a *Agent) Status() Status {
 	}
 	failing := a.Files.Failing()
 	for _, path := range slices.Sorted(maps.Keys(failing)) {
-		s.Missing = append(s.Missing, fmt.Sprintf("%s is not as it should be: %v", path, failing[path]))
+		s.Missing = append(s.Missing, fmt.Sprintf("%s is out of date: %v", path, failing[path]))
 	}
 	if s.Firewall = a.Firewall.Status(); s.Own != (subnet.Lease{}) && !s.Firewall.Tried {
-		s.Missing = append(s.Missing, "writing the firewall's rules")
+		s.Missing = append(s.Missing, "writing the firewall rules")
 	}
 	s.Ready, s.Started = len(s.Missing) == 0, len(s.Missing) == later
 	return s

@@ -140,7 +140,7 @@ func (c condition) Condition() (started bool, text string) {
 	text = s.String()
 	failing := c.store.Status().Failing
 	for _, what := range slices.Sorted(maps.Keys(failing)) {
-		text += "; " + what + " does not work: " + failing[what]
+		text += "; failing: " + what + ": " + failing[what]
 	}
 	return s.Started, text
 }

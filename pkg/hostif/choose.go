@@ -146,15 +146,15 @@ func (s search) byRegex() (found []candidate) {
 		}
 		flag, before := "--iface-regex="+shown(expr), len(found)
 		for l, a := range s.matches(re, s.family) {
-			found = append(found, candidate{why: flag + " by address", link: l, addr: a})
+			found = append(found, candidate{why: flag + " (by address)", link: l, addr: a})
 		}
 		for i, l := range s.Links {
 			if re.MatchString(l.Name) {
-				found = append(found, candidate{why: flag + " by name", link: &s.Links[i]})
+				found = append(found, candidate{why: flag + " (by name)", link: &s.Links[i]})
 			}
 		}
 		for l := range s.matches(re, other(s.family)) {
-			found = append(found, candidate{why: flag + " by its other family's address", link: l})
+			found = append(found, candidate{why: flag + " (by its other family's address)", link: l})
 		}
 		if len(found) == before {
 			found = append(found, candidate{why: flag})
@@ -201,14 +201,14 @@ func (s search) byNodeIP() (found []candidate) {
 		if !ip.IsValid() {
 			continue
 		}
-		c := candidate{why: fmt.Sprintf("--iface-from-node-ip, which is %s", ip), link: s.holder(ip)}
+		c := candidate{why: fmt.Sprintf("--iface-from-node-ip (%s)", ip), link: s.holder(ip)}
 		if f == s.family {
 			c.addr = ip
 		}
 		found = append(found, c)
 	}
 	if len(found) == 0 {
-		return []candidate{{why: "--iface-from-node-ip, of which the Node has none"}}
+		return []candidate{{why: "--iface-from-node-ip (the Node has no InternalIP)"}}
 	}
 	return found
 }
@@ -221,7 +221,7 @@ func (s search) byPublicIP() (found []candidate) {
 		if l == nil {
 			continue
 		}
-		c := candidate{why: fmt.Sprintf("it has --%s=%s", publicFlags[f], s.PublicIP[f]), link: l}
+		c := candidate{why: fmt.Sprintf("--%s=%s", publicFlags[f], s.PublicIP[f]), link: l}
 		if f == s.family {
 			c.addr = s.PublicIP[f]
 		}
@@ -264,7 +264,7 @@ func (s search) byWay(d kernel.DefaultRoute) []candidate {
 	// A host in a routed fabric has its address on the loopback, and the
 	// kernel sends from there by a link that has none.
 	if c.lender = s.link(loopback); c.lender != nil && !d.Source.IsValid() {
-		c.why = "default route, from an address on lo"
+		c.why = "default route, with an address of lo"
 		found = append(found, c)
 	}
 	return found

@@ -61,9 +61,9 @@ func TestChoose(t *testing.T) {
 			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface=192.168.56.11"},
 		{name: "by IPv4-mapped address", host: vagrant, on: "4", spec: Spec{Ifaces: []string{"::ffff:192.168.56.11"}}, v4: "eth1 192.168.56.11"},
 		{name: "by regex on the address", host: vagrant, on: "46", spec: Spec{IfaceRegexes: []string{`^192\.168\.`}},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: `--iface-regex=^192\.168\. by address`},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: `--iface-regex=^192\.168\. (by address)`},
 		{name: "by regex on the name", host: vagrant, on: "46", spec: Spec{IfaceRegexes: []string{`eth[1-9]`}},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface-regex=eth[1-9] by name"},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface-regex=eth[1-9] (by name)"},
 		{name: "by regexes in order", host: vagrant, on: "4", spec: Spec{IfaceRegexes: []string{"^wlan", "^eth1$", "^eth0$"}}, v4: "eth1 192.168.56.11"},
 		{name: "an address before a name", host: vagrant, on: "4", spec: Spec{IfaceRegexes: []string{"eth0|192"}}, v4: "eth1 192.168.56.11"},
 		{name: "the first of those that fit", host: vagrant, on: "4", spec: Spec{IfaceRegexes: []string{"."}}, v4: "eth0 10.0.2.15"},
@@ -72,10 +72,10 @@ func TestChoose(t *testing.T) {
 		{name: "by what is its own", host: vagrant + "\nreach lo 192.168.56.11", on: "46", spec: Spec{CanReach: a("192.168.56.11")},
 			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11"},
 		{name: "by its public address", host: vagrant, on: "46", spec: Spec{PublicIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "it has --public-ip=192.168.56.11"},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--public-ip=192.168.56.11"},
 
 		{name: "by the Node's address", host: vagrant, on: "46", spec: Spec{FromNodeIP: true, NodeIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface-from-node-ip, which is 192.168.56.11"},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface-from-node-ip (192.168.56.11)"},
 		{name: "by the Node's address, each family at its own", host: twoCables, on: "46",
 			spec: Spec{FromNodeIP: true, NodeIP: subnet.Pair[netip.Addr]{a("192.0.2.7"), a("2001:db8::7")}}, v4: "eth0 192.0.2.7", v6: "eth1 2001:db8::7"},
 		{name: "the Node's address not asked for", host: vagrant, on: "4", spec: Spec{NodeIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}}, v4: "eth0 10.0.2.15"},
@@ -143,7 +143,7 @@ func TestChoose(t *testing.T) {
 			link eth1 1500
 			default eth0 20 src 192.0.2.7
 			default eth1 20 via fe80::1`, why: "default route"},
-		{name: "a routed fabric, no source", on: "4", v4: "eth0 192.0.2.7", why: "default route, from an address on lo", host: `
+		{name: "a routed fabric, no source", on: "4", v4: "eth0 192.0.2.7", why: "default route, with an address of lo", host: `
 			link lo 65536 127.0.0.1/8 192.0.2.7/32
 			link eth0 1500
 			default eth0 20`},
@@ -292,7 +292,7 @@ func TestNoUplink(t *testing.T) {
 				"name an interface or an address with --iface, or set EnableIPv4 to false in the network's config"},
 		{name: "a bridge of containers", on: "4", host: "link docker0 1500 172.17.0.1/16\nlink lo 65536 192.0.2.7/32\ndefault docker0 0", spec: Spec{Bridges: []string{"docker0"}},
 			want: "no IPv4 address to face the other hosts with: default route: docker0 is a bridge of containers; " +
-				"default route, from an address on lo: docker0 is a bridge of containers; " +
+				"default route, with an address of lo: docker0 is a bridge of containers; " +
 				"the host has docker0 (172.17.0.1/16), lo (192.0.2.7/32); " +
 				"name an interface or an address with --iface, or set EnableIPv4 to false in the network's config"},
 		{name: "a named interface of the other family", on: "46", host: twoCables, spec: Spec{Ifaces: []string{"192.0.2.7"}},

@@ -56,7 +56,7 @@ func ill() Report {
 	r.Store.Failing = []Problem{{"Holding the lease", "no answer"}}
 	r.Kernel.InSync, r.Kernel.Pending = false, 4
 	r.Kernel.Failing = []Failing{{"route 10.5.4.0/24", "10.5.4.0-24", "file exists", *ago(20 * time.Second)}}
-	r.Kernel.Problems = []string{"does not tell of changes: no"}
+	r.Kernel.Problems = []string{"watch failed: no"}
 	r.Firewall = Firewall{Problem: "masquerade: no nftables"}
 	r.Files = []Problem{{"/run/flannel/subnet.env", "no space left on device"}}
 	return r
@@ -78,7 +78,7 @@ func peers() []Peer {
 
 func explained() Explanation {
 	return Explanation{
-		Address: netip.MustParseAddr("10.5.7.2"), Verdict: "of a peer", Lease: "10.5.7.0-24", Node: "node-7", Path: "through tulle.1, from 10.5.3.0",
+		Address: netip.MustParseAddr("10.5.7.2"), Verdict: "belongs to a peer", Lease: "10.5.7.0-24", Node: "node-7", Path: "dev tulle.1 src 10.5.3.0",
 		Probes:  &PeerProbes{At: now, Millis: 0.2},
 		Entries: []Entry{{"a", "a", true}, {"b", "", false}, {"", "c", false}, {"d", "e", false}},
 	}

@@ -20,7 +20,7 @@ func newWriter(w io.Writer, now time.Time) writer {
 	return writer{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), now}
 }
 
-// line writes a heading with what belongs to it; nothing without that.
+// line writes a heading and its words; it writes nothing without words.
 func (w writer) line(name string, words ...string) {
 	words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
 	if len(words) > 0 {
@@ -28,7 +28,7 @@ func (w writer) line(name string, words ...string) {
 	}
 }
 
-// ago is a time as people tell it.
+// ago returns how long ago t was, for people.
 func (w writer) ago(t time.Time) string {
 	d := w.now.Sub(t)
 	switch {
@@ -63,17 +63,17 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		w.line("tulled", "NOT READY", "version "+r.Version, "started "+w.ago(r.Started))
 	}
 	for _, m := range r.Missing {
-		w.line("  missing", m)
+		w.line("  reason", m)
 	}
 	if r.Remembered != nil {
-		w.line("  remembers", "the store is away; this is the network as of "+w.ago(*r.Remembered))
+		w.line("  snapshot", "store unreachable; using the network as saved "+w.ago(*r.Remembered))
 	}
 	w.line("node", r.Name, r.NodeID)
 	w.line("network", join(r.Network.Networks), r.Network.Backend, mtu(r.Network.MTU), strings.Join(r.Network.Devices, " and "))
 	if l := r.Lease; l != nil {
-		words := []string{join(l.Subnets), "others send to " + join(l.Addresses)}
+		words := []string{join(l.Subnets), "public IP " + join(l.Addresses)}
 		if l.Reservation {
-			words = append(words, "a reservation")
+			words = append(words, "reservation")
 		}
 		if l.Since != nil {
 			words = append(words, "held since "+w.ago(*l.Since))
@@ -86,28 +86,28 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		w.line("lease", "none")
 	}
 	for _, i := range r.Interfaces {
-		words := []string{i.Family, i.Name, i.Address.String(), mtu(i.MTU), i.Why}
+		words := []string{i.Family, i.Name, i.Address.String(), mtu(i.MTU), chosen(i.Why)}
 		if i.Public != i.Address {
 			words = append(words, "published as "+i.Public.String())
 		}
-		w.line("interface", words...)
+		w.line("uplink", words...)
 	}
 	w.line("peers", fmt.Sprint(r.Peers.All), unreachable(r.Peers.Unreachable))
 	for _, p := range r.Rejected {
-		w.line("  not believed", p.What+": "+p.Why)
+		w.line("  rejected", p.What+": "+p.Why)
 	}
 	w.store(r.Store)
 	w.kernel(r.Kernel)
 	switch {
 	case r.Firewall.Problem != "":
-		w.line("firewall", "NOT as it should be: "+r.Firewall.Problem)
+		w.line("firewall", "NOT in sync: "+r.Firewall.Problem)
 	case !r.Firewall.Written:
 		w.line("firewall", "not written yet")
 	default:
-		w.line("firewall", "as it should be", healed(r.Firewall.Healed))
+		w.line("firewall", "in sync", restored(r.Firewall.Healed))
 	}
 	for _, text := range r.Firewall.Others {
-		w.line("  others", text)
+		w.line("  foreign", text)
 	}
 	w.probes(r.Probes)
 	for _, f := range r.Files {
@@ -123,18 +123,26 @@ func mtu(n int) string {
 	return fmt.Sprintf("MTU %d", n)
 }
 
+// chosen returns why an uplink was chosen.
+func chosen(why string) string {
+	if why == "" {
+		return ""
+	}
+	return "chosen by " + why
+}
+
 func unreachable(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of them UNREACHABLE (tulled peers)", n)
+	return fmt.Sprintf("%d UNREACHABLE (see tulled peers)", n)
 }
 
-func healed(n uint64) string {
+func restored(n uint64) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("put right %d times what others had changed", n)
+	return fmt.Sprintf("drift restored %d times", n)
 }
 
 func (w writer) store(s Store) {
@@ -143,14 +151,14 @@ func (w writer) store(s Store) {
 		words = append(words, fmt.Sprintf("revision %d", s.Revision))
 	}
 	if s.Watching != nil {
-		words = append(words, "watched since "+w.ago(*s.Watching))
+		words = append(words, "watching since "+w.ago(*s.Watching))
 	}
 	w.line("store", words...)
 	for _, f := range s.Failing {
-		w.line("  does not work", f.What+": "+f.Why)
+		w.line("  failing", f.What+": "+f.Why)
 	}
 	if s.Last != nil && s.LastAt != nil && len(s.Failing) == 0 {
-		w.line("  last trouble", w.ago(*s.LastAt), s.Last.What+": "+s.Last.Why)
+		w.line("  last failure", w.ago(*s.LastAt), s.Last.What+": "+s.Last.Why)
 	}
 }
 
@@ -174,12 +182,12 @@ func (w writer) kernel(k Kernel) {
 		}
 	}
 	if kinds != "" {
-		kinds = healed(all) + " (" + strings.TrimSpace(kinds) + ")"
+		kinds = restored(all) + " (" + strings.TrimSpace(kinds) + ")"
 	}
 	w.line("kernel", state+" since "+w.ago(k.Since), fmt.Sprintf("%d objects", k.Objects), pending,
-		fmt.Sprintf("looked at whole %s in %.1f ms", w.ago(k.LastResync), k.ResyncMillis), kinds)
+		fmt.Sprintf("last full resync %s", w.ago(k.LastResync)), fmt.Sprintf("%.1f ms", k.ResyncMillis), kinds)
 	for _, f := range k.Failing {
-		w.line("  fails", fmt.Sprintf("%s (%s), since %s: %s", f.What, f.Owner, w.ago(f.Since), f.Why))
+		w.line("  failing", fmt.Sprintf("%s (%s), since %s: %s", f.What, f.Owner, w.ago(f.Since), f.Why))
 	}
 	for _, p := range k.Problems {
 		w.line("  problem", p)
@@ -194,28 +202,28 @@ func (w writer) probes(p *Probes) {
 	for _, n := range p.Failing {
 		failing += n
 	}
-	words := []string{fmt.Sprintf("%d peers tried", p.Known)}
+	words := []string{fmt.Sprintf("%d peers probed", p.Known)}
 	switch {
 	case p.Known == 0:
-		words = []string{"none yet"}
+		words = []string{"no peer probed yet"}
 	case failing > 0:
-		words = append(words, fmt.Sprintf("%d of them FAIL (tulled peers)", failing))
+		words = append(words, fmt.Sprintf("%d FAIL (see tulled peers)", failing))
 	default:
 		words = append(words, "all answer")
 	}
 	if p.Passed > 0 {
-		words = append(words, fmt.Sprintf("in %.2f ms on average", p.MeanMillis))
+		words = append(words, fmt.Sprintf("mean round trip %.2f ms", p.MeanMillis))
 	}
 	w.line("probes", words...)
 	for _, e := range p.Examples {
-		w.line("  fails", e.What+": "+e.Why)
+		w.line("  failing", e.What+": "+e.Why)
 	}
 	for _, problem := range p.Problems {
 		w.line("  problem", problem)
 	}
 }
 
-// state is how a peer is, for people, and whether that is well.
+// state returns a peer's state in words, and whether the peer is well.
 func (w writer) state(p Peer) (state string, well bool) {
 	since := func(t *time.Time) string {
 		if t == nil {
@@ -255,7 +263,7 @@ func WritePeers(to io.Writer, peers []Peer, now time.Time) error {
 		}
 		return 1
 	})
-	fmt.Fprintln(w, "SUBNETS\tNODE\tADDRESSES\tBY\tSTATE")
+	fmt.Fprintln(w, "SUBNETS\tNODE\tADDRESSES\tPATH\tSTATE")
 	for _, p := range peers {
 		state, _ := w.state(p)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", join(p.Subnets), dash(p.Name), join(p.Addresses), dash(p.By), state)
@@ -275,7 +283,7 @@ func WriteExplanation(to io.Writer, e Explanation) error {
 	w := newWriter(to, time.Time{})
 	w.line(e.Address.String(), e.Verdict)
 	w.line("lease", e.Lease, e.Node)
-	w.line("the kernel sends", e.Path)
+	w.line("kernel route", e.Path)
 	if p := e.Probes; p != nil && p.Problem != "" {
 		w.line("probes", p.Problem)
 	} else if p != nil {
@@ -288,7 +296,7 @@ func WriteExplanation(to io.Writer, e Explanation) error {
 		case entry.Has == "":
 			w.line("  MISSING", entry.Want)
 		case entry.Want == "":
-			w.line("  TOO MUCH", entry.Has)
+			w.line("  UNEXPECTED", entry.Has)
 		default:
 			w.line("  WRONG", entry.Has+" should be "+entry.Want)
 		}

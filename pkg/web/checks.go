@@ -20,30 +20,30 @@ const (
 	// settling is how long the kernel may be out of sync: a peer that comes or
 	// goes makes it so for a moment.
 	settling = 30 * time.Second
-	// stale is how long ago the kernel may have been looked at whole, which the
-	// daemon does every few minutes.
+	// stale is how long ago the last full resync may be; the daemon does one every
+	// few minutes.
 	stale = 15 * time.Minute
 	// hostOwner owns what the kernel must hold for the node itself.
 	hostOwner = "host"
-	unknown   = "not known: the daemon's loop does not answer"
+	unknown   = "unknown: the daemon's main loop does not answer"
 )
 
-// checks are always the same, in the order in which a node gets what they ask for.
+// checks returns all checks, in the order in which a starting node passes them.
 func (r reading) checks() []check {
 	return []check{
 		r.loop(),
 		r.config(),
 		r.uplink(),
 		r.lease(),
-		{"peers", r.Listed, pick(r.Listed, count(r.Peers.All, "peer"), "the list of leases is not complete")},
+		{"peers", r.Listed, pick(r.Listed, count(r.Peers.All, "peer"), "the full list of leases has not arrived")},
 		r.kernel(),
 		r.firewall(),
 		r.files(),
-		{"node", r.Ready, pick(r.Ready, "waits for nothing", strings.Join(r.Missing, "; "))},
+		{"node", r.Ready, pick(r.Ready, "nothing missing", strings.Join(r.Missing, "; "))},
 	}
 }
 
-// ready says whether all checks hold.
+// ready reports whether all checks hold.
 func ready(checks []check) bool {
 	for _, c := range checks {
 		if !c.OK {
@@ -57,19 +57,19 @@ func (r reading) loop() check {
 	if r.stuck != nil {
 		return check{"loop", false, r.stuck.Error()}
 	}
-	return check{"loop", true, "turns"}
+	return check{"loop", true, "responding"}
 }
 
 func (r reading) config() check {
 	if r.Network.Backend == "" {
-		return check{"config", false, pick(r.stuck != nil, unknown, "none is in force")}
+		return check{"config", false, pick(r.stuck != nil, unknown, "no network config yet")}
 	}
 	return check{"config", true, join(r.Network.Networks) + " by " + r.Network.Backend}
 }
 
 func (r reading) uplink() check {
 	if len(r.Interfaces) == 0 {
-		return check{"interface", false, pick(r.stuck != nil, unknown, "none faces the other hosts")}
+		return check{"interface", false, pick(r.stuck != nil, unknown, "no uplink")}
 	}
 	var names []string
 	for _, i := range r.Interfaces {
@@ -80,7 +80,7 @@ func (r reading) uplink() check {
 
 func (r reading) lease() check {
 	if r.Lease == nil {
-		return check{"lease", false, pick(r.stuck != nil, unknown, "no subnet is leased")}
+		return check{"lease", false, pick(r.stuck != nil, unknown, "no subnet leased")}
 	}
 	return check{"lease", true, join(r.Lease.Subnets)}
 }
@@ -98,9 +98,9 @@ func (r reading) kernel() check {
 	}
 	switch {
 	case k.LastResync.IsZero():
-		return no("not looked at yet")
+		return no("no full resync yet")
 	case r.at.Sub(k.LastResync) > stale:
-		return no("last looked at whole " + ago(r.at, k.LastResync))
+		return no("last full resync " + ago(r.at, k.LastResync))
 	case !k.InSync && len(k.Failing) == 0 && r.at.Sub(k.Since) > settling:
 		return no("not in sync since " + ago(r.at, k.Since))
 	}
@@ -112,14 +112,14 @@ func (r reading) firewall() check {
 	case f.Problem != "":
 		return check{"firewall", false, f.Problem}
 	case !f.Written:
-		return check{"firewall", false, "its rules are not written yet"}
+		return check{"firewall", false, "rules not written yet"}
 	}
-	return check{"firewall", true, "as it should be"}
+	return check{"firewall", true, "in sync"}
 }
 
 func (r reading) files() check {
 	if len(r.Files) == 0 {
-		return check{"files", true, "as they should be"}
+		return check{"files", true, "up to date"}
 	}
 	return check{"files", false, problems(r.Files)}
 }

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// healthz says whether the loop turns: if it does not, only a restart helps.
+// healthz reports whether the main loop answers: if not, only a restart helps.
 func (s *site) healthz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerLimit)
 	defer cancel()
 	if !s.Alive(ctx) {
-		http.Error(w, fmt.Sprintf("the daemon's loop has not answered within %s", answerLimit), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("the daemon's main loop did not answer within %s", answerLimit), http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")
 }
 
-// readyz has a line for every check, as Kubernetes writes them.
+// readyz writes a line for every check, as Kubernetes does.
 func (s *site) readyz(w http.ResponseWriter, r *http.Request) {
 	checks := read(r.Context(), s.Source, answerLimit).checks()
 	verbose := r.URL.Query().Has("verbose")

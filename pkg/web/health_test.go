@@ -15,7 +15,7 @@ func TestHealthz(t *testing.T) {
 	}
 	f := well(3)
 	f.stuck = true
-	if w := get(t, f, "/healthz"); w.Code != http.StatusServiceUnavailable || w.Body.String() != "the daemon's loop has not answered within 2s\n" {
+	if w := get(t, f, "/healthz"); w.Code != http.StatusServiceUnavailable || w.Body.String() != "the daemon's main loop did not answer within 2s\n" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -31,25 +31,25 @@ func TestReadyz(t *testing.T) {
 	}{
 		{"well", func(*fake) {}, nil},
 		{"stuck", func(f *fake) { f.stuck = true }, []string{
-			"[-]loop failed: the daemon's own loop did not answer: context deadline exceeded", "[-]config failed: " + unknown, "[-]interface failed: " + unknown, "[-]lease failed: " + unknown,
+			"[-]loop failed: the daemon's main loop did not answer: context deadline exceeded", "[-]config failed: " + unknown, "[-]interface failed: " + unknown, "[-]lease failed: " + unknown,
 		}},
-		{"no config", func(f *fake) { f.state.Network = status.Network{} }, []string{"[-]config failed: none is in force"}},
-		{"no interface", func(f *fake) { f.state.Interfaces = nil }, []string{"[-]interface failed: none faces the other hosts"}},
-		{"no lease", func(f *fake) { f.state.Lease = nil }, []string{"[-]lease failed: no subnet is leased"}},
-		{"no list", func(f *fake) { f.state.Listed = false }, []string{"[-]peers failed: the list of leases is not complete"}},
-		{"not looked at", func(f *fake) { f.state.Kernel.LastResync = time.Time{} }, []string{"[-]kernel failed: not looked at yet"}},
-		{"looked at long ago", func(f *fake) { f.state.Kernel.LastResync = before(20 * time.Minute) }, []string{"[-]kernel failed: last looked at whole 20 min ago"}},
+		{"no config", func(f *fake) { f.state.Network = status.Network{} }, []string{"[-]config failed: no network config yet"}},
+		{"no interface", func(f *fake) { f.state.Interfaces = nil }, []string{"[-]interface failed: no uplink"}},
+		{"no lease", func(f *fake) { f.state.Lease = nil }, []string{"[-]lease failed: no subnet leased"}},
+		{"no list", func(f *fake) { f.state.Listed = false }, []string{"[-]peers failed: the full list of leases has not arrived"}},
+		{"no resync yet", func(f *fake) { f.state.Kernel.LastResync = time.Time{} }, []string{"[-]kernel failed: no full resync yet"}},
+		{"last resync long ago", func(f *fake) { f.state.Kernel.LastResync = before(20 * time.Minute) }, []string{"[-]kernel failed: last full resync 20 min ago"}},
 		{"a peer just came", func(f *fake) { f.state.Kernel.InSync, f.state.Kernel.Since = false, before(time.Second) }, nil},
 		{"out of sync", func(f *fake) {
-			f.state.Kernel.InSync, f.state.Kernel.Since, f.state.Kernel.Problems = false, before(time.Minute), []string{"cannot be read: busy"}
-		}, []string{"[-]kernel failed: not in sync since 60 s ago; cannot be read: busy"}},
+			f.state.Kernel.InSync, f.state.Kernel.Since, f.state.Kernel.Problems = false, before(time.Minute), []string{"dump failed: busy"}
+		}, []string{"[-]kernel failed: not in sync since 60 s ago; dump failed: busy"}},
 		{"a bad peer", func(f *fake) {
 			f.state.Kernel.InSync, f.state.Kernel.Since, f.state.Kernel.Failing = false, before(time.Hour), []status.Failing{peers}
 		}, nil},
 		{"the host's own", func(f *fake) {
 			f.state.Kernel.InSync, f.state.Kernel.Failing = false, []status.Failing{peers, host}
 		}, []string{"[-]kernel failed: refuses link tulle.1: file exists"}},
-		{"no rules yet", func(f *fake) { f.state.Firewall.Written = false }, []string{"[-]firewall failed: its rules are not written yet"}},
+		{"no rules yet", func(f *fake) { f.state.Firewall.Written = false }, []string{"[-]firewall failed: rules not written yet"}},
 		{"wrong rules", func(f *fake) { f.state.Firewall.Problem = "no nftables" }, []string{"[-]firewall failed: no nftables"}},
 		{"files", func(f *fake) {
 			f.state.Files = []status.Problem{{What: "/a", Why: "full"}, {What: "/b", Why: "no\nspace"}}
@@ -58,7 +58,7 @@ func TestReadyz(t *testing.T) {
 		{"forged", func(f *fake) {
 			f.state.Ready, f.state.Missing = false, []string{"x\n[+]node ok\r\u2028y\x00" + strings.Repeat("z", 1000)}
 		}, []string{"[-]node failed: x [+]node ok  y" + strings.Repeat("z", longest-len("x [+]node ok  y")-1) + "…"}},
-		{"the store is away", func(f *fake) {
+		{"the store is unreachable", func(f *fake) {
 			f.state.Remembered, f.state.Store.Failing = since(time.Minute), []status.Problem{{What: "watching", Why: "no answer"}}
 		}, nil},
 	} {
@@ -89,15 +89,15 @@ func TestReadyz(t *testing.T) {
 
 func TestReadyzVerbose(t *testing.T) {
 	w := get(t, well(3), "/readyz?verbose")
-	const want = `[+]loop ok: turns
+	const want = `[+]loop ok: responding
 [+]config ok: 10.64.0.0/10, fd00:5::/48 by vxlan
 [+]interface ok: eth0 10.0.0.1, eth0 2001:db8::1
 [+]lease ok: 10.127.3.0/24, fd00:5:0:3::/64
 [+]peers ok: 3 peers
 [+]kernel ok: 14 objects
-[+]firewall ok: as it should be
-[+]files ok: as they should be
-[+]node ok: waits for nothing
+[+]firewall ok: in sync
+[+]files ok: up to date
+[+]node ok: nothing missing
 readyz check passed
 `
 	if w.Code != http.StatusOK || w.Body.String() != want {

@@ -36,7 +36,7 @@ func (f fake) State(context.Context) (State, error) {
 	if f.stuck {
 		s := f.state
 		s.Network, s.Lease, s.Interfaces, s.Peers.Unreachable = status.Network{}, nil, nil, 0
-		return s, errors.New("the daemon's own loop did not answer: context deadline exceeded")
+		return s, errors.New("the daemon's main loop did not answer: context deadline exceeded")
 	}
 	return f.state, nil
 }
@@ -207,7 +207,7 @@ func ill() fake {
 	s.Store.Failing = []status.Problem{{What: "holding the lease", Why: "etcd at https://192.0.2.9:2379 does not answer: context deadline exceeded"}}
 	s.Kernel.Pending = 4
 	s.Kernel.Failing = append(s.Kernel.Failing, status.Failing{What: "link tulle.1", Owner: "host", Why: "address already in use: another vxlan device has VNI 1 and port 8472", Since: before(20 * time.Second)})
-	s.Kernel.Problems = []string{"does not tell of changes: no buffer space available"}
+	s.Kernel.Problems = []string{"watch failed: no buffer space available"}
 	s.Firewall = status.Firewall{Problem: "masquerade: the kernel has no nftables", Healed: 12}
 	s.Probes.Problems = []string{
 		"this node's clock is 1m4.2s behind that of most others'; let NTP set it (timedatectl)",

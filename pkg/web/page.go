@@ -45,7 +45,7 @@ const (
 	mostWell = 12 // rows at which no more are added of peers without trouble, unless there are that few peers
 	mostList = 20
 	mostName = 100
-	// fewRejected is how many rejected leases are told of one by one.
+	// fewRejected is how many rejected leases get a line each.
 	fewRejected = 3
 )
 
@@ -95,7 +95,7 @@ type tally struct {
 
 type reason struct{ Class, What, Text string }
 
-// moments is a time as people tell it, and exactly.
+// moments is a time in words, and the exact time.
 type moments struct{ Ago, Exact string }
 
 type section struct {
@@ -134,14 +134,14 @@ func (r reading) view(peers []status.Peer, known bool) view {
 		v.Checks[i].Text = line(c.Text, longest)
 	}
 	v.Reasons = r.reasons(v.Checks)
-	v.Class, v.Verdict = "good", "Ready, and all is well"
+	v.Class, v.Verdict = "good", "Ready"
 	switch {
 	case r.stuck != nil:
-		v.Class, v.Verdict = "bad", "The daemon's loop does not answer"
+		v.Class, v.Verdict = "bad", "The daemon's main loop does not answer"
 	case !ready(v.Checks):
 		v.Class, v.Verdict = "bad", "Not ready"
 	case len(v.Reasons) > 0:
-		v.Class, v.Verdict = "warn", "Ready, with trouble"
+		v.Class, v.Verdict = "warn", "Ready, with problems"
 	}
 	if n := len(v.Reasons); n > mostList {
 		v.Reasons, v.MoreReasons = v.Reasons[:mostList], n-mostList
@@ -170,7 +170,7 @@ func icon(class string) template.URL {
 	return template.URL("data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'%3E%3Ccircle cx='4' cy='4' r='4' fill='%23" + colour + "'/%3E%3C/svg%3E")
 }
 
-// reasons are all that is not as it should be, the worst first.
+// reasons returns everything that is wrong, the worst first.
 func (r reading) reasons(checks []check) (all []reason) {
 	add := func(class, what, text string) {
 		all = append(all, reason{class, what, line(text, longest)})
@@ -180,43 +180,43 @@ func (r reading) reasons(checks []check) (all []reason) {
 		case c.OK, c.Text == unknown && r.stuck != nil:
 		case c.Name == "node":
 			for _, m := range r.Missing {
-				add("bad", "waits", m)
+				add("bad", "not ready", m)
 			}
 		default:
 			add("bad", c.Name, c.Text)
 		}
 	}
 	if r.Remembered != nil {
-		add("warn", "store", "cannot be asked; this is the network as of "+ago(r.at, *r.Remembered))
+		add("warn", "store", "unreachable; using the network as saved "+ago(r.at, *r.Remembered))
 	}
 	for _, f := range r.Store.Failing {
 		add("warn", "store", f.What+": "+f.Why)
 	}
 	if n := r.Peers.Unreachable; n > 0 {
-		add("warn", "peers", count(n, "peer")+" cannot be reached, or not in every family")
+		add("warn", "peers", count(n, "peer")+" unreachable in at least one family")
 	}
 	for _, text := range r.probeTroubles() {
 		add("warn", "probes", text)
 	}
 	if n, first := r.refused(); n > 0 {
-		add("warn", "kernel", "refuses "+count(n, "object")+", as "+first.What+" of "+first.Owner+" since "+ago(r.at, first.Since)+": "+first.Why)
+		add("warn", "kernel", "refuses "+count(n, "object")+", first "+first.What+" of "+first.Owner+" since "+ago(r.at, first.Since)+": "+first.Why)
 	}
-	if r.kernel().OK { // else it has told
+	if r.kernel().OK { // otherwise the check names them
 		for _, p := range r.Kernel.Problems {
 			add("warn", "kernel", p)
 		}
 	}
 	for i, p := range r.Rejected {
 		if i == fewRejected && len(r.Rejected) > i+1 {
-			add("warn", "leases", count(len(r.Rejected)-i, "more lease")+" not believed")
+			add("warn", "leases", count(len(r.Rejected)-i, "more lease")+" rejected")
 			break
 		}
-		add("warn", "lease", line(p.What, 60)+" is not believed: "+p.Why)
+		add("warn", "lease", line(p.What, 60)+" rejected: "+p.Why)
 	}
 	return all
 }
 
-// refused is how many objects the kernel refuses beside those that the node
+// refused returns how many objects the kernel refuses beyond those that the node
 // cannot do without, and the first.
 func (r reading) refused() (n int, first status.Failing) {
 	for _, f := range r.Kernel.Failing {
@@ -242,7 +242,7 @@ func (r reading) moment(t time.Time) moments {
 	return moments{ago(r.at, t), t.UTC().Format(time.RFC3339)}
 }
 
-// facts are what there is to be told of the node, whether it is well or not.
+// facts returns the facts about the node, whether it is well or not.
 func (r reading) facts() []section {
 	text := func(name, text string) fact { return fact{Name: name, Text: line(text, longest)} }
 	code := func(name, text string) fact { return fact{Name: name, Text: line(text, longest), Code: true} }
@@ -250,9 +250,9 @@ func (r reading) facts() []section {
 
 	node := section{Name: "This node"}
 	if l := r.Lease; l != nil {
-		node.Lines = append(node.Lines, code("subnet", join(l.Subnets)), code("others send to", join(l.Addresses)))
+		node.Lines = append(node.Lines, code("subnet", join(l.Subnets)), code("public IP", join(l.Addresses)))
 		if l.Reservation {
-			node.Lines = append(node.Lines, text("lease", "a reservation"))
+			node.Lines = append(node.Lines, text("lease", "reservation"))
 		}
 		if l.Since != nil {
 			node.Lines = append(node.Lines, at("held since", *l.Since))
@@ -261,14 +261,14 @@ func (r reading) facts() []section {
 			node.Lines = append(node.Lines, at("renewed", *l.Renewed))
 		}
 	} else {
-		node.Lines = append(node.Lines, text("subnet", pick(r.stuck != nil, "not known now", "none")))
+		node.Lines = append(node.Lines, text("subnet", pick(r.stuck != nil, "unknown", "none")))
 	}
 	for _, i := range r.Interfaces {
 		words := i.Name + " " + i.Address.String()
 		if i.Public != i.Address {
 			words += ", published as " + i.Public.String()
 		}
-		node.Lines = append(node.Lines, code(i.Family, words), text("", "MTU "+strconv.Itoa(i.MTU)+", chosen for: "+i.Why))
+		node.Lines = append(node.Lines, code(i.Family, words), text("", "MTU "+strconv.Itoa(i.MTU)+", chosen by "+i.Why))
 	}
 
 	network := section{Name: "Network"}
@@ -284,7 +284,7 @@ func (r reading) facts() []section {
 	network.Lines = append(network.Lines, text("peers", grouped(r.Peers.All)))
 	if n := len(r.Rejected); n > 0 {
 		network.Class = "warn"
-		network.Lines = append(network.Lines, text("not believed", count(n, "lease")))
+		network.Lines = append(network.Lines, text("rejected", count(n, "lease")))
 	}
 
 	store := section{Name: "Store", Lines: []fact{text("kind", r.Store.Kind)}}
@@ -295,10 +295,10 @@ func (r reading) facts() []section {
 		store.Lines = append(store.Lines, text("revision", strconv.FormatInt(r.Store.Revision, 10)))
 	}
 	if t := r.Store.Watching; t != nil {
-		store.Lines = append(store.Lines, at("watched since", *t))
+		store.Lines = append(store.Lines, at("watching since", *t))
 	}
 	if t := r.Store.LastAt; t != nil && r.Store.Last != nil && len(r.Store.Failing) == 0 {
-		store.Lines = append(store.Lines, at("last trouble", *t), text("", r.Store.Last.What+": "+r.Store.Last.Why))
+		store.Lines = append(store.Lines, at("last failure", *t), text("", r.Store.Last.What+": "+r.Store.Last.Why))
 	}
 	if len(r.Store.Failing) > 0 || r.Remembered != nil {
 		store.Class = "warn"
@@ -324,40 +324,40 @@ func (r reading) kernelFacts() section {
 		s.Class = "warn"
 	}
 	last := r.moment(k.LastResync)
-	s.Lines = append(s.Lines, fact{Name: "looked at whole", Time: &last},
-		fact{Name: "which took", Text: strconv.FormatFloat(k.ResyncMillis, 'f', 1, 64) + " ms"})
+	s.Lines = append(s.Lines, fact{Name: "last full resync", Time: &last},
+		fact{Name: "duration", Text: strconv.FormatFloat(k.ResyncMillis, 'f', 1, 64) + " ms"})
 	healed := ""
 	for _, kind := range slices.Sorted(maps.Keys(k.Healed)) {
 		if n := k.Healed[kind]; n > 0 {
 			healed += pick(healed == "", "", ", ") + kind + " " + strconv.FormatUint(n, 10)
 		}
 	}
-	s.Lines = append(s.Lines, fact{Name: "put right", Text: either(line(healed, longest), "nothing")})
+	s.Lines = append(s.Lines, fact{Name: "drift restored", Text: either(line(healed, longest), "never")})
 	return s
 }
 
 func (r reading) firewallFacts() section {
 	s := section{Name: "Firewall and files"}
-	text := "as it should be"
+	text := "in sync"
 	switch f := r.Firewall; {
 	case f.Problem != "":
-		s.Class, text = "bad", "NOT as it should be"
+		s.Class, text = "bad", "NOT in sync"
 	case !f.Written:
 		s.Class, text = "bad", "not written yet"
 	}
 	s.Lines = append(s.Lines, fact{Name: "rules", Text: text})
 	for _, text := range r.Firewall.Others {
 		s.Class = either(s.Class, "warn")
-		s.Lines = append(s.Lines, fact{Name: "others", Text: line(text, longest)})
+		s.Lines = append(s.Lines, fact{Name: "foreign", Text: line(text, longest)})
 	}
 	if n := r.Firewall.Healed; n > 0 {
-		s.Lines = append(s.Lines, fact{Name: "put right", Text: strconv.FormatUint(n, 10) + " times"})
+		s.Lines = append(s.Lines, fact{Name: "drift restored", Text: strconv.FormatUint(n, 10) + " times"})
 	}
 	if n := len(r.Files); n > 0 {
 		s.Class = "bad"
-		s.Lines = append(s.Lines, fact{Name: "files", Text: count(n, "file") + " NOT as it should be"})
+		s.Lines = append(s.Lines, fact{Name: "files", Text: count(n, "file") + " NOT up to date"})
 	} else {
-		s.Lines = append(s.Lines, fact{Name: "files", Text: "as they should be"})
+		s.Lines = append(s.Lines, fact{Name: "files", Text: "up to date"})
 	}
 	return s
 }

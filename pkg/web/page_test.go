@@ -29,22 +29,22 @@ func TestPage(t *testing.T) {
 		has  []string
 		not  []string
 	}{
-		{"alone", well(0), []string{"<h1>Ready, and all is well</h1>", "<b>0</b> in sync", "<p>None.</p>", "none yet"}, []string{`class="reasons"`}},
-		{"three", well(3), []string{"<h1>Ready, and all is well</h1>", "worker-3", "<b>3</b> in sync", "10.127.3.0/24", "https://192.0.2.9:2379", "1430", ">1.81 ms</text>", "<dt>mean round trip</dt><dd>0.85 ms</dd>"}, []string{`class="reasons"`, "Left out", "up to 1 ms"}},
-		{"twelve", troubled(12), []string{"<h1>Ready, with trouble</h1>", "worker-12</text>", "1 peer cannot be reached", "<b>1</b> probes fail", "of 1 peer fail, worker-10 (10.64.9.0-24): its host does not answer"}, nil},
-		{"well300", well(300), []string{"<b>300</b> in sync", "Left out: 288 in sync.", "then the slowest", ">180 ms</td>", "up to 100 ms", "99 of 100 within"}, nil},
-		{"300", troubled(300), []string{"<b>16</b> not in sync", "<b>4</b> probes fail", "1 checksums, 1 down, 1 filtered, 1 mtu", "refuses 16 objects, as route 10.64.5.0/24 of 10.64.5.0-24"}, []string{"Each cell"}},
+		{"alone", well(0), []string{"<h1>Ready</h1>", "<b>0</b> in sync", "<p>None.</p>", "none yet"}, []string{`class="reasons"`}},
+		{"three", well(3), []string{"<h1>Ready</h1>", "worker-3", "<b>3</b> in sync", "10.127.3.0/24", "https://192.0.2.9:2379", "1430", ">1.81 ms</text>", "<dt>mean round trip</dt><dd>0.85 ms</dd>"}, []string{`class="reasons"`, "Left out", "up to 1 ms"}},
+		{"twelve", troubled(12), []string{"<h1>Ready, with problems</h1>", "worker-12</text>", "1 peer unreachable in at least one family", "<b>1</b> probes fail", "fail for 1 peer, worker-10 (10.64.9.0-24): its host does not answer"}, nil},
+		{"well300", well(300), []string{"<b>300</b> in sync", "Left out: 288 in sync.", "then the slowest", ">180 ms</td>", "up to 100 ms", "99% within"}, nil},
+		{"300", troubled(300), []string{"<b>16</b> not in sync", "<b>4</b> probes fail", "1 checksums, 1 down, 1 filtered, 1 mtu", "refuses 16 objects, first route 10.64.5.0/24 of 10.64.5.0-24"}, []string{"Each cell"}},
 		{"400", troubled(400), []string{"Each cell is a peer,"}, nil},
 		{"10000", troubled(10000), []string{"<b>9,282</b> in sync", "Each cell is 25 peers,", "Left out: 59 unreachable, 121 probes fail, 508 not in sync, 9,282 in sync."}, nil},
 		{"well10000", well(10000), []string{"<b>10,000</b> in sync", "Left out: 9,988 in sync."}, nil},
 		{"100000", troubled(100000), []string{"Each cell is 241 peers,"}, nil},
 		{"ill", ill(), []string{
-			"<h1>Not ready</h1>", "no subnet: out of subnets", "no space left on device", "10.9.0.0-24 is not believed: no part of", "the kernel has no nftables",
-			"another vxlan device has VNI 1", "context deadline exceeded", "as of 5 min ago",
+			"<h1>Not ready</h1>", "no subnet: out of subnets", "no space left on device", "10.9.0.0-24 rejected: no part of", "the kernel has no nftables",
+			"another vxlan device has VNI 1", "context deadline exceeded", "using the network as saved 5 min ago",
 			"1m4.2s behind that of most others", "through eth1, but the interface in use is eth0",
 		}, nil},
-		{"stuck", stuck(), []string{"<h1>The daemon&#39;s loop does not answer</h1>", "<p>Not known:"}, []string{"<table>"}},
-		{"starting", fake{}, []string{"<h1>Not ready</h1>", "none are sent"}, nil},
+		{"stuck", stuck(), []string{"<h1>The daemon&#39;s main loop does not answer</h1>", "<p>Unknown:"}, []string{"<table>"}},
+		{"starting", fake{}, []string{"<h1>Not ready</h1>", "disabled"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := get(t, c.fake, "/statusz")
@@ -233,7 +233,7 @@ func TestRowsTellOfProbes(t *testing.T) {
 	if w := rows[0].Whys; len(w) != 2 || w[0] != (why{both.Problem, "since 3 min ago"}) || w[1] != (why{both.Probes.Problem, "since 7 min ago"}) {
 		t.Errorf("%+v", w)
 	}
-	if r := rows[0]; r.Tried != "tried 40 s ago" {
+	if r := rows[0]; r.Tried != "probed 40 s ago" {
 		t.Errorf("%+v", r)
 	}
 	rows, _ = reading{}.rows(many[20:50])

@@ -105,7 +105,7 @@ func TestConditions(t *testing.T) {
 // Round trips are told by shades where there is no room for their numbers, and
 // only if any is known.
 func TestShades(t *testing.T) {
-	for ms, want := range map[float64]string{0: "not known", .004: "up to 1 ms", 1: "up to 1 ms", 1.01: "up to 10 ms", 100: "up to 100 ms", 101: "more", 5000: "more"} {
+	for ms, want := range map[float64]string{0: "unknown", .004: "up to 1 ms", 1: "up to 1 ms", 1.01: "up to 10 ms", 100: "up to 100 ms", 101: "over 100 ms", 5000: "over 100 ms"} {
 		if got := shadeOf(ms).String(); got != want {
 			t.Errorf("%g ms is %s, not %s", ms, got, want)
 		}
@@ -126,7 +126,7 @@ func TestShades(t *testing.T) {
 			}
 			continue
 		}
-		if got := fmt.Sprint(p.Shades); got != "[up to 100 ms not known]" {
+		if got := fmt.Sprint(p.Shades); got != "[up to 100 ms unknown]" {
 			t.Errorf("of %d one is known: %s", n, got)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// probeTroubles is what probes found wrong: with this node first, then with peers.
+// probeTroubles returns what probes found wrong: with this node first, then with peers.
 func (r reading) probeTroubles() (all []string) {
 	p := r.Probes
 	if p == nil {
@@ -17,9 +17,9 @@ func (r reading) probeTroubles() (all []string) {
 	}
 	all = slices.Clone(p.Problems)
 	if n := failing(p); n > 0 {
-		text := "of " + count(n, "peer") + " fail"
+		text := "fail for " + count(n, "peer")
 		if len(p.Examples) > 0 {
-			text += pick(n == 1, ", ", ", as of ") + p.Examples[0].What + ": " + p.Examples[0].Why
+			text += pick(n == 1, ", ", ", first ") + p.Examples[0].What + ": " + p.Examples[0].Why
 		}
 		all = append(all, text)
 	}
@@ -39,18 +39,18 @@ func (r reading) probeFacts() section {
 	add := func(name, text string) { s.Lines = append(s.Lines, fact{Name: name, Text: line(text, longest)}) }
 	p := r.Probes
 	if p == nil {
-		add("", "none are sent")
+		add("", "disabled")
 		return s
 	}
-	add("peers tried", pick(p.Known == 0, "none yet", grouped(p.Known)))
+	add("peers probed", pick(p.Known == 0, "none yet", grouped(p.Known)))
 	if n := failing(p); n > 0 {
 		s.Class = "warn"
-		add("fail now", byCause(p.Failing))
+		add("failing", byCause(p.Failing))
 	}
 	if p.Passed > 0 {
 		add("mean round trip", millis(p.MeanMillis))
 		if most, ok := nearlyAll(p); ok {
-			add("99 of 100 within", strconv.FormatFloat(most, 'f', -1, 64)+" ms")
+			add("99% within", strconv.FormatFloat(most, 'f', -1, 64)+" ms")
 		}
 	}
 	add("passed", grouped(int(p.Passed)))
@@ -62,7 +62,7 @@ func (r reading) probeFacts() section {
 	return s
 }
 
-// byCause tells of counts, the largest first.
+// byCause lists counts, the largest first.
 func byCause[N int | uint64](counts map[string]N) (text string) {
 	causes := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
@@ -75,7 +75,7 @@ func byCause[N int | uint64](counts map[string]N) (text string) {
 	return text
 }
 
-// nearlyAll is what 99 of 100 round trips took no longer than, if that is known.
+// nearlyAll returns the bound below which 99 of 100 round trips lie, if known.
 func nearlyAll(p *status.Probes) (most float64, ok bool) {
 	for _, t := range p.Took {
 		if t.Count >= p.Passed-p.Passed/100 {
@@ -85,7 +85,7 @@ func nearlyAll(p *status.Probes) (most float64, ok bool) {
 	return 0, false
 }
 
-// millis is a time in milliseconds, as exact as it is of use.
+// millis formats a time in milliseconds with at most three significant digits.
 func millis(ms float64) string {
 	digits := 2
 	if ms >= 10 {
@@ -130,9 +130,9 @@ func (s shade) Class() string { return "good s" + strconv.Itoa(int(s)) }
 func (s shade) String() string {
 	switch s {
 	case 0:
-		return "not known"
+		return "unknown"
 	case shades - 1:
-		return "more"
+		return "over " + strconv.FormatFloat(shadeMost[len(shadeMost)-1], 'f', -1, 64) + " ms"
 	}
 	return "up to " + strconv.FormatFloat(shadeMost[s-1], 'f', -1, 64) + " ms"
 }

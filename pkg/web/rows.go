@@ -62,13 +62,13 @@ func (r reading) row(p status.Peer, c condition) peerRow {
 		By: p.By,
 	}
 	if p.By == "" && c != wellPeer {
-		row.By = "no way"
+		row.By = "no path"
 	}
 	if p.Problem != "" {
 		row.Whys = append(row.Whys, why{line(p.Problem, longest), r.since(p.Since)})
 	}
 	if q := p.Probes; q != nil {
-		row.Tried = "tried " + ago(r.at, q.At)
+		row.Tried = "probed " + ago(r.at, q.At)
 		if q.Millis > 0 {
 			row.RoundTrip = millis(q.Millis)
 		}

@@ -38,8 +38,8 @@ const (
 	endLimit = time.Second
 )
 
-// Serve answers until ctx ends. What keeps it from listening it tells once, and
-// tries again.
+// Serve answers requests until ctx ends. It logs once why it cannot listen, and
+// retries.
 func Serve(ctx context.Context, o Options, s Source) error {
 	for failures := 0; ; failures++ {
 		l, err := listen(ctx, o)
@@ -50,10 +50,10 @@ func Serve(ctx context.Context, o Options, s Source) error {
 			}
 			return nil
 		case err == nil:
-			klog.InfoS("Serving health, metrics and a status page", "address", l.Addr().String(), "pprof", o.Pprof)
+			klog.InfoS("Serving health, metrics and the status page", "address", l.Addr().String(), "pprof", o.Pprof)
 			return serve(ctx, l, o, s)
 		case failures == 0:
-			klog.ErrorS(err, "Cannot serve health and metrics; trying again")
+			klog.ErrorS(err, "Failed to serve health and metrics; retrying")
 		}
 		timer := time.NewTimer(listenAgain)
 		select {
@@ -69,13 +69,13 @@ func listen(ctx context.Context, o Options) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("port %d of %s is taken: free it, or give another with --healthz-port", o.Port, o.Address)
+		return nil, fmt.Errorf("port %d of %s is in use; free it, or set another --healthz-port", o.Port, o.Address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("%s is no address of this host: give one with --healthz-ip", o.Address)
+		return nil, fmt.Errorf("%s is not an address of this host; set --healthz-ip to one that is", o.Address)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("port %d of %s is not for this user: give another with --healthz-port", o.Port, o.Address)
+		return nil, fmt.Errorf("port %d of %s is not permitted for this user; set another --healthz-port", o.Port, o.Address)
 	case err != nil:
-		return nil, fmt.Errorf("listen at %s, as --healthz-ip and --healthz-port say: %w", at, err)
+		return nil, fmt.Errorf("listen on %s (--healthz-ip, --healthz-port): %w", at, err)
 	}
 	return l, nil
 }

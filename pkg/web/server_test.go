@@ -43,11 +43,11 @@ func fetch(client *http.Client, o Options, path string) (int, string, error) {
 // A port that is taken is waited for, and the end is one.
 func TestServe(t *testing.T) {
 	o, taken := free(t)
-	if _, err := listen(t.Context(), o); err == nil || !strings.Contains(err.Error(), "taken") || !strings.Contains(err.Error(), "--healthz-port") {
+	if _, err := listen(t.Context(), o); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "--healthz-port") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 	foreign := Options{Address: netip.MustParseAddr("192.0.2.1"), Port: o.Port}
-	if _, err := listen(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "no address of this host") || !strings.Contains(err.Error(), "--healthz-ip") {
+	if _, err := listen(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "not an address of this host") || !strings.Contains(err.Error(), "--healthz-ip") {
 		t.Errorf("another's address: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

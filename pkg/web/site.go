@@ -71,7 +71,7 @@ func profiles(mux *http.ServeMux) {
 	})
 }
 
-// guarded has nobody keep an answer, or take it for what it is not.
+// guarded forbids caching, and guessing of another content type.
 func guarded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -81,7 +81,7 @@ func guarded(h http.Handler) http.Handler {
 	})
 }
 
-// atOnce turns away who comes while n are served.
+// atOnce rejects requests beyond n at a time.
 func atOnce(n int, h http.Handler) http.Handler {
 	room := make(chan struct{}, n)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func atOnce(n int, h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, "others are asking for the same; ask again", http.StatusServiceUnavailable)
+			http.Error(w, "too many requests at once; retry", http.StatusServiceUnavailable)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func atOnce(n int, h http.Handler) http.Handler {
 func onlyLocal(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !local(r.Host) {
-			http.Error(w, "ask for an address or localhost: this server is for this host alone", http.StatusMisdirectedRequest)
+			http.Error(w, "this server is for this host alone; ask for an IP address or localhost", http.StatusMisdirectedRequest)
 			return
 		}
 		h.ServeHTTP(w, r)

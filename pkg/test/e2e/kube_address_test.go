@@ -35,7 +35,7 @@ func TestKubeAddresses(t *testing.T) {
 
 	k.start(h, "--iface-from-node-ip")
 	k.annotated(h.Name, "public-ip", "198.19.0.1")
-	k.says(h, "second", "--iface-from-node-ip, which is 198.19.0.1", "!NOT READY")
+	k.says(h, "second", "--iface-from-node-ip (198.19.0.1)", "!NOT READY")
 	k.addresses(h, "InternalIP", main, "ExternalIP", "203.0.113.7")
 	k.annotated(h.Name, "public-ip", main)
 	k.says(h, "eth0", "!NOT READY")

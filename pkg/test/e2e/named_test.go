@@ -20,7 +20,7 @@ func TestFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, vxlan)
 	here, there := w.Hosts[0], w.Hosts[1]
-	all := "2 peers tried, all answer"
+	all := "2 peers probed, all answer"
 	w.says(here, all)
 	w.says(there, all)
 
@@ -84,13 +84,13 @@ func TestChecksums(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "on"}}`)
 	here := w.Hosts[0]
-	w.says(here, "1 peers tried, all answer")
+	w.says(here, "1 peers probed, all answer")
 	here.BreakChecksums()
 	w.says(here, "only packets without a checksum get there: this host's network card")
 	w.says(w.Hosts[1], "only packets without a checksum come back: that host's network card")
 	w.put(configKey, `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "auto"}}`)
-	w.says(here, "1 peers tried, all answer")
-	w.says(w.Hosts[1], "1 peers tried, all answer")
+	w.says(here, "1 peers probed, all answer")
+	w.says(w.Hosts[1], "1 peers probed, all answer")
 	for h, want := range map[*clustertest.Host]string{here: "off", w.Hosts[1]: "on"} {
 		k, err := kernel.New(h.NS.Path)
 		if err != nil {

@@ -77,10 +77,10 @@ func TestStatus(t *testing.T) {
 		})
 	}
 	pod := two.Pods[0].Addr
-	explains(pod[subnet.IPv4].String(), "all is there")
-	explains(pod[subnet.IPv6].String(), "all is there")
+	explains(pod[subnet.IPv4].String(), "in place")
+	explains(pod[subnet.IPv6].String(), "in place")
 	explains(one.Pods[0].Addr[subnet.IPv4].String(), "this node's own subnet")
-	explains("192.0.2.1", "not of the network")
+	explains("192.0.2.1", "outside the network")
 	explains("10.5.255.255", "leased to no node")
 
 	// Another's rule takes packets elsewhere, which no route of ours shows.
@@ -88,7 +88,7 @@ func TestStatus(t *testing.T) {
 	one.NS.IP(t, "rule add to "+pod[subnet.IPv4].String()+" table 100 priority 10")
 	explains(pod[subnet.IPv4].String(), "another route or rule comes first")
 	one.NS.IP(t, "rule del priority 10")
-	explains(pod[subnet.IPv4].String(), "all is there")
+	explains(pod[subnet.IPv4].String(), "in place")
 
 	// A lease that cannot be believed, and a store that is away.
 	w.lend(leasesKey+"10.9.0.0-24", `{"PublicIP":"198.18.0.77","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`)
@@ -216,7 +216,7 @@ func TestStatusOfAdopted(t *testing.T) {
 		if err := w.asks(one, &peers, "peers"); err != nil {
 			return err
 		}
-		if !strings.Contains(e.Path, "flannel.1") || !strings.Contains(e.Verdict, "all is there") || len(e.Entries) != 3 || len(peers) != 1 || peers[0].By != "tunnel" {
+		if !strings.Contains(e.Path, "flannel.1") || !strings.Contains(e.Verdict, "in place") || len(e.Entries) != 3 || len(peers) != 1 || peers[0].By != "tunnel" {
 			return fmt.Errorf("%+v, peers %+v", e, peers)
 		}
 		return nil

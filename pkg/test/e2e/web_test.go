@@ -60,13 +60,13 @@ func TestWeb(t *testing.T) {
 	b.shows("/readyz?verbose", 200, "[+]loop ok", "[+]lease ok: 10.5.", "[+]peers ok: 1 peer", "readyz check passed")
 	b.shows("/metrics", 200, "\ntulle_healthy 1\n", "\ntulle_ready 1\n", "\ntulle_peers 1\n", "\ntulle_kernel_in_sync 1\n", "\ntulle_network_mtu_bytes 1430\n",
 		`tulle_ready_check{check="kernel"} 1`, `tulle_kernel_healed_total{kind="route"} `, "tulle_lease_renewed_timestamp_seconds ", "go_goroutines ", "process_open_fds ")
-	b.shows("/statusz", 200, "Ready, and all is well", "host2", "tunnel", "default route")
+	b.shows("/statusz", 200, "<h1>Ready</h1>", "host2", "tunnel", "default route")
 	b.shows("/debug/pprof/goroutine?debug=1", 200, "goroutine profile")
 	b.shows("/debug/pprof/cmdline", 403, "secrets")
 
 	// Without its store the network goes on.
 	w.etcd.Member(0).Stop()
-	b.shows("/statusz", 200, "Ready, with trouble", "store")
+	b.shows("/statusz", 200, "Ready, with problems", "store")
 	b.shows("/readyz", 200, "readyz check passed")
 	b.shows("/metrics", 200, "\ntulle_ready 1\n")
 	if _, text, err := b.get("/metrics"); err != nil || strings.Contains(text, "\ntulle_store_failing 0\n") {
@@ -80,10 +80,10 @@ func TestWeb(t *testing.T) {
 	one.NS.IP(t, "route add 10.5.77.0/24 dev eth0")
 	w.lend(leasesKey+"10.5.77.0-24", `{"PublicIP":"198.18.0.77","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`)
 	b.shows("/metrics", 200, "\ntulle_ready 1\n", "\ntulle_kernel_objects_failing 1\n", "\ntulle_peers 2\n")
-	b.shows("/statusz", 200, "Ready, with trouble", "refuses 1 object, as route 10.5.77.0/24", "not in sync", "10.5.77.0/24")
+	b.shows("/statusz", 200, "Ready, with problems", "refuses 1 object, first route 10.5.77.0/24", "not in sync", "10.5.77.0/24")
 	one.NS.IP(t, "route del 10.5.77.0/24 dev eth0")
 	// That host is not there, as probes find out.
-	b.shows("/statusz", 200, "Ready, with trouble", "of 1 peer fail, 10.5.77.0-24: its host does not answer", "<b>1</b> probes fail")
+	b.shows("/statusz", 200, "Ready, with problems", "fail for 1 peer, 10.5.77.0-24: its host does not answer", "<b>1</b> probes fail")
 	b.shows("/metrics", 200, "\ntulle_ready 1\n", `tulle_peers_probe_failing{cause="down"} 1`, "\ntulle_probe_round_trip_seconds_count ")
 	w.delete(leasesKey + "10.5.77.0-24")
 
@@ -112,7 +112,7 @@ func TestWeb(t *testing.T) {
 	b.shows("/metrics", 200, "\ntulle_files_failing 1\n", "\ntulle_ready 0\n")
 	one.FreeDisk()
 	b.shows("/readyz", 200, "readyz check passed")
-	b.shows("/statusz", 200, "Ready, and all is well")
+	b.shows("/statusz", 200, "<h1>Ready</h1>")
 	if code := d.Stop(); code != 0 {
 		t.Errorf("it ended with %d", code)
 	}
