@@ -114,7 +114,7 @@ func TestContainers(t *testing.T) {
 	if links := nodes[0].host.NS.IP(t, "link show"); strings.Contains(links, "tulle.1") {
 		t.Errorf("cleaned up, and there is %s", links)
 	}
-	if out := nodes[0].container(cleanup, "--rm"); !strings.Contains(out, "there is nothing of tulle's") {
+	if out := nodes[0].container(cleanup, "--rm"); !strings.Contains(out, "this host has nothing of tulle's") {
 		t.Errorf("cleaned up twice: %s", out)
 	}
 
@@ -240,7 +240,7 @@ func (n *node) ready() {
 }
 
 // healthy are the lines of a status that nothing is wrong with.
-var healthy = []string{"tulled", "node", "network", "lease", "interface", "peers", "store", "kernel", "firewall", "probes"}
+var healthy = []string{"tulled", "node", "network", "lease", "uplink", "peers", "store", "kernel", "firewall", "probes"}
 
 // up says why the Node does not say that its network is there.
 func (n *node) up() error {

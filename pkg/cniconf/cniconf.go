@@ -22,7 +22,7 @@ const (
 	bridge  = "cni0"
 )
 
-// Check says why the file at path is none that Format wrote.
+// Check returns why the file at path is none that Format wrote.
 func Check(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -33,10 +33,10 @@ func Check(path string) error {
 		Plugins []struct{ Type, Bridge string }
 	}
 	if err := json.Unmarshal(text, &l); err != nil {
-		return fmt.Errorf("it is no CNI configuration: %w", err)
+		return fmt.Errorf("not a CNI configuration: %w", err)
 	}
 	if l.Name != network || len(l.Plugins) != 2 || l.Plugins[0].Type != "bridge" || l.Plugins[0].Bridge != bridge || l.Plugins[1].Type != "portmap" {
-		return errors.New("it is another's")
+		return errors.New("not written by tulle")
 	}
 	return nil
 }

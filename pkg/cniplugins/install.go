@@ -15,15 +15,15 @@ import (
 	"github.com/tulle-net/tulle/pkg/keepfile"
 )
 
-// Outcome is what was done about a plugin.
+// Outcome is what Install did with a plugin.
 type Outcome string
 
 // The outcomes.
 const (
 	Installed Outcome = "installed"
-	Replaced  Outcome = "replaced"   // an earlier one of ours
-	Kept      Outcome = "kept"       // it is the very one
-	Left      Outcome = "left alone" // it is another's
+	Replaced  Outcome = "replaced" // an earlier one of ours
+	Kept      Outcome = "unchanged"
+	Left      Outcome = "skipped (foreign)" // another program's
 )
 
 // Plugin is one that is to be in a folder.
@@ -32,13 +32,13 @@ type Plugin struct {
 	Outcome Outcome
 }
 
-// Install has the folder to contain the programs of the folder from. Each is there
-// whole or not at all, also if the host loses power. What goes wrong with one keeps
-// no other from its place; the error has all of it.
+// Install copies the programs of the folder from into the folder to. Each is there
+// whole or not at all, also if the host loses power. A failure of one does not stop
+// the others; the error joins all failures.
 func Install(from, to string) ([]Plugin, error) {
 	entries, err := os.ReadDir(from)
 	if err != nil {
-		return nil, fmt.Errorf("look for CNI plugins: %w; they are in tulle's image, and in the folder cni of its archives", err)
+		return nil, fmt.Errorf("find CNI plugins: %w; they are in tulle's image, and in the folder cni of its archives", err)
 	}
 	l, err := readList(filepath.Join(to, listName))
 	if err != nil {
@@ -50,7 +50,7 @@ func Install(from, to string) ([]Plugin, error) {
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
-			return done, fmt.Errorf("look for CNI plugins: %w", err)
+			return done, fmt.Errorf("find CNI plugins: %w", err)
 		}
 		if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 			continue // a licence, for one
@@ -65,7 +65,7 @@ func Install(from, to string) ([]Plugin, error) {
 		done = append(done, Plugin{target, outcome})
 	}
 	if programs == 0 {
-		return nil, fmt.Errorf("there are no CNI plugins in %s; they are in tulle's image, and in the folder cni of its archives", from)
+		return nil, fmt.Errorf("no CNI plugins in %s; they are in tulle's image, and in the folder cni of its archives", from)
 	}
 	if err := l.write(); err != nil {
 		failed = append(failed, err)
@@ -73,7 +73,7 @@ func Install(from, to string) ([]Plugin, error) {
 	return done, errors.Join(failed...)
 }
 
-// install does so with one, and has the list know it.
+// install does so with one, and records it in the list.
 func (l *list) install(name, source, target string) (Outcome, error) {
 	want, err := checksum(source)
 	if err != nil {
@@ -86,7 +86,7 @@ func (l *list) install(name, source, target string) (Outcome, error) {
 	case errors.Is(err, unix.ELOOP): // a link is somebody's will
 		delete(l.sums, name)
 		if info, err := os.Stat(target); err != nil || !info.Mode().IsRegular() {
-			return "", errors.New("there is a link that leads to no file; remove it")
+			return "", errors.New("a symbolic link that leads to no file; remove it")
 		}
 		return Left, nil
 	case err != nil:
@@ -123,7 +123,7 @@ func open(path string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("there is something that is no file; remove it")
+		err = errors.New("not a regular file; remove it")
 	}
 	if err != nil {
 		f.Close()

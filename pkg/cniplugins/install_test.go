@@ -91,7 +91,7 @@ func TestInstall(t *testing.T) {
 	first := plugins(t, "bridge", "bridge 1", "portmap", "portmap 1")
 	want(t, "at first", install(t, first, to), "bridge", "installed", "portmap", "installed")
 	has(t, "at first", to, "bridge", "bridge 1", "portmap", "portmap 1")
-	want(t, "again", install(t, first, to), "bridge", "kept", "portmap", "kept")
+	want(t, "again", install(t, first, to), "bridge", "unchanged", "portmap", "unchanged")
 	if info, err := os.Stat(filepath.Join(to, "bridge")); err != nil || info.Mode() != 0o755 {
 		t.Errorf("%v %v", info, err)
 	}
@@ -105,18 +105,18 @@ func TestInstall(t *testing.T) {
 	put(t, filepath.Join(to, "portmap"), "somebody's", 0o755)
 	put(t, filepath.Join(to, "flannel"), "flannel's", 0o755)
 	second := plugins(t, "bridge", "bridge 2", "portmap", "portmap 2", "loopback", "loopback 2")
-	want(t, "upgraded", install(t, second, to), "bridge", "replaced", "portmap", "left alone", "loopback", "installed")
+	want(t, "upgraded", install(t, second, to), "bridge", "replaced", "portmap", "skipped (foreign)", "loopback", "installed")
 	has(t, "upgraded", to, "bridge", "bridge 2", "portmap", "somebody's", "loopback", "loopback 2", "flannel", "flannel's")
-	want(t, "back", install(t, first, to), "bridge", "replaced", "portmap", "left alone")
+	want(t, "back", install(t, first, to), "bridge", "replaced", "portmap", "skipped (foreign)")
 	has(t, "back", to, "bridge", "bridge 1", "portmap", "somebody's", "loopback", "loopback 2", "flannel", "flannel's")
 
 	// Without the list all that is there is another's, but for what is the same.
 	put(t, filepath.Join(to, listName), "garbled\n", 0o644)
-	want(t, "without the list", install(t, second, to), "bridge", "left alone", "portmap", "left alone", "loopback", "kept")
+	want(t, "without the list", install(t, second, to), "bridge", "skipped (foreign)", "portmap", "skipped (foreign)", "loopback", "unchanged")
 	if err := os.Remove(filepath.Join(to, "bridge")); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "one deleted", install(t, second, to), "bridge", "installed", "portmap", "left alone", "loopback", "kept")
+	want(t, "one deleted", install(t, second, to), "bridge", "installed", "portmap", "skipped (foreign)", "loopback", "unchanged")
 }
 
 // TestInTheWay has something else than a file where a plugin belongs.
@@ -134,10 +134,10 @@ func TestInTheWay(t *testing.T) {
 		}
 	}
 	done, err := Install(from, to)
-	if err == nil || !strings.Contains(err.Error(), "portmap: there is a link that leads to no file") || !strings.Contains(err.Error(), "loopback: there is something that is no file") {
+	if err == nil || !strings.Contains(err.Error(), "portmap: a symbolic link that leads to no file") || !strings.Contains(err.Error(), "loopback: not a regular file") {
 		t.Errorf("got %v", err)
 	}
-	want(t, "in the way", outcomes(done, to), "bridge", "left alone", "host-local", "installed")
+	want(t, "in the way", outcomes(done, to), "bridge", "skipped (foreign)", "host-local", "installed")
 	if text, err := os.ReadFile(elsewhere); err != nil || string(text) != "mine" {
 		t.Errorf("what a link leads to is %q, %v", text, err)
 	}
@@ -160,9 +160,9 @@ func TestRefuses(t *testing.T) {
 	}
 	good := plugins(t, "bridge", "1")
 	for _, c := range []struct{ from, to, want string }{
-		{filepath.Join(empty, "none"), t.TempDir(), "look for CNI plugins"},
-		{empty, t.TempDir(), "there are no CNI plugins in"},
-		{linked, t.TempDir(), "there are no CNI plugins in"}, // a link is not followed out of the folder
+		{filepath.Join(empty, "none"), t.TempDir(), "find CNI plugins"},
+		{empty, t.TempDir(), "no CNI plugins in"},
+		{linked, t.TempDir(), "no CNI plugins in"}, // a link is not followed out of the folder
 		{good, file, "not a directory"},
 		{good, list, "read the list of installed CNI plugins"},
 	} {

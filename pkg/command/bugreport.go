@@ -20,7 +20,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// commands are what a bug report has run, as far as the host has them. None shows
+// commands are what a bug report runs, as far as the host has them. None shows
 // a key or a password: systemctl status would, for it shows command lines.
 var commands = []string{
 	"uname -a",
@@ -47,17 +47,17 @@ var commands = []string{
 }
 
 const (
-	// commandLimit is how long a command may take, and most how much of what it
-	// says is kept: a large host has much to tell.
+	// commandLimit is how long a command may take, and most how much of its output
+	// is kept: on a large host that can be much.
 	commandLimit = 20 * time.Second
 	most         = 32 << 20
 )
 
-// stableSecret is what a host makes IPv6 addresses from that tell nobody which
-// host it is.
+// stableSecret matches the secret from which a host makes IPv6 addresses that do
+// not identify it.
 var stableSecret = regexp.MustCompile(`(stable_secret = ).*`)
 
-// reportBug writes what an investigation of trouble would ask for into one archive.
+// reportBug writes what helps to find a fault into one archive.
 func reportBug(o options.Options, version string, out io.Writer) error {
 	path := o.ReportFile
 	if path == "" {
@@ -70,7 +70,7 @@ func reportBug(o options.Options, version string, out io.Writer) error {
 		return errors.Join(err, a.Close(), zipped.Close())
 	})
 	if err == nil {
-		_, err = fmt.Fprintf(out, "%s: look through it before you pass it on; it names this host's addresses, rules and peers\n", path)
+		_, err = fmt.Fprintf(out, "wrote %s; review it before you share it: it has this host's addresses, rules and peers\n", path)
 	}
 	return err
 }
@@ -81,11 +81,11 @@ type archive struct {
 	now time.Time
 }
 
-// add writes a file of the archive. Only what keeps the archive from being
-// written is an error.
+// add writes a file of the archive. It fails only if the archive cannot be
+// written.
 func (a archive) add(name string, content []byte) error {
 	if len(content) > most {
-		content = append(content[:most:most], "\n... and more\n"...)
+		content = append(content[:most:most], "\n... truncated\n"...)
 	}
 	if err := a.WriteHeader(&tar.Header{Name: "tulle/" + name, Mode: 0o600, Size: int64(len(content)), ModTime: a.now}); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (a archive) version(o options.Options, version string) error {
 	return a.add("version.txt", fmt.Appendf(nil, "%s\nflags of this command: %s\n", version, o))
 }
 
-// files are those that tulled writes, which have no secrets.
+// files adds the files that tulled writes, which have no secrets.
 func (a archive) files(o options.Options) error {
 	var all []error
 	for name, path := range map[string]string{"subnet.env": o.SubnetFile, "cni.conflist": o.CNIConfFile} {
@@ -137,7 +137,7 @@ func (a archive) files(o options.Options) error {
 	return errors.Join(all...)
 }
 
-// host is what the host says of itself.
+// host adds the output of the host's own commands.
 func (a archive) host() error {
 	var all []error
 	for _, line := range commands {

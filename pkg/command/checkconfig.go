@@ -42,7 +42,7 @@ func checkConfig(file string, backends map[string]backend.Factory, in io.Reader,
 		}
 	}
 	if kind := map[subnet.Choice]string{subnet.No: "iptables", subnet.Yes: "nftables"}[cfg.EnableNFTables]; kind != "" {
-		fmt.Fprintf(out, "rules: %s on hosts without --filter\n", kind)
+		fmt.Fprintf(out, "firewall: %s on hosts without --filter\n", kind)
 	}
 	_, err = fmt.Fprintf(out, "backend: %s\n", cfg.Backend.Type)
 	return err

@@ -22,12 +22,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// cleanUp removes from this host all that tulled made, and says what that was.
-// What is not there is no error.
+// cleanUp removes from this host all that tulled made, and lists what it removed.
+// An absent thing is no error.
 func cleanUp(o options.Options, out io.Writer) error {
 	ctx := context.Background()
 	if _, err := status.Dial(o.StatusSocket).Report(ctx); err == nil {
-		return errors.New("tulled runs here, and would put back all that is removed; stop it first, as with: systemctl stop tulled")
+		return errors.New("tulled is running and would restore what is removed; stop it first: systemctl stop tulled")
 	}
 	c := cleaner{out: out, dry: o.Cleanup.DryRun}
 	c.rules(ctx, o.Cleanup.Flannel)
@@ -37,12 +37,12 @@ func cleanUp(o options.Options, out io.Writer) error {
 	c.file(snapshot.Path(o.StateDir), func(string) error { return nil })
 	c.file(o.StatusSocket, func(string) error { return nil })
 	if c.count == 0 && c.failed == nil {
-		fmt.Fprintln(out, "there is nothing of tulle's on this host")
+		fmt.Fprintln(out, "nothing to remove: this host has nothing of tulle's")
 	}
 	return errors.Join(c.failed...)
 }
 
-// cleaner removes things, or says what it would remove.
+// cleaner removes things, or lists what it would remove.
 type cleaner struct {
 	out    io.Writer
 	dry    bool
@@ -50,7 +50,7 @@ type cleaner struct {
 	failed []error
 }
 
-// removed says that something is gone.
+// removed reports that something is gone.
 func (c *cleaner) removed(what string) {
 	c.count++
 	if c.dry {
@@ -75,7 +75,7 @@ func (c *cleaner) rules(ctx context.Context, flannel bool) {
 		engine firewall.Engine
 	}{
 		{"the nftables table inet tulle", nft.NAT{Tables: tables}},
-		{"accepts in iptables' FORWARD", nft.Forward{Tables: tables}},
+		{"accept rules in iptables' FORWARD chain", nft.Forward{Tables: tables}},
 		{"rules in legacy iptables", legacy},
 	} {
 		switch changed, err := part.engine.Sync(ctx, firewall.Rules{}); {
@@ -104,20 +104,20 @@ func (c *cleaner) rules(ctx context.Context, flannel bool) {
 func (c *cleaner) kernel(ctx context.Context, flannel bool) {
 	k, err := kernel.New("")
 	if err != nil {
-		c.fail("speak with the kernel", err)
+		c.fail("open netlink", err)
 		return
 	}
 	defer k.Close()
 	has, err := k.Dump(ctx, netstate.Scope{})
 	if err != nil {
-		c.fail("read what the kernel holds", err)
+		c.fail("dump the kernel's state", err)
 		return
 	}
 	plan := netstate.Diff(&netstate.State{}, has)
 	if flannel {
 		survey, err := k.Survey(ctx)
 		if err != nil {
-			c.fail("read the host's devices", err)
+			c.fail("list the host's devices", err)
 		}
 		for _, l := range survey.Links {
 			deleted := func(op netstate.Op) bool { return op.Object.Key() == l.Link.Key() } // it was taken over
@@ -130,7 +130,7 @@ func (c *cleaner) kernel(ctx context.Context, flannel bool) {
 	if !c.dry {
 		var each netstate.Failures
 		if err := k.Apply(ctx, plan); err != nil && !errors.As(err, &each) {
-			c.fail("remove what the kernel holds", err)
+			c.fail("remove routes and devices", err)
 			return
 		}
 		for _, f := range each {
@@ -145,13 +145,13 @@ func (c *cleaner) kernel(ctx context.Context, flannel bool) {
 	}
 }
 
-// isFlannels says whether a device is one that flannel makes.
+// isFlannels reports whether flannel made a device.
 func isFlannels(l netstate.Link) bool {
 	name, ok := strings.CutPrefix(l.Name, "flannel")
 	return ok && name != "" && strings.ContainsAny(name[:1], ".-0") && l.Kind != "bridge"
 }
 
-// file removes a file, if it is what ours would be.
+// file removes a file, if check finds it to be ours.
 func (c *cleaner) file(path string, check func(path string) error) {
 	if path == "" {
 		return
@@ -167,7 +167,7 @@ func (c *cleaner) file(path string, check func(path string) error) {
 		err = os.Remove(path)
 	}
 	if err != nil {
-		c.fail("left "+path+" alone", err)
+		c.fail("left "+path+" in place", err)
 		return
 	}
 	c.removed("file " + path)

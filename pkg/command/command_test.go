@@ -32,7 +32,7 @@ func TestCommands(t *testing.T) {
 		{args: "--version", out: "devel\n"},
 		{args: "--help", out: "--etcd-endpoints"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16"}`, out: "backend: vxlan"},
-		{args: "check-config", in: `{"Network": "10.5.0.0/16", "EnableNFTables": false}`, out: "rules: iptables on hosts without --filter\n"},
+		{args: "check-config", in: `{"Network": "10.5.0.0/16", "EnableNFTables": false}`, out: "firewall: iptables on hosts without --filter\n"},
 		{args: "check-config " + file, out: "IPv4: 10.5.0.0/16, 255 subnets of /24 from 10.5.1.0 to 10.5.255.0\nbackend: host-gw\n"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "pigeon"}}`, fail: "set it to one of host-gw, vxlan"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "VNI": -1}}`, fail: "Backend.VNI"},
@@ -84,8 +84,8 @@ func TestWriteLeases(t *testing.T) {
 	const want = `SUBNET         NODE  ADDRESS     BACKEND  MTU   NOTE
 10.5.2.0/24    -     192.0.2.2   vxlan    -     reservation
 10.5.10.0/24   ten   192.0.2.10  vxlan    1450  
-10.99.1.0/24   far   192.0.2.9   vxlan    1450  not believed: outside the network: 10.99.1.0/24 is no part of 10.5.0.0/16
-"10.5.3.0-24"  -     -           -        -     not believed: not the value of a lease
+10.99.1.0/24   far   192.0.2.9   vxlan    1450  rejected: outside the network: 10.99.1.0/24 is no part of 10.5.0.0/16
+"10.5.3.0-24"  -     -           -        -     rejected: not the value of a lease
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

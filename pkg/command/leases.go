@@ -19,7 +19,7 @@ import (
 // storeLimit is how long a person waits for a store that does not answer.
 const storeLimit = 10 * time.Second
 
-// listLeases writes what the store has, and what is wrong with it.
+// listLeases writes all leases in the store, and why each rejected one is rejected.
 func listLeases(o options.Options, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
@@ -39,7 +39,7 @@ func listLeases(o options.Options, out io.Writer) error {
 	return writeLeases(out, cfg, list)
 }
 
-// firstList is the complete list of leases.
+// firstList returns the first complete list of leases.
 func firstList(ctx context.Context, store subnet.Store) (list subnet.Update, err error) {
 	watching, enough := context.WithCancel(ctx)
 	defer enough()
@@ -56,7 +56,7 @@ func firstList(ctx context.Context, store subnet.Store) (list subnet.Update, err
 }
 
 func writeLeases(out io.Writer, cfg subnet.Config, list subnet.Update) error {
-	// Nobody's own: what every node says of them.
+	// No own lease: every node judges the leases the same way.
 	table := subnet.NewTable(cfg, subnet.Lease{Attrs: subnet.Attrs{BackendType: cfg.Backend.Type}})
 	table.Apply(list)
 	leases, rejected := list.Leases, table.Rejected()
@@ -73,7 +73,7 @@ func writeLeases(out io.Writer, cfg subnet.Config, list subnet.Update) error {
 		note := wrong[l.Key()]
 		delete(wrong, l.Key())
 		if note != "" {
-			note = "not believed: " + note
+			note = "rejected: " + note
 		} else if l.IsReservation() {
 			note = "reservation"
 		}
@@ -95,7 +95,7 @@ func writeLeases(out io.Writer, cfg subnet.Config, list subnet.Update) error {
 	}
 	for _, r := range rejected {
 		if why, unread := wrong[r.Key]; unread {
-			fmt.Fprintf(w, "%.60q\t-\t-\t-\t-\tnot believed: %s\n", r.Key, why)
+			fmt.Fprintf(w, "%.60q\t-\t-\t-\t-\trejected: %s\n", r.Key, why)
 		}
 	}
 	return w.Flush()

@@ -47,7 +47,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	}
 	k, err := kernel.New("")
 	if err != nil {
-		return fmt.Errorf("speak with the kernel: %w", err)
+		return fmt.Errorf("open netlink: %w", err)
 	}
 	defer k.Close()
 	store, err := openPlace(ctx, o)

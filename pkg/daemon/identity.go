@@ -16,26 +16,26 @@ import (
 // machineIDFile holds what lasts as long as the machine's installation does.
 const machineIDFile = "/etc/machine-id"
 
-// identify says who this node is: what was told, or else what the machine says
-// of itself. Its ID is what its subnet is known by; without one two nodes could
-// not tell whose a lease is.
+// identify returns this node's identity: from flags, or else from the machine
+// itself. Its ID marks its lease; without one two nodes could not tell whose a
+// lease is.
 func identify(o options.Node) (subnet.Node, error) {
 	n := subnet.Node{ID: o.ID, Name: o.Name}
 	if n.ID == "" {
 		text, err := os.ReadFile(machineIDFile)
 		id := strings.TrimSpace(string(text))
 		if err == nil && (id == "" || id == "uninitialized") {
-			err = errors.New("it is empty")
+			err = errors.New("it has no machine ID")
 		}
 		if err != nil {
-			return n, fmt.Errorf("cannot tell this machine from others by %s: %w; run systemd-machine-id-setup, or give each node a lasting --node-id of its own", machineIDFile, err)
+			return n, fmt.Errorf("identify this machine by %s: %w; run systemd-machine-id-setup, or give each node its own lasting --node-id", machineIDFile, err)
 		}
 		n.ID = published(id)
 	}
 	if n.Name == "" {
 		var err error
 		if n.Name, err = os.Hostname(); err != nil {
-			return n, fmt.Errorf("the host has no name: %w; give --node-name", err)
+			return n, fmt.Errorf("read the hostname: %w; set --node-name", err)
 		}
 	}
 	if err := (subnet.Attrs{Node: n}).Validate(); err != nil {
@@ -44,7 +44,7 @@ func identify(o options.Node) (subnet.Node, error) {
 	return n, nil
 }
 
-// published is what a machine's ID is to others, who are not to know it.
+// published derives from a machine's ID, which must stay private, what others see.
 func published(machineID string) string {
 	mac := hmac.New(sha256.New, []byte(machineID))
 	mac.Write([]byte("tulle node"))

@@ -46,7 +46,7 @@ func TestCleanup(t *testing.T) {
 		_, err := os.Stat(h.CNIConfFile)
 		return err
 	})
-	if out, code := w.cleanUp(h); code != 1 || !strings.Contains(out, "tulled runs here") {
+	if out, code := w.cleanUp(h); code != 1 || !strings.Contains(out, "tulled is running") {
 		t.Errorf("beside the daemon: %d: %s", code, out)
 	}
 	w.daemons[h].Stop()
@@ -89,7 +89,7 @@ func TestCleanup(t *testing.T) {
 	if err := os.WriteFile(h.CNIConfFile, []byte(`{"name": "mine", "plugins": []}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := w.cleanUp(h); code != 1 || !strings.Contains(out, "left "+h.CNIConfFile+" alone") {
+	if out, code := w.cleanUp(h); code != 1 || !strings.Contains(out, "left "+h.CNIConfFile+" in place") {
 		t.Errorf("another's file: %d: %s", code, out)
 	}
 }

@@ -64,7 +64,7 @@ func (w *world) newRuntime(h *clustertest.Host) *podRuntime {
 		return err == nil
 	})
 	if found < 0 {
-		w.t.Fatalf("there are no CNI plugins in %s", strings.Join(pluginFolders, ", "))
+		w.t.Fatalf("no CNI plugins in %s", strings.Join(pluginFolders, ", "))
 	}
 	r.plugins = pluginFolders[found]
 	if err := os.Mkdir(r.varLib, 0o755); err != nil {

@@ -18,7 +18,7 @@ func (k *kubeWorld) lives(said map[*clustertest.Host]int) {
 	k.t.Helper()
 	k.follows()
 	for _, h := range k.Hosts {
-		k.says(h, "!NOT READY", "!does not work")
+		k.says(h, "!NOT READY", "!failing:")
 		// Both watches, writing and holding each say it for each kind of reason.
 		if n := k.told(h) - said[h]; n > 12 {
 			k.t.Errorf("%s told %d times of what does not work:\n%s", h.Name, n, k.daemons[h].Log())
@@ -95,7 +95,7 @@ func (s *streams) quiet(t *testing.T) {
 func (k *kubeWorld) fails(hosts []*clustertest.Host, why string) {
 	k.t.Helper()
 	for _, h := range hosts {
-		k.says(h, "does not work", why, "!NOT READY")
+		k.says(h, "failing:", why, "!NOT READY")
 	}
 }
 

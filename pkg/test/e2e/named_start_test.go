@@ -54,6 +54,6 @@ func TestStandingFaultsAreNamed(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	w.start(here, "--iptables-forward-rules=false")
-	timed("Docker DROP", 0, "FORWARD", "others")
+	timed("Docker DROP", 0, "FORWARD", "foreign")
 	_ = subnet.IPv4
 }

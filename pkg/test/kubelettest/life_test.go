@@ -122,7 +122,7 @@ func TestBothFamilies(t *testing.T) {
 		k.eventually(func() error {
 			// A pod that is only being made has none.
 			said, err := k.documentedCommand("kubectl -n tulle-system logs").CombinedOutput()
-			if n := bytes.Count(said, []byte("there is nothing of tulle's on this host")); err == nil && n < len(k.nodes) {
+			if n := bytes.Count(said, []byte("this host has nothing of tulle's")); err == nil && n < len(k.nodes) {
 				err = fmt.Errorf("%d nodes say that they have been cleaned up", n)
 			}
 			if err != nil {
