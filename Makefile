@@ -22,6 +22,7 @@ TEST_DEPS := ip:iproute2 bridge:iproute2 ping:iputils-ping gcc:gcc /usr/include/
 	firewall-cmd:firewalld dbus-daemon:dbus-daemon ufw:ufw promtool:prometheus
 DEMO_DEPS := ip:iproute2 ping:iputils-ping openssl:openssl
 FLANNEL_DEPS := git:git iptables:iptables nft:nftables
+KUBE_DEPS := etcd:etcd-server
 KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-bin
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
@@ -50,7 +51,7 @@ test-flannel: root go flannel-deps ## whole daemons beside flannel's, which it b
 test-packages: root go packages-deps ## both packages on machines with systemd: installed, confined, crashed, upgraded, purged
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -tags packages ./pkg/test/packagetest
 
-test-kube: root go deps ## store, daemons, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
+test-kube: root go kube-deps ## store, daemons, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/kubetest ./subnet/kube ./dist/kubernetes
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./pkg/test/e2e
 
@@ -123,6 +124,9 @@ demo-deps: ## install what demo needs and is missing
 flannel-deps: deps ## install what test-flannel needs and is missing
 	@$(call install,$(FLANNEL_DEPS))
 
+kube-deps: deps ## install what test-kube needs and is missing
+	@$(call install,$(KUBE_DEPS))
+
 kubelet-deps: flannel-deps ## install what test-kubelet needs and is missing
 	@$(call install,$(KUBELET_DEPS))
 
@@ -159,7 +163,7 @@ done; \
 	policy=/usr/sbin/policy-rc.d; \
 	[ -e $$policy ] || { trap "rm -f $$policy" EXIT; printf '#!/bin/sh\nexit 101\n' >$$policy && chmod +x $$policy; }; \
 	apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null || exit 1; \
-	for services in docker.io:docker.socket,docker.service,containerd.service firewalld:firewalld.service ufw:ufw.service prometheus:prometheus.service; do \
+	for services in docker.io:docker.socket,docker.service,containerd.service firewalld:firewalld.service ufw:ufw.service prometheus:prometheus.service etcd-server:etcd.service; do \
 		case "$$missing " in *" $${services%%:*} "*) systemctl -q disable $$(echo $${services#*:} | tr , ' ') 2>/dev/null || :; esac; \
 	done; \
 }

@@ -23,7 +23,8 @@ import (
 
 // client speaks to an API server. What is said is little enough to be said here.
 type client struct {
-	options Options
+	options   Options
+	streaming streaming
 
 	mu   sync.Mutex
 	line line
@@ -68,6 +69,7 @@ func (c *client) now() line {
 	klog.InfoS("Read a file again that leads to the API server and has changed", "path", path)
 	c.line.http.CloseIdleConnections()
 	c.line = l
+	c.streaming.forget()
 	return l
 }
 
@@ -136,7 +138,7 @@ func (c *client) do(ctx context.Context, method string, path []string, query url
 	if body != nil {
 		request.Header.Set("Content-Type", content)
 	}
-	r, err := l.http.Do(request)
+	r, err := roundTrip(l.http, request)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ type fake struct {
 	// Faults.
 
 	noWatchList bool
+	answer      func(w http.ResponseWriter, r *http.Request) bool // reports whether it answered
 	noLean      func(w http.ResponseWriter, r *http.Request) bool // true where it has answered
 	refuse      func(r *http.Request) *metav1.Status              // nil where it is answered
 	garble      func(event []byte) []byte
@@ -117,8 +118,11 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		asked = "lean " + asked
 	}
 	f.requests = append(f.requests, asked)
-	refuse := f.refuse
+	refuse, answer := f.refuse, f.answer
 	f.mu.Unlock()
+	if answer != nil && answer(w, r) {
+		return
+	}
 	if refuse != nil {
 		if s := refuse(r); s != nil {
 			f.fail(w, r, s)

@@ -37,10 +37,13 @@ type follower struct {
 	scope   scope
 	what    string // in the words of who has to mend it
 	from    string // what to go on from; "" for all anew
-	plain   bool   // the server did not stream its list
 	lean    bool   // Nodes come as their metadata alone
 	refused bool   // the server did not do that, or it would be of no use
 	broken  bool   // the last watch did not begin, or ended before its time
+
+	// unstreamed is why the last list could not be streamed. The next one comes in
+	// pages.
+	unstreamed error
 
 	again    atomic.Pointer[context.CancelCauseFunc] // ends the session that is, if one is
 	since    time.Time                               // when it began to be without a break; under Store.mu
@@ -58,7 +61,7 @@ func (f *follower) run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, errForm) || again && f.plain:
+		case errors.Is(err, errForm), errors.Is(err, errPages):
 			continue
 		case again && !before:
 			failures = 1 // it answers; for how long it did not is of no matter now
@@ -115,11 +118,12 @@ func (f *follower) session(ctx context.Context) error {
 	query := f.query()
 	query.Set("watch", "1")
 	query.Set("allowWatchBookmarks", "true")
+	patience := silence
 	listing := f.from == ""
 	switch {
-	case listing && f.plain:
-		f.plain = false // the server may have been upgraded when it is asked next
+	case listing && (f.unstreamed != nil || !f.client.streaming.usable()):
 		from, err := f.list(ctx, quiet)
+		f.unstreamed = nil
 		if err != nil {
 			return f.after(ctx, err)
 		}
@@ -130,6 +134,7 @@ func (f *follower) session(ctx context.Context) error {
 	case listing:
 		query.Set("sendInitialEvents", "true")
 		query.Set("resourceVersionMatch", "NotOlderThan")
+		patience = streamSilence
 	case f.broken:
 		if err := f.reachable(ctx); err != nil {
 			return f.after(ctx, err)
@@ -140,25 +145,27 @@ func (f *follower) session(ctx context.Context) error {
 	query.Set("timeoutSeconds", strconv.Itoa(int(lasts.Seconds())))
 	end := time.AfterFunc(lasts+late, func() { cancel(errSilent) })
 	defer end.Stop()
-	quiet.Reset(silence)
+	quiet.Reset(patience)
 	f.broken = true // until one ends in its time
 	began := time.Now()
 	body, err := f.client.watch(ctx, formOf(f.lean), query)
-	if err != nil {
-		f.plain = listing && (code(err) == http.StatusBadRequest || code(err) == http.StatusUnprocessableEntity || errors.Is(context.Cause(ctx), errSilent))
-		if f.plain && context.Cause(ctx) == nil {
-			return errAgain
-		}
+	switch {
+	case err != nil && listing:
+		return f.unlisted(ctx, err)
+	case err != nil:
 		return f.after(ctx, err)
 	}
 	defer body.Close()
-	if !listing {
-		quiet.Stop()
-		f.watched(true)
+	events := &frames{from: bufio.NewReaderSize(body, 32<<10)}
+	if listing {
+		if err := f.stream(events, quiet); err != nil {
+			return f.unlisted(ctx, err)
+		}
 	}
-	err = f.read(ctx, body, listing, quiet)
+	quiet.Stop()
+	f.watched(true)
+	err = f.read(events)
 	f.broken = err != nil || time.Since(began) < lasts.Truncate(time.Second)
-	f.plain = f.from == "" && listing && errors.Is(context.Cause(ctx), errSilent)
 	return f.after(ctx, err)
 }
 
@@ -193,84 +200,104 @@ func (f *follower) after(ctx context.Context, err error) error {
 		f.from = ""
 	case f.lean && (code(err) == http.StatusNotAcceptable || errors.Is(err, errKind)):
 		return f.refuse()
-	case errors.As(err, &refused) && (refused.Code == http.StatusGone || refused.Lost):
+	case f.from != "" && errors.As(err, &refused) && (refused.Code == http.StatusGone || refused.Lost):
 		f.from = "" // nothing is wrong: it was away for too long
 		return errAgain
 	}
 	return err
 }
 
-// read takes in what a watch says. Quiet ends it where a list that it begins with
-// stops coming.
-func (f *follower) read(ctx context.Context, body io.Reader, listing bool, quiet *time.Timer) error {
-	events := frames{from: bufio.NewReaderSize(body, 32<<10)}
+// stream takes in the list that a watch begins with, up to the bookmark after it.
+// Quiet ends the session when no Node comes that the list did not have yet.
+func (f *follower) stream(events *frames, quiet *time.Timer) error {
 	all := f.book.listing(f.scope)
-	form := formOf(f.lean)
 	var v view
 	for {
-		kind, object, err := events.next()
-		switch {
-		case err == io.EOF && !listing:
-			return nil // its time is over
-		case err != nil:
-			return unexpected(err)
+		kind, err := f.next(events, &v)
+		if err == io.EOF {
+			err = errShort
 		}
-		if listing {
-			quiet.Reset(silence)
-		}
-		what, object, err := unwrap(object)
 		if err != nil {
 			return err
 		}
-		switch {
-		case f.lean && what == "Node":
-			return f.refuse()
-		case kind == "ERROR" || what != form.kind:
-			return failure(what, object)
-		}
-		if err := v.look(object); err != nil {
-			return err
-		}
-		v.lean = f.lean
 		switch kind {
 		case "ADDED", "MODIFIED":
-			if listing {
-				all.add(&v)
-			} else {
-				f.book.take(f.scope, &v)
+			before := len(all.nodes)
+			if all.add(&v); len(all.nodes) > before {
+				quiet.Reset(streamSilence)
 			}
 		case "DELETED":
-			if listing {
-				delete(all.nodes, string(v.name))
-			} else {
-				f.book.remove(f.scope, &v)
-			}
+			delete(all.nodes, string(v.name))
 		case "BOOKMARK":
-			if listing && !v.ends() {
+			if !v.ends() {
 				continue
 			}
-		default:
-			return fmt.Errorf("%w: an event %.50q", errMessage, kind)
+			f.client.streaming.forget()
+			if f.book.crowd(all) {
+				return f.refuse()
+			}
+			if v.revision != 0 {
+				f.reached(v.revision)
+			}
+			f.book.replace(all)
+			if f.lean && f.book.crowded() {
+				return errForm
+			}
+			return nil
 		}
-		if listing && kind != "BOOKMARK" {
-			continue
+	}
+}
+
+// read takes in what a watch says after its list, until its time is over.
+func (f *follower) read(events *frames) error {
+	var v view
+	for {
+		kind, err := f.next(events, &v)
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
 		}
-		if listing && f.book.crowd(all) {
-			return f.refuse()
+		switch kind {
+		case "ADDED", "MODIFIED":
+			f.book.take(f.scope, &v)
+		case "DELETED":
+			f.book.remove(f.scope, &v)
 		}
 		if v.revision != 0 {
 			f.reached(v.revision)
-		}
-		if listing {
-			f.book.replace(all)
-			all, listing = nil, false
-			quiet.Stop()
-			f.watched(true)
 		}
 		if f.lean && f.book.crowded() {
 			return errForm
 		}
 	}
+}
+
+// next reads an event, and its Node into v. It returns io.EOF where a watch ends
+// between two events.
+func (f *follower) next(events *frames, v *view) (kind string, err error) {
+	kind, object, err := events.next()
+	if err != nil {
+		return "", err
+	}
+	what, object, err := unwrap(object)
+	switch {
+	case err != nil:
+		return "", err
+	case f.lean && what == "Node":
+		return "", f.refuse()
+	case kind == "ERROR" || what != formOf(f.lean).kind:
+		return "", failure(what, object)
+	}
+	switch kind {
+	case "ADDED", "MODIFIED", "DELETED", "BOOKMARK":
+	default:
+		return "", fmt.Errorf("%w: an event %.50q", errMessage, kind)
+	}
+	err = v.look(object)
+	v.lean = f.lean
+	return kind, err
 }
 
 // ends says whether a bookmark is the one after a list.
@@ -324,6 +351,9 @@ func (f *follower) list(ctx context.Context, quiet *time.Timer) (from string, er
 			from = revision
 		}
 		if more == "" {
+			if f.unstreamed != nil {
+				f.client.streaming.fellBack(f.unstreamed)
+			}
 			if f.book.crowd(all) {
 				return "", f.refuse()
 			}

@@ -50,17 +50,19 @@ type kubeToken struct {
 	file, kubeconfig string
 }
 
-// newKubeWorld makes hosts and a control plane.
-func newKubeWorld(t *testing.T, hosts int, config string, proxied bool) *kubeWorld {
+// newKubeWorld makes hosts and a control plane, of which change sets further options.
+func newKubeWorld(t *testing.T, hosts int, config string, proxied bool, change ...func(*kubetest.Options)) *kubeWorld {
 	t.Helper()
 	c := clustertest.New(t, clustertest.Options{Hosts: hosts})
 	k := &kubeWorld{
 		world:  &world{Cluster: c, t: t, daemons: make(map[*clustertest.Host]*clustertest.Daemon)},
 		config: filepath.Join(t.TempDir(), "net-conf.json"), tokens: make(map[*clustertest.Host]*kubeToken),
 	}
-	k.api = kubetest.Start(t, kubetest.Options{
-		Namespace: c.EtcdHost().NS.Name, Address: clustertest.EtcdAddrs(1)[0], ClusterCIDRs: clusterCIDRs,
-	})
+	o := kubetest.Options{Namespace: c.EtcdHost().NS.Name, Address: clustertest.EtcdAddrs(1)[0], ClusterCIDRs: clusterCIDRs}
+	for _, f := range change {
+		f(&o)
+	}
+	k.api = kubetest.Start(t, o)
 	if proxied {
 		k.proxy = k.api.Proxy()
 	}

@@ -41,6 +41,9 @@ type Options struct {
 	// CertFile and KeyFile have clients be served with TLS, CAFile only those
 	// that show a certificate of it.
 	CertFile, KeyFile, CAFile string
+	// Program is the path of another etcd that every member runs, for tests against
+	// an older version; it serves without TLS.
+	Program string
 }
 
 // Cluster is one etcd of one or more members.

@@ -78,14 +78,19 @@ func (m *Member) end(by syscall.Signal) {
 	}
 	state := p.End(by)
 	m.process, m.frozen = nil, false
-	status, killed := state.Sys().(syscall.WaitStatus), by == syscall.SIGKILL
-	if status.Signaled() != killed || status.ExitStatus() > 0 {
+	// Etcd's own program stops cleanly, and then ends by the signal that told it to.
+	status, signaled := state.Sys().(syscall.WaitStatus), by == syscall.SIGKILL || m.cluster.options.Program != ""
+	if status.Signaled() != signaled || status.ExitStatus() > 0 {
 		m.cluster.t.Errorf("%s ended with %v\n%s", m.config.Name, state, p.Said())
 	}
 }
 
 func (m *Member) start() {
 	m.cluster.t.Helper()
+	if program := m.cluster.options.Program; program != "" {
+		m.process = kerneltest.Launch(m.cluster.t, m.cluster.options.Namespace, nil, append([]string{program}, m.config.flags()...)...)
+		return
+	}
 	self, err := os.Executable()
 	if err != nil {
 		m.cluster.t.Fatal(err)
@@ -95,6 +100,16 @@ func (m *Member) start() {
 		m.cluster.t.Fatal(err)
 	}
 	m.process = kerneltest.Launch(m.cluster.t, m.cluster.options.Namespace, []string{variable + "=" + string(text), "GORACE=atexit_sleep_ms=0"}, self)
+}
+
+// flags are what etcd's own program is started with.
+func (c config) flags() []string {
+	return []string{
+		"--name=" + c.Name, "--data-dir=" + c.Dir, "--initial-cluster=" + c.Cluster,
+		"--listen-client-urls=" + c.Client, "--advertise-client-urls=" + c.Client,
+		"--listen-peer-urls=" + c.Peer, "--initial-advertise-peer-urls=" + c.Peer,
+		"--heartbeat-interval=50", "--election-timeout=500", "--logger=zap", "--log-level=error",
+	}
 }
 
 // await waits until it answers, and knows a leader.

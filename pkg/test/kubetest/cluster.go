@@ -48,6 +48,9 @@ type Options struct {
 	Namespace string
 	// Address is what all listen on: one of the loopback's when it is none.
 	Address netip.Addr
+	// EtcdProgram is the path of another etcd that the cluster stands on, for tests
+	// against an older version.
+	EtcdProgram string
 	// Nodes has the cluster give nodes what they need to run pods: all controllers,
 	// a scheduler, and the service kubernetes. It needs an Address.
 	Nodes bool
@@ -75,7 +78,7 @@ type Cluster struct {
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	bin := programs(t, "server", apiServer, controllerManager)
-	etcd := etcdtest.Options{Namespace: o.Namespace}
+	etcd := etcdtest.Options{Namespace: o.Namespace, Program: o.EtcdProgram}
 	if o.Address.IsValid() {
 		etcd.Addresses = []netip.Addr{o.Address}
 	} else {
