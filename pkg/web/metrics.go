@@ -16,8 +16,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// metricsHandler answers with a registry of its own: others in this process, like
-// an etcd, have theirs.
+// metricsHandler uses a registry of its own: others in this process, like
+// that of an etcd, are separate.
 func metricsHandler(s Source, peers bool) http.Handler {
 	registry := prometheus.NewRegistry()
 	if peers {
@@ -33,8 +33,8 @@ type collector struct {
 	metrics []metric
 }
 
-// metric is one of the table, with what it is in a state. It emits nothing while
-// that is not known.
+// metric is one of the table, with the function that reads it. It emits nothing
+// while the value is unknown.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -68,9 +68,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-var latency = prometheus.NewDesc("tulle_probe_round_trip_seconds", "How long small probes took there and back.", nil, nil)
+var latency = prometheus.NewDesc("tulle_probe_round_trip_seconds", "Round-trip time of small probes, in seconds.", nil, nil)
 
-// reader reads one value, and says whether it is known.
+// reader reads one value, and reports whether it is known.
 type reader func(r reading) (value float64, known bool)
 
 func always(read func(reading) float64) reader {
@@ -121,68 +121,68 @@ func table() []metric {
 	gauge := func(name, help string, read reader) metric { return one(name, help, prometheus.GaugeValue, read) }
 	counter := func(name, help string, read reader) metric { return one(name, help, prometheus.CounterValue, read) }
 	return []metric{
-		{prometheus.NewDesc("tulle_build_info", "Always 1, with what runs here.", []string{"version", "goversion"}, nil), prometheus.GaugeValue,
+		{prometheus.NewDesc("tulle_build_info", "Always 1; the labels hold the versions of tulled and of Go.", []string{"version", "goversion"}, nil), prometheus.GaugeValue,
 			func(r reading, emit func(float64, ...string)) { emit(1, r.Version, runtime.Version()) }},
-		gauge("start_time_seconds", "When the daemon started, in Unix time.", moment(func(r reading) *time.Time { return &r.Started })),
-		gauge("healthy", "Whether the daemon's loop turns, as /healthz has it.", always(func(r reading) float64 { return truth(r.stuck == nil) })),
-		gauge("ready", "Whether the node is ready, as /readyz has it.", always(func(r reading) float64 { return truth(ready(r.checks())) })),
-		{prometheus.NewDesc("tulle_ready_check", "Whether one check of /readyz holds.", []string{"check"}, nil), prometheus.GaugeValue,
+		gauge("start_time_seconds", "Unix time of the daemon's start, in seconds.", moment(func(r reading) *time.Time { return &r.Started })),
+		gauge("healthy", "1 while the daemon's main loop answers, as on /healthz.", always(func(r reading) float64 { return truth(r.stuck == nil) })),
+		gauge("ready", "1 while the node is ready, as on /readyz.", always(func(r reading) float64 { return truth(ready(r.checks())) })),
+		{prometheus.NewDesc("tulle_ready_check", "1 while this check of /readyz holds.", []string{"check"}, nil), prometheus.GaugeValue,
 			func(r reading, emit func(float64, ...string)) {
 				for _, c := range r.checks() {
 					emit(truth(c.OK), c.Name)
 				}
 			}},
 
-		gauge("network_mtu_bytes", "MTU of what containers send.", fromLoop(func(r reading) float64 { return float64(r.Network.MTU) })),
-		gauge("peers", "Other nodes that are believed.", always(func(r reading) float64 { return float64(r.Peers.All) })),
-		gauge("peers_unreachable", "Peers that cannot be reached, or not in every family, by what this node can tell.",
+		gauge("network_mtu_bytes", "MTU of the network, in bytes.", fromLoop(func(r reading) float64 { return float64(r.Network.MTU) })),
+		gauge("peers", "Peers: other nodes with an accepted lease.", always(func(r reading) float64 { return float64(r.Peers.All) })),
+		gauge("peers_unreachable", "Peers unreachable in at least one family, as far as this node can tell.",
 			fromLoop(func(r reading) float64 { return float64(r.Peers.Unreachable) })),
-		gauge("leases_rejected", "Leases in the store that are not believed.", always(func(r reading) float64 { return float64(len(r.Rejected)) })),
-		gauge("lease_acquired_timestamp_seconds", "Since when the node holds its lease in this run, in Unix time.", moment(func(r reading) *time.Time {
+		gauge("leases_rejected", "Leases in the store that this node rejects.", always(func(r reading) float64 { return float64(len(r.Rejected)) })),
+		gauge("lease_acquired_timestamp_seconds", "Unix time since which this run has held the node's lease, in seconds.", moment(func(r reading) *time.Time {
 			if r.Lease == nil {
 				return nil
 			}
 			return r.Lease.Since
 		})),
-		gauge("lease_renewed_timestamp_seconds", "When the store last took or found the node's lease, in Unix time.", moment(func(r reading) *time.Time {
+		gauge("lease_renewed_timestamp_seconds", "Unix time at which the store last took or confirmed the node's lease, in seconds.", moment(func(r reading) *time.Time {
 			if r.Lease == nil {
 				return nil
 			}
 			return r.Lease.Renewed
 		})),
 
-		gauge("store_failing", "Things that do not work with the store.", always(func(r reading) float64 { return float64(len(r.Store.Failing)) })),
-		gauge("store_revision", "Up to which revision the store's history is known.", always(func(r reading) float64 { return float64(r.Store.Revision) })),
-		gauge("store_watch_start_timestamp_seconds", "Since when the store tells of changes without a break, in Unix time.", moment(func(r reading) *time.Time { return r.Store.Watching })),
-		gauge("store_remembered", "Whether the node goes by what was saved, because the store cannot be asked.",
+		gauge("store_failing", "Operations of the store that are failing now.", always(func(r reading) float64 { return float64(len(r.Store.Failing)) })),
+		gauge("store_revision", "Latest revision of the store that this node knows.", always(func(r reading) float64 { return float64(r.Store.Revision) })),
+		gauge("store_watch_start_timestamp_seconds", "Unix time since which the watch of the store has run without a break, in seconds.", moment(func(r reading) *time.Time { return r.Store.Watching })),
+		gauge("store_remembered", "1 while the node uses its saved network because the store is unreachable.",
 			always(func(r reading) float64 { return truth(r.Remembered != nil) })),
 
-		gauge("kernel_in_sync", "Whether the kernel holds all that it should, and nothing else of ours.",
+		gauge("kernel_in_sync", "1 while the kernel holds every wanted object and nothing else of tulle's.",
 			always(func(r reading) float64 { return truth(r.Kernel.InSync) })),
-		gauge("kernel_in_sync_change_timestamp_seconds", "When that last changed, in Unix time.", moment(func(r reading) *time.Time { return &r.Kernel.Since })),
-		gauge("kernel_objects", "Objects that the kernel should hold.", always(func(r reading) float64 { return float64(r.Kernel.Objects) })),
-		gauge("kernel_objects_pending", "Objects about to be worked on.", always(func(r reading) float64 { return float64(r.Kernel.Pending) })),
-		gauge("kernel_objects_failing", "Objects that the kernel refuses, or that others fight over.",
+		gauge("kernel_in_sync_change_timestamp_seconds", "Unix time of the last change of tulle_kernel_in_sync, in seconds.", moment(func(r reading) *time.Time { return &r.Kernel.Since })),
+		gauge("kernel_objects", "Objects wanted in the kernel.", always(func(r reading) float64 { return float64(r.Kernel.Objects) })),
+		gauge("kernel_objects_pending", "Objects that wait to be written to the kernel.", always(func(r reading) float64 { return float64(r.Kernel.Pending) })),
+		gauge("kernel_objects_failing", "Objects that the kernel refuses, or that other programs keep changing.",
 			always(func(r reading) float64 { return float64(len(r.Kernel.Failing)) })),
-		gauge("kernel_problems", "Further problems with the kernel: what cannot be read, what it does not tell, what peers want differently.",
+		gauge("kernel_problems", "Other problems with the kernel: failed dump, failed watch, objects that several peers want differently.",
 			always(func(r reading) float64 { return float64(len(r.Kernel.Problems)) })),
-		{prometheus.NewDesc("tulle_kernel_healed_total", "Objects put right that others had changed.", []string{"kind"}, nil), prometheus.CounterValue,
+		{prometheus.NewDesc("tulle_kernel_healed_total", "Objects restored after drift, by kind.", []string{"kind"}, nil), prometheus.CounterValue,
 			func(r reading, emit func(float64, ...string)) {
 				for _, kind := range slices.Sorted(maps.Keys(r.Kernel.Healed)) {
 					emit(float64(r.Kernel.Healed[kind]), kind)
 				}
 			}},
-		counter("kernel_resyncs_total", "How often the kernel was looked at whole.", always(func(r reading) float64 { return float64(r.Resyncs) })),
-		gauge("kernel_last_resync_timestamp_seconds", "When that last began, in Unix time.", moment(func(r reading) *time.Time { return &r.Kernel.LastResync })),
-		gauge("kernel_last_resync_duration_seconds", "How long it took.", func(r reading) (float64, bool) {
+		counter("kernel_resyncs_total", "Full resyncs with the kernel.", always(func(r reading) float64 { return float64(r.Resyncs) })),
+		gauge("kernel_last_resync_timestamp_seconds", "Unix time at which the last full resync began, in seconds.", moment(func(r reading) *time.Time { return &r.Kernel.LastResync })),
+		gauge("kernel_last_resync_duration_seconds", "Duration of the last full resync, in seconds.", func(r reading) (float64, bool) {
 			return r.Kernel.ResyncMillis / 1000, !r.Kernel.LastResync.IsZero()
 		}),
 
-		gauge("firewall_written", "Whether all wanted rules were tried.", always(func(r reading) float64 { return truth(r.Firewall.Written) })),
-		gauge("firewall_failing", "Whether the rules are not as they should be.", always(func(r reading) float64 { return truth(r.Firewall.Problem != "") })),
-		counter("firewall_healed_total", "How often what others had done to the rules was undone.",
+		gauge("firewall_written", "1 once every wanted firewall rule was tried.", always(func(r reading) float64 { return truth(r.Firewall.Written) })),
+		gauge("firewall_failing", "1 while the firewall rules are not in sync.", always(func(r reading) float64 { return truth(r.Firewall.Problem != "") })),
+		counter("firewall_healed_total", "Restores of firewall rules after drift.",
 			always(func(r reading) float64 { return float64(r.Firewall.Healed) })),
-		gauge("peers_probed", "Peers whose last probes are known.", probes(func(p *status.Probes) float64 { return float64(p.Known) })),
+		gauge("peers_probed", "Peers that have been probed.", probes(func(p *status.Probes) float64 { return float64(p.Known) })),
 		{prometheus.NewDesc("tulle_peers_probe_failing", "Peers whose last probes failed, by likely cause.", []string{"cause"}, nil), prometheus.GaugeValue,
 			func(r reading, emit func(float64, ...string)) {
 				for _, cause := range probe.Causes() {
@@ -191,7 +191,7 @@ func table() []metric {
 					}
 				}
 			}},
-		{prometheus.NewDesc("tulle_probes_failed_total", "Probes that failed, by likely cause.", []string{"cause"}, nil), prometheus.CounterValue,
+		{prometheus.NewDesc("tulle_probes_failed_total", "Failed probes, by likely cause.", []string{"cause"}, nil), prometheus.CounterValue,
 			func(r reading, emit func(float64, ...string)) {
 				for _, cause := range probe.Causes() {
 					if r.Probes != nil {
@@ -199,9 +199,9 @@ func table() []metric {
 					}
 				}
 			}},
-		counter("probes_passed_total", "Probes that passed.", probes(func(p *status.Probes) float64 { return float64(p.Passed) })),
-		gauge("probe_problems", "What probes found wrong beside peers that fail: clocks, this node's interface.", probes(func(p *status.Probes) float64 { return float64(len(p.Problems)) })),
+		counter("probes_passed_total", "Passed probes.", probes(func(p *status.Probes) float64 { return float64(p.Passed) })),
+		gauge("probe_problems", "Problems that probes found beyond single peers: a wrong clock, the wrong uplink.", probes(func(p *status.Probes) float64 { return float64(len(p.Problems)) })),
 
-		gauge("files_failing", "Files that are not as they should be.", always(func(r reading) float64 { return float64(len(r.Files)) })),
+		gauge("files_failing", "Files that are out of date: unwritable, or changed by another program.", always(func(r reading) float64 { return float64(len(r.Files)) })),
 	}
 }

@@ -125,24 +125,26 @@ func TestMetricsHaveNoNames(t *testing.T) {
 	}
 }
 
-var metricRow = regexp.MustCompile("^\\| `(tulle_\\w+)` \\| (gauge|counter|histogram) \\| ([^|]*) \\| [^|]{10,} \\|$")
+var metricRow = regexp.MustCompile("^\\| `(tulle_\\w+)` \\| (gauge|counter|histogram) \\| ([^|]*) \\| ([^|]{10,}) \\|$")
 
-// The page for operators has every metric and no other, each with its labels.
+// The page for operators has every metric and no other, each with its labels, and
+// says at least what the metric's help says.
 func TestMetricsPage(t *testing.T) {
 	text, err := os.ReadFile("../../Documentation/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := make(map[string][]string)
+	rows, meaning := make(map[string][]string), make(map[string]string)
 	for l := range strings.Lines(string(text)) {
 		l = strings.TrimSuffix(l, "\n")
 		if m := metricRow.FindStringSubmatch(l); m != nil {
 			if rows[m[1]] != nil {
 				t.Errorf("%s is there twice", m[1])
 			}
-			rows[m[1]] = m[2:]
+			rows[m[1]] = m[2:4]
+			meaning[m[1]] = strings.ToLower(strings.ReplaceAll(m[4], "`", ""))
 		} else if strings.HasPrefix(l, "| `tulle_") {
-			t.Errorf("not a row as it should be: %s", l)
+			t.Errorf("malformed row: %s", l)
 		}
 	}
 	metrics := make(map[*prometheus.Desc]string)
@@ -155,14 +157,17 @@ func TestMetricsPage(t *testing.T) {
 		metrics[desc] = "gauge"
 	}
 	for desc, kind := range metrics {
-		// Prometheus tells these to programs in no other way.
-		d := regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: ".+", constLabels: \{\}, variableLabels: \{([\w,]*)\}\}$`).FindStringSubmatch(desc.String())
+		// Prometheus gives programs these in no other way.
+		d := regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: "(.+)\.", constLabels: \{\}, variableLabels: \{([\w,]*)\}\}$`).FindStringSubmatch(desc.String())
 		if d == nil {
 			t.Fatal(desc)
 		}
 		labels := "–"
-		if d[2] != "" {
-			labels = "`" + strings.ReplaceAll(d[2], ",", "`, `") + "`"
+		if d[3] != "" {
+			labels = "`" + strings.ReplaceAll(d[3], ",", "`, `") + "`"
+		}
+		if !strings.HasPrefix(meaning[d[1]], strings.ToLower(d[2])) {
+			t.Errorf("the page says of %s %q; its help is %q", d[1], meaning[d[1]], d[2])
 		}
 		if got := rows[d[1]]; !slices.Equal(got, []string{kind, labels}) {
 			t.Errorf("%s is %q, not %s with %s", d[1], got, kind, labels)

@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/probe"
 )
 
-// peerCollector tells of each peer, where that is asked for: its series grow with
+// peerCollector emits metrics of each peer, with --peer-metrics: its series grow with
 // the cluster.
 type peerCollector struct {
 	source                     Source
@@ -22,9 +22,9 @@ func newPeerCollector(s Source) *peerCollector {
 	}
 	return &peerCollector{
 		s,
-		desc("in_sync", "Whether the kernel holds all that leads to the peer."),
-		desc("probe_failing", "Whether the last probes of the peer failed, by likely cause.", "cause"),
-		desc("probe_round_trip_seconds", "How long the last small probe of the peer took there and back."),
+		desc("in_sync", "1 while the kernel holds every wanted object of the peer."),
+		desc("probe_failing", "1 if the peer's last probes failed for this likely cause.", "cause"),
+		desc("probe_round_trip_seconds", "Round-trip time of the peer's last small probe, in seconds."),
 	}
 }
 
@@ -41,7 +41,7 @@ func (c *peerCollector) Collect(to chan<- prometheus.Metric) {
 	defer cancel()
 	peers, err := c.source.Peers(ctx)
 	if err != nil {
-		return // that the loop is stuck another metric says
+		return // tulle_healthy reports a stuck loop
 	}
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
