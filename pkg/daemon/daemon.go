@@ -41,7 +41,11 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 		if err != nil {
 			return err
 		}
-		defer server.Stop()
+		defer func() {
+			if err := server.Stop(); err != nil {
+				klog.ErrorS(err, "Ending all the same; no acknowledged write is lost")
+			}
+		}()
 	} else {
 		saveMemory()
 	}

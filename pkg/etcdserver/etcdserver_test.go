@@ -3,14 +3,16 @@ package etcdserver
 import (
 	"context"
 	"errors"
-	"net/netip"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -36,7 +38,7 @@ func dial(t *testing.T, endpoint string) *clientv3.Client {
 	return c
 }
 
-// Data outlive the server, which waits for no client's stream.
+// Data outlive the server.
 func TestRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -59,9 +61,9 @@ func TestRestart(t *testing.T) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%v, %v", info.Mode(), err)
 		}
-		before := time.Now()
-		s.Stop()
-		t.Logf("%s: stopped after %v", listen, time.Since(before))
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -178,6 +180,12 @@ func TestBrokenData(t *testing.T) {
 			if _, err := s.Seed(t.Context(), "/net/config", "x"); err != nil {
 				t.Fatal(err)
 			}
+			kerneltest.Eventually(t, 10*time.Second, func() error {
+				if s.etcd.Server.ClusterVersion() == nil {
+					return errors.New("the data have no version yet")
+				}
+				return nil
+			})
 			s.Stop()
 			spoil(t, o.Dir)
 			s, err := Start(t.Context(), o)
@@ -211,55 +219,116 @@ func scribble(t *testing.T, file string) {
 	}
 }
 
-func TestReach(t *testing.T) {
-	for _, test := range []struct{ listen, port, advertise, want string }{
-		{"http://192.0.2.1:2379", "2379", "198.18.0.1", "http://192.0.2.1:2379"},
-		{"https://0.0.0.0:2379", "2379", "198.18.0.1", "https://198.18.0.1:2379"},
-		{"http://[::]:2379", "2379", "fd00::1", "http://[fd00::1]:2379"},
-		{"http://:2379", "2379", "198.18.0.1", "http://198.18.0.1:2379"},
-		{"http://0.0.0.0:0", "4711", "", "http://127.0.0.1:4711"},
-		{"unix:///run/etcd.sock", "", "198.18.0.1", "unix:///run/etcd.sock"},
+// What listens at all addresses is found on loopback by clients on this host.
+func TestEndpoint(t *testing.T) {
+	for _, test := range []struct{ listen, want string }{
+		{"http://127.0.0.1:0", "http://127.0.0.1:PORT"},
+		{"http://[::1]:0", "http://[::1]:PORT"},
+		{"http://localhost:0", "http://localhost:PORT"},
+		{"http://0.0.0.0:0", "http://127.0.0.1:PORT"},
+		{"http://[::]:0", "http://127.0.0.1:PORT"},
+		{"http://:0", "http://127.0.0.1:PORT"},
+		{"unix:///SOCKET", "unix:///SOCKET"},
 	} {
-		u, err := url.Parse(test.listen)
+		socket := filepath.Join(t.TempDir(), "s")
+		u, err := url.Parse(strings.Replace(test.listen, "/SOCKET", socket, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var a netip.Addr
-		if test.advertise != "" {
-			a = netip.MustParseAddr(test.advertise)
+		c, err := listen(u, transport.TLSInfo{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got := reach(u, test.port, a).String(); got != test.want {
-			t.Errorf("%+v: %s", test, got)
+		port := ""
+		if a, ok := c.listener.Addr().(*net.TCPAddr); ok {
+			port = strconv.Itoa(a.Port)
 		}
+		want := strings.NewReplacer("/SOCKET", socket, "PORT", port).Replace(test.want)
+		if got := c.endpoint().String(); got != want {
+			t.Errorf("%s: %s, not %s", test.listen, got, want)
+		}
+		c.stop()
 	}
 }
 
-// Nobody but us reaches the socket that is meant for other members: it is a file
-// in our folder, and goes with the server.
-func TestPeerSocketIsPrivate(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "etcd")
-	listening := func() string {
-		text, err := os.ReadFile("/proc/net/unix")
+// TestListensToClientsOnly proves that etcd opens no socket for members, which
+// others could reach.
+func TestListensToClientsOnly(t *testing.T) {
+	before := listening(t)
+	s := start(t, Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
+	defer s.Stop()
+	if during := listening(t); len(during) != len(before)+1 {
+		t.Errorf("before the start %q listened, now %q do", before, during)
+	}
+}
+
+// listening returns the sockets on which this process listens, a line of /proc/net
+// each.
+func listening(t *testing.T) []string {
+	t.Helper()
+	own := make(map[string]bool) // by inode
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		to, _ := os.Readlink(link) // it may be closed by now
+		if inode, ok := strings.CutPrefix(to, "socket:["); ok {
+			own[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	var found []string
+	for _, table := range []struct {
+		file         string
+		state, inode int
+		listens      string
+	}{
+		{"tcp", 3, 9, "0A"}, {"tcp6", 3, 9, "0A"},
+		{"unix", 3, 6, "00010000"}, // the flag of a socket that accepts
+	} {
+		text, err := os.ReadFile("/proc/self/net/" + table.file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var ours []string
 		for line := range strings.Lines(string(text)) {
-			if strings.Contains(line, dir) {
-				ours = append(ours, line)
+			if words := strings.Fields(line); len(words) > table.inode && words[table.state] == table.listens && own[words[table.inode]] {
+				found = append(found, line)
 			}
 		}
-		return strings.Join(ours, "")
 	}
-	s := start(t, Options{Dir: dir, Listen: "http://127.0.0.1:0"})
-	if !strings.Contains(listening(), filepath.Join(dir, "peer.sock")) {
-		t.Errorf("nobody listens in %s", dir)
+	return found
+}
+
+// A socket's path is taken over from a process that crashed, and from nobody else.
+func TestUnixSocketOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	o := Options{Dir: filepath.Join(dir, "etcd"), Listen: "unix://" + path}
+	refused := func(want string) {
+		t.Helper()
+		if s, err := Start(t.Context(), o); err == nil {
+			s.Stop()
+			t.Error("it started")
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v", err)
+		}
 	}
-	s.Stop()
-	if _, err := os.Lstat(filepath.Join(dir, "peer.sock")); !errors.Is(err, os.ErrNotExist) {
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("not a socket")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	refused("another process listens")
+	l.Close()
+	start(t, o).Stop()
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after the end: %v", err)
-	}
-	if _, err := Start(context.Background(), Options{Dir: filepath.Join(t.TempDir(), strings.Repeat("d", 110)), Listen: "http://127.0.0.1:0"}); err == nil || !strings.Contains(err.Error(), "shorter --state-dir") {
-		t.Errorf("a long path: %v", err)
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// life is what part of its life an etcd is in. Where it cannot go on it panics
-// or ends the process, in whatever goroutine. While it starts, that goroutine
-// alone ends, and the start fails; later there is nothing better than to panic.
+// life is the part of its life that an etcd is in. Where etcd cannot go on it
+// panics or ends the process, in whatever goroutine. While it starts, that
+// goroutine alone ends, and the start fails. While it stops, that goroutine alone
+// ends, too: its data are on disk. In between there is nothing better than to
+// panic.
 type life struct {
 	mu    sync.Mutex
 	stage stage
@@ -43,7 +45,7 @@ func (l *life) on() bool {
 	return l.stage == running
 }
 
-// fail takes note of why the start failed. It says false when that is over.
+// fail records why the start failed. It reports whether the process can go on.
 func (l *life) fail(why string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +53,7 @@ func (l *life) fail(why string) bool {
 		l.why = why
 		close(l.over)
 	}
-	return l.stage == starting
+	return l.stage != running
 }
 
 // recover is deferred where etcd is started.

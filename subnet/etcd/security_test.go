@@ -25,7 +25,11 @@ func secureLab(t *testing.T, f certtest.Files) (endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Stop)
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
 	return server.Endpoint()
 }
 
