@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// check refuses flags that do not go together, and completes what depends on
-// several.
+// check refuses flags that conflict, and completes values that depend on several
+// flags.
 func (o *Options) check(g givens) error {
 	for _, check := range []func(*Options, givens) error{
 		(*Options).checkPassword, (*Options).checkCertificate, (*Options).checkEmbedded, (*Options).checkLease, (*Options).checkSeed,
@@ -24,13 +24,13 @@ func (o *Options) check(g givens) error {
 func (o *Options) checkPassword(g givens) error {
 	switch password, inFile := g.has("etcd-password"), g.has("etcd-password-file"); {
 	case password && inFile:
-		return &Error{Flag: g.from("etcd-password"), Why: "there is " + g.from("etcd-password-file") + " too", Fix: "keep one of the two, better the file"}
+		return &Error{Flag: g.from("etcd-password"), Why: "conflicts with " + g.from("etcd-password-file"), Fix: "keep one of the two, preferably the file"}
 	case password && o.Etcd.Username == "":
-		return &Error{Flag: g.from("etcd-password"), Why: "nobody has it", Fix: "add --etcd-username"}
+		return &Error{Flag: g.from("etcd-password"), Why: "needs --etcd-username"}
 	case inFile && o.Etcd.Username == "":
-		return &Error{Flag: g.from("etcd-password-file"), Why: "nobody has the password in it", Fix: "add --etcd-username"}
+		return &Error{Flag: g.from("etcd-password-file"), Why: "needs --etcd-username"}
 	case !password && !inFile && o.Etcd.Username != "":
-		return &Error{Flag: g.from("etcd-username"), Why: "no password comes with it", Fix: "add --etcd-password-file"}
+		return &Error{Flag: g.from("etcd-username"), Why: "needs --etcd-password-file"}
 	}
 	return nil
 }
@@ -38,7 +38,7 @@ func (o *Options) checkPassword(g givens) error {
 func (o *Options) checkCertificate(g givens) error {
 	for _, pair := range [][2]string{{"etcd-certfile", "etcd-keyfile"}, {"etcd-keyfile", "etcd-certfile"}} {
 		if g.has(pair[0]) && !g.has(pair[1]) {
-			return &Error{Flag: g.from(pair[0]), Why: "a certificate is of use only with its key", Fix: "add --" + pair[1]}
+			return &Error{Flag: g.from(pair[0]), Why: "needs --" + pair[1]}
 		}
 	}
 	return nil
@@ -48,7 +48,7 @@ func (o *Options) checkEmbedded(g givens) error {
 	if !o.Embedded.On {
 		for _, name := range []string{"etcd-listen", "network", "backend"} {
 			if g.has(name) {
-				return &Error{Flag: g.from(name), Why: "it is for the embedded etcd alone, which is off", Fix: "add --etcd-embedded, or leave it out"}
+				return &Error{Flag: g.from(name), Why: "needs --etcd-embedded"}
 			}
 		}
 		o.Embedded = Embedded{}
@@ -56,8 +56,7 @@ func (o *Options) checkEmbedded(g givens) error {
 	}
 	if g.has("etcd-endpoints") {
 		return &Error{
-			Flag: g.from("etcd-endpoints"), Why: "the embedded etcd is on, and tulled uses one or the other",
-			Fix: fmt.Sprintf("leave out it or %s", g.from("etcd-embedded")),
+			Flag: g.from("etcd-endpoints"), Why: "conflicts with " + g.from("etcd-embedded"), Fix: "keep one of the two",
 		}
 	}
 	o.Etcd.Endpoints = nil
@@ -65,13 +64,13 @@ func (o *Options) checkEmbedded(g givens) error {
 		o.Etcd.Endpoints = []string{o.Embedded.Listen}
 	}
 	if g.has("backend") && !g.has("network") {
-		return &Error{Flag: g.from("backend"), Why: "without a network there is nothing to put it into", Fix: "add --network"}
+		return &Error{Flag: g.from("backend"), Why: "needs --network"}
 	}
 	refusal := &Error{Flag: g.from("etcd-listen"), Value: o.Embedded.Listen}
 	scheme, _, _ := strings.Cut(o.Embedded.Listen, ":")
 	switch {
 	case scheme == "http" && !loopback(o.Embedded.Listen):
-		refusal.Why, refusal.Fix = "beyond loopback anybody could read and change the network", "use https, with --etcd-certfile and --etcd-keyfile"
+		refusal.Why, refusal.Fix = "unencrypted, and beyond loopback anyone could read and change the network", "use https, with --etcd-certfile and --etcd-keyfile"
 		return refusal
 	case (scheme == "https" || scheme == "unixs") && o.Etcd.CertFile == "":
 		refusal.Why, refusal.Fix = scheme+" needs a certificate", "add --etcd-certfile and --etcd-keyfile"
@@ -86,8 +85,8 @@ func (o *Options) checkLease(g givens) error {
 	case o.RenewMargin < o.LeaseTTL:
 	case g.has(margin):
 		return &Error{
-			Flag: g.from(margin), Value: g.last(margin), Why: fmt.Sprintf("a lease is for %s, and cannot have as much left always", span(o.LeaseTTL)),
-			Fix: fmt.Sprintf("set it lower, or %s higher", g.from("subnet-lease-ttl")),
+			Flag: g.from(margin), Value: g.last(margin), Why: fmt.Sprintf("not shorter than a lease, which lasts %s", span(o.LeaseTTL)),
+			Fix: fmt.Sprintf("lower it, or raise %s", g.from("subnet-lease-ttl")),
 		}
 	default:
 		o.RenewMargin = o.LeaseTTL / 2
@@ -113,10 +112,10 @@ func (o *Options) checkSeed(g givens) error {
 	return nil
 }
 
-// warn adds what works, and perhaps not as it was meant.
+// warn adds warnings about flags that have no effect.
 func (o *Options) warn(g givens) {
 	if g["etcd-password"].from == "--etcd-password" && o.Etcd.Password != (Secret{}) {
-		o.Warnings = append(o.Warnings, "--etcd-password shows in the list of processes until tulled hides it; use --etcd-password-file")
+		o.Warnings = append(o.Warnings, "--etcd-password is visible in the process list until tulled hides it; use --etcd-password-file")
 	}
 	urls, in := o.Etcd.Endpoints, "etcd-endpoints"
 	if o.Embedded.On {
@@ -139,6 +138,6 @@ func (o *Options) warn(g givens) {
 		}
 	}
 	if masquerades && o.Filtering.Filter == FilterNone {
-		o.Warnings = append(o.Warnings, g.from("ip-masq")+" has no effect on the firewall with "+g.from("filter")+"=none; the env file says all the same that tulle masquerades")
+		o.Warnings = append(o.Warnings, g.from("ip-masq")+" has no effect on the firewall with "+g.from("filter")+"=none; the env file still says that tulle masquerades")
 	}
 }

@@ -75,7 +75,7 @@ func widen(args []string) ([]string, error) {
 	return wide, nil
 }
 
-// missing says whether next is rather a flag than the value of f. A password
+// missing reports whether next is a flag rather than the value of f. A password
 // may begin with a dash.
 func missing(f flag, next string) bool {
 	name, _, _ := strings.Cut(strings.TrimLeft(next, "-"), "=")
@@ -84,10 +84,10 @@ func missing(f flag, next string) bool {
 }
 
 func noValue(f flag) error {
-	return &Error{Flag: f.written(), Why: "it needs a value", Fix: "write " + f.written() + "=" + f.value}
+	return &Error{Flag: f.written(), Why: "needs a value, as in " + f.written() + "=" + f.value}
 }
 
-// explain is pflag's error in words of ours, which show no value.
+// explain rewords pflag's errors, so that they show no value.
 func explain(err error) error {
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError
@@ -98,13 +98,13 @@ func explain(err error) error {
 			near = f.written()
 		}
 		return &Error{
-			Flag: shownName("--" + name), Why: "there is no such flag",
-			Fix: didYouMean(near, "tulled --help lists all that there are"),
+			Flag: shownName("--" + name), Why: "unknown flag",
+			Fix: didYouMean(near, "see tulled --help"),
 		}
 	case errors.As(err, &bare):
 		if f, ok := find(bare.GetSpecifiedName()); ok {
 			return noValue(f)
 		}
 	}
-	return &Error{Why: "there are dashes without the name of a flag", Fix: "tulled --help lists all that there are"}
+	return &Error{Why: "dashes without a flag name", Fix: "see tulled --help"}
 }

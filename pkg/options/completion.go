@@ -14,7 +14,7 @@ func Shells() []string { return []string{"bash", "zsh", "fish"} }
 func Completion(w io.Writer, shell string) error {
 	write := map[string]func() string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[shell]
 	if write == nil {
-		return fmt.Errorf("there are no completions for %.60q; write one of %s", shell, strings.Join(Shells(), ", "))
+		return fmt.Errorf("no completions for shell %.60q; use one of %s", shell, strings.Join(Shells(), ", "))
 	}
 	_, err := io.WriteString(w, write())
 	return err

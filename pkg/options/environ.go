@@ -16,8 +16,8 @@ func (f flag) variable() string {
 	return strings.ToUpper(strings.ReplaceAll(f.name, "-", "_"))
 }
 
-// addVariables adds what no flag has set. A variable of ours that nobody knows
-// is an error; of flannel's there may be some that we never had.
+// addVariables adds what no flag has set. An unknown variable of ours is an error;
+// of flannel's there may be some that we never had.
 func (g givens) addVariables(environ []string) (warnings []string, unknown error) {
 	known := make(map[string]flag)
 	for _, f := range table {
@@ -67,16 +67,16 @@ func unknownVariable(prefix, rest string) error {
 		near = prefix + f.variable()
 	}
 	return &Error{
-		Flag: shownName(prefix + rest), Why: "there is no such variable",
-		Fix: didYouMean(near, "unset it, or see tulled --help for all that there are"),
+		Flag: shownName(prefix + rest), Why: "unknown variable",
+		Fix: didYouMean(near, "unset it, or see tulled --help"),
 	}
 }
 
-// links are variables by which Kubernetes tells each container of the services
-// beside it. Those of a service called tulled begin as ours do.
+// links are variables that Kubernetes sets in each container for the services of
+// its namespace. Those of a service called tulled begin as ours do.
 var links = regexp.MustCompile(`(^|_)(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// serviceLink says whether Kubernetes set a variable. A port of ours is a
+// serviceLink reports whether Kubernetes set a variable. A port of ours is a
 // number, and theirs a URL.
 func serviceLink(name, value string) bool {
 	return links.MatchString(name) ||

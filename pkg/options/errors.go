@@ -7,17 +7,20 @@ import (
 	"unicode"
 )
 
-// Error is one refusal of what tulled was told: by which flag or variable, why
-// it cannot work, and what would.
+// Error refuses a flag, a variable or an argument: which one, why, and what to do
+// instead.
 type Error struct {
 	Flag  string // as it was written: --public-ip or TULLED_PUBLIC_IP; "" is the command line as a whole
 	Value string // "" where there is none, or it may be a secret
 	Why   string
-	Fix   string
+	Fix   string // "" where Why says it
 }
 
 func (e *Error) Error() string {
-	text := e.Why + "; " + e.Fix
+	text := e.Why
+	if e.Fix != "" {
+		text += "; " + e.Fix
+	}
 	switch {
 	case e.Flag == "":
 		return text
@@ -41,10 +44,10 @@ func at(from string, err error, secret bool) error {
 	return &named
 }
 
-// refuse is what a parser finds wrong with a value; the flag is added to it.
+// refuse returns what a parser finds wrong with a value; the caller adds the flag.
 func refuse(value, why, fix string) error { return &Error{Value: value, Why: why, Fix: fix} }
 
-// shown is a value as an error tells it: quoted, not too long, and without what
+// shown returns a value as errors show it: quoted, not too long, and without what
 // stands before an @, which in a URL is a user and a password.
 func shown(value string) string {
 	const enough = 80
@@ -57,8 +60,8 @@ func shown(value string) string {
 	return strconv.Quote(value)
 }
 
-// shownName is a name that nobody knows, as far as it looks like one: what
-// follows may be a value, and what follows "password" the password.
+// shownName returns an unknown name as far as it looks like one: what follows may
+// be a value, and what follows "password" the password.
 func shownName(name string) string {
 	const enough = 40
 	end := strings.IndexFunc(name, func(r rune) bool {

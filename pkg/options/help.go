@@ -8,25 +8,24 @@ import (
 )
 
 const (
-	helpBegin = `tulled gives this host its piece of a container network that spans many hosts.
+	helpBegin = `tulled connects the containers on this host to those on all other hosts of a cluster.
 
 Usage:
-  tulled [flags]               run
-  tulled check-config [FILE]   say what a network's config means, or what is wrong with it
-  tulled leases                list the leases in the store, and what is wrong with them
-  tulled status                tell how the tulled of this host is; 0 if it is ready, 1 if not
-  tulled peers                 list the other nodes as it sees them
-  tulled explain IP            say what it makes of an address, and what the kernel does
-  tulled bugreport [FILE]      write all that helps to find a fault into one archive
-  tulled cleanup               remove from this host all that tulled made
-  tulled install-cni [DIR]     put CNI plugins into /opt/cni/bin, or DIR, where there are none
+  tulled [flags]               run the daemon
+  tulled check-config [FILE]   explain a network config, or what is wrong with it
+  tulled leases                list the leases in the store, and why it rejects some
+  tulled status                show the state of this host's tulled; exit with 1 if it is not ready
+  tulled peers                 list the other nodes as this host sees them
+  tulled explain IP            show who owns an address, and how the kernel reaches it
+  tulled bugreport [FILE]      collect what helps to find a fault in one archive
+  tulled cleanup               remove everything that tulled created on this host
+  tulled install-cni [DIR]     install CNI plugins in /opt/cni/bin, or DIR; keep foreign ones
   tulled version               print the version
   tulled man                   print the manual page
   tulled completion SHELL      print completions for bash, zsh or fish
 
-Every flag is a variable too: --etcd-prefix is TULLED_ETCD_PREFIX, or FLANNELD_ETCD_PREFIX.
-A flag beats TULLED_, TULLED_ beats FLANNELD_, and an empty variable is none.
-What is marked * is checked, and has no effect in this version yet.
+Every flag is also a variable: --etcd-prefix is TULLED_ETCD_PREFIX, or FLANNELD_ETCD_PREFIX.
+A flag overrides TULLED_, TULLED_ overrides FLANNELD_, and an empty variable counts as unset.
 `
 	helpEnd = `
 Examples:
@@ -35,7 +34,7 @@ Examples:
 `
 )
 
-// Help writes what tulled can be told.
+// Help writes the commands and flags of tulled.
 func Help(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(helpBegin)
@@ -52,10 +51,10 @@ func Help(w io.Writer) error {
 	return err
 }
 
-// helpColumn is where the flags' meanings begin.
+// helpColumn is the column at which the flags' texts begin.
 const helpColumn = 39
 
-// line is a flag's line of the help.
+// line returns a flag's line of the help.
 func (f flag) line() string {
 	left := "  " + f.written()
 	if f.value != "" {

@@ -4,14 +4,14 @@ import (
 	"strings"
 )
 
-// Variables by which a pod's manifest tells who it is; flannel's has the last two.
+// Variables with which a pod's manifest identifies it; flannel's sets the last two.
 const (
 	nodeName     = "NODE_NAME"
 	podName      = "POD_NAME"
 	podNamespace = "POD_NAMESPACE"
 )
 
-// objectName says whether Kubernetes can have a Node, pod or namespace of a name.
+// objectName reports whether a Node, pod or namespace can have a name.
 func objectName(name string) bool {
 	alone := func(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
 	for i := range len(name) {
@@ -23,13 +23,13 @@ func objectName(name string) bool {
 }
 
 // checkKube refuses what does not go together with leases in Kubernetes, or
-// without, and finds out which Node this is. What flannel's users may have left in
-// place without effect is only told of.
+// without, and finds out which Node this is. It only warns of flags without effect,
+// which flannel's users may have left in place.
 func (o *Options) checkKube(g givens, environ []string) error {
 	if !o.Kube.On {
 		for name, wanted := range map[string]bool{"iface-from-node-ip": o.Uplink.FromNodeIP, "public-ip-from": o.Uplink.External} {
 			if wanted {
-				return &Error{Flag: g.from(name), Value: g.last(name), Why: "there is no Node without Kubernetes", Fix: "add --kube-subnet-mgr, or leave it out"}
+				return &Error{Flag: g.from(name), Value: g.last(name), Why: "needs --kube-subnet-mgr"}
 			}
 		}
 		for _, f := range table {
@@ -43,11 +43,11 @@ func (o *Options) checkKube(g givens, environ []string) error {
 	mode := g.from("kube-subnet-mgr")
 	switch {
 	case o.Embedded.On:
-		return &Error{Flag: g.from("etcd-embedded"), Why: "leases are in Kubernetes by " + mode, Fix: "leave out one of the two"}
+		return &Error{Flag: g.from("etcd-embedded"), Why: "conflicts with " + mode, Fix: "keep one of the two"}
 	case g.has("node-id"):
-		return &Error{Flag: g.from("node-id"), Why: "in Kubernetes a host is known by its Node", Fix: "leave it out; --node-name or " + nodeName + " says which Node that is"}
+		return &Error{Flag: g.from("node-id"), Why: "conflicts with " + mode + ", where the Node identifies a host", Fix: "use --node-name or " + nodeName}
 	case o.Uplink.FromNodeIP && (g.has("iface") || g.has("iface-regex") || g.has("iface-can-reach")):
-		return &Error{Flag: g.from("iface-from-node-ip"), Why: "another flag names the interface too", Fix: "keep one of them"}
+		return &Error{Flag: g.from("iface-from-node-ip"), Why: "conflicts with another flag that chooses the interface", Fix: "keep one of them"}
 	}
 	for _, f := range table {
 		if f.group == store && g.has(f.name) {
@@ -67,11 +67,11 @@ func (o *Options) checkKube(g givens, environ []string) error {
 	}
 	o.Node = Node{}
 	if o.Command == Run && o.Kube.NodeName == "" && (o.Kube.PodName == "" || o.Kube.PodNamespace == "") {
-		return &Error{Flag: mode, Why: "it does not say which Node this is", Fix: "set " + nodeName + " by the manifest's fieldRef spec.nodeName, or give --node-name"}
+		return &Error{Flag: mode, Why: "needs the name of this Node", Fix: "set " + nodeName + " by the manifest's fieldRef spec.nodeName, or set --node-name"}
 	}
 	for _, v := range []struct{ from, value string }{{nodeName, o.Kube.NodeName}, {podName, o.Kube.PodName}, {podNamespace, o.Kube.PodNamespace}} {
 		if v.value != "" && !objectName(v.value) {
-			return &Error{Flag: v.from, Value: v.value, Why: "no object in Kubernetes can have this name", Fix: "have the manifest set it by fieldRef"}
+			return &Error{Flag: v.from, Value: v.value, Why: "not a valid name of a Kubernetes object", Fix: "set it by fieldRef in the manifest"}
 		}
 	}
 	return nil

@@ -16,52 +16,54 @@ tulled \- a container network across hosts
 `
 	manDescription = `.SH DESCRIPTION
 .B tulled
-runs on every host of a cluster and gives it its piece of a container network:
-it leases a subnet in etcd, tells the container runtime,
-and keeps this host's tunnels and routes to all others right.
-What others change of them it puts right again,
-and what is not its own it leaves alone.
+runs on every host of a cluster.
+It leases a subnet for the host in etcd or Kubernetes,
+writes the configuration of the container runtime,
+and keeps this host's tunnels and routes to all other hosts in sync.
+It restores what other programs change of them,
+and never changes what is not its own.
 .PP
-When it ends, devices, routes and files stay, and containers go on talking;
+When it stops, devices, routes and files stay, and containers keep their network;
 .B tulled cleanup
 removes them.
 .PP
-It takes flannel's place on a host:
+It replaces flannel on a host:
 the flags, the variables and the keys in etcd are flannel's.
 It needs root, or
 .B CAP_NET_ADMIN
-and a network namespace whose settings below
+and a network namespace where the settings in
 .I /proc/sys/net
-it may write.
+are writable.
 .PP
-SIGTERM and SIGINT end it.
-SIGHUP has it read the password file again and look at the kernel in full.
+SIGTERM and SIGINT stop it.
+On SIGHUP it reads the password file again and does a full resync with the kernel.
 `
 	manOptions = `.SH OPTIONS
-One dash does as well as two.
-A flag without a value is a truth value: it alone means true, and
+One dash works as well as two.
+A flag without a value is a boolean: it alone means true, and
 .B =false
 behind it turns it off.
-The last counts of a flag that is given more than once, unless it is repeatable.
+Of a flag given more than once the last one counts, unless it is repeatable.
 `
 	manEnvironment = `.SH ENVIRONMENT
-Every flag is a variable too:
+Every flag is also a variable:
 .B \-\-etcd\-prefix
 is
 .BR TULLED_ETCD_PREFIX ,
 or
 .B FLANNELD_ETCD_PREFIX
 as with flannel.
-A flag beats TULLED_, TULLED_ beats FLANNELD_, and an empty variable is none.
-An unknown variable that begins with TULLED_ is refused.
+A flag overrides TULLED_, TULLED_ overrides FLANNELD_,
+and an empty variable counts as unset.
+tulled refuses an unknown variable that begins with TULLED_.
 `
 	manExit = `.SH EXIT STATUS
 .TP
 .B 0
-It did what it was told; a daemon that was told to end has ended.
+Success; a daemon stopped on a signal.
 .TP
 .B 1
-It did not, and standard error says why and what can be done.
+Failure; standard error gives the reason and the fix.
 Also of
 .BR "tulled status" :
 the daemon runs and is not ready.
@@ -75,8 +77,7 @@ the daemon runs and is not ready.
 `
 )
 
-// ManPage writes tulled(8): what Help says, and what there is to say besides,
-// for man.
+// ManPage writes tulled(8), in the format of man.
 func ManPage(w io.Writer) error {
 	var p manPage
 	p.WriteString(manBegin)
@@ -111,19 +112,19 @@ func ManPage(w io.Writer) error {
 	return err
 }
 
-// manPage is a page as it is written.
+// manPage builds the page.
 type manPage struct{ strings.Builder }
 
-// text is a line of running text.
+// text writes a line of running text.
 func (p *manPage) text(s string) { p.WriteString(roff(s) + "\n") }
 
-// sentence is a line that has neither capital nor full stop in the help.
+// sentence writes a text of the help with a capital and a full stop.
 func (p *manPage) sentence(s string) {
 	first, size := utf8.DecodeRuneInString(s)
 	p.text(string(unicode.ToUpper(first)) + s[size:] + ".")
 }
 
-// item begins a paragraph with a name that hangs out, and what comes with it.
+// item begins a paragraph with a hanging name and its value.
 func (p *manPage) item(name, value string) {
 	fmt.Fprintf(p, ".TP\n\\fB%s\\fR", strings.TrimSpace(roff(name)))
 	if value != "" {
@@ -140,7 +141,7 @@ func (p *manPage) flag(f flag) {
 	}
 }
 
-// files are those that flags name by default, and those that nobody names.
+// files writes the flags' default files, and those without a flag.
 func (p *manPage) files() {
 	p.WriteString(".SH FILES\n")
 	for _, f := range table {
@@ -148,7 +149,7 @@ func (p *manPage) files() {
 			p.file(f.fallback, f.about+" ("+f.written()+")")
 		}
 	}
-	p.file("/etc/machine-id", "this host's identity, without --node-id")
+	p.file("/etc/machine-id", "ID of this host, without --node-id")
 	p.file("/etc/default/tulled", "variables for the systemd unit")
 }
 
@@ -157,7 +158,7 @@ func (p *manPage) file(path, about string) {
 	p.sentence(about)
 }
 
-// examples are those of the help.
+// examples writes the help's examples.
 func (p *manPage) examples() {
 	p.WriteString(".SH EXAMPLES\n.EX\n")
 	_, lines, _ := strings.Cut(helpEnd, "Examples:\n")

@@ -2,7 +2,7 @@ package options
 
 import "strings"
 
-// nearest is the one of names that was probably meant by name, or "".
+// nearest returns the one of names that name is probably a typo of, or "".
 func nearest(name string, names []string) string {
 	const longest = 40 // no name of ours is as long
 	if len(name) > longest {
@@ -19,7 +19,7 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// didYouMean is the fix for a name that nobody knows.
+// didYouMean returns the fix for an unknown name.
 func didYouMean(near, otherwise string) string {
 	if near == "" {
 		return otherwise
@@ -27,7 +27,7 @@ func didYouMean(near, otherwise string) string {
 	return "did you mean " + near + "?"
 }
 
-// distance is how many bytes to insert, delete or replace to get from a to b.
+// distance returns how many bytes to insert, delete or replace to get from a to b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

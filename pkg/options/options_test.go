@@ -297,8 +297,8 @@ func TestWarnings(t *testing.T) {
 		{"", "FLANNELD_IP_MASQ=true", nil},
 		{"--no-masq-cidrs=192.0.2.0/24", "", []string{"--no-masq-cidrs has no effect without --ip-masq"}},
 		{"--no-masq-cidrs-file=f --ip-masq=ipv6", "", nil},
-		{"--filter=none", "TULLED_IP_MASQ=true", []string{"TULLED_IP_MASQ has no effect on the firewall with --filter=none; the env file says all the same that tulle masquerades"}},
-		{"--etcd-username=u --etcd-password=p", "", []string{"--etcd-password shows in the list of processes until tulled hides it; use --etcd-password-file"}},
+		{"--filter=none", "TULLED_IP_MASQ=true", []string{"TULLED_IP_MASQ has no effect on the firewall with --filter=none; the env file still says that tulle masquerades"}},
+		{"--etcd-username=u --etcd-password=p", "", []string{"--etcd-password is visible in the process list until tulled hides it; use --etcd-password-file"}},
 		{"--etcd-username=u", "TULLED_ETCD_PASSWORD=p", nil},
 		{"--etcd-cafile=c", "", []string{"--etcd-cafile has no effect with http; use https in --etcd-endpoints"}},
 		{"--etcd-cafile=c", "TULLED_ETCD_ENDPOINTS=h:1", []string{"--etcd-cafile has no effect with http; use https in TULLED_ETCD_ENDPOINTS"}},
@@ -306,8 +306,8 @@ func TestWarnings(t *testing.T) {
 		{"--etcd-certfile=c --etcd-keyfile=k --etcd-endpoints=a:1", "", nil},
 		{"--etcd-certfile=c --etcd-keyfile=k --etcd-embedded", "", []string{"--etcd-certfile has no effect with http; use https in --etcd-listen"}},
 		{"", "FLANNELD_ETCD_ENDPOINT=x FLANNELD_COLOUR=blue", []string{
-			"FLANNELD_ETCD_ENDPOINT: there is no such variable; did you mean FLANNELD_ETCD_ENDPOINTS?",
-			"FLANNELD_COLOUR: there is no such variable; unset it, or see tulled --help for all that there are",
+			"FLANNELD_ETCD_ENDPOINT: unknown variable; did you mean FLANNELD_ETCD_ENDPOINTS?",
+			"FLANNELD_COLOUR: unknown variable; unset it, or see tulled --help",
 		}},
 		// Kubernetes, telling of services called tulled, tulled-healthz and flanneld.
 		{"", "TULLED_SERVICE_HOST=10.96.0.9 TULLED_SERVICE_PORT=2379 TULLED_SERVICE_PORT_HTTP=2379 TULLED_PORT=tcp://10.96.0.9:2379 " +

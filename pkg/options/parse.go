@@ -69,10 +69,10 @@ func (g givens) last(name string) string {
 	return values[len(values)-1]
 }
 
-// has says whether a flag was given, and not only to be empty.
+// has reports whether a flag was given a value that is not empty.
 func (g givens) has(name string) bool { return strings.Join(g[name].values, "") != "" }
 
-// from is how a flag was given, and how it could be if it was not.
+// from returns how a flag was given, or how to give it.
 func (g givens) from(name string) string {
 	if t, ok := g[name]; ok {
 		return t.from
@@ -81,7 +81,7 @@ func (g givens) from(name string) string {
 	return f.written()
 }
 
-// apply sets what f was given, or its default.
+// apply sets f to its given value, or to its default.
 func (g givens) apply(f flag, o *Options) error {
 	t, given := g[f.name]
 	if !given && f.fallback != "" {
@@ -97,7 +97,7 @@ func (g givens) apply(f flag, o *Options) error {
 			// That is how scripts leave a flag out.
 			continue
 		case value == "":
-			return &Error{Flag: t.from, Why: "it is empty", Fix: "leave it out for " + f.fallback}
+			return &Error{Flag: t.from, Why: "empty", Fix: "leave it out for the default " + f.fallback}
 		}
 		if err := f.set(o, value); err != nil {
 			return at(t.from, err, f.secret)
@@ -106,7 +106,7 @@ func (g givens) apply(f flag, o *Options) error {
 	return nil
 }
 
-// show is a value as Given has it: quoted where a shell would need that.
+// show returns a value as Given has it: quoted where a shell needs that.
 func (f flag) show(value string) string {
 	if f.secret {
 		return hidden
@@ -120,7 +120,7 @@ func (f flag) show(value string) string {
 	return value
 }
 
-// command takes in what the words that are no flags call for.
+// command sets the command that the arguments beside the flags name.
 func (o *Options) command(words []string) error {
 	if len(words) == 0 {
 		return nil
@@ -136,7 +136,7 @@ func (o *Options) command(words []string) error {
 			o.ConfigFile = ""
 		}
 		if strings.HasPrefix(o.ConfigFile, "-") {
-			return &Error{Why: "the file to check begins with a dash", Fix: "write ./ before it"}
+			return &Error{Why: "the name of the file to check begins with a dash", Fix: "write ./ before it"}
 		}
 	case "bugreport":
 		o.Command = BugReport
@@ -155,16 +155,16 @@ func (o *Options) command(words []string) error {
 	case "explain":
 		o.Command = Explain
 		if len(rest) == 0 {
-			return &Error{Why: "explain needs an address", Fix: "write one, like tulled explain 10.5.34.2"}
+			return &Error{Why: "explain needs an IP address", Fix: "for example: tulled explain 10.5.34.2"}
 		}
 		var err error
 		if o.Address, err = netip.ParseAddr(rest[0]); err != nil || o.Address.Zone() != "" {
-			return &Error{Why: fmt.Sprintf("%.60q is no IP address", rest[0]), Fix: "write one, like tulled explain 10.5.34.2"}
+			return &Error{Why: fmt.Sprintf("%.60q is not an IP address", rest[0]), Fix: "for example: tulled explain 10.5.34.2"}
 		}
 		o.Address, rest = o.Address.Unmap(), rest[1:]
 	case "completion":
 		if len(rest) == 0 || !slices.Contains(Shells(), rest[0]) {
-			return &Error{Why: "completion needs a shell", Fix: "write one of " + strings.Join(Shells(), ", ")}
+			return &Error{Why: "completion needs a shell", Fix: "use one of " + strings.Join(Shells(), ", ")}
 		}
 		o.Command, o.Shell, rest = ShowCompletion, rest[0], rest[1:]
 	default:
@@ -180,16 +180,18 @@ func (o *Options) command(words []string) error {
 	return nil
 }
 
-// plainCommands are those that take no word.
+// plainCommands are the commands without arguments.
 var plainCommands = map[string]Command{"cleanup": CleanUp, "leases": Leases, "status": Status, "peers": Peers, "man": ShowManPage, "version": ShowVersion}
 
-// stray refuses a word that belongs to nothing. It is not shown, for it may be
-// the second half of a password.
+// stray refuses an argument that no command takes. It shows only what looks like a
+// command or a boolean: anything else may be the second half of a password.
 func stray(position int, word string) error {
-	fix := didYouMean(nearest(word, append(slices.Sorted(maps.Keys(plainCommands)), "bugreport", "check-config", "completion", "explain", "install-cni", "--help")),
-		"flags begin with dashes, values with spaces need quotes, and tulled --help lists all that there is")
+	commands := append(slices.Sorted(maps.Keys(plainCommands)), "bugreport", "check-config", "completion", "explain", "install-cni", "--help")
 	if _, err := truth(word); err == nil {
-		fix = "write a truth value with its flag and an equals sign, like --ip-masq=false"
+		return &Error{Why: fmt.Sprintf("unexpected argument %q", word), Fix: "join a boolean to its flag, as in --ip-masq=false"}
 	}
-	return &Error{Why: fmt.Sprintf("word %d that is no flag belongs to nothing", position), Fix: fix}
+	if near := nearest(word, commands); near != "" {
+		return &Error{Why: fmt.Sprintf("unexpected argument %q", word), Fix: didYouMean(strconv.Quote(near), "")}
+	}
+	return &Error{Why: fmt.Sprintf("unexpected argument %d, not counting flags", position), Fix: "quote a value with spaces, and see tulled --help"}
 }

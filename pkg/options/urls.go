@@ -34,7 +34,7 @@ func endpoints(value string) ([]string, error) {
 		all = append(all, e)
 	}
 	if len(all) == 0 {
-		return nil, refuse(value, "no URL is in it", "write one like http://192.0.2.7:2379")
+		return nil, refuse(value, "no URL in it", "use one like http://192.0.2.7:2379")
 	}
 	return all, nil
 }
@@ -42,7 +42,7 @@ func endpoints(value string) ([]string, error) {
 func endpoint(item string) (string, error) {
 	if scheme, path, ok := strings.Cut(item, "://"); ok && (scheme == "unix" || scheme == "unixs") {
 		if path == "" || !word(path) {
-			return "", refuse(item, "no path follows", "write one like unix:///run/etcd/client.sock")
+			return "", refuse(item, "no path after the scheme", "use one like unix:///run/etcd/client.sock")
 		}
 		return item, nil
 	}
@@ -56,7 +56,7 @@ func endpoint(item string) (string, error) {
 	case err != nil:
 		return "", err
 	case u.Port() == "0":
-		return "", refuse(item, "nobody listens at port 0", "write etcd's own, like 2379")
+		return "", refuse(item, "port 0 is not valid", "use etcd's, like 2379")
 	case bare:
 		return (&url.URL{Host: u.Host}).String(), nil
 	}
@@ -80,28 +80,28 @@ func (e *Etcd) finish() {
 // hostURL reads a URL of http or https, a host and a port and nothing more.
 // What cannot be read is not shown, for it may be a password.
 func hostURL(text, schemes string) (*url.URL, error) {
-	const likely = "write one like https://192.0.2.7:2379, with an IPv6 address in brackets"
+	const likely = "use one like https://192.0.2.7:2379, with an IPv6 address in brackets"
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, refuse("", "not a URL of a host and a port", likely)
+		return nil, refuse("", "not a URL with a host and a port", likely)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, refuse(text, "not a URL of a kind that is known here", schemes)
+		return nil, refuse(text, "unknown URL scheme", schemes)
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return nil, refuse("", "something follows after ? or #", likely)
+		return nil, refuse("", "query or fragment in a URL", likely)
 	case strings.Trim(u.Path, "/") != "":
-		return nil, refuse(text, "a path is in it", "leave it out")
+		return nil, refuse(text, "path in a URL of etcd", "leave it out")
 	case !isHost(u.Host, u.Hostname()):
-		return nil, refuse(text, "not a URL of a host", likely)
+		return nil, refuse(text, "no valid host in the URL", likely)
 	case u.Port() == "":
-		return nil, refuse(text, "it has no port", "add one, like :2379")
+		return nil, refuse(text, "no port in the URL", "add one, like :2379")
 	case !isPort(u.Port()):
-		return nil, refuse("", "its port is none", "write one up to 65535, like 2379")
+		return nil, refuse("", "invalid port in the URL", "use one up to 65535, like 2379")
 	}
 	return u, nil
 }
 
-// isHost says whether name, from a URL with host, is an address or may be a
+// isHost reports whether name, from a URL with host, is an address or may be a
 // name in DNS.
 func isHost(host, name string) bool {
 	if strings.HasPrefix(host, "[") {
@@ -121,7 +121,7 @@ func isPort(port string) bool {
 // noUser refuses what may have a password in it, before it is taken apart.
 func noUser(value string) error {
 	if strings.ContainsRune(value, '@') {
-		return refuse("", "a URL with a user or a password in it", "give them with --etcd-username and --etcd-password-file")
+		return refuse("", "user or password in a URL", "set --etcd-username and --etcd-password-file")
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func listen(value string) (string, error) {
 	}
 	if scheme, path, ok := strings.Cut(value, "://"); ok && (scheme == "unix" || scheme == "unixs") {
 		if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%") || !word(path) {
-			return "", refuse(value, "no absolute path follows", "write one like unix:///run/tulle/etcd.sock")
+			return "", refuse(value, "no absolute path after the scheme", "use one like unix:///run/tulle/etcd.sock")
 		}
 		return value, nil
 	}
@@ -142,12 +142,12 @@ func listen(value string) (string, error) {
 		return "", err
 	}
 	if a, err := netip.ParseAddr(u.Hostname()); u.Hostname() != "localhost" && (err != nil || a.Zone() != "") {
-		return "", refuse(value, "not an address to listen at", "write one of this host's addresses, or 0.0.0.0 or [::] for all")
+		return "", refuse(value, "not an address to listen on", "use one of this host's addresses, or 0.0.0.0 or [::] for all")
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
 }
 
-// loopback says whether a URL of http or https that listen has read is for this
+// loopback reports whether a URL of http or https that listen has read is for this
 // host alone.
 func loopback(listen string) bool {
 	u, err := url.Parse(listen)
@@ -158,7 +158,7 @@ func loopback(listen string) bool {
 	return u.Hostname() == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
-// encrypted says whether something is encrypted on the way to one of urls.
+// encrypted reports whether the connection to one of urls is encrypted.
 func encrypted(urls []string) bool {
 	return slices.ContainsFunc(urls, func(u string) bool {
 		return strings.HasPrefix(u, "https:") || strings.HasPrefix(u, "unix")
@@ -168,14 +168,14 @@ func encrypted(urls []string) bool {
 // apiURL may have a path, and the port is known.
 func apiURL(value string) (string, error) {
 	if strings.ContainsAny(value, "@?#") {
-		return "", refuse("", "a URL with more in it than a host, a port and a path", "write one like https://192.0.2.7:6443")
+		return "", refuse("", "user, query or fragment in a URL", "use one like https://192.0.2.7:6443")
 	}
 	u, err := url.Parse(value)
 	switch {
 	case err != nil:
-		return "", refuse("", "not a URL", "write one like https://192.0.2.7:6443")
+		return "", refuse("", "not a URL", "use one like https://192.0.2.7:6443")
 	case u.Scheme != "http" && u.Scheme != "https" || !isHost(u.Host, u.Hostname()):
-		return "", refuse(value, "not a URL of a host", "write one like https://192.0.2.7:6443")
+		return "", refuse(value, "no valid host in the URL", "use one like https://192.0.2.7:6443")
 	}
 	return value, nil
 }

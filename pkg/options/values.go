@@ -20,12 +20,12 @@ import (
 func truth(value string) (bool, error) {
 	b, err := strconv.ParseBool(value)
 	if err != nil {
-		return false, refuse(value, "not a truth value", "write true or false")
+		return false, refuse(value, "not a boolean", "use true or false")
 	}
 	return b, nil
 }
 
-// publicFrom says whether the address that others send to is the Node's external one.
+// publicFrom reports whether the public IP is the Node's external one.
 func publicFrom(value string) (external bool, err error) {
 	switch value {
 	case "interface":
@@ -33,7 +33,7 @@ func publicFrom(value string) (external bool, err error) {
 	case "external":
 		return true, nil
 	}
-	return false, refuse(value, "addresses come from nowhere of that name", "write interface or external")
+	return false, refuse(value, "unknown source", "use interface or external")
 }
 
 // whole reads numbers as flannel does, which takes 0x10 and 1_000 too.
@@ -45,7 +45,7 @@ func whole(least, most int) func(string) (int, error) {
 			if most == math.MaxInt32 {
 				kind = fmt.Sprintf("of %d or more", least)
 			}
-			return 0, refuse(value, "not a whole number "+kind, "write one, without a unit")
+			return 0, refuse(value, "not a whole number "+kind, "use a plain number, without a unit")
 		}
 		return int(n), nil
 	}
@@ -84,29 +84,29 @@ const (
 )
 
 func leaseTTL(value string) (time.Duration, error) {
-	const fix = "write one from 2m to 8760h, like 24h"
+	const fix = "use one from 2m to 8760h, like 24h"
 	d, err := time.ParseDuration(value)
 	switch {
 	case err != nil:
-		return 0, refuse(value, "not a duration with its unit", fix)
+		return 0, refuse(value, "not a duration", fix)
 	case d < leastTTL || d > mostTTL:
-		return 0, refuse(value, "not a time that a host may be away for", fix)
+		return 0, refuse(value, "out of range", fix)
 	case d%time.Second != 0:
-		return 0, refuse(value, "etcd counts whole seconds", fix)
+		return 0, refuse(value, "not whole seconds", fix)
 	}
 	return d, nil
 }
 
 func file(value string) (string, error) {
 	if strings.HasSuffix(value, "/") {
-		return "", refuse(value, "a folder's name", "write that of a file")
+		return "", refuse(value, "a folder", "name a file")
 	}
 	return directory(value)
 }
 
 func directory(value string) (string, error) {
 	if strings.ContainsFunc(value, unprintable) {
-		return "", refuse(value, "not a path that can be printed", "write another")
+		return "", refuse(value, "unprintable path", "use another")
 	}
 	return value, nil
 }
@@ -123,7 +123,7 @@ func word(value string) bool {
 func prefix(value string) (string, error) {
 	clean := path.Clean(value)
 	if !word(value) || clean == "." {
-		return "", refuse(value, "not a prefix of keys", "write one like /coreos.com/network")
+		return "", refuse(value, "not a prefix of etcd keys", "use one like /coreos.com/network")
 	}
 	return clean, nil
 }
@@ -133,9 +133,9 @@ func username(value string) (string, error) {
 	// behind a colon, as etcdctl has it.
 	switch {
 	case strings.ContainsRune(value, ':'):
-		return "", refuse("", "there is a colon in it", "give the name alone, and the password with --etcd-password-file")
+		return "", refuse("", "contains a colon", "use the name alone, and --etcd-password-file")
 	case !word(value):
-		return "", refuse("", "it has spaces or what cannot be printed", "write the name of a user of etcd")
+		return "", refuse("", "contains spaces or unprintable characters", "use the name of an etcd user")
 	}
 	return value, nil
 }
@@ -146,8 +146,8 @@ func password(value string) (Secret, error) { return NewSecret(value), nil }
 func label(value string) (string, error) {
 	const most = 253
 	if len(value) > most || !word(value) {
-		return "", refuse(value, "not a name that may stand in a lease",
-			fmt.Sprintf("write at most %d bytes without spaces", most))
+		return "", refuse(value, "not a valid name",
+			fmt.Sprintf("use at most %d bytes without spaces", most))
 	}
 	return value, nil
 }
@@ -155,14 +155,14 @@ func label(value string) (string, error) {
 func iface(value string) (string, error) {
 	const most = 127 // bytes of an alternative name
 	if len(value) > most || strings.ContainsRune(value, '/') || !word(value) {
-		return "", refuse(value, "no interface can have this name", "write an interface's name or address, like eth0 or 192.0.2.7")
+		return "", refuse(value, "not an interface name or address", "use one like eth0 or 192.0.2.7")
 	}
 	return value, nil
 }
 
 func pattern(value string) (string, error) {
 	if _, err := regexp.Compile(value); err != nil {
-		return "", refuse(value, err.Error(), `write one like "^eth" or "^192\.168\."`)
+		return "", refuse(value, err.Error(), `use one like "^eth" or "^192\.168\."`)
 	}
 	return value, nil
 }
@@ -170,7 +170,7 @@ func pattern(value string) (string, error) {
 func address(value string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(value)
 	if err != nil {
-		return netip.Addr{}, refuse(value, "not an IP address", "write one like 192.0.2.7 or 2001:db8::7")
+		return netip.Addr{}, refuse(value, "not an IP address", "use one like 192.0.2.7 or 2001:db8::7")
 	}
 	return a.Unmap(), nil
 }
@@ -178,21 +178,21 @@ func address(value string) (netip.Addr, error) {
 func reachable(value string) (netip.Addr, error) {
 	a, err := address(value)
 	if err == nil && (a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback()) {
-		err = refuse(value, "no route leads to one host there", "give the address of another host")
+		err = refuse(value, "not the address of a single host", "use that of another host")
 	}
 	return a, err
 }
 
 func public(f subnet.Family) func(string) (netip.Addr, error) {
 	return func(value string) (netip.Addr, error) {
-		fix := fmt.Sprintf("give the %s address by which the other hosts reach this one", f)
+		fix := fmt.Sprintf("use the %s address at which other hosts reach this one", f)
 		switch a, err := netip.ParseAddr(value); {
 		case err != nil:
 			return netip.Addr{}, refuse(value, "not an IP address", fix)
 		case subnet.FamilyOf(a.Unmap()) != f:
 			return netip.Addr{}, refuse(value, fmt.Sprintf("not an %s address", f), fix)
 		case a.Zone() != "" || !a.Unmap().IsGlobalUnicast():
-			return netip.Addr{}, refuse(value, "no other host can send there", fix)
+			return netip.Addr{}, refuse(value, "not reachable from other hosts", fix)
 		default:
 			return a.Unmap(), nil
 		}
@@ -201,7 +201,7 @@ func public(f subnet.Family) func(string) (netip.Addr, error) {
 
 // addNetworks takes one or several, comma-separated.
 func addNetworks(o *Options, value string) error {
-	const fix = "write one IPv4 network, one IPv6 network or both, like 10.5.0.0/16,fd00:5::/48"
+	const fix = "use one IPv4 network, one IPv6 network or both, like 10.5.0.0/16,fd00:5::/48"
 	for item := range items(value) {
 		p, err := netip.ParsePrefix(item)
 		if err != nil {
@@ -226,7 +226,7 @@ func families(value string) (subnet.Pair[bool], error) {
 		on[f] = strings.EqualFold(value, f.String())
 	}
 	if on == (subnet.Pair[bool]{}) {
-		return on, refuse(value, "neither a truth value nor a family", "write true, false, ipv4 or ipv6")
+		return on, refuse(value, "neither a boolean nor a family", "use true, false, ipv4 or ipv6")
 	}
 	return on, nil
 }
@@ -234,7 +234,7 @@ func families(value string) (subnet.Pair[bool], error) {
 func filter(value string) (Filter, error) {
 	f := Filter(value)
 	if !slices.Contains([]Filter{FilterAuto, FilterNFTables, FilterIPTables, FilterNone}, f) {
-		return "", refuse(value, "no kind of firewall rules", "write auto, nftables, iptables or none")
+		return "", refuse(value, "unknown kind of firewall rules", "use auto, nftables, iptables or none")
 	}
 	return f, nil
 }
@@ -242,7 +242,7 @@ func filter(value string) (Filter, error) {
 func format(value string) (Format, error) {
 	f := Format(value)
 	if !slices.Contains([]Format{Text, JSON, YAML}, f) {
-		return "", refuse(value, "no format of answers", "write text, json or yaml")
+		return "", refuse(value, "unknown output format", "use text, json or yaml")
 	}
 	return f, nil
 }
@@ -252,7 +252,7 @@ func addExempt(o *Options, value string) error {
 	for item := range items(value) {
 		p, err := netip.ParsePrefix(item)
 		if err != nil {
-			return refuse(item, "not a network", "write one like 192.0.2.0/24 or 2001:db8::/32")
+			return refuse(item, "not a network", "use one like 192.0.2.0/24 or 2001:db8::/32")
 		}
 		o.Filtering.Exempt = append(o.Filtering.Exempt, p.Masked())
 	}
@@ -261,14 +261,14 @@ func addExempt(o *Options, value string) error {
 
 func backendType(value string) (string, error) {
 	if !regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`).MatchString(value) {
-		return "", refuse(value, "not the name of a backend", "write one like vxlan or host-gw")
+		return "", refuse(value, "not a backend name", "use one like vxlan or host-gw")
 	}
 	return value, nil
 }
 
 func annotationPrefix(value string) (string, error) {
 	if !regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)+(/[a-z0-9_-]*)?$`).MatchString(value) {
-		return "", refuse(value, "not a prefix of annotations", "write a domain, like flannel.alpha.coreos.com, with at most one slash")
+		return "", refuse(value, "not an annotation prefix", "use a domain, like flannel.alpha.coreos.com, with at most one slash")
 	}
 	return value, nil
 }
@@ -278,7 +278,7 @@ func vmodule(value string) (string, error) {
 	for rule := range items(value) {
 		name, level, _ := strings.Cut(rule, "=")
 		if n, err := strconv.ParseInt(level, 10, 32); name == "" || err != nil || n < 0 {
-			return "", refuse(rule, "not a file pattern with its level", "write one like peers=2 or watch*=4")
+			return "", refuse(rule, "not a file pattern with a level", "use one like peers=2 or watch*=4")
 		}
 	}
 	return value, nil
@@ -288,7 +288,7 @@ func vmodule(value string) (string, error) {
 func sourceLine(value string) (string, error) {
 	name, line, _ := strings.Cut(value, ":")
 	if n, err := strconv.Atoi(line); !strings.Contains(name, ".") || err != nil || n <= 0 {
-		return "", refuse(value, "not a line of a source file", "write one like peers.go:120")
+		return "", refuse(value, "not a source line", "use one like peers.go:120")
 	}
 	return value, nil
 }

@@ -116,7 +116,7 @@ func TestStatus(t *testing.T) {
 		return nil
 	})
 	// Who is not root has no business here, and who asks nobody is told so.
-	for _, c := range []struct{ flag, says string }{{"--status-socket=/run/nobody", "no tulled answers at /run/nobody"}, {"--output=xml", "no format"}} {
+	for _, c := range []struct{ flag, says string }{{"--status-socket=/run/nobody", "no tulled answers at /run/nobody"}, {"--output=xml", "unknown output format"}} {
 		if out, code := w.tell(one, "status", c.flag); code != 1 || !strings.Contains(out, c.says) {
 			t.Errorf("%s: %d: %s", c.flag, code, out)
 		}
