@@ -56,9 +56,12 @@ func serve(text string) error {
 	c.Name, c.Dir, c.InitialCluster = o.Name, o.Dir, o.Cluster
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
-	// With a place of its own for HTTP, etcd does not put gRPC behind net/http, where
-	// with TLS grpc.Server.Stop can wait forever for a client that watches.
-	c.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Host: o.Dir + ".http"}}
+	if o.CertFile != "" {
+		// With a place of its own for HTTP, etcd does not put gRPC behind net/http, where
+		// with TLS grpc.Server.Stop can wait forever for a client that watches. Without
+		// TLS etcd serves metrics beside gRPC, and tests read them there.
+		c.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Host: o.Dir + ".http"}}
+	}
 	c.ClientTLSInfo = transport.TLSInfo{CertFile: o.CertFile, KeyFile: o.KeyFile, TrustedCAFile: o.CAFile, ClientCertAuth: o.CAFile != ""}
 	c.LogLevel = "error"
 	c.UnsafeNoFsync = true // only this process dies, not the machine
