@@ -40,7 +40,7 @@ demo: root go demo-deps build ## three hosts in namespaces, a container on each,
 
 # The race detector is what needs cgo.
 test: root go deps lint ## lint, then every test with -race; a skipped test fails (TESTFLAGS='-run X', PACKAGES=./subnet)
-	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 $(TESTFLAGS) $(PACKAGES)
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m $(TESTFLAGS) $(PACKAGES)
 
 test-vm: go vm-deps ## the tests that need another kernel, in a virtual machine
 	go run ./pkg/test/vmtest $(VM_PACKAGES)
