@@ -3,7 +3,7 @@ module github.com/tulle-net/tulle
 go 1.26.8
 
 require (
-	github.com/coreos/go-systemd/v22 v22.5.0
+	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/mdlayher/netlink v1.7.3-0.20250113171957-fbb4dce95f42
 	github.com/prometheus/client_golang v1.20.5
 	github.com/spf13/pflag v1.0.10

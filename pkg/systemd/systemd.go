@@ -3,14 +3,12 @@ package systemd
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 )
 
@@ -94,8 +92,8 @@ func (s *Service) live(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// Reload does f, of which systemd is told if it knows the daemon to be ready: at
-// the end of a reload it takes it to be.
+// Reload runs f, between a RELOADING and a READY if systemd knows that the daemon
+// is ready: a READY makes it so.
 func (s *Service) Reload(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,10 +101,7 @@ func (s *Service) Reload(f func()) {
 		f()
 		return
 	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil {
-		notify(daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10))
-	}
+	notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	f()
 	notify(daemon.SdNotifyReady)
 }
