@@ -187,12 +187,13 @@ func (s *Store) check(ctx context.Context) error {
 	return err
 }
 
-// remembers says whether etcd knows of a mark. Of what it has compacted away it
-// does not.
+// remembers reports whether etcd holds the write that a mark names; a compacted
+// one only while it is the key's current value. It reads the value too: without
+// it, etcd 3.7 answers from its index, which has no etcd lease.
 func (s *Store) remembers(ctx context.Context, m mark) (bool, error) {
-	r, err := s.client.Get(ctx, m.key, clientv3.WithRev(m.revision), clientv3.WithKeysOnly())
+	r, err := s.client.Get(ctx, m.key, clientv3.WithRev(m.revision))
 	if errors.Is(err, rpctypes.ErrCompacted) {
-		r, err = s.client.Get(ctx, m.key, clientv3.WithKeysOnly())
+		r, err = s.client.Get(ctx, m.key)
 	}
 	switch {
 	case errors.Is(err, rpctypes.ErrFutureRev):
