@@ -163,7 +163,7 @@ func TestRefused(t *testing.T) {
 func TestBrokenData(t *testing.T) {
 	for want, spoil := range map[string]func(t *testing.T, dir string){
 		"invalid database": func(t *testing.T, dir string) { scribble(t, filepath.Join(dir, "member/snap/db")) },
-		"cannot use none as id": func(t *testing.T, dir string) {
+		"broke on reading": func(t *testing.T, dir string) {
 			logs, err := filepath.Glob(filepath.Join(dir, "member/wal/*.wal"))
 			if err != nil || len(logs) == 0 {
 				t.Fatal(logs, err)

@@ -59,7 +59,11 @@ func (l *life) fail(why string) bool {
 // recover is deferred where etcd is started.
 func (l *life) recover() {
 	if p := recover(); p != nil {
-		l.fail(fmt.Sprint(p))
+		why := fmt.Sprint(p)
+		if _, unchecked := p.(runtime.Error); unchecked {
+			why = "etcd broke on reading them: " + why
+		}
+		l.fail(why)
 	}
 }
 
