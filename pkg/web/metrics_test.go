@@ -158,7 +158,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 	for desc, kind := range metrics {
 		// Prometheus gives programs these in no other way.
-		d := regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: "(.+)\.", constLabels: \{\}, variableLabels: \{([\w,]*)\}\}$`).FindStringSubmatch(desc.String())
+		d := regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: "(.+)\.", unit: "", constLabels: \{\}, variableLabels: \{([\w,]*)\}\}$`).FindStringSubmatch(desc.String())
 		if d == nil {
 			t.Fatal(desc)
 		}
