@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"k8s.io/klog/v2"
 )
 
@@ -27,9 +27,11 @@ const (
 	// listenAgain is how long to wait for an address or a port to become free: at
 	// boot the address may come later than the daemon.
 	listenAgain = 2 * time.Second
-	// mostConnections and the times keep those who ask for little, or slowly,
-	// from costing much.
+	// mostConnections, mostWaiting and the times bound what clients cost that
+	// open connections and ask for little, or slowly. The connections beyond
+	// mostWaiting are for clients whose request is complete.
 	mostConnections = 128
+	mostWaiting     = 96
 	headerLimit     = 5 * time.Second
 	writeLimit      = 15 * time.Second
 	idleLimit       = time.Minute
@@ -93,6 +95,7 @@ func serve(ctx context.Context, l net.Listener, o Options, s Source) error {
 		ErrorLog:       klog.NewStandardLogger("ERROR"),
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
+	newWaiting(mostWaiting).guard(server)
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
@@ -102,50 +105,11 @@ func serve(ctx context.Context, l net.Listener, o Options, s Source) error {
 			server.Close()
 		}
 	})
-	err = server.Serve(&limited{Listener: l, room: make(chan struct{}, mostConnections), closed: make(chan struct{})})
+	err = server.Serve(netutil.LimitListener(l, mostConnections))
 	if stop() {
 		server.Close()
 		return fmt.Errorf("serve at %s: %w", l.Addr(), err)
 	}
 	<-ended
 	return nil
-}
-
-// limited is a listener with room for so many connections at once.
-type limited struct {
-	net.Listener
-	room   chan struct{}
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.room <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.room
-		return nil, err
-	}
-	return &leaving{Conn: conn, room: l.room}, nil
-}
-
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-// leaving is a connection that makes room when it is closed.
-type leaving struct {
-	net.Conn
-	once sync.Once
-	room chan struct{}
-}
-
-func (c *leaving) Close() error {
-	defer c.once.Do(func() { <-c.room })
-	return c.Conn.Close()
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -85,47 +86,44 @@ func TestServeEndsWaiting(t *testing.T) {
 	}
 }
 
-// Whoever holds connections open keeps nobody out for long: there is room again
-// when one goes.
-func TestConnections(t *testing.T) {
-	_, l := free(t)
-	room := &limited{Listener: l, room: make(chan struct{}, 2), closed: make(chan struct{})}
-	accepted := make(chan net.Conn)
+// Connections on which no request is complete keep nobody out who sends one, however
+// many there are; and no more are kept than there may be.
+func TestHalfOpenConnectionsKeepNobodyOut(t *testing.T) {
+	o, l := free(t)
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() {
-		for {
-			conn, err := room.Accept()
-			if err != nil {
-				ended <- err
-				return
-			}
-			accepted <- conn
-		}
-	}()
-	for range 3 {
+	go func() { ended <- serve(ctx, l, o, well(1)) }()
+	const silent, begun, used = "", "GET /healthz HTTP/1.1\r\nHost: loc", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	var open []net.Conn
+	for i := range 400 {
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+		if _, err := io.WriteString(conn, []string{silent, begun, used}[i%3]); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+		if i%40 > 0 {
+			continue
+		}
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: headerLimit / 2}
+		if code, _, err := fetch(client, o, "/healthz"); err != nil || code != http.StatusOK {
+			t.Fatalf("beside %d connections: %d, %v", len(open), code, err)
+		}
 	}
-	one, two := <-accepted, <-accepted
-	select {
-	case <-accepted:
-		t.Fatal("a third is taken")
-	default:
+	for i, conn := range open[:len(open)-mostConnections] {
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("connection %d is still open", i)
+		}
 	}
-	one.Close()
-	one.Close() // makes room once
-	three := <-accepted
-	room.Close()
-	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+	cancel()
+	if err := <-ended; err != nil {
 		t.Error(err)
-	}
-	two.Close()
-	three.Close()
-	if len(room.room) != 0 {
-		t.Errorf("%d are still counted", len(room.room))
 	}
 }
 
