@@ -79,8 +79,9 @@ func TestServer(t *testing.T) {
 	other, _ := l.leased(2)
 	s.await(t, "both", func() bool { return s.leases[other.Key()].Attrs == other.Attrs && len(s.leases) == 2 })
 	l.failing("node-1", "Watching the Nodes")
-	if s.lists != 1 {
-		t.Errorf("%d complete lists", s.lists)
+	// It may have forgotten the last change, and then all is listed again.
+	if s.least != 1 {
+		t.Errorf("%d leases at the least", s.least)
 	}
 
 	// Away for as long as its history lasts.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -18,7 +19,8 @@ func (k *kubeWorld) lives(said map[*clustertest.Host]int) {
 	k.t.Helper()
 	k.follows()
 	for _, h := range k.Hosts {
-		k.says(h, "!NOT READY", "!failing:")
+		k.says(h, "!NOT READY")
+		k.storeWorks(h)
 		// Both watches, writing and holding each say it for each kind of reason.
 		if n := k.told(h) - said[h]; n > 12 {
 			k.t.Errorf("%s told %d times of what does not work:\n%s", h.Name, n, k.daemons[h].Log())
@@ -97,6 +99,19 @@ func (k *kubeWorld) fails(hosts []*clustertest.Host, why string) {
 	for _, h := range hosts {
 		k.says(h, "failing:", why, "!NOT READY")
 	}
+}
+
+// storeWorks waits until nothing about a host's store fails.
+func (k *kubeWorld) storeWorks(h *clustertest.Host) {
+	k.t.Helper()
+	k.eventually(func() error {
+		var r status.Report
+		err := k.asks(h, &r, "status")
+		if err == nil && len(r.Store.Failing) > 0 {
+			err = fmt.Errorf("%s: %v", h.Name, r.Store.Failing)
+		}
+		return err
+	})
 }
 
 // TestKubeServerFaults has happen to an API server, and to the way there, what
