@@ -179,6 +179,17 @@ func TestRules(t *testing.T) {
 			"docs/page.txt": "`b.TestGone`\n",
 		}, []string{"docs/page.md:2: there is no b.TestFake", "docs/page.md:2: there is no b.TestNot", "docs/page.md:2: there is no c.TestIt"}},
 
+		{links, "links", map[string]string{
+			"README.md":             "# It's `a` page!\n[a](Documentation/a.md#what-it-is) [b](#its-a-page) [c](dist/x) [d](https://example.org/#x)\n[e](Documentation/gone.md) [f](Documentation/a.md#not-code) [g](#gone)\n",
+			"Documentation/a.md":    "# a\n## What it is\n```\n# Not code\n```\n[a](../README.md) [b](b.md#b)\n",
+			"Documentation/b.md":    "### b\n",
+			"Documentation/b.txt":   "[a](gone.md)\n",
+			"dist/x/y":              "\n",
+			"dist/x/README.md":      "[a](../x) [b](../../LICENSE)\n",
+			"Documentation/x/z.md":  "\n",
+			"Documentation/readme2": "\n",
+		}, []string{"Documentation/b.md: README.md does not link it", "README.md:3: there is no #gone", "README.md:3: there is no Documentation/a.md#not-code", "README.md:3: there is no Documentation/gone.md", "dist/x/README.md:1: there is no ../../LICENSE"}},
+
 		{words, "words", map[string]string{
 			"README.md":        "see \n`/wo" + "rk/main/x`, a /wo" + "rking path\n",
 			".ci/run":          "cd /ro" + "ot/go/pkg\ncd /ro" + "ot/gopher\ncd \"$TMP/wo" + "rk/x\"; cd ${tmp}/wo" + "rk/; cd ./wo" + "rk/\n",
