@@ -74,14 +74,14 @@ type Options struct {
 // asked for before the host's address changed, is void.
 type Agent struct {
 	Options
-	loop     *reconcile.Reconciler
-	calls    chan func()
-	standing standing
+	loop  *reconcile.Reconciler
+	calls chan func()
 
 	// What follows belongs to Run's goroutine.
 
 	ctx     context.Context
 	running sync.WaitGroup
+	waiting map[reason]string // for what, and why
 
 	config  subnet.Config // in force; the zero Config until there is one
 	stored  bool          // the store has told its config
@@ -91,6 +91,7 @@ type Agent struct {
 	// remembered are the peers of an earlier run, as long as config and own are
 	// what was saved then and not the store's word; else nil.
 	remembered []subnet.Lease
+	savedAt    time.Time // that was; the zero Time once the store has answered
 
 	hinted    bool // Uplinks are what the store says, or said in an earlier run
 	host      hostif.Host
@@ -134,7 +135,7 @@ func New(o Options) *Agent {
 	}
 	a.save.Stop()
 	a.bury.Stop()
-	a.standing.now = make(map[reason]string)
+	a.waiting = make(map[reason]string)
 	return a
 }
 

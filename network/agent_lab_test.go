@@ -72,6 +72,9 @@ func (l *life) start() {
 	l.stop = func() { cancel(); <-ended; l.stop = nil }
 }
 
+// view takes a View, although the node may have ended.
+func (l *life) view() View { return l.agent.View(context.Background()) }
+
 // soon lets all be done that is done within a second.
 func (l *life) soon() { l.after(time.Second) }
 
@@ -98,19 +101,19 @@ func (l *life) own() subnet.Lease {
 			return lease
 		}
 	}
-	l.t.Fatalf("the node has no lease; %s", l.agent.Status())
+	l.t.Fatalf("the node has no lease; %s", l.view().Line())
 	return subnet.Lease{}
 }
 
 func (l *life) wantReady(want bool, missing ...string) {
 	l.t.Helper()
-	s := l.agent.Status()
-	if s.Ready != want {
-		l.t.Errorf("ready is %t: %s", s.Ready, s)
+	v := l.view()
+	if got := v.Checks().Ready(); got != want {
+		l.t.Errorf("ready is %t: %s", got, v.Line())
 	}
 	for _, m := range missing {
-		if !strings.Contains(s.String(), m) {
-			l.t.Errorf("the status %q does not tell %q", s, m)
+		if !strings.Contains(v.Line(), m) {
+			l.t.Errorf("the line %q does not contain %q", v.Line(), m)
 		}
 	}
 }

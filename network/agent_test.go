@@ -249,7 +249,7 @@ func TestConfigChanges(t *testing.T) {
 					return
 				}
 				l.wantReady(false, "restart needed", c.restart)
-				if !l.agent.Status().Started {
+				if !l.view().Checks().Started() {
 					t.Error("what goes on as before is not there for others any more")
 				}
 				if now := l.files.all(); now["/nowhere/subnet.env"] != files["/nowhere/subnet.env"] {
@@ -378,8 +378,8 @@ func TestStoreAway(t *testing.T) {
 		l.store.comeBack()
 		l.after(2*linger + time.Second)
 		l.wantReady(true, "2 peers")
-		if s := l.agent.Status(); !s.Remembered.IsZero() {
-			t.Errorf("the status is %s", s)
+		if s := l.view(); !s.Remembered.IsZero() {
+			t.Errorf("the status is %s", s.Line())
 		}
 		l.wantRoute("10.5.9.0/24", false)
 		l.wantRoute("10.5.11.0/24", true)

@@ -19,8 +19,10 @@ func TestReadyMeansReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")
 		l.changed = func() {
-			if l.agent.Status().Ready && l.files.content("/nowhere/subnet.env") == "" {
-				t.Errorf("ready without an env file: %s", l.agent.Status())
+			v := l.agent.seen(withoutPeers) // it calls from Run's goroutine
+			l.agent.seenBeside(t.Context(), &v)
+			if v.Checks().Ready() && l.files.content("/nowhere/subnet.env") == "" {
+				t.Errorf("ready without an env file: %s", v.Line())
 			}
 		}
 		l.start()
@@ -58,7 +60,7 @@ func TestNoDevice(t *testing.T) {
 		l.start()
 		l.soon()
 		l.wantReady(false, "the kernel refuses link tulle.1: operation not permitted")
-		if l.agent.Status().Started {
+		if l.view().Checks().Started() {
 			t.Error("started without a device")
 		}
 		mend()
@@ -145,8 +147,8 @@ func TestStoreStopsHalfway(t *testing.T) {
 		l.wantRoute("10.5.9.0/24", true)
 		close(l.store.delayed)
 		l.after(10 * time.Second)
-		if s := l.agent.Status(); !s.Ready || !s.Remembered.IsZero() {
-			t.Errorf("with the store back: %s", s)
+		if v := l.view(); !v.Checks().Ready() || !v.Remembered.IsZero() {
+			t.Errorf("with the store back: %s", v.Line())
 		}
 	})
 }

@@ -10,64 +10,79 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Explain tells what the network makes of an address, and what of that the kernel
-// holds.
+// Explain explains what the network does with an address, and what of that the
+// kernel holds.
 func (a *Agent) Explain(ctx context.Context, ip netip.Addr) (status.Explanation, error) {
-	e := status.Explanation{Address: ip}
-	var peers *Peers
-	var own subnet.Lease
-	var pool subnet.Pool
-	f := subnet.FamilyOf(ip)
-	if err := a.look(ctx, func() { peers, own, pool = a.peers, a.own, a.config.Pools[f] }); err != nil {
-		return e, err
+	v := a.view(ctx, withPeers)
+	if v.Stuck != nil {
+		return status.Explanation{Address: ip}, v.Stuck
 	}
 	path, err := a.Kernel.RouteTo(ctx, ip)
 	if err != nil {
-		return e, fmt.Errorf("look up the kernel's route to %s: %w", ip, err)
+		return status.Explanation{Address: ip}, fmt.Errorf("look up the kernel's route to %s: %w", ip, err)
 	}
+	var has []netstate.Object
+	if v.peerOf(ip) != nil {
+		if has, err = a.Kernel.Dump(ctx, netstate.Scope{Links: v.Peers.devices()}); err != nil {
+			return status.Explanation{Address: ip}, fmt.Errorf("dump the kernel's state: %w", err)
+		}
+	}
+	e := v.Explain(ip, path.Link, has)
 	if e.Path = "none"; path.Link != "" {
 		e.Path = fmt.Sprintf("dev %s src %s", path.Link, path.Source)
-	}
-	switch {
-	case peers == nil:
-		e.Verdict = "this node has no lease yet and knows no peers"
-		return e, nil
-	case own.Subnets[f].Contains(ip):
-		e.Verdict, e.Lease, e.Node = "belongs to this node's own subnet: a container on this node, or unused", own.Key(), own.Node.Name
-		return e, nil
-	case !pool.Network.Contains(ip):
-		e.Verdict = "outside the network: tulle does not route it"
-		return e, nil
-	}
-	for _, p := range peers.All() {
-		if p.Lease.Subnets[f].Contains(ip) {
-			e.Lease, e.Node = p.Key, p.Lease.Node.Name
-			e.Probes = a.probeOf(p.Key)
-			return e, a.explainPeer(ctx, &e, peers, p.Lease, path.Link)
-		}
-	}
-	e.Verdict = "inside the network, but leased to no node"
-	for _, r := range peers.Rejected() {
-		if subnets, err := subnet.ParseKey(r.Key); err == nil && subnets[f].Contains(ip) {
-			e.Verdict, e.Lease = "belongs to a rejected lease: "+r.Err.Error(), r.Key
-		}
 	}
 	return e, nil
 }
 
-// explainPeer compares what should lead to a peer with what the kernel holds.
-func (a *Agent) explainPeer(ctx context.Context, e *status.Explanation, peers *Peers, l *subnet.Lease, out string) error {
-	has, err := a.Kernel.Dump(ctx, netstate.Scope{Links: peers.devices()})
-	if err != nil {
-		return fmt.Errorf("dump the kernel's state: %w", err)
+// peerOf returns the peer that an address belongs to, if one does.
+func (v View) peerOf(ip netip.Addr) *subnet.Peer {
+	f := subnet.FamilyOf(ip)
+	for i := range v.Peers.All {
+		if v.Peers.All[i].Lease.Subnets[f].Contains(ip) {
+			return &v.Peers.All[i]
+		}
 	}
+	return nil
+}
+
+// Explain explains an address to which the kernel sends through the link out,
+// where the kernel holds has.
+func (v View) Explain(ip netip.Addr, out string, has []netstate.Object) status.Explanation {
+	e, f := status.Explanation{Address: ip}, subnet.FamilyOf(ip)
+	switch {
+	case !v.Peers.Known:
+		e.Verdict = "this node has no lease yet and knows no peers"
+		return e
+	case v.Own.Subnets[f].Contains(ip):
+		e.Verdict, e.Lease, e.Node = "belongs to this node's own subnet: a container on this node, or unused", v.Own.Key(), v.Own.Node.Name
+		return e
+	case !v.Config.Pools[f].Network.Contains(ip):
+		e.Verdict = "outside the network: tulle does not route it"
+		return e
+	}
+	if p := v.peerOf(ip); p != nil {
+		e.Lease, e.Node, e.Probes = p.Key, p.Lease.Node.Name, v.probeOf(p.Key)
+		v.explainPeer(&e, p, out, has)
+		return e
+	}
+	e.Verdict = "inside the network, but leased to no node"
+	for _, r := range v.Peers.Rejected {
+		if subnets, err := subnet.ParseKey(r.Key); err == nil && subnets[f].Contains(ip) {
+			e.Verdict, e.Lease = "belongs to a rejected lease: "+r.Err.Error(), r.Key
+		}
+	}
+	return e
+}
+
+// explainPeer compares what should lead to a peer with what the kernel holds.
+func (v View) explainPeer(e *status.Explanation, p *subnet.Peer, out string, has []netstate.Object) {
 	known := make(map[netstate.Key]netstate.Object, len(has))
 	for _, o := range has {
 		known[plain(o).Key()] = plain(o)
 	}
 	f := subnet.FamilyOf(e.Address)
 	wrong, elsewhere := 0, false
-	for _, want := range peers.wants(l) {
+	for _, want := range v.Peers.wants(p.Lease) {
 		want = plain(want)
 		r, isRoute := want.(netstate.Route)
 		if isRoute && subnet.FamilyOf(r.Dst.Addr()) != f {
@@ -83,7 +98,7 @@ func (a *Agent) explainPeer(ctx context.Context, e *status.Explanation, peers *P
 		}
 		e.Entries = append(e.Entries, entry)
 	}
-	switch why := peers.troubled(a.loop.Status())[l.Key()].why; {
+	switch why := v.troubled()[p.Key].why; {
 	case len(e.Entries) == 0:
 		e.Verdict = "belongs to an unreachable peer: " + why
 	case wrong > 0:
@@ -96,7 +111,6 @@ func (a *Agent) explainPeer(ctx context.Context, e *status.Explanation, peers *P
 	default:
 		e.Verdict = "belongs to a peer; its routes and neighbours are in place"
 	}
-	return nil
 }
 
 // plain is an object without what has to do with other objects alone: in a large

@@ -82,7 +82,7 @@ func TestHintsAway(t *testing.T) {
 			l.after(10 * time.Second)
 			l.wantReady(true, "store unreachable", "1 peers")
 			l.wantRoute("10.5.9.0/24", true)
-			if got := l.agent.Status().Own.PublicIP[subnet.IPv4]; got != netip.MustParseAddr("203.0.113.1") {
+			if got := l.view().Own.PublicIP[subnet.IPv4]; got != netip.MustParseAddr("203.0.113.1") {
 				t.Errorf("goes by %s", got)
 			}
 			if knowsConfig {

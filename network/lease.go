@@ -161,12 +161,9 @@ func (a *Agent) settle(own subnet.Lease) {
 		a.peers.Rehost(a.config, own, a.backend)
 	}
 	a.loop.Update(func(d *reconcile.Desired) { d.Set(lastResort, a.drops()) })
-	a.standing.mu.Lock()
-	a.standing.own, a.standing.peers = own, a.peers
 	if a.remembered == nil {
-		a.standing.remembered = time.Time{}
+		a.savedAt = time.Time{}
 	}
-	a.standing.mu.Unlock()
 	a.changed()
 	if a.Responder != nil {
 		a.Responder.Set(valid(a.peers.overlay().from))

@@ -3,7 +3,6 @@ package network
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -198,19 +197,4 @@ func (p *Peers) all() []subnet.Peer {
 		all = append(all, subnet.Peer{Key: key, Lease: l})
 	}
 	return all
-}
-
-// Rejected are the leases that are not believed.
-func (p *Peers) Rejected() []*subnet.LeaseError {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.table.Rejected()
-}
-
-// Unreachable are the peers that the backend cannot reach, or not in every
-// family, and why.
-func (p *Peers) Unreachable() map[string]error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.unreachable)
 }

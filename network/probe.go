@@ -153,12 +153,12 @@ func tunnelName(l netstate.Link) string {
 // examples is how many of the peers that fail a report has.
 const examples = 5
 
-// probes reports on all probes; nil where there are none.
-func (a *Agent) probes(ctx context.Context, interfaces []status.Interface) *status.Probes {
-	if a.Prober == nil {
+// probesReport reports on all probes; nil where there are none.
+func (v View) probesReport() *status.Probes {
+	if v.Probes == nil {
 		return nil
 	}
-	s := a.Prober.Summary()
+	s := v.Probes
 	r := &status.Probes{
 		Known: s.Known, Passed: s.Well, Failing: make(map[string]int), Failed: make(map[string]uint64),
 		Problems: s.Clocks,
@@ -172,7 +172,6 @@ func (a *Agent) probes(ctx context.Context, interfaces []status.Interface) *stat
 	for cause, n := range s.Failed {
 		r.Failed[string(cause)] = n
 	}
-	unheard := 0
 	for _, f := range s.Failing {
 		r.Failing[string(f.Cause)]++
 		if len(r.Examples) < examples {
@@ -182,31 +181,34 @@ func (a *Agent) probes(ctx context.Context, interfaces []status.Interface) *stat
 			}
 			r.Examples = append(r.Examples, status.Problem{What: what, Why: f.Why()})
 		}
-		if f.Cause == probe.Down {
-			unheard++
-		}
 	}
-	if s.Known > 0 && unheard == s.Known {
-		r.Problems = append(r.Problems, a.unheard(ctx, s.Failing[0], interfaces))
+	if s.unheard() {
+		r.Problems = append(r.Problems, v.whyUnheard())
 	}
 	return r
 }
 
-// unheard is why no peer at all may answer.
-func (a *Agent) unheard(ctx context.Context, f probe.Result, interfaces []status.Interface) string {
-	family := subnet.FamilyOf(f.HostTo).String()
-	for _, i := range interfaces {
+// unheard reports whether no peer at all answers.
+func (p *probes) unheard() bool {
+	return p.Known > 0 && len(p.Failing) == p.Known &&
+		!slices.ContainsFunc(p.Failing, func(r probe.Result) bool { return r.Cause != probe.Down })
+}
+
+// whyUnheard returns why no peer at all may answer.
+func (v View) whyUnheard() string {
+	to := v.Probes.Failing[0].HostTo
+	family := subnet.FamilyOf(to).String()
+	for _, i := range v.interfaces() {
 		if i.Family != family {
 			continue
 		}
-		path, err := a.Kernel.RouteTo(ctx, f.HostTo)
-		switch {
-		case err != nil: // then that is not known
-		case path.Link == "":
-			return fmt.Sprintf("no peer answers: this host has no route to %s", f.HostTo)
-		case path.Link != i.Name:
+		switch link := v.Probes.link; {
+		case link == nil:
+		case *link == "":
+			return fmt.Sprintf("no peer answers: this host has no route to %s", to)
+		case *link != i.Name:
 			return fmt.Sprintf("no peer answers: this host sends to them through %s, but the interface in use is %s with %s, chosen by %s; it may be the wrong one, see --iface",
-				path.Link, i.Name, i.Public, i.Why)
+				*link, i.Name, i.Public, i.Why)
 		}
 		return fmt.Sprintf("no peer answers: this host may be cut off, or %s with %s, chosen by %s, be the wrong interface, see --iface", i.Name, i.Public, i.Why)
 	}
@@ -214,11 +216,11 @@ func (a *Agent) unheard(ctx context.Context, f probe.Result, interfaces []status
 }
 
 // probeOf reports on the probes of a peer.
-func (a *Agent) probeOf(key string) *status.PeerProbes {
-	if a.Prober == nil {
+func (v View) probeOf(key string) *status.PeerProbes {
+	if v.Probes == nil {
 		return nil
 	}
-	r, known := a.Prober.Of(key)
+	r, known := v.Probes.of(key)
 	if !known {
 		return nil
 	}

@@ -61,9 +61,7 @@ func (a *Agent) remember() {
 		// What the store would say is not known: what it came to then is.
 		a.hinted, a.Uplinks.Published = true, s.Own.PublicIP
 	}
-	a.standing.mu.Lock()
-	a.standing.remembered = s.Saved
-	a.standing.mu.Unlock()
+	a.savedAt = s.Saved
 	if a.stored {
 		if a.following.done == nil {
 			a.follow()

@@ -4,10 +4,8 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/signal"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -91,8 +89,9 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	service := systemd.New(condition{agent, store})
 	running.Go(func() { service.Run(ctx, toSystemd) })
 	if store.nodes != nil {
-		why := func() string { _, text := (condition{agent, store}).Condition(); return text }
-		running.Go(func() { nodeTeller{agent, why, store.nodes, o.Kube.SetNetworkUnavailable}.run(ctx, toNode) })
+		running.Go(func() {
+			nodeTeller{condition{agent, store}, store.nodes, o.Kube.SetNetworkUnavailable}.run(ctx, toNode)
+		})
 	}
 	running.Go(func() {
 		for {
@@ -130,21 +129,4 @@ func reload(ctx context.Context, store Store, agent *network.Agent) {
 		klog.ErrorS(err, "Going on with what was read before")
 	}
 	agent.Reload()
-}
-
-// condition is a daemon as systemd is told of it.
-type condition struct {
-	*network.Agent
-	store Store
-}
-
-// Condition implements systemd.Daemon. A network goes on without its store.
-func (c condition) Condition() (started bool, text string) {
-	s := c.Status()
-	text = s.String()
-	failing := c.store.Status().Failing
-	for _, what := range slices.Sorted(maps.Keys(failing)) {
-		text += "; failing: " + what + ": " + failing[what]
-	}
-	return s.Started, text
 }

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tulle-net/tulle/network"
 	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/kube"
 )
@@ -38,8 +37,9 @@ type cluster interface {
 
 // nodeTeller has a Node's condition and events say how its network is.
 type nodeTeller struct {
-	agent      interface{ Status() network.Status }
-	why        func() string // it is not ready
+	agent interface {
+		outlook(ctx context.Context) outlook
+	}
 	cluster    cluster
 	conditions bool // and not events alone
 }
@@ -61,8 +61,8 @@ func (t nodeTeller) run(ctx context.Context, changed <-chan struct{}) {
 	var told time.Time      // when that it does not work was last put into words
 	var subnets subnet.Pair[netip.Prefix]
 	for worked := time.Now(); ; {
-		s := t.agent.Status()
-		if now := s.Own.Subnets; now != subnets && s.Own != (subnet.Lease{}) {
+		s := t.agent.outlook(ctx)
+		if now := s.own.Subnets; now != subnets && s.own != (subnet.Lease{}) {
 			if subnets != (subnet.Pair[netip.Prefix]{}) {
 				event(true, "SubnetChanged", fmt.Sprintf("this node's subnet was %s and is %s; containers with addresses of the old one are cut off until they are made again",
 					subnet.FormatKey(subnets), subnet.FormatKey(now)))
@@ -71,12 +71,12 @@ func (t nodeTeller) run(ctx context.Context, changed <-chan struct{}) {
 		}
 		want := said
 		switch {
-		case s.Started: // a bridge that does not fit the next pod may heal, and is to come
+		case s.started: // a bridge that does not fit the next pod may heal, and is to come
 			worked, want = time.Now(), kube.Up
 		case time.Since(worked) >= unready:
 			want = kube.Condition{Unavailable: true, Reason: "TulleNotReady", Message: said.Message}
 			if !said.Unavailable || time.Since(told) >= again { // the words change more often than the matter
-				told, want.Message = time.Now(), short(t.why())
+				told, want.Message = time.Now(), short(s.text)
 			}
 		}
 		switch {

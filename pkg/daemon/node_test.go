@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tulle-net/tulle/network"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/kube"
@@ -71,21 +70,26 @@ func (f *fakeCluster) set(change func()) {
 // fakeAgent is as it is told to be.
 type fakeAgent struct {
 	mu     sync.Mutex
-	status network.Status
+	status outlook
+	counts bool // every answer has another text
+	asked  int
 }
 
-func (f *fakeAgent) Status() network.Status {
+func (f *fakeAgent) outlook(context.Context) outlook {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.asked++; f.counts {
+		f.status.text = fmt.Sprintf("%d are missing", f.asked)
+	}
 	return f.status
 }
 
 func (f *fakeAgent) be(ready bool, own string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.status = network.Status{Ready: ready, Started: ready}
+	f.status = outlook{started: ready, text: "for a reason"}
 	if own != "" {
-		f.status.Own.Subnets[subnet.IPv4] = netip.MustParsePrefix(own)
+		f.status.own.Subnets[subnet.IPv4] = netip.MustParsePrefix(own)
 	}
 }
 
@@ -97,7 +101,7 @@ func TestNodeTold(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		agent, cluster, changed := &fakeAgent{}, &fakeCluster{}, newNews()
 		var running sync.WaitGroup
-		running.Go(func() { nodeTeller{agent, func() string { return "for a reason" }, cluster, true}.run(ctx, changed) })
+		running.Go(func() { nodeTeller{agent, cluster, true}.run(ctx, changed) })
 		after := func(d time.Duration, want ...string) {
 			t.Helper()
 			<-time.After(d)
@@ -141,14 +145,14 @@ func TestNodeToldSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), unready+3*again+again/2)
 		defer cancel()
-		cluster, changed, times := &fakeCluster{}, newNews(), 0
+		agent, cluster, changed := &fakeAgent{counts: true}, &fakeCluster{}, newNews()
 		var running sync.WaitGroup
 		running.Go(func() {
 			for tick := time.NewTicker(time.Second); ctx.Err() == nil; <-tick.C {
 				changed.tell()
 			}
 		})
-		nodeTeller{&fakeAgent{}, func() string { times++; return fmt.Sprintf("%d are missing", times) }, cluster, true}.run(ctx, changed)
+		nodeTeller{agent, cluster, true}.run(ctx, changed)
 		running.Wait()
 		const down = "unavailable true: TulleNotReady"
 		if got := cluster.all(); !slices.Equal(got, []string{"event true: NetworkNotReady", down, down, down, down}) {
@@ -163,7 +167,7 @@ func TestEventsAlone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cluster := &fakeCluster{}
-		nodeTeller{&fakeAgent{}, func() string { return strings.Repeat("é", 2000) }, cluster, false}.run(ctx, newNews())
+		nodeTeller{&fakeAgent{status: outlook{text: strings.Repeat("é", 2000)}}, cluster, false}.run(ctx, newNews())
 		if got := cluster.all(); !slices.Equal(got, []string{"event true: NetworkNotReady"}) {
 			t.Errorf("said %q", got)
 		}

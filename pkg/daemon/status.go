@@ -13,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
-// reporter is the daemon as it is told of to who asks.
+// reporter answers status requests, on the socket and over HTTP.
 type reporter struct {
 	*network.Agent
 	version string
@@ -23,8 +23,11 @@ type reporter struct {
 }
 
 // Report implements status.Source.
-func (r reporter) Report(ctx context.Context) (status.Report, error) {
-	report, err := r.Agent.Report(ctx)
+func (r reporter) Report(ctx context.Context) status.Report { return r.report(r.View(ctx)) }
+
+// report returns what v tells, and what the agent does not know.
+func (r reporter) report(v network.View) status.Report {
+	report := v.Report()
 	report.Version, report.Started = r.version, r.started
 	s := r.store.Status()
 	if report.Lease != nil && !s.Renewed.IsZero() {
@@ -41,7 +44,7 @@ func (r reporter) Report(ctx context.Context) (status.Report, error) {
 	for _, what := range slices.Sorted(maps.Keys(s.Failing)) {
 		report.Store.Failing = append(report.Store.Failing, status.Problem{What: what, Why: s.Failing[what]})
 	}
-	return report, err
+	return report
 }
 
 // serveStatus answers until ctx ends. Without it the network is none the worse.

@@ -10,10 +10,9 @@ import (
 )
 
 // State implements web.Source.
-func (r reporter) State(ctx context.Context) (web.State, error) {
-	report, err := r.Report(ctx)
-	s := r.Status()
-	return web.State{Report: report, Listed: s.Kernel.Complete || !s.Remembered.IsZero(), Resyncs: s.Kernel.Resyncs}, err
+func (r reporter) State(ctx context.Context) web.State {
+	v := r.View(ctx)
+	return web.State{Report: r.report(v), Resyncs: v.Kernel.Resyncs}
 }
 
 // serveWeb answers until ctx ends, if it is to. Without it the network is none the

@@ -97,6 +97,7 @@ func (f *follower) look(ctx context.Context) error {
 		} else {
 			failed = errors.Join(failed, missing)
 		}
+		host.Holds[family] = view.holds(host.Uplinks[family])
 		same = same && missing.same(f.missing[family])
 		f.missing[family] = missing
 	}

@@ -12,6 +12,9 @@ import (
 // Host is what an overlay goes by of its host.
 type Host struct {
 	Uplinks subnet.Pair[Uplink]
+	// Holds says in which families the host still has the address of the uplink. It
+	// may have it when nothing leads beyond the link any more.
+	Holds subnet.Pair[bool]
 	// OnLink are kernel.Survey's, but for those within the overlay.
 	OnLink []netstate.Route
 	// Tunnels are the tunnel devices that belong to nothing else. A change of
@@ -37,7 +40,7 @@ func (h Host) same(o Host) bool {
 			return false
 		}
 	}
-	return slices.Equal(h.OnLink, o.OnLink) && slices.EqualFunc(h.Bridges, o.Bridges, Bridge.Equal)
+	return h.Holds == o.Holds && slices.Equal(h.OnLink, o.OnLink) && slices.EqualFunc(h.Bridges, o.Bridges, Bridge.Equal)
 }
 
 // host is what v shows, beside the uplinks.
@@ -60,6 +63,13 @@ func (s Spec) host(v View) Host {
 		h.Bridges = append(h.Bridges, b)
 	}
 	return h
+}
+
+// holds reports whether the host has the address of u where u says.
+func (v View) holds(u Uplink) bool {
+	return slices.ContainsFunc(v.Links, func(l kernel.HostLink) bool {
+		return l.Name == u.Link && slices.ContainsFunc(l.Addrs, func(a kernel.HostAddr) bool { return a.Prefix.Addr() == u.Address })
+	})
 }
 
 // within says whether r leads to a part of the overlay.

@@ -13,9 +13,13 @@ type Report struct {
 	NodeID  string    `json:"nodeID"`
 	Name    string    `json:"nodeName,omitempty"`
 	// Ready says that the network works here, as far as it can be seen from here;
-	// Missing says what is missing for that.
+	// Missing says what is missing for that. Both sum up Checks.
 	Ready   bool     `json:"ready"`
 	Missing []string `json:"missing,omitempty"`
+	Checks  Checks   `json:"checks"`
+	// Stuck is why the daemon's main loop does not answer. Then what only the loop
+	// knows is missing.
+	Stuck string `json:"stuck,omitempty"`
 	// Remembered is when what the node goes by was saved, while its store cannot
 	// be asked.
 	Remembered *time.Time `json:"remembered,omitempty"`

@@ -16,7 +16,8 @@ import (
 
 // Source is a daemon that can be asked.
 type Source interface {
-	Report(ctx context.Context) (Report, error)
+	// Report reports what there is to report, although the main loop may be stuck.
+	Report(ctx context.Context) Report
 	Peers(ctx context.Context) ([]Peer, error)
 	Explain(ctx context.Context, a netip.Addr) (Explanation, error)
 }
@@ -90,7 +91,7 @@ func handler(s Source) http.Handler {
 			}
 		})
 	}
-	handle("/status", func(ctx context.Context, _ *http.Request) (any, error) { return s.Report(ctx) })
+	handle("/status", func(ctx context.Context, _ *http.Request) (any, error) { return s.Report(ctx), nil })
 	handle("/peers", func(ctx context.Context, _ *http.Request) (any, error) { return s.Peers(ctx) })
 	handle("/explain", func(ctx context.Context, r *http.Request) (any, error) {
 		a, err := netip.ParseAddr(r.URL.Query().Get("ip"))

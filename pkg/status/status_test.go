@@ -115,8 +115,8 @@ type source struct {
 	asked  chan netip.Addr
 }
 
-func (s source) Report(context.Context) (Report, error) { return s.report, s.err }
-func (s source) Peers(context.Context) ([]Peer, error)  { return peers(), s.err }
+func (s source) Report(context.Context) Report         { return s.report }
+func (s source) Peers(context.Context) ([]Peer, error) { return peers(), s.err }
 func (s source) Explain(_ context.Context, a netip.Addr) (Explanation, error) {
 	if s.asked != nil {
 		s.asked <- a
@@ -206,7 +206,7 @@ func TestServeRefuses(t *testing.T) {
 
 func TestBadRequests(t *testing.T) {
 	for path, want := range map[string]int{
-		"/status": http.StatusServiceUnavailable, "/explain": http.StatusBadRequest, "/explain?ip=fe80::1%25eth0": http.StatusBadRequest,
+		"/status": http.StatusOK, "/peers": http.StatusServiceUnavailable, "/explain": http.StatusBadRequest, "/explain?ip=fe80::1%25eth0": http.StatusBadRequest,
 		"/explain?ip=" + strings.Repeat("1", 1000): http.StatusBadRequest, "/": http.StatusNotFound, "/../etc/passwd": http.StatusNotFound,
 	} {
 		w := httptest.NewRecorder()

@@ -14,8 +14,9 @@ import (
 
 // Daemon is what there is to tell about.
 type Daemon interface {
-	// Condition is whether the daemon does its work, and how it is in a line.
-	Condition() (ready bool, text string)
+	// Condition returns, within ctx, whether the daemon does its work, and how it is
+	// in a line.
+	Condition(ctx context.Context) (ready bool, text string)
 	// Alive says, within ctx, whether the daemon still turns.
 	Alive(ctx context.Context) bool
 }
@@ -53,7 +54,7 @@ func (s *Service) Run(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		s.tell()
+		s.tell(ctx)
 		if s.watchdog > 0 {
 			s.live(ctx, interval)
 		}
@@ -67,8 +68,8 @@ func (s *Service) Run(ctx context.Context, changed <-chan struct{}) {
 }
 
 // tell sends what is news.
-func (s *Service) tell() {
-	ready, text := s.daemon.Condition()
+func (s *Service) tell(ctx context.Context) {
+	ready, text := s.daemon.Condition(ctx)
 	text = line(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()

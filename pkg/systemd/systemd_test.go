@@ -60,7 +60,7 @@ func (d *fakeDaemon) set(ready, stuck bool, text string) {
 	d.ready, d.stuck, d.text = ready, stuck, text
 }
 
-func (d *fakeDaemon) Condition() (bool, string) {
+func (d *fakeDaemon) Condition(context.Context) (bool, string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ready, d.text

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,10 +21,8 @@ func TestHealthz(t *testing.T) {
 	}
 }
 
-// Every check fails for its reasons, and for no other.
+// Each check has a line, with all reasons where it fails.
 func TestReadyz(t *testing.T) {
-	host := status.Failing{What: "link tulle.1", Owner: "host", Why: "file exists", Since: time.Now()}
-	peers := status.Failing{What: "route 10.5.4.0/24", Owner: "10.5.4.0-24", Why: "file exists", Since: time.Now()}
 	for _, c := range []struct {
 		name   string
 		change func(*fake)
@@ -31,32 +30,17 @@ func TestReadyz(t *testing.T) {
 	}{
 		{"well", func(*fake) {}, nil},
 		{"stuck", func(f *fake) { f.stuck = true }, []string{
-			"[-]loop failed: the daemon's main loop did not answer: context deadline exceeded", "[-]config failed: " + unknown, "[-]interface failed: " + unknown, "[-]lease failed: " + unknown,
+			"[-]loop failed: the daemon's main loop did not answer: context deadline exceeded", "[-]config failed: " + status.Unknown, "[-]interface failed: " + status.Unknown,
+			"[-]lease failed: " + status.Unknown, "[-]peers failed: " + status.Unknown, "[-]node failed: " + status.Unknown,
 		}},
-		{"no config", func(f *fake) { f.state.Network = status.Network{} }, []string{"[-]config failed: no network config yet"}},
-		{"no interface", func(f *fake) { f.state.Interfaces = nil }, []string{"[-]interface failed: no uplink"}},
-		{"no lease", func(f *fake) { f.state.Lease = nil }, []string{"[-]lease failed: no subnet leased"}},
-		{"no list", func(f *fake) { f.state.Listed = false }, []string{"[-]peers failed: the full list of leases has not arrived"}},
-		{"no resync yet", func(f *fake) { f.state.Kernel.LastResync = time.Time{} }, []string{"[-]kernel failed: no full resync yet"}},
-		{"last resync long ago", func(f *fake) { f.state.Kernel.LastResync = before(20 * time.Minute) }, []string{"[-]kernel failed: last full resync 20 min ago"}},
-		{"a peer just came", func(f *fake) { f.state.Kernel.InSync, f.state.Kernel.Since = false, before(time.Second) }, nil},
-		{"out of sync", func(f *fake) {
-			f.state.Kernel.InSync, f.state.Kernel.Since, f.state.Kernel.Problems = false, before(time.Minute), []string{"dump failed: busy"}
-		}, []string{"[-]kernel failed: not in sync since 60 s ago; dump failed: busy"}},
-		{"a bad peer", func(f *fake) {
-			f.state.Kernel.InSync, f.state.Kernel.Since, f.state.Kernel.Failing = false, before(time.Hour), []status.Failing{peers}
-		}, nil},
-		{"the host's own", func(f *fake) {
-			f.state.Kernel.InSync, f.state.Kernel.Failing = false, []status.Failing{peers, host}
-		}, []string{"[-]kernel failed: refuses link tulle.1: file exists"}},
-		{"no rules yet", func(f *fake) { f.state.Firewall.Written = false }, []string{"[-]firewall failed: rules not written yet"}},
-		{"wrong rules", func(f *fake) { f.state.Firewall.Problem = "no nftables" }, []string{"[-]firewall failed: no nftables"}},
-		{"files", func(f *fake) {
-			f.state.Files = []status.Problem{{What: "/a", Why: "full"}, {What: "/b", Why: "no\nspace"}}
-		}, []string{"[-]files failed: /a: full; /b: no space"}},
-		{"waiting", func(f *fake) { f.state.Ready, f.state.Missing = false, []string{"one", "two"} }, []string{"[-]node failed: one; two"}},
+		{"files", func(f *fake) { f.lack("files", "/a: full", "/b: no\nspace") }, []string{"[-]files failed: /a: full; /b: no space"}},
+		{"two", func(f *fake) { f.lack("lease", "one"); f.lack("node", "two", "three") }, []string{"[-]lease failed: one", "[-]node failed: two; three"}},
+		{"degraded", func(f *fake) {
+			f.state.Checks[6].Degraded = []string{"no nftables"}
+			f.state.Ready = false
+		}, []string{"[-]firewall failed: no nftables"}},
 		{"forged", func(f *fake) {
-			f.state.Ready, f.state.Missing = false, []string{"x\n[+]node ok\r\u2028y\x00" + strings.Repeat("z", 1000)}
+			f.lack("node", "x\n[+]node ok\r\u2028y\x00"+strings.Repeat("z", 1000))
 		}, []string{"[-]node failed: x [+]node ok  y" + strings.Repeat("z", longest-len("x [+]node ok  y")-1) + "…"}},
 		{"the store is unreachable", func(f *fake) {
 			f.state.Remembered, f.state.Store.Failing = since(time.Minute), []status.Problem{{What: "watching", Why: "no answer"}}
@@ -84,6 +68,34 @@ func TestReadyz(t *testing.T) {
 				t.Errorf("%d lines:\n%s", len(lines), w.Body)
 			}
 		})
+	}
+}
+
+// The page, /readyz and the metrics say of any checks what the daemon says.
+func TestAllPagesAgreeOnReadiness(t *testing.T) {
+	for range 100 {
+		f := well(3)
+		for i := range f.state.Checks {
+			switch rand.IntN(12) {
+			case 0:
+				f.lack(f.state.Checks[i].Name, "a reason")
+			case 1:
+				f.state.Checks[i].Degraded = []string{"a reason"}
+			}
+		}
+		f.stuck = rand.IntN(10) == 0
+		s := f.State(t.Context())
+		f.state.Ready = s.Checks.Ready()
+		ready := s.Checks.Ready()
+		if got := get(t, f, "/readyz").Code == http.StatusOK; got != ready {
+			t.Errorf("/readyz says %t: %+v", got, s.Checks)
+		}
+		if got := strings.Contains(get(t, f, "/statusz").Body.String(), "<h1>Ready</h1>"); got != ready {
+			t.Errorf("the page says %t: %+v", got, s.Checks)
+		}
+		if got := strings.Contains(get(t, f, "/metrics").Body.String(), "\ntulle_ready 1\n"); got != ready {
+			t.Errorf("the metric says %t: %+v", got, s.Checks)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,13 +33,38 @@ type fake struct {
 
 func (f fake) Alive(ctx context.Context) bool { return !f.stuck }
 
-func (f fake) State(context.Context) (State, error) {
+func (f fake) State(context.Context) State {
 	if f.stuck {
-		s := f.state
-		s.Network, s.Lease, s.Interfaces, s.Peers.Unreachable = status.Network{}, nil, nil, 0
-		return s, errors.New("the daemon's main loop did not answer: context deadline exceeded")
+		f.state.Network, f.state.Lease, f.state.Interfaces, f.state.Peers = status.Network{}, nil, nil, status.Count{}
+		f.state.Stuck = "the daemon's main loop did not answer: context deadline exceeded"
+		f.lack("loop", f.state.Stuck)
+		for _, name := range []string{"config", "interface", "lease", "peers", "node"} {
+			f.lack(name, status.Unknown)
+		}
 	}
-	return f.state, nil
+	return f.state
+}
+
+// lack makes the check of that name fail.
+func (f *fake) lack(name string, why ...string) {
+	s := &f.state
+	s.Checks = slices.Clone(s.Checks)
+	for i := range s.Checks {
+		if s.Checks[i].Name == name {
+			s.Checks[i].Missing = why
+		}
+	}
+	s.Ready, s.Missing = s.Checks.Ready(), s.Checks.Missing()
+}
+
+// checksOf are the checks of a node of n peers, which all hold.
+func checksOf(n int) status.Checks {
+	return status.Checks{
+		{Name: "loop", Text: "responding"}, {Name: "config", Text: "10.64.0.0/10, fd00:5::/48 by vxlan"},
+		{Name: "interface", Text: "eth0 10.0.0.1, eth0 2001:db8::1"}, {Name: "lease", Text: "10.127.3.0/24, fd00:5:0:3::/64"},
+		{Name: "peers", Text: fmt.Sprintf("%d peers", n)}, {Name: "kernel", Text: fmt.Sprintf("%d objects", 3*n+5)},
+		{Name: "firewall", Text: "in sync"}, {Name: "files", Text: "up to date"}, {Name: "node", Text: "nothing missing"},
+	}
 }
 
 func (f fake) Peers(context.Context) ([]status.Peer, error) {
@@ -145,8 +171,8 @@ func sum(peers []status.Peer) *status.Probes {
 // well is a node of so many peers without a fault. Of many it remembers the probes
 // of some.
 func well(n int) fake {
-	f := fake{state: State{Listed: true, Resyncs: 41, Report: status.Report{
-		Version: "1.2.3", Started: before(49 * time.Hour), NodeID: "4f0c2d1e9b7a4c55a1f3", Name: "worker-0", Ready: true,
+	f := fake{state: State{Resyncs: 41, Report: status.Report{
+		Version: "1.2.3", Started: before(49 * time.Hour), NodeID: "4f0c2d1e9b7a4c55a1f3", Name: "worker-0", Ready: true, Checks: checksOf(n),
 		Network: status.Network{Networks: []netip.Prefix{prefix("10.64.0.0/10"), prefix("fd00:5::/48")}, Backend: "vxlan", MTU: 1430, Devices: []string{"tulle.1", "tulle6.1"}},
 		Lease: &status.Lease{
 			Key: "10.127.3.0-24", Subnets: []netip.Prefix{prefix("10.127.3.0/24"), prefix("fd00:5:0:3::/64")},
@@ -201,8 +227,13 @@ func troubled(n int) fake {
 func ill() fake {
 	f := troubled(300)
 	s := &f.state
-	s.Ready, s.Missing, s.Remembered = false, []string{"no subnet: out of subnets in 10.64.0.0/10: delete leases of hosts that are gone", "cni0 has 10.5.3.1/24, which is not of this node's subnet"}, since(5*time.Minute)
-	s.Lease, s.Listed = nil, false
+	s.Lease, s.Remembered = nil, since(5*time.Minute)
+	f.lack("lease", "no subnet: out of subnets in 10.64.0.0/10: delete leases of hosts that are gone")
+	f.lack("peers", "reading the leases from the store")
+	f.lack("kernel", "the kernel refuses link tulle.1: address already in use: another vxlan device has VNI 1 and port 8472", "watch failed: no buffer space available")
+	f.lack("firewall", "firewall not in sync: masquerade: the kernel has no nftables")
+	f.lack("files", "/run/flannel/subnet.env is out of date: no space left on device")
+	f.lack("node", "cni0 has 10.5.3.1/24, which is not of this node's subnet")
 	s.Rejected = []status.Problem{{What: "10.9.0.0-24", Why: "no part of 10.64.0.0/10"}}
 	s.Store.Failing = []status.Problem{{What: "holding the lease", Why: "etcd at https://192.0.2.9:2379 does not answer: context deadline exceeded"}}
 	s.Kernel.Pending = 4
@@ -240,7 +271,7 @@ type counted struct {
 	states, peersAsked int
 }
 
-func (c *counted) State(ctx context.Context) (State, error) {
+func (c *counted) State(ctx context.Context) State {
 	c.states++
 	return c.fake.State(ctx)
 }

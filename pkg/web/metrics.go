@@ -79,7 +79,7 @@ func always(read func(reading) float64) reader {
 
 // fromLoop is known as long as the loop answers.
 func fromLoop(read func(reading) float64) reader {
-	return func(r reading) (float64, bool) { return read(r), r.stuck == nil }
+	return func(r reading) (float64, bool) { return read(r), r.Stuck == "" }
 }
 
 // moment is known once it has come.
@@ -124,8 +124,8 @@ func table() []metric {
 		{prometheus.NewDesc("tulle_build_info", "Always 1; the labels hold the versions of tulled and of Go.", []string{"version", "goversion"}, nil), prometheus.GaugeValue,
 			func(r reading, emit func(float64, ...string)) { emit(1, r.Version, runtime.Version()) }},
 		gauge("start_time_seconds", "Unix time of the daemon's start, in seconds.", moment(func(r reading) *time.Time { return &r.Started })),
-		gauge("healthy", "1 while the daemon's main loop answers, as on /healthz.", always(func(r reading) float64 { return truth(r.stuck == nil) })),
-		gauge("ready", "1 while the node is ready, as on /readyz.", always(func(r reading) float64 { return truth(ready(r.checks())) })),
+		gauge("healthy", "1 while the daemon's main loop answers, as on /healthz.", always(func(r reading) float64 { return truth(r.Stuck == "") })),
+		gauge("ready", "1 while the node is ready, as on /readyz.", always(func(r reading) float64 { return truth(r.Ready) })),
 		{prometheus.NewDesc("tulle_ready_check", "1 while this check of /readyz holds.", []string{"check"}, nil), prometheus.GaugeValue,
 			func(r reading, emit func(float64, ...string)) {
 				for _, c := range r.checks() {
@@ -134,10 +134,10 @@ func table() []metric {
 			}},
 
 		gauge("network_mtu_bytes", "MTU of the network, in bytes.", fromLoop(func(r reading) float64 { return float64(r.Network.MTU) })),
-		gauge("peers", "Peers: other nodes with an accepted lease.", always(func(r reading) float64 { return float64(r.Peers.All) })),
+		gauge("peers", "Peers: other nodes with an accepted lease.", fromLoop(func(r reading) float64 { return float64(r.Peers.All) })),
 		gauge("peers_unreachable", "Peers unreachable in at least one family, as far as this node can tell.",
 			fromLoop(func(r reading) float64 { return float64(r.Peers.Unreachable) })),
-		gauge("leases_rejected", "Leases in the store that this node rejects.", always(func(r reading) float64 { return float64(len(r.Rejected)) })),
+		gauge("leases_rejected", "Leases in the store that this node rejects.", fromLoop(func(r reading) float64 { return float64(len(r.Rejected)) })),
 		gauge("lease_acquired_timestamp_seconds", "Unix time since which this run has held the node's lease, in seconds.", moment(func(r reading) *time.Time {
 			if r.Lease == nil {
 				return nil
@@ -155,7 +155,7 @@ func table() []metric {
 		gauge("store_revision", "Latest revision of the store that this node knows.", always(func(r reading) float64 { return float64(r.Store.Revision) })),
 		gauge("store_watch_start_timestamp_seconds", "Unix time since which the watch of the store has run without a break, in seconds.", moment(func(r reading) *time.Time { return r.Store.Watching })),
 		gauge("store_remembered", "1 while the node uses its saved network because the store is unreachable.",
-			always(func(r reading) float64 { return truth(r.Remembered != nil) })),
+			fromLoop(func(r reading) float64 { return truth(r.Remembered != nil) })),
 
 		gauge("kernel_in_sync", "1 while the kernel holds every wanted object and nothing else of tulle's.",
 			always(func(r reading) float64 { return truth(r.Kernel.InSync) })),

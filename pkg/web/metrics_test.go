@@ -54,7 +54,7 @@ func TestMetrics(t *testing.T) {
 			peers_probed 297 peers_probe_failing{cause="down"} 1 peers_probe_failing{cause="filtered"} 1 peers_probe_failing{cause="unsent"} 0
 			probes_passed_total 293 probes_failed_total{cause="down"} 5 probes_failed_total{cause="mtu"} 3 probe_problems 2
 			probe_round_trip_seconds_bucket{le="0.1"} 292 probe_round_trip_seconds_count 293`, "lease_renewed_timestamp_seconds lease_acquired_timestamp_seconds"},
-		{"stuck", stuck(), `healthy 0 ready 0 ready_check{check="loop"} 0 peers 3 kernel_in_sync 1 peers_probed 3 probe_round_trip_seconds_count 3`, "peers_unreachable network_mtu_bytes lease_renewed_timestamp_seconds"},
+		{"stuck", stuck(), `healthy 0 ready 0 ready_check{check="loop"} 0 ready_check{check="lease"} 0 kernel_in_sync 1 peers_probed 3 probe_round_trip_seconds_count 3`, "peers peers_unreachable leases_rejected store_remembered network_mtu_bytes lease_renewed_timestamp_seconds"},
 		{"starting", fake{}, `healthy 1 ready 0 peers 0 kernel_objects 0`, `start_time_seconds kernel_last_resync_timestamp_seconds kernel_last_resync_duration_seconds
 			peers_probed peers_probe_failing{cause="down"} probes_passed_total probes_failed_total{cause="down"} probe_problems probe_round_trip_seconds_count`},
 	} {
@@ -176,7 +176,7 @@ func TestMetricsPage(t *testing.T) {
 	if len(rows) != len(metrics) {
 		t.Errorf("%d metrics, there are %d", len(rows), len(metrics))
 	}
-	for _, c := range (reading{}).checks() {
+	for _, c := range checksOf(0) {
 		if !strings.Contains(string(text), "\n| `"+c.Name+"` | ") {
 			t.Errorf("there is no check %s", c.Name)
 		}

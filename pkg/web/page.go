@@ -116,13 +116,15 @@ func (s *site) view(ctx context.Context) view {
 	r := read(ctx, s.Source, pageLimit)
 	// A loop that did not answer once is not asked again.
 	var peers []status.Peer
-	err := r.stuck
-	if err == nil {
+	known := r.Stuck == ""
+	if known {
 		within, cancel := context.WithTimeout(ctx, pageLimit)
 		defer cancel()
+		var err error
 		peers, err = s.Peers(within)
+		known = err == nil
 	}
-	return r.view(peers, err == nil)
+	return r.view(peers, known)
 }
 
 func (r reading) view(peers []status.Peer, known bool) view {
@@ -130,15 +132,12 @@ func (r reading) view(peers []status.Peer, known bool) view {
 		At: r.at.UTC().Format("2006-01-02 15:04:05 UTC"), Version: line(r.Version, longest), Started: r.moment(r.Started),
 		Title: line(either(r.Name, r.NodeID), mostName), ID: line(r.NodeID, mostName), Known: known, Checks: r.checks(),
 	}
-	for i, c := range v.Checks {
-		v.Checks[i].Text = line(c.Text, longest)
-	}
-	v.Reasons = r.reasons(v.Checks)
+	v.Reasons = r.reasons()
 	v.Class, v.Verdict = "good", "Ready"
 	switch {
-	case r.stuck != nil:
+	case r.Stuck != "":
 		v.Class, v.Verdict = "bad", "The daemon's main loop does not answer"
-	case !ready(v.Checks):
+	case !r.Ready:
 		v.Class, v.Verdict = "bad", "Not ready"
 	case len(v.Reasons) > 0:
 		v.Class, v.Verdict = "warn", "Ready, with problems"
@@ -171,19 +170,13 @@ func icon(class string) template.URL {
 }
 
 // reasons returns everything that is wrong, the worst first.
-func (r reading) reasons(checks []check) (all []reason) {
+func (r reading) reasons() (all []reason) {
 	add := func(class, what, text string) {
 		all = append(all, reason{class, what, line(text, longest)})
 	}
-	for _, c := range checks {
-		switch {
-		case c.OK, c.Text == unknown && r.stuck != nil:
-		case c.Name == "node":
-			for _, m := range r.Missing {
-				add("bad", "not ready", m)
-			}
-		default:
-			add("bad", c.Name, c.Text)
+	for _, c := range r.Checks {
+		for _, why := range (status.Checks{c}).Missing() {
+			add("bad", c.Name, why)
 		}
 	}
 	if r.Remembered != nil {
@@ -201,7 +194,7 @@ func (r reading) reasons(checks []check) (all []reason) {
 	if n, first := r.refused(); n > 0 {
 		add("warn", "kernel", "refuses "+count(n, "object")+", first "+first.What+" of "+first.Owner+" since "+ago(r.at, first.Since)+": "+first.Why)
 	}
-	if r.kernel().OK { // otherwise the check names them
+	if r.holds("kernel") { // otherwise the check names them
 		for _, p := range r.Kernel.Problems {
 			add("warn", "kernel", p)
 		}
@@ -220,7 +213,7 @@ func (r reading) reasons(checks []check) (all []reason) {
 // cannot do without, and the first.
 func (r reading) refused() (n int, first status.Failing) {
 	for _, f := range r.Kernel.Failing {
-		if f.Owner != hostOwner {
+		if f.Owner != "host" {
 			if n == 0 {
 				first = f
 			}
@@ -261,7 +254,7 @@ func (r reading) facts() []section {
 			node.Lines = append(node.Lines, at("renewed", *l.Renewed))
 		}
 	} else {
-		node.Lines = append(node.Lines, text("subnet", pick(r.stuck != nil, "unknown", "none")))
+		node.Lines = append(node.Lines, text("subnet", pick(r.Stuck != "", "unknown", "none")))
 	}
 	for _, i := range r.Interfaces {
 		words := i.Name + " " + i.Address.String()

@@ -123,7 +123,7 @@ func TestPeerMetricsHostileNames(t *testing.T) {
 // hung is a daemon whose loop answers nothing until who asks gives up.
 type hung struct{ fake }
 
-func (h hung) State(ctx context.Context) (State, error) {
+func (h hung) State(ctx context.Context) State {
 	<-ctx.Done()
 	h.stuck = true
 	return h.fake.State(ctx)
@@ -143,7 +143,7 @@ func TestPeerMetricsOfStuck(t *testing.T) {
 		if len(got) > 0 {
 			t.Errorf("there are %q", got)
 		}
-		for _, want := range []string{"\ntulle_healthy 0\n", "\ntulle_peers 3\n", "\nprocess_start_time_seconds "} {
+		for _, want := range []string{"\ntulle_healthy 0\n", "\ntulle_kernel_in_sync 1\n", "\nprocess_start_time_seconds "} {
 			if !bytes.Contains(text, []byte(want)) {
 				t.Errorf("there is no %q", want)
 			}

@@ -11,9 +11,8 @@ import (
 type Source interface {
 	// Alive says, within ctx, whether the daemon's loop still turns.
 	Alive(ctx context.Context) bool
-	// State tells how the daemon is. With an error it is what could be told
-	// without the daemon's loop, which did not answer within ctx.
-	State(ctx context.Context) (State, error)
+	// State reports how the daemon is, within ctx.
+	State(ctx context.Context) State
 	// Peers tells of all other nodes, in the order of their subnets.
 	Peers(ctx context.Context) ([]status.Peer, error)
 }
@@ -21,9 +20,6 @@ type Source interface {
 // State is a report, and what is counted beside it.
 type State struct {
 	status.Report
-	// Listed says that all peers are known: from the store, or from what was
-	// remembered of it.
-	Listed  bool
 	Resyncs uint64 // of the kernel
 }
 
@@ -34,14 +30,10 @@ const answerLimit = 2 * time.Second
 type reading struct {
 	State
 	at time.Time
-	// stuck is why the loop did not answer; then all that only the loop knows is
-	// missing from the State.
-	stuck error
 }
 
 func read(ctx context.Context, s Source, limit time.Duration) reading {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	state, err := s.State(ctx)
-	return reading{state, time.Now(), err}
+	return reading{s.State(ctx), time.Now()}
 }

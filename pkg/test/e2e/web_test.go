@@ -97,7 +97,7 @@ func TestWeb(t *testing.T) {
 	one.NS.IP(t, "link del tulle.1")
 	one.NS.IP(t, "link add other type vxlan id 1 dstport 8472 local "+two.Addr[subnet.IPv4].String())
 	d.Thaw()
-	b.shows("/readyz", 503, "[-]kernel failed: refuses link tulle.1", "readyz check failed")
+	b.shows("/readyz", 503, "[-]kernel failed: the kernel refuses link tulle.1", "readyz check failed")
 	b.shows("/statusz", 200, "Not ready")
 	b.shows("/healthz", 200, "ok")
 	one.NS.IP(t, "link del other")

@@ -1,0 +1,194 @@
+package network
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const (
+	// settling is how long the kernel may be out of sync: a peer that comes or goes
+	// causes that for a moment.
+	settling = 30 * time.Second
+	// stale is how long ago the last full resync may be; there is one every few
+	// minutes.
+	stale = 15 * time.Minute
+)
+
+// Checks works out whether the node is ready, and why not. Nothing else does.
+func (v View) Checks() status.Checks {
+	return status.Checks{
+		v.checkLoop(), v.checkConfig(), v.checkUplink(), v.checkLease(), v.checkPeers(),
+		v.checkKernel(), v.checkFirewall(), v.checkFiles(), v.checkNode(),
+	}
+}
+
+func (v View) checkLoop() status.Check {
+	c := status.Check{Name: "loop", Text: "responding"}
+	if v.Stuck != nil {
+		c.Missing = []string{v.Stuck.Error()}
+	}
+	return c
+}
+
+// check returns a check that fails while the node waits for r. It fails with none,
+// unless that is "", while something that should follow is not there.
+func (v View) check(name string, r reason, none, text string) status.Check {
+	c := status.Check{Name: name, Text: text}
+	switch why, waits := v.Waiting[r]; {
+	case v.Stuck != nil:
+		c.Missing = []string{status.Unknown}
+	case waits:
+		c.Missing = []string{why}
+	case none != "":
+		c.Missing = []string{none}
+	}
+	return c
+}
+
+// unless returns why, unless there is something.
+func unless(there bool, why string) string {
+	if there {
+		return ""
+	}
+	return why
+}
+
+func (v View) checkConfig() status.Check {
+	return v.check("config", onConfig, unless(v.Config != (subnet.Config{}), "no network config yet"),
+		join(valid(networks(v.Config)))+" by "+v.Config.Backend.Type)
+}
+
+// checkUplink passes over an uplink that was lost where no peer is behind it: what
+// is on the link needs no default route.
+func (v View) checkUplink() status.Check {
+	var names []string
+	for _, i := range v.interfaces() {
+		names = append(names, i.Name+" "+i.Address.String())
+	}
+	c := v.check("interface", onUplink, unless(len(names) > 0, "no uplink yet"), strings.Join(names, ", "))
+	if v.Stuck == nil && len(names) > 0 && v.onLink() {
+		if why, lost := v.Waiting[onUplink]; lost {
+			c.Text, c.Missing = c.Text+", for peers on the link only: "+why, nil
+		}
+	}
+	return c
+}
+
+func (v View) checkLease() status.Check {
+	return v.check("lease", onLease, unless(v.Own != (subnet.Lease{}), "no subnet leased"), join(valid(v.Own.Subnets)))
+}
+
+func (v View) checkPeers() status.Check {
+	text := fmt.Sprintf("%d peers", v.Peers.Count)
+	if v.Peers.Count == 1 {
+		text = "1 peer"
+	}
+	return v.check("peers", onList, unless(v.listed(), "the full list of leases has not arrived"), text)
+}
+
+// checkKernel passes over what fails of peers: one bad peer makes no node unready.
+func (v View) checkKernel() status.Check {
+	k := v.Kernel
+	c := status.Check{Name: "kernel", Text: fmt.Sprintf("%d objects", k.Objects)}
+	waits := ""
+	if why, ok := v.Waiting[onKernel]; ok {
+		waits = why
+		c.Missing = append(c.Missing, why)
+	}
+	for _, f := range k.Failing {
+		if f.Owner == Host {
+			c.Missing = append(c.Missing, fmt.Sprintf("the kernel refuses %s: %v", f.Key, f.Err))
+		}
+	}
+	switch {
+	case k.LastResync.IsZero() && waits == "":
+		c.Missing = append(c.Missing, "no full resync with the kernel yet")
+	case k.LastResync.IsZero():
+	case v.At.Sub(k.LastResync) > stale:
+		c.Degraded = append(c.Degraded, "last full resync with the kernel "+ago(v.At, k.LastResync))
+	case !k.InSync && len(k.Failing) == 0 && waits == "" && v.At.Sub(k.Since) > settling:
+		c.Degraded = append(c.Degraded, "the kernel is not in sync since "+ago(v.At, k.Since))
+	}
+	if !c.OK() {
+		c.Degraded = append(c.Degraded, kernelProblems(k)...)
+	}
+	return c
+}
+
+// ago returns how long t was before now.
+func ago(now, t time.Time) string { return now.Sub(t).Round(time.Second).String() + " ago" }
+
+func (v View) checkFirewall() status.Check {
+	c := status.Check{Name: "firewall", Text: "in sync"}
+	if !v.Firewall.Tried {
+		c.Missing = []string{"writing the firewall rules"}
+	}
+	if err := v.Firewall.Err; err != nil {
+		c.Degraded = []string{"firewall not in sync: " + err.Error()}
+	}
+	return c
+}
+
+func (v View) checkFiles() status.Check {
+	c := status.Check{Name: "files", Text: "up to date"}
+	if why, waits := v.Waiting[onFiles]; waits {
+		c.Missing = append(c.Missing, why)
+	}
+	for _, path := range slices.Sorted(maps.Keys(v.Files)) {
+		c.Missing = append(c.Missing, fmt.Sprintf("%s is out of date: %v", path, v.Files[path]))
+	}
+	return c
+}
+
+// checkNode has what no other check has. A bridge that does not fit is for others
+// to change, and with a config that waits for a restart the network goes on as
+// before.
+func (v View) checkNode() status.Check {
+	c := v.check("node", onBackend, "", "nothing missing")
+	for _, r := range []reason{onRestart, onBridge} {
+		if why, waits := v.Waiting[r]; waits {
+			c.Degraded = append(c.Degraded, why)
+		}
+	}
+	return c
+}
+
+func join[T fmt.Stringer](all []T) string {
+	words := make([]string, len(all))
+	for i, v := range all {
+		words[i] = v.String()
+	}
+	return strings.Join(words, ", ")
+}
+
+// Line returns how the node is, in a line.
+func (v View) Line() string {
+	text := "no subnet yet"
+	switch {
+	case v.Stuck != nil:
+		text = "state unknown"
+	case v.Own != (subnet.Lease{}):
+		text = fmt.Sprintf("%s on %s, %d peers", v.Own.Key(), v.Own.BackendType, v.Peers.Count)
+	}
+	if !v.Remembered.IsZero() {
+		text += ", store unreachable: using the snapshot of " + v.Remembered.UTC().Format(time.RFC3339)
+	}
+	if n := len(v.Kernel.Failing); n > 0 {
+		text += fmt.Sprintf(", the kernel refuses %d objects, first %s: %v", n, v.Kernel.Failing[0].Key, v.Kernel.Failing[0].Err)
+	}
+	for i, m := range v.Checks().Missing() {
+		if i == 0 {
+			text += "; not ready: "
+		} else {
+			text += "; "
+		}
+		text += m
+	}
+	return text
+}

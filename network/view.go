@@ -1,0 +1,182 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/firewall"
+	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/probe"
+	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// View is a node at one moment. Readiness, reports and explanations are functions
+// of it: whoever asks, and however often, the agent is asked once.
+type View struct {
+	At time.Time
+	// Stuck is why Run's goroutine did not answer. Then all that only it knows is
+	// missing.
+	Stuck error
+
+	Node     subnet.Node
+	Kernel   reconcile.Status
+	Firewall firewall.Status
+	Files    map[string]error // that are out of date, and why
+	Probes   *probes          // nil where there are none
+
+	// What follows is Run's goroutine's.
+
+	Waiting map[reason]string // what the node waits for
+	// Remembered is when the network that the node goes by was saved, while the
+	// store does not answer.
+	Remembered time.Time
+	Config     subnet.Config
+	Backend    backend.Backend // nil until there is one
+	Host       hostif.Host
+	Own        subnet.Lease // the zero Lease until there is one
+	Since      time.Time    // the store leased Own to this run
+	Peers      peersView
+}
+
+// peersView is what a View has of the peers; the zero peersView until there is a
+// lease.
+type peersView struct {
+	Known       bool
+	Count       int
+	All         []subnet.Peer // nil in a View that was taken without them
+	Rejected    []*subnet.LeaseError
+	Unreachable map[string]error // by key
+	own         subnet.Lease
+	backend     backend.Backend
+}
+
+// probes are the prober's findings in a View.
+type probes struct {
+	probe.Summary
+	of func(key string) (probe.Result, bool)
+	// link is what the kernel sends through to the first peer that fails, if no peer
+	// at all answers: "" without a route, nil where that is not known.
+	link *string
+}
+
+// answerLimit is how long Run's goroutine may take to answer. It never waits for
+// anything for as long.
+const answerLimit = 2 * time.Second
+
+// extent is how much of the peers a View holds.
+type extent bool
+
+const (
+	withoutPeers extent = false
+	withPeers    extent = true
+)
+
+// View takes a View, without the peers themselves.
+func (a *Agent) View(ctx context.Context) View { return a.view(ctx, withoutPeers) }
+
+func (a *Agent) view(ctx context.Context, e extent) View {
+	var v View
+	if err := a.look(ctx, func() { v = a.seen(e) }); err != nil {
+		v = View{Stuck: err}
+	}
+	a.seenBeside(ctx, &v)
+	return v
+}
+
+// look runs f in Run's goroutine, within ctx.
+func (a *Agent) look(ctx context.Context, f func()) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerLimit, fmt.Errorf("it had %s", answerLimit))
+	defer cancel()
+	if a.ask(ctx, func() bool { f(); return true }) {
+		return nil
+	}
+	return fmt.Errorf("the daemon's main loop did not answer: %w", context.Cause(ctx))
+}
+
+// seen returns what Run's goroutine knows; it runs there.
+func (a *Agent) seen(e extent) View {
+	v := View{
+		Waiting: maps.Clone(a.waiting), Remembered: a.savedAt, Config: a.config, Backend: a.backend,
+		Host: a.host, Own: a.own, Since: a.since,
+	}
+	if a.peers != nil {
+		// Who is on the link matters only while the uplink is in question.
+		_, uplinkLost := a.waiting[onUplink]
+		v.Peers = a.peers.view(e || extent(uplinkLost))
+	}
+	return v
+}
+
+// seenBeside adds what others than Run's goroutine know.
+func (a *Agent) seenBeside(ctx context.Context, v *View) {
+	v.At, v.Node, v.Kernel, v.Firewall, v.Files = time.Now(), a.Node, a.loop.Status(), a.Firewall.Status(), a.Files.Failing()
+	if a.Prober == nil {
+		return
+	}
+	v.Probes = &probes{Summary: a.Prober.Summary(), of: a.Prober.Of}
+	if v.Probes.unheard() {
+		if path, err := a.Kernel.RouteTo(ctx, v.Probes.Failing[0].HostTo); err == nil {
+			v.Probes.link = &path.Link
+		}
+	}
+}
+
+// view returns the peers for a View.
+func (p *Peers) view(e extent) peersView {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v := peersView{
+		Known: true, Count: p.table.Len(), Rejected: p.table.Rejected(), Unreachable: maps.Clone(p.unreachable),
+		own: p.own, backend: p.backend,
+	}
+	if e == withPeers {
+		v.All = p.all()
+	}
+	return v
+}
+
+// wants returns what the kernel should hold for a peer.
+func (p peersView) wants(l *subnet.Lease) []netstate.Object {
+	objects, _ := p.backend.Peer(p.own, *l) // without what the backend cannot do
+	return objects
+}
+
+// devices returns the names of the tunnel devices of this node: its own and
+// adopted ones.
+func (p peersView) devices() (names []string) {
+	if !p.Known {
+		return nil
+	}
+	for _, o := range p.backend.Host(p.own) {
+		if l, isLink := o.(netstate.Link); isLink {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// listed reports whether all peers are known: from the store, or from what was
+// saved of it.
+func (v View) listed() bool { return v.Kernel.Complete || !v.Remembered.IsZero() }
+
+// onLink reports whether this host reaches all peers, of which there is one at
+// least, without a router, from the addresses that it publishes.
+func (v View) onLink() bool {
+	here := backend.Host{OnLink: v.Host.OnLink}
+	for _, p := range v.Peers.All {
+		for f, to := range p.Lease.PublicIP {
+			if !to.IsValid() || !v.Config.Pools[f].IsValid() {
+				continue
+			}
+			if _, direct := here.Direct(to); !direct || !v.Host.Holds[f] {
+				return false
+			}
+		}
+	}
+	return len(v.Peers.All) > 0
+}

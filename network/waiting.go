@@ -1,0 +1,43 @@
+package network
+
+// reason is what a node may wait for before it is ready.
+type reason int
+
+const (
+	onConfig reason = iota
+	onRestart
+	onUplink
+	onBackend
+	onLease
+	onFiles
+	onBridge
+	onList
+	onKernel
+)
+
+// await notes that the node waits for something, and reports whether that is news.
+func (a *Agent) await(r reason, why string) bool {
+	before := a.waiting[r]
+	a.waiting[r] = why
+	if before != why {
+		a.changed()
+	}
+	return before != why
+}
+
+// met notes that the node no longer waits for something, and reports whether that
+// is news.
+func (a *Agent) met(r reason) bool {
+	_, waited := a.waiting[r]
+	delete(a.waiting, r)
+	if waited {
+		a.changed()
+	}
+	return waited
+}
+
+func (a *Agent) changed() {
+	if a.Changed != nil {
+		a.Changed()
+	}
+}
