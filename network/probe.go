@@ -112,7 +112,7 @@ func (p *Peers) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []
 				continue
 			}
 			path := probe.Path{
-				Peer: key, Name: l.Node.Name, Link: route.Link, Tunnel: tunnelName(here.devices[route.Link]),
+				Peer: key, Name: l.Node.Name, Link: route.Link, Tunnel: here.devices[route.Link].Traffic(),
 				From: u.Address, To: l.PublicIP[f], HostFrom: u.Address, HostTo: l.PublicIP[f], MTU: u.MTU,
 			}
 			if here.from[f].IsValid() {
@@ -135,19 +135,6 @@ func routeTo(objects []netstate.Object, dst netip.Prefix) (netstate.Route, bool)
 		}
 	}
 	return netstate.Route{}, false
-}
-
-// tunnelName is what firewalls know a tunnel by; none is the zero Link's.
-func tunnelName(l netstate.Link) string {
-	switch l.Kind {
-	case "vxlan":
-		return fmt.Sprintf("UDP port %d", l.VXLAN.Port)
-	case "ipip":
-		return "IP protocol 4"
-	case "ip6tnl":
-		return "IP protocol 41"
-	}
-	return l.Kind
 }
 
 // examples is how many of the peers that fail a report has.

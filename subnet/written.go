@@ -19,7 +19,7 @@ func asWritten(text []byte) (a Attrs, ok bool) {
 		a.PublicIP[IPv6] = s.address()
 	}
 	if s.skip(`,"BackendType":`) {
-		a.BackendType = known(s.text())
+		a.BackendType = BackendName(s.text())
 	}
 	if s.skip(`,"BackendData":`) {
 		a.BackendData[IPv4] = s.object()
@@ -127,8 +127,9 @@ func (s *scanner) number() int {
 	return n
 }
 
-// known is the name of a backend, without an own copy of those that all peers have.
-func known(name []byte) string {
+// BackendName returns the name of a backend as a string. Those of flannel's and
+// tulle's backends share one: thousands of peers have the same.
+func BackendName(name []byte) string {
 	for _, k := range [...]string{"vxlan", "host-gw", "wireguard", "ipip", "udp", "alloc"} {
 		if string(name) == k {
 			return k

@@ -22,9 +22,11 @@ var family = subnet.Pair[struct {
 	overhead     int // one more IP header
 	byRoute      bool
 }]{
-	subnet.IPv4: {"tulle.ipip", "ipip", 20, false},
-	subnet.IPv6: {"tulle6.ipip", "ip6tnl", 40, true},
+	subnet.IPv4: {"tulle.ipip", netstate.TunnelIPIP, tunnel4.Overhead4, tunnel4.ByRoute},
+	subnet.IPv6: {"tulle6.ipip", netstate.TunnelIP6, tunnel6.Overhead6, tunnel6.ByRoute},
 }
+
+var tunnel4, tunnel6 = netstate.TunnelOf(netstate.TunnelIPIP), netstate.TunnelOf(netstate.TunnelIP6)
 
 // config is the backend's keys.
 type config struct {

@@ -14,7 +14,9 @@ import (
 const Type = "vxlan"
 
 // overhead is what the outer headers take: Ethernet, IP, UDP and VXLAN.
-var overhead = subnet.Pair[int]{subnet.IPv4: 50, subnet.IPv6: 70}
+var overhead = subnet.Pair[int]{subnet.IPv4: tunnel.Overhead4, subnet.IPv6: tunnel.Overhead6}
+
+var tunnel = netstate.TunnelOf(netstate.TunnelVXLAN)
 
 type vxlan struct {
 	host    backend.Host
@@ -41,7 +43,7 @@ func New(cfg subnet.Config, host backend.Host) (backend.Backend, error) {
 func (b vxlan) device(f subnet.Family) netstate.Link {
 	published, known := b.published(f)
 	want := netstate.Link{
-		Name: b.config.deviceName(f), Kind: "vxlan", Group: netstate.Mark, Up: true,
+		Name: b.config.deviceName(f), Kind: netstate.TunnelVXLAN, Group: netstate.Mark, Up: true,
 		MAC: deriveMAC(b.host.NodeID, f), MTU: b.outerMTU(f) - overhead[f], Local: b.host.Uplinks[f].Address,
 		VXLAN: netstate.VXLAN{
 			VNI: b.config.VNI, Port: b.config.Port,

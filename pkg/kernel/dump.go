@@ -80,7 +80,7 @@ func marked(l netstate.Link) bool {
 	if strings.HasPrefix(l.Name, netstate.LinkPrefix) {
 		return true
 	}
-	return l.Group == netstate.Mark && (l.Kind == "vxlan" || l.Kind == "ipip" || l.Kind == "ip6tnl")
+	return l.Group == netstate.Mark && l.IsTunnel()
 }
 
 // query is one dump request. The kernel is asked to filter, and as older ones

@@ -67,36 +67,41 @@ func (k *Kernel) createLink(l netstate.Link) error {
 	if l.Up {
 		attrs.Flags = net.FlagUp
 	}
-	local := net.IP(l.Local.AsSlice())
-	var device netlink.Link
-	switch l.Kind {
-	case "vxlan":
-		// Without a MAC of our own at the creation udev may choose one.
-		attrs.HardwareAddr = l.MAC[:]
-		device = &netlink.Vxlan{
-			LinkAttrs: attrs, VxlanId: int(l.VXLAN.VNI), Port: int(l.VXLAN.Port),
-			SrcAddr: local, VtepDevIndex: lower,
-			Learning: l.VXLAN.Learning, GBP: l.VXLAN.GBP,
-		}
-	case "ipip":
-		device = &netlink.Iptun{LinkAttrs: attrs, Local: local, Link: uint32(lower), PMtuDisc: 1}
-	case "ip6tnl":
-		device = &netlink.Ip6tnl{
-			LinkAttrs: attrs, Local: local, Link: uint32(lower), FlowBased: l.ByRoute,
-		}
-	default:
+	device := deviceOf(l, attrs, lower)
+	if device == nil {
 		return fmt.Errorf("link %s: no way to make a device of type %q", l.Name, l.Kind)
 	}
 	err := k.links.LinkAdd(device)
 	switch {
-	case errors.Is(err, syscall.EEXIST) && l.Kind == "vxlan":
-		return fmt.Errorf("%w: another device has VNI %d on port %d; find it with «ip -d link show type vxlan», then delete it or give this network another VNI or Port", err, l.VXLAN.VNI, l.VXLAN.Port)
+	case errors.Is(err, syscall.EEXIST) && netstate.TunnelOf(l.Kind).Frames:
+		return fmt.Errorf("%w: another device has VNI %d on port %d; find it with «ip -d link show type %s», then delete it or give this network another VNI or Port", err, l.VXLAN.VNI, l.VXLAN.Port, l.Kind)
 	case errors.Is(err, syscall.EEXIST) && l.ByRoute:
 		return fmt.Errorf("%w: another device is the host's only one of type %s whose routes say where packets go; find it with «ip -d link show type %s» (it is the one that says external) and delete it", err, l.Kind, l.Kind)
 	case errors.Is(err, syscall.EOPNOTSUPP):
 		return fmt.Errorf("%w: the kernel has no %s devices; load or install its module", err, l.Kind)
 	}
 	return err
+}
+
+// deviceOf returns the netlink library's device for l, on the device of index
+// lower; nil for a kind that is no tunnel's.
+func deviceOf(l netstate.Link, attrs netlink.LinkAttrs, lower int) netlink.Link {
+	local := net.IP(l.Local.AsSlice())
+	switch l.Kind {
+	case netstate.TunnelVXLAN:
+		// Without a MAC of our own at the creation udev may choose one.
+		attrs.HardwareAddr = l.MAC[:]
+		return &netlink.Vxlan{
+			LinkAttrs: attrs, VxlanId: int(l.VXLAN.VNI), Port: int(l.VXLAN.Port),
+			SrcAddr: local, VtepDevIndex: lower,
+			Learning: l.VXLAN.Learning, GBP: l.VXLAN.GBP,
+		}
+	case netstate.TunnelIPIP:
+		return &netlink.Iptun{LinkAttrs: attrs, Local: local, Link: uint32(lower), PMtuDisc: 1}
+	case netstate.TunnelIP6:
+		return &netlink.Ip6tnl{LinkAttrs: attrs, Local: local, Link: uint32(lower), FlowBased: l.ByRoute}
+	}
+	return nil
 }
 
 // changeLink changes what a device can have changed while it lives, and only

@@ -185,7 +185,7 @@ func enslaved(b []byte) bool {
 func (s Survey) Tunnels() []netstate.Link {
 	var out []netstate.Link
 	for _, l := range s.Links {
-		if !l.Enslaved && (l.Kind == "vxlan" || l.Kind == "ipip" || l.Kind == "ip6tnl") {
+		if !l.Enslaved && l.IsTunnel() {
 			out = append(out, l.Link)
 		}
 	}

@@ -17,7 +17,7 @@ type Object interface {
 // Link is a network device of ours.
 type Link struct {
 	Name  string
-	Kind  string // the kernel's name of the device type: "vxlan", "ipip", "ip6tnl"
+	Kind  string // the kernel's name of the device type, as TunnelVXLAN
 	MAC   MAC    // zero where the type has none
 	MTU   int
 	Group uint32
@@ -28,7 +28,7 @@ type Link struct {
 	Remote  netip.Addr // the only far end; never set by us, who have many
 	Lower   string     // the device that the tunnel is bound to; normally none
 	Master  string     // the bridge that others made it a port of; never wanted
-	VXLAN   VXLAN      // zero unless Kind is "vxlan"
+	VXLAN   VXLAN      // zero unless the kind's Tunnel has Frames
 }
 
 // VXLAN is what a vxlan device has beyond other links.
@@ -171,7 +171,7 @@ func (l Link) String() string {
 	if l.Master != "" {
 		fmt.Fprintf(&b, " master %s", l.Master)
 	}
-	if l.Kind == "vxlan" {
+	if TunnelOf(l.Kind).Frames {
 		fmt.Fprintf(&b, " vni %d port %d learning %t gbp %t", l.VXLAN.VNI, l.VXLAN.Port, l.VXLAN.Learning, l.VXLAN.GBP)
 	}
 	if l.Up {

@@ -107,7 +107,7 @@ const longest = 16 << 10
 
 // attrs reads what a node publishes. The error wraps subnet.ErrValue.
 func (all *values) attrs() (subnet.Attrs, error) {
-	a := subnet.Attrs{BackendType: known(all[backendType])}
+	a := subnet.Attrs{BackendType: subnet.BackendName(all[backendType])}
 	for _, value := range all[:claimed] {
 		if len(value) > longest {
 			return subnet.Attrs{}, fmt.Errorf("%w: an annotation of %d bytes, more than the %d allowed", subnet.ErrValue, len(value), longest)
@@ -145,16 +145,6 @@ func (all *values) attrs() (subnet.Attrs, error) {
 		return subnet.Attrs{}, err
 	}
 	return a, nil
-}
-
-// known is the name of a backend, without an own copy of those that all peers have.
-func known(name []byte) string {
-	for _, k := range [...]string{"vxlan", "host-gw", "wireguard", "ipip", "udp", "alloc"} {
-		if string(name) == k {
-			return k
-		}
-	}
-	return string(name)
 }
 
 // texts are what is to stand in a Node's annotations; nil is for what is not.

@@ -144,7 +144,7 @@ func (f *Fake) putLink(l netstate.Link) error {
 		return syscall.ENODEV
 	}
 	for o := range f.state.All() {
-		if is, ok := o.(netstate.Link); ok && l.Kind == "vxlan" && is.Kind == l.Kind &&
+		if is, ok := o.(netstate.Link); ok && netstate.TunnelOf(l.Kind).Frames && is.Kind == l.Kind &&
 			is.VXLAN.VNI == l.VXLAN.VNI && is.VXLAN.Port == l.VXLAN.Port {
 			return syscall.EEXIST
 		}

@@ -1,0 +1,20 @@
+package netstate
+
+import "testing"
+
+func TestTrafficIsWhatFirewallsCallIt(t *testing.T) {
+	for want, l := range map[string]Link{
+		"UDP port 8472":  {Kind: TunnelVXLAN, VXLAN: VXLAN{Port: 8472}},
+		"IP protocol 4":  {Kind: TunnelIPIP},
+		"IP protocol 41": {Kind: TunnelIP6},
+		"device":         {Kind: "device"},
+		"":               {},
+	} {
+		if got := l.Traffic(); got != want {
+			t.Errorf("%s is %q, not %q", l.Kind, got, want)
+		}
+		if got := l.IsTunnel(); got != (want != "device" && want != "") {
+			t.Errorf("%s is a tunnel: %t", l.Kind, got)
+		}
+	}
+}
