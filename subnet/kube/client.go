@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,6 +93,13 @@ func newLine(o Options) (line, error) {
 		c.BearerToken, c.BearerTokenFile = "", ""
 	}
 	by = append(by, fileAt(c.CAFile)...)
+	if c.CAFile != "" && len(c.CAData) == 0 {
+		// The path alone would be client-go's to follow: it looks every five minutes.
+		if c.CAData, err = os.ReadFile(c.CAFile); err != nil {
+			return line{}, fmt.Errorf("read the API server's authorities: %w", err)
+		}
+		c.CAFile = ""
+	}
 	h, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return line{}, err
