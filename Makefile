@@ -27,7 +27,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint outdated fuzz bench bench-flannel bench-kube deps vm-deps clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint fuzz bench bench-flannel bench-kube deps vm-deps clean help root go
 
 build: go ## build bin/tulled
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -52,7 +52,7 @@ test-packages: root go packages-deps ## both packages on machines with systemd: 
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -tags packages ./pkg/test/packagetest
 
 test-kube: root go kube-deps ## store, daemons, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
-	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/kubetest ./subnet/kube ./dist/kubernetes
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/kubetest ./pkg/kube ./subnet/kube ./dist/kubernetes
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./pkg/test/e2e
 
 test-kubelet: root go kubelet-deps ## the DaemonSet on real nodes, flannel's replaced by it, and the other way (eight minutes)
@@ -64,20 +64,12 @@ soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,packages ./...
-	go vet -tags kube,flannel ./subnet/kube ./pkg/test/kubetest ./dist/kubernetes ./pkg/test/e2e
+	go vet -tags kube,flannel ./pkg/kube ./subnet/kube ./pkg/test/kubetest ./dist/kubernetes ./pkg/test/e2e
 	go vet -tags kubelet ./pkg/test/kubelettest/...
 	go tool staticcheck -tags vm,packages ./...
-	go tool staticcheck -tags kube,flannel ./subnet/kube ./pkg/test/kubetest ./dist/kubernetes ./pkg/test/e2e
+	go tool staticcheck -tags kube,flannel ./pkg/kube ./subnet/kube ./pkg/test/kubetest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go mod tidy -diff
-
-# Of each module, what it names itself and the modules of its tools; Go itself is the toolchain's matter.
-outdated: go ## the modules that have a newer release, in every go.mod
-	@for m in $$(git ls-files '*go.mod'); do ( \
-		cd $$(dirname $$m) && \
-		{ go list -m -f '{{if not (or .Main .Indirect)}}{{.Path}}{{end}}' all; go list -f '{{with .Module}}{{.Path}}{{end}}' tool; } | sort -u | \
-		xargs go list -m -u -f "{{with .Update}}$$m: {{$$.Path}} {{$$.Version}} -> {{.Version}}{{end}}" | grep . || true \
-	) || exit 1; done
 
 fuzz: go ## every fuzz target for FUZZTIME (20s) each
 	@list=$$(go test -list '^Fuzz' $(PACKAGES)) || { echo "$$list"; exit 1; }; \

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -45,7 +44,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 				return subnet.Lease{}, err
 			}
 			// The Node is another by now, and news of it on the way.
-			if err := s.pause(ctx, failures, nil); err != nil {
+			if err := kube.Pause(ctx, failures, nil); err != nil {
 				return subnet.Lease{}, err
 			}
 			failures++
@@ -78,17 +77,6 @@ var errUnknown = errors.New("not all of the cluster's Nodes are known yet")
 
 // errMoved has a step taken again with what the Node is now.
 var errMoved = errors.New("the Node was deleted, or made anew")
-
-// moved says whether a patch was refused because there is no such Node, or one of
-// the same name and another uid.
-func moved(err error) bool {
-	var e *apiError
-	if !errors.As(err, &e) {
-		return false
-	}
-	return e.Code == http.StatusNotFound || e.Code == http.StatusConflict ||
-		e.Code == http.StatusUnprocessableEntity && strings.Contains(e.Message, "metadata.uid")
-}
 
 func (s *Store) noNode() error {
 	return reasonf("there is no Node %s; NODE_NAME must be the name that the kubelet registers this host by", s.book.own())
@@ -153,12 +141,12 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 		s.trouble.Over(writing) // what was tried before is not wanted any more
 	} else {
 		err := s.retry(ctx, writing, func(ctx context.Context) error {
-			v, err := s.client.patch(ctx, e.name, patching, change)
+			v, err := s.patch(ctx, e.name, kube.MergePatch, change)
 			if moved(err) {
 				return errMoved
 			}
 			if err == nil {
-				revision = v.revision
+				revision = v.Revision
 				s.book.take(itself, v)
 			}
 			return err

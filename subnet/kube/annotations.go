@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -77,16 +78,16 @@ func newAnnotations(prefix string) (annotations, error) {
 // values are what stands in a Node's annotations; what does not stand there is nil.
 type values [fields][]byte
 
-func (a annotations) of(v *view) (all values) {
-	for _, n := range v.notes {
-		rest, ok := bytes.CutPrefix(n.key, a.prefix)
+func (a annotations) of(v *kube.Node) (all values) {
+	for _, n := range v.Annotations {
+		rest, ok := bytes.CutPrefix(n.Key, a.prefix)
 		if !ok {
 			continue
 		}
 		for f, name := range names {
 			if string(rest) == name {
-				all[f] = n.value
-				if n.value == nil {
+				all[f] = n.Value
+				if n.Value == nil {
 					all[f] = []byte{}
 				}
 			}

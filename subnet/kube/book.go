@@ -3,6 +3,8 @@ package kube
 import (
 	"hash/maphash"
 	"sync"
+
+	"github.com/tulle-net/tulle/pkg/kube"
 )
 
 // book is what is known of all Nodes. It owns them; what comes from the watches
@@ -36,25 +38,25 @@ func newBook(a annotations) *book {
 }
 
 // take takes in what a Node of a scope is now.
-func (b *book) take(s scope, v *view) {
+func (b *book) take(s scope, v *kube.Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.in(s, string(v.name)) {
+	if !b.in(s, string(v.Name)) {
 		return
 	}
 	if s == itself {
-		if v.revision < b.newest {
+		if v.Revision < b.newest {
 			return // it was overtaken by the answer to a patch
 		}
-		b.newest = v.revision
+		b.newest = v.Revision
 	}
 	e := b.read(v)
 	news := b.put(e)
-	if v.lean && b.nodes[e.name].podless() {
+	if v.Lean && b.nodes[e.name].podless() {
 		news = b.doubt(b.nodes[e.name]) || news // it may have been given some
 	}
-	if _, doubted := b.doubts[string(v.name)]; doubted {
-		b.doubts[e.name] = v.revision
+	if _, doubted := b.doubts[string(v.Name)]; doubted {
+		b.doubts[e.name] = v.Revision
 	}
 	if news {
 		b.wake()
@@ -62,16 +64,16 @@ func (b *book) take(s scope, v *view) {
 }
 
 // remove takes in that a Node of a scope is gone.
-func (b *book) remove(s scope, v *view) {
+func (b *book) remove(s scope, v *kube.Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.in(s, string(v.name)) {
+	if !b.in(s, string(v.Name)) {
 		return
 	}
 	if s == itself {
-		b.newest = max(b.newest, v.revision) // the answer to a patch may be on the way
+		b.newest = max(b.newest, v.Revision) // the answer to a patch may be on the way
 	}
-	if e := b.nodes[string(v.name)]; e != nil && e.uid == string(v.uid) {
+	if e := b.nodes[string(v.Name)]; e != nil && e.uid == string(v.UID) {
 		b.drop(e)
 		b.wake()
 	}

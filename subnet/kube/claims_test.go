@@ -11,6 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
 func TestClaim(t *testing.T) {
@@ -63,23 +66,24 @@ func claimant(name, uid, cidr, claim string, created int64) *corev1.Node {
 }
 
 // leanView is what the metadata of a Node say.
-func leanView(t testing.TB, n *corev1.Node) *view {
+func leanView(t testing.TB, n *corev1.Node) *kube.Node {
 	t.Helper()
-	var v view
-	if err := v.look(encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})); err != nil {
-		t.Fatal(err)
-	}
-	v.lean = true
-	return &v
+	return decoded(t, kube.LeanNode, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})
 }
 
-func wholeView(t testing.TB, n *corev1.Node) *view {
+func wholeView(t testing.TB, n *corev1.Node) *kube.Node {
 	t.Helper()
-	var v view
-	if err := v.look(encoded(t, n)); err != nil {
+	return decoded(t, kube.WholeNode, n)
+}
+
+// decoded is a Node as a watch has it.
+func decoded(t testing.TB, format kube.Format[kube.Node], object apitest.Marshaler) *kube.Node {
+	t.Helper()
+	n := new(kube.Node)
+	if err := format.Decode(apitest.Encoded(t, object), n); err != nil {
 		t.Fatal(err)
 	}
-	return &v
+	return n
 }
 
 // leanBook is one whose own Node has 10.5.0.0/24, and which knows the metadata of
@@ -239,7 +243,7 @@ func TestVerdictOfAnother(t *testing.T) {
 // Node was deleted does not bring it back; another of its name does.
 func TestDeletedStaysDeleted(t *testing.T) {
 	b := leanBook(t)
-	own := func(uid, revision string) *view {
+	own := func(uid, revision string) *kube.Node {
 		n := claimant("own", uid, "10.5.0.0/24", "10.5.0.0/24", 50)
 		n.ResourceVersion = revision
 		return wholeView(t, n)

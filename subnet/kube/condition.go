@@ -4,10 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"time"
-)
 
-// networkUnavailable is the condition that keeps pods off a Node.
-const networkUnavailable = "NetworkUnavailable"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
 
 // Condition says whether a Node's network is unavailable, and why.
 type Condition struct {
@@ -19,8 +18,8 @@ type Condition struct {
 // words.
 var Up = Condition{Reason: "FlannelIsUp", Message: "Flannel is running on this node"}
 
-func conditionOf(c condition) (Condition, bool) {
-	return Condition{string(c.status) != "False", string(c.reason), string(c.message)}, len(c.status) > 0
+func conditionOf(c kube.NodeCondition) (Condition, bool) {
+	return Condition{string(c.Status) != "False", string(c.Reason), string(c.Message)}, len(c.Status) > 0
 }
 
 // conditionValue is one as a Node has it.
@@ -51,7 +50,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 			return nil
 		}
 		now := time.Now().UTC().Format(time.RFC3339)
-		value := conditionValue{networkUnavailable, "False", c.Reason, c.Message, now, ""}
+		value := conditionValue{kube.NetworkUnavailable, "False", c.Reason, c.Message, now, ""}
 		if c.Unavailable {
 			value.Status = "True"
 		}
@@ -65,7 +64,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 			return err
 		}
 		err = s.retry(ctx, writing, func(ctx context.Context) error {
-			v, err := s.client.patch(ctx, e.name, merging, change)
+			v, err := s.patch(ctx, e.name, kube.StrategicMergePatch, change)
 			if moved(err) {
 				return errMoved
 			}
@@ -77,7 +76,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 		if err != errMoved {
 			return err
 		}
-		if err := s.pause(ctx, failures, nil); err != nil {
+		if err := kube.Pause(ctx, failures, nil); err != nil {
 			return err
 		}
 		failures++
@@ -101,16 +100,12 @@ func (s *Store) Event(ctx context.Context, warning bool, why, message string) er
 	if warning {
 		kind = "Warning"
 	}
-	event, err := json.Marshal(map[string]any{
+	// It is not tried again: what it would tell is in the log and the status too.
+	return s.event(ctx, map[string]any{
 		"metadata": map[string]any{"generateName": "tulled-", "namespace": "default"},
 		// Kubelets give the name as the uid too, and what shows a Node's events looks for that.
 		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Node", "name": e.name, "uid": e.name},
 		"reason":         why, "message": message, "type": kind, "count": 1,
 		"firstTimestamp": now, "lastTimestamp": now, "source": map[string]any{"component": "tulled", "host": e.name},
 	})
-	if err != nil {
-		return err
-	}
-	// It is not tried again: what it would tell is in the log and the status too.
-	return s.client.create(ctx, []string{"api", "v1", "namespaces", "default", "events"}, event)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -56,7 +57,7 @@ func (d digest) news(e *entry) bool {
 	return d.all != e.digest.all || d.whole && d != e.digest
 }
 
-func (b *book) digest(v *view, all *values, isOwn bool) digest {
+func (b *book) digest(v *kube.Node, all *values, isOwn bool) digest {
 	var h maphash.Hash
 	h.SetSeed(b.seed)
 	add := func(text []byte) {
@@ -64,13 +65,13 @@ func (b *book) digest(v *view, all *values, isOwn bool) digest {
 		_, _ = h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
 		_, _ = h.Write(text)
 	}
-	d := digest{whole: !v.lean}
-	for _, c := range v.subnets() {
+	d := digest{whole: !v.Lean}
+	for _, c := range v.PodCIDRs() {
 		add(c)
 	}
 	d.cidrs = h.Sum64()
 	h.Reset()
-	add(v.uid)
+	add(v.UID)
 	for _, value := range all {
 		if value == nil {
 			_ = h.WriteByte(1)
@@ -79,13 +80,13 @@ func (b *book) digest(v *view, all *values, isOwn bool) digest {
 		add(value)
 	}
 	if isOwn {
-		for _, a := range v.addresses {
-			add(a.kind)
-			add(a.address)
+		for _, a := range v.Addresses {
+			add(a.Kind)
+			add(a.Address)
 		}
-		add(v.network.status)
-		add(v.network.reason)
-		add(v.network.message)
+		add(v.Unavailable.Status)
+		add(v.Unavailable.Reason)
+		add(v.Unavailable.Message)
 	}
 	d.all = h.Sum64()
 	return d
@@ -93,19 +94,19 @@ func (b *book) digest(v *view, all *values, isOwn bool) digest {
 
 // read makes an entry of a Node, or finds the one that there is if it says the
 // same: that costs nothing but having been read. The caller holds mu.
-func (b *book) read(v *view) *entry {
+func (b *book) read(v *kube.Node) *entry {
 	all := b.annotations.of(v)
-	isOwn := string(v.name) == b.name
+	isOwn := string(v.Name) == b.name
 	d := b.digest(v, &all, isOwn)
-	if before := b.nodes[string(v.name)]; before != nil && !d.news(before) {
+	if before := b.nodes[string(v.Name)]; before != nil && !d.news(before) {
 		return before
 	}
 	e := &entry{
-		name: string(v.name), uid: string(v.uid), digest: d, revision: v.revision, created: v.created,
+		name: string(v.Name), uid: string(v.UID), digest: d, revision: v.Revision, created: v.Created,
 		managed: string(all[managed]) == "true", claim: parseClaim(all[claimed]),
 	}
 	if e.subnets = e.claim; d.whole {
-		e.subnets, e.wrong = parseCIDRs(v.subnets())
+		e.subnets, e.wrong = parseCIDRs(v.PodCIDRs())
 	}
 	if isOwn {
 		e.own = &own{}
@@ -115,8 +116,8 @@ func (b *book) read(v *view) *entry {
 			}
 		}
 		e.own.facts, e.own.ignored = factsOf(v, &all)
-		e.own.plain = isPlain(v.subnets())
-		e.own.network, e.own.known = conditionOf(v.network)
+		e.own.plain = isPlain(v.PodCIDRs())
+		e.own.network, e.own.known = conditionOf(v.Unavailable)
 	}
 	if e.managed {
 		e.lease.Attrs, e.unread = all.attrs()

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -21,17 +22,17 @@ type Facts struct {
 	Public subnet.Pair[netip.Addr]
 }
 
-func factsOf(v *view, all *values) (facts Facts, err error) {
-	for _, a := range v.addresses {
+func factsOf(v *kube.Node, all *values) (facts Facts, err error) {
+	for _, a := range v.Addresses {
 		to := &facts.Internal
-		switch string(a.kind) {
+		switch string(a.Kind) {
 		case "InternalIP":
 		case "ExternalIP":
 			to = &facts.External
 		default:
 			continue
 		}
-		ip, err := netip.ParseAddr(string(a.address))
+		ip, err := netip.ParseAddr(string(a.Address))
 		if err != nil || ip.Is4In6() || ip.Zone() != "" || to[subnet.FamilyOf(ip)].IsValid() {
 			continue
 		}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -24,14 +25,14 @@ const network = `{"Network": "10.5.0.0/16"}`
 
 func TestNoPodCIDR(t *testing.T) {
 	l, f := newFakeLab(t)
-	f.gives = nil
+	f.Gives = nil
 	l.SetConfig(`{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"}`)
 	got := l.acquire(claim(1))
 	l.failing("node-1", leasing, "there is no Node node-1", "NODE_NAME")
 	l.create("node-1")
 	l.failing("node-1", leasing, "no IPv4 podCIDR", "--allocate-node-cidrs", "10.5.0.0/16", "kubectl patch node node-1")
 	give := func(cidrs ...string) {
-		l.call(http.MethodPatch, "/node-1", patching, map[string]any{"spec": map[string]any{"podCIDRs": cidrs}})
+		l.call(http.MethodPatch, "/node-1", "application/merge-patch+json", map[string]any{"spec": map[string]any{"podCIDRs": cidrs}})
 	}
 	give("10.5.7.0/24")
 	l.failing("node-1", leasing, "no IPv6 podCIDR", "fd00:5::/48")
@@ -86,18 +87,18 @@ func TestWriteGivenUp(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1")
-	f.do(func() {
-		n := f.nodes["node-1"].DeepCopy()
-		n.Status.Conditions = []corev1.NodeCondition{{Type: networkUnavailable, Status: "False", Reason: Up.Reason, Message: Up.Message}}
-		f.change("MODIFIED", n)
+	f.Do(func() {
+		n := f.Nodes["node-1"].DeepCopy()
+		n.Status.Conditions = []corev1.NodeCondition{{Type: kube.NetworkUnavailable, Status: "False", Reason: Up.Reason, Message: Up.Message}}
+		f.Change("MODIFIED", n)
 	})
 	if a := receive(t, l.acquire(claim(1))); a.err != nil {
 		t.Fatal(a.err)
 	}
-	f.do(func() {
-		f.refuse = func(r *http.Request) *metav1.Status {
+	f.Do(func() {
+		f.Refuse = func(r *http.Request) *metav1.Status {
 			if r.Method == http.MethodPatch {
-				return refusalOf(http.StatusServiceUnavailable, "away")
+				return apitest.Refusal(http.StatusServiceUnavailable, "away")
 			}
 			return nil
 		}
@@ -137,7 +138,7 @@ func TestWritesLittle(t *testing.T) {
 	l.SetConfig(network)
 	l.create("node-1")
 	first, _ := l.leased(1)
-	if n := f.asked("PATCH"); n != 1 {
+	if n := f.Asked("PATCH"); n != 1 {
 		t.Errorf("%d writes", n)
 	}
 	l.restart("node-1")
@@ -148,7 +149,7 @@ func TestWritesLittle(t *testing.T) {
 	s := l.watch("node-1")
 	s.await(t, "there", func() bool { return s.leases[first.Key()].Attrs == first.Attrs })
 	// One watch of its own Node, and one of all others.
-	if p, g := f.asked("PATCH"), f.asked("GET")+f.asked("lean GET"); p != 1 || g != 4 {
+	if p, g := f.Asked("PATCH"), f.Asked("GET")+f.Asked("lean GET"); p != 1 || g != 4 {
 		t.Errorf("%d writes, %d lists and watches", p, g)
 	}
 }
@@ -165,9 +166,7 @@ func TestOverwrite(t *testing.T) {
 	published := func(want string) {
 		t.Helper()
 		kerneltest.Eventually(t, 10*time.Second, func() error {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			if got := f.nodes["node-1"].Annotations[prefix+"/public-ip"]; got != want {
+			if got := f.Node("node-1").Annotations[prefix+"/public-ip"]; got != want {
 				return fmt.Errorf("%s is published, not %s", got, want)
 			}
 			return nil
@@ -210,11 +209,11 @@ func TestFacts(t *testing.T) {
 	l.set("node-1", "node-public-ip", "198.51.100.1")
 	want := Facts{Public: subnet.Pair[netip.Addr]{ip("198.51.100.1")}}
 	next(want)
-	f.do(func() {
-		n := f.nodes["node-1"].DeepCopy()
+	f.Do(func() {
+		n := f.Nodes["node-1"].DeepCopy()
 		n.Status.Addresses = []corev1.NodeAddress{{Type: "Hostname", Address: "x"}, {Type: "InternalIP", Address: "192.0.2.1"},
 			{Type: "InternalIP", Address: "192.0.2.2"}, {Type: "InternalIP", Address: "2001:db8::1"}, {Type: "ExternalIP", Address: "203.0.113.1"}}
-		f.change("MODIFIED", n)
+		f.Change("MODIFIED", n)
 	})
 	want.Internal = subnet.Pair[netip.Addr]{ip("192.0.2.1"), ip("2001:db8::1")}
 	want.External[subnet.IPv4] = ip("203.0.113.1")
@@ -275,50 +274,50 @@ func TestOnePodCIDRTwice(t *testing.T) {
 // TestFaults: whatever the API server does, no lease is lost for a moment, and
 // what changes afterwards is seen.
 func TestFaults(t *testing.T) {
-	refuse := func(s *metav1.Status) func(l *lab, f *fake) {
-		return func(l *lab, f *fake) {
-			f.do(func() { f.refuse = func(*http.Request) *metav1.Status { return s } })
-			f.cut()
+	refuse := func(s *metav1.Status) func(l *lab, f *apitest.Server) {
+		return func(l *lab, f *apitest.Server) {
+			f.Do(func() { f.Refuse = func(*http.Request) *metav1.Status { return s } })
+			f.Cut()
 			l.failing("node-1", "Watching the Nodes", fmt.Sprint(s.Code))
-			f.do(func() { f.refuse = nil })
+			f.Do(func() { f.Refuse = nil })
 		}
 	}
-	garble := func(change func(text []byte) []byte) func(l *lab, f *fake) {
-		return func(l *lab, f *fake) {
-			f.do(func() { f.garble = change })
+	garble := func(change func(text []byte) []byte) func(l *lab, f *apitest.Server) {
+		return func(l *lab, f *apitest.Server) {
+			f.Do(func() { f.Garble = change })
 			l.set("node-2", "other", "x")
 			l.failing("node-1", "Watching the Nodes", " ")
-			f.do(func() { f.garble = nil })
+			f.Do(func() { f.Garble = nil })
 		}
 	}
 	for name, c := range map[string]struct {
-		fault func(l *lab, f *fake)
+		fault func(l *lab, f *apitest.Server)
 		lists int
 	}{
-		"cut":       {func(_ *lab, f *fake) { f.cut() }, 1},
-		"compacted": {func(_ *lab, f *fake) { f.compact(); f.cut() }, 2},
-		"lines cut": {func(_ *lab, f *fake) { f.server.CloseClientConnections() }, 1},
-		"401":       {refuse(refusalOf(http.StatusUnauthorized, "Unauthorized")), 1},
-		"403":       {refuse(refusalOf(http.StatusForbidden, "nodes is forbidden")), 1},
-		"429":       {refuse(refusalOf(http.StatusTooManyRequests, "too many")), 1},
-		"500":       {refuse(refusalOf(http.StatusInternalServerError, "no")), 1},
-		"too new": {func(l *lab, f *fake) {
-			s := refusalOf(http.StatusGatewayTimeout, "Timeout: Too large resource version")
+		"cut":       {func(_ *lab, f *apitest.Server) { f.Cut() }, 1},
+		"compacted": {func(_ *lab, f *apitest.Server) { f.Compact(); f.Cut() }, 2},
+		"lines cut": {func(_ *lab, f *apitest.Server) { f.Disconnect() }, 1},
+		"401":       {refuse(apitest.Refusal(http.StatusUnauthorized, "Unauthorized")), 1},
+		"403":       {refuse(apitest.Refusal(http.StatusForbidden, "nodes is forbidden")), 1},
+		"429":       {refuse(apitest.Refusal(http.StatusTooManyRequests, "too many")), 1},
+		"500":       {refuse(apitest.Refusal(http.StatusInternalServerError, "no")), 1},
+		"too new": {func(l *lab, f *apitest.Server) {
+			s := apitest.Refusal(http.StatusGatewayTimeout, "Timeout: Too large resource version")
 			s.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: "ResourceVersionTooLarge"}}}
-			f.do(func() {
-				f.refuse = func(r *http.Request) *metav1.Status {
+			f.Do(func() {
+				f.Refuse = func(r *http.Request) *metav1.Status {
 					if r.URL.Query().Get("resourceVersion") != "" {
 						return s
 					}
 					return nil
 				}
 			})
-			f.cut()
+			f.Cut()
 		}, 2},
 		"garbled":         {garble(func(text []byte) []byte { return append(text[:4], bytes.Repeat([]byte{0xff}, len(text)-4)...) }), 1},
 		"longer than any": {garble(func([]byte) []byte { return []byte{0xff, 0xff, 0xff, 0xff} }), 1},
 		"a Pod among them": {garble(func([]byte) []byte {
-			return frame(t, "ADDED", "Pod", &corev1.Pod{})
+			return apitest.Frame(t, "ADDED", "Pod", &corev1.Pod{})
 		}), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -338,7 +337,7 @@ func TestFaults(t *testing.T) {
 			c.fault(l, f)
 			s.await(t, "listed", func() bool { return s.lists >= c.lists })
 			l.create("node-4")
-			f.do(func() { f.refuse = nil })
+			f.Do(func() { f.Refuse = nil })
 			own, _ := l.leased(4)
 			s.await(t, "following", func() bool { return s.leases[own.Key()].Attrs == own.Attrs && len(s.leases) == 4 })
 			l.failing("node-1", "Watching the Nodes")
@@ -349,53 +348,6 @@ func TestFaults(t *testing.T) {
 			}
 			if after := s.leases[before.Key()]; after != before {
 				t.Errorf("nothing happened to %+v, and it is %+v", before, after)
-			}
-		})
-	}
-}
-
-// TestRetryAfter: who is asked for patience has it.
-func TestRetryAfter(t *testing.T) {
-	l, f := newFakeLab(t)
-	busy := refusalOf(http.StatusTooManyRequests, "busy")
-	busy.Details = &metav1.StatusDetails{RetryAfterSeconds: 100}
-	f.do(func() { f.refuse = func(*http.Request) *metav1.Status { return busy } })
-	l.watch("node-1")
-	l.failing("node-1", "Watching this Node", "too much to do")
-	// Its own backoff would have come back more than once within this.
-	<-time.After(500 * time.Millisecond)
-	if n := f.asked("GET"); n != 1 {
-		t.Errorf("asked %d times", n)
-	}
-}
-
-// TestPages lists more Nodes than a page has, from a server that does not stream.
-func TestPages(t *testing.T) {
-	for _, cut := range []bool{false, true} {
-		t.Run(fmt.Sprintf("expired %t", cut), func(t *testing.T) {
-			l, f := newFakeLab(t)
-			f.noWatchList, f.cutPages = true, cut
-			f.do(func() {
-				for i := range 2*page + 10 {
-					n := largeNode(i)
-					n.Status.Images = nil
-					f.change("ADDED", n)
-				}
-			})
-			s := l.watch("node-1")
-			s.await(t, "complete", func() bool { return len(s.leases) == 2*page+10 })
-			// Three pages, or one, one that has expired and all. The own Node's list told
-			// that there are no streams.
-			var asked []string
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			for _, r := range f.requests {
-				if !strings.Contains(r, "fieldSelector") && !strings.Contains(r, "resourceVersion=1") {
-					asked = append(asked, r)
-				}
-			}
-			if len(asked) != 3 {
-				t.Errorf("%d requests, want 3: %v", len(asked), asked)
 			}
 		})
 	}
@@ -414,47 +366,6 @@ func TestPod(t *testing.T) {
 	}
 }
 
-// TestKubeconfigChanges: a kubeconfig that is replaced is gone by from the next
-// request on, and one that is of no use is not.
-func TestKubeconfigChanges(t *testing.T) {
-	write := func(path, server string) {
-		t.Helper()
-		text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`, server)
-		if server == "" {
-			text = "rubbish"
-		}
-		if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l, f := newFakeLab(t)
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	write(path, "http://127.0.0.1:1")
-	l.options.Server, l.options.Kubeconfig = "", path
-	l.SetConfig(network)
-	l.create("node-1")
-	got := l.acquire(claim(1))
-	l.failing("node-1", "Watching this Node", "nothing listens")
-	write(path, "")
-	l.failing("node-1", "Watching this Node", "nothing listens")
-	write(path, f.url())
-	if a := receive(t, got); a.err != nil {
-		t.Error(a.err)
-	}
-	write(path, "")
-	f.cut()
-	l.set("node-1", "backend-data", "x")
-	kerneltest.Eventually(t, 10*time.Second, func() error {
-		if n := f.asked("GET"); n < 2 {
-			return fmt.Errorf("%d watches", n)
-		}
-		return nil
-	})
-	if got := l.store("node-1").Server(); got != f.url() {
-		t.Errorf("goes by %s", got)
-	}
-}
-
 func TestOpen(t *testing.T) {
 	for want, o := range map[string]Options{
 		"--kube-annotation-prefix": {Server: "http://127.0.0.1:1", NodeName: "x", Prefix: "x"},
@@ -467,6 +378,46 @@ func TestOpen(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", o, err, want)
+		}
+	}
+}
+
+// TestStreamRefused: where the API server streams no lists, the own Node and the others'
+// metadata come in pages, and one request shows it.
+func TestStreamRefused(t *testing.T) {
+	l, f := newFakeLab(t)
+	f.Answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if !apitest.AsksForStream(r) {
+			return false
+		}
+		f.Fail(w, r, apitest.Refusal(http.StatusInternalServerError, "no progress notifications"))
+		return true
+	}
+	l.SetConfig(network)
+	l.create("node-1")
+	own, _ := l.leased(1)
+	s := l.watch("node-1")
+	s.await(t, "leased", func() bool { return s.leases[own.Key()].Attrs == own.Attrs })
+	watchesLean(t, f, true)
+	if n := f.StreamedLists(); n != 1 || l.store("node-1").Status().Last.What != "" {
+		t.Errorf("%d streamed lists were asked for; last failure: %+v", n, l.store("node-1").Status().Last)
+	}
+}
+
+// TestTroublesInWords: what keeps a store from its API server is told in words that say
+// what to mend.
+func TestTroublesInWords(t *testing.T) {
+	for want, err := range map[string]error{
+		"the token or the certificate may have expired":  &kube.Error{Code: http.StatusUnauthorized},
+		"get, list and watch nodes":                      &kube.Error{Code: http.StatusForbidden},
+		"too much to do":                                 fmt.Errorf("a list: %w", &kube.Error{Code: http.StatusTooManyRequests}),
+		"signed by none of the authorities":              errors.New("x509: certificate signed by unknown authority"),
+		"nothing listens at the API server's address":    errors.New("dial tcp: connect: connection refused"),
+		"there is no Node node-1":                        reasonf("there is no Node %s", "node-1"),
+		"what the API server says cannot be read: a Pod": fmt.Errorf("%w: a Pod", kube.ErrUnreadable),
+	} {
+		if _, words := explain(err); !strings.Contains(words, want) {
+			t.Errorf("%v is told as %q", err, words)
 		}
 	}
 }

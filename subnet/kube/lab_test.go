@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -41,9 +42,9 @@ func newLab(t testing.TB, url string, client *http.Client, o Options) *lab {
 }
 
 // newFakeLab is a lab on a fake.
-func newFakeLab(t testing.TB) (*lab, *fake) {
-	f := newFake(t)
-	return newLab(t, f.url(), f.client(), Options{Server: f.url()}), f
+func newFakeLab(t testing.TB) (*lab, *apitest.Server) {
+	f := apitest.New(t)
+	return newLab(t, f.URL, f.Client(), Options{Server: f.URL}), f
 }
 
 // store is a node's.
@@ -104,7 +105,7 @@ func (l *lab) create(node string, cidrs ...string) {
 	if len(cidrs) > 0 {
 		spec = map[string]any{"podCIDR": cidrs[0], "podCIDRs": cidrs}
 	}
-	code, answer := l.call(http.MethodPost, "", asJSON, map[string]any{"metadata": map[string]any{"name": node}, "spec": spec})
+	code, answer := l.call(http.MethodPost, "", "application/json", map[string]any{"metadata": map[string]any{"name": node}, "spec": spec})
 	if code != http.StatusCreated && code != http.StatusConflict {
 		l.t.Errorf("making Node %s: %d %s", node, code, answer)
 	}
@@ -112,7 +113,7 @@ func (l *lab) create(node string, cidrs ...string) {
 
 func (l *lab) remove(node string) {
 	l.t.Helper()
-	if code, answer := l.call(http.MethodDelete, "/"+node, asJSON, nil); code != http.StatusOK {
+	if code, answer := l.call(http.MethodDelete, "/"+node, "application/json", nil); code != http.StatusOK {
 		l.t.Errorf("deleting Node %s: %d %s", node, code, answer)
 	}
 }
@@ -120,7 +121,7 @@ func (l *lab) remove(node string) {
 // annotate writes annotations as a person would; nil removes one.
 func (l *lab) annotate(node string, all map[string]*string) {
 	l.t.Helper()
-	code, answer := l.call(http.MethodPatch, "/"+node, patching, map[string]any{"metadata": map[string]any{"annotations": all}})
+	code, answer := l.call(http.MethodPatch, "/"+node, "application/merge-patch+json", map[string]any{"metadata": map[string]any{"annotations": all}})
 	if code != http.StatusOK {
 		l.t.Errorf("annotating Node %s: %d %s", node, code, answer)
 	}
@@ -251,9 +252,7 @@ func (l *lab) Gap() {
 	defer l.mu.Unlock()
 	for _, s := range l.stores {
 		for _, f := range []*follower{&s.itself, &s.others} {
-			if cancel := f.again.Load(); cancel != nil {
-				(*cancel)(errAgain)
-			}
+			f.watch.Relist()
 		}
 	}
 }
@@ -267,3 +266,6 @@ func claim(i int) subnet.Claim {
 	c.Node = subnet.Node{ID: fmt.Sprintf("id-%d", i), Name: fmt.Sprintf("node-%d", i), MTU: 1450}
 	return c
 }
+
+// ip is for tests that write many.
+func ip(text string) netip.Addr { return netip.MustParseAddr(text) }

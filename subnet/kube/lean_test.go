@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -37,20 +38,30 @@ func (l *lab) joins(name, claim string) {
 }
 
 // leanNow says whether a node's store watches the others by their metadata.
-func (f *fake) leanNow() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := len(f.requests) - 1; i >= 0; i-- {
-		if strings.Contains(f.requests[i], "watch=1") && !strings.Contains(f.requests[i], "fieldSelector") {
-			return strings.HasPrefix(f.requests[i], "lean ")
+func leanNow(f *apitest.Server) bool {
+	for _, asked := range slices.Backward(f.Requests()) {
+		if strings.Contains(asked, "watch=1") && !strings.Contains(asked, "fieldSelector") {
+			return strings.HasPrefix(asked, "lean ")
 		}
 	}
 	return false
 }
 
+// watchesLean waits until a node's store watches the others by their metadata, or
+// whole. The watch begins after the list.
+func watchesLean(t testing.TB, f *apitest.Server, want bool) {
+	t.Helper()
+	kerneltest.Eventually(t, soon, func() error {
+		if is := leanNow(f); is != want {
+			return fmt.Errorf("by their metadata: %t", is)
+		}
+		return nil
+	})
+}
+
 // lists counts the lists of the others in a form.
-func (f *fake) lists(form string) int {
-	return f.asked(form + "GET /api/v1/nodes?allowWatchBookmarks=true&resourceVersion=&")
+func lists(f *apitest.Server, form string) int {
+	return f.Asked(form + "GET /api/v1/nodes?allowWatchBookmarks=true&resourceVersion=&")
 }
 
 // TestLean: peers are watched by their metadata, and nobody is fetched who claims
@@ -64,23 +75,24 @@ func TestLean(t *testing.T) {
 	}
 	s := l.watch("node-1")
 	s.await(t, "complete", func() bool { return len(s.leases) == 3 })
-	if !f.leanNow() || f.asked("GET /api/v1/nodes/") != 0 || f.lists("") != 0 {
-		t.Errorf("%v", f.requests)
+	watchesLean(t, f, true)
+	if f.Asked("GET /api/v1/nodes/") != 0 || lists(f, "") != 0 {
+		t.Errorf("%v", f.Requests())
 	}
 	// Made anew with another podCIDR it is another's.
 	l.remove("node-3")
 	l.create("node-3", "10.5.99.0/28")
 	l.joins("node-3", "10.5.99.0/28")
 	s.await(t, "anew", func() bool { _, ok := s.leases["10.5.99.0-28"]; return ok && len(s.leases) == 3 })
-	if n := f.asked("GET /api/v1/nodes/"); n != 0 {
+	if n := f.Asked("GET /api/v1/nodes/"); n != 0 {
 		t.Errorf("%d Nodes were fetched", n)
 	}
 }
 
 // forbid has Nodes not be given one by one.
-func (f *fake) forbid(status *metav1.Status) {
-	f.do(func() {
-		f.refuse = func(r *http.Request) *metav1.Status {
+func forbid(f *apitest.Server, status *metav1.Status) {
+	f.Do(func() {
+		f.Refuse = func(r *http.Request) *metav1.Status {
 			if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/api/v1/nodes/") {
 				return status
 			}
@@ -116,7 +128,7 @@ func TestLiar(t *testing.T) {
 			}
 		}
 	}
-	f.forbid(refusalOf(http.StatusInternalServerError, "no"))
+	forbid(f, apitest.Refusal(http.StatusInternalServerError, "no"))
 	l.joins("elder", formatClaim(leases[1].Subnets))
 	l.failing("node-1", checking, "500")
 	own := leases[2]
@@ -125,7 +137,7 @@ func TestLiar(t *testing.T) {
 	leases[2] = own
 	s.await(t, "the others", func() bool { return s.leases[own.Key()].Attrs == own.Attrs && len(s.leases) == 3 })
 	stand()
-	f.do(func() { f.refuse = nil })
+	f.Do(func() { f.Refuse = nil })
 	s.await(t, "what the liar has", func() bool { _, ok := s.leases["10.5.50.0-28"]; return ok && len(s.leases) == 4 })
 	l.failing("node-1", checking)
 	l.set("elder", "tulle-subnets", formatClaim(leases[0].Subnets))
@@ -146,7 +158,7 @@ func TestMayNotGet(t *testing.T) {
 	own, _ := l.leased(1)
 	s := l.watch("node-1")
 	s.await(t, "complete", func() bool { return len(s.leases) == 1 })
-	f.forbid(refusalOf(http.StatusForbidden, "nodes is forbidden"))
+	forbid(f, apitest.Refusal(http.StatusForbidden, "nodes is forbidden"))
 	l.create("liar", "10.5.50.0/28")
 	l.joins("liar", formatClaim(own.Subnets))
 	s.await(t, "what the liar has", func() bool { _, ok := s.leases["10.5.50.0-28"]; return ok && len(s.leases) == 2 })
@@ -154,13 +166,13 @@ func TestMayNotGet(t *testing.T) {
 	l.create("node-2") // its first list is that one
 	other, _ := l.leased(2)
 	s.await(t, "both", func() bool { return s.leases[other.Key()].Attrs == other.Attrs && s.least == 1 })
-	f.do(func() { f.refuse = nil })
-	f.cut()
+	f.Do(func() { f.Refuse = nil })
+	f.Cut()
 	l.failing("node-1", checking)
 	l.create("second", "10.5.51.0/28")
 	l.joins("second", formatClaim(own.Subnets))
 	s.await(t, "what the second has", func() bool { _, ok := s.leases["10.5.51.0-28"]; return ok && len(s.leases) == 4 })
-	if n := f.asked("GET /api/v1/nodes/second"); n == 0 || s.lists != 2 {
+	if n := f.Asked("GET /api/v1/nodes/second"); n == 0 || s.lists != 2 {
 		t.Errorf("fetched %d times, %d lists", n, s.lists)
 	}
 }
@@ -171,26 +183,28 @@ func TestFlannelNodes(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprintf("few, streaming %t", streams), func(t *testing.T) {
 			l, f := newFakeLab(t)
-			f.noWatchList = !streams
+			f.NoWatchList = !streams
 			l.SetConfig(network)
 			l.flannels(few)
 			l.create("node-1")
 			s := l.watch("node-1")
 			s.await(t, "complete", func() bool { return len(s.leases) == few })
-			if n := f.asked("GET /api/v1/nodes/"); n != few || s.least != few || !f.leanNow() {
+			watchesLean(t, f, true)
+			if n := f.Asked("GET /api/v1/nodes/"); n != few || s.least != few {
 				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
 			}
 		})
 		t.Run(fmt.Sprintf("many, streaming %t", streams), func(t *testing.T) {
 			l, f := newFakeLab(t)
-			f.noWatchList = !streams
+			f.NoWatchList = !streams
 			l.SetConfig(network)
 			l.flannels(few + 4)
 			l.create("node-1")
 			own, _ := l.leased(1)
 			s := l.watch("node-1")
 			s.await(t, "complete", func() bool { return len(s.leases) == few+5 })
-			if n := f.asked("GET /api/v1/nodes/"); n != 0 || s.least != few+5 || f.leanNow() {
+			watchesLean(t, f, false)
+			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != few+5 {
 				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
 			}
 			// A lie is one no more.
@@ -201,31 +215,31 @@ func TestFlannelNodes(t *testing.T) {
 			l.set("flannel-1", "public-ip", "192.0.2.97")
 			s.await(t, "following", func() bool { return s.leases["10.5.2.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
 			kerneltest.Eventually(t, 10*time.Second, func() error {
-				if !f.leanNow() {
-					f.cut()
+				if !leanNow(f) {
+					f.Cut()
 					return fmt.Errorf("still whole")
 				}
 				return nil
 			})
 			l.set("flannel-1", "public-ip", "192.0.2.96")
 			s.await(t, "following", func() bool { return s.leases["10.5.2.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.96") })
-			if n := f.asked("GET /api/v1/nodes/"); n != 0 || s.least != few+5 || s.lists != 1 {
+			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != few+5 || s.lists != 1 {
 				t.Errorf("%d were fetched, %d leases at the least, %d lists", n, s.least, s.lists)
 			}
 			// While it looks away all are made anew, with flannel.
-			f.do(func() {
-				f.oldest, f.log = f.revision+20, nil
-				f.epoch++
-				f.revision += 30
+			f.Do(func() {
+				f.Forget()
+				f.End()
 				for i := range few + 4 {
-					n := f.nodes[fmt.Sprintf("flannel-%d", i)].DeepCopy()
+					n := f.Nodes[fmt.Sprintf("flannel-%d", i)].DeepCopy()
 					n.UID += "-anew"
 					delete(n.Annotations, prefix+"/tulle-subnets")
-					f.change("MODIFIED", n)
+					f.Change("MODIFIED", n)
 				}
 			})
 			s.await(t, "all again", func() bool { return s.lists == 2 && len(s.leases) == few+5 })
-			if f.leanNow() || s.least != few+5 {
+			watchesLean(t, f, false)
+			if s.least != few+5 {
 				t.Errorf("%d leases at the least", s.least)
 			}
 		})
@@ -234,16 +248,16 @@ func TestFlannelNodes(t *testing.T) {
 
 // TestNoLean: a server that does not know metadata alone is watched whole.
 func TestNoLean(t *testing.T) {
-	for name, answer := range map[string]func(f *fake) func(w http.ResponseWriter, r *http.Request) bool{
-		"not acceptable": func(f *fake) func(w http.ResponseWriter, r *http.Request) bool {
+	for name, answer := range map[string]func(f *apitest.Server) func(w http.ResponseWriter, r *http.Request) bool{
+		"not acceptable": func(f *apitest.Server) func(w http.ResponseWriter, r *http.Request) bool {
 			return func(w http.ResponseWriter, r *http.Request) bool {
-				f.fail(w, r, refusalOf(http.StatusNotAcceptable, "only the following media types are accepted"))
+				f.Fail(w, r, apitest.Refusal(http.StatusNotAcceptable, "only the following media types are accepted"))
 				return true
 			}
 		},
-		"whole Nodes": func(*fake) func(w http.ResponseWriter, r *http.Request) bool {
+		"whole Nodes": func(*apitest.Server) func(w http.ResponseWriter, r *http.Request) bool {
 			return func(_ http.ResponseWriter, r *http.Request) bool {
-				r.Header.Set("Accept", protobuf)
+				r.Header.Set("Accept", "application/vnd.kubernetes.protobuf")
 				return false
 			}
 		},
@@ -251,7 +265,7 @@ func TestNoLean(t *testing.T) {
 		for _, streams := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, streaming %t", name, streams), func(t *testing.T) {
 				l, f := newFakeLab(t)
-				f.noWatchList, f.noLean = !streams, answer(f)
+				f.NoWatchList, f.NoLean = !streams, answer(f)
 				l.SetConfig(network)
 				l.create("node-1")
 				l.leased(1)
@@ -263,14 +277,14 @@ func TestNoLean(t *testing.T) {
 				s.least = 2
 				s.mu.Unlock()
 				l.failing("node-1", "Watching the Nodes")
-				f.cut()
+				f.Cut()
 				l.set("node-2", "public-ip", "192.0.2.97")
 				s.await(t, "following", func() bool { return s.leases["10.5.9.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
 				// It is upgraded.
-				f.do(func() { f.noLean = nil })
+				f.Do(func() { f.NoLean = nil })
 				kerneltest.Eventually(t, 10*time.Second, func() error {
-					if !f.leanNow() {
-						f.cut()
+					if !leanNow(f) {
+						f.Cut()
 						return fmt.Errorf("still whole")
 					}
 					return nil
@@ -299,13 +313,11 @@ func TestOddPodCIDR(t *testing.T) {
 			t.Fatal(a.err)
 		}
 	}
-	f.mu.Lock()
 	for name, want := range map[string]string{"node-1": "", "node-2": "fd00:5:0:8::/64"} {
-		if got := f.nodes[name].Annotations[prefix+"/tulle-subnets"]; got != want {
+		if got := f.Node(name).Annotations[prefix+"/tulle-subnets"]; got != want {
 			t.Errorf("%s claims %q, want %q", name, got, want)
 		}
 	}
-	f.mu.Unlock()
 	s := l.watch("node-2")
 	s.await(t, "known", func() bool { _, has := s.leases["fd00:5:0:7::-64"]; return has })
 }
@@ -327,9 +339,7 @@ func TestClaimRemoved(t *testing.T) {
 	}
 	l.set("node-2", "public-ip", "192.0.2.97")
 	kerneltest.Eventually(t, 10*time.Second, func() error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if got := f.nodes["node-1"].Annotations[prefix+"/tulle-subnets"]; got != formatClaim(own.Subnets) {
+		if got := f.Node("node-1").Annotations[prefix+"/tulle-subnets"]; got != formatClaim(own.Subnets) {
 			return fmt.Errorf("it is %q", got)
 		}
 		return nil
@@ -349,19 +359,5 @@ func TestReadOnly(t *testing.T) {
 	l.flannels(1)
 	s := l.watch("") // of no name
 	s.await(t, "complete", func() bool { return len(s.leases) == 2 })
-	if f.leanNow() {
-		t.Error("its metadata alone")
-	}
-}
-
-// TestLeanForms has metadata be read as Kubernetes' own types write them.
-func TestLeanForms(t *testing.T) {
-	n := largeNode(1)
-	var v view
-	if err := v.look(encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})); err != nil {
-		t.Fatal(err)
-	}
-	if err := sameNode(&v, &corev1.Node{ObjectMeta: n.ObjectMeta}); err != nil {
-		t.Error(err)
-	}
+	watchesLean(t, f, false)
 }

@@ -1,5 +1,7 @@
 package kube
 
+import "github.com/tulle-net/tulle/pkg/kube"
+
 // scope is which Nodes are meant.
 type scope int
 
@@ -26,15 +28,18 @@ func (b *book) listing(s scope) *listing {
 	return &listing{book: b, scope: s, nodes: make(map[string]*entry)}
 }
 
-// add takes in one of them.
-func (l *listing) add(v *view) {
+// add takes in one of them, and reports whether it was not there yet.
+func (l *listing) add(v *kube.Node) (isNew bool) {
 	b := l.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.in(l.scope, string(v.name)) {
-		l.nodes[string(v.name)] = b.read(v)
-		l.newest = v.revision
+	if !b.in(l.scope, string(v.Name)) {
+		return false
 	}
+	before := len(l.nodes)
+	l.nodes[string(v.Name)] = b.read(v)
+	l.newest = v.Revision
+	return len(l.nodes) > before
 }
 
 // replace takes in all Nodes there are. They may be of an older state than what

@@ -4,13 +4,11 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
@@ -21,6 +19,8 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -43,7 +43,7 @@ func TestServerScale(t *testing.T) {
 	for range 8 {
 		nodes.Go(func() {
 			for i := range work {
-				n := largeNode(i)
+				n := apitest.LargeNode(i)
 				n.UID, n.ResourceVersion = "", ""
 				published := n.Annotations
 				n.Annotations = nil
@@ -80,10 +80,14 @@ func TestServerScale(t *testing.T) {
 // meter counts the bytes of answers.
 type meter struct {
 	http.RoundTripper
+	plain bool // lists are not to be streamed
 	bytes atomic.Int64
 }
 
 func (m *meter) RoundTrip(r *http.Request) (*http.Response, error) {
+	if m.plain && apitest.AsksForStream(r) {
+		return &http.Response{StatusCode: http.StatusUnprocessableEntity, Body: http.NoBody, Request: r}, nil
+	}
 	a, err := m.RoundTripper.RoundTrip(r)
 	if err == nil {
 		a.Body = metered{a.Body, m}
@@ -109,14 +113,14 @@ func measure(t *testing.T, kubeconfig string) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	read := &meter{RoundTripper: s.client.line.http.Transport}
-	s.client.line.http.Transport = read
+	read := &meter{plain: os.Getenv("TULLE_KUBE_PLAIN") == "true"}
+	s.client.Wrap(func(to http.RoundTripper) http.RoundTripper {
+		read.RoundTripper = to
+		return read
+	})
 	before, began := memory(t, "VmRSS"), time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
-	if os.Getenv("TULLE_KUBE_PLAIN") == "true" {
-		s.client.streaming.fellBack(errors.New("measured without"))
-	}
 	s.others.refused = os.Getenv("TULLE_KUBE_WHOLE") == "true"
 	_ = s.Watch(ctx, func(u subnet.Update) { n = len(u.Leases); cancel() })
 	took, start := time.Since(began).Round(time.Millisecond), read.bytes.Load()
@@ -125,11 +129,11 @@ func measure(t *testing.T, kubeconfig string) {
 		t.Errorf("%d leases of %d Nodes", n, *scale)
 	}
 
-	kubelet, err := newClient(o)
+	kubelet, err := kube.NewClient(kube.Options{Kubeconfig: kubeconfig, Name: "kubelet"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer kubelet.close()
+	defer kubelet.Close()
 	start = read.bytes.Load()
 	const beats = 100
 	var last int64
@@ -137,16 +141,11 @@ func measure(t *testing.T, kubeconfig string) {
 	for i := range beats {
 		beat := []byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","lastHeartbeatTime":%q}]}}`, clock.UTC().Format(time.RFC3339)))
 		node := fmt.Sprintf("node-%d", 2+i%(*scale-2))
-		r, err := kubelet.do(t.Context(), http.MethodPatch, []string{"api", "v1", "nodes", node, "status"},
-			url.Values{"fieldManager": {"kubelet"}}, merging, beat, protobuf)
-		if err != nil {
+		var n kube.Node
+		if err := kube.Patch(t.Context(), kubelet, kube.Path(kube.Nodes, node, "status"), kube.StrategicMergePatch, beat, kube.WholeNode, &n); err != nil {
 			t.Fatal(err)
 		}
-		v, err := readNode(r, node)
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = v.revision
+		last = n.Revision
 	}
 	kerneltest.Eventually(t, 10*time.Second, func() error {
 		if at := s.Status().Revision; at < last {

@@ -24,9 +24,19 @@ type recorder struct {
 	asked []string
 }
 
+// record keeps what a store asks.
+func record(s *Store) *recorder {
+	r := new(recorder)
+	s.client.Wrap(func(to http.RoundTripper) http.RoundTripper {
+		r.RoundTripper = to
+		return r
+	})
+	return r
+}
+
 func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	kind := "whole "
-	if strings.Contains(request.Header.Get("Accept"), metadata) {
+	if strings.Contains(request.Header.Get("Accept"), "PartialObjectMetadata") {
 		kind = "lean "
 	}
 	answer, err := r.RoundTripper.RoundTrip(request)
@@ -74,8 +84,7 @@ func TestServerLean(t *testing.T) {
 			l := newServerLab(t, c, c.ServiceAccount("kube-system", "tulle", rules...))
 			l.SetConfig(network)
 			l.create("node-1")
-			asked := &recorder{RoundTripper: l.store("node-1").client.line.http.Transport}
-			l.store("node-1").client.line.http.Transport = asked
+			asked := record(l.store("node-1"))
 			own, _ := l.leased(1)
 			asked.await(t, "lean 200", "watch=1")
 			s := l.watch("node-1")
@@ -99,12 +108,11 @@ func TestServerLean(t *testing.T) {
 				l.joins(name, "")
 			}
 			s.await(t, "all", func() bool { return len(s.leases) == few+4 })
-			(*l.store("node-1").others.again.Load())(errAgain)
+			l.store("node-1").others.watch.Relist()
 			s.await(t, "listed again", func() bool { return s.lists == 2 && len(s.leases) == few+4 })
 			again := l.store("node-2")
 			l.create("node-2")
-			whole := &recorder{RoundTripper: again.client.line.http.Transport}
-			again.client.line.http.Transport = whole
+			whole := record(again)
 			leases := 0
 			ctx, cancel := context.WithCancel(t.Context())
 			_ = again.Watch(ctx, func(u subnet.Update) { leases = len(u.Leases); cancel() })
@@ -123,7 +131,7 @@ func TestServerLean(t *testing.T) {
 					return nil
 				case n > ended:
 					ended = n
-					again.others.reform()
+					again.others.watch.Restart()
 				}
 				return errors.New("still whole")
 			})

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 	"github.com/tulle-net/tulle/subnet"
@@ -165,7 +166,7 @@ func TestServerRefuses(t *testing.T) {
 	if a := receive(t, got); a.err != nil {
 		t.Error(a.err)
 	}
-	if _, err := l.store("node-1").client.patch(t.Context(), "node-1", patching, []byte(`{"metadata":{"uid":"another","annotations":{"x":"y"}}}`)); !moved(err) {
+	if _, err := l.store("node-1").patch(t.Context(), "node-1", kube.MergePatch, []byte(`{"metadata":{"uid":"another","annotations":{"x":"y"}}}`)); !moved(err) {
 		t.Errorf("a patch of another Node of the same name: %v", err)
 	}
 }
@@ -173,7 +174,7 @@ func TestServerRefuses(t *testing.T) {
 // node are a Node's annotations.
 func (l *lab) node(name string) map[string]string {
 	l.t.Helper()
-	_, text := l.call(http.MethodGet, "/"+name, asJSON, nil)
+	_, text := l.call(http.MethodGet, "/"+name, "application/json", nil)
 	var n struct {
 		Metadata struct{ Annotations map[string]string }
 	}
@@ -198,7 +199,7 @@ func TestServerTells(t *testing.T) {
 			}
 			var n corev1.Node
 			c.Do(http.MethodGet, "/api/v1/nodes/node-1", nil, &n)
-			if len(n.Status.Conditions) != 1 || string(n.Status.Conditions[0].Type) != networkUnavailable ||
+			if len(n.Status.Conditions) != 1 || string(n.Status.Conditions[0].Type) != kube.NetworkUnavailable ||
 				(n.Status.Conditions[0].Status == corev1.ConditionTrue) != want.Unavailable || n.Status.Conditions[0].Reason != want.Reason {
 				t.Errorf("%+v", n.Status.Conditions)
 			}

@@ -2,8 +2,10 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
+	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -30,7 +32,7 @@ type Options struct {
 type Store struct {
 	options     Options
 	annotations annotations
-	client      *client
+	client      *kube.Client
 	book        *book
 	trouble     trouble.Log
 	itself      follower
@@ -53,8 +55,11 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newClient(o)
-	if err != nil {
+	c, err := kube.NewClient(kube.Options{Server: o.Server, Kubeconfig: o.Kubeconfig, Name: "tulled"})
+	switch {
+	case err != nil && o.Server == "" && o.Kubeconfig == "":
+		return nil, fmt.Errorf("%w; outside a pod give --kubeconfig-file or --kube-api-url", err)
+	case err != nil:
 		return nil, err
 	}
 	s := &Store{trouble: trouble.Log{Explain: explain}, options: o, annotations: a, client: c, book: newBook(a)}
@@ -78,7 +83,7 @@ func (s *Store) follow(ctx context.Context) {
 		return // it fails with ctx alone
 	}
 	if s.book.own() != "" {
-		s.running.Go(func() { s.itself.run(ctx) })
+		s.running.Go(func() { s.itself.begin().Run(ctx) })
 		s.running.Go(func() { s.check(ctx) })
 		shaped := false
 		if s.await(ctx, func(b *book) bool { shaped = b.holders.shaped(); return b.listed[itself] }) != nil {
@@ -87,12 +92,12 @@ func (s *Store) follow(ctx context.Context) {
 		if !shaped {
 			s.running.Go(func() {
 				if s.await(ctx, func(b *book) bool { return b.holders.shaped() }) == nil {
-					s.others.reform()
+					s.others.watch.Restart()
 				}
 			})
 		}
 	}
-	s.others.run(ctx)
+	s.others.begin().Run(ctx)
 }
 
 // await waits until the book is as it is to be.
@@ -116,7 +121,7 @@ func (s *Store) identify(ctx context.Context) error {
 	if name == "" && s.options.PodName != "" {
 		err := s.retry(ctx, "Looking for the Node of pod "+s.options.PodNamespace+"/"+s.options.PodName, func(ctx context.Context) error {
 			var err error
-			name, err = s.client.nodeOf(ctx, s.options.PodNamespace, s.options.PodName)
+			name, err = s.nodeOf(ctx, s.options.PodNamespace, s.options.PodName)
 			return err
 		})
 		if err != nil {
@@ -130,24 +135,26 @@ func (s *Store) identify(ctx context.Context) error {
 	return nil
 }
 
+// Server returns the API server's URL.
+func (s *Store) Server() string { return s.client.Server() }
+
 // Close lets go of the API server. What is published stays.
 func (s *Store) Close() error {
 	s.ended()
 	s.start.Do(func() {}) // none begins any more
 	s.running.Wait()
-	s.client.close()
+	s.client.Close()
 	return nil
 }
 
 // Status tells how the store does. Nothing is ever renewed: a Node's lease has no end.
 func (s *Store) Status() trouble.Status {
-	own := s.book.own() != ""
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	failing, last := s.trouble.List()
-	status := trouble.Status{Failing: failing, Last: last, Watching: s.others.since, Revision: max(s.others.revision, s.itself.revision)}
-	if own && (s.itself.since.IsZero() || s.itself.since.After(status.Watching) && !status.Watching.IsZero()) {
-		status.Watching = s.itself.since
+	since, revision := s.others.watch.Progress()
+	ownSince, ownRevision := s.itself.watch.Progress()
+	status := trouble.Status{Failing: failing, Last: last, Watching: since, Revision: max(revision, ownRevision)}
+	if s.book.own() != "" && (ownSince.IsZero() || ownSince.After(since) && !since.IsZero()) {
+		status.Watching = ownSince
 	}
 	return status
 }

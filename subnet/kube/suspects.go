@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"net/http"
+
+	"github.com/tulle-net/tulle/pkg/kube"
 )
 
 // few is how many Nodes are asked for one by one; for more of them whole Nodes are
@@ -58,11 +60,11 @@ func (b *book) reshape(s shape) {
 // verdict takes in a Node that was fetched whole, and says whether it is the one
 // that was meant. Its podCIDRs count from now on, for a Node never gets others; all
 // else comes from the watch.
-func (b *book) verdict(v *view) bool {
+func (b *book) verdict(v *kube.Node) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	before := b.nodes[string(v.name)]
-	if before == nil || before.uid != string(v.uid) {
+	before := b.nodes[string(v.Name)]
+	if before == nil || before.uid != string(v.UID) {
 		return false
 	}
 	seen := b.doubts[before.name]
@@ -70,11 +72,11 @@ func (b *book) verdict(v *view) bool {
 	if !before.verified() || before.podless() {
 		e := *before
 		e.digest.cidrs, e.digest.whole = b.digest(v, &values{}, false).cidrs, true
-		e.subnets, e.wrong = parseCIDRs(v.subnets())
+		e.subnets, e.wrong = parseCIDRs(v.PodCIDRs())
 		e.held = false
 		e.settle()
 		b.put(&e)
-		if e.podless() && seen > v.revision { // it may have been given some since
+		if e.podless() && seen > v.Revision { // it may have been given some since
 			b.doubt(b.nodes[e.name])
 		}
 	}
@@ -159,21 +161,21 @@ func (s *Store) check(ctx context.Context) {
 			continue
 		}
 		attempt, cancel := context.WithTimeout(ctx, try)
-		v, err := s.client.get(attempt, name)
+		v, err := s.node(attempt, name)
 		cancel()
 		switch {
 		case err == nil && s.book.verdict(v):
 			failures = 0
 			continue
-		case err == nil || code(err) == http.StatusNotFound: // the watch will tell that it is gone
-		case code(err) == http.StatusForbidden: // then it is lists alone for a while
+		case err == nil || kube.Code(err) == http.StatusNotFound: // the watch will tell that it is gone
+		case kube.Code(err) == http.StatusForbidden: // then it is lists alone for a while
 			s.trouble.Failed(checking, err)
 			s.book.allow(0)
-			s.others.reform()
+			s.others.watch.Restart()
 		case ctx.Err() == nil:
 			s.trouble.Failed(checking, err)
 		}
 		failures++
-		_ = s.pause(ctx, failures, err)
+		_ = kube.Pause(ctx, failures, err)
 	}
 }

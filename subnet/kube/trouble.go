@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+
+	"github.com/tulle-net/tulle/pkg/kube"
 )
 
 // reasons are what errors have in common, in words for who has to mend it.
@@ -33,7 +35,7 @@ func explain(err error) (kind, words string) {
 	if errors.As(err, &known) {
 		return text, text
 	}
-	if hint := answers[code(err)]; hint != "" {
+	if hint := answers[kube.Code(err)]; hint != "" {
 		return hint, hint + " (" + text + ")"
 	}
 	for _, known := range reasons {

@@ -4,24 +4,26 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// largest is more than any object has: etcd takes 1.5 MB.
-const largest = 16 << 20
-
-// frames are the messages of a watch.
+// frames are the events of a watch, each after its length.
 type frames struct {
 	from *bufio.Reader
 	buf  []byte
 }
 
-// next is the next message's kind and object, good until the one after it.
-func (f *frames) next() (kind string, object []byte, err error) {
+// events implements wire.
+func (protobufWire) events(body io.Reader) events {
+	return &frames{from: bufio.NewReaderSize(body, 32<<10)}
+}
+
+// next implements events.
+func (f *frames) next() (what string, message []byte, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(f.from, head[:]); err != nil {
 		return "", nil, err
@@ -33,115 +35,124 @@ func (f *frames) next() (kind string, object []byte, err error) {
 	err = walk(f.buf, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 1:
-			kind = string(value)
+			what = string(value)
 		case 2: // in it is the object alone
 			return walk(value, func(field protowire.Number, value []byte, _ uint64) error {
 				if field == 1 {
-					object = value
+					message = value
 				}
 				return nil
 			})
 		}
 		return nil
 	})
-	return kind, object, err
+	return what, message, err
 }
 
-// read reads n bytes into buf, or a larger one.
+// portion is how much is read at a time: a message that claims to be long costs no more
+// memory than has come of it.
+const portion = 64 << 10
+
+// read reads n bytes into buf, or into a larger one.
 func read(from *bufio.Reader, n uint64, buf []byte) ([]byte, error) {
 	if n > largest {
-		return buf, fmt.Errorf("%w: a message of %d bytes", errMessage, n)
+		return buf, fmt.Errorf("%w: a message of %d bytes", ErrUnreadable, n)
 	}
-	if uint64(cap(buf)) < n {
-		buf = make([]byte, n+n/4)
+	buf = buf[:0]
+	for left := int(n); left > 0; {
+		size := min(left, portion)
+		if cap(buf)-len(buf) < size {
+			buf = slices.Grow(buf, size+size/4)
+		}
+		next := buf[len(buf) : len(buf)+size]
+		if _, err := io.ReadFull(from, next); err != nil {
+			return buf, unexpected(err)
+		}
+		buf, left = buf[:len(buf)+size], left-size
 	}
-	buf = buf[:n]
-	_, err := io.ReadFull(from, buf)
-	return buf, unexpected(err)
+	return buf, nil
 }
 
-// errKind is that a list is of something else.
-var errKind = errors.New("it is not what was asked for")
+// errUnversioned is a list that no watch could go on from.
+var errUnversioned = fmt.Errorf("%w: a list without a resourceVersion", ErrUnreadable)
 
-// readList reads a list as it comes, of which no more than one item is held at a
-// time. It returns the list's resourceVersion and where it goes on, if it does.
-func readList(body io.Reader, wanted string, to func(item []byte) error) (revision, more string, err error) {
+// list implements wire. It holds no more than one item at a time.
+func (protobufWire) list(body io.Reader, wanted string, item func(object []byte) error) (m listMeta, err error) {
 	from := bufio.NewReaderSize(body, 64<<10)
 	head := make([]byte, len(magic))
 	if _, err := io.ReadFull(from, head); err != nil {
-		return "", "", unexpected(err)
+		return listMeta{}, unexpected(err)
 	}
 	if !bytes.Equal(head, magic) {
-		return "", "", errMessage
+		return listMeta{}, ErrUnreadable
 	}
 	kind, found := "", false
 	for {
 		field, n, end, err := header(from)
 		switch {
 		case err != nil:
-			return "", "", err
+			return listMeta{}, err
+		case end && m.revision == "":
+			return listMeta{}, errUnversioned
 		case end:
-			if revision == "" {
-				return "", "", fmt.Errorf("%w: a list without a resourceVersion", errMessage)
-			}
-			return revision, more, nil
+			return m, nil
 		case field == 1:
 			var what []byte
 			if what, err = read(from, n, nil); err == nil {
 				kind, err = kindOf(what)
 			}
 		case field == 2 && kind != wanted:
-			return "", "", fmt.Errorf("%w: %w: a %.50q in the place of a %s", errMessage, errKind, kind, wanted)
+			return listMeta{}, wrongKind(kind, wanted)
 		case field == 2 && !found:
 			found = true
-			revision, more, err = readItems(&io.LimitedReader{R: from, N: int64(n)}, to)
+			m, err = readItems(&io.LimitedReader{R: from, N: int64(n)}, item)
 		default:
 			_, err = io.CopyN(io.Discard, from, int64(n))
 		}
 		if err != nil {
-			return "", "", unexpected(err)
+			return listMeta{}, unexpected(err)
 		}
 	}
 }
 
 // readItems reads what is in a list.
-func readItems(list *io.LimitedReader, to func(item []byte) error) (revision, more string, err error) {
+func readItems(list *io.LimitedReader, item func(object []byte) error) (m listMeta, err error) {
 	from := bufio.NewReader(list)
 	var buf []byte
 	for {
 		field, n, end, err := header(from)
 		switch {
 		case err != nil:
-			return "", "", err
-		case end && list.N > 0: // the half of a list is none
-			return "", "", io.ErrUnexpectedEOF
+			return listMeta{}, err
+		case end && list.N > 0: // half a list is none
+			return listMeta{}, io.ErrUnexpectedEOF
 		case end:
-			return revision, more, nil
+			return m, nil
 		}
 		if buf, err = read(from, n, buf); err != nil {
-			return "", "", err
+			return listMeta{}, err
 		}
 		switch field {
 		case 1:
 			err = walk(buf, func(field protowire.Number, value []byte, _ uint64) error {
 				switch field {
 				case 2:
-					revision = string(value)
+					m.revision = string(value)
 				case 3:
-					more = string(value)
+					m.more = string(value)
 				}
 				return nil
 			})
 		case 2:
-			err = to(buf)
+			err = item(buf)
 		}
 		if err != nil {
-			return "", "", err
+			return listMeta{}, err
 		}
 	}
 }
 
-// header is the next field's number and length; all that are here have one.
+// header reads the next field's number and length; all fields here have one.
 func header(from *bufio.Reader) (field protowire.Number, n uint64, end bool, err error) {
 	tag, err := binary.ReadUvarint(from)
 	if err == io.EOF {
@@ -152,15 +163,15 @@ func header(from *bufio.Reader) (field protowire.Number, n uint64, end bool, err
 	}
 	field, kind := protowire.DecodeTag(tag)
 	if kind != protowire.BytesType {
-		return 0, 0, false, errMessage
+		return 0, 0, false, ErrUnreadable
 	}
 	if n, err = binary.ReadUvarint(from); err == nil && n > 1<<40 {
-		err = errMessage
+		err = ErrUnreadable
 	}
 	return field, n, false, unexpected(err)
 }
 
-// unexpected is err where no end was to come.
+// unexpected turns an end into an error, where no end was to come.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

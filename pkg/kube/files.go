@@ -6,14 +6,14 @@ import (
 	"os"
 )
 
-// file is one as it was a moment before it was read.
+// file is a file as it was a moment before it was read.
 type file struct {
 	path string
 	info fs.FileInfo // nil where there was none
 	sum  [sha256.Size]byte
 }
 
-// fileAt is the file at path, and nothing for none.
+// fileAt returns the file at path, and nothing for no path.
 func fileAt(path string) []file {
 	if path == "" {
 		return nil
@@ -27,13 +27,13 @@ func fileAt(path string) []file {
 	return []file{f}
 }
 
-// changed is the path of one of those files that says something else now, once;
-// "" where none does. A kubelet writes all that a pod has mounted anew with every
-// token: that is no change.
+// changed returns the path of a file whose contents differ since it was last called,
+// "" if none do. With every token a kubelet rewrites all that a pod has mounted; that
+// is no change.
 func changed(files []file) (path string) {
 	for i, before := range files {
 		info, err := os.Stat(before.path)
-		if err != nil || before.info != nil && same(info, before.info) {
+		if err != nil || before.info != nil && untouched(info, before.info) {
 			continue
 		}
 		files[i] = fileAt(before.path)[0]
@@ -42,4 +42,9 @@ func changed(files []file) (path string) {
 		}
 	}
 	return ""
+}
+
+// untouched reports whether two looks at a path saw the same file, not written between.
+func untouched(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode()
 }

@@ -1,0 +1,122 @@
+package kube
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
+	"k8s.io/klog/v2"
+)
+
+// Options say which API server to speak to, and as what program.
+type Options struct {
+	// Server is the API server's URL, Kubeconfig the path of a kubeconfig. Without
+	// either it is the server whose cluster the pod belongs to.
+	Server, Kubeconfig string
+	// Name is the program's, as a user agent and as the field manager of its writes.
+	Name string
+}
+
+// Client speaks to an API server.
+type Client struct {
+	options   Options
+	streaming streaming
+
+	mu         sync.Mutex
+	connection connection
+	wrap       func(http.RoundTripper) http.RoundTripper
+}
+
+// connection is a way to an API server. Client-go authenticates and reads tokens and
+// client certificates again when their files change. It does not read again which
+// authorities to trust, nor the kubeconfig.
+type connection struct {
+	http  *http.Client
+	base  *url.URL
+	files []file // the kubeconfig, and the authorities' certificates
+}
+
+// NewClient returns a client. It waits for no API server.
+func NewClient(o Options) (*Client, error) {
+	c := &Client{options: o}
+	var err error
+	c.connection, err = c.connect()
+	return c, err
+}
+
+// Server returns the API server's URL.
+func (c *Client) Server() string { return c.current().base.String() }
+
+// Close closes idle connections.
+func (c *Client) Close() { c.current().http.CloseIdleConnections() }
+
+// Wrap puts a transport around the client's, now and whenever it reads its files
+// again. Callers count or trace requests with it.
+func (c *Client) Wrap(wrap func(http.RoundTripper) http.RoundTripper) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wrap = wrap
+	c.connection.http.Transport = wrap(c.connection.http.Transport)
+}
+
+// current returns the way to the server as its files have it now: an operator replaces
+// a kubeconfig, or a cluster gets other authorities. It ignores a change that cannot be
+// used.
+func (c *Client) current() connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	path := changed(c.connection.files)
+	if path == "" {
+		return c.connection
+	}
+	next, err := c.connect()
+	if err != nil {
+		klog.ErrorS(err, "Ignored a change of a file that leads to the API server", "path", path)
+		return c.connection
+	}
+	klog.InfoS("Read a changed file that leads to the API server", "path", path)
+	c.connection.http.CloseIdleConnections()
+	c.connection = next
+	c.streaming.reset()
+	return next
+}
+
+// connect makes a connection of what the files say.
+func (c *Client) connect() (connection, error) {
+	o := c.options
+	files := fileAt(o.Kubeconfig)
+	var config *rest.Config
+	var err error
+	if o.Kubeconfig == "" && o.Server == "" {
+		config, err = rest.InClusterConfig()
+	} else {
+		config, err = clientcmd.BuildConfigFromFlags(o.Server, o.Kubeconfig)
+	}
+	if err != nil {
+		return connection{}, err
+	}
+	config.UserAgent = o.Name
+	if config.BearerTokenFile != "" {
+		// When the server rejects a token, the file may already hold the next one; by
+		// itself client-go looks once a minute.
+		config.Wrap(transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(config.BearerTokenFile)))
+		config.BearerToken, config.BearerTokenFile = "", ""
+	}
+	files = append(files, fileAt(config.CAFile)...)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return connection{}, err
+	}
+	if c.wrap != nil {
+		client.Transport = c.wrap(client.Transport)
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return connection{}, fmt.Errorf("the API server's URL: %w", err)
+	}
+	return connection{client, base, files}, nil
+}

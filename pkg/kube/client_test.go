@@ -1,0 +1,218 @@
+package kube
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/test/certtest"
+)
+
+// serveTLS serves f with TLS too, and returns that server.
+func serveTLS(t *testing.T, f *apitest.Server, config *tls.Config) *httptest.Server {
+	secure := httptest.NewUnstartedServer(f)
+	secure.TLS = config
+	secure.StartTLS()
+	t.Cleanup(func() {
+		f.Cut()
+		secure.CloseClientConnections()
+		secure.Close()
+	})
+	return secure
+}
+
+// replace writes a file as a kubelet does: it is never half written.
+func replace(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTokenRotated: a client whose token is rejected sends the one that the file has by
+// then, and not the one before for a minute more.
+func TestTokenRotated(t *testing.T) {
+	f := apitest.New(t)
+	var valid atomic.Value
+	valid.Store("first")
+	f.Refuse = func(r *http.Request) *metav1.Status {
+		if r.Header.Get("Authorization") != "Bearer "+valid.Load().(string) {
+			return apitest.Refusal(http.StatusUnauthorized, "not believed")
+		}
+		return nil
+	}
+	secure := serveTLS(t, f, nil) // a client sends no token without TLS
+	dir := t.TempDir()
+	token, ca, kubeconfig := filepath.Join(dir, "token"), filepath.Join(dir, "ca.pem"), filepath.Join(dir, "kubeconfig")
+	replace(t, token, "first")
+	replace(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})))
+	replace(t, kubeconfig, fmt.Sprintf(`{"clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority":%q}}],"users":[{"name":"u","user":{"tokenFile":%q}}],
+		"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`, secure.URL, ca, token))
+	s, _ := watching(t, newClient(t, Options{Kubeconfig: kubeconfig}), WholeNode, noteOf)
+	s.works(t)
+	valid.Store("second")
+	f.Cut()
+	s.fails(t, "401")
+	replace(t, token, "second")
+	s.works(t)
+}
+
+// TestAuthoritiesChange: a client trusts another authority's server as soon as the file
+// of the authorities has that one.
+func TestAuthoritiesChange(t *testing.T) {
+	f := apitest.New(t)
+	var shown atomic.Pointer[tls.Certificate]
+	// sign gives the server a certificate of a new authority, whose file it returns.
+	sign := func() string {
+		t.Helper()
+		files := certtest.NewFiles(t)
+		certtest.New(t).Write(files, netip.MustParseAddr("127.0.0.1"), time.Hour)
+		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown.Store(&pair)
+		return files.CA
+	}
+	ca := sign()
+	secure := serveTLS(t, f, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: []tls.Certificate{*shown.Load()}}, nil
+	}})
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	replace(t, kubeconfig, fmt.Sprintf(`{"clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority":%q}}],
+		"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`, secure.URL, ca))
+	s, _ := watching(t, newClient(t, Options{Kubeconfig: kubeconfig}), WholeNode, noteOf)
+	s.works(t)
+	next := sign()
+	secure.CloseClientConnections()
+	s.fails(t, "unknown authority")
+	replace(t, ca, "rubbish")
+	s.fails(t, "unknown authority")
+	text, err := os.ReadFile(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace(t, ca, string(text))
+	s.works(t)
+}
+
+// TestKubeconfigChanges: a client goes by a new kubeconfig from the next request on,
+// and ignores one that it cannot use.
+func TestKubeconfigChanges(t *testing.T) {
+	f := apitest.New(t)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	write := func(server string) {
+		t.Helper()
+		replace(t, path, fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`, server))
+	}
+	write("http://127.0.0.1:1")
+	s, w := watching(t, newClient(t, Options{Kubeconfig: path}), WholeNode, noteOf)
+	s.fails(t, "connection refused")
+	replace(t, path, "rubbish")
+	s.fails(t, "connection refused")
+	write(f.URL)
+	s.works(t)
+	replace(t, path, "rubbish")
+	f.Cut()
+	kerneltest.Eventually(t, soon, func() error {
+		if n := f.Asked("GET"); n < 2 {
+			return fmt.Errorf("%d watches", n)
+		}
+		return nil
+	})
+	if got := w.Client.Server(); got != f.URL {
+		t.Errorf("goes by %s", got)
+	}
+}
+
+// TestRequests: an object is read, changed, and refused by another name's rules.
+func TestRequests(t *testing.T) {
+	f := apitest.New(t)
+	c := newClient(t, Options{Server: f.URL})
+	put(f, "a b", "1")
+	var n Node
+	if err := Get(t.Context(), c, Path(Nodes, "a b"), WholeNode, &n); err != nil {
+		t.Fatal(err)
+	}
+	if name, text := noteOf(&n); name != "a b" || text != "1" {
+		t.Errorf("read %s, %s", name, text)
+	}
+	change := []byte(`{"metadata":{"annotations":{"` + note + `":"2"}}}`)
+	var now custom
+	if err := Patch(t.Context(), c, Path(Nodes, "a b"), MergePatch, change, JSON[custom]("Node"), &now); err != nil {
+		t.Fatal(err)
+	}
+	if name, text := customNote(&now); name != "a b" || text != "2" || now.Spec.PodCIDR == "" {
+		t.Errorf("changed to %+v", now)
+	}
+	if err := c.Create(t.Context(), Nodes, []byte(`{"metadata":{"name":"c"}}`)); err != nil || f.Node("c") == nil {
+		t.Errorf("created: %v", err)
+	}
+	if f.Asked("PATCH /api/v1/nodes/a%20b?fieldManager=test") != 1 || f.Asked("POST /api/v1/nodes?fieldManager=test") != 1 {
+		t.Errorf("%v", f.Requests())
+	}
+	err := Get(t.Context(), c, Path(Nodes, "none"), WholeNode, &n)
+	if Code(err) != http.StatusNotFound || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("of none: %v", err)
+	}
+	if err := Get(t.Context(), c, Path(Nodes, "c"), JSON[custom]("Pod"), &now); !errors.Is(err, ErrUnreadable) {
+		t.Errorf("a Node in a Pod's place: %v", err)
+	}
+}
+
+// TestRefusals: what a refusal says is read, whatever it is written in.
+func TestRefusals(t *testing.T) {
+	f := apitest.New(t)
+	c := newClient(t, Options{Server: f.URL})
+	busy := apitest.Refusal(http.StatusTooManyRequests, "busy")
+	busy.Details = &metav1.StatusDetails{RetryAfterSeconds: 7}
+	lost := apitest.Refusal(http.StatusGatewayTimeout, "Too large resource version")
+	lost.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: tooNewCause}}}
+	for _, want := range []struct {
+		refusal *metav1.Status
+		is      Error
+	}{
+		{busy, Error{Code: 429, Message: "busy", After: 7 * time.Second}},
+		{lost, Error{Code: 504, Message: "Too large resource version", Lost: true}},
+	} {
+		f.Do(func() { f.Refuse = func(*http.Request) *metav1.Status { return want.refusal } })
+		var n Node
+		var o custom
+		for name, err := range map[string]error{
+			"protobuf": Get(t.Context(), c, Path(Nodes, "a"), WholeNode, &n),
+			"lean":     Get(t.Context(), c, Path(Nodes, "a"), LeanNode, &n),
+			"JSON":     Get(t.Context(), c, Path(Nodes, "a"), JSON[custom]("Node"), &o),
+		} {
+			if got, ok := errors.AsType[*Error](err); !ok || *got != want.is {
+				t.Errorf("%s: %+v, want %+v", name, err, want.is)
+			}
+		}
+	}
+	f.Do(func() {
+		f.Refuse = nil
+		f.Answer = func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Retry-After", "3")
+			http.Error(w, "<html>"+strings.Repeat("x", 1000), http.StatusBadGateway)
+			return true
+		}
+	})
+	var n Node
+	err := Get(t.Context(), c, Path(Nodes, "a"), WholeNode, &n)
+	if got, ok := errors.AsType[*Error](err); !ok || got.Code != 502 || got.After != 3*time.Second || len(err.Error()) > 400 {
+		t.Errorf("a proxy's: %v", err)
+	}
+}

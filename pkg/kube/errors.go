@@ -1,0 +1,138 @@
+package kube
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// ErrUnreadable is an answer that is not what an API server says.
+var ErrUnreadable = errors.New("what the API server says cannot be read")
+
+// errKind is an object of another kind than was asked for.
+var errKind = errors.New("it is not what was asked for")
+
+// wrongKind returns the error for an object of one kind in the place of another.
+func wrongKind(got, wanted string) error {
+	return fmt.Errorf("%w: %w: a %.50q in the place of a %s", ErrUnreadable, errKind, got, wanted)
+}
+
+// Error is an answer other than the one that was asked for.
+type Error struct {
+	Code    int
+	Message string
+	// After is how long the server wants to be left alone.
+	After time.Duration
+	// Lost means that the server does not know the resourceVersion that it was asked
+	// to go on from, because its store was set back.
+	Lost bool
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("the API server answers %d (%s): %.300q", e.Code, http.StatusText(e.Code), e.Message)
+}
+
+// Code returns the HTTP status that err is about, 0 if it is about none.
+func Code(err error) int {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return 0
+}
+
+// unconnected is a request's failure before there was a connection to send it on.
+type unconnected struct{ error }
+
+func (u unconnected) Unwrap() error { return u.error }
+
+// refusal returns what an answer other than OK says.
+func refusal(r *http.Response, text []byte) error {
+	e := &Error{Code: r.StatusCode, Message: string(bytes.TrimSpace(text))}
+	if seconds, err := strconv.ParseUint(r.Header.Get("Retry-After"), 10, 16); err == nil {
+		e.After = time.Duration(seconds) * time.Second
+	}
+	// The server refuses in JSON whoever asks for metadata alone.
+	for _, w := range []wire{protobufWire{}, jsonWire{}} {
+		kind, object, err := w.open(text)
+		if err != nil || kind != statusKind {
+			continue
+		}
+		if s, err := w.status(object); err == nil {
+			e.take(s)
+			e.Code = r.StatusCode
+		}
+	}
+	return e
+}
+
+// statusKind is the kind of the object that an API server refuses with.
+const statusKind = "Status"
+
+// status is what matters of such an object.
+type status struct {
+	message     string
+	code, after uint64 // after is in seconds
+	tooNew      bool   // the server has not come to that resourceVersion
+}
+
+// tooNewCause is the cause that says so.
+const tooNewCause = "ResourceVersionTooLarge"
+
+func (e *Error) take(s status) {
+	e.Code, e.Message, e.Lost = int(min(s.code, 999)), s.message, s.tooNew
+	e.After = max(e.After, time.Duration(min(s.after, 1<<16))*time.Second)
+}
+
+// status implements wire.
+func (protobufWire) status(object []byte) (s status, err error) {
+	details := func(field protowire.Number, value []byte, number uint64) error {
+		switch field {
+		case 4:
+			return walk(value, func(field protowire.Number, value []byte, _ uint64) error {
+				s.tooNew = s.tooNew || field == 1 && string(value) == tooNewCause
+				return nil
+			})
+		case 5:
+			s.after = number
+		}
+		return nil
+	}
+	err = walk(object, func(field protowire.Number, value []byte, number uint64) error {
+		switch field {
+		case 3:
+			s.message = string(value)
+		case 5:
+			return walk(value, details)
+		case 6:
+			s.code = number
+		}
+		return nil
+	})
+	return s, err
+}
+
+// status implements wire.
+func (jsonWire) status(object []byte) (status, error) {
+	var doc struct {
+		Message string
+		Code    uint64
+		Details struct {
+			RetryAfterSeconds uint64
+			Causes            []struct{ Reason string }
+		}
+	}
+	if err := json.Unmarshal(object, &doc); err != nil {
+		return status{}, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	s := status{message: doc.Message, code: doc.Code, after: doc.Details.RetryAfterSeconds}
+	for _, c := range doc.Details.Causes {
+		s.tooNew = s.tooNew || c.Reason == tooNewCause
+	}
+	return s, nil
+}

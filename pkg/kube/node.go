@@ -1,0 +1,148 @@
+package kube
+
+import (
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Nodes is where an API server has its Nodes.
+const Nodes = "api/v1/nodes"
+
+// NetworkUnavailable is the condition that keeps pods off a Node.
+const NetworkUnavailable = "NetworkUnavailable"
+
+// Node is what matters of a Node. Its texts stand where the message has them, and are
+// valid as long as that is.
+type Node struct {
+	Name, UID []byte
+	// Revision is its resourceVersion as a number, which it is with every API server
+	// on etcd; 0 where it is none.
+	Revision  int64
+	Created   int64 // in seconds
+	Addresses []Address
+	// Unavailable is the condition NetworkUnavailable.
+	Unavailable NodeCondition
+	Annotations []Annotation
+	// Lean means that only its metadata was read.
+	Lean bool
+
+	podCIDR  []byte
+	podCIDRs [][]byte
+}
+
+// Address is one by which the cluster knows a Node's host.
+type Address struct{ Kind, Address []byte }
+
+// NodeCondition is a condition of a Node, without its times. All is empty where a Node
+// has no such condition.
+type NodeCondition struct{ Status, Reason, Message []byte }
+
+// Annotation is one of an object's.
+type Annotation struct{ Key, Value []byte }
+
+// WholeNode is the format of a Node.
+var WholeNode = Protobuf("Node", func(message []byte, to *Node) error { return to.decode(message, false) })
+
+// LeanNode is the format of a Node's metadata, a fourteenth of it.
+var LeanNode = Metadata(func(message []byte, to *Node) error { return to.decode(message, true) })
+
+// PodCIDRs returns the Node's podCIDRs.
+func (n *Node) PodCIDRs() [][]byte {
+	if len(n.podCIDRs) == 0 && len(n.podCIDR) > 0 {
+		return [][]byte{n.podCIDR}
+	}
+	return n.podCIDRs
+}
+
+// decode reads a Node into n.
+func (n *Node) decode(message []byte, lean bool) error {
+	*n = Node{podCIDRs: n.podCIDRs[:0], Addresses: n.Addresses[:0], Annotations: n.Annotations[:0], Lean: lean}
+	return walk(message, func(field protowire.Number, value []byte, _ uint64) error {
+		switch field {
+		case 1:
+			return walk(value, n.meta)
+		case 2:
+			return walk(value, n.spec)
+		case 3:
+			return walk(value, n.status)
+		}
+		return nil
+	})
+}
+
+func (n *Node) meta(field protowire.Number, value []byte, _ uint64) error {
+	switch field {
+	case metaName:
+		n.Name = value
+	case metaUID:
+		n.UID = value
+	case metaRevision:
+		n.Revision = number(string(value))
+	case metaCreated:
+		return walk(value, func(field protowire.Number, _ []byte, number uint64) error {
+			if field == 1 {
+				n.Created = int64(number)
+			}
+			return nil
+		})
+	case metaAnnotations:
+		key, value, err := pair(value)
+		n.Annotations = append(n.Annotations, Annotation{key, value})
+		return err
+	}
+	return nil
+}
+
+func (n *Node) spec(field protowire.Number, value []byte, _ uint64) error {
+	switch field {
+	case 1:
+		n.podCIDR = value
+	case 7:
+		n.podCIDRs = append(n.podCIDRs, value)
+	}
+	return nil
+}
+
+func (n *Node) status(field protowire.Number, value []byte, _ uint64) error {
+	switch field {
+	case 4:
+		return n.condition(value)
+	case 5:
+		kind, address, err := pair(value) // written like an entry of a map
+		n.Addresses = append(n.Addresses, Address{kind, address})
+		return err
+	}
+	return nil
+}
+
+func (n *Node) condition(value []byte) error {
+	var c NodeCondition
+	wanted := false
+	err := walk(value, func(field protowire.Number, value []byte, _ uint64) error {
+		switch field {
+		case 1:
+			wanted = string(value) == NetworkUnavailable
+		case 2:
+			c.Status = value
+		case 5:
+			c.Reason = value
+		case 6:
+			c.Message = value
+		}
+		return nil
+	})
+	if wanted {
+		n.Unavailable = c
+	}
+	return err
+}
+
+// number returns a resourceVersion as one, 0 where it is none.
+func number(revision string) int64 {
+	n, err := strconv.ParseInt(revision, 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,107 @@
+package kube
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
+)
+
+// sameNode compares what was read of a Node with what Kubernetes' own types say.
+func sameNode(n *Node, want *corev1.Node) error {
+	var cidrs []string
+	for _, c := range n.PodCIDRs() {
+		cidrs = append(cidrs, string(c))
+	}
+	wantCIDRs := want.Spec.PodCIDRs
+	if len(wantCIDRs) == 0 && want.Spec.PodCIDR != "" {
+		wantCIDRs = []string{want.Spec.PodCIDR}
+	}
+	notes := make(map[string]string)
+	for _, a := range n.Annotations {
+		notes[string(a.Key)] = string(a.Value)
+	}
+	switch {
+	case string(n.Name) != want.Name || string(n.UID) != string(want.UID) || n.Revision != number(want.ResourceVersion):
+		return fmt.Errorf("%s %s %d, want %s %s %s", n.Name, n.UID, n.Revision, want.Name, want.UID, want.ResourceVersion)
+	case fmt.Sprint(cidrs) != fmt.Sprint(wantCIDRs):
+		return fmt.Errorf("podCIDRs %v, want %v", cidrs, wantCIDRs)
+	case len(notes) != len(want.Annotations) || len(notes) > 0 && fmt.Sprint(notes) != fmt.Sprint(want.Annotations):
+		return fmt.Errorf("annotations %v, want %v", notes, want.Annotations)
+	case len(n.Addresses) != len(want.Status.Addresses):
+		return fmt.Errorf("%d addresses, want %d", len(n.Addresses), len(want.Status.Addresses))
+	}
+	for i, a := range want.Status.Addresses {
+		if string(n.Addresses[i].Kind) != string(a.Type) || string(n.Addresses[i].Address) != a.Address {
+			return fmt.Errorf("address %s %s, want %v", n.Addresses[i].Kind, n.Addresses[i].Address, a)
+		}
+	}
+	return nil
+}
+
+func TestNode(t *testing.T) {
+	unavailable := apitest.SmallNode(2)
+	unavailable.Status.Conditions = append(unavailable.Status.Conditions, corev1.NodeCondition{
+		Type: NetworkUnavailable, Status: "True", Reason: "NoLease", Message: "no subnet",
+	})
+	var n Node // one for all: nothing of one may be left in the next
+	for _, want := range []*corev1.Node{apitest.LargeNode(1), unavailable, {}, {Spec: corev1.NodeSpec{PodCIDR: "10.5.1.0/24"}}} {
+		if err := n.decode(apitest.Encoded(t, want), false); err != nil {
+			t.Fatal(err)
+		}
+		if err := sameNode(&n, want); err != nil {
+			t.Error(err)
+		}
+		var condition string
+		if want == unavailable {
+			condition = "True NoLease no subnet"
+		}
+		if got := fmt.Sprintf("%s %s %s", n.Unavailable.Status, n.Unavailable.Reason, n.Unavailable.Message); got != condition && condition+got != "  " {
+			t.Errorf("%s: %q, want %q", want.Name, got, condition)
+		}
+	}
+	if err := n.decode(apitest.Encoded(t, apitest.LargeNode(1)), false); err != nil || n.Created != 1_700_000_000 || n.Lean {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// TestLeanNode reads metadata as Kubernetes' own types write it.
+func TestLeanNode(t *testing.T) {
+	want := apitest.LargeNode(1)
+	var n Node
+	if err := LeanNode.decode(apitest.Encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: want.ObjectMeta}), &n); err != nil {
+		t.Fatal(err)
+	}
+	if err := sameNode(&n, &corev1.Node{ObjectMeta: want.ObjectMeta}); err != nil || !n.Lean {
+		t.Errorf("lean %t, %v", n.Lean, err)
+	}
+}
+
+func FuzzNode(f *testing.F) {
+	f.Add(apitest.Encoded(f, apitest.SmallNode(1)))
+	f.Add(apitest.Encoded(f, &corev1.Node{}))
+	f.Add([]byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var n Node
+		_ = n.decode(text, false)
+		_, _ = protobufWire{}.status(text)
+		_, _, _ = protobufWire{}.open(text)
+		var want corev1.Node
+		if want.Unmarshal(text) != nil {
+			return // what is refused there may be stepped over here
+		}
+		again := apitest.Encoded(t, &want) // as an API server would write it
+		if err := n.decode(again, false); err != nil {
+			t.Fatalf("not read: %v", err)
+		}
+		if err := sameNode(&n, &want); err != nil {
+			t.Error(err)
+		}
+		if revision, err := (protobufWire{}).revision(again); err != nil || string(revision) != want.ResourceVersion {
+			t.Errorf("at %s, want %s: %v", revision, want.ResourceVersion, err)
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+)
+
+const (
+	protobufType = "application/vnd.kubernetes.protobuf"
+	jsonType     = "application/json"
+)
+
+// PatchKind is how a change is written.
+type PatchKind string
+
+// The kinds of changes that this package's callers write.
+const (
+	MergePatch          PatchKind = "application/merge-patch+json"
+	StrategicMergePatch PatchKind = "application/strategic-merge-patch+json"
+)
+
+// largest is more than any object has: etcd takes 1.5 MB.
+const largest = 16 << 20
+
+// Path returns the path of an object, or of its subresource, below a resource's.
+func Path(resource string, names ...string) string {
+	for _, name := range names {
+		resource += "/" + url.PathEscape(name)
+	}
+	return resource
+}
+
+// Get reads one object into to.
+func Get[T any](ctx context.Context, c *Client, path string, f Format[T], to *T) error {
+	r, err := c.do(ctx, request{method: http.MethodGet, path: path, accept: f.accept})
+	if err != nil {
+		return err
+	}
+	return f.read(r, to)
+}
+
+// Patch changes an object, and reads into to what it has become.
+func Patch[T any](ctx context.Context, c *Client, path string, kind PatchKind, change []byte, f Format[T], to *T) error {
+	r, err := c.do(ctx, request{
+		method: http.MethodPatch, path: path, query: c.writer(), content: string(kind), body: change, accept: f.accept,
+	})
+	if err != nil {
+		return err
+	}
+	return f.read(r, to)
+}
+
+// Create makes an object, given as JSON, of a resource.
+func (c *Client) Create(ctx context.Context, resource string, object []byte) error {
+	r, err := c.do(ctx, request{
+		method: http.MethodPost, path: resource, query: c.writer(), content: jsonType, body: object, accept: jsonType,
+	})
+	if err != nil {
+		return err
+	}
+	return r.Body.Close()
+}
+
+// writer names who writes.
+func (c *Client) writer() url.Values { return url.Values{"fieldManager": {c.options.Name}} }
+
+// read decodes an answer into to, and closes it.
+func (f Format[T]) read(r *http.Response, to *T) error {
+	defer r.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(r.Body, largest))
+	if err != nil {
+		return err
+	}
+	kind, object, err := f.wire.open(text)
+	switch {
+	case err != nil:
+		return err
+	case kind != f.kind:
+		return wrongKind(kind, f.kind)
+	}
+	return f.Decode(object, to)
+}
+
+// request is one request of the API.
+type request struct {
+	method, path string
+	query        url.Values
+	content      string // of the body
+	body         []byte
+	accept       string
+}
+
+// do makes a request. The caller closes the answer.
+func (c *Client) do(ctx context.Context, what request) (*http.Response, error) {
+	way := c.current()
+	to := way.base.JoinPath(what.path)
+	to.RawQuery = what.query.Encode()
+	r, err := http.NewRequestWithContext(ctx, what.method, to.String(), bytes.NewReader(what.body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", what.accept)
+	if what.body != nil {
+		r.Header.Set("Content-Type", what.content)
+	}
+	answer, err := roundTrip(way.http, r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusCreated {
+		wanted, _, _ := strings.Cut(what.accept, ";")
+		if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind != wanted {
+			answer.Body.Close()
+			return nil, fmt.Errorf("%w: it is %q", ErrUnreadable, kind)
+		}
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // what is missing is missing from an error's text
+	return nil, refusal(answer, text)
+}
+
+// roundTrip sends a request, and marks a failure to connect as such.
+func roundTrip(client *http.Client, r *http.Request) (*http.Response, error) {
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	answer, err := client.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	if err != nil && !connected.Load() {
+		err = unconnected{err}
+	}
+	return answer, err
+}

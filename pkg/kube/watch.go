@@ -1,0 +1,339 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// sessionTime is how long a watch lasts, and up to twice that, so that not all
+	// programs renew theirs together.
+	sessionTime = 5 * time.Minute
+	// late is how much longer one may last before it counts as lost.
+	late = 30 * time.Second
+	// silence is how long a server may say nothing that is asked for a page, or for a
+	// watch to begin.
+	silence = 30 * time.Second
+	// goodSession is how long a session lasts that ends a row of failures.
+	goodSession = 10 * time.Second
+)
+
+// Watch follows the objects of a resource: by one list, and by one watch that goes on
+// from it. A watch that breaks goes on from the resourceVersion that it had come to.
+// Only where the server does not know that, or not any more, all is listed again. Its
+// fields are set before Run and not changed after.
+type Watch[T any] struct {
+	Client *Client
+	// Path is the resource's.
+	Path string
+	// Name is that of the only object to follow, "" for all.
+	Name   string
+	Format Format[T]
+	// Sink takes in the objects. One that is a Chooser sets the format, too.
+	Sink Sink[T]
+	// Report hears why the watch fails, at each failure; and nil when a session begins.
+	Report func(err error)
+
+	// What follows is Run's.
+
+	from   []byte // the resourceVersion to go on from, empty to list all
+	broken bool   // the last watch did not begin, or ended before its time
+	// unstreamed is why the last list could not be streamed. The next one comes in
+	// pages.
+	unstreamed error
+
+	end atomic.Pointer[context.CancelCauseFunc] // of the session that is under way
+
+	mu       sync.Mutex
+	since    time.Time
+	revision int64
+}
+
+// Sink is where a Watch puts what it reads. One goroutine calls it. An object is valid
+// until the method returns.
+type Sink[T any] interface {
+	// List begins a full list, which counts from its Done on.
+	List() List[T]
+	// Set takes in an object as it is now.
+	Set(object *T)
+	// Delete takes in the last state of an object that is gone.
+	Delete(object *T)
+}
+
+// List is a full list as it comes.
+type List[T any] interface {
+	// Add takes in an object, and reports whether the list did not have it yet.
+	Add(object *T) (isNew bool)
+	// Delete removes an object that was deleted while the list came.
+	Delete(object *T)
+	// Done puts the list in force, and reports whether it did; a Chooser may want it
+	// in another format first.
+	Done() bool
+}
+
+// Chooser is a Sink that changes the format between sessions.
+type Chooser[T any] interface {
+	Sink[T]
+	// Choose returns the format of the next session. A resumed session lists nothing,
+	// unless Choose wants to have all listed again.
+	Choose(resumed bool) (f Format[T], relist bool)
+	// Refused means that the server does not know the format. The next call of Choose
+	// returns another.
+	Refused()
+	// Unfit reports whether the session should end now for one in another format. The
+	// Watch asks after every list and event.
+	Unfit() bool
+}
+
+var (
+	// errSilent ends a session in which nothing comes.
+	errSilent = errors.New("no answer in time")
+	// errFormat restarts a session at once, in a format that is chosen again.
+	errFormat = errors.New("the objects must come in another format")
+	// errRelist restarts a session with a list, where nothing is wrong.
+	errRelist = errors.New("all objects must be listed again")
+	// errPages restarts a session at once, with a list in pages.
+	errPages = errors.New("the list must come in pages")
+)
+
+// Run follows the objects until ctx ends.
+func (w *Watch[T]) Run(ctx context.Context) {
+	relisting := false
+	for failures := 0; ctx.Err() == nil; {
+		began := time.Now()
+		err := w.session(ctx)
+		before := relisting
+		relisting = errors.Is(err, errRelist)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errFormat), errors.Is(err, errPages):
+			continue
+		case relisting && !before:
+			failures = 1 // it answers now, however long it did not
+		case time.Since(began) < goodSession:
+			failures++
+		default:
+			failures = 1
+		}
+		if err != nil && !relisting {
+			w.failed(err)
+		}
+		if Pause(ctx, failures, err) != nil {
+			return
+		}
+	}
+}
+
+// Restart ends the session that is under way. The next one begins at once, in a format
+// that is chosen again.
+func (w *Watch[T]) Restart() { w.stop(errFormat) }
+
+// Relist ends the session that is under way, and lists all objects again.
+func (w *Watch[T]) Relist() { w.stop(errRelist) }
+
+func (w *Watch[T]) stop(why error) {
+	if end := w.end.Load(); end != nil {
+		(*end)(why)
+	}
+}
+
+// Progress returns since when the Watch has worked without a break, zero while it does
+// not, and the resourceVersion that it has come to.
+func (w *Watch[T]) Progress() (since time.Time, revision int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.since, w.revision
+}
+
+// failed reports a failure.
+func (w *Watch[T]) failed(err error) {
+	w.Report(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.since = time.Time{}
+}
+
+// works reports that a session has begun.
+func (w *Watch[T]) works() {
+	w.Report(nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.since.IsZero() {
+		w.since = time.Now()
+	}
+}
+
+// reach records how far the watch has come.
+func (w *Watch[T]) reach(revision []byte) {
+	if len(revision) == 0 {
+		return
+	}
+	w.from = append(w.from[:0], revision...)
+	n := number(string(revision))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.revision = n
+}
+
+// session is one watch, and the list before it.
+func (w *Watch[T]) session(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w.end.Store(&cancel)
+	defer w.end.Store(nil)
+	w.choose()
+	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer quiet.Stop()
+	query, begins := w.query(), silence
+	query.Set("watch", "1")
+	query.Set("allowWatchBookmarks", "true")
+	streamed := len(w.from) == 0 && w.unstreamed == nil && w.Client.streaming.usable(w.Path)
+	switch {
+	case streamed:
+		query.Set("sendInitialEvents", "true")
+		query.Set("resourceVersionMatch", "NotOlderThan")
+		begins = streamSilence
+	case len(w.from) == 0:
+		err := w.listPages(ctx, quiet)
+		w.unstreamed = nil
+		if err != nil {
+			return w.outcome(ctx, err)
+		}
+	case w.broken:
+		if err := w.reachable(ctx); err != nil {
+			return w.outcome(ctx, err)
+		}
+	}
+	query.Set("resourceVersion", string(w.from))
+	lasts := sessionTime + rand.N(sessionTime)
+	query.Set("timeoutSeconds", strconv.Itoa(int(lasts.Seconds())))
+	end := time.AfterFunc(lasts+late, func() { cancel(errSilent) })
+	defer end.Stop()
+	quiet.Reset(begins)
+	w.broken = true // until one ends in its time
+	began := time.Now()
+	sent, err := w.open(ctx, query)
+	if err == nil {
+		defer sent.Close()
+	}
+	if err == nil && streamed {
+		err = w.listStream(sent, quiet)
+	}
+	switch {
+	case err != nil && streamed:
+		return w.unlisted(ctx, err)
+	case err != nil:
+		return w.outcome(ctx, err)
+	}
+	quiet.Stop()
+	w.works()
+	err = w.follow(sent)
+	w.broken = err != nil || time.Since(began) < lasts.Truncate(time.Second)
+	return w.outcome(ctx, err)
+}
+
+// stream is what a server sends of a watch.
+type stream struct {
+	events
+	io.Closer
+}
+
+// open begins a watch.
+func (w *Watch[T]) open(ctx context.Context, query url.Values) (stream, error) {
+	r, err := w.Client.do(ctx, request{method: http.MethodGet, path: w.Path, query: query, accept: w.Format.accept + ";stream=watch"})
+	if err != nil {
+		return stream{}, err
+	}
+	return stream{w.Format.wire.events(r.Body), r.Body}, nil
+}
+
+// choose sets the format of a session.
+func (w *Watch[T]) choose() {
+	if chooser, ok := w.Sink.(Chooser[T]); ok {
+		f, relist := chooser.Choose(len(w.from) > 0)
+		if w.Format = f; relist {
+			w.from = w.from[:0]
+		}
+	}
+}
+
+// unfit reports whether the session should be in another format.
+func (w *Watch[T]) unfit() bool {
+	chooser, ok := w.Sink.(Chooser[T])
+	return ok && chooser.Unfit()
+}
+
+// query selects the objects to follow.
+func (w *Watch[T]) query() url.Values {
+	if w.Name != "" {
+		return url.Values{"fieldSelector": {"metadata.name=" + w.Name}}
+	}
+	return url.Values{}
+}
+
+// reachable returns an error unless the server has come as far as the watch had. One
+// whose etcd was set back to a backup would not say that, and nothing else, until it is
+// there again. To ask for an object that cannot be costs it next to nothing.
+func (w *Watch[T]) reachable(ctx context.Context) error {
+	_, err := w.page(ctx, url.Values{
+		"fieldSelector": {"metadata.name=-"}, "resourceVersion": {string(w.from)}, "resourceVersionMatch": {"NotOlderThan"},
+	}, func([]byte) error { return nil })
+	return err
+}
+
+// follow takes in what a watch sends after its list, until its time is over.
+func (w *Watch[T]) follow(sent stream) error {
+	var object T
+	for {
+		what, message, err := w.next(sent, &object)
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		switch what {
+		case added, modified:
+			w.Sink.Set(&object)
+		case deleted:
+			w.Sink.Delete(&object)
+		}
+		revision, err := w.Format.wire.revision(message)
+		if err != nil {
+			return err
+		}
+		w.reach(revision)
+		if w.unfit() {
+			return errFormat
+		}
+	}
+}
+
+// outcome returns why a session ended, and prepares the next one for that.
+func (w *Watch[T]) outcome(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	chooser, chooses := w.Sink.(Chooser[T])
+	refused, answered := errors.AsType[*Error](err)
+	switch {
+	case errors.Is(err, errRelist):
+		w.from = w.from[:0]
+	case chooses && w.Format.optional && (Code(err) == http.StatusNotAcceptable || errors.Is(err, errKind)):
+		chooser.Refused()
+		return errFormat
+	case len(w.from) > 0 && answered && (refused.Code == http.StatusGone || refused.Lost):
+		w.from = w.from[:0] // nothing is wrong: it was away for too long
+		return errRelist
+	}
+	return err
+}

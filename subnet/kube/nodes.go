@@ -1,0 +1,78 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+// node fetches one Node whole.
+func (s *Store) node(ctx context.Context, name string) (*kube.Node, error) {
+	n := new(kube.Node)
+	err := kube.Get(ctx, s.client, kube.Path(kube.Nodes, name), kube.WholeNode, n)
+	return named(n, name, err)
+}
+
+// patch changes a Node's status or metadata, and returns what the Node has become.
+// That is all that a kubelet, or flannel, may change of its own Node.
+func (s *Store) patch(ctx context.Context, name string, kind kube.PatchKind, change []byte) (*kube.Node, error) {
+	n := new(kube.Node)
+	err := kube.Patch(ctx, s.client, kube.Path(kube.Nodes, name, "status"), kind, change, kube.WholeNode, n)
+	return named(n, name, err)
+}
+
+// named returns an error unless an answer is the Node of that name.
+func named(n *kube.Node, name string, err error) (*kube.Node, error) {
+	if err == nil && string(n.Name) != name {
+		err = fmt.Errorf("%w: Node %.50q in the place of %s", kube.ErrUnreadable, n.Name, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// pod is what matters of a pod.
+type pod struct {
+	Spec struct{ NodeName string }
+}
+
+// nodeOf returns the name of the Node that a pod runs on.
+func (s *Store) nodeOf(ctx context.Context, namespace, name string) (string, error) {
+	var p pod
+	err := kube.Get(ctx, s.client, kube.Path("api/v1/namespaces", namespace, "pods", name), kube.JSON[pod]("Pod"), &p)
+	if err == nil && p.Spec.NodeName == "" {
+		err = fmt.Errorf("pod %s/%s is on no Node", namespace, name)
+	}
+	return p.Spec.NodeName, err
+}
+
+// event creates an event in the namespace of Nodes' events.
+func (s *Store) event(ctx context.Context, event map[string]any) error {
+	text, err := json.Marshal(event)
+	if err != nil {
+		return err
+	}
+	return s.client.Create(ctx, kube.Path("api/v1/namespaces", "default", "events"), text)
+}
+
+// moved reports whether a patch was refused because there is no such Node, or one of
+// the same name and another uid.
+func moved(err error) bool {
+	refused, ok := errors.AsType[*kube.Error](err)
+	if !ok {
+		return false
+	}
+	switch refused.Code {
+	case http.StatusNotFound, http.StatusConflict:
+		return true
+	case http.StatusUnprocessableEntity:
+		return strings.Contains(refused.Message, "metadata.uid")
+	}
+	return false
+}
