@@ -25,17 +25,6 @@ func (k *kubeWorld) startKubeFlannel(h *clustertest.Host) {
 	d.WaitLog("Running backend")
 }
 
-// given waits until a Node has its podCIDRs, for which flanneld does not wait.
-func (k *kubeWorld) given(h *clustertest.Host) {
-	k.t.Helper()
-	k.eventually(func() error {
-		if n := k.node(h.Name); len(n.Spec.PodCIDRs) != 2 {
-			return fmt.Errorf("%s has %v", h.Name, n.Spec.PodCIDRs)
-		}
-		return nil
-	})
-}
-
 // flannelNotes are what flannel writes, of all Nodes.
 func (k *kubeWorld) flannelNotes(h *clustertest.Host) map[string]string {
 	k.t.Helper()

@@ -307,6 +307,17 @@ func (k *kubeWorld) stranger(name string, number int) {
 	}, nil, fmt.Sprintf("10.5.%d.0/24", number), fmt.Sprintf("fd00:5:0:%x::/64", number))
 }
 
+// given waits until the cluster has given a host's Node its podCIDRs.
+func (k *kubeWorld) given(h *clustertest.Host) {
+	k.t.Helper()
+	k.eventually(func() error {
+		if n := k.node(h.Name); len(n.Spec.PodCIDRs) != len(clusterCIDRs) {
+			return fmt.Errorf("%s has the podCIDRs %v", h.Name, n.Spec.PodCIDRs)
+		}
+		return nil
+	})
+}
+
 // known is the stranger that follows changes.
 const known = "known"
 

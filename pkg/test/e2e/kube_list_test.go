@@ -53,6 +53,7 @@ func TestKubeOldEtcd(t *testing.T) {
 		k.register(h)
 	}
 	for _, h := range k.Hosts {
+		k.given(h)
 		k.token(h)
 		began := time.Now()
 		k.start(h)
@@ -82,6 +83,7 @@ func TestKubeStreamRefused(t *testing.T) {
 	k := newKubeWorld(t, 1, dualNetwork, true)
 	h := k.Hosts[0]
 	k.register(h)
+	k.given(h)
 	k.token(h)
 	const atOnce = 5 * time.Second
 	type way struct {
