@@ -27,7 +27,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint fuzz bench bench-flannel bench-kube deps vm-deps clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint outdated fuzz bench bench-flannel bench-kube deps vm-deps clean help root go
 
 build: go ## build bin/tulled
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -70,6 +70,14 @@ lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	go tool staticcheck -tags kube,flannel ./pkg/kube ./subnet/kube ./pkg/test/kubetest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go mod tidy -diff
+
+# Of each module, what it names itself and the modules of its tools; Go itself is the toolchain's matter.
+outdated: go ## the modules that have a newer release, in every go.mod
+	@for m in $$(git ls-files '*go.mod'); do ( \
+		cd $$(dirname $$m) && \
+		{ go list -m -f '{{if not (or .Main .Indirect)}}{{.Path}}{{end}}' all; go list -f '{{with .Module}}{{.Path}}{{end}}' tool; } | sort -u | \
+		xargs go list -m -u -f "{{with .Update}}$$m: {{$$.Path}} {{$$.Version}} -> {{.Version}}{{end}}" | grep . || true \
+	) || exit 1; done
 
 fuzz: go ## every fuzz target for FUZZTIME (20s) each
 	@list=$$(go test -list '^Fuzz' $(PACKAGES)) || { echo "$$list"; exit 1; }; \

@@ -20,7 +20,8 @@ type Part struct {
 	Watch func(ctx context.Context, poke func()) error
 	// Tell tells what others do that rules cannot help; nil where there is none.
 	Tell func() []string
-	// Every is how often it is looked at whatever is heard of it; never if zero.
+	// Every is how often the keeper polls it, beside what Watch reports; never if
+	// zero.
 	Every time.Duration
 }
 

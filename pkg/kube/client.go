@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -107,6 +108,13 @@ func (c *Client) connect() (connection, error) {
 		config.BearerToken, config.BearerTokenFile = "", ""
 	}
 	files = append(files, fileAt(config.CAFile)...)
+	if config.CAFile != "" && len(config.CAData) == 0 {
+		// Given the path alone, client-go would follow it, once every five minutes.
+		if config.CAData, err = os.ReadFile(config.CAFile); err != nil {
+			return connection{}, fmt.Errorf("read the API server's authorities: %w", err)
+		}
+		config.CAFile = ""
+	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return connection{}, err

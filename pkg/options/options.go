@@ -170,7 +170,7 @@ type Filtering struct {
 	// PlainPorts has the kernel choose ports in its own, foreseeable way.
 	PlainPorts bool
 	Forward    bool
-	Resync     time.Duration // where the kernel does not tell of changes
+	Resync     time.Duration // poll interval of legacy iptables
 }
 
 // Masquerades says whether any family is masqueraded.

@@ -145,7 +145,7 @@ var table = []flag{
 		about: "firewall: nftables, iptables, none or auto",
 		set:   into(func(o *Options) *Filter { return &o.Filtering.Filter }, filter)},
 	{name: "iptables-resync", group: filtering, value: "SECONDS", fallback: "5",
-		about: "interval between checks of iptables rules",
+		about: "poll interval of legacy iptables tables",
 		set:   into(func(o *Options) *time.Duration { return &o.Filtering.Resync }, seconds(1, 1<<31-1))},
 
 	{name: "kube-subnet-mgr", group: kubernetes, fallback: "false",

@@ -35,10 +35,10 @@ const (
 	None     Kind = "none"
 )
 
-// NewKeeper returns what keeps rules of a kind in this host's firewall. It reads
-// legacy tables at least every resync, and calls changed when its status changes.
+// NewKeeper returns what keeps rules of a kind in this host's firewall. It polls
+// legacy tables every resync, and calls changed when its status changes.
 func NewKeeper(kind Kind, resync time.Duration, changed func()) *firewall.Keeper {
-	f := &finder{tables: nft.Open(""), legacy: iptables.OpenLegacy(iptables.Options{Resync: resync})}
+	f := &finder{tables: nft.Open(""), legacy: iptables.OpenLegacy(iptables.Options{}), resync: resync}
 	return firewall.NewKeeper(func(ctx context.Context, nftables subnet.Choice) ([]firewall.Part, error) {
 		return f.find(ctx, kind, nftables)
 	}, changed)
@@ -48,6 +48,7 @@ func NewKeeper(kind Kind, resync time.Duration, changed func()) *firewall.Keeper
 type finder struct {
 	tables *nft.Tables
 	legacy *iptables.LegacyTables
+	resync time.Duration // the poll interval of legacy tables
 
 	told     remark // what the log knows
 	prepared bool   // what the kernel may need was tried
@@ -127,7 +128,7 @@ func (f *finder) nftables() []firewall.Part {
 	return []firewall.Part{
 		{Name: "masquerade", Engine: nat, Wants: everything, Watch: nat.Watch, Every: lookAnyway},
 		{Name: "forward", Engine: forward, Wants: everything, Watch: forward.Watch, Every: lookAnyway},
-		{Name: "legacy iptables", Engine: f.legacy, Wants: forwards, Watch: f.legacy.Watch, Every: lookAnyway},
+		{Name: "legacy iptables", Engine: f.legacy, Wants: forwards, Every: f.resync},
 		f.others(),
 		{Name: "earlier iptables rules", Engine: removal{"tulle's own iptables rules", f.tables.RemoveIPTables}},
 		f.flannel(),
@@ -154,12 +155,12 @@ func (f *finder) iptables(ctx context.Context) ([]firewall.Part, error) {
 		if v.Err != nil { // commands without a kernel for them
 			continue
 		}
-		p := firewall.Part{Name: string(v.Kind) + " iptables", Engine: iptables.New(v, iptables.Options{}), Wants: forwards, Watch: f.legacy.Watch, Every: lookAnyway}
+		p := firewall.Part{Name: string(v.Kind) + " iptables", Engine: iptables.New(v, iptables.Options{}), Wants: forwards, Every: f.resync}
 		if v.Kind == chosen.Kind {
 			p.Wants = everything
 		}
 		if v.Kind == iptables.NFT {
-			p.Watch = f.tables.WatchIPTables
+			p.Watch, p.Every = f.tables.WatchIPTables, lookAnyway
 		}
 		parts = append(parts, p)
 	}

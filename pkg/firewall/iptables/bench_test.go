@@ -3,6 +3,9 @@ package iptables
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	gosync "sync"
@@ -63,49 +66,73 @@ func (h *host) crowd(t testing.TB, k Kind, rules int) {
 	}
 }
 
-// BenchmarkWatch is what it costs to look at legacy tables once, of both families,
-// alone and beside others' rules: how large they are, and what is in them.
-func BenchmarkWatch(b *testing.B) {
+// BenchmarkPoll measures what one poll of legacy tables of both families costs,
+// beside others' rules: how long it takes, and how much processor time, with that of
+// the commands.
+func BenchmarkPoll(b *testing.B) {
+	forwards := everything()
+	forwards.Masquerade = subnet.Pair[bool]{}
 	for _, n := range []int{0, 100, 5000, 50000} {
-		b.Run(fmt.Sprintf("others=%d", n), func(b *testing.B) {
-			h := newHost(b)
-			h.crowd(b, Legacy, n)
-			if _, err := h.tables(b, Legacy).Sync(b.Context(), everything()); err != nil {
-				b.Fatal(err)
-			}
-			for _, what := range []string{"sizes", "all"} {
-				b.Run(what, func(b *testing.B) {
-					w := newWatcher(h.Options)
-					defer w.close()
-					if err := h.inside(func() error {
-						look := func() error {
-							_, err := w.look()
-							for _, t := range w.known {
-								if t.due = time.Now().Add(time.Hour); what == "all" {
-									t.due = time.Time{}
-								}
-							}
-							return err
-						}
-						if err := look(); err != nil { // what is read here for the first time does not count
-							return err
-						}
-						for b.Loop() {
-							if err := look(); err != nil {
-								return err
-							}
-						}
-						return nil
-					}); err != nil {
-						b.Fatal(err)
+		for _, c := range []struct {
+			name string
+			r    firewall.Rules
+		}{{"forward", forwards}, {"forward and masquerade", everything()}} {
+			b.Run(fmt.Sprintf("others=%d/%s", n, c.name), func(b *testing.B) {
+				h := newHost(b)
+				for _, base := range bases {
+					if out, err := h.command(base+"-legacy", "-P", "FORWARD", "DROP").CombinedOutput(); err != nil {
+						b.Fatalf("%v: %s", err, out)
 					}
-				})
-			}
-		})
+				}
+				h.crowd(b, Legacy, n)
+				tables := h.tables(b, Legacy)
+				sync(b, h, tables, c.r, true)
+				tables.options.Command = nil // ip netns exec is no part of the cost
+				h.enter(b)
+				before := processorTime(b)
+				for b.Loop() {
+					if changed, err := tables.Sync(b.Context(), c.r); changed || err != nil {
+						b.Fatal(changed, err)
+					}
+				}
+				b.ReportMetric(float64((processorTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			})
+		}
 	}
 }
 
-// keep has a keeper keep rules in tables of a kind until it is told to end.
+// enter moves the benchmark's goroutine into the host's namespace, and with it the
+// commands that it starts.
+func (h *host) enter(b *testing.B) {
+	b.Helper()
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	ns, err := os.Open(h.Path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer ns.Close()
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// processorTime returns what this process and the commands that ended have used.
+func processorTime(b *testing.B) (used time.Duration) {
+	b.Helper()
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var r unix.Rusage
+		if err := unix.Getrusage(who, &r); err != nil {
+			b.Fatal(err)
+		}
+		used += time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	return used
+}
+
+// resync is the default of --iptables-resync.
+const resync = 5 * time.Second
+
+// keep runs a keeper of the rules in one kind of tables, until end is called.
 func (h *host) keep(b *testing.B, v Variant, r firewall.Rules) (end func()) {
 	b.Helper()
 	k := v.Kind
@@ -114,9 +141,7 @@ func (h *host) keep(b *testing.B, v Variant, r firewall.Rules) (end func()) {
 	case NFT:
 		part.Watch = nft.Open(h.Path).WatchIPTables
 	case Legacy:
-		part.Watch = func(ctx context.Context, poke func()) error {
-			return h.inside(func() error { return OpenLegacy(h.Options).Watch(ctx, poke) })
-		}
+		part.Every = resync
 	}
 	keeper := firewall.NewKeeper(func(context.Context, subnet.Choice) ([]firewall.Part, error) { return []firewall.Part{part}, nil }, func() {})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -132,11 +157,11 @@ func (h *host) keep(b *testing.B, v Variant, r firewall.Rules) (end func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// BenchmarkHeal is how long it takes until what others did to our rules is undone,
-// from when their command has ended. A program that does not take the lock of
-// legacy iptables is heard of in another way.
+// BenchmarkHeal measures how long it takes until what others did to our rules is
+// undone, from when their command has ended. Legacy tables are polled: there the
+// command runs at any time between two polls.
 func BenchmarkHeal(b *testing.B) {
-	const legacy, nf, many, unlocked = "legacy ", "nft ", " beside 5000", " without the lock"
+	const legacy, nf, many = "legacy ", "nft ", " beside 5000"
 	for _, c := range []struct {
 		name  string
 		on    []string // which tables, and beside what
@@ -146,25 +171,21 @@ func BenchmarkHeal(b *testing.B) {
 		{"rule deleted", []string{legacy, legacy + many, nf, nf + many}, "filter", "-D TULLE-FWD 1"},
 		{"chain flushed", []string{legacy, nf}, "nat", "-F TULLE-POSTRTG"},
 		{"chain deleted", []string{legacy, nf}, "nat", "-F POSTROUTING\n-F TULLE-POSTRTG\n-X TULLE-POSTRTG"},
-		{"rules in another order", []string{legacy, legacy + unlocked, nf}, "nat",
+		{"rules in another order", []string{legacy, nf}, "nat",
 			"-D TULLE-POSTRTG 2\n-A TULLE-POSTRTG -s 10.244.0.0/16 -d 10.244.0.0/16 -j RETURN"},
-		{"jump behind a drop", []string{legacy, legacy + unlocked, legacy + many, nf, nf + many}, "filter",
+		{"jump behind a drop", []string{legacy, legacy + many, nf, nf + many}, "filter",
 			"-D FORWARD -m comment --comment tulle -j TULLE-FWD\n-A FORWARD -m comment --comment tulle -j TULLE-FWD"},
 	} {
 		for _, on := range c.on {
 			b.Run(c.name+"/"+strings.TrimSpace(on), func(b *testing.B) {
-				k, others, lock := Legacy, 0, ""
+				k, others, phase := Legacy, 0, resync
 				if strings.HasPrefix(on, nf) {
-					k = NFT
+					k, phase = NFT, 0
 				}
 				if strings.Contains(on, many) {
 					others = 5000
 				}
-				if strings.Contains(on, unlocked) {
-					lock = "XTABLES_LOCKFILE=$XTABLES_LOCKFILE.other "
-				}
 				h := newHost(b)
-				h.Resync = 5 * time.Second
 				h.crowd(b, k, others)
 				h.sh(b, k, "-A FORWARD -i eth7 -j DROP\n -A FORWARD -j DROP")
 				v := h.variant(b, k)
@@ -175,8 +196,9 @@ func BenchmarkHeal(b *testing.B) {
 				for b.Loop() {
 					b.StopTimer()
 					end := h.keep(b, v, everything()) // one that has put nothing right yet, and takes no time over it
-					kerneltest.Eventually(b, time.Minute, after(time.Now().Add(time.Second+time.Duration(others)*time.Millisecond/2)))
-					hurt := h.command("sh", "-c", lock+"exec iptables-"+string(k)+"-restore --noflush")
+					settled := time.Second + time.Duration(others)*time.Millisecond/2
+					kerneltest.Eventually(b, time.Minute, after(time.Now().Add(settled+rand.N(phase+1))))
+					hurt := h.command("iptables-"+string(k)+"-restore", "--noflush")
 					hurt.Stdin = strings.NewReader("*" + c.table + "\n" + c.do + "\nCOMMIT\n")
 					b.StartTimer()
 					if out, err := hurt.CombinedOutput(); err != nil {
@@ -196,9 +218,9 @@ func BenchmarkHeal(b *testing.B) {
 	}
 }
 
-// observe looks at a table of IPv4 as it is now, and gives a function that waits
-// until it is so again, and tells since when. It takes no time of those who put it
-// right.
+// observe reads a table of IPv4 as it is now, and returns a function that waits
+// until it is so again and returns since when. It takes little processor time from
+// those who put it right.
 func (h *host) observe(b *testing.B, k Kind, name string) (back func() time.Time, end func()) {
 	b.Helper()
 	want := h.table(b, k, name)
@@ -227,48 +249,20 @@ func (h *host) observe(b *testing.B, k Kind, name string) (back func() time.Time
 			return at
 		}, func() { cancel(); watching.Wait() }
 	}
-	w := newWatcher(h.Options)
-	table := &watched{family: subnet.IPv4, name: name}
-	sum := func() (sum uint64) {
-		if err := h.inside(func() error {
-			_, err := w.look()
-			if err != nil {
+	return func() time.Time {
+		next := time.Time{}
+		kerneltest.Eventually(b, 2*time.Minute, func() error {
+			if err := after(next)(); err != nil {
 				return err
 			}
-			i, err := infoOf(w.sockets[subnet.IPv4], subnet.IPv4, name)
-			if err == nil {
-				sum, err = w.sum(table, i.size)
-			}
-			if err == unix.EAGAIN {
-				err = nil
-			}
-			return err
-		}); err != nil {
-			b.Fatal(err)
-		}
-		return sum
-	}
-	return func() (at time.Time) {
-		last, next := uint64(0), time.Time{}
-		kerneltest.Eventually(b, 20*time.Second, func() error {
-			another := fmt.Errorf("the %s table is another than it was", name)
-			began := time.Now()
-			if began.Before(next) {
-				return another
-			}
-			now := sum()
-			at, next = time.Now(), time.Now().Add(3*time.Since(began))
-			if now == last { // to look at it at length would take time
-				return another
-			}
-			last = now
+			next = time.Now().Add(50 * time.Millisecond)
 			return same()
 		})
-		return at
-	}, w.close
+		return time.Now()
+	}, func() {}
 }
 
-// table is what iptables-save shows of a table of IPv4.
+// table returns what iptables-save shows of a table of IPv4.
 func (h *host) table(t testing.TB, k Kind, name string) string {
 	t.Helper()
 	out, err := h.command("iptables-"+string(k)+"-save", "-t", name).Output()
@@ -278,7 +272,7 @@ func (h *host) table(t testing.TB, k Kind, name string) string {
 	return counters.ReplaceAllString(dates.ReplaceAllString(string(out), ""), "[0:0]")
 }
 
-// after waits until a time.
+// after returns an error until a time has come.
 func after(at time.Time) func() error {
 	return func() error {
 		if time.Now().Before(at) {

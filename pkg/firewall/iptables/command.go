@@ -16,16 +16,11 @@ import (
 type Options struct {
 	// Command makes a command of iptables; exec.Command if nil.
 	Command func(name string, args ...string) *exec.Cmd
-	// DryRun has everything done but the writing.
+	// DryRun leaves out the writing, and nothing else.
 	DryRun bool
-	// Proc is where the kernel tells of the network; /proc/net if empty.
+	// Proc is the folder where the kernel lists the legacy tables in use;
+	// /proc/net if empty.
 	Proc string
-	// Lock is what commands of legacy iptables lock; /run/xtables.lock if empty.
-	Lock string
-	// Resync is how often at least what is in legacy tables is read that are
-	// watched, of whose changes the kernel does not tell; at each look if it is
-	// zero.
-	Resync time.Duration
 }
 
 const (

@@ -8,18 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
-
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/subnet"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,7 +54,7 @@ func newHost(t testing.TB) *host {
 		}
 		return nil
 	})
-	h.Options = Options{Proc: process + "/net", Lock: h.lock, Resync: time.Second, Command: func(name string, args ...string) *exec.Cmd {
+	h.Options = Options{Proc: process + "/net", Command: func(name string, args ...string) *exec.Cmd {
 		if h.before != nil {
 			h.before(name, args)
 		}
@@ -74,24 +71,6 @@ func (h *host) command(args ...string) *exec.Cmd {
 	cmd := h.NS.Command(args...)
 	cmd.Env = append(os.Environ(), "XTABLES_LOCKFILE="+h.lock)
 	return cmd
-}
-
-// inside has f done by a thread in the host's namespace.
-func (h *host) inside(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine, in the namespace
-		ns, err := os.Open(h.Path)
-		if err == nil {
-			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
-			ns.Close()
-		}
-		if err == nil {
-			err = f()
-		}
-		done <- err
-	}()
-	return <-done
 }
 
 // sh runs commands inside, one a line. A line without a command's name is one of

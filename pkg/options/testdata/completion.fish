@@ -52,7 +52,7 @@ complete -c tulled -l no-masq-cidrs-file -r -F -d 'file of such networks, re-rea
 complete -c tulled -l ip-masq-fully-random-disable -a 'true false' -d 'masquerade without fully random ports'
 complete -c tulled -l iptables-forward-rules -a 'true false' -d 'accept the network in iptables\' FORWARD'
 complete -c tulled -l filter -x -a 'auto nftables iptables none' -d 'firewall: nftables, iptables, none or auto'
-complete -c tulled -l iptables-resync -x -d 'interval between checks of iptables rules'
+complete -c tulled -l iptables-resync -x -d 'poll interval of legacy iptables tables'
 complete -c tulled -l kube-subnet-mgr -a 'true false' -d 'keep leases in Kubernetes Nodes instead of etcd'
 complete -c tulled -l kube-api-url -x -d 'API server (default the pod\'s cluster)'
 complete -c tulled -l kubeconfig-file -r -F -d 'kubeconfig (default the pod\'s service account)'

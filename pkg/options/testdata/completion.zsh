@@ -50,7 +50,7 @@ _tulled() {
 		'--ip-masq-fully-random-disable=-[masquerade without fully random ports]::true or false:(true false)' \
 		'--iptables-forward-rules=-[accept the network in iptables'\'' FORWARD]::true or false:(true false)' \
 		'--filter=[firewall\: nftables, iptables, none or auto]:KIND:(auto nftables iptables none)' \
-		'--iptables-resync=[interval between checks of iptables rules]:SECONDS: ' \
+		'--iptables-resync=[poll interval of legacy iptables tables]:SECONDS: ' \
 		'--kube-subnet-mgr=-[keep leases in Kubernetes Nodes instead of etcd]::true or false:(true false)' \
 		'--kube-api-url=[API server (default the pod'\''s cluster)]:URL: ' \
 		'--kubeconfig-file=[kubeconfig (default the pod'\''s service account)]:FILE:_files' \
