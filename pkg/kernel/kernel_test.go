@@ -75,11 +75,20 @@ func hostState() *netstate.State {
 func host(t testing.TB) *kerneltest.NS {
 	ns := kerneltest.NewNS(t, "host")
 	ns.IP(t, "link add eth0 type veth peer name eth0peer")
-	ns.IP(t, "link set eth0 up")
-	ns.IP(t, "link set eth0peer up")
+	for _, link := range []string{"eth0", "eth0peer"} {
+		setUp(t, ns, link)
+	}
 	ns.IP(t, "addr add 198.18.0.1/16 dev eth0")
 	ns.IP(t, "addr add fd00:18::1/64 dev eth0 nodad")
 	return ns
+}
+
+// setUp sets a link up without a link-local address, which appears and stops
+// being tentative in its own time.
+func setUp(t testing.TB, ns *kerneltest.NS, link string) {
+	t.Helper()
+	ns.IP(t, "link set "+link+" addrgenmode none")
+	ns.IP(t, "link set "+link+" up")
 }
 
 func dump(t testing.TB, k *Kernel, want *netstate.State) []netstate.Object {
@@ -212,6 +221,7 @@ func TestOthersUntouched(t *testing.T) {
 	k := open(t, ns)
 	for _, c := range []string{
 		"link add vx9 type vxlan id 9 dstport 4789",
+		"link set vx9 addrgenmode none",
 		"link set vx9 up",
 		"addr add 10.9.0.1/24 dev vx9",
 		"neigh add 10.9.0.2 lladdr 3a:00:00:00:00:01 dev vx9 nud permanent",
