@@ -15,7 +15,6 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
-	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
@@ -203,19 +202,19 @@ func (g *gate) delay(ctx context.Context) {
 type fakeHost struct {
 	*kerneltest.Fake
 	mu     sync.Mutex
-	survey kernel.Survey
+	survey netstate.Survey
 	told   chan struct{} // closed, and replaced, when survey changes
 }
 
 func newFakeHost() *fakeHost {
 	h := &fakeHost{Fake: onEth0(), told: make(chan struct{})}
-	h.survey = kernel.Survey{
-		Links: []kernel.HostLink{{
+	h.survey = netstate.Survey{
+		Links: []netstate.HostLink{{
 			Link:  netstate.Link{Name: "eth0", Kind: "device", MTU: 1500, Up: true},
-			Addrs: []kernel.HostAddr{{Prefix: netip.MustParsePrefix("198.18.0.1/16")}},
+			Addrs: []netstate.HostAddr{{Prefix: netip.MustParsePrefix("198.18.0.1/16")}},
 		}},
 		OnLink: []netstate.Route{{Dst: netip.MustParsePrefix("198.18.0.0/16"), Link: "eth0", Protocol: 2}},
-		Defaults: []kernel.DefaultRoute{{
+		Defaults: []netstate.DefaultRoute{{
 			Route: netstate.Route{Dst: netip.MustParsePrefix("0.0.0.0/0"), Link: "eth0", Via: netip.MustParseAddr("198.18.255.254"), Protocol: 3},
 		}},
 	}
@@ -223,7 +222,7 @@ func newFakeHost() *fakeHost {
 }
 
 // change changes what the host has, and tells of it.
-func (h *fakeHost) change(f func(*kernel.Survey)) {
+func (h *fakeHost) change(f func(*netstate.Survey)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f(&h.survey)
@@ -231,16 +230,16 @@ func (h *fakeHost) change(f func(*kernel.Survey)) {
 	h.told = make(chan struct{})
 }
 
-func (h *fakeHost) Survey(context.Context) (kernel.Survey, error) {
+func (h *fakeHost) Survey(context.Context) (netstate.Survey, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.survey
-	s.Links = append([]kernel.HostLink(nil), s.Links...)
+	s.Links = append([]netstate.HostLink(nil), s.Links...)
 	return s, nil
 }
 
-func (h *fakeHost) RouteTo(context.Context, netip.Addr) (kernel.Path, error) {
-	return kernel.Path{}, nil
+func (h *fakeHost) RouteTo(context.Context, netip.Addr) (netstate.Path, error) {
+	return netstate.Path{}, nil
 }
 
 // Watch tells of both: of objects what the fake kernel does, of the survey that

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -166,8 +165,8 @@ func TestHostChanges(t *testing.T) {
 		l.start()
 		l.soon()
 		own := l.own()
-		l.host.change(func(s *kernel.Survey) {
-			s.Links[0].Addrs = []kernel.HostAddr{{Prefix: netip.MustParsePrefix("198.18.0.200/16")}}
+		l.host.change(func(s *netstate.Survey) {
+			s.Links[0].Addrs = []netstate.HostAddr{{Prefix: netip.MustParsePrefix("198.18.0.200/16")}}
 			s.Links[0].MTU = 9000
 		})
 		l.after(5 * time.Second)
@@ -197,13 +196,13 @@ func TestUplinkLost(t *testing.T) {
 		l.soon()
 		state := l.host.Snapshot()
 		addrs := l.host.survey.Links[0].Addrs
-		l.host.change(func(s *kernel.Survey) { s.Links[0].Addrs = nil })
+		l.host.change(func(s *netstate.Survey) { s.Links[0].Addrs = nil })
 		l.after(5 * time.Second)
 		l.wantReady(false, "eth0")
 		if after := l.host.Snapshot(); !after.Equal(state) {
 			t.Errorf("the kernel held\n%s\nand holds\n%s", state, after)
 		}
-		l.host.change(func(s *kernel.Survey) { s.Links[0].Addrs = addrs })
+		l.host.change(func(s *netstate.Survey) { s.Links[0].Addrs = addrs })
 		l.after(5 * time.Second)
 		l.wantReady(true)
 	})
@@ -257,8 +256,8 @@ func TestConfigChanges(t *testing.T) {
 				}
 
 				// A new address is still published, and the subnet is kept.
-				l.host.change(func(s *kernel.Survey) {
-					s.Links[0].Addrs = []kernel.HostAddr{{Prefix: netip.MustParsePrefix("198.18.0.200/16")}}
+				l.host.change(func(s *netstate.Survey) {
+					s.Links[0].Addrs = []netstate.HostAddr{{Prefix: netip.MustParsePrefix("198.18.0.200/16")}}
 				})
 				l.after(5 * time.Second)
 				if again := l.own(); again.Subnets != own.Subnets || again.PublicIP[subnet.IPv4] != netip.MustParseAddr("198.18.0.200") {
@@ -297,11 +296,11 @@ func TestRestartTakesConfig(t *testing.T) {
 func TestBridge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
-		bridge := func(address string) func(*kernel.Survey) {
-			return func(s *kernel.Survey) {
-				s.Links = append(s.Links[:1:1], kernel.HostLink{
+		bridge := func(address string) func(*netstate.Survey) {
+			return func(s *netstate.Survey) {
+				s.Links = append(s.Links[:1:1], netstate.HostLink{
 					Link:  netstate.Link{Name: "cni0", Kind: "bridge", MTU: 1450, Up: true},
-					Addrs: []kernel.HostAddr{{Prefix: netip.MustParsePrefix(address)}},
+					Addrs: []netstate.HostAddr{{Prefix: netip.MustParsePrefix(address)}},
 				})
 			}
 		}

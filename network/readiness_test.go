@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/hostif"
-	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/pkg/status"
@@ -190,8 +189,8 @@ func TestPeersOnTheLinkNeedNoDefaultRoute(t *testing.T) {
 		l.start()
 		l.peer(9)
 		l.soon()
-		var routes []kernel.DefaultRoute
-		l.host.change(func(s *kernel.Survey) { routes, s.Defaults = s.Defaults, nil })
+		var routes []netstate.DefaultRoute
+		l.host.change(func(s *netstate.Survey) { routes, s.Defaults = s.Defaults, nil })
 		l.after(5 * time.Second)
 		l.wantReady(true)
 		far := fakePeer(t, "10.5.10.0-24", "192.0.2.10", "3a:00:00:00:00:0a", 0)
@@ -199,7 +198,7 @@ func TestPeersOnTheLinkNeedNoDefaultRoute(t *testing.T) {
 		l.store.Put(far)
 		l.soon()
 		l.wantReady(false, "no IPv4 address to face the other hosts")
-		l.host.change(func(s *kernel.Survey) { s.Defaults = routes })
+		l.host.change(func(s *netstate.Survey) { s.Defaults = routes })
 		l.after(5 * time.Second)
 		l.wantReady(true)
 	})

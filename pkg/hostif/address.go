@@ -5,13 +5,13 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
 
 // usable says whether a can face the other hosts in family f. An IPv6
 // link-local address means nothing without the link; IPv4's at least may.
-func (s Spec) usable(a kernel.HostAddr, f subnet.Family) bool {
+func (s Spec) usable(a netstate.HostAddr, f subnet.Family) bool {
 	ip := a.Addr()
 	if subnet.FamilyOf(ip) != f || ip.Is4In6() || a.Duplicate || s.overlay(ip) {
 		return false
@@ -29,17 +29,17 @@ func (s Spec) overlay(a netip.Addr) bool {
 
 // usableOf are the usable addresses of a link, the best first; via is the
 // router that they are to talk to, if there is one.
-func (s Spec) usableOf(l *kernel.HostLink, f subnet.Family, via netip.Addr) []netip.Addr {
+func (s Spec) usableOf(l *netstate.HostLink, f subnet.Family, via netip.Addr) []netip.Addr {
 	if s.isBridge(l.Name) {
 		return nil
 	}
-	var addrs []kernel.HostAddr
+	var addrs []netstate.HostAddr
 	for _, a := range l.Addrs {
 		if s.usable(a, f) {
 			addrs = append(addrs, a)
 		}
 	}
-	slices.SortStableFunc(addrs, func(a, b kernel.HostAddr) int { return s.compare(a, b, f, via) })
+	slices.SortStableFunc(addrs, func(a, b netstate.HostAddr) int { return s.compare(a, b, f, via) })
 	ips := make([]netip.Addr, len(addrs))
 	for i, a := range addrs {
 		ips[i] = a.Addr()
@@ -50,7 +50,7 @@ func (s Spec) usableOf(l *kernel.HostLink, f subnet.Family, via netip.Addr) []ne
 // compare orders the usable addresses of one link. What speaks against an
 // address counts first; between equals the last choice stays, then the kernel's
 // order decides.
-func (s Spec) compare(a, b kernel.HostAddr, f subnet.Family, via netip.Addr) int {
+func (s Spec) compare(a, b netstate.HostAddr, f subnet.Family, via netip.Addr) int {
 	return cmp.Or(
 		against(a.Deprecated, b.Deprecated),
 		against(a.Secondary, b.Secondary),
@@ -64,7 +64,7 @@ func (s Spec) compare(a, b kernel.HostAddr, f subnet.Family, via netip.Addr) int
 
 // isFloating tells by its looks an address that VRRP and the like move from
 // host to host: set by hand, and without a network of its own.
-func isFloating(a kernel.HostAddr) bool { return a.IsSingleIP() && !a.Dynamic }
+func isFloating(a netstate.HostAddr) bool { return a.IsSingleIP() && !a.Dynamic }
 
 // against orders what something speaks against behind what it does not.
 func against(a, b bool) int {

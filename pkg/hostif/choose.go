@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -66,9 +66,9 @@ type search struct {
 // candidate is what a flag, or the default route, leads to.
 type candidate struct {
 	why  string
-	link *kernel.HostLink // nil: there is none
+	link *netstate.HostLink // nil: there is none
 	// lender is the link whose addresses count, if not link itself.
-	lender *kernel.HostLink
+	lender *netstate.HostLink
 	addr   netip.Addr // the only one that will do, if valid
 	via    netip.Addr // the router on the link, if one is known
 }
@@ -164,8 +164,8 @@ func (s search) byRegex() (found []candidate) {
 }
 
 // matches are the usable addresses of family f that re matches.
-func (s search) matches(re *regexp.Regexp, f subnet.Family) iter.Seq2[*kernel.HostLink, netip.Addr] {
-	return func(yield func(*kernel.HostLink, netip.Addr) bool) {
+func (s search) matches(re *regexp.Regexp, f subnet.Family) iter.Seq2[*netstate.HostLink, netip.Addr] {
+	return func(yield func(*netstate.HostLink, netip.Addr) bool) {
 		for i := range s.Links {
 			for _, a := range s.usableOf(&s.Links[i], f, netip.Addr{}) {
 				if re.MatchString(a.String()) && !yield(&s.Links[i], a) {
@@ -241,14 +241,14 @@ func (s search) byDefault() (found []candidate) {
 }
 
 // ways are the default routes, the best first.
-func (s search) ways() []kernel.DefaultRoute {
-	var ways []kernel.DefaultRoute
+func (s search) ways() []netstate.DefaultRoute {
+	var ways []netstate.DefaultRoute
 	for _, d := range s.Defaults {
 		if subnet.FamilyOf(d.Dst.Addr()) == s.family {
 			ways = append(ways, d)
 		}
 	}
-	slices.SortStableFunc(ways, func(a, b kernel.DefaultRoute) int {
+	slices.SortStableFunc(ways, func(a, b netstate.DefaultRoute) int {
 		return cmp.Or(
 			against(a.Down, b.Down),
 			cmp.Compare(a.Priority, b.Priority),
@@ -258,7 +258,7 @@ func (s search) ways() []kernel.DefaultRoute {
 	return ways
 }
 
-func (s search) byWay(d kernel.DefaultRoute) []candidate {
+func (s search) byWay(d netstate.DefaultRoute) []candidate {
 	c := candidate{why: "default route", link: s.link(d.Link), addr: d.Source, via: d.Via}
 	found := []candidate{c}
 	// A host in a routed fabric has its address on the loopback, and the
@@ -273,7 +273,7 @@ func (s search) byWay(d kernel.DefaultRoute) []candidate {
 // leadsToLast says whether d alone would lead to the address that was chosen
 // last. That its link has the address is not enough: another link may have it
 // too, and this one a better.
-func (s search) leadsToLast(d kernel.DefaultRoute) bool {
+func (s search) leadsToLast(d netstate.DefaultRoute) bool {
 	for _, c := range s.byWay(d) {
 		if a, obstacle := s.address(c); obstacle == "" {
 			return a == s.Last[s.family]
@@ -286,7 +286,7 @@ const loopback = "lo"
 
 // carrier is the link that packets from an address on l leave by: nothing
 // leaves by the loopback, and its MTU is no other host's.
-func (s search) carrier(l *kernel.HostLink) *kernel.HostLink {
+func (s search) carrier(l *netstate.HostLink) *netstate.HostLink {
 	if l.Name != loopback {
 		return l
 	}
@@ -300,20 +300,20 @@ func (s search) carrier(l *kernel.HostLink) *kernel.HostLink {
 }
 
 // link finds a link by name.
-func (s search) link(name string) *kernel.HostLink {
-	return at(s.Links, slices.IndexFunc(s.Links, func(l kernel.HostLink) bool { return l.Name == name }))
+func (s search) link(name string) *netstate.HostLink {
+	return at(s.Links, slices.IndexFunc(s.Links, func(l netstate.HostLink) bool { return l.Name == name }))
 }
 
 // holder finds the link that has an address.
-func (s search) holder(a netip.Addr) *kernel.HostLink {
-	return at(s.Links, slices.IndexFunc(s.Links, func(l kernel.HostLink) bool { return has(l, a) }))
+func (s search) holder(a netip.Addr) *netstate.HostLink {
+	return at(s.Links, slices.IndexFunc(s.Links, func(l netstate.HostLink) bool { return has(l, a) }))
 }
 
-func has(l kernel.HostLink, a netip.Addr) bool {
-	return slices.ContainsFunc(l.Addrs, func(h kernel.HostAddr) bool { return h.Addr() == a })
+func has(l netstate.HostLink, a netip.Addr) bool {
+	return slices.ContainsFunc(l.Addrs, func(h netstate.HostAddr) bool { return h.Addr() == a })
 }
 
-func at(links []kernel.HostLink, i int) *kernel.HostLink {
+func at(links []netstate.HostLink, i int) *netstate.HostLink {
 	if i < 0 {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -405,7 +404,7 @@ func TestChooseProperties(t *testing.T) {
 				t.Fatalf("seed %d: %s is off and has %+v", seed, subnet.Family(f), u)
 			case l == nil || h == nil || l.MTU != u.MTU || u.Why == "" || !u.Public.IsValid():
 				t.Fatalf("seed %d: %+v is not the host's", seed, u)
-			case spec.isBridge(u.Link) || !slices.ContainsFunc(view.Links, func(l kernel.HostLink) bool { return has(l, u.Address) && !spec.isBridge(l.Name) }):
+			case spec.isBridge(u.Link) || !slices.ContainsFunc(view.Links, func(l netstate.HostLink) bool { return has(l, u.Address) && !spec.isBridge(l.Name) }):
 				t.Fatalf("seed %d: %+v is a bridge of containers", seed, u)
 			case subnet.FamilyOf(u.Address) != subnet.Family(f) || u.Address.IsLoopback() || spec.overlay(u.Address):
 				t.Fatalf("seed %d: %+v cannot face other hosts", seed, u)
@@ -424,9 +423,9 @@ func TestChooseProperties(t *testing.T) {
 func randomHost(r *rand.Rand) View {
 	var v View
 	for i := range 1 + r.IntN(4) {
-		l := kernel.HostLink{Link: netstate.Link{Name: []string{"lo", "eth0", "eth1", "cni0"}[i], MTU: 1500}}
+		l := netstate.HostLink{Link: netstate.Link{Name: []string{"lo", "eth0", "eth1", "cni0"}[i], MTU: 1500}}
 		for range r.IntN(4) {
-			l.Addrs = append(l.Addrs, kernel.HostAddr{
+			l.Addrs = append(l.Addrs, netstate.HostAddr{
 				Prefix:     netip.PrefixFrom(randomAddr(r), []int{24, 32}[r.IntN(2)]),
 				Secondary:  r.IntN(4) == 0,
 				Deprecated: r.IntN(4) == 0,
@@ -437,7 +436,7 @@ func randomHost(r *rand.Rand) View {
 		v.Links = append(v.Links, l)
 	}
 	for range r.IntN(4) {
-		d := kernel.DefaultRoute{Priority: uint32(r.IntN(2)), Down: r.IntN(4) == 0}
+		d := netstate.DefaultRoute{Priority: uint32(r.IntN(2)), Down: r.IntN(4) == 0}
 		d.Dst = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}[r.IntN(2)]
 		d.Link = []string{"eth0", "eth1", "gone"}[r.IntN(3)]
 		if r.IntN(3) == 0 {
@@ -445,7 +444,7 @@ func randomHost(r *rand.Rand) View {
 		}
 		v.Defaults = append(v.Defaults, d)
 	}
-	v.Reach = kernel.Path{Link: []string{"", "lo", "eth1"}[r.IntN(3)], Source: randomAddr(r)}
+	v.Reach = netstate.Path{Link: []string{"", "lo", "eth1"}[r.IntN(3)], Source: randomAddr(r)}
 	return v
 }
 

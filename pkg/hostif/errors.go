@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -42,7 +42,7 @@ const mostSeen = 10
 
 // describe lists the interfaces with their addresses; those without any, most
 // often the containers' ends of cables, are only counted.
-func describe(links []kernel.HostLink) []string {
+func describe(links []netstate.HostLink) []string {
 	var seen []string
 	bare, more := 0, 0
 	for _, l := range links {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -130,7 +129,7 @@ func (s Spec) decisive(v View) map[string]netstate.Link {
 	}
 	links := map[string]netstate.Link{}
 	for _, l := range v.Links {
-		if direct[l.Name] || s.isBridge(l.Name) || slices.ContainsFunc(l.Addrs, func(a kernel.HostAddr) bool {
+		if direct[l.Name] || s.isBridge(l.Name) || slices.ContainsFunc(l.Addrs, func(a netstate.HostAddr) bool {
 			return s.usable(a, subnet.IPv4) || s.usable(a, subnet.IPv6)
 		}) {
 			links[l.Name] = l.Link

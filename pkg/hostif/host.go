@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -15,7 +14,7 @@ type Host struct {
 	// Holds says in which families the host still has the address of the uplink. It
 	// may have it when nothing leads beyond the link any more.
 	Holds subnet.Pair[bool]
-	// OnLink are kernel.Survey's, but for those within the overlay.
+	// OnLink are netstate.Survey's, but for those within the overlay.
 	OnLink []netstate.Route
 	// Tunnels are the tunnel devices that belong to nothing else. A change of
 	// them alone is not followed: most are our own.
@@ -52,7 +51,7 @@ func (s Spec) host(v View) Host {
 		}
 	}
 	for _, name := range s.Bridges {
-		i := slices.IndexFunc(v.Links, func(l kernel.HostLink) bool { return l.Name == name })
+		i := slices.IndexFunc(v.Links, func(l netstate.HostLink) bool { return l.Name == name })
 		if i < 0 {
 			continue
 		}
@@ -67,8 +66,8 @@ func (s Spec) host(v View) Host {
 
 // holds reports whether the host has the address of u where u says.
 func (v View) holds(u Uplink) bool {
-	return slices.ContainsFunc(v.Links, func(l kernel.HostLink) bool {
-		return l.Name == u.Link && slices.ContainsFunc(l.Addrs, func(a kernel.HostAddr) bool { return a.Prefix.Addr() == u.Address })
+	return slices.ContainsFunc(v.Links, func(l netstate.HostLink) bool {
+		return l.Name == u.Link && slices.ContainsFunc(l.Addrs, func(a netstate.HostAddr) bool { return a.Prefix.Addr() == u.Address })
 	})
 }
 

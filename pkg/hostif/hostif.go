@@ -7,7 +7,6 @@ import (
 	"context"
 	"net/netip"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -70,15 +69,15 @@ func (u Uplink) same(v Uplink) bool {
 // Source is the kernel that tells what the host has. Watch begins with an event
 // of lost events, which says that it listens, and returns with no call under way.
 type Source interface {
-	Survey(ctx context.Context) (kernel.Survey, error)
-	RouteTo(ctx context.Context, to netip.Addr) (kernel.Path, error)
+	Survey(ctx context.Context) (netstate.Survey, error)
+	RouteTo(ctx context.Context, to netip.Addr) (netstate.Path, error)
 	Watch(ctx context.Context, to func(netstate.Event)) error
 }
 
 // View is all that a choice goes by beside the Spec.
 type View struct {
-	kernel.Survey
-	Reach kernel.Path // how the kernel sends to Spec.CanReach
+	netstate.Survey
+	Reach netstate.Path // how the kernel sends to Spec.CanReach
 }
 
 // Look asks for what a choice by spec goes by.

@@ -25,7 +25,7 @@ type watched struct {
 	seen    map[string]bool // the addresses that came
 }
 
-func (w *watched) Survey(ctx context.Context) (kernel.Survey, error) {
+func (w *watched) Survey(ctx context.Context) (netstate.Survey, error) {
 	w.mu.Lock()
 	w.surveys++
 	w.mu.Unlock()

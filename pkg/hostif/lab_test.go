@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 	"github.com/tulle-net/tulle/subnet"
@@ -45,7 +44,7 @@ type fakeHost struct {
 	during   func() // called in Survey, when what it returns is settled
 }
 
-func (h *fakeHost) Survey(ctx context.Context) (kernel.Survey, error) {
+func (h *fakeHost) Survey(ctx context.Context) (netstate.Survey, error) {
 	h.mu.Lock()
 	h.surveys++
 	view, err, during := h.view, h.err, h.during
@@ -57,7 +56,7 @@ func (h *fakeHost) Survey(ctx context.Context) (kernel.Survey, error) {
 	return view.Survey, cmp.Or(ctx.Err(), err)
 }
 
-func (h *fakeHost) RouteTo(context.Context, netip.Addr) (kernel.Path, error) {
+func (h *fakeHost) RouteTo(context.Context, netip.Addr) (netstate.Path, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.view.Reach, nil

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -27,7 +26,7 @@ func viewOf(t testing.TB, text string) View {
 		}
 		switch word[0] {
 		case "link":
-			l := kernel.HostLink{Link: netstate.Link{Name: word[1], MTU: number(t, word[2])}, RouterAdvertisements: word[1] == "ra0"}
+			l := netstate.HostLink{Link: netstate.Link{Name: word[1], MTU: number(t, word[2])}, RouterAdvertisements: word[1] == "ra0"}
 			for _, text := range word[3:] {
 				l.Addrs = append(l.Addrs, addrOf(t, text))
 			}
@@ -37,7 +36,7 @@ func viewOf(t testing.TB, text string) View {
 		case "direct":
 			v.OnLink = append(v.OnLink, netstate.Route{Dst: netip.MustParsePrefix(word[1]), Link: word[2], Protocol: 2})
 		case "reach":
-			v.Reach = kernel.Path{Link: word[1], Source: netip.MustParseAddr(word[2])}
+			v.Reach = netstate.Path{Link: word[1], Source: netip.MustParseAddr(word[2])}
 		default:
 			t.Fatalf("what is %q?", line)
 		}
@@ -45,10 +44,10 @@ func viewOf(t testing.TB, text string) View {
 	return v
 }
 
-func addrOf(t testing.TB, text string) kernel.HostAddr {
+func addrOf(t testing.TB, text string) netstate.HostAddr {
 	t.Helper()
 	word := strings.Split(text, ",")
-	a := kernel.HostAddr{Prefix: netip.MustParsePrefix(word[0])}
+	a := netstate.HostAddr{Prefix: netip.MustParsePrefix(word[0])}
 	for _, flag := range word[1:] {
 		switch flag {
 		case "secondary", "temporary":
@@ -66,9 +65,9 @@ func addrOf(t testing.TB, text string) kernel.HostAddr {
 	return a
 }
 
-func defaultOf(t testing.TB, word []string) kernel.DefaultRoute {
+func defaultOf(t testing.TB, word []string) netstate.DefaultRoute {
 	t.Helper()
-	d := kernel.DefaultRoute{Route: netstate.Route{Dst: netip.MustParsePrefix("0.0.0.0/0"), Link: word[0]}, Priority: uint32(number(t, word[1]))}
+	d := netstate.DefaultRoute{Route: netstate.Route{Dst: netip.MustParsePrefix("0.0.0.0/0"), Link: word[0]}, Priority: uint32(number(t, word[1]))}
 	for i := 2; i < len(word); i++ {
 		switch word[i] {
 		case "via":

@@ -11,15 +11,6 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// DefaultRoute is one way out of the host's networks: a default route, or one
-// of the hops of a default route that has several.
-type DefaultRoute struct {
-	netstate.Route            // Via is zero on a link without routers, and may be of the other family
-	Source         netip.Addr // that the route prescribes, or zero
-	Priority       uint32     // the metric as the kernel compares it: the lowest wins
-	Down           bool       // there is nothing at the other end of the link's cable
-}
-
 // hostRoute is a route that others made, with all that tells where it leads.
 type hostRoute struct {
 	netstate.Route
@@ -35,10 +26,10 @@ type hop struct {
 }
 
 // defaults are the ways out that a default route gives.
-func (r hostRoute) defaults() []DefaultRoute {
-	var ways []DefaultRoute
+func (r hostRoute) defaults() []netstate.DefaultRoute {
+	var ways []netstate.DefaultRoute
 	for _, h := range r.hops {
-		way := DefaultRoute{Route: r.Route, Source: r.source, Priority: r.priority, Down: h.down}
+		way := netstate.DefaultRoute{Route: r.Route, Source: r.source, Priority: r.priority, Down: h.down}
 		way.Link, way.Via = h.link, h.via
 		ways = append(ways, way)
 	}
@@ -102,24 +93,18 @@ func decodeHop(b []byte, flags uint8) hop {
 	return h
 }
 
-// Path is how the host sends to an address.
-type Path struct {
-	Link   string
-	Source netip.Addr
-}
-
 // RouteTo asks the kernel how it would send to an address. Where it would not
 // the Path is zero, and no error.
-func (k *Kernel) RouteTo(ctx context.Context, to netip.Addr) (Path, error) {
+func (k *Kernel) RouteTo(ctx context.Context, to netip.Addr) (netstate.Path, error) {
 	if err := ctx.Err(); err != nil {
-		return Path{}, err
+		return netstate.Path{}, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := k.conn
 	names, err := c.names()
 	if err != nil {
-		return Path{}, err
+		return netstate.Path{}, err
 	}
 	c.out.reset()
 	c.out.begin(unix.RTM_GETROUTE, 0, c.nextSeq())
@@ -131,11 +116,11 @@ func (k *Kernel) RouteTo(ctx context.Context, to netip.Addr) (Path, error) {
 	switch {
 	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH),
 		errors.Is(err, unix.EACCES), errors.Is(err, unix.EINVAL): // no route, and the three kinds that refuse
-		return Path{}, nil
+		return netstate.Path{}, nil
 	case err != nil:
-		return Path{}, fmt.Errorf("find the route to %s: %w", to, err)
+		return netstate.Path{}, fmt.Errorf("find the route to %s: %w", to, err)
 	}
-	var p Path
+	var p netstate.Path
 	for typ, data := range attrsAfter(body, unix.SizeofRtMsg) {
 		switch typ {
 		case unix.RTA_OIF:

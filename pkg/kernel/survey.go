@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"fmt"
-	"net/netip"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -11,45 +10,15 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Survey is what a host has of network, whoever made it.
-type Survey struct {
-	Links []HostLink
-	// OnLink are the networks on the host's links, and the parts of them that
-	// go by a router all the same.
-	OnLink []netstate.Route
-	// Defaults are the ways out of the host's networks, in the kernel's order.
-	Defaults []DefaultRoute
-}
-
-// HostLink is one device of the host.
-type HostLink struct {
-	netstate.Link
-	Addrs    []HostAddr
-	Enslaved bool // to a bridge, a bond or a VRF
-	// RouterAdvertisements says that the device is configured by routers as
-	// long as the host does not forward IPv6.
-	RouterAdvertisements bool
-}
-
-// HostAddr is an address of a device, with its network's length, and what
-// speaks against it.
-type HostAddr struct {
-	netip.Prefix
-	Secondary  bool // IPv4: not the first of its network; IPv6: a temporary one, for privacy
-	Deprecated bool // not to be used for anything new
-	Duplicate  bool // another host has it: unusable
-	Dynamic    bool // it was given for a time, by DHCP or a router
-}
-
 // Survey looks at the whole host.
-func (k *Kernel) Survey(ctx context.Context) (Survey, error) {
+func (k *Kernel) Survey(ctx context.Context) (netstate.Survey, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	names, err := k.conn.names()
 	if err != nil {
-		return Survey{}, err
+		return netstate.Survey{}, err
 	}
-	var s Survey
+	var s netstate.Survey
 	place := map[string]int{}
 	err = k.conn.dumpLinks(func(b []byte) {
 		l, ok := decodeLink(b, names)
@@ -57,10 +26,10 @@ func (k *Kernel) Survey(ctx context.Context) (Survey, error) {
 			return
 		}
 		place[l.Name] = len(s.Links)
-		s.Links = append(s.Links, HostLink{Link: l, Enslaved: enslaved(b)})
+		s.Links = append(s.Links, netstate.HostLink{Link: l, Enslaved: enslaved(b)})
 	})
 	if err != nil {
-		return Survey{}, fmt.Errorf("list links: %w", err)
+		return netstate.Survey{}, fmt.Errorf("list links: %w", err)
 	}
 	addrs, err := k.collect(ctx, query{"addresses", unix.AF_UNSPEC, unix.RTM_GETADDR, func(w *writer) {
 		w.uint32(0)
@@ -70,7 +39,7 @@ func (k *Kernel) Survey(ctx context.Context) (Survey, error) {
 		return addrWithFlags{a, addrFlags(b)}, ok
 	}}, nil)
 	if err != nil {
-		return Survey{}, fmt.Errorf("list addresses: %w", err)
+		return netstate.Survey{}, fmt.Errorf("list addresses: %w", err)
 	}
 	for _, o := range addrs {
 		a := o.(addrWithFlags)
@@ -79,7 +48,7 @@ func (k *Kernel) Survey(ctx context.Context) (Survey, error) {
 		}
 	}
 	if err := k.surveyRoutes(ctx, names, &s); err != nil {
-		return Survey{}, fmt.Errorf("list routes: %w", err)
+		return netstate.Survey{}, fmt.Errorf("list routes: %w", err)
 	}
 	return s, k.readRouterAdvertisements(s.Links)
 }
@@ -90,8 +59,8 @@ type addrWithFlags struct {
 	flags uint32
 }
 
-func (a addrWithFlags) hostAddr() HostAddr {
-	return HostAddr{
+func (a addrWithFlags) hostAddr() netstate.HostAddr {
+	return netstate.HostAddr{
 		Prefix:     a.Prefix,
 		Secondary:  a.flags&unix.IFA_F_SECONDARY != 0,
 		Deprecated: a.flags&unix.IFA_F_DEPRECATED != 0,
@@ -112,7 +81,7 @@ func addrFlags(b []byte) uint32 {
 
 // surveyRoutes lists the default routes, the routes without a gateway, and
 // those with one that lead to a part of such a network.
-func (k *Kernel) surveyRoutes(ctx context.Context, names names, s *Survey) error {
+func (k *Kernel) surveyRoutes(ctx context.Context, names names, s *netstate.Survey) error {
 	var routed []netstate.Route
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		routes, err := k.collect(ctx, query{"routes", family, unix.RTM_GETROUTE, func(w *writer) {
@@ -154,7 +123,7 @@ func (k *Kernel) surveyRoutes(ctx context.Context, names names, s *Survey) error
 	return nil
 }
 
-func (k *Kernel) readRouterAdvertisements(links []HostLink) error {
+func (k *Kernel) readRouterAdvertisements(links []netstate.HostLink) error {
 	paths := make([]string, len(links))
 	for i, l := range links {
 		paths[i] = "net/ipv6/conf/" + l.Name + "/accept_ra"
@@ -178,16 +147,4 @@ func (k *Kernel) readRouterAdvertisements(links []HostLink) error {
 func enslaved(b []byte) bool {
 	link, err := netlink.LinkDeserialize(nil, b)
 	return err == nil && link.Attrs().MasterIndex != 0
-}
-
-// Tunnels are the devices that an overlay could take over: those that are part
-// of nothing else.
-func (s Survey) Tunnels() []netstate.Link {
-	var out []netstate.Link
-	for _, l := range s.Links {
-		if !l.Enslaved && l.IsTunnel() {
-			out = append(out, l.Link)
-		}
-	}
-	return out
 }

@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-func survey(t *testing.T, k *Kernel) Survey {
+func survey(t *testing.T, k *Kernel) netstate.Survey {
 	t.Helper()
 	s, err := k.Survey(context.Background())
 	if err != nil {
@@ -22,10 +23,10 @@ func survey(t *testing.T, k *Kernel) Survey {
 	return s
 }
 
-// link finds a device of the survey.
-func (s Survey) link(t *testing.T, name string) HostLink {
+// surveyed returns a device of a survey.
+func surveyed(t *testing.T, s netstate.Survey, name string) netstate.HostLink {
 	t.Helper()
-	i := slices.IndexFunc(s.Links, func(l HostLink) bool { return l.Name == name })
+	i := slices.IndexFunc(s.Links, func(l netstate.HostLink) bool { return l.Name == name })
 	if i < 0 {
 		t.Fatalf("no link %s in %+v", name, s.Links)
 	}
@@ -45,7 +46,7 @@ func TestSurveyAddresses(t *testing.T) {
 	} {
 		ns.IP(t, command)
 	}
-	eth0 := survey(t, k).link(t, "eth0")
+	eth0 := surveyed(t, survey(t, k), "eth0")
 	var got []string
 	for _, a := range eth0.Addrs {
 		text := a.String()
@@ -83,7 +84,7 @@ func TestSurveyDuplicate(t *testing.T) {
 	b.IP(t, "addr add fd00:18::1/64 dev eth0")
 	k := open(t, b)
 	kerneltest.Eventually(t, 10*time.Second, func() error {
-		if addrs := survey(t, k).link(t, "eth0").Addrs; len(addrs) != 1 || !addrs[0].Duplicate {
+		if addrs := surveyed(t, survey(t, k), "eth0").Addrs; len(addrs) != 1 || !addrs[0].Duplicate {
 			return fmt.Errorf("eth0 has %+v", addrs)
 		}
 		return nil
@@ -171,18 +172,18 @@ func TestRouteTo(t *testing.T) {
 	} {
 		ns.IP(t, command)
 	}
-	for to, want := range map[string]Path{
-		"198.18.0.77":  {"eth0", netip.MustParseAddr("198.18.0.1")},
-		"203.0.113.1":  {"eth0", netip.MustParseAddr("198.18.0.9")},
+	for to, want := range map[string]netstate.Path{
+		"198.18.0.77":  {Link: "eth0", Source: netip.MustParseAddr("198.18.0.1")},
+		"203.0.113.1":  {Link: "eth0", Source: netip.MustParseAddr("198.18.0.9")},
 		"203.0.113.7":  {},
 		"203.0.113.8":  {},
 		"203.0.113.9":  {},
 		"192.0.2.1":    {},
-		"198.18.0.1":   {"lo", netip.MustParseAddr("198.18.0.1")},
-		"2001:db8::1":  {"eth0", netip.MustParseAddr("fd00:18::1")},
+		"198.18.0.1":   {Link: "lo", Source: netip.MustParseAddr("198.18.0.1")},
+		"2001:db8::1":  {Link: "eth0", Source: netip.MustParseAddr("fd00:18::1")},
 		"2001:db8::7":  {},
 		"2001:db9::1":  {},
-		"fd00:18::abc": {"eth0", netip.MustParseAddr("fd00:18::1")},
+		"fd00:18::abc": {Link: "eth0", Source: netip.MustParseAddr("fd00:18::1")},
 	} {
 		got, err := k.RouteTo(context.Background(), netip.MustParseAddr(to))
 		if err != nil || got != want {

@@ -1,0 +1,51 @@
+package housetest
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// walls say what a room must not link, however indirectly.
+var walls = []struct {
+	room string // a pattern of the go command
+	not  *regexp.Regexp
+	why  string
+}{
+	{"./network/...", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall/|subnet/)`),
+		"pkg/daemon hands a node its kernel, its firewall and its store as interfaces"},
+	{"./pkg/hostif", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|network)`),
+		"it chooses from a netstate.Survey, whoever took that"},
+	{"./backend/...", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/reconcile|network|subnet/)`),
+		"a backend is a pure function of leases"},
+	{"./subnet/...", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/hostif|pkg/reconcile|pkg/netstate|backend|network)`),
+		"programs without a kernel to bring to a state stand on the domain and its stores too"},
+	{"./pkg/reconcile", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|subnet|backend|network)`),
+		"it says itself what it needs of a kernel"},
+	{"./pkg/web", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|network|backend)`),
+		"it shows a report, and works nothing out"},
+}
+
+// A wall holds for all that a room links, and not for what it imports alone.
+func TestWalls(t *testing.T) {
+	for _, w := range walls {
+		t.Run(w.room, func(t *testing.T) {
+			list := exec.Command("go", "list", "-deps", w.room)
+			list.Dir = "../../.."
+			text, err := list.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			deps := strings.Fields(string(text))
+			if len(deps) == 0 {
+				t.Fatal("no such room")
+			}
+			for _, d := range deps {
+				if w.not.MatchString(d) {
+					t.Errorf("%s links %s; %s", w.room, d, w.why)
+				}
+			}
+		})
+	}
+}
