@@ -21,6 +21,8 @@ var walls = []struct {
 		"a backend is a pure function of leases"},
 	{"./subnet/...", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/hostif|pkg/reconcile|pkg/netstate|backend|network)`),
 		"programs without a kernel to bring to a state stand on the domain and its stores too"},
+	{"./pkg/kube", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/hostif|pkg/reconcile|pkg/netstate|backend|network|subnet)`),
+		"it is the way to an API server, for whatever program"},
 	{"./pkg/reconcile", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|subnet|backend|network)`),
 		"it says itself what it needs of a kernel"},
 	{"./pkg/web", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|network|backend)`),
