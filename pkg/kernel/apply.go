@@ -36,7 +36,11 @@ func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 			delete(a.indices, o.Name)
 		case netstate.Sysctl:
 			a.flush()
-			a.fail(op, inNamespace(k.namespace, func() error { return k.writeSetting(o) }))
+			err := inNamespace(k.namespace, func() error { return k.writeSetting(o) })
+			if err == nil {
+				k.silent.see([]netstate.Object{o}, false)
+			}
+			a.fail(op, err)
 		default:
 			a.add(op)
 		}

@@ -46,6 +46,7 @@ func (k *Kernel) dumpAll(ctx context.Context, scope netstate.Scope) ([]netstate.
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
+	k.silent.see(settings, true)
 	out = append(out, settings...)
 	for _, index := range own {
 		for _, q := range linkQueries(index, names) {

@@ -16,6 +16,7 @@ const errReadOnly = syscall.EROFS
 // Watch runs beside them on a socket of its own.
 type Kernel struct {
 	namespace string
+	silent    *silent
 
 	mu    sync.Mutex // guards conn and links
 	conn  *conn
@@ -29,7 +30,7 @@ func New(path string) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kernel{namespace: path, conn: c}
+	k := &Kernel{namespace: path, silent: newSilent(), conn: c}
 	err = inNamespace(path, func() error {
 		k.links, err = netlink.NewHandleAt(netns.None(), unix.NETLINK_ROUTE)
 		return err

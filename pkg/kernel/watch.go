@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,9 +15,10 @@ import (
 
 // Watch calls to with every change to a link, an address, a neighbour or
 // forwarding entry, a unicast route of the main table or a setting, whoever's
-// it is; of those made by Apply most are left out. Some changes come with no
-// event of their own: a link that goes down takes its
-// routes silently. It begins with an event of lost events, which says that it
+// it is; of those made by Apply most are left out. A setting whose changes the
+// kernel does not announce is polled once it was dumped or applied. Some changes
+// come with no event of their own: a link that goes down takes its routes silently. Two
+// goroutines may call to at a time. It begins with an event of lost events, which says that it
 // listens from now on. It returns when ctx ends or the socket fails.
 func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
 	w, err := k.subscribe()
@@ -28,9 +31,15 @@ func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
 		return err
 	}
 	to(netstate.Event{})
+	whileWatching, cancel := context.WithCancel(ctx)
+	var polling sync.WaitGroup
+	defer polling.Wait()
+	defer cancel()
+	polling.Go(func() { k.poll(whileWatching, to) })
 	buf := make([]byte, readSize)
+	var pace pace
 	for {
-		n, err := w.receive(buf)
+		n, waited, err := w.receive(buf)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -45,6 +54,9 @@ func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
 		}
 		for m := range messages(buf[:n]) {
 			w.decode(m, to)
+		}
+		if waited {
+			rest(ctx, pace.woken(time.Now()))
 		}
 	}
 }
@@ -95,15 +107,17 @@ func (w *watcher) learnNames() (err error) {
 	return err
 }
 
-func (w *watcher) receive(buf []byte) (n int, err error) {
+// receive reads the next events. It reports whether it had to wait for them.
+func (w *watcher) receive(buf []byte) (n int, waited bool, err error) {
 	raw, err := w.file.SyscallConn()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	pollErr := raw.Read(func(fd uintptr) bool {
 		for {
 			n, _, err = unix.Recvfrom(int(fd), buf, 0)
 			if err != unix.EINTR {
+				waited = waited || err == unix.EAGAIN
 				return err != unix.EAGAIN
 			}
 		}
@@ -111,7 +125,7 @@ func (w *watcher) receive(buf []byte) (n int, err error) {
 	if err == nil {
 		err = pollErr
 	}
-	return max(n, 0), err
+	return max(n, 0), waited, err
 }
 
 func (w *watcher) decode(m message, to func(netstate.Event)) {
@@ -132,15 +146,15 @@ func (w *watcher) decode(m message, to func(netstate.Event)) {
 			to(netstate.Event{Object: r, Gone: m.typ == unix.RTM_DELROUTE})
 		}
 	case unix.RTM_NEWNETCONF:
-		w.tellSettings(decodeNetconf(m.body, w.names), to)
+		w.kernel.tellSettings(decodeNetconf(m.body, w.names), to)
 	}
 }
 
 // tellSettings reports settings of which there was an event. By the time it is
 // read the event may be history, as of a device that was made and set up since:
 // what counts is what is set now.
-func (w *watcher) tellSettings(paths []string, to func(netstate.Event)) {
-	settings, err := w.kernel.dumpSysctls(paths)
+func (k *Kernel) tellSettings(paths []string, to func(netstate.Event)) {
+	settings, err := k.dumpSysctls(paths)
 	if err != nil {
 		return // the next resync will see
 	}
@@ -170,6 +184,6 @@ func (w *watcher) decodeLink(m message, to func(netstate.Event)) {
 		to(netstate.Event{Object: l})
 	}
 	if path, ok := decodeFeatures(m.body); ok {
-		w.tellSettings([]string{path}, to)
+		w.kernel.tellSettings([]string{path}, to)
 	}
 }

@@ -120,6 +120,9 @@ func TestWatchReportsWhatStrangersDo(t *testing.T) {
 		{"IPv6 rp_filter of IPv4", func() { ns.Sysctl(t, "net/ipv4/conf/tulle.1/rp_filter", "1") }, func(e netstate.Event) bool {
 			return e.Object == netstate.Sysctl{Path: "net/ipv4/conf/tulle.1/rp_filter", Value: "1"}
 		}},
+		{"a setting that the kernel does not announce", func() { ns.Sysctl(t, "net/ipv6/conf/tulle6.1/accept_ra", "2") }, func(e netstate.Event) bool {
+			return e.Object == netstate.Sysctl{Path: "net/ipv6/conf/tulle6.1/accept_ra", Value: "2"}
+		}},
 		{"checksum offload turned on", func() { set(t, ns, netstate.TxChecksum("tulle.1", "on")) }, func(e netstate.Event) bool {
 			return e.Object == netstate.TxChecksum("tulle.1", "on")
 		}},

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
@@ -22,7 +23,7 @@ func (f *Fake) put(v netstate.Verb, o netstate.Object, by maker) error {
 	case netstate.Link:
 		return f.putLink(o)
 	case netstate.Sysctl:
-		return f.putSysctl(o)
+		return f.putSysctl(o, by)
 	case netstate.Route:
 		return f.putRoute(v, o, by)
 	}
@@ -277,17 +278,35 @@ func (f *Fake) sysctl(path string) (netstate.Sysctl, bool) {
 	return s, true
 }
 
-func (f *Fake) putSysctl(s netstate.Sysctl) error {
+func (f *Fake) putSysctl(s netstate.Sysctl, by maker) error {
 	is, ok := f.sysctl(s.Path)
 	if !ok {
 		return syscall.ENOENT
 	}
 	f.state.Put(s)
-	// The kernel reports changes of these alone, whoever makes them.
+	// The kernel reports changes of these alone, whoever makes them. All others a
+	// poll finds.
 	_, feature := netstate.TxChecksumOf(s.Path)
 	reported := feature || strings.HasSuffix(s.Path, "/forwarding") || strings.HasSuffix(s.Path, "/rp_filter")
-	if is != s && reported {
+	switch {
+	case is == s:
+	case reported:
 		f.emit(netstate.Event{Object: s}, theirs)
+	case by == theirs:
+		time.AfterFunc(pollInterval, func() { f.polled(s) })
 	}
 	return nil
+}
+
+// pollInterval is how long a change of a setting stays unknown that the kernel does
+// not report.
+const pollInterval = time.Second
+
+// polled reports a setting if it is still as it was.
+func (f *Fake) polled(s netstate.Sysctl) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if is, ok := f.sysctl(s.Path); ok && is == s {
+		f.emit(netstate.Event{Object: s}, theirs)
+	}
 }

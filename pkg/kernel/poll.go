@@ -1,0 +1,103 @@
+package kernel
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// pollInterval is how often Watch reads the settings whose changes the kernel does
+// not announce.
+const pollInterval = time.Second
+
+// silent holds those settings that Dump was asked for or Apply has set, with the
+// values last seen.
+type silent struct {
+	some chan struct{} // holds one: there may be some now
+
+	mu     sync.Mutex
+	values map[string]string
+}
+
+func newSilent() *silent {
+	return &silent{some: make(chan struct{}, 1), values: make(map[string]string)}
+}
+
+// announced reports whether the kernel sends an event when the setting changes.
+func announced(path string) bool {
+	_, feature := netstate.TxChecksumOf(path)
+	return feature || strings.HasSuffix(path, "/forwarding") || strings.HasSuffix(path, "/rp_filter")
+}
+
+// see notes values of settings. If they are all that are wanted, others are
+// forgotten.
+func (s *silent) see(settings []netstate.Object, all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all {
+		clear(s.values)
+	}
+	for _, o := range settings {
+		if o, ok := o.(netstate.Sysctl); ok && !announced(o.Path) {
+			s.values[o.Path] = o.Value
+		}
+	}
+	if len(s.values) > 0 {
+		select {
+		case s.some <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *silent) paths() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.values))
+}
+
+// learn takes in what a poll has read, and returns the paths of what is news.
+func (s *silent) learn(settings []netstate.Object) (news []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range settings {
+		setting := o.(netstate.Sysctl)
+		if before, known := s.values[setting.Path]; known && before != setting.Value {
+			s.values[setting.Path] = setting.Value
+			news = append(news, setting.Path)
+		}
+	}
+	return news
+}
+
+// poll reports changes of silent settings until ctx ends. While there are none, it
+// sleeps.
+func (k *Kernel) poll(ctx context.Context, to func(netstate.Event)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.silent.some:
+		}
+		tick := time.NewTicker(pollInterval)
+		for paths := k.silent.paths(); len(paths) > 0; paths = k.silent.paths() {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+			settings, err := k.dumpSysctls(paths)
+			if err != nil {
+				continue // the next resync will tell
+			}
+			k.tellSettings(k.silent.learn(settings), to)
+		}
+		tick.Stop()
+	}
+}
