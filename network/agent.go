@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/envfile"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
@@ -30,6 +31,8 @@ type Files interface {
 	Set(path string, content []byte, mode fs.FileMode) error
 	// Failing are the files that are not as they should be, and why.
 	Failing() map[string]error
+	// Fights are the files that others keep changing.
+	Fights() map[string]budget.Fight
 	Run(ctx context.Context)
 }
 
@@ -47,6 +50,8 @@ type Options struct {
 	Uplinks hostif.Spec
 	Hints   func(ctx context.Context, to func(hostif.Spec))
 	Files   Files
+	// Healing is what it may cost to restore what others change in the kernel.
+	Healing *budget.Account
 	// Firewall is told what the host has to masquerade and to let through: Rules,
 	// of which Networks and Own are the agent's to fill in.
 	Firewall Firewall
@@ -128,7 +133,7 @@ const resync = 5 * time.Minute
 func New(o Options) *Agent {
 	a := &Agent{
 		Options: o,
-		loop:    reconcile.New(o.Kernel, resync),
+		loop:    reconcile.New(o.Kernel, resync, o.Healing),
 		calls:   make(chan func()),
 		save:    time.NewTimer(time.Hour),
 		bury:    time.NewTimer(time.Hour),

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
@@ -61,7 +62,7 @@ func newLife(t *testing.T, config string) *life {
 func (l *life) start() {
 	l.t.Helper()
 	l.agent = New(Options{
-		Store: l.store, Kernel: l.host, Backends: factories, Files: l.files, Outputs: l.out,
+		Store: l.store, Kernel: l.host, Healing: budget.New().Kernel(), Backends: factories, Files: l.files, Outputs: l.out,
 		Firewall: l.firewall, Rules: firewall.Rules{Forward: true},
 		Node: subnet.Node{ID: l.node, Name: "one"}, Changed: l.changed, Hints: l.hints,
 	})
@@ -350,6 +351,8 @@ func (f *fakeFiles) Failing() map[string]error {
 	}
 	return map[string]error{"/nowhere/subnet.env": f.full}
 }
+
+func (f *fakeFiles) Fights() map[string]budget.Fight { return nil }
 
 func (f *fakeFiles) Run(ctx context.Context) { <-ctx.Done() }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -16,10 +17,6 @@ type heal struct {
 	took  sample
 }
 
-// alike is how often one object can be deleted before the loop takes it for a
-// fight and leaves it alone for a while.
-const alike = 4
-
 func measureHeals(t *testing.T, s scale) []heal {
 	var all []heal
 	for _, peers := range []int{min(10, s.most), s.most} {
@@ -27,11 +24,9 @@ func measureHeals(t *testing.T, s scale) []heal {
 		for _, kind := range kinds {
 			s.progress("healing: %s, %d peers", kind, peers)
 			h := heal{what: kind.String(), peers: peers}
-			for len(h.took) < s.each {
-				t.Run(fmt.Sprintf("heal %s %d", kind, peers), func(t *testing.T) { h.measure(t, kind, s.each) })
-				if t.Failed() {
-					return nil
-				}
+			t.Run(fmt.Sprintf("heal %s %d", kind, peers), func(t *testing.T) { h.measure(t, kind, s.each) })
+			if t.Failed() {
+				return nil
 			}
 			all = append(all, h)
 		}
@@ -39,8 +34,8 @@ func measureHeals(t *testing.T, s scale) []heal {
 	return all
 }
 
-// measure harms a host as often as it may be, or until there are most.
-func (m *heal) measure(t *testing.T, kind netstate.Kind, most int) {
+// measure harms a host so many times.
+func (m *heal) measure(t *testing.T, kind netstate.Kind, times int) {
 	h := newBenchHost(t, "vxlan")
 	h.start()
 	leases := h.crowd(1, m.peers)
@@ -53,16 +48,12 @@ func (m *heal) measure(t *testing.T, kind netstate.Kind, most int) {
 			victims = append(victims, o)
 		}
 	}
-	if most -= len(m.took); len(victims) > most {
-		victims = victims[:most]
-	}
-	for i := 0; i < min(most, alike*len(victims)); i++ {
+	for i := range times {
 		m.took = append(m.took, h.heal(victims[i%len(victims)]))
 		if kind == netstate.KindLink || kind == netstate.KindAddr {
 			h.want(entries) // all that went with it is back
-			// A resync that follows another at once is made to wait, so that a
-			// busy kernel leaves the machine some time.
-			<-time.After(5 * h.loop.Status().ResyncTook)
+			// What costs much again and again has one turn a second.
+			<-time.After(max(budget.Turn, 5*h.loop.Status().ResyncTook))
 		}
 	}
 	h.want(entries)

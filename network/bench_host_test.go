@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -64,7 +65,7 @@ func newBenchHost(t testing.TB, backend string) *benchHost {
 func (h *benchHost) start() {
 	h.t.Helper()
 	h.tap = &tap{Kernel: h.kernel}
-	h.loop = reconcile.New(h.tap, time.Hour)
+	h.loop = reconcile.New(h.tap, time.Hour, budget.New().Kernel())
 	h.peers = NewPeers(h.cfg, h.own, h.backend, h.loop)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

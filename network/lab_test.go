@@ -13,6 +13,7 @@ import (
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/vxlan"
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/reconcile"
@@ -148,7 +149,7 @@ func (n *node) start() {
 	n.backend = n.makeBackend()
 	n.own.Attrs = n.backend.Publish()
 	n.own.Node.ID, n.own.Created = fmt.Sprintf("machine-%d", n.number), int64(n.number)
-	n.loop = reconcile.New(n.kernel, time.Minute)
+	n.loop = reconcile.New(n.kernel, time.Minute, budget.New().Kernel())
 	n.peers = NewPeers(n.cfg, n.own, n.backend, n.loop)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

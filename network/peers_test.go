@@ -9,6 +9,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/vxlan"
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/reconcile"
@@ -22,7 +23,7 @@ func onFake(t *testing.T, k *kerneltest.Fake, backendConfig string, do func(*Pee
 	b := fakeBackend(t, cfg, 1500)
 	own := subnet.Lease{Attrs: b.Publish(), Created: 1}
 	own.Subnets[subnet.IPv4] = netip.MustParsePrefix("10.5.1.0/24")
-	loop := reconcile.New(k, time.Hour)
+	loop := reconcile.New(k, time.Hour, budget.New().Kernel())
 	peers := NewPeers(cfg, own, b, loop)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -106,6 +106,11 @@ func (v View) checkKernel() status.Check {
 			c.Missing = append(c.Missing, fmt.Sprintf("the kernel refuses %s: %v", f.Key, f.Err))
 		}
 	}
+	for _, f := range k.Fights {
+		if f.Owner == Host && f.Lost() {
+			c.Missing = append(c.Missing, fmt.Sprintf("%s: %s", f.Key, f.Fight))
+		}
+	}
 	switch {
 	case k.LastResync.IsZero() && waits == "":
 		c.Missing = append(c.Missing, "no full resync with the kernel yet")
@@ -181,6 +186,9 @@ func (v View) Line() string {
 	}
 	if n := len(v.Kernel.Failing); n > 0 {
 		text += fmt.Sprintf(", the kernel refuses %d objects, first %s: %v", n, v.Kernel.Failing[0].Key, v.Kernel.Failing[0].Err)
+	}
+	if n := len(v.fights()); n > 0 {
+		text += fmt.Sprintf(", another program keeps changing %d objects, rules or files, first %s", n, v.fights()[0].What)
 	}
 	for i, m := range v.Checks().Missing() {
 		if i == 0 {

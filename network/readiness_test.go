@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/reconcile"
@@ -63,6 +64,9 @@ var faults = []struct {
 	{"the host's own", "kernel", false, func(v *View) {
 		v.Kernel.Failing = append(v.Kernel.Failing, reconcile.Failing{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: Host, Err: syscall.EPERM})
 	}, "refuses link tulle.1: operation not permitted"},
+	{"a lost fight", "kernel", false, func(v *View) {
+		v.Kernel.Fights = append(v.Kernel.Fights, reconcile.Fight{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: Host, Fight: budget.Fight{Rate: 900, Wrong: 0.97}})
+	}, "link tulle.1: another program keeps changing it, 900 times a second; it is wrong 97% of the time"},
 	{"no rules", "firewall", false, func(v *View) { v.Firewall.Tried = false }, "writing the firewall rules"},
 	{"wrong rules", "firewall", true, func(v *View) { v.Firewall.Err = errors.New("no nftables") }, "no nftables"},
 	{"no files yet", "files", false, func(v *View) { v.Waiting[onFiles] = "writing the files" }, "writing the files"},
@@ -156,6 +160,33 @@ func TestPeersMakeNoNodeUnready(t *testing.T) {
 	v.Kernel.InSync, v.Kernel.Since = false, v.At.Add(-time.Second) // a peer just came
 	if !v.Checks().Ready() {
 		t.Error(v.Line())
+	}
+}
+
+// A fight that tulle wins leaves the node ready, and its peers reachable; one over
+// a peer that it loses leaves that peer unreachable.
+func TestFightsAndReadiness(t *testing.T) {
+	v := wellView(t)
+	won, lost := budget.Fight{Rate: 0.1, Wrong: 0.002}, budget.Fight{Rate: 900, Wrong: 0.97}
+	v.Kernel.Fights = []reconcile.Fight{
+		{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: Host, Fight: won},
+		{Key: netstate.Route{Dst: netip.MustParsePrefix("10.5.2.0/24")}.Key(), Owner: "10.5.2.0-24", Fight: won},
+		{Key: netstate.Route{Dst: netip.MustParsePrefix("10.5.3.0/24")}.Key(), Owner: "10.5.3.0-24", Fight: lost},
+		{Key: netstate.Route{Dst: netip.MustParsePrefix("10.5.9.0/24")}.Key(), Fight: lost}, // a stray
+	}
+	v.FileFights = map[string]budget.Fight{"/run/flannel/subnet.env": won}
+	if !v.Checks().Ready() {
+		t.Errorf("not ready: %v", v.Checks().Missing())
+	}
+	troubled := v.troubled()
+	if _, ok := troubled["10.5.3.0-24"]; len(troubled) != 1 || !ok {
+		t.Errorf("unreachable: %v", troubled)
+	}
+	if r := v.Report(); len(r.Fights) != 5 || !r.Fights[2].Lost || r.Fights[4].Kind != status.FileFight {
+		t.Errorf("fights: %+v", r.Fights)
+	}
+	if !strings.Contains(v.Line(), "another program keeps changing 5 objects") {
+		t.Errorf("the line: %s", v.Line())
 	}
 }
 

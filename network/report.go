@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/pkg/status"
@@ -52,10 +53,30 @@ func (v View) Report() status.Report {
 	for _, e := range v.Peers.Rejected {
 		r.Rejected = append(r.Rejected, status.Problem{What: e.Key, Why: e.Err.Error()})
 	}
+	r.Fights = v.fights()
 	for _, path := range slices.Sorted(maps.Keys(v.Files)) {
 		r.Files = append(r.Files, status.Problem{What: path, Why: v.Files[path].Error()})
 	}
 	return r
+}
+
+// fights returns all that other programs keep changing.
+func (v View) fights() (all []status.Fight) {
+	add := func(kind, what, owner string, f budget.Fight) {
+		all = append(all, status.Fight{
+			Kind: kind, What: what, Owner: owner, Since: f.Since, Restored: f.Healed, Rate: f.Rate, Wrong: f.Wrong, Lost: f.Lost(),
+		})
+	}
+	for _, f := range v.Kernel.Fights {
+		add(status.KernelFight, f.Key.String(), f.Owner, f.Fight)
+	}
+	for _, rules := range slices.Sorted(maps.Keys(v.Firewall.Fights)) {
+		add(status.FirewallFight, rules, "", v.Firewall.Fights[rules])
+	}
+	for _, path := range slices.Sorted(maps.Keys(v.FileFights)) {
+		add(status.FileFight, path, "", v.FileFights[path])
+	}
+	return all
 }
 
 // valid returns those of a pair that there are.
@@ -121,6 +142,11 @@ func (v View) troubled() map[string]trouble {
 	for _, f := range v.Kernel.Failing {
 		if _, more := all[f.Owner]; !more && f.Owner != Host && f.Owner != lastResort {
 			all[f.Owner] = trouble{f.Key.String() + ": " + f.Err.Error(), f.Since}
+		}
+	}
+	for _, f := range v.Kernel.Fights {
+		if _, more := all[f.Owner]; !more && f.Lost() && f.Owner != "" && f.Owner != Host && f.Owner != lastResort {
+			all[f.Owner] = trouble{f.Key.String() + ": " + f.String(), f.Since}
 		}
 	}
 	for key, err := range v.Peers.Unreachable {

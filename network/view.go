@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -27,7 +28,9 @@ type View struct {
 	Kernel   reconcile.Status
 	Firewall firewall.Status
 	Files    map[string]error // that are out of date, and why
-	Probes   *probes          // nil where there are none
+	// FileFights are the files that other programs keep changing.
+	FileFights map[string]budget.Fight
+	Probes     *probes // nil where there are none
 
 	// What follows is Run's goroutine's.
 
@@ -115,6 +118,7 @@ func (a *Agent) seen(e extent) View {
 // seenBeside adds what others than Run's goroutine know.
 func (a *Agent) seenBeside(ctx context.Context, v *View) {
 	v.At, v.Node, v.Kernel, v.Firewall, v.Files = time.Now(), a.Node, a.loop.Status(), a.Firewall.Status(), a.Files.Failing()
+	v.FileFights = a.Files.Fights()
 	if a.Prober == nil {
 		return
 	}

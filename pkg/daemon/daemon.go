@@ -14,6 +14,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/network"
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/options"
@@ -68,15 +69,17 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	}
 	responder := newResponder(o.Probes)
 	defer responder.Close()
+	healing := budget.New()
 	agent := network.New(network.Options{
-		Store: store, Kernel: k, Files: keepfile.New(), Backends: backends, Node: store.node,
+		Store: store, Kernel: k, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
+		Backends: backends, Node: store.node,
 		Uplinks: store.uplinks, Hints: store.hints(o.Uplink),
 		Outputs: network.Outputs{
 			SubnetFile: o.SubnetFile, CNIConfFile: o.CNIConfFile,
 			StateDir: o.StateDir, Network: store.network,
 			IPMasq: o.Filtering.Masquerades(), Blackhole: o.BlackholeRoute,
 		},
-		Firewall: newFirewall(o.Filtering, poke), Rules: wantedRules(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
+		Firewall: newFirewall(o.Filtering, healing.Firewall(), poke), Rules: wantedRules(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
 		Prober: newProber(o.Probes), Responder: responder,
 		Changed: poke,
 	})

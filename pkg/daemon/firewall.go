@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/cidrfile"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/firewall/host"
@@ -12,14 +13,14 @@ import (
 )
 
 // newFirewall returns what keeps rules in this host's firewall.
-func newFirewall(o options.Filtering, changed func()) *firewall.Keeper {
+func newFirewall(o options.Filtering, healing *budget.Account, changed func()) *firewall.Keeper {
 	kind := map[options.Filter]host.Kind{
 		options.FilterAuto:     host.Auto,
 		options.FilterNFTables: host.NFTables,
 		options.FilterIPTables: host.IPTables,
 		options.FilterNone:     host.None,
 	}[o.Filter]
-	return host.NewKeeper(kind, o.Resync, changed)
+	return host.NewKeeper(kind, o.Resync, healing, changed)
 }
 
 // exemptions follows the file of networks that see the containers' own addresses;

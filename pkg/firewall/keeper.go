@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -21,18 +22,7 @@ type Engine interface {
 
 const (
 	// settle is how long to wait after a change for those that come with it.
-	settle = 10 * time.Millisecond
-	// share is the part of the time, as 1 in so much, that looking may take
-	// where others change a great deal, and burst how far ahead of that it may
-	// be. However long it took, which may be but a wait for a lock, it is looked at
-	// again after longestPause.
-	share        = 20
-	burst        = 5 * time.Second
-	longestPause = 10 * time.Second
-	// patience is how often in a row what others undo is put right at once.
-	patience = 20
-	// quiet is how long nothing is undone after a fight.
-	quiet = time.Minute
+	settle = 2 * time.Millisecond
 	// firstWait and lastWait are how long to wait after a failure.
 	firstWait, lastWait = 100 * time.Millisecond, time.Minute
 )
@@ -46,23 +36,25 @@ type Keeper struct {
 	find    Find
 	changed func()
 	poked   chan struct{}
+	account *budget.Account // what looking and healing cost
 
 	mu       sync.Mutex
 	parts    []*part
-	found    subnet.Choice // by which there are these
-	sought   subnet.Choice // by which others were looked for last
-	lost     error         // why there are no others
-	failures int           // to find others, in a row
-	again    time.Time     // when to try next
-	healed   uint64        // by parts that are gone
+	fights   budget.Fights[string] // by the names of parts
+	found    subnet.Choice         // by which there are these
+	sought   subnet.Choice         // by which others were looked for last
+	lost     error                 // why there are no others
+	failures int                   // to find others, in a row
+	again    time.Time             // when to try next
+	healed   uint64                // by parts that are gone
 	want     Rules
 	wanted   uint64 // counts what was wanted; 0 is nothing yet
 }
 
-// NewKeeper makes a keeper. Changed is called when Status has changed; it must not
-// wait.
-func NewKeeper(find Find, changed func()) *Keeper {
-	return &Keeper{find: find, changed: changed, poked: make(chan struct{}, 1)}
+// NewKeeper makes a keeper. What it does because others changed something is on
+// account. Changed is called when Status has changed; it must not wait.
+func NewKeeper(find Find, account *budget.Account, changed func()) *Keeper {
+	return &Keeper{find: find, changed: changed, account: account, poked: make(chan struct{}, 1)}
 }
 
 // Want has the keeper keep r from now on.
@@ -75,7 +67,7 @@ func (k *Keeper) Want(r Rules) {
 	k.want = r
 	k.wanted++
 	for _, p := range k.parts {
-		p.due, p.failures = time.Now(), 0
+		p.due, p.ours, p.failures = time.Now(), true, 0
 	}
 	k.poke()
 }
@@ -89,17 +81,18 @@ func (k *Keeper) poke() {
 
 // Status is how the rules do.
 type Status struct {
-	Tried  bool     // all that is wanted was tried
-	Err    error    // why not all stands as it should
-	Healed uint64   // how often what others had done was undone
-	Others []string // what others do that rules cannot help
+	Tried  bool                    // all that is wanted was tried
+	Err    error                   // why not all stands as it should
+	Healed uint64                  // how often what others had done was undone
+	Others []string                // what others do that rules cannot help
+	Fights map[string]budget.Fight // rules that others keep changing, by where they stand
 }
 
 // Status tells how the rules do.
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := Status{Tried: k.wanted > 0 && (k.parts != nil || k.lost != nil), Healed: k.healed}
+	s := Status{Tried: k.wanted > 0 && (k.parts != nil || k.lost != nil), Healed: k.healed, Fights: k.fights.All(time.Now())}
 	all := []error{k.lost}
 	for _, p := range k.parts {
 		s.Tried = s.Tried && (p.tried == k.wanted || p.Wants == nil)
@@ -109,6 +102,8 @@ func (k *Keeper) Status() Status {
 		}
 		if p.err != nil {
 			all = append(all, fmt.Errorf("%s: %w", p.Name, p.err))
+		} else if f, ok := s.Fights[p.Name]; ok && f.Lost() {
+			all = append(all, fmt.Errorf("%s: %s", p.Name, f))
 		}
 	}
 	s.Err = errors.Join(all...)
@@ -128,25 +123,37 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-k.poked:
 		case <-timer.C:
 		}
+		k.sweep()
 		k.findParts(ctx, &w)
 		p, due := k.next()
 		for p != nil && time.Until(due) <= 0 && ctx.Err() == nil {
 			k.sync(ctx, p)
 			p, due = k.next()
 		}
-		if again := k.again; !again.IsZero() && (p == nil || again.Before(due)) {
-			timer.Reset(time.Until(again))
-		} else if p != nil {
-			timer.Reset(time.Until(due))
+		if at, ok := k.wakeUp(p, due); ok {
+			timer.Reset(time.Until(at))
 		}
 	}
 }
 
-// look has p looked at, not before at. The caller holds mu.
-func (k *Keeper) look(p *part, at time.Time) {
-	if at.Before(p.free) {
-		at = p.free
+// wakeUp returns when there is something to do, if ever, if p is the next part
+// and due then.
+func (k *Keeper) wakeUp(p *part, due time.Time) (at time.Time, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at, ok = k.fights.Due()
+	if again := k.again; !again.IsZero() && (!ok || again.Before(at)) {
+		at, ok = again, true
 	}
+	if p != nil && (!ok || due.Before(at)) {
+		at, ok = due, true
+	}
+	return at, ok
+}
+
+// look has p looked at by the time at, or when its account allows. The caller
+// holds mu.
+func (k *Keeper) look(p *part, at time.Time) {
 	if p.due.IsZero() || at.Before(p.due) {
 		p.due = at
 		k.poke()
@@ -167,8 +174,12 @@ func (k *Keeper) next() (next *part, due time.Time) {
 		if p.due.IsZero() || p.Wants == nil && !standing {
 			continue
 		}
-		if next == nil || due.After(now) && p.due.Before(due) {
-			next, due = p, p.due
+		at := p.due
+		if turn := k.account.When(now, budget.Shared, p.looked); !p.ours && turn.After(at) {
+			at = turn
+		}
+		if next == nil || due.After(now) && at.Before(due) {
+			next, due = p, at
 		}
 	}
 	return next, due
@@ -181,10 +192,12 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 	if p.Wants != nil {
 		want = p.Wants(k.want)
 	}
-	p.due = time.Time{} // what happens from here on is news
+	ours, heard := p.ours, p.heard
+	p.due, p.ours, p.heard = time.Time{}, false, time.Time{} // what happens from here on is news
 	k.mu.Unlock()
-	began := time.Now()
+	began, stop := time.Now(), k.account.Measure()
 	changed, err := p.Engine.Sync(ctx, want)
+	cost := stop()
 	if ctx.Err() != nil {
 		return
 	}
@@ -192,30 +205,30 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 	before := p.err
 	p.tried, p.err = wanted, err
 	now := time.Now()
-	p.spend(now.Sub(began), now)
+	p.looked = now
+	undone := err == nil && changed && p.done == wanted
+	switch {
+	case undone:
+		k.account.Heal(now, cost)
+	case !ours:
+		k.account.Look(now, cost)
+	}
 	if err != nil {
 		p.failures++
 		k.look(p, now.Add(min(firstWait<<min(p.failures-1, 10), lastWait)))
 	} else {
-		undone := changed && p.done == wanted
 		p.failures, p.done = 0, wanted
-		if undone {
-			p.undo(now)
+		if heard.IsZero() {
+			heard = began
 		}
-		if !p.due.IsZero() && p.due.Before(p.free) && wanted == k.wanted {
-			p.due = p.free // it was heard of meanwhile
+		switch {
+		case undone:
+			k.undone(p, heard, now)
+		case changed:
+			klog.InfoS("Wrote the firewall's rules", "rules", p.Name)
 		}
 		if p.Every > 0 {
 			k.look(p, now.Add(p.Every))
-		}
-		if changed {
-			log := "Wrote the firewall's rules"
-			if undone {
-				log = "Put right the firewall's rules that others had changed"
-			}
-			if p.undone <= patience {
-				klog.InfoS(log, "rules", p.Name)
-			}
 		}
 	}
 	k.mu.Unlock()

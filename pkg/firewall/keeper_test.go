@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -84,7 +85,7 @@ func keeping(t *testing.T, f func(t *testing.T, k *Keeper, first, second *fake))
 				{Name: "second", Engine: second},
 				{Name: "first", Engine: first, Wants: func(r Rules) Rules { return r }, Watch: first.watch, Every: 5 * time.Minute},
 			}, nil
-		}, func() {})
+		}, budget.New().Account(budget.FirewallLimit, budget.Elapsed), func() {})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { k.Run(ctx) })
@@ -101,7 +102,7 @@ func TestPoll(t *testing.T) {
 		polled := &fake{}
 		k := NewKeeper(func(context.Context, subnet.Choice) ([]Part, error) {
 			return []Part{{Name: "polled", Engine: polled, Wants: func(r Rules) Rules { return r }, Every: 5 * time.Second}}, nil
-		}, func() {})
+		}, budget.New().Account(budget.FirewallLimit, budget.Elapsed), func() {})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { k.Run(ctx) })
@@ -181,27 +182,71 @@ func TestKeeperHeals(t *testing.T) {
 		if s := k.Status(); !first.has(dual()) || s.Healed != 1 {
 			t.Errorf("%+v", s)
 		}
-		// A fight becomes no load, and does not go on for ever.
-		first.count()
-		for range 6000 {
-			first.do(func() { first.holds = Rules{} })
-			after(100 * time.Millisecond)
-		}
-		if n := first.count(); n < 30 || n > 80 {
-			t.Errorf("looked %d times in ten minutes of a fight", n)
-		}
-		after(quiet)
-		if !first.has(dual()) {
-			t.Error("nothing was put right after the fight")
-		}
-		first.do(func() { first.holds = Rules{} })
-		after(2*quiet + time.Second)
-		first.do(func() { first.holds = Rules{} })
-		after(2 * settle)
-		if !first.has(dual()) {
-			t.Error("the fight was not forgotten")
-		}
 	})
+}
+
+// Rules that others undo again and again, at whatever rate, are never gone for
+// longer than a turn, and cost their share; the fight is in the status and told of
+// once, and all is right within a second of its end.
+func TestKeeperFights(t *testing.T) {
+	const looking = 2 * time.Millisecond
+	for _, every := range []time.Duration{10 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond} {
+		t.Run(every.String(), func(t *testing.T) {
+			keeping(t, func(t *testing.T, k *Keeper, first, _ *fake) {
+				after(time.Minute)
+				k.Want(dual())
+				after(2 * time.Second)
+				first.count()
+				first.do(func() { first.slow = looking })
+				log.Take()
+				begin, gone := time.Now(), time.Time{}
+				var longest time.Duration
+				for time.Since(begin) < 30*max(every, time.Second) {
+					if first.has(dual()) {
+						gone = time.Now()
+					}
+					first.do(func() { first.holds = Rules{} })
+					after(every)
+					if first.has(dual()) {
+						longest = max(longest, time.Since(gone)-every)
+					}
+				}
+				if longest > budget.Turn+50*time.Millisecond || every >= time.Second && longest > 50*time.Millisecond {
+					t.Errorf("gone for %v", longest)
+				}
+				if share := float64(first.count()) * looking.Seconds() / time.Since(begin).Seconds(); share > 0.03+0.5/time.Since(begin).Seconds() {
+					t.Errorf("took %.1f%% of a core", 100*share)
+				}
+				s := k.Status()
+				if f, ok := s.Fights["first"]; !ok || f.Healed < 20 {
+					t.Errorf("fights: %v", s.Fights)
+				}
+				if (s.Err != nil) != (every <= 10*time.Millisecond) {
+					t.Errorf("%v", s.Err)
+				}
+				after(budget.Turn)
+				if !first.has(dual()) {
+					t.Error("not right within a second of its end")
+				}
+				after(budget.Quiet + 15*time.Second)
+				if s := k.Status(); len(s.Fights) > 0 || s.Err != nil {
+					t.Errorf("after the end: %+v", s)
+				}
+				begun, over := 0, 0
+				for _, line := range log.Take() {
+					if strings.Contains(line, "keeps changing the firewall's rules") {
+						begun++
+					}
+					if strings.Contains(line, "Nobody changes the firewall's rules any more") {
+						over++
+					}
+				}
+				if begun != 1 || over != 1 {
+					t.Errorf("told %d times that it began and %d times that it ended", begun, over)
+				}
+			})
+		})
+	}
 }
 
 // Others may change a great deal of theirs: looking costs a share of the time.
@@ -246,12 +291,12 @@ func TestKeeperIsSlowed(t *testing.T) {
 		k.Want(dual())
 		after(12*time.Second + time.Millisecond)
 		first.do(func() { first.fails, first.slow = nil, 2*time.Second })
-		after(longestPause + 3*time.Second)
+		after(budget.LongestWait + 3*time.Second)
 		if !first.has(dual()) {
 			t.Error("a failure that took long is not tried again soon")
 		}
 		first.do(func() { first.holds = Rules{} })
-		after(longestPause + 3*time.Second)
+		after(budget.LongestWait + 3*time.Second)
 		if !first.has(dual()) {
 			t.Error("what others undid after a slow look stays undone")
 		}
@@ -274,7 +319,7 @@ func TestKeeperMoves(t *testing.T) {
 				{Name: "earlier", Engine: there, Watch: there.watch},
 				{Name: "rules", Engine: here, Wants: everything, Watch: here.watch},
 			}, nil
-		}, func() {})
+		}, budget.New().Account(budget.FirewallLimit, budget.Elapsed), func() {})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { k.Run(ctx) })

@@ -28,15 +28,14 @@ type Part struct {
 // part is one with how it does, which the keeper's mu guards.
 type part struct {
 	Part
-	due      time.Time // when to look next; zero is never
+	due      time.Time // when to look next, if the account allows; zero is never
+	ours     bool      // for what was wanted anew, whatever that costs
+	heard    time.Time // when a change was heard of first; zero while none was
+	looked   time.Time // when it was looked at last
 	done     uint64    // what was wanted when it was last as it should be
 	tried    uint64
 	failures int // in a row
 	err      error
-	undone   int       // how often in a row others undid it
-	last     time.Time // when that was
-	spent    time.Time // until when all of its share of the time is used
-	free     time.Time // when it may be looked at again
 	healed   uint64
 }
 
@@ -87,7 +86,7 @@ func (k *Keeper) findParts(ctx context.Context, w *watches) {
 	}
 	k.parts = nil
 	for _, p := range found {
-		k.parts = append(k.parts, &part{Part: p, due: time.Now()})
+		k.parts = append(k.parts, &part{Part: p, due: time.Now(), ours: true})
 	}
 	w.begin(ctx, k)
 }
@@ -126,7 +125,11 @@ func (k *Keeper) watch(ctx context.Context, p *part) {
 			defer k.mu.Unlock()
 			failing = failing && !begun // to have begun is not yet to have heard something
 			begun = true
-			k.look(p, time.Now().Add(settle))
+			now := time.Now()
+			if p.heard.IsZero() {
+				p.heard = now
+			}
+			k.look(p, now.Add(settle))
 		})
 		if ctx.Err() != nil {
 			return
@@ -136,37 +139,5 @@ func (k *Keeper) watch(ctx context.Context, p *part) {
 		}
 		failing = true
 		sleep(ctx, time.Second)
-	}
-}
-
-// spend takes note of how long it took to look.
-func (p *part) spend(took time.Duration, now time.Time) {
-	if p.spent.Before(now) {
-		p.spent = now
-	}
-	p.spent = p.spent.Add(share * took)
-	if latest := now.Add(burst + longestPause); p.spent.After(latest) {
-		p.spent = latest
-	}
-	p.free = p.spent.Add(-burst)
-}
-
-// undo takes note that others undid what was written. Who does so again and
-// again is answered more and more slowly.
-func (p *part) undo(now time.Time) {
-	if now.Sub(p.last) > quiet {
-		p.undone = 0
-	}
-	p.last = now
-	p.healed++
-	if p.undone++; p.undone < patience {
-		return
-	}
-	if p.undone == patience {
-		klog.InfoS("Others change the firewall's rules again and again; putting them right less often", "rules", p.Name)
-	}
-	wait := now.Add(min(firstWait<<min(p.undone-patience, 10), quiet/2))
-	if wait.After(p.free) {
-		p.free = wait
 	}
 }

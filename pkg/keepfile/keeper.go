@@ -4,28 +4,34 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/budget"
 )
 
-// ErrContested is a file that another program changes again and again.
-var ErrContested = errors.New("another program keeps changing the file; stop it, or name another file")
+// ErrContested is a file that another program changes so often that it is of no
+// use.
+var ErrContested = errors.New("the file is wrong more often than right; stop the program that changes it, or name another file")
 
 // Keeper has files be what they were set to: Set writes one, and Run writes it
 // again when it could not be written, or when others delete or change it. What
 // is as it should be is not written. Only one look at a file is under way at a
 // time, so that a change by Set and one by others cannot cross.
 type Keeper struct {
-	wake chan struct{} // holds one: something is due
+	wake    chan struct{}   // holds one: something is due
+	account *budget.Account // what it costs to restore files
 
 	look sync.Mutex // held while a file is read or written
 
-	mu    sync.Mutex
-	files map[string]*file
+	mu     sync.Mutex
+	files  map[string]*file
+	fights budget.Fights[string] // by path
 }
 
 // file is what is known of one.
@@ -40,13 +46,13 @@ type file struct {
 	due       time.Time // when to look at it next
 	notBefore time.Time // even if it changes
 
-	budget    budget
-	contested bool
+	heard    time.Time // when a change was heard of first since it was right; zero while none was
+	restored time.Time // when it was written last because of others
 }
 
-// New keeps no file yet.
-func New() *Keeper {
-	return &Keeper{wake: make(chan struct{}, 1), files: make(map[string]*file)}
+// New keeps no file yet. What it writes because of others is on account.
+func New(account *budget.Account) *Keeper {
+	return &Keeper{wake: make(chan struct{}, 1), account: account, files: make(map[string]*file)}
 }
 
 // Set has the file at path be content, with the permissions of mode, from now
@@ -74,17 +80,26 @@ func (k *Keeper) Set(path string, content []byte, mode fs.FileMode) error {
 	return err
 }
 
-// Failing are the files that are not as they were set, by path, and why.
+// Failing returns by path why files are not, or seldom are, as they were set.
 func (k *Keeper) Failing() map[string]error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	failing := make(map[string]error)
+	failing, now := make(map[string]error), time.Now()
 	for path, f := range k.files {
 		if f.err != nil {
 			failing[path] = f.err
+		} else if fight, ok := k.fights.Of(path, now); ok && fight.Lost() {
+			failing[path] = fmt.Errorf("%w: %s", ErrContested, fight)
 		}
 	}
 	return failing
+}
+
+// Fights returns by path the files that others keep changing.
+func (k *Keeper) Fights() map[string]budget.Fight {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.fights.All(time.Now())
 }
 
 // Run keeps the files until ctx ends.

@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
@@ -24,7 +26,7 @@ const content = "FLANNEL_MTU=1450\n"
 // start runs a keeper until the test ends.
 func start(t testing.TB) *Keeper {
 	t.Helper()
-	k := New()
+	k := New(budget.New().Files())
 	run(t, k.Run)
 	return k
 }
@@ -323,49 +325,72 @@ func TestWatchEvents(t *testing.T) {
 	}
 }
 
-// Another who changes the file without end costs no more than a write a second.
+// Another who changes the file again and again, at whatever rate, never has it wrong
+// for longer than a turn, costs a share of the disk's time, and is told of once.
 func TestFight(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "subnet.env")
-	synctest.Test(t, func(t *testing.T) {
-		k := New()
-		set(t, k, path, content)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go k.run(ctx, nil)
-		synctest.Wait()
-		wrote := 0
-		begin := time.Now()
-		for time.Since(begin) < 5*time.Minute {
-			if isFile(path, content, 0o644) == nil {
-				wrote++
+	const writing = 2 * time.Millisecond
+	for _, every := range []time.Duration{10 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond} {
+		t.Run(every.String(), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "subnet.env")
+			synctest.Test(t, func(t *testing.T) {
+				var wrote atomic.Int64
+				k := New(budget.New().Account(budget.FilesLimit, func() func() time.Duration {
+					return func() time.Duration { wrote.Add(1); return writing }
+				}))
+				set(t, k, path, content)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go k.run(ctx, nil)
+				synctest.Wait()
+				begin, spoiled := time.Now(), time.Time{}
+				var longest time.Duration
+				for time.Since(begin) < 30*max(every, time.Second) {
+					if isFile(path, content, 0o644) == nil {
+						if !spoiled.IsZero() {
+							longest = max(longest, time.Since(spoiled)-every)
+						}
+						spoiled = time.Now()
+						put(t, path, "mine!", 0o644)
+					}
+					k.changed(filepath.Dir(path), filepath.Base(path), false)
+					<-time.After(every)
+				}
+				if longest > budget.Turn+settle {
+					t.Errorf("wrong for %v", longest)
+				}
+				if share := float64(wrote.Load()) * writing.Seconds() / time.Since(begin).Seconds(); share > 0.03+0.5/time.Since(begin).Seconds() {
+					t.Errorf("took %.1f%% of the disk's time", 100*share)
+				}
+				if f, ok := k.Fights()[path]; !ok || f.Healed < 20 {
+					t.Errorf("fights: %v", k.Fights())
+				}
+				if lost := k.Failing()[path]; (lost != nil) != (every <= 10*time.Millisecond) {
+					t.Errorf("failing: %v", lost)
+				}
+				if n := log.Count("keeps changing a file", path); n != 1 {
+					t.Errorf("told %d times of it", n)
+				}
+				// What is new is written at once all the same.
+				if err := k.Set(path, []byte("new"), 0o644); err != nil {
+					t.Errorf("got %v", err)
+				}
+				has(t, path, "new", 0o644)
 				put(t, path, "mine!", 0o644)
-			}
-			k.changed(filepath.Dir(path), filepath.Base(path), false)
-			<-time.After(10 * time.Millisecond)
-		}
-		if wrote < 290 || wrote > 310 {
-			t.Errorf("wrote it %d times in five minutes", wrote)
-		}
-		if err := k.Failing()[path]; !errors.Is(err, ErrContested) {
-			t.Errorf("failing: %v", err)
-		}
-		if n := log.Count("keeps changing a file", path); n != 1 {
-			t.Errorf("told %d times of it", n)
-		}
-		// What is new is written at once all the same.
-		if err := k.Set(path, []byte("new"), 0o644); err != nil {
-			t.Errorf("got %v", err)
-		}
-		has(t, path, "new", 0o644)
-		<-time.After(5 * time.Minute)
-		synctest.Wait()
-		if err := k.Failing()[path]; err != nil || log.Count("Nobody changes the file any more", path) != 1 {
-			t.Errorf("it is over, but: %v", err)
-		}
-		if n := log.Count("that others had changed", path); n != freeWrites {
-			t.Errorf("told %d times that it was written again", n)
-		}
-	})
+				k.changed(filepath.Dir(path), filepath.Base(path), false)
+				<-time.After(budget.Turn + settle)
+				synctest.Wait()
+				has(t, path, "new", 0o644)
+				<-time.After(budget.Quiet + 15*time.Second)
+				synctest.Wait()
+				if err := k.Failing()[path]; err != nil || len(k.Fights()) > 0 || log.Count("Nobody changes the file any more", path) != 1 {
+					t.Errorf("it is over, but: %v, %v", err, k.Fights())
+				}
+				if n := log.Count("Restored a file", path); n > 20 {
+					t.Errorf("told %d times that it was restored", n)
+				}
+			})
+		})
+	}
 }
 
 // Without a watch a file is looked at each minute, and one that cannot be
@@ -374,7 +399,7 @@ func TestWithoutWatch(t *testing.T) {
 	dir := t.TempDir()
 	path, blocked := filepath.Join(dir, "subnet.env"), filepath.Join(dir, "folder")
 	synctest.Test(t, func(t *testing.T) {
-		k := New()
+		k := New(budget.New().Files())
 		set(t, k, path, content)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

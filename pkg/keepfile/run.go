@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/budget"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 	interval = time.Minute
 	// settle is how long to wait after a change, so that one who removes a whole
 	// folder, or writes in several steps, is done.
-	settle = 50 * time.Millisecond
+	settle = 20 * time.Millisecond
 )
 
 // watcher tells of changes in folders.
@@ -47,6 +49,7 @@ func (k *Keeper) run(ctx context.Context, w watcher) {
 			k.inspect(f, w)
 			k.look.Unlock()
 		}
+		k.sweep()
 		timer.Reset(k.pause())
 	}
 }
@@ -72,6 +75,9 @@ func (k *Keeper) pause() time.Duration {
 	for _, f := range k.files {
 		pause = min(pause, f.due.Sub(now))
 	}
+	if due, ok := k.fights.Due(); ok {
+		pause = min(pause, due.Sub(now))
+	}
 	return max(0, pause)
 }
 
@@ -80,12 +86,16 @@ func (k *Keeper) pause() time.Duration {
 func (k *Keeper) changed(folder, name string, everywhere bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	at := time.Now().Add(settle)
+	now := time.Now()
+	at := now.Add(settle)
 	for _, f := range k.files {
 		touched := everywhere || slices.ContainsFunc(f.hops, func(hop string) bool {
 			return filepath.Dir(hop) == folder && (name == "" || filepath.Base(hop) == name)
 		})
 		if touched {
+			if f.heard.IsZero() {
+				f.heard = now
+			}
 			f.hasten(at)
 		}
 	}
@@ -135,36 +145,64 @@ func (k *Keeper) keep(f *file, fresh bool) error {
 	now := time.Now()
 	f.hops = hops
 	if right {
-		f.settled(now)
+		f.settled()
 		k.mu.Unlock()
 		return nil
 	}
 	if !fresh && f.failures == 0 {
-		wait, over := f.budget.spend(now)
-		if over {
-			f.contest()
-		}
-		if wait > 0 {
-			f.due, f.notBefore = now.Add(wait), now.Add(wait)
+		if turn := k.account.When(now, budget.Single, f.restored); turn.After(now) {
+			f.due, f.notBefore = turn, turn
 			k.mu.Unlock()
 			return nil
 		}
 	}
 	k.mu.Unlock()
 
+	stop := k.account.Measure()
 	err = WriteAtomic(f.path, f.content, f.mode)
+	cost := stop()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	found := now
 	now = time.Now()
+	if !fresh {
+		k.account.Heal(now, cost)
+	}
 	if err != nil {
 		f.failed(err, now)
 		return err
 	}
-	if !fresh && f.err == nil {
-		klog.InfoS("Wrote a file again that others had changed", "path", f.path)
+	if !fresh && f.failures == 0 {
+		k.healed(f, found, now)
 	}
-	f.settled(now)
+	f.settled()
 	return nil
+}
+
+// healed books that a file was written because others had changed it, which was
+// found out at a time. The log has it until it is known that they keep doing so.
+// The caller holds mu.
+func (k *Keeper) healed(f *file, found, now time.Time) {
+	f.restored = now
+	if !f.heard.IsZero() && f.heard.Before(found) {
+		found = f.heard
+	}
+	switch begins := k.fights.Heal(f.path, found, now); {
+	case begins:
+		fight, _ := k.fights.Of(f.path, now)
+		klog.InfoS("Another program keeps changing a file; restoring it each time", "path", f.path, "rate", budget.Rate(fight.Rate))
+	case !k.fights.Fought(f.path):
+		klog.InfoS("Restored a file that others had changed", "path", f.path)
+	}
+}
+
+// sweep tells of fights that are over.
+func (k *Keeper) sweep() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for path, f := range k.fights.Sweep(time.Now()) {
+		klog.InfoS("Nobody changes the file any more", "path", path, "restored", f.Healed, "since", f.Since.UTC().Format(time.RFC3339))
+	}
 }
 
 // hasten has the file looked at by the time at, unless it is to wait.
@@ -178,19 +216,12 @@ func (f *file) hasten(at time.Time) {
 }
 
 // settled books that the file is as it was set.
-func (f *file) settled(now time.Time) {
+func (f *file) settled() {
 	if f.failures > 0 {
 		klog.InfoS("The file is as it should be again", "path", f.path, "failures", f.failures)
 		f.failures = 0
 	}
-	if f.contested && f.budget.calm(now) {
-		klog.InfoS("Nobody changes the file any more", "path", f.path)
-		f.contested = false
-	}
-	f.err = nil
-	if f.contested {
-		f.err = ErrContested
-	}
+	f.err, f.heard = nil, time.Time{}
 }
 
 // failed books that the file could not be written.
@@ -203,17 +234,9 @@ func (f *file) failed(err error, now time.Time) {
 	// A change calls for another try before its time, but not for one upon the
 	// other.
 	wait := backoff(f.failures)
-	f.notBefore = now.Add(min(wait, writeEvery))
+	f.notBefore = now.Add(min(wait, budget.Turn))
 	f.hasten(now.Add(wait))
 	if f.due.Before(f.notBefore) {
 		f.due = f.notBefore
 	}
-}
-
-// contest books that the file was written too often.
-func (f *file) contest() {
-	if !f.contested {
-		klog.InfoS("Another program keeps changing a file; writing it once a second at most", "path", f.path)
-	}
-	f.contested, f.err = true, ErrContested
 }

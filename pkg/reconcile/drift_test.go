@@ -171,7 +171,7 @@ func TestLinkDrift(t *testing.T) {
 						if after := l.f.Snapshot(); what != "others' address" && !after.Equal(before) {
 							l.Fatalf("there is\n%s\nthere was\n%s", after, before)
 						}
-						if lines := log.Take(); len(lines) > 1 || len(lines) == 1 && !strings.HasPrefix(lines[0], `"Put right`) {
+						if lines := log.Take(); len(lines) > 1 || len(lines) == 1 && !strings.HasPrefix(lines[0], `"Restored`) {
 							l.Errorf("logged %q", lines)
 						}
 						l.wait(time.Second)

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
@@ -55,9 +56,9 @@ func (r *Reconciler) event(e netstate.Event) {
 		r.links = make(map[string]netstate.Link)
 		r.watching = true
 		if r.report.resyncs == 0 {
-			r.resync.want(now) // the first, which waits for the watch
+			r.resync.want(now, budget.Link) // the first, which waits for the watch
 		} else {
-			r.resync.want(now.Add(settle))
+			r.resync.want(now.Add(settle), budget.Link)
 		}
 	case netstate.Link:
 		r.linkEvent(o, e.Gone, now)
@@ -66,9 +67,12 @@ func (r *Reconciler) event(e netstate.Event) {
 		if own {
 			r.objectEvent(o, e.Gone, now)
 		}
-		if !own && r.desired.links[o.Link] > 0 || own && e.Gone {
-			// The last address of a link takes its routes along.
-			r.resync.want(now.Add(settle))
+		// The last address of a link takes its routes along.
+		switch {
+		case own && e.Gone:
+			r.resync.want(now.Add(lead), budget.Addr)
+		case !own && r.desired.links[o.Link] > 0:
+			r.resync.want(now.Add(settle), budget.Addr)
 		}
 	default:
 		r.objectEvent(o, e.Gone, now)
@@ -83,7 +87,10 @@ func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 	if r.desired.links[l.Name] == 0 {
 		if !gone && strings.HasPrefix(l.Name, netstate.LinkPrefix) {
 			r.strays, r.resync.alarm = true, true // one of ours that nobody wants
-			r.resync.want(now.Add(settle))
+			r.resync.want(now.Add(settle), budget.Single)
+		}
+		if gone {
+			r.hurryLinks(now)
 		}
 		return
 	}
@@ -93,7 +100,8 @@ func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 			return
 		}
 		r.resync.alarm = true
-		r.resync.want(now.Add(settle))
+		r.resync.want(now.Add(lead), budget.Link)
+		r.ail(l.Name, now)
 		return
 	}
 	was, known := r.links[l.Name]
@@ -103,16 +111,32 @@ func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 		r.links[l.Name] = l
 	}
 	if gone || !known || was != l {
-		r.resync.want(now.Add(settle))
+		r.resync.want(now.Add(settle), budget.Link)
+	}
+}
+
+// hurryLinks has links tried again that another's was in the way of: it may have
+// been the one that has just gone.
+func (r *Reconciler) hurryLinks(now time.Time) {
+	for name := range r.desired.links {
+		f := r.queue.failed[netstate.Link{Name: name}.Key()]
+		if f == nil || !errors.Is(f.err, fs.ErrExist) {
+			continue
+		}
+		if at := later(now.Add(lead), r.turn(now, budget.Link)); at.Before(f.retry) {
+			r.queue.hurry(f, at)
+		}
 	}
 }
 
 // objectEvent marks an object that is not, or no longer, as it should be.
 func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
+	if _, ailing := r.ailing[netstate.LinkOf(o)]; ailing {
+		return // a resync is to see
+	}
 	k := o.Key()
 	want, wanted := r.desired.state.Get(k)
 	switch {
-	case r.truceOn(o):
 	case wanted && (gone || want != o):
 		t := task{verb: netstate.Create, drift: true}
 		if !gone && marked(o) {
@@ -120,7 +144,7 @@ func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
 			if _, route := o.(netstate.Route); route {
 				// Whoever put it there may have replaced another of ours, and
 				// the kernel says nothing of what was replaced.
-				r.resync.want(now.Add(settle))
+				r.resync.want(now.Add(settle), budget.Single)
 			}
 		}
 		r.drift(k, t, gone, now)
@@ -130,7 +154,7 @@ func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
 		}
 		r.strays = true
 	default:
-		r.queue.calm(k)
+		r.queue.drifted.calm(k)
 	}
 }
 
@@ -153,17 +177,11 @@ func marked(o netstate.Object) bool {
 	return !isRoute || r.Protocol == 0
 }
 
-// drift has a key healed once the burst of events is over, or later where
-// another keeps changing it.
+// drift marks a key that others changed. One that was in the way of a step of
+// ours and has gone needs no more waiting.
 func (r *Reconciler) drift(k netstate.Key, t task, gone bool, now time.Time) {
-	f := r.queue.failed[k]
-	switch {
-	case f != nil && gone && errors.Is(f.err, fs.ErrExist):
-		r.queue.drift(k, t, now)
-		r.queue.hurry(f, now) // what was in the way has gone
-	case f == nil && r.fights.tired(k, now):
-		r.callTruce(k, t, now)
-	default:
-		r.queue.drift(k, t, now)
+	r.queue.drift(k, t, now)
+	if f := r.queue.failed[k]; f != nil && gone && errors.Is(f.err, fs.ErrExist) {
+		r.queue.hurry(f, now)
 	}
 }

@@ -1,104 +1,120 @@
 package reconcile
 
 import (
-	"errors"
-	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-const (
-	// patience is how often in a row a key is healed without delay.
-	patience = 20
-	// peace is how long a key has to be left alone for the counting to begin
-	// anew.
-	peace = 2 * lastRetry
-)
+// hint is what to do about a fight.
+const hint = "«ip monitor» shows when; networkd, NetworkManager or a second network daemon are likely"
 
-// errFought is why a key that could be healed is left for a while.
-var errFought = errors.New("another program keeps changing it; «ip monitor» shows when, and networkd, NetworkManager or a second network daemon are likely")
-
-// fights counts how often in a row each key had to be healed by itself, which
-// is once for each time that others changed it. What a link takes along when
-// it goes does not count.
-type fights map[netstate.Key]fight
-
-type fight struct {
-	count       int
-	since, last time.Time
-}
-
-func (f fights) count(k netstate.Key, now time.Time) {
-	x := f[k]
-	if now.Sub(x.last) > peace {
-		x = fight{since: now}
-	}
-	x.count++
-	x.last = now
-	f[k] = x
-}
-
-// tired says whether a key has been healed too often.
-func (f fights) tired(k netstate.Key, now time.Time) bool {
-	x := f[k]
-	return x.count >= patience && now.Sub(x.last) <= peace
-}
-
-func (f fights) prune(now time.Time) {
-	for k, x := range f {
-		if now.Sub(x.last) > peace {
-			delete(f, k)
+// healed books a step that put right what others had changed: among the fights,
+// in the count, and for the log.
+func (r *Reconciler) healed(p *pass, op netstate.Op, k netstate.Key, t task, now time.Time) {
+	if k, since, ok := r.culprit(p, op, k, t, now); ok {
+		if k.Kind <= netstate.KindAddr {
+			r.acquit(k)
+		}
+		if r.fights.Heal(k, since, now) {
+			f, _ := r.fights.Of(k, now)
+			klog.InfoS("Another program keeps changing an object; restoring it each time", "key", k.String(),
+				"owner", r.desired.state.Owner(k), "rate", budget.Rate(f.Rate), "hint", hint)
 		}
 	}
+	r.report.heal(op, k.Kind, r.fought(op.Object) || p.fought[netstate.LinkOf(op.Object)])
 }
 
-// callTruce leaves a key to others for a while: not even a resync touches it,
-// or what is on it if it is a link, before its turn comes.
-func (r *Reconciler) callTruce(k netstate.Key, t task, now time.Time) {
-	t.fought = true
-	rounds := r.fights[k].count - patience + 1
-	if rounds == 1 {
-		klog.ErrorS(errFought, "Leaving to others for a while what they keep changing", "key", k.String())
+// culprit returns the key that others changed, and since when it was wrong, when a
+// step has put the object of k right: k itself, or the link that it went with. It
+// is false for what went with something that counts already.
+func (r *Reconciler) culprit(p *pass, op netstate.Op, k netstate.Key, t task, now time.Time) (netstate.Key, time.Time, bool) {
+	on := netstate.LinkOf(op.Object)
+	if since, ailing := p.ailing[on]; ailing {
+		delete(p.ailing, on) // counts once
+		return netstate.Link{Name: on}.Key(), since, true
 	}
-	r.queue.calm(k)
-	r.queue.postpone(&failure{
-		key: k, task: t, err: errFought, attempts: rounds, told: true,
-		since: r.fights[k].since, retry: now.Add(backoff(rounds)),
-	})
-}
-
-// respect takes from a resync's plan what is left for later: because of a truce
-// with those who keep changing it or its link, or because that which takes over
-// from a route is not made for one.
-func (r *Reconciler) respect(p *pass) {
-	now := time.Now()
-	for _, op := range p.plan {
-		k := op.Object.Key()
-		_, due := p.tasks[k]
-		if k.Kind == netstate.KindLink && !due && r.fights.tired(k, now) && !r.truceOf(k) {
-			r.callTruce(k, task{verb: op.Verb, drift: true}, now)
-		}
+	if k.Kind == netstate.KindLink {
+		return k, now, true
 	}
-	p.plan = slices.DeleteFunc(p.plan, func(op netstate.Op) bool {
-		if r.truceOf(op.Object.Key()) || r.truceOn(op.Object) {
-			return true
-		}
-		twin, ok := r.desired.twin(op.Object)
-		return op.Verb == netstate.Delete && ok && r.truceOf(twin)
-	})
+	shaken, isShaken := p.shaken[on]
+	_, asked := p.tasks[k]
+	return k, t.since(now), asked && (!isShaken || k.Kind <= shaken)
 }
 
-// truceOf says whether a key is left to others at present.
-func (r *Reconciler) truceOf(k netstate.Key) bool {
-	f := r.queue.failed[k]
-	return f != nil && f.task.fought && f.place != underWay
-}
-
-// truceOn says whether an object is on a link that is left to others.
-func (r *Reconciler) truceOn(o netstate.Object) bool {
+// fought reports whether there is a fight over an object or its link.
+func (r *Reconciler) fought(o netstate.Object) bool {
 	on := netstate.LinkOf(o)
-	return on != "" && r.truceOf(netstate.Link{Name: on}.Key())
+	return r.fights.Fought(o.Key()) || on != "" && r.fights.Fought(netstate.Link{Name: on}.Key())
+}
+
+// acquit clears of suspicion what goes with a link or an address.
+func (r *Reconciler) acquit(culprit netstate.Key) {
+	r.fights.Acquit(func(k netstate.Key) bool { return k.Kind > culprit.Kind && r.isOn(k, culprit.Name) })
+}
+
+// isOn reports whether a key is, or should be, on a link.
+func (r *Reconciler) isOn(k netstate.Key, link string) bool {
+	switch k.Kind {
+	case netstate.KindLink, netstate.KindAddr, netstate.KindNeigh, netstate.KindFDB:
+		return k.Name == link
+	}
+	o, wanted := r.desired.state.Get(k)
+	return wanted && netstate.LinkOf(o) == link
+}
+
+// ail notes that a link is not as it should be. A resync that is called for puts
+// it right and all that is on it, so that no key there is worth a step before.
+func (r *Reconciler) ail(link string, now time.Time) {
+	if _, known := r.ailing[link]; known {
+		return
+	}
+	r.ailing[link] = now
+	if r.queue.drifted.len() > 0 {
+		r.queue.drifted.drop(func(k netstate.Key) bool { return r.isOn(k, link) })
+	}
+}
+
+// sweep tells of fights that are over.
+func (r *Reconciler) sweep(now time.Time) {
+	for k, f := range r.fights.Sweep(now) {
+		klog.InfoS("Nobody changes the object any more", "key", k.String(), "restored", f.Healed, "since", f.Since.UTC().Format(time.RFC3339))
+	}
+}
+
+// turn returns when drift of a class may be healed.
+func (r *Reconciler) turn(now time.Time, c budget.Class) time.Time {
+	return r.account.When(now, c, r.turns[c])
+}
+
+// wakeUp is what it costs to be woken up for a pass, by an event and by a timer. No
+// clock of a thread counts it.
+const wakeUp = 60 * time.Microsecond
+
+// pay books what a pass has cost.
+func (r *Reconciler) pay(p *pass, cost time.Duration) {
+	cost += wakeUp
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for c := range r.turns {
+		if p.full || p.drifts[c] > 0 {
+			r.turns[c] = now
+		}
+	}
+	drifts := 0
+	for _, n := range p.drifts {
+		drifts += n
+	}
+	switch {
+	case p.full && (p.called || p.found):
+		r.account.Heal(now, cost)
+	case p.full:
+		r.account.Look(now, cost)
+	case drifts > 0:
+		r.account.Heal(now, cost*time.Duration(drifts)/time.Duration(len(p.tasks)))
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
@@ -45,7 +46,7 @@ func run(t *testing.T, f *kerneltest.Fake, test func(*lab)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		l := &lab{T: t, f: f, r: New(f, interval), ctx: ctx}
+		l := &lab{T: t, f: f, r: New(f, interval, budget.New().Account(budget.KernelLimit, budget.Elapsed)), ctx: ctx}
 		done := make(chan struct{})
 		l.stop = sync.OnceFunc(func() {
 			cancel()

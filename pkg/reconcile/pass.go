@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
@@ -18,10 +19,18 @@ type pass struct {
 	full     bool // a resync: tasks matter only for what they tell of drift
 	ours     bool // what a resync finds amiss follows from a change of our own
 	alarm    bool // a resync that is known to find something
+	called   bool // a resync that events called for
+	found    bool // drift, whatever called for it
 	complete bool // a resync that may delete
 	plain    bool // no resync, no link, no drift: nothing to book unless a step fails
 	tasks    map[netstate.Key]task
-	plan     netstate.Plan
+	drifts   [budget.Classes]int  // how many of them are drift
+	ailing   map[string]time.Time // links that a resync is to put right, and since when they need it
+	// shaken has for the links that a resync's plan changes, or the addresses of,
+	// which of both it is: what comes after that on the link may only go with it.
+	shaken map[string]netstate.Kind
+	fought map[string]bool // those of them that are fought over
+	plan   netstate.Plan
 	// twins has for a delete the route to the same destination that must be
 	// there before.
 	twins map[netstate.Key]netstate.Key
@@ -80,8 +89,14 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 		planned[op.Object.Key()] = true
 	}
 	r.absorb(p, planned)
-	r.respect(p)
+	p.shaken, p.fought = make(map[string]netstate.Kind), make(map[string]bool)
 	for _, op := range p.plan {
+		if k := op.Object.Key(); k.Kind == netstate.KindLink || k.Kind == netstate.KindAddr {
+			if before, known := p.shaken[k.Name]; !known || k.Kind < before {
+				p.shaken[k.Name] = k.Kind
+			}
+			p.fought[k.Name] = p.fought[k.Name] || r.fights.Fought(k)
+		}
 		if op.Verb != netstate.Delete {
 			continue
 		}
@@ -125,10 +140,10 @@ func (r *Reconciler) absorb(p *pass, planned map[netstate.Key]bool) {
 		merge(p.tasks, k, t)
 	}
 	r.queue.ready = nil
-	for k, t := range r.queue.drifted {
-		if planned[k] {
+	for k := range planned {
+		if t, ok := r.queue.drifted.get(k); ok {
 			merge(p.tasks, k, t)
-			r.queue.calm(k)
+			r.queue.drifted.calm(k)
 		}
 	}
 	for k := range r.queue.failed {
@@ -218,16 +233,16 @@ func (r *Reconciler) book(p *pass, err error, now time.Time) {
 			// The kernel is not as we believe, and may well be right: a Diff
 			// will tell before anybody is told.
 			if before == nil || !surprising(before.err) {
-				r.resync.want(now)
+				r.resync.want(now, classOf(k))
 			}
-		case f != nil && !f.told:
+		case f != nil && !f.told && !r.disturbed(op.Object):
 			f.told = true
 			firsts = append(firsts, e)
 		}
 	}
 	if swapped {
 		// The kernel may have taken the one for the other; see blind.
-		r.resync.want(now)
+		r.resync.want(now, budget.Single)
 	}
 	r.report.tell(p, firsts, len(r.queue.failed))
 }
@@ -265,12 +280,15 @@ func (r *Reconciler) done(p *pass, op netstate.Op, k netstate.Key, t task, now t
 	if !t.drift || p.first || r.onFailing(op.Object) {
 		return
 	}
-	if !t.fought {
-		r.report.heal(op, k.Kind)
-	}
-	if isLink || !p.full {
-		r.fights.count(k, now)
-	}
+	p.found = true
+	r.healed(p, op, k, t, now)
+}
+
+// disturbed reports whether an object is on a link that others change at present,
+// so that a refused step says nothing new.
+func (r *Reconciler) disturbed(o netstate.Object) bool {
+	_, ailing := r.ailing[netstate.LinkOf(o)]
+	return ailing || r.fought(o)
 }
 
 // onFailing says whether an object is on a link that is not as it should be, and

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
@@ -19,9 +20,17 @@ type task struct {
 	// verb is how to put what is wanted, if the key still is then: Replace
 	// where the kernel was last seen with ours there, or else Create, which
 	// replaces nothing of another's.
-	verb   netstate.Verb
-	drift  bool // the kernel changed, not our mind
-	fought bool // again and again: one fight is not a thousand cases of drift
+	verb  netstate.Verb
+	drift bool  // the kernel changed, not our mind
+	wrong int64 // since when, for drift that an event told of: Unix time in nanoseconds
+}
+
+// since returns since when t's key is wrong, as far as is known.
+func (t task) since(now time.Time) time.Time {
+	if t.wrong == 0 {
+		return now
+	}
+	return time.Unix(0, t.wrong)
 }
 
 // after is one task that serves both t and was, which came before it.
@@ -33,7 +42,9 @@ func (t task) after(was task) task {
 		t.gone = was.gone
 	}
 	t.drift = t.drift && was.drift
-	t.fought = t.fought || was.fought
+	if was.wrong != 0 {
+		t.wrong = was.wrong
+	}
 	return t
 }
 
@@ -58,8 +69,7 @@ const underWay = -1
 // is in ready, or left to a resync that is asked for.
 type queue struct {
 	ready   map[netstate.Key]task // nil until there is some
-	drifted map[netstate.Key]task
-	burst   burst // of what drifted
+	drifted drift
 	failed  map[netstate.Key]*failure
 	retries retryHeap
 	pass    int // counts the takes; what comes during one is not settled by it
@@ -67,14 +77,11 @@ type queue struct {
 }
 
 func newQueue() queue {
-	return queue{
-		drifted: make(map[netstate.Key]task),
-		failed:  make(map[netstate.Key]*failure),
-	}
+	return queue{drifted: newDrift(), failed: make(map[netstate.Key]*failure)}
 }
 
 // empty says whether all keys are right, as far as is known.
-func (q *queue) empty() bool { return len(q.ready)+len(q.drifted)+len(q.failed) == 0 }
+func (q *queue) empty() bool { return len(q.ready)+q.drifted.len()+len(q.failed) == 0 }
 
 // add puts a key that is wanted differently from before to work now.
 func (q *queue) add(k netstate.Key, t task) {
@@ -97,32 +104,26 @@ func (q *queue) put(k netstate.Key, t task) {
 	q.ready[k] = t
 }
 
-// drift takes note of a key that others changed. It is worked on when the
-// burst of events is over, or when its turn comes if it failed before.
+// drift marks a key that others changed. It is worked on when its class has a
+// turn. One that failed before is tried again within a second: the kernel has
+// changed since, and what was in the way may have gone.
 func (q *queue) drift(k netstate.Key, t task, now time.Time) {
-	if f := q.failed[k]; f != nil && f.place != underWay {
-		f.task, f.pass = t.after(f.task), q.pass
+	f := q.failed[k]
+	if f == nil || f.place == underWay {
+		q.drifted.add(k, t, now)
 		return
 	}
-	if was, ok := q.drifted[k]; ok {
-		t = t.after(was)
+	f.task = t.after(f.task)
+	if soon := now.Add(budget.Turn); soon.Before(f.retry) {
+		q.hurry(f, soon)
 	}
-	q.drifted[k] = t
-	q.burst.add(now)
+	f.pass = q.pass
 }
 
-// calm says that others have left a key as it should be.
-func (q *queue) calm(k netstate.Key) {
-	delete(q.drifted, k)
-	if len(q.drifted) == 0 {
-		q.burst = burst{}
-	}
-}
-
-// take returns what is to be worked on: what is ready and the failures whose
-// time has come. What drifted is part of it when all is asked for or the burst
-// is over.
-func (q *queue) take(now time.Time, all bool) map[netstate.Key]task {
+// take returns what is to be worked on: what is ready, the failures whose time
+// has come, and of what drifted the classes whose turn it is, or those keys that
+// are worked on anyway.
+func (q *queue) take(now time.Time, turn func(budget.Class) bool) map[netstate.Key]task {
 	q.pass++
 	for len(q.retries) > 0 && !q.retries[0].retry.After(now) {
 		f := heap.Pop(&q.retries).(*failure)
@@ -138,22 +139,7 @@ func (q *queue) take(now time.Time, all bool) map[netstate.Key]task {
 	if tasks == nil {
 		tasks = make(map[netstate.Key]task)
 	}
-	if all || len(q.drifted) > 0 && !q.burst.over().After(now) {
-		for k, t := range q.drifted {
-			merge(tasks, k, t)
-		}
-		q.drifted = make(map[netstate.Key]task)
-	} else if len(q.drifted) > 0 {
-		for k := range tasks {
-			if t, ok := q.drifted[k]; ok {
-				merge(tasks, k, t)
-				delete(q.drifted, k)
-			}
-		}
-	}
-	if len(q.drifted) == 0 {
-		q.burst = burst{}
-	}
+	q.drifted.take(tasks, turn)
 	return tasks
 }
 
@@ -185,10 +171,10 @@ func (q *queue) fail(k netstate.Key, t task, err error, now, retry time.Time) *f
 	if before := q.failed[k]; before != nil {
 		f.attempts, f.since, f.told = before.attempts+1, before.since, before.told
 	}
-	if later, ok := q.drifted[k]; ok {
+	if later, ok := q.drifted.get(k); ok {
 		// The kernel has changed since; what was in the way may be gone.
-		f.task, f.retry = later.after(t), q.burst.over()
-		q.calm(k)
+		f.task, f.retry = later.after(t), q.drifted.burst.over()
+		q.drifted.calm(k)
 	}
 	if f.retry.IsZero() {
 		f.retry = now.Add(backoff(f.attempts))
@@ -205,11 +191,11 @@ func (q *queue) postpone(f *failure) {
 	heap.Push(&q.retries, f)
 }
 
-// hurry gives a failure its turn now.
-func (q *queue) hurry(f *failure, now time.Time) {
+// hurry has a failure tried again at a time.
+func (q *queue) hurry(f *failure, at time.Time) {
 	f.pass = q.pass
 	if f.place != underWay {
-		f.retry = now
+		f.retry = at
 		heap.Fix(&q.retries, f.place)
 	}
 }
@@ -232,16 +218,15 @@ func (q *queue) forget(k netstate.Key) {
 	}
 }
 
-// next is when there is something to work on, if ever.
-func (q *queue) next(now time.Time) (at time.Time, ok bool) {
+// next returns when there is something to work on, if ever. Turn returns when a
+// class has its turn.
+func (q *queue) next(now time.Time, turn func(budget.Class) time.Time) (at time.Time, ok bool) {
 	if len(q.ready) > 0 {
 		return now, true
 	}
-	if len(q.retries) > 0 {
+	at, ok = q.drifted.next(turn)
+	if len(q.retries) > 0 && (!ok || q.retries[0].retry.Before(at)) {
 		at, ok = q.retries[0].retry, true
-	}
-	if len(q.drifted) > 0 && (!ok || q.burst.over().Before(at)) {
-		at, ok = q.burst.over(), true
 	}
 	return at, ok
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
@@ -31,15 +32,18 @@ type Kernel interface {
 type Reconciler struct {
 	kernel   Kernel
 	interval time.Duration
-	wake     chan struct{} // holds one: there is something to look at
+	account  *budget.Account // what healing costs
+	wake     chan struct{}   // holds one: there is something to look at
 
 	mu       sync.Mutex
 	desired  *Desired
 	queue    queue
-	fights   fights
-	links    map[string]netstate.Link // foreign links that the state uses, as last seen
-	watching bool                     // events come, or came once
-	strays   bool                     // something was left alone as long as not all owners are known
+	fights   budget.Fights[netstate.Key]
+	turns    [budget.Classes]time.Time // when drift of a class was last put right
+	ailing   map[string]time.Time      // links of ours, and since when they wait for a resync to put them right
+	links    map[string]netstate.Link  // foreign links that the state uses, as last seen
+	watching bool                      // events come, or came once
+	strays   bool                      // something was left alone as long as not all owners are known
 	resync   schedule
 	now      *pass // under way
 	report   report
@@ -47,13 +51,13 @@ type Reconciler struct {
 }
 
 // New makes a loop that resyncs in full every interval, give or take a tenth,
-// whatever the events say.
-func New(k Kernel, interval time.Duration) *Reconciler {
+// whatever the events say. What it does for the sake of drift is on account.
+func New(k Kernel, interval time.Duration, account *budget.Account) *Reconciler {
 	r := &Reconciler{
-		kernel: k, interval: interval,
+		kernel: k, interval: interval, account: account,
 		wake:   make(chan struct{}, 1),
 		queue:  newQueue(),
-		fights: make(fights),
+		ailing: make(map[string]time.Time),
 		links:  make(map[string]netstate.Link),
 	}
 	r.desired = newDesired(r.note)
@@ -143,9 +147,16 @@ func (r *Reconciler) pause() time.Duration {
 		return watchGrace
 	}
 	now := time.Now()
-	at := r.nextResync()
-	if work, ok := r.queue.next(now); ok && r.report.resyncs > 0 && work.Before(at) {
+	at := r.nextResync(now)
+	work, ok := r.queue.next(now, func(c budget.Class) time.Time { return r.turn(now, c) })
+	if ok && r.report.resyncs > 0 && work.Before(at) {
 		at = work
+	}
+	if due, ok := r.fights.Due(); ok && due.Before(at) {
+		at = due
+	}
+	if due, ok := r.report.due(); ok && due.Before(at) {
+		at = due
 	}
 	return max(0, at.Sub(now))
 }
@@ -157,19 +168,22 @@ func (r *Reconciler) expecting() bool { return r.strays && r.desired.spread.expe
 
 // nextResync is when the next resync is. The first waits for the watch, and for
 // something to be desired.
-func (r *Reconciler) nextResync() time.Time {
+func (r *Reconciler) nextResync(now time.Time) time.Time {
 	if r.report.resyncs == 0 && (!r.watching || r.desired.state.Len() == 0) {
 		return r.resync.periodic
 	}
-	return r.resync.next()
+	return r.resync.next(func(c budget.Class, last time.Time) time.Time { return r.account.When(now, c, last) })
 }
 
 // step does what is due: a resync in full, or else the keys that need work.
 func (r *Reconciler) step(ctx context.Context) {
+	stop := r.account.Measure()
 	p, scope := r.begin()
 	if p == nil {
+		stop()
 		return
 	}
+	defer func() { r.pay(p, stop()) }()
 	if p.full {
 		actual, err := r.kernel.Dump(ctx, scope)
 		if err != nil {
@@ -191,12 +205,21 @@ func (r *Reconciler) begin() (*pass, netstate.Scope) {
 		return nil, netstate.Scope{}
 	}
 	now := time.Now()
-	p := &pass{start: now, full: !r.nextResync().After(now), first: r.report.resyncs == 0}
+	r.sweep(now)
+	r.report.tellHealed(now)
+	p := &pass{start: now, full: !r.nextResync(now).After(now), first: r.report.resyncs == 0}
 	if !p.full && p.first {
 		return nil, netstate.Scope{}
 	}
-	p.tasks = r.queue.take(now, p.full)
+	over := p.full || !r.queue.drifted.burst.over().After(now)
+	p.tasks = r.queue.take(now, func(c budget.Class) bool { return p.full || over && !r.turn(now, c).After(now) })
+	if !p.full && len(p.tasks) == 0 {
+		return nil, netstate.Scope{}
+	}
 	for k, t := range p.tasks {
+		if t.drift {
+			p.drifts[classOf(k)]++
+		}
 		if !p.full && r.blind(k, t) {
 			p.full, p.ours = true, true
 		}
@@ -207,8 +230,9 @@ func (r *Reconciler) begin() (*pass, netstate.Scope) {
 		r.planTasks(p)
 		return p, netstate.Scope{}
 	}
-	p.ours, p.alarm = p.ours || r.resync.ours, r.resync.alarm
+	p.ours, p.alarm, p.called = p.ours || r.resync.ours, r.resync.alarm, !r.resync.called.IsZero()
 	r.resync.begin()
+	p.ailing, r.ailing = r.ailing, make(map[string]time.Time)
 	return p, r.desired.scope()
 }
 
@@ -225,7 +249,6 @@ func (r *Reconciler) end(ctx context.Context, p *pass, err error) {
 	if p.full {
 		took := now.Sub(p.start)
 		r.report.resynced(p, took)
-		r.fights.prune(now)
 		r.resync.end(p.start, took, r.interval)
 	}
 	r.refresh()
@@ -243,6 +266,9 @@ func (r *Reconciler) dumpFailed(ctx context.Context, p *pass, err error) {
 		if !r.blind(k, t) { // what is, the next resync sees
 			r.queue.restore(k, t)
 		}
+	}
+	for link, since := range p.ailing {
+		r.ailing[link] = since
 	}
 	r.report.dumpFailures++
 	r.resync.again(p, time.Now().Add(backoff(r.report.dumpFailures)))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
@@ -65,12 +66,12 @@ func soak(t *testing.T, seed uint64) {
 		})
 		l.wait(time.Second)
 		l.r.Update(func(d *Desired) { d.Set("host", []netstate.Object{forward}) })
-		l.wait(peace + 2*interval)
+		l.wait(budget.Quiet + 2*interval)
 		l.synced()
 		l.r.mu.Lock()
 		defer l.r.mu.Unlock()
-		if q := &l.r.queue; !q.empty() || len(q.retries) > 0 || len(l.r.fights) > 0 || l.r.desired.state.Len() != 1 {
-			l.Errorf("left over: %+v, fights %v", q, l.r.fights)
+		if q := &l.r.queue; !q.empty() || len(q.retries) > 0 || len(l.r.fights.All(time.Now())) > 0 || l.r.desired.state.Len() != 1 {
+			l.Errorf("left over: %+v, fights %v", q, l.r.fights.All(time.Now()))
 		}
 	})
 }

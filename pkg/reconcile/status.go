@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
@@ -17,7 +18,8 @@ type Status struct {
 	Since    time.Time // when InSync last changed
 	Objects  int       // desired
 	Pending  int       // keys about to be worked on
-	Failing  []Failing // keys that the kernel refuses, or others fight over, by key
+	Failing  []Failing // keys that the kernel refuses, by key
+	Fights   []Fight   // keys that others keep changing, by key
 	// Contested are the keys that more than one owner wants differently.
 	Contested []netstate.Key
 	// Healed counts what was put right though nobody here had changed it, and
@@ -41,6 +43,13 @@ type Failing struct {
 	Retry    time.Time
 }
 
+// Fight is one key that others keep changing. It is restored each time.
+type Fight struct {
+	Key   netstate.Key
+	Owner string
+	budget.Fight
+}
+
 // report is what the loop has to tell of itself.
 type report struct {
 	inSync       bool
@@ -54,8 +63,9 @@ type report struct {
 	watchErr     error
 	unknowns     int // plans in a row of which nobody knows what was done
 	healed       [netstate.KindRoute + 1]uint64
-	healedNow    int
+	healedNow    int // to be told of
 	healedFirst  netstate.Op
+	healedTold   time.Time
 	failing      bool // so it is told
 }
 
@@ -65,7 +75,7 @@ func (r *Reconciler) Status() Status {
 	defer r.mu.Unlock()
 	s := Status{
 		Complete: r.desired.complete, InSync: r.report.inSync, Since: r.report.since,
-		Objects: r.desired.state.Len(), Pending: len(r.queue.ready) + len(r.queue.drifted),
+		Objects: r.desired.state.Len(), Pending: len(r.queue.ready) + r.queue.drifted.len(),
 		Healed:  make(map[netstate.Kind]uint64),
 		Resyncs: r.report.resyncs, LastResync: r.report.lastResync, ResyncTook: r.report.resyncTook,
 		DumpError: r.report.dumpErr, WatchError: r.report.watchErr,
@@ -81,6 +91,10 @@ func (r *Reconciler) Status() Status {
 		s.Failing = append(s.Failing, Failing{k, r.desired.state.Owner(k), f.err, f.attempts, f.since, f.retry})
 	}
 	slices.SortFunc(s.Failing, func(a, b Failing) int { return a.Key.Compare(b.Key) })
+	for k, f := range r.fights.All(time.Now()) {
+		s.Fights = append(s.Fights, Fight{k, r.desired.state.Owner(k), f})
+	}
+	slices.SortFunc(s.Fights, func(a, b Fight) int { return a.Key.Compare(b.Key) })
 	return s
 }
 
@@ -135,7 +149,7 @@ func (r *Reconciler) inSync() bool {
 
 // settled is inSync with no resync under way or asked for.
 func (r *Reconciler) settled() bool {
-	return r.inSync() && r.now == nil && r.resync.asked.IsZero()
+	return r.inSync() && r.now == nil && !r.resync.asked()
 }
 
 // refresh brings the report up to date and wakes those who wait; the caller
@@ -164,13 +178,34 @@ func (r *report) resynced(p *pass, took time.Duration) {
 	r.dumpErr, r.dumpFailures = nil, 0
 }
 
-// heal counts one object put right.
-func (r *report) heal(op netstate.Op, k netstate.Kind) {
+// heal counts one object put right. The log has it unless it is part of a fight,
+// of which the log knows.
+func (r *report) heal(op netstate.Op, k netstate.Kind, fought bool) {
+	r.healed[k]++
+	if fought {
+		return
+	}
 	if r.healedNow == 0 {
 		r.healedFirst = op
 	}
-	r.healed[k]++
 	r.healedNow++
+}
+
+// tellEvery is how often at most the log tells of what was put right.
+const tellEvery = time.Second
+
+// due returns when to call tellHealed, if ever.
+func (r *report) due() (at time.Time, ok bool) {
+	return r.healedTold.Add(tellEvery), r.healedNow > 0
+}
+
+// tellHealed logs what was put right.
+func (r *report) tellHealed(now time.Time) {
+	if at, ok := r.due(); !ok || now.Before(at) {
+		return
+	}
+	klog.InfoS("Restored what others had changed", "objects", r.healedNow, "first", r.healedFirst.String())
+	r.healedNow, r.healedTold = 0, now
 }
 
 // tell logs what a pass changed about our standing with the kernel: a failure
@@ -183,10 +218,7 @@ func (r *report) tell(p *pass, firsts []*netstate.OpError, failing int) {
 		klog.InfoS("The kernel takes all steps again")
 		r.failing = false
 	}
-	if r.healedNow > 0 {
-		klog.InfoS("Put right what others had changed", "objects", r.healedNow, "first", r.healedFirst.String())
-		r.healedNow = 0
-	}
+	r.tellHealed(time.Now())
 	if p.full {
 		klog.V(2).InfoS("Resynced", "steps", len(p.plan))
 	}

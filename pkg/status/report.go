@@ -1,8 +1,11 @@
 package status
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/budget"
 )
 
 // Report is how a node is. Its JSON is what programs read: fields are added, and
@@ -34,6 +37,7 @@ type Report struct {
 	Firewall   Firewall    `json:"firewall"`
 	Probes     *Probes     `json:"probes,omitempty"` // nil where there are none
 	Files      []Problem   `json:"files,omitempty"`  // that are not as they should be
+	Fights     []Fight     `json:"fights,omitempty"` // what others keep changing
 }
 
 // Network is the config in force.
@@ -154,7 +158,35 @@ type Kernel struct {
 	Problems     []string          `json:"problems,omitempty"`
 }
 
-// Failing is something that the kernel refuses, or that others fight over.
+// Fight is something that another program changes again and again, and that is
+// restored each time.
+type Fight struct {
+	Kind     string    `json:"kind"` // one of FightKinds
+	What     string    `json:"what"`
+	Owner    string    `json:"owner,omitempty"` // of an object of the kernel: "host" or a peer's key
+	Since    time.Time `json:"since"`
+	Restored int       `json:"restored"`  // how often
+	Rate     float64   `json:"perSecond"` // restored a second, lately
+	Wrong    float64   `json:"wrong"`     // the part of the time that it is wrong, lately
+	Lost     bool      `json:"lost"`      // more often wrong than right
+}
+
+// The kinds of fights.
+const (
+	KernelFight   = "kernel"
+	FirewallFight = "firewall"
+	FileFight     = "file"
+)
+
+// FightKinds lists the kinds of fights.
+func FightKinds() []string { return []string{KernelFight, FirewallFight, FileFight} }
+
+// Why says in a sentence what goes on.
+func (f Fight) Why() string {
+	return fmt.Sprintf("another program keeps changing it, %s; restored %d times, wrong %.0f%% of the time", budget.Rate(f.Rate), f.Restored, 100*f.Wrong)
+}
+
+// Failing is something that the kernel refuses.
 type Failing struct {
 	What  string    `json:"what"`
 	Owner string    `json:"owner"` // "host" or a peer's key

@@ -59,6 +59,10 @@ func ill() Report {
 	r.Kernel.Problems = []string{"watch failed: no"}
 	r.Firewall = Firewall{Problem: "masquerade: no nftables"}
 	r.Files = []Problem{{"/run/flannel/subnet.env", "no space left on device"}}
+	r.Fights = []Fight{
+		{Kind: "kernel", What: "link tulle.1", Owner: "host", Since: *ago(3 * time.Minute), Restored: 21, Rate: .1, Wrong: .004},
+		{Kind: "firewall", What: "forward", Since: *ago(time.Hour), Restored: 10400, Rate: 120, Wrong: .61, Lost: true},
+	}
 	return r
 }
 

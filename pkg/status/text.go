@@ -113,6 +113,9 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 	for _, f := range r.Files {
 		w.line("file", f.What+": "+f.Why)
 	}
+	for _, f := range r.Fights {
+		w.line("fight", fmt.Sprintf("%s (%s), since %s: %s", f.What, either(f.Owner, f.Kind), w.ago(f.Since), f.Why()))
+	}
 	return w.Flush()
 }
 
@@ -269,6 +272,13 @@ func WritePeers(to io.Writer, peers []Peer, now time.Time) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", join(p.Subnets), dash(p.Name), join(p.Addresses), dash(p.By), state)
 	}
 	return w.Flush()
+}
+
+func either(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
 }
 
 func dash(s string) string {

@@ -245,6 +245,13 @@ func ill() fake {
 		"no peer answers: this host sends to them through eth1, but the interface in use is eth0 with 192.0.2.1, chosen by the default route; it may be the wrong one, see --iface",
 	}
 	s.Files = []status.Problem{{What: "/run/flannel/subnet.env", Why: "no space left on device"}}
+	s.Fights = []status.Fight{
+		{Kind: "kernel", What: "link tulle.1", Owner: "host", Since: before(3 * time.Minute), Restored: 21, Rate: .1, Wrong: .004},
+		{Kind: "kernel", What: "route 10.5.4.0/24", Owner: "10.5.4.0-24", Since: before(time.Minute), Restored: 20, Rate: .4, Wrong: .001},
+		{Kind: "file", What: "/run/flannel/subnet.env", Since: before(time.Minute), Restored: 40, Rate: 2, Wrong: .03},
+		{Kind: "firewall", What: "forward", Since: before(time.Hour), Restored: 10400, Rate: 120, Wrong: .61, Lost: true},
+		{Kind: "firewall", What: "masquerade", Since: before(time.Hour), Restored: 10400, Rate: 120, Wrong: .61, Lost: true},
+	}
 	return f
 }
 

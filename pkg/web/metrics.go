@@ -162,7 +162,7 @@ func table() []metric {
 		gauge("kernel_in_sync_change_timestamp_seconds", "Unix time of the last change of tulle_kernel_in_sync, in seconds.", moment(func(r reading) *time.Time { return &r.Kernel.Since })),
 		gauge("kernel_objects", "Objects wanted in the kernel.", always(func(r reading) float64 { return float64(r.Kernel.Objects) })),
 		gauge("kernel_objects_pending", "Objects that wait to be written to the kernel.", always(func(r reading) float64 { return float64(r.Kernel.Pending) })),
-		gauge("kernel_objects_failing", "Objects that the kernel refuses, or that other programs keep changing.",
+		gauge("kernel_objects_failing", "Objects that the kernel refuses.",
 			always(func(r reading) float64 { return float64(len(r.Kernel.Failing)) })),
 		gauge("kernel_problems", "Other problems with the kernel: failed dump, failed watch, objects that several peers want differently.",
 			always(func(r reading) float64 { return float64(len(r.Kernel.Problems)) })),
@@ -202,6 +202,16 @@ func table() []metric {
 		counter("probes_passed_total", "Passed probes.", probes(func(p *status.Probes) float64 { return float64(p.Passed) })),
 		gauge("probe_problems", "Problems that probes found beyond single peers: a wrong clock, the wrong uplink.", probes(func(p *status.Probes) float64 { return float64(len(p.Problems)) })),
 
-		gauge("files_failing", "Files that are out of date: unwritable, or changed by another program.", always(func(r reading) float64 { return float64(len(r.Files)) })),
+		{prometheus.NewDesc("tulle_fights", "Things that another program keeps changing, by kind: kernel, firewall, file; each is restored every time.", []string{"kind"}, nil), prometheus.GaugeValue,
+			func(r reading, emit func(float64, ...string)) {
+				n := make(map[string]int)
+				for _, f := range r.Fights {
+					n[f.Kind]++
+				}
+				for _, kind := range status.FightKinds() {
+					emit(float64(n[kind]), kind)
+				}
+			}},
+		gauge("files_failing", "Files that are out of date: unwritable, or more often wrong than right because of another program.", always(func(r reading) float64 { return float64(len(r.Files)) })),
 	}
 }

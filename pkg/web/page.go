@@ -194,6 +194,13 @@ func (r reading) reasons() (all []reason) {
 	if n, first := r.refused(); n > 0 {
 		add("warn", "kernel", "refuses "+count(n, "object")+", first "+first.What+" of "+first.Owner+" since "+ago(r.at, first.Since)+": "+first.Why)
 	}
+	for i, f := range r.Fights {
+		if i == fewRejected && len(r.Fights) > i+1 {
+			add("warn", "fights", count(len(r.Fights)-i, "more thing")+" that another program keeps changing")
+			break
+		}
+		add("warn", "fight", f.What+", since "+ago(r.at, f.Since)+": "+f.Why())
+	}
 	if r.holds("kernel") { // otherwise the check names them
 		for _, p := range r.Kernel.Problems {
 			add("warn", "kernel", p)

@@ -88,6 +88,7 @@ func hostile(text string) fake {
 	s.Kernel.Failing[0].What, s.Kernel.Failing[0].Owner, s.Kernel.Failing[0].Why = "x"+text, "x"+text, "x"+text
 	s.Interfaces[0].Name, s.Interfaces[0].Why = "x"+text, "x"+text
 	s.Kernel.Healed["x"+text] = 3
+	s.Fights[0].Kind, s.Fights[0].What, s.Fights[0].Owner = "x"+text, "x"+text, "x"+text
 	s.Probes.Problems[0], s.Probes.Examples[0] = "x"+text, status.Problem{What: "x" + text, Why: "x" + text}
 	s.Probes.Failing["x"+text], s.Probes.Failed["x"+text] = 1, 1
 	return f

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/firewall/iptables"
 	"github.com/tulle-net/tulle/pkg/firewall/nft"
@@ -36,12 +37,13 @@ const (
 )
 
 // NewKeeper returns what keeps rules of a kind in this host's firewall. It polls
-// legacy tables every resync, and calls changed when its status changes.
-func NewKeeper(kind Kind, resync time.Duration, changed func()) *firewall.Keeper {
+// legacy tables every resync, spends from the account what other programs cause it to
+// do, and calls changed when its status changes.
+func NewKeeper(kind Kind, resync time.Duration, healing *budget.Account, changed func()) *firewall.Keeper {
 	f := &finder{tables: nft.Open(""), legacy: iptables.OpenLegacy(iptables.Options{}), resync: resync}
 	return firewall.NewKeeper(func(ctx context.Context, nftables subnet.Choice) ([]firewall.Part, error) {
 		return f.find(ctx, kind, nftables)
-	}, changed)
+	}, healing, changed)
 }
 
 // finder finds where rules stand, among all that this host has for them.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/firewall/nft"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
@@ -143,7 +144,7 @@ func (h *host) keep(b *testing.B, v Variant, r firewall.Rules) (end func()) {
 	case Legacy:
 		part.Every = resync
 	}
-	keeper := firewall.NewKeeper(func(context.Context, subnet.Choice) ([]firewall.Part, error) { return []firewall.Part{part}, nil }, func() {})
+	keeper := firewall.NewKeeper(func(context.Context, subnet.Choice) ([]firewall.Part, error) { return []firewall.Part{part}, nil }, budget.New().Account(budget.FirewallLimit, budget.Elapsed), func() {})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running gosync.WaitGroup
 	running.Go(func() { keeper.Run(ctx) })

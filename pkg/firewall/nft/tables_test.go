@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/subnet"
@@ -160,7 +161,7 @@ func (h *host) keep(r firewall.Rules) *firewall.Keeper {
 			{Name: "masquerade", Engine: NAT{h.Tables}, Wants: all, Watch: NAT{h.Tables}.Watch},
 			{Name: "forward", Engine: Forward{h.Tables}, Wants: all, Watch: Forward{h.Tables}.Watch},
 		}, nil
-	}, func() {})
+	}, budget.New().Account(budget.FirewallLimit, budget.Elapsed), func() {})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { k.Run(ctx) })

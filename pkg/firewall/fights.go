@@ -1,0 +1,34 @@
+package firewall
+
+import (
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/budget"
+)
+
+// undone books that rules were restored which others had changed. The log has it
+// until it is known that they keep doing so. The caller holds mu.
+func (k *Keeper) undone(p *part, heard, now time.Time) {
+	p.healed++
+	switch begins := k.fights.Heal(p.Name, heard, now); {
+	case begins:
+		f, _ := k.fights.Of(p.Name, now)
+		klog.InfoS("Another program keeps changing the firewall's rules; restoring them each time",
+			"rules", p.Name, "rate", budget.Rate(f.Rate), "hint", "«nft monitor» shows what and by whom")
+	case !k.fights.Fought(p.Name):
+		klog.InfoS("Restored the firewall's rules that others had changed", "rules", p.Name)
+	}
+}
+
+// sweep tells of fights that are over.
+func (k *Keeper) sweep() {
+	k.mu.Lock()
+	over := k.fights.Sweep(time.Now())
+	k.mu.Unlock()
+	for rules, f := range over {
+		klog.InfoS("Nobody changes the firewall's rules any more", "rules", rules, "restored", f.Healed, "since", f.Since.UTC().Format(time.RFC3339))
+		k.changed()
+	}
+}

@@ -1,0 +1,15 @@
+package firewall
+
+import (
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/test/logtest"
+)
+
+// log is what the keeper has written. A test that looks at it clears it first.
+var log logtest.Log
+
+func TestMain(m *testing.M) {
+	log.Keep()
+	m.Run()
+}

@@ -1,0 +1,102 @@
+package reconcile
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// Another's route in the way is left alone and told of, and its place taken as
+// soon as it goes.
+func TestInTheWay(t *testing.T) {
+	theirs := foreign(direct(1), 4)
+	check := func(l *lab) {
+		l.wait(5 * time.Minute)
+		l.has(theirs)
+		l.has(peer(2)...)
+		l.failsOnly(`route 10.0.1.0/24 of "peer-1": file exists`)
+		if lines := log.Take(); len(lines) != 1 || !strings.HasPrefix(lines[0], `"The kernel refuses a step; trying again" err="file exists" step="create route 10.0.1.0/24`) {
+			l.Errorf("logged %q", lines)
+		}
+		changed := route(1)
+		changed.MTU = 1400
+		l.set(name(1), neigh(1), fdb(1), changed)
+		l.wait(2 * interval)
+		l.has(theirs)
+		if s := l.r.Status(); s.InSync {
+			l.Error("in sync")
+		}
+		l.f.Delete(theirs.Key())
+		l.wait(2 * settle)
+		l.has(changed)
+		l.synced()
+		l.healed(0, 0, 0, 0, 0, 0)
+	}
+	t.Run("from the start", func(t *testing.T) {
+		run(t, kerneltest.NewFake(eth0, theirs), func(l *lab) {
+			log.Take()
+			l.set("host", host()...)
+			l.setPeers(1, 2)
+			l.complete()
+			check(l)
+		})
+	})
+	t.Run("before the peer", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.f.Put(theirs)
+			l.setPeers(1, 2)
+			check(l)
+		})
+	})
+	t.Run("changed while it is found out", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.f.Put(theirs)
+			l.f.SetHooks(kerneltest.Hooks{AfterOp: func(op netstate.Op, err error) {
+				if op.Object.Key() == theirs.Key() && errors.Is(err, syscall.EEXIST) {
+					changed := route(1)
+					changed.MTU = 1300
+					l.set(name(1), neigh(1), fdb(1), changed)
+					l.f.SetHooks(kerneltest.Hooks{})
+				}
+			}})
+			l.setPeers(1, 2)
+			check(l)
+		})
+	})
+	t.Run("gone while it is found out", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.f.Put(theirs)
+			l.setPeers(1, 2)
+			l.wait(5 * time.Minute)
+			l.f.SetHooks(kerneltest.Hooks{AfterOp: func(op netstate.Op, err error) {
+				if op.Object.Key() == theirs.Key() && errors.Is(err, syscall.EEXIST) {
+					l.f.SetHooks(kerneltest.Hooks{})
+					l.f.Delete(theirs.Key())
+					synctest.Wait()
+				}
+			}})
+			l.wait(lastRetry)
+			l.synced()
+		})
+	})
+	t.Run("flannel's is taken over", func(t *testing.T) {
+		running(t, host(), func(l *lab) {
+			l.f.Put(foreign(direct(1), netstate.ProtocolBoot))
+			l.f.Put(foreign(direct(2), netstate.ProtocolBoot))
+			l.set(name(1), direct(1))
+			l.wait(2 * settle)
+			l.synced()
+			l.has(direct(1), foreign(direct(2), netstate.ProtocolBoot))
+			if lines := log.Take(); len(lines) > 0 {
+				l.Errorf("logged %q", lines)
+			}
+			l.healed(0, 0, 0, 0, 0, 0)
+		})
+	})
+}
