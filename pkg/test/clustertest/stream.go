@@ -117,6 +117,12 @@ func (c *Cluster) Flood(from, to *Pod, f subnet.Family) *Stream {
 	return c.stream(from, to, f, floodInterval, true)
 }
 
+// PingEvery begins a stream of a small request every so often.
+func (c *Cluster) PingEvery(from, to *Pod, f subnet.Family, every time.Duration) *Stream {
+	c.t.Helper()
+	return c.stream(from, to, f, every, false)
+}
+
 func (c *Cluster) stream(from, to *Pod, f subnet.Family, every time.Duration, flood bool) *Stream {
 	c.t.Helper()
 	if !from.Addr[f].IsValid() || !to.Addr[f].IsValid() {

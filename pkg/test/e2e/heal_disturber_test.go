@@ -1,0 +1,274 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// disturbed is two nodes, on the first of which something is changed again and
+// again, and a host outside the network. As with Docker, the first node's chain
+// FORWARD drops what no rule accepts.
+type disturbed struct {
+	*filtered
+	daemon *clustertest.Daemon
+	kernel *kernel.Kernel
+	nft    io.Writer // commands for the first node's nftables
+}
+
+const dockerLike = "add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }"
+
+// newDisturbed runs a program on both nodes.
+func newDisturbed(t *testing.T, program clustertest.Command) *disturbed {
+	t.Helper()
+	w := newWorld(t, 3, 1, vxlan)
+	d := &disturbed{filtered: &filtered{world: w, here: w.Hosts[0], there: w.Hosts[1], outside: w.Hosts[2]}}
+	w.nft(d.here, dockerLike)
+	for _, h := range w.Hosts[:2] {
+		w.daemons[h] = h.Start(program, w.flags(h, "--ip-masq", "--filter=nftables")...)
+	}
+	d.daemon = w.daemons[d.here]
+	d.pod, d.peer = d.here.AddPod(), d.there.AddPod()
+	w.Reach(d.pod, d.peer)
+	echo(t, d.outside.NS.Path, echoPort)
+	d.open()
+	return d
+}
+
+// open opens the first node's kernel, for a stranger to change.
+func (d *disturbed) open() {
+	var err error
+	if d.kernel, err = kernel.New(d.here.NS.Path); err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(d.kernel.Close)
+	nft := d.here.NS.Command("nft", "-i")
+	in, err := nft.StdinPipe()
+	if err == nil {
+		err = nft.Start()
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() {
+		in.Close()
+		_ = nft.Wait() // what it failed to change was not there
+	})
+	d.nft = in
+}
+
+// held returns the object on the first node that matches: there must be one.
+func (d *disturbed) held(match func(netstate.Object) bool) netstate.Object {
+	d.t.Helper()
+	var found netstate.Object
+	d.eventually(func() error {
+		objects, err := d.kernel.Dump(context.Background(), netstate.Scope{})
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			if match(o) {
+				found = o
+				return nil
+			}
+		}
+		return fmt.Errorf("no such object: %v", objects)
+	})
+	return found
+}
+
+// apply changes the first node's kernel. What is not there cannot be changed.
+func (d *disturbed) apply(v netstate.Verb, o netstate.Object) {
+	_ = d.kernel.Apply(context.Background(), netstate.Plan{{Verb: v, Object: o}})
+}
+
+// delete returns what deletes the object of a kind that is there.
+func (d *disturbed) deleting(kind netstate.Kind) func() {
+	o := d.held(func(o netstate.Object) bool {
+		a, isAddr := o.(netstate.Addr)
+		return o.Key().Kind == kind && (!isAddr || a.Prefix.Addr().Is4())
+	})
+	return func() { d.apply(netstate.Delete, o) }
+}
+
+// disturbance is something that a stranger does again and again.
+type disturbance struct {
+	name string
+	kind string                  // of the fight
+	make func(*disturbed) func() // returns what does it once
+	// watch returns what watches how much of the time something does not work;
+	// nil for pings between the pods.
+	watch func(*disturbed) meter
+}
+
+func disturbances() []disturbance {
+	link := func(o netstate.Object) bool { return o.Key().Kind == netstate.KindLink }
+	return []disturbance{
+		{"route deleted", "route", func(d *disturbed) func() { return d.deleting(netstate.KindRoute) }, nil},
+		{"neighbour deleted", "neigh", func(d *disturbed) func() { return d.deleting(netstate.KindNeigh) }, nil},
+		{"FDB entry deleted", "fdb", func(d *disturbed) func() { return d.deleting(netstate.KindFDB) }, nil},
+		{"address deleted", "addr", func(d *disturbed) func() { return d.deleting(netstate.KindAddr) }, nil},
+		{"forwarding off", "sysctl", func(d *disturbed) func() {
+			off := netstate.Sysctl{Path: "net/ipv4/conf/all/forwarding", Value: "0"}
+			return func() { d.apply(netstate.Replace, off) }
+		}, nil},
+		{"device down", "link", func(d *disturbed) func() {
+			l := d.held(link).(netstate.Link)
+			l.Up = false
+			return func() { d.apply(netstate.Replace, l) }
+		}, nil},
+		{"device deleted", "link", func(d *disturbed) func() { return d.deleting(netstate.KindLink) }, nil},
+		{"nft table deleted", "masquerade", func(d *disturbed) func() { return d.nfting("delete table inet tulle") }, (*disturbed).flows},
+		{"accept rules deleted", "forward", func(d *disturbed) func() { return d.nfting("flush chain ip filter FORWARD") }, nil},
+		{"env file deleted", "subnet.env", func(d *disturbed) func() {
+			return func() { _ = os.Remove(d.here.SubnetFile) }
+		}, (*disturbed).file},
+	}
+}
+
+func (d *disturbed) nfting(command string) func() {
+	return func() {
+		if _, err := io.WriteString(d.nft, command+"\n"); err != nil {
+			d.t.Error(err)
+		}
+	}
+}
+
+// meter ends a measurement and returns the part of it that was lost, and the longest
+// time in a row.
+type meter func() (lost float64, longest time.Duration)
+
+// pinged measures pings between the pods.
+func (d *disturbed) pinged() meter {
+	s := d.PingEvery(d.pod, d.peer, subnet.IPv4, time.Millisecond)
+	return func() (float64, time.Duration) {
+		r := s.Stop()
+		return float64(r.Lost) / float64(r.Sent), r.LongestGap()
+	}
+}
+
+// flows measures new connections from the pod to the host outside, which must be
+// masqueraded.
+func (d *disturbed) flows() meter {
+	to := netip.AddrPortFrom(d.outside.Addr[subnet.IPv4], echoPort)
+	return d.sampled(5*time.Millisecond, func() bool { return asked(d.pod.NS.Path, to) == nil })
+}
+
+// file measures how much of the time the env file is right.
+func (d *disturbed) file() meter {
+	right, err := os.ReadFile(d.here.SubnetFile)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return d.sampled(time.Millisecond, func() bool {
+		is, err := os.ReadFile(d.here.SubnetFile)
+		return err == nil && string(is) == string(right)
+	})
+}
+
+// sampled measures how often something is so. Samples do not wait for one another.
+func (d *disturbed) sampled(every time.Duration, so func() bool) meter {
+	var mu sync.Mutex
+	var all []bool
+	var wg sync.WaitGroup
+	quit := make(chan struct{})
+	wg.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+			}
+			mu.Lock()
+			i := len(all)
+			all = append(all, false)
+			mu.Unlock()
+			wg.Go(func() {
+				is := so()
+				mu.Lock()
+				defer mu.Unlock()
+				all[i] = is
+			})
+		}
+	})
+	return func() (lost float64, longest time.Duration) {
+		close(quit)
+		wg.Wait()
+		row := 0
+		for _, is := range all {
+			if row++; is {
+				row = 0
+			} else {
+				lost++
+			}
+			longest = max(longest, time.Duration(row)*every)
+		}
+		return lost / float64(len(all)), longest
+	}
+}
+
+// disturb does something every so often until it is stopped, which returns how
+// often it was done.
+func disturb(every time.Duration, do func()) (stop func() int) {
+	n, quit, done := 0, make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			do()
+			n++
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() int {
+		close(quit)
+		<-done
+		return n
+	}
+}
+
+// right waits until the first node is as it was, with the firewall's rules and the
+// env file. It returns how long that took.
+func (d *disturbed) right(before string) time.Duration {
+	d.t.Helper()
+	begin := time.Now()
+	d.eventually(func() error {
+		if is := d.whole(); is != before {
+			return fmt.Errorf("not as it was:\n%s\nbut:\n%s", before, is)
+		}
+		return nil
+	})
+	return time.Since(begin)
+}
+
+// whole is all that is disturbed on the first node.
+func (d *disturbed) whole() string {
+	d.t.Helper()
+	rules, err := d.here.NS.Command("nft", "-s", "list", "ruleset").CombinedOutput()
+	if err != nil {
+		d.t.Fatalf("%v: %s", err, rules)
+	}
+	file, err := os.ReadFile(d.here.SubnetFile)
+	if err != nil {
+		file = []byte(err.Error())
+	}
+	return d.here.Kernel() + strings.TrimSpace(string(rules)) + "\n" + string(file) + d.here.NS.Setting(d.t, "net/ipv4/conf/all/forwarding")
+}

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// echoPort is where echoes listen.
+const echoPort = 7001
+
+// echo answers packets in the namespace at path.
+func echo(t *testing.T, path string, port uint16) {
+	t.Helper()
+	var conn net.PacketConn
+	if err := enter(path, func() (err error) {
+		conn, err = net.ListenPacket("udp", fmt.Sprintf(":%d", port))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	go func() {
+		buffer := make([]byte, 16)
+		for {
+			n, from, err := conn.ReadFrom(buffer)
+			if err != nil {
+				return // closed
+			}
+			// Who has gone meanwhile asks again.
+			_, _ = conn.WriteTo(buffer[:n], from)
+		}
+	}()
+}
+
+// asked asks an echo in a packet that no earlier one paved the way for.
+func asked(path string, at netip.AddrPort) error {
+	var conn net.Conn
+	if err := enter(path, func() (err error) {
+		conn, err = net.Dial("udp", at.String())
+		return err
+	}); err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte("hello")); err != nil {
+		return err
+	}
+	_, err := conn.Read(make([]byte, 16))
+	return err
+}
