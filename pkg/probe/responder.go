@@ -36,7 +36,7 @@ func (r *Responder) Set(at []netip.Addr) {
 	r.close()
 	r.at = slices.Clone(at)
 	for _, ip := range at {
-		conn, err := r.listen(ip)
+		conn, err := listen(ip, r.Port)
 		if err != nil {
 			klog.ErrorS(err, "The probes of other nodes will have no answer", "address", ip, "port", r.Port)
 			r.at = nil // the next Set tries again
@@ -66,7 +66,8 @@ func (r *Responder) close() {
 	r.conns = nil
 }
 
-func (r *Responder) listen(ip netip.Addr) (net.PacketConn, error) {
+// listen returns a socket at an address that need not be there yet.
+func listen(ip netip.Addr, port uint16) (net.PacketConn, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
 		if e := c.Control(func(fd uintptr) {
@@ -80,7 +81,7 @@ func (r *Responder) listen(ip netip.Addr) (net.PacketConn, error) {
 		}
 		return err
 	}}
-	return config.ListenPacket(context.Background(), "udp", netip.AddrPortFrom(ip, r.Port).String())
+	return config.ListenPacket(context.Background(), "udp", netip.AddrPortFrom(ip, port).String())
 }
 
 // most is how many answers there are in a second: far more than there are nodes

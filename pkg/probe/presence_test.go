@@ -1,0 +1,175 @@
+package probe
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+)
+
+// proves is Presence.Prove of who knows a secret.
+func proves(secret string) func([]byte) []byte {
+	return func(challenge []byte) []byte {
+		sum := sha256.Sum256(append([]byte(secret), challenge...))
+		return sum[:proofLen]
+	}
+}
+
+// TestPresence asks from one host who lives on another.
+func TestPresence(t *testing.T) {
+	a, b := kerneltest.NewNS(t, "asking"), kerneltest.NewNS(t, "asked")
+	kerneltest.Join(t, a, "eth0", b, "eth0")
+	for i, ns := range []*kerneltest.NS{a, b} {
+		ns.IP(t, fmt.Sprintf("addr add 198.18.9.%d/24 dev eth0", i+1))
+		ns.IP(t, fmt.Sprintf("addr add fd00:18::9:%d/64 dev eth0 nodad", i+1))
+	}
+	there := []netip.Addr{ip("198.18.9.2"), ip("fd00:18::9:2")}
+	asker := NewPresence(8479, proves("one"))
+	wants := func(at netip.Addr, want Who) {
+		t.Helper()
+		var got Who
+		a.Do(t, func() error { got = asker.Ask(t.Context(), at); return nil })
+		if got != want {
+			t.Errorf("at %s lives %d, want %d", at, got, want)
+		}
+	}
+	for secret, want := range map[string]Who{"one": Twin, "two": Other} {
+		other := NewPresence(8479, proves(secret))
+		b.Do(t, func() error { other.Set(there); return nil })
+		for _, at := range there {
+			wants(at, want)
+		}
+		b.Do(t, func() error { other.Set(there[:1]); return nil })
+		wants(there[0], want)
+		wants(there[1], Nobody)
+		other.Close()
+		other.Close()
+		other.Set(there) // it has ended
+		wants(there[0], Nobody)
+	}
+	wants(ip("198.18.9.77"), Nobody) // nobody has that address
+	wants(ip("203.0.113.1"), Nobody) // nothing leads there
+
+	// Its own answers are nobody's, wherever they come from.
+	b.Do(t, func() error { asker.Set(there); return nil })
+	wants(there[0], Nobody)
+	asker.Close()
+	twin := NewPresence(8479, proves("one"))
+	a.Do(t, func() error { twin.Set([]netip.Addr{ip("198.18.9.1")}); return nil })
+	defer twin.Close()
+	wants(ip("198.18.9.1"), Nobody) // an address of this host
+}
+
+// TestForgedPresence has somebody answer who does not know the secret, and who
+// does not see what was asked.
+func TestForgedPresence(t *testing.T) {
+	asker, twin := NewPresence(0, proves("one")), NewPresence(0, proves("one"))
+	old := ask(t, twin) // an answer to another question
+	for name, c := range map[string]struct {
+		answer func(question []byte) []byte
+		want   Who
+	}{
+		"a true one":           {func(q []byte) []byte { twin.answer(q); return q }, Twin},
+		"without a proof":      {func(q []byte) []byte { twin.answer(q); clear(q[proofAt:]); return q }, Other},
+		"of another run":       {func(q []byte) []byte { twin.answer(q); q[runAt]++; return q }, Other},
+		"to another question":  {func([]byte) []byte { return old }, Nobody},
+		"the proof of another": {func(q []byte) []byte { twin.answer(q); copy(q[proofAt:], old[proofAt:]); return q }, Other},
+		"its own, passed on":   {func(q []byte) []byte { asker.answer(q); return q }, Nobody},
+		"the question itself":  {func(q []byte) []byte { return q }, Nobody},
+		"a short one":          {func(q []byte) []byte { twin.answer(q); return q[:presenceLen-1] }, Nobody},
+		"a long one":           {func(q []byte) []byte { twin.answer(q); return append(q, 0) }, Nobody},
+		"nothing":              {func([]byte) []byte { return nil }, Nobody},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.ListenPacket("udp4", "127.0.0.2:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan struct{})
+			defer func() { conn.Close(); <-ended }()
+			go func() {
+				defer close(ended)
+				b := make([]byte, 1000)
+				for {
+					n, from, err := conn.ReadFrom(b)
+					if err != nil {
+						return
+					}
+					_, _ = conn.WriteTo(c.answer(bytes.Clone(b[:n])), from)
+				}
+			}()
+			here := &Presence{Port: conn.LocalAddr().(*net.UDPAddr).AddrPort().Port(), Prove: asker.Prove, run: asker.run}
+			if got := here.Ask(t.Context(), ip("127.0.0.2")); got != c.want {
+				t.Errorf("%d lives there, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// ask is an answer of p to a question of its own.
+func ask(t *testing.T, p *Presence) []byte {
+	t.Helper()
+	b := make([]byte, presenceLen)
+	copy(b, mark)
+	b[kindAt] = question
+	if !p.answer(b) {
+		t.Fatal("a question has no answer")
+	}
+	return b
+}
+
+// TestPresenceIsNoAmplifier asks for nothing, and far too often.
+func TestPresenceIsNoAmplifier(t *testing.T) {
+	p := NewPresence(0, proves("one"))
+	for name, b := range map[string][]byte{
+		"an answer":        ask(t, p),
+		"a probe":          newRequest(request, 1, presenceLen),
+		"a short one":      ask(t, p)[:presenceLen-1],
+		"nothing":          {},
+		"another's packet": bytes.Repeat([]byte{'x'}, presenceLen),
+	} {
+		if p.answer(b) {
+			t.Errorf("%s is answered", name)
+		}
+	}
+	var pace pace
+	now := time.Now()
+	for range 3 {
+		for n := range most {
+			if wait := pace.next(now); wait != 0 {
+				t.Fatalf("answer %d of a second waits for %s", n, wait)
+			}
+			now = now.Add(time.Millisecond / 2)
+		}
+		wait := pace.next(now)
+		if wait <= 0 || wait > time.Second {
+			t.Errorf("what is more than %d waits for %s", most, wait)
+		}
+		now = now.Add(wait + 2*time.Second)
+	}
+}
+
+func FuzzPresence(f *testing.F) {
+	asker := NewPresence(0, proves("one"))
+	b := make([]byte, presenceLen)
+	copy(b, mark)
+	b[kindAt] = question
+	f.Add(bytes.Clone(b))
+	asker.answer(b)
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		size := len(b)
+		if who, ok := asker.read(b, make([]byte, challengeLen)); ok && who == Twin && !bytes.Equal(b[proofAt:], asker.Prove(b[challengeAt:proofAt])) {
+			t.Fatalf("%x proves nothing", b)
+		}
+		if asker.answer(b) && (len(b) != size || b[kindAt] != presence) {
+			t.Fatalf("%x is no answer", b)
+		}
+	})
+}
