@@ -1,0 +1,177 @@
+package identity
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Options say where an identity is kept and what it begins with.
+type Options struct {
+	// Dir is the folder for state. Without one the identity lasts as long as the
+	// hardware stays the same.
+	Dir string
+	// Node has the ID and the name that the machine, or a flag, gives.
+	Node subnet.Node
+	// Fix is the command that gives the machine an ID of its own.
+	Fix      string
+	Hardware Hardware
+}
+
+// Identity is who this installation is. Its methods may be called by any
+// goroutine.
+type Identity struct {
+	options Options
+
+	mu     sync.Mutex
+	secret secret
+	clone  *Clone // nil while the ID is this machine's alone
+}
+
+// Open reads the identity of this installation, and makes one where there is none
+// that is its own.
+func Open(o Options) *Identity {
+	i := &Identity{options: o}
+	if o.Dir == "" {
+		i.secret = o.fallback()
+		return i
+	}
+	c, err := load(Path(o.Dir))
+	known := err == nil
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		klog.ErrorS(err, "Ignoring the identity of an earlier run; making a new one", "path", Path(o.Dir))
+	case known && !o.Hardware.isSameAs(c.Hardware):
+		klog.InfoS("The state folder was copied from another machine; making an identity for this one", "path", Path(o.Dir))
+		known = false
+	}
+	if known {
+		i.secret, _ = c.secret() // which load has read before
+		if c.Clone != nil && c.Clone.Of == o.Node.ID {
+			i.clone = c.Clone
+		}
+		if (i.clone == nil) == (c.Clone == nil) && o.Hardware.equal(c.Hardware) {
+			return i
+		}
+		if c.Clone != nil && i.clone == nil {
+			klog.InfoS("This machine has an ID of its own now")
+		}
+	} else {
+		i.secret = fresh()
+	}
+	if err := i.save(); err != nil {
+		klog.ErrorS(err, "Failed to save this node's identity; it lasts only while the hardware stays the same")
+		if !known {
+			i.secret = o.fallback()
+		}
+	}
+	return i
+}
+
+// fresh returns a new secret.
+func fresh() (s secret) {
+	_, _ = rand.Read(s[:]) // it never fails
+	return s
+}
+
+// fallback returns the secret of a machine that cannot keep one.
+func (o Options) fallback() (s secret) {
+	copy(s[:], derive([]byte(o.Node.ID), "tulle hardware", o.Hardware.UUID, strings.Join(o.Hardware.MACs, " ")))
+	return s
+}
+
+// derive returns 32 bytes that tell nothing of the key.
+func derive(key []byte, words ...string) []byte {
+	mac := hmac.New(sha256.New, key)
+	for _, w := range words {
+		mac.Write([]byte(w))
+		mac.Write([]byte{0})
+	}
+	return mac.Sum(nil)
+}
+
+// save writes the identity; the caller holds mu, or nobody else knows i yet.
+func (i *Identity) save() error {
+	if i.options.Dir == "" {
+		return nil
+	}
+	return save(i.options.Dir, content{version, hex.EncodeToString(i.secret[:]), i.options.Hardware, i.clone})
+}
+
+// Node returns who this node is to the others.
+func (i *Identity) Node() subnet.Node {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.node()
+}
+
+// node is Node for who holds mu.
+func (i *Identity) node() subnet.Node {
+	n := i.options.Node
+	n.Instance = hex.EncodeToString(derive(i.secret[:], "tulle instance")[:8])
+	if i.clone != nil {
+		shared := n.ID
+		if len(shared) > subnet.MaxSharedID {
+			shared = hex.EncodeToString(derive([]byte(shared), "tulle shared")[:16])
+		}
+		n.ID = subnet.CloneID(shared, hex.EncodeToString(derive(i.secret[:], "tulle clone", shared)[:8]))
+	}
+	return n
+}
+
+// Fork makes the node go by an ID of its own, because twin goes by the same, and
+// returns who it is then. It says so, naming both.
+func (i *Identity) Fork(twin *subnet.TwinError, own subnet.Attrs) subnet.Node {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if twin.Copied || i.clone != nil {
+		i.secret = fresh()
+	}
+	other := twin.Lease
+	i.clone = &Clone{Of: i.options.Node.ID, Name: other.Node.Name, Since: time.Now().UTC().Truncate(time.Second)}
+	for _, ip := range other.PublicIP {
+		if ip.IsValid() {
+			i.clone.Addresses = append(i.clone.Addresses, ip)
+		}
+	}
+	n := i.node()
+	own.Node = n
+	klog.ErrorS(nil, "Another machine goes by this machine's ID, as clones of one image do; going on as a node of its own",
+		"node", own.Holder(), "other", other.Holder(), "otherLease", other.Key(), "fix", i.options.Fix)
+	if err := i.save(); err != nil {
+		klog.ErrorS(err, "Failed to save this node's identity; the next start finds out again whose clone it is")
+	}
+	return n
+}
+
+// Clone returns what this machine is a clone of, and nil if it is none.
+func (i *Identity) Clone() *Clone {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.clone == nil {
+		return nil
+	}
+	c := *i.clone
+	return &c
+}
+
+// Fix returns the command that gives the machine an ID of its own.
+func (i *Identity) Fix() string { return i.options.Fix }
+
+// Prove returns what only an installation with this one's secret can return for a
+// challenge.
+func (i *Identity) Prove(challenge []byte) []byte {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return derive(i.secret[:], "tulle here", string(challenge))[:16]
+}
