@@ -14,6 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/envfile"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/identity"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
@@ -41,8 +42,10 @@ type Options struct {
 	Store    subnet.Store
 	Kernel   Kernel
 	Backends map[string]backend.Factory // by the type that a config calls them by
-	// Node is who this is; its MTU is the backend's to say.
-	Node subnet.Node
+	// Node is who this is; its MTU is the backend's to say. Identity gives the node
+	// another ID when another machine goes by the same one; nil where no two can.
+	Node     subnet.Node
+	Identity *identity.Identity
 	// Uplinks says what may face the other hosts. Its Networks, Last and
 	// Bridges are the agent's to fill in. Hints calls to with another one whenever
 	// what the store says of this host has changed, and once at first; nil where it
@@ -63,7 +66,11 @@ type Options struct {
 	// of theirs that do; nil where that is not wanted.
 	Prober    *probe.Prober
 	Responder *probe.Responder
-	Outputs   Outputs
+	// Presence shows other machines that this one lives, and Lives asks the holder of
+	// a lease whether it is another that does; nil where nobody can be asked.
+	Presence *probe.Presence
+	Lives    func(ctx context.Context, l subnet.Lease) bool
+	Outputs  Outputs
 	// Changed is called, if it is not nil, after every change of the Status
 	// that is not the kernel's alone. It must not wait.
 	Changed func()
@@ -79,8 +86,9 @@ type Options struct {
 // asked for before the host's address changed, is void.
 type Agent struct {
 	Options
-	loop  *reconcile.Reconciler
-	calls chan func()
+	loop   *reconcile.Reconciler
+	calls  chan func()
+	nodeMu sync.Mutex // guards Node, which others than Run's goroutine read
 
 	// What follows belongs to Run's goroutine.
 
@@ -115,6 +123,7 @@ type Agent struct {
 	listed    bool // the store's complete list has come
 	watching  bool // the store is being watched
 	refused   bool // the store gives no lease, and says why
+	twins     twins
 	writing   task // of files
 	save      *time.Timer
 	bury      *time.Timer    // for what lingers
@@ -183,7 +192,7 @@ func (a *Agent) Run(ctx context.Context) {
 		case f := <-a.calls:
 			f()
 		case <-waited.C:
-			a.remember()
+			a.rememberUnlessCopied()
 		case <-a.bury.C:
 			a.burying = a.peers.Bury()
 			if a.burying {

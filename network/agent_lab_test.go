@@ -16,6 +16,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/identity"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
@@ -39,6 +40,9 @@ type life struct {
 	hints   func(context.Context, func(hostif.Spec))
 	changed func() // called with every change of the status
 	node    string // its ID
+	// identity is who it is, where that is kept; elsewhere is Options.Lives.
+	identity  *identity.Identity
+	elsewhere func(context.Context, subnet.Lease) bool
 }
 
 // newLife is a host at 198.18.0.1 that has not begun yet.
@@ -61,10 +65,14 @@ func newLife(t *testing.T, config string) *life {
 // start runs the agent until the test ends, or stop is called.
 func (l *life) start() {
 	l.t.Helper()
+	node := subnet.Node{ID: l.node, Name: "one"}
+	if l.identity != nil {
+		node = l.identity.Node()
+	}
 	l.agent = New(Options{
 		Store: l.store, Kernel: l.host, Healing: budget.New().Kernel(), Backends: factories, Files: l.files, Outputs: l.out,
 		Firewall: l.firewall, Rules: firewall.Rules{Forward: true},
-		Node: subnet.Node{ID: l.node, Name: "one"}, Changed: l.changed, Hints: l.hints,
+		Node: node, Identity: l.identity, Lives: l.elsewhere, Changed: l.changed, Hints: l.hints,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -121,8 +121,24 @@ func (a *Agent) hostChanged(h hostif.Host, err error) {
 	if err != nil {
 		a.await(onUplink, err.Error())
 	}
+	a.show()
 	a.refresh()
 	a.checkBridges()
+}
+
+// show answers whoever asks at this host's addresses whether this node lives.
+// That is before it leases anything, for a machine that was copied asks.
+func (a *Agent) show() {
+	if a.Presence == nil {
+		return
+	}
+	var at []netip.Addr
+	for f, u := range a.host.Uplinks {
+		if a.config.Pools[f].IsValid() && u.IsValid() {
+			at = append(at, u.Address)
+		}
+	}
+	a.Presence.Set(at)
 }
 
 // hosted says whether the host has an uplink in every family that is on.
@@ -187,7 +203,7 @@ func (a *Agent) refresh() {
 	}
 	a.backend = b
 	claim := subnet.Claim{Attrs: b.Publish(), Want: a.want()}
-	claim.Node.ID, claim.Node.Name = a.Node.ID, a.Node.Name
+	claim.Node.ID, claim.Node.Name, claim.Node.Instance = a.Node.ID, a.Node.Name, a.Node.Instance
 	if a.own != (subnet.Lease{}) && a.config.Allows(a.own.Subnets) {
 		own := a.own
 		own.Attrs = claim.Attrs

@@ -32,6 +32,9 @@ func (a *Agent) keep(claim subnet.Claim) {
 			if !only {
 				own, err = a.Store.Acquire(ctx, claim)
 			}
+			if a.forks(ctx, claim, err) {
+				return // it is begun anew
+			}
 			if err != nil {
 				a.call(ctx, func() { a.leaseless(err) })
 				continue
@@ -44,11 +47,10 @@ func (a *Agent) keep(claim subnet.Claim) {
 			if time.Since(since) > longHeld {
 				failures = 0
 			}
-			if errors.Is(err, subnet.ErrSameID) {
-				a.call(ctx, func() { a.leaseless(err) })
-				continue
-			}
 			a.call(ctx, func() { a.lost(own, err) })
+			if a.forks(ctx, claim, err) {
+				return // it is begun anew
+			}
 			claim.Want, only = subnet.Pair[netip.Prefix]{}, false
 		}
 	})
@@ -209,6 +211,7 @@ func (a *Agent) watch() {
 // told takes in an update of the store.
 func (a *Agent) told(u subnet.Update) {
 	a.call(a.ctx, func() {
+		a.findTwins(u) // before the leases are the peers' to keep
 		a.peers.Update(u)
 		if !a.burying && a.peers.Lingering() {
 			a.burying = true

@@ -33,12 +33,33 @@ func (a *Agent) recall() {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		klog.ErrorS(err, "What an earlier run saved is of no use")
-	case head.Own.Node.ID != a.Node.ID:
+	case !a.isThis(head.Own.Node):
 		// As on a machine that was copied from another.
 		klog.InfoS("What an earlier run saved is another node's; not using it", "node", head.Own.Node.Name)
 	default:
 		a.before = head.Own
 	}
+}
+
+// rememberUnlessCopied is remember, unless the node that saved it lives elsewhere:
+// then this machine was copied from it.
+func (a *Agent) rememberUnlessCopied() {
+	if a.Lives == nil || a.before == (subnet.Lease{}) {
+		a.remember()
+		return
+	}
+	before := a.before
+	a.running.Go(func() {
+		elsewhere := a.Lives(a.ctx, before)
+		a.call(a.ctx, func() {
+			if !elsewhere {
+				a.remember()
+			} else if a.before == before {
+				klog.InfoS("What an earlier run saved is of a node that lives elsewhere; not using it", "node", before.Holder())
+				a.before = subnet.Lease{}
+			}
+		})
+	})
 }
 
 // remember goes by what an earlier run saved, if the store has not answered.

@@ -21,7 +21,7 @@ func (a *Agent) Report(ctx context.Context) status.Report { return a.view(ctx, w
 func (v View) Report() status.Report {
 	checks := v.Checks()
 	r := status.Report{
-		NodeID: v.Node.ID, Name: v.Node.Name,
+		NodeID: v.Node.ID, Name: v.Node.Name, Clone: v.Clone,
 		Checks: checks, Ready: checks.Ready(), Missing: checks.Missing(),
 		Peers:    status.Count{All: v.Peers.Count, Unreachable: len(v.troubled())},
 		Network:  status.Network{Backend: v.Config.Backend.Type, Networks: valid(networks(v.Config)), Devices: v.Peers.devices()},

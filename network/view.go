@@ -13,6 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -42,7 +43,8 @@ type View struct {
 	Backend    backend.Backend // nil until there is one
 	Host       hostif.Host
 	Own        subnet.Lease // the zero Lease until there is one
-	Since      time.Time    // the store leased Own to this run
+	Clone      *status.Clone
+	Since      time.Time // the store leased Own to this run
 	Peers      peersView
 }
 
@@ -105,7 +107,7 @@ func (a *Agent) look(ctx context.Context, f func()) error {
 func (a *Agent) seen(e extent) View {
 	v := View{
 		Waiting: maps.Clone(a.waiting), Remembered: a.savedAt, Config: a.config, Backend: a.backend,
-		Host: a.host, Own: a.own, Since: a.since,
+		Host: a.host, Own: a.own, Clone: a.clone(), Since: a.since,
 	}
 	if a.peers != nil {
 		// Who is on the link matters only while the uplink is in question.
@@ -117,7 +119,7 @@ func (a *Agent) seen(e extent) View {
 
 // seenBeside adds what others than Run's goroutine know.
 func (a *Agent) seenBeside(ctx context.Context, v *View) {
-	v.At, v.Node, v.Kernel, v.Firewall, v.Files = time.Now(), a.Node, a.loop.Status(), a.Firewall.Status(), a.Files.Failing()
+	v.At, v.Node, v.Kernel, v.Firewall, v.Files = time.Now(), a.node(), a.loop.Status(), a.Firewall.Status(), a.Files.Failing()
 	v.FileFights = a.Files.Fights()
 	if a.Prober == nil {
 		return

@@ -7,13 +7,26 @@ import "net/netip"
 type Claim struct {
 	Attrs
 	Want Pair[netip.Prefix]
+	// Judged says of leases, by their Subnets, whether they are the node's own. A
+	// store fills it in where the lease alone does not tell.
+	Judged map[Pair[netip.Prefix]]bool
 }
 
-// Owns says whether l is the claiming node's own. A reservation is also who
-// stands at its public IP's: a person made it for that address, and it outlives
-// the machine.
+// Owns reports whether l is the claiming node's own. So is a reservation for its
+// public IP, whoever used it last: a person made it for that address, and it
+// outlives the machine. A reservation that names an ID and no address is the
+// node's that goes by the ID.
 func (c Claim) Owns(l Lease) bool {
-	return c.SameNode(l.Attrs) || l.IsReservation() && c.sameAddress(l.Attrs)
+	if mine, judged := c.Judged[l.Subnets]; judged {
+		return mine
+	}
+	if l.IsReservation() {
+		unused := l.PublicIP == (Pair[netip.Addr]{}) && l.Node.Instance == ""
+		if c.sameAddress(l.Attrs) || unused && l.Node.ID != "" && l.Node.ID == c.Node.ID {
+			return true
+		}
+	}
+	return c.SameNode(l.Attrs)
 }
 
 // Identity is what the node is known by, for as long as it lasts: its ID, or
@@ -30,13 +43,24 @@ func (a Attrs) Identity() string {
 	return a.Node.Name
 }
 
-// SameNode says whether one node published both. Its ID tells; where one of the
-// two has none, as flannel writes them, its public IP does.
+// SameNode reports whether one node published both: one installation did, or both
+// are at one public IP and no ID speaks against it. An ID alone tells only where
+// neither has an Instance, for copies of one image share an ID.
 func (a Attrs) SameNode(b Attrs) bool {
-	if a.Node.ID != "" && b.Node.ID != "" {
+	switch {
+	case a.sameInstance(b):
+		return true
+	case a.Node.ID == "" || b.Node.ID == "":
+		return a.sameAddress(b)
+	case a.Node.Instance == "" && b.Node.Instance == "":
 		return a.Node.ID == b.Node.ID
 	}
-	return a.sameAddress(b)
+	return SharedID(a.Node.ID) == SharedID(b.Node.ID) && a.sameAddress(b)
+}
+
+// sameInstance reports whether one installation published both.
+func (a Attrs) sameInstance(b Attrs) bool {
+	return a.Node.Instance != "" && a.Node.Instance == b.Node.Instance
 }
 
 func (a Attrs) sameAddress(b Attrs) bool {
@@ -50,9 +74,9 @@ func (a Attrs) sameAddress(b Attrs) bool {
 
 // Own picks from leases the one that the claiming node is to use again, if
 // there is one: a reservation first, because a person made it; then the subnet
-// it wants; then the oldest. A lease that the config no longer allows is not
-// used. Stale are the node's other leases, to be deleted when it has one to
-// use; never a reservation.
+// it wants; then what its own installation published; then the oldest. A lease
+// that the config no longer allows is not used. Stale are the node's other
+// leases, to be deleted when it has one to use; never a reservation.
 func (c Claim) Own(cfg Config, leases []Lease) (use Lease, ok bool, stale []Lease) {
 	better := func(a, b Lease) bool {
 		if a.IsReservation() != b.IsReservation() {
@@ -61,17 +85,20 @@ func (c Claim) Own(cfg Config, leases []Lease) (use Lease, ok bool, stale []Leas
 		if wanted := a.Subnets == c.Want; wanted != (b.Subnets == c.Want) {
 			return wanted
 		}
+		if same := c.sameInstance(a.Attrs); same != c.sameInstance(b.Attrs) {
+			return same
+		}
 		return compareRank(&a, &b) < 0
 	}
 	own := -1
-	for i, l := range leases {
-		if c.Owns(l) && cfg.Allows(l.Subnets) && (own < 0 || better(l, leases[own])) {
+	for i := range leases {
+		if l := &leases[i]; c.Owns(*l) && cfg.Allows(l.Subnets) && (own < 0 || better(*l, leases[own])) {
 			own = i
 		}
 	}
-	for i, l := range leases {
-		if i != own && c.Owns(l) && !l.IsReservation() {
-			stale = append(stale, l)
+	for i := range leases {
+		if l := &leases[i]; i != own && c.Owns(*l) && !l.IsReservation() {
+			stale = append(stale, *l)
 		}
 	}
 	if own < 0 {

@@ -1,6 +1,7 @@
 package subnet
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -22,6 +23,12 @@ func TestClaimOwns(t *testing.T) {
 	lasting, until := time.Time{}, time.Unix(1, 0)
 	claim := Claim{Attrs: Attrs{PublicIP: addresses("192.0.2.7", "2001:db8::7"), Node: Node{ID: "8f3c"}}}
 	flannel := Claim{Attrs: Attrs{PublicIP: addresses("192.0.2.7")}}
+	installed := Claim{Attrs: Attrs{PublicIP: addresses("192.0.2.7"), Node: Node{ID: "8f3c", Instance: "a"}}}
+	judged := installed
+	judged.Judged = map[Pair[netip.Prefix]]bool{subnets("10.5.7.0/24"): true, subnets("10.5.8.0/24"): false}
+	of := func(ip, id, instance string) Attrs {
+		return Attrs{PublicIP: addresses(ip), Node: Node{ID: id, Instance: instance}}
+	}
 	for _, c := range []struct {
 		name  string
 		claim Claim
@@ -37,6 +44,17 @@ func TestClaimOwns(t *testing.T) {
 		{"a reservation for the address", claim, Lease{Attrs: Attrs{PublicIP: addresses("192.0.2.7")}, Expires: lasting}, true},
 		{"a reservation for the address, from the machine before", claim, Lease{Attrs: Attrs{PublicIP: addresses("192.0.2.7"), Node: Node{ID: "77aa"}}, Expires: lasting}, true},
 		{"a reservation for another", claim, Lease{Attrs: Attrs{PublicIP: addresses("192.0.2.9"), Node: Node{ID: "77aa"}}, Expires: lasting}, false},
+		{"of the installation, whatever its address and ID", installed, Lease{Attrs: of("192.0.2.9", "77aa", "a"), Expires: until}, true},
+		{"of another installation with the ID", installed, Lease{Attrs: of("192.0.2.9", "8f3c", "b"), Expires: until}, false},
+		{"of an older tulled with the ID", installed, Lease{Attrs: of("192.0.2.9", "8f3c", ""), Expires: until}, false},
+		{"of an older tulled with the ID, at the same address", installed, Lease{Attrs: of("192.0.2.7", "8f3c", ""), Expires: until}, true},
+		{"of the installation before, at the same address", installed, Lease{Attrs: of("192.0.2.7", "8f3c", "b"), Expires: until}, true},
+		{"of it as a clone, at the same address", installed, Lease{Attrs: of("192.0.2.7", CloneID("8f3c", "0123456789abcdef"), "b"), Expires: until}, true},
+		{"flannel's, at the installation's address", installed, Lease{Attrs: of("192.0.2.7", "", ""), Expires: until}, true},
+		{"a reservation for the ID and no address", installed, Lease{Attrs: Attrs{Node: Node{ID: "8f3c"}}, Expires: lasting}, true},
+		{"a reservation for the ID, used by another", installed, Lease{Attrs: of("192.0.2.9", "8f3c", "b"), Expires: lasting}, false},
+		{"judged to be its own", judged, Lease{Subnets: subnets("10.5.7.0/24"), Attrs: of("192.0.2.9", "8f3c", "b"), Expires: until}, true},
+		{"judged to be another's", judged, Lease{Subnets: subnets("10.5.8.0/24"), Attrs: of("192.0.2.7", "8f3c", "a"), Expires: until}, false},
 		{"without an ID, by address", flannel, Lease{Attrs: Attrs{PublicIP: addresses("192.0.2.7"), Node: Node{ID: "77aa"}}, Expires: until}, true},
 	} {
 		if got := c.claim.Owns(c.lease); got != c.want {

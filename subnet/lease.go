@@ -42,6 +42,9 @@ type Node struct {
 	ID   string // the machine's lasting identity
 	Name string // for people
 	MTU  int    // of the node's overlay device; 0 when not published
+	// Instance tells an installation from others that go by the same ID, as
+	// copies of one image do. Flannel and older tulleds publish none.
+	Instance string
 }
 
 // IsReservation says whether the lease is one that a person made, and that

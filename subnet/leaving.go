@@ -7,10 +7,13 @@ type leaving struct {
 	burials int                            // how many there were
 }
 
-// marks are what a node is told by: see Attrs.SameNode.
+// marks returns what a node is told by: two that Attrs.SameNode holds for one
+// have a mark in common.
 func (a Attrs) marks() []string {
 	var marks []string
-	if a.Node.ID != "" {
+	if a.Node.Instance != "" {
+		marks = append(marks, "instance "+a.Node.Instance)
+	} else if a.Node.ID != "" {
 		marks = append(marks, "id "+a.Node.ID)
 	}
 	for _, ip := range a.PublicIP {

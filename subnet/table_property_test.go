@@ -118,6 +118,8 @@ func randomLease(rnd *rand.Rand, created int64) Lease {
 	l.PublicIP = addresses(fmt.Sprintf("192.0.2.%d", rnd.IntN(60)), fmt.Sprintf("2001:db8::%x", 1+rnd.IntN(60)))
 	l.BackendType = []string{"vxlan", "vxlan", "vxlan", "vxlan", "host-gw"}[rnd.IntN(5)]
 	l.Node.MTU = rnd.IntN(3)
+	// Whoever goes by which ID is believed by the same rule.
+	l.Node.ID, l.Node.Instance = []string{"", "a", "b"}[rnd.IntN(3)], []string{"", "1", "2"}[rnd.IntN(3)]
 	l.Revision, l.Created = created, created
 	return l
 }

@@ -343,7 +343,7 @@ func TestTableReconfigure(t *testing.T) {
 // next, unless its place is wanted.
 func TestTableLingers(t *testing.T) {
 	a, b := peerLease(t, "10.5.30.0-24", 1), peerLease(t, "10.5.31.0-24", 2)
-	a.Node.ID, b.Node.ID = "a", "b"
+	a.Node, b.Node.ID = Node{ID: "a", Instance: "1"}, "b"
 	b.PublicIP = addresses("192.0.2.99")
 	ka, kb := a.Key(), b.Key()
 	back := a
@@ -373,8 +373,19 @@ func TestTableLingers(t *testing.T) {
 			{"gone", Update{Gone: []string{ka}}, []string{"10.5.30.0-25"}, []string{ka}, nil},
 		}, nil},
 		{"its node has another", []step{
-			{"moved", Update{Gone: []string{ka}, Leases: []Lease{peerLease(t, "10.5.77.0-24", 5, func(l *Lease) { l.Node.ID = "a" })}},
+			{"moved", Update{Gone: []string{ka}, Leases: []Lease{peerLease(t, "10.5.77.0-24", 5, func(l *Lease) { l.Node = a.Node })}},
 				[]string{"10.5.77.0-24"}, []string{ka}, nil},
+		}, nil},
+		{"a clone of its node has another", []step{
+			{"gone", Update{Gone: []string{ka}}, nil, nil, nil},
+			{"the clone's", Update{Leases: []Lease{peerLease(t, "10.5.77.0-24", 5, func(l *Lease) {
+				l.Node, l.PublicIP = Node{ID: "a", Instance: "2"}, addresses("192.0.2.77", "2001:db8::77")
+			})}}, []string{"10.5.77.0-24"}, nil, nil},
+		}, []string{ka}},
+		{"its installation has another, elsewhere and under another ID", []step{
+			{"moved", Update{Gone: []string{ka}, Leases: []Lease{peerLease(t, "10.5.77.0-24", 5, func(l *Lease) {
+				l.Node, l.PublicIP = Node{ID: "c", Instance: "1"}, addresses("192.0.2.77", "2001:db8::77")
+			})}}, []string{"10.5.77.0-24"}, []string{ka}, nil},
 		}, nil},
 		{"rubbish in its place", []step{
 			{"rubbish", Update{Bad: []*LeaseError{{ka, ErrValue}}}, nil, nil, []string{ka}},

@@ -33,6 +33,7 @@ type nodeValue struct {
 	NodeID   string `json:",omitempty"`
 	NodeName string `json:",omitempty"`
 	MTU      int    `json:",omitempty"`
+	Instance string `json:",omitempty"`
 }
 
 // FormatAttrs writes the value of a lease, byte for byte as flannel does. The
@@ -56,7 +57,7 @@ func FormatAttrs(a Attrs) ([]byte, error) {
 		}
 	}
 	if a.Node != (Node{}) {
-		v.Tulle = &nodeValue{NodeID: a.Node.ID, NodeName: a.Node.Name, MTU: a.Node.MTU}
+		v.Tulle = &nodeValue{NodeID: a.Node.ID, NodeName: a.Node.Name, MTU: a.Node.MTU, Instance: a.Node.Instance}
 	}
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -100,7 +101,7 @@ func parseAttrs(text []byte) (Attrs, error) {
 	}
 	a := Attrs{BackendType: v.BackendType}
 	if v.Tulle != nil {
-		a.Node = Node{ID: v.Tulle.NodeID, Name: v.Tulle.NodeName, MTU: v.Tulle.MTU}
+		a.Node = Node{ID: v.Tulle.NodeID, Name: v.Tulle.NodeName, MTU: v.Tulle.MTU, Instance: v.Tulle.Instance}
 	}
 	addresses := Pair[*string]{v.PublicIP, v.PublicIPv6}
 	for f, s := range addresses {
@@ -169,6 +170,7 @@ func (a Attrs) Validate() error {
 		{"BackendType", a.BackendType},
 		{"NodeID", a.Node.ID},
 		{"NodeName", a.Node.Name},
+		{"Instance", a.Node.Instance},
 	} {
 		switch {
 		case len(name.value) > maxName:

@@ -39,7 +39,10 @@ func TestAttrs(t *testing.T) {
 			Attrs{}},
 		{"tulle's own",
 			`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"vxlan","Tulle":{"NodeID":"8f3c","NodeName":"node-7","MTU":1450}}`,
-			Attrs{PublicIP: addresses("192.0.2.7"), BackendType: "vxlan", Node: Node{"8f3c", "node-7", 1450}}},
+			Attrs{PublicIP: addresses("192.0.2.7"), BackendType: "vxlan", Node: Node{ID: "8f3c", Name: "node-7", MTU: 1450}}},
+		{"tulle's own, of an installation",
+			`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"vxlan","Tulle":{"NodeID":"8f3c","NodeName":"node-7","MTU":1450,"Instance":"0123456789abcdef"}}`,
+			Attrs{PublicIP: addresses("192.0.2.7"), BackendType: "vxlan", Node: Node{ID: "8f3c", Name: "node-7", MTU: 1450, Instance: "0123456789abcdef"}}},
 		{"a part of tulle's own",
 			`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"vxlan","Tulle":{"MTU":1450}}`,
 			Attrs{PublicIP: addresses("192.0.2.7"), BackendType: "vxlan", Node: Node{MTU: 1450}}},
@@ -99,6 +102,7 @@ func TestParseAttrsRefuses(t *testing.T) {
 		{`{"Tulle":{"MTU":-1}}`, "MTU -1 is not between 0 and 65535"},
 		{`{"Tulle":{"MTU":65536}}`, "MTU 65536 is not between"},
 		{`{"Tulle":{"NodeID":"a\u202eb"}}`, "NodeID"},
+		{`{"Tulle":{"Instance":"a\u0007"}}`, "Instance"},
 		{`{"Tulle":{"NodeName":"` + strings.Repeat("n", 254) + `"}}`, "254 bytes are more than the 253 allowed"},
 		{`{"BackendData":"` + strings.Repeat("x", 1<<20) + `"}`, "more than the 16384 allowed"},
 		{strings.Repeat(`{"BackendData":`, 1000), "not a JSON object"},
@@ -148,6 +152,9 @@ func TestAsWritten(t *testing.T) {
 		`{"PublicIP":"0.0.0.0","PublicIPv6":"2001:db8::7","BackendType":"mine","BackendV6Data":{"VNI":2}}`:                            true,
 		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"host-gw","Tulle":{"NodeID":"8f3c","NodeName":"node-7","MTU":1450}}`: true,
 		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{"NodeName":"node-7"}}`:                                                    true,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{"NodeID":"8f3c","MTU":1450,"Instance":"01ab"}}`:                           true,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{"Instance":"01ab"}}`:                                                      true,
+		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{"Instance":"01ab","MTU":1450}}`:                                           false,
 		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{}}`:                                                                       true,
 		`{"PublicIP":"192.0.2.7"}`: true,
 		``:                         false, `{}`: false, `{"PublicIP":7}`: false, `{"PublicIP":"x"}`: false, `{"PublicIP":"192.0.2.7"} `: false,
@@ -175,7 +182,7 @@ func FuzzParseAttrs(f *testing.F) {
 	for _, text := range []string{
 		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"c6:d2:32:6f:8f:44"}}`,
 		`{"PublicIP":"0.0.0.0","PublicIPv6":"2001:db8::7","BackendType":"wireguard","BackendV6Data":{"PublicKey":"<&>","Port":51820}}`,
-		`{"Tulle":{"NodeID":"8f3c","NodeName":"node-7","MTU":1450}}`,
+		`{"Tulle":{"NodeID":"8f3c","NodeName":"node-7","MTU":1450,"Instance":"0123456789abcdef"}}`,
 		`{"BackendData":[1,2,{"a":null}]}`,
 	} {
 		f.Add([]byte(text))

@@ -36,7 +36,10 @@ func asWritten(text []byte) (a Attrs, ok bool) {
 			a.Node.Name, comma = string(s.text()), ","
 		}
 		if s.skip(comma + `"MTU":`) {
-			a.Node.MTU = s.number()
+			a.Node.MTU, comma = s.number(), ","
+		}
+		if s.skip(comma + `"Instance":`) {
+			a.Node.Instance = string(s.text())
 		}
 		s.failed = s.failed || !s.skip(`}`)
 	}

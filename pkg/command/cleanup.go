@@ -15,6 +15,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/firewall/iptables"
 	"github.com/tulle-net/tulle/pkg/firewall/nft"
+	"github.com/tulle-net/tulle/pkg/identity"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/options"
@@ -35,6 +36,7 @@ func cleanUp(o options.Options, out io.Writer) error {
 	c.file(o.SubnetFile, func(string) error { _, err := envfile.Read(o.SubnetFile); return err })
 	c.file(o.CNIConfFile, cniconf.Check)
 	c.file(snapshot.Path(o.StateDir), func(string) error { return nil })
+	c.file(identity.Path(o.StateDir), func(string) error { return nil })
 	c.file(o.StatusSocket, func(string) error { return nil })
 	if c.count == 0 && c.failed == nil {
 		fmt.Fprintln(out, "nothing to remove: this host has nothing of tulle's")

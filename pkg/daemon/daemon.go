@@ -61,6 +61,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 		return err
 	}
 	defer store.Close()
+	defer store.presence.Close()
 
 	toSystemd, toNode := newNews(), newNews()
 	poke := func() {
@@ -72,7 +73,8 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	healing := budget.New()
 	agent := network.New(network.Options{
 		Store: store, Kernel: k, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
-		Backends: backends, Node: store.node,
+		Backends: backends,
+		Node:     store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
 		Uplinks: store.uplinks, Hints: store.hints(o.Uplink),
 		Outputs: network.Outputs{
 			SubnetFile: o.SubnetFile, CNIConfFile: o.CNIConfFile,

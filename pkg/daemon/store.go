@@ -31,11 +31,17 @@ func OpenStore(o options.Options) (Store, error) {
 	if o.Kube.On {
 		return openNodes(o.Kube)
 	}
+	return openEtcd(o, nil)
+}
+
+// openEtcd returns a store in etcd. Lives asks the holder of a lease whether it
+// lives, and is nil where nobody is to be asked.
+func openEtcd(o options.Options, lives func(context.Context, subnet.Lease) bool) (Store, error) {
 	return etcd.Open(etcd.Options{
 		Endpoints: o.Etcd.Endpoints, Prefix: o.Etcd.Prefix,
 		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
 		Username: o.Etcd.Username, Password: o.Etcd.Password.Reveal(), PasswordFile: o.Etcd.PasswordFile,
-		TTL: o.LeaseTTL, RenewMargin: o.RenewMargin,
+		TTL: o.LeaseTTL, RenewMargin: o.RenewMargin, Answers: lives,
 	})
 }
 
@@ -45,6 +51,7 @@ type place struct {
 	is      status.Store // what it is
 	network string       // which of those that are kept there it is
 	node    subnet.Node  // that this is
+	installation
 	uplinks hostif.Spec
 	nodes   *kube.Store // it again, where it is in Kubernetes
 }
@@ -59,9 +66,12 @@ func openPlace(ctx context.Context, o options.Options) (place, error) {
 	var err error
 	if !o.Kube.On {
 		p.is, p.network = status.Store{Kind: "etcd", Endpoints: o.Etcd.Endpoints}, o.Etcd.Prefix
-		if p.node, err = identify(o.Node); err == nil {
-			p.Store, err = OpenStore(o)
+		if p.node, err = identify(o.Node); err != nil {
+			return p, err
 		}
+		p.installation = openInstallation(o, p.node)
+		p.node = p.identity.Node()
+		p.Store, err = openEtcd(o, p.asks())
 		return p, err
 	}
 	if p.nodes, err = openNodes(o.Kube); err != nil {

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/budget"
@@ -15,6 +16,8 @@ type Report struct {
 	Started time.Time `json:"started"`
 	NodeID  string    `json:"nodeID"`
 	Name    string    `json:"nodeName,omitempty"`
+	// Clone is set while another machine goes by this machine's ID.
+	Clone *Clone `json:"clone,omitempty"`
 	// Ready says that the network works here, as far as it can be seen from here;
 	// Missing says what is missing for that. Both sum up Checks.
 	Ready   bool     `json:"ready"`
@@ -38,6 +41,26 @@ type Report struct {
 	Probes     *Probes     `json:"probes,omitempty"` // nil where there are none
 	Files      []Problem   `json:"files,omitempty"`  // that are not as they should be
 	Fights     []Fight     `json:"fights,omitempty"` // what others keep changing
+}
+
+// Clone is another machine that goes by this machine's ID, as copies of one image
+// do. This one goes by an ID of its own meanwhile.
+type Clone struct {
+	ID        string       `json:"id"` // that they share
+	Name      string       `json:"nodeName,omitempty"`
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	Since     time.Time    `json:"since"` // this machine knows of it
+	// Fix is what gives a machine an ID of its own.
+	Fix string `json:"fix"`
+}
+
+// String names the other machine and the fix.
+func (c Clone) String() string {
+	who := c.Name
+	if len(c.Addresses) > 0 {
+		who = strings.TrimSpace(who + " (" + join(c.Addresses) + ")")
+	}
+	return "another machine has this machine's ID: " + who + "; to fix: " + c.Fix
 }
 
 // Network is the config in force.

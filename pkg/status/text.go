@@ -69,6 +69,9 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		w.line("  snapshot", "store unreachable; using the network as saved "+w.ago(*r.Remembered))
 	}
 	w.line("node", r.Name, r.NodeID)
+	if c := r.Clone; c != nil {
+		w.line("  CLONE", c.String())
+	}
 	w.line("network", join(r.Network.Networks), r.Network.Backend, mtu(r.Network.MTU), strings.Join(r.Network.Devices, " and "))
 	if l := r.Lease; l != nil {
 		words := []string{join(l.Subnets), "public IP " + join(l.Addresses)}

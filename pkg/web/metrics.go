@@ -134,6 +134,7 @@ func table() []metric {
 			}},
 
 		gauge("network_mtu_bytes", "MTU of the network, in bytes.", fromLoop(func(r reading) float64 { return float64(r.Network.MTU) })),
+		gauge("node_id_shared", "1 while another machine has this machine's ID.", fromLoop(func(r reading) float64 { return truth(r.Clone != nil) })),
 		gauge("peers", "Peers: other nodes with an accepted lease.", fromLoop(func(r reading) float64 { return float64(r.Peers.All) })),
 		gauge("peers_unreachable", "Peers unreachable in at least one family, as far as this node can tell.",
 			fromLoop(func(r reading) float64 { return float64(r.Peers.Unreachable) })),

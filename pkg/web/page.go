@@ -185,6 +185,9 @@ func (r reading) reasons() (all []reason) {
 	for _, f := range r.Store.Failing {
 		add("warn", "store", f.What+": "+f.Why)
 	}
+	if c := r.Clone; c != nil {
+		add("warn", "clone", c.String())
+	}
 	if n := r.Peers.Unreachable; n > 0 {
 		add("warn", "peers", count(n, "peer")+" unreachable in at least one family")
 	}

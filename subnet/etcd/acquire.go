@@ -11,7 +11,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -34,12 +33,15 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 		}
 		known = s.toAcquire()
 	}
-	a := &acquisition{Store: s, claim: claim, value: string(value), known: known}
+	a := &acquisition{Store: s, claim: claim, value: string(value), known: known, asked: make(map[string]bool)}
 	var lease subnet.Lease
 	err = s.retry(ctx, "Leasing a subnet", func(ctx context.Context) error {
 		lease, err = a.try(ctx)
 		return err
 	})
+	if err == nil {
+		s.wrote(lease)
+	}
 	return lease, err
 }
 
@@ -51,6 +53,7 @@ type acquisition struct {
 	value string
 	known *listing         // nil when it has to be read
 	id    clientv3.LeaseID // made for this one
+	asked map[string]bool  // whether somebody answered for a version of a lease
 }
 
 // try finds the node its lease among those that are known, or makes one. When
@@ -76,19 +79,14 @@ func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 		return subnet.Lease{}, err
 	}
 	leases := slices.Clone(known.leases)
-	if err := a.meet(ctx, leases, known); err != nil {
-		// Who has a lease already goes on: two hosts that swap addresses would
-		// wait for one another.
-		if _, ok, _ := a.claim.Own(a.cfg, leases); !ok || !errors.Is(err, subnet.ErrSameAddress) {
-			return subnet.Lease{}, err
-		}
-		klog.ErrorS(err, "Publishing an address all the same that another node publishes too")
-	}
 	taken := make(map[string]bool, len(known.bad))
 	for _, b := range known.bad {
 		taken[b.Key] = true
 	}
 	for {
+		if err := a.judge(ctx, leases, known.ids); err != nil {
+			return subnet.Lease{}, err
+		}
 		own, ok, stale := a.claim.Own(a.cfg, leases)
 		var lease subnet.Lease
 		var met *mvccpb.KeyValue
@@ -103,6 +101,7 @@ func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 		}
 		// Another was first: what it wrote is known now.
 		leases = without(leases, lease.Key())
+		delete(known.ids, lease.Key())
 		other, bad, _ := a.parse(met)
 		switch {
 		case met.ModRevision == 0: // it is gone
@@ -115,27 +114,6 @@ func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 			}
 		}
 	}
-}
-
-// meet looks for another node that gives our public IP. One that is alive is
-// left alone, and so are we; what one left that is gone is ours.
-func (a *acquisition) meet(ctx context.Context, leases []subnet.Lease, known *listing) error {
-	for i := range leases {
-		l := &leases[i]
-		if a.claim.Owns(*l) || !sharesAddress(l.Attrs, a.claim.Attrs) {
-			continue
-		}
-		alive, err := a.alive(ctx, known.ids[l.Key()])
-		switch {
-		case err != nil:
-			return err
-		case alive:
-			return fmt.Errorf("%w: node %s publishes it with %s; give each node an address of its own (--public-ip, --iface), or, if that node is gone: etcdctl del '%s'",
-				subnet.ErrSameAddress, describe(*l), l.Key(), a.key(*l))
-		}
-		l.Node.ID = a.claim.Node.ID
-	}
-	return nil
 }
 
 // reuse takes own over. Met is what stands there instead of what was known.
@@ -184,7 +162,7 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 			return lease, nil, err
 		}
 		// Who was later gives way.
-		if _, err := a.client.Delete(ctx, key); err != nil {
+		if err := a.withdraw(ctx, lease); err != nil {
 			return subnet.Lease{}, nil, err
 		}
 		return *rival, &mvccpb.KeyValue{}, errRival
@@ -196,28 +174,34 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 var errRival = errors.New("another node leased a part of the same subnets first")
 
 // put writes lease with our value if condition holds, and removes stale in the
-// same moment. All are the keys beside it, as long as an overlap may be among
-// them.
+// same moment, if all of those are as they were. All are the keys beside it, as
+// long as an overlap may be among them.
 func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition clientv3.Cmp, stale []subnet.Lease, id clientv3.LeaseID) (_ subnet.Lease, met *mvccpb.KeyValue, all []*mvccpb.KeyValue, err error) {
 	key := a.key(lease)
+	conditions := []clientv3.Cmp{condition}
 	then := []clientv3.Op{clientv3.OpPut(key, a.value, clientv3.WithLease(id))}
 	for _, l := range stale[:min(len(stale), 100)] { // etcd takes 128 at once
 		if l.Key() != lease.Key() {
+			conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(a.key(l)), "=", l.Revision))
 			then = append(then, clientv3.OpDelete(a.key(l)))
 		}
 	}
 	if isDual(lease) {
 		then = append(then, a.getKeys())
 	}
-	r, err := a.client.Txn(ctx).If(condition).Then(then...).Else(clientv3.OpGet(key)).Commit()
+	r, err := a.client.Txn(ctx).If(conditions...).Then(then...).Else(clientv3.OpGet(key)).Commit()
 	if err != nil {
 		return subnet.Lease{}, nil, nil, err
 	}
 	if !r.Succeeded {
+		met = &mvccpb.KeyValue{}
 		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-			return lease, kvs[0], nil, nil
+			met = kvs[0]
 		}
-		return lease, &mvccpb.KeyValue{}, nil, nil
+		if met.ModRevision == lease.Revision { // it is another that has changed
+			return subnet.Lease{}, nil, nil, errChanged
+		}
+		return lease, met, nil, nil
 	}
 	a.position.saw(mark{key, r.Header.Revision, int64(id)})
 	lease.Attrs, lease.Revision = a.claim.Attrs, r.Header.Revision
@@ -225,6 +209,13 @@ func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition cli
 		lease.Created = r.Header.Revision
 	}
 	return lease, nil, r.Responses[len(then)-1].GetResponseRange().GetKvs(), nil
+}
+
+// withdraw removes a lease of ours, unless another has written to it since.
+func (s *Store) withdraw(ctx context.Context, own subnet.Lease) error {
+	key := s.key(own)
+	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", own.Revision)).Then(clientv3.OpDelete(key)).Commit()
+	return err
 }
 
 // getKeys asks for the keys of all leases.
@@ -321,7 +312,7 @@ func (s *Store) keepable(ctx context.Context, id clientv3.LeaseID) (clientv3.Lea
 	return r.ID, nil
 }
 
-// alive says whether the node that keeps an etcd lease was heard of lately. Of
+// alive reports whether the node that keeps an etcd lease was heard of lately. Of
 // a key that hangs on none nobody knows.
 func (s *Store) alive(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	if id == clientv3.NoLease {
@@ -331,5 +322,5 @@ func (s *Store) alive(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return r.TTL > 0 && r.GrantedTTL-r.TTL < int64((3*heartbeat).Seconds()), nil
+	return r.TTL > 0 && r.GrantedTTL-r.TTL < int64((3*s.heartbeat()).Seconds()), nil
 }

@@ -434,26 +434,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Two machines go by one ID, as copies of one image do: neither writes without
-// end, and each is told.
-func TestSameID(t *testing.T) {
-	l := newLab(t)
-	l.SetConfig(network)
-	one, two := claim(1), claim(2)
-	two.Node.ID = one.Node.ID
-	own := l.acquire(l.Store, one)
-	result := make(chan error, 1)
-	go func() { result <- l.Hold(t.Context(), own) }()
-	other := l.open()
-	if again := l.acquire(other, two); again.Key() != own.Key() {
-		t.Fatalf("the other machine has %s, not %s", again.Key(), own.Key())
-	}
-	err := <-result
-	if !errors.Is(err, subnet.ErrSameID) || !strings.Contains(err.Error(), "--node-id") {
-		t.Errorf("Hold ended with %v", err)
-	}
-}
-
 // Two nodes that swap addresses do not wait for one another.
 func TestSwap(t *testing.T) {
 	l := newLab(t)

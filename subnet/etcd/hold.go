@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,9 @@ import (
 )
 
 const (
-	// heartbeat is how often a node says that it is alive. Etcd writes nothing
-	// down for it, and tells nobody.
-	heartbeat = 5 * time.Minute
+	// defaultHeartbeat is how often a node says that it is alive. Etcd writes
+	// nothing down for it, and tells nobody.
+	defaultHeartbeat = 5 * time.Minute
 	// scatter is the time in which many nodes that lost their leases together
 	// write them again.
 	scatter = 500 * time.Millisecond
@@ -59,7 +60,9 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 	}
 }
 
-// renew takes note that etcd has the node's lease.
+func (s *Store) heartbeat() time.Duration { return cmp.Or(s.options.heartbeat, defaultHeartbeat) }
+
+// renew notes that etcd has the node's lease.
 func (s *Store) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,17 +94,10 @@ func (h *holder) look(ctx context.Context) (from int64, err error) {
 		kv := r.Kvs[0]
 		l, bad, _ := h.parse(kv)
 		reserved = bad == nil && l.IsReservation() // that a person may have made of it
-		if bad == nil && !l.SameNode(h.own.Attrs) {
-			alive, err := h.alive(ctx, clientv3.LeaseID(kv.Lease))
-			if err != nil {
+		if bad == nil {
+			if err := h.checkHolder(ctx, l, clientv3.LeaseID(kv.Lease)); err != nil {
 				return 0, err
 			}
-			if alive || l.Node.ID == "" {
-				return 0, fmt.Errorf("%w: %s is leased to %s", subnet.ErrTaken, l.Key(), describe(l))
-			}
-		}
-		if bad == nil && !reserved && h.written && l.Node.ID != "" && l.Node.ID == h.own.Node.ID && l.PublicIP != h.own.PublicIP {
-			return 0, fmt.Errorf("%w: it publishes the same lease %s, from %s; give each machine a --node-id or an /etc/machine-id of its own", subnet.ErrSameID, l.Key(), describe(l))
 		}
 		id = clientv3.LeaseID(kv.Lease)
 		condition = clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)
@@ -118,6 +114,27 @@ func (h *holder) look(ctx context.Context) (from int64, err error) {
 		}
 	}
 	return h.restore(ctx, condition, id, reserved)
+}
+
+// checkHolder returns why the node must not write to its lease any more: another
+// one that lives has it. To write it again would be to take turns.
+func (h *holder) checkHolder(ctx context.Context, l subnet.Lease, id clientv3.LeaseID) error {
+	own, instance := h.own, l.Node.Instance
+	switch {
+	case !l.SameNode(own.Attrs), instance != "" && instance != own.Node.Instance:
+		if alive, err := h.alive(ctx, id); err != nil || !alive && l.Node.ID != "" {
+			return err
+		}
+		if l.SameNode(own.Attrs) {
+			h.setDisplacer(instance)
+			return fmt.Errorf("%w: another installation on it leased %s; give each node an address of its own (--public-ip, --iface), or restart tulled here if that one is gone",
+				subnet.ErrSameAddress, l.Key())
+		}
+		return fmt.Errorf("%w: %s is leased to %s", subnet.ErrTaken, l.Key(), l.Holder())
+	case h.written && instance != "" && !l.IsReservation() && l.PublicIP != own.PublicIP:
+		return &subnet.TwinError{Lease: l, Copied: true}
+	}
+	return nil
 }
 
 // restore writes the lease again.
@@ -151,10 +168,11 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 		}
 	}
 	if other != nil {
-		if _, err := h.client.Delete(ctx, key); err != nil {
+		h.own.Revision = written.ModRevision
+		if err := h.withdraw(ctx, h.own); err != nil {
 			return 0, err
 		}
-		return 0, fmt.Errorf("%w: a part of %s is leased to %s as %s", subnet.ErrTaken, h.own.Key(), describe(*other), other.Key())
+		return 0, fmt.Errorf("%w: a part of %s is leased to %s as %s", subnet.ErrTaken, h.own.Key(), other.Holder(), other.Key())
 	}
 	klog.InfoS("Wrote the lease again that was lost or changed", "key", h.own.Key())
 	h.written = true
@@ -200,5 +218,5 @@ func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) er
 // renewal is the longest time from one renewal to the next: so that the margin
 // is left, and that one may fail and be tried again.
 func (h *holder) renewal() time.Duration {
-	return min(heartbeat, max(h.options.TTL-h.options.RenewMargin, time.Second), h.options.TTL/3)
+	return min(h.heartbeat(), max(h.options.TTL-h.options.RenewMargin, time.Second), h.options.TTL/3)
 }

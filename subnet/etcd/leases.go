@@ -11,21 +11,14 @@ func without(leases []subnet.Lease, key string) []subnet.Lease {
 	return slices.DeleteFunc(leases, func(l subnet.Lease) bool { return l.Key() == key })
 }
 
-func sharesAddress(a, b subnet.Attrs) bool {
+// sharesAddress reports whether two publish one public IP.
+func sharesAddress(a, b *subnet.Attrs) bool {
 	for f, ip := range a.PublicIP {
 		if ip.IsValid() && ip == b.PublicIP[f] {
 			return true
 		}
 	}
 	return false
-}
-
-// describe names the node that holds a lease.
-func describe(l subnet.Lease) string {
-	if l.Node.Name != "" {
-		return l.Node.Name
-	}
-	return l.Identity()
 }
 
 func asLeaseError(key string, err error) *subnet.LeaseError {

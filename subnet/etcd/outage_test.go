@@ -209,7 +209,7 @@ func TestLeaseLength(t *testing.T) {
 
 func TestRenewal(t *testing.T) {
 	for _, test := range []struct{ ttl, margin, want time.Duration }{
-		{24 * time.Hour, time.Hour, heartbeat},
+		{24 * time.Hour, time.Hour, defaultHeartbeat},
 		{24 * time.Hour, 24*time.Hour - time.Minute, time.Minute},
 		{24 * time.Hour, 25 * time.Hour, time.Second},
 		{time.Minute, 0, 20 * time.Second},

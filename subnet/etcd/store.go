@@ -30,8 +30,13 @@ type Options struct {
 	// RenewMargin is how much of that is left at the least when the lease is
 	// renewed.
 	RenewMargin time.Duration
+	// Answers asks at the public IPs of a lease whether its holder lives there, and
+	// is not this process. The holder of a lease with this node's own instance must
+	// prove that it has that. Nil where nobody can be asked.
+	Answers func(ctx context.Context, l subnet.Lease) bool
 
-	dial []grpc.DialOption // for tests
+	dial      []grpc.DialOption // for tests
+	heartbeat time.Duration     // for tests
 }
 
 // Store is a network in etcd. All that it remembers is a listing that may save
@@ -48,12 +53,14 @@ type Store struct {
 	running  sync.WaitGroup
 	streams  atomic.Int64 // counts those that watches were found to fail on
 
-	mu       sync.Mutex
-	acquired bool     // an Acquire has gone by unused
-	unused   *listing // what Config found, for Watch to begin with
-	told     told     // by Config, last
-	renewed  time.Time
-	watching time.Time // since when, without a break
+	mu        sync.Mutex
+	acquired  bool         // an Acquire has gone by unused
+	unused    *listing     // what Config found, for Watch to begin with
+	told      told         // by Config, last
+	last      subnet.Lease // that this process has in etcd
+	displaced string       // the instance that took our lease at our own address
+	renewed   time.Time
+	watching  time.Time // since when, without a break
 }
 
 // reconnecting is how often an etcd that is away is tried. By itself gRPC would

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -97,6 +98,21 @@ func (m *Memory) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease,
 func (m *Memory) choose(config subnet.Config, claim subnet.Claim) (lease subnet.Lease, stale []subnet.Lease, err error) {
 	leases := m.list()
 	lease, ok, stale := claim.Own(config, leases)
+	var own *subnet.Lease
+	if ok {
+		own = &lease
+	}
+	twin, inherited, _ := claim.Twin(own, leases, func(l subnet.Lease) (bool, error) { return m.holders[l.Key()] > 0, nil })
+	if twin != nil {
+		return lease, nil, &subnet.TwinError{Lease: *twin}
+	}
+	if len(inherited) > 0 {
+		claim.Judged = make(map[subnet.Pair[netip.Prefix]]bool)
+		for _, l := range inherited {
+			claim.Judged[l.Subnets] = true
+		}
+		lease, ok, stale = claim.Own(config, leases)
+	}
 	if ok {
 		lease.Attrs = claim.Attrs
 		if !lease.IsReservation() {

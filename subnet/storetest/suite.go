@@ -80,6 +80,7 @@ var (
 		{"a person makes a reservation of a lease that is held", holdReserved},
 		{"a changed config counts for the next lease", changedBetween},
 		{"Hold ends when another has the subnet", holdTaken},
+		{"a clone leaves the lease of the first alone", cloneLeavesFirst},
 	}
 )
 
@@ -380,6 +381,38 @@ func holdTaken(t *testing.T, s Store) {
 	if err := receive(t, result, "the end of Hold"); !errors.Is(err, subnet.ErrTaken) {
 		t.Errorf("Hold ended with %v", err)
 	}
+}
+
+func cloneLeavesFirst(t *testing.T, s Store) {
+	s.SetConfig(smallNetwork)
+	one, two := node(1), node(2)
+	one.Node.Instance, two.Node.Instance = "a", "b"
+	first := acquire(t, s, one)
+	end := hold(t, s, first)
+	w := watcher(t, s)
+	// The first is held when it is written again.
+	s.Delete(first.Key())
+	w.await("the lease again", func(leases map[string]subnet.Lease) bool { return leases[first.Key()].Revision > first.Revision })
+	two.Node.ID = one.Node.ID
+	var twin *subnet.TwinError
+	if l, err := s.Acquire(t.Context(), two); !errors.As(err, &twin) || !errors.Is(err, subnet.ErrSameID) || twin.Copied || twin.Lease.Key() != first.Key() {
+		t.Fatalf("the clone acquired %v: %v", l.Subnets, err)
+	}
+	two.Node.ID = subnet.CloneID(one.Node.ID, "0123456789abcdef")
+	second := acquire(t, s, two)
+	w.await("both", func(leases map[string]subnet.Lease) bool {
+		return len(leases) == 2 && leases[first.Key()].Attrs == first.Attrs && leases[second.Key()].Attrs == second.Attrs
+	})
+	// Where it was installed anew, and where it was renumbered, it stays who it is.
+	two.Node.Instance = "c"
+	if again := acquire(t, s, two); again.Subnets != second.Subnets {
+		t.Errorf("installed anew it has %s, and had %s", again.Key(), second.Key())
+	}
+	two.PublicIP[subnet.IPv4] = netip.MustParseAddr("198.51.100.1")
+	if again := acquire(t, s, two); again.Subnets != second.Subnets {
+		t.Errorf("renumbered it has %s, and had %s", again.Key(), second.Key())
+	}
+	end()
 }
 
 func cancelled(t *testing.T, s Store) {

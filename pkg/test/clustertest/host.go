@@ -129,6 +129,18 @@ func neighbour(a netip.Addr, mac string) string {
 	return fmt.Sprintf("neigh replace %s lladdr %s dev %s nud permanent", a, mac, Uplink)
 }
 
+// SetMachineID gives the host another machine-id, as of the next daemon's start.
+// The machine must have one itself, for a daemon sees the host's in its place.
+func (h *Host) SetMachineID(id string) {
+	h.c.t.Helper()
+	if _, err := os.Stat("/etc/machine-id"); err != nil {
+		h.c.t.Fatalf("%v: a host has a machine-id only where the machine has one; make one: systemd-machine-id-setup", err)
+	}
+	if err := os.WriteFile(h.machineID(), []byte(id+"\n"), 0o444); err != nil {
+		h.c.t.Fatal(err)
+	}
+}
+
 func (h *Host) machineID() string { return filepath.Join(h.Dir, "machine-id") }
 
 // Kernel tells what routes, permanent neighbours and forwarding entries the

@@ -94,8 +94,14 @@ func (r rush) String() string {
 // made meanwhile.
 func (w *world) rush(config string) rush {
 	w.t.Helper()
+	return w.rushOf(config, func(h *clustertest.Host) { w.start(h) })
+}
+
+// rushOf is rush with daemons that start starts.
+func (w *world) rushOf(config string, start func(*clustertest.Host)) rush {
+	w.t.Helper()
 	for _, h := range w.Hosts {
-		w.start(h)
+		start(h)
 	}
 	for _, h := range w.Hosts {
 		w.daemons[h].WaitLog("Waiting for the network's config")
@@ -105,7 +111,7 @@ func (w *world) rush(config string) rush {
 	defer cancel()
 	events := w.client.Watch(watching, leasesKey, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	r.writes = (<-events).Header.Revision
-	start := time.Now()
+	began := time.Now()
 	w.put(configKey, config)
 	held := make(map[string]bool)
 	for len(held) < len(w.Hosts) {
@@ -121,7 +127,7 @@ func (w *world) rush(config string) rush {
 			}
 		}
 	}
-	r.leased = time.Since(start)
+	r.leased = time.Since(began)
 	for _, h := range w.Hosts {
 		w.eventually(func() error {
 			text, err := os.ReadFile(h.SubnetFile)
@@ -140,7 +146,7 @@ func (w *world) rush(config string) rush {
 		})
 	}
 	w.Matrix()
-	r.meshed = time.Since(start)
+	r.meshed = time.Since(began)
 	for method, n := range w.calls() {
 		if r.calls[method] = n - r.calls[method]; r.calls[method] == 0 {
 			delete(r.calls, method)

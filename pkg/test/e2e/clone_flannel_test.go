@@ -1,0 +1,51 @@
+//go:build flannel
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
+)
+
+// TestFlannelClonesReplaced has tulled take flanneld's place on three hosts that
+// share a machine-id, one after another and not in the order in which they came,
+// under a flood of pings: each keeps its subnet.
+func TestFlannelClonesReplaced(t *testing.T) {
+	for name, config := range flannelConfigs {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3, 1, config)
+			for _, h := range w.Hosts {
+				h.SetMachineID(imageID)
+				w.startFlannel(h)
+			}
+			for _, h := range w.Hosts {
+				h.AddPod()
+			}
+			for _, h := range w.Hosts[1:] {
+				w.answers(w.Hosts[0], h)
+			}
+			w.answers(w.Hosts[1], w.Hosts[2])
+			w.eventually(func() error { return w.allPeers(w.Hosts[2]) })
+			leases := w.leases()
+			flood := w.floods(w.Hosts[0])
+			for _, h := range []*clustertest.Host{w.Hosts[1], w.Hosts[2], w.Hosts[0]} {
+				w.daemons[h].Kill()
+				w.startKnown(h).WaitLog("The kernel holds all peers")
+				flood.more(1000)
+			}
+			flood.wantLost(0)
+			now := w.leases()
+			for key, value := range leases {
+				// What peers know of each node is the same; tulle says more of itself.
+				if !strings.HasPrefix(now[key], strings.TrimSuffix(value, "}")) {
+					t.Errorf("the lease %s was %s and is %s", key, value, now[key])
+				}
+			}
+			w.wantClones(2, w.Hosts...)
+			w.wantHistory()
+			w.Matrix()
+		})
+	}
+}
