@@ -20,12 +20,11 @@ export SOURCE_DATE_EPOCH
 
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-BINARIES=$temporary/bin
-export BINARIES
-mkdir "$BINARIES"
+BINARY=$temporary/tulled
+export BINARY
 go build -o "$temporary/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm
 # What Go would write into it of the clone that it stands in is not the same in each.
-CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$BINARIES/" . ./pkg/cmd/tulle-etcd
+CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$BINARY" .
 # What a tulled for this machine says of itself, for whichever machine the package is.
 EXTRAS=$temporary
 export EXTRAS
