@@ -272,9 +272,9 @@ func (a *Agent) awaitSync() {
 	}
 	a.call(a.ctx, func() {
 		if failing := len(a.loop.Status().Failing); failing > 0 {
-			klog.InfoS("The kernel holds all peers but for what fails", "peers", a.peers.Len(), "failing", failing)
+			klog.InfoS("Kernel in sync with all peers, except for failing objects", "peers", a.peers.Len(), "failing", failing)
 		} else {
-			klog.InfoS("The kernel holds all peers", "peers", a.peers.Len())
+			klog.InfoS("Kernel in sync with all peers", "peers", a.peers.Len())
 		}
 		a.met(onKernel)
 	})

@@ -14,8 +14,8 @@ import (
 // bridgeFixes has the bridges that containers are commonly joined to, and how
 // each comes to addresses of this node's subnet.
 var bridgeFixes = map[string]string{
-	"cni0":    "by tulled's own CNI configuration the next container has it take the new address; by another's, when no container is on it: ip link delete cni0",
-	"docker0": "have docker read the env file (dockerd --bip=$FLANNEL_SUBNET --mtu=$FLANNEL_MTU) and restart it",
+	"cni0":    "with tulled's CNI configuration, the next container corrects it; otherwise, once no container uses it: ip link delete cni0",
+	"docker0": "start docker with the env file's values: dockerd --bip=$FLANNEL_SUBNET --mtu=$FLANNEL_MTU",
 }
 
 // checkBridges looks whether the containers' bridges have addresses of this
@@ -29,7 +29,7 @@ func (a *Agent) checkBridges() {
 			switch at := misplaced(b, f, a.own.Subnets[f]); {
 			case !at.IsValid():
 			case a.config.Pools[f].Network.Contains(at.Addr()):
-				wrong = append(wrong, fmt.Sprintf("%s has %s, which is not of this node's subnet %s; %s", b.Name, at, a.own.Subnets[f], bridgeFixes[b.Name]))
+				wrong = append(wrong, fmt.Sprintf("%s has %s, which is outside this node's subnet %s; %s", b.Name, at, a.own.Subnets[f], bridgeFixes[b.Name]))
 			default:
 				strange = append(strange, b.Name+" has "+at.String())
 			}
@@ -37,15 +37,15 @@ func (a *Agent) checkBridges() {
 	}
 	if len(wrong) == 0 {
 		if a.met(onBridge) {
-			klog.InfoS("The bridges of the containers are of this node's subnet again")
+			klog.InfoS("Container bridges match this node's subnet again")
 		}
 	} else if text := strings.Join(wrong, "; "); a.await(onBridge, text) {
-		klog.ErrorS(nil, "A bridge has an address of another subnet: its containers cannot be reached", "fix", text)
+		klog.ErrorS(nil, "Container bridge has an address of another subnet; its containers are unreachable", "fix", text)
 	}
 	if text := strings.Join(strange, ", "); text != a.strange {
 		a.strange = text
 		if text != "" {
-			klog.InfoS("A bridge is no part of the network: its containers are not either", "bridges", text, "fix", bridgeFixes["docker0"])
+			klog.InfoS("Container bridge is outside the network, and so are its containers", "bridges", text, "fix", bridgeFixes["docker0"])
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (a *Agent) readConfigs() {
 		}
 		if err != nil {
 			if failures++; failures == 1 {
-				klog.ErrorS(err, "Could not read the network's config; trying again")
+				klog.ErrorS(err, "Failed to read the network config; retrying")
 			}
 			pause(a.ctx, retryAfter(failures))
 			continue
@@ -41,7 +41,7 @@ func (a *Agent) configured(cfg subnet.Config) {
 	a.stored = true
 	a.met(onConfig)
 	if a.pending = (subnet.Config{}); a.met(onRestart) && cfg == a.config {
-		klog.InfoS("The network's config is what it was, no restart needed")
+		klog.InfoS("Network config reverted, no restart needed")
 	}
 	switch {
 	case cfg == a.config:
@@ -55,7 +55,7 @@ func (a *Agent) configured(cfg subnet.Config) {
 
 // enforce makes cfg the config in force.
 func (a *Agent) enforce(cfg subnet.Config) {
-	klog.InfoS("The network's config", "networks", valid(networks(cfg)), "backend", cfg.Backend.Type)
+	klog.InfoS("Applying the network config", "networks", valid(networks(cfg)), "backend", cfg.Backend.Type)
 	before := networks(a.config)
 	a.config = cfg
 	if a.hinted && (a.following.done == nil || before != networks(cfg)) {
@@ -73,7 +73,7 @@ func (a *Agent) reconfigured(cfg subnet.Config) {
 	case cfg.Backend.Type != a.config.Backend.Type:
 		why = fmt.Sprintf("the backend was changed from %s to %s", a.config.Backend.Type, cfg.Backend.Type)
 	case !cfg.Allows(a.own.Subnets):
-		why = fmt.Sprintf("this node's subnet %s is none of the changed config's", a.own.Key())
+		why = fmt.Sprintf("the changed config does not allow this node's subnet %s", a.own.Key())
 	case err != nil:
 		why = "the changed config cannot be used here: " + err.Error()
 	default:
@@ -82,7 +82,7 @@ func (a *Agent) reconfigured(cfg subnet.Config) {
 	}
 	a.pending = cfg
 	a.await(onRestart, "restart needed: "+why)
-	klog.InfoS("The network's config has changed, restart needed; going on with the one before", "reason", why)
+	klog.InfoS("Network config changed, restart needed; keeping the previous one", "reason", why)
 }
 
 // hint takes in what the store says of this host.
@@ -108,7 +108,7 @@ func (a *Agent) follow() {
 		if ctx.Err() == nil {
 			// What main checks before cannot be wrong here but with the config.
 			a.call(ctx, func() { a.await(onUplink, err.Error()) })
-			klog.ErrorS(err, "Cannot look for what faces the other hosts")
+			klog.ErrorS(err, "Failed to choose the uplink")
 		}
 	})
 }
@@ -194,12 +194,12 @@ func (a *Agent) refresh() {
 	b, err := a.makeBackend(a.config)
 	if err != nil {
 		if a.await(onBackend, err.Error()) {
-			klog.ErrorS(err, "Cannot build this network here; waiting for another config or a change of the host")
+			klog.ErrorS(err, "Failed to set up the backend; waiting for another config or a change of the host")
 		}
 		return
 	}
 	if a.met(onBackend) {
-		klog.InfoS("This network can be built here now")
+		klog.InfoS("Backend can be set up now")
 	}
 	a.backend = b
 	claim := subnet.Claim{Attrs: b.Publish(), Want: a.want()}

@@ -50,7 +50,7 @@ func (o Outputs) read() envfile.Env {
 	}
 	env, err := envfile.Read(o.SubnetFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		klog.InfoS("The env file of an earlier run is not all of use", "path", o.SubnetFile, "reason", err)
+		klog.InfoS("Ignoring invalid entries of the existing env file", "path", o.SubnetFile, "reason", err)
 	}
 	return env
 }

@@ -81,7 +81,7 @@ func (a *Agent) leaseless(err error) {
 		what = "the lease could not be renewed or changed: "
 	}
 	if a.await(onLease, what+err.Error()) {
-		klog.ErrorS(err, "Could not lease a subnet; trying again")
+		klog.ErrorS(err, "Failed to lease a subnet; retrying")
 	}
 }
 
@@ -98,7 +98,7 @@ func (a *Agent) leased(own subnet.Lease) (taken bool) {
 	case keeps(own.Subnets, before.Subnets):
 		klog.InfoS("Leased a subnet", "subnet", own.Key(), "reservation", own.IsReservation())
 	default:
-		klog.ErrorS(nil, "THIS NODE'S SUBNET HAS CHANGED: containers with addresses of the old one are cut off until they are made again",
+		klog.ErrorS(nil, "SUBNET CHANGED; containers with addresses of the old one are cut off until they are re-created",
 			"old", before.Key(), "new", own.Key())
 	}
 	if a.peers == nil || remembered || own.Subnets != before.Subnets || own.Attrs != before.Attrs {
@@ -133,7 +133,7 @@ func keeps(now, before subnet.Pair[netip.Prefix]) bool {
 // the way. Either way the lease is asked for again.
 func (a *Agent) leasedElsewhere(own subnet.Lease) {
 	if a.await(onLease, "no subnet of the config in force: the store leases "+own.Key()) {
-		klog.InfoS("Leased a subnet of another config than the one in force; asking again", "subnet", own.Key())
+		klog.InfoS("Leased a subnet outside the network config; leasing again", "subnet", own.Key())
 	}
 	if a.pending.Allows(own.Subnets) {
 		cfg := a.pending
@@ -148,7 +148,7 @@ func (a *Agent) lost(own subnet.Lease, err error) {
 	if err == nil {
 		err = errors.New("the lease ended")
 	}
-	klog.ErrorS(err, "LOST THE SUBNET; leasing another", "subnet", own.Key())
+	klog.ErrorS(err, "SUBNET LOST; leasing another", "subnet", own.Key())
 	a.await(onLease, "lost the subnet "+own.Key()+": "+err.Error())
 }
 
@@ -203,7 +203,7 @@ func (a *Agent) watch() {
 		if a.ctx.Err() != nil {
 			return
 		}
-		klog.ErrorS(err, "The watch of the leases has ended; beginning it anew")
+		klog.ErrorS(err, "Watch of the leases ended; restarting it")
 		pause(a.ctx, retryAfter(failures))
 	}
 }

@@ -103,7 +103,7 @@ func (p *Peers) drop(d *reconcile.Desired, keys []string) {
 
 func tell(c subnet.Changes) {
 	for _, e := range c.Rejected {
-		klog.InfoS("Ignoring a lease", "key", e.Key, "reason", e.Err)
+		klog.InfoS("Rejected a lease", "key", e.Key, "reason", e.Err)
 	}
 }
 
@@ -169,7 +169,7 @@ func (p *Peers) work(peers []subnet.Peer) parts {
 			continue
 		}
 		if before := p.unreachable[peer.Key]; before == nil || before.Error() != err.Error() {
-			klog.InfoS("Cannot reach a peer", "key", peer.Key, "node", peer.Lease.Node.Name, "reason", err)
+			klog.InfoS("Peer unreachable", "key", peer.Key, "node", peer.Lease.Node.Name, "reason", err)
 		}
 		p.unreachable[peer.Key] = err
 	}

@@ -60,7 +60,7 @@ func (a *Agent) probedChange() {
 			return
 		}
 		a.checksumsBroken = true
-		klog.InfoS("Packets with a checksum do not pass the tunnel, others do: with Backend.Offload auto, the host does the tunnel's checksums from now on")
+		klog.InfoS("Tunnel breaks checksums; disabling its checksum offload where Backend.Offload is auto")
 		a.refresh()
 	})
 }

@@ -35,7 +35,7 @@ func (a *Agent) recall() {
 		klog.ErrorS(err, "What an earlier run saved is of no use")
 	case !a.isThis(head.Own.Node):
 		// As on a machine that was copied from another.
-		klog.InfoS("What an earlier run saved is another node's; not using it", "node", head.Own.Node.Name)
+		klog.InfoS("Ignoring the saved network of another node", "node", head.Own.Node.Name)
 	default:
 		a.before = head.Own
 	}
@@ -70,13 +70,13 @@ func (a *Agent) remember() {
 	s, err := snapshot.Load(a.Outputs.StateDir, a.Outputs.Network)
 	switch {
 	case err != nil:
-		klog.ErrorS(err, "The store does not answer, and what it said last is of no use")
+		klog.ErrorS(err, "Store unreachable, and the saved network cannot be loaded")
 		return
 	case a.stored && !a.config.Allows(s.Own.Subnets):
-		klog.InfoS("The store gives no lease, and what was saved is of another config")
+		klog.InfoS("Store grants no lease, and the saved network is of another config")
 		return
 	}
-	klog.InfoS("The store does not answer; going by what it said last", "saved", s.Saved, "subnet", s.Own.Key(), "peers", len(s.Peers))
+	klog.InfoS("Store unreachable; using the saved network", "saved", s.Saved, "subnet", s.Own.Key(), "peers", len(s.Peers))
 	a.remembered, a.own = s.Peers, s.Own
 	if !a.hinted {
 		// What the store would say is not known: what it came to then is.
@@ -135,9 +135,9 @@ func (a *Agent) saveNetwork() func() error {
 func (a *Agent) saved(err error) {
 	switch {
 	case err != nil && a.saveError == nil:
-		klog.ErrorS(err, "Could not save the network for a start without the store; trying again")
+		klog.ErrorS(err, "Failed to save the network; retrying")
 	case err == nil && a.saveError != nil:
-		klog.InfoS("Saving the network works again")
+		klog.InfoS("Saved the network again")
 	}
 	a.saveError = err
 	a.saving = err != nil || a.unsaved
@@ -155,6 +155,6 @@ func (a *Agent) saveAtEnd() {
 		return
 	}
 	if err := a.saveNetwork()(); err != nil && a.saveError == nil {
-		klog.ErrorS(err, "Could not save the network for a start without the store")
+		klog.ErrorS(err, "Failed to save the network")
 	}
 }

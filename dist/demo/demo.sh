@@ -142,7 +142,7 @@ lose() {
 throughout lose
 
 say "Host 2's daemon is killed, stays away for two seconds and is started again"
-settled() { [ "$(grep -c 'holds all peers' "$folder/host2.log")" -ge 2 ]; }
+settled() { [ "$(grep -c 'in sync with all peers' "$folder/host2.log")" -ge 2 ]; }
 crash() {
 	run kill -9 "${daemons[2]}"
 	wait "${daemons[2]}" 2>/dev/null || true

@@ -90,10 +90,10 @@ func Follow(ctx context.Context, path string, to func([]netip.Prefix)) {
 			switch {
 			case err != nil && err.Error() != trouble:
 				trouble = err.Error()
-				klog.ErrorS(err, "Cannot use a file of networks; going on with what it said before", "path", path, "networks", len(known))
+				klog.ErrorS(err, "Failed to read the file of networks; keeping the previous ones", "path", path, "networks", len(known))
 			case err != nil:
 			case !told || !slices.Equal(all, known):
-				klog.InfoS("Read a file of networks", "path", path, "networks", len(all))
+				klog.InfoS("Read the file of networks", "path", path, "networks", len(all))
 				known, told, trouble = all, true, ""
 				to(all)
 			default:

@@ -30,7 +30,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	defer signal.Stop(hangups)
 	klog.InfoS("Starting tulled", "version", version, "options", o.String())
 	for _, warning := range o.Warnings {
-		klog.InfoS(warning)
+		klog.InfoS("Option without effect, or unsafe", "warning", warning)
 	}
 	if o.Embedded.On {
 		server, err := startEtcd(ctx, &o)
@@ -110,7 +110,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	})
 	agent.Run(ctx)
 	service.Stop()
-	klog.InfoS("Ending; the network goes on as it is")
+	klog.InfoS("Stopping; the network stays as it is")
 	running.Wait()
 	return nil
 }
@@ -129,9 +129,9 @@ func (n news) tell() {
 
 // reload has files read again, and the kernel looked at.
 func reload(ctx context.Context, store Store, agent *network.Agent) {
-	klog.InfoS("Reading files again")
+	klog.InfoS("Reloading files, and resyncing the kernel")
 	if err := store.Reload(ctx); err != nil {
-		klog.ErrorS(err, "Going on with what was read before")
+		klog.ErrorS(err, "Failed to reload; keeping what was read before")
 	}
 	agent.Reload()
 }

@@ -17,7 +17,7 @@ import (
 func startEtcd(ctx context.Context, o *options.Options) (*etcdserver.Server, error) {
 	folder := filepath.Join(o.StateDir, "etcd")
 	slow := time.AfterFunc(10*time.Second, func() {
-		klog.InfoS("Etcd is still starting; perhaps another process uses its folder, or its disk is slow", "folder", folder)
+		klog.InfoS("Embedded etcd still starting; another process may use its folder, or its disk may be slow", "folder", folder)
 	})
 	defer slow.Stop()
 	server, err := etcdserver.Start(ctx, etcdserver.Options{
@@ -28,7 +28,7 @@ func startEtcd(ctx context.Context, o *options.Options) (*etcdserver.Server, err
 		return nil, err
 	}
 	o.Etcd.Endpoints = []string{server.Endpoint()}
-	klog.InfoS("Etcd runs inside this process", "endpoint", server.Endpoint())
+	klog.InfoS("Started the embedded etcd", "endpoint", server.Endpoint())
 	seed := o.Seed()
 	if seed == "" {
 		return server, nil
@@ -39,7 +39,7 @@ func startEtcd(ctx context.Context, o *options.Options) (*etcdserver.Server, err
 		server.Stop()
 		return nil, fmt.Errorf("write the network's config to the embedded etcd: %w", err)
 	case seeded:
-		klog.InfoS("Began a network", "config", seed)
+		klog.InfoS("Wrote the first network config", "config", seed)
 	}
 	return server, nil
 }

@@ -111,7 +111,7 @@ func (t nodeTeller) set(ctx context.Context, c kube.Condition) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if err := t.cluster.SetNetworkUnavailable(ctx, c); err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "Could not say on the Node whether its network is there; trying again")
+			klog.ErrorS(err, "Failed to set the Node's NetworkUnavailable condition; retrying")
 		}
 		select {
 		case <-ctx.Done():
@@ -125,7 +125,7 @@ func (t nodeTeller) event(ctx context.Context, warning bool, why, message string
 	ctx, cancel := context.WithTimeout(ctx, eventLimit)
 	defer cancel()
 	if err := t.cluster.Event(ctx, warning, why, short(message)); err != nil {
-		klog.V(1).ErrorS(err, "Could not write an event of this Node", "reason", why)
+		klog.V(1).ErrorS(err, "Failed to write an event of the Node", "reason", why)
 	}
 }
 

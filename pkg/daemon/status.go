@@ -50,6 +50,6 @@ func (r reporter) report(v network.View) status.Report {
 // serveStatus answers until ctx ends. Without it the network is none the worse.
 func serveStatus(ctx context.Context, path string, s status.Source) {
 	if err := status.Serve(ctx, path, s); err != nil {
-		klog.ErrorS(err, "tulled status will have no answer")
+		klog.ErrorS(err, "Failed to serve tulled status")
 	}
 }

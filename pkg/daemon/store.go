@@ -80,7 +80,7 @@ func openPlace(ctx context.Context, o options.Options) (place, error) {
 	p.Store, p.is, p.network = p.nodes, status.Store{Kind: "kubernetes", Endpoints: []string{p.nodes.Server()}}, "kubernetes "+o.Kube.Prefix
 	name := o.Kube.NodeName
 	if name == "" {
-		klog.InfoS("Asking the API server for the Node of this pod", "namespace", o.Kube.PodNamespace, "pod", o.Kube.PodName)
+		klog.InfoS("Asking the API server for this pod's Node", "namespace", o.Kube.PodNamespace, "pod", o.Kube.PodName)
 		if name, err = p.nodes.Node(ctx); err != nil {
 			p.Close()
 			return p, err

@@ -22,6 +22,6 @@ func serveWeb(ctx context.Context, o options.Health, s web.Source) {
 		return
 	}
 	if err := web.Serve(ctx, web.Options{Address: o.Address, Port: o.Port, Pprof: o.Pprof, Peers: o.Peers}, s); err != nil {
-		klog.ErrorS(err, "Health and metrics are not served any more")
+		klog.ErrorS(err, "Stopped serving health and metrics")
 	}
 }

@@ -45,7 +45,7 @@ func (l *logs) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		return nil
 	}
 	all := zapcore.NewMapObjectEncoder()
-	var rest []any
+	rest := []any{"message", e.Message}
 	for _, f := range append(l.fields[:len(l.fields):len(l.fields)], fields...) {
 		if told[f.Key] {
 			f.AddTo(all)
@@ -53,9 +53,9 @@ func (l *logs) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		}
 	}
 	if e.Level == zapcore.WarnLevel {
-		klog.V(1).InfoS("Etcd warns: "+e.Message, rest...)
+		klog.V(1).InfoS("Embedded etcd reported a warning", rest...)
 	} else {
-		klog.ErrorS(nil, "Etcd fails: "+e.Message, rest...)
+		klog.ErrorS(nil, "Embedded etcd reported an error", rest...)
 	}
 	return nil
 }

@@ -234,9 +234,9 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 	k.mu.Unlock()
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
-		klog.ErrorS(err, "Could not write the firewall's rules; trying again", "rules", p.Name)
+		klog.ErrorS(err, "Failed to write the firewall rules; retrying", "rules", p.Name)
 	case err == nil && before != nil:
-		klog.InfoS("The firewall's rules are as they should be again", "rules", p.Name)
+		klog.InfoS("Firewall rules in sync again", "rules", p.Name)
 	}
 	k.changed()
 }

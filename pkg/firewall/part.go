@@ -76,7 +76,7 @@ func (k *Keeper) findParts(ctx context.Context, w *watches) {
 		k.again = time.Now().Add(min(firstWait<<min(k.failures, 10), lastWait))
 		k.failures++
 		if lost == nil || lost.Error() != err.Error() {
-			klog.ErrorS(err, "Cannot keep rules in this host's firewall; trying again")
+			klog.ErrorS(err, "Failed to find a firewall for the rules; retrying")
 		}
 		return
 	}
@@ -135,7 +135,7 @@ func (k *Keeper) watch(ctx context.Context, p *part) {
 			return
 		}
 		if !failing {
-			klog.ErrorS(err, "Lost the watch on the firewall; beginning anew", "rules", p.Name)
+			klog.ErrorS(err, "Lost the watch on the firewall; restarting it", "rules", p.Name)
 		}
 		failing = true
 		sleep(ctx, time.Second)

@@ -94,7 +94,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// Whatever others' chains look like, a place is found, and soon.
+// Whatever foreign chains look like, a place is found, and soon.
 func TestPlaceAmongAnything(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	names := []string{"FORWARD", "A", "B", "C", "D"}

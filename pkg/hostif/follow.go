@@ -41,7 +41,7 @@ func Follow(ctx context.Context, source Source, spec Spec, to func(Host, error))
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { f.watch(ctx) })
-	looking := health{failed: "Could not look at the host's interfaces; trying again", works: "Looking at the host's interfaces works again"}
+	looking := health{failed: "Failed to survey the host's interfaces; retrying", works: "Surveyed the host's interfaces again"}
 	for ctx.Err() == nil {
 		err := f.look(ctx)
 		if ctx.Err() != nil {
@@ -115,19 +115,19 @@ func (f *follower) report(family subnet.Family, u Uplink, missing *NoUplinkError
 	switch {
 	case missing != nil && lost:
 	case missing != nil && before.IsValid():
-		klog.InfoS("No interface faces the other hosts now; keeping the last", "family", family, "link", before.Link, "address", before.Address, "reason", missing)
+		klog.InfoS("Uplink lost; keeping the last one", "family", family, "link", before.Link, "address", before.Address, "reason", missing)
 	case missing != nil:
-		klog.ErrorS(missing, "No interface faces the other hosts; waiting for one", "family", family)
+		klog.ErrorS(missing, "No uplink; waiting for one", "family", family)
 	case !u.same(before):
-		klog.InfoS("Facing the other hosts", "family", family, "link", u.Link, "address", u.Address, "public", u.Public, "mtu", u.MTU, "why", u.Why)
+		klog.InfoS("Chose the uplink", "family", family, "link", u.Link, "address", u.Address, "public", u.Public, "mtu", u.MTU, "why", u.Why)
 	case lost:
-		klog.InfoS("The interface faces the other hosts again", "family", family, "link", u.Link, "address", u.Address)
+		klog.InfoS("Uplink usable again", "family", family, "link", u.Link, "address", u.Address)
 	}
 }
 
 // watch has the filter hear of every event.
 func (f *follower) watch(ctx context.Context) {
-	watching := health{failed: "Could not watch the host's interfaces; trying again", works: "Watching the host's interfaces works again"}
+	watching := health{failed: "Failed to watch the host's interfaces; retrying", works: "Watching the host's interfaces again"}
 	for ctx.Err() == nil {
 		err := f.source.Watch(ctx, func(e netstate.Event) {
 			watching.is(nil)

@@ -78,11 +78,11 @@ func TestFollowTellsOfChanges(t *testing.T) {
 		log    []string
 	}{
 		{"the address changed", swap("192.0.2.7", "192.0.2.8"), []netstate.Event{gone(addr("eth0", "192.0.2.7/24")), addr("eth0", "192.0.2.8/24")},
-			told("192.0.2.7", "192.0.2.8"), []string{"Facing the other hosts"}},
+			told("192.0.2.7", "192.0.2.8"), []string{"Chose the uplink"}},
 		{"the MTU changed", swap("eth0 1500", "eth0 1400"), []netstate.Event{link("eth0", 1400)},
-			told("mtu 1500", "mtu 1400"), []string{"Facing the other hosts", "Facing the other hosts"}},
+			told("mtu 1500", "mtu 1400"), []string{"Chose the uplink", "Chose the uplink"}},
 		{"the default route moved", swap("default eth0 100 via 192.0.2.1", "default eth1 100 via 198.51.100.1"), []netstate.Event{route("0.0.0.0/0", "198.51.100.1", "eth1")},
-			told("eth0 192.0.2.7 mtu 1500", "eth1 198.51.100.7 mtu 9000"), []string{"Facing the other hosts"}},
+			told("eth0 192.0.2.7 mtu 1500", "eth1 198.51.100.7 mtu 9000"), []string{"Chose the uplink"}},
 		{"one more network on link", both + "\ndirect 203.0.113.0/24 eth1", []netstate.Event{route("203.0.113.0/24", "", "eth1")},
 			told("\t\tbridge", "direct 203.0.113.0/24 eth1\nbridge"), nil},
 		{"a link with a network on it went", swap("link eth1 9000 198.51.100.7/24", "link eth1 9000", "direct 198.51.100.0/24 eth1", ""), []netstate.Event{gone(link("eth1", 9000))},
@@ -96,7 +96,7 @@ func TestFollowTellsOfChanges(t *testing.T) {
 		{"another bridge came", both + "\nlink docker0 1450 172.17.0.1/16", []netstate.Event{link("docker0", 1450)},
 			told("bridge cni0", "bridge docker0 [172.17.0.1/16]\nbridge cni0"), nil},
 		{"events were lost", swap("eth0 1500", "eth0 1400"), []netstate.Event{{}},
-			told("mtu 1500", "mtu 1400"), []string{"Facing the other hosts", "Facing the other hosts"}},
+			told("mtu 1500", "mtu 1400"), []string{"Chose the uplink", "Chose the uplink"}},
 		{"nothing changed", both, []netstate.Event{addr("eth0", "192.0.2.7/24"), link("eth0", 1500), {}}, "", nil},
 		{"nothing that is told of", both + "\nlink eth2 1500 203.0.113.7/24", []netstate.Event{addr("eth2", "203.0.113.7/24")}, "", nil},
 	} {
@@ -223,7 +223,7 @@ func TestFollowKeepsTheLast(t *testing.T) {
 	started(t, both, bothTold, bothSpec(), func(l *lab) {
 		l.become(without, link("eth0", 1500))
 		l.after(settle, bothTold+"\nno IPv4")
-		l.logged("No interface faces the other hosts now; keeping the last")
+		l.logged("Uplink lost; keeping the last one")
 
 		l.become(without+"\nlink eth2 1500 203.0.113.7/24", addr("eth2", "203.0.113.7/24"))
 		l.after(time.Hour)
@@ -233,11 +233,11 @@ func TestFollowKeepsTheLast(t *testing.T) {
 		// Another change is told with what is still missing.
 		l.become(strings.ReplaceAll(without, "2001:db8::7", "2001:db8::8"), netstate.Event{})
 		l.after(settle, strings.ReplaceAll(bothTold, "2001:db8::7", "2001:db8::8")+"\nno IPv4")
-		l.logged("Facing the other hosts")
+		l.logged("Chose the uplink")
 
 		l.become(strings.ReplaceAll(both, "2001:db8::7/64", ""), netstate.Event{})
 		l.after(settle, strings.ReplaceAll(bothTold, "2001:db8::7", "2001:db8::8")+"\nno IPv6")
-		l.logged("The interface faces the other hosts again", "No interface faces the other hosts now; keeping the last")
+		l.logged("Uplink usable again", "Uplink lost; keeping the last one")
 
 		// Its reason is news too, but not to the log.
 		l.become(strings.ReplaceAll(strings.ReplaceAll(both, "2001:db8::7/64", ""), "default eth0 1024 via fe80::1", ""), netstate.Event{})
@@ -246,7 +246,7 @@ func TestFollowKeepsTheLast(t *testing.T) {
 
 		l.become(both, netstate.Event{})
 		l.after(settle, bothTold)
-		l.logged("Facing the other hosts")
+		l.logged("Chose the uplink")
 	})
 }
 
@@ -255,21 +255,21 @@ func TestFollowWaitsForAFamily(t *testing.T) {
 	started(t, "link lo 65536 127.0.0.1/8", "no IPv4\nno IPv6", bothSpec(), func(l *lab) {
 		l.become("link eth0 1500 192.0.2.7/24\ndefault eth0 0 via 192.0.2.1", netstate.Event{})
 		l.after(settle, "eth0 192.0.2.7 mtu 1500\nno IPv6")
-		l.logged("Facing the other hosts")
+		l.logged("Chose the uplink")
 		l.become(both, netstate.Event{})
 		l.after(settle, bothTold)
-		l.logged("Facing the other hosts")
+		l.logged("Chose the uplink")
 	})
 }
 
 func TestFollowLogsTheFirstLook(t *testing.T) {
 	follow(t, plain, Spec{Networks: networks("46")}, func(l *lab) {
 		l.after(time.Hour, "eth0 192.0.2.7 mtu 1500\neth0 2001:db8::7 mtu 1500")
-		l.logged("Facing the other hosts", "Facing the other hosts")
+		l.logged("Chose the uplink", "Chose the uplink")
 	})
 	follow(t, vagrant, Spec{Networks: networks("46")}, func(l *lab) {
 		l.after(time.Hour, "eth0 10.0.2.15 mtu 1500\nno IPv6")
-		l.logged("Facing the other hosts", "No interface faces the other hosts; waiting for one")
+		l.logged("Chose the uplink", "No uplink; waiting for one")
 	})
 }
 
@@ -292,12 +292,12 @@ func TestFollowSurveyFails(t *testing.T) {
 		l.become(strings.ReplaceAll(both, "eth0 1500", "eth0 1400"), netstate.Event{})
 		l.after(settle + 5*retry + retry/2)
 		l.surveyed(6)
-		l.logged("Could not look at the host's interfaces; trying again")
+		l.logged("Failed to survey the host's interfaces; retrying")
 		l.host.set(func(h *fakeHost) { h.err = nil })
 		l.after(retry, strings.ReplaceAll(bothTold, "mtu 1500", "mtu 1400"))
 		l.after(time.Hour)
 		l.surveyed(1)
-		l.logged("Facing the other hosts", "Facing the other hosts", "Looking at the host's interfaces works again")
+		l.logged("Chose the uplink", "Chose the uplink", "Surveyed the host's interfaces again")
 	})
 }
 
@@ -319,10 +319,10 @@ func TestFollowWatchFails(t *testing.T) {
 		l.become(changed) // unseen
 		l.after(10*retry - 1)
 		l.surveyed(0)
-		l.logged("Could not watch the host's interfaces; trying again")
+		l.logged("Failed to watch the host's interfaces; retrying")
 		l.host.set(func(h *fakeHost) { h.watchErr = nil })
 		l.after(1+settle, changedTold)
-		l.logged("Watching the host's interfaces works again", "Facing the other hosts", "Facing the other hosts")
+		l.logged("Watching the host's interfaces again", "Chose the uplink", "Chose the uplink")
 		l.become(both, link("eth0", 1500))
 		l.after(settle, bothTold)
 	})
@@ -342,7 +342,7 @@ func TestFollowEnds(t *testing.T) {
 		l.host.set(func(h *fakeHost) { h.watchErr = errTest })
 		l.host.broken <- errTest
 		l.stop() // while both wait to try again
-		l.logged("Could not look at the host's interfaces; trying again", "Could not watch the host's interfaces; trying again")
+		l.logged("Failed to survey the host's interfaces; retrying", "Failed to watch the host's interfaces; retrying")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -66,7 +66,7 @@ func (w *inotify) watch(folders []string) (before bool) {
 		}
 	}
 	if failure != nil && !w.failing {
-		klog.ErrorS(failure, "Cannot watch a folder; looking at its files now and then", "interval", interval)
+		klog.ErrorS(failure, "Failed to watch a folder; polling its files", "interval", interval)
 	}
 	w.failing = failure != nil
 	return before
@@ -113,7 +113,7 @@ func (w *inotify) read(changed func(folder, name string, everywhere bool)) {
 		n, err := w.file.Read(buf)
 		if err != nil {
 			if !errors.Is(err, fs.ErrClosed) {
-				klog.ErrorS(err, "Cannot read changes of files; looking at them now and then", "interval", interval)
+				klog.ErrorS(err, "Failed to read file events; polling files", "interval", interval)
 			}
 			return
 		}

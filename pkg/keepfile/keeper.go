@@ -106,7 +106,7 @@ func (k *Keeper) Fights() map[string]budget.Fight {
 func (k *Keeper) Run(ctx context.Context) {
 	w, err := newWatch()
 	if err != nil {
-		klog.ErrorS(err, "Cannot watch files; looking at them now and then", "interval", interval)
+		klog.ErrorS(err, "Failed to watch files; polling them", "interval", interval)
 		k.run(ctx, nil)
 		return
 	}

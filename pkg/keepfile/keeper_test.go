@@ -91,7 +91,7 @@ func TestKeeps(t *testing.T) {
 			check(t, os.Remove(path))
 			check(t, os.Mkdir(path, 0o755))
 			kerneltest.Eventually(t, 10*time.Second, func() error {
-				if log.Count("Cannot write a file", path) == 0 {
+				if log.Count("Failed to write a file", path) == 0 {
 					return errors.New("nothing is said of it")
 				}
 				return nil
@@ -222,7 +222,7 @@ func TestDiskFull(t *testing.T) {
 	if len(k.Failing()) != 0 {
 		t.Errorf("failing: %v", k.Failing())
 	}
-	if a, b := log.Count("Cannot write a file", path), log.Count("as it should be again", path); a != 1 || b != 1 {
+	if a, b := log.Count("Failed to write a file", path), log.Count("File up to date again", path); a != 1 || b != 1 {
 		t.Errorf("told %d times of it and %d times of its end", a, b)
 	}
 }
@@ -437,7 +437,7 @@ func TestWithoutWatch(t *testing.T) {
 		<-time.After(interval)
 		synctest.Wait()
 		has(t, blocked, content, 0o644)
-		if n := log.Count("Cannot write a file", blocked); n != 1 {
+		if n := log.Count("Failed to write a file", blocked); n != 1 {
 			t.Errorf("told %d times of it", n)
 		}
 	})

@@ -218,7 +218,7 @@ func (f *file) hasten(at time.Time) {
 // settled books that the file is as it was set.
 func (f *file) settled() {
 	if f.failures > 0 {
-		klog.InfoS("The file is as it should be again", "path", f.path, "failures", f.failures)
+		klog.InfoS("File up to date again", "path", f.path, "failures", f.failures)
 		f.failures = 0
 	}
 	f.err, f.heard = nil, time.Time{}
@@ -227,7 +227,7 @@ func (f *file) settled() {
 // failed books that the file could not be written.
 func (f *file) failed(err error, now time.Time) {
 	if f.failures == 0 {
-		klog.ErrorS(err, "Cannot write a file; trying again", "path", f.path)
+		klog.ErrorS(err, "Failed to write a file; retrying", "path", f.path)
 	}
 	f.failures++
 	f.err = err

@@ -182,7 +182,7 @@ func (p *Prober) tell(r *Result) {
 		p.told++
 		p.many = false
 	case !p.many:
-		klog.InfoS("Probes of more peers fail, and each is not told of any more; ask tulled peers")
+		klog.InfoS("Probes of many peers fail; not logging each any more, see tulled peers")
 		p.many = true
 	}
 }

@@ -38,7 +38,7 @@ func (r *Responder) Set(at []netip.Addr) {
 	for _, ip := range at {
 		conn, err := listen(ip, r.Port)
 		if err != nil {
-			klog.ErrorS(err, "The probes of other nodes will have no answer", "address", ip, "port", r.Port)
+			klog.ErrorS(err, "Failed to listen for probes; those of other nodes get no answer", "address", ip, "port", r.Port)
 			r.at = nil // the next Set tries again
 			continue
 		}

@@ -36,7 +36,7 @@ func (r *Reconciler) watchFailed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.report.watchErr == nil {
-		klog.ErrorS(err, "Lost the watch on the kernel; beginning anew")
+		klog.ErrorS(err, "Lost the watch on the kernel; restarting it")
 	}
 	r.report.watchErr = err
 }

@@ -70,8 +70,8 @@ func TestBadKey(t *testing.T) {
 		l.synced()
 		l.healed(0, 0, 0, 0, 0, 0)
 		lines := log.Take()
-		if len(lines) != 2 || !strings.HasPrefix(lines[0], `"The kernel refuses a step; trying again" err="invalid argument" step="create fdb`) ||
-			lines[1] != `"The kernel takes all steps again"` {
+		if len(lines) != 2 || !strings.HasPrefix(lines[0], `"Kernel refused a step; retrying" err="invalid argument" step="create fdb`) ||
+			lines[1] != `"Kernel accepts all steps again"` {
 			l.Errorf("logged %q", lines)
 		}
 	})
@@ -269,12 +269,12 @@ func TestDumpFails(t *testing.T) {
 				l.Errorf("%d dumps", c.Dumps)
 			}
 			lines := log.Take()
-			if len(lines) < 2 || !strings.HasPrefix(lines[0], `"Could not read the kernel's state; trying again" err="injected"`) {
+			if len(lines) < 2 || !strings.HasPrefix(lines[0], `"Failed to dump the kernel's state; retrying" err="injected"`) {
 				l.Errorf("logged %q", lines)
 			}
 			n := 0
 			for _, line := range lines {
-				if strings.Contains(line, "Could not read") || strings.Contains(line, "works again") {
+				if strings.Contains(line, "Failed to dump") || strings.Contains(line, "Dumped the kernel's state again") {
 					n++
 				}
 			}

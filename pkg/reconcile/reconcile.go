@@ -273,7 +273,7 @@ func (r *Reconciler) dumpFailed(ctx context.Context, p *pass, err error) {
 	r.report.dumpFailures++
 	r.resync.again(p, time.Now().Add(backoff(r.report.dumpFailures)))
 	if r.report.dumpErr == nil {
-		klog.ErrorS(err, "Could not read the kernel's state; trying again")
+		klog.ErrorS(err, "Failed to dump the kernel's state; retrying")
 	}
 	r.report.dumpErr = err
 	r.refresh()

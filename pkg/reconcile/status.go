@@ -173,7 +173,7 @@ func (r *report) resynced(p *pass, took time.Duration) {
 	r.swept = r.swept || p.complete
 	r.lastResync, r.resyncTook = p.start, took
 	if r.dumpErr != nil {
-		klog.InfoS("Reading the kernel's state works again")
+		klog.InfoS("Dumped the kernel's state again")
 	}
 	r.dumpErr, r.dumpFailures = nil, 0
 }
@@ -212,10 +212,10 @@ func (r *report) tellHealed(now time.Time) {
 // when it is new, its end, and what was healed.
 func (r *report) tell(p *pass, firsts []*netstate.OpError, failing int) {
 	if len(firsts) > 0 {
-		klog.ErrorS(firsts[0].Err, "The kernel refuses a step; trying again", "step", firsts[0].Op.String(), "alike", len(firsts)-1)
+		klog.ErrorS(firsts[0].Err, "Kernel refused a step; retrying", "step", firsts[0].Op.String(), "similar", len(firsts)-1)
 		r.failing = true
 	} else if r.failing && failing == 0 {
-		klog.InfoS("The kernel takes all steps again")
+		klog.InfoS("Kernel accepts all steps again")
 		r.failing = false
 	}
 	r.tellHealed(time.Now())

@@ -36,7 +36,7 @@ func well() Report {
 		Lease:      &Lease{Key: "10.5.3.0-24", Subnets: []netip.Prefix{netip.MustParsePrefix("10.5.3.0/24")}, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Since: ago(3 * time.Hour), Renewed: ago(90 * time.Second)},
 		Interfaces: []Interface{{Family: "IPv4", Name: "eth0", Address: netip.MustParseAddr("10.0.0.1"), Public: netip.MustParseAddr("192.0.2.1"), MTU: 1500, Why: "default route"}},
 		Peers:      Count{All: 3},
-		Store:      Store{Kind: "etcd", Endpoints: []string{"https://192.0.2.9:2379"}, Revision: 77, Watching: ago(2 * time.Hour), Last: &Problem{"Watching the leases", "no answer in time"}, LastAt: ago(2 * time.Hour)},
+		Store:      Store{Kind: "etcd", Endpoints: []string{"https://192.0.2.9:2379"}, Revision: 77, Watching: ago(2 * time.Hour), Last: &Problem{"watching the leases", "no answer in time"}, LastAt: ago(2 * time.Hour)},
 		Kernel:     Kernel{InSync: true, Since: *ago(time.Hour), Objects: 12, Healed: map[string]uint64{"route": 2, "link": 1, "neigh": 0}, LastResync: *ago(time.Minute), ResyncMillis: 0.9},
 		Firewall:   Firewall{Written: true},
 		Probes:     &Probes{Known: 3, Passed: 7001, MeanMillis: 0.312},
@@ -54,7 +54,7 @@ func ill() Report {
 	r.Probes.Failing = map[string]int{"down": 1, "mtu": 1}
 	r.Probes.Examples = []Problem{{"node-7 (10.5.7.0-24)", "its host does not answer"}}
 	r.Probes.Problems = []string{"this node's clock is 1h0m0s behind that of most others'"}
-	r.Store.Failing = []Problem{{"Holding the lease", "no answer"}}
+	r.Store.Failing = []Problem{{"renewing the lease", "no answer"}}
 	r.Kernel.InSync, r.Kernel.Pending = false, 4
 	r.Kernel.Failing = []Failing{{"route 10.5.4.0/24", "10.5.4.0-24", "file exists", *ago(20 * time.Second)}}
 	r.Kernel.Problems = []string{"watch failed: no"}

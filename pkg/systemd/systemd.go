@@ -35,7 +35,7 @@ type Service struct {
 func New(d Daemon) *Service {
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		klog.ErrorS(err, "Systemd's watchdog interval is of no use")
+		klog.ErrorS(err, "Ignoring systemd's invalid watchdog interval")
 	}
 	return &Service{daemon: d, watchdog: interval}
 }
@@ -129,6 +129,6 @@ func line(text string) string {
 // notify sends state to systemd, if it is there.
 func notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		klog.V(1).ErrorS(err, "Could not tell systemd", "state", state)
+		klog.V(1).ErrorS(err, "Failed to notify systemd", "state", state)
 	}
 }

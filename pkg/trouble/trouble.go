@@ -1,5 +1,5 @@
-// Package trouble keeps what does not work with a store, and tells of it once, and
-// has the words in which stores say how they do.
+// Package trouble keeps which operations of a store fail, logs each failure once,
+// and defines how stores report their status.
 package trouble
 
 import (
@@ -10,25 +10,25 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Log has each thing that goes wrong told once for each kind of reason, and its
-// end.
+// Log logs each failing operation once for each kind of reason, and its
+// recovery.
 type Log struct {
-	// Explain is an error in words, and what kind it is.
+	// Explain returns an error's kind, and the error in words.
 	Explain func(error) (kind, words string)
 
 	mu   sync.Mutex
-	now  map[string]string          // what goes wrong, and how
-	told map[string]map[string]bool // the kinds of reason, by what
+	now  map[string]string          // the failing operations, and why
+	told map[string]map[string]bool // the kinds of reason that were logged, by operation
 	last Trouble
 }
 
-// Trouble is something that did not work, and when that was.
+// Trouble is an operation that failed, why, and when.
 type Trouble struct {
 	What, Why string
 	At        time.Time
 }
 
-// Failed takes note that something does not work.
+// Failed records that an operation fails.
 func (l *Log) Failed(what string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,21 +42,21 @@ func (l *Log) Failed(what string, err error) {
 	}
 	if !l.told[what][kind] {
 		l.told[what][kind] = true
-		klog.ErrorS(nil, what+" does not work; trying again", "reason", why)
+		klog.ErrorS(nil, "Store operation failed; retrying", "operation", what, "reason", why)
 	}
 }
 
-// Over takes note that it works.
+// Over records that the operation works again.
 func (l *Log) Over(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, was := l.now[what]; was {
 		l.drop(what)
-		klog.InfoS(what + " works again")
+		klog.InfoS("Store operation recovered", "operation", what)
 	}
 }
 
-// Forget is Over without a word, for who does not try any more.
+// Forget is Over without a log line, for an operation that is not tried any more.
 func (l *Log) Forget(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,23 +68,23 @@ func (l *Log) drop(what string) {
 	delete(l.told, what)
 }
 
-// Status is how a store does at present.
+// Status is the present state of a store.
 type Status struct {
-	// Failing is what does not work, and why; empty when all is well.
+	// Failing has the failing operations, and why they fail; empty when all is well.
 	Failing map[string]string
-	// Last is what did not work last, if anything did not.
+	// Last is the last failure, if there was one.
 	Last Trouble
 	// Watching is since when the leases are watched without a break; zero when they
 	// are not.
 	Watching time.Time
 	// Revision is how far the store's history is known.
 	Revision int64
-	// Renewed is when the store last took this node's lease, or was found to have
-	// it; zero before, and where leases do not expire.
+	// Renewed is when the store last took or confirmed this node's lease;
+	// zero before, and where leases do not expire.
 	Renewed time.Time
 }
 
-// List is all that goes wrong, and what did last.
+// List returns the failing operations, and the last failure.
 func (l *Log) List() (now map[string]string, last Trouble) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

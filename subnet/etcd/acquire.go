@@ -35,7 +35,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 	}
 	a := &acquisition{Store: s, claim: claim, value: string(value), known: known, asked: make(map[string]bool)}
 	var lease subnet.Lease
-	err = s.retry(ctx, "Leasing a subnet", func(ctx context.Context) error {
+	err = s.retry(ctx, "leasing a subnet", func(ctx context.Context) error {
 		lease, err = a.try(ctx)
 		return err
 	})

@@ -80,9 +80,9 @@ func (c *configReader) read(ctx context.Context, moved <-chan struct{}) (cfg sub
 	switch {
 	case why == "" || why == c.refused:
 	case c.known == (subnet.Config{}):
-		klog.InfoS("Waiting for the network's config", "key", c.configKey(), "reason", why)
+		klog.InfoS("Waiting for the network config", "key", c.configKey(), "reason", why)
 	default:
-		klog.InfoS("Going on with the network's config as it was before", "key", c.configKey(), "reason", why)
+		klog.InfoS("Network config unusable; keeping the previous one", "key", c.configKey(), "reason", why)
 	}
 	c.refused = why
 	return cfg, false, nil
@@ -90,7 +90,7 @@ func (c *configReader) read(ctx context.Context, moved <-chan struct{}) (cfg sub
 
 // get reads the config's key alone.
 func (s *Store) get(ctx context.Context) (kv *mvccpb.KeyValue, revision int64, err error) {
-	err = s.retry(ctx, "Reading the network's config from etcd", func(ctx context.Context) error {
+	err = s.retry(ctx, "reading the network config", func(ctx context.Context) error {
 		r, err := s.client.Get(ctx, s.configKey())
 		if err != nil {
 			return err

@@ -45,7 +45,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 			}
 		}
 		moved = s.position.moved()
-		err := s.retry(ctx, "Holding the lease", func(ctx context.Context) error {
+		err := s.retry(ctx, "renewing the lease", func(ctx context.Context) error {
 			var err error
 			if from, err = h.look(ctx); err != nil {
 				h.what = lost // now is over
@@ -174,7 +174,7 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 		}
 		return 0, fmt.Errorf("%w: a part of %s is leased to %s as %s", subnet.ErrTaken, h.own.Key(), other.Holder(), other.Key())
 	}
-	klog.InfoS("Wrote the lease again that was lost or changed", "key", h.own.Key())
+	klog.InfoS("Restored our lease after it was lost or changed", "key", h.own.Key())
 	h.written = true
 	if h.what == none {
 		h.rewrites++

@@ -28,7 +28,7 @@ type listing struct {
 // list reads config and leases, in one call where they are no more than a page.
 func (s *Store) list(ctx context.Context) (*listing, error) {
 	var l *listing
-	err := s.retry(ctx, "Reading the network from etcd", func(ctx context.Context) error {
+	err := s.retry(ctx, "listing the leases", func(ctx context.Context) error {
 		l = &listing{ids: make(map[string]clientv3.LeaseID)}
 		from, to := s.extent()
 		for limit := int64(page); ; {

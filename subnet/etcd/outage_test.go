@@ -80,7 +80,7 @@ func TestFrozen(t *testing.T) {
 	if f.lists != 1 {
 		t.Errorf("%d lists", f.lists)
 	}
-	if off, on := log.Count("does not work"), log.Count("works again"); off != 1 || on != 1 {
+	if off, on := log.Count("Store operation failed"), log.Count("Store operation recovered"); off != 1 || on != 1 {
 		t.Errorf("logged %d times, %d times", off, on)
 	}
 }
@@ -146,8 +146,8 @@ func TestNoQuorum(t *testing.T) {
 	if f.lists != 1 {
 		t.Errorf("%d lists", f.lists)
 	}
-	for _, what := range []string{"Watching the leases", "Holding the lease", "Reaching etcd"} {
-		if off, on := log.Count(what+" does not work"), log.Count(what+" works again"); off > 2 || on > 1 {
+	for _, what := range []string{"watching the leases", "renewing the lease", "reaching etcd"} {
+		if off, on := log.Count("Store operation failed", what), log.Count("Store operation recovered", what); off > 2 || on > 1 {
 			t.Errorf("%s: logged %d times, %d times", what, off, on)
 		}
 	}

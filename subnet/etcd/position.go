@@ -153,7 +153,7 @@ func (s *Store) guard(ctx context.Context) {
 			return
 		case <-s.position.broken:
 		}
-		if s.retry(ctx, "Reaching etcd", s.check) != nil {
+		if s.retry(ctx, "reaching etcd", s.check) != nil {
 			return // it fails with ctx alone
 		}
 	}
@@ -181,7 +181,7 @@ func (s *Store) check(ctx context.Context) error {
 	case same:
 		s.position.passed(breaks)
 	default:
-		klog.InfoS("Etcd does not know what was written last, as after a restore; reading all again")
+		klog.InfoS("Etcd lost known writes, as after a restore; listing everything again")
 		s.position.forget(breaks)
 	}
 	return err

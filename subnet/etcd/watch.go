@@ -41,7 +41,7 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 	failures := 0
 	for {
 		if !s.position.trusted() {
-			if err := s.retry(ctx, "Reaching etcd", s.check); err != nil {
+			if err := s.retry(ctx, "reaching etcd", s.check); err != nil {
 				return err
 			}
 		}
@@ -64,7 +64,7 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 			continue
 		}
 		s.spoiled(ctx, err)
-		s.trouble.Failed("Watching the leases", err)
+		s.trouble.Failed("watching the leases", err)
 		if err := s.pause(ctx, failures); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (s *Store) read(ctx context.Context, from int64, events clientv3.WatchChan,
 			if !s.position.trusted() {
 				return from, false, errBroke
 			}
-			s.trouble.Over("Watching the leases")
+			s.trouble.Over("watching the leases")
 			if r.Created {
 				s.setWatching(time.Now())
 			}

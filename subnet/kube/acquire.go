@@ -60,7 +60,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 }
 
 const (
-	leasing = "Leasing a subnet"
+	leasing = "leasing a subnet"
 	// again is how often a config is looked at that may be what is waited for.
 	again = 5 * time.Second
 )
@@ -136,7 +136,7 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 	if err != nil {
 		return subnet.Lease{}, err
 	}
-	revision, writing := e.revision, "Writing to Node "+e.name
+	revision, writing := e.revision, "patching Node "+e.name
 	if change == nil {
 		s.trouble.Over(writing) // what was tried before is not wanted any more
 	} else {

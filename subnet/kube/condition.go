@@ -44,7 +44,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 			}
 			continue
 		}
-		writing := "Writing the condition of Node " + e.name
+		writing := "setting the condition of Node " + e.name
 		if e.own.known && e.own.network == c {
 			s.trouble.Over(writing) // what was tried before is not wanted any more
 			return nil

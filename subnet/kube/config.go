@@ -38,10 +38,10 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 			case err != nil && err.Error() == refused:
 			case err != nil && known == (subnet.Config{}):
 				refused = err.Error()
-				klog.InfoS("Waiting for the network's config", "path", path, "reason", refused)
+				klog.InfoS("Waiting for the network config", "path", path, "reason", refused)
 			case err != nil:
 				refused = err.Error()
-				klog.InfoS("Going on with the network's config as it was before", "path", path, "reason", refused)
+				klog.InfoS("Network config unusable; keeping the previous one", "path", path, "reason", refused)
 			case cfg != known:
 				return cfg, nil
 			default:

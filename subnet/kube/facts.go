@@ -46,7 +46,7 @@ func factsOf(v *kube.Node, all *values) (facts Facts, err error) {
 	return facts, err
 }
 
-const finding = "Looking for this host's Node"
+const finding = "finding this host's Node"
 
 // Facts waits until what is known of this node's host is another than known, and
 // returns it; with nil it waits until anything is known.
@@ -65,7 +65,7 @@ func (s *Store) Facts(ctx context.Context, known *Facts) (Facts, error) {
 		if e != nil {
 			if err := e.own.ignored; err != nil && err.Error() != told {
 				told = err.Error()
-				klog.ErrorS(err, "An annotation of this Node is of no use", "node", e.name)
+				klog.ErrorS(err, "Ignoring an invalid annotation of this Node", "node", e.name)
 			}
 			if known == nil || e.own.facts != *known {
 				return e.own.facts, nil

@@ -105,7 +105,7 @@ func TestWriteGivenUp(t *testing.T) {
 	})
 	s := l.store("node-1")
 	for what, write := range map[string]func(ctx context.Context, other bool) error{
-		"Writing to Node node-1": func(ctx context.Context, other bool) error {
+		"patching Node node-1": func(ctx context.Context, other bool) error {
 			c := claim(1)
 			if other {
 				c.PublicIP[subnet.IPv4] = ip("192.0.2.100")
@@ -113,7 +113,7 @@ func TestWriteGivenUp(t *testing.T) {
 			_, err := s.Acquire(ctx, c)
 			return err
 		},
-		"Writing the condition of Node node-1": func(ctx context.Context, other bool) error {
+		"setting the condition of Node node-1": func(ctx context.Context, other bool) error {
 			c := Up
 			c.Unavailable = other
 			return s.SetNetworkUnavailable(ctx, c)
@@ -340,7 +340,7 @@ func TestFaults(t *testing.T) {
 			f.Do(func() { f.Refuse = nil })
 			own, _ := l.leased(4)
 			s.await(t, "following", func() bool { return s.leases[own.Key()].Attrs == own.Attrs && len(s.leases) == 4 })
-			l.failing("node-1", "Watching the Nodes")
+			l.failing("node-1", "watching the Nodes")
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if s.least != 3 || s.lists != c.lists {

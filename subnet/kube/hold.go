@@ -56,7 +56,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 					rewrites++
 					last = time.Now()
 					if err == nil {
-						klog.InfoS("Wrote to the Node again what was lost or changed", "node", e.name)
+						klog.InfoS("Restored our annotations after they were lost or changed", "node", e.name)
 					}
 					if err := kube.Pause(ctx, rewrites, nil); err != nil {
 						return err
@@ -72,7 +72,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 	}
 }
 
-const holding = "Holding the lease"
+const holding = "holding the lease"
 
 // lost is why the subnets of own are this node's no more, if they are not. A Node
 // that was made anew and was not given any yet may be given the same.

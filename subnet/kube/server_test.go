@@ -74,12 +74,12 @@ func TestServer(t *testing.T) {
 
 	// Killed and back: nobody is gone for a moment, and what was done meanwhile is seen.
 	c.Kill()
-	l.failing("node-1", "Watching the Nodes", "nothing listens")
+	l.failing("node-1", "watching the Nodes", "nothing listens")
 	c.Restart()
 	l.create("node-2")
 	other, _ := l.leased(2)
 	s.await(t, "both", func() bool { return s.leases[other.Key()].Attrs == other.Attrs && len(s.leases) == 2 })
-	l.failing("node-1", "Watching the Nodes")
+	l.failing("node-1", "watching the Nodes")
 	// It may have forgotten the last change, and then all is listed again.
 	if s.least != 1 {
 		t.Errorf("%d leases at the least", s.least)
@@ -161,7 +161,7 @@ func TestServerRefuses(t *testing.T) {
 	l.SetConfig(network)
 	l.create("node-1")
 	got := l.acquire(claim(1))
-	l.failing("node-1", "Writing to Node node-1", "does not allow it", "nodes/status")
+	l.failing("node-1", "patching Node node-1", "does not allow it", "nodes/status")
 	c.Do(http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/clusterroles/tulle", map[string]any{"rules": rules}, nil)
 	if a := receive(t, got); a.err != nil {
 		t.Error(a.err)

@@ -63,8 +63,8 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{trouble: trouble.Log{Explain: explain}, options: o, annotations: a, client: c, book: newBook(a)}
-	s.itself.Store, s.itself.scope, s.itself.what = s, itself, "Watching this Node"
-	s.others.Store, s.others.scope, s.others.what = s, others, "Watching the Nodes"
+	s.itself.Store, s.itself.scope, s.itself.what = s, itself, "watching this Node"
+	s.others.Store, s.others.scope, s.others.what = s, others, "watching the Nodes"
 	s.context, s.ended = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -119,7 +119,7 @@ func (s *Store) await(ctx context.Context, met func(*book) bool) error {
 func (s *Store) identify(ctx context.Context) error {
 	name := s.options.NodeName
 	if name == "" && s.options.PodName != "" {
-		err := s.retry(ctx, "Looking for the Node of pod "+s.options.PodNamespace+"/"+s.options.PodName, func(ctx context.Context) error {
+		err := s.retry(ctx, "finding the Node of pod "+s.options.PodNamespace+"/"+s.options.PodName, func(ctx context.Context) error {
 			var err error
 			name, err = s.nodeOf(ctx, s.options.PodNamespace, s.options.PodName)
 			return err

@@ -147,7 +147,7 @@ func (b *book) leanable() bool {
 	return silent <= b.limit
 }
 
-const checking = "Looking at what Nodes claim"
+const checking = "verifying what Nodes claim"
 
 // check fetches suspects, one after the other, until ctx ends.
 func (s *Store) check(ctx context.Context) {

@@ -56,15 +56,15 @@ type finder struct {
 	prepared bool   // what the kernel may need was tried
 }
 
-// find is where rules stand on this host.
+// find returns the parts of the firewall for this host.
 func (f *finder) find(ctx context.Context, flag Kind, config subnet.Choice) ([]firewall.Part, error) {
 	var inIPTables []firewall.Part
 	kind, say, err := choose(flag, config, f.tables.Check, func() (err error) {
 		inIPTables, err = f.iptables(ctx)
 		return err
 	})
-	if say != f.told && say.text != "" {
-		klog.InfoS(say.text, "reason", say.reason)
+	if say != f.told && say.reason != "" {
+		klog.InfoS("Chose where to write firewall rules", "kind", say.kind, "reason", say.reason)
 	}
 	f.told = say
 	if err != nil {
@@ -83,22 +83,25 @@ func (f *finder) find(ctx context.Context, flag Kind, config subnet.Choice) ([]f
 	return inIPTables, nil
 }
 
-// remark is what the log is to say of a choice; the zero remark is nothing.
-type remark struct{ text, reason string }
+// remark is a choice that the log explains; the zero remark needs no line.
+type remark struct {
+	kind   Kind
+	reason string
+}
 
-// choose says what rules are written as: what the flag says, else what the config
-// does, else nftables where the host has it. The functions say why rules cannot be
-// written as either; iptables is asked last where it is chosen.
+// choose returns the kind of rules: the flag's, else the config's, else nftables
+// where the host has it. The functions return why a kind cannot be written; iptables
+// is asked last where it is chosen.
 func choose(flag Kind, config subnet.Choice, nftables, iptables func() error) (kind Kind, say remark, err error) {
 	switch {
 	case flag == IPTables:
 		if config == subnet.Yes {
-			say = remark{"Writing rules by iptables, whatever the network's config says", "--filter=iptables counts for more than EnableNFTables, which is true"}
+			say = remark{IPTables, "--filter=iptables overrides EnableNFTables, which is true"}
 		}
 		return flag, say, iptables()
 	case flag != Auto:
 		if flag == NFTables && config == subnet.No {
-			say = remark{"Writing rules to nftables, whatever the network's config says", "--filter=nftables counts for more than EnableNFTables, which is false"}
+			say = remark{NFTables, "--filter=nftables overrides EnableNFTables, which is false"}
 		}
 		return flag, say, nil
 	case config == subnet.No:
@@ -109,22 +112,22 @@ func choose(flag Kind, config subnet.Choice, nftables, iptables func() error) (k
 		if absent := nftables(); absent != nil {
 			return "", say, errors.Join(err, absent)
 		}
-		return NFTables, remark{"Writing rules to nftables, for iptables, which the network's config has by EnableNFTables false, cannot be used here", err.Error()}, nil
+		return NFTables, remark{NFTables, "EnableNFTables is false, but iptables cannot be used: " + err.Error()}, nil
 	}
 	err = nftables()
 	switch {
 	case err == nil:
 		return NFTables, say, nil
 	case config == subnet.Yes:
-		return "", say, fmt.Errorf("the network's config has EnableNFTables true: %w; have the kernel have it (modprobe nf_tables nft_masq), or start with --filter=iptables on this host", err)
+		return "", say, fmt.Errorf("EnableNFTables is true: %w; load the kernel's modules (modprobe nf_tables nft_masq), or set --filter=iptables on this host", err)
 	case errors.Is(err, unix.EPERM):
 		return "", say, err // nor would iptables do
 	}
-	return IPTables, remark{"Writing rules by iptables", err.Error()}, iptables()
+	return IPTables, remark{IPTables, err.Error()}, iptables()
 }
 
-// nftables are the parts for rules in nftables. What legacy tables drop no other
-// can let pass.
+// nftables returns the parts for rules in nftables. No other table can accept what
+// legacy tables drop.
 func (f *finder) nftables() []firewall.Part {
 	nat, forward := nft.NAT{Tables: f.tables}, nft.Forward{Tables: f.tables}
 	return []firewall.Part{
@@ -132,12 +135,12 @@ func (f *finder) nftables() []firewall.Part {
 		{Name: "forward", Engine: forward, Wants: everything, Watch: forward.Watch, Every: lookAnyway},
 		{Name: "legacy iptables", Engine: f.legacy, Wants: forwards, Every: f.resync},
 		f.others(),
-		{Name: "earlier iptables rules", Engine: removal{"tulle's own iptables rules", f.tables.RemoveIPTables}},
+		{Name: "earlier iptables rules", Engine: removal{"tulle", f.tables.RemoveIPTables}},
 		f.flannel(),
 	}
 }
 
-// iptables are the parts for rules in the tables of iptables that the others on
+// iptables returns the parts for rules in the iptables tables that other programs on
 // this host use. Those of the other kind may drop packets too.
 func (f *finder) iptables(ctx context.Context) ([]firewall.Part, error) {
 	host, err := iptables.Found(ctx, iptables.Options{})
@@ -148,9 +151,9 @@ func (f *finder) iptables(ctx context.Context) ([]firewall.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	klog.InfoS("Writing rules by iptables", "tables", chosen.Kind, "version", chosen.Version, "reason", why)
+	klog.InfoS("Writing rules to iptables", "tables", chosen.Kind, "version", chosen.Version, "reason", why)
 	if !chosen.Version.RandomPorts() {
-		klog.InfoS("Masquerading without fully random ports, which these commands are too old for")
+		klog.InfoS("Masquerading without fully random ports; the iptables commands are too old")
 	}
 	var parts []firewall.Part
 	for _, v := range host.Variants {
@@ -172,20 +175,21 @@ func (f *finder) iptables(ctx context.Context) ([]firewall.Part, error) {
 	return append(append(parts, f.native()...), f.flannel()), nil
 }
 
-// others is the part that tells of those who drop where no rule of ours helps.
+// others returns the part that reports foreign chains that drop where no rule of
+// ours helps.
 func (f *finder) others() firewall.Part {
 	others := &nft.Others{Tables: f.tables}
-	return firewall.Part{Name: "others' chains", Engine: others, Wants: everything, Watch: others.Watch, Tell: others.Tell, Every: lookAnyway}
+	return firewall.Part{Name: "foreign chains", Engine: others, Wants: everything, Watch: others.Watch, Tell: others.Tell, Every: lookAnyway}
 }
 
-// none are the parts that remove what an earlier run wrote, told otherwise.
+// none returns the parts that remove what an earlier run wrote with other flags.
 func (f *finder) none() []firewall.Part {
 	return append(f.native(),
 		firewall.Part{Name: "earlier legacy iptables rules", Engine: f.legacy},
-		firewall.Part{Name: "earlier iptables rules", Engine: removal{"tulle's own iptables rules", f.tables.RemoveIPTables}})
+		firewall.Part{Name: "earlier iptables rules", Engine: removal{"tulle", f.tables.RemoveIPTables}})
 }
 
-// native are the parts that remove nftables rules.
+// native returns the parts that remove nftables rules.
 func (f *finder) native() []firewall.Part {
 	return []firewall.Part{
 		{Name: "earlier nftables rules", Engine: nft.NAT{Tables: f.tables}},
@@ -193,9 +197,9 @@ func (f *finder) native() []firewall.Part {
 	}
 }
 
-// flannel is the part that removes flannel's rules, wherever they are.
+// flannel returns the part that removes flannel's rules, wherever they are.
 func (f *finder) flannel() firewall.Part {
-	return firewall.Part{Name: "what flannel left", Engine: removal{"flannel's rules", func(ctx context.Context) ([]string, error) {
+	return firewall.Part{Name: "flannel's rules", Engine: removal{"flannel", func(ctx context.Context) ([]string, error) {
 		inNFTables, err := f.tables.RemoveFlannel(ctx)
 		if err != nil {
 			return inNFTables, err
@@ -207,14 +211,14 @@ func (f *finder) flannel() firewall.Part {
 
 func everything(r firewall.Rules) firewall.Rules { return r }
 
-// forwards are the rules by which packets pass, alone.
+// forwards returns only the rules that accept packets.
 func forwards(r firewall.Rules) firewall.Rules {
 	return firewall.Rules{Networks: r.Networks, Own: r.Own, Forward: r.Forward}
 }
 
-// removal is an engine for rules that nobody wants any more.
+// removal is an engine that removes rules that are not wanted any more.
 type removal struct {
-	what   string
+	owner  string
 	remove func(context.Context) (removed []string, err error)
 }
 
@@ -222,14 +226,13 @@ type removal struct {
 func (r removal) Sync(ctx context.Context, _ firewall.Rules) (changed bool, err error) {
 	removed, err := r.remove(ctx)
 	if len(removed) > 0 {
-		klog.InfoS("Removed "+r.what, "removed", strings.Join(removed, ", "))
+		klog.InfoS("Removed old firewall rules", "owner", r.owner, "removed", strings.Join(removed, ", "))
 	}
 	return false, err
 }
 
-// loadBridgeFilter has the kernel show packets between containers on one bridge
-// to its firewall, which services of Kubernetes need. What else there is does
-// not.
+// loadBridgeFilter makes the kernel pass packets between containers on one bridge
+// through its firewall, which services of Kubernetes need. Nothing else needs it.
 func loadBridgeFilter() {
 	const settings = "/proc/sys/net/bridge"
 	if _, err := os.Stat(settings); err == nil {
@@ -238,7 +241,7 @@ func loadBridgeFilter() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, "modprobe", "br_netfilter").CombinedOutput(); err != nil {
-		klog.InfoS("Could not load br_netfilter, without which a container does not reach a Kubernetes service that leads back to its own host; if there are any: modprobe br_netfilter",
-			"err", err, "output", strings.TrimSpace(string(out)))
+		klog.InfoS("Failed to load br_netfilter; containers need it to reach a Kubernetes service that leads back to their own host",
+			"err", err, "output", strings.TrimSpace(string(out)), "fix", "modprobe br_netfilter")
 	}
 }

@@ -27,32 +27,32 @@ func TestChoose(t *testing.T) {
 	}{
 		{flag: auto, want: nft},
 		{flag: auto, iptables: bare, want: nft},
-		{flag: auto, nftables: old, want: ipt, says: "by iptables: an old kernel"},
+		{flag: auto, nftables: old, want: ipt, says: "iptables: an old kernel"},
 		{flag: auto, nftables: old, iptables: bare, says: "an old kernel", fail: "no commands"},
 		{flag: auto, nftables: forbidden, fail: "not permitted"},
 
 		{flag: auto, config: subnet.Yes, want: nft},
-		{flag: auto, config: subnet.Yes, nftables: old, fail: "EnableNFTables true: an old kernel; have the kernel have it (modprobe nf_tables nft_masq), or start with --filter=iptables"},
+		{flag: auto, config: subnet.Yes, nftables: old, fail: "EnableNFTables is true: an old kernel; load the kernel's modules (modprobe nf_tables nft_masq), or set --filter=iptables"},
 
 		{flag: auto, config: subnet.No, want: ipt},
 		{flag: auto, config: subnet.No, nftables: old, want: ipt},
-		{flag: auto, config: subnet.No, iptables: bare, want: nft, says: "EnableNFTables false, cannot be used here: no commands"},
+		{flag: auto, config: subnet.No, iptables: bare, want: nft, says: "EnableNFTables is false, but iptables cannot be used: no commands"},
 		{flag: auto, config: subnet.No, nftables: old, iptables: bare, fail: "no commands\nan old kernel"},
 
 		{flag: nft, want: nft},
 		{flag: nft, config: subnet.Yes, want: nft},
 		{flag: nft, config: subnet.Yes, nftables: old, want: nft}, // to write tells
-		{flag: nft, config: subnet.No, want: nft, says: "--filter=nftables counts for more than EnableNFTables, which is false"},
+		{flag: nft, config: subnet.No, want: nft, says: "--filter=nftables overrides EnableNFTables, which is false"},
 		{flag: ipt, nftables: old, want: ipt},
 		{flag: ipt, config: subnet.No, want: ipt},
-		{flag: ipt, config: subnet.Yes, want: ipt, says: "--filter=iptables counts for more than EnableNFTables, which is true"},
+		{flag: ipt, config: subnet.Yes, want: ipt, says: "--filter=iptables overrides EnableNFTables, which is true"},
 		{flag: ipt, iptables: bare, fail: "no commands"},
 		{flag: none, config: subnet.Yes, nftables: old, iptables: bare, want: none},
 		{flag: none, config: subnet.No, want: none},
 	} {
 		name := fmt.Sprintf("--filter=%s, config %s, nftables %v, iptables %v", c.flag, c.config, c.nftables, c.iptables)
 		kind, say, err := choose(c.flag, c.config, func() error { return c.nftables }, func() error { return c.iptables })
-		switch text := say.text + ": " + say.reason; {
+		switch text := string(say.kind) + ": " + say.reason; {
 		case c.fail == "" && (err != nil || kind != c.want):
 			t.Errorf("%s: %s, %v", name, kind, err)
 		case c.fail != "" && (err == nil || !strings.Contains(err.Error(), c.fail)):

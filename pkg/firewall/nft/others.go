@@ -45,11 +45,11 @@ func (o *Others) Sync(_ context.Context, r firewall.Rules) (changed bool, err er
 		return false, nil
 	}
 	if len(all) == 0 {
-		klog.InfoS("Nothing of others' drops what the network's hosts send one another any more")
+		klog.InfoS("Foreign firewall rules no longer drop the network's packets")
 	}
 	for _, text := range all {
 		if !slices.Contains(o.told, text) {
-			klog.InfoS("Others drop what is forwarded, and no rule elsewhere overrules that", "who", text)
+			klog.InfoS("Foreign firewall rules drop the network's packets; no accept rule of ours can prevent it", "reason", text)
 		}
 	}
 	o.told = all

@@ -77,7 +77,7 @@ func TestBackendChanges(t *testing.T) {
 		all = append(all, w.start(h))
 	}
 	for _, d := range all {
-		d.WaitLog("The kernel holds all peers")
+		d.WaitLog("Kernel in sync with all peers")
 	}
 	reached("direct")
 	for _, each := range p.each {

@@ -16,7 +16,7 @@ func (w *world) cleanUp(h *clustertest.Host, flags ...string) (out string, code 
 	return d.Log(), code
 }
 
-// TestCleanup removes all that tulled made, and what flannel left, and nothing else.
+// TestCleanup removes all that tulled made, and flannel's rules, and nothing else.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)
@@ -40,7 +40,7 @@ func TestCleanup(t *testing.T) {
 		w.start(host, "--ip-masq", "--ip-blackhole-route")
 	}
 	for _, host := range w.Hosts {
-		w.daemons[host].WaitLog("The kernel holds all peers")
+		w.daemons[host].WaitLog("Kernel in sync with all peers")
 	}
 	w.eventually(func() error {
 		_, err := os.Stat(h.CNIConfFile)

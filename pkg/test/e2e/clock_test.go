@@ -69,7 +69,7 @@ func TestClockJumpsWhileWaiting(t *testing.T) {
 	pings := w.pings(w.Hosts[0], w.Hosts[1])
 	w.etcd.Member(0).Stop()
 	for _, d := range []*clustertest.Daemon{ahead, behind} {
-		d.WaitLog("does not work")
+		d.WaitLog("Store operation failed")
 	}
 	ahead.JumpClock(day)
 	behind.JumpClock(-day)
@@ -95,7 +95,7 @@ func TestClockJumpsWhileWaiting(t *testing.T) {
 	w.etcd.Member(0).Stop()
 	reboot := w.Hosts[0].Kernel()
 	w.Hosts[0].NS.IP(t, "link delete tulle.1")
-	w.start(w.Hosts[0]).WaitLog("The store does not answer; going by what it said last")
+	w.start(w.Hosts[0]).WaitLog("Store unreachable; using the saved network")
 	w.eventually(func() error {
 		if now := w.Hosts[0].Kernel(); now != reboot {
 			return fmt.Errorf("the kernel holds\n%s\nand held\n%s", now, reboot)

@@ -49,7 +49,7 @@ func TestDaemonEnds(t *testing.T) {
 	// A hangup reads files again, and disturbs nobody.
 	there := w.pings(one, w.Hosts[1])
 	w.daemons[one].Signal(syscall.SIGHUP)
-	w.daemons[one].WaitLog("Reading files again")
+	w.daemons[one].WaitLog("Reloading files, and resyncing the kernel")
 	there.more(20)
 	there.wantLost(0)
 }

@@ -55,10 +55,10 @@ func TestEmbedded(t *testing.T) {
 
 	pings := w.pings(w.Hosts[1], w.Hosts[2])
 	w.daemons[first].Kill()
-	w.daemons[w.Hosts[1]].WaitLog("does not work")
+	w.daemons[w.Hosts[1]].WaitLog("Store operation failed")
 	begin(first, "10.77.0.0/16") // a network is begun once
-	w.daemons[first].WaitLog("The kernel holds all peers")
-	w.daemons[w.Hosts[1]].WaitLog("works again")
+	w.daemons[first].WaitLog("Kernel in sync with all peers")
+	w.daemons[w.Hosts[1]].WaitLog("Store operation recovered")
 	pings.more(20)
 	pings.wantLost(0)
 	again := map[string]string{}

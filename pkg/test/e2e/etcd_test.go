@@ -74,7 +74,7 @@ func TestEtcdStopped(t *testing.T) {
 	w.sameLeases(leases)
 	for _, h := range w.Hosts {
 		// One line when it begins, one when it is over, for each thing that waits.
-		if n := strings.Count(w.daemons[h].Log(), "does not work"); n == 0 || n > 4 {
+		if n := strings.Count(w.daemons[h].Log(), "Store operation failed"); n == 0 || n > 4 {
 			t.Errorf("%s told %d times of a store that is away:\n%s", h.Name, n, w.daemons[h].Log())
 		}
 	}
@@ -87,7 +87,7 @@ func TestEtcdFrozen(t *testing.T) {
 	leases := w.leases()
 	pings := w.pings(w.Hosts[0], w.Hosts[1])
 	w.etcd.Member(0).Freeze()
-	w.daemons[w.Hosts[0]].WaitLog("does not work")
+	w.daemons[w.Hosts[0]].WaitLog("Store operation failed")
 	w.etcd.Member(0).Thaw()
 	w.follows()
 	pings.wantLost(0)
@@ -125,7 +125,7 @@ func TestPartitioned(t *testing.T) {
 	at := clustertest.EtcdAddrs(1)[0]
 	one.Cut(at)
 	w.lend(leasesKey+"10.5.251.0-24", `{"PublicIP":"198.18.0.251","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:fb"}}`)
-	w.daemons[one].WaitLog("does not work")
+	w.daemons[one].WaitLog("Store operation failed")
 	w.delete(leasesKey + "10.5.251.0-24")
 	w.etcd.Compact()
 	one.Heal(at)
@@ -307,8 +307,8 @@ func TestSubnetTaken(t *testing.T) {
 	one := w.Hosts[0]
 	own := w.key(one)
 	w.lend(leasesKey+own, `{"PublicIP":"198.18.0.240","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:f0"}}`)
-	w.daemons[one].WaitLog("LOST THE SUBNET")
-	w.daemons[one].WaitLog("THIS NODE'S SUBNET HAS CHANGED")
+	w.daemons[one].WaitLog("SUBNET LOST")
+	w.daemons[one].WaitLog("SUBNET CHANGED")
 	w.eventually(func() error {
 		if now := w.key(one); now == own {
 			return fmt.Errorf("the env file still has %s", own)
@@ -330,7 +330,7 @@ func TestRebootWithoutEtcd(t *testing.T) {
 	before := one.Kernel()
 	w.etcd.Member(0).Stop()
 	reboot(t, one)
-	w.start(one).WaitLog("The store does not answer; going by what it said last")
+	w.start(one).WaitLog("Store unreachable; using the saved network")
 	w.eventually(func() error {
 		if now := one.Kernel(); now != before {
 			return fmt.Errorf("the kernel holds\n%s\nand held\n%s", now, before)

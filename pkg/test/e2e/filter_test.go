@@ -354,7 +354,7 @@ func TestTakesOverFromFlannelsRules(t *testing.T) {
 	there := f.pings(f.here, f.there)
 	there.more(20)
 	d := f.start(f.here, "--ip-masq")
-	d.WaitLog("Removed flannel's rules")
+	d.WaitLog(`"Removed old firewall rules" owner="flannel"`)
 	there.more(100)
 	looked()
 	there.wantLost(0)
@@ -405,11 +405,11 @@ func TestConfigsNFTables(t *testing.T) {
 	looked()
 	there.wantLost(0)
 	f.rules(f.there, "nftables")
-	const says = "--filter=nftables counts for more than EnableNFTables, which is false"
+	const says = "--filter=nftables overrides EnableNFTables, which is false"
 	if n := strings.Count(f.daemons[f.there].Log(), says); n != 2 { // once for each time that it became false
 		t.Errorf("said %d times: %s", n, says)
 	}
-	if log := f.daemons[f.here].Log(); strings.Contains(log, "restart needed") || strings.Contains(log, "Could not write") {
+	if log := f.daemons[f.here].Log(); strings.Contains(log, "restart needed") || strings.Contains(log, "Failed to write") {
 		t.Error(log)
 	}
 }
@@ -420,7 +420,7 @@ func TestConfigsNFTablesWithoutIPTables(t *testing.T) {
 	w := newWorld(t, 1, 1, strings.Replace(vxlan, "{", `{"EnableNFTables": false, `, 1))
 	h := w.Hosts[0]
 	w.daemons[h] = h.Start(clustertest.Command{Argv: append([]string{"env", "PATH=/nowhere"}, tulled.Argv...)}, w.flags(h, "--ip-masq")...)
-	w.daemons[h].WaitLog("by EnableNFTables false, cannot be used here")
+	w.daemons[h].WaitLog("EnableNFTables is false, but iptables cannot be used")
 	(&filtered{world: w}).rules(h, "nftables")
 }
 
@@ -446,7 +446,7 @@ func steadily(t *testing.T, kind, flag string) {
 			}
 		}
 	}, flag)
-	f.daemons[f.here].WaitLog("The kernel holds all peers")
+	f.daemons[f.here].WaitLog("Kernel in sync with all peers")
 	monitor := f.here.NS.Command("nft", "monitor")
 	path := filepath.Join(t.TempDir(), "written")
 	file, err := os.Create(path)

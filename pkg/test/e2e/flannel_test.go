@@ -75,7 +75,7 @@ func TestFlannelBeside(t *testing.T) {
 				w.Matrix()
 			}
 			for _, h := range tulles {
-				if log := w.daemons[h].Log(); strings.Contains(log, "Ignoring a lease") || strings.Contains(log, "Cannot reach a peer") {
+				if log := w.daemons[h].Log(); strings.Contains(log, "Rejected a lease") || strings.Contains(log, "Peer unreachable") {
 					t.Errorf("%s does not take all leases:\n%s", h.Name, log)
 				}
 			}

@@ -39,7 +39,7 @@ func TestIdle(t *testing.T) {
 				d := h.Start(program, "--etcd-endpoints="+strings.Join(c.etcd.Endpoints(), ","), "--subnet-file="+h.SubnetFile,
 					"--node-id="+h.Name, "--state-dir="+state, "--healthz-port=10256", "--peer-metrics")
 				c.daemons[h] = d
-				d.WaitLog("The kernel holds all peers")
+				d.WaitLog("Kernel in sync with all peers")
 				everybody.answers(h, answer)
 				b := c.browse(h)
 				b.awaitProbes(answer)

@@ -23,14 +23,14 @@ func (k *kubeWorld) lives(said map[*clustertest.Host]int) {
 		k.storeWorks(h)
 		// Both watches, writing and holding each say it for each kind of reason.
 		if n := k.told(h) - said[h]; n > 12 {
-			k.t.Errorf("%s told %d times of what does not work:\n%s", h.Name, n, k.daemons[h].Log())
+			k.t.Errorf("%s logged %d failing operations of the store:\n%s", h.Name, n, k.daemons[h].Log())
 		}
 	}
 }
 
-// told is how often a daemon has said that something does not work.
+// told is how many failing operations a daemon has logged.
 func (k *kubeWorld) told(h *clustertest.Host) int {
-	return strings.Count(k.daemons[h].Log(), "does not work")
+	return strings.Count(k.daemons[h].Log(), "Store operation failed")
 }
 
 // underFaults has a network under pings in which faults happen, one after the other:
@@ -92,7 +92,7 @@ func (s *streams) quiet(t *testing.T) {
 	t.Logf("%d pings in %d streams", sent, len(s.each))
 }
 
-// fails waits until tulled status on hosts says that the store does not work, and
+// fails waits until tulled status on hosts says that the store fails, and
 // why.
 func (k *kubeWorld) fails(hosts []*clustertest.Host, why string) {
 	k.t.Helper()
@@ -175,7 +175,7 @@ func TestKubeServerFaults(t *testing.T) {
 			for _, h := range k.Hosts[1:] {
 				k.daemons[h].Kill()
 			}
-			k.start(two).WaitLog("The store does not answer; going by what it said last")
+			k.start(two).WaitLog("Store unreachable; using the saved network")
 			k.says(two, "nothing listens", "!NOT READY")
 			k.api.Restart()
 			k.restart(k.Hosts[2])
@@ -264,8 +264,8 @@ func TestKubeNodeFaults(t *testing.T) {
 		return nil
 	})
 	k.annotated(one.Name, "kube-subnet-manager", "true")
-	k.daemons[one].WaitLog("LOST THE SUBNET")
-	k.says(one, "NOT READY", "which is not of this node's subnet 10.5.180.0/24", "ip link delete cni0")
+	k.daemons[one].WaitLog("SUBNET LOST")
+	k.says(one, "NOT READY", "which is outside this node's subnet 10.5.180.0/24", "ip link delete cni0")
 	for _, h := range k.Hosts[1:] {
 		k.eventually(func() error { return k.hasOf(h, "10.5.180.0", true) })
 		k.eventually(func() error { return k.hasOf(h, strings.TrimSuffix(was[0], "/24"), false) })

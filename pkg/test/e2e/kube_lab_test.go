@@ -86,7 +86,7 @@ func newKubeNetwork(t *testing.T, hosts int, config string, proxied bool) *kubeW
 	k.stranger(known, 250)
 	k.eventually(func() error { return k.allHave("10.5.250.0", true) })
 	for _, h := range k.Hosts {
-		k.daemons[h].WaitLog("The kernel holds all peers")
+		k.daemons[h].WaitLog("Kernel in sync with all peers")
 		k.available(h, true)
 	}
 	return k
@@ -275,7 +275,7 @@ func (k *kubeWorld) start(h *clustertest.Host, flags ...string) *clustertest.Dae
 // restart starts a daemon that has ended, and waits until its kernel is right.
 func (k *kubeWorld) restart(h *clustertest.Host, flags ...string) {
 	k.t.Helper()
-	k.start(h, flags...).WaitLog("The kernel holds all peers")
+	k.start(h, flags...).WaitLog("Kernel in sync with all peers")
 }
 
 // says waits until tulled status on a host has all parts, and none of not.

@@ -255,7 +255,7 @@ func (c *kubeCrowd) kubeRun(h *clustertest.Host, k *kernel.Kernel, m *kubeMeasur
 		s.there = append(s.there, time.Since(began))
 	}
 	if m.tulle {
-		d.WaitLog("The kernel holds all peers")
+		d.WaitLog("Kernel in sync with all peers")
 		s.said = append(s.said, time.Since(began))
 	}
 	s.cpu = append(s.cpu, d.CPU())

@@ -70,7 +70,7 @@ func TestKubeMesh(t *testing.T) {
 	})
 	k.configure("{")
 	for _, h := range k.Hosts {
-		k.daemons[h].WaitLog("Going on with the network's config as it was before")
+		k.daemons[h].WaitLog("Network config unusable; keeping the previous one")
 	}
 	pings.more(20)
 	pings.wantLost(0)
@@ -78,7 +78,7 @@ func TestKubeMesh(t *testing.T) {
 	// A network that the podCIDRs are not in is none to go over to.
 	keys := k.keys()
 	k.configure(strings.Replace(dualNetwork, "10.5.0.0/16", "10.77.0.0/16", 1))
-	k.says(one, "restart needed", "none of the changed config's")
+	k.says(one, "restart needed", "does not allow this node's subnet")
 	k.sameKeys(keys)
 	k.configure(dualNetwork)
 	k.says(one, "!restart needed")

@@ -114,7 +114,7 @@ func (w *world) flags(h *clustertest.Host, more ...string) []string {
 // restart starts a daemon that has ended, and waits until its kernel is right.
 func (w *world) restart(h *clustertest.Host, flags ...string) {
 	w.t.Helper()
-	w.start(h, flags...).WaitLog("The kernel holds all peers")
+	w.start(h, flags...).WaitLog("Kernel in sync with all peers")
 }
 
 // ask asks etcd, and again where a member takes its time: the next may answer.

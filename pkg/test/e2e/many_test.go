@@ -104,7 +104,7 @@ func (w *world) rushOf(config string, start func(*clustertest.Host)) rush {
 		start(h)
 	}
 	for _, h := range w.Hosts {
-		w.daemons[h].WaitLog("Waiting for the network's config")
+		w.daemons[h].WaitLog("Waiting for the network config")
 	}
 	r := rush{nodes: len(w.Hosts), calls: w.calls()}
 	watching, cancel := context.WithTimeout(w.t.Context(), patience)
@@ -250,7 +250,7 @@ func TestLastSubnets(t *testing.T) {
 	w.daemons[late].Stop()
 	late.Pods = nil
 	w.delete(leasesKey + key)
-	w.daemons[gone].WaitLog("The kernel holds all peers")
+	w.daemons[gone].WaitLog("Kernel in sync with all peers")
 	gone.Pods = pods
 	w.Matrix()
 	for _, d := range []*clustertest.Daemon{w.daemons[gone], w.daemons[late]} {

@@ -46,7 +46,7 @@ func TestStandingFaultsAreNamed(t *testing.T) {
 	w.delete(key)
 	w.lend(key, `{"PublicIP":"198.18.0.77","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`)
 	w.daemons[there].Thaw()
-	timed("lease lost", 1, "not of this node's subnet")
+	timed("lease lost", 1, "outside this node's subnet")
 
 	// What Docker leaves behind, where tulled is not to touch it.
 	w.daemons[here].Stop()

@@ -114,7 +114,7 @@ func (c *crowd) run(h *clustertest.Host, k *kernel.Kernel, m *measured, s *start
 		s.there = append(s.there, time.Since(began))
 	}
 	if m.tulle {
-		d.WaitLog("The kernel holds all peers")
+		d.WaitLog("Kernel in sync with all peers")
 		s.said = append(s.said, time.Since(began))
 	}
 	s.cpu = append(s.cpu, d.CPU())

@@ -130,7 +130,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	inFile(good)
 	w.daemons[byFile].Signal(syscall.SIGHUP)
 	for _, d := range w.daemons {
-		d.WaitLog("The kernel holds all peers")
+		d.WaitLog("Kernel in sync with all peers")
 	}
 	// Secrets in configs that cannot be used, and in a file that has become another.
 	for i, config := range []string{
@@ -144,7 +144,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		w.put(configKey, networks+config)
 		w.eventually(func() error {
 			log := w.daemons[byFlag].Log()
-			if n := strings.Count(log, "config as it was before") + strings.Count(log, "restart needed"); n <= i {
+			if n := strings.Count(log, "Network config unusable") + strings.Count(log, "restart needed"); n <= i {
 				return fmt.Errorf("told of %d configs, not %d", n, i+1)
 			}
 			return nil

@@ -46,7 +46,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
 	one, two := w.Hosts[0], w.Hosts[1]
-	w.daemons[one].WaitLog("The kernel holds all peers")
+	w.daemons[one].WaitLog("Kernel in sync with all peers")
 	w.eventually(func() error {
 		out, code := w.tell(one, "status")
 		for _, part := range []string{"tulled:", "ready, version devel", "host1", "10.5.0.0/16, fd00:5::/48, vxlan, MTU 1430, tulle.1 and tulle6.1", "peers:", " 2\n", "firewall:", "in sync", "kernel:", "in sync", "default route"} {
@@ -161,7 +161,7 @@ func TestBugReport(t *testing.T) {
 	for _, h := range w.Hosts {
 		w.start(h, "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
 	}
-	w.daemons[one].WaitLog("The kernel holds all peers")
+	w.daemons[one].WaitLog("Kernel in sync with all peers")
 	out, code := w.tell(one, "bugreport", "/run/report.tar.gz", "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
 	if code != 0 || !strings.Contains(out, "wrote /run/report.tar.gz; review it") {
 		t.Fatalf("%d: %s", code, out)
@@ -193,7 +193,7 @@ func newAdopted(t *testing.T) (w *world, one *clustertest.Host) {
 		w.start(h)
 	}
 	for _, h := range w.Hosts {
-		w.daemons[h].WaitLog("The kernel holds all peers")
+		w.daemons[h].WaitLog("Kernel in sync with all peers")
 	}
 	return w, one
 }
