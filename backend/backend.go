@@ -87,7 +87,7 @@ var ErrLinkMTU = errors.New("the interface's MTU is too small")
 // Why a peer cannot be reached.
 var (
 	// ErrNotOnLink is a peer behind a router where none may be.
-	ErrNotOnLink = errors.New("not on a link with this host")
+	ErrNotOnLink = errors.New("not on a link of this host")
 	// ErrNoPublicIP is a peer without an address of a family that it has a
 	// subnet of.
 	ErrNoPublicIP = errors.New("no public IP")

@@ -28,7 +28,7 @@ func (o Offload) Check() error {
 		return nil
 	}
 	return &subnet.ConfigError{
-		Key: "Backend.Offload", Value: fmt.Sprintf("%.80q", string(o)), Why: "there is no such choice",
+		Key: "Backend.Offload", Value: fmt.Sprintf("%.80q", string(o)), Why: "unknown value",
 		Fix: `set it to "on", "off" or "auto", or leave it out for auto`,
 	}
 }

@@ -70,12 +70,12 @@ func (h Host) checkPublicIP(f subnet.Family, ip netip.Addr) error {
 	case !ip.IsValid():
 		return ErrNoPublicIP
 	case subnet.FamilyOf(ip) != f:
-		return fmt.Errorf("%w: %s is no %s address", subnet.ErrPublicIP, ip, f)
+		return fmt.Errorf("%w: %s is not an %s address", subnet.ErrPublicIP, ip, f)
 	case ip == h.Uplinks[f].Address:
 		// Behind NAT: what is sent there would come back to us, again and again.
 		return fmt.Errorf("%w: %s is this node's own", subnet.ErrPublicIP, ip)
 	case h.isBroadcast(ip):
-		return fmt.Errorf("%w: %s is the broadcast address of a link of this node's", subnet.ErrPublicIP, ip)
+		return fmt.Errorf("%w: %s is the broadcast address of one of this node's links", subnet.ErrPublicIP, ip)
 	}
 	return nil
 }

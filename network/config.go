@@ -180,7 +180,7 @@ func (a *Agent) published() subnet.Attrs {
 // UnknownBackend refuses the backend of cfg, which is none of those.
 func UnknownBackend(cfg subnet.Config, backends map[string]backend.Factory) error {
 	return &subnet.ConfigError{
-		Key: "Backend.Type", Value: cfg.Backend.Type, Why: "there is no such backend",
+		Key: "Backend.Type", Value: cfg.Backend.Type, Why: "unknown backend",
 		Fix: "set it to one of " + strings.Join(slices.Sorted(maps.Keys(backends)), ", "),
 	}
 }

@@ -78,7 +78,7 @@ func (a *Agent) leaseless(err error) {
 	a.refused = true
 	what := "no subnet: "
 	if a.own != (subnet.Lease{}) {
-		what = "the lease could not be renewed or changed: "
+		what = "failed to renew or change the lease: "
 	}
 	if a.await(onLease, what+err.Error()) {
 		klog.ErrorS(err, "Failed to lease a subnet; retrying")

@@ -194,10 +194,10 @@ func (v View) whyUnheard() string {
 		case *link == "":
 			return fmt.Sprintf("no peer answers: this host has no route to %s", to)
 		case *link != i.Name:
-			return fmt.Sprintf("no peer answers: this host sends to them through %s, but the interface in use is %s with %s, chosen by %s; it may be the wrong one, see --iface",
+			return fmt.Sprintf("no peer answers: this host sends to them through %s, but its uplink is %s with %s, chosen by %s; if that is wrong, set --iface",
 				*link, i.Name, i.Public, i.Why)
 		}
-		return fmt.Sprintf("no peer answers: this host may be cut off, or %s with %s, chosen by %s, be the wrong interface, see --iface", i.Name, i.Public, i.Why)
+		return fmt.Sprintf("no peer answers: this host may be cut off, or its uplink %s with %s, chosen by %s, is wrong; if so, set --iface", i.Name, i.Public, i.Why)
 	}
 	return "no peer answers"
 }

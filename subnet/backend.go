@@ -34,7 +34,7 @@ func parseBackend(raw json.RawMessage) (Backend, error) {
 	if keys.Type == "" {
 		return Backend{}, &ConfigError{
 			Key: "Backend.Type",
-			Why: "no type is given",
+			Why: "no type",
 			Fix: `set it to one like "vxlan", or leave Backend out for vxlan`,
 		}
 	}

@@ -91,9 +91,9 @@ func ParseConfig(data []byte) (Config, error) {
 	cfg, on := Config{}, Pair[bool]{IPv4: true}
 	var nftables *bool
 	var r reader
-	r.read("EnableIPv4", doc.EnableIPv4, &on[IPv4], "a truth value", "true or false")
-	r.read("EnableIPv6", doc.EnableIPv6, &on[IPv6], "a truth value", "true or false")
-	r.read("EnableNFTables", doc.EnableNFTables, &nftables, "a truth value", "true or false")
+	r.read("EnableIPv4", doc.EnableIPv4, &on[IPv4], "a boolean", "true or false")
+	r.read("EnableIPv6", doc.EnableIPv6, &on[IPv6], "a boolean", "true or false")
+	r.read("EnableNFTables", doc.EnableNFTables, &nftables, "a boolean", "true or false")
 	if r.err != nil {
 		return Config{}, r.err
 	}
@@ -104,7 +104,7 @@ func ParseConfig(data []byte) (Config, error) {
 		return Config{}, &ConfigError{
 			Key:   "EnableIPv4",
 			Value: "false",
-			Why:   "EnableIPv6 is not on either, so that no family is left",
+			Why:   "EnableIPv6 is off too, which leaves no family",
 			Fix:   "set one of the two to true",
 		}
 	}

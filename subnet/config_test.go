@@ -106,7 +106,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{`{"Network":"10.5.0.0/16","SubnetMin":"10.6.0.0"}`, "SubnetMin", `"10.6.0.0"`, "outside the network 10.5.0.0/16"},
 		{`{"Network":"10.5.0.0/16","SubnetMin":"fd00::"}`, "SubnetMin", `"fd00::"`, "outside the network"},
 		{`{"Network":"10.5.0.0/16","SubnetMin":"::ffff:10.5.1.0"}`, "SubnetMin", `"::ffff:10.5.1.0"`, "outside the network"},
-		{`{"Network":"10.5.0.0/16","SubnetMin":"10.5.1.7"}`, "SubnetMin", `"10.5.1.7"`, "no /24 begins there; set it to 10.5.1.0"},
+		{`{"Network":"10.5.0.0/16","SubnetMin":"10.5.1.7"}`, "SubnetMin", `"10.5.1.7"`, "not the first address of a /24; set it to 10.5.1.0"},
 		{`{"Network":"10.5.0.0/16","SubnetMax":"10.5.1.255"}`, "SubnetMax", `"10.5.1.255"`, "set it to 10.5.1.0"},
 		{`{"Network":"10.5.0.0/16","SubnetMax":"10.4.255.0"}`, "SubnetMax", `"10.4.255.0"`, "outside the network"},
 		{`{"Network":"10.5.0.0/16","SubnetMax":true}`, "SubnetMax", `true`, "not an address"},

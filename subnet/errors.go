@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Why a lease in the store is not believed; wrapped in a *LeaseError.
+// Why a lease in the store is rejected; wrapped in a *LeaseError.
 var (
 	// ErrKey is a name that is not a lease's.
-	ErrKey = errors.New("not the key of a lease")
+	ErrKey = errors.New("not a lease key")
 	// ErrValue is a value that cannot be read.
-	ErrValue = errors.New("not the value of a lease")
+	ErrValue = errors.New("not a lease value")
 	// ErrNoSubnet is a lease without a subnet of any family that is on.
-	ErrNoSubnet = errors.New("no subnet of a family that is on")
+	ErrNoSubnet = errors.New("no subnet of an enabled family")
 	// ErrOutsideNetwork is a subnet that is not a part of the network.
 	ErrOutsideNetwork = errors.New("outside the network")
 	// ErrBackendType is a node that speaks another backend.
@@ -36,7 +36,7 @@ var (
 	ErrTaken = errors.New("another node holds the subnet")
 )
 
-// LeaseError is one lease in the store that is not believed, and why.
+// LeaseError is one rejected lease in the store, and why it is rejected.
 type LeaseError struct {
 	Key string
 	Err error

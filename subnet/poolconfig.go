@@ -85,7 +85,7 @@ func (d poolDocument) parse(f Family) (Pool, error) {
 		if isNull(raw) {
 			key, raw, fix = terms.prefix+"SubnetMax", d.SubnetMax, fmt.Sprintf("set it to %s or higher", p.Min)
 		}
-		return Pool{}, &ConfigError{key, shown(raw), fmt.Sprintf("from %s up to %s there is no subnet", p.Min, p.Max), fix}
+		return Pool{}, &ConfigError{key, shown(raw), fmt.Sprintf("no subnet lies between %s and %s", p.Min, p.Max), fix}
 	}
 	return p, nil
 }
@@ -106,7 +106,7 @@ func checkNetwork(n netip.Prefix, f Family) (why, fix string) {
 	}
 	for _, r := range reserved {
 		if r.prefix.Overlaps(n) {
-			return fmt.Sprintf("it holds %s addresses (%s)", r.what, r.prefix), fix
+			return fmt.Sprintf("contains %s addresses (%s)", r.what, r.prefix), fix
 		}
 	}
 	return "", ""
@@ -126,7 +126,7 @@ func readBound(key string, raw json.RawMessage, into *netip.Addr, p Pool, f Fami
 		return &ConfigError{key, shown(raw), fmt.Sprintf("outside the network %s", p.Network), "set it inside, or leave it out"}
 	}
 	if subnet := netip.PrefixFrom(a, p.SubnetLen).Masked(); subnet.Addr() != a {
-		return &ConfigError{key, shown(raw), fmt.Sprintf("no /%d begins there", p.SubnetLen), fmt.Sprintf("set it to %s", subnet.Addr())}
+		return &ConfigError{key, shown(raw), fmt.Sprintf("not the first address of a /%d", p.SubnetLen), fmt.Sprintf("set it to %s", subnet.Addr())}
 	}
 	*into = a
 	return nil

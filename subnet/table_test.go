@@ -83,7 +83,7 @@ func TestTableChecksEachLease(t *testing.T) {
 		{"ours in one family", tableConfig, peerLease(t, "10.5.30.0-24&fd00:5:0:20::-64", 0), ErrOwnSubnet, "fd00:5:0:20::/64"},
 		{"ours under another key", tableConfig, peerLease(t, "10.5.20.0-24", 0), ErrOwnSubnet, ""},
 
-		{"no address", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip()), ErrPublicIP, "gives none"},
+		{"no address", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip()), ErrPublicIP, "has none"},
 		{"our address", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("192.0.2.1")), ErrPublicIP, "this node's own"},
 		{"our other address", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("192.0.2.9", "2001:db8::1")), ErrPublicIP, "this node's own"},
 		{"loopback", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("127.0.0.1")), ErrPublicIP, "127.0.0.1"},
@@ -93,7 +93,7 @@ func TestTableChecksEachLease(t *testing.T) {
 		{"link-local", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("192.0.2.9", "fe80::1")), ErrPublicIP, ""},
 		{"in another's subnet to be", tableConfig, peerLease(t, "10.5.30.0-24", 1, ip("10.5.99.7")), ErrPublicIP, "inside the overlay"},
 		{"in its own subnet", tableConfig, peerLease(t, "10.5.0.0-24", 1, ip("10.5.0.7")), ErrPublicIP, "inside the overlay"},
-		{"in the wrong place", tableConfig, peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.PublicIP[IPv4] = l.PublicIP[IPv6] }), ErrPublicIP, "no IPv4 address"},
+		{"in the wrong place", tableConfig, peerLease(t, "10.5.30.0-24", 1, func(l *Lease) { l.PublicIP[IPv4] = l.PublicIP[IPv6] }), ErrPublicIP, "not an IPv4 address"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := NewTable(c.cfg, ownLease)
@@ -424,7 +424,7 @@ func TestTableLingers(t *testing.T) {
 			}
 		})
 	}
-	// A lease of ours in the place of one that lingers.
+	// A lease of ours instead of one that lingers.
 	table := NewTable(tableConfig, ownLease)
 	table.Apply(Update{Complete: true, Leases: []Lease{a, b}})
 	table.Apply(Update{Gone: []string{ka}})

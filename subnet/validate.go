@@ -44,7 +44,7 @@ func (c Config) check(l, own Lease) error {
 		}
 	}
 	if l.PublicIP == (Pair[netip.Addr]{}) {
-		return fmt.Errorf("%w: it gives none", ErrPublicIP)
+		return fmt.Errorf("%w: the lease has none", ErrPublicIP)
 	}
 	for f, ip := range l.PublicIP {
 		switch {
@@ -65,7 +65,7 @@ func (c Config) check(l, own Lease) error {
 func (c Config) checkPublicIP(f Family, ip netip.Addr, l Lease) error {
 	switch {
 	case FamilyOf(ip) != f || ip.Is4In6() || ip.Zone() != "" || !ip.IsGlobalUnicast():
-		return fmt.Errorf("%w: %s is no %s address that other hosts can reach", ErrPublicIP, ip, f)
+		return fmt.Errorf("%w: %s is not an %s address that other hosts can reach", ErrPublicIP, ip, f)
 	case c.Pools[f].Covers(ip) || l.Subnets[f].Contains(ip):
 		return fmt.Errorf("%w: %s is inside the overlay", ErrPublicIP, ip)
 	}

@@ -34,7 +34,7 @@ func parse(cfg subnet.Config) (config, error) {
 	}
 	if c.VNI > maxVNI {
 		return config{}, &subnet.ConfigError{
-			Key: "Backend.VNI", Value: fmt.Sprint(c.VNI), Why: "not a VNI, which has 24 bits",
+			Key: "Backend.VNI", Value: fmt.Sprint(c.VNI), Why: "not a VNI (24 bits)",
 			Fix: fmt.Sprintf("set it to one from 0 to %d", maxVNI),
 		}
 	}
@@ -59,7 +59,7 @@ func (c config) checkMTU(cfg subnet.Config) error {
 		return nil
 	}
 	return &subnet.ConfigError{
-		Key: "Backend.MTU", Value: fmt.Sprint(c.MTU), Why: "not an MTU of a link that could carry a tunnel",
+		Key: "Backend.MTU", Value: fmt.Sprint(c.MTU), Why: "out of range for a link that carries a tunnel",
 		Fix: fmt.Sprintf("set it to one from %d to %d, or leave it out for the interface's", least, most),
 	}
 }

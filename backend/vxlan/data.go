@@ -38,10 +38,10 @@ func parseData(s string) (data, error) {
 	}
 	mac, err := netstate.ParseMAC(w.VtepMAC)
 	if err != nil {
-		return data{}, fmt.Errorf("%w: VtepMAC %.50q is no MAC address", backend.ErrBackendData, w.VtepMAC)
+		return data{}, fmt.Errorf("%w: VtepMAC %.50q is not a MAC address", backend.ErrBackendData, w.VtepMAC)
 	}
 	if mac.IsZero() || mac[0]&1 != 0 {
-		return data{}, fmt.Errorf("%w: VtepMAC %s is no single host's", backend.ErrBackendData, mac)
+		return data{}, fmt.Errorf("%w: VtepMAC %s is not a unicast address", backend.ErrBackendData, mac)
 	}
 	return data{w.VNI, mac}, nil
 }
@@ -53,7 +53,7 @@ func (d data) fits(device netstate.Link) error {
 		return fmt.Errorf("%w: VNI %d, where this node has %d", backend.ErrBackendData, d.vni, device.VXLAN.VNI)
 	}
 	if d.mac == device.MAC {
-		return fmt.Errorf("%w: VtepMAC %s is this node's own; two machines with one machine-id?", backend.ErrBackendData, d.mac)
+		return fmt.Errorf("%w: VtepMAC %s is this node's own; do two machines share a machine-id?", backend.ErrBackendData, d.mac)
 	}
 	return nil
 }

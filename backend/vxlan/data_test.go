@@ -141,7 +141,7 @@ func FuzzBackendData(f *testing.F) {
 			return
 		}
 		if d.mac.IsZero() || d.mac[0]&1 != 0 {
-			t.Fatalf("%q gives %s, which is no single host's", text, d.mac)
+			t.Fatalf("%q gives %s, which is not a unicast address", text, d.mac)
 		}
 		if again, err := parseData(formatData(d.vni, d.mac)); again != d || err != nil {
 			t.Fatalf("%v is written as %s and read as %v, %v", d, formatData(d.vni, d.mac), again, err)

@@ -216,9 +216,9 @@ func TestRefuses(t *testing.T) {
 	}{
 		{[]string{"-release", good, "-to", to, "-version", "v1.2.3"}, "", "SOURCE_DATE_EPOCH"},
 		{[]string{"-release", good, "-version", "v1.2.3"}, epoch, "-to"},
-		{[]string{"-release", good, "-to", to, "-version", "v1.2.3", "more"}, epoch, "no more words"},
+		{[]string{"-release", good, "-to", to, "-version", "v1.2.3", "more"}, epoch, "no arguments"},
 		{[]string{"-release", good, "-to", to, "-version", "v9"}, epoch, "no archive of v9"},
-		{[]string{"-release", good, "-to", good, "-version", "v1.2.3"}, epoch, "is there already"},
+		{[]string{"-release", good, "-to", good, "-version", "v1.2.3"}, epoch, "exists; remove it"},
 		{[]string{"-release", bad, "-to", to, "-version", "v1.2.3"}, epoch, "has no tulle-v1.2.3-linux-arm/tulled"},
 		{[]string{"-release", bad, "-to", to, "-version", "v2"}, epoch, "unpack"},
 	} {

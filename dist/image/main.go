@@ -22,18 +22,18 @@ func main() {
 func run(args []string, epoch string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	release := flags.String("release", "", "`folder` with the archives of a release")
-	to := flags.String("to", "", "`folder` to make the image in, which is not there yet")
+	to := flags.String("to", "", "new `folder` for the image")
 	version := flags.String("version", "", "the release's version")
-	revision := flags.String("revision", "", "the commit that it was built of, if it is known")
+	revision := flags.String("revision", "", "the commit that it was built from, if known")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	seconds, err := strconv.ParseInt(epoch, 10, 64)
 	if err != nil {
-		return fmt.Errorf("SOURCE_DATE_EPOCH is %.40q; set it to the commit's time, as git log -1 --format=%%ct has it", epoch)
+		return fmt.Errorf("SOURCE_DATE_EPOCH is %.40q; set it to the commit's time: git log -1 --format=%%ct", epoch)
 	}
 	if *release == "" || *to == "" || *version == "" || flags.NArg() > 0 {
-		return fmt.Errorf("it needs -release, -to and -version, and no more words")
+		return fmt.Errorf("needs -release, -to and -version, and no arguments")
 	}
 	archives, err := open(*release, *version)
 	if err != nil {
@@ -46,7 +46,7 @@ func run(args []string, epoch string) error {
 		return err
 	}
 	if _, err := os.Lstat(*to); err == nil {
-		return fmt.Errorf("%s is there already; remove it", *to)
+		return fmt.Errorf("%s exists; remove it", *to)
 	}
 	if err := write(layout(part), archives, about); err != nil {
 		return err

@@ -85,7 +85,7 @@ func TestWriteLeases(t *testing.T) {
 10.5.2.0/24    -     192.0.2.2   vxlan    -     reservation
 10.5.10.0/24   ten   192.0.2.10  vxlan    1450  
 10.99.1.0/24   far   192.0.2.9   vxlan    1450  rejected: outside the network: 10.99.1.0/24 is no part of 10.5.0.0/16
-"10.5.3.0-24"  -     -           -        -     rejected: not the value of a lease
+"10.5.3.0-24"  -     -           -        -     rejected: not a lease value
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

@@ -191,7 +191,7 @@ func FuzzParse(f *testing.F) {
 		for _, p := range []subnet.Pair[netip.Prefix]{e.Networks, e.Subnets} {
 			for f, prefix := range p {
 				if prefix.IsValid() && subnet.FamilyOf(prefix.Addr()) != subnet.Family(f) {
-					t.Errorf("%s in the place of %s", prefix, subnet.Family(f))
+					t.Errorf("%s instead of %s", prefix, subnet.Family(f))
 				}
 			}
 		}

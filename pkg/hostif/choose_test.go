@@ -272,32 +272,32 @@ func TestNoUplink(t *testing.T) {
 		want           string
 	}{
 		{name: "no default route", on: "4", host: "link lo 65536 127.0.0.1/8\nlink eth0 1500 192.0.2.7/24",
-			want: "no IPv4 address to face the other hosts with: default route: not found; " +
+			want: "no IPv4 uplink: default route: not found; " +
 				"the host has lo (127.0.0.1/8), eth0 (192.0.2.7/24); " +
-				"name an interface or an address with --iface, or set EnableIPv4 to false in the network's config"},
+				"set --iface to an interface or an address, or EnableIPv4 to false in the network's config"},
 		{name: "a bare host", on: "6", host: "link eth0 1500\ndefault eth0 0 6",
-			want: "no IPv6 address to face the other hosts with: default route: eth0 has no usable IPv6 address; " +
+			want: "no IPv6 uplink: default route: eth0 has no usable IPv6 address; " +
 				"the host has 1 without an address; " +
-				"name an interface or an address with --iface, or set EnableIPv6 to false in the network's config"},
+				"set --iface to an interface or an address, or EnableIPv6 to false in the network's config"},
 		{name: "nothing fits", on: "4", host: vagrant,
 			spec: Spec{Ifaces: []string{"eth7", "lo", "127.0.0.1", "10.9.9.9"}, IfaceRegexes: []string{"wlan"}, CanReach: netip.MustParseAddr("203.0.113.1")},
-			want: "no IPv4 address to face the other hosts with: --iface=eth7: not found; --iface=lo: lo has no usable IPv4 address; " +
+			want: "no IPv4 uplink: --iface=eth7: not found; --iface=lo: lo has no usable IPv4 address; " +
 				"--iface=127.0.0.1: 127.0.0.1 is not usable; --iface=10.9.9.9: not found; --iface-regex=wlan: not found; " +
 				"--iface-can-reach=203.0.113.1: not found; " +
 				"the host has lo (127.0.0.1/8 ::1/128), eth0 (10.0.2.15/24), eth1 (192.168.56.11/24 fd00:56::11/64); " +
-				"name an interface or an address with --iface, or set EnableIPv4 to false in the network's config"},
+				"set --iface to an interface or an address, or EnableIPv4 to false in the network's config"},
 		{name: "only the overlay's", on: "4", host: "link cni0 1450 10.5.34.1/24", spec: Spec{Ifaces: []string{"cni0"}},
-			want: "no IPv4 address to face the other hosts with: --iface=cni0: cni0 has no usable IPv4 address; the host has cni0 (10.5.34.1/24); " +
-				"name an interface or an address with --iface, or set EnableIPv4 to false in the network's config"},
+			want: "no IPv4 uplink: --iface=cni0: cni0 has no usable IPv4 address; the host has cni0 (10.5.34.1/24); " +
+				"set --iface to an interface or an address, or EnableIPv4 to false in the network's config"},
 		{name: "a bridge of containers", on: "4", host: "link docker0 1500 172.17.0.1/16\nlink lo 65536 192.0.2.7/32\ndefault docker0 0", spec: Spec{Bridges: []string{"docker0"}},
-			want: "no IPv4 address to face the other hosts with: default route: docker0 is a bridge of containers; " +
+			want: "no IPv4 uplink: default route: docker0 is a bridge of containers; " +
 				"default route, with an address of lo: docker0 is a bridge of containers; " +
 				"the host has docker0 (172.17.0.1/16), lo (192.0.2.7/32); " +
-				"name an interface or an address with --iface, or set EnableIPv4 to false in the network's config"},
+				"set --iface to an interface or an address, or EnableIPv4 to false in the network's config"},
 		{name: "a named interface of the other family", on: "46", host: twoCables, spec: Spec{Ifaces: []string{"192.0.2.7"}},
-			want: "no IPv6 address to face the other hosts with: --iface=192.0.2.7: eth0 has no usable IPv6 address; " +
+			want: "no IPv6 uplink: --iface=192.0.2.7: eth0 has no usable IPv6 address; " +
 				"the host has lo (127.0.0.1/8 ::1/128), eth0 (192.0.2.7/24), eth1 (2001:db8::7/64); " +
-				"name an interface or an address with --iface, or set EnableIPv6 to false in the network's config"},
+				"set --iface to an interface or an address, or EnableIPv6 to false in the network's config"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.spec.Networks = networks(c.on)
@@ -343,31 +343,31 @@ func TestCheck(t *testing.T) {
 		{Spec{}, ""},
 		{Spec{Ifaces: []string{"eth0", "192.0.2.7"}, IfaceRegexes: []string{"^eth"}, CanReach: a("192.0.2.1"), PublicIP: subnet.Pair[netip.Addr]{a("203.0.113.1"), a("2001:db8::1")}}, ""},
 		{Spec{IfaceRegexes: []string{"^eth", "eth["}}, "--iface-regex=eth[: error parsing regexp: missing closing ]"},
-		{Spec{IfaceRegexes: []string{strings.Repeat("e", 1001)}}, "--iface-regex=" + strings.Repeat("e", 100) + "…: it has more than 1000 bytes; write one like"},
+		{Spec{IfaceRegexes: []string{strings.Repeat("e", 1001)}}, "--iface-regex=" + strings.Repeat("e", 100) + "…: longer than 1000 bytes; use one like"},
 		{Spec{IfaceRegexes: []string{strings.Repeat("(", 500)}}, "--iface-regex=" + strings.Repeat("(", 100) + "…: error parsing regexp: "},
 		{Spec{IfaceRegexes: []string{"a{1001}"}}, "--iface-regex=a{1001}: error parsing regexp: invalid repeat count"},
 		{Spec{IfaceRegexes: []string{"eth\xff"}}, `--iface-regex="eth\xff": "error parsing regexp: invalid UTF-8`},
 		{Spec{IfaceRegexes: []string{"eth\x1b"}}, ""},
 		{Spec{Ifaces: []string{"", "eth0.100", "br-0123456789ab", "wg_0@x", "127.0.0.1", "10.5.34.1", "ethernet\x1b[0m"}, Networks: networks("4")}, ""},
-		{Spec{Ifaces: []string{"eth0", "ethernet-0123456"}}, "--iface=ethernet-0123456: no interface has a name of more than 15 bytes; give"},
-		{Spec{Ifaces: []string{strings.Repeat("é", 100000)}}, "--iface=" + strings.Repeat("é", 50) + "…: no interface has"},
-		{Spec{Ifaces: []string{"192.0.2.7/24"}}, "--iface=192.0.2.7/24: no interface can have that name; give an interface's name, or its address without a length"},
-		{Spec{Ifaces: []string{".."}}, "--iface=..: no interface can have that name"},
-		{Spec{Ifaces: []string{"eth0 eth1"}}, "--iface=eth0 eth1: no interface can have that name"},
-		{Spec{Ifaces: []string{"eth0\n"}}, `--iface="eth0\n": no interface can have that name`},
-		{Spec{Ifaces: []string{"eth\x00"}}, `--iface="eth\x00": no interface can have that name`},
-		{Spec{Ifaces: []string{"fe80::1%eth0"}}, "--iface=fe80::1%eth0: no other host can send there"},
-		{Spec{Ifaces: []string{"::"}}, "--iface=::: no other host can send there"},
-		{Spec{Ifaces: []string{"224.0.0.1"}}, "--iface=224.0.0.1: no other host can send there"},
-		{Spec{CanReach: a("0.0.0.0")}, "--iface-can-reach=0.0.0.0: no route leads to one host there"},
+		{Spec{Ifaces: []string{"eth0", "ethernet-0123456"}}, "--iface=ethernet-0123456: longer than the 15 bytes of an interface name; use"},
+		{Spec{Ifaces: []string{strings.Repeat("é", 100000)}}, "--iface=" + strings.Repeat("é", 50) + "…: longer than"},
+		{Spec{Ifaces: []string{"192.0.2.7/24"}}, "--iface=192.0.2.7/24: not an interface name; use an interface's name, or its address without a prefix length"},
+		{Spec{Ifaces: []string{".."}}, "--iface=..: not an interface name"},
+		{Spec{Ifaces: []string{"eth0 eth1"}}, "--iface=eth0 eth1: not an interface name"},
+		{Spec{Ifaces: []string{"eth0\n"}}, `--iface="eth0\n": not an interface name`},
+		{Spec{Ifaces: []string{"eth\x00"}}, `--iface="eth\x00": not an interface name`},
+		{Spec{Ifaces: []string{"fe80::1%eth0"}}, "--iface=fe80::1%eth0: not reachable from other hosts"},
+		{Spec{Ifaces: []string{"::"}}, "--iface=::: not reachable from other hosts"},
+		{Spec{Ifaces: []string{"224.0.0.1"}}, "--iface=224.0.0.1: not reachable from other hosts"},
+		{Spec{CanReach: a("0.0.0.0")}, "--iface-can-reach=0.0.0.0: not the address of a single host"},
 		{Spec{CanReach: a("ff02::1")}, "--iface-can-reach=ff02::1: "},
 		{Spec{CanReach: a("fe80::1%eth0")}, "--iface-can-reach=fe80::1%eth0: "},
-		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("2001:db8::1")}}, "--public-ip=2001:db8::1: not an IPv4 address; give the IPv4 address by which"},
+		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("2001:db8::1")}}, "--public-ip=2001:db8::1: not an IPv4 address; use the IPv4 address at which"},
 		{Spec{PublicIP: subnet.Pair[netip.Addr]{subnet.IPv6: a("192.0.2.7")}}, "--public-ipv6=192.0.2.7: not an IPv6 address"},
 		{Spec{PublicIP: subnet.Pair[netip.Addr]{subnet.IPv6: a("::ffff:192.0.2.7")}}, "--public-ipv6=::ffff:192.0.2.7: not an IPv6 address"},
-		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("127.0.0.1")}}, "--public-ip=127.0.0.1: no other host can send there"},
-		{Spec{PublicIP: subnet.Pair[netip.Addr]{subnet.IPv6: a("fe80::1")}}, "--public-ipv6=fe80::1: no other host can send there"},
-		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("10.5.34.1")}, Networks: networks("4")}, "--public-ip=10.5.34.1: it belongs to the overlay network"},
+		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("127.0.0.1")}}, "--public-ip=127.0.0.1: not reachable from other hosts"},
+		{Spec{PublicIP: subnet.Pair[netip.Addr]{subnet.IPv6: a("fe80::1")}}, "--public-ipv6=fe80::1: not reachable from other hosts"},
+		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("10.5.34.1")}, Networks: networks("4")}, "--public-ip=10.5.34.1: inside the overlay network"},
 	} {
 		err := c.spec.Check()
 		var refusal *FlagError

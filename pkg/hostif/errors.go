@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// NoUplinkError is a family that has nothing to face the other hosts with.
+// NoUplinkError is a family without an uplink.
 type NoUplinkError struct {
 	Family subnet.Family
 	Tried  []string // each way to an interface, and what became of it
@@ -24,11 +24,11 @@ func (e *NoUplinkError) Error() string {
 	if more := len(tried) - mostSeen; more > 0 {
 		tried = append(slices.Clip(tried[:mostSeen]), fmt.Sprintf("%d more", more))
 	}
-	return fmt.Sprintf("no %s address to face the other hosts with: %s; the host has %s; name an interface or an address with --iface, or set Enable%s to false in the network's config",
+	return fmt.Sprintf("no %s uplink: %s; the host has %s; set --iface to an interface or an address, or Enable%s to false in the network's config",
 		e.Family, strings.Join(tried, "; "), strings.Join(e.Seen, ", "), e.Family)
 }
 
-// same says whether the same is missing for the same reasons, whatever else
+// same reports whether the same is missing for the same reasons, whatever else
 // the host has; nil is nothing missing.
 func (e *NoUplinkError) same(o *NoUplinkError) bool {
 	if e == nil || o == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// FlagError is a flag that can never lead to an interface.
+// FlagError refuses a flag that can never lead to an uplink.
 type FlagError struct {
 	Flag, Value string
 	Why, Fix    string
@@ -27,16 +27,16 @@ var publicFlags = subnet.Pair[string]{"public-ip", "public-ipv6"}
 func (s Spec) Check() error {
 	for _, iface := range s.Ifaces {
 		if why := impossible(iface); why != "" {
-			return &FlagError{"iface", iface, why, "give an interface's name, or its address without a length"}
+			return &FlagError{"iface", iface, why, "use an interface's name, or its address without a prefix length"}
 		}
 	}
 	for _, expr := range s.IfaceRegexes {
 		if why := unfit(expr); why != "" {
-			return &FlagError{"iface-regex", expr, why, `write one like "^eth" or "^192\.168\."`}
+			return &FlagError{"iface-regex", expr, why, `use one like "^eth" or "^192\.168\."`}
 		}
 	}
 	if a := s.CanReach; a.IsValid() && (a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback()) {
-		return &FlagError{"iface-can-reach", a.String(), "no route leads to one host there", "give the address of another host"}
+		return &FlagError{"iface-can-reach", a.String(), "not the address of a single host", "use that of another host"}
 	}
 	return s.checkPublicIP()
 }
@@ -46,14 +46,14 @@ func (s Spec) checkPublicIP() error {
 		if !a.IsValid() {
 			continue
 		}
-		refusal := &FlagError{publicFlags[f], a.String(), "", fmt.Sprintf("give the %s address by which the other hosts reach this one", subnet.Family(f))}
+		refusal := &FlagError{publicFlags[f], a.String(), "", fmt.Sprintf("use the %s address at which other hosts reach this one", subnet.Family(f))}
 		switch {
 		case subnet.FamilyOf(a) != subnet.Family(f) || a.Is4In6():
 			refusal.Why = fmt.Sprintf("not an %s address", subnet.Family(f))
 		case !a.IsGlobalUnicast() || a.Zone() != "":
-			refusal.Why = "no other host can send there"
+			refusal.Why = "not reachable from other hosts"
 		case s.overlay(a):
-			refusal.Why = "it belongs to the overlay network"
+			refusal.Why = "inside the overlay network"
 		default:
 			continue
 		}
@@ -62,19 +62,19 @@ func (s Spec) checkPublicIP() error {
 	return nil
 }
 
-// impossible says why no interface can be called iface or have it as its
+// impossible returns why no interface can be called iface or have it as its
 // address, by the kernel's rules for names.
 func impossible(iface string) string {
 	a, err := netip.ParseAddr(iface)
 	switch {
 	case err == nil && (a.Zone() != "" || a.IsUnspecified() || a.IsMulticast()):
-		return "no other host can send there"
+		return "not reachable from other hosts"
 	case err == nil:
 		return ""
 	case len(iface) > longestName:
-		return fmt.Sprintf("no interface has a name of more than %d bytes", longestName)
+		return fmt.Sprintf("longer than the %d bytes of an interface name", longestName)
 	case iface == ".", iface == "..", strings.ContainsFunc(iface, notInName):
-		return "no interface can have that name"
+		return "not an interface name"
 	}
 	return ""
 }
@@ -89,10 +89,10 @@ func notInName(r rune) bool {
 // take all the memory.
 const longestRegex = 1000
 
-// unfit says why expr cannot be used.
+// unfit returns why expr cannot be used.
 func unfit(expr string) string {
 	if len(expr) > longestRegex {
-		return fmt.Sprintf("it has more than %d bytes", longestRegex)
+		return fmt.Sprintf("longer than %d bytes", longestRegex)
 	}
 	if _, err := regexp.Compile(expr); err != nil {
 		return shown(err.Error())

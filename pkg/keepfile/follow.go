@@ -69,7 +69,7 @@ func trusted(path string, link fs.FileInfo) error {
 	if dir.Mode()&fs.ModeSticky == 0 || dir.Mode().Perm()&0o002 == 0 || owner == os.Geteuid() || owner == folder {
 		return nil
 	}
-	return fmt.Errorf("%s is a symbolic link that user %d made in a folder open to all; remove it, or name another file", path, owner)
+	return fmt.Errorf("%s is a symbolic link that user %d made in a world-writable folder; remove it, or name another file", path, owner)
 }
 
 func uid(info fs.FileInfo) int {

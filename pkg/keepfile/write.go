@@ -53,7 +53,7 @@ func writeError(path string, err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		hint = "; make room on the file system"
+		hint = "; free space on the file system"
 	case errors.Is(err, unix.EROFS):
 		hint = "; mount the file system writable, or name another file"
 	case errors.Is(err, fs.ErrPermission):

@@ -95,7 +95,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"null", "null is not a regular file"},
 		{"file/below", "not a directory; remove what stands in a folder's place"},
 		{"loop", "too many levels of symbolic links"},
-		{"open/trap", "a symbolic link that user 12345 made in a folder open to all"},
+		{"open/trap", "a symbolic link that user 12345 made in a world-writable folder"},
 		{strings.Repeat("x", 300), "file name too long"},
 	} {
 		t.Run(c.path, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestWriteKeepsTheOld(t *testing.T) {
 	path = filepath.Join(full, "file")
 	put(t, path, "old", 0o600)
 	err = WriteAtomic(path, bytes.Repeat([]byte("x"), 1<<20), 0o644)
-	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "make room on the file system") {
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "free space on the file system") {
 		t.Errorf("got %v", err)
 	}
 	has(t, path, "old", 0o600)

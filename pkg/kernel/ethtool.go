@@ -60,7 +60,7 @@ func (c *conn) writeTxChecksum(link, value string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w; it is %s: set it on the host with «ethtool -K %s tx %s»", err, is, link, value)
 	case err != nil:
-		return fmt.Errorf("%w; it is %s, and the device may have no other", err, is)
+		return fmt.Errorf("%w; it is %s, and the device may support no other value", err, is)
 	}
 	// What the device cannot do now is refused without a word.
 	if is, err = c.readTxChecksum(link); err == nil && is != value {

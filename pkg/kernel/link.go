@@ -69,16 +69,16 @@ func (k *Kernel) createLink(l netstate.Link) error {
 	}
 	device := deviceOf(l, attrs, lower)
 	if device == nil {
-		return fmt.Errorf("link %s: no way to make a device of type %q", l.Name, l.Kind)
+		return fmt.Errorf("link %s: cannot create a device of type %q", l.Name, l.Kind)
 	}
 	err := k.links.LinkAdd(device)
 	switch {
 	case errors.Is(err, syscall.EEXIST) && netstate.TunnelOf(l.Kind).Frames:
 		return fmt.Errorf("%w: another device has VNI %d on port %d; find it with «ip -d link show type %s», then delete it or give this network another VNI or Port", err, l.VXLAN.VNI, l.VXLAN.Port, l.Kind)
 	case errors.Is(err, syscall.EEXIST) && l.ByRoute:
-		return fmt.Errorf("%w: another device is the host's only one of type %s whose routes say where packets go; find it with «ip -d link show type %s» (it is the one that says external) and delete it", err, l.Kind, l.Kind)
+		return fmt.Errorf("%w: a host can have one external device of type %s, and another device is that; find it with «ip -d link show type %s» (it says external) and delete it", err, l.Kind, l.Kind)
 	case errors.Is(err, syscall.EOPNOTSUPP):
-		return fmt.Errorf("%w: the kernel has no %s devices; load or install its module", err, l.Kind)
+		return fmt.Errorf("%w: the kernel does not support %s devices; load or install its module", err, l.Kind)
 	}
 	return err
 }

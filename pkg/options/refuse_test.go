@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 		{"--etcd-embedded --network=10.5.0.0", "", `--network is "10.5.0.0": not a network; use one IPv4 network, one IPv6 network or both, like 10.5.0.0/16,fd00:5::/48`},
 		{"--etcd-embedded --network=10.5.0.0/16,10.6.0.0/16", "", `--network is "10.6.0.0/16": a second IPv4 network; use one IPv4 network, one IPv6 network or both, like 10.5.0.0/16,fd00:5::/48`},
 		{"--etcd-embedded --network=10.5.0.0/29", "", `--network is "10.5.0.0/29": too small for four subnets of four addresses; set it to a /28 or larger`},
-		{"--etcd-embedded", "TULLED_NETWORK=10.5.0.0/16,fe80::/48", `TULLED_NETWORK is "fe80::/48": it holds link-local addresses (fe80::/10); set it to a network like "fd00:5::/48"`},
+		{"--etcd-embedded", "TULLED_NETWORK=10.5.0.0/16,fe80::/48", `TULLED_NETWORK is "fe80::/48": contains link-local addresses (fe80::/10); set it to a network like "fd00:5::/48"`},
 		{"--etcd-embedded --network=::ffff:10.5.0.0/112", "", `--network is "::ffff:10.5.0.0/112": IPv4 written as IPv6; set it to a network like "fd00:5::/48"`},
 	} {
 		t.Run(c.args+" "+c.environ, func(t *testing.T) {

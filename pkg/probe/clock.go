@@ -36,11 +36,11 @@ func clocksOff(all []clock) (off []string) {
 	order = slices.Insert(order, at, clock{})
 	right := order[len(order)/2].ahead
 	if right.Abs() > drift {
-		off = append(off, fmt.Sprintf("this node's clock is %s of most others'; let NTP set it (timedatectl)", side(-right)))
+		off = append(off, fmt.Sprintf("this node's clock is %s most others; let NTP set it (timedatectl)", side(-right)))
 	}
 	for _, c := range all {
 		if d := c.ahead - right; d.Abs() > drift {
-			if off = append(off, fmt.Sprintf("the clock of %s is %s of most others'; let NTP set it there", c.name, side(d))); len(off) > 5 {
+			if off = append(off, fmt.Sprintf("the clock of %s is %s most others; let NTP set it there", c.name, side(d))); len(off) > 5 {
 				break
 			}
 		}
@@ -50,9 +50,9 @@ func clocksOff(all []clock) (off []string) {
 
 func side(d time.Duration) string {
 	if d < 0 {
-		return round(-d).String() + " behind that"
+		return round(-d).String() + " behind"
 	}
-	return round(d).String() + " ahead of that"
+	return round(d).String() + " ahead of"
 }
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

@@ -16,11 +16,11 @@ func TestClocks(t *testing.T) {
 		{[]time.Duration{time.Second}, ""},
 		{[]time.Duration{-time.Hour}, "the clocks of this node and of n0 differ by 1h0m0s"},
 		{[]time.Duration{0, time.Second, -time.Second}, ""},
-		{[]time.Duration{time.Hour, time.Hour}, "this node's clock is 1h0m0s behind that"},
-		{[]time.Duration{-time.Minute, -time.Minute, -time.Minute}, "this node's clock is 1m0s ahead of that"},
-		{[]time.Duration{time.Minute, 0}, "the clock of n0 is 1m0s ahead of that"},
-		{[]time.Duration{0, 0, -time.Minute, time.Hour}, "the clock of n2 is 1m0s behind that|the clock of n3 is 1h0m0s ahead of that"},
-		{[]time.Duration{time.Hour, time.Hour, time.Hour, 0}, "this node's clock is 1h0m0s behind that|the clock of n3 is 1h0m0s behind that"},
+		{[]time.Duration{time.Hour, time.Hour}, "this node's clock is 1h0m0s behind"},
+		{[]time.Duration{-time.Minute, -time.Minute, -time.Minute}, "this node's clock is 1m0s ahead of"},
+		{[]time.Duration{time.Minute, 0}, "the clock of n0 is 1m0s ahead of"},
+		{[]time.Duration{0, 0, -time.Minute, time.Hour}, "the clock of n2 is 1m0s behind|the clock of n3 is 1h0m0s ahead of"},
+		{[]time.Duration{time.Hour, time.Hour, time.Hour, 0}, "this node's clock is 1h0m0s behind|the clock of n3 is 1h0m0s behind"},
 	} {
 		var all []clock
 		for i, d := range c.ahead {

@@ -67,20 +67,20 @@ func (f Finding) Why() string {
 		return fmt.Sprintf("its host does not answer, neither at %s nor in the network: it is down, or the network between the hosts is", f.HostTo)
 	case Filtered:
 		if f.Tunnel == "" {
-			return fmt.Sprintf("its host answers at %s, but packets with addresses of the network do not come there: they are filtered on the way, in clouds by a check of source and destination", f.HostTo)
+			return fmt.Sprintf("its host answers at %s, but packets with addresses of the network do not arrive: they are filtered on the way, in clouds by the source/destination check", f.HostTo)
 		}
 		return fmt.Sprintf("its host answers at %s, but nothing comes through the tunnel: %s is filtered on the way, or no tunnel runs there", f.HostTo, f.Tunnel)
 	case SmallMTU:
-		return fmt.Sprintf("packets of up to %d bytes pass, but not of %d: an MTU on the way is too small; mend it, or set Backend.MTU in the network's config", f.Passes, f.MTU)
+		return fmt.Sprintf("packets of up to %d bytes pass, but not of %d: an MTU on the way is too small; raise it, or set Backend.MTU in the network's config", f.Passes, f.MTU)
 	case Checksums:
-		return "only packets without a checksum get there: this host's network card or its driver breaks those of the tunnel; have Backend.Offload be auto or off in the network's config"
+		return "only packets without a checksum get there: this host's network card or its driver breaks those of the tunnel; set Backend.Offload to auto or off in the network's config"
 	case Theirs:
-		return "only packets without a checksum come back: that host's network card or its driver breaks those of the tunnel; have Backend.Offload be auto or off in the network's config"
+		return "only packets without a checksum come back: that host's network card or its driver breaks those of the tunnel; set Backend.Offload to auto or off in the network's config"
 	case Diverted:
 		if f.By == "" {
-			return fmt.Sprintf("this host has no way to %s: the route through %s is missing, or another or a rule comes first; see tulled explain %s", f.To, f.Link, f.To)
+			return fmt.Sprintf("this host has no route to %s: the one through %s is missing, or another route or rule comes first; see tulled explain %s", f.To, f.Link, f.To)
 		}
-		return fmt.Sprintf("this host sends to %s through %s and not through %s: the route there is missing, or another or a rule comes first; see tulled explain %s", f.To, f.By, f.Link, f.To)
+		return fmt.Sprintf("this host sends to %s through %s and not through %s: the route there is missing, or another route or rule comes first; see tulled explain %s", f.To, f.By, f.Link, f.To)
 	case Unsent:
 		return fmt.Sprintf("this host cannot send to %s: %v", f.To, f.Err)
 	}

@@ -40,14 +40,14 @@ func TestDiagnose(t *testing.T) {
 		{"one byte too few", same, upTo(1449), "", SmallMTU, "up to 1449 bytes pass, but not of 1450"},
 		{"small ones alone", same, upTo(small), "", SmallMTU, "up to 80 bytes"},
 		{"diverted", same, func(t Try) bool { return t.To == host }, "eth7", Diverted, "through eth7 and not through tulle.1"},
-		{"no route", same, func(t Try) bool { return t.To == host }, "none", Diverted, "this host has no way to 10.5.2.0"},
+		{"no route", same, func(t Try) bool { return t.To == host }, "none", Diverted, "this host has no route to 10.5.2.0"},
 
 		{"direct: all passes", direct, func(Try) bool { return true }, "", Well, ""},
 		{"direct: no daemon is asked", direct, func(t Try) bool { return t.Kind == Ping }, "", Well, ""},
 		{"direct: nothing", direct, func(Try) bool { return false }, "", Down, "its host does not answer at 198.18.0.2"},
 		{"direct: small ones alone", direct, upTo(1400), "", SmallMTU, "up to 1400 bytes pass, but not of 1500"},
 
-		{"routed: the host alone", routed, func(t Try) bool { return t.To == host }, "", Filtered, "packets with addresses of the network do not come there"},
+		{"routed: the host alone", routed, func(t Try) bool { return t.To == host }, "", Filtered, "packets with addresses of the network do not arrive"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

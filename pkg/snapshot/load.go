@@ -38,7 +38,7 @@ func load(dir, source string, peers bool) (Snapshot, error) {
 	s, err := read(f, source, peers)
 	switch {
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrSource):
-		return Snapshot{}, fmt.Errorf("load the network: %s: %w; delete it if that stays so, it is written anew from the store", path, err)
+		return Snapshot{}, fmt.Errorf("load the network: %s: %w; if that persists, delete it: tulled writes it again from the store", path, err)
 	case err != nil:
 		return Snapshot{}, fmt.Errorf("load the network: %s: %w", path, err)
 	}
@@ -79,7 +79,7 @@ func decode(file io.ReaderAt, size int64, source string, peers bool) (Snapshot, 
 			}
 			return s, nil
 		case string(tag) != peerTag:
-			return Snapshot{}, corrupt("line %d is of no known kind", r.number)
+			return Snapshot{}, corrupt("line %d has an unknown kind", r.number)
 		case peers:
 			l, err := parseLease(rest)
 			if err != nil {
@@ -199,10 +199,10 @@ func (r *reader) head(source string) (s Snapshot, err error) {
 // end checks the last line against what was read.
 func (r *reader) end(rest []byte, peers int) error {
 	if want := fmt.Sprintf("%d %08x", peers, r.before); string(rest) != want {
-		return corrupt("its end says %.40q where its lines come to %q", rest, want)
+		return corrupt("its end has checksum %.40q, its lines have %q", rest, want)
 	}
 	if _, err := r.in.ReadByte(); !errors.Is(err, io.EOF) {
-		return corrupt("there is more after its end")
+		return corrupt("data after its end")
 	}
 	return nil
 }
@@ -223,11 +223,11 @@ func parseLease(text []byte) (subnet.Lease, error) {
 		return subnet.Lease{}, err
 	}
 	if l.Created, err = strconv.ParseInt(string(created), 10, 64); err != nil {
-		return subnet.Lease{}, fmt.Errorf("%.40q is no number", created)
+		return subnet.Lease{}, fmt.Errorf("%.40q is not a number", created)
 	}
 	var ok bool
 	if l.Expires, ok = parseTime(string(expires)); !ok {
-		return subnet.Lease{}, fmt.Errorf("%.40q is no time", expires)
+		return subnet.Lease{}, fmt.Errorf("%.40q is not a time", expires)
 	}
 	return l, nil
 }

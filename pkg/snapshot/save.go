@@ -23,7 +23,7 @@ func Save(dir string, h Head, peers iter.Seq[subnet.Lease]) (saved int, err erro
 	// A config that was not parsed may not be what its text says.
 	config := formatConfig(h.Config)
 	if again, err := parseConfig(config); err != nil || again != h.Config {
-		return 0, fmt.Errorf("save the network: %w", errors.Join(errors.New("the config is none that reads the same again"), err))
+		return 0, fmt.Errorf("save the network: %w", errors.Join(errors.New("the config would not read the same again"), err))
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, fmt.Errorf("save the network: %w", err)

@@ -16,7 +16,7 @@ var (
 	// ErrVersion is one that a later tulled wrote.
 	ErrVersion = errors.New("a newer tulled wrote it")
 	// ErrSource is one of another network.
-	ErrSource = errors.New("it is of another network")
+	ErrSource = errors.New("the file is of another network")
 )
 
 // Head is what there is once in a snapshot.

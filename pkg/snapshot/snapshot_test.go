@@ -247,16 +247,16 @@ func TestLoadRefuses(t *testing.T) {
 		{"bad source", sealed(`source "`, `source `), ErrCorrupt, "line 2", false},
 		{"bad config", sealed(`"SubnetLen":24`, `"SubnetLen":31`), ErrCorrupt, "SubnetLen is 31", false},
 		{"bad key", sealed("peer 10.5.35.0-24", "peer 10.5.35.1-24"), ErrCorrupt, "line 5", true},
-		{"bad number", sealed(" 13 ", " 13x "), ErrCorrupt, `"13x" is no number`, true},
-		{"bad time", sealed("-5.7", "-5"), ErrCorrupt, `"-5" is no time`, true},
+		{"bad number", sealed(" 13 ", " 13x "), ErrCorrupt, `"13x" is not a number`, true},
+		{"bad time", sealed("-5.7", "-5"), ErrCorrupt, `"-5" is not a time`, true},
 		{"bad value", sealed(`"192.0.2.8"`, `"192.0.2"`), ErrCorrupt, "not an address", true},
 		{"bad own", sealed("own 10.5.34.0-24", "own 10.5.34.0-240"), ErrCorrupt, "line 4", false},
-		{"unknown line", sealed("peer fd", "pear fd"), ErrCorrupt, "line 6 is of no known kind", false},
-		{"wrong count", strings.Replace(text, "end 2", "end 3", 1), ErrCorrupt, "its end says", false},
-		{"a count of many", strings.Replace(text, "end 2", "end 9000000000000000000", 1), ErrCorrupt, "its end says", false},
-		{"two in one", text + text, ErrCorrupt, "more after its end", false},
+		{"unknown line", sealed("peer fd", "pear fd"), ErrCorrupt, "line 6 has an unknown kind", false},
+		{"wrong count", strings.Replace(text, "end 2", "end 3", 1), ErrCorrupt, "its end has checksum", false},
+		{"a count of many", strings.Replace(text, "end 2", "end 9000000000000000000", 1), ErrCorrupt, "its end has checksum", false},
+		{"two in one", text + text, ErrCorrupt, "data after its end", false},
 		{"long line", sealed("peer fd", "peer "+strings.Repeat("x", 1<<20)), ErrCorrupt, "line 6 has more than", false},
-		{"long number", sealed(" 13 ", " "+strings.Repeat("1", 1<<15)+" "), ErrCorrupt, "is no number", true},
+		{"long number", sealed(" 13 ", " "+strings.Repeat("1", 1<<15)+" "), ErrCorrupt, "is not a number", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "snapshot"), []byte(c.text), 0o600); err != nil {

@@ -60,9 +60,9 @@ func (c *Client) ask(ctx context.Context, what string, to any) error {
 	answer, err := c.http.Do(request)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no tulled answers at %s; start it, or give the --status-socket that it was given", c.path)
+		return fmt.Errorf("no tulled answers at %s; start it, or set --status-socket as for the daemon", c.path)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%s is root's alone; ask as root", c.path)
+		return fmt.Errorf("only root may use %s; run as root", c.path)
 	case err != nil:
 		return fmt.Errorf("ask tulled at %s: %w", c.path, err)
 	}

@@ -51,7 +51,7 @@ func listen(path string) (net.Listener, error) {
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode().Type() != fs.ModeSocket {
-			return nil, fmt.Errorf("%s is no socket; remove it, or choose another path", path)
+			return nil, fmt.Errorf("%s is not a socket; remove it, or choose another path", path)
 		}
 		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
 			conn.Close()
@@ -96,7 +96,7 @@ func handler(s Source) http.Handler {
 	handle("/explain", func(ctx context.Context, r *http.Request) (any, error) {
 		a, err := netip.ParseAddr(r.URL.Query().Get("ip"))
 		if err != nil || a.Zone() != "" {
-			return nil, &badRequest{fmt.Errorf("%.60q is no IP address", r.URL.Query().Get("ip"))}
+			return nil, &badRequest{fmt.Errorf("%.60q is not an IP address", r.URL.Query().Get("ip"))}
 		}
 		return s.Explain(ctx, a.Unmap())
 	})

@@ -53,7 +53,7 @@ func ill() Report {
 	r.Store.Watching = nil
 	r.Probes.Failing = map[string]int{"down": 1, "mtu": 1}
 	r.Probes.Examples = []Problem{{"node-7 (10.5.7.0-24)", "its host does not answer"}}
-	r.Probes.Problems = []string{"this node's clock is 1h0m0s behind that of most others'"}
+	r.Probes.Problems = []string{"this node's clock is 1h0m0s behind most others"}
 	r.Store.Failing = []Problem{{"renewing the lease", "no answer"}}
 	r.Kernel.InSync, r.Kernel.Pending = false, 4
 	r.Kernel.Failing = []Failing{{"route 10.5.4.0/24", "10.5.4.0-24", "file exists", *ago(20 * time.Second)}}
@@ -201,7 +201,7 @@ func TestServeRefuses(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := Serve(t.Context(), path, source{}); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if err := Serve(t.Context(), path, source{}); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("%v", err)
 	}
 	if text, _ := os.ReadFile(path); string(text) != "mine" {

@@ -242,8 +242,8 @@ func ill() fake {
 	s.Kernel.Problems = []string{"watch failed: no buffer space available"}
 	s.Firewall = status.Firewall{Problem: "masquerade: the kernel has no nftables", Healed: 12}
 	s.Probes.Problems = []string{
-		"this node's clock is 1m4.2s behind that of most others'; let NTP set it (timedatectl)",
-		"no peer answers: this host sends to them through eth1, but the interface in use is eth0 with 192.0.2.1, chosen by the default route; it may be the wrong one, see --iface",
+		"this node's clock is 1m4.2s behind most others; let NTP set it (timedatectl)",
+		"no peer answers: this host sends to them through eth1, but its uplink is eth0 with 192.0.2.1, chosen by the default route; if that is wrong, set --iface",
 	}
 	s.Files = []status.Problem{{What: "/run/flannel/subnet.env", Why: "no space left on device"}}
 	s.Fights = []status.Fight{

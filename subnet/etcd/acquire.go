@@ -167,7 +167,7 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 		}
 		return *rival, &mvccpb.KeyValue{}, errRival
 	}
-	return subnet.Lease{}, nil, fmt.Errorf("%w: entries that cannot be read stand in the last free ones; delete them", subnet.ErrOutOfSubnets)
+	return subnet.Lease{}, nil, fmt.Errorf("%w: unreadable entries hold the last free ones; delete them", subnet.ErrOutOfSubnets)
 }
 
 // errRival has an acquisition begin anew.

@@ -66,7 +66,7 @@ func (c *configReader) read(ctx context.Context, moved <-chan struct{}) (cfg sub
 	}
 	why := ""
 	if kv == nil {
-		why = fmt.Sprintf("there is no key %s; write one, as with: etcdctl put %s '{\"Network\": \"10.5.0.0/16\"}'", c.configKey(), c.configKey())
+		why = fmt.Sprintf("there is no key %s; write it: etcdctl put %s '{\"Network\": \"10.5.0.0/16\"}'", c.configKey(), c.configKey())
 	} else if cfg, err = subnet.ParseConfig(kv.Value); err != nil {
 		why = err.Error()
 	} else if cfg != c.known {

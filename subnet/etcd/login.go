@@ -29,7 +29,7 @@ type login struct {
 func newLogin(o Options) (*login, error) {
 	if o.Username == "" {
 		if o.Password != "" || o.PasswordFile != "" {
-			return nil, errors.New("there is an etcd password, but no name; give --etcd-username")
+			return nil, errors.New("--etcd-password and --etcd-password-file need --etcd-username")
 		}
 		return nil, nil
 	}
@@ -47,7 +47,7 @@ func (l *login) password() (string, error) {
 	name := l.options.PasswordFile
 	switch {
 	case name != "" && l.options.Password != "":
-		return "", errors.New("give one of --etcd-password and --etcd-password-file")
+		return "", errors.New("--etcd-password conflicts with --etcd-password-file; keep one of the two")
 	case name != "":
 		return passwordIn(name)
 	case l.options.Password == "":
@@ -69,7 +69,7 @@ func passwordIn(name string) (string, error) {
 	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	switch {
 	case len(text) > longestPassword:
-		return "", fmt.Errorf("--etcd-password-file: %s has more than %d bytes, which is no password", name, longestPassword)
+		return "", fmt.Errorf("--etcd-password-file: %s has more than %d bytes; not a password", name, longestPassword)
 	case password == "":
 		return "", fmt.Errorf("--etcd-password-file: %s is empty", name)
 	case strings.ContainsAny(password, "\n\x00"):

@@ -86,7 +86,7 @@ func TestCertificates(t *testing.T) {
 		t.Errorf("without files: %v", err)
 	}
 	missing.KeyFile = ""
-	if _, err := Open(missing); err == nil || !strings.Contains(err.Error(), "both") {
+	if _, err := Open(missing); err == nil || !strings.Contains(err.Error(), "need each other") {
 		t.Errorf("without a key: %v", err)
 	}
 }

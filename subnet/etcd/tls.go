@@ -14,7 +14,7 @@ func tlsConfig(o Options) (*tls.Config, error) {
 		return nil, nil
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
-		return nil, fmt.Errorf("a client certificate is two files: give both --etcd-certfile and --etcd-keyfile")
+		return nil, fmt.Errorf("--etcd-certfile and --etcd-keyfile need each other")
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CertFile != "" {
@@ -49,7 +49,7 @@ func authorities(file string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--etcd-cafile: %s has no certificate in it", file)
+		return nil, fmt.Errorf("--etcd-cafile: %s has no certificate", file)
 	}
 	return pool, nil
 }

@@ -4,20 +4,20 @@ import "strings"
 
 const noAnswer = "no answer in time"
 
-const hangsUp = "etcd hangs up; perhaps it wants another certificate than --etcd-certfile, or TLS where there is none, or the other way about"
+const hangsUp = "etcd closes the connection; it may want another certificate than --etcd-certfile, or only one side uses TLS"
 
-// reasons are what errors have in common, in words for who has to mend it.
+// reasons name common errors for people: a sign in the error's text, and a hint.
 var reasons = []struct{ sign, hint string }{
-	{"certificate signed by unknown authority", "etcd's certificate is signed by none of the authorities in --etcd-cafile"},
+	{"certificate signed by unknown authority", "no authority in --etcd-cafile has signed etcd's certificate"},
 	{"certificate has expired", "a certificate has expired or is not valid yet, or the clock is wrong"},
-	{"x509:", "etcd's certificate is not believed"},
-	{"tls: certificate required", "etcd wants a client certificate; give --etcd-certfile and --etcd-keyfile"},
-	{"remote error: tls", "etcd does not believe the certificate in --etcd-certfile"},
+	{"x509:", "etcd's certificate is not valid"},
+	{"tls: certificate required", "etcd wants a client certificate; set --etcd-certfile and --etcd-keyfile"},
+	{"remote error: tls", "etcd rejects the certificate in --etcd-certfile"},
 	{"broken pipe", hangsUp},
 	{"connection reset", hangsUp},
 	{"error reading server preface", hangsUp},
 	{"authentication failed", "etcd refuses the name or the password of --etcd-username"},
-	{"user name is empty", "etcd wants a name and a password; give --etcd-username and --etcd-password-file"},
+	{"user name is empty", "etcd wants a user and a password; set --etcd-username and --etcd-password-file"},
 	{"connect: permission denied", "tulled may not open the unix socket in --etcd-endpoints"},
 	{"permission denied", "the etcd user may not read and write the network's keys; grant it readwrite on the prefix"},
 	{"no leader", "etcd's members have no leader; more than half of them must run and reach each other"},
@@ -26,7 +26,7 @@ var reasons = []struct{ sign, hint string }{
 	{"keepalive ping failed", noAnswer},
 }
 
-// explain is err in words, and what kind it is.
+// explain returns the kind of err, and err in words.
 func explain(err error) (kind, words string) {
 	text := err.Error()
 	for _, known := range reasons {

@@ -76,7 +76,7 @@ func reasonf(format string, args ...any) error { return reason(fmt.Sprintf(forma
 var errUnknown = errors.New("not all of the cluster's Nodes are known yet")
 
 // errMoved has a step taken again with what the Node is now.
-var errMoved = errors.New("the Node was deleted, or made anew")
+var errMoved = errors.New("the Node was deleted, or re-created")
 
 func (s *Store) noNode() error {
 	return reasonf("there is no Node %s; NODE_NAME must be the name that the kubelet registers this host by", s.book.own())
@@ -104,7 +104,7 @@ func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[neti
 			return none, reasonf("Node %s has no %s podCIDR; start the kube-controller-manager with --allocate-node-cidrs=true and a --cluster-cidr in %s (kubeadm init --pod-network-cidr), or give the Node one: kubectl patch node %s -p '{\"spec\":{\"podCIDR\":…,\"podCIDRs\":[…]}}'",
 				e.name, family, pool.Network, e.name)
 		case !pool.Holds(p):
-			return none, fmt.Errorf("%w: the podCIDR %s of Node %s is no part of the network's %s; make the network's config and the kube-controller-manager's --cluster-cidr agree", subnet.ErrOutsideNetwork, p, e.name, pool.Network)
+			return none, fmt.Errorf("%w: the podCIDR %s of Node %s is outside the network's %s; make the network's config and the kube-controller-manager's --cluster-cidr agree", subnet.ErrOutsideNetwork, p, e.name, pool.Network)
 		}
 	}
 	r, known := s.book.rival(e)

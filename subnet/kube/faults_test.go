@@ -237,7 +237,7 @@ func TestNodeAnew(t *testing.T) {
 	s.await(t, "leased", func() bool { return len(s.leases) == 1 })
 	l.remove("node-1")
 	s.await(t, "gone", func() bool { return len(s.leases) == 0 })
-	l.failing("node-1", holding, "there is no Node node-1 any more")
+	l.failing("node-1", holding, "Node node-1 is gone")
 	l.create("node-1", "10.5.7.0/24")
 	s.await(t, "leased again", func() bool { return s.leases[own.Key()].Attrs == own.Attrs })
 	l.failing("node-1", holding)

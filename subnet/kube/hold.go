@@ -33,7 +33,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 	for {
 		e, known, changed := s.book.ownNode()
 		if known && e == nil {
-			s.trouble.Failed(holding, reasonf("there is no Node %s any more; the kubelet registers it again when it is restarted", s.book.own()))
+			s.trouble.Failed(holding, reasonf("Node %s is gone; restart the kubelet, which registers it again", s.book.own()))
 		}
 		if e != nil {
 			if err := s.lost(e, own); err != nil {
@@ -81,12 +81,12 @@ func (s *Store) lost(e *entry, own subnet.Lease) error {
 		return fmt.Errorf("%w: Node %s: %w", subnet.ErrTaken, e.name, e.wrong)
 	}
 	if e.subnets == (subnet.Pair[netip.Prefix]{}) {
-		s.trouble.Failed(holding, reasonf("Node %s has no podCIDR any more; going on with %s", e.name, own.Key()))
+		s.trouble.Failed(holding, reasonf("Node %s has no podCIDR any more; keeping %s", e.name, own.Key()))
 		return nil
 	}
 	for f, p := range own.Subnets {
 		if p.IsValid() && e.subnets[f] != p {
-			return fmt.Errorf("%w: Node %s was given the podCIDR %s in the place of %s", subnet.ErrTaken, e.name, subnet.FormatKey(e.subnets), own.Key())
+			return fmt.Errorf("%w: Node %s was given the podCIDR %s instead of %s", subnet.ErrTaken, e.name, subnet.FormatKey(e.subnets), own.Key())
 		}
 	}
 	if r, _ := s.book.rival(e); r != nil {

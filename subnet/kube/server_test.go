@@ -105,7 +105,7 @@ func TestServer(t *testing.T) {
 
 	// Deleted and registered again: the controller manager gives another podCIDR.
 	l.remove("node-1")
-	l.failing("node-1", holding, "there is no Node node-1 any more")
+	l.failing("node-1", holding, "Node node-1 is gone")
 	l.create("node-3") // which may well take the one that is free
 	l.create("node-1", "10.5.77.0/24")
 	if err := receive(t, ended); err == nil {
@@ -140,7 +140,7 @@ func TestServerSetBack(t *testing.T) {
 	c.Kill()
 	c.Etcd.Restore(backup)
 	c.Restart()
-	l.failing("node-2", holding, "there is no Node node-2 any more")
+	l.failing("node-2", holding, "Node node-2 is gone")
 	s.await(t, "one gone", func() bool { return len(s.leases) == 1 && s.leases[own.Key()].Attrs == own.Attrs })
 	l.create("node-2", "10.5.2.0/24")
 	s.await(t, "both", func() bool { return s.leases[other.Key()].Attrs == other.Attrs })

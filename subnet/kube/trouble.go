@@ -8,14 +8,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// reasons are what errors have in common, in words for who has to mend it.
+// reasons name common errors for people: a sign in the error's text, and a hint.
 var reasons = []struct{ sign, hint string }{
-	{"certificate signed by unknown authority", "the API server's certificate is signed by none of the authorities that the kubeconfig or the service account names"},
+	{"certificate signed by unknown authority", "no authority in the kubeconfig or the service account has signed the API server's certificate"},
 	{"certificate has expired", "a certificate has expired or is not valid yet, or the clock is wrong"},
-	{"x509:", "the API server's certificate is not believed"},
-	{"connection refused", "nothing listens at the API server's address; on a new node it is kube-proxy that leads there"},
-	{"no such host", "the API server's name cannot be looked up"},
-	{"no route to host", "there is no way to the API server"},
+	{"x509:", "the API server's certificate is not valid"},
+	{"connection refused", "nothing listens at the API server's address; on a new node, kube-proxy provides it"},
+	{"no such host", "the API server's name cannot be resolved"},
+	{"no route to host", "there is no route to the API server"},
 	{"context deadline exceeded", "no answer in time"},
 	{"TLS handshake timeout", "no answer in time"},
 	{"client connection lost", "no answer in time"},
@@ -23,12 +23,12 @@ var reasons = []struct{ sign, hint string }{
 }
 
 var answers = map[int]string{
-	http.StatusUnauthorized:    "the API server does not believe who we are; the token or the certificate may have expired",
+	http.StatusUnauthorized:    "the API server rejects our identity; the token or the certificate may have expired",
 	http.StatusForbidden:       "the API server does not allow it; bind the service account or the user to a role that may get, list and watch nodes and patch nodes/status",
-	http.StatusTooManyRequests: "the API server has too much to do",
+	http.StatusTooManyRequests: "the API server is overloaded",
 }
 
-// explain is err in words, and what kind it is.
+// explain returns the kind of err, and err in words.
 func explain(err error) (kind, words string) {
 	text := err.Error()
 	var known reason

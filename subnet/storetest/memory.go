@@ -130,7 +130,7 @@ func (m *Memory) choose(config subnet.Config, claim subnet.Claim) (lease subnet.
 			return lease, stale, nil
 		}
 	}
-	return subnet.Lease{}, nil, fmt.Errorf("%w: entries that cannot be read stand in the last free ones; delete them", subnet.ErrOutOfSubnets)
+	return subnet.Lease{}, nil, fmt.Errorf("%w: unreadable entries hold the last free ones; delete them", subnet.ErrOutOfSubnets)
 }
 
 // Hold implements subnet.Store.

@@ -54,7 +54,7 @@ func (e *CommandError) Error() string {
 func (e *CommandError) Unwrap() error { return e.Err }
 
 var (
-	errLocked = errors.New("another holds the xtables lock")
+	errLocked = errors.New("another process holds the xtables lock")
 	errAbsent = errors.New("the kernel has no nf_tables")
 )
 
@@ -64,7 +64,7 @@ func (o Options) run(ctx context.Context, stdin string, output func(io.Reader) e
 	if command == nil {
 		command = exec.Command
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, longestRun, fmt.Errorf("it was stopped after %v", longestRun))
+	ctx, cancel := context.WithTimeoutCause(ctx, longestRun, fmt.Errorf("stopped after %v", longestRun))
 	defer cancel()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -109,7 +109,7 @@ func (o Options) run(ctx context.Context, stdin string, output func(io.Reader) e
 }
 
 const (
-	freeLock     = "kube-proxy, Docker, firewalld or an iptables command may: fuser -v /run/xtables.lock names it"
+	freeLock     = "find it, perhaps kube-proxy, Docker, firewalld or an iptables command: fuser -v /run/xtables.lock"
 	loadNFTables = "modprobe nf_tables nft_compat, or use the legacy commands"
 )
 
@@ -123,7 +123,7 @@ var hints = []struct {
 		[]string{"xtables lock"}},
 	{"make /run/xtables.lock writable, in a container by mounting the host's",
 		[]string{"lock file", "xtables.lock"}},
-	{"a table has rules that nft or firewalld wrote, which iptables cannot show; remove them with nft, or do not use iptables on this host",
+	{"iptables cannot list a table with rules that nft or firewalld wrote; remove them with nft, or do not use iptables on this host",
 		[]string{"Parsing nftables rule failed"}},
 	{"run it as root, or with the capabilities CAP_NET_ADMIN and CAP_NET_RAW",
 		[]string{"Permission denied", "Operation not permitted", "must be root"}},

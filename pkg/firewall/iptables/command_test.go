@@ -56,8 +56,8 @@ func TestErrors(t *testing.T) {
 			[]string{"exit status 4: iptables-nft-restore v1.8.9 (nf_tables): line 3: CHAIN_DEL failed"}},
 		{"no match", "", "echo \"iptables-restore v1.8.9 (legacy): Couldn't load match \\`comment':No such file or directory\" >&2; exit 2", []string{"xt_comment"}},
 		{"a lock that cannot be opened", "", "echo \"Fatal: can't open lock file /run/xtables.lock: Read-only file system\" >&2; exit 4", []string{"writable"}},
-		{"cut off", "printf '*nat\n:POSTROUTING ACCEPT [0:0]\n'", "", []string{"has no end"}},
-		{"nonsense", "printf '*nat\n*nat\nCOMMIT\n'", "", []string{"has no end"}},
+		{"cut off", "printf '*nat\n:POSTROUTING ACCEPT [0:0]\n'", "", []string{"truncated output"}},
+		{"nonsense", "printf '*nat\n*nat\nCOMMIT\n'", "", []string{"truncated output"}},
 		{"says nothing", "exit 7", "", []string{"exit status 7"}},
 		{"hostile", `head -c 100000 /dev/zero | tr '\0' '\1' >&2; exit 1`, "", []string{"iptables-save -t nat: exit status 1"}},
 	} {

@@ -147,7 +147,7 @@ func (o Options) count(ctx context.Context, v *Variant, legacy subnet.Pair[[]str
 			return err
 		}, v.save[f])
 		if err != nil {
-			v.Err = errors.Join(v.Err, fmt.Errorf("look for rules of %s iptables: %w", v.Kind, err))
+			v.Err = errors.Join(v.Err, fmt.Errorf("list the rules of %s iptables: %w", v.Kind, err))
 		}
 	}
 }
@@ -188,15 +188,15 @@ func (h Host) Choose() (v Variant, why string, err error) {
 		if b.Kind == h.Plain {
 			a = b
 		}
-		return a, "plain iptables is of this kind, and neither has more rules", nil
+		return a, "the command iptables is of this kind, and neither kind has more rules", nil
 	}
 	if b.Kube && !a.Kube || a.Kube == b.Kube && b.Rules > a.Rules {
 		a, b = b, a
 	}
 	if a.Kube != b.Kube {
-		return a, "the chains of kubelet or kube-proxy are there", nil
+		return a, "kubelet or kube-proxy has its chains there", nil
 	}
-	return a, fmt.Sprintf("others have %d rules there and %d in the %s tables", a.Rules, b.Rules, b.Kind), nil
+	return a, fmt.Sprintf("other programs have %d rules there and %d in the %s tables", a.Rules, b.Rules, b.Kind), nil
 }
 
 // legacy are the legacy tables of a family that are in use.
@@ -206,7 +206,7 @@ func (o Options) legacy(f subnet.Family) ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look which legacy tables of iptables are in use: %w; run it as root", err)
+		return nil, fmt.Errorf("list the legacy iptables tables in use: %w; run as root", err)
 	}
 	return strings.Fields(string(text)), nil
 }

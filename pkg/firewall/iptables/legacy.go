@@ -57,7 +57,7 @@ func (l *LegacyTables) tables(ctx context.Context) (*Tables, error) {
 		}
 		v, ok := host.Variant(Legacy)
 		if !ok {
-			return nil, errors.New("this host has legacy iptables tables, and no command to see what they do with the network's packets; install the package iptables")
+			return nil, errors.New("this host has legacy iptables tables, but no command to read them; install the package iptables")
 		}
 		l.found = New(v, l.options)
 	}

@@ -35,7 +35,7 @@ func (t *table) bare(chain string) bool {
 	return len(t.chains[chain]) == 0 && t.policies[chain] != "DROP" && !t.foreign
 }
 
-var errCutOff = errors.New("what iptables-save wrote has no end")
+var errCutOff = errors.New("truncated output of iptables-save")
 
 // parse reads what iptables-save wrote. Rules that keep does not want are passed
 // over; the others of their chain then stand where they stand without those.

@@ -53,7 +53,7 @@ func (p part) plan(now *table, w want) (lines []string, err error) {
 		return p.remove(now), nil
 	}
 	if now.foreign {
-		return nil, fmt.Errorf("iptables cannot show what is in the table %s, for it has rules that nft or firewalld wrote; remove those with nft, or do not use iptables on this host", p.table)
+		return nil, fmt.Errorf("iptables cannot list the table %s, which has rules that nft or firewalld wrote; remove them with nft, or do not use iptables on this host", p.table)
 	}
 	if !now.isChain(p.chain) || !slices.Equal(rules(now.chains[p.chain]), w.rules) {
 		lines = append(lines, ":"+p.chain+" - [0:0]") // empties it too

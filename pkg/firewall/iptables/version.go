@@ -59,7 +59,7 @@ func (o Options) version(ctx context.Context, name string) (Version, Kind, error
 	case ok:
 		return v, k, nil
 	case err == nil:
-		err = fmt.Errorf("%s does not say its version", name)
+		err = fmt.Errorf("%s prints no version", name)
 	}
 	return v, k, err
 }

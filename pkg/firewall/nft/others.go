@@ -33,7 +33,7 @@ type Others struct {
 func (o *Others) Sync(_ context.Context, r firewall.Rules) (changed bool, err error) {
 	found, err := o.droppers(r)
 	if err != nil {
-		return false, fmt.Errorf("look for others' chains: %w", err)
+		return false, fmt.Errorf("list foreign chains: %w", err)
 	}
 	var all []string
 	for _, d := range found {
@@ -76,7 +76,7 @@ func (d dropper) String() string {
 	for _, n := range d.networks {
 		networks = append(networks, n.String())
 	}
-	return fmt.Sprintf("the chain %s drops what %s %s; %s", d.chain, d.what, strings.Join(networks, " and "), d.fix)
+	return fmt.Sprintf("the chain %s drops packets %s %s; %s", d.chain, d.what, strings.Join(networks, " and "), d.fix)
 }
 
 // The tables of those whose ways are known: firewalld, Docker where it is told to use
@@ -88,13 +88,13 @@ const (
 )
 
 // byUs is what to do about a chain of iptables.
-const byUs = "start tulled without --iptables-forward-rules=false, or accept it there"
+const byUs = "start tulled without --iptables-forward-rules=false, or accept them there"
 
 // fix is what to do about a chain of a table that drops what networks' hosts send.
 func fix(table string, networks []netip.Prefix) string {
 	switch table {
 	case firewalld:
-		text := "have firewalld let it pass: "
+		text := "let firewalld accept them: "
 		for _, n := range networks {
 			text += "firewall-cmd --permanent --zone=trusted --add-source=" + n.String() + " && "
 		}
@@ -104,7 +104,7 @@ func fix(table string, networks []netip.Prefix) string {
 	case rawTable:
 		return "start dockerd with --allow-direct-routing (Docker 28.2 and later)"
 	}
-	return "accept it there"
+	return "accept them there"
 }
 
 // droppers are those chains.
@@ -134,10 +134,10 @@ func (o *Others) droppers(r firewall.Rules) (all []dropper, err error) {
 			switch hook := a.of[unix.NFTA_CHAIN_HOOK]; {
 			case hook == nil || ours && r.Forward:
 			case forwards(&a):
-				d.what = "is forwarded from and to"
+				d.what = "forwarded from and to"
 				d.networks, err = c.dropped(at, r)
 			case at.table == rawTable && hookOf(&a).number == unix.NF_INET_PRE_ROUTING:
-				d.what = "other hosts send to containers of"
+				d.what = "from other hosts to containers in"
 				d.networks, err = c.direct(at, r)
 			}
 			if err != nil {

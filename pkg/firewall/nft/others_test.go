@@ -30,13 +30,13 @@ table ip6 six { chain f { type filter hook forward priority 5; policy drop; }; }
 	o := &Others{Tables: h.Tables}
 	const four, six = "10.5.0.0/16", "fd00:5::/48"
 	droppers := [][3]string{
-		{"inet filter forward", four + " and " + six, "accept it there"},
+		{"inet filter forward", four + " and " + six, "accept them there"},
 		{"inet firewalld filter_FORWARD", six, "firewall-cmd --permanent --zone=trusted --add-source=fd00:5::/48 && firewall-cmd --reload"},
-		{"inet half forward", four, "accept it there"},
-		{"inet mine forward", four + " and " + six, "accept it there"},
+		{"inet half forward", four, "accept them there"},
+		{"inet mine forward", four + " and " + six, "accept them there"},
 		{"ip docker-bridges filter-FORWARD", four, "--firewall-backend=iptables"},
-		{"ip filter forward", four, "accept it there"},
-		{"ip6 six f", six, "accept it there"},
+		{"ip filter forward", four, "accept them there"},
+		{"ip6 six f", six, "accept them there"},
 	}
 	check(t, o, dual(), droppers)
 	// Where ours are not to overrule them, iptables' chains are like any others.
@@ -60,7 +60,7 @@ func check(t *testing.T, o *Others, r firewall.Rules, want [][3]string) {
 		t.Errorf("got %q", got)
 	}
 	for i, w := range want {
-		if i >= len(got) || !strings.HasPrefix(got[i], "the chain "+w[0]+" drops what ") || !strings.Contains(got[i], " of "+w[1]+";") && !strings.Contains(got[i], " from and to "+w[1]+";") || !strings.HasSuffix(got[i], w[2]) {
+		if i >= len(got) || !strings.HasPrefix(got[i], "the chain "+w[0]+" drops packets ") || !strings.Contains(got[i], " in "+w[1]+";") && !strings.Contains(got[i], " from and to "+w[1]+";") || !strings.HasSuffix(got[i], w[2]) {
 			t.Errorf("got %q, want %q", got[min(i, len(got)-1):], w)
 		}
 	}

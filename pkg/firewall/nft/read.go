@@ -56,7 +56,7 @@ func (c conn) get(family uint8, kind int, what []byte) (*list, error) {
 	case err != nil:
 		return nil, err
 	case len(answer) != 1 || len(answer[0].Data) < 4:
-		return nil, fmt.Errorf("the kernel gave %d answers for one", len(answer))
+		return nil, fmt.Errorf("%d answers from the kernel instead of one", len(answer))
 	}
 	a := attributes(answer[0].Data[4:])
 	return &a, nil

@@ -59,7 +59,7 @@ func (t *Tables) Check() error {
 		return fmt.Errorf("write to nftables: %w; run it as root, or with the capability CAP_NET_ADMIN", err)
 	}
 	if err != nil {
-		return fmt.Errorf("this kernel does not masquerade by nftables for both families (Linux 5.2 with nf_tables and nft_masq does): %w", err)
+		return fmt.Errorf("this kernel cannot masquerade with nftables for both families (Linux 5.2 with nf_tables and nft_masq can): %w", err)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func TestBesideFirewalld(t *testing.T) {
 					var line string
 					f.eventually(func() error {
 						others := f.others(h)
-						if len(others) != 1 || !strings.HasPrefix(others[0], "the chain inet firewalld filter_FORWARD drops what is forwarded from and to 10.5.0.0/16 and fd00:5::/48;") {
+						if len(others) != 1 || !strings.HasPrefix(others[0], "the chain inet firewalld filter_FORWARD drops packets forwarded from and to 10.5.0.0/16 and fd00:5::/48;") {
 							return fmt.Errorf("the status tells of %q", others)
 						}
 						line = fix.FindString(others[0])

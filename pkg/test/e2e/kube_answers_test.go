@@ -90,7 +90,7 @@ func TestKubeAnswers(t *testing.T) {
 			}
 			k.proxy.Answer(nil)
 		}},
-		kubeFault{"too many requests", answers("the API server has too much to do", http.StatusTooManyRequests, "TooManyRequests", map[string]string{"Retry-After": "1"})},
+		kubeFault{"too many requests", answers("the API server is overloaded", http.StatusTooManyRequests, "TooManyRequests", map[string]string{"Retry-After": "1"})},
 		kubeFault{"forbidden", answers("the API server does not allow it", http.StatusForbidden, "Forbidden", nil)},
 		kubeFault{"tokens rotated", func(*streams) {
 			k.tokens[one].Revoke()
@@ -98,7 +98,7 @@ func TestKubeAnswers(t *testing.T) {
 				k.rotate(h).Revoke()
 			}
 			k.eventually(func() error { // the server remembers for ten seconds whom it believed
-				if out, _ := k.tell(one, "status"); !strings.Contains(out, "the API server does not believe who we are") {
+				if out, _ := k.tell(one, "status"); !strings.Contains(out, "the API server rejects our identity") {
 					k.annotate(one.Name, map[string]string{"tulle": "{}"})
 					return fmt.Errorf("it is still believed:\n%s", out)
 				}

@@ -225,7 +225,7 @@ func TestKubeNodeFaults(t *testing.T) {
 		kubeFault{"deleted, and made again with the same podCIDR", func(pings *streams) {
 			cidrs := again(one)
 			k.unregister(one.Name)
-			k.fails([]*clustertest.Host{one}, "there is no Node host1 any more")
+			k.fails([]*clustertest.Host{one}, "Node host1 is gone")
 			k.register(one, cidrs...)
 			k.annotated(one.Name, "kube-subnet-manager", "true")
 			k.available(one, true)

@@ -77,7 +77,7 @@ func TestKubeOldEtcd(t *testing.T) {
 }
 
 // TestKubeStreamRefused: a daemon is up within a bound of its start, whatever is
-// answered in the place of a streamed list.
+// answered instead of a streamed list.
 func TestKubeStreamRefused(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, dualNetwork, true)

@@ -30,11 +30,11 @@ func TestStandingFaultsAreNamed(t *testing.T) {
 	third.NS.Sysctl(t, "net/ipv4/conf/all/arp_ignore", "1")
 	third.NS.Sysctl(t, "net/ipv4/conf/all/arp_announce", "2")
 	w.start(third, "--iface=lan1")
-	timed("wrong interface", 2, "no peer answers: this host sends to them through eth0, but the interface in use is lan1 with 198.19.50.1", "--iface")
+	timed("wrong interface", 2, "no peer answers: this host sends to them through eth0, but its uplink is lan1 with 198.19.50.1", "--iface")
 	w.daemons[third].Stop()
 	w.delete(leasesKey + w.key(third))
 
-	// A tunnel of somebody else's in the place of ours.
+	// A foreign tunnel in the place of ours.
 	fourth := w.AddHosts(1)[0]
 	fourth.NS.IP(t, "link add overlay0 type vxlan id 1 dstport 8472 local 198.18.0.9 nolearning")
 	w.start(fourth)

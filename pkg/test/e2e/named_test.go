@@ -52,7 +52,7 @@ func TestFaultsAreNamed(t *testing.T) {
 				here.NS.IP(t, "route add blackhole default table 100")
 			},
 			func() { here.NS.IP(t, "rule del priority 10") },
-			[]string{"1 FAIL", there.Name, "this host has no way to", "the route through tulle.1 is missing, or another or a rule comes first"},
+			[]string{"1 FAIL", there.Name, "this host has no route to", "the one through tulle.1 is missing, or another route or rule comes first"},
 		},
 		{
 			"etcd down", func() { w.etcd.Member(0).Stop() }, func() { w.etcd.Member(0).Restart() },
@@ -60,11 +60,11 @@ func TestFaultsAreNamed(t *testing.T) {
 		},
 		{
 			"clock off", func() { w.daemons[here].JumpClock(-time.Hour) }, func() { w.daemons[here].JumpClock(time.Hour) },
-			[]string{"this node's clock is 1h0m0s behind that of most others'"},
+			[]string{"this node's clock is 1h0m0s behind most others"},
 		},
 		{
 			"another's clock off", func() { w.daemons[there].JumpClock(time.Minute) }, func() { w.daemons[there].JumpClock(-time.Minute) },
-			[]string{"the clock of " + there.Name + " is 1m0s ahead of that of most others'"},
+			[]string{"the clock of " + there.Name + " is 1m0s ahead of most others"},
 		},
 	} {
 		t.Logf("%s", fault.name)
