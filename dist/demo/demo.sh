@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Three hosts with a container each, on this machine and apart from it: network
-# namespaces on a switch of their own, which all go at the end. The first host
-# runs an etcd inside its tulled; the others join it.
+# Three hosts with a container each, isolated on this machine: network
+# namespaces on a switch of their own, all removed at the end. The first host
+# runs an embedded etcd; the others join it.
 #
 # HOLD=1 leaves everything up until Enter or Ctrl-C.
 set -euo pipefail
@@ -20,7 +20,7 @@ finish() {
 	kill "${daemons[@]}" 2>/dev/null || true
 	wait 2>/dev/null || true
 	for ns in switch host1 host2 host3 pod1 pod2 pod3; do ip netns delete "$name-$ns" 2>/dev/null || true; done
-	[ "$code" -eq 0 ] || { echo "the demo failed; the daemons' last words:" >&2; tail -n 5 "$folder"/host*.log >&2 || true; }
+	[ "$code" -eq 0 ] || { echo "the demo failed; the daemons' last log lines:" >&2; tail -n 5 "$folder"/host*.log >&2 || true; }
 	rm -rf "$folder"
 	exit "$code"
 }
@@ -32,7 +32,7 @@ within() {
 	local end=$((SECONDS + $1))
 	shift
 	until "$@" >/dev/null 2>&1; do
-		[ "$SECONDS" -lt "$end" ] || { echo "in vain: $*" >&2; return 1; }
+		[ "$SECONDS" -lt "$end" ] || { echo "timed out: $*" >&2; return 1; }
 		sleep 0.1
 	done
 }

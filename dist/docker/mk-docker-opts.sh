@@ -1,9 +1,9 @@
 #!/bin/sh
-# Writes the options that have Docker use this host's piece of the network, from
-# the env file that tulled or flanneld keeps. It takes the place of flannel's
+# Writes the options that make Docker use this host's subnet of the network, from
+# the env file that tulled or flanneld keeps. It replaces flannel's
 # script of the same name: the same options give the same file.
 #
-# The env file is read and not run: nothing in it is executed.
+# It parses the env file: nothing in it is executed.
 
 LC_ALL=C
 export LC_ALL
@@ -51,7 +51,7 @@ while getopts f:d:icmk:6h flag; do
 done
 [ $each = true ] || [ $combined = true ] || { each=true combined=true; }
 case $key in
-'' | [0-9]* | *[!A-Za-z0-9_]*) fail "-k $key: this is no name of a variable; use letters, digits and _" ;;
+'' | [0-9]* | *[!A-Za-z0-9_]*) fail "-k $key: not a variable name; use letters, digits and _" ;;
 esac
 
 carriage_return=$(printf '\r')
@@ -115,7 +115,7 @@ assign() {
 	return 1
 }
 
-# number says whether $1 is a decimal number from $2 to $3.
+# number reports whether $1 is a decimal number from $2 to $3.
 number() {
 	case $1 in
 	'' | *[!0-9]* | ??????* | 0?*) return 1 ;;
@@ -123,7 +123,7 @@ number() {
 	[ "$1" -ge "$2" ] && [ "$1" -le "$3" ]
 }
 
-# subnet4 says whether $1 is an address with its prefix, like 10.5.34.1/24.
+# subnet4 reports whether $1 is an address with its prefix, like 10.5.34.1/24.
 subnet4() {
 	case $1 in
 	*[!0-9./]* | *..* | .* | *./* | */*/*) return 1 ;;
@@ -141,7 +141,7 @@ subnet4() {
 	done
 }
 
-# subnet6 says whether $1 may be one of IPv6. Docker looks at it closely.
+# subnet6 reports whether $1 may be an IPv6 one. Docker checks it closely.
 subnet6() {
 	case $1 in
 	*[!0-9A-Fa-f:/]* | *:::* | *::*::* | */*/* | *[!:/][!:/][!:/][!:/][!:/]*) return 1 ;;
@@ -151,24 +151,24 @@ subnet6() {
 }
 
 if [ -f "$env_file" ]; then
-	[ "$(wc -c <"$env_file")" -le 65536 ] || fail "$env_file is no env file: it is larger than any, or cannot be read"
+	[ "$(wc -c <"$env_file")" -le 65536 ] || fail "$env_file is not an env file: it is too large, or cannot be read"
 	at=0
 	while IFS= read -r line || [ -n "$line" ]; do
 		at=$((at + 1))
-		assign "$line" || fail "$env_file: line $at is not NAME=VALUE; have tulled write the file anew: delete it"
+		assign "$line" || fail "$env_file: line $at is not NAME=VALUE; delete the file, and tulled writes it again"
 	done <"$env_file"
 elif [ -e "$env_file" ]; then
-	fail "$env_file is not a file"
+	fail "$env_file is not a regular file"
 elif [ -z "$FLANNEL_SUBNET$FLANNEL_IPV6_SUBNET" ]; then
-	echo "$0: there is no $env_file: Docker will not be part of the network; is tulled running?" >&2
+	echo "$0: $env_file does not exist, and Docker will not join the network; is tulled running?" >&2
 fi
 
 if [ -n "$FLANNEL_SUBNET" ]; then
-	subnet4 "$FLANNEL_SUBNET" || fail "FLANNEL_SUBNET is no IPv4 address with its prefix; it should be like 10.5.34.1/24"
+	subnet4 "$FLANNEL_SUBNET" || fail "FLANNEL_SUBNET is not an IPv4 address with a prefix length, like 10.5.34.1/24"
 	DOCKER_OPT_BIP=--bip=$FLANNEL_SUBNET
 fi
 if [ -n "$FLANNEL_MTU" ]; then
-	number "$FLANNEL_MTU" 0 65535 || fail "FLANNEL_MTU is no number from 0 to 65535"
+	number "$FLANNEL_MTU" 0 65535 || fail "FLANNEL_MTU is not a number from 0 to 65535"
 	DOCKER_OPT_MTU=--mtu=$FLANNEL_MTU
 fi
 if [ $masquerade = true ]; then
@@ -181,7 +181,7 @@ if [ $masquerade = true ]; then
 	esac
 fi
 if [ $ipv6 = true ] && [ -n "$FLANNEL_IPV6_SUBNET" ]; then
-	subnet6 "$FLANNEL_IPV6_SUBNET" || fail "FLANNEL_IPV6_SUBNET is no IPv6 address with its prefix; it should be like fd00:5:0:22::1/64"
+	subnet6 "$FLANNEL_IPV6_SUBNET" || fail "FLANNEL_IPV6_SUBNET is not an IPv6 address with a prefix length, like fd00:5:0:22::1/64"
 	# The env file has the subnet's first address, Docker wants the subnet.
 	address=${FLANNEL_IPV6_SUBNET%/*}
 	last=${address##*:}
@@ -195,7 +195,7 @@ if [ $ipv6 = true ] && [ -n "$FLANNEL_IPV6_SUBNET" ]; then
 	DOCKER_OPT_IPV6=--ipv6
 fi
 
-# Options that the environment has under such a name go along, as with flannel.
+# Options under such a name in the environment are added, as with flannel.
 names=$({
 	printf '%s\n' DOCKER_OPT_BIP DOCKER_OPT_FIXED_CIDR_V6 DOCKER_OPT_IPMASQ DOCKER_OPT_IPV6 DOCKER_OPT_MTU
 	env | sed -n 's/^\(DOCKER_OPT_[A-Za-z0-9_]*\)=.*/\1/p'
@@ -212,9 +212,9 @@ for name in $names; do
 done
 [ $combined = false ] || text="$text$key=\"$all\"
 "
-printf %s "$text" >"$docker_file" || fail "$docker_file could not be written"
+printf %s "$text" >"$docker_file" || fail "failed to write $docker_file"
 
-# Who has a route to the subnet through another host would not see its own containers.
+# With a route to the subnet through another host, this one would not reach its containers.
 [ -n "$FLANNEL_SUBNET" ] && command -v ip >/dev/null || exit 0
 address=${FLANNEL_SUBNET%/*}
 subnet=${address%.*}.$((${address##*.} - 1))/${FLANNEL_SUBNET#*/}

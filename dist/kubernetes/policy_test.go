@@ -69,7 +69,7 @@ func testPolicy(t *testing.T, flags ...string) {
 	status := func(name string, value any) map[string]any {
 		return map[string]any{"status": map[string]any{name: value}}
 	}
-	only := "changes "
+	only := "may change only "
 	for _, c := range []struct {
 		what, node, content string
 		patch               map[string]any
@@ -80,40 +80,40 @@ func testPolicy(t *testing.T, flags ...string) {
 			prefix + "public-ip": "192.0.2.7", prefix + "public-ipv6": "fd00::7", prefix + "tulle": "{}",
 		}}}, ""},
 		{"its podCIDRs, once more", "a", merging, annotate(prefix+"tulle-subnets", "10.244.1.0/24"), ""},
-		{"another's podCIDR", "a", merging, annotate(prefix+"tulle-subnets", "10.244.2.0/24"), "claims its own"},
-		{"its own and another's", "a", merging, annotate(prefix+"tulle-subnets", "10.244.1.0/24,10.244.2.0/24"), "claims its own"},
-		{"none of them", "a", merging, annotate(prefix+"tulle-subnets", ""), "claims its own"},
+		{"another's podCIDR", "a", merging, annotate(prefix+"tulle-subnets", "10.244.2.0/24"), "claim only its own"},
+		{"its own and another's", "a", merging, annotate(prefix+"tulle-subnets", "10.244.1.0/24,10.244.2.0/24"), "claim only its own"},
+		{"none of them", "a", merging, annotate(prefix+"tulle-subnets", ""), "claim only its own"},
 		{"one of them", "a", merging, annotate(prefix+"public-ip", "192.0.2.8"), ""},
 		{"one of them away", "a", merging, annotate(prefix+"backend-v6-data", nil), ""},
 		{"nothing", "a", merging, map[string]any{}, ""},
 		{"the condition", "a", strategic, condition("NetworkUnavailable", "False"), ""},
 		{"the condition again", "a", strategic, condition("NetworkUnavailable", "True"), ""},
 
-		{"another's annotation", "b", merging, annotate(prefix+"public-ip", "192.0.2.7"), "its own Node alone"},
-		{"another's condition", "b", strategic, condition("NetworkUnavailable", "False"), "its own Node alone"},
-		{"nothing of another", "b", merging, map[string]any{}, "its own Node alone"},
+		{"another's annotation", "b", merging, annotate(prefix+"public-ip", "192.0.2.7"), "only its own Node"},
+		{"another's condition", "b", strategic, condition("NetworkUnavailable", "False"), "only its own Node"},
+		{"nothing of another", "b", merging, map[string]any{}, "only its own Node"},
 		{"a person's annotation", "a", merging, annotate("example.org/owner", "me"), only + "the network's own annotations"},
 		{"a person's annotation away", "a", merging, annotate("example.org/owner", nil), only + "the network's own annotations"},
 		{"a new annotation", "a", merging, annotate("example.org/new", "x"), only + "the network's own annotations"},
 		{"an empty one", "a", merging, annotate("example.org/new", ""), only + "the network's own annotations"},
 		{"what people say of addresses", "a", merging, annotate(prefix+"public-ip-overwrite", "192.0.2.9"), only + "the network's own annotations"},
 		{"kubelet's annotation", "a", merging, annotate("node.alpha.kubernetes.io/ttl", "0"), only + "the network's own annotations"},
-		{"a label", "a", merging, meta("labels", map[string]any{"zone": "b"}), "metadata tulled " + only},
-		{"a new label", "a", merging, meta("labels", map[string]any{"node-role.kubernetes.io/control-plane": ""}), "metadata tulled " + only},
-		{"a label away", "a", merging, meta("labels", map[string]any{"zone": nil}), "metadata tulled " + only},
-		{"all labels away", "a", merging, meta("labels", nil), "metadata tulled " + only},
-		{"a finalizer", "a", merging, meta("finalizers", []string{"example.org/mine"}), "metadata tulled " + only},
-		{"finalizers away", "a", merging, meta("finalizers", nil), "metadata tulled " + only},
-		{"an owner", "a", merging, meta("ownerReferences", []any{map[string]any{"apiVersion": "v1", "kind": "Node", "name": "b", "uid": "x"}}), "metadata tulled " + only},
-		{"being ready", "a", strategic, condition("Ready", "False"), "conditions tulled changes NetworkUnavailable"},
-		{"a new condition", "a", strategic, condition("DiskPressure", "True"), "conditions tulled changes NetworkUnavailable"},
-		{"other conditions away", "a", merging, condition("NetworkUnavailable", "False"), "conditions tulled changes NetworkUnavailable"},
-		{"all conditions away", "a", merging, status("conditions", nil), "conditions tulled changes NetworkUnavailable"},
-		{"addresses", "a", merging, status("addresses", []any{map[string]any{"type": "InternalIP", "address": "198.18.0.2"}}), "status tulled changes conditions"},
-		{"addresses away", "a", merging, status("addresses", nil), "status tulled changes conditions"},
-		{"capacity", "a", merging, status("capacity", map[string]any{"cpu": "200"}), "status tulled changes conditions"},
-		{"what it runs", "a", merging, status("nodeInfo", map[string]any{"kubeletVersion": "v9"}), "status tulled changes conditions"},
-		{"images away", "a", merging, status("images", nil), "status tulled changes conditions"},
+		{"a label", "a", merging, meta("labels", map[string]any{"zone": "b"}), only + "annotations in a Node's metadata"},
+		{"a new label", "a", merging, meta("labels", map[string]any{"node-role.kubernetes.io/control-plane": ""}), only + "annotations in a Node's metadata"},
+		{"a label away", "a", merging, meta("labels", map[string]any{"zone": nil}), only + "annotations in a Node's metadata"},
+		{"all labels away", "a", merging, meta("labels", nil), only + "annotations in a Node's metadata"},
+		{"a finalizer", "a", merging, meta("finalizers", []string{"example.org/mine"}), only + "annotations in a Node's metadata"},
+		{"finalizers away", "a", merging, meta("finalizers", nil), only + "annotations in a Node's metadata"},
+		{"an owner", "a", merging, meta("ownerReferences", []any{map[string]any{"apiVersion": "v1", "kind": "Node", "name": "b", "uid": "x"}}), only + "annotations in a Node's metadata"},
+		{"being ready", "a", strategic, condition("Ready", "False"), only + "the NetworkUnavailable condition of a Node"},
+		{"a new condition", "a", strategic, condition("DiskPressure", "True"), only + "the NetworkUnavailable condition of a Node"},
+		{"other conditions away", "a", merging, condition("NetworkUnavailable", "False"), only + "the NetworkUnavailable condition of a Node"},
+		{"all conditions away", "a", merging, status("conditions", nil), only + "the NetworkUnavailable condition of a Node"},
+		{"addresses", "a", merging, status("addresses", []any{map[string]any{"type": "InternalIP", "address": "198.18.0.2"}}), only + "conditions in a Node's status"},
+		{"addresses away", "a", merging, status("addresses", nil), only + "conditions in a Node's status"},
+		{"capacity", "a", merging, status("capacity", map[string]any{"cpu": "200"}), only + "conditions in a Node's status"},
+		{"what it runs", "a", merging, status("nodeInfo", map[string]any{"kubeletVersion": "v9"}), only + "conditions in a Node's status"},
+		{"images away", "a", merging, status("images", nil), only + "conditions in a Node's status"},
 	} {
 		code, said := l.call(token, http.MethodPatch, "/api/v1/nodes/"+c.node+"/status", c.content, c.patch)
 		switch {
@@ -138,12 +138,12 @@ func testPolicy(t *testing.T, flags ...string) {
 		body               map[string]any
 		refused            string
 	}{
-		{"its spec", http.MethodPatch, "/a", map[string]any{"spec": map[string]any{"unschedulable": true}}, "annotations and its condition alone"},
-		{"a label", http.MethodPatch, "/a", meta("labels", map[string]any{"zone": "b"}), "metadata tulled " + only},
-		{"another's annotation", http.MethodPatch, "/b", annotate(prefix+"public-ip", "192.0.2.7"), "its own Node alone"},
-		{"itself", http.MethodDelete, "/a", nil, "neither makes Nodes nor deletes them"},
-		{"another", http.MethodDelete, "/b", nil, "neither makes Nodes nor deletes them"},
-		{"a new one", http.MethodPost, "", map[string]any{"metadata": map[string]any{"name": "c"}}, "neither makes Nodes nor deletes them"},
+		{"its spec", http.MethodPatch, "/a", map[string]any{"spec": map[string]any{"unschedulable": true}}, "only annotations and the NetworkUnavailable condition"},
+		{"a label", http.MethodPatch, "/a", meta("labels", map[string]any{"zone": "b"}), only + "annotations in a Node's metadata"},
+		{"another's annotation", http.MethodPatch, "/b", annotate(prefix+"public-ip", "192.0.2.7"), "only its own Node"},
+		{"itself", http.MethodDelete, "/a", nil, "neither create nor delete Nodes"},
+		{"another", http.MethodDelete, "/b", nil, "neither create nor delete Nodes"},
+		{"a new one", http.MethodPost, "", map[string]any{"metadata": map[string]any{"name": "c"}}, "neither create nor delete Nodes"},
 	} {
 		content := asJSON
 		if c.method == http.MethodPatch {
@@ -181,7 +181,7 @@ func TestPolicyWantsANode(t *testing.T) {
 	l.Do(http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts/tulled/token", map[string]any{"spec": map[string]any{"expirationSeconds": 3600}}, &token)
 	for _, node := range []string{"a", "b"} {
 		code, said := l.call(token.Status.Token, http.MethodPatch, "/api/v1/nodes/"+node+"/status", merging, annotate("flannel.alpha.coreos.com/public-ip", "192.0.2.7"))
-		if code != http.StatusUnprocessableEntity || !strings.Contains(said, "its own Node alone, which its token has to name") {
+		if code != http.StatusUnprocessableEntity || !strings.Contains(said, "only its own Node, which its token must name") {
 			t.Errorf("%s: %d %s", node, code, said)
 		}
 	}

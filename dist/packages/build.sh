@@ -3,7 +3,7 @@
 #
 #	VERSION=v1.2.3 ARCH=arm64 dist/packages/build.sh FOLDER
 #
-# ARCH is as Go calls it. The same commit, or the same VERSION and
+# ARCH is Go's name. The same commit, or the same VERSION and
 # SOURCE_DATE_EPOCH, gives the same bytes.
 set -eu
 umask 022
@@ -23,9 +23,9 @@ trap 'rm -rf "$temporary"' EXIT
 BINARY=$temporary/tulled
 export BINARY
 go build -o "$temporary/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm
-# What Go would write into it of the clone that it stands in is not the same in each.
+# -buildvcs=false, because Go would write in facts that differ between clones.
 CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$BINARY" .
-# What a tulled for this machine says of itself, for whichever machine the package is.
+# A tulled for this machine writes the man page and the completions for any package.
 EXTRAS=$temporary
 export EXTRAS
 CGO_ENABLED=0 go -C ../.. build -buildvcs=false -o "$temporary/native" .

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Says which version a package has, by what git describe says and the commit's
+# Prints a package's version, from the output of git describe and the commit's
 # time. Packages sort by their versions: v1.2.3-rc.1 is before v1.2.3, and what is
-# some commits after it comes after it. What has no number sorts by its time.
+# some commits after it comes after it. A version without a number sorts by its time.
 set -eu
 version=$(echo "$1" | sed -E '
 	s/^v([0-9])/\1/
@@ -12,7 +12,7 @@ version=$(echo "$1" | sed -E '
 	s/-/./g')
 case $version in
 *[!A-Za-z0-9.+~]*)
-	echo "no package can have the version $1" >&2
+	echo "invalid package version: $1" >&2
 	exit 1
 	;;
 esac

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds tulle's release into a folder: an archive for every kind of processor, and
+# Builds tulle's release into a folder: an archive for every architecture, and
 # their checksums.
 #
 #	VERSION=v1.2.3 ARCHES='amd64 s390x' dist/release/build.sh FOLDER
 #
-# ARCHES are as Go calls them, all of them by default. The same commit, or the same
+# ARCHES are Go's names, by default all of them. The same commit, or the same
 # tree with the same VERSION and SOURCE_DATE_EPOCH, gives the same bytes, wherever
-# it stands and whoever builds it.
+# it is and whoever builds it.
 set -eu
 umask 022
 export LC_ALL=C TZ=UTC
@@ -21,13 +21,13 @@ cd "$(dirname "$0")/../.."
 : "${ARCHES:=amd64 arm64 arm ppc64le s390x riscv64}"
 case $VERSION in
 '' | -* | *[!A-Za-z0-9.+_~-]*)
-	echo "no archive can have the version $VERSION" >&2
+	echo "invalid version: $VERSION" >&2
 	exit 1
 	;;
 esac
 
-# What changes a binary is said here, and no setting of who builds counts. The
-# compiler is the very one that go.mod names; go fetches it if it is another.
+# Everything that changes a binary is set here; the environment does not count. The
+# compiler is the one that go.mod names; go fetches it if another is installed.
 go_version=$(sed -n 's/^go //p' go.mod)
 export GOTOOLCHAIN="go$go_version" GOFLAGS=-mod=readonly GOWORK=off GOEXPERIMENT= GOFIPS140=off \
 	CGO_ENABLED=0 GOOS=linux GOAMD64=v1 GOARM64=v8.0 GOARM=7 GOPPC64=power8 GORISCV64=rva20u64
@@ -48,8 +48,8 @@ cni_version=$(sed -n 's,.*github.com/containernetworking/plugins \(v[^ ]*\).*,\1
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 
-# What is the same for all. tulled itself writes its page and its completions, and
-# is told nothing by who builds.
+# The files that are the same for all. tulled writes its page and its completions
+# without the environment.
 common=$temporary/common
 native=$temporary/native
 host=$(go env GOHOSTARCH)
@@ -61,7 +61,7 @@ env -i "$native" completion zsh >"$common/completions/_tulled"
 env -i "$native" completion fish >"$common/completions/tulled.fish"
 cp LICENSE README.md "$common"
 cp -R dist/systemd dist/networkd dist/networkmanager dist/docker dist/prometheus dist/grafana "$common"
-# Kubernetes' are for the image of this very release.
+# The files for Kubernetes name the image of this release.
 mkdir "$common/kubernetes"
 cp -RL dist/kubernetes/chart dist/kubernetes/tulle.yaml dist/kubernetes/kustomization.yaml "$common/kubernetes"
 chart_version=$(sed -n 's/^appVersion: //p' dist/kubernetes/chart/tulle/Chart.yaml)

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds the release twice and compares: here, with what the compiler has kept, and
-# from a copy of the tree elsewhere, with nothing kept, by somebody whose settings
-# are others.
+# Builds the release twice and compares: here, with the compiler's cache, and
+# from a copy of the tree elsewhere, without a cache, in another
+# environment.
 #
 #	VERSION=v1.2.3 ARCHES='amd64 s390x' dist/release/check.sh FOLDER
 #
-# FOLDER has the release afterwards. CACHE is where the second build's compiler finds
-# what it has kept, if that is not to be nothing.
+# FOLDER holds the release afterwards. CACHE is the folder of the second build's
+# cache, if it shall have one.
 set -eu
 [ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 1; }
 mkdir -p "$1"
@@ -19,7 +19,7 @@ export VERSION SOURCE_DATE_EPOCH
 
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-# Neither what git passes over nor what was deleted belongs to the tree.
+# Neither ignored nor deleted files belong to the tree.
 copy="$temporary/another place, with a longer name"
 mkdir "$copy"
 git ls-files -co --exclude-standard --deduplicate | while read -r file; do

@@ -64,7 +64,7 @@ func (t nodeTeller) run(ctx context.Context, changed <-chan struct{}) {
 		s := t.agent.outlook(ctx)
 		if now := s.own.Subnets; now != subnets && s.own != (subnet.Lease{}) {
 			if subnets != (subnet.Pair[netip.Prefix]{}) {
-				event(true, "SubnetChanged", fmt.Sprintf("this node's subnet was %s and is %s; containers with addresses of the old one are cut off until they are made again",
+				event(true, "SubnetChanged", fmt.Sprintf("this node's subnet changed from %s to %s; containers with addresses of the old one are cut off until they are re-created",
 					subnet.FormatKey(subnets), subnet.FormatKey(now)))
 			}
 			subnets = now
@@ -83,7 +83,7 @@ func (t nodeTeller) run(ctx context.Context, changed <-chan struct{}) {
 		case want.Unavailable && !said.Unavailable:
 			event(true, "NetworkNotReady", want.Message)
 		case said.Unavailable && !want.Unavailable:
-			event(false, "NetworkReady", "the network works here")
+			event(false, "NetworkReady", "the network works on this node")
 		}
 		if want != said && t.conditions {
 			stop()

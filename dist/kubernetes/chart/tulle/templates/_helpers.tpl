@@ -28,7 +28,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- mustMergeOverwrite $c (deepCopy $n.config) | mustToPrettyJson -}}
 {{- end }}
 
-{{/* Where this host's kubelet asks for health. */}}
+{{/* The address that this host's kubelet probes for health. */}}
 {{- define "tulle.probe" -}}
 {{- $ip := .Values.health.ip -}}
 host: {{ if eq $ip "0.0.0.0" }}127.0.0.1{{ else if eq $ip "::" }}"::1"{{ else }}{{ $ip | quote }}{{ end }}
