@@ -182,7 +182,7 @@ func (v View) Line() string {
 		text = fmt.Sprintf("%s on %s, %d peers", v.Own.Key(), v.Own.BackendType, v.Peers.Count)
 	}
 	if !v.Remembered.IsZero() {
-		text += ", store unreachable: using the snapshot of " + v.Remembered.UTC().Format(time.RFC3339)
+		text += ", store unreachable: using the network as saved at " + v.Remembered.UTC().Format(time.RFC3339)
 	}
 	if n := len(v.Kernel.Failing); n > 0 {
 		text += fmt.Sprintf(", the kernel refuses %d objects, first %s: %v", n, v.Kernel.Failing[0].Key, v.Kernel.Failing[0].Err)
