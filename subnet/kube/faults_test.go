@@ -278,7 +278,7 @@ func TestFaults(t *testing.T) {
 		return func(l *lab, f *apitest.Server) {
 			f.Do(func() { f.Refuse = func(*http.Request) *metav1.Status { return s } })
 			f.Cut()
-			l.failing("node-1", "Watching the Nodes", fmt.Sprint(s.Code))
+			l.failing("node-1", "watching the Nodes", fmt.Sprint(s.Code))
 			f.Do(func() { f.Refuse = nil })
 		}
 	}
@@ -286,7 +286,7 @@ func TestFaults(t *testing.T) {
 		return func(l *lab, f *apitest.Server) {
 			f.Do(func() { f.Garble = change })
 			l.set("node-2", "other", "x")
-			l.failing("node-1", "Watching the Nodes", " ")
+			l.failing("node-1", "watching the Nodes", " ")
 			f.Do(func() { f.Garble = nil })
 		}
 	}
@@ -410,8 +410,8 @@ func TestTroublesInWords(t *testing.T) {
 	for want, err := range map[string]error{
 		"the token or the certificate may have expired":  &kube.Error{Code: http.StatusUnauthorized},
 		"get, list and watch nodes":                      &kube.Error{Code: http.StatusForbidden},
-		"too much to do":                                 fmt.Errorf("a list: %w", &kube.Error{Code: http.StatusTooManyRequests}),
-		"signed by none of the authorities":              errors.New("x509: certificate signed by unknown authority"),
+		"the API server is overloaded":                   fmt.Errorf("a list: %w", &kube.Error{Code: http.StatusTooManyRequests}),
+		"no authority in the kubeconfig":                 errors.New("x509: certificate signed by unknown authority"),
 		"nothing listens at the API server's address":    errors.New("dial tcp: connect: connection refused"),
 		"there is no Node node-1":                        reasonf("there is no Node %s", "node-1"),
 		"what the API server says cannot be read: a Pod": fmt.Errorf("%w: a Pod", kube.ErrUnreadable),

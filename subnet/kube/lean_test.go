@@ -276,7 +276,7 @@ func TestNoLean(t *testing.T) {
 				s.mu.Lock()
 				s.least = 2
 				s.mu.Unlock()
-				l.failing("node-1", "Watching the Nodes")
+				l.failing("node-1", "watching the Nodes")
 				f.Cut()
 				l.set("node-2", "public-ip", "192.0.2.97")
 				s.await(t, "following", func() bool { return s.leases["10.5.9.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
