@@ -228,7 +228,7 @@ func TestPeersOnTheLinkNeedNoDefaultRoute(t *testing.T) {
 		far.Node.ID, far.Expires = "machine-10", time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 		l.store.Put(far)
 		l.soon()
-		l.wantReady(false, "no IPv4 address to face the other hosts")
+		l.wantReady(false, "no IPv4 uplink")
 		l.host.change(func(s *netstate.Survey) { s.Defaults = routes })
 		l.after(5 * time.Second)
 		l.wantReady(true)

@@ -21,7 +21,7 @@ func TestInTheWay(t *testing.T) {
 		l.has(theirs)
 		l.has(peer(2)...)
 		l.failsOnly(`route 10.0.1.0/24 of "peer-1": file exists`)
-		if lines := log.Take(); len(lines) != 1 || !strings.HasPrefix(lines[0], `"The kernel refuses a step; trying again" err="file exists" step="create route 10.0.1.0/24`) {
+		if lines := log.Take(); len(lines) != 1 || !strings.HasPrefix(lines[0], `"Kernel refused a step; retrying" err="file exists" step="create route 10.0.1.0/24`) {
 			l.Errorf("logged %q", lines)
 		}
 		changed := route(1)

@@ -32,7 +32,7 @@ func TestFlannelClonesReplaced(t *testing.T) {
 			flood := w.floods(w.Hosts[0])
 			for _, h := range []*clustertest.Host{w.Hosts[1], w.Hosts[2], w.Hosts[0]} {
 				w.daemons[h].Kill()
-				w.startKnown(h).WaitLog("The kernel holds all peers")
+				w.startKnown(h).WaitLog("Kernel in sync with all peers")
 				flood.more(1000)
 			}
 			flood.wantLost(0)

@@ -27,17 +27,17 @@ func TestCloneLeavesFirstHostAlone(t *testing.T) {
 			w.start(other)
 			for _, h := range []*clustertest.Host{first, other} {
 				h.AddPod()
-				w.daemons[h].WaitLog("The kernel holds all peers")
+				w.daemons[h].WaitLog("Kernel in sync with all peers")
 			}
 			w.Reach(first.Pods[0], other.Pods[0])
 			w.Reach(other.Pods[0], first.Pods[0])
 			w.daemons[first].Stop() // what it knows is saved
-			w.startClone(first).WaitLog("The kernel holds all peers")
+			w.startClone(first).WaitLog("Kernel in sync with all peers")
 			leases := w.leases()
 			flood := w.flood(first, other)
 			flood.more(500)
 			copies(first, clone)
-			w.startClone(clone).WaitLog("The kernel holds all peers")
+			w.startClone(clone).WaitLog("Kernel in sync with all peers")
 			flood.more(2000)
 			for key, value := range leases {
 				if now := w.leases()[key]; now != value {
@@ -59,7 +59,7 @@ func TestCloneLeavesFirstHostAlone(t *testing.T) {
 			// It stays who it is.
 			key := w.key(clone)
 			w.daemons[clone].Stop()
-			w.startClone(clone).WaitLog("The kernel holds all peers")
+			w.startClone(clone).WaitLog("Kernel in sync with all peers")
 			w.wantClones(1, first, other, clone)
 			w.wantCloneShown(clone, first)
 
@@ -67,7 +67,7 @@ func TestCloneLeavesFirstHostAlone(t *testing.T) {
 			w.daemons[clone].Stop()
 			clone.SetMachineID(strings.Repeat("5", 32))
 			d := w.startKnown(clone)
-			d.WaitLog("The kernel holds all peers")
+			d.WaitLog("Kernel in sync with all peers")
 			w.wantClones(0, first, other, clone)
 			w.silent(clone, "CLONE")
 			if now := w.key(clone); now != key || strings.Contains(d.Log(), sharedID) {
@@ -112,7 +112,7 @@ func TestCloneWhileFirstHostIsDown(t *testing.T) {
 	key := w.key(first)
 	w.daemons[first].Kill()
 	first.Unplug()
-	w.startClone(clone).WaitLog("The kernel holds all peers")
+	w.startClone(clone).WaitLog("Kernel in sync with all peers")
 	clone.AddPod()
 	first.Plug()
 	for _, order := range [][]*clustertest.Host{{first}, {clone}, {first, clone}, {clone, first}} {
@@ -122,7 +122,7 @@ func TestCloneWhileFirstHostIsDown(t *testing.T) {
 			}
 		}
 		for _, h := range order {
-			w.startClone(h).WaitLog("The kernel holds all peers")
+			w.startClone(h).WaitLog("Kernel in sync with all peers")
 		}
 		w.Matrix()
 		w.wantClones(1, first, other, clone)
@@ -145,7 +145,7 @@ func TestClonesAtOnce(t *testing.T) {
 			if hardware {
 				// One has been there, and has no lease.
 				one := w.Hosts[0]
-				w.startClone(one).WaitLog("Waiting for the network's config")
+				w.startClone(one).WaitLog("Waiting for the network config")
 				w.daemons[one].Stop()
 				for _, h := range w.Hosts[1:] {
 					copyState(t, one, h, true)
@@ -193,7 +193,7 @@ func TestCloneDoesNotGoByCopiedMemory(t *testing.T) {
 	}
 	w.Matrix()
 	w.daemons[first].Stop() // what it knows is saved
-	w.startClone(first).WaitLog("The kernel holds all peers")
+	w.startClone(first).WaitLog("Kernel in sync with all peers")
 	flood := w.flood(first, other)
 	w.etcd.Member(0).Stop()
 	copyState(t, first, clone, true)
@@ -201,7 +201,7 @@ func TestCloneDoesNotGoByCopiedMemory(t *testing.T) {
 	d.WaitLog("is of a node that lives elsewhere; not using it")
 	flood.more(500)
 	w.etcd.Member(0).Restart()
-	d.WaitLog("The kernel holds all peers")
+	d.WaitLog("Kernel in sync with all peers")
 	clone.AddPod()
 	w.Matrix()
 	flood.wantLost(0)
@@ -230,7 +230,7 @@ func TestFlannelsOfOneImage(t *testing.T) {
 			if d := w.daemons[h]; d != nil {
 				d.Stop()
 			}
-			w.startKnown(h).WaitLog("The kernel holds all peers")
+			w.startKnown(h).WaitLog("Kernel in sync with all peers")
 			flood.more(500)
 		}
 	}
