@@ -54,6 +54,8 @@ type acquisition struct {
 	known *listing         // nil when it has to be read
 	id    clientv3.LeaseID // made for this one
 	asked map[string]bool  // whether somebody answered for a version of a lease
+	// unsure is the key that create may have written, where no answer said so.
+	unsure string
 }
 
 // try finds the node its lease among those that are known, or makes one. When
@@ -88,6 +90,13 @@ func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 			return subnet.Lease{}, err
 		}
 		own, ok, stale := a.claim.Own(a.cfg, leases)
+		if ok && own.Key() == a.unsure && a.isLater(own, leases) {
+			if err := a.withdraw(ctx, own); err != nil {
+				return subnet.Lease{}, err
+			}
+			leases = without(leases, own.Key())
+			continue
+		}
 		var lease subnet.Lease
 		var met *mvccpb.KeyValue
 		var err error
@@ -153,6 +162,7 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 			}
 		}
 		key := a.key(lease)
+		a.unsure = lease.Key()
 		lease, met, all, err := a.put(ctx, lease, clientv3.Compare(clientv3.CreateRevision(key), "=", 0), stale, a.id)
 		if err != nil || met != nil {
 			return lease, met, err
@@ -168,6 +178,14 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 		return *rival, &mvccpb.KeyValue{}, errRival
 	}
 	return subnet.Lease{}, nil, fmt.Errorf("%w: unreadable entries hold the last free ones; delete them", subnet.ErrOutOfSubnets)
+}
+
+// isLater reports whether another node leased a part of own's subnets before. Every
+// other node believes that one then, and ignores own.
+func (a *acquisition) isLater(own subnet.Lease, leases []subnet.Lease) bool {
+	return slices.ContainsFunc(leases, func(l subnet.Lease) bool {
+		return l.Created < own.Created && overlap(l.Subnets, own.Subnets) && a.cfg.Allows(l.Subnets) && !a.claim.Owns(l)
+	})
 }
 
 // errRival has an acquisition begin anew.

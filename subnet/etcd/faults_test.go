@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -249,6 +250,39 @@ func TestGrantLost(t *testing.T) {
 	l.hold(s, own)
 	f := l.follow(l.Store)
 	f.await("the lease", f.has(own))
+}
+
+// A node leases two families while another takes one half of its choice, and the
+// answer to its write is lost: it still gives way, and leases another subnet.
+func TestRivalBehindLostAnswer(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(`{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"}`)
+	var lost atomic.Bool
+	var rival string
+	s := l.open(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if !strings.HasSuffix(method, "/Txn") || lost.Swap(true) {
+			return invoke(ctx, method, request, reply, conn, options...)
+		}
+		for _, op := range request.(*etcdserverpb.TxnRequest).Success {
+			if put := op.GetRequestPut(); put != nil {
+				v4, _, _ := strings.Cut(strings.TrimPrefix(string(put.Key), prefix+"/subnets/"), "&")
+				rival = v4 + "&fd00:5:0:1::-64"
+				l.Write(rival, `{"PublicIP": "198.18.0.77", "PublicIPv6": "fd00:18::77", "BackendType": "vxlan"}`)
+			}
+		}
+		if err := invoke(ctx, method, request, reply, conn, options...); err != nil {
+			return err
+		}
+		return errors.New("the answer is lost")
+	}))
+	want := claim(1)
+	want.PublicIP[subnet.IPv6] = netip.MustParseAddr("fd00:18::1")
+	own := l.acquire(s, want)
+	if v4, _, _ := strings.Cut(rival, "&"); rival == "" || strings.HasPrefix(own.Key(), v4) {
+		t.Errorf("it leased %s beside the earlier %s", own.Key(), rival)
+	}
+	f := l.follow(l.Store)
+	f.await("its lease and its rival's", func() bool { return len(f.leases) == 2 })
 }
 
 // Etcd is emptied by hand, and every node has its subnet back, for one write
