@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -149,14 +150,21 @@ func TestRefused(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	dir := t.TempDir()
-	// What was begun there ends a moment after Start has returned.
-	t.Cleanup(func() { kerneltest.Eventually(t, time.Minute, func() error { return os.RemoveAll(dir) }) })
-	if s, err := Start(cancelled, Options{Dir: dir, Listen: "http://127.0.0.1:0"}); err == nil {
+	if s, err := Start(cancelled, Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"}); err == nil {
 		s.Stop() // it was ready already
 	} else if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+	kerneltest.Eventually(t, time.Minute, begun)
+}
+
+// begun returns an error while a start that was cancelled still works in its folder.
+func begun() error {
+	stacks := make([]byte, 4<<20)
+	if strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "tulle/pkg/etcdserver.(*Server).begin.func") {
+		return errors.New("an etcd is still being started")
+	}
+	return nil
 }
 
 // Data that cannot be used end the start with an error, not the process.
