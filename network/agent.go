@@ -42,8 +42,8 @@ type Options struct {
 	Store    subnet.Store
 	Kernel   Kernel
 	Backends map[string]backend.Factory // by the type that a config calls them by
-	// Node is who this is; its MTU is the backend's to say. Identity gives the node
-	// another ID when another machine goes by the same one; nil where no two can.
+	// Node is this node's identity; the backend sets its MTU. Identity gives the node
+	// another ID if another machine has the same one; nil where IDs are unique.
 	Node     subnet.Node
 	Identity *identity.Identity
 	// Uplinks says what may face the other hosts. Its Networks, Last and
@@ -66,8 +66,8 @@ type Options struct {
 	// of theirs that do; nil where that is not wanted.
 	Prober    *probe.Prober
 	Responder *probe.Responder
-	// Presence shows other machines that this one lives, and Lives asks the holder of
-	// a lease whether it is another that does; nil where nobody can be asked.
+	// Presence answers other machines' questions whether this one lives. Lives asks
+	// whether the holder of a lease lives elsewhere. Nil disables them.
 	Presence *probe.Presence
 	Lives    func(ctx context.Context, l subnet.Lease) bool
 	Outputs  Outputs

@@ -12,12 +12,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// twins are the other machines that share this one's ID, by what they lease.
+// twins are the leases of other machines with this one's ID.
 type twins map[subnet.Pair[netip.Prefix]]subnet.Attrs
 
-// forks makes the node go by an ID of its own where err says that another machine
-// goes by the one of claim, and reports whether it did. The lease is asked for
-// again then.
+// forks reports whether err means that another machine has the claim's ID. If so,
+// the node takes an ID of its own, and requests its lease again.
 func (a *Agent) forks(ctx context.Context, claim subnet.Claim, err error) bool {
 	var twin *subnet.TwinError
 	if a.Identity == nil || !errors.As(err, &twin) {
@@ -31,8 +30,8 @@ func (a *Agent) forks(ctx context.Context, claim subnet.Claim, err error) bool {
 	})
 }
 
-// fork makes the node go by an ID of its own. What it publishes beside that stays,
-// but for what the twin publishes too, as a copy of its memory would.
+// fork gives the node an ID of its own. Published backend data stays, unless the
+// twin publishes the same, for example because this node's snapshot is a copy.
 func (a *Agent) fork(twin *subnet.TwinError) {
 	a.setNode(a.Identity.Fork(twin, a.claim.Attrs))
 	for f, data := range twin.Lease.BackendData {
@@ -51,14 +50,14 @@ func (a *Agent) setNode(n subnet.Node) {
 	a.Node = n
 }
 
-// node returns who this is, for any goroutine.
+// node returns Node, for any goroutine.
 func (a *Agent) node() subnet.Node {
 	a.nodeMu.Lock()
 	defer a.nodeMu.Unlock()
 	return a.Node
 }
 
-// isThis reports whether n is this node as it was in an earlier run.
+// isThis reports whether n is this node, in an earlier run.
 func (a *Agent) isThis(n subnet.Node) bool {
 	if n.Instance != "" && a.Node.Instance != "" {
 		return n.Instance == a.Node.Instance
@@ -66,9 +65,9 @@ func (a *Agent) isThis(n subnet.Node) bool {
 	return n.ID == a.Node.ID
 }
 
-// findTwins notes which other machines share this one's ID. Where one of them
-// publishes it now, as two may that start at the same time, the lease is acquired
-// again: that finds out which of the two gives the ID up.
+// findTwins records which other machines have this one's ID. If one of them
+// publishes the ID that this node publishes, for example after a simultaneous start,
+// it acquires the lease again: that decides which of the two keeps the ID.
 func (a *Agent) findTwins(u subnet.Update) {
 	if a.Identity == nil {
 		return
@@ -99,7 +98,7 @@ func (a *Agent) findTwins(u subnet.Update) {
 	}
 }
 
-// clone reports which other machine goes by this one's ID, as long as one does.
+// clone returns the other machine with this one's ID, or nil while none is known.
 func (a *Agent) clone() *status.Clone {
 	if a.Identity == nil {
 		return nil
@@ -112,7 +111,7 @@ func (a *Agent) clone() *status.Clone {
 	if !a.listed {
 		return c
 	}
-	// Whoever goes by the very ID, or else any other that was copied.
+	// Prefer the machine that kept the ID to other clones.
 	all := slices.SortedFunc(maps.Values(a.twins), func(x, y subnet.Attrs) int {
 		return cmp.Or(cmp.Compare(len(x.Node.ID), len(y.Node.ID)), x.PublicIP[subnet.IPv4].Compare(y.PublicIP[subnet.IPv4]))
 	})

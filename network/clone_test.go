@@ -76,7 +76,7 @@ func TestClone(t *testing.T) {
 			if c == nil || c.ID != "machine-9" || c.Name != "nine" || len(c.Addresses) != 1 || c.Addresses[0] != netip.MustParseAddr("198.18.0.9") || c.Fix != "a command" || c.Since.IsZero() {
 				t.Fatalf("it is a clone of %+v", c)
 			}
-			if n := l.log.Count("Another machine goes by this machine's ID"); n != 1 {
+			if n := l.log.Count("Another machine has this machine's ID"); n != 1 {
 				t.Errorf("it warned %d times", n)
 			}
 			l.after(time.Minute)

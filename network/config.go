@@ -126,8 +126,8 @@ func (a *Agent) hostChanged(h hostif.Host, err error) {
 	a.checkBridges()
 }
 
-// show answers whoever asks at this host's addresses whether this node lives.
-// That is before it leases anything, for a machine that was copied asks.
+// show makes Presence answer at this host's addresses. It does so before the node
+// leases a subnet: a copy that loses the race for the lease asks right then.
 func (a *Agent) show() {
 	if a.Presence == nil {
 		return

@@ -41,8 +41,8 @@ func (a *Agent) recall() {
 	}
 }
 
-// rememberUnlessCopied is remember, unless the node that saved it lives elsewhere:
-// then this machine was copied from it.
+// rememberUnlessCopied calls remember, unless the node that saved the snapshot lives
+// elsewhere: then this machine is a copy of it.
 func (a *Agent) rememberUnlessCopied() {
 	if a.Lives == nil || a.before == (subnet.Lease{}) {
 		a.remember()
@@ -55,7 +55,7 @@ func (a *Agent) rememberUnlessCopied() {
 			if !elsewhere {
 				a.remember()
 			} else if a.before == before {
-				klog.InfoS("What an earlier run saved is of a node that lives elsewhere; not using it", "node", before.Holder())
+				klog.InfoS("Ignoring the saved network: the node that saved it lives elsewhere", "node", before.Holder())
 				a.before = subnet.Lease{}
 			}
 		})

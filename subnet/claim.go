@@ -7,15 +7,15 @@ import "net/netip"
 type Claim struct {
 	Attrs
 	Want Pair[netip.Prefix]
-	// Judged says of leases, by their Subnets, whether they are the node's own. A
-	// store fills it in where the lease alone does not tell.
+	// Judged overrides, by a lease's Subnets, whether it is the node's own. A store
+	// fills it in where the lease's value does not tell.
 	Judged map[Pair[netip.Prefix]]bool
 }
 
-// Owns reports whether l is the claiming node's own. So is a reservation for its
-// public IP, whoever used it last: a person made it for that address, and it
-// outlives the machine. A reservation that names an ID and no address is the
-// node's that goes by the ID.
+// Owns reports whether l is the claiming node's own. A reservation for its public
+// IP is, whichever node used it last: a person made it for that address, and it
+// outlives the machine. A reservation with an ID and no address belongs to the node
+// with that ID.
 func (c Claim) Owns(l Lease) bool {
 	if mine, judged := c.Judged[l.Subnets]; judged {
 		return mine
@@ -43,9 +43,9 @@ func (a Attrs) Identity() string {
 	return a.Node.Name
 }
 
-// SameNode reports whether one node published both: one installation did, or both
-// are at one public IP and no ID speaks against it. An ID alone tells only where
-// neither has an Instance, for copies of one image share an ID.
+// SameNode reports whether one node published both: they have one Instance, or one
+// public IP and no different IDs. Equal IDs alone suffice only where neither has an
+// Instance, because copies of one image share an ID.
 func (a Attrs) SameNode(b Attrs) bool {
 	switch {
 	case a.sameInstance(b):

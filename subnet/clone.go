@@ -73,15 +73,14 @@ func (c Claim) IsTwin(l Lease) bool {
 	return c.Node.Instance != "" && c.Node.ID != "" && l.Node.ID == c.Node.ID && !c.Owns(l)
 }
 
-// Twin finds the lease for which the claiming node must give its ID up, if there
-// is one among leases; own is its own lease, if it has one.
+// Twin returns the lease for which the claiming node must give up its ID, or nil.
+// Own is the node's own lease, or nil.
 //
-// A node with a lease leaves the ID to any other lease under it, whether its
-// holder lives or not, unless the node was the first to publish the ID. Without a
-// lease it leaves the ID to a holder that lives. The leases of all others it
-// inherits: inherits are told of them. Of two that published one ID at the same
-// time, the one with the older lease keeps it; a holder without an Instance
-// always does, for it knows no other ID.
+// A node with a lease yields the ID to every other lease under it, dead or alive,
+// unless the node published that ID first. A node without a lease yields to a live
+// holder, and inherits the leases of dead ones. Of two nodes that published one ID
+// at the same time, the one with the older lease keeps it. A holder without an
+// Instance always keeps it, because an older tulled cannot yield.
 func (c Claim) Twin(own *Lease, leases []Lease, lives func(Lease) (bool, error)) (twin *Lease, inherited []Lease, err error) {
 	first := own != nil && own.Node.ID == c.Node.ID && own.Node.Instance == c.Node.Instance
 	for i := range leases {

@@ -7,8 +7,8 @@ type leaving struct {
 	burials int                            // how many there were
 }
 
-// marks returns what a node is told by: two that Attrs.SameNode holds for one
-// have a mark in common.
+// marks returns keys to find a node's leases by: two Attrs of one node, as
+// Attrs.SameNode has it, share a key.
 func (a Attrs) marks() []string {
 	var marks []string
 	if a.Node.Instance != "" {

@@ -14,11 +14,11 @@ import (
 // D-Bus has the old one in a file, systemd takes it from there.
 const newMachineID = "rm -f /etc/machine-id /var/lib/dbus/machine-id; systemd-machine-id-setup; systemctl restart tulled"
 
-// installation tells this host from others that go by the same ID. In Kubernetes,
-// where the Node's name does, it is empty.
+// installation tells this host from others with the same ID. It is empty in
+// Kubernetes, where the Node's name does that.
 type installation struct {
 	identity *identity.Identity
-	presence *probe.Presence // nil where it is not wanted
+	presence *probe.Presence // nil without probes
 }
 
 func openInstallation(o options.Options, node subnet.Node) installation {
@@ -33,9 +33,10 @@ func openInstallation(o options.Options, node subnet.Node) installation {
 	return i
 }
 
-// lives asks the holder of a lease whether it is another than this process. One
-// that should have this installation's secret must prove it: of a node that was
-// renumbered the old address may be anybody's now.
+// lives asks at a lease's public IPs, and reports whether its holder lives there
+// and is not this process. If the lease has this installation's instance, the holder
+// must prove the secret: the old address of a renumbered node may be another host's
+// by now.
 func (i installation) lives(ctx context.Context, l subnet.Lease) bool {
 	answers := make(chan probe.Who, len(l.PublicIP))
 	asked := 0
@@ -55,7 +56,7 @@ func (i installation) lives(ctx context.Context, l subnet.Lease) bool {
 	return slices.Contains(all, probe.Twin) || slices.Contains(all, probe.Other)
 }
 
-// asks returns lives, or nil where nobody is to be asked.
+// asks returns lives, or nil without probes.
 func (i installation) asks() func(context.Context, subnet.Lease) bool {
 	if i.presence == nil {
 		return nil

@@ -34,8 +34,8 @@ func OpenStore(o options.Options) (Store, error) {
 	return openEtcd(o, nil)
 }
 
-// openEtcd returns a store in etcd. Lives asks the holder of a lease whether it
-// lives, and is nil where nobody is to be asked.
+// openEtcd returns a store in etcd. Lives asks whether the holder of a lease lives;
+// nil disables that.
 func openEtcd(o options.Options, lives func(context.Context, subnet.Lease) bool) (Store, error) {
 	return etcd.Open(etcd.Options{
 		Endpoints: o.Etcd.Endpoints, Prefix: o.Etcd.Prefix,

@@ -28,7 +28,7 @@ func Check(path string) error {
 	return err
 }
 
-// secret is what only this installation knows.
+// secret is known to this installation only.
 type secret [16]byte
 
 // content is what the file holds.
@@ -39,11 +39,11 @@ type content struct {
 	Clone    *Clone   `json:"clone,omitempty"`
 }
 
-// Clone says what this machine is a clone of.
+// Clone describes what this machine is a clone of.
 type Clone struct {
-	// Of is the ID that it shares.
+	// Of is the shared ID.
 	Of string `json:"of"`
-	// Name and Addresses are those of the other machine that goes by it.
+	// Name and Addresses are the other machine's.
 	Name      string       `json:"name,omitempty"`
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	Since     time.Time    `json:"since"`
@@ -54,7 +54,7 @@ const (
 	mostFile = 64 << 10
 )
 
-// load reads the file. Whoever wrote it, what does not hold together is refused.
+// load reads the file and refuses anything that tulled does not write.
 func load(path string) (content, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Hardware is what tells one machine from another. What cannot be read is empty.
+// Hardware identifies a machine. A part that cannot be read is empty.
 type Hardware struct {
 	UUID string   `json:"uuid,omitempty"`
 	MACs []string `json:"macs,omitempty"` // sorted
@@ -46,7 +46,7 @@ func ReadHardware(sys string) Hardware {
 	}
 	h.MACs = physical
 	if len(physical) == 0 {
-		// A container, or a host in a namespace: there is no more to go by.
+		// A container, or a host in a namespace, has no physical interface.
 		h.MACs = plain
 	}
 	slices.Sort(h.MACs)
@@ -55,7 +55,7 @@ func ReadHardware(sys string) Hardware {
 	return h
 }
 
-// readMAC returns an Ethernet interface's address, or nothing.
+// readMAC returns the address of an Ethernet interface, or "".
 func readMAC(folder string) string {
 	text, err := os.ReadFile(filepath.Join(folder, "address"))
 	if err != nil {
@@ -68,8 +68,8 @@ func readMAC(folder string) string {
 	return mac.String()
 }
 
-// isPlain reports whether an interface is none of the kinds that a program makes
-// for containers and tunnels: those have addresses that copies share.
+// isPlain reports whether an interface is neither a bridge, a tunnel or the like,
+// nor a bridge's port: copies of one machine may share the addresses of those.
 func isPlain(folder string) bool {
 	uevent, err := os.ReadFile(filepath.Join(folder, "uevent"))
 	return err == nil && !bytes.Contains(uevent, []byte("DEVTYPE=")) && !exists(folder, "master")
@@ -80,9 +80,9 @@ func exists(folder, name string) bool {
 	return err == nil
 }
 
-// isSameAs reports whether h may be the machine that another was read from: its
-// UUID is the same, and one of its interfaces is still there. What is not known
-// of either speaks against nothing.
+// isSameAs reports whether h may be the machine of before: the UUID is the same, and
+// at least one interface is still there. A part that is unknown in either counts as
+// the same.
 func (h Hardware) isSameAs(before Hardware) bool {
 	if h.UUID != "" && before.UUID != "" && h.UUID != before.UUID {
 		return false

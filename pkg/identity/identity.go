@@ -18,28 +18,27 @@ import (
 
 // Options say where an identity is kept and what it begins with.
 type Options struct {
-	// Dir is the folder for state. Without one the identity lasts as long as the
-	// hardware stays the same.
+	// Dir is the folder for state. Without one, the identity lasts as long as the
+	// hardware is the same.
 	Dir string
-	// Node has the ID and the name that the machine, or a flag, gives.
+	// Node has the ID and the name from flags or from the machine.
 	Node subnet.Node
 	// Fix is the command that gives the machine an ID of its own.
 	Fix      string
 	Hardware Hardware
 }
 
-// Identity is who this installation is. Its methods may be called by any
-// goroutine.
+// Identity identifies this installation. Its methods are safe for concurrent use.
 type Identity struct {
 	options Options
 
 	mu     sync.Mutex
 	secret secret
-	clone  *Clone // nil while the ID is this machine's alone
+	clone  *Clone // nil unless the node forked
 }
 
-// Open reads the identity of this installation, and makes one where there is none
-// that is its own.
+// Open reads the identity of this installation, and makes one if there is none, or
+// if it is another machine's.
 func Open(o Options) *Identity {
 	i := &Identity{options: o}
 	if o.Dir == "" {
@@ -50,13 +49,13 @@ func Open(o Options) *Identity {
 	known := err == nil
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		klog.ErrorS(err, "Ignoring the identity of an earlier run; making a new one", "path", Path(o.Dir))
+		klog.ErrorS(err, "Ignoring the invalid identity file; making a new identity", "path", Path(o.Dir))
 	case known && !o.Hardware.isSameAs(c.Hardware):
-		klog.InfoS("The state folder was copied from another machine; making an identity for this one", "path", Path(o.Dir))
+		klog.InfoS("The state folder was copied from another machine; making a new identity", "path", Path(o.Dir))
 		known = false
 	}
 	if known {
-		i.secret, _ = c.secret() // which load has read before
+		i.secret, _ = c.secret() // load has checked it
 		if c.Clone != nil && c.Clone.Of == o.Node.ID {
 			i.clone = c.Clone
 		}
@@ -70,7 +69,7 @@ func Open(o Options) *Identity {
 		i.secret = fresh()
 	}
 	if err := i.save(); err != nil {
-		klog.ErrorS(err, "Failed to save this node's identity; it lasts only while the hardware stays the same")
+		klog.ErrorS(err, "Failed to save this node's identity; deriving it from the hardware")
 		if !known {
 			i.secret = o.fallback()
 		}
@@ -84,13 +83,13 @@ func fresh() (s secret) {
 	return s
 }
 
-// fallback returns the secret of a machine that cannot keep one.
+// fallback returns the secret of a machine that cannot save one.
 func (o Options) fallback() (s secret) {
 	copy(s[:], derive([]byte(o.Node.ID), "tulle hardware", o.Hardware.UUID, strings.Join(o.Hardware.MACs, " ")))
 	return s
 }
 
-// derive returns 32 bytes that tell nothing of the key.
+// derive returns 32 bytes that depend on key and words, and do not reveal the key.
 func derive(key []byte, words ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, w := range words {
@@ -100,7 +99,7 @@ func derive(key []byte, words ...string) []byte {
 	return mac.Sum(nil)
 }
 
-// save writes the identity; the caller holds mu, or nobody else knows i yet.
+// save writes the identity. The caller holds mu, or has not shared i yet.
 func (i *Identity) save() error {
 	if i.options.Dir == "" {
 		return nil
@@ -108,14 +107,14 @@ func (i *Identity) save() error {
 	return save(i.options.Dir, content{version, hex.EncodeToString(i.secret[:]), i.options.Hardware, i.clone})
 }
 
-// Node returns who this node is to the others.
+// Node returns what this node publishes of its identity.
 func (i *Identity) Node() subnet.Node {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.node()
 }
 
-// node is Node for who holds mu.
+// node is Node; the caller holds mu.
 func (i *Identity) node() subnet.Node {
 	n := i.options.Node
 	n.Instance = hex.EncodeToString(derive(i.secret[:], "tulle instance")[:8])
@@ -129,8 +128,8 @@ func (i *Identity) node() subnet.Node {
 	return n
 }
 
-// Fork makes the node go by an ID of its own, because twin goes by the same, and
-// returns who it is then. It says so, naming both.
+// Fork gives the node an ID of its own, because twin has the same one, and returns
+// the new Node. It logs a warning that names both machines and the fix.
 func (i *Identity) Fork(twin *subnet.TwinError, own subnet.Attrs) subnet.Node {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -146,15 +145,15 @@ func (i *Identity) Fork(twin *subnet.TwinError, own subnet.Attrs) subnet.Node {
 	}
 	n := i.node()
 	own.Node = n
-	klog.ErrorS(nil, "Another machine goes by this machine's ID, as clones of one image do; going on as a node of its own",
+	klog.ErrorS(nil, "Another machine has this machine's ID, as clones of one image do; continuing under a new ID",
 		"node", own.Holder(), "other", other.Holder(), "otherLease", other.Key(), "fix", i.options.Fix)
 	if err := i.save(); err != nil {
-		klog.ErrorS(err, "Failed to save this node's identity; the next start finds out again whose clone it is")
+		klog.ErrorS(err, "Failed to save this node's new ID; the next start will make another")
 	}
 	return n
 }
 
-// Clone returns what this machine is a clone of, and nil if it is none.
+// Clone returns what this machine is a clone of, or nil.
 func (i *Identity) Clone() *Clone {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -168,8 +167,8 @@ func (i *Identity) Clone() *Clone {
 // Fix returns the command that gives the machine an ID of its own.
 func (i *Identity) Fix() string { return i.options.Fix }
 
-// Prove returns what only an installation with this one's secret can return for a
-// challenge.
+// Prove returns 16 bytes that only an installation with this secret can compute from
+// a challenge.
 func (i *Identity) Prove(challenge []byte) []byte {
 	i.mu.Lock()
 	defer i.mu.Unlock()

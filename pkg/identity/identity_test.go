@@ -93,7 +93,7 @@ func TestForkLastsUntilTheMachineHasItsOwnID(t *testing.T) {
 		if fresh := forked.Instance != before.Instance && string(i.Prove([]byte("x"))) != proof; fresh != copied {
 			t.Errorf("copied %t: the secret is another: %t", copied, fresh)
 		}
-		if log.Count("Another machine goes by this machine's ID") != 1 || !strings.Contains(log.String(), `other="first (192.0.2.9)"`) || !strings.Contains(log.String(), `fix="a command"`) {
+		if log.Count("Another machine has this machine's ID") != 1 || !strings.Contains(log.String(), `other="first (192.0.2.9)"`) || !strings.Contains(log.String(), `fix="a command"`) {
 			t.Errorf("it says %s", log)
 		}
 		again := Open(options(dir))
@@ -114,7 +114,7 @@ func TestForkLastsUntilTheMachineHasItsOwnID(t *testing.T) {
 				t.Errorf("with another ID it is %+v, a clone of %+v", own.Node(), own.Clone())
 			}
 		}
-		if n := log.Count("Another machine goes by"); n != 2 {
+		if n := log.Count("Another machine has"); n != 2 {
 			t.Errorf("it warned %d times", n)
 		}
 	}
@@ -188,7 +188,7 @@ func TestRubbishIsMadeAnew(t *testing.T) {
 			if second := Open(options(dir)); second.Node() != first.Node() {
 				t.Errorf("it is %+v, and then %+v", first.Node(), second.Node())
 			}
-			if log.Count("Ignoring the identity") != 1 || strings.Contains(log.String(), "112233445566") {
+			if log.Count("Ignoring the invalid identity") != 1 || strings.Contains(log.String(), "112233445566") {
 				t.Errorf("it says %s", log)
 			}
 		})

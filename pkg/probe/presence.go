@@ -15,26 +15,26 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Who lives at an address.
+// Who is what lives at an address.
 type Who int
 
-// What an Ask may come to.
+// The results of Ask.
 const (
 	Nobody Who = iota // no answer, or this very process
 	Other             // a daemon with another secret
-	Twin              // a daemon that has proved that it has ours
+	Twin              // a daemon that proved that it has our secret
 )
 
-// Presence shows others that a daemon lives at this host's addresses on the
-// underlay, and asks the same of theirs. Its answers tell nothing of the secret,
-// and an answer to one challenge is worth nothing for another.
+// Presence answers at this host's addresses on the underlay that a daemon lives
+// here, and asks other hosts the same. Its answers reveal nothing of the secret, and
+// an answer to one challenge is useless for another.
 type Presence struct {
 	Port uint16
-	// Prove returns, in 16 bytes, what only a daemon with this one's secret can
-	// return for a challenge.
+	// Prove returns 16 bytes that only a daemon with this one's secret can compute
+	// from a challenge.
 	Prove func(challenge []byte) []byte
 
-	run    []byte // of this process, by which it knows its own answers
+	run    []byte // random; marks this process's own answers
 	mu     sync.Mutex
 	at     []netip.Addr
 	conns  []net.PacketConn
@@ -43,7 +43,7 @@ type Presence struct {
 	wg     sync.WaitGroup
 }
 
-// A question is as long as its answer: mark, kind, a challenge, who answers and
+// A question is as long as its answer: mark, kind, challenge, the answering run,
 // its proof.
 const (
 	question     = 'q'
@@ -64,8 +64,8 @@ func NewPresence(port uint16, prove func(challenge []byte) []byte) *Presence {
 	return p
 }
 
-// Set answers at these addresses from now on, and at no others. An address need
-// not be there yet.
+// Set makes p answer at these addresses and no others. An address need not exist
+// yet.
 func (p *Presence) Set(at []netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *Presence) Set(at []netip.Addr) {
 	for _, ip := range at {
 		conn, err := listen(ip, p.Port)
 		if err != nil {
-			klog.ErrorS(err, "Failed to listen for questions whether this node lives", "address", ip, "port", p.Port)
+			klog.ErrorS(err, "Failed to listen for other hosts' questions whether this one lives", "address", ip, "port", p.Port)
 			p.at = nil // the next Set tries again
 			continue
 		}
@@ -86,7 +86,7 @@ func (p *Presence) Set(at []netip.Addr) {
 	}
 }
 
-// Close ends all answers. There are none of no Presence.
+// Close ends all answers. A nil Presence has none.
 func (p *Presence) Close() {
 	if p == nil {
 		return
@@ -103,13 +103,13 @@ func (p *Presence) Close() {
 
 func (p *Presence) close() {
 	for _, c := range p.conns {
-		_ = c.Close() // it holds nothing
+		_ = c.Close() // nothing is buffered
 	}
 	p.conns = nil
 }
 
-// answerAll answers until conn is closed. Beyond the most in a second it leaves
-// questions to the kernel, which drops them at little cost.
+// answerAll answers until conn is closed. Above the limit it stops reading, and the
+// kernel drops further questions at little cost.
 func (p *Presence) answerAll(conn net.PacketConn) {
 	b := make([]byte, presenceLen+1)
 	var pace pace
@@ -119,18 +119,18 @@ func (p *Presence) answerAll(conn net.PacketConn) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			continue // what became of an answer
+			continue // an ICMP error for an earlier answer
 		}
 		if wait := pace.next(time.Now()); wait > 0 {
 			p.rest(wait)
 		}
 		if p.answer(b[:n]) {
-			_, _ = conn.WriteTo(b[:n], from) // who asked will see
+			_, _ = conn.WriteTo(b[:n], from) // the asker repeats a lost question
 		}
 	}
 }
 
-// pace is how fast answers follow one another: no more than the most in a second.
+// pace limits answers to so many a second.
 type pace struct {
 	second time.Time
 	count  int
@@ -158,8 +158,8 @@ func (p *Presence) rest(d time.Duration) {
 	}
 }
 
-// answer makes of a question its answer, where it is, and reports whether it is
-// one.
+// answer turns a question into its answer, in place, and reports whether b is a
+// question.
 func (p *Presence) answer(b []byte) bool {
 	if len(b) != presenceLen || string(b[:kindAt]) != mark || b[kindAt] != question {
 		return false
@@ -170,7 +170,7 @@ func (p *Presence) answer(b []byte) bool {
 	return true
 }
 
-// read returns who gave an answer to a challenge.
+// read returns what an answer to a challenge proves; ok is false for anything else.
 func (p *Presence) read(b, challenge []byte) (who Who, ok bool) {
 	switch {
 	case len(b) != presenceLen || string(b[:kindAt]) != mark || b[kindAt] != presence || !bytes.Equal(b[challengeAt:runAt], challenge):
@@ -184,14 +184,14 @@ func (p *Presence) read(b, challenge []byte) (who Who, ok bool) {
 }
 
 const (
-	// askAgain is when a question that may be lost is sent again, and askLimit how
-	// long an answer may take.
+	// askAgain is the time between two copies of a question, and askLimit the time
+	// for an answer.
 	askAgain = 300 * time.Millisecond
 	askLimit = 1500 * time.Millisecond
 )
 
-// Ask asks who lives at an address, within ctx. What says that nobody listens
-// there may be forged, and ends nothing.
+// Ask asks what lives at an address, within ctx. An ICMP error may be forged, and
+// does not end the question.
 func (p *Presence) Ask(ctx context.Context, at netip.Addr) Who {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -212,7 +212,7 @@ func (p *Presence) Ask(ctx context.Context, at netip.Addr) Who {
 	copy(b[challengeAt:], challenge)
 	in := make([]byte, presenceLen+1)
 	for ctx.Err() == nil {
-		_, _ = conn.Write(b) // it is sent again
+		_, _ = conn.Write(b) // a lost one is repeated
 		for until := time.Now().Add(askAgain); ctx.Err() == nil; {
 			if conn.SetReadDeadline(until) != nil {
 				return Nobody

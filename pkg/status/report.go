@@ -16,7 +16,7 @@ type Report struct {
 	Started time.Time `json:"started"`
 	NodeID  string    `json:"nodeID"`
 	Name    string    `json:"nodeName,omitempty"`
-	// Clone is set while another machine goes by this machine's ID.
+	// Clone is set while another machine has this machine's ID.
 	Clone *Clone `json:"clone,omitempty"`
 	// Ready says that the network works here, as far as it can be seen from here;
 	// Missing says what is missing for that. Both sum up Checks.
@@ -43,14 +43,14 @@ type Report struct {
 	Fights     []Fight     `json:"fights,omitempty"` // what others keep changing
 }
 
-// Clone is another machine that goes by this machine's ID, as copies of one image
-// do. This one goes by an ID of its own meanwhile.
+// Clone is another machine with this machine's ID, as copies of one image have.
+// This machine uses an ID of its own meanwhile.
 type Clone struct {
-	ID        string       `json:"id"` // that they share
+	ID        string       `json:"id"` // the shared one
 	Name      string       `json:"nodeName,omitempty"`
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	Since     time.Time    `json:"since"` // this machine knows of it
-	// Fix is what gives a machine an ID of its own.
+	Since     time.Time    `json:"since"` // when this machine found out
+	// Fix is the command that gives a machine an ID of its own.
 	Fix string `json:"fix"`
 }
 

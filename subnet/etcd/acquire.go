@@ -53,7 +53,7 @@ type acquisition struct {
 	value string
 	known *listing         // nil when it has to be read
 	id    clientv3.LeaseID // made for this one
-	asked map[string]bool  // whether somebody answered for a version of a lease
+	asked map[string]bool  // whether the holder of a version of a lease answered
 	// unsure is the key that create may have written, where no answer said so.
 	unsure string
 }
@@ -216,7 +216,7 @@ func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition cli
 		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
 			met = kvs[0]
 		}
-		if met.ModRevision == lease.Revision { // it is another that has changed
+		if met.ModRevision == lease.Revision { // a stale lease has changed
 			return subnet.Lease{}, nil, nil, errChanged
 		}
 		return lease, met, nil, nil
@@ -229,7 +229,7 @@ func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition cli
 	return lease, nil, r.Responses[len(then)-1].GetResponseRange().GetKvs(), nil
 }
 
-// withdraw removes a lease of ours, unless another has written to it since.
+// withdraw deletes our lease, unless another node has written to it since.
 func (s *Store) withdraw(ctx context.Context, own subnet.Lease) error {
 	key := s.key(own)
 	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", own.Revision)).Then(clientv3.OpDelete(key)).Commit()

@@ -116,8 +116,8 @@ func (h *holder) look(ctx context.Context) (from int64, err error) {
 	return h.restore(ctx, condition, id, reserved)
 }
 
-// checkHolder returns why the node must not write to its lease any more: another
-// one that lives has it. To write it again would be to take turns.
+// checkHolder returns an error if another live node holds the lease now. To write
+// it again would only start a fight.
 func (h *holder) checkHolder(ctx context.Context, l subnet.Lease, id clientv3.LeaseID) error {
 	own, instance := h.own, l.Node.Instance
 	switch {

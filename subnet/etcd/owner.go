@@ -12,10 +12,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// judge finds out which of the leases are the node's own, where they do not tell
-// by themselves, and notes that in the claim. It costs no call where no other node
-// goes by this node's ID, instance or public IP. A lease that is alive under
-// another public IP is never the node's.
+// judge decides which leases are the node's own where their values do not tell,
+// and records that in the claim. It makes no call unless another lease has the
+// node's ID, instance or public IP. A live lease under another public IP is never
+// the node's own.
 func (a *acquisition) judge(ctx context.Context, leases []subnet.Lease, ids map[string]clientv3.LeaseID) error {
 	a.claim.Judged = nil
 	near := a.near(leases)
@@ -54,7 +54,7 @@ func (a *acquisition) judge(ctx context.Context, leases []subnet.Lease, ids map[
 	return nil
 }
 
-// near returns the leases that have anything in common with the node.
+// near returns the leases that have the node's ID, instance or public IP.
 func (a *acquisition) near(leases []subnet.Lease) (near []subnet.Lease) {
 	for i := range leases {
 		l := &leases[i]
@@ -70,8 +70,9 @@ func (a *acquisition) isOurs(l *subnet.Lease) bool {
 	return l.Node.Instance != "" && l.Node.Instance == a.claim.Node.Instance
 }
 
-// findCopy looks for a machine that was copied together with its instance: it
-// lives at another public IP. A node that was renumbered finds nobody there.
+// findCopy returns a TwinError if a machine with the node's own instance lives at
+// another public IP: one of the two is a copy. A renumbered node gets no answer from
+// its old address.
 func (a *acquisition) findCopy(ctx context.Context, near []subnet.Lease) error {
 	for _, l := range near {
 		if !a.isOurs(&l) || sharesAddress(&l.Attrs, &a.claim.Attrs) || a.isLast(l) {
@@ -85,8 +86,7 @@ func (a *acquisition) findCopy(ctx context.Context, near []subnet.Lease) error {
 }
 
 // findNeighbours judges the leases at our public IP that another installation
-// published. One whose holder is alive is left alone, and so are we; what one left
-// that is gone is ours.
+// published. A live one stays its holder's; a dead one becomes ours.
 func (a *acquisition) findNeighbours(ctx context.Context, near []subnet.Lease, ids map[string]clientv3.LeaseID) error {
 	known := slices.ContainsFunc(near, func(l subnet.Lease) bool { return a.isOurs(&l) })
 	var met error
@@ -107,20 +107,21 @@ func (a *acquisition) findNeighbours(ctx context.Context, near []subnet.Lease, i
 	if met == nil {
 		return nil
 	}
-	// Who has a lease already goes on: two hosts that swap addresses would wait
-	// for one another.
+	// A node with a lease continues: two hosts that swap addresses would otherwise
+	// wait for each other.
 	if _, ok, _ := a.claim.Own(a.cfg, near); !ok {
 		return met
 	}
-	klog.ErrorS(met, "Publishing an address all the same that another node publishes too")
+	klog.ErrorS(met, "Another node publishes our public IP; keeping our lease")
 	return nil
 }
 
 // isNeighbour reports whether another node lives behind a lease with our public
-// IP. A reservation for that address is for whoever has it. Who had our ID there
-// was this node, as it was installed before, unless it shows that it lives: by an
-// answer from that address, which is none of this host's then, or by taking our
-// lease from us. A node that is known by its instance was not installed anew.
+// IP. A reservation for that address belongs to the host that has the address. A
+// lease under our ID is from an earlier installation of this host, unless its holder
+// proves that it lives: it answers from that address, which then is not this host's,
+// or it took our lease. Known reports that our own instance has a lease: then no
+// earlier installation is in question.
 func (a *acquisition) isNeighbour(ctx context.Context, l subnet.Lease, id clientv3.LeaseID, known bool) (bool, error) {
 	instance := l.Node.Instance
 	switch {
@@ -136,13 +137,13 @@ func (a *acquisition) isNeighbour(ctx context.Context, l subnet.Lease, id client
 	return a.answers(ctx, l), nil
 }
 
-// mostAsked is how many holders are asked for one acquisition. No honest network
-// has more than one or two to ask.
+// mostAsked limits the holders that one acquisition asks. Without forged leases
+// there are one or two.
 const mostAsked = 8
 
 // answers reports whether a tulled other than this process lives at the public
 // IPs of a lease, see Options.Answers. It asks once for each version of a lease.
-// Whoever is one too many to be asked is taken to live.
+// Beyond mostAsked it asks no more, and takes the holders for alive.
 func (a *acquisition) answers(ctx context.Context, l subnet.Lease) bool {
 	if a.options.Answers == nil {
 		return false
@@ -161,14 +162,14 @@ func (a *acquisition) answers(ctx context.Context, l subnet.Lease) bool {
 	return known
 }
 
-// isLast reports whether l is what this process wrote last.
+// isLast reports whether this process wrote l last.
 func (s *Store) isLast(l subnet.Lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return l.Subnets == s.last.Subnets && l.Attrs == s.last.Attrs
 }
 
-// wrote notes what this process has in etcd.
+// wrote records the lease that this process has in etcd.
 func (s *Store) wrote(l subnet.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

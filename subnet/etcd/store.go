@@ -32,7 +32,7 @@ type Options struct {
 	RenewMargin time.Duration
 	// Answers asks at the public IPs of a lease whether its holder lives there, and
 	// is not this process. The holder of a lease with this node's own instance must
-	// prove that it has that. Nil where nobody can be asked.
+	// prove that it has the instance's secret. Nil disables the questions.
 	Answers func(ctx context.Context, l subnet.Lease) bool
 
 	dial      []grpc.DialOption // for tests

@@ -166,7 +166,7 @@ func (w *world) wantClones(clones int, hosts ...*clustertest.Host) {
 }
 
 // sharedID is what clones warn of.
-const sharedID = "Another machine goes by this machine's ID"
+const sharedID = "Another machine has this machine's ID"
 
 // flood sends pings from each of hosts to each other, in both directions.
 func (w *world) flood(hosts ...*clustertest.Host) *streams {

@@ -198,7 +198,7 @@ func TestCloneDoesNotGoByCopiedMemory(t *testing.T) {
 	w.etcd.Member(0).Stop()
 	copyState(t, first, clone, true)
 	d := w.startClone(clone)
-	d.WaitLog("is of a node that lives elsewhere; not using it")
+	d.WaitLog("the node that saved it lives elsewhere")
 	flood.more(500)
 	w.etcd.Member(0).Restart()
 	d.WaitLog("Kernel in sync with all peers")
