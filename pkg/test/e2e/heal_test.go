@@ -21,7 +21,7 @@ var healTable = flag.String("heal", "", "measure what is lost while a stranger k
 func TestHealsThroughFights(t *testing.T) {
 	t.Parallel()
 	d := newDisturbed(t, tulled)
-	d.daemon.WaitLog("The kernel holds all peers")
+	d.daemon.WaitLog("Kernel in sync with all peers")
 	before := d.whole()
 	for _, c := range disturbances() {
 		act := c.make(d)
@@ -92,7 +92,7 @@ func benchHeal(t *testing.T, program clustertest.Command, c disturbance) []strin
 	row := []string{c.name}
 	var slowest time.Duration
 	d := newDisturbed(t, program)
-	d.daemon.WaitLog("The kernel holds all peers")
+	d.daemon.WaitLog("Kernel in sync with all peers")
 	before := d.whole()
 	watch := (*disturbed).pinged
 	if c.watch != nil {

@@ -19,7 +19,7 @@ func TestKubeClones(t *testing.T) {
 		h.SetMachineID(imageID)
 		k.register(h)
 	}
-	k.start(first).WaitLog("The kernel holds all peers")
+	k.start(first).WaitLog("Kernel in sync with all peers")
 	k.daemons[first].Stop() // what it knows is saved
 	for _, h := range k.Hosts[1:] {
 		if err := os.CopyFS(h.StateDir, os.DirFS(first.StateDir)); err != nil {
