@@ -29,8 +29,9 @@ VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-syst
 
 .PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint outdated fuzz bench bench-flannel bench-kube deps vm-deps clean help root go
 
-build: go ## build bin/tulled
+build: go ## build bin/tulled and bin/tulle-etcd
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulle-etcd ./pkg/cmd/tulle-etcd
 
 packages: go ## deb and rpm into bin/packages (ARCH=arm64)
 	VERSION=$(VERSION) dist/packages/build.sh bin/packages
@@ -94,7 +95,7 @@ bench: root go deps ## a node against iproute2 in batch mode, and whole daemons,
 	go test -c -o bin/e2e.test ./pkg/test/e2e
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 60m -peers $(LEASES)
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestBenchRush$$' -test.timeout 60m -nodes $(NODES)
-	go test -run '^TestStopUnderLoad$$' -v -timeout 30m ./pkg/etcdserver -stops 200
+	go test -run '^TestStopUnderLoad$$' -v -timeout 30m ./pkg/cmd/tulle-etcd -stops 200
 	go test -run "^$$" -bench . -benchmem ./subnet ./pkg/netstate
 	go test -run "^$$" -bench . -benchtime 12x ./pkg/firewall/nft ./pkg/firewall/iptables
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestIdle$$' -test.timeout 60m -idle 5m -peers 1000,10000

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Three hosts with a container each, isolated on this machine: network
 # namespaces on a switch of their own, all removed at the end. The first host
-# runs an embedded etcd; the others join it.
+# runs an etcd beside its tulled; the others join it.
 #
 # HOLD=1 leaves everything up until Enter or Ctrl-C.
 set -euo pipefail
@@ -19,6 +19,7 @@ finish() {
 	trap - EXIT
 	kill "${daemons[@]}" 2>/dev/null || true
 	wait 2>/dev/null || true
+	bin/tulle-etcd stop --data-dir "$folder/host1/etcd" >/dev/null || true
 	for ns in switch host1 host2 host3 pod1 pod2 pod3; do ip netns delete "$name-$ns" 2>/dev/null || true; done
 	[ "$code" -eq 0 ] || { echo "the demo failed; the daemons' last log lines:" >&2; tail -n 5 "$folder"/host*.log >&2 || true; }
 	rm -rf "$folder"

@@ -64,7 +64,8 @@ type file struct {
 
 // files are what of the archive belongs into an image.
 func (a archive) files() ([]file, error) {
-	wanted := []file{{name: "LICENSE", mode: 0o644}, {name: "tulled", mode: 0o755}, {name: "cni/README.md", mode: 0o644}}
+	wanted := []file{{name: "LICENSE", mode: 0o644}, {name: "tulled", mode: 0o755}, {name: "tulle-etcd", mode: 0o755},
+		{name: "cni/README.md", mode: 0o644}}
 	for _, plugin := range plugins {
 		wanted = append(wanted, file{name: "cni/" + plugin, mode: 0o755})
 	}

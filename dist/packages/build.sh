@@ -20,11 +20,12 @@ export SOURCE_DATE_EPOCH
 
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-BINARY=$temporary/tulled
-export BINARY
+BINARIES=$temporary/bin
+export BINARIES
+mkdir "$BINARIES"
 go build -o "$temporary/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm
 # -buildvcs=false, because Go would write in facts that differ between clones.
-CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$BINARY" .
+CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$BINARIES/" . ./pkg/cmd/tulle-etcd
 # A tulled for this machine writes the man page and the completions for any package.
 EXTRAS=$temporary
 export EXTRAS

@@ -32,9 +32,9 @@ go_version=$(sed -n 's/^go //p' go.mod)
 export GOTOOLCHAIN="go$go_version" GOFLAGS=-mod=readonly GOWORK=off GOEXPERIMENT= GOFIPS140=off \
 	CGO_ENABLED=0 GOOS=linux GOAMD64=v1 GOARM64=v8.0 GOARM=7 GOPPC64=power8 GORISCV64=rva20u64
 
-# binary builds tulled for a processor.
+# binary builds a program for a processor.
 binary() {
-	GOARCH=$1 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$2" .
+	GOARCH=$1 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$2" "$3"
 }
 
 # plugins builds the CNI plugins that our CNI configuration names for a processor,
@@ -54,7 +54,7 @@ common=$temporary/common
 native=$temporary/native
 host=$(go env GOHOSTARCH)
 mkdir -p "$common/completions"
-binary "$host" "$native"
+binary "$host" "$native" .
 env -i "$native" man >"$common/tulled.8"
 env -i "$native" completion bash >"$common/completions/tulled"
 env -i "$native" completion zsh >"$common/completions/_tulled"
@@ -76,8 +76,9 @@ for arch in $ARCHES; do
 	if [ "$arch" = "$host" ]; then
 		cp "$native" "$temporary/$name/tulled"
 	else
-		binary "$arch" "$temporary/$name/tulled"
+		binary "$arch" "$temporary/$name/tulled" .
 	fi
+	binary "$arch" "$temporary/$name/tulle-etcd" ./pkg/cmd/tulle-etcd
 	plugins "$arch" "$temporary/$name/cni"
 	tar -C "$temporary" -cf "$temporary/$name.tar" --format=ustar --sort=name --mtime="@$SOURCE_DATE_EPOCH" \
 		--owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX "$name"

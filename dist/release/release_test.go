@@ -61,7 +61,7 @@ func TestRelease(t *testing.T) {
 	}
 	for path, source := range map[string]string{
 		"LICENSE": "../../LICENSE", "README.md": "../../README.md",
-		"systemd/tulled.service": "../systemd/tulled.service", "docker/mk-docker-opts.sh": "../docker/mk-docker-opts.sh",
+		"systemd/tulled.service": "../systemd/tulled.service", "systemd/tulle-etcd.service": "../systemd/tulle-etcd.service", "docker/mk-docker-opts.sh": "../docker/mk-docker-opts.sh",
 		"prometheus/tulle.rules.yml": "../prometheus/tulle.rules.yml", "grafana/tulle.json": "../grafana/tulle.json",
 	} {
 		text, err := os.ReadFile(source)
@@ -82,14 +82,16 @@ func TestRelease(t *testing.T) {
 		}
 	}
 
-	tulled := filepath.Join(t.TempDir(), "tulled")
-	if err := os.WriteFile(tulled, []byte(files["tulled"]), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	asked := exec.Command(tulled, "version")
-	asked.Env = []string{"PATH="} // what this machine tells its tulled is not meant for this one
-	if out, err := asked.CombinedOutput(); err != nil || string(out) != version+"\n" {
-		t.Errorf("tulled version: %v: %s", err, out)
+	for _, name := range []string{"tulled", "tulle-etcd"} {
+		program := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(program, []byte(files[name]), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		asked := exec.Command(program, "version")
+		asked.Env = []string{"PATH="} // what this machine tells its tulled is not meant for this one
+		if out, err := asked.CombinedOutput(); err != nil || string(out) != version+"\n" {
+			t.Errorf("%s version: %v: %s", name, err, out)
+		}
 	}
 	if chart := files["kubernetes/chart/tulle/Chart.yaml"]; !strings.Contains(chart, "\nappVersion: "+version+"\n") || !strings.Contains(files["kubernetes/tulle.yaml"], "tulle:"+version) {
 		t.Errorf("the chart is that of another version: %s", chart)
@@ -99,7 +101,7 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"tulled", "cni/bridge"} {
+	for _, name := range []string{"tulled", "tulle-etcd", "cni/bridge"} {
 		if strings.Contains(files[name], root+"/") {
 			t.Errorf("%s tells where it was built", name)
 		}

@@ -13,6 +13,7 @@ import (
 type condition struct {
 	*network.Agent
 	store Store
+	etcd  *ownEtcd // nil where the store is elsewhere
 }
 
 // outlook is how a node is, for whoever starts what needs its network.
@@ -29,6 +30,9 @@ func (c condition) outlook(ctx context.Context) outlook {
 	failing := c.store.Status().Failing
 	for _, what := range slices.Sorted(maps.Keys(failing)) {
 		o.text += "; failing: " + what + ": " + failing[what]
+	}
+	if why := c.etcd.text(); why != "" {
+		o.text += "; " + why
 	}
 	return o
 }

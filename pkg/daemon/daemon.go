@@ -32,21 +32,21 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	for _, warning := range o.Warnings {
 		klog.InfoS("Option without effect, or unsafe", "warning", warning)
 	}
+	saveMemory()
+	toSystemd, toNode := newNews(), newNews()
+	poke := func() {
+		toSystemd.tell()
+		toNode.tell()
+	}
+	var etcd *ownEtcd
 	if o.Embedded.On {
-		server, err := startEtcd(ctx, &o)
-		if ctx.Err() != nil {
-			return nil // it was told to end, and did
-		}
-		if err != nil {
+		var err error
+		if etcd, err = keepEtcd(ctx, &o, version, poke); err != nil {
 			return err
 		}
-		defer func() {
-			if err := server.Stop(); err != nil {
-				klog.ErrorS(err, "Ending all the same; no acknowledged write is lost")
-			}
-		}()
-	} else {
-		saveMemory()
+		defer etcd.end()
+		defer stop()
+		etcd.await(ctx)
 	}
 	k, err := kernel.New("")
 	if err != nil {
@@ -63,10 +63,8 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	defer store.Close()
 	defer store.presence.Close()
 
-	toSystemd, toNode := newNews(), newNews()
-	poke := func() {
-		toSystemd.tell()
-		toNode.tell()
+	if etcd != nil {
+		etcd.seed(ctx, store.Store, o.Seed())
 	}
 	responder := newResponder(o.Probes)
 	defer responder.Close()
@@ -85,17 +83,17 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 		Prober: newProber(o.Probes), Responder: responder,
 		Changed: poke,
 	})
-	told := reporter{agent, version, store, store.is, time.Now()}
+	told := reporter{agent, version, store, store.is, etcd, time.Now()}
 	var running sync.WaitGroup
 	running.Go(func() {
 		serveStatus(ctx, o.StatusSocket, told)
 	})
 	running.Go(func() { serveWeb(ctx, o.Health, told) })
-	service := systemd.New(condition{agent, store})
+	service := systemd.New(condition{agent, store, etcd})
 	running.Go(func() { service.Run(ctx, toSystemd) })
 	if store.nodes != nil {
 		running.Go(func() {
-			nodeTeller{condition{agent, store}, store.nodes, o.Kube.SetNetworkUnavailable}.run(ctx, toNode)
+			nodeTeller{condition{agent, store, etcd}, store.nodes, o.Kube.SetNetworkUnavailable}.run(ctx, toNode)
 		})
 	}
 	running.Go(func() {

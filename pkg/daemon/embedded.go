@@ -2,44 +2,122 @@ package daemon
 
 import (
 	"context"
-	"fmt"
+	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
 
-	"github.com/tulle-net/tulle/pkg/etcdserver"
+	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
-// startEtcd runs the etcd inside this process, begins a network in it if it is
-// empty, and has o lead to it.
-func startEtcd(ctx context.Context, o *options.Options) (*etcdserver.Server, error) {
-	folder := filepath.Join(o.StateDir, "etcd")
-	slow := time.AfterFunc(10*time.Second, func() {
-		klog.InfoS("Embedded etcd still starting; another process may use its folder, or its disk may be slow", "folder", folder)
-	})
-	defer slow.Stop()
-	server, err := etcdserver.Start(ctx, etcdserver.Options{
-		Dir: folder, Listen: o.Embedded.Listen,
+// ownEtcd is the etcd beside this daemon, in a process that outlives it. It is nil
+// where the store is elsewhere.
+type ownEtcd struct {
+	*etcdprocess.Keeper
+	settings etcdprocess.Settings
+	running  sync.WaitGroup
+}
+
+// keepEtcd keeps an etcd running until ctx ends, and makes o lead to it.
+func keepEtcd(ctx context.Context, o *options.Options, version string, changed func()) (*ownEtcd, error) {
+	s := etcdprocess.Settings{
+		Dir: filepath.Join(o.StateDir, "etcd"), Listen: o.Embedded.Listen,
 		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
+		Verbosity: o.Verbosity,
+	}
+	for _, path := range []*string{&s.Dir, &s.CertFile, &s.KeyFile, &s.CAFile} {
+		if *path == "" {
+			continue
+		}
+		var err error
+		if *path, err = filepath.Abs(*path); err != nil { // it runs in another folder
+			return nil, err
+		}
+	}
+	o.Etcd.Endpoints = []string{s.Endpoint()}
+	e := &ownEtcd{Keeper: etcdprocess.NewKeeper(s, version, changed), settings: s}
+	e.running.Go(func() { e.Run(ctx) })
+	return e, nil
+}
+
+// patience is how long the daemon's start waits for its etcd, and the end for the
+// end of it. Later the network goes on without it, as without any store.
+const patience = 10 * time.Second
+
+// await waits until the etcd runs, or cannot.
+func (e *ownEtcd) await(ctx context.Context) {
+	select {
+	case <-e.Settled():
+	case <-ctx.Done():
+	case <-time.After(patience):
+	}
+}
+
+// seed writes the network's first config as soon as the etcd answers.
+func (e *ownEtcd) seed(ctx context.Context, store Store, config string) {
+	own, ok := store.(*etcd.Store)
+	if !ok || config == "" {
+		return
+	}
+	seeded := make(chan struct{})
+	e.running.Go(func() {
+		defer close(seeded)
+		switch began, err := own.Seed(ctx, config); {
+		case ctx.Err() != nil:
+		case err != nil:
+			klog.ErrorS(err, "Failed to write the network's first config to etcd")
+		case began:
+			klog.InfoS("Wrote the first network config", "config", config)
+		}
 	})
-	if err != nil {
-		return nil, err
+	select {
+	case <-seeded:
+	case <-time.After(patience):
 	}
-	o.Etcd.Endpoints = []string{server.Endpoint()}
-	klog.InfoS("Started the embedded etcd", "endpoint", server.Endpoint())
-	seed := o.Seed()
-	if seed == "" {
-		return server, nil
+}
+
+// end waits until nothing is kept running any more. The first process of a
+// container takes all others with it, so there the etcd is stopped in order.
+func (e *ownEtcd) end() {
+	e.running.Wait()
+	if os.Getpid() != 1 {
+		if s := e.Status(); s.Process != nil {
+			klog.InfoS("tulle-etcd keeps running without tulled", "pid", s.Process.PID, "stop", e.StopCommand())
+		}
+		return
 	}
-	seeded, err := server.Seed(ctx, o.Etcd.Prefix+"/config", seed)
-	switch {
-	case err != nil:
-		server.Stop()
-		return nil, fmt.Errorf("write the network's config to the embedded etcd: %w", err)
-	case seeded:
-		klog.InfoS("Wrote the first network config", "config", seed)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := etcdprocess.Stop(ctx, e.settings.Dir); err != nil {
+		klog.ErrorS(err, "Failed to stop etcd; no acknowledged write is lost")
 	}
-	return server, nil
+}
+
+// report returns what the status tells of it; nil where there is none.
+func (e *ownEtcd) report() *status.Etcd {
+	if e == nil {
+		return nil
+	}
+	s := e.Status()
+	out := &status.Etcd{State: "not running", Problem: s.Problem}
+	if p := s.Process; p != nil {
+		out.State, out.Version, out.PID, out.Started = string(p.State), p.Version, p.PID, &p.Started
+	}
+	return out
+}
+
+// text returns what is wrong with it, or "".
+func (e *ownEtcd) text() string {
+	if e == nil {
+		return ""
+	}
+	if s := e.Status(); s.Problem != "" {
+		return "tulle-etcd does not run: " + s.Problem
+	}
+	return ""
 }

@@ -19,6 +19,7 @@ type reporter struct {
 	version string
 	store   Store
 	is      status.Store // what it is
+	etcd    *ownEtcd     // nil where the store is elsewhere
 	started time.Time
 }
 
@@ -34,6 +35,7 @@ func (r reporter) report(v network.View) status.Report {
 		report.Lease.Renewed = &s.Renewed
 	}
 	report.Store = r.is
+	report.Store.Etcd = r.etcd.report()
 	report.Store.Revision = s.Revision
 	if !s.Watching.IsZero() {
 		report.Store.Watching = &s.Watching

@@ -51,9 +51,9 @@ func listen(u *url.URL, certificate transport.TLSInfo) (*clients, error) {
 	l, err := bind(u)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("etcd cannot listen at %s, where another process listens, perhaps another etcd; stop that, or give another --etcd-listen: %w", u, err)
+		return nil, fmt.Errorf("etcd cannot listen at %s, where another process listens, perhaps another etcd; stop that, or listen elsewhere: %w", u, err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("etcd cannot listen at %s, which is no address of this host; give another --etcd-listen: %w", u, err)
+		return nil, fmt.Errorf("etcd cannot listen at %s, which is no address of this host; listen elsewhere: %w", u, err)
 	case err != nil:
 		return nil, fmt.Errorf("etcd cannot listen at %s: %w", u, err)
 	}
@@ -79,7 +79,7 @@ func removeStale(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("something that is not a socket is there; move it away, or give another --etcd-listen")
+		return errors.New("something that is not a socket is there; move it away, or listen elsewhere")
 	}
 	if conn, err := net.Dial("unix", path); err == nil {
 		conn.Close()
@@ -115,8 +115,9 @@ func (c *clients) endpoint() *url.URL {
 	return &out
 }
 
-// serve begins to serve clients from e, which is ready.
-func (c *clients) serve(e *embed.Etcd) {
+// serve begins to serve clients from e, which is ready. The channel is closed when
+// that has ended.
+func (c *clients) serve(e *embed.Etcd) (ended <-chan struct{}) {
 	const handshake = 10 * time.Second
 	config := e.Config()
 	g := v3rpc.Server(e.Server, c.tls, nil,
@@ -129,10 +130,12 @@ func (c *clients) serve(e *embed.Etcd) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.server = g
+	over := make(chan struct{})
 	go func() {
-		// It ends with an error only when Stop has closed the listener.
-		_ = g.Serve(c.listener)
+		defer close(over)
+		_ = g.Serve(c.listener) // it is Done, whatever the reason
 	}()
+	return over
 }
 
 // stop cuts off all clients and waits until their requests have ended.

@@ -2,50 +2,41 @@ package etcdserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
-	"os"
 	"path"
 	"strings"
 	"syscall"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+
+	"github.com/tulle-net/tulle/pkg/etcdprocess"
 )
 
-// Options say how the etcd runs.
-type Options struct {
-	Dir string // holds its data; only this user may open it
-	// Listen is a URL for clients: http://127.0.0.1:2379, https, or unix and a
-	// path. Port 0 is any.
-	Listen string
-	// CertFile and KeyFile are what it shows with https. It serves only clients
-	// with a certificate of CAFile's, or any client if that is empty.
-	CertFile, KeyFile, CAFile string
-}
+// Options say how the etcd runs. Port 0 of Listen is any.
+type Options = etcdprocess.Settings
 
 // Server is a running etcd of one member.
 type Server struct {
 	etcd    *embed.Etcd
 	clients *clients
 	life    *life
+	done    chan struct{}
 }
 
 // Start runs an etcd and waits until it answers. After an error in the data, or
-// when ctx ends, parts of it may go on, and this process cannot use the folder
-// again.
+// where another process holds them when ctx ends, parts of it go on, and this
+// process cannot use the folder again.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	u, err := parse(o.Listen)
 	if err != nil {
 		return nil, err
 	}
-	if err := private(o.Dir); err != nil {
-		return nil, err
-	}
-	s := &Server{life: newLife()}
+	s := &Server{life: newLife(), done: make(chan struct{})}
 	s.clients, err = listen(u, transport.TLSInfo{
 		CertFile: o.CertFile, KeyFile: o.KeyFile,
 		TrustedCAFile: o.CAFile, ClientCertAuth: o.CAFile != "",
@@ -57,8 +48,14 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.clients.stop()
 		return nil, err
 	}
-	s.clients.serve(s.etcd)
 	s.life.begin()
+	go func() {
+		defer close(s.done)
+		select {
+		case <-s.clients.serve(s.etcd):
+		case <-s.etcd.Server.StopNotify():
+		}
+	}()
 	return s, nil
 }
 
@@ -68,18 +65,11 @@ func (s *Server) begin(ctx context.Context, o Options) (*embed.Etcd, error) {
 		etcd *embed.Etcd
 		err  error
 	}
-	started := make(chan result)
+	started := make(chan result, 1)
 	go func() {
 		defer s.life.recover()
 		e, err := embed.StartEtcd(s.config(o))
-		select {
-		case started <- result{e, err}:
-		case <-ctx.Done():
-			s.life.end()
-			if err == nil {
-				e.Close()
-			}
-		}
+		started <- result{e, err}
 	}()
 	var e *embed.Etcd
 	select {
@@ -89,6 +79,12 @@ func (s *Server) begin(ctx context.Context, o Options) (*embed.Etcd, error) {
 		}
 		e = r.etcd
 	case <-ctx.Done():
+		s.life.end()
+		within(stopLimit, func() {
+			if r := <-started; r.err == nil {
+				r.etcd.Close()
+			}
+		})
 		return nil, fmt.Errorf("start etcd in %s: %w; perhaps another process uses that folder", o.Dir, ctx.Err())
 	case <-s.life.over:
 		if strings.Contains(s.life.why, syscall.ENOSPC.Error()) {
@@ -103,32 +99,25 @@ func (s *Server) begin(ctx context.Context, o Options) (*embed.Etcd, error) {
 		return nil, fmt.Errorf("etcd in %s stopped during its start", o.Dir)
 	case <-ctx.Done():
 		s.life.end()
-		e.Close()
+		within(stopLimit, e.Close)
 		return nil, ctx.Err()
 	}
 }
 
 func parse(listen string) (*url.URL, error) {
 	u, err := url.Parse(listen)
+	if err != nil || u.User != nil { // which may be a password
+		return nil, errors.New("where to listen is not a plain URL; give one like http://127.0.0.1:2379")
+	}
+	a, notAddress := netip.ParseAddr(u.Hostname())
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("--etcd-listen: %w", err)
+	case u.Scheme == "http" && u.Port() != "" && u.Path == "" && u.Hostname() != "localhost" && (notAddress != nil || !a.Unmap().IsLoopback()):
+		return nil, fmt.Errorf("cannot listen at %s: beyond loopback anybody could read and change the network; use https", u)
 	case (u.Scheme == "http" || u.Scheme == "https") && u.Port() != "" && u.Path == "",
 		(u.Scheme == "unix" || u.Scheme == "unixs") && u.Host == "" && path.IsAbs(u.Path):
 		return u, nil
 	}
-	return nil, fmt.Errorf("--etcd-listen: %s is no place to listen at; give one like http://127.0.0.1:2379 or unix:///run/tulle/etcd.sock", u.Redacted())
-}
-
-// private makes dir, which only this user may open.
-func private(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("etcd's folder: %w", err)
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return fmt.Errorf("etcd's folder: %w", err)
-	}
-	return nil
+	return nil, fmt.Errorf("cannot listen at %s; give a URL like http://127.0.0.1:2379 or unix:///run/tulle/etcd.sock", u)
 }
 
 // config returns etcd's own settings, for one member. It listens to nobody: there
@@ -153,7 +142,7 @@ func (s *Server) config(o Options) *embed.Config {
 // explain returns why etcd did not start, in words for who has to mend it.
 func explain(err error, o Options) error {
 	if text := err.Error(); strings.HasPrefix(text, "version ") && strings.HasSuffix(text, "is not supported") {
-		return fmt.Errorf("etcd's data in %s are of a newer etcd; run a tulled as new as the one that wrote them, or restore an older backup: %w", o.Dir, err)
+		return fmt.Errorf("etcd's data in %s are of a newer etcd; run a tulle-etcd as new as the one that wrote them, or restore an older backup: %w", o.Dir, err)
 	}
 	return fmt.Errorf("start etcd in %s: %w", o.Dir, err)
 }
@@ -161,40 +150,38 @@ func explain(err error, o Options) error {
 // Endpoint returns the URL at which clients on this host find it.
 func (s *Server) Endpoint() string { return s.clients.endpoint().String() }
 
-// Seed writes key, unless there is something already beside it in its folder or
-// below. It says whether it did.
-func (s *Server) Seed(ctx context.Context, key, value string) (seeded bool, err error) {
-	client := v3client.New(s.etcd.Server)
-	defer client.Close()
-	folder := path.Dir(key) + "/"
-	r, err := client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(folder), "=", 0).WithPrefix()).
-		Then(clientv3.OpPut(key, value)).
-		Commit()
-	if err != nil {
-		return false, fmt.Errorf("write %s to etcd: %w", key, err)
-	}
-	return r.Succeeded, nil
-}
-
 // stopLimit is how long Stop takes at most.
 const stopLimit = 4 * time.Second
+
+// Done is closed when the etcd ends, by Stop or by itself.
+func (s *Server) Done() <-chan struct{} { return s.done }
 
 // Stop cuts off all clients, ends the etcd and keeps its data. After an error
 // parts of it still run, and end with the process. Nothing that was acknowledged
 // is lost by that either: etcd answers a write after it has synced its log.
 func (s *Server) Stop() error {
 	s.life.end()
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
+	if !within(stopLimit, func() {
 		s.clients.stop()
 		s.etcd.Close()
+	}) {
+		return fmt.Errorf("etcd in %s has not ended within %s", s.etcd.Config().Dir, stopLimit)
+	}
+	return nil
+}
+
+// within runs do and waits until it has ended, but no longer than limit. It
+// reports whether do has.
+func within(limit time.Duration, do func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
 	}()
 	select {
-	case <-stopped:
-		return nil
-	case <-time.After(stopLimit):
-		return fmt.Errorf("etcd in %s has not ended within %s", s.etcd.Config().Dir, stopLimit)
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
 	}
 }

@@ -114,7 +114,7 @@ type Etcd struct {
 	PasswordFile string
 }
 
-// Embedded is the etcd inside tulled.
+// Embedded is the etcd that tulled keeps running on this host.
 type Embedded struct {
 	On bool
 	// Listen is a URL of an address, or localhost, and a port: http on

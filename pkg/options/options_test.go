@@ -91,7 +91,7 @@ func TestParse(t *testing.T) {
 		{"--etcd-username=root --etcd-password-file=p", func(o *Options) { o.Etcd.Username, o.Etcd.PasswordFile = "root", "p" }},
 
 		{"--etcd-embedded", embedded(Embedded{On: true, Listen: loop, Backend: "vxlan"})},
-		{"--etcd-embedded --etcd-listen=http://localhost:0", embedded(Embedded{On: true, Listen: "http://localhost:0", Backend: "vxlan"})},
+		{"--etcd-embedded --etcd-listen=http://localhost:1", embedded(Embedded{On: true, Listen: "http://localhost:1", Backend: "vxlan"})},
 		{"--etcd-embedded --etcd-listen=unix:///run/s", embedded(Embedded{On: true, Listen: "unix:///run/s", Backend: "vxlan"})},
 		{"--etcd-embedded --etcd-listen=https://0.0.0.0:2379 --etcd-certfile=c --etcd-keyfile=k", func(o *Options) {
 			embedded(Embedded{On: true, Listen: "https://0.0.0.0:2379", Backend: "vxlan"})(o)

@@ -71,7 +71,7 @@ var table = []flag{
 		set:   into(func(o *Options) *time.Duration { return &o.RenewMargin }, minutes(1, 1439))},
 
 	{name: "etcd-embedded", group: embedded, fallback: "false",
-		about: "run an embedded etcd, and use it",
+		about: "run an etcd on this host, and use it",
 		set:   into(func(o *Options) *bool { return &o.Embedded.On }, truth)},
 	{name: "etcd-listen", group: embedded, value: "URL", fallback: "http://127.0.0.1:2379",
 		about: "URL of the embedded etcd",

@@ -144,6 +144,9 @@ func listen(value string) (string, error) {
 	if a, err := netip.ParseAddr(u.Hostname()); u.Hostname() != "localhost" && (err != nil || a.Zone() != "") {
 		return "", refuse(value, "not an address to listen on", "use one of this host's addresses, or 0.0.0.0 or [::] for all")
 	}
+	if u.Port() == "0" {
+		return "", refuse(value, "port 0 is another port at every start", "use etcd's, 2379")
+	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
 }
 

@@ -166,6 +166,16 @@ type Store struct {
 	// Last is what did not work last, and LastAt when.
 	Last   *Problem   `json:"last,omitempty"`
 	LastAt *time.Time `json:"lastAt,omitempty"`
+	Etcd   *Etcd      `json:"etcd,omitempty"` // with --etcd-embedded: the process on this host
+}
+
+// Etcd is the tulle-etcd that this daemon keeps running.
+type Etcd struct {
+	State   string     `json:"state"` // running, starting, stopping, failed or not running
+	Problem string     `json:"problem,omitempty"`
+	PID     int        `json:"pid,omitempty"`
+	Version string     `json:"version,omitempty"`
+	Started *time.Time `json:"started,omitempty"`
 }
 
 // Kernel is how far the kernel is from what it should hold.

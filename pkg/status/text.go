@@ -160,6 +160,16 @@ func (w writer) store(s Store) {
 		words = append(words, "watching since "+w.ago(*s.Watching))
 	}
 	w.line("store", words...)
+	if e := s.Etcd; e != nil {
+		words := []string{e.State, e.Problem}
+		if e.PID != 0 {
+			words = append(words, fmt.Sprintf("process %d", e.PID), "version "+e.Version)
+		}
+		if e.Started != nil {
+			words = append(words, "started "+w.ago(*e.Started))
+		}
+		w.line("  tulle-etcd", words...)
+	}
 	for _, f := range s.Failing {
 		w.line("  failing", f.What+": "+f.Why)
 	}

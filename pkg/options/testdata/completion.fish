@@ -29,7 +29,7 @@ complete -c tulled -l etcd-password -x -d 'password of the etcd user; prefer --e
 complete -c tulled -l etcd-password-file -r -F -d 'file with the password of the etcd user'
 complete -c tulled -l subnet-lease-ttl -x -d 'lifetime of a lease without renewal'
 complete -c tulled -l subnet-lease-renew-margin -x -d 'time that a lease must always have left'
-complete -c tulled -l etcd-embedded -a 'true false' -d 'run an embedded etcd, and use it'
+complete -c tulled -l etcd-embedded -a 'true false' -d 'run an etcd on this host, and use it'
 complete -c tulled -l etcd-listen -x -d 'URL of the embedded etcd'
 complete -c tulled -l network -x -d 'network for an empty embedded etcd; IPv4, IPv6 or both'
 complete -c tulled -l backend -x -a 'alloc host-gw ipip vxlan' -d 'backend for --network'

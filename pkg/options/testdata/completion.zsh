@@ -27,7 +27,7 @@ _tulled() {
 		'--etcd-password-file=[file with the password of the etcd user]:FILE:_files' \
 		'--subnet-lease-ttl=[lifetime of a lease without renewal]:DURATION: ' \
 		'--subnet-lease-renew-margin=[time that a lease must always have left]:MINUTES: ' \
-		'--etcd-embedded=-[run an embedded etcd, and use it]::true or false:(true false)' \
+		'--etcd-embedded=-[run an etcd on this host, and use it]::true or false:(true false)' \
 		'--etcd-listen=[URL of the embedded etcd]:URL: ' \
 		'*--network=[network for an empty embedded etcd; IPv4, IPv6 or both]:CIDR: ' \
 		'--backend=[backend for --network]:TYPE:(alloc host-gw ipip vxlan)' \

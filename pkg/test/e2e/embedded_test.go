@@ -1,77 +1,218 @@
 package e2e
 
 import (
-	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/etcdprocess"
+	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/test/certtest"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestEmbedded has a network with no etcd but the first daemon's: the others
-// join it by TLS, and its end is no more than any etcd's.
+// embedded is a world whose first host has the etcd, in a process that its daemon
+// starts.
+type embedded struct {
+	*world
+	first        *clustertest.Host
+	port         int
+	certificates []string
+	state        string // of the first host, whose disk is too small for an etcd
+}
+
+func newEmbedded(t *testing.T, hosts int) *embedded {
+	t.Helper()
+	c := clustertest.New(t, clustertest.Options{Hosts: hosts})
+	w := &world{Cluster: c, t: t, daemons: make(map[*clustertest.Host]*clustertest.Daemon)}
+	e := &embedded{world: w, first: w.Hosts[0], port: 2379, state: stateDir(t)}
+	files := certtest.NewFiles(t)
+	certtest.New(t).Write(files, e.first.Addr[subnet.IPv4], time.Hour)
+	e.certificates = []string{"--etcd-cafile=" + files.CA, "--etcd-certfile=" + files.Cert, "--etcd-keyfile=" + files.Key}
+	return e
+}
+
+// stateDir is the folder of a daemon with an etcd, which ends with the test.
+func stateDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if _, err := etcdprocess.Stop(ctx, filepath.Join(dir, "etcd")); err != nil && err != etcdprocess.ErrNone {
+			t.Error(err)
+		}
+		if t.Failed() {
+			log, err := os.ReadFile(filepath.Join(dir, "etcd/log"))
+			t.Logf("tulle-etcd wrote, %v:\n%s", err, log)
+		}
+	})
+	return dir
+}
+
+func (e *embedded) endpoint() string {
+	return fmt.Sprintf("https://%s:%d", e.first.Addr[subnet.IPv4], e.port)
+}
+
+// begin starts a host's daemon; with network where the store is empty.
+func (e *embedded) begin(h *clustertest.Host, network string) *clustertest.Daemon {
+	e.t.Helper()
+	flags := append([]string{"--node-id=" + h.Name, "--subnet-file=" + h.SubnetFile}, e.certificates...)
+	if h == e.first {
+		flags = append(flags, "--state-dir="+e.state, "--etcd-embedded", "--etcd-listen="+e.endpoint(), "--network="+network)
+	} else {
+		flags = append(flags, "--state-dir="+h.StateDir, "--etcd-endpoints="+e.endpoint())
+	}
+	e.daemons[h] = h.Start(tulled, flags...)
+	return e.daemons[h]
+}
+
+// process waits until the first host's daemon says of its etcd what ok wants.
+func (e *embedded) process(what string, ok func(status.Etcd) bool) (found status.Etcd) {
+	e.t.Helper()
+	e.eventually(func() error {
+		var r status.Report
+		if err := e.asks(e.first, &r, "status"); err != nil {
+			return err
+		}
+		if r.Store.Etcd == nil || !ok(*r.Store.Etcd) {
+			return fmt.Errorf("etcd is not %s: %+v", what, r.Store.Etcd)
+		}
+		found = *r.Store.Etcd
+		return nil
+	})
+	return found
+}
+
+func runs(p status.Etcd) bool { return p.State == string(etcdprocess.Running) && p.Problem == "" }
+
+// subnets are the hosts' own.
+func (e *embedded) subnets() map[string]string {
+	keys := map[string]string{}
+	for _, h := range e.Hosts {
+		keys[h.Name] = e.key(h)
+	}
+	return keys
+}
+
+// TestEmbedded has a network with no etcd but the first host's, which the others
+// join by TLS. It outlives its daemon: the others notice nothing of a crash and a
+// restart there.
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
-	c := clustertest.New(t, clustertest.Options{Hosts: 3})
-	w := &world{Cluster: c, t: t, daemons: make(map[*clustertest.Host]*clustertest.Daemon)}
-	first := w.Hosts[0]
-	files := certtest.NewFiles(t)
-	certtest.New(t).Write(files, first.Addr[subnet.IPv4], time.Hour)
-	endpoint := fmt.Sprintf("https://%s:2379", first.Addr[subnet.IPv4])
-	certificates := []string{"--etcd-cafile=" + files.CA, "--etcd-certfile=" + files.Cert, "--etcd-keyfile=" + files.Key}
-	state := map[*clustertest.Host]string{first: t.TempDir()} // the hosts' disks are too small for an etcd
-	begin := func(h *clustertest.Host, network string) {
-		flags := append([]string{"--node-id=" + h.Name, "--subnet-file=" + h.SubnetFile, "--state-dir=" + cmp.Or(state[h], h.StateDir)}, certificates...)
-		if h == first {
-			flags = append(flags, "--etcd-embedded", "--etcd-listen="+endpoint, "--network="+network)
-		} else {
-			flags = append(flags, "--etcd-endpoints="+endpoint)
-		}
-		w.daemons[h] = h.Start(tulled, flags...)
-	}
+	e := newEmbedded(t, 3)
+	const network = "10.5.0.0/16,fd00:5::/48"
 	// The first comes last: the others wait for it.
-	for _, h := range []*clustertest.Host{w.Hosts[2], w.Hosts[1], first} {
-		begin(h, "10.5.0.0/16,fd00:5::/48")
+	for _, h := range []*clustertest.Host{e.Hosts[2], e.Hosts[1], e.first} {
+		e.begin(h, network)
 	}
-	for _, h := range w.Hosts {
+	for _, h := range e.Hosts {
 		h.AddPod()
 	}
-	w.Matrix()
-	keys := map[string]string{}
-	for _, h := range w.Hosts {
-		keys[h.Name] = w.key(h)
-	}
-	list := first.NS.Command(append([]string{tulled.Argv[0], "leases", "--etcd-endpoints=" + endpoint}, certificates...)...)
+	e.Matrix()
+	keys, before := e.subnets(), e.process("running", runs)
+	list := e.first.NS.Command(append([]string{tulled.Argv[0], "leases", "--etcd-endpoints=" + e.endpoint()}, e.certificates...)...)
 	out, err := list.CombinedOutput()
-	if err != nil || strings.Count(string(out), " vxlan ") != len(w.Hosts) {
+	if err != nil || strings.Count(string(out), " vxlan ") != len(e.Hosts) {
 		t.Errorf("tulled leases: %v: %s", err, out)
 	}
 
-	pings := w.pings(w.Hosts[1], w.Hosts[2])
-	w.daemons[first].Kill()
-	w.daemons[w.Hosts[1]].WaitLog("Store operation failed")
-	begin(first, "10.77.0.0/16") // a network is begun once
-	w.daemons[first].WaitLog("Kernel in sync with all peers")
-	w.daemons[w.Hosts[1]].WaitLog("Store operation recovered")
-	pings.more(20)
-	pings.wantLost(0)
-	again := map[string]string{}
-	for _, h := range w.Hosts {
-		again[h.Name] = w.key(h)
-	}
-	if !maps.Equal(again, keys) {
-		t.Errorf("the subnets were %v and are %v", keys, again)
-	}
-	if code := w.daemons[first].Stop(); code != 0 {
+	other := e.daemons[e.Hosts[1]]
+	so := len(other.Log())
+	pings := e.pings(e.Hosts[1], e.Hosts[2])
+	e.daemons[e.first].Kill()
+	e.begin(e.first, "10.77.0.0/16").WaitLog("Kernel in sync with all peers") // a network is begun once
+	if code := e.daemons[e.first].Stop(); code != 0 {
 		t.Errorf("SIGTERM ended the daemon with %d", code)
 	}
-	if info, err := os.Stat(state[first] + "/etcd"); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("etcd's folder: %v, %v", info, err)
+	e.begin(e.first, network).WaitLog("Kernel in sync with all peers")
+	pings.more(20)
+	pings.wantLost(0)
+	if after := e.process("running", runs); after.PID != before.PID {
+		t.Errorf("etcd was process %d and is %d", before.PID, after.PID)
 	}
+	if again := e.subnets(); !maps.Equal(again, keys) {
+		t.Errorf("the subnets were %v and are %v", keys, again)
+	}
+	if news := other.Log()[so:]; news != "" {
+		t.Errorf("another host noticed: %s", news)
+	}
+}
+
+// TestEmbeddedEtcdComesBack ends the process of the etcd in every way.
+func TestEmbeddedEtcdComesBack(t *testing.T) {
+	t.Parallel()
+	e := newEmbedded(t, 2)
+	const network = "10.5.0.0/16"
+	for _, h := range e.Hosts {
+		e.begin(h, network).WaitLog("Kernel in sync with all peers")
+	}
+	keys := e.subnets()
+	other := e.daemons[e.Hosts[1]]
+
+	crashed := e.process("running", runs)
+	if err := syscall.Kill(crashed.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	second := e.process("another process", func(p status.Etcd) bool { return runs(p) && p.PID != crashed.PID })
+	e.daemons[e.first].WaitLog("tulle-etcd ended unexpectedly; see " + e.state + "/etcd/log")
+
+	// Who stops it wants it stopped.
+	stop := e.first.NS.Command(filepath.Join(filepath.Dir(tulled.Argv[0]), "tulle-etcd"), "stop", "--data-dir="+e.state+"/etcd")
+	if out, err := stop.CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprint(second.PID)) {
+		t.Errorf("tulle-etcd stop: %v: %s", err, out)
+	}
+	e.process("stopped", func(p status.Etcd) bool { return p.State == "not running" && p.Problem == "it was stopped" })
+	if out, _ := e.tell(e.first, "status"); !strings.Contains(out, "tulle-etcd:  not running, it was stopped") {
+		t.Errorf("status: %s", out)
+	}
+
+	// The next start of the daemon wants it running, here at another port.
+	if code := e.daemons[e.first].Stop(); code != 0 {
+		t.Errorf("SIGTERM ended the daemon with %d", code)
+	}
+	third := e.begin(e.first, network)
+	running := e.process("running", runs)
+	third.Kill()
+	e.port++
+	e.begin(e.first, network).WaitLog("Kernel in sync with all peers")
+	e.process("another process", func(p status.Etcd) bool { return runs(p) && p.PID != running.PID })
+	e.daemons[e.first].WaitLog("Restarting etcd: its settings have changed")
+	other.Kill()
+	e.begin(e.Hosts[1], "").WaitLog("Kernel in sync with all peers")
+	if again := e.subnets(); !maps.Equal(again, keys) {
+		t.Errorf("the subnets were %v and are %v", keys, again)
+	}
+}
+
+// TestEmbeddedWithoutTheProgram installs tulled alone, and then the program.
+func TestEmbeddedWithoutTheProgram(t *testing.T) {
+	t.Parallel()
+	e := newEmbedded(t, 1)
+	dir := t.TempDir()
+	link := func(name string) {
+		t.Helper()
+		if err := os.Link(filepath.Join(filepath.Dir(tulled.Argv[0]), name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("tulled")
+	alone := e.first.Start(clustertest.Command{Argv: []string{filepath.Join(dir, "tulled")}}, append([]string{
+		"--node-id=one", "--subnet-file=" + e.first.SubnetFile, "--state-dir=" + e.state,
+		"--etcd-embedded", "--etcd-listen=" + e.endpoint(), "--network=10.5.0.0/16",
+	}, e.certificates...)...)
+	e.daemons[e.first] = alone
+	alone.WaitLog("there is no " + dir + "/tulle-etcd, which --etcd-embedded needs; install that program there")
+	e.process("missing", func(p status.Etcd) bool { return strings.Contains(p.Problem, "install that program") })
+	link("tulle-etcd")
+	alone.WaitLog("Etcd runs again")
+	alone.WaitLog("Wrote the first network config")
+	alone.WaitLog("Kernel in sync with all peers")
 }

@@ -21,7 +21,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// tulled is the daemon under test: this tree's, built with the race detector.
+const module = "github.com/tulle-net/tulle"
+
+// tulled is the daemon under test: this tree's, built with the race detector. The
+// program tulle-etcd is beside it.
 var tulled clustertest.Command
 
 func TestMain(m *testing.M) {
@@ -36,12 +39,13 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "tulled")
-	if out, err := exec.Command("go", "build", "-race", "-o", binary, "github.com/tulle-net/tulle").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build tulled: %v: %s", err, out)
-		return 1
+	for name, source := range map[string]string{"tulled": module, "tulle-etcd": module + "/pkg/cmd/tulle-etcd"} {
+		if out, err := exec.Command("go", "build", "-race", "-o", filepath.Join(dir, name), source).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build %s: %v: %s", name, err, out)
+			return 1
+		}
 	}
-	tulled = clustertest.Command{Argv: []string{binary}}
+	tulled = clustertest.Command{Argv: []string{filepath.Join(dir, "tulled")}}
 	return m.Run()
 }
 

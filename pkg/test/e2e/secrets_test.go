@@ -114,7 +114,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	begin(byFlag, nil, append([]string{"--etcd-password=" + good}, store...)...)
 	begin(byVariable, []string{"TULLED_ETCD_PASSWORD=" + good, "FLANNELD_ETCD_PASSWORD=" + p.plant("variable that does not count")}, store...)
 	begin(byFile, nil, append([]string{"--etcd-password-file=" + password}, store...)...)
-	theirs, state := certtest.NewFiles(t), t.TempDir() // the hosts' disks are too small for an etcd
+	theirs, state := certtest.NewFiles(t), stateDir(t) // the hosts' disks are too small for an etcd
 	authority.Write(theirs, embedded.Addr[subnet.IPv4], time.Hour)
 	p.plantKey(t, "the embedded etcd's key file", theirs.Key)
 	begin(embedded, nil, "--etcd-embedded", "--network=10.6.0.0/16", fmt.Sprintf("--etcd-listen=https://%s:2379", embedded.Addr[subnet.IPv4]),

@@ -51,7 +51,9 @@ var rooms = []room{
 		why: "it hands what main has of backends and of the version to the command that needs it"},
 	{at: "pkg/daemon", may: []string{"pkg/...", "network", "backend", "subnet/..."}, not: []string{"pkg/command"},
 		why: "it wires all rooms but the backends, which main hands it, and knows no other command"},
-	{at: "pkg/...", may: []string{"pkg/...", "subnet"}, not: []string{"pkg/command", "pkg/daemon"},
+	{at: "pkg/cmd/...", may: []string{"pkg/..."}, not: []string{"pkg/command", "pkg/daemon", "pkg/kernel/..."},
+		why: "it is a program of its own, and no node's daemon"},
+	{at: "pkg/...", may: []string{"pkg/...", "subnet"}, not: []string{"pkg/command", "pkg/daemon", "pkg/cmd/..."},
 		why: "it is a small thing with one job, and knows nothing of the node that it serves"},
 }
 

@@ -87,8 +87,10 @@ func contents(t *testing.T, b built) {
 	}
 	for path, want := range map[string]string{
 		"/usr/bin/tulled":                                           "-rwxr-xr-x root/root",
+		"/usr/bin/tulle-etcd":                                       "-rwxr-xr-x root/root",
 		"/usr/bin/mk-docker-opts.sh":                                "-rwxr-xr-x root/root",
 		"/usr/lib/systemd/system/tulled.service":                    "-rw-r--r-- root/root",
+		"/usr/lib/systemd/system/tulle-etcd.service":                "-rw-r--r-- root/root",
 		"/usr/lib/tmpfiles.d/tulle.conf":                            "-rw-r--r-- root/root",
 		"/usr/lib/systemd/networkd.conf.d/50-tulle.conf":            "-rw-r--r-- root/root",
 		"/usr/lib/systemd/network/05-tulle.network":                 "-rw-r--r-- root/root",

@@ -49,9 +49,11 @@ func TestLife(t *testing.T) {
 		if is := m.fails("systemctl is-active tulled"); is != "inactive" {
 			t.Errorf("%s: after its installation the service is %s", m.Name, is)
 		}
-		score := strings.Split(m.run("systemd-analyze security --no-pager --offline=true --threshold=30 /usr/lib/systemd/system/tulled.service"), "\n")
-		t.Log(score[len(score)-1])
-		m.run("systemd-analyze verify tulled.service")
+		for _, unit := range []string{"tulled.service", "tulle-etcd.service"} {
+			score := strings.Split(m.run("systemd-analyze security --no-pager --offline=true --threshold=30 /usr/lib/systemd/system/"+unit), "\n")
+			t.Log(score[len(score)-1])
+			m.run("systemd-analyze verify " + unit)
+		}
 	}
 
 	settings := configure(t, one, two)
@@ -68,6 +70,10 @@ func TestLife(t *testing.T) {
 		m.AddPod()
 	}
 	c.Matrix()
+	one.etcd()
+	if is := two.fails("systemctl is-active tulle-etcd"); is != "inactive" {
+		t.Errorf("%s: its etcd is elsewhere, and tulle-etcd is %s", two.Name, is)
+	}
 	one.rules("nft", "ip saddr 10.5.0.0/16 masquerade", "legacy", "-A TULLE-FWD -s 10.5.0.0/16 -j ACCEPT")
 	two.rules("legacy", "-A TULLE-POSTRTG -s 10.5.0.0/16 -j MASQUERADE", "legacy", "-A TULLE-FWD -s 10.5.0.0/16 -j ACCEPT")
 	for _, m := range both {
@@ -78,6 +84,7 @@ func TestLife(t *testing.T) {
 	}
 	c.Matrix()
 
+	etcd := one.show("MainPID", "tulle-etcd")
 	// From here on no packet is lost.
 	streams := []*clustertest.Stream{
 		c.Ping(one.Pods[0], two.Pods[0], subnet.IPv4), c.Ping(two.Pods[0], one.Pods[0], subnet.IPv6),
@@ -89,18 +96,27 @@ func TestLife(t *testing.T) {
 	two.install(newer.rpm, rpm)
 	for _, m := range both {
 		m.ready()
-		if is := m.run("tulled version"); is != "v1.0.1-rc.1-3-gabcdef0" || m.run("/proc/"+m.show("MainPID")+"/exe version") != is {
+		if is := m.run("tulled version"); is != "v1.0.1-rc.1-3-gabcdef0" || m.run("/proc/"+m.show("MainPID", "tulled")+"/exe version") != is {
 			t.Errorf("%s runs %s", m.Name, is)
 		}
 		if m.run("cat /etc/default/tulled") != settings[m] {
 			t.Errorf("%s: the upgrade has changed the settings", m.Name)
 		}
-		if out := m.run("journalctl --no-pager -o cat -u tulled"); regexp.MustCompile(`(?i)not permitted|read-only|permission denied`).MatchString(out) {
+		if out := m.run("journalctl --no-pager -o cat -u tulled -u tulle-etcd"); regexp.MustCompile(`(?i)not permitted|read-only|permission denied`).MatchString(out) {
 			t.Errorf("%s: the service may not do what it must", m.Name)
 		}
 		if out := m.run("systemctl --failed --no-legend --plain"); out != "" {
 			t.Errorf("%s: %s", m.Name, out)
 		}
+	}
+
+	// Other hosts' store is not stopped by an upgrade of this one.
+	if is := one.show("MainPID", "tulle-etcd"); is != etcd || is == "0" {
+		t.Errorf("%s: tulle-etcd was process %s and is %s", one.Name, etcd, is)
+	}
+	one.run("systemctl restart tulle-etcd")
+	if is := one.run("/proc/" + one.show("MainPID", "tulle-etcd") + "/exe version"); is != "v1.0.1-rc.1-3-gabcdef0" {
+		t.Errorf("%s runs tulle-etcd %s", one.Name, is)
 	}
 
 	one.run("dpkg -r tulle")
@@ -120,8 +136,10 @@ func TestLife(t *testing.T) {
 	one.run("dpkg -P tulle")
 	one.wantLeft(before[one], "/etc/cni", "/etc/cni/net.d")
 	for _, m := range both {
-		if is := m.show("LoadState"); is != "not-found" {
-			t.Errorf("%s: once it is removed, the service is %s", m.Name, is)
+		for _, unit := range []string{"tulled", "tulle-etcd"} {
+			if is := m.show("LoadState", unit); is != "not-found" {
+				t.Errorf("%s: once it is removed, %s is %s", m.Name, unit, is)
+			}
 		}
 	}
 	c.Matrix()
@@ -166,7 +184,7 @@ func (m *machine) ready() {
 // confined looks at what systemd has the kernel hold the service to.
 func (m *machine) confined() {
 	m.t.Helper()
-	pid := m.show("MainPID")
+	pid := m.show("MainPID", "tulled")
 	status := m.run("cat /proc/" + pid + "/status")
 	const netAdminAndRaw = "0000000000003000"
 	for _, want := range []string{"CapEff:\t" + netAdminAndRaw, "CapBnd:\t" + netAdminAndRaw, "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
@@ -196,6 +214,50 @@ func (m *machine) confined() {
 	if !strings.Contains(services, "ActiveState=active") || strings.Contains(services, "/usr/bin/tulled") {
 		m.t.Errorf("%s: a bug report says of services:\n%s", m.Name, services)
 	}
+}
+
+// etcd looks at the etcd that tulled has systemd run, and at how it ends.
+func (m *machine) etcd() {
+	m.t.Helper()
+	status := m.run("cat /proc/" + m.show("MainPID", "tulle-etcd") + "/status")
+	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+		if !strings.Contains(status, want+"\n") {
+			m.t.Errorf("%s: tulle-etcd has not %q:\n%s", m.Name, want, status)
+		}
+	}
+	for path, want := range map[string]string{"/var/lib/tulle/etcd": "700:root", "/run/tulle/tulle-etcd.env": "600:root", "/var/lib/tulle/etcd/control": "700:root"} {
+		if out := m.run("stat -c %a:%U " + path); out != want {
+			m.t.Errorf("%s: %s is %s", m.Name, path, out)
+		}
+	}
+	running := func(unlike string) {
+		m.t.Helper()
+		kerneltest.Eventually(m.t, patience, func() error {
+			out := m.run("tulled status")
+			if pid := m.show("MainPID", "tulle-etcd"); pid == unlike || !strings.Contains(out, "tulle-etcd:  running, process "+pid+",") {
+				return fmt.Errorf("%s: tulle-etcd is process %s, and tulled says\n%s", m.Name, pid, out)
+			}
+			return nil
+		})
+	}
+	running("0")
+	for _, signal := range []string{"KILL", "ABRT"} {
+		pid := m.show("MainPID", "tulle-etcd")
+		m.run("systemctl kill --kill-whom=main -s " + signal + " tulle-etcd")
+		running(pid)
+	}
+	m.run("systemctl stop tulle-etcd")
+	kerneltest.Eventually(m.t, patience, func() error {
+		if out := m.run("tulled status"); !strings.Contains(out, "tulle-etcd:  not running, it was stopped") {
+			return fmt.Errorf("%s: tulled says\n%s", m.Name, out)
+		}
+		return nil
+	})
+	if is := m.show("Result", "tulle-etcd"); is != "success" {
+		m.t.Errorf("%s: tulle-etcd was stopped with %s", m.Name, is)
+	}
+	m.run("systemctl restart tulled")
+	running("0")
 }
 
 // rules looks for rules, each after the kind of tables that it must be in.
@@ -240,7 +302,7 @@ func (m *machine) outlives() {
 		m.t.Helper()
 		restarts++
 		kerneltest.Eventually(m.t, patience, func() error {
-			if n := m.show("NRestarts"); n != fmt.Sprint(restarts) {
+			if n := m.show("NRestarts", "tulled"); n != fmt.Sprint(restarts) {
 				return fmt.Errorf("%s: the service was restarted %s times, not %d", m.Name, n, restarts)
 			}
 			return nil
@@ -259,7 +321,7 @@ func (m *machine) outlives() {
 	back()
 
 	m.run("systemctl stop tulled") // what it would heal is to be seen
-	if is := m.show("Result"); is != "success" {
+	if is := m.show("Result", "tulled"); is != "success" {
 		m.t.Errorf("%s: the service was stopped with %s", m.Name, is)
 	}
 	had := m.Kernel()

@@ -178,7 +178,7 @@ func boot(t *testing.T, h *clustertest.Host, root, group string) *machine {
 // test's cleanups, the first of which ends the machine.
 func (m *machine) tell() {
 	if m.t.Failed() {
-		out, err := m.command("journalctl", "--no-pager", "-n", "200", "-u", "tulled").CombinedOutput()
+		out, err := m.command("journalctl", "--no-pager", "-n", "200", "-u", "tulled", "-u", "tulle-etcd").CombinedOutput()
 		m.t.Logf("%s, %v:\n%s", m.Name, err, out)
 	}
 }
@@ -226,10 +226,10 @@ func (m *machine) install(path, command string) {
 	m.run(command + " " + at)
 }
 
-// show is a property of the service.
-func (m *machine) show(property string) string {
+// show is a property of a service.
+func (m *machine) show(property, service string) string {
 	m.t.Helper()
-	return m.run("systemctl show --value -p " + property + " tulled.service")
+	return m.run("systemctl show --value -p " + property + " " + service + ".service")
 }
 
 // files are all paths on the machine's disk but those of logs and of the package

@@ -1,4 +1,4 @@
-package etcdserver
+package main
 
 import (
 	"context"
@@ -8,11 +8,12 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"path/filepath"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,64 +22,63 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/certtest"
 )
 
-var stops = flag.Int("stops", 12, "how often TestStopUnderLoad starts and stops an etcd")
+var stops = flag.Int("stops", 12, "how often TestStopUnderLoad starts and stops tulle-etcd")
 
-// mostToStop is within what a service manager waits for before it kills.
+// mostToStop is less than any service manager waits before it kills.
 const mostToStop = 5 * time.Second
 
-// TestStopUnderLoad stops an etcd again and again while clients watch, write and
-// renew leases over TLS, read slowly, and hang in a handshake. Each stop is in
+// TestStopUnderLoad stops the program again and again while clients watch, write
+// and renew leases over TLS, read slowly, and hang in a handshake. Each stop is in
 // time, and the next start has all that was acknowledged.
 func TestStopUnderLoad(t *testing.T) {
-	files := certtest.NewFiles(t)
-	certtest.New(t).Write(files, netip.MustParseAddr("127.0.0.1"), 24*time.Hour)
-	info := transport.TLSInfo{CertFile: files.Cert, KeyFile: files.Key, TrustedCAFile: files.CA}
-	identity, err := info.ClientConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := Options{
-		Dir: filepath.Join(t.TempDir(), "etcd"), Listen: "https://127.0.0.1:0",
-		CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA,
-	}
-	acknowledged := make(map[string]int)
+	l := newLoad(t)
 	var took []time.Duration
 	for range *stops {
-		s := start(t, o)
-		l := &load{t: t, server: s, tls: identity, acknowledged: acknowledged}
+		l.start()
 		l.compare()
 		l.run()
 		before := time.Now()
-		err := s.Stop()
+		state := l.process.End(syscall.SIGTERM)
 		took = append(took, time.Since(before))
-		if last := took[len(took)-1]; err != nil || last > mostToStop {
-			t.Fatalf("stop %d took %v: %v", len(took), last, err)
+		if last := took[len(took)-1]; !state.Success() || last > mostToStop {
+			t.Fatalf("stop %d took %v: %v\n%s", len(took), last, state, l.process.Said())
 		}
 		l.end()
 	}
-	s := start(t, o)
-	defer s.Stop()
-	l := &load{t: t, server: s, tls: identity, acknowledged: acknowledged}
+	l.start()
 	l.compare()
 	l.end()
 	slices.Sort(took)
-	writes := 0
-	for _, n := range acknowledged {
-		writes += n
-	}
-	t.Logf("%d stops, median %v, longest %v; %d acknowledged writes are all there", len(took), took[len(took)/2], took[len(took)-1], writes)
+	t.Logf("%d stops, median %v, longest %v; %d acknowledged writes are all there", len(took), took[len(took)/2], took[len(took)-1], l.writes)
 }
 
-// load is what clients do to one server.
-type load struct {
-	t      *testing.T
-	server *Server
-	tls    *tls.Config
+// A crash loses nothing either that was acknowledged.
+func TestCrashUnderLoad(t *testing.T) {
+	l := newLoad(t)
+	for range 3 {
+		l.start()
+		l.compare()
+		l.run()
+		l.process.End(syscall.SIGKILL)
+		l.end()
+	}
+	l.start()
+	l.compare()
+	l.end()
+}
 
+// load is what clients do to one process after the other.
+type load struct {
+	t        *testing.T
+	settings etcdprocess.Settings
+	tls      *tls.Config
+
+	process *kerneltest.Process
 	clients []*clientv3.Client
 	conns   []net.Conn
 	stop    context.CancelFunc
@@ -89,9 +89,32 @@ type load struct {
 	acknowledged map[string]int // the last value of each key
 }
 
+func newLoad(t *testing.T) *load {
+	t.Helper()
+	files, s := certtest.NewFiles(t), newSettings(t, "https")
+	u, err := url.Parse(s.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certtest.New(t).Write(files, netip.MustParseAddr(u.Hostname()), 24*time.Hour)
+	s.CertFile, s.KeyFile, s.CAFile = files.Cert, files.Key, files.CA
+	info := transport.TLSInfo{CertFile: files.Cert, KeyFile: files.Key, TrustedCAFile: files.CA}
+	identity, err := info.ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &load{t: t, settings: s, tls: identity, acknowledged: make(map[string]int)}
+}
+
+func (l *load) start() {
+	l.t.Helper()
+	l.process = launch(l.t, l.settings)
+	awaitState(l.t, l.process, l.settings, etcdprocess.Running)
+}
+
 func (l *load) dial() *clientv3.Client {
 	l.t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{l.server.Endpoint()}, TLS: l.tls, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{l.settings.Listen}, TLS: l.tls, Logger: zap.NewNop()})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -114,11 +137,15 @@ func (l *load) run() {
 	l.lease(ctx)
 	l.readSlowly(ctx)
 	l.hang()
+	before, more := 0, 50
+	l.mu.Lock()
+	before = l.writes
+	l.mu.Unlock()
 	kerneltest.Eventually(l.t, time.Minute, func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.writes < 50 {
-			return fmt.Errorf("%d writes so far", l.writes)
+		if n := l.writes - before; n < more {
+			return fmt.Errorf("%d writes so far", n)
 		}
 		return nil
 	})
@@ -197,7 +224,7 @@ func (l *load) readSlowly(ctx context.Context) {
 func (l *load) hang() {
 	l.t.Helper()
 	for _, say := range []string{"", "\x16\x03\x01\x02\x00"} {
-		c, err := net.Dial("tcp", strings.TrimPrefix(l.server.Endpoint(), "https://"))
+		c, err := net.Dial("tcp", strings.TrimPrefix(l.settings.Listen, "https://"))
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -206,7 +233,7 @@ func (l *load) hang() {
 			l.t.Fatal(err)
 		}
 	}
-	c, err := tls.Dial("tcp", strings.TrimPrefix(l.server.Endpoint(), "https://"), l.tls)
+	c, err := tls.Dial("tcp", strings.TrimPrefix(l.settings.Listen, "https://"), l.tls)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -243,4 +270,5 @@ func (l *load) end() {
 		c.Close()
 	}
 	l.running.Wait()
+	l.stop, l.conns, l.clients = nil, nil, nil
 }

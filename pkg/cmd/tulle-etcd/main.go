@@ -1,0 +1,205 @@
+// Command tulle-etcd runs an etcd of one member, for a network whose first host
+// keeps the store. tulled starts it, and it outlives tulled.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/etcdprocess"
+	"github.com/tulle-net/tulle/pkg/etcdserver"
+	"github.com/tulle-net/tulle/pkg/systemd"
+)
+
+// version is set by the linker.
+var version = "devel"
+
+const help = `tulle-etcd runs an etcd of one member, which tulled --etcd-embedded starts and uses.
+
+Usage:
+  tulle-etcd [flags]        run; stop with SIGTERM
+  tulle-etcd stop [flags]   stop the one that runs on --data-dir, and wait for its end
+  tulle-etcd version        print the version
+
+Flags:
+%s
+Every flag is a variable too: --data-dir is TULLE_ETCD_DATA_DIR. A flag beats a variable.
+`
+
+func main() {
+	syscall.Umask(0o077) // whatever it makes is for root alone
+	err := run(os.Args[1:], os.Environ(), os.Stdout)
+	if err == nil {
+		return
+	}
+	if !errors.Is(err, errLogged) {
+		fmt.Fprintln(os.Stderr, "tulle-etcd:", err)
+	}
+	os.Exit(1)
+}
+
+// errLogged ends a process that has logged why.
+var errLogged = errors.New("logged")
+
+// run does what the command line and the environment say.
+func run(args, environ []string, out io.Writer) error {
+	s, words, err := etcdprocess.Parse(args, environ)
+	command := ""
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		command = "help"
+	case err != nil:
+		return fmt.Errorf("%w; see tulle-etcd --help", err)
+	case len(words) > 1:
+		return fmt.Errorf("unexpected argument %.60q; see tulle-etcd --help", words[1])
+	case len(words) == 1:
+		command = words[0]
+	}
+	switch command {
+	case "":
+		return serve(s)
+	case "stop":
+		return stop(s, out)
+	case "version":
+		_, err := fmt.Fprintln(out, version)
+		return err
+	case "help":
+		_, err := fmt.Fprintf(out, help, etcdprocess.Help())
+		return err
+	}
+	return fmt.Errorf("unexpected argument %.60q; see tulle-etcd --help", command)
+}
+
+// stop ends the process that runs on the folder.
+func stop(s etcdprocess.Settings, out io.Writer) error {
+	const limit = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	p, err := etcdprocess.Stop(ctx, s.Dir)
+	switch {
+	case errors.Is(err, etcdprocess.ErrNone):
+		_, err = fmt.Fprintf(out, "no tulle-etcd runs on %s\n", s.Dir)
+	case err == nil:
+		_, err = fmt.Fprintf(out, "stopped tulle-etcd, process %d\n", p.PID)
+	}
+	return err
+}
+
+// serve runs the etcd until a signal or a client ends it.
+func serve(s etcdprocess.Settings) error {
+	if err := setUpLog(s.Verbosity); err != nil {
+		return err
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	signal.Ignore(syscall.SIGHUP)
+	control, err := etcdprocess.Claim(s, version)
+	if err != nil {
+		return err
+	}
+	defer control.Close()
+	klog.InfoS("Starting tulle-etcd", "version", version, "settings", s.Arguments())
+	p := process{control, systemd.New(condition{control}), make(chan struct{}, 1)}
+	telling, done := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { p.service.Run(telling, p.changed) })
+	defer running.Wait()
+	defer done()
+
+	if err = p.serve(ctx, s); err == nil {
+		return nil
+	}
+	klog.ErrorS(err, "Etcd failed")
+	control.Set(etcdprocess.Failed, err.Error())
+	// Whoever started it looks for it many times a second.
+	const limit = 2 * time.Second
+	ctx, cancel = context.WithTimeout(ctx, limit)
+	defer cancel()
+	control.AwaitHeard(ctx)
+	return errLogged
+}
+
+// process tells its clients and systemd how it is.
+type process struct {
+	control *etcdprocess.Control
+	service *systemd.Service
+	changed chan struct{}
+}
+
+// serve runs the etcd until ctx ends or a client asks for its end.
+func (p process) serve(ctx context.Context, s etcdprocess.Settings) error {
+	slow := time.AfterFunc(10*time.Second, func() {
+		klog.InfoS("Etcd is still starting; perhaps another process uses its folder, or its disk is slow", "folder", s.Dir)
+	})
+	defer slow.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.control.Asked():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	server, err := etcdserver.Start(ctx, s)
+	slow.Stop()
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		p.stopping()
+		return nil
+	default:
+		return err
+	}
+	klog.InfoS("Etcd runs", "endpoint", server.Endpoint())
+	p.control.Set(etcdprocess.Running, "")
+	p.changed <- struct{}{}
+	select {
+	case <-ctx.Done():
+		p.stopping()
+	case <-server.Done():
+		err = errors.New("etcd ended by itself")
+	}
+	if late := server.Stop(); late != nil {
+		// It ends with the process, and nothing that it acknowledged is lost.
+		klog.ErrorS(late, "Ending without waiting any longer")
+	}
+	return err
+}
+
+// stopping tells systemd before the clients, who may have it start the next one.
+func (p process) stopping() {
+	klog.InfoS("Stopping etcd")
+	p.service.Stop()
+	p.control.Set(etcdprocess.Stopping, "")
+}
+
+// condition is the process as systemd hears of it.
+type condition struct{ *etcdprocess.Control }
+
+// Condition implements systemd.Daemon.
+func (c condition) Condition(context.Context) (ready bool, text string) {
+	p := c.Process()
+	return p.State == etcdprocess.Running, string(p.State) + ", " + p.Settings.Listen
+}
+
+// Alive implements systemd.Daemon.
+func (c condition) Alive(context.Context) bool { return true }
+
+// setUpLog sends the log to standard error.
+func setUpLog(verbosity int) error {
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	return errors.Join(flags.Set("logtostderr", "true"), flags.Set("v", strconv.Itoa(verbosity)))
+}

@@ -1,0 +1,295 @@
+package etcdprocess
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is what a tulle-etcd says of itself.
+type Process struct {
+	Version  string    `json:"version"`
+	PID      int       `json:"pid"`
+	Started  time.Time `json:"started"`
+	Settings Settings  `json:"settings"`
+	State    State     `json:"state"`
+	Problem  string    `json:"problem,omitempty"` // why it failed
+}
+
+// State is the part of its life that a tulle-etcd is in.
+type State string
+
+// The states. Failed and Stopping are the last; a process that ends without
+// either has crashed.
+const (
+	Starting State = "starting"
+	Running  State = "running"
+	Stopping State = "stopping" // because someone asked for it
+	Failed   State = "failed"
+)
+
+const (
+	lockName   = "lock"
+	socketName = "control"
+	// longestSocket is what the kernel takes of a socket's path.
+	longestSocket = 107
+	// stopWord is what a client writes to end the process.
+	stopWord = "stop\n"
+)
+
+// Control is how a tulle-etcd claims its folder and answers there. Only root can
+// open the folder, so only root can ask.
+type Control struct {
+	lock     *os.File
+	listener net.Listener
+	stop     chan struct{} // closed when a client asks to stop
+	asked    sync.Once
+	heard    chan struct{} // closed when a client was told of a failure
+	once     sync.Once
+	serving  sync.WaitGroup
+
+	mu      sync.Mutex
+	process Process
+	changed chan struct{} // closed when process changes
+	closed  bool
+}
+
+// Claim makes the folder, which one process at a time can hold, and answers on
+// its socket until Close.
+func Claim(s Settings, version string) (*Control, error) {
+	if n := len(filepath.Join(s.Dir, socketName)) - longestSocket; n > 0 {
+		return nil, fmt.Errorf("etcd's folder %s: its path is %d bytes too long for a socket; choose a shorter one", s.Dir, n)
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make etcd's folder: %w", err)
+	}
+	if err := os.Chmod(s.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("protect etcd's folder: %w", err)
+	}
+	lock, err := lockFolder(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(s.Dir, socketName)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		lock.Close()
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	c := &Control{
+		lock: lock, listener: l, stop: make(chan struct{}),
+		process: Process{Version: version, PID: os.Getpid(), Started: time.Now(), Settings: s, State: Starting},
+		changed: make(chan struct{}), heard: make(chan struct{}),
+	}
+	c.serving.Go(c.accept)
+	return c, nil
+}
+
+// lockFolder holds the folder as long as the file is open.
+func lockFolder(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock etcd's folder: %w", err)
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		f.Close()
+		return nil, fmt.Errorf("another tulle-etcd uses %s; stop it with: tulle-etcd stop --data-dir=%s", dir, dir)
+	case err != nil:
+		f.Close()
+		return nil, fmt.Errorf("lock etcd's folder %s: %w", dir, err)
+	}
+	return f, nil
+}
+
+// Asked is closed when a client has asked the process to stop.
+func (c *Control) Asked() <-chan struct{} { return c.stop }
+
+// Set tells all clients of a state.
+func (c *Control) Set(state State, problem string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.process.State, c.process.Problem = state, problem
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Process returns what clients hear.
+func (c *Control) Process() Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.process
+}
+
+// AwaitHeard waits until a client was told of a failure, so that the tulled which
+// started this process learns of it, or until ctx ends.
+func (c *Control) AwaitHeard(ctx context.Context) {
+	select {
+	case <-c.heard:
+	case <-ctx.Done():
+	}
+}
+
+// Close gives the folder up. Clients see the end only after that. The socket goes
+// before the lock, for the next process may make its own once it has the lock.
+func (c *Control) Close() {
+	c.listener.Close()
+	c.lock.Close()
+	c.mu.Lock()
+	c.closed = true
+	close(c.changed)
+	c.changed = make(chan struct{})
+	c.mu.Unlock()
+	c.serving.Wait()
+}
+
+func (c *Control) accept() {
+	for {
+		conn, err := c.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			<-time.After(10 * time.Millisecond) // for want of descriptors
+			continue
+		}
+		c.serving.Go(func() { c.tell(conn) })
+		go c.listen(conn)
+	}
+}
+
+// writeLimit is how long a client may take to read a line.
+const writeLimit = time.Second
+
+// tell writes a line for each state to a client, the last before the end too.
+func (c *Control) tell(conn net.Conn) {
+	defer conn.Close()
+	for told := (Process{}); ; {
+		c.mu.Lock()
+		process, changed, closed := c.process, c.changed, c.closed
+		c.mu.Unlock()
+		if process != told {
+			if err := conn.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil {
+				return
+			}
+			if err := json.NewEncoder(conn).Encode(process); err != nil {
+				return
+			}
+			told = process
+		}
+		if process.State == Failed {
+			c.once.Do(func() { close(c.heard) })
+		}
+		if closed {
+			return
+		}
+		<-changed
+	}
+}
+
+// listen reads what a client asks for, and hangs up on one that asks for something
+// unknown.
+func (c *Control) listen(conn net.Conn) {
+	line, _ := bufio.NewReader(io.LimitReader(conn, int64(len(stopWord)))).ReadString('\n')
+	switch line {
+	case "": // it only listens, and is gone now
+	case stopWord:
+		c.asked.Do(func() { close(c.stop) })
+	default:
+		conn.Close()
+	}
+}
+
+// ErrNone is that no tulle-etcd runs on a folder.
+var ErrNone = errors.New("no tulle-etcd runs there")
+
+// Client follows a running tulle-etcd.
+type Client struct {
+	conn net.Conn
+	in   *json.Decoder
+}
+
+// answerLimit is how long a running tulle-etcd may take for its first word.
+const answerLimit = 5 * time.Second
+
+// Dial connects to the tulle-etcd that holds a folder, and returns what it says
+// of itself.
+func Dial(ctx context.Context, dir string) (*Client, Process, error) {
+	var d net.Dialer
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	conn, err := d.DialContext(ctx, "unix", filepath.Join(dir, socketName))
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, Process{}, ErrNone
+	case err != nil:
+		return nil, Process{}, fmt.Errorf("reach tulle-etcd: %w", err)
+	}
+	c := &Client{conn, json.NewDecoder(conn)}
+	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })()
+	p, err := c.Next()
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		conn.Close()
+		return nil, Process{}, ErrNone // it has just ended
+	case err != nil:
+		conn.Close()
+		return nil, Process{}, fmt.Errorf("the tulle-etcd of %s does not answer: %w", dir, err)
+	}
+	return c, p, nil
+}
+
+// Next waits for the next state, or for the end of the process, which is io.EOF.
+func (c *Client) Next() (Process, error) {
+	var p Process
+	err := c.in.Decode(&p)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+		err = io.EOF
+	}
+	return p, err
+}
+
+// AskToStop asks the process to stop. Next tells when it has.
+func (c *Client) AskToStop() error {
+	_, err := io.Copy(c.conn, strings.NewReader(stopWord))
+	return err
+}
+
+// Close ends the connection, and not the process.
+func (c *Client) Close() { c.conn.Close() }
+
+// Stop stops the tulle-etcd that holds a folder, and waits until it has ended.
+func Stop(ctx context.Context, dir string) (Process, error) {
+	c, p, err := Dial(ctx, dir)
+	if err != nil {
+		return p, err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { _ = c.conn.SetReadDeadline(time.Now()) })()
+	if err := c.AskToStop(); err != nil {
+		return p, fmt.Errorf("ask tulle-etcd to stop: %w", err)
+	}
+	for {
+		if _, err := c.Next(); errors.Is(err, io.EOF) {
+			return p, nil
+		} else if err != nil {
+			return p, fmt.Errorf("tulle-etcd, process %d, has not ended: %w", p.PID, ctx.Err())
+		}
+	}
+}

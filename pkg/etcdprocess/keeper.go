@@ -1,0 +1,231 @@
+package etcdprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Keeper makes one tulle-etcd run with the given settings. It uses one that runs
+// already, starts one where none does, and starts it again after a crash. It
+// never ends it but to change its settings: the process outlives the keeper.
+type Keeper struct {
+	settings Settings
+	version  string // of this program
+	launcher launcher
+	changed  func()
+
+	mu      sync.Mutex
+	process *Process // nil while none answers
+	problem string   // why none runs; "" while nothing is known or one runs
+	settled chan struct{}
+	once    sync.Once
+}
+
+// Status is what a Keeper knows of the process.
+type Status struct {
+	Process *Process // nil while none answers
+	Problem string   // why none runs
+}
+
+// NewKeeper returns a keeper that calls changed whenever its status changes.
+func NewKeeper(s Settings, version string, changed func()) *Keeper {
+	return &Keeper{settings: s, version: version, launcher: newLauncher(), changed: changed, settled: make(chan struct{})}
+}
+
+const (
+	// firstPause is how long the keeper waits after a first failure. It doubles up
+	// to lastPause.
+	firstPause = 500 * time.Millisecond
+	lastPause  = 30 * time.Second
+	// healthy is how long a process must run for its end to be a first failure.
+	healthy = time.Minute
+	// answers is how soon a process must answer after its start.
+	answers = 10 * time.Second
+	// pollInterval is how often the keeper looks for a process that it may not start.
+	pollInterval = 2 * time.Second
+)
+
+// Run keeps the process until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	pause, mayStart, mayRestart := firstPause, true, true
+	for ctx.Err() == nil {
+		client, p, err := k.reach(ctx, mayStart)
+		began := time.Now()
+		if err == nil {
+			restart := mayRestart && p.Settings != k.settings
+			mayRestart = mayRestart && !restart
+			mayStart, err = k.follow(ctx, client, p, restart)
+			client.Close()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case !mayStart:
+			sleep(ctx, pollInterval)
+			continue
+		case err == nil: // it ended for us to start it with other settings
+			continue
+		}
+		if time.Since(began) > healthy {
+			pause = firstPause
+		}
+		k.failed(err)
+		sleep(ctx, pause/2+rand.N(pause/2))
+		pause = min(2*pause, lastPause)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// reach connects to the process, which it starts if it may.
+func (k *Keeper) reach(ctx context.Context, mayStart bool) (*Client, Process, error) {
+	client, p, err := Dial(ctx, k.settings.Dir)
+	if !errors.Is(err, ErrNone) || !mayStart {
+		return client, p, err
+	}
+	if err := k.launcher.start(ctx, k.settings); err != nil {
+		return nil, p, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answers)
+	defer cancel()
+	for {
+		const often = 20 * time.Millisecond
+		sleep(ctx, often)
+		if ctx.Err() != nil {
+			return nil, p, fmt.Errorf("tulle-etcd has not answered in %s within %s of its start; see %s", k.settings.Dir, answers, k.launcher.log(k.settings))
+		}
+		if client, p, err = Dial(ctx, k.settings.Dir); !errors.Is(err, ErrNone) {
+			return client, p, err
+		}
+	}
+}
+
+// errCrashed is the end of a process without a word.
+var errCrashed = errors.New("tulle-etcd ended unexpectedly")
+
+// follow hears what the process says until its end, for which it asks where it is
+// to restart. It reports whether the keeper may start the next one: not where
+// somebody else stopped this one.
+func (k *Keeper) follow(ctx context.Context, client *Client, p Process, restart bool) (mayStart bool, err error) {
+	defer context.AfterFunc(ctx, client.Close)()
+	defer func() {
+		if ctx.Err() == nil {
+			k.gone()
+		}
+	}()
+	switch {
+	case restart:
+		klog.InfoS("Restarting etcd: its settings have changed", "pid", p.PID)
+		if err := client.AskToStop(); err != nil {
+			return true, fmt.Errorf("ask tulle-etcd to stop: %w", err)
+		}
+	case p.Settings != k.settings:
+		klog.ErrorS(nil, "Etcd runs with other settings than tulled has for it", "has", p.Settings.Arguments(), "wanted", k.settings.Arguments())
+	}
+	for {
+		if !restart {
+			k.heard(p)
+		}
+		last := p
+		if p, err = client.Next(); err == nil {
+			continue
+		}
+		switch {
+		case !errors.Is(err, io.EOF):
+			return true, fmt.Errorf("follow tulle-etcd: %w", err)
+		case restart:
+			return true, nil
+		case last.State == Failed:
+			return true, errors.New(last.Problem)
+		case last.State == Stopping:
+			k.stopped()
+			return false, nil
+		}
+		return true, fmt.Errorf("%w; see %s", errCrashed, k.launcher.log(k.settings))
+	}
+}
+
+// heard takes in what the process says.
+func (k *Keeper) heard(p Process) {
+	k.mu.Lock()
+	before := k.problem
+	k.process = &p
+	if p.State == Running {
+		k.problem = ""
+	}
+	k.mu.Unlock()
+	if p.State == Running {
+		what := "Etcd runs"
+		if before != "" {
+			what = "Etcd runs again"
+		}
+		klog.InfoS(what, "endpoint", k.settings.Endpoint(), "pid", p.PID, "version", p.Version, "log", k.launcher.log(k.settings), "stop", k.StopCommand())
+		if p.Version != k.version {
+			klog.InfoS("Etcd is of another version than tulled; restart it when a pause of a second fits", "etcd", p.Version, "tulled", k.version)
+		}
+		k.settle()
+	}
+	k.changed()
+}
+
+// gone forgets a process that has ended.
+func (k *Keeper) gone() {
+	k.mu.Lock()
+	k.process = nil
+	k.mu.Unlock()
+	k.changed()
+}
+
+// failed records why none runs, and logs each reason once until one runs.
+func (k *Keeper) failed(err error) {
+	k.mu.Lock()
+	news := k.problem != err.Error()
+	k.problem = err.Error()
+	k.mu.Unlock()
+	if news {
+		klog.ErrorS(err, "Etcd does not run; starting it again")
+	}
+	k.settle()
+	k.changed()
+}
+
+// stopped records that somebody stopped the process.
+func (k *Keeper) stopped() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.problem = "it was stopped"
+	klog.InfoS("Etcd was stopped; it runs again when tulle-etcd or tulled is started")
+}
+
+// settle ends the wait for the first outcome.
+func (k *Keeper) settle() { k.once.Do(func() { close(k.settled) }) }
+
+// Settled is closed when the process runs for the first time, or has failed to.
+func (k *Keeper) Settled() <-chan struct{} { return k.settled }
+
+// StopCommand returns the command that stops the process.
+func (k *Keeper) StopCommand() string { return k.launcher.stop(k.settings) }
+
+// Status returns what is known of the process.
+func (k *Keeper) Status() Status {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := Status{Problem: k.problem}
+	if k.process != nil {
+		p := *k.process
+		s.Process = &p
+	}
+	return s
+}
