@@ -51,24 +51,25 @@ func (v View) Explain(ip netip.Addr, out string, has []netstate.Object) status.E
 	e, f := status.Explanation{Address: ip}, subnet.FamilyOf(ip)
 	switch {
 	case !v.Peers.Known:
-		e.Verdict = "this node has no lease yet and knows no peers"
+		e.Code, e.Verdict = status.Starting, "this node has no lease yet and knows no peers"
 		return e
 	case v.Own.Subnets[f].Contains(ip):
-		e.Verdict, e.Lease, e.Node = "belongs to this node's own subnet: a container on this node, or unused", v.Own.Key(), v.Own.Node.Name
+		e.Code, e.Key, e.Node = status.Local, v.Own.Key(), v.Own.Node.Name
+		e.Verdict = "belongs to this node's own subnet: a container on this node, or unused"
 		return e
 	case !v.Config.Pools[f].Network.Contains(ip):
-		e.Verdict = "outside the network: tulle does not route it"
+		e.Code, e.Verdict = status.Outside, "outside the network: tulle does not route it"
 		return e
 	}
 	if p := v.peerOf(ip); p != nil {
-		e.Lease, e.Node, e.Probes = p.Key, p.Lease.Node.Name, v.probeOf(p.Key)
+		e.Key, e.Node, e.Probes = p.Key, p.Lease.Node.Name, v.probeOf(p.Key)
 		v.explainPeer(&e, p, out, has)
 		return e
 	}
-	e.Verdict = "inside the network, but leased to no node"
+	e.Code, e.Verdict = status.Unleased, "inside the network, but leased to no node"
 	for _, r := range v.Peers.Rejected {
 		if subnets, err := subnet.ParseKey(r.Key); err == nil && subnets[f].Contains(ip) {
-			e.Verdict, e.Lease = "belongs to a rejected lease: "+r.Err.Error(), r.Key
+			e.Code, e.Verdict, e.Key = status.Rejected, "belongs to a rejected lease: "+r.Err.Error(), r.Key
 		}
 	}
 	return e
@@ -100,16 +101,18 @@ func (v View) explainPeer(e *status.Explanation, p *subnet.Peer, out string, has
 	}
 	switch why := v.troubled()[p.Key].why; {
 	case len(e.Entries) == 0:
-		e.Verdict = "belongs to an unreachable peer: " + why
+		e.Code, e.Verdict = status.Unroutable, "belongs to an unreachable peer: "+why
 	case wrong > 0:
+		e.Code = status.Incomplete
 		e.Verdict = fmt.Sprintf("belongs to a peer; %d of its %d routes and neighbours are missing or wrong", wrong, len(e.Entries))
 		if why != "" {
 			e.Verdict += ": " + why
 		}
 	case elsewhere:
+		e.Code = status.Bypassed
 		e.Verdict = "belongs to a peer; its routes and neighbours are in place, but the kernel sends elsewhere: another route or rule comes first (ip route get " + e.Address.String() + "; ip rule)"
 	default:
-		e.Verdict = "belongs to a peer; its routes and neighbours are in place"
+		e.Code, e.Verdict = status.InPlace, "belongs to a peer; its routes and neighbours are in place"
 	}
 }
 

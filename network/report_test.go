@@ -11,6 +11,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/status"
 )
 
 // TestReport asks a node before there is anything, when all is well, and when the
@@ -27,7 +28,7 @@ func TestReport(t *testing.T) {
 		if p, err := l.agent.Peers(t.Context()); err != nil || len(p) != 0 {
 			t.Errorf("peers at first: %+v, %v", p, err)
 		}
-		if e, err := l.agent.Explain(t.Context(), netip.MustParseAddr("10.5.9.1")); err != nil || !strings.Contains(e.Verdict, "no lease yet") {
+		if e, err := l.agent.Explain(t.Context(), netip.MustParseAddr("10.5.9.1")); err != nil || e.Code != status.Starting || !strings.Contains(e.Verdict, "no lease yet") {
 			t.Errorf("at first: %+v, %v", e, err)
 		}
 
@@ -45,12 +46,17 @@ func TestReport(t *testing.T) {
 		if err != nil || len(peers) != 2 || peers[0].InSync || peers[0].Since == nil || !strings.Contains(peers[0].Problem, "10.5.9.0/24") || peers[1].Problem != "" || peers[1].By != "tunnel" {
 			t.Errorf("%+v, %v", peers, err)
 		}
-		for ip, want := range map[string]string{
-			"10.5.9.1": "1 of its 3 routes and neighbours", "10.5.10.1": "are in place", "10.5.77.1": "leased to no node", "192.0.2.1": "outside the network", "fd00::1": "outside the network",
-			r.Lease.Subnets[0].Addr().Next().String(): "this node's own subnet",
+		for ip, want := range map[string]struct {
+			code    status.Code
+			verdict string
+		}{
+			"10.5.9.1": {status.Incomplete, "1 of its 3 routes and neighbours"}, "10.5.10.1": {status.Bypassed, "the kernel sends elsewhere"},
+			"10.5.77.1": {status.Unleased, "leased to no node"}, "192.0.2.1": {status.Outside, "outside the network"},
+			"fd00::1": {status.Outside, "outside the network"},
+			r.Lease.Subnets[0].Addr().Next().String(): {status.Local, "this node's own subnet"},
 		} {
 			e, err := l.agent.Explain(t.Context(), netip.MustParseAddr(ip))
-			if err != nil || !strings.Contains(e.Verdict, want) {
+			if err != nil || e.Code != want.code || !strings.Contains(e.Verdict, want.verdict) {
 				t.Errorf("%s: %+v, %v", ip, e, err)
 			}
 		}

@@ -3,7 +3,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,14 +21,7 @@ type program struct {
 // Main runs the process's command line and returns the code to exit with.
 func Main(version string, backends map[string]backend.Factory) int {
 	p := program{version, backends}
-	err := p.run(ownArguments(os.Args[1:]), os.Environ(), os.Stdin, os.Stdout)
-	if err == nil {
-		return 0
-	}
-	if !errors.Is(err, errNotReady) { // ask has printed the reasons
-		fmt.Fprintln(os.Stderr, "tulled:", err)
-	}
-	return 1
+	return exit(p.run(ownArguments(os.Args[1:]), os.Environ(), os.Stdin, os.Stdout), os.Stderr)
 }
 
 // run does what the command line and the environment say.

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"time"
 
@@ -12,9 +11,6 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
 )
-
-// errNotReady ends a status of a daemon that is not ready.
-var errNotReady = errors.New("not ready")
 
 // ask asks the daemon on this host.
 func ask(o options.Options, out io.Writer) error {
@@ -31,14 +27,18 @@ func ask(o options.Options, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return answer(o.Output, out, e, func() error { return status.WriteExplanation(out, e) })
+		err = answer(o.Output, out, e, func() error { return status.WriteExplanation(out, e) })
+		if err == nil && !e.OK() {
+			err = errFailing
+		}
+		return err
 	}
 	r, err := client.Report(ctx)
 	if err == nil {
 		err = answer(o.Output, out, r, func() error { return status.WriteReport(out, r, time.Now()) })
 	}
 	if err == nil && !r.Ready {
-		err = errNotReady
+		err = errFailing
 	}
 	return err
 }

@@ -63,10 +63,19 @@ tulled refuses an unknown variable that begins with TULLED_.
 Success; a daemon stopped on a signal.
 .TP
 .B 1
-Failure; standard error gives the reason and the fix.
-Also of
+Failure. Of
 .BR "tulled status" :
-the daemon runs and is not ready.
+the daemon is not ready. Of
+.BR "tulled explain" :
+something that should lead to the address is missing, or does not answer. Of
+.BR "tulled check-config" :
+the config is invalid. Standard error gives every other reason, and the fix.
+.TP
+.B 2
+A flag, a variable or an argument is wrong; nothing was done.
+.TP
+.B 3
+No daemon answers on this host.
 `
 	manEnd = `.SH SEE ALSO
 .BR ip (8),

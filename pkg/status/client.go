@@ -15,6 +15,9 @@ import (
 	"syscall"
 )
 
+// ErrNoDaemon is a socket that no daemon serves.
+var ErrNoDaemon = errors.New("no tulled answers")
+
 // Client asks a daemon on this host.
 type Client struct {
 	path string
@@ -60,7 +63,7 @@ func (c *Client) ask(ctx context.Context, what string, to any) error {
 	answer, err := c.http.Do(request)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no tulled answers at %s; start it, or set --status-socket as for the daemon", c.path)
+		return fmt.Errorf("%w at %s; start it, or set --status-socket as for the daemon", ErrNoDaemon, c.path)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("only root may use %s; run as root", c.path)
 	case err != nil:

@@ -235,23 +235,3 @@ type Firewall struct {
 	// Others is what others' rules do that rules of ours cannot help, and what can.
 	Others []string `json:"others,omitempty"`
 }
-
-// Explanation is what the network makes of an address.
-type Explanation struct {
-	Address netip.Addr `json:"address"`
-	// Verdict is the answer in a sentence, and Lease whose the address is.
-	Verdict string `json:"verdict"`
-	Lease   string `json:"lease,omitempty"`
-	Node    string `json:"nodeName,omitempty"`
-	// Path is how the kernel would send there now.
-	Path    string      `json:"path,omitempty"`
-	Probes  *PeerProbes `json:"probes,omitempty"` // of whose it is
-	Entries []Entry     `json:"entries,omitempty"`
-}
-
-// Entry is one thing that the kernel should hold for an address, or does.
-type Entry struct {
-	Want string `json:"want,omitempty"` // "" for what should not be there
-	Has  string `json:"has,omitempty"`  // "" for what is missing
-	OK   bool   `json:"ok"`
-}

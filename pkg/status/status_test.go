@@ -83,7 +83,7 @@ func peers() []Peer {
 
 func explained() Explanation {
 	return Explanation{
-		Address: netip.MustParseAddr("10.5.7.2"), Verdict: "belongs to a peer", Lease: "10.5.7.0-24", Node: "node-7", Path: "dev tulle.1 src 10.5.3.0",
+		Address: netip.MustParseAddr("10.5.7.2"), Code: Incomplete, Verdict: "belongs to a peer", Key: "10.5.7.0-24", Node: "node-7", Path: "dev tulle.1 src 10.5.3.0",
 		Probes:  &PeerProbes{At: now, Millis: 0.2},
 		Entries: []Entry{{"a", "a", true}, {"b", "", false}, {"", "c", false}, {"d", "e", false}},
 	}

@@ -305,7 +305,7 @@ func dash(s string) string {
 func WriteExplanation(to io.Writer, e Explanation) error {
 	w := newWriter(to, time.Time{})
 	w.line(e.Address.String(), e.Verdict)
-	w.line("lease", e.Lease, e.Node)
+	w.line("lease", e.Key, e.Node)
 	w.line("kernel route", e.Path)
 	if p := e.Probes; p != nil && p.Problem != "" {
 		w.line("probes", p.Problem)

@@ -116,8 +116,11 @@ func TestStatus(t *testing.T) {
 		return nil
 	})
 	// Who is not root has no business here, and who asks nobody is told so.
-	for _, c := range []struct{ flag, says string }{{"--status-socket=/run/nobody", "no tulled answers at /run/nobody"}, {"--output=xml", "unknown output format"}} {
-		if out, code := w.tell(one, "status", c.flag); code != 1 || !strings.Contains(out, c.says) {
+	for _, c := range []struct {
+		flag, says string
+		code       int
+	}{{"--status-socket=/run/nobody", "no tulled answers at /run/nobody", 3}, {"--output=xml", "unknown output format", 2}} {
+		if out, code := w.tell(one, "status", c.flag); code != c.code || !strings.Contains(out, c.says) {
 			t.Errorf("%s: %d: %s", c.flag, code, out)
 		}
 	}

@@ -1,0 +1,88 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/status"
+)
+
+// fakeDaemon answers on a socket.
+type fakeDaemon struct {
+	report  status.Report
+	peers   []status.Peer
+	explain status.Explanation
+}
+
+func (d *fakeDaemon) Report(context.Context) status.Report         { return d.report }
+func (d *fakeDaemon) Peers(context.Context) ([]status.Peer, error) { return d.peers, nil }
+func (d *fakeDaemon) Explain(_ context.Context, a netip.Addr) (status.Explanation, error) {
+	e := d.explain
+	e.Address = a
+	return e, nil
+}
+
+// serve makes d answer until the test ends, and returns its socket.
+func (d *fakeDaemon) serve(t *testing.T) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "socket")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- status.Serve(ctx, socket, d) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	deadline := time.Now().Add(time.Minute)
+	for {
+		if _, err := status.Dial(socket).Report(ctx); err == nil {
+			return socket
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestExitCodes runs commands that end in each way.
+func TestExitCodes(t *testing.T) {
+	well := &fakeDaemon{report: status.Report{Ready: true}, explain: status.Explanation{Code: status.InPlace}}
+	ill := &fakeDaemon{explain: status.Explanation{Code: status.Incomplete}}
+	lost := &fakeDaemon{explain: status.Explanation{Code: status.InPlace, Probes: &status.PeerProbes{Problem: "its host does not answer"}}}
+	atWell, atIll, atLost := " --status-socket="+well.serve(t), " --status-socket="+ill.serve(t), " --status-socket="+lost.serve(t)
+	for _, c := range []struct {
+		args string
+		code int
+		says string // on standard error; "" is nothing there
+	}{
+		{"status" + atWell, exitFine, ""},
+		{"status" + atIll, exitFailing, ""},
+		{"status --status-socket=/nowhere", exitNoDaemon, "no tulled answers at /nowhere"},
+		{"peers" + atIll, exitFine, ""},
+		{"peers --status-socket=/nowhere", exitNoDaemon, "no tulled answers"},
+		{"explain 10.5.1.2" + atWell, exitFine, ""},
+		{"explain 10.5.1.2" + atIll, exitFailing, ""},
+		{"explain 10.5.1.2" + atLost, exitFailing, ""},
+		{"explain 10.5.1.2 --status-socket=/nowhere", exitNoDaemon, "no tulled answers"},
+		{"explain", exitUsage, "explain needs an IP address"},
+		{"explain x", exitUsage, "not an IP address"},
+		{"statsu", exitUsage, "status"},
+		{"status --outptu=json", exitUsage, "did you mean --output?"},
+		{"status --output=xml", exitUsage, "unknown output format"},
+		{"check-config /nowhere", exitFailing, "no such file"},
+		{"leases --etcd-cafile=/nowhere", exitFailing, "/nowhere"},
+		{"version", exitFine, ""},
+	} {
+		var said bytes.Buffer
+		code := exit(program{}.run(strings.Fields(c.args), nil, strings.NewReader(""), new(bytes.Buffer)), &said)
+		if code != c.code || !strings.Contains(said.String(), c.says) || (c.says == "") != (said.Len() == 0) {
+			t.Errorf("%s: exits with %d and says %q; want %d and %q", c.args, code, said.String(), c.code, c.says)
+		}
+	}
+}
