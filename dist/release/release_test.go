@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cniconf"
-	"github.com/tulle-net/tulle/pkg/options"
 )
 
 const (
@@ -47,17 +46,12 @@ func TestRelease(t *testing.T) {
 
 	name := "tulle-" + version + "-linux-" + runtime.GOARCH
 	files := unpack(t, filepath.Join(folder, name+".tar.gz"), name+"/")
-	var page strings.Builder
-	if err := options.ManPage(&page); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{"tulled.8": page.String()}
-	for path, shell := range map[string]string{"completions/tulled": "bash", "completions/_tulled": "zsh", "completions/tulled.fish": "fish"} {
-		var script strings.Builder
-		if err := options.Completion(&script, shell); err != nil {
-			t.Fatal(err)
-		}
-		want[path] = script.String()
+	want := make(map[string]string)
+	tulled := install(t, files, "tulled")
+	for path, command := range map[string]string{
+		"tulled.8": "man", "completions/tulled": "completion bash", "completions/_tulled": "completion zsh", "completions/tulled.fish": "completion fish",
+	} {
+		want[path] = output(t, tulled, strings.Fields(command)...)
 	}
 	for path, source := range map[string]string{
 		"LICENSE": "../../LICENSE", "README.md": "../../README.md",
@@ -83,14 +77,8 @@ func TestRelease(t *testing.T) {
 	}
 
 	for _, name := range []string{"tulled", "tulle-etcd"} {
-		program := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(program, []byte(files[name]), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		asked := exec.Command(program, "version")
-		asked.Env = []string{"PATH="} // what this machine tells its tulled is not meant for this one
-		if out, err := asked.CombinedOutput(); err != nil || string(out) != version+"\n" {
-			t.Errorf("%s version: %v: %s", name, err, out)
+		if out := output(t, install(t, files, name), "version"); out != version+"\n" {
+			t.Errorf("%s version: %s", name, out)
 		}
 	}
 	if chart := files["kubernetes/chart/tulle/Chart.yaml"]; !strings.Contains(chart, "\nappVersion: "+version+"\n") || !strings.Contains(files["kubernetes/tulle.yaml"], "tulle:"+version) {
@@ -106,6 +94,29 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s tells where it was built", name)
 		}
 	}
+}
+
+// install puts a program of the archive into a folder of its own.
+func install(t *testing.T, files map[string]string, name string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(files[name]), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// output returns what a program writes. This machine's variables for its own
+// tulled are not meant for this one.
+func output(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	command := exec.Command(program, args...)
+	command.Env = []string{"PATH="}
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s %q: %v: %s", program, args, err, out)
+	}
+	return string(out)
 }
 
 // testPlugins has the archive's CNI plugins be those that a host needs, runnable

@@ -5,7 +5,9 @@ package command
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/daemon"
@@ -39,7 +41,7 @@ func (p program) run(args, environ []string, in io.Reader, out io.Writer) error 
 	case options.ShowManPage:
 		return options.ManPage(out)
 	case options.ShowCompletion:
-		return options.Completion(out, o.Shell)
+		return options.Completion(out, o.Shell, slices.Sorted(maps.Keys(p.backends)))
 	case options.CheckConfig:
 		return checkConfig(o.ConfigFile, p.backends, in, out)
 	case options.InstallCNI:

@@ -31,6 +31,7 @@ func TestCommands(t *testing.T) {
 	}{
 		{args: "--version", out: "devel\n"},
 		{args: "--help", out: "--etcd-endpoints"},
+		{args: "completion bash", out: `backend) _tulled_words "host-gw vxlan"`},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16"}`, out: "backend: vxlan"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16", "EnableNFTables": false}`, out: "firewall: iptables on hosts without --filter\n"},
 		{args: "check-config " + file, out: "IPv4: 10.5.0.0/16, 255 subnets of /24 from 10.5.1.0 to 10.5.255.0\nbackend: host-gw\n"},

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
@@ -22,7 +22,7 @@ var errFailing = errors.New("failing")
 
 // exitCode returns the code for what a command ended with.
 func exitCode(err error) int {
-	var usage *options.Error
+	var usage *flags.Error
 	switch {
 	case err == nil:
 		return exitFine

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/flags"
 )
 
 // check refuses flags that conflict, and completes values that depend on several
 // flags.
-func (o *Options) check(g givens) error {
-	for _, check := range []func(*Options, givens) error{
+func (o *Options) check(g *flags.Given) error {
+	for _, check := range []func(*Options, *flags.Given) error{
 		(*Options).checkPassword, (*Options).checkCertificate, (*Options).checkEmbedded, (*Options).checkLease, (*Options).checkSeed,
 	} {
 		if err := check(o, g); err != nil {
@@ -21,52 +23,52 @@ func (o *Options) check(g givens) error {
 	return nil
 }
 
-func (o *Options) checkPassword(g givens) error {
-	switch password, inFile := g.has("etcd-password"), g.has("etcd-password-file"); {
+func (o *Options) checkPassword(g *flags.Given) error {
+	switch password, inFile := g.Has("etcd-password"), g.Has("etcd-password-file"); {
 	case password && inFile:
-		return &Error{Flag: g.from("etcd-password"), Why: "conflicts with " + g.from("etcd-password-file"), Fix: "keep one of the two, preferably the file"}
+		return &flags.Error{Flag: g.From("etcd-password"), Why: "conflicts with " + g.From("etcd-password-file"), Fix: "keep one of the two, preferably the file"}
 	case password && o.Etcd.Username == "":
-		return &Error{Flag: g.from("etcd-password"), Why: "needs --etcd-username"}
+		return &flags.Error{Flag: g.From("etcd-password"), Why: "needs --etcd-username"}
 	case inFile && o.Etcd.Username == "":
-		return &Error{Flag: g.from("etcd-password-file"), Why: "needs --etcd-username"}
+		return &flags.Error{Flag: g.From("etcd-password-file"), Why: "needs --etcd-username"}
 	case !password && !inFile && o.Etcd.Username != "":
-		return &Error{Flag: g.from("etcd-username"), Why: "needs --etcd-password-file"}
+		return &flags.Error{Flag: g.From("etcd-username"), Why: "needs --etcd-password-file"}
 	}
 	return nil
 }
 
-func (o *Options) checkCertificate(g givens) error {
+func (o *Options) checkCertificate(g *flags.Given) error {
 	for _, pair := range [][2]string{{"etcd-certfile", "etcd-keyfile"}, {"etcd-keyfile", "etcd-certfile"}} {
-		if g.has(pair[0]) && !g.has(pair[1]) {
-			return &Error{Flag: g.from(pair[0]), Why: "needs --" + pair[1]}
+		if g.Has(pair[0]) && !g.Has(pair[1]) {
+			return &flags.Error{Flag: g.From(pair[0]), Why: "needs --" + pair[1]}
 		}
 	}
 	return nil
 }
 
-func (o *Options) checkEmbedded(g givens) error {
+func (o *Options) checkEmbedded(g *flags.Given) error {
 	if !o.Embedded.On {
 		for _, name := range []string{"etcd-listen", "network", "backend"} {
-			if g.has(name) {
-				return &Error{Flag: g.from(name), Why: "needs --etcd-embedded"}
+			if g.Has(name) {
+				return &flags.Error{Flag: g.From(name), Why: "needs --etcd-embedded"}
 			}
 		}
 		o.Embedded = Embedded{}
 		return nil
 	}
-	if g.has("etcd-endpoints") {
-		return &Error{
-			Flag: g.from("etcd-endpoints"), Why: "conflicts with " + g.from("etcd-embedded"), Fix: "keep one of the two",
+	if g.Has("etcd-endpoints") {
+		return &flags.Error{
+			Flag: g.From("etcd-endpoints"), Why: "conflicts with " + g.From("etcd-embedded"), Fix: "keep one of the two",
 		}
 	}
 	o.Etcd.Endpoints = nil
 	if o.Command == Leases {
 		o.Etcd.Endpoints = []string{o.Embedded.Listen}
 	}
-	if g.has("backend") && !g.has("network") {
-		return &Error{Flag: g.from("backend"), Why: "needs --network"}
+	if g.Has("backend") && !g.Has("network") {
+		return &flags.Error{Flag: g.From("backend"), Why: "needs --network"}
 	}
-	refusal := &Error{Flag: g.from("etcd-listen"), Value: o.Embedded.Listen}
+	refusal := &flags.Error{Flag: g.From("etcd-listen"), Value: o.Embedded.Listen}
 	scheme, _, _ := strings.Cut(o.Embedded.Listen, ":")
 	switch {
 	case scheme == "http" && !loopback(o.Embedded.Listen):
@@ -79,14 +81,14 @@ func (o *Options) checkEmbedded(g givens) error {
 	return nil
 }
 
-func (o *Options) checkLease(g givens) error {
+func (o *Options) checkLease(g *flags.Given) error {
 	const margin = "subnet-lease-renew-margin"
 	switch {
 	case o.RenewMargin < o.LeaseTTL:
-	case g.has(margin):
-		return &Error{
-			Flag: g.from(margin), Value: g.last(margin), Why: fmt.Sprintf("not shorter than a lease, which lasts %s", span(o.LeaseTTL)),
-			Fix: fmt.Sprintf("lower it, or raise %s", g.from("subnet-lease-ttl")),
+	case g.Has(margin):
+		return &flags.Error{
+			Flag: g.From(margin), Value: g.Last(margin), Why: fmt.Sprintf("not shorter than a lease, which lasts %s", span(o.LeaseTTL)),
+			Fix: fmt.Sprintf("lower it, or raise %s", g.From("subnet-lease-ttl")),
 		}
 	default:
 		o.RenewMargin = o.LeaseTTL / 2
@@ -105,16 +107,16 @@ func span(d time.Duration) string {
 	return d.String()
 }
 
-func (o *Options) checkSeed(g givens) error {
+func (o *Options) checkSeed(g *flags.Given) error {
 	if err := o.trySeed(); err != nil {
-		return at(g.from("network"), err, false)
+		return flags.At(g.From("network"), err, false)
 	}
 	return nil
 }
 
 // warn adds warnings about flags that have no effect.
-func (o *Options) warn(g givens) {
-	if g["etcd-password"].from == "--etcd-password" && o.Etcd.Password != (Secret{}) {
+func (o *Options) warn(g *flags.Given) {
+	if g.From("etcd-password") == "--etcd-password" && o.Etcd.Password != (flags.Secret{}) {
 		o.Warnings = append(o.Warnings, "--etcd-password is visible in the process list until tulled hides it; use --etcd-password-file")
 	}
 	urls, in := o.Etcd.Endpoints, "etcd-endpoints"
@@ -122,22 +124,22 @@ func (o *Options) warn(g givens) {
 		urls, in = []string{o.Embedded.Listen}, "etcd-listen"
 	}
 	for _, name := range []string{"etcd-cafile", "etcd-certfile"} {
-		if g.has(name) && !encrypted(urls) {
-			o.Warnings = append(o.Warnings, g.from(name)+" has no effect with http; use https in "+g.from(in))
+		if g.Has(name) && !encrypted(urls) {
+			o.Warnings = append(o.Warnings, g.From(name)+" has no effect with http; use https in "+g.From(in))
 		}
 	}
 	for _, name := range []string{"healthz-ip", "pprof", "peer-metrics"} {
-		if g.has(name) && o.Health.Port == 0 {
-			o.Warnings = append(o.Warnings, g.from(name)+" has no effect without --healthz-port")
+		if g.Has(name) && o.Health.Port == 0 {
+			o.Warnings = append(o.Warnings, g.From(name)+" has no effect without --healthz-port")
 		}
 	}
 	masquerades := o.Filtering.Masquerades()
 	for _, name := range []string{"no-masq-cidrs", "no-masq-cidrs-file"} {
-		if g.has(name) && !masquerades {
-			o.Warnings = append(o.Warnings, g.from(name)+" has no effect without --ip-masq")
+		if g.Has(name) && !masquerades {
+			o.Warnings = append(o.Warnings, g.From(name)+" has no effect without --ip-masq")
 		}
 	}
 	if masquerades && o.Filtering.Filter == FilterNone {
-		o.Warnings = append(o.Warnings, g.from("ip-masq")+" has no effect on the firewall with "+g.from("filter")+"=none; the env file still says that tulle masquerades")
+		o.Warnings = append(o.Warnings, g.From("ip-masq")+" has no effect on the firewall with "+g.From("filter")+"=none; the env file still says that tulle masquerades")
 	}
 }

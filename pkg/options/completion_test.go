@@ -1,7 +1,6 @@
 package options
 
 import (
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,71 +8,57 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tulle-net/tulle/backend/alloc"
-	"github.com/tulle-net/tulle/backend/hostgw"
-	"github.com/tulle-net/tulle/backend/ipip"
-	"github.com/tulle-net/tulle/backend/vxlan"
+	"github.com/tulle-net/tulle/pkg/flags"
 )
+
+// backends are names like those that main has a table of.
+var backends = []string{"alloc", "host-gw", "ipip", "vxlan"}
+
+// tulled is the program whose table the tests read.
+var tulled = program(new(Options), backends)
 
 func completion(t *testing.T, shell string) string {
 	t.Helper()
 	var b strings.Builder
-	if err := Completion(&b, shell); err != nil {
+	if err := Completion(&b, shell, backends); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
 }
 
 func TestCompletion(t *testing.T) {
-	for _, shell := range Shells() {
+	for _, shell := range flags.Shells() {
 		golden(t, "testdata/completion."+shell, completion(t, shell))
 	}
-	if err := Completion(&strings.Builder{}, "tcsh"); err == nil || !strings.Contains(err.Error(), "bash, zsh, fish") {
+	if err := Completion(&strings.Builder{}, "tcsh", backends); err == nil || !strings.Contains(err.Error(), "bash, zsh, fish") {
 		t.Errorf("for a shell that there are none for: %v", err)
 	}
 }
 
-// What the help lists as commands are all that there are.
-func TestCommands(t *testing.T) {
-	var got []string
-	for _, c := range commands() {
-		if c.about == "" {
-			t.Errorf("the help says nothing of %s", c.name)
-		}
-		got = append(got, c.name)
-	}
-	want := append(slices.Collect(maps.Keys(plainCommands)), "", "check-config", "explain", "install-cni")
-	for _, name := range want {
-		if !slices.Contains(got, name) {
-			t.Errorf("the help has no line for %q", name)
-		}
-	}
-	for _, c := range named() {
-		words := []string{c.name}
+// TestParseTakesEveryCommand tries what the help lists.
+func TestParseTakesEveryCommand(t *testing.T) {
+	for _, c := range tulled.Commands[1:] {
+		words := []string{c.Name}
 		switch {
-		case len(c.words()) > 0:
-			words = append(words, c.words()[0])
-		case c.value == "IP":
+		case len(c.Choices) > 0:
+			words = append(words, c.Choices[0])
+		case c.Value == "IP":
 			words = append(words, "10.5.34.2")
 		}
-		if _, err := Parse(words, nil); err != nil {
-			t.Errorf("%q: %v", words, err)
+		if o, err := Parse(words, nil); err != nil || o.Command == Run {
+			t.Errorf("%q is command %d, %v", words, o.Command, err)
 		}
 	}
 }
 
 // What is offered is taken.
 func TestChoices(t *testing.T) {
-	for _, f := range table {
-		for _, choice := range f.choices() {
-			if err := f.set(&Options{}, choice); err != nil {
-				t.Errorf("%s: %v", f.written(), err)
+	for _, f := range tulled.Flags {
+		for _, choice := range f.Choices {
+			if err := f.Set(choice); err != nil {
+				t.Errorf("%s: %v", f.Written(), err)
 			}
 		}
-	}
-	backends, _ := find("backend")
-	if got, want := backends.choices(), []string{alloc.Type, hostgw.Type, ipip.Type, vxlan.Type}; !slices.Equal(got, want) {
-		t.Errorf("got the backends %q, there are %q", got, want)
 	}
 }
 
@@ -90,12 +75,12 @@ func TestBash(t *testing.T) {
 		}
 	}
 	commands := []string{}
-	for _, c := range named() {
-		commands = append(commands, c.name)
+	for _, c := range tulled.Commands[1:] {
+		commands = append(commands, c.Name)
 	}
-	var flags []string
-	for _, f := range table {
-		flags = append(flags, f.written())
+	var all []string
+	for _, f := range tulled.Flags {
+		all = append(all, f.Written())
 	}
 	whole := " \t\n\"'><;|&(:" // readline's own, without the equals sign
 	for _, c := range []struct {
@@ -108,7 +93,7 @@ func TestBash(t *testing.T) {
 		{line: "tulled --etcd-endpoints=http://192.0.2.1:2379 ", want: commands},
 		{line: "tulled che", want: []string{"check-config"}},
 		{line: "tulled --filter none st", want: []string{"status"}},
-		{line: "tulled -", want: flags},
+		{line: "tulled -", want: all},
 		{line: "tulled status --output ", want: []string{"text", "json", "yaml"}},
 		{line: "tulled status --output=", want: []string{"text", "json", "yaml"}},
 		{line: "tulled status -output=j", want: []string{"json"}},

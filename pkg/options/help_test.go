@@ -44,21 +44,21 @@ func TestHelpFits(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, f := range table {
+	for _, f := range tulled.Flags {
 		n := 0
 		for _, line := range lines {
-			if strings.HasPrefix(line, "  "+f.written()+" ") {
+			if strings.HasPrefix(line, "  "+f.Written()+" ") {
 				n++
 			}
 		}
 		if n != 1 {
-			t.Errorf("--%s has %d lines", f.name, n)
+			t.Errorf("--%s has %d lines", f.Name, n)
 		}
 	}
 	// A group is in one piece.
 	groups := slices.Compact(slices.Collect(func(yield func(string) bool) {
-		for _, f := range table {
-			if !yield(f.group) {
+		for _, f := range tulled.Flags {
+			if !yield(f.Group) {
 				return
 			}
 		}

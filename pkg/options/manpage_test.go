@@ -25,7 +25,7 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-func manual(t *testing.T) string {
+func manPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	if err := ManPage(&b); err != nil {
@@ -34,12 +34,12 @@ func manual(t *testing.T) string {
 	return b.String()
 }
 
-func TestManPage(t *testing.T) { golden(t, "testdata/tulled.8", manual(t)) }
+func TestManPage(t *testing.T) { golden(t, "testdata/tulled.8", manPage(t)) }
 
 // The page has the sections that manual pages have, in their order, and every
 // line is one that all formatters know.
 func TestManPageFormat(t *testing.T) {
-	text := manual(t)
+	text := manPage(t)
 	var sections []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -57,27 +57,9 @@ func TestManPageFormat(t *testing.T) {
 	if !slices.Equal(sections, want) {
 		t.Errorf("got the sections %q, want %q", sections, want)
 	}
-	for _, f := range table {
-		if n := len(regexp.MustCompile(`(?m)^\\fB`+regexp.QuoteMeta(roff(f.written()))+`\\fR`).FindAllString(text, -1)); n != 1 {
-			t.Errorf("%s is there %d times", f.written(), n)
-		}
-	}
-}
-
-func TestRoff(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{"plain text", "plain text"},
-		{".so /etc/passwd", `\&.so /etc/passwd`},
-		{"'br", `\&'br`},
-		{"it's a. b", "it's a. b"},
-		{`a\fBb`, `a\efBb`},
-		{"--etcd-prefix", `\-\-etcd\-prefix`},
-		{"^~`\"", `\(ha\(ti\(ga\(dq`},
-		{"a\n.so b", `a .so b`},
-		{"FILE=LEVEL,…", `FILE=LEVEL,\[u2026]`},
-	} {
-		if got := roff(c.in); got != c.want {
-			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
+	for _, f := range tulled.Flags {
+		if n := len(regexp.MustCompile(`(?m)^\\fB`+regexp.QuoteMeta(strings.ReplaceAll(f.Written(), "-", `\-`))+`\\fR`).FindAllString(text, -1)); n != 1 {
+			t.Errorf("%s is there %d times", f.Written(), n)
 		}
 	}
 }

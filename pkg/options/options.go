@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -110,7 +111,7 @@ type Etcd struct {
 	CAFile, CertFile, KeyFile string
 	// Username comes with either Password or PasswordFile.
 	Username     string
-	Password     Secret
+	Password     flags.Secret
 	PasswordFile string
 }
 

@@ -238,9 +238,9 @@ var samples = map[string]struct {
 
 // Every flag can be set by each of the three, and each has the same effect.
 func TestEveryFlagThreeWays(t *testing.T) {
-	for _, f := range table {
-		t.Run(f.name, func(t *testing.T) {
-			s, ok := samples[f.name]
+	for _, f := range tulled.Flags {
+		t.Run(f.Name, func(t *testing.T) {
+			s, ok := samples[f.Name]
 			if !ok {
 				t.Fatal("there is no sample")
 			}
@@ -256,10 +256,10 @@ func TestEveryFlagThreeWays(t *testing.T) {
 				args, environ []string
 				from          string
 			}{
-				{args: []string{"--" + f.name + "=" + s.value}, from: f.written()},
-				{args: []string{"-" + f.name + "=" + s.value}, from: f.written()},
-				{environ: []string{"TULLED_" + f.variable() + "=" + s.value}, from: "TULLED_" + f.variable()},
-				{environ: []string{"FLANNELD_" + f.variable() + "=" + s.value}, from: "FLANNELD_" + f.variable()},
+				{args: []string{"--" + f.Name + "=" + s.value}, from: f.Written()},
+				{args: []string{"-" + f.Name + "=" + s.value}, from: f.Written()},
+				{environ: []string{"TULLED_" + f.Variable() + "=" + s.value}, from: "TULLED_" + f.Variable()},
+				{environ: []string{"FLANNELD_" + f.Variable() + "=" + s.value}, from: "FLANNELD_" + f.Variable()},
 			} {
 				got := parse(t, append(way.args, s.with...), way.environ)
 				if i == 0 {
@@ -277,8 +277,8 @@ func TestEveryFlagThreeWays(t *testing.T) {
 			}
 		})
 	}
-	if len(samples) != len(table) {
-		t.Errorf("%d samples for %d flags", len(samples), len(table))
+	if len(samples) != len(tulled.Flags) {
+		t.Errorf("%d samples for %d flags", len(samples), len(tulled.Flags))
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/vxlan"
+	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -73,28 +74,28 @@ func section(t *testing.T, text, heading string) string {
 func TestPageHasEveryFlag(t *testing.T) {
 	text := section(t, readPage(t), "## Flags")
 	all := rows(t, text)
-	for _, f := range table {
-		r, ok := all[f.written()]
+	for _, f := range tulled.Flags {
+		r, ok := all[f.Written()]
 		if !ok {
-			t.Errorf("there is no %s", f.written())
+			t.Errorf("there is no %s", f.Written())
 			continue
 		}
 		want := "–"
-		if f.fallback != "" {
-			want = "`" + f.fallback + "`"
+		if f.Default != "" {
+			want = "`" + f.Default + "`"
 		}
 		if r[0] != want {
-			t.Errorf("%s: the default is given as %s, not %s", f.written(), r[0], want)
+			t.Errorf("%s: the default is given as %s, not %s", f.Written(), r[0], want)
 		}
-		if repeated := strings.Contains(r[1], "repeated"); repeated != f.many {
-			t.Errorf("%s: said to be repeated: %t", f.written(), repeated)
+		if repeated := strings.Contains(r[1], "repeated"); repeated != f.Many {
+			t.Errorf("%s: said to be repeated: %t", f.Written(), repeated)
 		}
-		if _, ok := rows(t, section(t, text, "### "+f.group))[f.written()]; !ok {
-			t.Errorf("%s is not below %s", f.written(), f.group)
+		if _, ok := rows(t, section(t, text, "### "+f.Group))[f.Written()]; !ok {
+			t.Errorf("%s is not below %s", f.Written(), f.Group)
 		}
 	}
-	if len(all) != len(table) {
-		t.Errorf("%d flags, there are %d", len(all), len(table))
+	if len(all) != len(tulled.Flags) {
+		t.Errorf("%d flags, there are %d", len(all), len(tulled.Flags))
 	}
 }
 
@@ -102,12 +103,12 @@ func TestPageHasEveryFlag(t *testing.T) {
 func TestPageHasNoOtherFlag(t *testing.T) {
 	text := readPage(t)
 	for _, m := range regexp.MustCompile(`(?:^|[^\w|-])--?([a-z][a-z0-9_-]*)`).FindAllStringSubmatch(text, -1) {
-		if _, ok := find(m[1]); !ok {
+		if _, ok := tulled.Find(m[1]); !ok {
 			t.Errorf("there is no flag %s", m[1])
 		}
 	}
 	for _, m := range regexp.MustCompile(`\b(?:TULLED|FLANNELD)_(\w+)`).FindAllStringSubmatch(text, -1) {
-		if !slices.ContainsFunc(table, func(f flag) bool { return f.variable() == m[1] }) {
+		if !slices.ContainsFunc(tulled.Flags, func(f flags.Flag) bool { return f.Variable() == m[1] }) {
 			t.Errorf("there is no variable %s", m[0])
 		}
 	}

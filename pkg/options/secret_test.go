@@ -88,18 +88,6 @@ func TestSecretsStaySecret(t *testing.T) {
 	}
 }
 
-func TestSecret(t *testing.T) {
-	if s := NewSecret(marker); s.Reveal() != marker || s.String() != hidden {
-		t.Errorf("got %q, shown as %s", s.Reveal(), s)
-	}
-	if s := (Secret{}); s.Reveal() != "" || s.String() != "" || fmt.Sprintf("%#v", s) != "" {
-		t.Errorf("got %q, shown as %s", s.Reveal(), s)
-	}
-	if shows(printed(Options{Etcd: Etcd{Password: NewSecret(marker)}}, nil)) {
-		t.Error("it is shown")
-	}
-}
-
 func TestSecretsOfACommandLine(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
 		{nil, nil},

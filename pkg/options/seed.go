@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -39,7 +40,7 @@ func (o Options) Seed() string {
 	return string(text)
 }
 
-// trySeed says why nobody could use the seed, as an *Error without a Flag.
+// trySeed says why nobody could use the seed, as an *flags.Error without a Flag.
 func (o Options) trySeed() error {
 	seed := o.Seed()
 	if seed == "" {
@@ -48,7 +49,7 @@ func (o Options) trySeed() error {
 	_, err := subnet.ParseConfig([]byte(seed))
 	var wrong *subnet.ConfigError
 	if errors.As(err, &wrong) {
-		return refuse(strings.Trim(wrong.Value, `"`), wrong.Why, wrong.Fix)
+		return flags.Refuse(strings.Trim(wrong.Value, `"`), wrong.Why, wrong.Fix)
 	}
 	return err
 }

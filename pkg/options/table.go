@@ -1,27 +1,9 @@
 package options
 
 import (
-	"net/netip"
-	"time"
-
+	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/subnet"
 )
-
-// flag describes one flag, and its variables.
-type flag struct {
-	name  string
-	group string // its heading in the help
-	// value is what the help calls the value; a boolean has none, and
-	// --name alone means true.
-	value    string
-	about    string // fits on its line
-	fallback string // the default, as one would write it
-	many     bool   // a repeated flag adds; else the last one counts
-	secret   bool   // the value is never shown
-	set      func(o *Options, value string) error
-}
-
-func (f flag) truth() bool { return f.value == "" }
 
 // The help's headings.
 const (
@@ -37,236 +19,188 @@ const (
 	other      = "Other"
 )
 
-// table has every flag, in the order of the help.
-var table = []flag{
-	{name: "etcd-endpoints", group: store, value: "URLS", fallback: "http://127.0.0.1:2379",
-		about: "etcd URLs, comma-separated",
-		set:   into(func(o *Options) *[]string { return &o.Etcd.Endpoints }, endpoints)},
-	{name: "etcd-prefix", group: store, value: "KEY", fallback: "/coreos.com/network",
-		about: "prefix of all keys in etcd",
-		set:   into(func(o *Options) *string { return &o.Etcd.Prefix }, prefix)},
-	{name: "etcd-cafile", group: store, value: "FILE",
-		about: "CA certificates that verify etcd's certificate",
-		set:   into(func(o *Options) *string { return &o.Etcd.CAFile }, file)},
-	{name: "etcd-certfile", group: store, value: "FILE",
-		about: "certificate for etcd: client's, or embedded server's",
-		set:   into(func(o *Options) *string { return &o.Etcd.CertFile }, file)},
-	{name: "etcd-keyfile", group: store, value: "FILE",
-		about: "private key of --etcd-certfile",
-		set:   into(func(o *Options) *string { return &o.Etcd.KeyFile }, file)},
-	{name: "etcd-username", group: store, value: "NAME",
-		about: "etcd user",
-		set:   into(func(o *Options) *string { return &o.Etcd.Username }, username)},
-	{name: "etcd-password", group: store, value: "TEXT", secret: true,
-		about: "password of the etcd user; prefer --etcd-password-file",
-		set:   into(func(o *Options) *Secret { return &o.Etcd.Password }, password)},
-	{name: "etcd-password-file", group: store, value: "FILE",
-		about: "file with the password of the etcd user",
-		set:   into(func(o *Options) *string { return &o.Etcd.PasswordFile }, file)},
-	{name: "subnet-lease-ttl", group: store, value: "DURATION", fallback: "24h",
-		about: "lifetime of a lease without renewal",
-		set:   into(func(o *Options) *time.Duration { return &o.LeaseTTL }, leaseTTL)},
-	{name: "subnet-lease-renew-margin", group: store, value: "MINUTES", fallback: "60",
-		about: "time that a lease must always have left",
-		set:   into(func(o *Options) *time.Duration { return &o.RenewMargin }, minutes(1, 1439))},
+// table returns every flag, in the order of the help. The flags set o.
+func table(o *Options, backends []string) []flags.Flag {
+	return []flags.Flag{
+		{Name: "etcd-endpoints", Group: store, Value: "URLS", Default: "http://127.0.0.1:2379",
+			About: "etcd URLs, comma-separated",
+			Set:   flags.To(&o.Etcd.Endpoints, endpoints)},
+		{Name: "etcd-prefix", Group: store, Value: "KEY", Default: "/coreos.com/network",
+			About: "prefix of all keys in etcd",
+			Set:   flags.To(&o.Etcd.Prefix, prefix)},
+		{Name: "etcd-cafile", Group: store, Value: "FILE",
+			About: "CA certificates that verify etcd's certificate",
+			Set:   flags.To(&o.Etcd.CAFile, flags.File)},
+		{Name: "etcd-certfile", Group: store, Value: "FILE",
+			About: "certificate for etcd: client's, or embedded server's",
+			Set:   flags.To(&o.Etcd.CertFile, flags.File)},
+		{Name: "etcd-keyfile", Group: store, Value: "FILE",
+			About: "private key of --etcd-certfile",
+			Set:   flags.To(&o.Etcd.KeyFile, flags.File)},
+		{Name: "etcd-username", Group: store, Value: "NAME",
+			About: "etcd user",
+			Set:   flags.To(&o.Etcd.Username, username)},
+		{Name: "etcd-password", Group: store, Value: "TEXT", Secret: true,
+			About: "password of the etcd user; prefer --etcd-password-file",
+			Set:   flags.To(&o.Etcd.Password, password)},
+		{Name: "etcd-password-file", Group: store, Value: "FILE",
+			About: "file with the password of the etcd user",
+			Set:   flags.To(&o.Etcd.PasswordFile, flags.File)},
+		{Name: "subnet-lease-ttl", Group: store, Value: "DURATION", Default: "24h",
+			About: "lifetime of a lease without renewal",
+			Set:   flags.To(&o.LeaseTTL, leaseTTL)},
+		{Name: "subnet-lease-renew-margin", Group: store, Value: "MINUTES", Default: "60",
+			About: "time that a lease must always have left",
+			Set:   flags.To(&o.RenewMargin, minutes(1, 1439))},
 
-	{name: "etcd-embedded", group: embedded, fallback: "false",
-		about: "run an etcd on this host, and use it",
-		set:   into(func(o *Options) *bool { return &o.Embedded.On }, truth)},
-	{name: "etcd-listen", group: embedded, value: "URL", fallback: "http://127.0.0.1:2379",
-		about: "URL of the embedded etcd",
-		set:   into(func(o *Options) *string { return &o.Embedded.Listen }, listen)},
-	{name: "network", group: embedded, value: "CIDR", many: true,
-		about: "network for an empty embedded etcd; IPv4, IPv6 or both",
-		set:   addNetworks},
-	{name: "backend", group: embedded, value: "TYPE", fallback: "vxlan",
-		about: "backend for --network",
-		set:   into(func(o *Options) *string { return &o.Embedded.Backend }, backendType)},
+		{Name: "etcd-embedded", Group: embedded, Default: "false",
+			About: "run an etcd on this host, and use it",
+			Set:   flags.To(&o.Embedded.On, flags.Bool)},
+		{Name: "etcd-listen", Group: embedded, Value: "URL", Default: "http://127.0.0.1:2379",
+			About: "URL of the embedded etcd",
+			Set:   flags.To(&o.Embedded.Listen, listen)},
+		{Name: "network", Group: embedded, Value: "CIDR", Many: true,
+			About: "network for an empty embedded etcd; IPv4, IPv6 or both",
+			Set:   o.addNetworks},
+		{Name: "backend", Group: embedded, Value: "TYPE", Default: "vxlan",
+			About:   "backend for --network",
+			Choices: backends,
+			Set:     flags.To(&o.Embedded.Backend, backendType)},
 
-	{name: "node-id", group: node, value: "TEXT",
-		about: "lasting ID of this host (default /etc/machine-id)",
-		set:   into(func(o *Options) *string { return &o.Node.ID }, label)},
-	{name: "node-name", group: node, value: "TEXT",
-		about: "name of this host in its lease (default the hostname)",
-		set:   into(func(o *Options) *string { return &o.Node.Name }, label)},
-	{name: "state-dir", group: node, value: "DIR", fallback: "/var/lib/tulle",
-		about: "folder for state kept over reboots",
-		set:   into(func(o *Options) *string { return &o.StateDir }, directory)},
+		{Name: "node-id", Group: node, Value: "TEXT",
+			About: "lasting ID of this host (default /etc/machine-id)",
+			Set:   flags.To(&o.Node.ID, label)},
+		{Name: "node-name", Group: node, Value: "TEXT",
+			About: "name of this host in its lease (default the hostname)",
+			Set:   flags.To(&o.Node.Name, label)},
+		{Name: "state-dir", Group: node, Value: "DIR", Default: "/var/lib/tulle",
+			About: "folder for state kept over reboots",
+			Set:   flags.To(&o.StateDir, flags.Folder)},
 
-	{name: "iface", group: uplink, value: "NAME|IP", many: true,
-		about: "uplink: interface that faces the other hosts; repeatable",
-		set:   add(func(o *Options) *[]string { return &o.Uplink.Ifaces }, iface)},
-	{name: "iface-regex", group: uplink, value: "REGEX", many: true,
-		about: "uplink by regular expression, after --iface; repeatable",
-		set:   add(func(o *Options) *[]string { return &o.Uplink.IfaceRegexes }, pattern)},
-	{name: "iface-can-reach", group: uplink, value: "IP",
-		about: "uplink by the route to this address, tried last",
-		set:   into(func(o *Options) *netip.Addr { return &o.Uplink.CanReach }, reachable)},
-	{name: "public-ip", group: uplink, value: "IP",
-		about: "IPv4 address to publish (default the uplink's)",
-		set:   into(func(o *Options) *netip.Addr { return &o.Uplink.PublicIP[subnet.IPv4] }, public(subnet.IPv4))},
-	{name: "public-ipv6", group: uplink, value: "IP",
-		about: "IPv6 address to publish (default the uplink's)",
-		set:   into(func(o *Options) *netip.Addr { return &o.Uplink.PublicIP[subnet.IPv6] }, public(subnet.IPv6))},
+		{Name: "iface", Group: uplink, Value: "NAME|IP", Many: true,
+			About:      "uplink: interface that faces the other hosts; repeatable",
+			Interfaces: true,
+			Set:        flags.Append(&o.Uplink.Ifaces, iface)},
+		{Name: "iface-regex", Group: uplink, Value: "REGEX", Many: true,
+			About: "uplink by regular expression, after --iface; repeatable",
+			Set:   flags.Append(&o.Uplink.IfaceRegexes, pattern)},
+		{Name: "iface-can-reach", Group: uplink, Value: "IP",
+			About: "uplink by the route to this address, tried last",
+			Set:   flags.To(&o.Uplink.CanReach, reachable)},
+		{Name: "public-ip", Group: uplink, Value: "IP",
+			About: "IPv4 address to publish (default the uplink's)",
+			Set:   flags.To(&o.Uplink.PublicIP[subnet.IPv4], public(subnet.IPv4))},
+		{Name: "public-ipv6", Group: uplink, Value: "IP",
+			About: "IPv6 address to publish (default the uplink's)",
+			Set:   flags.To(&o.Uplink.PublicIP[subnet.IPv6], public(subnet.IPv6))},
 
-	{name: "iface-from-node-ip", group: uplink, fallback: "false",
-		about: "uplink that has the Node's InternalIP",
-		set:   into(func(o *Options) *bool { return &o.Uplink.FromNodeIP }, truth)},
-	{name: "public-ip-from", group: uplink, value: "WHAT", fallback: "interface",
-		about: "public IP: the interface's or external",
-		set:   into(func(o *Options) *bool { return &o.Uplink.External }, publicFrom)},
+		{Name: "iface-from-node-ip", Group: uplink, Default: "false",
+			About: "uplink that has the Node's InternalIP",
+			Set:   flags.To(&o.Uplink.FromNodeIP, flags.Bool)},
+		{Name: "public-ip-from", Group: uplink, Value: "WHAT", Default: "interface",
+			About:   "public IP: the interface's or external",
+			Choices: []string{"interface", "external"},
+			Set:     flags.To(&o.Uplink.External, publicFrom)},
 
-	{name: "subnet-file", group: outputs, value: "FILE", fallback: "/run/flannel/subnet.env",
-		about: "env file for runtimes",
-		set:   into(func(o *Options) *string { return &o.SubnetFile }, file)},
-	{name: "cni-conf-file", group: outputs, value: "FILE",
-		about: "CNI configuration file to write (default none)",
-		set:   into(func(o *Options) *string { return &o.CNIConfFile }, file)},
-	{name: "ip-blackhole-route", group: outputs, fallback: "false",
-		about: "drop packets to unused addresses of this host's subnet",
-		set:   into(func(o *Options) *bool { return &o.BlackholeRoute }, truth)},
+		{Name: "subnet-file", Group: outputs, Value: "FILE", Default: "/run/flannel/subnet.env",
+			About: "env file for runtimes",
+			Set:   flags.To(&o.SubnetFile, flags.File)},
+		{Name: "cni-conf-file", Group: outputs, Value: "FILE",
+			About: "CNI configuration file to write (default none)",
+			Set:   flags.To(&o.CNIConfFile, flags.File)},
+		{Name: "ip-blackhole-route", Group: outputs, Default: "false",
+			About: "drop packets to unused addresses of this host's subnet",
+			Set:   flags.To(&o.BlackholeRoute, flags.Bool)},
 
-	{name: "ip-masq", group: filtering, fallback: "false",
-		about: "masquerade what leaves the network; also =ipv4, =ipv6",
-		set:   into(func(o *Options) *subnet.Pair[bool] { return &o.Filtering.Masquerade }, families)},
-	{name: "no-masq-cidrs", group: filtering, value: "CIDRS", many: true,
-		about: "networks not to masquerade to; comma-separated, repeatable",
-		set:   addExempt},
-	{name: "no-masq-cidrs-file", group: filtering, value: "FILE",
-		about: "file of such networks, re-read when it changes",
-		set:   into(func(o *Options) *string { return &o.Filtering.ExemptFile }, file)},
-	{name: "ip-masq-fully-random-disable", group: filtering, fallback: "false",
-		about: "masquerade without fully random ports",
-		set:   into(func(o *Options) *bool { return &o.Filtering.PlainPorts }, truth)},
-	{name: "iptables-forward-rules", group: filtering, fallback: "true",
-		about: "accept the network in iptables' FORWARD",
-		set:   into(func(o *Options) *bool { return &o.Filtering.Forward }, truth)},
-	{name: "filter", group: filtering, value: "KIND", fallback: "auto",
-		about: "firewall: nftables, iptables, none or auto",
-		set:   into(func(o *Options) *Filter { return &o.Filtering.Filter }, filter)},
-	{name: "iptables-resync", group: filtering, value: "SECONDS", fallback: "5",
-		about: "poll interval of legacy iptables tables",
-		set:   into(func(o *Options) *time.Duration { return &o.Filtering.Resync }, seconds(1, 1<<31-1))},
+		{Name: "ip-masq", Group: filtering, Default: "false",
+			About:   "masquerade what leaves the network; also =ipv4, =ipv6",
+			Choices: []string{"true", "false", "ipv4", "ipv6"},
+			Set:     flags.To(&o.Filtering.Masquerade, families)},
+		{Name: "no-masq-cidrs", Group: filtering, Value: "CIDRS", Many: true,
+			About: "networks not to masquerade to; comma-separated, repeatable",
+			Set:   o.addExempt},
+		{Name: "no-masq-cidrs-file", Group: filtering, Value: "FILE",
+			About: "file of such networks, re-read when it changes",
+			Set:   flags.To(&o.Filtering.ExemptFile, flags.File)},
+		{Name: "ip-masq-fully-random-disable", Group: filtering, Default: "false",
+			About: "masquerade without fully random ports",
+			Set:   flags.To(&o.Filtering.PlainPorts, flags.Bool)},
+		{Name: "iptables-forward-rules", Group: filtering, Default: "true",
+			About: "accept the network in iptables' FORWARD",
+			Set:   flags.To(&o.Filtering.Forward, flags.Bool)},
+		{Name: "filter", Group: filtering, Value: "KIND", Default: "auto",
+			About:   "firewall: nftables, iptables, none or auto",
+			Choices: []string{string(FilterAuto), string(FilterNFTables), string(FilterIPTables), string(FilterNone)},
+			Set:     flags.To(&o.Filtering.Filter, filter)},
+		{Name: "iptables-resync", Group: filtering, Value: "SECONDS", Default: "5",
+			About: "poll interval of legacy iptables tables",
+			Set:   flags.To(&o.Filtering.Resync, seconds(1, 1<<31-1))},
 
-	{name: "kube-subnet-mgr", group: kubernetes, fallback: "false",
-		about: "keep leases in Kubernetes Nodes instead of etcd",
-		set:   into(func(o *Options) *bool { return &o.Kube.On }, truth)},
-	{name: "kube-api-url", group: kubernetes, value: "URL",
-		about: "API server (default the pod's cluster)",
-		set:   into(func(o *Options) *string { return &o.Kube.Server }, apiURL)},
-	{name: "kubeconfig-file", group: kubernetes, value: "FILE",
-		about: "kubeconfig (default the pod's service account)",
-		set:   into(func(o *Options) *string { return &o.Kube.Kubeconfig }, file)},
-	{name: "kube-annotation-prefix", group: kubernetes, value: "PREFIX", fallback: "flannel.alpha.coreos.com",
-		about: "prefix of annotations",
-		set:   into(func(o *Options) *string { return &o.Kube.Prefix }, annotationPrefix)},
-	{name: "net-config-path", group: kubernetes, value: "FILE", fallback: "/etc/kube-flannel/net-conf.json",
-		about: "network config file",
-		set:   into(func(o *Options) *string { return &o.Kube.ConfigFile }, file)},
-	{name: "set-node-network-unavailable", group: kubernetes, fallback: "true",
-		about: "set the NetworkUnavailable condition",
-		set:   into(func(o *Options) *bool { return &o.Kube.SetNetworkUnavailable }, truth)},
+		{Name: "kube-subnet-mgr", Group: kubernetes, Default: "false",
+			About: "keep leases in Kubernetes Nodes instead of etcd",
+			Set:   flags.To(&o.Kube.On, flags.Bool)},
+		{Name: "kube-api-url", Group: kubernetes, Value: "URL",
+			About: "API server (default the pod's cluster)",
+			Set:   flags.To(&o.Kube.Server, apiURL)},
+		{Name: "kubeconfig-file", Group: kubernetes, Value: "FILE",
+			About: "kubeconfig (default the pod's service account)",
+			Set:   flags.To(&o.Kube.Kubeconfig, flags.File)},
+		{Name: "kube-annotation-prefix", Group: kubernetes, Value: "PREFIX", Default: "flannel.alpha.coreos.com",
+			About: "prefix of annotations",
+			Set:   flags.To(&o.Kube.Prefix, annotationPrefix)},
+		{Name: "net-config-path", Group: kubernetes, Value: "FILE", Default: "/etc/kube-flannel/net-conf.json",
+			About: "network config file",
+			Set:   flags.To(&o.Kube.ConfigFile, flags.File)},
+		{Name: "set-node-network-unavailable", Group: kubernetes, Default: "true",
+			About: "set the NetworkUnavailable condition",
+			Set:   flags.To(&o.Kube.SetNetworkUnavailable, flags.Bool)},
 
-	{name: "status-socket", group: health, value: "FILE", fallback: "/run/tulle/tulled.sock",
-		about: "unix socket of tulled status",
-		set:   into(func(o *Options) *string { return &o.StatusSocket }, file)},
-	{name: "output", group: health, value: "FORMAT", fallback: "text",
-		about: "output format: text, json or yaml",
-		set:   into(func(o *Options) *Format { return &o.Output }, format)},
-	{name: "healthz-ip", group: health, value: "IP", fallback: "127.0.0.1",
-		about: "HTTP address for health and metrics",
-		set:   into(func(o *Options) *netip.Addr { return &o.Health.Address }, address)},
-	{name: "healthz-port", group: health, value: "PORT", fallback: "0",
-		about: "HTTP port; 0 disables the server",
-		set:   into(func(o *Options) *uint16 { return &o.Health.Port }, port)},
-	{name: "pprof", group: health, fallback: "false",
-		about: "serve profiles of the process over HTTP",
-		set:   into(func(o *Options) *bool { return &o.Health.Pprof }, truth)},
-	{name: "peer-metrics", group: health, fallback: "false",
-		about: "serve metrics of each peer",
-		set:   into(func(o *Options) *bool { return &o.Health.Peers }, truth)},
-	{name: "probe-interval", group: health, value: "SECONDS", fallback: "5",
-		about: "interval between probes of peers; 0 disables them",
-		set:   into(func(o *Options) *time.Duration { return &o.Probes.Interval }, seconds(0, 86400))},
-	{name: "probe-port", group: health, value: "PORT", fallback: "8479",
-		about: "UDP port of probes, the same on all nodes",
-		set:   into(func(o *Options) *uint16 { return &o.Probes.Port }, probePort)},
+		{Name: "status-socket", Group: health, Value: "FILE", Default: "/run/tulle/tulled.sock",
+			About: "unix socket of tulled status",
+			Set:   flags.To(&o.StatusSocket, flags.File)},
+		{Name: "output", Group: health, Value: "FORMAT", Default: "text",
+			About:   "output format: text, json or yaml",
+			Choices: []string{string(Text), string(JSON), string(YAML)},
+			Set:     flags.To(&o.Output, format)},
+		{Name: "healthz-ip", Group: health, Value: "IP", Default: "127.0.0.1",
+			About: "HTTP address for health and metrics",
+			Set:   flags.To(&o.Health.Address, address)},
+		{Name: "healthz-port", Group: health, Value: "PORT", Default: "0",
+			About: "HTTP port; 0 disables the server",
+			Set:   flags.To(&o.Health.Port, port)},
+		{Name: "pprof", Group: health, Default: "false",
+			About: "serve profiles of the process over HTTP",
+			Set:   flags.To(&o.Health.Pprof, flags.Bool)},
+		{Name: "peer-metrics", Group: health, Default: "false",
+			About: "serve metrics of each peer",
+			Set:   flags.To(&o.Health.Peers, flags.Bool)},
+		{Name: "probe-interval", Group: health, Value: "SECONDS", Default: "5",
+			About: "interval between probes of peers; 0 disables them",
+			Set:   flags.To(&o.Probes.Interval, seconds(0, 86400))},
+		{Name: "probe-port", Group: health, Value: "PORT", Default: "8479",
+			About: "UDP port of probes, the same on all nodes",
+			Set:   flags.To(&o.Probes.Port, probePort)},
 
-	{name: "v", group: logging, value: "LEVEL", fallback: "0",
-		about: "log level",
-		set:   into(func(o *Options) *int { return &o.Verbosity }, whole(0, 1<<31-1))},
-	{name: "vmodule", group: logging, value: "FILE=LEVEL,…",
-		about: "log level by source file",
-		set:   into(func(o *Options) *string { return &o.VModule }, vmodule)},
-	{name: "log_backtrace_at", group: logging, value: "FILE:LINE",
-		about: "source line at which to log a stack trace",
-		set:   into(func(o *Options) *string { return &o.BacktraceAt }, sourceLine)},
+		{Name: "v", Group: logging, Value: "LEVEL", Default: "0",
+			About: "log level",
+			Set:   flags.To(&o.Verbosity, flags.Whole(0, 1<<31-1))},
+		{Name: "vmodule", Group: logging, Value: "FILE=LEVEL,…",
+			About: "log level by source file",
+			Set:   flags.To(&o.VModule, vmodule)},
+		{Name: "log_backtrace_at", Group: logging, Value: "FILE:LINE",
+			About: "source line at which to log a stack trace",
+			Set:   flags.To(&o.BacktraceAt, sourceLine)},
 
-	{name: "dry-run", group: other, fallback: "false",
-		about: "cleanup: list what it would remove",
-		set:   into(func(o *Options) *bool { return &o.Cleanup.DryRun }, truth)},
-	{name: "flannel", group: other, fallback: "false",
-		about: "cleanup: remove flannel's devices and rules too",
-		set:   into(func(o *Options) *bool { return &o.Cleanup.Flannel }, truth)},
-	{name: "cni-plugins", group: other, value: "DIR", fallback: "/cni",
-		about: "install-cni: folder with the plugins",
-		set:   into(func(o *Options) *string { return &o.Plugins.From }, directory)},
-	{name: helpFlag, group: other, fallback: "false", about: "print this help", set: checked(truth)},
-	{name: versionFlag, group: other, fallback: "false", about: "print the version", set: checked(truth)},
-}
-
-const (
-	helpFlag    = "help"
-	versionFlag = "version"
-)
-
-// find returns the flag of a name.
-func find(name string) (flag, bool) {
-	for _, f := range table {
-		if f.name == name {
-			return f, true
-		}
-	}
-	return flag{}, false
-}
-
-func names() []string {
-	var all []string
-	for _, f := range table {
-		all = append(all, f.name)
-	}
-	return all
-}
-
-// written returns the name with its dashes.
-func (f flag) written() string {
-	if len(f.name) == 1 {
-		return "-" + f.name
-	}
-	return "--" + f.name
-}
-
-// into returns a setter that stores what read makes of the value in a field.
-func into[T any](field func(*Options) *T, read func(string) (T, error)) func(*Options, string) error {
-	return func(o *Options, value string) (err error) {
-		*field(o), err = read(value)
-		return err
-	}
-}
-
-// add returns a setter that appends to a field.
-func add[T any](field func(*Options) *[]T, read func(string) (T, error)) func(*Options, string) error {
-	return func(o *Options, value string) error {
-		v, err := read(value)
-		*field(o) = append(*field(o), v)
-		return err
-	}
-}
-
-// checked returns a setter for a flag that takes effect before all others are read.
-func checked[T any](read func(string) (T, error)) func(*Options, string) error {
-	return func(_ *Options, value string) error {
-		_, err := read(value)
-		return err
+		{Name: "dry-run", Group: other, Default: "false",
+			About: "cleanup: list what it would remove",
+			Set:   flags.To(&o.Cleanup.DryRun, flags.Bool)},
+		{Name: "flannel", Group: other, Default: "false",
+			About: "cleanup: remove flannel's devices and rules too",
+			Set:   flags.To(&o.Cleanup.Flannel, flags.Bool)},
+		{Name: "cni-plugins", Group: other, Value: "DIR", Default: "/cni",
+			About: "install-cni: folder with the plugins",
+			Set:   flags.To(&o.Plugins.From, flags.Folder)},
+		flags.Help.In(other),
+		flags.Version.In(other),
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/tulle-net/tulle/pkg/flags"
 )
 
 // items are the parts of a comma-separated list, without those that are empty.
@@ -34,15 +36,15 @@ func endpoints(value string) ([]string, error) {
 		all = append(all, e)
 	}
 	if len(all) == 0 {
-		return nil, refuse(value, "no URL in it", "use one like http://192.0.2.7:2379")
+		return nil, flags.Refuse(value, "no URL in it", "use one like http://192.0.2.7:2379")
 	}
 	return all, nil
 }
 
 func endpoint(item string) (string, error) {
 	if scheme, path, ok := strings.Cut(item, "://"); ok && (scheme == "unix" || scheme == "unixs") {
-		if path == "" || !word(path) {
-			return "", refuse(item, "no path after the scheme", "use one like unix:///run/etcd/client.sock")
+		if path == "" || !flags.Printable(path) {
+			return "", flags.Refuse(item, "no path after the scheme", "use one like unix:///run/etcd/client.sock")
 		}
 		return item, nil
 	}
@@ -56,7 +58,7 @@ func endpoint(item string) (string, error) {
 	case err != nil:
 		return "", err
 	case u.Port() == "0":
-		return "", refuse(item, "port 0 is not valid", "use etcd's, like 2379")
+		return "", flags.Refuse(item, "port 0 is not valid", "use etcd's, like 2379")
 	case bare:
 		return (&url.URL{Host: u.Host}).String(), nil
 	}
@@ -84,19 +86,19 @@ func hostURL(text, schemes string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, refuse("", "not a URL with a host and a port", likely)
+		return nil, flags.Refuse("", "not a URL with a host and a port", likely)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, refuse(text, "unknown URL scheme", schemes)
+		return nil, flags.Refuse(text, "unknown URL scheme", schemes)
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return nil, refuse("", "query or fragment in a URL", likely)
+		return nil, flags.Refuse("", "query or fragment in a URL", likely)
 	case strings.Trim(u.Path, "/") != "":
-		return nil, refuse(text, "path in a URL of etcd", "leave it out")
+		return nil, flags.Refuse(text, "path in a URL of etcd", "leave it out")
 	case !isHost(u.Host, u.Hostname()):
-		return nil, refuse(text, "no valid host in the URL", likely)
+		return nil, flags.Refuse(text, "no valid host in the URL", likely)
 	case u.Port() == "":
-		return nil, refuse(text, "no port in the URL", "add one, like :2379")
+		return nil, flags.Refuse(text, "no port in the URL", "add one, like :2379")
 	case !isPort(u.Port()):
-		return nil, refuse("", "invalid port in the URL", "use one up to 65535, like 2379")
+		return nil, flags.Refuse("", "invalid port in the URL", "use one up to 65535, like 2379")
 	}
 	return u, nil
 }
@@ -121,7 +123,7 @@ func isPort(port string) bool {
 // noUser refuses what may have a password in it, before it is taken apart.
 func noUser(value string) error {
 	if strings.ContainsRune(value, '@') {
-		return refuse("", "user or password in a URL", "set --etcd-username and --etcd-password-file")
+		return flags.Refuse("", "user or password in a URL", "set --etcd-username and --etcd-password-file")
 	}
 	return nil
 }
@@ -132,8 +134,8 @@ func listen(value string) (string, error) {
 		return "", err
 	}
 	if scheme, path, ok := strings.Cut(value, "://"); ok && (scheme == "unix" || scheme == "unixs") {
-		if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%") || !word(path) {
-			return "", refuse(value, "no absolute path after the scheme", "use one like unix:///run/tulle/etcd.sock")
+		if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%") || !flags.Printable(path) {
+			return "", flags.Refuse(value, "no absolute path after the scheme", "use one like unix:///run/tulle/etcd.sock")
 		}
 		return value, nil
 	}
@@ -142,10 +144,10 @@ func listen(value string) (string, error) {
 		return "", err
 	}
 	if a, err := netip.ParseAddr(u.Hostname()); u.Hostname() != "localhost" && (err != nil || a.Zone() != "") {
-		return "", refuse(value, "not an address to listen on", "use one of this host's addresses, or 0.0.0.0 or [::] for all")
+		return "", flags.Refuse(value, "not an address to listen on", "use one of this host's addresses, or 0.0.0.0 or [::] for all")
 	}
 	if u.Port() == "0" {
-		return "", refuse(value, "port 0 is another port at every start", "use etcd's, 2379")
+		return "", flags.Refuse(value, "port 0 is another port at every start", "use etcd's, 2379")
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
 }
@@ -171,14 +173,14 @@ func encrypted(urls []string) bool {
 // apiURL may have a path, and the port is known.
 func apiURL(value string) (string, error) {
 	if strings.ContainsAny(value, "@?#") {
-		return "", refuse("", "user, query or fragment in a URL", "use one like https://192.0.2.7:6443")
+		return "", flags.Refuse("", "user, query or fragment in a URL", "use one like https://192.0.2.7:6443")
 	}
 	u, err := url.Parse(value)
 	switch {
 	case err != nil:
-		return "", refuse("", "not a URL", "use one like https://192.0.2.7:6443")
+		return "", flags.Refuse("", "not a URL", "use one like https://192.0.2.7:6443")
 	case u.Scheme != "http" && u.Scheme != "https" || !isHost(u.Host, u.Hostname()):
-		return "", refuse(value, "no valid host in the URL", "use one like https://192.0.2.7:6443")
+		return "", flags.Refuse(value, "no valid host in the URL", "use one like https://192.0.2.7:6443")
 	}
 	return value, nil
 }

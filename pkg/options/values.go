@@ -10,20 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/subnet"
 )
 
 // What each kind of value is read by. None is ever empty.
-
-func truth(value string) (bool, error) {
-	b, err := strconv.ParseBool(value)
-	if err != nil {
-		return false, refuse(value, "not a boolean", "use true or false")
-	}
-	return b, nil
-}
 
 // publicFrom reports whether the public IP is the Node's external one.
 func publicFrom(value string) (external bool, err error) {
@@ -33,36 +25,21 @@ func publicFrom(value string) (external bool, err error) {
 	case "external":
 		return true, nil
 	}
-	return false, refuse(value, "unknown source", "use interface or external")
-}
-
-// whole reads numbers as flannel does, which takes 0x10 and 1_000 too.
-func whole(least, most int) func(string) (int, error) {
-	return func(value string) (int, error) {
-		n, err := strconv.ParseInt(value, 0, strconv.IntSize)
-		if err != nil || int(n) < least || int(n) > most {
-			kind := fmt.Sprintf("from %d to %d", least, most)
-			if most == math.MaxInt32 {
-				kind = fmt.Sprintf("of %d or more", least)
-			}
-			return 0, refuse(value, "not a whole number "+kind, "use a plain number, without a unit")
-		}
-		return int(n), nil
-	}
+	return false, flags.Refuse(value, "unknown source", "use interface or external")
 }
 
 func port(value string) (uint16, error) {
-	n, err := whole(0, math.MaxUint16)(value)
+	n, err := flags.Whole(0, math.MaxUint16)(value)
 	return uint16(n), err
 }
 
 func probePort(value string) (uint16, error) {
-	n, err := whole(1, math.MaxUint16)(value)
+	n, err := flags.Whole(1, math.MaxUint16)(value)
 	return uint16(n), err
 }
 
 func minutes(least, most int) func(string) (time.Duration, error) {
-	read := whole(least, most)
+	read := flags.Whole(least, most)
 	return func(value string) (time.Duration, error) {
 		n, err := read(value)
 		return time.Duration(n) * time.Minute, err
@@ -70,7 +47,7 @@ func minutes(least, most int) func(string) (time.Duration, error) {
 }
 
 func seconds(least, most int) func(string) (time.Duration, error) {
-	read := whole(least, most)
+	read := flags.Whole(least, most)
 	return func(value string) (time.Duration, error) {
 		n, err := read(value)
 		return time.Duration(n) * time.Second, err
@@ -88,42 +65,20 @@ func leaseTTL(value string) (time.Duration, error) {
 	d, err := time.ParseDuration(value)
 	switch {
 	case err != nil:
-		return 0, refuse(value, "not a duration", fix)
+		return 0, flags.Refuse(value, "not a duration", fix)
 	case d < leastTTL || d > mostTTL:
-		return 0, refuse(value, "out of range", fix)
+		return 0, flags.Refuse(value, "out of range", fix)
 	case d%time.Second != 0:
-		return 0, refuse(value, "not whole seconds", fix)
+		return 0, flags.Refuse(value, "not whole seconds", fix)
 	}
 	return d, nil
-}
-
-func file(value string) (string, error) {
-	if strings.HasSuffix(value, "/") {
-		return "", refuse(value, "a folder", "name a file")
-	}
-	return directory(value)
-}
-
-func directory(value string) (string, error) {
-	if strings.ContainsFunc(value, unprintable) {
-		return "", refuse(value, "unprintable path", "use another")
-	}
-	return value, nil
-}
-
-// unprintable is also what stands for bytes that are no UTF-8.
-func unprintable(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
-
-// word is what has neither spaces nor what cannot be printed.
-func word(value string) bool {
-	return !strings.ContainsFunc(value, func(r rune) bool { return unprintable(r) || unicode.IsSpace(r) })
 }
 
 // prefix is joined to keys as flannel does, which cleans it.
 func prefix(value string) (string, error) {
 	clean := path.Clean(value)
-	if !word(value) || clean == "." {
-		return "", refuse(value, "not a prefix of etcd keys", "use one like /coreos.com/network")
+	if !flags.Printable(value) || clean == "." {
+		return "", flags.Refuse(value, "not a prefix of etcd keys", "use one like /coreos.com/network")
 	}
 	return clean, nil
 }
@@ -133,20 +88,20 @@ func username(value string) (string, error) {
 	// behind a colon, as etcdctl has it.
 	switch {
 	case strings.ContainsRune(value, ':'):
-		return "", refuse("", "contains a colon", "use the name alone, and --etcd-password-file")
-	case !word(value):
-		return "", refuse("", "contains spaces or unprintable characters", "use the name of an etcd user")
+		return "", flags.Refuse("", "contains a colon", "use the name alone, and --etcd-password-file")
+	case !flags.Printable(value):
+		return "", flags.Refuse("", "contains spaces or unprintable characters", "use the name of an etcd user")
 	}
 	return value, nil
 }
 
-func password(value string) (Secret, error) { return NewSecret(value), nil }
+func password(value string) (flags.Secret, error) { return flags.NewSecret(value), nil }
 
 // label is a name that may stand in a lease.
 func label(value string) (string, error) {
 	const most = 253
-	if len(value) > most || !word(value) {
-		return "", refuse(value, "not a valid name",
+	if len(value) > most || !flags.Printable(value) {
+		return "", flags.Refuse(value, "not a valid name",
 			fmt.Sprintf("use at most %d bytes without spaces", most))
 	}
 	return value, nil
@@ -154,15 +109,15 @@ func label(value string) (string, error) {
 
 func iface(value string) (string, error) {
 	const most = 127 // bytes of an alternative name
-	if len(value) > most || strings.ContainsRune(value, '/') || !word(value) {
-		return "", refuse(value, "not an interface name or address", "use one like eth0 or 192.0.2.7")
+	if len(value) > most || strings.ContainsRune(value, '/') || !flags.Printable(value) {
+		return "", flags.Refuse(value, "not an interface name or address", "use one like eth0 or 192.0.2.7")
 	}
 	return value, nil
 }
 
 func pattern(value string) (string, error) {
 	if _, err := regexp.Compile(value); err != nil {
-		return "", refuse(value, err.Error(), `use one like "^eth" or "^192\.168\."`)
+		return "", flags.Refuse(value, err.Error(), `use one like "^eth" or "^192\.168\."`)
 	}
 	return value, nil
 }
@@ -170,7 +125,7 @@ func pattern(value string) (string, error) {
 func address(value string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(value)
 	if err != nil {
-		return netip.Addr{}, refuse(value, "not an IP address", "use one like 192.0.2.7 or 2001:db8::7")
+		return netip.Addr{}, flags.Refuse(value, "not an IP address", "use one like 192.0.2.7 or 2001:db8::7")
 	}
 	return a.Unmap(), nil
 }
@@ -178,7 +133,7 @@ func address(value string) (netip.Addr, error) {
 func reachable(value string) (netip.Addr, error) {
 	a, err := address(value)
 	if err == nil && (a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback()) {
-		err = refuse(value, "not the address of a single host", "use that of another host")
+		err = flags.Refuse(value, "not the address of a single host", "use that of another host")
 	}
 	return a, err
 }
@@ -188,11 +143,11 @@ func public(f subnet.Family) func(string) (netip.Addr, error) {
 		fix := fmt.Sprintf("use the %s address at which other hosts reach this one", f)
 		switch a, err := netip.ParseAddr(value); {
 		case err != nil:
-			return netip.Addr{}, refuse(value, "not an IP address", fix)
+			return netip.Addr{}, flags.Refuse(value, "not an IP address", fix)
 		case subnet.FamilyOf(a.Unmap()) != f:
-			return netip.Addr{}, refuse(value, fmt.Sprintf("not an %s address", f), fix)
+			return netip.Addr{}, flags.Refuse(value, fmt.Sprintf("not an %s address", f), fix)
 		case a.Zone() != "" || !a.Unmap().IsGlobalUnicast():
-			return netip.Addr{}, refuse(value, "not reachable from other hosts", fix)
+			return netip.Addr{}, flags.Refuse(value, "not reachable from other hosts", fix)
 		default:
 			return a.Unmap(), nil
 		}
@@ -200,16 +155,16 @@ func public(f subnet.Family) func(string) (netip.Addr, error) {
 }
 
 // addNetworks takes one or several, comma-separated.
-func addNetworks(o *Options, value string) error {
+func (o *Options) addNetworks(value string) error {
 	const fix = "use one IPv4 network, one IPv6 network or both, like 10.5.0.0/16,fd00:5::/48"
 	for item := range items(value) {
 		p, err := netip.ParsePrefix(item)
 		if err != nil {
-			return refuse(item, "not a network", fix)
+			return flags.Refuse(item, "not a network", fix)
 		}
 		f := subnet.FamilyOf(p.Addr())
 		if o.Embedded.Networks[f].IsValid() {
-			return refuse(item, fmt.Sprintf("a second %s network", f), fix)
+			return flags.Refuse(item, fmt.Sprintf("a second %s network", f), fix)
 		}
 		o.Embedded.Networks[f] = p.Masked()
 	}
@@ -226,7 +181,7 @@ func families(value string) (subnet.Pair[bool], error) {
 		on[f] = strings.EqualFold(value, f.String())
 	}
 	if on == (subnet.Pair[bool]{}) {
-		return on, refuse(value, "neither a boolean nor a family", "use true, false, ipv4 or ipv6")
+		return on, flags.Refuse(value, "neither a boolean nor a family", "use true, false, ipv4 or ipv6")
 	}
 	return on, nil
 }
@@ -234,7 +189,7 @@ func families(value string) (subnet.Pair[bool], error) {
 func filter(value string) (Filter, error) {
 	f := Filter(value)
 	if !slices.Contains([]Filter{FilterAuto, FilterNFTables, FilterIPTables, FilterNone}, f) {
-		return "", refuse(value, "unknown kind of firewall rules", "use auto, nftables, iptables or none")
+		return "", flags.Refuse(value, "unknown kind of firewall rules", "use auto, nftables, iptables or none")
 	}
 	return f, nil
 }
@@ -242,17 +197,17 @@ func filter(value string) (Filter, error) {
 func format(value string) (Format, error) {
 	f := Format(value)
 	if !slices.Contains([]Format{Text, JSON, YAML}, f) {
-		return "", refuse(value, "unknown output format", "use text, json or yaml")
+		return "", flags.Refuse(value, "unknown output format", "use text, json or yaml")
 	}
 	return f, nil
 }
 
 // addExempt takes one or several, comma-separated.
-func addExempt(o *Options, value string) error {
+func (o *Options) addExempt(value string) error {
 	for item := range items(value) {
 		p, err := netip.ParsePrefix(item)
 		if err != nil {
-			return refuse(item, "not a network", "use one like 192.0.2.0/24 or 2001:db8::/32")
+			return flags.Refuse(item, "not a network", "use one like 192.0.2.0/24 or 2001:db8::/32")
 		}
 		o.Filtering.Exempt = append(o.Filtering.Exempt, p.Masked())
 	}
@@ -261,14 +216,14 @@ func addExempt(o *Options, value string) error {
 
 func backendType(value string) (string, error) {
 	if !regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`).MatchString(value) {
-		return "", refuse(value, "not a backend name", "use one like vxlan or host-gw")
+		return "", flags.Refuse(value, "not a backend name", "use one like vxlan or host-gw")
 	}
 	return value, nil
 }
 
 func annotationPrefix(value string) (string, error) {
 	if !regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)+(/[a-z0-9_-]*)?$`).MatchString(value) {
-		return "", refuse(value, "not an annotation prefix", "use a domain, like flannel.alpha.coreos.com, with at most one slash")
+		return "", flags.Refuse(value, "not an annotation prefix", "use a domain, like flannel.alpha.coreos.com, with at most one slash")
 	}
 	return value, nil
 }
@@ -278,7 +233,7 @@ func vmodule(value string) (string, error) {
 	for rule := range items(value) {
 		name, level, _ := strings.Cut(rule, "=")
 		if n, err := strconv.ParseInt(level, 10, 32); name == "" || err != nil || n < 0 {
-			return "", refuse(rule, "not a file pattern with a level", "use one like peers=2 or watch*=4")
+			return "", flags.Refuse(rule, "not a file pattern with a level", "use one like peers=2 or watch*=4")
 		}
 	}
 	return value, nil
@@ -288,7 +243,7 @@ func vmodule(value string) (string, error) {
 func sourceLine(value string) (string, error) {
 	name, line, _ := strings.Cut(value, ":")
 	if n, err := strconv.Atoi(line); !strings.Contains(name, ".") || err != nil || n <= 0 {
-		return "", refuse(value, "not a source line", "use one like peers.go:120")
+		return "", flags.Refuse(value, "not a source line", "use one like peers.go:120")
 	}
 	return value, nil
 }

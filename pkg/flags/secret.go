@@ -1,4 +1,4 @@
-package options
+package flags
 
 import (
 	"fmt"
@@ -34,16 +34,16 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 
 // Secrets are the parts of a command line, without the program's name, that are
 // secrets. They share the memory of args.
-func Secrets(args []string) (parts []string) {
+func (p Program) Secrets(args []string) (parts []string) {
 	next := false
 	for _, arg := range args {
 		if next {
 			parts = append(parts, arg)
 		}
 		name, value, _ := strings.Cut(arg, "=")
-		f, known := find(strings.TrimLeft(name, "-"))
-		next = !next && known && f.secret && name == arg
-		if known && f.secret && value != "" {
+		f, known := p.Find(strings.TrimLeft(name, "-"))
+		next = !next && known && f.Secret && name == arg
+		if known && f.Secret && value != "" {
 			parts = append(parts, value)
 		}
 	}

@@ -1,4 +1,4 @@
-package options
+package flags
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 // Error refuses a flag, a variable or an argument: which one, why, and what to do
 // instead.
 type Error struct {
-	Flag  string // as it was written: --public-ip or TULLED_PUBLIC_IP; "" is the command line as a whole
+	Flag  string // as it was written: --iface or TULLED_IFACE; "" is the command line as a whole
 	Value string // "" where there is none, or it may be a secret
 	Why   string
 	Fix   string // "" where Why says it
@@ -30,8 +30,9 @@ func (e *Error) Error() string {
 	return e.Flag + " is " + shown(e.Value) + ": " + text
 }
 
-// at adds to a refusal where it comes from.
-func at(from string, err error, secret bool) error {
+// At returns a refusal with where its value comes from. It drops the value if
+// that is secret.
+func At(from string, err error, secret bool) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		return err
@@ -44,8 +45,8 @@ func at(from string, err error, secret bool) error {
 	return &named
 }
 
-// refuse returns what a parser finds wrong with a value; the caller adds the flag.
-func refuse(value, why, fix string) error { return &Error{Value: value, Why: why, Fix: fix} }
+// Refuse returns what a reader finds wrong with a value; At adds the flag.
+func Refuse(value, why, fix string) error { return &Error{Value: value, Why: why, Fix: fix} }
 
 // shown returns a value as errors show it: quoted, not too long, and without what
 // stands before an @, which in a URL is a user and a password.

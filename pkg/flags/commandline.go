@@ -1,4 +1,4 @@
-package options
+package flags
 
 import (
 	"errors"
@@ -9,36 +9,37 @@ import (
 )
 
 // commandLine sorts args into flags and words.
-func commandLine(args []string) (givens, []string, error) {
-	args, err := widen(args)
+func (g *Given) commandLine(args []string) error {
+	args, err := g.program.widen(args)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	g := make(givens)
-	set := pflag.NewFlagSet("tulled", pflag.ContinueOnError)
+	set := pflag.NewFlagSet(g.program.Name, pflag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	set.Usage = func() {}
-	for _, f := range table {
-		p := set.VarPF(recorder{g, f}, f.name, "", f.about)
-		if f.truth() {
+	for _, f := range g.program.Flags {
+		p := set.VarPF(recorder{g, f}, f.Name, "", f.About)
+		if f.isBool() {
 			p.NoOptDefVal = "true"
 		}
 	}
 	if err := set.Parse(args); err != nil {
-		return nil, nil, explain(err)
+		return g.program.explain(err)
 	}
-	return g, set.Args(), nil
+	g.words = set.Args()
+	return nil
 }
 
 // recorder keeps values as they were written. That they are checked later, with
 // those from the environment, keeps them out of pflag's errors.
 type recorder struct {
-	to   givens
-	flag flag
+	to   *Given
+	flag Flag
 }
 
 func (r recorder) Set(value string) error {
-	r.to[r.flag.name] = told{r.flag.written(), append(r.to[r.flag.name].values, value)}
+	name := r.flag.Name
+	r.to.flags[name] = values{r.flag.Written(), append(r.to.flags[name].all, value)}
 	return nil
 }
 
@@ -48,7 +49,7 @@ func (r recorder) Type() string   { return "" }
 // widen writes -flag as --flag, as pflag wants it. Flannel takes both, and no
 // letters in a row. A flag whose value was forgotten must not take the next
 // flag for it: that may be a password, which would be shown then.
-func widen(args []string) ([]string, error) {
+func (p Program) widen(args []string) ([]string, error) {
 	var wide []string
 	for len(args) > 0 {
 		arg := args[0]
@@ -60,14 +61,14 @@ func widen(args []string) ([]string, error) {
 			arg = "-" + arg
 		}
 		if arg == "--h" {
-			arg = "--" + helpFlag
+			arg = Help.Written()
 		}
 		wide = append(wide, arg)
-		f, ok := find(strings.TrimPrefix(arg, "--"))
-		if !ok || !strings.HasPrefix(arg, "--") || f.truth() || len(args) == 0 {
+		f, ok := p.Find(strings.TrimPrefix(arg, "--"))
+		if !ok || !strings.HasPrefix(arg, "--") || f.isBool() || len(args) == 0 {
 			continue
 		}
-		if missing(f, args[0]) {
+		if p.missing(f, args[0]) {
 			return nil, noValue(f)
 		}
 		wide, args = append(wide, args[0]), args[1:]
@@ -77,34 +78,34 @@ func widen(args []string) ([]string, error) {
 
 // missing reports whether next is a flag rather than the value of f. A password
 // may begin with a dash.
-func missing(f flag, next string) bool {
+func (p Program) missing(f Flag, next string) bool {
 	name, _, _ := strings.Cut(strings.TrimLeft(next, "-"), "=")
-	_, known := find(name)
-	return len(next) > 1 && next[0] == '-' && (known || !f.secret)
+	_, known := p.Find(name)
+	return len(next) > 1 && next[0] == '-' && (known || !f.Secret)
 }
 
-func noValue(f flag) error {
-	return &Error{Flag: f.written(), Why: "needs a value, as in " + f.written() + "=" + f.value}
+func noValue(f Flag) error {
+	return &Error{Flag: f.Written(), Why: "needs a value, as in " + f.Written() + "=" + f.Value}
 }
 
 // explain rewords pflag's errors, so that they show no value.
-func explain(err error) error {
+func (p Program) explain(err error) error {
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &unknown):
 		name, near := unknown.GetSpecifiedName(), ""
-		if f, ok := find(nearest(name, names())); ok {
-			near = f.written()
+		if f, ok := p.nearest(name); ok {
+			near = f.Written()
 		}
 		return &Error{
 			Flag: shownName("--" + name), Why: "unknown flag",
-			Fix: didYouMean(near, "see tulled --help"),
+			Fix: didYouMean(near, p.seeHelp()),
 		}
 	case errors.As(err, &bare):
-		if f, ok := find(bare.GetSpecifiedName()); ok {
+		if f, ok := p.Find(bare.GetSpecifiedName()); ok {
 			return noValue(f)
 		}
 	}
-	return &Error{Why: "dashes without a flag name", Fix: "see tulled --help"}
+	return &Error{Why: "dashes without a flag name", Fix: p.seeHelp()}
 }

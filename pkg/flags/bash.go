@@ -1,0 +1,95 @@
+package flags
+
+import (
+	"fmt"
+	"strings"
+)
+
+// %FLAGS% and its like are what the table says.
+const bashScript = `# bash completion for %NAME%
+_%FUNCTION%() {
+	# bash cuts words at equals signs and colons, so they are cut here, at spaces.
+	local line=${COMP_LINE:0:COMP_POINT} of= command= prefix= word name
+	local -a words
+	read -a words <<<"$line"
+	[[ $line != *[[:space:]] ]] || words+=("")
+	local cur=${words[${#words[@]} - 1]}
+	COMPREPLY=()
+	for word in "${words[@]:1:${#words[@]} - 2}"; do
+		name=${word#-} name=${name#-}
+		if [[ $of ]]; then
+			of=
+		elif [[ $word != -* ]]; then
+			: "${command:=$word}"
+		else
+			case $name in
+			%VALUED%) of=$name ;;
+			esac
+		fi
+	done
+	if [[ ! $of && $cur == -*=* ]]; then
+		prefix=${cur%%=*}= cur=${cur#*=}
+		of=${prefix#-} of=${of#-} of=${of%=}
+		[[ $COMP_WORDBREAKS != *=* ]] || prefix= # all up to there stays
+	fi
+	case $of in
+	'')
+		if [[ $cur == -* ]]; then
+			_%FUNCTION%_words "%FLAGS%"
+		elif [[ ! $command ]]; then
+			_%FUNCTION%_words "%COMMANDS%"
+		else
+			case $command in
+%WORDS%			esac
+		fi
+		;;
+%VALUES%	esac
+	COMPREPLY=("${COMPREPLY[@]/#/$prefix}")
+}
+
+_%FUNCTION%_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
+
+_%FUNCTION%_paths() {
+	mapfile -t COMPREPLY < <(compgen "$1" -- "$cur")
+	compopt -o filenames 2>/dev/null
+}
+
+complete -F _%FUNCTION% %NAME%
+`
+
+func bashCompletion(p Program) string {
+	lister := func(k kind, choices []string) string {
+		switch k {
+		case oneOf:
+			return `_%FUNCTION%_words "` + strings.Join(choices, " ") + `"`
+		case aFile:
+			return "_%FUNCTION%_paths -f"
+		case aFolder:
+			return "_%FUNCTION%_paths -d"
+		case anInterface:
+			return `_%FUNCTION%_words "$(ls /sys/class/net)"`
+		}
+		return ""
+	}
+	var flags, valued, names []string
+	var values, words strings.Builder
+	for _, f := range p.Flags {
+		flags = append(flags, f.Written())
+		if !f.isBool() {
+			valued = append(valued, f.Name)
+		}
+		if list := lister(f.kind(), f.choices()); list != "" {
+			fmt.Fprintf(&values, "\t%s) %s ;;\n", f.Name, list)
+		}
+	}
+	for _, c := range p.named() {
+		names = append(names, c.Name)
+		if list := lister(c.kind(), c.Choices); list != "" {
+			fmt.Fprintf(&words, "\t\t\t%s) %s ;;\n", c.Name, list)
+		}
+	}
+	return strings.NewReplacer(
+		"%FLAGS%", strings.Join(flags, " "), "%COMMANDS%", strings.Join(names, " "),
+		"%VALUED%", strings.Join(valued, " | "), "%VALUES%", values.String(), "%WORDS%", words.String(),
+	).Replace(bashScript)
+}

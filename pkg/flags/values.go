@@ -1,0 +1,87 @@
+package flags
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// To returns a setter that stores what read makes of the value in a field.
+func To[T any](field *T, read func(string) (T, error)) func(string) error {
+	return func(value string) (err error) {
+		*field, err = read(value)
+		return err
+	}
+}
+
+// Append returns a setter that appends what read makes of the value to a field.
+func Append[T any](field *[]T, read func(string) (T, error)) func(string) error {
+	return func(value string) error {
+		v, err := read(value)
+		*field = append(*field, v)
+		return err
+	}
+}
+
+// checked returns a setter for a flag that takes effect before all others are
+// set.
+func checked[T any](read func(string) (T, error)) func(string) error {
+	return func(value string) error {
+		_, err := read(value)
+		return err
+	}
+}
+
+// What follows reads one kind of value each. None is ever empty.
+
+// Bool reads true or false, and what else strconv.ParseBool takes.
+func Bool(value string) (bool, error) {
+	b, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, Refuse(value, "not a boolean", "use true or false")
+	}
+	return b, nil
+}
+
+// Whole returns a reader of numbers in a range. It reads them as flannel does,
+// which takes 0x10 and 1_000 too.
+func Whole(least, most int) func(string) (int, error) {
+	return func(value string) (int, error) {
+		n, err := strconv.ParseInt(value, 0, strconv.IntSize)
+		if err != nil || int(n) < least || int(n) > most {
+			kind := fmt.Sprintf("from %d to %d", least, most)
+			if most == math.MaxInt32 {
+				kind = fmt.Sprintf("of %d or more", least)
+			}
+			return 0, Refuse(value, "not a whole number "+kind, "use a plain number, without a unit")
+		}
+		return int(n), nil
+	}
+}
+
+// File reads a file's path.
+func File(value string) (string, error) {
+	if strings.HasSuffix(value, "/") {
+		return "", Refuse(value, "a folder", "name a file")
+	}
+	return Folder(value)
+}
+
+// Folder reads a folder's path.
+func Folder(value string) (string, error) {
+	if strings.ContainsFunc(value, unprintable) {
+		return "", Refuse(value, "unprintable path", "use another")
+	}
+	return value, nil
+}
+
+// Printable reports whether a value has neither spaces nor what cannot be
+// printed.
+func Printable(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return unprintable(r) || unicode.IsSpace(r) })
+}
+
+// unprintable is also what stands for bytes that are no UTF-8.
+func unprintable(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }

@@ -1,0 +1,81 @@
+package flags
+
+import (
+	"fmt"
+	"strings"
+)
+
+// single is s between single quotes, for zsh.
+func single(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// %FLAGS% and its like are what the table says.
+const zshScript = `#compdef %NAME%
+# zsh completion for %NAME%
+_%FUNCTION%() {
+	local curcontext=$curcontext state line ret=1
+	typeset -A opt_args
+	local -a commands=(
+%COMMANDS%	)
+	_arguments -C \
+%FLAGS%		'1: :->command' \
+		'2: :->word' && ret=0
+	case $state in
+	command) _describe -t commands command commands && ret=0 ;;
+	word)
+		case $line[1] in
+%WORDS%		esac
+		;;
+	esac
+	return ret
+}
+
+# It is a function of its own when it is loaded by its name, and else is read.
+if [[ ${funcstack[1]} == _%FUNCTION% ]]; then
+	_%FUNCTION% "$@"
+else
+	compdef _%FUNCTION% %NAME%
+fi
+`
+
+func zshCompletion(p Program) string {
+	lister := func(k kind, choices []string) string {
+		switch k {
+		case oneOf:
+			return "(" + strings.Join(choices, " ") + ")"
+		case aFile:
+			return "_files"
+		case aFolder:
+			return "_files -/"
+		case anInterface:
+			return "_net_interfaces"
+		}
+		return " " // nothing to list
+	}
+	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, "[", `\[`, "]", `\]`).Replace
+	var flags, commands, words strings.Builder
+	for _, f := range p.Flags {
+		spec := f.Written()
+		if f.Many {
+			spec = "*" + spec
+		}
+		values := escape(f.Value) + ":" + lister(f.kind(), f.choices())
+		if f.isBool() {
+			spec += "=-[" + escape(f.About) + "]::true or false:" + values[1:]
+		} else {
+			spec += "=[" + escape(f.About) + "]:" + values
+		}
+		fmt.Fprintf(&flags, "\t\t%s \\\n", single(spec))
+	}
+	for _, c := range p.named() {
+		fmt.Fprintf(&commands, "\t\t%s\n", single(escape(c.Name)+":"+c.About))
+		switch c.kind() {
+		case aFile:
+			fmt.Fprintf(&words, "\t\t%s) _files && ret=0 ;;\n", c.Name)
+		case aFolder:
+			fmt.Fprintf(&words, "\t\t%s) _files -/ && ret=0 ;;\n", c.Name)
+		case oneOf:
+			fmt.Fprintf(&words, "\t\t%s) compadd %s && ret=0 ;;\n", c.Name, strings.Join(c.Choices, " "))
+		}
+	}
+	return strings.NewReplacer("%COMMANDS%", commands.String(), "%FLAGS%", flags.String(), "%WORDS%", words.String()).Replace(zshScript)
+}
