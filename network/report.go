@@ -54,18 +54,14 @@ func (v View) Report() status.Report {
 		r.Rejected = append(r.Rejected, status.Problem{What: e.Key, Why: e.Err.Error()})
 	}
 	r.Fights = v.fights()
-	for _, path := range slices.Sorted(maps.Keys(v.Files)) {
-		r.Files = append(r.Files, status.Problem{What: path, Why: v.Files[path].Error()})
-	}
+	r.AddFiles(v.Files, nil)
 	return r
 }
 
 // fights returns all that other programs keep changing.
 func (v View) fights() (all []status.Fight) {
 	add := func(kind, what, owner string, f budget.Fight) {
-		all = append(all, status.Fight{
-			Kind: kind, What: what, Owner: owner, Since: f.Since, Restored: f.Healed, Rate: f.Rate, Wrong: f.Wrong, Lost: f.Lost(),
-		})
+		all = append(all, status.NewFight(kind, what, owner, f))
 	}
 	for _, f := range v.Kernel.Fights {
 		add(status.KernelFight, f.Key.String(), f.Owner, f.Fight)

@@ -6,9 +6,12 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/budget"
+	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
@@ -32,13 +35,11 @@ func (d *fakeDaemon) serve(t *testing.T) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "socket")
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- status.Serve(ctx, socket, d) }()
+	var running sync.WaitGroup
+	running.Go(func() { status.Serve(ctx, socket, keepfile.New(budget.New().Files()), d) })
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		running.Wait()
 	})
 	deadline := time.Now().Add(time.Minute)
 	for {

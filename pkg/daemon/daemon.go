@@ -18,6 +18,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/systemd"
 )
 
@@ -83,11 +84,13 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 		Prober: newProber(o.Probes), Responder: responder,
 		Changed: poke,
 	})
-	told := reporter{agent, version, store, store.is, etcd, time.Now()}
+	// The socket has a keeper of its own: what fails of it makes no node unready.
+	socket := keepfile.New(budget.New().Files())
+	told := reporter{agent, version, store, store.is, etcd, socket, time.Now()}
 	var running sync.WaitGroup
-	running.Go(func() {
-		serveStatus(ctx, o.StatusSocket, told)
-	})
+	if o.StatusSocket != "" {
+		running.Go(func() { status.Serve(ctx, o.StatusSocket, socket, told) })
+	}
 	running.Go(func() { serveWeb(ctx, o.Health, told) })
 	service := systemd.New(condition{agent, store, etcd})
 	running.Go(func() { service.Run(ctx, toSystemd) })

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/tulle-net/tulle/network"
+	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
@@ -20,6 +19,7 @@ type reporter struct {
 	store   Store
 	is      status.Store // what it is
 	etcd    *ownEtcd     // nil where the store is elsewhere
+	socket  *keepfile.Keeper
 	started time.Time
 }
 
@@ -46,12 +46,6 @@ func (r reporter) report(v network.View) status.Report {
 	for _, what := range slices.Sorted(maps.Keys(s.Failing)) {
 		report.Store.Failing = append(report.Store.Failing, status.Problem{What: what, Why: s.Failing[what]})
 	}
+	report.AddFiles(r.socket.Failing(), r.socket.Fights())
 	return report
-}
-
-// serveStatus answers until ctx ends. Without it the network is none the worse.
-func serveStatus(ctx context.Context, path string, s status.Source) {
-	if err := status.Serve(ctx, path, s); err != nil {
-		klog.ErrorS(err, "Failed to serve tulled status")
-	}
 }

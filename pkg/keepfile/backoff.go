@@ -7,7 +7,7 @@ import (
 
 const (
 	firstRetry = 100 * time.Millisecond
-	lastRetry  = time.Minute
+	lastRetry  = 10 * time.Second // a mount that becomes writable again sends no event
 )
 
 // backoff is how long to wait after so many failures: half of the time at

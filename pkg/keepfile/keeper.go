@@ -36,10 +36,9 @@ type Keeper struct {
 
 // file is what is known of one.
 type file struct {
-	path    string
-	content []byte
-	mode    fs.FileMode
-	hops    []string // from path to what it leads to, as last seen
+	path  string
+	thing Thing
+	hops  []string // from path to what it leads to, as last seen
 
 	err       error     // why it is not as it was set
 	failures  int       // to write it, in a row
@@ -55,10 +54,23 @@ func New(account *budget.Account) *Keeper {
 	return &Keeper{wake: make(chan struct{}, 1), account: account, files: make(map[string]*file)}
 }
 
-// Set has the file at path be content, with the permissions of mode, from now
-// on. It writes the file, see Write; after an error, which is logged, Run tries
-// again.
+// Thing is what a Keeper keeps at a path.
+type Thing interface {
+	// IsRight reports whether the thing is at path, which is no symbolic link.
+	IsRight(path string) bool
+	// Write puts the thing at path, which may be a symbolic link.
+	Write(path string) error
+}
+
+// Set keeps a file at path with this content and the permissions of mode. It
+// writes the file, see Write; after an error, which is logged, Run retries.
 func (k *Keeper) Set(path string, content []byte, mode fs.FileMode) error {
+	return k.Keep(path, regular{bytes.Clone(content), mode.Perm()})
+}
+
+// Keep keeps t at path. It writes t at once; after an error, which is logged, Run
+// retries.
+func (k *Keeper) Keep(path string, t Thing) error {
 	path = filepath.Clean(path)
 	k.look.Lock()
 	defer k.look.Unlock()
@@ -68,7 +80,7 @@ func (k *Keeper) Set(path string, content []byte, mode fs.FileMode) error {
 		f = &file{path: path}
 		k.files[path] = f
 	}
-	f.content, f.mode = bytes.Clone(content), mode.Perm()
+	f.thing = t
 	k.mu.Unlock()
 	err := k.keep(f, true)
 	if err == nil {

@@ -140,7 +140,7 @@ func (k *Keeper) keep(f *file, fresh bool) error {
 	f.due = time.Now().Add(interval)
 	k.mu.Unlock()
 	hops, err := follow(f.path)
-	right := err == nil && isAsSet(hops[len(hops)-1], f.content, f.mode)
+	right := err == nil && f.thing.IsRight(hops[len(hops)-1])
 	k.mu.Lock()
 	now := time.Now()
 	f.hops = hops
@@ -159,7 +159,7 @@ func (k *Keeper) keep(f *file, fresh bool) error {
 	k.mu.Unlock()
 
 	stop := k.account.Measure()
-	err = WriteAtomic(f.path, f.content, f.mode)
+	err = f.thing.Write(f.path)
 	cost := stop()
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -235,16 +235,16 @@ func TestIsAsSet(t *testing.T) {
 	for _, size := range []int{0, 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, 200000} {
 		content := bytes.Repeat([]byte("0123456"), size/7+1)[:size]
 		put(t, path, string(content), 0o640)
-		if !isAsSet(path, content, 0o640) {
+		if !(regular{content, 0o640}).IsRight(path) {
 			t.Errorf("%d bytes are not as set", size)
 		}
-		if isAsSet(path, content, 0o644) || isAsSet(path, append(bytes.Clone(content), 'x'), 0o640) {
+		if (regular{content, 0o644}).IsRight(path) || (regular{append(bytes.Clone(content), 'x'), 0o640}).IsRight(path) {
 			t.Errorf("%d bytes are what they are not", size)
 		}
 		if size > 0 {
 			other := bytes.Clone(content)
 			other[size-1]++
-			if isAsSet(path, other, 0o640) || isAsSet(path, content[1:], 0o640) {
+			if (regular{other, 0o640}).IsRight(path) || (regular{content[1:], 0o640}).IsRight(path) {
 				t.Errorf("%d bytes are what they are not", size)
 			}
 		}

@@ -2,7 +2,9 @@ package status
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -213,6 +215,24 @@ const (
 
 // FightKinds lists the kinds of fights.
 func FightKinds() []string { return []string{KernelFight, FirewallFight, FileFight} }
+
+// NewFight returns f as a Fight.
+func NewFight(kind, what, owner string, f budget.Fight) Fight {
+	return Fight{
+		Kind: kind, What: what, Owner: owner, Since: f.Since, Restored: f.Healed, Rate: f.Rate, Wrong: f.Wrong, Lost: f.Lost(),
+	}
+}
+
+// AddFiles adds, by path, files that are out of date and files that other programs
+// keep changing.
+func (r *Report) AddFiles(failing map[string]error, fights map[string]budget.Fight) {
+	for _, path := range slices.Sorted(maps.Keys(failing)) {
+		r.Files = append(r.Files, Problem{What: path, Why: failing[path].Error()})
+	}
+	for _, path := range slices.Sorted(maps.Keys(fights)) {
+		r.Fights = append(r.Fights, NewFight(FileFight, path, "", fights[path]))
+	}
+}
 
 // Why says in a sentence what goes on.
 func (f Fight) Why() string {

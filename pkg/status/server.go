@@ -5,12 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -24,53 +20,6 @@ type Source interface {
 
 // answerLimit is how long an answer may take: a large network takes a moment.
 const answerLimit = 10 * time.Second
-
-// Serve answers on a unix socket at path until ctx ends. Root alone may ask.
-func Serve(ctx context.Context, path string, s Source) error {
-	l, err := listen(path)
-	if err != nil {
-		return fmt.Errorf("serve status: %w", err)
-	}
-	server := &http.Server{
-		Handler:     handler(s),
-		ReadTimeout: answerLimit, WriteTimeout: 2 * answerLimit,
-		MaxHeaderBytes: 1 << 14,
-		BaseContext:    func(net.Listener) context.Context { return ctx },
-	}
-	defer context.AfterFunc(ctx, func() { server.Close() })()
-	if err := server.Serve(l); ctx.Err() == nil {
-		return fmt.Errorf("serve status at %s: %w", path, err)
-	}
-	return nil
-}
-
-// listen takes the place of a socket that a daemon left which has ended.
-func listen(path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	if info, err := os.Lstat(path); err == nil {
-		if info.Mode().Type() != fs.ModeSocket {
-			return nil, fmt.Errorf("%s is not a socket; remove it, or choose another path", path)
-		}
-		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			conn.Close()
-			return nil, fmt.Errorf("another tulled answers at %s", path)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
-}
 
 func handler(s Source) http.Handler {
 	mux := http.NewServeMux()

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -127,86 +125,6 @@ func (s source) Explain(_ context.Context, a netip.Addr) (Explanation, error) {
 		s.asked <- a
 	}
 	return explained(), s.err
-}
-
-func serve(t *testing.T, path string, s Source) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, path, s) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	for {
-		if conn, err := net.Dial("unix", path); err == nil {
-			conn.Close()
-			return
-		}
-		select {
-		case err := <-ended:
-			t.Fatal(err)
-		default:
-		}
-	}
-}
-
-func TestAsk(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "deep", "socket")
-	s := source{report: ill(), asked: make(chan netip.Addr, 1)}
-	serve(t, path, s)
-	c, ctx := Dial(path), t.Context()
-	if r, err := c.Report(ctx); err != nil || !reflect.DeepEqual(r, ill()) {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if p, err := c.Peers(ctx); err != nil || !reflect.DeepEqual(p, peers()) {
-		t.Errorf("%+v, %v", p, err)
-	}
-	if e, err := c.Explain(ctx, netip.MustParseAddr("fd00::1")); err != nil || !reflect.DeepEqual(e, explained()) {
-		t.Errorf("%+v, %v", e, err)
-	}
-	if a := <-s.asked; a.String() != "fd00::1" {
-		t.Errorf("asked for %s", a)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
-	if err := Serve(ctx, path, s); err == nil || !strings.Contains(err.Error(), "another tulled") {
-		t.Errorf("a second: %v", err)
-	}
-}
-
-// A daemon that was killed left its socket.
-func TestLeftSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	l.Close()
-	if _, err := Dial(path).Report(t.Context()); err == nil || !strings.Contains(err.Error(), "no tulled answers") {
-		t.Errorf("%v", err)
-	}
-	serve(t, path, source{report: well()})
-	if _, err := Dial(path).Report(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestServeRefuses(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := Serve(t.Context(), path, source{}); err == nil || !strings.Contains(err.Error(), "is not a socket") {
-		t.Errorf("%v", err)
-	}
-	if text, _ := os.ReadFile(path); string(text) != "mine" {
-		t.Error("the file is gone")
-	}
 }
 
 func TestBadRequests(t *testing.T) {
