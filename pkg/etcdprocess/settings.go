@@ -1,15 +1,15 @@
 package etcdprocess
 
 import (
-	"errors"
-	"flag"
 	"fmt"
-	"io"
+	"math"
 	"net/netip"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/tulle-net/tulle/pkg/flags"
 )
 
 // Settings say how an etcd of one member runs. They are comparable, so that a
@@ -30,116 +30,56 @@ var Defaults = Settings{Dir: "/var/lib/tulle/etcd", Listen: "http://127.0.0.1:23
 
 // setting is one flag of tulle-etcd, which is a variable too.
 type setting struct {
-	name, value, about string
-	field              func(*Settings) flag.Value
+	flags.Flag
+	value string // its present one
 }
 
-var settings = []setting{
-	{"data-dir", "DIR", "folder for its data", text(func(s *Settings) *string { return &s.Dir })},
-	{"listen", "URL", "where it serves clients", text(func(s *Settings) *string { return &s.Listen })},
-	{"cafile", "FILE", "CA certificates that clients' must be signed by", text(func(s *Settings) *string { return &s.CAFile })},
-	{"certfile", "FILE", "certificate to show to clients", text(func(s *Settings) *string { return &s.CertFile })},
-	{"keyfile", "FILE", "private key of that certificate", text(func(s *Settings) *string { return &s.KeyFile })},
-	{"v", "LEVEL", "log level; 1 adds etcd's warnings", func(s *Settings) flag.Value { return (*level)(&s.Verbosity) }},
+// Prefix begins the variables that stand for the flags.
+const Prefix = "TULLE_ETCD_"
+
+// table returns the settings, with flags that set them.
+func (s *Settings) table() []setting {
+	return []setting{
+		{flags.Flag{Name: "data-dir", Value: "DIR", Default: Defaults.Dir, About: "folder for its data", Set: flags.To(&s.Dir, folder)}, s.Dir},
+		{flags.Flag{Name: "listen", Value: "URL", Default: Defaults.Listen, About: "where it serves clients", Set: flags.To(&s.Listen, listen)}, s.Listen},
+		{flags.Flag{Name: "cafile", Value: "FILE", About: "CA certificates that clients' must be signed by", Set: flags.To(&s.CAFile, flags.File)}, s.CAFile},
+		{flags.Flag{Name: "certfile", Value: "FILE", About: "certificate to show to clients", Set: flags.To(&s.CertFile, flags.File)}, s.CertFile},
+		{flags.Flag{Name: "keyfile", Value: "FILE", About: "private key of that certificate", Set: flags.To(&s.KeyFile, flags.File)}, s.KeyFile},
+		{flags.Flag{Name: "v", Value: "LEVEL", Default: "0", About: "log level; 1 adds etcd's warnings", Set: flags.To(&s.Verbosity, flags.Whole(0, math.MaxInt32))}, strconv.Itoa(s.Verbosity)},
+	}
 }
 
-// variable returns the name of the variable that stands for the flag.
-func (s setting) variable() string {
-	return "TULLE_ETCD_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+// Flags returns the flags that set s, below a heading of the help.
+func (s *Settings) Flags(group string) []flags.Flag {
+	var all []flags.Flag
+	for _, row := range s.table() {
+		all = append(all, row.Flag.In(group))
+	}
+	return all
 }
 
-// text returns a flag of a field that takes any text.
-func text(field func(*Settings) *string) func(*Settings) flag.Value {
-	return func(s *Settings) flag.Value { return (*word)(field(s)) }
+// folder reads an absolute path, so that two processes mean the same folder.
+func folder(value string) (string, error) {
+	if !filepath.IsAbs(value) {
+		return "", flags.Refuse(value, "not an absolute path", "write one like "+Defaults.Dir)
+	}
+	return flags.Folder(filepath.Clean(value))
 }
 
-type word string
-
-// String implements flag.Value.
-func (w *word) String() string { return string(*w) }
-
-// Set implements flag.Value.
-func (w *word) Set(value string) error { *w = word(value); return nil }
-
-type level int
-
-// String implements flag.Value.
-func (l *level) String() string { return strconv.Itoa(int(*l)) }
-
-// Set implements flag.Value.
-func (l *level) Set(value string) error {
-	n, err := strconv.ParseUint(value, 10, 31)
-	if err != nil {
-		return errors.New("not a whole number of 0 or more")
+// listen reads a URL. The server checks the rest of it.
+func listen(value string) (string, error) {
+	if strings.Contains(value, "@") { // which nothing shows, for it may be a password
+		return "", flags.Refuse("", "a URL with a user or a password in it", "leave them out")
 	}
-	*l = level(n)
-	return nil
-}
-
-// Parse reads tulle-etcd's flags and its variables, of which the flags win. It
-// returns the words that are no flags.
-func Parse(args, environ []string) (Settings, []string, error) {
-	s := Defaults
-	flags := flag.NewFlagSet("tulle-etcd", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	known := make(map[string]setting)
-	for _, f := range settings {
-		flags.Var(f.field(&s), f.name, f.about)
-		known[f.variable()] = f
-	}
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		f, ok := known[name]
-		if !ok || value == "" {
-			continue
-		}
-		if err := f.field(&s).Set(value); err != nil {
-			return Settings{}, nil, fmt.Errorf("%s is %q: %w", name, value, err)
-		}
-	}
-	var words []string
-	for rest := args; len(rest) > 0; {
-		if err := flags.Parse(rest); err != nil {
-			return Settings{}, nil, err
-		}
-		if rest = flags.Args(); len(rest) > 0 {
-			words, rest = append(words, rest[0]), rest[1:]
-		}
-	}
-	if !filepath.IsAbs(s.Dir) {
-		return Settings{}, nil, fmt.Errorf("--data-dir is %q: not an absolute path; write one like %s", s.Dir, Defaults.Dir)
-	}
-	if strings.Contains(s.Listen, "@") { // which nothing shows, for it may be a password
-		return Settings{}, nil, errors.New("--listen: a URL with a user or a password in it; leave them out")
-	}
-	s.Dir = filepath.Clean(s.Dir)
-	return s, words, nil
-}
-
-// Help returns a line for each flag.
-func Help() string {
-	var b strings.Builder
-	defaults := Defaults
-	for _, f := range settings {
-		dashes := "--"
-		if len(f.name) == 1 {
-			dashes = "-"
-		}
-		fmt.Fprintf(&b, "  %-18s %s", dashes+f.name+" "+f.value, f.about)
-		if d := f.field(&defaults).String(); d != "" {
-			fmt.Fprintf(&b, " (default %s)", d)
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
+	return value, nil
 }
 
 // Arguments returns the settings as flags.
 func (s Settings) Arguments() []string {
 	var args []string
-	for _, f := range settings {
-		if value := f.field(&s).String(); value != "" {
-			args = append(args, "--"+f.name+"="+value)
+	for _, row := range s.table() {
+		if row.value != "" {
+			args = append(args, "--"+row.Name+"="+row.value)
 		}
 	}
 	return args
@@ -149,9 +89,9 @@ func (s Settings) Arguments() []string {
 func (s Settings) Environment() string {
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$", `\$`)
 	var b strings.Builder
-	for _, f := range settings {
-		if value := f.field(&s).String(); value != "" {
-			fmt.Fprintf(&b, "%s=\"%s\"\n", f.variable(), escape.Replace(value))
+	for _, row := range s.table() {
+		if row.value != "" {
+			fmt.Fprintf(&b, "%s=\"%s\"\n", Prefix+row.Variable(), escape.Replace(row.value))
 		}
 	}
 	return b.String()

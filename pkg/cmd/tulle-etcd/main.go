@@ -19,23 +19,12 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/etcdserver"
+	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/pkg/systemd"
 )
 
 // version is set by the linker.
 var version = "devel"
-
-const help = `tulle-etcd runs an etcd of one member, which tulled --etcd-embedded starts and uses.
-
-Usage:
-  tulle-etcd [flags]        run; stop with SIGTERM
-  tulle-etcd stop [flags]   stop the one that runs on --data-dir, and wait for its end
-  tulle-etcd version        print the version
-
-Flags:
-%s
-Every flag is a variable too: --data-dir is TULLE_ETCD_DATA_DIR. A flag beats a variable.
-`
 
 func main() {
 	syscall.Umask(0o077) // whatever it makes is for root alone
@@ -52,33 +41,61 @@ func main() {
 // errLogged ends a process that has logged why.
 var errLogged = errors.New("logged")
 
+// commandLine is what tulle-etcd is told.
+type commandLine struct {
+	settings etcdprocess.Settings
+	stop     bool
+	version  bool
+}
+
+// program returns tulle-etcd's command line, which sets c.
+func (c *commandLine) program() flags.Program {
+	const group = "Flags"
+	to := func(field *bool) func(string) error {
+		return func(string) error { *field = true; return nil }
+	}
+	return flags.Program{
+		Name:     "tulle-etcd",
+		About:    "tulle-etcd runs an etcd of one member, which tulled --etcd-embedded starts and uses.",
+		Prefixes: []string{etcdprocess.Prefix},
+		Example:  "data-dir",
+		Commands: []flags.Command{
+			{Value: "[flags]", About: "run; stop with SIGTERM"},
+			{Name: "stop", About: "stop the one that runs on --data-dir, and wait for its end", Set: to(&c.stop)},
+			{Name: "version", About: "print the version", Set: to(&c.version)},
+		},
+		Flags: append(c.settings.Flags(group), flags.Help.In(group), flags.Version.In(group)),
+	}
+}
+
 // run does what the command line and the environment say.
 func run(args, environ []string, out io.Writer) error {
-	s, words, err := etcdprocess.Parse(args, environ)
-	command := ""
+	var c commandLine
+	p := c.program()
+	given, err := p.Read(args, environ)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		command = "help"
 	case err != nil:
-		return fmt.Errorf("%w; see tulle-etcd --help", err)
-	case len(words) > 1:
-		return fmt.Errorf("unexpected argument %.60q; see tulle-etcd --help", words[1])
-	case len(words) == 1:
-		command = words[0]
-	}
-	switch command {
-	case "":
-		return serve(s)
-	case "stop":
-		return stop(s, out)
-	case "version":
-		_, err := fmt.Fprintln(out, version)
 		return err
-	case "help":
-		_, err := fmt.Fprintf(out, help, etcdprocess.Help())
+	case given.Wants(flags.Help.Name):
+		return p.WriteHelp(out)
+	case given.Wants(flags.Version.Name):
+		return printVersion(out)
+	}
+	if err := given.Apply(); err != nil {
 		return err
 	}
-	return fmt.Errorf("unexpected argument %.60q; see tulle-etcd --help", command)
+	switch {
+	case c.version:
+		return printVersion(out)
+	case c.stop:
+		return stop(c.settings, out)
+	}
+	return serve(c.settings)
+}
+
+func printVersion(out io.Writer) error {
+	_, err := fmt.Fprintln(out, version)
+	return err
 }
 
 // stop ends the process that runs on the folder.

@@ -22,7 +22,7 @@ import (
 )
 
 // asProgram is the variable that makes this test's binary the program.
-const asProgram = "TULLE_ETCD_TEST_PROGRAM"
+const asProgram = "TEST_RUNS_TULLE_ETCD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
@@ -176,14 +176,15 @@ func TestFailureIsToldBeforeTheEnd(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	for args, want := range map[string]string{
-		"version": "devel", "help": "Usage:", "--help": "Usage:", "stop --help": "Usage:",
+		"version": "devel", "--version --data-dir=x": "devel", "--help": "Usage:", "stop --help": "Usage:",
 	} {
 		wantEnd(t, program(t, nil, strings.Fields(args)...), 0, want)
 	}
 	for args, want := range map[string]string{
-		"start":                             `unexpected argument "start"`,
-		"stop now":                          `unexpected argument "now"`,
-		"--dir=/x":                          "-dir; see tulle-etcd --help",
+		"stpo":                              `unexpected argument "stpo"; did you mean "stop"?`,
+		"stop now":                          "unexpected argument 2, not counting flags; quote a value with spaces, and see tulle-etcd --help",
+		"--dir=/x":                          "--dir: unknown flag; see tulle-etcd --help",
+		"--listen":                          "--listen: needs a value, as in --listen=URL",
 		"--data-dir=x":                      "not an absolute path",
 		"--listen=http://0.0.0.0:2379":      "beyond loopback anybody could read and change the network",
 		"--listen=https://127.0.0.1:1":      "https needs a certificate",
