@@ -12,7 +12,7 @@ import (
 // flannel made or an earlier run adopted, which may be made anew. It returns
 // want with what stays of the device: its name, so that nobody's settings by
 // name are lost, and its MAC, so that no peer has to learn another.
-func (h Host) Adopt(f subnet.Family, want netstate.Link, same func(netstate.Link) bool) netstate.Link {
+func (h HostFacts) Adopt(f subnet.Family, want netstate.Link, same func(netstate.Link) bool) netstate.Link {
 	for _, t := range h.Tunnels {
 		if t.Name == want.Name || t.Kind != want.Kind || !same(t) {
 			continue

@@ -82,7 +82,7 @@ func TestAdopt(t *testing.T) {
 			}
 		})
 	}
-	if got := (backend.Host{}).Adopt(subnet.IPv4, want, same); got != want {
+	if got := (backend.HostFacts{}).Adopt(subnet.IPv4, want, same); got != want {
 		t.Errorf("of no device: %s", got)
 	}
 }

@@ -29,10 +29,10 @@ type Backend interface {
 
 // Factory makes a backend of a network's config, of which it refuses bad keys
 // with *subnet.ConfigError, for a host.
-type Factory func(cfg subnet.Config, host Host) (Backend, error)
+type Factory func(cfg subnet.Config, host HostFacts) (Backend, error)
 
-// Host is what a backend goes by of its host.
-type Host struct {
+// HostFacts is what a backend goes by of its host.
+type HostFacts struct {
 	NodeID string // lasting; what is derived from it is too
 	// Uplinks are what faces the other hosts, one a family; the zero Uplink in
 	// a family that is off, and in both where only a config is checked.
@@ -62,7 +62,7 @@ type Uplink struct {
 }
 
 // MTU is the largest packet that fits through all uplinks.
-func (h Host) MTU() int {
+func (h HostFacts) MTU() int {
 	mtu := 0
 	for _, u := range h.Uplinks {
 		if u.Link != "" && (mtu == 0 || u.MTU < mtu) {
@@ -73,7 +73,7 @@ func (h Host) MTU() int {
 }
 
 // Attrs is what a node on this host publishes with any backend.
-func (h Host) Attrs(backendType string, mtu int) subnet.Attrs {
+func (h HostFacts) Attrs(backendType string, mtu int) subnet.Attrs {
 	a := subnet.Attrs{BackendType: backendType, Node: subnet.Node{MTU: mtu}}
 	for f, u := range h.Uplinks {
 		a.PublicIP[f] = u.Public

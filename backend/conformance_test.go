@@ -54,7 +54,7 @@ func TestEveryBackendContends(t *testing.T) {
 }
 
 // hosts are of all kinds.
-func hosts() map[string]backend.Host {
+func hosts() map[string]backend.HostFacts {
 	plain := plainHost()
 
 	nat := plainHost()
@@ -79,7 +79,7 @@ func hosts() map[string]backend.Host {
 	}
 	flannel.Published = subnet.Attrs{BackendType: "vxlan", BackendData: subnet.Pair[string]{`{"VNI":1,"VtepMAC":"3a:04:00:00:00:00"}`, `{"VNI":1,"VtepMAC":"3a:06:00:00:00:00"}`}}
 
-	return map[string]backend.Host{"plain": plain, "NAT": nat, "busy": busy, "flannel": flannel}
+	return map[string]backend.HostFacts{"plain": plain, "NAT": nat, "busy": busy, "flannel": flannel}
 }
 
 // scene is one backend on one host in one network, and the node's own lease.
@@ -87,7 +87,7 @@ type scene struct {
 	name    string
 	factory backend.Factory
 	cfg     subnet.Config
-	host    backend.Host
+	host    backend.HostFacts
 	backend backend.Backend
 	own     subnet.Lease
 }
@@ -135,7 +135,7 @@ func (s scene) peers(t testing.TB, n int, random *rand.Rand) []subnet.Lease {
 		for f := range at {
 			at[f] = netip.MustParseAddr(far[f][random.IntN(len(far[f]))])
 		}
-		h := backend.Host{NodeID: fmt.Sprintf("machine-%d", i+2), Uplinks: uplinks(mtu, at, at)}
+		h := backend.HostFacts{NodeID: fmt.Sprintf("machine-%d", i+2), Uplinks: uplinks(mtu, at, at)}
 		b, err := s.factory(s.cfg, h)
 		if err != nil {
 			t.Fatal(err)

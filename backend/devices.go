@@ -14,7 +14,7 @@ type Devices subnet.Pair[netstate.Link]
 // MakeDevices makes the device of each family that is on. The kernel would
 // make one that its family has no use for, and then refuse its addresses; the
 // error wraps ErrLinkMTU.
-func (h Host) MakeDevices(cfg subnet.Config, device func(subnet.Family) netstate.Link) (Devices, error) {
+func (h HostFacts) MakeDevices(cfg subnet.Config, device func(subnet.Family) netstate.Link) (Devices, error) {
 	var d Devices
 	for _, f := range subnet.Families {
 		if !cfg.Pools[f].IsValid() {
@@ -43,7 +43,7 @@ func (d Devices) MTU() int {
 // Host is what a node with these devices needs whether it has peers or not:
 // the devices, each with the network address of own's subnet, from which the
 // host itself talks to containers, and settings.
-func (d Devices) Host(own subnet.Lease, h Host, o Offload) []netstate.Object {
+func (d Devices) Host(own subnet.Lease, h HostFacts, o Offload) []netstate.Object {
 	objects := h.Forwarding(own)
 	for _, f := range subnet.Families {
 		if own.Subnets[f].IsValid() && d[f].Name != "" {

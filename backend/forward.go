@@ -9,7 +9,7 @@ import (
 
 // Forwarding is what a host needs to forward packets of the families that own
 // has subnets of.
-func (h Host) Forwarding(own subnet.Lease) []netstate.Object {
+func (h HostFacts) Forwarding(own subnet.Lease) []netstate.Object {
 	var settings []netstate.Object
 	for _, f := range subnet.Families {
 		if !own.Subnets[f].IsValid() {

@@ -55,7 +55,7 @@ func onLink(routes ...string) []netstate.Route {
 }
 
 // plainHost is a host with one interface.
-func plainHost() backend.Host {
+func plainHost() backend.HostFacts {
 	h := backendtest.Host()
 	h.OnLink = onLink("198.18.0.0/24 dev eth0", "fd00:18::/64 dev eth0")
 	return h

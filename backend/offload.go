@@ -34,7 +34,7 @@ func (o Offload) Check() error {
 }
 
 // setting is what a device of h needs to be told, if anything.
-func (o Offload) setting(h Host, link string) []netstate.Object {
+func (o Offload) setting(h HostFacts, link string) []netstate.Object {
 	if o == OffloadAuto && h.ChecksumsBroken {
 		o = OffloadOff
 	}

@@ -53,7 +53,7 @@ func TestBackendsPage(t *testing.T) {
 			if !ok {
 				t.Fatalf("the page's table has %q, which is no backend", name)
 			}
-			b, err := factory(cfg, backend.Host{NodeID: "a", Uplinks: subnet.Pair[backend.Uplink]{up, up}})
+			b, err := factory(cfg, backend.HostFacts{NodeID: "a", Uplinks: subnet.Pair[backend.Uplink]{up, up}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,7 +25,7 @@ var MinimumMTU = subnet.Pair[int]{subnet.IPv4: 576, subnet.IPv6: 1280}
 
 // Direct is the link on which addr is reached without a router, if there is
 // one: that of the longest network that holds it.
-func (h Host) Direct(addr netip.Addr) (link string, ok bool) {
+func (h HostFacts) Direct(addr netip.Addr) (link string, ok bool) {
 	longest := -1
 	for _, r := range h.OnLink {
 		if bits := r.Dst.Bits(); bits > longest && r.Dst.Contains(addr) {
@@ -39,7 +39,7 @@ func (h Host) Direct(addr netip.Addr) (link string, ok bool) {
 // Families calls f for each family in which own and peer both have a subnet
 // and peer can be reached, and returns what it collected. A family in which
 // that fails keeps no other from being done.
-func (h Host) Families(own, peer subnet.Lease, f func(subnet.Family, netip.Addr) ([]netstate.Object, error)) ([]netstate.Object, error) {
+func (h HostFacts) Families(own, peer subnet.Lease, f func(subnet.Family, netip.Addr) ([]netstate.Object, error)) ([]netstate.Object, error) {
 	var objects []netstate.Object
 	var failed error
 	for _, family := range subnet.Families {
@@ -65,7 +65,7 @@ func (h Host) Families(own, peer subnet.Lease, f func(subnet.Family, netip.Addr)
 
 // checkPublicIP says why no other host can be reached at ip. What the leases
 // alone tell, subnet.Table has looked at.
-func (h Host) checkPublicIP(f subnet.Family, ip netip.Addr) error {
+func (h HostFacts) checkPublicIP(f subnet.Family, ip netip.Addr) error {
 	switch {
 	case !ip.IsValid():
 		return ErrNoPublicIP
@@ -81,7 +81,7 @@ func (h Host) checkPublicIP(f subnet.Family, ip netip.Addr) error {
 }
 
 // isBroadcast says whether what is sent to ip goes to all hosts on a link.
-func (h Host) isBroadcast(ip netip.Addr) bool {
+func (h HostFacts) isBroadcast(ip netip.Addr) bool {
 	if !ip.Is4() {
 		return false
 	}

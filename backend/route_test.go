@@ -12,7 +12,7 @@ import (
 )
 
 func TestDirect(t *testing.T) {
-	h := backend.Host{OnLink: onLink(
+	h := backend.HostFacts{OnLink: onLink(
 		"198.18.0.128/25 via 198.18.0.254 dev eth0",
 		"198.18.0.0/24 dev eth0",
 		"198.18.0.192/26 dev eth1",
@@ -44,14 +44,14 @@ func TestDirect(t *testing.T) {
 	if link, ok := h.Direct(netip.Addr{}); ok {
 		t.Errorf("no address is on %s", link)
 	}
-	if link, ok := (backend.Host{}).Direct(netip.MustParseAddr("198.18.0.1")); ok {
+	if link, ok := (backend.HostFacts{}).Direct(netip.MustParseAddr("198.18.0.1")); ok {
 		t.Errorf("a host without a link has one: %s", link)
 	}
 }
 
 // A default route is on no link: everything would be.
 func TestDirectDefault(t *testing.T) {
-	h := backend.Host{OnLink: onLink("0.0.0.0/0 dev ppp0", "10.0.0.0/8 via 192.0.2.1 dev eth0")}
+	h := backend.HostFacts{OnLink: onLink("0.0.0.0/0 dev ppp0", "10.0.0.0/8 via 192.0.2.1 dev eth0")}
 	if _, ok := h.Direct(netip.MustParseAddr("10.1.2.3")); ok {
 		t.Error("a part that goes by a router is on the link of the default route")
 	}

@@ -107,7 +107,7 @@ type Agent struct {
 	savedAt    time.Time // that was; the zero Time once the store has answered
 
 	hinted    bool // Uplinks are what the store says, or said in an earlier run
-	host      hostif.Host
+	host      hostif.Interfaces
 	following task
 	backend   backend.Backend
 	// checksumsBroken says that probes found out that this host's are, in tunnels.
@@ -115,24 +115,24 @@ type Agent struct {
 	// containers their connections.
 	checksumsBroken bool
 
-	own       subnet.Lease // as it is published; the zero Lease until there is one
-	since     time.Time    // the store leased own to this run
-	claim     subnet.Claim // that is being kept
-	keeping   task
-	peers     *Peers
-	listed    bool // the store's complete list has come
-	watching  bool // the store is being watched
-	refused   bool // the store gives no lease, and says why
-	twins     twins
-	writing   task // of files
-	save      *time.Timer
-	bury      *time.Timer    // for what lingers
-	burying   bool           // bury runs
-	saving    bool           // save runs, or what it calls for
-	unsaved   bool           // something has changed since it was saved
-	saveError error          // of the last time
-	exempted  []netip.Prefix // by Exemptions
-	strange   string         // bridges that are no part of the network, of which the log knows
+	own            subnet.Lease // as it is published; the zero Lease until there is one
+	since          time.Time    // the store leased own to this run
+	claim          subnet.Claim // that is being kept
+	keeping        task
+	peers          *Peers
+	listed         bool // the store's complete list has come
+	watching       bool // the store is being watched
+	refused        bool // the store gives no lease, and says why
+	twins          twins
+	writing        task // of files
+	save           *time.Timer
+	bury           *time.Timer    // for what lingers
+	burying        bool           // bury runs
+	saving         bool           // save runs, or what it calls for
+	unsaved        bool           // something has changed since it was saved
+	saveError      error          // of the last time
+	exempted       []netip.Prefix // by Exemptions
+	foreignBridges string         // bridges that are no part of the network, of which the log knows
 }
 
 // resync is how often the kernel is looked at whatever it reports.
@@ -170,7 +170,7 @@ func (a *Agent) Run(ctx context.Context) {
 	a.running.Go(func() { a.Files.Run(ctx) })
 	a.running.Go(func() { a.Firewall.Run(ctx) })
 	if a.Exemptions != nil {
-		a.running.Go(func() { a.Exemptions(ctx, a.exempt) })
+		a.running.Go(func() { a.Exemptions(ctx, a.setExempted) })
 	}
 	if a.Prober != nil {
 		a.running.Go(func() { a.Prober.Run(ctx, probed{a}, a.probedChange) })
@@ -217,8 +217,9 @@ func (a *Agent) call(ctx context.Context, f func()) {
 	}
 }
 
-// ask is call for an answer; it is false when ctx ends before.
-func (a *Agent) ask(ctx context.Context, f func() bool) bool {
+// callAndWait runs f in Run's goroutine and returns its answer, or false if ctx ends
+// before.
+func (a *Agent) callAndWait(ctx context.Context, f func() bool) bool {
 	answer := make(chan bool, 1)
 	a.call(ctx, func() { answer <- f() })
 	select {
@@ -231,7 +232,7 @@ func (a *Agent) ask(ctx context.Context, f func() bool) bool {
 
 // Alive says, within ctx, whether Run's goroutine still does what it is called for.
 func (a *Agent) Alive(ctx context.Context) bool {
-	return a.ask(ctx, func() bool { return true })
+	return a.callAndWait(ctx, func() bool { return true })
 }
 
 // Reload has all that others may have changed looked at again.
@@ -276,7 +277,7 @@ func (a *Agent) awaitSync() {
 		} else {
 			klog.InfoS("Kernel in sync with all peers", "peers", a.peers.Len())
 		}
-		a.met(onKernel)
+		a.stopWaiting(onKernel)
 	})
 }
 

@@ -19,8 +19,8 @@ func TestReadyMeansReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")
 		l.changed = func() {
-			v := l.agent.seen(withoutPeers) // it calls from Run's goroutine
-			l.agent.seenBeside(t.Context(), &v)
+			v := l.agent.loopView(withoutPeers) // it calls from Run's goroutine
+			l.agent.addOtherFacts(t.Context(), &v)
 			if v.Checks().Ready() && l.files.content("/nowhere/subnet.env") == "" {
 				t.Errorf("ready without an env file: %s", v.Line())
 			}

@@ -36,14 +36,14 @@ func (a *Agent) checkBridges() {
 		}
 	}
 	if len(wrong) == 0 {
-		if a.met(onBridge) {
+		if a.stopWaiting(onBridge) {
 			klog.InfoS("Container bridges match this node's subnet again")
 		}
 	} else if text := strings.Join(wrong, "; "); a.await(onBridge, text) {
 		klog.ErrorS(nil, "Container bridge has an address of another subnet; its containers are unreachable", "fix", text)
 	}
-	if text := strings.Join(strange, ", "); text != a.strange {
-		a.strange = text
+	if text := strings.Join(strange, ", "); text != a.foreignBridges {
+		a.foreignBridges = text
 		if text != "" {
 			klog.InfoS("Container bridge is outside the network, and so are its containers", "bridges", text, "fix", bridgeFixes["docker0"])
 		}

@@ -22,7 +22,7 @@ func (a *Agent) forks(ctx context.Context, claim subnet.Claim, err error) bool {
 	if a.Identity == nil || !errors.As(err, &twin) {
 		return false
 	}
-	return a.ask(ctx, func() bool {
+	return a.callAndWait(ctx, func() bool {
 		if claim.Node.ID == a.Node.ID && claim.Node.Instance == a.Node.Instance {
 			a.fork(twin)
 		}

@@ -39,8 +39,8 @@ func (a *Agent) readConfigs() {
 func (a *Agent) configured(cfg subnet.Config) {
 	first := !a.stored
 	a.stored = true
-	a.met(onConfig)
-	if a.pending = (subnet.Config{}); a.met(onRestart) && cfg == a.config {
+	a.stopWaiting(onConfig)
+	if a.pending = (subnet.Config{}); a.stopWaiting(onRestart) && cfg == a.config {
 		klog.InfoS("Network config reverted, no restart needed")
 	}
 	switch {
@@ -102,7 +102,7 @@ func (a *Agent) follow() {
 	spec.Bridges = slices.Sorted(maps.Keys(bridgeFixes))
 	a.await(onUplink, "choosing the uplink")
 	a.restart(&a.following, func(ctx context.Context) {
-		err := hostif.Follow(ctx, a.Kernel, spec, func(h hostif.Host, err error) {
+		err := hostif.Follow(ctx, a.Kernel, spec, func(h hostif.Interfaces, err error) {
 			a.call(ctx, func() { a.hostChanged(h, err) })
 		})
 		if ctx.Err() == nil {
@@ -115,9 +115,9 @@ func (a *Agent) follow() {
 
 // hostChanged takes in what the host has now; err is why a family that is on
 // has no uplink, or has lost it.
-func (a *Agent) hostChanged(h hostif.Host, err error) {
+func (a *Agent) hostChanged(h hostif.Interfaces, err error) {
 	a.host = h
-	a.met(onUplink)
+	a.stopWaiting(onUplink)
 	if err != nil {
 		a.await(onUplink, err.Error())
 	}
@@ -141,8 +141,8 @@ func (a *Agent) show() {
 	a.Presence.Set(at)
 }
 
-// hosted says whether the host has an uplink in every family that is on.
-func (a *Agent) hosted() bool {
+// hasUplinks reports whether the host has an uplink in every family that is on.
+func (a *Agent) hasUplinks() bool {
 	for f, p := range a.config.Pools {
 		if p.IsValid() && !a.host.Uplinks[f].IsValid() {
 			return false
@@ -157,7 +157,7 @@ func (a *Agent) makeBackend(cfg subnet.Config) (backend.Backend, error) {
 	if factory == nil {
 		return nil, UnknownBackend(cfg, a.Backends)
 	}
-	h := backend.Host{NodeID: a.Node.ID, ChecksumsBroken: a.checksumsBroken, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published()}
+	h := backend.HostFacts{NodeID: a.Node.ID, ChecksumsBroken: a.checksumsBroken, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published()}
 	for f, u := range a.host.Uplinks {
 		if cfg.Pools[f].IsValid() {
 			h.Uplinks[f] = backend.Uplink{
@@ -188,7 +188,7 @@ func UnknownBackend(cfg subnet.Config, backends map[string]backend.Factory) erro
 // refresh works out what follows from config, host and lease, of which one has
 // changed.
 func (a *Agent) refresh() {
-	if !a.hosted() {
+	if !a.hasUplinks() {
 		return
 	}
 	b, err := a.makeBackend(a.config)
@@ -198,7 +198,7 @@ func (a *Agent) refresh() {
 		}
 		return
 	}
-	if a.met(onBackend) {
+	if a.stopWaiting(onBackend) {
 		klog.InfoS("Backend can be set up now")
 	}
 	a.backend = b

@@ -79,12 +79,12 @@ func (v View) Explain(ip netip.Addr, out string, has []netstate.Object) status.E
 func (v View) explainPeer(e *status.Explanation, p *subnet.Peer, out string, has []netstate.Object) {
 	known := make(map[netstate.Key]netstate.Object, len(has))
 	for _, o := range has {
-		known[plain(o).Key()] = plain(o)
+		known[withoutMetric(o).Key()] = withoutMetric(o)
 	}
 	f := subnet.FamilyOf(e.Address)
 	wrong, elsewhere := 0, false
 	for _, want := range v.Peers.wants(p.Lease) {
-		want = plain(want)
+		want = withoutMetric(want)
 		r, isRoute := want.(netstate.Route)
 		if isRoute && subnet.FamilyOf(r.Dst.Addr()) != f {
 			continue
@@ -116,9 +116,9 @@ func (v View) explainPeer(e *status.Explanation, p *subnet.Peer, out string, has
 	}
 }
 
-// plain is an object without what has to do with other objects alone: in a large
+// withoutMetric is an object without what has to do with other objects alone: in a large
 // network a route's metric says nothing.
-func plain(o netstate.Object) netstate.Object {
+func withoutMetric(o netstate.Object) netstate.Object {
 	if r, isRoute := o.(netstate.Route); isRoute && !r.Drop {
 		r.Metric = 0
 		return r

@@ -39,7 +39,7 @@ func (a *Agent) write() {
 		for path, content := range files {
 			_ = a.Files.Set(path, content, 0o644)
 		}
-		a.call(ctx, func() { a.met(onFiles) })
+		a.call(ctx, func() { a.stopWaiting(onFiles) })
 	})
 }
 

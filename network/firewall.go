@@ -25,8 +25,8 @@ func (a *Agent) filter() {
 	a.Firewall.Want(r)
 }
 
-// exempt takes in further networks that see the containers' own addresses.
-func (a *Agent) exempt(all []netip.Prefix) {
+// setExempted sets further networks that see the containers' own addresses.
+func (a *Agent) setExempted(all []netip.Prefix) {
 	a.call(a.ctx, func() {
 		a.exempted = all
 		if a.own != (subnet.Lease{}) {

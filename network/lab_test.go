@@ -91,13 +91,13 @@ func (l *lab) add() *node {
 }
 
 // facts are what the host has now; the first address of each family counts.
-func (n *node) facts() backend.Host {
+func (n *node) facts() backend.HostFacts {
 	n.t.Helper()
 	survey, err := n.kernel.Survey(context.Background())
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	h := backend.Host{NodeID: fmt.Sprintf("machine-%d", n.number), OnLink: survey.OnLink, Tunnels: survey.Tunnels()}
+	h := backend.HostFacts{NodeID: fmt.Sprintf("machine-%d", n.number), OnLink: survey.OnLink, Tunnels: survey.Tunnels()}
 	for _, l := range survey.Links {
 		if l.Name != "eth0" {
 			continue

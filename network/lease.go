@@ -39,7 +39,7 @@ func (a *Agent) keep(claim subnet.Claim) {
 				a.call(ctx, func() { a.leaseless(err) })
 				continue
 			}
-			if !a.ask(ctx, func() bool { return a.leased(own) }) {
+			if !a.callAndWait(ctx, func() bool { return a.takeLease(own) }) {
 				continue
 			}
 			since := time.Now()
@@ -85,10 +85,10 @@ func (a *Agent) leaseless(err error) {
 	}
 }
 
-// leased takes in a lease of the store, and says whether it is to be held.
-func (a *Agent) leased(own subnet.Lease) (taken bool) {
+// takeLease adopts a lease that the store gave, and reports whether to hold it.
+func (a *Agent) takeLease(own subnet.Lease) (taken bool) {
 	if !a.config.Allows(own.Subnets) {
-		a.leasedElsewhere(own)
+		a.takeForeignLease(own)
 		return false
 	}
 	before, remembered, refused := a.own, a.remembered != nil, a.refused
@@ -109,7 +109,7 @@ func (a *Agent) leased(own subnet.Lease) (taken bool) {
 		a.since = time.Now()
 	}
 	a.own = own
-	a.met(onLease)
+	a.stopWaiting(onLease)
 	if !a.watching {
 		a.watching = true
 		a.running.Go(a.watch)
@@ -127,18 +127,18 @@ func keeps(now, before subnet.Pair[netip.Prefix]) bool {
 	return true
 }
 
-// leasedElsewhere takes in a lease that the config in force does not allow: the
+// takeForeignLease takes in a lease that the config in force does not allow: the
 // store has another. Where that one waits for a restart there is nothing left to
 // wait for, for the subnet that it would have cost is gone; else its news is on
 // the way. Either way the lease is asked for again.
-func (a *Agent) leasedElsewhere(own subnet.Lease) {
+func (a *Agent) takeForeignLease(own subnet.Lease) {
 	if a.await(onLease, "no subnet of the config in force: the store leases "+own.Key()) {
 		klog.InfoS("Leased a subnet outside the network config; leasing again", "subnet", own.Key())
 	}
 	if a.pending.Allows(own.Subnets) {
 		cfg := a.pending
 		a.pending = subnet.Config{}
-		a.met(onRestart)
+		a.stopWaiting(onRestart)
 		a.enforce(cfg)
 	}
 }
@@ -175,7 +175,7 @@ func (a *Agent) settle(own subnet.Lease) {
 	if a.remembered != nil {
 		// What is remembered is all that there will be for now.
 		for _, r := range []reason{onLease, onList, onKernel} {
-			a.met(r)
+			a.stopWaiting(r)
 		}
 	}
 	a.saveSoon()
@@ -199,7 +199,7 @@ func (a *Agent) drops() []netstate.Object {
 // watch takes in what the store tells of the others.
 func (a *Agent) watch() {
 	for failures := 1; ; failures++ {
-		err := a.Store.Watch(a.ctx, a.told)
+		err := a.Store.Watch(a.ctx, a.updatePeers)
 		if a.ctx.Err() != nil {
 			return
 		}
@@ -208,8 +208,8 @@ func (a *Agent) watch() {
 	}
 }
 
-// told takes in an update of the store.
-func (a *Agent) told(u subnet.Update) {
+// updatePeers passes an update of the store to the peers.
+func (a *Agent) updatePeers(u subnet.Update) {
 	a.call(a.ctx, func() {
 		a.findTwins(u) // before the leases are the peers' to keep
 		a.peers.Update(u)
@@ -219,7 +219,7 @@ func (a *Agent) told(u subnet.Update) {
 		}
 		if u.Complete && !a.listed {
 			a.listed = true
-			a.met(onList)
+			a.stopWaiting(onList)
 		}
 		a.saveSoon()
 	})

@@ -16,9 +16,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Host is the owner of what this node needs of its kernel for itself. Each
+// OwnerHost is the owner of what this node needs of its kernel for itself. Each
 // peer's is its lease's key, which cannot be mistaken for it.
-const Host = "host"
+const OwnerHost = "host"
 
 // Peers turns what a store tells of leases into the desired state of the
 // kernel: each peer's part depends on its own lease, on ours and on the host
@@ -40,7 +40,7 @@ func NewPeers(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *r
 		table:       subnet.NewTable(cfg, own),
 		unreachable: make(map[string]error),
 	}
-	desired.Update(func(d *reconcile.Desired) { d.Set(Host, b.Host(own)) })
+	desired.Update(func(d *reconcile.Desired) { d.Set(OwnerHost, b.Host(own)) })
 	return p
 }
 
@@ -69,7 +69,7 @@ func (p *Peers) Update(u subnet.Update) {
 func (p *Peers) Bury() (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	changes := p.table.Bury()
+	changes := p.table.DropLingering()
 	p.put(changes, p.work(changes.Set), func(*reconcile.Desired) {})
 	return p.table.Lingering()
 }
@@ -89,7 +89,7 @@ func (p *Peers) put(changes subnet.Changes, parts parts, and func(*reconcile.Des
 		parts.set(d)
 		and(d)
 	})
-	tell(changes)
+	logRejected(changes)
 }
 
 // drop lets go of peers. They go before others come: what they held may be
@@ -101,7 +101,7 @@ func (p *Peers) drop(d *reconcile.Desired, keys []string) {
 	}
 }
 
-func tell(c subnet.Changes) {
+func logRejected(c subnet.Changes) {
 	for _, e := range c.Rejected {
 		klog.InfoS("Rejected a lease", "key", e.Key, "reason", e.Err)
 	}
@@ -123,22 +123,22 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	parts := p.work(all)
 	p.desired.Update(func(d *reconcile.Desired) {
 		p.drop(d, changes.Drop)
-		d.Set(Host, b.Host(own))
+		d.Set(OwnerHost, b.Host(own))
 		parts.set(d)
 	})
-	tell(changes)
+	logRejected(changes)
 }
 
 // taken waits for the kernel to take the portion before, so that little more than
 // two are under way. It is false for a kernel in trouble, which is not waited for.
 func (p *Peers) taken() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), pace)
+	ctx, cancel := context.WithTimeout(context.Background(), portionTime)
 	defer cancel()
 	return p.desired.WaitTaken(ctx) == nil
 }
 
-// pace is several times as long as a kernel takes for a portion.
-const pace = 100 * time.Millisecond
+// portionTime is several times as long as a kernel takes for a portion.
+const portionTime = 100 * time.Millisecond
 
 // portion is how many peers of a first list are taken in at once: the kernel has
 // them while the next are worked out.

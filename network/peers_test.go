@@ -43,7 +43,7 @@ func settled() {
 func fakeBackend(t *testing.T, cfg subnet.Config, mtu int) backend.Backend {
 	t.Helper()
 	at := netip.MustParseAddr("198.18.0.1")
-	h := backend.Host{NodeID: "machine-1"}
+	h := backend.HostFacts{NodeID: "machine-1"}
 	h.Uplinks[subnet.IPv4] = backend.Uplink{Link: "eth0", MTU: mtu, Address: at, Public: at}
 	b, err := vxlan.New(cfg, h)
 	if err != nil {

@@ -21,7 +21,7 @@ type probed struct{ *Agent }
 
 // Peers implements probe.Source.
 func (a probed) Peers(ctx context.Context) (keys []string) {
-	_ = a.look(ctx, func() { // without an answer there are none
+	_ = a.runInLoop(ctx, func() { // without an answer there are none
 		if a.peers == nil {
 			return
 		}
@@ -34,7 +34,7 @@ func (a probed) Peers(ctx context.Context) (keys []string) {
 
 // Paths implements probe.Source.
 func (a probed) Paths(ctx context.Context, keys []string) (paths []probe.Path) {
-	_ = a.look(ctx, func() { // without an answer there are none
+	_ = a.runInLoop(ctx, func() { // without an answer there are none
 		if a.peers != nil {
 			paths = a.peers.paths(keys, a.host.Uplinks)
 		}

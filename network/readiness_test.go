@@ -28,9 +28,9 @@ func wellView(t testing.TB) View {
 	}
 	v := View{At: time.Now(), Config: cfg, Waiting: map[reason]string{}}
 	v.Own.Subnets[subnet.IPv4] = netip.MustParsePrefix("10.5.1.0/24")
-	v.Host.Uplinks[subnet.IPv4] = hostif.Uplink{Link: "eth0", Address: netip.MustParseAddr("198.18.0.1"), Public: netip.MustParseAddr("198.18.0.1")}
-	v.Host.Holds[subnet.IPv4] = true
-	v.Host.OnLink = []netstate.Route{{Dst: netip.MustParsePrefix("198.18.0.0/16"), Link: "eth0"}}
+	v.Interfaces.Uplinks[subnet.IPv4] = hostif.Uplink{Link: "eth0", Address: netip.MustParseAddr("198.18.0.1"), Public: netip.MustParseAddr("198.18.0.1")}
+	v.Interfaces.Holds[subnet.IPv4] = true
+	v.Interfaces.OnLink = []netstate.Route{{Dst: netip.MustParsePrefix("198.18.0.0/16"), Link: "eth0"}}
 	v.Kernel = reconcile.Status{Complete: true, InSync: true, Since: v.At.Add(-time.Hour), LastResync: v.At.Add(-time.Minute)}
 	v.Firewall.Tried = true
 	return v
@@ -47,7 +47,7 @@ var faults = []struct {
 		*v = View{At: v.At, Stuck: errors.New("the daemon's main loop did not answer"), Kernel: v.Kernel, Firewall: v.Firewall, Files: v.Files}
 	}, "did not answer"},
 	{"no config", "config", false, func(v *View) { v.Waiting[onConfig] = "reading the config" }, "reading the config"},
-	{"no uplink", "interface", false, func(v *View) { v.Host = hostif.Host{} }, "no uplink yet"},
+	{"no uplink", "interface", false, func(v *View) { v.Interfaces = hostif.Interfaces{} }, "no uplink yet"},
 	{"the uplink is lost", "interface", false, func(v *View) { v.Waiting[onUplink] = "no default route" }, "no default route"},
 	{"no lease", "lease", false, func(v *View) { v.Own = subnet.Lease{}; v.Waiting[onLease] = "out of subnets" }, "out of subnets"},
 	{"no list", "peers", false, func(v *View) { v.Waiting[onList] = "reading the leases" }, "reading the leases"},
@@ -62,10 +62,10 @@ var faults = []struct {
 		v.Kernel.InSync, v.Kernel.Since, v.Kernel.DumpError = false, v.At.Add(-time.Minute), syscall.EBUSY
 	}, "dump failed: device or resource busy"},
 	{"the host's own", "kernel", false, func(v *View) {
-		v.Kernel.Failing = append(v.Kernel.Failing, reconcile.Failing{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: Host, Err: syscall.EPERM})
+		v.Kernel.Failing = append(v.Kernel.Failing, reconcile.Failing{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: OwnerHost, Err: syscall.EPERM})
 	}, "refuses link tulle.1: operation not permitted"},
 	{"a lost fight", "kernel", false, func(v *View) {
-		v.Kernel.Fights = append(v.Kernel.Fights, reconcile.Fight{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: Host, Fight: budget.Fight{Rate: 900, Wrong: 0.97}})
+		v.Kernel.Fights = append(v.Kernel.Fights, reconcile.Fight{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: OwnerHost, Fight: budget.Fight{Rate: 900, Wrong: 0.97}})
 	}, "link tulle.1: another program keeps changing it, 900 times a second; it is wrong 97% of the time"},
 	{"no rules", "firewall", false, func(v *View) { v.Firewall.Tried = false }, "writing the firewall rules"},
 	{"wrong rules", "firewall", true, func(v *View) { v.Firewall.Err = errors.New("no nftables") }, "no nftables"},
@@ -169,7 +169,7 @@ func TestFightsAndReadiness(t *testing.T) {
 	v := wellView(t)
 	won, lost := budget.Fight{Rate: 0.1, Wrong: 0.002}, budget.Fight{Rate: 900, Wrong: 0.97}
 	v.Kernel.Fights = []reconcile.Fight{
-		{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: Host, Fight: won},
+		{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: OwnerHost, Fight: won},
 		{Key: netstate.Route{Dst: netip.MustParsePrefix("10.5.2.0/24")}.Key(), Owner: "10.5.2.0-24", Fight: won},
 		{Key: netstate.Route{Dst: netip.MustParsePrefix("10.5.3.0/24")}.Key(), Owner: "10.5.3.0-24", Fight: lost},
 		{Key: netstate.Route{Dst: netip.MustParsePrefix("10.5.9.0/24")}.Key(), Fight: lost}, // a stray

@@ -90,7 +90,7 @@ func (a *Agent) remember() {
 		a.refresh()
 		return
 	}
-	a.met(onConfig)
+	a.stopWaiting(onConfig)
 	a.enforce(s.Config)
 }
 

@@ -87,7 +87,7 @@ func valid[T interface{ IsValid() bool }](p subnet.Pair[T]) (all []T) {
 
 // interfaces returns what faces the other hosts in each family of the network.
 func (v View) interfaces() (all []status.Interface) {
-	for f, u := range v.Host.Uplinks {
+	for f, u := range v.Interfaces.Uplinks {
 		if u.IsValid() && v.Config.Pools[f].IsValid() {
 			all = append(all, status.Interface{
 				Family: subnet.Family(f).String(), Name: u.Link, Address: u.Address, Public: u.Public, MTU: u.MTU, Why: u.Why,
@@ -136,12 +136,12 @@ type trouble struct {
 func (v View) troubled() map[string]trouble {
 	all := make(map[string]trouble)
 	for _, f := range v.Kernel.Failing {
-		if _, more := all[f.Owner]; !more && f.Owner != Host && f.Owner != lastResort {
+		if _, more := all[f.Owner]; !more && f.Owner != OwnerHost && f.Owner != lastResort {
 			all[f.Owner] = trouble{f.Key.String() + ": " + f.Err.Error(), f.Since}
 		}
 	}
 	for _, f := range v.Kernel.Fights {
-		if _, more := all[f.Owner]; !more && f.Lost() && f.Owner != "" && f.Owner != Host && f.Owner != lastResort {
+		if _, more := all[f.Owner]; !more && f.Lost() && f.Owner != "" && f.Owner != OwnerHost && f.Owner != lastResort {
 			all[f.Owner] = trouble{f.Key.String() + ": " + f.String(), f.Since}
 		}
 	}
@@ -165,7 +165,7 @@ func (v View) PeerReports() []status.Peer {
 		l := b.Lease
 		p := status.Peer{
 			Key: b.Key, Name: l.Node.Name, Subnets: valid(l.Subnets), Addresses: valid(l.PublicIP),
-			By: by(v.Peers.wants(l), devices), InSync: v.Kernel.InSync, Probes: v.probeOf(b.Key),
+			By: pathKind(v.Peers.wants(l), devices), InSync: v.Kernel.InSync, Probes: v.probeOf(b.Key),
 		}
 		if t, bad := troubled[p.Key]; bad {
 			p.InSync, p.Problem = false, t.why
@@ -181,8 +181,8 @@ func (v View) PeerReports() []status.Peer {
 	return all
 }
 
-// by returns how packets go to a peer with these objects: through devices, without, or both.
-func by(objects []netstate.Object, devices []string) string {
+// pathKind returns how packets go to a peer with these objects: through devices, without, or both.
+func pathKind(objects []netstate.Object, devices []string) string {
 	tunnel, direct := false, false
 	for _, o := range objects {
 		if r, isRoute := o.(netstate.Route); isRoute {

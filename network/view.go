@@ -41,7 +41,7 @@ type View struct {
 	Remembered time.Time
 	Config     subnet.Config
 	Backend    backend.Backend // nil until there is one
-	Host       hostif.Host
+	Interfaces hostif.Interfaces
 	Own        subnet.Lease // the zero Lease until there is one
 	Clone      *status.Clone
 	Since      time.Time // the store leased Own to this run
@@ -86,28 +86,28 @@ func (a *Agent) View(ctx context.Context) View { return a.view(ctx, withoutPeers
 
 func (a *Agent) view(ctx context.Context, e extent) View {
 	var v View
-	if err := a.look(ctx, func() { v = a.seen(e) }); err != nil {
+	if err := a.runInLoop(ctx, func() { v = a.loopView(e) }); err != nil {
 		v = View{Stuck: err}
 	}
-	a.seenBeside(ctx, &v)
+	a.addOtherFacts(ctx, &v)
 	return v
 }
 
-// look runs f in Run's goroutine, within ctx.
-func (a *Agent) look(ctx context.Context, f func()) error {
+// runInLoop runs f in Run's goroutine, within ctx.
+func (a *Agent) runInLoop(ctx context.Context, f func()) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerLimit, fmt.Errorf("it had %s", answerLimit))
 	defer cancel()
-	if a.ask(ctx, func() bool { f(); return true }) {
+	if a.callAndWait(ctx, func() bool { f(); return true }) {
 		return nil
 	}
 	return fmt.Errorf("the daemon's main loop did not answer: %w", context.Cause(ctx))
 }
 
-// seen returns what Run's goroutine knows; it runs there.
-func (a *Agent) seen(e extent) View {
+// loopView returns what Run's goroutine knows. It runs in that goroutine.
+func (a *Agent) loopView(e extent) View {
 	v := View{
 		Waiting: maps.Clone(a.waiting), Remembered: a.savedAt, Config: a.config, Backend: a.backend,
-		Host: a.host, Own: a.own, Clone: a.clone(), Since: a.since,
+		Interfaces: a.host, Own: a.own, Clone: a.clone(), Since: a.since,
 	}
 	if a.peers != nil {
 		// Who is on the link matters only while the uplink is in question.
@@ -117,8 +117,8 @@ func (a *Agent) seen(e extent) View {
 	return v
 }
 
-// seenBeside adds what others than Run's goroutine know.
-func (a *Agent) seenBeside(ctx context.Context, v *View) {
+// addOtherFacts adds what does not belong to Run's goroutine.
+func (a *Agent) addOtherFacts(ctx context.Context, v *View) {
 	v.At, v.Node, v.Kernel, v.Firewall, v.Files = time.Now(), a.node(), a.loop.Status(), a.Firewall.Status(), a.Files.Failing()
 	v.FileFights = a.Files.Fights()
 	if a.Prober == nil {
@@ -173,13 +173,13 @@ func (v View) listed() bool { return v.Kernel.Complete || !v.Remembered.IsZero()
 // onLink reports whether this host reaches all peers, of which there is one at
 // least, without a router, from the addresses that it publishes.
 func (v View) onLink() bool {
-	here := backend.Host{OnLink: v.Host.OnLink}
+	here := backend.HostFacts{OnLink: v.Interfaces.OnLink}
 	for _, p := range v.Peers.All {
 		for f, to := range p.Lease.PublicIP {
 			if !to.IsValid() || !v.Config.Pools[f].IsValid() {
 				continue
 			}
-			if _, direct := here.Direct(to); !direct || !v.Host.Holds[f] {
+			if _, direct := here.Direct(to); !direct || !v.Interfaces.Holds[f] {
 				return false
 			}
 		}

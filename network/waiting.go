@@ -25,9 +25,9 @@ func (a *Agent) await(r reason, why string) bool {
 	return before != why
 }
 
-// met notes that the node no longer waits for something, and reports whether that
+// stopWaiting notes that the node no longer waits for something, and reports whether that
 // is news.
-func (a *Agent) met(r reason) bool {
+func (a *Agent) stopWaiting(r reason) bool {
 	_, waited := a.waiting[r]
 	delete(a.waiting, r)
 	if waited {

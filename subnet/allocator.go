@@ -39,11 +39,11 @@ func Candidates(cfg Config, leases []Lease, claim Claim) (iter.Seq[Pair[netip.Pr
 	return pairs(orders), nil
 }
 
-// throws is how many subnets a node tries all over the pool before it sweeps it
+// randomTries is how many subnets a node tries all over the pool before it sweeps it
 // from one end to the other. It finds a free one that way unless the pool is
 // all but full, and where it is not, nodes that sweep would all meet at the end
 // of the same gap.
-const throws = 256
+const randomTries = 256
 
 // order yields every free subnet of a pool once, in the order of the one who
 // asks. The order must never change: a node finds its subnet again by it.
@@ -67,7 +67,7 @@ func order(pool Pool, taken *taken, want netip.Prefix, identity string) iter.Seq
 			return
 		}
 		at := start
-		for range min(throws, taken.count) {
+		for range min(randomTries, taken.count) {
 			if !try(at) {
 				return
 			}

@@ -99,8 +99,8 @@ func BenchmarkTable(b *testing.B) {
 				b.Fatal(c)
 			}
 			table.Apply(Update{Gone: []string{last.Key()}})
-			table.Bury() // what has gone since the one before lingers yet
-			if c := table.Bury(); len(c.Drop) != 1 {
+			table.DropLingering() // what has gone since the one before lingers yet
+			if c := table.DropLingering(); len(c.Drop) != 1 {
 				b.Fatal(c)
 			}
 		}

@@ -25,7 +25,7 @@ type Choice uint8
 
 // The choices.
 const (
-	Open Choice = iota
+	Unset Choice = iota
 	No
 	Yes
 )
@@ -91,9 +91,9 @@ func ParseConfig(data []byte) (Config, error) {
 	cfg, on := Config{}, Pair[bool]{IPv4: true}
 	var nftables *bool
 	var r reader
-	r.read("EnableIPv4", doc.EnableIPv4, &on[IPv4], "a boolean", "true or false")
-	r.read("EnableIPv6", doc.EnableIPv6, &on[IPv6], "a boolean", "true or false")
-	r.read("EnableNFTables", doc.EnableNFTables, &nftables, "a boolean", "true or false")
+	r.field("EnableIPv4", doc.EnableIPv4, &on[IPv4], "a boolean", "true or false")
+	r.field("EnableIPv6", doc.EnableIPv6, &on[IPv6], "a boolean", "true or false")
+	r.field("EnableNFTables", doc.EnableNFTables, &nftables, "a boolean", "true or false")
 	if r.err != nil {
 		return Config{}, r.err
 	}
@@ -130,10 +130,10 @@ func ParseConfig(data []byte) (Config, error) {
 // reader decodes values until one is wrong.
 type reader struct{ err error }
 
-// read decodes raw, the value of key, unless it is absent or null: then into
+// field decodes raw, the value of key, unless it is absent or null: then into
 // keeps its default. A person who wrote something else is told what kind of
 // value it must be, and an example.
-func (r *reader) read(key string, raw json.RawMessage, into any, kind, example string) {
+func (r *reader) field(key string, raw json.RawMessage, into any, kind, example string) {
 	if r.err != nil || isNull(raw) {
 		return
 	}

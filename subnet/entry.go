@@ -12,7 +12,7 @@ type entry struct {
 	holder  *entry              // an earlier one that it overlaps
 	waiting map[*entry]struct{} // those whose holder it is
 
-	told *Lease // what the caller believes of it, or nil
+	published *Lease // what the caller believes of it, or nil
 
 	leaving         bool // it can be read in the store no more, and lingers
 	departed        bool

@@ -10,7 +10,7 @@ import "fmt"
 // for no log.
 func FormatConfig(c Config) []byte {
 	text := fmt.Appendf(nil, `{"EnableIPv4":%t,"EnableIPv6":%t`, c.Pools[IPv4].IsValid(), c.Pools[IPv6].IsValid())
-	if c.EnableNFTables != Open {
+	if c.EnableNFTables != Unset {
 		text = fmt.Appendf(text, `,"EnableNFTables":%s`, c.EnableNFTables)
 	}
 	for f, p := range c.Pools {

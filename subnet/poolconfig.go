@@ -39,8 +39,8 @@ func (d poolDocument) parse(f Family) (Pool, error) {
 	network, subnetLen := terms.prefix+"Network", terms.prefix+"SubnetLen"
 	var p Pool
 	var r reader
-	r.read(network, d.Network, &p.Network, "a network", fmt.Sprintf("one like %q", terms.network))
-	r.read(subnetLen, d.SubnetLen, &p.SubnetLen, "a whole number", fmt.Sprintf("one like %d", terms.usual))
+	r.field(network, d.Network, &p.Network, "a network", fmt.Sprintf("one like %q", terms.network))
+	r.field(subnetLen, d.SubnetLen, &p.SubnetLen, "a whole number", fmt.Sprintf("one like %d", terms.usual))
 	if r.err != nil {
 		return Pool{}, r.err
 	}
@@ -116,7 +116,7 @@ func checkNetwork(n netip.Prefix, f Family) (why, fix string) {
 func readBound(key string, raw json.RawMessage, into *netip.Addr, p Pool, f Family) error {
 	var a netip.Addr
 	var r reader
-	r.read(key, raw, &a, "an address", fmt.Sprintf("one like %q", poolTerms[f].address))
+	r.field(key, raw, &a, "an address", fmt.Sprintf("one like %q", poolTerms[f].address))
 	switch {
 	case r.err != nil:
 		return r.err

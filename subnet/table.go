@@ -27,17 +27,17 @@ import (
 // A change costs some dozens of steps where there are many leases, and as many
 // again for each lease whose standing it changes.
 type Table struct {
-	cfg      Config
-	own      Lease
-	ownKey   string
-	entries  map[string]*entry // every key in the store, ours too
-	held     Pair[treap]       // the subnets of those believed
-	inside   map[*entry]bool   // those believed whose public IP is inside the network
-	rejected map[string]*LeaseError
-	told     int      // how many peers the caller believes in
-	queue    queue    // to be judged in this update
-	touched  []*entry // judged in this update
-	leaving  leaving
+	cfg       Config
+	own       Lease
+	ownKey    string
+	entries   map[string]*entry // every key in the store, ours too
+	held      Pair[treap]       // the subnets of those believed
+	inside    map[*entry]bool   // those believed whose public IP is inside the network
+	rejected  map[string]*LeaseError
+	published int      // how many peers the caller believes in
+	queue     queue    // to be judged in this update
+	touched   []*entry // judged in this update
+	leaving   leaving
 }
 
 // Changes are what an update makes of the peers, in each list the earliest first.
@@ -86,7 +86,7 @@ func (t *Table) Apply(u Update) Changes {
 		t.put(&u.Leases[i])
 	}
 	for _, b := range u.Bad {
-		t.spoil(b)
+		t.takeUnreadable(b)
 	}
 	return t.settle()
 }
@@ -144,8 +144,8 @@ func (t *Table) Reconfigure(cfg Config, own Lease) Changes {
 	return t.settle()
 }
 
-// Bury drops what has lingered since the last Bury.
-func (t *Table) Bury() Changes {
+// DropLingering drops what has lingered since the last DropLingering.
+func (t *Table) DropLingering() Changes {
 	for e, burial := range t.leaving.entries {
 		if burial < t.leaving.burials {
 			t.depart(e)
@@ -159,7 +159,7 @@ func (t *Table) Bury() Changes {
 func (t *Table) Lingering() bool { return len(t.leaving.entries) > 0 }
 
 // Len is how many leases are believed.
-func (t *Table) Len() int { return t.told }
+func (t *Table) Len() int { return t.published }
 
 // Peers are all leases that are believed, by key. They are not to be changed.
 func (t *Table) Peers() iter.Seq2[string, *Lease] {
@@ -215,8 +215,8 @@ func (t *Table) put(l *Lease) {
 	t.judge(e)
 }
 
-// spoil takes in that what the store has under a key cannot be read.
-func (t *Table) spoil(b *LeaseError) {
+// takeUnreadable records that the value of a key cannot be read.
+func (t *Table) takeUnreadable(b *LeaseError) {
 	e := t.entry(b.Key)
 	e.bad, e.departed = b.Err, false
 	t.linger(e)
@@ -330,7 +330,7 @@ func (t *Table) settle() Changes {
 		switch {
 		case e.departed:
 		case e.faulty == nil && !t.isOwn(e):
-			t.place(e)
+			t.enter(e)
 		case e.leaving:
 			t.depart(e)
 		}
@@ -339,7 +339,7 @@ func (t *Table) settle() Changes {
 	c := Changes{Set: make([]Peer, 0, len(t.touched))}
 	for _, e := range t.touched {
 		e.touched = false
-		t.tell(e, &c)
+		t.publish(e, &c)
 		if e.departed {
 			delete(t.entries, e.key)
 		}
@@ -348,9 +348,9 @@ func (t *Table) settle() Changes {
 	return c
 }
 
-// place gives e its subnets, or has it wait for an earlier one. One that lingers
+// enter gives e its subnets, or has it wait for an earlier one. One that lingers
 // does not wait.
-func (t *Table) place(e *entry) {
+func (t *Table) enter(e *entry) {
 	var later []*entry
 	for q := range t.rivals(e) {
 		if q.before(e) {
@@ -417,21 +417,21 @@ func (t *Table) rivals(e *entry) iter.Seq[*entry] {
 	}
 }
 
-// tell compares e with what the caller was told of it before.
-func (t *Table) tell(e *entry, c *Changes) {
+// publish compares e with what the caller knows of it, and adds the difference to c.
+func (t *Table) publish(e *entry, c *Changes) {
 	switch {
 	case e.held:
-		if e.told == nil || !sameToPeers(e.visible, e.told) {
+		if e.published == nil || !sameToPeers(e.visible, e.published) {
 			c.Set = append(c.Set, Peer{e.key, e.visible})
 		}
-		if e.told == nil {
-			t.told++
+		if e.published == nil {
+			t.published++
 		}
-		e.told = e.visible
-	case e.told != nil:
+		e.published = e.visible
+	case e.published != nil:
 		c.Drop = append(c.Drop, e.key)
-		e.told = nil
-		t.told--
+		e.published = nil
+		t.published--
 	}
 	err := cmp.Or(e.bad, e.faulty)
 	if e.holder != nil {

@@ -134,7 +134,7 @@ func TestTableAgreesWithTheRule(t *testing.T) {
 		for now := int64(1); now < 120; now++ {
 			f.take(f.table.Apply(randomUpdate(rnd, store, now)))
 			for range rnd.IntN(4) {
-				f.take(f.table.Bury())
+				f.take(f.table.DropLingering())
 			}
 			f.check(model(cfg, own, store))
 			for key, l := range store {

@@ -198,7 +198,7 @@ func TestTableKnowsOwn(t *testing.T) {
 func applyAndBury(table *Table, u Update) Changes {
 	c := table.Apply(u)
 	for range 2 {
-		late := table.Bury()
+		late := table.DropLingering()
 		c.Drop, c.Set, c.Rejected = append(c.Drop, late.Drop...), append(c.Set, late.Set...), append(c.Rejected, late.Rejected...)
 	}
 	return c
@@ -417,8 +417,8 @@ func TestTableLingers(t *testing.T) {
 			if table.Lingering() != (c.left != nil) {
 				t.Errorf("lingering: %t", table.Lingering())
 			}
-			step{name: "the first burial"}.check(t, table.Bury())
-			step{name: "the second", drop: c.left}.check(t, table.Bury())
+			step{name: "the first burial"}.check(t, table.DropLingering())
+			step{name: "the second", drop: c.left}.check(t, table.DropLingering())
 			if table.Lingering() || len(table.leaving.nodes) != 0 {
 				t.Errorf("left: %v", table.leaving)
 			}

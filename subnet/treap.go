@@ -25,7 +25,7 @@ func (t *treap) insert(s netip.Prefix, e *entry) {
 	n := &node{prefix: s, entry: e, weight: rand.Uint32()}
 	at := &t.root
 	for *at != nil && (*at).weight > n.weight {
-		at = &(*at).child[(*at).side(s)]
+		at = &(*at).child[(*at).childFor(s)]
 	}
 	n.child = split(*at, s)
 	*at = n
@@ -35,7 +35,7 @@ func (t *treap) insert(s netip.Prefix, e *entry) {
 func (t *treap) remove(s netip.Prefix) {
 	at := &t.root
 	for (*at).prefix != s {
-		at = &(*at).child[(*at).side(s)]
+		at = &(*at).child[(*at).childFor(s)]
 	}
 	*at = join((*at).child)
 }
@@ -50,13 +50,13 @@ func (n *node) overlapping(s netip.Prefix, yield func(*entry) bool) bool {
 		return true
 	}
 	if !n.prefix.Overlaps(s) {
-		return n.child[n.side(s)].overlapping(s, yield)
+		return n.child[n.childFor(s)].overlapping(s, yield)
 	}
 	return n.child[0].overlapping(s, yield) && yield(n.entry) && n.child[1].overlapping(s, yield)
 }
 
-// side says in which child of n a subnet is that does not overlap n.
-func (n *node) side(s netip.Prefix) int {
+// childFor returns the child of n to which a subnet belongs that does not overlap n.
+func (n *node) childFor(s netip.Prefix) int {
 	if s.Addr().Less(n.prefix.Addr()) {
 		return 0
 	}
@@ -68,7 +68,7 @@ func split(n *node, s netip.Prefix) (parts [2]*node) {
 	if n == nil {
 		return parts
 	}
-	side := n.side(s)
+	side := n.childFor(s)
 	parts = split(n.child[side], s)
 	n.child[side], parts[1-side] = parts[1-side], n
 	return parts

@@ -11,10 +11,10 @@ import (
 // Type is the backend's name in a config.
 const Type = "alloc"
 
-type alloc struct{ host backend.Host }
+type alloc struct{ host backend.HostFacts }
 
 // New makes the backend. It has no keys.
-func New(_ subnet.Config, host backend.Host) (backend.Backend, error) { return alloc{host}, nil }
+func New(_ subnet.Config, host backend.HostFacts) (backend.Backend, error) { return alloc{host}, nil }
 
 func (a alloc) Publish() subnet.Attrs {
 	return a.host.Attrs(Type, a.MTU())

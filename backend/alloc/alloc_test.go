@@ -14,7 +14,7 @@ func TestAlloc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := backend.Host{
+	host := backend.HostFacts{
 		Uplinks: subnet.Pair[backend.Uplink]{{
 			Link: "eth0", MTU: 1500, TakesRouterAdvertisements: true,
 			Address: netip.MustParseAddr("198.18.0.1"), Public: netip.MustParseAddr("192.0.2.1"),

@@ -32,7 +32,7 @@ func Config(t testing.TB, backendType, families, keys string) subnet.Config {
 }
 
 // New makes a backend.
-func New(t testing.TB, factory backend.Factory, cfg subnet.Config, host backend.Host) backend.Backend {
+func New(t testing.TB, factory backend.Factory, cfg subnet.Config, host backend.HostFacts) backend.Backend {
 	t.Helper()
 	b, err := factory(cfg, host)
 	if err != nil {
@@ -71,9 +71,9 @@ func Uplinks(mtu int, address, public subnet.Pair[netip.Addr]) subnet.Pair[backe
 }
 
 // Host stands on one link with others, a part of which a router cuts out.
-func Host() backend.Host {
+func Host() backend.HostFacts {
 	own := Addresses("198.18.0.1", "fd00:18::1")
-	return backend.Host{
+	return backend.HostFacts{
 		NodeID: "machine-1", Uplinks: Uplinks(1500, own, own),
 		OnLink: []netstate.Route{
 			{Dst: netip.MustParsePrefix("198.18.0.0/24"), Link: "eth0", Protocol: 2},

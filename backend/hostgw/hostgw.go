@@ -14,10 +14,10 @@ import (
 // Type is the backend's name in a config.
 const Type = "host-gw"
 
-type hostGW struct{ host backend.Host }
+type hostGW struct{ host backend.HostFacts }
 
 // New makes the backend. It has no keys.
-func New(_ subnet.Config, host backend.Host) (backend.Backend, error) { return hostGW{host}, nil }
+func New(_ subnet.Config, host backend.HostFacts) (backend.Backend, error) { return hostGW{host}, nil }
 
 func (b hostGW) Publish() subnet.Attrs {
 	return b.host.Attrs(Type, b.MTU())

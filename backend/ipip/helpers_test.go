@@ -26,7 +26,7 @@ func parseConfig(t testing.TB, families, keys string) subnet.Config {
 	return backendtest.Config(t, Type, families, keys)
 }
 
-func newBackend(t testing.TB, families, keys string, host backend.Host) backend.Backend {
+func newBackend(t testing.TB, families, keys string, host backend.HostFacts) backend.Backend {
 	t.Helper()
 	return backendtest.New(t, New, parseConfig(t, families, keys), host)
 }

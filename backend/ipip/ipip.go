@@ -35,13 +35,13 @@ type config struct {
 }
 
 type ipip struct {
-	host    backend.Host
+	host    backend.HostFacts
 	config  config
 	devices backend.Devices
 }
 
 // New makes the backend.
-func New(cfg subnet.Config, host backend.Host) (backend.Backend, error) {
+func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	b := ipip{host: host, config: config{Offload: backend.OffloadAuto}}
 	if err := cfg.Backend.Decode(&b.config); err != nil {
 		return nil, err

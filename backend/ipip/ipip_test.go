@@ -62,7 +62,7 @@ func TestMTU(t *testing.T) {
 			t.Errorf("a link of %d for %s: %v", link, families, err)
 		}
 	}
-	if _, err := New(parseConfig(t, dual, ``), backend.Host{}); err != nil {
+	if _, err := New(parseConfig(t, dual, ``), backend.HostFacts{}); err != nil {
 		t.Errorf("away from any host: %v", err)
 	}
 }

@@ -146,7 +146,7 @@ func TestMTU(t *testing.T) {
 // A config can be checked away from any host.
 func TestConfigWithoutHost(t *testing.T) {
 	for _, families := range []string{v4, v6, dual} {
-		if _, err := New(parseConfig(t, families, ``), backend.Host{}); err != nil {
+		if _, err := New(parseConfig(t, families, ``), backend.HostFacts{}); err != nil {
 			t.Errorf("%s: %v", families, err)
 		}
 	}

@@ -19,13 +19,13 @@ var overhead = subnet.Pair[int]{subnet.IPv4: tunnel.Overhead4, subnet.IPv6: tunn
 var tunnel = netstate.TunnelOf(netstate.TunnelVXLAN)
 
 type vxlan struct {
-	host    backend.Host
+	host    backend.HostFacts
 	config  config
 	devices backend.Devices
 }
 
 // New makes the backend.
-func New(cfg subnet.Config, host backend.Host) (backend.Backend, error) {
+func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	c, err := parse(cfg)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func checkConfig(file string, backends map[string]backend.Factory, in io.Reader,
 	if !ok {
 		return network.UnknownBackend(cfg, backends)
 	}
-	if _, err := factory(cfg, backend.Host{}); err != nil {
+	if _, err := factory(cfg, backend.HostFacts{}); err != nil {
 		return err
 	}
 	for f, p := range cfg.Pools {

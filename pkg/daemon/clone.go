@@ -38,7 +38,7 @@ func openInstallation(o options.Options, node subnet.Node) installation {
 // must prove the secret: the old address of a renumbered node may be another host's
 // by now.
 func (i installation) lives(ctx context.Context, l subnet.Lease) bool {
-	answers := make(chan probe.Who, len(l.PublicIP))
+	answers := make(chan probe.Resident, len(l.PublicIP))
 	asked := 0
 	for _, ip := range l.PublicIP {
 		if ip.IsValid() {
@@ -46,14 +46,14 @@ func (i installation) lives(ctx context.Context, l subnet.Lease) bool {
 			go func() { answers <- i.presence.Ask(ctx, ip) }()
 		}
 	}
-	var all []probe.Who
+	var all []probe.Resident
 	for range asked {
 		all = append(all, <-answers)
 	}
 	if l.Node.Instance == i.identity.Node().Instance {
 		return slices.Contains(all, probe.Twin)
 	}
-	return slices.Contains(all, probe.Twin) || slices.Contains(all, probe.Other)
+	return slices.Contains(all, probe.Twin) || slices.Contains(all, probe.OtherDaemon)
 }
 
 // asks returns lives, or nil without probes.

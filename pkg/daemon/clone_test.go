@@ -82,7 +82,7 @@ func TestNodesHaveNoInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := options.Options{StateDir: filepath.Join(dir, "state"), Kube: options.Kube{On: true, Kubeconfig: kubeconfig, NodeName: "node-7", Prefix: "flannel.alpha.coreos.com"}}
-	p, err := openPlace(t.Context(), o)
+	p, err := openNodeStore(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

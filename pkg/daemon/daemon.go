@@ -54,7 +54,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 		return fmt.Errorf("open netlink: %w", err)
 	}
 	defer k.Close()
-	store, err := openPlace(ctx, o)
+	store, err := openNodeStore(ctx, o)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	running.Go(func() { service.Run(ctx, toSystemd) })
 	if store.nodes != nil {
 		running.Go(func() {
-			nodeTeller{condition{agent, store, etcd}, store.nodes, o.Kube.SetNetworkUnavailable}.run(ctx, toNode)
+			nodeReporter{condition{agent, store, etcd}, store.nodes, o.Kube.SetNetworkUnavailable}.run(ctx, toNode)
 		})
 	}
 	running.Go(func() {

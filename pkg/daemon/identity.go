@@ -30,7 +30,7 @@ func identify(o options.Node) (subnet.Node, error) {
 		if err != nil {
 			return n, fmt.Errorf("identify this machine by %s: %w; run systemd-machine-id-setup, or give each node its own lasting --node-id", machineIDFile, err)
 		}
-		n.ID = published(id)
+		n.ID = publicID(id)
 	}
 	if n.Name == "" {
 		var err error
@@ -44,8 +44,8 @@ func identify(o options.Node) (subnet.Node, error) {
 	return n, nil
 }
 
-// published derives from a machine's ID, which must stay private, what others see.
-func published(machineID string) string {
+// publicID derives the ID that others see from a machine's ID, which must stay private.
+func publicID(machineID string) string {
 	mac := hmac.New(sha256.New, []byte(machineID))
 	mac.Write([]byte("tulle node"))
 	return hex.EncodeToString(mac.Sum(nil)[:16])

@@ -18,10 +18,11 @@ const (
 	// unready is how long a network may not work before its Node says so: a Node
 	// that does gets no more pods.
 	unready = 15 * time.Second
-	// look is how often that is looked at which nobody tells of.
-	look = 5 * time.Second
-	// again is how often at most a condition is put right that others change.
-	again = 30 * time.Second
+	// pollInterval is how often we poll what sends no change notification.
+	pollInterval = 5 * time.Second
+	// conditionPause is the shortest time between two restores of a condition that
+	// others change.
+	conditionPause = 30 * time.Second
 	// eventLimit is how long an API server may take for an event. It is for people,
 	// and the log has it too.
 	eventLimit = 10 * time.Second
@@ -35,8 +36,8 @@ type cluster interface {
 	Event(ctx context.Context, warning bool, why, message string) error
 }
 
-// nodeTeller has a Node's condition and events say how its network is.
-type nodeTeller struct {
+// nodeReporter publishes the network's state in a Node's condition and events.
+type nodeReporter struct {
 	agent interface {
 		outlook(ctx context.Context) outlook
 	}
@@ -46,8 +47,8 @@ type nodeTeller struct {
 
 // run tells until ctx ends, whenever changed says that there may be news, and now
 // and then besides.
-func (t nodeTeller) run(ctx context.Context, changed <-chan struct{}) {
-	tick := time.NewTicker(look)
+func (t nodeReporter) run(ctx context.Context, changed <-chan struct{}) {
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -75,8 +76,8 @@ func (t nodeTeller) run(ctx context.Context, changed <-chan struct{}) {
 			worked, want = time.Now(), kube.Up
 		case time.Since(worked) >= unready:
 			want = kube.Condition{Unavailable: true, Reason: "TulleNotReady", Message: said.Message}
-			if !said.Unavailable || time.Since(told) >= again { // the words change more often than the matter
-				told, want.Message = time.Now(), short(s.text)
+			if !said.Unavailable || time.Since(told) >= conditionPause { // the words change more often than the matter
+				told, want.Message = time.Now(), truncate(s.text)
 			}
 		}
 		switch {
@@ -106,8 +107,8 @@ func (t nodeTeller) run(ctx context.Context, changed <-chan struct{}) {
 }
 
 // set has the Node say c, whoever says otherwise, until ctx ends.
-func (t nodeTeller) set(ctx context.Context, c kube.Condition) {
-	tick := time.NewTicker(again)
+func (t nodeReporter) set(ctx context.Context, c kube.Condition) {
+	tick := time.NewTicker(conditionPause)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if err := t.cluster.SetNetworkUnavailable(ctx, c); err != nil && ctx.Err() == nil {
@@ -121,16 +122,16 @@ func (t nodeTeller) set(ctx context.Context, c kube.Condition) {
 }
 
 // event tells people of something, if the API server takes it.
-func (t nodeTeller) event(ctx context.Context, warning bool, why, message string) {
+func (t nodeReporter) event(ctx context.Context, warning bool, why, message string) {
 	ctx, cancel := context.WithTimeout(ctx, eventLimit)
 	defer cancel()
-	if err := t.cluster.Event(ctx, warning, why, short(message)); err != nil {
+	if err := t.cluster.Event(ctx, warning, why, truncate(message)); err != nil {
 		klog.V(1).ErrorS(err, "Failed to write an event of the Node", "reason", why)
 	}
 }
 
-// short is text of a length for an event.
-func short(text string) string {
+// truncate shortens text to the length that an event may have.
+func truncate(text string) string {
 	if len(text) > longestMessage {
 		text = strings.ToValidUTF8(text[:longestMessage], "") + "…"
 	}

@@ -101,7 +101,7 @@ func TestNodeTold(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		agent, cluster, changed := &fakeAgent{}, &fakeCluster{}, newNews()
 		var running sync.WaitGroup
-		running.Go(func() { nodeTeller{agent, cluster, true}.run(ctx, changed) })
+		running.Go(func() { nodeReporter{agent, cluster, true}.run(ctx, changed) })
 		after := func(d time.Duration, want ...string) {
 			t.Helper()
 			<-time.After(d)
@@ -126,7 +126,7 @@ func TestNodeTold(t *testing.T) {
 		be(true, "10.5.2.0/24")
 		after(time.Second, good, "event true: SubnetChanged", up)
 		cluster.set(func() { cluster.other = true })
-		after(again+time.Second, up)
+		after(conditionPause+time.Second, up)
 		cluster.set(func() { cluster.away = true })
 		be(false, "10.5.2.0/24")
 		after(time.Minute)
@@ -143,7 +143,7 @@ func TestNodeTold(t *testing.T) {
 // TestNodeToldSeldom: words that change all the time are not written all the time.
 func TestNodeToldSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), unready+3*again+again/2)
+		ctx, cancel := context.WithTimeout(t.Context(), unready+3*conditionPause+conditionPause/2)
 		defer cancel()
 		agent, cluster, changed := &fakeAgent{counts: true}, &fakeCluster{}, newNews()
 		var running sync.WaitGroup
@@ -152,7 +152,7 @@ func TestNodeToldSeldom(t *testing.T) {
 				changed.tell()
 			}
 		})
-		nodeTeller{agent, cluster, true}.run(ctx, changed)
+		nodeReporter{agent, cluster, true}.run(ctx, changed)
 		running.Wait()
 		const down = "unavailable true: TulleNotReady"
 		if got := cluster.all(); !slices.Equal(got, []string{"event true: NetworkNotReady", down, down, down, down}) {
@@ -167,7 +167,7 @@ func TestEventsAlone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cluster := &fakeCluster{}
-		nodeTeller{&fakeAgent{status: outlook{text: strings.Repeat("é", 2000)}}, cluster, false}.run(ctx, newNews())
+		nodeReporter{&fakeAgent{status: outlook{text: strings.Repeat("é", 2000)}}, cluster, false}.run(ctx, newNews())
 		if got := cluster.all(); !slices.Equal(got, []string{"event true: NetworkNotReady"}) {
 			t.Errorf("said %q", got)
 		}

@@ -11,7 +11,7 @@ func newProber(o options.Probes) *probe.Prober {
 	if o.Interval == 0 {
 		return nil
 	}
-	return &probe.Prober{Interval: o.Interval, Echoer: probe.Host{Port: o.Port}}
+	return &probe.Prober{Interval: o.Interval, Echoer: probe.SystemEchoer{Port: o.Port}}
 }
 
 // newResponder answers the probes of others; it is nil if that is not wanted.

@@ -45,8 +45,8 @@ func openEtcd(o options.Options, lives func(context.Context, subnet.Lease) bool)
 	})
 }
 
-// place is a store as a daemon uses it, with what follows from its kind.
-type place struct {
+// nodeStore is a store as a daemon uses it, with what follows from its kind.
+type nodeStore struct {
 	Store
 	is      status.Store // what it is
 	network string       // which of those that are kept there it is
@@ -56,10 +56,10 @@ type place struct {
 	nodes   *kube.Store // it again, where it is in Kubernetes
 }
 
-// openPlace opens the store for the daemon. In Kubernetes a host is known by its
+// openNodeStore opens the store for the daemon. In Kubernetes a host is known by its
 // Node: where no more is told than the pod, the API server is asked for that.
-func openPlace(ctx context.Context, o options.Options) (place, error) {
-	p := place{uplinks: hostif.Spec{
+func openNodeStore(ctx context.Context, o options.Options) (nodeStore, error) {
+	p := nodeStore{uplinks: hostif.Spec{
 		Ifaces: o.Uplink.Ifaces, IfaceRegexes: o.Uplink.IfaceRegexes, FromNodeIP: o.Uplink.FromNodeIP,
 		CanReach: o.Uplink.CanReach, PublicIP: o.Uplink.PublicIP,
 	}}
@@ -92,7 +92,7 @@ func openPlace(ctx context.Context, o options.Options) (place, error) {
 
 // hints is what the store says of this host, again and again; nil where it says
 // nothing.
-func (p place) hints(o options.Uplink) func(context.Context, func(hostif.Spec)) {
+func (p nodeStore) hints(o options.Uplink) func(context.Context, func(hostif.Spec)) {
 	if p.nodes == nil {
 		return nil
 	}

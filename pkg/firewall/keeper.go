@@ -151,9 +151,9 @@ func (k *Keeper) wakeUp(p *part, due time.Time) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// look has p looked at by the time at, or when its account allows. The caller
+// schedule has p looked at by the time at, or when its account allows. The caller
 // holds mu.
-func (k *Keeper) look(p *part, at time.Time) {
+func (k *Keeper) schedule(p *part, at time.Time) {
 	if p.due.IsZero() || at.Before(p.due) {
 		p.due = at
 		k.poke()
@@ -215,7 +215,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 	}
 	if err != nil {
 		p.failures++
-		k.look(p, now.Add(min(firstWait<<min(p.failures-1, 10), lastWait)))
+		k.schedule(p, now.Add(min(firstWait<<min(p.failures-1, 10), lastWait)))
 	} else {
 		p.failures, p.done = 0, wanted
 		if heard.IsZero() {
@@ -228,7 +228,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 			klog.InfoS("Wrote the firewall's rules", "rules", p.Name)
 		}
 		if p.Every > 0 {
-			k.look(p, now.Add(p.Every))
+			k.schedule(p, now.Add(p.Every))
 		}
 	}
 	k.mu.Unlock()

@@ -129,7 +129,7 @@ func (k *Keeper) watch(ctx context.Context, p *part) {
 			if p.heard.IsZero() {
 				p.heard = now
 			}
-			k.look(p, now.Add(settle))
+			k.schedule(p, now.Add(settle))
 		})
 		if ctx.Err() != nil {
 			return

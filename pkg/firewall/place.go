@@ -8,17 +8,17 @@ import (
 // Chains are the chains of one table of another's, by name.
 type Chains map[string][]Rule
 
-// Place is where among the rules of chain an accept of the network's packets has
+// Position is where among the rules of chain an accept of the network's packets has
 // to stand: before the first rule by which they would be dropped whoever sends
 // them what, or else behind all, where only the chain's policy comes. What
 // people, or those who enforce their policies, say of packets by address, port
 // or mark thus goes before.
-func (c Chains) Place(chain string, network, own netip.Prefix) int {
-	return Place(c[chain], func(name string) []Rule { return c[name] }, network, own)
+func (c Chains) Position(chain string, network, own netip.Prefix) int {
+	return Position(c[chain], func(name string) []Rule { return c[name] }, network, own)
 }
 
-// Place is Chains.Place for those who read only chains that are jumped to.
-func Place(rules []Rule, chain func(name string) []Rule, network, own netip.Prefix) int {
+// Position is Chains.Position for those who read only chains that are jumped to.
+func Position(rules []Rule, chain func(name string) []Rule, network, own netip.Prefix) int {
 	place := len(rules)
 	for _, p := range crossing(network, own) {
 		w := walk{p, chain, make(map[string]Verdict)}
@@ -107,7 +107,7 @@ type walk struct {
 // take is what becomes of the packet by a rule; None is to go on. That goes for
 // what is dropped because of its addresses, too: who names them means it.
 func (w *walk) take(r Rule) Verdict {
-	if !w.packet.meets(r) {
+	if !w.packet.matches(r) {
 		return None
 	}
 	v := r.Does
@@ -145,8 +145,8 @@ func (w *walk) pass(chain string) Verdict {
 	return w.known[chain]
 }
 
-// meets says whether p is surely one that r takes.
-func (p packet) meets(r Rule) bool {
+// matches reports whether r certainly takes p.
+func (p packet) matches(r Rule) bool {
 	return !r.Opaque && !r.Marked && r.From.takes(p.from) && r.To.takes(p.to) && r.In.takes(p.in) && r.Out.takes(p.out)
 }
 

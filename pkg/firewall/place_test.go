@@ -88,7 +88,7 @@ func TestPlace(t *testing.T) {
 		"dropped behind an accept":         {Chains{"FORWARD": {accept, drop}}, 2},
 		"any device but":                   {Chains{"FORWARD": {{In: Iface{Name: "br-", Wild: true, Not: true}, Does: Drop}}}, 0},
 	} {
-		if got := c.chains.Place("FORWARD", network, own); got != c.want {
+		if got := c.chains.Position("FORWARD", network, own); got != c.want {
 			t.Errorf("%s: at %d, not %d", name, got, c.want)
 		}
 	}
@@ -109,7 +109,7 @@ func TestPlaceAmongAnything(t *testing.T) {
 				c[name] = append(c[name], r)
 			}
 		}
-		if got := c.Place("FORWARD", network, own); got < 0 || got > len(c["FORWARD"]) {
+		if got := c.Position("FORWARD", network, own); got < 0 || got > len(c["FORWARD"]) {
 			t.Fatalf("at %d among %d", got, len(c["FORWARD"]))
 		}
 	}

@@ -153,7 +153,7 @@ func (s search) byRegex() (found []candidate) {
 				found = append(found, candidate{why: flag + " (by name)", link: &s.Links[i]})
 			}
 		}
-		for l := range s.matches(re, other(s.family)) {
+		for l := range s.matches(re, otherFamily(s.family)) {
 			found = append(found, candidate{why: flag + " (by its other family's address)", link: l})
 		}
 		if len(found) == before {
@@ -196,7 +196,7 @@ func (s search) byNodeIP() (found []candidate) {
 	if !s.FromNodeIP {
 		return nil
 	}
-	for _, f := range []subnet.Family{s.family, other(s.family)} {
+	for _, f := range []subnet.Family{s.family, otherFamily(s.family)} {
 		ip := s.NodeIP[f]
 		if !ip.IsValid() {
 			continue
@@ -216,7 +216,7 @@ func (s search) byNodeIP() (found []candidate) {
 // byPublicIP is the interface that has the public address, or the other
 // family's. A host behind NAT has neither.
 func (s search) byPublicIP() (found []candidate) {
-	for _, f := range []subnet.Family{s.family, other(s.family)} {
+	for _, f := range []subnet.Family{s.family, otherFamily(s.family)} {
 		l := s.holder(s.PublicIP[f])
 		if l == nil {
 			continue
@@ -231,7 +231,7 @@ func (s search) byPublicIP() (found []candidate) {
 }
 
 func (s search) byDefault() (found []candidate) {
-	for _, d := range s.ways() {
+	for _, d := range s.defaultRoutes() {
 		found = append(found, s.byWay(d)...)
 	}
 	if len(found) == 0 {
@@ -240,8 +240,8 @@ func (s search) byDefault() (found []candidate) {
 	return found
 }
 
-// ways are the default routes, the best first.
-func (s search) ways() []netstate.DefaultRoute {
+// defaultRoutes returns the default routes, the best first.
+func (s search) defaultRoutes() []netstate.DefaultRoute {
 	var ways []netstate.DefaultRoute
 	for _, d := range s.Defaults {
 		if subnet.FamilyOf(d.Dst.Addr()) == s.family {
@@ -291,7 +291,7 @@ func (s search) carrier(l *netstate.HostLink) *netstate.HostLink {
 		return l
 	}
 	s.Last[s.family] = netip.Addr{} // the choice is made; of equal ways the first
-	for _, d := range s.ways() {
+	for _, d := range s.defaultRoutes() {
 		if way := s.link(d.Link); way != nil && !s.isBridge(way.Name) {
 			return way
 		}
@@ -301,23 +301,23 @@ func (s search) carrier(l *netstate.HostLink) *netstate.HostLink {
 
 // link finds a link by name.
 func (s search) link(name string) *netstate.HostLink {
-	return at(s.Links, slices.IndexFunc(s.Links, func(l netstate.HostLink) bool { return l.Name == name }))
+	return linkAt(s.Links, slices.IndexFunc(s.Links, func(l netstate.HostLink) bool { return l.Name == name }))
 }
 
 // holder finds the link that has an address.
 func (s search) holder(a netip.Addr) *netstate.HostLink {
-	return at(s.Links, slices.IndexFunc(s.Links, func(l netstate.HostLink) bool { return has(l, a) }))
+	return linkAt(s.Links, slices.IndexFunc(s.Links, func(l netstate.HostLink) bool { return hasAddr(l, a) }))
 }
 
-func has(l netstate.HostLink, a netip.Addr) bool {
+func hasAddr(l netstate.HostLink, a netip.Addr) bool {
 	return slices.ContainsFunc(l.Addrs, func(h netstate.HostAddr) bool { return h.Addr() == a })
 }
 
-func at(links []netstate.HostLink, i int) *netstate.HostLink {
+func linkAt(links []netstate.HostLink, i int) *netstate.HostLink {
 	if i < 0 {
 		return nil
 	}
 	return &links[i]
 }
 
-func other(f subnet.Family) subnet.Family { return subnet.IPv4 + subnet.IPv6 - f }
+func otherFamily(f subnet.Family) subnet.Family { return subnet.IPv4 + subnet.IPv6 - f }

@@ -404,7 +404,7 @@ func TestChooseProperties(t *testing.T) {
 				t.Fatalf("seed %d: %s is off and has %+v", seed, subnet.Family(f), u)
 			case l == nil || h == nil || l.MTU != u.MTU || u.Why == "" || !u.Public.IsValid():
 				t.Fatalf("seed %d: %+v is not the host's", seed, u)
-			case spec.isBridge(u.Link) || !slices.ContainsFunc(view.Links, func(l netstate.HostLink) bool { return has(l, u.Address) && !spec.isBridge(l.Name) }):
+			case spec.isBridge(u.Link) || !slices.ContainsFunc(view.Links, func(l netstate.HostLink) bool { return hasAddr(l, u.Address) && !spec.isBridge(l.Name) }):
 				t.Fatalf("seed %d: %+v is a bridge of containers", seed, u)
 			case subnet.FamilyOf(u.Address) != subnet.Family(f) || u.Address.IsLoopback() || spec.overlay(u.Address):
 				t.Fatalf("seed %d: %+v cannot face other hosts", seed, u)

@@ -30,7 +30,7 @@ const (
 //
 // The kernel's events only make it look again. A *FlagError is returned at
 // once; whatever else fails is logged and tried again.
-func Follow(ctx context.Context, source Source, spec Spec, to func(Host, error)) error {
+func Follow(ctx context.Context, source Source, spec Spec, to func(Interfaces, error)) error {
 	if err := spec.Check(); err != nil {
 		return err
 	}
@@ -41,9 +41,9 @@ func Follow(ctx context.Context, source Source, spec Spec, to func(Host, error))
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { f.watch(ctx) })
-	looking := health{failed: "Failed to survey the host's interfaces; retrying", works: "Surveyed the host's interfaces again"}
+	looking := outcomeLog{failed: "Failed to survey the host's interfaces; retrying", works: "Surveyed the host's interfaces again"}
 	for ctx.Err() == nil {
-		err := f.look(ctx)
+		err := f.update(ctx)
 		if ctx.Err() != nil {
 			break
 		}
@@ -64,26 +64,26 @@ func Follow(ctx context.Context, source Source, spec Spec, to func(Host, error))
 type follower struct {
 	source Source
 	spec   Spec
-	to     func(Host, error)
+	to     func(Interfaces, error)
 	filter filter
 
-	last    subnet.Pair[netip.Addr]
-	host    Host // as it was told last, with the last uplink of each family
-	missing subnet.Pair[*NoUplinkError]
-	told    bool
+	last     subnet.Pair[netip.Addr]
+	host     Interfaces // as it was told last, with the last uplink of each family
+	missing  subnet.Pair[*NoUplinkError]
+	reported bool
 }
 
-// look chooses anew, and tells what is new.
-func (f *follower) look(ctx context.Context) error {
+// update chooses again, and reports a change.
+func (f *follower) update(ctx context.Context) error {
 	f.filter.begin()
-	view, err := Look(ctx, f.source, f.spec)
+	view, err := Survey(ctx, f.source, f.spec)
 	if err != nil {
 		return err
 	}
 	f.filter.end(view)
 	host := f.spec.host(view)
 	host.Uplinks = f.host.Uplinks
-	spec, same := f.spec, f.told
+	spec, same := f.spec, f.reported
 	spec.Last = f.last
 	var failed error
 	for _, family := range subnet.Families {
@@ -102,7 +102,7 @@ func (f *follower) look(ctx context.Context) error {
 		f.missing[family] = missing
 	}
 	same = same && host.same(f.host)
-	f.host, f.told = host, true
+	f.host, f.reported = host, true
 	if !same {
 		f.to(host, failed)
 	}
@@ -127,7 +127,7 @@ func (f *follower) report(family subnet.Family, u Uplink, missing *NoUplinkError
 
 // watch has the filter hear of every event.
 func (f *follower) watch(ctx context.Context) {
-	watching := health{failed: "Failed to watch the host's interfaces; retrying", works: "Watching the host's interfaces again"}
+	watching := outcomeLog{failed: "Failed to watch the host's interfaces; retrying", works: "Watching the host's interfaces again"}
 	for ctx.Err() == nil {
 		err := f.source.Watch(ctx, func(e netstate.Event) {
 			watching.is(nil)
@@ -141,13 +141,13 @@ func (f *follower) watch(ctx context.Context) {
 	}
 }
 
-// health is whether something works; the log tells when that changes.
-type health struct {
+// outcomeLog logs when something begins to fail or to work again.
+type outcomeLog struct {
 	failed, works string // the log's lines
 	failing       bool
 }
 
-func (h *health) is(err error) {
+func (h *outcomeLog) is(err error) {
 	switch {
 	case err != nil && !h.failing:
 		klog.ErrorS(err, h.failed)

@@ -347,7 +347,7 @@ func TestFollowEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		h := &fakeHost{events: make(chan netstate.Event), during: cancel}
-		err := Follow(ctx, h, bothSpec(), func(Host, error) { t.Error("told after the end") })
+		err := Follow(ctx, h, bothSpec(), func(Interfaces, error) { t.Error("told after the end") })
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Follow returned %v", err)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Host is what an overlay goes by of its host.
-type Host struct {
+// Interfaces is what an overlay goes by of its host.
+type Interfaces struct {
 	Uplinks subnet.Pair[Uplink]
 	// Holds says in which families the host still has the address of the uplink. It
 	// may have it when nothing leads beyond the link any more.
@@ -33,7 +33,7 @@ type Bridge struct {
 func (b Bridge) Equal(o Bridge) bool { return b.Name == o.Name && slices.Equal(b.Addrs, o.Addrs) }
 
 // same says whether a follower would tell h and o apart.
-func (h Host) same(o Host) bool {
+func (h Interfaces) same(o Interfaces) bool {
 	for f := range h.Uplinks {
 		if !h.Uplinks[f].same(o.Uplinks[f]) {
 			return false
@@ -43,8 +43,8 @@ func (h Host) same(o Host) bool {
 }
 
 // host is what v shows, beside the uplinks.
-func (s Spec) host(v View) Host {
-	h := Host{Tunnels: v.Tunnels()}
+func (s Spec) host(v View) Interfaces {
+	h := Interfaces{Tunnels: v.Tunnels()}
 	for _, r := range v.OnLink {
 		if !s.within(r) {
 			h.OnLink = append(h.OnLink, r)

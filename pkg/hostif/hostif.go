@@ -80,8 +80,8 @@ type View struct {
 	Reach netstate.Path // how the kernel sends to Spec.CanReach
 }
 
-// Look asks for what a choice by spec goes by.
-func Look(ctx context.Context, source Source, spec Spec) (View, error) {
+// Survey asks for what a choice by spec goes by.
+func Survey(ctx context.Context, source Source, spec Spec) (View, error) {
 	survey, err := source.Survey(ctx)
 	if err != nil {
 		return View{}, err

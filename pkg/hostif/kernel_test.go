@@ -108,7 +108,7 @@ func configureEth0(t *testing.T, ns *kerneltest.NS) {
 	}
 }
 
-func (l *kernelLab) tell(h Host, err error) {
+func (l *kernelLab) tell(h Interfaces, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told = append(l.told, text(h, err))

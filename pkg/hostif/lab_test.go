@@ -123,7 +123,7 @@ func follow(t *testing.T, text string, spec Spec, test func(*lab), faults ...fun
 	})
 }
 
-func (l *lab) tell(h Host, err error) {
+func (l *lab) tell(h Interfaces, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told = append(l.told, text(h, err))
@@ -131,7 +131,7 @@ func (l *lab) tell(h Host, err error) {
 
 // text is a call: "eth0 192.0.2.7 mtu 1500", a line for each that there is of
 // uplinks, networks on link, tunnels, bridges and families that lack an uplink.
-func text(h Host, err error) string {
+func text(h Interfaces, err error) string {
 	var lines []string
 	for _, u := range h.Uplinks {
 		if u.IsValid() {

@@ -66,7 +66,7 @@ func Open(o Options) *Identity {
 			klog.InfoS("This machine has an ID of its own now")
 		}
 	} else {
-		i.secret = fresh()
+		i.secret = newSecret()
 	}
 	if err := i.save(); err != nil {
 		klog.ErrorS(err, "Failed to save this node's identity; deriving it from the hardware")
@@ -77,8 +77,8 @@ func Open(o Options) *Identity {
 	return i
 }
 
-// fresh returns a new secret.
-func fresh() (s secret) {
+// newSecret returns a new secret.
+func newSecret() (s secret) {
 	_, _ = rand.Read(s[:]) // it never fails
 	return s
 }
@@ -134,7 +134,7 @@ func (i *Identity) Fork(twin *subnet.TwinError, own subnet.Attrs) subnet.Node {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if twin.Copied || i.clone != nil {
-		i.secret = fresh()
+		i.secret = newSecret()
 	}
 	other := twin.Lease
 	i.clone = &Clone{Of: i.options.Node.ID, Name: other.Node.Name, Since: time.Now().UTC().Truncate(time.Second)}

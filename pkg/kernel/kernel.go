@@ -16,7 +16,7 @@ const errReadOnly = syscall.EROFS
 // Watch runs beside them on a socket of its own.
 type Kernel struct {
 	namespace string
-	silent    *silent
+	silent    *polled
 
 	mu    sync.Mutex // guards conn and links
 	conn  *conn

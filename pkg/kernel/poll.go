@@ -15,17 +15,17 @@ import (
 // not announce.
 const pollInterval = time.Second
 
-// silent holds those settings that Dump was asked for or Apply has set, with the
+// polled holds those settings that Dump was asked for or Apply has set, with the
 // values last seen.
-type silent struct {
-	some chan struct{} // holds one: there may be some now
+type polled struct {
+	wakeUp chan struct{} // holds one: there may be some now
 
 	mu     sync.Mutex
 	values map[string]string
 }
 
-func newSilent() *silent {
-	return &silent{some: make(chan struct{}, 1), values: make(map[string]string)}
+func newSilent() *polled {
+	return &polled{wakeUp: make(chan struct{}, 1), values: make(map[string]string)}
 }
 
 // announced reports whether the kernel sends an event when the setting changes.
@@ -36,7 +36,7 @@ func announced(path string) bool {
 
 // see notes values of settings. If they are all that are wanted, others are
 // forgotten.
-func (s *silent) see(settings []netstate.Object, all bool) {
+func (s *polled) see(settings []netstate.Object, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if all {
@@ -49,20 +49,20 @@ func (s *silent) see(settings []netstate.Object, all bool) {
 	}
 	if len(s.values) > 0 {
 		select {
-		case s.some <- struct{}{}:
+		case s.wakeUp <- struct{}{}:
 		default:
 		}
 	}
 }
 
-func (s *silent) paths() []string {
+func (s *polled) paths() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.values))
 }
 
 // learn takes in what a poll has read, and returns the paths of what is news.
-func (s *silent) learn(settings []netstate.Object) (news []string) {
+func (s *polled) learn(settings []netstate.Object) (news []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range settings {
@@ -82,7 +82,7 @@ func (k *Kernel) poll(ctx context.Context, to func(netstate.Event)) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.silent.some:
+		case <-k.silent.wakeUp:
 		}
 		tick := time.NewTicker(pollInterval)
 		for paths := k.silent.paths(); len(paths) > 0; paths = k.silent.paths() {
@@ -96,7 +96,7 @@ func (k *Kernel) poll(ctx context.Context, to func(netstate.Event)) {
 			if err != nil {
 				continue // the next resync will tell
 			}
-			k.tellSettings(k.silent.learn(settings), to)
+			k.reportSettings(k.silent.learn(settings), to)
 		}
 		tick.Stop()
 	}

@@ -146,14 +146,14 @@ func (w *watcher) decode(m message, to func(netstate.Event)) {
 			to(netstate.Event{Object: r, Gone: m.typ == unix.RTM_DELROUTE})
 		}
 	case unix.RTM_NEWNETCONF:
-		w.kernel.tellSettings(decodeNetconf(m.body, w.names), to)
+		w.kernel.reportSettings(decodeNetconf(m.body, w.names), to)
 	}
 }
 
-// tellSettings reports settings of which there was an event. By the time it is
+// reportSettings reports settings of which there was an event. By the time it is
 // read the event may be history, as of a device that was made and set up since:
 // what counts is what is set now.
-func (k *Kernel) tellSettings(paths []string, to func(netstate.Event)) {
+func (k *Kernel) reportSettings(paths []string, to func(netstate.Event)) {
 	settings, err := k.dumpSysctls(paths)
 	if err != nil {
 		return // the next resync will see
@@ -184,6 +184,6 @@ func (w *watcher) decodeLink(m message, to func(netstate.Event)) {
 		to(netstate.Event{Object: l})
 	}
 	if path, ok := decodeFeatures(m.body); ok {
-		w.kernel.tellSettings([]string{path}, to)
+		w.kernel.reportSettings([]string{path}, to)
 	}
 }

@@ -194,7 +194,7 @@ func TestRefusals(t *testing.T) {
 		var o custom
 		for name, err := range map[string]error{
 			"protobuf": Get(t.Context(), c, Path(Nodes, "a"), WholeNode, &n),
-			"lean":     Get(t.Context(), c, Path(Nodes, "a"), LeanNode, &n),
+			"lean":     Get(t.Context(), c, Path(Nodes, "a"), NodeMetadata, &n),
 			"JSON":     Get(t.Context(), c, Path(Nodes, "a"), JSON[custom]("Node"), &o),
 		} {
 			if got, ok := errors.AsType[*Error](err); !ok || *got != want.is {

@@ -33,7 +33,7 @@ func fileAt(path string) []file {
 func changed(files []file) (path string) {
 	for i, before := range files {
 		info, err := os.Stat(before.path)
-		if err != nil || before.info != nil && untouched(info, before.info) {
+		if err != nil || before.info != nil && sameFile(info, before.info) {
 			continue
 		}
 		files[i] = fileAt(before.path)[0]
@@ -44,7 +44,7 @@ func changed(files []file) (path string) {
 	return ""
 }
 
-// untouched reports whether two looks at a path saw the same file, not written between.
-func untouched(a, b fs.FileInfo) bool {
+// sameFile reports whether two looks at a path saw the same file, not written between.
+func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode()
 }

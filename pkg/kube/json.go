@@ -18,8 +18,8 @@ type objectMeta struct {
 	}
 }
 
-// look reads it.
-func look(object []byte) (m objectMeta, err error) {
+// readMeta decodes an object's metadata.
+func readMeta(object []byte) (m objectMeta, err error) {
 	if err := json.Unmarshal(object, &m); err != nil {
 		return objectMeta{}, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
@@ -28,19 +28,19 @@ func look(object []byte) (m objectMeta, err error) {
 
 // open implements wire.
 func (jsonWire) open(message []byte) (kind string, object []byte, err error) {
-	m, err := look(message)
+	m, err := readMeta(message)
 	return m.Kind, message, err
 }
 
 // revision implements wire.
 func (jsonWire) revision(object []byte) ([]byte, error) {
-	m, err := look(object)
+	m, err := readMeta(object)
 	return []byte(m.Metadata.ResourceVersion), err
 }
 
 // endsList implements wire.
 func (jsonWire) endsList(bookmark []byte) (bool, error) {
-	m, err := look(bookmark)
+	m, err := readMeta(bookmark)
 	return m.Metadata.Annotations[endOfList] == "true", err
 }
 

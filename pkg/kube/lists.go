@@ -131,7 +131,7 @@ func (w *Watch[T]) listPages(ctx context.Context, quiet *time.Timer) error {
 	var object T
 	for {
 		page, err := w.page(ctx, query, func(message []byte) error {
-			quiet.Reset(silence)
+			quiet.Reset(silenceLimit)
 			if err := w.Format.Decode(message, &object); err != nil {
 				return err
 			}

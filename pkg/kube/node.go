@@ -24,8 +24,8 @@ type Node struct {
 	// Unavailable is the condition NetworkUnavailable.
 	Unavailable NodeCondition
 	Annotations []Annotation
-	// Lean means that only its metadata was read.
-	Lean bool
+	// MetadataOnly reports that only its metadata was read.
+	MetadataOnly bool
 
 	podCIDR  []byte
 	podCIDRs [][]byte
@@ -44,8 +44,8 @@ type Annotation struct{ Key, Value []byte }
 // WholeNode is the format of a Node.
 var WholeNode = Protobuf("Node", func(message []byte, to *Node) error { return to.decode(message, false) })
 
-// LeanNode is the format of a Node's metadata, a fourteenth of it.
-var LeanNode = Metadata(func(message []byte, to *Node) error { return to.decode(message, true) })
+// NodeMetadata is the format of a Node's metadata, a fourteenth of it.
+var NodeMetadata = Metadata(func(message []byte, to *Node) error { return to.decode(message, true) })
 
 // PodCIDRs returns the Node's podCIDRs.
 func (n *Node) PodCIDRs() [][]byte {
@@ -57,7 +57,7 @@ func (n *Node) PodCIDRs() [][]byte {
 
 // decode reads a Node into n.
 func (n *Node) decode(message []byte, lean bool) error {
-	*n = Node{podCIDRs: n.podCIDRs[:0], Addresses: n.Addresses[:0], Annotations: n.Annotations[:0], Lean: lean}
+	*n = Node{podCIDRs: n.podCIDRs[:0], Addresses: n.Addresses[:0], Annotations: n.Annotations[:0], MetadataOnly: lean}
 	return walk(message, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 1:

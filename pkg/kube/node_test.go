@@ -63,7 +63,7 @@ func TestNode(t *testing.T) {
 			t.Errorf("%s: %q, want %q", want.Name, got, condition)
 		}
 	}
-	if err := n.decode(apitest.Encoded(t, apitest.LargeNode(1)), false); err != nil || n.Created != 1_700_000_000 || n.Lean {
+	if err := n.decode(apitest.Encoded(t, apitest.LargeNode(1)), false); err != nil || n.Created != 1_700_000_000 || n.MetadataOnly {
 		t.Errorf("%+v, %v", n, err)
 	}
 }
@@ -72,11 +72,11 @@ func TestNode(t *testing.T) {
 func TestLeanNode(t *testing.T) {
 	want := apitest.LargeNode(1)
 	var n Node
-	if err := LeanNode.decode(apitest.Encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: want.ObjectMeta}), &n); err != nil {
+	if err := NodeMetadata.decode(apitest.Encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: want.ObjectMeta}), &n); err != nil {
 		t.Fatal(err)
 	}
-	if err := sameNode(&n, &corev1.Node{ObjectMeta: want.ObjectMeta}); err != nil || !n.Lean {
-		t.Errorf("lean %t, %v", n.Lean, err)
+	if err := sameNode(&n, &corev1.Node{ObjectMeta: want.ObjectMeta}); err != nil || !n.MetadataOnly {
+		t.Errorf("lean %t, %v", n.MetadataOnly, err)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestFallsBackToPages(t *testing.T) {
 	for name, way := range unstreamable() {
 		for format, test := range map[string]func(t *testing.T){
 			"whole": func(t *testing.T) { fallsBack(t, way, WholeNode, noteOf) },
-			"lean":  func(t *testing.T) { fallsBack(t, way, LeanNode, noteOf) },
+			"lean":  func(t *testing.T) { fallsBack(t, way, NodeMetadata, noteOf) },
 			"JSON":  func(t *testing.T) { fallsBack(t, way, JSON[custom]("Node"), customNote) },
 		} {
 			if way.slow == "" || way.slow == format {

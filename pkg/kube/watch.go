@@ -17,11 +17,11 @@ const (
 	// sessionTime is how long a watch lasts, and up to twice that, so that not all
 	// programs renew theirs together.
 	sessionTime = 5 * time.Minute
-	// late is how much longer one may last before it counts as lost.
-	late = 30 * time.Second
-	// silence is how long a server may say nothing that is asked for a page, or for a
+	// sessionGrace is how much longer one may last before it counts as lost.
+	sessionGrace = 30 * time.Second
+	// silenceLimit is how long a server may say nothing that is asked for a page, or for a
 	// watch to begin.
-	silence = 30 * time.Second
+	silenceLimit = 30 * time.Second
 	// goodSession is how long a session lasts that ends a row of failures.
 	goodSession = 10 * time.Second
 )
@@ -191,9 +191,9 @@ func (w *Watch[T]) session(ctx context.Context) error {
 	w.end.Store(&cancel)
 	defer w.end.Store(nil)
 	w.choose()
-	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
+	quiet := time.AfterFunc(silenceLimit, func() { cancel(errSilent) })
 	defer quiet.Stop()
-	query, begins := w.query(), silence
+	query, begins := w.query(), silenceLimit
 	query.Set("watch", "1")
 	query.Set("allowWatchBookmarks", "true")
 	streamed := len(w.from) == 0 && w.unstreamed == nil && w.Client.streaming.usable(w.Path)
@@ -216,7 +216,7 @@ func (w *Watch[T]) session(ctx context.Context) error {
 	query.Set("resourceVersion", string(w.from))
 	lasts := sessionTime + rand.N(sessionTime)
 	query.Set("timeoutSeconds", strconv.Itoa(int(lasts.Seconds())))
-	end := time.AfterFunc(lasts+late, func() { cancel(errSilent) })
+	end := time.AfterFunc(lasts+sessionGrace, func() { cancel(errSilent) })
 	defer end.Stop()
 	quiet.Reset(begins)
 	w.broken = true // until one ends in its time

@@ -23,7 +23,7 @@ import (
 func TestWatchFollows(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprintf("whole, streaming %t", streams), func(t *testing.T) { follows(t, streams, WholeNode, noteOf) })
-		t.Run(fmt.Sprintf("lean, streaming %t", streams), func(t *testing.T) { follows(t, streams, LeanNode, noteOf) })
+		t.Run(fmt.Sprintf("lean, streaming %t", streams), func(t *testing.T) { follows(t, streams, NodeMetadata, noteOf) })
 		t.Run(fmt.Sprintf("JSON, streaming %t", streams), func(t *testing.T) { follows(t, streams, JSON[custom]("Node"), customNote) })
 	}
 }
@@ -84,7 +84,7 @@ func TestWatchUnderFaults(t *testing.T) {
 			underFault(t, WholeNode, fault, lists)
 		},
 		"lean": func(t *testing.T, fault func(*seen[Node], *apitest.Server), lists int) {
-			underFault(t, LeanNode, fault, lists)
+			underFault(t, NodeMetadata, fault, lists)
 		},
 	} {
 		refuse := func(s *metav1.Status) func(*seen[Node], *apitest.Server) {
@@ -212,7 +212,7 @@ func (p *picky) Choose(bool) (Format[Node], bool) {
 	if p.whole {
 		return WholeNode, false
 	}
-	return LeanNode, false
+	return NodeMetadata, false
 }
 
 func (p *picky) Refused() {
@@ -294,7 +294,7 @@ func TestChooser(t *testing.T) {
 
 // TestHeartbeatIsFree: an event costs no memory.
 func TestHeartbeatIsFree(t *testing.T) {
-	for name, format := range map[string]Format[Node]{"whole": WholeNode, "lean": LeanNode} {
+	for name, format := range map[string]Format[Node]{"whole": WholeNode, "lean": NodeMetadata} {
 		n := apitest.LargeNode(1)
 		text := apitest.Encoded(t, n)
 		if format.optional {

@@ -130,16 +130,16 @@ func takesOver(desired *State, ours, theirs Route) bool {
 	if theirs.Protocol != ProtocolBoot {
 		return false
 	}
-	if theirs.Link == ours.Link || strings.HasPrefix(theirs.Link, "flannel") || theirs.Via.IsValid() && theirs.Via == far(desired, ours) {
+	if theirs.Link == ours.Link || strings.HasPrefix(theirs.Link, "flannel") || theirs.Via.IsValid() && theirs.Via == remoteHost(desired, ours) {
 		return true
 	}
 	_, own := desired.Get(Key{Kind: KindLink, Name: theirs.Link})
 	return own
 }
 
-// far is the host to which a route leads through a tunnel: its gateway itself,
+// remoteHost is the host to which a route leads through a tunnel: its gateway itself,
 // or that whose MAC the gateway has.
-func far(desired *State, r Route) netip.Addr {
+func remoteHost(desired *State, r Route) netip.Addr {
 	if !r.OnLink && !r.Wrap {
 		return netip.Addr{}
 	}

@@ -53,8 +53,8 @@ func (s *State) hash(k Key) uint32 {
 // chain is where one with that hash is, or would be. There are chains.
 func (s *State) chain(hash uint32) **held { return &s.chains[hash%uint32(len(s.chains))] }
 
-// place is where k is in its chain: there is nil if k is not in the state.
-func (s *State) place(k Key, hash uint32) **held {
+// slot is where k is in its chain: there is nil if k is not in the state.
+func (s *State) slot(k Key, hash uint32) **held {
 	at := s.chain(hash)
 	for *at != nil && ((*at).hash != hash || (*at).Key() != k) {
 		at = &(*at).next
@@ -67,7 +67,7 @@ func (s *State) find(k Key) *held {
 	if s.len == 0 {
 		return nil
 	}
-	return *s.place(k, s.hash(k))
+	return *s.slot(k, s.hash(k))
 }
 
 // grow makes room for one more.
@@ -110,7 +110,7 @@ func (s *State) PutFor(owner string, o Object) {
 	s.grow()
 	k := o.Key()
 	hash := s.hash(k)
-	at := s.place(k, hash)
+	at := s.slot(k, hash)
 	if *at == nil {
 		*at = &held{hash: hash}
 		s.len++
@@ -140,7 +140,7 @@ func (s *State) Delete(k Key) {
 	if s.len == 0 {
 		return
 	}
-	if at := s.place(k, s.hash(k)); *at != nil {
+	if at := s.slot(k, s.hash(k)); *at != nil {
 		*at = (*at).next
 		s.len--
 	}

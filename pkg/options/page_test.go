@@ -215,7 +215,7 @@ func TestPageExamples(t *testing.T) {
 				t.Errorf("%s%v", m[2], err)
 				continue
 			}
-			if _, err := backends[cfg.Backend.Type](cfg, backend.Host{}); err != nil {
+			if _, err := backends[cfg.Backend.Type](cfg, backend.HostFacts{}); err != nil {
 				t.Errorf("%s%v", m[2], err)
 			}
 			continue
@@ -280,7 +280,7 @@ func sameWith(factory backend.Factory, name, keys string) string {
 		if err != nil {
 			return err.Error()
 		}
-		b, err := factory(cfg, backend.Host{})
+		b, err := factory(cfg, backend.HostFacts{})
 		if err != nil {
 			return err.Error()
 		}

@@ -18,8 +18,8 @@ type clock struct {
 	ahead      time.Duration
 }
 
-// clocksOff says whose clocks are off. What most of them show is taken to be right.
-func clocksOff(all []clock) (off []string) {
+// wrongClocks returns the nodes whose clocks are off. The majority counts as right.
+func wrongClocks(all []clock) (off []string) {
 	if len(all) == 0 {
 		return nil
 	}

@@ -27,7 +27,7 @@ func TestClocks(t *testing.T) {
 			name := fmt.Sprintf("n%d", i)
 			all = append(all, clock{name, name, d})
 		}
-		got := clocksOff(all)
+		got := wrongClocks(all)
 		want := strings.Split(c.want, "|")
 		if c.want == "" {
 			want = nil
@@ -50,7 +50,7 @@ func TestClocksAreFew(t *testing.T) {
 	for i := range clocks {
 		all = append(all, clock{fmt.Sprint(i), fmt.Sprint(i), time.Duration(i) * time.Hour})
 	}
-	if n := len(clocksOff(all)); n == 0 || n > 7 {
+	if n := len(wrongClocks(all)); n == 0 || n > 7 {
 		t.Errorf("%d lines", n)
 	}
 }

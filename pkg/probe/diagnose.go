@@ -32,19 +32,19 @@ type Cause string
 
 // The causes, as far as they can be told apart.
 const (
-	Well      Cause = ""
-	Down      Cause = "down"           // the host does not answer at all
-	Filtered  Cause = "filtered"       // the host answers, and nothing passes the tunnel
-	SmallMTU  Cause = "mtu"            // small packets pass, large ones do not
-	Checksums Cause = "checksums"      // only packets without a checksum pass, and those with one that is theirs
-	Theirs    Cause = "peer-checksums" // the same, of the peer's host
-	Diverted  Cause = "diverted"       // this host sends them elsewhere
-	Unsent    Cause = "unsent"         // this host itself cannot send them
+	Well          Cause = ""
+	Down          Cause = "down"           // the host does not answer at all
+	Filtered      Cause = "filtered"       // the host answers, and nothing passes the tunnel
+	SmallMTU      Cause = "mtu"            // small packets pass, large ones do not
+	Checksums     Cause = "checksums"      // only packets without a checksum pass, and those with one that is theirs
+	PeerChecksums Cause = "peer-checksums" // the same, of the peer's host
+	Diverted      Cause = "diverted"       // this host sends them elsewhere
+	Unsent        Cause = "unsent"         // this host itself cannot send them
 )
 
 // Causes are all but Well.
 func Causes() []Cause {
-	return []Cause{Down, Filtered, SmallMTU, Checksums, Theirs, Diverted, Unsent}
+	return []Cause{Down, Filtered, SmallMTU, Checksums, PeerChecksums, Diverted, Unsent}
 }
 
 // Finding is what was found out about a path.
@@ -74,7 +74,7 @@ func (f Finding) Why() string {
 		return fmt.Sprintf("packets of up to %d bytes pass, but not of %d: an MTU on the way is too small; raise it, or set Backend.MTU in the network's config", f.Passes, f.MTU)
 	case Checksums:
 		return "only packets without a checksum get there: this host's network card or its driver breaks those of the tunnel; set Backend.Offload to auto or off in the network's config"
-	case Theirs:
+	case PeerChecksums:
 		return "only packets without a checksum come back: that host's network card or its driver breaks those of the tunnel; set Backend.Offload to auto or off in the network's config"
 	case Diverted:
 		if f.By == "" {
@@ -99,7 +99,7 @@ type Router func(ctx context.Context, to netip.Addr) (link string, err error)
 
 // diagnose finds out about a path. It takes six seconds at the most.
 func diagnose(ctx context.Context, e Echoer, r Router, p Path) Finding {
-	f := tryOut(ctx, e, p)
+	f := diagnosePath(ctx, e, p)
 	if f.Cause != Down && f.Cause != Filtered && f.Cause != Unsent {
 		return f
 	}
@@ -109,7 +109,7 @@ func diagnose(ctx context.Context, e Echoer, r Router, p Path) Finding {
 	return f
 }
 
-func tryOut(ctx context.Context, e Echoer, p Path) Finding {
+func diagnosePath(ctx context.Context, e Echoer, p Path) Finding {
 	d := diagnosis{e, p}
 	first := Ping
 	if p.over() {
@@ -136,7 +136,7 @@ func tryOut(ctx context.Context, e Echoer, p Path) Finding {
 	wg.Wait()
 	switch {
 	case half == nil:
-		f.Cause = Theirs
+		f.Cause = PeerChecksums
 		return f
 	case bare == nil:
 		f.Cause = Checksums

@@ -34,7 +34,7 @@ func TestDiagnose(t *testing.T) {
 		{"nothing", same, func(Try) bool { return false }, "", Down, "its host does not answer, neither at 198.18.0.2"},
 		{"the host alone", same, func(t Try) bool { return t.To == host }, "", Filtered, "its host answers at 198.18.0.2, but nothing comes through the tunnel: UDP port 8472 is filtered"},
 		{"without a checksum", same, func(t Try) bool { return t.Kind == Bare || t.Kind == Ping }, "", Checksums, "this host's network card"},
-		{"without a checksum of theirs", same, func(t Try) bool { return t.Kind != UDP }, "", Theirs, "that host's network card"},
+		{"without a checksum of theirs", same, func(t Try) bool { return t.Kind != UDP }, "", PeerChecksums, "that host's network card"},
 		{"without a checksum, no pings", same, func(t Try) bool { return t.Kind == Bare }, "", Checksums, "Backend.Offload"},
 		{"half the MTU", same, upTo(700), "", SmallMTU, "up to 700 bytes pass, but not of 1450"},
 		{"one byte too few", same, upTo(1449), "", SmallMTU, "up to 1449 bytes pass, but not of 1450"},

@@ -47,11 +47,11 @@ type Echoer interface {
 	Echo(ctx context.Context, t Try) (Answer, error)
 }
 
-// Host is the Echoer of this host. Its port is the daemons'.
-type Host struct{ Port uint16 }
+// SystemEchoer is the Echoer of this host. Its port is the daemons'.
+type SystemEchoer struct{ Port uint16 }
 
 // Echo implements Echoer.
-func (h Host) Echo(ctx context.Context, t Try) (Answer, error) {
+func (h SystemEchoer) Echo(ctx context.Context, t Try) (Answer, error) {
 	number := rand.Uint64()
 	if t.Kind == Ping {
 		return ping(ctx, t, number)
@@ -59,7 +59,7 @@ func (h Host) Echo(ctx context.Context, t Try) (Answer, error) {
 	return h.udp(ctx, t, number)
 }
 
-func (h Host) udp(ctx context.Context, t Try, number uint64) (Answer, error) {
+func (h SystemEchoer) udp(ctx context.Context, t Try, number uint64) (Answer, error) {
 	dialer := net.Dialer{
 		LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(t.From, 0)),
 		Control:   control(t.To, t.Kind == Bare, t.Kind != UDP),

@@ -21,7 +21,7 @@ func TestEcho(t *testing.T) {
 		ns.IP(t, fmt.Sprintf("addr add fd00:18::9:%d/64 dev eth0 nodad", i+1))
 	}
 	pairs := [][2]netip.Addr{{ip("198.18.9.1"), ip("198.18.9.2")}, {ip("fd00:18::9:1"), ip("fd00:18::9:2")}}
-	host := Host{Port: 8479}
+	host := SystemEchoer{Port: 8479}
 	// try sends one until an answer comes: neighbours are found out first.
 	try := func(kind Kind, size int) (answers []Answer) {
 		t.Helper()
@@ -105,14 +105,14 @@ func TestResponderLimits(t *testing.T) {
 		r.Set([]netip.Addr{here, ip("10.5.1.0")}) // that is not there yet
 		ctx, cancel := context.WithTimeoutCause(context.Background(), 200*time.Millisecond, errLost)
 		defer cancel()
-		if _, err := (Host{Port: 8479}).Echo(ctx, Try{UDP, here, here, small}); err != nil {
+		if _, err := (SystemEchoer{Port: 8479}).Echo(ctx, Try{UDP, here, here, small}); err != nil {
 			t.Error(err)
 		}
 		answered := 0
 		began := time.Now()
-		for range 3 * most {
+		for range 3 * maxAnswers {
 			ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Millisecond, errLost)
-			if _, err := (Host{Port: 8479}).Echo(ctx, Try{UDP, here, here, small}); err == nil {
+			if _, err := (SystemEchoer{Port: 8479}).Echo(ctx, Try{UDP, here, here, small}); err == nil {
 				answered++
 			}
 			cancel()
@@ -120,7 +120,7 @@ func TestResponderLimits(t *testing.T) {
 				break
 			}
 		}
-		if limit := most * (int(time.Since(began)/time.Second) + 2); answered == 0 || answered > limit {
+		if limit := maxAnswers * (int(time.Since(began)/time.Second) + 2); answered == 0 || answered > limit {
 			t.Errorf("%d answers in %s", answered, time.Since(began))
 		}
 		return nil

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A packet of ours, in UDP or in a ping, begins with a mark, says what it is, and
+// A packet of ours, in UDP or in a ping, begins with magic, says what it is, and
 // has a number that nobody else can guess. An answer has its sender's clock. What
 // follows makes it as large as it has to be.
 const (
-	mark     = "tulle-p"
-	kindAt   = len(mark)
-	numberAt = kindAt + 1
-	clockAt  = numberAt + 8
-	least    = clockAt + 8
+	magic     = "tulle-p"
+	kindAt    = len(magic)
+	numberAt  = kindAt + 1
+	clockAt   = numberAt + 8
+	minPacket = clockAt + 8
 )
 
 // What a packet may be.
@@ -34,8 +34,8 @@ func headers(ip netip.Addr) int {
 }
 
 func newRequest(kind byte, number uint64, size int) []byte {
-	b := make([]byte, max(size, least))
-	copy(b, mark)
+	b := make([]byte, max(size, minPacket))
+	copy(b, magic)
 	b[kindAt] = kind
 	binary.BigEndian.PutUint64(b[numberAt:], number)
 	return b
@@ -45,7 +45,7 @@ func newRequest(kind byte, number uint64, size int) []byte {
 // request, and one to be answered without a checksum. The answer is as large as
 // the request: nobody's packets become more by it.
 func toAnswer(b []byte, now time.Time) (bare, ok bool) {
-	if len(b) < least || string(b[:kindAt]) != mark || b[kindAt] != request && b[kindAt] != bareRequest {
+	if len(b) < minPacket || string(b[:kindAt]) != magic || b[kindAt] != request && b[kindAt] != bareRequest {
 		return false, false
 	}
 	bare = b[kindAt] == bareRequest
@@ -56,7 +56,7 @@ func toAnswer(b []byte, now time.Time) (bare, ok bool) {
 
 // readAnswer is what the clock of who answered a request of this number showed.
 func readAnswer(b []byte, number uint64, size int) (clock time.Time, ok bool) {
-	if len(b) != max(size, least) || string(b[:kindAt]) != mark || b[kindAt] != answer || binary.BigEndian.Uint64(b[numberAt:]) != number {
+	if len(b) != max(size, minPacket) || string(b[:kindAt]) != magic || b[kindAt] != answer || binary.BigEndian.Uint64(b[numberAt:]) != number {
 		return time.Time{}, false
 	}
 	return time.Unix(0, int64(binary.BigEndian.Uint64(b[clockAt:]))), true

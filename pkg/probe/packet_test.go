@@ -8,10 +8,10 @@ import (
 
 func TestPacket(t *testing.T) {
 	now := time.Unix(1700000000, 123456789)
-	for _, size := range []int{0, least, 100, 1422, 65507} {
+	for _, size := range []int{0, minPacket, 100, 1422, 65507} {
 		for _, kind := range []byte{request, bareRequest} {
 			b := newRequest(kind, 77, size)
-			if len(b) != max(size, least) {
+			if len(b) != max(size, minPacket) {
 				t.Errorf("%d bytes of %d", len(b), size)
 			}
 			if _, ok := readAnswer(b, 77, size); ok {
@@ -37,10 +37,10 @@ func TestPacket(t *testing.T) {
 func FuzzToAnswer(f *testing.F) {
 	f.Add(newRequest(request, 1, 40))
 	f.Add(newRequest(bareRequest, 1, 0))
-	f.Add([]byte(mark))
+	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		before := len(b)
-		if _, ok := toAnswer(b, time.Unix(1, 0)); ok && (len(b) != before || string(b[:kindAt]) != mark || b[kindAt] != answer) {
+		if _, ok := toAnswer(b, time.Unix(1, 0)); ok && (len(b) != before || string(b[:kindAt]) != magic || b[kindAt] != answer) {
 			t.Errorf("%q", b)
 		}
 		readAnswer(b, 1, len(b))

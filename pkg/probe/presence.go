@@ -15,14 +15,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Who is what lives at an address.
-type Who int
+// Resident is what lives at an address.
+type Resident int
 
 // The results of Ask.
 const (
-	Nobody Who = iota // no answer, or this very process
-	Other             // a daemon with another secret
-	Twin              // a daemon that proved that it has our secret
+	NoDaemon    Resident = iota // no answer, or this very process
+	OtherDaemon                 // a daemon with another secret
+	Twin                        // a daemon that proved that it has our secret
 )
 
 // Presence answers at this host's addresses on the underlay that a daemon lives
@@ -141,7 +141,7 @@ func (p *pace) next(now time.Time) time.Duration {
 	if now.Sub(p.second) >= time.Second {
 		p.second, p.count = now, 0
 	}
-	if p.count++; p.count <= most {
+	if p.count++; p.count <= maxAnswers {
 		return 0
 	}
 	p.second, p.count = p.second.Add(time.Second), 1
@@ -161,7 +161,7 @@ func (p *Presence) rest(d time.Duration) {
 // answer turns a question into its answer, in place, and reports whether b is a
 // question.
 func (p *Presence) answer(b []byte) bool {
-	if len(b) != presenceLen || string(b[:kindAt]) != mark || b[kindAt] != question {
+	if len(b) != presenceLen || string(b[:kindAt]) != magic || b[kindAt] != question {
 		return false
 	}
 	b[kindAt] = presence
@@ -171,16 +171,16 @@ func (p *Presence) answer(b []byte) bool {
 }
 
 // read returns what an answer to a challenge proves; ok is false for anything else.
-func (p *Presence) read(b, challenge []byte) (who Who, ok bool) {
+func (p *Presence) read(b, challenge []byte) (who Resident, ok bool) {
 	switch {
-	case len(b) != presenceLen || string(b[:kindAt]) != mark || b[kindAt] != presence || !bytes.Equal(b[challengeAt:runAt], challenge):
-		return Nobody, false
+	case len(b) != presenceLen || string(b[:kindAt]) != magic || b[kindAt] != presence || !bytes.Equal(b[challengeAt:runAt], challenge):
+		return NoDaemon, false
 	case bytes.Equal(b[runAt:proofAt], p.run):
-		return Nobody, true
+		return NoDaemon, true
 	case hmac.Equal(b[proofAt:], p.Prove(b[challengeAt:proofAt])):
 		return Twin, true
 	}
-	return Other, true
+	return OtherDaemon, true
 }
 
 const (
@@ -192,22 +192,22 @@ const (
 
 // Ask asks what lives at an address, within ctx. An ICMP error may be forged, and
 // does not end the question.
-func (p *Presence) Ask(ctx context.Context, at netip.Addr) Who {
+func (p *Presence) Ask(ctx context.Context, at netip.Addr) Resident {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "udp", netip.AddrPortFrom(at, p.Port).String())
 	if err != nil {
-		return Nobody
+		return NoDaemon
 	}
 	defer conn.Close()
 	if self, ok := conn.LocalAddr().(*net.UDPAddr); ok && self.AddrPort().Addr().Unmap() == at {
-		return Nobody // that is this host
+		return NoDaemon // that is this host
 	}
 	challenge := make([]byte, challengeLen)
 	_, _ = rand.Read(challenge) // it never fails
 	b := make([]byte, presenceLen)
-	copy(b, mark)
+	copy(b, magic)
 	b[kindAt] = question
 	copy(b[challengeAt:], challenge)
 	in := make([]byte, presenceLen+1)
@@ -215,7 +215,7 @@ func (p *Presence) Ask(ctx context.Context, at netip.Addr) Who {
 		_, _ = conn.Write(b) // a lost one is repeated
 		for until := time.Now().Add(askAgain); ctx.Err() == nil; {
 			if conn.SetReadDeadline(until) != nil {
-				return Nobody
+				return NoDaemon
 			}
 			n, err := conn.Read(in)
 			if err != nil && !time.Now().Before(until) {
@@ -226,5 +226,5 @@ func (p *Presence) Ask(ctx context.Context, at netip.Addr) Who {
 			}
 		}
 	}
-	return Nobody
+	return NoDaemon
 }

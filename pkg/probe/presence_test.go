@@ -30,15 +30,15 @@ func TestPresence(t *testing.T) {
 	}
 	there := []netip.Addr{ip("198.18.9.2"), ip("fd00:18::9:2")}
 	asker := NewPresence(8479, proves("one"))
-	wants := func(at netip.Addr, want Who) {
+	wants := func(at netip.Addr, want Resident) {
 		t.Helper()
-		var got Who
+		var got Resident
 		a.Do(t, func() error { got = asker.Ask(t.Context(), at); return nil })
 		if got != want {
 			t.Errorf("at %s lives %d, want %d", at, got, want)
 		}
 	}
-	for secret, want := range map[string]Who{"one": Twin, "two": Other} {
+	for secret, want := range map[string]Resident{"one": Twin, "two": OtherDaemon} {
 		other := NewPresence(8479, proves(secret))
 		b.Do(t, func() error { other.Set(there); return nil })
 		for _, at := range there {
@@ -46,23 +46,23 @@ func TestPresence(t *testing.T) {
 		}
 		b.Do(t, func() error { other.Set(there[:1]); return nil })
 		wants(there[0], want)
-		wants(there[1], Nobody)
+		wants(there[1], NoDaemon)
 		other.Close()
 		other.Close()
 		other.Set(there) // it has ended
-		wants(there[0], Nobody)
+		wants(there[0], NoDaemon)
 	}
-	wants(ip("198.18.9.77"), Nobody) // nobody has that address
-	wants(ip("203.0.113.1"), Nobody) // nothing leads there
+	wants(ip("198.18.9.77"), NoDaemon) // nobody has that address
+	wants(ip("203.0.113.1"), NoDaemon) // nothing leads there
 
 	// Its own answers are nobody's, wherever they come from.
 	b.Do(t, func() error { asker.Set(there); return nil })
-	wants(there[0], Nobody)
+	wants(there[0], NoDaemon)
 	asker.Close()
 	twin := NewPresence(8479, proves("one"))
 	a.Do(t, func() error { twin.Set([]netip.Addr{ip("198.18.9.1")}); return nil })
 	defer twin.Close()
-	wants(ip("198.18.9.1"), Nobody) // an address of this host
+	wants(ip("198.18.9.1"), NoDaemon) // an address of this host
 }
 
 // TestForgedPresence has somebody answer who does not know the secret, and who
@@ -72,18 +72,18 @@ func TestForgedPresence(t *testing.T) {
 	old := ask(t, twin) // an answer to another question
 	for name, c := range map[string]struct {
 		answer func(question []byte) []byte
-		want   Who
+		want   Resident
 	}{
 		"a true one":           {func(q []byte) []byte { twin.answer(q); return q }, Twin},
-		"without a proof":      {func(q []byte) []byte { twin.answer(q); clear(q[proofAt:]); return q }, Other},
-		"of another run":       {func(q []byte) []byte { twin.answer(q); q[runAt]++; return q }, Other},
-		"to another question":  {func([]byte) []byte { return old }, Nobody},
-		"the proof of another": {func(q []byte) []byte { twin.answer(q); copy(q[proofAt:], old[proofAt:]); return q }, Other},
-		"its own, passed on":   {func(q []byte) []byte { asker.answer(q); return q }, Nobody},
-		"the question itself":  {func(q []byte) []byte { return q }, Nobody},
-		"a short one":          {func(q []byte) []byte { twin.answer(q); return q[:presenceLen-1] }, Nobody},
-		"a long one":           {func(q []byte) []byte { twin.answer(q); return append(q, 0) }, Nobody},
-		"nothing":              {func([]byte) []byte { return nil }, Nobody},
+		"without a proof":      {func(q []byte) []byte { twin.answer(q); clear(q[proofAt:]); return q }, OtherDaemon},
+		"of another run":       {func(q []byte) []byte { twin.answer(q); q[runAt]++; return q }, OtherDaemon},
+		"to another question":  {func([]byte) []byte { return old }, NoDaemon},
+		"the proof of another": {func(q []byte) []byte { twin.answer(q); copy(q[proofAt:], old[proofAt:]); return q }, OtherDaemon},
+		"its own, passed on":   {func(q []byte) []byte { asker.answer(q); return q }, NoDaemon},
+		"the question itself":  {func(q []byte) []byte { return q }, NoDaemon},
+		"a short one":          {func(q []byte) []byte { twin.answer(q); return q[:presenceLen-1] }, NoDaemon},
+		"a long one":           {func(q []byte) []byte { twin.answer(q); return append(q, 0) }, NoDaemon},
+		"nothing":              {func([]byte) []byte { return nil }, NoDaemon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +116,7 @@ func TestForgedPresence(t *testing.T) {
 func ask(t *testing.T, p *Presence) []byte {
 	t.Helper()
 	b := make([]byte, presenceLen)
-	copy(b, mark)
+	copy(b, magic)
 	b[kindAt] = question
 	if !p.answer(b) {
 		t.Fatal("a question has no answer")
@@ -141,7 +141,7 @@ func TestPresenceIsNoAmplifier(t *testing.T) {
 	var pace pace
 	now := time.Now()
 	for range 3 {
-		for n := range most {
+		for n := range maxAnswers {
 			if wait := pace.next(now); wait != 0 {
 				t.Fatalf("answer %d of a second waits for %s", n, wait)
 			}
@@ -149,7 +149,7 @@ func TestPresenceIsNoAmplifier(t *testing.T) {
 		}
 		wait := pace.next(now)
 		if wait <= 0 || wait > time.Second {
-			t.Errorf("what is more than %d waits for %s", most, wait)
+			t.Errorf("what is more than %d waits for %s", maxAnswers, wait)
 		}
 		now = now.Add(wait + 2*time.Second)
 	}
@@ -158,7 +158,7 @@ func TestPresenceIsNoAmplifier(t *testing.T) {
 func FuzzPresence(f *testing.F) {
 	asker := NewPresence(0, proves("one"))
 	b := make([]byte, presenceLen)
-	copy(b, mark)
+	copy(b, magic)
 	b[kindAt] = question
 	f.Add(bytes.Clone(b))
 	asker.answer(b)

@@ -26,11 +26,11 @@ const (
 	// sample is how many peers are tried in a round, and as many again of those
 	// that failed in the last.
 	sample = 8
-	// soon is when the first round is.
-	soon = time.Second
-	// fresh is how long one that fails is tried again in each round, and rarely how
+	// firstRound is the delay of the first round.
+	firstRound = time.Second
+	// retryWindow is how long one that fails is tried again in each round, and retryPause how
 	// often later.
-	fresh, rarely = time.Minute, 30 * time.Second
+	retryWindow, retryPause = time.Minute, 30 * time.Second
 	// mostTold is how many peers the log has as failing one by one.
 	mostTold = 10
 	// memory is how many peers are remembered that are well.
@@ -45,17 +45,17 @@ type Prober struct {
 	peers    map[string]Result
 	counted  Counts
 	ahead    []clock // of those tried last
-	told     int     // how many peers the log has as failing
+	logged   int     // how many peers the log has as failing
 	many     bool    // the log says that there are more
 }
 
 // Result is what is known of a peer: the worst of its paths.
 type Result struct {
 	Finding
-	At    time.Time // of the last probe
-	Since time.Time // the cause is what it is
-	Lasts bool      // it was found in two rounds, one after the other
-	told  bool      // the log has it
+	At     time.Time // of the last probe
+	Since  time.Time // the cause is what it is
+	Lasts  bool      // it was found in two rounds, one after the other
+	logged bool      // the log has it
 }
 
 // Counts are what all probes came to.
@@ -68,7 +68,7 @@ type Counts struct {
 // Run probes until ctx ends. It calls changed after each round in which a peer
 // came to fail, for another cause or for the second time, or to be well again.
 func (p *Prober) Run(ctx context.Context, s Source, changed func()) {
-	timer := time.NewTimer(min(p.Interval, soon))
+	timer := time.NewTimer(min(p.Interval, firstRound))
 	defer timer.Stop()
 	var cycle []string
 	for {
@@ -112,7 +112,7 @@ func (p *Prober) suspects(now time.Time) []string {
 	defer p.mu.Unlock()
 	var all []string
 	for key, r := range p.peers {
-		if r.Cause != Well && (now.Sub(r.Since) < fresh || now.Sub(r.At) >= rarely) {
+		if r.Cause != Well && (now.Sub(r.Since) < retryWindow || now.Sub(r.At) >= retryPause) {
 			all = append(all, key)
 		}
 	}
@@ -142,12 +142,12 @@ func (p *Prober) take(peers []string, findings []Finding, now time.Time) (news b
 			news = news || known && before.Cause != Well
 			continue
 		}
-		r := Result{Finding: f, At: now, Since: now, told: before.told}
+		r := Result{Finding: f, At: now, Since: now, logged: before.logged}
 		if known && before.Cause == f.Cause {
 			r.Since, r.Lasts = before.Since, f.Cause != Well
 		}
 		news = news || f.Cause != before.Cause || r.Lasts != before.Lasts
-		p.tell(&r)
+		p.logChange(&r)
 		p.peers[key] = r
 	}
 	p.trim()
@@ -168,18 +168,18 @@ func (p *Prober) count(f Finding) {
 	}
 }
 
-// tell logs what lasts, and its end. Of many it is said once that they are many.
-func (p *Prober) tell(r *Result) {
+// logChange logs what lasts, and its end. Of many it is said once that they are many.
+func (p *Prober) logChange(r *Result) {
 	switch {
-	case r.Cause == Well && r.told:
+	case r.Cause == Well && r.logged:
 		klog.InfoS("Probes of a peer pass again", "key", r.Peer, "node", r.Name)
-		r.told = false
-		p.told--
-	case !r.Lasts || r.told:
-	case p.told < mostTold:
+		r.logged = false
+		p.logged--
+	case !r.Lasts || r.logged:
+	case p.logged < mostTold:
 		klog.InfoS("Probes of a peer fail", "key", r.Peer, "node", r.Name, "reason", r.Why())
-		r.told = true
-		p.told++
+		r.logged = true
+		p.logged++
 		p.many = false
 	case !p.many:
 		klog.InfoS("Probes of many peers fail; not logging each any more, see tulled peers")
@@ -204,8 +204,8 @@ func (p *Prober) forget(all []string) {
 }
 
 func (p *Prober) drop(key string) {
-	if p.peers[key].told {
-		p.told--
+	if p.peers[key].logged {
+		p.logged--
 	}
 	delete(p.peers, key)
 }
@@ -243,7 +243,7 @@ type Summary struct {
 func (p *Prober) Summary() Summary {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := Summary{Known: len(p.peers), Counts: p.counted.clone(), Clocks: clocksOff(p.ahead)}
+	s := Summary{Known: len(p.peers), Counts: p.counted.clone(), Clocks: wrongClocks(p.ahead)}
 	for _, r := range p.peers {
 		if r.Cause != Well {
 			s.Failing = append(s.Failing, r)

@@ -116,7 +116,7 @@ func after(d time.Duration) {
 func TestRounds(t *testing.T) {
 	c := newCluster(100)
 	run(t, c, func(p *Prober, changes *atomic.Int32) {
-		after(soon + 500*time.Millisecond)
+		after(firstRound + 500*time.Millisecond)
 		if peers, tries := c.count(); peers != sample || tries != 2*sample {
 			t.Errorf("the first round: %d peers, %d tries", peers, tries)
 		}
@@ -150,7 +150,7 @@ func TestSuspects(t *testing.T) {
 		}
 		since := r.Since
 		after(20 * time.Second)
-		if r, _ := p.Of("7"); r.Cause != Filtered || r.Since != since || time.Since(r.At) > 10*time.Second || !r.Lasts || !r.told || changes.Load() != 2 {
+		if r, _ := p.Of("7"); r.Cause != Filtered || r.Since != since || time.Since(r.At) > 10*time.Second || !r.Lasts || !r.logged || changes.Load() != 2 {
 			t.Errorf("%+v, %d changes", r, changes.Load())
 		}
 		if s := p.Summary(); len(s.Failing) != 1 || s.Failing[0].Peer != "7" || s.Failed[Filtered] < 3 {
@@ -158,7 +158,7 @@ func TestSuspects(t *testing.T) {
 		}
 		c.set("7", false)
 		after(10 * time.Second)
-		if r, _ := p.Of("7"); r.Cause != Well || r.told || changes.Load() != 3 {
+		if r, _ := p.Of("7"); r.Cause != Well || r.logged || changes.Load() != 3 {
 			t.Errorf("%+v, %d changes", r, changes.Load())
 		}
 	})
@@ -187,7 +187,7 @@ func TestOldSuspects(t *testing.T) {
 			t.Errorf("tried %d times", n)
 		}
 		c.set("7", false)
-		after(rarely + 10*time.Second)
+		after(retryPause + 10*time.Second)
 		if r, _ := p.Of("7"); r.Cause != Well {
 			t.Errorf("%+v", r)
 		}

@@ -84,9 +84,9 @@ func listen(ip netip.Addr, port uint16) (net.PacketConn, error) {
 	return config.ListenPacket(context.Background(), "udp", netip.AddrPortFrom(ip, port).String())
 }
 
-// most is how many answers there are in a second: far more than there are nodes
+// maxAnswers is how many answers there are in a second: far more than there are nodes
 // that ask, and little for who floods.
-const most = 1000
+const maxAnswers = 1000
 
 // answerAll answers until conn is closed.
 func answerAll(conn net.PacketConn, ip netip.Addr) {
@@ -105,7 +105,7 @@ func answerAll(conn net.PacketConn, ip netip.Addr) {
 		if now.Sub(second) >= time.Second {
 			second, count = now, 0
 		}
-		if count++; count > most {
+		if count++; count > maxAnswers {
 			continue
 		}
 		bare, ok := toAnswer(b[:n], now)

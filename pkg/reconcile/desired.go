@@ -118,7 +118,7 @@ func (d *Desired) claim(owner string, o netstate.Object) {
 // wait puts c among those who wait for k, where its owner has its place.
 func (d *Desired) wait(k netstate.Key, c claim) {
 	list := d.waiting[k]
-	if i := place(list, c.owner); i >= 0 {
+	if i := claimIndex(list, c.owner); i >= 0 {
 		list[i] = c
 		return
 	}
@@ -128,7 +128,7 @@ func (d *Desired) wait(k netstate.Key, c claim) {
 func (d *Desired) release(owner string, k netstate.Key) {
 	if d.state.Owner(k) != owner {
 		list := d.waiting[k]
-		if i := place(list, owner); i >= 0 {
+		if i := claimIndex(list, owner); i >= 0 {
 			d.setWaiting(k, slices.Delete(list, i, i+1))
 		}
 		return
@@ -187,8 +187,8 @@ func (d *Desired) drop(o netstate.Object) {
 	}
 }
 
-// place is where in list owner's claim is, or -1.
-func place(list []claim, owner string) int {
+// claimIndex returns the index of owner's claim in list, or -1.
+func claimIndex(list []claim, owner string) int {
 	return slices.IndexFunc(list, func(c claim) bool { return c.owner == owner })
 }
 

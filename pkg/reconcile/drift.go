@@ -66,7 +66,7 @@ func (d *drift) add(k netstate.Key, t task, now time.Time) {
 // calm drops a key that is right after all, or that something else puts right.
 func (d *drift) calm(k netstate.Key) {
 	delete(d.keys[classOf(k)], k)
-	d.ebb()
+	d.endIfEmpty()
 }
 
 // drop calms the keys that match.
@@ -78,11 +78,11 @@ func (d *drift) drop(match func(netstate.Key) bool) {
 			}
 		}
 	}
-	d.ebb()
+	d.endIfEmpty()
 }
 
-// ebb ends the burst when nothing of it is left.
-func (d *drift) ebb() {
+// endIfEmpty ends the burst when none of its keys is left.
+func (d *drift) endIfEmpty() {
 	if d.len() == 0 {
 		d.burst = burst{}
 	}
@@ -108,7 +108,7 @@ func (d *drift) take(tasks map[netstate.Key]task, turn func(budget.Class) bool) 
 			}
 		}
 	}
-	d.ebb()
+	d.endIfEmpty()
 }
 
 // next returns when the first class has its turn, if there is something to do.

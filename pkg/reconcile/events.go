@@ -101,7 +101,7 @@ func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 		}
 		r.resync.alarm = true
 		r.resync.want(now.Add(lead), budget.Link)
-		r.ail(l.Name, now)
+		r.markAiling(l.Name, now)
 		return
 	}
 	was, known := r.links[l.Name]

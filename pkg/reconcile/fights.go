@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// hint is what to do about a fight.
-const hint = "«ip monitor» shows when; networkd, NetworkManager or a second network daemon are likely"
+// fightHint says how to find the other program of a fight.
+const fightHint = "«ip monitor» shows when; networkd, NetworkManager or a second network daemon are likely"
 
 // healed books a step that put right what others had changed: among the fights,
 // in the count, and for the log.
@@ -22,7 +22,7 @@ func (r *Reconciler) healed(p *pass, op netstate.Op, k netstate.Key, t task, now
 		if r.fights.Heal(k, since, now) {
 			f, _ := r.fights.Of(k, now)
 			klog.InfoS("Another program keeps changing an object; restoring it each time", "key", k.String(),
-				"owner", r.desired.state.Owner(k), "rate", budget.Rate(f.Rate), "hint", hint)
+				"owner", r.desired.state.Owner(k), "rate", budget.Rate(f.Rate), "hint", fightHint)
 		}
 	}
 	r.report.heal(op, k.Kind, r.fought(op.Object) || p.fought[netstate.LinkOf(op.Object)])
@@ -66,9 +66,9 @@ func (r *Reconciler) isOn(k netstate.Key, link string) bool {
 	return wanted && netstate.LinkOf(o) == link
 }
 
-// ail notes that a link is not as it should be. A resync that is called for puts
+// markAiling notes that a link is not as it should be. A resync that is called for puts
 // it right and all that is on it, so that no key there is worth a step before.
-func (r *Reconciler) ail(link string, now time.Time) {
+func (r *Reconciler) markAiling(link string, now time.Time) {
 	if _, known := r.ailing[link]; known {
 		return
 	}

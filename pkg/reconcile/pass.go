@@ -36,8 +36,8 @@ type pass struct {
 	twins map[netstate.Key]netstate.Key
 }
 
-// amiss says whether there is something to put right, as far as is known.
-func (p *pass) amiss() bool { return p.alarm || len(p.tasks)+len(p.plan) > 0 }
+// hasDrift reports whether something is known to need a restore.
+func (p *pass) hasDrift() bool { return p.alarm || len(p.tasks)+len(p.plan) > 0 }
 
 // blind says whether a task must not be done without a look at the kernel: to
 // delete a route of which the kernel has, or should have, another to the same
@@ -197,11 +197,11 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 // errAwaited is why a route is left that is to go.
 var errAwaited = errors.New("kept until the kernel takes the route that follows it")
 
-// book takes note of what came of each step.
-func (r *Reconciler) book(p *pass, err error, now time.Time) {
+// recordOutcome records the outcome of each step.
+func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 	if err == nil && p.plain && len(r.queue.failed) == 0 {
 		r.report.unknowns = 0
-		r.report.tell(p, nil, 0)
+		r.report.logPass(p, nil, 0)
 		return
 	}
 	refused, known := refusals(p.plan, err)
@@ -235,8 +235,8 @@ func (r *Reconciler) book(p *pass, err error, now time.Time) {
 			if before == nil || !surprising(before.err) {
 				r.resync.want(now, classOf(k))
 			}
-		case f != nil && !f.told && !r.disturbed(op.Object):
-			f.told = true
+		case f != nil && !f.logged && !r.disturbed(op.Object):
+			f.logged = true
 			firsts = append(firsts, e)
 		}
 	}
@@ -244,7 +244,7 @@ func (r *Reconciler) book(p *pass, err error, now time.Time) {
 		// The kernel may have taken the one for the other; see blind.
 		r.resync.want(now, budget.Single)
 	}
-	r.report.tell(p, firsts, len(r.queue.failed))
+	r.report.logPass(p, firsts, len(r.queue.failed))
 }
 
 // taskOf is what a step was for, and what has to be tried again if it failed.

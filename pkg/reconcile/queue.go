@@ -50,18 +50,18 @@ func (t task) after(was task) task {
 
 // failure is a key whose step was refused.
 type failure struct {
-	key      netstate.Key
-	task     task
-	err      error
-	attempts int
-	since    time.Time
-	retry    time.Time
-	told     bool // it is in the log
-	pass     int  // in which it was last heard of
-	place    int  // in the heap; underWay when it is being tried again
+	key       netstate.Key
+	task      task
+	err       error
+	attempts  int
+	since     time.Time
+	retry     time.Time
+	logged    bool // it is in the log
+	pass      int  // in which it was last heard of
+	heapIndex int  // in the heap; underWay when it is being tried again
 }
 
-const underWay = -1
+const retrying = -1
 
 // queue holds the keys that are not known to be right: those to be worked on
 // now, those that others changed, and those that failed, which wait for another
@@ -109,7 +109,7 @@ func (q *queue) put(k netstate.Key, t task) {
 // changed since, and what was in the way may have gone.
 func (q *queue) drift(k netstate.Key, t task, now time.Time) {
 	f := q.failed[k]
-	if f == nil || f.place == underWay {
+	if f == nil || f.heapIndex == retrying {
 		q.drifted.add(k, t, now)
 		return
 	}
@@ -127,7 +127,7 @@ func (q *queue) take(now time.Time, turn func(budget.Class) bool) map[netstate.K
 	q.pass++
 	for len(q.retries) > 0 && !q.retries[0].retry.After(now) {
 		f := heap.Pop(&q.retries).(*failure)
-		f.place = underWay
+		f.heapIndex = retrying
 		t := f.task
 		if later, ok := q.ready[f.key]; ok {
 			t = later.after(t)
@@ -169,7 +169,7 @@ func (q *queue) fail(k netstate.Key, t task, err error, now, retry time.Time) *f
 	}
 	f := &failure{key: k, task: t, err: err, attempts: 1, since: now, retry: retry}
 	if before := q.failed[k]; before != nil {
-		f.attempts, f.since, f.told = before.attempts+1, before.since, before.told
+		f.attempts, f.since, f.logged = before.attempts+1, before.since, before.logged
 	}
 	if later, ok := q.drifted.get(k); ok {
 		// The kernel has changed since; what was in the way may be gone.
@@ -194,16 +194,16 @@ func (q *queue) postpone(f *failure) {
 // hurry has a failure tried again at a time.
 func (q *queue) hurry(f *failure, at time.Time) {
 	f.pass = q.pass
-	if f.place != underWay {
+	if f.heapIndex != retrying {
 		f.retry = at
-		heap.Fix(&q.retries, f.place)
+		heap.Fix(&q.retries, f.heapIndex)
 	}
 }
 
 // settle drops a failure that the pass under way found right or put right,
 // unless something was heard of it meanwhile.
 func (q *queue) settle(k netstate.Key) {
-	if f := q.failed[k]; f != nil && (f.place == underWay || f.pass != q.pass) {
+	if f := q.failed[k]; f != nil && (f.heapIndex == retrying || f.pass != q.pass) {
 		q.forget(k)
 	}
 }
@@ -212,8 +212,8 @@ func (q *queue) settle(k netstate.Key) {
 func (q *queue) forget(k netstate.Key) {
 	if f := q.failed[k]; f != nil {
 		delete(q.failed, k)
-		if f.place != underWay {
-			heap.Remove(&q.retries, f.place)
+		if f.heapIndex != retrying {
+			heap.Remove(&q.retries, f.heapIndex)
 		}
 	}
 }
@@ -249,12 +249,12 @@ func (h retryHeap) Less(i, j int) bool { return h[i].retry.Before(h[j].retry) }
 
 func (h retryHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
+	h[i].heapIndex, h[j].heapIndex = i, j
 }
 
 func (h *retryHeap) Push(x any) {
 	f := x.(*failure)
-	f.place = len(*h)
+	f.heapIndex = len(*h)
 	*h = append(*h, f)
 }
 

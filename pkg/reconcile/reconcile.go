@@ -206,7 +206,7 @@ func (r *Reconciler) begin() (*pass, netstate.Scope) {
 	}
 	now := time.Now()
 	r.sweep(now)
-	r.report.tellHealed(now)
+	r.report.logHealed(now)
 	p := &pass{start: now, full: !r.nextResync(now).After(now), first: r.report.resyncs == 0}
 	if !p.full && p.first {
 		return nil, netstate.Scope{}
@@ -245,7 +245,7 @@ func (r *Reconciler) end(ctx context.Context, p *pass, err error) {
 		return
 	}
 	now := time.Now()
-	r.book(p, err, now)
+	r.recordOutcome(p, err, now)
 	if p.full {
 		took := now.Sub(p.start)
 		r.report.resynced(p, took)

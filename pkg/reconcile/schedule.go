@@ -14,8 +14,8 @@ const (
 	// ten thousand entries along, each with an event of its own, before it says so
 	// itself.
 	settle = 10 * time.Millisecond
-	// few are the keys of a burst that need not settle.
-	few = 16
+	// settledBelow is the largest burst that need not settle.
+	settledBelow = 16
 	// longestBurst is when a burst is taken for over though it goes on.
 	longestBurst = 30 * time.Millisecond
 	// watchGrace is how long the first resync waits for the watch to begin, so
@@ -110,7 +110,7 @@ func (b *burst) add(now time.Time) {
 
 // over returns when the burst is over unless another event comes.
 func (b *burst) over() time.Time {
-	if b.keys <= few {
+	if b.keys <= settledBelow {
 		return b.first.Add(lead)
 	}
 	over := b.last.Add(settle)

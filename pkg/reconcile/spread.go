@@ -83,7 +83,7 @@ func (d *Desired) reshape() {
 		for i, o := range objects {
 			if r, ok := decides(o); ok && r != d.spread.route(r) {
 				objects[i] = d.spread.route(r)
-				moves = append(moves, move{owner, o, objects[i], 1 + place(d.waiting[o.Key()], owner)})
+				moves = append(moves, move{owner, o, objects[i], 1 + claimIndex(d.waiting[o.Key()], owner)})
 			}
 		}
 		d.owners[owner] = objects

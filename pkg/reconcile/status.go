@@ -52,21 +52,21 @@ type Fight struct {
 
 // report is what the loop has to tell of itself.
 type report struct {
-	inSync       bool
-	since        time.Time
-	resyncs      uint64
-	swept        bool // a full resync with a complete list was done
-	lastResync   time.Time
-	resyncTook   time.Duration
-	dumpErr      error
-	dumpFailures int
-	watchErr     error
-	unknowns     int // plans in a row of which nobody knows what was done
-	healed       [netstate.KindRoute + 1]uint64
-	healedNow    int // to be told of
-	healedFirst  netstate.Op
-	healedTold   time.Time
-	failing      bool // so it is told
+	inSync         bool
+	since          time.Time
+	resyncs        uint64
+	swept          bool // a full resync with a complete list was done
+	lastResync     time.Time
+	resyncTook     time.Duration
+	dumpErr        error
+	dumpFailures   int
+	watchErr       error
+	unknowns       int // plans in a row of which nobody knows what was done
+	healed         [netstate.KindRoute + 1]uint64
+	healedNow      int // to be told of
+	healedFirst    netstate.Op
+	healedLoggedAt time.Time
+	failing        bool // so it is told
 }
 
 // Status returns a copy of the present one.
@@ -138,13 +138,13 @@ func (r *Reconciler) wait(ctx context.Context, so func() bool) error {
 // tried says whether nothing waits for its first try.
 func (r *Reconciler) tried() bool {
 	return r.report.swept && r.report.dumpErr == nil && len(r.queue.ready) == 0 &&
-		!r.resync.alarm && (r.now == nil || !r.now.amiss())
+		!r.resync.alarm && (r.now == nil || !r.now.hasDrift())
 }
 
 // inSync says whether the kernel is known to hold all that is desired.
 func (r *Reconciler) inSync() bool {
 	return r.report.swept && r.report.dumpErr == nil && r.queue.empty() &&
-		!r.resync.alarm && (r.now == nil || !r.now.amiss())
+		!r.resync.alarm && (r.now == nil || !r.now.hasDrift())
 }
 
 // settled is inSync with no resync under way or asked for.
@@ -191,26 +191,26 @@ func (r *report) heal(op netstate.Op, k netstate.Kind, fought bool) {
 	r.healedNow++
 }
 
-// tellEvery is how often at most the log tells of what was put right.
-const tellEvery = time.Second
+// healedLogInterval is the shortest time between two lines about restored objects.
+const healedLogInterval = time.Second
 
 // due returns when to call tellHealed, if ever.
 func (r *report) due() (at time.Time, ok bool) {
-	return r.healedTold.Add(tellEvery), r.healedNow > 0
+	return r.healedLoggedAt.Add(healedLogInterval), r.healedNow > 0
 }
 
-// tellHealed logs what was put right.
-func (r *report) tellHealed(now time.Time) {
+// logHealed logs what was restored.
+func (r *report) logHealed(now time.Time) {
 	if at, ok := r.due(); !ok || now.Before(at) {
 		return
 	}
 	klog.InfoS("Restored what others had changed", "objects", r.healedNow, "first", r.healedFirst.String())
-	r.healedNow, r.healedTold = 0, now
+	r.healedNow, r.healedLoggedAt = 0, now
 }
 
-// tell logs what a pass changed about our standing with the kernel: a failure
+// logPass logs what a pass changed about our standing with the kernel: a failure
 // when it is new, its end, and what was healed.
-func (r *report) tell(p *pass, firsts []*netstate.OpError, failing int) {
+func (r *report) logPass(p *pass, firsts []*netstate.OpError, failing int) {
 	if len(firsts) > 0 {
 		klog.ErrorS(firsts[0].Err, "Kernel refused a step; retrying", "step", firsts[0].Op.String(), "similar", len(firsts)-1)
 		r.failing = true
@@ -218,7 +218,7 @@ func (r *report) tell(p *pass, firsts []*netstate.OpError, failing int) {
 		klog.InfoS("Kernel accepts all steps again")
 		r.failing = false
 	}
-	r.tellHealed(time.Now())
+	r.logHealed(time.Now())
 	if p.full {
 		klog.V(2).InfoS("Resynced", "steps", len(p.plan))
 	}

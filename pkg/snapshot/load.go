@@ -66,7 +66,7 @@ func decode(file io.ReaderAt, size int64, source string, peers bool) (Snapshot, 
 		return Snapshot{}, err
 	}
 	if peers {
-		s.Peers = make([]subnet.Lease, 0, promised(file, size))
+		s.Peers = make([]subnet.Lease, 0, peerCount(file, size))
 	}
 	for count := 0; ; count++ {
 		tag, rest, err := r.next(maxLine)
@@ -90,9 +90,9 @@ func decode(file io.ReaderAt, size int64, source string, peers bool) (Snapshot, 
 	}
 }
 
-// promised is how many peers there are by the last line, so that they need no
+// peerCount is how many peers there are by the last line, so that they need no
 // more room than they take. It is no more than the file has room for.
-func promised(file io.ReaderAt, size int64) int {
+func peerCount(file io.ReaderAt, size int64) int {
 	const shortest = len("peer 1.0.0.0-8 0 - {}\n")
 	var tail [64]byte
 	n, _ := file.ReadAt(tail[:], max(0, size-int64(len(tail))))

@@ -40,21 +40,21 @@ func New(d Daemon) *Service {
 	return &Service{daemon: d, watchdog: interval}
 }
 
-// often is how long the status may lag behind what nobody tells of.
-const often = 5 * time.Second
+// statusInterval is how long the status may lag behind what sends no notification.
+const statusInterval = 5 * time.Second
 
 // Run tells of the daemon whenever changed says that there may be news, and now
 // and then besides, until ctx ends: READY once, STATUS when it is another, and
 // WATCHDOG as long as the daemon is alive, if the unit asks for it.
 func (s *Service) Run(ctx context.Context, changed <-chan struct{}) {
-	interval := often
+	interval := statusInterval
 	if s.watchdog > 0 {
 		interval = min(interval, s.watchdog/3)
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		s.tell(ctx)
+		s.notifyChange(ctx)
 		if s.watchdog > 0 {
 			s.live(ctx, interval)
 		}
@@ -67,8 +67,8 @@ func (s *Service) Run(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// tell sends what is news.
-func (s *Service) tell(ctx context.Context) {
+// notifyChange tells systemd what has changed.
+func (s *Service) notifyChange(ctx context.Context) {
 	ready, text := s.daemon.Condition(ctx)
 	text = line(text)
 	s.mu.Lock()

@@ -16,10 +16,10 @@ type Log struct {
 	// Explain returns an error's kind, and the error in words.
 	Explain func(error) (kind, words string)
 
-	mu   sync.Mutex
-	now  map[string]string          // the failing operations, and why
-	told map[string]map[string]bool // the kinds of reason that were logged, by operation
-	last Trouble
+	mu     sync.Mutex
+	now    map[string]string          // the failing operations, and why
+	logged map[string]map[string]bool // the kinds of reason that were logged, by operation
+	last   Trouble
 }
 
 // Trouble is an operation that failed, why, and when.
@@ -33,15 +33,15 @@ func (l *Log) Failed(what string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.now == nil {
-		l.now, l.told = make(map[string]string), make(map[string]map[string]bool)
+		l.now, l.logged = make(map[string]string), make(map[string]map[string]bool)
 	}
 	kind, why := l.Explain(err)
 	l.now[what], l.last = why, Trouble{what, why, time.Now()}
-	if l.told[what] == nil {
-		l.told[what] = make(map[string]bool)
+	if l.logged[what] == nil {
+		l.logged[what] = make(map[string]bool)
 	}
-	if !l.told[what][kind] {
-		l.told[what][kind] = true
+	if !l.logged[what][kind] {
+		l.logged[what][kind] = true
 		klog.ErrorS(nil, "Store operation failed; retrying", "operation", what, "reason", why)
 	}
 }
@@ -65,7 +65,7 @@ func (l *Log) Forget(what string) {
 
 func (l *Log) drop(what string) {
 	delete(l.now, what)
-	delete(l.told, what)
+	delete(l.logged, what)
 }
 
 // Status is the present state of a store.

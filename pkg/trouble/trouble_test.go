@@ -23,14 +23,14 @@ func TestLog(t *testing.T) {
 	l.Failed("B", errors.New("two"))
 	l.Failed("A", errors.New("three"))
 	check("two", map[string]string{"A": "because of three", "B": "because of two"}, "because of three")
-	if !l.told["A"]["kind"] || len(l.told) != 2 {
-		t.Errorf("told of %v", l.told)
+	if !l.logged["A"]["kind"] || len(l.logged) != 2 {
+		t.Errorf("told of %v", l.logged)
 	}
 	l.Over("A")
 	check("one", map[string]string{"B": "because of two"}, "because of three")
 	l.Forget("B")
 	check("none", nil, "because of three")
-	if len(l.told) != 0 {
-		t.Errorf("still told of %v", l.told)
+	if len(l.logged) != 0 {
+		t.Errorf("still told of %v", l.logged)
 	}
 }

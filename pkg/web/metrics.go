@@ -82,8 +82,8 @@ func fromLoop(read func(reading) float64) reader {
 	return func(r reading) (float64, bool) { return read(r), r.Stuck == "" }
 }
 
-// moment is known once it has come.
-func moment(read func(reading) *time.Time) reader {
+// knownTime returns a reader of a time, known once it is set.
+func knownTime(read func(reading) *time.Time) reader {
 	return func(r reading) (float64, bool) {
 		t := read(r)
 		if t == nil || t.IsZero() {
@@ -103,7 +103,7 @@ func probes(read func(*status.Probes) float64) reader {
 	}
 }
 
-func truth(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -123,29 +123,29 @@ func table() []metric {
 	return []metric{
 		{prometheus.NewDesc("tulle_build_info", "Always 1; the labels hold the versions of tulled and of Go.", []string{"version", "goversion"}, nil), prometheus.GaugeValue,
 			func(r reading, emit func(float64, ...string)) { emit(1, r.Version, runtime.Version()) }},
-		gauge("start_time_seconds", "Unix time of the daemon's start, in seconds.", moment(func(r reading) *time.Time { return &r.Started })),
-		gauge("healthy", "1 while the daemon's main loop answers, as on /healthz.", always(func(r reading) float64 { return truth(r.Stuck == "") })),
-		gauge("ready", "1 while the node is ready, as on /readyz.", always(func(r reading) float64 { return truth(r.Ready) })),
+		gauge("start_time_seconds", "Unix time of the daemon's start, in seconds.", knownTime(func(r reading) *time.Time { return &r.Started })),
+		gauge("healthy", "1 while the daemon's main loop answers, as on /healthz.", always(func(r reading) float64 { return boolValue(r.Stuck == "") })),
+		gauge("ready", "1 while the node is ready, as on /readyz.", always(func(r reading) float64 { return boolValue(r.Ready) })),
 		{prometheus.NewDesc("tulle_ready_check", "1 while this check of /readyz holds.", []string{"check"}, nil), prometheus.GaugeValue,
 			func(r reading, emit func(float64, ...string)) {
 				for _, c := range r.checks() {
-					emit(truth(c.OK), c.Name)
+					emit(boolValue(c.OK), c.Name)
 				}
 			}},
 
 		gauge("network_mtu_bytes", "MTU of the network, in bytes.", fromLoop(func(r reading) float64 { return float64(r.Network.MTU) })),
-		gauge("node_id_shared", "1 while another machine has this machine's ID.", fromLoop(func(r reading) float64 { return truth(r.Clone != nil) })),
+		gauge("node_id_shared", "1 while another machine has this machine's ID.", fromLoop(func(r reading) float64 { return boolValue(r.Clone != nil) })),
 		gauge("peers", "Peers: other nodes with an accepted lease.", fromLoop(func(r reading) float64 { return float64(r.Peers.All) })),
 		gauge("peers_unreachable", "Peers unreachable in at least one family, as far as this node can tell.",
 			fromLoop(func(r reading) float64 { return float64(r.Peers.Unreachable) })),
 		gauge("leases_rejected", "Leases in the store that this node rejects.", fromLoop(func(r reading) float64 { return float64(len(r.Rejected)) })),
-		gauge("lease_acquired_timestamp_seconds", "Unix time since which this run has held the node's lease, in seconds.", moment(func(r reading) *time.Time {
+		gauge("lease_acquired_timestamp_seconds", "Unix time since which this run has held the node's lease, in seconds.", knownTime(func(r reading) *time.Time {
 			if r.Lease == nil {
 				return nil
 			}
 			return r.Lease.Since
 		})),
-		gauge("lease_renewed_timestamp_seconds", "Unix time at which the store last took or confirmed the node's lease, in seconds.", moment(func(r reading) *time.Time {
+		gauge("lease_renewed_timestamp_seconds", "Unix time at which the store last took or confirmed the node's lease, in seconds.", knownTime(func(r reading) *time.Time {
 			if r.Lease == nil {
 				return nil
 			}
@@ -154,13 +154,13 @@ func table() []metric {
 
 		gauge("store_failing", "Operations of the store that are failing now.", always(func(r reading) float64 { return float64(len(r.Store.Failing)) })),
 		gauge("store_revision", "Latest revision of the store that this node knows.", always(func(r reading) float64 { return float64(r.Store.Revision) })),
-		gauge("store_watch_start_timestamp_seconds", "Unix time since which the watch of the store has run without a break, in seconds.", moment(func(r reading) *time.Time { return r.Store.Watching })),
+		gauge("store_watch_start_timestamp_seconds", "Unix time since which the watch of the store has run without a break, in seconds.", knownTime(func(r reading) *time.Time { return r.Store.Watching })),
 		gauge("store_remembered", "1 while the node uses its saved network because the store is unreachable.",
-			fromLoop(func(r reading) float64 { return truth(r.Remembered != nil) })),
+			fromLoop(func(r reading) float64 { return boolValue(r.Remembered != nil) })),
 
 		gauge("kernel_in_sync", "1 while the kernel holds every wanted object and nothing else of tulle's.",
-			always(func(r reading) float64 { return truth(r.Kernel.InSync) })),
-		gauge("kernel_in_sync_change_timestamp_seconds", "Unix time of the last change of tulle_kernel_in_sync, in seconds.", moment(func(r reading) *time.Time { return &r.Kernel.Since })),
+			always(func(r reading) float64 { return boolValue(r.Kernel.InSync) })),
+		gauge("kernel_in_sync_change_timestamp_seconds", "Unix time of the last change of tulle_kernel_in_sync, in seconds.", knownTime(func(r reading) *time.Time { return &r.Kernel.Since })),
 		gauge("kernel_objects", "Objects wanted in the kernel.", always(func(r reading) float64 { return float64(r.Kernel.Objects) })),
 		gauge("kernel_objects_pending", "Objects that wait to be written to the kernel.", always(func(r reading) float64 { return float64(r.Kernel.Pending) })),
 		gauge("kernel_objects_failing", "Objects that the kernel refuses.",
@@ -174,13 +174,13 @@ func table() []metric {
 				}
 			}},
 		counter("kernel_resyncs_total", "Full resyncs with the kernel.", always(func(r reading) float64 { return float64(r.Resyncs) })),
-		gauge("kernel_last_resync_timestamp_seconds", "Unix time at which the last full resync began, in seconds.", moment(func(r reading) *time.Time { return &r.Kernel.LastResync })),
+		gauge("kernel_last_resync_timestamp_seconds", "Unix time at which the last full resync began, in seconds.", knownTime(func(r reading) *time.Time { return &r.Kernel.LastResync })),
 		gauge("kernel_last_resync_duration_seconds", "Duration of the last full resync, in seconds.", func(r reading) (float64, bool) {
 			return r.Kernel.ResyncMillis / 1000, !r.Kernel.LastResync.IsZero()
 		}),
 
-		gauge("firewall_written", "1 once every wanted firewall rule was tried.", always(func(r reading) float64 { return truth(r.Firewall.Written) })),
-		gauge("firewall_failing", "1 while the firewall rules are not in sync.", always(func(r reading) float64 { return truth(r.Firewall.Problem != "") })),
+		gauge("firewall_written", "1 once every wanted firewall rule was tried.", always(func(r reading) float64 { return boolValue(r.Firewall.Written) })),
+		gauge("firewall_failing", "1 while the firewall rules are not in sync.", always(func(r reading) float64 { return boolValue(r.Firewall.Problem != "") })),
 		counter("firewall_healed_total", "Restores of firewall rules after drift.",
 			always(func(r reading) float64 { return float64(r.Firewall.Healed) })),
 		gauge("peers_probed", "Peers that have been probed.", probes(func(p *status.Probes) float64 { return float64(p.Known) })),

@@ -48,12 +48,12 @@ func (c *peerCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, p := range peers {
 		node := cmp.Or(p.Name, p.Key)
-		gauge(c.inSync, truth(p.InSync), node, p.Key)
+		gauge(c.inSync, boolValue(p.InSync), node, p.Key)
 		if p.Probes == nil {
 			continue
 		}
 		for _, cause := range probe.Causes() {
-			gauge(c.failing, truth(p.Probes.Cause == string(cause)), node, p.Key, string(cause))
+			gauge(c.failing, boolValue(p.Probes.Cause == string(cause)), node, p.Key, string(cause))
 		}
 		if p.Probes.Cause == string(probe.Well) {
 			gauge(c.roundTrip, p.Probes.Millis/1000, node, p.Key)

@@ -60,7 +60,7 @@ func TestPeerMetrics(t *testing.T) {
 	}
 	for _, cause := range probe.Causes() {
 		for at, labels := range []string{`lease="10.64.0.0-24",node="worker-1"`, `lease="10.64.1.0-24",node="worker-2"`, `lease="10.64.2.0-24",node="worker-3"`} {
-			want["probe_failing{cause="+strconv.Quote(string(cause))+","+labels+"}"] = strconv.Itoa(int(truth(at == 2 && cause == probe.SmallMTU)))
+			want["probe_failing{cause="+strconv.Quote(string(cause))+","+labels+"}"] = strconv.Itoa(int(boolValue(at == 2 && cause == probe.SmallMTU)))
 		}
 	}
 	for name, value := range want {

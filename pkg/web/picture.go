@@ -52,8 +52,8 @@ func tallied(peers []status.Peer) (counts [conditions]int) {
 	return counts
 }
 
-// inWords are counts but that of peers that are well.
-func inWords(counts [conditions]int) string {
+// summarize returns the counts in words, without that of healthy peers.
+func summarize(counts [conditions]int) string {
 	var words []string
 	for c := behindPeer; c < conditions; c++ {
 		words = append(words, grouped(counts[c])+" "+c.String())
@@ -126,7 +126,7 @@ func (b bar) Class() string { return b.state.Class() }
 func draw(peers []status.Peer, class, name string) picture {
 	p := picture{Side: side, Class: class, Name: name}
 	counts := tallied(peers)
-	p.Summary = fmt.Sprintf("This node and %s: %s in sync, %s", count(len(peers), "peer"), grouped(counts[wellPeer]), inWords(counts))
+	p.Summary = fmt.Sprintf("This node and %s: %s in sync, %s", count(len(peers), "peer"), grouped(counts[wellPeer]), summarize(counts))
 	switch places := rings(len(peers)); {
 	case len(peers) <= named:
 		p.star(peers)
@@ -168,12 +168,12 @@ func (p *picture) star(peers []status.Peer) {
 	p.Mixed = byTunnel > 0 && byTunnel < len(peers)
 }
 
-// place is one on a ring.
-type place struct{ x, y float64 }
+// point is a place on a ring.
+type point struct{ x, y float64 }
 
 // rings are so many places, spread evenly over no more rings than they need, or
 // nil where there is no room for them.
-func rings(n int) (all []place) {
+func rings(n int) (all []point) {
 	var room []int
 	sum := 0
 	for radius := firstRing; sum < n; radius += ringStep {
@@ -189,13 +189,13 @@ func rings(n int) (all []place) {
 		size := n*below/sum - len(all)
 		for j := range size {
 			x, y := around(j, size, firstRing+ringStep*float64(i))
-			all = append(all, place{x, y})
+			all = append(all, point{x, y})
 		}
 	}
 	return all
 }
 
-func (p *picture) rings(peers []status.Peer, places []place) {
+func (p *picture) rings(peers []status.Peer, places []point) {
 	shaded := anyTook(peers)
 	var there [shades]bool
 	for i, peer := range peers {
@@ -278,7 +278,7 @@ func (p *picture) cell(well *[shades]strings.Builder, peers []status.Peer, x, y 
 	}
 	text := title(peers[0])
 	if len(peers) > 1 {
-		text = fmt.Sprintf("%s to %s: of %d peers %s", join(peers[0].Subnets), join(peers[len(peers)-1].Subnets), len(peers), inWords(counts))
+		text = fmt.Sprintf("%s to %s: of %d peers %s", join(peers[0].Subnets), join(peers[len(peers)-1].Subnets), len(peers), summarize(counts))
 	}
 	bottom := y + inner
 	for state := conditions - 1; state > wellPeer; state-- {

@@ -49,7 +49,7 @@ func (r reading) probeFacts() section {
 	}
 	if p.Passed > 0 {
 		add("mean round trip", millis(p.MeanMillis))
-		if most, ok := nearlyAll(p); ok {
+		if most, ok := latency99(p); ok {
 			add("99% within", strconv.FormatFloat(most, 'f', -1, 64)+" ms")
 		}
 	}
@@ -75,8 +75,8 @@ func byCause[N int | uint64](counts map[string]N) (text string) {
 	return text
 }
 
-// nearlyAll returns the bound below which 99 of 100 round trips lie, if known.
-func nearlyAll(p *status.Probes) (most float64, ok bool) {
+// latency99 returns the bound below which 99 of 100 round trips lie, if known.
+func latency99(p *status.Probes) (most float64, ok bool) {
 	for _, t := range p.Took {
 		if t.Count >= p.Passed-p.Passed/100 {
 			return t.Millis, true

@@ -152,7 +152,7 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 		return subnet.Lease{}, nil, err
 	}
 	for subnets := range candidates {
-		lease := subnet.Lease{Subnets: subnets, Expires: someday}
+		lease := subnet.Lease{Subnets: subnets, Expires: noExpiry}
 		if taken[lease.Key()] {
 			continue
 		}
@@ -221,7 +221,7 @@ func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition cli
 		}
 		return lease, met, nil, nil
 	}
-	a.position.saw(mark{key, r.Header.Revision, int64(id)})
+	a.position.saw(writeMark{key, r.Header.Revision, int64(id)})
 	lease.Attrs, lease.Revision = a.claim.Attrs, r.Header.Revision
 	if lease.Created == 0 {
 		lease.Created = r.Header.Revision
@@ -295,7 +295,7 @@ func (s *Store) possible(ctx context.Context, l subnet.Lease) (bool, error) {
 		return true, err
 	}
 	s.mu.Lock()
-	cfg := s.told.config
+	cfg := s.knownConfig.config
 	s.mu.Unlock()
 	if kv != nil {
 		if now, err := subnet.ParseConfig(kv.Value); err == nil {

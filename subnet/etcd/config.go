@@ -10,9 +10,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// told is a config as it was told, and the revision at which it was that in the
+// knownConfig is the config that Config returned last, with its revision in the
 // history that ends with moved.
-type told struct {
+type knownConfig struct {
 	config   subnet.Config
 	revision int64
 	moved    <-chan struct{}
@@ -23,14 +23,14 @@ type told struct {
 func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
 	c := configReader{Store: s, known: known}
 	s.mu.Lock()
-	last := s.told
+	last := s.knownConfig
 	s.mu.Unlock()
 	for {
 		moved := s.position.moved()
 		if known != (subnet.Config{}) && last.config == known && last.moved == moved {
-			c.revision, last = last.revision, told{}
+			c.revision, last = last.revision, knownConfig{}
 		} else {
-			cfg, ok, err := c.read(ctx, moved)
+			cfg, ok, err := c.next(ctx, moved)
 			if ok || err != nil {
 				return cfg, err
 			}
@@ -50,8 +50,8 @@ type configReader struct {
 	failures int
 }
 
-// read looks whether there is a config other than the known one.
-func (c *configReader) read(ctx context.Context, moved <-chan struct{}) (cfg subnet.Config, ok bool, err error) {
+// next returns a config that differs from the known one, if there is one.
+func (c *configReader) next(ctx context.Context, moved <-chan struct{}) (cfg subnet.Config, ok bool, err error) {
 	var all *listing
 	var kv *mvccpb.KeyValue
 	if c.known == (subnet.Config{}) {
@@ -72,7 +72,7 @@ func (c *configReader) read(ctx context.Context, moved <-chan struct{}) (cfg sub
 	} else if cfg != c.known {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.told = told{cfg, c.revision, moved}
+		c.knownConfig = knownConfig{cfg, c.revision, moved}
 		// An earlier listing is of an earlier config.
 		c.unused, c.acquired = all, all == nil
 		return cfg, true, nil

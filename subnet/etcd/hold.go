@@ -19,11 +19,12 @@ const (
 	// defaultHeartbeat is how often a node says that it is alive. Etcd writes
 	// nothing down for it, and tells nobody.
 	defaultHeartbeat = 5 * time.Minute
-	// scatter is the time in which many nodes that lost their leases together
+	// rewriteSpread is the time in which many nodes that lost their leases together
 	// write them again.
-	scatter = 500 * time.Millisecond
-	// quiet is how long nobody changes a lease that is left alone.
-	quiet = time.Minute
+	rewriteSpread = 500 * time.Millisecond
+	// quietTime is the time without a foreign change after which a lease counts as left
+	// alone.
+	quietTime = time.Minute
 )
 
 // Hold implements subnet.Store.
@@ -47,7 +48,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 		moved = s.position.moved()
 		err := s.retry(ctx, "renewing the lease", func(ctx context.Context) error {
 			var err error
-			if from, err = h.look(ctx); err != nil {
+			if from, err = h.checkAndRenew(ctx); err != nil {
 				h.what = lost // now is over
 				return err
 			}
@@ -79,9 +80,9 @@ type holder struct {
 	rewrites int  // of what others had changed, in a row
 }
 
-// look has the lease be as it should, and renews it. It returns the revision
+// checkAndRenew restores the lease where it differs, and renews it. It returns the revision
 // after which all that happens to it is news.
-func (h *holder) look(ctx context.Context) (from int64, err error) {
+func (h *holder) checkAndRenew(ctx context.Context) (from int64, err error) {
 	key := h.key(h.own)
 	r, err := h.client.Get(ctx, key)
 	if err != nil {
@@ -199,7 +200,7 @@ func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) er
 	defer cancel()
 	var err error
 	h.what, err = h.await(waiting, h.key(h.own), from, moved, &h.failures)
-	if time.Since(since) > quiet {
+	if time.Since(since) > quietTime {
 		h.rewrites = 0
 	}
 	switch {
@@ -210,7 +211,7 @@ func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) er
 	case err != nil:
 		return err
 	case h.what != none:
-		return sleep(ctx, rand.N(scatter))
+		return sleep(ctx, rand.N(rewriteSpread))
 	}
 	return nil
 }

@@ -85,13 +85,14 @@ func (s *Store) parse(kv *mvccpb.KeyValue) (lease subnet.Lease, bad *subnet.Leas
 	}
 	lease.Revision, lease.Created = kv.ModRevision, kv.CreateRevision
 	if kv.Lease != 0 {
-		lease.Expires = someday
+		lease.Expires = noExpiry
 	}
 	return lease, nil, true
 }
 
-// someday is when leases end that do: to know better would be a call for each.
-var someday = time.Unix(1<<33, 0)
+// noExpiry stands for the end of any lease that ends: the real one would cost a call
+// for each.
+var noExpiry = time.Unix(1<<33, 0)
 
 // toAcquire is the listing that Config made, for one Acquire.
 func (s *Store) toAcquire() *listing {

@@ -24,23 +24,25 @@ import (
 type position struct {
 	broken  chan struct{} // has room for one, which is there after a break
 	mu      sync.Mutex
-	last    mark          // written last of all that is known
-	gone    mark          // deleted last
+	last    writeMark     // written last of all that is known
+	gone    writeMark     // deleted last
 	all     extent        // of the last list
 	breaks  uint64        // of the line
 	checked uint64        // as of which of them the history is known to be the same
 	changed chan struct{} // closed when the history is another
 }
 
-// mark is one write. Nodes that write their leases again in an etcd that was
+// writeMark is one write. Nodes that write their leases again in an etcd that was
 // emptied may come to the same revisions; to the same etcd leases they do not.
-type mark struct {
+type writeMark struct {
 	key      string
 	revision int64
 	lease    int64
 }
 
-func markOf(kv *mvccpb.KeyValue) mark { return mark{string(kv.Key), kv.ModRevision, kv.Lease} }
+func markOf(kv *mvccpb.KeyValue) writeMark {
+	return writeMark{string(kv.Key), kv.ModRevision, kv.Lease}
+}
 
 // extent is how many keys there were at a revision. Who reads a list hears nothing
 // of what was deleted before.
@@ -57,7 +59,7 @@ func (p *position) moved() <-chan struct{} {
 }
 
 // saw takes note of what was written.
-func (p *position) saw(m mark) {
+func (p *position) saw(m writeMark) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m.revision > p.last.revision && p.checked == p.breaks {
@@ -66,7 +68,7 @@ func (p *position) saw(m mark) {
 }
 
 // lost takes note of what was deleted.
-func (p *position) lost(m mark) {
+func (p *position) lost(m writeMark) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m.revision > p.gone.revision && p.checked == p.breaks {
@@ -102,7 +104,7 @@ func (p *position) trusted() bool {
 }
 
 // at is the last that is known, and how often the line has broken.
-func (p *position) at() (last, gone mark, all extent, breaks uint64) {
+func (p *position) at() (last, gone writeMark, all extent, breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last, p.gone, p.all, p.breaks
@@ -119,7 +121,7 @@ func (p *position) passed(breaks uint64) {
 func (p *position) forget(breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last, p.gone, p.all, p.checked = mark{}, mark{}, extent{}, max(p.checked, breaks)
+	p.last, p.gone, p.all, p.checked = writeMark{}, writeMark{}, extent{}, max(p.checked, breaks)
 	p.lose()
 }
 
@@ -190,7 +192,7 @@ func (s *Store) check(ctx context.Context) error {
 // remembers reports whether etcd holds the write that a mark names; a compacted
 // one only while it is the key's current value. It reads the value too: without
 // it, etcd 3.7 answers from its index, which has no etcd lease.
-func (s *Store) remembers(ctx context.Context, m mark) (bool, error) {
+func (s *Store) remembers(ctx context.Context, m writeMark) (bool, error) {
 	r, err := s.client.Get(ctx, m.key, clientv3.WithRev(m.revision))
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		r, err = s.client.Get(ctx, m.key)
@@ -206,7 +208,7 @@ func (s *Store) remembers(ctx context.Context, m mark) (bool, error) {
 
 // lacks says whether etcd has nothing at a key as of its deletion: one that was
 // set back to a backup from before may have it again.
-func (s *Store) lacks(ctx context.Context, m mark) (bool, error) {
+func (s *Store) lacks(ctx context.Context, m writeMark) (bool, error) {
 	r, err := s.client.Get(ctx, m.key, clientv3.WithRev(m.revision), clientv3.WithKeysOnly())
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		if r, err = s.client.Get(ctx, m.key, clientv3.WithKeysOnly()); err == nil {
@@ -239,9 +241,9 @@ func (s *Store) holds(ctx context.Context, e extent) (bool, error) {
 	return r.Count == e.keys, nil
 }
 
-// lines is a grpc.StreamClientInterceptor that takes note when a line breaks. The
+// connections is a grpc.StreamClientInterceptor that takes note when a line breaks. The
 // client begins its watches anew by itself then, and says nothing of it.
-func (p *position) lines(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, begin grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func (p *position) connections(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, begin grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := begin(ctx, d, conn, method, options...)
 	if err != nil {
 		return nil, err
@@ -265,13 +267,13 @@ func (w watched) RecvMsg(m any) error {
 	return err
 }
 
-// newLines is a stats.Handler that takes note of each new line. What is asked over
+// connWatcher is a stats.Handler that takes note of each new line. What is asked over
 // it may be answered by another etcd than the one that a line which hangs, and has
 // not broken yet, goes to.
-type newLines struct{ *position }
+type connWatcher struct{ *position }
 
 // HandleConn implements stats.Handler.
-func (n newLines) HandleConn(_ context.Context, s stats.ConnStats) {
+func (n connWatcher) HandleConn(_ context.Context, s stats.ConnStats) {
 	if _, begins := s.(*stats.ConnBegin); !begins {
 		return
 	}
@@ -281,6 +283,6 @@ func (n newLines) HandleConn(_ context.Context, s stats.ConnStats) {
 }
 
 // TagConn, TagRPC and HandleRPC implement the rest of stats.Handler.
-func (newLines) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (newLines) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
-func (newLines) HandleRPC(context.Context, stats.RPCStats)                         {}
+func (connWatcher) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (connWatcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (connWatcher) HandleRPC(context.Context, stats.RPCStats)                         {}

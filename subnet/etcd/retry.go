@@ -35,7 +35,7 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case final(err):
+		case isFinal(err):
 			return err
 		}
 		if !errors.Is(err, errRival) && !errors.Is(err, errChanged) { // that is no trouble, but how it goes
@@ -47,8 +47,8 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 	}
 }
 
-// final says whether to try again would be of no use.
-func final(err error) bool {
+// isFinal reports whether a retry cannot help.
+func isFinal(err error) bool {
 	for _, e := range []error{subnet.ErrOutOfSubnets, subnet.ErrTaken, subnet.ErrSameAddress, subnet.ErrSameID, subnet.ErrValue} {
 		if errors.Is(err, e) {
 			return true

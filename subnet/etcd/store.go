@@ -53,14 +53,14 @@ type Store struct {
 	running  sync.WaitGroup
 	streams  atomic.Int64 // counts those that watches were found to fail on
 
-	mu        sync.Mutex
-	acquired  bool         // an Acquire has gone by unused
-	unused    *listing     // what Config found, for Watch to begin with
-	told      told         // by Config, last
-	last      subnet.Lease // that this process has in etcd
-	displaced string       // the instance that took our lease at our own address
-	renewed   time.Time
-	watching  time.Time // since when, without a break
+	mu          sync.Mutex
+	acquired    bool         // an Acquire has gone by unused
+	unused      *listing     // what Config found, for Watch to begin with
+	knownConfig knownConfig  // by Config, last
+	last        subnet.Lease // that this process has in etcd
+	displaced   string       // the instance that took our lease at our own address
+	renewed     time.Time
+	watching    time.Time // since when, without a break
 }
 
 // reconnecting is how often an etcd that is away is tried. By itself gRPC would
@@ -74,7 +74,7 @@ var reconnecting = grpc.ConnectParams{
 func Open(o Options) (*Store, error) {
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
 	s := &Store{options: o, trouble: trouble.Log{Explain: explain}, position: position{broken: make(chan struct{}, 1)}}
-	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor{s.position.lines}
+	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor{s.position.connections}
 	var err error
 	if s.login, err = newLogin(o); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func Open(o Options) (*Store, error) {
 		Logger: zap.NewNop(),
 		DialOptions: append([]grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(unary...), grpc.WithChainStreamInterceptor(stream...),
-			grpc.WithConnectParams(reconnecting), grpc.WithStatsHandler(newLines{&s.position}),
+			grpc.WithConnectParams(reconnecting), grpc.WithStatsHandler(connWatcher{&s.position}),
 		}, o.dial...),
 	}
 	if config.TLS, err = tlsConfig(o); err != nil {

@@ -47,7 +47,7 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 		}
 		watching, cancel := context.WithCancel(ctx)
 		events := s.watch(watching, s.leasesPrefix(), from, clientv3.WithPrefix())
-		next, lost, err := s.read(ctx, from, events, moved, to)
+		next, lost, err := s.readEvents(ctx, from, events, moved, to)
 		cancel()
 		s.setWatching(time.Time{})
 		switch {
@@ -63,7 +63,7 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 		if errors.Is(err, errBroke) {
 			continue
 		}
-		s.spoiled(ctx, err)
+		s.retireStream(ctx, err)
 		s.trouble.Failed("watching the leases", err)
 		if err := s.pause(ctx, failures); err != nil {
 			return err
@@ -71,9 +71,9 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 	}
 }
 
-// read takes one watch's events. It returns the revision to go on from, and
+// readEvents takes one watch's events. It returns the revision to go on from, and
 // whether the place was lost.
-func (s *Store) read(ctx context.Context, from int64, events clientv3.WatchChan, moved <-chan struct{}, to func(subnet.Update)) (next int64, lost bool, err error) {
+func (s *Store) readEvents(ctx context.Context, from int64, events clientv3.WatchChan, moved <-chan struct{}, to func(subnet.Update)) (next int64, lost bool, err error) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -156,9 +156,9 @@ func (s *Store) watch(ctx context.Context, key string, from int64, options ...cl
 	return s.client.Watch(clientv3.WithRequireLeader(ctx), key, append(options, clientv3.WithRev(from), clientv3.WithCreatedNotify())...)
 }
 
-// spoiled is told of a watch that failed. None begins on its stream any more,
+// retireStream retires the stream of a failed watch. No watch begins on it any more,
 // for what that showed of us at its beginning may be what is refused.
-func (s *Store) spoiled(ctx context.Context, err error) {
+func (s *Store) retireStream(ctx context.Context, err error) {
 	s.streams.Add(1)
 	if s.login != nil && refused(err) {
 		s.login.forget(ctx)
@@ -200,7 +200,7 @@ func (s *Store) await(ctx context.Context, key string, from int64, moved <-chan 
 				if ctx.Err() != nil {
 					return none, ctx.Err()
 				}
-				s.spoiled(ctx, err)
+				s.retireStream(ctx, err)
 				*failures++
 				return none, s.pause(ctx, *failures)
 			}

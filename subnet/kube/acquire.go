@@ -50,7 +50,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 			failures++
 			continue
 		}
-		if err := waitFor(ctx, changed, again); err != nil {
+		if err := waitFor(ctx, changed, configPollInterval); err != nil {
 			return subnet.Lease{}, err
 		}
 		if cfg, err = s.usable(ctx); err != nil {
@@ -61,8 +61,8 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 
 const (
 	leasing = "leasing a subnet"
-	// again is how often a config is looked at that may be what is waited for.
-	again = 5 * time.Second
+	// configPollInterval is how often a config is looked at that may be what is waited for.
+	configPollInterval = 5 * time.Second
 )
 
 // reason is what a person can mend.
@@ -91,8 +91,8 @@ func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[neti
 		return none, errUnknown
 	case e == nil:
 		return none, s.noNode()
-	case e.wrong != nil:
-		return none, reasonf("Node %s: %v", e.name, e.wrong)
+	case e.cidrErr != nil:
+		return none, reasonf("Node %s: %v", e.name, e.cidrErr)
 	}
 	subnets := e.subnets
 	for f, pool := range cfg.Pools {
@@ -155,5 +155,5 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 			return subnet.Lease{}, err
 		}
 	}
-	return subnet.Lease{Subnets: subnets, Attrs: attrs, Expires: someday, Revision: revision, Created: e.created}, nil
+	return subnet.Lease{Subnets: subnets, Attrs: attrs, Expires: noExpiry, Revision: revision, Created: e.created}, nil
 }

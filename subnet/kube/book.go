@@ -32,7 +32,7 @@ func newBook(a annotations) *book {
 	return &book{
 		annotations: a, seed: maphash.MakeSeed(),
 		nodes: make(map[string]*entry), keys: make(map[string][]*entry),
-		holders: newHolders(), doubts: make(map[string]int64), limit: few,
+		holders: newHolders(), doubts: make(map[string]int64), limit: maxSingleFetches,
 		changed: make(chan struct{}), readers: make(map[*reader]struct{}),
 	}
 }
@@ -50,10 +50,10 @@ func (b *book) take(s scope, v *kube.Node) {
 		}
 		b.newest = v.Revision
 	}
-	e := b.read(v)
+	e := b.entryOf(v)
 	news := b.put(e)
-	if v.Lean && b.nodes[e.name].podless() {
-		news = b.doubt(b.nodes[e.name]) || news // it may have been given some
+	if v.MetadataOnly && b.nodes[e.name].withoutPodCIDRs() {
+		news = b.markDoubtful(b.nodes[e.name]) || news // it may have been given some
 	}
 	if _, doubted := b.doubts[string(v.Name)]; doubted {
 		b.doubts[e.name] = v.Revision
@@ -81,7 +81,7 @@ func (b *book) remove(s scope, v *kube.Node) {
 
 // put has e stand where an entry of its name did, if it says anything else.
 func (b *book) put(e *entry) bool {
-	if e = b.place(e); e == nil {
+	if e = b.enter(e); e == nil {
 		return false
 	}
 	b.judge(e)
@@ -89,11 +89,11 @@ func (b *book) put(e *entry) bool {
 	return true
 }
 
-// place enters e; it is judged later. It is nil where it says nothing new. The
+// enter puts e into the book, to be judged later. It returns nil if e says nothing new. The
 // caller holds mu.
-func (b *book) place(e *entry) *entry {
+func (b *book) enter(e *entry) *entry {
 	before := b.nodes[e.name]
-	if before != nil && !e.digest.news(before) {
+	if before != nil && !e.digest.differsFrom(before) {
 		return nil
 	}
 	if before != nil {
@@ -121,7 +121,7 @@ func (e *entry) follow(before *entry) {
 	if e.verified() || e.uid != before.uid || before.held || !before.verified() && !before.managed {
 		return
 	}
-	e.subnets, e.wrong, e.believed = before.subnets, before.wrong, true
+	e.subnets, e.cidrErr, e.believed = before.subnets, before.cidrErr, true
 	e.digest.cidrs, e.digest.whole = before.digest.cidrs, before.digest.whole
 	e.settle()
 }

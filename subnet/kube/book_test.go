@@ -29,7 +29,7 @@ func TestHeartbeatIsFree(t *testing.T) {
 		text   []byte
 	}{
 		"whole": {kube.WholeNode, apitest.Encoded(t, n)},
-		"lean":  {kube.LeanNode, apitest.Encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})},
+		"lean":  {kube.NodeMetadata, apitest.Encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})},
 	} {
 		b := testBook(t, "node-9999")
 		b.holders.shape = shapeOf(parseClaim([]byte("10.0.0.0/24,fd00::/64")))
@@ -63,7 +63,7 @@ func FuzzBook(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, lean bool) {
 		format, v := kube.WholeNode, kube.Node{}
 		if lean {
-			format = kube.LeanNode
+			format = kube.NodeMetadata
 		}
 		if format.Decode(text, &v) == nil {
 			testBook(t, "node-1").take(others, &v)

@@ -70,16 +70,16 @@ func shapeOf(subnets podCIDRs) (s shape) {
 // holders are the entries that have subnets, or are believed to, in a way that
 // tells quickly who has the same.
 type holders struct {
-	shape shape // of the own podCIDRs
-	count map[netip.Prefix]int32
-	odd   map[*entry]struct{} // those of another shape
-	open  int                 // that are not verified
+	shape      shape // of the own podCIDRs
+	count      map[netip.Prefix]int32
+	otherShape map[*entry]struct{} // those of another shape
+	open       int                 // that are not verified
 }
 
 func newHolders() holders {
 	return holders{
 		shape: shapeOf(podCIDRs{}), // nobody's
-		count: make(map[netip.Prefix]int32), odd: make(map[*entry]struct{}),
+		count: make(map[netip.Prefix]int32), otherShape: make(map[*entry]struct{}),
 	}
 }
 
@@ -108,9 +108,9 @@ func (h *holders) add(e *entry, n int32) {
 	if !e.verified() {
 		h.open += int(n)
 	}
-	delete(h.odd, e)
+	delete(h.otherShape, e)
 	if n > 0 && shapeOf(e.subnets) != h.shape {
-		h.odd[e] = struct{}{}
+		h.otherShape[e] = struct{}{}
 	}
 }
 
@@ -134,7 +134,7 @@ func (h *holders) shared(e *entry) bool {
 			return true
 		}
 	}
-	for other := range h.odd {
+	for other := range h.otherShape {
 		if other.overlaps(e) {
 			return true
 		}

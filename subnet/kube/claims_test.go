@@ -68,7 +68,7 @@ func claimant(name, uid, cidr, claim string, created int64) *corev1.Node {
 // leanView is what the metadata of a Node say.
 func leanView(t testing.TB, n *corev1.Node) *kube.Node {
 	t.Helper()
-	return decoded(t, kube.LeanNode, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})
+	return decoded(t, kube.NodeMetadata, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})
 }
 
 func wholeView(t testing.TB, n *corev1.Node) *kube.Node {
@@ -117,7 +117,7 @@ func (b *book) told() map[string]string {
 func (b *book) settleAll(t testing.TB, nodes map[string]*corev1.Node) {
 	t.Helper()
 	for {
-		name, _, _ := b.suspect()
+		name, _, _ := b.nextDoubtful()
 		if name == "" {
 			return
 		}
@@ -196,7 +196,7 @@ func TestLies(t *testing.T) {
 			b.settleAll(t, nodes)
 			verified := b.nodes["liar"].verified()
 			b.take(others, leanView(t, turned))
-			if name, _, _ := b.suspect(); verified == (name != "") {
+			if name, _, _ := b.nextDoubtful(); verified == (name != "") {
 				t.Errorf("verified %t, suspect %q", verified, name)
 			}
 		})
@@ -211,7 +211,7 @@ func TestClaimTurns(t *testing.T) {
 		b := leanBook(t, n)
 		turned := claimant("n1", "u1", "10.5.1.0/24", claim, 100)
 		b.take(others, leanView(t, turned))
-		if name, _, _ := b.suspect(); name != "n1" || b.told()["10.5.1.0-24"] != "n1" || len(b.told()) != 2 {
+		if name, _, _ := b.nextDoubtful(); name != "n1" || b.told()["10.5.1.0-24"] != "n1" || len(b.told()) != 2 {
 			t.Errorf("%q: suspect %q, %v", claim, name, b.told())
 		}
 		b.settleAll(t, map[string]*corev1.Node{"n1": turned})
@@ -234,7 +234,7 @@ func TestVerdictOfAnother(t *testing.T) {
 	if b.verdict(wholeView(t, claimant("n1", "u2", "10.5.2.0/24", "", 100))) {
 		t.Error("taken for it")
 	}
-	if name, _, _ := b.suspect(); name != "n1" || len(b.told()) != 1 {
+	if name, _, _ := b.nextDoubtful(); name != "n1" || len(b.told()) != 1 {
 		t.Errorf("%q, %v", name, b.told())
 	}
 }
@@ -330,7 +330,7 @@ func TestLeanIsAsWhole(t *testing.T) {
 			switch n := nodes[name]; r.IntN(5) {
 			case 0: // a verdict, or several
 				for range r.IntN(4) {
-					if name, _, _ := b.suspect(); name != "" {
+					if name, _, _ := b.nextDoubtful(); name != "" {
 						b.verdict(wholeView(t, nodes[name]))
 					}
 				}
@@ -407,7 +407,7 @@ func check(t *testing.T, b *book) {
 	for _, e := range b.keys {
 		keys -= len(e)
 	}
-	if !maps.Equal(again.count, b.holders.count) || !maps.Equal(again.odd, b.holders.odd) || again.open != b.holders.open || keys != 0 {
+	if !maps.Equal(again.count, b.holders.count) || !maps.Equal(again.otherShape, b.holders.otherShape) || again.open != b.holders.open || keys != 0 {
 		t.Errorf("%+v, want %+v; %d keys too few", b.holders, again, keys)
 	}
 }

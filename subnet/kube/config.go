@@ -33,7 +33,7 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 		now, err := os.Stat(path) // of what links lead to
 		if err != nil || seen == nil || !same(seen, now) {
 			var cfg subnet.Config
-			cfg, seen, err = s.read()
+			cfg, seen, err = s.loadConfig()
 			switch {
 			case err != nil && err.Error() == refused:
 			case err != nil && known == (subnet.Config{}):
@@ -59,7 +59,7 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 // usable is the config that there is, or was when the file was last of use: a node
 // that goes on with that publishes what becomes of its host. The first is waited for.
 func (s *Store) usable(ctx context.Context) (subnet.Config, error) {
-	if cfg, _, err := s.read(); err == nil {
+	if cfg, _, err := s.loadConfig(); err == nil {
 		return cfg, nil
 	}
 	s.mu.Lock()
@@ -71,8 +71,8 @@ func (s *Store) usable(ctx context.Context) (subnet.Config, error) {
 	return s.Config(ctx, subnet.Config{})
 }
 
-// read reads the config, and remembers one that is of use.
-func (s *Store) read() (subnet.Config, fs.FileInfo, error) {
+// loadConfig reads the config, and remembers a valid one.
+func (s *Store) loadConfig() (subnet.Config, fs.FileInfo, error) {
 	cfg, info, err := readConfig(s.options.ConfigFile)
 	if err == nil {
 		s.mu.Lock()

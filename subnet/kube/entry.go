@@ -21,15 +21,15 @@ type entry struct {
 
 	claim    podCIDRs // what it says it has
 	subnets  podCIDRs // what it has, or is believed to have
-	wrong    error    // with its podCIDRs
+	cidrErr  error    // with its podCIDRs
 	believed bool     // from before it was replaced
 	held     bool     // nobody is told of it until its podCIDRs were read
 
-	key    string // under which watchers know it
-	lease  subnet.Lease
-	unread error              // what is wrong with what it publishes
-	bad    *subnet.LeaseError // in the place of lease
-	own    *own               // of the node's own alone
+	key      string // under which watchers know it
+	lease    subnet.Lease
+	valueErr error              // what is wrong with what it publishes
+	bad      *subnet.LeaseError // in the place of lease
+	own      *own               // of the node's own alone
 }
 
 // own is what more there is to know of the node's own Node.
@@ -42,8 +42,8 @@ type own struct {
 	known   bool // network is: there is such a condition
 }
 
-// someday is when leases end: a Node's has no end but the Node's.
-var someday = time.Unix(1<<33, 0)
+// noExpiry is the end of every lease: a Node's lease ends with the Node alone.
+var noExpiry = time.Unix(1<<33, 0)
 
 // digest is of what a Node says.
 type digest struct {
@@ -52,8 +52,8 @@ type digest struct {
 	whole bool // the podCIDRs were there to be read
 }
 
-// news says whether d says anything that e does not.
-func (d digest) news(e *entry) bool {
+// differsFrom reports whether d says anything that e does not.
+func (d digest) differsFrom(e *entry) bool {
 	return d.all != e.digest.all || d.whole && d != e.digest
 }
 
@@ -65,7 +65,7 @@ func (b *book) digest(v *kube.Node, all *values, isOwn bool) digest {
 		_, _ = h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
 		_, _ = h.Write(text)
 	}
-	d := digest{whole: !v.Lean}
+	d := digest{whole: !v.MetadataOnly}
 	for _, c := range v.PodCIDRs() {
 		add(c)
 	}
@@ -92,13 +92,13 @@ func (b *book) digest(v *kube.Node, all *values, isOwn bool) digest {
 	return d
 }
 
-// read makes an entry of a Node, or finds the one that there is if it says the
-// same: that costs nothing but having been read. The caller holds mu.
-func (b *book) read(v *kube.Node) *entry {
+// entryOf makes an entry of a Node, or finds the one that there is if it says the
+// same: that costs nothing but the reading. The caller holds mu.
+func (b *book) entryOf(v *kube.Node) *entry {
 	all := b.annotations.of(v)
 	isOwn := string(v.Name) == b.name
 	d := b.digest(v, &all, isOwn)
-	if before := b.nodes[string(v.Name)]; before != nil && !d.news(before) {
+	if before := b.nodes[string(v.Name)]; before != nil && !d.differsFrom(before) {
 		return before
 	}
 	e := &entry{
@@ -106,7 +106,7 @@ func (b *book) read(v *kube.Node) *entry {
 		managed: string(all[managed]) == "true", claim: parseClaim(all[claimed]),
 	}
 	if e.subnets = e.claim; d.whole {
-		e.subnets, e.wrong = parseCIDRs(v.PodCIDRs())
+		e.subnets, e.cidrErr = parseCIDRs(v.PodCIDRs())
 	}
 	if isOwn {
 		e.own = &own{}
@@ -120,7 +120,7 @@ func (b *book) read(v *kube.Node) *entry {
 		e.own.network, e.own.known = conditionOf(v.Unavailable)
 	}
 	if e.managed {
-		e.lease.Attrs, e.unread = all.attrs()
+		e.lease.Attrs, e.valueErr = all.attrs()
 		if e.lease.Node.Name == "" {
 			e.lease.Node.Name = e.name
 		}
@@ -137,26 +137,26 @@ func (e *entry) settle() {
 	if e.key = subnet.FormatKey(e.subnets); e.key == "" {
 		e.key = e.name
 	}
-	err := e.unread
+	err := e.valueErr
 	switch {
-	case e.wrong != nil:
-		err = e.wrong
+	case e.cidrErr != nil:
+		err = e.cidrErr
 	case e.subnets == (podCIDRs{}):
 		err = fmt.Errorf("%w: the Node has no podCIDR", subnet.ErrKey)
 	}
 	if e.bad = nil; err != nil {
 		e.bad = &subnet.LeaseError{Key: e.key, Err: fmt.Errorf("of the Node %s: %w", e.name, err)}
 	}
-	e.lease.Subnets, e.lease.Expires, e.lease.Revision, e.lease.Created = e.subnets, someday, e.revision, e.created
+	e.lease.Subnets, e.lease.Expires, e.lease.Revision, e.lease.Created = e.subnets, noExpiry, e.revision, e.created
 }
 
 // verified says whether the podCIDRs were read, and not what is claimed alone.
 func (e *entry) verified() bool { return e.digest.whole }
 
-// podless says whether e had no podCIDRs when they were read; it may be given
+// withoutPodCIDRs reports whether e had no podCIDRs when they were read; it may be given
 // some, once.
-func (e *entry) podless() bool {
-	return e.verified() && e.wrong == nil && e.subnets == podCIDRs{}
+func (e *entry) withoutPodCIDRs() bool {
+	return e.verified() && e.cidrErr == nil && e.subnets == podCIDRs{}
 }
 
 // holds says whether e has subnets that nobody else is to have.
@@ -164,8 +164,8 @@ func (e *entry) holds() bool {
 	return (e.managed || e.own != nil) && e.subnets != podCIDRs{}
 }
 
-// candid says whether e claims what it has, as far as that is known.
-func (e *entry) candid() bool {
+// claimMatches reports whether e claims what it has, as far as that is known.
+func (e *entry) claimMatches() bool {
 	return e.claim == e.subnets && e.claim != podCIDRs{}
 }
 

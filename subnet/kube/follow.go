@@ -10,11 +10,11 @@ import (
 // podCIDRs say what claims look like and next to all Nodes have one.
 type follower struct {
 	*Store
-	scope   scope
-	what    string // it does, in the words of who has to mend it
-	watch   kube.Watch[kube.Node]
-	lean    bool // Nodes come as their metadata
-	refused bool // the server does not give metadata alone, or too few Nodes have a claim
+	scope        scope
+	what         string // it does, in the words of who has to mend it
+	watch        kube.Watch[kube.Node]
+	metadataOnly bool // Nodes come as their metadata
+	refused      bool // the server does not give metadata alone, or too few Nodes have a claim
 }
 
 // begin prepares the watch. The caller runs it.
@@ -52,19 +52,19 @@ func (f *follower) Choose(resumed bool) (format kube.Format[kube.Node], relist b
 	case f.refused:
 		// Until all are listed, and for one session more; by then the server may be
 		// upgraded, and flannel's nodes may run tulle.
-		f.lean, f.refused = false, !resumed
-	case f.lean && f.book.crowded():
-		f.lean, relist = false, true
-	case !f.lean && !resumed:
-		f.lean = f.book.leanable()
-	case !f.lean:
-		if f.book.allow(few) {
+		f.metadataOnly, f.refused = false, !resumed
+	case f.metadataOnly && f.book.crowded():
+		f.metadataOnly, relist = false, true
+	case !f.metadataOnly && !resumed:
+		f.metadataOnly = f.book.metadataSuffices()
+	case !f.metadataOnly:
+		if f.book.allow(maxSingleFetches) {
 			f.trouble.Forget(checking)
 		}
-		f.lean = f.book.leanable()
+		f.metadataOnly = f.book.metadataSuffices()
 	}
-	if f.lean {
-		return kube.LeanNode, relist
+	if f.metadataOnly {
+		return kube.NodeMetadata, relist
 	}
 	return kube.WholeNode, relist
 }
@@ -73,7 +73,7 @@ func (f *follower) Choose(resumed bool) (format kube.Format[kube.Node], relist b
 func (f *follower) Refused() { f.refused = true }
 
 // Unfit implements kube.Chooser: too many Nodes would have to be fetched one by one.
-func (f *follower) Unfit() bool { return f.lean && f.book.crowded() }
+func (f *follower) Unfit() bool { return f.metadataOnly && f.book.crowded() }
 
 // nodeList is the list of a scope as it comes.
 type nodeList struct {
@@ -90,7 +90,7 @@ func (l *nodeList) Delete(n *kube.Node) { delete(l.listing.nodes, string(n.Name)
 // Done implements kube.List. A list that is crowded comes again, of whole Nodes.
 func (l *nodeList) Done() bool {
 	f := l.follower
-	if f.book.crowd(l.listing) {
+	if f.book.exceedsFetches(l.listing) {
 		f.refused = true
 		return false
 	}

@@ -77,8 +77,8 @@ const holding = "holding the lease"
 // lost is why the subnets of own are this node's no more, if they are not. A Node
 // that was made anew and was not given any yet may be given the same.
 func (s *Store) lost(e *entry, own subnet.Lease) error {
-	if e.wrong != nil {
-		return fmt.Errorf("%w: Node %s: %w", subnet.ErrTaken, e.name, e.wrong)
+	if e.cidrErr != nil {
+		return fmt.Errorf("%w: Node %s: %w", subnet.ErrTaken, e.name, e.cidrErr)
 	}
 	if e.subnets == (subnet.Pair[netip.Prefix]{}) {
 		s.trouble.Failed(holding, reasonf("Node %s has no podCIDR any more; keeping %s", e.name, own.Key()))

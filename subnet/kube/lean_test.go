@@ -143,7 +143,7 @@ func TestLiar(t *testing.T) {
 	l.set("elder", "tulle-subnets", formatClaim(leases[0].Subnets))
 	l.set("elder", "public-ip", "192.0.2.98")
 	s.await(t, "its news", func() bool { return s.leases["10.5.50.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.98") })
-	if name, _, _ := l.store("node-1").book.suspect(); name != "" {
+	if name, _, _ := l.store("node-1").book.nextDoubtful(); name != "" {
 		t.Errorf("%s is asked for again", name)
 	}
 	stand()
@@ -185,12 +185,12 @@ func TestFlannelNodes(t *testing.T) {
 			l, f := newFakeLab(t)
 			f.NoWatchList = !streams
 			l.SetConfig(network)
-			l.flannels(few)
+			l.flannels(maxSingleFetches)
 			l.create("node-1")
 			s := l.watch("node-1")
-			s.await(t, "complete", func() bool { return len(s.leases) == few })
+			s.await(t, "complete", func() bool { return len(s.leases) == maxSingleFetches })
 			watchesLean(t, f, true)
-			if n := f.Asked("GET /api/v1/nodes/"); n != few || s.least != few {
+			if n := f.Asked("GET /api/v1/nodes/"); n != maxSingleFetches || s.least != maxSingleFetches {
 				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
 			}
 		})
@@ -198,18 +198,18 @@ func TestFlannelNodes(t *testing.T) {
 			l, f := newFakeLab(t)
 			f.NoWatchList = !streams
 			l.SetConfig(network)
-			l.flannels(few + 4)
+			l.flannels(maxSingleFetches + 4)
 			l.create("node-1")
 			own, _ := l.leased(1)
 			s := l.watch("node-1")
-			s.await(t, "complete", func() bool { return len(s.leases) == few+5 })
+			s.await(t, "complete", func() bool { return len(s.leases) == maxSingleFetches+5 })
 			watchesLean(t, f, false)
-			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != few+5 {
+			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != maxSingleFetches+5 {
 				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
 			}
 			// A lie is one no more.
 			l.set("flannel-0", "tulle-subnets", formatClaim(own.Subnets))
-			for i := range few + 4 {
+			for i := range maxSingleFetches + 4 {
 				l.joins(fmt.Sprintf("flannel-%d", i), fmt.Sprintf("10.5.%d.0/28", i+1))
 			}
 			l.set("flannel-1", "public-ip", "192.0.2.97")
@@ -223,23 +223,23 @@ func TestFlannelNodes(t *testing.T) {
 			})
 			l.set("flannel-1", "public-ip", "192.0.2.96")
 			s.await(t, "following", func() bool { return s.leases["10.5.2.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.96") })
-			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != few+5 || s.lists != 1 {
+			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != maxSingleFetches+5 || s.lists != 1 {
 				t.Errorf("%d were fetched, %d leases at the least, %d lists", n, s.least, s.lists)
 			}
 			// While it looks away all are made anew, with flannel.
 			f.Do(func() {
 				f.Forget()
 				f.End()
-				for i := range few + 4 {
+				for i := range maxSingleFetches + 4 {
 					n := f.Nodes[fmt.Sprintf("flannel-%d", i)].DeepCopy()
 					n.UID += "-anew"
 					delete(n.Annotations, prefix+"/tulle-subnets")
 					f.Change("MODIFIED", n)
 				}
 			})
-			s.await(t, "all again", func() bool { return s.lists == 2 && len(s.leases) == few+5 })
+			s.await(t, "all again", func() bool { return s.lists == 2 && len(s.leases) == maxSingleFetches+5 })
 			watchesLean(t, f, false)
-			if s.least != few+5 {
+			if s.least != maxSingleFetches+5 {
 				t.Errorf("%d leases at the least", s.least)
 			}
 		})

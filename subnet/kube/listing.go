@@ -37,7 +37,7 @@ func (l *listing) add(v *kube.Node) (isNew bool) {
 		return false
 	}
 	before := len(l.nodes)
-	l.nodes[string(v.Name)] = b.read(v)
+	l.nodes[string(v.Name)] = b.entryOf(v)
 	l.newest = v.Revision
 	return len(l.nodes) > before
 }
@@ -58,7 +58,7 @@ func (b *book) replace(l *listing) {
 	// Nobody is believed before it is known what all claim.
 	var placed []*entry
 	for _, e := range l.nodes {
-		if e = b.place(e); e != nil {
+		if e = b.enter(e); e != nil {
 			placed = append(placed, e)
 		}
 	}

@@ -8,8 +8,8 @@ type reader struct {
 	touched map[string]struct{}
 }
 
-// news is what a reader was not told yet.
-func (b *book) news(r *reader) (u subnet.Update, ok bool, changed <-chan struct{}) {
+// nextUpdate returns what has changed since the reader's last update.
+func (b *book) nextUpdate(r *reader) (u subnet.Update, ok bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

@@ -25,7 +25,7 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case final(err):
+		case isFinal(err):
 			return err
 		}
 		s.trouble.Failed(what, err)
@@ -35,8 +35,8 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 	}
 }
 
-// final says whether to try again would be of no use.
-func final(err error) bool {
+// isFinal reports whether a retry cannot help.
+func isFinal(err error) bool {
 	return errors.Is(err, subnet.ErrTaken) || errors.Is(err, subnet.ErrValue) || errors.Is(err, errMoved)
 }
 

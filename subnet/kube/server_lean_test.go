@@ -102,25 +102,25 @@ func TestServerLean(t *testing.T) {
 			}
 
 			// Many of flannel's, while the store looks away.
-			for i := range few + 2 {
+			for i := range maxSingleFetches + 2 {
 				name := fmt.Sprintf("flannel-%d", i)
 				l.create(name)
 				l.joins(name, "")
 			}
-			s.await(t, "all", func() bool { return len(s.leases) == few+4 })
+			s.await(t, "all", func() bool { return len(s.leases) == maxSingleFetches+4 })
 			l.store("node-1").others.watch.Relist()
-			s.await(t, "listed again", func() bool { return s.lists == 2 && len(s.leases) == few+4 })
+			s.await(t, "listed again", func() bool { return s.lists == 2 && len(s.leases) == maxSingleFetches+4 })
 			again := l.store("node-2")
 			l.create("node-2")
 			whole := record(again)
 			leases := 0
 			ctx, cancel := context.WithCancel(t.Context())
 			_ = again.Watch(ctx, func(u subnet.Update) { leases = len(u.Leases); cancel() })
-			if leases != few+4 {
+			if leases != maxSingleFetches+4 {
 				t.Errorf("%d leases at once", leases)
 			}
 			whole.await(t, "whole 200", "watch=1")
-			for i := range few + 2 {
+			for i := range maxSingleFetches + 2 {
 				name := fmt.Sprintf("flannel-%d", i)
 				l.joins(name, formatClaim(l.entry("node-1", name).subnets))
 			}

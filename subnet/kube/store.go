@@ -191,7 +191,7 @@ func (s *Store) Watch(ctx context.Context, to func(subnet.Update)) error {
 		delete(s.book.readers, r)
 	}()
 	for {
-		u, ok, changed := s.book.news(r)
+		u, ok, changed := s.book.nextUpdate(r)
 		if ok {
 			to(u)
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// few is how many Nodes are asked for one by one; for more of them whole Nodes are
+// maxSingleFetches is how many Nodes are asked for one by one; for more of them whole Nodes are
 // watched.
-const few = 16
+const maxSingleFetches = 16
 
 // judge decides whether e is to be believed, which was just placed, and whether
 // others are still: who is not sure to have its subnets is fetched whole. Somebody
@@ -24,18 +24,18 @@ func (b *book) judge(e *entry) {
 				continue
 			}
 			contested = true
-			b.doubt(other)
+			b.markDoubtful(other)
 		}
 	}
-	if !e.verified() && e.managed && (contested || !e.candid() || !b.holders.plausible(e)) {
+	if !e.verified() && e.managed && (contested || !e.claimMatches() || !b.holders.plausible(e)) {
 		e.held = !e.believed
-		b.doubt(e)
+		b.markDoubtful(e)
 	}
 }
 
-// doubt has e be fetched whole, and says whether that is to be begun.
-func (b *book) doubt(e *entry) bool {
-	if _, already := b.doubts[e.name]; already || !e.managed || e.verified() && !e.podless() {
+// markDoubtful marks e to be fetched whole, and reports whether it was not yet.
+func (b *book) markDoubtful(e *entry) bool {
+	if _, already := b.doubts[e.name]; already || !e.managed || e.verified() && !e.withoutPodCIDRs() {
 		return false
 	}
 	b.doubts[e.name] = 0
@@ -47,13 +47,13 @@ func (b *book) doubt(e *entry) bool {
 func (b *book) reshape(s shape) {
 	h := &b.holders
 	h.shape = s
-	clear(h.odd)
+	clear(h.otherShape)
 	for _, e := range b.nodes {
 		if !e.holds() || shapeOf(e.subnets) == s {
 			continue
 		}
-		h.odd[e] = struct{}{}
-		b.doubt(e)
+		h.otherShape[e] = struct{}{}
+		b.markDoubtful(e)
 	}
 }
 
@@ -69,24 +69,24 @@ func (b *book) verdict(v *kube.Node) bool {
 	}
 	seen := b.doubts[before.name]
 	delete(b.doubts, before.name)
-	if !before.verified() || before.podless() {
+	if !before.verified() || before.withoutPodCIDRs() {
 		e := *before
 		e.digest.cidrs, e.digest.whole = b.digest(v, &values{}, false).cidrs, true
-		e.subnets, e.wrong = parseCIDRs(v.PodCIDRs())
+		e.subnets, e.cidrErr = parseCIDRs(v.PodCIDRs())
 		e.held = false
 		e.settle()
 		b.put(&e)
-		if e.podless() && seen > v.Revision { // it may have been given some since
-			b.doubt(b.nodes[e.name])
+		if e.withoutPodCIDRs() && seen > v.Revision { // it may have been given some since
+			b.markDoubtful(b.nodes[e.name])
 		}
 	}
 	b.wake()
 	return true
 }
 
-// suspect is a Node that is to be fetched whole; "" where there is none, or where
+// nextDoubtful is a Node that is to be fetched whole; "" where there is none, or where
 // they come with all others.
-func (b *book) suspect() (name string, none bool, changed <-chan struct{}) {
+func (b *book) nextDoubtful() (name string, none bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.doubts) <= b.limit {
@@ -97,9 +97,9 @@ func (b *book) suspect() (name string, none bool, changed <-chan struct{}) {
 	return name, len(b.doubts) == 0 && b.limit > 0, b.changed
 }
 
-// crowd says whether too many Nodes of a list would have to be asked for one by one.
+// exceedsFetches reports whether too many Nodes of a list would have to be asked for one by one.
 // It is not taken in then: some would be gone for a moment.
-func (b *book) crowd(l *listing) bool {
+func (b *book) exceedsFetches(l *listing) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
@@ -130,9 +130,9 @@ func (b *book) allow(n int) bool {
 	return was != n
 }
 
-// leanable says whether next to all Nodes say in their metadata what there is to
+// metadataSuffices reports whether next to all Nodes say in their metadata what there is to
 // know of them.
-func (b *book) leanable() bool {
+func (b *book) metadataSuffices() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.holders.shaped() || len(b.doubts) > b.limit {
@@ -140,7 +140,7 @@ func (b *book) leanable() bool {
 	}
 	silent := 0
 	for _, e := range b.nodes {
-		if e.managed && e.own == nil && !(e.candid() && b.holders.plausible(e)) {
+		if e.managed && e.own == nil && !(e.claimMatches() && b.holders.plausible(e)) {
 			silent++
 		}
 	}
@@ -152,7 +152,7 @@ const checking = "verifying what Nodes claim"
 // check fetches suspects, one after the other, until ctx ends.
 func (s *Store) check(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		name, none, changed := s.book.suspect()
+		name, none, changed := s.book.nextDoubtful()
 		if none {
 			s.trouble.Over(checking)
 		}

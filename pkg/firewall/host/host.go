@@ -52,7 +52,7 @@ type finder struct {
 	legacy *iptables.LegacyTables
 	resync time.Duration // the poll interval of legacy tables
 
-	told     remark // what the log knows
+	logged   remark // what the log knows
 	prepared bool   // what the kernel may need was tried
 }
 
@@ -63,10 +63,10 @@ func (f *finder) find(ctx context.Context, flag Kind, config subnet.Choice) ([]f
 		inIPTables, err = f.iptables(ctx)
 		return err
 	})
-	if say != f.told && say.reason != "" {
+	if say != f.logged && say.reason != "" {
 		klog.InfoS("Chose where to write firewall rules", "kind", say.kind, "reason", say.reason)
 	}
-	f.told = say
+	f.logged = say
 	if err != nil {
 		return nil, err
 	}

@@ -34,8 +34,8 @@ type Variant struct {
 	save, restore subnet.Pair[string] // "" where there is none
 }
 
-// Host is what of iptables a host has.
-type Host struct {
+// Installed lists the variants of iptables on the host.
+type Installed struct {
 	Variants []Variant
 	Plain    Kind                  // what its plain iptables is; empty if there is none
 	Legacy   subnet.Pair[[]string] // the legacy tables in use in this network namespace
@@ -48,10 +48,10 @@ var bases = subnet.Pair[string]{"iptables", "ip6tables"}
 
 // Found looks what a host has. That makes no legacy table, which to ask for one
 // by its name would.
-func Found(ctx context.Context, o Options) (h Host, err error) {
+func Found(ctx context.Context, o Options) (h Installed, err error) {
 	for _, f := range subnet.Families {
 		if h.Legacy[f], err = o.legacy(f); err != nil {
-			return Host{}, err
+			return Installed{}, err
 		}
 	}
 	var missing []error
@@ -74,7 +74,7 @@ func Found(ctx context.Context, o Options) (h Host, err error) {
 		h.add(plain)
 	}
 	if h.missing = errors.Join(missing...); ctx.Err() != nil {
-		return Host{}, context.Cause(ctx)
+		return Installed{}, context.Cause(ctx)
 	}
 	for i := range h.Variants {
 		o.count(ctx, &h.Variants[i], h.Legacy)
@@ -82,19 +82,19 @@ func Found(ctx context.Context, o Options) (h Host, err error) {
 	return h, nil
 }
 
-func (h *Host) add(v Variant) {
+func (h *Installed) add(v Variant) {
 	if v.save != (subnet.Pair[string]{}) {
 		h.Variants = append(h.Variants, v)
 	}
 }
 
-func (h *Host) has(k Kind) bool {
+func (h *Installed) has(k Kind) bool {
 	_, ok := h.Variant(k)
 	return ok
 }
 
 // Variant is the one of that kind, if the host has it.
-func (h Host) Variant(k Kind) (Variant, bool) {
+func (h Installed) Variant(k Kind) (Variant, bool) {
 	for _, v := range h.Variants {
 		if v.Kind == k {
 			return v, true
@@ -164,7 +164,7 @@ func passing(chain, spec string) bool {
 
 // Choose says which variant to use, and why: the one that the others on this
 // host use, or else what its plain iptables is.
-func (h Host) Choose() (v Variant, why string, err error) {
+func (h Installed) Choose() (v Variant, why string, err error) {
 	var usable []Variant
 	for _, v := range h.Variants {
 		if err = errors.Join(err, v.Err); v.Err == nil {

@@ -19,7 +19,7 @@ const (
 
 // table is one table as iptables-save writes it.
 type table struct {
-	chains   map[string][]line // with the rules that were kept
+	chains   map[string][]ruleLine // with the rules that were kept
 	policies map[string]string
 	// foreign is a table with rules that only nft can show.
 	foreign bool
@@ -61,7 +61,7 @@ func parse(r io.Reader, keep func(chain, spec string) bool) (map[string]*table, 
 			if now != nil {
 				return nil, errCutOff
 			}
-			now = &table{chains: map[string][]line{}, policies: map[string]string{}}
+			now = &table{chains: map[string][]ruleLine{}, policies: map[string]string{}}
 			tables[text[1:]] = now
 		case text == "COMMIT":
 			now = nil
@@ -100,7 +100,7 @@ func (t *table) rule(text string, long bool, keep func(chain, spec string) bool)
 	}
 	l := read(spec, t.isChain)
 	if strings.Contains(spec, "\n") { // nothing that is written can name such a rule
-		l = line{Rule: firewall.Rule{Opaque: true}, spec: spec}
+		l = ruleLine{Rule: firewall.Rule{Opaque: true}, spec: spec}
 	}
 	l.Opaque = l.Opaque || long
 	t.chains[chain] = append(t.chains[chain], l)

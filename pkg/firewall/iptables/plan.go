@@ -34,15 +34,15 @@ func (p part) keep(chain, spec string) bool {
 func (p part) jump() firewall.Rule { return firewall.Rule{Does: firewall.Jump, Chain: p.chain} }
 
 // leads says whether a rule leads to our chain, on whatever conditions.
-func (p part) leads(l line) bool {
+func (p part) leads(l ruleLine) bool {
 	return (l.Does == firewall.Jump || l.Does == firewall.Goto) && l.Chain == p.chain
 }
 
 // want is what a part shall hold.
 type want struct {
 	rules []firewall.Rule // none: nothing of ours is left
-	// place is where the jump may stand at most.
-	place func(firewall.Chains) int
+	// position is where the jump may stand at most.
+	position func(firewall.Chains) int
 }
 
 // plan is what has to be written into a table so that it holds what is wanted;
@@ -78,7 +78,7 @@ func (p part) plan(now *table, w want) (lines []string, err error) {
 		chains[name] = rules(lines)
 	}
 	chains[p.from] = others
-	place := w.place(chains)
+	place := w.position(chains)
 	if right && at <= place {
 		return lines, nil
 	}
@@ -116,7 +116,7 @@ func payload(table string, lines []string) string {
 	return "*" + table + "\n" + strings.Join(lines, "\n") + "\nCOMMIT\n"
 }
 
-func rules(lines []line) []firewall.Rule {
+func rules(lines []ruleLine) []firewall.Rule {
 	rules := make([]firewall.Rule, len(lines))
 	for i, l := range lines {
 		rules[i] = l.Rule

@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/firewall"
 )
 
-// line is one rule as iptables-save writes it.
-type line struct {
+// ruleLine is one rule as iptables-save writes it.
+type ruleLine struct {
 	firewall.Rule
 	comment string
 	spec    string // all behind the chain's name
@@ -21,8 +21,8 @@ var kubeMark = fmt.Sprintf("%#x/%#x", firewall.KubeMark, firewall.KubeMark)
 
 // read reads a rule; isChain tells chains from the other targets. What is not
 // understood makes it opaque, and is no error: it is another's.
-func read(spec string, isChain func(name string) bool) line {
-	r := reader{line: line{spec: spec}}
+func read(spec string, isChain func(name string) bool) ruleLine {
+	r := reader{ruleLine: ruleLine{spec: spec}}
 	var whole bool
 	r.words, whole = split(spec)
 	r.Opaque = !whole
@@ -36,12 +36,12 @@ func read(spec string, isChain func(name string) bool) line {
 			r.Opaque = true
 		}
 	}
-	return r.line
+	return r.ruleLine
 }
 
 // reader is a rule that is being read.
 type reader struct {
-	line
+	ruleLine
 	words  []word // still to be read
 	module string // of the match that options belong to
 }

@@ -52,7 +52,7 @@ func allWants(r firewall.Rules) (wants subnet.Pair[map[part]want], masquerades, 
 		wants[f] = map[part]want{
 			nat: {asShown(r.NAT(f)), func(firewall.Chains) int { return 0 }},
 			filter: {asShown(r.Forwards(f)), func(c firewall.Chains) int {
-				return c.Place(filter.from, r.Networks[f], r.Own[f])
+				return c.Position(filter.from, r.Networks[f], r.Own[f])
 			}},
 		}
 		masquerades = masquerades || len(wants[f][nat].rules) > 0
@@ -76,7 +76,7 @@ const attempts = 3
 
 func (t *Tables) family(ctx context.Context, f subnet.Family, wants map[part]want, masquerades, all bool) (changed bool, err error) {
 	wanted := func(p part) bool { return len(wants[p].rules) > 0 }
-	look, err := t.look(f, wanted, masquerades, all)
+	look, err := t.partsToCheck(f, wanted, masquerades, all)
 	if err != nil || len(look) == 0 {
 		return false, err
 	}
@@ -109,8 +109,8 @@ func (t *Tables) family(ctx context.Context, f subnet.Family, wants map[part]wan
 	})
 }
 
-// look is which parts have to be looked at.
-func (t *Tables) look(f subnet.Family, wanted func(part) bool, masquerades, all bool) (look []part, err error) {
+// partsToCheck returns the parts to read and compare.
+func (t *Tables) partsToCheck(f subnet.Family, wanted func(part) bool, masquerades, all bool) (look []part, err error) {
 	for _, p := range parts {
 		if !wanted(p) && !all && t.clean[f][p] {
 			continue

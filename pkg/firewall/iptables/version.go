@@ -23,16 +23,16 @@ func (v Version) RandomPorts() bool { return !v.before(modern) }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// told is what commands say of themselves. Those before 1.8 know of one variant
+// versionPattern is what commands say of themselves. Those before 1.8 know of one variant
 // only. iptables-save before 1.8 writes the tables instead, with its version
 // above.
-var told = regexp.MustCompile(`v(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?: \((legacy|nf_tables)\))?`)
+var versionPattern = regexp.MustCompile(`v(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?: \((legacy|nf_tables)\))?`)
 
-// mostTold is what is read of it.
-const mostTold = 4 << 10
+// maxVersionOutput is how much of a command's output is read.
+const maxVersionOutput = 4 << 10
 
 func readVersion(said string) (v Version, k Kind, ok bool) {
-	m := told.FindStringSubmatch(said)
+	m := versionPattern.FindStringSubmatch(said)
 	if m == nil {
 		return v, k, false
 	}
@@ -49,7 +49,7 @@ func readVersion(said string) (v Version, k Kind, ok bool) {
 func (o Options) version(ctx context.Context, name string) (Version, Kind, error) {
 	var said []byte
 	err := o.run(ctx, "", func(r io.Reader) (err error) {
-		if said, err = io.ReadAll(io.LimitReader(r, mostTold)); err != nil {
+		if said, err = io.ReadAll(io.LimitReader(r, maxVersionOutput)); err != nil {
 			return err
 		}
 		return discard(r)

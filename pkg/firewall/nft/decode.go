@@ -85,11 +85,11 @@ func inside(b []byte, kind uint16) (found []byte) {
 
 func text(b []byte) string { return string(bytes.TrimRight(b, "\x00")) }
 
-// what says what a register holds.
-type what uint8
+// registerContent is what a register holds.
+type registerContent uint8
 
 const (
-	unknown what = iota
+	unknown registerContent = iota
 	from
 	to
 	in
@@ -99,7 +99,7 @@ const (
 )
 
 var (
-	meta = map[int64]what{
+	meta = map[int64]registerContent{
 		unix.NFT_META_IIFNAME: in, unix.NFT_META_OIFNAME: out, unix.NFT_META_MARK: mark, unix.NFT_META_NFPROTO: proto,
 	}
 	verdicts = map[int32]firewall.Verdict{
@@ -110,7 +110,7 @@ var (
 
 // operand is what a register holds.
 type operand struct {
-	what
+	registerContent
 	size int    // of an address, in bytes
 	mask []byte // what is kept of it; nil for all
 }
@@ -132,7 +132,7 @@ func (r *reader) expression(name string, a *list) {
 		}
 	case "meta":
 		if a.of[unix.NFTA_META_SREG] == nil { // or else it sets something
-			r.load(a.of[unix.NFTA_META_DREG], operand{what: meta[number(a.of[unix.NFTA_META_KEY])]})
+			r.load(a.of[unix.NFTA_META_DREG], operand{registerContent: meta[number(a.of[unix.NFTA_META_KEY])]})
 		}
 	case "payload":
 		r.load(a.of[unix.NFTA_PAYLOAD_DREG], r.payload(a))
@@ -230,20 +230,20 @@ func (r *reader) payload(a *list) operand {
 	}
 	switch at {
 	case int64(offset(full, false)):
-		return operand{what: from, size: int(size)}
+		return operand{registerContent: from, size: int(size)}
 	case int64(offset(full, true)):
-		return operand{what: to, size: int(size)}
+		return operand{registerContent: to, size: int(size)}
 	}
 	return operand{}
 }
 
 // compare takes in a condition; it is false for one that is not understood.
 func (r *reader) compare(o operand, not bool, b []byte) bool {
-	switch o.what {
+	switch o.registerContent {
 	case from, to:
 		n, ok := r.net(o, b)
 		place := &r.rule.From
-		if o.what == to {
+		if o.registerContent == to {
 			place = &r.rule.To
 		}
 		if !ok || place.Prefix.IsValid() {
@@ -252,7 +252,7 @@ func (r *reader) compare(o operand, not bool, b []byte) bool {
 		*place = firewall.Net{Prefix: n, Not: not}
 	case in, out:
 		place := &r.rule.In
-		if o.what == out {
+		if o.registerContent == out {
 			place = &r.rule.Out
 		}
 		if *place != (firewall.Iface{}) || o.mask != nil || len(b) == 0 {

@@ -150,7 +150,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		comment(b)
 		if len(b) >= 4 {
-			at(place{family, filterTable})(netlink.Message{Header: netlink.Header{Type: unix.NFT_MSG_NEWRULE}, Data: b})
+			at(watchedTable{family, filterTable})(netlink.Message{Header: netlink.Header{Type: unix.NFT_MSG_NEWRULE}, Data: b})
 		}
 	})
 }

@@ -36,7 +36,7 @@ func (w Forward) Sync(_ context.Context, r firewall.Rules) (changed bool, err er
 // make to what they have in iptables' filter tables. It returns when ctx ends or
 // the socket fails.
 func (w Forward) Watch(ctx context.Context, poke func()) error {
-	return w.watch(ctx, poke, at(place{unix.NFPROTO_IPV4, filterTable}, place{unix.NFPROTO_IPV6, filterTable}))
+	return w.watch(ctx, poke, at(watchedTable{unix.NFPROTO_IPV4, filterTable}, watchedTable{unix.NFPROTO_IPV6, filterTable}))
 }
 
 // forward has the family's FORWARD chain, if there is one, let our packets pass.
@@ -66,7 +66,7 @@ func (c conn) forward(b *batch, f subnet.Family, r firewall.Rules) error {
 	}
 	place := 0
 	if len(want) > 0 {
-		if place, err = c.place(family, plain(others), r.Networks[f], r.Own[f]); err != nil {
+		if place, err = c.position(family, plain(others), r.Networks[f], r.Own[f]); err != nil {
 			return err
 		}
 	}
@@ -98,10 +98,10 @@ func (r found) isOurs() bool {
 	return r.comment == remark && bare && net.Prefix.IsValid() && !net.Not
 }
 
-// place is where among others' rules in FORWARD ours have to stand.
-func (c conn) place(family uint8, others []firewall.Rule, network, own netip.Prefix) (place int, err error) {
+// position is where among others' rules in FORWARD ours have to stand.
+func (c conn) position(family uint8, others []firewall.Rule, network, own netip.Prefix) (place int, err error) {
 	known := make(map[string][]firewall.Rule)
-	place = firewall.Place(others, func(chain string) []firewall.Rule {
+	place = firewall.Position(others, func(chain string) []firewall.Rule {
 		rules, ok := known[chain]
 		if !ok && err == nil {
 			var all []found

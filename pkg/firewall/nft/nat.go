@@ -26,7 +26,7 @@ func (n NAT) Sync(_ context.Context, r firewall.Rules) (changed bool, err error)
 // Watch calls poke when it begins to listen, and after every change that others
 // make to the table. It returns when ctx ends or the socket fails.
 func (n NAT) Watch(ctx context.Context, poke func()) error {
-	return n.watch(ctx, poke, at(place{unix.NFPROTO_INET, tableName}))
+	return n.watch(ctx, poke, at(watchedTable{unix.NFPROTO_INET, tableName}))
 }
 
 // own has our table hold the rules that masquerade.

@@ -25,7 +25,7 @@ type Others struct {
 	*Tables
 
 	mu     sync.Mutex
-	told   []string
+	logged []string
 	tables map[string]bool // whose rules matter
 }
 
@@ -41,18 +41,18 @@ func (o *Others) Sync(_ context.Context, r firewall.Rules) (changed bool, err er
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if slices.Equal(all, o.told) {
+	if slices.Equal(all, o.logged) {
 		return false, nil
 	}
 	if len(all) == 0 {
 		klog.InfoS("Foreign firewall rules no longer drop the network's packets")
 	}
 	for _, text := range all {
-		if !slices.Contains(o.told, text) {
+		if !slices.Contains(o.logged, text) {
 			klog.InfoS("Foreign firewall rules drop the network's packets; no accept rule of ours can prevent it", "reason", text)
 		}
 	}
-	o.told = all
+	o.logged = all
 	return false, nil
 }
 
@@ -60,7 +60,7 @@ func (o *Others) Sync(_ context.Context, r firewall.Rules) (changed bool, err er
 func (o *Others) Tell() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.told
+	return o.logged
 }
 
 // dropper is a chain of another's by which packets are dropped.

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is a table that is watched.
-type place struct {
+// watchedTable is a table that is watched.
+type watchedTable struct {
 	family uint8
 	table  string
 }
@@ -19,8 +19,8 @@ type place struct {
 // WatchIPTables is for those who keep rules in the tables of iptables: it calls
 // poke when it begins to listen, and after every change to these.
 func (t *Tables) WatchIPTables(ctx context.Context, poke func()) error {
-	return t.watch(ctx, poke, at(place{unix.NFPROTO_IPV4, natTable}, place{unix.NFPROTO_IPV4, filterTable},
-		place{unix.NFPROTO_IPV6, natTable}, place{unix.NFPROTO_IPV6, filterTable}))
+	return t.watch(ctx, poke, at(watchedTable{unix.NFPROTO_IPV4, natTable}, watchedTable{unix.NFPROTO_IPV4, filterTable},
+		watchedTable{unix.NFPROTO_IPV6, natTable}, watchedTable{unix.NFPROTO_IPV6, filterTable}))
 }
 
 // watch calls poke when it begins to listen, and after events that matter and are
@@ -55,12 +55,12 @@ func (t *Tables) watch(ctx context.Context, poke func(), matters func(netlink.Me
 }
 
 // at is for events of tables, their chains and their rules.
-func at(places ...place) func(netlink.Message) bool {
+func at(places ...watchedTable) func(netlink.Message) bool {
 	return func(e netlink.Message) bool {
 		switch e.Header.Type & 0xff {
 		case unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE, unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN, unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
 			table := inside(e.Data[4:], unix.NFTA_RULE_TABLE) // as of tables and chains
-			return slices.ContainsFunc(places, func(p place) bool { return p.family == e.Data[0] && p.table == text(table) })
+			return slices.ContainsFunc(places, func(p watchedTable) bool { return p.family == e.Data[0] && p.table == text(table) })
 		}
 		return false
 	}
