@@ -81,6 +81,10 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s version: %s", name, out)
 		}
 	}
+	const mostBytes = 22e6
+	if n := len(files["tulled"]); n > mostBytes {
+		t.Errorf("tulled has %d bytes, more than %.0f; go tool nm -size -sort size tells what is new", n, mostBytes)
+	}
 	if chart := files["kubernetes/chart/tulle/Chart.yaml"]; !strings.Contains(chart, "\nappVersion: "+version+"\n") || !strings.Contains(files["kubernetes/tulle.yaml"], "tulle:"+version) {
 		t.Errorf("the chart is that of another version: %s", chart)
 	}

@@ -1,12 +1,10 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"html/template"
 	"maps"
 	"net/http"
 	"slices"
@@ -17,24 +15,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-var (
-	//go:embed page.html
-	pageText string
-	//go:embed style.css
-	style string
-)
+//go:embed style.css
+var style markup
 
-// newPage is the page's template, and the policy that lets a browser use nothing
-// but what is in the page.
-func newPage() (*template.Template, string, error) {
+// policy lets a browser use nothing but what is in the page.
+func policy() string {
 	sum := sha256.Sum256([]byte(style))
-	policy := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	page, err := template.New("statusz").Funcs(template.FuncMap{
-		"style":   func() template.CSS { return template.CSS(style) },
-		"grouped": grouped,
-	}).Parse(pageText)
-	return page, policy, err
 }
 
 const (
@@ -51,23 +39,18 @@ const (
 
 // statusz is the page for people.
 func (s *site) statusz(w http.ResponseWriter, r *http.Request) {
-	v := s.view(r.Context())
-	var b bytes.Buffer
-	if err := s.page.Execute(&b, v); err != nil {
-		http.Error(w, "write the page: "+err.Error(), http.StatusInternalServerError)
-		return
-	}
+	var d document
+	s.view(r.Context()).write(&d)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", s.policy)
-	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
-	_, _ = w.Write(b.Bytes()) // who has gone does not wait for it
+	w.Header().Set("Content-Length", strconv.Itoa(d.Len()))
+	_, _ = w.Write(d.Bytes()) // who has gone does not wait for it
 }
 
 // view is all that the page shows.
 type view struct {
 	Class, Verdict string
 	Title          string
-	Icon           template.URL
 	At             string
 	Version        string
 	Started        moments
@@ -145,7 +128,6 @@ func (r reading) view(peers []status.Peer, known bool) view {
 	if n := len(v.Reasons); n > mostList {
 		v.Reasons, v.MoreReasons = v.Reasons[:mostList], n-mostList
 	}
-	v.Icon = icon(v.Class)
 	v.Facts = r.facts()
 	for i := range v.Counts {
 		v.Counts[i].Condition = condition(i)
@@ -164,9 +146,9 @@ func (r reading) view(peers []status.Peer, known bool) view {
 
 // icon is what a browser shows beside the page's name. It has no text from
 // elsewhere.
-func icon(class string) template.URL {
+func icon(class string) string {
 	colour := map[string]string{"good": "2da44e", "warn": "d29922", "bad": "cf222e"}[class]
-	return template.URL("data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'%3E%3Ccircle cx='4' cy='4' r='4' fill='%23" + colour + "'/%3E%3C/svg%3E")
+	return "data:image/svg+xml,%3Csvg%20xmlns=%27http://www.w3.org/2000/svg%27%20viewBox=%270%200%208%208%27%3E%3Ccircle%20cx=%274%27%20cy=%274%27%20r=%274%27%20fill=%27%23" + colour + "%27/%3E%3C/svg%3E"
 }
 
 // reasons returns everything that is wrong, the worst first.

@@ -57,7 +57,7 @@ func TestPage(t *testing.T) {
 					t.Errorf("there is no %q", part)
 				}
 			}
-			for _, part := range append(c.not, "ZgotmplZ", "<no value>", "%!") {
+			for _, part := range append(c.not, "{}", "%!") {
 				if strings.Contains(body, part) {
 					t.Errorf("there is %q", part)
 				}
@@ -96,16 +96,9 @@ func hostile(text string) fake {
 
 func render(t testing.TB, f fake) string {
 	t.Helper()
-	v := read(t.Context(), f, pageLimit).view(f.peers, true)
-	page, _, err := newPage()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	if err := page.Execute(&b, v); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+	var d document
+	read(t.Context(), f, pageLimit).view(f.peers, true).write(&d)
+	return d.String()
 }
 
 var texts = []string{

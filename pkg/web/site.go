@@ -1,7 +1,6 @@
 package web
 
 import (
-	"html/template"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
@@ -12,7 +11,6 @@ import (
 // site is what a server shows of a daemon.
 type site struct {
 	Source
-	page   *template.Template
 	policy string
 }
 
@@ -24,11 +22,7 @@ const (
 )
 
 func handler(o Options, source Source) (http.Handler, error) {
-	page, policy, err := newPage()
-	if err != nil {
-		return nil, err
-	}
-	s := &site{source, page, policy}
+	s := &site{source, policy()}
 	mux := http.NewServeMux()
 	text := func(h http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

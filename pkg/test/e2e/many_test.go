@@ -299,7 +299,7 @@ func TestBenchRush(t *testing.T) {
 func unraced(t *testing.T) clustertest.Command {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "tulled")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "github.com/tulle-net/tulle")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-o", binary, "github.com/tulle-net/tulle")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build tulled: %v: %s", err, out)

@@ -64,7 +64,7 @@ func newScale(t *testing.T) scale {
 	}
 	dir := t.TempDir()
 	linked, binary := filepath.Join(dir, "linked"), filepath.Join(dir, "tulled")
-	build := exec.Command("go", "build", "-trimpath", "-o", linked, "github.com/tulle-net/tulle")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-o", linked, "github.com/tulle-net/tulle")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build tulled: %v: %s", err, out)
