@@ -13,8 +13,8 @@ import (
 // names tells a link's name by its index, as of one dump or event.
 type names map[int]string
 
-// decodeRoute reads a route of the main table that has one gateway or leads
-// nowhere. Others are not of the kind that we make.
+// decodeRoute reads a route of the main table. One of a kind that we never make
+// is foreign, whatever its protocol, and leads nowhere.
 func decodeRoute(b []byte, names names) (netstate.Route, bool) {
 	var r netstate.Route
 	if len(b) < unix.SizeofRtMsg {
@@ -23,12 +23,12 @@ func decodeRoute(b []byte, names names) (netstate.Route, bool) {
 	family, bits, tos, table := b[0], int(b[1]), b[3], b[4]
 	protocol, kind := b[5], b[7]
 	flags := native.Uint32(b[8:])
-	r.Drop = kind == unix.RTN_BLACKHOLE
-	if table != unix.RT_TABLE_MAIN || kind != unix.RTN_UNICAST && !r.Drop || tos != 0 || flags&unix.RTM_F_CLONED != 0 {
+	r.Drop = kind != unix.RTN_UNICAST
+	if table != unix.RT_TABLE_MAIN || tos != 0 || flags&unix.RTM_F_CLONED != 0 {
 		return r, false
 	}
 	r.OnLink = flags&unix.RTNH_F_ONLINK != 0
-	if protocol != netstate.Mark {
+	if protocol != netstate.Mark || r.Drop && kind != unix.RTN_BLACKHOLE {
 		r.Protocol = protocol
 	}
 	var encap []byte

@@ -14,7 +14,7 @@ import (
 )
 
 // Watch calls to with every change to a link, an address, a neighbour or
-// forwarding entry, a unicast route of the main table or a setting, whoever's
+// forwarding entry, a route of the main table or a setting, whoever's
 // it is; of those made by Apply most are left out. A setting whose changes the
 // kernel does not announce is polled once it was dumped or applied. Some changes
 // come with no event of their own: a link that goes down takes its routes silently. Two

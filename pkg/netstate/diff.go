@@ -11,7 +11,7 @@ import (
 // takesOver).
 func Diff(desired *State, actual []Object) Plan {
 	var p Planner
-	desired.pass += 2  // an object met has it, one found as it should be has one more
+	desired.beginPass()
 	var others []Route // of ours that are not as they should be
 	emptied, readdressed := linkChanges(desired, actual)
 	met := 0
@@ -32,6 +32,7 @@ func Diff(desired *State, actual []Object) Plan {
 			met++
 		}
 		r, isRoute := a.(Route)
+		h.placed = h.placed || !isRoute || r.Protocol == 0
 		switch {
 		case a == h.Object && !lost(a, emptied, readdressed):
 			h.pass = desired.pass + 1

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 )
@@ -17,18 +18,19 @@ type State struct {
 	chains []*held
 	seed   maphash.Seed
 	len    int
-	pass   uint32 // of Diff; see held
+	pass   uint16 // of Diff; see held
 }
 
-// held is an object with who wants it, and the last Diff pass that met it in
-// the kernel. The mark lives here so that a resync of a large state needs no
-// set of its own.
+// held is an object with its owner, the last Diff pass that met it in the
+// kernel, and whether it was ever placed there. The marks live here so that a
+// resync of a large state needs no set of its own.
 type held struct {
 	Object
-	owner string
-	next  *held // in its chain
-	hash  uint32
-	pass  uint32
+	owner  string
+	next   *held // in its chain
+	hash   uint32
+	pass   uint16
+	placed bool
 }
 
 // Of makes a State of objects; of two with one key the later stays.
@@ -116,6 +118,31 @@ func (s *State) PutFor(owner string, o Object) {
 		s.len++
 	}
 	(*at).Object, (*at).owner, (*at).pass = o, owner, 0
+}
+
+// Placed reports whether the kernel has held an object of ours with key k since
+// the state wants one. What stands there now then came later.
+func (s *State) Placed(k Key) bool {
+	h := s.find(k)
+	return h != nil && h.placed
+}
+
+// SetPlaced notes that the kernel holds an object of ours with key k.
+func (s *State) SetPlaced(k Key) {
+	if h := s.find(k); h != nil {
+		h.placed = true
+	}
+}
+
+// beginPass begins a pass of Diff.
+func (s *State) beginPass() {
+	if s.pass > math.MaxUint16-3 {
+		for h := range s.all() {
+			h.pass = 0
+		}
+		s.pass = 0
+	}
+	s.pass += 2 // an object met has it, one found as it should be has one more
 }
 
 // Owner is who wants the object with key k.

@@ -109,7 +109,6 @@ func (d *Desired) claim(owner string, o netstate.Object) {
 	case d.state.Owner(k) != owner:
 		d.wait(k, claim{owner, o})
 	case is != o:
-		d.drop(is)
 		d.put(owner, o)
 		d.note(change{netstate.Replace, o})
 	}
@@ -137,9 +136,9 @@ func (d *Desired) release(owner string, k netstate.Key) {
 	if !ok {
 		return
 	}
-	d.drop(is)
 	list := d.waiting[k]
 	if len(list) == 0 {
+		d.drop(is)
 		d.note(change{netstate.Delete, is})
 		return
 	}
@@ -171,7 +170,12 @@ func (d *Desired) contested() []netstate.Key {
 	return keys
 }
 
+// put puts o into the state, in place of what has its key: what is known of the
+// kernel there stays known.
 func (d *Desired) put(owner string, o netstate.Object) {
+	if was, ok := d.state.Get(o.Key()); ok {
+		d.uncount(was)
+	}
 	d.state.PutFor(owner, o)
 	if on := netstate.LinkOf(o); on != "" {
 		d.links[on]++
@@ -180,6 +184,10 @@ func (d *Desired) put(owner string, o netstate.Object) {
 
 func (d *Desired) drop(o netstate.Object) {
 	d.state.Delete(o.Key())
+	d.uncount(o)
+}
+
+func (d *Desired) uncount(o netstate.Object) {
 	if on := netstate.LinkOf(o); on != "" {
 		if d.links[on]--; d.links[on] == 0 {
 			delete(d.links, on)

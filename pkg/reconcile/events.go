@@ -139,13 +139,19 @@ func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
 	switch {
 	case wanted && (gone || want != o):
 		t := task{verb: netstate.Create, drift: true}
-		if !gone && marked(o) {
+		switch _, route := o.(netstate.Route); {
+		case gone:
+		case marked(o):
 			t.verb = netstate.Replace
-			if _, route := o.(netstate.Route); route {
+			if route {
 				// Whoever put it there may have replaced another of ours, and
 				// the kernel says nothing of what was replaced.
 				r.resync.want(now.Add(settle), budget.Single)
 			}
+		case r.desired.state.Placed(k):
+			// It came after ours. If ours is still there, beside it, the kernel
+			// refuses the step.
+			t.verb = netstate.Replace
 		}
 		r.drift(k, t, gone, now)
 	case !wanted && !gone && r.stray(o):

@@ -200,6 +200,9 @@ var errAwaited = errors.New("kept until the kernel takes the route that follows 
 // recordOutcome records the outcome of each step.
 func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 	if err == nil && p.plain && len(r.queue.failed) == 0 {
+		for _, op := range p.plan {
+			r.placed(op)
+		}
 		r.report.unknowns = 0
 		r.report.logPass(p, nil, 0)
 		return
@@ -224,6 +227,12 @@ func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 			r.done(p, op, k, t, now)
 			_, twin := p.twins[k]
 			swapped = swapped || twin
+			continue
+		}
+		if r.supplanted(op, k, e.Err) {
+			r.queue.forget(k)
+			t.verb = netstate.Replace
+			r.queue.restore(k, t)
 			continue
 		}
 		before := r.queue.failed[k]
@@ -269,9 +278,24 @@ func (r *Reconciler) taskOf(p *pass, op netstate.Op, k netstate.Key) task {
 	return t
 }
 
+// supplanted reports whether a step was refused because a foreign route stands
+// where ours stood before. A foreign route that was there first is left alone.
+func (r *Reconciler) supplanted(op netstate.Op, k netstate.Key, err error) bool {
+	return op.Verb == netstate.Create && k.Kind == netstate.KindRoute &&
+		errors.Is(err, fs.ErrExist) && r.desired.state.Placed(k)
+}
+
+// placed notes that a step put a route where ours is to stand.
+func (r *Reconciler) placed(op netstate.Op) {
+	if route, ok := op.Object.(netstate.Route); ok && op.Verb != netstate.Delete {
+		r.desired.state.SetPlaced(route.Key())
+	}
+}
+
 // done books a step that was taken.
 func (r *Reconciler) done(p *pass, op netstate.Op, k netstate.Key, t task, now time.Time) {
 	r.queue.settle(k)
+	r.placed(op)
 	isLink := k.Kind == netstate.KindLink
 	if isLink && !p.full {
 		// What is on it failed with it, and need not wait any longer.

@@ -116,6 +116,11 @@ func disturbances() []disturbance {
 	link := func(o netstate.Object) bool { return o.Key().Kind == netstate.KindLink }
 	return []disturbance{
 		{"route deleted", "route", func(d *disturbed) func() { return d.deleting(netstate.KindRoute) }, nil},
+		{"route replaced", "route", func(d *disturbed) func() {
+			theirs := d.held(func(o netstate.Object) bool { return o.Key().Kind == netstate.KindRoute }).(netstate.Route)
+			theirs = netstate.Route{Dst: theirs.Dst, Metric: theirs.Metric, Drop: true, Protocol: 4}
+			return func() { d.apply(netstate.Replace, theirs) }
+		}, nil},
 		{"neighbour deleted", "neigh", func(d *disturbed) func() { return d.deleting(netstate.KindNeigh) }, nil},
 		{"FDB entry deleted", "fdb", func(d *disturbed) func() { return d.deleting(netstate.KindFDB) }, nil},
 		{"address deleted", "addr", func(d *disturbed) func() { return d.deleting(netstate.KindAddr) }, nil},
