@@ -155,6 +155,9 @@ func (c *Cluster) finish() {
 	for _, s := range streams {
 		s.end()
 	}
+	if c.t.Failed() {
+		c.t.Logf("where the kernel dropped packets:\n%s", c.Drops())
+	}
 	for _, d := range daemons {
 		d.finish()
 	}
