@@ -50,6 +50,11 @@ func (p *Peers) Update(u subnet.Update) {
 	defer p.mu.Unlock()
 	complete, portions := u.Complete, p.table.Portions(u, portion)
 	left, paced := len(u.Leases), len(portions) > 1
+	if paced {
+		// A large network has other metrics from its first route on. Otherwise those of
+		// the first portion change, and for what it deletes the loop waits for the last.
+		p.desired.Update(func(d *reconcile.Desired) { d.Expect(left) })
+	}
 	for i, u := range portions {
 		left -= len(u.Leases)
 		changes := p.table.Apply(u)

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -126,5 +127,28 @@ func TestOneMACTwice(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// TestFirstListIsWrittenInPortions: the kernel works on the first portion of a large
+// network while the others are computed, and nothing has to be dumped in the end.
+func TestFirstListIsWrittenInPortions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := onEth0()
+		onFake(t, k, `{"Type": "vxlan"}, "SubnetLen": 28`, func(p *Peers) {
+			settled()
+			k.ResetCounts()
+			const peers = 2*portion + 500
+			u := subnet.Update{Complete: true}
+			for n := range peers {
+				key := fmt.Sprintf("10.5.%d.%d-28", 16+n/16, n%16*16)
+				u.Leases = append(u.Leases, fakePeer(t, key, fmt.Sprintf("198.18.%d.%d", 1+n/256, n%256), fmt.Sprintf("3a:00:00:00:%02x:%02x", n>>8, n&255), int64(n+2)))
+			}
+			p.Update(u)
+			settled()
+			if c := k.Counts(); c.Dumps > 0 || c.Applies < 3 || c.Steps() != 3*peers {
+				t.Errorf("for %d peers: %+v", peers, c)
+			}
+		})
 	})
 }
