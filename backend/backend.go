@@ -20,6 +20,9 @@ type Backend interface {
 	Publish() subnet.Attrs
 	// MTU is the largest packet that a container may send.
 	MTU() int
+	// Settings returns a struct of the keys that the backend has in a config, with
+	// the values that they come to.
+	Settings() any
 	// Host is what this node needs whether it has peers or not.
 	Host(own subnet.Lease) []netstate.Object
 	// Peer is what reaches one peer. With an error it returns what can be

@@ -22,7 +22,7 @@ func (v View) Report() status.Report {
 	checks := v.Checks()
 	r := status.Report{
 		NodeID: v.Node.ID, Name: v.Node.Name, Clone: v.Clone,
-		Checks: checks, Ready: checks.Ready(), Missing: checks.Missing(),
+		Checks: checks, Ready: checks.Ready(), Missing: checks.Missing(), Failing: checks.Failing(),
 		Peers:    status.Count{All: v.Peers.Count, Unreachable: len(v.troubled())},
 		Network:  status.Network{Backend: v.Config.Backend.Type, Networks: valid(networks(v.Config)), Devices: v.Peers.devices()},
 		Kernel:   kernelReport(v.Kernel),
@@ -51,7 +51,7 @@ func (v View) Report() status.Report {
 		r.Firewall.Problem = v.Firewall.Err.Error()
 	}
 	for _, e := range v.Peers.Rejected {
-		r.Rejected = append(r.Rejected, status.Problem{What: e.Key, Why: e.Err.Error()})
+		r.Rejected = append(r.Rejected, status.Rejection{Key: e.Key, Code: e.Code(), Why: e.Err.Error()})
 	}
 	r.Fights = v.fights()
 	r.AddFiles(v.Files, nil)
@@ -175,6 +175,7 @@ func (v View) PeerReports() []status.Peer {
 		} else if v.Kernel.Complete {
 			p.InSync = v.Kernel.InSync || v.Kernel.Pending == 0
 		}
+		p.State = status.StateOf(p)
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b status.Peer) int { return slices.CompareFunc(a.Subnets, b.Subnets, netip.Prefix.Compare) })

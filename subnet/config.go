@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"reflect"
 )
 
 // Config is what a whole network agrees on. Two configs are the same exactly
@@ -76,6 +77,15 @@ type document struct {
 	Network, SubnetLen, SubnetMin, SubnetMax                 json.RawMessage
 	IPv6Network, IPv6SubnetLen, IPv6SubnetMin, IPv6SubnetMax json.RawMessage
 	Backend                                                  json.RawMessage
+}
+
+// ConfigKeys returns the keys of a config as the documentation writes them.
+func ConfigKeys() []string {
+	var keys []string
+	for field := range reflect.TypeFor[document]().Fields() {
+		keys = append(keys, field.Name)
+	}
+	return keys
 }
 
 // ParseConfig reads a network's config; its error is a *ConfigError. The keys

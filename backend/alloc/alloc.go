@@ -20,6 +20,8 @@ func (a alloc) Publish() subnet.Attrs {
 	return a.host.Attrs(Type, a.MTU())
 }
 
+func (alloc) Settings() any { return struct{}{} }
+
 func (a alloc) MTU() int { return a.host.MTU() }
 
 func (a alloc) Host(subnet.Lease) []netstate.Object { return nil }

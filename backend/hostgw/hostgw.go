@@ -23,6 +23,8 @@ func (b hostGW) Publish() subnet.Attrs {
 	return b.host.Attrs(Type, b.MTU())
 }
 
+func (hostGW) Settings() any { return struct{}{} }
+
 func (b hostGW) MTU() int { return b.host.MTU() }
 
 func (b hostGW) Host(own subnet.Lease) []netstate.Object { return b.host.Forwarding(own) }

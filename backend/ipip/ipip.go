@@ -69,6 +69,8 @@ func (b ipip) device(f subnet.Family) netstate.Link {
 	})
 }
 
+func (b ipip) Settings() any { return b.config }
+
 func (b ipip) MTU() int { return b.devices.MTU() }
 
 func (b ipip) Publish() subnet.Attrs {

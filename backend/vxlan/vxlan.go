@@ -90,6 +90,8 @@ func (b vxlan) outerMTU(f subnet.Family) int {
 	}
 }
 
+func (b vxlan) Settings() any { return b.config }
+
 func (b vxlan) MTU() int { return b.devices.MTU() }
 
 func (b vxlan) Publish() subnet.Attrs {

@@ -198,7 +198,7 @@ func TestDaemonSet(t *testing.T) {
 	for what, manifest := range map[string][]object{"plain": plain(t), "changed": objects(t, changed)} {
 		spec := find[daemonSet](t, manifest, "DaemonSet").Spec.Template.Spec
 		for i, c := range []container{spec.InitContainers[0], spec.Containers[0]} {
-			o, err := options.Parse(c.Args, []string{"NODE_NAME=a"})
+			o, err := options.Parse(c.Args, []string{"NODE_NAME=a"}, []string{"vxlan"})
 			if err != nil || len(o.Warnings) > 0 {
 				t.Errorf("%s: %s is told what it does not understand: %v %q", what, c.Name, err, o.Warnings)
 			}

@@ -23,7 +23,7 @@ const (
 	Installed Outcome = "installed"
 	Replaced  Outcome = "replaced" // an earlier one of ours
 	Kept      Outcome = "unchanged"
-	Left      Outcome = "skipped (foreign)" // another program's
+	Left      Outcome = "foreign" // another program's
 )
 
 // Plugin is one that is to be in a folder.

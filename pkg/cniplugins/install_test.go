@@ -105,18 +105,18 @@ func TestInstall(t *testing.T) {
 	put(t, filepath.Join(to, "portmap"), "somebody's", 0o755)
 	put(t, filepath.Join(to, "flannel"), "flannel's", 0o755)
 	second := plugins(t, "bridge", "bridge 2", "portmap", "portmap 2", "loopback", "loopback 2")
-	want(t, "upgraded", install(t, second, to), "bridge", "replaced", "portmap", "skipped (foreign)", "loopback", "installed")
+	want(t, "upgraded", install(t, second, to), "bridge", "replaced", "portmap", "foreign", "loopback", "installed")
 	has(t, "upgraded", to, "bridge", "bridge 2", "portmap", "somebody's", "loopback", "loopback 2", "flannel", "flannel's")
-	want(t, "back", install(t, first, to), "bridge", "replaced", "portmap", "skipped (foreign)")
+	want(t, "back", install(t, first, to), "bridge", "replaced", "portmap", "foreign")
 	has(t, "back", to, "bridge", "bridge 1", "portmap", "somebody's", "loopback", "loopback 2", "flannel", "flannel's")
 
 	// Without the list all that is there is another's, but for what is the same.
 	put(t, filepath.Join(to, listName), "garbled\n", 0o644)
-	want(t, "without the list", install(t, second, to), "bridge", "skipped (foreign)", "portmap", "skipped (foreign)", "loopback", "unchanged")
+	want(t, "without the list", install(t, second, to), "bridge", "foreign", "portmap", "foreign", "loopback", "unchanged")
 	if err := os.Remove(filepath.Join(to, "bridge")); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "one deleted", install(t, second, to), "bridge", "installed", "portmap", "skipped (foreign)", "loopback", "unchanged")
+	want(t, "one deleted", install(t, second, to), "bridge", "installed", "portmap", "foreign", "loopback", "unchanged")
 }
 
 // TestInTheWay has something else than a file where a plugin belongs.
@@ -137,7 +137,7 @@ func TestInTheWay(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "portmap: a symbolic link that leads to no file") || !strings.Contains(err.Error(), "loopback: not a regular file") {
 		t.Errorf("got %v", err)
 	}
-	want(t, "in the way", outcomes(done, to), "bridge", "skipped (foreign)", "host-local", "installed")
+	want(t, "in the way", outcomes(done, to), "bridge", "foreign", "host-local", "installed")
 	if text, err := os.ReadFile(elsewhere); err != nil || string(text) != "mine" {
 		t.Errorf("what a link leads to is %q, %v", text, err)
 	}

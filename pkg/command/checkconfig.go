@@ -1,20 +1,62 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
+	"reflect"
+	"strings"
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/network"
+	"github.com/tulle-net/tulle/pkg/configcheck"
+	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// checkConfig reads a config from a file, or from in where file is empty, and
-// writes what it means, or returns what is wrong with it.
-func checkConfig(file string, backends map[string]backend.Factory, in io.Reader, out io.Writer) error {
-	if file != "" {
-		f, err := os.Open(file)
+// configAnswer is what a config comes to.
+type configAnswer struct {
+	Valid bool `json:"valid"`
+	// Problem is why the config is refused. Then all that follows from it is missing.
+	Problem  *configProblem        `json:"problem,omitempty"`
+	Warnings []configcheck.Warning `json:"warnings,omitempty"`
+	Pools    []poolAnswer          `json:"pools,omitempty"` // of the families that are on
+	Backend  string                `json:"backend,omitempty"`
+	Settings any                   `json:"settings,omitempty"` // the keys of Backend, with defaults
+	// MTU is the containers', on hosts whose uplink has UplinkMTU.
+	MTU       int    `json:"mtu,omitempty"`
+	UplinkMTU int    `json:"uplinkMTU,omitempty"`
+	Firewall  string `json:"firewall,omitempty"` // on hosts without --filter: auto, nftables or iptables
+}
+
+// configProblem is why a config is refused.
+type configProblem struct {
+	Key   string `json:"key,omitempty"` // "" is the config as a whole
+	Value string `json:"value,omitempty"`
+	Why   string `json:"why"`
+	Fix   string `json:"fix"`
+}
+
+// poolAnswer is what one family's subnets are leased from.
+type poolAnswer struct {
+	Family    string       `json:"family"`
+	Network   netip.Prefix `json:"network"`
+	SubnetLen int          `json:"subnetLen"`
+	First     netip.Addr   `json:"first"`
+	Last      netip.Addr   `json:"last"`
+	Subnets   uint64       `json:"subnets"`
+}
+
+// usualMTU is the MTU of an uplink with which check-config calculates.
+const usualMTU = 1500
+
+// checkConfig reads a config from a file, or from in where there is none, and
+// explains it, or what is wrong with it.
+func checkConfig(o options.Options, backends map[string]backend.Factory, in io.Reader, out io.Writer) error {
+	if o.ConfigFile != "" {
+		f, err := os.Open(o.ConfigFile)
 		if err != nil {
 			return err
 		}
@@ -25,25 +67,121 @@ func checkConfig(file string, backends map[string]backend.Factory, in io.Reader,
 	if err != nil {
 		return err
 	}
+	a, refused := explainConfig(text, backends)
+	if err := answer(o.Output, out, "config", a, func() error { return writeConfig(out, a) }); err != nil {
+		return err
+	}
+	switch n := len(a.Warnings); {
+	case refused != nil:
+		return refused
+	case o.Strict && n > 0:
+		return fmt.Errorf("%d of the config's keys have no effect, and --strict makes that an error", n)
+	}
+	return nil
+}
+
+// explainConfig returns what a config comes to, and why it is refused.
+func explainConfig(text []byte, backends map[string]backend.Factory) (configAnswer, error) {
+	a := configAnswer{Warnings: configcheck.Check(text, backendKeys(backends))}
 	cfg, err := subnet.ParseConfig(text)
+	var b backend.Backend
+	if err == nil {
+		b, err = makeBackend(cfg, backends)
+	}
+	var refusal *subnet.ConfigError
+	switch {
+	case errors.As(err, &refusal):
+		a.Problem = &configProblem{refusal.Key, refusal.Value, refusal.Why, refusal.Fix}
+	case err != nil:
+		a.Problem = &configProblem{Why: err.Error()}
+	}
 	if err != nil {
-		return err
+		return a, err
 	}
-	factory, ok := backends[cfg.Backend.Type]
-	if !ok {
-		return network.UnknownBackend(cfg, backends)
-	}
-	if _, err := factory(cfg, backend.HostFacts{}); err != nil {
-		return err
-	}
+	a.Valid = true
 	for f, p := range cfg.Pools {
 		if p.IsValid() {
-			fmt.Fprintf(out, "%s: %s, %d subnets of /%d from %s to %s\n", subnet.Family(f), p.Network, p.Count(), p.SubnetLen, p.Min, p.Max)
+			a.Pools = append(a.Pools, poolAnswer{subnet.Family(f).String(), p.Network, p.SubnetLen, p.Min, p.Max, p.Count()})
 		}
 	}
-	if kind := map[subnet.Choice]string{subnet.No: "iptables", subnet.Yes: "nftables"}[cfg.EnableNFTables]; kind != "" {
-		fmt.Fprintf(out, "firewall: %s on hosts without --filter\n", kind)
+	a.Backend, a.Settings, a.MTU, a.UplinkMTU = cfg.Backend.Type, b.Settings(), b.MTU(), usualMTU
+	a.Firewall = [...]string{subnet.Unset: "auto", subnet.No: "iptables", subnet.Yes: "nftables"}[cfg.EnableNFTables]
+	return a, nil
+}
+
+// makeBackend makes a config's backend, for a host like most.
+func makeBackend(cfg subnet.Config, backends map[string]backend.Factory) (backend.Backend, error) {
+	factory, exists := backends[cfg.Backend.Type]
+	if !exists {
+		return nil, network.UnknownBackend(cfg, backends)
 	}
-	_, err = fmt.Fprintf(out, "backend: %s\n", cfg.Backend.Type)
+	var h backend.HostFacts
+	for f, p := range cfg.Pools {
+		if p.IsValid() {
+			h.Uplinks[f] = backend.Uplink{Link: "uplink", MTU: usualMTU}
+		}
+	}
+	return factory(cfg, h)
+}
+
+// backendKeys returns the keys of each type of backend.
+func backendKeys(backends map[string]backend.Factory) map[string][]string {
+	all := make(map[string][]string, len(backends))
+	for kind, factory := range backends {
+		all[kind] = nil
+		if b, err := factory(subnet.Config{Backend: subnet.Backend{Type: kind}}, backend.HostFacts{}); err == nil {
+			for _, s := range settings(b.Settings()) {
+				all[kind] = append(all[kind], s.key)
+			}
+		}
+	}
+	return all
+}
+
+// setting is one key of a backend, and what it comes to.
+type setting struct {
+	key   string
+	value any
+}
+
+// settings lists the fields of a struct.
+func settings(of any) (all []setting) {
+	v := reflect.ValueOf(of)
+	for i := range v.NumField() {
+		all = append(all, setting{v.Type().Field(i).Name, v.Field(i).Interface()})
+	}
+	return all
+}
+
+// writeConfig writes what a config comes to for people.
+func writeConfig(out io.Writer, a configAnswer) error {
+	for _, w := range a.Warnings {
+		fmt.Fprintf(out, "warning: %s\n", w)
+	}
+	if !a.Valid {
+		return nil // the error says why
+	}
+	for _, p := range a.Pools {
+		fmt.Fprintf(out, "%s: %s, %d subnets of /%d from %s to %s\n", p.Family, p.Network, p.Subnets, p.SubnetLen, p.First, p.Last)
+	}
+	fmt.Fprintf(out, "backend: %s\n", strings.Join(append([]string{a.Backend}, words(a.Settings)...), ", "))
+	fmt.Fprintf(out, "container MTU: %d on hosts whose uplink has %d\n", a.MTU, a.UplinkMTU)
+	firewall := "chosen by each host"
+	if a.Firewall != "auto" {
+		firewall = a.Firewall + " on hosts without --filter"
+	}
+	_, err := fmt.Fprintf(out, "firewall: %s\n", firewall)
 	return err
+}
+
+// words returns what a backend's keys come to, for people.
+func words(of any) (all []string) {
+	for _, s := range settings(of) {
+		word := fmt.Sprintf("%s %v", s.key, s.value)
+		if s.key == "MTU" && s.value == 0 {
+			word = "MTU of the uplink"
+		}
+		all = append(all, word)
+	}
+	return all
 }

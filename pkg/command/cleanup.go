@@ -30,7 +30,10 @@ func cleanUp(o options.Options, out io.Writer) error {
 	if _, err := status.Dial(o.StatusSocket).Report(ctx); err == nil {
 		return errors.New("tulled is running and would restore what is removed; stop it first: systemctl stop tulled")
 	}
-	c := cleaner{out: out, dry: o.Cleanup.DryRun}
+	c := cleaner{dry: o.Cleanup.DryRun}
+	if o.Output == options.Text {
+		c.out = out
+	}
 	c.rules(ctx, o.Cleanup.Flannel)
 	c.kernel(ctx, o.Cleanup.Flannel)
 	c.file(o.SubnetFile, func(string) error { _, err := envfile.Read(o.SubnetFile); return err })
@@ -38,29 +41,44 @@ func cleanUp(o options.Options, out io.Writer) error {
 	c.file(snapshot.Path(o.StateDir), func(string) error { return nil })
 	c.file(identity.Path(o.StateDir), func(string) error { return nil })
 	c.file(o.StatusSocket, func(string) error { return nil })
-	if c.count == 0 && c.failed == nil {
-		fmt.Fprintln(out, "nothing to remove: this host has nothing of tulle's")
+	a := cleanupAnswer{DryRun: c.dry, Removed: c.gone}
+	for _, err := range c.failed {
+		a.Failed = append(a.Failed, err.Error())
 	}
-	return errors.Join(c.failed...)
+	err := answer(o.Output, out, "cleanup", a, func() error {
+		if len(c.gone) == 0 && c.failed == nil {
+			fmt.Fprintln(out, "nothing to remove: this host has nothing of tulle's")
+		}
+		return nil
+	})
+	return errors.Join(append(c.failed, err)...)
+}
+
+// cleanupAnswer is what a cleanup removed, or would remove.
+type cleanupAnswer struct {
+	DryRun  bool     `json:"dryRun"`
+	Removed []string `json:"removed"`
+	Failed  []string `json:"failed,omitempty"` // what it could not remove, and why
 }
 
 // cleaner removes things, or lists what it would remove.
 type cleaner struct {
-	out    io.Writer
+	out    io.Writer // for people; nil is nowhere
 	dry    bool
-	count  int
+	gone   []string
 	failed []error
 }
 
 // removed reports that something is gone.
 func (c *cleaner) removed(what string) {
-	c.count++
+	c.gone = append(c.gone, what)
+	done := "removed "
 	if c.dry {
-		what = "would remove " + what
-	} else {
-		what = "removed " + what
+		done = "would remove "
 	}
-	fmt.Fprintln(c.out, what)
+	if c.out != nil {
+		fmt.Fprintln(c.out, done+what)
+	}
 }
 
 func (c *cleaner) fail(what string, err error) {

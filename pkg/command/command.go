@@ -20,15 +20,23 @@ type program struct {
 	backends map[string]backend.Factory // by the name that a config calls them by
 }
 
+// types returns the types of backends.
+func (p program) types() []string { return slices.Sorted(maps.Keys(p.backends)) }
+
 // Main runs the process's command line and returns the code to exit with.
 func Main(version string, backends map[string]backend.Factory) int {
 	p := program{version, backends}
 	return exit(p.run(ownArguments(os.Args[1:]), os.Environ(), os.Stdin, os.Stdout), os.Stderr)
 }
 
+// versionAnswer is which version this program is.
+type versionAnswer struct {
+	Version string `json:"version"`
+}
+
 // run does what the command line and the environment say.
 func (p program) run(args, environ []string, in io.Reader, out io.Writer) error {
-	o, err := options.Parse(args, environ)
+	o, err := options.Parse(args, environ, p.types())
 	if err != nil {
 		return err
 	}
@@ -36,16 +44,16 @@ func (p program) run(args, environ []string, in io.Reader, out io.Writer) error 
 	case options.ShowHelp:
 		return options.Help(out)
 	case options.ShowVersion:
-		_, err := fmt.Fprintln(out, p.version)
-		return err
+		a := versionAnswer{p.version}
+		return answer(o.Output, out, "version", a, func() error { _, err := fmt.Fprintln(out, p.version); return err })
 	case options.ShowManPage:
 		return options.ManPage(out)
 	case options.ShowCompletion:
-		return options.Completion(out, o.Shell, slices.Sorted(maps.Keys(p.backends)))
+		return options.Completion(out, o.Shell, p.types())
 	case options.CheckConfig:
-		return checkConfig(o.ConfigFile, p.backends, in, out)
+		return checkConfig(o, p.backends, in, out)
 	case options.InstallCNI:
-		return installCNI(o.Plugins, out)
+		return installCNI(o, out)
 	}
 	if err := setUpLog(o); err != nil {
 		return err
@@ -57,8 +65,12 @@ func (p program) run(args, environ []string, in io.Reader, out io.Writer) error 
 		return cleanUp(o, out)
 	case options.Leases:
 		return listLeases(o, out)
-	case options.Status, options.Peers, options.Explain:
-		return ask(o, out)
+	case options.Status:
+		return showStatus(o, out)
+	case options.Peers:
+		return listPeers(o, out)
+	case options.Explain:
+		return explain(o, out)
 	}
 	return daemon.Run(o, p.version, p.backends)
 }

@@ -15,8 +15,12 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
+func testProgram() program {
+	return program{"devel", map[string]backend.Factory{hostgw.Type: hostgw.New, vxlan.Type: vxlan.New}}
+}
+
 func TestCommands(t *testing.T) {
-	p := program{"devel", map[string]backend.Factory{hostgw.Type: hostgw.New, vxlan.Type: vxlan.New}}
+	p := testProgram()
 	file := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(file, []byte(`{"Network": "10.5.0.0/16", "Backend": {"Type": "host-gw"}}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -34,10 +38,19 @@ func TestCommands(t *testing.T) {
 		{args: "completion bash", out: `backend) _tulled_words "host-gw vxlan"`},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16"}`, out: "backend: vxlan"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16", "EnableNFTables": false}`, out: "firewall: iptables on hosts without --filter\n"},
-		{args: "check-config " + file, out: "IPv4: 10.5.0.0/16, 255 subnets of /24 from 10.5.1.0 to 10.5.255.0\nbackend: host-gw\n"},
+		{args: "check-config " + file, out: "IPv4: 10.5.0.0/16, 255 subnets of /24 from 10.5.1.0 to 10.5.255.0\nbackend: host-gw\ncontainer MTU: 1500 on hosts whose uplink has 1500\nfirewall: chosen by each host\n"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "pigeon"}}`, fail: "set it to one of host-gw, vxlan"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "VNI": -1}}`, fail: "Backend.VNI"},
 		{args: "check-config", in: `{"Network": "10.5.0.0/31"}`, fail: "Network"},
+		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "VNI": 7}}`,
+			out: "backend: vxlan, VNI 7, Port 8472, GBP false, Learning false, DirectRouting false, MTU of the uplink, Offload auto\ncontainer MTU: 1450 on hosts whose uplink has 1500\n"},
+		{args: "check-config", in: `{"Network": "10.5.0.0/16", "Bakend": {}}`, out: "warning: Bakend: unknown key; did you mean Backend?\n"},
+		{args: "check-config --strict", in: `{"Network": "10.5.0.0/16", "MTU": 1}`, out: "warning: MTU", fail: "--strict makes that an error"},
+		{args: "check-config --strict", in: `{"Network": "10.5.0.0/16"}`, out: "IPv4: "},
+		{args: "check-config", in: `{"Netwrok": "10.5.0.0/16"}`, out: "did you mean Network?", fail: "IPv4 is on and needs it"},
+		{args: "check-config --output=json", in: `{"Network": "10.5.0.0/31", "MTU": 1}`, out: `"code": "misplaced-key"`, fail: "Network"},
+		{args: "check-config --output=yaml", in: `{"Network": "10.5.0.0/16"}`, out: "  VNI: 1\n"},
+		{args: "version --output=json", out: "{\n  \"schema\": \"tulle.version/v1\",\n  \"version\": \"devel\"\n}\n"},
 		{args: "check-config /nowhere", fail: "no such file"},
 		{args: "install-cni --cni-plugins=" + plugins + " " + plugins + "/bin", out: "installed " + plugins + "/bin/bridge\n"},
 		{args: "install-cni --cni-plugins=/nowhere", fail: "in the folder cni of its archives"},
@@ -79,7 +92,7 @@ func TestWriteLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := writeLeases(&out, cfg, list); err != nil {
+	if err := writeLeases(&out, judgeLeases(cfg, list)); err != nil {
 		t.Fatal(err)
 	}
 	const want = `SUBNET         NODE  ADDRESS     BACKEND  MTU   NOTE

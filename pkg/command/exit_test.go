@@ -75,13 +75,14 @@ func TestExitCodes(t *testing.T) {
 		{"explain x", exitUsage, "not an IP address"},
 		{"statsu", exitUsage, "status"},
 		{"status --outptu=json", exitUsage, "did you mean --output?"},
+		{"--etcd-embedded --network=10.5.0.0/16 --backend=foo", exitUsage, "use one of host-gw, vxlan"},
 		{"status --output=xml", exitUsage, "unknown output format"},
 		{"check-config /nowhere", exitFailing, "no such file"},
 		{"leases --etcd-cafile=/nowhere", exitFailing, "/nowhere"},
 		{"version", exitFine, ""},
 	} {
 		var said bytes.Buffer
-		code := exit(program{}.run(strings.Fields(c.args), nil, strings.NewReader(""), new(bytes.Buffer)), &said)
+		code := exit(testProgram().run(strings.Fields(c.args), nil, strings.NewReader(""), new(bytes.Buffer)), &said)
 		if code != c.code || !strings.Contains(said.String(), c.says) || (c.says == "") != (said.Len() == 0) {
 			t.Errorf("%s: exits with %d and says %q; want %d and %q", c.args, code, said.String(), c.code, c.says)
 		}

@@ -8,11 +8,36 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 )
 
+// pluginsAnswer is what became of CNI plugins.
+type pluginsAnswer struct {
+	Plugins []pluginAnswer `json:"plugins"`
+}
+
+// pluginAnswer is what became of one plugin.
+type pluginAnswer struct {
+	Path    string             `json:"path"`
+	Outcome cniplugins.Outcome `json:"outcome"`
+}
+
 // installCNI puts CNI plugins where runtimes look for them, and says what it did.
-func installCNI(p options.Plugins, out io.Writer) error {
-	plugins, err := cniplugins.Install(p.From, p.To)
+func installCNI(o options.Options, out io.Writer) error {
+	plugins, err := cniplugins.Install(o.Plugins.From, o.Plugins.To)
+	a := pluginsAnswer{make([]pluginAnswer, 0, len(plugins))}
 	for _, p := range plugins {
-		fmt.Fprintf(out, "%s %s\n", p.Outcome, p.Path)
+		a.Plugins = append(a.Plugins, pluginAnswer{p.Path, p.Outcome})
+	}
+	written := answer(o.Output, out, "plugins", a, func() error {
+		for _, p := range a.Plugins {
+			outcome := string(p.Outcome)
+			if p.Outcome == cniplugins.Left {
+				outcome = "skipped (foreign)"
+			}
+			fmt.Fprintf(out, "%s %s\n", outcome, p.Path)
+		}
+		return nil
+	})
+	if err == nil {
+		err = written
 	}
 	return err
 }

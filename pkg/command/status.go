@@ -2,62 +2,49 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// ask asks the daemon on this host.
-func ask(o options.Options, out io.Writer) error {
-	client, ctx := status.Dial(o.StatusSocket), context.Background()
-	switch o.Command {
-	case options.Peers:
-		peers, err := client.Peers(ctx)
-		if err != nil {
-			return err
-		}
-		return answer(o.Output, out, peers, func() error { return status.WritePeers(out, peers, time.Now()) })
-	case options.Explain:
-		e, err := client.Explain(ctx, o.Address)
-		if err != nil {
-			return err
-		}
-		err = answer(o.Output, out, e, func() error { return status.WriteExplanation(out, e) })
-		if err == nil && !e.OK() {
-			err = errFailing
-		}
+// showStatus writes how this host's daemon is.
+func showStatus(o options.Options, out io.Writer) error {
+	r, err := status.Dial(o.StatusSocket).Report(context.Background())
+	if err != nil {
 		return err
 	}
-	r, err := client.Report(ctx)
-	if err == nil {
-		err = answer(o.Output, out, r, func() error { return status.WriteReport(out, r, time.Now()) })
-	}
+	err = answer(o.Output, out, "status", r, func() error { return status.WriteReport(out, r, time.Now()) })
 	if err == nil && !r.Ready {
 		err = errFailing
 	}
 	return err
 }
 
-// answer writes what in a format.
-func answer(f options.Format, out io.Writer, what any, text func() error) error {
-	if f == options.Text {
-		return text()
-	}
-	written, err := json.MarshalIndent(what, "", "  ")
+// peersAnswer is the other nodes as this host sees them.
+type peersAnswer struct {
+	Peers []status.Peer `json:"peers"`
+}
+
+// listPeers writes the other nodes as this host sees them.
+func listPeers(o options.Options, out io.Writer) error {
+	peers, err := status.Dial(o.StatusSocket).Peers(context.Background())
 	if err != nil {
 		return err
 	}
-	written = append(written, '\n')
-	if f == options.YAML {
-		if written, err = yaml.JSONToYAML(written); err != nil {
-			return err
-		}
+	return answer(o.Output, out, "peers", peersAnswer{peers}, func() error { return status.WritePeers(out, peers, time.Now()) })
+}
+
+// explain writes who owns an address, and how the kernel reaches it.
+func explain(o options.Options, out io.Writer) error {
+	e, err := status.Dial(o.StatusSocket).Explain(context.Background(), o.Address)
+	if err != nil {
+		return err
 	}
-	_, err = out.Write(written)
+	err = answer(o.Output, out, "explanation", e, func() error { return status.WriteExplanation(out, e) })
+	if err == nil && !e.OK() {
+		err = errFailing
+	}
 	return err
 }

@@ -100,7 +100,7 @@ func (p Program) explain(err error) error {
 		}
 		return &Error{
 			Flag: shownName("--" + name), Why: "unknown flag",
-			Fix: didYouMean(near, p.seeHelp()),
+			Fix: DidYouMean(near, p.seeHelp()),
 		}
 	case errors.As(err, &bare):
 		if f, ok := p.Find(bare.GetSpecifiedName()); ok {

@@ -55,7 +55,7 @@ func (p Program) unknownVariable(prefix, rest string) error {
 	}
 	return &Error{
 		Flag: shownName(prefix + rest), Why: "unknown variable",
-		Fix: didYouMean(near, "unset it, or "+p.seeHelp()),
+		Fix: DidYouMean(near, "unset it, or "+p.seeHelp()),
 	}
 }
 

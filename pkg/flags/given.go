@@ -168,8 +168,8 @@ func (g *Given) stray(index int) error {
 	if _, err := Bool(word); err == nil {
 		return &Error{Why: fmt.Sprintf("unexpected argument %q", word), Fix: "join a boolean to its flag, as in " + g.aBool() + "=false"}
 	}
-	if near := nearest(word, candidates); near != "" {
-		return &Error{Why: fmt.Sprintf("unexpected argument %q", word), Fix: didYouMean(strconv.Quote(near), "")}
+	if near := Nearest(word, candidates); near != "" {
+		return &Error{Why: fmt.Sprintf("unexpected argument %q", word), Fix: DidYouMean(strconv.Quote(near), "")}
 	}
 	return &Error{Why: fmt.Sprintf("unexpected argument %d, not counting flags", index+1), Fix: "quote a value with spaces, and " + g.program.seeHelp()}
 }

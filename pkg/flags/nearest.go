@@ -2,8 +2,8 @@ package flags
 
 import "strings"
 
-// nearest returns the one of names that name is probably a typo of, or "".
-func nearest(name string, names []string) string {
+// Nearest returns the one of names that name is probably a typo of, or "".
+func Nearest(name string, names []string) string {
 	const longest = 40 // no name of ours is as long
 	if len(name) > longest {
 		return ""
@@ -19,8 +19,8 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// didYouMean returns the fix for an unknown name.
-func didYouMean(near, otherwise string) string {
+// DidYouMean returns the fix for an unknown name.
+func DidYouMean(near, otherwise string) string {
 	if near == "" {
 		return otherwise
 	}

@@ -93,7 +93,7 @@ func (p Program) nearest(name string) (Flag, bool) {
 	for _, f := range p.Flags {
 		names = append(names, f.Name)
 	}
-	return p.Find(nearest(name, names))
+	return p.Find(Nearest(name, names))
 }
 
 // named returns the commands that have a name.

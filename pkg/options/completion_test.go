@@ -45,7 +45,7 @@ func TestParseTakesEveryCommand(t *testing.T) {
 		case c.Value == "IP":
 			words = append(words, "10.5.34.2")
 		}
-		if o, err := Parse(words, nil); err != nil || o.Command == Run {
+		if o, err := Parse(words, nil, backends); err != nil || o.Command == Run {
 			t.Errorf("%q is command %d, %v", words, o.Command, err)
 		}
 	}

@@ -34,8 +34,8 @@ func FuzzParse(f *testing.F) {
 		} {
 			args := slices.Insert(slices.Clone(given), int(at%uint(len(given)+1)), secret...)
 			for _, environ := range [][]string{strings.Split(environment, "\n"), append(strings.Split(environment, "\n"), "TULLED_ETCD_PASSWORD="+marker)} {
-				o, err := Parse(args, environ)
-				if again, errAgain := Parse(args, environ); !reflect.DeepEqual(o, again) || !reflect.DeepEqual(err, errAgain) {
+				o, err := Parse(args, environ, backends)
+				if again, errAgain := Parse(args, environ, backends); !reflect.DeepEqual(o, again) || !reflect.DeepEqual(err, errAgain) {
 					t.Fatalf("%q %q: got %#v and %#v, %v and %v", args, environ, o, again, err, errAgain)
 				}
 				if all := printed(o, err); shows(all) {

@@ -16,6 +16,7 @@ type Options struct {
 	Command Command
 	// ConfigFile is what CheckConfig reads; "" is standard input.
 	ConfigFile string
+	Strict     bool // CheckConfig fails on warnings, too
 	// Address is what Explain is asked about, and Output how it, Status and Peers
 	// answer.
 	Address netip.Addr

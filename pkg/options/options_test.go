@@ -13,7 +13,7 @@ import (
 
 func parse(t *testing.T, args, environ []string) Options {
 	t.Helper()
-	o, err := Parse(args, environ)
+	o, err := Parse(args, environ, backends)
 	if err != nil {
 		t.Fatalf("%q, %q: %v", args, environ, err)
 	}
@@ -229,6 +229,7 @@ var samples = map[string]struct {
 	"v":                            {value: "4"},
 	"vmodule":                      {value: "peers=3"},
 	"log_backtrace_at":             {value: "peers.go:7"},
+	"strict":                       {value: "true"},
 	"dry-run":                      {value: "true"},
 	"cni-plugins":                  {value: "/srv/cni"},
 	"flannel":                      {value: "true"},

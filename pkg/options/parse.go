@@ -5,11 +5,12 @@ import (
 )
 
 // Parse reads a command line, without the program's name, and an environment
-// as of os.Environ. A flag beats a variable, and TULLED_X beats FLANNELD_X. The
-// error is a *flags.Error, and then there are no Options.
-func Parse(args, environ []string) (Options, error) {
+// as of os.Environ. A flag beats a variable, and TULLED_X beats FLANNELD_X.
+// Backends are the types that exist. The error is a *flags.Error, and then there
+// are no Options.
+func Parse(args, environ, backends []string) (Options, error) {
 	var o Options
-	given, err := program(&o, nil).Read(args, environ)
+	given, err := program(&o, backends).Read(args, environ)
 	switch {
 	case err != nil:
 		return Options{}, err

@@ -6,8 +6,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// program is tulled's command line, which sets o. Of the backends there are only
-// the completions need the names.
+// program is tulled's command line, which sets o. Backends are the types that
+// exist.
 func program(o *Options, backends []string) flags.Program {
 	return flags.Program{
 		Name:     "tulled",
@@ -76,7 +76,7 @@ the daemon is not ready. Of
 .BR "tulled explain" :
 something that should lead to the address is missing, or does not answer. Of
 .BR "tulled check-config" :
-the config is invalid. Standard error gives every other reason, and the fix.
+the config is invalid, or with --strict a part of it has no effect. Standard error gives every other reason, and the fix.
 .TP
 .B 2
 A flag, a variable or an argument is wrong; nothing was done.

@@ -129,7 +129,7 @@ func TestRefusals(t *testing.T) {
 		{"", "TULLED_NETWORK=10.5.0.0/16", "TULLED_NETWORK: needs --etcd-embedded"},
 		{"--backend=vxlan", "", "--backend: needs --etcd-embedded"},
 		{"--etcd-embedded --backend=vxlan", "", "--backend: needs --network"},
-		{"--etcd-embedded --network=10.5.0.0/16 --backend=V/X", "", `--backend is "V/X": not a backend name; use one like vxlan or host-gw`},
+		{"--etcd-embedded --network=10.5.0.0/16 --backend=V/X", "", `--backend is "V/X": unknown backend; use one of alloc, host-gw, ipip, vxlan`},
 		{"--etcd-embedded", "FLANNELD_ETCD_ENDPOINTS=h:1", "FLANNELD_ETCD_ENDPOINTS: conflicts with --etcd-embedded; keep one of the two"},
 		{"--etcd-embedded --etcd-listen=http://0.0.0.0:2379", "", `--etcd-listen is "http://0.0.0.0:2379": unencrypted, and beyond loopback anyone could read and change the network; use https, with --etcd-certfile and --etcd-keyfile`},
 		{"--etcd-embedded --etcd-listen=http://[::]:2379 --etcd-certfile=c --etcd-keyfile=k", "", `--etcd-listen is "http://[::]:2379": unencrypted, and beyond loopback anyone could read and change the network; use https, with --etcd-certfile and --etcd-keyfile`},
@@ -147,7 +147,7 @@ func TestRefusals(t *testing.T) {
 		{"--etcd-embedded --network=::ffff:10.5.0.0/112", "", `--network is "::ffff:10.5.0.0/112": IPv4 written as IPv6; set it to a network like "fd00:5::/48"`},
 	} {
 		t.Run(c.args+" "+c.environ, func(t *testing.T) {
-			got, err := Parse(strings.FieldsFunc(c.args, isSpace), strings.FieldsFunc(c.environ, isSpace))
+			got, err := Parse(strings.FieldsFunc(c.args, isSpace), strings.FieldsFunc(c.environ, isSpace), backends)
 			if err == nil {
 				t.Fatalf("got %#v", got)
 			}
@@ -169,7 +169,7 @@ func isSpace(r rune) bool { return r == ' ' }
 // An argument or a value may have spaces.
 func TestSpacesAreKept(t *testing.T) {
 	for _, args := range [][]string{{"--iface=eth0 eth1"}, {"--etcd-endpoints=http://a b:1"}, {"--node-id", "a b"}, {" "}, {""}} {
-		if got, err := Parse(args, nil); err == nil {
+		if got, err := Parse(args, nil, backends); err == nil {
 			t.Errorf("%q: got %#v", args, got)
 		}
 	}

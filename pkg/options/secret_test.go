@@ -78,7 +78,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		{args: []string{"--kube-api-url=https://h?token=" + marker}},
 		{environ: []string{"FLANNELD_ETCD_ENDPOINTS=http://root:" + marker + "@h:1"}},
 	} {
-		o, err := Parse(c.args, c.environ)
+		o, err := Parse(c.args, c.environ, backends)
 		if (err == nil) != c.good {
 			t.Errorf("%q %q: %v", c.args, c.environ, err)
 		}

@@ -65,7 +65,7 @@ func table(o *Options, backends []string) []flags.Flag {
 		{Name: "backend", Group: embedded, Value: "TYPE", Default: "vxlan",
 			About:   "backend for --network",
 			Choices: backends,
-			Set:     flags.To(&o.Embedded.Backend, backendType)},
+			Set:     flags.To(&o.Embedded.Backend, backendType(backends))},
 
 		{Name: "node-id", Group: node, Value: "TEXT",
 			About: "lasting ID of this host (default /etc/machine-id)",
@@ -191,6 +191,9 @@ func table(o *Options, backends []string) []flags.Flag {
 			About: "source line at which to log a stack trace",
 			Set:   flags.To(&o.BacktraceAt, sourceLine)},
 
+		{Name: "strict", Group: other, Default: "false",
+			About: "check-config: fail on warnings, too",
+			Set:   flags.To(&o.Strict, flags.Bool)},
 		{Name: "dry-run", Group: other, Default: "false",
 			About: "cleanup: list what it would remove",
 			Set:   flags.To(&o.Cleanup.DryRun, flags.Bool)},

@@ -214,11 +214,13 @@ func (o *Options) addExempt(value string) error {
 	return nil
 }
 
-func backendType(value string) (string, error) {
-	if !regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`).MatchString(value) {
-		return "", flags.Refuse(value, "not a backend name", "use one like vxlan or host-gw")
+func backendType(types []string) func(string) (string, error) {
+	return func(value string) (string, error) {
+		if !slices.Contains(types, value) {
+			return "", flags.Refuse(value, "unknown backend", "use one of "+strings.Join(types, ", "))
+		}
+		return value, nil
 	}
-	return value, nil
 }
 
 func annotationPrefix(value string) (string, error) {

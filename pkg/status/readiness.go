@@ -54,6 +54,16 @@ func (c Checks) Started() bool {
 	return len(c) > 0
 }
 
+// Failing returns the names of the checks that fail.
+func (c Checks) Failing() (names []string) {
+	for _, check := range c {
+		if !check.OK() {
+			names = append(names, check.Name)
+		}
+	}
+	return names
+}
+
 // Missing returns all reasons why the node is not ready. What is unknown only
 // because the main loop does not answer is left out: the loop's own check says so.
 func (c Checks) Missing() (all []string) {

@@ -21,9 +21,11 @@ type Report struct {
 	// Clone is set while another machine has this machine's ID.
 	Clone *Clone `json:"clone,omitempty"`
 	// Ready says that the network works here, as far as it can be seen from here;
-	// Missing says what is missing for that. Both sum up Checks.
+	// Missing says what is missing for that, and Failing names the checks that miss
+	// it. All sum up Checks.
 	Ready   bool     `json:"ready"`
 	Missing []string `json:"missing,omitempty"`
+	Failing []string `json:"failingChecks,omitempty"`
 	Checks  Checks   `json:"checks"`
 	// Stuck is why the daemon's main loop does not answer. Then what only the loop
 	// knows is missing.
@@ -36,7 +38,7 @@ type Report struct {
 	Lease      *Lease      `json:"lease,omitempty"`
 	Interfaces []Interface `json:"interfaces,omitempty"`
 	Peers      Count       `json:"peers"`
-	Rejected   []Problem   `json:"rejectedLeases,omitempty"`
+	Rejected   []Rejection `json:"rejectedLeases,omitempty"`
 	Store      Store       `json:"store"`
 	Kernel     Kernel      `json:"kernel"`
 	Firewall   Firewall    `json:"firewall"`
@@ -106,7 +108,8 @@ type Peer struct {
 	Subnets   []netip.Prefix `json:"subnets"`
 	Addresses []netip.Addr   `json:"addresses"`
 	// By is how packets go: "tunnel", "direct" or, where there is no way, "".
-	By string `json:"by,omitempty"`
+	By    string    `json:"by,omitempty"`
+	State PeerState `json:"state"` // sums up what follows
 	// InSync says that the kernel holds all that leads there. If not, Problem says
 	// what is wrong, and Since when that began.
 	InSync  bool       `json:"inSync"`
@@ -153,6 +156,13 @@ type PeerProbes struct {
 // Problem is one thing that is not as it should be.
 type Problem struct {
 	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// Rejection is a lease in the store that the node rejects.
+type Rejection struct {
+	Key  string `json:"key"`
+	Code string `json:"code"` // one of subnet.RejectionCodes
 	Why  string `json:"why"`
 }
 

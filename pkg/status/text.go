@@ -97,7 +97,7 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 	}
 	w.line("peers", fmt.Sprint(r.Peers.All), unreachable(r.Peers.Unreachable))
 	for _, p := range r.Rejected {
-		w.line("  rejected", p.What+": "+p.Why)
+		w.line("  rejected", p.Key+": "+p.Why)
 	}
 	w.store(r.Store)
 	w.kernel(r.Kernel)

@@ -196,7 +196,7 @@ func (r reading) reasons() (all []reason) {
 			add("warn", "leases", count(len(r.Rejected)-i, "more lease")+" rejected")
 			break
 		}
-		add("warn", "lease", line(p.What, 60)+" rejected: "+p.Why)
+		add("warn", "lease", line(p.Key, 60)+" rejected: "+p.Why)
 	}
 	return all
 }

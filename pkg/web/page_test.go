@@ -80,7 +80,7 @@ func hostile(text string) fake {
 		f.peers[i] = bad
 	}
 	s.Name, s.NodeID, s.Version = "x"+text, "x"+text, "x"+text
-	s.Files[0], s.Rejected[0] = status.Problem{What: "x" + text, Why: "x" + text}, status.Problem{What: "x" + text, Why: "x" + text}
+	s.Files[0], s.Rejected[0] = status.Problem{What: "x" + text, Why: "x" + text}, status.Rejection{Key: "x" + text, Why: "x" + text}
 	f.lack("node", "x"+text)
 	s.Checks[1].Text = "x" + text
 	s.Store.Endpoints[0], s.Store.Failing[0] = "x"+text, status.Problem{What: "x" + text, Why: "x" + text}

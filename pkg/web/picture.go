@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
@@ -30,15 +29,14 @@ func (c condition) String() string {
 	return [conditions]string{"in sync", "not in sync", "probes fail", "unreachable"}[c]
 }
 
-// conditionOf is unreachable where there is no way at all: what has a way, but
-// not all of it, may yet work, as its probes say.
+// conditionOf returns the condition of a peer.
 func conditionOf(p status.Peer) condition {
-	switch {
-	case p.Problem != "" && p.By == "":
+	switch status.StateOf(p) {
+	case status.Unreachable:
 		return lostPeer
-	case p.Probes != nil && p.Probes.Cause != string(probe.Well):
+	case status.ProbesFail:
 		return failingPeer
-	case p.InSync && p.Problem == "":
+	case status.InSync:
 		return wellPeer
 	}
 	return behindPeer

@@ -27,7 +27,7 @@ _tulled() {
 	case $of in
 	'')
 		if [[ $cur == -* ]]; then
-			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --network --backend --node-id --node-name --state-dir --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --iface-from-node-ip --public-ip-from --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --output --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --dry-run --flannel --cni-plugins --help --version"
+			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --network --backend --node-id --node-name --state-dir --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --iface-from-node-ip --public-ip-from --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --output --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --strict --dry-run --flannel --cni-plugins --help --version"
 		elif [[ ! $command ]]; then
 			_tulled_words "check-config leases status peers explain bugreport cleanup install-cni version man completion"
 		else
@@ -65,6 +65,7 @@ _tulled() {
 	output) _tulled_words "text json yaml" ;;
 	pprof) _tulled_words "true false" ;;
 	peer-metrics) _tulled_words "true false" ;;
+	strict) _tulled_words "true false" ;;
 	dry-run) _tulled_words "true false" ;;
 	flannel) _tulled_words "true false" ;;
 	cni-plugins) _tulled_paths -d ;;

@@ -70,6 +70,7 @@ complete -c tulled -l probe-port -x -d 'UDP port of probes, the same on all node
 complete -c tulled -s v -x -d 'log level'
 complete -c tulled -l vmodule -x -d 'log level by source file'
 complete -c tulled -l log_backtrace_at -x -d 'source line at which to log a stack trace'
+complete -c tulled -l strict -a 'true false' -d 'check-config: fail on warnings, too'
 complete -c tulled -l dry-run -a 'true false' -d 'cleanup: list what it would remove'
 complete -c tulled -l flannel -a 'true false' -d 'cleanup: remove flannel\'s devices and rules too'
 complete -c tulled -l cni-plugins -x -a '(__fish_complete_directories)' -d 'install-cni: folder with the plugins'

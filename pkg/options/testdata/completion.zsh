@@ -68,6 +68,7 @@ _tulled() {
 		'-v=[log level]:LEVEL: ' \
 		'--vmodule=[log level by source file]:FILE=LEVEL,…: ' \
 		'--log_backtrace_at=[source line at which to log a stack trace]:FILE\:LINE: ' \
+		'--strict=-[check-config\: fail on warnings, too]::true or false:(true false)' \
 		'--dry-run=-[cleanup\: list what it would remove]::true or false:(true false)' \
 		'--flannel=-[cleanup\: remove flannel'\''s devices and rules too]::true or false:(true false)' \
 		'--cni-plugins=[install-cni\: folder with the plugins]:DIR:_files -/' \

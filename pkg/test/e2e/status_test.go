@@ -41,6 +41,13 @@ func (w *world) asks(h *clustertest.Host, to any, words ...string) error {
 	return nil
 }
 
+// peersOf returns the peers as a host's daemon sees them.
+func (w *world) peersOf(h *clustertest.Host) ([]status.Peer, error) {
+	var answer struct{ Peers []status.Peer }
+	err := w.asks(h, &answer, "peers")
+	return answer.Peers, err
+}
+
 // TestStatus asks a daemon how it is, when all is well and when something is not.
 func TestStatus(t *testing.T) {
 	t.Parallel()
@@ -56,8 +63,8 @@ func TestStatus(t *testing.T) {
 		}
 		return nil
 	})
-	var peers []status.Peer
-	if err := w.asks(one, &peers, "peers"); err != nil || len(peers) != 2 || peers[0].By != "tunnel" || !peers[0].InSync || peers[0].Problem != "" {
+	peers, err := w.peersOf(one)
+	if err != nil || len(peers) != 2 || peers[0].By != "tunnel" || !peers[0].InSync || peers[0].Problem != "" {
 		t.Errorf("peers are %+v, %v", peers, err)
 	}
 	if out, code := w.tell(one, "peers", "--output=yaml"); code != 0 || !strings.Contains(out, "nodeName: host2") {
@@ -212,11 +219,11 @@ func TestStatusOfAdopted(t *testing.T) {
 	w.Matrix()
 	w.eventually(func() error {
 		var e status.Explanation
-		var peers []status.Peer
 		if err := w.asks(one, &e, "explain", w.Hosts[1].Pods[0].Addr[subnet.IPv4].String()); err != nil {
 			return err
 		}
-		if err := w.asks(one, &peers, "peers"); err != nil {
+		peers, err := w.peersOf(one)
+		if err != nil {
 			return err
 		}
 		if !strings.Contains(e.Path, "flannel.1") || !strings.Contains(e.Verdict, "in place") || len(e.Entries) != 3 || len(peers) != 1 || peers[0].By != "tunnel" {

@@ -254,11 +254,11 @@ func anotherSubnet(t *testing.T, k *kubernetes, from *pod) {
 func peers(t *testing.T, k *kubernetes, n *node) []json.RawMessage {
 	t.Helper()
 	text := run(t, k.inTulled(n, "/tulled", "peers", "--output=json"))
-	var list []json.RawMessage
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
+	var answer struct{ Peers []json.RawMessage }
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	return list
+	return answer.Peers
 }
 
 func (k *kubernetes) bothWays(a, b *pod) []*clustertest.Stream {

@@ -28,7 +28,7 @@ func TestDefaultFile(t *testing.T) {
 	if len(environ) < 5 || len(args) < 2 {
 		t.Fatalf("the file suggests %q and %q", environ, args)
 	}
-	o, err := options.Parse(args, environ)
+	o, err := options.Parse(args, environ, []string{"vxlan"})
 	if err != nil || len(o.Warnings) > 0 {
 		t.Errorf("%v, %q", err, o.Warnings)
 	}

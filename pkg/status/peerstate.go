@@ -1,0 +1,29 @@
+package status
+
+// PeerState sums up how a peer is.
+type PeerState string
+
+// The states of peers, each worse than those before it.
+const (
+	InSync      PeerState = "in-sync"
+	OutOfSync   PeerState = "out-of-sync" // the kernel does not hold all that leads there
+	ProbesFail  PeerState = "probes-fail"
+	Unreachable PeerState = "unreachable" // nothing can lead there
+)
+
+// PeerStates lists all states.
+func PeerStates() []PeerState { return []PeerState{InSync, OutOfSync, ProbesFail, Unreachable} }
+
+// StateOf returns the state of a peer. It is unreachable only where nothing leads
+// there: with a part of the routes packets may pass, and the probes tell.
+func StateOf(p Peer) PeerState {
+	switch {
+	case p.Problem != "" && p.By == "":
+		return Unreachable
+	case p.Probes != nil && p.Probes.Cause != "":
+		return ProbesFail
+	case p.InSync && p.Problem == "":
+		return InSync
+	}
+	return OutOfSync
+}
