@@ -34,10 +34,10 @@ type finding struct {
 // house is the module's files.
 type house []file
 
-// file is one text file of the module.
+// file is one file of the module.
 type file struct {
 	path string // from the module's root, with slashes
-	text string
+	text string // empty for one that is not text
 	// syntax is nil for a file that is not Go, or that go build passes over.
 	syntax *ast.File
 	tokens *token.FileSet
@@ -64,7 +64,7 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// open reads the text files below root, without what git keeps and what was
+// open reads the files below root, without what git keeps and what was
 // built.
 func open(root fs.FS) (house, error) {
 	var h house
@@ -86,6 +86,7 @@ func open(root fs.FS) (house, error) {
 			return err
 		}
 		if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+			h = append(h, file{path: name}) // a page may show it
 			return nil
 		}
 		f, err := parse(name, string(text))

@@ -185,10 +185,11 @@ func TestRules(t *testing.T) {
 			"Documentation/b.md":    "### b\n",
 			"Documentation/b.txt":   "[a](gone.md)\n",
 			"dist/x/y":              "\n",
-			"dist/x/README.md":      "[a](../x) [b](../../LICENSE)\n",
+			"dist/x/README.md":      "[a](../x) [b](../../LICENSE) ![c](c.png) ![d](d.png)\n",
+			"dist/x/c.png":          "\xff\x00",
 			"Documentation/x/z.md":  "\n",
 			"Documentation/readme2": "\n",
-		}, []string{"Documentation/b.md: README.md does not link it", "README.md:3: there is no #gone", "README.md:3: there is no Documentation/a.md#not-code", "README.md:3: there is no Documentation/gone.md", "dist/x/README.md:1: there is no ../../LICENSE"}},
+		}, []string{"Documentation/b.md: README.md does not link it", "README.md:3: there is no #gone", "README.md:3: there is no Documentation/a.md#not-code", "README.md:3: there is no Documentation/gone.md", "dist/x/README.md:1: there is no ../../LICENSE", "dist/x/README.md:1: there is no d.png"}},
 
 		{words, "words", map[string]string{
 			"README.md":        "see \n`/wo" + "rk/main/x`, a /wo" + "rking path\n",
