@@ -39,8 +39,9 @@ build: go ## build bin/tulled and bin/tulle-etcd
 packages: go ## deb and rpm into bin/packages (ARCH=arm64)
 	VERSION=$(VERSION) dist/packages/build.sh bin/packages
 
+# The demo gets a process group of its own: Ctrl-C ends the demo, and not make, which would call it a failure.
 demo: root go demo-deps build ## three hosts in namespaces, a container on each, something broken and healed (HOLD=1: stays up)
-	@dist/demo/demo.sh
+	@bash -mc 'dist/demo/demo.sh; exit $$?'
 
 # The race detector is what needs cgo.
 test: root go deps lint ## lint, then every test with -race; a skipped test fails (TESTFLAGS='-run X', PACKAGES=./subnet)
