@@ -22,13 +22,13 @@ func (k *Keeper) undone(p *part, heard, now time.Time) {
 	}
 }
 
-// sweep tells of fights that are over.
+// sweep logs the fights that are over.
 func (k *Keeper) sweep() {
 	k.mu.Lock()
 	over := k.fights.Sweep(time.Now())
 	k.mu.Unlock()
 	for rules, f := range over {
-		klog.InfoS("Nobody changes the firewall's rules any more", "rules", rules, "restored", f.Healed, "since", f.Since.UTC().Format(time.RFC3339))
+		klog.InfoS("Other programs no longer change the firewall's rules", "rules", rules, "restored", f.Healed, "since", f.Since.UTC().Format(time.RFC3339))
 		k.changed()
 	}
 }

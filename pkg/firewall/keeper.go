@@ -16,7 +16,7 @@ import (
 
 // Engine is what writes rules.
 type Engine interface {
-	// Sync has what stands be as wanted, and says whether it had to write.
+	// Sync brings what stands to what is wanted, and reports whether it had to write.
 	Sync(ctx context.Context, r Rules) (changed bool, err error)
 }
 
@@ -57,7 +57,7 @@ func NewKeeper(find Find, account *budget.Account, changed func()) *Keeper {
 	return &Keeper{find: find, changed: changed, account: account, poked: make(chan struct{}, 1)}
 }
 
-// Want has the keeper keep r from now on.
+// Want sets the rules that the keeper keeps from now on.
 func (k *Keeper) Want(r Rules) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,7 +82,7 @@ func (k *Keeper) poke() {
 // Status is how the rules do.
 type Status struct {
 	Tried  bool                    // all that is wanted was tried
-	Err    error                   // why not all stands as it should
+	Err    error                   // why not all stands as wanted
 	Healed uint64                  // how often what others had done was undone
 	Others []string                // what others do that rules cannot help
 	Fights map[string]budget.Fight // rules that others keep changing, by where they stand

@@ -48,7 +48,7 @@ func (f *fake) watch(ctx context.Context, poke func()) error {
 	return ctx.Err()
 }
 
-// do has others do something to what stands, which is told of.
+// do changes the rules as another program would, and pokes the watchers.
 func (f *fake) do(change func()) {
 	f.mu.Lock()
 	change()
@@ -186,8 +186,8 @@ func TestKeeperHeals(t *testing.T) {
 }
 
 // Rules that others undo again and again, at whatever rate, are never gone for
-// longer than a turn, and cost their share; the fight is in the status and told of
-// once, and all is right within a second of its end.
+// longer than a turn, and cost their share; the fight is in the status and
+// logged once, and all is right within a second of its end.
 func TestKeeperFights(t *testing.T) {
 	const looking = 2 * time.Millisecond
 	for _, every := range []time.Duration{10 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond} {
@@ -237,7 +237,7 @@ func TestKeeperFights(t *testing.T) {
 					if strings.Contains(line, "keeps changing the firewall's rules") {
 						begun++
 					}
-					if strings.Contains(line, "Nobody changes the firewall's rules any more") {
+					if strings.Contains(line, "Other programs no longer change the firewall's rules") {
 						over++
 					}
 				}

@@ -13,10 +13,10 @@ type Part struct {
 	Name   string // for people
 	Engine Engine
 	// Wants is what of the rules belongs there. Without it none do, and what an
-	// earlier run left is removed once all other parts are as they should be.
+	// earlier run left is removed once all other parts hold what is wanted.
 	Wants func(Rules) Rules
-	// Watch calls poke when it begins, and after each change; nil where nobody
-	// tells of any.
+	// Watch calls poke when it begins, and after each change; nil where no
+	// changes are announced.
 	Watch func(ctx context.Context, poke func()) error
 	// Tell tells what others do that rules cannot help; nil where there is none.
 	Tell func() []string
@@ -29,10 +29,10 @@ type Part struct {
 type part struct {
 	Part
 	due      time.Time // when to look next, if the account allows; zero is never
-	ours     bool      // for what was wanted anew, whatever that costs
+	ours     bool      // for what is newly wanted, whatever that costs
 	heard    time.Time // when a change was heard of first; zero while none was
 	looked   time.Time // when it was looked at last
-	done     uint64    // what was wanted when it was last as it should be
+	done     uint64    // what was wanted when it last held that
 	tried    uint64
 	failures int // in a row
 	err      error

@@ -35,7 +35,7 @@ func Position(rules []Rule, chain func(name string) []Rule, network, own netip.P
 	return place
 }
 
-// Drops says whether what the network's hosts send one another is dropped by the
+// Drops reports whether what the network's hosts send one another is dropped by the
 // rules of a chain, or by its policy where it is one that drops. It is not if there
 // are names of devices on both sides with which it passes both ways: only who has
 // said so lets devices pass by name.
@@ -123,7 +123,7 @@ func (w *walk) take(r Rule) Verdict {
 	return v
 }
 
-// named says whether a rule names addresses.
+// named reports whether a rule names addresses.
 func (r Rule) named() bool { return r.From.Prefix.IsValid() || r.To.Prefix.IsValid() }
 
 // pass is what becomes of the packet in a chain. One that leads back to itself,

@@ -13,8 +13,8 @@ type Rule struct {
 	Marked   bool // asks for KubeMark
 	From, To Net
 	In, Out  Iface
-	// Opaque is a rule that asks for something else too, so that nobody here
-	// knows whether it takes a packet.
+	// Opaque is a rule that asks for something else too, so that we do
+	// not know whether it takes a packet.
 	Opaque bool
 	Does   Verdict
 	Chain  string // to Jump or Goto
@@ -50,7 +50,7 @@ const (
 	Jump
 	Goto
 	Masquerade
-	MasqueradeRandom // from ports that nobody can foresee
+	MasqueradeRandom // from ports that cannot be foreseen
 )
 
 func (v Verdict) String() string {

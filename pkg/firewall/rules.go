@@ -15,18 +15,18 @@ type Rules struct {
 	// Masquerade says for which families packets that leave the network get an
 	// address of the host.
 	Masquerade subnet.Pair[bool]
-	// Random has ports chosen so that nobody can foresee them, nor two packets
-	// get the same one at once.
+	// Random chooses ports that cannot be foreseen, and that no two packets get at
+	// once.
 	Random bool
 	// Exempt are destinations that see the containers' own addresses.
 	Exempt []netip.Prefix
 	// Forward has others' firewalls let packets from and to the network through.
 	Forward bool
-	// NFTables says whether the network's config has rules be those of nftables.
+	// NFTables reports whether the network's config has rules be those of nftables.
 	NFTables subnet.Choice
 }
 
-// Equal says whether both want the same.
+// Equal reports whether both want the same.
 func (r Rules) Equal(o Rules) bool {
 	return r.Networks == o.Networks && r.Own == o.Own && r.Masquerade == o.Masquerade && r.Random == o.Random &&
 		r.Forward == o.Forward && r.NFTables == o.NFTables && slices.Equal(r.Exempt, o.Exempt)

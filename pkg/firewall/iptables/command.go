@@ -58,7 +58,7 @@ var (
 	errAbsent = errors.New("the kernel has no nf_tables")
 )
 
-// run runs a command and has its output read.
+// run runs a command and passes its output to read.
 func (o Options) run(ctx context.Context, stdin string, output func(io.Reader) error, name string, args ...string) error {
 	command := o.Command
 	if command == nil {

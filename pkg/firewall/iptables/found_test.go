@@ -175,7 +175,7 @@ func TestOldCommands(t *testing.T) {
 	if v.Version.RandomPorts() {
 		t.Errorf("%s knows random ports", v.Version)
 	}
-	// What it then shows is as it should be.
+	// What it then shows is what was written.
 	now := strings.ReplaceAll(payload, "*nat\n", "*nat\n:POSTROUTING ACCEPT [0:0]\n")
 	now = strings.ReplaceAll(now, "*filter\n", "*filter\n:FORWARD ACCEPT [0:0]\n")
 	now = strings.ReplaceAll(strings.ReplaceAll(now, "-I POSTROUTING 1", "-A POSTROUTING"), "-I FORWARD 1", "-A FORWARD")

@@ -114,7 +114,7 @@ func TestHeals(t *testing.T) {
 		{"Docker starts again", "-P FORWARD DROP\n -N DOCKER-FORWARD\n -A DOCKER-FORWARD -i docker0 -j ACCEPT\n -I FORWARD -j DOCKER-FORWARD\n -D FORWARD -j DOCKER-USER\n -I FORWARD -j DOCKER-USER\n -I FORWARD -j REJECT"},
 		{"RHEL's REJECT before it", "-D FORWARD -m comment --comment tulle -j TULLE-FWD\n -A FORWARD -j REJECT --reject-with icmp-host-prohibited\n -A FORWARD -m comment --comment tulle -j TULLE-FWD"},
 		{"a chain that drops before it", "-N DENY\n -A DENY -j DROP\n -I FORWARD -j DENY"},
-		{"loaded anew", `printf '*filter\n:INPUT ACCEPT\n:FORWARD DROP\n:OUTPUT ACCEPT\n-A FORWARD -p tcp -j ACCEPT\nCOMMIT\n*nat\n:POSTROUTING ACCEPT\nCOMMIT\n' | iptables-$KIND-restore`},
+		{"loaded again", `printf '*filter\n:INPUT ACCEPT\n:FORWARD DROP\n:OUTPUT ACCEPT\n-A FORWARD -p tcp -j ACCEPT\nCOMMIT\n*nat\n:POSTROUTING ACCEPT\nCOMMIT\n' | iptables-$KIND-restore`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bothKinds(t, func(t *testing.T, h *host, k Kind) {
@@ -345,7 +345,7 @@ func TestForeignTable(t *testing.T) {
 }
 
 // A container's packets come through a firewall that drops all, and leave with
-// the host's address: behind it nobody knows the container's.
+// the host's address: no host behind it knows the container's.
 func TestPackets(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		inside, outside := kerneltest.NewNS(t, "ipt"), kerneltest.NewNS(t, "ipt")

@@ -30,7 +30,7 @@ func (t *table) isChain(name string) bool {
 	return ok
 }
 
-// bare is a chain that lets all packets pass, as one is that nobody uses.
+// bare is a chain that lets all packets pass, as an unused chain does.
 func (t *table) bare(chain string) bool {
 	return len(t.chains[chain]) == 0 && t.policies[chain] != "DROP" && !t.foreign
 }
@@ -134,7 +134,7 @@ func readOn(in *bufio.Reader, text string) (whole string, long bool, err error) 
 	return text, long, err
 }
 
-// opens says whether s, which begins outside of quotes, ends within.
+// opens reports whether s, which begins outside of quotes, ends within.
 func opens(s string) (quoted bool) {
 	for i := 0; i < len(s); i++ {
 		switch {

@@ -33,7 +33,7 @@ func (p part) keep(chain, spec string) bool {
 // jump is the rule that leads to our chain.
 func (p part) jump() firewall.Rule { return firewall.Rule{Does: firewall.Jump, Chain: p.chain} }
 
-// leads says whether a rule leads to our chain, on whatever conditions.
+// leads reports whether a rule leads to our chain, on whatever conditions.
 func (p part) leads(l ruleLine) bool {
 	return (l.Does == firewall.Jump || l.Does == firewall.Goto) && l.Chain == p.chain
 }
@@ -102,7 +102,7 @@ func (p part) remove(now *table) (lines []string) {
 	return append(lines, "-F "+p.chain, "-X "+p.chain)
 }
 
-// needless says whether to let packets pass is for nothing: it is not known that
+// needless reports whether to let packets pass is for nothing: it is not known that
 // the table is there at all.
 func (p part) needless(now *table) bool {
 	return p == filter && now.bare(p.from) && !now.isChain(p.chain)

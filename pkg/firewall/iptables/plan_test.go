@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-var update = flag.Bool("update", false, "write the files in testdata anew")
+var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 type named struct {
 	families, name string
@@ -108,7 +108,7 @@ func TestPlan(t *testing.T) {
 	wanted := wants[subnet.IPv4][filter]
 	const chain = "-A TULLE-FWD -s 10.244.0.0/16 -j ACCEPT\n-A TULLE-FWD -d 10.244.0.0/16 -j ACCEPT\n"
 	const jump = "-A FORWARD -m comment --comment tulle -j TULLE-FWD\n"
-	const anew = "-I FORWARD 1 -m comment --comment tulle -j TULLE-FWD"
+	const added = "-I FORWARD 1 -m comment --comment tulle -j TULLE-FWD"
 	const gone = "-D FORWARD -m comment --comment tulle -j TULLE-FWD"
 	content := []string{":TULLE-FWD - [0:0]", "-A TULLE-FWD -s 10.244.0.0/16 -j ACCEPT", "-A TULLE-FWD -d 10.244.0.0/16 -j ACCEPT"}
 	for _, c := range []struct {
@@ -120,12 +120,12 @@ func TestPlan(t *testing.T) {
 		{"before it has to be", chain + jump + "-A FORWARD -s 1.2.3.4/32 -j DROP\n-A FORWARD -j REJECT\n", nil},
 		{"where it has to be", chain + "-A FORWARD -s 1.2.3.4/32 -j DROP\n" + jump + "-A FORWARD -j REJECT\n", nil},
 		{"behind", chain + "-A FORWARD -s 1.2.3.4/32 -j DROP\n-A FORWARD -j REJECT\n" + jump, []string{gone, "-I FORWARD 2 -m comment --comment tulle -j TULLE-FWD"}},
-		{"missing before a chain that drops", ":OTHER - [0:0]\n-A OTHER -j DROP\n-A FORWARD -j OTHER\n" + chain, []string{anew}},
+		{"missing before a chain that drops", ":OTHER - [0:0]\n-A OTHER -j DROP\n-A FORWARD -j OTHER\n" + chain, []string{added}},
 		{"missing behind others", chain + "-A FORWARD -s 1.2.3.4/32 -j DROP\n-A FORWARD -d 1.2.3.4/32 -j DROP\n", []string{"-I FORWARD 3 -m comment --comment tulle -j TULLE-FWD"}},
-		{"twice", chain + jump + jump, []string{gone, gone, anew}},
-		{"on a condition", chain + "-A FORWARD -i eth0 -j TULLE-FWD\n", []string{"-D FORWARD -i eth0 -j TULLE-FWD", anew}},
-		{"for good", chain + "-A FORWARD -g TULLE-FWD\n", []string{"-D FORWARD -g TULLE-FWD", anew}},
-		{"on a condition too", chain + jump + "-A FORWARD -p tcp -j TULLE-FWD\n", []string{gone, "-D FORWARD -p tcp -j TULLE-FWD", anew}},
+		{"twice", chain + jump + jump, []string{gone, gone, added}},
+		{"on a condition", chain + "-A FORWARD -i eth0 -j TULLE-FWD\n", []string{"-D FORWARD -i eth0 -j TULLE-FWD", added}},
+		{"for good", chain + "-A FORWARD -g TULLE-FWD\n", []string{"-D FORWARD -g TULLE-FWD", added}},
+		{"on a condition too", chain + jump + "-A FORWARD -p tcp -j TULLE-FWD\n", []string{gone, "-D FORWARD -p tcp -j TULLE-FWD", added}},
 		{"another's jump elsewhere", chain + jump + ":OTHER - [0:0]\n-A OTHER -j TULLE-FWD\n", nil},
 		{"another rule", "-A TULLE-FWD -j DROP\n" + chain + jump, content},
 		{"another order", "-A TULLE-FWD -d 10.244.0.0/16 -j ACCEPT\n-A TULLE-FWD -s 10.244.0.0/16 -j ACCEPT\n" + jump, content},

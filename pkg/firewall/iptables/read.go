@@ -66,7 +66,7 @@ func (r *reader) targets(w word) bool {
 	return !w.quoted && (w.text == "-j" || w.text == "--jump" || w.text == "-g" || w.text == "--goto")
 }
 
-// match reads one condition and says whether it was understood.
+// match reads one condition and reports whether it was understood.
 func (r *reader) match() bool {
 	not := r.negated()
 	option := r.take()

@@ -14,7 +14,7 @@ import (
 
 // Tables are the tables of one variant. Others write them too, at any time: what
 // is written is planned on what was read just before, names others' rules by
-// what they are and never by number, and is planned anew if it fails because
+// what they are and never by number, and is planned again if it fails because
 // they have changed. One goroutine at a time may use them.
 type Tables struct {
 	variant Variant
@@ -29,9 +29,9 @@ func New(v Variant, o Options) *Tables {
 	return &Tables{variant: v, options: o, clean: subnet.Pair[map[part]bool]{{}, {}}}
 }
 
-// Sync brings the tables to r, and writes only what differs. Where nothing else is
-// wanted but that packets pass, a table that nobody uses is left alone: nothing
-// drops them there.
+// Sync brings the tables to r, and writes only what differs. Where nothing is
+// wanted but that packets pass, it leaves an unused table alone: nothing drops
+// packets there.
 func (t *Tables) Sync(ctx context.Context, r firewall.Rules) (changed bool, err error) {
 	if t.variant.Version.before(modern) {
 		r.Random = false
@@ -71,7 +71,7 @@ func asShown(rules []firewall.Rule) []firewall.Rule {
 	return shown
 }
 
-// attempts are how often what others changed meanwhile is planned anew.
+// attempts is how often Sync plans again after others have changed the rules.
 const attempts = 3
 
 func (t *Tables) family(ctx context.Context, f subnet.Family, wants map[part]want, masquerades, all bool) (changed bool, err error) {

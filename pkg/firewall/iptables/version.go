@@ -18,7 +18,7 @@ var modern = Version{1, 6, 2}
 
 func (v Version) before(o Version) bool { return slices.Compare(v[:], o[:]) < 0 }
 
-// RandomPorts says whether the commands can masquerade to fully random ports.
+// RandomPorts reports whether the commands can masquerade to fully random ports.
 func (v Version) RandomPorts() bool { return !v.before(modern) }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }

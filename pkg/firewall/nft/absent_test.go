@@ -34,7 +34,7 @@ func withoutNetfilter(t *testing.T, f func()) {
 		}
 		if err == nil {
 			if _, refused := dial("", 0); !errors.Is(refused, errAbsent) {
-				err = errors.Join(errors.New("a socket is not refused as it should be"), refused)
+				err = errors.Join(errors.New("a socket is refused with another error"), refused)
 			}
 		}
 		if err == nil {

@@ -87,7 +87,7 @@ func (c conn) forward(b *batch, f subnet.Family, r firewall.Rules) error {
 	return nil
 }
 
-// isOurs says whether a rule in FORWARD may be one that was written here, for this
+// isOurs reports whether a rule in FORWARD may be one that was written here, for this
 // network or for another. The remark alone does not: people write it too.
 func (r found) isOurs() bool {
 	net := r.From

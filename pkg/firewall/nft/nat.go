@@ -65,7 +65,7 @@ func (c conn) own(b *batch, r firewall.Rules) error {
 	return nil
 }
 
-// holds says whether our table is as it should be.
+// holds reports whether our table holds what is wanted.
 func (c conn) holds(table *list, want []firewall.Rule) (bool, error) {
 	if number(table.of[unix.NFTA_TABLE_USE]) != 1 || number(table.of[unix.NFTA_TABLE_FLAGS]) != 0 {
 		return false, nil // there is more in it than our chain, or it is asleep

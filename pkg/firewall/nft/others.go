@@ -16,11 +16,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Others tells of chains of others' by which what the network's hosts send one
-// another is dropped, whatever rules of ours accept: they are no tables of iptables,
-// where ours could stand, and to write to them would be to touch another's. Where none
-// of ours are wanted it tells of iptables' too. It is a firewall.Engine that writes
-// nothing.
+// Others reports foreign chains that drop overlay traffic, which no accept rule of
+// ours can prevent. They are not in iptables' tables, where a rule of ours could stand,
+// and we write to no foreign table. Where no rule of ours is wanted, it reports
+// iptables' chains too. It is a firewall.Engine that writes nothing.
 type Others struct {
 	*Tables
 
@@ -167,7 +166,7 @@ type base struct {
 	drops        bool // by its policy
 }
 
-// has says whether packets of a family come to a chain.
+// has reports whether packets of a family come to a chain.
 func (b base) has(f subnet.Family) bool {
 	return b.family == unix.NFPROTO_INET || b.family == protocols[f]
 }
@@ -213,14 +212,14 @@ func (c conn) direct(b base, r firewall.Rules) (networks []netip.Prefix, err err
 	return networks, err
 }
 
-// matters says whether rules of a table do.
+// matters reports whether rules of a table do.
 func (o *Others) matters(table string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.tables[table]
 }
 
-// forwards says whether a chain decides on what is forwarded.
+// forwards reports whether a chain decides on what is forwarded.
 func forwards(chain *list) bool {
 	return chain.of[unix.NFTA_CHAIN_HOOK] != nil && hookOf(chain).number == unix.NF_INET_FORWARD
 }

@@ -64,8 +64,8 @@ func (t *Tables) Check() error {
 	return nil
 }
 
-// carryOut has the kernel do what plan finds to be done, in one transaction. What
-// others change meanwhile has it planned anew.
+// carryOut applies what plan returns, in one transaction. If others have changed the
+// rules meanwhile, it plans again.
 func (t *Tables) carryOut(plan func(c conn, b *batch) error) (changed bool, err error) {
 	for range 5 {
 		changed, err = t.try(plan)
@@ -121,7 +121,7 @@ func (t *Tables) drop() {
 	t.writer, t.port = conn{}, 0
 }
 
-// isOurs says whether what is heard of was written by us.
+// isOurs reports whether what is heard of was written by us.
 func (t *Tables) isOurs(port uint32) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -283,7 +283,7 @@ func TestForwardComesLater(t *testing.T) {
 	forward("-P FORWARD DROP", person, docker, from, to, reject)
 	h.run("iptables-nft -A DOCKER-USER -j DROP") // a chain of others' begins to drop all
 	forward("-P FORWARD DROP", person, from, to, docker, reject)
-	h.run("iptables-nft -D DOCKER-USER 1") // where they stand is well all the same
+	h.run("iptables-nft -D DOCKER-USER 1") // where they stand is good enough
 	forward("-P FORWARD DROP", person, from, to, docker, reject)
 }
 
