@@ -111,7 +111,7 @@ func TestFollow(t *testing.T) {
 		expect("a folder")
 		do(os.Remove(path))
 		do(syscall.Mkfifo(path, 0o644))
-		expect("a pipe that nobody writes to")
+		expect("a pipe without a writer")
 		do(os.Remove(path))
 		write("file", "")
 		expect("empty", "[]")

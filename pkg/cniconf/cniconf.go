@@ -70,7 +70,7 @@ type bridgePlugin struct {
 
 type ipam struct {
 	Type string `json:"type"`
-	// Ranges has a container get one address of each of its lists.
+	// Ranges are lists of ranges; a container gets one address of each list.
 	Ranges [][]ipRange `json:"ranges"`
 	Routes []route     `json:"routes"`
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-var update = flag.Bool("update", false, "write the files in testdata anew")
+var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 func TestFormat(t *testing.T) {
 	v4, v6 := netip.MustParsePrefix("10.5.0.0/16"), netip.MustParsePrefix("fd00:5::/48")

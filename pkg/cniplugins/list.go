@@ -59,7 +59,7 @@ func parseList(text []byte) map[string]string {
 	return sums
 }
 
-// isName says whether a name is that of a file in a folder.
+// isName reports whether a name is that of a file in a folder.
 func isName(name string) bool {
 	return fs.ValidPath(name) && name != "." && !strings.Contains(name, "/")
 }

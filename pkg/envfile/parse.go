@@ -45,8 +45,8 @@ func Read(path string) (Env, error) {
 // several wins, an empty value is none. What is not ours to read is passed
 // over.
 //
-// The error tells of every value that cannot be used. The others are returned
-// with it: a wrong MTU is no reason to lose one's subnet.
+// The error names every value that cannot be used. The others are returned with it:
+// a wrong MTU is no reason to lose the subnet.
 func Parse(text []byte) (Env, error) {
 	if len(text) > maxSize {
 		return Env{}, fmt.Errorf("env file: %d bytes are more than the %d allowed; delete it: tulled writes it again", len(text), maxSize)

@@ -12,7 +12,7 @@ import (
 func Diff(desired *State, actual []Object) Plan {
 	var p Planner
 	desired.beginPass()
-	var others []Route // of ours that are not as they should be
+	var others []Route // of ours that differ from what is wanted
 	emptied, readdressed := linkChanges(desired, actual)
 	met := 0
 	for _, a := range actual {
@@ -84,7 +84,7 @@ func linkChanges(desired *State, actual []Object) (emptied, readdressed map[stri
 	return emptied, readdressed
 }
 
-// lost says whether a goes by what happens to the link that it is on.
+// lost reports whether a goes by what happens to the link that it is on.
 func lost(a Object, emptied, readdressed map[string]bool) bool {
 	switch kindOf(a) {
 	case KindLink:
@@ -96,7 +96,7 @@ func lost(a Object, emptied, readdressed map[string]bool) bool {
 	}
 }
 
-// mayDelete says whether a, which desired does not have, is to go.
+// mayDelete reports whether a, which desired does not have, is to go.
 func mayDelete(desired *State, a Object) bool {
 	switch a := a.(type) {
 	case Sysctl:
@@ -121,7 +121,7 @@ func mayDelete(desired *State, a Object) bool {
 	}
 }
 
-// takesOver says whether ours may take the place of another's route to the
+// takesOver reports whether ours may take the place of another's route to the
 // same destination. It may where that is flannel's handwriting: flannel marks
 // its routes no other way than by the protocol that everything defaults to, so
 // it is told by the device, which is the one that we want ourselves, one of

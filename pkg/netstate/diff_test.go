@@ -100,7 +100,7 @@ replace neigh 10.1.2.0 dev tulle.1
 replace fdb 3a:00:00:00:00:02 dev tulle.1
 replace route 10.1.2.0/24
 `},
-		{"what is too much on a link that is made anew goes with it",
+		{"what is too much on a re-created link goes with it",
 			all[:1], withLink(func(l *Link) { l.VXLAN.VNI = 9 }), "replace link tulle.1\n"},
 		{"a route moves off a link that goes", []Object{direct}, []Object{link, route}, `
 replace route 10.1.2.0/24
@@ -129,8 +129,8 @@ create route 10.1.2.0/24 metric METRIC
 delete route 10.1.2.0/24
 `},
 		{"and goes when ours is there", []Object{spread}, []Object{spread, of(3, on("flannel.1"))}, "delete route 10.1.2.0/24\n"},
-		{"one on another link stays all the same", []Object{spread}, []Object{spread, of(3, on("eth1"))}, ""},
-		{"an administrator's stays all the same", []Object{spread}, []Object{spread, of(4, nil)}, ""},
+		{"one on another link stays", []Object{spread}, []Object{spread, of(3, on("eth1"))}, ""},
+		{"an administrator's stays", []Object{spread}, []Object{spread, of(4, nil)}, ""},
 		{"one that comes after ours stays", []Object{spread}, []Object{spread, of(3, func(r *Route) { r.Metric = metric + 1 })}, ""},
 	}
 	for _, test := range tests {

@@ -20,7 +20,7 @@ func ParseMAC(s string) (MAC, error) {
 	return MAC(hw), nil
 }
 
-// IsZero says whether m is unset.
+// IsZero reports whether m is unset.
 func (m MAC) IsZero() bool { return m == MAC{} }
 
 func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }

@@ -22,8 +22,8 @@ func SpreadMetric(dst netip.Prefix) uint32 {
 	return 1 + uint32(h%spreadMetrics)
 }
 
-// mix has every bit of h change about half of the bits of the result (it is
-// splitmix64's last step): subnets that lie in a row land as if thrown.
+// mix spreads every bit of h over about half of the bits of the result (it is
+// splitmix64's last step). So subnets that lie in a row get metrics far apart.
 func mix(h uint64) uint64 {
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb

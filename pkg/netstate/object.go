@@ -110,8 +110,8 @@ func (l Link) Key() Key { return Key{Kind: KindLink, Name: l.Name} }
 // Key names the setting.
 func (s Sysctl) Key() Key { return Key{Kind: KindSysctl, Name: s.Path} }
 
-// link is the link whose setting s is, as in net/ipv4/conf/LINK/rp_filter: a
-// link that is made anew has it as it was by default.
+// link returns the link whose setting s is, as in net/ipv4/conf/LINK/rp_filter. A
+// re-created link has the default value.
 func (s Sysctl) link() string {
 	if link, ok := TxChecksumOf(s.Path); ok {
 		return link
@@ -143,7 +143,7 @@ func (f FDB) Key() Key { return Key{Kind: KindFDB, Name: f.Link, MAC: f.MAC} }
 // whatever its device, gateway or owner.
 func (r Route) Key() Key { return Key{Kind: KindRoute, Prefix: r.Dst, Metric: r.Metric} }
 
-// CanBecome says whether l can be changed into want while it lives. Otherwise
+// CanBecome reports whether l can be changed into want while it lives. Otherwise
 // it has to be deleted and made again, and all that is on it with it.
 func (l Link) CanBecome(want Link) bool {
 	l.MAC, l.MTU, l.Group, l.Up, l.Master = want.MAC, want.MTU, want.Group, want.Up, want.Master

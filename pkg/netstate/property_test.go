@@ -231,7 +231,7 @@ func checkOthers(t *testing.T, want, before, after *State) {
 	}
 }
 
-// lost says whether a link has to go, or be made anew.
+// lost reports whether a link has to be deleted or re-created.
 func lost(want, before *State, name string) bool {
 	k := Link{Name: name}.Key()
 	is, _ := before.Get(k)
@@ -239,7 +239,7 @@ func lost(want, before *State, name string) bool {
 	return !wanted || !is.(Link).CanBecome(to.(Link))
 }
 
-// mayTake says whether another's route may be taken for a predecessor's: it
+// mayTake reports whether another's route may be taken for a predecessor's: it
 // has a gateway, no metric and no stated protocol; and it is on a link of ours,
 // or leads where we want to go by the link that we want, or by flannel's.
 func mayTake(want *State, r Route) bool {

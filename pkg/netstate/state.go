@@ -142,7 +142,7 @@ func (s *State) beginPass() {
 		}
 		s.pass = 0
 	}
-	s.pass += 2 // an object met has it, one found as it should be has one more
+	s.pass += 2 // an object met has it, one that holds what is wanted has one more
 }
 
 // Owner is who wants the object with key k.
@@ -193,7 +193,7 @@ func (s *State) Sorted() []Object {
 	return slices.SortedFunc(s.All(), func(a, b Object) int { return a.Key().Compare(b.Key()) })
 }
 
-// Equal says whether both hold the same objects.
+// Equal reports whether both hold the same objects.
 func (s *State) Equal(o *State) bool {
 	if s.Len() != o.Len() {
 		return false

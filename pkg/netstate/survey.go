@@ -7,7 +7,7 @@ import "net/netip"
 type Survey struct {
 	Links []HostLink
 	// OnLink are the networks on the host's links, and the parts of them that
-	// go by a router all the same.
+	// are reached through a router nevertheless.
 	OnLink []Route
 	// Defaults are the ways out of the host's networks, in the kernel's order.
 	Defaults []DefaultRoute

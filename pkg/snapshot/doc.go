@@ -1,5 +1,5 @@
-// Package snapshot keeps the network as it was known last in a file, so that a
-// host that boots while the store is away takes its place all the same.
+// Package snapshot saves the network as it was known last in a file, so that a host
+// that boots while the store is away has its network.
 //
 // The file is text, one thing a line:
 //

@@ -20,9 +20,8 @@ import (
 // Whether its leases make peers is for subnet.Table to say, as for a store's.
 func Load(dir, source string) (Snapshot, error) { return load(dir, source, true) }
 
-// LoadHead is Load for no more than the head, which is enough to be the same
-// node again. A file that is damaged behind it is refused all the same: the
-// head may be too.
+// LoadHead loads only the head, which is enough to be the same node again. It
+// refuses a file that is damaged behind the head: the head may be damaged too.
 func LoadHead(dir, source string) (Head, error) {
 	s, err := load(dir, source, false)
 	return s.Head, err

@@ -40,7 +40,7 @@ const (
 	magic   = "tulle-snapshot"
 	version = 1
 
-	// Limits on what is read, with room to spare: nobody's file fills the memory.
+	// Limits on what is read, with room to spare: no file fills the memory.
 	maxConfig = 4 << 20   // bytes of the config's line; etcd takes 1.5 MiB
 	maxLine   = 64 << 10  // of any other; a lease's value has 16 KiB at most
 	maxFile   = 256 << 20 // of all; 50,000 peers take some 12 MiB

@@ -43,9 +43,9 @@ func New(d Daemon) *Service {
 // statusInterval is how long the status may lag behind what sends no notification.
 const statusInterval = 5 * time.Second
 
-// Run tells of the daemon whenever changed says that there may be news, and now
-// and then besides, until ctx ends: READY once, STATUS when it is another, and
-// WATCHDOG as long as the daemon is alive, if the unit asks for it.
+// Run reports the daemon's state whenever changed signals, and at intervals, until
+// ctx ends: READY once, STATUS when it changes, and WATCHDOG as long as the daemon is
+// alive, if the unit asks for it.
 func (s *Service) Run(ctx context.Context, changed <-chan struct{}) {
 	interval := statusInterval
 	if s.watchdog > 0 {
