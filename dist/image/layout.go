@@ -72,7 +72,7 @@ type history struct {
 	CreatedBy string    `json:"created_by"`
 }
 
-// about is what an image tells of itself.
+// about describes an image.
 type about struct {
 	version, revision string
 	created           time.Time

@@ -21,7 +21,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestManifest has the plain manifest be what the chart gives.
+// TestManifest compares the plain manifest with what the chart renders.
 func TestManifest(t *testing.T) {
 	want, err := exec.Command("./manifest.sh").Output()
 	if err != nil {
@@ -67,8 +67,8 @@ podLabels: {example.org/c: d}
 
 const digest = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
 
-// TestApply has a real server take the plain manifest, the kustomization and the
-// chart with every value changed, first as if and then in earnest.
+// TestApply applies the plain manifest, the kustomization and the chart with every
+// value changed to a real server, first as a dry run.
 func TestApply(t *testing.T) {
 	l := newLab(t, kubetest.Options{})
 	manifest := plain(t)
@@ -115,8 +115,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// define has the server know a kind of the prometheus-operator, with the fields
-// that ours have and no other.
+// define teaches the server a kind of the prometheus-operator, with only the fields
+// that our objects have.
 func (l lab) define(plural, kind string) {
 	l.t.Helper()
 	text := map[string]any{"type": "string"}
@@ -225,8 +225,8 @@ func TestDaemonSet(t *testing.T) {
 	}
 }
 
-// TestPage has a real server take the patches that the page has operators apply, to
-// our DaemonSet and to flannel's.
+// TestPage applies the patches of the page to our DaemonSet and to flannel's, on a
+// real server.
 func TestPage(t *testing.T) {
 	l := newLab(t, kubetest.Options{})
 	l.apply(plain(t))

@@ -96,7 +96,7 @@ func TestContainers(t *testing.T) {
 		}
 	}
 
-	// The container is deleted and made anew, as for another version.
+	// The container is deleted and re-created, as for another version.
 	s := c.Ping(c.Hosts[0].Pods[0], c.Hosts[1].Pods[0], subnet.IPv6)
 	nodes[0].Run(nil, "rm", "--force", "tulled")
 	nodes[0].container(spec.InitContainers[0], "--rm")

@@ -179,8 +179,8 @@ func (l lab) call(token, method, path, content string, body any) (int, string) {
 	return a.StatusCode, string(said)
 }
 
-// apply has the server take a manifest's objects as kubectl apply --server-side
-// does, and refuse what it does not know; at first only as if.
+// apply applies a manifest's objects as kubectl apply --server-side does, first as a
+// dry run. The server refuses fields that it does not know.
 func (l lab) apply(all []object) {
 	l.t.Helper()
 	for _, query := range []string{"&dryRun=All", ""} {

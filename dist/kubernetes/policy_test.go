@@ -48,7 +48,7 @@ func condition(kind, status string) map[string]any {
 	}}}}
 }
 
-// TestPolicy has a daemon's token write what it may and try what it may not.
+// TestPolicy writes with a daemon's token what it may write, and tries what it may not.
 func TestPolicy(t *testing.T) {
 	testPolicy(t)
 }
@@ -82,7 +82,7 @@ func testPolicy(t *testing.T, flags ...string) {
 		{"its podCIDRs, once more", "a", merging, annotate(prefix+"tulle-subnets", "10.244.1.0/24"), ""},
 		{"another's podCIDR", "a", merging, annotate(prefix+"tulle-subnets", "10.244.2.0/24"), "claim only its own"},
 		{"its own and another's", "a", merging, annotate(prefix+"tulle-subnets", "10.244.1.0/24,10.244.2.0/24"), "claim only its own"},
-		{"none of them", "a", merging, annotate(prefix+"tulle-subnets", ""), "claim only its own"},
+		{"none", "a", merging, annotate(prefix+"tulle-subnets", ""), "claim only its own"},
 		{"one of them", "a", merging, annotate(prefix+"public-ip", "192.0.2.8"), ""},
 		{"one of them away", "a", merging, annotate(prefix+"backend-v6-data", nil), ""},
 		{"nothing", "a", merging, map[string]any{}, ""},
@@ -187,7 +187,7 @@ func TestPolicyWantsANode(t *testing.T) {
 	}
 }
 
-// TestStore has the store itself do all that it does, with a daemon's token.
+// TestStore runs every operation of the store with a daemon's token.
 func TestStore(t *testing.T) {
 	l, token := policed(t)
 	config := filepath.Join(t.TempDir(), "net-conf.json")
@@ -245,7 +245,7 @@ func TestStoreOddPodCIDR(t *testing.T) {
 	}
 }
 
-// TestRights has the server say what a daemon's token may do.
+// TestRights asks the server what a daemon's token may do.
 func TestRights(t *testing.T) {
 	l, token := policed(t)
 	for _, c := range []struct {

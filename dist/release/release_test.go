@@ -72,7 +72,7 @@ func TestRelease(t *testing.T) {
 	want["kubernetes/chart/tulle/files/tulle.rules.yml"] = want["prometheus/tulle.rules.yml"]
 	for path, text := range want {
 		if got, ok := files[path]; !ok || got != text {
-			t.Errorf("%s is in the archive: %t, and not as it should be", path, ok)
+			t.Errorf("%s is in the archive: %t; it differs from the file of the tree", path, ok)
 		}
 	}
 
@@ -123,8 +123,8 @@ func output(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// testPlugins has the archive's CNI plugins be those that a host needs, runnable
-// and of a version that is known.
+// testPlugins checks that the archive has the CNI plugins that a host needs, runnable
+// and of a known version.
 func testPlugins(t *testing.T, files map[string]string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -149,7 +149,7 @@ func testPlugins(t *testing.T, files map[string]string) {
 		}
 	}
 	slices.Sort(names)
-	want := []string{"loopback"} // which runtimes want besides
+	want := []string{"loopback"} // which runtimes need, too
 	for _, plugin := range regexp.MustCompile(`"type": "(.*)"`).FindAllStringSubmatch(string(cniconf.Format(cniconf.Conf{})), -1) {
 		want = append(want, plugin[1])
 	}
@@ -159,8 +159,8 @@ func testPlugins(t *testing.T, files map[string]string) {
 	}
 }
 
-// unpack is what is below top in an archive, all of which is root's, of the
-// release's time, and changed by nobody else.
+// unpack returns what is below top in an archive. All of it is root's, has the
+// release's time, and can be changed by root alone.
 func unpack(t *testing.T, path, top string) map[string]string {
 	t.Helper()
 	packed, err := os.ReadFile(path)
