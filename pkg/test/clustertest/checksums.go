@@ -13,9 +13,9 @@ import (
 
 // BreakChecksums makes the host's interface one of those that spoil what is sent
 // through a tunnel: a checksum inside one that is left to the interface is never
-// put in. What has its checksum, or is in no tunnel, it sends as it should, and
+// put in. It sends correctly what has its checksum or is in no tunnel, and
 // what the host receives is whole. Packets are lost in the moment of the change,
-// which is for good.
+// which cannot be undone.
 func (h *Host) BreakChecksums() {
 	t := h.c.t
 	t.Helper()
@@ -27,7 +27,7 @@ func (h *Host) BreakChecksums() {
 		// What is copied is packets as they are on a wire, and not several in one.
 		fmt.Sprintf("link add %s mtu 65535 gso_max_segs 1 type veth peer name %s mtu 65535 gso_max_segs 1", near, far))
 	batch(t, h.NS, "link set "+Uplink+" gso_max_segs 1")
-	// Nobody but the host and the switch has anything to say on the cable.
+	// Only the host and the switch send on the cable.
 	for _, end := range []string{h.port, near} {
 		h.c.link.Sysctl(t, "net/ipv6/conf/"+end+"/disable_ipv6", "1")
 	}
@@ -55,8 +55,8 @@ type wire struct {
 	wg   sync.WaitGroup
 }
 
-// copy copies until the wire ends; change is shown each frame, behind what the
-// kernel tells of it.
+// copy copies until the wire ends. It passes each frame to change, behind the
+// kernel's header.
 func (w *wire) copy(report func(string, ...any), from, to *os.File, change func([]byte)) {
 	w.wg.Go(func() {
 		buffer := make([]byte, toldSize+64<<10)
@@ -115,15 +115,14 @@ func newPacketSocket(path, name string) (s *os.File, err error) {
 	return s, nil
 }
 
-// A frame comes behind what the kernel tells of it, in the kernel's
-// struct virtio_net_hdr.
+// A frame comes behind the kernel's header, a struct virtio_net_hdr.
 const (
 	toldSize   = 10
 	needsSum   = 1 // of the flags, at 0
 	startField = 6 // where what is summed begins in the frame
 )
 
-// spoil has the kernel forget that a frame needs a checksum, if that is of
+// spoil removes from the kernel's header that a frame needs a checksum, if that is of
 // something behind another header than that of IP.
 func spoil(b []byte) {
 	const ethernet = 14

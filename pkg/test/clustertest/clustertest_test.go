@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// tellsTime has the test binary tell the time instead of running tests.
+// tellsTime makes the test binary print the time instead of running tests.
 const tellsTime = "CLUSTERTEST_TELLS_TIME"
 
 func TestMain(m *testing.M) {

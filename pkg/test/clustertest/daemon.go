@@ -104,7 +104,7 @@ func (d *Daemon) reap() {
 	close(d.ended)
 }
 
-// Running says whether the process has not ended.
+// Running reports whether the process has not ended.
 func (d *Daemon) Running() bool {
 	select {
 	case <-d.ended:

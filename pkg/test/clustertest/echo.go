@@ -73,7 +73,7 @@ func inside(path string, f func() error) error {
 }
 
 func openEchoSocket(f subnet.Family) (*echoSocket, error) {
-	// Ping sockets hear only their own answers, but are for nobody by default.
+	// Ping sockets receive only their own answers, but no group may open one by default.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 2147483647"), 0); err != nil {
 		return nil, err
 	}

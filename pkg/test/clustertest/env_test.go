@@ -49,7 +49,7 @@ func FuzzParseEnv(f *testing.F) {
 			return
 		}
 		if e.mtu <= 0 || !e.subnets[subnet.IPv4].IsValid() && !e.subnets[subnet.IPv6].IsValid() {
-			t.Errorf("%q: %+v is of no use", text, e)
+			t.Errorf("%q: %+v cannot be used", text, e)
 		}
 	})
 }

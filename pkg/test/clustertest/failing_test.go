@@ -63,7 +63,7 @@ func TestDaemonFailsItsTest(t *testing.T) {
 		"it ends of itself": {
 			func(h *Host) { <-h.Start(sh, "echo alas; exit 3").ended },
 			[]string{"host1 sh ended without being asked to, exit status 3", "host1 sh ended with:\nalas\n"}},
-		"it ends as it should": {f: func(h *Host) { h.Start(sh, "exit 3").Wait() }},
+		"it ends as expected": {f: func(h *Host) { h.Start(sh, "exit 3").Wait() }},
 		"it ends before it is stopped": {
 			func(h *Host) { d := h.Start(sh, "exit 3"); <-d.ended; d.Stop() },
 			[]string{"host1 sh had already ended, exit status 3"}},

@@ -12,14 +12,14 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// nobody is a MAC that no host has.
-const nobody = "02:ff:ff:ff:ff:ff"
+// unusedMAC is a MAC that no host has.
+const unusedMAC = "02:ff:ff:ff:ff:ff"
 
 // Cut has all that the host sends to one address of the underlay disappear
 // without a word, as a broken network would have it, until Heal.
 func (h *Host) Cut(a netip.Addr) {
 	h.c.t.Helper()
-	batch(h.c.t, h.NS, neighbour(a, nobody))
+	batch(h.c.t, h.NS, neighbour(a, unusedMAC))
 }
 
 // Heal undoes Cut.
@@ -48,8 +48,8 @@ func (h *Host) Plug() {
 	batch(h.c.t, h.c.link, "link set "+h.port+" up")
 }
 
-// Narrow has the switch drop what is larger than an MTU on its way to the host,
-// without a word.
+// Narrow makes the switch drop what is larger than an MTU on its way to the host,
+// without an ICMP error.
 func (h *Host) Narrow(mtu int) {
 	h.c.t.Helper()
 	batch(h.c.t, h.c.link, fmt.Sprintf("link set %s mtu %d", h.port, mtu))

@@ -79,7 +79,7 @@ func (c *Cluster) makeHost(name string, number int) *Host {
 
 // noLinkLocalDAD has an interface that is still down begin as one does that has
 // long been up. A router asks for neighbours from its link-local address, and so
-// reaches none while it makes sure that nobody else has that.
+// reaches none until it knows that no other host has that address.
 func noLinkLocalDAD(h *Host, name string) {
 	h.c.t.Helper()
 	h.NS.Sysctl(h.c.t, "net/ipv6/conf/"+name+"/accept_dad", "0")

@@ -28,7 +28,7 @@ type Stream struct {
 	every  time.Duration
 	flood  bool
 	began  time.Time
-	answer chan struct{} // has one after an answer that nobody has looked at
+	answer chan struct{} // one-slot wake-up: there was an answer
 
 	quit    chan struct{}
 	sending chan struct{} // closed when the sender has ended
@@ -197,7 +197,7 @@ func (s *Stream) book(mark uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if mark >= uint64(len(s.pings)) {
-		return // nobody asked
+		return // no request has this number
 	}
 	p := &s.pings[mark]
 	if p.answered {
@@ -224,7 +224,7 @@ func (s *Stream) Sent() int {
 	return len(s.pings)
 }
 
-// WaitSent waits until n more requests have been sent. It says whether that was
+// WaitSent waits until n more requests have been sent. It reports whether that was
 // so within a minute.
 func (s *Stream) WaitSent(n int) bool {
 	goal := s.Sent() + n
@@ -232,7 +232,7 @@ func (s *Stream) WaitSent(n int) bool {
 }
 
 // WaitAnswered waits until n requests that are sent from now on have been
-// answered. It says whether that was so within a minute.
+// answered. It reports whether that was so within a minute.
 func (s *Stream) WaitAnswered(n int) bool {
 	from := s.Sent()
 	return s.wait(patience, func() bool {

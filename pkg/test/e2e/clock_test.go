@@ -16,9 +16,9 @@ import (
 
 const day = 24 * time.Hour
 
-// TestClockJumps has a host's clock be wrong by a day, ahead and behind, while
-// its daemon runs. How long a lease lasts is for etcd's clock to say, and what
-// the daemon waits for is not measured by the clock of the day: nothing happens,
+// TestClockJumps sets a host's clock a day ahead and behind while its daemon runs.
+// etcd's clock decides how long a lease lasts, and the daemon measures its waits by a
+// monotonic clock: nothing happens,
 // and all that has to happen later does.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
@@ -90,7 +90,7 @@ func TestClockJumpsWhileWaiting(t *testing.T) {
 	pings.wantLost(0)
 	w.sameLeases(leases)
 
-	// What was saved by a clock a day ahead is of use by the right one.
+	// What was saved by a clock a day ahead is valid by the right one.
 	ahead.Stop()
 	w.etcd.Member(0).Stop()
 	reboot := w.Hosts[0].Kernel()

@@ -80,7 +80,7 @@ func TestCloneLeavesFirstHostAlone(t *testing.T) {
 	}
 }
 
-// wantCloneShown waits until the status of a clone tells of the host that it shares
+// wantCloneShown waits until the status of a clone names the host that it shares
 // its ID with.
 func (w *world) wantCloneShown(clone, first *clustertest.Host) {
 	w.t.Helper()

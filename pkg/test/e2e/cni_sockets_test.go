@@ -59,7 +59,7 @@ func mirror(t *testing.T, path string, port uint16) {
 	}()
 }
 
-// look has a mirror tell which address the namespace at path comes from.
+// look asks a mirror which address the namespace at path comes from.
 func look(path string, at netip.AddrPort) (netip.Addr, error) {
 	var conn net.Conn
 	if err := enter(path, func() (err error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// TestCNI has the standard plugins make pods by the configuration that tulled
+// TestCNI makes pods with the standard plugins and the configuration that tulled
 // writes: they reach one another under their own addresses, a port of the host
 // leads to a pod from another host and from that pod itself, and nothing is left
 // of a pod that goes.

@@ -46,7 +46,7 @@ func TestDaemonEnds(t *testing.T) {
 			t.Errorf("after the daemon was %s the kernels hold\n%s\nand held\n%s", c.name, now, kernels)
 		}
 	}
-	// A hangup reads files again, and disturbs nobody.
+	// SIGHUP makes the daemon read files again, and disturbs no traffic.
 	there := w.pings(one, w.Hosts[1])
 	w.daemons[one].Signal(syscall.SIGHUP)
 	w.daemons[one].WaitLog("Reloading files, and resyncing the kernel")
@@ -160,7 +160,7 @@ func TestHostReaddressed(t *testing.T) {
 	}
 }
 
-// TestCablePulled has a host come back to what it was when its cable does.
+// TestCablePulled pulls a host's cable: when it is back, the host is what it was.
 func TestCablePulled(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, dualConfig)
@@ -180,8 +180,8 @@ func TestCablePulled(t *testing.T) {
 	})
 }
 
-// TestMTUChanges has the interface's MTU change while the daemon runs. The
-// containers that are there find out by ICMP, those to come by the env file.
+// TestMTUChanges changes the interface's MTU while the daemon runs. Existing containers
+// learn it by ICMP, new ones from the env file.
 func TestMTUChanges(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, vxlan)

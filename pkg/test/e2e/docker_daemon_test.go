@@ -107,7 +107,7 @@ func (d *docker) container(name string) *clustertest.Pod {
 		}
 		net := found[0].NetworkSettings
 		p.Addr[subnet.IPv4], err = netip.ParseAddr(net.Networks["bridge"].IPAddress)
-		// The way leads through dockerd's root: nobody else sees its mounts.
+		// The path leads through dockerd's root: no other process sees its mounts.
 		p.NS = &kerneltest.NS{Name: d.host.Name + "-" + name, Path: fmt.Sprintf("/proc/%d/root/run/docker/netns/%s", d.PID, filepath.Base(net.SandboxKey))}
 		return err
 	})

@@ -113,8 +113,8 @@ func wantOptions(t *testing.T, ns *kerneltest.NS, env, environ, flags, want stri
 	}
 }
 
-// A file that is not as it should be is refused, with the reason: nothing of it
-// is run, and what was written before stays.
+// An invalid file is refused, with the reason: nothing of it is run, and what was
+// written before stays.
 func TestDockerOptionsRefuse(t *testing.T) {
 	t.Parallel()
 	ns := kerneltest.NewNS(t, "options")
@@ -166,8 +166,8 @@ func TestDockerOptionsRefuse(t *testing.T) {
 	}
 }
 
-// Like flannel's script it tells of a route that leads the host's own subnet
-// away, having written the file.
+// Like flannel's script it warns of a route that leads the host's own subnet away,
+// after it has written the file.
 func TestDockerOptionsRoute(t *testing.T) {
 	t.Parallel()
 	ns := kerneltest.NewNS(t, "options")

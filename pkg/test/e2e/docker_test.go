@@ -14,8 +14,8 @@ import (
 
 // TestDocker has real dockerds on two hosts, with the options that the env files
 // give: their containers reach one another under their own addresses, and the
-// world under their host's, although Docker drops what is forwarded and nobody
-// accepts. It is so again after a restart of Docker.
+// world under their host's, although Docker drops forwarded packets that no rule
+// accepts. That holds after a restart of Docker, too.
 func TestDocker(t *testing.T) {
 	t.Parallel()
 	control := dockertest.ControlGroup(t)

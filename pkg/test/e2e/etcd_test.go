@@ -33,7 +33,7 @@ func (w *world) sameLeases(want map[string]string) {
 	})
 }
 
-// follows says whether the daemons see what happens in etcd: a node appears, is
+// follows reports whether the daemons see what happens in etcd: a node appears, is
 // routed to, goes, and is no more.
 func (w *world) follows() {
 	w.t.Helper()
@@ -80,7 +80,7 @@ func TestEtcdStopped(t *testing.T) {
 	}
 }
 
-// TestEtcdFrozen has etcd take connections and never answer.
+// TestEtcdFrozen freezes etcd, which then takes connections and never answers.
 func TestEtcdFrozen(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, dualConfig)
@@ -114,8 +114,8 @@ func TestLeaderLost(t *testing.T) {
 	w.sameLeases(leases)
 }
 
-// TestPartitioned has one node lose sight of etcd, and only of it; meanwhile a
-// peer comes, and the history that it missed is compacted.
+// TestPartitioned cuts one node off from etcd, and from nothing else. Meanwhile a peer
+// comes, and the history that the node missed is compacted.
 func TestPartitioned(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -170,7 +170,7 @@ func TestEtcdEmptied(t *testing.T) {
 	w.Matrix()
 }
 
-// TestRubbish has a stranger write into the network what no node would.
+// TestRubbish writes into the network's keys what no node would write.
 func TestRubbish(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -234,7 +234,7 @@ func TestRubbish(t *testing.T) {
 		for _, r := range rubbish {
 			told := 0
 			for line := range strings.Lines(w.daemons[h].Log()) {
-				// That nobody answers there is another matter.
+				// That no host answers there is another matter.
 				if strings.Contains(line, fmt.Sprintf("key=%q", r.key)) && !strings.Contains(line, "Probes of a peer") {
 					told++
 				}
@@ -246,8 +246,8 @@ func TestRubbish(t *testing.T) {
 	}
 }
 
-// TestOneAddressTwice has a second host claim the public IP of a living one: it
-// is told so, and nothing of the first is touched.
+// TestOneAddressTwice starts a second host with the public IP of a living one: the
+// daemon says so, and changes nothing of the first.
 func TestOneAddressTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1, vxlan)
@@ -274,8 +274,8 @@ func TestOneAddressTwice(t *testing.T) {
 	w.Matrix()
 }
 
-// TestReservation has a node use the subnet that a person reserved for its
-// address, and leave it a reservation.
+// TestReservation reserves a subnet for a node's address: the node uses it, and it
+// stays a reservation.
 func TestReservation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, vxlan)
@@ -299,8 +299,8 @@ func TestReservation(t *testing.T) {
 	})
 }
 
-// TestSubnetTaken has another living node stand in a node's key: the daemon gives
-// way, says so, and begins anew with another subnet.
+// TestSubnetTaken gives a node's key to another living node: the daemon gives way,
+// says so, and starts again with another subnet.
 func TestSubnetTaken(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, vxlan)

@@ -29,8 +29,8 @@ type filtered struct {
 	flags                []string
 }
 
-// newFiltered has the pods reach one another; before is what is done to each node
-// first.
+// newFiltered makes a network whose pods reach one another. It calls before for each
+// node first.
 func newFiltered(t *testing.T, config string, before func(h *clustertest.Host), flags ...string) *filtered {
 	t.Helper()
 	f := newUnreached(t, config, before, flags...)
@@ -56,7 +56,7 @@ func newUnreached(t *testing.T, config string, before func(h *clustertest.Host),
 
 func at(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, mirrorPort) }
 
-// lead has the world send to a pod by a host.
+// lead routes what the world sends to a pod through a host.
 func (f *filtered) lead(p *clustertest.Pod, family subnet.Family, by *clustertest.Host) {
 	f.t.Helper()
 	f.outside.NS.IP(f.t, fmt.Sprintf("route replace %s via %s dev %s", p.Addr[family], by.Addr[family], clustertest.Uplink))
@@ -295,7 +295,7 @@ func (f *filtered) lookOn() (end func()) {
 	stop := make(chan struct{})
 	results := make(chan error, len(subnet.Families))
 	for _, family := range subnet.Families {
-		f.lead(f.pod, family, f.here) // who comes as himself gets an answer too
+		f.lead(f.pod, family, f.here) // a packet with its own source gets an answer, too
 		go func() {
 			looks := 0
 			for {
@@ -365,9 +365,9 @@ func TestTakesOverFromFlannelsRules(t *testing.T) {
 	}
 }
 
-// TestConfigsNFTables has the config's EnableNFTables change while the daemons run:
-// rules go over to what it says, but where a flag says it, and no packet is lost or
-// goes unmasqueraded, and no connection ends.
+// TestConfigsNFTables changes the config's EnableNFTables while the daemons run: rules
+// move to what it says, unless a flag decides. No packet is lost or goes unmasqueraded,
+// and no connection ends.
 func TestConfigsNFTables(t *testing.T) {
 	t.Parallel()
 	f := newFiltered(t, dualConfig, func(h *clustertest.Host) {
@@ -470,7 +470,7 @@ func steadily(t *testing.T, kind, flag string) {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		if !strings.Contains(told(), "delete table inet probe") {
-			return fmt.Errorf("nft monitor tells of nothing: %s", told())
+			return fmt.Errorf("nft monitor reports nothing: %s", told())
 		}
 		return nil
 	})

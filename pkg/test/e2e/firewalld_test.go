@@ -75,8 +75,8 @@ func firewallCmd(h *clustertest.Host, line string) (string, error) {
 }
 
 // TestBesideFirewalld has real firewallds on two hosts. With rules in iptables' tables
-// it lets the network pass without a word to it; with its own table the status says
-// which line has it do so. Either way it may be reloaded.
+// it lets the network pass without a setting; with its own table the status names the
+// line that makes it do so. Either way it may be reloaded.
 func TestBesideFirewalld(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"nftables", "iptables"} {
@@ -91,7 +91,7 @@ func TestBesideFirewalld(t *testing.T) {
 					f.eventually(func() error {
 						others := f.others(h)
 						if len(others) != 1 || !strings.HasPrefix(others[0], "the chain inet firewalld filter_FORWARD drops packets forwarded from and to 10.5.0.0/16 and fd00:5::/48;") {
-							return fmt.Errorf("the status tells of %q", others)
+							return fmt.Errorf("the status names %q", others)
 						}
 						line = fix.FindString(others[0])
 						return nil
@@ -112,7 +112,7 @@ func TestBesideFirewalld(t *testing.T) {
 			for _, h := range hosts {
 				f.eventually(func() error {
 					if others := f.others(h); len(others) > 0 {
-						return fmt.Errorf("the status tells of %q", others)
+						return fmt.Errorf("the status names %q", others)
 					}
 					return nil
 				})

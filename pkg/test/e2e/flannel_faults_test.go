@@ -44,8 +44,8 @@ func (p *pair) lacks(what string) error {
 	return nil
 }
 
-// besides are faults, and what shows that one is over.
-var besides = []struct {
+// moreFaults are faults, each with what shows that it is over.
+var moreFaults = []struct {
 	name  string
 	fault func(p *pair) (over func() error)
 }{
@@ -128,10 +128,10 @@ var besides = []struct {
 	}},
 }
 
-// TestFlannelFaults has the same happen to two tulles and to two flannels. The
-// tulles get over all of it; whether flannels do within half a minute it tells.
+// TestFlannelFaults does the same to two tulles and to two flannels. The tulles must
+// recover from all of it; the test logs whether the flannels do within half a minute.
 func TestFlannelFaults(t *testing.T) {
-	for _, b := range besides {
+	for _, b := range moreFaults {
 		for _, kind := range []string{"tulle", "flannel"} {
 			t.Run(b.name+"/"+kind, func(t *testing.T) {
 				t.Parallel()

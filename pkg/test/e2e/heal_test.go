@@ -15,9 +15,9 @@ import (
 
 var healTable = flag.String("heal", "", "measure what is lost while a stranger keeps changing these things (all, or names with commas between), and print a table")
 
-// TestHealsThroughFights has a stranger change each thing on a node again and again,
-// far more often than makes a fight: the network goes on all along, the fight is
-// told of, and all is right at its end.
+// TestHealsThroughFights changes each thing on a node far more often than makes a
+// fight: the network works all along, the fight is reported, and all is restored at its
+// end.
 func TestHealsThroughFights(t *testing.T) {
 	t.Parallel()
 	d := newDisturbed(t, tulled)
@@ -49,7 +49,7 @@ func TestHealsThroughFights(t *testing.T) {
 	}
 }
 
-// fights returns an error unless the first node's daemon tells of a fight over
+// fights returns an error unless the first node's daemon reports a fight over
 // something of that name.
 func (d *disturbed) fights(what string) error {
 	var r status.Report

@@ -102,7 +102,7 @@ func (c *crowd) answerForAll() everyone {
 	return e
 }
 
-// answers has the host answer a daemon's probes, or not.
+// answers sets whether the host answers a daemon's probes.
 func (e everyone) answers(to *clustertest.Host, on bool) {
 	e.t.Helper()
 	if !on {
@@ -148,7 +148,7 @@ func (b *browser) awaitProbes(well bool) {
 		}
 		passed, failed := !strings.Contains(text, wants), strings.Contains(text, `tulle_peers_probe_failing{cause="down"} 8`) || strings.Contains(text, `tulle_peers_probe_failing{cause="down"} 16`)
 		if well && !passed || !well && !failed {
-			return fmt.Errorf("probes are not as they should be: %s", text)
+			return fmt.Errorf("probes do not work as expected: %s", text)
 		}
 		return nil
 	})

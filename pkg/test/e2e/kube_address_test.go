@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// addresses has a host's Node say what addresses it has, by kind.
+// addresses writes into a host's Node which addresses it has, by kind.
 func (k *kubeWorld) addresses(h *clustertest.Host, pairs ...string) {
 	k.t.Helper()
 	var all []any
@@ -20,8 +20,7 @@ func (k *kubeWorld) addresses(h *clustertest.Host, pairs ...string) {
 	k.api.Do(http.MethodPatch, nodesPath+"/"+h.Name+"/status", map[string]any{"status": map[string]any{"addresses": all}}, nil)
 }
 
-// TestKubeAddresses has a daemon go by the addresses that its Node has, and follow
-// them while it runs.
+// TestKubeAddresses: a daemon uses the addresses of its Node, and follows their changes.
 func TestKubeAddresses(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, network4, false)

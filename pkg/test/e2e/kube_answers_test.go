@@ -29,8 +29,8 @@ func answering(code int, reason string, header map[string]string, count *atomic.
 	}
 }
 
-// TestKubeAnswers has an API server answer what servers answer that are loaded, far
-// away or upgraded, and tokens be rotated.
+// TestKubeAnswers gives daemons the answers of an API server that is loaded, far away
+// or upgraded, and rotates their tokens.
 func TestKubeAnswers(t *testing.T) {
 	t.Parallel()
 	k := newKubeNetwork(t, 3, dualNetwork, true)
@@ -38,7 +38,7 @@ func TestKubeAnswers(t *testing.T) {
 	for _, h := range k.Hosts {
 		k.says(h, k.proxy.URL)
 	}
-	// answers has all watches end and be answered so when they are begun again.
+	// answers ends all watches, and gives this answer to new ones.
 	answers := func(why string, code int, reason string, header map[string]string) func(*streams) {
 		return func(pings *streams) {
 			var count atomic.Int64
@@ -76,7 +76,7 @@ func TestKubeAnswers(t *testing.T) {
 			var gone, asked atomic.Int64
 			refuse := answering(http.StatusGone, "Expired", nil, &gone)
 			k.proxy.Answer(func(r *http.Request) http.HandlerFunc {
-				// What goes on from before is too old, and what begins anew is not.
+				// A watch from an earlier revision is too old, and a new one is not.
 				if q := r.URL.Query(); q.Get("watch") != "" && q.Get("sendInitialEvents") == "" {
 					return refuse(r)
 				}
@@ -125,8 +125,8 @@ func sane(t *testing.T, k *kubeWorld) {
 
 var away = flag.Duration("away", 30*time.Second, "how long the API server of TestKubeAway is away")
 
-// TestKubeAway has the API server be away for long: nothing is lost, nobody storms,
-// and all is as it was when it is back.
+// TestKubeAway stops the API server for long: nothing is lost, no daemon floods it with
+// requests, and all is as before when it is back.
 func TestKubeAway(t *testing.T) {
 	t.Parallel()
 	k := newKubeNetwork(t, 3, dualNetwork, false)

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	beatsFor   = flag.Duration("beats", 0, "with -peers: have the Nodes' heartbeats come for so long to each daemon")
+	beatsFor   = flag.Duration("beats", 0, "with -peers: send each daemon the Nodes' heartbeats for so long")
 	beatsEvery = flag.Duration("beat-every", 10*time.Second, "with -beats: how often each Node has one")
 )
 

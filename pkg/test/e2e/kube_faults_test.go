@@ -303,7 +303,7 @@ func TestKubeNodeFaults(t *testing.T) {
 	k.annotated(one.Name, "public-ip", ip(one))
 	pings.more(20)
 	pings.wantLost(0)
-	// This one is to be sent from too, by tunnels that are made anew.
+	// This one is to be sent from too, by tunnels that are re-created.
 	k.annotate(one.Name, map[string]string{"node-public-ip": "198.18.0.201"})
 	k.annotated(one.Name, "public-ip", "198.18.0.201")
 	k.annotate(one.Name, map[string]string{"node-public-ip": "nonsense"})

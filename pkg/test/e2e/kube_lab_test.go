@@ -92,7 +92,7 @@ func newKubeNetwork(t *testing.T, hosts int, config string, proxied bool) *kubeW
 	return k
 }
 
-// configure has the file hold a config, as a kubelet does it.
+// configure writes a config into the file, as a kubelet does.
 func (k *kubeWorld) configure(config string) {
 	k.t.Helper()
 	if err := os.WriteFile(k.config+".new", []byte(config), 0o644); err != nil {
@@ -205,7 +205,7 @@ func (k *kubeWorld) annotated(node, name, want string) {
 	})
 }
 
-// available waits until a host's Node says whether the network is there.
+// available waits until a host's Node reports whether the network is there.
 func (k *kubeWorld) available(h *clustertest.Host, want bool) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -296,7 +296,7 @@ func (k *kubeWorld) says(h *clustertest.Host, parts ...string) {
 // strangerMAC is what a stranger's number makes of its MAC.
 func strangerMAC(number int) string { return fmt.Sprintf("3a:00:00:00:00:%02x", number) }
 
-// stranger is a Node with nobody behind it.
+// stranger is a Node with no host behind it.
 func (k *kubeWorld) stranger(name string, number int) {
 	k.t.Helper()
 	k.makeNode(name, map[string]string{
@@ -321,7 +321,7 @@ func (k *kubeWorld) given(h *clustertest.Host) {
 // known is the stranger that follows changes.
 const known = "known"
 
-// follows says whether the daemons see what happens in the cluster: a Node comes to
+// follows reports whether the daemons see what happens in the cluster: a Node comes to
 // have another MAC, and the one before again.
 func (k *kubeWorld) follows() {
 	k.t.Helper()

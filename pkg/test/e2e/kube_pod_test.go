@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
 
-// TestKubePod has a daemon know what a pod knows: the token, the authority and the
+// TestKubePod starts a daemon with what a pod has: the token, the authority and the
 // namespace that are mounted into it, two variables that say where the API server
 // is, and two that say which pod it is, as flannel's manifest has them.
 func TestKubePod(t *testing.T) {

@@ -66,7 +66,7 @@ type kubeStart struct {
 	received []int64   // bytes on the host's interface until then
 }
 
-// kubeCrowd is a cluster of so many Nodes, with nobody behind them.
+// kubeCrowd is a cluster of so many Nodes, with no hosts behind them.
 type kubeCrowd struct {
 	*crowd
 	k *kubeWorld

@@ -86,8 +86,8 @@ func TestKubeMesh(t *testing.T) {
 	k.sameKeys(keys)
 }
 
-// TestKubeWaits has a daemon wait, not ready and with the reason: for a Node, for a
-// podCIDR, for one that is of the network; and go on with each.
+// TestKubeWaits: a daemon waits, not ready and with the reason, for a Node, for a
+// podCIDR, and for one of the network. It goes on when it has each.
 func TestKubeWaits(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 2, dualNetwork, false)

@@ -129,7 +129,7 @@ func TestScale(t *testing.T) {
 	s.report(all)
 }
 
-// crowd is a network of so many recorded leases, with nobody behind them.
+// crowd is a network of so many recorded leases, with no hosts behind them.
 type crowd struct {
 	*world
 	backend string

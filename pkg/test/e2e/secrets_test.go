@@ -145,7 +145,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		w.eventually(func() error {
 			log := w.daemons[byFlag].Log()
 			if n := strings.Count(log, "Network config unusable") + strings.Count(log, "restart needed"); n <= i {
-				return fmt.Errorf("told of %d configs, not %d", n, i+1)
+				return fmt.Errorf("saw %d configs, want %d", n, i+1)
 			}
 			return nil
 		})

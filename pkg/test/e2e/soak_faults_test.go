@@ -28,7 +28,7 @@ func (s *soak) list() {
 			s.faults = append(s.faults, f)
 		}
 	}
-	// of has a fault be of a node that is not in some trouble already.
+	// of chooses for a fault a node without another fault.
 	of := func(free func(*node) bool, f func(n *node) fault) func() fault {
 		return func() fault {
 			n := s.nodes[s.rnd.IntN(len(s.nodes))]
@@ -95,7 +95,7 @@ func (s *soak) list() {
 		m.Restart()
 		return fault{what: m.Endpoint() + " was restarted"}
 	})
-	// asking has a fault be one that etcd has to be there for.
+	// asking marks a fault that needs etcd.
 	asking := func(f func() fault) func() fault {
 		return func() fault {
 			if !s.quorum() {
@@ -206,7 +206,7 @@ func (s *soak) tamper(n *node) fault {
 		"ip FAMILY route add STRAY via ELSEWHERE dev DEVICE onlink proto 84",
 		"ip neigh del GATEWAY dev DEVICE",
 		"ip neigh replace GATEWAY lladdr 02:00:00:00:00:RANDOM dev DEVICE nud permanent",
-		"ip neigh replace NOBODY lladdr 02:00:00:00:00:RANDOM dev DEVICE nud permanent",
+		"ip neigh replace UNUSED lladdr 02:00:00:00:00:RANDOM dev DEVICE nud permanent",
 		"ip neigh flush dev DEVICE nud permanent",
 		"bridge fdb del MAC dev DEVICE",
 		"bridge fdb replace MAC dev DEVICE dst NOWHERE",
@@ -217,7 +217,7 @@ func (s *soak) tamper(n *node) fault {
 		"DEVICE", devices[f], "FAMILY", []string{"-4", "-6"}[f], "SUBNET", peer.subnets[f].String(), "GATEWAY", peer.subnets[f].Addr().String(),
 		"ELSEWHERE", other.subnets[f].Addr().String(), "MAC", peer.macs[f], "RANDOM", fmt.Sprintf("%02x", s.rnd.IntN(256)),
 		"OWN", fmt.Sprintf("%s/%d", n.subnets[f].Addr(), n.subnets[f].Addr().BitLen()),
-		"STRAY", []string{"10.99.0.0/24", "fd00:99::/64"}[f], "NOBODY", []string{"10.99.0.0", "fd00:99::"}[f], "NOWHERE", []string{"198.18.99.99", "fd00:18::9999"}[f],
+		"STRAY", []string{"10.99.0.0/24", "fd00:99::/64"}[f], "UNUSED", []string{"10.99.0.0", "fd00:99::"}[f], "NOWHERE", []string{"198.18.99.99", "fd00:18::9999"}[f],
 		"SETTING", []string{"net.ipv4.conf.all.forwarding", "net.ipv6.conf.all.forwarding"}[f],
 	).Replace(commands[s.rnd.IntN(len(commands))])
 	text := "has done by hand: " + command
@@ -283,7 +283,7 @@ func (s *soak) stranger() fault {
 	return fault{what: fmt.Sprintf("a stranger writes %s = %s", key, value), mend: func() { s.delete(leasesKey + key) }, asks: true, harmless: true}
 }
 
-// quorum says whether etcd is there.
+// quorum reports whether etcd is there.
 func (s *soak) quorum() bool {
 	up := 0
 	for _, m := range s.members {
@@ -307,7 +307,7 @@ func (s *soak) free() (v4, v6 netip.Addr) {
 	}
 }
 
-// wipe has etcd lose everything, and a person give it the config again.
+// wipe empties etcd, and writes the config again as a person would.
 func (s *soak) wipe() fault {
 	s.etcd.Wipe()
 	s.membersRun()
@@ -323,8 +323,8 @@ func (s *soak) bared(what string) fault {
 	}, asks: true}
 }
 
-// restore has a person set etcd back to a backup, or make another. One that was
-// made of an etcd that had lost the config has none either.
+// restore sets etcd back to a backup, or makes another. A backup of an etcd that had
+// lost the config has none either.
 func (s *soak) restore() fault {
 	defer s.membersRun()
 	if s.rnd.IntN(3) == 0 {
@@ -338,7 +338,7 @@ func (s *soak) restore() fault {
 	return fault{what: "etcd was set back to a backup"}
 }
 
-// membersRun is for what has all members begin anew.
+// membersRun is for what restarts all members.
 func (s *soak) membersRun() {
 	for _, m := range s.members {
 		m.ended, m.frozen = false, false

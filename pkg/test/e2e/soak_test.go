@@ -32,9 +32,9 @@ const (
 	restLimit = 2 * time.Minute
 )
 
-// TestSoak has all go wrong that can, several things at a time, and then nothing
-// for a while: each time every kernel comes to hold what the leases in etcd ask
-// for and nothing else, and every node has the subnet that it always had.
+// TestSoak injects all faults, several at a time, and then none for a while. Each time
+// every kernel comes to hold what the leases in etcd ask for and nothing else, and every
+// node has the subnet that it always had.
 //
 // What goes wrong is drawn from a seed. How the daemons take it is not, so a seed
 // that failed may pass the next time.

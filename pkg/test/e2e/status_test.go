@@ -122,11 +122,12 @@ func TestStatus(t *testing.T) {
 		}
 		return nil
 	})
-	// Who is not root has no business here, and who asks nobody is told so.
+	// A user that is not root is refused. A command names the socket where no daemon
+	// answers.
 	for _, c := range []struct {
 		flag, says string
 		code       int
-	}{{"--status-socket=/run/nobody", "no tulled answers at /run/nobody", 3}, {"--output=xml", "unknown output format", 2}} {
+	}{{"--status-socket=/run/no-daemon", "no tulled answers at /run/no-daemon", 3}, {"--output=xml", "unknown output format", 2}} {
 		if out, code := w.tell(one, "status", c.flag); code != c.code || !strings.Contains(out, c.says) {
 			t.Errorf("%s: %d: %s", c.flag, code, out)
 		}
@@ -169,10 +170,10 @@ func TestBugReport(t *testing.T) {
 	w := newWorld(t, 2, 1, dualConfig)
 	one := w.Hosts[0]
 	for _, h := range w.Hosts {
-		w.start(h, "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
+		w.start(h, "--etcd-username=planted-user", "--etcd-password=hunter2-planted")
 	}
 	w.daemons[one].WaitLog("Kernel in sync with all peers")
-	out, code := w.tell(one, "bugreport", "/run/report.tar.gz", "--etcd-username=nobody-special", "--etcd-password=hunter2-planted")
+	out, code := w.tell(one, "bugreport", "/run/report.tar.gz", "--etcd-username=planted-user", "--etcd-password=hunter2-planted")
 	if code != 0 || !strings.Contains(out, "wrote /run/report.tar.gz; review it") {
 		t.Fatalf("%d: %s", code, out)
 	}

@@ -219,7 +219,7 @@ func (c *Cluster) DeleteAll(prefix string) {
 	})
 }
 
-// Compact has etcd forget all history up to now.
+// Compact removes all of etcd's history up to now.
 func (c *Cluster) Compact() {
 	c.t.Helper()
 	c.do("compact", func(ctx context.Context, client *clientv3.Client) error {
@@ -273,7 +273,7 @@ func (c *Cluster) Restore(b Backup) {
 	c.start()
 }
 
-// Wipe has all members lose their data.
+// Wipe removes the data of all members.
 func (c *Cluster) Wipe() {
 	c.t.Helper()
 	c.stop()

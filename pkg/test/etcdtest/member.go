@@ -30,7 +30,7 @@ func (m *Member) Kill() { m.end(syscall.SIGKILL) }
 // Stop ends it with SIGTERM, as an init system does.
 func (m *Member) Stop() { m.end(syscall.SIGTERM) }
 
-// Freeze has it do nothing until Thaw. Its kernel still takes connections.
+// Freeze stops it until Thaw. Its kernel still takes connections.
 func (m *Member) Freeze() {
 	m.cluster.t.Helper()
 	m.running().Freeze()

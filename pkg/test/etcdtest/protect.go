@@ -10,7 +10,7 @@ import (
 // rootPassword is root's once the cluster asks for names.
 const rootPassword = "a root's secret"
 
-// Protect has the cluster ask for names. The cluster's own calls, and clients
+// Protect turns on authentication. The cluster's own calls, and clients
 // made from now on, are root's. Each user has a password, and may do with the
 // network under prefix what Documentation/security.md says that a node needs:
 // read it all, and write leases.

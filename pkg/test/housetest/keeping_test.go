@@ -82,7 +82,7 @@ var noSkip = rule{
 
 var noSleep = rule{
 	name: "no test sleeps",
-	why: "a sleep is too long on a fast machine and too short on a busy one: wait for the condition, or be told of it. " +
+	why: "a sleep is too long on a fast machine and too short on a busy one: wait for the condition, or for its signal. " +
 		"Where time is the subject, testing/synctest has a clock of its own, and <-time.After waits on it.",
 	check: func(h house) (found []finding) {
 		for _, f := range h.code() {
@@ -131,7 +131,7 @@ var testName = regexp.MustCompile("`([a-z0-9]+\\.(?:Test|Fuzz|Benchmark)\\w+)`")
 
 // The words are spelled so that they do not find themselves.
 var words = rule{
-	name: "nothing tells of the machine it was written on",
+	name: "no file names the machine it was written on",
 	why:  "paths of one machine and the hosts of package registries mean nothing on another: use relative paths, and a package's name.",
 	check: func(h house) (found []finding) {
 		for _, f := range h {

@@ -39,7 +39,7 @@ func TestRules(t *testing.T) {
 			"pkg/daemon/daemon.go:8: pkg/daemon imports github.com/tulle-net/tulle/pkg/command; ",
 			"pkg/daemon/daemon.go:9: pkg/daemon imports github.com/tulle-net/tulle/backend/vxlan; ",
 		}},
-		{imports, "nobody imports main", map[string]string{
+		{imports, "no package imports main", map[string]string{
 			"network/node.go":      importing("network", module),
 			"pkg/status/status.go": importing("status", "fmt", module),
 		}, []string{

@@ -77,7 +77,7 @@ func (k *kubernetes) by(t testing.TB) {
 	}
 }
 
-// join has a host be a node, which knows all images.
+// join makes a host a node, which has all images.
 func (k *kubernetes) join(h *clustertest.Host) *node {
 	k.t.Helper()
 	n := newNode(k.t, h, k.programs, k.kubeconfig, k.group+h.Name)
@@ -86,7 +86,7 @@ func (k *kubernetes) join(h *clustertest.Host) *node {
 	return n
 }
 
-// load has all nodes know more images.
+// load gives all nodes more images.
 func (k *kubernetes) load(images ...[]byte) {
 	k.t.Helper()
 	k.images = append(k.images, images...)
@@ -275,13 +275,13 @@ type pod struct {
 	container string // its id
 }
 
-// addPod has a pod run on a node.
+// addPod runs a pod on a node.
 func (k *kubernetes) addPod(name string, n *node) *pod {
 	k.t.Helper()
 	return k.addPodAt(name, n, 0)
 }
 
-// addPodAt has a pod run on a node, whose port is the node's too.
+// addPodAt runs a pod on a node, with a port that is the node's, too.
 func (k *kubernetes) addPodAt(name string, n *node, hostPort int) *pod {
 	k.t.Helper()
 	k.apply(fmt.Sprintf(podManifest, name, n.Name, hostPort))

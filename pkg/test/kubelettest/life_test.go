@@ -217,7 +217,7 @@ func comesAndGoes(t *testing.T, k *kubernetes, from *pod) {
 	})
 }
 
-// anotherSubnet has a node be registered anew while somebody else has its podCIDR.
+// anotherSubnet registers a node again while another node has its podCIDR.
 func anotherSubnet(t *testing.T, k *kubernetes, from *pod) {
 	two := k.nodes[1]
 	type nodeObject struct{ Spec struct{ PodCIDR string } }
@@ -237,7 +237,7 @@ func anotherSubnet(t *testing.T, k *kubernetes, from *pod) {
 	k.awaitNodes("Ready", "True")
 	var p *pod
 	k.eventually(func() error {
-		name := fmt.Sprintf("anew-%d", rand.Uint32())
+		name := fmt.Sprintf("again-%d", rand.Uint32())
 		p = k.addPod(name, two)
 		if netip.MustParsePrefix(was.Spec.PodCIDR).Contains(p.Addr[subnet.IPv4]) {
 			return fmt.Errorf("%s has %s of the old subnet", name, p.Addr[subnet.IPv4])
@@ -290,7 +290,7 @@ func (k *kubernetes) awaitRestart(n *node, id string) {
 	k.awaitTulle()
 }
 
-// findPodAfter waits until a pod that ran runs anew.
+// findPodAfter waits until a pod that ran runs again.
 func (k *kubernetes) findPodAfter(p *pod) *pod {
 	k.t.Helper()
 	k.eventually(func() error {

@@ -217,7 +217,7 @@ func (n *node) boot() {
 	})
 }
 
-// load has the node's containerd know images.
+// load gives the node's containerd images.
 func (n *node) load(archives ...[]byte) {
 	n.t.Helper()
 	for _, archive := range archives {

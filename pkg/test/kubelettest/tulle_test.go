@@ -25,8 +25,8 @@ const tulleManifest = "../../../dist/kubernetes/tulle.yaml"
 
 var imageLine = regexp.MustCompile(`(?m)^\s+image: "?([^\s"]+)"?$`)
 
-// loadTulle has all nodes know the image of the tree, by the name that the manifest
-// has for it, and returns the manifest.
+// loadTulle gives all nodes the image of the tree, under the name in the manifest, and
+// returns the manifest.
 func (k *kubernetes) loadTulle() (manifest string) {
 	k.t.Helper()
 	text, err := os.ReadFile(tulleManifest)

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 )
 
-// adminToken is the admin's; nobody but tests reaches a server that knows it.
+// adminToken is the admin's; only tests reach a server that knows it.
 const adminToken = "admin-of-a-test"
 
 const rbac = "/apis/rbac.authorization.k8s.io/v1/"
@@ -44,8 +44,8 @@ func (c *Cluster) ServiceAccount(namespace, name string, rules ...Rule) (kubecon
 	return c.Kubeconfig(c.Token(namespace, name).Text)
 }
 
-// Allow has a service account be allowed what the rules say in the place of what
-// it was; nothing where there are none.
+// Allow sets the rights of a service account: what the rules say, or none without
+// rules.
 func (c *Cluster) Allow(name string, rules ...Rule) {
 	c.t.Helper()
 	if rules == nil {
@@ -77,8 +77,8 @@ func (c *Cluster) Token(namespace, account string) Token {
 	return Token{token.Status.Token, c, secrets + "/" + name}
 }
 
-// Revoke has the API server not believe a token any more. It remembers for up to
-// ten seconds that it did, and goes on with the watches that it began.
+// Revoke makes a token invalid. The API server caches for up to ten seconds that it
+// was valid, and goes on with the watches that it began.
 func (k Token) Revoke() {
 	k.cluster.t.Helper()
 	k.cluster.Do(http.MethodDelete, k.secret, nil, nil)

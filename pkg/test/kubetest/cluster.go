@@ -51,7 +51,7 @@ type Options struct {
 	// EtcdProgram is the path of another etcd that the cluster stands on, for tests
 	// against an older version.
 	EtcdProgram string
-	// Nodes has the cluster give nodes what they need to run pods: all controllers,
+	// Nodes makes the cluster give nodes what they need to run pods: all controllers,
 	// a scheduler, and the service kubernetes. It needs an Address.
 	Nodes bool
 }
@@ -200,7 +200,7 @@ func (c *Cluster) Ready() {
 	})
 }
 
-// Freeze has the API server do nothing until Thaw. Its kernel still takes
+// Freeze stops the API server until Thaw. Its kernel still takes
 // connections.
 func (c *Cluster) Freeze() {
 	c.t.Helper()

@@ -109,7 +109,7 @@ func (p *Proxy) Answer(f func(*http.Request) http.HandlerFunc) {
 	p.answer = f
 }
 
-// Delay has every request wait before it is passed on.
+// Delay sets how long every request waits before it is passed on.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// most is how much a Log keeps of what nobody takes.
+// most is how much a Log keeps of what is not taken.
 const most = 16 << 20
 
 // Log is what was logged.
@@ -31,7 +31,7 @@ type Log struct {
 	text bytes.Buffer
 }
 
-// Capture has the log go to a new Log until the test ends.
+// Capture sends the log to a new Log until the test ends.
 func Capture(t testing.TB, verbosity int) *Log {
 	t.Helper()
 	state := klog.CaptureState()
@@ -47,8 +47,8 @@ func Capture(t testing.TB, verbosity int) *Log {
 	return l
 }
 
-// Keep has the log go to l for as long as the process runs, and nothing be done
-// beside what the tests do.
+// Keep sends the log to l for as long as the process runs, and stops klog's own
+// goroutine.
 func (l *Log) Keep() {
 	l.keep(0)
 	klog.StopFlushDaemon()

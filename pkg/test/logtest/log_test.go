@@ -30,7 +30,7 @@ func TestCapture(t *testing.T) {
 	})
 }
 
-// TestLogIsLimited keeps the end of what nobody takes.
+// TestLogIsLimited keeps the end of what is not taken.
 func TestLogIsLimited(t *testing.T) {
 	var log Log
 	for range 1000 {

@@ -181,7 +181,7 @@ func (m *machine) ready() {
 	kerneltest.Eventually(m.t, patience, func() error { return try(m.command("systemctl", "is-active", "tulled")) })
 }
 
-// confined looks at what systemd has the kernel hold the service to.
+// confined checks the limits that systemd sets for the service.
 func (m *machine) confined() {
 	m.t.Helper()
 	pid := m.show("MainPID", "tulled")
@@ -216,7 +216,7 @@ func (m *machine) confined() {
 	}
 }
 
-// etcd looks at the etcd that tulled has systemd run, and at how it ends.
+// etcd checks the etcd that systemd runs for tulled, and how it ends.
 func (m *machine) etcd() {
 	m.t.Helper()
 	status := m.run("cat /proc/" + m.show("MainPID", "tulle-etcd") + "/status")

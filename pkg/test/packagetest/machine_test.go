@@ -110,8 +110,8 @@ mkdir "$1"
 echo $$ >"$1/cgroup.procs"
 exec unshare --cgroup --mount --pid --ipc --fork --kill-child sh -c "$4" sh "$2" "$3"`
 
-// firmware makes a machine's view of files, and has systemd run in it. /run is
-// where the host has it, for others to look inside.
+// firmware makes a machine's view of files, and runs systemd in it. /run is the
+// host's, so that the tests can look inside.
 const firmware = `set -eu
 root=$1 dir=$2
 mount --make-rprivate /
@@ -146,7 +146,7 @@ pivot_root . mnt
 umount -l mnt
 exec env -i PATH=/usr/sbin:/usr/bin container=tulle /lib/systemd/systemd --log-target=console --show-status=0`
 
-// boot has a host run systemd.
+// boot runs systemd on a host.
 func boot(t *testing.T, h *clustertest.Host, root, group string) *machine {
 	t.Helper()
 	d := h.Start(clustertest.Command{Argv: []string{"sh", "-c", power, "sh"}}, filepath.Join(group, h.Name), root, h.Dir, firmware)

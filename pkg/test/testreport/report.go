@@ -15,7 +15,7 @@ type event struct {
 }
 
 // report counts what go test's events tell, package by package. A package's
-// output is held until its end says whether anybody needs it.
+// output is held until its end reports whether anybody needs it.
 type report struct {
 	out                     io.Writer
 	open                    map[string]*pkg

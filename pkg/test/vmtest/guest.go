@@ -34,7 +34,7 @@ func guest() {
 	if err := runJob(); err != nil {
 		fmt.Println("vmtest: in the machine:", err)
 	}
-	// The serial port's last bytes go out with the power if nobody waits.
+	// The serial port's last bytes are lost with the power unless the guest waits.
 	unix.IoctlSetInt(1, unix.TCSBRK, 1)
 	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }

@@ -50,7 +50,7 @@ func main() {
 		guest()
 	}
 
-	modules := flag.String("modules", "bridge,dummy,ip6_tunnel,ipip,tun,veth,vxlan,wireguard", "kernel `modules` to load, besides those they depend on")
+	modules := flag.String("modules", "bridge,dummy,ip6_tunnel,ipip,tun,veth,vxlan,wireguard", "kernel `modules` to load, in addition to those they depend on")
 	tools := flag.String("tools", "bridge,ip,ping,/bin/sh", "this host's `programs` to put into the machine")
 	run := flag.String("run", "", "run the tests that match `regexp`, tagged vm or not")
 	timeout := flag.Duration("timeout", 10*time.Minute, "end the machine after this `time`")
@@ -81,7 +81,7 @@ func fields(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// host builds the machine, runs it and tells whether all is well.
+// host builds the machine, runs it and reports whether all is well.
 func host(ctx context.Context, opt options, patterns []string) (bool, error) {
 	began := time.Now()
 	qemu, err := findQEMU() // first: what follows may take a while
