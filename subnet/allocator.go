@@ -8,20 +8,23 @@ import (
 	"net/netip"
 )
 
-// Candidates are the subnets for the claiming node to try, one pair after the
-// other until the store grants one: free ones only, given the leases that
-// exist. What the node wants comes first, then an order of the node's own: the
-// same whenever it asks, so that it tends to get the same subnet again, and
-// another than other nodes', so that many which start at once seldom meet.
-// Leases of the node itself take nothing: it gives them up for the new one.
+// Candidates returns the free subnets for the claiming node to try, in order, until
+// the store grants one. leases are the leases that exist.
 //
-// Every free subnet comes up before the sequence ends. With both families on a
-// candidate has one of each; the family with fewer begins again until the other
-// is through.
+// The subnet that the node wants comes first. An order of the node's own follows:
+//   - It is the same at each call, so that the node tends to get the same subnet
+//     again.
+//   - It differs from other nodes' orders, so that many nodes which start at once
+//     seldom collide.
 //
-// When a family has none left, the error wraps ErrOutOfSubnets. Candidates may
-// be taken by others meanwhile: who is refused one does best to read the leases
-// again.
+// The node's own leases do not count as taken, because the new lease replaces them.
+//
+// The sequence contains every free subnet. With both families on, a candidate has a
+// subnet of each. The family with fewer subnets starts over until the other ends.
+//
+// When a family has no free subnet, the error wraps ErrOutOfSubnets. Other nodes may
+// take candidates meanwhile: a caller whose candidate is refused should read the
+// leases again.
 func Candidates(cfg Config, leases []Lease, claim Claim) (iter.Seq[Pair[netip.Prefix]], error) {
 	var orders Pair[iter.Seq[netip.Prefix]]
 	for _, f := range Families {
@@ -39,17 +42,15 @@ func Candidates(cfg Config, leases []Lease, claim Claim) (iter.Seq[Pair[netip.Pr
 	return pairs(orders), nil
 }
 
-// randomTries is how many subnets a node tries all over the pool before it sweeps it
-// from one end to the other. It finds a free one that way unless the pool is
-// all but full, and where it is not, nodes that sweep would all meet at the end
-// of the same gap.
+// randomTries is how many scattered subnets a node tries before it sweeps the pool
+// from one end to the other. They find a free subnet unless the pool is nearly full.
+// Nodes that sweep the same gap would all collide at its end.
 const randomTries = 256
 
-// order yields every free subnet of a pool once, in the order of the one who
-// asks. The order must never change: a node finds its subnet again by it.
-// SHA-256 of the identity gives two numbers, big-endian: where to start, and
-// how far to go from each throw to the next, so that two who meet once part
-// again.
+// order yields every free subnet of a pool once, in an order that depends on
+// identity. The order must never change: a node finds its subnet again by it. SHA-256
+// of the identity gives two big-endian numbers: the start, and the stride from each
+// try to the next. Two nodes that collide once have different strides and part again.
 func order(pool Pool, taken *taken, want netip.Prefix, identity string) iter.Seq[netip.Prefix] {
 	hash := sha256.Sum256([]byte(identity))
 	start := binary.BigEndian.Uint64(hash[0:]) % taken.count
@@ -86,8 +87,8 @@ func order(pool Pool, taken *taken, want netip.Prefix, identity string) iter.Seq
 	}
 }
 
-// coprime is the first number from n on that shares no factor with count:
-// strides of it pass every number below count before they come back.
+// coprime returns the first number from n on that shares no factor with count.
+// Strides of that length visit every number below count before they repeat.
 func coprime(n, count uint64) uint64 {
 	for gcd(n, count) != 1 {
 		n++
@@ -102,8 +103,8 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// pairs yields one subnet of each order at a time; an order that ends begins
-// again, until all have ended.
+// pairs yields one subnet of each order at a time. An order that ends starts over
+// until all have ended.
 func pairs(orders Pair[iter.Seq[netip.Prefix]]) iter.Seq[Pair[netip.Prefix]] {
 	return func(yield func(Pair[netip.Prefix]) bool) {
 		var next Pair[func() (netip.Prefix, bool)]
@@ -131,7 +132,7 @@ func pairs(orders Pair[iter.Seq[netip.Prefix]]) iter.Seq[Pair[netip.Prefix]] {
 	}
 }
 
-// endless repeats order, and tells when it is through for the first time.
+// endless repeats order, and calls through when it ends for the first time.
 func endless(order iter.Seq[netip.Prefix], through func()) iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		for tell := through; ; tell = func() {} {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// config is a network of these pools.
+// config returns the config of a network with these pools.
 func config(pools ...Pool) Config {
 	cfg := Config{Backend: Backend{Type: "vxlan"}}
 	for _, p := range pools {
@@ -21,7 +21,7 @@ func config(pools ...Pool) Config {
 	return cfg
 }
 
-// claimOf is what the node of this identity claims.
+// claimOf returns the claim of a node with this identity.
 func claimOf(id string) Claim {
 	return Claim{Attrs: Attrs{BackendType: "vxlan", Node: Node{ID: id}}}
 }
@@ -35,7 +35,7 @@ func candidates(t testing.TB, cfg Config, leases []Lease, claim Claim) iter.Seq[
 	return seq
 }
 
-// first is the subnet that a node would lease.
+// first returns the first candidate of a node.
 func first(t testing.TB, cfg Config, leases []Lease, claim Claim) Pair[netip.Prefix] {
 	t.Helper()
 	for s := range candidates(t, cfg, leases, claim) {
@@ -45,7 +45,7 @@ func first(t testing.TB, cfg Config, leases []Lease, claim Claim) Pair[netip.Pre
 	panic("unreachable")
 }
 
-// randomLeases are leases of any length in and around p.
+// randomLeases returns leases of any length in and around p.
 func randomLeases(rnd *rand.Rand, p Pool, n int) []Lease {
 	leases := make([]Lease, n)
 	for i := range leases {
@@ -58,7 +58,8 @@ func randomLeases(rnd *rand.Rand, p Pool, n int) []Lease {
 	return leases
 }
 
-// Every free subnet once, nothing else, and the same order each time.
+// TestCandidatesReachEveryFreeSubnet checks that each free subnet comes once, nothing
+// else comes, and the order repeats.
 func TestCandidatesReachEveryFreeSubnet(t *testing.T) {
 	rnd := seeded(t)
 	for _, p := range []Pool{
@@ -110,7 +111,8 @@ func TestCandidatesReachEveryFreeSubnet(t *testing.T) {
 	}
 }
 
-// The two ways to keep what is taken, of pools a subnet apart in size, agree.
+// TestTakenOfSmallAndLargePools checks that bitmap and spans agree, with pools that
+// differ by one subnet in size.
 func TestTakenOfSmallAndLargePools(t *testing.T) {
 	rnd := seeded(t)
 	small := pool("fd00::/96", 126, "fd00::4", "fd00::100:0")
@@ -134,7 +136,8 @@ func TestTakenOfSmallAndLargePools(t *testing.T) {
 	for _, s := range b.spans {
 		n += s.last - s.first + 1
 	}
-	// What reaches past the end of the small pool may take the large one's last.
+	// A lease beyond the end of the small pool may take the last subnet of the large
+	// one.
 	if n != a.count && n != a.count+1 {
 		t.Errorf("%d free and taken together, of %d", n, a.count)
 	}
@@ -165,7 +168,7 @@ func TestCandidatesOfBothFamilies(t *testing.T) {
 	}
 }
 
-func TestCandidatesPreferWhatIsWanted(t *testing.T) {
+func TestCandidatesBeginWithWantedSubnet(t *testing.T) {
 	p4, p6 := pool("10.5.0.0/16", 24, "10.5.1.0", "10.5.255.0"), pool("fd00:5::/48", 64, "fd00:5:0:1::", "fd00:5:0:ffff::")
 	other := Lease{Subnets: subnets("10.5.9.0/24"), Attrs: claimOf("b").Attrs, Expires: time.Unix(1, 0)}
 	mine := Lease{Subnets: subnets("10.5.7.0/24"), Attrs: claimOf("a").Attrs, Expires: time.Unix(1, 0)}
@@ -185,7 +188,7 @@ func TestCandidatesPreferWhatIsWanted(t *testing.T) {
 	}
 }
 
-func TestCandidatesOut(t *testing.T) {
+func TestCandidatesReportFullPool(t *testing.T) {
 	p4, p6 := pool("10.5.0.0/28", 30, "10.5.0.4", "10.5.0.12"), pool("fd00::/124", 126, "fd00::4", "fd00::c")
 	for name, c := range map[string]struct {
 		cfg    Config
@@ -204,8 +207,8 @@ func TestCandidatesOut(t *testing.T) {
 	}
 }
 
-// A lease of the whole network, or of more, is in nobody's way.
-func TestCandidatesBesideTooLarge(t *testing.T) {
+// TestCandidatesIgnoreLeaseOfWholeNetwork: such a lease takes no subnet from a node.
+func TestCandidatesIgnoreLeaseOfWholeNetwork(t *testing.T) {
 	p4, p6 := pool("10.5.0.0/28", 30, "10.5.0.4", "10.5.0.12"), pool("fd00::/124", 126, "fd00::4", "fd00::c")
 	leases := []Lease{{Subnets: subnets("10.5.0.0/28")}, {Subnets: subnets("fd00::/16")}, {Subnets: subnets("0.0.0.0/0")}}
 	if _, err := Candidates(config(p4, p6), leases, claimOf("a")); err != nil {
@@ -213,13 +216,13 @@ func TestCandidatesBesideTooLarge(t *testing.T) {
 	}
 }
 
-// A store may hold anything: a lease that covers all but a few of 2^56 subnets
-// must not keep a node from finding these, nor for long.
-func TestCandidatesInWhatIsLeft(t *testing.T) {
+// TestCandidatesFindTheFewLeft: a lease of all but a few of 2^56 subnets must neither
+// hide these nor delay the search.
+func TestCandidatesFindTheFewLeft(t *testing.T) {
 	p := pool("fd00::/8", 64, "fd00::", "fdff:ffff:ffff:ffff::")
 	var leases []Lease
 	for bits := 9; bits <= 64; bits++ {
-		// The other half of what is left, each time.
+		// Half of what is left, each time.
 		s := netip.PrefixFrom(number(p.Min).or(uint128{1 << (64 - bits), 0}).addr(), bits)
 		leases = append(leases, Lease{Subnets: subnets(s.String())})
 	}
@@ -229,8 +232,8 @@ func TestCandidatesInWhatIsLeft(t *testing.T) {
 	}
 }
 
-// The order is a promise: a node that asks again in another release must find
-// the subnet that it had.
+// TestCandidatesNeverChange: the order is a promise. A node that asks again with
+// another release must find its former subnet.
 func TestCandidatesNeverChange(t *testing.T) {
 	for _, c := range []struct {
 		cfg  Config
@@ -253,8 +256,8 @@ func TestCandidatesNeverChange(t *testing.T) {
 	}
 }
 
-// A thousand nodes that start at once, each with the same empty list, meet no
-// more often than chance has it: n²/2m pairs, here 7.6.
+// TestCandidatesRarelyMeet starts a thousand nodes at once, each with the same empty
+// list. They collide no more often than by chance: n²/2m pairs, here 7.6.
 func TestCandidatesRarelyMeet(t *testing.T) {
 	rnd := seeded(t)
 	for _, p := range []Pool{
@@ -266,7 +269,8 @@ func TestCandidatesRarelyMeet(t *testing.T) {
 		var losers []Claim
 		met := 0
 		for i := range nodes {
-			// Identities as machines have them, and as like one another as can be.
+			// Identities as machines have them, and identities that differ as little
+			// as possible.
 			id := fmt.Sprintf("node-%04d.cluster.example", i)
 			if i%2 == 0 {
 				id = fmt.Sprintf("%016x%016x", rnd.Uint64(), rnd.Uint64())
@@ -280,7 +284,7 @@ func TestCandidatesRarelyMeet(t *testing.T) {
 		if mean := float64(nodes*nodes) / 2 / float64(p.Count()); float64(met) > 4*mean {
 			t.Errorf("%d pairs of %d nodes met, by chance %.1f", met, nodes, mean)
 		}
-		// Those who lost a race go different ways.
+		// Nodes that lost a race try different subnets next.
 		var leases []Lease
 		for s := range seen {
 			leases = append(leases, Lease{Subnets: s})
@@ -295,7 +299,8 @@ func TestCandidatesRarelyMeet(t *testing.T) {
 	}
 }
 
-// Stable: a node's subnet stays its own, whatever others come and go.
+// TestCandidatesAreSticky checks that a node keeps its subnet while other nodes come
+// and go.
 func TestCandidatesAreSticky(t *testing.T) {
 	rnd := seeded(t)
 	p := pool("10.5.0.0/16", 24, "10.5.1.0", "10.5.255.0")

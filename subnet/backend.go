@@ -12,8 +12,8 @@ import (
 // Backend is the config's choice of how subnets reach one another.
 type Backend struct {
 	Type string // in lower case
-	// Raw is the whole Backend object as compact JSON, for the backend to
-	// Decode; a string, so that configs can be compared. It may hold secrets.
+	// Raw is the whole Backend object as compact JSON, for the backend to Decode. It
+	// is a string, so that configs can be compared. It may hold secrets.
 	Raw string
 }
 
@@ -42,9 +42,9 @@ func parseBackend(raw json.RawMessage) (Backend, error) {
 	return b, nil
 }
 
-// Decode reads the backend's own keys into a struct of plain fields, which
-// holds the defaults; keys that it does not have are ignored. The error is a
-// *ConfigError that names the key.
+// Decode reads the backend's own keys into a struct of plain fields. The struct holds
+// the defaults; keys that it lacks are ignored. The error is a *ConfigError that
+// names the key.
 func (b Backend) Decode(into any) error {
 	if b.Raw == "" {
 		return nil
@@ -66,10 +66,10 @@ func (b Backend) Decode(into any) error {
 	return refusal
 }
 
-// value is what stands at key.
+// value returns the value of key, as errors show it.
 func (b Backend) value(key string) string {
 	var all map[string]json.RawMessage
-	// An error here was one of Decode before.
+	// Decode has reported any error.
 	_ = json.Unmarshal([]byte(b.Raw), &all)
 	for k, raw := range all {
 		if strings.EqualFold(k, key) {
@@ -79,7 +79,7 @@ func (b Backend) value(key string) string {
 	return ""
 }
 
-// describe tells a person what a field takes.
+// describe returns what values a field takes, for an error.
 func describe(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:

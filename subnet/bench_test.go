@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// cluster is n leases in p, none of which overlap, and what reads like a real
-// node's.
+// cluster returns n leases in p that do not overlap, with values like those of real
+// nodes.
 func cluster(b testing.TB, p Pool, n int) []Lease {
 	b.Helper()
 	f := FamilyOf(p.Min)
 	leases := make([]Lease, n)
 	for i := range leases {
-		// Far apart and out of order, as they come.
+		// Scattered and out of order, as in a real store.
 		at := uint64(i) * 7919 % min(p.Count(), 1<<40)
 		leases[i].Subnets[f] = p.Subnet(at)
 		leases[i].PublicIP[IPv4] = netip.AddrFrom4([4]byte{172, byte(16 + i>>16), byte(i >> 8), byte(i)})
@@ -99,14 +99,14 @@ func BenchmarkTable(b *testing.B) {
 				b.Fatal(c)
 			}
 			table.Apply(Update{Gone: []string{last.Key()}})
-			table.DropLingering() // what has gone since the one before lingers yet
+			table.DropLingering() // drops what began to linger in the previous round
 			if c := table.DropLingering(); len(c.Drop) != 1 {
 				b.Fatal(c)
 			}
 		}
 	})
 	b.Run("a_half_and_gone_of_50000", func(b *testing.B) {
-		// The costliest change there is: one lease stands in the way of 25,000.
+		// The costliest change: one lease that displaces 25,000.
 		table := NewTable(cfg, own)
 		table.Apply(Update{Complete: true, Leases: leases})
 		giant := last

@@ -2,20 +2,20 @@ package subnet
 
 import "net/netip"
 
-// Claim is what a node wants to lease: who it is, what to publish, and the
-// subnets it would like back.
+// Claim is what a node wants to lease: its identity, what it publishes, and the
+// subnets that it prefers.
 type Claim struct {
 	Attrs
 	Want Pair[netip.Prefix]
-	// Judged overrides, by a lease's Subnets, whether it is the node's own. A store
-	// fills it in where the lease's value does not tell.
+	// Judged overrides, by a lease's Subnets, whether the lease is the node's own. A
+	// store fills it in where the lease's value does not say so.
 	Judged map[Pair[netip.Prefix]]bool
 }
 
-// Owns reports whether l is the claiming node's own. A reservation for its public
-// IP is, whichever node used it last: a person made it for that address, and it
-// outlives the machine. A reservation with an ID and no address belongs to the node
-// with that ID.
+// Owns reports whether l is the claiming node's own. A reservation for the node's
+// public IP is, whichever node used it last: a person made it for that address, and
+// it outlives the machine. A reservation with an ID and no address belongs to the
+// node with that ID.
 func (c Claim) Owns(l Lease) bool {
 	if mine, judged := c.Judged[l.Subnets]; judged {
 		return mine
@@ -29,8 +29,8 @@ func (c Claim) Owns(l Lease) bool {
 	return c.SameNode(l.Attrs)
 }
 
-// Identity is what the node is known by, for as long as it lasts: its ID, or
-// what it can be told by without one.
+// Identity returns what identifies the node for as long as it lasts: its ID; without
+// one, its first public IP; without either, its name.
 func (a Attrs) Identity() string {
 	if a.Node.ID != "" {
 		return a.Node.ID
@@ -44,7 +44,7 @@ func (a Attrs) Identity() string {
 }
 
 // SameNode reports whether one node published both: they have one Instance, or one
-// public IP and no different IDs. Equal IDs alone suffice only where neither has an
+// public IP and no different IDs. Equal IDs suffice only where neither has an
 // Instance, because copies of one image share an ID.
 func (a Attrs) SameNode(b Attrs) bool {
 	switch {
@@ -72,11 +72,13 @@ func (a Attrs) sameAddress(b Attrs) bool {
 	return false
 }
 
-// Own picks from leases the one that the claiming node is to use again, if
-// there is one: a reservation first, because a person made it; then the subnet
-// it wants; then what its own installation published; then the oldest. A lease
-// that the config no longer allows is not used. Stale are the node's other
-// leases, to be deleted when it has one to use; never a reservation.
+// Own returns the lease that the claiming node uses again, if there is one. It
+// prefers, in this order: a reservation, because a person made it; the subnet that
+// the node wants; what its own installation published; the oldest. It returns no
+// lease that the config no longer allows.
+//
+// stale are the node's other leases, to be deleted once the node has one to use.
+// Reservations are never among them.
 func (c Claim) Own(cfg Config, leases []Lease) (use Lease, ok bool, stale []Lease) {
 	better := func(a, b Lease) bool {
 		if a.IsReservation() != b.IsReservation() {

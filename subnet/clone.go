@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// cloneMark stands between the ID that copies of one machine share and the
-// suffix that tells one of them from the others.
+// cloneMark separates the ID that copies of one machine share from the suffix of one
+// of them.
 const cloneMark = "~"
 
 // suffixLen is the length of that suffix, in hexadecimal digits.
@@ -19,8 +19,8 @@ const MaxSharedID = maxName - len(cloneMark) - suffixLen
 // 16 hexadecimal digits.
 func CloneID(id, suffix string) string { return id + cloneMark + suffix }
 
-// SharedID returns the ID that a copy of a machine shares with it: what CloneID
-// was given, and any other ID as it is.
+// SharedID returns the ID that a copy of a machine shares with it: what was passed to
+// CloneID, or id itself if CloneID did not make it.
 func SharedID(id string) string {
 	if len(id) < len(cloneMark)+suffixLen {
 		return id
@@ -46,7 +46,7 @@ func (e *TwinError) Error() string {
 
 func (e *TwinError) Unwrap() error { return ErrSameID }
 
-// Holder names for people who publishes a: the node and its addresses.
+// Holder returns, for people, the node that published a and its addresses.
 func (a Attrs) Holder() string {
 	var addresses []string
 	for _, ip := range a.PublicIP {

@@ -34,8 +34,8 @@ func TestSharedID(t *testing.T) {
 	}
 }
 
-// Whoever is one node has a mark in common, by which one that lingers is found;
-// and two are one whichever is asked.
+// TestOneNodeHasAMarkInCommon checks that two Attrs of one node share a mark, by
+// which a lingering lease is found, and that SameNode is symmetric.
 func TestOneNodeHasAMarkInCommon(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	random := func() Attrs {
@@ -64,8 +64,8 @@ func TestOneNodeHasAMarkInCommon(t *testing.T) {
 	}
 }
 
-// TestTwin says which lease a node gives its ID up for.
-func TestTwin(t *testing.T) {
+// TestTwinIsTheLeaseThatTakesOurID checks for which lease a node gives its ID up.
+func TestTwinIsTheLeaseThatTakesOurID(t *testing.T) {
 	claim := Claim{Attrs: Attrs{PublicIP: addresses("192.0.2.7"), Node: Node{ID: "a", Instance: "1"}}}
 	lease := func(n byte, created int64, id, instance string) Lease {
 		return Lease{

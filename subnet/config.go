@@ -8,20 +8,20 @@ import (
 	"reflect"
 )
 
-// Config is what a whole network agrees on. Two configs are the same exactly
-// when == says so.
+// Config is what all nodes of a network agree on. Two configs are equal exactly if ==
+// reports it.
 type Config struct {
-	// Pools are what subnets are leased from; a family that is off is the zero Pool.
+	// Pools are what subnets are leased from. A family that is off has the zero Pool.
 	Pools Pair[Pool]
-	// Given says that others give the nodes their subnets, as Kubernetes does: any
-	// part of the network may be one, of whatever length. No config says so; the
-	// store does.
+	// Given reports that something else gives the nodes their subnets, as Kubernetes
+	// does. A subnet may then be any part of the network, of any length. The store
+	// sets it; no config contains it.
 	Given          bool
 	EnableNFTables Choice
 	Backend        Backend
 }
 
-// Choice is a truth value that may be left open.
+// Choice is a boolean that may be unset.
 type Choice uint8
 
 // The choices.
@@ -33,8 +33,8 @@ const (
 
 func (c Choice) String() string { return [...]string{"open", "false", "true"}[c] }
 
-// Allows says whether a node of this network may lease subnets: one of the pool
-// of each family that is on, and none of the others.
+// Allows reports whether a node of this network may lease subnets: one from the pool
+// of each family that is on, and none of a family that is off.
 func (c Config) Allows(subnets Pair[netip.Prefix]) bool {
 	for f, pool := range c.Pools {
 		has := pool.Has
@@ -48,11 +48,11 @@ func (c Config) Allows(subnets Pair[netip.Prefix]) bool {
 	return c.Pools != Pair[Pool]{}
 }
 
-// ConfigError is one refusal of a config: what stands there, why it cannot
-// work, and what would.
+// ConfigError is one problem in a config: the value, why it cannot work, and what
+// would.
 type ConfigError struct {
-	Key   string // as the documentation writes it, like "SubnetLen" or "Backend.VNI"; "" is the config as a whole
-	Value string // what stands there; "" when nothing does, or when it may be a secret
+	Key   string // as the documentation writes it, like "SubnetLen" or "Backend.VNI"; "" for the whole config
+	Value string // what the config has; "" for an absent value, or one that may be a secret
 	Why   string
 	Fix   string
 }
@@ -69,9 +69,9 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s%s; %s", text, e.Why, e.Fix)
 }
 
-// document is the config as it is written. Every value is kept raw, so that a
-// wrong one is refused by its key. encoding/json matches the keys the way
-// flannel does: without regard to case, the last of several wins.
+// document is the config as written. It keeps every value raw, so that an error can
+// name the key of a wrong one. encoding/json matches keys as flannel does: case does
+// not matter, and the last of several wins.
 type document struct {
 	EnableIPv4, EnableIPv6, EnableNFTables                   json.RawMessage
 	Network, SubnetLen, SubnetMin, SubnetMax                 json.RawMessage
@@ -88,8 +88,8 @@ func ConfigKeys() []string {
 	return keys
 }
 
-// ParseConfig reads a network's config; its error is a *ConfigError. The keys
-// of a family that is off count for nothing.
+// ParseConfig reads a network's config; its error is a *ConfigError. It ignores the
+// keys of a family that is off.
 func ParseConfig(data []byte) (Config, error) {
 	var doc document
 	if err := json.Unmarshal(data, &doc); err != nil {
@@ -140,9 +140,9 @@ func ParseConfig(data []byte) (Config, error) {
 // reader decodes values until one is wrong.
 type reader struct{ err error }
 
-// field decodes raw, the value of key, unless it is absent or null: then into
-// keeps its default. A person who wrote something else is told what kind of
-// value it must be, and an example.
+// field decodes raw, the value of key, into into. An absent value or null leaves the
+// default in place. The error for a wrong value says what kind it must be, with an
+// example.
 func (r *reader) field(key string, raw json.RawMessage, into any, kind, example string) {
 	if r.err != nil || isNull(raw) {
 		return
@@ -156,8 +156,8 @@ func isNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(raw) == "null"
 }
 
-// shown is a value as an error tells it: a megabyte of it helps nobody, and an
-// object or a list, which no key takes, may have anything in it.
+// shown returns a value as errors show it, cut to 80 bytes. It does not show objects
+// and lists, which no key takes: they may hold secrets.
 func shown(raw json.RawMessage) string {
 	const enough = 80
 	switch {

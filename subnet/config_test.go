@@ -197,7 +197,7 @@ func TestBackendDecode(t *testing.T) {
 			t.Errorf("%s: %v", c.raw, err)
 		}
 		if strings.Contains(err.Error(), "123456") {
-			t.Errorf("a secret is told: %v", err)
+			t.Errorf("the error shows a secret: %v", err)
 		}
 	}
 }
@@ -245,8 +245,9 @@ func FuzzParseConfig(f *testing.F) {
 	})
 }
 
-// TestGiven: where others give the subnets, any part of the network will do, and all of it.
-func TestGiven(t *testing.T) {
+// TestGivenAllowsAnyPartOfTheNetwork: where Given is set, a subnet may be any part of
+// the network, or all of it.
+func TestGivenAllowsAnyPartOfTheNetwork(t *testing.T) {
 	for text, want := range map[string]struct{ chosen, given bool }{
 		"10.5.34.0/24": {true, true},
 		"10.5.34.0/26": {false, true}, // of another length

@@ -1,6 +1,9 @@
-// Package subnet is the domain: what a network is (Config), what a node holds
-// of it (Lease), how both are written where flannel reads them, which subnet a
-// node tries for (Candidates), which leases of others may be believed (Table),
-// and what is asked of the place that keeps them (Store). It knows neither a
-// kernel nor a datastore.
+// Package subnet is the domain:
+//   - Config is a network, and Lease what a node holds of it. Both are written in
+//     flannel's formats.
+//   - Candidates returns the subnets that a node tries.
+//   - Table decides which leases of other nodes to accept.
+//   - Store is where config and leases are kept.
+//
+// The package knows neither a kernel nor a datastore.
 package subnet

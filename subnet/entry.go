@@ -1,27 +1,28 @@
 package subnet
 
-// entry is what a Table knows of one key in the store. One that is neither
-// held nor faulty waits for its holder to go; ours does nothing.
+// entry is what a Table knows of one key in the store. An entry that is neither held
+// nor faulty waits for its holder to go. The node's own entry is neither, and waits
+// for nothing.
 type entry struct {
 	key   string
-	lease *Lease // as the store has it, or had it if it lingers
-	bad   error  // why the store cannot read what it has now
+	lease *Lease // as the store has it, or last had it
+	bad   error  // why the store's present value cannot be read
 
-	visible *Lease              // what of lease counts under the config
-	faulty  error               // what is wrong with it, whatever other leases there are
-	holder  *entry              // an earlier one that it overlaps
-	waiting map[*entry]struct{} // those whose holder it is
+	visible *Lease              // the part of lease that counts under the config
+	faulty  error               // what is wrong with it, regardless of other leases
+	holder  *entry              // an earlier entry that it overlaps
+	waiting map[*entry]struct{} // the entries whose holder this is
 
-	published *Lease // what the caller believes of it, or nil
+	published *Lease // the version that the caller has, or nil
 
-	leaving         bool // it can be read in the store no more, and lingers
+	leaving         bool // gone from the store or unreadable there, and lingering
 	departed        bool
 	held            bool
 	queued, touched bool
 }
 
-// before says whether e was there before q. What lingers comes after all that is
-// there.
+// before reports whether e precedes q: entries in the store before lingering ones,
+// then the one that was created earlier.
 func (e *entry) before(q *entry) bool {
 	if e.leaving != q.leaving {
 		return q.leaving

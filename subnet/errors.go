@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Why a lease in the store is rejected; wrapped in a *LeaseError.
+// The reasons why a lease is rejected, each wrapped in a *LeaseError.
 var (
-	// ErrKey is a name that is not a lease's.
+	// ErrKey is a key that is not a lease's.
 	ErrKey = errors.New("not a lease key")
 	// ErrValue is a value that cannot be read.
 	ErrValue = errors.New("not a lease value")
@@ -17,20 +17,20 @@ var (
 	ErrOutsideNetwork = errors.New("outside the network")
 	// ErrBackendType is a node that speaks another backend.
 	ErrBackendType = errors.New("of another backend")
-	// ErrPublicIP is a node that cannot be reached at the address it gives.
+	// ErrPublicIP is a node that is not reachable at its public IP.
 	ErrPublicIP = errors.New("unusable public IP")
 	// ErrOwnSubnet is a subnet that overlaps this node's own.
 	ErrOwnSubnet = errors.New("overlaps this node's own subnet")
-	// ErrOverlap is a subnet that overlaps one which was leased earlier.
+	// ErrOverlap is a subnet that overlaps an earlier lease.
 	ErrOverlap = errors.New("overlaps an earlier lease")
 )
 
 var (
-	// ErrOutOfSubnets is a network whose every subnet is leased.
+	// ErrOutOfSubnets is a network with every subnet leased.
 	ErrOutOfSubnets = errors.New("out of subnets")
 	// ErrSameAddress is a public IP that another living node publishes.
 	ErrSameAddress = errors.New("another node has this node's public IP")
-	// ErrSameID is an ID that two machines go by.
+	// ErrSameID is an ID that two machines use.
 	ErrSameID = errors.New("another machine has this node's ID")
 	// ErrTaken is a subnet that was lost to another node.
 	ErrTaken = errors.New("another node holds the subnet")

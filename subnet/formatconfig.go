@@ -2,12 +2,12 @@ package subnet
 
 import "fmt"
 
-// FormatConfig writes c, as JSON on one line, so that ParseConfig reads the
-// same again; c is one that ParseConfig returned. Every default is spelled out,
-// so that it stays what it is wherever it is read; what is left open has none.
-// It holds what Backend.Raw
-// holds, which may be secrets: it is for a file that nobody else may read, and
-// for no log.
+// FormatConfig writes c, which ParseConfig returned, as JSON on one line. ParseConfig
+// reads the same config from it. Defaults are written out, so that every reader has
+// the same values; an unset Choice is left out.
+//
+// The result contains Backend.Raw, which may hold secrets. Write it to a private file
+// only, and to no log.
 func FormatConfig(c Config) []byte {
 	text := fmt.Appendf(nil, `{"EnableIPv4":%t,"EnableIPv6":%t`, c.Pools[IPv4].IsValid(), c.Pools[IPv6].IsValid())
 	if c.EnableNFTables != Unset {
@@ -20,7 +20,8 @@ func FormatConfig(c Config) []byte {
 		}
 	}
 	if c.Backend.Raw != "" {
-		// As it is: encoding/json would escape what a person wrote plainly.
+		// Unchanged: encoding/json would escape characters that a person wrote
+		// plainly.
 		text = fmt.Appendf(text, `,"Backend":%s`, c.Backend.Raw)
 	}
 	return append(text, '}')

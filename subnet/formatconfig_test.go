@@ -31,7 +31,8 @@ func TestFormatConfig(t *testing.T) {
 	}
 }
 
-// What is written reads the same again, for any config there may be.
+// TestFormatConfigRoundTrip checks that ParseConfig reads back the same config, for
+// random configs.
 func TestFormatConfigRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
@@ -56,7 +57,7 @@ func checkFormatConfig(t *testing.T, cfg Config) {
 	}
 }
 
-// randomConfig is the text of a valid config of one family or both.
+// randomConfig returns the text of a valid config of one family or both.
 func randomConfig(rng *rand.Rand) []byte {
 	doc := map[string]any{"EnableNFTables": []any{nil, false, true}[rng.IntN(3)]}
 	on := 1 + rng.IntN(3)

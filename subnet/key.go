@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Key is the name of the lease in the store, like 10.5.34.0-24 or
-// 10.5.34.0-24&fd00:5:0:22::-64; "" for a lease without a subnet.
+// Key returns the name of the lease in the store, like 10.5.34.0-24 or
+// 10.5.34.0-24&fd00:5:0:22::-64. It is "" for a lease without a subnet.
 func (l Lease) Key() string { return FormatKey(l.Subnets) }
 
-// FormatKey is the name of a lease of these subnets.
+// FormatKey returns the name of a lease of these subnets.
 func FormatKey(subnets Pair[netip.Prefix]) string {
-	key := make([]byte, 0, 64) // which most fit into
+	key := make([]byte, 0, 64) // enough for most keys
 	for _, s := range subnets {
 		if !s.IsValid() {
 			continue
@@ -27,9 +27,9 @@ func FormatKey(subnets Pair[netip.Prefix]) string {
 	return string(key)
 }
 
-// ParseKey reads what FormatKey writes, and that alone: were there a second
-// name for the same subnets, two nodes could hold them. The error is a
-// *LeaseError that wraps ErrKey.
+// ParseKey reads what FormatKey writes, and nothing else: with a second name for the
+// same subnets, two nodes could hold them. The error is a *LeaseError that wraps
+// ErrKey.
 func ParseKey(key string) (Pair[netip.Prefix], error) {
 	var subnets Pair[netip.Prefix]
 	rest, more := key, true
@@ -48,7 +48,7 @@ func ParseKey(key string) (Pair[netip.Prefix], error) {
 	return subnets, nil
 }
 
-// parseSubnet reads one subnet; how it is spelled is for ParseKey to judge.
+// parseSubnet reads one subnet. ParseKey checks its spelling.
 func parseSubnet(s string) (netip.Prefix, bool) {
 	address, length, _ := strings.Cut(s, "-")
 	a, err := netip.ParseAddr(address)
@@ -59,7 +59,7 @@ func parseSubnet(s string) (netip.Prefix, bool) {
 	if err != nil {
 		return netip.Prefix{}, false
 	}
-	// Masked: what has host bits is then not as FormatKey would write it.
+	// Masked, so that a key with host bits differs from what FormatKey writes.
 	p := netip.PrefixFrom(a, bits).Masked()
 	return p, p.IsValid()
 }

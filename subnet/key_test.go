@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// subnets reads subnets of either family for tests.
+// subnets parses subnets of either family.
 func subnets(prefixes ...string) Pair[netip.Prefix] {
 	var s Pair[netip.Prefix]
 	for _, text := range prefixes {

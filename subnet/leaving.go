@@ -1,14 +1,14 @@
 package subnet
 
-// leaving are the entries of a Table that linger, and whose they are.
+// leaving holds the lingering entries of a Table, and finds those of a node.
 type leaving struct {
-	entries map[*entry]int                 // the Bury after which each went
-	nodes   map[string]map[*entry]struct{} // by each thing that tells a node
-	burials int                            // how many there were
+	entries map[*entry]int                 // the round of DropLingering in which each began to linger
+	nodes   map[string]map[*entry]struct{} // by each of the node's marks
+	rounds  int                            // calls of DropLingering so far
 }
 
-// marks returns keys to find a node's leases by: two Attrs of one node, as
-// Attrs.SameNode has it, share a key.
+// marks returns keys to find a node's leases by. Any two Attrs of one node, as
+// Attrs.SameNode defines it, share a key.
 func (a Attrs) marks() []string {
 	var marks []string
 	if a.Node.Instance != "" {
@@ -29,7 +29,7 @@ func (l *leaving) add(e *entry) {
 		l.entries, l.nodes = map[*entry]int{}, map[string]map[*entry]struct{}{}
 	}
 	e.leaving = true
-	l.entries[e] = l.burials
+	l.entries[e] = l.rounds
 	for _, mark := range e.lease.marks() {
 		if l.nodes[mark] == nil {
 			l.nodes[mark] = map[*entry]struct{}{}
@@ -51,7 +51,7 @@ func (l *leaving) remove(e *entry) {
 	}
 }
 
-// of are those of the node that published a.
+// of returns the lingering entries of the node that published a.
 func (l *leaving) of(a Attrs) []*entry {
 	if len(l.entries) == 0 {
 		return nil

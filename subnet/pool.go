@@ -2,37 +2,37 @@ package subnet
 
 import "net/netip"
 
-// Pool is what one family's subnets are leased from: those of SubnetLen that
-// begin at Min, at Max or between. The zero Pool is a family that is off.
+// Pool is what one family's subnets are leased from: those of SubnetLen from Min to
+// Max. The zero Pool is a family that is off.
 type Pool struct {
 	Network   netip.Prefix
 	SubnetLen int
 	Min, Max  netip.Addr
 }
 
-// maxCount keeps sums of two subnet numbers within 64 bits. A larger pool is
-// leased from its first 2^63 subnets, which no cluster will ever see the end of.
+// maxCount keeps sums of two subnet numbers within 64 bits. Only the first 2^63
+// subnets of a larger pool are leased, which no cluster exhausts.
 const maxCount = 1 << 63
 
-// IsValid says whether the family is on.
+// IsValid reports whether the family is on.
 func (p Pool) IsValid() bool { return p.Network.IsValid() }
 
-// Count is how many subnets the pool has.
+// Count returns the number of subnets in the pool.
 func (p Pool) Count() uint64 { return p.window().count }
 
-// Subnet is the pool's i-th subnet, from 0.
+// Subnet returns the pool's i-th subnet, from 0.
 func (p Pool) Subnet(i uint64) netip.Prefix {
 	w := p.window()
 	return netip.PrefixFrom(w.low.add(uint128{0, i}.shl(w.shift)).addr(), p.SubnetLen)
 }
 
-// Has says whether s is one of the subnets that the pool leases.
+// Has reports whether s is one of the pool's subnets.
 func (p Pool) Has(s netip.Prefix) bool {
 	first, last, ok := p.window().span(s)
 	return ok && first == last && p.Subnet(first) == s
 }
 
-// Covers says whether a lies in one of the subnets that the pool leases.
+// Covers reports whether a lies in one of the pool's subnets.
 func (p Pool) Covers(a netip.Addr) bool {
 	if a.Zone() != "" {
 		return false
@@ -41,22 +41,22 @@ func (p Pool) Covers(a netip.Addr) bool {
 	return ok
 }
 
-// Within says whether s is a part of the network, and not all of it. Whatever a
-// lease of more says, nobody loses his subnet by it.
+// Within reports whether s is a part of the network, and not all of it. A lease of
+// the whole network or more must cost no node its subnet.
 func (p Pool) Within(s netip.Prefix) bool {
 	return s.IsValid() && s == s.Masked() && s.Bits() > p.Network.Bits() && p.Network.Contains(s.Addr())
 }
 
-// Holds says whether s is a part of the network or all of it, as who gives subnets may
-// give to the one node of a small cluster.
+// Holds reports whether s is a part of the network or all of it. A small cluster may
+// give its only node all of it.
 func (p Pool) Holds(s netip.Prefix) bool { return s == p.Network || p.Within(s) }
 
 // window is a pool in numbers.
 type window struct {
-	low, high uint128 // its first and its last address
+	low, high uint128 // the first and the last address
 	count     uint64  // of subnets
 	shift     uint    // bits of an address below a subnet's
-	bits      int     // of an address; 0 where there is no pool
+	bits      int     // of an address; 0 without a pool
 }
 
 func (p Pool) window() window {
@@ -76,8 +76,8 @@ func (p Pool) window() window {
 	return w
 }
 
-// span numbers the first and the last of the pool's subnets that s touches; s
-// may be of any length, and reach beyond the pool.
+// span returns the numbers of the first and the last of the pool's subnets that s
+// overlaps. s may be of any length, and may extend beyond the pool.
 func (w window) span(s netip.Prefix) (first, end uint64, ok bool) {
 	if !s.IsValid() || s.Addr().BitLen() != w.bits {
 		return 0, 0, false

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// seeded is a source of chance that a failed test can be run with again.
+// seeded returns a random source, and logs its seed to repeat a failed test.
 func seeded(t testing.TB) *rand.Rand {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -23,7 +23,7 @@ func TestUint128(t *testing.T) {
 	rnd := seeded(t)
 	modulus := new(big.Int).Lsh(big.NewInt(1), 128)
 	for range 20000 {
-		// Few bits as often as many.
+		// Small numbers as often as large ones.
 		a := uint128{rnd.Uint64(), rnd.Uint64()}.shr(uint(rnd.IntN(129)))
 		b := uint128{rnd.Uint64(), rnd.Uint64()}.shr(uint(rnd.IntN(129)))
 		n := uint(rnd.IntN(129))
@@ -104,7 +104,7 @@ func TestPoolHasAndCovers(t *testing.T) {
 	}
 }
 
-// Which of a pool's subnets a lease touches, against asking each of them.
+// TestPoolSpan compares span with a check of each of the pool's subnets.
 func TestPoolSpan(t *testing.T) {
 	rnd := seeded(t)
 	for _, p := range []Pool{

@@ -9,7 +9,7 @@ import (
 // poolDocument is one family's part of the config.
 type poolDocument struct{ Network, SubnetLen, SubnetMin, SubnetMax json.RawMessage }
 
-// poolTerms is how the two families' parts differ.
+// poolTerms is how the two families' parts of the config differ.
 var poolTerms = Pair[struct {
 	prefix           string // of the keys
 	usual            int    // SubnetLen where the network has room for it
@@ -19,7 +19,7 @@ var poolTerms = Pair[struct {
 	IPv6: {"IPv6", 64, "fd00:5::/48", "fd00:5:0:1::"},
 }
 
-// reserved are the addresses that no node can route to another.
+// reserved are networks whose addresses no node can route to another.
 var reserved = []struct {
 	prefix netip.Prefix
 	what   string
@@ -32,8 +32,8 @@ var reserved = []struct {
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
 }
 
-// parse reads, defaults and checks the pool of family f. What flannel takes as
-// "not set" is taken so here: a SubnetLen of 0, a Min or Max of 0.0.0.0.
+// parse reads and checks the pool of family f, and sets defaults. Like flannel, it
+// treats a SubnetLen of 0 and a Min or Max of 0.0.0.0 as unset.
 func (d poolDocument) parse(f Family) (Pool, error) {
 	terms := poolTerms[f]
 	network, subnetLen := terms.prefix+"Network", terms.prefix+"SubnetLen"
@@ -47,7 +47,7 @@ func (d poolDocument) parse(f Family) (Pool, error) {
 	if why, fix := checkNetwork(p.Network, f); why != "" {
 		return Pool{}, &ConfigError{network, shown(d.Network), why, fix}
 	}
-	// Host bits count for nothing, as with flannel.
+	// Host bits are ignored, as in flannel.
 	p.Network = p.Network.Masked()
 
 	longest, shortest := f.Bits()-2, p.Network.Bits()+2
@@ -63,7 +63,8 @@ func (d poolDocument) parse(f Family) (Pool, error) {
 		return Pool{}, &ConfigError{subnetLen, shown(d.SubnetLen), fmt.Sprintf("%s %s then has fewer than four subnets", network, p.Network), fix}
 	}
 
-	// The first subnet is left out by default: its address is the network's own.
+	// The default leaves out the first subnet: its first address is the network's
+	// own.
 	size := uint128{0, 1}.shl(uint(f.Bits() - p.SubnetLen))
 	p.Min = number(p.Network.Addr()).add(size).addr()
 	p.Max = last(p.Network).sub(size.sub(uint128{0, 1})).addr()
@@ -80,7 +81,7 @@ func (d poolDocument) parse(f Family) (Pool, error) {
 		}
 	}
 	if p.Max.Less(p.Min) {
-		// One of the two was set, for the defaults are in order.
+		// At least one of the two was set: the defaults are in order.
 		key, raw, fix := terms.prefix+"SubnetMin", d.SubnetMin, fmt.Sprintf("set it to %s or lower", p.Max)
 		if isNull(raw) {
 			key, raw, fix = terms.prefix+"SubnetMax", d.SubnetMax, fmt.Sprintf("set it to %s or higher", p.Min)
@@ -90,7 +91,7 @@ func (d poolDocument) parse(f Family) (Pool, error) {
 	return p, nil
 }
 
-// checkNetwork says why n cannot be the network of family f, or nothing.
+// checkNetwork returns why n cannot be the network of family f, or "".
 func checkNetwork(n netip.Prefix, f Family) (why, fix string) {
 	terms := poolTerms[f]
 	fix = fmt.Sprintf("set it to a network like %q", terms.network)
@@ -112,7 +113,7 @@ func checkNetwork(n netip.Prefix, f Family) (why, fix string) {
 	return "", ""
 }
 
-// readBound reads Min or Max of p, which must be a subnet's first address.
+// readBound reads Min or Max of p. It must be the first address of a subnet.
 func readBound(key string, raw json.RawMessage, into *netip.Addr, p Pool, f Family) error {
 	var a netip.Addr
 	var r reader

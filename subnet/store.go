@@ -2,34 +2,36 @@ package subnet
 
 import "context"
 
-// Store is where a network keeps its config and its leases.
+// Store keeps a network's config and its leases.
 type Store interface {
-	// Config waits until there is a valid config other than known, and returns
-	// it: a first one where known is the zero Config, and else a change.
+	// Config waits until there is a valid config other than known, and returns it.
+	// With the zero Config as known, it returns the first valid one.
 	Config(ctx context.Context, known Config) (Config, error)
 	// Acquire leases a subnet; the same node gets the same one again. When every
-	// subnet is leased the error wraps ErrOutOfSubnets.
+	// subnet is leased, the error wraps ErrOutOfSubnets.
 	Acquire(ctx context.Context, want Claim) (Lease, error)
-	// Hold renews own, and writes it again when it was lost or changed, without
-	// making a lease of a reservation. One without a Revision, which Acquire did
-	// not just return, it looks at first. It returns only when ctx ends or, wrapping
-	// ErrTaken, when another living node holds the subnet. A node holds its
-	// lease once: it ends one Hold before it acquires anew.
+	// Hold renews own, and writes it again if it was lost or changed. A reservation
+	// stays a reservation. A lease without a Revision did not come from Acquire just
+	// now: Hold reads the store before it writes.
+	//
+	// Hold returns only if ctx ends or, wrapping ErrTaken, if another living node
+	// holds the subnet. A node runs one Hold at a time, and ends it before it calls
+	// Acquire again.
 	Hold(ctx context.Context, own Lease) error
-	// Watch calls to with the complete list of leases first and after every
-	// gap, and with what changed in between. It returns when ctx ends.
+	// Watch calls to with the complete list of leases at first and after every gap,
+	// and with the changes in between. It returns when ctx ends.
 	Watch(ctx context.Context, to func(Update)) error
 }
 
-// Update is one message of Store.Watch. No key stands in it twice. Its leases are
-// the receiver's to keep.
+// Update is one message of Store.Watch. It contains no key twice. Its leases belong
+// to the receiver.
 type Update struct {
-	// Complete says that Leases and Bad are the whole list; otherwise Leases
-	// were written and Gone were removed.
+	// Complete reports that Leases and Bad are the whole list. Otherwise Leases were
+	// written and Gone were removed.
 	Complete bool
 	Leases   []Lease
-	// Gone are the keys (Key) of leases that were removed.
+	// Gone are the keys of leases that were removed.
 	Gone []string
-	// Bad are entries that could not be read, in the place of their leases.
+	// Bad are the entries that cannot be read. They are not among Leases.
 	Bad []*LeaseError
 }

@@ -10,55 +10,54 @@ import (
 	"strings"
 )
 
-// Table owns the answer to which leases in the store may be believed. It is fed
-// with all that a store's Watch tells, and says what that changes.
+// Table decides which leases in the store to accept. It takes the updates of a
+// store's Watch, and returns what each changes.
 //
-// The answer depends on which leases there are, not on how they came: of two
-// that overlap the one created earlier holds its subnet, and ours before any.
-// So every node believes the same, before a restart and after it, and a lease
-// that appears cannot push out one that works. When the holder goes, the next
-// in line is believed.
+// The result depends on which leases there are, not on the order of their arrival. Of
+// two leases that overlap, the one created earlier holds its subnet; ours precedes
+// all. So every node accepts the same leases, before and after a restart, and a new
+// lease cannot displace one that works. When the holder goes, the next in line is
+// accepted.
 //
-// A lease that goes lingers, and so does one that can no longer be read: it is
-// still believed until Bury, for most often its node will write it again in a
-// moment. It yields to every lease that is there, and to whatever its node writes
-// instead.
+// A lease that goes or becomes unreadable lingers: it stays accepted until
+// DropLingering, because its node will usually write it again soon. It yields to
+// every lease in the store, and to any other lease of its node.
 //
-// A change costs some dozens of steps where there are many leases, and as many
-// again for each lease whose standing it changes.
+// With many leases, a change costs some dozens of steps, and as many again for each
+// lease whose standing it changes.
 type Table struct {
 	cfg       Config
 	own       Lease
 	ownKey    string
-	entries   map[string]*entry // every key in the store, ours too
-	held      Pair[treap]       // the subnets of those believed
-	inside    map[*entry]bool   // those believed whose public IP is inside the network
+	entries   map[string]*entry // every key in the store, ours included
+	held      Pair[treap]       // the subnets of accepted leases
+	inside    map[*entry]bool   // accepted leases whose public IP is inside the network
 	rejected  map[string]*LeaseError
-	published int      // how many peers the caller believes in
+	published int      // number of peers that the caller has
 	queue     queue    // to be judged in this update
 	touched   []*entry // judged in this update
 	leaving   leaving
 }
 
-// Changes are what an update makes of the peers, in each list the earliest first.
+// Changes is what an update changes of the peers. Each list has the earliest first.
 type Changes struct {
-	// Drop are the keys of those that are no longer believed. They go first:
-	// what they held may be another's now.
+	// Drop are the keys of leases that are no longer accepted. Apply them first:
+	// another lease may hold their subnets now.
 	Drop []string
 	// Set are the peers that are new or changed.
 	Set []Peer
-	// Rejected are the leases that are not believed, each once for each reason.
+	// Rejected are the leases that are rejected, once for each reason.
 	Rejected []*LeaseError
 }
 
-// Peer is a lease that is believed, under its key in the store: the lease itself
-// may have another, for a family that is off in the config is left out of it.
+// Peer is an accepted lease under its key in the store. Lease.Key may differ, because
+// Lease leaves out a family that is off in the config.
 type Peer struct {
 	Key   string
 	Lease *Lease // not to be changed
 }
 
-// NewTable is an empty table for the node that holds own.
+// NewTable returns an empty table for the node that holds own.
 func NewTable(cfg Config, own Lease) *Table {
 	return &Table{
 		cfg:      cfg,
@@ -70,11 +69,11 @@ func NewTable(cfg Config, own Lease) *Table {
 	}
 }
 
-// Apply takes in what a store tells. After a gap a complete list changes no
-// more than what became different. The leases are the table's from then on.
+// Apply applies an update from the store. A complete list after a gap changes only
+// what differs. From then on the leases belong to the table.
 func (t *Table) Apply(u Update) Changes {
 	if u.Complete {
-		// First, so that what a node has instead takes the place of what it had.
+		// First, so that a node's new lease replaces its old one.
 		t.leaveAllBut(u)
 	}
 	for _, key := range u.Gone {
@@ -91,7 +90,7 @@ func (t *Table) Apply(u Update) Changes {
 	return t.settle()
 }
 
-// leaveAllBut has all entries leave that are not in u.
+// leaveAllBut marks all entries that are not in u as gone from the store.
 func (t *Table) leaveAllBut(u Update) {
 	if len(t.entries) == 0 {
 		return
@@ -110,10 +109,10 @@ func (t *Table) leaveAllBut(u Update) {
 	}
 }
 
-// Portions divides a list for an empty table into updates of at most size
-// leases, to be applied one after the other: the earlier leases first, so that
-// none displaces one of a portion before. Any other update it leaves whole. It
-// puts the list in order where it is: a large one is not there twice.
+// Portions splits a complete list for an empty table into updates of at most size
+// leases, to be applied in order. The earlier leases come first, so that none
+// displaces a lease of an earlier portion. It returns any other update whole. It
+// sorts the list in place, because a large list should not be in memory twice.
 func (t *Table) Portions(u Update, size int) []Update {
 	if !u.Complete || len(t.entries) > 0 || len(u.Leases) <= size {
 		return []Update{u}
@@ -127,8 +126,7 @@ func (t *Table) Portions(u Update, size int) []Update {
 	return portions
 }
 
-// Reconfigure judges every lease anew, for a config or a lease of ours that
-// changed.
+// Reconfigure judges every lease again after the config or our own lease changed.
 func (t *Table) Reconfigure(cfg Config, own Lease) Changes {
 	unchanged := cfg == t.cfg && sameToPeers(&own, &t.own)
 	t.cfg, t.own, t.ownKey = cfg, own, own.Key()
@@ -144,24 +142,24 @@ func (t *Table) Reconfigure(cfg Config, own Lease) Changes {
 	return t.settle()
 }
 
-// DropLingering drops what has lingered since the last DropLingering.
+// DropLingering drops the leases that began to linger before the previous call.
 func (t *Table) DropLingering() Changes {
 	for e, burial := range t.leaving.entries {
-		if burial < t.leaving.burials {
+		if burial < t.leaving.rounds {
 			t.depart(e)
 		}
 	}
-	t.leaving.burials++
+	t.leaving.rounds++
 	return t.settle()
 }
 
-// Lingering says whether a lease that went is still believed.
+// Lingering reports whether any lease lingers.
 func (t *Table) Lingering() bool { return len(t.leaving.entries) > 0 }
 
-// Len is how many leases are believed.
+// Len returns the number of accepted leases.
 func (t *Table) Len() int { return t.published }
 
-// Peers are all leases that are believed, by key. They are not to be changed.
+// Peers returns all accepted leases by key. The caller must not change them.
 func (t *Table) Peers() iter.Seq2[string, *Lease] {
 	return func(yield func(string, *Lease) bool) {
 		for key, e := range t.entries {
@@ -172,7 +170,7 @@ func (t *Table) Peers() iter.Seq2[string, *Lease] {
 	}
 }
 
-// Peer is the lease of a peer by its key in the store, or nil.
+// Peer returns an accepted lease by its key in the store, or nil.
 func (t *Table) Peer(key string) *Lease {
 	if e := t.entries[key]; e != nil && e.held {
 		return e.visible
@@ -180,7 +178,7 @@ func (t *Table) Peer(key string) *Lease {
 	return nil
 }
 
-// Rejected are all leases that are not believed, by key.
+// Rejected returns all rejected leases, sorted by key.
 func (t *Table) Rejected() []*LeaseError {
 	rejected := make([]*LeaseError, 0, len(t.rejected))
 	for _, e := range t.rejected {
@@ -190,7 +188,7 @@ func (t *Table) Rejected() []*LeaseError {
 	return rejected
 }
 
-// entry is what there is under a key, and may be nothing yet.
+// entry returns the entry of a key, and adds an empty one if there is none.
 func (t *Table) entry(key string) *entry {
 	e := t.entries[key]
 	if e == nil {
@@ -200,7 +198,7 @@ func (t *Table) entry(key string) *entry {
 	return e
 }
 
-// put takes in a lease that the store has.
+// put records a lease that the store has.
 func (t *Table) put(l *Lease) {
 	e := t.entry(l.Key())
 	if !e.departed && !e.leaving && e.bad == nil && *e.lease == *l {
@@ -210,7 +208,7 @@ func (t *Table) put(l *Lease) {
 	t.leaving.remove(e)
 	e.lease, e.bad, e.departed = l, nil, false
 	for _, old := range t.leaving.of(l.Attrs) {
-		t.depart(old) // its node has this one now
+		t.depart(old) // its node has this lease now
 	}
 	t.judge(e)
 }
@@ -222,13 +220,13 @@ func (t *Table) takeUnreadable(b *LeaseError) {
 	t.linger(e)
 }
 
-// leave takes in that the store has nothing under e's key.
+// leave records that the store has nothing under e's key.
 func (t *Table) leave(e *entry) {
 	e.bad = nil
 	t.linger(e)
 }
 
-// linger has e linger if it is believed, and else depart.
+// linger keeps e as a lingering entry if it is accepted, and drops it otherwise.
 func (t *Table) linger(e *entry) {
 	switch {
 	case e.leaving:
@@ -242,7 +240,8 @@ func (t *Table) linger(e *entry) {
 	}
 }
 
-// depart has e be believed no more; what cannot be read stays, to be told of.
+// depart stops accepting e. An entry that the store cannot read stays, to be
+// reported.
 func (t *Table) depart(e *entry) {
 	t.release(e)
 	t.leaving.remove(e)
@@ -255,12 +254,11 @@ func (t *Table) depart(e *entry) {
 	t.judge(e)
 }
 
-// judge says what is wrong with e by itself, and queues it to find its place
-// among the others.
+// judge checks e by itself, and queues it to be compared with the others.
 func (t *Table) judge(e *entry) {
 	e.visible = e.lease
 	if visible := t.cfg.visible(*e.lease); visible != *e.lease {
-		differs := visible // so that only this one is on the heap
+		differs := visible // allocated only if it differs
 		e.visible = &differs
 	}
 	e.faulty = nil
@@ -273,8 +271,8 @@ func (t *Table) judge(e *entry) {
 	t.enqueue(e)
 }
 
-// isOwn says whether e is ours. Where others give the subnets, a key may name one
-// of a family that is off, and ours does not.
+// isOwn reports whether e is ours. Where Given is set, a key may name a subnet of a
+// family that is off, which our own key lacks.
 func (t *Table) isOwn(e *entry) bool {
 	return e.key == t.ownKey ||
 		t.cfg.Given && t.own.Node.Name != "" && e.visible.Node.Name == t.own.Node.Name && e.visible.Subnets == t.own.Subnets
@@ -295,8 +293,7 @@ func (t *Table) touch(e *entry) {
 	}
 }
 
-// release takes e's standing from it, and lets those who waited for that find
-// theirs.
+// release takes e's subnets from it, and queues the entries that waited for them.
 func (t *Table) release(e *entry) {
 	if e.holder != nil {
 		delete(e.holder.waiting, e)
@@ -319,10 +316,11 @@ func (t *Table) release(e *entry) {
 	e.waiting = nil
 }
 
-// settle finds everyone's place and tells what changed. The queue gives the
-// earliest first, and placing one moves later ones alone: each is placed once.
+// settle places all queued entries and returns what changed. The queue yields the
+// earliest entry first. Placing an entry displaces only later ones, so each is placed
+// once.
 func (t *Table) settle() Changes {
-	// What was queued may have been written to again since, and moved.
+	// The order of queued entries may have changed since they were queued.
 	heap.Init(&t.queue)
 	for len(t.queue) > 0 {
 		e := heap.Pop(&t.queue).(*entry)
@@ -348,8 +346,8 @@ func (t *Table) settle() Changes {
 	return c
 }
 
-// enter gives e its subnets, or has it wait for an earlier one. One that lingers
-// does not wait.
+// enter gives e its subnets, or makes it wait for an earlier entry. A lingering entry
+// does not wait; it departs.
 func (t *Table) enter(e *entry) {
 	var later []*entry
 	for q := range t.rivals(e) {
@@ -382,11 +380,12 @@ func (t *Table) enter(e *entry) {
 	e.held = true
 }
 
-// rivals are the held leases of which only one can be, them or e: because
-// subnets overlap, or because one's subnet holds the other's public IP, so that
-// who reaches the containers loses the host. Public IPs may stand in the network
-// where the pool leaves room, and only leases that are none of the pool's can
-// reach there.
+// rivals returns the held entries that exclude e, because subnets overlap or because
+// one lease's subnet holds the other's public IP. In the latter case the route to the
+// containers would hide the host.
+//
+// Public IPs may lie in the network where the pool leaves room. Only leases outside
+// the pool can hold them.
 func (t *Table) rivals(e *entry) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for f, s := range e.visible.Subnets {
@@ -417,7 +416,7 @@ func (t *Table) rivals(e *entry) iter.Seq[*entry] {
 	}
 }
 
-// publish compares e with what the caller knows of it, and adds the difference to c.
+// publish compares e with what the caller has, and adds the difference to c.
 func (t *Table) publish(e *entry, c *Changes) {
 	switch {
 	case e.held:
@@ -447,6 +446,6 @@ func (t *Table) publish(e *entry, c *Changes) {
 	}
 }
 
-// sameToPeers says whether two versions of a lease come to the same for whoever
-// reaches its holder: when it expires does not.
+// sameToPeers reports whether two versions of a lease are the same to peers of its
+// holder. When it expires does not matter.
 func sameToPeers(a, b *Lease) bool { return a.Subnets == b.Subnets && a.Attrs == b.Attrs }

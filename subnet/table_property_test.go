@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// unreadable is the type of a lease that the store cannot read.
+// unreadable is the backend type of a lease that the store cannot read.
 const unreadable = "unreadable"
 
-// model is what a table must come to, by the rule and no cleverness.
+// model returns the leases that a table must accept, by the plain rule.
 func model(cfg Config, own Lease, leases map[string]Lease) map[string]Lease {
 	believed := map[string]Lease{}
 	order := slices.SortedFunc(maps.Values(leases), func(a, b Lease) int {
@@ -39,7 +39,7 @@ next:
 	return believed
 }
 
-// follower is a caller of a table, and believes what it is told.
+// follower is a caller of a table. It applies the changes that it gets.
 type follower struct {
 	t        *testing.T
 	table    *Table
@@ -63,19 +63,19 @@ func (f *follower) take(c Changes) {
 	}
 	for _, r := range c.Rejected {
 		if f.rejected[r.Key] == r.Err.Error() {
-			f.t.Fatalf("told twice: %v", r)
+			f.t.Fatalf("reported twice: %v", r)
 		}
 		f.rejected[r.Key] = r.Err.Error()
 	}
 }
 
-// check compares with what there is to believe.
+// check compares the caller's peers with want.
 func (f *follower) check(want map[string]Lease) {
 	f.t.Helper()
 	held, peers := peersOf(f.table), maps.Clone(f.peers)
 	for e := range f.table.leaving.entries {
-		// It lingers on top of what the rule says, and in nobody's way.
-		if _, told := peers[e.key]; !told || !e.held {
+		// A lingering lease adds to what the rule accepts, and displaces nothing.
+		if _, reported := peers[e.key]; !reported || !e.held {
 			f.t.Fatalf("%s lingers unknown to the caller", e.key)
 		}
 		for key, l := range want {
@@ -90,7 +90,7 @@ func (f *follower) check(want map[string]Lease) {
 	}
 	same := func(a, b Lease) bool { return sameToPeers(&a, &b) }
 	if f.table.Len() != len(f.peers) || !maps.Equal(held, want) || !maps.EqualFunc(peers, want, same) {
-		f.t.Fatalf("told %v\nheld %v\nwant %v", f.peers, held, want)
+		f.t.Fatalf("reported %v\nheld %v\nwant %v", f.peers, held, want)
 	}
 	rejected := map[string]string{}
 	for _, r := range f.table.Rejected() {
@@ -98,13 +98,13 @@ func (f *follower) check(want map[string]Lease) {
 	}
 	for key, why := range rejected {
 		if f.rejected[key] != why {
-			f.t.Fatalf("not told that %s is rejected: %s", key, why)
+			f.t.Fatalf("not reported that %s is rejected: %s", key, why)
 		}
 	}
 	f.rejected = rejected
 }
 
-// randomLease is one of few subnets of many lengths, good and bad.
+// randomLease returns one of few subnets of many lengths, valid or not.
 func randomLease(rnd *rand.Rand, created int64) Lease {
 	var l Lease
 	if rnd.IntN(8) > 0 {
@@ -118,14 +118,15 @@ func randomLease(rnd *rand.Rand, created int64) Lease {
 	l.PublicIP = addresses(fmt.Sprintf("192.0.2.%d", rnd.IntN(60)), fmt.Sprintf("2001:db8::%x", 1+rnd.IntN(60)))
 	l.BackendType = []string{"vxlan", "vxlan", "vxlan", "vxlan", "host-gw"}[rnd.IntN(5)]
 	l.Node.MTU = rnd.IntN(3)
-	// Whoever goes by which ID is believed by the same rule.
+	// IDs and Instances change nothing in the rule.
 	l.Node.ID, l.Node.Instance = []string{"", "a", "b"}[rnd.IntN(3)], []string{"", "1", "2"}[rnd.IntN(3)]
 	l.Revision, l.Created = created, created
 	return l
 }
 
-// Whatever is told in whatever order, the table comes to what the rule says of
-// the leases that there are, and tells each difference once.
+// TestTableAgreesWithTheRule applies random updates in random order. The table must
+// accept what the rule accepts of the present leases, and report each difference
+// once.
 func TestTableAgreesWithTheRule(t *testing.T) {
 	rnd := seeded(t)
 	for range 60 {
@@ -139,7 +140,7 @@ func TestTableAgreesWithTheRule(t *testing.T) {
 			f.check(model(cfg, own, store))
 			for key, l := range store {
 				if l.BackendType == unreadable && f.rejected[key] == "" {
-					t.Fatalf("nobody is told that %s cannot be read", key)
+					t.Fatalf("not reported that %s cannot be read", key)
 				}
 			}
 			entries := maps.Clone(store)
@@ -164,7 +165,7 @@ func TestTableAgreesWithTheRule(t *testing.T) {
 	}
 }
 
-// randomUpdate changes store, and is how a watch tells of that.
+// randomUpdate changes store, and returns the update of a watch for it.
 func randomUpdate(rnd *rand.Rand, store map[string]Lease, now int64) Update {
 	var u Update
 	touched := map[string]bool{}
@@ -189,7 +190,7 @@ func randomUpdate(rnd *rand.Rand, store map[string]Lease, now int64) Update {
 				l.BackendType = unreadable
 			}
 			store[key] = l
-			u = told(u, l)
+			u = withLease(u, l)
 		}
 		touched[key] = true
 	}
@@ -199,9 +200,8 @@ func randomUpdate(rnd *rand.Rand, store map[string]Lease, now int64) Update {
 	return u
 }
 
-// told is u and a lease that a store tells of, or of which it tells that it cannot
-// be read.
-func told(u Update, l Lease) Update {
+// withLease returns u with a lease added, or with an unreadable entry.
+func withLease(u Update, l Lease) Update {
 	if l.BackendType == unreadable {
 		u.Bad = append(u.Bad, &LeaseError{l.Key(), ErrValue})
 	} else {
@@ -213,20 +213,20 @@ func told(u Update, l Lease) Update {
 func list(store map[string]Lease) Update {
 	u := Update{Complete: true}
 	for _, l := range store {
-		u = told(u, l)
+		u = withLease(u, l)
 	}
 	return u
 }
 
-// Where a node starts, and what it missed, is of no matter: two tables that end
-// with the same leases believe the same.
+// TestTableDependsOnLeasesAlone checks that two tables with the same leases at the
+// end accept the same, wherever they started and whatever they missed.
 func TestTableDependsOnLeasesAlone(t *testing.T) {
 	rnd := seeded(t)
 	for range 100 {
 		store := map[string]Lease{}
 		followed := NewTable(tableConfig, ownLease)
 		for now := int64(1); now < 60; now++ {
-			applyAndBury(followed, randomUpdate(rnd, store, now))
+			applyAndDrop(followed, randomUpdate(rnd, store, now))
 		}
 		restarted := NewTable(tableConfig, ownLease)
 		restarted.Apply(list(store))
@@ -246,8 +246,8 @@ func TestTableDependsOnLeasesAlone(t *testing.T) {
 	}
 }
 
-// Whatever stands in the store, a good lease that was there first is believed,
-// and every one that is believed may be.
+// FuzzTable checks that a good lease which was there first stays accepted, whatever
+// the store holds, and that every accepted lease is valid.
 func FuzzTable(f *testing.F) {
 	value := []byte(`{"PublicIP":"192.0.2.66","PublicIPv6":"2001:db8::66","BackendType":"vxlan"}`)
 	for _, key := range []string{
@@ -274,7 +274,7 @@ func FuzzTable(f *testing.F) {
 			case errors.As(err, &bad):
 				u.Bad = append(u.Bad, bad)
 			default:
-				// Never before what was there.
+				// Never before the good lease.
 				l.Created = max(1, created)
 				u.Leases = append(u.Leases, l)
 			}
@@ -307,14 +307,14 @@ func FuzzTable(f *testing.F) {
 		for _, b := range u.Bad {
 			u.Gone = append(u.Gone, b.Key)
 		}
-		applyAndBury(table, Update{Gone: u.Gone})
+		applyAndDrop(table, Update{Gone: u.Gone})
 		if n := len(peersOf(table)); n != len(good) || len(table.Rejected()) != 0 {
 			t.Fatalf("%d and %v are left", n, table.Rejected())
 		}
 	})
 }
 
-// peersOf are a table's peers by key.
+// peersOf returns a table's peers by key.
 func peersOf(t *Table) map[string]Lease {
 	peers := make(map[string]Lease)
 	for key, l := range t.Peers() {

@@ -22,7 +22,7 @@ var (
 	}
 )
 
-// peerLease is a lease that nothing is wrong with, of the subnets that key says.
+// peerLease returns a valid lease of the subnets in key.
 func peerLease(t testing.TB, key string, created int64, change ...func(*Lease)) Lease {
 	t.Helper()
 	s, err := ParseKey(key)
@@ -119,8 +119,8 @@ func TestTableChecksEachLease(t *testing.T) {
 	}
 }
 
-// Our own host inside the network, where the pool leaves room: a lease around
-// it would take the host from us.
+// TestTableKeepsOwnAddressOut: our own host may be inside the network where the pool
+// leaves room. A lease around its address would cut it off.
 func TestTableKeepsOwnAddressOut(t *testing.T) {
 	own := ownLease
 	own.PublicIP = addresses("10.5.0.7")
@@ -130,8 +130,9 @@ func TestTableKeepsOwnAddressOut(t *testing.T) {
 	}
 }
 
-// Hosts may stand in the network where the pool leaves room. Of a lease that
-// holds such a host's address and that host's the one that was first counts.
+// TestTableKeepsHostsReachable: hosts may lie in the network where the pool leaves
+// room. Of a lease that holds such a host's address and that host's own, the earlier
+// one counts.
 func TestTableKeepsHostsReachable(t *testing.T) {
 	cfg, err := ParseConfig([]byte(`{"Network": "10.0.0.0/8", "SubnetMin": "10.128.0.0"}`))
 	if err != nil {
@@ -154,7 +155,7 @@ func TestTableKeepsHostsReachable(t *testing.T) {
 			if got := slices.Collect(maps.Keys(peersOf(table))); !slices.Equal(got, []string{want}) {
 				t.Errorf("of %s and %s believed: %v, want %s", list[0].Key(), list[1].Key(), got, want)
 			}
-			applyAndBury(table, Update{Gone: []string{want}})
+			applyAndDrop(table, Update{Gone: []string{want}})
 			if n := len(peersOf(table)); n != 1 {
 				t.Errorf("when %s goes %d are believed", want, n)
 			}
@@ -170,7 +171,7 @@ func TestTableHidesFamilyThatIsOff(t *testing.T) {
 	if c := table.Apply(Update{Leases: []Lease{l}}); len(c.Set) != 1 || c.Set[0].Key != l.Key() || *c.Set[0].Lease != want {
 		t.Errorf("set %+v", c.Set)
 	}
-	// What stands there is nobody's concern.
+	// A family that is off is not checked.
 	odd := l
 	odd.Subnets[IPv6], odd.PublicIP[IPv6] = ownLease.Subnets[IPv6], netip.MustParseAddr("fe80::1")
 	if c := table.Apply(Update{Gone: []string{l.Key()}, Leases: []Lease{odd}}); len(c.Set) != 1 || c.Set[0].Lease.PublicIP[IPv6].IsValid() {
@@ -178,8 +179,8 @@ func TestTableHidesFamilyThatIsOff(t *testing.T) {
 	}
 }
 
-// TestTableKnowsOwn: where others give the subnets they may give ones of a family
-// that is off, under a key that the node's own lease does not have.
+// TestTableKnowsOwn: with Given, a cluster may give subnets of a family that is off,
+// under a key that differs from our own lease's.
 func TestTableKnowsOwn(t *testing.T) {
 	cfg, own := config(tableConfig.Pools[IPv4]), ownLease
 	cfg.Given, own.Subnets[IPv6], own.Node.Name = true, netip.Prefix{}, "one"
@@ -194,8 +195,8 @@ func TestTableKnowsOwn(t *testing.T) {
 	}
 }
 
-// applyAndBury is Apply with what goes not lingering.
-func applyAndBury(table *Table, u Update) Changes {
+// applyAndDrop applies u, and drops what begins to linger at once.
+func applyAndDrop(table *Table, u Update) Changes {
 	c := table.Apply(u)
 	for range 2 {
 		late := table.DropLingering()
@@ -204,7 +205,7 @@ func applyAndBury(table *Table, u Update) Changes {
 	return c
 }
 
-// step is one thing told to a table, and what it makes of it.
+// step is one update to a table, and the changes that it must return.
 type step struct {
 	name     string
 	update   Update
@@ -215,7 +216,7 @@ type step struct {
 
 func (s step) run(t *testing.T, table *Table) {
 	t.Helper()
-	s.check(t, applyAndBury(table, s.update))
+	s.check(t, applyAndDrop(table, s.update))
 }
 
 func (s step) check(t *testing.T, c Changes) {
@@ -227,7 +228,7 @@ func (s step) check(t *testing.T, c Changes) {
 	for _, r := range c.Rejected {
 		rejected = append(rejected, r.Key)
 	}
-	slices.Sort(set) // in the order of their creation, which the steps do not tell
+	slices.Sort(set) // in order of creation, which the steps leave open
 	if !slices.Equal(set, s.set) || !slices.Equal(c.Drop, s.drop) || !slices.Equal(rejected, s.rejected) {
 		t.Errorf("%s:\n set      %v\n drop     %v\n rejected %v\nwant\n set      %v\n drop     %v\n rejected %v",
 			s.name, set, c.Drop, c.Rejected, s.set, s.drop, s.rejected)
@@ -278,10 +279,11 @@ func TestTableFollowsChanges(t *testing.T) {
 func TestTableOverlaps(t *testing.T) {
 	old, young := peerLease(t, "10.5.30.0-24", 1), peerLease(t, "10.5.16.0-20", 2)
 	next, far := peerLease(t, "10.5.31.0-24", 3), peerLease(t, "10.5.40.0-24", 4)
-	// One key order less, yet later: order of creation alone counts.
+	// One key that sorts lower but was created later: only the order of creation
+	// counts.
 	v6 := peerLease(t, "10.5.22.0-24&fd00:5:0:30::-64", 5)
 	v6too := peerLease(t, "10.5.23.0-24&fd00:5:0:30::-64", 6)
-	// Not around our own 10.5.20.0/24.
+	// Away from our own 10.5.20.0/24.
 	own := ownLease
 	own.Subnets = subnets("10.5.250.0/24")
 	table := NewTable(tableConfig, own)
@@ -330,7 +332,8 @@ func TestTableReconfigure(t *testing.T) {
 		{config(tableConfig.Pools[IPv4]), renewed, step{name: "IPv6 off", set: []string{a.Key()}}},
 		{tableConfig, renewed, step{name: "IPv6 on", set: []string{a.Key()}}},
 		{tableConfig, moved, step{
-			// Who had our subnet in mind stands in our way no more; who has it now does.
+			// A lease that overlapped our former subnet is accepted; one that
+			// overlaps our new subnet is not.
 			name: "another lease of ours", set: []string{ownLease.Key()}, drop: []string{b.Key()}, rejected: []string{b.Key()},
 		}},
 		{tableConfig, ownLease, step{name: "and back", set: []string{b.Key()}, drop: []string{ownLease.Key()}}},
@@ -339,8 +342,8 @@ func TestTableReconfigure(t *testing.T) {
 	}
 }
 
-// TestTableLingers has a lease that goes be believed until the burial after the
-// next, unless its place is wanted.
+// TestTableLingers checks that a lease that goes stays accepted until the second
+// DropLingering, unless another lease needs its subnet.
 func TestTableLingers(t *testing.T) {
 	a, b := peerLease(t, "10.5.30.0-24", 1), peerLease(t, "10.5.31.0-24", 2)
 	a.Node, b.Node.ID = Node{ID: "a", Instance: "1"}, "b"
@@ -424,7 +427,7 @@ func TestTableLingers(t *testing.T) {
 			}
 		})
 	}
-	// A lease of ours instead of one that lingers.
+	// A lease of ours in place of one that lingers.
 	table := NewTable(tableConfig, ownLease)
 	table.Apply(Update{Complete: true, Leases: []Lease{a, b}})
 	table.Apply(Update{Gone: []string{ka}})

@@ -6,22 +6,21 @@ import (
 	"slices"
 )
 
-// taken are the subnets of a pool that are leased, by number. A pool as large
-// as an IPv4 network can have is a bitmap; of the larger, which IPv6 has, only
-// what is leased is kept.
+// taken holds the numbers of a pool's leased subnets. A pool that an IPv4 network can
+// have is a bitmap. Of the larger IPv6 pools it keeps only the leased spans.
 type taken struct {
 	count  uint64
 	bitmap []uint64
-	spans  []span // of a large pool: ascending, apart
+	spans  []span // of a large pool: ascending, neither overlapping nor touching
 }
 
 type span struct{ first, last uint64 }
 
-// maxBitmap is the largest pool that is kept as a bitmap: 512 KiB.
+// maxBitmap is the size of the largest pool kept as a bitmap: 512 KiB.
 const maxBitmap = 1 << 22
 
-// takenOf finds what the leases take of family f's pool, but for those that skip
-// says. A lease of another length takes every subnet that it touches.
+// takenOf returns what the leases take of family f's pool, except those that skip
+// selects. A lease of another length takes every subnet that it overlaps.
 func takenOf(p Pool, f Family, leases []Lease, skip func(*Lease) bool) *taken {
 	w := p.window()
 	t := &taken{count: w.count}
@@ -69,7 +68,7 @@ func merge(spans []span) []span {
 	return merged
 }
 
-// next is the first free subnet from i on, or count when there is none.
+// next returns the first free subnet from i on, or count if there is none.
 func (t *taken) next(i uint64) uint64 {
 	if t.bitmap == nil {
 		at, _ := slices.BinarySearchFunc(t.spans, i, func(s span, i uint64) int { return cmp.Compare(s.last, i) })

@@ -6,21 +6,19 @@ import (
 	"net/netip"
 )
 
-// treap holds subnets of one family that do not overlap, each with the lease
-// that it belongs to. It is a tree in the order of their addresses in which
-// those of more weight are above, and weight is thrown: so it is about as low as
-// such a tree can be, whatever comes and in whatever order. The zero treap is
-// empty.
+// treap holds subnets of one family that do not overlap, each with its lease. It is a
+// binary tree in the order of addresses and a heap by random weights. So its height
+// is about logarithmic in any order of insertion. The zero treap is empty.
 type treap struct{ root *node }
 
 type node struct {
 	prefix netip.Prefix
 	entry  *entry
-	child  [2]*node // what is before it and what is after it
+	child  [2]*node // the subtrees before and after it
 	weight uint32
 }
 
-// insert adds s, which overlaps nothing that is held.
+// insert adds s, which overlaps no subnet in the treap.
 func (t *treap) insert(s netip.Prefix, e *entry) {
 	n := &node{prefix: s, entry: e, weight: rand.Uint32()}
 	at := &t.root
@@ -31,7 +29,7 @@ func (t *treap) insert(s netip.Prefix, e *entry) {
 	*at = n
 }
 
-// remove takes s out, which is held.
+// remove removes s, which is in the treap.
 func (t *treap) remove(s netip.Prefix) {
 	at := &t.root
 	for (*at).prefix != s {
@@ -55,7 +53,8 @@ func (n *node) overlapping(s netip.Prefix, yield func(*entry) bool) bool {
 	return n.child[0].overlapping(s, yield) && yield(n.entry) && n.child[1].overlapping(s, yield)
 }
 
-// childFor returns the child of n to which a subnet belongs that does not overlap n.
+// childFor returns the index of the child that a subnet belongs to which does not
+// overlap n.
 func (n *node) childFor(s netip.Prefix) int {
 	if s.Addr().Less(n.prefix.Addr()) {
 		return 0
@@ -63,7 +62,7 @@ func (n *node) childFor(s netip.Prefix) int {
 	return 1
 }
 
-// split parts a tree into what is before s and what is after it.
+// split splits a tree into the subnets before s and those after it.
 func split(n *node, s netip.Prefix) (parts [2]*node) {
 	if n == nil {
 		return parts
@@ -74,7 +73,7 @@ func split(n *node, s netip.Prefix) (parts [2]*node) {
 	return parts
 }
 
-// join makes one tree of two, of which the first is before the second.
+// join joins two trees, the first of which is before the second.
 func join(parts [2]*node) *node {
 	before, after := parts[0], parts[1]
 	switch {

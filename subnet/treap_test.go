@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The treap against a list that is searched from end to end.
-func TestTreap(t *testing.T) {
+// TestTreapAgreesWithLinearSearch compares the treap with a linear search.
+func TestTreapAgreesWithLinearSearch(t *testing.T) {
 	rnd := seeded(t)
 	for _, network := range []string{"10.5.0.0/22", "fd00:5::/118"} {
 		root := netip.MustParsePrefix(network)

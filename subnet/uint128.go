@@ -6,9 +6,9 @@ import (
 	"net/netip"
 )
 
-// uint128 is an address as a number, so that subnets can be counted. An IPv4
-// address is counted in its IPv4-mapped form: differences come out the same,
-// and one arithmetic serves both families.
+// uint128 is an address as a number, for counting subnets. An IPv4 address is in its
+// IPv4-mapped form: differences are the same, and one arithmetic serves both
+// families.
 type uint128 struct{ hi, lo uint64 }
 
 func number(a netip.Addr) uint128 {
@@ -39,8 +39,8 @@ func (u uint128) or(v uint128) uint128 { return uint128{u.hi | v.hi, u.lo | v.lo
 
 func (u uint128) xor(v uint128) uint128 { return uint128{u.hi ^ v.hi, u.lo ^ v.lo} }
 
-// shr and shl rely on Go's shift by 64 and more being zero, and on a negative
-// count, seen as unsigned, being such a shift.
+// shr and shl rely on Go: a shift by 64 or more gives zero. A negative count, as
+// unsigned, is such a shift.
 func (u uint128) shr(n uint) uint128 {
 	return uint128{u.hi >> n, u.lo>>n | u.hi<<(64-n) | u.hi>>(n-64)}
 }
@@ -67,12 +67,12 @@ func maxOf(u, v uint128) uint128 {
 	return u
 }
 
-// ones is a number of n low bits, all set.
+// ones returns a number whose n low bits are set.
 func ones(n uint) uint128 {
 	return uint128{0, 1}.shl(n).sub(uint128{0, 1})
 }
 
-// last is the highest address of p.
+// last returns the highest address of p.
 func last(p netip.Prefix) uint128 {
 	return number(p.Addr()).or(ones(uint(p.Addr().BitLen() - p.Bits())))
 }

@@ -5,9 +5,9 @@ import (
 	"net/netip"
 )
 
-// visible is what of l counts in a network of this config: a family that is
-// off has no subnet and no backend's data. Its public IP stays if it is of use,
-// because a tunnel over it may carry the other family.
+// visible returns the part of l that counts under this config. A family that is off
+// has no subnet and no backend data. Its public IP stays if it is usable, because a
+// tunnel over it may carry the other family.
 func (c Config) visible(l Lease) Lease {
 	for f, pool := range c.Pools {
 		if pool.IsValid() {
@@ -21,10 +21,10 @@ func (c Config) visible(l Lease) Lease {
 	return l
 }
 
-// check says why l, which is visible, cannot be a peer of the node that holds
-// own, whatever other leases there are.
+// check returns why l, which is visible, cannot be a peer of the node that holds own,
+// regardless of other leases.
 func (c Config) check(l, own Lease) error {
-	// Flannel writes no type for alloc, where there is nothing to speak.
+	// flannel writes no type for alloc.
 	if l.BackendType != own.BackendType && (l.BackendType != "" || own.BackendType != "alloc") {
 		return fmt.Errorf("%w: %q, not %q as this node", ErrBackendType, l.BackendType, own.BackendType)
 	}
@@ -60,8 +60,8 @@ func (c Config) check(l, own Lease) error {
 	return nil
 }
 
-// checkPublicIP says why ip, where the holder of l is to be reached, cannot be.
-// Hosts may stand inside the network where the pool leaves room for them.
+// checkPublicIP returns why the holder of l cannot be reachable at ip, or nil. Hosts
+// may lie inside the network where the pool leaves room for them.
 func (c Config) checkPublicIP(f Family, ip netip.Addr, l Lease) error {
 	switch {
 	case FamilyOf(ip) != f || ip.Is4In6() || ip.Zone() != "" || !ip.IsGlobalUnicast():

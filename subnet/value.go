@@ -9,17 +9,17 @@ import (
 	"unicode"
 )
 
-// What is read from a store ends in logs, in memory once a peer and on the
-// status page: nobody publishes more of himself than this.
+// Limits of what a node may publish. What a store holds reaches logs, the status page
+// and memory, once per peer.
 const (
 	maxValue = 16 << 10 // bytes of a lease's value, and of its backend's data
 	maxName  = 253      // bytes of a name, as DNS has it
 	maxMTU   = 65535
 )
 
-// value is Attrs as they stand in the store: flannel's fields in flannel's
-// order, and ours in one more that flannel ignores. Without an IPv4 address
-// flannel writes 0.0.0.0, without an IPv6 one null.
+// value is Attrs as the store has them: flannel's fields in flannel's order, and ours
+// in one more that flannel ignores. flannel writes a missing IPv4 address as 0.0.0.0,
+// and a missing IPv6 address as null.
 type value struct {
 	PublicIP      *string
 	PublicIPv6    *string
@@ -36,7 +36,7 @@ type nodeValue struct {
 	Instance string `json:",omitempty"`
 }
 
-// FormatAttrs writes the value of a lease, byte for byte as flannel does. The
+// FormatAttrs returns the value of a lease, byte for byte as flannel writes it. The
 // error wraps ErrValue.
 func FormatAttrs(a Attrs) ([]byte, error) {
 	if err := a.Validate(); err != nil {
@@ -69,9 +69,8 @@ func FormatAttrs(a Attrs) ([]byte, error) {
 	return data, nil
 }
 
-// ParseAttrs reads the value of a lease, flannel's or ours. BackendData comes
-// out as FormatAttrs would write it, however it was spaced. The error wraps
-// ErrValue.
+// ParseAttrs reads the value of a lease, flannel's or ours. It returns BackendData as
+// FormatAttrs would write it, whatever its spacing. The error wraps ErrValue.
 func ParseAttrs(text []byte) (Attrs, error) {
 	if len(text) > maxValue {
 		return Attrs{}, tooLong(len(text))
@@ -89,7 +88,7 @@ func ParseAttrs(text []byte) (Attrs, error) {
 	return a, nil
 }
 
-// parseAttrs reads a value however it is written.
+// parseAttrs reads a value in any valid spelling.
 func parseAttrs(text []byte) (Attrs, error) {
 	var v value
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -130,8 +129,8 @@ func parseAttrs(text []byte) (Attrs, error) {
 	return a, nil
 }
 
-// ParseLease reads a lease from its key and value in a store that has both.
-// The error is a *LeaseError.
+// ParseLease reads a lease from its key and value in the store. The error is a
+// *LeaseError.
 func ParseLease(key string, value []byte) (Lease, error) {
 	subnets, err := ParseKey(key)
 	if err != nil {
@@ -149,9 +148,9 @@ var (
 	backendDataFields = Pair[string]{"BackendData", "BackendV6Data"}
 )
 
-// Validate says whether a can stand in a store: each address of its family,
-// the backend's data JSON, names printable, nothing oversized. Whether it makes
-// a good peer is for Table to say. The error wraps ErrValue.
+// Validate reports whether a store can hold a: each address is of its family, the
+// backend's data is JSON, names are printable, nothing is oversized. Table decides
+// whether it makes a peer. The error wraps ErrValue.
 func (a Attrs) Validate() error {
 	for f, ip := range a.PublicIP {
 		if ip.IsValid() && (ip.Is4In6() || ip.Zone() != "" || FamilyOf(ip) != Family(f)) {
@@ -185,7 +184,7 @@ func (a Attrs) Validate() error {
 	return nil
 }
 
-// unprintable is also what stands for bytes that are no UTF-8.
+// unprintable also matches the replacement of bytes that are not UTF-8.
 func unprintable(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
 
 func tooLong(n int) error { return valueError("%d bytes are more than the %d allowed", n, maxValue) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// addresses reads public addresses of either family for tests.
+// addresses parses public addresses of either family.
 func addresses(texts ...string) Pair[netip.Addr] {
 	var a Pair[netip.Addr]
 	for _, text := range texts {
@@ -63,7 +63,7 @@ func TestAttrs(t *testing.T) {
 	}
 }
 
-// What flannel 0.11 to today wrote, and what others write around it.
+// TestParseAttrsLenient reads what flannel 0.11 to today and other programs write.
 func TestParseAttrsLenient(t *testing.T) {
 	want := Attrs{PublicIP: addresses("192.0.2.7"), BackendType: "vxlan", BackendData: Pair[string]{`{"VNI":1}`}}
 	for name, text := range map[string]string{
@@ -145,7 +145,8 @@ func TestParseLease(t *testing.T) {
 	}
 }
 
-// What tulle and flannel write is read the quick way, and the same way.
+// TestAsWritten checks that the fast path reads what tulle and flannel write, with
+// the same result.
 func TestAsWritten(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"c6:d2:32:6f:8f:44"}}`:      true,

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// asWritten reads a value that stands exactly as tulle and flannel write it, with
-// plain text in it, as all but all in a store do: encoding/json would take ten
-// times as long. Of any other ok is false.
+// asWritten reads a value in exactly the form that tulle and flannel write, with
+// plain text in it. Nearly all values are. encoding/json would take ten times as
+// long. ok is false for any other form.
 func asWritten(text []byte) (a Attrs, ok bool) {
 	s := scanner{rest: text}
 	if !s.skip(`{"PublicIP":`) {
@@ -49,14 +49,13 @@ func asWritten(text []byte) (a Attrs, ok bool) {
 	return a, true
 }
 
-// scanner goes through a text. It has failed once what stands there is not what
-// was asked for.
+// scanner steps through a text. failed stays set after the first mismatch.
 type scanner struct {
 	rest   []byte
 	failed bool
 }
 
-// skip goes past what, if it is there.
+// skip steps over what, and reports whether it was there.
 func (s *scanner) skip(what string) bool {
 	if len(s.rest) < len(what) || string(s.rest[:len(what)]) != what {
 		return false
@@ -65,8 +64,8 @@ func (s *scanner) skip(what string) bool {
 	return true
 }
 
-// until is what stands before the next of a byte, as long as all of it is plain:
-// nothing that JSON would write in more than one way.
+// until returns the text before the next end byte, and steps over both. It fails on
+// any character that JSON can write in more than one way.
 func (s *scanner) until(end byte) []byte {
 	for i, c := range s.rest {
 		switch {
@@ -91,7 +90,7 @@ func (s *scanner) text() []byte {
 	return s.until('"')
 }
 
-// address is null or an address; of an unspecified one nothing is left.
+// address reads null or an address. It returns the zero Addr for an unspecified one.
 func (s *scanner) address() netip.Addr {
 	if s.skip("null") {
 		return netip.Addr{}
@@ -104,7 +103,7 @@ func (s *scanner) address() netip.Addr {
 	return a
 }
 
-// object is an object with none inside.
+// object reads an object that contains no other.
 func (s *scanner) object() string {
 	whole := s.rest
 	if !s.skip("{") {
@@ -130,8 +129,8 @@ func (s *scanner) number() int {
 	return n
 }
 
-// BackendName returns the name of a backend as a string. Those of flannel's and
-// tulle's backends share one: thousands of peers have the same.
+// BackendName returns the name of a backend as a string. The names of flannel's and
+// tulle's backends are constants, so that thousands of peers share one.
 func BackendName(name []byte) string {
 	for _, k := range [...]string{"vxlan", "host-gw", "wireguard", "ipip", "udp", "alloc"} {
 		if string(name) == k {
