@@ -9,6 +9,8 @@ LEASES    ?= 1000,10000,50000
 NODES     ?= 10,50
 KUBE_NODES ?= 1000,5000
 SOAK      ?= 30m
+HEAL      ?= all
+HEAL_SLOW ?= 5m
 
 # gRPC's tracing pages keep every exported method in the program: a fifth of its size.
 TAGS := grpcnotrace
@@ -30,7 +32,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint outdated fuzz bench bench-flannel bench-kube deps vm-deps clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint outdated fuzz bench bench-flannel bench-heal bench-kube deps vm-deps clean help root go
 
 build: go ## build bin/tulled and bin/tulle-etcd
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -108,6 +110,10 @@ bench: root go deps ## a node against iproute2 in batch mode, and whole daemons,
 bench-flannel: root go flannel-deps ## whole daemons from their start, tulled and flanneld turn by turn
 	go test -c -o bin/e2e.test ./pkg/test/e2e
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 120m -flannel -peers $(LEASES)
+
+bench-heal: root go deps ## what is lost while another program keeps changing things, by thing and rate (HEAL='route deleted', HEAL_SLOW=1m)
+	go test -c -o bin/e2e.test ./pkg/test/e2e
+	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestBenchHeal$$' -test.timeout 60m -test.parallel 64 -heal '$(HEAL)' -heal-slow $(HEAL_SLOW)
 
 bench-kube: root go flannel-deps ## whole daemons among many Nodes of a real control plane, tulled and flanneld turn by turn
 	go test -tags kube -c -o bin/e2e.test ./pkg/test/e2e

@@ -107,35 +107,35 @@ type disturbance struct {
 	name string
 	kind string                  // of the fight
 	make func(*disturbed) func() // returns what does it once
-	// watch returns what watches how much of the time something does not work;
-	// nil for pings between the pods.
-	watch func(*disturbed) meter
+	// watch begins to measure how much of the time something does not work, by a
+	// sample every so often.
+	watch func(*disturbed, time.Duration) meter
 }
 
 func disturbances() []disturbance {
 	link := func(o netstate.Object) bool { return o.Key().Kind == netstate.KindLink }
 	return []disturbance{
-		{"route deleted", "route", func(d *disturbed) func() { return d.deleting(netstate.KindRoute) }, nil},
+		{"route deleted", "route", func(d *disturbed) func() { return d.deleting(netstate.KindRoute) }, (*disturbed).pinged},
 		{"route replaced", "route", func(d *disturbed) func() {
 			theirs := d.held(func(o netstate.Object) bool { return o.Key().Kind == netstate.KindRoute }).(netstate.Route)
 			theirs = netstate.Route{Dst: theirs.Dst, Metric: theirs.Metric, Drop: true, Protocol: 4}
 			return func() { d.apply(netstate.Replace, theirs) }
-		}, nil},
-		{"neighbour deleted", "neigh", func(d *disturbed) func() { return d.deleting(netstate.KindNeigh) }, nil},
-		{"FDB entry deleted", "fdb", func(d *disturbed) func() { return d.deleting(netstate.KindFDB) }, nil},
-		{"address deleted", "addr", func(d *disturbed) func() { return d.deleting(netstate.KindAddr) }, nil},
+		}, (*disturbed).pinged},
+		{"neighbour deleted", "neigh", func(d *disturbed) func() { return d.deleting(netstate.KindNeigh) }, (*disturbed).pinged},
+		{"FDB entry deleted", "fdb", func(d *disturbed) func() { return d.deleting(netstate.KindFDB) }, (*disturbed).pinged},
+		{"address deleted", "addr", func(d *disturbed) func() { return d.deleting(netstate.KindAddr) }, (*disturbed).pinged},
 		{"forwarding off", "sysctl", func(d *disturbed) func() {
 			off := netstate.Sysctl{Path: "net/ipv4/conf/all/forwarding", Value: "0"}
 			return func() { d.apply(netstate.Replace, off) }
-		}, nil},
+		}, (*disturbed).pinged},
 		{"device down", "link", func(d *disturbed) func() {
 			l := d.held(link).(netstate.Link)
 			l.Up = false
 			return func() { d.apply(netstate.Replace, l) }
-		}, nil},
-		{"device deleted", "link", func(d *disturbed) func() { return d.deleting(netstate.KindLink) }, nil},
+		}, (*disturbed).pinged},
+		{"device deleted", "link", func(d *disturbed) func() { return d.deleting(netstate.KindLink) }, (*disturbed).pinged},
 		{"nft table deleted", "masquerade", func(d *disturbed) func() { return d.nfting("delete table inet tulle") }, (*disturbed).flows},
-		{"accept rules deleted", "forward", func(d *disturbed) func() { return d.nfting("flush chain ip filter FORWARD") }, nil},
+		{"accept rules deleted", "forward", func(d *disturbed) func() { return d.nfting("flush chain ip filter FORWARD") }, (*disturbed).pinged},
 		{"env file deleted", "subnet.env", func(d *disturbed) func() {
 			return func() { _ = os.Remove(d.here.SubnetFile) }
 		}, (*disturbed).file},
@@ -155,8 +155,8 @@ func (d *disturbed) nfting(command string) func() {
 type meter func() (lost float64, longest time.Duration)
 
 // pinged measures pings between the pods.
-func (d *disturbed) pinged() meter {
-	s := d.PingEvery(d.pod, d.peer, subnet.IPv4, time.Millisecond)
+func (d *disturbed) pinged(every time.Duration) meter {
+	s := d.PingEvery(d.pod, d.peer, subnet.IPv4, every)
 	return func() (float64, time.Duration) {
 		r := s.Stop()
 		return float64(r.Lost) / float64(r.Sent), r.LongestGap()
@@ -165,18 +165,18 @@ func (d *disturbed) pinged() meter {
 
 // flows measures new connections from the pod to the host outside, which must be
 // masqueraded.
-func (d *disturbed) flows() meter {
+func (d *disturbed) flows(every time.Duration) meter {
 	to := netip.AddrPortFrom(d.outside.Addr[subnet.IPv4], echoPort)
-	return d.sampled(5*time.Millisecond, func() bool { return asked(d.pod.NS.Path, to) == nil })
+	return d.sampled(5*every, func() bool { return asked(d.pod.NS.Path, to) == nil })
 }
 
 // file measures how much of the time the env file is right.
-func (d *disturbed) file() meter {
+func (d *disturbed) file(every time.Duration) meter {
 	right, err := os.ReadFile(d.here.SubnetFile)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return d.sampled(time.Millisecond, func() bool {
+	return d.sampled(every, func() bool {
 		is, err := os.ReadFile(d.here.SubnetFile)
 		return err == nil && string(is) == string(right)
 	})

@@ -62,6 +62,19 @@ func newScale(t *testing.T) scale {
 		}
 		s.sizes = append(s.sizes, n)
 	}
+	s.programs = append(s.programs, program{"tulled", clustertest.Command{Argv: []string{installed(t)}}, true, most})
+	if *scaleFlannel {
+		flannel, err := flanneltest.Find()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.programs = append(s.programs, program{"flanneld", clustertest.Command{Argv: []string{flannel.Flanneld}}, false, map[string]int{"vxlan": 10000, "host-gw": 5000}})
+	}
+	return s
+}
+
+// installed builds tulled as for its users, and returns the path of its binary.
+func installed(t *testing.T) string {
 	dir := t.TempDir()
 	linked, binary := filepath.Join(dir, "linked"), filepath.Join(dir, "tulled")
 	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-o", linked, "github.com/tulle-net/tulle")
@@ -74,15 +87,7 @@ func newScale(t *testing.T) scale {
 	if out, err := exec.Command("cp", linked, binary).CombinedOutput(); err != nil {
 		t.Fatalf("install tulled: %v: %s", err, out)
 	}
-	s.programs = append(s.programs, program{"tulled", clustertest.Command{Argv: []string{binary}}, true, most})
-	if *scaleFlannel {
-		flannel, err := flanneltest.Find()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.programs = append(s.programs, program{"flanneld", clustertest.Command{Argv: []string{flannel.Flanneld}}, false, map[string]int{"vxlan": 10000, "host-gw": 5000}})
-	}
-	return s
+	return binary
 }
 
 func (s scale) progress(format string, args ...any) {
