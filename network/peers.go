@@ -30,6 +30,7 @@ type Peers struct {
 	own         subnet.Lease
 	backend     backend.Backend
 	table       *subnet.Table
+	metrics     metrics
 	unreachable map[string]error // peers that the backend cannot reach, by key
 }
 
@@ -58,7 +59,7 @@ func (p *Peers) Update(u subnet.Update) {
 	for i, u := range portions {
 		left -= len(u.Leases)
 		changes := p.table.Apply(u)
-		parts := p.work(changes.Set)
+		parts := p.workOn(changes, left)
 		paced = paced && p.taken()
 		p.put(changes, parts, func(d *reconcile.Desired) {
 			d.Expect(left) // at the most
@@ -75,7 +76,7 @@ func (p *Peers) Bury() (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changes := p.table.DropLingering()
-	p.put(changes, p.work(changes.Set), func(*reconcile.Desired) {})
+	p.put(changes, p.workOn(changes, 0), func(*reconcile.Desired) {})
 	return p.table.Lingering()
 }
 
@@ -120,12 +121,8 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	defer p.mu.Unlock()
 	p.own, p.backend = own, b
 	changes := p.table.Reconfigure(cfg, own)
-	all := p.all()
-	// The earlier has what two want.
-	slices.SortFunc(all, func(a, b subnet.Peer) int {
-		return cmp.Or(cmp.Compare(a.Lease.Created, b.Lease.Created), strings.Compare(a.Key, b.Key))
-	})
-	parts := p.work(all)
+	p.metrics.choose(p.table.Len())
+	parts := p.work(p.byAge())
 	p.desired.Update(func(d *reconcile.Desired) {
 		p.drop(d, changes.Drop)
 		d.Set(OwnerHost, b.Host(own))
@@ -163,11 +160,32 @@ func (p parts) set(d *reconcile.Desired) {
 	}
 }
 
+// workOn returns the parts of the peers that changes concern: of all, if the
+// metrics of their routes change. So many peers more may come in a moment. The
+// caller holds mu.
+func (p *Peers) workOn(changes subnet.Changes, more int) parts {
+	if p.metrics.choose(p.table.Len() + more) {
+		return p.work(p.byAge())
+	}
+	return p.work(changes.Set)
+}
+
+// byAge returns all peers, the earliest first: of two that want one key the
+// earlier has it. The caller holds mu.
+func (p *Peers) byAge() []subnet.Peer {
+	all := p.all()
+	slices.SortFunc(all, func(a, b subnet.Peer) int {
+		return cmp.Or(cmp.Compare(a.Lease.Created, b.Lease.Created), strings.Compare(a.Key, b.Key))
+	})
+	return all
+}
+
 // work asks the backend for the peers' parts; the caller holds mu.
 func (p *Peers) work(peers []subnet.Peer) parts {
 	out := make(parts, len(peers))
 	for i, peer := range peers {
 		objects, err := p.backend.Peer(p.own, *peer.Lease)
+		p.metrics.apply(objects)
 		out[i] = part{peer.Key, objects}
 		if err == nil {
 			delete(p.unreachable, peer.Key)

@@ -20,7 +20,13 @@ import (
 // onFake runs a node's part on a fake kernel and has do look at it.
 func onFake(t *testing.T, k *kerneltest.Fake, backendConfig string, do func(*Peers)) {
 	t.Helper()
-	cfg := parseConfig(t, config(v4, backendConfig))
+	onNetwork(t, k, config(v4, backendConfig), do)
+}
+
+// onNetwork is onFake in a network with its whole config.
+func onNetwork(t *testing.T, k *kerneltest.Fake, network string, do func(*Peers)) {
+	t.Helper()
+	cfg := parseConfig(t, network)
 	b := fakeBackend(t, cfg, 1500)
 	own := subnet.Lease{Attrs: b.Publish(), Created: 1}
 	own.Subnets[subnet.IPv4] = netip.MustParsePrefix("10.5.1.0/24")

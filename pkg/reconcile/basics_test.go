@@ -170,7 +170,7 @@ func TestOnePeerMore(t *testing.T) {
 
 		l.setPeers(20_000, 20_000)
 		l.cost(0, 1, 3)
-		l.has(neigh(20_000), fdb(20_000), spreadOf(route(20_000)))
+		l.has(neigh(20_000), fdb(20_000), route(20_000))
 
 		moved := fdb(20_000)
 		moved.Dst = ip("198.51.100.1")
@@ -183,7 +183,7 @@ func TestOnePeerMore(t *testing.T) {
 
 		l.remove(name(20_000))
 		l.cost(0, 1, 3)
-		l.hasNot(neigh(20_000), moved, spreadOf(route(20_000)))
+		l.hasNot(neigh(20_000), moved, route(20_000))
 		l.wait(time.Minute)
 		l.cost(0, 0, 0)
 		l.healed(0, 0, 0, 0, 0, 0)

@@ -13,10 +13,10 @@ import (
 // holder. It tells note of each change.
 type Desired struct {
 	state    netstate.State
-	owners   map[string][]netstate.Object // with the metrics that spread gives
+	owners   map[string][]netstate.Object
 	waiting  map[netstate.Key][]claim
 	links    map[string]int // how many objects of state are, or are on, a link
-	spread   spread
+	expected int            // owners that come in a moment; see Expect
 	complete bool
 	note     func(change)
 }
@@ -46,17 +46,12 @@ func newDesired(note func(change)) *Desired {
 // Set makes objects what owner wants, in place of what it wanted before. The
 // slice is kept and must not be changed.
 func (d *Desired) Set(owner string, objects []netstate.Object) {
-	before, objects := d.owners[owner], d.spread.shape(objects)
+	before := d.owners[owner]
 	if slices.Equal(before, objects) {
 		return
 	}
 	d.owners[owner] = objects
-	d.spread.count(before, -1)
-	d.spread.count(objects, +1)
 	d.exchange(owner, before, objects)
-	if d.spread.turn() {
-		d.reshape()
-	}
 }
 
 // Remove lets go of all that owner wants.
@@ -65,15 +60,8 @@ func (d *Desired) Remove(owner string) {
 	delete(d.owners, owner)
 }
 
-// Expect says that in the updates that follow n owners more will be set, each
-// with an IPv4 route at the most: so a network that is told of in portions is
-// seen to be large from the first.
-func (d *Desired) Expect(n int) {
-	d.spread.expected = n
-	if d.spread.turn() {
-		d.reshape()
-	}
-}
+// Expect says that the updates that follow set n owners more.
+func (d *Desired) Expect(n int) { d.expected = n }
 
 // Complete says that all owners are known: from now on what none of them wants
 // is removed.

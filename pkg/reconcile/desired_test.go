@@ -87,7 +87,7 @@ func TestDesiredProperties(t *testing.T) {
 				told[k] = c.object
 			}
 		})
-		wants := make(map[string][]netstate.Object)
+		wants, large := make(map[string][]netstate.Object), false
 		for step := range 60 {
 			owner := fmt.Sprint(rng.IntN(6))
 			var objects []netstate.Object
@@ -107,29 +107,29 @@ func TestDesiredProperties(t *testing.T) {
 				objects = nil
 				d.Remove(owner)
 			} else {
-				d.Set(owner, objects)
+				d.Set(owner, shape(large, objects))
 			}
 			wants[owner] = objects
 			if rng.IntN(5) == 0 { // as if it had grown or shrunk past a bound
-				d.spread.on = !d.spread.on
-				d.reshape()
+				large = !large
+				reshape(d, large)
 			}
-			checkDesired(t, fmt.Sprintf("seed %d, step %d", seed, step), d, wants, told)
+			checkDesired(t, fmt.Sprintf("seed %d, step %d", seed, step), d, wants, told, large)
 		}
 		for owner := range wants {
 			d.Remove(owner)
 		}
-		if d.state.Len()+len(d.waiting)+len(d.links)+len(d.owners)+len(told)+d.spread.routes > 0 {
+		if d.state.Len()+len(d.waiting)+len(d.links)+len(d.owners)+len(told) > 0 {
 			t.Fatalf("seed %d: left over: %+v, told %v", seed, d, told)
 		}
 	}
 }
 
-func checkDesired(t *testing.T, where string, d *Desired, wants map[string][]netstate.Object, told map[netstate.Key]netstate.Object) {
+func checkDesired(t *testing.T, where string, d *Desired, wants map[string][]netstate.Object, told map[netstate.Key]netstate.Object, large bool) {
 	t.Helper()
 	wishes := make(map[netstate.Key][]claim)
 	for owner, objects := range wants {
-		for _, o := range d.spread.shape(objects) {
+		for _, o := range shape(large, objects) {
 			wishes[o.Key()] = append(wishes[o.Key()], claim{owner, o})
 		}
 	}

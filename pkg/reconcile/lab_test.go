@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -38,6 +39,8 @@ type lab struct {
 	r    *Reconciler
 	ctx  context.Context
 	stop func() // ends Run and waits for that
+	// large is what soak pretends that the network is.
+	large bool
 }
 
 // run starts a loop on f in a bubble and has test look at it. It fails if the
@@ -288,7 +291,32 @@ func (l *lab) setPeers(first, last int) {
 }
 
 // spreadOf is r on its metric in a large network.
-func spreadOf(r netstate.Route) netstate.Route { return (&spread{on: true}).route(r) }
+func spreadOf(r netstate.Route) netstate.Route {
+	r.Metric = netstate.SpreadMetric(r.Dst)
+	return r
+}
+
+// shape returns objects with their IPv4 routes on the metrics of a large network,
+// or of a small one.
+func shape(large bool, objects []netstate.Object) []netstate.Object {
+	out := slices.Clone(objects)
+	for i, o := range out {
+		if r, ok := o.(netstate.Route); ok && r.Dst.Addr().Is4() && r.Protocol == 0 {
+			if out[i] = spreadOf(r); !large {
+				r.Metric = 0
+				out[i] = r
+			}
+		}
+	}
+	return out
+}
+
+// reshape moves the routes of all owners to other metrics, the first owners first.
+func reshape(d *Desired, large bool) {
+	for _, owner := range slices.Sorted(maps.Keys(d.owners)) {
+		d.Set(owner, shape(large, d.owners[owner]))
+	}
+}
 
 // foreign is r as somebody else's.
 func foreign(r netstate.Route, protocol uint8) netstate.Route {

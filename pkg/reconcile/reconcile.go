@@ -164,7 +164,7 @@ func (r *Reconciler) pause() time.Duration {
 // expecting says that owners come in a moment (Expect) who may well want what
 // was left alone until all are known, as after a restart. To write it again
 // would be of no use: a resync that has them all finds what is missing.
-func (r *Reconciler) expecting() bool { return r.strays && r.desired.spread.expected > 0 }
+func (r *Reconciler) expecting() bool { return r.strays && r.desired.expected > 0 }
 
 // nextResync is when the next resync is. The first waits for the watch, and for
 // something to be desired.

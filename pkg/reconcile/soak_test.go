@@ -83,15 +83,15 @@ func (l *lab) want(rng *rand.Rand) {
 	case 0:
 		l.remove(name(n))
 	case 1:
-		l.set(name(n), direct(n))
+		l.set(name(n), shape(l.large, []netstate.Object{direct(n)})...)
 	case 2:
-		l.set(name(n), neigh(n), fdb(n), route(n), route6(n))
+		l.set(name(n), shape(l.large, []netstate.Object{neigh(n), fdb(n), route(n), route6(n)})...)
 	case 3:
-		l.set(name(n), neigh(n), fdb((n+1)%20), direct((n+1)%20)) // as if of another
+		l.set(name(n), shape(l.large, []netstate.Object{neigh(n), fdb((n + 1) % 20), direct((n + 1) % 20)})...) // as if of another
 	case 4:
 		l.r.Update(func(d *Desired) { // as if grown or shrunk past a bound
-			d.spread.on = !d.spread.on
-			d.reshape()
+			l.large = !l.large
+			reshape(d, l.large)
 		})
 	default:
 		made := link

@@ -24,13 +24,12 @@ type Status struct {
 	Contested []netstate.Key
 	// Healed counts what was put right though nobody here had changed it, and
 	// so another must have.
-	Healed       map[netstate.Kind]uint64
-	Resyncs      uint64
-	LastResync   time.Time
-	ResyncTook   time.Duration
-	DumpError    error // the kernel's state could not be read
-	WatchError   error // the kernel's changes are not heard of; only resyncs find them
-	SpreadRoutes bool  // the IPv4 routes are on many metrics
+	Healed     map[netstate.Kind]uint64
+	Resyncs    uint64
+	LastResync time.Time
+	ResyncTook time.Duration
+	DumpError  error // the kernel's state could not be read
+	WatchError error // the kernel's changes are not heard of; only resyncs find them
 }
 
 // Failing is one key that cannot be put right at present.
@@ -79,7 +78,7 @@ func (r *Reconciler) Status() Status {
 		Healed:  make(map[netstate.Kind]uint64),
 		Resyncs: r.report.resyncs, LastResync: r.report.lastResync, ResyncTook: r.report.resyncTook,
 		DumpError: r.report.dumpErr, WatchError: r.report.watchErr,
-		SpreadRoutes: r.desired.spread.on, Contested: r.desired.contested(),
+		Contested: r.desired.contested(),
 	}
 	if r.now != nil {
 		s.Pending += max(len(r.now.tasks), len(r.now.plan))

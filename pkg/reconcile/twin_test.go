@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// noGap has the test fail if a step leaves a destination that has a route
+// noGap fails the test if a step leaves a destination that has a route
 // without one, except those of the peers from first to last.
 func (l *lab) noGap(first, last int) {
 	gone := make(map[netip.Prefix]bool)
@@ -68,46 +68,54 @@ func (l *lab) wantMetrics(first, last, plain, spread int) {
 	if p, s := l.metrics(first, last); p != plain || s != spread {
 		l.Errorf("%d routes of metric 0 and %d on many, want %d and %d", p, s, plain, spread)
 	}
-	if on := l.r.Status().SpreadRoutes; on != (spread > 0) {
-		l.Errorf("status says spread %t", on)
-	}
 }
 
-// A network that grows past a bound and shrinks past the other has its routes
-// on other metrics then, and each destination a route at every moment.
-func TestCrossing(t *testing.T) {
+// setOn sets the peers from first to last in one update, with their routes on
+// other metrics.
+func (l *lab) setOn(metric func(netstate.Route) netstate.Route, first, last int) {
+	l.r.Update(func(d *Desired) {
+		for n := first; n <= last; n++ {
+			d.Set(name(n), []netstate.Object{neigh(n), fdb(n), metric(route(n))})
+		}
+	})
+}
+
+func plain(r netstate.Route) netstate.Route { return r }
+
+// Routes that get other metrics, to many and back, leave each destination a route
+// at every moment, also while peers come and go.
+func TestOtherMetricsMakeNoGap(t *testing.T) {
 	running(t, append(host(), route6(1)), func(l *lab) {
-		l.setPeers(1, spreadAbove)
+		l.setPeers(1, many-1)
 		l.synced()
-		l.wantMetrics(1, spreadAbove, spreadAbove, 0)
+		l.wantMetrics(1, many-1, many-1, 0)
 		l.noGap(0, 0)
-		l.setPeers(spreadAbove+1, spreadAbove+1)
+		l.setOn(spreadOf, 1, many)
 		l.synced()
-		l.wantMetrics(1, spreadAbove+1, 0, spreadAbove+1)
+		l.wantMetrics(1, many, 0, many)
 		l.has(route6(1))
 
-		l.f.SetHooks(kerneltest.Hooks{})
+		l.noGap(few, many)
 		l.r.Update(func(d *Desired) {
-			for n := plainBelow + 1; n <= spreadAbove+1; n++ {
+			for n := few; n <= many; n++ {
 				d.Remove(name(n))
+			}
+			for n := 1; n < few; n++ {
+				d.Set(name(n), peer(n))
 			}
 		})
 		l.synced()
-		l.wantMetrics(1, spreadAbove+1, 0, plainBelow)
-		l.noGap(plainBelow, plainBelow)
-		l.remove(name(plainBelow))
-		l.synced()
-		l.wantMetrics(1, spreadAbove, plainBelow-1, 0)
-		l.setPeers(plainBelow, plainBelow)
-		l.synced()
-		l.wantMetrics(1, spreadAbove, plainBelow, 0)
+		l.wantMetrics(1, many, few-1, 0)
 		l.healed(0, 0, 0, 0, 0, 0)
 	})
 }
 
-// No step that the kernel refuses, and no plan of which nobody knows what was
-// done, makes a gap of a crossing.
-func TestCrossingRefused(t *testing.T) {
+// few and many are peers of a small network and of a large one.
+const few, many = 500, 1001
+
+// No step that the kernel refuses, and no plan that ends in an unknown state,
+// makes a gap while routes get other metrics.
+func TestOtherMetricsMakeNoGapWhenRefused(t *testing.T) {
 	faults := map[string]func(*lab){
 		"creates": func(l *lab) {
 			l.f.Fail(500, kerneltest.Both(kerneltest.OfKind(netstate.KindRoute), kerneltest.OfVerb(netstate.Create)), syscall.ENOMEM)
@@ -120,32 +128,33 @@ func TestCrossingRefused(t *testing.T) {
 		for _, grow := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, grows %t", what, grow), func(t *testing.T) {
 				running(t, host(), func(l *lab) {
-					l.setPeers(1, plainBelow)
-					if !grow {
-						l.setPeers(1, spreadAbove+1)
+					if grow {
+						l.setPeers(1, few)
+					} else {
+						l.setOn(spreadOf, 1, many)
 					}
 					l.synced()
-					remove := func() {
-						l.r.Update(func(d *Desired) {
-							for n := plainBelow; n <= spreadAbove+1; n++ {
-								d.Remove(name(n))
-							}
-						})
-					}
 					fault(l)
 					if grow {
 						l.noGap(0, 0)
-						l.setPeers(plainBelow+1, spreadAbove+1)
+						l.setOn(spreadOf, 1, many)
 					} else {
-						l.noGap(plainBelow, spreadAbove+1)
-						remove()
+						l.noGap(few, many)
+						l.r.Update(func(d *Desired) {
+							for n := few; n <= many; n++ {
+								d.Remove(name(n))
+							}
+							for n := 1; n < few; n++ {
+								d.Set(name(n), peer(n))
+							}
+						})
 					}
 					l.wait(2 * time.Minute)
 					l.synced()
 					if grow {
-						l.wantMetrics(1, spreadAbove+1, 0, spreadAbove+1)
+						l.wantMetrics(1, many, 0, many)
 					} else {
-						l.wantMetrics(1, spreadAbove+1, plainBelow-1, 0)
+						l.wantMetrics(1, many, few-1, 0)
 					}
 				})
 			})
@@ -156,11 +165,9 @@ func TestCrossingRefused(t *testing.T) {
 // A daemon that starts in a large network takes what an earlier one left there
 // on other metrics over without a gap.
 func TestRestartOnOtherMetrics(t *testing.T) {
-	for _, was := range []func(netstate.Route) netstate.Route{
-		func(r netstate.Route) netstate.Route { return r },
-		spreadOf,
-	} {
-		for _, many := range []int{plainBelow, spreadAbove + 1} {
+	metrics := []func(netstate.Route) netstate.Route{plain, spreadOf}
+	for _, was := range metrics {
+		for i, is := range metrics {
 			objects := append([]netstate.Object{eth0}, host()...)
 			for n := 1; n <= many; n++ {
 				objects = append(objects, neigh(n), fdb(n), was(route(n)))
@@ -168,14 +175,10 @@ func TestRestartOnOtherMetrics(t *testing.T) {
 			run(t, kerneltest.NewFake(objects...), func(l *lab) {
 				l.noGap(0, 0)
 				l.set("host", host()...)
-				l.setPeers(1, many)
+				l.setOn(is, 1, many)
 				l.complete()
 				l.synced()
-				if many > spreadAbove {
-					l.wantMetrics(1, many, 0, many)
-				} else {
-					l.wantMetrics(1, many, many, 0)
-				}
+				l.wantMetrics(1, many, (1-i)*many, i*many)
 				l.healed(0, 0, 0, 0, 0, 0)
 			})
 		}
