@@ -11,8 +11,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Acquire implements subnet.Store. The subnets are those that the Node was given;
-// until it is, there is nothing to lease, and the Status says what is waited for.
+// Acquire implements subnet.Store. The subnets are the Node's podCIDRs. Until the
+// Node has them, Acquire waits, and the Status says for what.
 func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, error) {
 	if _, err := publish(claim.Attrs); err != nil {
 		return subnet.Lease{}, err
@@ -29,7 +29,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 		switch {
 		case errors.Is(why, subnet.ErrOutsideNetwork):
 			return subnet.Lease{}, why
-		case why == errUnknown: // the follower says why
+		case why == errUnknown: // the follower reports why
 		case why != nil:
 			s.trouble.Failed(leasing, why)
 		default:
@@ -43,7 +43,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 			case !errors.Is(err, errMoved):
 				return subnet.Lease{}, err
 			}
-			// The Node is another by now, and news of it on the way.
+			// The Node has changed; the watch will deliver the change.
 			if err := kube.Pause(ctx, failures, nil); err != nil {
 				return subnet.Lease{}, err
 			}
@@ -61,29 +61,30 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 
 const (
 	leasing = "leasing a subnet"
-	// configPollInterval is how often a config is looked at that may be what is waited for.
+	// configPollInterval is how often Acquire re-reads the config while it waits: a
+	// new config may end the wait.
 	configPollInterval = 5 * time.Second
 )
 
-// reason is what a person can mend.
+// reason is a cause that a person can fix.
 type reason string
 
 func (r reason) Error() string { return string(r) }
 
 func reasonf(format string, args ...any) error { return reason(fmt.Sprintf(format, args...)) }
 
-// errUnknown is that the API server has not told of all Nodes yet.
+// errUnknown reports that the book does not hold all Nodes yet.
 var errUnknown = errors.New("not all of the cluster's Nodes are known yet")
 
-// errMoved has a step taken again with what the Node is now.
+// errMoved makes the caller repeat a step with the Node's new state.
 var errMoved = errors.New("the Node was deleted, or re-created")
 
 func (s *Store) noNode() error {
 	return reasonf("there is no Node %s; NODE_NAME must be the name that the kubelet registers this host by", s.book.own())
 }
 
-// given are the subnets of the node's own Node, of the families that are on, or
-// why there are none to use.
+// given returns the podCIDRs of the node's own Node for the families that are on, or
+// why none can be used.
 func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[netip.Prefix], error) {
 	var none subnet.Pair[netip.Prefix]
 	switch {
@@ -117,8 +118,8 @@ func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[neti
 	return subnets, nil
 }
 
-// write has e, the node's own Node, publish attrs, and returns the lease that it
-// is then. Where it does already nothing is written.
+// write publishes attrs in e, the node's own Node, and returns the resulting lease.
+// It sends no request if nothing differs.
 func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.Prefix], attrs subnet.Attrs) (subnet.Lease, error) {
 	for f, ip := range e.own.facts.Overwrite {
 		if ip.IsValid() && (attrs.PublicIP[f].IsValid() || attrs.BackendData[f] != "") {
@@ -138,7 +139,7 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 	}
 	revision, writing := e.revision, "patching Node "+e.name
 	if change == nil {
-		s.trouble.Over(writing) // what was tried before is not wanted any more
+		s.trouble.Over(writing) // the change that failed before is no longer wanted
 	} else {
 		err := s.retry(ctx, writing, func(ctx context.Context) error {
 			v, err := s.patch(ctx, e.name, kube.MergePatch, change)

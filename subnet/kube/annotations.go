@@ -12,19 +12,19 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// field is one of the annotations that a network has on a Node.
+// field is one of the network's annotations on a Node.
 type field int
 
 const (
-	managed field = iota // "true" where a node takes part
+	managed field = iota // "true" on a Node that takes part
 	backendType
 	backendData
 	backendV6Data
 	publicIP
 	publicIPv6
-	ownPart // tulle's, which flannel knows nothing of
-	claimed // and this
-	// What follows people write.
+	ownPart // tulle's, unknown to flannel
+	claimed // likewise
+	// People write the following ones.
 	overwriteIP
 	overwriteIPv6
 	nodeIP
@@ -37,10 +37,10 @@ var names = [fields]string{
 	"public-ip-overwrite", "public-ipv6-overwrite", "node-public-ip", "node-public-ipv6",
 }
 
-// written are the first of them, which a node writes itself.
+// written is the number of annotations that a node writes itself. They come first.
 const written = overwriteIP
 
-// Those that there is one of for each family.
+// The fields that exist once per family.
 var (
 	dataFields      = subnet.Pair[field]{backendData, backendV6Data}
 	publicFields    = subnet.Pair[field]{publicIP, publicIPv6}
@@ -48,7 +48,7 @@ var (
 	nodeFields      = subnet.Pair[field]{nodeIP, nodeIPv6}
 )
 
-// annotations are their whole names.
+// annotations holds the full names.
 type annotations struct {
 	prefix []byte
 	names  [fields]string
@@ -56,7 +56,7 @@ type annotations struct {
 
 var prefixes = regexp.MustCompile(`^([a-z0-9_-]+\.)+[a-z0-9_-]+/([a-z0-9_-]+-)?$`)
 
-// newAnnotations takes the prefixes that flannel takes.
+// newAnnotations accepts the prefixes that flannel accepts.
 func newAnnotations(prefix string) (annotations, error) {
 	whole := prefix
 	if !strings.Contains(whole, "/") {
@@ -75,7 +75,7 @@ func newAnnotations(prefix string) (annotations, error) {
 	return a, nil
 }
 
-// values are what stands in a Node's annotations; what does not stand there is nil.
+// values are the values of a Node's annotations; an absent one is nil.
 type values [fields][]byte
 
 func (a annotations) of(v *kube.Node) (all values) {
@@ -96,17 +96,17 @@ func (a annotations) of(v *kube.Node) (all values) {
 	return all
 }
 
-// ownValue is tulle's own part, as JSON.
+// ownValue is tulle's own annotation, as JSON.
 type ownValue struct {
 	NodeID   string `json:",omitempty"`
 	NodeName string `json:",omitempty"`
 	MTU      int    `json:",omitempty"`
 }
 
-// longest is how much a node may publish in one annotation.
+// longest is the size limit of one published annotation, in bytes.
 const longest = 16 << 10
 
-// attrs reads what a node publishes. The error wraps subnet.ErrValue.
+// attrs returns what a node publishes. The error wraps subnet.ErrValue.
 func (all *values) attrs() (subnet.Attrs, error) {
 	a := subnet.Attrs{BackendType: subnet.BackendName(all[backendType])}
 	for _, value := range all[:claimed] {
@@ -148,12 +148,11 @@ func (all *values) attrs() (subnet.Attrs, error) {
 	return a, nil
 }
 
-// texts are what is to stand in a Node's annotations; nil is for what is not.
+// texts are the annotations that a node wants on its Node; nil means absent.
 type texts [written]*string
 
-// publish is how attrs are written, as flannel does: data that a backend has none
-// of is null, and an IPv4 address that a node does not have 0.0.0.0. Which subnets
-// it is for is for the caller to add.
+// publish returns attrs as flannel writes them: missing backend data as null, and a
+// missing IPv4 address as 0.0.0.0. The caller adds the claim.
 func publish(a subnet.Attrs) (texts, error) {
 	if err := a.Validate(); err != nil {
 		return texts{}, err
@@ -188,8 +187,8 @@ func publish(a subnet.Attrs) (texts, error) {
 	return t, nil
 }
 
-// change is what turns into want what stands there, as a JSON merge patch of the
-// Node of that uid and of no other; nil where nothing differs.
+// change returns a JSON merge patch that turns now into want. The patch applies only
+// to the Node with that uid. It is nil if nothing differs.
 func (a annotations) change(want texts, now *values, uid string) ([]byte, error) {
 	differ := make(map[string]*string)
 	for f, text := range want {
@@ -204,8 +203,8 @@ func (a annotations) change(want texts, now *values, uid string) ([]byte, error)
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": differ}})
 }
 
-// addresses reads one address for each family out of annotations that people
-// write. What is none is told, and counts for nothing.
+// addresses reads one address for each family from annotations that people write. It
+// ignores an invalid one, and returns an error for it.
 func (all *values) addresses(from subnet.Pair[field]) (ips subnet.Pair[netip.Addr], err error) {
 	for f, field := range from {
 		if len(all[field]) == 0 {
@@ -221,8 +220,7 @@ func (all *values) addresses(from subnet.Pair[field]) (ips subnet.Pair[netip.Add
 	return ips, err
 }
 
-// parseCIDRs reads podCIDRs, of which there is one a family. The error wraps
-// subnet.ErrKey.
+// parseCIDRs reads podCIDRs, at most one per family. The error wraps subnet.ErrKey.
 func parseCIDRs(texts [][]byte) (subnets subnet.Pair[netip.Prefix], err error) {
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(string(text))

@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-func TestPrefix(t *testing.T) {
+func TestAnnotationPrefixIsChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		"flannel.alpha.coreos.com":            "flannel.alpha.coreos.com/backend-type",
 		"flannel.alpha.coreos.com/":           "flannel.alpha.coreos.com/backend-type",
@@ -30,7 +30,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// valuesOf are annotations as a Node has them.
+// valuesOf returns annotations as a Node has them.
 func valuesOf(all map[string]string) (v values) {
 	for f, name := range names {
 		if text, ok := all[name]; ok {
@@ -40,9 +40,9 @@ func valuesOf(all map[string]string) (v values) {
 	return v
 }
 
-// TestPublish has what is published stand as flannel writes it, byte for byte, and
-// be read again as it was.
-func TestPublish(t *testing.T) {
+// TestPublishWritesFlannelsBytes checks that annotations are byte for byte flannel's,
+// and read back as they were.
+func TestPublishWritesFlannelsBytes(t *testing.T) {
 	both := subnet.Pair[netip.Addr]{ip("192.0.2.7"), ip("2001:db8::7")}
 	four, six := subnet.Pair[netip.Addr]{both[0], {}}, subnet.Pair[netip.Addr]{{}, both[1]}
 	vxlan := `{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}`
@@ -111,7 +111,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-func TestChange(t *testing.T) {
+func TestChangePatchesOnlyDifferences(t *testing.T) {
 	a, err := newAnnotations(prefix)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-func TestGarbled(t *testing.T) {
+func TestGarbledAnnotationsAreRefused(t *testing.T) {
 	good := map[string]string{"kube-subnet-manager": "true", "backend-type": "vxlan", "public-ip": "192.0.2.7", "backend-data": `{"VNI":1}`}
 	for _, c := range []struct{ name, text string }{
 		{"public-ip", "999.0.0.1"}, {"public-ip", ""}, {"public-ip", "fe80::1"}, {"public-ip", "::ffff:192.0.2.1"},
@@ -151,7 +151,7 @@ func TestGarbled(t *testing.T) {
 	}
 }
 
-func TestPodCIDRs(t *testing.T) {
+func TestParseCIDRsTakesOnePerFamily(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.5.1.0/24":                   "10.5.1.0-24",
 		"fd00:5:0:1::/64,10.5.1.0/24":   "10.5.1.0-24&fd00:5:0:1::-64",
@@ -176,8 +176,8 @@ func TestPodCIDRs(t *testing.T) {
 	}
 }
 
-// FuzzAnnotations: what is believed of annotations can be published, and is read
-// the same again.
+// FuzzAnnotations checks that any accepted annotations can be published, and read
+// back the same.
 func FuzzAnnotations(f *testing.F) {
 	f.Add("vxlan", `{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}`, "null", "192.0.2.7", "2001:db8::7", `{"NodeID":"a","MTU":1450}`, "10.5.1.0/24")
 	f.Add("host-gw", "null", "", "0.0.0.0", "::", "{}", "fd00::/64")

@@ -7,23 +7,23 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// book is what is known of all Nodes. It owns them; what comes from the watches
-// and what the answer to a patch says may come in any order, and of each Node the
-// newest counts.
+// book holds what is known of all Nodes, and owns the entries. Updates from the
+// watches and answers to patches may arrive in any order. For each Node the newest
+// counts.
 type book struct {
 	annotations annotations
 	seed        maphash.Seed
 
 	mu       sync.Mutex
-	name     string // of the node's own; "" while it is not known
+	name     string // of the node's own Node; "" until it is known
 	nodes    map[string]*entry
-	keys     map[string][]*entry // those that take part, by key
+	keys     map[string][]*entry // the Nodes that take part, by key
 	holders  holders
-	doubts   map[string]int64 // Nodes that are to be fetched whole, and what was seen of them since
-	limit    int              // of them, or they come with all others
-	newest   int64            // revision of the node's own
+	doubts   map[string]int64 // Nodes to fetch whole, with the last revision seen since
+	limit    int              // of doubts; above it the watch asks for whole Nodes
+	newest   int64            // revision of the own Node
 	listed   [scopes]bool
-	complete bool          // all are known, and who has which subnet
+	complete bool          // all Nodes are known, and which subnets each has
 	changed  chan struct{} // closed, and replaced, at every change
 	readers  map[*reader]struct{}
 }
@@ -37,7 +37,7 @@ func newBook(a annotations) *book {
 	}
 }
 
-// take takes in what a Node of a scope is now.
+// take records the present state of a Node in a scope.
 func (b *book) take(s scope, v *kube.Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,14 +46,14 @@ func (b *book) take(s scope, v *kube.Node) {
 	}
 	if s == itself {
 		if v.Revision < b.newest {
-			return // it was overtaken by the answer to a patch
+			return // the answer to a patch was newer
 		}
 		b.newest = v.Revision
 	}
 	e := b.entryOf(v)
 	news := b.put(e)
 	if v.MetadataOnly && b.nodes[e.name].withoutPodCIDRs() {
-		news = b.markDoubtful(b.nodes[e.name]) || news // it may have been given some
+		news = b.markDoubtful(b.nodes[e.name]) || news // it may have got podCIDRs since
 	}
 	if _, doubted := b.doubts[string(v.Name)]; doubted {
 		b.doubts[e.name] = v.Revision
@@ -63,7 +63,7 @@ func (b *book) take(s scope, v *kube.Node) {
 	}
 }
 
-// remove takes in that a Node of a scope is gone.
+// remove records that a Node of a scope is gone.
 func (b *book) remove(s scope, v *kube.Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func (b *book) remove(s scope, v *kube.Node) {
 		return
 	}
 	if s == itself {
-		b.newest = max(b.newest, v.Revision) // the answer to a patch may be on the way
+		b.newest = max(b.newest, v.Revision) // an answer to a patch may still arrive
 	}
 	if e := b.nodes[string(v.Name)]; e != nil && e.uid == string(v.UID) {
 		b.drop(e)
@@ -79,7 +79,7 @@ func (b *book) remove(s scope, v *kube.Node) {
 	}
 }
 
-// put has e stand where an entry of its name did, if it says anything else.
+// put replaces the entry of e's name by e, and reports whether e differs.
 func (b *book) put(e *entry) bool {
 	if e = b.enter(e); e == nil {
 		return false
@@ -89,8 +89,8 @@ func (b *book) put(e *entry) bool {
 	return true
 }
 
-// enter puts e into the book, to be judged later. It returns nil if e says nothing new. The
-// caller holds mu.
+// enter adds e to the book without judging it. It returns nil if e says nothing new.
+// The caller holds mu.
 func (b *book) enter(e *entry) *entry {
 	before := b.nodes[e.name]
 	if before != nil && !e.digest.differsFrom(before) {
@@ -101,7 +101,7 @@ func (b *book) enter(e *entry) *entry {
 		b.drop(before)
 	}
 	if e.managed && !e.verified() && !e.believed && !b.holders.plausible(e) {
-		e.subnets = podCIDRs{} // nor does it stand in anybody's way
+		e.subnets = podCIDRs{} // an implausible claim takes nothing from others
 		e.settle()
 	}
 	if e.own != nil && e.holds() && shapeOf(e.subnets) != b.holders.shape {
@@ -112,7 +112,7 @@ func (b *book) enter(e *entry) *entry {
 	return e
 }
 
-// follow takes over what was known of the same Node, and is not said by e.
+// follow copies to e what the book knew of the same Node and e lacks.
 func (e *entry) follow(before *entry) {
 	if e.digest.all == before.digest.all {
 		e.revision = before.revision
@@ -126,7 +126,7 @@ func (e *entry) follow(before *entry) {
 	e.settle()
 }
 
-// tellOf has watchers be told of e, unless it is held back.
+// tellOf marks e's key as changed for the readers, unless e is held back.
 func (b *book) tellOf(e *entry) {
 	if e.managed && !e.held {
 		b.keys[e.key] = append(b.keys[e.key], e)
@@ -153,8 +153,8 @@ func (b *book) drop(e *entry) {
 	b.touch(e.key)
 }
 
-// wake has all who wait look again. The first list is complete only when nobody in
-// it is held back: what is not in it counts as gone.
+// wake wakes all who wait for a change of the book. The first list is complete only
+// if no Node in it is held back, because readers take an absent Node for gone.
 func (b *book) wake() {
 	if b.listed[others] && (b.listed[itself] || b.name == "") && len(b.doubts) == 0 {
 		b.complete = true
@@ -163,24 +163,24 @@ func (b *book) wake() {
 	b.changed = make(chan struct{})
 }
 
-// ownNode is the node's own Node as it is now, nil where there is none, and what
-// is closed when anything changes.
+// ownNode returns the own Node's entry, or nil, and a channel that is closed at the
+// next change. known reports whether the own Node was listed.
 func (b *book) ownNode() (e *entry, known bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.nodes[b.name], b.name != "" && b.listed[itself], b.changed
 }
 
-// own is the name of the node's own Node, "" while it is not known.
+// own returns the name of the own Node, or "" until it is known.
 func (b *book) own() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.name
 }
 
-// rival is another Node that takes part and was given a part of the same subnets
-// before e was, if there is one. It is not known while not all Nodes are, or while
-// one claims to be that and is still to be looked at.
+// rival returns an elder Node that takes part and has a part of e's subnets, if there
+// is one. known is false while Nodes are missing from the book, or while such a claim
+// is unverified.
 func (b *book) rival(e *entry) (rival *entry, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

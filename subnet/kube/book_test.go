@@ -21,7 +21,8 @@ func testBook(t testing.TB, own string) *book {
 	return b
 }
 
-// TestHeartbeatIsFree: a Node that says nothing new costs no memory, and wakes nobody.
+// TestHeartbeatIsFree: a Node that says nothing new allocates nothing, and wakes no
+// reader.
 func TestHeartbeatIsFree(t *testing.T) {
 	n := apitest.LargeNode(1)
 	for name, c := range map[string]struct {
@@ -56,7 +57,7 @@ func TestHeartbeatIsFree(t *testing.T) {
 	}
 }
 
-// FuzzBook enters whatever can be decoded.
+// FuzzBook enters any Node that can be decoded.
 func FuzzBook(f *testing.F) {
 	f.Add(apitest.Encoded(f, apitest.SmallNode(1)), true)
 	f.Add(apitest.Encoded(f, &corev1.Node{}), false)
@@ -71,7 +72,7 @@ func FuzzBook(f *testing.F) {
 	})
 }
 
-// BenchmarkHeartbeat is what a Node costs that says nothing new.
+// BenchmarkHeartbeat measures a Node that says nothing new.
 func BenchmarkHeartbeat(b *testing.B) {
 	book := testBook(b, "node-9999")
 	text := apitest.Encoded(b, apitest.LargeNode(1))

@@ -7,19 +7,18 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// A node repeats its podCIDRs in an annotation, its claim, for those who watch
-// metadata alone. Who says what it likes there must gain nothing by it: a claim is
-// believed as long as nobody else has any of it. To see that at once claims have
-// to be of one shape, the own podCIDRs': then two of them overlap only if they are
-// equal.
+// A node repeats its podCIDRs in an annotation, its claim, for nodes that watch
+// metadata alone. A false claim must gain nothing. So a claim is accepted only while
+// no other Node has any part of it. To check that at once, claims must have the shape
+// of the own podCIDRs: two of one shape overlap only if they are equal.
 
-// podCIDRs are a Node's.
+// podCIDRs are a Node's subnets, one per family.
 type podCIDRs = subnet.Pair[netip.Prefix]
 
-// longestClaim is more than two prefixes take.
+// longestClaim exceeds the length of two prefixes.
 const longestClaim = 128
 
-// formatClaim is how subnets are claimed.
+// formatClaim returns the claim for these subnets.
 func formatClaim(subnets podCIDRs) string {
 	var texts []string
 	for _, p := range subnets {
@@ -30,8 +29,8 @@ func formatClaim(subnets podCIDRs) string {
 	return strings.Join(texts, ",")
 }
 
-// isPlain says whether podCIDRs are written as a claim has them. A person's need not
-// be, and a claim in other words is none to who compares the two as texts.
+// isPlain reports whether podCIDRs are spelled as in a claim. Those that a person
+// wrote may not be, and other nodes compare the texts.
 func isPlain(texts [][]byte) bool {
 	for _, text := range texts {
 		if p, err := netip.ParsePrefix(string(text)); err != nil || p.String() != string(text) {
@@ -41,7 +40,7 @@ func isPlain(texts [][]byte) bool {
 	return true
 }
 
-// parseClaim reads a claim; what is none claims nothing.
+// parseClaim reads a claim. An invalid one claims nothing.
 func parseClaim(text []byte) podCIDRs {
 	if len(text) == 0 || len(text) > longestClaim {
 		return podCIDRs{}
@@ -57,7 +56,7 @@ func parseClaim(text []byte) podCIDRs {
 	return subnets
 }
 
-// shape is how long subnets are in each family, -1 where there is none.
+// shape is the subnets' prefix length in each family, -1 for none.
 type shape subnet.Pair[int]
 
 func shapeOf(subnets podCIDRs) (s shape) {
@@ -67,32 +66,32 @@ func shapeOf(subnets podCIDRs) (s shape) {
 	return s
 }
 
-// holders are the entries that have subnets, or are believed to, in a way that
-// tells quickly who has the same.
+// holders are the entries that have subnets, verified or not, indexed to find those
+// that share a subnet.
 type holders struct {
 	shape      shape // of the own podCIDRs
 	count      map[netip.Prefix]int32
-	otherShape map[*entry]struct{} // those of another shape
-	open       int                 // that are not verified
+	otherShape map[*entry]struct{} // the entries of another shape
+	open       int                 // number of unverified entries
 }
 
 func newHolders() holders {
 	return holders{
-		shape: shapeOf(podCIDRs{}), // nobody's
+		shape: shapeOf(podCIDRs{}), // of no Node
 		count: make(map[netip.Prefix]int32), otherShape: make(map[*entry]struct{}),
 	}
 }
 
-// shaped says whether there is a shape.
+// shaped reports whether the own podCIDRs' shape is known.
 func (h *holders) shaped() bool { return h.shape != shapeOf(podCIDRs{}) }
 
-// plausible says whether e's claim is one that is seen at once to be contested, if
-// it is.
+// plausible reports whether e's claim has the shape that makes conflicts visible at
+// once.
 func (h *holders) plausible(e *entry) bool {
 	return e.claim != podCIDRs{} && shapeOf(e.claim) == h.shape
 }
 
-// add has e count, by n = 1, or not count any more, by -1.
+// add counts e with n = 1, and removes it from the count with n = -1.
 func (h *holders) add(e *entry, n int32) {
 	if !e.holds() {
 		return
@@ -114,14 +113,14 @@ func (h *holders) add(e *entry, n int32) {
 	}
 }
 
-// contested says whether it is to be looked at who has e's subnets: somebody else
-// may have a part of them, and not both were verified.
+// contested reports whether e's subnets must be verified: another entry may have a
+// part of them, and one of the two is unverified.
 func (h *holders) contested(e *entry) bool {
 	return (!e.verified() || h.open > 0) && h.shared(e)
 }
 
-// shared says whether somebody else among those who count may have a part of e's
-// subnets; e is one of them.
+// shared reports whether another counted entry may have a part of e's subnets. e
+// itself is counted.
 func (h *holders) shared(e *entry) bool {
 	if !e.holds() {
 		return false

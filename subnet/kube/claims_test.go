@@ -50,7 +50,7 @@ func FuzzClaim(f *testing.F) {
 	})
 }
 
-// claimant is a Node of that podCIDR which claims another.
+// claimant returns a Node with one podCIDR and a claim.
 func claimant(name, uid, cidr, claim string, created int64) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID(uid), ResourceVersion: "7", CreationTimestamp: metav1.Unix(created, 0),
@@ -65,7 +65,7 @@ func claimant(name, uid, cidr, claim string, created int64) *corev1.Node {
 	return n
 }
 
-// leanView is what the metadata of a Node say.
+// leanView returns the metadata of a Node, as a watch delivers it.
 func leanView(t testing.TB, n *corev1.Node) *kube.Node {
 	t.Helper()
 	return decoded(t, kube.NodeMetadata, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})
@@ -76,7 +76,7 @@ func wholeView(t testing.TB, n *corev1.Node) *kube.Node {
 	return decoded(t, kube.WholeNode, n)
 }
 
-// decoded is a Node as a watch has it.
+// decoded returns a Node as a watch delivers it.
 func decoded(t testing.TB, format kube.Format[kube.Node], object apitest.Marshaler) *kube.Node {
 	t.Helper()
 	n := new(kube.Node)
@@ -86,8 +86,8 @@ func decoded(t testing.TB, format kube.Format[kube.Node], object apitest.Marshal
 	return n
 }
 
-// leanBook is one whose own Node has 10.5.0.0/24, and which knows the metadata of
-// others.
+// leanBook returns a book whose own Node has 10.5.0.0/24, and which has the metadata
+// of other Nodes.
 func leanBook(t testing.TB, nodes ...*corev1.Node) *book {
 	t.Helper()
 	b := testBook(t, "own")
@@ -102,8 +102,8 @@ func leanBook(t testing.TB, nodes ...*corev1.Node) *book {
 	return b
 }
 
-// told is what watchers are told, by key: who has it.
-func (b *book) told() map[string]string {
+// leaseholders returns the Node of each key that readers see.
+func (b *book) leaseholders() map[string]string {
 	all := make(map[string]string)
 	for key := range b.keys {
 		if e := b.at(key); e.bad == nil {
@@ -127,9 +127,9 @@ func (b *book) settleAll(t testing.TB, nodes map[string]*corev1.Node) {
 	}
 }
 
-// TestLies: what a Node claims that is another's is not believed, whoever was
-// there first and whether it was heard of first, and takes nothing from anybody.
-func TestLies(t *testing.T) {
+// TestFalseClaimTakesNothing: a claim to another Node's subnet is never accepted, and
+// takes nothing from its owner. Neither age nor order of arrival matters.
+func TestFalseClaimTakesNothing(t *testing.T) {
 	honest := func(i int) *corev1.Node {
 		cidr := fmt.Sprintf("10.5.%d.0/24", i)
 		return claimant(fmt.Sprintf("n%d", i), fmt.Sprintf("u%d", i), cidr, cidr, int64(100+i))
@@ -151,43 +151,43 @@ func TestLies(t *testing.T) {
 			after := maps.Clone(before)
 			after["10.5.9.0-24"] = "liar"
 
-			// It comes to those who are known.
+			// The liar arrives when the others are known.
 			b := leanBook(t, honest(1), honest(2))
-			if !maps.Equal(b.told(), before) || !b.complete {
-				t.Fatalf("%v, complete %t", b.told(), b.complete)
+			if !maps.Equal(b.leaseholders(), before) || !b.complete {
+				t.Fatalf("%v, complete %t", b.leaseholders(), b.complete)
 			}
 			b.take(others, leanView(t, liar))
-			if !maps.Equal(b.told(), before) {
-				t.Errorf("before the verdict: %v", b.told())
+			if !maps.Equal(b.leaseholders(), before) {
+				t.Errorf("before the verdict: %v", b.leaseholders())
 			}
 			b.settleAll(t, nodes)
-			if !maps.Equal(b.told(), after) {
-				t.Errorf("after the verdict: %v", b.told())
+			if !maps.Equal(b.leaseholders(), after) {
+				t.Errorf("after the verdict: %v", b.leaseholders())
 			}
 
-			// All are heard of at once: none of it is told before it is clear.
+			// All arrive at once: readers see nothing before all is verified.
 			b = leanBook(t, honest(1), liar, honest(2))
 			if b.complete {
 				t.Error("complete before the verdict")
 			}
 			b.settleAll(t, nodes)
-			if !maps.Equal(b.told(), after) || !b.complete {
-				t.Errorf("listed: %v, complete %t", b.told(), b.complete)
+			if !maps.Equal(b.leaseholders(), after) || !b.complete {
+				t.Errorf("listed: %v, complete %t", b.leaseholders(), b.complete)
 			}
 
-			// It was there before whom it robs.
+			// The liar is known before its victim.
 			b = leanBook(t, liar)
 			b.settleAll(t, nodes)
 			b.take(others, leanView(t, honest(1)))
 			b.take(others, leanView(t, honest(2)))
 			b.settleAll(t, nodes)
 			for key, name := range before {
-				if b.told()[key] != name {
-					t.Errorf("heard of later: %v", b.told())
+				if b.leaseholders()[key] != name {
+					t.Errorf("heard of later: %v", b.leaseholders())
 				}
 			}
 
-			// Whatever it claims from now on, nobody asks again.
+			// A later claim of the liar causes no further request.
 			turned := liar.DeepCopy()
 			turned.Annotations[prefix+"/tulle-subnets"] = "10.5.2.0/24"
 			b = leanBook(t, liar)
@@ -203,44 +203,44 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestClaimTurns: who is believed and claims something else is what it was until
-// it was looked at.
-func TestClaimTurns(t *testing.T) {
+// TestChangedClaimKeepsVerifiedSubnets: an accepted Node that changes its claim keeps
+// its subnets until it is fetched.
+func TestChangedClaimKeepsVerifiedSubnets(t *testing.T) {
 	for _, claim := range []string{"", "rubbish", "10.5.7.0/24", "10.5.0.0/24"} {
 		n := claimant("n1", "u1", "10.5.1.0/24", "10.5.1.0/24", 100)
 		b := leanBook(t, n)
 		turned := claimant("n1", "u1", "10.5.1.0/24", claim, 100)
 		b.take(others, leanView(t, turned))
-		if name, _, _ := b.nextDoubtful(); name != "n1" || b.told()["10.5.1.0-24"] != "n1" || len(b.told()) != 2 {
-			t.Errorf("%q: suspect %q, %v", claim, name, b.told())
+		if name, _, _ := b.nextDoubtful(); name != "n1" || b.leaseholders()["10.5.1.0-24"] != "n1" || len(b.leaseholders()) != 2 {
+			t.Errorf("%q: suspect %q, %v", claim, name, b.leaseholders())
 		}
 		b.settleAll(t, map[string]*corev1.Node{"n1": turned})
-		if b.told()["10.5.1.0-24"] != "n1" || len(b.told()) != 2 {
-			t.Errorf("%q: %v", claim, b.told())
+		if b.leaseholders()["10.5.1.0-24"] != "n1" || len(b.leaseholders()) != 2 {
+			t.Errorf("%q: %v", claim, b.leaseholders())
 		}
-		// Made anew it is somebody else.
+		// Re-created, it is another Node.
 		anew := claimant("n1", "u2", "10.5.8.0/24", "10.5.8.0/24", 200)
 		b.take(others, leanView(t, anew))
-		if b.told()["10.5.8.0-24"] != "n1" || len(b.told()) != 2 {
-			t.Errorf("%q: made anew: %v", claim, b.told())
+		if b.leaseholders()["10.5.8.0-24"] != "n1" || len(b.leaseholders()) != 2 {
+			t.Errorf("%q: made anew: %v", claim, b.leaseholders())
 		}
 	}
 }
 
-// TestVerdictOfAnother: what is said of a Node that was deleted and made anew
-// meanwhile counts for neither.
-func TestVerdictOfAnother(t *testing.T) {
+// TestVerdictIgnoresReplacedNode: an answer for a Node that was re-created meanwhile counts for
+// neither Node.
+func TestVerdictIgnoresReplacedNode(t *testing.T) {
 	b := leanBook(t, claimant("n1", "u1", "10.5.1.0/24", "", 100))
 	if b.verdict(wholeView(t, claimant("n1", "u2", "10.5.2.0/24", "", 100))) {
 		t.Error("taken for it")
 	}
-	if name, _, _ := b.nextDoubtful(); name != "n1" || len(b.told()) != 1 {
-		t.Errorf("%q, %v", name, b.told())
+	if name, _, _ := b.nextDoubtful(); name != "n1" || len(b.leaseholders()) != 1 {
+		t.Errorf("%q, %v", name, b.leaseholders())
 	}
 }
 
-// TestDeletedStaysDeleted: the answer to a patch that comes after the news that the
-// Node was deleted does not bring it back; another of its name does.
+// TestDeletedStaysDeleted: a late answer to a patch does not bring a deleted Node
+// back. A new Node of its name does appear.
 func TestDeletedStaysDeleted(t *testing.T) {
 	b := leanBook(t)
 	own := func(uid, revision string) *kube.Node {
@@ -259,54 +259,55 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	}
 }
 
-// TestPodless: a Node without podCIDRs is looked at again at each sign of life.
-func TestPodless(t *testing.T) {
+// TestNodeWithoutPodCIDRIsFetchedAgain: such a Node is fetched again at each of its
+// changes.
+func TestNodeWithoutPodCIDRIsFetchedAgain(t *testing.T) {
 	n := claimant("n1", "u1", "", "10.5.1.0/24,10.5.2.0/24", 100)
 	b := leanBook(t, n)
 	for range 2 {
 		b.settleAll(t, map[string]*corev1.Node{"n1": n})
-		if len(b.told()) != 1 || !b.complete || len(b.doubts) != 0 {
-			t.Fatalf("%v, complete %t, doubts %v", b.told(), b.complete, b.doubts)
+		if len(b.leaseholders()) != 1 || !b.complete || len(b.doubts) != 0 {
+			t.Fatalf("%v, complete %t, doubts %v", b.leaseholders(), b.complete, b.doubts)
 		}
 		b.take(others, leanView(t, n))
 	}
-	// It is given some between being asked and the answer.
+	// It gets podCIDRs between the request and the answer.
 	asked := wholeView(t, n)
 	n = n.DeepCopy()
 	n.Spec.PodCIDRs, n.ResourceVersion = []string{"10.5.1.0/24"}, "8"
 	b.take(others, leanView(t, n))
 	b.verdict(asked)
 	b.settleAll(t, map[string]*corev1.Node{"n1": n})
-	if b.told()["10.5.1.0-24"] != "n1" || len(b.doubts) != 0 {
-		t.Errorf("%v, doubts %v", b.told(), b.doubts)
+	if b.leaseholders()["10.5.1.0-24"] != "n1" || len(b.doubts) != 0 {
+		t.Errorf("%v, doubts %v", b.leaseholders(), b.doubts)
 	}
 }
 
-// TestReshape: where the own podCIDRs come to be of another length, all that was
-// believed because of the old one is looked at.
-func TestReshape(t *testing.T) {
+// TestReshapeVerifiesOtherShapes: when the length of the own podCIDRs changes, Nodes
+// that were accepted because of the old length are fetched.
+func TestReshapeVerifiesOtherShapes(t *testing.T) {
 	n1, n2 := claimant("n1", "u1", "10.5.1.0/24", "10.5.1.0/24", 100), claimant("n2", "u2", "10.5.2.0/24", "10.5.2.0/24", 101)
 	b := leanBook(t, n1, n2)
 	b.take(itself, wholeView(t, claimant("own", "again", "10.5.64.0/20", "", 200)))
-	if len(b.doubts) != 2 || len(b.told()) != 3 {
-		t.Errorf("doubts %v, %v", b.doubts, b.told())
+	if len(b.doubts) != 2 || len(b.leaseholders()) != 3 {
+		t.Errorf("doubts %v, %v", b.doubts, b.leaseholders())
 	}
 	liar := claimant("n3", "u3", "10.5.80.0/20", "10.5.0.0/20", 1)
 	b.take(others, leanView(t, liar))
-	if b.told()["10.5.0.0-20"] != "" {
-		t.Errorf("%v", b.told())
+	if b.leaseholders()["10.5.0.0-20"] != "" {
+		t.Errorf("%v", b.leaseholders())
 	}
 	b.settleAll(t, map[string]*corev1.Node{"n1": n1, "n2": n2, "n3": liar})
 	want := map[string]string{"10.5.64.0-20": "own", "10.5.80.0-20": "n3", "10.5.1.0-24": "n1", "10.5.2.0-24": "n2"}
-	if !maps.Equal(b.told(), want) {
-		t.Errorf("%v", b.told())
+	if !maps.Equal(b.leaseholders(), want) {
+		t.Errorf("%v", b.leaseholders())
 	}
 }
 
-// TestLeanIsAsWhole: whatever Nodes do and claim, an honest one that watchers know
-// by its metadata is known as by all of it, and never lost for a moment; a liar has
-// nothing that is anybody's.
-func TestLeanIsAsWhole(t *testing.T) {
+// TestMetadataGivesSameLeasesAsWholeNodes: random changes and claims. A book of
+// metadata shows every honest Node at all times, as a book of whole Nodes does. A
+// liar gets no other Node's subnet.
+func TestMetadataGivesSameLeasesAsWholeNodes(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		cidr := func() string {
@@ -328,31 +329,31 @@ func TestLeanIsAsWhole(t *testing.T) {
 		for step := range 60 {
 			name := fmt.Sprintf("n%d", r.IntN(6))
 			switch n := nodes[name]; r.IntN(5) {
-			case 0: // a verdict, or several
+			case 0: // one verdict or several
 				for range r.IntN(4) {
 					if name, _, _ := b.nextDoubtful(); name != "" {
 						b.verdict(wholeView(t, nodes[name]))
 					}
 				}
-			case 1: // gone
+			case 1: // a Node is deleted
 				if n != nil {
 					delete(nodes, name)
 					b.remove(others, leanView(t, n))
 				}
-			case 2: // a list
+			case 2: // a list arrives
 				l := b.listing(others)
 				for _, n := range nodes {
 					l.add(leanView(t, n))
 				}
 				b.replace(l)
-			case 3: // it says something else
+			case 3: // a Node changes
 				if n != nil {
 					n = n.DeepCopy()
 					n.Annotations[prefix+"/tulle-subnets"] = []string{n.Spec.PodCIDRs[0], n.Spec.PodCIDRs[0], cidr(), "rubbish"}[r.IntN(4)]
 					nodes[name] = n
 					b.take(others, leanView(t, n))
 				}
-			case 4: // new
+			case 4: // a Node is new
 				given := cidr()
 				if n == nil && free(given) {
 					claim := given
@@ -377,7 +378,7 @@ func TestLeanIsAsWhole(t *testing.T) {
 			}
 		}
 		b.settleAll(t, nodes)
-		told := b.told()
+		told := b.leaseholders()
 		for name, n := range nodes {
 			e := b.nodes[name]
 			honest := n.Annotations[prefix+"/tulle-subnets"] == n.Spec.PodCIDRs[0]
@@ -392,7 +393,7 @@ func TestLeanIsAsWhole(t *testing.T) {
 	}
 }
 
-// check has the book's counts be those of its Nodes.
+// check compares the book's counts with its Nodes.
 func check(t *testing.T, b *book) {
 	t.Helper()
 	again := newHolders()

@@ -8,21 +8,20 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// Condition says whether a Node's network is unavailable, and why.
+// Condition is a Node's condition NetworkUnavailable.
 type Condition struct {
 	Unavailable     bool
 	Reason, Message string
 }
 
-// Up is the Condition of a node whose network is as it should be, in flannel's
-// words.
+// Up is the Condition of a node with a working network, in flannel's words.
 var Up = Condition{Reason: "FlannelIsUp", Message: "Flannel is running on this node"}
 
 func conditionOf(c kube.NodeCondition) (Condition, bool) {
 	return Condition{string(c.Status) != "False", string(c.Reason), string(c.Message)}, len(c.Status) > 0
 }
 
-// conditionValue is one as a Node has it.
+// conditionValue is the condition in a Node's status.
 type conditionValue struct {
 	Type               string `json:"type"`
 	Status             string `json:"status"`
@@ -32,8 +31,8 @@ type conditionValue struct {
 	LastTransitionTime string `json:"lastTransitionTime,omitempty"`
 }
 
-// SetNetworkUnavailable has the Node say c. Where it does already nothing is
-// written. It ends with ctx, or when that is done.
+// SetNetworkUnavailable sets the Node's condition to c. It retries until it succeeds
+// or ctx ends, and sends no request if the condition is already c.
 func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 	s.begin()
 	for failures := 1; ; {
@@ -46,7 +45,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 		}
 		writing := "setting the condition of Node " + e.name
 		if e.own.known && e.own.network == c {
-			s.trouble.Over(writing) // what was tried before is not wanted any more
+			s.trouble.Over(writing) // the change that failed before is no longer wanted
 			return nil
 		}
 		now := time.Now().UTC().Format(time.RFC3339)
@@ -83,8 +82,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 	}
 }
 
-// Event tells people something of the Node, once: a warning, or what is as it
-// should be.
+// Event creates one event for the Node, of type Warning or Normal.
 func (s *Store) Event(ctx context.Context, warning bool, why, message string) error {
 	s.begin()
 	var e *entry
@@ -100,10 +98,10 @@ func (s *Store) Event(ctx context.Context, warning bool, why, message string) er
 	if warning {
 		kind = "Warning"
 	}
-	// It is not tried again: what it would tell is in the log and the status too.
+	// No retry: the log and the status have the same message.
 	return s.event(ctx, map[string]any{
 		"metadata": map[string]any{"generateName": "tulled-", "namespace": "default"},
-		// Kubelets give the name as the uid too, and what shows a Node's events looks for that.
+		// Kubelets set uid to the name too, and tools find a Node's events by it.
 		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Node", "name": e.name, "uid": e.name},
 		"reason":         why, "message": message, "type": kind, "count": 1,
 		"firstTimestamp": now, "lastTimestamp": now, "source": map[string]any{"component": "tulled", "host": e.name},

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// interval is how often the file is looked at: one call to the kernel.
+	// interval is the poll interval of the config file. A poll is one system call.
 	interval = time.Second
-	// largestConfig is what a ConfigMap has room for.
+	// largestConfig is the size limit of a ConfigMap.
 	largestConfig = 1 << 20
 )
 
-// Config implements subnet.Store. It is in a file, which people change, or which
-// a kubelet does that mounts it: by another link to another folder.
+// Config implements subnet.Store. The config is in a file. People change it, or the
+// kubelet that mounts it does, by pointing a link at another folder.
 func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
 	path := s.options.ConfigFile
 	var seen fs.FileInfo
@@ -30,7 +30,7 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		now, err := os.Stat(path) // of what links lead to
+		now, err := os.Stat(path) // follows links
 		if err != nil || seen == nil || !same(seen, now) {
 			var cfg subnet.Config
 			cfg, seen, err = s.loadConfig()
@@ -56,8 +56,9 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 	}
 }
 
-// usable is the config that there is, or was when the file was last of use: a node
-// that goes on with that publishes what becomes of its host. The first is waited for.
+// usable returns the present config or, while that is invalid, the last valid one: a
+// node must go on publishing changes of its host. It waits for the first valid
+// config.
 func (s *Store) usable(ctx context.Context) (subnet.Config, error) {
 	if cfg, _, err := s.loadConfig(); err == nil {
 		return cfg, nil
@@ -71,7 +72,7 @@ func (s *Store) usable(ctx context.Context) (subnet.Config, error) {
 	return s.Config(ctx, subnet.Config{})
 }
 
-// loadConfig reads the config, and remembers a valid one.
+// loadConfig reads the config, and keeps a valid one in s.
 func (s *Store) loadConfig() (subnet.Config, fs.FileInfo, error) {
 	cfg, info, err := readConfig(s.options.ConfigFile)
 	if err == nil {
@@ -82,10 +83,10 @@ func (s *Store) loadConfig() (subnet.Config, fs.FileInfo, error) {
 	return cfg, info, err
 }
 
-// readConfig reads the config at path. Info is of what was read, nil where it is
-// to be read again whatever it is.
+// readConfig reads the config at path. info describes the file that was read. It is
+// nil if the caller must read again at the next poll.
 func readConfig(path string) (cfg subnet.Config, info fs.FileInfo, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not block on a pipe, which is refused below
 	if err != nil {
 		return subnet.Config{}, nil, err
 	}

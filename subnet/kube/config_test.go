@@ -15,9 +15,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestConfigFile changes the file in each way that files are changed in, a
+// TestConfigFollowsTheFile changes the file in the ways that files are changed, a
 // ConfigMap's among them.
-func TestConfigFile(t *testing.T) {
+func TestConfigFollowsTheFile(t *testing.T) {
 	dir := t.TempDir()
 	do := func(err error) {
 		t.Helper()
@@ -28,8 +28,8 @@ func TestConfigFile(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, text string) { t.Helper(); do(os.WriteFile(at(name), []byte(text), 0o644)) }
 	with := func(network string) string { return `{"Network": "` + network + `", "Backend": {"Type": "host-gw"}}` }
-	// A kubelet mounts net-conf.json → ..data/net-conf.json, ..data → a folder, and
-	// changes the last of the two links.
+	// A kubelet mounts net-conf.json → ..data/net-conf.json and ..data → a folder. It
+	// changes the second link.
 	mount := func(folder, text string) {
 		t.Helper()
 		do(os.Mkdir(at(folder), 0o755))

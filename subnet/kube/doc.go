@@ -1,4 +1,4 @@
-// Package kube is the subnet.Store of networks whose hosts are the Nodes of a
-// Kubernetes cluster: a node's subnets are its Node's podCIDRs, and what it
-// publishes stands in its Node's annotations, in flannel's words.
+// Package kube is the subnet.Store of networks whose hosts are Nodes of a Kubernetes
+// cluster. A node's subnets are its Node's podCIDRs. It publishes the rest in its
+// Node's annotations, in flannel's format.
 package kube

@@ -10,49 +10,49 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// entry is one Node as far as it matters. Once it is in the book it is never
-// changed, but replaced.
+// entry is what matters of one Node. An entry in the book is immutable; changes
+// replace it.
 type entry struct {
 	name, uid string
-	digest    digest // of all that was read from it
-	revision  int64  // when that was so first, as far as is known
+	digest    digest // of all that was read
+	revision  int64  // the first known with this content
 	created   int64
 	managed   bool
 
-	claim    podCIDRs // what it says it has
-	subnets  podCIDRs // what it has, or is believed to have
-	cidrErr  error    // with its podCIDRs
-	believed bool     // from before it was replaced
-	held     bool     // nobody is told of it until its podCIDRs were read
+	claim    podCIDRs // what the Node's annotation claims
+	subnets  podCIDRs // the podCIDRs; until those are read, the claim
+	cidrErr  error    // what is wrong with the podCIDRs
+	believed bool     // accepted before the Node's claim changed
+	held     bool     // hidden from readers until its podCIDRs are read
 
-	key      string // under which watchers know it
+	key      string // of its lease, for readers
 	lease    subnet.Lease
-	valueErr error              // what is wrong with what it publishes
-	bad      *subnet.LeaseError // in the place of lease
-	own      *own               // of the node's own alone
+	valueErr error              // what is wrong with the published values
+	bad      *subnet.LeaseError // reported in place of lease
+	own      *own               // set for the own Node only
 }
 
-// own is what more there is to know of the node's own Node.
+// own is what the book also keeps of the own Node.
 type own struct {
-	values  values // as they stand there
+	values  values // of the annotations
 	facts   Facts
-	ignored error // what people wrote there that is of no use
-	plain   bool  // the podCIDRs stand there in the words of a claim
+	ignored error // what is wrong with annotations that people wrote
+	plain   bool  // the podCIDRs are spelled as in a claim
 	network Condition
-	known   bool // network is: there is such a condition
+	known   bool // the Node has the condition network
 }
 
-// noExpiry is the end of every lease: a Node's lease ends with the Node alone.
+// noExpiry is the end of every lease: a Node's lease ends only with the Node.
 var noExpiry = time.Unix(1<<33, 0)
 
-// digest is of what a Node says.
+// digest is a hash of what a Node says.
 type digest struct {
-	all   uint64 // but the podCIDRs
+	all   uint64 // except the podCIDRs
 	cidrs uint64
-	whole bool // the podCIDRs were there to be read
+	whole bool // the podCIDRs were read
 }
 
-// differsFrom reports whether d says anything that e does not.
+// differsFrom reports whether d contains anything that e lacks.
 func (d digest) differsFrom(e *entry) bool {
 	return d.all != e.digest.all || d.whole && d != e.digest
 }
@@ -92,8 +92,8 @@ func (b *book) digest(v *kube.Node, all *values, isOwn bool) digest {
 	return d
 }
 
-// entryOf makes an entry of a Node, or finds the one that there is if it says the
-// same: that costs nothing but the reading. The caller holds mu.
+// entryOf returns an entry for a Node. If the Node says nothing new, it returns the
+// present entry and allocates nothing. The caller holds mu.
 func (b *book) entryOf(v *kube.Node) *entry {
 	all := b.annotations.of(v)
 	isOwn := string(v.Name) == b.name
@@ -129,7 +129,7 @@ func (b *book) entryOf(v *kube.Node) *entry {
 	return e
 }
 
-// settle makes of e what watchers are told of it.
+// settle sets the fields that readers see.
 func (e *entry) settle() {
 	if !e.managed {
 		return
@@ -150,26 +150,26 @@ func (e *entry) settle() {
 	e.lease.Subnets, e.lease.Expires, e.lease.Revision, e.lease.Created = e.subnets, noExpiry, e.revision, e.created
 }
 
-// verified says whether the podCIDRs were read, and not what is claimed alone.
+// verified reports whether e's podCIDRs were read, and not only its claim.
 func (e *entry) verified() bool { return e.digest.whole }
 
-// withoutPodCIDRs reports whether e had no podCIDRs when they were read; it may be given
-// some, once.
+// withoutPodCIDRs reports whether e had no podCIDRs when they were read. It may get
+// some later, once.
 func (e *entry) withoutPodCIDRs() bool {
 	return e.verified() && e.cidrErr == nil && e.subnets == podCIDRs{}
 }
 
-// holds says whether e has subnets that nobody else is to have.
+// holds reports whether e has subnets that no other Node may have.
 func (e *entry) holds() bool {
 	return (e.managed || e.own != nil) && e.subnets != podCIDRs{}
 }
 
-// claimMatches reports whether e claims what it has, as far as that is known.
+// claimMatches reports whether e claims exactly what it has, as far as that is known.
 func (e *entry) claimMatches() bool {
 	return e.claim == e.subnets && e.claim != podCIDRs{}
 }
 
-// overlaps says whether e and other have a part of the same subnets.
+// overlaps reports whether e and other have a part of the same subnets.
 func (e *entry) overlaps(other *entry) bool {
 	for f, p := range e.subnets {
 		if p.IsValid() && p.Overlaps(other.subnets[f]) {
@@ -179,7 +179,7 @@ func (e *entry) overlaps(other *entry) bool {
 	return false
 }
 
-// before says whether e was there first; every node says the same.
+// before reports whether e is the elder Node, the same way on every node.
 func (e *entry) before(other *entry) bool {
 	if e.created != other.created {
 		return e.created < other.created

@@ -10,15 +10,13 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Facts are what the cluster, and people, say of this host: in its Node's status,
-// and in annotations.
+// Facts are what the Node's status and annotations say of this host.
 type Facts struct {
-	// Internal and External are the first of each kind among its addresses.
+	// Internal and External are the Node's first address of each kind and family.
 	Internal, External subnet.Pair[netip.Addr]
-	// Overwrite is what is to be published whatever the host's address is.
+	// Overwrite is published instead of the host's address.
 	Overwrite subnet.Pair[netip.Addr]
-	// Public is what is to be published, and to be looked for among the host's
-	// addresses.
+	// Public is published, and selects the uplink if a link of the host has it.
 	Public subnet.Pair[netip.Addr]
 }
 
@@ -48,15 +46,15 @@ func factsOf(v *kube.Node, all *values) (facts Facts, err error) {
 
 const finding = "finding this host's Node"
 
-// Facts waits until what is known of this node's host is another than known, and
-// returns it; with nil it waits until anything is known.
+// Facts waits until the facts differ from known, and returns them. With nil it waits
+// for the first.
 func (s *Store) Facts(ctx context.Context, known *Facts) (Facts, error) {
 	s.begin()
 	told := ""
 	for {
 		e, there, changed := s.book.ownNode()
 		switch {
-		case known != nil: // Acquire and Hold say what becomes of it
+		case known != nil: // Acquire and Hold report a missing Node
 		case e != nil:
 			s.trouble.Over(finding)
 		case there:

@@ -23,7 +23,7 @@ import (
 
 const network = `{"Network": "10.5.0.0/16"}`
 
-func TestNoPodCIDR(t *testing.T) {
+func TestAcquireWaitsForPodCIDR(t *testing.T) {
 	l, f := newFakeLab(t)
 	f.Gives = nil
 	l.SetConfig(`{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"}`)
@@ -43,7 +43,7 @@ func TestNoPodCIDR(t *testing.T) {
 	l.failing("node-1", leasing)
 }
 
-func TestOutsideNetwork(t *testing.T) {
+func TestPodCIDROutsideNetworkIsRefused(t *testing.T) {
 	l, _ := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1", "10.6.1.0/24")
@@ -53,9 +53,9 @@ func TestOutsideNetwork(t *testing.T) {
 	}
 }
 
-// TestConfigGarbled: what a node publishes follows the host also while the config is
-// of no use, or gone.
-func TestConfigGarbled(t *testing.T) {
+// TestPublishesWithoutUsableConfig: a node publishes changes of its host also while
+// the config is invalid or gone.
+func TestPublishesWithoutUsableConfig(t *testing.T) {
 	l, _ := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1", "10.5.7.0/24")
@@ -81,9 +81,9 @@ func TestConfigGarbled(t *testing.T) {
 	}
 }
 
-// TestWriteGivenUp: what could not be written and is not wanted any more is no
-// trouble, once the Node says what it should.
-func TestWriteGivenUp(t *testing.T) {
+// TestGivenUpWriteIsNoTrouble: a failed write that is no longer wanted is not
+// reported, once the Node is right.
+func TestGivenUpWriteIsNoTrouble(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1")
@@ -131,9 +131,9 @@ func TestWriteGivenUp(t *testing.T) {
 	}
 }
 
-// TestWritesLittle: a restart that finds all as it should be writes nothing, and
-// nothing is listed twice.
-func TestWritesLittle(t *testing.T) {
+// TestRestartWritesNothing: a restart that finds all in place writes nothing, and
+// lists nothing twice.
+func TestRestartWritesNothing(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1")
@@ -154,7 +154,7 @@ func TestWritesLittle(t *testing.T) {
 	}
 }
 
-func TestOverwrite(t *testing.T) {
+func TestOverwriteReplacesPublicIP(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1")
@@ -181,9 +181,9 @@ func TestOverwrite(t *testing.T) {
 	published("192.0.2.1")
 }
 
-func TestFacts(t *testing.T) {
+func TestFactsFollowTheNode(t *testing.T) {
 	l, f := newFakeLab(t)
-	// What waits for them waits for a Node.
+	// Facts waits until there is a Node.
 	first := make(chan error, 1)
 	l.background(func(ctx context.Context) {
 		_, err := l.store("node-1").Facts(ctx, nil)
@@ -195,7 +195,7 @@ func TestFacts(t *testing.T) {
 		t.Error(err)
 	}
 	l.failing("node-1", finding)
-	known := &Facts{} // what it says at first
+	known := &Facts{} // what the Node says at first
 	next := func(want Facts) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -226,9 +226,9 @@ func TestFacts(t *testing.T) {
 	next(want)
 }
 
-// TestNodeAnew: a Node that is deleted and made again keeps its lease if it is
-// given the same podCIDR, and loses it if not.
-func TestNodeAnew(t *testing.T) {
+// TestRecreatedNodeKeepsLeaseWithSamePodCIDR: a Node that is re-created keeps its
+// lease if it gets the same podCIDR, and loses it otherwise.
+func TestRecreatedNodeKeepsLeaseWithSamePodCIDR(t *testing.T) {
 	l, _ := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1", "10.5.7.0/24")
@@ -251,8 +251,8 @@ func TestNodeAnew(t *testing.T) {
 	}
 }
 
-// TestOnePodCIDRTwice: of two Nodes that were given the same the elder has it.
-func TestOnePodCIDRTwice(t *testing.T) {
+// TestOnePodCIDRTwiceBelongsToTheElder: of two Nodes with one podCIDR the elder has it.
+func TestOnePodCIDRTwiceBelongsToTheElder(t *testing.T) {
 	l, _ := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1", "10.5.7.0/24")
@@ -271,9 +271,9 @@ func TestOnePodCIDRTwice(t *testing.T) {
 	}
 }
 
-// TestFaults: whatever the API server does, no lease is lost for a moment, and
-// what changes afterwards is seen.
-func TestFaults(t *testing.T) {
+// TestFaultsLoseNoLease: under any fault of the API server, no lease disappears, and later
+// changes are seen.
+func TestFaultsLoseNoLease(t *testing.T) {
 	refuse := func(s *metav1.Status) func(l *lab, f *apitest.Server) {
 		return func(l *lab, f *apitest.Server) {
 			f.Do(func() { f.Refuse = func(*http.Request) *metav1.Status { return s } })
@@ -353,13 +353,13 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestPod finds the Node by the pod that runs on it.
-func TestPod(t *testing.T) {
+// TestFindsNodeOfPod finds the Node through the pod that runs on it.
+func TestFindsNodeOfPod(t *testing.T) {
 	l, _ := newFakeLab(t)
 	l.options.PodName, l.options.PodNamespace = "tulle-x", "kube-system"
 	l.SetConfig(network)
 	l.create("node-1")
-	s := l.store("") // of no name
+	s := l.store("") // without a name
 	lease, err := s.Acquire(t.Context(), claim(1))
 	if name, wrong := s.Node(t.Context()); err != nil || name != "node-1" {
 		t.Errorf("%+v, %v, %q, %v", lease, err, name, wrong)
@@ -382,9 +382,9 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestStreamRefused: where the API server streams no lists, the own Node and the others'
-// metadata come in pages, and one request shows it.
-func TestStreamRefused(t *testing.T) {
+// TestStreamRefusedFallsBackToPages: if the API server refuses streamed lists, the own Node and the
+// metadata of the others come in pages. One request finds that out.
+func TestStreamRefusedFallsBackToPages(t *testing.T) {
 	l, f := newFakeLab(t)
 	f.Answer = func(w http.ResponseWriter, r *http.Request) bool {
 		if !apitest.AsksForStream(r) {
@@ -404,9 +404,8 @@ func TestStreamRefused(t *testing.T) {
 	}
 }
 
-// TestTroublesInWords: what keeps a store from its API server is told in words that say
-// what to mend.
-func TestTroublesInWords(t *testing.T) {
+// TestTroublesSayWhatToFix: each reported trouble says what to fix.
+func TestTroublesSayWhatToFix(t *testing.T) {
 	for want, err := range map[string]error{
 		"the token or the certificate may have expired":  &kube.Error{Code: http.StatusUnauthorized},
 		"get, list and watch nodes":                      &kube.Error{Code: http.StatusForbidden},

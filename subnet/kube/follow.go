@@ -4,17 +4,19 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// follower keeps the Nodes of a scope in the book as the cluster has them. It is the
-// Sink of its watch, and chooses the format: the own Node always comes whole; the
-// others come as their metadata, which is a small part of a Node, where the own
-// podCIDRs say what claims look like and next to all Nodes have one.
+// follower keeps the Nodes of a scope in the book. It is the Sink of its watch, and
+// chooses the format.
+//
+// The own Node always comes whole. The others come as their metadata, a small part of
+// a Node, if the own podCIDRs define the shape of claims and nearly all Nodes have a
+// claim.
 type follower struct {
 	*Store
 	scope        scope
-	what         string // it does, in the words of who has to mend it
+	what         string // the operation, as the status and the log name it
 	watch        kube.Watch[kube.Node]
 	metadataOnly bool // Nodes come as their metadata
-	refused      bool // the server does not give metadata alone, or too few Nodes have a claim
+	refused      bool // the server refused metadata alone, or too few Nodes have a claim
 }
 
 // begin prepares the watch. The caller runs it.
@@ -50,7 +52,7 @@ func (f *follower) Choose(resumed bool) (format kube.Format[kube.Node], relist b
 	switch {
 	case f.scope == itself:
 	case f.refused:
-		// Until all are listed, and for one session more; by then the server may be
+		// Whole Nodes for the list and one more session. By then the server may be
 		// upgraded, and flannel's nodes may run tulle.
 		f.metadataOnly, f.refused = false, !resumed
 	case f.metadataOnly && f.book.crowded():
@@ -72,10 +74,11 @@ func (f *follower) Choose(resumed bool) (format kube.Format[kube.Node], relist b
 // Refused implements kube.Chooser.
 func (f *follower) Refused() { f.refused = true }
 
-// Unfit implements kube.Chooser: too many Nodes would have to be fetched one by one.
+// Unfit implements kube.Chooser. It reports whether too many Nodes would have to be
+// fetched one by one.
 func (f *follower) Unfit() bool { return f.metadataOnly && f.book.crowded() }
 
-// nodeList is the list of a scope as it comes.
+// nodeList is the list of a scope while it arrives.
 type nodeList struct {
 	follower *follower
 	listing  *listing
@@ -87,7 +90,8 @@ func (l *nodeList) Add(n *kube.Node) (isNew bool) { return l.listing.add(n) }
 // Delete implements kube.List.
 func (l *nodeList) Delete(n *kube.Node) { delete(l.listing.nodes, string(n.Name)) }
 
-// Done implements kube.List. A list that is crowded comes again, of whole Nodes.
+// Done implements kube.List. It rejects a list with too many suspects, which is then
+// read again as whole Nodes.
 func (l *nodeList) Done() bool {
 	f := l.follower
 	if f.book.exceedsFetches(l.listing) {

@@ -13,17 +13,18 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// quiet is how long nobody changes annotations that are left alone.
+// quiet is how long our annotations must stay unchanged before the back-off starts
+// over.
 const quiet = time.Minute
 
-// Hold implements subnet.Store. A Node's annotations do not expire: there is
-// nothing to renew, and nothing is written unless somebody else wrote.
+// Hold implements subnet.Store. A Node's annotations do not expire, so there is
+// nothing to renew. Hold writes only after another program changed them.
 func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 	s.begin()
 	attrs := own.Attrs
 	s.mu.Lock()
 	if attrs == s.published {
-		attrs = s.claimed // what people overwrote they may take back
+		attrs = s.claimed // without overwrites, which people may have removed since
 	}
 	s.mu.Unlock()
 	if _, err := publish(attrs); err != nil {
@@ -49,7 +50,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 				case err != nil && !errors.Is(err, errMoved):
 					return err
 				case err != nil || l.Revision != before:
-					// Who changes it again and again is not to have us do the same.
+					// Back off from a program that changes them again and again.
 					if time.Since(last) > quiet {
 						rewrites = 0
 					}
@@ -74,8 +75,8 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 
 const holding = "holding the lease"
 
-// lost is why the subnets of own are this node's no more, if they are not. A Node
-// that was made anew and was not given any yet may be given the same.
+// lost returns an error if own's subnets are no longer this node's. A Node that was
+// re-created and has no podCIDR yet may get the same one.
 func (s *Store) lost(e *entry, own subnet.Lease) error {
 	if e.cidrErr != nil {
 		return fmt.Errorf("%w: Node %s: %w", subnet.ErrTaken, e.name, e.cidrErr)

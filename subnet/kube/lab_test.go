@@ -20,14 +20,14 @@ import (
 
 const prefix = "flannel.alpha.coreos.com"
 
-// lab is a cluster, of a fake API server or a real one, and a store for each of
-// its nodes. It is a storetest.Store: what the suite writes under a key it writes
+// lab is a cluster, with a fake API server or a real one, and a store for each of its
+// nodes. It is a storetest.Store: what the suite writes under a key, the lab writes
 // to the Node of that podCIDR.
 type lab struct {
 	t       testing.TB
 	url     string
 	client  *http.Client // an admin's
-	options Options      // of its stores, but for the node
+	options Options      // of its stores, except the node's name
 	config  string
 
 	mu     sync.Mutex
@@ -41,13 +41,13 @@ func newLab(t testing.TB, url string, client *http.Client, o Options) *lab {
 	return l
 }
 
-// newFakeLab is a lab on a fake.
+// newFakeLab returns a lab with a fake API server.
 func newFakeLab(t testing.TB) (*lab, *apitest.Server) {
 	f := apitest.New(t)
 	return newLab(t, f.URL, f.Client(), Options{Server: f.URL}), f
 }
 
-// store is a node's.
+// store returns a node's store.
 func (l *lab) store(node string) *Store {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *lab) store(node string) *Store {
 	return s
 }
 
-// restart ends a node's store; what is asked of it next goes to another.
+// restart closes a node's store; the next use opens another.
 func (l *lab) restart(node string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *lab) restart(node string) {
 	delete(l.stores, node)
 }
 
-// call makes an admin's request, and returns what it is answered.
+// call makes a request as admin, and returns the answer.
 func (l *lab) call(method, path, content string, body any) (code int, answer []byte) {
 	l.t.Helper()
 	text, err := json.Marshal(body)
@@ -97,8 +97,8 @@ func (l *lab) call(method, path, content string, body any) (code int, answer []b
 	return a.StatusCode, answer
 }
 
-// create makes a Node, unless there is one; without podCIDRs the cluster gives it
-// some.
+// create creates a Node, unless it exists. Without cidrs the cluster gives it
+// podCIDRs.
 func (l *lab) create(node string, cidrs ...string) {
 	l.t.Helper()
 	spec := map[string]any{}
@@ -127,7 +127,7 @@ func (l *lab) annotate(node string, all map[string]*string) {
 	}
 }
 
-// at is the name of the Node that has a key.
+// at returns the name of the Node with a key.
 func (l *lab) at(key string) string {
 	for _, s := range l.stores {
 		s.book.mu.Lock()
@@ -144,8 +144,8 @@ func (l *lab) at(key string) string {
 	return ""
 }
 
-// mask takes the family that is off out of a key: the cluster may give subnets of
-// both all the same.
+// mask removes the family that is off from a key. The cluster may give subnets of
+// both.
 func (l *lab) mask(key string) string {
 	if !l.dual {
 		key, _, _ = strings.Cut(key, "&")
@@ -156,7 +156,7 @@ func (l *lab) mask(key string) string {
 func (l *lab) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
 	known.Given = known != subnet.Config{}
 	cfg, err := l.store("node-1").Config(ctx, known)
-	cfg.Given = false // which is all that a store adds to it
+	cfg.Given = false // the only field that this store sets
 	return cfg, err
 }
 
@@ -193,7 +193,7 @@ func (l *lab) SetConfig(config string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dual = strings.Contains(config, "IPv6Network")
-	// As a kubelet does it: a file that was never the half of anything.
+	// As a kubelet does it: the file is never half written.
 	if err := os.WriteFile(l.config+".new", []byte(config), 0o644); err != nil {
 		l.t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func (l *lab) Delete(key string) {
 	l.annotate(node, none)
 }
 
-// Gap has all stores lose their place.
+// Gap breaks the watches of all stores.
 func (l *lab) Gap() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,7 +257,7 @@ func (l *lab) Gap() {
 	}
 }
 
-// claim is what the i-th node claims.
+// claim returns the i-th node's claim.
 func claim(i int) subnet.Claim {
 	var c subnet.Claim
 	c.PublicIP[subnet.IPv4] = netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
@@ -267,5 +267,5 @@ func claim(i int) subnet.Claim {
 	return c
 }
 
-// ip is for tests that write many.
+// ip parses an address.
 func ip(text string) netip.Addr { return netip.MustParseAddr(text) }

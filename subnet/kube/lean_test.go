@@ -16,7 +16,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// flannels makes Nodes that flannel runs on: they take part and claim nothing.
+// flannels creates Nodes of flannel: they take part and claim nothing.
 func (l *lab) flannels(n int) {
 	l.t.Helper()
 	for i := range n {
@@ -26,7 +26,7 @@ func (l *lab) flannels(n int) {
 	}
 }
 
-// joins has a Node take part and claim something.
+// joins makes a Node take part with a claim.
 func (l *lab) joins(name, claim string) {
 	l.t.Helper()
 	yes, public := "true", "192.0.2.99"
@@ -37,7 +37,7 @@ func (l *lab) joins(name, claim string) {
 	l.annotate(name, all)
 }
 
-// leanNow says whether a node's store watches the others by their metadata.
+// leanNow reports whether a node's store watches the metadata of the others.
 func leanNow(f *apitest.Server) bool {
 	for _, asked := range slices.Backward(f.Requests()) {
 		if strings.Contains(asked, "watch=1") && !strings.Contains(asked, "fieldSelector") {
@@ -47,8 +47,8 @@ func leanNow(f *apitest.Server) bool {
 	return false
 }
 
-// watchesLean waits until a node's store watches the others by their metadata, or
-// whole. The watch begins after the list.
+// watchesLean waits until a node's store watches the others metadata-only, or whole.
+// The watch begins after the list.
 func watchesLean(t testing.TB, f *apitest.Server, want bool) {
 	t.Helper()
 	kerneltest.Eventually(t, soon, func() error {
@@ -59,14 +59,14 @@ func watchesLean(t testing.TB, f *apitest.Server, want bool) {
 	})
 }
 
-// lists counts the lists of the others in a form.
+// lists counts the lists of the others in a format.
 func lists(f *apitest.Server, form string) int {
 	return f.Asked(form + "GET /api/v1/nodes?allowWatchBookmarks=true&resourceVersion=&")
 }
 
-// TestLean: peers are watched by their metadata, and nobody is fetched who claims
-// what nobody else does.
-func TestLean(t *testing.T) {
+// TestMetadataOnlyWatchFetchesNoNode: peers are watched by their metadata, and a Node
+// with an uncontested claim is not fetched.
+func TestMetadataOnlyWatchFetchesNoNode(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.SetConfig(network)
 	for i := range 3 {
@@ -79,7 +79,7 @@ func TestLean(t *testing.T) {
 	if f.Asked("GET /api/v1/nodes/") != 0 || lists(f, "") != 0 {
 		t.Errorf("%v", f.Requests())
 	}
-	// Made anew with another podCIDR it is another's.
+	// Re-created with another podCIDR, its former one is free.
 	l.remove("node-3")
 	l.create("node-3", "10.5.99.0/28")
 	l.joins("node-3", "10.5.99.0/28")
@@ -89,7 +89,7 @@ func TestLean(t *testing.T) {
 	}
 }
 
-// forbid has Nodes not be given one by one.
+// forbid makes the server refuse single Nodes.
 func forbid(f *apitest.Server, status *metav1.Status) {
 	f.Do(func() {
 		f.Refuse = func(r *http.Request) *metav1.Status {
@@ -101,9 +101,9 @@ func forbid(f *apitest.Server, status *metav1.Status) {
 	})
 }
 
-// TestLiar: a lying claim costs one request, takes nothing from anybody, and where
-// the API server does not answer that its Node is not told of.
-func TestLiar(t *testing.T) {
+// TestFalseClaimCostsOneRequest: a false claim costs one request and takes nothing.
+// While the API server does not answer it, readers do not see the liar.
+func TestFalseClaimCostsOneRequest(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("elder", "10.5.50.0/28")
@@ -133,7 +133,7 @@ func TestLiar(t *testing.T) {
 	l.failing("node-1", checking, "500")
 	own := leases[2]
 	own.PublicIP[subnet.IPv4] = ip("192.0.2.77")
-	l.set("node-3", "public-ip-overwrite", "192.0.2.77") // all else goes on
+	l.set("node-3", "public-ip-overwrite", "192.0.2.77") // everything else goes on
 	leases[2] = own
 	s.await(t, "the others", func() bool { return s.leases[own.Key()].Attrs == own.Attrs && len(s.leases) == 3 })
 	stand()
@@ -149,9 +149,9 @@ func TestLiar(t *testing.T) {
 	stand()
 }
 
-// TestMayNotGet: who may list Nodes and not get them lists them whole where one is
-// not to be believed, and says so, until the role is another.
-func TestMayNotGet(t *testing.T) {
+// TestMayNotGetWatchesWholeNodes: a node that may list but not get Nodes watches
+// whole Nodes once there is a suspect. It reports that until its role changes.
+func TestMayNotGetWatchesWholeNodes(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1")
@@ -177,9 +177,9 @@ func TestMayNotGet(t *testing.T) {
 	}
 }
 
-// TestFlannelNodes: a few Nodes without a claim are fetched one by one; for many
-// all are watched whole, until they have claims.
-func TestFlannelNodes(t *testing.T) {
+// TestManyNodesWithoutClaimAreWatchedWhole: a few Nodes without a claim are fetched one by one. With many,
+// the watch asks for whole Nodes until they have claims.
+func TestManyNodesWithoutClaimAreWatchedWhole(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprintf("few, streaming %t", streams), func(t *testing.T) {
 			l, f := newFakeLab(t)
@@ -207,7 +207,7 @@ func TestFlannelNodes(t *testing.T) {
 			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != maxSingleFetches+5 {
 				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
 			}
-			// A lie is one no more.
+			// A false claim becomes a true one.
 			l.set("flannel-0", "tulle-subnets", formatClaim(own.Subnets))
 			for i := range maxSingleFetches + 4 {
 				l.joins(fmt.Sprintf("flannel-%d", i), fmt.Sprintf("10.5.%d.0/28", i+1))
@@ -226,7 +226,7 @@ func TestFlannelNodes(t *testing.T) {
 			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != maxSingleFetches+5 || s.lists != 1 {
 				t.Errorf("%d were fetched, %d leases at the least, %d lists", n, s.least, s.lists)
 			}
-			// While it looks away all are made anew, with flannel.
+			// All are re-created, by flannel, while the watch is broken.
 			f.Do(func() {
 				f.Forget()
 				f.End()
@@ -246,8 +246,9 @@ func TestFlannelNodes(t *testing.T) {
 	}
 }
 
-// TestNoLean: a server that does not know metadata alone is watched whole.
-func TestNoLean(t *testing.T) {
+// TestServerWithoutMetadataFormat: with a server that does not know metadata alone,
+// the watch asks for whole Nodes.
+func TestServerWithoutMetadataFormat(t *testing.T) {
 	for name, answer := range map[string]func(f *apitest.Server) func(w http.ResponseWriter, r *http.Request) bool{
 		"not acceptable": func(f *apitest.Server) func(w http.ResponseWriter, r *http.Request) bool {
 			return func(w http.ResponseWriter, r *http.Request) bool {
@@ -280,7 +281,7 @@ func TestNoLean(t *testing.T) {
 				f.Cut()
 				l.set("node-2", "public-ip", "192.0.2.97")
 				s.await(t, "following", func() bool { return s.leases["10.5.9.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
-				// It is upgraded.
+				// The server is upgraded.
 				f.Do(func() { f.NoLean = nil })
 				kerneltest.Eventually(t, 10*time.Second, func() error {
 					if !leanNow(f) {
@@ -299,9 +300,9 @@ func TestNoLean(t *testing.T) {
 	}
 }
 
-// TestOddPodCIDR: a podCIDR in other words than a claim's is leased, not claimed, and
-// known to the others all the same.
-func TestOddPodCIDR(t *testing.T) {
+// TestOddlySpelledPodCIDRIsLeased: a podCIDR that is spelled differently from a claim is leased but
+// not claimed, and peers still learn of it.
+func TestOddlySpelledPodCIDRIsLeased(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.SetConfig(`{"EnableIPv4": false, "EnableIPv6": true, "IPv6Network": "fd00:5::/48"}`)
 	l.create("node-1", "FD00:5:0:0007::/64")
@@ -322,9 +323,9 @@ func TestOddPodCIDR(t *testing.T) {
 	s.await(t, "known", func() bool { _, has := s.leases["fd00:5:0:7::-64"]; return has })
 }
 
-// TestClaimRemoved: a claim that somebody removes is written again, and the lease
-// stands meanwhile, also where nobody writes it.
-func TestClaimRemoved(t *testing.T) {
+// TestRemovedClaimIsRestored: a removed claim is written again. The lease stands
+// meanwhile, also if its node does not restore the claim.
+func TestRemovedClaimIsRestored(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1")
@@ -350,14 +351,14 @@ func TestClaimRemoved(t *testing.T) {
 	}
 }
 
-// TestReadOnly: who has no Node of its own sees all of them.
-func TestReadOnly(t *testing.T) {
+// TestReadOnlyStoreSeesAllNodes: a store without a Node of its own sees all Nodes.
+func TestReadOnlyStoreSeesAllNodes(t *testing.T) {
 	l, f := newFakeLab(t)
 	l.SetConfig(network)
 	l.create("node-1")
 	l.leased(1)
 	l.flannels(1)
-	s := l.watch("") // of no name
+	s := l.watch("") // without a name
 	s.await(t, "complete", func() bool { return len(s.leases) == 2 })
 	watchesLean(t, f, false)
 }

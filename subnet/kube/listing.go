@@ -2,7 +2,7 @@ package kube
 
 import "github.com/tulle-net/tulle/pkg/kube"
 
-// scope is which Nodes are meant.
+// scope selects Nodes: the own one or all others.
 type scope int
 
 const (
@@ -11,12 +11,12 @@ const (
 	scopes
 )
 
-// in says whether a Node is one of those that are meant. The caller holds mu.
+// in reports whether a Node is in scope s. The caller holds mu.
 func (b *book) in(s scope, name string) bool {
 	return (b.name != "" && name == b.name) == (s == itself)
 }
 
-// listing is all Nodes of a scope, as they come.
+// listing collects the Nodes of a scope as they arrive.
 type listing struct {
 	book   *book
 	scope  scope
@@ -28,7 +28,7 @@ func (b *book) listing(s scope) *listing {
 	return &listing{book: b, scope: s, nodes: make(map[string]*entry)}
 }
 
-// add takes in one of them, and reports whether it was not there yet.
+// add adds a Node, and reports whether it was not in the listing.
 func (l *listing) add(v *kube.Node) (isNew bool) {
 	b := l.book
 	b.mu.Lock()
@@ -42,8 +42,8 @@ func (l *listing) add(v *kube.Node) (isNew bool) {
 	return len(l.nodes) > before
 }
 
-// replace takes in all Nodes there are. They may be of an older state than what
-// was known, where the cluster was set back to a backup.
+// replace replaces the Nodes of a scope by a complete list. The list may be older
+// than the book if the cluster was restored from a backup.
 func (b *book) replace(l *listing) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +55,7 @@ func (b *book) replace(l *listing) {
 			b.drop(e)
 		}
 	}
-	// Nobody is believed before it is known what all claim.
+	// Enter all claims before judging any.
 	var placed []*entry
 	for _, e := range l.nodes {
 		if e = b.enter(e); e != nil {

@@ -18,15 +18,15 @@ func (s *Store) node(ctx context.Context, name string) (*kube.Node, error) {
 	return named(n, name, err)
 }
 
-// patch changes a Node's status or metadata, and returns what the Node has become.
-// That is all that a kubelet, or flannel, may change of its own Node.
+// patch changes a Node's status or metadata, and returns the Node after the change. A
+// kubelet, and flannel, may change no more of their own Node.
 func (s *Store) patch(ctx context.Context, name string, kind kube.PatchKind, change []byte) (*kube.Node, error) {
 	n := new(kube.Node)
 	err := kube.Patch(ctx, s.client, kube.Path(kube.Nodes, name, "status"), kind, change, kube.WholeNode, n)
 	return named(n, name, err)
 }
 
-// named returns an error unless an answer is the Node of that name.
+// named returns an error unless n is the Node of that name.
 func named(n *kube.Node, name string, err error) (*kube.Node, error) {
 	if err == nil && string(n.Name) != name {
 		err = fmt.Errorf("%w: Node %.50q in the place of %s", kube.ErrUnreadable, n.Name, name)
@@ -37,7 +37,7 @@ func named(n *kube.Node, name string, err error) (*kube.Node, error) {
 	return n, nil
 }
 
-// pod is what matters of a pod.
+// pod is the part of a pod that matters.
 type pod struct {
 	Spec struct{ NodeName string }
 }
@@ -61,8 +61,8 @@ func (s *Store) event(ctx context.Context, event map[string]any) error {
 	return s.client.Create(ctx, kube.Path("api/v1/namespaces", "default", "events"), text)
 }
 
-// moved reports whether a patch was refused because there is no such Node, or one of
-// the same name and another uid.
+// moved reports whether a patch was refused because the Node is gone, or has another
+// uid under the same name.
 func moved(err error) bool {
 	refused, ok := errors.AsType[*kube.Error](err)
 	if !ok {

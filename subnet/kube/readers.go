@@ -2,13 +2,14 @@ package kube
 
 import "github.com/tulle-net/tulle/subnet"
 
-// reader is one who is told of all leases.
+// reader is one caller of Watch.
 type reader struct {
-	all     bool // and not of what has changed alone
+	all     bool // the next update is a complete list
 	touched map[string]struct{}
 }
 
-// nextUpdate returns what has changed since the reader's last update.
+// nextUpdate returns what has changed since the reader's last update. ok is false if
+// nothing has.
 func (b *book) nextUpdate(r *reader) (u subnet.Update, ok bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,15 +43,15 @@ func (b *book) tell(u *subnet.Update, key string) {
 	}
 }
 
-// touch has every reader look at a key again.
+// touch marks a key as changed for every reader.
 func (b *book) touch(key string) {
 	for r := range b.readers {
 		r.touched[key] = struct{}{}
 	}
 }
 
-// at is the entry that stands under a key: should there be several Nodes with one
-// podCIDR, the first that can be read.
+// at returns the entry for a key. Of several Nodes with one podCIDR, it is the first
+// readable one.
 func (b *book) at(key string) (first *entry) {
 	for _, e := range b.keys[key] {
 		if first == nil || (first.bad != nil) != (e.bad != nil) && e.bad == nil ||

@@ -9,11 +9,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// try is how long one attempt may take.
+// try is the time limit of one attempt.
 const try = 15 * time.Second
 
-// retry does f until it succeeds, fails for good or ctx ends. Each try has a time
-// of its own.
+// retry calls f until it succeeds, fails for good or ctx ends. Each attempt has its
+// own time limit.
 func (s *Store) retry(ctx context.Context, what string, f func(context.Context) error) error {
 	for failures := 1; ; failures++ {
 		attempt, cancel := context.WithTimeout(ctx, try)
@@ -40,7 +40,8 @@ func isFinal(err error) bool {
 	return errors.Is(err, subnet.ErrTaken) || errors.Is(err, subnet.ErrValue) || errors.Is(err, errMoved)
 }
 
-// waitFor ends with ctx, which gives the error, with a change, or after a time.
+// waitFor waits until changed is closed, d has passed, or ctx ends. The error is
+// ctx's.
 func waitFor(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -53,7 +54,7 @@ func waitFor(ctx context.Context, changed <-chan struct{}, d time.Duration) erro
 	return ctx.Err()
 }
 
-// wait ends with ctx, which gives the error, or with a change.
+// wait waits until changed is closed or ctx ends. The error is ctx's.
 func wait(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-ctx.Done():

@@ -27,11 +27,11 @@ import (
 
 var scale = flag.Int("nodes", 200, "how many Nodes of 17 kB TestServerScale lists")
 
-// scaleVariable holds the kubeconfig of a process that is to be measured.
+// scaleVariable holds the kubeconfig for the process that is measured.
 const scaleVariable = "TULLE_KUBE_SCALE"
 
-// TestServerScale measures what a store of many Nodes takes, and what a heartbeat of
-// one, lean and whole, in a process that does nothing else.
+// TestServerScale measures what a store with many Nodes and a heartbeat cost,
+// metadata-only and whole. It measures in a process of its own.
 func TestServerScale(t *testing.T) {
 	if kubeconfig, ok := os.LookupEnv(scaleVariable); ok {
 		measure(t, kubeconfig)
@@ -80,7 +80,7 @@ func TestServerScale(t *testing.T) {
 // meter counts the bytes of answers.
 type meter struct {
 	http.RoundTripper
-	plain bool // lists are not to be streamed
+	plain bool // without streamed lists
 	bytes atomic.Int64
 }
 
@@ -137,7 +137,7 @@ func measure(t *testing.T, kubeconfig string) {
 	start = read.bytes.Load()
 	const beats = 100
 	var last int64
-	clock := time.Now().Add(rand.N(100000 * time.Hour)) // no other process wrote the same before
+	clock := time.Now().Add(rand.N(100000 * time.Hour)) // unlike what other processes wrote
 	for i := range beats {
 		beat := []byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","lastHeartbeatTime":%q}]}}`, clock.UTC().Format(time.RFC3339)))
 		node := fmt.Sprintf("node-%d", 2+i%(*scale-2))

@@ -12,13 +12,13 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// seen is what a watch tells.
+// seen records what a watch reports.
 type seen struct {
 	mu     sync.Mutex
 	leases map[string]subnet.Lease
 	bad    map[string]*subnet.LeaseError
 	lists  int
-	least  int // leases there ever were since the first list
+	least  int // fewest leases since the first list
 }
 
 func (l *lab) watch(node string) *seen {
@@ -62,7 +62,7 @@ func (l *lab) background(f func(ctx context.Context)) (end func()) {
 	return end
 }
 
-// soon is longer than a server takes to start and who waits for it to ask again.
+// soon is longer than a server's start and the longest back-off.
 const soon = 40 * time.Second
 
 func (s *seen) await(t testing.TB, what string, met func() bool) {
@@ -93,7 +93,7 @@ func (l *lab) failing(node, what string, words ...string) {
 	})
 }
 
-// acquired is what an Acquire in the background comes to.
+// acquired is the result of an Acquire in the background.
 type acquired struct {
 	lease subnet.Lease
 	err   error
@@ -119,7 +119,7 @@ func receive[T any](t testing.TB, from <-chan T) T {
 	}
 }
 
-// leased is a node with a lease that it holds, and the end of the Hold.
+// leased returns a node's lease that a Hold keeps, and the end of the Hold.
 func (l *lab) leased(i int) (own subnet.Lease, ended <-chan error) {
 	l.t.Helper()
 	got := receive(l.t, l.acquire(claim(i)))

@@ -17,14 +17,14 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// recorder keeps what is asked of a server.
+// recorder records the requests to a server.
 type recorder struct {
 	http.RoundTripper
 	mu    sync.Mutex
 	asked []string
 }
 
-// record keeps what a store asks.
+// record records the requests of a store.
 func record(s *Store) *recorder {
 	r := new(recorder)
 	s.client.Wrap(func(to http.RoundTripper) http.RoundTripper {
@@ -73,9 +73,9 @@ func (r *recorder) await(t *testing.T, begin, part string) {
 	})
 }
 
-// TestServerLean has a real control plane give metadata alone, whole Nodes, and
-// metadata again, and a liar be found out.
-func TestServerLean(t *testing.T) {
+// TestServerMetadata: a real control plane sends metadata alone, whole Nodes, and
+// metadata again. A false claim is found out.
+func TestServerMetadata(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprintf("streaming %t", streams), func(t *testing.T) {
 			c := kubetest.Start(t, kubetest.Options{
@@ -101,7 +101,7 @@ func TestServerLean(t *testing.T) {
 				t.Errorf("asked last: %s", last)
 			}
 
-			// Many of flannel's, while the store looks away.
+			// Many of flannel's Nodes, while the watch is broken.
 			for i := range maxSingleFetches + 2 {
 				name := fmt.Sprintf("flannel-%d", i)
 				l.create(name)
@@ -124,7 +124,7 @@ func TestServerLean(t *testing.T) {
 				name := fmt.Sprintf("flannel-%d", i)
 				l.joins(name, formatClaim(l.entry("node-1", name).subnets))
 			}
-			ended := 0 // sessions, each once it is under way
+			ended := 0 // watches that were ended after they had begun
 			kerneltest.Eventually(t, 20*time.Second, func() error {
 				switch n := whole.count(); {
 				case strings.HasPrefix(whole.last(), "lean 200"):
@@ -149,7 +149,7 @@ func TestServerLean(t *testing.T) {
 	}
 }
 
-// entry is what a node's store knows of a Node.
+// entry returns a node's book entry of a Node.
 func (l *lab) entry(node, name string) *entry {
 	b := l.store(node).book
 	b.mu.Lock()

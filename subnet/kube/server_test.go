@@ -30,25 +30,24 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// What a daemon may do, and no more.
+// rules are what a daemon may do, and no more.
 var rules = []kubetest.Rule{
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
 }
 
-// newServerLab is a lab on a real control plane.
+// newServerLab returns a lab with a real control plane.
 func newServerLab(t *testing.T, c *kubetest.Cluster, kubeconfig string) *lab {
 	l := newLab(t, c.URL, c.Client(), Options{Kubeconfig: kubeconfig})
 	t.Cleanup(func() {
-		c.Do(http.MethodDelete, "/api/v1/nodes", nil, nil) // all of them
+		c.Do(http.MethodDelete, "/api/v1/nodes", nil, nil) // deletes all of them
 		c.Client().CloseIdleConnections()
 	})
 	return l
 }
 
-// TestServerConformance has stores pass the suite on a real control plane, with
-// podCIDRs from its controller manager, and with a server that streams lists and
-// one that does not.
+// TestServerConformance runs the suite on a real control plane. The controller
+// manager gives the podCIDRs. It runs with streamed lists and without.
 func TestServerConformance(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprintf("streaming %t", streams), func(t *testing.T) {
@@ -62,8 +61,9 @@ func TestServerConformance(t *testing.T) {
 	}
 }
 
-// TestServer has happen to a real control plane what happens to them.
-func TestServer(t *testing.T) {
+// TestServerFaults: a real control plane is killed, away for long, and edited by
+// hand.
+func TestServerFaults(t *testing.T) {
 	c := kubetest.Start(t, kubetest.Options{ClusterCIDRs: []string{"10.5.0.0/16"}})
 	l := newServerLab(t, c, c.ServiceAccount("kube-system", "tulle", rules...))
 	l.SetConfig(network)
@@ -72,7 +72,7 @@ func TestServer(t *testing.T) {
 	s := l.watch("node-1")
 	s.await(t, "leased", func() bool { return s.leases[own.Key()].Attrs == own.Attrs })
 
-	// Killed and back: nobody is gone for a moment, and what was done meanwhile is seen.
+	// Killed and restarted: no lease disappears, and changes made meanwhile are seen.
 	c.Kill()
 	l.failing("node-1", "watching the Nodes", "nothing listens")
 	c.Restart()
@@ -80,19 +80,19 @@ func TestServer(t *testing.T) {
 	other, _ := l.leased(2)
 	s.await(t, "both", func() bool { return s.leases[other.Key()].Attrs == other.Attrs && len(s.leases) == 2 })
 	l.failing("node-1", "watching the Nodes")
-	// It may have forgotten the last change, and then all is listed again.
+	// If the server forgot the last change, all Nodes are listed again.
 	if s.least != 1 {
 		t.Errorf("%d leases at the least", s.least)
 	}
 
-	// Away for as long as its history lasts.
+	// Away for longer than its history.
 	c.Kill()
 	c.Etcd.Compact()
 	c.Restart()
 	l.set("node-2", "public-ip", "garbled")
 	s.await(t, "both, listed again or not", func() bool { return len(s.leases) == 2 && s.leases[other.Key()].Attrs == other.Attrs })
 
-	// The annotations garbled by hand come right again, people's are left alone.
+	// Garbled annotations are restored, and those of other people stay.
 	l.set("node-1", "other", "x")
 	l.set("node-1", "backend-data", "{")
 	kerneltest.Eventually(t, 10*time.Second, func() error {
@@ -106,7 +106,7 @@ func TestServer(t *testing.T) {
 	// Deleted and registered again: the controller manager gives another podCIDR.
 	l.remove("node-1")
 	l.failing("node-1", holding, "Node node-1 is gone")
-	l.create("node-3") // which may well take the one that is free
+	l.create("node-3") // which may get the free one
 	l.create("node-1", "10.5.77.0/24")
 	if err := receive(t, ended); err == nil {
 		t.Error("the podCIDR is another, and Hold goes on")
@@ -117,9 +117,9 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestServerSetBack: a server whose etcd was set back to a backup is asked for all
-// Nodes again; of its revisions, which are of the past, a watch hears nothing.
-func TestServerSetBack(t *testing.T) {
+// TestServerRestoredFromBackup: after etcd is restored from a backup, all Nodes are
+// listed again. A watch would get nothing of its revisions, which are in the past.
+func TestServerRestoredFromBackup(t *testing.T) {
 	c := kubetest.Start(t, kubetest.Options{})
 	l := newServerLab(t, c, c.ServiceAccount("kube-system", "tulle", rules...))
 	l.SetConfig(network)
@@ -131,7 +131,7 @@ func TestServerSetBack(t *testing.T) {
 	backup := c.Etcd.Snapshot()
 	c.Restart()
 	l.create("node-2", "10.5.2.0/24")
-	for i := range 500 { // more than a server writes when it starts
+	for i := range 500 { // more than a starting server writes
 		l.set("node-2", "other", fmt.Sprint(i))
 	}
 	other, _ := l.leased(2)
@@ -153,9 +153,9 @@ func TestServerSetBack(t *testing.T) {
 	})
 }
 
-// TestServerRefuses: a role that does not let it write is named as what is wrong,
-// and one that comes later is enough.
-func TestServerRefuses(t *testing.T) {
+// TestServerRefusedWritesAreReported: a role that may not write is reported as the cause. A later role
+// suffices.
+func TestServerRefusedWritesAreReported(t *testing.T) {
 	c := kubetest.Start(t, kubetest.Options{ClusterCIDRs: []string{"10.5.0.0/16"}})
 	l := newServerLab(t, c, c.ServiceAccount("kube-system", "tulle", rules[0]))
 	l.SetConfig(network)
@@ -171,7 +171,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// node are a Node's annotations.
+// node returns a Node's annotations.
 func (l *lab) node(name string) map[string]string {
 	l.t.Helper()
 	_, text := l.call(http.MethodGet, "/"+name, "application/json", nil)
@@ -184,8 +184,8 @@ func (l *lab) node(name string) map[string]string {
 	return n.Metadata.Annotations
 }
 
-// TestServerTells has a Node's condition and its events be written and read.
-func TestServerTells(t *testing.T) {
+// TestServerConditionAndEvents writes and reads a Node's condition and events.
+func TestServerConditionAndEvents(t *testing.T) {
 	c := kubetest.Start(t, kubetest.Options{})
 	l := newServerLab(t, c, c.ServiceAccount("kube-system", "tulle", append(rules,
 		kubetest.Rule{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}})...))

@@ -10,25 +10,25 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Options say which cluster the network is in, and which of its Nodes this is.
+// Options select the cluster, and the Node that is this host.
 type Options struct {
-	// Server and Kubeconfig say how to get to the API server; without either it is
-	// the one that the pod belongs to.
+	// Server and Kubeconfig locate the API server. Without either it is the one of
+	// the pod that the daemon runs in.
 	Server, Kubeconfig string
-	// NodeName is the Node that this host is. Where it is empty, it is the one
-	// that the pod runs on; without either it is none, and the store is to be read
-	// only.
+	// NodeName is the name of this host's Node. If it is empty, the Node is the one
+	// that the pod runs on. Without both there is none, and the store is read only.
 	NodeName, PodNamespace, PodName string
-	// Prefix is what the network's annotations begin with, like
+	// Prefix is the beginning of the network's annotations, like
 	// flannel.alpha.coreos.com.
 	Prefix string
-	// ConfigFile is where the network's config is, most often a mounted ConfigMap.
+	// ConfigFile is the path of the network's config, usually in a mounted ConfigMap.
 	ConfigFile string
 }
 
-// Store is a network in a Kubernetes cluster. A watch of its own Node and one of all
-// others, from the first use to Close, keep a book of all Nodes, which all else goes
-// by; what it writes is its own Node alone, and only what differs there.
+// Store is a network in a Kubernetes cluster. From the first use to Close it runs two
+// watches, one of its own Node and one of all others. They keep a book of all Nodes,
+// from which everything else is answered. The store writes only its own Node, and
+// only what differs.
 type Store struct {
 	options     Options
 	annotations annotations
@@ -44,12 +44,12 @@ type Store struct {
 	running sync.WaitGroup
 
 	mu        sync.Mutex
-	config    subnet.Config // that was of use last
-	claimed   subnet.Attrs  // by the last Acquire
-	published subnet.Attrs  // what that came to, with what people overwrote
+	config    subnet.Config // the last valid one
+	claimed   subnet.Attrs  // by the last Acquire, without overwrites
+	published subnet.Attrs  // the same, with overwrites
 }
 
-// Open makes a store. It waits for no API server.
+// Open returns a store. It does not wait for the API server.
 func Open(o Options) (*Store, error) {
 	a, err := newAnnotations(o.Prefix)
 	if err != nil {
@@ -69,18 +69,19 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// begin has the book be kept from now on.
+// begin starts the watches, once.
 func (s *Store) begin() {
 	s.start.Do(func() {
 		s.running.Go(func() { s.follow(s.context) })
 	})
 }
 
-// follow keeps the book until ctx ends. The others are looked for once it is known
-// what the own podCIDRs are, or that there are none; whole then, until there are.
+// follow runs the watches until ctx ends. The watch of the others starts when the own
+// Node was listed. While the own Node has no podCIDRs, that watch asks for whole
+// Nodes; it restarts when there are some.
 func (s *Store) follow(ctx context.Context) {
 	if s.identify(ctx) != nil {
-		return // it fails with ctx alone
+		return // only ctx ends it
 	}
 	if s.book.own() != "" {
 		s.running.Go(func() { s.itself.begin().Run(ctx) })
@@ -100,7 +101,7 @@ func (s *Store) follow(ctx context.Context) {
 	s.others.begin().Run(ctx)
 }
 
-// await waits until the book is as it is to be.
+// await waits until the book meets a condition.
 func (s *Store) await(ctx context.Context, met func(*book) bool) error {
 	for {
 		s.book.mu.Lock()
@@ -115,7 +116,7 @@ func (s *Store) await(ctx context.Context, met func(*book) bool) error {
 	}
 }
 
-// identify finds out which Node this is.
+// identify sets the name of this host's Node in the book.
 func (s *Store) identify(ctx context.Context) error {
 	name := s.options.NodeName
 	if name == "" && s.options.PodName != "" {
@@ -138,16 +139,17 @@ func (s *Store) identify(ctx context.Context) error {
 // Server returns the API server's URL.
 func (s *Store) Server() string { return s.client.Server() }
 
-// Close lets go of the API server. What is published stays.
+// Close ends the watches and closes the connections. What is published stays.
 func (s *Store) Close() error {
 	s.ended()
-	s.start.Do(func() {}) // none begins any more
+	s.start.Do(func() {}) // prevents a later begin
 	s.running.Wait()
 	s.client.Close()
 	return nil
 }
 
-// Status tells how the store does. Nothing is ever renewed: a Node's lease has no end.
+// Status returns the state of the store. It has no time of renewal, because a Node's
+// lease does not end.
 func (s *Store) Status() trouble.Status {
 	failing, last := s.trouble.List()
 	since, revision := s.others.watch.Progress()
@@ -159,10 +161,10 @@ func (s *Store) Status() trouble.Status {
 	return status
 }
 
-// Reload has nothing to do: all files are looked at again by themselves.
+// Reload does nothing: changed files are noticed without it.
 func (s *Store) Reload(context.Context) error { return nil }
 
-// Node waits until it is known which Node this host is, and returns its name.
+// Node waits until this host's Node is known, and returns its name.
 func (s *Store) Node(ctx context.Context) (string, error) {
 	s.begin()
 	for {

@@ -7,8 +7,8 @@ import (
 	"github.com/tulle-net/tulle/subnet/storetest"
 )
 
-// TestConformance has stores on a fake API server pass the suite, with and
-// without the server streaming its lists.
+// TestConformance runs the suite on a fake API server, with streamed lists and
+// without.
 func TestConformance(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprintf("streaming %t", streams), func(t *testing.T) {

@@ -7,15 +7,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// maxSingleFetches is how many Nodes are asked for one by one; for more of them whole Nodes are
-// watched.
+// maxSingleFetches is how many suspects are fetched one by one. With more, the watch
+// asks for whole Nodes.
 const maxSingleFetches = 16
 
-// judge decides whether e is to be believed, which was just placed, and whether
-// others are still: who is not sure to have its subnets is fetched whole. Somebody
-// new is held back until then. Who was believed before is so until more is known,
-// or a claim were enough to have a living node be taken for gone. The caller holds
-// mu.
+// judge decides whether to accept e, which was just entered, and marks the Nodes to
+// fetch whole: e and the Nodes that it conflicts with. A new Node is held back until
+// it is verified. A Node that was accepted before stays so meanwhile; otherwise a
+// false claim could remove a living node. The caller holds mu.
 func (b *book) judge(e *entry) {
 	contested := false
 	if b.holders.contested(e) {
@@ -33,7 +32,8 @@ func (b *book) judge(e *entry) {
 	}
 }
 
-// markDoubtful marks e to be fetched whole, and reports whether it was not yet.
+// markDoubtful marks e to be fetched whole, and reports whether it was not marked
+// yet.
 func (b *book) markDoubtful(e *entry) bool {
 	if _, already := b.doubts[e.name]; already || !e.managed || e.verified() && !e.withoutPodCIDRs() {
 		return false
@@ -42,8 +42,8 @@ func (b *book) markDoubtful(e *entry) bool {
 	return true
 }
 
-// reshape takes in that the own podCIDRs have come to be of another shape: who was
-// believed because of the old one is looked at again.
+// reshape sets the shape of the own podCIDRs after it changed, and marks Nodes of any
+// other shape to be verified.
 func (b *book) reshape(s shape) {
 	h := &b.holders
 	h.shape = s
@@ -57,9 +57,9 @@ func (b *book) reshape(s shape) {
 	}
 }
 
-// verdict takes in a Node that was fetched whole, and says whether it is the one
-// that was meant. Its podCIDRs count from now on, for a Node never gets others; all
-// else comes from the watch.
+// verdict records a Node that was fetched whole, and reports whether it is still the
+// same Node. From now on its podCIDRs count, because a Node's podCIDRs never change.
+// The rest comes from the watch.
 func (b *book) verdict(v *kube.Node) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,7 +76,7 @@ func (b *book) verdict(v *kube.Node) bool {
 		e.held = false
 		e.settle()
 		b.put(&e)
-		if e.withoutPodCIDRs() && seen > v.Revision { // it may have been given some since
+		if e.withoutPodCIDRs() && seen > v.Revision { // it may have got some since
 			b.markDoubtful(b.nodes[e.name])
 		}
 	}
@@ -84,21 +84,21 @@ func (b *book) verdict(v *kube.Node) bool {
 	return true
 }
 
-// nextDoubtful is a Node that is to be fetched whole; "" where there is none, or where
-// they come with all others.
+// nextDoubtful returns a Node to fetch whole. It returns "" if there is none, or if
+// so many that the watch asks for whole Nodes.
 func (b *book) nextDoubtful() (name string, none bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.doubts) <= b.limit {
-		for name = range b.doubts { // another at each try
+		for name = range b.doubts { // a random one, so that each gets its turn
 			break
 		}
 	}
 	return name, len(b.doubts) == 0 && b.limit > 0, b.changed
 }
 
-// exceedsFetches reports whether too many Nodes of a list would have to be asked for one by one.
-// It is not taken in then: some would be gone for a moment.
+// exceedsFetches reports whether a list has too many Nodes to fetch one by one. Such
+// a list is not applied, because some Nodes would disappear for a moment.
 func (b *book) exceedsFetches(l *listing) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,15 +112,15 @@ func (b *book) exceedsFetches(l *listing) bool {
 	return n > b.limit
 }
 
-// crowded says whether there are too many suspects to ask for them one by one.
+// crowded reports whether there are too many suspects to fetch one by one.
 func (b *book) crowded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.doubts) > b.limit
 }
 
-// allow sets how many Nodes may be asked for one by one, and says whether it was
-// another number.
+// allow sets how many Nodes may be fetched one by one, and reports whether that
+// changed.
 func (b *book) allow(n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -130,8 +130,8 @@ func (b *book) allow(n int) bool {
 	return was != n
 }
 
-// metadataSuffices reports whether next to all Nodes say in their metadata what there is to
-// know of them.
+// metadataSuffices reports whether nearly all Nodes have a claim that can be
+// accepted.
 func (b *book) metadataSuffices() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,7 +149,7 @@ func (b *book) metadataSuffices() bool {
 
 const checking = "verifying what Nodes claim"
 
-// check fetches suspects, one after the other, until ctx ends.
+// check fetches suspects one after the other until ctx ends.
 func (s *Store) check(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		name, none, changed := s.book.nextDoubtful()
@@ -167,8 +167,8 @@ func (s *Store) check(ctx context.Context) {
 		case err == nil && s.book.verdict(v):
 			failures = 0
 			continue
-		case err == nil || kube.Code(err) == http.StatusNotFound: // the watch will tell that it is gone
-		case kube.Code(err) == http.StatusForbidden: // then it is lists alone for a while
+		case err == nil || kube.Code(err) == http.StatusNotFound: // the watch will report that it is gone
+		case kube.Code(err) == http.StatusForbidden: // whole Nodes from the list for a while
 			s.trouble.Failed(checking, err)
 			s.book.allow(0)
 			s.others.watch.Restart()

@@ -8,7 +8,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// reasons name common errors for people: a sign in the error's text, and a hint.
+// reasons explain common errors: a sign in the error's text, and a hint.
 var reasons = []struct{ sign, hint string }{
 	{"certificate signed by unknown authority", "no authority in the kubeconfig or the service account has signed the API server's certificate"},
 	{"certificate has expired", "a certificate has expired or is not valid yet, or the clock is wrong"},
