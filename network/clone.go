@@ -34,6 +34,7 @@ func (a *Agent) forks(ctx context.Context, claim subnet.Claim, err error) bool {
 // twin publishes the same, for example because this node's snapshot is a copy.
 func (a *Agent) fork(twin *subnet.TwinError) {
 	a.setNode(a.Identity.Fork(twin, a.claim.Attrs))
+	a.show()
 	for f, data := range twin.Lease.BackendData {
 		for _, published := range []*subnet.Lease{&a.own, &a.before} {
 			if published.BackendData[f] == data {

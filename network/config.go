@@ -12,6 +12,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/identity"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -138,7 +139,7 @@ func (a *Agent) show() {
 			at = append(at, u.Address)
 		}
 	}
-	a.Presence.Set(at)
+	a.Presence.Set(at, identity.Keys(a.Node))
 }
 
 // hasUplinks reports whether the host has an uplink in every family that is on.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -158,6 +159,7 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.own = own
 	if a.peers == nil {
 		a.peers = NewPeers(a.config, own, a.backend, a.loop)
+		a.peers.responder = a.Responder
 		a.peers.Update(subnet.Update{Leases: a.remembered})
 	} else {
 		a.peers.Rehost(a.config, own, a.backend)
@@ -168,7 +170,7 @@ func (a *Agent) settle(own subnet.Lease) {
 	}
 	a.changed()
 	if a.Responder != nil {
-		a.Responder.Set(valid(a.peers.overlay().from))
+		a.Responder.Set(valid(a.peers.overlay().from), probe.NewTag(a.Node.Instance))
 	}
 	a.filter()
 	a.write()

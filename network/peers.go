@@ -12,6 +12,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -24,7 +25,8 @@ const OwnerHost = "host"
 // kernel: each peer's part depends on its own lease, on ours and on the host
 // alone, so that a change of one peer costs one peer's work.
 type Peers struct {
-	desired *reconcile.Reconciler
+	desired   *reconcile.Reconciler
+	responder *probe.Responder // answers the peers' probes; may be nil
 
 	mu          sync.Mutex
 	own         subnet.Lease
@@ -95,6 +97,7 @@ func (p *Peers) put(changes subnet.Changes, parts parts, and func(*reconcile.Des
 		parts.set(d)
 		and(d)
 	})
+	p.admit(changes)
 	logRejected(changes)
 }
 
@@ -128,6 +131,7 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 		d.Set(OwnerHost, b.Host(own))
 		parts.set(d)
 	})
+	p.admit(changes)
 	logRejected(changes)
 }
 

@@ -114,6 +114,7 @@ func (p *Peers) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []
 			path := probe.Path{
 				Peer: key, Name: l.Node.Name, Link: route.Link, Tunnel: here.devices[route.Link].Traffic(),
 				From: u.Address, To: l.PublicIP[f], HostFrom: u.Address, HostTo: l.PublicIP[f], MTU: u.MTU,
+				Tag: probe.NewTag(l.Node.Instance),
 			}
 			if here.from[f].IsValid() {
 				// That a peer has by the same backend, on its own device.
@@ -126,6 +127,30 @@ func (p *Peers) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []
 		}
 	}
 	return all
+}
+
+// admit makes the responder answer the peers that there are after changes. A peer
+// probes from the first address of each of its subnets.
+func (p *Peers) admit(c subnet.Changes) {
+	if p.responder == nil {
+		return
+	}
+	var gone, come []netip.Addr
+	add := func(to *[]netip.Addr, subnets subnet.Pair[netip.Prefix]) {
+		for _, s := range valid(subnets) {
+			*to = append(*to, s.Addr())
+		}
+	}
+	for _, key := range c.Drop {
+		if subnets, err := subnet.ParseKey(key); err == nil {
+			add(&gone, subnets)
+		}
+	}
+	for _, peer := range c.Set {
+		add(&come, peer.Lease.Subnets)
+	}
+	p.responder.Dismiss(gone)
+	p.responder.Admit(come)
 }
 
 func routeTo(objects []netstate.Object, dst netip.Prefix) (netstate.Route, bool) {

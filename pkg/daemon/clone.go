@@ -43,7 +43,7 @@ func (i installation) lives(ctx context.Context, l subnet.Lease) bool {
 	for _, ip := range l.PublicIP {
 		if ip.IsValid() {
 			asked++
-			go func() { answers <- i.presence.Ask(ctx, ip) }()
+			go func() { answers <- i.presence.Ask(ctx, ip, identity.Keys(l.Node)) }()
 		}
 	}
 	var all []probe.Resident

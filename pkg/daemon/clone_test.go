@@ -44,15 +44,20 @@ func TestLives(t *testing.T) {
 	}
 	own := here.identity.Node().Instance
 	at := func(ip, instance string) subnet.Lease {
-		return subnet.Lease{Attrs: subnet.Attrs{PublicIP: subnet.Pair[netip.Addr]{netip.MustParseAddr(ip)}, Node: subnet.Node{Instance: instance}}}
+		return subnet.Lease{Attrs: subnet.Attrs{PublicIP: subnet.Pair[netip.Addr]{netip.MustParseAddr(ip)}, Node: subnet.Node{ID: "machine", Instance: instance}}}
 	}
 	for dir, isCopy := range map[string]bool{copied: true, t.TempDir(): false} {
 		there := open(dir)
-		there.presence.Set([]netip.Addr{netip.MustParseAddr("127.0.0.2")})
+		there.presence.Set([]netip.Addr{netip.MustParseAddr("127.0.0.2")}, identity.Keys(there.identity.Node()))
 		for instance, want := range map[string]bool{own: isCopy, "another": true, "": true} {
 			if got := here.asks()(t.Context(), at("127.0.0.2", instance)); got != want {
 				t.Errorf("copy %t: the holder of a lease of instance %q lives: %t", isCopy, instance, got)
 			}
+		}
+		stranger := at("127.0.0.2", "another")
+		stranger.Node.ID = "another machine"
+		if here.lives(t.Context(), stranger) {
+			t.Errorf("copy %t: the holder of another machine's lease lives here", isCopy)
 		}
 		there.presence.Close()
 	}

@@ -22,6 +22,7 @@ type Path struct {
 	// Link is the device that packets to the peer are to leave by.
 	Link string
 	MTU  int // the largest packet that has to pass
+	Tag  Tag // of the peer
 }
 
 // over says whether the path is in an overlay, where daemons answer.
@@ -97,7 +98,7 @@ const (
 // it would not.
 type Router func(ctx context.Context, to netip.Addr) (link string, err error)
 
-// diagnose finds out about a path. It takes six seconds at the most.
+// diagnose finds out about a path. It takes seven seconds at the most.
 func diagnose(ctx context.Context, e Echoer, r Router, p Path) Finding {
 	f := diagnosePath(ctx, e, p)
 	if f.Cause != Down && f.Cause != Filtered && f.Cause != Unsent {
@@ -134,14 +135,13 @@ func diagnosePath(ctx context.Context, e Echoer, p Path) Finding {
 	wg.Go(func() { pinged, ping = d.echo(ctx, Ping, small) })
 	wg.Go(func() { _, host = (diagnosis{e, p.host()}).echo(ctx, Ping, small) })
 	wg.Wait()
+	if half == nil || bare == nil {
+		if f.Cause = d.checksums(ctx); f.Cause != Well || ctx.Err() != nil {
+			return f
+		}
+	}
 	switch {
-	case half == nil:
-		f.Cause = PeerChecksums
-		return f
-	case bare == nil:
-		f.Cause = Checksums
-		return f
-	case ping == nil: // the daemons' own port is filtered, which harms nobody
+	case ping == nil: // the daemons' own port is filtered or flooded, which harms nobody
 		f.Answer = pinged
 		return d.large(ctx, Ping, f)
 	case host == nil:
@@ -228,5 +228,5 @@ func (d diagnosis) echo(ctx context.Context, kind Kind, size int) (a Answer, err
 func (d diagnosis) once(ctx context.Context, kind Kind, size int) (Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errLost)
 	defer cancel()
-	return d.Echo(ctx, Try{kind, d.path.From, d.path.To, size})
+	return d.Echo(ctx, Try{Kind: kind, From: d.path.From, To: d.path.To, Size: size, Tag: d.path.Tag})
 }

@@ -61,7 +61,7 @@ func TestDiagnose(t *testing.T) {
 				if f.Cause != c.want || !strings.Contains(f.Why(), c.says) || (f.Why() == "") != (c.want == Well) {
 					t.Errorf("%q: %q", f.Cause, f.Why())
 				}
-				if f.Cause == SmallMTU && (f.Passes < small || !c.passes(Try{Ping, p.From, p.To, f.Passes}) || c.passes(Try{Ping, p.From, p.To, f.Passes + 1})) {
+				if f.Cause == SmallMTU && (f.Passes < small || !c.passes(Try{Kind: Ping, From: p.From, To: p.To, Size: f.Passes}) || c.passes(Try{Kind: Ping, From: p.From, To: p.To, Size: f.Passes + 1})) {
 					t.Errorf("%d pass", f.Passes)
 				}
 				if took := time.Since(began); took > 6*time.Second {

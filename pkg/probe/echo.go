@@ -31,6 +31,7 @@ type Try struct {
 	Kind     Kind
 	From, To netip.Addr
 	Size     int // of the whole packet, which nobody on the way may part
+	Tag      Tag // of the receiver
 }
 
 // Answer is what came back.
@@ -73,16 +74,27 @@ func (h SystemEchoer) udp(ctx context.Context, t Try, number uint64) (Answer, er
 	if t.Kind != UDP {
 		kind = bareRequest
 	}
-	return exchange(ctx, conn, newRequest(kind, number, size), func(b []byte) (time.Time, bool) {
-		return readAnswer(b, number, size)
-	})
+	udp := conn.(*net.UDPConn)
+	e := exchange{
+		conn:    conn,
+		read:    func(b []byte) (time.Time, bool) { return readAnswer(b, number, size) },
+		refused: func() bool { return refused(udp, number) },
+	}
+	return e.run(ctx, newRequest(kind, number, size, t.Tag))
 }
 
-// control sets what a socket for probes to an address needs.
+// control sets what a socket for probes to an address needs. ICMP errors come with
+// what they quote.
 func control(to netip.Addr, bare, takesBare bool) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) error {
 		var err error
-		if e := c.Control(func(fd uintptr) { err = setOptions(int(fd), to, bare, takesBare) }); e != nil {
+		if e := c.Control(func(fd uintptr) {
+			level, option := unix.IPPROTO_IP, unix.IP_RECVERR
+			if !to.Is4() {
+				level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
+			}
+			err = errors.Join(unix.SetsockoptInt(int(fd), level, option, 1), setOptions(int(fd), to, bare, takesBare))
+		}); e != nil {
 			return e
 		}
 		return os.NewSyscallError("setsockopt", err)
@@ -111,31 +123,43 @@ func setOptions(fd int, to netip.Addr, bare, takesBare bool) error {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
 }
 
-// exchange sends b and waits for what read takes for its answer.
-func exchange(ctx context.Context, conn net.Conn, b []byte, read func([]byte) (time.Time, bool)) (Answer, error) {
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // it fails with the connection alone
+// exchange is a request that waits for its answer.
+type exchange struct {
+	conn net.Conn
+	// read returns what the answer's clock shows, and reports whether it is the answer.
+	read func([]byte) (time.Time, bool)
+	// refused reports whether the other's kernel rejected the request: no daemon
+	// listens there. That is an answer, too.
+	refused func() bool
+}
+
+// run sends b and waits for the answer.
+func (e exchange) run(ctx context.Context, b []byte) (Answer, error) {
+	stop := context.AfterFunc(ctx, func() { _ = e.conn.SetDeadline(time.Unix(1, 0)) }) // it fails with the connection alone
 	defer stop()
 	sent := time.Now()
-	if _, err := conn.Write(b); err != nil {
+	// A device that drops a packet is a part of the path, like any other.
+	if _, err := e.conn.Write(b); err != nil && !errors.Is(err, syscall.ENOBUFS) {
 		return Answer{}, err
 	}
 	in := make([]byte, len(b)+60) // with the longest header that there may be
 	for {
-		n, err := conn.Read(in)
+		n, err := e.conn.Read(in)
 		rtt := time.Since(sent)
+		var icmp syscall.Errno
 		switch {
-		case errors.Is(err, syscall.ECONNREFUSED):
-			// Nobody listens there, and that was told by who was asked.
-			return Answer{RTT: rtt}, nil
-		case errors.Is(err, syscall.EHOSTUNREACH):
-			// Somebody on the way says that it will not come there.
-			return Answer{}, errLost
 		case ctx.Err() != nil:
 			return Answer{}, context.Cause(ctx)
+		case errors.As(err, &icmp):
+			// Anybody can forge an ICMP error. Only one that quotes the request counts.
+			if e.refused() {
+				return Answer{RTT: rtt}, nil
+			}
+			continue
 		case err != nil:
 			return Answer{}, err
 		}
-		clock, ok := read(in[:n])
+		clock, ok := e.read(in[:n])
 		switch {
 		case !ok: // a stray one
 		case clock.IsZero():
@@ -144,6 +168,39 @@ func exchange(ctx context.Context, conn net.Conn, b []byte, read func([]byte) (t
 			return Answer{RTT: rtt, Ahead: clock.Sub(sent.Add(rtt / 2)), Clock: true}, nil
 		}
 	}
+}
+
+// refused reports whether an ICMP error arrived that says that no socket has the
+// port, and that quotes the request with this number.
+func refused(conn *net.UDPConn, number uint64) (is bool) {
+	quoted, control := make([]byte, minPacket), make([]byte, 512)
+	_ = withFD(conn, func(fd uintptr) error { // on failure no error arrived
+		for {
+			n, m, _, _, err := unix.Recvmsg(int(fd), quoted, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+			if err != nil {
+				return err
+			}
+			is = is || quotes(quoted[:n], number) && refuses(control[:m])
+		}
+	})
+	return is
+}
+
+// refuses reports whether control data are of an error by which a host rejects
+// packets to a port without a socket.
+func refuses(control []byte) bool {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return false
+	}
+	for _, m := range messages {
+		// The error's number is the first word of a sock_extended_err.
+		if isError := m.Header.Type == unix.IP_RECVERR || m.Header.Type == unix.IPV6_RECVERR; isError && len(m.Data) >= 4 &&
+			syscall.Errno(binary.NativeEndian.Uint32(m.Data)) == syscall.ECONNREFUSED {
+			return true
+		}
+	}
+	return false
 }
 
 // ping has the other's kernel answer.
@@ -158,7 +215,7 @@ func ping(ctx context.Context, t Try, number uint64) (Answer, error) {
 		return Answer{}, fmt.Errorf("ping: %w", err)
 	}
 	defer conn.Close()
-	body := newRequest(request, number, t.Size-headers(t.To))
+	body := newRequest(request, number, t.Size-headers(t.To), Tag{})
 	b := make([]byte, 8, 8+len(body))
 	b[0] = ask
 	binary.BigEndian.PutUint16(b[4:], uint16(number))
@@ -166,9 +223,14 @@ func ping(ctx context.Context, t Try, number uint64) (Answer, error) {
 	if t.To.Is4() { // of the other the kernel knows how
 		binary.BigEndian.PutUint16(b[2:], checksum(b))
 	}
-	return exchange(ctx, whole{conn.(*net.IPConn)}, b, func(in []byte) (time.Time, bool) {
-		return time.Time{}, len(in) == len(b) && in[0] == told && string(in[8:]) == string(body)
-	})
+	e := exchange{
+		conn: whole{conn.(*net.IPConn)},
+		read: func(in []byte) (time.Time, bool) {
+			return time.Time{}, len(in) == len(b) && in[0] == told && string(in[8:]) == string(body)
+		},
+		refused: func() bool { return false }, // there are no ports
+	}
+	return e.run(ctx, b)
 }
 
 // whole reads messages without the header that IPv4 leaves before them.

@@ -31,7 +31,7 @@ func TestEcho(t *testing.T) {
 					ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, errLost)
 					defer cancel()
 					var answer Answer
-					if answer, err = host.Echo(ctx, Try{kind, p[0], p[1], size}); err == nil {
+					if answer, err = host.Echo(ctx, Try{Kind: kind, From: p[0], To: p[1], Size: size}); err == nil {
 						answers = append(answers, answer)
 					}
 					return nil
@@ -46,7 +46,7 @@ func TestEcho(t *testing.T) {
 		a.Do(t, func() error {
 			ctx, cancel := context.WithTimeoutCause(context.Background(), 200*time.Millisecond, errLost)
 			defer cancel()
-			if answer, err := host.Echo(ctx, Try{kind, p[0], p[1], size}); err == nil || errors.Is(err, errLost) != lost {
+			if answer, err := host.Echo(ctx, Try{Kind: kind, From: p[0], To: p[1], Size: size}); err == nil || errors.Is(err, errLost) != lost {
 				t.Errorf("%d of %d to %s: %+v, %v", kind, size, p[1], answer, err)
 			}
 			return nil
@@ -59,7 +59,8 @@ func TestEcho(t *testing.T) {
 	answer := func() {
 		t.Helper()
 		b.Do(t, func() error {
-			r.Set([]netip.Addr{pairs[0][1], pairs[1][1]})
+			r.Set([]netip.Addr{pairs[0][1], pairs[1][1]}, Tag{})
+			r.Admit([]netip.Addr{pairs[0][0], pairs[1][0]})
 			return nil
 		})
 	}
@@ -78,7 +79,7 @@ func TestEcho(t *testing.T) {
 	}
 
 	// Where nobody listens the kernel says so, which is as good.
-	r.Set(nil)
+	r.Set(nil, Tag{})
 	for _, got := range try(UDP, small) {
 		if got.Clock {
 			t.Errorf("a clock of nobody's: %+v", got)
@@ -95,24 +96,25 @@ func TestEcho(t *testing.T) {
 	fails(UDP, [2]netip.Addr{ip("198.18.9.77"), pairs[0][1]}, small, false)
 }
 
-// Who floods is not answered without end, and what is no request never.
+// TestResponderLimits sends far more requests than a socket answers.
 func TestResponderLimits(t *testing.T) {
 	ns := kerneltest.NewNS(t, "flooded")
 	here := ip("127.0.0.1")
 	ns.Do(t, func() error {
 		r := Responder{Port: 8479}
 		defer r.Close()
-		r.Set([]netip.Addr{here, ip("10.5.1.0")}) // that is not there yet
+		r.Admit([]netip.Addr{here})
+		r.Set([]netip.Addr{here, ip("10.5.1.0")}, Tag{}) // that is not there yet
 		ctx, cancel := context.WithTimeoutCause(context.Background(), 200*time.Millisecond, errLost)
 		defer cancel()
-		if _, err := (SystemEchoer{Port: 8479}).Echo(ctx, Try{UDP, here, here, small}); err != nil {
+		if _, err := (SystemEchoer{Port: 8479}).Echo(ctx, Try{Kind: UDP, From: here, To: here, Size: small}); err != nil {
 			t.Error(err)
 		}
 		answered := 0
 		began := time.Now()
-		for range 3 * maxAnswers {
+		for range 3 * maxPackets {
 			ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Millisecond, errLost)
-			if _, err := (SystemEchoer{Port: 8479}).Echo(ctx, Try{UDP, here, here, small}); err == nil {
+			if _, err := (SystemEchoer{Port: 8479}).Echo(ctx, Try{Kind: UDP, From: here, To: here, Size: small}); err == nil {
 				answered++
 			}
 			cancel()
@@ -120,7 +122,7 @@ func TestResponderLimits(t *testing.T) {
 				break
 			}
 		}
-		if limit := maxAnswers * (int(time.Since(began)/time.Second) + 2); answered == 0 || answered > limit {
+		if limit := maxPackets * (int(time.Since(began)/time.Second) + 2); answered == 0 || answered > limit {
 			t.Errorf("%d answers in %s", answered, time.Since(began))
 		}
 		return nil

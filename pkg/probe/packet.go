@@ -7,8 +7,9 @@ import (
 )
 
 // A packet of ours, in UDP or in a ping, begins with magic, says what it is, and
-// has a number that nobody else can guess. An answer has its sender's clock. What
-// follows makes it as large as it has to be.
+// has a number that nobody else can guess. An answer has its sender's clock. The
+// receiver's tag follows where there is one and there is room. What follows makes it
+// as large as it has to be.
 const (
 	magic     = "tulle-p"
 	kindAt    = len(magic)
@@ -33,8 +34,11 @@ func headers(ip netip.Addr) int {
 	return 40 + 8
 }
 
-func newRequest(kind byte, number uint64, size int) []byte {
+func newRequest(kind byte, number uint64, size int, tag Tag) []byte {
 	b := make([]byte, max(size, minPacket))
+	if len(b) >= minPacket+len(tag) {
+		copy(b[minPacket:], tag[:])
+	}
 	copy(b, magic)
 	b[kindAt] = kind
 	binary.BigEndian.PutUint64(b[numberAt:], number)
@@ -60,4 +64,9 @@ func readAnswer(b []byte, number uint64, size int) (clock time.Time, ok bool) {
 		return time.Time{}, false
 	}
 	return time.Unix(0, int64(binary.BigEndian.Uint64(b[clockAt:]))), true
+}
+
+// quotes reports whether b is the beginning of the request with this number.
+func quotes(b []byte, number uint64) bool {
+	return len(b) >= clockAt && string(b[:kindAt]) == magic && binary.BigEndian.Uint64(b[numberAt:]) == number
 }

@@ -10,7 +10,7 @@ func TestPacket(t *testing.T) {
 	now := time.Unix(1700000000, 123456789)
 	for _, size := range []int{0, minPacket, 100, 1422, 65507} {
 		for _, kind := range []byte{request, bareRequest} {
-			b := newRequest(kind, 77, size)
+			b := newRequest(kind, 77, size, NewTag("x"))
 			if len(b) != max(size, minPacket) {
 				t.Errorf("%d bytes of %d", len(b), size)
 			}
@@ -35,8 +35,8 @@ func TestPacket(t *testing.T) {
 }
 
 func FuzzToAnswer(f *testing.F) {
-	f.Add(newRequest(request, 1, 40))
-	f.Add(newRequest(bareRequest, 1, 0))
+	f.Add(newRequest(request, 1, 40, Tag{}))
+	f.Add(newRequest(bareRequest, 1, 0, Tag{}))
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		before := len(b)

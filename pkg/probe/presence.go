@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 )
 
@@ -28,6 +29,11 @@ const (
 // Presence answers at this host's addresses on the underlay that a daemon lives
 // here, and asks other hosts the same. Its answers reveal nothing of the secret, and
 // an answer to one challenge is useless for another.
+//
+// A host asks before it is a peer, so no list of addresses can tell who may ask.
+// Whoever asks has read a lease, and asks by a key that stands in it, like the
+// asked host's instance. A question without such a key gets no answer; the kernel
+// drops it, at no cost for this process.
 type Presence struct {
 	Port uint16
 	// Prove returns 16 bytes that only a daemon with this one's secret can compute
@@ -37,14 +43,16 @@ type Presence struct {
 	run    []byte // random; marks this process's own answers
 	mu     sync.Mutex
 	at     []netip.Addr
-	conns  []net.PacketConn
+	keys   []string
+	conns  []*net.UDPConn
 	closed bool
 	ended  chan struct{} // closed by Close
 	wg     sync.WaitGroup
 }
 
-// A question is as long as its answer: mark, kind, challenge, the answering run,
-// its proof.
+// A question is as long as its answer. Both begin with magic, kind and challenge.
+// There follow, in a question, the key's tag, and a proof that the asker knows the
+// key; in an answer, the answering run, and its proof.
 const (
 	question     = 'q'
 	presence     = 'p'
@@ -64,25 +72,28 @@ func NewPresence(port uint16, prove func(challenge []byte) []byte) *Presence {
 	return p
 }
 
-// Set makes p answer at these addresses and no others. An address need not exist
-// yet.
-func (p *Presence) Set(at []netip.Addr) {
+// Set makes p answer at these addresses and no others, to questions by one of keys.
+// An address need not exist yet.
+func (p *Presence) Set(at []netip.Addr, keys []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || slices.Equal(p.at, at) {
+	if p.closed || slices.Equal(p.at, at) && slices.Equal(p.keys, keys) {
 		return
 	}
 	p.close()
-	p.at = slices.Clone(at)
+	p.at, p.keys = slices.Clone(at), slices.Clone(keys)
+	accepted := newKeys(keys)
 	for _, ip := range at {
-		conn, err := listen(ip, p.Port)
+		conn, err := listen(ip, p.Port, func(fd uintptr) error {
+			return questionFilter(accepted).attach(fd, unix.SO_ATTACH_FILTER)
+		})
 		if err != nil {
 			klog.ErrorS(err, "Failed to listen for other hosts' questions whether this one lives", "address", ip, "port", p.Port)
 			p.at = nil // the next Set tries again
 			continue
 		}
 		p.conns = append(p.conns, conn)
-		p.wg.Go(func() { p.answerAll(conn) })
+		p.wg.Go(func() { p.answerAll(conn, accepted) })
 	}
 }
 
@@ -108,13 +119,12 @@ func (p *Presence) close() {
 	p.conns = nil
 }
 
-// answerAll answers until conn is closed. Above the limit it stops reading, and the
-// kernel drops further questions at little cost.
-func (p *Presence) answerAll(conn net.PacketConn) {
+// answerAll answers until conn is closed.
+func (p *Presence) answerAll(conn *net.UDPConn, accepted []key) {
 	b := make([]byte, presenceLen+1)
 	var pace pace
 	for {
-		n, from, err := conn.ReadFrom(b)
+		n, from, err := conn.ReadFromUDPAddrPort(b)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -122,46 +132,22 @@ func (p *Presence) answerAll(conn net.PacketConn) {
 			continue // an ICMP error for an earlier answer
 		}
 		if wait := pace.next(time.Now()); wait > 0 {
-			p.rest(wait)
+			rest(wait, p.ended)
 		}
-		if p.answer(b[:n]) {
-			_, _ = conn.WriteTo(b[:n], from) // the asker repeats a lost question
+		if p.answer(b[:n], accepted) {
+			_, _ = conn.WriteToUDPAddrPort(b[:n], from) // the asker repeats a lost question
 		}
 	}
 }
 
-// pace limits answers to so many a second.
-type pace struct {
-	second time.Time
-	count  int
-}
-
-// next returns how long the next answer has to wait.
-func (p *pace) next(now time.Time) time.Duration {
-	if now.Sub(p.second) >= time.Second {
-		p.second, p.count = now, 0
-	}
-	if p.count++; p.count <= maxAnswers {
-		return 0
-	}
-	p.second, p.count = p.second.Add(time.Second), 1
-	return p.second.Sub(now)
-}
-
-// rest waits for d, or until all answers have ended.
-func (p *Presence) rest(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-p.ended:
-	case <-timer.C:
-	}
-}
-
-// answer turns a question into its answer, in place, and reports whether b is a
-// question.
-func (p *Presence) answer(b []byte) bool {
+// answer turns a question by one of the accepted keys into its answer, in place. It
+// reports whether b is such a question.
+func (p *Presence) answer(b []byte, accepted []key) bool {
 	if len(b) != presenceLen || string(b[:kindAt]) != magic || b[kindAt] != question {
+		return false
+	}
+	by := slices.IndexFunc(accepted, func(k key) bool { return string(k.tag[:]) == string(b[tagAt:knowsAt]) })
+	if by < 0 || !hmac.Equal(accepted[by].knows(b), b[knowsAt:]) {
 		return false
 	}
 	b[kindAt] = presence
@@ -190,9 +176,12 @@ const (
 	askLimit = 1500 * time.Millisecond
 )
 
-// Ask asks what lives at an address, within ctx. An ICMP error may be forged, and
-// does not end the question.
-func (p *Presence) Ask(ctx context.Context, at netip.Addr) Resident {
+// Ask asks what lives at an address, within ctx, by keys from the lease of the asked
+// host. An ICMP error may be forged, and does not end the question.
+func (p *Presence) Ask(ctx context.Context, at netip.Addr, keys []string) Resident {
+	if len(keys) == 0 {
+		return NoDaemon // such a host does not answer
+	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	var dialer net.Dialer
@@ -206,13 +195,11 @@ func (p *Presence) Ask(ctx context.Context, at netip.Addr) Resident {
 	}
 	challenge := make([]byte, challengeLen)
 	_, _ = rand.Read(challenge) // it never fails
-	b := make([]byte, presenceLen)
-	copy(b, magic)
-	b[kindAt] = question
-	copy(b[challengeAt:], challenge)
 	in := make([]byte, presenceLen+1)
 	for ctx.Err() == nil {
-		_, _ = conn.Write(b) // a lost one is repeated
+		for _, k := range newKeys(keys) {
+			_, _ = conn.Write(newQuestion(challenge, k)) // a lost one is repeated
+		}
 		for until := time.Now().Add(askAgain); ctx.Err() == nil; {
 			if conn.SetReadDeadline(until) != nil {
 				return NoDaemon
@@ -221,7 +208,10 @@ func (p *Presence) Ask(ctx context.Context, at netip.Addr) Resident {
 			if err != nil && !time.Now().Before(until) {
 				break
 			}
-			if who, ok := p.read(in[:n], challenge); err == nil && ok {
+			if err != nil {
+				continue
+			}
+			if who, ok := p.read(in[:n], challenge); ok {
 				return who
 			}
 		}

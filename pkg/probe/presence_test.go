@@ -20,6 +20,9 @@ func proves(secret string) func([]byte) []byte {
 	}
 }
 
+// keys are what stands in the lease of a host that is asked.
+var keys = []string{"instance of it", "ID of it"}
+
 // TestPresence asks from one host who lives on another.
 func TestPresence(t *testing.T) {
 	a, b := kerneltest.NewNS(t, "asking"), kerneltest.NewNS(t, "asked")
@@ -33,34 +36,42 @@ func TestPresence(t *testing.T) {
 	wants := func(at netip.Addr, want Resident) {
 		t.Helper()
 		var got Resident
-		a.Do(t, func() error { got = asker.Ask(t.Context(), at); return nil })
+		a.Do(t, func() error { got = asker.Ask(t.Context(), at, keys); return nil })
 		if got != want {
 			t.Errorf("at %s lives %d, want %d", at, got, want)
 		}
 	}
 	for secret, want := range map[string]Resident{"one": Twin, "two": OtherDaemon} {
 		other := NewPresence(8479, proves(secret))
-		b.Do(t, func() error { other.Set(there); return nil })
+		b.Do(t, func() error { other.Set(there, keys); return nil })
 		for _, at := range there {
 			wants(at, want)
 		}
-		b.Do(t, func() error { other.Set(there[:1]); return nil })
+		for _, by := range [][]string{nil, {"instance of another"}, {""}} {
+			a.Do(t, func() error {
+				if got := asker.Ask(t.Context(), there[0], by); got != NoDaemon {
+					t.Errorf("asked by %q, at %s lives %d", by, there[0], got)
+				}
+				return nil
+			})
+		}
+		b.Do(t, func() error { other.Set(there[:1], keys); return nil })
 		wants(there[0], want)
 		wants(there[1], NoDaemon)
 		other.Close()
 		other.Close()
-		other.Set(there) // it has ended
+		other.Set(there, keys) // it has ended
 		wants(there[0], NoDaemon)
 	}
 	wants(ip("198.18.9.77"), NoDaemon) // nobody has that address
 	wants(ip("203.0.113.1"), NoDaemon) // nothing leads there
 
 	// Its own answers are nobody's, wherever they come from.
-	b.Do(t, func() error { asker.Set(there); return nil })
+	b.Do(t, func() error { asker.Set(there, keys); return nil })
 	wants(there[0], NoDaemon)
 	asker.Close()
 	twin := NewPresence(8479, proves("one"))
-	a.Do(t, func() error { twin.Set([]netip.Addr{ip("198.18.9.1")}); return nil })
+	a.Do(t, func() error { twin.Set([]netip.Addr{ip("198.18.9.1")}, keys); return nil })
 	defer twin.Close()
 	wants(ip("198.18.9.1"), NoDaemon) // an address of this host
 }
@@ -74,15 +85,15 @@ func TestForgedPresence(t *testing.T) {
 		answer func(question []byte) []byte
 		want   Resident
 	}{
-		"a true one":           {func(q []byte) []byte { twin.answer(q); return q }, Twin},
-		"without a proof":      {func(q []byte) []byte { twin.answer(q); clear(q[proofAt:]); return q }, OtherDaemon},
-		"of another run":       {func(q []byte) []byte { twin.answer(q); q[runAt]++; return q }, OtherDaemon},
+		"a true one":           {func(q []byte) []byte { twin.answer(q, newKeys(keys)); return q }, Twin},
+		"without a proof":      {func(q []byte) []byte { twin.answer(q, newKeys(keys)); clear(q[proofAt:]); return q }, OtherDaemon},
+		"of another run":       {func(q []byte) []byte { twin.answer(q, newKeys(keys)); q[runAt]++; return q }, OtherDaemon},
 		"to another question":  {func([]byte) []byte { return old }, NoDaemon},
-		"the proof of another": {func(q []byte) []byte { twin.answer(q); copy(q[proofAt:], old[proofAt:]); return q }, OtherDaemon},
-		"its own, passed on":   {func(q []byte) []byte { asker.answer(q); return q }, NoDaemon},
+		"the proof of another": {func(q []byte) []byte { twin.answer(q, newKeys(keys)); copy(q[proofAt:], old[proofAt:]); return q }, OtherDaemon},
+		"its own, passed on":   {func(q []byte) []byte { asker.answer(q, newKeys(keys)); return q }, NoDaemon},
 		"the question itself":  {func(q []byte) []byte { return q }, NoDaemon},
-		"a short one":          {func(q []byte) []byte { twin.answer(q); return q[:presenceLen-1] }, NoDaemon},
-		"a long one":           {func(q []byte) []byte { twin.answer(q); return append(q, 0) }, NoDaemon},
+		"a short one":          {func(q []byte) []byte { twin.answer(q, newKeys(keys)); return q[:presenceLen-1] }, NoDaemon},
+		"a long one":           {func(q []byte) []byte { twin.answer(q, newKeys(keys)); return append(q, 0) }, NoDaemon},
 		"nothing":              {func([]byte) []byte { return nil }, NoDaemon},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +116,7 @@ func TestForgedPresence(t *testing.T) {
 				}
 			}()
 			here := &Presence{Port: conn.LocalAddr().(*net.UDPAddr).AddrPort().Port(), Prove: asker.Prove, run: asker.run}
-			if got := here.Ask(t.Context(), ip("127.0.0.2")); got != c.want {
+			if got := here.Ask(t.Context(), ip("127.0.0.2"), keys); got != c.want {
 				t.Errorf("%d lives there, want %d", got, c.want)
 			}
 		})
@@ -115,10 +126,8 @@ func TestForgedPresence(t *testing.T) {
 // ask is an answer of p to a question of its own.
 func ask(t *testing.T, p *Presence) []byte {
 	t.Helper()
-	b := make([]byte, presenceLen)
-	copy(b, magic)
-	b[kindAt] = question
-	if !p.answer(b) {
+	b := newQuestion(make([]byte, challengeLen), newKeys(keys)[1])
+	if !p.answer(b, newKeys(keys)) {
 		t.Fatal("a question has no answer")
 	}
 	return b
@@ -126,22 +135,25 @@ func ask(t *testing.T, p *Presence) []byte {
 
 // TestPresenceIsNoAmplifier asks for nothing, and far too often.
 func TestPresenceIsNoAmplifier(t *testing.T) {
-	p := NewPresence(0, proves("one"))
+	p, accepted := NewPresence(0, proves("one")), newKeys(keys)
 	for name, b := range map[string][]byte{
 		"an answer":        ask(t, p),
-		"a probe":          newRequest(request, 1, presenceLen),
-		"a short one":      ask(t, p)[:presenceLen-1],
+		"a probe":          newRequest(request, 1, presenceLen, Tag{}),
+		"a short one":      newQuestion(make([]byte, challengeLen), accepted[0])[:presenceLen-1],
+		"without a key":    newQuestion(make([]byte, challengeLen), key{}),
+		"by another key":   newQuestion(make([]byte, challengeLen), newKeys([]string{"another"})[0]),
+		"a tag alone":      newQuestion(make([]byte, challengeLen), key{tag: accepted[0].tag}),
 		"nothing":          {},
 		"another's packet": bytes.Repeat([]byte{'x'}, presenceLen),
 	} {
-		if p.answer(b) {
+		if p.answer(b, accepted) {
 			t.Errorf("%s is answered", name)
 		}
 	}
 	var pace pace
 	now := time.Now()
 	for range 3 {
-		for n := range maxAnswers {
+		for n := range maxPackets {
 			if wait := pace.next(now); wait != 0 {
 				t.Fatalf("answer %d of a second waits for %s", n, wait)
 			}
@@ -149,26 +161,24 @@ func TestPresenceIsNoAmplifier(t *testing.T) {
 		}
 		wait := pace.next(now)
 		if wait <= 0 || wait > time.Second {
-			t.Errorf("what is more than %d waits for %s", maxAnswers, wait)
+			t.Errorf("what is more than %d waits for %s", maxPackets, wait)
 		}
 		now = now.Add(wait + 2*time.Second)
 	}
 }
 
 func FuzzPresence(f *testing.F) {
-	asker := NewPresence(0, proves("one"))
-	b := make([]byte, presenceLen)
-	copy(b, magic)
-	b[kindAt] = question
+	asker, accepted := NewPresence(0, proves("one")), newKeys(keys)
+	b := newQuestion(make([]byte, challengeLen), accepted[0])
 	f.Add(bytes.Clone(b))
-	asker.answer(b)
+	asker.answer(b, accepted)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		size := len(b)
 		if who, ok := asker.read(b, make([]byte, challengeLen)); ok && who == Twin && !bytes.Equal(b[proofAt:], asker.Prove(b[challengeAt:proofAt])) {
 			t.Fatalf("%x proves nothing", b)
 		}
-		if asker.answer(b) && (len(b) != size || b[kindAt] != presence) {
+		if asker.answer(b, accepted) && (len(b) != size || b[kindAt] != presence) {
 			t.Fatalf("%x is no answer", b)
 		}
 	})

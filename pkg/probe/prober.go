@@ -52,11 +52,21 @@ type Prober struct {
 // Result is what is known of a peer: the worst of its paths.
 type Result struct {
 	Finding
-	At     time.Time // of the last probe
-	Since  time.Time // the cause is what it is
-	Lasts  bool      // it was found in two rounds, one after the other
-	logged bool      // the log has it
+	At    time.Time // of the last probe
+	Since time.Time // the cause is what it is
+	Lasts bool      // it was found in two rounds, one after the other
+	// Rounds is how often the cause was found in a row.
+	Rounds int
+	logged bool // the log has it
 }
+
+// proof is in how many rounds in a row a finding must be made before it may change
+// how this host sends.
+const proof = 3
+
+// Proven reports whether it is certain enough that this host breaks checksums to act
+// upon it.
+func (r Result) Proven() bool { return r.Cause == Checksums && r.Rounds >= proof }
 
 // Counts are what all probes came to.
 type Counts struct {
@@ -66,7 +76,8 @@ type Counts struct {
 }
 
 // Run probes until ctx ends. It calls changed after each round in which a peer
-// came to fail, for another cause or for the second time, or to be well again.
+// came to fail, for another cause, for the second time, or often enough to be proven,
+// or to be well again.
 func (p *Prober) Run(ctx context.Context, s Source, changed func()) {
 	timer := time.NewTimer(min(p.Interval, firstRound))
 	defer timer.Stop()
@@ -142,11 +153,11 @@ func (p *Prober) take(peers []string, findings []Finding, now time.Time) (news b
 			news = news || known && before.Cause != Well
 			continue
 		}
-		r := Result{Finding: f, At: now, Since: now, logged: before.logged}
+		r := Result{Finding: f, At: now, Since: now, Rounds: 1, logged: before.logged}
 		if known && before.Cause == f.Cause {
-			r.Since, r.Lasts = before.Since, f.Cause != Well
+			r.Since, r.Lasts, r.Rounds = before.Since, f.Cause != Well, before.Rounds+1
 		}
-		news = news || f.Cause != before.Cause || r.Lasts != before.Lasts
+		news = news || f.Cause != before.Cause || r.Lasts != before.Lasts || r.Proven() != before.Proven()
 		p.logChange(&r)
 		p.peers[key] = r
 	}

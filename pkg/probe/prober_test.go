@@ -214,7 +214,7 @@ func TestAllFail(t *testing.T) {
 	})
 }
 
-// Who leaves is forgotten, with what was wrong.
+// TestGone lets peers leave: they are forgotten, with what was wrong.
 func TestGone(t *testing.T) {
 	c := newCluster(3)
 	c.set("1", true)

@@ -1,0 +1,69 @@
+package probe
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+)
+
+// A finding about checksums may change how the host sends. So it needs evidence that
+// no flood makes by losing packets at random: packets with and without checksums in
+// the same moments, in random order, of which all of one kind are lost and nearly all
+// of the other return.
+const (
+	waves   = 4 // one after the other
+	perWave = 2 // packets of each kind
+	all     = waves * perWave
+	nearly  = all - 1
+)
+
+// checksums returns Checksums or PeerChecksums if there is evidence for it, else Well.
+func (d diagnosis) checksums(ctx context.Context) Cause {
+	var returned [HalfBare + 1]int
+	for range waves {
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for _, i := range rand.Perm(len(returned) * perWave) {
+			kind := Kind(i / perWave)
+			wg.Go(func() {
+				if _, err := d.once(ctx, kind, small); err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					returned[kind]++
+				}
+			})
+		}
+		wg.Wait()
+		if returned[UDP] > 0 || ctx.Err() != nil {
+			return Well
+		}
+	}
+	switch {
+	case returned[HalfBare] >= nearly:
+		return PeerChecksums
+	case returned[HalfBare] == 0 && returned[Bare] >= nearly:
+		return Checksums
+	}
+	return Well
+}
+
+// sound reports whether packets with checksums return, by a wave of them. It takes
+// no longer than one packet may.
+func (d diagnosis) sound(ctx context.Context) bool {
+	var returned [all]bool
+	var wg sync.WaitGroup
+	for i := range returned {
+		wg.Go(func() {
+			_, err := d.once(ctx, UDP, small)
+			returned[i] = err == nil
+		})
+	}
+	wg.Wait()
+	n := 0
+	for _, is := range returned {
+		if is {
+			n++
+		}
+	}
+	return n >= nearly
+}

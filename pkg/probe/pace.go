@@ -1,0 +1,36 @@
+package probe
+
+import "time"
+
+// maxPackets is how many packets a socket reads in a second: far more than peers send,
+// and little for a flood.
+const maxPackets = 1000
+
+// pace limits packets to so many a second. Above the limit the reader stops
+// reading, and the kernel drops further packets at little cost.
+type pace struct {
+	second time.Time
+	count  int
+}
+
+// next returns how long the next packet has to wait.
+func (p *pace) next(now time.Time) time.Duration {
+	if now.Sub(p.second) >= time.Second {
+		p.second, p.count = now, 0
+	}
+	if p.count++; p.count <= maxPackets {
+		return 0
+	}
+	p.second, p.count = p.second.Add(time.Second), 1
+	return p.second.Sub(now)
+}
+
+// rest waits for d, or until ended is closed.
+func rest(d time.Duration, ended <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+}
