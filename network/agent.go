@@ -280,13 +280,3 @@ func (a *Agent) awaitSync() {
 		a.stopWaiting(onKernel)
 	})
 }
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}

@@ -28,7 +28,7 @@ func (a *Agent) readConfigs() {
 			if failures++; failures == 1 {
 				klog.ErrorS(err, "Failed to read the network config; retrying")
 			}
-			pause(a.ctx, retryAfter(failures))
+			backoff.Sleep(a.ctx, failures)
 			continue
 		}
 		known, failures = cfg, 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -27,7 +27,7 @@ func (a *Agent) keep(claim subnet.Claim) {
 	a.restart(&a.keeping, func(ctx context.Context) {
 		for failures := 0; ctx.Err() == nil; failures++ {
 			if failures > 0 {
-				pause(ctx, retryAfter(failures))
+				backoff.Sleep(ctx, failures)
 			}
 			own, err := held, error(nil)
 			if !only {
@@ -62,17 +62,12 @@ const (
 	// twice that: nodes whose leases were lost write them again within it.
 	linger = 5 * time.Second
 
-	firstRetry = 500 * time.Millisecond
-	lastRetry  = time.Minute
 	// longHeld is how long a lease lasts that was a good one.
 	longHeld = time.Minute
 )
 
-// retryAfter is how long to wait after so many failures in a row.
-func retryAfter(failures int) time.Duration {
-	d := min(firstRetry<<min(failures-1, 10), lastRetry)
-	return d/2 + rand.N(d/2)
-}
+// backoff is the wait before the store is asked again.
+var backoff = retry.Backoff{First: 500 * time.Millisecond, Last: time.Minute}
 
 // leaseless takes in why there is no lease.
 func (a *Agent) leaseless(err error) {
@@ -206,7 +201,7 @@ func (a *Agent) watch() {
 			return
 		}
 		klog.ErrorS(err, "Watch of the leases ended; restarting it")
-		pause(a.ctx, retryAfter(failures))
+		backoff.Sleep(a.ctx, failures)
 	}
 }
 

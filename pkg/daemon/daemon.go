@@ -18,6 +18,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/systemd"
 )
@@ -34,10 +35,10 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 		klog.InfoS("Option without effect, or unsafe", "warning", warning)
 	}
 	saveMemory()
-	toSystemd, toNode := newNews(), newNews()
+	toSystemd, toNode := retry.NewWakeup(), retry.NewWakeup()
 	poke := func() {
-		toSystemd.tell()
-		toNode.tell()
+		toSystemd.Wake()
+		toNode.Wake()
 	}
 	var etcd *ownEtcd
 	if o.Embedded.On {
@@ -114,18 +115,6 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	klog.InfoS("Stopping; the network stays as it is")
 	running.Wait()
 	return nil
-}
-
-// news says that there is some, to one who looks for himself.
-type news chan struct{}
-
-func newNews() news { return make(news, 1) }
-
-func (n news) tell() {
-	select {
-	case n <- struct{}{}:
-	default:
-	}
 }
 
 // reload has files read again, and the kernel looked at.

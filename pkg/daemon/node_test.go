@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/kube"
 )
@@ -99,7 +100,7 @@ func TestNodeTold(t *testing.T) {
 	const up, down, bad, good = "unavailable false: FlannelIsUp", "unavailable true: TulleNotReady", "event true: NetworkNotReady", "event false: NetworkReady"
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		agent, cluster, changed := &fakeAgent{}, &fakeCluster{}, newNews()
+		agent, cluster, changed := &fakeAgent{}, &fakeCluster{}, retry.NewWakeup()
 		var running sync.WaitGroup
 		running.Go(func() { nodeReporter{agent, cluster, true}.run(ctx, changed) })
 		after := func(d time.Duration, want ...string) {
@@ -112,7 +113,7 @@ func TestNodeTold(t *testing.T) {
 		}
 		be := func(ready bool, own string) {
 			agent.be(ready, own)
-			changed.tell()
+			changed.Wake()
 		}
 		after(10 * time.Second)
 		be(true, "10.5.1.0/24")
@@ -145,11 +146,11 @@ func TestNodeToldSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), unready+3*conditionPause+conditionPause/2)
 		defer cancel()
-		agent, cluster, changed := &fakeAgent{counts: true}, &fakeCluster{}, newNews()
+		agent, cluster, changed := &fakeAgent{counts: true}, &fakeCluster{}, retry.NewWakeup()
 		var running sync.WaitGroup
 		running.Go(func() {
 			for tick := time.NewTicker(time.Second); ctx.Err() == nil; <-tick.C {
-				changed.tell()
+				changed.Wake()
 			}
 		})
 		nodeReporter{agent, cluster, true}.run(ctx, changed)
@@ -167,7 +168,7 @@ func TestEventsAlone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cluster := &fakeCluster{}
-		nodeReporter{&fakeAgent{status: outlook{text: strings.Repeat("é", 2000)}}, cluster, false}.run(ctx, newNews())
+		nodeReporter{&fakeAgent{status: outlook{text: strings.Repeat("é", 2000)}}, cluster, false}.run(ctx, retry.NewWakeup())
 		if got := cluster.all(); !slices.Equal(got, []string{"event true: NetworkNotReady"}) {
 			t.Errorf("said %q", got)
 		}

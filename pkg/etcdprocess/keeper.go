@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // Keeper makes one tulle-etcd run with the given settings. It uses one that runs
@@ -39,11 +40,10 @@ func NewKeeper(s Settings, version string, changed func()) *Keeper {
 	return &Keeper{settings: s, version: version, launcher: newLauncher(), changed: changed, settled: make(chan struct{})}
 }
 
+// backoff is the wait after failures in a row.
+var backoff = retry.Backoff{First: 500 * time.Millisecond, Last: 30 * time.Second}
+
 const (
-	// firstPause is how long the keeper waits after a first failure. It doubles up
-	// to lastPause.
-	firstPause = 500 * time.Millisecond
-	lastPause  = 30 * time.Second
 	// healthy is how long a process must run for its end to be a first failure.
 	healthy = time.Minute
 	// answers is how soon a process must answer after its start.
@@ -54,7 +54,7 @@ const (
 
 // Run keeps the process until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	pause, mayStart, mayRestart := firstPause, true, true
+	failures, mayStart, mayRestart := 0, true, true
 	for ctx.Err() == nil {
 		client, p, err := k.reach(ctx, mayStart)
 		began := time.Now()
@@ -68,24 +68,17 @@ func (k *Keeper) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case !mayStart:
-			sleep(ctx, pollInterval)
+			retry.Sleep(ctx, pollInterval)
 			continue
 		case err == nil: // it ended for us to start it with other settings
 			continue
 		}
 		if time.Since(began) > healthy {
-			pause = firstPause
+			failures = 0
 		}
+		failures++
 		k.failed(err)
-		sleep(ctx, pause/2+rand.N(pause/2))
-		pause = min(2*pause, lastPause)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		backoff.Sleep(ctx, failures)
 	}
 }
 
@@ -102,7 +95,7 @@ func (k *Keeper) reach(ctx context.Context, mayStart bool) (*Client, Process, er
 	defer cancel()
 	for {
 		const often = 20 * time.Millisecond
-		sleep(ctx, often)
+		retry.Sleep(ctx, often)
 		if ctx.Err() != nil {
 			return nil, p, fmt.Errorf("tulle-etcd has not answered in %s within %s of its start; see %s", k.settings.Dir, answers, k.launcher.log(k.settings))
 		}

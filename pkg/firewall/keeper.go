@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/budget"
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -20,12 +21,11 @@ type Engine interface {
 	Sync(ctx context.Context, r Rules) (changed bool, err error)
 }
 
-const (
-	// settle is how long to wait after a change for those that come with it.
-	settle = 2 * time.Millisecond
-	// firstWait and lastWait are how long to wait after a failure.
-	firstWait, lastWait = 100 * time.Millisecond, time.Minute
-)
+// settle is how long to wait after a change for those that come with it.
+const settle = 2 * time.Millisecond
+
+// backoff is the wait after failures.
+var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: time.Minute}
 
 // Find finds the parts where rules stand, the first of which come first. It is
 // told what the network's config says of nftables.
@@ -35,7 +35,7 @@ type Find func(ctx context.Context, nftables subnet.Choice) ([]Part, error)
 type Keeper struct {
 	find    Find
 	changed func()
-	poked   chan struct{}
+	poked   retry.Wakeup
 	account *budget.Account // what looking and healing cost
 
 	mu       sync.Mutex
@@ -54,7 +54,7 @@ type Keeper struct {
 // NewKeeper makes a keeper. What it does because others changed something is on
 // account. Changed is called when Status has changed; it must not wait.
 func NewKeeper(find Find, account *budget.Account, changed func()) *Keeper {
-	return &Keeper{find: find, changed: changed, account: account, poked: make(chan struct{}, 1)}
+	return &Keeper{find: find, changed: changed, account: account, poked: retry.NewWakeup()}
 }
 
 // Want sets the rules that the keeper keeps from now on.
@@ -69,14 +69,7 @@ func (k *Keeper) Want(r Rules) {
 	for _, p := range k.parts {
 		p.due, p.ours, p.failures = time.Now(), true, 0
 	}
-	k.poke()
-}
-
-func (k *Keeper) poke() {
-	select {
-	case k.poked <- struct{}{}:
-	default:
-	}
+	k.poked.Wake()
 }
 
 // Status is how the rules do.
@@ -156,7 +149,7 @@ func (k *Keeper) wakeUp(p *part, due time.Time) (at time.Time, ok bool) {
 func (k *Keeper) schedule(p *part, at time.Time) {
 	if p.due.IsZero() || at.Before(p.due) {
 		p.due = at
-		k.poke()
+		k.poked.Wake()
 	}
 }
 
@@ -215,7 +208,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 	}
 	if err != nil {
 		p.failures++
-		k.schedule(p, now.Add(min(firstWait<<min(p.failures-1, 10), lastWait)))
+		k.schedule(p, now.Add(backoff.After(p.failures)))
 	} else {
 		p.failures, p.done = 0, wanted
 		if heard.IsZero() {
@@ -239,13 +232,4 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 		klog.InfoS("Firewall rules in sync again", "rules", p.Name)
 	}
 	k.changed()
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

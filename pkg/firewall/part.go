@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // Part is one place where rules stand.
@@ -73,7 +75,7 @@ func (k *Keeper) findParts(ctx context.Context, w *watches) {
 	defer k.mu.Unlock()
 	k.lost = err
 	if err != nil {
-		k.again = time.Now().Add(min(firstWait<<min(k.failures, 10), lastWait))
+		k.again = time.Now().Add(backoff.After(k.failures + 1))
 		k.failures++
 		if lost == nil || lost.Error() != err.Error() {
 			klog.ErrorS(err, "Failed to find a firewall for the rules; retrying")
@@ -138,6 +140,6 @@ func (k *Keeper) watch(ctx context.Context, p *part) {
 			klog.ErrorS(err, "Lost the watch on the firewall; restarting it", "rules", p.Name)
 		}
 		failing = true
-		sleep(ctx, time.Second)
+		retry.Sleep(ctx, time.Second)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -15,7 +16,7 @@ import (
 // its end.
 type filter struct {
 	spec Spec
-	poke chan struct{} // holds one when there is reason to look
+	look retry.Wakeup // there is reason to look
 
 	mu      sync.Mutex
 	looking bool
@@ -36,10 +37,7 @@ func (f *filter) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looking, f.waiting = true, nil
-	select {
-	case <-f.poke:
-	default:
-	}
+	f.look.Clear()
 }
 
 // end is called when a look has found v.
@@ -60,7 +58,7 @@ func (f *filter) end(v View) {
 		}
 	}
 	if slices.ContainsFunc(f.waiting, f.matters) {
-		f.look()
+		f.look.Wake()
 	}
 	f.looking, f.waiting = false, nil
 }
@@ -73,14 +71,7 @@ func (f *filter) take(e netstate.Event) {
 	case f.looking && e.Object != nil && len(f.waiting) < mostWaiting:
 		f.waiting = append(f.waiting, e)
 	case f.looking || f.matters(e):
-		f.look()
-	}
-}
-
-func (f *filter) look() {
-	select {
-	case f.poke <- struct{}{}:
-	default:
+		f.look.Wake()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -17,8 +18,8 @@ const (
 	// settle is how long what an event calls for waits, for the rest of the
 	// burst to come: an address is often replaced in several steps.
 	settle = 100 * time.Millisecond
-	// retry is the wait before a kernel that failed is asked again.
-	retry = time.Second
+	// again is the wait before a kernel that failed is asked again.
+	again = time.Second
 )
 
 // Follow calls to with what the host has, at once and again with every change,
@@ -36,7 +37,7 @@ func Follow(ctx context.Context, source Source, spec Spec, to func(Interfaces, e
 	}
 	f := &follower{
 		source: source, spec: spec, to: to, last: spec.Last,
-		filter: filter{spec: spec, poke: make(chan struct{}, 1)},
+		filter: filter{spec: spec, look: retry.NewWakeup()},
 	}
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -48,13 +49,13 @@ func Follow(ctx context.Context, source Source, spec Spec, to func(Interfaces, e
 			break
 		}
 		if looking.is(err); err != nil {
-			pause(ctx, retry)
+			retry.Sleep(ctx, again)
 			continue
 		}
 		select {
 		case <-ctx.Done():
-		case <-f.filter.poke:
-			pause(ctx, settle)
+		case <-f.filter.look:
+			retry.Sleep(ctx, settle)
 		}
 	}
 	return ctx.Err()
@@ -137,7 +138,7 @@ func (f *follower) watch(ctx context.Context) {
 			return
 		}
 		watching.is(err)
-		pause(ctx, retry)
+		retry.Sleep(ctx, again)
 	}
 }
 
@@ -155,14 +156,4 @@ func (h *outcomeLog) is(err error) {
 		klog.InfoS(h.works)
 	}
 	h.failing = err != nil
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

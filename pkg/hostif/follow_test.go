@@ -290,11 +290,11 @@ func TestFollowSurveyFails(t *testing.T) {
 	started(t, both, bothTold, bothSpec(), func(l *lab) {
 		l.host.set(func(h *fakeHost) { h.err = errTest })
 		l.become(strings.ReplaceAll(both, "eth0 1500", "eth0 1400"), netstate.Event{})
-		l.after(settle + 5*retry + retry/2)
+		l.after(settle + 5*again + again/2)
 		l.surveyed(6)
 		l.logged("Failed to survey the host's interfaces; retrying")
 		l.host.set(func(h *fakeHost) { h.err = nil })
-		l.after(retry, strings.ReplaceAll(bothTold, "mtu 1500", "mtu 1400"))
+		l.after(again, strings.ReplaceAll(bothTold, "mtu 1500", "mtu 1400"))
 		l.after(time.Hour)
 		l.surveyed(1)
 		l.logged("Chose the uplink", "Chose the uplink", "Surveyed the host's interfaces again")
@@ -303,7 +303,7 @@ func TestFollowSurveyFails(t *testing.T) {
 
 func TestFollowSurveyFailsAtFirst(t *testing.T) {
 	follow(t, both, bothSpec(), func(l *lab) {
-		l.after(3*retry - 1)
+		l.after(3*again - 1)
 		l.host.set(func(h *fakeHost) { h.err = nil })
 		l.after(1, bothTold)
 		l.after(time.Hour)
@@ -317,7 +317,7 @@ func TestFollowWatchFails(t *testing.T) {
 		l.host.set(func(h *fakeHost) { h.watchErr = errTest })
 		l.host.broken <- errTest
 		l.become(changed) // unseen
-		l.after(10*retry - 1)
+		l.after(10*again - 1)
 		l.surveyed(0)
 		l.logged("Failed to watch the host's interfaces; retrying")
 		l.host.set(func(h *fakeHost) { h.watchErr = nil })

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/budget"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // ErrContested is a file that another program changes so often that it is of no
@@ -24,7 +25,7 @@ var ErrContested = errors.New("the file is wrong more often than right; stop the
 // is as it should be is not written. Only one look at a file is under way at a
 // time, so that a change by Set and one by others cannot cross.
 type Keeper struct {
-	wake    chan struct{}   // holds one: something is due
+	wake    retry.Wakeup    // something is due
 	account *budget.Account // what it costs to restore files
 
 	look sync.Mutex // held while a file is read or written
@@ -51,7 +52,7 @@ type file struct {
 
 // New keeps no file yet. What it writes because of others is on account.
 func New(account *budget.Account) *Keeper {
-	return &Keeper{wake: make(chan struct{}, 1), account: account, files: make(map[string]*file)}
+	return &Keeper{wake: retry.NewWakeup(), account: account, files: make(map[string]*file)}
 }
 
 // Thing is what a Keeper keeps at a path.
@@ -88,7 +89,7 @@ func (k *Keeper) Keep(path string, t Thing) error {
 		f.hasten(time.Now()) // Run watches it from then on
 		k.mu.Unlock()
 	}
-	k.kick()
+	k.wake.Wake()
 	return err
 }
 
@@ -127,11 +128,4 @@ func (k *Keeper) Run(ctx context.Context) {
 	k.run(ctx, w)
 	w.close()
 	wg.Wait()
-}
-
-func (k *Keeper) kick() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/budget"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 const (
@@ -20,6 +21,10 @@ const (
 	// folder, or writes in several steps, is done.
 	settle = 20 * time.Millisecond
 )
+
+// backoff is the wait before a file is tried again. A mount that becomes writable
+// again sends no event.
+var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: 10 * time.Second}
 
 // watcher tells of changes in folders.
 type watcher interface {
@@ -99,7 +104,7 @@ func (k *Keeper) changed(folder, name string, everywhere bool) {
 			f.hasten(at)
 		}
 	}
-	k.kick()
+	k.wake.Wake()
 }
 
 // inspect looks at a file with the watch on; the caller holds look.
@@ -233,7 +238,7 @@ func (f *file) failed(err error, now time.Time) {
 	f.err = err
 	// A change calls for another try before its time, but not for one upon the
 	// other.
-	wait := backoff(f.failures)
+	wait := backoff.After(f.failures)
 	f.notBefore = now.Add(min(wait, budget.Turn))
 	f.hasten(now.Add(wait))
 	if f.due.Before(f.notBefore) {

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 const (
 	// paceWindow and paceWaits bound how often a stream of events wakes us up: after
@@ -28,17 +25,4 @@ func (p *pace) woken(now time.Time) time.Duration {
 		return 0
 	}
 	return p.begin.Add(paceWindow).Sub(now)
-}
-
-// rest sleeps for d, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

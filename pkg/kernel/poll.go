@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // pollInterval is how often Watch reads the settings whose changes the kernel does
@@ -18,14 +19,14 @@ const pollInterval = time.Second
 // polled holds those settings that Dump was asked for or Apply has set, with the
 // values last seen.
 type polled struct {
-	wakeUp chan struct{} // holds one: there may be some now
+	wakeUp retry.Wakeup // there may be some now
 
 	mu     sync.Mutex
 	values map[string]string
 }
 
 func newSilent() *polled {
-	return &polled{wakeUp: make(chan struct{}, 1), values: make(map[string]string)}
+	return &polled{wakeUp: retry.NewWakeup(), values: make(map[string]string)}
 }
 
 // announced reports whether the kernel sends an event when the setting changes.
@@ -48,10 +49,7 @@ func (s *polled) see(settings []netstate.Object, all bool) {
 		}
 	}
 	if len(s.values) > 0 {
-		select {
-		case s.wakeUp <- struct{}{}:
-		default:
-		}
+		s.wakeUp.Wake()
 	}
 }
 

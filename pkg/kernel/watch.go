@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // Watch calls to with every change to a link, an address, a neighbour or
@@ -56,7 +57,7 @@ func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
 			w.decode(m, to)
 		}
 		if waited {
-			rest(ctx, pace.woken(time.Now()))
+			retry.Sleep(ctx, pace.woken(time.Now()))
 		}
 	}
 }

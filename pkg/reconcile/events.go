@@ -11,6 +11,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // watch takes the kernel's events, and begins anew when they fail.
@@ -21,10 +22,8 @@ func (r *Reconciler) watch(ctx context.Context) {
 			return
 		}
 		r.watchFailed(err)
-		select {
-		case <-ctx.Done():
+		if retry.Sleep(ctx, rewatch) != nil {
 			return
-		case <-time.After(rewatch):
 		}
 	}
 }
@@ -78,7 +77,7 @@ func (r *Reconciler) event(e netstate.Event) {
 		r.objectEvent(o, e.Gone, now)
 	}
 	r.refresh()
-	r.kick()
+	r.wake.Wake()
 }
 
 // linkEvent: links lose what is on them without an event for each, so a change

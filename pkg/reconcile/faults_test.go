@@ -39,7 +39,7 @@ func TestBadKey(t *testing.T) {
 		if s.InSync || s.Failing[0].Attempts != 1 || !s.Failing[0].Since.Equal(began) {
 			l.Errorf("status %+v", s)
 		}
-		if wait := s.Failing[0].Retry.Sub(began); wait < firstRetry/2 || wait > firstRetry {
+		if wait := s.Failing[0].Retry.Sub(began); wait < backoff.First/2 || wait > backoff.First {
 			l.Errorf("first retry after %v", wait)
 		}
 
@@ -49,7 +49,7 @@ func TestBadKey(t *testing.T) {
 			l.Errorf("%d tries", len(tries))
 		}
 		for i := 1; i < len(tries); i++ {
-			most := min(firstRetry<<(i-1), lastRetry)
+			most := min(backoff.First<<(i-1), backoff.Last)
 			if wait := tries[i].Sub(tries[i-1]); wait < most/2 || wait > most {
 				l.Errorf("waited %v before try %d, want %v to %v", wait, i+1, most/2, most)
 			}
@@ -66,7 +66,7 @@ func TestBadKey(t *testing.T) {
 		l.has(peer(4)...)
 
 		mend()
-		l.wait(lastRetry)
+		l.wait(backoff.Last)
 		l.synced()
 		l.healed(0, 0, 0, 0, 0, 0)
 		lines := log.Take()
@@ -184,7 +184,7 @@ func TestUnknownOutcome(t *testing.T) {
 				if s := l.r.Status(); len(s.Failing) != 3 || s.InSync {
 					l.Errorf("status %+v", s)
 				}
-				l.wait(firstRetry)
+				l.wait(backoff.First)
 				l.synced()
 				c := l.f.Counts()
 				if c.Dumps != 1 || c.Applies != 2 {
@@ -205,7 +205,7 @@ func TestUnknownOutcome(t *testing.T) {
 			}
 			l.f.SetHooks(kerneltest.Hooks{})
 			l.f.Heal()
-			l.wait(lastRetry)
+			l.wait(backoff.Last)
 			l.synced()
 		})
 	})
@@ -224,7 +224,7 @@ func TestUnknownOutcome(t *testing.T) {
 					d.Remove(name(n))
 				}
 			})
-			l.wait(10 * firstRetry)
+			l.wait(10 * backoff.First)
 			l.synced()
 			l.healed(0, 0, 0, 0, 0, 0)
 			for _, line := range log.Take() {
@@ -299,7 +299,7 @@ func TestDumpFails(t *testing.T) {
 				l.Errorf("%d dumps, %d applies in an hour", c.Dumps, c.Applies)
 			}
 			l.f.Heal()
-			l.wait(lastRetry)
+			l.wait(backoff.Last)
 			l.synced()
 		})
 	})
@@ -360,7 +360,7 @@ func TestBadLink(t *testing.T) {
 			l.Errorf("logged %q", lines)
 		}
 		mend()
-		l.wait(lastRetry)
+		l.wait(backoff.Last)
 		l.synced()
 		l.healed(0, 0, 0, 0, 0, 0)
 	})

@@ -81,7 +81,7 @@ func TestInTheWay(t *testing.T) {
 					synctest.Wait()
 				}
 			}})
-			l.wait(lastRetry)
+			l.wait(backoff.Last)
 			l.synced()
 		})
 	})

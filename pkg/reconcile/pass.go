@@ -214,7 +214,7 @@ func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 	} else {
 		// All have their next try in one resync, which shows what was done.
 		r.report.unknowns++
-		retry = now.Add(backoff(r.report.unknowns))
+		retry = now.Add(backoff.After(r.report.unknowns))
 		r.resync.force(retry)
 	}
 	var firsts []*netstate.OpError

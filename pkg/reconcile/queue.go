@@ -2,17 +2,15 @@ package reconcile
 
 import (
 	"container/heap"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-const (
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = time.Minute
-)
+// backoff is the wait before a failed step, or a dump, is tried again.
+var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: time.Minute}
 
 // task is what is to be done about one key.
 type task struct {
@@ -177,7 +175,7 @@ func (q *queue) fail(k netstate.Key, t task, err error, now, retry time.Time) *f
 		q.drifted.calm(k)
 	}
 	if f.retry.IsZero() {
-		f.retry = now.Add(backoff(f.attempts))
+		f.retry = now.Add(backoff.After(f.attempts))
 	}
 	q.postpone(f)
 	return f
@@ -229,16 +227,6 @@ func (q *queue) next(now time.Time, turn func(budget.Class) time.Time) (at time.
 		at, ok = q.retries[0].retry, true
 	}
 	return at, ok
-}
-
-// backoff is how long to wait after so many attempts: half of the time at
-// least, so that many who failed together do not come back together.
-func backoff(attempts int) time.Duration {
-	d := lastRetry
-	if attempts < 12 {
-		d = min(firstRetry<<(attempts-1), lastRetry)
-	}
-	return d/2 + rand.N(d/2)
 }
 
 // retryHeap orders failures by when they are to be tried again.

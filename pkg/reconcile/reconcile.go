@@ -9,6 +9,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // Kernel is what the loop needs of a kernel.
@@ -33,7 +34,7 @@ type Reconciler struct {
 	kernel   Kernel
 	interval time.Duration
 	account  *budget.Account // what healing costs
-	wake     chan struct{}   // holds one: there is something to look at
+	wake     retry.Wakeup    // there is something to look at
 
 	mu       sync.Mutex
 	desired  *Desired
@@ -55,7 +56,7 @@ type Reconciler struct {
 func New(k Kernel, interval time.Duration, account *budget.Account) *Reconciler {
 	r := &Reconciler{
 		kernel: k, interval: interval, account: account,
-		wake:   make(chan struct{}, 1),
+		wake:   retry.NewWakeup(),
 		queue:  newQueue(),
 		ailing: make(map[string]time.Time),
 		links:  make(map[string]netstate.Link),
@@ -79,7 +80,7 @@ func (r *Reconciler) Update(f func(*Desired)) {
 		}
 	}
 	r.refresh()
-	r.kick()
+	r.wake.Wake()
 }
 
 // Resync has the kernel looked at in full.
@@ -87,7 +88,7 @@ func (r *Reconciler) Resync() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.resync.force(time.Now())
-	r.kick()
+	r.wake.Wake()
 }
 
 // note books one change of the desired state; the caller holds mu.
@@ -108,13 +109,6 @@ func (r *Reconciler) note(c change) {
 func (r *Reconciler) resyncOurs() {
 	r.resync.force(time.Now())
 	r.resync.ours = true
-}
-
-func (r *Reconciler) kick() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Run works until ctx ends.
@@ -271,7 +265,7 @@ func (r *Reconciler) dumpFailed(ctx context.Context, p *pass, err error) {
 		r.ailing[link] = since
 	}
 	r.report.dumpFailures++
-	r.resync.again(p, time.Now().Add(backoff(r.report.dumpFailures)))
+	r.resync.again(p, time.Now().Add(backoff.After(r.report.dumpFailures)))
 	if r.report.dumpErr == nil {
 		klog.ErrorS(err, "Failed to dump the kernel's state; retrying")
 	}

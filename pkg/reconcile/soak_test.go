@@ -54,7 +54,7 @@ func soak(t *testing.T, seed uint64) {
 		l.f.Heal()
 		l.f.Overrun(1) // what was lost without a word, a periodic resync would find
 		l.f.Put(netstate.Neigh{Link: "eth0", IP: ip("192.0.2.9"), MAC: hw(9)})
-		l.wait(2 * lastRetry)
+		l.wait(2 * backoff.Last)
 		l.synced()
 		l.has(strangers...)
 

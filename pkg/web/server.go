@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/net/netutil"
 	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // Options are where to serve, and what.
@@ -57,12 +59,7 @@ func Serve(ctx context.Context, o Options, s Source) error {
 		case failures == 0:
 			klog.ErrorS(err, "Failed to serve health and metrics; retrying")
 		}
-		timer := time.NewTimer(listenAgain)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		retry.Sleep(ctx, listenAgain)
 	}
 }
 

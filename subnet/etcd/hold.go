@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -190,7 +191,7 @@ var errChanged = errors.New("the lease was changed meanwhile")
 func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) error {
 	if h.rewrites > 0 {
 		// Who changes it again and again is not to have us do the same.
-		if err := h.pause(ctx, h.rewrites); err != nil {
+		if err := pauses.Sleep(ctx, h.rewrites); err != nil {
 			return err
 		}
 	}
@@ -211,7 +212,7 @@ func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) er
 	case err != nil:
 		return err
 	case h.what != none:
-		return sleep(ctx, rand.N(rewriteSpread))
+		return retry.Sleep(ctx, rand.N(rewriteSpread))
 	}
 	return nil
 }

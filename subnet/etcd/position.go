@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // position is how far the history of this etcd is known. An etcd that was set up
@@ -22,7 +24,7 @@ import (
 // that means something else. So with every break of the line what comes is not
 // trusted until a check has found the same history at its other end.
 type position struct {
-	broken  chan struct{} // has room for one, which is there after a break
+	broken  retry.Wakeup // after a break
 	mu      sync.Mutex
 	last    writeMark     // written last of all that is known
 	gone    writeMark     // deleted last
@@ -90,10 +92,7 @@ func (p *position) broke() {
 	p.mu.Lock()
 	p.breaks++
 	p.mu.Unlock()
-	select {
-	case p.broken <- struct{}{}:
-	default:
-	}
+	p.broken.Wake()
 }
 
 // trusted says whether nothing has broken since the last check.

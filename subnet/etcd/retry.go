@@ -4,23 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/subnet"
 )
 
 const (
 	// The first try has firstTry, for with several endpoints the next is likely
 	// to go to another; then there is more, for an etcd that is slow.
-	firstTry  = 5 * time.Second
-	lastTry   = 10 * time.Second
-	firstWait = 100 * time.Millisecond
-	lastWait  = 15 * time.Second
+	firstTry = 5 * time.Second
+	lastTry  = 10 * time.Second
 )
+
+// pauses are the waits between tries.
+var pauses = retry.Backoff{First: 100 * time.Millisecond, Last: 15 * time.Second}
 
 // retry does f until it succeeds, fails for good or ctx ends. Each try has a
 // time of its own.
@@ -41,7 +42,7 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 		if !errors.Is(err, errRival) && !errors.Is(err, errChanged) { // that is no trouble, but how it goes
 			s.trouble.Failed(what, s.attempt.why(err))
 		}
-		if err := s.pause(ctx, failures); err != nil {
+		if err := pauses.Sleep(ctx, failures); err != nil {
 			return err
 		}
 	}
@@ -55,24 +56,6 @@ func isFinal(err error) bool {
 		}
 	}
 	return false
-}
-
-// pause waits after so many failures in a row: half of the time at least, so
-// that nodes which failed together do not come back together.
-func (s *Store) pause(ctx context.Context, failures int) error {
-	d := min(firstWait<<min(failures-1, 10), lastWait)
-	return sleep(ctx, d/2+rand.N(d/2))
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // attempt is how the last attempt to reach etcd failed, which the client keeps

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -73,7 +74,7 @@ var reconnecting = grpc.ConnectParams{
 // Open makes a store. It waits for no etcd.
 func Open(o Options) (*Store, error) {
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
-	s := &Store{options: o, trouble: trouble.Log{Explain: explain}, position: position{broken: make(chan struct{}, 1)}}
+	s := &Store{options: o, trouble: trouble.Log{Explain: explain}, position: position{broken: retry.NewWakeup()}}
 	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor{s.position.connections}
 	var err error
 	if s.login, err = newLogin(o); err != nil {

@@ -65,7 +65,7 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 		}
 		s.retireStream(ctx, err)
 		s.trouble.Failed("watching the leases", err)
-		if err := s.pause(ctx, failures); err != nil {
+		if err := pauses.Sleep(ctx, failures); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (s *Store) await(ctx context.Context, key string, from int64, moved <-chan 
 				}
 				s.retireStream(ctx, err)
 				*failures++
-				return none, s.pause(ctx, *failures)
+				return none, pauses.Sleep(ctx, *failures)
 			}
 			*failures = 0
 			if n := len(r.Events); n > 0 {

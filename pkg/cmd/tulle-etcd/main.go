@@ -20,6 +20,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/flags"
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/pkg/systemd"
 )
 
@@ -127,7 +128,7 @@ func serve(s etcdprocess.Settings) error {
 	}
 	defer control.Close()
 	klog.InfoS("Starting tulle-etcd", "version", version, "settings", s.Arguments())
-	p := process{control, systemd.New(condition{control}), make(chan struct{}, 1)}
+	p := process{control, systemd.New(condition{control}), retry.NewWakeup()}
 	telling, done := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.service.Run(telling, p.changed) })
@@ -151,7 +152,7 @@ func serve(s etcdprocess.Settings) error {
 type process struct {
 	control *etcdprocess.Control
 	service *systemd.Service
-	changed chan struct{}
+	changed retry.Wakeup
 }
 
 // serve runs the etcd until ctx ends or a client asks for its end.
@@ -181,7 +182,7 @@ func (p process) serve(ctx context.Context, s etcdprocess.Settings) error {
 	}
 	klog.InfoS("Etcd runs", "endpoint", server.Endpoint())
 	p.control.Set(etcdprocess.Running, "")
-	p.changed <- struct{}{}
+	p.changed.Wake()
 	select {
 	case <-ctx.Done():
 		p.stopping()

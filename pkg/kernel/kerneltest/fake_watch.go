@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // watcher is one Watch under way.
 type watcher struct {
 	queue []netstate.Event
-	more  chan struct{} // holds one: there is something in queue
-	fail  chan error    // holds one
+	more  retry.Wakeup // there is something in queue
+	fail  chan error   // holds one
 }
 
 // Watch begins with an event of lost events, then reports changes, each some
@@ -42,7 +43,7 @@ func (f *Fake) subscribe() (*watcher, error) {
 	if err := f.faults.watches.next(); err != nil {
 		return nil, err
 	}
-	w := &watcher{more: make(chan struct{}, 1), fail: make(chan error, 1)}
+	w := &watcher{more: retry.NewWakeup(), fail: make(chan error, 1)}
 	f.watchers[w] = struct{}{}
 	w.add(netstate.Event{})
 	return w, nil
@@ -68,19 +69,12 @@ func (f *Fake) take(w *watcher) []netstate.Event {
 
 func (w *watcher) add(e netstate.Event) {
 	w.queue = append(w.queue, e)
-	w.signal()
-}
-
-func (w *watcher) signal() {
-	select {
-	case w.more <- struct{}{}:
-	default:
-	}
+	w.more.Wake()
 }
 
 func (f *Fake) signalAll() {
 	for w := range f.watchers {
-		w.signal()
+		w.more.Wake()
 	}
 }
 
