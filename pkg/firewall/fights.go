@@ -22,6 +22,25 @@ func (k *Keeper) undone(p *part, heard, now time.Time) {
 	}
 }
 
+// wrongSince returns since when rules were probably wrong that a look from began
+// on found changed, and the look before at last did not. Between two polls a
+// change comes at any time, in the middle on average.
+func (p *part) wrongSince(last, began time.Time) time.Time {
+	if p.Watch != nil || last.IsZero() {
+		return began
+	}
+	return last.Add(began.Sub(last) / 2)
+}
+
+// interval returns how long p waits for its next poll. While another program keeps
+// changing what only a poll finds, the poll is its turn. The caller holds mu.
+func (k *Keeper) interval(p *part) time.Duration {
+	if p.Watch == nil && k.fights.Fought(p.Name) {
+		return min(p.Every, budget.Turn)
+	}
+	return p.Every
+}
+
 // sweep logs the fights that are over.
 func (k *Keeper) sweep() {
 	k.mu.Lock()

@@ -195,7 +195,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 		return
 	}
 	k.mu.Lock()
-	before := p.err
+	before, last := p.err, p.looked
 	p.tried, p.err = wanted, err
 	now := time.Now()
 	p.looked = now
@@ -212,7 +212,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 	} else {
 		p.failures, p.done = 0, wanted
 		if heard.IsZero() {
-			heard = began
+			heard = p.wrongSince(last, began)
 		}
 		switch {
 		case undone:
@@ -221,7 +221,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 			klog.InfoS("Wrote the firewall's rules", "rules", p.Name)
 		}
 		if p.Every > 0 {
-			k.schedule(p, now.Add(p.Every))
+			k.schedule(p, now.Add(k.interval(p)))
 		}
 	}
 	k.mu.Unlock()

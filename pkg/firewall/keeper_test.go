@@ -96,34 +96,6 @@ func keeping(t *testing.T, f func(t *testing.T, k *Keeper, first, second *fake))
 	})
 }
 
-// The keeper polls a part that reports no change, and restores what others undid
-// there within one interval.
-func TestPoll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		polled := &fake{}
-		k := NewKeeper(func(context.Context, subnet.Choice) ([]Part, error) {
-			return []Part{{Name: "polled", Engine: polled, Wants: func(r Rules) Rules { return r }, Every: 5 * time.Second}}, nil
-		}, budget.New().Account(budget.FirewallLimit, budget.Elapsed), func() {})
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { k.Run(ctx) })
-		defer running.Wait()
-		defer cancel()
-		k.Want(dual())
-		after(time.Second)
-		polled.count()
-		after(time.Hour)
-		if n := polled.count(); n != 720 {
-			t.Errorf("polled %d times an hour", n)
-		}
-		polled.do(func() { polled.holds = Rules{} })
-		after(5*time.Second + settle)
-		if !polled.has(dual()) || k.Status().Healed != 1 {
-			t.Errorf("%+v", k.Status())
-		}
-	})
-}
-
 func after(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
