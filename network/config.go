@@ -56,10 +56,10 @@ func (a *Agent) configured(cfg subnet.Config) {
 
 // enforce makes cfg the config in force.
 func (a *Agent) enforce(cfg subnet.Config) {
-	klog.InfoS("Applying the network config", "networks", valid(networks(cfg)), "backend", cfg.Backend.Type)
-	before := networks(a.config)
+	klog.InfoS("Applying the network config", "networks", valid(cfg.Networks()), "backend", cfg.Backend.Type)
+	before := a.config.Networks()
 	a.config = cfg
-	if a.hinted && (a.following.done == nil || before != networks(cfg)) {
+	if a.hinted && (a.following.done == nil || before != cfg.Networks()) {
 		a.follow()
 	}
 	a.refresh()
@@ -99,7 +99,7 @@ func (a *Agent) hint(spec hostif.Spec) {
 // follow keeps an eye on what faces the other hosts.
 func (a *Agent) follow() {
 	spec := a.Uplinks
-	spec.Networks, spec.Last = networks(a.config), a.published().PublicIP
+	spec.Networks, spec.Last = a.config.Networks(), a.published().PublicIP
 	spec.Bridges = slices.Sorted(maps.Keys(bridgeFixes))
 	a.await(onUplink, "choosing the uplink")
 	a.restart(&a.following, func(ctx context.Context) {
@@ -213,8 +213,4 @@ func (a *Agent) refresh() {
 	if a.stored && (a.keeping.done == nil || claim.Attrs != a.claim.Attrs) {
 		a.keep(claim)
 	}
-}
-
-func networks(cfg subnet.Config) subnet.Pair[netip.Prefix] {
-	return subnet.Pair[netip.Prefix]{cfg.Pools[subnet.IPv4].Network, cfg.Pools[subnet.IPv6].Network}
 }

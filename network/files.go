@@ -33,7 +33,7 @@ func (a *Agent) write() {
 		files[path] = envfile.Format(envfile.Of(a.config, a.own, mtu, a.Outputs.IPMasq))
 	}
 	if path := a.Outputs.CNIConfFile; path != "" {
-		files[path] = cniconf.Format(cniconf.Conf{Networks: networks(a.config), Subnets: a.own.Subnets, MTU: mtu})
+		files[path] = cniconf.Format(cniconf.Conf{Networks: a.config.Networks(), Subnets: a.own.Subnets, MTU: mtu})
 	}
 	a.restart(&a.writing, func(ctx context.Context) {
 		for path, content := range files {

@@ -20,7 +20,7 @@ type Firewall interface {
 func (a *Agent) filter() {
 	r := a.Rules
 	r.Exempt = slices.Concat(r.Exempt, a.exempted)
-	r.Networks, r.Own = networks(a.config), a.own.Subnets
+	r.Networks, r.Own = a.config.Networks(), a.own.Subnets
 	r.NFTables = a.config.EnableNFTables
 	a.Firewall.Want(r)
 }

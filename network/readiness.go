@@ -61,7 +61,7 @@ func unless(there bool, why string) string {
 
 func (v View) checkConfig() status.Check {
 	return v.check("config", onConfig, unless(v.Config != (subnet.Config{}), "no network config yet"),
-		join(valid(networks(v.Config)))+" by "+v.Config.Backend.Type)
+		join(valid(v.Config.Networks()))+" by "+v.Config.Backend.Type)
 }
 
 // checkUplink passes over an uplink that was lost where no peer is behind it: what

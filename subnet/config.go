@@ -48,6 +48,11 @@ func (c Config) Allows(subnets Pair[netip.Prefix]) bool {
 	return c.Pools != Pair[Pool]{}
 }
 
+// Networks returns the network of each family; a family that is off has none.
+func (c Config) Networks() Pair[netip.Prefix] {
+	return Pair[netip.Prefix]{c.Pools[IPv4].Network, c.Pools[IPv6].Network}
+}
+
 // ConfigError is one problem in a config: the value, why it cannot work, and what
 // would.
 type ConfigError struct {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -58,21 +59,45 @@ const (
 var stableSecret = regexp.MustCompile(`(stable_secret = ).*`)
 
 // reportBug writes what helps to find a fault into one archive.
-func reportBug(o options.Options, version string, out io.Writer) error {
+func (p program) reportBug(o options.Options, out io.Writer) error {
 	path := o.ReportFile
 	if path == "" {
 		path = "tulle-bugreport-" + time.Now().UTC().Format("20060102-150405") + ".tar.gz"
 	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%w; create the folder, or name another file", err)
+	}
+	answered := reportAnswer{File: path}
 	err := keepfile.Write(path, 0o600, func(to io.Writer) error {
 		zipped := gzip.NewWriter(to)
 		a := archive{tar.NewWriter(zipped), time.Now()}
-		err := errors.Join(a.daemon(o), a.version(o, version), a.files(o), a.host())
+		missing, err := a.daemon(o)
+		if missing != nil {
+			answered.Missing = append(answered.Missing, "the daemon's state: "+missing.Error())
+			missing, err = p.addStore(a, o)
+		}
+		if missing != nil {
+			answered.Missing = append(answered.Missing, "config and leases: "+missing.Error())
+		}
+		err = errors.Join(err, a.version(o, p.version), a.files(o), a.host())
 		return errors.Join(err, a.Close(), zipped.Close())
 	})
-	if err == nil {
-		_, err = fmt.Fprintf(out, "wrote %s; review it before you share it: it has this host's addresses, rules and peers\n", path)
+	if err != nil {
+		return err
 	}
-	return err
+	return answer(o.Output, out, "bugreport", answered, func() error {
+		for _, m := range answered.Missing {
+			fmt.Fprintf(out, "the report lacks %s\n", m)
+		}
+		_, err := fmt.Fprintf(out, "wrote %s; review it before you share it: it has this host's addresses, rules and peers\n", path)
+		return err
+	})
+}
+
+// reportAnswer is which archive a bug report wrote.
+type reportAnswer struct {
+	File    string   `json:"file"`
+	Missing []string `json:"missing,omitempty"` // what the report lacks, and why
 }
 
 // archive is a bug report that is being written.
@@ -94,26 +119,47 @@ func (a archive) add(name string, content []byte) error {
 	return err
 }
 
-// daemon asks the daemon, if one runs.
-func (a archive) daemon(o options.Options) error {
+// daemon adds what the daemon says of itself, with its flags, the config in force
+// and all leases. It returns why that is missing.
+func (a archive) daemon(o options.Options) (missing, err error) {
 	client, ctx := status.Dial(o.StatusSocket), context.Background()
-	var text bytes.Buffer
 	r, err := client.Report(ctx)
-	if err == nil {
-		err = status.WriteReport(&text, r, a.now)
-	}
 	if err != nil {
-		fmt.Fprintln(&text, err)
+		return err, a.add("status.txt", fmt.Appendln(nil, err))
 	}
+	var text bytes.Buffer
+	fails := func(err error) {
+		if err != nil {
+			missing = errors.Join(missing, err)
+			fmt.Fprintln(&text, err)
+		}
+	}
+	fails(status.WriteReport(&text, r, a.now))
 	peers, err := client.Peers(ctx)
-	if err == nil {
-		err = status.WritePeers(&text, peers, a.now)
-	}
-	if err != nil {
-		fmt.Fprintln(&text, err)
-	}
+	fails(err)
+	fails(status.WritePeers(&text, peers, a.now))
+	leases, err := client.Leases(ctx)
+	fails(err)
 	both, err := json.MarshalIndent(map[string]any{"status": r, "peers": peers}, "", "  ")
-	return errors.Join(err, a.add("status.txt", text.Bytes()), a.add("status.json", both))
+	return missing, errors.Join(err, a.add("status.txt", text.Bytes()), a.add("status.json", both), a.leases(leases),
+		a.add("flags.txt", []byte(strings.Join(r.Flags, "\n")+"\n")))
+}
+
+// leases adds the config and all leases.
+func (a archive) leases(l status.Leases) error {
+	var table, text bytes.Buffer
+	err := writeLeases(&table, l.Leases)
+	return errors.Join(err, answer(options.JSON, &text, "leases", l, nil), a.add("leases.txt", table.Bytes()), a.add("leases.json", text.Bytes()))
+}
+
+// addStore adds the config and all leases from the store. It returns why they are
+// missing.
+func (p program) addStore(a archive, o options.Options) (missing, err error) {
+	l, missing := readLeases(o, p.backends)
+	if missing != nil {
+		return missing, nil
+	}
+	return nil, a.leases(l)
 }
 
 // version adds what this program is and how it was called.

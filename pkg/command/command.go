@@ -60,11 +60,11 @@ func (p program) run(args, environ []string, in io.Reader, out io.Writer) error 
 	}
 	switch o.Command {
 	case options.BugReport:
-		return reportBug(o, p.version, out)
+		return p.reportBug(o, out)
 	case options.CleanUp:
 		return cleanUp(o, out)
 	case options.Leases:
-		return listLeases(o, out)
+		return listLeases(o, p.backends, out)
 	case options.Status:
 		return showStatus(o, out)
 	case options.Peers:

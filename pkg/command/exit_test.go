@@ -19,11 +19,13 @@ import (
 type fakeDaemon struct {
 	report  status.Report
 	peers   []status.Peer
+	leases  status.Leases
 	explain status.Explanation
 }
 
-func (d *fakeDaemon) Report(context.Context) status.Report         { return d.report }
-func (d *fakeDaemon) Peers(context.Context) ([]status.Peer, error) { return d.peers, nil }
+func (d *fakeDaemon) Report(context.Context) status.Report          { return d.report }
+func (d *fakeDaemon) Peers(context.Context) ([]status.Peer, error)  { return d.peers, nil }
+func (d *fakeDaemon) Leases(context.Context) (status.Leases, error) { return d.leases, nil }
 func (d *fakeDaemon) Explain(_ context.Context, a netip.Addr) (status.Explanation, error) {
 	e := d.explain
 	e.Address = a

@@ -6,80 +6,52 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/network"
 	"github.com/tulle-net/tulle/pkg/daemon"
 	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/subnet"
 )
 
 // storeLimit is how long a person waits for a store that does not answer.
 const storeLimit = 10 * time.Second
 
-// leasesAnswer is all leases in the store.
-type leasesAnswer struct {
-	Leases []leaseAnswer `json:"leases"`
-}
-
-// leaseAnswer is one lease in the store.
-type leaseAnswer struct {
-	Key   string     `json:"key"`
-	State leaseState `json:"state"`
-	// Code and Why are why it is rejected; Code is one of subnet.RejectionCodes.
-	Code      string         `json:"code,omitempty"`
-	Why       string         `json:"why,omitempty"`
-	Subnets   []netip.Prefix `json:"subnets,omitempty"`
-	Name      string         `json:"nodeName,omitempty"`
-	NodeID    string         `json:"nodeID,omitempty"`
-	Addresses []netip.Addr   `json:"addresses,omitempty"`
-	Backend   string         `json:"backend,omitempty"`
-	MTU       int            `json:"mtu,omitempty"`
-	Expires   *time.Time     `json:"expires,omitempty"` // nil is never
-}
-
-// leaseState is what nodes make of a lease.
-type leaseState string
-
-// The states of leases.
-const (
-	leaseAccepted leaseState = "accepted"
-	leaseReserved leaseState = "reservation" // accepted, and never expires
-	leaseRejected leaseState = "rejected"
-)
-
-func leaseStates() []leaseState { return []leaseState{leaseAccepted, leaseReserved, leaseRejected} }
-
 // listLeases writes all leases in the store, and why each rejected one is rejected.
-func listLeases(o options.Options, out io.Writer) error {
-	a, err := readLeases(o)
+func listLeases(o options.Options, backends map[string]backend.Factory, out io.Writer) error {
+	a, err := readLeases(o, backends)
 	if err != nil {
 		return err
 	}
-	return answer(o.Output, out, "leases", a, func() error { return writeLeases(out, a) })
+	return answer(o.Output, out, "leases", a, func() error { return writeLeases(out, a.Leases) })
 }
 
-// readLeases reads all leases from the store.
-func readLeases(o options.Options) (leasesAnswer, error) {
+// readLeases reads the config and all leases from the store.
+func readLeases(o options.Options, backends map[string]backend.Factory) (all status.Leases, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
 	store, err := daemon.OpenStore(o)
 	if err != nil {
-		return leasesAnswer{}, err
+		return all, err
 	}
 	defer store.Close()
 	cfg, err := store.Config(ctx, subnet.Config{})
 	if err != nil {
-		return leasesAnswer{}, fmt.Errorf("read the network's config: %w", err)
+		return all, fmt.Errorf("read the network's config: %w", err)
 	}
 	list, err := firstList(ctx, store)
 	if err != nil {
-		return leasesAnswer{}, fmt.Errorf("read the leases: %w", err)
+		return all, fmt.Errorf("read the leases: %w", err)
 	}
-	return judgeLeases(cfg, list), nil
+	if b, err := makeBackend(cfg, backends); err == nil {
+		all.Config = network.PlainConfig(cfg, b)
+	}
+	all.Leases = judgeLeases(cfg, list)
+	return all, nil
 }
 
 // firstList returns the first complete list of leases.
@@ -98,69 +70,27 @@ func firstList(ctx context.Context, store subnet.Store) (list subnet.Update, err
 	return list, err
 }
 
-// judgeLeases returns what every node makes of a list of leases, in the order of
-// their subnets; those with an unreadable key or value come last.
-func judgeLeases(cfg subnet.Config, list subnet.Update) leasesAnswer {
+// judgeLeases returns what every node makes of a list of leases.
+func judgeLeases(cfg subnet.Config, list subnet.Update) []status.LeaseEntry {
 	// No own lease: every node judges the leases the same way.
 	table := subnet.NewTable(cfg, subnet.Lease{Attrs: subnet.Attrs{BackendType: cfg.Backend.Type}})
 	table.Apply(list)
-	rejected := table.Rejected()
-	wrong := make(map[string]*subnet.LeaseError, len(rejected))
-	for _, r := range rejected {
-		wrong[r.Key] = r
-	}
-	leases := slices.Clone(list.Leases)
-	slices.SortFunc(leases, func(a, b subnet.Lease) int {
-		return cmp.Or(a.Subnets[subnet.IPv4].Compare(b.Subnets[subnet.IPv4]), a.Subnets[subnet.IPv6].Compare(b.Subnets[subnet.IPv6]))
-	})
-	all := make([]leaseAnswer, 0, len(leases)+len(rejected))
-	for _, l := range leases {
-		a := leaseAnswer{
-			Key: l.Key(), State: leaseAccepted, Name: l.Node.Name, NodeID: l.Node.ID, Backend: l.BackendType, MTU: l.Node.MTU,
-			Subnets: valid(l.Subnets), Addresses: valid(l.PublicIP),
-		}
-		if l.IsReservation() {
-			a.State = leaseReserved
-		} else {
-			a.Expires = &l.Expires
-		}
-		if r := wrong[a.Key]; r != nil {
-			a.State, a.Code, a.Why = leaseRejected, r.Code(), r.Err.Error()
-			delete(wrong, a.Key)
-		}
-		all = append(all, a)
-	}
-	for _, r := range rejected {
-		if wrong[r.Key] != nil {
-			all = append(all, leaseAnswer{Key: r.Key, State: leaseRejected, Code: r.Code(), Why: r.Err.Error()})
-		}
-	}
-	return leasesAnswer{all}
-}
-
-// valid returns those of a pair that exist.
-func valid[T interface{ IsValid() bool }](p subnet.Pair[T]) (all []T) {
-	for _, v := range p {
-		if v.IsValid() {
-			all = append(all, v)
-		}
-	}
-	return all
+	return network.LeaseEntries(list.Leases, table.Rejected())
 }
 
 // writeLeases writes leases for people.
-func writeLeases(out io.Writer, a leasesAnswer) error {
+func writeLeases(out io.Writer, leases []status.LeaseEntry) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SUBNET\tNODE\tADDRESS\tBACKEND\tMTU\tNOTE")
-	for _, l := range a.Leases {
+	for _, l := range leases {
 		subnets, note, mtu := join(l.Subnets), "", "-"
 		if subnets == "" {
 			subnets = fmt.Sprintf("%.60q", l.Key)
 		}
 		switch l.State {
-		case leaseRejected:
+		case status.LeaseRejected:
 			note = "rejected: " + l.Why
-		case leaseReserved:
+		case status.LeaseReserved:
 			note = "reservation"
 		}
 		if l.MTU != 0 {

@@ -34,8 +34,9 @@ var answers = []struct {
 	{"status", status.Report{}},
 	{"peers", peersAnswer{}},
 	{"explanation", status.Explanation{}},
-	{"leases", leasesAnswer{}},
+	{"leases", status.Leases{}},
 	{"config", configAnswer{}},
+	{"bugreport", reportAnswer{}},
 	{"cleanup", cleanupAnswer{}},
 	{"plugins", pluginsAnswer{}},
 	{"version", versionAnswer{}},
@@ -43,7 +44,7 @@ var answers = []struct {
 
 // choices are the values that a field can have, by its type or its path.
 var choices = map[string][]string{
-	"status.Code": strs(status.Codes()), "status.PeerState": strs(status.PeerStates()), "command.leaseState": strs(leaseStates()),
+	"status.Code": strs(status.Codes()), "status.PeerState": strs(status.PeerStates()), "status.LeaseState": strs(status.LeaseStates()),
 	"configcheck.Code":   strs(configcheck.Codes()),
 	"cniplugins.Outcome": strs([]cniplugins.Outcome{cniplugins.Installed, cniplugins.Replaced, cniplugins.Kept, cniplugins.Left}),
 	"leases[].code":      subnet.RejectionCodes(), "rejectedLeases[].code": subnet.RejectionCodes(),
@@ -76,6 +77,8 @@ func fieldsOf(t reflect.Type, path string) (all []field) {
 	}
 	switch {
 	case kind != "":
+	case t == reflect.TypeFor[json.RawMessage]():
+		kind = "object"
 	case t.Kind() == reflect.Pointer:
 		return fieldsOf(t.Elem(), path)
 	case t.Kind() == reflect.Slice:

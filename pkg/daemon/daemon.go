@@ -66,7 +66,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	defer store.presence.Close()
 
 	if etcd != nil {
-		etcd.seed(ctx, store.Store, o.Seed())
+		etcd.seed(ctx, store.Store, o)
 	}
 	responder := newResponder(o.Probes)
 	defer responder.Close()
@@ -87,7 +87,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	})
 	// The socket has a keeper of its own: what fails of it makes no node unready.
 	socket := keepfile.New(budget.New().Files())
-	told := reporter{agent, version, store, store.is, etcd, socket, time.Now()}
+	told := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
 	var running sync.WaitGroup
 	if o.StatusSocket != "" {
 		running.Go(func() { status.Serve(ctx, o.StatusSocket, socket, told) })

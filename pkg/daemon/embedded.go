@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
@@ -58,9 +60,11 @@ func (e *ownEtcd) await(ctx context.Context) {
 	}
 }
 
-// seed writes the network's first config as soon as the etcd answers.
-func (e *ownEtcd) seed(ctx context.Context, store Store, config string) {
+// seed writes the network's first config as soon as the etcd answers, or logs that
+// it has another one.
+func (e *ownEtcd) seed(ctx context.Context, store Store, o options.Options) {
 	own, ok := store.(*etcd.Store)
+	config := o.Seed()
 	if !ok || config == "" {
 		return
 	}
@@ -73,6 +77,12 @@ func (e *ownEtcd) seed(ctx context.Context, store Store, config string) {
 			klog.ErrorS(err, "Failed to write the network's first config to etcd")
 		case began:
 			klog.InfoS("Wrote the first network config", "config", config)
+		default:
+			cfg, err := own.Config(ctx, subnet.Config{})
+			if ignored := o.Ignored(cfg); err == nil && len(ignored) > 0 {
+				klog.InfoS("Ignoring flags for an empty etcd; it already has another config", "flags", strings.Join(ignored, " "),
+					"config", string(subnet.FormatConfig(subnet.Config{Pools: cfg.Pools})), "backend", cfg.Backend.Type, "fix", "change the config in etcd, or the flags")
+			}
 		}
 	})
 	select {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tulle-net/tulle/network"
 	"github.com/tulle-net/tulle/pkg/keepfile"
+	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
@@ -15,6 +16,7 @@ import (
 // reporter answers status requests, on the socket and over HTTP.
 type reporter struct {
 	*network.Agent
+	options options.Options
 	version string
 	store   Store
 	is      status.Store // what it is
@@ -29,13 +31,15 @@ func (r reporter) Report(ctx context.Context) status.Report { return r.report(r.
 // report returns what v tells, and what the agent does not know.
 func (r reporter) report(v network.View) status.Report {
 	report := v.Report()
-	report.Version, report.Started = r.version, r.started
+	report.Version, report.Started, report.Flags = r.version, r.started, r.options.Given
 	s := r.store.Status()
 	if report.Lease != nil && !s.Renewed.IsZero() {
 		report.Lease.Renewed = &s.Renewed
 	}
 	report.Store = r.is
-	report.Store.Etcd = r.etcd.report()
+	if report.Store.Etcd = r.etcd.report(); report.Store.Etcd != nil {
+		report.Store.Etcd.Ignored = r.options.Ignored(v.Config)
+	}
 	report.Store.Revision = s.Revision
 	if !s.Watching.IsZero() {
 		report.Store.Watching = &s.Watching

@@ -6,13 +6,19 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
+// Variables with the first count before those with the second.
+const (
+	ours     = "TULLED_"
+	flannels = "FLANNELD_"
+)
+
 // program is tulled's command line, which sets o. Backends are the types that
 // exist.
 func program(o *Options, backends []string) flags.Program {
 	return flags.Program{
 		Name:     "tulled",
 		About:    "tulled connects the containers on this host to those on all other hosts of a cluster.",
-		Prefixes: []string{"TULLED_", "FLANNELD_"},
+		Prefixes: []string{ours, flannels},
 		Example:  "etcd-prefix",
 		Commands: commands(o),
 		Flags:    table(o, backends),

@@ -40,6 +40,34 @@ func (o Options) Seed() string {
 	return string(text)
 }
 
+// Ignored returns the flags for an empty embedded etcd, as they were given, that
+// differ from the config that is there.
+func (o Options) Ignored(cfg subnet.Config) (given []string) {
+	seed, err := subnet.ParseConfig([]byte(o.Seed()))
+	if err != nil || cfg == (subnet.Config{}) {
+		return nil // no --network
+	}
+	if seed.Networks() != cfg.Networks() {
+		given = o.given("network")
+	}
+	if seed.Backend.Type != cfg.Backend.Type {
+		given = append(given, o.given("backend")...)
+	}
+	return given
+}
+
+// given returns a flag as it was given; nothing for a default.
+func (o Options) given(name string) (all []string) {
+	f := flags.Flag{Name: name}
+	for _, g := range o.Given {
+		from, _, _ := strings.Cut(g, "=")
+		if from == f.Written() || from == ours+f.Variable() || from == flannels+f.Variable() {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
 // trySeed says why nobody could use the seed, as an *flags.Error without a Flag.
 func (o Options) trySeed() error {
 	seed := o.Seed()

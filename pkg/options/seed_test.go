@@ -1,6 +1,7 @@
 package options
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tulle-net/tulle/subnet"
@@ -37,6 +38,34 @@ func TestSeed(t *testing.T) {
 		}
 		if cfg.Backend.Type != o.Embedded.Backend {
 			t.Errorf("the backend is %s", cfg.Backend.Type)
+		}
+	}
+}
+
+// TestIgnored compares the flags for an empty etcd with the config that is there.
+func TestIgnored(t *testing.T) {
+	for _, c := range []struct {
+		args, environ []string
+		config        string // that etcd has
+		want          []string
+	}{
+		{args: []string{"--network=10.5.0.0/16"}, config: `{"Network":"10.5.0.0/16","Backend":{"Type":"host-gw"}}`},
+		{args: []string{"--network=10.5.0.0/16"}, config: `{"Network":"10.5.0.0/16","SubnetLen":25}`},
+		{args: []string{"--network=10.5.0.0/16"}, config: `{"Network":"10.6.0.0/16"}`, want: []string{"--network=10.5.0.0/16"}},
+		{args: []string{"--network=10.5.0.0/16"}, environ: []string{"TULLED_BACKEND=ipip"}, config: `{"Network":"10.5.0.0/16"}`, want: []string{"TULLED_BACKEND=ipip"}},
+		{args: []string{"--network=10.5.0.0/16,fd00:5::/48"}, config: `{"Network":"10.5.0.0/16"}`, want: []string{"--network=10.5.0.0/16,fd00:5::/48"}},
+		{config: `{"Network":"10.6.0.0/16"}`},
+	} {
+		cfg, err := subnet.ParseConfig([]byte(c.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := parse(t, append(c.args, "--etcd-embedded"), c.environ)
+		if got := o.Ignored(cfg); !slices.Equal(got, c.want) {
+			t.Errorf("%q, %q beside %s: got %q, want %q", c.args, c.environ, c.config, got, c.want)
+		}
+		if got := o.Ignored(subnet.Config{}); got != nil {
+			t.Errorf("%q before the config is known: %q", c.args, got)
 		}
 	}
 }

@@ -47,6 +47,11 @@ func (c *Client) Peers(ctx context.Context) (p []Peer, err error) {
 	return p, c.ask(ctx, "peers", &p)
 }
 
+// Leases asks for the config in force and all leases.
+func (c *Client) Leases(ctx context.Context) (l Leases, err error) {
+	return l, c.ask(ctx, "leases", &l)
+}
+
 // Explain asks what the network makes of an address.
 func (c *Client) Explain(ctx context.Context, a netip.Addr) (e Explanation, err error) {
 	return e, c.ask(ctx, "explain?ip="+url.QueryEscape(a.String()), &e)

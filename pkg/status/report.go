@@ -34,6 +34,9 @@ type Report struct {
 	// be asked.
 	Remembered *time.Time `json:"remembered,omitempty"`
 
+	// Flags are the daemon's own, as they were given, without secrets.
+	Flags []string `json:"flags,omitempty"`
+
 	Network    Network     `json:"network"`
 	Lease      *Lease      `json:"lease,omitempty"`
 	Interfaces []Interface `json:"interfaces,omitempty"`
@@ -188,6 +191,8 @@ type Etcd struct {
 	PID     int        `json:"pid,omitempty"`
 	Version string     `json:"version,omitempty"`
 	Started *time.Time `json:"started,omitempty"`
+	// Ignored are the flags for an empty store that differ from the config in force.
+	Ignored []string `json:"ignoredFlags,omitempty"`
 }
 
 // Kernel is how far the kernel is from what it should hold.

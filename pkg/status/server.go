@@ -15,6 +15,7 @@ type Source interface {
 	// Report reports what there is to report, although the main loop may be stuck.
 	Report(ctx context.Context) Report
 	Peers(ctx context.Context) ([]Peer, error)
+	Leases(ctx context.Context) (Leases, error)
 	Explain(ctx context.Context, a netip.Addr) (Explanation, error)
 }
 
@@ -42,6 +43,7 @@ func handler(s Source) http.Handler {
 	}
 	handle("/status", func(ctx context.Context, _ *http.Request) (any, error) { return s.Report(ctx), nil })
 	handle("/peers", func(ctx context.Context, _ *http.Request) (any, error) { return s.Peers(ctx) })
+	handle("/leases", func(ctx context.Context, _ *http.Request) (any, error) { return s.Leases(ctx) })
 	handle("/explain", func(ctx context.Context, r *http.Request) (any, error) {
 		a, err := netip.ParseAddr(r.URL.Query().Get("ip"))
 		if err != nil || a.Zone() != "" {

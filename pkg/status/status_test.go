@@ -49,6 +49,7 @@ func ill() Report {
 	r.Rejected = []Rejection{{"10.9.0.0-24", "outside-network", "outside the network"}}
 	r.Clone = &Clone{ID: "id", Name: "node-2", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.2")}, Since: *ago(time.Hour), Fix: "a command"}
 	r.Store.Watching = nil
+	r.Store.Etcd = &Etcd{State: "running", PID: 7, Version: "3.7.3", Ignored: []string{"--network=10.6.0.0/16"}}
 	r.Probes.Failing = map[string]int{"down": 1, "mtu": 1}
 	r.Probes.Examples = []Problem{{"node-7 (10.5.7.0-24)", "its host does not answer"}}
 	r.Probes.Problems = []string{"this node's clock is 1h0m0s behind most others"}
@@ -77,6 +78,10 @@ func peers() []Peer {
 	near.Probes = &PeerProbes{At: now, Millis: 0.2}
 	far.Probes = &PeerProbes{At: now, Cause: "down", Problem: "its host does not answer", Since: ago(3 * time.Minute)}
 	return []Peer{p("10.5.7.0/24", "node-7"), near, late, bad, far}
+}
+
+func leases() Leases {
+	return Leases{Config: []byte(`{"Network":"10.5.0.0/16"}`), Leases: []LeaseEntry{{Key: "10.5.7.0-24", State: LeaseAccepted, Expires: ago(-time.Hour)}}}
 }
 
 func explained() Explanation {
@@ -118,8 +123,9 @@ type source struct {
 	asked  chan netip.Addr
 }
 
-func (s source) Report(context.Context) Report         { return s.report }
-func (s source) Peers(context.Context) ([]Peer, error) { return peers(), s.err }
+func (s source) Report(context.Context) Report          { return s.report }
+func (s source) Peers(context.Context) ([]Peer, error)  { return peers(), s.err }
+func (s source) Leases(context.Context) (Leases, error) { return leases(), s.err }
 func (s source) Explain(_ context.Context, a netip.Addr) (Explanation, error) {
 	if s.asked != nil {
 		s.asked <- a

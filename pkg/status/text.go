@@ -169,6 +169,9 @@ func (w writer) store(s Store) {
 			words = append(words, "started "+w.ago(*e.Started))
 		}
 		w.line("  tulle-etcd", words...)
+		if len(e.Ignored) > 0 {
+			w.line("  ignored", strings.Join(e.Ignored, " ")+": etcd already has another config; change that, or the flags")
+		}
 	}
 	for _, f := range s.Failing {
 		w.line("  failing", f.What+": "+f.Why)

@@ -128,7 +128,12 @@ func TestEmbedded(t *testing.T) {
 	so := len(other.Log())
 	pings := e.pings(e.Hosts[1], e.Hosts[2])
 	e.daemons[e.first].Kill()
-	e.begin(e.first, "10.77.0.0/16").WaitLog("Kernel in sync with all peers") // a network is begun once
+	again := e.begin(e.first, "10.77.0.0/16") // a network is begun once
+	again.WaitLog("Kernel in sync with all peers")
+	again.WaitLog("Ignoring flags for an empty etcd; it already has another config")
+	e.process("another network's", func(p status.Etcd) bool {
+		return len(p.Ignored) == 1 && strings.HasSuffix(p.Ignored[0], "=10.77.0.0/16")
+	})
 	if code := e.daemons[e.first].Stop(); code != 0 {
 		t.Errorf("SIGTERM ended the daemon with %d", code)
 	}
@@ -138,8 +143,8 @@ func TestEmbedded(t *testing.T) {
 	if after := e.process("running", runs); after.PID != before.PID {
 		t.Errorf("etcd was process %d and is %d", before.PID, after.PID)
 	}
-	if again := e.subnets(); !maps.Equal(again, keys) {
-		t.Errorf("the subnets were %v and are %v", keys, again)
+	if now := e.subnets(); !maps.Equal(now, keys) {
+		t.Errorf("the subnets were %v and are %v", keys, now)
 	}
 	if news := other.Log()[so:]; news != "" {
 		t.Errorf("another host noticed: %s", news)

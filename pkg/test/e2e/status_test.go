@@ -184,6 +184,7 @@ func TestBugReport(t *testing.T) {
 		}
 	}
 	for name, part := range map[string]string{
+		"tulle/flags.txt": "--etcd-password=…", "tulle/leases.json": `"Network": "10.5.0.0/16"`, "tulle/leases.txt": "host2",
 		"tulle/status.txt": "peers:", "tulle/status.json": `"nodeName": "host2"`, "tulle/version.txt": "devel", "tulle/subnet.env": "FLANNEL_SUBNET=",
 		"tulle/host/ip_route_show_table_all.txt": "proto 84", "tulle/host/nft_list_ruleset.txt": "$ nft list ruleset", "tulle/host/ip_-s_-d_link_show.txt": "tulle.1",
 	} {

@@ -1,0 +1,88 @@
+package network
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Leases reports the config in force and all leases that this node knows.
+func (a *Agent) Leases(ctx context.Context) (status.Leases, error) {
+	v := a.view(ctx, withPeers)
+	return v.Leases(), v.Stuck
+}
+
+// Leases reports the config in force and all leases.
+func (v View) Leases() status.Leases {
+	var leases []subnet.Lease
+	if v.Own != (subnet.Lease{}) {
+		leases = append(leases, v.Own)
+	}
+	for _, p := range v.Peers.All {
+		leases = append(leases, *p.Lease)
+	}
+	all := status.Leases{Leases: LeaseEntries(leases, v.Peers.Rejected)}
+	if v.Backend != nil {
+		all.Config = PlainConfig(v.Config, v.Backend)
+	}
+	return all
+}
+
+// PlainConfig returns a config with its defaults. Of the backend's keys it has
+// those that the backend knows: another may be a secret.
+func PlainConfig(cfg subnet.Config, b backend.Backend) json.RawMessage {
+	settings, err := json.Marshal(b.Settings())
+	if err != nil {
+		settings = []byte("{}") // plain fields do not fail
+	}
+	kind, _ := json.Marshal(cfg.Backend.Type)
+	raw := append([]byte(`{"Type":`), kind...)
+	if len(settings) > len("{}") {
+		raw = append(append(raw, ','), settings[1:]...)
+	} else {
+		raw = append(raw, '}')
+	}
+	cfg.Backend.Raw = string(raw)
+	return subnet.FormatConfig(cfg)
+}
+
+// LeaseEntries reports leases in the order of their subnets. Of those that are
+// rejected and that leases does not have, the key is known; they come last.
+func LeaseEntries(leases []subnet.Lease, rejected []*subnet.LeaseError) []status.LeaseEntry {
+	wrong := make(map[string]*subnet.LeaseError, len(rejected))
+	for _, r := range rejected {
+		wrong[r.Key] = r
+	}
+	leases = slices.Clone(leases)
+	slices.SortFunc(leases, func(a, b subnet.Lease) int {
+		return cmp.Or(a.Subnets[subnet.IPv4].Compare(b.Subnets[subnet.IPv4]), a.Subnets[subnet.IPv6].Compare(b.Subnets[subnet.IPv6]))
+	})
+	all := make([]status.LeaseEntry, 0, len(leases)+len(rejected))
+	for _, l := range leases {
+		e := status.LeaseEntry{
+			Key: l.Key(), State: status.LeaseAccepted, Name: l.Node.Name, NodeID: l.Node.ID, Backend: l.BackendType, MTU: l.Node.MTU,
+			Subnets: valid(l.Subnets), Addresses: valid(l.PublicIP),
+		}
+		if l.IsReservation() {
+			e.State = status.LeaseReserved
+		} else {
+			e.Expires = &l.Expires
+		}
+		if r := wrong[e.Key]; r != nil {
+			e.State, e.Code, e.Why = status.LeaseRejected, r.Code(), r.Err.Error()
+			delete(wrong, e.Key)
+		}
+		all = append(all, e)
+	}
+	for _, r := range rejected {
+		if wrong[r.Key] != nil {
+			all = append(all, status.LeaseEntry{Key: r.Key, State: status.LeaseRejected, Code: r.Code(), Why: r.Err.Error()})
+		}
+	}
+	return all
+}
