@@ -15,9 +15,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Acquire implements subnet.Store. The node's own lease it takes over as it
-// stands, which for a restart is no write at all. For a new one each try is one
-// transaction; what the failure of one returns is all that the next one needs.
+// Acquire implements subnet.Store. It adopts the node's own lease as it is; after a
+// restart that needs no write. For a new lease each try is one transaction. A failed
+// transaction returns all that the next try needs.
 func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, error) {
 	value, err := subnet.FormatAttrs(claim.Attrs)
 	if err != nil {
@@ -45,26 +45,26 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 	return lease, err
 }
 
-// acquisition is one Acquire.
+// acquisition is one call of Acquire.
 type acquisition struct {
 	*Store
 	cfg   subnet.Config
 	claim subnet.Claim
 	value string
-	known *listing         // nil when it has to be read
-	id    clientv3.LeaseID // made for this one
-	asked map[string]bool  // whether the holder of a version of a lease answered
-	// unsure is the key that create may have written, where no answer said so.
+	known *listing         // nil when it must be read
+	id    clientv3.LeaseID // granted for this acquisition
+	asked map[string]bool  // by version of a lease: whether its holder answered
+	// unsure is the key that create may have written without getting an answer.
 	unsure string
 }
 
-// try finds the node its lease among those that are known, or makes one. When
-// it fails nobody knows what it came to, and the next has to look.
+// try adopts one of the node's known leases, or leases a subnet. A failed try may
+// have written, so the next one lists the leases again.
 func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 	known := a.known
 	a.known = nil
 	var err error
-	if a.id != clientv3.NoLease { // it may be gone with an etcd that lost all since
+	if a.id != clientv3.NoLease { // an etcd that lost its data since has lost it too
 		if a.id, err = a.keepable(ctx, a.id); err != nil {
 			return subnet.Lease{}, err
 		}
@@ -108,12 +108,12 @@ func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 		if err != nil || met == nil {
 			return lease, err
 		}
-		// Another was first: what it wrote is known now.
+		// Another node was first. Continue with what it wrote.
 		leases = without(leases, lease.Key())
 		delete(known.ids, lease.Key())
 		other, bad, _ := a.parse(met)
 		switch {
-		case met.ModRevision == 0: // it is gone
+		case met.ModRevision == 0: // deleted
 		case bad != nil:
 			taken[lease.Key()] = true
 		default:
@@ -125,7 +125,7 @@ func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 	}
 }
 
-// reuse takes own over. Met is what stands there instead of what was known.
+// reuse adopts own. met is the key's present value if that is not what was known.
 func (a *acquisition) reuse(ctx context.Context, own subnet.Lease, id clientv3.LeaseID, stale []subnet.Lease) (subnet.Lease, *mvccpb.KeyValue, error) {
 	kept := clientv3.LeaseID(clientv3.NoLease)
 	if !own.IsReservation() {
@@ -171,7 +171,7 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 		if err != nil || rival == nil {
 			return lease, nil, err
 		}
-		// Who was later gives way.
+		// The later node gives way.
 		if err := a.withdraw(ctx, lease); err != nil {
 			return subnet.Lease{}, nil, err
 		}
@@ -180,25 +180,25 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 	return subnet.Lease{}, nil, fmt.Errorf("%w: unreadable entries hold the last free ones; delete them", subnet.ErrOutOfSubnets)
 }
 
-// isLater reports whether another node leased a part of own's subnets before. Every
-// other node believes that one then, and ignores own.
+// isLater reports whether another node leased a part of own's subnets before. All
+// other nodes then accept that lease, and reject own.
 func (a *acquisition) isLater(own subnet.Lease, leases []subnet.Lease) bool {
 	return slices.ContainsFunc(leases, func(l subnet.Lease) bool {
 		return l.Created < own.Created && overlap(l.Subnets, own.Subnets) && a.cfg.Allows(l.Subnets) && !a.claim.Owns(l)
 	})
 }
 
-// errRival has an acquisition begin anew.
+// errRival makes an acquisition start over.
 var errRival = errors.New("another node leased a part of the same subnets first")
 
-// put writes lease with our value if condition holds, and removes stale in the
-// same moment, if all of those are as they were. All are the keys beside it, as
-// long as an overlap may be among them.
+// put writes lease with our value if condition holds. In the same transaction it
+// deletes the stale leases, if they are unchanged. all are the keys of all leases,
+// for a lease of both families only.
 func (a *acquisition) put(ctx context.Context, lease subnet.Lease, condition clientv3.Cmp, stale []subnet.Lease, id clientv3.LeaseID) (_ subnet.Lease, met *mvccpb.KeyValue, all []*mvccpb.KeyValue, err error) {
 	key := a.key(lease)
 	conditions := []clientv3.Cmp{condition}
 	then := []clientv3.Op{clientv3.OpPut(key, a.value, clientv3.WithLease(id))}
-	for _, l := range stale[:min(len(stale), 100)] { // etcd takes 128 at once
+	for _, l := range stale[:min(len(stale), 100)] { // etcd accepts 128 in one transaction
 		if l.Key() != lease.Key() {
 			conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(a.key(l)), "=", l.Revision))
 			then = append(then, clientv3.OpDelete(a.key(l)))
@@ -236,22 +236,23 @@ func (s *Store) withdraw(ctx context.Context, own subnet.Lease) error {
 	return err
 }
 
-// getKeys asks for the keys of all leases.
+// getKeys returns the request for the keys of all leases.
 func (s *Store) getKeys() clientv3.Op {
 	return clientv3.OpGet(s.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 }
 
-// isDual says whether a lease has both families. With one, its key says all
-// that it holds, and etcd keeps it from being there twice, as long as all are of
-// one length. With two, each half could stand in another key too. Of two such
-// nodes each gets all keys as they are when it writes, so the later of them sees
-// the earlier, and gives way.
+// isDual reports whether a lease has both families.
+//
+// A lease of one family holds exactly what its key says. While all leases have one
+// length, etcd itself prevents a second one. A lease of two families can overlap
+// another key in each half. So each node gets all keys in the transaction that writes
+// its own: the later of two nodes sees the earlier, and gives way.
 func isDual(l subnet.Lease) bool {
 	return l.Subnets[subnet.IPv4].IsValid() && l.Subnets[subnet.IPv6].IsValid()
 }
 
-// earlier is a lease of another node that overlaps own and is older, if there is
-// one among all keys.
+// earlier returns an older lease of another node that overlaps own, or nil. all are
+// all keys.
 func (s *Store) earlier(ctx context.Context, own subnet.Lease, all []*mvccpb.KeyValue) (*subnet.Lease, error) {
 	for _, kv := range all {
 		subnets, err := subnet.ParseKey(strings.TrimPrefix(string(kv.Key), s.leasesPrefix()))
@@ -286,9 +287,9 @@ func overlap(a, b subnet.Pair[netip.Prefix]) bool {
 	return false
 }
 
-// possible says whether the config allows for such a lease: one of the whole
-// network, say, is in nobody's way. Where there is none that can be read, as in an
-// etcd that has just lost all, it is the one that was told last.
+// possible reports whether the config allows such a lease. A lease of the whole
+// network, for example, takes no subnet. If etcd has no readable config, as after it
+// lost its data, the last known one counts.
 func (s *Store) possible(ctx context.Context, l subnet.Lease) (bool, error) {
 	kv, _, err := s.get(ctx)
 	if err != nil {
@@ -310,8 +311,8 @@ func (s *Store) possible(ctx context.Context, l subnet.Lease) (bool, error) {
 	return true, nil
 }
 
-// keepable is an etcd lease of the wanted length to hang a key on, with all of
-// it to come: id if it is one, or else a new one.
+// keepable returns an etcd lease of the configured TTL, just renewed, to attach a key
+// to. It is id if possible, otherwise a new one.
 func (s *Store) keepable(ctx context.Context, id clientv3.LeaseID) (clientv3.LeaseID, error) {
 	ttl := int64(s.options.TTL.Seconds())
 	if id != clientv3.NoLease {
@@ -330,8 +331,8 @@ func (s *Store) keepable(ctx context.Context, id clientv3.LeaseID) (clientv3.Lea
 	return r.ID, nil
 }
 
-// alive reports whether the node that keeps an etcd lease was heard of lately. Of
-// a key that hangs on none nobody knows.
+// alive reports whether the node that keeps an etcd lease renewed it lately. A key
+// without an etcd lease counts as alive.
 func (s *Store) alive(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	if id == clientv3.NoLease {
 		return true, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 )
 
-// fill writes n leases as of vxlan nodes.
+// fill writes n leases like those of vxlan nodes.
 func fill(t testing.TB, client *clientv3.Client, n int) {
 	t.Helper()
 	var ops []clientv3.Op
@@ -27,7 +27,7 @@ func fill(t testing.TB, client *clientv3.Client, n int) {
 	}
 }
 
-// BenchmarkList reads and parses a whole network.
+// BenchmarkList lists and parses a whole network.
 func BenchmarkList(b *testing.B) {
 	for _, n := range []int{10_000, 50_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

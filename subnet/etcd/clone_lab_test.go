@@ -18,11 +18,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// hosts are machines on one etcd, and who lives at which address.
+// hosts are machines that share one etcd.
 type hosts struct {
 	*lab
 	mu    sync.Mutex
-	lives map[netip.Addr]string // the instance there
+	lives map[netip.Addr]string // the instance that answers at an address
 	made  int
 }
 
@@ -32,19 +32,19 @@ func newHosts(t *testing.T) *hosts {
 	return h
 }
 
-// machine is a host with an installation, and does as a daemon does.
+// machine is a host with an installation. It does what a daemon does.
 type machine struct {
 	*hosts
 	claim subnet.Claim
 	store *Store
 	own   subnet.Lease
 	forks int
-	lost  chan error   // gets what Hold ends with
+	lost  chan error   // gets the error of Hold
 	end   func() error // ends Hold
 }
 
-// copy makes the n-th machine, whose ID and instance, unless that is empty, are
-// those of an image.
+// copy returns the n-th machine of an image, with the image's ID and, unless that is
+// empty, its instance.
 func (h *hosts) copy(n int, instance string) *machine {
 	c := claim(n)
 	c.Node.ID, c.Node.Instance = "image", instance
@@ -60,7 +60,7 @@ func (h *hosts) machine(c subnet.Claim) *machine {
 	return m
 }
 
-// instance is a fresh one.
+// instance returns a new instance.
 func (h *hosts) instance() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,14 +68,14 @@ func (h *hosts) instance() string {
 	return fmt.Sprintf("%016x", h.made)
 }
 
-// restart begins a run on another store, whose heart beats once a second.
+// restart opens another store, with a heartbeat of one second.
 func (m *machine) restart() {
 	m.store = m.openWith(func(o *Options) { o.heartbeat, o.Answers = time.Second, m.answers })
 }
 
 func (m *machine) at() netip.Addr { return m.claim.PublicIP[subnet.IPv4] }
 
-// answers is Options.Answers: a machine does not count itself.
+// answers implements Options.Answers: a machine does not count itself.
 func (m *machine) answers(_ context.Context, l subnet.Lease) bool {
 	at := l.PublicIP[subnet.IPv4]
 	m.mu.Lock()
@@ -84,8 +84,8 @@ func (m *machine) answers(_ context.Context, l subnet.Lease) bool {
 	return lives && at != m.at() && (l.Node.Instance != m.claim.Node.Instance || instance == l.Node.Instance)
 }
 
-// start leases a subnet as a daemon does, under an ID of its own if it must, and
-// holds it.
+// start leases a subnet as a daemon does, and holds it. It takes an ID of its own if
+// it must.
 func (m *machine) start() error {
 	setLives := func() {
 		m.mu.Lock()
@@ -128,7 +128,7 @@ func (m *machine) mustStart() *machine {
 	return m
 }
 
-// stop ends a run, as a host does that goes down. What it holds it still holds.
+// stop ends a run, as when a host goes down. Its lease stays.
 func (m *machine) stop() {
 	m.t.Helper()
 	if err := m.end(); !errors.Is(err, context.Canceled) {
@@ -139,8 +139,7 @@ func (m *machine) stop() {
 	delete(m.lives, m.at())
 }
 
-// stale waits until a machine that is down was not heard of for so long that it
-// counts as gone.
+// stale waits until a stopped machine counts as gone.
 func (m *machine) stale() {
 	m.t.Helper()
 	r, err := m.client.Get(m.t.Context(), prefix+"/subnets/"+m.own.Key())
@@ -148,7 +147,7 @@ func (m *machine) stale() {
 	m.awaitSilence(clientv3.LeaseID(r.Kvs[0].Lease))
 }
 
-// awaitSilence waits until an etcd lease was not renewed for long.
+// awaitSilence waits until an etcd lease counts as not renewed.
 func (m *machine) awaitSilence(id clientv3.LeaseID) {
 	m.t.Helper()
 	kerneltest.Eventually(m.t, patience, func() error {
@@ -160,7 +159,8 @@ func (m *machine) awaitSilence(id clientv3.LeaseID) {
 	})
 }
 
-// wantOwn checks that machines have leases of their own, and nobody any other.
+// wantOwn checks that each machine has a lease of its own, and that there are no
+// others.
 func (h *hosts) wantOwn(all ...*machine) {
 	h.t.Helper()
 	r, err := h.client.Get(h.t.Context(), prefix+"/subnets/", clientv3.WithPrefix())
@@ -190,9 +190,9 @@ func (h *hosts) wantOwn(all ...*machine) {
 	}
 }
 
-// wantHistory checks that in all of etcd's history no lease was taken from its
-// holder, or deleted other than by it, but for the keys that may be. Its holder
-// deletes one for another in the same moment, or because an older one overlaps it.
+// wantHistory checks all of etcd's history: only its holder deleted or replaced a
+// lease, except for the keys in may. A holder deletes one in the transaction that
+// writes another, or because an older one overlaps it.
 func (h *hosts) wantHistory(may ...string) {
 	h.t.Helper()
 	now, err := h.client.Get(h.t.Context(), prefix+"/config")

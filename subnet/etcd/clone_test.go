@@ -14,8 +14,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Two machines of one image: the second leaves the first alone, and keeps what it
-// leased itself through a restart.
+// TestCloneLeasesItsOwn starts two machines of one image. The second leaves the
+// first's lease alone, and keeps its own through a restart.
 func TestCloneLeasesItsOwn(t *testing.T) {
 	for name, instance := range map[string]string{"of an image": "", "with its state folder": "00000000000000aa"} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestCloneLeasesItsOwn(t *testing.T) {
 	}
 }
 
-// Fifty machines of one image start at once on an empty etcd.
+// TestFiftyClonesAtOnce starts fifty machines of one image on an empty etcd.
 func TestFiftyClonesAtOnce(t *testing.T) {
 	const dual = `{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"}`
 	for _, config := range []string{network, dual} {
@@ -67,8 +67,8 @@ func TestFiftyClonesAtOnce(t *testing.T) {
 	}
 }
 
-// A machine that has long been running is as much alive as one that has just
-// started.
+// TestCloneStartsLongAfter: a machine that has run for long is as alive as one that
+// has just started.
 func TestCloneStartsLongAfter(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t)
@@ -85,8 +85,8 @@ func TestCloneStartsLongAfter(t *testing.T) {
 	h.wantHistory()
 }
 
-// While a machine is down its clone starts, soon after or when it counts as gone.
-// It returns, and neither fights.
+// TestCloneOfMachineThatIsDown: the clone starts while the machine is down, soon
+// after or when it counts as gone. The machine returns, and neither fights.
 func TestCloneOfMachineThatIsDown(t *testing.T) {
 	for name, long := range map[string]bool{"for a moment": false, "for long": true} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestCloneOfMachineThatIsDown(t *testing.T) {
 				may = append(may, was.Key())
 			}
 			h.wantHistory(may...)
-			// Once more, and nothing changes any more.
+			// Restart both: nothing changes any more.
 			for _, m := range []*machine{first, second} {
 				had := m.own
 				m.stop()
@@ -126,7 +126,8 @@ func TestCloneOfMachineThatIsDown(t *testing.T) {
 	}
 }
 
-// A machine that is cut off from etcd for long and answers at its address lives.
+// TestSilentMachineThatAnswersLives: a machine that is long cut off from etcd but
+// answers at its address is alive.
 func TestSilentMachineThatAnswersLives(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t)
@@ -139,7 +140,8 @@ func TestSilentMachineThatAnswersLives(t *testing.T) {
 	h.wantHistory()
 }
 
-// A machine that was renumbered or installed anew keeps its subnet.
+// TestRenumberedMachineKeepsItsSubnet: a renumbered or reinstalled machine keeps its
+// subnet.
 func TestRenumberedMachineKeepsItsSubnet(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(m *machine)
@@ -180,7 +182,7 @@ func TestRenumberedMachineKeepsItsSubnet(t *testing.T) {
 	}
 }
 
-// forget writes the lease as an older tulled does, which knows of no instances.
+// forget writes the lease as an older tulled does, without an instance.
 func (m *machine) forget() {
 	node := m.claim.Node
 	node.Instance = ""
@@ -197,8 +199,9 @@ func (m *machine) write(node subnet.Node) {
 	m.do("write a lease", r, err)
 }
 
-// A lease of this ID that an older tulled holds elsewhere is another's as long as
-// it is kept, and so is one that was never used for this instance.
+// TestOlderMachineOfOneIDIsLeftAlone: a lease of this ID that an older tulled holds
+// elsewhere stays with its holder while it is renewed. So does one that this instance
+// never used.
 func TestOlderMachineOfOneIDIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t)
@@ -214,8 +217,8 @@ func TestOlderMachineOfOneIDIsLeftAlone(t *testing.T) {
 	h.wantHistory()
 }
 
-// An older tulled takes the lease of whoever goes by its ID. That one gives way,
-// once and for good.
+// TestOlderMachineTakesALeaseOnce: an older tulled takes the lease of a machine with
+// its ID. That machine gives way, once and for good.
 func TestOlderMachineTakesALeaseOnce(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t)
@@ -236,8 +239,8 @@ func TestOlderMachineTakesALeaseOnce(t *testing.T) {
 	h.wantHistory(older.own.Key())
 }
 
-// A copy of a machine that does not hear it answer takes its lease, as that
-// machine renumbered. The first gives way, and neither fights.
+// TestUnheardMachineIsDisplacedOnce: a copy that gets no answer from the machine
+// takes its lease, as if renumbered. The machine gives way, and neither fights.
 func TestUnheardMachineIsDisplacedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t)
@@ -258,8 +261,8 @@ func TestUnheardMachineIsDisplacedOnce(t *testing.T) {
 	h.wantHistory(second.own.Key())
 }
 
-// Whoever writes many leases in a node's name keeps it from its subnet no longer
-// than it takes to ask a few of their holders.
+// TestManyTwinsAreNotAllAsked: many forged leases in a node's name delay its start no
+// longer than a few questions take.
 func TestManyTwinsAreNotAllAsked(t *testing.T) {
 	for _, instance := range []string{"", "00000000000000aa"} {
 		h := newHosts(t)
@@ -285,8 +288,8 @@ func TestManyTwinsAreNotAllAsked(t *testing.T) {
 	}
 }
 
-// Three flannel nodes with one machine-id are taken over one after another, in
-// either order. Each keeps its own subnet.
+// TestFlannelsOfOneImageKeepTheirSubnets replaces three flannel nodes with one
+// machine-id, one after the other in several orders. Each keeps its subnet.
 func TestFlannelsOfOneImageKeepTheirSubnets(t *testing.T) {
 	for _, order := range [][]int{{1, 2, 3}, {3, 2, 1}, {2, 3, 1}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
@@ -299,7 +302,7 @@ func TestFlannelsOfOneImageKeepTheirSubnets(t *testing.T) {
 				h.do("write flannel's lease", r, err)
 			}
 			var all []*machine
-			for range 2 { // and again
+			for range 2 { // and once more
 				for i, n := range order {
 					if len(all) <= i {
 						all = append(all, h.copy(n, ""))
@@ -319,8 +322,9 @@ func TestFlannelsOfOneImageKeepTheirSubnets(t *testing.T) {
 	}
 }
 
-// Two installations publish one address and ID. The later one has the lease, and
-// the first does not take it back while that one lives.
+// TestDisplacedInstallationTakesNoTurns: two installations publish one address and
+// ID. The later one has the lease, and the first does not take it back while the
+// later one is alive.
 func TestDisplacedInstallationTakesNoTurns(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t)
@@ -340,7 +344,8 @@ func TestDisplacedInstallationTakesNoTurns(t *testing.T) {
 	}
 }
 
-// What changes between a list and the write that would remove it stays.
+// TestStaleLeaseThatChangedStays: a stale lease that changes between list and delete
+// stays.
 func TestStaleLeaseThatChangedStays(t *testing.T) {
 	h := newHosts(t)
 	m := h.copy(1, "").mustStart()

@@ -10,16 +10,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// knownConfig is the config that Config returned last, with its revision in the
-// history that ends with moved.
+// knownConfig is the config that Config returned last, with its revision. The
+// revision is valid until moved is closed.
 type knownConfig struct {
 	config   subnet.Config
 	revision int64
 	moved    <-chan struct{}
 }
 
-// Config implements subnet.Store. The first comes with all leases, which what
-// follows needs; a change is waited for without them.
+// Config implements subnet.Store. The first config comes with all leases, which
+// Acquire and Watch need. For a later one Config watches the config's key only.
 func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
 	c := configReader{Store: s, known: known}
 	s.mu.Lock()
@@ -41,11 +41,11 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 	}
 }
 
-// configReader is one Config.
+// configReader is one call of Config.
 type configReader struct {
 	*Store
 	known    subnet.Config
-	revision int64 // as of which there is nothing new
+	revision int64 // up to which there is nothing new
 	refused  string
 	failures int
 }
@@ -73,7 +73,7 @@ func (c *configReader) next(ctx context.Context, moved <-chan struct{}) (cfg sub
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.knownConfig = knownConfig{cfg, c.revision, moved}
-		// An earlier listing is of an earlier config.
+		// An earlier listing belongs to an earlier config.
 		c.unused, c.acquired = all, all == nil
 		return cfg, true, nil
 	}
@@ -88,7 +88,7 @@ func (c *configReader) next(ctx context.Context, moved <-chan struct{}) (cfg sub
 	return cfg, false, nil
 }
 
-// get reads the config's key alone.
+// get reads the config's key only.
 func (s *Store) get(ctx context.Context) (kv *mvccpb.KeyValue, revision int64, err error) {
 	err = s.retry(ctx, "reading the network config", func(ctx context.Context) error {
 		r, err := s.client.Get(ctx, s.configKey())

@@ -1,3 +1,3 @@
-// Package etcd is the subnet.Store of networks that keep their config and their
-// leases in etcd, under the keys and in the formats of flannel.
+// Package etcd is the subnet.Store of networks that keep their config and leases in
+// etcd, under flannel's keys and in its formats.
 package etcd

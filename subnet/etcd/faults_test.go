@@ -61,7 +61,7 @@ func (l *lab) follow(s *Store) *follower {
 	return f
 }
 
-// follower is what a watch told.
+// follower records what a watch reports.
 type follower struct {
 	t       *testing.T
 	changed chan struct{}
@@ -93,8 +93,7 @@ func (f *follower) take(u subnet.Update) {
 	}
 }
 
-// await waits until what was told is as it should be, which is limited to
-// seconds so that what never comes fails the test.
+// await waits until met, and fails the test after some seconds.
 func (f *follower) await(what string, met func() bool) {
 	f.t.Helper()
 	limit := time.NewTimer(40 * time.Second)
@@ -127,7 +126,7 @@ func (f *follower) has(leases ...subnet.Lease) func() bool {
 	}
 }
 
-// counter counts what is asked of etcd.
+// counter counts the calls to etcd.
 type counter struct {
 	mu    sync.Mutex
 	calls []string
@@ -159,14 +158,14 @@ func (c *counter) take() string {
 	return calls
 }
 
-// sorted is calls in an order of their own, where some are made at once.
+// sorted sorts calls, because some are concurrent.
 func sorted(calls string) string {
 	return strings.Join(slices.Sorted(slices.Values(strings.Fields(calls))), " ")
 }
 
-// A start costs a handful of calls, however many leases there are, and one that
-// finds its lease as it left it writes nothing.
-func TestCallsAtStart(t *testing.T) {
+// TestStartCostsFewCalls: a start costs a handful of calls, however many leases there
+// are. One that finds its lease unchanged writes nothing.
+func TestStartCostsFewCalls(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	for n := range 250 {
@@ -188,7 +187,7 @@ func TestCallsAtStart(t *testing.T) {
 		f := l.follow(s)
 		l.hold(s, own)
 		f.await("all leases", func() bool { return len(f.leases) >= 251 })
-		l.Write(news, `{"PublicIP":"198.19.1.1"}`) // to be told of it the watch must run
+		l.Write(news, `{"PublicIP":"198.19.1.1"}`) // it arrives only if the watch runs
 		f.await("news", func() bool { _, ok := f.leases[news]; return ok })
 		return own, c.take()
 	}
@@ -202,8 +201,9 @@ func TestCallsAtStart(t *testing.T) {
 	}
 }
 
-// Who loses a race goes on from what the loss told.
-func TestLostRace(t *testing.T) {
+// TestLostRaceNeedsNoList: a node that loses a race continues from what the failed
+// transaction returned.
+func TestLostRaceNeedsNoList(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	var c counter
@@ -225,9 +225,9 @@ func TestLostRace(t *testing.T) {
 	}
 }
 
-// What was granted for a lease that could not be written may be gone at the next
-// try, with an etcd that lost all meanwhile.
-func TestGrantLost(t *testing.T) {
+// TestRetryGrantsAgainAfterDataLoss: an etcd lease that was granted for a failed
+// write may be lost at the retry, with an etcd that lost its data.
+func TestRetryGrantsAgainAfterDataLoss(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	var lost atomic.Bool
@@ -252,9 +252,10 @@ func TestGrantLost(t *testing.T) {
 	f.await("the lease", f.has(own))
 }
 
-// A node leases two families while another takes one half of its choice, and the
-// answer to its write is lost: it still gives way, and leases another subnet.
-func TestRivalBehindLostAnswer(t *testing.T) {
+// TestGivesWayAlsoWhenAnswerIsLost: while a node leases two families, another takes half of
+// its choice, and the answer to its write is lost. It gives way, and leases another
+// subnet.
+func TestGivesWayAlsoWhenAnswerIsLost(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(`{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"}`)
 	var lost atomic.Bool
@@ -285,9 +286,9 @@ func TestRivalBehindLostAnswer(t *testing.T) {
 	f.await("its lease and its rival's", func() bool { return len(f.leases) == 2 })
 }
 
-// Etcd is emptied by hand, and every node has its subnet back, for one write
-// each.
-func TestEmptied(t *testing.T) {
+// TestEmptiedEtcdIsRefilled: etcd is emptied by hand, and every node restores its
+// subnet with one write.
+func TestEmptiedEtcdIsRefilled(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	var all []subnet.Lease
@@ -311,8 +312,9 @@ func TestEmptied(t *testing.T) {
 	}
 }
 
-// The same of an etcd whose data are lost, or those of long ago.
-func TestSetBack(t *testing.T) {
+// TestRestoreFromBackupIsNoticed: the same after etcd lost its data, or went back to
+// old data.
+func TestRestoreFromBackupIsNoticed(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		for _, backup := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d members, backup %t", members, backup), func(t *testing.T) {
@@ -325,7 +327,7 @@ func TestSetBack(t *testing.T) {
 				l.hold(b, two)
 				f := l.follow(a)
 				f.await("both", f.has(one, two))
-				for range 100 { // so that what is old looks old
+				for range 100 { // so that revisions differ clearly
 					l.SetConfig(network)
 				}
 				l.Write("10.5.200.0-24", `{"PublicIP":"198.18.9.9"}`)
@@ -341,9 +343,9 @@ func TestSetBack(t *testing.T) {
 	}
 }
 
-// What a node read of an etcd that was set back since is not what its watch
-// begins with, however long it took to come by a lease.
-func TestSetBackAtStart(t *testing.T) {
+// TestListOfEarlierHistoryIsNotUsed: a watch does not begin with a list from before a
+// restore, however long the node waited for its lease.
+func TestListOfEarlierHistoryIsNotUsed(t *testing.T) {
 	l, cluster := newCluster(t, 1)
 	l.SetConfig(network)
 	old := cluster.Snapshot()
@@ -353,7 +355,7 @@ func TestSetBackAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster.Restore(old)
-	for range 30 { // so that what is old does not look it
+	for range 30 { // so that revisions do not show the restore
 		l.SetConfig(network)
 	}
 	other := l.acquire(l.open(), claim(2))
@@ -362,8 +364,9 @@ func TestSetBackAtStart(t *testing.T) {
 	f.await("those who are there now", f.has(own, other))
 }
 
-// What is deleted before a node comes may be there again after a restore.
-func TestSetBackBehindList(t *testing.T) {
+// TestRestoreBringsBackDeletedLease: what was deleted before a node started may exist
+// again after a restore.
+func TestRestoreBringsBackDeletedLease(t *testing.T) {
 	for name, forget := range map[string]bool{"all history": false, "compacted": true} {
 		t.Run(name, func(t *testing.T) {
 			l, cluster := newCluster(t, 1)
@@ -383,8 +386,8 @@ func TestSetBackBehindList(t *testing.T) {
 	}
 }
 
-// Nothing that stands in etcd harms another lease.
-func TestRubbish(t *testing.T) {
+// TestRubbishHarmsNoLease writes keys and values that are no leases.
+func TestRubbishHarmsNoLease(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	own := l.acquire(l.Store, claim(1))
@@ -406,8 +409,9 @@ func TestRubbish(t *testing.T) {
 	}
 }
 
-// A lease of more than the network is in nobody's way, though it is the oldest.
-func TestTooLarge(t *testing.T) {
+// TestLeaseBeyondTheNetworkIsIgnored: the oldest lease is larger than the network,
+// and takes no subnet.
+func TestLeaseBeyondTheNetworkIsIgnored(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	l.Write("0.0.0.0-0", `{"PublicIP":"198.18.9.9"}`)
@@ -417,7 +421,7 @@ func TestTooLarge(t *testing.T) {
 	f.await("the lease", func() bool { return f.leases[own.Key()].Attrs == own.Attrs })
 	l.Delete(own.Key())
 	f.await("the lease again", func() bool { return f.leases[own.Key()].Revision > own.Revision })
-	// Nor is it where there is no config any more to tell what the network is.
+	// Nor does it without a config to compare with.
 	r, err := l.client.Delete(t.Context(), prefix+"/config")
 	l.do("delete the config", r, err)
 	for text, want := range map[string]bool{"0.0.0.0/0": false, "10.5.9.0/24": true} {
@@ -428,9 +432,9 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// Two nodes with one address: the second is told who the first is, and harms
-// nothing of its.
-func TestSameAddress(t *testing.T) {
+// TestSecondNodeWithOurAddressIsRefused: of two nodes with one address, the second is refused with the
+// first one's name, and leaves its lease alone.
+func TestSecondNodeWithOurAddressIsRefused(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	first := l.acquire(l.Store, claim(1))
@@ -444,11 +448,11 @@ func TestSameAddress(t *testing.T) {
 	f.await("the first's lease", f.has(first))
 }
 
-// What does not fit one answer comes in two, however much it is.
-func TestPages(t *testing.T) {
+// TestListInPages: a list longer than a page comes in two answers.
+func TestListInPages(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
-	for _, n := range []int{page - 1, page, 2*page + 1} { // and the config
+	for _, n := range []int{page - 1, page, 2*page + 1} { // the config is one more key
 		fill(t, l.client, n)
 		var c counter
 		got, err := l.open(c.options()...).list(t.Context())
@@ -468,8 +472,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Two nodes that swap addresses do not wait for one another.
-func TestSwap(t *testing.T) {
+// TestNodesThatSwapAddressesDoNotWait for each other.
+func TestNodesThatSwapAddressesDoNotWait(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	one, two := claim(1), claim(2)

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// defaultHeartbeat is how often a node says that it is alive. Etcd writes
-	// nothing down for it, and tells nobody.
+	// defaultHeartbeat is the longest interval between renewals. etcd neither stores
+	// a renewal nor notifies watchers of it.
 	defaultHeartbeat = 5 * time.Minute
-	// rewriteSpread is the time in which many nodes that lost their leases together
+	// rewriteSpread is the time over which many nodes that lost their leases together
 	// write them again.
 	rewriteSpread = 500 * time.Millisecond
-	// quietTime is the time without a foreign change after which a lease counts as left
-	// alone.
+	// quietTime is how long a lease must stay unchanged before the back-off starts
+	// over.
 	quietTime = time.Minute
 )
 
@@ -38,7 +38,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 	if h.written {
 		h.renew()
 	}
-	// Acquire has just looked: what matters is what happened since.
+	// Acquire has just read the lease: only later changes matter.
 	moved, from := s.position.moved(), own.Revision+1
 	for first := true; ; first = false {
 		if !first || own.Revision != 0 {
@@ -50,7 +50,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 		err := s.retry(ctx, "renewing the lease", func(ctx context.Context) error {
 			var err error
 			if from, err = h.checkAndRenew(ctx); err != nil {
-				h.what = lost // now is over
+				h.what = lost // no longer lostNow
 				return err
 			}
 			h.renew()
@@ -64,7 +64,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 
 func (s *Store) heartbeat() time.Duration { return cmp.Or(s.options.heartbeat, defaultHeartbeat) }
 
-// renew notes that etcd has the node's lease.
+// renew records that etcd has just renewed the node's lease.
 func (s *Store) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,14 +75,14 @@ type holder struct {
 	*Store
 	own      subnet.Lease
 	value    string
-	failures int  // of watches in a row
-	what     loss // of own, found last
-	written  bool // own is what the store had, at the beginning at least
-	rewrites int  // of what others had changed, in a row
+	failures int  // of the watch, in a row
+	what     loss // what the last wait found
+	written  bool // own was in the store, at least at the start
+	rewrites int  // of foreign changes, in a row
 }
 
-// checkAndRenew restores the lease where it differs, and renews it. It returns the revision
-// after which all that happens to it is news.
+// checkAndRenew restores the lease if it differs, and renews it. It returns the
+// revision from which later changes are seen.
 func (h *holder) checkAndRenew(ctx context.Context) (from int64, err error) {
 	key := h.key(h.own)
 	r, err := h.client.Get(ctx, key)
@@ -95,7 +95,7 @@ func (h *holder) checkAndRenew(ctx context.Context) (from int64, err error) {
 	if len(r.Kvs) > 0 {
 		kv := r.Kvs[0]
 		l, bad, _ := h.parse(kv)
-		reserved = bad == nil && l.IsReservation() // that a person may have made of it
+		reserved = bad == nil && l.IsReservation() // a person may have made it one
 		if bad == nil {
 			if err := h.checkHolder(ctx, l, clientv3.LeaseID(kv.Lease)); err != nil {
 				return 0, err
@@ -118,8 +118,8 @@ func (h *holder) checkAndRenew(ctx context.Context) (from int64, err error) {
 	return h.restore(ctx, condition, id, reserved)
 }
 
-// checkHolder returns an error if another live node holds the lease now. To write
-// it again would only start a fight.
+// checkHolder returns an error if another live node holds the lease. Writing it again
+// would only start a fight.
 func (h *holder) checkHolder(ctx context.Context, l subnet.Lease, id clientv3.LeaseID) error {
 	own, instance := h.own, l.Node.Instance
 	switch {
@@ -150,7 +150,7 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 		options = append(options, clientv3.WithLease(id))
 	}
 	then := []clientv3.Op{clientv3.OpPut(key, h.value, options...), clientv3.OpGet(key)}
-	if isDual(h.own) || h.what != lostNow { // another may have a part of it, by another key
+	if isDual(h.own) || h.what != lostNow { // another node may have a part of it, under another key
 		then = append(then, h.getKeys())
 	}
 	r, err := h.client.Txn(ctx).If(condition).Then(then...).Commit()
@@ -184,13 +184,13 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 	return r.Header.Revision + 1, nil
 }
 
-// errChanged has a step tried again that came too late.
+// errChanged makes a step retry that was based on an old revision.
 var errChanged = errors.New("the lease was changed meanwhile")
 
-// wait waits until there is something to look at.
+// wait waits until the lease changes or must be renewed.
 func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) error {
 	if h.rewrites > 0 {
-		// Who changes it again and again is not to have us do the same.
+		// Back off from a program that changes it again and again.
 		if err := pauses.Sleep(ctx, h.rewrites); err != nil {
 			return err
 		}
@@ -217,8 +217,8 @@ func (h *holder) wait(ctx context.Context, from int64, moved <-chan struct{}) er
 	return nil
 }
 
-// renewal is the longest time from one renewal to the next: so that the margin
-// is left, and that one may fail and be tried again.
+// renewal returns the longest time between renewals. It keeps the margin, and leaves
+// time to retry a failed renewal.
 func (h *holder) renewal() time.Duration {
 	return min(h.heartbeat(), max(h.options.TTL-h.options.RenewMargin, time.Second), h.options.TTL/3)
 }

@@ -11,7 +11,7 @@ func without(leases []subnet.Lease, key string) []subnet.Lease {
 	return slices.DeleteFunc(leases, func(l subnet.Lease) bool { return l.Key() == key })
 }
 
-// sharesAddress reports whether two publish one public IP.
+// sharesAddress reports whether both publish one public IP.
 func sharesAddress(a, b *subnet.Attrs) bool {
 	for f, ip := range a.PublicIP {
 		if ip.IsValid() && ip == b.PublicIP[f] {

@@ -11,21 +11,21 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// page is how many keys the first answer brings; all others come in a second.
-// In one answer 10,000 leases take 5 MiB more for a moment.
+// page is the number of keys in the first answer; the rest comes in a second one. A
+// single answer with 10,000 leases would take 5 MiB more memory for a moment.
 const page = 5000
 
 // listing is all that a network has in etcd at one revision.
 type listing struct {
 	revision int64
-	moved    <-chan struct{}  // closed when that is of a history that was
-	config   *mvccpb.KeyValue // nil when there is none
+	moved    <-chan struct{}  // closed when etcd's history is another
+	config   *mvccpb.KeyValue // nil if absent
 	leases   []subnet.Lease
 	ids      map[string]clientv3.LeaseID // of the leases that expire, by Key
 	bad      []*subnet.LeaseError
 }
 
-// list reads config and leases, in one call where they are no more than a page.
+// list reads config and leases, in one call if there are no more than a page.
 func (s *Store) list(ctx context.Context) (*listing, error) {
 	var l *listing
 	err := s.retry(ctx, "listing the leases", func(ctx context.Context) error {
@@ -73,7 +73,7 @@ func (s *Store) add(l *listing, kv *mvccpb.KeyValue) {
 	}
 }
 
-// parse reads one entry; ok is false for a key that is no lease's place.
+// parse reads one entry. ok is false for a key outside the leases' prefix.
 func (s *Store) parse(kv *mvccpb.KeyValue) (lease subnet.Lease, bad *subnet.LeaseError, ok bool) {
 	key, ok := strings.CutPrefix(string(kv.Key), s.leasesPrefix())
 	if !ok {
@@ -90,11 +90,11 @@ func (s *Store) parse(kv *mvccpb.KeyValue) (lease subnet.Lease, bad *subnet.Leas
 	return lease, nil, true
 }
 
-// noExpiry stands for the end of any lease that ends: the real one would cost a call
-// for each.
+// noExpiry is the Expires of every lease that expires. The real time would cost one
+// call per lease.
 var noExpiry = time.Unix(1<<33, 0)
 
-// toAcquire is the listing that Config made, for one Acquire.
+// toAcquire returns the listing that Config read, for one Acquire.
 func (s *Store) toAcquire() *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *Store) toAcquire() *listing {
 	return s.current()
 }
 
-// toWatch is the listing that Config made, for one Watch.
+// toWatch returns the listing that Config read, for one Watch.
 func (s *Store) toWatch() *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +114,9 @@ func (s *Store) toWatch() *listing {
 	return l
 }
 
-// current is the listing that Config made, unless etcd has come to be another
-// since: until there is an uplink and a lease, much may pass. The caller holds mu.
+// current returns the listing that Config read, unless etcd's history has changed
+// since. Much time may pass before the node has an uplink and a lease. The caller
+// holds mu.
 func (s *Store) current() *listing {
 	if s.unused != nil && s.unused.moved != s.position.moved() {
 		s.unused = nil

@@ -14,18 +14,18 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// login has etcd know us: by a token, which it gives for a name and a password
-// and refuses when it has restarted, some minutes after the last use, or when
-// somebody changed users. The password is read each time that a token is asked
-// for, so that a new one in its file is used as soon as the old one fails.
+// login authenticates to etcd with a token. etcd issues one for a user and a
+// password. It rejects a token after a restart, some minutes after its last use, or
+// after a change of users. login reads the password for each new token. So a new
+// password in the file is used as soon as the old one fails.
 type login struct {
 	options Options
-	turn    chan struct{} // holds one while what follows is used
+	turn    chan struct{} // a lock: holds one value while the fields below are in use
 	token   string
-	known   bool // token is what to show; none, where etcd asks for no names
+	known   bool // token is valid; it is "" if etcd has no users
 }
 
-// newLogin is nil where there is no name.
+// newLogin returns nil without a user name.
 func newLogin(o Options) (*login, error) {
 	if o.Username == "" {
 		if o.Password != "" || o.PasswordFile != "" {
@@ -78,7 +78,7 @@ func passwordIn(name string) (string, error) {
 	return password, nil
 }
 
-// get is the token, for which it asks if there is none.
+// get returns the token, and requests one if there is none.
 func (l *login) get(ctx context.Context, conn *grpc.ClientConn) (string, error) {
 	if err := l.take(ctx); err != nil {
 		return "", err
@@ -105,7 +105,7 @@ func (l *login) get(ctx context.Context, conn *grpc.ClientConn) (string, error) 
 	return l.token, nil
 }
 
-// drop has a new token be asked for, unless there is another than old already.
+// drop discards the token if it still is old.
 func (l *login) drop(ctx context.Context, old string) {
 	if l.take(ctx) != nil {
 		return
@@ -114,7 +114,7 @@ func (l *login) drop(ctx context.Context, old string) {
 	l.known = l.known && l.token != old
 }
 
-// forget has a new token be asked for.
+// forget discards the token.
 func (l *login) forget(ctx context.Context) {
 	if l.take(ctx) != nil {
 		return
@@ -134,8 +134,8 @@ func (l *login) take(ctx context.Context) error {
 
 func (l *login) give() { <-l.turn }
 
-// unary is a grpc.UnaryClientInterceptor. A call that is refused for its token
-// is made once more with another.
+// unary is a grpc.UnaryClientInterceptor. It retries a call once, with a new token,
+// if etcd rejects the token.
 func (l *login) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	if method == authenticate {
 		return invoke(ctx, method, request, reply, conn, options...)
@@ -153,8 +153,8 @@ func (l *login) unary(ctx context.Context, method string, request, reply any, co
 	}
 }
 
-// stream is a grpc.StreamClientInterceptor. What a stream shows at its
-// beginning it shows for all its life.
+// stream is a grpc.StreamClientInterceptor. A stream keeps the token that it was
+// opened with.
 func (l *login) stream(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, s grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	token, err := l.get(ctx, conn)
 	if err != nil {
@@ -170,7 +170,8 @@ func show(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token)
 }
 
-// refused says whether err is for the token. A watch has it as a text alone.
+// refused reports whether err is about the token. A watch returns such an error as
+// text only.
 func refused(err error) bool {
 	if err == nil {
 		return false

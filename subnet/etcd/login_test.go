@@ -10,9 +10,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// The password may change, tokens may be lost: work goes on, and what the
-// password is nobody is told.
-func TestPassword(t *testing.T) {
+// TestPasswordMayChange: the store goes on after a new password and after lost
+// tokens, and no output shows the password.
+func TestPasswordMayChange(t *testing.T) {
 	l, cluster := newCluster(t, 1)
 	log := logtest.Capture(t, 0)
 	l.SetConfig(network)
@@ -32,7 +32,7 @@ func TestPassword(t *testing.T) {
 	}
 	cluster.Protect(prefix, map[string]string{"node": "first secret"})
 	l.client = cluster.Client(t)
-	l.Store = nil // it has no name
+	l.Store = nil // it has no user name
 	c.take()
 
 	own := l.acquire(s, claim(1))
@@ -45,7 +45,7 @@ func TestPassword(t *testing.T) {
 		t.Errorf("asked for %d tokens: %s", n, calls)
 	}
 
-	cluster.Member(0).Restart() // which forgets tokens
+	cluster.Member(0).Restart() // it forgets all tokens
 	l.goesOn(s, f, own)
 
 	changed, err := l.client.UserChangePassword(t.Context(), "node", "second secret")
@@ -68,7 +68,7 @@ func TestPassword(t *testing.T) {
 	if log.Count("secret") > 0 {
 		t.Error("told a secret")
 	}
-	if f.lists > 2 { // the restart may have taken what we had seen last
+	if f.lists > 2 { // the restart may have lost the last write that we saw
 		t.Errorf("%d lists", f.lists)
 	}
 
@@ -79,7 +79,7 @@ func TestPassword(t *testing.T) {
 	if _, err := l.open().client.Get(briefly(t), prefix); err == nil || !strings.Contains(words(err), "--etcd-username") {
 		t.Errorf("no name: %v", err)
 	}
-	// A node's role is for no more than a node does.
+	// A node's role allows only what a node does.
 	if _, err := s.client.Put(t.Context(), prefix+"/config", "{}"); err == nil || !strings.Contains(words(err), "readwrite") {
 		t.Errorf("a node may write the config: %v", err)
 	}
@@ -89,7 +89,7 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-func TestPasswordFile(t *testing.T) {
+func TestPasswordFileIsChecked(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)

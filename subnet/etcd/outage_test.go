@@ -15,10 +15,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// patience is far longer than anything here takes.
+// patience is far longer than any step takes.
 const patience = 40 * time.Second
 
-// awaitStatus waits until the store does well, or does not.
+// awaitStatus waits until the store works, or does not.
 func awaitStatus(t *testing.T, s *Store, well bool) {
 	t.Helper()
 	kerneltest.Eventually(t, patience, func() error {
@@ -29,15 +29,15 @@ func awaitStatus(t *testing.T, s *Store, well bool) {
 	})
 }
 
-// briefly is a context that ends soon.
+// briefly returns a context that ends soon.
 func briefly(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// goesOn fails the test unless lease is written again after it was removed, and
-// other nodes' leases are made and seen.
+// goesOn fails the test unless the store restores a deleted lease, and sees other
+// nodes' new leases.
 func (l *lab) goesOn(s *Store, f *follower, own subnet.Lease, others ...subnet.Lease) {
 	l.t.Helper()
 	f.mu.Lock()
@@ -54,9 +54,9 @@ func (l *lab) goesOn(s *Store, f *follower, own subnet.Lease, others ...subnet.L
 	awaitStatus(l.t, s, true)
 }
 
-// An etcd that stops to answer is told of once, and where it goes on we do too,
-// without a list.
-func TestFrozen(t *testing.T) {
+// TestFrozenEtcdIsReportedOnce: an etcd that stops answering is reported once. The
+// store resumes with it, without a list.
+func TestFrozenEtcdIsReportedOnce(t *testing.T) {
 	l, cluster := newCluster(t, 1)
 	log := logtest.Capture(t, 0)
 	l.SetConfig(network)
@@ -85,8 +85,8 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// One of three may go, whichever it is and however it goes.
-func TestOneOfThree(t *testing.T) {
+// TestOneOfThreeMembersMayFail: whichever it is and however it fails.
+func TestOneOfThreeMembersMayFail(t *testing.T) {
 	for name, how := range map[string]struct {
 		times      int
 		away, back func(*etcdtest.Member)
@@ -118,8 +118,9 @@ func TestOneOfThree(t *testing.T) {
 	}
 }
 
-// Without a majority there are errors, and never an empty list.
-func TestNoQuorum(t *testing.T) {
+// TestNoQuorumIsNoEmptyList: without a majority there are errors, and never an empty
+// list.
+func TestNoQuorumIsNoEmptyList(t *testing.T) {
 	l, cluster := newCluster(t, 3)
 	log := logtest.Capture(t, 0)
 	l.SetConfig(network)
@@ -153,9 +154,9 @@ func TestNoQuorum(t *testing.T) {
 	}
 }
 
-// A lease that ran out while its node was cut off is made again with the same
-// subnet when it is back.
-func TestExpired(t *testing.T) {
+// TestExpiredLeaseComesBack: a lease that expired while its node was cut off is
+// created again with the same subnet.
+func TestExpiredLeaseComesBack(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	line := newLine(t, l.server.Endpoint())
@@ -172,9 +173,9 @@ func TestExpired(t *testing.T) {
 	f.await("the lease", f.has(own))
 }
 
-// A lease hangs on an etcd lease of the wanted length, all of which is to come
-// when its node begins.
-func TestLeaseLength(t *testing.T) {
+// TestLeaseGetsTheWholeTTL: a lease has an etcd lease of the configured TTL, all of which is
+// left when its node begins.
+func TestLeaseGetsTheWholeTTL(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	with := func(ttl time.Duration) (subnet.Lease, *clientv3.LeaseTimeToLiveResponse) {
@@ -222,7 +223,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A socket, and a list of endpoints of which the first is dead.
+// TestEndpoints uses a socket, and a list of endpoints whose first is dead.
 func TestEndpoints(t *testing.T) {
 	socket := "unix://" + t.TempDir() + "/etcd.sock"
 	server, err := etcdserver.Start(t.Context(), etcdserver.Options{Dir: t.TempDir(), Listen: socket})
@@ -246,8 +247,8 @@ func TestEndpoints(t *testing.T) {
 	t.Logf("with a dead endpoint a lease took %v", time.Since(before))
 }
 
-// A lease that somebody removed is back soon.
-func TestDeleted(t *testing.T) {
+// TestDeletedLeaseIsRestored: a lease that somebody deleted is back soon.
+func TestDeletedLeaseIsRestored(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
 	own := l.acquire(l.Store, claim(1))

@@ -12,10 +12,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// judge decides which leases are the node's own where their values do not tell,
-// and records that in the claim. It makes no call unless another lease has the
-// node's ID, instance or public IP. A live lease under another public IP is never
-// the node's own.
+// judge decides which leases are the node's own where their values do not say so, and
+// records that in the claim. It makes no call unless another lease has the node's ID,
+// instance or public IP. A live lease under another public IP is never the node's
+// own.
 func (a *acquisition) judge(ctx context.Context, leases []subnet.Lease, ids map[string]clientv3.LeaseID) error {
 	a.claim.Judged = nil
 	near := a.near(leases)
@@ -70,7 +70,7 @@ func (a *acquisition) isOurs(l *subnet.Lease) bool {
 	return l.Node.Instance != "" && l.Node.Instance == a.claim.Node.Instance
 }
 
-// findCopy returns a TwinError if a machine with the node's own instance lives at
+// findCopy returns a TwinError if a machine with the node's own instance is alive at
 // another public IP: one of the two is a copy. A renumbered node gets no answer from
 // its old address.
 func (a *acquisition) findCopy(ctx context.Context, near []subnet.Lease) error {
@@ -85,8 +85,9 @@ func (a *acquisition) findCopy(ctx context.Context, near []subnet.Lease) error {
 	return nil
 }
 
-// findNeighbours judges the leases at our public IP that another installation
-// published. A live one stays its holder's; a dead one becomes ours.
+// findNeighbours decides about the leases at our public IP that another installation
+// published. The lease of a live holder stays with it; that of a dead one becomes
+// ours.
 func (a *acquisition) findNeighbours(ctx context.Context, near []subnet.Lease, ids map[string]clientv3.LeaseID) error {
 	known := slices.ContainsFunc(near, func(l subnet.Lease) bool { return a.isOurs(&l) })
 	var met error
@@ -107,7 +108,7 @@ func (a *acquisition) findNeighbours(ctx context.Context, near []subnet.Lease, i
 	if met == nil {
 		return nil
 	}
-	// A node with a lease continues: two hosts that swap addresses would otherwise
+	// A node with a lease continues. Otherwise two hosts that swap addresses would
 	// wait for each other.
 	if _, ok, _ := a.claim.Own(a.cfg, near); !ok {
 		return met
@@ -116,12 +117,13 @@ func (a *acquisition) findNeighbours(ctx context.Context, near []subnet.Lease, i
 	return nil
 }
 
-// isNeighbour reports whether another node lives behind a lease with our public
-// IP. A reservation for that address belongs to the host that has the address. A
-// lease under our ID is from an earlier installation of this host, unless its holder
-// proves that it lives: it answers from that address, which then is not this host's,
-// or it took our lease. Known reports that our own instance has a lease: then no
-// earlier installation is in question.
+// isNeighbour reports whether another live node holds a lease with our public IP. A
+// reservation for that address belongs to the host that has the address.
+//
+// A lease under our ID is from an earlier installation of this host, unless its
+// holder proves that it is alive. The proof is an answer from that address, which
+// then is not this host's, or that it took our lease. known reports that our own
+// instance has a lease: then no earlier installation is in question.
 func (a *acquisition) isNeighbour(ctx context.Context, l subnet.Lease, id clientv3.LeaseID, known bool) (bool, error) {
 	instance := l.Node.Instance
 	switch {
@@ -137,13 +139,13 @@ func (a *acquisition) isNeighbour(ctx context.Context, l subnet.Lease, id client
 	return a.answers(ctx, l), nil
 }
 
-// mostAsked limits the holders that one acquisition asks. Without forged leases
-// there are one or two.
+// mostAsked limits how many holders one acquisition asks. Without forged leases there
+// are one or two.
 const mostAsked = 8
 
-// answers reports whether a tulled other than this process lives at the public
-// IPs of a lease, see Options.Answers. It asks once for each version of a lease.
-// Beyond mostAsked it asks no more, and takes the holders for alive.
+// answers reports whether a tulled other than this process answers at the public IPs
+// of a lease, see Options.Answers. It asks once per version of a lease. Beyond
+// mostAsked it stops asking, and assumes that the holders are alive.
 func (a *acquisition) answers(ctx context.Context, l subnet.Lease) bool {
 	if a.options.Answers == nil {
 		return false
@@ -176,7 +178,7 @@ func (s *Store) wrote(l subnet.Lease) {
 	s.last = l
 }
 
-// displacer returns the instance that took our lease from us, at our own address.
+// displacer returns the instance that took our lease, at our own address.
 func (s *Store) displacer() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,24 +18,24 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// position is how far the history of this etcd is known. An etcd that was set up
-// anew or set back to a backup has another history, of which a watch says
-// nothing: it waits for revisions that there were already, or goes on from one
-// that means something else. So with every break of the line what comes is not
-// trusted until a check has found the same history at its other end.
+// position is how far this etcd's history is known. An etcd that was set up again or
+// restored from a backup has another history. A watch does not show that: it waits
+// for revisions that existed already, or resumes at one that means something else. So
+// after each broken connection, events are not trusted until a check has found the
+// same history.
 type position struct {
 	broken  retry.Wakeup // after a break
 	mu      sync.Mutex
-	last    writeMark     // written last of all that is known
-	gone    writeMark     // deleted last
+	last    writeMark     // the latest known write
+	gone    writeMark     // the latest known deletion
 	all     extent        // of the last list
-	breaks  uint64        // of the line
-	checked uint64        // as of which of them the history is known to be the same
+	breaks  uint64        // broken connections so far
+	checked uint64        // the value of breaks for which the history was verified
 	changed chan struct{} // closed when the history is another
 }
 
-// writeMark is one write. Nodes that write their leases again in an etcd that was
-// emptied may come to the same revisions; to the same etcd leases they do not.
+// writeMark identifies one write. Nodes that write their leases again to an emptied
+// etcd may reach the same revisions, but not the same etcd leases.
 type writeMark struct {
 	key      string
 	revision int64
@@ -46,11 +46,10 @@ func markOf(kv *mvccpb.KeyValue) writeMark {
 	return writeMark{string(kv.Key), kv.ModRevision, kv.Lease}
 }
 
-// extent is how many keys there were at a revision. Who reads a list hears nothing
-// of what was deleted before.
+// extent is the number of keys at a revision. A list does not show earlier deletions.
 type extent struct{ revision, keys int64 }
 
-// moved is closed when what was known of the history does not hold any more.
+// moved returns a channel that is closed when the known history is no longer valid.
 func (p *position) moved() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +59,7 @@ func (p *position) moved() <-chan struct{} {
 	return p.changed
 }
 
-// saw takes note of what was written.
+// saw records a write.
 func (p *position) saw(m writeMark) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +68,7 @@ func (p *position) saw(m writeMark) {
 	}
 }
 
-// lost takes note of what was deleted.
+// lost records a deletion.
 func (p *position) lost(m writeMark) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +77,7 @@ func (p *position) lost(m writeMark) {
 	}
 }
 
-// counted takes note of how much a list held.
+// counted records the number of keys in a list.
 func (p *position) counted(e extent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +86,7 @@ func (p *position) counted(e extent) {
 	}
 }
 
-// broke takes note that the line to etcd broke.
+// broke records that a connection to etcd broke.
 func (p *position) broke() {
 	p.mu.Lock()
 	p.breaks++
@@ -95,28 +94,28 @@ func (p *position) broke() {
 	p.broken.Wake()
 }
 
-// trusted says whether nothing has broken since the last check.
+// trusted reports whether no connection broke since the last check.
 func (p *position) trusted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.checked == p.breaks
 }
 
-// at is the last that is known, and how often the line has broken.
+// at returns the latest known marks, and the number of broken connections.
 func (p *position) at() (last, gone writeMark, all extent, breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last, p.gone, p.all, p.breaks
 }
 
-// passed takes note that the history was the same after so many breaks.
+// passed records that the history was unchanged after that many breaks.
 func (p *position) passed(breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.checked = max(p.checked, breaks)
 }
 
-// forget begins a new history, after so many breaks.
+// forget starts a new history, after that many breaks.
 func (p *position) forget(breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +123,7 @@ func (p *position) forget(breaks uint64) {
 	p.lose()
 }
 
-// lose has all read anew; the caller holds mu.
+// lose makes all readers list again. The caller holds mu.
 func (p *position) lose() {
 	if p.changed != nil {
 		close(p.changed)
@@ -132,12 +131,12 @@ func (p *position) lose() {
 	p.changed = make(chan struct{})
 }
 
-// guard looks, each time that a line to etcd breaks, whether etcd is back and the
-// same. It is also who tells first that etcd is away.
+// guard checks etcd's history after each broken connection, and retries until etcd is
+// reachable. It is usually the first to report an unreachable etcd.
 func (s *Store) guard(ctx context.Context) {
 	s.running.Go(func() {
 		conn := s.client.ActiveConnection()
-		reached := false // all that is known is from then on
+		reached := false // nothing is known from before
 		for state := conn.GetState(); ; state = conn.GetState() {
 			if reached {
 				s.position.broke()
@@ -155,18 +154,18 @@ func (s *Store) guard(ctx context.Context) {
 		case <-s.position.broken:
 		}
 		if s.retry(ctx, "reaching etcd", s.check) != nil {
-			return // it fails with ctx alone
+			return // only ctx ends it
 		}
 	}
 }
 
-// check has all be read anew if etcd is not the one that it was.
+// check starts a new history if etcd lost known writes or deletions.
 func (s *Store) check(ctx context.Context) error {
 	last, gone, all, breaks := s.position.at()
 	if last.key == "" {
 		_, err := s.client.Get(ctx, s.configKey(), clientv3.WithCountOnly())
 		if err == nil {
-			s.position.forget(breaks) // there is nothing to know it by
+			s.position.forget(breaks) // there is no mark to compare
 		}
 		return err
 	}
@@ -188,9 +187,9 @@ func (s *Store) check(ctx context.Context) error {
 	return err
 }
 
-// remembers reports whether etcd holds the write that a mark names; a compacted
-// one only while it is the key's current value. It reads the value too: without
-// it, etcd 3.7 answers from its index, which has no etcd lease.
+// remembers reports whether etcd has the write of a mark. A compacted write counts
+// only while it is the key's current value. The request includes the value: without
+// it etcd 3.7 answers from its index, which has no etcd lease.
 func (s *Store) remembers(ctx context.Context, m writeMark) (bool, error) {
 	r, err := s.client.Get(ctx, m.key, clientv3.WithRev(m.revision))
 	if errors.Is(err, rpctypes.ErrCompacted) {
@@ -205,8 +204,8 @@ func (s *Store) remembers(ctx context.Context, m writeMark) (bool, error) {
 	return len(r.Kvs) == 1 && markOf(r.Kvs[0]) == m, nil
 }
 
-// lacks says whether etcd has nothing at a key as of its deletion: one that was
-// set back to a backup from before may have it again.
+// lacks reports whether a key was absent when it had been deleted. An etcd restored
+// from an earlier backup may have it again.
 func (s *Store) lacks(ctx context.Context, m writeMark) (bool, error) {
 	r, err := s.client.Get(ctx, m.key, clientv3.WithRev(m.revision), clientv3.WithKeysOnly())
 	if errors.Is(err, rpctypes.ErrCompacted) {
@@ -223,8 +222,8 @@ func (s *Store) lacks(ctx context.Context, m writeMark) (bool, error) {
 	return len(r.Kvs) == 0, nil
 }
 
-// holds says whether etcd held as many keys as a list did. Where it has forgotten
-// that, what it holds now has to do: nothing is known to have changed since.
+// holds reports whether etcd had as many keys as a list. If that revision is
+// compacted, the present number counts, because no change is known since.
 func (s *Store) holds(ctx context.Context, e extent) (bool, error) {
 	from, to := s.extent()
 	r, err := s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(e.revision), clientv3.WithCountOnly())
@@ -240,8 +239,8 @@ func (s *Store) holds(ctx context.Context, e extent) (bool, error) {
 	return r.Count == e.keys, nil
 }
 
-// connections is a grpc.StreamClientInterceptor that takes note when a line breaks. The
-// client begins its watches anew by itself then, and says nothing of it.
+// connections is a grpc.StreamClientInterceptor that records broken connections. The
+// client resumes its watches by itself then, and reports nothing.
 func (p *position) connections(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, begin grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := begin(ctx, d, conn, method, options...)
 	if err != nil {
@@ -250,25 +249,24 @@ func (p *position) connections(ctx context.Context, d *grpc.StreamDesc, conn *gr
 	return watched{stream, p}, nil
 }
 
-// watched is one stream.
+// watched is a stream that records its break.
 type watched struct {
 	grpc.ClientStream
 	position *position
 }
 
-// RecvMsg implements grpc.ClientStream. Nothing of a stream that comes after it
-// is received before the break is noted.
+// RecvMsg implements grpc.ClientStream. It records the break before a later stream
+// can deliver anything.
 func (w watched) RecvMsg(m any) error {
 	err := w.ClientStream.RecvMsg(m)
-	if err != nil && status.Code(err) != codes.Canceled { // that was us
+	if err != nil && status.Code(err) != codes.Canceled { // we cancelled it
 		w.position.broke()
 	}
 	return err
 }
 
-// connWatcher is a stats.Handler that takes note of each new line. What is asked over
-// it may be answered by another etcd than the one that a line which hangs, and has
-// not broken yet, goes to.
+// connWatcher is a stats.Handler that records each new connection. Another etcd may
+// answer over it, while an older connection hangs and has not broken yet.
 type connWatcher struct{ *position }
 
 // HandleConn implements stats.Handler.

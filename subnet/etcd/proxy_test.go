@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// line is a line to etcd that can be cut.
+// line is a connection to etcd that can be cut.
 type line struct {
 	listener net.Listener
 	to       string
@@ -55,7 +55,7 @@ func newLine(t *testing.T, endpoint string) *line {
 
 func (l *line) endpoint() string { return "http://" + l.listener.Addr().String() }
 
-// set cuts the line, or mends it.
+// set cuts or restores the connection.
 func (l *line) set(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,8 +67,7 @@ func (l *line) set(cut bool) {
 	}
 }
 
-// hang has nothing come through any more, of which nobody is told until the line
-// is cut.
+// hang silently drops all data until the connection is cut.
 func (l *line) hang() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +80,7 @@ func (l *line) hangs() bool {
 	return l.hung
 }
 
-// end is one end of a line.
+// end is one end of a connection.
 type end struct {
 	net.Conn
 	line *line
@@ -95,7 +94,7 @@ func (e end) Write(b []byte) (int, error) {
 	return e.Conn.Write(b)
 }
 
-// keep has c closed when the line is cut; it says false if it is.
+// keep closes c when the connection is cut. It returns false if it is cut already.
 func (l *line) keep(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,9 +129,9 @@ func (l *line) serve(c net.Conn) {
 	delete(l.conns, far)
 }
 
-// A watch whose line was cut goes on where it was, and only if etcd has
-// forgotten that begins with a list.
-func TestCut(t *testing.T) {
+// TestCutWatchResumes: a watch whose connection was cut resumes where it was. It
+// lists again only if etcd compacted that revision.
+func TestCutWatchResumes(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("compacted %t", compacted), func(t *testing.T) {
 			l := newLab(t)
@@ -163,7 +162,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// whereWatched tells over which address each stream of watches begins.
+// whereWatched records the address over which each stream of watches begins.
 type whereWatched chan string
 
 // HandleRPC implements stats.Handler.
@@ -171,7 +170,7 @@ func (w whereWatched) HandleRPC(_ context.Context, s stats.RPCStats) {
 	if h, ok := s.(*stats.OutHeader); ok && strings.HasSuffix(h.FullMethod, "/Watch") {
 		select {
 		case w <- "http://" + h.RemoteAddr.String():
-		default: // the first is all that is asked for
+		default: // only the first matters
 		}
 	}
 }
@@ -181,9 +180,9 @@ func (whereWatched) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Con
 func (whereWatched) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (whereWatched) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// A watch hangs on a line to an etcd that was. That another line has led to the
-// one that is now is no proof that nothing was missed.
-func TestSetBackWhileHung(t *testing.T) {
+// TestRestoreWhileWatchHangs: a watch hangs on a connection to a former etcd. A
+// working connection to the present one does not prove that nothing was missed.
+func TestRestoreWhileWatchHangs(t *testing.T) {
 	l, cluster := newCluster(t, 1)
 	l.SetConfig(network)
 	old := cluster.Snapshot()
@@ -202,20 +201,20 @@ func TestSetBackWhileHung(t *testing.T) {
 	}
 	hung.hang()
 	cluster.Restore(old)
-	for range 30 { // so that what is old does not look it
+	for range 30 { // so that revisions do not show the restore
 		l.SetConfig(network)
 	}
 	three := l.acquire(l.open(), claim(3))
-	if _, err := s.list(t.Context()); err != nil { // as Acquire does, when the host has another address
+	if _, err := s.list(t.Context()); err != nil { // as Acquire does when the host has another address
 		t.Fatal(err)
 	}
 	hung.set(true)
 	f.await("those who are there now", f.has(three))
 }
 
-// A node that comes back and finds its subnet, or a part of it, in another's
-// hands gives way.
-func TestTakenWhileCut(t *testing.T) {
+// TestGivesWayToLeaseTakenWhileCut: a node returns and finds that another node has leased its subnet
+// or a part of it. It gives way.
+func TestGivesWayToLeaseTakenWhileCut(t *testing.T) {
 	for bits, config := range map[int]string{24: network, 26: `{"Network": "10.5.0.0/16", "SubnetLen": 26}`} {
 		t.Run(fmt.Sprintf("/%d", bits), func(t *testing.T) {
 			l := newLab(t)

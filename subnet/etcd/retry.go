@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// The first try has firstTry, for with several endpoints the next is likely
-	// to go to another; then there is more, for an etcd that is slow.
+	// The first try gets firstTry: with several endpoints the next try probably uses
+	// another. Later ones get more, for a slow etcd.
 	firstTry = 5 * time.Second
 	lastTry  = 10 * time.Second
 )
@@ -23,8 +23,8 @@ const (
 // pauses are the waits between tries.
 var pauses = retry.Backoff{First: 100 * time.Millisecond, Last: 15 * time.Second}
 
-// retry does f until it succeeds, fails for good or ctx ends. Each try has a
-// time of its own.
+// retry calls f until it succeeds, fails for good or ctx ends. Each try has its own
+// time limit.
 func (s *Store) retry(ctx context.Context, what string, f func(context.Context) error) error {
 	for failures := 1; ; failures++ {
 		try, cancel := context.WithTimeout(ctx, min(time.Duration(failures)*firstTry, lastTry))
@@ -39,7 +39,7 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 		case isFinal(err):
 			return err
 		}
-		if !errors.Is(err, errRival) && !errors.Is(err, errChanged) { // that is no trouble, but how it goes
+		if !errors.Is(err, errRival) && !errors.Is(err, errChanged) { // expected, and no trouble
 			s.trouble.Failed(what, s.attempt.why(err))
 		}
 		if err := pauses.Sleep(ctx, failures); err != nil {
@@ -58,8 +58,8 @@ func isFinal(err error) bool {
 	return false
 }
 
-// attempt is how the last attempt to reach etcd failed, which the client keeps
-// to itself when the time is up.
+// attempt holds the error of the last call to etcd. When a call times out, the client
+// does not report it.
 type attempt struct {
 	mu  sync.Mutex
 	err error
@@ -74,7 +74,7 @@ func (a *attempt) note(ctx context.Context, method string, request, reply any, c
 	return err
 }
 
-// why is err, with what stands behind it where the time was up.
+// why returns err, with the last error behind it if the time was up.
 func (a *attempt) why(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

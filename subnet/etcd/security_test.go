@@ -11,12 +11,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/certtest"
 )
 
-// write puts a certificate for the loopback into files.
+// write writes a certificate for the loopback address into files.
 func write(by *certtest.Authority, f certtest.Files, lasts time.Duration) {
 	by.Write(f, netip.MustParseAddr("127.0.0.1"), lasts)
 }
 
-// secureLab is an etcd that wants certificates.
+// secureLab starts an etcd that requires certificates.
 func secureLab(t *testing.T, f certtest.Files) (endpoint string) {
 	t.Helper()
 	server, err := etcdserver.Start(t.Context(), etcdserver.Options{
@@ -40,9 +40,9 @@ func secureOptions(endpoint string, f certtest.Files) Options {
 	}
 }
 
-// A certificate that cannot be used gives one line that says what to mend, and
-// is taken up when that is done.
-func TestCertificates(t *testing.T) {
+// TestUnusableCertificatesAreReported: each unusable certificate is reported in one
+// line that says what to fix, and a fixed one is used.
+func TestUnusableCertificatesAreReported(t *testing.T) {
 	good := certtest.New(t)
 	theirs := certtest.NewFiles(t)
 	write(good, theirs, time.Hour)

@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Seed writes the network's first config, unless there is a key below the prefix
-// already. It reports whether it did, and waits for etcd as long as ctx lasts.
+// Seed writes the network's first config, unless a key below the prefix exists. It
+// reports whether it did, and waits for etcd until ctx ends.
 func (s *Store) Seed(ctx context.Context, config string) (seeded bool, err error) {
 	folder := s.options.Prefix + "/"
 	err = s.retry(ctx, "Writing the first config to etcd", func(ctx context.Context) error {
@@ -17,7 +17,7 @@ func (s *Store) Seed(ctx context.Context, config string) (seeded bool, err error
 			If(clientv3.Compare(clientv3.CreateRevision(folder), "=", 0).WithPrefix()).
 			Then(clientv3.OpPut(s.configKey(), config)).
 			Commit()
-		if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
+		if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) { // whoever created etcd's users wrote a config too
 			return nil // whoever gave it users gave it a config, too
 		}
 		seeded = err == nil && r.Succeeded

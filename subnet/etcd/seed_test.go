@@ -11,8 +11,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 )
 
-// Only a prefix with nothing below it gets a first config.
-func TestSeed(t *testing.T) {
+// TestSeedOnlyWritesBelowAnEmptyPrefix: any key below the prefix prevents a first config.
+func TestSeedOnlyWritesBelowAnEmptyPrefix(t *testing.T) {
 	l := newLab(t)
 	s := l.openWith(func(o *Options) { o.Prefix = "/net" })
 	for _, test := range []struct {
@@ -46,7 +46,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// Where etcd has users, somebody has set it up. A node may not write the config.
+// TestSeedLeavesAnEtcdWithUsersAlone: somebody has set it up. A node may not write
+// the config.
 func TestSeedLeavesAnEtcdWithUsersAlone(t *testing.T) {
 	l, cluster := newCluster(t, 1)
 	cluster.Protect(prefix, map[string]string{"node": "secret"})
@@ -62,7 +63,7 @@ func TestSeedLeavesAnEtcdWithUsersAlone(t *testing.T) {
 	}
 }
 
-// It waits for an etcd that is not there yet.
+// TestSeedWaitsForEtcd starts before etcd does.
 func TestSeedWaitsForEtcd(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{Members: 1})
 	l := newLabAt(t, c.Endpoints()...)

@@ -16,62 +16,60 @@ import (
 	"google.golang.org/grpc/backoff"
 )
 
-// Options say where the network is kept and how to get there.
+// Options locate the network's etcd and authenticate to it.
 type Options struct {
 	Endpoints []string
 	Prefix    string // of all keys, like /coreos.com/network
-	// CertFile and KeyFile are what the node shows to etcd, CAFile is whom it
-	// believes; all are read again when they change.
+	// CertFile and KeyFile are the node's certificate for etcd, CAFile the
+	// authorities that it trusts. All are read again at each connection.
 	CertFile, KeyFile, CAFile string
-	// Username and one of the others are what etcd asks for where it has users.
-	// The file is read again when what it said is refused.
+	// Username and either Password or PasswordFile authenticate to an etcd with
+	// users. The file is read again when etcd rejects its password.
 	Username, Password, PasswordFile string
-	// TTL is how long a lease outlives its node's last word.
+	// TTL is how long a lease outlives its last renewal.
 	TTL time.Duration
-	// RenewMargin is how much of that is left at the least when the lease is
-	// renewed.
+	// RenewMargin is the least time left of a lease when it is renewed.
 	RenewMargin time.Duration
-	// Answers asks at the public IPs of a lease whether its holder lives there, and
-	// is not this process. The holder of a lease with this node's own instance must
-	// prove that it has the instance's secret. Nil disables the questions.
+	// Answers asks at the public IPs of a lease whether its holder lives there and is
+	// not this process. The holder of a lease with this node's own instance must
+	// prove that it has the instance's secret. With nil the store does not ask.
 	Answers func(ctx context.Context, l subnet.Lease) bool
 
 	dial      []grpc.DialOption // for tests
 	heartbeat time.Duration     // for tests
 }
 
-// Store is a network in etcd. All that it remembers is a listing that may save
-// the next one, so that a start costs a handful of calls, however many leases
-// there are.
+// Store is a network in etcd. It keeps one listing, which may replace the next one: a
+// start costs a handful of calls, however many leases there are.
 type Store struct {
 	options  Options
 	client   *clientv3.Client
-	login    *login // nil where there is no name
+	login    *login // nil without a user name
 	trouble  trouble.Log
 	attempt  attempt
 	position position
 	ended    context.CancelFunc
 	running  sync.WaitGroup
-	streams  atomic.Int64 // counts those that watches were found to fail on
+	streams  atomic.Int64 // counts the streams on which watches failed
 
 	mu          sync.Mutex
-	acquired    bool         // an Acquire has gone by unused
-	unused      *listing     // what Config found, for Watch to begin with
-	knownConfig knownConfig  // by Config, last
-	last        subnet.Lease // that this process has in etcd
+	acquired    bool         // an Acquire has used, or missed, the listing
+	unused      *listing     // the listing of Config, for Watch to begin with
+	knownConfig knownConfig  // the last result of Config
+	last        subnet.Lease // the lease that this process has in etcd
 	displaced   string       // the instance that took our lease at our own address
 	renewed     time.Time
-	watching    time.Time // since when, without a break
+	watching    time.Time // since when the watch runs without a break
 }
 
-// reconnecting is how often an etcd that is away is tried. By itself gRPC would
-// come to wait for two minutes.
+// reconnecting limits the back-off to an unreachable etcd. gRPC's default reaches two
+// minutes.
 var reconnecting = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 	MinConnectTimeout: 5 * time.Second,
 }
 
-// Open makes a store. It waits for no etcd.
+// Open returns a store. It does not wait for etcd.
 func Open(o Options) (*Store, error) {
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
 	s := &Store{options: o, trouble: trouble.Log{Explain: explain}, position: position{broken: retry.NewWakeup()}}
@@ -85,7 +83,7 @@ func Open(o Options) (*Store, error) {
 	}
 	config := clientv3.Config{
 		Endpoints: o.Endpoints,
-		// A frozen server or a cut line shows within this time.
+		// A frozen server or a cut connection is detected within this time.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
 		Logger: zap.NewNop(),
 		DialOptions: append([]grpc.DialOption{
@@ -105,7 +103,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Reload reads the password again, without waiting for the old one to fail.
+// Reload reads the password again, without waiting until the old one fails.
 func (s *Store) Reload(ctx context.Context) error {
 	if s.login == nil {
 		return nil
@@ -117,7 +115,7 @@ func (s *Store) Reload(ctx context.Context) error {
 	return nil
 }
 
-// Status tells how the store does.
+// Status returns the state of the store.
 func (s *Store) Status() trouble.Status {
 	last, _, _, _ := s.position.at()
 	s.mu.Lock()
@@ -126,7 +124,7 @@ func (s *Store) Status() trouble.Status {
 	return trouble.Status{Failing: failing, Last: recent, Watching: s.watching, Revision: last.revision, Renewed: s.renewed}
 }
 
-// Close lets go of etcd. Leases stay.
+// Close closes the connection to etcd. Leases stay.
 func (s *Store) Close() error {
 	s.ended()
 	s.running.Wait()
@@ -136,7 +134,7 @@ func (s *Store) Close() error {
 func (s *Store) configKey() string    { return s.options.Prefix + "/config" }
 func (s *Store) leasesPrefix() string { return s.options.Prefix + "/subnets/" }
 
-// extent is the range of all keys.
+// extent returns the range of all keys.
 func (s *Store) extent() (from, to string) {
 	return s.configKey(), clientv3.GetPrefixRangeEnd(s.leasesPrefix())
 }

@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// lab is an etcd, and a store on it.
+// lab is an etcd with a store.
 type lab struct {
 	*Store
 	t         *testing.T
-	server    *etcdserver.Server // nil where it runs elsewhere
+	server    *etcdserver.Server // nil if it runs elsewhere
 	endpoints []string
-	client    *clientv3.Client // another's, as etcdctl's
+	client    *clientv3.Client // another client, as etcdctl is
 }
 
 func newLab(t *testing.T) *lab {
@@ -59,14 +59,14 @@ func newLabAt(t *testing.T, endpoints ...string) *lab {
 	return l
 }
 
-// newCluster is a lab on servers that can be done to what one likes.
+// newCluster returns a lab with servers that a test can kill, freeze and restore.
 func newCluster(t *testing.T, members int) (*lab, *etcdtest.Cluster) {
 	t.Helper()
 	c := etcdtest.Start(t, etcdtest.Options{Members: members})
 	return newLabAt(t, c.Endpoints()...), c
 }
 
-// open is a further store on the same etcd, as another node has one.
+// open opens another store on the same etcd, as another node does.
 func (l *lab) open(dial ...grpc.DialOption) *Store {
 	l.t.Helper()
 	return l.openWith(func(o *Options) { o.dial = dial })
@@ -111,7 +111,7 @@ func (l *lab) Delete(key string) {
 	l.do("delete "+key, r, err)
 }
 
-// Gap has etcd forget what every watcher would have to go on from.
+// Gap makes all readers list again, as after a restore.
 func (l *lab) Gap() {
 	l.position.mu.Lock()
 	defer l.position.mu.Unlock()

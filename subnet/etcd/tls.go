@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// tlsConfig is how to speak to etcd, nil without TLS. Files are read at every
-// handshake, so that a new certificate needs no restart.
+// tlsConfig returns how to connect to etcd; nil means without TLS. Files are read at
+// every handshake, so that a new certificate needs no restart.
 func tlsConfig(o Options) (*tls.Config, error) {
 	if o.CertFile == "" && o.KeyFile == "" && o.CAFile == "" {
 		return nil, nil
@@ -34,8 +34,8 @@ func tlsConfig(o Options) (*tls.Config, error) {
 		if _, err := authorities(o.CAFile); err != nil {
 			return nil, err
 		}
-		// The library's own check goes by authorities that were read once; this
-		// is the same with those of now.
+		// The standard check uses the authorities that were read at the start. verify
+		// does the same with the present ones.
 		c.InsecureSkipVerify = true
 		c.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, o.CAFile) }
 	}

@@ -6,7 +6,7 @@ const noAnswer = "no answer in time"
 
 const hangsUp = "etcd closes the connection; it may want another certificate than --etcd-certfile, or only one side uses TLS"
 
-// reasons name common errors for people: a sign in the error's text, and a hint.
+// reasons explain common errors: a sign in the error's text, and a hint.
 var reasons = []struct{ sign, hint string }{
 	{"certificate signed by unknown authority", "no authority in --etcd-cafile has signed etcd's certificate"},
 	{"certificate has expired", "a certificate has expired or is not valid yet, or the clock is wrong"},

@@ -14,9 +14,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Watch implements subnet.Store. A broken watch goes on from the revision that
-// it had come to; only where etcd no longer has that, or is no longer the same
-// etcd, is all listed again.
+// Watch implements subnet.Store. A broken watch resumes at its last revision. It
+// lists again only if etcd no longer has that revision, or has another history.
 func (s *Store) Watch(ctx context.Context, to func(subnet.Update)) error {
 	l := s.toWatch()
 	for {
@@ -36,7 +35,7 @@ func (s *Store) Watch(ctx context.Context, to func(subnet.Update)) error {
 	}
 }
 
-// follow tells of changes from a revision on, until a list is needed.
+// follow delivers changes from a revision on, until a list is needed.
 func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, to func(subnet.Update)) error {
 	failures := 0
 	for {
@@ -71,8 +70,8 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 	}
 }
 
-// readEvents takes one watch's events. It returns the revision to go on from, and
-// whether the place was lost.
+// readEvents reads one watch's events. It returns the revision to resume from. lost
+// reports that a list is needed.
 func (s *Store) readEvents(ctx context.Context, from int64, events clientv3.WatchChan, moved <-chan struct{}, to func(subnet.Update)) (next int64, lost bool, err error) {
 	for {
 		select {
@@ -85,7 +84,7 @@ func (s *Store) readEvents(ctx context.Context, from int64, events clientv3.Watc
 				return from, false, err
 			}
 			select {
-			case <-moved: // these may be of another history
+			case <-moved: // these may belong to another history
 				return from, true, nil
 			default:
 			}
@@ -112,10 +111,11 @@ func (s *Store) setWatching(since time.Time) {
 	s.watching = since
 }
 
-// errBroke has a watch that was carried on over a break of the line begun anew.
+// errBroke makes follow restart a watch that the client resumed after a broken
+// connection.
 var errBroke = errors.New("the line to etcd broke")
 
-// update is what events tell, each key's last.
+// update returns the Update for events, with the last event of each key.
 func (s *Store) update(events []*clientv3.Event) subnet.Update {
 	last := make(map[string]int, len(events))
 	for i, e := range events {
@@ -148,16 +148,16 @@ func (s *Store) update(events []*clientv3.Event) subnet.Update {
 	return u
 }
 
-// watch is a client's watch from a revision on. It says first that it has begun,
-// and fails where its etcd knows no leader, instead of waiting with it.
+// watch opens a watch from a revision on. It sends a notice when the watch is
+// created. It fails if etcd has no leader, where a plain watch would wait.
 func (s *Store) watch(ctx context.Context, key string, from int64, options ...clientv3.OpOption) clientv3.WatchChan {
 	// Watches share a stream if they have the same metadata.
 	ctx = metadata.AppendToOutgoingContext(ctx, "tulle-stream", strconv.FormatInt(s.streams.Load(), 10))
 	return s.client.Watch(clientv3.WithRequireLeader(ctx), key, append(options, clientv3.WithRev(from), clientv3.WithCreatedNotify())...)
 }
 
-// retireStream retires the stream of a failed watch. No watch begins on it any more,
-// for what that showed of us at its beginning may be what is refused.
+// retireStream retires the stream of a failed watch: the token it was opened with may
+// be what etcd rejected.
 func (s *Store) retireStream(ctx context.Context, err error) {
 	s.streams.Add(1)
 	if s.login != nil && refused(err) {
@@ -165,7 +165,7 @@ func (s *Store) retireStream(ctx context.Context, err error) {
 	}
 }
 
-// failure is why a watch ended, if it did.
+// failure returns why a watch ended, or nil.
 func failure(r clientv3.WatchResponse, ok bool) error {
 	if !ok {
 		return errors.New("the watch ended")
@@ -173,18 +173,17 @@ func failure(r clientv3.WatchResponse, ok bool) error {
 	return r.Err()
 }
 
-// loss is what an await found to have become of its key.
+// loss is what await found of its key.
 type loss int
 
 const (
-	none    loss = iota // as far as is known
-	lost                // some time ago
-	lostNow             // and nothing was written to etcd since
+	none    loss = iota // not lost, as far as is known
+	lost                // lost some time ago
+	lostNow             // lost by the latest write to etcd
 )
 
-// await waits until something happens to key from a revision on, or until
-// nobody knows whether it did. Failures counts the watches in a row that were of
-// no use.
+// await waits until key changes from a revision on, or until the watch fails.
+// failures counts the watches in a row that failed.
 func (s *Store) await(ctx context.Context, key string, from int64, moved <-chan struct{}, failures *int) (loss, error) {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
