@@ -64,7 +64,7 @@ type Uplink struct {
 	TakesRouterAdvertisements bool
 }
 
-// MTU is the largest packet that fits through all uplinks.
+// MTU returns the size of the largest packet that fits through all uplinks.
 func (h HostFacts) MTU() int {
 	mtu := 0
 	for _, u := range h.Uplinks {
@@ -75,7 +75,7 @@ func (h HostFacts) MTU() int {
 	return mtu
 }
 
-// Attrs is what a node on this host publishes with any backend.
+// Attrs returns what a node on this host publishes with any backend.
 func (h HostFacts) Attrs(backendType string, mtu int) subnet.Attrs {
 	a := subnet.Attrs{BackendType: backendType, Node: subnet.Node{MTU: mtu}}
 	for f, u := range h.Uplinks {

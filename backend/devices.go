@@ -29,7 +29,7 @@ func (h HostFacts) MakeDevices(cfg subnet.Config, device func(subnet.Family) net
 	return d, nil
 }
 
-// MTU is the largest packet that fits through all devices.
+// MTU returns the size of the largest packet that fits through all devices.
 func (d Devices) MTU() int {
 	mtu := 0
 	for _, link := range d {
@@ -40,7 +40,7 @@ func (d Devices) MTU() int {
 	return mtu
 }
 
-// Host is what a node with these devices needs whether it has peers or not:
+// Host returns what a node with these devices needs whether it has peers or not:
 // the devices, each with the network address of own's subnet, from which the
 // host itself talks to containers, and settings.
 func (d Devices) Host(own subnet.Lease, h HostFacts, o Offload) []netstate.Object {

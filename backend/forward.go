@@ -7,7 +7,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Forwarding is what a host needs to forward packets of the families that own
+// Forwarding returns what a host needs to forward packets of the families that own
 // has subnets of.
 func (h HostFacts) Forwarding(own subnet.Lease) []netstate.Object {
 	var settings []netstate.Object
@@ -29,7 +29,7 @@ func (h HostFacts) Forwarding(own subnet.Lease) []netstate.Object {
 	return settings
 }
 
-// overlay is a tunnel device with its address and its settings.
+// overlay returns a tunnel device with its address and its settings.
 func overlay(own subnet.Lease, f subnet.Family, l netstate.Link) []netstate.Object {
 	at := own.Subnets[f].Addr()
 	objects := []netstate.Object{l, netstate.Addr{Link: l.Name, Prefix: netip.PrefixFrom(at, at.BitLen())}}

@@ -105,7 +105,7 @@ func (s scene) checkVictims(t *testing.T, hostile subnet.Lease, victims []subnet
 	}
 }
 
-// contested says whether two peers want a key that the pure part cannot keep
+// contested reports whether two peers want a key that the pure part cannot keep
 // apart: two nodes with one MAC are told by the forwarding entry of it alone,
 // and whoever came first has that (see reconcile.Desired).
 func contested(a, b netstate.Object) bool {

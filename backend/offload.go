@@ -33,7 +33,7 @@ func (o Offload) Check() error {
 	}
 }
 
-// setting is what a device of h needs to be told, if anything.
+// setting returns the checksum setting that a device of h needs, if any.
 func (o Offload) setting(h HostFacts, link string) []netstate.Object {
 	if o == OffloadAuto && h.ChecksumsBroken {
 		o = OffloadOff

@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Via is the route to peer's subnet by a gateway. A peer whose MTU is smaller
+// Via returns the route to peer's subnet by a gateway. A peer whose MTU is smaller
 // than ours gets no packets larger than it can take.
 func Via(own, peer subnet.Lease, f subnet.Family, gateway netip.Addr, link string) netstate.Route {
 	r := netstate.Route{Dst: peer.Subnets[f], Via: gateway, Link: link}
@@ -23,7 +23,7 @@ func Via(own, peer subnet.Lease, f subnet.Family, gateway netip.Addr, link strin
 // MinimumMTU is what each family's hosts must be able to take.
 var MinimumMTU = subnet.Pair[int]{subnet.IPv4: 576, subnet.IPv6: 1280}
 
-// Direct is the link on which addr is reached without a router, if there is
+// Direct returns the link on which addr is reached without a router, if there is
 // one: that of the longest network that holds it.
 func (h HostFacts) Direct(addr netip.Addr) (link string, ok bool) {
 	longest := -1
@@ -63,7 +63,7 @@ func (h HostFacts) Families(own, peer subnet.Lease, f func(subnet.Family, netip.
 	return objects, failed
 }
 
-// checkPublicIP says why no other host can be reached at ip. What the leases
+// checkPublicIP returns why no other host can be reached at ip. What the leases
 // alone tell, subnet.Table has looked at.
 func (h HostFacts) checkPublicIP(f subnet.Family, ip netip.Addr) error {
 	switch {
@@ -80,7 +80,7 @@ func (h HostFacts) checkPublicIP(f subnet.Family, ip netip.Addr) error {
 	return nil
 }
 
-// isBroadcast says whether what is sent to ip goes to all hosts on a link.
+// isBroadcast reports whether what is sent to ip goes to all hosts on a link.
 func (h HostFacts) isBroadcast(ip netip.Addr) bool {
 	if !ip.Is4() {
 		return false

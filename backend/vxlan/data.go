@@ -46,7 +46,7 @@ func parseData(s string) (data, error) {
 	return data{w.VNI, mac}, nil
 }
 
-// fits says why a peer with this data cannot be reached by device, if it
+// fits returns why a peer with this data cannot be reached by device, if it
 // cannot.
 func (d data) fits(device netstate.Link) error {
 	if d.vni != 0 && d.vni&0xffff != device.VXLAN.VNI&0xffff {
@@ -58,7 +58,7 @@ func (d data) fits(device netstate.Link) error {
 	return nil
 }
 
-// deriveMAC is the tunnel device's address of a node, the same for ever: peers
+// deriveMAC returns the MAC of a node's tunnel device, the same for ever: peers
 // need not learn another when the node restarts or loses its device.
 func deriveMAC(nodeID string, f subnet.Family) netstate.MAC {
 	sum := sha256.Sum256([]byte("tulle vxlan " + f.String() + " " + nodeID))

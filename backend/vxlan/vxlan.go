@@ -37,9 +37,9 @@ func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	return b, nil
 }
 
-// device is the tunnel device of a family: the one that is there, if it can
+// device returns the tunnel device of a family: the one that is there, if it can
 // serve. What peers know of it stays before anything else, so that a device
-// which others made anew gets the MAC that was published.
+// which others re-created gets the MAC that was published.
 func (b vxlan) device(f subnet.Family) netstate.Link {
 	published, known := b.published(f)
 	want := netstate.Link{
@@ -59,7 +59,7 @@ func (b vxlan) device(f subnet.Family) netstate.Link {
 	return device
 }
 
-// over is the family of a device's outer packets: what its addresses say, and
+// over returns the family of a device's outer packets: what its addresses say, and
 // IPv4 where it has none.
 func over(l netstate.Link) subnet.Family {
 	if l.Local.Is6() || l.Remote.Is6() {
@@ -68,7 +68,7 @@ func over(l netstate.Link) subnet.Family {
 	return subnet.IPv4
 }
 
-// published is the device's MAC as peers know it from before.
+// published returns the device's MAC as peers know it from before.
 func (b vxlan) published(f subnet.Family) (mac netstate.MAC, known bool) {
 	if b.host.Published.BackendType != Type {
 		return netstate.MAC{}, false
@@ -77,7 +77,7 @@ func (b vxlan) published(f subnet.Family) (mac netstate.MAC, known bool) {
 	return d.mac, err == nil
 }
 
-// outerMTU is what the packets on the wire may have. A config for hosts with
+// outerMTU returns what the packets on the wire may have. A config for hosts with
 // larger interfaces makes nothing larger of this one's.
 func (b vxlan) outerMTU(f subnet.Family) int {
 	switch mtu, link := b.config.MTU, b.host.Uplinks[f].MTU; {

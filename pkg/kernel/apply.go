@@ -100,7 +100,7 @@ func (a *applier) add(op netstate.Op) {
 	}
 }
 
-// throughItself says whether a route leads to its own gateway. Over IPv6 the kernel
+// throughItself reports whether a route leads to its own gateway. Over IPv6 the kernel
 // refuses to put one into the place of a route by another link: it finds that link
 // when it looks for the gateway, though it was told which to take. So for a moment
 // there is a route by the right link, without the gateway.
@@ -115,7 +115,7 @@ func (a *applier) queue(op netstate.Op, index int) {
 	}
 }
 
-// index is the index that a link has in this Apply: asked for once, not once
+// index returns the index that a link has in this Apply: asked for once, not once
 // an object.
 func (a *applier) index(name string) (int, error) {
 	index, known := a.indices[name]
@@ -162,7 +162,7 @@ func (a *applier) flush() {
 	a.batch = a.batch[:0]
 }
 
-// absent says whether err says that what was to be deleted is not there.
+// absent reports whether err says that what was to be deleted is not there.
 func absent(err error) bool {
 	for _, e := range []syscall.Errno{syscall.ENOENT, syscall.ESRCH, syscall.ENODEV, syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, e) {

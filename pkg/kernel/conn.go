@@ -172,7 +172,7 @@ func (c *conn) dump(visit func(message)) error {
 	}
 }
 
-// answer is the error that an answer or the end of a dump carries, with the
+// answer returns the error that an answer or the end of a dump carries, with the
 // kernel's own words where it gave some, or nil.
 func answer(m message) error {
 	errno := -int32(uint32Of(m.body))

@@ -171,7 +171,7 @@ func decodeLink(b []byte, names names) (netstate.Link, bool) {
 	return l, true
 }
 
-// specified is ip, or the zero Addr for one that stands for any.
+// specified returns ip, or the zero Addr for one that stands for any.
 func specified(ip net.IP) netip.Addr {
 	a := addrOf(ip).Unmap()
 	if a.IsUnspecified() {

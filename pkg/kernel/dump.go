@@ -75,7 +75,7 @@ func (k *Kernel) dumpOwnLinks(adopted []string, names names) (out []netstate.Obj
 	return out, own, err
 }
 
-// marked says whether a link is ours: by its name, or by its group if it is of
+// marked reports whether a link is ours: by its name, or by its group if it is of
 // a kind that we make and was given another name.
 func marked(l netstate.Link) bool {
 	if strings.HasPrefix(l.Name, netstate.LinkPrefix) {

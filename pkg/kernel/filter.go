@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaveOut has the kernel keep messages that answer to port from the socket
+// leaveOut makes the kernel keep messages that answer to port from the socket
 // fd: the news of what Apply did, of which there is as much as it did.
 func leaveOut(fd int, port uint32) error {
 	// The filter reads numbers in network order wherever it runs.

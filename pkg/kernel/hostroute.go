@@ -25,7 +25,7 @@ type hop struct {
 	down bool
 }
 
-// defaults are the ways out that a default route gives.
+// defaults returns the ways out that a default route gives.
 func (r hostRoute) defaults() []netstate.DefaultRoute {
 	var ways []netstate.DefaultRoute
 	for _, h := range r.hops {

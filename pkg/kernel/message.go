@@ -134,7 +134,7 @@ func attrs(b []byte) iter.Seq2[uint16, []byte] {
 	}
 }
 
-// attrsAfter is attrs behind a fixed part of n bytes; none if b is shorter.
+// attrsAfter splits like attrs behind a fixed part of n bytes; none if b is shorter.
 func attrsAfter(b []byte, n int) iter.Seq2[uint16, []byte] {
 	if len(b) < n {
 		return func(func(uint16, []byte) bool) {}

@@ -21,7 +21,7 @@ const (
 	hostSysctls = "/host/proc/sys"
 )
 
-// sysctlFile is where a setting stands below a folder.
+// sysctlFile returns where a setting stands below a folder.
 func sysctlFile(below, path string) string { return filepath.Join(below, filepath.Clean("/"+path)) }
 
 func readSysctl(path string) (string, error) {

@@ -25,7 +25,7 @@ func Diff(desired *State, actual []Object) Plan {
 			continue
 		}
 		if r, ok := a.(Route); ok && r.Protocol != 0 && !takesOver(desired, h.Object.(Route), r) {
-			continue // counts as missing: Create will say who is in the way
+			continue // counts as missing: Create will find what is in the way
 		}
 		if h.pass < desired.pass {
 			h.pass = desired.pass
@@ -138,7 +138,7 @@ func takesOver(desired *State, ours, theirs Route) bool {
 	return own
 }
 
-// remoteHost is the host to which a route leads through a tunnel: its gateway itself,
+// remoteHost returns the host to which a route leads through a tunnel: its gateway itself,
 // or that whose MAC the gateway has.
 func remoteHost(desired *State, r Route) netip.Addr {
 	if !r.OnLink && !r.Wrap {

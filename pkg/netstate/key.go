@@ -73,7 +73,7 @@ func (k Key) Compare(o Key) int {
 	)
 }
 
-// LinkOf is the name of the link that an object is, lives on or goes through,
+// LinkOf returns the name of the link that an object is, lives on or goes through,
 // or "".
 func LinkOf(o Object) string {
 	switch o := o.(type) {

@@ -8,7 +8,7 @@ import (
 // spreadMetrics is how many metrics large networks' routes are spread over.
 const spreadMetrics = 1 << 13
 
-// SpreadMetric is the metric of the route to dst in a large network, from 1 to
+// SpreadMetric returns the metric of the route to dst in a large network, from 1 to
 // 8192. The kernel keeps IPv4 next hops in a hash that sees the metric but not
 // the gateway, so that routes of one metric through one device form a single
 // chain, which each new route walks: 50,000 routes take 45 s to add. Spread

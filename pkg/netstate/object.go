@@ -25,7 +25,7 @@ type Link struct {
 
 	Local   netip.Addr // the outer source address
 	ByRoute bool       // where packets go, and from which address, their route says
-	Remote  netip.Addr // the only far end; never set by us, who have many
+	Remote  netip.Addr // the only far end; never set by us: we have many
 	Lower   string     // the device that the tunnel is bound to; normally none
 	Master  string     // the bridge that others made it a port of; never wanted
 	VXLAN   VXLAN      // zero unless the kind's Tunnel has Frames
@@ -45,14 +45,14 @@ type Sysctl struct {
 	Value string
 }
 
-// TxChecksum is the setting of whether a link leaves it to the device below to
+// TxChecksum returns the setting of whether a link leaves it to the device below to
 // put checksums into what it sends: "on" or "off". It is no file, and in all
 // else like those that are.
 func TxChecksum(link, value string) Sysctl {
 	return Sysctl{Path: "ethtool/" + link + "/tx-checksum", Value: value}
 }
 
-// TxChecksumOf is the link whose TxChecksum has that path, if one has.
+// TxChecksumOf returns the link whose TxChecksum has that path, if one has.
 func TxChecksumOf(path string) (link string, ok bool) {
 	link, ok = strings.CutSuffix(path, "/tx-checksum")
 	if ok {

@@ -92,7 +92,7 @@ func (p *Planner) Plan() Plan {
 	return plan
 }
 
-// kindOf is o.Key().Kind without making the key.
+// kindOf returns o.Key().Kind without making the key.
 func kindOf(o Object) Kind {
 	switch o.(type) {
 	case Link:

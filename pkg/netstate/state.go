@@ -42,7 +42,7 @@ func Of(objects ...Object) *State {
 	return s
 }
 
-// hash says which chain k is in.
+// hash returns what decides which chain k is in.
 func (s *State) hash(k Key) uint32 {
 	ip := k.Prefix.Addr().As16()
 	b := append(make([]byte, 0, 32), ip[:]...)
@@ -52,10 +52,10 @@ func (s *State) hash(k Key) uint32 {
 	return uint32(maphash.Bytes(s.seed, b) ^ maphash.String(s.seed, k.Name))
 }
 
-// chain is where one with that hash is, or would be. There are chains.
+// chain returns the chain of a hash. There must be chains.
 func (s *State) chain(hash uint32) **held { return &s.chains[hash%uint32(len(s.chains))] }
 
-// slot is where k is in its chain: there is nil if k is not in the state.
+// slot returns where k is in its chain. It holds nil if k is not in the state.
 func (s *State) slot(k Key, hash uint32) **held {
 	at := s.chain(hash)
 	for *at != nil && ((*at).hash != hash || (*at).Key() != k) {
@@ -107,7 +107,7 @@ func (s *State) all() iter.Seq[*held] {
 // Put adds o in place of what had its key.
 func (s *State) Put(o Object) { s.PutFor("", o) }
 
-// PutFor is Put with a note of who wants o.
+// PutFor does Put, and notes o's owner.
 func (s *State) PutFor(owner string, o Object) {
 	s.grow()
 	k := o.Key()
@@ -145,7 +145,7 @@ func (s *State) beginPass() {
 	s.pass += 2 // an object met has it, one that holds what is wanted has one more
 }
 
-// Owner is who wants the object with key k.
+// Owner returns the owner of the object with key k.
 func (s *State) Owner(k Key) string {
 	if h := s.find(k); h != nil {
 		return h.owner
@@ -173,7 +173,7 @@ func (s *State) Delete(k Key) {
 	}
 }
 
-// Len is the number of objects.
+// Len returns the number of objects.
 func (s *State) Len() int { return s.len }
 
 // All iterates over the objects in no order. Some may be deleted meanwhile, but

@@ -3,7 +3,7 @@ package netstate
 import "net/netip"
 
 // Survey is what a host has of network, whoever made it. pkg/kernel takes it; it is
-// here so that who chooses an uplink links no netlink library.
+// here so that what chooses an uplink links no netlink library.
 type Survey struct {
 	Links []HostLink
 	// OnLink are the networks on the host's links, and the parts of them that

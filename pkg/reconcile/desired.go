@@ -6,8 +6,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Desired is what owners want the kernel to hold: this host one part, each
-// peer another. Of two owners that want one key differently the earlier has
+// Desired holds what owners want in the kernel: this host one part, each peer
+// another. Of two owners that want one key differently the earlier has
 // it, and the later waits until it is let go: so no lease can take from
 // another what that one needs. Of what they want alike either may be the
 // holder. It tells note of each change.
@@ -54,17 +54,17 @@ func (d *Desired) Set(owner string, objects []netstate.Object) {
 	d.exchange(owner, before, objects)
 }
 
-// Remove lets go of all that owner wants.
+// Remove removes all that owner wants.
 func (d *Desired) Remove(owner string) {
 	d.Set(owner, nil)
 	delete(d.owners, owner)
 }
 
-// Expect says that the updates that follow set n owners more.
+// Expect notes that the updates that follow set n owners more.
 func (d *Desired) Expect(n int) { d.expected = n }
 
-// Complete says that all owners are known: from now on what none of them wants
-// is removed.
+// Complete notes that all owners are known. From now on the loop removes what no
+// owner wants.
 func (d *Desired) Complete() { d.complete = true }
 
 // exchange replaces owner's objects in the state: the new ones first, so that
@@ -102,7 +102,7 @@ func (d *Desired) claim(owner string, o netstate.Object) {
 	}
 }
 
-// wait puts c among those who wait for k, where its owner has its place.
+// wait puts c among the claims that wait for k, in its owner's place.
 func (d *Desired) wait(k netstate.Key, c claim) {
 	list := d.waiting[k]
 	if i := claimIndex(list, c.owner); i >= 0 {
@@ -145,7 +145,7 @@ func (d *Desired) setWaiting(k netstate.Key, list []claim) {
 	d.waiting[k] = list
 }
 
-// contested are the keys that are wanted differently.
+// contested returns the keys that owners want differently.
 func (d *Desired) contested() []netstate.Key {
 	var keys []netstate.Key
 	for k, list := range d.waiting {
@@ -188,14 +188,14 @@ func claimIndex(list []claim, owner string) int {
 	return slices.IndexFunc(list, func(c claim) bool { return c.owner == owner })
 }
 
-// own says whether a link is one that the state makes, so that all on it is
+// own reports whether a link is one that the state makes, so that all on it is
 // ours.
 func (d *Desired) own(link string) bool {
 	_, ok := d.state.Get(netstate.Link{Name: link}.Key())
 	return ok
 }
 
-// scope is what a dump has to look at beyond what bears our mark.
+// scope returns what a dump has to read beyond what bears our mark.
 func (d *Desired) scope() netstate.Scope {
 	var s netstate.Scope
 	for name := range d.links {

@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// watch takes the kernel's events, and begins anew when they fail.
+// watch takes the kernel's events, and restarts the watch when it fails.
 func (r *Reconciler) watch(ctx context.Context) {
 	for {
 		err := r.kernel.Watch(ctx, r.event)
@@ -41,7 +41,7 @@ func (r *Reconciler) watchFailed(err error) {
 }
 
 // event takes one event. It changes nothing in the kernel: it marks what the
-// loop has to look at.
+// loop has to check.
 func (r *Reconciler) event(e netstate.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,12 +80,12 @@ func (r *Reconciler) event(e netstate.Event) {
 	r.wake.Wake()
 }
 
-// linkEvent: links lose what is on them without an event for each, so a change
-// of one that matters is a reason to look at everything.
+// linkEvent takes a link's event. Links lose what is on them without an event for
+// each, so a change of one that matters calls for a full resync.
 func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 	if r.desired.links[l.Name] == 0 {
 		if !gone && strings.HasPrefix(l.Name, netstate.LinkPrefix) {
-			r.strays, r.resync.alarm = true, true // one of ours that nobody wants
+			r.strays, r.resync.alarm = true, true // one of ours that no owner wants
 			r.resync.want(now.Add(settle), budget.Single)
 		}
 		if gone {
@@ -114,8 +114,8 @@ func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 	}
 }
 
-// hurryLinks has links tried again that another's was in the way of: it may have
-// been the one that has just gone.
+// hurryLinks retries links that a foreign link was in the way of soon: it may be
+// the one that has just gone.
 func (r *Reconciler) hurryLinks(now time.Time) {
 	for name := range r.desired.links {
 		f := r.queue.failed[netstate.Link{Name: name}.Key()]
@@ -128,7 +128,7 @@ func (r *Reconciler) hurryLinks(now time.Time) {
 	}
 }
 
-// objectEvent marks an object that is not, or no longer, as it should be.
+// objectEvent marks an object that differs from what is desired.
 func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
 	if _, ailing := r.ailing[netstate.LinkOf(o)]; ailing {
 		return // a resync is to see
@@ -163,7 +163,7 @@ func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
 	}
 }
 
-// stray says whether an object that nobody wants is one of ours.
+// stray reports whether an object that no owner wants is one of ours.
 func (r *Reconciler) stray(o netstate.Object) bool {
 	switch o := o.(type) {
 	case netstate.Sysctl:
@@ -175,8 +175,8 @@ func (r *Reconciler) stray(o netstate.Object) bool {
 	}
 }
 
-// marked says whether an object with a key of ours is ours itself. Only routes
-// can be another's.
+// marked reports whether an object with a key of ours is ours itself. Only routes
+// can be foreign.
 func marked(o netstate.Object) bool {
 	r, isRoute := o.(netstate.Route)
 	return !isRoute || r.Protocol == 0

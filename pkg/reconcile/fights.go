@@ -51,7 +51,7 @@ func (r *Reconciler) fought(o netstate.Object) bool {
 	return r.fights.Fought(o.Key()) || on != "" && r.fights.Fought(netstate.Link{Name: on}.Key())
 }
 
-// acquit clears of suspicion what goes with a link or an address.
+// acquit ends the counts of what went with a link or an address.
 func (r *Reconciler) acquit(culprit netstate.Key) {
 	r.fights.Acquit(func(k netstate.Key) bool { return k.Kind > culprit.Kind && r.isOn(k, culprit.Name) })
 }
@@ -66,7 +66,7 @@ func (r *Reconciler) isOn(k netstate.Key, link string) bool {
 	return wanted && netstate.LinkOf(o) == link
 }
 
-// markAiling notes that a link is not as it should be. A resync that is called for puts
+// markAiling notes that a link differs from what is desired. A resync that is called for puts
 // it right and all that is on it, so that no key there is worth a step before.
 func (r *Reconciler) markAiling(link string, now time.Time) {
 	if _, known := r.ailing[link]; known {
@@ -78,10 +78,10 @@ func (r *Reconciler) markAiling(link string, now time.Time) {
 	}
 }
 
-// sweep tells of fights that are over.
+// sweep logs the fights that are over.
 func (r *Reconciler) sweep(now time.Time) {
 	for k, f := range r.fights.Sweep(now) {
-		klog.InfoS("Nobody changes the object any more", "key", k.String(), "restored", f.Healed, "since", f.Since.UTC().Format(time.RFC3339))
+		klog.InfoS("Other programs no longer change the object", "key", k.String(), "restored", f.Healed, "since", f.Since.UTC().Format(time.RFC3339))
 	}
 }
 

@@ -23,8 +23,8 @@ const (
 	stepTakes = 100 * time.Microsecond
 )
 
-// disturber is somebody who changes something again and again, with a clock for
-// each key of how long it stays wrong.
+// disturber changes something again and again, with a clock for each key of how
+// long it stays wrong.
 type disturber struct {
 	l     *lab
 	right *netstate.State
@@ -173,7 +173,7 @@ func TestFight(t *testing.T) {
 						switch {
 						case strings.HasPrefix(line, `"Another program keeps changing an object; restoring it each time" key="`+act.key.String()):
 							begun++
-						case strings.HasPrefix(line, `"Nobody changes the object any more" key="`+act.key.String()):
+						case strings.HasPrefix(line, `"Other programs no longer change the object" key="`+act.key.String()):
 							over++
 						case strings.HasPrefix(line, `"Restored what others had changed"`):
 							restored++

@@ -39,7 +39,7 @@ type pass struct {
 // hasDrift reports whether something is known to need a restore.
 func (p *pass) hasDrift() bool { return p.alarm || len(p.tasks)+len(p.plan) > 0 }
 
-// blind says whether a task must not be done without a look at the kernel: to
+// blind reports whether a task needs a dump of the kernel first: to
 // delete a route of which the kernel has, or should have, another to the same
 // destination. The kernel takes metric 0 for any metric, and where the one is
 // no longer there deletes the other instead.
@@ -111,7 +111,7 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 }
 
 // spare takes from a plan what would cost a link of ours all that is on it, as
-// long as not all who may want something there are known.
+// long as not all owners that may want something there are known.
 func (r *Reconciler) spare(p *pass, actual []netstate.Object) {
 	spared := make(map[string]bool)
 	for _, o := range actual {
@@ -240,7 +240,7 @@ func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 		switch {
 		case !p.full && surprising(e.Err):
 			// The kernel is not as we believe, and may well be right: a Diff
-			// will tell before anybody is told.
+			// decides before the log reports it.
 			if before == nil || !surprising(before.err) {
 				r.resync.want(now, classOf(k))
 			}
@@ -256,7 +256,7 @@ func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 	r.report.logPass(p, firsts, len(r.queue.failed))
 }
 
-// taskOf is what a step was for, and what has to be tried again if it failed.
+// taskOf returns what a step was for, which is what to retry if it failed.
 func (r *Reconciler) taskOf(p *pass, op netstate.Op, k netstate.Key) task {
 	t, asked := p.tasks[k]
 	if f := r.queue.failed[k]; !asked && f != nil {
@@ -315,19 +315,20 @@ func (r *Reconciler) disturbed(o netstate.Object) bool {
 	return ailing || r.fought(o)
 }
 
-// onFailing says whether an object is on a link that is not as it should be, and
-// so is itself to be put again and again until that is.
+// onFailing reports whether an object is on a link that failed, and so has to
+// be restored again until the link is right.
 func (r *Reconciler) onFailing(o netstate.Object) bool {
 	on := netstate.LinkOf(o)
 	return on != "" && r.queue.failed[netstate.Link{Name: on}.Key()] != nil
 }
 
-// surprising says whether err tells that the kernel is not as we believe.
+// surprising reports whether err shows that the kernel differs from what
+// the loop believes.
 func surprising(err error) bool {
 	return errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ENETDOWN)
 }
 
-// refusals are the failed steps by key, and whether it is known what was done.
+// refusals returns the failed steps by key, and whether it is known what was done.
 func refusals(plan netstate.Plan, err error) (refused map[netstate.Key]*netstate.OpError, known bool) {
 	if err == nil {
 		return nil, true

@@ -20,7 +20,7 @@ type task struct {
 	// replaces nothing of another's.
 	verb  netstate.Verb
 	drift bool  // the kernel changed, not our mind
-	wrong int64 // since when, for drift that an event told of: Unix time in nanoseconds
+	wrong int64 // since when, for drift that an event reported: Unix time in nanoseconds
 }
 
 // since returns since when t's key is wrong, as far as is known.
@@ -31,7 +31,7 @@ func (t task) since(now time.Time) time.Time {
 	return time.Unix(0, t.wrong)
 }
 
-// after is one task that serves both t and was, which came before it.
+// after returns one task that serves both t and was, which came before it.
 func (t task) after(was task) task {
 	if !t.drift {
 		t.verb = was.verb // our mind changed, and tells nothing of the kernel
@@ -78,7 +78,7 @@ func newQueue() queue {
 	return queue{drifted: newDrift(), failed: make(map[netstate.Key]*failure)}
 }
 
-// empty says whether all keys are right, as far as is known.
+// empty reports whether all keys are right, as far as is known.
 func (q *queue) empty() bool { return len(q.ready)+q.drifted.len()+len(q.failed) == 0 }
 
 // add puts a key that is wanted differently from before to work now.
@@ -189,7 +189,7 @@ func (q *queue) postpone(f *failure) {
 	heap.Push(&q.retries, f)
 }
 
-// hurry has a failure tried again at a time.
+// hurry retries a failure at a time.
 func (q *queue) hurry(f *failure, at time.Time) {
 	f.pass = q.pass
 	if f.heapIndex != retrying {

@@ -83,7 +83,7 @@ func (r *Reconciler) Update(f func(*Desired)) {
 	r.wake.Wake()
 }
 
-// Resync has the kernel looked at in full.
+// Resync calls for a full resync.
 func (r *Reconciler) Resync() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +133,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 	}
 }
 
-// pause is how long there is nothing to do unless something happens.
+// pause returns how long there is nothing to do unless an event comes.
 func (r *Reconciler) pause() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,12 +155,12 @@ func (r *Reconciler) pause() time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// expecting says that owners come in a moment (Expect) who may well want what
+// expecting reports whether owners come in a moment (Expect) that may well want what
 // was left alone until all are known, as after a restart. To write it again
 // would be of no use: a resync that has them all finds what is missing.
 func (r *Reconciler) expecting() bool { return r.strays && r.desired.expected > 0 }
 
-// nextResync is when the next resync is. The first waits for the watch, and for
+// nextResync returns when the next resync is. The first waits for the watch, and for
 // something to be desired.
 func (r *Reconciler) nextResync(now time.Time) time.Time {
 	if r.report.resyncs == 0 && (!r.watching || r.desired.state.Len() == 0) {

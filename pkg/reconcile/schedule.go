@@ -21,7 +21,7 @@ const (
 	// watchGrace is how long the first resync waits for the watch to begin, so
 	// that nothing is missed between the two.
 	watchGrace = 200 * time.Millisecond
-	// rewatch is the wait before a failed Watch is begun anew.
+	// rewatch is the wait before a failed Watch is restarted.
 	rewatch = time.Second
 )
 
@@ -88,7 +88,7 @@ func (s *schedule) end(start time.Time, took, interval time.Duration) {
 	s.periodic = s.last.Add(interval - interval/10 + rand.N(interval/5+1))
 }
 
-// again has the one that p began, and could not end, begun anew at t.
+// again restarts at t the resync that p began and could not end.
 func (s *schedule) again(p *pass, t time.Time) {
 	s.forced, s.called, s.periodic = t, time.Time{}, later(t, s.periodic)
 	s.earliest = t

@@ -22,8 +22,8 @@ type Status struct {
 	Fights   []Fight   // keys that others keep changing, by key
 	// Contested are the keys that more than one owner wants differently.
 	Contested []netstate.Key
-	// Healed counts what was put right though nobody here had changed it, and
-	// so another must have.
+	// Healed counts the objects that were restored because another program had
+	// changed them.
 	Healed     map[netstate.Kind]uint64
 	Resyncs    uint64
 	LastResync time.Time
@@ -60,9 +60,9 @@ type report struct {
 	dumpErr        error
 	dumpFailures   int
 	watchErr       error
-	unknowns       int // plans in a row of which nobody knows what was done
+	unknowns       int // plans in a row that ended in an unknown state
 	healed         [netstate.KindRoute + 1]uint64
-	healedNow      int // to be told of
+	healedNow      int // not yet in the log
 	healedFirst    netstate.Op
 	healedLoggedAt time.Time
 	failing        bool // so it is told
@@ -134,19 +134,19 @@ func (r *Reconciler) wait(ctx context.Context, so func() bool) error {
 	}
 }
 
-// tried says whether nothing waits for its first try.
+// tried reports whether nothing waits for its first try.
 func (r *Reconciler) tried() bool {
 	return r.report.swept && r.report.dumpErr == nil && len(r.queue.ready) == 0 &&
 		!r.resync.alarm && (r.now == nil || !r.now.hasDrift())
 }
 
-// inSync says whether the kernel is known to hold all that is desired.
+// inSync reports whether the kernel is known to hold all that is desired.
 func (r *Reconciler) inSync() bool {
 	return r.report.swept && r.report.dumpErr == nil && r.queue.empty() &&
 		!r.resync.alarm && (r.now == nil || !r.now.hasDrift())
 }
 
-// settled is inSync with no resync under way or asked for.
+// settled reports whether inSync holds with no resync under way or asked for.
 func (r *Reconciler) settled() bool {
 	return r.inSync() && r.now == nil && !r.resync.asked()
 }

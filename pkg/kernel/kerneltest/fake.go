@@ -47,7 +47,7 @@ type OpKind struct {
 	Kind netstate.Kind
 }
 
-// Steps is the number of all ops.
+// Steps returns the number of all ops.
 func (c Counts) Steps() int {
 	n := 0
 	for _, ops := range c.Ops {
@@ -72,7 +72,7 @@ func (f *Fake) SetHooks(h Hooks) {
 	f.hooks = h
 }
 
-// Snapshot is all that the kernel holds, also what is not ours.
+// Snapshot returns all that the kernel holds, also what is not ours.
 func (f *Fake) Snapshot() *netstate.State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +83,7 @@ func (f *Fake) Snapshot() *netstate.State {
 	return s
 }
 
-// Has says whether the kernel holds o.
+// Has reports whether the kernel holds o.
 func (f *Fake) Has(o netstate.Object) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +91,7 @@ func (f *Fake) Has(o netstate.Object) bool {
 	return ok && is == o
 }
 
-// Counts is what was called since the last ResetCounts.
+// Counts returns what was called since the last ResetCounts.
 func (f *Fake) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -78,8 +78,8 @@ func (x *faults) refuse(op netstate.Op) error {
 	return nil
 }
 
-// Fail has the next n ops that match says refused with err; with a negative n
-// all of them until mend is called.
+// Fail refuses the next n ops that match accepts, with err; with a negative n all
+// of them until mend is called.
 func (f *Fake) Fail(n int, match func(netstate.Op) bool, err error) (mend func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +112,7 @@ func Both(a, b func(netstate.Op) bool) func(netstate.Op) bool {
 	return func(op netstate.Op) bool { return a(op) && b(op) }
 }
 
-// FailDumps has the next n Dumps fail, as when one is interrupted again and
+// FailDumps makes the next n Dumps fail, as when one is interrupted again and
 // again.
 func (f *Fake) FailDumps(n int, err error) {
 	f.mu.Lock()
@@ -120,7 +120,7 @@ func (f *Fake) FailDumps(n int, err error) {
 	f.faults.dumps = errorsLeft{n, err}
 }
 
-// AbortApply has an Apply return err, which says nothing of any op, after it
+// AbortApply makes an Apply return err, which says nothing of any op, after it
 // has done the first n.
 func (f *Fake) AbortApply(n int, err error) {
 	f.mu.Lock()
@@ -128,18 +128,18 @@ func (f *Fake) AbortApply(n int, err error) {
 	f.faults.abort = onceAt[error]{n, err, true}
 }
 
-// Vanish has a link deleted in the middle of an Apply, when n ops are done.
+// Vanish deletes a link in the middle of an Apply, when n ops are done.
 func (f *Fake) Vanish(n int, link string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults.vanish = onceAt[string]{n, link, true}
 }
 
-// BlockApply has every Apply wait, until release is called or its context
+// BlockApply makes every Apply wait, until release is called or its context
 // ends.
 func (f *Fake) BlockApply() (release func()) { return f.block(&f.faults.applyGate) }
 
-// BlockDump has every Dump wait, until release is called or its context ends.
+// BlockDump makes every Dump wait, until release is called or its context ends.
 func (f *Fake) BlockDump() (release func()) { return f.block(&f.faults.dumpGate) }
 
 func (f *Fake) block(at **gate) (release func()) {
@@ -175,7 +175,7 @@ func (f *Fake) wait(ctx context.Context, at **gate) error {
 	}
 }
 
-// LoseEvents has the next n events never come.
+// LoseEvents drops the next n events.
 func (f *Fake) LoseEvents(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -206,8 +206,8 @@ func (f *Fake) HoldEvents() (release func()) {
 	}
 }
 
-// Mute has what goes with a link, an address or a MAC go without an event of
-// its own, as IPv4 routes always do.
+// Mute drops the events of what goes with a link, an address or a MAC, as the
+// kernel always does for IPv4 routes.
 func (f *Fake) Mute(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

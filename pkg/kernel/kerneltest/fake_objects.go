@@ -77,7 +77,7 @@ func (f *Fake) remove(o netstate.Object) error {
 	return nil
 }
 
-// matchRoute is the route that a request to delete r hits. One of ours is told
+// matchRoute returns the route that a request to delete r hits. One of ours is told
 // by our mark, another's by all. Metric 0 of IPv4 means any: the kernel takes
 // the first that fits.
 func (f *Fake) matchRoute(r netstate.Route) (found netstate.Route, ok bool) {
@@ -202,7 +202,7 @@ func (f *Fake) deleteLink(name string) {
 	f.emit(netstate.Event{Object: netstate.Link{Name: name}, Gone: true}, ours)
 }
 
-// goneDown is what a link loses that goes down. Of its IPv4 routes nothing is
+// goneDown removes what a link loses that goes down. Of its IPv4 routes nothing is
 // said; forwarding entries stay.
 func (f *Fake) goneDown(name string) {
 	f.loseRoutes4(name)

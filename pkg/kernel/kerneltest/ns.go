@@ -52,7 +52,7 @@ func (n *NS) Bridge(t testing.TB, command string) string {
 	return run(t, append([]string{"bridge", "-n", n.Name}, strings.Fields(command)...)...)
 }
 
-// Command is a command to be run inside.
+// Command returns a command to be run inside.
 func (n *NS) Command(args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", n.Name}, args...)...)
 }
@@ -130,7 +130,7 @@ func (n *NS) Ping(t testing.TB, source, address string, size int) {
 	})
 }
 
-// Print tells all that the namespace's kernel holds in links, addresses,
+// Print returns all that the namespace's kernel holds in links, addresses,
 // routes, neighbours, forwarding entries and rules, without what counts time.
 func (n *NS) Print(t testing.TB) string {
 	t.Helper()

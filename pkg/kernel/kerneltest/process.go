@@ -62,7 +62,7 @@ func Launch(t testing.TB, namespace string, env []string, command ...string) *Pr
 	return p
 }
 
-// PID is its id.
+// PID returns its id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 func (p *Process) signal(s syscall.Signal) {
@@ -72,7 +72,7 @@ func (p *Process) signal(s syscall.Signal) {
 	}
 }
 
-// Freeze has it do nothing until Thaw. Its kernel still takes connections.
+// Freeze stops it until Thaw. Its kernel still takes connections.
 func (p *Process) Freeze() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
@@ -93,7 +93,7 @@ func (p *Process) End(by syscall.Signal) *os.ProcessState {
 	return p.cmd.ProcessState
 }
 
-// Over says whether it has ended.
+// Over reports whether it has ended.
 func (p *Process) Over() bool {
 	select {
 	case <-p.ended:
@@ -103,7 +103,7 @@ func (p *Process) Over() bool {
 	}
 }
 
-// Said is the end of what it has written.
+// Said returns the end of what it has written.
 func (p *Process) Said() string { return p.said.String() }
 
 // words are the end of what a program writes.
