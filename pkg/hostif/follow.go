@@ -11,6 +11,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -42,13 +43,13 @@ func Follow(ctx context.Context, source Source, spec Spec, to func(Interfaces, e
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { f.watch(ctx) })
-	looking := outcomeLog{failed: "Failed to survey the host's interfaces; retrying", works: "Surveyed the host's interfaces again"}
+	looking := trouble.Outcome{Failed: "Failed to survey the host's interfaces; retrying", Works: "Surveyed the host's interfaces again"}
 	for ctx.Err() == nil {
 		err := f.update(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		if looking.is(err); err != nil {
+		if looking.Was(err); err != nil {
 			retry.Sleep(ctx, again)
 			continue
 		}
@@ -128,32 +129,16 @@ func (f *follower) report(family subnet.Family, u Uplink, missing *NoUplinkError
 
 // watch has the filter hear of every event.
 func (f *follower) watch(ctx context.Context) {
-	watching := outcomeLog{failed: "Failed to watch the host's interfaces; retrying", works: "Watching the host's interfaces again"}
+	watching := trouble.Outcome{Failed: "Failed to watch the host's interfaces; retrying", Works: "Watching the host's interfaces again"}
 	for ctx.Err() == nil {
 		err := f.source.Watch(ctx, func(e netstate.Event) {
-			watching.is(nil)
+			watching.Was(nil)
 			f.filter.take(e)
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		watching.is(err)
+		watching.Was(err)
 		retry.Sleep(ctx, again)
 	}
-}
-
-// outcomeLog logs when something begins to fail or to work again.
-type outcomeLog struct {
-	failed, works string // the log's lines
-	failing       bool
-}
-
-func (h *outcomeLog) is(err error) {
-	switch {
-	case err != nil && !h.failing:
-		klog.ErrorS(err, h.failed)
-	case err == nil && h.failing:
-		klog.InfoS(h.works)
-	}
-	h.failing = err != nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
 // What may make a file other than it was. Reading it is none of it.
@@ -24,7 +26,7 @@ type inotify struct {
 
 	mu      sync.Mutex
 	numbers map[string]int32 // of the kernel's watch on the folder at a path
-	failing bool
+	outcome trouble.Outcome
 }
 
 func newWatch() (*inotify, error) {
@@ -32,7 +34,8 @@ func newWatch() (*inotify, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("inotify_init1", err)
 	}
-	return &inotify{file: os.NewFile(uintptr(fd), "inotify"), numbers: make(map[string]int32)}, nil
+	return &inotify{file: os.NewFile(uintptr(fd), "inotify"), numbers: make(map[string]int32),
+		outcome: trouble.Outcome{Failed: "Failed to watch a folder; polling its files"}}, nil
 }
 
 func (w *inotify) close() { w.file.Close() }
@@ -65,10 +68,7 @@ func (w *inotify) watch(folders []string) (before bool) {
 			_ = w.control(func(fd int) error { _, err := unix.InotifyRmWatch(fd, uint32(number)); return err })
 		}
 	}
-	if failure != nil && !w.failing {
-		klog.ErrorS(failure, "Failed to watch a folder; polling its files", "interval", interval)
-	}
-	w.failing = failure != nil
+	w.outcome.Was(failure, "interval", interval)
 	return before
 }
 

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/retry"
@@ -34,10 +32,7 @@ func (r *Reconciler) watchFailed(err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.report.watchErr == nil {
-		klog.ErrorS(err, "Lost the watch on the kernel; restarting it")
-	}
-	r.report.watchErr = err
+	r.report.watch.Was(err)
 }
 
 // event takes one event. It changes nothing in the kernel: it marks what the
@@ -45,10 +40,7 @@ func (r *Reconciler) watchFailed(err error) {
 func (r *Reconciler) event(e netstate.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.report.watchErr != nil {
-		klog.InfoS("Watching the kernel again")
-		r.report.watchErr = nil
-	}
+	r.report.watch.Was(nil)
 	now := time.Now()
 	switch o := e.Object.(type) {
 	case nil:

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/retry"
@@ -57,6 +55,7 @@ func New(k Kernel, interval time.Duration, account *budget.Account) *Reconciler 
 	r := &Reconciler{
 		kernel: k, interval: interval, account: account,
 		wake:   retry.NewWakeup(),
+		report: newReport(),
 		queue:  newQueue(),
 		ailing: make(map[string]time.Time),
 		links:  make(map[string]netstate.Link),
@@ -266,9 +265,6 @@ func (r *Reconciler) dumpFailed(ctx context.Context, p *pass, err error) {
 	}
 	r.report.dumpFailures++
 	r.resync.again(p, time.Now().Add(backoff.After(r.report.dumpFailures)))
-	if r.report.dumpErr == nil {
-		klog.ErrorS(err, "Failed to dump the kernel's state; retrying")
-	}
-	r.report.dumpErr = err
+	r.report.dump.Was(err)
 	r.refresh()
 }

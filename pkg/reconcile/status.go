@@ -9,6 +9,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
 // Status is how far the kernel is from the desired state.
@@ -57,9 +58,9 @@ type report struct {
 	swept          bool // a full resync with a complete list was done
 	lastResync     time.Time
 	resyncTook     time.Duration
-	dumpErr        error
+	dump           trouble.Outcome
 	dumpFailures   int
-	watchErr       error
+	watch          trouble.Outcome
 	unknowns       int // plans in a row that ended in an unknown state
 	healed         [netstate.KindRoute + 1]uint64
 	healedNow      int // not yet in the log
@@ -77,7 +78,7 @@ func (r *Reconciler) Status() Status {
 		Objects: r.desired.state.Len(), Pending: len(r.queue.ready) + r.queue.drifted.len(),
 		Healed:  make(map[netstate.Kind]uint64),
 		Resyncs: r.report.resyncs, LastResync: r.report.lastResync, ResyncTook: r.report.resyncTook,
-		DumpError: r.report.dumpErr, WatchError: r.report.watchErr,
+		DumpError: r.report.dump.Err(), WatchError: r.report.watch.Err(),
 		Contested: r.desired.contested(),
 	}
 	if r.now != nil {
@@ -136,13 +137,13 @@ func (r *Reconciler) wait(ctx context.Context, so func() bool) error {
 
 // tried reports whether nothing waits for its first try.
 func (r *Reconciler) tried() bool {
-	return r.report.swept && r.report.dumpErr == nil && len(r.queue.ready) == 0 &&
+	return r.report.swept && r.report.dump.Err() == nil && len(r.queue.ready) == 0 &&
 		!r.resync.alarm && (r.now == nil || !r.now.hasDrift())
 }
 
 // inSync reports whether the kernel is known to hold all that is desired.
 func (r *Reconciler) inSync() bool {
-	return r.report.swept && r.report.dumpErr == nil && r.queue.empty() &&
+	return r.report.swept && r.report.dump.Err() == nil && r.queue.empty() &&
 		!r.resync.alarm && (r.now == nil || !r.now.hasDrift())
 }
 
@@ -166,15 +167,20 @@ func (r *Reconciler) refresh() {
 	})
 }
 
+func newReport() report {
+	return report{
+		dump:  trouble.Outcome{Failed: "Failed to dump the kernel's state; retrying", Works: "Dumped the kernel's state again"},
+		watch: trouble.Outcome{Failed: "Lost the watch on the kernel; restarting it", Works: "Watching the kernel again"},
+	}
+}
+
 // resynced books a full resync.
 func (r *report) resynced(p *pass, took time.Duration) {
 	r.resyncs++
 	r.swept = r.swept || p.complete
 	r.lastResync, r.resyncTook = p.start, took
-	if r.dumpErr != nil {
-		klog.InfoS("Dumped the kernel's state again")
-	}
-	r.dumpErr, r.dumpFailures = nil, 0
+	r.dump.Was(nil)
+	r.dumpFailures = 0
 }
 
 // heal counts one object put right. The log has it unless it is part of a fight,

@@ -1,4 +1,4 @@
-// Package trouble keeps which operations of a store fail, logs each failure once,
+// Package trouble logs a failure once, keeps which operations of a store fail,
 // and defines how stores report their status.
 package trouble
 

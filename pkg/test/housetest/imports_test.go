@@ -41,7 +41,7 @@ var rooms = []room{
 		why: "a store knows leases and nothing of the node that holds one"},
 	{at: "pkg/netstate", stdOnly: true,
 		why: "it is plain values, which all others stand on: standard library only"},
-	{at: "pkg/reconcile", may: []string{"pkg/budget", "pkg/netstate", "pkg/retry"},
+	{at: "pkg/reconcile", may: []string{"pkg/budget", "pkg/netstate", "pkg/retry", "pkg/trouble"},
 		why: "it says itself what it needs of a kernel, and a lease means nothing to it"},
 	{at: "pkg/kernel/...", may: []string{"pkg/kernel/...", "pkg/netstate", "pkg/retry"},
 		why: "it brings the kernel to a state; why that state is wanted is not its business"},
