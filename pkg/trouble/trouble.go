@@ -17,8 +17,8 @@ type Log struct {
 	Explain func(error) (kind, words string)
 
 	mu     sync.Mutex
-	now    map[string]string          // the failing operations, and why
-	logged map[string]map[string]bool // the kinds of reason that were logged, by operation
+	now    map[string]string          // the failing operations, and why they fail
+	logged map[string]map[string]bool // by operation: the kinds of reason that were logged
 	last   Trouble
 }
 
@@ -56,7 +56,7 @@ func (l *Log) Over(what string) {
 	}
 }
 
-// Forget is Over without a log line, for an operation that is not tried any more.
+// Forget drops an operation that is no longer tried. It is Over without a log line.
 func (l *Log) Forget(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,17 +70,17 @@ func (l *Log) drop(what string) {
 
 // Status is the present state of a store.
 type Status struct {
-	// Failing has the failing operations, and why they fail; empty when all is well.
+	// Failing are the failing operations, and why they fail. It is empty if all work.
 	Failing map[string]string
 	// Last is the last failure, if there was one.
 	Last Trouble
-	// Watching is since when the leases are watched without a break; zero when they
-	// are not.
+	// Watching is since when the leases have been watched without a break. It is zero
+	// while they are not watched.
 	Watching time.Time
-	// Revision is how far the store's history is known.
+	// Revision is the latest known revision of the store.
 	Revision int64
-	// Renewed is when the store last took or confirmed this node's lease;
-	// zero before, and where leases do not expire.
+	// Renewed is when the store last accepted or confirmed this node's lease. It is
+	// zero before that, and where leases do not expire.
 	Renewed time.Time
 }
 

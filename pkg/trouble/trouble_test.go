@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestLog(t *testing.T) {
+func TestLogLogsEachKindOfFailureOnce(t *testing.T) {
 	l := Log{Explain: func(err error) (kind, words string) { return "kind", "because of " + err.Error() }}
 	check := func(step string, want map[string]string, last string) {
 		t.Helper()
@@ -24,13 +24,13 @@ func TestLog(t *testing.T) {
 	l.Failed("A", errors.New("three"))
 	check("two", map[string]string{"A": "because of three", "B": "because of two"}, "because of three")
 	if !l.logged["A"]["kind"] || len(l.logged) != 2 {
-		t.Errorf("told of %v", l.logged)
+		t.Errorf("logged %v", l.logged)
 	}
 	l.Over("A")
 	check("one", map[string]string{"B": "because of two"}, "because of three")
 	l.Forget("B")
 	check("none", nil, "because of three")
 	if len(l.logged) != 0 {
-		t.Errorf("still told of %v", l.logged)
+		t.Errorf("still logged %v", l.logged)
 	}
 }

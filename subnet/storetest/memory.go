@@ -1,5 +1,5 @@
-// Package storetest is a subnet.Store in memory, for tests of what stands on
-// one, and the suite of tests that every Store passes.
+// Package storetest has a subnet.Store in memory, for tests of code that uses one,
+// and the test suite that every Store passes.
 package storetest
 
 import (
@@ -16,29 +16,28 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TTL is how long a lease lasts that nobody holds.
+// TTL is how long a lease lasts without a Hold.
 const TTL = 24 * time.Hour
 
-// Memory is a subnet.Store in memory. Its clock stands still but for Advance;
-// what people and failures do to a store from outside, its further methods do.
+// Memory is a subnet.Store in memory. Its clock moves only with Advance. Its other
+// methods do what people and failures do to a store.
 type Memory struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed, and replaced, at every change
 	config   subnet.Config
-	valid    bool // config is
+	valid    bool // config is valid
 	now      time.Time
 	revision int64
 	leases   map[string]subnet.Lease
 	bad      map[string]*subnet.LeaseError
 	holders  map[string]int  // running Holds by key
-	log      []subnet.Update // every delta there was
-	epoch    int             // grows with each gap in what watchers see
+	log      []subnet.Update // all deltas so far
+	epoch    int             // grows with each gap that watchers see
 }
 
 var _ Store = (*Memory)(nil)
 
-// NewMemory is an empty store; a config that is not valid, like "", leaves it
-// without.
+// NewMemory returns an empty store. With an invalid config, like "", it has none.
 func NewMemory(config string) *Memory {
 	m := &Memory{
 		changed: make(chan struct{}),
@@ -73,7 +72,7 @@ func (m *Memory) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease,
 	if err != nil {
 		return subnet.Lease{}, err
 	}
-	// The detour through the bytes refuses what no other store would keep.
+	// FormatAttrs refuses what other stores refuse.
 	value, err := subnet.FormatAttrs(claim.Attrs)
 	if err != nil {
 		return subnet.Lease{}, err
@@ -94,7 +93,7 @@ func (m *Memory) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease,
 	return m.write(lease, gone...), nil
 }
 
-// choose is the lease that claim comes to, and what it makes stale.
+// choose returns the lease for claim, and the leases that it replaces.
 func (m *Memory) choose(config subnet.Config, claim subnet.Claim) (lease subnet.Lease, stale []subnet.Lease, err error) {
 	leases := m.list()
 	lease, ok, stale := claim.Own(config, leases)
@@ -158,7 +157,7 @@ func (m *Memory) Hold(ctx context.Context, own subnet.Lease) error {
 	}
 }
 
-// keep has own stand in the store, unless another took its place.
+// keep restores own, unless another node has its subnet.
 func (m *Memory) keep(own subnet.Lease) error {
 	l, ok := m.leases[own.Key()]
 	switch {
@@ -214,8 +213,8 @@ func (m *Memory) SetConfig(config string) {
 	m.wake()
 }
 
-// Write puts an entry as a person would: without an expiry, and what is no
-// lease too.
+// Write puts an entry as a person would: without an expiry, and also one that is no
+// lease.
 func (m *Memory) Write(key, value string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -230,21 +229,21 @@ func (m *Memory) Write(key, value string) {
 	m.write(lease)
 }
 
-// Put puts a lease as it is, but for what the store itself counts.
+// Put puts a lease as it is. The store sets only Revision and Created.
 func (m *Memory) Put(lease subnet.Lease) subnet.Lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.write(lease)
 }
 
-// Delete removes an entry, as a person would, or the end of its time.
+// Delete removes an entry, as a person or an expiry does.
 func (m *Memory) Delete(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.remove(key)
 }
 
-// Gap has every watcher lose its place, so that it lists all leases again.
+// Gap makes all watchers list again.
 func (m *Memory) Gap() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -252,8 +251,8 @@ func (m *Memory) Gap() {
 	m.wake()
 }
 
-// Advance moves the clock. Leases whose time is up are renewed where a Hold
-// runs, as it would have done on the way, and removed where none does.
+// Advance moves the clock. It renews expired leases that a Hold keeps, as the Hold
+// would have done, and removes the others.
 func (m *Memory) Advance(by time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -270,7 +269,7 @@ func (m *Memory) Advance(by time.Duration) {
 	}
 }
 
-// Leases are all leases, by key.
+// Leases returns all leases, sorted by key.
 func (m *Memory) Leases() []subnet.Lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -283,8 +282,7 @@ func (m *Memory) list() []subnet.Lease {
 	})
 }
 
-// write puts lease in the place of whatever stands under its key, and removes
-// gone in the same moment.
+// write puts lease under its key, and removes gone in the same step.
 func (m *Memory) write(lease subnet.Lease, gone ...string) subnet.Lease {
 	key := lease.Key()
 	m.revision++
@@ -321,7 +319,7 @@ func (m *Memory) wake() {
 	m.changed = make(chan struct{})
 }
 
-// wait ends with ctx, which gives the error, or with a change.
+// wait waits until changed is closed or ctx ends. The error is ctx's.
 func wait(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-ctx.Done():

@@ -7,11 +7,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-func TestMemory(t *testing.T) {
+func TestMemoryPassesTheSuite(t *testing.T) {
 	Run(t, func(*testing.T) Store { return NewMemory("") })
 }
 
-func TestMemoryExpires(t *testing.T) {
+func TestMemoryDropsExpiredLeases(t *testing.T) {
 	m := NewMemory(smallNetwork)
 	m.Write("10.5.0.16-28", `{"PublicIP":"192.0.2.200"}`)
 	held, left := acquire(t, m, node(1)), acquire(t, m, node(2))
@@ -24,7 +24,7 @@ func TestMemoryExpires(t *testing.T) {
 		return m.holders[held.Key()] > 0
 	}
 	for !running() {
-		m.Gap() // has the watcher answer, which leaves Hold its time
+		m.Gap() // makes the watcher answer, which gives Hold time to start
 		w.next("a list")
 	}
 	m.Advance(TTL - time.Second)
@@ -46,7 +46,7 @@ func TestMemoryExpires(t *testing.T) {
 	}
 }
 
-func TestMemoryTampered(t *testing.T) {
+func TestMemoryHoldRestoresChangedLease(t *testing.T) {
 	m := NewMemory(smallNetwork)
 	own := acquire(t, m, node(1))
 	end := hold(t, m, own)

@@ -12,8 +12,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Store is a subnet.Store, and what the suite does to it from outside as people
-// and failures do.
+// Store is a subnet.Store with methods that do what people and failures do to it.
 type Store interface {
 	subnet.Store
 	// SetConfig writes the network's config, valid or not.
@@ -22,7 +21,7 @@ type Store interface {
 	Write(key, value string)
 	// Delete removes an entry.
 	Delete(key string)
-	// Gap has every watcher lose its place, so that it lists all leases again.
+	// Gap makes all watchers list again.
 	Gap()
 }
 
@@ -32,13 +31,13 @@ const (
 	dualNetwork  = `{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"}`
 )
 
-// Run has the stores that open makes, each empty, pass the suite.
+// Run runs the suite. open returns a new empty store for each test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	run(t, open, slices.Concat(anyStore, chooser))
 }
 
-// RunGiven is Run for stores that do not choose subnets, as others give them to
-// the nodes. What the suite deletes from one is what a node published.
+// RunGiven is Run for stores that do not choose subnets, because the cluster gives
+// them to the nodes. Delete then removes what a node published.
 func RunGiven(t *testing.T, open func(t *testing.T) Store) {
 	run(t, open, anyStore)
 }
@@ -51,14 +50,14 @@ type testCase struct {
 func run(t *testing.T, open func(t *testing.T) Store, cases []testCase) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			t.Cleanup(func() { noLeak(t) }) // the last to run
+			t.Cleanup(func() { noLeak(t) }) // runs last
 			c.test(t, open(t))
 		})
 	}
 }
 
 var (
-	// anyStore is what every store has to pass.
+	// anyStore are the tests that every store must pass.
 	anyStore = []testCase{
 		{"Config waits for a valid one", configWaits},
 		{"Acquire gives a node its subnet again", acquireAgain},
@@ -72,7 +71,7 @@ var (
 		{"Hold publishes what has changed", holdPublishes},
 		{"every wait ends with its context", cancelled},
 	}
-	// chooser is what more a store has to pass that chooses subnets.
+	// chooser are further tests, for stores that choose subnets.
 	chooser = []testCase{
 		{"Acquire gives a node what it wants", acquireWanted},
 		{"Acquire says when it is out of subnets", outOfSubnets},
@@ -153,7 +152,7 @@ func acquireAtOnce(t *testing.T, s Store) {
 	for i := range leases {
 		nodes.Go(func() {
 			claim := node(i + 1)
-			// All want the same, so that all but one are refused.
+			// All want the same subnets, so that all but one are refused.
 			claim.Want[subnet.IPv4] = netip.MustParsePrefix("10.5.7.0/24")
 			claim.Want[subnet.IPv6] = netip.MustParsePrefix("fd00:5:0:7::/64")
 			l, err := s.Acquire(t.Context(), claim)
@@ -183,7 +182,7 @@ func acquireFollowsConfig(t *testing.T, s Store) {
 	if after.Subnets[subnet.IPv4] != before.Subnets[subnet.IPv4] || !after.Subnets[subnet.IPv6].IsValid() {
 		t.Errorf("%s became %s", before.Key(), after.Key())
 	}
-	// Were both left, each would stand in the other's way.
+	// If both stayed, each would block the other.
 	watcher(t, s).await("the new lease alone", func(leases map[string]subnet.Lease) bool {
 		return len(leases) == 1 && leases[after.Key()].Attrs == after.Attrs
 	})
@@ -326,7 +325,7 @@ func holdRestores(t *testing.T, s Store) {
 func holdPublishes(t *testing.T, s Store) {
 	s.SetConfig(smallNetwork)
 	own := acquire(t, s, node(1))
-	s.SetConfig(otherNetwork) // Acquire would give another subnet now
+	s.SetConfig(otherNetwork) // Acquire would now lease another subnet
 	own.Revision, own.Node.MTU = 0, 1234
 	end := hold(t, s, own)
 	watcher(t, s).await("the lease as it is now", func(leases map[string]subnet.Lease) bool {
@@ -390,7 +389,7 @@ func cloneLeavesFirst(t *testing.T, s Store) {
 	first := acquire(t, s, one)
 	end := hold(t, s, first)
 	w := watcher(t, s)
-	// The first is held when it is written again.
+	// Once the first lease is written again, it is certain that a Hold keeps it.
 	s.Delete(first.Key())
 	w.await("the lease again", func(leases map[string]subnet.Lease) bool { return leases[first.Key()].Revision > first.Revision })
 	two.Node.ID = one.Node.ID
@@ -403,7 +402,7 @@ func cloneLeavesFirst(t *testing.T, s Store) {
 	w.await("both", func(leases map[string]subnet.Lease) bool {
 		return len(leases) == 2 && leases[first.Key()].Attrs == first.Attrs && leases[second.Key()].Attrs == second.Attrs
 	})
-	// Where it was installed anew, and where it was renumbered, it stays who it is.
+	// After a reinstallation and after a new address it keeps its subnet.
 	two.Node.Instance = "c"
 	if again := acquire(t, s, two); again.Subnets != second.Subnets {
 		t.Errorf("installed anew it has %s, and had %s", again.Key(), second.Key())
@@ -447,7 +446,7 @@ func cancelled(t *testing.T, s Store) {
 	}
 }
 
-// node is what the i-th node of a cluster claims.
+// node returns the claim of a cluster's i-th node.
 func node(i int) subnet.Claim {
 	var c subnet.Claim
 	c.PublicIP[subnet.IPv4] = netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
@@ -469,7 +468,7 @@ func acquire(t *testing.T, s Store, claim subnet.Claim) subnet.Lease {
 	return l
 }
 
-// hold runs Hold until the end that it returns, or the test's.
+// hold runs Hold until end is called or the test ends.
 func hold(t *testing.T, s Store, own subnet.Lease) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)

@@ -11,17 +11,17 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// patience is how long the suite waits for what must come: far longer than any
-// store takes, for its end is a failure.
+// patience is how long the suite waits for a condition before it fails. It is far
+// longer than any store takes.
 const patience = 10 * time.Second
 
-// view follows a store's Watch, as the test asks for its messages.
+// view follows a store's Watch. It takes each message when the test asks for it.
 type view struct {
 	t       *testing.T
 	updates chan subnet.Update
 	leases  map[string]subnet.Lease
 	bad     map[string]*subnet.LeaseError
-	lists   int // complete ones
+	lists   int // complete lists so far
 }
 
 // watcher watches s until the test ends.
@@ -50,7 +50,7 @@ func watcher(t *testing.T, s Store) *view {
 	return v
 }
 
-// next is the store's next message, taken into the view; what says what the
+// next takes the store's next message and applies it to the view. what names what the
 // test waits for.
 func (v *view) next(what string) subnet.Update {
 	v.t.Helper()
@@ -75,7 +75,7 @@ func (v *view) next(what string) subnet.Update {
 	return u
 }
 
-// await takes messages until the view is as it should be.
+// await takes messages until the view meets a condition.
 func (v *view) await(what string, met func(leases map[string]subnet.Lease) bool) {
 	v.t.Helper()
 	for !met(v.leases) {
@@ -83,14 +83,14 @@ func (v *view) await(what string, met func(leases map[string]subnet.Lease) bool)
 	}
 }
 
-// awaitUpdate takes messages until one is as it should be.
+// awaitUpdate takes messages until one meets a condition.
 func (v *view) awaitUpdate(what string, met func(subnet.Update) bool) {
 	v.t.Helper()
 	for !met(v.next(what)) {
 	}
 }
 
-// receive is the next value of c, which must come.
+// receive returns the next value of c. It fails the test after patience.
 func receive[T any](t *testing.T, c <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -119,7 +119,7 @@ func noLeak(t *testing.T) {
 	}
 }
 
-// goroutines are the stacks of all that run in a store, but for tests.
+// goroutines returns the stacks of goroutines in a store, without those of tests.
 func goroutines() []string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
