@@ -13,16 +13,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options say which API server to speak to, and as what program.
+// Options select an API server, and name the program that uses it.
 type Options struct {
 	// Server is the API server's URL, Kubeconfig the path of a kubeconfig. Without
-	// either it is the server whose cluster the pod belongs to.
+	// either it is the API server of the pod that the program runs in.
 	Server, Kubeconfig string
-	// Name is the program's, as a user agent and as the field manager of its writes.
+	// Name is the user agent, and the field manager of writes.
 	Name string
 }
 
-// Client speaks to an API server.
+// Client makes requests to an API server.
 type Client struct {
 	options   Options
 	streaming streaming
@@ -32,16 +32,16 @@ type Client struct {
 	wrap       func(http.RoundTripper) http.RoundTripper
 }
 
-// connection is a way to an API server. Client-go authenticates and reads tokens and
-// client certificates again when their files change. It does not read again which
-// authorities to trust, nor the kubeconfig.
+// connection is how to reach an API server. client-go authenticates, and re-reads
+// tokens and client certificates when their files change. It does not re-read the
+// trusted authorities, nor the kubeconfig.
 type connection struct {
 	http  *http.Client
 	base  *url.URL
 	files []file // the kubeconfig, and the authorities' certificates
 }
 
-// NewClient returns a client. It waits for no API server.
+// NewClient returns a client. It does not wait for the API server.
 func NewClient(o Options) (*Client, error) {
 	c := &Client{options: o}
 	var err error
@@ -55,8 +55,8 @@ func (c *Client) Server() string { return c.current().base.String() }
 // Close closes idle connections.
 func (c *Client) Close() { c.current().http.CloseIdleConnections() }
 
-// Wrap puts a transport around the client's, now and whenever it reads its files
-// again. Callers count or trace requests with it.
+// Wrap wraps the client's transport, also after the client re-reads its files.
+// Callers count or trace requests with it.
 func (c *Client) Wrap(wrap func(http.RoundTripper) http.RoundTripper) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,9 +64,9 @@ func (c *Client) Wrap(wrap func(http.RoundTripper) http.RoundTripper) {
 	c.connection.http.Transport = wrap(c.connection.http.Transport)
 }
 
-// current returns the way to the server as its files have it now: an operator replaces
-// a kubeconfig, or a cluster gets other authorities. It ignores a change that cannot be
-// used.
+// current returns the connection for the present content of the files. An operator
+// may replace a kubeconfig, and a cluster may get other authorities. It ignores a
+// change that cannot be used.
 func (c *Client) current() connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *Client) current() connection {
 	return next
 }
 
-// connect makes a connection of what the files say.
+// connect returns a connection according to the files.
 func (c *Client) connect() (connection, error) {
 	o := c.options
 	files := fileAt(o.Kubeconfig)
@@ -102,14 +102,15 @@ func (c *Client) connect() (connection, error) {
 	}
 	config.UserAgent = o.Name
 	if config.BearerTokenFile != "" {
-		// When the server rejects a token, the file may already hold the next one; by
-		// itself client-go looks once a minute.
+		// When the server rejects a token, the file may already hold the next one. By
+		// itself, client-go re-reads it only once a minute.
 		config.Wrap(transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(config.BearerTokenFile)))
 		config.BearerToken, config.BearerTokenFile = "", ""
 	}
 	files = append(files, fileAt(config.CAFile)...)
 	if config.CAFile != "" && len(config.CAData) == 0 {
-		// Given the path alone, client-go would follow it, once every five minutes.
+		// With the path alone, client-go would re-read the file, but only every five
+		// minutes.
 		if config.CAData, err = os.ReadFile(config.CAFile); err != nil {
 			return connection{}, fmt.Errorf("read the API server's authorities: %w", err)
 		}

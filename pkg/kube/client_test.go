@@ -22,7 +22,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/certtest"
 )
 
-// serveTLS serves f with TLS too, and returns that server.
+// serveTLS serves f over TLS too, and returns that server.
 func serveTLS(t *testing.T, f *apitest.Server, config *tls.Config) *httptest.Server {
 	secure := httptest.NewUnstartedServer(f)
 	secure.TLS = config
@@ -35,7 +35,7 @@ func serveTLS(t *testing.T, f *apitest.Server, config *tls.Config) *httptest.Ser
 	return secure
 }
 
-// replace writes a file as a kubelet does: it is never half written.
+// replace replaces a file as a kubelet does: it is never half written.
 func replace(t *testing.T, path, text string) {
 	t.Helper()
 	if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)); err != nil {
@@ -43,9 +43,9 @@ func replace(t *testing.T, path, text string) {
 	}
 }
 
-// TestTokenRotated: a client whose token is rejected sends the one that the file has by
-// then, and not the one before for a minute more.
-func TestTokenRotated(t *testing.T) {
+// TestRotatedTokenIsUsedAtOnce: when its token is rejected, a client sends the file's
+// present token, and not the old one for another minute.
+func TestRotatedTokenIsUsedAtOnce(t *testing.T) {
 	f := apitest.New(t)
 	var valid atomic.Value
 	valid.Store("first")
@@ -71,12 +71,13 @@ func TestTokenRotated(t *testing.T) {
 	s.works(t)
 }
 
-// TestAuthoritiesChange: a client trusts another authority's server as soon as the file
-// of the authorities has that one.
-func TestAuthoritiesChange(t *testing.T) {
+// TestChangedAuthoritiesAreTrusted: a client trusts a new authority's server as soon as the file
+// of authorities has that authority.
+func TestChangedAuthoritiesAreTrusted(t *testing.T) {
 	f := apitest.New(t)
 	var shown atomic.Pointer[tls.Certificate]
-	// sign gives the server a certificate of a new authority, whose file it returns.
+	// sign gives the server a certificate of a new authority, and returns that
+	// authority's file.
 	sign := func() string {
 		t.Helper()
 		files := certtest.NewFiles(t)
@@ -110,9 +111,9 @@ func TestAuthoritiesChange(t *testing.T) {
 	s.works(t)
 }
 
-// TestKubeconfigChanges: a client goes by a new kubeconfig from the next request on,
-// and ignores one that it cannot use.
-func TestKubeconfigChanges(t *testing.T) {
+// TestChangedKubeconfigIsUsed: a client uses a new kubeconfig from the next request on, and
+// ignores an invalid one.
+func TestChangedKubeconfigIsUsed(t *testing.T) {
 	f := apitest.New(t)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	write := func(server string) {
@@ -139,7 +140,7 @@ func TestKubeconfigChanges(t *testing.T) {
 	}
 }
 
-// TestRequests: an object is read, changed, and refused by another name's rules.
+// TestRequests reads and changes an object, and gets refusals.
 func TestRequests(t *testing.T) {
 	f := apitest.New(t)
 	c := newClient(t, Options{Server: f.URL})
@@ -174,8 +175,9 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestRefusals: what a refusal says is read, whatever it is written in.
-func TestRefusals(t *testing.T) {
+// TestRefusalsAreReadInEachEncoding: a refusal's message is read whatever its
+// encoding.
+func TestRefusalsAreReadInEachEncoding(t *testing.T) {
 	f := apitest.New(t)
 	c := newClient(t, Options{Server: f.URL})
 	busy := apitest.Refusal(http.StatusTooManyRequests, "busy")

@@ -1,13 +1,15 @@
-// Package kube speaks to a Kubernetes API server in little memory.
+// Package kube is a client of a Kubernetes API server that needs little memory.
 //
-// A Client finds the server and authenticates, which client-go does for it; it reads
-// kubeconfigs, tokens and certificates again when their files change. Get, Patch and
-// Create are single requests.
+// A Client finds the server and authenticates, both with client-go. It re-reads
+// kubeconfigs, tokens and certificates when their files change. Get, Patch and Create
+// are single requests.
 //
-// A Watch follows all objects of a resource by one list and one watch, and hands each
-// to a Sink as it comes: no more than one is held at a time. The list is streamed where
-// the server can, and comes in pages elsewhere. A watch that breaks goes on from where
-// it was. A Format says how objects are asked for and decoded: as protobuf, of which a
-// decoder steps over what it does not need; as their metadata alone; or as JSON, in
-// which custom resources come.
+// A Watch follows all objects of a resource with one list and one watch. It hands
+// each object to a Sink, and holds one object at a time. The server streams the list
+// if it can; otherwise the list comes in pages. A broken watch resumes where it was.
+//
+// A Format is how objects are requested and decoded:
+//   - as protobuf; the decoder steps over what it does not need;
+//   - as their metadata alone;
+//   - as JSON, the only format of custom resources.
 package kube

@@ -12,25 +12,25 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ErrUnreadable is an answer that is not what an API server says.
+// ErrUnreadable is an answer that is not what an API server sends.
 var ErrUnreadable = errors.New("what the API server says cannot be read")
 
-// errKind is an object of another kind than was asked for.
+// errKind is an object of another kind than requested.
 var errKind = errors.New("it is not what was asked for")
 
-// wrongKind returns the error for an object of one kind in the place of another.
+// wrongKind returns the error for an object of the wrong kind.
 func wrongKind(got, wanted string) error {
 	return fmt.Errorf("%w: %w: a %.50q in the place of a %s", ErrUnreadable, errKind, got, wanted)
 }
 
-// Error is an answer other than the one that was asked for.
+// Error is an answer that refuses a request.
 type Error struct {
 	Code    int
 	Message string
-	// After is how long the server wants to be left alone.
+	// After is how long the server asks clients to wait.
 	After time.Duration
-	// Lost means that the server does not know the resourceVersion that it was asked
-	// to go on from, because its store was set back.
+	// Lost reports that the server does not know the requested resourceVersion,
+	// because its store was restored from a backup.
 	Lost bool
 }
 
@@ -38,7 +38,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the API server answers %d (%s): %.300q", e.Code, http.StatusText(e.Code), e.Message)
 }
 
-// Code returns the HTTP status that err is about, 0 if it is about none.
+// Code returns the HTTP status of err, or 0.
 func Code(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -46,18 +46,18 @@ func Code(err error) int {
 	return 0
 }
 
-// unconnected is a request's failure before there was a connection to send it on.
+// unconnected is the failure of a request that got no connection.
 type unconnected struct{ error }
 
 func (u unconnected) Unwrap() error { return u.error }
 
-// refusal returns what an answer other than OK says.
+// refusal returns the error for an answer other than OK or Created.
 func refusal(r *http.Response, text []byte) error {
 	e := &Error{Code: r.StatusCode, Message: string(bytes.TrimSpace(text))}
 	if seconds, err := strconv.ParseUint(r.Header.Get("Retry-After"), 10, 16); err == nil {
 		e.After = time.Duration(seconds) * time.Second
 	}
-	// The server refuses in JSON whoever asks for metadata alone.
+	// The server refuses a request for metadata alone in JSON.
 	for _, w := range []wire{protobufWire{}, jsonWire{}} {
 		kind, object, err := w.open(text)
 		if err != nil || kind != statusKind {
@@ -71,17 +71,17 @@ func refusal(r *http.Response, text []byte) error {
 	return e
 }
 
-// statusKind is the kind of the object that an API server refuses with.
+// statusKind is the kind of the object that describes a refusal.
 const statusKind = "Status"
 
-// status is what matters of such an object.
+// status is what matters of that object.
 type status struct {
 	message     string
 	code, after uint64 // after is in seconds
-	tooNew      bool   // the server has not come to that resourceVersion
+	tooNew      bool   // the resourceVersion is newer than the server's
 }
 
-// tooNewCause is the cause that says so.
+// tooNewCause is the cause in such a status.
 const tooNewCause = "ResourceVersionTooLarge"
 
 func (e *Error) take(s status) {

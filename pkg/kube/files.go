@@ -6,14 +6,14 @@ import (
 	"os"
 )
 
-// file is a file as it was a moment before it was read.
+// file is a file's state from just before it was read.
 type file struct {
 	path string
-	info fs.FileInfo // nil where there was none
+	info fs.FileInfo // nil if absent
 	sum  [sha256.Size]byte
 }
 
-// fileAt returns the file at path, and nothing for no path.
+// fileAt returns the state of the file at path, and nothing for "".
 func fileAt(path string) []file {
 	if path == "" {
 		return nil
@@ -27,9 +27,9 @@ func fileAt(path string) []file {
 	return []file{f}
 }
 
-// changed returns the path of a file whose contents differ since it was last called,
-// "" if none do. With every token a kubelet rewrites all that a pod has mounted; that
-// is no change.
+// changed returns the path of a file whose content has changed since the last call,
+// or "". A kubelet rewrites all mounted files with every new token; that alone is no
+// change.
 func changed(files []file) (path string) {
 	for i, before := range files {
 		info, err := os.Stat(before.path)
@@ -44,7 +44,7 @@ func changed(files []file) (path string) {
 	return ""
 }
 
-// sameFile reports whether two looks at a path saw the same file, not written between.
+// sameFile reports whether both are the same file, not written in between.
 func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode()
 }

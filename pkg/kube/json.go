@@ -6,10 +6,10 @@ import (
 	"io"
 )
 
-// jsonWire is the wire form of every kind, and the only one of custom resources.
+// jsonWire is the encoding of every kind, and the only one of custom resources.
 type jsonWire struct{}
 
-// objectMeta is what a Watch reads of an object.
+// objectMeta is the part of an object that a Watch reads.
 type objectMeta struct {
 	Kind     string
 	Metadata struct {
@@ -44,11 +44,10 @@ func (jsonWire) endsList(bookmark []byte) (bool, error) {
 	return m.Metadata.Annotations[endOfList] == "true", err
 }
 
-// values are JSON values that come one after the other, none of them larger than an
-// object can be.
+// values reads consecutive JSON values. It limits the size of each.
 type values struct {
 	from io.Reader
-	left int // of what may be read for one value
+	left int // bytes that may be read for the present value
 	json *json.Decoder
 }
 
@@ -68,7 +67,7 @@ func (v *values) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// next decodes the next value. It returns io.EOF where there is none.
+// next decodes the next value. It returns io.EOF after the last.
 func (v *values) next(to any) error {
 	v.left = largest
 	return v.unreadable(v.json.Decode(to))
@@ -81,7 +80,7 @@ func (v *values) token() (json.Token, error) {
 	return t, v.unreadable(err)
 }
 
-// unreadable marks an error that is about JSON, and not about reading.
+// unreadable wraps errors of JSON, and leaves errors of reading as they are.
 func (v *values) unreadable(err error) error {
 	switch err.(type) {
 	case *json.SyntaxError, *json.UnmarshalTypeError:
@@ -155,7 +154,7 @@ func (v *values) opens(bracket json.Delim) error {
 	return unexpected(err)
 }
 
-// items calls item with each object of an array; a list without any has null for it.
+// items calls item with each object of an array. An empty list may be null.
 func (v *values) items(item func(object []byte) error) error {
 	t, err := v.token()
 	switch {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// customs is a list as an API server writes one of custom resources: its kind comes
-// after its items.
+// customs is a list of custom resources as an API server writes it: the kind comes
+// after the items.
 const customs = `{"apiVersion":"example.org/v1","items":[
 	{"apiVersion":"example.org/v1","kind":"Custom","metadata":{"name":"a","annotations":{"example.org/note":"1"}},"spec":{"podCIDR":"10.5.1.0/24"}},
 	{"metadata":{"name":"b"}}],"kind":"CustomList","metadata":{"continue":"more","resourceVersion":"77","remaining":[{}]}}`
@@ -32,7 +32,7 @@ func TestJSONList(t *testing.T) {
 	if m, names, err := readCustoms(customs); m != (listMeta{"77", "more"}) || names != "a110.5.1.0/24 b " || err != nil {
 		t.Errorf("%+v, %q, %v", m, names, err)
 	}
-	// Half a list is an error, wherever it ends.
+	// An incomplete list is an error, wherever it ends.
 	for n := range customs {
 		if _, _, err := readCustoms(customs[:n]); err == nil {
 			t.Fatalf("%d of %d bytes are taken for a list", n, len(customs))
@@ -95,8 +95,8 @@ func TestJSONEvents(t *testing.T) {
 	}
 }
 
-// TestJSONKeepsNothing: what an object leaves out is not what the one before it said.
-func TestJSONKeepsNothing(t *testing.T) {
+// TestJSONKeepsNothingOfPreviousObject: an absent field does not keep the previous object's value.
+func TestJSONKeepsNothingOfPreviousObject(t *testing.T) {
 	format, c := JSON[custom]("Custom"), custom{}
 	for _, text := range []string{`{"metadata":{"name":"a","annotations":{"x":"y"}},"spec":{"podCIDR":"z"}}`, `{"metadata":{"name":"b"}}`} {
 		if err := format.decode([]byte(text), &c); err != nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// soon is longer than a server takes to start and a client to ask again.
+// soon is longer than a server's start and a client's longest back-off.
 const soon = 40 * time.Second
 
-// seen is a Sink, and what its Watch reports.
+// seen is a Sink that records the objects and its Watch's reports.
 type seen[T any] struct {
 	read func(object *T) (name, note string)
 
 	mu      sync.Mutex
 	objects map[string]string // notes, by name
 	lists   int
-	least   int // objects there ever were since the first list
+	least   int // fewest objects since the first list
 	failing error
 	told    int // failures
 }
@@ -81,7 +81,7 @@ func (s *seen[T]) report(err error) {
 	}
 }
 
-// await waits until all that was seen is as wanted.
+// await waits until what was seen meets a condition.
 func (s *seen[T]) await(t testing.TB, what string, met func() bool) {
 	t.Helper()
 	kerneltest.Eventually(t, soon, func() error {
@@ -94,7 +94,7 @@ func (s *seen[T]) await(t testing.TB, what string, met func() bool) {
 	})
 }
 
-// fails waits until the watch fails for a reason.
+// fails waits until the watch reports a failure for a reason.
 func (s *seen[T]) fails(t testing.TB, why string) {
 	t.Helper()
 	s.await(t, "failing: "+why, func() bool { return s.failing != nil && strings.Contains(s.failing.Error(), why) })
@@ -109,7 +109,7 @@ func (s *seen[T]) works(t testing.TB) {
 // note is the annotation that tests change.
 const note = "example.org/note"
 
-// noteOf reads a Node.
+// noteOf returns a Node's name and note.
 func noteOf(n *Node) (name, text string) {
 	for _, a := range n.Annotations {
 		if string(a.Key) == note {
@@ -119,7 +119,7 @@ func noteOf(n *Node) (name, text string) {
 	return string(n.Name), text
 }
 
-// custom is an object as it comes in JSON.
+// custom is an object in JSON.
 type custom struct {
 	Metadata struct {
 		Name        string
@@ -163,7 +163,7 @@ func watchingWhole(t testing.TB, f *apitest.Server) (*seen[Node], *Watch[Node]) 
 	return watching(t, newClient(t, Options{Server: f.URL}), WholeNode, noteOf)
 }
 
-// put makes a Node with a note, or changes its note.
+// put creates a Node with a note, or changes its note.
 func put(f *apitest.Server, name, text string) {
 	f.Do(func() {
 		n, kind := apitest.SmallNode(1), "ADDED"

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// pageSize is how many objects a page has.
+// pageSize is the number of objects in a page.
 const pageSize = 500
 
 // The types of events.
@@ -22,11 +22,11 @@ const (
 	bookmark = "BOOKMARK"
 )
 
-// errShort is the failure of a stream that ends before its list does.
+// errShort reports a stream that ended before its list did.
 var errShort = errors.New("the stream ended before its list was complete")
 
-// listStream takes in the list that a watch begins with, up to the bookmark after it.
-// Quiet ends the session when no object comes that the list did not have yet.
+// listStream reads the list that a watch begins with, up to the bookmark that ends
+// it. quiet ends the session if no new object arrives for streamSilence.
 func (w *Watch[T]) listStream(sent stream, quiet *time.Timer) error {
 	list := w.Sink.List()
 	var object T
@@ -64,7 +64,7 @@ func (w *Watch[T]) listStream(sent stream, quiet *time.Timer) error {
 	}
 }
 
-// done puts a list in force, unless it or what follows must come in another format.
+// done applies a list, unless the objects must come in another format.
 func (w *Watch[T]) done(list List[T], revision []byte) error {
 	if !list.Done() {
 		return errFormat
@@ -76,9 +76,9 @@ func (w *Watch[T]) done(list List[T], revision []byte) error {
 	return nil
 }
 
-// unlisted returns why a streamed list failed, or errPages where a list in pages may
-// succeed: whatever the server said, unless it says the same to every request, and
-// whenever it went silent. A server that could not be reached refused nothing.
+// unlisted returns why a streamed list failed, or errPages if a list in pages may
+// succeed. That is so for silence, and for any refusal except those that the server
+// would give every request. An unreachable server has refused nothing.
 func (w *Watch[T]) unlisted(ctx context.Context, err error) error {
 	_, unreached := errors.AsType[unconnected](err)
 	err = w.outcome(ctx, err)
@@ -88,14 +88,14 @@ func (w *Watch[T]) unlisted(ctx context.Context, err error) error {
 	case Code(err) == http.StatusUnauthorized, Code(err) == http.StatusTooManyRequests:
 		return err
 	case silent:
-		w.failed(err) // so that it is known what the caller waits for
+		w.failed(err) // reports what the caller waits for
 	}
 	w.unstreamed = err
 	return errPages
 }
 
-// next reads an event, and its object into object. It returns io.EOF where a watch
-// ends between two events.
+// next reads an event, and decodes its object into object. It returns io.EOF if the
+// watch ends between two events.
 func (w *Watch[T]) next(sent stream, object *T) (what string, message []byte, err error) {
 	what, message, err = sent.next()
 	if err != nil {
@@ -140,7 +140,7 @@ func (w *Watch[T]) listPages(ctx context.Context, quiet *time.Timer) error {
 		})
 		switch {
 		case Code(err) == http.StatusGone && query.Get("continue") != "":
-			// The pages are too slow for this cluster: all at once, then.
+			// The pages expire before they are read: list without pages.
 			list, query, revision = w.Sink.List(), w.query(), ""
 			continue
 		case err != nil:

@@ -6,18 +6,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Nodes is where an API server has its Nodes.
+// Nodes is the path of the Nodes.
 const Nodes = "api/v1/nodes"
 
 // NetworkUnavailable is the condition that keeps pods off a Node.
 const NetworkUnavailable = "NetworkUnavailable"
 
-// Node is what matters of a Node. Its texts stand where the message has them, and are
+// Node is what matters of a Node. Its byte slices point into the message, and are
 // valid as long as that is.
 type Node struct {
 	Name, UID []byte
-	// Revision is its resourceVersion as a number, which it is with every API server
-	// on etcd; 0 where it is none.
+	// Revision is the resourceVersion as a number. It is 0 if that is not a number,
+	// which it is with every API server on etcd.
 	Revision  int64
 	Created   int64 // in seconds
 	Addresses []Address
@@ -31,20 +31,20 @@ type Node struct {
 	podCIDRs [][]byte
 }
 
-// Address is one by which the cluster knows a Node's host.
+// Address is one address of a Node's host.
 type Address struct{ Kind, Address []byte }
 
-// NodeCondition is a condition of a Node, without its times. All is empty where a Node
+// NodeCondition is a condition of a Node, without its times. It is empty if the Node
 // has no such condition.
 type NodeCondition struct{ Status, Reason, Message []byte }
 
-// Annotation is one of an object's.
+// Annotation is one annotation of an object.
 type Annotation struct{ Key, Value []byte }
 
-// WholeNode is the format of a Node.
+// WholeNode is the format of whole Nodes.
 var WholeNode = Protobuf("Node", func(message []byte, to *Node) error { return to.decode(message, false) })
 
-// NodeMetadata is the format of a Node's metadata, a fourteenth of it.
+// NodeMetadata is the format of Nodes' metadata, a fourteenth of a whole Node.
 var NodeMetadata = Metadata(func(message []byte, to *Node) error { return to.decode(message, true) })
 
 // PodCIDRs returns the Node's podCIDRs.
@@ -109,7 +109,7 @@ func (n *Node) status(field protowire.Number, value []byte, _ uint64) error {
 	case 4:
 		return n.condition(value)
 	case 5:
-		kind, address, err := pair(value) // written like an entry of a map
+		kind, address, err := pair(value) // encoded like an entry of a map
 		n.Addresses = append(n.Addresses, Address{kind, address})
 		return err
 	}
@@ -138,7 +138,7 @@ func (n *Node) condition(value []byte) error {
 	return err
 }
 
-// number returns a resourceVersion as one, 0 where it is none.
+// number returns a resourceVersion as a number, or 0 if it is none.
 func number(revision string) int64 {
 	n, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil || n < 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// sameNode compares what was read of a Node with what Kubernetes' own types say.
+// sameNode compares what was decoded of a Node with what Kubernetes' own types
+// decode.
 func sameNode(n *Node, want *corev1.Node) error {
 	var cidrs []string
 	for _, c := range n.PodCIDRs() {
@@ -42,12 +43,12 @@ func sameNode(n *Node, want *corev1.Node) error {
 	return nil
 }
 
-func TestNode(t *testing.T) {
+func TestWholeNode(t *testing.T) {
 	unavailable := apitest.SmallNode(2)
 	unavailable.Status.Conditions = append(unavailable.Status.Conditions, corev1.NodeCondition{
 		Type: NetworkUnavailable, Status: "True", Reason: "NoLease", Message: "no subnet",
 	})
-	var n Node // one for all: nothing of one may be left in the next
+	var n Node // one for all: nothing of one may remain in the next
 	for _, want := range []*corev1.Node{apitest.LargeNode(1), unavailable, {}, {Spec: corev1.NodeSpec{PodCIDR: "10.5.1.0/24"}}} {
 		if err := n.decode(apitest.Encoded(t, want), false); err != nil {
 			t.Fatal(err)
@@ -68,8 +69,8 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// TestLeanNode reads metadata as Kubernetes' own types write it.
-func TestLeanNode(t *testing.T) {
+// TestNodeMetadata decodes metadata that Kubernetes' own types encoded.
+func TestNodeMetadata(t *testing.T) {
 	want := apitest.LargeNode(1)
 	var n Node
 	if err := NodeMetadata.decode(apitest.Encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: want.ObjectMeta}), &n); err != nil {
@@ -91,9 +92,9 @@ func FuzzNode(f *testing.F) {
 		_, _, _ = protobufWire{}.open(text)
 		var want corev1.Node
 		if want.Unmarshal(text) != nil {
-			return // what is refused there may be stepped over here
+			return // Kubernetes' types may refuse what we skip
 		}
-		again := apitest.Encoded(t, &want) // as an API server would write it
+		again := apitest.Encoded(t, &want) // as an API server would encode it
 		if err := n.decode(again, false); err != nil {
 			t.Fatalf("not read: %v", err)
 		}

@@ -6,18 +6,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Objects are large, and nearly all of a Node is no business of ours: its images, its
-// conditions, who wrote which field. So protobuf is walked where it stands, and what is
-// not wanted is stepped over. A decoder for whole objects would make 17 kB of each
-// Node, and again at every heartbeat.
+// Objects are large, and nearly all of a Node is irrelevant here: its images, its
+// conditions, who wrote which field. So messages are walked in place, and irrelevant
+// fields are skipped. A general decoder would allocate 17 kB for each Node, and again
+// at every heartbeat.
 
-// protobufWire is the wire form of the kinds that are built into Kubernetes.
+// protobufWire is the encoding of the kinds that are built into Kubernetes.
 type protobufWire struct{}
 
 // magic begins every object, before its kind.
 var magic = []byte("k8s\x00")
 
-// walk calls to with every field of a message: with its bytes, or its number.
+// walk calls to with each field of a message, as bytes or as a number.
 func walk(message []byte, to func(field protowire.Number, value []byte, number uint64) error) error {
 	for len(message) > 0 {
 		field, kind, n := protowire.ConsumeTag(message)
@@ -66,7 +66,7 @@ func (protobufWire) open(message []byte) (kind string, object []byte, err error)
 	return kind, object, err
 }
 
-// kindOf returns the kind that a typeMeta names.
+// kindOf returns the kind in a typeMeta.
 func kindOf(typeMeta []byte) (kind string, err error) {
 	err = walk(typeMeta, func(field protowire.Number, value []byte, _ uint64) error {
 		if field == 2 {
@@ -77,7 +77,7 @@ func kindOf(typeMeta []byte) (kind string, err error) {
 	return kind, err
 }
 
-// The fields of every object's metadata that matter here.
+// The fields of an object's metadata that matter here.
 const (
 	metaName        = 1
 	metaUID         = 5
@@ -120,7 +120,7 @@ func (protobufWire) endsList(bookmark []byte) (ends bool, err error) {
 	return ends, err
 }
 
-// pair reads an entry of a map from text to text.
+// pair reads an entry of a map from string to string.
 func pair(entry []byte) (key, value []byte, err error) {
 	err = walk(entry, func(field protowire.Number, part []byte, _ uint64) error {
 		switch field {

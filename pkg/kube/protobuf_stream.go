@@ -36,7 +36,7 @@ func (f *frames) next() (what string, message []byte, err error) {
 		switch field {
 		case 1:
 			what = string(value)
-		case 2: // in it is the object alone
+		case 2: // it contains the object only
 			return walk(value, func(field protowire.Number, value []byte, _ uint64) error {
 				if field == 1 {
 					message = value
@@ -49,8 +49,8 @@ func (f *frames) next() (what string, message []byte, err error) {
 	return what, message, err
 }
 
-// portion is how much is read at a time: a message that claims to be long costs no more
-// memory than has come of it.
+// portion is how much is read at a time. A message that claims to be long costs no
+// more memory than what has arrived.
 const portion = 64 << 10
 
 // read reads n bytes into buf, or into a larger one.
@@ -73,7 +73,7 @@ func read(from *bufio.Reader, n uint64, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// errUnversioned is a list that no watch could go on from.
+// errUnversioned reports a list without a resourceVersion to watch from.
 var errUnversioned = fmt.Errorf("%w: a list without a resourceVersion", ErrUnreadable)
 
 // list implements wire. It holds no more than one item at a time.
@@ -115,7 +115,7 @@ func (protobufWire) list(body io.Reader, wanted string, item func(object []byte)
 	}
 }
 
-// readItems reads what is in a list.
+// readItems reads the content of a list.
 func readItems(list *io.LimitedReader, item func(object []byte) error) (m listMeta, err error) {
 	from := bufio.NewReader(list)
 	var buf []byte
@@ -124,7 +124,7 @@ func readItems(list *io.LimitedReader, item func(object []byte) error) (m listMe
 		switch {
 		case err != nil:
 			return listMeta{}, err
-		case end && list.N > 0: // half a list is none
+		case end && list.N > 0: // the list is incomplete
 			return listMeta{}, io.ErrUnexpectedEOF
 		case end:
 			return m, nil
@@ -152,7 +152,7 @@ func readItems(list *io.LimitedReader, item func(object []byte) error) (m listMe
 	}
 }
 
-// header reads the next field's number and length; all fields here have one.
+// header reads the next field's number and length. All fields here have a length.
 func header(from *bufio.Reader) (field protowire.Number, n uint64, end bool, err error) {
 	tag, err := binary.ReadUvarint(from)
 	if err == io.EOF {
@@ -171,7 +171,7 @@ func header(from *bufio.Reader) (field protowire.Number, n uint64, end bool, err
 	return field, n, false, unexpected(err)
 }
 
-// unexpected turns an end into an error, where no end was to come.
+// unexpected turns io.EOF into io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// readNodes lists what a list of Nodes holds, which must be want.
+// readNodes reads a list of Nodes, and compares it with want.
 func readNodes(text []byte, want []corev1.Node) (m listMeta, seen int, err error) {
 	m, err = protobufWire{}.list(bytes.NewReader(text), "NodeList", func(item []byte) error {
 		var n Node
@@ -37,7 +37,7 @@ func TestProtobufList(t *testing.T) {
 	if m, seen, err := readNodes(text, list.Items); m != (listMeta{"77", "more"}) || err != nil || seen != 3 {
 		t.Errorf("%+v, %v, %d items", m, err, seen)
 	}
-	// Half a list is an error, wherever it ends.
+	// An incomplete list is an error, wherever it ends.
 	for n := range text {
 		if n%997 > 30 {
 			continue
@@ -91,8 +91,9 @@ func TestProtobufEvents(t *testing.T) {
 	}
 }
 
-// TestClaimedLength: a message that claims to be long, and ends, costs little memory.
-func TestClaimedLength(t *testing.T) {
+// TestClaimedLengthCostsNoMemory: a short message that claims to be long costs little
+// memory.
+func TestClaimedLengthCostsNoMemory(t *testing.T) {
 	result := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -18,19 +18,19 @@ const (
 	jsonType     = "application/json"
 )
 
-// PatchKind is how a change is written.
+// PatchKind is the content type of a patch.
 type PatchKind string
 
-// The kinds of changes that this package's callers write.
+// The kinds of patches that callers of this package use.
 const (
 	MergePatch          PatchKind = "application/merge-patch+json"
 	StrategicMergePatch PatchKind = "application/strategic-merge-patch+json"
 )
 
-// largest is more than any object has: etcd takes 1.5 MB.
+// largest is a size that no object reaches: etcd's limit is 1.5 MB.
 const largest = 16 << 20
 
-// Path returns the path of an object, or of its subresource, below a resource's.
+// Path returns the path of an object or its subresource.
 func Path(resource string, names ...string) string {
 	for _, name := range names {
 		resource += "/" + url.PathEscape(name)
@@ -47,7 +47,7 @@ func Get[T any](ctx context.Context, c *Client, path string, f Format[T], to *T)
 	return f.read(r, to)
 }
 
-// Patch changes an object, and reads into to what it has become.
+// Patch changes an object, and reads its new state into to.
 func Patch[T any](ctx context.Context, c *Client, path string, kind PatchKind, change []byte, f Format[T], to *T) error {
 	r, err := c.do(ctx, request{
 		method: http.MethodPatch, path: path, query: c.writer(), content: string(kind), body: change, accept: f.accept,
@@ -58,7 +58,7 @@ func Patch[T any](ctx context.Context, c *Client, path string, kind PatchKind, c
 	return f.read(r, to)
 }
 
-// Create makes an object, given as JSON, of a resource.
+// Create creates an object of a resource. object is JSON.
 func (c *Client) Create(ctx context.Context, resource string, object []byte) error {
 	r, err := c.do(ctx, request{
 		method: http.MethodPost, path: resource, query: c.writer(), content: jsonType, body: object, accept: jsonType,
@@ -69,7 +69,7 @@ func (c *Client) Create(ctx context.Context, resource string, object []byte) err
 	return r.Body.Close()
 }
 
-// writer names who writes.
+// writer returns the query that names the writer.
 func (c *Client) writer() url.Values { return url.Values{"fieldManager": {c.options.Name}} }
 
 // read decodes an answer into to, and closes it.
@@ -89,7 +89,7 @@ func (f Format[T]) read(r *http.Response, to *T) error {
 	return f.Decode(object, to)
 }
 
-// request is one request of the API.
+// request is one request to the API server.
 type request struct {
 	method, path string
 	query        url.Values
@@ -124,11 +124,12 @@ func (c *Client) do(ctx context.Context, what request) (*http.Response, error) {
 		return answer, nil
 	}
 	defer answer.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // what is missing is missing from an error's text
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // a cut text only shortens the error
 	return nil, refusal(answer, text)
 }
 
-// roundTrip sends a request, and marks a failure to connect as such.
+// roundTrip sends a request. It returns an unconnected error if there was no
+// connection.
 func roundTrip(client *http.Client, r *http.Request) (*http.Response, error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}

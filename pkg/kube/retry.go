@@ -11,12 +11,12 @@ import (
 
 var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: 30 * time.Second}
 
-// patience is the longest that a server is left alone because it asks for it.
+// patience limits how long the client waits because the server asks for it.
 const patience = 5 * time.Minute
 
-// Pause waits after so many failures in a row, the last of which was err. It waits at
-// least half of the time that grows with the failures, so that programs which failed
-// together do not come back together, and not less than the server asked for.
+// Pause backs off after that many failures in a row, the last of which was err. It
+// waits at least half of the back-off, at random, so that programs which failed
+// together do not retry together. It waits at least as long as the server asked for.
 func Pause(ctx context.Context, failures int, err error) error {
 	d := backoff.After(failures)
 	if refused, ok := errors.AsType[*Error](err); ok && refused.After > 0 {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // widgets are custom resources.
 const widgets = "apis/example.org/v1/widgets"
 
-// define makes the kind of widgets, and waits until the server knows it.
+// define defines the kind of widgets, and waits until the server knows it.
 func define(t *testing.T, c *kubetest.Cluster) {
 	t.Helper()
 	c.Do(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{
@@ -40,7 +40,7 @@ func define(t *testing.T, c *kubetest.Cluster) {
 	kerneltest.Eventually(t, soon, func() error { return c.Try(http.MethodGet, "/"+widgets, nil, nil) })
 }
 
-// asked keeps the queries of a client's lists and watches, and what they came to.
+// asked records the queries of a client's lists and watches, and their results.
 type asked struct {
 	http.RoundTripper
 	mu  sync.Mutex
@@ -57,7 +57,7 @@ func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// count counts those that have a part.
+// count counts the queries that contain a part.
 func (a *asked) count(part string) (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,8 +69,8 @@ func (a *asked) count(part string) (n int) {
 	return n
 }
 
-// TestServer watches a real API server's Nodes, whole and lean, and custom resources,
-// with and without streamed lists, and over the server's death.
+// TestServer watches a real API server's Nodes, whole and metadata-only, and custom
+// resources. It runs with and without streamed lists, and kills the server.
 func TestServer(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprintf("streaming %t", streams), func(t *testing.T) {

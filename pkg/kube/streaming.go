@@ -9,24 +9,24 @@ import (
 
 const (
 	// streamSilence is how long a streamed list may make no progress. A loaded server
-	// queues a request for up to 15 seconds before it answers 429, which is no reason
-	// to fall back.
+	// queues a request for up to 15 s before it answers 429, which is no reason to
+	// fall back.
 	streamSilence = 20 * time.Second
-	// streamRetry is how long lists come in pages after a streamed one failed. By then
-	// the server may be upgraded.
+	// streamRetry is how long lists come in pages after a streamed list failed. By
+	// then the server may be upgraded.
 	streamRetry = 6 * time.Hour
 )
 
-// streaming remembers of which resources the API server streams no lists. A server
-// without WatchList refuses to, in words of its own; so does one whose store cannot
-// report progress, and a proxy may drop the stream.
+// streaming remembers the resources whose lists the API server does not stream. A
+// server without WatchList refuses, in its own words. So does one whose store cannot
+// report progress. A proxy may drop the stream.
 type streaming struct {
 	mu     sync.Mutex
-	failed map[string]time.Time // by path: when a streamed list failed and one in pages did not
+	failed map[string]time.Time // by path: when a streamed list failed and a list in pages succeeded
 	logged map[string]bool
 }
 
-// usable reports whether to ask for a streamed list.
+// usable reports whether to request a streamed list.
 func (s *streaming) usable(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *streaming) worked(path string) {
 	delete(s.logged, path)
 }
 
-// reset forgets all, for the server is another.
+// reset forgets all failures, because the server may be another.
 func (s *streaming) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

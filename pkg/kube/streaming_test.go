@@ -16,15 +16,15 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// way is a way in which a server fails to stream a list, and how long the client may
-// take to notice.
+// way is a way in which a server fails to stream a list, and how soon the client must
+// notice.
 type way struct {
 	answer func(f *apitest.Server, w http.ResponseWriter, r *http.Request)
 	bound  time.Duration
-	slow   string // the only format in which a way is tried that takes long
+	slow   string // the only format to try a slow way in
 }
 
-// unstreamable are all of them.
+// unstreamable returns all ways.
 func unstreamable() map[string]way {
 	const atOnce = 5 * time.Second
 	immediate := func(answer func(f *apitest.Server, w http.ResponseWriter, r *http.Request)) way {
@@ -90,8 +90,8 @@ func unstreamable() map[string]way {
 	return ways
 }
 
-// TestFallsBackToPages: a watch whose list cannot be streamed has it in pages within a
-// bound, in every format, and asks for no stream again.
+// TestFallsBackToPages: in every format, a list that cannot be streamed comes in
+// pages within a time limit. The client requests no further stream.
 func TestFallsBackToPages(t *testing.T) {
 	for name, way := range unstreamable() {
 		for format, test := range map[string]func(t *testing.T){
@@ -127,7 +127,7 @@ func fallsBack[T any](t *testing.T, way way, format Format[T], read func(*T) (na
 	}
 	put(f, "a", "2")
 	s.await(t, "following", func() bool { return s.objects["a"] == "2" })
-	// The server forgets its history: all is listed again.
+	// The server drops its history: all is listed again.
 	f.Do(func() { f.End(); f.Forget() })
 	put(f, "a", "3")
 	s.await(t, "listed again", func() bool { return s.lists == 2 && s.objects["a"] == "3" })
@@ -136,8 +136,8 @@ func fallsBack[T any](t *testing.T, way way, format Format[T], read func(*T) (na
 	}
 }
 
-// TestStreamsAgain: a server that is upgraded is asked for a stream once the failure is
-// old, and another server at once. Other resources are not concerned.
+// TestStreamsAgain: an upgraded server is asked for a stream once the failure is old,
+// and another server at once. Other resources are not affected.
 func TestStreamsAgain(t *testing.T) {
 	f := apitest.New(t)
 	f.NoWatchList = true
@@ -174,9 +174,9 @@ func TestStreamsAgain(t *testing.T) {
 // pages begins a request for a list in pages.
 const pages = "GET /api/v1/nodes?limit="
 
-// TestNoPagesInPlaceOfStream: what a server answers to every request is no reason to
-// ask it for pages.
-func TestNoPagesInPlaceOfStream(t *testing.T) {
+// TestOverloadCausesNoFallback: an error that the server returns to every request is no
+// reason to request pages.
+func TestOverloadCausesNoFallback(t *testing.T) {
 	for _, code := range []int32{http.StatusUnauthorized, http.StatusTooManyRequests} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			f := apitest.New(t)
@@ -192,7 +192,7 @@ func TestNoPagesInPlaceOfStream(t *testing.T) {
 	}
 }
 
-// noWay is a transport that reaches no server, and notes what it was asked for.
+// noWay is a transport that reaches no server, and records the requests.
 type noWay struct{ asked chan string }
 
 func (n noWay) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -203,8 +203,8 @@ func (n noWay) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("no route to host")
 }
 
-// TestNoPagesUnreached: a server that cannot be reached has refused nothing.
-func TestNoPagesUnreached(t *testing.T) {
+// TestUnreachableServerCausesNoFallback: an unreachable server has refused nothing.
+func TestUnreachableServerCausesNoFallback(t *testing.T) {
 	way := noWay{make(chan string)}
 	c := newClient(t, Options{Server: "http://127.0.0.1:1"})
 	c.Wrap(func(http.RoundTripper) http.RoundTripper { return way })
@@ -222,9 +222,9 @@ func TestNoPagesUnreached(t *testing.T) {
 	s.fails(t, "no route to host")
 }
 
-// TestListForbidden: a server that allows neither a stream nor pages is asked for a
-// stream as soon as it allows both.
-func TestListForbidden(t *testing.T) {
+// TestForbiddenListStreamsOnceAllowed: a server that allows neither a stream nor
+// pages is asked for a stream as soon as it allows both.
+func TestForbiddenListStreamsOnceAllowed(t *testing.T) {
 	f := apitest.New(t)
 	allowed, streaming := false, false
 	f.Refuse = func(r *http.Request) (s *metav1.Status) {

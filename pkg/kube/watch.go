@@ -14,91 +14,92 @@ import (
 )
 
 const (
-	// sessionTime is how long a watch lasts, and up to twice that, so that not all
-	// programs renew theirs together.
+	// sessionTime is the shortest time of a watch. The longest is twice that, so that
+	// not all programs restart theirs together.
 	sessionTime = 5 * time.Minute
-	// sessionGrace is how much longer one may last before it counts as lost.
+	// sessionGrace is how much longer a watch may last before it counts as lost.
 	sessionGrace = 30 * time.Second
-	// silenceLimit is how long a server may say nothing that is asked for a page, or for a
-	// watch to begin.
+	// silenceLimit is how long a server may send nothing of a page or at the
+	// beginning of a watch.
 	silenceLimit = 30 * time.Second
-	// goodSession is how long a session lasts that ends a row of failures.
+	// goodSession is how long a session must last to reset the back-off.
 	goodSession = 10 * time.Second
 )
 
-// Watch follows the objects of a resource: by one list, and by one watch that goes on
-// from it. A watch that breaks goes on from the resourceVersion that it had come to.
-// Only where the server does not know that, or not any more, all is listed again. Its
-// fields are set before Run and not changed after.
+// Watch follows the objects of a resource with one list and one watch. A broken watch
+// resumes at its last resourceVersion. All objects are listed again only if the
+// server does not know that version, or no longer has it. Set its fields before Run,
+// and do not change them later.
 type Watch[T any] struct {
 	Client *Client
-	// Path is the resource's.
+	// Path is the path of the resource.
 	Path string
-	// Name is that of the only object to follow, "" for all.
+	// Name selects one object; "" selects all.
 	Name   string
 	Format Format[T]
-	// Sink takes in the objects. One that is a Chooser sets the format, too.
+	// Sink gets the objects. A Sink that is a Chooser also sets the format.
 	Sink Sink[T]
-	// Report hears why the watch fails, at each failure; and nil when a session begins.
+	// Report is called with each failure of the watch, and with nil when a session
+	// begins.
 	Report func(err error)
 
-	// What follows is Run's.
+	// Only Run uses the following fields.
 
-	from   []byte // the resourceVersion to go on from, empty to list all
-	broken bool   // the last watch did not begin, or ended before its time
-	// unstreamed is why the last list could not be streamed. The next one comes in
+	from   []byte // the resourceVersion to resume from; empty to list all
+	broken bool   // the last watch did not begin, or ended too early
+	// unstreamed is why the last list could not be streamed; the next one comes in
 	// pages.
 	unstreamed error
 
-	end atomic.Pointer[context.CancelCauseFunc] // of the session that is under way
+	end atomic.Pointer[context.CancelCauseFunc] // ends the present session
 
 	mu       sync.Mutex
 	since    time.Time
 	revision int64
 }
 
-// Sink is where a Watch puts what it reads. One goroutine calls it. An object is valid
-// until the method returns.
+// Sink receives what a Watch reads, from one goroutine. An object is valid until the
+// method returns.
 type Sink[T any] interface {
-	// List begins a full list, which counts from its Done on.
+	// List begins a full list. It takes effect with its Done.
 	List() List[T]
-	// Set takes in an object as it is now.
+	// Set gets the present state of an object.
 	Set(object *T)
-	// Delete takes in the last state of an object that is gone.
+	// Delete gets the last state of a deleted object.
 	Delete(object *T)
 }
 
-// List is a full list as it comes.
+// List is a full list while it arrives.
 type List[T any] interface {
-	// Add takes in an object, and reports whether the list did not have it yet.
+	// Add adds an object, and reports whether the list did not have it yet.
 	Add(object *T) (isNew bool)
-	// Delete removes an object that was deleted while the list came.
+	// Delete removes an object that was deleted while the list arrived.
 	Delete(object *T)
-	// Done puts the list in force, and reports whether it did; a Chooser may want it
-	// in another format first.
+	// Done applies the list, and reports whether it did. A Chooser may reject it, to
+	// get it in another format.
 	Done() bool
 }
 
-// Chooser is a Sink that changes the format between sessions.
+// Chooser is a Sink that chooses the format of each session.
 type Chooser[T any] interface {
 	Sink[T]
 	// Choose returns the format of the next session. A resumed session lists nothing,
-	// unless Choose wants to have all listed again.
+	// unless relist is true.
 	Choose(resumed bool) (f Format[T], relist bool)
-	// Refused means that the server does not know the format. The next call of Choose
-	// returns another.
+	// Refused reports that the server does not know the format. The next call of
+	// Choose returns another.
 	Refused()
-	// Unfit reports whether the session should end now for one in another format. The
-	// Watch asks after every list and event.
+	// Unfit reports whether the session should restart now in another format. The
+	// Watch calls it after every list and event.
 	Unfit() bool
 }
 
 var (
-	// errSilent ends a session in which nothing comes.
+	// errSilent ends a session when the server sends nothing.
 	errSilent = errors.New("no answer in time")
-	// errFormat restarts a session at once, in a format that is chosen again.
+	// errFormat restarts a session at once, with a newly chosen format.
 	errFormat = errors.New("the objects must come in another format")
-	// errRelist restarts a session with a list, where nothing is wrong.
+	// errRelist restarts a session with a list. It is not a failure.
 	errRelist = errors.New("all objects must be listed again")
 	// errPages restarts a session at once, with a list in pages.
 	errPages = errors.New("the list must come in pages")
@@ -118,7 +119,7 @@ func (w *Watch[T]) Run(ctx context.Context) {
 		case errors.Is(err, errFormat), errors.Is(err, errPages):
 			continue
 		case relisting && !before:
-			failures = 1 // it answers now, however long it did not
+			failures = 1 // the server answers now, so earlier failures do not count
 		case time.Since(began) < goodSession:
 			failures++
 		default:
@@ -133,11 +134,11 @@ func (w *Watch[T]) Run(ctx context.Context) {
 	}
 }
 
-// Restart ends the session that is under way. The next one begins at once, in a format
-// that is chosen again.
+// Restart ends the present session. The next one begins at once, with a newly chosen
+// format.
 func (w *Watch[T]) Restart() { w.stop(errFormat) }
 
-// Relist ends the session that is under way, and lists all objects again.
+// Relist ends the present session. The next one lists all objects.
 func (w *Watch[T]) Relist() { w.stop(errRelist) }
 
 func (w *Watch[T]) stop(why error) {
@@ -146,15 +147,15 @@ func (w *Watch[T]) stop(why error) {
 	}
 }
 
-// Progress returns since when the Watch has worked without a break, zero while it does
-// not, and the resourceVersion that it has come to.
+// Progress returns since when the Watch has worked without a break, and its last
+// resourceVersion. since is zero while it does not work.
 func (w *Watch[T]) Progress() (since time.Time, revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.since, w.revision
 }
 
-// failed reports a failure.
+// failed reports a failure of the watch.
 func (w *Watch[T]) failed(err error) {
 	w.Report(err)
 	w.mu.Lock()
@@ -172,7 +173,7 @@ func (w *Watch[T]) works() {
 	}
 }
 
-// reach records how far the watch has come.
+// reach records the watch's last resourceVersion.
 func (w *Watch[T]) reach(revision []byte) {
 	if len(revision) == 0 {
 		return
@@ -184,7 +185,7 @@ func (w *Watch[T]) reach(revision []byte) {
 	w.revision = n
 }
 
-// session is one watch, and the list before it.
+// session runs one watch, and the list before it.
 func (w *Watch[T]) session(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -219,7 +220,7 @@ func (w *Watch[T]) session(ctx context.Context) error {
 	end := time.AfterFunc(lasts+sessionGrace, func() { cancel(errSilent) })
 	defer end.Stop()
 	quiet.Reset(begins)
-	w.broken = true // until one ends in its time
+	w.broken = true // until the watch ends in time
 	began := time.Now()
 	sent, err := w.open(ctx, query)
 	if err == nil {
@@ -241,7 +242,7 @@ func (w *Watch[T]) session(ctx context.Context) error {
 	return w.outcome(ctx, err)
 }
 
-// stream is what a server sends of a watch.
+// stream is the body of a watch.
 type stream struct {
 	events
 	io.Closer
@@ -272,7 +273,7 @@ func (w *Watch[T]) unfit() bool {
 	return ok && chooser.Unfit()
 }
 
-// query selects the objects to follow.
+// query returns the query that selects the objects.
 func (w *Watch[T]) query() url.Values {
 	if w.Name != "" {
 		return url.Values{"fieldSelector": {"metadata.name=" + w.Name}}
@@ -280,9 +281,10 @@ func (w *Watch[T]) query() url.Values {
 	return url.Values{}
 }
 
-// reachable returns an error unless the server has come as far as the watch had. One
-// whose etcd was set back to a backup would not say that, and nothing else, until it is
-// there again. To ask for an object that cannot be costs it next to nothing.
+// reachable returns an error unless the server has reached the watch's last
+// resourceVersion. A server restored from a backup would send a watch nothing until
+// it gets there. The request asks for an impossible object, which costs the server
+// next to nothing.
 func (w *Watch[T]) reachable(ctx context.Context) error {
 	_, err := w.page(ctx, url.Values{
 		"fieldSelector": {"metadata.name=-"}, "resourceVersion": {string(w.from)}, "resourceVersionMatch": {"NotOlderThan"},
@@ -290,7 +292,7 @@ func (w *Watch[T]) reachable(ctx context.Context) error {
 	return err
 }
 
-// follow takes in what a watch sends after its list, until its time is over.
+// follow reads what a watch sends after its list, until the session's time is over.
 func (w *Watch[T]) follow(sent stream) error {
 	var object T
 	for {
@@ -318,7 +320,7 @@ func (w *Watch[T]) follow(sent stream) error {
 	}
 }
 
-// outcome returns why a session ended, and prepares the next one for that.
+// outcome returns why a session ended, and prepares the next one.
 func (w *Watch[T]) outcome(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
@@ -332,7 +334,7 @@ func (w *Watch[T]) outcome(ctx context.Context, err error) error {
 		chooser.Refused()
 		return errFormat
 	case len(w.from) > 0 && answered && (refused.Code == http.StatusGone || refused.Lost):
-		w.from = w.from[:0] // nothing is wrong: it was away for too long
+		w.from = w.from[:0] // not a failure: the watch was broken for too long
 		return errRelist
 	}
 	return err

@@ -18,8 +18,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// TestWatchFollows: a watch tells all objects and then what changes, in every format,
-// from a server that streams lists and from one that does not.
+// TestWatchFollows: a watch reports all objects and then each change, in every
+// format, with streamed lists and without.
 func TestWatchFollows(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprintf("whole, streaming %t", streams), func(t *testing.T) { follows(t, streams, WholeNode, noteOf) })
@@ -44,7 +44,7 @@ func follows[T any](t *testing.T, streams bool, format Format[T], read func(*T) 
 	is(map[string]string{"a": "2", "b": "1", "c": "1"})
 	remove(f, "b")
 	is(map[string]string{"a": "2", "c": "1"})
-	// It goes on from there.
+	// The watch resumes.
 	f.Cut()
 	remove(f, "c")
 	put(f, "d", "1")
@@ -53,17 +53,17 @@ func follows[T any](t *testing.T, streams bool, format Format[T], read func(*T) 
 		since, revision := w.Progress()
 		return !since.IsZero() && revision == 107 && s.lists == 1
 	})
-	// The history is forgotten: all is listed again.
+	// The history is dropped: all is listed again.
 	f.Do(func() { f.End(); f.Forget() })
 	put(f, "e", "1")
 	is(map[string]string{"a": "2", "d": "1", "e": "1"})
-	// Told to, too.
+	// The same on request.
 	s.works(t)
 	w.Relist()
 	s.await(t, "listed again", func() bool { return s.lists == 3 })
 }
 
-// TestWatchOfOne: a watch of one object says nothing of others.
+// TestWatchOfOne: a watch of one object reports no other.
 func TestWatchOfOne(t *testing.T) {
 	f := apitest.New(t)
 	put(f, "a", "1")
@@ -76,8 +76,8 @@ func TestWatchOfOne(t *testing.T) {
 	s.await(t, "changed", func() bool { return maps.Equal(s.objects, map[string]string{"a": "2"}) })
 }
 
-// TestWatchUnderFaults: whatever the server does, no object is gone for a moment, and
-// what changes afterwards is seen.
+// TestWatchUnderFaults: under any fault of the server no object disappears, and later
+// changes are seen.
 func TestWatchUnderFaults(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, fault func(*seen[Node], *apitest.Server), lists int){
 		"whole": func(t *testing.T, fault func(*seen[Node], *apitest.Server), lists int) {
@@ -154,23 +154,24 @@ func underFault(t *testing.T, format Format[Node], fault func(*seen[Node], *apit
 	}
 }
 
-// TestRetryAfter: a server that wants to be left alone is left alone.
-func TestRetryAfter(t *testing.T) {
+// TestRetryAfterIsHonoured: the client waits as long as the server asks for.
+func TestRetryAfterIsHonoured(t *testing.T) {
 	f := apitest.New(t)
 	busy := apitest.Refusal(http.StatusTooManyRequests, "busy")
 	busy.Details = &metav1.StatusDetails{RetryAfterSeconds: 100}
 	f.Refuse = func(*http.Request) *metav1.Status { return busy }
 	s, _ := watchingWhole(t, f)
 	s.fails(t, "busy")
-	// Its own back-off would have come back more than once within this.
+	// Its own back-off would have retried more than once within this time.
 	<-time.After(500 * time.Millisecond)
 	if n := f.Asked("GET"); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
 }
 
-// TestPages lists more objects than a page has, from a server that does not stream.
-func TestPages(t *testing.T) {
+// TestListInPages lists more objects than a page has, from a server that does not
+// stream.
+func TestListInPages(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		t.Run(fmt.Sprintf("expired %t", cut), func(t *testing.T) {
 			f := apitest.New(t)
@@ -182,7 +183,8 @@ func TestPages(t *testing.T) {
 			})
 			s, _ := watchingWhole(t, f)
 			s.await(t, "complete", func() bool { return len(s.objects) == 2*pageSize+10 })
-			// One stream; three pages, or one, one that has expired and all.
+			// One stream; three pages, or one page, an expired one and a list without
+			// pages.
 			var asked []string
 			for _, r := range f.Requests() {
 				if !strings.Contains(r, "resourceVersion=1") {
@@ -233,9 +235,10 @@ func (p *picky) Unfit() bool {
 	return unfit
 }
 
-// TestChooser: a Sink changes the format between two sessions, and nothing is listed
-// again for that; a server that does not know metadata alone is asked for all.
-func TestChooser(t *testing.T) {
+// TestChooserChangesFormat: a Sink changes the format between two sessions, and
+// nothing is listed again for that. A server that does not know metadata alone sends
+// whole objects.
+func TestChooserChangesFormat(t *testing.T) {
 	asksWhole := func(f *apitest.Server) {
 		t.Helper()
 		kerneltest.Eventually(t, soon, func() error {
@@ -292,7 +295,7 @@ func TestChooser(t *testing.T) {
 	}
 }
 
-// TestHeartbeatIsFree: an event costs no memory.
+// TestHeartbeatIsFree: an event allocates nothing.
 func TestHeartbeatIsFree(t *testing.T) {
 	for name, format := range map[string]Format[Node]{"whole": WholeNode, "lean": NodeMetadata} {
 		n := apitest.LargeNode(1)
@@ -315,7 +318,7 @@ func TestHeartbeatIsFree(t *testing.T) {
 	}
 }
 
-// BenchmarkEvent is what an event of a Node costs as it comes.
+// BenchmarkEvent measures an event of a Node.
 func BenchmarkEvent(b *testing.B) {
 	text := apitest.Frame(b, "MODIFIED", "Node", apitest.LargeNode(1))
 	b.SetBytes(int64(len(text)))

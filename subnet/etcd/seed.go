@@ -17,8 +17,8 @@ func (s *Store) Seed(ctx context.Context, config string) (seeded bool, err error
 			If(clientv3.Compare(clientv3.CreateRevision(folder), "=", 0).WithPrefix()).
 			Then(clientv3.OpPut(s.configKey(), config)).
 			Commit()
-		if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) { // whoever created etcd's users wrote a config too
-			return nil // whoever gave it users gave it a config, too
+		if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
+			return nil // whoever created etcd's users wrote a config too
 		}
 		seeded = err == nil && r.Succeeded
 		return err

@@ -1,6 +1,6 @@
-// Package apitest is an API server of Nodes, inside the test's process, that fails in
-// each way that a test wants. It encodes with Kubernetes' own types, and shares no code
-// with the client that it tests.
+// Package apitest is an API server of Nodes in the test's process, with faults to
+// inject. It encodes with Kubernetes' own types, and shares no code with the client
+// under test.
 //
 //	f := apitest.New(t)
 //	f.URL                                  // for a client
@@ -9,5 +9,5 @@
 //	f.Compact()                            // forgets all history
 //	f.Asked("GET /api/v1/nodes?")          // counts requests
 //
-// It ends with the test.
+// The server ends with the test.
 package apitest

@@ -34,7 +34,7 @@ func wantsMetadata(r *http.Request) bool {
 	return strings.Contains(accept, ";as="+metadata+";") || strings.Contains(accept, ";as="+metadata+"List;")
 }
 
-// Refusal returns the object that a server refuses with.
+// Refusal returns the Status object of a refusal.
 func Refusal(code int32, message string) *metav1.Status {
 	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: code, Message: message}
 }
@@ -44,7 +44,7 @@ func (f *Server) Fail(w http.ResponseWriter, r *http.Request, s *metav1.Status) 
 	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", fmt.Sprint(s.Details.RetryAfterSeconds))
 	}
-	// As the real one, which finds no other way to refuse who wants metadata alone.
+	// Like the real server, refuse a request for metadata alone in JSON.
 	if accept := r.Header.Get("Accept"); strings.HasPrefix(accept, asProtobuf) && !strings.Contains(accept, ";as=") {
 		typed(w, asProtobuf).WriteHeader(int(s.Code))
 		_, _ = w.Write(Wrap(f.t, "Status", s))
@@ -54,7 +54,7 @@ func (f *Server) Fail(w http.ResponseWriter, r *http.Request, s *metav1.Status) 
 	_ = json.NewEncoder(w).Encode(s)
 }
 
-// Marshaler is an object of Kubernetes' own types.
+// Marshaler is an object of one of Kubernetes' own types.
 type Marshaler interface{ Marshal() ([]byte, error) }
 
 // Encoded returns an object's protobuf.
@@ -73,13 +73,13 @@ func Wrap(t testing.TB, kind string, object Marshaler) []byte {
 	return append([]byte("k8s\x00"), Encoded(t, &u)...)
 }
 
-// Frame returns an event as a watch has it in protobuf.
+// Frame returns an event as a watch sends it in protobuf.
 func Frame(t testing.TB, kind, what string, object Marshaler) []byte {
 	text := Encoded(t, &metav1.WatchEvent{Type: kind, Object: runtime.RawExtension{Raw: Wrap(t, what, object)}})
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
 
-// Event returns an event of a Node, in the form that a request asks for.
+// Event returns an event of a Node, in the format that a request asks for.
 func (f *Server) Event(r *http.Request, kind string, n *corev1.Node) []byte {
 	switch {
 	case wantsJSON(r):
@@ -90,8 +90,8 @@ func (f *Server) Event(r *http.Request, kind string, n *corev1.Node) []byte {
 	return Frame(f.t, kind, "Node", n)
 }
 
-// Failure returns an event that says why a watch ends, in the form that a request asks
-// for.
+// Failure returns the event that ends a watch with an error, in the format that a
+// request asks for.
 func (f *Server) Failure(r *http.Request, s *metav1.Status) []byte {
 	if wantsJSON(r) {
 		return f.json(map[string]any{"type": "ERROR", "object": s})
@@ -99,7 +99,7 @@ func (f *Server) Failure(r *http.Request, s *metav1.Status) []byte {
 	return Frame(f.t, "ERROR", "Status", s)
 }
 
-// Begin sends the head of a watch.
+// Begin sends the headers of a watch.
 func Begin(w http.ResponseWriter, r *http.Request) *http.ResponseController {
 	kind := asProtobuf + ";stream=watch"
 	if wantsJSON(r) {
@@ -111,7 +111,7 @@ func Begin(w http.ResponseWriter, r *http.Request) *http.ResponseController {
 	return out
 }
 
-// whole is a Node with its kind.
+// whole returns a Node with its kind set.
 func whole(n *corev1.Node) *corev1.Node {
 	n = n.DeepCopy()
 	n.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
@@ -135,7 +135,7 @@ func (f *Server) send(w http.ResponseWriter, r *http.Request, n *corev1.Node) {
 	_, _ = typed(w, asJSON).Write(f.json(whole(n)))
 }
 
-// sendList answers with a list of Nodes, in the form that a request asks for.
+// sendList answers with a list of Nodes, in the format that a request asks for.
 func (f *Server) sendList(w http.ResponseWriter, r *http.Request, meta metav1.ListMeta, nodes []*corev1.Node) {
 	if wantsMetadata(r) {
 		list := &metav1.PartialObjectMetadataList{ListMeta: meta}
@@ -153,7 +153,7 @@ func (f *Server) sendList(w http.ResponseWriter, r *http.Request, meta metav1.Li
 		_, _ = typed(w, asProtobuf).Write(Wrap(f.t, "NodeList", list))
 		return
 	}
-	// A custom resource's list has its kind at the end.
+	// Like a custom resource's list, with the kind after the items.
 	text := f.json(map[string]any{"apiVersion": "v1", "items": list.Items, "kind": "NodeList", "metadata": meta})
 	_, _ = typed(w, asJSON).Write(text)
 }

@@ -12,8 +12,8 @@ import (
 // prefix begins the annotations of a network's Nodes.
 const prefix = "flannel.alpha.coreos.com"
 
-// LargeNode returns a Node as large as those of a real cluster, which takes part in a
-// network and has leased its podCIDRs.
+// LargeNode returns a Node as large as in a real cluster. It takes part in a network
+// and claims its podCIDRs.
 func LargeNode(i int) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: fmt.Sprintf("node-%d", i), UID: "0cb6a4d6-6d2b-4c0e-9c3c-2b1b6a3f2c11", ResourceVersion: fmt.Sprint(1000 + i),
@@ -44,7 +44,7 @@ func LargeNode(i int) *corev1.Node {
 	return n
 }
 
-// SmallNode returns one that a fuzzer gets somewhere with.
+// SmallNode returns a Node that is small enough to fuzz.
 func SmallNode(i int) *corev1.Node {
 	n := LargeNode(i)
 	n.Status.Images, n.Status.Conditions = nil, n.Status.Conditions[:1]

@@ -19,13 +19,13 @@ func (f *Server) get(w http.ResponseWriter, r *http.Request, name string) {
 	f.Fail(w, r, Refusal(http.StatusNotFound, "not found"))
 }
 
-// selected reports whether a request asks for a Node of that name.
+// selected reports whether a request selects a Node of that name.
 func selected(r *http.Request, name string) bool {
 	selector := r.URL.Query().Get("fieldSelector")
 	return selector == "" || selector == "metadata.name="+name
 }
 
-// Sorted returns the Nodes that a request asks for, inside Do.
+// Sorted returns the Nodes that a request selects, by name. Call it inside Do.
 func (f *Server) Sorted(r *http.Request) []*corev1.Node {
 	var all []*corev1.Node
 	for _, n := range f.Nodes {

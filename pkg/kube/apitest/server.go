@@ -14,23 +14,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Server is an API server of Nodes. Its fields are set, and its history changed, inside
-// Do, or before the first request.
+// Server is an API server of Nodes. Set its fields and change its history inside Do,
+// or before the first request.
 type Server struct {
-	// URL is the server's.
+	// URL is the server's URL.
 	URL string
-	// Nodes are all that there are, by name.
+	// Nodes are all Nodes by name.
 	Nodes map[string]*corev1.Node
-	// Gives returns the podCIDRs of the i-th Node that is made without.
+	// Gives returns the podCIDRs for the i-th Node that is created without any.
 	Gives func(i int) []string
 
-	// NoWatchList makes the server refuse to stream lists, as without the feature.
+	// NoWatchList makes the server refuse streamed lists, as without the feature.
 	NoWatchList bool
-	// Answer, if set, comes before all else. It reports whether it answered.
+	// Answer, if set, is called first for each request. It reports whether it
+	// answered.
 	Answer func(w http.ResponseWriter, r *http.Request) bool
-	// NoLean, if set, is asked for metadata alone. It reports whether it answered.
+	// NoLean, if set, is called for requests for metadata alone. It reports whether
+	// it answered.
 	NoLean func(w http.ResponseWriter, r *http.Request) bool
-	// Refuse, if set, returns what a request is refused with, nil if it is not.
+	// Refuse, if set, returns the refusal of a request, or nil.
 	Refuse func(r *http.Request) *metav1.Status
 	// Garble, if set, changes the events that a watch sends after its list.
 	Garble func(event []byte) []byte
@@ -44,8 +46,8 @@ type Server struct {
 	changed  chan struct{} // closed, and replaced, at every change
 	log      []event
 	revision int64
-	oldest   int64 // that a watch may go on from
-	epoch    int   // a watch ends with its epoch
+	oldest   int64 // the oldest revision that a watch may resume from
+	epoch    int   // incremented to end all watches
 	requests []string
 	made     int
 }
@@ -79,7 +81,7 @@ func (f *Server) Client() *http.Client {
 // Disconnect breaks all connections.
 func (f *Server) Disconnect() { f.server.CloseClientConnections() }
 
-// Do changes the server while it serves nothing, and wakes all watches.
+// Do runs a change while no request is served, and wakes all watches.
 func (f *Server) Do(what func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,19 +93,19 @@ func (f *Server) Do(what func()) {
 // Cut ends all watches.
 func (f *Server) Cut() { f.Do(f.End) }
 
-// Compact forgets all history.
+// Compact drops all history.
 func (f *Server) Compact() { f.Do(f.Forget) }
 
-// End ends all watches, inside Do.
+// End ends all watches. Call it inside Do.
 func (f *Server) End() { f.epoch++ }
 
-// Forget forgets all history, inside Do.
+// Forget drops all history. Call it inside Do.
 func (f *Server) Forget() {
 	f.oldest, f.log = f.revision+1, nil
 	f.revision++
 }
 
-// Change writes a Node, inside Do. Kind is that of the event.
+// Change writes a Node, with an event of that kind. Call it inside Do.
 func (f *Server) Change(kind string, n *corev1.Node) {
 	f.revision++
 	n = n.DeepCopy()
@@ -116,15 +118,15 @@ func (f *Server) Change(kind string, n *corev1.Node) {
 	f.log = append(f.log, event{kind, n, f.revision})
 }
 
-// Requests returns all requests so far: the method and the URL, after "lean " where
-// metadata alone was asked for.
+// Requests returns all requests so far, each as method and URL. A request for
+// metadata alone begins with "lean ".
 func (f *Server) Requests() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.requests)
 }
 
-// Asked counts the requests that begin so.
+// Asked counts the requests that begin with a prefix.
 func (f *Server) Asked(prefix string) (n int) {
 	for _, r := range f.Requests() {
 		if strings.HasPrefix(r, prefix) {
@@ -147,7 +149,7 @@ func (f *Server) StreamedLists() (n int) {
 // AsksForStream reports whether a request asks for a streamed list.
 func AsksForStream(r *http.Request) bool { return r.URL.Query().Get("sendInitialEvents") == "true" }
 
-// Node returns a Node as it is now, nil if there is none.
+// Node returns a Node's present state, or nil.
 func (f *Server) Node(name string) *corev1.Node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
