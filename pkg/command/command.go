@@ -42,7 +42,7 @@ func (p program) run(args, environ []string, in io.Reader, out io.Writer) error 
 	}
 	switch o.Command {
 	case options.ShowHelp:
-		return options.Help(out)
+		return options.Help(out, o.Topic)
 	case options.ShowVersion:
 		a := versionAnswer{p.version}
 		return answer(o.Output, out, "version", a, func() error { _, err := fmt.Fprintln(out, p.version); return err })

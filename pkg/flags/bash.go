@@ -2,6 +2,7 @@ package flags
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -35,7 +36,10 @@ _%FUNCTION%() {
 	case $of in
 	'')
 		if [[ $cur == -* ]]; then
-			_%FUNCTION%_words "%FLAGS%"
+			local flags=
+			case $command in
+%BYCOMMAND%			esac
+			_%FUNCTION%_words "%FLAGS% $flags"
 		elif [[ ! $command ]]; then
 			_%FUNCTION%_words "%COMMANDS%"
 		else
@@ -74,7 +78,9 @@ func bashCompletion(p Program) string {
 	var flags, valued, names []string
 	var values, words strings.Builder
 	for _, f := range p.Flags {
-		flags = append(flags, f.Written())
+		if len(f.Only) == 0 {
+			flags = append(flags, f.Written())
+		}
 		if !f.isBool() {
 			valued = append(valued, f.Name)
 		}
@@ -82,14 +88,24 @@ func bashCompletion(p Program) string {
 			fmt.Fprintf(&values, "\t%s) %s ;;\n", f.Name, list)
 		}
 	}
+	var byCommand strings.Builder
 	for _, c := range p.named() {
 		names = append(names, c.Name)
+		var own []string
+		for _, f := range p.Flags {
+			if slices.Contains(f.Only, c.Name) {
+				own = append(own, f.Written())
+			}
+		}
+		if len(own) > 0 {
+			fmt.Fprintf(&byCommand, "\t\t\t%s) flags=\"%s\" ;;\n", c.Name, strings.Join(own, " "))
+		}
 		if list := lister(c.kind(), c.Choices); list != "" {
 			fmt.Fprintf(&words, "\t\t\t%s) %s ;;\n", c.Name, list)
 		}
 	}
 	return strings.NewReplacer(
-		"%FLAGS%", strings.Join(flags, " "), "%COMMANDS%", strings.Join(names, " "),
+		"%FLAGS%", strings.Join(flags, " "), "%BYCOMMAND%", byCommand.String(), "%COMMANDS%", strings.Join(names, " "),
 		"%VALUED%", strings.Join(valued, " | "), "%VALUES%", values.String(), "%WORDS%", words.String(),
 	).Replace(bashScript)
 }

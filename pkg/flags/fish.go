@@ -54,7 +54,10 @@ func fishCompletion(p Program) string {
 		default:
 			name += " -x" // and no files
 		}
-		fmt.Fprintf(&b, "%s%s%s -d %s\n", complete, name, lister(f.kind(), f.choices()), quote(f.About))
+		if len(f.Only) > 0 {
+			name = " -n '__fish_seen_subcommand_from " + strings.Join(f.Only, " ") + "'" + name
+		}
+		fmt.Fprintf(&b, "%s%s%s -d %s\n", complete, name, lister(f.kind(), f.choices()), quote(f.about()))
 	}
 	return b.String()
 }

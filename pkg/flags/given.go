@@ -97,6 +97,15 @@ func (g *Given) Apply() error {
 
 func (g *Given) apply(f Flag) error {
 	v, given := g.flags[f.Name]
+	if !f.isFor(g.Command()) {
+		if given && v.from == f.Written() {
+			return &Error{
+				Flag: v.from, Why: "belongs to " + g.program.Name + " " + strings.Join(f.Only, ", "),
+				Fix: fmt.Sprintf("add the command, as in %s %s %s", g.program.Name, f.Only[0], v.from),
+			}
+		}
+		given, v.all = false, nil // a variable is for all commands
+	}
 	if !given && f.Default != "" {
 		return f.Set(f.Default)
 	}
@@ -133,17 +142,25 @@ func (f Flag) show(value string) string {
 	return value
 }
 
+// Command returns the command that the arguments name, or "".
+func (g *Given) Command() string {
+	if len(g.words) == 0 {
+		return ""
+	}
+	c, _ := g.program.command(g.words[0])
+	return c.Name
+}
+
 // applyCommand sets the command that the arguments beside the flags name.
 func (g *Given) applyCommand() error {
 	if len(g.words) == 0 {
 		return nil
 	}
-	commands := g.program.named()
-	i := slices.IndexFunc(commands, func(c Command) bool { return c.Name == g.words[0] })
-	if i < 0 {
+	c, exists := g.program.command(g.words[0])
+	if !exists {
 		return g.stray(0)
 	}
-	c, taken, word := commands[i], 1, ""
+	taken, word := 1, ""
 	if c.Value != "" && len(g.words) > 1 {
 		taken, word = 2, g.words[1]
 	}
@@ -159,7 +176,10 @@ func (g *Given) applyCommand() error {
 // stray refuses a word that no command takes. It shows only what looks like a
 // command or a boolean: anything else may be the second half of a password.
 func (g *Given) stray(index int) error {
-	word := g.words[index]
+	word, what := g.words[index], "unexpected argument"
+	if index == 0 {
+		what = "unknown command"
+	}
 	candidates := []string{"--" + Help.Name}
 	for _, c := range g.program.named() {
 		candidates = append(candidates, c.Name)
@@ -169,7 +189,10 @@ func (g *Given) stray(index int) error {
 		return &Error{Why: fmt.Sprintf("unexpected argument %q", word), Fix: "join a boolean to its flag, as in " + g.aBool() + "=false"}
 	}
 	if near := Nearest(word, candidates); near != "" {
-		return &Error{Why: fmt.Sprintf("unexpected argument %q", word), Fix: DidYouMean(strconv.Quote(near), "")}
+		return &Error{Why: fmt.Sprintf("%s %q", what, word), Fix: DidYouMean(strconv.Quote(near), "")}
+	}
+	if index == 0 {
+		return &Error{Why: "unknown command in argument 1, not counting flags", Fix: "quote a value with spaces, and " + g.program.seeHelp()}
 	}
 	return &Error{Why: fmt.Sprintf("unexpected argument %d, not counting flags", index+1), Fix: "quote a value with spaces, and " + g.program.seeHelp()}
 }

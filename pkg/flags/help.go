@@ -3,6 +3,7 @@ package flags
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,14 +22,7 @@ func (p Program) WriteHelp(w io.Writer) error {
 			group = f.Group
 			fmt.Fprintf(&b, "\n%s:\n", group)
 		}
-		left, about := "  "+f.Written(), f.About
-		if f.Value != "" {
-			left += " " + f.Value
-		}
-		if f.hasDefault() {
-			about += " (default " + f.Default + ")"
-		}
-		b.WriteString(line(left, flagColumn, about))
+		b.WriteString(f.line(f.about()))
 	}
 	if len(p.Examples) > 0 {
 		b.WriteString("\nExamples:\n")
@@ -38,6 +32,45 @@ func (p Program) WriteHelp(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// WriteCommandHelp writes what a command does, and the flags that it uses. An
+// unknown command is an *Error.
+func (p Program) WriteCommandHelp(w io.Writer, name string) error {
+	c, exists := p.command(name)
+	if !exists {
+		return (&Given{program: p, words: []string{name}}).stray(0)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s.\n\nUsage:\n  %s\n", p.usage(Command{Name: name}), c.About, p.usage(c)+" [flags]")
+	for _, own := range []bool{true, false} {
+		heading := "\nFlags of this command:\n"
+		if !own {
+			heading = "\nFlags that it shares with the daemon:\n"
+		}
+		for _, f := range p.Flags {
+			uses := len(f.Only) == 0 && (slices.Contains(c.Uses, f.Name) || slices.Contains(c.Uses, f.Group))
+			if own && slices.Contains(f.Only, name) || !own && uses {
+				b.WriteString(heading + f.line(f.About))
+				heading = ""
+			}
+		}
+	}
+	b.WriteString("\n" + p.variables() + "\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// line returns the flag's line of the help.
+func (f Flag) line(about string) string {
+	left := "  " + f.Written()
+	if f.Value != "" {
+		left += " " + f.Value
+	}
+	if f.hasDefault() {
+		about += " (default " + f.Default + ")"
+	}
+	return line(left, flagColumn, about)
 }
 
 // usage returns a command as one calls it.

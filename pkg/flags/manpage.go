@@ -88,7 +88,7 @@ func (p *manPage) item(name, value string) {
 
 func (p *manPage) flag(f Flag) {
 	p.item(f.Written(), f.Value)
-	p.sentence(f.About)
+	p.sentence(f.about())
 	if f.hasDefault() {
 		p.text("Default: " + f.Default + ".")
 	}

@@ -27,6 +27,9 @@ type Command struct {
 	About string // fits on its line
 	// Choices are the words that may follow, where these are few.
 	Choices []string
+	// Uses are the flags, or the groups of flags, that the help of the command lists
+	// beside its own.
+	Uses []string
 	// Set takes the word that follows, or "".
 	Set func(word string) error
 }
@@ -45,7 +48,10 @@ type Flag struct {
 	Interfaces bool // its values are the host's network interfaces
 	Many       bool // a repeated flag adds; otherwise the last one counts
 	Secret     bool // the value is never shown
-	Set        func(value string) error
+	// Only are the commands that the flag belongs to. Without them it is refused. A
+	// flag without any may always be given.
+	Only []string
+	Set  func(value string) error
 }
 
 // Help and Version are flags that every program has. Given.Wants asks for them.
@@ -73,6 +79,18 @@ func (f Flag) Variable() string {
 	return strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
+// about returns what the flag does, beside the flags of other commands.
+func (f Flag) about() string {
+	if len(f.Only) == 1 {
+		return f.Only[0] + ": " + f.About
+	}
+	return f.About
+}
+
+// isFor reports whether the flag may be given with a command; "" is the program
+// without one.
+func (f Flag) isFor(command string) bool { return len(f.Only) == 0 || slices.Contains(f.Only, command) }
+
 func (f Flag) isBool() bool { return f.Value == "" }
 
 // hasDefault reports whether there is a default worth a word.
@@ -99,6 +117,15 @@ func (p Program) nearest(name string) (Flag, bool) {
 // named returns the commands that have a name.
 func (p Program) named() []Command {
 	return slices.DeleteFunc(slices.Clone(p.Commands), func(c Command) bool { return c.Name == "" })
+}
+
+// command returns the command of a name.
+func (p Program) command(name string) (Command, bool) {
+	i := slices.IndexFunc(p.Commands, func(c Command) bool { return c.Name == name })
+	if i < 0 || name == "" {
+		return Command{}, false
+	}
+	return p.Commands[i], true
 }
 
 // seeHelp is the fix where there is no better one.

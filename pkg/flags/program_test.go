@@ -15,6 +15,7 @@ func small(level *int, word *string) Program {
 			{Name: "echo", Value: "[WORD]", About: "print a word", Set: To(word, func(s string) (string, error) { return "<" + s + ">", nil })},
 		},
 		Flags: []Flag{
+			{Name: "loud", Group: "Flags", Default: "false", About: "shout", Only: []string{"echo"}, Set: func(string) error { return nil }},
 			{Name: "log-level", Group: "Flags", Value: "LEVEL", Default: "1", About: "log level", Set: To(level, Whole(0, 9))},
 			Help.In("Flags"),
 		},
@@ -31,10 +32,14 @@ func TestRead(t *testing.T) {
 		{level: 1},
 		{args: "-log-level 2", environ: "A_PROGRAM_LOG_LEVEL=3", level: 2},
 		{environ: "A_PROGRAM_LOG_LEVEL=3", level: 3},
+		{args: "echo --loud", level: 1, word: "<>"},
+		{args: "--loud", fail: "--loud: belongs to a-program echo; add the command, as in a-program echo --loud"},
+		{environ: "A_PROGRAM_LOUD=true", level: 1},
+		{args: "x", fail: "unknown command in argument 1, not counting flags; quote"},
 		{args: "echo", level: 1, word: "<>"},
 		{args: "echo --log-level=4 x", level: 4, word: "<x>"},
 		{args: "echo x true", fail: `unexpected argument "true"; join a boolean to its flag, as in --flag=false`},
-		{args: "--help=0 echoo", fail: `unexpected argument "echoo"; did you mean "echo"?`},
+		{args: "--help=0 echoo", fail: `unknown command "echoo"; did you mean "echo"?`},
 		{args: "--log-levle=1", fail: "--log-levle: unknown flag; did you mean --log-level?"},
 		{environ: "A_PROGRAM_LOGLEVEL=1", fail: "A_PROGRAM_LOGLEVEL: unknown variable; did you mean A_PROGRAM_LOG_LEVEL?"},
 		{environ: "A_PROGRAM_X=1", fail: "A_PROGRAM_X: unknown variable; unset it, or see a-program --help"},
@@ -72,5 +77,26 @@ func TestWriters(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, text)
 			}
 		}
+	}
+}
+
+func TestCommandHelp(t *testing.T) {
+	p := small(new(int), new(string))
+	p.Commands[1].Uses = []string{"log-level"}
+	var help strings.Builder
+	if err := p.WriteCommandHelp(&help, "echo"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"a-program echo: print a word.\n\nUsage:\n  a-program echo [WORD] [flags]\n\nFlags of this command:\n  --loud ",
+		" shout\n\nFlags that it shares with", ":\n  --log-level LEVEL ",
+	} {
+		if !strings.Contains(help.String(), want) {
+			t.Errorf("no %q in\n%s", want, help.String())
+		}
+	}
+	var refusal *Error
+	if err := p.WriteCommandHelp(&help, "echoo"); !errors.As(err, &refusal) || !strings.HasPrefix(err.Error(), `unknown command "echoo"; did you mean "echo"?`) {
+		t.Error(err)
 	}
 }

@@ -60,9 +60,9 @@ func zshCompletion(p Program) string {
 		}
 		values := escape(f.Value) + ":" + lister(f.kind(), f.choices())
 		if f.isBool() {
-			spec += "=-[" + escape(f.About) + "]::true or false:" + values[1:]
+			spec += "=-[" + escape(f.about()) + "]::true or false:" + values[1:]
 		} else {
-			spec += "=[" + escape(f.About) + "]:" + values
+			spec += "=[" + escape(f.about()) + "]:" + values
 		}
 		fmt.Fprintf(&flags, "\t\t%s \\\n", single(spec))
 	}

@@ -14,20 +14,33 @@ func commands(o *Options) []flags.Command {
 	to := func(c Command) func(string) error {
 		return func(string) error { o.Command = c; return nil }
 	}
-	return []flags.Command{
+	const ask, log = "status-socket", logging
+	files := []string{"subnet-file", "cni-conf-file", "state-dir"}
+	stores := []string{store, "etcd-embedded", "etcd-listen", kubernetes, log}
+	all := []flags.Command{
 		{Value: "[flags]", About: "run the daemon"},
 		{Name: "check-config", Value: "[FILE]", About: "explain a network config, or what is wrong with it", Set: o.checkConfig},
-		{Name: "leases", About: "list the leases in the store, and why it rejects some", Set: to(Leases)},
-		{Name: "status", About: "show the state of this host's tulled; exit with 1 if it is not ready", Set: to(Status)},
-		{Name: "peers", About: "list the other nodes as this host sees them", Set: to(Peers)},
-		{Name: "explain", Value: "IP", About: "show who owns an address, and how the kernel reaches it", Set: o.explain},
-		{Name: "bugreport", Value: "[FILE]", About: "collect what helps to find a fault in one archive", Set: o.bugReport},
-		{Name: "cleanup", About: "remove everything that tulled created on this host", Set: to(CleanUp)},
+		{Name: "leases", About: "list the leases in the store, and why it rejects some", Uses: stores, Set: to(Leases)},
+		{Name: "status", About: "show the state of this host's tulled; exit with 1 if it is not ready", Uses: []string{ask, log}, Set: to(Status)},
+		{Name: "peers", About: "list the other nodes as this host sees them", Uses: []string{ask, log}, Set: to(Peers)},
+		{Name: "explain", Value: "IP", About: "show who owns an address, and how the kernel reaches it", Uses: []string{ask, log}, Set: o.explain},
+		{Name: "bugreport", Value: "[FILE]", About: "collect what helps to find a fault in one archive", Uses: append(append([]string{ask}, files[:2]...), stores...), Set: o.bugReport},
+		{Name: "cleanup", About: "remove everything that tulled created on this host", Uses: append([]string{ask, log}, files...), Set: to(CleanUp)},
 		{Name: "install-cni", Value: "[DIR]", About: "install CNI plugins in /opt/cni/bin, or DIR; keep foreign ones", Set: o.installCNI},
 		{Name: "version", About: "print the version", Set: to(ShowVersion)},
 		{Name: "man", About: "print the manual page", Set: to(ShowManPage)},
 		{Name: "completion", Value: "SHELL", About: "print completions for bash, zsh or fish", Choices: flags.Shells(), Set: o.completion},
 	}
+	help := flags.Command{Name: "help", Value: "[COMMAND]", About: "explain a command and its flags", Set: o.help}
+	for _, c := range all[1:] {
+		help.Choices = append(help.Choices, c.Name)
+	}
+	return append(all, help)
+}
+
+func (o *Options) help(topic string) error {
+	o.Command, o.Topic = ShowHelp, topic
+	return nil
 }
 
 func (o *Options) checkConfig(file string) error {

@@ -80,7 +80,9 @@ func TestBash(t *testing.T) {
 	}
 	var all []string
 	for _, f := range tulled.Flags {
-		all = append(all, f.Written())
+		if len(f.Only) == 0 {
+			all = append(all, f.Written())
+		}
 	}
 	whole := " \t\n\"'><;|&(:" // readline's own, without the equals sign
 	for _, c := range []struct {
@@ -94,6 +96,9 @@ func TestBash(t *testing.T) {
 		{line: "tulled che", want: []string{"check-config"}},
 		{line: "tulled --filter none st", want: []string{"status"}},
 		{line: "tulled -", want: all},
+		{line: "tulled cleanup --d", want: []string{"--dry-run"}},
+		{line: "tulled check-config --st", want: []string{"--state-dir", "--status-socket", "--strict"}},
+		{line: "tulled help st", want: []string{"status"}},
 		{line: "tulled status --output ", want: []string{"text", "json", "yaml"}},
 		{line: "tulled status --output=", want: []string{"text", "json", "yaml"}},
 		{line: "tulled status -output=j", want: []string{"json"}},

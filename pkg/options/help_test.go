@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/tulle-net/tulle/pkg/flags"
 )
 
 var update = goflag.Bool("update", false, "write testdata anew")
@@ -14,7 +16,7 @@ var update = goflag.Bool("update", false, "write testdata anew")
 func help(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	if err := Help(&b); err != nil {
+	if err := Help(&b, ""); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -82,5 +84,39 @@ func TestHelpExamples(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("%d examples", n)
+	}
+}
+
+// TestEveryCommandHasHelp asks in both ways.
+func TestEveryCommandHasHelp(t *testing.T) {
+	for _, c := range tulled.Commands[1:] {
+		for _, args := range [][]string{{"help", c.Name}, {c.Name, "--help"}} {
+			o := parse(t, args, []string{"TULLED_DRY_RUN=true"})
+			var b strings.Builder
+			if err := Help(&b, o.Topic); err != nil || o.Command != ShowHelp {
+				t.Errorf("%q is command %d, %v", args, o.Command, err)
+			}
+			if !strings.HasPrefix(b.String(), "tulled "+c.Name+": "+c.About+".\n") {
+				t.Errorf("%q writes\n%s", args, b.String())
+			}
+			for line := range strings.Lines(b.String()) {
+				if n := utf8.RuneCountInString(line); n > 101 {
+					t.Errorf("%d columns: %s", n, line)
+				}
+			}
+		}
+		// Flags and groups that a help lists exist.
+		for _, use := range c.Uses {
+			if !slices.ContainsFunc(tulled.Flags, func(f flags.Flag) bool { return len(f.Only) == 0 && (f.Name == use || f.Group == use) }) {
+				t.Errorf("%s uses %s, which is no flag of the daemon", c.Name, use)
+			}
+		}
+	}
+	for _, f := range tulled.Flags {
+		for _, name := range f.Only {
+			if !slices.ContainsFunc(tulled.Commands, func(c flags.Command) bool { return c.Name == name }) {
+				t.Errorf("%s belongs to %s, which is no command", f.Written(), name)
+			}
+		}
 	}
 }

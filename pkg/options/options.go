@@ -21,6 +21,7 @@ type Options struct {
 	// answer.
 	Address netip.Addr
 	Output  Format
+	Topic   string // the command that ShowHelp explains; "" is all
 	Shell   string // whose completions ShowCompletion writes
 	Cleanup Cleanup
 	// ReportFile is where BugReport writes; "" is a file named for the time.

@@ -15,7 +15,7 @@ func Parse(args, environ, backends []string) (Options, error) {
 	case err != nil:
 		return Options{}, err
 	case given.Wants(flags.Help.Name):
-		return Options{Command: ShowHelp}, nil
+		return Options{Command: ShowHelp, Topic: given.Command()}, nil
 	case given.Wants(flags.Version.Name):
 		return Options{Command: ShowVersion}, nil
 	}

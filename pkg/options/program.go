@@ -30,8 +30,15 @@ func program(o *Options, backends []string) flags.Program {
 	}
 }
 
-// Help writes the commands and flags of tulled.
-func Help(w io.Writer) error { return program(new(Options), nil).WriteHelp(w) }
+// Help writes the commands and flags of tulled, or what a command does and the
+// flags that it uses.
+func Help(w io.Writer, command string) error {
+	p := program(new(Options), nil)
+	if command != "" {
+		return p.WriteCommandHelp(w, command)
+	}
+	return p.WriteHelp(w)
+}
 
 // ManPage writes tulled(8), in the format of man.
 func ManPage(w io.Writer) error { return program(new(Options), nil).WriteManual(w) }

@@ -16,6 +16,7 @@ const (
 	kubernetes = "Kubernetes"
 	health     = "Health"
 	logging    = "Logging"
+	ofCommands = "Commands"
 	other      = "Other"
 )
 
@@ -158,10 +159,6 @@ func table(o *Options, backends []string) []flags.Flag {
 		{Name: "status-socket", Group: health, Value: "FILE", Default: "/run/tulle/tulled.sock",
 			About: "unix socket of tulled status",
 			Set:   flags.To(&o.StatusSocket, flags.File)},
-		{Name: "output", Group: health, Value: "FORMAT", Default: "text",
-			About:   "output format: text, json or yaml",
-			Choices: []string{string(Text), string(JSON), string(YAML)},
-			Set:     flags.To(&o.Output, format)},
 		{Name: "healthz-ip", Group: health, Value: "IP", Default: "127.0.0.1",
 			About: "HTTP address for health and metrics",
 			Set:   flags.To(&o.Health.Address, address)},
@@ -191,18 +188,24 @@ func table(o *Options, backends []string) []flags.Flag {
 			About: "source line at which to log a stack trace",
 			Set:   flags.To(&o.BacktraceAt, sourceLine)},
 
-		{Name: "strict", Group: other, Default: "false",
-			About: "check-config: fail on warnings, too",
+		{Name: "output", Group: ofCommands, Value: "FORMAT", Default: "text",
+			About:   "output format: text, json or yaml",
+			Choices: []string{string(Text), string(JSON), string(YAML)},
+			Only:    []string{"status", "peers", "explain", "leases", "check-config", "bugreport", "cleanup", "install-cni", "version"},
+			Set:     flags.To(&o.Output, format)},
+		{Name: "strict", Group: ofCommands, Default: "false", Only: []string{"check-config"},
+			About: "fail on warnings, too",
 			Set:   flags.To(&o.Strict, flags.Bool)},
-		{Name: "dry-run", Group: other, Default: "false",
-			About: "cleanup: list what it would remove",
+		{Name: "dry-run", Group: ofCommands, Default: "false", Only: []string{"cleanup"},
+			About: "list what it would remove",
 			Set:   flags.To(&o.Cleanup.DryRun, flags.Bool)},
-		{Name: "flannel", Group: other, Default: "false",
-			About: "cleanup: remove flannel's devices and rules too",
+		{Name: "flannel", Group: ofCommands, Default: "false", Only: []string{"cleanup"},
+			About: "remove flannel's devices and rules too",
 			Set:   flags.To(&o.Cleanup.Flannel, flags.Bool)},
-		{Name: "cni-plugins", Group: other, Value: "DIR", Default: "/cni",
-			About: "install-cni: folder with the plugins",
+		{Name: "cni-plugins", Group: ofCommands, Value: "DIR", Default: "/cni", Only: []string{"install-cni"},
+			About: "folder with the plugins",
 			Set:   flags.To(&o.Plugins.From, flags.Folder)},
+
 		flags.Help.In(other),
 		flags.Version.In(other),
 	}

@@ -181,7 +181,7 @@ func TestCommandLine(t *testing.T) {
 		wantEnd(t, program(t, nil, strings.Fields(args)...), 0, want)
 	}
 	for args, want := range map[string]string{
-		"stopp":                             `unexpected argument "stopp"; did you mean "stop"?`,
+		"stopp":                             `unknown command "stopp"; did you mean "stop"?`,
 		"stop now":                          "unexpected argument 2, not counting flags; quote a value with spaces, and see tulle-etcd --help",
 		"--dir=/x":                          "--dir: unknown flag; see tulle-etcd --help",
 		"--listen":                          "--listen: needs a value, as in --listen=URL",

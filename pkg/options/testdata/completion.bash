@@ -15,7 +15,7 @@ _tulled() {
 			: "${command:=$word}"
 		else
 			case $name in
-			etcd-endpoints | etcd-prefix | etcd-cafile | etcd-certfile | etcd-keyfile | etcd-username | etcd-password | etcd-password-file | subnet-lease-ttl | subnet-lease-renew-margin | etcd-listen | network | backend | node-id | node-name | state-dir | iface | iface-regex | iface-can-reach | public-ip | public-ipv6 | public-ip-from | subnet-file | cni-conf-file | no-masq-cidrs | no-masq-cidrs-file | filter | iptables-resync | kube-api-url | kubeconfig-file | kube-annotation-prefix | net-config-path | status-socket | output | healthz-ip | healthz-port | probe-interval | probe-port | v | vmodule | log_backtrace_at | cni-plugins) of=$name ;;
+			etcd-endpoints | etcd-prefix | etcd-cafile | etcd-certfile | etcd-keyfile | etcd-username | etcd-password | etcd-password-file | subnet-lease-ttl | subnet-lease-renew-margin | etcd-listen | network | backend | node-id | node-name | state-dir | iface | iface-regex | iface-can-reach | public-ip | public-ipv6 | public-ip-from | subnet-file | cni-conf-file | no-masq-cidrs | no-masq-cidrs-file | filter | iptables-resync | kube-api-url | kubeconfig-file | kube-annotation-prefix | net-config-path | status-socket | healthz-ip | healthz-port | probe-interval | probe-port | v | vmodule | log_backtrace_at | output | cni-plugins) of=$name ;;
 			esac
 		fi
 	done
@@ -27,15 +27,28 @@ _tulled() {
 	case $of in
 	'')
 		if [[ $cur == -* ]]; then
-			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --network --backend --node-id --node-name --state-dir --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --iface-from-node-ip --public-ip-from --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --output --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --strict --dry-run --flannel --cni-plugins --help --version"
+			local flags=
+			case $command in
+			check-config) flags="--output --strict" ;;
+			leases) flags="--output" ;;
+			status) flags="--output" ;;
+			peers) flags="--output" ;;
+			explain) flags="--output" ;;
+			bugreport) flags="--output" ;;
+			cleanup) flags="--output --dry-run --flannel" ;;
+			install-cni) flags="--output --cni-plugins" ;;
+			version) flags="--output" ;;
+			esac
+			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --network --backend --node-id --node-name --state-dir --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --iface-from-node-ip --public-ip-from --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --help --version $flags"
 		elif [[ ! $command ]]; then
-			_tulled_words "check-config leases status peers explain bugreport cleanup install-cni version man completion"
+			_tulled_words "check-config leases status peers explain bugreport cleanup install-cni version man completion help"
 		else
 			case $command in
 			check-config) _tulled_paths -f ;;
 			bugreport) _tulled_paths -f ;;
 			install-cni) _tulled_paths -d ;;
 			completion) _tulled_words "bash zsh fish" ;;
+			help) _tulled_words "check-config leases status peers explain bugreport cleanup install-cni version man completion" ;;
 			esac
 		fi
 		;;
@@ -62,9 +75,9 @@ _tulled() {
 	net-config-path) _tulled_paths -f ;;
 	set-node-network-unavailable) _tulled_words "true false" ;;
 	status-socket) _tulled_paths -f ;;
-	output) _tulled_words "text json yaml" ;;
 	pprof) _tulled_words "true false" ;;
 	peer-metrics) _tulled_words "true false" ;;
+	output) _tulled_words "text json yaml" ;;
 	strict) _tulled_words "true false" ;;
 	dry-run) _tulled_words "true false" ;;
 	flannel) _tulled_words "true false" ;;

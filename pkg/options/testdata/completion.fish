@@ -1,6 +1,6 @@
 # fish completion for tulled
 function __tulled_needs_command
-	not __fish_seen_subcommand_from check-config leases status peers explain bugreport cleanup install-cni version man completion
+	not __fish_seen_subcommand_from check-config leases status peers explain bugreport cleanup install-cni version man completion help
 end
 
 complete -c tulled -f
@@ -19,6 +19,8 @@ complete -c tulled -n __tulled_needs_command -a version -d 'print the version'
 complete -c tulled -n __tulled_needs_command -a man -d 'print the manual page'
 complete -c tulled -n __tulled_needs_command -a completion -d 'print completions for bash, zsh or fish'
 complete -c tulled -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
+complete -c tulled -n __tulled_needs_command -a help -d 'explain a command and its flags'
+complete -c tulled -n '__fish_seen_subcommand_from help' -a 'check-config leases status peers explain bugreport cleanup install-cni version man completion'
 complete -c tulled -l etcd-endpoints -x -d 'etcd URLs, comma-separated'
 complete -c tulled -l etcd-prefix -x -d 'prefix of all keys in etcd'
 complete -c tulled -l etcd-cafile -r -F -d 'CA certificates that verify etcd\'s certificate'
@@ -60,7 +62,6 @@ complete -c tulled -l kube-annotation-prefix -x -d 'prefix of annotations'
 complete -c tulled -l net-config-path -r -F -d 'network config file'
 complete -c tulled -l set-node-network-unavailable -a 'true false' -d 'set the NetworkUnavailable condition'
 complete -c tulled -l status-socket -r -F -d 'unix socket of tulled status'
-complete -c tulled -l output -x -a 'text json yaml' -d 'output format: text, json or yaml'
 complete -c tulled -l healthz-ip -x -d 'HTTP address for health and metrics'
 complete -c tulled -l healthz-port -x -d 'HTTP port; 0 disables the server'
 complete -c tulled -l pprof -a 'true false' -d 'serve profiles of the process over HTTP'
@@ -70,9 +71,10 @@ complete -c tulled -l probe-port -x -d 'UDP port of probes, the same on all node
 complete -c tulled -s v -x -d 'log level'
 complete -c tulled -l vmodule -x -d 'log level by source file'
 complete -c tulled -l log_backtrace_at -x -d 'source line at which to log a stack trace'
-complete -c tulled -l strict -a 'true false' -d 'check-config: fail on warnings, too'
-complete -c tulled -l dry-run -a 'true false' -d 'cleanup: list what it would remove'
-complete -c tulled -l flannel -a 'true false' -d 'cleanup: remove flannel\'s devices and rules too'
-complete -c tulled -l cni-plugins -x -a '(__fish_complete_directories)' -d 'install-cni: folder with the plugins'
+complete -c tulled -n '__fish_seen_subcommand_from status peers explain leases check-config bugreport cleanup install-cni version' -l output -x -a 'text json yaml' -d 'output format: text, json or yaml'
+complete -c tulled -n '__fish_seen_subcommand_from check-config' -l strict -a 'true false' -d 'check-config: fail on warnings, too'
+complete -c tulled -n '__fish_seen_subcommand_from cleanup' -l dry-run -a 'true false' -d 'cleanup: list what it would remove'
+complete -c tulled -n '__fish_seen_subcommand_from cleanup' -l flannel -a 'true false' -d 'cleanup: remove flannel\'s devices and rules too'
+complete -c tulled -n '__fish_seen_subcommand_from install-cni' -l cni-plugins -x -a '(__fish_complete_directories)' -d 'install-cni: folder with the plugins'
 complete -c tulled -l help -a 'true false' -d 'print this help'
 complete -c tulled -l version -a 'true false' -d 'print the version'

@@ -15,6 +15,7 @@ _tulled() {
 		'version:print the version'
 		'man:print the manual page'
 		'completion:print completions for bash, zsh or fish'
+		'help:explain a command and its flags'
 	)
 	_arguments -C \
 		'--etcd-endpoints=[etcd URLs, comma-separated]:URLS: ' \
@@ -58,7 +59,6 @@ _tulled() {
 		'--net-config-path=[network config file]:FILE:_files' \
 		'--set-node-network-unavailable=-[set the NetworkUnavailable condition]::true or false:(true false)' \
 		'--status-socket=[unix socket of tulled status]:FILE:_files' \
-		'--output=[output format\: text, json or yaml]:FORMAT:(text json yaml)' \
 		'--healthz-ip=[HTTP address for health and metrics]:IP: ' \
 		'--healthz-port=[HTTP port; 0 disables the server]:PORT: ' \
 		'--pprof=-[serve profiles of the process over HTTP]::true or false:(true false)' \
@@ -68,6 +68,7 @@ _tulled() {
 		'-v=[log level]:LEVEL: ' \
 		'--vmodule=[log level by source file]:FILE=LEVEL,…: ' \
 		'--log_backtrace_at=[source line at which to log a stack trace]:FILE\:LINE: ' \
+		'--output=[output format\: text, json or yaml]:FORMAT:(text json yaml)' \
 		'--strict=-[check-config\: fail on warnings, too]::true or false:(true false)' \
 		'--dry-run=-[cleanup\: list what it would remove]::true or false:(true false)' \
 		'--flannel=-[cleanup\: remove flannel'\''s devices and rules too]::true or false:(true false)' \
@@ -84,6 +85,7 @@ _tulled() {
 		bugreport) _files && ret=0 ;;
 		install-cni) _files -/ && ret=0 ;;
 		completion) compadd bash zsh fish && ret=0 ;;
+		help) compadd check-config leases status peers explain bugreport cleanup install-cni version man completion && ret=0 ;;
 		esac
 		;;
 	esac
