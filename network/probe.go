@@ -51,7 +51,7 @@ func (a probed) Route(ctx context.Context, to netip.Addr) (string, error) {
 // probedChange takes in news of the prober.
 func (a *Agent) probedChange() {
 	a.changed()
-	broken := slices.ContainsFunc(a.Prober.Summary().Failing, func(r probe.Result) bool { return r.Cause == probe.Checksums && r.Lasts })
+	broken := slices.ContainsFunc(a.Prober.Summary().Failing, probe.Result.Proven)
 	if !broken {
 		return
 	}
