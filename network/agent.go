@@ -70,7 +70,10 @@ type Options struct {
 	// whether the holder of a lease lives elsewhere. Nil disables them.
 	Presence *probe.Presence
 	Lives    func(ctx context.Context, l subnet.Lease) bool
-	Outputs  Outputs
+	// LeaseEnds returns when this node's lease ends unless it is renewed, by the
+	// monotonic clock, or the zero Time. Nil if leases do not end.
+	LeaseEnds func() time.Time
+	Outputs   Outputs
 	// Changed is called, if it is not nil, after every change of the Status
 	// that is not the kernel's alone. It must not wait.
 	Changed func()

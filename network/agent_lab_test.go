@@ -43,6 +43,7 @@ type life struct {
 	// identity is who it is, where that is kept; elsewhere is Options.Lives.
 	identity  *identity.Identity
 	elsewhere func(context.Context, subnet.Lease) bool
+	leaseEnds func() time.Time
 }
 
 // newLife is a host at 198.18.0.1 that has not begun yet.
@@ -72,7 +73,7 @@ func (l *life) start() {
 	l.agent = New(Options{
 		Store: l.store, Kernel: l.host, Healing: budget.New().Kernel(), Backends: factories, Files: l.files, Outputs: l.out,
 		Firewall: l.firewall, Rules: firewall.Rules{Forward: true},
-		Node: node, Identity: l.identity, Lives: l.elsewhere, Changed: l.changed, Hints: l.hints,
+		Node: node, Identity: l.identity, Lives: l.elsewhere, LeaseEnds: l.leaseEnds, Changed: l.changed, Hints: l.hints,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

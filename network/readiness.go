@@ -80,8 +80,20 @@ func (v View) checkUplink() status.Check {
 	return c
 }
 
+// checkLease fails, too, once the lease has ended. The kernel keeps everything: the
+// peers may not know it yet, and the store may be back in a moment.
 func (v View) checkLease() status.Check {
-	return v.check("lease", onLease, unless(v.Own != (subnet.Lease{}), "no subnet leased"), join(valid(v.Own.Subnets)))
+	c := v.check("lease", onLease, unless(v.Own != (subnet.Lease{}), "no subnet leased"), join(valid(v.Own.Subnets)))
+	if v.Stuck != nil || !v.expired() {
+		return c
+	}
+	switch why, works := v.whyExpired(); {
+	case works:
+		c.Degraded = append(c.Degraded, why)
+	default:
+		c.Missing = append(c.Missing, why)
+	}
+	return c
 }
 
 func (v View) checkPeers() status.Check {

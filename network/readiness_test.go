@@ -50,6 +50,7 @@ var faults = []struct {
 	{"no uplink", "interface", false, func(v *View) { v.Interfaces = hostif.Interfaces{} }, "no uplink yet"},
 	{"the uplink is lost", "interface", false, func(v *View) { v.Waiting[onUplink] = "no default route" }, "no default route"},
 	{"no lease", "lease", false, func(v *View) { v.Own = subnet.Lease{}; v.Waiting[onLease] = "out of subnets" }, "out of subnets"},
+	{"the lease has ended", "lease", false, func(v *View) { v.Own.Expires, v.LeaseEnds = v.At, v.At.Add(-time.Minute) }, "the lease ended 1m0s ago"},
 	{"no list", "peers", false, func(v *View) { v.Waiting[onList] = "reading the leases" }, "reading the leases"},
 	{"half a list", "peers", false, func(v *View) { v.Kernel.Complete = false }, "has not arrived"},
 	{"no backend", "node", false, func(v *View) { v.Waiting[onBackend] = "no such backend" }, "no such backend"},

@@ -32,6 +32,9 @@ type View struct {
 	// FileFights are the files that other programs keep changing.
 	FileFights map[string]budget.Fight
 	Probes     *probes // nil where there are none
+	// LeaseEnds is when the node's lease ends unless it is renewed; the zero Time if
+	// it does not end, or while that is unknown.
+	LeaseEnds time.Time
 
 	// What follows is Run's goroutine's.
 
@@ -64,6 +67,9 @@ type peersView struct {
 type probes struct {
 	probe.Summary
 	of func(key string) (probe.Result, bool)
+	// since returns how many peers were probed in the overlay since a time, and how
+	// many of them passed.
+	since func(time.Time) (passed, tried int)
 	// link is what the kernel sends through to the first peer that fails, if no peer
 	// at all answers: "" without a route, nil where that is not known.
 	link *string
@@ -121,10 +127,13 @@ func (a *Agent) loopView(e extent) View {
 func (a *Agent) addOtherFacts(ctx context.Context, v *View) {
 	v.At, v.Node, v.Kernel, v.Firewall, v.Files = time.Now(), a.node(), a.loop.Status(), a.Firewall.Status(), a.Files.Failing()
 	v.FileFights = a.Files.Fights()
+	if a.LeaseEnds != nil {
+		v.LeaseEnds = a.LeaseEnds()
+	}
 	if a.Prober == nil {
 		return
 	}
-	v.Probes = &probes{Summary: a.Prober.Summary(), of: a.Prober.Of}
+	v.Probes = &probes{Summary: a.Prober.Summary(), of: a.Prober.Of, since: a.Prober.Since}
 	if v.Probes.unheard() {
 		if path, err := a.Kernel.RouteTo(ctx, v.Probes.Failing[0].HostTo); err == nil {
 			v.Probes.link = &path.Link

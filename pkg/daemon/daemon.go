@@ -75,7 +75,8 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 		Store: store, Kernel: k, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
 		Backends: backends,
 		Node:     store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
-		Uplinks: store.uplinks, Hints: store.hints(o.Uplink),
+		LeaseEnds: func() time.Time { return store.Status().LeaseEnds },
+		Uplinks:   store.uplinks, Hints: store.hints(o.Uplink),
 		Outputs: network.Outputs{
 			SubnetFile: o.SubnetFile, CNIConfFile: o.CNIConfFile,
 			StateDir: o.StateDir, Network: store.network,

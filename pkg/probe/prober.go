@@ -242,6 +242,24 @@ func (p *Prober) Of(peer string) (Result, bool) {
 	return r, known
 }
 
+// Since returns how many peers were probed in the overlay since t, and how many of
+// them passed. Probes between the hosts themselves do not count: they do not show
+// whether a peer knows this node.
+func (p *Prober) Since(t time.Time) (passed, tried int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.peers {
+		if !r.At.After(t) || !r.over() {
+			continue
+		}
+		tried++
+		if r.Cause == Well {
+			passed++
+		}
+	}
+	return passed, tried
+}
+
 // Summary is what is known of all.
 type Summary struct {
 	Counts

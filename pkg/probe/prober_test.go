@@ -249,6 +249,20 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestSinceCountsTheOverlay counts probes that show whether a peer knows this node.
+func TestSinceCountsTheOverlay(t *testing.T) {
+	p, now := &Prober{}, time.Now()
+	direct := way("direct")
+	direct.To = direct.HostTo
+	p.take([]string{"old"}, []Finding{{Path: way("old")}}, now)
+	p.take([]string{"a", "b", "direct"}, []Finding{{Path: way("a")}, {Path: way("b"), Cause: Filtered}, {Path: direct}}, now.Add(time.Second))
+	for since, want := range map[time.Duration][2]int{-time.Second: {2, 3}, 0: {1, 2}, time.Second: {0, 0}} {
+		if passed, tried := p.Since(now.Add(since)); passed != want[0] || tried != want[1] {
+			t.Errorf("since %s: %d of %d, want %v", since, passed, tried, want)
+		}
+	}
+}
+
 // Of two families the one that fails tells how the peer is.
 func TestWorst(t *testing.T) {
 	for _, causes := range [][]Cause{{Well, Down}, {Down, Well}} {

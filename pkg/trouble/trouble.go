@@ -82,6 +82,9 @@ type Status struct {
 	// Renewed is when the store last accepted or confirmed this node's lease. It is
 	// zero before that, and where leases do not expire.
 	Renewed time.Time
+	// LeaseEnds is when this node's lease ends, at the latest, unless it is renewed;
+	// zero where leases do not expire.
+	LeaseEnds time.Time
 }
 
 // List returns the failing operations, and the last failure.

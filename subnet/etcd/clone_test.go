@@ -75,7 +75,11 @@ func TestCloneStartsLongAfter(t *testing.T) {
 	first := h.copy(1, "").mustStart()
 	began := time.Now()
 	kerneltest.Eventually(t, patience, func() error {
-		if since := first.store.Status().Renewed.Sub(began); since < 4*first.store.heartbeat() {
+		status := first.store.Status()
+		if left := status.LeaseEnds.Sub(status.Renewed); left != first.store.options.TTL {
+			return fmt.Errorf("the lease ends %s after its renewal", left)
+		}
+		if since := status.Renewed.Sub(began); since < 4*first.store.heartbeat() {
 			return fmt.Errorf("it was renewed last %s after its start", since)
 		}
 		return nil

@@ -59,6 +59,7 @@ type Store struct {
 	last        subnet.Lease // the lease that this process has in etcd
 	displaced   string       // the instance that took our lease at our own address
 	renewed     time.Time
+	opened      time.Time
 	watching    time.Time // since when the watch runs without a break
 }
 
@@ -72,7 +73,7 @@ var reconnecting = grpc.ConnectParams{
 // Open returns a store. It does not wait for etcd.
 func Open(o Options) (*Store, error) {
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
-	s := &Store{options: o, trouble: trouble.Log{Explain: explain}, position: position{broken: retry.NewWakeup()}}
+	s := &Store{options: o, opened: time.Now(), trouble: trouble.Log{Explain: explain}, position: position{broken: retry.NewWakeup()}}
 	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor{s.position.connections}
 	var err error
 	if s.login, err = newLogin(o); err != nil {
@@ -121,7 +122,12 @@ func (s *Store) Status() trouble.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failing, recent := s.trouble.List()
-	return trouble.Status{Failing: failing, Last: recent, Watching: s.watching, Revision: last.revision, Renewed: s.renewed}
+	status := trouble.Status{Failing: failing, Last: recent, Watching: s.watching, Revision: last.revision, Renewed: s.renewed}
+	// A process that has never renewed the lease does not know how long it still had.
+	if status.LeaseEnds = s.opened.Add(s.options.TTL); !s.renewed.IsZero() {
+		status.LeaseEnds = s.renewed.Add(s.options.TTL)
+	}
+	return status
 }
 
 // Close closes the connection to etcd. Leases stay.

@@ -1,0 +1,64 @@
+package network
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/probe"
+)
+
+// TestEndedLease views a node that was cut off from the store for longer than its
+// lease lasts.
+func TestEndedLease(t *testing.T) {
+	for name, c := range map[string]struct {
+		change         func(*View)
+		ready, started bool
+		says           string
+	}{
+		"before its end":       {func(v *View) { v.LeaseEnds = v.At.Add(time.Second) }, true, true, ""},
+		"without probes":       {func(*View) {}, false, false, "the lease ended 2m0s ago: no renewal reached the store in time; peers drop a node without a lease"},
+		"no peer answers":      {func(v *View) { v.Probes = probedSince(0, 3) }, false, false, "no peer answers: they have dropped this node"},
+		"some peers answer":    {func(v *View) { v.Probes = probedSince(2, 3) }, false, true, "2 of the 3 peers probed since then still answer"},
+		"no peer probed since": {func(v *View) { v.Probes = probedSince(0, 0) }, false, false, "peers drop a node without a lease"},
+		"a reservation":        {func(v *View) { v.Own.Expires = time.Time{} }, true, true, ""},
+		"leases never end":     {func(v *View) { v.LeaseEnds = time.Time{} }, true, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := wellView(t)
+			v.Own.Expires, v.LeaseEnds = v.At, v.At.Add(-2*time.Minute)
+			c.change(&v)
+			agree(t, v)
+			if ready, started := v.Checks().Ready(), v.Checks().Started(); ready != c.ready || started != c.started || !strings.Contains(v.Line(), c.says) {
+				t.Errorf("ready %t, started %t: %s", ready, started, v.Line())
+			}
+		})
+	}
+}
+
+// probedSince is what probes found since the end of the lease.
+func probedSince(passed, tried int) *probes {
+	return &probes{of: func(string) (probe.Result, bool) { return probe.Result{}, false }, since: func(time.Time) (int, int) { return passed, tried }}
+}
+
+// TestEndedLeaseRemovesNothing lets a lease end while the store is away.
+func TestEndedLeaseRemovesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.peer(2)
+		ends := time.Now().Add(time.Hour)
+		l.leaseEnds = func() time.Time { return ends }
+		l.start()
+		l.soon()
+		l.wantReady(true)
+		before := l.host.Snapshot().String()
+		l.after(2 * time.Hour)
+		l.wantReady(false, "not ready: the lease ended 1h0m")
+		if after := l.host.Snapshot().String(); after != before {
+			t.Errorf("the kernel holds\n%s\nand held\n%s", after, before)
+		}
+		ends = time.Now().Add(time.Hour)
+		l.wantReady(true)
+	})
+}
