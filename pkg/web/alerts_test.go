@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// Prometheus takes the alerts, and they do what their own tests say.
+// TestAlertsByPromtool checks the alerts with promtool, and runs their own tests.
 func TestAlertsByPromtool(t *testing.T) {
 	promtool(t, "check", "rules", "../../dist/prometheus/tulle.rules.yml")
 	promtool(t, "test", "rules", "../../dist/prometheus/tulle.rules.test.yml")
 }
 
-// promtool runs Prometheus's own tool, which has to be content.
+// promtool runs Prometheus's promtool, which must succeed.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := runPromtool(args...); err != nil {
@@ -26,9 +26,9 @@ func runPromtool(args ...string) ([]byte, error) {
 	return exec.Command("promtool", args...).CombinedOutput()
 }
 
-// The alerts ask for metrics that there are, and each is explained on the page for
-// who is woken by it.
-func TestAlerts(t *testing.T) {
+// TestAlertsAreDocumented: the alerts use existing metrics, and the page for
+// operators explains each alert.
+func TestAlertsAreDocumented(t *testing.T) {
 	read := func(path string) string {
 		text, err := os.ReadFile("../../" + path)
 		if err != nil {

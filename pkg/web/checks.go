@@ -2,11 +2,11 @@ package web
 
 import "fmt"
 
-// check is a check of the daemon's, as it is shown.
+// check is one of the daemon's checks, as shown.
 type check struct {
 	Name string
 	OK   bool
-	Text string // why it fails, or what there is
+	Text string // why it fails, or what holds
 }
 
 // checks returns all checks, in the order in which a starting node passes them.

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// dashboard is what the tests look at in Grafana's.
+// dashboard is what the tests read of Grafana's dashboard.
 type dashboard struct {
 	UID, Title    string
 	SchemaVersion int
@@ -44,7 +44,7 @@ func readDashboard(t *testing.T) (d dashboard, text []byte) {
 	return d, text
 }
 
-func TestDashboard(t *testing.T) {
+func TestDashboardIsWellFormed(t *testing.T) {
 	d, text := readDashboard(t)
 	if d.UID != "tulle" || d.Title == "" || d.SchemaVersion < 36 {
 		t.Errorf("%s, %s, schema %d", d.UID, d.Title, d.SchemaVersion)
@@ -90,8 +90,9 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// The dashboard asks for what there is, of the nodes that were chosen.
-func TestDashboardAsksForWhatThereIs(t *testing.T) {
+// TestDashboardUsesExistingMetrics: the dashboard queries existing metrics, of the
+// selected nodes.
+func TestDashboardUsesExistingMetrics(t *testing.T) {
 	_, scraped := scrape(t, well(3))
 	d, _ := readDashboard(t)
 	var all []string
@@ -113,7 +114,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 			t.Errorf("in %s is found %q", c[0], found)
 		}
 	}
-	// What the alerts watch the dashboard shows.
+	// The dashboard shows the metrics that the alerts watch.
 	rules, err := os.ReadFile("../../dist/prometheus/tulle.rules.yml")
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	}
 }
 
-// asRules is a file of Prometheus's rules with expressions as a dashboard has them.
+// asRules returns the path of a rules file with a dashboard's expressions.
 func asRules(t *testing.T, expressions []string) string {
 	t.Helper()
 	type rule struct {
@@ -161,15 +162,15 @@ var (
 	operator = []string{"and", "or", "unless", "bool", "offset", "by", "without", "on", "ignoring", "group_left", "group_right"}
 )
 
-// wrongIn says what an expression asks for that is not in scraped: metrics, or
-// labels that none of its metrics has; Prometheus adds job and instance, and up.
+// wrongIn returns the metrics and labels of an expression that are not in scraped.
+// Prometheus itself adds job, instance and up.
 func wrongIn(expr, scraped string) (wrong []string) {
 	labels := map[string]bool{"job": true, "instance": true}
 	var asked []string
 	ask := func(list string) {
 		asked = append(asked, regexp.MustCompile(`[a-zA-Z_]\w*`).FindAllString(list, -1)...)
 	}
-	// Strings are of no interest, but for those that choose the nodes.
+	// Strings do not matter, except those that select the nodes.
 	rest := quoted.ReplaceAllStringFunc(expr, func(s string) string {
 		return map[string]string{`"$job"`: `"1"`, `"$node"`: `"2"`}[s]
 	})

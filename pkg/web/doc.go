@@ -1,3 +1,3 @@
-// Package web answers over HTTP how a daemon is: to what probes it, to what
-// scrapes its metrics, and to people, on one page.
+// Package web serves the daemon's state over HTTP: health for probes, metrics for
+// scrapers, and one page for people.
 package web

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// healthz reports whether the main loop answers: if not, only a restart helps.
+// healthz reports whether the main loop answers. If it does not, only a restart
+// helps.
 func (s *site) healthz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerLimit)
 	defer cancel()

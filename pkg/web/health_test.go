@@ -21,12 +21,12 @@ func TestHealthz(t *testing.T) {
 	}
 }
 
-// Each check has a line, with all reasons where it fails.
-func TestReadyz(t *testing.T) {
+// TestReadyzHasALineForEachCheck: each check has a line, with all reasons if it fails.
+func TestReadyzHasALineForEachCheck(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*fake)
-		want   []string // lines of what fails
+		want   []string // lines of failing checks
 	}{
 		{"well", func(*fake) {}, nil},
 		{"stuck", func(f *fake) { f.stuck = true }, []string{
@@ -71,7 +71,8 @@ func TestReadyz(t *testing.T) {
 	}
 }
 
-// The page, /readyz and the metrics say of any checks what the daemon says.
+// TestAllPagesAgreeOnReadiness: the page, /readyz and the metrics show the daemon's
+// own checks, for random ones.
 func TestAllPagesAgreeOnReadiness(t *testing.T) {
 	for range 100 {
 		f := well(3)

@@ -24,7 +24,7 @@ var pages = flag.String("pages", "", "folder to write the pages of the tests to,
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a daemon that is as it is said to be.
+// fake is a daemon with a given state.
 type fake struct {
 	state State
 	peers []status.Peer
@@ -45,7 +45,7 @@ func (f fake) State(context.Context) State {
 	return f.state
 }
 
-// lack makes the check of that name fail.
+// lack makes a check fail.
 func (f *fake) lack(name string, why ...string) {
 	s := &f.state
 	s.Checks = slices.Clone(s.Checks)
@@ -57,7 +57,7 @@ func (f *fake) lack(name string, why ...string) {
 	s.Ready, s.Missing = s.Checks.Ready(), s.Checks.Missing()
 }
 
-// checksOf are the checks of a node of n peers, which all hold.
+// checksOf returns the checks of a node with n peers, all of which hold.
 func checksOf(n int) status.Checks {
 	return status.Checks{
 		{Name: "loop", Text: "responding"}, {Name: "config", Text: "10.64.0.0/10, fd00:5::/48 by vxlan"},
@@ -83,7 +83,7 @@ func since(d time.Duration) *time.Time {
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
-// peer is the i-th.
+// peer returns the i-th peer.
 func peer(i int) status.Peer {
 	a := netip.AddrFrom4([4]byte{10, byte(64 + i>>8), byte(i), 0})
 	way := "tunnel"
@@ -103,11 +103,11 @@ func behind(p status.Peer) status.Peer {
 
 func lost(p status.Peer) status.Peer {
 	p.InSync, p.By, p.Problem, p.Since = false, "", "the lease has no VTEP MAC of IPv4", since(50*time.Minute)
-	p.Probes = nil // there is no way to try
+	p.Probes = nil // there is no path to probe
 	return p
 }
 
-// trips are a peer's round trips in milliseconds: most are in one building.
+// trips returns a peer's round trip in milliseconds: most are in one building.
 func trips(i int) float64 {
 	ms := .18 + float64(i*37%41)/100
 	switch {
@@ -121,7 +121,7 @@ func trips(i int) float64 {
 	return ms
 }
 
-// probed is a peer whose probes failed for a cause, or passed.
+// probed returns p with probes that failed for a cause, or passed.
 func probed(p status.Peer, ms float64, cause probe.Cause) status.Peer {
 	f := probe.Finding{Cause: cause, Passes: 1280, By: "wg0", Err: errors.New("sendto: operation not permitted"), Path: probe.Path{
 		To: p.Subnets[0].Addr(), HostTo: p.Addresses[0], Tunnel: "UDP port 8472", Link: "tulle.1", MTU: 1430,
@@ -136,7 +136,7 @@ func probed(p status.Peer, ms float64, cause probe.Cause) status.Peer {
 	return p
 }
 
-// sum sums up the probes of peers.
+// sum summarizes the probes of peers.
 func sum(peers []status.Peer) *status.Probes {
 	r := &status.Probes{Failing: make(map[string]int), Failed: map[string]uint64{string(probe.Down): 2}}
 	for _, bound := range probe.Bounds() {
@@ -168,8 +168,8 @@ func sum(peers []status.Peer) *status.Probes {
 	return r
 }
 
-// well is a node of so many peers without a fault. Of many it remembers the probes
-// of some.
+// well returns a node with n peers and no fault. With many peers it has the probes of
+// some.
 func well(n int) fake {
 	f := fake{state: State{Resyncs: 41, Report: status.Report{
 		Version: "1.2.3", Started: before(49 * time.Hour), NodeID: "4f0c2d1e9b7a4c55a1f3", Name: "worker-0", Ready: true, Checks: checksOf(n),
@@ -201,7 +201,7 @@ func well(n int) fake {
 	return f
 }
 
-// troubled is well, with some peers that are not.
+// troubled is well with faults of some peers.
 func troubled(n int) fake {
 	f := well(n)
 	for i := range f.peers {
@@ -223,7 +223,7 @@ func troubled(n int) fake {
 	return f
 }
 
-// ill is a node with every trouble.
+// ill returns a node with every kind of trouble.
 func ill() fake {
 	f := troubled(300)
 	s := &f.state
@@ -273,7 +273,7 @@ func ask(h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// counted counts what it is asked for.
+// counted counts the requests to the daemon.
 type counted struct {
 	fake
 	states, peersAsked int

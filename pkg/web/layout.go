@@ -228,7 +228,7 @@ func (m moments) write(d *document) {
 	d.add(`<time datetime="{}" title="{}">{}</time>`, m.Exact, m.Exact, m.Ago)
 }
 
-// mark returns the sign of a verdict, in a square of 24.
+// mark returns the drawing for a verdict, in a square of 24.
 func mark(class string) markup {
 	switch class {
 	case "good":
@@ -239,7 +239,8 @@ func mark(class string) markup {
 	return `<rect class="fill" x="1.5" y="1.5" width="21" height="21" rx="3"/><path class="stroke" d="M7.5 7.5l9 9M16.5 7.5l-9 9"/>`
 }
 
-// shape draws a peer's sign around the origin, so that no class is a colour alone.
+// shape draws a peer's symbol around the origin. Each class has a shape, so that
+// colour alone distinguishes none.
 func shape(d *document, class string) {
 	switch class {
 	case "bad":

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// markup is HTML in this package's source. A literal becomes markup by itself, a
-// string from elsewhere does not compile in its place.
+// markup is HTML from this package's source. A literal converts to markup; a string
+// from elsewhere does not compile in its place.
 type markup string
 
-// document is a page while it is written. It stands in for html/template, with which
-// the linker has to keep every exported method of the program: a fifth of its size.
+// document is a page while it is written. It replaces html/template. With that, the
+// linker keeps every exported method of the program: a fifth of its size.
 type document struct{ bytes.Buffer }
 
-// add writes text, with a value in the place of each {}. Values are escaped for text
-// and for quoted attributes, so a {} may stand nowhere else.
+// add writes text, with a value in place of each {}. Values are escaped for text and
+// quoted attributes, so {} may be used only there.
 func (d *document) add(text markup, values ...string) {
 	for _, v := range values {
 		before, after, _ := strings.Cut(string(text), "{}")

@@ -16,8 +16,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// metricsHandler uses a registry of its own: others in this process, like
-// that of an etcd, are separate.
+// metricsHandler uses a registry of its own, so that other metrics in this process
+// stay separate.
 func metricsHandler(s Source, peers bool) http.Handler {
 	registry := prometheus.NewRegistry()
 	if peers {
@@ -27,13 +27,14 @@ func metricsHandler(s Source, peers bool) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
-// collector reads the daemon's state when it is scraped: nothing is counted twice.
+// collector reads the daemon's state when it is scraped, and keeps no counts of its
+// own.
 type collector struct {
 	source  Source
 	metrics []metric
 }
 
-// metric is one of the table, with the function that reads it. It emits nothing
+// metric is one row of the table, with the function that reads it. It emits nothing
 // while the value is unknown.
 type metric struct {
 	desc *prometheus.Desc
@@ -77,7 +78,7 @@ func always(read func(reading) float64) reader {
 	return func(r reading) (float64, bool) { return read(r), true }
 }
 
-// fromLoop is known as long as the loop answers.
+// fromLoop returns a reader whose value is known while the loop answers.
 func fromLoop(read func(reading) float64) reader {
 	return func(r reading) (float64, bool) { return read(r), r.Stuck == "" }
 }
@@ -93,7 +94,7 @@ func knownTime(read func(reading) *time.Time) reader {
 	}
 }
 
-// probes is known where there are any.
+// probes returns a reader whose value is known while the daemon probes.
 func probes(read func(*status.Probes) float64) reader {
 	return func(r reading) (float64, bool) {
 		if r.Probes == nil {

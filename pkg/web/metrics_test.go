@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// scrape is what /metrics has of tulle's own, by name with labels.
+// scrape returns tulle's own metrics from /metrics, by name with labels.
 func scrape(t testing.TB, s Source) (map[string]string, []byte) {
 	t.Helper()
 	w := get(t, s, "/metrics")
@@ -37,8 +37,8 @@ func TestMetrics(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		fake fake
-		want string // pairs of a name and its value
-		none string // names that are not there
+		want string // pairs of name and value
+		none string // names that must be absent
 	}{
 		{"well", well(3), `healthy 1 ready 1 ready_check{check="lease"} 1 peers 3 peers_unreachable 0 leases_rejected 0 node_id_shared 0 network_mtu_bytes 1430
 			store_failing 0 store_revision 77123 store_remembered 0 kernel_in_sync 1 kernel_objects 14 kernel_objects_pending 0 kernel_objects_failing 0 kernel_problems 0
@@ -85,8 +85,8 @@ func TestMetricsTime(t *testing.T) {
 	}
 }
 
-// The series are the same for few peers and many, well or not: what is wrong is
-// a value.
+// TestMetricsAreFew: the series are the same for few peers and many, well or not. A
+// fault changes only values.
 func TestMetricsAreFew(t *testing.T) {
 	series := func(f fake) (names []string) {
 		got, _ := scrape(t, f)
@@ -105,7 +105,7 @@ func TestMetricsAreFew(t *testing.T) {
 	}
 }
 
-// What promtool check metrics finds it finds here.
+// TestMetricsLint runs the checks of promtool check metrics.
 func TestMetricsLint(t *testing.T) {
 	for _, f := range []fake{well(3), ill()} {
 		_, text := scrape(t, f)
@@ -116,10 +116,10 @@ func TestMetricsLint(t *testing.T) {
 	}
 }
 
-// Names in a lease or an error are in no label.
+// TestMetricsHaveNoNames: no label contains a name from a lease or an error.
 func TestMetricsHaveNoNames(t *testing.T) {
 	f := hostile("evil")
-	delete(f.state.Kernel.Healed, "xevil") // its kinds are the code's own
+	delete(f.state.Kernel.Healed, "xevil") // the kinds come from the code
 	f.state.Version = "1"
 	if _, text := scrape(t, f); bytes.Contains(text, []byte("evil")) {
 		t.Errorf("%s", text)
@@ -128,8 +128,8 @@ func TestMetricsHaveNoNames(t *testing.T) {
 
 var metricRow = regexp.MustCompile("^\\| `(tulle_\\w+)` \\| (gauge|counter|histogram) \\| ([^|]*) \\| ([^|]{10,}) \\|$")
 
-// The page for operators has every metric and no other, each with its labels, and
-// says at least what the metric's help says.
+// TestMetricsPage: the page for operators has exactly the existing metrics with their
+// labels, and includes each metric's help.
 func TestMetricsPage(t *testing.T) {
 	text, err := os.ReadFile("../../Documentation/metrics.md")
 	if err != nil {
@@ -158,7 +158,7 @@ func TestMetricsPage(t *testing.T) {
 		metrics[desc] = "gauge"
 	}
 	for desc, kind := range metrics {
-		// Prometheus gives programs these in no other way.
+		// Prometheus gives programs these only as text.
 		d := regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: "(.+)\.", unit: "", constLabels: \{\}, variableLabels: \{([\w,]*)\}\}$`).FindStringSubmatch(desc.String())
 		if d == nil {
 			t.Fatal(desc)
@@ -189,7 +189,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// Costs are those of this package; what the daemon itself needs comes on top.
+// BenchmarkAnswers measures this package only; the daemon's own cost comes on top.
 func BenchmarkAnswers(b *testing.B) {
 	for _, n := range []int{3, 300, 10000} {
 		for name, f := range map[string]fake{"well": well(n), "troubled": troubled(n)} {
@@ -210,7 +210,7 @@ func BenchmarkAnswers(b *testing.B) {
 	}
 }
 
-// A scrape asks for no peers, and for the rest once.
+// TestScrapeAsksOnce: a scrape asks for the state once, and not for peers.
 func TestScrapeAsksOnce(t *testing.T) {
 	f := &counted{fake: well(10)}
 	scrape(t, f)

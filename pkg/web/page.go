@@ -18,7 +18,7 @@ import (
 //go:embed style.css
 var style markup
 
-// policy lets a browser use nothing but what is in the page.
+// policy lets a browser load nothing from outside the page.
 func policy() string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
@@ -26,28 +26,28 @@ func policy() string {
 }
 
 const (
-	pageLimit = 5 * time.Second // for each of the daemon's answers
-	// mostRows is how many peers, or other things in a list, the page has.
+	pageLimit = 5 * time.Second // time limit of each of the daemon's answers
+	// mostRows limits the rows of a list on the page.
 	mostRows = 30
-	fewRows  = 8  // that each kind of trouble has before there are more of a worse one
-	mostWell = 12 // rows at which no more are added of peers without trouble, unless there are that few peers
+	fewRows  = 8  // kept free for each lesser trouble
+	mostWell = 12 // limit of rows up to which peers without trouble are added, unless there are few peers
 	mostList = 20
 	mostName = 100
 	// fewRejected is how many rejected leases get a line each.
 	fewRejected = 3
 )
 
-// statusz is the page for people.
+// statusz serves the page for people.
 func (s *site) statusz(w http.ResponseWriter, r *http.Request) {
 	var d document
 	s.view(r.Context()).write(&d)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", s.policy)
 	w.Header().Set("Content-Length", strconv.Itoa(d.Len()))
-	_, _ = w.Write(d.Bytes()) // who has gone does not wait for it
+	_, _ = w.Write(d.Bytes()) // a client that is gone needs no answer
 }
 
-// view is all that the page shows.
+// view is the content of the page.
 type view struct {
 	Class, Verdict string
 	Title          string
@@ -61,16 +61,16 @@ type view struct {
 
 	Facts []section
 
-	Known   bool // the peers are
+	Known   bool // the peers are known
 	Counts  [conditions]tally
 	Picture picture
 	Rows    []peerRow
 	Left    string
-	Slowest bool // come first of the rows without trouble
-	Trouble bool // with peers
+	Slowest bool // the slowest come first among peers without trouble
+	Trouble bool // some peer has a problem
 }
 
-// tally is how many peers are in a condition.
+// tally is the number of peers in a condition.
 type tally struct {
 	Condition condition
 	N         int
@@ -78,7 +78,7 @@ type tally struct {
 
 type reason struct{ Class, What, Text string }
 
-// moments is a time in words, and the exact time.
+// moments is a time as an age, and the exact time.
 type moments struct{ Ago, Exact string }
 
 type section struct {
@@ -87,7 +87,7 @@ type section struct {
 	Lines []fact
 }
 
-// fact has either a text, or a time before it.
+// fact has either a text or a time.
 type fact struct {
 	Name string
 	Text string
@@ -97,7 +97,7 @@ type fact struct {
 
 func (s *site) view(ctx context.Context) view {
 	r := read(ctx, s.Source, pageLimit)
-	// A loop that did not answer once is not asked again.
+	// If the loop did not answer once, do not ask again.
 	var peers []status.Peer
 	known := r.Stuck == ""
 	if known {
@@ -144,8 +144,7 @@ func (r reading) view(peers []status.Peer, known bool) view {
 	return v
 }
 
-// icon is what a browser shows beside the page's name. It has no text from
-// elsewhere.
+// icon returns the page's icon as a URL. It contains no text from elsewhere.
 func icon(class string) string {
 	colour := map[string]string{"good": "2da44e", "warn": "d29922", "bad": "cf222e"}[class]
 	return "data:image/svg+xml,%3Csvg%20xmlns=%27http://www.w3.org/2000/svg%27%20viewBox=%270%200%208%208%27%3E%3Ccircle%20cx=%274%27%20cy=%274%27%20r=%274%27%20fill=%27%23" + colour + "%27/%3E%3C/svg%3E"
@@ -186,7 +185,7 @@ func (r reading) reasons() (all []reason) {
 		}
 		add("warn", "fight", f.What+", since "+ago(r.at, f.Since)+": "+f.Why())
 	}
-	if r.holds("kernel") { // otherwise the check names them
+	if r.holds("kernel") { // otherwise the check lists them
 		for _, p := range r.Kernel.Problems {
 			add("warn", "kernel", p)
 		}
@@ -201,8 +200,8 @@ func (r reading) reasons() (all []reason) {
 	return all
 }
 
-// refused returns how many objects the kernel refuses beyond those that the node
-// cannot do without, and the first.
+// refused returns the number of objects that the kernel refuses, without those of the
+// node itself, and the first of them.
 func (r reading) refused() (n int, first status.Failing) {
 	for _, f := range r.Kernel.Failing {
 		if f.Owner != "host" {
@@ -215,7 +214,7 @@ func (r reading) refused() (n int, first status.Failing) {
 	return n, first
 }
 
-// since is for behind a reason.
+// since returns how long a reason has held, to follow the reason.
 func (r reading) since(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -227,7 +226,7 @@ func (r reading) moment(t time.Time) moments {
 	return moments{ago(r.at, t), t.UTC().Format(time.RFC3339)}
 }
 
-// facts returns the facts about the node, whether it is well or not.
+// facts returns the facts about the node, in any state.
 func (r reading) facts() []section {
 	text := func(name, text string) fact { return fact{Name: name, Text: line(text, longest)} }
 	code := func(name, text string) fact { return fact{Name: name, Text: line(text, longest), Code: true} }

@@ -20,9 +20,9 @@ func stuck() fake {
 	return f
 }
 
-// Whatever a node's condition, the page says it first, and has no more parts than
-// a browser on a phone draws at once.
-func TestPage(t *testing.T) {
+// TestPageShowsTheVerdictFirst: in any condition the page begins with the verdict, and has no more parts
+// than a phone's browser draws at once.
+func TestPageShowsTheVerdictFirst(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		fake fake
@@ -69,7 +69,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// What others chose the names of changes neither the page's parts nor its order.
+// hostile returns a node whose names of foreign origin are text. They must not change
+// the page's parts or their order.
 func hostile(text string) fake {
 	f := ill()
 	s := &f.state
@@ -138,7 +139,7 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// A browser may use the page's own style, and nothing else from anywhere.
+// TestPagePolicy: a browser may use the page's own style, and load nothing else.
 func TestPagePolicy(t *testing.T) {
 	w := get(t, troubled(300), "/statusz")
 	body := w.Body.String()
@@ -164,9 +165,9 @@ func TestPagePolicy(t *testing.T) {
 	}
 }
 
-// The table has those with trouble first, as many as it can, and says how many of
-// what it leaves out.
-func TestRows(t *testing.T) {
+// TestRowsShowTroubleFirst: the table shows peers with trouble first, as many as fit, and counts the
+// ones left out.
+func TestRowsShowTroubleFirst(t *testing.T) {
 	many := well(100)
 	for i := range 40 {
 		many.peers[i+50] = behind(many.peers[i+50])
@@ -183,7 +184,7 @@ func TestRows(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		peers []status.Peer
-		want  string // of the states, each with how many follow one another
+		want  string // the states, each with the length of its run
 		left  string
 	}{
 		{"none", nil, "", ""},
@@ -210,9 +211,9 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// Of many peers without trouble the slowest are in the table; a few stay in the
-// order of their subnets. A peer has all its reasons.
-func TestRowsTellOfProbes(t *testing.T) {
+// TestRowsShowTheSlowest: of many peers in sync the table shows the slowest; a few
+// stay in the order of their subnets. A peer has all its reasons.
+func TestRowsShowTheSlowest(t *testing.T) {
 	many := well(100).peers
 	many[40], many[60] = probed(many[40], 250, probe.Well), probed(many[60], 31.25, probe.Well)
 	many[70].Probes = nil

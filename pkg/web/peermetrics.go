@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/probe"
 )
 
-// peerCollector emits metrics of each peer, with --peer-metrics: its series grow with
-// the cluster.
+// peerCollector emits metrics of each peer, with --peer-metrics. The number of series
+// grows with the cluster.
 type peerCollector struct {
 	source                     Source
 	inSync, failing, roundTrip *prometheus.Desc

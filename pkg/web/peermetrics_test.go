@@ -20,8 +20,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// scrapePeers is what /metrics has of each peer, where that is asked for, by name
-// with labels.
+// scrapePeers returns the metrics of each peer from /metrics, by name with labels.
 func scrapePeers(t testing.TB, s Source) (series map[string]string, text []byte) {
 	t.Helper()
 	w := serveTo(t, Options{Address: beyond.Address, Peers: true}, s, http.MethodGet, "/metrics")
@@ -78,8 +77,8 @@ func TestPeerMetrics(t *testing.T) {
 
 var nodeLabel = regexp.MustCompile(`^(tulle_peer_\w+)\{(?:cause="[\w-]+",)?lease="([\d.-]+)",node=("(?:[^"\\]|\\.)*")\}$`)
 
-// Whatever a node is called, it is in its own label alone and comes out as it is;
-// nodes of one name are told apart by their leases.
+// TestPeerMetricsHostileNames: any node name appears in its own label only,
+// unchanged. Leases distinguish nodes of one name.
 func TestPeerMetricsHostileNames(t *testing.T) {
 	names := []string{
 		"same", "same", `a"} 1`, "a\"} 1\ntulle_ready{x=\"", `back\slash\`, `\n`, "\n", "\r\ntulle_healthy 0", "# HELP tulle_ready gone",
@@ -120,7 +119,7 @@ func TestPeerMetricsHostileNames(t *testing.T) {
 	}
 }
 
-// hung is a daemon whose loop answers nothing until who asks gives up.
+// hung is a daemon whose loop does not answer until the client gives up.
 type hung struct{ fake }
 
 func (h hung) State(ctx context.Context) State {
@@ -134,8 +133,8 @@ func (h hung) Peers(ctx context.Context) ([]status.Peer, error) {
 	return nil, errors.New("stuck")
 }
 
-// A loop that does not answer has a scrape wait no longer with peers than without,
-// and the rest is told.
+// TestPeerMetricsOfStuck: with a stuck loop, a scrape with peers takes no longer than
+// one without, and has the other metrics.
 func TestPeerMetricsOfStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

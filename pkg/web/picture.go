@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// condition is how a peer is.
+// condition is the state of a peer on the page.
 type condition int
 
 // The conditions, each worse than those before it.
@@ -21,10 +21,10 @@ const (
 	conditions
 )
 
-// Class is what it is called in the style.
+// Class returns the condition's name in the style sheet.
 func (c condition) Class() string { return [conditions]string{"good", "warn", "fail", "bad"}[c] }
 
-// String is what it is called for people.
+// String returns the condition's name for people.
 func (c condition) String() string {
 	return [conditions]string{"in sync", "not in sync", "probes fail", "unreachable"}[c]
 }
@@ -50,7 +50,7 @@ func tallied(peers []status.Peer) (counts [conditions]int) {
 	return counts
 }
 
-// summarize returns the counts in words, without that of healthy peers.
+// summarize returns the counts in words, without that of peers in sync.
 func summarize(counts [conditions]int) string {
 	var words []string
 	for c := behindPeer; c < conditions; c++ {
@@ -60,8 +60,8 @@ func summarize(counts [conditions]int) string {
 }
 
 // The picture is a square of side. Each peer has a place around this node, in the
-// order of subnets: few have their names, more are dots on rings, and many share
-// the cells of a grid, so that the picture never has more than a few hundred parts.
+// order of subnets. Up to named peers have their names; more are dots on rings; many
+// share the cells of a grid. So the picture never has more than a few hundred parts.
 const (
 	side   = 360.0
 	middle = side / 2
@@ -70,13 +70,13 @@ const (
 	firstRing, ringStep, dotStep = 62.0, 18.0, 14.0
 
 	across      = 21 // cells
-	hole        = 5  // cells across that this node has
+	hole        = 5  // cells across that this node covers
 	cells       = across*across - hole*hole
 	cell, inner = side / across, side/across - 2
 	mostBars    = 200
 )
 
-// picture is the network as it is drawn.
+// picture is the drawing of the network.
 type picture struct {
 	Side    int
 	Class   string // of this node
@@ -84,16 +84,16 @@ type picture struct {
 	Summary string
 	Spokes  []spoke
 	Dots    []dot
-	// Well are the paths of all cells with peers that are well, by shade.
+	// Well are the paths of all cells with peers in sync, by shade.
 	Well [shades]string
-	// Cells are the shares of cells with trouble, or Parts their paths, where
-	// there are too many to name each.
+	// Cells are the bars of cells with problems. If there are too many, Parts has one
+	// path per condition instead.
 	Cells []bar
 	Parts [conditions]part
-	Each  int // how many peers a cell has, 0 where there is no grid
-	// Mixed says that some spokes are tunnels and some are not.
+	Each  int // peers per cell; 0 without a grid
+	// Mixed reports that some spokes are tunnels and some are not.
 	Mixed bool
-	// Shades are those that there are, if what is well is shaded by its round trips.
+	// Shades are the shades in use, if peers in sync are shaded by their round trips.
 	Shades []shade
 }
 
@@ -102,23 +102,23 @@ type spoke struct{ Class, X, Y string }
 type dot struct {
 	Class, X, Y, Title string
 	Label, LabelY      string
-	// Took is written on the way there.
+	// Took is the round trip, written beside the spoke.
 	Took, TookX, TookY string
 }
 
-// part is all that is in a condition.
+// part is the path of all bars in a condition.
 type part struct {
 	Condition condition
 	Path      string
 }
 
-// bar is a share of a cell.
+// bar is the filled part of a cell.
 type bar struct {
 	state               condition
 	X, Y, Height, Title string
 }
 
-// Class is what the bar is called in the style.
+// Class returns the bar's class in the style sheet.
 func (b bar) Class() string { return b.state.Class() }
 
 func draw(peers []status.Peer, class, name string) picture {
@@ -169,8 +169,8 @@ func (p *picture) star(peers []status.Peer) {
 // point is a place on a ring.
 type point struct{ x, y float64 }
 
-// rings are so many places, spread evenly over no more rings than they need, or
-// nil where there is no room for them.
+// rings returns n places, spread evenly over as few rings as they need, or nil if
+// there is no room.
 func rings(n int) (all []point) {
 	var room []int
 	sum := 0
@@ -212,12 +212,12 @@ func (p *picture) rings(peers []status.Peer, places []point) {
 	p.shaded(there)
 }
 
-// anyTook says whether any round trip is known.
+// anyTook reports whether any round trip is known.
 func anyTook(peers []status.Peer) bool {
 	return slices.ContainsFunc(peers, func(p status.Peer) bool { return took(p) > 0 })
 }
 
-// shaded keeps which shades there are, those that are known first.
+// shaded records which shades are in use, the unknown one last.
 func (p *picture) shaded(there [shades]bool) {
 	for s := range shades {
 		if s = (s + 1) % shades; there[s] {
@@ -258,8 +258,8 @@ func (p *picture) grid(peers []status.Peer) {
 
 func inHole(i int) bool { return i >= (across-hole)/2 && i < (across+hole)/2 }
 
-// cell draws the peers of one: how many of them are not well is how high it is
-// filled with that.
+// cell draws one cell. The share of peers with problems is the height of its filled
+// part.
 func (p *picture) cell(well *[shades]strings.Builder, peers []status.Peer, x, y float64) {
 	counts := tallied(peers)
 	if counts[wellPeer] > 0 {
@@ -283,7 +283,7 @@ func (p *picture) cell(well *[shades]strings.Builder, peers []status.Peer, x, y 
 		if counts[state] == 0 {
 			continue
 		}
-		const least = 5 // so that it is seen
+		const least = 5 // large enough to see
 		height := max(least, inner*float64(counts[state])/float64(len(peers)))
 		height = min(height, bottom-y)
 		bottom -= height
@@ -291,8 +291,8 @@ func (p *picture) cell(well *[shades]strings.Builder, peers []status.Peer, x, y 
 	}
 }
 
-// around is the place of the i-th of n on a circle around the middle, which
-// begins at its top.
+// around returns the i-th of n places on a circle around the middle, clockwise from
+// the top.
 func around(i, n int, radius float64) (x, y float64) {
 	sin, cos := math.Sincos(2 * math.Pi * float64(i) / float64(n))
 	return middle + radius*sin, middle - radius*cos
@@ -319,7 +319,7 @@ func title(p status.Peer) string {
 	return line(text, longest)
 }
 
-// nameOf is the shortest that tells a peer from others.
+// nameOf returns the shortest name that distinguishes a peer.
 func nameOf(p status.Peer) string {
 	if p.Name != "" {
 		return p.Name

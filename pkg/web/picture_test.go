@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// Every peer has a place of its own on the rings, and within the picture.
-func TestRings(t *testing.T) {
+// TestRingsGiveEachPeerAPlace: every peer has its own place on the rings, within the picture.
+func TestRingsGiveEachPeerAPlace(t *testing.T) {
 	most := 0
 	for n := range 500 {
 		places := rings(n)
@@ -38,9 +38,9 @@ func TestRings(t *testing.T) {
 	}
 }
 
-// The grid has all peers in at most so many cells, none of which is in the way of
-// this node, and no picture has many parts.
-func TestGrid(t *testing.T) {
+// TestGridHoldsAllPeers: the grid has all peers in a limited number of cells, none of which covers
+// this node. No picture has many parts.
+func TestGridHoldsAllPeers(t *testing.T) {
 	for _, n := range []int{401, cells, cells + 1, 10000, 100001} {
 		for _, f := range []fake{well(n), troubled(n)} {
 			p := draw(f.peers, "good", "me")
@@ -72,8 +72,8 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// What is worse counts.
-func TestConditions(t *testing.T) {
+// TestWorstConditionCounts: the worst condition of a peer counts.
+func TestWorstConditionCounts(t *testing.T) {
 	ok := probed(peer(1), 1, probe.Well)
 	pending := ok
 	pending.InSync = false
@@ -102,9 +102,9 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// Round trips are told by shades where there is no room for their numbers, and
-// only if any is known.
-func TestShades(t *testing.T) {
+// TestShadesShowRoundTrips: shades show round trips where there is no room for numbers, and only if
+// a round trip is known.
+func TestShadesShowRoundTrips(t *testing.T) {
 	for ms, want := range map[float64]string{0: "unknown", .004: "up to 1 ms", 1: "up to 1 ms", 1.01: "up to 10 ms", 100: "up to 100 ms", 101: "over 100 ms", 5000: "over 100 ms"} {
 		if got := shadeOf(ms).String(); got != want {
 			t.Errorf("%g ms is %s, not %s", ms, got, want)

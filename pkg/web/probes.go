@@ -9,7 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// probeTroubles returns what probes found wrong: with this node first, then with peers.
+// probeTroubles returns what probes found wrong: first with this node, then with
+// peers.
 func (r reading) probeTroubles() (all []string) {
 	p := r.Probes
 	if p == nil {
@@ -26,7 +27,7 @@ func (r reading) probeTroubles() (all []string) {
 	return all
 }
 
-// failing is how many peers' last probes failed.
+// failing returns the number of peers whose last probes failed.
 func failing(p *status.Probes) (n int) {
 	for _, of := range p.Failing {
 		n += of
@@ -62,7 +63,7 @@ func (r reading) probeFacts() section {
 	return s
 }
 
-// byCause lists counts, the largest first.
+// byCause lists counts by cause, the largest first.
 func byCause[N int | uint64](counts map[string]N) (text string) {
 	causes := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
@@ -75,7 +76,7 @@ func byCause[N int | uint64](counts map[string]N) (text string) {
 	return text
 }
 
-// latency99 returns the bound below which 99 of 100 round trips lie, if known.
+// latency99 returns the bound that 99 of 100 round trips stay below, if it is known.
 func latency99(p *status.Probes) (most float64, ok bool) {
 	for _, t := range p.Took {
 		if t.Count >= p.Passed-p.Passed/100 {
@@ -97,7 +98,7 @@ func millis(ms float64) string {
 	return strconv.FormatFloat(ms, 'f', digits, 64) + " ms"
 }
 
-// took is a peer's last round trip in milliseconds, 0 if there is none.
+// took returns a peer's last round trip in milliseconds, or 0.
 func took(p status.Peer) float64 {
 	if p.Probes == nil {
 		return 0
@@ -105,12 +106,11 @@ func took(p status.Peer) float64 {
 	return p.Probes.Millis
 }
 
-// shade is how long a peer's round trip is, as the picture has it.
+// shade is a peer's round trip as the picture shows it.
 type shade int
 
-// shadeMost are the longest round trips of a shade each, in milliseconds; beside
-// these there are the first, which is for what is not known, and the last, which
-// is for all that are longer.
+// shadeMost are the upper bounds of the shades, in milliseconds. There are two more
+// shades: the first is for unknown round trips, the last for longer ones.
 var shadeMost = [...]float64{1, 10, 100}
 
 const shades = shade(len(shadeMost) + 2)
@@ -123,10 +123,10 @@ func shadeOf(ms float64) shade {
 	return shade(1 + at)
 }
 
-// Class is what it is called in the style.
+// Class returns the shade's class in the style sheet.
 func (s shade) Class() string { return "good s" + strconv.Itoa(int(s)) }
 
-// String is what it is called for people.
+// String returns the shade's name for people.
 func (s shade) String() string {
 	switch s {
 	case 0:

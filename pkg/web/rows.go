@@ -15,11 +15,12 @@ type peerRow struct {
 	Whys                   []why
 }
 
-// why is a reason, and since when there is one.
+// why is a reason, and since when it holds.
 type why struct{ Text, Since string }
 
-// rows are the peers of the table, the worst first but some of each trouble, and
-// what is left out. Of many without trouble it has the slowest.
+// rows returns the rows of the table, and what it leaves out in words. The worst come
+// first, with some of each lesser trouble. If there are many peers in sync, it shows
+// the slowest.
 func (r reading) rows(peers []status.Peer) (rows []peerRow, left string) {
 	var by [conditions][]*status.Peer
 	var counts, shown [conditions]int
@@ -27,7 +28,7 @@ func (r reading) rows(peers []status.Peer) (rows []peerRow, left string) {
 		p := &peers[i]
 		c := conditionOf(*p)
 		counts[c]++
-		// What was tried is not much: the daemon does not remember more.
+		// Peers with probes are few: the daemon does not keep more.
 		if len(by[c]) < mostRows || c == wellPeer && p.Probes != nil {
 			by[c] = append(by[c], p)
 		}

@@ -21,24 +21,24 @@ import (
 type Options struct {
 	Address netip.Addr
 	Port    uint16
-	Pprof   bool // profiles of the process too
-	Peers   bool // metrics of each peer too
+	Pprof   bool // also serve profiles of the process
+	Peers   bool // also serve metrics of each peer
 }
 
 const (
-	// listenAgain is how long to wait for an address or a port to become free: at
-	// boot the address may come later than the daemon.
+	// listenAgain is the pause between attempts to listen. At boot the address may
+	// appear later than the daemon.
 	listenAgain = 2 * time.Second
-	// mostConnections, mostWaiting and the times bound what clients cost that
-	// open connections and ask for little, or slowly. The connections beyond
-	// mostWaiting are for clients whose request is complete.
+	// mostConnections, mostWaiting and the time limits bound the cost of clients that
+	// open connections and send little, or slowly. The connections beyond mostWaiting
+	// are for complete requests.
 	mostConnections = 128
 	mostWaiting     = 96
 	headerLimit     = 5 * time.Second
 	writeLimit      = 15 * time.Second
 	idleLimit       = time.Minute
 	mostHeader      = 1 << 14
-	// endLimit is how long answers that are under way may take at the end.
+	// endLimit is how long running answers may take at the end.
 	endLimit = time.Second
 )
 

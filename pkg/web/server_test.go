@@ -18,7 +18,7 @@ import (
 
 const patience = 30 * time.Second
 
-// free is loopback's with a port that was free just now.
+// free returns options for a loopback port that was free just now, and its listener.
 func free(t *testing.T) (Options, net.Listener) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,8 +39,8 @@ func fetch(client *http.Client, o Options, path string) (int, string, error) {
 	return r.StatusCode, string(text), err
 }
 
-// A port that is taken is waited for, and the end is one.
-func TestServe(t *testing.T) {
+// TestServeWaitsForItsPort: Serve waits for a port that is in use, and ends with its context.
+func TestServeWaitsForItsPort(t *testing.T) {
 	o, taken := free(t)
 	if _, err := listen(t.Context(), o); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "--healthz-port") {
 		t.Errorf("a port that is taken: %v", err)
@@ -71,7 +71,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// One that waits for its port ends as well.
+// TestServeEndsWaiting: it also ends while it waits for its port.
 func TestServeEndsWaiting(t *testing.T) {
 	o, taken := free(t)
 	defer taken.Close()
@@ -84,9 +84,9 @@ func TestServeEndsWaiting(t *testing.T) {
 	}
 }
 
-// Connections on which no request is complete keep nobody out who sends one, however
-// many there are; and no more are kept than there may be.
-func TestHalfOpenConnectionsKeepNobodyOut(t *testing.T) {
+// TestHalfOpenConnectionsBlockNoRequest: any number of connections without a complete
+// request does not prevent other requests. Their number is limited.
+func TestHalfOpenConnectionsBlockNoRequest(t *testing.T) {
 	o, l := free(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -111,7 +111,7 @@ func TestHalfOpenConnectionsKeepNobodyOut(t *testing.T) {
 			t.Fatalf("beside %d connections: %d, %v", len(open), code, err)
 		}
 	}
-	// Which ones close first depends on whose request was being answered then.
+	// Which ones close first depends on the request that was being answered then.
 	closed := make(chan struct{}, len(open))
 	for _, conn := range open {
 		go func() {
@@ -133,7 +133,7 @@ func TestHalfOpenConnectionsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// A request may not be large.
+// TestLargeHeaders: a request with large headers is rejected.
 func TestLargeHeaders(t *testing.T) {
 	o, l := free(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -182,9 +182,8 @@ func TestMethodsAndPaths(t *testing.T) {
 	}
 }
 
-// While as many are served as may be, others are turned away, and health is told
-// all the same.
-func TestAtOnce(t *testing.T) {
+// TestExcessRequestsAreRejected: requests beyond the limit are rejected, and /healthz still answers.
+func TestExcessRequestsAreRejected(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	h := atOnce(1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		begun <- struct{}{}
@@ -211,7 +210,7 @@ var hosts = map[string]bool{
 	"[::1": false, "[::1]x": false, "[localhost]": false, ":80": false, "127.0.0.1:80:80": false, "a]": false, "[fe80::1%eth0]:80": false,
 }
 
-func TestLocal(t *testing.T) {
+func TestLocalAcceptsAddressesAndLocalhost(t *testing.T) {
 	for host, want := range hosts {
 		if got := local(host); got != want {
 			t.Errorf("%q: %t", host, got)

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// site is what a server shows of a daemon.
+// site serves the state of one daemon.
 type site struct {
 	Source
 	policy string
 }
 
-// The most that is worked on at once of what costs something.
+// Limits of concurrent requests that are expensive.
 const (
 	mostPages   = 2
 	mostScrapes = 2
@@ -45,13 +45,13 @@ func handler(o Options, source Source) (http.Handler, error) {
 	return guarded(h), nil
 }
 
-// profiles adds those of the process, but for its command line, in which secrets
-// may be.
+// profiles adds the process's profiles, without its command line, which may contain
+// secrets.
 func profiles(mux *http.ServeMux) {
 	const most = 5 * time.Minute
 	long := func(h http.HandlerFunc) http.Handler {
 		return atOnce(mostTraces, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// It takes as long as was asked for.
+			// A profile takes as long as the client asks for.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(most))
 			h(w, r)
 		}))
@@ -65,7 +65,7 @@ func profiles(mux *http.ServeMux) {
 	})
 }
 
-// guarded forbids caching, and guessing of another content type.
+// guarded forbids caching, content sniffing and referrers.
 func guarded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -90,8 +90,8 @@ func atOnce(n int, h http.Handler) http.Handler {
 	})
 }
 
-// onlyLocal keeps a page of another site, open in a browser on this host, from
-// reading what is served here under a name of its own.
+// onlyLocal rejects requests for other host names. Otherwise a page of another site,
+// open in a browser on this host, could read this server under a name of its own.
 func onlyLocal(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !local(r.Host) {
@@ -102,8 +102,8 @@ func onlyLocal(h http.Handler) http.Handler {
 	})
 }
 
-// local says whether a Host header names an address or localhost; nobody but a
-// browser could be led astray, and browsers send one.
+// local reports whether a Host header names an IP address or localhost. A missing
+// header is accepted: only browsers need this check, and they send one.
 func local(host string) bool {
 	if host == "" {
 		return true

@@ -7,26 +7,26 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// Source is a daemon that can be asked.
+// Source is the daemon.
 type Source interface {
-	// Alive says, within ctx, whether the daemon's loop still turns.
+	// Alive reports, within ctx, whether the daemon's loop answers.
 	Alive(ctx context.Context) bool
-	// State reports how the daemon is, within ctx.
+	// State returns the daemon's state, within ctx.
 	State(ctx context.Context) State
-	// Peers tells of all other nodes, in the order of their subnets.
+	// Peers returns all other nodes, in the order of their subnets.
 	Peers(ctx context.Context) ([]status.Peer, error)
 }
 
-// State is a report, and what is counted beside it.
+// State is a report with further counts.
 type State struct {
 	status.Report
-	Resyncs uint64 // of the kernel
+	Resyncs uint64 // with the kernel
 }
 
-// answerLimit is how long the daemon's loop may take.
+// answerLimit is the time limit of the daemon's loop.
 const answerLimit = 2 * time.Second
 
-// reading is a state, and what is to be known about it.
+// reading is a state, and when it was read.
 type reading struct {
 	State
 	at time.Time

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// ago is a time as people tell it.
+// ago returns how long ago t was, in words.
 func ago(now, t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -27,7 +27,7 @@ func ago(now, t time.Time) string {
 	}
 }
 
-// grouped is a number whose digits are in groups of three.
+// grouped returns n with its digits in groups of three.
 func grouped(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -44,11 +44,11 @@ func join[T fmt.Stringer](all []T) string {
 	return strings.Join(words, ", ")
 }
 
-// longest is how much of a text that comes from elsewhere is shown.
+// longest limits how much of a text from elsewhere is shown, in runes.
 const longest = 500
 
-// line is a text on one line, without what could pass for another or reorder it,
-// and not too long.
+// line returns a text on one line of at most most runes. It removes characters that
+// could imitate or reorder others.
 func line(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// waiting bounds the connections on which no request is complete: those that have
-// sent nothing, a part of a request, or nothing since their last answer. One more
-// than most closes the one that has waited longest, so that clients who open
-// connections and send no request keep nobody out who does.
+// waiting limits the connections without a complete request: those that sent nothing,
+// or part of a request, or nothing since their last answer. Beyond most, it closes
+// the one that has waited longest. So clients that open connections and send no
+// request cannot keep others out.
 type waiting struct {
 	most int
 
@@ -27,7 +27,7 @@ func newWaiting(most int) *waiting {
 // connKey is the key of a request's context that holds its net.Conn.
 type connKey struct{}
 
-// guard hooks w into a server.
+// guard makes a server use w.
 func (w *waiting) guard(s *http.Server) {
 	h := s.Handler
 	s.Handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
