@@ -28,7 +28,7 @@ func (c *Cluster) Drops() string {
 		}
 	}
 	for _, table := range []string{"arp_cache", "ndisc_cache"} {
-		fmt.Fprintf(&b, "machine, %s: %s\n", table, strings.Join(columns("/proc/net/stat/"+table), " "))
+		fmt.Fprintf(&b, "machine, %s: %s\n", table, strings.Join(columns("/proc/1/net/stat/"+table), " "))
 	}
 	softnet, err := os.ReadFile("/proc/net/softnet_stat")
 	fmt.Fprintf(&b, "machine, softnet_stat (the second column are drops): %v\n%s", err, softnet)

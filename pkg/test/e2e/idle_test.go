@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -111,19 +112,19 @@ func (e everyone) answers(to *clustertest.Host, on bool) {
 		return
 	}
 	var own subnet.Attrs
+	var subnets subnet.Pair[netip.Prefix]
 	e.eventually(func() error {
 		leases, err := e.readLeases()
 		if err != nil {
 			return err
 		}
-		own, err = subnet.ParseAttrs([]byte(leases[e.key(to)]))
+		if own, err = subnet.ParseAttrs([]byte(leases[e.key(to)])); err != nil {
+			return err
+		}
+		subnets, err = subnetsOf(to) // the daemon writes its env file after its lease
 		return err
 	})
 	mac := strings.Split(own.BackendData[subnet.IPv4], `"`)[5]
-	subnets, err := subnetsOf(to)
-	if err != nil {
-		e.t.Fatal(err)
-	}
 	prefix := subnets[subnet.IPv4]
 	e.host.NS.IP(e.t, fmt.Sprintf("route replace %s dev vx0 src 10.0.1.0", prefix))
 	e.host.NS.IP(e.t, fmt.Sprintf("neigh replace %s lladdr %s dev vx0 nud permanent", prefix.Addr(), mac))
