@@ -220,22 +220,24 @@ func (a *Agent) call(ctx context.Context, f func()) {
 	}
 }
 
-// callAndWait runs f in Run's goroutine and returns its answer, or false if ctx ends
-// before.
-func (a *Agent) callAndWait(ctx context.Context, f func() bool) bool {
-	answer := make(chan bool, 1)
-	a.call(ctx, func() { answer <- f() })
+// callAndWait runs f in the goroutine of a.Run and returns its answer. It reports false
+// if ctx ends before. As f may run after that, it must not share variables with the
+// caller.
+func callAndWait[T any](ctx context.Context, a *Agent, f func() T) (answer T, ok bool) {
+	answers := make(chan T, 1)
+	a.call(ctx, func() { answers <- f() })
 	select {
-	case yes := <-answer:
-		return yes
+	case answer = <-answers:
+		return answer, true
 	case <-ctx.Done():
-		return false
+		return answer, false
 	}
 }
 
 // Alive says, within ctx, whether Run's goroutine still does what it is called for.
 func (a *Agent) Alive(ctx context.Context) bool {
-	return a.callAndWait(ctx, func() bool { return true })
+	_, ok := callAndWait(ctx, a, func() struct{} { return struct{}{} })
+	return ok
 }
 
 // Reload has all that others may have changed looked at again.

@@ -22,12 +22,13 @@ func (a *Agent) forks(ctx context.Context, claim subnet.Claim, err error) bool {
 	if a.Identity == nil || !errors.As(err, &twin) {
 		return false
 	}
-	return a.callAndWait(ctx, func() bool {
+	_, ok := callAndWait(ctx, a, func() struct{} {
 		if claim.Node.ID == a.Node.ID && claim.Node.Instance == a.Node.Instance {
 			a.fork(twin)
 		}
-		return true
+		return struct{}{}
 	})
+	return ok
 }
 
 // fork gives the node an ID of its own. Published backend data stays, unless the

@@ -40,7 +40,7 @@ func (a *Agent) keep(claim subnet.Claim) {
 				a.call(ctx, func() { a.leaseless(err) })
 				continue
 			}
-			if !a.callAndWait(ctx, func() bool { return a.takeLease(own) }) {
+			if taken, _ := callAndWait(ctx, a, func() bool { return a.takeLease(own) }); !taken {
 				continue
 			}
 			since := time.Now()

@@ -20,24 +20,26 @@ import (
 type probed struct{ *Agent }
 
 // Peers implements probe.Source.
-func (a probed) Peers(ctx context.Context) (keys []string) {
-	_ = a.runInLoop(ctx, func() { // without an answer there are none
+func (a probed) Peers(ctx context.Context) []string {
+	keys, _ := askLoop(ctx, a.Agent, func() (keys []string) { // without an answer there are none
 		if a.peers == nil {
-			return
+			return nil
 		}
 		for _, p := range a.peers.All() {
 			keys = append(keys, p.Key)
 		}
+		return keys
 	})
 	return keys
 }
 
 // Paths implements probe.Source.
-func (a probed) Paths(ctx context.Context, keys []string) (paths []probe.Path) {
-	_ = a.runInLoop(ctx, func() { // without an answer there are none
-		if a.peers != nil {
-			paths = a.peers.paths(keys, a.host.Uplinks)
+func (a probed) Paths(ctx context.Context, keys []string) []probe.Path {
+	paths, _ := askLoop(ctx, a.Agent, func() []probe.Path { // without an answer there are none
+		if a.peers == nil {
+			return nil
 		}
+		return a.peers.paths(keys, a.host.Uplinks)
 	})
 	return paths
 }

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"net/netip"
@@ -212,6 +213,26 @@ func TestStuckLoopIsNotReady(t *testing.T) {
 		close(stuck)
 		l.soon()
 		l.wantReady(true)
+	})
+}
+
+// TestLateAnswerIsNotShared ends the wait while the loop still works on the answer. The
+// race detector judges.
+func TestLateAnswerIsNotShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.start()
+		l.soon()
+		for range 100 {
+			ctx, cancel := context.WithCancel(t.Context())
+			v, err := askLoop(ctx, l.agent, func() View {
+				cancel()
+				return l.agent.loopView(withPeers)
+			})
+			if err == nil && v.Waiting == nil {
+				t.Error("an answer in time is empty")
+			}
+		}
 	})
 }
 

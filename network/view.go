@@ -91,22 +91,21 @@ const (
 func (a *Agent) View(ctx context.Context) View { return a.view(ctx, withoutPeers) }
 
 func (a *Agent) view(ctx context.Context, e extent) View {
-	var v View
-	if err := a.runInLoop(ctx, func() { v = a.loopView(e) }); err != nil {
-		v = View{Stuck: err}
-	}
+	v, err := askLoop(ctx, a, func() View { return a.loopView(e) })
+	v.Stuck = err
 	a.addOtherFacts(ctx, &v)
 	return v
 }
 
-// runInLoop runs f in Run's goroutine, within ctx.
-func (a *Agent) runInLoop(ctx context.Context, f func()) error {
+// askLoop is callAndWait for at most answerLimit.
+func askLoop[T any](ctx context.Context, a *Agent, f func() T) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerLimit, fmt.Errorf("it had %s", answerLimit))
 	defer cancel()
-	if a.callAndWait(ctx, func() bool { f(); return true }) {
-		return nil
+	answer, ok := callAndWait(ctx, a, f)
+	if !ok {
+		return answer, fmt.Errorf("the daemon's main loop did not answer: %w", context.Cause(ctx))
 	}
-	return fmt.Errorf("the daemon's main loop did not answer: %w", context.Cause(ctx))
+	return answer, nil
 }
 
 // loopView returns what Run's goroutine knows. It runs in that goroutine.
