@@ -19,7 +19,7 @@ import (
 
 // patience is how long anything is waited for before the test fails: 50 daemons
 // with a race detector on two cores are slow.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // Options say what a cluster begins with.
 type Options struct {

@@ -328,7 +328,7 @@ func TestDiskFills(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	const ms = time.Millisecond
-	good := func(at, took time.Duration) ping { return ping{sent: at, took: took, answered: true} }
+	good := func(at, took time.Duration) ping { return ping{sent: at, left: at, took: took, answered: true} }
 	lost := func(at time.Duration) ping { return ping{sent: at} }
 	for name, test := range map[string]struct {
 		pings   []ping

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -91,7 +92,8 @@ func openEchoSocket(f subnet.Family) (*echoSocket, error) {
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1))
 	}
 	// Some seconds' worth of answers, should the test have no time to read.
-	err = errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20))
+	err = errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1))
 	if err != nil {
 		s.close()
 		return nil, err
@@ -125,13 +127,13 @@ func (s *echoSocket) send(to netip.Addr, mark uint64, size int) error {
 	return errors.Join(err, sent)
 }
 
-// receive waits for an answer and returns its mark. One that was changed on its
-// way does not count.
-func (s *echoSocket) receive(buffer []byte) (mark uint64, err error) {
+// receive waits for an answer and returns its mark, and when the kernel received it. An
+// answer that was changed on its way does not count.
+func (s *echoSocket) receive(buffer []byte) (mark uint64, at time.Time, err error) {
 	for {
-		n, err := s.file.Read(buffer)
+		n, at, err := s.read(buffer)
 		if err != nil {
-			return 0, err
+			return 0, time.Time{}, err
 		}
 		b := buffer[:n]
 		if len(b) < icmpHeader+markSize || b[0] != echoReply[s.family] {
@@ -141,9 +143,53 @@ func (s *echoSocket) receive(buffer []byte) (mark uint64, err error) {
 		want := make([]byte, len(rest))
 		fill(want)
 		if bytes.Equal(rest, want) {
-			return binary.BigEndian.Uint64(b[icmpHeader:]), nil
+			return binary.BigEndian.Uint64(b[icmpHeader:]), at, nil
 		}
 	}
+}
+
+// read waits for a packet. On a busy machine, the kernel has it long before this process
+// is run again: at is when the kernel received it.
+func (s *echoSocket) read(buffer []byte) (n int, at time.Time, err error) {
+	conn, err := s.file.SyscallConn()
+	if err != nil {
+		return 0, at, err
+	}
+	control := make([]byte, unix.CmsgSpace(int(unsafe.Sizeof(unix.Timespec{}))))
+	var given int
+	failed := conn.Read(func(fd uintptr) bool {
+		n, given, _, _, err = unix.Recvmsg(int(fd), buffer, control, 0)
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	now := time.Now()
+	if err = errors.Join(failed, err); err != nil {
+		return 0, at, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:given])
+	if err != nil {
+		return 0, at, err
+	}
+	for _, m := range messages {
+		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS {
+			stamp := *(*unix.Timespec)(unsafe.Pointer(&m.Data[0]))
+			// By the monotonic clock, which everything here goes by.
+			return n, now.Add(-max(0, now.Sub(time.Unix(stamp.Unix())))), nil
+		}
+	}
+	return n, now, nil
+}
+
+// pending reports whether there are packets to read.
+func (s *echoSocket) pending() bool {
+	conn, err := s.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	ready := 0
+	_ = conn.Control(func(fd uintptr) {
+		ready, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	})
+	return ready > 0
 }
 
 // fill is what requests are filled with.

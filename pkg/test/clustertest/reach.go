@@ -98,7 +98,7 @@ func (p *Pod) reach(to []*Pod, f subnet.Family, deadline time.Time) error {
 			return err
 		}
 		for len(missing) > 0 {
-			i, err := sock.receive(buffer)
+			i, _, err := sock.receive(buffer)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				break
 			}

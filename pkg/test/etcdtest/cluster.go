@@ -28,7 +28,7 @@ const (
 )
 
 // patience is how long something may take before the test fails.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Options say what to run, and where.
 type Options struct {
