@@ -14,7 +14,7 @@ import (
 
 // A daemon that starts again finds what it left, puts the differences right
 // without a gap, and sweeps exactly what is stale, once it knows all peers.
-func TestRestart(t *testing.T) {
+func TestRestartDeletesOnlyTheStale(t *testing.T) {
 	staleLink := netstate.Link{Name: "tulle.9", Kind: "vxlan", Up: true, VXLAN: netstate.VXLAN{VNI: 9, Port: 8472}}
 	stale := append(peer(8), route6(8), direct(9), netstate.Addr{Link: "tulle.1", Prefix: pfx("10.9.0.0/32")},
 		staleLink, netstate.Neigh{Link: "tulle.9", IP: subnet(9).Addr(), MAC: hw(9)})
@@ -65,9 +65,9 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// A restart in a network that is told of in portions writes nothing that is
+// A restart in a network that comes in portions writes nothing that is
 // there already: one look at the kernel when all are known finds what is missing.
-func TestRestartInPortions(t *testing.T) {
+func TestRestartInPortionsWritesOnlyWhatDiffers(t *testing.T) {
 	f := kerneltest.NewFake(append(host(), eth0)...)
 	for n := 1; n <= 5; n++ {
 		for _, o := range peer(n) {
@@ -100,9 +100,9 @@ func TestRestartInPortions(t *testing.T) {
 	})
 }
 
-// Who waits for the loop to take what was updated is let go when it does, or when
-// there is nothing to take because a resync will see it all.
-func TestWaitTaken(t *testing.T) {
+// WaitTaken returns when the loop takes what was updated, or when there is nothing
+// to take because a resync will see it all.
+func TestWaitTakenEndsWhenTheLoopHasTheWork(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		release := l.f.BlockApply()
 		l.setPeers(1, 1)
@@ -124,7 +124,7 @@ func TestWaitTaken(t *testing.T) {
 }
 
 // The first resync waits for the watch, and not for ever.
-func TestFirstResync(t *testing.T) {
+func TestFirstResyncWaitsForTheWatch(t *testing.T) {
 	t.Run("after the watch", func(t *testing.T) {
 		f := kerneltest.NewFake(eth0)
 		held := f.HoldEvents()
@@ -162,7 +162,7 @@ func TestFirstResync(t *testing.T) {
 	})
 }
 
-func TestOnePeerMore(t *testing.T) {
+func TestOnePeerMoreCostsItsOwnStepsOnly(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.setPeers(1, 10_000)
 		l.synced()
@@ -192,7 +192,7 @@ func TestOnePeerMore(t *testing.T) {
 
 // A peer that leaves and comes back, at once or while its removal is under
 // way, is neither in its own way nor a gap.
-func TestComeBack(t *testing.T) {
+func TestPeerThatComesBackHasNoGap(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.setPeers(1, 3)
 		l.quiet()
@@ -226,7 +226,7 @@ func TestComeBack(t *testing.T) {
 	})
 }
 
-func TestSlowApply(t *testing.T) {
+func TestUpdatesDuringASlowApply(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		release := l.f.BlockApply()
 		l.setPeers(1, 1)
@@ -254,7 +254,7 @@ func TestSlowApply(t *testing.T) {
 
 // What is wanted differently while the kernel is read is in the plan that
 // follows, once, and no drift.
-func TestUpdateDuringDump(t *testing.T) {
+func TestUpdateDuringDumpIsPlannedOnce(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.setPeers(1, 5)
 		l.quiet()
@@ -296,7 +296,7 @@ func TestUpdateDuringDump(t *testing.T) {
 	})
 }
 
-func TestEnds(t *testing.T) {
+func TestRunEndsAtOnce(t *testing.T) {
 	t.Run("idle", func(t *testing.T) {
 		running(t, host(), func(l *lab) { l.stop() })
 	})
@@ -342,7 +342,7 @@ func TestEnds(t *testing.T) {
 
 // WaitSynced says it as soon as it is so, to all who wait, and at no moment
 // before.
-func TestWaitSynced(t *testing.T) {
+func TestWaitSyncedWakesAll(t *testing.T) {
 	f := kerneltest.NewFake(append([]netstate.Object{eth0}, peer(8)...)...)
 	run(t, f, func(l *lab) {
 		const waiters = 5

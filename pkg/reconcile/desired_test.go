@@ -10,9 +10,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Of owners who want one key differently the earlier has it, and the later gets
-// it when it is let go.
-func TestContested(t *testing.T) {
+// Of owners that want one key differently the earlier holds it, and the later gets
+// it when the earlier lets go.
+func TestEarlierOwnerHoldsAContestedKey(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.set("a", route(1))
 		l.set("b", direct(1))
@@ -51,7 +51,7 @@ func foreignVia(n int) netstate.Route {
 }
 
 // What several want alike is there until the last lets go of it.
-func TestShared(t *testing.T) {
+func TestSharedObjectStaysUntilTheLastOwnerGoes(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.set("a", fdb(1), route(1))
 		l.set("b", fdb(1))
@@ -71,7 +71,7 @@ func TestShared(t *testing.T) {
 
 // Whatever owners do in whatever order, the state holds for each key the wish
 // of one who wants it, and each change is told of.
-func TestDesiredProperties(t *testing.T) {
+func TestDesiredHoldsOneWishForEachKey(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		told := make(map[netstate.Key]netstate.Object)

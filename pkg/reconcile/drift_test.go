@@ -12,10 +12,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Whatever one object is that others change, it is put right by its key alone,
+// One object that others change, of whatever kind, is restored by its key alone,
 // at once. Only where a route was changed all are looked at: it may be a second
 // one beside it.
-func TestDrift(t *testing.T) {
+func TestDriftIsRestoredByItsKeyAlone(t *testing.T) {
 	otherRoute := route(1)
 	otherRoute.Via = subnet(9).Addr()
 	otherSetting := setting
@@ -103,7 +103,7 @@ func TestDrift(t *testing.T) {
 }
 
 // What is of ours before the list is complete may yet be wanted.
-func TestStrayBeforeComplete(t *testing.T) {
+func TestStrayStaysUntilAllOwnersAreKnown(t *testing.T) {
 	run(t, kerneltest.NewFake(eth0), func(l *lab) {
 		l.set("host", host()...)
 		l.wait(time.Minute)
@@ -120,7 +120,7 @@ func TestStrayBeforeComplete(t *testing.T) {
 
 // A change to a link, or to a link's addresses, can cost more than events
 // tell. All is back in less than 200 ms, whatever was said of it.
-func TestLinkDrift(t *testing.T) {
+func TestLinkComesBackWithAllOnIt(t *testing.T) {
 	readdressed := link
 	readdressed.MAC = hw(99)
 	resized := link
@@ -189,7 +189,7 @@ func TestLinkDrift(t *testing.T) {
 
 // A host's link that is gone takes the routes through it along, and has them
 // again when it is back; until then they are reported.
-func TestHostLinkGone(t *testing.T) {
+func TestRoutesReturnWithTheHostsLink(t *testing.T) {
 	running(t, []netstate.Object{direct(1), direct(2), netstate.Sysctl{Path: "net/ipv4/conf/eth0/accept_local", Value: "1"}}, func(l *lab) {
 		l.f.DeleteLink("eth0")
 		l.wait(time.Second)
@@ -211,7 +211,7 @@ func TestHostLinkGone(t *testing.T) {
 	})
 }
 
-func TestEventsLost(t *testing.T) {
+func TestLostEventsCauseAResync(t *testing.T) {
 	wreck := func(l *lab) {
 		l.f.Delete(route(1).Key())
 		l.f.Delete(neigh(2).Key())
@@ -278,9 +278,9 @@ func TestEventsLost(t *testing.T) {
 	})
 }
 
-// Our own doings come back as events, late. They are no drift, however fast
-// we changed our mind meanwhile, and they are nobody to fight with.
-func TestEchoes(t *testing.T) {
+// Our own changes come back as events, late. They count as no drift and as no
+// fight, however fast the desired state changed meanwhile.
+func TestOwnChangesAreNoDrift(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		for round := range 20 {
 			release := l.f.HoldEvents()
@@ -313,7 +313,7 @@ func TestEchoes(t *testing.T) {
 
 // One device that goes takes ten thousand entries along, each with an event of
 // its own, most of them before its own.
-func TestBurst(t *testing.T) {
+func TestBurstIsRestoredTogether(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.setPeers(1, 900)
 		l.quiet()
@@ -330,7 +330,7 @@ func TestBurst(t *testing.T) {
 
 // Whatever happens at whatever moment of a pass is put right after it, without
 // waiting for the next periodic resync.
-func TestAnyMoment(t *testing.T) {
+func TestChangeAtAnyMomentIsRestored(t *testing.T) {
 	changed := func(l *lab) { l.f.Put(netstate.Neigh{Link: "tulle.1", IP: neigh(1).IP, MAC: hw(99)}) }
 	tampers := map[string]func(*lab){
 		"delete route":   func(l *lab) { l.f.Delete(route(1).Key()) },

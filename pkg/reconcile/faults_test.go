@@ -13,9 +13,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// One bad key stops only itself. It is tried again and again, ever more
-// seldom, and is told of once.
-func TestBadKey(t *testing.T) {
+// One bad key stops only itself. The loop retries it more and more seldom, and
+// logs it once.
+func TestBadKeyStopsOnlyItself(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		bad := fdb(2)
 		mend := l.f.Fail(-1, kerneltest.OfKey(bad.Key()), syscall.EINVAL)
@@ -79,7 +79,7 @@ func TestBadKey(t *testing.T) {
 
 // A bad key that is no longer wanted is forgotten, one that is wanted
 // differently is tried at once.
-func TestBadKeyChanged(t *testing.T) {
+func TestBadKeyThatChangesIsTriedAtOnce(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.setPeers(1, 2)
 		l.quiet()
@@ -172,9 +172,9 @@ func TestFailNextOps(t *testing.T) {
 	}
 }
 
-// Of a plan that comes back with a plain error nobody knows what was done: one
-// resync a little later tells.
-func TestUnknownOutcome(t *testing.T) {
+// A plan that returns a plain error leaves the kernel in an unknown state. One
+// resync a little later shows it.
+func TestUnknownOutcomeCausesAResync(t *testing.T) {
 	for done := range 3 {
 		t.Run(fmt.Sprintf("%d steps done", done), func(t *testing.T) {
 			running(t, host(), func(l *lab) {
@@ -236,7 +236,7 @@ func TestUnknownOutcome(t *testing.T) {
 	})
 }
 
-func TestDumpFails(t *testing.T) {
+func TestFailedDumpIsRetried(t *testing.T) {
 	t.Run("at first", func(t *testing.T) {
 		f := kerneltest.NewFake(append(peer(8), eth0)...)
 		f.FailDumps(8, errTest)
@@ -323,7 +323,7 @@ func TestDumpFails(t *testing.T) {
 }
 
 // A link that vanishes while a plan is applied comes back with all on it.
-func TestVanish(t *testing.T) {
+func TestLinkThatVanishesDuringApplyComesBack(t *testing.T) {
 	for n := range 6 {
 		t.Run(fmt.Sprintf("after %d steps", n), func(t *testing.T) {
 			running(t, host(), func(l *lab) {
@@ -343,7 +343,7 @@ func TestVanish(t *testing.T) {
 
 // A link that cannot be made is one failure among those of all that should be
 // on it, and all is there at once when it can.
-func TestBadLink(t *testing.T) {
+func TestBadLinkComesBackWithAllOnIt(t *testing.T) {
 	f := kerneltest.NewFake(eth0)
 	run(t, f, func(l *lab) {
 		mend := l.f.Fail(-1, kerneltest.OfKind(netstate.KindLink), syscall.EOPNOTSUPP)

@@ -12,9 +12,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Another's route in the way is left alone and told of, and its place taken as
+// A foreign route in the way is left alone and reported, and its place taken as
 // soon as it goes.
-func TestInTheWay(t *testing.T) {
+func TestRouteInTheWayIsLeftAlone(t *testing.T) {
 	theirs := foreign(direct(1), 4)
 	check := func(l *lab) {
 		l.wait(5 * time.Minute)

@@ -15,7 +15,7 @@ import (
 // Owners change their minds, strangers tamper, the kernel refuses, forgets and
 // hangs, all at random: when they stop, all is as desired, nothing of anybody
 // else was touched, and the loop holds on to nothing.
-func TestSoak(t *testing.T) {
+func TestRandomFaultsEndInSync(t *testing.T) {
 	seeds := uint64(100)
 	if testing.Short() {
 		seeds = 5
