@@ -63,7 +63,7 @@ func TestSingleHealsAreNoFight(t *testing.T) {
 	}
 }
 
-// Who is acquitted begins anew, and a fight is not forgotten so.
+// A key that is acquitted starts again from zero. A fight is not forgotten so.
 func TestAcquit(t *testing.T) {
 	c := newClock()
 	var f Fights[int]

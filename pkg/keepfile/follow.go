@@ -14,8 +14,8 @@ import (
 const maxHops = 40 // as many as the kernel's
 
 // follow goes from path to what it leads to: path itself, and each symbolic
-// link's target after it. A person may have put a link to where the file shall
-// be; the last is that place, whether there is a file or not.
+// link's target after it. An administrator may have put a link to where the file
+// is to be; the last is that place, whether there is a file or not.
 func follow(path string) (hops []string, err error) {
 	path = filepath.Clean(path)
 	for {
@@ -57,9 +57,9 @@ func inFolder(path string) (string, error) {
 	return filepath.Join(real, name), err
 }
 
-// trusted is the kernel's rule of protected_symlinks: in a folder like /tmp a
+// trusted applies the kernel's rule of protected_symlinks: in a folder like /tmp a
 // link counts only if it is our own or that of the folder's owner, or else
-// anybody could have us overwrite anything.
+// any user could make us overwrite anything.
 func trusted(path string, link fs.FileInfo) error {
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {

@@ -19,7 +19,7 @@ const changes = unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_
 	unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
 // inotify is the kernel's watcher. A kernel's watch is on a folder itself and not
-// on its path, so that watch asks for every path anew each time: it is cheap,
+// on its path, so that watch asks for every path again each time: it is cheap,
 // and another folder at the path shows by another number.
 type inotify struct {
 	file *os.File // not blocking: to close it ends a read
@@ -94,7 +94,7 @@ func (w *inotify) control(f func(fd int) error) error {
 	return result
 }
 
-// paths are those of the folder that a kernel's watch is on: there may be
+// paths returns those of the folder that a kernel's watch is on: there may be
 // several, through links. The caller holds mu.
 func (w *inotify) paths(number int32) []string {
 	var paths []string
@@ -106,7 +106,7 @@ func (w *inotify) paths(number int32) []string {
 	return paths
 }
 
-// read tells of changes until the watch is closed.
+// read reports changes until the watch is closed.
 func (w *inotify) read(changed func(folder, name string, everywhere bool)) {
 	buf := make([]byte, 16<<10)
 	for {

@@ -393,7 +393,7 @@ func TestFight(t *testing.T) {
 				has(t, path, "new", 0o644)
 				<-time.After(budget.Quiet + 15*time.Second)
 				synctest.Wait()
-				if err := k.Failing()[path]; err != nil || len(k.Fights()) > 0 || log.Count("Nobody changes the file any more", path) != 1 {
+				if err := k.Failing()[path]; err != nil || len(k.Fights()) > 0 || log.Count("Other programs no longer change the file", path) != 1 {
 					t.Errorf("it is over, but: %v, %v", err, k.Fights())
 				}
 				if n := log.Count("Restored a file", path); n > 20 {

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// interval is how often a file is looked at that nothing is heard of: there
-	// may be no watch, or something mounted over it.
+	// interval is how often a file is read without an event: there may be no
+	// watch, or something mounted over it.
 	interval = time.Minute
-	// settle is how long to wait after a change, so that one who removes a whole
-	// folder, or writes in several steps, is done.
+	// settle is how long to wait after a change, until a program that removes a
+	// whole folder, or writes in several steps, is done.
 	settle = 20 * time.Millisecond
 )
 
@@ -26,14 +26,14 @@ const (
 // again sends no event.
 var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: 10 * time.Second}
 
-// watcher tells of changes in folders.
+// watcher reports changes in folders.
 type watcher interface {
-	// watch watches these folders and no others, and says whether all of them
+	// watch watches these folders and no others, and reports whether all of them
 	// were watched before.
 	watch(folders []string) (before bool)
 }
 
-// run is Run with a watcher, or without if it is nil.
+// run does Run with a watcher, or without if it is nil.
 func (k *Keeper) run(ctx context.Context, w watcher) {
 	k.mu.Lock()
 	for _, f := range k.files {
@@ -59,7 +59,7 @@ func (k *Keeper) run(ctx context.Context, w watcher) {
 	}
 }
 
-// next is a file that it is time to look at.
+// next returns a file that is due.
 func (k *Keeper) next() *file {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,7 +86,7 @@ func (k *Keeper) pause() time.Duration {
 	return max(0, pause)
 }
 
-// changed takes in that something happened to name in folder, or to the folder
+// changed notes that something happened to name in folder, or to the folder
 // itself if name is "". All of it means everywhere.
 func (k *Keeper) changed(folder, name string, everywhere bool) {
 	k.mu.Lock()
@@ -123,7 +123,7 @@ func (k *Keeper) inspect(f *file, w watcher) {
 	}
 }
 
-// folders are all that a change of a file can be seen in.
+// folders returns all folders in which a change of a file shows.
 func (k *Keeper) folders() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,7 +136,7 @@ func (k *Keeper) folders() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// keep looks at a file, and writes it if it is not as it was set; the caller
+// keep reads a file, and writes it if it is not as it was set; the caller
 // holds look. What is set only now (fresh) is no matter of others. The error is
 // that of writing it.
 func (k *Keeper) keep(f *file, fresh bool) error {
@@ -201,16 +201,16 @@ func (k *Keeper) healed(f *file, found, now time.Time) {
 	}
 }
 
-// sweep tells of fights that are over.
+// sweep logs the fights that are over.
 func (k *Keeper) sweep() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for path, f := range k.fights.Sweep(time.Now()) {
-		klog.InfoS("Nobody changes the file any more", "path", path, "restored", f.Healed, "since", f.Since.UTC().Format(time.RFC3339))
+		klog.InfoS("Other programs no longer change the file", "path", path, "restored", f.Healed, "since", f.Since.UTC().Format(time.RFC3339))
 	}
 }
 
-// hasten has the file looked at by the time at, unless it is to wait.
+// hasten makes the file due by the time at, unless it is to wait.
 func (f *file) hasten(at time.Time) {
 	if at.Before(f.notBefore) {
 		at = f.notBefore

@@ -47,7 +47,7 @@ func create(path string) (*os.File, error) {
 	}
 }
 
-// lock locks a file, and says whether it still has a name after that.
+// lock locks a file, and reports whether it still has a name after that.
 func lock(f *os.File) (kept bool, err error) {
 	if err := flock(f, unix.LOCK_EX); err != nil {
 		return false, err
@@ -108,8 +108,8 @@ func isTemporary(name, path string) bool {
 	})
 }
 
-// removeIfLeft removes a temporary file unless its writer lives. One that will
-// not go is in nobody's way.
+// removeIfLeft removes a temporary file unless its writer lives. One that
+// cannot be removed does no harm.
 func removeIfLeft(name string) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -47,8 +47,8 @@ func Write(path string, mode fs.FileMode, fill func(io.Writer) error) error {
 	return nil
 }
 
-// writeError says what was tried, and what to do about the failures that a
-// person meets.
+// writeError returns what was tried, and what to do about the failures that an
+// administrator meets.
 func writeError(path string, err error) error {
 	hint := ""
 	switch {
