@@ -58,12 +58,10 @@ func TestBenchHeal(t *testing.T) {
 	things := slices.DeleteFunc(disturbances(), func(c disturbance) bool {
 		return *healThings != "all" && !slices.Contains(strings.Split(*healThings, ","), c.name)
 	})
-	var mu sync.Mutex
+	var setup, mu sync.Mutex
 	var lines []healed
-	measure := func(t *testing.T, c disturbance, rates []healRate) {
-		d := newDisturbed(t, program)
-		d.daemon.WaitLog("Kernel in sync with all peers")
-		before := d.whole()
+	measure := func(t *testing.T, c disturbance, rates []healRate, ready func()) {
+		d, before := benchHosts(t, program, &setup, ready)
 		for _, r := range rates {
 			line := d.benchHeal(c, r, before)
 			mu.Lock()
@@ -72,11 +70,15 @@ func TestBenchHeal(t *testing.T) {
 		}
 	}
 	t.Run("seldom", func(t *testing.T) {
+		var all sync.WaitGroup // of those that are set up
+		all.Add(len(things) * len(seldom))
 		for _, c := range things {
 			for _, rates := range seldom {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
-					measure(t, c, rates)
+					done := sync.OnceFunc(all.Done)
+					defer done()
+					measure(t, c, rates, func() { done(); all.Wait() })
 				})
 			}
 		}
@@ -84,7 +86,7 @@ func TestBenchHeal(t *testing.T) {
 	t.Run("often", func(t *testing.T) {
 		for _, c := range things {
 			for _, rates := range often {
-				t.Run(c.name, func(t *testing.T) { measure(t, c, rates) })
+				t.Run(c.name, func(t *testing.T) { measure(t, c, rates, func() {}) })
 			}
 		}
 	})
@@ -99,6 +101,19 @@ func TestBenchHeal(t *testing.T) {
 		}
 	}
 	fmt.Fprintf(os.Stdout, "\n%s", markdown(rows))
+}
+
+// benchHosts sets hosts up, one group after the other, and waits until ready
+// returns. It returns also what the first host is then.
+func benchHosts(t *testing.T, program clustertest.Command, setup *sync.Mutex, ready func()) (d *disturbed, before string) {
+	func() {
+		setup.Lock()
+		defer setup.Unlock()
+		d = newDisturbed(t, program)
+		d.daemon.WaitLog("Kernel in sync with all peers")
+	}()
+	ready()
+	return d, d.whole()
 }
 
 func (l healed) row() []string {
