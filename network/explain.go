@@ -63,6 +63,7 @@ func (v View) Explain(ip netip.Addr, out string, has []netstate.Object) status.E
 	}
 	if p := v.peerOf(ip); p != nil {
 		e.Key, e.Node, e.Probes = p.Key, p.Lease.Node.Name, v.probeOf(p.Key)
+		e.Probes.OnClock(v.At)
 		v.explainPeer(&e, p, out, has)
 		return e
 	}

@@ -176,6 +176,7 @@ func (v View) PeerReports() []status.Peer {
 			p.InSync = v.Kernel.InSync || v.Kernel.Pending == 0
 		}
 		p.State = status.StateOf(p)
+		p.OnClock(v.At)
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b status.Peer) int { return slices.CompareFunc(a.Subnets, b.Subnets, netip.Prefix.Compare) })

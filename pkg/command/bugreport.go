@@ -134,10 +134,10 @@ func (a archive) daemon(o options.Options) (missing, err error) {
 			fmt.Fprintln(&text, err)
 		}
 	}
-	fails(status.WriteReport(&text, r, a.now))
+	fails(status.WriteReport(&text, r, client.Now()))
 	peers, err := client.Peers(ctx)
 	fails(err)
-	fails(status.WritePeers(&text, peers, a.now))
+	fails(status.WritePeers(&text, peers, client.Now()))
 	leases, err := client.Leases(ctx)
 	fails(err)
 	both, err := json.MarshalIndent(map[string]any{"status": r, "peers": peers}, "", "  ")

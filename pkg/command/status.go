@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"io"
-	"time"
 
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
@@ -11,11 +10,12 @@ import (
 
 // showStatus writes how this host's daemon is.
 func showStatus(o options.Options, out io.Writer) error {
-	r, err := status.Dial(o.StatusSocket).Report(context.Background())
+	client := status.Dial(o.StatusSocket)
+	r, err := client.Report(context.Background())
 	if err != nil {
 		return err
 	}
-	err = answer(o.Output, out, "status", r, func() error { return status.WriteReport(out, r, time.Now()) })
+	err = answer(o.Output, out, "status", r, func() error { return status.WriteReport(out, r, client.Now()) })
 	if err == nil && !r.Ready {
 		err = errFailing
 	}
@@ -29,11 +29,12 @@ type peersAnswer struct {
 
 // listPeers writes the other nodes as this host sees them.
 func listPeers(o options.Options, out io.Writer) error {
-	peers, err := status.Dial(o.StatusSocket).Peers(context.Background())
+	client := status.Dial(o.StatusSocket)
+	peers, err := client.Peers(context.Background())
 	if err != nil {
 		return err
 	}
-	return answer(o.Output, out, "peers", peersAnswer{peers}, func() error { return status.WritePeers(out, peers, time.Now()) })
+	return answer(o.Output, out, "peers", peersAnswer{peers}, func() error { return status.WritePeers(out, peers, client.Now()) })
 }
 
 // explain writes who owns an address, and how the kernel reaches it.

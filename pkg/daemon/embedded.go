@@ -116,7 +116,8 @@ func (e *ownEtcd) report() *status.Etcd {
 	s := e.Status()
 	out := &status.Etcd{State: "not running", Problem: s.Problem}
 	if p := s.Process; p != nil {
-		out.State, out.Version, out.PID, out.Started = string(p.State), p.Version, p.PID, &p.Started
+		started := p.StartedAt(time.Now())
+		out.State, out.Version, out.PID, out.Started = string(p.State), p.Version, p.PID, &started
 	}
 	return out
 }

@@ -51,5 +51,6 @@ func (r reporter) report(v network.View) status.Report {
 		report.Store.Failing = append(report.Store.Failing, status.Problem{What: what, Why: s.Failing[what]})
 	}
 	report.AddFiles(r.socket.Failing(), r.socket.Fights())
+	report.OnClock(v.At)
 	return report
 }

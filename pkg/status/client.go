@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrNoDaemon is a socket that no daemon serves.
@@ -22,6 +23,7 @@ var ErrNoDaemon = errors.New("no tulled answers")
 type Client struct {
 	path string
 	http http.Client
+	now  time.Time // by the daemon's clock, at its last answer; zero before
 }
 
 // Dial is a client of the socket at path. It does nothing until it is asked.
@@ -57,6 +59,15 @@ func (c *Client) Explain(ctx context.Context, a netip.Addr) (e Explanation, err 
 	return e, c.ask(ctx, "explain?ip="+url.QueryEscape(a.String()), &e)
 }
 
+// Now returns the daemon's time at its last answer, to which the times in that answer
+// refer. A clock that is set between two looks at it makes no age wrong.
+func (c *Client) Now() time.Time {
+	if c.now.IsZero() {
+		return time.Now()
+	}
+	return c.now
+}
+
 // mostRead is more than the answer of any network.
 const mostRead = 256 << 20
 
@@ -75,6 +86,9 @@ func (c *Client) ask(ctx context.Context, what string, to any) error {
 		return fmt.Errorf("ask tulled at %s: %w", c.path, err)
 	}
 	defer answer.Body.Close()
+	if c.now, err = http.ParseTime(answer.Header.Get("Date")); err != nil {
+		c.now = time.Time{}
+	}
 	body := io.LimitReader(answer.Body, mostRead)
 	if answer.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(body, 1<<12))

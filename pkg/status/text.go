@@ -66,7 +66,7 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		w.line("  reason", m)
 	}
 	if r.Remembered != nil {
-		w.line("  store", "unreachable; using the network as saved "+w.ago(*r.Remembered))
+		w.line("  store", "unreachable; using the network as saved at "+r.Remembered.UTC().Format(time.RFC3339))
 	}
 	w.line("node", r.Name, r.NodeID)
 	if c := r.Clone; c != nil {

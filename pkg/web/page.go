@@ -161,7 +161,7 @@ func (r reading) reasons() (all []reason) {
 		}
 	}
 	if r.Remembered != nil {
-		add("warn", "store", "unreachable; using the network as saved "+ago(r.at, *r.Remembered))
+		add("warn", "store", "unreachable; using the network as saved at "+r.Remembered.UTC().Format(time.RFC3339))
 	}
 	for _, f := range r.Store.Failing {
 		add("warn", "store", f.What+": "+f.Why)

@@ -40,7 +40,7 @@ func TestPageShowsTheVerdictFirst(t *testing.T) {
 		{"100000", troubled(100000), []string{"Each cell is 241 peers,"}, nil},
 		{"ill", ill(), []string{
 			"<h1>Not ready</h1>", "no subnet: out of subnets", "no space left on device", "10.9.0.0-24 rejected: no part of", "the kernel has no nftables",
-			"another vxlan device has VNI 1", "context deadline exceeded", "using the network as saved 5 min ago",
+			"another vxlan device has VNI 1", "context deadline exceeded", "using the network as saved at 20",
 			"1m4.2s behind most others", "through eth1, but its uplink is eth0",
 		}, nil},
 		{"stuck", stuck(), []string{"<h1>The daemon&#39;s main loop does not answer</h1>", "<p>Unknown:"}, []string{"<table>"}},

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -26,9 +28,12 @@ func TestClockJumps(t *testing.T) {
 	one := w.Hosts[0]
 	leases, kernels := w.leases(), w.kernels()
 	there, back := w.pings(one, w.Hosts[1]), w.pings(w.Hosts[1], one)
+	var jumped time.Duration
 	for _, by := range []time.Duration{day, -2 * day, day} {
 		id := w.hangsOn(one)
 		w.daemons[one].JumpClock(by)
+		jumped += by
+		w.agesAreRight(one, jumped)
 		there.more(100)
 		if now := w.hangsOn(one); now != id {
 			t.Errorf("after a jump of %v the lease hangs on %x, and hung on %x", by, now, id)
@@ -103,6 +108,31 @@ func TestClockJumpsWhileWaiting(t *testing.T) {
 		return nil
 	})
 }
+
+// agesAreRight checks that status shows how old things are, by a clock that is ahead:
+// nothing is as old as an hour.
+func (w *world) agesAreRight(h *clustertest.Host, ahead time.Duration) {
+	w.t.Helper()
+	out, _ := w.tell(h, "status")
+	if !strings.Contains(out, "s ago") || old.MatchString(out) {
+		w.t.Errorf("with the clock ahead by %v, status shows\n%s", ahead, out)
+	}
+	var r status.Report
+	if err := w.asks(h, &r, "status"); err != nil {
+		w.t.Fatal(err)
+	}
+	now := time.Now().Add(ahead)
+	if r.Lease == nil || r.Lease.Renewed == nil || r.Store.Watching == nil {
+		w.t.Fatalf("status reports %+v", r)
+	}
+	for _, at := range []time.Time{r.Started, *r.Lease.Since, *r.Lease.Renewed, *r.Store.Watching, r.Kernel.Since, r.Kernel.LastResync} {
+		if age := now.Sub(at); age.Abs() > time.Hour {
+			w.t.Errorf("with the clock ahead by %v, status has a time %v ago", ahead, age)
+		}
+	}
+}
+
+var old = regexp.MustCompile(`\d+[hd] ago`)
 
 // hangsOn is the etcd lease of a host's lease.
 func (w *world) hangsOn(h *clustertest.Host) (id clientv3.LeaseID) {
