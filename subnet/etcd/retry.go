@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/subnet"
@@ -40,7 +43,7 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 			return err
 		}
 		if !errors.Is(err, errRival) && !errors.Is(err, errChanged) { // expected, and no trouble
-			s.trouble.Failed(what, s.attempt.why(err))
+			s.trouble.Failed(what, s.why(err))
 		}
 		if err := pauses.Sleep(ctx, failures); err != nil {
 			return err
@@ -74,12 +77,28 @@ func (a *attempt) note(ctx context.Context, method string, request, reply any, c
 	return err
 }
 
-// why returns err, with the last error behind it if the time was up.
-func (a *attempt) why(err error) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if errors.Is(err, context.DeadlineExceeded) && a.err != nil {
-		return fmt.Errorf("%w: %w", err, a.err)
+// why returns err with its cause, where the time was up: how the last attempt
+// failed, or how far the last connection came.
+func (s *Store) why(err error) error {
+	s.attempt.mu.Lock()
+	tried := s.attempt.err
+	s.attempt.mu.Unlock()
+	late := errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+	if !late && status.Code(err) != codes.Unavailable {
+		return err
+	}
+	if !late {
+		tried = err
+	}
+	// What listens nowhere was not connected to: what came of an earlier connection
+	// is of no account.
+	if tried == nil || !strings.Contains(tried.Error(), "Error while dialing") {
+		if reached := s.reach.last(); reached != nil {
+			return fmt.Errorf("%w: %w", context.DeadlineExceeded, reached)
+		}
+	}
+	if late && tried != nil {
+		return fmt.Errorf("%w: %w", context.DeadlineExceeded, tried)
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func TestUnusableCertificatesAreReported(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			if _, err = s.client.Get(ctx, "x"); err != nil {
-				err = s.attempt.why(err)
+				err = s.why(err)
 			}
 			if c.hint == "" != (err == nil) || err != nil && !strings.Contains(words(err), c.hint) {
 				t.Fatalf("got %v", err)

@@ -47,6 +47,7 @@ type Store struct {
 	login    *login // nil without a user name
 	trouble  trouble.Log
 	attempt  attempt
+	reach    reach
 	position position
 	ended    context.CancelFunc
 	running  sync.WaitGroup
@@ -82,18 +83,19 @@ func Open(o Options) (*Store, error) {
 	if s.login != nil {
 		unary, stream = append(unary, s.login.unary), append(stream, s.login.stream)
 	}
+	secure, err := tlsConfig(o)
+	if err != nil {
+		return nil, err
+	}
 	config := clientv3.Config{
 		Endpoints: o.Endpoints,
 		// A frozen server or a cut connection is detected within this time.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
-		Logger: zap.NewNop(),
+		Logger: zap.NewNop(), TLS: secure,
 		DialOptions: append([]grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(unary...), grpc.WithChainStreamInterceptor(stream...),
-			grpc.WithConnectParams(reconnecting), grpc.WithStatsHandler(connWatcher{&s.position}),
+			grpc.WithConnectParams(reconnecting), grpc.WithStatsHandler(connWatcher{&s.position}), s.reach.dial(o.Endpoints, secure, o.CAFile),
 		}, o.dial...),
-	}
-	if config.TLS, err = tlsConfig(o); err != nil {
-		return nil, err
 	}
 	if s.client, err = clientv3.New(config); err != nil {
 		return nil, err

@@ -34,10 +34,6 @@ func tlsConfig(o Options) (*tls.Config, error) {
 		if _, err := authorities(o.CAFile); err != nil {
 			return nil, err
 		}
-		// The standard check uses the authorities that were read at the start. verify
-		// does the same with the present ones.
-		c.InsecureSkipVerify = true
-		c.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, o.CAFile) }
 	}
 	return c, nil
 }
@@ -54,12 +50,22 @@ func authorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-func verify(state tls.ConnectionState, file string) error {
+// verifying returns c for a connection to host, whose certificate the authorities in
+// file verify. The library's own check uses authorities that were read once, and a
+// ConnectionState has no ServerName where the host is an IP address.
+func verifying(c *tls.Config, host, file string) *tls.Config {
+	c = c.Clone()
+	c.InsecureSkipVerify = true
+	c.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, host, file) }
+	return c
+}
+
+func verify(state tls.ConnectionState, host, file string) error {
 	pool, err := authorities(file)
 	if err != nil {
 		return err
 	}
-	options := x509.VerifyOptions{Roots: pool, DNSName: state.ServerName, Intermediates: x509.NewCertPool()}
+	options := x509.VerifyOptions{Roots: pool, DNSName: host, Intermediates: x509.NewCertPool()}
 	for _, c := range state.PeerCertificates[1:] {
 		options.Intermediates.AddCert(c)
 	}

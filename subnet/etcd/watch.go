@@ -63,7 +63,7 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 			continue
 		}
 		s.retireStream(ctx, err)
-		s.trouble.Failed("watching the leases", err)
+		s.trouble.Failed("watching the leases", s.why(err))
 		if err := pauses.Sleep(ctx, failures); err != nil {
 			return err
 		}

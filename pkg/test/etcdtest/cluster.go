@@ -41,6 +41,8 @@ type Options struct {
 	// CertFile and KeyFile have clients be served with TLS, CAFile only those
 	// that show a certificate of it.
 	CertFile, KeyFile, CAFile string
+	// Quota is how many bytes the database may have, etcd's own limit when zero.
+	Quota int64
 	// Program is the path of another etcd that every member runs, for tests against
 	// an older version; it serves without TLS.
 	Program string
@@ -62,7 +64,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	switch {
 	case len(o.Addresses) == 0 && o.Namespace == "":
 		for range o.Members {
-			o.Addresses = append(o.Addresses, loopback(t))
+			o.Addresses = append(o.Addresses, Loopback(t))
 		}
 	case len(o.Addresses) != o.Members:
 		t.Fatalf("%d addresses for %d etcds", len(o.Addresses), o.Members)
@@ -77,7 +79,7 @@ func Start(t testing.TB, o Options) *Cluster {
 		c.members = append(c.members, &Member{cluster: c, config: config{
 			Name: name(i), Dir: filepath.Join(dir, name(i)),
 			Client: c.clientURL(i), Peer: peerURL(o.Addresses[i]), Cluster: strings.Join(peers, ","),
-			CertFile: o.CertFile, KeyFile: o.KeyFile, CAFile: o.CAFile,
+			CertFile: o.CertFile, KeyFile: o.KeyFile, CAFile: o.CAFile, Quota: o.Quota,
 		}})
 	}
 	t.Cleanup(func() {
@@ -101,9 +103,9 @@ func (c *Cluster) clientURL(i int) string {
 	return scheme + netip.AddrPortFrom(c.options.Addresses[i], ClientPort).String()
 }
 
-// loopback is an address that nothing listens on, and no other's connection
+// Loopback returns an address that nothing listens on, and no other's connection
 // takes a port of.
-func loopback(t testing.TB) netip.Addr {
+func Loopback(t testing.TB) netip.Addr {
 	t.Helper()
 	for range 100 {
 		a := netip.AddrFrom4([4]byte{127, byte(64 + rand.N(64)), byte(rand.N(256)), byte(1 + rand.N(254))})

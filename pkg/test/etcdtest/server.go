@@ -20,6 +20,7 @@ const variable = "TULLE_ETCDTEST"
 type config struct {
 	Name, Dir, Client, Peer, Cluster string
 	CertFile, KeyFile, CAFile        string
+	Quota                            int64
 }
 
 // Main is what TestMain calls first. In a process that is to be a server it is
@@ -63,6 +64,7 @@ func serve(text string) error {
 		c.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Host: o.Dir + ".http"}}
 	}
 	c.ClientTLSInfo = transport.TLSInfo{CertFile: o.CertFile, KeyFile: o.KeyFile, TrustedCAFile: o.CAFile, ClientCertAuth: o.CAFile != ""}
+	c.QuotaBackendBytes = o.Quota
 	c.LogLevel = "error"
 	c.UnsafeNoFsync = true // only this process dies, not the machine
 	c.TickMs, c.ElectionMs = 50, 500

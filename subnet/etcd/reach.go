@@ -1,0 +1,164 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+var (
+	// errSilent is an etcd that takes a connection and does not answer on it.
+	errSilent = errors.New("connected, but no answer")
+	// errPlain is a server that ends the TLS handshake.
+	errPlain = errors.New("connected, but no TLS handshake")
+	// errTLS is a server that ends a connection without TLS.
+	errTLS = errors.New("connected without TLS, and disconnected")
+	// errHangsUp is a server that ends a connection with TLS, and does not say why.
+	errHangsUp = errors.New("connected, and disconnected")
+)
+
+// reach keeps why the last connection to etcd came to nothing. gRPC has that only
+// as a text, and not when the write of a connection fails before it has read why
+// the server ended it.
+type reach struct {
+	mu  sync.Mutex
+	err error // nil once etcd has answered
+}
+
+func (r *reach) note(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
+func (r *reach) last() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// dial returns the option that notes in r how connections go. The endpoints say
+// whether those use TLS, as etcd's own client decides.
+func (r *reach) dial(endpoints []string, config *tls.Config, caFile string) grpc.DialOption {
+	secure := config != nil
+	if len(endpoints) > 0 {
+		switch scheme, _, _ := strings.Cut(endpoints[0], ":"); scheme {
+		case "http", "unix":
+			secure = false
+		case "https", "unixs":
+			secure = true
+		}
+	}
+	if !secure {
+		return grpc.WithTransportCredentials(handshakes{TransportCredentials: insecure.NewCredentials(), reach: r})
+	}
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return grpc.WithTransportCredentials(handshakes{credentials.NewTLS(config), r, config, caFile})
+}
+
+// handshakes notes how they go.
+type handshakes struct {
+	credentials.TransportCredentials
+	reach  *reach
+	config *tls.Config // nil without TLS
+	caFile string
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (h handshakes) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	through := h.TransportCredentials
+	if h.config != nil && h.caFile != "" {
+		host, _, err := net.SplitHostPort(authority)
+		if err != nil {
+			host = authority
+		}
+		through = credentials.NewTLS(verifying(h.config, host, h.caFile))
+	}
+	c, info, err := through.ClientHandshake(ctx, authority, raw)
+	var record tls.RecordHeaderError
+	switch {
+	case err == nil:
+		return &connection{Conn: c, reach: h.reach, secure: h.config != nil}, info, nil
+	case errors.Is(err, context.Canceled):
+		return c, info, err
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		err = errSilent
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE), errors.As(err, &record):
+		err = errPlain
+	}
+	h.reach.note(fmt.Errorf("%s: %w", raw.RemoteAddr(), err))
+	return c, info, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (h handshakes) Clone() credentials.TransportCredentials {
+	return handshakes{h.TransportCredentials.Clone(), h.reach, h.config, h.caFile}
+}
+
+// connection notes whether an answer comes, or why not.
+type connection struct {
+	net.Conn
+	reach  *reach
+	secure bool
+	heard  atomic.Bool // something has come
+}
+
+// Read implements io.Reader.
+func (c *connection) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && !c.heard.Swap(true) {
+		c.reach.note(nil)
+	}
+	if err != nil && !c.heard.Load() {
+		c.note(err)
+	}
+	return n, err
+}
+
+// alertWait is how long a server's reason may be on its way when a write fails.
+const alertWait = 200 * time.Millisecond
+
+// Write implements io.Writer. A server that ended the connection may have said why
+// before.
+func (c *connection) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil && !c.heard.Load() && !errors.Is(err, net.ErrClosed) {
+		_ = c.SetReadDeadline(time.Now().Add(alertWait))
+		if _, why := c.Conn.Read(make([]byte, 1)); why != nil && !errors.Is(why, os.ErrDeadlineExceeded) {
+			err = why
+		}
+		c.note(err)
+	}
+	return n, err
+}
+
+func (c *connection) note(err error) {
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &alert):
+	case strings.Contains(err.Error(), "remote error: tls: "): // an alert, in the words of tls.Conn
+	case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded): // gRPC had enough of waiting
+		err = errSilent
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+		err = errHangsUp
+		if !c.secure {
+			err = errTLS
+		}
+	}
+	c.reach.note(fmt.Errorf("%s: %w", c.RemoteAddr(), err))
+}
