@@ -30,7 +30,7 @@ func keepEtcd(ctx context.Context, o *options.Options, version string, changed f
 	s := etcdprocess.Settings{
 		Dir: filepath.Join(o.StateDir, "etcd"), Listen: o.Embedded.Listen,
 		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
-		Verbosity: o.Verbosity,
+		AnyClient: o.Embedded.AnyClient, Verbosity: o.Verbosity,
 	}
 	for _, path := range []*string{&s.Dir, &s.CertFile, &s.KeyFile, &s.CAFile} {
 		if *path == "" {

@@ -22,6 +22,7 @@ type Settings struct {
 	// CertFile and KeyFile are what it shows with https. It serves only clients
 	// with a certificate of CAFile's, or any client if that is empty.
 	CertFile, KeyFile, CAFile string
+	AnyClient                 bool // beyond loopback, too
 	Verbosity                 int // of its log
 }
 
@@ -45,8 +46,17 @@ func (s *Settings) table() []setting {
 		{flags.Flag{Name: "cafile", Value: "FILE", About: "CA certificates that clients' must be signed by", Set: flags.To(&s.CAFile, flags.File)}, s.CAFile},
 		{flags.Flag{Name: "certfile", Value: "FILE", About: "certificate to show to clients", Set: flags.To(&s.CertFile, flags.File)}, s.CertFile},
 		{flags.Flag{Name: "keyfile", Value: "FILE", About: "private key of that certificate", Set: flags.To(&s.KeyFile, flags.File)}, s.KeyFile},
+		{flags.Flag{Name: "without-client-certs", Default: "false", About: "beyond loopback, let any client in; unsafe", Set: flags.To(&s.AnyClient, flags.Bool)}, ifTrue(s.AnyClient)},
 		{flags.Flag{Name: "v", Value: "LEVEL", Default: "0", About: "log level; 1 adds etcd's warnings", Set: flags.To(&s.Verbosity, flags.Whole(0, math.MaxInt32))}, strconv.Itoa(s.Verbosity)},
 	}
+}
+
+// ifTrue returns a flag's value, "" for what holds without it.
+func ifTrue(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
 }
 
 // Flags returns the flags that set s, below a heading of the help.

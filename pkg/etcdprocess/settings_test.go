@@ -11,7 +11,7 @@ import (
 
 var odd = Settings{
 	Dir: "/var/lib/a $HOME/\"b\"\\c`d`", Listen: "https://[fd00::1]:2379",
-	CertFile: "/etc/tulle/host's.pem", KeyFile: "/etc/tulle/key %n.pem", CAFile: "/etc/tulle/ca.pem", Verbosity: 3,
+	CertFile: "/etc/tulle/host's.pem", KeyFile: "/etc/tulle/key %n.pem", CAFile: "/etc/tulle/ca.pem", AnyClient: true, Verbosity: 3,
 }
 
 // parse reads a command line and an environment with the flags of the settings.

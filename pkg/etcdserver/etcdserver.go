@@ -36,6 +36,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if u.Scheme == "https" && !isLoopback(u.Hostname()) && o.CAFile == "" && !o.AnyClient {
+		return nil, fmt.Errorf("cannot listen at %s: without client certificates anyone who reaches it could rewrite the network; add --cafile; --without-client-certs allows it nevertheless", u)
+	}
 	s := &Server{life: newLife(), done: make(chan struct{})}
 	s.clients, err = listen(u, transport.TLSInfo{
 		CertFile: o.CertFile, KeyFile: o.KeyFile,
@@ -109,15 +112,20 @@ func parse(listen string) (*url.URL, error) {
 	if err != nil || u.User != nil { // which may be a password
 		return nil, errors.New("where to listen is not a plain URL; give one like http://127.0.0.1:2379")
 	}
-	a, notAddress := netip.ParseAddr(u.Hostname())
 	switch {
-	case u.Scheme == "http" && u.Port() != "" && u.Path == "" && u.Hostname() != "localhost" && (notAddress != nil || !a.Unmap().IsLoopback()):
+	case u.Scheme == "http" && u.Port() != "" && u.Path == "" && !isLoopback(u.Hostname()):
 		return nil, fmt.Errorf("cannot listen at %s: beyond loopback anybody could read and change the network; use https", u)
 	case (u.Scheme == "http" || u.Scheme == "https") && u.Port() != "" && u.Path == "",
 		(u.Scheme == "unix" || u.Scheme == "unixs") && u.Host == "" && path.IsAbs(u.Path):
 		return u, nil
 	}
 	return nil, fmt.Errorf("cannot listen at %s; give a URL like http://127.0.0.1:2379 or unix:///run/tulle/etcd.sock", u)
+}
+
+// isLoopback reports whether only this host can reach host.
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
 // config returns etcd's own settings, for one member. It listens to nobody: there

@@ -86,6 +86,8 @@ func TestRefused(t *testing.T) {
 		{Options{Listen: "http://[::]:2379"}, "beyond loopback"},
 		{Options{Listen: "unix://relative"}, "cannot listen at"},
 		{Options{Listen: "https://127.0.0.1:0"}, "cert"},
+		{Options{Listen: "https://192.0.2.1:2379", CertFile: "c", KeyFile: "k"}, "without client certificates"},
+		{Options{Listen: "https://:2379", CertFile: "c", KeyFile: "k"}, "without client certificates"},
 		{Options{Listen: "http://127.0.0.1:0", Dir: file}, file},
 	} {
 		if test.options.Dir == "" {

@@ -48,7 +48,7 @@ func (o *Options) checkCertificate(g *flags.Given) error {
 
 func (o *Options) checkEmbedded(g *flags.Given) error {
 	if !o.Embedded.On {
-		for _, name := range []string{"etcd-listen", "network", "backend"} {
+		for _, name := range []string{"etcd-listen", "etcd-listen-without-client-certs", "network", "backend"} {
 			if g.Has(name) {
 				return &flags.Error{Flag: g.From(name), Why: "needs --etcd-embedded"}
 			}
@@ -76,6 +76,10 @@ func (o *Options) checkEmbedded(g *flags.Given) error {
 		return refusal
 	case (scheme == "https" || scheme == "unixs") && o.Etcd.CertFile == "":
 		refusal.Why, refusal.Fix = scheme+" needs a certificate", "add --etcd-certfile and --etcd-keyfile"
+		return refusal
+	case scheme == "https" && !loopback(o.Embedded.Listen) && o.Etcd.CAFile == "" && !o.Embedded.AnyClient:
+		refusal.Why = "without client certificates anyone who reaches it could rewrite the network"
+		refusal.Fix = "add --etcd-cafile; --etcd-listen-without-client-certs allows it nevertheless"
 		return refusal
 	}
 	return nil
@@ -118,6 +122,14 @@ func (o *Options) checkSeed(g *flags.Given) error {
 func (o *Options) warn(g *flags.Given) {
 	if g.From("etcd-password") == "--etcd-password" && o.Etcd.Password != (flags.Secret{}) {
 		o.Warnings = append(o.Warnings, "--etcd-password is visible in the process list until tulled hides it; use --etcd-password-file")
+	}
+	if o.Embedded.AnyClient {
+		switch {
+		case o.Etcd.CAFile != "":
+			o.Warnings = append(o.Warnings, g.From("etcd-listen-without-client-certs")+" has no effect with --etcd-cafile")
+		case !strings.HasPrefix(o.Embedded.Listen, "unix") && !loopback(o.Embedded.Listen):
+			o.Warnings = append(o.Warnings, g.From("etcd-listen-without-client-certs")+": anyone who reaches "+o.Embedded.Listen+" can rewrite the network; use --etcd-cafile")
+		}
 	}
 	urls, in := o.Etcd.Endpoints, "etcd-endpoints"
 	if o.Embedded.On {

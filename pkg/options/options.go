@@ -124,6 +124,8 @@ type Embedded struct {
 	// loopback, or https, with Etcd's CertFile and KeyFile. Or it is a unix or
 	// unixs URL of an absolute path.
 	Listen string
+	// AnyClient allows clients without a certificate where Listen is beyond loopback.
+	AnyClient bool
 	// Networks and Backend are what an empty store begins with, see
 	// Options.Seed. Without a network it begins empty.
 	Networks subnet.Pair[netip.Prefix]

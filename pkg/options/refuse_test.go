@@ -140,6 +140,8 @@ func TestRefusals(t *testing.T) {
 		{"--etcd-embedded --etcd-listen=http://0.0.0.0:2379", "", `--etcd-listen is "http://0.0.0.0:2379": unencrypted, and beyond loopback anyone could read and change the network; use https, with --etcd-certfile and --etcd-keyfile`},
 		{"--etcd-embedded --etcd-listen=http://[::]:2379 --etcd-certfile=c --etcd-keyfile=k", "", `--etcd-listen is "http://[::]:2379": unencrypted, and beyond loopback anyone could read and change the network; use https, with --etcd-certfile and --etcd-keyfile`},
 		{"--etcd-embedded --etcd-listen=https://192.0.2.7:2379", "", `--etcd-listen is "https://192.0.2.7:2379": https needs a certificate; add --etcd-certfile and --etcd-keyfile`},
+		{"--etcd-embedded --etcd-listen=https://192.0.2.7:2379 --etcd-certfile=c --etcd-keyfile=k", "", `--etcd-listen is "https://192.0.2.7:2379": without client certificates anyone who reaches it could rewrite the network; add --etcd-cafile; --etcd-listen-without-client-certs allows it nevertheless`},
+		{"--etcd-listen-without-client-certs", "", "--etcd-listen-without-client-certs: needs --etcd-embedded"},
 		{"--etcd-embedded --etcd-listen=https://h:2379", "", `--etcd-listen is "https://h:2379": not an address to listen on; use one of this host's addresses, or 0.0.0.0 or [::] for all`},
 		{"--etcd-embedded --etcd-listen=http://localhost:0", "", `--etcd-listen is "http://localhost:0": port 0 is another port at every start; use etcd's, 2379`},
 		{"--etcd-embedded --etcd-listen=ftp://h:1", "", `--etcd-listen is "ftp://h:1": unknown URL scheme; use http, https, unix or unixs`},

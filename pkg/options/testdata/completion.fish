@@ -33,6 +33,7 @@ complete -c tulled -l subnet-lease-ttl -x -d 'lifetime of a lease without renewa
 complete -c tulled -l subnet-lease-renew-margin -x -d 'time that a lease must always have left'
 complete -c tulled -l etcd-embedded -a 'true false' -d 'run an etcd on this host, and use it'
 complete -c tulled -l etcd-listen -x -d 'URL of the embedded etcd'
+complete -c tulled -l etcd-listen-without-client-certs -a 'true false' -d 'let clients without a certificate in; unsafe'
 complete -c tulled -l network -x -d 'network for an empty embedded etcd; IPv4, IPv6 or both'
 complete -c tulled -l backend -x -a 'alloc host-gw ipip vxlan' -d 'backend for --network'
 complete -c tulled -l node-id -x -d 'lasting ID of this host (default /etc/machine-id)'

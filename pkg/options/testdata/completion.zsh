@@ -30,6 +30,7 @@ _tulled() {
 		'--subnet-lease-renew-margin=[time that a lease must always have left]:MINUTES: ' \
 		'--etcd-embedded=-[run an etcd on this host, and use it]::true or false:(true false)' \
 		'--etcd-listen=[URL of the embedded etcd]:URL: ' \
+		'--etcd-listen-without-client-certs=-[let clients without a certificate in; unsafe]::true or false:(true false)' \
 		'*--network=[network for an empty embedded etcd; IPv4, IPv6 or both]:CIDR: ' \
 		'--backend=[backend for --network]:TYPE:(alloc host-gw ipip vxlan)' \
 		'--node-id=[lasting ID of this host (default /etc/machine-id)]:TEXT: ' \
