@@ -26,122 +26,123 @@ type Kernel interface {
 	hostif.Source
 }
 
-// Files keeps files as they should be, whatever others do to them.
+// Files keeps the content of files, and restores it after foreign changes.
 type Files interface {
-	// Set has path hold content from now on. What goes wrong is tried again.
+	// Set makes path have content from now on. It retries what fails.
 	Set(path string, content []byte, mode fs.FileMode) error
-	// Failing are the files that are not as they should be, and why.
+	// Failing returns the files that are out of date, and why.
 	Failing() map[string]error
-	// Fights are the files that others keep changing.
+	// Fights returns the files that other programs keep changing.
 	Fights() map[string]budget.Fight
 	Run(ctx context.Context)
 }
 
-// Options are who a node is and what it stands on.
+// Options are a node's identity and what it uses.
 type Options struct {
 	Store    subnet.Store
 	Kernel   Kernel
-	Backends map[string]backend.Factory // by the type that a config calls them by
+	Backends map[string]backend.Factory // by the type in the config
 	// Node is this node's identity; the backend sets its MTU. Identity gives the node
-	// another ID if another machine has the same one; nil where IDs are unique.
+	// another ID if another machine has the same one. It is nil where IDs are unique.
 	Node     subnet.Node
 	Identity *identity.Identity
-	// Uplinks says what may face the other hosts. Its Networks, Last and
-	// Bridges are the agent's to fill in. Hints calls to with another one whenever
-	// what the store says of this host has changed, and once at first; nil where it
-	// says nothing.
+	// Uplinks says how to choose the uplinks. The agent fills in its Networks, Last
+	// and Bridges. Hints calls to once at first, and again whenever what the store
+	// says of this host changes. It is nil if the store says nothing.
 	Uplinks hostif.Spec
 	Hints   func(ctx context.Context, to func(hostif.Spec))
 	Files   Files
-	// Healing is what it may cost to restore what others change in the kernel.
+	// Healing bounds what restoring kernel objects after foreign changes may cost.
 	Healing *budget.Account
-	// Firewall is told what the host has to masquerade and to let through: Rules,
-	// of which Networks and Own are the agent's to fill in.
+	// Firewall gets Rules: what the host must masquerade and accept. The agent fills
+	// in their Networks and Own.
 	Firewall Firewall
 	Rules    firewall.Rules
-	// Exemptions calls to with further networks that see the containers' own
-	// addresses, again and again; nil where there are none.
+	// Exemptions calls to with the present list of further networks that see the
+	// containers' own addresses, at first and after changes. It is nil if there are
+	// none.
 	Exemptions func(ctx context.Context, to func([]netip.Prefix))
-	// Prober finds out whether packets reach the peers, and Responder answers those
-	// of theirs that do; nil where that is not wanted.
+	// Prober checks whether packets reach the peers, and Responder answers the peers'
+	// probes. They are nil if probes are disabled.
 	Prober    *probe.Prober
 	Responder *probe.Responder
-	// Presence answers other machines' questions whether this one lives. Lives asks
-	// whether the holder of a lease lives elsewhere. Nil disables them.
+	// Presence answers other machines that ask whether this one is alive. Lives asks
+	// whether the holder of a lease is alive elsewhere. Nil disables them.
 	Presence *probe.Presence
 	Lives    func(ctx context.Context, l subnet.Lease) bool
 	// LeaseEnds returns when this node's lease ends unless it is renewed, by the
-	// monotonic clock, or the zero Time. Nil if leases do not end.
+	// monotonic clock, or the zero Time. It is nil if leases do not end.
 	LeaseEnds func() time.Time
 	Outputs   Outputs
-	// Changed is called, if it is not nil, after every change of the Status
-	// that is not the kernel's alone. It must not wait.
+	// Changed, if not nil, is called after every change of the Status, except for
+	// changes of the kernel alone. It must not block.
 	Changed func()
 }
 
-// Agent is one node's life: it owns the config in force, the node's own lease
-// and its backend, and works out what follows from them for the kernel and the
-// files whenever the store or the host has news.
+// Agent runs one node. It owns the config in force, the node's own lease and its
+// backend. After each change of the store or the host, it works out what the kernel
+// and the files must hold.
 //
-// All of that is done by the one goroutine of Run. The others wait: for the
-// store, for the host, for a disk; what they come back with they have done by
-// it, as a call. A call of something that was replaced meanwhile, like a lease
+// All of that happens in Run's goroutine. Other goroutines wait for the store, the
+// host or a disk, and pass their results to it as calls. A call is dropped if its
+// cause was replaced meanwhile, for example a lease requested before the host's
+// address changed.
 // asked for before the host's address changed, is void.
 type Agent struct {
 	Options
 	loop   *reconcile.Reconciler
 	calls  chan func()
-	nodeMu sync.Mutex // guards Node, which others than Run's goroutine read
+	nodeMu sync.Mutex // guards Node, which other goroutines read
 
-	// What follows belongs to Run's goroutine.
+	// The following fields belong to Run's goroutine.
 
 	ctx     context.Context
 	running sync.WaitGroup
-	waiting map[reason]string // for what, and why
+	waiting map[reason]string // what the node waits for, and why
 
 	config  subnet.Config // in force; the zero Config until there is one
-	stored  bool          // the store has told its config
-	pending subnet.Config // what the store says, where that waits for a restart
+	stored  bool          // the store has returned its config
+	pending subnet.Config // the store's config, if it waits for a restart
 	before  subnet.Lease  // the node's lease in an earlier run
 	env     envfile.Env   // as an earlier run wrote it
-	// remembered are the peers of an earlier run, as long as config and own are
-	// what was saved then and not the store's word; else nil.
+	// remembered are the peers of an earlier run, while config and own are the saved
+	// ones and not from the store; otherwise nil.
 	remembered []subnet.Lease
-	savedAt    time.Time // that was; the zero Time once the store has answered
+	savedAt    time.Time // when those were saved; the zero Time once the store has answered
 
 	hinted    bool // Uplinks are what the store says, or said in an earlier run
 	host      hostif.Interfaces
 	following task
 	backend   backend.Backend
-	// checksumsBroken says that probes found out that this host's are, in tunnels.
-	// It is so for as long as the daemon runs: to try again would cost the
+	// checksumsBroken reports that probes found this host's checksums in tunnels to
+	// be broken. It stays set while the daemon runs: another attempt would cost the
 	// containers their connections.
 	checksumsBroken bool
 
-	own            subnet.Lease // as it is published; the zero Lease until there is one
-	since          time.Time    // the store leased own to this run
-	claim          subnet.Claim // that is being kept
+	own            subnet.Lease // as published; the zero Lease until there is one
+	since          time.Time    // when the store leased own to this run
+	claim          subnet.Claim // the present claim
 	keeping        task
 	peers          *Peers
-	listed         bool // the store's complete list has come
-	watching       bool // the store is being watched
-	refused        bool // the store gives no lease, and says why
+	listed         bool // the store's complete list has arrived
+	watching       bool // the watch of the store runs
+	refused        bool // the store refuses a lease, with a reason
 	twins          twins
 	writing        task // of files
 	save           *time.Timer
-	bury           *time.Timer    // for what lingers
-	burying        bool           // bury runs
-	saving         bool           // save runs, or what it calls for
-	unsaved        bool           // something has changed since it was saved
-	saveError      error          // of the last time
-	exempted       []netip.Prefix // by Exemptions
-	foreignBridges string         // bridges that are no part of the network, of which the log knows
+	bury           *time.Timer    // drops lingering peers
+	burying        bool           // bury is running
+	saving         bool           // save is running, or the save it started
+	unsaved        bool           // something has changed since the last save
+	saveError      error          // of the last save
+	exempted       []netip.Prefix // from Exemptions
+	foreignBridges string         // bridges outside the network, as last logged
 }
 
-// resync is how often the kernel is looked at whatever it reports.
+// resync is the interval of full resyncs with the kernel.
 const resync = 5 * time.Minute
 
-// New makes a node, which does nothing until it runs.
+// New returns a node. Run starts it.
 func New(o Options) *Agent {
 	a := &Agent{
 		Options: o,
@@ -156,8 +157,8 @@ func New(o Options) *Agent {
 	return a
 }
 
-// Run lives the node's life until ctx ends. It leaves the kernel and the files
-// as they are: containers go on talking.
+// Run runs the node until ctx ends. It leaves the kernel and the files as they are,
+// so that containers stay connected.
 func (a *Agent) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer a.running.Wait()
@@ -197,7 +198,7 @@ func (a *Agent) Run(ctx context.Context) {
 		case <-waited.C:
 			a.rememberUnlessCopied()
 		case <-a.bury.C:
-			a.burying = a.peers.Bury()
+			a.burying = a.peers.DropLingering()
 			if a.burying {
 				a.bury.Reset(linger)
 			}
@@ -208,7 +209,7 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 }
 
-// call has f done by Run's goroutine, unless ctx ends before.
+// call runs f in Run's goroutine, unless ctx ends before.
 func (a *Agent) call(ctx context.Context, f func()) {
 	select {
 	case a.calls <- func() {
@@ -220,8 +221,8 @@ func (a *Agent) call(ctx context.Context, f func()) {
 	}
 }
 
-// callAndWait runs f in the goroutine of a.Run and returns its answer. It reports false
-// if ctx ends before. As f may run after that, it must not share variables with the
+// callAndWait runs f in the goroutine of a.Run and returns its answer. ok is false
+// if ctx ends before. f may still run after that, so it must not share variables with the
 // caller.
 func callAndWait[T any](ctx context.Context, a *Agent, f func() T) (answer T, ok bool) {
 	answers := make(chan T, 1)
@@ -234,25 +235,24 @@ func callAndWait[T any](ctx context.Context, a *Agent, f func() T) (answer T, ok
 	}
 }
 
-// Alive says, within ctx, whether Run's goroutine still does what it is called for.
+// Alive reports, within ctx, whether Run's goroutine runs calls.
 func (a *Agent) Alive(ctx context.Context) bool {
 	_, ok := callAndWait(ctx, a, func() struct{} { return struct{}{} })
 	return ok
 }
 
-// Reload has all that others may have changed looked at again.
+// Reload starts a full resync.
 func (a *Agent) Reload() {
 	a.loop.Resync()
 }
 
-// task is something that waits in a goroutine of its own and is at times begun
-// anew.
+// task is a goroutine that waits for something, and can be restarted.
 type task struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// restart ends t, if it runs, and begins it with f once it has ended.
+// restart ends t if it runs, waits for its end, and then starts it with f.
 func (a *Agent) restart(t *task, f func(ctx context.Context)) {
 	before := *t
 	if before.cancel != nil {
@@ -262,7 +262,7 @@ func (a *Agent) restart(t *task, f func(ctx context.Context)) {
 	*t = task{cancel, make(chan struct{})}
 	done := t.done
 	a.running.Go(func() {
-		defer close(done) // ctx goes on: what f called for last is still to be done
+		defer close(done) // ctx goes on: f's last call must still run
 		if before.done != nil {
 			<-before.done
 		}
@@ -270,8 +270,8 @@ func (a *Agent) restart(t *task, f func(ctx context.Context)) {
 	})
 }
 
-// awaitSync waits until the kernel holds all that the complete list asks for. What
-// it refuses is no reason to wait: it harms nobody else.
+// awaitSync waits until the kernel holds all that the complete list requires. It does
+// not wait for refused objects, which harm no other peer.
 func (a *Agent) awaitSync() {
 	if a.loop.WaitTried(a.ctx) != nil {
 		return

@@ -24,8 +24,7 @@ import (
 	"github.com/tulle-net/tulle/subnet/storetest"
 )
 
-// life is an agent on a fake host, with a store in memory and files that are
-// none.
+// life is an agent on a fake host, with a store in memory and fake files.
 type life struct {
 	t        *testing.T
 	store    *gate
@@ -38,15 +37,15 @@ type life struct {
 	stop     func()
 
 	hints   func(context.Context, func(hostif.Spec))
-	changed func() // called with every change of the status
-	node    string // its ID
-	// identity is who it is, where that is kept; elsewhere is Options.Lives.
+	changed func() // called at every change of the status
+	node    string // the node's ID
+	// identity is the node's identity, if it is saved; elsewhere is Options.Lives.
 	identity  *identity.Identity
 	elsewhere func(context.Context, subnet.Lease) bool
 	leaseEnds func() time.Time
 }
 
-// newLife is a host at 198.18.0.1 that has not begun yet.
+// newLife returns a host at 198.18.0.1 that has not started yet.
 func newLife(t *testing.T, config string) *life {
 	t.Helper()
 	l := &life{
@@ -63,7 +62,7 @@ func newLife(t *testing.T, config string) *life {
 	return l
 }
 
-// start runs the agent until the test ends, or stop is called.
+// start runs the agent until the test ends or stop is called.
 func (l *life) start() {
 	l.t.Helper()
 	node := subnet.Node{ID: l.node, Name: "one"}
@@ -81,10 +80,10 @@ func (l *life) start() {
 	l.stop = func() { cancel(); <-ended; l.stop = nil }
 }
 
-// view takes a View, although the node may have ended.
+// view returns a View, also after the node's end.
 func (l *life) view() View { return l.agent.View(context.Background()) }
 
-// soon lets all be done that is done within a second.
+// soon lets a second pass.
 func (l *life) soon() { l.after(time.Second) }
 
 func (l *life) after(d time.Duration) {
@@ -92,8 +91,8 @@ func (l *life) after(d time.Duration) {
 	synctest.Wait()
 }
 
-// peer puts the lease of another node into the store, at 198.18.0.x with a
-// subnet 10.5.x.0/24.
+// peer writes the lease of another node to the store, at 198.18.0.x with the subnet
+// 10.5.x.0/24.
 func (l *life) peer(x byte) subnet.Lease {
 	l.t.Helper()
 	p := fakePeer(l.t, fmt.Sprintf("10.5.%d.0-24", x), fmt.Sprintf("198.18.0.%d", x), fmt.Sprintf("3a:00:00:00:00:%02x", x), 0)
@@ -102,7 +101,7 @@ func (l *life) peer(x byte) subnet.Lease {
 	return l.store.Put(p)
 }
 
-// own is the node's lease in the store.
+// own returns the node's lease in the store.
 func (l *life) own() subnet.Lease {
 	l.t.Helper()
 	for _, lease := range l.store.Leases() {
@@ -134,7 +133,7 @@ func (l *life) wantFile(path, part string) {
 	}
 }
 
-// wantRoute says whether the kernel is to have a route to dst.
+// wantRoute checks whether the kernel has a route to dst.
 func (l *life) wantRoute(dst string, want bool) {
 	l.t.Helper()
 	if got := l.host.hasRoute(dst); got != want {
@@ -149,7 +148,7 @@ type gate struct {
 	open chan struct{} // nil while the store is there
 
 	ends    bool          // Watch ends after its first update
-	delayed chan struct{} // leases are given, and changes of the config told, when it is closed; at once if it is nil
+	delayed chan struct{} // delays leases and changed configs until it is closed, if it is not nil
 }
 
 func (g *gate) leave() {
@@ -231,7 +230,7 @@ func newFakeHost() *fakeHost {
 	return h
 }
 
-// change changes what the host has, and tells of it.
+// change changes the host's interfaces, and sends an event.
 func (h *fakeHost) change(f func(*netstate.Survey)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -252,8 +251,8 @@ func (h *fakeHost) RouteTo(context.Context, netip.Addr) (netstate.Path, error) {
 	return netstate.Path{}, nil
 }
 
-// Watch tells of both: of objects what the fake kernel does, of the survey that
-// anything may have changed.
+// Watch sends the fake kernel's events about objects, and an event after each change
+// of the survey.
 func (h *fakeHost) Watch(ctx context.Context, to func(netstate.Event)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -300,7 +299,7 @@ func (h *fakeHost) device() netstate.Link {
 
 var _ hostif.Source = (*fakeHost)(nil)
 
-// fakeFirewall is one that nobody touches.
+// fakeFirewall is a firewall without foreign changes.
 type fakeFirewall struct {
 	mu   sync.Mutex
 	want firewall.Rules
@@ -327,13 +326,13 @@ func (f *fakeFirewall) Status() firewall.Status {
 
 func (f *fakeFirewall) Run(ctx context.Context) { <-ctx.Done() }
 
-// fakeFiles are files that nobody touches.
+// fakeFiles are files without foreign changes.
 type fakeFiles struct {
 	mu     sync.Mutex
 	now    map[string]string
 	writes int
-	full   error         // what every write fails with
-	stuck  chan struct{} // writes wait for it to be closed, if it is not nil
+	full   error         // the error of every write
+	stuck  chan struct{} // writes wait until it is closed, if it is not nil
 }
 
 func (f *fakeFiles) Set(path string, content []byte, _ fs.FileMode) error {

@@ -14,8 +14,9 @@ import (
 
 const plainConfig = `{"Network": "10.5.0.0/16"}`
 
-// TestFirstStart goes from a host and a store with nothing to a network.
-func TestFirstStart(t *testing.T) {
+// TestFirstStartBringsUpNetwork starts a host and a store with nothing, and ends with a working
+// network.
+func TestFirstStartBringsUpNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")
 		l.start()
@@ -40,15 +41,16 @@ func TestFirstStart(t *testing.T) {
 		l.store.Delete("10.5.9.0-24")
 		l.soon()
 		l.wantRoute("10.5.10.0/24", true)
-		l.wantRoute("10.5.9.0/24", true) // it may come back
+		l.wantRoute("10.5.9.0/24", true) // it lingers
 		l.after(2 * linger)
 		l.wantRoute("10.5.9.0/24", false)
 		l.wantRoute("10.5.10.0/24", true)
 	})
 }
 
-// TestSteady has a network at rest cost nothing: no file, no step, no word.
-func TestSteady(t *testing.T) {
+// TestSteadyNetworkCostsNothing: a network without changes writes no file, no kernel object and no log
+// line.
+func TestSteadyNetworkCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
@@ -87,9 +89,9 @@ func TestRestartKeepsAll(t *testing.T) {
 	})
 }
 
-// TestFileOutlivesLease has a node whose lease is gone ask for what its env file
-// says.
-func TestFileOutlivesLease(t *testing.T) {
+// TestEnvFileGivesSubnetBack: a node whose lease is gone requests the subnet in its env
+// file.
+func TestEnvFileGivesSubnetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.SubnetFile = t.TempDir() + "/subnet.env"
@@ -130,7 +132,7 @@ func TestLostLease(t *testing.T) {
 				t.Errorf("%q was logged %d times", word, n)
 			}
 		}
-		l.wantRoute(own.Subnets[subnet.IPv4].String(), true) // it is the other's now
+		l.wantRoute(own.Subnets[subnet.IPv4].String(), true) // it belongs to the other node now
 	})
 }
 
@@ -156,8 +158,8 @@ func TestOutOfSubnets(t *testing.T) {
 	})
 }
 
-// TestHostChanges has the host's address and MTU change: the endpoint follows,
-// the subnet stays.
+// TestHostChanges: after changes of the host's address and MTU the endpoint follows,
+// and the subnet stays.
 func TestHostChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -186,9 +188,9 @@ func TestHostChanges(t *testing.T) {
 	})
 }
 
-// TestUplinkLost has the interface lose its address: what is known stays, and
-// the status tells.
-func TestUplinkLost(t *testing.T) {
+// TestLostUplinkChangesNothing: when the interface loses its address, the network stays as it is,
+// and the status reports it.
+func TestLostUplinkChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
@@ -211,8 +213,8 @@ func TestUplinkLost(t *testing.T) {
 func TestConfigChanges(t *testing.T) {
 	for _, c := range []struct {
 		name, config string
-		restart      string // why it needs one; "" if it is applied
-		route        bool   // the peer is reached directly then
+		restart      string // why a restart is needed; "" if it is applied
+		route        bool   // the peer is then reached directly
 	}{
 		{name: "direct routing", config: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "DirectRouting": true}}`, route: true},
 		{name: "another pool", config: `{"Network": "10.5.0.0/16", "SubnetMin": "10.5.0.0"}`},
@@ -272,9 +274,8 @@ func TestConfigChanges(t *testing.T) {
 	}
 }
 
-// TestRestartTakesConfig has the restart that was asked for apply what waited
-// for it.
-func TestRestartTakesConfig(t *testing.T) {
+// TestRestartAppliesPendingConfig: a restart applies the config that waited for it.
+func TestRestartAppliesPendingConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.start()
@@ -291,9 +292,9 @@ func TestRestartTakesConfig(t *testing.T) {
 	})
 }
 
-// TestBridge has a bridge of the containers with addresses of another subnet
-// reported with the way out.
-func TestBridge(t *testing.T) {
+// TestBridgeOfAnotherSubnetIsReported: a container bridge with addresses of another subnet is reported with
+// the fix.
+func TestBridgeOfAnotherSubnetIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		bridge := func(address string) func(*netstate.Survey) {
@@ -320,7 +321,7 @@ func TestBridge(t *testing.T) {
 	})
 }
 
-func TestBlackhole(t *testing.T) {
+func TestBlackholeDropsUnusedAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.Blackhole = true
@@ -332,8 +333,8 @@ func TestBlackhole(t *testing.T) {
 	})
 }
 
-// TestFileFails has a full disk make a node not ready, and nothing else.
-func TestFileFails(t *testing.T) {
+// TestFullDiskMakesNodeUnready: a full disk makes the node unready, and has no other effect.
+func TestFullDiskMakesNodeUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.files.full = syscall.ENOSPC
@@ -345,9 +346,9 @@ func TestFileFails(t *testing.T) {
 	})
 }
 
-// TestStoreAway has a host that boots while the store is away come up as it was,
-// and follow the store when that is back.
-func TestStoreAway(t *testing.T) {
+// TestBootWithoutStoreUsesSavedNetwork: a host that boots while the store is away comes up with the saved
+// network, and follows the store once it is back.
+func TestBootWithoutStoreUsesSavedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.StateDir = t.TempDir()
@@ -388,9 +389,9 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// TestStoreDiffers has the store's word replace all that was remembered: another
-// config, and a subnet that another node has by now.
-func TestStoreDiffers(t *testing.T) {
+// TestStoreReplacesSavedNetwork: the store replaces all that was saved: the config is another, and
+// another node has the subnet.
+func TestStoreReplacesSavedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.StateDir = t.TempDir()
@@ -418,9 +419,9 @@ func TestStoreDiffers(t *testing.T) {
 	})
 }
 
-// TestLostWhileRestartWaits has a node whose subnet is taken while the store has
-// another config: there is nothing left that a restart would cost.
-func TestLostWhileRestartWaits(t *testing.T) {
+// TestLostSubnetAppliesPendingConfig: a node loses its subnet while a changed config waits for
+// a restart. The config is applied, because a restart would cost nothing more.
+func TestLostSubnetAppliesPendingConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.start()
@@ -439,9 +440,9 @@ func TestLostWhileRestartWaits(t *testing.T) {
 	})
 }
 
-// TestConfigBetween has the config change between the store's word of it and the
+// TestConfigChangesBeforeLease: the config changes after the store returned it and before the
 // lease.
-func TestConfigBetween(t *testing.T) {
+func TestConfigChangesBeforeLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.store.delayed = make(chan struct{})

@@ -13,13 +13,13 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestReadyMeansReady has no status be ready at any moment before the files are
-// there: what starts after the daemon reads them.
-func TestReadyMeansReady(t *testing.T) {
+// TestNotReadyBeforeFilesExist: at no moment is the status ready before the files
+// exist. What starts after the daemon reads them.
+func TestNotReadyBeforeFilesExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")
 		l.changed = func() {
-			v := l.agent.loopView(withoutPeers) // it calls from Run's goroutine
+			v := l.agent.loopView(withoutPeers) // called in Run's goroutine
 			l.agent.addOtherFacts(t.Context(), &v)
 			if v.Checks().Ready() && l.files.content("/nowhere/subnet.env") == "" {
 				t.Errorf("ready without an env file: %s", v.Line())
@@ -34,9 +34,9 @@ func TestReadyMeansReady(t *testing.T) {
 	})
 }
 
-// TestOneBadKey has the kernel refuse a peer's route for good: the node is ready
-// for all others, and the status tells.
-func TestOneBadKey(t *testing.T) {
+// TestRefusedRouteOfOnePeer: the kernel refuses a peer's route for good. The node is
+// ready for all others, and the status reports it.
+func TestRefusedRouteOfOnePeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
@@ -50,9 +50,9 @@ func TestOneBadKey(t *testing.T) {
 	})
 }
 
-// TestNoDevice has the kernel refuse what all peers are reached by, as without
-// CAP_NET_ADMIN: that is no network, and nothing that is to wait for one begins.
-func TestNoDevice(t *testing.T) {
+// TestRefusedDeviceMakesNodeUnready: the kernel refuses the tunnel device, as without
+// CAP_NET_ADMIN. There is no network, and the node is not ready.
+func TestRefusedDeviceMakesNodeUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
@@ -69,9 +69,9 @@ func TestNoDevice(t *testing.T) {
 	})
 }
 
-// TestCopiedMachine has a machine that was copied with its state folder be a node
-// of its own.
-func TestCopiedMachine(t *testing.T) {
+// TestCopiedMachineIgnoresSavedNetwork: a machine that was copied with its state
+// folder becomes a node of its own.
+func TestCopiedMachineIgnoresSavedNetwork(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLife(t, plainConfig)
@@ -80,7 +80,7 @@ func TestCopiedMachine(t *testing.T) {
 			l.after(time.Minute)
 			original := l.own()
 			l.stop()
-			l.store.Put(original) // it lives on elsewhere
+			l.store.Put(original) // it is alive elsewhere
 			l.node, l.host = "machine-2", newFakeHost()
 			l.host.survey.Links[0].Addrs[0].Prefix = netip.MustParsePrefix("198.18.0.2/16")
 			if away {
@@ -101,9 +101,9 @@ func TestCopiedMachine(t *testing.T) {
 	}
 }
 
-// TestOtherNetworkAfterBoot has the store come back with another network while
-// leasing takes its time: the files never mix the two.
-func TestOtherNetworkAfterBoot(t *testing.T) {
+// TestFilesNeverMixTwoNetworks: the store returns with another network while leasing
+// takes long. The files never mix the two.
+func TestFilesNeverMixTwoNetworks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.StateDir = t.TempDir()
@@ -129,8 +129,8 @@ func TestOtherNetworkAfterBoot(t *testing.T) {
 	})
 }
 
-// TestStoreStopsHalfway has a store that gives its config, and then no lease.
-func TestStoreStopsHalfway(t *testing.T) {
+// TestStoreWithoutLeaseIsReported: a store returns its config, and then no lease.
+func TestStoreWithoutLeaseIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.StateDir = t.TempDir()
@@ -153,8 +153,9 @@ func TestStoreStopsHalfway(t *testing.T) {
 	})
 }
 
-// TestStuckDisk has the disk of the files hang: peers are followed all the same.
-func TestStuckDisk(t *testing.T) {
+// TestStuckDiskDelaysNoPeer: the disk of the files hangs, and peers are followed
+// meanwhile.
+func TestStuckDiskDelaysNoPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.files.stuck = make(chan struct{})
@@ -170,8 +171,8 @@ func TestStuckDisk(t *testing.T) {
 	})
 }
 
-// TestWatchEnds has the store's watch end, which is begun anew.
-func TestWatchEnds(t *testing.T) {
+// TestWatchIsRestarted: the store's watch ends, and is restarted.
+func TestWatchIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.store.ends = true

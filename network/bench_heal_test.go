@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// heal is how long it takes until what a stranger deleted is back.
+// heal is how long it takes to restore what another program deleted.
 type heal struct {
 	what  string
 	peers int
@@ -34,7 +34,7 @@ func measureHeals(t *testing.T, s scale) []heal {
 	return all
 }
 
-// measure harms a host so many times.
+// measure damages a host that many times.
 func (m *heal) measure(t *testing.T, kind netstate.Kind, times int) {
 	h := newBenchHost(t, "vxlan")
 	h.start()
@@ -51,16 +51,16 @@ func (m *heal) measure(t *testing.T, kind netstate.Kind, times int) {
 	for i := range times {
 		m.took = append(m.took, h.heal(victims[i%len(victims)]))
 		if kind == netstate.KindLink || kind == netstate.KindAddr {
-			h.want(entries) // all that went with it is back
-			// What costs much again and again has one turn a second.
+			h.want(entries) // everything that went with it is back
+			// Expensive repairs get one turn a second.
 			<-time.After(max(budget.Turn, 5*h.loop.Status().ResyncTook))
 		}
 	}
 	h.want(entries)
 }
 
-// heal deletes o as a stranger would, and says how long it takes from the
-// beginning of that until the last of what is to be put right is.
+// heal deletes o as another program would, and returns the time from the beginning of
+// that until everything is restored.
 func (h *benchHost) heal(o netstate.Object) time.Duration {
 	h.t.Helper()
 	healed := h.tap.await(o.Key())

@@ -20,15 +20,15 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// benchHost is a node whose peers are there on paper alone, on a host in a
-// fresh namespace: its kernel is real, and nobody is sent a packet.
+// benchHost is a node with a real kernel in a fresh namespace. Its peers exist only
+// as leases; no peer gets a packet.
 type benchHost struct {
 	*node
 	tap      *tap
 	stranger *kernel.Kernel // another program's view of the same namespace
 }
 
-// newBenchHost makes a host with what its backend needs but no peers.
+// newBenchHost returns a host with its backend's objects and no peers.
 func newBenchHost(t testing.TB, backend string) *benchHost {
 	t.Helper()
 	h := &benchHost{node: &node{
@@ -51,17 +51,16 @@ func newBenchHost(t testing.TB, backend string) *benchHost {
 	h.own.Created = 1
 	h.apply(netstate.Create, h.backend.Host(h.own))
 	t.Cleanup(func() {
-		// What goes with a namespace goes some time after it, and would slow
-		// down the next measurement.
+		// The kernel cleans up a namespace some time after its end, which would slow
+		// the next measurement.
 		for _, link := range []string{"eth0", "tulle.1"} {
-			_ = exec.Command("ip", "-n", h.ns.Name, "link", "del", link).Run() // it may never have been there
+			_ = exec.Command("ip", "-n", h.ns.Name, "link", "del", link).Run() // it may not exist
 		}
 	})
 	return h
 }
 
-// start runs the node's loop, which has all that the host itself needs but
-// knows of no peer yet.
+// start runs the node's loop, with the host's own objects and no peer.
 func (h *benchHost) start() {
 	h.t.Helper()
 	h.tap = &tap{Kernel: h.kernel}
@@ -80,8 +79,8 @@ func (h *benchHost) start() {
 	})
 }
 
-// crowd is the leases of count peers, the first of which has the given number.
-// Ours is number 0.
+// crowd returns the leases of count peers, numbered from first. This node is number
+// 0.
 func (h *benchHost) crowd(first, count int) []subnet.Lease {
 	leases := make([]subnet.Lease, count)
 	for i := range leases {
@@ -98,7 +97,7 @@ func (h *benchHost) crowd(first, count int) []subnet.Lease {
 	return leases
 }
 
-// entries is what the kernel must hold for leases.
+// entries returns what the kernel must hold for leases.
 func (h *benchHost) entries(leases []subnet.Lease, spread bool) []netstate.Object {
 	h.t.Helper()
 	var all []netstate.Object
@@ -126,7 +125,7 @@ func planOf(v netstate.Verb, objects []netstate.Object) netstate.Plan {
 	return p.Plan()
 }
 
-// apply does something behind the loop's back.
+// apply changes the kernel without the loop's knowledge.
 func (h *benchHost) apply(v netstate.Verb, objects []netstate.Object) {
 	h.t.Helper()
 	if err := h.stranger.Apply(context.Background(), planOf(v, objects)); err != nil {
@@ -134,7 +133,7 @@ func (h *benchHost) apply(v netstate.Verb, objects []netstate.Object) {
 	}
 }
 
-// dump is what the kernel holds of ours.
+// dump returns what the kernel holds of ours.
 func (h *benchHost) dump() []netstate.Object {
 	h.t.Helper()
 	objects, err := h.stranger.Dump(context.Background(), h.scope())
@@ -154,8 +153,8 @@ func (h *benchHost) scope() netstate.Scope {
 	return s
 }
 
-// want fails unless the kernel holds entries and what the host needs, and
-// nothing more of ours.
+// want fails unless the kernel holds entries and the host's own objects, and nothing
+// more of ours.
 func (h *benchHost) want(entries []netstate.Object) {
 	h.t.Helper()
 	want := netstate.Of(append(h.backend.Host(h.own), entries...)...)
@@ -167,8 +166,7 @@ func (h *benchHost) want(entries []netstate.Object) {
 // batches are files for ip -batch and bridge -batch.
 type batches struct{ ip, bridge string }
 
-// write makes the batches that add or del objects, and then run more commands
-// of ip.
+// write writes the batches that add or del objects, followed by more commands of ip.
 func (h *benchHost) write(verb string, objects []netstate.Object, more ...string) batches {
 	h.t.Helper()
 	dir := h.t.TempDir()
@@ -197,7 +195,7 @@ func (h *benchHost) write(verb string, objects []netstate.Object, more ...string
 	return b
 }
 
-// command is how iproute2 is told of an object; %s is add or del.
+// command returns the iproute2 command for an object; %s is add or del.
 func command(o netstate.Object) (tool, line string) {
 	switch o := o.(type) {
 	case netstate.Neigh:
@@ -218,14 +216,14 @@ func command(o netstate.Object) (tool, line string) {
 	}
 }
 
-// run has iproute2 work through batches.
+// run runs batches with iproute2.
 func (h *benchHost) run(b batches) {
 	h.t.Helper()
 	h.tool("bridge", "-force", "-batch", b.bridge)
 	h.tool("ip", "-force", "-batch", b.ip)
 }
 
-// show has iproute2 list what the namespace holds of the kinds that peers need.
+// show lists the namespace's objects of the kinds that peers need, with iproute2.
 func (h *benchHost) show() {
 	h.t.Helper()
 	h.tool("ip", "route", "show")
@@ -235,7 +233,7 @@ func (h *benchHost) show() {
 	}
 }
 
-// tool runs ip or bridge in the namespace; what it prints goes nowhere.
+// tool runs ip or bridge in the namespace, and discards the output.
 func (h *benchHost) tool(name string, args ...string) {
 	h.t.Helper()
 	cmd := exec.Command(name, append([]string{"-n", h.ns.Name}, args...)...)
@@ -245,19 +243,19 @@ func (h *benchHost) tool(name string, args ...string) {
 	}
 }
 
-// tap is the kernel as the loop sees it. Through it a benchmark has the loop
-// lose events, and sees when what it waits for was done.
+// tap is the kernel as the loop sees it. A benchmark uses it to lose events, and to
+// see when the loop has done something.
 type tap struct {
 	*kernel.Kernel
 
 	mu      sync.Mutex
-	tell    func(netstate.Event) // the watch under way
+	tell    func(netstate.Event) // the present watch
 	deaf    bool                 // events are lost
 	until   netstate.Key         // the event that ends the wait of heard
 	heard   chan struct{}
 	set     netstate.Key // the object that ends the wait of healed
 	healed  chan struct{}
-	applied time.Time // when the last plan was done
+	applied time.Time // when the last plan was applied
 }
 
 func (k *tap) Watch(ctx context.Context, to func(netstate.Event)) error {
@@ -296,8 +294,8 @@ func (k *tap) Apply(ctx context.Context, p netstate.Plan) error {
 	return err
 }
 
-// deafen has all events be lost from now on. The channel is closed when that of
-// key is among them.
+// deafen loses all events from now on. It returns a channel that is closed at the
+// lost event of key until.
 func (k *tap) deafen(until netstate.Key) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -305,7 +303,7 @@ func (k *tap) deafen(until netstate.Key) <-chan struct{} {
 	return k.heard
 }
 
-// overrun tells the loop that events were lost, as the kernel does.
+// overrun reports lost events to the loop, as the kernel does.
 func (k *tap) overrun() {
 	k.mu.Lock()
 	k.deaf = false
@@ -314,8 +312,8 @@ func (k *tap) overrun() {
 	tell(netstate.Event{})
 }
 
-// await returns a channel that is closed when the loop has put the object with
-// key into the kernel.
+// await returns a channel that is closed when the loop has written the object with
+// key.
 func (k *tap) await(key netstate.Key) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -85,7 +85,7 @@ func ratio(a, b sample) string {
 	return times(a.median(), b.median())
 }
 
-// report prints all that was measured. Times are in ms, minimum and median.
+// report prints all results. Times are in ms, minimum and median.
 func (s scale) report(runs []*run, more *single, memory []held, heals []heal) {
 	fmt.Fprintf(s.to, "\n%s, %d processors. Times are in ms, minimum / median, unless the table says otherwise; ratios are of medians.\n", runtime.Version(), runtime.NumCPU())
 	cold := &table{head: []string{"Cold apply", "peers", "tulle", "µs a peer", "batch tools", "faster", "batch, metric 0", "faster", "raw netlink", "over raw"}}

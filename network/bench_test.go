@@ -20,13 +20,13 @@ import (
 
 var benchPeers = flag.String("peers", "", "measure in networks of so many peers, as in 1000,10000, and print tables")
 
-// scale is how much is measured. Without -peers all that can be measured is
-// done once in two small networks, so that it is known to work.
+// scale is how much is measured. Without -peers everything is measured once in two
+// small networks, as a test.
 type scale struct {
 	sizes  []int // of the networks
-	most   int   // of those that are measured more closely
+	most   int   // largest size of the closer measurements
 	rounds func(peers int) int
-	each   int // how often what is quick is done
+	each   int // repetitions of what is quick
 	to     io.Writer
 }
 
@@ -56,8 +56,8 @@ func benchScale(t *testing.T) scale {
 	return s
 }
 
-// TestBench measures a node against iproute2's batch mode, which is given the
-// same entries in a namespace alike, turn by turn.
+// TestBench measures a node and, in turn, iproute2's batch mode with the same entries
+// in an equal namespace.
 func TestBench(t *testing.T) {
 	s := benchScale(t)
 	logtest.Capture(t, 0)
@@ -93,7 +93,7 @@ func (s scale) progress(format string, args ...any) {
 	}
 }
 
-// run is what was measured with a number of peers.
+// run is the measurement with one number of peers.
 type run struct {
 	backend string
 	peers   int
@@ -104,7 +104,7 @@ type run struct {
 	gone, goneBatch                     sample
 }
 
-// round does it all once, each side in a fresh namespace.
+// round measures everything once, each side in a fresh namespace.
 func (r *run) round(t *testing.T, check bool) {
 	t.Run(fmt.Sprintf("%s %d tulle", r.backend, r.peers), func(t *testing.T) { r.tulle(t, check) })
 	t.Run(fmt.Sprintf("%s %d batch", r.backend, r.peers), func(t *testing.T) { r.batch(t, check) })
@@ -114,11 +114,11 @@ func (r *run) round(t *testing.T, check bool) {
 	}
 }
 
-// spread says whether a network of so many peers has its routes on many
+// spread reports whether a network with that many peers spreads its routes over many
 // metrics.
 func (r *run) spread() bool { return r.peers > 1000 }
 
-// one of a hundred peers, and one at least.
+// onePercent returns one of a hundred peers, and at least one.
 func onePercent(leases []subnet.Lease) []subnet.Lease {
 	var some []subnet.Lease
 	for i := 0; i < len(leases); i += 100 {
@@ -155,7 +155,7 @@ func (r *run) tulle(t *testing.T, check bool) {
 	leases = nil
 	r.gone.time(func() {
 		h.peers.Update(subnet.Update{Complete: true})
-		buryAll(h.peers)
+		dropAllLingering(h.peers)
 		h.synced()
 	})
 	if check {
@@ -163,7 +163,7 @@ func (r *run) tulle(t *testing.T, check bool) {
 	}
 }
 
-// dumpDiff is a resync without the loop around it.
+// dumpDiff returns a resync without the loop around it.
 func (h *benchHost) dumpDiff(leases []subnet.Lease, spread bool) func() {
 	want := netstate.Of(append(h.backend.Host(h.own), h.entries(leases, spread)...)...)
 	return func() {
@@ -173,7 +173,7 @@ func (h *benchHost) dumpDiff(leases []subnet.Lease, spread bool) func() {
 	}
 }
 
-// tulleDrift has a stranger delete 1 % while the loop hears nothing.
+// tulleDrift deletes 1 % as another program while the loop gets no events.
 func (r *run) tulleDrift(t *testing.T, h *benchHost, leases []subnet.Lease, check bool) {
 	missing := h.entries(onePercent(leases), r.spread())
 	last := netstate.Neigh{Link: "eth0", IP: h.own.PublicIP[subnet.IPv4].Prev(), MAC: netstate.MAC{0x3a}}
@@ -224,7 +224,7 @@ func (r *run) batch(t *testing.T, check bool) {
 	}
 }
 
-// raw gives the kernel the same entries with nothing of a daemon around them.
+// raw writes the same entries to the kernel without a daemon.
 func (r *run) raw(t *testing.T) {
 	h := newBenchHost(t, r.backend)
 	plan := planOf(netstate.Create, h.entries(h.crowd(1, r.peers), r.spread()))
@@ -235,14 +235,14 @@ func (r *run) raw(t *testing.T) {
 	})
 }
 
-// plain has the batch tools make routes as flannel does, all of metric 0.
+// plain makes the batch tools write routes as flannel does, all with metric 0.
 func (r *run) plain(t *testing.T) {
 	h := newBenchHost(t, r.backend)
 	add := h.write("add", h.entries(h.crowd(1, r.peers), false))
 	r.coldPlain.time(func() { h.run(add) })
 }
 
-// single is one more peer among many.
+// single measures one more peer among many.
 type single struct {
 	among                    int
 	tulle, gone, tools, bare sample
@@ -284,18 +284,18 @@ func (s *single) measure(t *testing.T, among, times int) {
 		key := subnet.FormatKey(h.crowd(1+among+i, 1)[0].Subnets)
 		s.gone.take(func() {
 			h.peers.Update(subnet.Update{Gone: []string{key}})
-			buryAll(h.peers)
+			dropAllLingering(h.peers)
 			h.synced()
 		})
 	}
 	h.want(h.entries(h.crowd(1, among), among > 1000))
 }
 
-// held is what a peer takes of memory.
+// held is the memory that a peer needs.
 type held struct {
 	backend string
 	peers   int
-	bytes   float64 // a peer
+	bytes   float64 // per peer
 }
 
 func measureMemory(t *testing.T, sizes []int) []held {
@@ -306,7 +306,7 @@ func measureMemory(t *testing.T, sizes []int) []held {
 				h := newBenchHost(t, backend)
 				h.start()
 				before := liveHeap()
-				// Nobody but the node keeps the leases.
+				// Only the node keeps the leases.
 				h.peers.Update(subnet.Update{Complete: true, Leases: h.crowd(1, peers)})
 				h.synced()
 				after := liveHeap()
@@ -320,16 +320,16 @@ func measureMemory(t *testing.T, sizes []int) []held {
 
 func liveHeap() float64 {
 	runtime.GC()
-	runtime.GC() // what finalizers let go of
+	runtime.GC() // what finalizers freed
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
 }
 
-// sample is one thing timed again and again.
+// sample is one thing timed repeatedly.
 type sample []time.Duration
 
-// time takes a long time: it begins without garbage, as does the other side.
+// time times a long operation. It begins without garbage, like the other side.
 func (s *sample) time(f func()) {
 	runtime.GC()
 	s.take(f)

@@ -11,17 +11,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// bridgeFixes has the bridges that containers are commonly joined to, and how
-// each comes to addresses of this node's subnet.
+// bridgeFixes has the bridges that containers usually join, and how to give each an
+// address of this node's subnet.
 var bridgeFixes = map[string]string{
 	"cni0":    "with tulled's CNI configuration, the next container corrects it; otherwise, once no container uses it: ip link delete cni0",
 	"docker0": "start docker with the env file's values: dockerd --bip=$FLANNEL_SUBNET --mtu=$FLANNEL_MTU",
 }
 
-// checkBridges looks whether the containers' bridges have addresses of this
-// node's subnet. One that was made for an earlier subnet cuts its containers
-// off, and nobody else would say so; one that has nothing to do with the network
-// is only mentioned.
+// checkBridges checks whether the containers' bridges have addresses of this node's
+// subnet. A bridge with an address of an earlier subnet cuts its containers off, and
+// no other check reports it. A bridge outside the network is only logged.
 func (a *Agent) checkBridges() {
 	var wrong, strange []string
 	for _, b := range a.host.Bridges {
@@ -50,8 +49,7 @@ func (a *Agent) checkBridges() {
 	}
 }
 
-// misplaced is an address of a bridge where it has some of family f, but none in
-// own.
+// misplaced returns an address of family f of a bridge that has one, but none in own.
 func misplaced(b hostif.Bridge, f subnet.Family, own netip.Prefix) (at netip.Prefix) {
 	for _, p := range b.Addrs {
 		switch {

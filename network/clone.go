@@ -15,8 +15,8 @@ import (
 // twins are the leases of other machines with this one's ID.
 type twins map[subnet.Pair[netip.Prefix]]subnet.Attrs
 
-// forks reports whether err means that another machine has the claim's ID. If so,
-// the node takes an ID of its own, and requests its lease again.
+// forks reports whether err means that another machine has the claim's ID. If so, the
+// node takes an ID of its own, and requests its lease again.
 func (a *Agent) forks(ctx context.Context, claim subnet.Claim, err error) bool {
 	var twin *subnet.TwinError
 	if a.Identity == nil || !errors.As(err, &twin) {

@@ -15,7 +15,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// identify gives a life an identity that its folder for state keeps.
+// identify gives a life an identity that is saved in its state folder.
 func (l *life) identify(id string) {
 	l.t.Helper()
 	if l.out.StateDir == "" {
@@ -27,7 +27,7 @@ func (l *life) identify(id string) {
 	})
 }
 
-// mine is the lease at the node's own address.
+// mine returns the lease at the node's own address.
 func (l *life) mine() subnet.Lease {
 	l.t.Helper()
 	for _, lease := range l.store.Leases() {
@@ -39,7 +39,7 @@ func (l *life) mine() subnet.Lease {
 	return subnet.Lease{}
 }
 
-// lives holds a lease until the end that it returns.
+// lives holds a lease until end is called.
 func (l *life) lives(lease subnet.Lease) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -53,9 +53,9 @@ func (l *life) cloneOf() *status.Clone {
 	return l.agent.Report(l.t.Context()).Clone
 }
 
-// TestClone starts on a machine whose ID another one has that lives, and says so
-// until that is over.
-func TestClone(t *testing.T) {
+// TestCloneIsReportedWhileItLives starts a machine whose ID a living machine has. The clone is reported
+// while that is so.
+func TestCloneIsReportedWhileItLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.identify("machine-9")
@@ -83,7 +83,7 @@ func TestClone(t *testing.T) {
 			l.stop()
 			l.identify("machine-9")
 		}
-		// The other one gets an ID of its own.
+		// The other machine gets an ID of its own.
 		l.start()
 		l.soon()
 		end()
@@ -93,7 +93,7 @@ func TestClone(t *testing.T) {
 		if c := l.cloneOf(); c != nil {
 			t.Errorf("it is a clone of %+v still", c)
 		}
-		// A third copy is one, too.
+		// A third copy is a clone too.
 		at := byte(7)
 		if strings.HasPrefix(l.mine().Key(), "10.5.7.") { // chosen at random
 			at = 8
@@ -110,7 +110,7 @@ func TestClone(t *testing.T) {
 		if c := l.cloneOf(); c != nil {
 			t.Errorf("it is a clone of %+v still", c)
 		}
-		// And this one.
+		// So is this one.
 		own := l.mine()
 		l.stop()
 		l.identify("another")
@@ -122,12 +122,12 @@ func TestClone(t *testing.T) {
 	})
 }
 
-// TestCloneFoundLater has two machines publish one ID at the same time. The one
-// with the older lease keeps it. What peers know of the other stays as far as it is
-// not the same.
-func TestCloneFoundLater(t *testing.T) {
+// TestSimultaneousClonesSeparate: two machines publish one ID at the same time. The one with the
+// older lease keeps it. What peers know of the other stays, except for what both have
+// in common.
+func TestSimultaneousClonesSeparate(t *testing.T) {
 	for name, c := range map[string]struct {
-		elder   bool // the other's lease is
+		elder   bool // the other's lease is older
 		sameMAC bool
 	}{"the elder": {}, "the younger": {elder: true}, "the younger with the same MAC": {true, true}} {
 		t.Run(name, func(t *testing.T) {
@@ -170,9 +170,9 @@ func TestCloneFoundLater(t *testing.T) {
 	}
 }
 
-// TestMemoryIsOfOneInstallation saves what another installation of the same ID does
-// not use, and an older tulled's successor does.
-func TestMemoryIsOfOneInstallation(t *testing.T) {
+// TestSavedNetworkIsOfOneInstallation: another installation with the same ID does not use
+// the saved network. The successor of an older tulled does.
+func TestSavedNetworkIsOfOneInstallation(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(l *life)
 		used  bool

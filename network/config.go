@@ -36,7 +36,7 @@ func (a *Agent) readConfigs() {
 	}
 }
 
-// configured takes in the store's config.
+// configured applies the store's config.
 func (a *Agent) configured(cfg subnet.Config) {
 	first := !a.stored
 	a.stored = true
@@ -46,7 +46,7 @@ func (a *Agent) configured(cfg subnet.Config) {
 	}
 	switch {
 	case cfg == a.config:
-		a.refresh() // the store is there now
+		a.refresh() // the store has answered
 	case a.own == (subnet.Lease{}) || first:
 		a.enforce(cfg)
 	default:
@@ -65,9 +65,9 @@ func (a *Agent) enforce(cfg subnet.Config) {
 	a.refresh()
 }
 
-// reconfigured takes in a config that was changed while the network runs. What
-// would cost the containers their addresses, or this node its peers, waits for a
-// person to choose the moment.
+// reconfigured applies a config that changed while the network runs. A change that
+// would cost the containers their addresses, or this node its peers, waits until a
+// person restarts the daemon.
 func (a *Agent) reconfigured(cfg subnet.Config) {
 	why := ""
 	switch _, err := a.makeBackend(cfg); {
@@ -86,7 +86,7 @@ func (a *Agent) reconfigured(cfg subnet.Config) {
 	klog.InfoS("Network config changed, restart needed; keeping the previous one", "reason", why)
 }
 
-// hint takes in what the store says of this host.
+// hint applies what the store says of this host.
 func (a *Agent) hint(spec hostif.Spec) {
 	a.call(a.ctx, func() {
 		a.Uplinks, a.hinted = spec, true
@@ -96,7 +96,7 @@ func (a *Agent) hint(spec hostif.Spec) {
 	})
 }
 
-// follow keeps an eye on what faces the other hosts.
+// follow watches the host's uplinks.
 func (a *Agent) follow() {
 	spec := a.Uplinks
 	spec.Networks, spec.Last = a.config.Networks(), a.published().PublicIP
@@ -107,14 +107,14 @@ func (a *Agent) follow() {
 			a.call(ctx, func() { a.hostChanged(h, err) })
 		})
 		if ctx.Err() == nil {
-			// What main checks before cannot be wrong here but with the config.
+			// Options were checked before: only the config can cause this error.
 			a.call(ctx, func() { a.await(onUplink, err.Error()) })
 			klog.ErrorS(err, "Failed to choose the uplink")
 		}
 	})
 }
 
-// hostChanged takes in what the host has now; err is why a family that is on
+// hostChanged applies the host's present interfaces. err is why a family that is on
 // has no uplink, or has lost it.
 func (a *Agent) hostChanged(h hostif.Interfaces, err error) {
 	a.host = h
@@ -152,7 +152,7 @@ func (a *Agent) hasUplinks() bool {
 	return a.config != (subnet.Config{})
 }
 
-// makeBackend makes the backend of cfg for the host as it is.
+// makeBackend returns the backend of cfg for the present host.
 func (a *Agent) makeBackend(cfg subnet.Config) (backend.Backend, error) {
 	factory := a.Backends[cfg.Backend.Type]
 	if factory == nil {
@@ -170,7 +170,7 @@ func (a *Agent) makeBackend(cfg subnet.Config) (backend.Backend, error) {
 	return factory(cfg, h)
 }
 
-// published is what the others know of this node.
+// published returns what the peers know of this node.
 func (a *Agent) published() subnet.Attrs {
 	if a.own == (subnet.Lease{}) {
 		return a.before.Attrs
@@ -178,7 +178,7 @@ func (a *Agent) published() subnet.Attrs {
 	return a.own.Attrs
 }
 
-// UnknownBackend refuses the backend of cfg, which is none of those.
+// UnknownBackend returns the error for a backend that is not among backends.
 func UnknownBackend(cfg subnet.Config, backends map[string]backend.Factory) error {
 	return &subnet.ConfigError{
 		Key: "Backend.Type", Value: cfg.Backend.Type, Why: "unknown backend",
@@ -186,7 +186,7 @@ func UnknownBackend(cfg subnet.Config, backends map[string]backend.Factory) erro
 	}
 }
 
-// refresh works out what follows from config, host and lease, of which one has
+// refresh works out what follows from config, host and lease after one of them
 // changed.
 func (a *Agent) refresh() {
 	if !a.hasUplinks() {

@@ -1,3 +1,2 @@
-// Package network is one node's life in the network: from leases to what the
-// kernel must hold.
+// Package network runs one node: from leases to what the kernel must hold.
 package network

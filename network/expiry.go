@@ -6,15 +6,14 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// expired reports whether no renewal has reached the store in time: the lease has
-// ended, as far as this node can tell.
+// expired reports whether the lease has ended, as far as this node can tell: no
+// renewal has reached the store in time.
 func (v View) expired() bool {
 	return v.Own != (subnet.Lease{}) && !v.Own.IsReservation() && !v.LeaseEnds.IsZero() && !v.At.Before(v.LeaseEnds)
 }
 
-// whyExpired returns that the lease has ended, since when, and what its peers make
-// of that. Works reports whether some still answer: a store that is down for all
-// nodes ends no lease.
+// whyExpired returns why the lease ended, and what the peers do. works reports
+// whether some peers still answer: if the store is down for all nodes, no lease ends.
 func (v View) whyExpired() (why string, works bool) {
 	why = fmt.Sprintf("the lease ended %s: no renewal reached the store in time", ago(v.At, v.LeaseEnds))
 	if v.Probes == nil {

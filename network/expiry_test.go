@@ -9,9 +9,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/probe"
 )
 
-// TestEndedLease views a node that was cut off from the store for longer than its
-// lease lasts.
-func TestEndedLease(t *testing.T) {
+// TestEndedLeaseFailsItsCheck views a node that was cut off from the store for longer than its
+// TTL.
+func TestEndedLeaseFailsItsCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		change         func(*View)
 		ready, started bool
@@ -37,12 +37,12 @@ func TestEndedLease(t *testing.T) {
 	}
 }
 
-// probedSince is what probes found since the end of the lease.
+// probedSince returns what probes found since the end of the lease.
 func probedSince(passed, tried int) *probes {
 	return &probes{of: func(string) (probe.Result, bool) { return probe.Result{}, false }, since: func(time.Time) (int, int) { return passed, tried }}
 }
 
-// TestEndedLeaseRemovesNothing lets a lease end while the store is away.
+// TestEndedLeaseRemovesNothing: a lease ends while the store is away.
 func TestEndedLeaseRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)

@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Explain explains what the network does with an address, and what of that the
-// kernel holds.
+// Explain returns what the network does with an address, and which of the needed
+// objects the kernel holds.
 func (a *Agent) Explain(ctx context.Context, ip netip.Addr) (status.Explanation, error) {
 	v := a.view(ctx, withPeers)
 	if v.Stuck != nil {
@@ -34,7 +34,7 @@ func (a *Agent) Explain(ctx context.Context, ip netip.Addr) (status.Explanation,
 	return e, nil
 }
 
-// peerOf returns the peer that an address belongs to, if one does.
+// peerOf returns the peer whose subnet contains an address, or nil.
 func (v View) peerOf(ip netip.Addr) *subnet.Peer {
 	f := subnet.FamilyOf(ip)
 	for i := range v.Peers.All {
@@ -45,8 +45,8 @@ func (v View) peerOf(ip netip.Addr) *subnet.Peer {
 	return nil
 }
 
-// Explain explains an address to which the kernel sends through the link out,
-// where the kernel holds has.
+// Explain explains an address that the kernel routes to the link out. has is what the
+// kernel holds.
 func (v View) Explain(ip netip.Addr, out string, has []netstate.Object) status.Explanation {
 	e, f := status.Explanation{Address: ip}, subnet.FamilyOf(ip)
 	switch {
@@ -76,7 +76,7 @@ func (v View) Explain(ip netip.Addr, out string, has []netstate.Object) status.E
 	return e
 }
 
-// explainPeer compares what should lead to a peer with what the kernel holds.
+// explainPeer compares the objects that a peer needs with what the kernel holds.
 func (v View) explainPeer(e *status.Explanation, p *subnet.Peer, out string, has []netstate.Object) {
 	known := make(map[netstate.Key]netstate.Object, len(has))
 	for _, o := range has {
@@ -117,8 +117,8 @@ func (v View) explainPeer(e *status.Explanation, p *subnet.Peer, out string, has
 	}
 }
 
-// withoutMetric is an object without what has to do with other objects alone: in a large
-// network a route's metric says nothing.
+// withoutMetric returns a route without its metric, and any other object as it is. In
+// a large network the metric has no meaning for a single route.
 func withoutMetric(o netstate.Object) netstate.Object {
 	if r, isRoute := o.(netstate.Route); isRoute && !r.Drop {
 		r.Metric = 0

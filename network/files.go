@@ -11,21 +11,20 @@ import (
 	"github.com/tulle-net/tulle/pkg/envfile"
 )
 
-// Outputs are the files that a node writes. An empty path is a file that nobody
-// wants.
+// Outputs are the files that a node writes. An empty path disables the file.
 type Outputs struct {
 	SubnetFile  string // the env file
 	CNIConfFile string
-	// StateDir is where the network is saved for a start without the store, and
-	// Network what is saved there, so that no other network's is used.
+	// StateDir is where the network is saved for a start without the store. Network
+	// identifies the saved network, so that another one is not used.
 	StateDir, Network string
 	IPMasq            bool // for the env file
-	// Blackhole has packets to own addresses that no container has dropped.
+	// Blackhole drops packets to own addresses that no container has.
 	Blackhole bool
 }
 
-// write has the files say what the node is now. A disk may take its time; what
-// goes wrong Files tells, and tries again.
+// write writes the files for the node's present state, in a goroutine of its own
+// because a disk may hang. Files reports and retries failures.
 func (a *Agent) write() {
 	mtu := a.backend.MTU()
 	files := make(map[string][]byte)
@@ -43,7 +42,7 @@ func (a *Agent) write() {
 	})
 }
 
-// read is the env file of an earlier run.
+// read returns the env file of an earlier run.
 func (o Outputs) read() envfile.Env {
 	if o.SubnetFile == "" {
 		return envfile.Env{}

@@ -9,14 +9,15 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Firewall keeps rules in the host's firewall, whatever others do to them.
+// Firewall keeps rules in the host's firewall, and restores them after foreign
+// changes.
 type Firewall interface {
 	Want(r firewall.Rules)
 	Status() firewall.Status
 	Run(ctx context.Context)
 }
 
-// filter has the firewall follow config and lease.
+// filter passes the rules for config and lease to the firewall.
 func (a *Agent) filter() {
 	r := a.Rules
 	r.Exempt = slices.Concat(r.Exempt, a.exempted)

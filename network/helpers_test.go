@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// ours is what the node's kernel holds of ours, an object a line.
+// ours returns what the node's kernel holds of ours, one object per line.
 func (n *node) ours() string {
 	n.t.Helper()
 	scope := netstate.Scope{}
@@ -33,11 +33,11 @@ func (n *node) ours() string {
 	return netstate.Of(objects...).String()
 }
 
-// flannelMAC is that of the device that becomeFlannel makes.
+// flannelMAC is the MAC of the device that becomeFlannel creates.
 var flannelMAC = subnet.Pair[string]{"3a:66:6c:61:6e:01", "3a:66:6c:61:6e:06"}
 
-// becomeFlannel gives the host what flannel would have made to reach peer, and
-// a route to one that is long gone.
+// becomeFlannel creates what flannel would have on the host to reach peer, and a
+// stale route.
 func (n *node) becomeFlannel(peer *node) {
 	n.t.Helper()
 	n.prepare()
@@ -71,9 +71,8 @@ func (n *node) flannelDevice(f subnet.Family, peer *node) {
 	n.own.PublicIP[f] = netip.MustParseAddr(address(n.number))
 }
 
-// flood begins to ping address 500 times in a second or so. The returned
-// function waits for the end, and says how many pings were sent and how many
-// of them went unanswered.
+// flood sends about 500 pings a second to address. The returned function waits for
+// the end, and returns the numbers of sent and unanswered pings.
 func flood(t testing.TB, from *kerneltest.NS, source, address string) func() (sent, lost int) {
 	t.Helper()
 	cmd := from.Command("ping", "-n", "-q", "-c", "500", "-i", "0.002", "-I", source, address)
@@ -84,7 +83,7 @@ func flood(t testing.TB, from *kerneltest.NS, source, address string) func() (se
 	}
 	return func() (sent, lost int) {
 		t.Helper()
-		_ = cmd.Wait() // it fails where nothing was answered, which the counts tell
+		_ = cmd.Wait() // it fails if no ping is answered, which the counts show
 		m := regexp.MustCompile(`(\d+) packets transmitted, (\d+) received`).FindStringSubmatch(out.String())
 		if m == nil {
 			t.Fatalf("ping said %q", &out)

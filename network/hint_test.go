@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// hints are what a store says of a host, one after another.
+// hints returns Options.Hints with specs, one after the other.
 func hints(specs <-chan hostif.Spec) func(context.Context, func(hostif.Spec)) {
 	return func(ctx context.Context, to func(hostif.Spec)) {
 		for {
@@ -29,9 +29,9 @@ func published(a string) hostif.Spec {
 	return hostif.Spec{Published: subnet.Pair[netip.Addr]{netip.MustParseAddr(a)}}
 }
 
-// TestHints has the store say what the host is to publish: nothing is published
-// before, what changes is followed, and what is taken back too.
-func TestHints(t *testing.T) {
+// TestHintsAreFollowed: the store says what the host publishes. Nothing is published
+// before that; changes and removals are followed.
+func TestHintsAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		specs := make(chan hostif.Spec)
 		l := newLife(t, plainConfig)
@@ -56,9 +56,9 @@ func TestHints(t *testing.T) {
 	})
 }
 
-// TestHintsAway has a host boot while its store is away: it is to the others what
-// it was, until the store says otherwise.
-func TestHintsAway(t *testing.T) {
+// TestHintsAreRememberedWithoutStore: a host boots while its store is away. It
+// publishes what it did before, until the store says otherwise.
+func TestHintsAreRememberedWithoutStore(t *testing.T) {
 	for _, knowsConfig := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			specs := make(chan hostif.Spec)
@@ -73,7 +73,7 @@ func TestHintsAway(t *testing.T) {
 			l.stop()
 
 			l.host, l.files = newFakeHost(), &fakeFiles{} // a reboot
-			if knowsConfig {                              // as where that is in a file
+			if knowsConfig {                              // as with a config in a file
 				l.store.delayed = make(chan struct{})
 			} else {
 				l.store.leave()

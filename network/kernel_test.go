@@ -22,7 +22,7 @@ func config(families, backend string) string {
 	return fmt.Sprintf(`{%s, "Backend": %s}`, families, backend)
 }
 
-// hasRoute says whether ip route shows a line with all parts.
+// hasRoute returns an error unless ip route shows a line with all parts.
 func (n *node) hasRoute(dst string, parts ...string) error {
 	n.t.Helper()
 	family := "-4"
@@ -74,8 +74,8 @@ func (n *node) wantSettings() {
 	}
 }
 
-// TestDirectRoutingAcrossARouter has two nodes on one link and a third behind
-// a router.
+// TestDirectRoutingAcrossARouter has two nodes on one link and a third behind a
+// router.
 func TestDirectRoutingAcrossARouter(t *testing.T) {
 	l := newLab(t, config(dual, `{"Type": "vxlan", "DirectRouting": true}`))
 	a, b := l.add(), l.add()
@@ -88,8 +88,8 @@ func TestDirectRoutingAcrossARouter(t *testing.T) {
 	a.wantRoute(far.own.Subnets[subnet.IPv6].String(), "dev tulle6.1", "onlink")
 	far.wantRoute(a.own.Subnets[subnet.IPv4].String(), "dev tulle.1", "onlink")
 
-	// A host that moves off the link is reached by the tunnel, and directly
-	// again when it is back.
+	// A host that moves off the link is reached through the tunnel, and directly
+	// again once it is back.
 	a.ns.IP(t, "addr del 198.18.0.1/24 dev eth0")
 	a.ns.IP(t, "addr add 198.18.0.1/32 dev eth0")
 	a.ns.IP(t, "route add 198.18.0.254 dev eth0")
@@ -103,7 +103,7 @@ func TestDirectRoutingAcrossARouter(t *testing.T) {
 	a.ping(b, subnet.IPv4)
 }
 
-// rehost tells the node that its host has changed.
+// rehost applies the host's present state to the node.
 func (n *node) rehost() {
 	n.t.Helper()
 	n.backend = n.makeBackend()
@@ -112,7 +112,7 @@ func (n *node) rehost() {
 	n.synced()
 }
 
-// addBehindRouter adds a host on a link of its own, with a router between.
+// addBehindRouter adds a host on a link of its own, behind a router.
 func (l *lab) addBehindRouter() *node {
 	t := l.t
 	router, other := kerneltest.NewNS(t, "router"), newSwitch(t)
@@ -148,9 +148,8 @@ func TestHostGWRefusesAPeerBehindARouter(t *testing.T) {
 	}
 }
 
-// TestSmallerPeer: a peer with a smaller MTU gets no larger packet than it can
-// take.
-func TestSmallerPeer(t *testing.T) {
+// TestPeerWithSmallerMTUGetsSmallerPackets: a peer with a smaller MTU gets no larger packet than it accepts.
+func TestPeerWithSmallerMTUGetsSmallerPackets(t *testing.T) {
 	l := newLab(t, config(dual, `{"Type": "vxlan"}`))
 	a, b := l.add(), l.add()
 	b.ns.IP(t, "link set eth0 mtu 1400")
@@ -163,7 +162,7 @@ func TestSmallerPeer(t *testing.T) {
 	}
 }
 
-// hurts are the ways in which strangers harm a node, each undone by the node.
+// hurts are the ways in which other programs damage a node. The node undoes each.
 func hurts(n *node, peer *node) map[string]func() {
 	t := n.t
 	mac := n.ns.Bridge(t, "fdb show dev tulle.1")
@@ -225,7 +224,7 @@ func hurts(n *node, peer *node) map[string]func() {
 	}
 }
 
-// offload has a device leave checksums to the interface, as by ethtool.
+// offload leaves the checksums of a device to the interface, as with ethtool.
 func (n *node) offload(device string) {
 	on := netstate.Op{Verb: netstate.Replace, Object: netstate.TxChecksum(device, "on")}
 	if err := n.kernel.Apply(context.Background(), netstate.Plan{on}); err != nil {
@@ -238,10 +237,10 @@ func TestHealsEverything(t *testing.T) {
 	a, b := l.add(), l.add()
 	l.startAll()
 	l.pingAll()
-	a.heals(t, b, hurts(a, b), 30*time.Second) // no resync comes within it by itself
+	a.heals(t, b, hurts(a, b), 30*time.Second) // shorter than the interval of resyncs
 }
 
-// heals checks that the node undoes each of hurts, and reaches peer then.
+// heals checks that the node undoes each of hurts, and then reaches peer.
 func (n *node) heals(t *testing.T, peer *node, hurts map[string]func(), limit time.Duration) {
 	for name, hurt := range hurts {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +259,7 @@ func (n *node) heals(t *testing.T, peer *node, hurts map[string]func(), limit ti
 	}
 }
 
-// TestRestartSweepsExactlyTheStale leaves entries behind while the daemon is
+// TestRestartSweepsExactlyTheStale leaves stale entries behind while the daemon is
 // away.
 func TestRestartSweepsExactlyTheStale(t *testing.T) {
 	l := newLab(t, config(dual, `{"Type": "vxlan"}`))
@@ -285,7 +284,7 @@ func TestRestartSweepsExactlyTheStale(t *testing.T) {
 	a.ping(b, subnet.IPv4)
 }
 
-// TestTakesOverFromFlannel finds a node as flannel leaves it, under a flood of
+// TestTakesOverFromFlannel starts on a node as flannel leaves it, under a flood of
 // pings from its peer.
 func TestTakesOverFromFlannel(t *testing.T) {
 	for name, families := range map[string]string{"IPv4": v4, "dual": dual} {

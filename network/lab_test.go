@@ -24,8 +24,8 @@ var factories = map[string]backend.Factory{
 	alloc.Type: alloc.New, hostgw.Type: hostgw.New, vxlan.Type: vxlan.New, ipip.Type: ipip.New,
 }
 
-// lab is a cluster of hosts in namespaces on one link, with no store: a test
-// says which node knows of which.
+// lab is a cluster of hosts in namespaces on one link, without a store: a test says
+// which node knows which.
 type lab struct {
 	t    testing.TB
 	cfg  subnet.Config
@@ -33,7 +33,7 @@ type lab struct {
 	node []*node
 }
 
-// node is one host with the whole machinery.
+// node is one host with everything except a store.
 type node struct {
 	t       testing.TB
 	number  int
@@ -44,7 +44,7 @@ type node struct {
 	kernel  *kernel.Kernel
 	loop    *reconcile.Reconciler
 	peers   *Peers
-	stop    func() // ends the loop and leaves the kernel as it is
+	stop    func() // ends the loop, and leaves the kernel as it is
 }
 
 func parseConfig(t testing.TB, text string) subnet.Config {
@@ -80,7 +80,7 @@ func plug(t testing.TB, sw, host *kerneltest.NS, name string, addresses ...strin
 	}
 }
 
-// add makes the next host, numbered from 1, with 198.18.0.N and fd00:18::N.
+// add returns the next host, numbered from 1, with 198.18.0.N and fd00:18::N.
 func (l *lab) add() *node {
 	l.t.Helper()
 	i := len(l.node) + 1
@@ -90,7 +90,7 @@ func (l *lab) add() *node {
 	return n
 }
 
-// facts are what the host has now; the first address of each family counts.
+// facts returns the host's present facts; the first address of each family counts.
 func (n *node) facts() backend.HostFacts {
 	n.t.Helper()
 	survey, err := n.kernel.Survey(context.Background())
@@ -120,8 +120,8 @@ func (n *node) makeBackend() backend.Backend {
 	return b
 }
 
-// prepare gives the node its subnets, and a bridge with the first address of
-// each, as a CNI plugin would.
+// prepare gives the node its subnets, and a bridge with the first address of each, as
+// a CNI plugin does.
 func (n *node) prepare() {
 	n.t.Helper()
 	if n.kernel != nil {
@@ -142,7 +142,7 @@ func (n *node) prepare() {
 	}
 }
 
-// start runs the node, which knows of no peer yet.
+// start runs the node, which knows no peer yet.
 func (n *node) start() {
 	n.t.Helper()
 	n.prepare()
@@ -158,10 +158,10 @@ func (n *node) start() {
 	n.t.Cleanup(n.stop)
 }
 
-// pod is the address of the node's bridge in its subnet.
+// pod returns the address of the node's bridge in its subnet.
 func (n *node) pod(f subnet.Family) netip.Addr { return n.own.Subnets[f].Addr().Next() }
 
-// know gives the node the complete list of leases, and has nothing linger.
+// know gives the node the complete list of leases, and drops lingering peers.
 func (n *node) know(nodes ...*node) {
 	n.t.Helper()
 	u := subnet.Update{Complete: true}
@@ -169,18 +169,18 @@ func (n *node) know(nodes ...*node) {
 		u.Leases = append(u.Leases, other.own)
 	}
 	n.peers.Update(u)
-	buryAll(n.peers)
+	dropAllLingering(n.peers)
 	n.synced()
 }
 
-// buryAll lets go of all that lingers.
-func buryAll(p *Peers) {
+// dropAllLingering drops all lingering peers.
+func dropAllLingering(p *Peers) {
 	for p.Lingering() {
-		p.Bury()
+		p.DropLingering()
 	}
 }
 
-// synced waits until the kernel holds all that it should.
+// synced waits until the kernel holds everything that it should.
 func (n *node) synced() {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -190,7 +190,7 @@ func (n *node) synced() {
 	}
 }
 
-// startAll starts all hosts and makes them known to one another.
+// startAll starts all hosts, and gives each all leases.
 func (l *lab) startAll() {
 	l.t.Helper()
 	for _, n := range l.node {

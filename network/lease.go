@@ -16,8 +16,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// keep leases a subnet for claim, and holds it, in the place of what was claimed
-// before.
+// keep leases a subnet for claim, and holds it. It replaces the previous claim.
 func (a *Agent) keep(claim subnet.Claim) {
 	a.claim = claim
 	held := a.own
@@ -34,7 +33,7 @@ func (a *Agent) keep(claim subnet.Claim) {
 				own, err = a.Store.Acquire(ctx, claim)
 			}
 			if a.forks(ctx, claim, err) {
-				return // it is begun anew
+				return // fork has restarted it
 			}
 			if err != nil {
 				a.call(ctx, func() { a.leaseless(err) })
@@ -50,7 +49,7 @@ func (a *Agent) keep(claim subnet.Claim) {
 			}
 			a.call(ctx, func() { a.lost(own, err) })
 			if a.forks(ctx, claim, err) {
-				return // it is begun anew
+				return // fork has restarted it
 			}
 			claim.Want, only = subnet.Pair[netip.Prefix]{}, false
 		}
@@ -58,18 +57,19 @@ func (a *Agent) keep(claim subnet.Claim) {
 }
 
 const (
-	// linger is how long a peer whose lease went is still reached, and at most
-	// twice that: nodes whose leases were lost write them again within it.
+	// linger is the shortest time for which a peer whose lease went stays reachable;
+	// the longest is twice that. Nodes that lost their leases write them again within
+	// it.
 	linger = 5 * time.Second
 
-	// longHeld is how long a lease lasts that was a good one.
+	// longHeld is how long a lease must be held to reset the back-off.
 	longHeld = time.Minute
 )
 
-// backoff is the wait before the store is asked again.
+// backoff is the back-off before another request to the store.
 var backoff = retry.Backoff{First: 500 * time.Millisecond, Last: time.Minute}
 
-// leaseless takes in why there is no lease.
+// leaseless records why there is no lease.
 func (a *Agent) leaseless(err error) {
 	a.refused = true
 	what := "no subnet: "
@@ -81,7 +81,7 @@ func (a *Agent) leaseless(err error) {
 	}
 }
 
-// takeLease adopts a lease that the store gave, and reports whether to hold it.
+// takeLease adopts a lease from the store, and reports whether to hold it.
 func (a *Agent) takeLease(own subnet.Lease) (taken bool) {
 	if !a.config.Allows(own.Subnets) {
 		a.takeForeignLease(own)
@@ -113,7 +113,7 @@ func (a *Agent) takeLease(own subnet.Lease) (taken bool) {
 	return true
 }
 
-// keeps says whether now has all subnets that there were before.
+// keeps reports whether now has all subnets of before.
 func keeps(now, before subnet.Pair[netip.Prefix]) bool {
 	for f, s := range before {
 		if s.IsValid() && now[f] != s {
@@ -123,10 +123,10 @@ func keeps(now, before subnet.Pair[netip.Prefix]) bool {
 	return true
 }
 
-// takeForeignLease takes in a lease that the config in force does not allow: the
-// store has another. Where that one waits for a restart there is nothing left to
-// wait for, for the subnet that it would have cost is gone; else its news is on
-// the way. Either way the lease is asked for again.
+// takeForeignLease handles a lease that the config in force does not allow: the store
+// has another config. If that config waits for a restart, it is applied now, because
+// the subnet that it would have cost is gone. Otherwise its update is on the way. In
+// both cases the lease is requested again.
 func (a *Agent) takeForeignLease(own subnet.Lease) {
 	if a.await(onLease, "no subnet of the config in force: the store leases "+own.Key()) {
 		klog.InfoS("Leased a subnet outside the network config; leasing again", "subnet", own.Key())
@@ -139,7 +139,7 @@ func (a *Agent) takeForeignLease(own subnet.Lease) {
 	}
 }
 
-// lost takes in that another node holds our subnet.
+// lost reports that another node holds our subnet.
 func (a *Agent) lost(own subnet.Lease, err error) {
 	if err == nil {
 		err = errors.New("the lease ended")
@@ -148,8 +148,8 @@ func (a *Agent) lost(own subnet.Lease, err error) {
 	a.await(onLease, "lost the subnet "+own.Key()+": "+err.Error())
 }
 
-// settle takes own, with the backend as it is, as what this node is to the
-// others, and has kernel and files follow.
+// settle makes own the node's published lease, with the present backend, and updates
+// the kernel and the files.
 func (a *Agent) settle(own subnet.Lease) {
 	a.own = own
 	if a.peers == nil {
@@ -170,7 +170,7 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.filter()
 	a.write()
 	if a.remembered != nil {
-		// What is remembered is all that there will be for now.
+		// While the store is away, the remembered network is all there is.
 		for _, r := range []reason{onLease, onList, onKernel} {
 			a.stopWaiting(r)
 		}
@@ -178,11 +178,11 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.saveSoon()
 }
 
-// lastResort is the owner of the routes by which packets to own addresses that
-// no container has are dropped.
+// lastResort is the owner of the routes that drop packets to own addresses without a
+// container.
 const lastResort = "last resort"
 
-// drops are those routes. Every other route to the same addresses comes before.
+// drops returns those routes. Every other route to the same addresses precedes them.
 func (a *Agent) drops() []netstate.Object {
 	var routes []netstate.Object
 	for _, s := range a.own.Subnets {
@@ -193,7 +193,7 @@ func (a *Agent) drops() []netstate.Object {
 	return routes
 }
 
-// watch takes in what the store tells of the others.
+// watch passes the store's updates to the peers.
 func (a *Agent) watch() {
 	for failures := 1; ; failures++ {
 		err := a.Store.Watch(a.ctx, a.updatePeers)
@@ -208,7 +208,7 @@ func (a *Agent) watch() {
 // updatePeers passes an update of the store to the peers.
 func (a *Agent) updatePeers(u subnet.Update) {
 	a.call(a.ctx, func() {
-		a.findTwins(u) // before the leases are the peers' to keep
+		a.findTwins(u) // before the peers own the leases
 		a.peers.Update(u)
 		if !a.burying && a.peers.Lingering() {
 			a.burying = true
@@ -222,8 +222,8 @@ func (a *Agent) updatePeers(u subnet.Update) {
 	})
 }
 
-// want are the subnets that the node would like back: what it has, or else what
-// it had when it wrote its files.
+// want returns the subnets that the node prefers: its present ones, else those of an
+// earlier run.
 func (a *Agent) want() subnet.Pair[netip.Prefix] {
 	if a.own != (subnet.Lease{}) {
 		return a.own.Subnets

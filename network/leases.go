@@ -33,8 +33,8 @@ func (v View) Leases() status.Leases {
 	return all
 }
 
-// PlainConfig returns a config with its defaults. Of the backend's keys it has
-// those that the backend knows: another may be a secret.
+// PlainConfig returns a config with its defaults. It contains only keys that the
+// backend knows; an unknown one may be a secret.
 func PlainConfig(cfg subnet.Config, b backend.Backend) json.RawMessage {
 	settings, err := json.Marshal(b.Settings())
 	if err != nil {
@@ -51,8 +51,8 @@ func PlainConfig(cfg subnet.Config, b backend.Backend) json.RawMessage {
 	return subnet.FormatConfig(cfg)
 }
 
-// LeaseEntries reports leases in the order of their subnets. Of those that are
-// rejected and that leases does not have, the key is known; they come last.
+// LeaseEntries returns leases in the order of their subnets. Rejected ones that
+// leases lacks come last, with their keys only.
 func LeaseEntries(leases []subnet.Lease, rejected []*subnet.LeaseError) []status.LeaseEntry {
 	wrong := make(map[string]*subnet.LeaseError, len(rejected))
 	for _, r := range rejected {

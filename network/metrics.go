@@ -2,8 +2,9 @@ package network
 
 import "github.com/tulle-net/tulle/pkg/netstate"
 
-// A network of more peers than spreadAbove has its IPv4 routes on many metrics
-// (netstate.SpreadMetric), one that shrinks below plainBelow on metric 0 again.
+// A network with more than spreadAbove peers spreads its IPv4 routes over many
+// metrics (netstate.SpreadMetric). One that shrinks below plainBelow returns to
+// metric 0.
 const (
 	spreadAbove = 1000
 	plainBelow  = 500
@@ -13,8 +14,8 @@ const (
 // metric 0 is plainer to read, and replaces flannel's routes in place.
 type metrics struct{ spread bool }
 
-// choose chooses for a network of so many peers. It reports whether all routes
-// change by that.
+// choose chooses the metrics for a network with that many peers. It reports whether
+// all routes change.
 func (m *metrics) choose(peers int) (change bool) {
 	before := m.spread
 	m.spread = peers > spreadAbove || m.spread && peers >= plainBelow

@@ -11,8 +11,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// A network of more than 1,000 peers has its routes on many metrics, until it has
-// fewer than 500, and no destination is ever without a route.
+// TestLargeNetworksSpreadMetrics: a network with more than 1,000 peers spreads its
+// routes over many metrics, until it has fewer than 500. No destination is ever
+// without a route.
 func TestLargeNetworksSpreadMetrics(t *testing.T) {
 	const network = `"Network": "10.0.0.0/8"`
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +42,7 @@ func TestLargeNetworksSpreadMetrics(t *testing.T) {
 				}
 				gapless(t, k, gone)
 				p.Update(u)
-				for p.Bury() {
+				for p.DropLingering() {
 				}
 			}
 			drop(plainBelow+1, spreadAbove+1)
@@ -54,7 +55,8 @@ func TestLargeNetworksSpreadMetrics(t *testing.T) {
 	})
 }
 
-// A first list that comes in portions counts whole from the first of them.
+// TestFirstListSpreadsMetricsAtOnce: a first list in portions counts as a whole from
+// its first portion.
 func TestFirstListSpreadsMetricsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := onEth0()
@@ -73,7 +75,7 @@ func TestFirstListSpreadsMetricsAtOnce(t *testing.T) {
 	})
 }
 
-// fakePeers are the nodes from first to last.
+// fakePeers returns the leases of the nodes from first to last.
 func fakePeers(t *testing.T, first, last int) (leases []subnet.Lease) {
 	for n := first; n <= last; n++ {
 		a, b := n/256, n%256
@@ -83,7 +85,7 @@ func fakePeers(t *testing.T, first, last int) (leases []subnet.Lease) {
 	return leases
 }
 
-// routes counts the routes to peers on metric 0 and on the metrics of a large
+// routes counts the routes to peers with metric 0 and with the metrics of a large
 // network.
 func routes(k *kerneltest.Fake) (plain, spread int) {
 	for o := range k.Snapshot().All() {
@@ -98,8 +100,8 @@ func routes(k *kerneltest.Fake) (plain, spread int) {
 	return plain, spread
 }
 
-// gapless fails the test when a route is deleted and another to its destination
-// is not there, except to those that are gone.
+// gapless fails the test if a route is deleted while its destination has no other
+// one, except for destinations in gone.
 func gapless(t *testing.T, k *kerneltest.Fake, gone map[netip.Prefix]bool) {
 	k.SetHooks(kerneltest.Hooks{AfterOp: func(op netstate.Op, err error) {
 		r, ok := op.Object.(netstate.Route)

@@ -17,13 +17,13 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// OwnerHost is the owner of what this node needs of its kernel for itself. Each
-// peer's is its lease's key, which cannot be mistaken for it.
+// OwnerHost is the owner of the objects that the node itself needs. A peer's owner is
+// its lease's key, which is never equal to it.
 const OwnerHost = "host"
 
-// Peers turns what a store tells of leases into the desired state of the
-// kernel: each peer's part depends on its own lease, on ours and on the host
-// alone, so that a change of one peer costs one peer's work.
+// Peers turns the store's updates into the desired state of the kernel. A peer's
+// objects depend only on its own lease, on ours and on the host. So a change of one
+// peer costs one peer's work.
 type Peers struct {
 	desired   *reconcile.Reconciler
 	responder *probe.Responder // answers the peers' probes; may be nil
@@ -33,10 +33,10 @@ type Peers struct {
 	backend     backend.Backend
 	table       *subnet.Table
 	metrics     metrics
-	unreachable map[string]error // peers that the backend cannot reach, by key
+	unreachable map[string]error // peers that are unreachable with the backend, by key
 }
 
-// NewPeers begins with no peer, for the node that holds own.
+// NewPeers returns Peers without a peer, for the node that holds own.
 func NewPeers(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *reconcile.Reconciler) *Peers {
 	p := &Peers{
 		desired: desired, own: own, backend: b,
@@ -47,15 +47,17 @@ func NewPeers(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *r
 	return p
 }
 
-// Update takes in what a store tells. What it says is gone lingers until Bury.
+// Update applies an update from the store. Leases that are gone linger until
+// DropLingering.
 func (p *Peers) Update(u subnet.Update) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	complete, portions := u.Complete, p.table.Portions(u, portion)
 	left, paced := len(u.Leases), len(portions) > 1
 	if paced {
-		// A large network has other metrics from its first route on. Otherwise those of
-		// the first portion change, and for what it deletes the loop waits for the last.
+		// A large network has spread metrics from its first route on. Otherwise the
+		// routes of the first portion would change, and the loop deletes only after
+		// the last portion.
 		p.desired.Update(func(d *reconcile.Desired) { d.Expect(left) })
 	}
 	for i, u := range portions {
@@ -64,7 +66,7 @@ func (p *Peers) Update(u subnet.Update) {
 		parts := p.workOn(changes, left)
 		paced = paced && p.taken()
 		p.put(changes, parts, func(d *reconcile.Desired) {
-			d.Expect(left) // at the most
+			d.Expect(left) // an upper bound
 			if complete && i == len(portions)-1 {
 				d.Complete()
 			}
@@ -72,9 +74,9 @@ func (p *Peers) Update(u subnet.Update) {
 	}
 }
 
-// Bury lets go of what has lingered since the last Bury, and says whether there
-// is more to bury.
-func (p *Peers) Bury() (more bool) {
+// DropLingering drops the peers that began to linger before the previous call. It
+// reports whether more linger.
+func (p *Peers) DropLingering() (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changes := p.table.DropLingering()
@@ -82,15 +84,14 @@ func (p *Peers) Bury() (more bool) {
 	return p.table.Lingering()
 }
 
-// Lingering says whether there is something to Bury.
+// Lingering reports whether any peer lingers.
 func (p *Peers) Lingering() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.table.Lingering()
 }
 
-// put puts what changes come to into the desired state, and the caller adds to
-// that.
+// put applies changes to the desired state, together with and.
 func (p *Peers) put(changes subnet.Changes, parts parts, and func(*reconcile.Desired)) {
 	p.desired.Update(func(d *reconcile.Desired) {
 		p.drop(d, changes.Drop)
@@ -101,8 +102,8 @@ func (p *Peers) put(changes subnet.Changes, parts parts, and func(*reconcile.Des
 	logRejected(changes)
 }
 
-// drop lets go of peers. They go before others come: what they held may be
-// another's now.
+// drop removes peers. It runs before others are added, which may have their subnets
+// now.
 func (p *Peers) drop(d *reconcile.Desired, keys []string) {
 	for _, key := range keys {
 		delete(p.unreachable, key)
@@ -116,9 +117,8 @@ func logRejected(c subnet.Changes) {
 	}
 }
 
-// Rehost decides everything anew for a host or a config that has changed, and a
-// node that publishes own now. What comes out the same stays as it is in the
-// kernel.
+// Rehost works out all objects again after a change of the host, the config or own.
+// Objects that stay the same stay in the kernel.
 func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,22 +135,23 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	logRejected(changes)
 }
 
-// taken waits for the kernel to take the portion before, so that little more than
-// two are under way. It is false for a kernel in trouble, which is not waited for.
+// taken waits until the kernel has taken the previous portion, so that little more
+// than two are in progress. It returns false without waiting longer if the kernel is
+// in trouble.
 func (p *Peers) taken() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), portionTime)
 	defer cancel()
 	return p.desired.WaitTaken(ctx) == nil
 }
 
-// portionTime is several times as long as a kernel takes for a portion.
+// portionTime is several times what a kernel takes for a portion.
 const portionTime = 100 * time.Millisecond
 
-// portion is how many peers of a first list are taken in at once: the kernel has
-// them while the next are worked out.
+// portion is how many peers of a first list are applied at once. The kernel writes
+// them while the next portion is computed.
 const portion = 1000
 
-// parts are what owners want.
+// parts are the objects of several owners.
 type parts []part
 
 type part struct {
@@ -164,9 +165,9 @@ func (p parts) set(d *reconcile.Desired) {
 	}
 }
 
-// workOn returns the parts of the peers that changes concern: of all, if the
-// metrics of their routes change. So many peers more may come in a moment. The
-// caller holds mu.
+// workOn returns the parts of the changed peers, or of all peers if the metrics of
+// their routes change. more is how many further peers are about to come. The caller
+// holds mu.
 func (p *Peers) workOn(changes subnet.Changes, more int) parts {
 	if p.metrics.choose(p.table.Len() + more) {
 		return p.work(p.byAge())
@@ -174,8 +175,8 @@ func (p *Peers) workOn(changes subnet.Changes, more int) parts {
 	return p.work(changes.Set)
 }
 
-// byAge returns all peers, the earliest first: of two that want one key the
-// earlier has it. The caller holds mu.
+// byAge returns all peers, the earliest first: of two peers that need one key, the
+// earlier gets it. The caller holds mu.
 func (p *Peers) byAge() []subnet.Peer {
 	all := p.all()
 	slices.SortFunc(all, func(a, b subnet.Peer) int {
@@ -184,7 +185,7 @@ func (p *Peers) byAge() []subnet.Peer {
 	return all
 }
 
-// work asks the backend for the peers' parts; the caller holds mu.
+// work returns the backend's objects for peers. The caller holds mu.
 func (p *Peers) work(peers []subnet.Peer) parts {
 	out := make(parts, len(peers))
 	for i, peer := range peers {
@@ -203,21 +204,21 @@ func (p *Peers) work(peers []subnet.Peer) parts {
 	return out
 }
 
-// Len is how many peers are believed.
+// Len returns the number of accepted peers.
 func (p *Peers) Len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.table.Len()
 }
 
-// All are the peers that are believed.
+// All returns the accepted peers.
 func (p *Peers) All() []subnet.Peer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all()
 }
 
-// all is All for who holds mu.
+// all is All for callers that hold mu.
 func (p *Peers) all() []subnet.Peer {
 	all := make([]subnet.Peer, 0, p.table.Len())
 	for key, l := range p.table.Peers() {

@@ -17,13 +17,13 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// onFake runs a node's part on a fake kernel and has do look at it.
+// onFake runs Peers on a fake kernel, and calls do with them.
 func onFake(t *testing.T, k *kerneltest.Fake, backendConfig string, do func(*Peers)) {
 	t.Helper()
 	onNetwork(t, k, config(v4, backendConfig), do)
 }
 
-// onNetwork is onFake in a network with its whole config.
+// onNetwork is onFake with a whole network config.
 func onNetwork(t *testing.T, k *kerneltest.Fake, network string, do func(*Peers)) {
 	t.Helper()
 	cfg := parseConfig(t, network)
@@ -41,7 +41,7 @@ func onNetwork(t *testing.T, k *kerneltest.Fake, network string, do func(*Peers)
 	<-ended
 }
 
-// settled lets all be done that is due.
+// settled waits until everything due is done.
 func settled() {
 	<-time.After(time.Minute)
 	synctest.Wait()
@@ -59,7 +59,8 @@ func fakeBackend(t *testing.T, cfg subnet.Config, mtu int) backend.Backend {
 	return b
 }
 
-// fakePeer is a node at 198.18.0.x with a MAC of its own or another's.
+// fakePeer returns the lease of a node at 198.18.0.x, with a MAC of its own or
+// another's.
 func fakePeer(t *testing.T, key, at, mac string, created int64) subnet.Lease {
 	t.Helper()
 	subnets, err := subnet.ParseKey(key)
@@ -80,8 +81,8 @@ func onEth0() *kerneltest.Fake {
 	)
 }
 
-// A device that has to be made anew is, but not before all peers are known that
-// want something on it: until then they are reached as before.
+// TestDeviceOutlivesRestart: a device that must be re-created is replaced only once
+// all peers are known that need it. Until then they are reachable as before.
 func TestDeviceOutlivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := onEth0()
@@ -104,9 +105,9 @@ func TestDeviceOutlivesRestart(t *testing.T) {
 	})
 }
 
-// Of two nodes that publish one MAC the one that came first has it, however
-// they are heard of.
-func TestOneMACTwice(t *testing.T) {
+// TestOneMACTwiceBelongsToTheEarlierNode: of two nodes that publish one MAC, the earlier one gets it, in any
+// order of arrival.
+func TestOneMACTwiceBelongsToTheEarlierNode(t *testing.T) {
 	const mac = "3a:00:00:00:00:aa"
 	want := netstate.FDB{Link: "tulle.1", MAC: netstate.MAC{0x3a, 5: 0xaa}, Dst: netip.MustParseAddr("198.18.0.9")}
 	synctest.Test(t, func(t *testing.T) {
@@ -136,8 +137,8 @@ func TestOneMACTwice(t *testing.T) {
 	})
 }
 
-// TestFirstListIsWrittenInPortions: the kernel works on the first portion of a large
-// network while the others are computed, and nothing has to be dumped in the end.
+// TestFirstListIsWrittenInPortions: the kernel writes the first portion of a large
+// network while the next is computed, and the end needs no dump.
 func TestFirstListIsWrittenInPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := onEth0()

@@ -16,7 +16,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// probed is the agent as who knows the peers.
+// probed is the agent as the prober's source of peers.
 type probed struct{ *Agent }
 
 // Peers implements probe.Source.
@@ -50,7 +50,7 @@ func (a probed) Route(ctx context.Context, to netip.Addr) (string, error) {
 	return path.Link, err
 }
 
-// probedChange takes in news of the prober.
+// probedChange handles a change of the prober's findings.
 func (a *Agent) probedChange() {
 	a.changed()
 	broken := slices.ContainsFunc(a.Prober.Summary().Failing, probe.Result.Proven)
@@ -67,8 +67,8 @@ func (a *Agent) probedChange() {
 	})
 }
 
-// overlay is what a node has of the network's own, in each family: its address
-// there, and the device that it is on.
+// overlay is the node's part of the overlay: its address in each family, its devices,
+// and their MTU.
 type overlay struct {
 	from    subnet.Pair[netip.Addr]
 	devices map[string]netstate.Link
@@ -97,7 +97,7 @@ func overlayOf(host []netstate.Object) overlay {
 	return o
 }
 
-// paths are the ways to peers, for probes: in each family in which there is one.
+// paths returns the paths to peers for probes, one per family that has one.
 func (p *Peers) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []probe.Path) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func (p *Peers) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []
 		if l == nil {
 			continue
 		}
-		objects, _ := p.backend.Peer(p.own, *l) // what can be done all the same
+		objects, _ := p.backend.Peer(p.own, *l) // the objects that the backend could make
 		for f, u := range uplinks {
 			route, ok := routeTo(objects, l.Subnets[f])
 			if !ok || !u.IsValid() {
@@ -119,7 +119,7 @@ func (p *Peers) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []
 				Tag: probe.NewTag(l.Node.Instance),
 			}
 			if here.from[f].IsValid() {
-				// That a peer has by the same backend, on its own device.
+				// The peer has an address of its own device, by the same backend.
 				path.From, path.To, path.MTU = here.from[f], l.Subnets[f].Addr(), here.mtu[f]
 			}
 			if l.Node.MTU != 0 {
@@ -131,8 +131,8 @@ func (p *Peers) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []
 	return all
 }
 
-// admit makes the responder answer the peers that there are after changes. A peer
-// probes from the first address of each of its subnets.
+// admit makes the responder answer the peers that remain after changes. A peer probes
+// from the first address of each of its subnets.
 func (p *Peers) admit(c subnet.Changes) {
 	if p.responder == nil {
 		return
@@ -164,10 +164,10 @@ func routeTo(objects []netstate.Object, dst netip.Prefix) (netstate.Route, bool)
 	return netstate.Route{}, false
 }
 
-// examples is how many of the peers that fail a report has.
+// examples limits the failing peers in a report.
 const examples = 5
 
-// probesReport reports on all probes; nil where there are none.
+// probesReport reports on all probes; it returns nil if probes are disabled.
 func (v View) probesReport() *status.Probes {
 	if v.Probes == nil {
 		return nil
@@ -208,7 +208,7 @@ func (p *probes) unheard() bool {
 		!slices.ContainsFunc(p.Failing, func(r probe.Result) bool { return r.Cause != probe.Down })
 }
 
-// whyUnheard returns why no peer at all may answer.
+// whyUnheard returns the likely reason why no peer answers.
 func (v View) whyUnheard() string {
 	to := v.Probes.Failing[0].HostTo
 	family := subnet.FamilyOf(to).String()
@@ -229,7 +229,7 @@ func (v View) whyUnheard() string {
 	return "no peer answers"
 }
 
-// probeOf reports on the probes of a peer.
+// probeOf reports on the probes of one peer.
 func (v View) probeOf(key string) *status.PeerProbes {
 	if v.Probes == nil {
 		return nil

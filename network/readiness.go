@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// settling is how long the kernel may be out of sync: a peer that comes or goes
-	// causes that for a moment.
+	// settling is how long the kernel may be out of sync. Each peer that comes or
+	// goes causes that for a moment.
 	settling = 30 * time.Second
-	// stale is how long ago the last full resync may be; there is one every few
-	// minutes.
+	// stale is the age at which the last full resync is too old. There is one every
+	// few minutes.
 	stale = 15 * time.Minute
 )
 
-// Checks works out whether the node is ready, and why not. Nothing else does.
+// Checks returns whether the node is ready, and why not. All reports of readiness use
+// it.
 func (v View) Checks() status.Checks {
 	return status.Checks{
 		v.checkLoop(), v.checkConfig(), v.checkUplink(), v.checkLease(), v.checkPeers(),
@@ -36,8 +37,8 @@ func (v View) checkLoop() status.Check {
 	return c
 }
 
-// check returns a check that fails while the node waits for r. It fails with none,
-// unless that is "", while something that should follow is not there.
+// check returns a check that fails while the node waits for r, or with none as its
+// reason unless that is "".
 func (v View) check(name string, r reason, none, text string) status.Check {
 	c := status.Check{Name: name, Text: text}
 	switch why, waits := v.Waiting[r]; {
@@ -51,7 +52,7 @@ func (v View) check(name string, r reason, none, text string) status.Check {
 	return c
 }
 
-// unless returns why, unless there is something.
+// unless returns why, or "" if there is true.
 func unless(there bool, why string) string {
 	if there {
 		return ""
@@ -64,8 +65,8 @@ func (v View) checkConfig() status.Check {
 		join(valid(v.Config.Networks()))+" by "+v.Config.Backend.Type)
 }
 
-// checkUplink passes over an uplink that was lost where no peer is behind it: what
-// is on the link needs no default route.
+// checkUplink ignores a lost uplink if all peers are on the link: they need no
+// default route.
 func (v View) checkUplink() status.Check {
 	var names []string
 	for _, i := range v.interfaces() {
@@ -80,8 +81,8 @@ func (v View) checkUplink() status.Check {
 	return c
 }
 
-// checkLease fails, too, once the lease has ended. The kernel keeps everything: the
-// peers may not know it yet, and the store may be back in a moment.
+// checkLease also fails once the lease has ended. The kernel keeps everything: the
+// peers may not know it yet, and the store may be back soon.
 func (v View) checkLease() status.Check {
 	c := v.check("lease", onLease, unless(v.Own != (subnet.Lease{}), "no subnet leased"), join(valid(v.Own.Subnets)))
 	if v.Stuck != nil || !v.expired() {
@@ -104,7 +105,8 @@ func (v View) checkPeers() status.Check {
 	return v.check("peers", onList, unless(v.listed(), "the full list of leases has not arrived"), text)
 }
 
-// checkKernel passes over what fails of peers: one bad peer makes no node unready.
+// checkKernel ignores failing objects of peers: one bad peer must not make the node
+// unready.
 func (v View) checkKernel() status.Check {
 	k := v.Kernel
 	c := status.Check{Name: "kernel", Text: fmt.Sprintf("%d objects", k.Objects)}
@@ -163,9 +165,9 @@ func (v View) checkFiles() status.Check {
 	return c
 }
 
-// checkNode has what no other check has. A bridge that does not fit is for others
-// to change, and with a config that waits for a restart the network goes on as
-// before.
+// checkNode checks what no other check does. A bridge that does not match is for
+// others to change. A config that waits for a restart leaves the network working.
+// Both only degrade the node.
 func (v View) checkNode() status.Check {
 	c := v.check("node", onBackend, "", "nothing missing")
 	for _, r := range []reason{onRestart, onBridge} {
@@ -184,7 +186,7 @@ func join[T fmt.Stringer](all []T) string {
 	return strings.Join(words, ", ")
 }
 
-// Line returns how the node is, in a line.
+// Line returns the node's state in one line.
 func (v View) Line() string {
 	text := "no subnet yet"
 	switch {

@@ -20,7 +20,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// wellView is a node that lacks nothing.
+// wellView returns a View of a node without faults.
 func wellView(t testing.TB) View {
 	t.Helper()
 	cfg, err := subnet.ParseConfig([]byte(plainConfig))
@@ -37,7 +37,7 @@ func wellView(t testing.TB) View {
 	return v
 }
 
-// faults are all that a View may lack, by the check that is to fail.
+// faults are all faults of a View, with the check that each fails.
 var faults = []struct {
 	name, check string
 	degraded    bool
@@ -75,8 +75,8 @@ var faults = []struct {
 	{"an old file", "files", false, func(v *View) { v.Files = map[string]error{"/a": syscall.ENOSPC} }, "/a is out of date: no space left"},
 }
 
-// agree fails unless the report, its text, the line for systemd and Kubernetes
-// and the checks of /readyz say the same of v.
+// agree fails unless the report, its text, the line for systemd and Kubernetes and
+// the checks of /readyz agree on v.
 func agree(t *testing.T, v View) {
 	t.Helper()
 	checks, r := v.Checks(), v.Report()
@@ -159,15 +159,15 @@ func TestPeersMakeNoNodeUnready(t *testing.T) {
 		t.Error(v.Line())
 	}
 	v = wellView(t)
-	v.Kernel.InSync, v.Kernel.Since = false, v.At.Add(-time.Second) // a peer just came
+	v.Kernel.InSync, v.Kernel.Since = false, v.At.Add(-time.Second) // a peer has just come
 	if !v.Checks().Ready() {
 		t.Error(v.Line())
 	}
 }
 
-// A fight that tulle wins leaves the node ready, and its peers reachable; one over
-// a peer that it loses leaves that peer unreachable.
-func TestFightsAndReadiness(t *testing.T) {
+// TestOnlyLostFightsCostReadiness: a fight that tulle wins leaves the node ready and its peers
+// reachable. A lost fight over a peer's object makes that peer unreachable.
+func TestOnlyLostFightsCostReadiness(t *testing.T) {
 	v := wellView(t)
 	won, lost := budget.Fight{Rate: 0.1, Wrong: 0.002}, budget.Fight{Rate: 900, Wrong: 0.97}
 	v.Kernel.Fights = []reconcile.Fight{

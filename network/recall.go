@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// patience is how long a node waits for the store before it goes by what it
-	// remembers.
+	// patience is how long a node waits for the store before it uses the saved
+	// network.
 	patience = 3 * time.Second
-	// saveAfter is how long a change waits to be saved, for more to come.
+	// saveAfter is the delay of a save, to collect more changes.
 	saveAfter = 10 * time.Second
-	// saveAgain is how long a disk that failed is left in peace.
+	// saveAgain is the delay after a failed save.
 	saveAgain = time.Minute
 )
 
-// recall reads what an earlier run saved of the node itself, so that it stays
-// what it was to the others.
+// recall reads the node's own part of what an earlier run saved, so that the node
+// stays the same to its peers.
 func (a *Agent) recall() {
 	a.env = a.Outputs.read()
 	if a.Outputs.StateDir == "" {
@@ -34,7 +34,7 @@ func (a *Agent) recall() {
 	case err != nil:
 		klog.ErrorS(err, "What an earlier run saved is of no use")
 	case !a.isThis(head.Own.Node):
-		// As on a machine that was copied from another.
+		// As on a copied machine.
 		klog.InfoS("Ignoring the saved network of another node", "node", head.Own.Node.Name)
 	default:
 		a.before = head.Own
@@ -62,7 +62,7 @@ func (a *Agent) rememberUnlessCopied() {
 	})
 }
 
-// remember goes by what an earlier run saved, if the store has not answered.
+// remember uses what an earlier run saved, if the store has not answered.
 func (a *Agent) remember() {
 	if a.before == (subnet.Lease{}) || a.own != (subnet.Lease{}) || a.refused {
 		return
@@ -79,7 +79,7 @@ func (a *Agent) remember() {
 	klog.InfoS("Store unreachable; using the saved network", "saved", s.Saved, "subnet", s.Own.Key(), "peers", len(s.Peers))
 	a.remembered, a.own = s.Peers, s.Own
 	if !a.hinted {
-		// What the store would say is not known: what it came to then is.
+		// The store's hint is unknown; what it resulted in was saved.
 		a.hinted, a.Uplinks.Published = true, s.Own.PublicIP
 	}
 	a.savedAt = s.Saved
@@ -94,8 +94,7 @@ func (a *Agent) remember() {
 	a.enforce(s.Config)
 }
 
-// saveSoon has the network saved in a while, together with what else changes
-// until then.
+// saveSoon saves the network after a delay, together with further changes.
 func (a *Agent) saveSoon() {
 	a.unsaved = true
 	if a.Outputs.StateDir != "" && !a.saving && a.listed {
@@ -104,8 +103,8 @@ func (a *Agent) saveSoon() {
 	}
 }
 
-// saveNow saves the network beside all else: a disk may take its time. What
-// cannot be saved now is tried again.
+// saveNow saves the network in a goroutine of its own, because a disk may hang. A
+// failed save is retried.
 func (a *Agent) saveNow() {
 	save := a.saveNetwork()
 	a.running.Go(func() {
@@ -114,7 +113,7 @@ func (a *Agent) saveNow() {
 	})
 }
 
-// saveNetwork is what saves config, own lease and peers as they are now.
+// saveNetwork returns a function that saves the present config, own lease and peers.
 func (a *Agent) saveNetwork() func() error {
 	head := snapshot.Head{Source: a.Outputs.Network, Config: a.config, Own: a.own}
 	peers := a.peers.All()
@@ -131,7 +130,7 @@ func (a *Agent) saveNetwork() func() error {
 	}
 }
 
-// saved takes in how saving went.
+// saved handles the result of a save.
 func (a *Agent) saved(err error) {
 	switch {
 	case err != nil && a.saveError == nil:
@@ -149,7 +148,7 @@ func (a *Agent) saved(err error) {
 	}
 }
 
-// saveAtEnd saves what has changed since the last time.
+// saveAtEnd saves changes since the last save.
 func (a *Agent) saveAtEnd() {
 	if !a.unsaved || !a.listed || a.Outputs.StateDir == "" {
 		return

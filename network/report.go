@@ -14,10 +14,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Report reports how the node is, at length.
+// Report returns a full report on the node.
 func (a *Agent) Report(ctx context.Context) status.Report { return a.view(ctx, withoutPeers).Report() }
 
-// Report reports how the node is, at length.
+// Report returns a full report on the node.
 func (v View) Report() status.Report {
 	checks := v.Checks()
 	r := status.Report{
@@ -58,7 +58,7 @@ func (v View) Report() status.Report {
 	return r
 }
 
-// fights returns all that other programs keep changing.
+// fights returns everything that other programs keep changing.
 func (v View) fights() (all []status.Fight) {
 	add := func(kind, what, owner string, f budget.Fight) {
 		all = append(all, status.NewFight(kind, what, owner, f))
@@ -75,7 +75,7 @@ func (v View) fights() (all []status.Fight) {
 	return all
 }
 
-// valid returns those of a pair that there are.
+// valid returns the valid values of a pair.
 func valid[T interface{ IsValid() bool }](p subnet.Pair[T]) (all []T) {
 	for _, v := range p {
 		if v.IsValid() {
@@ -85,7 +85,7 @@ func valid[T interface{ IsValid() bool }](p subnet.Pair[T]) (all []T) {
 	return all
 }
 
-// interfaces returns what faces the other hosts in each family of the network.
+// interfaces returns the uplinks in each family of the network.
 func (v View) interfaces() (all []status.Interface) {
 	for f, u := range v.Interfaces.Uplinks {
 		if u.IsValid() && v.Config.Pools[f].IsValid() {
@@ -112,7 +112,7 @@ func kernelReport(s reconcile.Status) status.Kernel {
 	return k
 }
 
-// kernelProblems returns what is wrong with the kernel beside single objects.
+// kernelProblems returns problems with the kernel beyond single objects.
 func kernelProblems(s reconcile.Status) (all []string) {
 	for _, c := range s.Contested {
 		all = append(all, c.String()+": several peers need different values; the earliest lease wins")
@@ -126,13 +126,13 @@ func kernelProblems(s reconcile.Status) (all []string) {
 	return all
 }
 
-// trouble is why a peer cannot be reached, and since when if that is known.
+// trouble is why a peer is unreachable, and since when if known.
 type trouble struct {
 	why   string
 	since time.Time
 }
 
-// troubled returns the peers with trouble, by key.
+// troubled returns the unreachable peers by key.
 func (v View) troubled() map[string]trouble {
 	all := make(map[string]trouble)
 	for _, f := range v.Kernel.Failing {
@@ -157,7 +157,7 @@ func (a *Agent) Peers(ctx context.Context) ([]status.Peer, error) {
 	return v.PeerReports(), v.Stuck
 }
 
-// PeerReports reports on the peers that v holds, in the order of their subnets.
+// PeerReports reports on the peers in v, in the order of their subnets.
 func (v View) PeerReports() []status.Peer {
 	troubled, devices := v.troubled(), v.Peers.devices()
 	all := make([]status.Peer, 0, len(v.Peers.All))
@@ -183,7 +183,8 @@ func (v View) PeerReports() []status.Peer {
 	return all
 }
 
-// pathKind returns how packets go to a peer with these objects: through devices, without, or both.
+// pathKind returns how packets go to a peer with these objects: through devices,
+// directly, or both.
 func pathKind(objects []netstate.Object, devices []string) string {
 	tunnel, direct := false, false
 	for _, o := range objects {

@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// TestReport asks a node before there is anything, when all is well, and when the
+// TestReport reads reports before there is anything, when all works, and when the
 // kernel refuses a peer's route.
 func TestReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestReport(t *testing.T) {
 				t.Errorf("%s: %+v, %v", ip, e, err)
 			}
 		}
-		// Nobody waits for a node that has ended.
+		// A request to a node that has ended returns.
 		l.stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

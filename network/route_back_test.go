@@ -10,8 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// takeovers are the ways in which another program puts a route of its own where
-// ours to a peer stands.
+// takeovers are the ways in which another program replaces our route to a peer.
 var takeovers = map[string]string{
 	"another gateway":           "route replace DST via GATEWAY dev eth0 proto static",
 	"no gateway":                "route replace DST dev eth0 proto static",
@@ -24,8 +23,8 @@ var takeovers = map[string]string{
 	"a second gateway":          "route append DST via GATEWAY dev eth0 proto static",
 }
 
-// TestTakesRoutesBack has another program put its route into the place of ours,
-// over both families: ours is back at once, and alone.
+// TestTakesRoutesBack: another program replaces our routes, in both families. Ours is
+// back at once, and alone.
 func TestTakesRoutesBack(t *testing.T) {
 	l := newLab(t, config(dual, `{"Type": "vxlan"}`))
 	a, b := l.add(), l.add()
@@ -34,7 +33,7 @@ func TestTakesRoutesBack(t *testing.T) {
 	for f, words := range routeWords(b) {
 		for what, command := range takeovers {
 			if f == subnet.IPv4 && (what == "route change" || what == "a second gateway") {
-				continue // that touches no IPv4 route with another gateway
+				continue // no change for an IPv4 route with another gateway
 			}
 			t.Run(fmt.Sprintf("%s %s", f, what), func(t *testing.T) {
 				before := a.ns.IP(t, words.Replace("route show DST"))
@@ -47,7 +46,7 @@ func TestTakesRoutesBack(t *testing.T) {
 	}
 }
 
-// TestLeavesRoutesBeside has another program put a route before ours to the same
+// TestLeavesRoutesBeside: another program adds a route that precedes ours to the same
 // destination, with the same metric. Both stay, also when it changes.
 func TestLeavesRoutesBeside(t *testing.T) {
 	l := newLab(t, config(dual, `{"Type": "vxlan"}`))

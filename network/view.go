@@ -17,46 +17,45 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// View is a node at one moment. Readiness, reports and explanations are functions
-// of it: whoever asks, and however often, the agent is asked once.
+// View is the state of a node at one moment. Readiness, reports and explanations are
+// functions of it, so that each request asks the agent once.
 type View struct {
 	At time.Time
-	// Stuck is why Run's goroutine did not answer. Then all that only it knows is
-	// missing.
+	// Stuck is why Run's goroutine did not answer. The fields that only it knows are
+	// then empty.
 	Stuck error
 
 	Node     subnet.Node
 	Kernel   reconcile.Status
 	Firewall firewall.Status
-	Files    map[string]error // that are out of date, and why
+	Files    map[string]error // the files that are out of date, and why
 	// FileFights are the files that other programs keep changing.
 	FileFights map[string]budget.Fight
-	Probes     *probes // nil where there are none
+	Probes     *probes // nil if probes are disabled
 	// LeaseEnds is when the node's lease ends unless it is renewed; the zero Time if
 	// it does not end, or while that is unknown.
 	LeaseEnds time.Time
 
-	// What follows is Run's goroutine's.
+	// The following fields come from Run's goroutine.
 
 	Waiting map[reason]string // what the node waits for
-	// Remembered is when the network that the node goes by was saved, while the
-	// store does not answer.
+	// Remembered is when the network in use was saved, while the store does not
+	// answer.
 	Remembered time.Time
 	Config     subnet.Config
 	Backend    backend.Backend // nil until there is one
 	Interfaces hostif.Interfaces
 	Own        subnet.Lease // the zero Lease until there is one
 	Clone      *status.Clone
-	Since      time.Time // the store leased Own to this run
+	Since      time.Time // when the store leased Own to this run
 	Peers      peersView
 }
 
-// peersView is what a View has of the peers; the zero peersView until there is a
-// lease.
+// peersView is the part of a View about peers. It is zero until there is a lease.
 type peersView struct {
 	Known       bool
 	Count       int
-	All         []subnet.Peer // nil in a View that was taken without them
+	All         []subnet.Peer // nil in a View without peers
 	Rejected    []*subnet.LeaseError
 	Unreachable map[string]error // by key
 	own         subnet.Lease
@@ -70,16 +69,16 @@ type probes struct {
 	// since returns how many peers were probed in the overlay since a time, and how
 	// many of them passed.
 	since func(time.Time) (passed, tried int)
-	// link is what the kernel sends through to the first peer that fails, if no peer
-	// at all answers: "" without a route, nil where that is not known.
+	// link is the link that the kernel uses for the first failing peer, if no peer
+	// answers. It is "" without a route, and nil if unknown.
 	link *string
 }
 
-// answerLimit is how long Run's goroutine may take to answer. It never waits for
-// anything for as long.
+// answerLimit is how long Run's goroutine may take to answer. Nothing that it does
+// takes as long.
 const answerLimit = 2 * time.Second
 
-// extent is how much of the peers a View holds.
+// extent is how much of the peers a View contains.
 type extent bool
 
 const (
@@ -87,7 +86,7 @@ const (
 	withPeers    extent = true
 )
 
-// View takes a View, without the peers themselves.
+// View returns a View without the peers themselves.
 func (a *Agent) View(ctx context.Context) View { return a.view(ctx, withoutPeers) }
 
 func (a *Agent) view(ctx context.Context, e extent) View {
@@ -115,14 +114,14 @@ func (a *Agent) loopView(e extent) View {
 		Interfaces: a.host, Own: a.own, Clone: a.clone(), Since: a.since,
 	}
 	if a.peers != nil {
-		// Who is on the link matters only while the uplink is in question.
+		// The peers matter only while the uplink is in question.
 		_, uplinkLost := a.waiting[onUplink]
 		v.Peers = a.peers.view(e || extent(uplinkLost))
 	}
 	return v
 }
 
-// addOtherFacts adds what does not belong to Run's goroutine.
+// addOtherFacts adds what other goroutines know.
 func (a *Agent) addOtherFacts(ctx context.Context, v *View) {
 	v.At, v.Node, v.Kernel, v.Firewall, v.Files = time.Now(), a.node(), a.loop.Status(), a.Firewall.Status(), a.Files.Failing()
 	v.FileFights = a.Files.Fights()
@@ -156,12 +155,11 @@ func (p *Peers) view(e extent) peersView {
 
 // wants returns what the kernel should hold for a peer.
 func (p peersView) wants(l *subnet.Lease) []netstate.Object {
-	objects, _ := p.backend.Peer(p.own, *l) // without what the backend cannot do
+	objects, _ := p.backend.Peer(p.own, *l) // only what the backend can make
 	return objects
 }
 
-// devices returns the names of the tunnel devices of this node: its own and
-// adopted ones.
+// devices returns the names of this node's tunnel devices, its own and adopted ones.
 func (p peersView) devices() (names []string) {
 	if !p.Known {
 		return nil
@@ -174,12 +172,11 @@ func (p peersView) devices() (names []string) {
 	return names
 }
 
-// listed reports whether all peers are known: from the store, or from what was
-// saved of it.
+// listed reports whether all peers are known, from the store or from a saved list.
 func (v View) listed() bool { return v.Kernel.Complete || !v.Remembered.IsZero() }
 
-// onLink reports whether this host reaches all peers, of which there is one at
-// least, without a router, from the addresses that it publishes.
+// onLink reports whether this host reaches all peers without a router, from the
+// addresses that it publishes. It is false without peers.
 func (v View) onLink() bool {
 	here := backend.HostFacts{OnLink: v.Interfaces.OnLink}
 	for _, p := range v.Peers.All {

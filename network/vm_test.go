@@ -12,7 +12,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// A machine without hardware's help is slow; nothing here is about time.
+// slow is long: a machine without hardware virtualization is slow, and no test here
+// measures time.
 const slow = time.Minute
 
 const (
@@ -64,7 +65,7 @@ func TestIPIPDirectRouting(t *testing.T) {
 	far.wantRoute(a.own.Subnets[subnet.IPv6].String(), "dst fd00:18::1", "dev tulle6.ipip")
 }
 
-// TestIPIPAcrossARouter has all go through the tunnel, on one link too.
+// TestIPIPAcrossARouter sends everything through the tunnel, also on one link.
 func TestIPIPAcrossARouter(t *testing.T) {
 	l := newLab(t, config(dual, tunnels))
 	a, b := l.add(), l.add()
@@ -126,7 +127,7 @@ func ipipHurts(n, peer *node) map[string]func() {
 	}
 }
 
-// TestIPIPRestartSweepsExactlyTheStale leaves entries behind while the daemon
+// TestIPIPRestartSweepsExactlyTheStale leaves stale entries behind while the daemon
 // is away.
 func TestIPIPRestartSweepsExactlyTheStale(t *testing.T) {
 	l := newLab(t, config(dual, tunnels))
@@ -155,8 +156,8 @@ func TestIPIPRestartSweepsExactlyTheStale(t *testing.T) {
 	a.ping(b, subnet.IPv6)
 }
 
-// becomeFlannelIPIP gives the host what flannel would have made to reach peer,
-// and a route to one that is long gone.
+// becomeFlannelIPIP creates what flannel would have on the host to reach peer, and a
+// stale route.
 func (n *node) becomeFlannelIPIP(peer *node) {
 	n.t.Helper()
 	n.prepare()
@@ -174,8 +175,8 @@ func (n *node) becomeFlannelIPIP(peer *node) {
 	n.ns.Sysctl(n.t, "net/ipv4/conf/all/forwarding", "1")
 }
 
-// TestIPIPTakesOverFromFlannel finds a node as flannel leaves it, under a
-// flood of pings from its peer.
+// TestIPIPTakesOverFromFlannel starts on a node as flannel leaves it, under a flood
+// of pings from its peer.
 func TestIPIPTakesOverFromFlannel(t *testing.T) {
 	l := newLab(t, config(v4, tunnels))
 	a, b := l.add(), l.add()
@@ -203,8 +204,8 @@ func TestIPIPTakesOverFromFlannel(t *testing.T) {
 	}
 }
 
-// TestIPIPRebuildsFlannels: a device of flannel's that does not fit is made
-// anew under its name.
+// TestIPIPRebuildsFlannels: a device of flannel's that does not match is re-created
+// under its name.
 func TestIPIPRebuildsFlannels(t *testing.T) {
 	l := newLab(t, config(v4, tunnels))
 	a, b := l.add(), l.add()
@@ -223,8 +224,7 @@ func TestIPIPRebuildsFlannels(t *testing.T) {
 	}
 }
 
-// TestIPIPLeavesOthersDevices: tunnels of the same kinds that are not the one
-// that is needed stay as they are.
+// TestIPIPLeavesOthersDevices: foreign tunnels of the same kinds stay as they are.
 func TestIPIPLeavesOthersDevices(t *testing.T) {
 	l := newLab(t, config(dual, tunnels))
 	a := l.add()

@@ -15,7 +15,7 @@ const (
 	onKernel
 )
 
-// await notes that the node waits for something, and reports whether that is news.
+// await records that the node waits for something, and reports whether that is new.
 func (a *Agent) await(r reason, why string) bool {
 	before := a.waiting[r]
 	a.waiting[r] = why
@@ -25,8 +25,8 @@ func (a *Agent) await(r reason, why string) bool {
 	return before != why
 }
 
-// stopWaiting notes that the node no longer waits for something, and reports whether that
-// is news.
+// stopWaiting records that the node no longer waits for something, and reports
+// whether it did.
 func (a *Agent) stopWaiting(r reason) bool {
 	_, waited := a.waiting[r]
 	delete(a.waiting, r)

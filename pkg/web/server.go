@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// Options are where to serve, and what.
+// Options say where to serve, and what.
 type Options struct {
 	Address netip.Addr
 	Port    uint16
