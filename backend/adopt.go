@@ -9,8 +9,8 @@ import (
 
 // Adopt looks among the host's tunnels for one to use in place of want, which
 // claims the same tunnel of the kernel: a fitting one of any name, or one that
-// flannel made or an earlier run adopted, which may be made anew. It returns
-// want with what stays of the device: its name, so that nobody's settings by
+// flannel made or an earlier run adopted, which may be re-created. It returns
+// want with what stays of the device: its name, so that no settings by
 // name are lost, and its MAC, so that no peer has to learn another.
 func (h HostFacts) Adopt(f subnet.Family, want netstate.Link, same func(netstate.Link) bool) netstate.Link {
 	for _, t := range h.Tunnels {

@@ -26,7 +26,7 @@ type Backend interface {
 	// Host is what this node needs whether it has peers or not.
 	Host(own subnet.Lease) []netstate.Object
 	// Peer is what reaches one peer. With an error it returns what can be
-	// done all the same, as for one family alone.
+	// done nevertheless, as for one family alone.
 	Peer(own, peer subnet.Lease) ([]netstate.Object, error)
 }
 

@@ -17,7 +17,7 @@ func (h HostFacts) Forwarding(own subnet.Lease) []netstate.Object {
 		}
 		if u := h.Uplinks[f]; f == subnet.IPv6 && u.TakesRouterAdvertisements {
 			// A host that forwards drops what it learnt from routers, its
-			// default route too, unless it is told to listen all the same.
+			// default route too, unless it is set to listen nevertheless.
 			settings = append(settings, setting(f, u.Link, "accept_ra", "2"))
 		}
 		settings = append(settings, setting(f, "all", "forwarding", "1"))
@@ -34,7 +34,7 @@ func overlay(own subnet.Lease, f subnet.Family, l netstate.Link) []netstate.Obje
 	at := own.Subnets[f].Addr()
 	objects := []netstate.Object{l, netstate.Addr{Link: l.Name, Prefix: netip.PrefixFrom(at, at.BitLen())}}
 	if f == subnet.IPv6 {
-		// A host may have IPv6 off on all devices that nobody asked for it on.
+		// A host may have IPv6 off on all devices where it was not requested.
 		return append(objects, setting(f, l.Name, "disable_ipv6", "0"), setting(f, l.Name, "accept_ra", "0"))
 	}
 	// A peer may send through the tunnel what we send to it directly. Loose

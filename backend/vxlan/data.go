@@ -12,11 +12,11 @@ import (
 
 // data is what a node publishes of its tunnel device.
 type data struct {
-	vni uint32 // 0: not told, as by early flannels
+	vni uint32 // 0: not published, as by early flannels
 	mac netstate.MAC
 }
 
-// wireData is data as flannel writes it, who has no more than the lower 16 bits
+// wireData is data as flannel writes it, which has no more than the lower 16 bits
 // of a VNI there and cannot read a larger one.
 type wireData struct {
 	VNI     uint32
@@ -63,6 +63,6 @@ func (d data) fits(device netstate.Link) error {
 func deriveMAC(nodeID string, f subnet.Family) netstate.MAC {
 	sum := sha256.Sum256([]byte("tulle vxlan " + f.String() + " " + nodeID))
 	mac := netstate.MAC(sum[:6])
-	mac[0] = mac[0]&^1 | 2 // of one host, and of nobody's register
+	mac[0] = mac[0]&^1 | 2 // of one host, and of no register
 	return mac
 }

@@ -102,7 +102,7 @@ func (a *applier) add(op netstate.Op) {
 
 // throughItself reports whether a route leads to its own gateway. Over IPv6 the kernel
 // refuses to put one into the place of a route by another link: it finds that link
-// when it looks for the gateway, though it was told which to take. So for a moment
+// when it looks for the gateway, though the route names another. So for a moment
 // there is a route by the right link, without the gateway.
 func throughItself(r netstate.Route) bool {
 	return r.OnLink && r.Dst.Addr().Is6() && r.Dst.Contains(r.Via)
@@ -154,7 +154,7 @@ func (a *applier) flush() {
 		}
 	})
 	if err != nil {
-		// Nobody knows what was done. Each step can be taken again.
+		// It is unknown what was done. Each step can be retried.
 		for _, p := range a.batch {
 			a.fail(p.op, err)
 		}

@@ -20,7 +20,7 @@ const (
 	answerTimeout = 10 * time.Second
 )
 
-// errInterrupted says that what was dumped changed meanwhile.
+// errInterrupted means that what was dumped changed meanwhile.
 var errInterrupted = errors.New("dump interrupted by a change")
 
 // conn is a netlink socket for requests and their answers, used by one

@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// names tells a link's name by its index, as of one dump or event.
+// names maps a link's index to its name, as of one dump or event.
 type names map[int]string
 
 // decodeRoute reads a route of the main table. One of a kind that we never make
@@ -97,7 +97,7 @@ func decodeAddr(b []byte, names names) (netstate.Addr, bool) {
 	return a, a.Prefix.IsValid()
 }
 
-// decodeNeigh reads a neighbour or forwarding entry, and says whether it is a
+// decodeNeigh reads a neighbour or forwarding entry, and reports whether it is a
 // permanent one, as ours are.
 func decodeNeigh(b []byte, names names) (o netstate.Object, permanent, ok bool) {
 	if len(b) < unix.SizeofNdMsg {
@@ -138,7 +138,7 @@ func linkName(b []byte) (index int, name string) {
 	return int(native.Uint32(b[4:])), name
 }
 
-// decodeLink reads a link. Of a type that we do not make it tells what all
+// decodeLink reads a link. Of a type that we do not make it reads what all
 // links have.
 func decodeLink(b []byte, names names) (netstate.Link, bool) {
 	link, err := netlink.LinkDeserialize(nil, b)

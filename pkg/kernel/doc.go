@@ -4,5 +4,5 @@
 //
 // Ours is what bears our mark: routes of protocol 84, and devices that are
 // named tulle… or of group 84, with all that is on them. So are devices that a
-// dump is told were adopted.
+// scope of a dump names as adopted.
 package kernel

@@ -12,14 +12,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// dumpAttempts is how often a dump that changes under us is begun anew. Each
+// dumpAttempts is how often a dump that changes under us is restarted. Each
 // kind is dumped by itself, so that only a kind in constant change exhausts it.
 const dumpAttempts = 20
 
 // Dump returns what the kernel holds of ours: our links and those of scope,
 // with the addresses, permanent neighbours and forwarding entries on them; the
 // routes of our protocol; and the routes of no stated protocol that have a
-// gateway, which may be a predecessor's (netstate.Diff tells). It also reads
+// gateway, which may be a predecessor's (netstate.Diff decides). It also reads
 // the settings of scope.
 func (k *Kernel) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error) {
 	k.mu.Lock()

@@ -42,7 +42,7 @@ func (w *writer) addrRequest(v netstate.Verb, a netstate.Addr, index int, seq ui
 	} else {
 		w.begin(unix.RTM_NEWADDR, replace, seq)
 	}
-	// No duplicate detection on a tunnel: nobody answers, and the address is
+	// No duplicate detection on a tunnel: no host answers, and the address is
 	// wanted now. IPv4 ignores the flag.
 	w.bytes(familyOf(a.Prefix.Addr()), uint8(a.Prefix.Bits()), unix.IFA_F_NODAD|unix.IFA_F_PERMANENT, unix.RT_SCOPE_UNIVERSE)
 	w.uint32(uint32(index))
@@ -51,7 +51,7 @@ func (w *writer) addrRequest(v netstate.Verb, a netstate.Addr, index int, seq ui
 }
 
 // neighbour begins a neighbour message. Entries of our own devices are ours
-// whoever wrote them, so that making one may replace what is there.
+// whatever program wrote them, so that making one may replace what is there.
 func (w *writer) neighbour(v netstate.Verb, family, flags uint8, index int, seq uint32) {
 	if v == netstate.Delete {
 		w.begin(unix.RTM_DELNEIGH, 0, seq)

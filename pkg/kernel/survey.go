@@ -53,7 +53,7 @@ func (k *Kernel) Survey(ctx context.Context) (netstate.Survey, error) {
 	return s, k.readRouterAdvertisements(s.Links)
 }
 
-// addrWithFlags is an address as the kernel tells of it.
+// addrWithFlags is an address as the kernel reports it.
 type addrWithFlags struct {
 	netstate.Addr
 	flags uint32

@@ -60,8 +60,8 @@ func writeSysctl(s netstate.Sysctl) error {
 	return err
 }
 
-// setSysctl writes a setting below the first folder that allows it. What is not
-// there below a later one tells nothing.
+// setSysctl writes a setting below the first folder that allows it. If it does not
+// exist below a later one, the error is that of the first.
 func setSysctl(s netstate.Sysctl, folders ...string) (err error) {
 	for _, folder := range folders {
 		e := overwrite(sysctlFile(folder, s.Path), s.Value)

@@ -124,7 +124,7 @@ func mayDelete(desired *State, a Object) bool {
 // takesOver reports whether ours may take the place of another's route to the
 // same destination. It may where that is flannel's handwriting: flannel marks
 // its routes no other way than by the protocol that everything defaults to, so
-// it is told by the device, which is the one that we want ourselves, one of
+// we know it by the device, which is the one that we want ourselves, one of
 // ours, or flannel's own; or by the gateway, which is the host to which ours
 // leads through a tunnel.
 func takesOver(desired *State, ours, theirs Route) bool {

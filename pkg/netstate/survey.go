@@ -2,7 +2,7 @@ package netstate
 
 import "net/netip"
 
-// Survey is what a host has of network, whoever made it. pkg/kernel takes it; it is
+// Survey is what a host has of network, whatever program made it. pkg/kernel takes it; it is
 // here so that what chooses an uplink links no netlink library.
 type Survey struct {
 	Links []HostLink

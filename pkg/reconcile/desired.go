@@ -10,7 +10,7 @@ import (
 // another. Of two owners that want one key differently the earlier has
 // it, and the later waits until it is let go: so no lease can take from
 // another what that one needs. Of what they want alike either may be the
-// holder. It tells note of each change.
+// holder. It calls note for each change.
 type Desired struct {
 	state    netstate.State
 	owners   map[string][]netstate.Object

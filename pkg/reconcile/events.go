@@ -135,8 +135,8 @@ func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
 		case marked(o):
 			t.verb = netstate.Replace
 			if route {
-				// Whoever put it there may have replaced another of ours, and
-				// the kernel says nothing of what was replaced.
+				// It may have replaced another of ours, and the kernel does not
+				// report what was replaced.
 				r.resync.want(now.Add(settle), budget.Single)
 			}
 		case r.desired.state.Placed(k):

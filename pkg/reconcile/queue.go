@@ -34,7 +34,7 @@ func (t task) since(now time.Time) time.Time {
 // after returns one task that serves both t and was, which came before it.
 func (t task) after(was task) task {
 	if !t.drift {
-		t.verb = was.verb // our mind changed, and tells nothing of the kernel
+		t.verb = was.verb // the desired state changed, which says nothing of the kernel
 	}
 	if t.gone == nil {
 		t.gone = was.gone

@@ -66,7 +66,7 @@ type report struct {
 	healedNow      int // not yet in the log
 	healedFirst    netstate.Op
 	healedLoggedAt time.Time
-	failing        bool // so it is told
+	failing        bool // as the log has it
 }
 
 // Status returns a copy of the present one.
@@ -113,7 +113,7 @@ func (r *Reconciler) WaitSynced(ctx context.Context) error { return r.wait(ctx, 
 func (r *Reconciler) WaitTried(ctx context.Context) error { return r.wait(ctx, r.tried) }
 
 // WaitTaken waits until the loop works on all that was updated, or leaves it to a
-// resync: who has much to say need not say it faster than the kernel takes it.
+// resync: a caller with many updates need not be faster than the kernel.
 func (r *Reconciler) WaitTaken(ctx context.Context) error {
 	return r.wait(ctx, func() bool { return len(r.queue.ready) == 0 || r.expecting() })
 }
