@@ -52,6 +52,13 @@ func soak(t *testing.T, seed uint64) {
 		}
 		l.complete()
 		l.f.Heal()
+		for n := range 20 { // what came before ours would stay
+			for _, r := range []netstate.Route{direct(n), spreadOf(direct(n))} {
+				if l.f.Has(foreign(r, 4)) {
+					l.f.Delete(r.Key())
+				}
+			}
+		}
 		l.f.Overrun(1) // what was lost without a word, a periodic resync would find
 		l.f.Put(netstate.Neigh{Link: "eth0", IP: ip("192.0.2.9"), MAC: hw(9)})
 		l.wait(2 * backoff.Last)
@@ -104,7 +111,7 @@ func (l *lab) want(rng *rand.Rand) {
 // tamper changes something in the kernel.
 func (l *lab) tamper(rng *rand.Rand) {
 	n := rng.IntN(20)
-	switch rng.IntN(12) {
+	switch rng.IntN(14) {
 	case 0:
 		l.f.Delete(neigh(n).Key())
 	case 1:
@@ -127,6 +134,10 @@ func (l *lab) tamper(rng *rand.Rand) {
 		l.f.LinkUp("tulle.1")
 	case 10:
 		l.f.Delete(addr.Key())
+	case 11:
+		l.f.Put(foreign(direct(n), 4))
+	case 12:
+		l.f.Put(foreign(spreadOf(direct(n)), 4))
 	default:
 		l.f.Put(netstate.Sysctl{Path: setting.Path, Value: "1"})
 	}
