@@ -50,6 +50,7 @@ func (v View) Report() status.Report {
 	if v.Firewall.Err != nil {
 		r.Firewall.Problem = v.Firewall.Err.Error()
 	}
+	r.Reserved = v.Peers.Reserved
 	for _, e := range v.Peers.Rejected {
 		r.Rejected = append(r.Rejected, status.Rejection{Key: e.Key, Code: e.Code(), Why: e.Err.Error()})
 	}

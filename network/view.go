@@ -57,6 +57,7 @@ type peersView struct {
 	Count       int
 	All         []subnet.Peer // nil in a View without peers
 	Rejected    []*subnet.LeaseError
+	Reserved    int              // reservations that no node uses
 	Unreachable map[string]error // by key
 	own         subnet.Lease
 	backend     backend.Backend
@@ -144,7 +145,7 @@ func (p *Peers) view(e extent) peersView {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := peersView{
-		Known: true, Count: p.table.Len(), Rejected: p.table.Rejected(), Unreachable: maps.Clone(p.unreachable),
+		Known: true, Count: p.table.Len(), Rejected: p.table.Rejected(), Reserved: p.table.Reserved(), Unreachable: maps.Clone(p.unreachable),
 		own: p.own, backend: p.backend,
 	}
 	if e == withPeers {

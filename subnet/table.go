@@ -3,6 +3,7 @@ package subnet
 import (
 	"cmp"
 	"container/heap"
+	"errors"
 	"fmt"
 	"iter"
 	"net/netip"
@@ -33,9 +34,10 @@ type Table struct {
 	held      Pair[treap]       // the subnets of accepted leases
 	inside    map[*entry]bool   // accepted leases whose public IP is inside the network
 	rejected  map[string]*LeaseError
-	published int      // number of peers that the caller has
-	queue     queue    // to be judged in this update
-	touched   []*entry // judged in this update
+	reserved  map[string]struct{} // keys
+	published int                 // number of peers that the caller has
+	queue     queue               // to be judged in this update
+	touched   []*entry            // judged in this update
 	leaving   leaving
 }
 
@@ -66,6 +68,7 @@ func NewTable(cfg Config, own Lease) *Table {
 		entries:  map[string]*entry{},
 		inside:   map[*entry]bool{},
 		rejected: map[string]*LeaseError{},
+		reserved: map[string]struct{}{},
 	}
 }
 
@@ -432,11 +435,12 @@ func (t *Table) publish(e *entry, c *Changes) {
 		e.published = nil
 		t.published--
 	}
+	t.recordReservation(e)
 	err := cmp.Or(e.bad, e.faulty)
 	if e.holder != nil {
 		err = fmt.Errorf("%w: %s", ErrOverlap, e.holder.key)
 	}
-	if err == nil || e.departed {
+	if err == nil || e.departed || errors.Is(err, errReserved) {
 		delete(t.rejected, e.key)
 		return
 	}

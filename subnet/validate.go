@@ -25,7 +25,8 @@ func (c Config) visible(l Lease) Lease {
 // regardless of other leases.
 func (c Config) check(l, own Lease) error {
 	// flannel writes no type for alloc.
-	if l.BackendType != own.BackendType && (l.BackendType != "" || own.BackendType != "alloc") {
+	reserved := !c.Given && l.isUnused() && own.BackendType != "alloc"
+	if !reserved && l.BackendType != own.BackendType && (l.BackendType != "" || own.BackendType != "alloc") {
 		return fmt.Errorf("%w: %q, not %q as this node", ErrBackendType, l.BackendType, own.BackendType)
 	}
 	if l.Subnets == (Pair[netip.Prefix]{}) {
@@ -42,6 +43,9 @@ func (c Config) check(l, own Lease) error {
 		case s.Contains(own.PublicIP[f]):
 			return fmt.Errorf("%w: this node's %s is inside the lease's %s", ErrPublicIP, own.PublicIP[f], s)
 		}
+	}
+	if reserved {
+		return errReserved
 	}
 	if l.PublicIP == (Pair[netip.Addr]{}) {
 		return fmt.Errorf("%w: the lease has none", ErrPublicIP)

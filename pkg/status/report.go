@@ -42,6 +42,7 @@ type Report struct {
 	Interfaces []Interface `json:"interfaces,omitempty"`
 	Peers      Count       `json:"peers"`
 	Rejected   []Rejection `json:"rejectedLeases,omitempty"`
+	Reserved   int         `json:"reservedLeases,omitempty"` // reservations that no node uses
 	Store      Store       `json:"store"`
 	Kernel     Kernel      `json:"kernel"`
 	Firewall   Firewall    `json:"firewall"`

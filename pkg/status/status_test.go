@@ -47,6 +47,7 @@ func ill() Report {
 	r.Lease = nil
 	r.Peers.Unreachable = 1
 	r.Rejected = []Rejection{{"10.9.0.0-24", "outside-network", "outside the network"}}
+	r.Reserved = 2
 	r.Clone = &Clone{ID: "id", Name: "node-2", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.2")}, Since: *ago(time.Hour), Fix: "a command"}
 	r.Store.Watching = nil
 	r.Store.Etcd = &Etcd{State: "running", PID: 7, Version: "3.7.3", Ignored: []string{"--network=10.6.0.0/16"}}

@@ -96,6 +96,9 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		w.line("uplink", words...)
 	}
 	w.line("peers", fmt.Sprint(r.Peers.All), unreachable(r.Peers.Unreachable))
+	if n := r.Reserved; n > 0 {
+		w.line("  reserved", fmt.Sprintf("%d leases that no node uses (see tulled leases)", n))
+	}
 	for _, p := range r.Rejected {
 		w.line("  rejected", p.Key+": "+p.Why)
 	}

@@ -140,6 +140,7 @@ func table() []metric {
 		gauge("peers_unreachable", "Peers unreachable in at least one family, as far as this node can tell.",
 			fromLoop(func(r reading) float64 { return float64(r.Peers.Unreachable) })),
 		gauge("leases_rejected", "Leases in the store that this node rejects.", fromLoop(func(r reading) float64 { return float64(len(r.Rejected)) })),
+		gauge("leases_reserved", "Reservations in the store that no node uses.", fromLoop(func(r reading) float64 { return float64(r.Reserved) })),
 		gauge("lease_acquired_timestamp_seconds", "Unix time since which this run has held the node's lease, in seconds.", knownTime(func(r reading) *time.Time {
 			if r.Lease == nil {
 				return nil

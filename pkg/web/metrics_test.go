@@ -40,7 +40,7 @@ func TestMetrics(t *testing.T) {
 		want string // pairs of name and value
 		none string // names that must be absent
 	}{
-		{"well", well(3), `healthy 1 ready 1 ready_check{check="lease"} 1 peers 3 peers_unreachable 0 leases_rejected 0 node_id_shared 0 network_mtu_bytes 1430
+		{"well", well(3), `healthy 1 ready 1 ready_check{check="lease"} 1 peers 3 peers_unreachable 0 leases_rejected 0 leases_reserved 0 node_id_shared 0 network_mtu_bytes 1430
 			store_failing 0 store_revision 77123 store_remembered 0 kernel_in_sync 1 kernel_objects 14 kernel_objects_pending 0 kernel_objects_failing 0 kernel_problems 0
 			kernel_healed_total{kind="route"} 2 kernel_healed_total{kind="fdb"} 0 kernel_resyncs_total 41 kernel_last_resync_duration_seconds 0.0094
 			firewall_written 1 firewall_failing 0 firewall_healed_total 0 files_failing 0 fights{kind="kernel"} 0

@@ -266,6 +266,9 @@ func (r reading) facts() []section {
 		network.Lines = append(network.Lines, code("tunnels", strings.Join(r.Network.Devices, " ")))
 	}
 	network.Lines = append(network.Lines, text("peers", grouped(r.Peers.All)))
+	if n := r.Reserved; n > 0 {
+		network.Lines = append(network.Lines, text("reserved", count(n, "lease")))
+	}
 	if n := len(r.Rejected); n > 0 {
 		network.Class = "warn"
 		network.Lines = append(network.Lines, text("rejected", count(n, "lease")))
