@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/web"
 )
@@ -21,7 +22,9 @@ func serveWeb(ctx context.Context, o options.Health, s web.Source) {
 	if o.Port == 0 {
 		return
 	}
-	if err := web.Serve(ctx, web.Options{Address: o.Address, Port: o.Port, Pprof: o.Pprof, Peers: o.Peers}, s); err != nil {
+	if err := web.Serve(ctx, web.Options{Peers: o.Peers, Options: httpd.Options{
+		Address: o.Address, Port: o.Port, Pprof: o.Pprof, AddressSetting: "--healthz-ip", PortSetting: "--healthz-port",
+	}}, s); err != nil {
 		klog.ErrorS(err, "Stopped serving health and metrics")
 	}
 }

@@ -1,23 +1,10 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 )
-
-// healthz reports whether the main loop answers. If it does not, only a restart
-// helps.
-func (s *site) healthz(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), answerLimit)
-	defer cancel()
-	if !s.Alive(ctx) {
-		http.Error(w, fmt.Sprintf("the daemon's main loop did not answer within %s", answerLimit), http.StatusServiceUnavailable)
-		return
-	}
-	fmt.Fprintln(w, "ok")
-}
 
 // readyz writes a line for every check, as Kubernetes does.
 func (s *site) readyz(w http.ResponseWriter, r *http.Request) {

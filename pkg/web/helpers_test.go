@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
 )
@@ -258,10 +259,7 @@ func ill() fake {
 
 func serveTo(t testing.TB, o Options, s Source, method, path string) *httptest.ResponseRecorder {
 	t.Helper()
-	h, err := handler(o, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := httpd.Handler(o.Options, newMux(o, s))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w
@@ -290,7 +288,7 @@ func (c *counted) Peers(ctx context.Context) ([]status.Peer, error) {
 }
 
 // beyond serves on all addresses.
-var beyond = Options{Address: netip.IPv4Unspecified()}
+var beyond = Options{Options: httpd.Options{Address: netip.IPv4Unspecified()}}
 
 func get(t testing.TB, s Source, path string) *httptest.ResponseRecorder {
 	t.Helper()

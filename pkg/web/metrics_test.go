@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/tulle-net/tulle/pkg/httpd"
 )
 
 // scrape returns tulle's own metrics from /metrics, by name with labels.
@@ -195,10 +197,7 @@ func BenchmarkAnswers(b *testing.B) {
 		for name, f := range map[string]fake{"well": well(n), "troubled": troubled(n)} {
 			for _, path := range []string{"/metrics", "/readyz", "/statusz"} {
 				b.Run(fmt.Sprintf("%s/%s/%d", path[1:], name, n), func(b *testing.B) {
-					h, err := handler(beyond, f)
-					if err != nil {
-						b.Fatal(err)
-					}
+					h := httpd.Handler(beyond.Options, newMux(beyond, f))
 					b.ReportAllocs()
 					for b.Loop() {
 						w := ask(h, path)

@@ -1,12 +1,23 @@
 package web
 
 import (
+	"context"
 	"net/http"
-	"net/http/pprof"
-	"net/netip"
-	"strings"
-	"time"
+
+	"github.com/tulle-net/tulle/pkg/httpd"
 )
+
+// Options are where to serve, and what.
+type Options struct {
+	httpd.Options
+	Peers bool // also serve metrics of each peer
+}
+
+// Serve answers requests until ctx ends. It logs once why it cannot listen, and
+// retries.
+func Serve(ctx context.Context, o Options, s Source) error {
+	return httpd.Serve(ctx, o.Options, newMux(o, s))
+}
 
 // site serves the state of one daemon.
 type site struct {
@@ -18,104 +29,15 @@ type site struct {
 const (
 	mostPages   = 2
 	mostScrapes = 2
-	mostTraces  = 1
 )
 
-func handler(o Options, source Source) (http.Handler, error) {
+func newMux(o Options, source Source) *http.ServeMux {
 	s := &site{source, policy()}
 	mux := http.NewServeMux()
-	text := func(h http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			h(w, r)
-		}
-	}
-	mux.HandleFunc("GET /healthz", text(s.healthz))
-	mux.HandleFunc("GET /readyz", text(s.readyz))
-	mux.Handle("GET /metrics", atOnce(mostScrapes, metricsHandler(source, o.Peers)))
-	mux.Handle("GET /statusz", atOnce(mostPages, http.HandlerFunc(s.statusz)))
+	mux.HandleFunc("GET /healthz", httpd.Health("the daemon", s.Alive))
+	mux.HandleFunc("GET /readyz", httpd.Text(s.readyz))
+	mux.Handle("GET /metrics", httpd.AtOnce(mostScrapes, metricsHandler(source, o.Peers)))
+	mux.Handle("GET /statusz", httpd.AtOnce(mostPages, http.HandlerFunc(s.statusz)))
 	mux.Handle("GET /{$}", http.RedirectHandler("/statusz", http.StatusFound))
-	if o.Pprof {
-		profiles(mux)
-	}
-	var h http.Handler = mux
-	if o.Address.Unmap().IsLoopback() {
-		h = onlyLocal(h)
-	}
-	return guarded(h), nil
-}
-
-// profiles adds the process's profiles, without its command line, which may contain
-// secrets.
-func profiles(mux *http.ServeMux) {
-	const most = 5 * time.Minute
-	long := func(h http.HandlerFunc) http.Handler {
-		return atOnce(mostTraces, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// A profile takes as long as the client asks for.
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(most))
-			h(w, r)
-		}))
-	}
-	mux.Handle("GET /debug/pprof/", long(pprof.Index))
-	mux.Handle("GET /debug/pprof/profile", long(pprof.Profile))
-	mux.Handle("GET /debug/pprof/trace", long(pprof.Trace))
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the command line is not shown: secrets may be in it", http.StatusForbidden)
-	})
-}
-
-// guarded forbids caching, content sniffing and referrers.
-func guarded(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Referrer-Policy", "no-referrer")
-		h.ServeHTTP(w, r)
-	})
-}
-
-// atOnce rejects requests beyond n at a time.
-func atOnce(n int, h http.Handler) http.Handler {
-	room := make(chan struct{}, n)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case room <- struct{}{}:
-			defer func() { <-room }()
-			h.ServeHTTP(w, r)
-		default:
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many requests at once; retry", http.StatusServiceUnavailable)
-		}
-	})
-}
-
-// onlyLocal rejects requests for other host names. Otherwise a page of another site,
-// open in a browser on this host, could read this server under a name of its own.
-func onlyLocal(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !local(r.Host) {
-			http.Error(w, "this server is for this host alone; ask for an IP address or localhost", http.StatusMisdirectedRequest)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// local reports whether a Host header names an IP address or localhost. A missing
-// header is accepted: only browsers need this check, and they send one.
-func local(host string) bool {
-	if host == "" {
-		return true
-	}
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
-		host = host[:i]
-	}
-	if in, ok := strings.CutPrefix(host, "["); ok {
-		host = strings.TrimSuffix(in, "]")
-	} else if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Zone() == ""
+	return mux
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
@@ -24,7 +25,7 @@ type State struct {
 }
 
 // answerLimit is the time limit of the daemon's loop.
-const answerLimit = 2 * time.Second
+const answerLimit = httpd.AnswerLimit
 
 // reading is a state, and when it was read.
 type reading struct {

@@ -1,4 +1,4 @@
-package web
+package httpd
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
 // Options say where to serve, and what.
@@ -22,7 +23,8 @@ type Options struct {
 	Address netip.Addr
 	Port    uint16
 	Pprof   bool // also serve profiles of the process
-	Peers   bool // also serve metrics of each peer
+	// AddressSetting and PortSetting are what errors call them, like --healthz-ip.
+	AddressSetting, PortSetting string
 }
 
 const (
@@ -42,10 +44,11 @@ const (
 	endLimit = time.Second
 )
 
-// Serve answers requests until ctx ends. It logs once why it cannot listen, and
-// retries.
-func Serve(ctx context.Context, o Options, s Source) error {
-	for failures := 0; ; failures++ {
+// Serve answers requests by mux until ctx ends. It logs once why it cannot listen,
+// and retries.
+func Serve(ctx context.Context, o Options, mux *http.ServeMux) error {
+	listening := trouble.Outcome{Failed: "Failed to serve health and metrics; retrying"}
+	for {
 		l, err := listen(ctx, o)
 		switch {
 		case ctx.Err() != nil:
@@ -55,10 +58,9 @@ func Serve(ctx context.Context, o Options, s Source) error {
 			return nil
 		case err == nil:
 			klog.InfoS("Serving health, metrics and the status page", "address", l.Addr().String(), "pprof", o.Pprof)
-			return serve(ctx, l, o, s)
-		case failures == 0:
-			klog.ErrorS(err, "Failed to serve health and metrics; retrying")
+			return serve(ctx, l, Handler(o, mux))
 		}
+		listening.Was(err)
 		retry.Sleep(ctx, listenAgain)
 	}
 }
@@ -68,23 +70,18 @@ func listen(ctx context.Context, o Options) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("port %d of %s is in use; free it, or set another --healthz-port", o.Port, o.Address)
+		return nil, fmt.Errorf("port %d of %s is in use; free it, or set another %s", o.Port, o.Address, o.PortSetting)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("%s is not an address of this host; set --healthz-ip to one that is", o.Address)
+		return nil, fmt.Errorf("%s is not an address of this host; set %s to one that is", o.Address, o.AddressSetting)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("port %d of %s is not permitted for this user; set another --healthz-port", o.Port, o.Address)
+		return nil, fmt.Errorf("port %d of %s is not permitted for this user; set another %s", o.Port, o.Address, o.PortSetting)
 	case err != nil:
-		return nil, fmt.Errorf("listen on %s (--healthz-ip, --healthz-port): %w", at, err)
+		return nil, fmt.Errorf("listen on %s (%s, %s): %w", at, o.AddressSetting, o.PortSetting, err)
 	}
 	return l, nil
 }
 
-func serve(ctx context.Context, l net.Listener, o Options, s Source) error {
-	h, err := handler(o, s)
-	if err != nil {
-		l.Close()
-		return err
-	}
+func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerLimit, ReadTimeout: headerLimit, WriteTimeout: writeLimit, IdleTimeout: idleLimit,
@@ -102,7 +99,7 @@ func serve(ctx context.Context, l net.Listener, o Options, s Source) error {
 			server.Close()
 		}
 	})
-	err = server.Serve(netutil.LimitListener(l, mostConnections))
+	err := server.Serve(netutil.LimitListener(l, mostConnections))
 	if stop() {
 		server.Close()
 		return fmt.Errorf("serve at %s: %w", l.Addr(), err)

@@ -1,4 +1,4 @@
-package web
+package httpd
 
 import (
 	"bufio"
@@ -13,10 +13,36 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 const patience = 30 * time.Second
+
+// wellMux serves the health of a program whose main loop answers.
+func wellMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", Health("the program", func(context.Context) bool { return true }))
+	return mux
+}
+
+func ask(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
+
+func TestHealth(t *testing.T) {
+	for alive, want := range map[bool]string{true: "ok\n", false: "the program's main loop did not answer within 2s\n"} {
+		w := ask(Health("the program", func(context.Context) bool { return alive }), "/healthz")
+		if w.Body.String() != want || (w.Code == http.StatusOK) != alive {
+			t.Errorf("%t: %d %s", alive, w.Code, w.Body)
+		}
+	}
+}
 
 // free returns options for a loopback port that was free just now, and its listener.
 func free(t *testing.T) (Options, net.Listener) {
@@ -26,7 +52,7 @@ func free(t *testing.T) (Options, net.Listener) {
 		t.Fatal(err)
 	}
 	at := l.Addr().(*net.TCPAddr).AddrPort()
-	return Options{Address: at.Addr(), Port: at.Port()}, l
+	return Options{Address: at.Addr(), Port: at.Port(), AddressSetting: "--healthz-ip", PortSetting: "--healthz-port"}, l
 }
 
 func fetch(client *http.Client, o Options, path string) (int, string, error) {
@@ -45,13 +71,14 @@ func TestServeWaitsForItsPort(t *testing.T) {
 	if _, err := listen(t.Context(), o); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "--healthz-port") {
 		t.Errorf("a port that is taken: %v", err)
 	}
-	foreign := Options{Address: netip.MustParseAddr("192.0.2.1"), Port: o.Port}
+	foreign := o
+	foreign.Address = netip.MustParseAddr("192.0.2.1")
 	if _, err := listen(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "not an address of this host") || !strings.Contains(err.Error(), "--healthz-ip") {
 		t.Errorf("another's address: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, o, well(3)) }()
+	go func() { ended <- Serve(ctx, o, wellMux()) }()
 	taken.Close()
 	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
 	defer client.CloseIdleConnections()
@@ -77,7 +104,7 @@ func TestServeEndsWaiting(t *testing.T) {
 	defer taken.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, o, well(3)) }()
+	go func() { ended <- Serve(ctx, o, wellMux()) }()
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -90,7 +117,7 @@ func TestHalfOpenConnectionsBlockNoRequest(t *testing.T) {
 	o, l := free(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, l, o, well(1)) }()
+	go func() { ended <- serve(ctx, l, Handler(o, wellMux())) }()
 	const silent, begun, used = "", "GET /healthz HTTP/1.1\r\nHost: loc", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	var open []net.Conn
 	for i := range 400 {
@@ -138,7 +165,7 @@ func TestLargeHeaders(t *testing.T) {
 	o, l := free(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, l, o, well(1)) }()
+	go func() { ended <- serve(ctx, l, Handler(o, wellMux())) }()
 	conn, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -157,35 +184,10 @@ func TestLargeHeaders(t *testing.T) {
 	}
 }
 
-func TestMethodsAndPaths(t *testing.T) {
-	for _, c := range []struct {
-		method, path string
-		pprof        bool
-		want         int
-	}{
-		{"HEAD", "/healthz", false, 200}, {"HEAD", "/statusz", false, 200}, {"HEAD", "/metrics", false, 200},
-		{"POST", "/healthz", false, 405}, {"PUT", "/readyz", false, 405}, {"POST", "/metrics", false, 405}, {"DELETE", "/statusz", false, 405}, {"POST", "/", false, 405},
-		{"GET", "/", false, 302}, {"GET", "/x", false, 404}, {"GET", "/healthz/", false, 404}, {"GET", "/readyz/lease", false, 404},
-		{"GET", "/debug/pprof/", false, 404}, {"GET", "/debug/pprof/heap", false, 404}, {"GET", "/debug/pprof/cmdline", false, 404}, {"GET", "/debug/vars", true, 404},
-		{"GET", "/debug/pprof/", true, 200}, {"GET", "/debug/pprof/heap", true, 200}, {"GET", "/debug/pprof/goroutine", true, 200}, {"GET", "/debug/pprof/symbol", true, 200},
-		{"GET", "/debug/pprof/cmdline", true, 403}, {"POST", "/debug/pprof/symbol", true, 405}, {"GET", "/debug/pprof/nothing", true, 404},
-	} {
-		o := beyond
-		o.Pprof = c.pprof
-		w := serveTo(t, o, well(2), c.method, c.path)
-		if w.Code != c.want {
-			t.Errorf("%s %s: %d, not %d: %.80s", c.method, c.path, w.Code, c.want, w.Body)
-		}
-		if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s %s: headers are %v", c.method, c.path, w.Header())
-		}
-	}
-}
-
 // TestExcessRequestsAreRejected: requests beyond the limit are rejected, and /healthz still answers.
 func TestExcessRequestsAreRejected(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
-	h := atOnce(1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	h := AtOnce(1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		begun <- struct{}{}
 		<-end
 	}))
@@ -216,6 +218,7 @@ func TestLocalAcceptsAddressesAndLocalhost(t *testing.T) {
 			t.Errorf("%q: %t", host, got)
 		}
 	}
+	beyond := Options{Address: netip.IPv4Unspecified()}
 	loopback := Options{Address: netip.MustParseAddr("127.0.0.1")}
 	for _, c := range []struct {
 		o    Options
@@ -225,11 +228,8 @@ func TestLocalAcceptsAddressesAndLocalhost(t *testing.T) {
 		{loopback, "evil.example", http.StatusMisdirectedRequest}, {loopback, "localhost:1", http.StatusOK}, {beyond, "node.example", http.StatusOK},
 		{Options{Address: netip.MustParseAddr("::1")}, "evil.example", http.StatusMisdirectedRequest},
 	} {
-		h, err := handler(c.o, well(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := httptest.NewRequest(http.MethodGet, "/statusz", nil)
+		h := Handler(c.o, wellMux())
+		r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
 		r.Host = c.host
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)

@@ -1,0 +1,99 @@
+package httpd
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// mostTraces limits the profiles that are taken at once.
+const mostTraces = 1
+
+// Handler returns mux behind the guards, with the profiles if they are on.
+func Handler(o Options, mux *http.ServeMux) http.Handler {
+	if o.Pprof {
+		profiles(mux)
+	}
+	var h http.Handler = mux
+	if o.Address.Unmap().IsLoopback() {
+		h = onlyLocal(h)
+	}
+	return guarded(h)
+}
+
+// profiles adds the process's profiles, without its command line, which may contain
+// secrets.
+func profiles(mux *http.ServeMux) {
+	const most = 5 * time.Minute
+	long := func(h http.HandlerFunc) http.Handler {
+		return AtOnce(mostTraces, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// A profile takes as long as the client asks for.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(most))
+			h(w, r)
+		}))
+	}
+	mux.Handle("GET /debug/pprof/", long(pprof.Index))
+	mux.Handle("GET /debug/pprof/profile", long(pprof.Profile))
+	mux.Handle("GET /debug/pprof/trace", long(pprof.Trace))
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the command line is not shown: secrets may be in it", http.StatusForbidden)
+	})
+}
+
+// guarded forbids caching, content sniffing and referrers.
+func guarded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		h.ServeHTTP(w, r)
+	})
+}
+
+// AtOnce rejects requests beyond n at a time.
+func AtOnce(n int, h http.Handler) http.Handler {
+	room := make(chan struct{}, n)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case room <- struct{}{}:
+			defer func() { <-room }()
+			h.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests at once; retry", http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// onlyLocal rejects requests for other host names. Otherwise a page of another site,
+// open in a browser on this host, could read this server under a name of its own.
+func onlyLocal(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !local(r.Host) {
+			http.Error(w, "this server is for this host alone; ask for an IP address or localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// local reports whether a Host header names an IP address or localhost. A missing
+// header is accepted: only browsers need this check, and they send one.
+func local(host string) bool {
+	if host == "" {
+		return true
+	}
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	if in, ok := strings.CutPrefix(host, "["); ok {
+		host = strings.TrimSuffix(in, "]")
+	} else if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Zone() == ""
+}
