@@ -112,11 +112,11 @@ func TestKeeperWrites(t *testing.T) {
 		}
 		first.do(func() { first.fails = errors.New("no") })
 		k.Want(dual())
-		after(time.Second)
+		after(500 * time.Millisecond) // four waits take at least 750 ms, and at most 1.5 s
 		if s := k.Status(); !s.Tried || s.Err == nil || s.Err.Error() != "nothing" {
 			t.Errorf("%+v", s)
 		}
-		after(time.Second)
+		after(1500 * time.Millisecond)
 		if s := k.Status(); !s.Tried || s.Err == nil || !strings.Contains(s.Err.Error(), "first: no") {
 			t.Errorf("%+v", s)
 		}
