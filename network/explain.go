@@ -102,7 +102,7 @@ func (v View) explainPeer(e *status.Explanation, p *subnet.Peer, out string, has
 	}
 	switch why := v.troubled()[p.Key].why; {
 	case len(e.Entries) == 0:
-		e.Code, e.Verdict = status.Unroutable, "belongs to an unreachable peer: "+why
+		e.Code, e.Verdict = status.Unroutable, "belongs to an unroutable peer: "+why
 	case wrong > 0:
 		e.Code = status.Incomplete
 		e.Verdict = fmt.Sprintf("belongs to a peer; %d of its %d routes and neighbours are missing or wrong", wrong, len(e.Entries))

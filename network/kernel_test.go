@@ -139,7 +139,7 @@ func TestHostGWRefusesAPeerBehindARouter(t *testing.T) {
 	far := l.addBehindRouter()
 	l.startAll()
 	a.ping(b, subnet.IPv4)
-	err := a.peers.view(withoutPeers).Unreachable[far.own.Key()]
+	err := a.peers.view(withoutPeers).Unroutable[far.own.Key()]
 	if err == nil || !strings.Contains(err.Error(), "198.18.1.3") || !strings.Contains(err.Error(), "not on a link") {
 		t.Errorf("the far peer is refused with %v", err)
 	}

@@ -28,20 +28,20 @@ type Peers struct {
 	desired   *reconcile.Reconciler
 	responder *probe.Responder // answers the peers' probes; may be nil
 
-	mu          sync.Mutex
-	own         subnet.Lease
-	backend     backend.Backend
-	table       *subnet.Table
-	metrics     metrics
-	unreachable map[string]error // peers that are unreachable with the backend, by key
+	mu         sync.Mutex
+	own        subnet.Lease
+	backend    backend.Backend
+	table      *subnet.Table
+	metrics    metrics
+	unroutable map[string]error // peers that are unroutable with the backend, by key
 }
 
 // NewPeers returns Peers without a peer, for the node that holds own.
 func NewPeers(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *reconcile.Reconciler) *Peers {
 	p := &Peers{
 		desired: desired, own: own, backend: b,
-		table:       subnet.NewTable(cfg, own),
-		unreachable: make(map[string]error),
+		table:      subnet.NewTable(cfg, own),
+		unroutable: make(map[string]error),
 	}
 	desired.Update(func(d *reconcile.Desired) { d.Set(OwnerHost, b.Host(own)) })
 	return p
@@ -106,7 +106,7 @@ func (p *Peers) put(changes subnet.Changes, parts parts, and func(*reconcile.Des
 // now.
 func (p *Peers) drop(d *reconcile.Desired, keys []string) {
 	for _, key := range keys {
-		delete(p.unreachable, key)
+		delete(p.unroutable, key)
 		d.Remove(key)
 	}
 }
@@ -193,13 +193,13 @@ func (p *Peers) work(peers []subnet.Peer) parts {
 		p.metrics.apply(objects)
 		out[i] = part{peer.Key, objects}
 		if err == nil {
-			delete(p.unreachable, peer.Key)
+			delete(p.unroutable, peer.Key)
 			continue
 		}
-		if before := p.unreachable[peer.Key]; before == nil || before.Error() != err.Error() {
-			klog.InfoS("Peer unreachable", "key", peer.Key, "node", peer.Lease.Node.Name, "reason", err)
+		if before := p.unroutable[peer.Key]; before == nil || before.Error() != err.Error() {
+			klog.InfoS("Peer unroutable", "key", peer.Key, "node", peer.Lease.Node.Name, "reason", err)
 		}
-		p.unreachable[peer.Key] = err
+		p.unroutable[peer.Key] = err
 	}
 	return out
 }

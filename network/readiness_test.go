@@ -166,7 +166,7 @@ func TestPeersMakeNoNodeUnready(t *testing.T) {
 }
 
 // TestOnlyLostFightsCostReadiness: a fight that tulle wins leaves the node ready and its peers
-// reachable. A lost fight over a peer's object makes that peer unreachable.
+// reachable. A lost fight over a peer's object makes that peer unroutable.
 func TestOnlyLostFightsCostReadiness(t *testing.T) {
 	v := wellView(t)
 	won, lost := budget.Fight{Rate: 0.1, Wrong: 0.002}, budget.Fight{Rate: 900, Wrong: 0.97}
@@ -182,7 +182,7 @@ func TestOnlyLostFightsCostReadiness(t *testing.T) {
 	}
 	troubled := v.troubled()
 	if _, ok := troubled["10.5.3.0-24"]; len(troubled) != 1 || !ok {
-		t.Errorf("unreachable: %v", troubled)
+		t.Errorf("unroutable: %v", troubled)
 	}
 	if r := v.Report(); len(r.Fights) != 5 || !r.Fights[2].Lost || r.Fights[4].Kind != status.FileFight {
 		t.Errorf("fights: %+v", r.Fights)

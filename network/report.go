@@ -23,14 +23,14 @@ func (v View) Report() status.Report {
 	r := status.Report{
 		NodeID: v.Node.ID, Name: v.Node.Name, Clone: v.Clone,
 		Checks: checks, Ready: checks.Ready(), Missing: checks.Missing(), Failing: checks.Failing(),
-		Peers:    status.Count{All: v.Peers.Count, Unreachable: len(v.troubled())},
+		Peers:    status.Count{All: v.Peers.Count, Unroutable: len(v.troubled())},
 		Network:  status.Network{Backend: v.Config.Backend.Type, Networks: valid(v.Config.Networks()), Devices: v.Peers.devices()},
 		Kernel:   kernelReport(v.Kernel),
 		Firewall: status.Firewall{Written: v.Firewall.Tried, Healed: v.Firewall.Healed, Others: v.Firewall.Others},
 		Probes:   v.probesReport(),
 	}
 	if v.Stuck != nil {
-		r.Stuck, r.Peers.Unreachable = v.Stuck.Error(), 0
+		r.Stuck, r.Peers.Unroutable = v.Stuck.Error(), 0
 	}
 	if r.Interfaces = v.interfaces(); v.Backend != nil {
 		r.Network.MTU = v.Backend.MTU()
@@ -127,13 +127,13 @@ func kernelProblems(s reconcile.Status) (all []string) {
 	return all
 }
 
-// trouble is why a peer is unreachable, and since when if known.
+// trouble is why a peer is unroutable, and since when if known.
 type trouble struct {
 	why   string
 	since time.Time
 }
 
-// troubled returns the unreachable peers by key.
+// troubled returns the unroutable peers by key.
 func (v View) troubled() map[string]trouble {
 	all := make(map[string]trouble)
 	for _, f := range v.Kernel.Failing {
@@ -146,7 +146,7 @@ func (v View) troubled() map[string]trouble {
 			all[f.Owner] = trouble{f.Key.String() + ": " + f.String(), f.Since}
 		}
 	}
-	for key, err := range v.Peers.Unreachable {
+	for key, err := range v.Peers.Unroutable {
 		all[key] = trouble{why: err.Error()}
 	}
 	return all

@@ -39,7 +39,7 @@ func TestReport(t *testing.T) {
 		l.store.SetConfig(plainConfig)
 		l.after(time.Minute)
 		r = l.agent.Report(t.Context())
-		if !r.Ready || r.Lease == nil || r.Lease.Since == nil || r.Peers.All != 2 || r.Peers.Unreachable != 1 || len(r.Interfaces) != 1 || r.Network.MTU != 1450 || len(r.Kernel.Failing) != 1 {
+		if !r.Ready || r.Lease == nil || r.Lease.Since == nil || r.Peers.All != 2 || r.Peers.Unroutable != 1 || len(r.Interfaces) != 1 || r.Network.MTU != 1450 || len(r.Kernel.Failing) != 1 {
 			t.Errorf("%+v", r)
 		}
 		peers, err := l.agent.Peers(t.Context())

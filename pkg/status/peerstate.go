@@ -5,21 +5,21 @@ type PeerState string
 
 // The states of peers, each worse than those before it.
 const (
-	InSync      PeerState = "in-sync"
-	OutOfSync   PeerState = "out-of-sync" // the kernel does not hold all that leads there
-	ProbesFail  PeerState = "probes-fail"
-	Unreachable PeerState = "unreachable" // nothing can lead there
+	InSync         PeerState = "in-sync"
+	OutOfSync      PeerState = "out-of-sync" // the kernel does not hold all that leads there
+	ProbesFail     PeerState = "probes-fail"
+	UnroutablePeer PeerState = "unroutable" // nothing can lead there
 )
 
 // PeerStates lists all states.
-func PeerStates() []PeerState { return []PeerState{InSync, OutOfSync, ProbesFail, Unreachable} }
+func PeerStates() []PeerState { return []PeerState{InSync, OutOfSync, ProbesFail, UnroutablePeer} }
 
-// StateOf returns the state of a peer. It is unreachable only where nothing leads
+// StateOf returns the state of a peer. It is unroutable only where nothing leads
 // there: with a part of the routes packets may pass, and the probes tell.
 func StateOf(p Peer) PeerState {
 	switch {
 	case p.Problem != "" && p.By == "":
-		return Unreachable
+		return UnroutablePeer
 	case p.Probes != nil && p.Probes.Cause != "":
 		return ProbesFail
 	case p.InSync && p.Problem == "":

@@ -101,8 +101,10 @@ type Interface struct {
 
 // Count is how many peers there are.
 type Count struct {
-	All         int `json:"all"`
-	Unreachable int `json:"unreachable"` // in at least one family, by what this node can tell
+	All int `json:"all"`
+	// Unroutable counts those to which no working route leads in at least one family.
+	// Whether the others answer is for the probes to say.
+	Unroutable int `json:"unroutable"`
 }
 
 // Peer is another node of the network.

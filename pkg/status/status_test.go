@@ -45,7 +45,7 @@ func ill() Report {
 	r := well()
 	r.Ready, r.Missing, r.Remembered = false, []string{"leasing a subnet"}, ago(5*time.Minute)
 	r.Lease = nil
-	r.Peers.Unreachable = 1
+	r.Peers.Unroutable = 1
 	r.Rejected = []Rejection{{"10.9.0.0-24", "outside-network", "outside the network"}}
 	r.Reserved = 2
 	r.Clone = &Clone{ID: "id", Name: "node-2", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.2")}, Since: *ago(time.Hour), Fix: "a command"}

@@ -95,7 +95,7 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		}
 		w.line("uplink", words...)
 	}
-	w.line("peers", fmt.Sprint(r.Peers.All), unreachable(r.Peers.Unreachable))
+	w.line("peers", fmt.Sprint(r.Peers.All), unroutable(r.Peers.Unroutable))
 	if n := r.Reserved; n > 0 {
 		w.line("  reserved", fmt.Sprintf("%d leases that no node uses (see tulled leases)", n))
 	}
@@ -140,11 +140,11 @@ func chosen(why string) string {
 	return "chosen by " + why
 }
 
-func unreachable(n int) string {
+func unroutable(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d UNREACHABLE (see tulled peers)", n)
+	return fmt.Sprintf("%d UNROUTABLE (see tulled peers)", n)
 }
 
 func restored(n uint64) string {

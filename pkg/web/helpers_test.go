@@ -215,7 +215,7 @@ func troubled(n int) fake {
 			f.state.Kernel.InSync = false
 		case i%131 == 1:
 			f.peers[i] = lost(f.peers[i])
-			f.state.Peers.Unreachable++
+			f.state.Peers.Unroutable++
 		case i%73 == 9:
 			f.peers[i] = probed(f.peers[i], trips(i), probe.Causes()[i/73%len(probe.Causes())])
 		}

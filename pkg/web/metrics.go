@@ -137,8 +137,8 @@ func table() []metric {
 		gauge("network_mtu_bytes", "MTU of the network, in bytes.", fromLoop(func(r reading) float64 { return float64(r.Network.MTU) })),
 		gauge("node_id_shared", "1 while another machine has this machine's ID.", fromLoop(func(r reading) float64 { return boolValue(r.Clone != nil) })),
 		gauge("peers", "Peers: other nodes with an accepted lease.", fromLoop(func(r reading) float64 { return float64(r.Peers.All) })),
-		gauge("peers_unreachable", "Peers unreachable in at least one family, as far as this node can tell.",
-			fromLoop(func(r reading) float64 { return float64(r.Peers.Unreachable) })),
+		gauge("peers_unroutable", "Peers to which no working route leads in at least one family; whether the others answer is in tulle_peers_probe_failing.",
+			fromLoop(func(r reading) float64 { return float64(r.Peers.Unroutable) })),
 		gauge("leases_rejected", "Leases in the store that this node rejects.", fromLoop(func(r reading) float64 { return float64(len(r.Rejected)) })),
 		gauge("leases_reserved", "Reservations in the store that no node uses.", fromLoop(func(r reading) float64 { return float64(r.Reserved) })),
 		gauge("lease_acquired_timestamp_seconds", "Unix time since which this run has held the node's lease, in seconds.", knownTime(func(r reading) *time.Time {

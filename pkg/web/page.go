@@ -169,8 +169,8 @@ func (r reading) reasons() (all []reason) {
 	if c := r.Clone; c != nil {
 		add("warn", "clone", c.String())
 	}
-	if n := r.Peers.Unreachable; n > 0 {
-		add("warn", "peers", count(n, "peer")+" unreachable in at least one family")
+	if n := r.Peers.Unroutable; n > 0 {
+		add("warn", "peers", count(n, "peer")+" unroutable in at least one family")
 	}
 	for _, text := range r.probeTroubles() {
 		add("warn", "probes", text)

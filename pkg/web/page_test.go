@@ -31,11 +31,11 @@ func TestPageShowsTheVerdictFirst(t *testing.T) {
 	}{
 		{"alone", well(0), []string{"<h1>Ready</h1>", "<b>0</b> in sync", "<p>None.</p>", "none yet"}, []string{`class="reasons"`}},
 		{"three", well(3), []string{"<h1>Ready</h1>", "worker-3", "<b>3</b> in sync", "10.127.3.0/24", "https://192.0.2.9:2379", "1430", ">1.81 ms</text>", "<dt>mean round trip</dt><dd>0.85 ms</dd>"}, []string{`class="reasons"`, "Left out", "up to 1 ms"}},
-		{"twelve", troubled(12), []string{"<h1>Ready, with problems</h1>", "worker-12</text>", "1 peer unreachable in at least one family", "<b>1</b> probes fail", "fail for 1 peer, worker-10 (10.64.9.0-24): its host does not answer"}, nil},
+		{"twelve", troubled(12), []string{"<h1>Ready, with problems</h1>", "worker-12</text>", "1 peer unroutable in at least one family", "<b>1</b> probes fail", "fail for 1 peer, worker-10 (10.64.9.0-24): its host does not answer"}, nil},
 		{"well300", well(300), []string{"<b>300</b> in sync", "Left out: 288 in sync.", "then the slowest", ">180 ms</td>", "up to 100 ms", "99% within"}, nil},
 		{"300", troubled(300), []string{"<b>16</b> not in sync", "<b>4</b> probes fail", "1 checksums, 1 down, 1 filtered, 1 mtu", "refuses 16 objects, first route 10.64.5.0/24 of 10.64.5.0-24"}, []string{"Each cell"}},
 		{"400", troubled(400), []string{"Each cell is a peer,"}, nil},
-		{"10000", troubled(10000), []string{"<b>9,282</b> in sync", "Each cell is 25 peers,", "Left out: 59 unreachable, 121 probes fail, 508 not in sync, 9,282 in sync."}, nil},
+		{"10000", troubled(10000), []string{"<b>9,282</b> in sync", "Each cell is 25 peers,", "Left out: 59 unroutable, 121 probes fail, 508 not in sync, 9,282 in sync."}, nil},
 		{"well10000", well(10000), []string{"<b>10,000</b> in sync", "Left out: 9,988 in sync."}, nil},
 		{"100000", troubled(100000), []string{"Each cell is 241 peers,"}, nil},
 		{"ill", ill(), []string{
@@ -188,11 +188,11 @@ func TestRowsShowTroubleFirst(t *testing.T) {
 		left  string
 	}{
 		{"none", nil, "", ""},
-		{"few", troubled(8).peers, "unreachable 1, not in sync 1, in sync 6", ""},
+		{"few", troubled(8).peers, "unroutable 1, not in sync 1, in sync 6", ""},
 		{"well", well(100).peers, "in sync 12", "88 in sync"},
 		{"as many as fit", well(mostRows).peers, "in sync 30", ""},
-		{"trouble", many.peers, "unreachable 1, not in sync 29", "11 not in sync, 59 in sync"},
-		{"some of each", lesser.peers, "unreachable 24, probes fail 3, not in sync 3", "36 unreachable, 34 in sync"},
+		{"trouble", many.peers, "unroutable 1, not in sync 29", "11 not in sync, 59 in sync"},
+		{"some of each", lesser.peers, "unroutable 24, probes fail 3, not in sync 3", "36 unroutable, 34 in sync"},
 	} {
 		rows, left := reading{}.rows(c.peers)
 		got, last, n := "", "", 0

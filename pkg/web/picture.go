@@ -26,13 +26,13 @@ func (c condition) Class() string { return [conditions]string{"good", "warn", "f
 
 // String returns the condition's name for people.
 func (c condition) String() string {
-	return [conditions]string{"in sync", "not in sync", "probes fail", "unreachable"}[c]
+	return [conditions]string{"in sync", "not in sync", "probes fail", "unroutable"}[c]
 }
 
 // conditionOf returns the condition of a peer.
 func conditionOf(p status.Peer) condition {
 	switch status.StateOf(p) {
-	case status.Unreachable:
+	case status.UnroutablePeer:
 		return lostPeer
 	case status.ProbesFail:
 		return failingPeer

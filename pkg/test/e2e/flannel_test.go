@@ -75,7 +75,7 @@ func TestFlannelBeside(t *testing.T) {
 				w.Matrix()
 			}
 			for _, h := range tulles {
-				if log := w.daemons[h].Log(); strings.Contains(log, "Rejected a lease") || strings.Contains(log, "Peer unreachable") {
+				if log := w.daemons[h].Log(); strings.Contains(log, "Rejected a lease") || strings.Contains(log, "Peer unroutable") {
 					t.Errorf("%s does not take all leases:\n%s", h.Name, log)
 				}
 			}

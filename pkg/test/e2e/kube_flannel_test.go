@@ -81,7 +81,7 @@ func TestKubeFlannel(t *testing.T) {
 			k.reachTulle(tulles...)
 			k.answers(one, k.Hosts[1])
 			for _, h := range tulles {
-				if log := k.daemons[h].Log(); strings.Contains(log, "Rejected a lease") || strings.Contains(log, "Peer unreachable") {
+				if log := k.daemons[h].Log(); strings.Contains(log, "Rejected a lease") || strings.Contains(log, "Peer unroutable") {
 					t.Errorf("%s does not take all Nodes:\n%s", h.Name, log)
 				}
 			}
