@@ -32,7 +32,7 @@ func (a *Agent) recall() {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		klog.ErrorS(err, "What an earlier run saved is of no use")
+		klog.ErrorS(err, "Failed to load the saved network; starting without it")
 	case !a.isThis(head.Own.Node):
 		// As on a copied machine.
 		klog.InfoS("Ignoring the saved network of another node", "node", head.Own.Node.Name)
