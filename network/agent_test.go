@@ -104,7 +104,7 @@ func TestEnvFileGivesSubnetBack(t *testing.T) {
 	})
 }
 
-func TestLostLease(t *testing.T) {
+func TestLostLeaseIsRequestedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.start()
@@ -158,9 +158,9 @@ func TestOutOfSubnets(t *testing.T) {
 	})
 }
 
-// TestHostChanges: after changes of the host's address and MTU the endpoint follows,
+// TestChangedHostKeepsItsSubnet: after changes of the host's address and MTU the endpoint follows,
 // and the subnet stays.
-func TestHostChanges(t *testing.T) {
+func TestChangedHostKeepsItsSubnet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
@@ -210,7 +210,7 @@ func TestLostUplinkChangesNothing(t *testing.T) {
 	})
 }
 
-func TestConfigChanges(t *testing.T) {
+func TestHarmfulConfigChangeWaitsForRestart(t *testing.T) {
 	for _, c := range []struct {
 		name, config string
 		restart      string // why a restart is needed; "" if it is applied
@@ -245,7 +245,7 @@ func TestConfigChanges(t *testing.T) {
 				if c.restart == "" {
 					l.wantReady(true)
 					if cfg, err := subnet.ParseConfig([]byte(c.config)); err != nil || l.firewall.wants().NFTables != cfg.EnableNFTables {
-						t.Errorf("the firewall is told %s of nftables: %v", l.firewall.wants().NFTables, err)
+						t.Errorf("the firewall gets %s for nftables: %v", l.firewall.wants().NFTables, err)
 					}
 					return
 				}

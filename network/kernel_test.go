@@ -144,7 +144,7 @@ func TestHostGWRefusesAPeerBehindARouter(t *testing.T) {
 		t.Errorf("the far peer is refused with %v", err)
 	}
 	if out := a.ns.IP(t, "route show "+far.own.Subnets[subnet.IPv4].String()); out != "" {
-		t.Errorf("it has a route all the same: %q", out)
+		t.Errorf("it has a route: %q", out)
 	}
 }
 

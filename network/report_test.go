@@ -14,9 +14,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// TestReport reads reports before there is anything, when all works, and when the
+// TestReportInEachState reads reports before there is anything, when all works, and when the
 // kernel refuses a peer's route.
-func TestReport(t *testing.T) {
+func TestReportInEachState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")
 		l.start()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestIdentity(t *testing.T) {
+func TestIdentityPrefersIDThenAddress(t *testing.T) {
 	for want, a := range map[string]Attrs{
 		"8f3c":        {Node: Node{ID: "8f3c", Name: "node-7"}, PublicIP: addresses("192.0.2.7")},
 		"192.0.2.7":   {Node: Node{Name: "node-7"}, PublicIP: addresses("192.0.2.7", "2001:db8::7")},
@@ -19,7 +19,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-func TestClaimOwns(t *testing.T) {
+func TestClaimOwnsByInstanceAddressOrID(t *testing.T) {
 	lasting, until := time.Time{}, time.Unix(1, 0)
 	claim := Claim{Attrs: Attrs{PublicIP: addresses("192.0.2.7", "2001:db8::7"), Node: Node{ID: "8f3c"}}}
 	flannel := Claim{Attrs: Attrs{PublicIP: addresses("192.0.2.7")}}
@@ -63,7 +63,7 @@ func TestClaimOwns(t *testing.T) {
 	}
 }
 
-func TestClaimOwn(t *testing.T) {
+func TestClaimOwnPrefersReservationThenWanted(t *testing.T) {
 	cfg := config(pool("10.5.0.0/16", 24, "10.5.1.0", "10.5.255.0"))
 	lease := func(key string, claim Claim, created int64, lasting bool) Lease {
 		s, err := ParseKey(key)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestSharedID(t *testing.T) {
+func TestSharedIDStripsCloneSuffix(t *testing.T) {
 	const suffix = "0123456789abcdef"
 	for id, want := range map[string]string{
 		"":                                    "",
@@ -83,7 +83,7 @@ func TestTwinIsTheLeaseThatTakesOurID(t *testing.T) {
 		twin      bool
 		inherited int
 	}{
-		{"nobody", nil, []Lease{lease(9, 1, "b", "2"), lease(9, 1, "", "")}, true, false, 0},
+		{"no other machine", nil, []Lease{lease(9, 1, "b", "2"), lease(9, 1, "", "")}, true, false, 0},
 		{"one that lives", nil, []Lease{lease(9, 1, "a", "2")}, true, true, 0},
 		{"one that does not", nil, []Lease{lease(9, 1, "a", "2")}, false, false, 1},
 		{"two that do not", nil, []Lease{lease(9, 1, "a", "2"), lease(8, 1, "a", "")}, false, false, 2},
@@ -101,7 +101,7 @@ func TestTwinIsTheLeaseThatTakesOurID(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	if _, _, err := claim.Twin(nil, []Lease{lease(9, 1, "a", "2")}, func(Lease) (bool, error) { return false, broken }); !errors.Is(err, broken) {
-		t.Errorf("where nobody knows who lives: %v", err)
+		t.Errorf("when it is unknown who lives: %v", err)
 	}
 	// A node that publishes no instance, as in Kubernetes, has no twins.
 	claim.Node.Instance = ""

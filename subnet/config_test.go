@@ -137,7 +137,7 @@ func TestParseConfigRefuses(t *testing.T) {
 				t.Errorf("it says %q", text)
 			}
 			if refusal.Why == "" || refusal.Fix == "" || cfg != (Config{}) {
-				t.Errorf("no reason, no fix or a config all the same: %+v %+v", refusal, cfg)
+				t.Errorf("no reason, no fix, or a config returned: %+v %+v", refusal, cfg)
 			}
 		})
 	}

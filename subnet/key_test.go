@@ -16,7 +16,7 @@ func subnets(prefixes ...string) Pair[netip.Prefix] {
 	return s
 }
 
-func TestKey(t *testing.T) {
+func TestKeyRoundTrip(t *testing.T) {
 	for key, want := range map[string]Pair[netip.Prefix]{
 		"10.5.34.0-24":                       subnets("10.5.34.0/24"),
 		"10.5.34.0-24&fd00:5:0:22::-64":      subnets("10.5.34.0/24", "fd00:5:0:22::/64"),

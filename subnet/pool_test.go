@@ -19,7 +19,7 @@ func bigOf(u uint128) *big.Int {
 	return n.Add(n.Lsh(n, 64), new(big.Int).SetUint64(u.lo))
 }
 
-func TestUint128(t *testing.T) {
+func TestUint128AgreesWithBigInt(t *testing.T) {
 	rnd := seeded(t)
 	modulus := new(big.Int).Lsh(big.NewInt(1), 128)
 	for range 20000 {
@@ -50,7 +50,7 @@ func TestUint128(t *testing.T) {
 	}
 }
 
-func TestPool(t *testing.T) {
+func TestPoolNumbersItsSubnets(t *testing.T) {
 	for _, c := range []struct {
 		pool  Pool
 		count uint64

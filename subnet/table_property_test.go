@@ -17,7 +17,7 @@ const unreadable = "unreadable"
 
 // model returns the leases that a table must accept, by the plain rule.
 func model(cfg Config, own Lease, leases map[string]Lease) map[string]Lease {
-	believed := map[string]Lease{}
+	accepted := map[string]Lease{}
 	order := slices.SortedFunc(maps.Values(leases), func(a, b Lease) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(a.Key(), b.Key()))
 	})
@@ -27,16 +27,16 @@ next:
 		if whole.Key() == own.Key() || whole.BackendType == unreadable || cfg.check(l, own) != nil {
 			continue
 		}
-		for _, other := range believed {
+		for _, other := range accepted {
 			for f := range l.Subnets {
 				if l.Subnets[f].Overlaps(other.Subnets[f]) || l.Subnets[f].Contains(other.PublicIP[f]) || other.Subnets[f].Contains(l.PublicIP[f]) {
 					continue next
 				}
 			}
 		}
-		believed[whole.Key()] = l
+		accepted[whole.Key()] = l
 	}
-	return believed
+	return accepted
 }
 
 // follower is a caller of a table. It applies the changes that it gets.
@@ -280,26 +280,26 @@ func FuzzTable(f *testing.F) {
 			}
 		}
 		table.Apply(u)
-		believed := peersOf(table)
+		accepted := peersOf(table)
 		for _, g := range good {
-			if believed[g.Key()] != g {
-				t.Fatalf("%s is no longer believed", g.Key())
+			if accepted[g.Key()] != g {
+				t.Fatalf("%s is no longer accepted", g.Key())
 			}
 		}
-		for key, l := range believed {
+		for key, l := range accepted {
 			if err := tableConfig.check(l, ownLease); err != nil {
 				t.Fatal(err)
 			}
-			for other, m := range believed {
+			for other, m := range accepted {
 				for f := range l.Subnets {
 					if other != key && l.Subnets[f].Overlaps(m.Subnets[f]) {
-						t.Fatalf("%s and %s are both believed", key, other)
+						t.Fatalf("%s and %s are both accepted", key, other)
 					}
 				}
 			}
 		}
-		if len(believed)+len(table.Rejected()) != len(good)+len(u.Leases)+len(u.Bad) {
-			t.Fatalf("%v believed, %v rejected of %+v", believed, table.Rejected(), u)
+		if len(accepted)+len(table.Rejected()) != len(good)+len(u.Leases)+len(u.Bad) {
+			t.Fatalf("%v accepted, %v rejected of %+v", accepted, table.Rejected(), u)
 		}
 		for _, l := range u.Leases {
 			u.Gone = append(u.Gone, l.Key())

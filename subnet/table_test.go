@@ -153,11 +153,11 @@ func TestTableKeepsHostsReachable(t *testing.T) {
 				table.Apply(Update{Leases: []Lease{l}})
 			}
 			if got := slices.Collect(maps.Keys(peersOf(table))); !slices.Equal(got, []string{want}) {
-				t.Errorf("of %s and %s believed: %v, want %s", list[0].Key(), list[1].Key(), got, want)
+				t.Errorf("of %s and %s accepted: %v, want %s", list[0].Key(), list[1].Key(), got, want)
 			}
 			applyAndDrop(table, Update{Gone: []string{want}})
 			if n := len(peersOf(table)); n != 1 {
-				t.Errorf("when %s goes %d are believed", want, n)
+				t.Errorf("when %s goes %d are accepted", want, n)
 			}
 		}
 	}

@@ -17,7 +17,7 @@ func addresses(texts ...string) Pair[netip.Addr] {
 	return a
 }
 
-func TestAttrs(t *testing.T) {
+func TestAttrsRoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       Attrs
@@ -145,9 +145,9 @@ func TestParseLease(t *testing.T) {
 	}
 }
 
-// TestAsWritten checks that the fast path reads what tulle and flannel write, with
+// TestAsWrittenAgreesWithJSON checks that the fast path reads what tulle and flannel write, with
 // the same result.
-func TestAsWritten(t *testing.T) {
+func TestAsWrittenAgreesWithJSON(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"c6:d2:32:6f:8f:44"}}`:      true,
 		`{"PublicIP":"0.0.0.0","PublicIPv6":"2001:db8::7","BackendType":"mine","BackendV6Data":{"VNI":2}}`:                            true,

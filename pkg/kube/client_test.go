@@ -51,7 +51,7 @@ func TestRotatedTokenIsUsedAtOnce(t *testing.T) {
 	valid.Store("first")
 	f.Refuse = func(r *http.Request) *metav1.Status {
 		if r.Header.Get("Authorization") != "Bearer "+valid.Load().(string) {
-			return apitest.Refusal(http.StatusUnauthorized, "not believed")
+			return apitest.Refusal(http.StatusUnauthorized, "invalid token")
 		}
 		return nil
 	}
@@ -140,8 +140,8 @@ func TestChangedKubeconfigIsUsed(t *testing.T) {
 	}
 }
 
-// TestRequests reads and changes an object, and gets refusals.
-func TestRequests(t *testing.T) {
+// TestRequestsReadChangeAndRefuse reads and changes an object, and gets refusals.
+func TestRequestsReadChangeAndRefuse(t *testing.T) {
 	f := apitest.New(t)
 	c := newClient(t, Options{Server: f.URL})
 	put(f, "a b", "1")
@@ -195,9 +195,9 @@ func TestRefusalsAreReadInEachEncoding(t *testing.T) {
 		var n Node
 		var o custom
 		for name, err := range map[string]error{
-			"protobuf": Get(t.Context(), c, Path(Nodes, "a"), WholeNode, &n),
-			"lean":     Get(t.Context(), c, Path(Nodes, "a"), NodeMetadata, &n),
-			"JSON":     Get(t.Context(), c, Path(Nodes, "a"), JSON[custom]("Node"), &o),
+			"protobuf":      Get(t.Context(), c, Path(Nodes, "a"), WholeNode, &n),
+			"metadata-only": Get(t.Context(), c, Path(Nodes, "a"), NodeMetadata, &n),
+			"JSON":          Get(t.Context(), c, Path(Nodes, "a"), JSON[custom]("Node"), &o),
 		} {
 			if got, ok := errors.AsType[*Error](err); !ok || *got != want.is {
 				t.Errorf("%s: %+v, want %+v", name, err, want.is)

@@ -56,8 +56,8 @@ func (n *Node) PodCIDRs() [][]byte {
 }
 
 // decode reads a Node into n.
-func (n *Node) decode(message []byte, lean bool) error {
-	*n = Node{podCIDRs: n.podCIDRs[:0], Addresses: n.Addresses[:0], Annotations: n.Annotations[:0], MetadataOnly: lean}
+func (n *Node) decode(message []byte, metadataOnly bool) error {
+	*n = Node{podCIDRs: n.podCIDRs[:0], Addresses: n.Addresses[:0], Annotations: n.Annotations[:0], MetadataOnly: metadataOnly}
 	return walk(message, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 1:

@@ -77,7 +77,7 @@ func TestNodeMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := sameNode(&n, &corev1.Node{ObjectMeta: want.ObjectMeta}); err != nil || !n.MetadataOnly {
-		t.Errorf("lean %t, %v", n.MetadataOnly, err)
+		t.Errorf("metadata-only %t, %v", n.MetadataOnly, err)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestServer(t *testing.T) {
 			t.Cleanup(c.Client().CloseIdleConnections)
 			define(t, c)
 			t.Run("whole", func(t *testing.T) { followsServer(t, c, streams, Nodes, WholeNode, noteOf) })
-			t.Run("lean", func(t *testing.T) { followsServer(t, c, streams, Nodes, NodeMetadata, noteOf) })
+			t.Run("metadata-only", func(t *testing.T) { followsServer(t, c, streams, Nodes, NodeMetadata, noteOf) })
 			t.Run("custom", func(t *testing.T) { followsServer(t, c, streams, widgets, JSON[custom]("Widget"), customNote) })
 		})
 	}

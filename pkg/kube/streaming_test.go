@@ -57,7 +57,7 @@ func unstreamable() map[string]way {
 			apitest.Begin(w, r)
 			_, _ = w.Write(bytes.Repeat([]byte{0xff}, 100))
 		}),
-		"silence": {func(_ *apitest.Server, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, streamSilence + atOnce, "lean"},
+		"silence": {func(_ *apitest.Server, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, streamSilence + atOnce, "metadata-only"},
 		"no bookmark, and heartbeats": {func(f *apitest.Server, w http.ResponseWriter, r *http.Request) {
 			out := apitest.Begin(w, r)
 			tick := time.NewTicker(100 * time.Millisecond)
@@ -95,9 +95,9 @@ func unstreamable() map[string]way {
 func TestFallsBackToPages(t *testing.T) {
 	for name, way := range unstreamable() {
 		for format, test := range map[string]func(t *testing.T){
-			"whole": func(t *testing.T) { fallsBack(t, way, WholeNode, noteOf) },
-			"lean":  func(t *testing.T) { fallsBack(t, way, NodeMetadata, noteOf) },
-			"JSON":  func(t *testing.T) { fallsBack(t, way, JSON[custom]("Node"), customNote) },
+			"whole":         func(t *testing.T) { fallsBack(t, way, WholeNode, noteOf) },
+			"metadata-only": func(t *testing.T) { fallsBack(t, way, NodeMetadata, noteOf) },
+			"JSON":          func(t *testing.T) { fallsBack(t, way, JSON[custom]("Node"), customNote) },
 		} {
 			if way.slow == "" || way.slow == format {
 				t.Run(name+", "+format, func(t *testing.T) { t.Parallel(); test(t) })

@@ -23,7 +23,7 @@ import (
 func TestWatchFollows(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprintf("whole, streaming %t", streams), func(t *testing.T) { follows(t, streams, WholeNode, noteOf) })
-		t.Run(fmt.Sprintf("lean, streaming %t", streams), func(t *testing.T) { follows(t, streams, NodeMetadata, noteOf) })
+		t.Run(fmt.Sprintf("metadata-only, streaming %t", streams), func(t *testing.T) { follows(t, streams, NodeMetadata, noteOf) })
 		t.Run(fmt.Sprintf("JSON, streaming %t", streams), func(t *testing.T) { follows(t, streams, JSON[custom]("Node"), customNote) })
 	}
 }
@@ -83,7 +83,7 @@ func TestWatchUnderFaults(t *testing.T) {
 		"whole": func(t *testing.T, fault func(*seen[Node], *apitest.Server), lists int) {
 			underFault(t, WholeNode, fault, lists)
 		},
-		"lean": func(t *testing.T, fault func(*seen[Node], *apitest.Server), lists int) {
+		"metadata-only": func(t *testing.T, fault func(*seen[Node], *apitest.Server), lists int) {
 			underFault(t, NodeMetadata, fault, lists)
 		},
 	} {
@@ -265,7 +265,7 @@ func TestChooserChangesFormat(t *testing.T) {
 				t.Errorf("%d lists, %d refusals, %d failures", p.lists, p.refused, p.told)
 			}
 		})
-		for name, noLean := range map[string]func(f *apitest.Server) func(w http.ResponseWriter, r *http.Request) bool{
+		for name, noMetadata := range map[string]func(f *apitest.Server) func(w http.ResponseWriter, r *http.Request) bool{
 			"not acceptable": func(f *apitest.Server) func(w http.ResponseWriter, r *http.Request) bool {
 				return func(w http.ResponseWriter, r *http.Request) bool {
 					f.Fail(w, r, apitest.Refusal(http.StatusNotAcceptable, "only the following media types are accepted"))
@@ -281,7 +281,7 @@ func TestChooserChangesFormat(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s, streaming %t", name, streams), func(t *testing.T) {
 				f := apitest.New(t)
-				f.NoWatchList, f.NoLean = !streams, noLean(f)
+				f.NoWatchList, f.NoMetadata = !streams, noMetadata(f)
 				put(f, "a", "1")
 				p := &picky{seen: seen[Node]{read: noteOf}, most: 10}
 				run(t, &Watch[Node]{Client: newClient(t, Options{Server: f.URL}), Path: Nodes, Sink: p, Report: p.report})
@@ -297,7 +297,7 @@ func TestChooserChangesFormat(t *testing.T) {
 
 // TestHeartbeatIsFree: an event allocates nothing.
 func TestHeartbeatIsFree(t *testing.T) {
-	for name, format := range map[string]Format[Node]{"whole": WholeNode, "lean": NodeMetadata} {
+	for name, format := range map[string]Format[Node]{"whole": WholeNode, "metadata-only": NodeMetadata} {
 		n := apitest.LargeNode(1)
 		text := apitest.Encoded(t, n)
 		if format.optional {

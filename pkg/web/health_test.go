@@ -10,9 +10,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-func TestHealthz(t *testing.T) {
+func TestHealthzReportsOnlyTheLoop(t *testing.T) {
 	if w := get(t, ill(), "/healthz"); w.Code != http.StatusOK || w.Body.String() != "ok\n" {
-		t.Errorf("a node that is not ready, and turns: %d %s", w.Code, w.Body)
+		t.Errorf("a node that is not ready, with a loop that answers: %d %s", w.Code, w.Body)
 	}
 	f := well(3)
 	f.stuck = true

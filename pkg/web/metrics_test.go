@@ -35,7 +35,7 @@ func scrape(t testing.TB, s Source) (map[string]string, []byte) {
 	return values, w.Body.Bytes()
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetricsShowTheState(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		fake fake
@@ -78,7 +78,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-func TestMetricsTime(t *testing.T) {
+func TestMetricsKeepFractionsOfSeconds(t *testing.T) {
 	f := well(1)
 	renewed := time.Unix(2000000000, 250e6)
 	f.state.Lease.Renewed = &renewed

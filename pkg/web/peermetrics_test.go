@@ -34,14 +34,14 @@ func scrapePeers(t testing.TB, s Source) (series map[string]string, text []byte)
 		}
 		at := strings.LastIndex(l, "} ") + 1
 		if at == 0 || series[l[:at]] != "" {
-			t.Errorf("not a series as it should be, or the second: %s", l)
+			t.Errorf("not a valid series, or a second one: %s", l)
 		}
 		series[l[:at]] = strings.TrimSpace(l[at:])
 	}
 	return series, w.Body.Bytes()
 }
 
-func TestPeerMetrics(t *testing.T) {
+func TestPeerMetricsShowEachPeer(t *testing.T) {
 	f := well(4)
 	f.peers[0] = probed(f.peers[0], 0.25, probe.Well)
 	f.peers[1] = behind(f.peers[1])
@@ -71,7 +71,7 @@ func TestPeerMetrics(t *testing.T) {
 		t.Errorf("there are %d series, not %d: %q", len(got), len(want), slices.Sorted(maps.Keys(got)))
 	}
 	if w := serveTo(t, beyond, f, http.MethodGet, "/metrics"); strings.Contains(w.Body.String(), "tulle_peer_") {
-		t.Error("nobody asked for peers, and there are some")
+		t.Error("peers without --peer-metrics")
 	}
 }
 
@@ -97,7 +97,7 @@ func TestPeerMetricsHostileNames(t *testing.T) {
 	for series := range got {
 		m := nodeLabel.FindStringSubmatch(series)
 		if m == nil {
-			t.Errorf("not a series as it should be: %s", series)
+			t.Errorf("not a valid series: %s", series)
 			continue
 		}
 		node, err := strconv.Unquote(m[3])

@@ -156,14 +156,14 @@ func TestRenumberedMachineKeepsItsSubnet(t *testing.T) {
 			m.lives[m.at()] = "another"
 			m.claim.PublicIP = claim(7).PublicIP
 		}},
-		"installed anew":                    {change: func(m *machine) { m.claim.Node.Instance = m.instance() }},
+		"reinstalled":                       {change: func(m *machine) { m.claim.Node.Instance = m.instance() }},
 		"another ID":                        {change: func(m *machine) { m.claim.Node.ID = "another" }},
 		"another ID and address":            {change: func(m *machine) { m.claim.Node.ID, m.claim.PublicIP = "another", claim(7).PublicIP }},
-		"installed anew at another address": {change: func(m *machine) { m.claim.PublicIP, m.claim.Node.Instance = claim(7).PublicIP, m.instance() }, gone: true},
+		"reinstalled at another address":    {change: func(m *machine) { m.claim.PublicIP, m.claim.Node.Instance = claim(7).PublicIP, m.instance() }, gone: true},
 		"an older tulled's, at its address": {change: func(m *machine) { m.forget() }},
 		"an older tulled's, at another":     {change: func(m *machine) { m.forget(); m.claim.PublicIP = claim(7).PublicIP }, gone: true},
 		"flannel's, at its address":         {change: func(m *machine) { m.write(subnet.Node{}) }},
-		"a clone's that was installed anew": {change: func(m *machine) {
+		"a reinstalled clone": {change: func(m *machine) {
 			m.write(subnet.Node{ID: subnet.CloneID("image", m.claim.Node.Instance), Instance: "00000000000000bb"})
 		}},
 	} {

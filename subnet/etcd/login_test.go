@@ -63,10 +63,10 @@ func TestPasswordMayChange(t *testing.T) {
 	l.goesOn(s, f, own)
 
 	if n := log.Count("refuses the name or the password"); n != 1 {
-		t.Errorf("told %d times of the wrong password", n)
+		t.Errorf("reported the wrong password %d times", n)
 	}
 	if log.Count("secret") > 0 {
-		t.Error("told a secret")
+		t.Error("reported a secret")
 	}
 	if f.lists > 2 { // the restart may have lost the last write that we saw
 		t.Errorf("%d lists", f.lists)

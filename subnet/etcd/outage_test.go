@@ -208,7 +208,7 @@ func TestLeaseGetsTheWholeTTL(t *testing.T) {
 	}
 }
 
-func TestRenewal(t *testing.T) {
+func TestRenewalKeepsTheMargin(t *testing.T) {
 	for _, test := range []struct{ ttl, margin, want time.Duration }{
 		{24 * time.Hour, time.Hour, defaultHeartbeat},
 		{24 * time.Hour, 24*time.Hour - time.Minute, time.Minute},
@@ -223,8 +223,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// TestEndpoints uses a socket, and a list of endpoints whose first is dead.
-func TestEndpoints(t *testing.T) {
+// TestSocketAndDeadEndpointWork uses a socket, and a list of endpoints whose first is dead.
+func TestSocketAndDeadEndpointWork(t *testing.T) {
 	socket := "unix://" + t.TempDir() + "/etcd.sock"
 	server, err := etcdserver.Start(t.Context(), etcdserver.Options{Dir: t.TempDir(), Listen: socket})
 	if err != nil {

@@ -198,7 +198,7 @@ func FuzzAnnotations(f *testing.F) {
 		}
 		texts, err := publish(a)
 		if err != nil {
-			t.Fatalf("%+v is believed, and not published: %v", a, err)
+			t.Fatalf("%+v is accepted, and cannot be published: %v", a, err)
 		}
 		var again values
 		for f, text := range texts {

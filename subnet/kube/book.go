@@ -100,7 +100,7 @@ func (b *book) enter(e *entry) *entry {
 		e.follow(before)
 		b.drop(before)
 	}
-	if e.managed && !e.verified() && !e.believed && !b.holders.plausible(e) {
+	if e.managed && !e.verified() && !e.accepted && !b.holders.plausible(e) {
 		e.subnets = podCIDRs{} // an implausible claim takes nothing from others
 		e.settle()
 	}
@@ -121,7 +121,7 @@ func (e *entry) follow(before *entry) {
 	if e.verified() || e.uid != before.uid || before.held || !before.verified() && !before.managed {
 		return
 	}
-	e.subnets, e.cidrErr, e.believed = before.subnets, before.cidrErr, true
+	e.subnets, e.cidrErr, e.accepted = before.subnets, before.cidrErr, true
 	e.digest.cidrs, e.digest.whole = before.digest.cidrs, before.digest.whole
 	e.settle()
 }

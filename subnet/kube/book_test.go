@@ -29,8 +29,8 @@ func TestHeartbeatIsFree(t *testing.T) {
 		format kube.Format[kube.Node]
 		text   []byte
 	}{
-		"whole": {kube.WholeNode, apitest.Encoded(t, n)},
-		"lean":  {kube.NodeMetadata, apitest.Encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})},
+		"whole":         {kube.WholeNode, apitest.Encoded(t, n)},
+		"metadata-only": {kube.NodeMetadata, apitest.Encoded(t, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})},
 	} {
 		b := testBook(t, "node-9999")
 		b.holders.shape = shapeOf(parseClaim([]byte("10.0.0.0/24,fd00::/64")))
@@ -43,7 +43,7 @@ func TestHeartbeatIsFree(t *testing.T) {
 		}
 		beat()
 		if b.nodes[n.Name].held {
-			t.Errorf("%s: it is not believed", name)
+			t.Errorf("%s: it is not accepted", name)
 		}
 		_, _, changed := b.ownNode()
 		if n := testing.AllocsPerRun(100, beat); n > 0 {
@@ -61,9 +61,9 @@ func TestHeartbeatIsFree(t *testing.T) {
 func FuzzBook(f *testing.F) {
 	f.Add(apitest.Encoded(f, apitest.SmallNode(1)), true)
 	f.Add(apitest.Encoded(f, &corev1.Node{}), false)
-	f.Fuzz(func(t *testing.T, text []byte, lean bool) {
+	f.Fuzz(func(t *testing.T, text []byte, metadataOnly bool) {
 		format, v := kube.WholeNode, kube.Node{}
-		if lean {
+		if metadataOnly {
 			format = kube.NodeMetadata
 		}
 		if format.Decode(text, &v) == nil {

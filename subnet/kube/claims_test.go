@@ -16,7 +16,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-func TestClaim(t *testing.T) {
+func TestParseClaimTakesOnePerFamily(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.5.1.0/24":                     "10.5.1.0/24",
 		"fd00:5:0:1::/64,10.5.1.0/24":     "10.5.1.0/24,fd00:5:0:1::/64",
@@ -65,8 +65,8 @@ func claimant(name, uid, cidr, claim string, created int64) *corev1.Node {
 	return n
 }
 
-// leanView returns the metadata of a Node, as a watch delivers it.
-func leanView(t testing.TB, n *corev1.Node) *kube.Node {
+// metadataView returns the metadata of a Node, as a watch delivers it.
+func metadataView(t testing.TB, n *corev1.Node) *kube.Node {
 	t.Helper()
 	return decoded(t, kube.NodeMetadata, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})
 }
@@ -86,9 +86,9 @@ func decoded(t testing.TB, format kube.Format[kube.Node], object apitest.Marshal
 	return n
 }
 
-// leanBook returns a book whose own Node has 10.5.0.0/24, and which has the metadata
+// metadataBook returns a book whose own Node has 10.5.0.0/24, and which has the metadata
 // of other Nodes.
-func leanBook(t testing.TB, nodes ...*corev1.Node) *book {
+func metadataBook(t testing.TB, nodes ...*corev1.Node) *book {
 	t.Helper()
 	b := testBook(t, "own")
 	l := b.listing(itself)
@@ -96,7 +96,7 @@ func leanBook(t testing.TB, nodes ...*corev1.Node) *book {
 	b.replace(l)
 	l = b.listing(others)
 	for _, n := range nodes {
-		l.add(leanView(t, n))
+		l.add(metadataView(t, n))
 	}
 	b.replace(l)
 	return b
@@ -152,11 +152,11 @@ func TestFalseClaimTakesNothing(t *testing.T) {
 			after["10.5.9.0-24"] = "liar"
 
 			// The liar arrives when the others are known.
-			b := leanBook(t, honest(1), honest(2))
+			b := metadataBook(t, honest(1), honest(2))
 			if !maps.Equal(b.leaseholders(), before) || !b.complete {
 				t.Fatalf("%v, complete %t", b.leaseholders(), b.complete)
 			}
-			b.take(others, leanView(t, liar))
+			b.take(others, metadataView(t, liar))
 			if !maps.Equal(b.leaseholders(), before) {
 				t.Errorf("before the verdict: %v", b.leaseholders())
 			}
@@ -166,7 +166,7 @@ func TestFalseClaimTakesNothing(t *testing.T) {
 			}
 
 			// All arrive at once: readers see nothing before all is verified.
-			b = leanBook(t, honest(1), liar, honest(2))
+			b = metadataBook(t, honest(1), liar, honest(2))
 			if b.complete {
 				t.Error("complete before the verdict")
 			}
@@ -176,26 +176,26 @@ func TestFalseClaimTakesNothing(t *testing.T) {
 			}
 
 			// The liar is known before its victim.
-			b = leanBook(t, liar)
+			b = metadataBook(t, liar)
 			b.settleAll(t, nodes)
-			b.take(others, leanView(t, honest(1)))
-			b.take(others, leanView(t, honest(2)))
+			b.take(others, metadataView(t, honest(1)))
+			b.take(others, metadataView(t, honest(2)))
 			b.settleAll(t, nodes)
 			for key, name := range before {
 				if b.leaseholders()[key] != name {
-					t.Errorf("heard of later: %v", b.leaseholders())
+					t.Errorf("after it arrived later: %v", b.leaseholders())
 				}
 			}
 
 			// A later claim of the liar causes no further request.
 			turned := liar.DeepCopy()
 			turned.Annotations[prefix+"/tulle-subnets"] = "10.5.2.0/24"
-			b = leanBook(t, liar)
+			b = metadataBook(t, liar)
 			b.settleAll(t, nodes)
-			b.take(others, leanView(t, honest(1)))
+			b.take(others, metadataView(t, honest(1)))
 			b.settleAll(t, nodes)
 			verified := b.nodes["liar"].verified()
-			b.take(others, leanView(t, turned))
+			b.take(others, metadataView(t, turned))
 			if name, _, _ := b.nextDoubtful(); verified == (name != "") {
 				t.Errorf("verified %t, suspect %q", verified, name)
 			}
@@ -208,9 +208,9 @@ func TestFalseClaimTakesNothing(t *testing.T) {
 func TestChangedClaimKeepsVerifiedSubnets(t *testing.T) {
 	for _, claim := range []string{"", "rubbish", "10.5.7.0/24", "10.5.0.0/24"} {
 		n := claimant("n1", "u1", "10.5.1.0/24", "10.5.1.0/24", 100)
-		b := leanBook(t, n)
+		b := metadataBook(t, n)
 		turned := claimant("n1", "u1", "10.5.1.0/24", claim, 100)
-		b.take(others, leanView(t, turned))
+		b.take(others, metadataView(t, turned))
 		if name, _, _ := b.nextDoubtful(); name != "n1" || b.leaseholders()["10.5.1.0-24"] != "n1" || len(b.leaseholders()) != 2 {
 			t.Errorf("%q: suspect %q, %v", claim, name, b.leaseholders())
 		}
@@ -219,10 +219,10 @@ func TestChangedClaimKeepsVerifiedSubnets(t *testing.T) {
 			t.Errorf("%q: %v", claim, b.leaseholders())
 		}
 		// Re-created, it is another Node.
-		anew := claimant("n1", "u2", "10.5.8.0/24", "10.5.8.0/24", 200)
-		b.take(others, leanView(t, anew))
+		recreated := claimant("n1", "u2", "10.5.8.0/24", "10.5.8.0/24", 200)
+		b.take(others, metadataView(t, recreated))
 		if b.leaseholders()["10.5.8.0-24"] != "n1" || len(b.leaseholders()) != 2 {
-			t.Errorf("%q: made anew: %v", claim, b.leaseholders())
+			t.Errorf("%q: re-created: %v", claim, b.leaseholders())
 		}
 	}
 }
@@ -230,7 +230,7 @@ func TestChangedClaimKeepsVerifiedSubnets(t *testing.T) {
 // TestVerdictIgnoresReplacedNode: an answer for a Node that was re-created meanwhile counts for
 // neither Node.
 func TestVerdictIgnoresReplacedNode(t *testing.T) {
-	b := leanBook(t, claimant("n1", "u1", "10.5.1.0/24", "", 100))
+	b := metadataBook(t, claimant("n1", "u1", "10.5.1.0/24", "", 100))
 	if b.verdict(wholeView(t, claimant("n1", "u2", "10.5.2.0/24", "", 100))) {
 		t.Error("taken for it")
 	}
@@ -242,7 +242,7 @@ func TestVerdictIgnoresReplacedNode(t *testing.T) {
 // TestDeletedStaysDeleted: a late answer to a patch does not bring a deleted Node
 // back. A new Node of its name does appear.
 func TestDeletedStaysDeleted(t *testing.T) {
-	b := leanBook(t)
+	b := metadataBook(t)
 	own := func(uid, revision string) *kube.Node {
 		n := claimant("own", uid, "10.5.0.0/24", "10.5.0.0/24", 50)
 		n.ResourceVersion = revision
@@ -263,19 +263,19 @@ func TestDeletedStaysDeleted(t *testing.T) {
 // changes.
 func TestNodeWithoutPodCIDRIsFetchedAgain(t *testing.T) {
 	n := claimant("n1", "u1", "", "10.5.1.0/24,10.5.2.0/24", 100)
-	b := leanBook(t, n)
+	b := metadataBook(t, n)
 	for range 2 {
 		b.settleAll(t, map[string]*corev1.Node{"n1": n})
 		if len(b.leaseholders()) != 1 || !b.complete || len(b.doubts) != 0 {
 			t.Fatalf("%v, complete %t, doubts %v", b.leaseholders(), b.complete, b.doubts)
 		}
-		b.take(others, leanView(t, n))
+		b.take(others, metadataView(t, n))
 	}
 	// It gets podCIDRs between the request and the answer.
 	asked := wholeView(t, n)
 	n = n.DeepCopy()
 	n.Spec.PodCIDRs, n.ResourceVersion = []string{"10.5.1.0/24"}, "8"
-	b.take(others, leanView(t, n))
+	b.take(others, metadataView(t, n))
 	b.verdict(asked)
 	b.settleAll(t, map[string]*corev1.Node{"n1": n})
 	if b.leaseholders()["10.5.1.0-24"] != "n1" || len(b.doubts) != 0 {
@@ -287,13 +287,13 @@ func TestNodeWithoutPodCIDRIsFetchedAgain(t *testing.T) {
 // that were accepted because of the old length are fetched.
 func TestReshapeVerifiesOtherShapes(t *testing.T) {
 	n1, n2 := claimant("n1", "u1", "10.5.1.0/24", "10.5.1.0/24", 100), claimant("n2", "u2", "10.5.2.0/24", "10.5.2.0/24", 101)
-	b := leanBook(t, n1, n2)
+	b := metadataBook(t, n1, n2)
 	b.take(itself, wholeView(t, claimant("own", "again", "10.5.64.0/20", "", 200)))
 	if len(b.doubts) != 2 || len(b.leaseholders()) != 3 {
 		t.Errorf("doubts %v, %v", b.doubts, b.leaseholders())
 	}
 	liar := claimant("n3", "u3", "10.5.80.0/20", "10.5.0.0/20", 1)
-	b.take(others, leanView(t, liar))
+	b.take(others, metadataView(t, liar))
 	if b.leaseholders()["10.5.0.0-20"] != "" {
 		t.Errorf("%v", b.leaseholders())
 	}
@@ -316,7 +316,7 @@ func TestMetadataGivesSameLeasesAsWholeNodes(t *testing.T) {
 			}
 			return fmt.Sprintf("10.5.%d.0/24", r.IntN(16))
 		}
-		b, nodes := leanBook(t), make(map[string]*corev1.Node)
+		b, nodes := metadataBook(t), make(map[string]*corev1.Node)
 		free := func(cidr string) bool {
 			p := netip.MustParsePrefix(cidr)
 			for _, n := range nodes {
@@ -338,12 +338,12 @@ func TestMetadataGivesSameLeasesAsWholeNodes(t *testing.T) {
 			case 1: // a Node is deleted
 				if n != nil {
 					delete(nodes, name)
-					b.remove(others, leanView(t, n))
+					b.remove(others, metadataView(t, n))
 				}
 			case 2: // a list arrives
 				l := b.listing(others)
 				for _, n := range nodes {
-					l.add(leanView(t, n))
+					l.add(metadataView(t, n))
 				}
 				b.replace(l)
 			case 3: // a Node changes
@@ -351,7 +351,7 @@ func TestMetadataGivesSameLeasesAsWholeNodes(t *testing.T) {
 					n = n.DeepCopy()
 					n.Annotations[prefix+"/tulle-subnets"] = []string{n.Spec.PodCIDRs[0], n.Spec.PodCIDRs[0], cidr(), "rubbish"}[r.IntN(4)]
 					nodes[name] = n
-					b.take(others, leanView(t, n))
+					b.take(others, metadataView(t, n))
 				}
 			case 4: // a Node is new
 				given := cidr()
@@ -362,7 +362,7 @@ func TestMetadataGivesSameLeasesAsWholeNodes(t *testing.T) {
 					}
 					n = claimant(name, fmt.Sprintf("u%d", step), given, claim, r.Int64N(100))
 					nodes[name] = n
-					b.take(others, leanView(t, n))
+					b.take(others, metadataView(t, n))
 				}
 			}
 			if len(b.doubts) > 0 {
@@ -378,12 +378,12 @@ func TestMetadataGivesSameLeasesAsWholeNodes(t *testing.T) {
 			}
 		}
 		b.settleAll(t, nodes)
-		told := b.leaseholders()
+		shown := b.leaseholders()
 		for name, n := range nodes {
 			e := b.nodes[name]
 			honest := n.Annotations[prefix+"/tulle-subnets"] == n.Spec.PodCIDRs[0]
-			if (honest || e.verified()) && !slices.Contains(slices.Collect(maps.Values(told)), name) {
-				t.Fatalf("seed %d: %s is not told of: %v", seed, name, told)
+			if (honest || e.verified()) && !slices.Contains(slices.Collect(maps.Values(shown)), name) {
+				t.Fatalf("seed %d: %s is missing: %v", seed, name, shown)
 			}
 			if honest && formatClaim(e.subnets) != n.Spec.PodCIDRs[0] {
 				t.Fatalf("seed %d: %s has %v and not %s", seed, name, e.subnets, n.Spec.PodCIDRs[0])

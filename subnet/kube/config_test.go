@@ -76,7 +76,7 @@ func TestConfigFollowsTheFile(t *testing.T) {
 		next("a folder", "")
 		do(os.Remove(path))
 		do(syscall.Mkfifo(path, 0o644))
-		next("a pipe that nobody writes to", "")
+		next("a pipe without a writer", "")
 		do(os.Remove(path))
 		write("net-conf.json", with("10.4.0.0/16"))
 		next("a file", "10.4.0.0/16")

@@ -22,7 +22,7 @@ type entry struct {
 	claim    podCIDRs // what the Node's annotation claims
 	subnets  podCIDRs // the podCIDRs; until those are read, the claim
 	cidrErr  error    // what is wrong with the podCIDRs
-	believed bool     // accepted before the Node's claim changed
+	accepted bool     // accepted before the Node's claim changed
 	held     bool     // hidden from readers until its podCIDRs are read
 
 	key      string // of its lease, for readers

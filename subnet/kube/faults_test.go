@@ -149,7 +149,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	s := l.watch("node-1")
 	s.await(t, "there", func() bool { return s.leases[first.Key()].Attrs == first.Attrs })
 	// One watch of its own Node, and one of all others.
-	if p, g := f.Asked("PATCH"), f.Asked("GET")+f.Asked("lean GET"); p != 1 || g != 4 {
+	if p, g := f.Asked("PATCH"), f.Asked("GET")+f.Asked("metadata-only GET"); p != 1 || g != 4 {
 		t.Errorf("%d writes, %d lists and watches", p, g)
 	}
 }
@@ -366,7 +366,7 @@ func TestFindsNodeOfPod(t *testing.T) {
 	}
 }
 
-func TestOpen(t *testing.T) {
+func TestOpenRefusesWrongOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"--kube-annotation-prefix": {Server: "http://127.0.0.1:1", NodeName: "x", Prefix: "x"},
 		"--kubeconfig-file":        {NodeName: "x", Prefix: prefix},
@@ -398,7 +398,7 @@ func TestStreamRefusedFallsBackToPages(t *testing.T) {
 	own, _ := l.leased(1)
 	s := l.watch("node-1")
 	s.await(t, "leased", func() bool { return s.leases[own.Key()].Attrs == own.Attrs })
-	watchesLean(t, f, true)
+	awaitMetadataWatch(t, f, true)
 	if n := f.StreamedLists(); n != 1 || l.store("node-1").Status().Last.What != "" {
 		t.Errorf("%d streamed lists were asked for; last failure: %+v", n, l.store("node-1").Status().Last)
 	}
@@ -416,7 +416,7 @@ func TestTroublesSayWhatToFix(t *testing.T) {
 		"what the API server says cannot be read: a Pod": fmt.Errorf("%w: a Pod", kube.ErrUnreadable),
 	} {
 		if _, words := explain(err); !strings.Contains(words, want) {
-			t.Errorf("%v is told as %q", err, words)
+			t.Errorf("%v is explained as %q", err, words)
 		}
 	}
 }

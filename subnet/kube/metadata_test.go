@@ -37,22 +37,22 @@ func (l *lab) joins(name, claim string) {
 	l.annotate(name, all)
 }
 
-// leanNow reports whether a node's store watches the metadata of the others.
-func leanNow(f *apitest.Server) bool {
+// watchesMetadataNow reports whether a node's store watches the metadata of the others.
+func watchesMetadataNow(f *apitest.Server) bool {
 	for _, asked := range slices.Backward(f.Requests()) {
 		if strings.Contains(asked, "watch=1") && !strings.Contains(asked, "fieldSelector") {
-			return strings.HasPrefix(asked, "lean ")
+			return strings.HasPrefix(asked, "metadata-only ")
 		}
 	}
 	return false
 }
 
-// watchesLean waits until a node's store watches the others metadata-only, or whole.
+// awaitMetadataWatch waits until a node's store watches the others metadata-only, or whole.
 // The watch begins after the list.
-func watchesLean(t testing.TB, f *apitest.Server, want bool) {
+func awaitMetadataWatch(t testing.TB, f *apitest.Server, want bool) {
 	t.Helper()
 	kerneltest.Eventually(t, soon, func() error {
-		if is := leanNow(f); is != want {
+		if is := watchesMetadataNow(f); is != want {
 			return fmt.Errorf("by their metadata: %t", is)
 		}
 		return nil
@@ -75,7 +75,7 @@ func TestMetadataOnlyWatchFetchesNoNode(t *testing.T) {
 	}
 	s := l.watch("node-1")
 	s.await(t, "complete", func() bool { return len(s.leases) == 3 })
-	watchesLean(t, f, true)
+	awaitMetadataWatch(t, f, true)
 	if f.Asked("GET /api/v1/nodes/") != 0 || lists(f, "") != 0 {
 		t.Errorf("%v", f.Requests())
 	}
@@ -83,7 +83,7 @@ func TestMetadataOnlyWatchFetchesNoNode(t *testing.T) {
 	l.remove("node-3")
 	l.create("node-3", "10.5.99.0/28")
 	l.joins("node-3", "10.5.99.0/28")
-	s.await(t, "anew", func() bool { _, ok := s.leases["10.5.99.0-28"]; return ok && len(s.leases) == 3 })
+	s.await(t, "the re-created Node", func() bool { _, ok := s.leases["10.5.99.0-28"]; return ok && len(s.leases) == 3 })
 	if n := f.Asked("GET /api/v1/nodes/"); n != 0 {
 		t.Errorf("%d Nodes were fetched", n)
 	}
@@ -189,7 +189,7 @@ func TestManyNodesWithoutClaimAreWatchedWhole(t *testing.T) {
 			l.create("node-1")
 			s := l.watch("node-1")
 			s.await(t, "complete", func() bool { return len(s.leases) == maxSingleFetches })
-			watchesLean(t, f, true)
+			awaitMetadataWatch(t, f, true)
 			if n := f.Asked("GET /api/v1/nodes/"); n != maxSingleFetches || s.least != maxSingleFetches {
 				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
 			}
@@ -203,7 +203,7 @@ func TestManyNodesWithoutClaimAreWatchedWhole(t *testing.T) {
 			own, _ := l.leased(1)
 			s := l.watch("node-1")
 			s.await(t, "complete", func() bool { return len(s.leases) == maxSingleFetches+5 })
-			watchesLean(t, f, false)
+			awaitMetadataWatch(t, f, false)
 			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != maxSingleFetches+5 {
 				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
 			}
@@ -215,7 +215,7 @@ func TestManyNodesWithoutClaimAreWatchedWhole(t *testing.T) {
 			l.set("flannel-1", "public-ip", "192.0.2.97")
 			s.await(t, "following", func() bool { return s.leases["10.5.2.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
 			kerneltest.Eventually(t, 10*time.Second, func() error {
-				if !leanNow(f) {
+				if !watchesMetadataNow(f) {
 					f.Cut()
 					return fmt.Errorf("still whole")
 				}
@@ -232,13 +232,13 @@ func TestManyNodesWithoutClaimAreWatchedWhole(t *testing.T) {
 				f.End()
 				for i := range maxSingleFetches + 4 {
 					n := f.Nodes[fmt.Sprintf("flannel-%d", i)].DeepCopy()
-					n.UID += "-anew"
+					n.UID += "-new"
 					delete(n.Annotations, prefix+"/tulle-subnets")
 					f.Change("MODIFIED", n)
 				}
 			})
 			s.await(t, "all again", func() bool { return s.lists == 2 && len(s.leases) == maxSingleFetches+5 })
-			watchesLean(t, f, false)
+			awaitMetadataWatch(t, f, false)
 			if s.least != maxSingleFetches+5 {
 				t.Errorf("%d leases at the least", s.least)
 			}
@@ -266,7 +266,7 @@ func TestServerWithoutMetadataFormat(t *testing.T) {
 		for _, streams := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, streaming %t", name, streams), func(t *testing.T) {
 				l, f := newFakeLab(t)
-				f.NoWatchList, f.NoLean = !streams, answer(f)
+				f.NoWatchList, f.NoMetadata = !streams, answer(f)
 				l.SetConfig(network)
 				l.create("node-1")
 				l.leased(1)
@@ -282,9 +282,9 @@ func TestServerWithoutMetadataFormat(t *testing.T) {
 				l.set("node-2", "public-ip", "192.0.2.97")
 				s.await(t, "following", func() bool { return s.leases["10.5.9.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
 				// The server is upgraded.
-				f.Do(func() { f.NoLean = nil })
+				f.Do(func() { f.NoMetadata = nil })
 				kerneltest.Eventually(t, 10*time.Second, func() error {
-					if !leanNow(f) {
+					if !watchesMetadataNow(f) {
 						f.Cut()
 						return fmt.Errorf("still whole")
 					}
@@ -360,5 +360,5 @@ func TestReadOnlyStoreSeesAllNodes(t *testing.T) {
 	l.flannels(1)
 	s := l.watch("") // without a name
 	s.await(t, "complete", func() bool { return len(s.leases) == 2 })
-	watchesLean(t, f, false)
+	awaitMetadataWatch(t, f, false)
 }

@@ -60,17 +60,17 @@ func TestServerScale(t *testing.T) {
 	close(work)
 	nodes.Wait()
 	kubeconfig := c.ServiceAccount("kube-system", "tulle", rules...)
-	for _, lean := range []bool{false, true} {
+	for _, metadataOnly := range []bool{false, true} {
 		for _, streams := range []bool{true, false} {
 			self := exec.Command(os.Args[0], "-test.run", "^TestServerScale$", "-test.v", "-nodes", strconv.Itoa(*scale))
-			self.Env = append(os.Environ(), scaleVariable+"="+kubeconfig, fmt.Sprintf("TULLE_KUBE_PLAIN=%t", !streams), fmt.Sprintf("TULLE_KUBE_WHOLE=%t", !lean))
+			self.Env = append(os.Environ(), scaleVariable+"="+kubeconfig, fmt.Sprintf("TULLE_KUBE_PLAIN=%t", !streams), fmt.Sprintf("TULLE_KUBE_WHOLE=%t", !metadataOnly))
 			said, err := self.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, said)
 			}
 			for line := range strings.Lines(string(said)) {
 				if strings.Contains(line, "leases in") || strings.Contains(line, "a heartbeat") {
-					t.Logf("lean %t, streaming %t: %s", lean, streams, strings.TrimSpace(line))
+					t.Logf("metadata-only %t, streaming %t: %s", metadataOnly, streams, strings.TrimSpace(line))
 				}
 			}
 		}

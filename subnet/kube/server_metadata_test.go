@@ -37,7 +37,7 @@ func record(s *Store) *recorder {
 func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	kind := "whole "
 	if strings.Contains(request.Header.Get("Accept"), "PartialObjectMetadata") {
-		kind = "lean "
+		kind = "metadata-only "
 	}
 	answer, err := r.RoundTripper.RoundTrip(request)
 	r.mu.Lock()
@@ -86,7 +86,7 @@ func TestServerMetadata(t *testing.T) {
 			l.create("node-1")
 			asked := record(l.store("node-1"))
 			own, _ := l.leased(1)
-			asked.await(t, "lean 200", "watch=1")
+			asked.await(t, "metadata-only 200", "watch=1")
 			s := l.watch("node-1")
 			s.await(t, "leased", func() bool { return len(s.leases) == 1 })
 			claimed := l.node("node-1")[prefix+"/tulle-subnets"]
@@ -127,7 +127,7 @@ func TestServerMetadata(t *testing.T) {
 			ended := 0 // watches that were ended after they had begun
 			kerneltest.Eventually(t, 20*time.Second, func() error {
 				switch n := whole.count(); {
-				case strings.HasPrefix(whole.last(), "lean 200"):
+				case strings.HasPrefix(whole.last(), "metadata-only 200"):
 					return nil
 				case n > ended:
 					ended = n

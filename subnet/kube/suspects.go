@@ -27,7 +27,7 @@ func (b *book) judge(e *entry) {
 		}
 	}
 	if !e.verified() && e.managed && (contested || !e.claimMatches() || !b.holders.plausible(e)) {
-		e.held = !e.believed
+		e.held = !e.accepted
 		b.markDoubtful(e)
 	}
 }

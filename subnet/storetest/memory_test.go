@@ -32,7 +32,7 @@ func TestMemoryDropsExpiredLeases(t *testing.T) {
 		t.Errorf("%d leases before their time was up", n)
 	}
 	m.Advance(time.Second)
-	w.await("the end of what nobody held", func(leases map[string]subnet.Lease) bool {
+	w.await("the end of the lease without a Hold", func(leases map[string]subnet.Lease) bool {
 		_, ok := leases[left.Key()]
 		return len(leases) == 2 && !ok
 	})

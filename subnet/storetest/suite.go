@@ -64,9 +64,9 @@ var (
 		{"Acquire gives no two nodes the same", acquireAtOnce},
 		{"Acquire follows the config", acquireFollowsConfig},
 		{"Acquire refuses what cannot be kept", acquireInvalid},
-		{"Watch tells all, then what changes", watch},
-		{"Watch tells all again after a gap", watchGap},
-		{"Watch tells of rubbish and carries on", watchRubbish},
+		{"Watch reports all leases, then changes", watch},
+		{"Watch lists again after a gap", watchGap},
+		{"Watch reports rubbish and continues", watchRubbish},
 		{"Hold writes the lease again", holdRestores},
 		{"Hold publishes what has changed", holdPublishes},
 		{"every wait ends with its context", cancelled},
@@ -289,7 +289,7 @@ func watchRubbish(t *testing.T, s Store) {
 		for key, value := range rubbish {
 			s.Write(key, value)
 		}
-		w.await("rubbish told, the good one left", func(leases map[string]subnet.Lease) bool {
+		w.await("the rubbish reported, the good lease left", func(leases map[string]subnet.Lease) bool {
 			_, ok := leases[good.Key()]
 			return ok && len(leases) == 1 && len(w.bad) == len(rubbish)
 		})
@@ -405,7 +405,7 @@ func cloneLeavesFirst(t *testing.T, s Store) {
 	// After a reinstallation and after a new address it keeps its subnet.
 	two.Node.Instance = "c"
 	if again := acquire(t, s, two); again.Subnets != second.Subnets {
-		t.Errorf("installed anew it has %s, and had %s", again.Key(), second.Key())
+		t.Errorf("reinstalled it has %s, and had %s", again.Key(), second.Key())
 	}
 	two.PublicIP[subnet.IPv4] = netip.MustParseAddr("198.51.100.1")
 	if again := acquire(t, s, two); again.Subnets != second.Subnets {

@@ -29,9 +29,9 @@ type Server struct {
 	// Answer, if set, is called first for each request. It reports whether it
 	// answered.
 	Answer func(w http.ResponseWriter, r *http.Request) bool
-	// NoLean, if set, is called for requests for metadata alone. It reports whether
+	// NoMetadata, if set, is called for requests for metadata alone. It reports whether
 	// it answered.
-	NoLean func(w http.ResponseWriter, r *http.Request) bool
+	NoMetadata func(w http.ResponseWriter, r *http.Request) bool
 	// Refuse, if set, returns the refusal of a request, or nil.
 	Refuse func(r *http.Request) *metav1.Status
 	// Garble, if set, changes the events that a watch sends after its list.
@@ -119,7 +119,7 @@ func (f *Server) Change(kind string, n *corev1.Node) {
 }
 
 // Requests returns all requests so far, each as method and URL. A request for
-// metadata alone begins with "lean ".
+// metadata alone begins with "metadata-only ".
 func (f *Server) Requests() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,14 +158,14 @@ func (f *Server) Node(name string) *corev1.Node {
 
 // ServeHTTP implements http.Handler.
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	lean := strings.Contains(r.Header.Get("Accept"), metadata)
+	metadataOnly := strings.Contains(r.Header.Get("Accept"), metadata)
 	asked := r.Method + " " + r.URL.String()
-	if lean {
-		asked = "lean " + asked
+	if metadataOnly {
+		asked = "metadata-only " + asked
 	}
 	f.mu.Lock()
 	f.requests = append(f.requests, asked)
-	refuse, answer, noLean := f.Refuse, f.Answer, f.NoLean
+	refuse, answer, noMetadata := f.Refuse, f.Answer, f.NoMetadata
 	f.mu.Unlock()
 	if answer != nil && answer(w, r) {
 		return
@@ -190,7 +190,7 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.patch(w, r, name)
 	case r.Method == http.MethodDelete:
 		f.remove(w, name)
-	case noLean != nil && lean && noLean(w, r):
+	case noMetadata != nil && metadataOnly && noMetadata(w, r):
 	case r.URL.Query().Get("watch") != "":
 		f.watch(w, r)
 	case name != "":
