@@ -47,11 +47,11 @@ func keepEtcd(ctx context.Context, o *options.Options, version string, changed f
 	return e, nil
 }
 
-// patience is how long the daemon's start waits for its etcd, and the end for the
-// end of it. Later the network goes on without it, as without any store.
+// patience is how long the daemon waits for its etcd at its start, and for the end of
+// it at its own. After that the network goes on without it, as without any store.
 const patience = 10 * time.Second
 
-// await waits until the etcd runs, or cannot.
+// await waits until the etcd runs or has failed to start.
 func (e *ownEtcd) await(ctx context.Context) {
 	select {
 	case <-e.Settled():
@@ -91,13 +91,13 @@ func (e *ownEtcd) seed(ctx context.Context, store Store, o options.Options) {
 	}
 }
 
-// end waits until nothing is kept running any more. The first process of a
-// container takes all others with it, so there the etcd is stopped in order.
+// end waits until the keeper has ended. The first process of a container takes all
+// others with it, so there it stops the etcd in order.
 func (e *ownEtcd) end() {
 	e.running.Wait()
 	if os.Getpid() != 1 {
 		if s := e.Status(); s.Process != nil {
-			klog.InfoS("tulle-etcd keeps running without tulled", "pid", s.Process.PID, "stop", e.StopCommand())
+			klog.InfoS("Leaving tulle-etcd running", "pid", s.Process.PID, "stop", e.StopCommand())
 		}
 		return
 	}
@@ -108,7 +108,7 @@ func (e *ownEtcd) end() {
 	}
 }
 
-// report returns what the status tells of it; nil where there is none.
+// report returns its part of the status, or nil if there is none.
 func (e *ownEtcd) report() *status.Etcd {
 	if e == nil {
 		return nil
@@ -122,7 +122,7 @@ func (e *ownEtcd) report() *status.Etcd {
 	return out
 }
 
-// text returns what is wrong with it, or "".
+// text returns why it does not run, or "".
 func (e *ownEtcd) text() string {
 	if e == nil {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is what a tulle-etcd says of itself.
+// Process is what a tulle-etcd reports of itself.
 type Process struct {
 	Version  string    `json:"version"`
 	PID      int       `json:"pid"`
@@ -31,19 +31,19 @@ type Process struct {
 // State is the part of its life that a tulle-etcd is in.
 type State string
 
-// The states. Failed and Stopping are the last; a process that ends without
-// either has crashed.
+// The states. Failed and Stopping are the last ones; a process that ends in another
+// has crashed.
 const (
 	Starting State = "starting"
 	Running  State = "running"
-	Stopping State = "stopping" // because someone asked for it
+	Stopping State = "stopping" // as a signal or a client asked
 	Failed   State = "failed"
 )
 
 const (
 	lockName   = "lock"
 	socketName = "control"
-	// longestSocket is what the kernel takes of a socket's path.
+	// longestSocket is the longest path of a socket that the kernel accepts.
 	longestSocket = 107
 	// stopWord is what a client writes to end the process.
 	stopWord = "stop\n"
@@ -56,7 +56,7 @@ type Control struct {
 	listener net.Listener
 	stop     chan struct{} // closed when a client asks to stop
 	asked    sync.Once
-	heard    chan struct{} // closed when a client was told of a failure
+	heard    chan struct{} // closed when a client has received a failure
 	once     sync.Once
 	serving  sync.WaitGroup
 
@@ -101,7 +101,7 @@ func Claim(s Settings, version string) (*Control, error) {
 	return c, nil
 }
 
-// lockFolder holds the folder as long as the file is open.
+// lockFolder locks the folder for as long as the returned file is open.
 func lockFolder(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -121,7 +121,7 @@ func lockFolder(dir string) (*os.File, error) {
 // Asked is closed when a client has asked the process to stop.
 func (c *Control) Asked() <-chan struct{} { return c.stop }
 
-// Set tells all clients of a state.
+// Set sends a state to all clients.
 func (c *Control) Set(state State, problem string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,15 +130,15 @@ func (c *Control) Set(state State, problem string) {
 	c.changed = make(chan struct{})
 }
 
-// Process returns what clients hear.
+// Process returns what clients receive.
 func (c *Control) Process() Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.process
 }
 
-// AwaitHeard waits until a client was told of a failure, so that the tulled which
-// started this process learns of it, or until ctx ends.
+// AwaitHeard waits until a client has received a failure, or until ctx ends. So the
+// tulled that started this process learns why it failed.
 func (c *Control) AwaitHeard(ctx context.Context) {
 	select {
 	case <-c.heard:
@@ -146,8 +146,8 @@ func (c *Control) AwaitHeard(ctx context.Context) {
 	}
 }
 
-// Close gives the folder up. Clients see the end only after that. The socket goes
-// before the lock, for the next process may make its own once it has the lock.
+// Close releases the folder, and then disconnects the clients. It removes the socket
+// before the lock: the next process makes its own once it has the lock.
 func (c *Control) Close() {
 	c.listener.Close()
 	c.lock.Close()
@@ -166,7 +166,7 @@ func (c *Control) accept() {
 			return
 		}
 		if err != nil {
-			<-time.After(10 * time.Millisecond) // for want of descriptors
+			<-time.After(10 * time.Millisecond) // out of file descriptors
 			continue
 		}
 		c.serving.Go(func() { c.tell(conn) })
@@ -177,7 +177,7 @@ func (c *Control) accept() {
 // writeLimit is how long a client may take to read a line.
 const writeLimit = time.Second
 
-// tell writes a line for each state to a client, the last before the end too.
+// tell writes a line to a client for each state, including the last.
 func (c *Control) tell(conn net.Conn) {
 	defer conn.Close()
 	for told := (Process{}); ; {
@@ -203,12 +203,11 @@ func (c *Control) tell(conn net.Conn) {
 	}
 }
 
-// listen reads what a client asks for, and hangs up on one that asks for something
-// unknown.
+// listen reads the client's request, and disconnects a client with an unknown one.
 func (c *Control) listen(conn net.Conn) {
 	line, _ := bufio.NewReader(io.LimitReader(conn, int64(len(stopWord)))).ReadString('\n')
 	switch line {
-	case "": // it only listens, and is gone now
+	case "": // it only followed the states, and has disconnected
 	case stopWord:
 		c.asked.Do(func() { close(c.stop) })
 	default:
@@ -216,7 +215,7 @@ func (c *Control) listen(conn net.Conn) {
 	}
 }
 
-// ErrNone is that no tulle-etcd runs on a folder.
+// ErrNone means that no tulle-etcd runs on a folder.
 var ErrNone = errors.New("no tulle-etcd runs there")
 
 // Client follows a running tulle-etcd.
@@ -225,11 +224,10 @@ type Client struct {
 	in   *json.Decoder
 }
 
-// answerLimit is how long a running tulle-etcd may take for its first word.
+// answerLimit is how long a running tulle-etcd may take for its first line.
 const answerLimit = 5 * time.Second
 
-// Dial connects to the tulle-etcd that holds a folder, and returns what it says
-// of itself.
+// Dial connects to the tulle-etcd that holds a folder, and returns its first report.
 func Dial(ctx context.Context, dir string) (*Client, Process, error) {
 	var d net.Dialer
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
@@ -265,13 +263,13 @@ func (c *Client) Next() (Process, error) {
 	return p, err
 }
 
-// AskToStop asks the process to stop. Next tells when it has.
+// AskToStop asks the process to stop. Next returns io.EOF when it has.
 func (c *Client) AskToStop() error {
 	_, err := io.Copy(c.conn, strings.NewReader(stopWord))
 	return err
 }
 
-// Close ends the connection, and not the process.
+// Close closes the connection; the process goes on.
 func (c *Client) Close() { c.conn.Close() }
 
 // Stop stops the tulle-etcd that holds a folder, and waits until it has ended.

@@ -13,9 +13,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// Keeper makes one tulle-etcd run with the given settings. It uses one that runs
-// already, starts one where none does, and starts it again after a crash. It
-// never ends it but to change its settings: the process outlives the keeper.
+// Keeper keeps one tulle-etcd running with the given settings. It uses a running
+// one, starts one otherwise, and restarts it after a crash. It stops it only to
+// change its settings: the process outlives the keeper.
 type Keeper struct {
 	settings Settings
 	version  string // of this program
@@ -24,7 +24,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	process *Process // nil while none answers
-	problem string   // why none runs; "" while nothing is known or one runs
+	problem string   // why none runs; "" while one runs, or before the first outcome
 	settled chan struct{}
 	once    sync.Once
 }
@@ -48,7 +48,7 @@ const (
 	healthy = time.Minute
 	// answers is how soon a process must answer after its start.
 	answers = 10 * time.Second
-	// pollInterval is how often the keeper looks for a process that it may not start.
+	// pollInterval is how often the keeper polls for a process that it may not start.
 	pollInterval = 2 * time.Second
 )
 
@@ -82,7 +82,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// reach connects to the process, which it starts if it may.
+// reach connects to the process, and starts it first if mayStart.
 func (k *Keeper) reach(ctx context.Context, mayStart bool) (*Client, Process, error) {
 	client, p, err := Dial(ctx, k.settings.Dir)
 	if !errors.Is(err, ErrNone) || !mayStart {
@@ -105,12 +105,12 @@ func (k *Keeper) reach(ctx context.Context, mayStart bool) (*Client, Process, er
 	}
 }
 
-// errCrashed is the end of a process without a word.
+// errCrashed means that a process ended without having announced it.
 var errCrashed = errors.New("tulle-etcd ended unexpectedly")
 
-// follow hears what the process says until its end, for which it asks where it is
-// to restart. It reports whether the keeper may start the next one: not where
-// somebody else stopped this one.
+// follow follows the states of the process until it ends. With restart it asks the
+// process to stop. It reports whether the keeper may start the next one: not after
+// an operator stopped this one.
 func (k *Keeper) follow(ctx context.Context, client *Client, p Process, restart bool) (mayStart bool, err error) {
 	defer context.AfterFunc(ctx, client.Close)()
 	defer func() {
@@ -120,12 +120,12 @@ func (k *Keeper) follow(ctx context.Context, client *Client, p Process, restart 
 	}()
 	switch {
 	case restart:
-		klog.InfoS("Restarting etcd: its settings have changed", "pid", p.PID)
+		klog.InfoS("Restarting tulle-etcd with changed settings", "pid", p.PID)
 		if err := client.AskToStop(); err != nil {
 			return true, fmt.Errorf("ask tulle-etcd to stop: %w", err)
 		}
 	case p.Settings != k.settings:
-		klog.ErrorS(nil, "Etcd runs with other settings than tulled has for it", "has", p.Settings.Arguments(), "wanted", k.settings.Arguments())
+		klog.ErrorS(nil, "Found tulle-etcd with other settings; stop it to change them", "running", p.Settings.Arguments(), "wanted", k.settings.Arguments())
 	}
 	for {
 		if !restart {
@@ -150,7 +150,7 @@ func (k *Keeper) follow(ctx context.Context, client *Client, p Process, restart 
 	}
 }
 
-// heard takes in what the process says.
+// heard records and logs a state of the process.
 func (k *Keeper) heard(p Process) {
 	k.mu.Lock()
 	before := k.problem
@@ -160,20 +160,20 @@ func (k *Keeper) heard(p Process) {
 	}
 	k.mu.Unlock()
 	if p.State == Running {
-		what := "Etcd runs"
+		what := "Connected to tulle-etcd"
 		if before != "" {
-			what = "Etcd runs again"
+			what = "Reconnected to tulle-etcd"
 		}
 		klog.InfoS(what, "endpoint", k.settings.Endpoint(), "pid", p.PID, "version", p.Version, "log", k.launcher.log(k.settings), "stop", k.StopCommand())
 		if p.Version != k.version {
-			klog.InfoS("Etcd is of another version than tulled; restart it when a pause of a second fits", "etcd", p.Version, "tulled", k.version)
+			klog.InfoS("Found tulle-etcd of another version; restart it when a pause of a second is acceptable", "version", p.Version, "tulled", k.version)
 		}
 		k.settle()
 	}
 	k.changed()
 }
 
-// gone forgets a process that has ended.
+// gone records that the process has ended.
 func (k *Keeper) gone() {
 	k.mu.Lock()
 	k.process = nil
@@ -188,30 +188,30 @@ func (k *Keeper) failed(err error) {
 	k.problem = err.Error()
 	k.mu.Unlock()
 	if news {
-		klog.ErrorS(err, "Etcd does not run; starting it again")
+		klog.ErrorS(err, "Failed to keep tulle-etcd running; retrying")
 	}
 	k.settle()
 	k.changed()
 }
 
-// stopped records that somebody stopped the process.
+// stopped records that an operator stopped the process.
 func (k *Keeper) stopped() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.problem = "it was stopped"
-	klog.InfoS("Etcd was stopped; it runs again when tulle-etcd or tulled is started")
+	klog.InfoS("Noticed that tulle-etcd was stopped; start it, or restart tulled")
 }
 
 // settle ends the wait for the first outcome.
 func (k *Keeper) settle() { k.once.Do(func() { close(k.settled) }) }
 
-// Settled is closed when the process runs for the first time, or has failed to.
+// Settled is closed when the process runs for the first time, or has failed to start.
 func (k *Keeper) Settled() <-chan struct{} { return k.settled }
 
 // StopCommand returns the command that stops the process.
 func (k *Keeper) StopCommand() string { return k.launcher.stop(k.settings) }
 
-// Status returns what is known of the process.
+// Status returns the last known status of the process.
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()

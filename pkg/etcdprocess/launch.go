@@ -32,8 +32,8 @@ type launcher interface {
 	stop(s Settings) string
 }
 
-// newLauncher returns the launcher for this host. What a service of systemd
-// starts itself ends with that service, so there systemd has to start it.
+// newLauncher returns the launcher for this host. systemd ends a service's children
+// with the service, so a service asks systemd for the start.
 func newLauncher() launcher {
 	group, err := os.ReadFile("/proc/self/cgroup")
 	if err == nil && isService(string(group), os.Getppid(), exists("/run/systemd/system")) {
@@ -47,9 +47,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// isService reports whether this is the main process of a service of systemd, by
-// its control groups and its parent. A child of one, in a test of a CI runner that
-// is a service say, is not.
+// isService reports whether this is the main process of a systemd service, by its
+// control groups and its parent. A child of a service is not, such as a test that a
+// CI runner starts.
 func isService(groups string, parent int, booted bool) bool {
 	if !booted || parent != 1 {
 		return false
@@ -102,7 +102,7 @@ type child struct {
 	find func() (program string, err error)
 }
 
-// mostLog is how large the log may be when a process begins to write to it.
+// mostLog is the size above which a start moves the log away.
 const mostLog = 1 << 20
 
 func (c child) start(_ context.Context, s Settings) error {
@@ -131,7 +131,7 @@ func (c child) start(_ context.Context, s Settings) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", program, err)
 	}
-	// Whether it does well, its socket tells.
+	// Its socket reports how it fares.
 	go func() { _ = cmd.Wait() }()
 	return nil
 }
@@ -140,8 +140,8 @@ func (child) log(s Settings) string { return filepath.Join(s.Dir, "log") }
 
 func (child) stop(s Settings) string { return programName + " stop --data-dir=" + s.Dir }
 
-// environment returns the variables that a child gets: Go's own. Others may hold a
-// password, and tulle-etcd has its settings from its flags.
+// environment returns the variables that a child inherits: Go's own. Others may hold
+// a password, and tulle-etcd takes its settings from its flags.
 func environment(all []string) []string {
 	own := []string{}
 	for _, entry := range all {

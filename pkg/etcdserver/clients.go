@@ -24,9 +24,9 @@ import (
 )
 
 // clients serves etcd's clients over gRPC. Etcd's own listeners put gRPC behind
-// net/http, and there grpc.Server.Stop can wait forever: it closes the streams
-// that it knows, and a client whose watch breaks opens the next one on the same
-// connection before Stop has returned. Here each connection is ours to close.
+// net/http, where grpc.Server.Stop can wait forever: it closes the streams that it
+// knows, and a client whose watch breaks opens the next one on the same connection
+// before Stop has returned. clients owns each connection, and closes it.
 type clients struct {
 	url      *url.URL
 	tls      *tls.Config // nil where nothing is encrypted
@@ -36,7 +36,7 @@ type clients struct {
 	server *grpc.Server // nil until it serves
 }
 
-// listen opens the socket, so that a client which comes early waits in its queue.
+// listen opens the socket; a client that connects before serve waits in its queue.
 func listen(u *url.URL, certificate transport.TLSInfo) (*clients, error) {
 	c := &clients{url: u}
 	if u.Scheme == "https" || u.Scheme == "unixs" {
@@ -133,12 +133,12 @@ func (c *clients) serve(e *embed.Etcd) (ended <-chan struct{}) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = g.Serve(c.listener) // it is Done, whatever the reason
+		_ = g.Serve(c.listener) // Done reports the end
 	}()
 	return over
 }
 
-// stop cuts off all clients and waits until their requests have ended.
+// stop disconnects all clients and waits until their requests have ended.
 func (c *clients) stop() {
 	c.listener.cut()
 	c.mu.Lock()

@@ -28,9 +28,9 @@ type Server struct {
 	done    chan struct{}
 }
 
-// Start runs an etcd and waits until it answers. After an error in the data, or
-// where another process holds them when ctx ends, parts of it go on, and this
-// process cannot use the folder again.
+// Start starts an etcd and waits until it answers. After an error in the data, or if
+// another process still locks them when ctx ends, parts of it go on, and this process
+// cannot use the folder again.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	u, err := parse(o.Listen)
 	if err != nil {
@@ -128,9 +128,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
-// config returns etcd's own settings, for one member. It listens to nobody: there
-// is no other member, though etcd insists on an address for them, and clients are
-// served by Server itself.
+// config returns etcd's own settings, for one member. Etcd itself does not listen:
+// there is no other member, though it insists on an address for them, and Server
+// serves the clients.
 func (s *Server) config(o Options) *embed.Config {
 	c := embed.NewConfig()
 	c.Name, c.Dir = "tulle", o.Dir
@@ -142,12 +142,12 @@ func (s *Server) config(o Options) *embed.Config {
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(s.life))
 	c.EnableGRPCGateway = false
-	// What a node writes is small and seldom; old revisions are of use to nobody.
+	// What a node writes is small and seldom; no node reads old revisions.
 	c.AutoCompactionMode, c.AutoCompactionRetention = "periodic", "1h"
 	return c
 }
 
-// explain returns why etcd did not start, in words for who has to mend it.
+// explain returns why etcd did not start, and how to fix that.
 func explain(err error, o Options) error {
 	if text := err.Error(); strings.HasPrefix(text, "version ") && strings.HasSuffix(text, "is not supported") {
 		return fmt.Errorf("etcd's data in %s are of a newer etcd; run a tulle-etcd as new as the one that wrote them, or restore an older backup: %w", o.Dir, err)
@@ -164,9 +164,9 @@ const stopLimit = 4 * time.Second
 // Done is closed when the etcd ends, by Stop or by itself.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Stop cuts off all clients, ends the etcd and keeps its data. After an error
-// parts of it still run, and end with the process. Nothing that was acknowledged
-// is lost by that either: etcd answers a write after it has synced its log.
+// Stop disconnects all clients, stops the etcd and keeps its data. After an error
+// parts of it still run, and end with the process. Even then no acknowledged write is
+// lost: etcd answers a write after it has synced its log.
 func (s *Server) Stop() error {
 	s.life.end()
 	if !within(stopLimit, func() {
@@ -178,8 +178,8 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// within runs do and waits until it has ended, but no longer than limit. It
-// reports whether do has.
+// within runs do, and waits until it ends or limit has passed. It reports whether do
+// has ended.
 func within(limit time.Duration, do func()) bool {
 	done := make(chan struct{})
 	go func() {

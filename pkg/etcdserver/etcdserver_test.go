@@ -123,7 +123,7 @@ func begun() error {
 func TestBrokenData(t *testing.T) {
 	for want, spoil := range map[string]func(t *testing.T, dir string){
 		"invalid database": func(t *testing.T, dir string) { scribble(t, filepath.Join(dir, "member/snap/db")) },
-		"broke on reading": func(t *testing.T, dir string) {
+		"crashed while reading": func(t *testing.T, dir string) {
 			logs, err := filepath.Glob(filepath.Join(dir, "member/wal/*.wal"))
 			if err != nil || len(logs) == 0 {
 				t.Fatal(logs, err)

@@ -8,11 +8,10 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// life is the part of its life that an etcd is in. Where etcd cannot go on it
-// panics or ends the process, in whatever goroutine. While it starts, that
-// goroutine alone ends, and the start fails. While it stops, that goroutine alone
-// ends, too: its data are on disk. In between there is nothing better than to
-// panic.
+// life is the stage of an etcd's life. An etcd that cannot go on panics or exits, in
+// any goroutine. During the start only that goroutine ends, and the start fails.
+// During the stop only that goroutine ends, too: the data are on disk. In between
+// life panics.
 type life struct {
 	mu    sync.Mutex
 	stage stage
@@ -56,18 +55,18 @@ func (l *life) fail(why string) bool {
 	return l.stage != running
 }
 
-// recover is deferred where etcd is started.
+// recover fails the start after a panic. The goroutine that starts etcd defers it.
 func (l *life) recover() {
 	if p := recover(); p != nil {
 		why := fmt.Sprint(p)
 		if _, unchecked := p.(runtime.Error); unchecked {
-			why = "etcd broke on reading them: " + why
+			why = "etcd crashed while reading them: " + why
 		}
 		l.fail(why)
 	}
 }
 
-// OnWrite implements zapcore.CheckWriteHook, for what is logged last.
+// OnWrite implements zapcore.CheckWriteHook, for the message before a panic or exit.
 func (l *life) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	why := e.Message
 	for _, f := range fields {

@@ -8,15 +8,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// newLogger is what etcd logs to: its errors are ours, its warnings are for who
-// asks for more, and all else is for nobody. Each is told once a minute.
+// newLogger returns the logger for etcd. It logs etcd's errors, and its warnings from
+// -v=1 on, each message once a minute.
 func newLogger(l *life) *zap.Logger {
 	core := zapcore.NewSamplerWithOptions(&logs{life: l}, time.Minute, 1, 0)
 	return zap.New(core, zap.WithPanicHook(l), zap.WithFatalHook(l))
 }
 
-// logs is a zapcore.Core that writes to klog. What goes wrong at the start its
-// caller is told, and what ends at the end is not wrong.
+// logs is a zapcore.Core that writes to klog while etcd runs. A failed start returns
+// an error instead, and what fails during a stop is no error.
 type logs struct {
 	life   *life
 	fields []zapcore.Field
@@ -37,7 +37,7 @@ func (l *logs) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.Checked
 	return to
 }
 
-// told are the fields that are passed on. Others may hold what clients wrote.
+// told are the fields that it logs. Others may hold what clients wrote.
 var told = map[string]bool{"error": true, "path": true, "address": true, "remote-addr": true, "took": true}
 
 func (l *logs) Write(e zapcore.Entry, fields []zapcore.Field) error {
@@ -53,9 +53,9 @@ func (l *logs) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		}
 	}
 	if e.Level == zapcore.WarnLevel {
-		klog.V(1).InfoS("Embedded etcd reported a warning", rest...)
+		klog.V(1).InfoS("Etcd reported a warning", rest...)
 	} else {
-		klog.ErrorS(nil, "Embedded etcd reported an error", rest...)
+		klog.ErrorS(nil, "Etcd reported an error", rest...)
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ func TestQuiet(t *testing.T) {
 
 func TestLog(t *testing.T) {
 	for verbosity, want := range map[int][]string{
-		0: {`"Embedded etcd reported an error" message="it broke" address="x" error="why"`, `"Embedded etcd reported an error" message="it broke too"`},
-		1: {`"Embedded etcd reported an error" message="it broke" address="x" error="why"`, `"Embedded etcd reported a warning" message="it creaks" took="1s"`, `"Embedded etcd reported an error" message="it broke too"`},
+		0: {`"Etcd reported an error" message="it broke" address="x" error="why"`, `"Etcd reported an error" message="it broke too"`},
+		1: {`"Etcd reported an error" message="it broke" address="x" error="why"`, `"Etcd reported a warning" message="it creaks" took="1s"`, `"Etcd reported an error" message="it broke too"`},
 	} {
 		out := logtest.Capture(t, verbosity)
 		l := newLife()

@@ -28,7 +28,7 @@ import (
 var version = "devel"
 
 func main() {
-	syscall.Umask(0o077) // whatever it makes is for root alone
+	syscall.Umask(0o077) // only root may read what it creates
 	err := run(os.Args[1:], os.Environ(), os.Stdout)
 	if err == nil {
 		return
@@ -42,7 +42,7 @@ func main() {
 // errLogged ends a process that has logged why.
 var errLogged = errors.New("logged")
 
-// commandLine is what tulle-etcd is told.
+// commandLine is what flags and variables say.
 type commandLine struct {
 	settings etcdprocess.Settings
 	stop     bool
@@ -138,9 +138,9 @@ func serve(s etcdprocess.Settings) error {
 	if err = p.serve(ctx, s); err == nil {
 		return nil
 	}
-	klog.ErrorS(err, "Etcd failed")
+	klog.ErrorS(err, "Failed to run etcd")
 	control.Set(etcdprocess.Failed, err.Error())
-	// Whoever started it looks for it many times a second.
+	// The tulled that started it polls for it many times a second.
 	const limit = 2 * time.Second
 	ctx, cancel = context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -148,7 +148,7 @@ func serve(s etcdprocess.Settings) error {
 	return errLogged
 }
 
-// process tells its clients and systemd how it is.
+// process reports its state to its clients and to systemd.
 type process struct {
 	control *etcdprocess.Control
 	service *systemd.Service
@@ -158,7 +158,7 @@ type process struct {
 // serve runs the etcd until ctx ends or a client asks for its end.
 func (p process) serve(ctx context.Context, s etcdprocess.Settings) error {
 	slow := time.AfterFunc(10*time.Second, func() {
-		klog.InfoS("Etcd is still starting; perhaps another process uses its folder, or its disk is slow", "folder", s.Dir)
+		klog.InfoS("Waiting for etcd to start; another process may use its folder, or its disk is slow", "folder", s.Dir)
 	})
 	defer slow.Stop()
 	ctx, cancel := context.WithCancel(ctx)
@@ -180,30 +180,29 @@ func (p process) serve(ctx context.Context, s etcdprocess.Settings) error {
 	default:
 		return err
 	}
-	klog.InfoS("Etcd runs", "endpoint", server.Endpoint())
+	klog.InfoS("Started etcd", "endpoint", server.Endpoint())
 	p.control.Set(etcdprocess.Running, "")
 	p.changed.Wake()
 	select {
 	case <-ctx.Done():
 		p.stopping()
 	case <-server.Done():
-		err = errors.New("etcd ended by itself")
+		err = errors.New("etcd ended unexpectedly")
 	}
 	if late := server.Stop(); late != nil {
-		// It ends with the process, and nothing that it acknowledged is lost.
-		klog.ErrorS(late, "Ending without waiting any longer")
+		klog.ErrorS(late, "Exiting before etcd has stopped; no acknowledged write is lost")
 	}
 	return err
 }
 
-// stopping tells systemd before the clients, who may have it start the next one.
+// stopping tells systemd before the clients: they may ask systemd for the next start.
 func (p process) stopping() {
 	klog.InfoS("Stopping etcd")
 	p.service.Stop()
 	p.control.Set(etcdprocess.Stopping, "")
 }
 
-// condition is the process as systemd hears of it.
+// condition reports the process to systemd.
 type condition struct{ *etcdprocess.Control }
 
 // Condition implements systemd.Daemon.

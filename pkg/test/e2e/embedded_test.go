@@ -189,7 +189,7 @@ func TestEmbeddedEtcdComesBack(t *testing.T) {
 	e.port++
 	e.begin(e.first, network).WaitLog("Kernel in sync with all peers")
 	e.process("another process", func(p status.Etcd) bool { return runs(p) && p.PID != running.PID })
-	e.daemons[e.first].WaitLog("Restarting etcd: its settings have changed")
+	e.daemons[e.first].WaitLog("Restarting tulle-etcd with changed settings")
 	other.Kill()
 	e.begin(e.Hosts[1], "").WaitLog("Kernel in sync with all peers")
 	if again := e.subnets(); !maps.Equal(again, keys) {
@@ -217,7 +217,7 @@ func TestEmbeddedWithoutTheProgram(t *testing.T) {
 	alone.WaitLog("there is no " + dir + "/tulle-etcd, which --etcd-embedded needs; install that program there")
 	e.process("missing", func(p status.Etcd) bool { return strings.Contains(p.Problem, "install that program") })
 	link("tulle-etcd")
-	alone.WaitLog("Etcd runs again")
+	alone.WaitLog("Reconnected to tulle-etcd")
 	alone.WaitLog("Wrote the first network config")
 	alone.WaitLog("Kernel in sync with all peers")
 }
