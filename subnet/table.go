@@ -191,11 +191,14 @@ func (t *Table) Rejected() []*LeaseError {
 	return rejected
 }
 
+// noLease is the lease of an entry that has none. Nothing changes it.
+var noLease = &Lease{}
+
 // entry returns the entry of a key, and adds an empty one if there is none.
 func (t *Table) entry(key string) *entry {
 	e := t.entries[key]
 	if e == nil {
-		e = &entry{key: key, lease: &Lease{}}
+		e = &entry{key: key, lease: noLease}
 		t.entries[key] = e
 	}
 	return e
@@ -253,7 +256,7 @@ func (t *Table) depart(e *entry) {
 		t.touch(e)
 		return
 	}
-	e.lease = &Lease{}
+	e.lease = noLease
 	t.judge(e)
 }
 

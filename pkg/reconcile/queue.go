@@ -67,6 +67,7 @@ const retrying = -1
 // is in ready, or left to a resync that is asked for.
 type queue struct {
 	ready   map[netstate.Key]task // nil until there is some
+	spare   map[netstate.Key]task // empty, for the next ready
 	drifted drift
 	failed  map[netstate.Key]*failure
 	retries retryHeap
@@ -96,6 +97,9 @@ func (q *queue) add(k netstate.Key, t task) {
 // put makes t what is to be done about k. In a flood of changes there is room
 // at once for as many as there were before.
 func (q *queue) put(k netstate.Key, t task) {
+	if q.ready == nil {
+		q.ready, q.spare = q.spare, nil
+	}
 	if q.ready == nil {
 		q.ready = make(map[netstate.Key]task, q.taken)
 	}
@@ -147,6 +151,12 @@ func merge(tasks map[netstate.Key]task, k netstate.Key, t task) {
 		t = t.after(was)
 	}
 	tasks[k] = t
+}
+
+// reuse keeps the map of tasks that are done for the next ones.
+func (q *queue) reuse(tasks map[netstate.Key]task) {
+	clear(tasks)
+	q.spare = tasks
 }
 
 // restore puts a task back that was taken and not worked on.

@@ -239,6 +239,10 @@ func (r *Reconciler) end(ctx context.Context, p *pass, err error) {
 	}
 	now := time.Now()
 	r.recordOutcome(p, err, now)
+	r.queue.spare = nil
+	if p.plain && r.desired.expected > 0 { // the next portion is about as large
+		r.queue.reuse(p.tasks)
+	}
 	if p.full {
 		took := now.Sub(p.start)
 		r.report.resynced(p, took)

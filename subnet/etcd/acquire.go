@@ -80,7 +80,7 @@ func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 	if a.cfg, err = subnet.ParseConfig(known.config.Value); err != nil {
 		return subnet.Lease{}, err
 	}
-	leases := slices.Clone(known.leases)
+	leases := slices.Clip(known.leases) // the first watch gets them as they are
 	taken := make(map[string]bool, len(known.bad))
 	for _, b := range known.bad {
 		taken[b.Key] = true

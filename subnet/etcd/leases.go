@@ -7,8 +7,13 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
+// without returns the leases other than key's, and leaves the slice as it is.
 func without(leases []subnet.Lease, key string) []subnet.Lease {
-	return slices.DeleteFunc(leases, func(l subnet.Lease) bool { return l.Key() == key })
+	i := slices.IndexFunc(leases, func(l subnet.Lease) bool { return l.Key() == key })
+	if i < 0 {
+		return leases
+	}
+	return slices.Concat(leases[:i], leases[i+1:])
 }
 
 // sharesAddress reports whether both publish one public IP.
