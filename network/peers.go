@@ -54,12 +54,6 @@ func (p *Peers) Update(u subnet.Update) {
 	defer p.mu.Unlock()
 	complete, portions := u.Complete, p.table.Portions(u, portion)
 	left, paced := len(u.Leases), len(portions) > 1
-	if paced {
-		// A large network has spread metrics from its first route on. Otherwise the
-		// routes of the first portion would change, and the loop deletes only after
-		// the last portion.
-		p.desired.Update(func(d *reconcile.Desired) { d.Expect(left) })
-	}
 	for i, u := range portions {
 		left -= len(u.Leases)
 		changes := p.table.Apply(u)
