@@ -25,13 +25,17 @@ export BINARIES
 mkdir "$BINARIES"
 go build -o "$temporary/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm
 # -buildvcs=false, because Go would write in facts that differ between clones.
-CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$BINARIES/" . ./pkg/cmd/tulle-etcd
-# A tulled for this machine writes the man page and the completions for any package.
-EXTRAS=$temporary
+CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$BINARIES/" . ./pkg/cmd/tulle-etcd
+# Programs for this machine write the man pages and the completions for any package.
+EXTRAS=$temporary/extras
 export EXTRAS
-CGO_ENABLED=0 go -C ../.. build -buildvcs=false -o "$temporary/native" .
-"$temporary/native" man | gzip -9n >"$temporary/tulled.8.gz"
-"$temporary/native" completion bash >"$temporary/bash"
+mkdir "$temporary/native" "$EXTRAS"
+CGO_ENABLED=0 go -C ../.. build -buildvcs=false -o "$temporary/native/" . ./pkg/cmd/tulle-etcd
+mv "$temporary/native/tulle" "$temporary/native/tulled"
+for program in tulled tulle-etcd; do
+	"$temporary/native/$program" man | gzip -9n >"$EXTRAS/$program.8.gz"
+	"$temporary/native/$program" completion bash >"$EXTRAS/$program.bash"
+done
 
 VERSION=$(./version.sh "$VERSION" "$SOURCE_DATE_EPOCH")
 case $ARCH in

@@ -48,17 +48,20 @@ cni_version=$(sed -n 's,.*github.com/containernetworking/plugins \(v[^ ]*\).*,\1
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 
-# The files that are the same for all. tulled writes its page and its completions
-# without the environment.
+# The files that are the same for all. The programs write their pages and
+# completions without the environment.
 common=$temporary/common
 native=$temporary/native
 host=$(go env GOHOSTARCH)
-mkdir -p "$common/completions"
-binary "$host" "$native" .
-env -i "$native" man >"$common/tulled.8"
-env -i "$native" completion bash >"$common/completions/tulled"
-env -i "$native" completion zsh >"$common/completions/_tulled"
-env -i "$native" completion fish >"$common/completions/tulled.fish"
+mkdir -p "$common/completions" "$native"
+binary "$host" "$native/tulled" .
+binary "$host" "$native/tulle-etcd" ./pkg/cmd/tulle-etcd
+for program in tulled tulle-etcd; do
+	env -i "$native/$program" man >"$common/$program.8"
+	env -i "$native/$program" completion bash >"$common/completions/$program"
+	env -i "$native/$program" completion zsh >"$common/completions/_$program"
+	env -i "$native/$program" completion fish >"$common/completions/$program.fish"
+done
 cp LICENSE README.md "$common"
 cp -R dist/systemd dist/networkd dist/networkmanager dist/docker dist/prometheus dist/grafana "$common"
 # The files for Kubernetes name the image of this release.
@@ -74,11 +77,11 @@ for arch in $ARCHES; do
 	name=tulle-$VERSION-linux-$arch
 	cp -R "$common" "$temporary/$name"
 	if [ "$arch" = "$host" ]; then
-		cp "$native" "$temporary/$name/tulled"
+		cp "$native/tulled" "$native/tulle-etcd" "$temporary/$name"
 	else
 		binary "$arch" "$temporary/$name/tulled" .
+		binary "$arch" "$temporary/$name/tulle-etcd" ./pkg/cmd/tulle-etcd
 	fi
-	binary "$arch" "$temporary/$name/tulle-etcd" ./pkg/cmd/tulle-etcd
 	plugins "$arch" "$temporary/$name/cni"
 	tar -C "$temporary" -cf "$temporary/$name.tar" --format=ustar --sort=name --mtime="@$SOURCE_DATE_EPOCH" \
 		--owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX "$name"

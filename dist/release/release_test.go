@@ -47,11 +47,16 @@ func TestRelease(t *testing.T) {
 	name := "tulle-" + version + "-linux-" + runtime.GOARCH
 	files := unpack(t, filepath.Join(folder, name+".tar.gz"), name+"/")
 	want := make(map[string]string)
-	tulled := install(t, files, "tulled")
-	for path, command := range map[string]string{
-		"tulled.8": "man", "completions/tulled": "completion bash", "completions/_tulled": "completion zsh", "completions/tulled.fish": "completion fish",
-	} {
-		want[path] = output(t, tulled, strings.Fields(command)...)
+	for _, name := range []string{"tulled", "tulle-etcd"} {
+		program := install(t, files, name)
+		if out := output(t, program, "version"); out != version+"\n" {
+			t.Errorf("%s version: %s", name, out)
+		}
+		for path, command := range map[string]string{
+			name + ".8": "man", "completions/" + name: "completion bash", "completions/_" + name: "completion zsh", "completions/" + name + ".fish": "completion fish",
+		} {
+			want[path] = output(t, program, strings.Fields(command)...)
+		}
 	}
 	for path, source := range map[string]string{
 		"LICENSE": "../../LICENSE", "README.md": "../../README.md",
@@ -76,11 +81,6 @@ func TestRelease(t *testing.T) {
 		}
 	}
 
-	for _, name := range []string{"tulled", "tulle-etcd"} {
-		if out := output(t, install(t, files, name), "version"); out != version+"\n" {
-			t.Errorf("%s version: %s", name, out)
-		}
-	}
 	const mostBytes = 22e6
 	if n := len(files["tulled"]); n > mostBytes {
 		t.Errorf("tulled has %d bytes, more than %.0f; go tool nm -size -sort size tells what is new", n, mostBytes)

@@ -42,33 +42,6 @@ func main() {
 // errLogged ends a process that has logged why.
 var errLogged = errors.New("logged")
 
-// commandLine is what flags and variables say.
-type commandLine struct {
-	settings etcdprocess.Settings
-	stop     bool
-	version  bool
-}
-
-// program returns tulle-etcd's command line, which sets c.
-func (c *commandLine) program() flags.Program {
-	const group = "Flags"
-	to := func(field *bool) func(string) error {
-		return func(string) error { *field = true; return nil }
-	}
-	return flags.Program{
-		Name:     "tulle-etcd",
-		About:    "tulle-etcd runs an etcd of one member, which tulled --etcd-embedded starts and uses.",
-		Prefixes: []string{etcdprocess.Prefix},
-		Example:  "data-dir",
-		Commands: []flags.Command{
-			{Value: "[flags]", About: "run; stop with SIGTERM"},
-			{Name: "stop", About: "stop the one that runs on --data-dir, and wait for its end", Set: to(&c.stop)},
-			{Name: "version", About: "print the version", Set: to(&c.version)},
-		},
-		Flags: append(c.settings.Flags(group), flags.Help.In(group), flags.Version.In(group)),
-	}
-}
-
 // run does what the command line and the environment say.
 func run(args, environ []string, out io.Writer) error {
 	var c commandLine
@@ -85,11 +58,15 @@ func run(args, environ []string, out io.Writer) error {
 	if err := given.Apply(); err != nil {
 		return err
 	}
-	switch {
-	case c.version:
-		return printVersion(out)
-	case c.stop:
+	switch c.command {
+	case stopIt:
 		return stop(c.settings, out)
+	case showVersion:
+		return printVersion(out)
+	case showManPage:
+		return p.WriteManual(out)
+	case showCompletion:
+		return p.WriteCompletion(out, c.shell)
 	}
 	return serve(c.settings)
 }

@@ -177,12 +177,14 @@ func TestFailureIsToldBeforeTheEnd(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	for args, want := range map[string]string{
 		"version": "devel", "--version --data-dir=x": "devel", "--help": "Usage:", "stop --help": "Usage:",
+		"man": ".TH TULLE\\-ETCD 8", "completion bash": "# bash completion for tulle-etcd", "completion fish": "__tulle_etcd_needs_command",
 	} {
 		wantEnd(t, program(t, nil, strings.Fields(args)...), 0, want)
 	}
 	for args, want := range map[string]string{
 		"stopp":                             `unknown command "stopp"; did you mean "stop"?`,
 		"stop now":                          "unexpected argument 2, not counting flags; quote a value with spaces, and see tulle-etcd --help",
+		"completion":                        "completion needs a shell; use one of bash, zsh, fish",
 		"--dir=/x":                          "--dir: unknown flag; see tulle-etcd --help",
 		"--listen":                          "--listen: needs a value, as in --listen=URL",
 		"--data-dir=x":                      "not an absolute path",
