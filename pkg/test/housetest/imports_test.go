@@ -10,75 +10,131 @@ import (
 
 const module = "github.com/tulle-net/tulle"
 
-// room says what a part of the house may import. Patterns are those of the go
-// command: "backend/..." is backend and all below it. In may, "./..." is the
-// importing package's own folder.
+// roomsPage has the table of rooms.
+const roomsPage = "Documentation/design.md"
+
+// room is a row of the table: what a part of the house may import.
 type room struct {
+	// at is a folder, "." for main.go. A last element NAME is any folder there, and
+	// "…" is everything below.
 	at      string
-	may     []string
-	not     []string // although in may
-	stdOnly bool     // no other module's packages
-	why     string
+	may     []string // what other rows have as at
+	any     bool
+	stdOnly bool // no other module's packages
 }
 
-// rooms has a row for every room; the first that fits a package counts.
-var rooms = []room{
-	{at: ".", may: []string{"backend/...", "pkg/command"},
-		why: "it has the version and the table of backends, and pkg/command does the rest"},
-	{at: "dist/...", stdOnly: true,
-		why: "it packs what was built, and nothing has to be fetched for that"},
-	{at: "network/...", may: []string{"./...", "backend/...", "subnet", "pkg/..."}, not: []string{"pkg/kernel/..."},
-		why: "pkg/daemon hands a node its store and its kernel, so that its life is tested without either"},
-	{at: "backend", may: []string{"subnet", "pkg/netstate"},
-		why: "it says what a backend is, and knows none"},
-	{at: "backend/...", may: []string{"./...", "backend", "subnet", "pkg/netstate"},
-		why: "a backend is a pure function from leases to state and knows no other backend"},
-	{at: "subnet", stdOnly: true,
-		why: "it is the domain, which all others stand on: standard library only"},
-	{at: "subnet/kube", may: []string{"subnet", "pkg/kube", "pkg/trouble"},
-		why: "it says what to believe of a cluster's Nodes; pkg/kube brings them"},
-	{at: "subnet/...", may: []string{"./...", "subnet", "pkg/retry", "pkg/trouble"},
-		why: "a store knows leases and nothing of the node that holds one"},
-	{at: "pkg/netstate", stdOnly: true,
-		why: "it is plain values, which all others stand on: standard library only"},
-	{at: "pkg/reconcile", may: []string{"pkg/budget", "pkg/netstate", "pkg/retry", "pkg/trouble"},
-		why: "it says itself what it needs of a kernel, and a lease means nothing to it"},
-	{at: "pkg/kernel/...", may: []string{"pkg/kernel/...", "pkg/netstate", "pkg/retry"},
-		why: "it brings the kernel to a state; why that state is wanted is not its business"},
-	{at: "pkg/kube/...", may: []string{"./...", "pkg/retry"},
-		why: "it speaks to an API server for whoever asks, and a lease means nothing to it"},
-	{at: "pkg/command", may: []string{"pkg/...", "network", "backend", "subnet"},
-		why: "it hands what main has of backends and of the version to the command that needs it"},
-	{at: "pkg/daemon", may: []string{"pkg/...", "network", "backend", "subnet/..."}, not: []string{"pkg/command"},
-		why: "it wires all rooms but the backends, which main hands it, and knows no other command"},
-	{at: "pkg/cmd/...", may: []string{"pkg/..."}, not: []string{"pkg/command", "pkg/daemon", "pkg/kernel/..."},
-		why: "it is a program of its own, and no node's daemon"},
-	{at: "pkg/...", may: []string{"pkg/...", "subnet"}, not: []string{"pkg/command", "pkg/daemon", "pkg/cmd/..."},
-		why: "it is a small thing with one job, and knows nothing of the node that it serves"},
+var (
+	roomsRow = regexp.MustCompile("^\\| `([^`]+)` \\| [^|]+ \\| ([^|]+) \\|$")
+	roomName = regexp.MustCompile("`([^`]+)`")
+)
+
+// readRooms returns the rows of the page's table, and the lines in it that are no
+// such rows.
+func readRooms(page string) (rooms []room, wrong []string) {
+	_, table, _ := strings.Cut(page, "\n| room | what it holds | imports |\n|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for line := range strings.Lines(table) {
+		line = strings.TrimSuffix(line, "\n")
+		m := roomsRow.FindStringSubmatch(line)
+		if m == nil {
+			wrong = append(wrong, line)
+			continue
+		}
+		r := room{at: folderOf(m[1]), any: m[2] == "any", stdOnly: m[2] == "the standard library"}
+		for _, name := range roomName.FindAllStringSubmatch(m[2], -1) {
+			r.may = append(r.may, folderOf(name[1]))
+		}
+		if len(r.may) == 0 && !r.any && !r.stdOnly && m[2] != "–" {
+			wrong = append(wrong, line)
+		}
+		rooms = append(rooms, r)
+	}
+	return rooms, wrong
+}
+
+// folderOf returns the folder that the table calls name.
+func folderOf(name string) string {
+	if name == "main.go" {
+		return "."
+	}
+	return strings.TrimSuffix(name, "/")
+}
+
+// holds reports whether a folder is the room's.
+func (r room) holds(folder string) bool {
+	switch above, last := path.Split(r.at); last {
+	case "…":
+		return strings.HasPrefix(folder+"/", above)
+	case "NAME":
+		return path.Dir(folder)+"/" == above
+	}
+	return folder == r.at
 }
 
 var imports = rule{
-	name: "imports run downward",
-	why: "main → pkg/command → pkg/daemon → network → backend → subnet, pkg/netstate, as the table rooms in pkg/test/housetest/imports_test.go has it. " +
+	name: "imports are those of the table of rooms",
+	why: "the table in " + roomsPage + " lists for each room what it imports, and that is above it: main → pkg/command → pkg/daemon → network → backend → subnet, pkg/netstate. " +
 		"Most often the importer should say what it needs as an interface, and pkg/daemon hand the thing in. Tests may import any room.",
 	check: func(h house) (found []finding) {
+		i := slices.IndexFunc(h, func(f file) bool { return f.path == roomsPage })
+		if i < 0 {
+			return []finding{{roomsPage, "there is no such page"}}
+		}
+		rooms, wrong := readRooms(h[i].text)
+		for _, line := range wrong {
+			found = append(found, finding{roomsPage, "not a row of the table of rooms: " + line})
+		}
+		rowOf := func(folder string) int {
+			return slices.IndexFunc(rooms, func(r room) bool { return r.holds(folder) })
+		}
+		lived, imported := make(map[int]bool), make(map[[2]int]bool)
 		for _, f := range h.code() {
-			if f.isTest() {
+			own := rowOf(f.folder())
+			lived[own] = true
+			switch {
+			case f.isTest() || isHelper(f.folder()):
 				continue
-			}
-			i := slices.IndexFunc(rooms, func(r room) bool { return fits(r.at, f.folder()) })
-			if i < 0 {
-				found = append(found, finding{f.path, "the table rooms has no row for " + f.folder()})
+			case own < 0:
+				found = append(found, finding{f.path, "the table of rooms has no row for " + f.folder()})
 				continue
 			}
 			for _, spec := range f.syntax.Imports {
-				if !rooms[i].allows(f.folder(), importOf(spec)) {
-					found = append(found, finding{f.at(spec), f.folder() + " imports " + importOf(spec) + "; " + rooms[i].why})
+				to, ours := inModule(importOf(spec))
+				if !ours {
+					if rooms[own].stdOnly && !isStd(importOf(spec)) {
+						found = append(found, finding{f.at(spec), f.folder() + " imports " + importOf(spec) + "; it may import the standard library only"})
+					}
+					continue
+				}
+				row := rowOf(to)
+				switch {
+				case rooms[own].any || isHelper(to): // the rule about helpers sees to these
+				case row < 0 || !slices.Contains(rooms[own].may, rooms[row].at):
+					found = append(found, finding{f.at(spec), f.folder() + " imports " + to + ", which its row does not list"})
+				case row >= own:
+					found = append(found, finding{f.at(spec), f.folder() + " imports " + to + ", which is not above it"})
+				}
+				imported[[2]int{own, row}] = true
+			}
+		}
+		for own, r := range rooms {
+			if !lived[own] {
+				found = append(found, finding{roomsPage, "there is no room " + r.at})
+			}
+			for _, to := range r.may {
+				if !imported[[2]int{own, slices.IndexFunc(rooms, func(r room) bool { return r.at == to })}] {
+					found = append(found, finding{roomsPage, r.at + " does not import " + to})
 				}
 			}
 		}
 		return found
 	},
+}
+
+// isStd reports whether a package is the standard library's.
+func isStd(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
 }
 
 var helpers = rule{
@@ -133,22 +189,8 @@ var (
 	netlinkName   = regexp.MustCompile(`^(AF_NETLINK$|NETLINK_|NLM_|NLMSG_|RTM_)|Netlink`)
 )
 
-// allows reports whether a package at from may import the package to.
-func (r room) allows(from, to string) bool {
-	if inside, ours := inModule(to); ours {
-		match := func(pattern string) bool {
-			if pattern == "./..." {
-				pattern = from + "/..."
-			}
-			return fits(pattern, inside)
-		}
-		return slices.ContainsFunc(r.may, match) && !slices.ContainsFunc(r.not, match)
-	}
-	first, _, _ := strings.Cut(to, "/")
-	std := !strings.Contains(first, ".")
-	return std || !r.stdOnly
-}
-
+// fits reports whether a folder is what a pattern of the go command names:
+// "backend/..." is backend and all below it.
 func fits(pattern, folder string) bool {
 	above, tree := strings.CutSuffix(pattern, "...")
 	return pattern == folder || tree && strings.HasPrefix(folder+"/", above)

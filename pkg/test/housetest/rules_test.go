@@ -18,89 +18,56 @@ func TestRules(t *testing.T) {
 		}
 		return text
 	}
+	table := func(rows ...string) string {
+		text := "# Design\n\n| room | what it holds | imports |\n|---|---|---|\n"
+		for _, row := range rows {
+			name, imports, _ := strings.Cut(row, "|")
+			text += "| `" + name + "` | things | " + imports + " |\n"
+		}
+		return text
+	}
 	tests := []struct {
 		rule  rule
 		name  string
 		files map[string]string
 		want  []string // beginnings of "at: what"
 	}{
-		{imports, "main", map[string]string{
-			"main.go": importing("main", own+"backend/vxlan", own+"backend", own+"pkg/command", own+"pkg/daemon", own+"subnet"),
+		{imports, "what a row lists", map[string]string{
+			roomsPage:                    table("subnet/|the standard library", "pkg/kernel/|–", "backend/NAME/|`subnet`", "pkg/daemon/|`pkg/kernel`, `subnet`", "main.go|`backend/NAME`, `pkg/daemon`", "dist/…|the standard library", "pkg/test/…|any"),
+			"subnet/lease.go":            importing("subnet", "net/netip", own+"pkg/kernel", "k8s.io/klog/v2"),
+			"pkg/kernel/k.go":            importing("kernel", "golang.org/x/sys/unix"),
+			"pkg/kernel/k_test.go":       importing("kernel", own+"pkg/daemon"),
+			"pkg/kernel/kerneltest/k.go": importing("kerneltest", own+"pkg/daemon"),
+			"backend/vxlan/v.go":         importing("vxlan", own+"subnet", own+"backend/ipip"),
+			"backend/vxlan/v_windows.go": importing("vxlan", own+"pkg/kernel"),
+			"pkg/daemon/d.go":            importing("daemon", own+"subnet", own+"pkg/kernel", module, own+"subnet/etcd"),
+			"main.go":                    importing("main", own+"backend/vxlan", own+"pkg/daemon", own+"subnet"),
+			"dist/image/main.go":         importing("main", "k8s.io/klog/v2"),
+			"pkg/test/lab/lab.go":        importing("lab", own+"pkg/daemon"),
 		}, []string{
-			"main.go:6: . imports github.com/tulle-net/tulle/pkg/daemon; ",
-			"main.go:7: . imports github.com/tulle-net/tulle/subnet; ",
+			"backend/vxlan/v.go:4: backend/vxlan imports backend/ipip, which its row does not list",
+			"backend/vxlan/v_windows.go:3: backend/vxlan imports pkg/kernel, which",
+			"dist/image/main.go:3: dist/image imports k8s.io/klog/v2; it may import the standard library only",
+			"main.go:5: . imports subnet, which its row does not list",
+			"pkg/daemon/d.go:5: pkg/daemon imports ., which", "pkg/daemon/d.go:6: pkg/daemon imports subnet/etcd, which",
+			"subnet/lease.go:4: subnet imports pkg/kernel, which", "subnet/lease.go:5: subnet imports k8s.io/klog/v2; ",
 		}},
-		{imports, "commands", map[string]string{
-			"pkg/command/command.go": importing("command", own+"pkg/daemon", own+"pkg/kernel", own+"network", own+"backend", own+"subnet", own+"subnet/etcd"),
-			"pkg/daemon/daemon.go":   importing("daemon", own+"subnet/etcd", own+"network", own+"pkg/kernel", own+"backend", "k8s.io/klog/v2", own+"pkg/command", own+"backend/vxlan"),
-			"pkg/clock/clock.go":     importing("clock", own+"pkg/daemon"),
-		}, []string{
-			"pkg/clock/clock.go:3: ", "pkg/command/command.go:8: ",
-			"pkg/daemon/daemon.go:8: pkg/daemon imports github.com/tulle-net/tulle/pkg/command; ",
-			"pkg/daemon/daemon.go:9: pkg/daemon imports github.com/tulle-net/tulle/backend/vxlan; ",
-		}},
-		{imports, "no package imports main", map[string]string{
-			"network/node.go":      importing("network", module),
-			"pkg/status/status.go": importing("status", "fmt", module),
-		}, []string{
-			"network/node.go:3: network imports github.com/tulle-net/tulle; ",
-			"pkg/status/status.go:4: pkg/status imports github.com/tulle-net/tulle; ",
-		}},
-		{imports, "network", map[string]string{
-			"network/node.go": importing("network", own+"backend", own+"backend/vxlan", own+"subnet", own+"pkg/reconcile", own+"network/outputs",
-				own+"pkg/kernel", own+"subnet/etcd"),
-			"network/outputs/o.go": importing("outputs", own+"pkg/kernel/sysctl"),
-		}, []string{
-			"network/node.go:8: network imports github.com/tulle-net/tulle/pkg/kernel; ",
-			"network/node.go:9: network imports github.com/tulle-net/tulle/subnet/etcd; ",
-			"network/outputs/o.go:3: network/outputs imports github.com/tulle-net/tulle/pkg/kernel/sysctl; ",
-		}},
-		{imports, "backend", map[string]string{
-			"backend/backend.go": importing("backend", own+"subnet", own+"pkg/netstate", own+"backend/vxlan", own+"pkg/hostif"),
-		}, []string{
-			"backend/backend.go:5: backend imports github.com/tulle-net/tulle/backend/vxlan; ",
-			"backend/backend.go:6: ",
-		}},
-		{imports, "a backend", map[string]string{
-			"backend/wg/wg.go": importing("wg", own+"backend", own+"subnet", own+"pkg/netstate", own+"backend/wg/keys", "golang.org/x/crypto/curve25519",
-				own+"backend/vxlan", own+"network", own+"pkg/kernel", own+"pkg/reconcile", own+"subnet/etcd"),
-			"backend/wg/wg_windows.go": importing("wg", own+"pkg/hostif"),
-			"backend/wg/wg_test.go":    importing("wg", own+"pkg/kernel", own+"pkg/kernel/kerneltest", own+"backend/vxlan"),
-		}, []string{
-			"backend/wg/wg.go:8: backend/wg imports github.com/tulle-net/tulle/backend/vxlan; ",
-			"backend/wg/wg.go:9: ", "backend/wg/wg.go:10: ", "backend/wg/wg.go:11: ", "backend/wg/wg.go:12: ",
-			"backend/wg/wg_windows.go:3: backend/wg imports github.com/tulle-net/tulle/pkg/hostif; ",
-		}},
-		{imports, "subnet", map[string]string{
-			"subnet/lease.go": importing("subnet", "net/netip", "encoding/json", own+"pkg/netstate", own+"subnet/etcd", "k8s.io/klog/v2"),
-		}, []string{
-			"subnet/lease.go:5: subnet imports github.com/tulle-net/tulle/pkg/netstate; ",
-			"subnet/lease.go:6: subnet imports github.com/tulle-net/tulle/subnet/etcd; ",
-			"subnet/lease.go:7: subnet imports k8s.io/klog/v2; ",
-		}},
-		{imports, "a store", map[string]string{
-			"subnet/etcd/store.go": importing("etcd", own+"subnet", "go.etcd.io/etcd/client/v3", own+"subnet/kube", own+"pkg/netstate"),
-		}, []string{"subnet/etcd/store.go:5: ", "subnet/etcd/store.go:6: "}},
-		{imports, "netstate", map[string]string{
-			"pkg/netstate/state.go": importing("netstate", "net/netip", own+"subnet", "golang.org/x/sys/unix"),
-		}, []string{"pkg/netstate/state.go:4: ", "pkg/netstate/state.go:5: pkg/netstate imports golang.org/x/sys/unix; "}},
-		{imports, "reconcile", map[string]string{
-			"pkg/reconcile/loop.go": importing("reconcile", own+"pkg/netstate", "k8s.io/klog/v2", own+"subnet", own+"backend", own+"pkg/kernel"),
-		}, []string{"pkg/reconcile/loop.go:5: ", "pkg/reconcile/loop.go:6: ", "pkg/reconcile/loop.go:7: "}},
-		{imports, "kernel", map[string]string{
-			"pkg/kernel/dump.go":          importing("kernel", own+"pkg/netstate", own+"pkg/kernel/sysctl", "golang.org/x/sys/unix", own+"subnet"),
-			"pkg/kernel/kerneltest/fk.go": importing("kerneltest", own+"pkg/kernel", own+"pkg/reconcile"),
-		}, []string{"pkg/kernel/dump.go:6: ", "pkg/kernel/kerneltest/fk.go:4: "}},
-		{imports, "small things", map[string]string{
-			"pkg/hostif/h.go":  importing("hostif", own+"pkg/kernel", own+"subnet", own+"network", own+"backend"),
-			"pkg/netstated.go": importing("pkg", own+"pkg/netstate"),
-		}, []string{"pkg/hostif/h.go:5: pkg/hostif imports github.com/tulle-net/tulle/network; ", "pkg/hostif/h.go:6: "}},
-		{imports, "a room without a row", map[string]string{
+		{imports, "a row for each room, and a room for each row", map[string]string{
+			roomsPage:                 table("pkg/a/|–", "pkg/b/|`pkg/a`, `pkg/c`", "pkg/c/|`pkg/a`", "pkg/gone/|–", "pkg/odd/|something") + "\nMore.\n",
+			"pkg/a/a.go":              importing("a"),
+			"pkg/b/b.go":              importing("b", own+"pkg/c"),
+			"pkg/c/c.go":              importing("c", own+"pkg/a"),
+			"pkg/odd/odd.go":          importing("odd"),
 			"api/api.go":              importing("api"),
-			"networks/n.go":           importing("networks"),
-			"pkg/x/testdata/broken":   "not Go",
-			"pkg/x/testdata/other.go": importing("other", module),
-		}, []string{"api/api.go: the table rooms has no row for api", "networks/n.go: "}},
+			"pkg/a/sub/s.go":          importing("sub"),
+			"pkg/a/testdata/broken":   "not Go",
+			"pkg/a/testdata/other.go": importing("other", module),
+		}, []string{
+			roomsPage + ": not a row of the table of rooms: | `pkg/odd/`", roomsPage + ": pkg/b does not import pkg/a", roomsPage + ": there is no room pkg/gone",
+			"api/api.go: the table of rooms has no row for api", "pkg/a/sub/s.go: the table of rooms has no row for pkg/a/sub",
+			"pkg/b/b.go:3: pkg/b imports pkg/c, which is not above it",
+		}},
+		{imports, "no page", map[string]string{"pkg/a/a.go": importing("a")}, []string{roomsPage + ": there is no such page"}},
 
 		{helpers, "helpers", map[string]string{
 			"network/node.go":             importing("network", own+"subnet/storetest"),
