@@ -2,7 +2,7 @@ package subnet
 
 import "errors"
 
-// codes are the reasons for which a lease is rejected, for programs.
+// codes names the reasons for rejecting a lease, for programs.
 var codes = []struct {
 	err  error
 	code string
@@ -17,7 +17,7 @@ var codes = []struct {
 	{ErrOverlap, "overlaps-earlier"},
 }
 
-// Code returns the reason in a word, for programs; "other" for one that has none.
+// Code returns the code of the reason, or "other" for a reason without one.
 func (e *LeaseError) Code() string {
 	for _, c := range codes {
 		if errors.Is(e.Err, c.err) {
@@ -27,7 +27,7 @@ func (e *LeaseError) Code() string {
 	return "other"
 }
 
-// RejectionCodes lists what LeaseError.Code returns.
+// RejectionCodes returns all codes that LeaseError.Code may return.
 func RejectionCodes() []string {
 	var all []string
 	for _, c := range codes {

@@ -2,15 +2,15 @@ package trouble
 
 import "k8s.io/klog/v2"
 
-// Outcome is how something goes that is tried again and again. It logs a failure
-// once, and once that it is over. It is for one goroutine at a time.
+// Outcome is the result of something that is tried repeatedly. It logs the first of
+// several failures, and the first success after them. It is not safe for concurrent use.
 type Outcome struct {
 	Failed string // the line for the first of several failures
-	Works  string // the line for the first success after a failure; "" is none
+	Works  string // the line for the first success after a failure; "" logs none
 	err    error
 }
 
-// Was records how it went. The facts are keys and values for the log.
+// Was records the result of one try. facts are keys and values for the log.
 func (o *Outcome) Was(err error, facts ...any) {
 	switch {
 	case err != nil && o.err == nil:

@@ -50,7 +50,7 @@ func TestFullEtcdIsExplained(t *testing.T) {
 	if _, err := l.client.KeepAliveOnce(t.Context(), held.ID); err != nil {
 		t.Errorf("a lease is not renewed: %v", err)
 	}
-	// What the commands do.
+	// Do what the commands do.
 	r, err := l.client.Get(t.Context(), "ballast", clientv3.WithKeysOnly())
 	if err != nil {
 		t.Fatal(err)

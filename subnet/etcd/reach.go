@@ -20,19 +20,18 @@ import (
 )
 
 var (
-	// errSilent is an etcd that takes a connection and does not answer on it.
+	// errSilent is an etcd that accepts a connection and does not answer.
 	errSilent = errors.New("connected, but no answer")
 	// errPlain is a server that ends the TLS handshake.
 	errPlain = errors.New("connected, but no TLS handshake")
 	// errTLS is a server that ends a connection without TLS.
 	errTLS = errors.New("connected without TLS, and disconnected")
-	// errHangsUp is a server that ends a connection with TLS, and does not say why.
+	// errHangsUp is a server that ends a connection with TLS without a reason.
 	errHangsUp = errors.New("connected, and disconnected")
 )
 
-// reach keeps why the last connection to etcd came to nothing. gRPC has that only
-// as a text, and not when the write of a connection fails before it has read why
-// the server ended it.
+// reach keeps why the last connection to etcd failed. gRPC reports that only as text.
+// It reports nothing if a write fails before it has read the server's reason.
 type reach struct {
 	mu  sync.Mutex
 	err error // nil once etcd has answered
@@ -50,8 +49,8 @@ func (r *reach) last() error {
 	return r.err
 }
 
-// dial returns the option that notes in r how connections go. The endpoints say
-// whether those use TLS, as etcd's own client decides.
+// dial returns the option that records in r why connections fail. As in etcd's own
+// client, the endpoints decide whether connections use TLS.
 func (r *reach) dial(endpoints []string, config *tls.Config, caFile string) grpc.DialOption {
 	secure := config != nil
 	if len(endpoints) > 0 {
@@ -71,7 +70,7 @@ func (r *reach) dial(endpoints []string, config *tls.Config, caFile string) grpc
 	return grpc.WithTransportCredentials(handshakes{credentials.NewTLS(config), r, config, caFile})
 }
 
-// handshakes notes how they go.
+// handshakes records in reach why a handshake fails.
 type handshakes struct {
 	credentials.TransportCredentials
 	reach  *reach
@@ -110,12 +109,12 @@ func (h handshakes) Clone() credentials.TransportCredentials {
 	return handshakes{h.TransportCredentials.Clone(), h.reach, h.config, h.caFile}
 }
 
-// connection notes whether an answer comes, or why not.
+// connection records in reach whether the server answers, or why not.
 type connection struct {
 	net.Conn
 	reach  *reach
 	secure bool
-	heard  atomic.Bool // something has come
+	heard  atomic.Bool // the server has sent something
 }
 
 // Read implements io.Reader.
@@ -130,11 +129,11 @@ func (c *connection) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// alertWait is how long a server's reason may be on its way when a write fails.
+// alertWait is how long a failed write waits for the server's reason.
 const alertWait = 200 * time.Millisecond
 
-// Write implements io.Writer. A server that ended the connection may have said why
-// before.
+// Write implements io.Writer. If it fails, it reads the reason that the server may have
+// sent before it ended the connection.
 func (c *connection) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if err != nil && !c.heard.Load() && !errors.Is(err, net.ErrClosed) {
@@ -152,7 +151,7 @@ func (c *connection) note(err error) {
 	switch {
 	case errors.As(err, &alert):
 	case strings.Contains(err.Error(), "remote error: tls: "): // an alert, in the words of tls.Conn
-	case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded): // gRPC had enough of waiting
+	case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded): // gRPC gave up
 		err = errSilent
 	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
 		err = errHangsUp

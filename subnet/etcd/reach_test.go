@@ -20,8 +20,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 )
 
-// failsWith lists with a store until it reports why it fails, with this hint, and checks
-// that no gRPC text is in that.
+// failsWith lists the leases until the store reports a failure with this hint. It checks
+// that the report contains no text of gRPC.
 func failsWith(t *testing.T, s *Store, hint string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -47,7 +47,7 @@ func failsWith(t *testing.T, s *Store, hint string) {
 	t.Log(s.Status().Last.Why)
 }
 
-// secureCluster is an etcd that wants certificates, at an address of its own.
+// secureCluster starts an etcd that requires certificates, at an address of its own.
 func secureCluster(t *testing.T, by *certtest.Authority) (c *etcdtest.Cluster, at netip.Addr, theirs certtest.Files) {
 	t.Helper()
 	at = etcdtest.Loopback(t)
@@ -56,8 +56,8 @@ func secureCluster(t *testing.T, by *certtest.Authority) (c *etcdtest.Cluster, a
 	return etcdtest.Start(t, etcdtest.Options{Addresses: []netip.Addr{at}, CertFile: theirs.Cert, KeyFile: theirs.Key, CAFile: theirs.CA}), at, theirs
 }
 
-// TestUnreachableEtcdIsExplained meets a real etcd, or none, in every way that it can
-// be unusable.
+// TestUnreachableEtcdIsExplained checks the report for each way in which an etcd can be
+// unusable or absent.
 func TestUnreachableEtcdIsExplained(t *testing.T) {
 	good, other := certtest.New(t), certtest.New(t)
 	files := func(t *testing.T, at netip.Addr, change func(f certtest.Files)) certtest.Files {
@@ -172,7 +172,7 @@ func inNamespace(t *testing.T, to string) Options {
 	}}
 }
 
-// An answer ends what was noted of a connection before.
+// TestAnswerClearsFailure: an answer clears the recorded failure of a connection.
 func TestAnswerClearsFailure(t *testing.T) {
 	l, cluster := newCluster(t, 1)
 	cluster.Member(0).Freeze()

@@ -18,7 +18,7 @@ func (s *Store) Seed(ctx context.Context, config string) (seeded bool, err error
 			Then(clientv3.OpPut(s.configKey(), config)).
 			Commit()
 		if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
-			return nil // whoever created etcd's users wrote a config too
+			return nil // an etcd with users was set up before, with a config
 		}
 		seeded = err == nil && r.Succeeded
 		return err
