@@ -137,7 +137,7 @@ func (a archive) daemon(o options.Options) (missing, err error) {
 	fails(status.WriteReport(&text, r, client.Now()))
 	peers, err := client.Peers(ctx)
 	fails(err)
-	fails(status.WritePeers(&text, peers, client.Now()))
+	fails(status.WritePeers(&text, peers, client.Now(), status.Layout{}))
 	leases, err := client.Leases(ctx)
 	fails(err)
 	both, err := json.MarshalIndent(map[string]any{"status": r, "peers": peers}, "", "  ")

@@ -68,7 +68,9 @@ func checkConfig(o options.Options, backends map[string]backend.Factory, in io.R
 		return err
 	}
 	a, refused := explainConfig(text, backends)
-	if err := answer(o.Output, out, "config", a, func() error { return writeConfig(out, a) }); err != nil {
+	if err := answer(o.Output, out, "config", a, func() error {
+		return painted(out, func(to io.Writer) error { return writeConfig(to, a) })
+	}); err != nil {
 		return err
 	}
 	switch n := len(a.Warnings); {

@@ -3,6 +3,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -66,11 +67,11 @@ func (p program) run(args, environ []string, in io.Reader, out io.Writer) error 
 	case options.Leases:
 		return listLeases(o, p.backends, out)
 	case options.Status:
-		return showStatus(o, out)
+		return showStatus(context.Background(), o, out)
 	case options.Peers:
-		return listPeers(o, out)
+		return listPeers(context.Background(), o, out)
 	case options.Explain:
-		return explain(o, out)
+		return explain(context.Background(), o, out)
 	}
 	return daemon.Run(o, p.version, p.backends)
 }

@@ -2,56 +2,11 @@ package command
 
 import (
 	"bytes"
-	"context"
-	"net/netip"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"github.com/tulle-net/tulle/pkg/budget"
-	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/status"
 )
-
-// fakeDaemon answers on a socket.
-type fakeDaemon struct {
-	report  status.Report
-	peers   []status.Peer
-	leases  status.Leases
-	explain status.Explanation
-}
-
-func (d *fakeDaemon) Report(context.Context) status.Report          { return d.report }
-func (d *fakeDaemon) Peers(context.Context) ([]status.Peer, error)  { return d.peers, nil }
-func (d *fakeDaemon) Leases(context.Context) (status.Leases, error) { return d.leases, nil }
-func (d *fakeDaemon) Explain(_ context.Context, a netip.Addr) (status.Explanation, error) {
-	e := d.explain
-	e.Address = a
-	return e, nil
-}
-
-// serve makes d answer until the test ends, and returns its socket.
-func (d *fakeDaemon) serve(t *testing.T) (socket string) {
-	t.Helper()
-	socket = filepath.Join(t.TempDir(), "socket")
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { status.Serve(ctx, socket, keepfile.New(budget.New().Files()), d) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-	deadline := time.Now().Add(time.Minute)
-	for {
-		if _, err := status.Dial(socket).Report(ctx); err == nil {
-			return socket
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
-}
 
 // TestExitCodes runs commands that end in each way.
 func TestExitCodes(t *testing.T) {

@@ -22,7 +22,7 @@ func commands(o *Options) []flags.Command {
 		{Name: "check-config", Value: "[FILE]", About: "explain a network config, or what is wrong with it", Set: o.checkConfig},
 		{Name: "leases", About: "list the leases in the store, and why it rejects some", Uses: stores, Set: to(Leases)},
 		{Name: "status", About: "show the state of this host's tulled; exit with 1 if it is not ready", Uses: []string{ask, log}, Set: to(Status)},
-		{Name: "peers", About: "list the other nodes as this host sees them", Uses: []string{ask, log}, Set: to(Peers)},
+		{Name: "peers", Value: "[MATCH]", About: "list the other nodes as this host sees them, or those that match", Uses: []string{ask, log}, Set: o.peers},
 		{Name: "explain", Value: "IP", About: "show who owns an address, and how the kernel reaches it", Uses: []string{ask, log}, Set: o.explain},
 		{Name: "bugreport", Value: "[FILE]", About: "collect what helps to find a fault in one archive", Uses: append(append([]string{ask}, files[:2]...), stores...), Set: o.bugReport},
 		{Name: "cleanup", About: "remove everything that tulled created on this host", Uses: append([]string{ask, log}, files...), Set: to(CleanUp)},
@@ -40,6 +40,11 @@ func commands(o *Options) []flags.Command {
 
 func (o *Options) help(topic string) error {
 	o.Command, o.Topic = ShowHelp, topic
+	return nil
+}
+
+func (o *Options) peers(match string) error {
+	o.Command, o.Peers.Match = Peers, match
 	return nil
 }
 

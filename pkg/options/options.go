@@ -24,6 +24,11 @@ type Options struct {
 	Topic   string // the command that ShowHelp explains; "" is all
 	Shell   string // whose completions ShowCompletion writes
 	Cleanup Cleanup
+	Peers   PeerList
+	// Wait is how long Status waits until the daemon is ready, and Watch makes it
+	// write again and again.
+	Wait  time.Duration
+	Watch bool
 	// ReportFile is where BugReport writes; "" is a file named for the time.
 	ReportFile string
 	Plugins    Plugins
@@ -87,6 +92,13 @@ const (
 type Cleanup struct {
 	DryRun  bool // and only say it
 	Flannel bool // also what flannel left
+}
+
+// PeerList says which peers Peers lists, and how.
+type PeerList struct {
+	Match   string // those that this names; "" is all
+	Failing bool   // those with a problem only
+	Narrow  bool   // in two short lines a peer
 }
 
 // Plugins says what InstallCNI is to install, and where.

@@ -214,6 +214,21 @@ func (o *Options) addExempt(value string) error {
 	return nil
 }
 
+// wait reads how long to wait. A boolean is for ever, or not at all.
+func wait(value string) (time.Duration, error) {
+	if on, err := flags.Bool(value); err == nil {
+		if on {
+			return math.MaxInt64, nil
+		}
+		return 0, nil
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return 0, flags.Refuse(value, "neither a duration nor a boolean", "use one like 30s or 2m")
+	}
+	return d, nil
+}
+
 func backendType(types []string) func(string) (string, error) {
 	return func(value string) (string, error) {
 		if !slices.Contains(types, value) {

@@ -98,7 +98,8 @@ func TestText(t *testing.T) {
 		"well.txt":    func(b *strings.Builder) error { return WriteReport(b, well(), now) },
 		"ill.txt":     func(b *strings.Builder) error { return WriteReport(b, ill(), now) },
 		"nothing.txt": func(b *strings.Builder) error { return WriteReport(b, Report{}, now) },
-		"peers.txt":   func(b *strings.Builder) error { return WritePeers(b, peers(), now) },
+		"peers.txt":   func(b *strings.Builder) error { return WritePeers(b, peers(), now, Layout{}) },
+		"narrow.txt":  func(b *strings.Builder) error { return WritePeers(b, peers(), now, Layout{Narrow: true}) },
 		"explain.txt": func(b *strings.Builder) error { return WriteExplanation(b, explained()) },
 	} {
 		var b strings.Builder

@@ -245,54 +245,6 @@ func (w writer) probes(p *Probes) {
 	}
 }
 
-// state returns a peer's state in words, and whether the peer is well.
-func (w writer) state(p Peer) (state string, well bool) {
-	since := func(t *time.Time) string {
-		if t == nil {
-			return ""
-		}
-		return ", since " + w.ago(*t)
-	}
-	switch {
-	case p.Problem != "":
-		return p.Problem + since(p.Since), false
-	case !p.InSync:
-		state = "NOT in sync"
-	default:
-		state, well = "in sync", true
-	}
-	if q := p.Probes; q != nil {
-		if q.Problem != "" {
-			return state + ", but " + q.Problem + since(q.Since), false
-		}
-		state += fmt.Sprintf(", answers in %.2f ms", q.Millis)
-	}
-	return state, well
-}
-
-// WritePeers writes peers for people, those with a problem first.
-func WritePeers(to io.Writer, peers []Peer, now time.Time) error {
-	w := newWriter(to, now)
-	peers = slices.Clone(peers)
-	slices.SortStableFunc(peers, func(a, b Peer) int {
-		_, first := w.state(a)
-		_, second := w.state(b)
-		switch {
-		case first == second:
-			return 0
-		case !first:
-			return -1
-		}
-		return 1
-	})
-	fmt.Fprintln(w, "SUBNETS\tNODE\tADDRESSES\tPATH\tSTATE")
-	for _, p := range peers {
-		state, _ := w.state(p)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", join(p.Subnets), dash(p.Name), join(p.Addresses), dash(p.By), state)
-	}
-	return w.Flush()
-}
-
 func either(a, b string) string {
 	if a == "" {
 		return b

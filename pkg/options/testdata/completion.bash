@@ -31,8 +31,8 @@ _tulled() {
 			case $command in
 			check-config) flags="--output --strict" ;;
 			leases) flags="--output" ;;
-			status) flags="--output" ;;
-			peers) flags="--output" ;;
+			status) flags="--output --wait --watch" ;;
+			peers) flags="--output --failing --narrow" ;;
 			explain) flags="--output" ;;
 			bugreport) flags="--output" ;;
 			cleanup) flags="--output --dry-run --flannel" ;;
@@ -79,6 +79,10 @@ _tulled() {
 	pprof) _tulled_words "true false" ;;
 	peer-metrics) _tulled_words "true false" ;;
 	output) _tulled_words "text json yaml" ;;
+	wait) _tulled_words "true false" ;;
+	watch) _tulled_words "true false" ;;
+	failing) _tulled_words "true false" ;;
+	narrow) _tulled_words "true false" ;;
 	strict) _tulled_words "true false" ;;
 	dry-run) _tulled_words "true false" ;;
 	flannel) _tulled_words "true false" ;;

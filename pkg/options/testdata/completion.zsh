@@ -7,7 +7,7 @@ _tulled() {
 		'check-config:explain a network config, or what is wrong with it'
 		'leases:list the leases in the store, and why it rejects some'
 		'status:show the state of this host'\''s tulled; exit with 1 if it is not ready'
-		'peers:list the other nodes as this host sees them'
+		'peers:list the other nodes as this host sees them, or those that match'
 		'explain:show who owns an address, and how the kernel reaches it'
 		'bugreport:collect what helps to find a fault in one archive'
 		'cleanup:remove everything that tulled created on this host'
@@ -70,6 +70,10 @@ _tulled() {
 		'--vmodule=[log level by source file]:FILE=LEVEL,…: ' \
 		'--log_backtrace_at=[source line at which to log a stack trace]:FILE\:LINE: ' \
 		'--output=[output format\: text, json or yaml]:FORMAT:(text json yaml)' \
+		'--wait=-[status\: wait until it is ready; =30s waits that long at most]::true or false:(true false)' \
+		'--watch=-[status\: write the state every second until interrupted]::true or false:(true false)' \
+		'--failing=-[peers\: list only peers with a problem]::true or false:(true false)' \
+		'--narrow=-[peers\: write two short lines a peer, as on a narrow terminal]::true or false:(true false)' \
 		'--strict=-[check-config\: fail on warnings, too]::true or false:(true false)' \
 		'--dry-run=-[cleanup\: list what it would remove]::true or false:(true false)' \
 		'--flannel=-[cleanup\: remove flannel'\''s devices and rules too]::true or false:(true false)' \

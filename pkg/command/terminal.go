@@ -1,0 +1,83 @@
+package command
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is what is known of where a command writes.
+type terminal struct {
+	is     bool // a terminal
+	colour bool
+	width  int // in columns; 0 is unknown
+}
+
+// terminalOf returns what is known of out. NO_COLOR and TERM=dumb turn colours off.
+func terminalOf(out io.Writer, variable func(string) string) terminal {
+	f, isFile := out.(*os.File)
+	if !isFile {
+		return terminal{}
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return terminal{}
+	}
+	return terminal{is: true, colour: variable("NO_COLOR") == "" && variable("TERM") != "dumb", width: int(size.Col)}
+}
+
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	plain  = "\x1b[0m"
+	// cleared clears the screen and goes to its beginning.
+	cleared = "\x1b[H\x1b[2J"
+)
+
+// paint colours a text that is good or bad.
+func (t terminal) paint(good bool, text string) string {
+	switch {
+	case !t.colour:
+		return text
+	case good:
+		return green + text + plain
+	}
+	return red + text + plain
+}
+
+// Words and lines of reports that are coloured.
+var (
+	badWords   = regexp.MustCompile(`\bNOT (READY|in sync)\b|\b\d+ (UNROUTABLE|FAIL)\b`)
+	goodWords  = regexp.MustCompile(`^(tulled: +)(ready)\b`)
+	badLines   = regexp.MustCompile(`^(  (reason|failing|problem|CLONE|MISSING|WRONG|UNEXPECTED)|file|fight):`)
+	goodLines  = regexp.MustCompile(`^  ok:`)
+	warnsLines = regexp.MustCompile(`^(  (rejected|reserved|ignored|foreign)|warning):`)
+)
+
+// report colours a report: what is wrong in it, and what is well.
+func (t terminal) report(text string) string {
+	if !t.colour {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case badLines.MatchString(line):
+			line = red + line + plain
+		case warnsLines.MatchString(line):
+			line = yellow + line + plain
+		case goodLines.MatchString(line):
+			line = green + line + plain
+		default:
+			line = goodWords.ReplaceAllString(line, "$1"+green+"$2"+plain)
+			line = badWords.ReplaceAllString(line, red+"$0"+plain)
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
