@@ -23,7 +23,7 @@ type Settings struct {
 	// with a certificate of CAFile's, or any client if that is empty.
 	CertFile, KeyFile, CAFile string
 	AnyClient                 bool // beyond loopback, too
-	Verbosity                 int // of its log
+	Verbosity                 int  // of its log
 }
 
 // Defaults are what holds where nothing else is said.
