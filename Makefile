@@ -32,7 +32,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages packages-deps test-vm test-flannel test-kube soak lint outdated fuzz bench bench-flannel bench-heal bench-kube deps vm-deps clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet soak lint outdated fuzz bench bench-flannel bench-heal bench-kube deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps clean help root go
 
 build: go ## build bin/tulled and bin/tulle-etcd
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -160,7 +160,7 @@ clean: ## remove what was built
 	rm -rf bin
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 root:
 	@[ "$$(id -u)" = 0 ] || { echo "this makes network namespaces: run it as root" >&2; exit 1; }
