@@ -78,7 +78,7 @@ func contents(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-func TestSameBytes(t *testing.T) {
+func TestImageIsReproducible(t *testing.T) {
 	one, other := release(t, "v1.2.3", "amd64", "s390x"), release(t, "v1.2.3", "s390x", "amd64")
 	if !maps.Equal(contents(t, build(t, one)), contents(t, build(t, other))) {
 		t.Error("the image is not the same when it is made again")
@@ -114,7 +114,7 @@ func (r *reader) decode(text []byte, v any) {
 	}
 }
 
-func TestImage(t *testing.T) {
+func TestImageHasBinaryAndConfig(t *testing.T) {
 	arches := []string{"amd64", "arm64", "arm", "ppc64le", "riscv64", "s390x"}
 	r := &reader{t, contents(t, build(t, release(t, "v1.2.3", arches...))), map[string]bool{"index.json": true, "oci-layout": true}}
 	if got := r.blobs["oci-layout"]; got != `{"imageLayoutVersion":"1.0.0"}` {
@@ -201,7 +201,7 @@ func (r *reader) image(d descriptor) {
 	}
 }
 
-func TestRefuses(t *testing.T) {
+func TestBadReleaseIsRefused(t *testing.T) {
 	good := release(t, "v1.2.3", "amd64")
 	bad := t.TempDir()
 	put(t, filepath.Join(bad, "tulle-v1.2.3-linux-arm.tar.gz"), "tulle-v1.2.3-linux-arm/LICENSE", "licence")

@@ -21,8 +21,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestManifest compares the plain manifest with what the chart renders.
-func TestManifest(t *testing.T) {
+// TestManifestMatchesChart compares the plain manifest with what the chart renders.
+func TestManifestMatchesChart(t *testing.T) {
 	want, err := exec.Command("./manifest.sh").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-func TestLint(t *testing.T) {
+func TestChartLintsWithEveryValue(t *testing.T) {
 	if _, err := tool("helm", "lint", "--strict", "../chart/tulle"); err != nil {
 		t.Error(err)
 	}
@@ -67,9 +67,9 @@ podLabels: {example.org/c: d}
 
 const digest = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
 
-// TestApply applies the plain manifest, the kustomization and the chart with every
+// TestServerAcceptsManifests applies the plain manifest, the kustomization and the chart with every
 // value changed to a real server, first as a dry run.
-func TestApply(t *testing.T) {
+func TestServerAcceptsManifests(t *testing.T) {
 	l := newLab(t, kubetest.Options{})
 	manifest := plain(t)
 	l.apply(manifest)
@@ -225,9 +225,9 @@ func TestDaemonSet(t *testing.T) {
 	}
 }
 
-// TestPage applies the patches of the page to our DaemonSet and to flannel's, on a
+// TestPagePatchesApply applies the patches of the page to our DaemonSet and to flannel's, on a
 // real server.
-func TestPage(t *testing.T) {
+func TestPagePatchesApply(t *testing.T) {
 	l := newLab(t, kubetest.Options{})
 	l.apply(plain(t))
 	l.apply(objects(t, kubeFlannel))
@@ -301,8 +301,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestRefuses has values that cannot be meant refused before they are applied.
-func TestRefuses(t *testing.T) {
+// TestChartRefusesBadValues: the schema refuses values that cannot be meant.
+func TestChartRefusesBadValues(t *testing.T) {
 	for values, want := range map[string]string{
 		`imagee: {}`:                                   "imagee",
 		`image: {tag: 1.2}`:                            "tag",
@@ -326,8 +326,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestValues has the page for operators name every value, and the schema too.
-func TestValues(t *testing.T) {
+// TestPageAndSchemaNameEveryValue compares the values with the page and the schema.
+func TestPageAndSchemaNameEveryValue(t *testing.T) {
 	var values, schema map[string]any
 	for path, into := range map[string]any{"chart/tulle/values.yaml": &values, "chart/tulle/values.schema.json": &schema} {
 		text, err := os.ReadFile(path)

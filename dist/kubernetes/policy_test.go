@@ -48,8 +48,8 @@ func condition(kind, status string) map[string]any {
 	}}}}
 }
 
-// TestPolicy writes with a daemon's token what it may write, and tries what it may not.
-func TestPolicy(t *testing.T) {
+// TestPolicyLimitsNodesToThemselves writes with a daemon's token what it may write, and tries what it may not.
+func TestPolicyLimitsNodesToThemselves(t *testing.T) {
 	testPolicy(t)
 }
 
@@ -187,8 +187,8 @@ func TestPolicyWantsANode(t *testing.T) {
 	}
 }
 
-// TestStore runs every operation of the store with a daemon's token.
-func TestStore(t *testing.T) {
+// TestStoreWorksWithDaemonsRights runs every operation of the store with a daemon's token.
+func TestStoreWorksWithDaemonsRights(t *testing.T) {
 	l, token := policed(t)
 	config := filepath.Join(t.TempDir(), "net-conf.json")
 	if err := os.WriteFile(config, []byte(`{"Network": "10.244.0.0/16", "Backend": {"Type": "vxlan"}}`), 0o644); err != nil {
@@ -245,8 +245,8 @@ func TestStoreOddPodCIDR(t *testing.T) {
 	}
 }
 
-// TestRights asks the server what a daemon's token may do.
-func TestRights(t *testing.T) {
+// TestDaemonHasNoMoreRights asks the server what a daemon's token may do.
+func TestDaemonHasNoMoreRights(t *testing.T) {
 	l, token := policed(t)
 	for _, c := range []struct {
 		verb, group, resource, subresource, namespace string

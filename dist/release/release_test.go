@@ -24,9 +24,9 @@ const (
 	epoch   = "1234567890"
 )
 
-// TestRelease builds this processor's archive twice, in two places, with what the
+// TestReleaseIsReproducible builds this processor's archive twice, in two places, with what the
 // compiler has kept; make release-check builds all, with nothing kept.
-func TestRelease(t *testing.T) {
+func TestReleaseIsReproducible(t *testing.T) {
 	folder := t.TempDir()
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {

@@ -51,8 +51,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestFollow changes a file in each way that files are changed in.
-func TestFollow(t *testing.T) {
+// TestFollowSeesEveryChange changes a file in each way that files are changed in.
+func TestFollowSeesEveryChange(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	write := func(name, text string) {

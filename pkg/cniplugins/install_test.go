@@ -85,8 +85,8 @@ func has(t *testing.T, what, folder string, namesAndTexts ...string) {
 	}
 }
 
-// TestInstall follows a host through the versions that are installed there.
-func TestInstall(t *testing.T) {
+// TestInstallsAndUpgradesPlugins follows a host through the versions that are installed there.
+func TestInstallsAndUpgradesPlugins(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "cni", "bin")
 	first := plugins(t, "bridge", "bridge 1", "portmap", "portmap 1")
 	want(t, "at first", install(t, first, to), "bridge", "installed", "portmap", "installed")
@@ -119,8 +119,8 @@ func TestInstall(t *testing.T) {
 	want(t, "one deleted", install(t, second, to), "bridge", "installed", "portmap", "foreign", "loopback", "unchanged")
 }
 
-// TestInTheWay has something else than a file where a plugin belongs.
-func TestInTheWay(t *testing.T) {
+// TestPluginPathThatIsNoFile puts something else than a file where a plugin belongs.
+func TestPluginPathThatIsNoFile(t *testing.T) {
 	from := plugins(t, "bridge", "1", "portmap", "1", "loopback", "1", "host-local", "1")
 	to, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "mine")
 	put(t, elsewhere, "mine", 0o755)
@@ -146,7 +146,7 @@ func TestInTheWay(t *testing.T) {
 	}
 }
 
-func TestRefuses(t *testing.T) {
+func TestRefusesBadSource(t *testing.T) {
 	empty := plugins(t)
 	linked := plugins(t)
 	if err := os.Symlink("/bin/true", filepath.Join(linked, "bridge")); err != nil {

@@ -113,8 +113,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A value that cannot be used is told, and costs the others nothing.
-func TestParseTells(t *testing.T) {
+// The error names a value that cannot be used. The other values are returned.
+func TestParseNamesEveryBadValue(t *testing.T) {
 	for _, line := range []string{
 		"FLANNEL_NETWORK=10.5.0.0", "FLANNEL_NETWORK=,10.5.0.0/16", "FLANNEL_NETWORK=fd00::/48", "FLANNEL_IPV6_NETWORK=10.5.0.0/16",
 		"FLANNEL_SUBNET=10.5.34.1/33", "FLANNEL_SUBNET=10.5.34.1/24,10.5.35.1/24", "FLANNEL_SUBNET=\"10.5.34.1/24", "FLANNEL_SUBNET=$X",

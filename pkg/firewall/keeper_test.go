@@ -161,7 +161,7 @@ func TestKeeperHeals(t *testing.T) {
 // Rules that others undo again and again, at whatever rate, are never gone for
 // longer than a turn, and cost their share; the fight is in the status and
 // logged once, and all is right within a second of its end.
-func TestKeeperFights(t *testing.T) {
+func TestKeeperHealsThroughFights(t *testing.T) {
 	const looking = 2 * time.Millisecond
 	for _, every := range []time.Duration{10 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond} {
 		t.Run(every.String(), func(t *testing.T) {
@@ -222,8 +222,8 @@ func TestKeeperFights(t *testing.T) {
 	}
 }
 
-// Others may change a great deal of theirs: looking costs a share of the time.
-func TestKeeperPaces(t *testing.T) {
+// However much others change of their rules, polling costs a limited share of time.
+func TestKeeperLimitsItsCost(t *testing.T) {
 	keeping(t, func(t *testing.T, k *Keeper, first, _ *fake) {
 		after(time.Minute)
 		k.Want(dual())
@@ -240,7 +240,7 @@ func TestKeeperPaces(t *testing.T) {
 	})
 }
 
-func TestKeeperWantsAnother(t *testing.T) {
+func TestKeeperTakesNewRules(t *testing.T) {
 	keeping(t, func(t *testing.T, k *Keeper, first, _ *fake) {
 		after(time.Minute)
 		first.do(func() { first.slow = time.Second })
@@ -256,8 +256,8 @@ func TestKeeperWantsAnother(t *testing.T) {
 	})
 }
 
-// To have waited long for another's lock is no reason to wait much longer.
-func TestKeeperIsSlowed(t *testing.T) {
+// A long wait for another's lock does not lengthen the next wait.
+func TestKeeperRetriesSoonAfterSlowFailure(t *testing.T) {
 	keeping(t, func(t *testing.T, k *Keeper, first, _ *fake) {
 		after(time.Minute)
 		first.do(func() { first.fails, first.slow = errors.New("locked"), 10*time.Second })
@@ -276,9 +276,9 @@ func TestKeeperIsSlowed(t *testing.T) {
 	})
 }
 
-// Another config may have rules stand elsewhere: those before go when all others
-// stand, and are kept as long as there is no other place.
-func TestKeeperMoves(t *testing.T) {
+// With another config rules may stand elsewhere. The old ones are removed when all
+// others stand, and are kept as long as there is no other place.
+func TestKeeperMovesRulesBetweenParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var absent error
 		places := map[subnet.Choice]*fake{subnet.No: {}, subnet.Yes: {}}

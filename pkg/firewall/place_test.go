@@ -115,7 +115,7 @@ func TestPlaceAmongAnything(t *testing.T) {
 	}
 }
 
-func TestLast(t *testing.T) {
+func TestLastAddressOfPrefix(t *testing.T) {
 	for p, want := range map[string]string{"10.5.0.0/24": "10.5.0.255", "10.5.0.0/22": "10.5.3.255", "fd00::/64": "fd00::ffff:ffff:ffff:ffff", "10.5.0.7/32": "10.5.0.7"} {
 		if got := last(netip.MustParsePrefix(p)); got.String() != want {
 			t.Errorf("%s: %s", p, got)

@@ -35,7 +35,7 @@ func polling(t *testing.T, f func(t *testing.T, k *Keeper, polled *fake)) {
 }
 
 // The keeper restores what others undid there within one interval.
-func TestPoll(t *testing.T) {
+func TestKeeperPollsWithoutWatch(t *testing.T) {
 	polling(t, func(t *testing.T, k *Keeper, polled *fake) {
 		after(time.Hour)
 		if n := polled.count(); n != 720 {

@@ -41,7 +41,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-func TestCanBecome(t *testing.T) {
+func TestLinkChangesInPlaceOrNot(t *testing.T) {
 	from := vxlan("tulle.1", 1)
 	can := map[string]func(*Link){
 		"MAC": func(l *Link) { l.MAC = mac(9) }, "MTU": func(l *Link) { l.MTU = 9000 },

@@ -86,7 +86,7 @@ func start(t *testing.T, d Daemon) (*Service, chan<- struct{}) {
 	return s, changed
 }
 
-func TestTellsWhatIsNews(t *testing.T) {
+func TestReportsOnlyChanges(t *testing.T) {
 	m, d := newManager(t), &fakeDaemon{text: "no subnet yet"}
 	s, changed := start(t, d)
 	s.Reload(func() {}) // not before it is ready
@@ -121,8 +121,8 @@ func TestTellsWhatIsNews(t *testing.T) {
 	}
 }
 
-// TestWatchdog has signs of life come as long as the daemon turns, and no longer.
-func TestWatchdog(t *testing.T) {
+// TestWatchdogOnlyWhileAlive waits for signs of life, which come only while the daemon turns.
+func TestWatchdogOnlyWhileAlive(t *testing.T) {
 	m, d := newManager(t), &fakeDaemon{text: "well"}
 	t.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid()))
 	t.Setenv("WATCHDOG_USEC", "30000")

@@ -13,7 +13,7 @@ import (
 
 // What rules are written as: the flag, the config and the host have their say, in
 // this order.
-func TestChoose(t *testing.T) {
+func TestChoosesFirewallOfHost(t *testing.T) {
 	const auto, nft, ipt, none = Auto, NFTables, IPTables, None
 	old, bare := errors.New("an old kernel"), errors.New("no commands")
 	forbidden := fmt.Errorf("write: %w", unix.EPERM)

@@ -42,7 +42,7 @@ func TestNoNFTables(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestCommandErrorsSayWhy(t *testing.T) {
 	for _, c := range []struct {
 		name, save, restore string
 		want                []string
@@ -102,7 +102,7 @@ func TestFamilyThatIsOff(t *testing.T) {
 	}
 }
 
-func TestLock(t *testing.T) {
+func TestWaitsForLockOfOthers(t *testing.T) {
 	h := newHost(t)
 	tables := h.tables(t, Legacy)
 	lock, err := os.OpenFile(h.lock, os.O_CREATE|os.O_RDWR, 0o600)
@@ -124,7 +124,7 @@ func TestLock(t *testing.T) {
 }
 
 // A command that hangs, even by what it has started, ends with the context.
-func TestCancel(t *testing.T) {
+func TestCancelEndsCommand(t *testing.T) {
 	for _, hangs := range []string{"echo > DIR/started; exec sleep 1000", "sleep 1000 & echo $! > DIR/child; echo > DIR/started; wait"} {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -24,7 +24,7 @@ const others = `
 	-t mangle -A PREROUTING -j MARK --set-xmark 0x1/0x1
 `
 
-func TestSync(t *testing.T) {
+func TestSyncWritesOnlyWhatDiffers(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		h.sh(t, k, others)
 		before := h.save(t, k)
@@ -69,7 +69,7 @@ func rulesOnly(saved string) string {
 }
 
 // Every change of what is wanted leaves exactly that.
-func TestChanges(t *testing.T) {
+func TestEveryChangeLeavesWhatIsWanted(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		tables := h.tables(t, k)
 		all := everyRules()
@@ -98,7 +98,7 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-func TestHeals(t *testing.T) {
+func TestRestoresWhatOthersChange(t *testing.T) {
 	for _, c := range []struct{ name, do string }{
 		{"a rule deleted", "-D TULLE-FWD 1"},
 		{"a rule added", "-t nat -A TULLE-POSTRTG -j ACCEPT"},
@@ -290,7 +290,7 @@ func TestBareTable(t *testing.T) {
 }
 
 // Others change the tables between what is read and what is written.
-func TestRace(t *testing.T) {
+func TestReplansAfterForeignChange(t *testing.T) {
 	for name, meanwhile := range map[string]string{
 		"the jump was deleted": "-D FORWARD -i eth0 -j TULLE-FWD",
 		"another was inserted": "-I FORWARD 1 -s 10.1.0.0/16 -j ACCEPT",
@@ -346,7 +346,7 @@ func TestForeignTable(t *testing.T) {
 
 // A container's packets come through a firewall that drops all, and leave with
 // the host's address: no host behind it knows the container's.
-func TestPackets(t *testing.T) {
+func TestPacketsPassAndAreMasqueraded(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		inside, outside := kerneltest.NewNS(t, "ipt"), kerneltest.NewNS(t, "ipt")
 		kerneltest.Join(t, h.NS, "cni0", inside, "eth0")

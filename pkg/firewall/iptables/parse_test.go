@@ -154,7 +154,7 @@ func TestParse(t *testing.T) {
 
 // What has no end may have lost our own rules, which would be written again and
 // again.
-func TestCutOff(t *testing.T) {
+func TestCutOffOutputIsRefused(t *testing.T) {
 	commit := strings.Index(saved, "COMMIT")
 	for _, text := range []string{saved[:commit], saved[:commit+3], saved[:commit] + saved[commit+7:], "*nat"} {
 		if _, err := parse(strings.NewReader(text), all); err == nil {
@@ -191,7 +191,7 @@ func TestLinesOfAComment(t *testing.T) {
 	}
 }
 
-func TestLimited(t *testing.T) {
+func TestOutputIsLimited(t *testing.T) {
 	for n, fails := range map[int]bool{9: true, 10: true, 11: false} {
 		b := new(bytes.Buffer)
 		_, err := b.ReadFrom(&limited{Reader: strings.NewReader("0123456789"), left: n})
@@ -202,7 +202,7 @@ func TestLimited(t *testing.T) {
 }
 
 // The rules that are ours come back as they were written.
-func TestOursComeBack(t *testing.T) {
+func TestOwnRulesReadBackEqual(t *testing.T) {
 	for _, r := range everyRules() {
 		wants, _, _ := allWants(r.Rules)
 		for _, f := range subnet.Families {

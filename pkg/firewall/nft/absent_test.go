@@ -49,7 +49,7 @@ func withoutNetfilter(t *testing.T, f func()) {
 
 // Where the kernel has no nf_tables there is nothing to remove, and no place to
 // write to.
-func TestAbsent(t *testing.T) {
+func TestKernelWithoutNFTables(t *testing.T) {
 	withoutNetfilter(t, func() {
 		tables := Open("")
 		for _, e := range []firewall.Engine{NAT{tables}, Forward{tables}} {

@@ -99,7 +99,7 @@ func TestOthersThatDropDirectAccess(t *testing.T) {
 	}
 }
 
-func TestOthersAreHeardOf(t *testing.T) {
+func TestWatchReportsForeignChanges(t *testing.T) {
 	h := newHost(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	heard := make(chan bool, 100)

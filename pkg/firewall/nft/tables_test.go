@@ -187,8 +187,8 @@ func (h *host) back(want string) {
 	})
 }
 
-// TestHeals undoes what others do to our rules, by what the kernel tells alone.
-func TestHeals(t *testing.T) {
+// TestRestoresWhatOthersChange undoes what others do to our rules, by what the kernel tells alone.
+func TestRestoresWhatOthersChange(t *testing.T) {
 	for name, hurt := range map[string]func(h *host){
 		"table deleted":    func(h *host) { h.run("nft delete table inet tulle") },
 		"table flushed":    func(h *host) { h.run("nft flush table inet tulle") },
@@ -249,9 +249,9 @@ func (h *host) handle(chain, text string) string {
 	return ""
 }
 
-// TestForwardComesLater has iptables' chains appear beside a running keeper, with
-// the rules of others coming before and behind ours.
-func TestForwardComesLater(t *testing.T) {
+// TestForwardChainAppearsLater adds iptables' chains beside a running keeper, with
+// foreign rules before and behind ours.
+func TestForwardChainAppearsLater(t *testing.T) {
 	h := newHost(t)
 	h.keep(dual())
 	if strings.Contains(h.rules(), "FORWARD") {
