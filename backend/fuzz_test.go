@@ -34,7 +34,7 @@ var hostileValues = []string{
 	`{"PublicIP":"127.0.0.1","PublicIPv6":"::1","BackendType":"host-gw"}`,                                              // itself
 	`{"PublicIP":"224.0.0.1","PublicIPv6":"ff02::1","BackendType":"ipip"}`,                                             // many
 	`{"PublicIP":"169.254.169.254","PublicIPv6":"fe80::1","BackendType":"host-gw"}`,                                    // the cloud's metadata
-	`{"PublicIP":"0.0.0.0","PublicIPv6":"::","BackendType":"ipip"}`,                                                    // nobody
+	`{"PublicIP":"0.0.0.0","PublicIPv6":"::","BackendType":"ipip"}`,                                                    // no host's
 	`{"PublicIP":"::ffff:198.18.0.2","PublicIPv6":"198.18.0.2","BackendType":"ipip"}`,                                  // of the wrong family
 	`{"PublicIP":"255.255.255.255","PublicIPv6":"fe80::1%eth0","BackendType":"ipip"}`,                                  //
 	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":` + strings.Repeat("[", 5000) + `}`,                  //
@@ -68,7 +68,7 @@ func FuzzPeer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string, value []byte) {
 		hostile, err := subnet.ParseLease(key, value)
 		if err != nil {
-			return // no store tells of it
+			return // no store passes it on
 		}
 		hostile.Created = 1000
 		for i, s := range all {
@@ -114,8 +114,8 @@ func contested(a, b netstate.Object) bool {
 	return is && too
 }
 
-// TestHostileLeases has the seeds of FuzzPeer do all that they can: no lease
-// of a good peer, and nothing of the host's, is touched by any.
+// TestHostileLeases applies the seeds of FuzzPeer: none touches a lease of a good
+// peer, or anything of the host's.
 func TestHostileLeases(t *testing.T) {
 	for _, s := range scenes(t) {
 		for _, key := range hostileKeys {

@@ -147,7 +147,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// A family that fails keeps what it could do all the same.
+// A family that fails keeps what it could do.
 func TestFamiliesKeepsWhatThereIs(t *testing.T) {
 	peer := lease(t, "10.5.2.0-24", "198.18.0.2")
 	objects, err := plainHost().Families(peer, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {

@@ -68,7 +68,7 @@ func TestParseDataRefuses(t *testing.T) {
 	}
 }
 
-// hostileData is of no use in itself, whoever has it.
+// hostileData is not valid for any host.
 var hostileData = []string{
 	``, ` `, `null`, `true`, `1`, `"3a:00:00:00:00:01"`, `[]`, `{}`, `{`, "\x00", "\xff\xfe",
 	`{"VNI":1}`,
@@ -109,7 +109,7 @@ func TestDeriveMAC(t *testing.T) {
 	}
 }
 
-// A derived MAC is of one host, of nobody's register, and nobody else's.
+// A derived MAC is one host's, locally administered, and no other host's.
 func TestDeriveMACs(t *testing.T) {
 	seen := map[netstate.MAC]bool{}
 	for i := range 20000 {

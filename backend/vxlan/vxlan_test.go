@@ -288,7 +288,7 @@ func TestDirectRouting(t *testing.T) {
 		}
 		wantLines(t, c.name, got, c.want...)
 	}
-	// On the link nobody looks at the data.
+	// On the link the data is not read.
 	peer := far(t, key, "198.18.0.2", "fd00:18::2")
 	peer.BackendData, peer.Node.MTU = subnet.Pair[string]{}, 1300
 	got, err := b.Peer(own, peer)
