@@ -30,7 +30,7 @@ const (
 	longestMessage = 1000
 )
 
-// cluster is what is told of a Node.
+// cluster receives what is reported of a Node.
 type cluster interface {
 	SetNetworkUnavailable(ctx context.Context, c kube.Condition) error
 	Event(ctx context.Context, warning bool, why, message string) error
@@ -45,8 +45,7 @@ type nodeReporter struct {
 	conditions bool // and not events alone
 }
 
-// run tells until ctx ends, whenever changed says that there may be news, and now
-// and then besides.
+// run reports until ctx ends, whenever changed signals, and at intervals.
 func (t nodeReporter) run(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -106,7 +105,7 @@ func (t nodeReporter) run(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// set has the Node say c, whoever says otherwise, until ctx ends.
+// set keeps the Node's condition at c, also when others change it, until ctx ends.
 func (t nodeReporter) set(ctx context.Context, c kube.Condition) {
 	tick := time.NewTicker(conditionPause)
 	defer tick.Stop()

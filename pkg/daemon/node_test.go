@@ -18,7 +18,7 @@ import (
 	"github.com/tulle-net/tulle/subnet/kube"
 )
 
-// fakeCluster takes note of what it is told of a Node.
+// fakeCluster records what is reported of a Node.
 type fakeCluster struct {
 	mu    sync.Mutex
 	said  []string
@@ -162,7 +162,7 @@ func TestNodeToldSeldom(t *testing.T) {
 	})
 }
 
-// TestEventsAlone: who does not want conditions has events all the same.
+// TestEventsAlone: without conditions there are events nevertheless.
 func TestEventsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

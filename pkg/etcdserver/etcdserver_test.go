@@ -259,7 +259,7 @@ func listening(t *testing.T) []string {
 	return found
 }
 
-// A socket's path is taken over from a process that crashed, and from nobody else.
+// A socket's path is taken over from a process that crashed, and from no living one.
 func TestUnixSocketOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s")

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// newer has the data be those of a later etcd.
+// newer turns the data into those of a later etcd.
 func newer(t *testing.T, dir string) {
 	t.Helper()
 	be := backend.NewDefaultBackend(zap.NewNop(), filepath.Join(dir, "member/snap/db"))

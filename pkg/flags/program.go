@@ -20,7 +20,7 @@ type Program struct {
 	Manual   Manual
 }
 
-// Command is a word that has the program do something else than its main work.
+// Command is a word by which the program does something else than its main work.
 type Command struct {
 	Name  string // "" is the program without a command
 	Value string // what the help calls the next word; in brackets if it may be missing

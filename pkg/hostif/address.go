@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// usable says whether a can face the other hosts in family f. An IPv6
+// usable reports whether a can face the other hosts in family f. An IPv6
 // link-local address means nothing without the link; IPv4's at least may.
 func (s Spec) usable(a netstate.HostAddr, f subnet.Family) bool {
 	ip := a.Addr()
@@ -19,10 +19,10 @@ func (s Spec) usable(a netstate.HostAddr, f subnet.Family) bool {
 	return ip.IsGlobalUnicast() || f == subnet.IPv4 && ip.IsLinkLocalUnicast()
 }
 
-// isBridge says whether a link is one of the containers' bridges.
+// isBridge reports whether a link is one of the containers' bridges.
 func (s Spec) isBridge(link string) bool { return slices.Contains(s.Bridges, link) }
 
-// overlay says whether a belongs to the network that is to be built.
+// overlay reports whether a belongs to the network that is to be built.
 func (s Spec) overlay(a netip.Addr) bool {
 	return s.Networks[subnet.IPv4].Contains(a) || s.Networks[subnet.IPv6].Contains(a)
 }

@@ -15,7 +15,7 @@ import (
 
 // Choose finds the uplink of each family that is on. The error is a *FlagError
 // or joins a *NoUplinkError for each family that has none; the other family's
-// uplink stands all the same.
+// uplink is returned nevertheless.
 func Choose(view View, spec Spec) (subnet.Pair[Uplink], error) {
 	var uplinks subnet.Pair[Uplink]
 	if err := spec.Check(); err != nil {
@@ -102,7 +102,7 @@ func (s search) candidates() []candidate {
 	return slices.Concat(s.byPublicIP(), s.byDefault())
 }
 
-// named says whether a flag names an interface. An empty --iface does not: that
+// named reports whether a flag names an interface. An empty --iface does not: that
 // is how a script gives none.
 func (s search) named() bool {
 	return len(s.IfaceRegexes) > 0 || s.CanReach.IsValid() || s.FromNodeIP ||
@@ -129,7 +129,7 @@ func (s search) byIface() (found []candidate) {
 	return found
 }
 
-// hasOwnAddress says whether --iface gives an address of this family, so that
+// hasOwnAddress reports whether --iface gives an address of this family, so that
 // those of the other say nothing about it.
 func (s search) hasOwnAddress() bool {
 	return slices.ContainsFunc(s.Ifaces, func(iface string) bool {
@@ -270,7 +270,7 @@ func (s search) byWay(d netstate.DefaultRoute) []candidate {
 	return found
 }
 
-// leadsToLast says whether d alone would lead to the address that was chosen
+// leadsToLast reports whether d alone would lead to the address that was chosen
 // last. That its link has the address is not enough: another link may have it
 // too, and this one a better.
 func (s search) leadsToLast(d netstate.DefaultRoute) bool {

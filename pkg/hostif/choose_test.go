@@ -310,7 +310,7 @@ func TestNoUplink(t *testing.T) {
 	}
 }
 
-// TestOneFamilyFails: the other's uplink is told all the same.
+// TestOneFamilyFails: the other's uplink is returned nevertheless.
 func TestOneFamilyFails(t *testing.T) {
 	got, err := Choose(viewOf(t, vagrant), Spec{Networks: networks("46")})
 	if short(got[subnet.IPv4]) != "eth0 10.0.2.15" || got[subnet.IPv6].IsValid() || err == nil {

@@ -75,7 +75,7 @@ func (f *filter) take(e netstate.Event) {
 	}
 }
 
-// matters says whether e may change what the last look found.
+// matters reports whether e may change what the last look found.
 func (f *filter) matters(e netstate.Event) bool {
 	switch o := e.Object.(type) {
 	case nil:

@@ -127,7 +127,7 @@ func (f *follower) report(family subnet.Family, u Uplink, missing *NoUplinkError
 	}
 }
 
-// watch has the filter hear of every event.
+// watch passes every event to the filter.
 func (f *follower) watch(ctx context.Context) {
 	watching := trouble.Outcome{Failed: "Failed to watch the host's interfaces; retrying", Works: "Watching the host's interfaces again"}
 	for ctx.Err() == nil {

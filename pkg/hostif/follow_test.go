@@ -98,7 +98,7 @@ func TestFollowTellsOfChanges(t *testing.T) {
 		{"events were lost", swap("eth0 1500", "eth0 1400"), []netstate.Event{{}},
 			told("mtu 1500", "mtu 1400"), []string{"Chose the uplink", "Chose the uplink"}},
 		{"nothing changed", both, []netstate.Event{addr("eth0", "192.0.2.7/24"), link("eth0", 1500), {}}, "", nil},
-		{"nothing that is told of", both + "\nlink eth2 1500 203.0.113.7/24", []netstate.Event{addr("eth2", "203.0.113.7/24")}, "", nil},
+		{"nothing that is reported", both + "\nlink eth2 1500 203.0.113.7/24", []netstate.Event{addr("eth2", "203.0.113.7/24")}, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			started(t, both, bothTold, bothSpec(), func(l *lab) {
@@ -250,7 +250,7 @@ func TestFollowKeepsTheLast(t *testing.T) {
 	})
 }
 
-// TestFollowWaitsForAFamily: it tells of what there is all the same.
+// TestFollowWaitsForAFamily: it reports what there is nevertheless.
 func TestFollowWaitsForAFamily(t *testing.T) {
 	started(t, "link lo 65536 127.0.0.1/8", "no IPv4\nno IPv6", bothSpec(), func(l *lab) {
 		l.become("link eth0 1500 192.0.2.7/24\ndefault eth0 0 via 192.0.2.1", netstate.Event{})

@@ -29,10 +29,10 @@ type Bridge struct {
 	Addrs []netip.Prefix // with their networks' lengths, in the kernel's order; no link-local one
 }
 
-// Equal says whether b and o are the same and have the same addresses.
+// Equal reports whether b and o are the same and have the same addresses.
 func (b Bridge) Equal(o Bridge) bool { return b.Name == o.Name && slices.Equal(b.Addrs, o.Addrs) }
 
-// same says whether a follower would tell h and o apart.
+// same reports whether a follower would tell h and o apart.
 func (h Interfaces) same(o Interfaces) bool {
 	for f := range h.Uplinks {
 		if !h.Uplinks[f].same(o.Uplinks[f]) {
@@ -71,7 +71,7 @@ func (v View) holds(u Uplink) bool {
 	})
 }
 
-// within says whether r leads to a part of the overlay.
+// within reports whether r leads to a part of the overlay.
 func (s Spec) within(r netstate.Route) bool {
 	network := s.Networks[subnet.FamilyOf(r.Dst.Addr())]
 	return network.IsValid() && network.Bits() <= r.Dst.Bits() && network.Contains(r.Dst.Addr())

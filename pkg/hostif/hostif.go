@@ -57,10 +57,10 @@ type Uplink struct {
 	Why                       string // it was chosen, for the log
 }
 
-// IsValid says whether there is an uplink.
+// IsValid reports whether there is an uplink.
 func (u Uplink) IsValid() bool { return u.Link != "" }
 
-// same says whether a and b differ in nothing but the reason.
+// same reports whether a and b differ in nothing but the reason.
 func (u Uplink) same(v Uplink) bool {
 	u.Why = v.Why
 	return u == v

@@ -16,7 +16,7 @@ import (
 )
 
 // watched is a kernel of which a test sees how often it is asked, and which
-// addresses it has told of.
+// addresses it has returned.
 type watched struct {
 	*kernel.Kernel
 
@@ -175,7 +175,7 @@ func TestFollowKernel(t *testing.T) {
 }
 
 // TestFollowKernelCables: a default route whose cable is out is the last to be
-// taken, and the kernel tells of the cable by an event of the link alone.
+// taken, and the kernel announces the cable by an event of the link alone.
 func TestFollowKernelCables(t *testing.T) {
 	l := followKernel(t)
 	rest := []string{"eth0 fd00:18::1 mtu 1500", "direct 198.18.0.0/24 eth0", "direct 198.19.0.0/24 eth1", "direct fd00:18::/64 eth0"}

@@ -155,7 +155,7 @@ func text(h Interfaces, err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// lacks says whether err joins a *NoUplinkError of family f.
+// lacks reports whether err joins a *NoUplinkError of family f.
 func lacks(err error, f subnet.Family) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return lacks(err, f) })
@@ -164,7 +164,7 @@ func lacks(err error, f subnet.Family) bool {
 	return errors.As(err, &missing) && missing.Family == f
 }
 
-// become makes the host another one, which events tell of.
+// become makes the host another one, which events announce.
 func (l *lab) become(text string, events ...netstate.Event) {
 	l.Helper()
 	view := viewOf(l, text)

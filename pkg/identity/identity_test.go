@@ -101,7 +101,7 @@ func TestForkLastsUntilTheMachineHasItsOwnID(t *testing.T) {
 			t.Errorf("the next start is %+v, a clone of %+v", again.Node(), c)
 		}
 		if again.Clone() == i.Clone() {
-			t.Error("what is told of a clone can be changed")
+			t.Error("what is returned of a clone can be changed")
 		}
 		// Found a second time, it has another ID.
 		if third := again.Fork(twin(false), subnet.Attrs{}); third.ID == forked.ID || subnet.SharedID(third.ID) != "machine" {
@@ -158,7 +158,7 @@ func TestWithoutAFolder(t *testing.T) {
 	}
 }
 
-// What cannot be ours is made anew, and what is in it is not told.
+// What cannot be ours is made again, and what is in it is not told.
 func TestRubbishIsMadeAnew(t *testing.T) {
 	const good = `{"version":1,"secret":"00112233445566778899aabbccddeeff","hardware":{"macs":["02:00:00:00:00:01"]}`
 	for name, text := range map[string]string{

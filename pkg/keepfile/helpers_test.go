@@ -85,7 +85,7 @@ func noTemporary(t testing.TB, dir string) {
 	}
 }
 
-// inode tells a file that was written anew.
+// inode tells a file that was rewritten.
 func inode(t testing.TB, path string) uint64 {
 	t.Helper()
 	var stat unix.Stat_t

@@ -16,13 +16,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// ErrContested is a file that another program changes so often that it is of no
-// use.
+// ErrContested is a file that another program changes so often that no reader can
+// rely on it.
 var ErrContested = errors.New("the file is wrong more often than right; stop the program that changes it, or name another file")
 
 // Keeper has files be what they were set to: Set writes one, and Run writes it
-// again when it could not be written, or when others delete or change it. What
-// is as it should be is not written. Only one look at a file is under way at a
+// again when it could not be written, or when others delete or change it. A file
+// that holds what is wanted is not written. Only one look at a file is under way at a
 // time, so that a change by Set and one by others cannot cross.
 type Keeper struct {
 	wake    retry.Wakeup    // something is due

@@ -192,7 +192,7 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 	becomes(t, other, content, 0o644)
 	watched(t, k)
 	if after := inode(t, path); after != before {
-		t.Error("it was written anew")
+		t.Error("it was rewritten")
 	}
 	set(t, k, path, "other\n")
 	if after := inode(t, path); after == before {
@@ -308,8 +308,8 @@ func TestMountedOver(t *testing.T) {
 	becomes(t, path, content, 0o644)
 }
 
-// When the kernel lost events, every file is looked at; a watch that is gone is
-// nobody's.
+// When the kernel lost events, every file is looked at; a watch that is gone
+// belongs to no file.
 func TestWatchEvents(t *testing.T) {
 	w, err := newWatch()
 	check(t, err)
@@ -336,8 +336,8 @@ func TestWatchEvents(t *testing.T) {
 	}
 }
 
-// Another who changes the file again and again, at whatever rate, never has it wrong
-// for longer than a turn, costs a share of the disk's time, and is told of once.
+// A program that changes the file at any rate never keeps it wrong for longer than a
+// turn, costs a share of the disk's time, and is reported once.
 func TestFight(t *testing.T) {
 	const writing = 2 * time.Millisecond
 	for _, every := range []time.Duration{10 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond} {
@@ -381,7 +381,7 @@ func TestFight(t *testing.T) {
 				if n := log.Count("keeps changing a file", path); n != 1 {
 					t.Errorf("told %d times of it", n)
 				}
-				// What is new is written at once all the same.
+				// New content is written at once nevertheless.
 				if err := k.Set(path, []byte("new"), 0o644); err != nil {
 					t.Errorf("got %v", err)
 				}

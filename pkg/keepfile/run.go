@@ -37,7 +37,7 @@ type watcher interface {
 func (k *Keeper) run(ctx context.Context, w watcher) {
 	k.mu.Lock()
 	for _, f := range k.files {
-		f.hasten(time.Now()) // nobody watched until now
+		f.hasten(time.Now()) // nothing watched until now
 	}
 	k.mu.Unlock()
 	timer := time.NewTimer(0)

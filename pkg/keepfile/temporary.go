@@ -14,8 +14,8 @@ import (
 )
 
 // A temporary file stands beside the one that it is to become, and is named so
-// that it is told from all others: .subnet.env.RANDOM.tulle. Nobody guesses
-// RANDOM, and a runtime that reads every .conf of a folder passes it by. Its
+// that it is told from all others: .subnet.env.RANDOM.tulle. RANDOM cannot be
+// guessed, and a runtime that reads every .conf of a folder passes it by. Its
 // writer holds a lock on it, so that what a crash left behind is told from what
 // another is writing.
 const suffix = ".tulle"
@@ -66,7 +66,7 @@ func flock(f *os.File, how int) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.ENOLCK):
-			return nil // the file system knows no locks: then nobody can hold one
+			return nil // the file system knows no locks: then no process can hold one
 		case !errors.Is(err, unix.EINTR):
 			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		}

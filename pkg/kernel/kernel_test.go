@@ -180,7 +180,7 @@ func TestEachChange(t *testing.T) {
 		{"setting", func() { ns.Sysctl(t, "net/ipv4/conf/all/forwarding", "0") }, []string{"replace sysctl net/ipv4/conf/all/forwarding"}},
 		{"checksum offload", func() { set(t, ns, netstate.TxChecksum("tulle.1", "on")) }, []string{"replace sysctl ethtool/tulle.1/tx-checksum=off"}},
 		{"no checksum offload", func() { set(t, ns, netstate.TxChecksum("tulle6.1", "off")) }, []string{"replace sysctl ethtool/tulle6.1/tx-checksum=on"}},
-		{"device made anew by others", func() {
+		{"device re-created by others", func() {
 			ns.IP(t, "link del tulle.1")
 			ns.IP(t, "link add tulle.1 address 3a:01:02:03:04:05 mtu 1450 group 84 up type vxlan id 1 dstport 8472 local 198.18.0.1 nolearning")
 		}, nil},

@@ -77,7 +77,7 @@ func good(t *testing.T, o Options) {
 		t.Errorf("certificate %q, key %q", o.Etcd.CertFile, o.Etcd.KeyFile)
 	}
 	if o.Etcd.Username == "" && (o.Etcd.Password.Reveal() != "" || o.Etcd.PasswordFile != "") {
-		t.Error("a password of nobody")
+		t.Error("a password without a user")
 	}
 	if seed := o.Seed(); seed != "" {
 		if _, err := subnet.ParseConfig([]byte(seed)); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-var update = goflag.Bool("update", false, "write testdata anew")
+var update = goflag.Bool("update", false, "rewrite testdata")
 
 func help(t *testing.T) string {
 	t.Helper()

@@ -184,13 +184,13 @@ type Filtering struct {
 	Masquerade subnet.Pair[bool]
 	Exempt     []netip.Prefix
 	ExemptFile string
-	// PlainPorts has the kernel choose ports in its own, foreseeable way.
+	// PlainPorts leaves the choice of ports to the kernel's own, foreseeable way.
 	PlainPorts bool
 	Forward    bool
 	Resync     time.Duration // poll interval of legacy iptables
 }
 
-// Masquerades says whether any family is masqueraded.
+// Masquerades reports whether any family is masqueraded.
 func (f Filtering) Masquerades() bool {
 	return slices.Contains(f.Masquerade[:], true)
 }

@@ -317,7 +317,7 @@ func TestWarnings(t *testing.T) {
 			"FLANNELD_ETCD_ENDPOINT: unknown variable; did you mean FLANNELD_ETCD_ENDPOINTS?",
 			"FLANNELD_COLOUR: unknown variable; unset it, or see tulled --help",
 		}},
-		// Kubernetes, telling of services called tulled, tulled-healthz and flanneld.
+		// Kubernetes, announcing services called tulled, tulled-healthz and flanneld.
 		{"", "TULLED_SERVICE_HOST=10.96.0.9 TULLED_SERVICE_PORT=2379 TULLED_SERVICE_PORT_HTTP=2379 TULLED_PORT=tcp://10.96.0.9:2379 " +
 			"TULLED_PORT_2379_TCP=tcp://10.96.0.9:2379 TULLED_PORT_2379_TCP_PROTO=tcp TULLED_PORT_2379_TCP_PORT=2379 TULLED_PORT_2379_TCP_ADDR=10.96.0.9 " +
 			"TULLED_HEALTHZ_PORT=tcp://10.96.0.9:80 FLANNELD_SERVICE_HOST=10.96.0.9", nil},

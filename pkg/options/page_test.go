@@ -50,7 +50,7 @@ func rows(t *testing.T, text string) map[string][]string {
 			}
 			found[m[1]] = m[2:]
 		} else if strings.HasPrefix(line, "| `") {
-			t.Errorf("not a row as it should be: %s", line)
+			t.Errorf("not a valid row: %s", line)
 		}
 	}
 	return found

@@ -68,7 +68,7 @@ func (o Options) given(name string) (all []string) {
 	return all
 }
 
-// trySeed says why nobody could use the seed, as an *flags.Error without a Flag.
+// trySeed returns why no node could use the seed, as an *flags.Error without a Flag.
 func (o Options) trySeed() error {
 	seed := o.Seed()
 	if seed == "" {

@@ -44,7 +44,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// However many clocks are off, a few lines tell of them.
+// However many clocks are off, a few lines report them.
 func TestClocksAreFew(t *testing.T) {
 	var all []clock
 	for i := range clocks {

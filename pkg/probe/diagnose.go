@@ -25,7 +25,7 @@ type Path struct {
 	Tag  Tag // of the peer
 }
 
-// over says whether the path is in an overlay, where daemons answer.
+// over reports whether the path is in an overlay, where daemons answer.
 func (p Path) over() bool { return p.To != p.HostTo }
 
 // Cause is why probes fail.
@@ -141,7 +141,7 @@ func diagnosePath(ctx context.Context, e Echoer, p Path) Finding {
 		}
 	}
 	switch {
-	case ping == nil: // the daemons' own port is filtered or flooded, which harms nobody
+	case ping == nil: // the daemons' own port is filtered or flooded, which does no harm
 		f.Answer = pinged
 		return d.large(ctx, Ping, f)
 	case host == nil:

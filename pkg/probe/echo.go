@@ -30,7 +30,7 @@ const (
 type Try struct {
 	Kind     Kind
 	From, To netip.Addr
-	Size     int // of the whole packet, which nobody on the way may part
+	Size     int // of the whole packet, which no router may fragment
 	Tag      Tag // of the receiver
 }
 
@@ -203,7 +203,7 @@ func refuses(control []byte) bool {
 	return false
 }
 
-// ping has the other's kernel answer.
+// ping asks the other's kernel.
 func ping(ctx context.Context, t Try, number uint64) (Answer, error) {
 	network, ask, told := "ip4:icmp", byte(8), byte(0)
 	if !t.To.Is4() {

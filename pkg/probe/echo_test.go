@@ -78,11 +78,11 @@ func TestEcho(t *testing.T) {
 		}
 	}
 
-	// Where nobody listens the kernel says so, which is as good.
+	// Where no socket listens the kernel says so, which is as good.
 	r.Set(nil, Tag{})
 	for _, got := range try(UDP, small) {
 		if got.Clock {
-			t.Errorf("a clock of nobody's: %+v", got)
+			t.Errorf("a clock of no host's: %+v", got)
 		}
 	}
 	// A packet that does not come is lost, and one from an address that is not

@@ -7,7 +7,7 @@ import (
 )
 
 // A packet of ours, in UDP or in a ping, begins with magic, says what it is, and
-// has a number that nobody else can guess. An answer has its sender's clock. The
+// has a number that no other host can guess. An answer has its sender's clock. The
 // receiver's tag follows where there is one and there is room. What follows makes it
 // as large as it has to be.
 const (
@@ -45,9 +45,9 @@ func newRequest(kind byte, number uint64, size int, tag Tag) []byte {
 	return b
 }
 
-// toAnswer makes of a request its answer, where it is, and says whether it is a
+// toAnswer makes of a request its answer, where it is, and reports whether it is a
 // request, and one to be answered without a checksum. The answer is as large as
-// the request: nobody's packets become more by it.
+// the request: it amplifies nothing.
 func toAnswer(b []byte, now time.Time) (bare, ok bool) {
 	if len(b) < minPacket || string(b[:kindAt]) != magic || b[kindAt] != request && b[kindAt] != bareRequest {
 		return false, false

@@ -23,7 +23,7 @@ func proves(secret string) func([]byte) []byte {
 // keys are what stands in the lease of a host that is asked.
 var keys = []string{"instance of it", "ID of it"}
 
-// TestPresence asks from one host who lives on another.
+// TestPresence asks from one host which daemon lives on another.
 func TestPresence(t *testing.T) {
 	a, b := kerneltest.NewNS(t, "asking"), kerneltest.NewNS(t, "asked")
 	kerneltest.Join(t, a, "eth0", b, "eth0")
@@ -63,10 +63,10 @@ func TestPresence(t *testing.T) {
 		other.Set(there, keys) // it has ended
 		wants(there[0], NoDaemon)
 	}
-	wants(ip("198.18.9.77"), NoDaemon) // nobody has that address
+	wants(ip("198.18.9.77"), NoDaemon) // no host has that address
 	wants(ip("203.0.113.1"), NoDaemon) // nothing leads there
 
-	// Its own answers are nobody's, wherever they come from.
+	// Its own answers are no host's, wherever they come from.
 	b.Do(t, func() error { asker.Set(there, keys); return nil })
 	wants(there[0], NoDaemon)
 	asker.Close()

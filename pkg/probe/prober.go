@@ -104,7 +104,7 @@ func (p *Prober) Run(ctx context.Context, s Source, changed func()) {
 	}
 }
 
-// round tries peers, all at once, and says whether there is news.
+// round tries peers, all at once, and reports whether there is news.
 func (p *Prober) round(ctx context.Context, s Source, peers []string) bool {
 	paths := s.Paths(ctx, peers)
 	findings := make([]Finding, len(paths))
@@ -131,7 +131,7 @@ func (p *Prober) suspects(now time.Time) []string {
 	return all[:min(sample, len(all))]
 }
 
-// take takes in what was found of peers, and says whether that is news.
+// take takes in what was found of peers, and reports whether that is news.
 func (p *Prober) take(peers []string, findings []Finding, now time.Time) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -164,7 +164,7 @@ func TestSuspects(t *testing.T) {
 	})
 }
 
-// One that has failed for long is tried less often, and found well all the same.
+// One that has failed for long is tried less often, and found well nevertheless.
 func TestOldSuspects(t *testing.T) {
 	c := newCluster(2000)
 	c.set("7", true)

@@ -70,7 +70,7 @@ func TestSharedObjectStaysUntilTheLastOwnerGoes(t *testing.T) {
 }
 
 // Whatever owners do in whatever order, the state holds for each key the wish
-// of one who wants it, and each change is told of.
+// of one owner that wants it, and each change is reported.
 func TestDesiredHoldsOneWishForEachKey(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -148,6 +148,6 @@ func checkDesired(t *testing.T, where string, d *Desired, wants map[string][]net
 		t.Fatalf("%s: %d keys, %d are wanted", where, len(has), len(wishes))
 	}
 	if !maps.Equal(has, told) {
-		t.Fatalf("%s: told of %v, there is %v", where, told, has)
+		t.Fatalf("%s: reported %v, there is %v", where, told, has)
 	}
 }

@@ -135,7 +135,7 @@ func TestLinkComesBackWithAllOnIt(t *testing.T) {
 		"MAC and back": func(f *kerneltest.Fake) { f.Put(readdressed); f.Put(link) },
 		"another MTU":  func(f *kerneltest.Fake) { f.Put(resized) },
 		"another VNI":  func(f *kerneltest.Fake) { f.Put(rebuilt) },
-		"made anew":    func(f *kerneltest.Fake) { f.DeleteLink("tulle.1"); f.Put(link) },
+		"re-created":   func(f *kerneltest.Fake) { f.DeleteLink("tulle.1"); f.Put(link) },
 		"a second one": func(f *kerneltest.Fake) {
 			f.Put(netstate.Link{Name: "tulle.9", Kind: "vxlan", Up: true, VXLAN: netstate.VXLAN{VNI: 9, Port: 8472}})
 		},

@@ -210,7 +210,7 @@ func TestUnknownOutcomeCausesAResync(t *testing.T) {
 		})
 	})
 	// As the real kernel has it: each step of the batch failed, and was done
-	// all the same.
+	// nevertheless.
 	t.Run("step by step", func(t *testing.T) {
 		running(t, host(), func(l *lab) {
 			l.setPeers(1, 9)
@@ -283,7 +283,7 @@ func TestFailedDumpIsRetried(t *testing.T) {
 			}
 		})
 	})
-	t.Run("peers come and go all the same", func(t *testing.T) {
+	t.Run("peers come and go nevertheless", func(t *testing.T) {
 		running(t, host(), func(l *lab) {
 			l.setPeers(1, 3)
 			l.f.FailDumps(1000, errTest)

@@ -16,7 +16,7 @@ import (
 type pass struct {
 	start    time.Time
 	first    bool // the first resync: what it finds is from before
-	full     bool // a resync: tasks matter only for what they tell of drift
+	full     bool // a resync: tasks matter only for what they show of drift
 	ours     bool // what a resync finds amiss follows from a change of our own
 	alarm    bool // a resync that is known to find something
 	called   bool // a resync that events called for

@@ -156,7 +156,7 @@ func (r *Reconciler) pause() time.Duration {
 
 // expecting reports whether owners come in a moment (Expect) that may well want what
 // was left alone until all are known, as after a restart. To write it again
-// would be of no use: a resync that has them all finds what is missing.
+// would be needless: a resync that has them all finds what is missing.
 func (r *Reconciler) expecting() bool { return r.strays && r.desired.expected > 0 }
 
 // nextResync returns when the next resync is. The first waits for the watch, and for

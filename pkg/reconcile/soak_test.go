@@ -143,7 +143,7 @@ func (l *lab) tamper(rng *rand.Rand) {
 	}
 }
 
-// breakDown has the kernel fail in some way soon.
+// breakDown makes the kernel fail in some way soon.
 func (l *lab) breakDown(rng *rand.Rand) {
 	n := 1 + rng.IntN(5)
 	switch rng.IntN(9) {

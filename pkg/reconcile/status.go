@@ -50,7 +50,7 @@ type Fight struct {
 	budget.Fight
 }
 
-// report is what the loop has to tell of itself.
+// report is what the loop reports.
 type report struct {
 	inSync         bool
 	since          time.Time

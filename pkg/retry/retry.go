@@ -43,7 +43,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Wakeup is a one-slot channel. Wake-ups that nobody has received yet are one: the
+// Wakeup is a one-slot channel. Wake-ups that were not received yet are one: the
 // receiver reads the state again, which has all that they were about.
 type Wakeup chan struct{}
 

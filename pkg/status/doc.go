@@ -1,3 +1,2 @@
-// Package status is what a running daemon tells of itself, and how: a report as
-// plain values, served on a unix socket, and written out for people or programs.
+// Package status is what a running daemon reports, and how: plain values, served on a unix socket, and written out for people or programs.
 package status

@@ -47,7 +47,7 @@ type Report struct {
 	Kernel     Kernel      `json:"kernel"`
 	Firewall   Firewall    `json:"firewall"`
 	Probes     *Probes     `json:"probes,omitempty"` // nil where there are none
-	Files      []Problem   `json:"files,omitempty"`  // that are not as they should be
+	Files      []Problem   `json:"files,omitempty"`  // that do not hold what is wanted
 	Fights     []Fight     `json:"fights,omitempty"` // what others keep changing
 }
 
@@ -159,7 +159,7 @@ type PeerProbes struct {
 	Since   *time.Time `json:"since,omitempty"`
 }
 
-// Problem is one thing that is not as it should be.
+// Problem is one thing that is wrong.
 type Problem struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
@@ -177,7 +177,7 @@ type Store struct {
 	Kind      string   `json:"kind"`
 	Endpoints []string `json:"endpoints,omitempty"`
 	Revision  int64    `json:"revision,omitempty"` // up to which its history is known
-	// Watching is since when it tells of changes without a break; nil when it does
+	// Watching is since when it reports changes without a break; nil when it does
 	// not.
 	Watching *time.Time `json:"watching,omitempty"`
 	Failing  []Problem  `json:"failing,omitempty"`

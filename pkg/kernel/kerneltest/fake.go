@@ -100,7 +100,7 @@ func (f *Fake) Counts() Counts {
 	return c
 }
 
-// ResetCounts begins to count anew.
+// ResetCounts begins to count again.
 func (f *Fake) ResetCounts() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +197,7 @@ func (f *Fake) apply(ctx context.Context, p netstate.Plan, h Hooks) error {
 	return nil
 }
 
-// step does the ith op of a plan, or has it fail. Aborted, nothing is known.
+// step does the ith op of a plan, or makes it fail. Aborted, nothing is known.
 func (f *Fake) step(i int, op netstate.Op) (err error, aborted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

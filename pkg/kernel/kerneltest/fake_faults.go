@@ -36,7 +36,7 @@ type gate struct {
 	holders int
 }
 
-// errorsLeft has the next n calls fail.
+// errorsLeft makes the next n calls fail.
 type errorsLeft struct {
 	n   int
 	err error

@@ -78,7 +78,7 @@ func TestWatch(t *testing.T) {
 			apply(t, f, replaces(Neigh{Link: "tulle.1", IP: neigh.IP, MAC: MAC{4}}, FDB{Link: "tulle.1", MAC: fdb.MAC, Dst: ip("192.0.2.9")}))
 			apply(t, f, deletes(route, FDB{Link: "tulle.1", MAC: fdb.MAC}, neigh, addr))
 		}, "link tulle.1 down, link tulle.1 up, fdb 03:00:00:00:00:00 dev tulle.1, fdb 03:00:00:00:00:00 dev tulle.1, -fdb 03:00:00:00:00:00 dev tulle.1"},
-		{"settings that the kernel tells of", all(), func(t *testing.T, f *Fake) {
+		{"settings that the kernel announces", all(), func(t *testing.T, f *Fake) {
 			f.Put(Sysctl{Path: setting.Path, Value: "0"})
 			f.Put(Sysctl{Path: setting.Path, Value: "0"})
 			f.Put(Sysctl{Path: "net/ipv4/conf/tulle.1/accept_local", Value: "1"})

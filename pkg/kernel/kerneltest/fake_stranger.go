@@ -10,7 +10,7 @@ func (f *Fake) Put(o netstate.Object) error {
 	return f.put(netstate.Replace, o, theirs)
 }
 
-// Delete removes what has key k, as a stranger would, and says whether there
+// Delete removes what has key k, as a stranger would, and reports whether there
 // was something.
 func (f *Fake) Delete(k netstate.Key) bool {
 	f.mu.Lock()

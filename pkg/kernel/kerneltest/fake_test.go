@@ -134,7 +134,7 @@ func TestApply(t *testing.T) {
 		{"other metrics mean themselves", []Object{link, route}, deletes(spread), "", []Object{link, route}},
 
 		{"a link goes with all that is on it", all(), deletes(link), "", []Object{eth0, direct}},
-		{"one made anew is empty", all(), replaces(rebuilt), "", []Object{rebuilt, eth0, direct}},
+		{"one re-created is empty", all(), replaces(rebuilt), "", []Object{rebuilt, eth0, direct}},
 		{"one may not have another's VNI", all(), creates(rival), "link tulle.2: file exists", all()},
 		{"one with a lower one needs it", nil, creates(Link{Name: "tulle.3", Kind: "ipip", Lower: "eth9"}), "link tulle.3: no such device", nil},
 		{"a MAC drops the neighbours", all(), replaces(readdressed), "", append(without(all(), link, neigh, neigh6), readdressed)},

@@ -15,7 +15,7 @@ type watcher struct {
 }
 
 // Watch begins with an event of lost events, then reports changes, each some
-// time after it was made, until ctx ends or a test has it fail.
+// time after it was made, until ctx ends or a test makes it fail.
 func (f *Fake) Watch(ctx context.Context, to func(netstate.Event)) error {
 	w, err := f.subscribe()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Spawn starts a command that ends with this process at the latest, and then has
-// reap wait for its end. It returns when the command was started.
+// Spawn starts a command that ends with this process at the latest, and then
+// calls reap, which waits for its end. It returns when the command was started.
 func Spawn(cmd *exec.Cmd, reap func()) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -19,8 +19,8 @@ func Spawn(cmd *exec.Cmd, reap func()) error {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	started := make(chan error)
 	go func() {
-		// What the kernel has the command die with is the thread that started it,
-		// and Go ends threads: this one stays as long as the command.
+		// The kernel kills the command when the thread that started it ends, and Go
+		// ends threads: this one stays as long as the command.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
