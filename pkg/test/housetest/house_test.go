@@ -23,7 +23,7 @@ type rule struct {
 	check func(house) []finding
 }
 
-var rules = []rule{imports, helpers, netlink, top, packageDoc, fileSize, noSkip, noSleep, shown, links, words}
+var rules = []rule{imports, helpers, netlink, top, packageDoc, fileSize, noSkip, noSleep, shown, links, words, prose}
 
 // finding is a place that breaks a rule.
 type finding struct {

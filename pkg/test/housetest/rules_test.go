@@ -158,6 +158,13 @@ func TestRules(t *testing.T) {
 			"Documentation/readme2": "\n",
 		}, []string{"Documentation/b.md: README.md does not link it", "README.md:3: there is no #gone", "README.md:3: there is no Documentation/a.md#not-code", "README.md:3: there is no Documentation/gone.md", "dist/x/README.md:1: there is no ../../LICENSE", "dist/x/README.md:1: there is no d.png"}},
 
+		{prose, "phrases", map[string]string{
+			"a/a.go":       "package a\n\n// Freeze has the ser" + "ver do nothing.\nfunc Freeze() {}\n// It is of no\n// u" + "se.\n",
+			"docs/page.md": "no" + "body\nNoBody\n",
+			"LICENSE":      "no" + "body\n",
+			"go.sum":       "a" + "new\n",
+		}, []string{`a/a.go:3: has "Freeze has the server do"`, `a/a.go:5: has "is of no `, `docs/page.md:1: has "nob`}},
+
 		{words, "words", map[string]string{
 			"README.md":        "see \n`/wo" + "rk/main/x`, a /wo" + "rking path\n",
 			".ci/run":          "cd /ro" + "ot/go/pkg\ncd /ro" + "ot/gopher\ncd \"$TMP/wo" + "rk/x\"; cd ${tmp}/wo" + "rk/; cd ./wo" + "rk/\n",
