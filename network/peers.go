@@ -33,6 +33,7 @@ type Peers struct {
 	backend    backend.Backend
 	table      *subnet.Table
 	metrics    metrics
+	rejections rejections
 	unroutable map[string]error // peers that are unroutable with the backend, by key
 }
 
@@ -93,7 +94,7 @@ func (p *Peers) put(changes subnet.Changes, parts parts, and func(*reconcile.Des
 		and(d)
 	})
 	p.admit(changes)
-	logRejected(changes)
+	p.rejections.log(changes.Rejected, p.table.CountRejected(), time.Now())
 }
 
 // drop removes peers. It runs before others are added, which may have their subnets
@@ -102,12 +103,6 @@ func (p *Peers) drop(d *reconcile.Desired, keys []string) {
 	for _, key := range keys {
 		delete(p.unroutable, key)
 		d.Remove(key)
-	}
-}
-
-func logRejected(c subnet.Changes) {
-	for _, e := range c.Rejected {
-		klog.InfoS("Rejected a lease", "key", e.Key, "reason", e.Err)
 	}
 }
 
@@ -126,7 +121,7 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 		parts.set(d)
 	})
 	p.admit(changes)
-	logRejected(changes)
+	p.rejections.log(changes.Rejected, p.table.CountRejected(), time.Now())
 }
 
 // taken waits until the kernel has taken the previous portion, so that little more

@@ -51,7 +51,8 @@ func (v View) Report() status.Report {
 		r.Firewall.Problem = v.Firewall.Err.Error()
 	}
 	r.Reserved = v.Peers.Reserved
-	for _, e := range v.Peers.Rejected {
+	r.RejectedCount = v.Peers.RejectedCount
+	for _, e := range v.Peers.Rejected[:min(len(v.Peers.Rejected), fewRejected)] {
 		r.Rejected = append(r.Rejected, status.Rejection{Key: e.Key, Code: e.Code(), Why: e.Err.Error()})
 	}
 	r.Fights = v.fights()

@@ -53,14 +53,15 @@ type View struct {
 
 // peersView is the part of a View about peers. It is zero until there is a lease.
 type peersView struct {
-	Known      bool
-	Count      int
-	All        []subnet.Peer // nil in a View without peers
-	Rejected   []*subnet.LeaseError
-	Reserved   int              // reservations that no node uses
-	Unroutable map[string]error // by key
-	own        subnet.Lease
-	backend    backend.Backend
+	Known         bool
+	Count         int
+	All           []subnet.Peer        // nil in a View without peers
+	Rejected      []*subnet.LeaseError // the first few in a View without peers
+	RejectedCount int
+	Reserved      int              // reservations that no node uses
+	Unroutable    map[string]error // by key
+	own           subnet.Lease
+	backend       backend.Backend
 }
 
 // probes are the prober's findings in a View.
@@ -145,11 +146,13 @@ func (p *Peers) view(e extent) peersView {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := peersView{
-		Known: true, Count: p.table.Len(), Rejected: p.table.Rejected(), Reserved: p.table.Reserved(), Unroutable: maps.Clone(p.unroutable),
+		Known: true, Count: p.table.Len(), RejectedCount: p.table.CountRejected(), Reserved: p.table.Reserved(), Unroutable: maps.Clone(p.unroutable),
 		own: p.own, backend: p.backend,
 	}
 	if e == withPeers {
-		v.All = p.all()
+		v.All, v.Rejected = p.all(), p.table.Rejected()
+	} else {
+		v.Rejected = p.table.FirstRejected(fewRejected)
 	}
 	return v
 }

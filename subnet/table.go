@@ -34,6 +34,7 @@ type Table struct {
 	held      Pair[treap]       // the subnets of accepted leases
 	inside    map[*entry]bool   // accepted leases whose public IP is inside the network
 	rejected  map[string]*LeaseError
+	surplus   surplus
 	reserved  map[string]struct{} // keys
 	published int                 // number of peers that the caller has
 	queue     queue               // to be judged in this update
@@ -83,13 +84,12 @@ func (t *Table) Apply(u Update) Changes {
 		if e := t.entries[key]; e != nil {
 			t.leave(e)
 		}
+		t.surplus.remove(key)
 	}
 	for i := range u.Leases {
 		t.put(&u.Leases[i])
 	}
-	for _, b := range u.Bad {
-		t.takeUnreadable(b)
-	}
+	t.takeAllUnreadable(u)
 	return t.settle()
 }
 
@@ -181,7 +181,23 @@ func (t *Table) Peer(key string) *Lease {
 	return nil
 }
 
-// Rejected returns all rejected leases, sorted by key.
+// CountRejected returns the number of rejected leases.
+func (t *Table) CountRejected() int { return len(t.rejected) + len(t.surplus) }
+
+// FirstRejected returns the first n of the rejected leases that are known in detail,
+// sorted by key.
+func (t *Table) FirstRejected(n int) []*LeaseError {
+	first := make([]*LeaseError, 0, n+1)
+	for _, e := range t.rejected {
+		i, _ := slices.BinarySearchFunc(first, e, func(a, b *LeaseError) int { return strings.Compare(a.Key, b.Key) })
+		if first = slices.Insert(first, i, e); len(first) > n {
+			first = first[:n]
+		}
+	}
+	return first
+}
+
+// Rejected returns all rejected leases that are known in detail, sorted by key.
 func (t *Table) Rejected() []*LeaseError {
 	rejected := make([]*LeaseError, 0, len(t.rejected))
 	for _, e := range t.rejected {
@@ -206,6 +222,7 @@ func (t *Table) entry(key string) *entry {
 
 // put records a lease that the store has.
 func (t *Table) put(l *Lease) {
+	t.surplus.remove(l.Key())
 	e := t.entry(l.Key())
 	if !e.departed && !e.leaving && e.bad == nil && *e.lease == *l {
 		return
@@ -217,6 +234,26 @@ func (t *Table) put(l *Lease) {
 		t.depart(old) // its node has this lease now
 	}
 	t.judge(e)
+}
+
+// takeAllUnreadable records the unreadable keys of u: the first in detail, the rest
+// as a number.
+func (t *Table) takeAllUnreadable(u Update) {
+	if u.Complete {
+		t.surplus = nil
+	}
+	room := mostUnreadable - len(t.rejected)
+	for _, b := range u.Bad {
+		if t.entries[b.Key] == nil {
+			if room <= 0 || len(b.Key) > longestDetailed {
+				t.surplus.add(b.Key)
+				continue
+			}
+			room--
+			t.surplus.remove(b.Key)
+		}
+		t.takeUnreadable(b)
+	}
 }
 
 // takeUnreadable records that the value of a key cannot be read.

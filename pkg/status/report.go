@@ -41,14 +41,16 @@ type Report struct {
 	Lease      *Lease      `json:"lease,omitempty"`
 	Interfaces []Interface `json:"interfaces,omitempty"`
 	Peers      Count       `json:"peers"`
-	Rejected   []Rejection `json:"rejectedLeases,omitempty"`
-	Reserved   int         `json:"reservedLeases,omitempty"` // reservations that no node uses
-	Store      Store       `json:"store"`
-	Kernel     Kernel      `json:"kernel"`
-	Firewall   Firewall    `json:"firewall"`
-	Probes     *Probes     `json:"probes,omitempty"` // nil where there are none
-	Files      []Problem   `json:"files,omitempty"`  // that do not hold what is wanted
-	Fights     []Fight     `json:"fights,omitempty"` // what others keep changing
+	Rejected   []Rejection `json:"rejectedLeases,omitempty"` // the first ten
+	// RejectedCount is how many there are in all.
+	RejectedCount int       `json:"rejectedCount"`
+	Reserved      int       `json:"reservedLeases,omitempty"` // reservations that no node uses
+	Store         Store     `json:"store"`
+	Kernel        Kernel    `json:"kernel"`
+	Firewall      Firewall  `json:"firewall"`
+	Probes        *Probes   `json:"probes,omitempty"` // nil where there are none
+	Files         []Problem `json:"files,omitempty"`  // that do not hold what is wanted
+	Fights        []Fight   `json:"fights,omitempty"` // what others keep changing
 }
 
 // Clone is another machine with this machine's ID, as copies of one image have.

@@ -46,7 +46,7 @@ func ill() Report {
 	r.Ready, r.Missing, r.Remembered = false, []string{"leasing a subnet"}, ago(5*time.Minute)
 	r.Lease = nil
 	r.Peers.Unroutable = 1
-	r.Rejected = []Rejection{{"10.9.0.0-24", "outside-network", "outside the network"}}
+	r.Rejected, r.RejectedCount = []Rejection{{"10.9.0.0-24", "outside-network", "outside the network"}}, 50000
 	r.Reserved = 2
 	r.Clone = &Clone{ID: "id", Name: "node-2", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.2")}, Since: *ago(time.Hour), Fix: "a command"}
 	r.Store.Watching = nil

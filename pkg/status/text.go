@@ -102,6 +102,9 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 	for _, p := range r.Rejected {
 		w.line("  rejected", p.Key+": "+p.Why)
 	}
+	if more := r.RejectedCount - len(r.Rejected); more > 0 {
+		w.line("  rejected", fmt.Sprintf("%d more (see tulled leases)", more))
+	}
 	w.store(r.Store)
 	w.kernel(r.Kernel)
 	switch {

@@ -235,6 +235,7 @@ func ill() fake {
 	f.lack("firewall", "firewall not in sync: masquerade: the kernel has no nftables")
 	f.lack("files", "/run/flannel/subnet.env is out of date: no space left on device")
 	f.lack("node", "cni0 has 10.5.3.1/24, which is outside this node's subnet")
+	s.RejectedCount = 1
 	s.Rejected = []status.Rejection{{Key: "10.9.0.0-24", Code: "outside-network", Why: "no part of 10.64.0.0/10"}}
 	s.Clone = &status.Clone{ID: "4f0c2d1e9b7a4c55a1f3", Name: "worker-7", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}, Since: before(time.Hour), Fix: "systemd-machine-id-setup"}
 	s.Store.Failing = []status.Problem{{What: "holding the lease", Why: "etcd at https://192.0.2.9:2379 does not answer: context deadline exceeded"}}

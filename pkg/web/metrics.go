@@ -139,7 +139,7 @@ func table() []metric {
 		gauge("peers", "Peers: other nodes with an accepted lease.", fromLoop(func(r reading) float64 { return float64(r.Peers.All) })),
 		gauge("peers_unroutable", "Peers to which no working route leads in at least one family; whether the others answer is in tulle_peers_probe_failing.",
 			fromLoop(func(r reading) float64 { return float64(r.Peers.Unroutable) })),
-		gauge("leases_rejected", "Leases in the store that this node rejects.", fromLoop(func(r reading) float64 { return float64(len(r.Rejected)) })),
+		gauge("leases_rejected", "Leases in the store that this node rejects.", fromLoop(func(r reading) float64 { return float64(r.RejectedCount) })),
 		gauge("leases_reserved", "Reservations in the store that no node uses.", fromLoop(func(r reading) float64 { return float64(r.Reserved) })),
 		gauge("lease_acquired_timestamp_seconds", "Unix time since which this run has held the node's lease, in seconds.", knownTime(func(r reading) *time.Time {
 			if r.Lease == nil {

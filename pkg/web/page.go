@@ -190,12 +190,15 @@ func (r reading) reasons() (all []reason) {
 			add("warn", "kernel", p)
 		}
 	}
-	for i, p := range r.Rejected {
-		if i == fewRejected && len(r.Rejected) > i+1 {
-			add("warn", "leases", count(len(r.Rejected)-i, "more lease")+" rejected")
-			break
-		}
+	shown := r.Rejected
+	if r.RejectedCount > fewRejected+1 {
+		shown = shown[:min(len(shown), fewRejected)]
+	}
+	for _, p := range shown {
 		add("warn", "lease", line(p.Key, 60)+" rejected: "+p.Why)
+	}
+	if more := r.RejectedCount - len(shown); more > 0 {
+		add("warn", "leases", count(more, "more lease")+" rejected")
 	}
 	return all
 }
@@ -269,7 +272,7 @@ func (r reading) facts() []section {
 	if n := r.Reserved; n > 0 {
 		network.Lines = append(network.Lines, text("reserved", count(n, "lease")))
 	}
-	if n := len(r.Rejected); n > 0 {
+	if n := r.RejectedCount; n > 0 {
 		network.Class = "warn"
 		network.Lines = append(network.Lines, text("rejected", count(n, "lease")))
 	}
