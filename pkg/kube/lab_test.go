@@ -10,6 +10,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // soon is longer than a server's start and a client's longest back-off.
@@ -150,8 +151,16 @@ func watching[T any](t testing.TB, c *Client, f Format[T], read func(*T) (name, 
 	return s, w
 }
 
+// pause is how the watches of tests back off.
+func pause(ctx context.Context, failures int, _ error) error {
+	return retry.Backoff{First: 100 * time.Millisecond, Last: 30 * time.Second}.Sleep(ctx, failures)
+}
+
 // run runs a watch until the test ends.
 func run[T any](t testing.TB, w *Watch[T]) {
+	if w.Pause == nil {
+		w.Pause = pause
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { w.Run(ctx) })

@@ -42,6 +42,9 @@ type Watch[T any] struct {
 	// Report is called with each failure of the watch, and with nil when a session
 	// begins.
 	Report func(err error)
+	// Pause waits between two sessions, after that many failures in a row, the last of
+	// which was err. It returns an error if ctx ends first.
+	Pause func(ctx context.Context, failures int, err error) error
 
 	// Only Run uses the following fields.
 
@@ -128,7 +131,7 @@ func (w *Watch[T]) Run(ctx context.Context) {
 		if err != nil && !relisting {
 			w.failed(err)
 		}
-		if Pause(ctx, failures, err) != nil {
+		if w.Pause(ctx, failures, err) != nil {
 			return
 		}
 	}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -154,18 +155,37 @@ func underFault(t *testing.T, format Format[Node], fault func(*seen[Node], *apit
 	}
 }
 
-// TestRetryAfterIsHonoured: the client waits as long as the server asks for.
-func TestRetryAfterIsHonoured(t *testing.T) {
+// TestPauseGetsTheFailure: Pause is called between two sessions, with the error that
+// says how long the server asks to wait, and a count that grows.
+func TestPauseGetsTheFailure(t *testing.T) {
 	f := apitest.New(t)
 	busy := apitest.Refusal(http.StatusTooManyRequests, "busy")
 	busy.Details = &metav1.StatusDetails{RetryAfterSeconds: 100}
 	f.Refuse = func(*http.Request) *metav1.Status { return busy }
-	s, _ := watchingWhole(t, f)
-	s.fails(t, "busy")
-	// Its own back-off would have retried more than once within this time.
-	<-time.After(500 * time.Millisecond)
-	if n := f.Asked("GET"); n != 1 {
-		t.Errorf("asked %d times", n)
+	s := &seen[Node]{read: noteOf}
+	paused := make(chan error)
+	run(t, &Watch[Node]{
+		Client: newClient(t, Options{Server: f.URL}), Path: Nodes, Format: WholeNode, Sink: s, Report: s.report,
+		Pause: func(ctx context.Context, failures int, err error) error {
+			if refused, ok := errors.AsType[*Error](err); !ok || refused.After != 100*time.Second {
+				err = fmt.Errorf("paused because of %w", err)
+			} else if want := f.Asked("GET"); failures != want {
+				err = fmt.Errorf("paused after %d failures, want %d", failures, want)
+			} else {
+				err = nil
+			}
+			select {
+			case paused <- err:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+	})
+	for range 3 {
+		if err := <-paused; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 				return subnet.Lease{}, err
 			}
 			// The Node has changed; the watch will deliver the change.
-			if err := kube.Pause(ctx, failures, nil); err != nil {
+			if err := pause(ctx, failures, nil); err != nil {
 				return subnet.Lease{}, err
 			}
 			failures++

@@ -75,7 +75,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 		if err != errMoved {
 			return err
 		}
-		if err := kube.Pause(ctx, failures, nil); err != nil {
+		if err := pause(ctx, failures, nil); err != nil {
 			return err
 		}
 		failures++

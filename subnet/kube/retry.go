@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -29,7 +28,7 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 			return err
 		}
 		s.trouble.Failed(what, err)
-		if err := kube.Pause(ctx, failures, err); err != nil {
+		if err := pause(ctx, failures, err); err != nil {
 			return err
 		}
 	}

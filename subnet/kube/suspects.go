@@ -176,6 +176,6 @@ func (s *Store) check(ctx context.Context) {
 			s.trouble.Failed(checking, err)
 		}
 		failures++
-		_ = kube.Pause(ctx, failures, err)
+		_ = pause(ctx, failures, err)
 	}
 }
