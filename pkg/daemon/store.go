@@ -41,7 +41,7 @@ func openEtcd(o options.Options, lives func(context.Context, subnet.Lease) bool)
 		Endpoints: o.Etcd.Endpoints, Prefix: o.Etcd.Prefix,
 		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
 		Username: o.Etcd.Username, Password: o.Etcd.Password.Reveal(), PasswordFile: o.Etcd.PasswordFile,
-		TTL: o.LeaseTTL, RenewMargin: o.RenewMargin, Answers: lives,
+		TTL: o.LeaseTTL, RenewMargin: o.RenewMargin, Answers: lives, Names: etcdNames,
 	})
 }
 

@@ -129,8 +129,8 @@ func (h *holder) checkHolder(ctx context.Context, l subnet.Lease, id clientv3.Le
 		}
 		if l.SameNode(own.Attrs) {
 			h.setDisplacer(instance)
-			return fmt.Errorf("%w: another installation on it leased %s; give each node an address of its own (--public-ip, --iface), or restart tulled here if that one is gone",
-				subnet.ErrSameAddress, l.Key())
+			return fmt.Errorf("%w: another installation on it leased %s; give each node an address of its own (%s), or restart tulled here if that one is gone",
+				subnet.ErrSameAddress, l.Key(), h.options.Names.Address)
 		}
 		return fmt.Errorf("%w: %s is leased to %s", subnet.ErrTaken, l.Key(), l.Holder())
 	case h.written && instance != "" && !l.IsReservation() && l.PublicIP != own.PublicIP:

@@ -29,7 +29,7 @@ type login struct {
 func newLogin(o Options) (*login, error) {
 	if o.Username == "" {
 		if o.Password != "" || o.PasswordFile != "" {
-			return nil, errors.New("--etcd-password and --etcd-password-file need --etcd-username")
+			return nil, fmt.Errorf("%s and %s need %s", o.Names.Password, o.Names.PasswordFile, o.Names.Username)
 		}
 		return nil, nil
 	}
@@ -44,14 +44,18 @@ const (
 )
 
 func (l *login) password() (string, error) {
-	name := l.options.PasswordFile
+	name, names := l.options.PasswordFile, l.options.Names
 	switch {
 	case name != "" && l.options.Password != "":
-		return "", errors.New("--etcd-password conflicts with --etcd-password-file; keep one of the two")
+		return "", fmt.Errorf("%s conflicts with %s; keep one of the two", names.Password, names.PasswordFile)
 	case name != "":
-		return passwordIn(name)
+		password, err := passwordIn(name)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", names.PasswordFile, err)
+		}
+		return password, nil
 	case l.options.Password == "":
-		return "", errors.New("--etcd-username needs --etcd-password-file or --etcd-password")
+		return "", fmt.Errorf("%s needs %s or %s", names.Username, names.PasswordFile, names.Password)
 	}
 	return l.options.Password, nil
 }
@@ -59,21 +63,21 @@ func (l *login) password() (string, error) {
 func passwordIn(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("--etcd-password-file: %w", err)
+		return "", err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, longestPassword+1))
 	if err != nil {
-		return "", fmt.Errorf("--etcd-password-file: %w", err)
+		return "", err
 	}
 	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	switch {
 	case len(text) > longestPassword:
-		return "", fmt.Errorf("--etcd-password-file: %s has more than %d bytes; not a password", name, longestPassword)
+		return "", fmt.Errorf("%s has more than %d bytes; not a password", name, longestPassword)
 	case password == "":
-		return "", fmt.Errorf("--etcd-password-file: %s is empty", name)
+		return "", fmt.Errorf("%s is empty", name)
 	case strings.ContainsAny(password, "\n\x00"):
-		return "", fmt.Errorf("--etcd-password-file: %s has more than one line", name)
+		return "", fmt.Errorf("%s has more than one line", name)
 	}
 	return password, nil
 }

@@ -76,7 +76,7 @@ func TestPasswordMayChange(t *testing.T) {
 	if _, err := wrong.client.Get(briefly(t), prefix); err == nil || !strings.Contains(words(err), "refuses the name or the password") || strings.Contains(words(err), "secret") {
 		t.Errorf("a wrong password: %v", err)
 	}
-	if _, err := l.open().client.Get(briefly(t), prefix); err == nil || !strings.Contains(words(err), "--etcd-username") {
+	if _, err := l.open().client.Get(briefly(t), prefix); err == nil || !strings.Contains(words(err), "set the user name and the password file") {
 		t.Errorf("no name: %v", err)
 	}
 	// A node's role allows only what a node does.
@@ -108,19 +108,19 @@ func TestPasswordFileIsChecked(t *testing.T) {
 	for name, test := range map[string]struct {
 		username, password, file, want string
 	}{
-		"nothing":              {},
-		"a password":           {username: "u", password: "secret"},
-		"a file":               {username: "u", file: file("good", "secret\n")},
-		"the longest":          {username: "u", file: file("longest", strings.Repeat("s", longestPassword))},
-		"spaces are of it":     {username: "u", file: file("spaces", "  sec ret \n")},
-		"need --etcd-username": {password: "secret", want: "--etcd-username"},
-		"not a password":       {username: "u", want: "--etcd-password-file"},
-		"both":                 {username: "u", password: "secret", file: file("both", "secret"), want: "one of"},
-		"missing":              {username: "u", file: filepath.Join(dir, "missing"), want: "no such file"},
-		"a folder":             {username: "u", file: dir, want: "is a directory"},
-		"empty":                {username: "u", file: file("empty", "\n"), want: "is empty"},
-		"too long":             {username: "u", file: file("long", strings.Repeat("s", longestPassword+1)), want: "more than 4096 bytes"},
-		"two lines":            {username: "u", file: file("two", "secret\nsecret\n"), want: "more than one line"},
+		"nothing":          {},
+		"a password":       {username: "u", password: "secret"},
+		"a file":           {username: "u", file: file("good", "secret\n")},
+		"the longest":      {username: "u", file: file("longest", strings.Repeat("s", longestPassword))},
+		"spaces are of it": {username: "u", file: file("spaces", "  sec ret \n")},
+		"need a user name": {password: "secret", want: "need the user name"},
+		"not a password":   {username: "u", want: "needs the password file"},
+		"both":             {username: "u", password: "secret", file: file("both", "secret"), want: "one of"},
+		"missing":          {username: "u", file: filepath.Join(dir, "missing"), want: "no such file"},
+		"a folder":         {username: "u", file: dir, want: "is a directory"},
+		"empty":            {username: "u", file: file("empty", "\n"), want: "is empty"},
+		"too long":         {username: "u", file: file("long", strings.Repeat("s", longestPassword+1)), want: "more than 4096 bytes"},
+		"two lines":        {username: "u", file: file("two", "secret\nsecret\n"), want: "more than one line"},
 	} {
 		err := open(test.username, test.password, test.file)
 		if test.want == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret")) {

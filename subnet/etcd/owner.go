@@ -101,8 +101,8 @@ func (a *acquisition) findNeighbours(ctx context.Context, near []subnet.Lease, i
 		}
 		a.claim.Judged[l.Subnets] = !alive
 		if alive && met == nil {
-			met = fmt.Errorf("%w: node %s publishes it with %s; give each node an address of its own (--public-ip, --iface), or, if that node is gone: etcdctl del '%s'",
-				subnet.ErrSameAddress, l.Holder(), l.Key(), a.key(l))
+			met = fmt.Errorf("%w: node %s publishes it with %s; give each node an address of its own (%s), or, if that node is gone: etcdctl del '%s'",
+				subnet.ErrSameAddress, l.Holder(), l.Key(), a.options.Names.Address, a.key(l))
 		}
 	}
 	if met == nil {

@@ -51,10 +51,10 @@ func (r *reach) last() error {
 
 // dial returns the option that records in r why connections fail. As in etcd's own
 // client, the endpoints decide whether connections use TLS.
-func (r *reach) dial(endpoints []string, config *tls.Config, caFile string) grpc.DialOption {
+func (r *reach) dial(o Options, config *tls.Config) grpc.DialOption {
 	secure := config != nil
-	if len(endpoints) > 0 {
-		switch scheme, _, _ := strings.Cut(endpoints[0], ":"); scheme {
+	if len(o.Endpoints) > 0 {
+		switch scheme, _, _ := strings.Cut(o.Endpoints[0], ":"); scheme {
 		case "http", "unix":
 			secure = false
 		case "https", "unixs":
@@ -67,7 +67,7 @@ func (r *reach) dial(endpoints []string, config *tls.Config, caFile string) grpc
 	if config == nil {
 		config = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return grpc.WithTransportCredentials(handshakes{credentials.NewTLS(config), r, config, caFile})
+	return grpc.WithTransportCredentials(handshakes{credentials.NewTLS(config), r, config, o.CAFile, o.Names})
 }
 
 // handshakes records in reach why a handshake fails.
@@ -76,6 +76,7 @@ type handshakes struct {
 	reach  *reach
 	config *tls.Config // nil without TLS
 	caFile string
+	names  Names
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
@@ -86,7 +87,7 @@ func (h handshakes) ClientHandshake(ctx context.Context, authority string, raw n
 		if err != nil {
 			host = authority
 		}
-		through = credentials.NewTLS(verifying(h.config, host, h.caFile))
+		through = credentials.NewTLS(verifying(h.config, host, h.caFile, h.names))
 	}
 	c, info, err := through.ClientHandshake(ctx, authority, raw)
 	var record tls.RecordHeaderError
@@ -106,7 +107,7 @@ func (h handshakes) ClientHandshake(ctx context.Context, authority string, raw n
 
 // Clone implements credentials.TransportCredentials.
 func (h handshakes) Clone() credentials.TransportCredentials {
-	return handshakes{h.TransportCredentials.Clone(), h.reach, h.config, h.caFile}
+	return handshakes{h.TransportCredentials.Clone(), h.reach, h.config, h.caFile, h.names}
 }
 
 // connection records in reach whether the server answers, or why not.

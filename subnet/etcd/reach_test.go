@@ -87,17 +87,17 @@ func TestUnreachableEtcdIsExplained(t *testing.T) {
 			o.CertFile, o.KeyFile = "", ""
 			return o
 		}},
-		"client certificate of another authority": {"etcd rejects the certificate in --etcd-certfile; use one", func(t *testing.T) Options {
+		"client certificate of another authority": {"etcd rejects the certificate in the certificate file; use one", func(t *testing.T) Options {
 			c, at, _ := secureCluster(t, good)
 			return secureOptions(c.Endpoints()[0], files(t, at, func(f certtest.Files) {
 				other.Write(certtest.Files{Cert: f.Cert, Key: f.Key, CA: f.CA + ".other"}, at, time.Hour)
 			}))
 		}},
-		"expired client certificate": {"--etcd-certfile: it has expired", func(t *testing.T) Options {
+		"expired client certificate": {"the certificate file: it has expired", func(t *testing.T) Options {
 			c, at, _ := secureCluster(t, good)
 			return secureOptions(c.Endpoints()[0], files(t, at, func(f certtest.Files) { good.Write(f, at, -time.Minute) }))
 		}},
-		"server certificate of another authority": {"no authority in --etcd-cafile", func(t *testing.T) Options {
+		"server certificate of another authority": {"no authority in the CA file", func(t *testing.T) Options {
 			c, at, _ := secureCluster(t, good)
 			return secureOptions(c.Endpoints()[0], files(t, at, func(f certtest.Files) {
 				other.Write(certtest.Files{Cert: f.Cert + ".other", Key: f.Key + ".other", CA: f.CA}, at, time.Hour)
@@ -121,13 +121,13 @@ func TestUnreachableEtcdIsExplained(t *testing.T) {
 			c := etcdtest.Start(t, etcdtest.Options{})
 			return secureOptions("https://"+strings.TrimPrefix(c.Endpoints()[0], "http://"), files(t, netip.MustParseAddr("127.0.0.1"), same))
 		}},
-		"stopped": {"nothing listens at --etcd-endpoints", func(t *testing.T) Options {
+		"stopped": {"nothing listens at the endpoints", func(t *testing.T) Options {
 			c := etcdtest.Start(t, etcdtest.Options{})
 			c.Member(0).Stop()
 			return Options{Endpoints: c.Endpoints()}
 		}},
-		"no route":          {"no route leads to --etcd-endpoints; start", func(t *testing.T) Options { return inNamespace(t, "192.0.2.1") }},
-		"network unknown":   {"no route leads to --etcd-endpoints; correct", func(t *testing.T) Options { return inNamespace(t, "192.0.2.2") }},
+		"no route":          {"no route leads to the endpoints; start", func(t *testing.T) Options { return inNamespace(t, "192.0.2.1") }},
+		"network unknown":   {"no route leads to the endpoints; correct", func(t *testing.T) Options { return inNamespace(t, "192.0.2.2") }},
 		"packets are lost":  {"no packet comes back", func(t *testing.T) Options { return inNamespace(t, "192.0.2.3") }},
 		"name without host": {"DNS does not know the name", func(*testing.T) Options { return Options{Endpoints: []string{"http://etcd.invalid:2379"}} }},
 		"another server": {"is not etcd", func(t *testing.T) Options {
@@ -195,8 +195,9 @@ func FuzzExplain(f *testing.F) {
 	} {
 		f.Add(text)
 	}
+	known := reasonsFor(Names{}.orWords())
 	f.Fuzz(func(t *testing.T, text string) {
-		if kind, words := explain(errors.New(text)); kind != "" && words == "" {
+		if kind, words := known.explain(errors.New(text)); kind != "" && words == "" {
 			t.Errorf("%q has no words", text)
 		}
 	})

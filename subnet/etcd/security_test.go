@@ -52,11 +52,11 @@ func TestUnusableCertificatesAreReported(t *testing.T) {
 		hint  string
 	}{
 		"good":            {func(certtest.Files) {}, ""},
-		"wrong authority": {func(f certtest.Files) { write(certtest.New(t), f, time.Hour) }, "--etcd-cafile"},
+		"wrong authority": {func(f certtest.Files) { write(certtest.New(t), f, time.Hour) }, "the CA file"},
 		"expired":         {func(f certtest.Files) { write(good, f, -time.Minute) }, "certificate"},
 		"not ours to show": {func(f certtest.Files) {
 			write(certtest.New(t), certtest.Files{Cert: f.Cert, Key: f.Key, CA: f.CA + ".other"}, time.Hour)
-		}, "--etcd-certfile"},
+		}, "the certificate file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours := certtest.NewFiles(t)
@@ -82,7 +82,7 @@ func TestUnusableCertificatesAreReported(t *testing.T) {
 		})
 	}
 	missing := secureOptions(endpoint, certtest.NewFiles(t))
-	if _, err := Open(missing); err == nil || !strings.Contains(err.Error(), "--etcd-certfile") {
+	if _, err := Open(missing); err == nil || !strings.Contains(err.Error(), "the certificate file") {
 		t.Errorf("without files: %v", err)
 	}
 	missing.KeyFile = ""
@@ -92,6 +92,6 @@ func TestUnusableCertificatesAreReported(t *testing.T) {
 }
 
 func words(err error) string {
-	_, words := explain(err)
+	_, words := reasonsFor(Names{}.orWords()).explain(err)
 	return words
 }

@@ -30,6 +30,7 @@ type Options struct {
 	TTL time.Duration
 	// RenewMargin is the least time left of a lease when it is renewed.
 	RenewMargin time.Duration
+	Names       Names
 	// Answers asks at the public IPs of a lease whether its holder lives there and is
 	// not this process. The holder of a lease with this node's own instance must
 	// prove that it has the instance's secret. With nil the store does not ask.
@@ -73,8 +74,8 @@ var reconnecting = grpc.ConnectParams{
 
 // Open returns a store. It does not wait for etcd.
 func Open(o Options) (*Store, error) {
-	o.Prefix = strings.TrimRight(o.Prefix, "/")
-	s := &Store{options: o, opened: time.Now(), trouble: trouble.Log{Explain: explain}, position: position{broken: retry.NewWakeup()}}
+	o.Prefix, o.Names = strings.TrimRight(o.Prefix, "/"), o.Names.orWords()
+	s := &Store{options: o, opened: time.Now(), trouble: trouble.Log{Explain: reasonsFor(o.Names).explain}, position: position{broken: retry.NewWakeup()}}
 	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor{s.position.connections}
 	var err error
 	if s.login, err = newLogin(o); err != nil {
@@ -94,7 +95,7 @@ func Open(o Options) (*Store, error) {
 		Logger: zap.NewNop(), TLS: secure,
 		DialOptions: append([]grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(unary...), grpc.WithChainStreamInterceptor(stream...),
-			grpc.WithConnectParams(reconnecting), grpc.WithStatsHandler(connWatcher{&s.position}), s.reach.dial(o.Endpoints, secure, o.CAFile),
+			grpc.WithConnectParams(reconnecting), grpc.WithStatsHandler(connWatcher{&s.position}), s.reach.dial(o, secure),
 		}, o.dial...),
 	}
 	if s.client, err = clientv3.New(config); err != nil {

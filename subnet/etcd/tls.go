@@ -14,14 +14,14 @@ func tlsConfig(o Options) (*tls.Config, error) {
 		return nil, nil
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
-		return nil, fmt.Errorf("--etcd-certfile and --etcd-keyfile need each other")
+		return nil, fmt.Errorf("%s and %s need each other", o.Names.CertFile, o.Names.KeyFile)
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CertFile != "" {
 		load := func() (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
 			if err != nil {
-				return nil, fmt.Errorf("--etcd-certfile %s and --etcd-keyfile %s: %w", o.CertFile, o.KeyFile, err)
+				return nil, fmt.Errorf("%s %s and %s %s: %w", o.Names.CertFile, o.CertFile, o.Names.KeyFile, o.KeyFile, err)
 			}
 			return &pair, nil
 		}
@@ -31,21 +31,21 @@ func tlsConfig(o Options) (*tls.Config, error) {
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	}
 	if o.CAFile != "" {
-		if _, err := authorities(o.CAFile); err != nil {
+		if _, err := authorities(o.CAFile, o.Names); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
 }
 
-func authorities(file string) (*x509.CertPool, error) {
+func authorities(file string, names Names) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("--etcd-cafile: %w", err)
+		return nil, fmt.Errorf("%s: %w", names.CAFile, err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--etcd-cafile: %s has no certificate", file)
+		return nil, fmt.Errorf("%s: %s has no certificate", names.CAFile, file)
 	}
 	return pool, nil
 }
@@ -53,15 +53,15 @@ func authorities(file string) (*x509.CertPool, error) {
 // verifying returns c for a connection to host, whose certificate the authorities in
 // file verify. The library's own check uses authorities that were read once, and a
 // ConnectionState has no ServerName where the host is an IP address.
-func verifying(c *tls.Config, host, file string) *tls.Config {
+func verifying(c *tls.Config, host, file string, names Names) *tls.Config {
 	c = c.Clone()
 	c.InsecureSkipVerify = true
-	c.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, host, file) }
+	c.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, host, file, names) }
 	return c
 }
 
-func verify(state tls.ConnectionState, host, file string) error {
-	pool, err := authorities(file)
+func verify(state tls.ConnectionState, host, file string, names Names) error {
+	pool, err := authorities(file, names)
 	if err != nil {
 		return err
 	}

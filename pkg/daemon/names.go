@@ -1,0 +1,16 @@
+package daemon
+
+import (
+	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/subnet/etcd"
+)
+
+// What the rooms call their settings in errors and logs: tulled's flags.
+var (
+	etcdNames = etcd.Names{
+		Endpoints: options.Name("etcd-endpoints"),
+		CertFile:  options.Name("etcd-certfile"), KeyFile: options.Name("etcd-keyfile"), CAFile: options.Name("etcd-cafile"),
+		Username: options.Name("etcd-username"), Password: options.Name("etcd-password"), PasswordFile: options.Name("etcd-password-file"),
+		Address: options.Name("public-ip") + ", " + options.Name("iface"),
+	}
+)
