@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/subnet/etcd"
+	"github.com/tulle-net/tulle/subnet/kube"
 )
 
 // What the rooms call their settings in errors and logs: tulled's flags.
@@ -12,5 +13,9 @@ var (
 		CertFile:  options.Name("etcd-certfile"), KeyFile: options.Name("etcd-keyfile"), CAFile: options.Name("etcd-cafile"),
 		Username: options.Name("etcd-username"), Password: options.Name("etcd-password"), PasswordFile: options.Name("etcd-password-file"),
 		Address: options.Name("public-ip") + ", " + options.Name("iface"),
+	}
+	kubeNames = kube.Names{
+		Server: options.Name("kube-api-url"), Kubeconfig: options.Name("kubeconfig-file"),
+		Prefix: options.Name("kube-annotation-prefix"), ConfigFile: options.Name("net-config-path"),
 	}
 )

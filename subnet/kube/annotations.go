@@ -66,7 +66,7 @@ func newAnnotations(prefix string) (annotations, error) {
 		whole += "-"
 	}
 	if !prefixes.MatchString(whole) {
-		return annotations{}, fmt.Errorf("%.100q is not an annotation prefix; use one like flannel.alpha.coreos.com or example.org/blue (--kube-annotation-prefix)", prefix)
+		return annotations{}, fmt.Errorf("%.100q is not an annotation prefix; use one like flannel.alpha.coreos.com or example.org/blue", prefix)
 	}
 	a := annotations{prefix: []byte(whole)}
 	for f, name := range names {

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -74,7 +75,7 @@ func (s *Store) usable(ctx context.Context) (subnet.Config, error) {
 
 // loadConfig reads the config, and keeps a valid one in s.
 func (s *Store) loadConfig() (subnet.Config, fs.FileInfo, error) {
-	cfg, info, err := readConfig(s.options.ConfigFile)
+	cfg, info, err := readConfig(s.options.ConfigFile, s.options.Names)
 	if err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -85,7 +86,7 @@ func (s *Store) loadConfig() (subnet.Config, fs.FileInfo, error) {
 
 // readConfig reads the config at path. info describes the file that was read. It is
 // nil if the caller must read again at the next poll.
-func readConfig(path string) (cfg subnet.Config, info fs.FileInfo, err error) {
+func readConfig(path string, names Names) (cfg subnet.Config, info fs.FileInfo, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not block on a pipe, which is refused below
 	if err != nil {
 		return subnet.Config{}, nil, err
@@ -102,7 +103,7 @@ func readConfig(path string) (cfg subnet.Config, info fs.FileInfo, err error) {
 	case err != nil:
 		return subnet.Config{}, nil, err
 	case len(text) > largestConfig:
-		return subnet.Config{}, info, errors.New("too long for a network's config; give the file that holds net-conf.json (--net-config-path)")
+		return subnet.Config{}, info, fmt.Errorf("too long for a network's config; give the file that holds net-conf.json (%s)", names.ConfigFile)
 	}
 	cfg, err = subnet.ParseConfig(text)
 	cfg.Given = err == nil

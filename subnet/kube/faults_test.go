@@ -368,9 +368,11 @@ func TestFindsNodeOfPod(t *testing.T) {
 
 func TestOpenRefusesWrongOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		"--kube-annotation-prefix": {Server: "http://127.0.0.1:1", NodeName: "x", Prefix: "x"},
-		"--kubeconfig-file":        {NodeName: "x", Prefix: prefix},
-		"no such file":             {NodeName: "x", Prefix: prefix, Kubeconfig: "/nowhere"},
+		"the annotation prefix: ": {Server: "http://127.0.0.1:1", NodeName: "x", Prefix: "x"},
+		"--prefix: ":              {Server: "http://127.0.0.1:1", NodeName: "x", Prefix: "x", Names: Names{Prefix: "--prefix"}},
+		"give a kubeconfig file or the API server's URL": {NodeName: "x", Prefix: prefix},
+		"give --file or --url":                           {NodeName: "x", Prefix: prefix, Names: Names{Kubeconfig: "--file", Server: "--url"}},
+		"no such file":                                   {NodeName: "x", Prefix: prefix, Kubeconfig: "/nowhere"},
 	} {
 		s, err := Open(o)
 		if err == nil {

@@ -23,6 +23,7 @@ type Options struct {
 	Prefix string
 	// ConfigFile is the path of the network's config, usually in a mounted ConfigMap.
 	ConfigFile string
+	Names      Names
 }
 
 // Store is a network in a Kubernetes cluster. From the first use to Close it runs two
@@ -51,14 +52,15 @@ type Store struct {
 
 // Open returns a store. It does not wait for the API server.
 func Open(o Options) (*Store, error) {
+	o.Names = o.Names.orWords()
 	a, err := newAnnotations(o.Prefix)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", o.Names.Prefix, err)
 	}
 	c, err := kube.NewClient(kube.Options{Server: o.Server, Kubeconfig: o.Kubeconfig, Name: "tulled"})
 	switch {
 	case err != nil && o.Server == "" && o.Kubeconfig == "":
-		return nil, fmt.Errorf("%w; outside a pod give --kubeconfig-file or --kube-api-url", err)
+		return nil, fmt.Errorf("%w; outside a pod give %s or %s", err, o.Names.Kubeconfig, o.Names.Server)
 	case err != nil:
 		return nil, err
 	}
