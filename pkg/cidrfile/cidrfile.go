@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
 const (
@@ -79,7 +81,7 @@ func read(path string) ([]netip.Prefix, fs.FileInfo, error) {
 func Follow(ctx context.Context, path string, to func([]netip.Prefix)) {
 	var known []netip.Prefix
 	var seen fs.FileInfo
-	trouble, told := "", false
+	told, reading := false, trouble.Outcome{Failed: "Failed to read the file of networks; keeping the previous ones", EachReason: true}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -87,17 +89,11 @@ func Follow(ctx context.Context, path string, to func([]netip.Prefix)) {
 		if err != nil || seen == nil || !same(seen, now) {
 			var all []netip.Prefix
 			all, seen, err = read(path)
-			switch {
-			case err != nil && err.Error() != trouble:
-				trouble = err.Error()
-				klog.ErrorS(err, "Failed to read the file of networks; keeping the previous ones", "path", path, "networks", len(known))
-			case err != nil:
-			case !told || !slices.Equal(all, known):
+			reading.Was(err, "path", path, "networks", len(known))
+			if err == nil && (!told || !slices.Equal(all, known)) {
 				klog.InfoS("Read the file of networks", "path", path, "networks", len(all))
-				known, told, trouble = all, true, ""
+				known, told = all, true
 				to(all)
-			default:
-				trouble = ""
 			}
 		}
 		select {

@@ -7,13 +7,16 @@ import "k8s.io/klog/v2"
 type Outcome struct {
 	Failed string // the line for the first of several failures
 	Works  string // the line for the first success after a failure; "" logs none
-	err    error
+	// EachReason also logs a failure whose error differs from the one before: for what
+	// a person corrects step by step.
+	EachReason bool
+	err        error
 }
 
 // Was records the result of one try. facts are keys and values for the log.
 func (o *Outcome) Was(err error, facts ...any) {
 	switch {
-	case err != nil && o.err == nil:
+	case err != nil && (o.err == nil || o.EachReason && err.Error() != o.err.Error()):
 		klog.ErrorS(err, o.Failed, facts...)
 	case err == nil && o.err != nil && o.Works != "":
 		klog.InfoS(o.Works, facts...)
