@@ -14,6 +14,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
 // ErrContested is a file that another program changes so often that no reader can
@@ -41,10 +42,10 @@ type file struct {
 	thing Thing
 	hops  []string // from path to what it leads to, as last seen
 
-	err       error     // why it is not as it was set
-	failures  int       // to write it, in a row
-	due       time.Time // when to look at it next
-	notBefore time.Time // even if it changes
+	outcome   trouble.Outcome // of keeping it as it was set
+	failures  int             // to write it, in a row
+	due       time.Time       // when to look at it next
+	notBefore time.Time       // even if it changes
 
 	heard    time.Time // when a change was heard of first since it was right; zero while none was
 	restored time.Time // when it was written last because of others
@@ -78,7 +79,7 @@ func (k *Keeper) Keep(path string, t Thing) error {
 	k.mu.Lock()
 	f := k.files[path]
 	if f == nil {
-		f = &file{path: path}
+		f = &file{path: path, outcome: trouble.Outcome{Failed: "Failed to write a file; retrying", Works: "File up to date again"}}
 		k.files[path] = f
 	}
 	f.thing = t
@@ -99,8 +100,8 @@ func (k *Keeper) Failing() map[string]error {
 	defer k.mu.Unlock()
 	failing, now := make(map[string]error), time.Now()
 	for path, f := range k.files {
-		if f.err != nil {
-			failing[path] = f.err
+		if err := f.outcome.Err(); err != nil {
+			failing[path] = err
 		} else if fight, ok := k.fights.Of(path, now); ok && fight.Lost() {
 			failing[path] = fmt.Errorf("%w: %s", ErrContested, fight)
 		}

@@ -222,20 +222,14 @@ func (f *file) hasten(at time.Time) {
 
 // settled books that the file is as it was set.
 func (f *file) settled() {
-	if f.failures > 0 {
-		klog.InfoS("File up to date again", "path", f.path, "failures", f.failures)
-		f.failures = 0
-	}
-	f.err, f.heard = nil, time.Time{}
+	f.outcome.Was(nil, "path", f.path, "failures", f.failures)
+	f.failures, f.heard = 0, time.Time{}
 }
 
 // failed books that the file could not be written.
 func (f *file) failed(err error, now time.Time) {
-	if f.failures == 0 {
-		klog.ErrorS(err, "Failed to write a file; retrying", "path", f.path)
-	}
+	f.outcome.Was(err, "path", f.path)
 	f.failures++
-	f.err = err
 	// A change calls for another try before its time, but not for one upon the
 	// other.
 	wait := backoff.After(f.failures)
