@@ -12,6 +12,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -43,7 +44,7 @@ type Keeper struct {
 	fights   budget.Fights[string] // by the names of parts
 	found    subnet.Choice         // by which there are these
 	sought   subnet.Choice         // by which others were looked for last
-	lost     error                 // why there are no others
+	finding  trouble.Outcome       // of looking for others
 	failures int                   // to find others, in a row
 	again    time.Time             // when to try next
 	healed   uint64                // by parts that are gone
@@ -54,7 +55,8 @@ type Keeper struct {
 // NewKeeper makes a keeper. What it does because others changed something is on
 // account. Changed is called when Status has changed; it must not wait.
 func NewKeeper(find Find, account *budget.Account, changed func()) *Keeper {
-	return &Keeper{find: find, changed: changed, account: account, poked: retry.NewWakeup()}
+	return &Keeper{find: find, changed: changed, account: account, poked: retry.NewWakeup(),
+		finding: trouble.Outcome{Failed: "Failed to find a firewall for the rules; retrying", EachReason: true}}
 }
 
 // Want sets the rules that the keeper keeps from now on.
@@ -85,16 +87,16 @@ type Status struct {
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := Status{Tried: k.wanted > 0 && (k.parts != nil || k.lost != nil), Healed: k.healed, Fights: k.fights.All(time.Now())}
-	all := []error{k.lost}
+	s := Status{Tried: k.wanted > 0 && (k.parts != nil || k.finding.Err() != nil), Healed: k.healed, Fights: k.fights.All(time.Now())}
+	all := []error{k.finding.Err()}
 	for _, p := range k.parts {
 		s.Tried = s.Tried && (p.tried == k.wanted || p.Wants == nil)
 		s.Healed += p.healed
 		if p.Tell != nil {
 			s.Others = append(s.Others, p.Tell()...)
 		}
-		if p.err != nil {
-			all = append(all, fmt.Errorf("%s: %w", p.Name, p.err))
+		if err := p.outcome.Err(); err != nil {
+			all = append(all, fmt.Errorf("%s: %w", p.Name, err))
 		} else if f, ok := s.Fights[p.Name]; ok && f.Lost() {
 			all = append(all, fmt.Errorf("%s: %s", p.Name, f))
 		}
@@ -195,10 +197,8 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 		return
 	}
 	k.mu.Lock()
-	before, last := p.err, p.looked
-	p.tried, p.err = wanted, err
-	now := time.Now()
-	p.looked = now
+	now, last := time.Now(), p.looked
+	p.tried, p.looked = wanted, now
 	undone := err == nil && changed && p.done == wanted
 	switch {
 	case undone:
@@ -224,12 +224,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 			k.schedule(p, now.Add(k.interval(p)))
 		}
 	}
+	p.outcome.Was(err, "rules", p.Name)
 	k.mu.Unlock()
-	switch {
-	case err != nil && (before == nil || before.Error() != err.Error()):
-		klog.ErrorS(err, "Failed to write the firewall rules; retrying", "rules", p.Name)
-	case err == nil && before != nil:
-		klog.InfoS("Firewall rules in sync again", "rules", p.Name)
-	}
 	k.changed()
 }

@@ -5,9 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
 // Part is one place where rules stand.
@@ -37,7 +36,7 @@ type part struct {
 	done     uint64    // what was wanted when it last held that
 	tried    uint64
 	failures int // in a row
-	err      error
+	outcome  trouble.Outcome
 	healed   uint64
 }
 
@@ -46,13 +45,14 @@ type part struct {
 // in its place.
 func (k *Keeper) findParts(ctx context.Context, w *watches) {
 	k.mu.Lock()
-	choice, lost := k.want.NFTables, k.lost
+	choice, lost := k.want.NFTables, k.finding.Err()
 	switch {
 	case k.wanted == 0 || lost != nil && choice == k.sought && time.Now().Before(k.again):
 		k.mu.Unlock()
 		return
 	case k.parts != nil && choice == k.found:
-		k.lost, k.again, k.failures = nil, time.Time{}, 0
+		k.finding.Was(nil)
+		k.again, k.failures = time.Time{}, 0
 		k.mu.Unlock()
 		if lost != nil {
 			k.changed()
@@ -73,13 +73,10 @@ func (k *Keeper) findParts(ctx context.Context, w *watches) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.lost = err
+	k.finding.Was(err)
 	if err != nil {
 		k.again = time.Now().Add(backoff.After(k.failures + 1))
 		k.failures++
-		if lost == nil || lost.Error() != err.Error() {
-			klog.ErrorS(err, "Failed to find a firewall for the rules; retrying")
-		}
 		return
 	}
 	k.again, k.failures, k.found = time.Time{}, 0, choice
@@ -88,7 +85,9 @@ func (k *Keeper) findParts(ctx context.Context, w *watches) {
 	}
 	k.parts = nil
 	for _, p := range found {
-		k.parts = append(k.parts, &part{Part: p, due: time.Now(), ours: true})
+		k.parts = append(k.parts, &part{Part: p, due: time.Now(), ours: true, outcome: trouble.Outcome{
+			Failed: "Failed to write the firewall rules; retrying", Works: "Firewall rules in sync again", EachReason: true,
+		}})
 	}
 	w.begin(ctx, k)
 }
@@ -119,13 +118,15 @@ func (w *watches) end() {
 
 // watch has p looked at whenever something happens to it.
 func (k *Keeper) watch(ctx context.Context, p *part) {
-	failing := false
+	watching := trouble.Outcome{Failed: "Lost the watch on the firewall; restarting it"}
 	for ctx.Err() == nil {
 		begun := false
 		err := p.Watch(ctx, func() {
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			failing = failing && !begun // to have begun is not yet to have heard something
+			if begun { // to have begun is not yet to have heard something
+				watching.Was(nil)
+			}
 			begun = true
 			now := time.Now()
 			if p.heard.IsZero() {
@@ -136,10 +137,7 @@ func (k *Keeper) watch(ctx context.Context, p *part) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !failing {
-			klog.ErrorS(err, "Lost the watch on the firewall; restarting it", "rules", p.Name)
-		}
-		failing = true
+		watching.Was(err, "rules", p.Name)
 		retry.Sleep(ctx, time.Second)
 	}
 }
