@@ -61,7 +61,7 @@ type nodeStore struct {
 func openNodeStore(ctx context.Context, o options.Options) (nodeStore, error) {
 	p := nodeStore{uplinks: hostif.Spec{
 		Ifaces: o.Uplink.Ifaces, IfaceRegexes: o.Uplink.IfaceRegexes, FromNodeIP: o.Uplink.FromNodeIP,
-		CanReach: o.Uplink.CanReach, PublicIP: o.Uplink.PublicIP,
+		CanReach: o.Uplink.CanReach, PublicIP: o.Uplink.PublicIP, Names: uplinkNames,
 	}}
 	var err error
 	if !o.Kube.On {

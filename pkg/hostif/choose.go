@@ -13,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Choose finds the uplink of each family that is on. The error is a *FlagError
+// Choose finds the uplink of each family that is on. The error is a *SettingError
 // or joins a *NoUplinkError for each family that has none; the other family's
 // uplink is returned nevertheless.
 func Choose(view View, spec Spec) (subnet.Pair[Uplink], error) {
@@ -38,7 +38,8 @@ func Choose(view View, spec Spec) (subnet.Pair[Uplink], error) {
 // choose takes the first candidate of family f that has a usable address.
 func choose(view View, spec Spec, f subnet.Family) (Uplink, *NoUplinkError) {
 	s := search{View: view, Spec: spec, family: f}
-	missing := &NoUplinkError{Family: f}
+	s.Names = s.Names.OrWords()
+	missing := &NoUplinkError{Family: f, Setting: s.Names.Iface}
 	for _, c := range s.candidates() {
 		address, obstacle := s.address(c)
 		if obstacle != "" {
@@ -63,7 +64,7 @@ type search struct {
 	family subnet.Family
 }
 
-// candidate is what a flag, or the default route, leads to.
+// candidate is what a setting, or the default route, leads to.
 type candidate struct {
 	why  string
 	link *netstate.HostLink // nil: there is none
@@ -102,7 +103,7 @@ func (s search) candidates() []candidate {
 	return slices.Concat(s.byPublicIP(), s.byDefault())
 }
 
-// named reports whether a flag names an interface. An empty --iface does not: that
+// named reports whether a setting names an interface. An empty name does not: that
 // is how a script gives none.
 func (s search) named() bool {
 	return len(s.IfaceRegexes) > 0 || s.CanReach.IsValid() || s.FromNodeIP ||
@@ -114,7 +115,7 @@ func (s search) byIface() (found []candidate) {
 		if iface == "" {
 			continue
 		}
-		c := candidate{why: "--iface=" + shown(iface)}
+		c := candidate{why: s.Names.Iface + "=" + shown(iface)}
 		if a, err := netip.ParseAddr(iface); err != nil {
 			c.link = s.link(iface)
 		} else if a = a.Unmap(); subnet.FamilyOf(a) == s.family {
@@ -129,7 +130,7 @@ func (s search) byIface() (found []candidate) {
 	return found
 }
 
-// hasOwnAddress reports whether --iface gives an address of this family, so that
+// hasOwnAddress reports whether Ifaces has an address of this family, so that
 // those of the other say nothing about it.
 func (s search) hasOwnAddress() bool {
 	return slices.ContainsFunc(s.Ifaces, func(iface string) bool {
@@ -144,20 +145,20 @@ func (s search) byRegex() (found []candidate) {
 		if err != nil {
 			continue // Check has refused it
 		}
-		flag, before := "--iface-regex="+shown(expr), len(found)
+		setting, before := s.Names.IfaceRegex+"="+shown(expr), len(found)
 		for l, a := range s.matches(re, s.family) {
-			found = append(found, candidate{why: flag + " (by address)", link: l, addr: a})
+			found = append(found, candidate{why: setting + " (by address)", link: l, addr: a})
 		}
 		for i, l := range s.Links {
 			if re.MatchString(l.Name) {
-				found = append(found, candidate{why: flag + " (by name)", link: &s.Links[i]})
+				found = append(found, candidate{why: setting + " (by name)", link: &s.Links[i]})
 			}
 		}
 		for l := range s.matches(re, otherFamily(s.family)) {
-			found = append(found, candidate{why: flag + " (by its other family's address)", link: l})
+			found = append(found, candidate{why: setting + " (by its other family's address)", link: l})
 		}
 		if len(found) == before {
-			found = append(found, candidate{why: flag})
+			found = append(found, candidate{why: setting})
 		}
 	}
 	return found
@@ -180,7 +181,7 @@ func (s search) byReach() []candidate {
 	if !s.CanReach.IsValid() {
 		return nil
 	}
-	c := candidate{why: "--iface-can-reach=" + s.CanReach.String(), link: s.link(s.Reach.Link)}
+	c := candidate{why: s.Names.CanReach + "=" + s.CanReach.String(), link: s.link(s.Reach.Link)}
 	if subnet.FamilyOf(s.CanReach) == s.family {
 		c.addr = s.Reach.Source
 	}
@@ -201,14 +202,14 @@ func (s search) byNodeIP() (found []candidate) {
 		if !ip.IsValid() {
 			continue
 		}
-		c := candidate{why: fmt.Sprintf("--iface-from-node-ip (%s)", ip), link: s.holder(ip)}
+		c := candidate{why: fmt.Sprintf("%s (%s)", s.Names.FromNodeIP, ip), link: s.holder(ip)}
 		if f == s.family {
 			c.addr = ip
 		}
 		found = append(found, c)
 	}
 	if len(found) == 0 {
-		return []candidate{{why: "--iface-from-node-ip (the Node has no InternalIP)"}}
+		return []candidate{{why: s.Names.FromNodeIP + " (the Node has no InternalIP)"}}
 	}
 	return found
 }
@@ -221,7 +222,7 @@ func (s search) byPublicIP() (found []candidate) {
 		if l == nil {
 			continue
 		}
-		c := candidate{why: fmt.Sprintf("--%s=%s", publicFlags[f], s.PublicIP[f]), link: l}
+		c := candidate{why: fmt.Sprintf("%s=%s", s.Names.PublicIP[f], s.PublicIP[f]), link: l}
 		if f == s.family {
 			c.addr = s.PublicIP[f]
 		}

@@ -55,26 +55,26 @@ func TestChoose(t *testing.T) {
 
 		{name: "Vagrant, no flag", host: vagrant, on: "4", v4: "eth0 10.0.2.15"},
 		{name: "by name", host: vagrant, on: "46", spec: Spec{Ifaces: []string{"eth1"}},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface=eth1"},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "uplink=eth1"},
 		{name: "by address, for both families", host: vagrant, on: "46", spec: Spec{Ifaces: []string{"192.168.56.11"}},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface=192.168.56.11"},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "uplink=192.168.56.11"},
 		{name: "by IPv4-mapped address", host: vagrant, on: "4", spec: Spec{Ifaces: []string{"::ffff:192.168.56.11"}}, v4: "eth1 192.168.56.11"},
 		{name: "by regex on the address", host: vagrant, on: "46", spec: Spec{IfaceRegexes: []string{`^192\.168\.`}},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: `--iface-regex=^192\.168\. (by address)`},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: `uplink regex=^192\.168\. (by address)`},
 		{name: "by regex on the name", host: vagrant, on: "46", spec: Spec{IfaceRegexes: []string{`eth[1-9]`}},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface-regex=eth[1-9] (by name)"},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "uplink regex=eth[1-9] (by name)"},
 		{name: "by regexes in order", host: vagrant, on: "4", spec: Spec{IfaceRegexes: []string{"^wlan", "^eth1$", "^eth0$"}}, v4: "eth1 192.168.56.11"},
 		{name: "an address before a name", host: vagrant, on: "4", spec: Spec{IfaceRegexes: []string{"eth0|192"}}, v4: "eth1 192.168.56.11"},
 		{name: "the first of those that fit", host: vagrant, on: "4", spec: Spec{IfaceRegexes: []string{"."}}, v4: "eth0 10.0.2.15"},
 		{name: "by what can be reached", host: vagrant + "\nreach eth1 192.168.56.11", on: "46", spec: Spec{CanReach: a("192.168.56.1")},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface-can-reach=192.168.56.1"},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "uplink that reaches=192.168.56.1"},
 		{name: "by what is its own", host: vagrant + "\nreach lo 192.168.56.11", on: "46", spec: Spec{CanReach: a("192.168.56.11")},
 			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11"},
 		{name: "by its public address", host: vagrant, on: "46", spec: Spec{PublicIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--public-ip=192.168.56.11"},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "public IPv4 address=192.168.56.11"},
 
 		{name: "by the Node's address", host: vagrant, on: "46", spec: Spec{FromNodeIP: true, NodeIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}},
-			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "--iface-from-node-ip (192.168.56.11)"},
+			v4: "eth1 192.168.56.11", v6: "eth1 fd00:56::11", why: "uplink from the Node's IP (192.168.56.11)"},
 		{name: "by the Node's address, each family at its own", host: twoCables, on: "46",
 			spec: Spec{FromNodeIP: true, NodeIP: subnet.Pair[netip.Addr]{a("192.0.2.7"), a("2001:db8::7")}}, v4: "eth0 192.0.2.7", v6: "eth1 2001:db8::7"},
 		{name: "the Node's address not asked for", host: vagrant, on: "4", spec: Spec{NodeIP: subnet.Pair[netip.Addr]{a("192.168.56.11")}}, v4: "eth0 10.0.2.15"},
@@ -274,30 +274,30 @@ func TestNoUplink(t *testing.T) {
 		{name: "no default route", on: "4", host: "link lo 65536 127.0.0.1/8\nlink eth0 1500 192.0.2.7/24",
 			want: "no IPv4 uplink: default route: not found; " +
 				"the host has lo (127.0.0.1/8), eth0 (192.0.2.7/24); " +
-				"set --iface to an interface or an address, or EnableIPv4 to false in the network's config"},
+				"set uplink to an interface or an address, or EnableIPv4 to false in the network's config"},
 		{name: "a bare host", on: "6", host: "link eth0 1500\ndefault eth0 0 6",
 			want: "no IPv6 uplink: default route: eth0 has no usable IPv6 address; " +
 				"the host has 1 without an address; " +
-				"set --iface to an interface or an address, or EnableIPv6 to false in the network's config"},
+				"set uplink to an interface or an address, or EnableIPv6 to false in the network's config"},
 		{name: "nothing fits", on: "4", host: vagrant,
 			spec: Spec{Ifaces: []string{"eth7", "lo", "127.0.0.1", "10.9.9.9"}, IfaceRegexes: []string{"wlan"}, CanReach: netip.MustParseAddr("203.0.113.1")},
-			want: "no IPv4 uplink: --iface=eth7: not found; --iface=lo: lo has no usable IPv4 address; " +
-				"--iface=127.0.0.1: 127.0.0.1 is not usable; --iface=10.9.9.9: not found; --iface-regex=wlan: not found; " +
-				"--iface-can-reach=203.0.113.1: not found; " +
+			want: "no IPv4 uplink: uplink=eth7: not found; uplink=lo: lo has no usable IPv4 address; " +
+				"uplink=127.0.0.1: 127.0.0.1 is not usable; uplink=10.9.9.9: not found; uplink regex=wlan: not found; " +
+				"uplink that reaches=203.0.113.1: not found; " +
 				"the host has lo (127.0.0.1/8 ::1/128), eth0 (10.0.2.15/24), eth1 (192.168.56.11/24 fd00:56::11/64); " +
-				"set --iface to an interface or an address, or EnableIPv4 to false in the network's config"},
+				"set uplink to an interface or an address, or EnableIPv4 to false in the network's config"},
 		{name: "only the overlay's", on: "4", host: "link cni0 1450 10.5.34.1/24", spec: Spec{Ifaces: []string{"cni0"}},
-			want: "no IPv4 uplink: --iface=cni0: cni0 has no usable IPv4 address; the host has cni0 (10.5.34.1/24); " +
-				"set --iface to an interface or an address, or EnableIPv4 to false in the network's config"},
+			want: "no IPv4 uplink: uplink=cni0: cni0 has no usable IPv4 address; the host has cni0 (10.5.34.1/24); " +
+				"set uplink to an interface or an address, or EnableIPv4 to false in the network's config"},
 		{name: "a bridge of containers", on: "4", host: "link docker0 1500 172.17.0.1/16\nlink lo 65536 192.0.2.7/32\ndefault docker0 0", spec: Spec{Bridges: []string{"docker0"}},
 			want: "no IPv4 uplink: default route: docker0 is a bridge of containers; " +
 				"default route, with an address of lo: docker0 is a bridge of containers; " +
 				"the host has docker0 (172.17.0.1/16), lo (192.0.2.7/32); " +
-				"set --iface to an interface or an address, or EnableIPv4 to false in the network's config"},
+				"set uplink to an interface or an address, or EnableIPv4 to false in the network's config"},
 		{name: "a named interface of the other family", on: "46", host: twoCables, spec: Spec{Ifaces: []string{"192.0.2.7"}},
-			want: "no IPv6 uplink: --iface=192.0.2.7: eth0 has no usable IPv6 address; " +
+			want: "no IPv6 uplink: uplink=192.0.2.7: eth0 has no usable IPv6 address; " +
 				"the host has lo (127.0.0.1/8 ::1/128), eth0 (192.0.2.7/24), eth1 (2001:db8::7/64); " +
-				"set --iface to an interface or an address, or EnableIPv6 to false in the network's config"},
+				"set uplink to an interface or an address, or EnableIPv6 to false in the network's config"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.spec.Networks = networks(c.on)
@@ -342,35 +342,35 @@ func TestCheck(t *testing.T) {
 	}{
 		{Spec{}, ""},
 		{Spec{Ifaces: []string{"eth0", "192.0.2.7"}, IfaceRegexes: []string{"^eth"}, CanReach: a("192.0.2.1"), PublicIP: subnet.Pair[netip.Addr]{a("203.0.113.1"), a("2001:db8::1")}}, ""},
-		{Spec{IfaceRegexes: []string{"^eth", "eth["}}, "--iface-regex=eth[: error parsing regexp: missing closing ]"},
-		{Spec{IfaceRegexes: []string{strings.Repeat("e", 1001)}}, "--iface-regex=" + strings.Repeat("e", 100) + "…: longer than 1000 bytes; use one like"},
-		{Spec{IfaceRegexes: []string{strings.Repeat("(", 500)}}, "--iface-regex=" + strings.Repeat("(", 100) + "…: error parsing regexp: "},
-		{Spec{IfaceRegexes: []string{"a{1001}"}}, "--iface-regex=a{1001}: error parsing regexp: invalid repeat count"},
-		{Spec{IfaceRegexes: []string{"eth\xff"}}, `--iface-regex="eth\xff": "error parsing regexp: invalid UTF-8`},
+		{Spec{IfaceRegexes: []string{"^eth", "eth["}}, "uplink regex=eth[: error parsing regexp: missing closing ]"},
+		{Spec{IfaceRegexes: []string{strings.Repeat("e", 1001)}}, "uplink regex=" + strings.Repeat("e", 100) + "…: longer than 1000 bytes; use one like"},
+		{Spec{IfaceRegexes: []string{strings.Repeat("(", 500)}}, "uplink regex=" + strings.Repeat("(", 100) + "…: error parsing regexp: "},
+		{Spec{IfaceRegexes: []string{"a{1001}"}}, "uplink regex=a{1001}: error parsing regexp: invalid repeat count"},
+		{Spec{IfaceRegexes: []string{"eth\xff"}}, `uplink regex="eth\xff": "error parsing regexp: invalid UTF-8`},
 		{Spec{IfaceRegexes: []string{"eth\x1b"}}, ""},
 		{Spec{Ifaces: []string{"", "eth0.100", "br-0123456789ab", "wg_0@x", "127.0.0.1", "10.5.34.1", "ethernet\x1b[0m"}, Networks: networks("4")}, ""},
-		{Spec{Ifaces: []string{"eth0", "ethernet-0123456"}}, "--iface=ethernet-0123456: longer than the 15 bytes of an interface name; use"},
-		{Spec{Ifaces: []string{strings.Repeat("é", 100000)}}, "--iface=" + strings.Repeat("é", 50) + "…: longer than"},
-		{Spec{Ifaces: []string{"192.0.2.7/24"}}, "--iface=192.0.2.7/24: not an interface name; use an interface's name, or its address without a prefix length"},
-		{Spec{Ifaces: []string{".."}}, "--iface=..: not an interface name"},
-		{Spec{Ifaces: []string{"eth0 eth1"}}, "--iface=eth0 eth1: not an interface name"},
-		{Spec{Ifaces: []string{"eth0\n"}}, `--iface="eth0\n": not an interface name`},
-		{Spec{Ifaces: []string{"eth\x00"}}, `--iface="eth\x00": not an interface name`},
-		{Spec{Ifaces: []string{"fe80::1%eth0"}}, "--iface=fe80::1%eth0: not reachable from other hosts"},
-		{Spec{Ifaces: []string{"::"}}, "--iface=::: not reachable from other hosts"},
-		{Spec{Ifaces: []string{"224.0.0.1"}}, "--iface=224.0.0.1: not reachable from other hosts"},
-		{Spec{CanReach: a("0.0.0.0")}, "--iface-can-reach=0.0.0.0: not the address of a single host"},
-		{Spec{CanReach: a("ff02::1")}, "--iface-can-reach=ff02::1: "},
-		{Spec{CanReach: a("fe80::1%eth0")}, "--iface-can-reach=fe80::1%eth0: "},
-		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("2001:db8::1")}}, "--public-ip=2001:db8::1: not an IPv4 address; use the IPv4 address at which"},
-		{Spec{PublicIP: subnet.Pair[netip.Addr]{subnet.IPv6: a("192.0.2.7")}}, "--public-ipv6=192.0.2.7: not an IPv6 address"},
-		{Spec{PublicIP: subnet.Pair[netip.Addr]{subnet.IPv6: a("::ffff:192.0.2.7")}}, "--public-ipv6=::ffff:192.0.2.7: not an IPv6 address"},
-		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("127.0.0.1")}}, "--public-ip=127.0.0.1: not reachable from other hosts"},
-		{Spec{PublicIP: subnet.Pair[netip.Addr]{subnet.IPv6: a("fe80::1")}}, "--public-ipv6=fe80::1: not reachable from other hosts"},
-		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("10.5.34.1")}, Networks: networks("4")}, "--public-ip=10.5.34.1: inside the overlay network"},
+		{Spec{Ifaces: []string{"eth0", "ethernet-0123456"}}, "uplink=ethernet-0123456: longer than the 15 bytes of an interface name; use"},
+		{Spec{Ifaces: []string{strings.Repeat("é", 100000)}}, "uplink=" + strings.Repeat("é", 50) + "…: longer than"},
+		{Spec{Ifaces: []string{"192.0.2.7/24"}}, "uplink=192.0.2.7/24: not an interface name; use an interface's name, or its address without a prefix length"},
+		{Spec{Ifaces: []string{".."}}, "uplink=..: not an interface name"},
+		{Spec{Ifaces: []string{"eth0 eth1"}}, "uplink=eth0 eth1: not an interface name"},
+		{Spec{Ifaces: []string{"eth0\n"}}, `uplink="eth0\n": not an interface name`},
+		{Spec{Ifaces: []string{"eth\x00"}}, `uplink="eth\x00": not an interface name`},
+		{Spec{Ifaces: []string{"fe80::1%eth0"}}, "uplink=fe80::1%eth0: not reachable from other hosts"},
+		{Spec{Ifaces: []string{"::"}}, "uplink=::: not reachable from other hosts"},
+		{Spec{Ifaces: []string{"224.0.0.1"}}, "uplink=224.0.0.1: not reachable from other hosts"},
+		{Spec{CanReach: a("0.0.0.0")}, "uplink that reaches=0.0.0.0: not the address of a single host"},
+		{Spec{CanReach: a("ff02::1")}, "uplink that reaches=ff02::1: "},
+		{Spec{CanReach: a("fe80::1%eth0")}, "uplink that reaches=fe80::1%eth0: "},
+		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("2001:db8::1")}}, "public IPv4 address=2001:db8::1: not an IPv4 address; use the IPv4 address at which"},
+		{Spec{PublicIP: subnet.Pair[netip.Addr]{subnet.IPv6: a("192.0.2.7")}}, "public IPv6 address=192.0.2.7: not an IPv6 address"},
+		{Spec{PublicIP: subnet.Pair[netip.Addr]{subnet.IPv6: a("::ffff:192.0.2.7")}}, "public IPv6 address=::ffff:192.0.2.7: not an IPv6 address"},
+		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("127.0.0.1")}}, "public IPv4 address=127.0.0.1: not reachable from other hosts"},
+		{Spec{PublicIP: subnet.Pair[netip.Addr]{subnet.IPv6: a("fe80::1")}}, "public IPv6 address=fe80::1: not reachable from other hosts"},
+		{Spec{PublicIP: subnet.Pair[netip.Addr]{a("10.5.34.1")}, Networks: networks("4")}, "public IPv4 address=10.5.34.1: inside the overlay network"},
 	} {
 		err := c.spec.Check()
-		var refusal *FlagError
+		var refusal *SettingError
 		if (err == nil) != (c.want == "") || err != nil && (!errors.As(err, &refusal) || !strings.HasPrefix(err.Error(), c.want)) {
 			t.Errorf("%+v: got %v, want %s", c.spec, err, c.want)
 		}

@@ -14,9 +14,10 @@ import (
 
 // NoUplinkError is a family without an uplink.
 type NoUplinkError struct {
-	Family subnet.Family
-	Tried  []string // each way to an interface, and what became of it
-	Seen   []string // the interfaces and their addresses
+	Family  subnet.Family
+	Setting string   // the name of the one that gives the uplink
+	Tried   []string // each way to an interface, and what became of it
+	Seen    []string // the interfaces and their addresses
 }
 
 func (e *NoUplinkError) Error() string {
@@ -24,8 +25,8 @@ func (e *NoUplinkError) Error() string {
 	if more := len(tried) - mostSeen; more > 0 {
 		tried = append(slices.Clip(tried[:mostSeen]), fmt.Sprintf("%d more", more))
 	}
-	return fmt.Sprintf("no %s uplink: %s; the host has %s; set --iface to an interface or an address, or Enable%s to false in the network's config",
-		e.Family, strings.Join(tried, "; "), strings.Join(e.Seen, ", "), e.Family)
+	return fmt.Sprintf("no %s uplink: %s; the host has %s; set %s to an interface or an address, or Enable%s to false in the network's config",
+		e.Family, strings.Join(tried, "; "), strings.Join(e.Seen, ", "), e.Setting, e.Family)
 }
 
 // same reports whether the same is missing for the same reasons, whatever else
@@ -69,7 +70,7 @@ func describe(links []netstate.HostLink) []string {
 	return seen
 }
 
-// mostShown is how many bytes of a flag's value a message has.
+// mostShown is how many bytes of a setting's value a message has.
 const mostShown = 100
 
 // shown is text as a message can have it: one short line.

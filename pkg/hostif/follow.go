@@ -30,7 +30,7 @@ const (
 // had any has none in Host either. Calls come one after another, and must leave
 // Host's lists as they are.
 //
-// The kernel's events only make it look again. A *FlagError is returned at
+// The kernel's events only make it look again. A *SettingError is returned at
 // once; whatever else fails is logged and tried again.
 func Follow(ctx context.Context, source Source, spec Spec, to func(Interfaces, error)) error {
 	if err := spec.Check(); err != nil {

@@ -357,10 +357,10 @@ func TestFollowEnds(t *testing.T) {
 	}
 }
 
-func TestFollowRefusesFlags(t *testing.T) {
+func TestFollowRefusesSettings(t *testing.T) {
 	err := Follow(t.Context(), nil, Spec{IfaceRegexes: []string{"eth["}}, nil)
-	var refusal *FlagError
-	if !errors.As(err, &refusal) || refusal.Flag != "iface-regex" {
+	var refusal *SettingError
+	if !errors.As(err, &refusal) || refusal.Setting != "uplink regex" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -16,23 +16,23 @@ import (
 // Ifaces, IfaceRegexes, CanReach, NodeIP. Without any it is the interface that has
 // PublicIP, else that of the default route.
 type Spec struct {
-	// Ifaces are names or addresses (--iface), tried in order. Through an
+	// Ifaces are names or addresses, tried in order. Through an
 	// address, its interface is named for the other family too.
 	Ifaces []string
-	// IfaceRegexes are tried in order (--iface-regex), each first on the
+	// IfaceRegexes are tried in order, each first on the
 	// addresses of all interfaces, then on their names.
 	IfaceRegexes []string
-	// CanReach is an address to which the chosen interface leads (--iface-can-reach).
+	// CanReach is an address to which the chosen interface leads.
 	CanReach netip.Addr
 	// FromNodeIP says that the interface is the one that has NodeIP, by which
-	// Kubernetes knows the host (--iface-from-node-ip).
+	// Kubernetes knows the host.
 	FromNodeIP bool
 	NodeIP     subnet.Pair[netip.Addr]
 	// Published is what the other hosts send to whatever else is said here; it
 	// leads to no interface.
 	Published subnet.Pair[netip.Addr]
 	// PublicIP is what the other hosts send to where that is not the address
-	// of the interface (--public-ip, --public-ipv6).
+	// of the interface.
 	PublicIP subnet.Pair[netip.Addr]
 	// Networks are the overlay's own; their addresses face no other host. A
 	// family without one is off.
@@ -42,7 +42,8 @@ type Spec struct {
 	Bridges []string
 	// Last is what was chosen before, as by an earlier run: it stays while
 	// nothing else is better.
-	Last subnet.Pair[netip.Addr]
+	Last  subnet.Pair[netip.Addr]
+	Names Names
 }
 
 // Uplink is what faces the other hosts in one family.

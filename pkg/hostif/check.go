@@ -10,43 +10,41 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// FlagError refuses a flag that can never lead to an uplink.
-type FlagError struct {
-	Flag, Value string
-	Why, Fix    string
+// SettingError refuses a setting that can never lead to an uplink.
+type SettingError struct {
+	Setting, Value string
+	Why, Fix       string
 }
 
-func (e *FlagError) Error() string {
-	return fmt.Sprintf("--%s=%s: %s; %s", e.Flag, shown(e.Value), e.Why, e.Fix)
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("%s=%s: %s; %s", e.Setting, shown(e.Value), e.Why, e.Fix)
 }
 
-// publicFlags are the flags of Spec.PublicIP.
-var publicFlags = subnet.Pair[string]{"public-ip", "public-ipv6"}
-
-// Check refuses flags that make no sense on any host, with a *FlagError.
+// Check refuses settings that make no sense on any host, with a *SettingError.
 func (s Spec) Check() error {
+	names := s.Names.OrWords()
 	for _, iface := range s.Ifaces {
 		if why := impossible(iface); why != "" {
-			return &FlagError{"iface", iface, why, "use an interface's name, or its address without a prefix length"}
+			return &SettingError{names.Iface, iface, why, "use an interface's name, or its address without a prefix length"}
 		}
 	}
 	for _, expr := range s.IfaceRegexes {
 		if why := unfit(expr); why != "" {
-			return &FlagError{"iface-regex", expr, why, `use one like "^eth" or "^192\.168\."`}
+			return &SettingError{names.IfaceRegex, expr, why, `use one like "^eth" or "^192\.168\."`}
 		}
 	}
 	if a := s.CanReach; a.IsValid() && (a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback()) {
-		return &FlagError{"iface-can-reach", a.String(), "not the address of a single host", "use that of another host"}
+		return &SettingError{names.CanReach, a.String(), "not the address of a single host", "use that of another host"}
 	}
-	return s.checkPublicIP()
+	return s.checkPublicIP(names)
 }
 
-func (s Spec) checkPublicIP() error {
+func (s Spec) checkPublicIP(names Names) error {
 	for f, a := range s.PublicIP {
 		if !a.IsValid() {
 			continue
 		}
-		refusal := &FlagError{publicFlags[f], a.String(), "", fmt.Sprintf("use the %s address at which other hosts reach this one", subnet.Family(f))}
+		refusal := &SettingError{names.PublicIP[f], a.String(), "", fmt.Sprintf("use the %s address at which other hosts reach this one", subnet.Family(f))}
 		switch {
 		case subnet.FamilyOf(a) != subnet.Family(f) || a.Is4In6():
 			refusal.Why = fmt.Sprintf("not an %s address", subnet.Family(f))
