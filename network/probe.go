@@ -221,10 +221,10 @@ func (v View) whyUnheard() string {
 		case *link == "":
 			return fmt.Sprintf("no peer answers: this host has no route to %s", to)
 		case *link != i.Name:
-			return fmt.Sprintf("no peer answers: this host sends to them through %s, but its uplink is %s with %s, chosen by %s; if that is wrong, set --iface",
-				*link, i.Name, i.Public, i.Why)
+			return fmt.Sprintf("no peer answers: this host sends to them through %s, but its uplink is %s with %s, chosen by %s; if that is wrong, set %s",
+				*link, i.Name, i.Public, i.Why, v.uplinkSetting)
 		}
-		return fmt.Sprintf("no peer answers: this host may be cut off, or its uplink %s with %s, chosen by %s, is wrong; if so, set --iface", i.Name, i.Public, i.Why)
+		return fmt.Sprintf("no peer answers: this host may be cut off, or its uplink %s with %s, chosen by %s, is wrong; if so, set %s", i.Name, i.Public, i.Why, v.uplinkSetting)
 	}
 	return "no peer answers"
 }

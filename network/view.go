@@ -41,14 +41,15 @@ type View struct {
 	Waiting map[reason]string // what the node waits for
 	// Remembered is when the network in use was saved, while the store does not
 	// answer.
-	Remembered time.Time
-	Config     subnet.Config
-	Backend    backend.Backend // nil until there is one
-	Interfaces hostif.Interfaces
-	Own        subnet.Lease // the zero Lease until there is one
-	Clone      *status.Clone
-	Since      time.Time // when the store leased Own to this run
-	Peers      peersView
+	Remembered    time.Time
+	Config        subnet.Config
+	Backend       backend.Backend // nil until there is one
+	Interfaces    hostif.Interfaces
+	uplinkSetting string       // the name of the setting that chooses the uplink
+	Own           subnet.Lease // the zero Lease until there is one
+	Clone         *status.Clone
+	Since         time.Time // when the store leased Own to this run
+	Peers         peersView
 }
 
 // peersView is the part of a View about peers. It is zero until there is a lease.
@@ -113,7 +114,7 @@ func askLoop[T any](ctx context.Context, a *Agent, f func() T) (T, error) {
 func (a *Agent) loopView(e extent) View {
 	v := View{
 		Waiting: maps.Clone(a.waiting), Remembered: a.savedAt, Config: a.config, Backend: a.backend,
-		Interfaces: a.host, Own: a.own, Clone: a.clone(), Since: a.since,
+		Interfaces: a.host, uplinkSetting: a.Uplinks.Names.OrWords().Iface, Own: a.own, Clone: a.clone(), Since: a.since,
 	}
 	if a.peers != nil {
 		// The peers matter only while the uplink is in question.
