@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/flags"
+	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
 // check refuses flags that conflict, and completes values that depend on several
 // flags.
 func (o *Options) check(g *flags.Given) error {
 	for _, check := range []func(*Options, *flags.Given) error{
-		(*Options).checkPassword, (*Options).checkCertificate, (*Options).checkEmbedded, (*Options).checkLease, (*Options).checkSeed,
+		(*Options).checkEtcd, (*Options).checkEmbedded, (*Options).checkLease, (*Options).checkSeed,
 	} {
 		if err := check(o, g); err != nil {
 			return err
@@ -23,25 +24,17 @@ func (o *Options) check(g *flags.Given) error {
 	return nil
 }
 
-func (o *Options) checkPassword(g *flags.Given) error {
-	switch password, inFile := g.Has("etcd-password"), g.Has("etcd-password-file"); {
-	case password && inFile:
-		return &flags.Error{Flag: g.From("etcd-password"), Why: "conflicts with " + g.From("etcd-password-file"), Fix: "keep one of the two, preferably the file"}
-	case password && o.Etcd.Username == "":
-		return &flags.Error{Flag: g.From("etcd-password"), Why: "needs --etcd-username"}
-	case inFile && o.Etcd.Username == "":
-		return &flags.Error{Flag: g.From("etcd-password-file"), Why: "needs --etcd-username"}
-	case !password && !inFile && o.Etcd.Username != "":
-		return &flags.Error{Flag: g.From("etcd-username"), Why: "needs --etcd-password-file"}
-	}
-	return nil
-}
-
-func (o *Options) checkCertificate(g *flags.Given) error {
-	for _, pair := range [][2]string{{"etcd-certfile", "etcd-keyfile"}, {"etcd-keyfile", "etcd-certfile"}} {
-		if g.Has(pair[0]) && !g.Has(pair[1]) {
-			return &flags.Error{Flag: g.From(pair[0]), Why: "needs --" + pair[1]}
-		}
+func (o *Options) checkEtcd(g *flags.Given) error {
+	err := etcd.Options{
+		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile,
+		Username: o.Etcd.Username, Password: o.Etcd.Password.Reveal(), PasswordFile: o.Etcd.PasswordFile,
+		Names: etcd.Names{
+			CertFile: g.From("etcd-certfile"), KeyFile: g.From("etcd-keyfile"),
+			Username: g.From("etcd-username"), Password: g.From("etcd-password"), PasswordFile: g.From("etcd-password-file"),
+		},
+	}.Check()
+	if err != nil {
+		return &flags.Error{Why: err.Error()}
 	}
 	return nil
 }

@@ -28,9 +28,6 @@ type login struct {
 // newLogin returns nil without a user name.
 func newLogin(o Options) (*login, error) {
 	if o.Username == "" {
-		if o.Password != "" || o.PasswordFile != "" {
-			return nil, fmt.Errorf("%s and %s need %s", o.Names.Password, o.Names.PasswordFile, o.Names.Username)
-		}
 		return nil, nil
 	}
 	l := &login{options: o, turn: make(chan struct{}, 1)}
@@ -44,20 +41,14 @@ const (
 )
 
 func (l *login) password() (string, error) {
-	name, names := l.options.PasswordFile, l.options.Names
-	switch {
-	case name != "" && l.options.Password != "":
-		return "", fmt.Errorf("%s conflicts with %s; keep one of the two", names.Password, names.PasswordFile)
-	case name != "":
-		password, err := passwordIn(name)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", names.PasswordFile, err)
-		}
-		return password, nil
-	case l.options.Password == "":
-		return "", fmt.Errorf("%s needs %s or %s", names.Username, names.PasswordFile, names.Password)
+	if l.options.PasswordFile == "" {
+		return l.options.Password, nil
 	}
-	return l.options.Password, nil
+	password, err := passwordIn(l.options.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", l.options.Names.PasswordFile, err)
+	}
+	return password, nil
 }
 
 func passwordIn(name string) (string, error) {

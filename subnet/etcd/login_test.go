@@ -113,7 +113,7 @@ func TestPasswordFileIsChecked(t *testing.T) {
 		"a file":           {username: "u", file: file("good", "secret\n")},
 		"the longest":      {username: "u", file: file("longest", strings.Repeat("s", longestPassword))},
 		"spaces are of it": {username: "u", file: file("spaces", "  sec ret \n")},
-		"need a user name": {password: "secret", want: "need the user name"},
+		"need a user name": {password: "secret", want: "needs the user name"},
 		"not a password":   {username: "u", want: "needs the password file"},
 		"both":             {username: "u", password: "secret", file: file("both", "secret"), want: "one of"},
 		"missing":          {username: "u", file: filepath.Join(dir, "missing"), want: "no such file"},

@@ -15,12 +15,14 @@ func TestErrorsUseTheCallersNames(t *testing.T) {
 		Options
 		want, words string
 	}{
-		{Options{CertFile: "c"}, "--cert and --key need each other", "the certificate file and the key file need each other"},
+		{Options{CertFile: "c"}, "--cert: needs --key", "the certificate file: needs the key file"},
+		{Options{KeyFile: "k"}, "--key: needs --cert", "the key file: needs the certificate file"},
 		{Options{CertFile: "/none/c", KeyFile: "k"}, "--cert /none/c and --key k: ", "the certificate file /none/c and the key file k: "},
 		{Options{CAFile: "/none/a"}, "--ca: open /none/a", "the CA file: open /none/a"},
-		{Options{Password: "p"}, "--secret and --secret-file need --user", "the password and the password file need the user name"},
-		{Options{Username: "u"}, "--user needs --secret-file or --secret", "the user name needs the password file or the password"},
-		{Options{Username: "u", Password: "p", PasswordFile: "f"}, "--secret conflicts with --secret-file", "the password conflicts with the password file"},
+		{Options{Password: "p"}, "--secret: needs --user", "the password: needs the user name"},
+		{Options{PasswordFile: "f"}, "--secret-file: needs --user", "the password file: needs the user name"},
+		{Options{Username: "u"}, "--user: needs --secret-file", "the user name: needs the password file"},
+		{Options{Username: "u", Password: "p", PasswordFile: "f"}, "--secret: conflicts with --secret-file", "the password: conflicts with the password file"},
 		{Options{Username: "u", PasswordFile: "/none/p"}, "--secret-file: open /none/p", "the password file: open /none/p"},
 	} {
 		o := test.Options

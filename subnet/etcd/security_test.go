@@ -86,7 +86,7 @@ func TestUnusableCertificatesAreReported(t *testing.T) {
 		t.Errorf("without files: %v", err)
 	}
 	missing.KeyFile = ""
-	if _, err := Open(missing); err == nil || !strings.Contains(err.Error(), "need each other") {
+	if _, err := Open(missing); err == nil || !strings.Contains(err.Error(), "needs the key file") {
 		t.Errorf("without a key: %v", err)
 	}
 }

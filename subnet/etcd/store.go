@@ -74,6 +74,9 @@ var reconnecting = grpc.ConnectParams{
 
 // Open returns a store. It does not wait for etcd.
 func Open(o Options) (*Store, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	o.Prefix, o.Names = strings.TrimRight(o.Prefix, "/"), o.Names.orWords()
 	s := &Store{options: o, opened: time.Now(), trouble: trouble.Log{Explain: reasonsFor(o.Names).explain}, position: position{broken: retry.NewWakeup()}}
 	unary, stream := []grpc.UnaryClientInterceptor{s.attempt.note}, []grpc.StreamClientInterceptor{s.position.connections}

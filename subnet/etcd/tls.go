@@ -13,9 +13,6 @@ func tlsConfig(o Options) (*tls.Config, error) {
 	if o.CertFile == "" && o.KeyFile == "" && o.CAFile == "" {
 		return nil, nil
 	}
-	if (o.CertFile == "") != (o.KeyFile == "") {
-		return nil, fmt.Errorf("%s and %s need each other", o.Names.CertFile, o.Names.KeyFile)
-	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CertFile != "" {
 		load := func() (*tls.Certificate, error) {
