@@ -42,7 +42,7 @@ func keepEtcd(ctx context.Context, o *options.Options, version string, changed f
 		}
 	}
 	o.Etcd.Endpoints = []string{s.Endpoint()}
-	e := &ownEtcd{Keeper: etcdprocess.NewKeeper(s, version, changed), settings: s}
+	e := &ownEtcd{Keeper: etcdprocess.NewKeeper(s, version, options.Name("etcd-embedded"), changed), settings: s}
 	e.running.Go(func() { e.Run(ctx) })
 	return e, nil
 }

@@ -35,9 +35,10 @@ type Status struct {
 	Problem string   // why none runs
 }
 
-// NewKeeper returns a keeper that calls changed whenever its status changes.
-func NewKeeper(s Settings, version string, changed func()) *Keeper {
-	return &Keeper{settings: s, version: version, launcher: newLauncher(), changed: changed, settled: make(chan struct{})}
+// NewKeeper returns a keeper that calls changed whenever its status changes. Errors
+// call the setting that asks for the process by, like --etcd-embedded.
+func NewKeeper(s Settings, version, by string, changed func()) *Keeper {
+	return &Keeper{settings: s, version: version, launcher: newLauncher(by), changed: changed, settled: make(chan struct{})}
 }
 
 // backoff is the wait after failures in a row.

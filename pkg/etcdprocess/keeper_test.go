@@ -75,7 +75,7 @@ func (f *fake) set(fails error, ill string) {
 // keep runs a keeper until the test ends, or until stop is called.
 func keep(t *testing.T, s Settings, l launcher) (k *Keeper, stop func()) {
 	t.Helper()
-	k = NewKeeper(s, "v1", func() {})
+	k = NewKeeper(s, "v1", "", func() {})
 	k.launcher = l
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -2,6 +2,7 @@ package etcdprocess
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,12 +35,12 @@ type launcher interface {
 
 // newLauncher returns the launcher for this host. systemd ends a service's children
 // with the service, so a service asks systemd for the start.
-func newLauncher() launcher {
+func newLauncher(by string) launcher {
 	group, err := os.ReadFile("/proc/self/cgroup")
 	if err == nil && isService(string(group), os.Getppid(), exists("/run/systemd/system")) {
 		return unit{unitSettings, "systemctl"}
 	}
-	return child{beside}
+	return child{func() (string, error) { return beside(by) }}
 }
 
 func exists(path string) bool {
@@ -152,15 +153,16 @@ func environment(all []string) []string {
 	return own
 }
 
-// beside returns the path of the program, which is in the folder of this one.
-func beside() (string, error) {
+// beside returns the path of the program, which is in the folder of this one. An error
+// names the setting that needs it.
+func beside(by string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(filepath.Dir(self), programName)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("there is no %s, which --etcd-embedded needs; install that program there, of the same release as tulled", path)
+		return "", fmt.Errorf("there is no %s, which %s needs; install that program there, of the same release as tulled", path, cmp.Or(by, "an embedded etcd"))
 	} else if err != nil {
 		return "", fmt.Errorf("find %s: %w", programName, err)
 	}

@@ -118,9 +118,11 @@ func TestChild(t *testing.T) {
 }
 
 func TestMissingProgramSaysWhatToInstall(t *testing.T) {
-	err := child{beside}.start(t.Context(), Settings{Dir: t.TempDir()})
 	self, _ := os.Executable()
-	if want := fmt.Sprintf("there is no %s/tulle-etcd, which --etcd-embedded needs; install that program there", filepath.Dir(self)); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("got %v", err)
+	for by, is := range map[string]string{"--own": "--own", "": "an embedded etcd"} {
+		err := child{func() (string, error) { return beside(by) }}.start(t.Context(), Settings{Dir: t.TempDir()})
+		if want := fmt.Sprintf("there is no %s/tulle-etcd, which %s needs; install that program there", filepath.Dir(self), is); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
