@@ -122,7 +122,7 @@ func (a archive) add(name string, content []byte) error {
 // daemon adds what the daemon says of itself, with its flags, the config in force
 // and all leases. It returns why that is missing.
 func (a archive) daemon(o options.Options) (missing, err error) {
-	client, ctx := status.Dial(o.StatusSocket), context.Background()
+	client, ctx := status.Dial(o.StatusSocket, options.Name("status-socket")), context.Background()
 	r, err := client.Report(ctx)
 	if err != nil {
 		return err, a.add("status.txt", fmt.Appendln(nil, err))

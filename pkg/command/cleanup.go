@@ -27,7 +27,7 @@ import (
 // An absent thing is no error.
 func cleanUp(o options.Options, out io.Writer) error {
 	ctx := context.Background()
-	if _, err := status.Dial(o.StatusSocket).Report(ctx); err == nil {
+	if _, err := status.Dial(o.StatusSocket, options.Name("status-socket")).Report(ctx); err == nil {
 		return errors.New("tulled is running and would restore what is removed; stop it first: systemctl stop tulled")
 	}
 	c := cleaner{dry: o.Cleanup.DryRun}

@@ -45,7 +45,7 @@ func (d *fakeDaemon) start(t *testing.T, socket string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { status.Serve(ctx, socket, keepfile.New(budget.New().Files()), d) })
+	running.Go(func() { status.Serve(ctx, socket, "", keepfile.New(budget.New().Files()), d) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -59,7 +59,7 @@ func (d *fakeDaemon) serve(t *testing.T) (socket string) {
 	d.start(t, socket)
 	deadline := time.Now().Add(time.Minute)
 	for {
-		if _, err := status.Dial(socket).Peers(t.Context()); err == nil {
+		if _, err := status.Dial(socket, "").Peers(t.Context()); err == nil {
 			return socket
 		} else if time.Now().After(deadline) {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ const (
 
 // showStatus writes how this host's daemon is: once, or with --watch until ctx ends.
 func showStatus(ctx context.Context, o options.Options, out io.Writer) error {
-	client := status.Dial(o.StatusSocket)
+	client := status.Dial(o.StatusSocket, options.Name("status-socket"))
 	r, err := awaitReady(ctx, client, o.Wait)
 	if !o.Watch {
 		return writeStatus(o, out, client, r, err)
@@ -107,7 +107,7 @@ type peersAnswer struct {
 
 // listPeers writes the other nodes as this host sees them, or those that match.
 func listPeers(ctx context.Context, o options.Options, out io.Writer) error {
-	client := status.Dial(o.StatusSocket)
+	client := status.Dial(o.StatusSocket, options.Name("status-socket"))
 	all, err := client.Peers(ctx)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func writePeers(out io.Writer, peers []status.Peer, now time.Time, narrow bool) 
 
 // explain writes who owns an address, and how the kernel reaches it.
 func explain(ctx context.Context, o options.Options, out io.Writer) error {
-	e, err := status.Dial(o.StatusSocket).Explain(ctx, o.Address)
+	e, err := status.Dial(o.StatusSocket, options.Name("status-socket")).Explain(ctx, o.Address)
 	if err != nil {
 		return err
 	}

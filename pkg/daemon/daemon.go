@@ -91,7 +91,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	told := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
 	var running sync.WaitGroup
 	if o.StatusSocket != "" {
-		running.Go(func() { status.Serve(ctx, o.StatusSocket, socket, told) })
+		running.Go(func() { status.Serve(ctx, o.StatusSocket, options.Name("status-socket"), socket, told) })
 	}
 	running.Go(func() { serveWeb(ctx, o.Health, told) })
 	service := systemd.New(condition{agent, store, etcd})

@@ -21,14 +21,16 @@ var ErrNoDaemon = errors.New("no tulled answers")
 
 // Client asks a daemon on this host.
 type Client struct {
-	path string
-	http http.Client
-	now  time.Time // by the daemon's clock, at its last answer; zero before
+	path    string
+	setting string // the name of path's setting
+	http    http.Client
+	now     time.Time // by the daemon's clock, at its last answer; zero before
 }
 
-// Dial is a client of the socket at path. It does nothing until it is asked.
-func Dial(path string) *Client {
-	c := &Client{path: path}
+// Dial returns a client of the socket at path. It does nothing until it is asked.
+// Errors call the path's setting by its name, like --status-socket.
+func Dial(path, setting string) *Client {
+	c := &Client{path: path, setting: named(setting)}
 	c.http.Timeout = 2 * answerLimit
 	c.http.Transport = &http.Transport{
 		DisableKeepAlives: true,
@@ -79,7 +81,7 @@ func (c *Client) ask(ctx context.Context, what string, to any) error {
 	answer, err := c.http.Do(request)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%w at %s; start it, or set --status-socket as for the daemon", ErrNoDaemon, c.path)
+		return fmt.Errorf("%w at %s; start it, or set %s as for the daemon", ErrNoDaemon, c.path, c.setting)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("only root may use %s; run as root", c.path)
 	case err != nil:

@@ -116,7 +116,7 @@ func TestClientKnowsDaemonsClock(t *testing.T) {
 	running.Go(func() { _ = server.Serve(l) })
 	defer running.Wait()
 	defer server.Close()
-	c := Dial(path)
+	c := Dial(path, "")
 	if before := time.Since(c.Now()); before > time.Minute {
 		t.Errorf("before the first answer: %v ago", before)
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +20,10 @@ import (
 
 // Serve answers on a unix socket at path until ctx ends. Only root may connect. It
 // runs k, which restores the socket whenever others remove or replace it, and
-// retries where it cannot be made.
-func Serve(ctx context.Context, path string, k *keepfile.Keeper, s Source) {
-	socket := &socket{server: &http.Server{
+// retries where it cannot be made. Errors call the path's setting by its name, like
+// --status-socket.
+func Serve(ctx context.Context, path, setting string, k *keepfile.Keeper, s Source) {
+	socket := &socket{setting: named(setting), server: &http.Server{
 		Handler:     handler(s),
 		ReadTimeout: answerLimit, WriteTimeout: 2 * answerLimit,
 		MaxHeaderBytes: 1 << 14,
@@ -39,6 +41,7 @@ const socketMode = fs.ModeSocket | 0o600
 // keepfile.Thing. At most one listener is open, and only a file that leads to it, or
 // to a socket without a listener, is ever removed.
 type socket struct {
+	setting string // the name of the path's setting
 	server  *http.Server
 	running sync.WaitGroup
 
@@ -71,9 +74,9 @@ func (s *socket) Write(path string) error {
 	if info, err := os.Lstat(path); err == nil && s.open.made(info) {
 		return os.Chmod(path, socketMode.Perm())
 	}
-	l, err := listen(path)
+	l, err := listen(path, s.setting)
 	if err != nil {
-		return socketError(path, err)
+		return socketError(path, s.setting, err)
 	}
 	if s.open != nil {
 		s.open.Close() // no path leads to it any more
@@ -105,7 +108,7 @@ func (s *socket) close() {
 
 // listen makes a socket at path. It takes the place of one that has no listener, as
 // a killed daemon leaves it.
-func listen(path string) (*listener, error) {
+func listen(path, setting string) (*listener, error) {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func listen(path string) (*listener, error) {
 		return nil, err
 	}
 	defer unlock()
-	if err := vacate(path); err != nil {
+	if err := vacate(path, setting); err != nil {
 		return nil, err
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -138,7 +141,7 @@ func listen(path string) (*listener, error) {
 }
 
 // vacate removes an abandoned socket at path. Anything else there is an error.
-func vacate(path string) error {
+func vacate(path, setting string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -146,18 +149,21 @@ func vacate(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s is not a socket; remove it, or choose another --status-socket", path)
+		return fmt.Errorf("%s is not a socket; remove it, or choose another %s", path, setting)
 	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	switch {
 	case err == nil:
 		conn.Close()
-		return fmt.Errorf("another tulled answers at %s; stop it, or choose another --status-socket", path)
+		return fmt.Errorf("another tulled answers at %s; stop it, or choose another %s", path, setting)
 	case !errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("%s is another program's: %w; choose another --status-socket", path, err)
+		return fmt.Errorf("%s is another program's: %w; choose another %s", path, err, setting)
 	}
 	return os.Remove(path)
 }
+
+// named returns what errors call the setting of the socket's path.
+func named(setting string) string { return cmp.Or(setting, "status socket") }
 
 // lock takes the lock of a folder, without waiting.
 func lock(folder string) (unlock func(), err error) {
@@ -173,15 +179,15 @@ func lock(folder string) (unlock func(), err error) {
 }
 
 // socketError adds what to do about the failures that a person meets.
-func socketError(path string, err error) error {
+func socketError(path, setting string, err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, unix.EROFS):
-		hint = "; mount the file system writable, or choose another --status-socket"
+		hint = "; mount the file system writable, or choose another " + setting
 	case errors.Is(err, fs.ErrPermission):
-		hint = "; run as root, or choose another --status-socket"
+		hint = "; run as root, or choose another " + setting
 	case errors.Is(err, unix.EINVAL):
-		hint = "; a socket's path has at most 107 bytes: choose a shorter --status-socket"
+		hint = "; a socket's path has at most 107 bytes: choose a shorter " + setting
 	}
 	return fmt.Errorf("listen at %s: %w%s", path, err, hint)
 }

@@ -28,7 +28,7 @@ func serve(t *testing.T, path string, s Source) (k *keepfile.Keeper, stop func()
 	ctx, cancel := context.WithCancel(context.Background())
 	k = keepfile.New(budget.New().Files())
 	var running sync.WaitGroup
-	running.Go(func() { Serve(ctx, path, k, s) })
+	running.Go(func() { Serve(ctx, path, "--socket", k, s) })
 	stop = func() {
 		cancel()
 		running.Wait()
@@ -45,7 +45,7 @@ func eventually(t *testing.T, f func() error) {
 // answers returns an error unless the daemon of this version answers at path, and
 // only to root.
 func answers(path, version string) error {
-	r, err := Dial(path).Report(context.Background())
+	r, err := Dial(path, "--socket").Report(context.Background())
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func TestClientAsksOverSocket(t *testing.T) {
 	s := source{report: ill(), asked: make(chan netip.Addr, 1)}
 	serve(t, path, s)
 	eventually(t, func() error { return answers(path, ill().Version) })
-	c, ctx := Dial(path), t.Context()
+	c, ctx := Dial(path, "--socket"), t.Context()
 	if r, err := c.Report(ctx); err != nil || !reflect.DeepEqual(r, ill()) {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -115,7 +115,7 @@ func abandon(t *testing.T, path string) {
 func TestAbandonedSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	abandon(t, path)
-	if _, err := Dial(path).Report(t.Context()); err == nil || !strings.Contains(err.Error(), "no tulled answers") {
+	if _, err := Dial(path, "--socket").Report(t.Context()); err == nil || !strings.Contains(err.Error(), "no tulled answers") || !strings.Contains(err.Error(), "set --socket as for the daemon") {
 		t.Errorf("%v", err)
 	}
 	_, stop := serve(t, path, of("1"))
@@ -183,7 +183,7 @@ func TestForeignFileAtSocketStays(t *testing.T) {
 			check(t, err)
 			swap(t, other, path)
 			check(t, os.Remove(other))
-			eventually(t, func() error { return failing(k, path, "choose another --status-socket") })
+			eventually(t, func() error { return failing(k, path, "choose another --socket") })
 			if got, err := os.Lstat(path); err != nil || !os.SameFile(got, want) {
 				t.Fatalf("%v, %v", got, err)
 			}
@@ -220,7 +220,7 @@ func TestOneOfManyDaemonsListens(t *testing.T) {
 		var running sync.WaitGroup
 		for range 8 {
 			running.Go(func() {
-				if l, err := listen(path); err == nil {
+				if l, err := listen(path, "--socket"); err == nil {
 					turn.Lock()
 					defer turn.Unlock()
 					open = append(open, l)
