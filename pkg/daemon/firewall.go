@@ -20,7 +20,7 @@ func newFirewall(o options.Filtering, healing *budget.Account, changed func()) *
 		options.FilterIPTables: host.IPTables,
 		options.FilterNone:     host.None,
 	}[o.Filter]
-	return host.NewKeeper(kind, o.Resync, healing, changed)
+	return host.NewKeeper(host.Options{Kind: kind, Resync: o.Resync, Names: firewallNames}, healing, changed)
 }
 
 // exemptions follows the file of networks that see the containers' own addresses;

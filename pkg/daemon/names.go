@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"github.com/tulle-net/tulle/pkg/firewall/host"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/subnet"
@@ -25,4 +26,5 @@ var (
 		FromNodeIP: options.Name("iface-from-node-ip"),
 		PublicIP:   subnet.Pair[string]{options.Name("public-ip"), options.Name("public-ipv6")},
 	}
+	firewallNames = host.Names{Kind: options.Name("filter"), Unforwarded: options.Name("iptables-forward-rules") + "=false"}
 )

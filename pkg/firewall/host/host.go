@@ -3,6 +3,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,13 +37,30 @@ const (
 	None     Kind = "none"
 )
 
-// NewKeeper returns what keeps rules of a kind in this host's firewall. It polls
-// legacy tables every resync, spends from the account what other programs cause it to
-// do, and calls changed when its status changes.
-func NewKeeper(kind Kind, resync time.Duration, healing *budget.Account, changed func()) *firewall.Keeper {
-	f := &finder{tables: nft.Open(""), legacy: iptables.OpenLegacy(iptables.Options{}), resync: resync}
+// Options say which rules a keeper keeps.
+type Options struct {
+	Kind   Kind
+	Resync time.Duration // the poll interval of legacy tables
+	Names  Names
+}
+
+// Names are what errors and the log call settings, like --filter. Plain words stand for
+// an empty one.
+type Names struct {
+	Kind string // the setting of the kind
+	// Unforwarded is the setting that omits the rules which accept forwarded packets,
+	// like --iptables-forward-rules=false.
+	Unforwarded string
+}
+
+// NewKeeper returns what keeps rules in this host's firewall. It spends from the
+// account what other programs cause it to do, and calls changed when its status
+// changes.
+func NewKeeper(o Options, healing *budget.Account, changed func()) *firewall.Keeper {
+	f := &finder{tables: nft.Open(""), legacy: iptables.OpenLegacy(iptables.Options{}), resync: o.Resync, names: o.Names}
+	f.names.Kind = cmp.Or(f.names.Kind, "filter")
 	return firewall.NewKeeper(func(ctx context.Context, nftables subnet.Choice) ([]firewall.Part, error) {
-		return f.find(ctx, kind, nftables)
+		return f.find(ctx, o.Kind, nftables)
 	}, healing, changed)
 }
 
@@ -51,15 +69,16 @@ type finder struct {
 	tables *nft.Tables
 	legacy *iptables.LegacyTables
 	resync time.Duration // the poll interval of legacy tables
+	names  Names
 
 	logged   remark // what the log knows
 	prepared bool   // what the kernel may need was tried
 }
 
 // find returns the parts of the firewall for this host.
-func (f *finder) find(ctx context.Context, flag Kind, config subnet.Choice) ([]firewall.Part, error) {
+func (f *finder) find(ctx context.Context, set Kind, config subnet.Choice) ([]firewall.Part, error) {
 	var inIPTables []firewall.Part
-	kind, say, err := choose(flag, config, f.tables.Check, func() (err error) {
+	kind, say, err := choose(f.names.Kind, set, config, f.tables.Check, func() (err error) {
 		inIPTables, err = f.iptables(ctx)
 		return err
 	})
@@ -89,21 +108,21 @@ type remark struct {
 	reason string
 }
 
-// choose returns the kind of rules: the flag's, else the config's, else nftables
+// choose returns the kind of rules: the setting's, else the config's, else nftables
 // where the host has it. The functions return why a kind cannot be written; iptables
-// is asked last where it is chosen.
-func choose(flag Kind, config subnet.Choice, nftables, iptables func() error) (kind Kind, say remark, err error) {
+// is asked last where it is chosen. Texts call the setting by name.
+func choose(name string, set Kind, config subnet.Choice, nftables, iptables func() error) (kind Kind, say remark, err error) {
 	switch {
-	case flag == IPTables:
+	case set == IPTables:
 		if config == subnet.Yes {
-			say = remark{IPTables, "--filter=iptables overrides EnableNFTables, which is true"}
+			say = remark{IPTables, name + "=iptables overrides EnableNFTables, which is true"}
 		}
-		return flag, say, iptables()
-	case flag != Auto:
-		if flag == NFTables && config == subnet.No {
-			say = remark{NFTables, "--filter=nftables overrides EnableNFTables, which is false"}
+		return set, say, iptables()
+	case set != Auto:
+		if set == NFTables && config == subnet.No {
+			say = remark{NFTables, name + "=nftables overrides EnableNFTables, which is false"}
 		}
-		return flag, say, nil
+		return set, say, nil
 	case config == subnet.No:
 		err = iptables()
 		if err == nil {
@@ -119,7 +138,7 @@ func choose(flag Kind, config subnet.Choice, nftables, iptables func() error) (k
 	case err == nil:
 		return NFTables, say, nil
 	case config == subnet.Yes:
-		return "", say, fmt.Errorf("EnableNFTables is true: %w; load the kernel's modules (modprobe nf_tables nft_masq), or set --filter=iptables on this host", err)
+		return "", say, fmt.Errorf("EnableNFTables is true: %w; load the kernel's modules (modprobe nf_tables nft_masq), or set %s=iptables on this host", err, name)
 	case errors.Is(err, unix.EPERM):
 		return "", say, err // nor would iptables do
 	}
@@ -178,7 +197,7 @@ func (f *finder) iptables(ctx context.Context) ([]firewall.Part, error) {
 // others returns the part that reports foreign chains that drop where no rule of
 // ours helps.
 func (f *finder) others() firewall.Part {
-	others := &nft.Others{Tables: f.tables}
+	others := &nft.Others{Tables: f.tables, Unforwarded: f.names.Unforwarded}
 	return firewall.Part{Name: "foreign chains", Engine: others, Wants: everything, Watch: others.Watch, Tell: others.Tell, Every: lookAnyway}
 }
 

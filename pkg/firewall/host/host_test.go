@@ -32,7 +32,7 @@ func TestChoosesFirewallOfHost(t *testing.T) {
 		{flag: auto, nftables: forbidden, fail: "not permitted"},
 
 		{flag: auto, config: subnet.Yes, want: nft},
-		{flag: auto, config: subnet.Yes, nftables: old, fail: "EnableNFTables is true: an old kernel; load the kernel's modules (modprobe nf_tables nft_masq), or set --filter=iptables"},
+		{flag: auto, config: subnet.Yes, nftables: old, fail: "EnableNFTables is true: an old kernel; load the kernel's modules (modprobe nf_tables nft_masq), or set --kind=iptables"},
 
 		{flag: auto, config: subnet.No, want: ipt},
 		{flag: auto, config: subnet.No, nftables: old, want: ipt},
@@ -42,16 +42,16 @@ func TestChoosesFirewallOfHost(t *testing.T) {
 		{flag: nft, want: nft},
 		{flag: nft, config: subnet.Yes, want: nft},
 		{flag: nft, config: subnet.Yes, nftables: old, want: nft}, // to write tells
-		{flag: nft, config: subnet.No, want: nft, says: "--filter=nftables overrides EnableNFTables, which is false"},
+		{flag: nft, config: subnet.No, want: nft, says: "--kind=nftables overrides EnableNFTables, which is false"},
 		{flag: ipt, nftables: old, want: ipt},
 		{flag: ipt, config: subnet.No, want: ipt},
-		{flag: ipt, config: subnet.Yes, want: ipt, says: "--filter=iptables overrides EnableNFTables, which is true"},
+		{flag: ipt, config: subnet.Yes, want: ipt, says: "--kind=iptables overrides EnableNFTables, which is true"},
 		{flag: ipt, iptables: bare, fail: "no commands"},
 		{flag: none, config: subnet.Yes, nftables: old, iptables: bare, want: none},
 		{flag: none, config: subnet.No, want: none},
 	} {
-		name := fmt.Sprintf("--filter=%s, config %s, nftables %v, iptables %v", c.flag, c.config, c.nftables, c.iptables)
-		kind, say, err := choose(c.flag, c.config, func() error { return c.nftables }, func() error { return c.iptables })
+		name := fmt.Sprintf("--kind=%s, config %s, nftables %v, iptables %v", c.flag, c.config, c.nftables, c.iptables)
+		kind, say, err := choose("--kind", c.flag, c.config, func() error { return c.nftables }, func() error { return c.iptables })
 		switch text := string(say.kind) + ": " + say.reason; {
 		case c.fail == "" && (err != nil || kind != c.want):
 			t.Errorf("%s: %s, %v", name, kind, err)

@@ -22,6 +22,9 @@ import (
 // iptables' chains too. It is a firewall.Engine that writes nothing.
 type Others struct {
 	*Tables
+	// Unforwarded is what texts call the setting that omits the rules for forwarded
+	// packets, like --iptables-forward-rules=false.
+	Unforwarded string
 
 	mu     sync.Mutex
 	logged []string
@@ -86,8 +89,13 @@ const (
 	rawTable  = "raw"
 )
 
-// byUs is what to do about a chain of iptables.
-const byUs = "start tulled without --iptables-forward-rules=false, or accept them there"
+// byUs returns what to do about a chain of iptables.
+func (o *Others) byUs() string {
+	if o.Unforwarded == "" {
+		return "enable the forward rules, or accept them there"
+	}
+	return "start tulled without " + o.Unforwarded + ", or accept them there"
+}
 
 // fix is what to do about a chain of a table that drops what networks' hosts send.
 func fix(table string, networks []netip.Prefix) string {
@@ -144,7 +152,7 @@ func (o *Others) droppers(r firewall.Rules) (all []dropper, err error) {
 			}
 			if len(d.networks) > 0 {
 				if d.fix = fix(at.table, d.networks); ours {
-					d.fix = byUs
+					d.fix = o.byUs()
 				}
 				all = append(all, d)
 			}

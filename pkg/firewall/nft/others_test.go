@@ -27,7 +27,7 @@ table ip filter { chain forward { type filter hook forward priority 0; policy dr
 table ip docker-bridges { chain filter-FORWARD { type filter hook forward priority 0; policy accept; drop; }; }
 table ip6 six { chain f { type filter hook forward priority 5; policy drop; }; }
 `)
-	o := &Others{Tables: h.Tables}
+	o := &Others{Tables: h.Tables, Unforwarded: "--bare"}
 	const four, six = "10.5.0.0/16", "fd00:5::/48"
 	droppers := [][3]string{
 		{"inet filter forward", four + " and " + six, "accept them there"},
@@ -42,7 +42,7 @@ table ip6 six { chain f { type filter hook forward priority 5; policy drop; }; }
 	// Where ours are not to overrule them, iptables' chains are like any others.
 	bare := dual()
 	bare.Forward = false
-	droppers = append(droppers, [3]string{"ip filter FORWARD", four, byUs}, [3]string{"ip6 filter FORWARD", six, byUs})
+	droppers = append(droppers, [3]string{"ip filter FORWARD", four, "start tulled without --bare, or accept them there"}, [3]string{"ip6 filter FORWARD", six, "start tulled without --bare, or accept them there"})
 	slices.SortFunc(droppers, func(a, b [3]string) int { return strings.Compare(a[0], b[0]) })
 	check(t, o, bare, droppers)
 }
