@@ -32,6 +32,12 @@ func TestRules(t *testing.T) {
 		files map[string]string
 		want  []string // beginnings of "at: what"
 	}{
+		{settings, "a flag in a text", map[string]string{
+			flagTable:           "package options\n\nvar t = []flag{{Name: \"iface\"}}\n",
+			"pkg/daemon/d.go":   "package daemon\n\nconst a = \"--iface\"\n",
+			"network/n.go":      "package network\n\n// a is like --iface.\nconst a = \"set --iface=x\" + \"--bip --iface-other\"\n",
+			"network/n_test.go": "package network\n\nconst b = \"--iface\"\n",
+		}, []string{"network/n.go:4: names --iface"}},
 		{imports, "what a row lists", map[string]string{
 			roomsPage:                    table("subnet/|the standard library", "pkg/kernel/|–", "backend/NAME/|`subnet`", "pkg/daemon/|`pkg/kernel`, `subnet`", "main.go|`backend/NAME`, `pkg/daemon`", "dist/…|the standard library", "pkg/test/…|any"),
 			"subnet/lease.go":            importing("subnet", "net/netip", own+"pkg/kernel", "k8s.io/klog/v2"),

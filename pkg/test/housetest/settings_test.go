@@ -1,0 +1,52 @@
+package housetest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"regexp"
+	"strings"
+)
+
+// flagTable is the file that has tulled's flags.
+const flagTable = "pkg/options/table.go"
+
+var (
+	flagName    = regexp.MustCompile(`\{Name: "([a-z0-9-]+)"`)
+	flagWritten = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
+	// mayNameFlags are the folders whose texts may name flags: those of programs, and
+	// the one that runs the host's iptables with flags of its own.
+	mayNameFlags = regexp.MustCompile(`^(\.|dist|pkg/(options|flags|command|daemon|cmd|test|firewall/iptables))(/|$)`)
+)
+
+var settings = rule{
+	name: "texts of libraries name no flag of tulled",
+	why: "another program that uses the room has other flags. Take the setting's name from the caller, " +
+		"as etcd.Names does; pkg/daemon has the names.",
+	check: func(h house) (found []finding) {
+		flags := make(map[string]bool)
+		for _, f := range h {
+			if f.path == flagTable {
+				for _, m := range flagName.FindAllStringSubmatch(f.text, -1) {
+					flags[m[1]] = true
+				}
+			}
+		}
+		for _, f := range h.code() {
+			if f.isTest() || mayNameFlags.MatchString(f.folder()) {
+				continue
+			}
+			ast.Inspect(f.syntax, func(n ast.Node) bool {
+				if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING {
+					for _, m := range flagWritten.FindAllStringSubmatch(text.Value, -1) {
+						if flags[strings.TrimRight(m[1], "-")] {
+							found = append(found, finding{f.at(n), fmt.Sprintf("names %s", m[0])})
+						}
+					}
+				}
+				return true
+			})
+		}
+		return found
+	},
+}
