@@ -186,6 +186,41 @@ func TestRenumberedMachineKeepsItsSubnet(t *testing.T) {
 	}
 }
 
+// TestRenumberedMachineOutlivesBackup: etcd is restored from a backup in which the
+// machine has its former address, at which nothing lives any more.
+func TestRenumberedMachineOutlivesBackup(t *testing.T) {
+	t.Parallel()
+	h := newHosts(t)
+	m := h.copy(1, "").mustStart()
+	former := m.claim.PublicIP
+	m.stop()
+	m.claim.PublicIP = claim(7).PublicIP
+	m.restart()
+	m.mustStart()
+	now := m.claim.PublicIP
+	for range 2 { // the holder restores its lease, and holds what it wrote itself
+		m.claim.PublicIP = former
+		m.write(m.claim.Node)
+		m.claim.PublicIP = now
+		kerneltest.Eventually(t, 20*time.Second, func() error {
+			select {
+			case err := <-m.lost:
+				t.Fatalf("it lost its lease: %v", err)
+			default:
+			}
+			r, err := h.client.Get(t.Context(), prefix+"/subnets/"+m.own.Key())
+			if err != nil || len(r.Kvs) == 0 {
+				return fmt.Errorf("etcd has no lease: %w", err)
+			}
+			if l, bad, _ := h.parse(r.Kvs[0]); bad != nil || l.PublicIP != now {
+				return fmt.Errorf("etcd has %v, %v", l.PublicIP, bad)
+			}
+			return nil
+		})
+	}
+	h.wantOwn(m)
+}
+
 // forget writes the lease as an older tulled does, without an instance.
 func (m *machine) forget() {
 	node := m.claim.Node

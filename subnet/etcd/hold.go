@@ -133,10 +133,17 @@ func (h *holder) checkHolder(ctx context.Context, l subnet.Lease, id clientv3.Le
 				subnet.ErrSameAddress, l.Key(), h.options.Names.Address)
 		}
 		return fmt.Errorf("%w: %s is leased to %s", subnet.ErrTaken, l.Key(), l.Holder())
-	case h.written && instance != "" && !l.IsReservation() && l.PublicIP != own.PublicIP:
+	case h.written && instance != "" && !l.IsReservation() && l.PublicIP != own.PublicIP && h.copyAnswers(ctx, l):
 		return &subnet.TwinError{Lease: l, Copied: true}
 	}
 	return nil
+}
+
+// copyAnswers reports whether a copy of this machine lives at the public IP of a lease.
+// Otherwise the lease is this machine's own from before it was renumbered, for example
+// in an etcd that was restored from a backup.
+func (h *holder) copyAnswers(ctx context.Context, l subnet.Lease) bool {
+	return h.options.Answers == nil || h.options.Answers(ctx, l)
 }
 
 // restore writes the lease again.
