@@ -172,7 +172,12 @@ func TestBugReport(t *testing.T) {
 	for _, h := range w.Hosts {
 		w.start(h, "--etcd-username=planted-user", "--etcd-password=hunter2-planted")
 	}
-	w.daemons[one].WaitLog("Kernel in sync with all peers")
+	w.eventually(func() error {
+		if out, _ := w.tell(one, "peers"); !strings.Contains(out, "host2") {
+			return fmt.Errorf("tulled peers: %s", out)
+		}
+		return nil
+	})
 	out, code := w.tell(one, "bugreport", "/run/report.tar.gz", "--etcd-username=planted-user", "--etcd-password=hunter2-planted")
 	if code != 0 || !strings.Contains(out, "wrote /run/report.tar.gz; review it") {
 		t.Fatalf("%d: %s", code, out)
