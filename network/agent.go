@@ -87,7 +87,6 @@ type Options struct {
 // host or a disk, and pass their results to it as calls. A call is dropped if its
 // cause was replaced meanwhile, for example a lease requested before the host's
 // address changed.
-// asked for before the host's address changed, is void.
 type Agent struct {
 	Options
 	loop   *reconcile.Reconciler

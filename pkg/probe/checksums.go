@@ -46,24 +46,3 @@ func (d diagnosis) checksums(ctx context.Context) Cause {
 	}
 	return Well
 }
-
-// sound reports whether packets with checksums return, by a wave of them. It takes
-// no longer than one packet may.
-func (d diagnosis) sound(ctx context.Context) bool {
-	var returned [all]bool
-	var wg sync.WaitGroup
-	for i := range returned {
-		wg.Go(func() {
-			_, err := d.once(ctx, UDP, small)
-			returned[i] = err == nil
-		})
-	}
-	wg.Wait()
-	n := 0
-	for _, is := range returned {
-		if is {
-			n++
-		}
-	}
-	return n >= nearly
-}

@@ -1,10 +1,8 @@
 package probe
 
 import (
-	"context"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,22 +103,5 @@ func TestFindingIsProvenInRounds(t *testing.T) {
 			t.Error("other causes between prove a cause")
 		}
 		find(Well)
-	}
-}
-
-// TestSoundNeedsNearlyAll tries a path with checksums.
-func TestSoundNeedsNearlyAll(t *testing.T) {
-	for lost, want := range map[int]bool{0: true, 1: true, 2: false, all: false} {
-		synctest.Test(t, func(t *testing.T) {
-			var n atomic.Int32
-			d := diagnosis{passing(func(Try) bool { return n.Add(1) > int32(lost) }), way("a")}
-			began := time.Now()
-			if got := d.sound(context.Background()); got != want {
-				t.Errorf("%d of %d lost: sound is %t", lost, all, got)
-			}
-			if took := time.Since(began); took > patience {
-				t.Errorf("it took %s", took)
-			}
-		})
 	}
 }
