@@ -256,7 +256,9 @@ func TestDaemon(t *testing.T) {
 	if code := d.Stop(); code != 128+15 || d.Running() {
 		t.Errorf("exit code is %d, running %v", code, d.Running())
 	}
-	if rss := d.PeakMemory(); rss < 100<<10 || rss > 100<<20 {
+	// The kernel counts pages per processor, and adds them up in batches: of a process as
+	// small as this one it may know a single page.
+	if rss := d.PeakMemory(); rss <= 0 || rss > 100<<20 {
 		t.Errorf("peak memory is %d", rss)
 	}
 

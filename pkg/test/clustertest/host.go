@@ -73,6 +73,11 @@ func (c *Cluster) makeHost(name string, number int) *Host {
 		fmt.Sprintf("link add %s type veth peer name %s address %s netns %s", h.port, Uplink, h.mac, h.NS.Name),
 		fmt.Sprintf("link set %s master br0 up", h.port))
 	noLinkLocalDAD(h, Uplink)
+	if c.opts.StaticNeighbours {
+		// Each router would remember each soliciting host. The kernel's table of IPv6
+		// neighbours, one for all namespaces, has room for 1,024.
+		h.NS.Sysctl(c.t, "net/ipv6/conf/"+Uplink+"/router_solicitations", "0")
+	}
 	batch(c.t, h.NS, append([]string{"link set " + Uplink + " up"}, h.addressing()...)...)
 	return h
 }
