@@ -173,8 +173,8 @@ func TestKeeperRestartsOneWithOtherSettings(t *testing.T) {
 	k.await(t, "restarted", func(st Status) bool { return running(st) && st.Process.Settings == s })
 }
 
-// Where another starts it with other settings again, to restart it again would
-// never end.
+// TestKeeperRestartsOnce: the program runs with other settings even after a restart, for
+// example because a unit sets them. A second restart would not help.
 func TestKeeperRestartsOnce(t *testing.T) {
 	s, f := Settings{Dir: t.TempDir(), Listen: "http://127.0.0.1:1"}, &fake{t: t}
 	other := s
@@ -196,7 +196,8 @@ type stubborn struct {
 
 func (s stubborn) start(ctx context.Context, _ Settings) error { return s.fake.start(ctx, s.settings) }
 
-// Why none runs is known at once, and it is tried again.
+// TestKeeperTriesAgain: the reason of a failed start is known at once, and the keeper
+// retries.
 func TestKeeperTriesAgain(t *testing.T) {
 	s, f := Settings{Dir: t.TempDir()}, &fake{t: t}
 	f.set(errors.New("no such program"), "")
