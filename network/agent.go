@@ -17,6 +17,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/identity"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -129,11 +130,11 @@ type Agent struct {
 	twins          twins
 	writing        task // of files
 	save           *time.Timer
-	bury           *time.Timer    // drops lingering peers
-	burying        bool           // bury is running
-	saving         bool           // save is running, or the save it started
-	unsaved        bool           // something has changed since the last save
-	saveError      error          // of the last save
+	bury           *time.Timer // drops lingering peers
+	burying        bool        // bury is running
+	saving         bool        // save is running, or the save it started
+	unsaved        bool        // something has changed since the last save
+	saves          trouble.Outcome
 	exempted       []netip.Prefix // from Exemptions
 	foreignBridges string         // bridges outside the network, as last logged
 }
@@ -149,6 +150,7 @@ func New(o Options) *Agent {
 		calls:   make(chan func()),
 		save:    time.NewTimer(time.Hour),
 		bury:    time.NewTimer(time.Hour),
+		saves:   trouble.Outcome{Failed: "Failed to save the network; retrying", Works: "Saved the network again"},
 	}
 	a.save.Stop()
 	a.bury.Stop()

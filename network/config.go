@@ -13,21 +13,22 @@ import (
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/identity"
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
 
 // readConfigs waits for the store's config, and for every later one.
 func (a *Agent) readConfigs() {
+	reading := trouble.Outcome{Failed: "Failed to read the network config; retrying", Works: "Read the network config again"}
 	var known subnet.Config
 	for failures := 0; ; {
 		cfg, err := a.Store.Config(a.ctx, known)
 		if a.ctx.Err() != nil {
 			return
 		}
+		reading.Was(err)
 		if err != nil {
-			if failures++; failures == 1 {
-				klog.ErrorS(err, "Failed to read the network config; retrying")
-			}
+			failures++
 			backoff.Sleep(a.ctx, failures)
 			continue
 		}

@@ -132,13 +132,7 @@ func (a *Agent) saveNetwork() func() error {
 
 // saved handles the result of a save.
 func (a *Agent) saved(err error) {
-	switch {
-	case err != nil && a.saveError == nil:
-		klog.ErrorS(err, "Failed to save the network; retrying")
-	case err == nil && a.saveError != nil:
-		klog.InfoS("Saved the network again")
-	}
-	a.saveError = err
+	a.saves.Was(err)
 	a.saving = err != nil || a.unsaved
 	switch {
 	case err != nil:
@@ -153,7 +147,7 @@ func (a *Agent) saveAtEnd() {
 	if !a.unsaved || !a.listed || a.Outputs.StateDir == "" {
 		return
 	}
-	if err := a.saveNetwork()(); err != nil && a.saveError == nil {
+	if err := a.saveNetwork()(); err != nil && a.saves.Err() == nil {
 		klog.ErrorS(err, "Failed to save the network")
 	}
 }

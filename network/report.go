@@ -128,27 +128,27 @@ func kernelProblems(s reconcile.Status) (all []string) {
 	return all
 }
 
-// trouble is why a peer is unroutable, and since when if known.
-type trouble struct {
+// unroutable is why a peer is unroutable, and since when if known.
+type unroutable struct {
 	why   string
 	since time.Time
 }
 
 // troubled returns the unroutable peers by key.
-func (v View) troubled() map[string]trouble {
-	all := make(map[string]trouble)
+func (v View) troubled() map[string]unroutable {
+	all := make(map[string]unroutable)
 	for _, f := range v.Kernel.Failing {
 		if _, more := all[f.Owner]; !more && f.Owner != OwnerHost && f.Owner != lastResort {
-			all[f.Owner] = trouble{f.Key.String() + ": " + f.Err.Error(), f.Since}
+			all[f.Owner] = unroutable{f.Key.String() + ": " + f.Err.Error(), f.Since}
 		}
 	}
 	for _, f := range v.Kernel.Fights {
 		if _, more := all[f.Owner]; !more && f.Lost() && f.Owner != "" && f.Owner != OwnerHost && f.Owner != lastResort {
-			all[f.Owner] = trouble{f.Key.String() + ": " + f.String(), f.Since}
+			all[f.Owner] = unroutable{f.Key.String() + ": " + f.String(), f.Since}
 		}
 	}
 	for key, err := range v.Peers.Unroutable {
-		all[key] = trouble{why: err.Error()}
+		all[key] = unroutable{why: err.Error()}
 	}
 	return all
 }

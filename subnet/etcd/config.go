@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -21,7 +21,7 @@ type knownConfig struct {
 // Config implements subnet.Store. The first config comes with all leases, which
 // Acquire and Watch need. For a later one Config watches the config's key only.
 func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
-	c := configReader{Store: s, known: known}
+	c := configReader{Store: s, known: known, usable: trouble.Config(known == subnet.Config{})}
 	s.mu.Lock()
 	last := s.knownConfig
 	s.mu.Unlock()
@@ -46,7 +46,7 @@ type configReader struct {
 	*Store
 	known    subnet.Config
 	revision int64 // up to which there is nothing new
-	refused  string
+	usable   trouble.Outcome
 	failures int
 }
 
@@ -64,12 +64,13 @@ func (c *configReader) next(ctx context.Context, moved <-chan struct{}) (cfg sub
 	if err != nil {
 		return cfg, false, err
 	}
-	why := ""
 	if kv == nil {
-		why = fmt.Sprintf("there is no key %s; write it: etcdctl put %s '{\"Network\": \"10.5.0.0/16\"}'", c.configKey(), c.configKey())
-	} else if cfg, err = subnet.ParseConfig(kv.Value); err != nil {
-		why = err.Error()
-	} else if cfg != c.known {
+		err = fmt.Errorf("there is no key %s; write it: etcdctl put %s '{\"Network\": \"10.5.0.0/16\"}'", c.configKey(), c.configKey())
+	} else {
+		cfg, err = subnet.ParseConfig(kv.Value)
+	}
+	c.usable.Was(err, "key", c.configKey())
+	if err == nil && cfg != c.known {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.knownConfig = knownConfig{cfg, c.revision, moved}
@@ -77,14 +78,6 @@ func (c *configReader) next(ctx context.Context, moved <-chan struct{}) (cfg sub
 		c.unused, c.acquired = all, all == nil
 		return cfg, true, nil
 	}
-	switch {
-	case why == "" || why == c.refused:
-	case c.known == (subnet.Config{}):
-		klog.InfoS("Waiting for the network config", "key", c.configKey(), "reason", why)
-	default:
-		klog.InfoS("Network config unusable; keeping the previous one", "key", c.configKey(), "reason", why)
-	}
-	c.refused = why
 	return cfg, false, nil
 }
 

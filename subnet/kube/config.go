@@ -10,8 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/klog/v2"
-
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -27,7 +26,7 @@ const (
 func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config, error) {
 	path := s.options.ConfigFile
 	var seen fs.FileInfo
-	refused := ""
+	usable := trouble.Config(known == subnet.Config{})
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -35,18 +34,9 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 		if err != nil || seen == nil || !same(seen, now) {
 			var cfg subnet.Config
 			cfg, seen, err = s.loadConfig()
-			switch {
-			case err != nil && err.Error() == refused:
-			case err != nil && known == (subnet.Config{}):
-				refused = err.Error()
-				klog.InfoS("Waiting for the network config", "path", path, "reason", refused)
-			case err != nil:
-				refused = err.Error()
-				klog.InfoS("Network config unusable; keeping the previous one", "path", path, "reason", refused)
-			case cfg != known:
+			usable.Was(err, "path", path)
+			if err == nil && cfg != known {
 				return cfg, nil
-			default:
-				refused = ""
 			}
 		}
 		select {
