@@ -22,7 +22,7 @@ func (c Claim) Owns(l Lease) bool {
 	}
 	if l.IsReservation() {
 		unused := l.PublicIP == (Pair[netip.Addr]{}) && l.Node.Instance == ""
-		if c.sameAddress(l.Attrs) || unused && l.Node.ID != "" && l.Node.ID == c.Node.ID {
+		if c.SameAddress(l.Attrs) || unused && l.Node.ID != "" && l.Node.ID == c.Node.ID {
 			return true
 		}
 	}
@@ -51,11 +51,11 @@ func (a Attrs) SameNode(b Attrs) bool {
 	case a.sameInstance(b):
 		return true
 	case a.Node.ID == "" || b.Node.ID == "":
-		return a.sameAddress(b)
+		return a.SameAddress(b)
 	case a.Node.Instance == "" && b.Node.Instance == "":
 		return a.Node.ID == b.Node.ID
 	}
-	return SharedID(a.Node.ID) == SharedID(b.Node.ID) && a.sameAddress(b)
+	return SharedID(a.Node.ID) == SharedID(b.Node.ID) && a.SameAddress(b)
 }
 
 // sameInstance reports whether one installation published both.
@@ -63,7 +63,8 @@ func (a Attrs) sameInstance(b Attrs) bool {
 	return a.Node.Instance != "" && a.Node.Instance == b.Node.Instance
 }
 
-func (a Attrs) sameAddress(b Attrs) bool {
+// SameAddress reports whether both publish one public IP.
+func (a Attrs) SameAddress(b Attrs) bool {
 	for f, ip := range a.PublicIP {
 		if ip.IsValid() && ip == b.PublicIP[f] {
 			return true

@@ -129,7 +129,7 @@ func (h *holder) checkHolder(ctx context.Context, l subnet.Lease, id clientv3.Le
 		}
 		if l.SameNode(own.Attrs) {
 			h.setDisplacer(instance)
-			return fmt.Errorf("%w: another installation on it leased %s; give each node an address of its own (%s), or restart tulled here if that one is gone",
+			return fmt.Errorf("%w: another installation on it leased %s; give each node an address of its own (%s), or restart this daemon if that one is gone",
 				subnet.ErrSameAddress, l.Key(), h.options.Names.Address)
 		}
 		return fmt.Errorf("%w: %s is leased to %s", subnet.ErrTaken, l.Key(), l.Holder())

@@ -16,16 +16,6 @@ func without(leases []subnet.Lease, key string) []subnet.Lease {
 	return slices.Concat(leases[:i], leases[i+1:])
 }
 
-// sharesAddress reports whether both publish one public IP.
-func sharesAddress(a, b *subnet.Attrs) bool {
-	for f, ip := range a.PublicIP {
-		if ip.IsValid() && ip == b.PublicIP[f] {
-			return true
-		}
-	}
-	return false
-}
-
 func asLeaseError(key string, err error) *subnet.LeaseError {
 	var bad *subnet.LeaseError
 	if errors.As(err, &bad) {

@@ -58,7 +58,7 @@ func (a *acquisition) judge(ctx context.Context, leases []subnet.Lease, ids map[
 func (a *acquisition) near(leases []subnet.Lease) (near []subnet.Lease) {
 	for i := range leases {
 		l := &leases[i]
-		if a.isOurs(l) || a.claim.Node.ID != "" && l.Node.ID == a.claim.Node.ID || sharesAddress(&l.Attrs, &a.claim.Attrs) {
+		if a.isOurs(l) || a.claim.Node.ID != "" && l.Node.ID == a.claim.Node.ID || l.SameAddress(a.claim.Attrs) {
 			near = append(near, *l)
 		}
 	}
@@ -75,7 +75,7 @@ func (a *acquisition) isOurs(l *subnet.Lease) bool {
 // its old address.
 func (a *acquisition) findCopy(ctx context.Context, near []subnet.Lease) error {
 	for _, l := range near {
-		if !a.isOurs(&l) || sharesAddress(&l.Attrs, &a.claim.Attrs) || a.isLast(l) {
+		if !a.isOurs(&l) || l.SameAddress(a.claim.Attrs) || a.isLast(l) {
 			continue
 		}
 		if a.answers(ctx, l) {
@@ -92,7 +92,7 @@ func (a *acquisition) findNeighbours(ctx context.Context, near []subnet.Lease, i
 	known := slices.ContainsFunc(near, func(l subnet.Lease) bool { return a.isOurs(&l) })
 	var met error
 	for _, l := range near {
-		if a.isOurs(&l) || !sharesAddress(&l.Attrs, &a.claim.Attrs) {
+		if a.isOurs(&l) || !l.SameAddress(a.claim.Attrs) {
 			continue
 		}
 		alive, err := a.isNeighbour(ctx, l, ids[l.Key()], known)

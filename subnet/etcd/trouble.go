@@ -41,7 +41,7 @@ func reasonsFor(names Names) reasons {
 		{sign: "database space exceeded", hint: full},
 		{sign: "authentication failed", hint: "etcd refuses the name or the password of " + names.Username},
 		{sign: "user name is empty", hint: "etcd wants a user and a password; set " + names.Username + " and " + names.PasswordFile},
-		{sign: "connect: permission denied", hint: "tulled may not open the unix socket in " + names.Endpoints},
+		{sign: "connect: permission denied", hint: "this process may not open the unix socket in " + names.Endpoints},
 		{sign: "permission denied", hint: "the etcd user may not read and write the network's keys; grant it readwrite on the prefix"},
 		{sign: "no leader", hint: "etcd's members have no leader; more than half of them must run and reach each other"},
 		{sign: "connection refused", hint: "nothing listens at " + names.Endpoints + "; start etcd, or correct the URL"},
@@ -59,7 +59,7 @@ func reasonsFor(names Names) reasons {
 
 // full is for an etcd with the NOSPACE alarm.
 const full = "etcd's database is full, and it refuses writes until you make room: " +
-	"etcdctl compact REVISION (the store's in tulled status), etcdctl defrag --cluster, etcdctl alarm disarm"
+	"etcdctl compact REVISION (etcdctl endpoint status -w json shows it), etcdctl defrag --cluster, etcdctl alarm disarm"
 
 // explain returns the kind of err, and err in words.
 func (r reasons) explain(err error) (kind, words string) {
