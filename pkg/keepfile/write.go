@@ -47,21 +47,25 @@ func Write(path string, mode fs.FileMode, fill func(io.Writer) error) error {
 	return nil
 }
 
-// writeError returns what was tried, and what to do about the failures that an
-// administrator meets.
+// writeError returns the error of a write, with the fix.
 func writeError(path string, err error) error {
-	hint := ""
+	return fmt.Errorf("write %s: %w%s", path, err, Fix(err, "name another file"))
+}
+
+// Fix returns how an administrator corrects an error of the file system, as the end of
+// an error's text, or "". instead is the way out that leaves the file system as it is.
+func Fix(err error, instead string) string {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		hint = "; free space on the file system"
+		return "; free space on the file system"
 	case errors.Is(err, unix.EROFS):
-		hint = "; mount the file system writable, or name another file"
+		return "; mount the file system writable, or " + instead
 	case errors.Is(err, fs.ErrPermission):
-		hint = "; run as root, or name another file"
+		return "; run as root, or " + instead
 	case errors.Is(err, unix.ENOTDIR):
-		hint = "; remove what stands in a folder's place, or name another file"
+		return "; remove what stands in a folder's place, or " + instead
 	}
-	return fmt.Errorf("write %s: %w%s", path, err, hint)
+	return ""
 }
 
 func notAFile(path string, info fs.FileInfo) error {

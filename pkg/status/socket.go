@@ -178,16 +178,11 @@ func lock(folder string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// socketError adds what to do about the failures that a person meets.
+// socketError returns the error of a listener, with the fix.
 func socketError(path, setting string, err error) error {
-	hint := ""
-	switch {
-	case errors.Is(err, unix.EROFS):
-		hint = "; mount the file system writable, or choose another " + setting
-	case errors.Is(err, fs.ErrPermission):
-		hint = "; run as root, or choose another " + setting
-	case errors.Is(err, unix.EINVAL):
-		hint = "; a socket's path has at most 107 bytes: choose a shorter " + setting
+	fix := keepfile.Fix(err, "choose another "+setting)
+	if errors.Is(err, unix.EINVAL) {
+		fix = "; a socket's path has at most 107 bytes: choose a shorter " + setting
 	}
-	return fmt.Errorf("listen at %s: %w%s", path, err, hint)
+	return fmt.Errorf("listen at %s: %w%s", path, err, fix)
 }
