@@ -49,7 +49,7 @@ func Read(path string) (Env, error) {
 // a wrong MTU is no reason to lose the subnet.
 func Parse(text []byte) (Env, error) {
 	if len(text) > maxSize {
-		return Env{}, fmt.Errorf("env file: %d bytes are more than the %d allowed; delete it: tulled writes it again", len(text), maxSize)
+		return Env{}, fmt.Errorf("env file: %d bytes are more than the %d allowed; delete it: the daemon writes it again", len(text), maxSize)
 	}
 	values := make(map[string]string)
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
@@ -61,7 +61,7 @@ func Parse(text []byte) (Env, error) {
 	var errs []error
 	read := func(key, kind string, parse func(value string) bool) {
 		if value := values[key]; value != "" && !parse(value) {
-			errs = append(errs, fmt.Errorf("env file: %s=%.50q is not %s; delete the line: tulled writes it again", key, value, kind))
+			errs = append(errs, fmt.Errorf("env file: %s=%.50q is not %s; delete the line: the daemon writes it again", key, value, kind))
 		}
 	}
 	for _, f := range subnet.Families {

@@ -167,7 +167,7 @@ func (k *Keeper) heard(p Process) {
 		}
 		klog.InfoS(what, "endpoint", k.settings.Endpoint(), "pid", p.PID, "version", p.Version, "log", k.launcher.log(k.settings), "stop", k.StopCommand())
 		if p.Version != k.version {
-			klog.InfoS("Found tulle-etcd of another version; restart it when a pause of a second is acceptable", "version", p.Version, "tulled", k.version)
+			klog.InfoS("Found tulle-etcd of another version; restart it when a pause of a second is acceptable", "version", p.Version, "wanted", k.version)
 		}
 		k.settle()
 	}
@@ -200,7 +200,7 @@ func (k *Keeper) stopped() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.problem = "it was stopped"
-	klog.InfoS("Noticed that tulle-etcd was stopped; start it, or restart tulled")
+	klog.InfoS("Noticed that tulle-etcd was stopped; start it, or restart this daemon")
 }
 
 // settle ends the wait for the first outcome.

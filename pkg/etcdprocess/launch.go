@@ -162,7 +162,7 @@ func beside(by string) (string, error) {
 	}
 	path := filepath.Join(filepath.Dir(self), programName)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("there is no %s, which %s needs; install that program there, of the same release as tulled", path, cmp.Or(by, "an embedded etcd"))
+		return "", fmt.Errorf("there is no %s, which %s needs; install that program there, of the same release as this one", path, cmp.Or(by, "an embedded etcd"))
 	} else if err != nil {
 		return "", fmt.Errorf("find %s: %w", programName, err)
 	}

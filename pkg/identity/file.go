@@ -54,7 +54,7 @@ const (
 	mostFile = 64 << 10
 )
 
-// load reads the file and refuses anything that tulled does not write.
+// load reads the file. It refuses what save does not write.
 func load(path string) (content, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
 	if err != nil {
@@ -83,7 +83,7 @@ func load(path string) (content, error) {
 func parse(text []byte) (content, error) {
 	var c content
 	if json.Unmarshal(text, &c) != nil { // the error could quote the secret
-		return content{}, errors.New("it is not the JSON that tulled writes")
+		return content{}, errors.New("it is not an identity in JSON")
 	}
 	if c.Version != version {
 		return content{}, fmt.Errorf("its version is %d, not %d", c.Version, version)
@@ -114,7 +114,7 @@ func (c content) secret() (s secret, err error) {
 		return s, errors.New("its secret is of the wrong length")
 	}
 	if _, err := hex.Decode(s[:], []byte(c.Secret)); err != nil || s == (secret{}) {
-		return s, errors.New("its secret is not one that tulled makes")
+		return s, errors.New("its secret is not one of random hexadecimal digits")
 	}
 	return s, nil
 }

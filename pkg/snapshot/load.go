@@ -37,7 +37,7 @@ func load(dir, source string, peers bool) (Snapshot, error) {
 	s, err := read(f, source, peers)
 	switch {
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrSource):
-		return Snapshot{}, fmt.Errorf("load the network: %s: %w; if that persists, delete it: tulled writes it again from the store", path, err)
+		return Snapshot{}, fmt.Errorf("load the network: %s: %w; if that persists, delete it: the daemon writes it again from the store", path, err)
 	case err != nil:
 		return Snapshot{}, fmt.Errorf("load the network: %s: %w", path, err)
 	}
@@ -165,7 +165,7 @@ func (r *reader) head(source string) (s Snapshot, err error) {
 	case err != nil || v < 1:
 		return s, corrupt("line 1 has no version")
 	case v > version:
-		return s, fmt.Errorf("%w: its format is version %d, this tulled reads up to %d", ErrVersion, v, version)
+		return s, fmt.Errorf("%w: its format is version %d, this program reads up to %d", ErrVersion, v, version)
 	}
 	if s.Saved, err = time.Parse(time.RFC3339, saved); err != nil {
 		return s, corrupt("line 1 has no time")

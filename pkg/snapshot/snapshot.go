@@ -13,8 +13,8 @@ import (
 var (
 	// ErrCorrupt is one that is cut off or garbled; nothing of it is used.
 	ErrCorrupt = errors.New("the file is damaged")
-	// ErrVersion is one that a later tulled wrote.
-	ErrVersion = errors.New("a newer tulled wrote it")
+	// ErrVersion is a snapshot in the format of a later version.
+	ErrVersion = errors.New("a newer version wrote it")
 	// ErrSource is one of another network.
 	ErrSource = errors.New("the file is of another network")
 )

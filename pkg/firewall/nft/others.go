@@ -94,7 +94,7 @@ func (o *Others) byUs() string {
 	if o.Unforwarded == "" {
 		return "enable the forward rules, or accept them there"
 	}
-	return "start tulled without " + o.Unforwarded + ", or accept them there"
+	return "restart the daemon without " + o.Unforwarded + ", or accept them there"
 }
 
 // fix is what to do about a chain of a table that drops what networks' hosts send.

@@ -42,7 +42,7 @@ table ip6 six { chain f { type filter hook forward priority 5; policy drop; }; }
 	// Where ours are not to overrule them, iptables' chains are like any others.
 	bare := dual()
 	bare.Forward = false
-	droppers = append(droppers, [3]string{"ip filter FORWARD", four, "start tulled without --bare, or accept them there"}, [3]string{"ip6 filter FORWARD", six, "start tulled without --bare, or accept them there"})
+	droppers = append(droppers, [3]string{"ip filter FORWARD", four, "restart the daemon without --bare, or accept them there"}, [3]string{"ip6 filter FORWARD", six, "restart the daemon without --bare, or accept them there"})
 	slices.SortFunc(droppers, func(a, b [3]string) int { return strings.Compare(a[0], b[0]) })
 	check(t, o, bare, droppers)
 }
