@@ -1,0 +1,197 @@
+package ipam
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Code names what a Finding is about, for programs. Codes never change.
+type Code string
+
+// The codes.
+const (
+	// A Node that waits for blocks:
+	Exhausted Code = "exhausted" // no block is free
+	Resting   Code = "resting"   // none but those that rest
+	NoPool    Code = "no-pool"   // no pool selects the Node
+
+	// A Node's podCIDRs:
+	Malformed  Code = "malformed"
+	HostBits   Code = "host-bits"
+	Mapped     Code = "ipv4-mapped"
+	Duplicate  Code = "duplicate"
+	TooMany    Code = "too-many"
+	SameFamily Code = "same-family"
+	Overlap    Code = "overlap"       // overlaps an older Node's
+	Outside    Code = "outside"       // in no pool
+	InService  Code = "service-range" // in a range that services use
+)
+
+// Codes are all codes.
+var Codes = []Code{Exhausted, Resting, NoPool, Malformed, HostBits, Mapped, Duplicate, TooMany, SameFamily, Overlap, Outside, InService}
+
+// Finding is something about a Node that an operator has to know. It stops nothing.
+type Finding struct {
+	Node, UID string
+	Code      Code
+	Text      string // what is wrong, with numbers, and the fix
+	// Of a Node that waits: the first pool that it may use, the family of which that
+	// pool has no block, and when the next block has rested.
+	Pool   string
+	Family subnet.Family
+	Again  time.Time
+}
+
+// Waits reports whether the Node has no blocks.
+func (c Code) Waits() bool { return c == Exhausted || c == Resting || c == NoPool }
+
+// Findings yields what is wrong, in the order of the Nodes' names.
+func (b *Book) Findings() iter.Seq[Finding] {
+	return func(yield func(Finding) bool) {
+		found := b.lacking()
+		for n := range b.faulty {
+			for _, f := range slices.Concat(n.faults, b.misplaced(n)) {
+				found = append(found, Finding{Node: n.name, UID: n.uid, Code: f.code, Text: f.text})
+			}
+		}
+		for n := range b.clashing {
+			text := b.clash(n)
+			if text == "" {
+				delete(b.clashing, n)
+				continue
+			}
+			found = append(found, Finding{Node: n.name, UID: n.uid, Code: Overlap, Text: text})
+		}
+		slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(a.Node, b.Node) })
+		for _, f := range found {
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// judge records whether anything is wrong with n's blocks by themselves.
+func (b *Book) judge(n *node) {
+	if len(n.faults) > 0 || len(b.misplaced(n)) > 0 {
+		b.faulty[n] = struct{}{}
+	} else {
+		delete(b.faulty, n)
+	}
+}
+
+// misplaced returns which blocks of n no pool would give.
+func (b *Book) misplaced(n *node) (faults []fault) {
+	if !n.said {
+		return nil
+	}
+	for _, s := range n.blocks {
+		outside := true
+		service := netip.Prefix{}
+		for _, p := range b.pools {
+			if !p.overlaps(s) {
+				continue
+			}
+			outside = false
+			if i := slices.IndexFunc(p.Reserved, s.Overlaps); i >= 0 {
+				service = p.Reserved[i]
+			}
+		}
+		switch {
+		case outside:
+			faults = append(faults, fault{Outside, fmt.Sprintf("podCIDR %s: outside every pool; add a range that contains it, or %s", s, recreate)})
+		case service.IsValid():
+			faults = append(faults, fault{InService, fmt.Sprintf("podCIDR %s: overlaps the service range %s, so pods and services may share addresses; %s", s, service, recreate)})
+		}
+	}
+	return faults
+}
+
+// clash returns which older Nodes' blocks n's blocks overlap, and what to do, or "".
+func (b *Book) clash(n *node) string {
+	others, first, at := 0, "", netip.Prefix{}
+	for _, s := range n.blocks {
+		for other := range b.taken[subnet.FamilyOf(s.Addr())].Overlapping(s) {
+			for o := b.owners[other]; o != nil; o = o.next {
+				if o.node.before(n) {
+					if others++; first == "" {
+						first, at = fmt.Sprintf("%s of the older Node %s", other, o.node.name), s
+					}
+				}
+			}
+		}
+	}
+	switch {
+	case others == 0:
+		return ""
+	case others > 1:
+		first += fmt.Sprintf(" and %d more", others-1)
+	}
+	return fmt.Sprintf("podCIDR %s: overlaps %s; delete and re-create this Node", at, first)
+}
+
+// lacking returns a Finding for each Node that found no block when it tried last.
+func (b *Book) lacking() (found []Finding) {
+	for c := range b.full {
+		f := Finding{Code: NoPool, Text: "no pool selects the Node; change its labels or a pool's node selector"}
+		if len(c.pools) > 0 {
+			f = b.exhausted(c)
+		}
+		for _, n := range c.nodes.items {
+			f.Node, f.UID = n.name, n.uid
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// exhausted returns why the Nodes of c find no block, without a Node.
+func (b *Book) exhausted(c *class) Finding {
+	p, u := c.pools[0], b.measure(c.pools[0], c.family)
+	f := Finding{Code: Exhausted, Pool: p.Name, Family: c.family}
+	text := fmt.Sprintf("pool %s has no free %s block of /%d: %s", p.Name, c.family, u.Bits, u.numbers())
+	if more := len(c.pools) - 1; more > 0 {
+		text += fmt.Sprintf("; %d more pools that select the Node have none either", more)
+	}
+	if r := b.nextRested(c); r != nil {
+		f.Code, f.Again = Resting, r.ends
+		text += fmt.Sprintf("; the next block has rested at %s", r.ends.UTC().Format(time.RFC3339))
+	}
+	grow := p.Grow
+	if grow == "" {
+		grow = "add a range to the pool"
+	}
+	f.Text = text + "; " + grow + ", or delete Nodes that are not needed"
+	return f
+}
+
+// numbers returns what the blocks of the pool are used for.
+func (u *PoolUsage) numbers() string {
+	text := fmt.Sprintf("of %d, %d used, %d free, %d resting, %d reserved by service ranges", u.Total, u.Used, u.Free, u.Resting, u.Reserved)
+	if u.Draining > 0 {
+		text += fmt.Sprintf(", %d draining", u.Draining)
+	}
+	return text
+}
+
+// nextRested returns the rest that ends first, of those with room for a block of one
+// of c's pools.
+func (b *Book) nextRested(c *class) *rest {
+	for _, r := range b.rests {
+		for _, s := range r.blocks {
+			f := subnet.FamilyOf(s.Addr())
+			for _, p := range c.pools {
+				if s.Bits() <= p.Bits[f] && slices.ContainsFunc(p.open[f], s.Overlaps) {
+					return r
+				}
+			}
+		}
+	}
+	return nil
+}

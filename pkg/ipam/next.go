@@ -1,0 +1,257 @@
+package ipam
+
+import (
+	"cmp"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Grant is blocks for a Node: one of each family of the pool, as the Node is to list
+// them.
+type Grant struct {
+	Node, UID string
+	Pool      string
+	CIDRs     []netip.Prefix
+}
+
+// Outcome is how the write of a Grant ended.
+type Outcome int
+
+// The outcomes.
+const (
+	// Written is a write that succeeded.
+	Written Outcome = iota
+	// Refused is a write that did not happen and never will.
+	Refused
+	// Ambiguous is a write that may have happened, or may still happen.
+	Ambiguous
+)
+
+// class is the Nodes that wait for blocks of the same pools. Where the oldest of them
+// finds no block, the others find none either.
+type class struct {
+	key   string
+	pools []*pool
+	nodes queue[*node]
+	index int // in Book.ready
+	// family is the one of which the first pool had no block when they tried last.
+	family subnet.Family
+}
+
+func (c *class) place() *int { return &c.index }
+
+func (c *class) before(other *class) bool { return c.nodes.items[0].before(other.nodes.items[0]) }
+
+// Next grants blocks to at most n Nodes without any, the oldest first. Each block
+// belongs to its Node from then on. It stays so until Settle reports that the write
+// was refused, or until Set or Delete shows what became of the Node: until then, Next
+// does not return the Node again. If blocks rest that other Nodes wait for, it returns
+// when the next of them is free.
+func (b *Book) Next(now time.Time, n int) (grants []Grant, again time.Time) {
+	b.advance(now)
+	for len(grants) < n {
+		if n, ok := b.returned.first(); ok {
+			b.leave(n)
+			if p, blocks := b.former(n); p != nil {
+				grants = append(grants, b.grant(n, p, blocks))
+			} else {
+				b.join(n)
+			}
+			continue
+		}
+		c, ok := b.ready.first()
+		if !ok {
+			break
+		}
+		p, blocks := b.search(c)
+		if p == nil {
+			b.ready.remove(c)
+			b.full[c] = struct{}{}
+			continue
+		}
+		n, _ := c.nodes.first()
+		b.leave(n)
+		grants = append(grants, b.grant(n, p, blocks))
+	}
+	if len(b.rests) > 0 && b.lacks() {
+		again = b.rests[0].ends
+	}
+	return grants, again
+}
+
+// lacks reports whether a pool that has no block should have one.
+func (b *Book) lacks() bool {
+	for c := range b.full {
+		if len(c.pools) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Settle records how the write of a grant ended. After Refused, its blocks are free
+// at once and the Node waits for others. Otherwise they are the Node's.
+func (b *Book) Settle(name, uid string, o Outcome) {
+	n := b.nodes[name]
+	if n == nil || n.uid != uid || n.granted == "" || o != Refused {
+		return
+	}
+	for _, s := range n.blocks {
+		b.disown(n, s)
+		b.free(s)
+	}
+	n.granted, n.blocks = "", nil
+	delete(b.clashing, n)
+	if !n.deleting {
+		b.wait(n)
+	}
+}
+
+// grant gives blocks to n, which does not wait any more.
+func (b *Book) grant(n *node, p *pool, blocks []netip.Prefix) Grant {
+	n.granted = p.Name
+	n.blocks = blocks
+	for _, s := range blocks {
+		b.own(n, s)
+	}
+	return Grant{n.name, n.uid, p.Name, slices.Clone(blocks)}
+}
+
+// search returns new blocks for a Node of c, and the pool that they are of, or no
+// pool.
+func (b *Book) search(c *class) (*pool, []netip.Prefix) {
+next:
+	for i, p := range c.pools {
+		blocks := make([]netip.Prefix, 0, len(p.families))
+		for _, f := range p.families {
+			s, ok := b.fit(p, f)
+			if !ok {
+				if i == 0 {
+					c.family = f
+				}
+				continue next
+			}
+			blocks = append(blocks, s)
+		}
+		return p, blocks
+	}
+	return nil, nil
+}
+
+// fit returns the free block of p that leaves the largest holes.
+func (b *Book) fit(p *pool, f subnet.Family) (best netip.Prefix, ok bool) {
+	smallest := -1
+	for _, r := range p.open[f] {
+		if s, hole := b.taken[f].Fit(r, p.Bits[f]); hole > smallest {
+			best, smallest = s, hole
+		}
+	}
+	return best, smallest >= 0
+}
+
+// former returns the blocks that a Node of this name had, and their pool, or no pool.
+func (b *Book) former(n *node) (*pool, []netip.Prefix) {
+	for _, p := range b.poolsFor(n) {
+		if blocks, ok := b.restored(n, p); ok {
+			return p, blocks
+		}
+	}
+	return nil, nil
+}
+
+// poolsFor returns the pools whose blocks n may have, in the order in which it tries
+// them.
+func (b *Book) poolsFor(n *node) []*pool {
+	type match struct {
+		pool         *pool
+		requirements int
+	}
+	var matches []match
+	for _, p := range b.pools {
+		if p.Selector == nil {
+			matches = append(matches, match{p, -1})
+		} else if requirements, ok := p.Selector.match(n.name, n.labels); ok {
+			matches = append(matches, match{p, requirements})
+		}
+	}
+	slices.SortStableFunc(matches, func(a, b match) int { return cmp.Compare(b.requirements, a.requirements) })
+	pools := make([]*pool, len(matches))
+	for i, m := range matches {
+		pools[i] = m.pool
+	}
+	return pools
+}
+
+// wait lets n wait for blocks: for its former ones, if they rest.
+func (b *Book) wait(n *node) {
+	if b.restOf[n.name] == nil {
+		b.join(n)
+		return
+	}
+	n.returns = true
+	b.returned.add(n)
+}
+
+// join lets n wait for new blocks.
+func (b *Book) join(n *node) {
+	pools := b.poolsFor(n)
+	key := make([]byte, 0, 2*len(pools))
+	for _, p := range pools {
+		key = binary.AppendUvarint(key, uint64(p.index))
+	}
+	c := b.waiting[string(key)]
+	if c == nil {
+		c = &class{key: string(key), pools: pools}
+		b.waiting[c.key] = c
+	}
+	n.class = c
+	c.nodes.add(n)
+	switch {
+	case b.isFull(c):
+	case len(c.nodes.items) == 1:
+		b.ready.add(c)
+	default:
+		b.ready.fix(c)
+	}
+}
+
+// leave ends that n waits.
+func (b *Book) leave(n *node) {
+	switch c := n.class; {
+	case n.returns:
+		b.returned.remove(n)
+		n.returns = false
+	case c == nil:
+	case len(c.nodes.items) > 1:
+		c.nodes.remove(n)
+		if !b.isFull(c) {
+			b.ready.fix(c)
+		}
+	default:
+		// The queue orders classes by their first Nodes, so c leaves before its last.
+		if b.isFull(c) {
+			delete(b.full, c)
+		} else {
+			b.ready.remove(c)
+		}
+		delete(b.waiting, c.key)
+	}
+	n.class = nil
+}
+
+func (b *Book) isFull(c *class) bool {
+	_, full := b.full[c]
+	return full
+}
+
+// retry lets Nodes try again for which nothing was free.
+func (b *Book) retry() {
+	for c := range b.full {
+		b.ready.add(c)
+	}
+	clear(b.full)
+}

@@ -1,0 +1,204 @@
+package ipam
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Pool is what the blocks of some Nodes are taken from.
+type Pool struct {
+	Name string
+	// Ranges are each family's addresses, and Bits the length of its blocks. A family
+	// without ranges is off. A Node gets a block of each other one, or none at all.
+	Ranges subnet.Pair[[]netip.Prefix]
+	Bits   subnet.Pair[int]
+	// First is the family whose block a Node lists first.
+	First subnet.Family
+	// Reserved are ranges that services use, of either family. No block overlaps one.
+	Reserved []netip.Prefix
+	// Draining are ranges from which no more blocks are taken.
+	Draining []netip.Prefix
+	// Selector selects the pool's Nodes. A Node takes from a pool without one, which
+	// is every Node's, if no other pool that selects it has a block.
+	Selector *Selector
+	// Grow is how to make the pool larger, for findings: "add a range to …".
+	Grow string
+}
+
+// most is how many bits a block's length may be beyond a range's: 2^48 blocks, and
+// sums over all ranges stay within 64 bits.
+const most = 48
+
+// Check returns what is wrong with p, with the fix.
+func (p *Pool) Check() error {
+	if err := p.check(); err != nil {
+		return fmt.Errorf("pool %.100q: %w", p.Name, err)
+	}
+	return nil
+}
+
+func (p *Pool) check() error {
+	if p.Name == "" {
+		return fmt.Errorf("no name; give it one")
+	}
+	if len(p.Ranges[subnet.IPv4])+len(p.Ranges[subnet.IPv6]) == 0 {
+		return fmt.Errorf("no range; add one like 10.244.0.0/16")
+	}
+	for f, ranges := range p.Ranges {
+		f := subnet.Family(f)
+		for _, r := range ranges {
+			bits := p.Bits[f]
+			if err := checkRange(r); err != nil {
+				return err
+			}
+			switch {
+			case subnet.FamilyOf(r.Addr()) != f:
+				return fmt.Errorf("range %s: not an %s range", r, f)
+			case r.Bits() == 0:
+				return fmt.Errorf("range %s: holds every address; use a smaller one", r)
+			case bits < r.Bits() || bits > f.Bits():
+				return fmt.Errorf("range %s: its blocks cannot be /%d; use a length from %d to %d", r, bits, r.Bits(), min(f.Bits(), r.Bits()+most))
+			case bits-r.Bits() > most:
+				return fmt.Errorf("range %s: has 2^%d blocks of /%d, the limit is 2^%d; use a smaller range or /%d", r, bits-r.Bits(), bits, most, r.Bits()+most)
+			}
+		}
+	}
+	for _, r := range slices.Concat(p.Reserved, p.Draining) {
+		if err := checkRange(r); err != nil {
+			return err
+		}
+	}
+	if p.Selector != nil {
+		return p.Selector.check()
+	}
+	return nil
+}
+
+func checkRange(r netip.Prefix) error {
+	switch {
+	case !r.IsValid():
+		return fmt.Errorf("range without a value; write one like 10.244.0.0/16")
+	case r.Addr().Is4In6():
+		return fmt.Errorf("range %s: IPv4 written as IPv6; write it as IPv4", r)
+	case r != r.Masked():
+		return fmt.Errorf("range %s: has host bits; write %s", r, r.Masked())
+	}
+	return nil
+}
+
+// pool is a Pool in the form in which a Book needs it.
+type pool struct {
+	Pool
+	families []subnet.Family             // that are on, as a Node lists them
+	ranges   subnet.Pair[[]netip.Prefix] // none overlaps another
+	open     subnet.Pair[[]netip.Prefix] // what new blocks are taken from
+	draining subnet.Pair[[]netip.Prefix] // the rest, without what is reserved
+	selector string
+	index    int // in Book.pools
+}
+
+func compile(p Pool) *pool {
+	c := &pool{Pool: p}
+	for _, f := range []subnet.Family{p.First, 1 - p.First} {
+		if len(p.Ranges[f]) == 0 {
+			continue
+		}
+		c.families = append(c.families, f)
+		c.ranges[f] = disjoint(p.Ranges[f])
+		usable := without(c.ranges[f], p.Reserved, p.Bits[f])
+		c.open[f] = without(usable, p.Draining, p.Bits[f])
+		c.draining[f] = without(usable, c.open[f], p.Bits[f])
+	}
+	if p.Selector != nil {
+		c.selector = p.Selector.text()
+	}
+	return c
+}
+
+// disjoint returns ranges without those that are parts of others, in order.
+func disjoint(ranges []netip.Prefix) []netip.Prefix {
+	sorted := slices.SortedFunc(slices.Values(ranges), netip.Prefix.Compare)
+	kept := sorted[:0]
+	for _, r := range sorted {
+		if len(kept) == 0 || !kept[len(kept)-1].Overlaps(r) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// without returns the parts of ranges in which no block of this length overlaps one
+// of taken.
+func without(ranges, taken []netip.Prefix, bits int) []netip.Prefix {
+	var set subnet.Set
+	for _, t := range taken {
+		for _, r := range ranges {
+			if t.Overlaps(r) {
+				set.Take(netip.PrefixFrom(t.Addr(), min(t.Bits(), bits)))
+			}
+		}
+	}
+	var rest []netip.Prefix
+	for _, r := range ranges {
+		rest = slices.AppendSeq(rest, set.Holes(r))
+	}
+	return rest
+}
+
+// blocks returns the number of a family's blocks in ranges.
+func (p *pool) blocks(f subnet.Family, ranges []netip.Prefix) uint64 {
+	n := uint64(0)
+	for _, r := range ranges {
+		n += 1 << (p.Bits[f] - r.Bits())
+	}
+	return n
+}
+
+// overlaps reports whether s overlaps a range of the pool.
+func (p *pool) overlaps(s netip.Prefix) bool {
+	return slices.ContainsFunc(p.ranges[subnet.FamilyOf(s.Addr())], s.Overlaps)
+}
+
+// offers reports whether s could be a new block of the pool, if it is free.
+func (p *pool) offers(s netip.Prefix) bool {
+	f := subnet.FamilyOf(s.Addr())
+	return s.Bits() == p.Bits[f] && slices.ContainsFunc(p.open[f], func(r netip.Prefix) bool {
+		return r.Bits() <= s.Bits() && r.Overlaps(s)
+	})
+}
+
+// fewest returns the number of Nodes that the pool can serve when it is empty.
+func (p *pool) fewest() uint64 {
+	n := uint64(math.MaxUint64)
+	for _, f := range p.families {
+		n = min(n, p.blocks(f, p.ranges[f]))
+	}
+	return n
+}
+
+// compare orders the pools that a Node meets equally many requirements of: the
+// smaller first, then the one with smaller blocks, then by selector, range and name.
+func (p *pool) compare(q *pool) int {
+	one := func(p *pool) (subnet.Family, string) {
+		f := subnet.IPv4
+		if len(p.ranges[f]) == 0 {
+			f = subnet.IPv6
+		}
+		return f, p.ranges[f][0].String()
+	}
+	pf, ptext := one(p)
+	qf, qtext := one(q)
+	return cmp.Or(
+		cmp.Compare(p.fewest(), q.fewest()),
+		cmp.Compare(q.Bits[qf], p.Bits[pf]),
+		strings.Compare(p.selector, q.selector),
+		strings.Compare(ptext, qtext),
+		strings.Compare(p.Name, q.Name),
+	)
+}

@@ -1,0 +1,95 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Rest is how long a block rests after its Node has gone, before another Node gets
+// it: until then, peers and connections may still know the old one.
+const Rest = time.Minute
+
+// rest is what a Node owned. It stays taken until it ends. The next Node of the same
+// name may have it at once.
+type rest struct {
+	name   string
+	blocks []netip.Prefix
+	ends   time.Time
+}
+
+// rest lets blocks rest that the Node of this name owned until now.
+func (b *Book) rest(name string, blocks []netip.Prefix) {
+	if len(blocks) == 0 {
+		return
+	}
+	if old := b.restOf[name]; old != nil {
+		// What rests again rests longer, and only once.
+		old.blocks = slices.DeleteFunc(old.blocks, func(s netip.Prefix) bool {
+			again := slices.Contains(blocks, s)
+			if again {
+				b.free(s)
+			}
+			return again
+		})
+	}
+	r := &rest{name, blocks, b.now.Add(Rest)}
+	b.rests = append(b.rests, r)
+	b.restOf[name] = r
+}
+
+// advance sets the time, and frees what has rested.
+func (b *Book) advance(now time.Time) {
+	b.now = now
+	ended := 0
+	for _, r := range b.rests {
+		if r.ends.After(now) {
+			break
+		}
+		for _, s := range r.blocks {
+			b.free(s)
+		}
+		if b.restOf[r.name] == r {
+			delete(b.restOf, r.name)
+		}
+		b.rests[ended] = nil
+		ended++
+	}
+	b.rests = b.rests[ended:]
+}
+
+// restored returns blocks of a pool for a Node whose name owned some of them before:
+// those, and a new block of a family of which it owned none.
+func (b *Book) restored(n *node, p *pool) (blocks []netip.Prefix, ok bool) {
+	r := b.restOf[n.name]
+	if r == nil {
+		return nil, false
+	}
+	for _, f := range p.families {
+		i := slices.IndexFunc(r.blocks, func(s netip.Prefix) bool { return subnet.FamilyOf(s.Addr()) == f })
+		var s netip.Prefix
+		switch {
+		case i < 0:
+			s, _ = b.fit(p, f)
+		case p.offers(r.blocks[i]) && b.onlyRests(r.blocks[i]):
+			s, ok = r.blocks[i], true
+		}
+		if !s.IsValid() {
+			return nil, false
+		}
+		blocks = append(blocks, s)
+	}
+	return blocks, ok
+}
+
+// onlyRests reports whether s, which rests, is taken by nothing else.
+func (b *Book) onlyRests(s netip.Prefix) bool {
+	for other, owners := range b.taken[subnet.FamilyOf(s.Addr())].Overlapping(s) {
+		if other != s || owners > 1 {
+			return false
+		}
+	}
+	return true
+}

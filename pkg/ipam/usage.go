@@ -1,0 +1,104 @@
+package ipam
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// PoolUsage is what one family's blocks of a pool are used for. Each block is counted
+// once: Used, Free, Resting, Reserved and Draining add up to Total.
+type PoolUsage struct {
+	Pool   string
+	Family subnet.Family
+	Bits   int // the length of a block
+
+	Total    uint64
+	Used     uint64 // a Node has the block, or a part of it, or was granted it
+	Free     uint64
+	Resting  uint64
+	Reserved uint64 // overlap a service range, whether Nodes use them or not
+	Draining uint64 // in a draining range, and used by no Node
+	// Largest is the length of the largest free range, or -1 without one.
+	Largest int
+	// Fragmentation is the part of the free addresses that lies in holes smaller than
+	// a block.
+	Fragmentation float64
+	// Nodes is the number of Nodes that have addresses of the pool.
+	Nodes    int
+	Forecast Forecast
+}
+
+// Usage returns the usage of each pool and family, in the order in which Nodes prefer
+// the pools. It costs more the more Nodes and holes there are.
+func (b *Book) Usage(now time.Time) []PoolUsage {
+	b.advance(now)
+	var all []PoolUsage
+	for _, p := range b.pools {
+		for _, f := range p.families {
+			u := b.measure(p, f)
+			var created []int64
+			for _, n := range b.nodes {
+				for _, s := range n.blocks {
+					if subnet.FamilyOf(s.Addr()) == f && p.overlaps(s) {
+						created = append(created, n.created)
+						break
+					}
+				}
+			}
+			u.Nodes = len(created)
+			u.Forecast = forecast(created, u.Free+u.Resting, now)
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// measure returns the usage of a pool, without what depends on single Nodes.
+func (b *Book) measure(p *pool, f subnet.Family) PoolUsage {
+	u := PoolUsage{Pool: p.Name, Family: f, Bits: p.Bits[f], Total: p.blocks(f, p.ranges[f])}
+	open, draining := p.blocks(f, p.open[f]), p.blocks(f, p.draining[f])
+	u.Reserved = u.Total - open - draining
+	room := b.room(f, p.open[f], u.Bits)
+	u.Free, u.Largest = room.Blocks, room.Largest
+	if all := room.Scraps + float64(room.Blocks); all > 0 {
+		u.Fragmentation = room.Scraps / all
+	}
+	b.withoutRests(f, func() {
+		u.Resting = b.room(f, p.open[f], u.Bits).Blocks - u.Free
+		u.Draining = b.room(f, p.draining[f], u.Bits).Blocks
+	})
+	u.Used = open - u.Free - u.Resting + draining - u.Draining
+	return u
+}
+
+// withoutRests calls do while no block rests.
+func (b *Book) withoutRests(f subnet.Family, do func()) {
+	each := func(change func(netip.Prefix)) {
+		for _, r := range b.rests {
+			for _, s := range r.blocks {
+				if subnet.FamilyOf(s.Addr()) == f {
+					change(s)
+				}
+			}
+		}
+	}
+	each(func(s netip.Prefix) { b.taken[f].Free(s) })
+	do()
+	each(b.taken[f].Take)
+}
+
+// room measures what is free of ranges.
+func (b *Book) room(f subnet.Family, ranges []netip.Prefix, bits int) subnet.Room {
+	sum := subnet.Room{Largest: -1}
+	for _, r := range ranges {
+		room := b.taken[f].Room(r, bits)
+		sum.Blocks += room.Blocks
+		sum.Scraps += room.Scraps
+		if sum.Largest < 0 || room.Largest >= 0 && room.Largest < sum.Largest {
+			sum.Largest = room.Largest
+		}
+	}
+	return sum
+}
