@@ -172,10 +172,11 @@ func (d *disturbed) flows(every time.Duration) meter {
 
 // file measures how much of the time the env file is right.
 func (d *disturbed) file(every time.Duration) meter {
-	right, err := os.ReadFile(d.here.SubnetFile)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	var right []byte
+	d.eventually(func() (err error) { // the disturber may just have deleted it
+		right, err = os.ReadFile(d.here.SubnetFile)
+		return err
+	})
 	return d.sampled(every, func() bool {
 		is, err := os.ReadFile(d.here.SubnetFile)
 		return err == nil && string(is) == string(right)
