@@ -3,11 +3,10 @@ package network
 import (
 	"fmt"
 	"runtime"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/tabletest"
 )
 
 // table is a Markdown table.
@@ -16,41 +15,11 @@ type table struct {
 	rows [][]string
 }
 
-func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
-
 func (t *table) String() string {
-	width := make([]int, len(t.head))
-	for _, row := range append(t.rows, t.head) {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var b strings.Builder
-	line := func(cells []string) {
-		for i, cell := range cells {
-			fill := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			if i == 0 {
-				b.WriteString("| " + cell + fill + " |")
-			} else {
-				b.WriteString(" " + fill + cell + " |")
-			}
-		}
-		b.WriteByte('\n')
-	}
-	line(t.head)
-	for i, w := range width {
-		if i == 0 {
-			b.WriteString("|" + strings.Repeat("-", w+2) + "|")
-		} else {
-			b.WriteString(strings.Repeat("-", w+1) + ":|")
-		}
-	}
-	b.WriteByte('\n')
-	for _, row := range t.rows {
-		line(row)
-	}
-	return b.String()
+	return tabletest.Markdown(append([][]string{t.head}, t.rows...)...)
 }
+
+func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
 func (s scale) section(title string, t *table) {
 	fmt.Fprintf(s.to, "\n### %s\n\n%s", title, t)

@@ -1,11 +1,6 @@
 package release
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cniconf"
+	"github.com/tulle-net/tulle/pkg/test/archivetest"
 )
 
 const (
@@ -163,33 +159,15 @@ func testPlugins(t *testing.T, files map[string]string) {
 // release's time, and can be changed by root alone.
 func unpack(t *testing.T, path, top string) map[string]string {
 	t.Helper()
-	packed, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := make(map[string]string)
-	for r := tar.NewReader(unzipped); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return files
+	for _, f := range archivetest.Unpack(t, path) {
+		name, ok := strings.CutPrefix(f.Name, top)
+		if !ok || f.Uid != 0 || f.Gid != 0 || f.Mode&0o7022 != 0 || !f.ModTime.Equal(time.Unix(1234567890, 0)) {
+			t.Errorf("%s has the owner %d:%d, mode %o, time %s", f.Name, f.Uid, f.Gid, f.Mode, f.ModTime)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name, ok := strings.CutPrefix(h.Name, top)
-		if !ok || h.Uid != 0 || h.Gid != 0 || h.Mode&0o7022 != 0 || !h.ModTime.Equal(time.Unix(1234567890, 0)) {
-			t.Errorf("%s has the owner %d:%d, mode %o, time %s", h.Name, h.Uid, h.Gid, h.Mode, h.ModTime)
-		}
-		files[name] = string(text)
+		files[name] = f.Text
 	}
+	return files
 }
 
 // TestVersion has names that could lead elsewhere refused, before anything is built.

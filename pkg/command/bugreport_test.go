@@ -1,11 +1,7 @@
 package command
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +9,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/archivetest"
 )
 
 // TestBugReport reports on a host with a daemon, and without.
@@ -28,7 +25,7 @@ func TestBugReport(t *testing.T) {
 	if err := testProgram().reportBug(o, &out); err != nil || strings.Contains(out.String(), "lacks") {
 		t.Errorf("%v: %s", err, out.String())
 	}
-	files := unpack(t, path)
+	files := archivetest.Texts(t, path)
 	for name, part := range map[string]string{
 		"tulle/flags.txt": "--iface=eth1\n--etcd-password=…\n", "tulle/leases.txt": "10.5.7.0-24", "tulle/leases.json": `"Network": "10.5.0.0/16"`,
 		"tulle/status.txt": "ready", "tulle/status.json": `"ready": true`, "tulle/version.txt": "devel",
@@ -55,34 +52,5 @@ func TestBugReport(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Dir(o.ReportFile)); err == nil {
 		t.Error("bugreport creates a folder")
-	}
-}
-
-// unpack reads the files of a bug report.
-func unpack(t *testing.T, path string) map[string]string {
-	t.Helper()
-	packed, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	unzipped, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := make(map[string]string)
-	for archive := tar.NewReader(unzipped); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[header.Name] = string(text)
 	}
 }

@@ -88,7 +88,7 @@ func (w *wire) end() {
 // newPacketSocket opens a socket in the namespace at path for all that comes in
 // by one of its interfaces.
 func newPacketSocket(path, name string) (s *os.File, err error) {
-	err = inside(path, func() error {
+	err = Inside(path, func() error {
 		iface, err := net.InterfaceByName(name)
 		if err != nil {
 			return err

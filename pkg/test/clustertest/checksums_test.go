@@ -76,7 +76,7 @@ func offload(t testing.TB, h *Host, value string) {
 func openUDP(t testing.TB, h *Host, at netip.Addr, level, option int) *net.UDPConn {
 	t.Helper()
 	var conn *net.UDPConn
-	err := inside(h.NS.Path, func() (err error) {
+	err := Inside(h.NS.Path, func() (err error) {
 		if conn, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, 0))); err != nil || level == 0 {
 			return err
 		}
@@ -128,7 +128,7 @@ func transfer(t testing.TB, from, to *Host, target netip.Addr) {
 	const size = 4 << 20
 	var listener net.Listener
 	var conn net.Conn
-	err := inside(to.NS.Path, func() (err error) {
+	err := Inside(to.NS.Path, func() (err error) {
 		listener, err = net.Listen("tcp", netip.AddrPortFrom(target, 0).String())
 		return err
 	})
@@ -136,7 +136,7 @@ func transfer(t testing.TB, from, to *Host, target netip.Addr) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	err = inside(from.NS.Path, func() (err error) {
+	err = Inside(from.NS.Path, func() (err error) {
 		conn, err = net.DialTimeout("tcp", listener.Addr().String(), patience)
 		return err
 	})

@@ -19,7 +19,7 @@ func (c *Cluster) Drops() string {
 			spaces = append(spaces, p.NS)
 		}
 		for _, ns := range spaces {
-			if err := inside(ns.Path, func() error {
+			if err := Inside(ns.Path, func() error {
 				fmt.Fprintf(&b, "%s: %s\n", ns.Name, strings.Join(spaceDrops(), " "))
 				return nil
 			}); err != nil {

@@ -43,7 +43,7 @@ func smallest(f subnet.Family) int { return ipHeader[f] + icmpHeader + markSize 
 // newEchoSocket opens a socket in the namespace at path. It stays there, whoever
 // uses it.
 func newEchoSocket(path string, f subnet.Family) (s *echoSocket, err error) {
-	err = inside(path, func() error {
+	err = Inside(path, func() error {
 		s, err = openEchoSocket(f)
 		return err
 	})
@@ -53,8 +53,9 @@ func newEchoSocket(path string, f subnet.Family) (s *echoSocket, err error) {
 	return s, nil
 }
 
-// inside runs f in the namespace at path.
-func inside(path string, f func() error) error {
+// Inside runs f on a thread in the network namespace at path. Sockets that f opens
+// stay there.
+func Inside(path string, f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
@@ -65,7 +66,7 @@ func inside(path string, f func() error) error {
 			}
 			defer ns.Close()
 			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-				return err
+				return fmt.Errorf("enter namespace %s: %w", path, err)
 			}
 			return f()
 		}()

@@ -5,41 +5,18 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
-	"runtime"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
-
-// enter runs f on a thread in the network namespace at path. What sockets it
-// opens stay there.
-func enter(path string, f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine
-		done <- func() error {
-			ns, err := os.Open(path)
-			if err != nil {
-				return err
-			}
-			defer ns.Close()
-			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-				return fmt.Errorf("enter namespace %s: %w", path, err)
-			}
-			return f()
-		}()
-	}()
-	return <-done
-}
 
 // mirror listens in the namespace at path, over both families, and tells each
 // who comes which address it comes from.
 func mirror(t *testing.T, path string, port uint16) {
 	t.Helper()
 	var l net.Listener
-	if err := enter(path, func() (err error) {
+	if err := clustertest.Inside(path, func() (err error) {
 		l, err = net.Listen("tcp", fmt.Sprintf(":%d", port))
 		return err
 	}); err != nil {
@@ -62,7 +39,7 @@ func mirror(t *testing.T, path string, port uint16) {
 // look asks a mirror which address the namespace at path comes from.
 func look(path string, at netip.AddrPort) (netip.Addr, error) {
 	var conn net.Conn
-	if err := enter(path, func() (err error) {
+	if err := clustertest.Inside(path, func() (err error) {
 		conn, err = net.DialTimeout("tcp", at.String(), time.Second)
 		return err
 	}); err != nil {

@@ -160,7 +160,7 @@ func (f *filtered) seenFrom(path string, from netip.Addr, to netip.AddrPort, as 
 	f.t.Helper()
 	f.eventually(func() error {
 		var conn net.Conn
-		if err := enter(path, func() (err error) {
+		if err := clustertest.Inside(path, func() (err error) {
 			d := net.Dialer{Timeout: time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 			conn, err = d.Dial("tcp", to.String())
 			return err
@@ -241,7 +241,7 @@ type flow struct{ near net.Conn }
 func (f *filtered) flow(from, to string, addr, as netip.Addr) *flow {
 	f.t.Helper()
 	var l net.Listener
-	if err := enter(to, func() (err error) {
+	if err := clustertest.Inside(to, func() (err error) {
 		l, err = net.Listen("tcp", netip.AddrPortFrom(addr, 0).String())
 		return err
 	}); err != nil {
@@ -259,7 +259,7 @@ func (f *filtered) flow(from, to string, addr, as netip.Addr) *flow {
 		_, _ = io.Copy(conn, conn)
 	}()
 	flow := &flow{}
-	if err := enter(from, func() (err error) {
+	if err := clustertest.Inside(from, func() (err error) {
 		flow.near, err = net.DialTimeout("tcp", l.Addr().String(), patience)
 		return err
 	}); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/pkg/test/tabletest"
 )
 
 var (
@@ -100,7 +101,7 @@ func TestBenchHeal(t *testing.T) {
 			}
 		}
 	}
-	fmt.Fprintf(os.Stdout, "\n%s", markdown(rows))
+	fmt.Fprintf(os.Stdout, "\n%s", tabletest.Markdown(rows...))
 }
 
 // benchHosts sets hosts up, one group after the other, and waits until ready

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
 // echoPort is where echoes listen.
@@ -15,7 +17,7 @@ const echoPort = 7001
 func echo(t *testing.T, path string, port uint16) {
 	t.Helper()
 	var conn net.PacketConn
-	if err := enter(path, func() (err error) {
+	if err := clustertest.Inside(path, func() (err error) {
 		conn, err = net.ListenPacket("udp", fmt.Sprintf(":%d", port))
 		return err
 	}); err != nil {
@@ -38,7 +40,7 @@ func echo(t *testing.T, path string, port uint16) {
 // asked asks an echo in a packet that no earlier one paved the way for.
 func asked(path string, at netip.AddrPort) error {
 	var conn net.Conn
-	if err := enter(path, func() (err error) {
+	if err := clustertest.Inside(path, func() (err error) {
 		conn, err = net.Dial("udp", at.String())
 		return err
 	}); err != nil {

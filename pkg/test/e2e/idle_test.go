@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/pkg/test/tabletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -72,7 +73,7 @@ func TestIdle(t *testing.T) {
 	if *idle > 0 {
 		to = os.Stdout
 	}
-	fmt.Fprintf(to, "\n%s", markdown(rows))
+	fmt.Fprintf(to, "\n%s", tabletest.Markdown(rows...))
 }
 
 // everyone is a host that has the addresses of all peers, and what they have in

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
+	"github.com/tulle-net/tulle/pkg/test/tabletest"
 )
 
 var (
@@ -136,7 +137,7 @@ func (s scale) reportKube(all []*kubeMeasured) {
 		})
 	}
 	for _, rows := range [][][]string{cold, again, beats} {
-		fmt.Fprintf(s.to, "\n### %s\n\n%s", rows[0][0], markdown(rows))
+		fmt.Fprintf(s.to, "\n### %s\n\n%s", rows[0][0], tabletest.Markdown(rows...))
 	}
 }
 

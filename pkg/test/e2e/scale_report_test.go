@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/tulle-net/tulle/pkg/test/tabletest"
 )
 
 // sample is one thing timed again and again.
@@ -83,40 +84,6 @@ func (s scale) report(all []*measured) {
 		}
 	}
 	for _, rows := range [][][]string{cold, again, more} {
-		fmt.Fprintf(s.to, "\n### %s\n\n%s", rows[0][0], markdown(rows))
+		fmt.Fprintf(s.to, "\n### %s\n\n%s", rows[0][0], tabletest.Markdown(rows...))
 	}
-}
-
-// markdown is a table, the first row its head.
-func markdown(rows [][]string) string {
-	width := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var b strings.Builder
-	for n, row := range rows {
-		for i, cell := range row {
-			fill := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			if i == 0 {
-				b.WriteString("| " + cell + fill + " |")
-			} else {
-				b.WriteString(" " + fill + cell + " |")
-			}
-		}
-		b.WriteByte('\n')
-		if n > 0 {
-			continue
-		}
-		for i, w := range width {
-			if i == 0 {
-				b.WriteString("|" + strings.Repeat("-", w+2) + "|")
-			} else {
-				b.WriteString(strings.Repeat("-", w+1) + ":|")
-			}
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/test/archivetest"
 	"github.com/tulle-net/tulle/pkg/test/certtest"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
@@ -237,7 +238,7 @@ func (w *world) look(h *clustertest.Host, p planted, store []string) {
 	}
 	p.absent(w.t, "tulled bugreport", out)
 	packed := filepath.Join(h.Dir, "run/report.tar.gz")
-	for name, text := range unpack(w.t, packed) {
+	for name, text := range archivetest.Texts(w.t, packed) {
 		p.absent(w.t, name+" in the bug report of "+h.Name, text)
 	}
 	remove(w.t, packed)

@@ -1,12 +1,8 @@
 package e2e
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/archivetest"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -134,36 +131,6 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// unpack reads the files of a bug report.
-func unpack(t *testing.T, path string) map[string]string {
-	t.Helper()
-	packed, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	unzipped, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := make(map[string]string)
-	for archive := tar.NewReader(unzipped); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[header.Name] = string(text)
-	}
-	return files
-}
-
 // TestBugReport writes an archive with all that helps, and without a secret.
 func TestBugReport(t *testing.T) {
 	t.Parallel()
@@ -182,7 +149,7 @@ func TestBugReport(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "wrote /run/report.tar.gz; review it") {
 		t.Fatalf("%d: %s", code, out)
 	}
-	files := unpack(t, filepath.Join(one.Dir, "run/report.tar.gz"))
+	files := archivetest.Texts(t, filepath.Join(one.Dir, "run/report.tar.gz"))
 	for name, text := range files {
 		if strings.Contains(text, "hunter2-planted") {
 			t.Errorf("%s has the password:\n%s", name, text)
