@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// output runs a command; its error holds what the command said.
+// output returns the output of a command. Its error includes that output.
 func output(cmd *exec.Cmd) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -6,12 +6,12 @@ import (
 	"io/fs"
 )
 
-// cpioWriter writes an archive in the "newc" format, the one the kernel unpacks
-// (Documentation/driver-api/early-userspace/buffer-format.rst): for each file
-// an ASCII header, its name and its data, each padded to four bytes.
+// cpioWriter writes an archive in the "newc" format, which the kernel unpacks
+// (Documentation/driver-api/early-userspace/buffer-format.rst). For each file it
+// holds an ASCII header, its name and its data, each padded to four bytes.
 //
-// Times, owners and device numbers are all zero, so that the same files make
-// the same archive.
+// Times, owners and device numbers are all zero, so that the same files make the same
+// archive.
 type cpioWriter struct {
 	w   io.Writer
 	ino int
@@ -31,14 +31,14 @@ func (c *cpioWriter) file(name string, perm fs.FileMode, data []byte) {
 	c.entry(name, modeRegular|int(perm.Perm()), data)
 }
 
-// close writes the trailer; it tells the first error of all the writing.
+// close writes the trailer. It returns the first error of any write.
 func (c *cpioWriter) close() error {
 	c.entry("TRAILER!!!", 0, nil)
 	return c.err
 }
 
 func (c *cpioWriter) entry(name string, mode int, data []byte) {
-	// A file of its own inode number each: equal numbers would mean hard links.
+	// Each file needs an inode number of its own: equal numbers would mean hard links.
 	c.ino++
 	const nlink, check = 1, 0
 	header := fmt.Sprintf("070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00",

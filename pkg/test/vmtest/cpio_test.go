@@ -15,8 +15,8 @@ type cpioEntry struct {
 	data string
 }
 
-// readCPIO reads an archive as the kernel does: sizes from the header, and
-// every part padded to four bytes of the whole.
+// readCPIO reads an archive as the kernel does: it takes sizes from the header, and
+// pads every part to four bytes of the whole.
 func readCPIO(t *testing.T, b []byte) []cpioEntry {
 	t.Helper()
 	var entries []cpioEntry
@@ -71,7 +71,7 @@ func TestCPIORoundTrip(t *testing.T) {
 	c := cpioWriter{w: &b}
 	want := []cpioEntry{{"d", 0o040755, ""}}
 	c.dir("d")
-	// Every length of name and data there is to pad.
+	// These are all lengths of name and data that padding distinguishes.
 	for i := range 9 {
 		name := "d/123456789"[:3+i]
 		data := "abcdefghi"[:i]

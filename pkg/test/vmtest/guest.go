@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the two sides meet inside the machine.
+// Paths inside the machine that host and guest share.
 const (
 	guestInit = "/init"
 	guestArg  = "-guest"
@@ -26,15 +26,14 @@ var guestMounts = []struct{ source, target, fstype string }{
 	{"tmpfs", "/run", "tmpfs"},
 }
 
-// guest is the machine's first process. It owns the machine: it makes it a
-// place that tests can run in, runs them, and powers it off. It never returns.
-// Whatever goes wrong is said on the console; the host sees that results are
-// missing.
+// guest is the machine's first process. It prepares the machine for tests, runs them,
+// and powers the machine off. It never returns. It writes every error to the console;
+// the host sees that results are missing.
 func guest() {
 	if err := runJob(); err != nil {
 		fmt.Println("vmtest: in the machine:", err)
 	}
-	// The serial port's last bytes are lost with the power unless the guest waits.
+	// Unless the guest waits, the end of the power loses the serial port's last bytes.
 	unix.IoctlSetInt(1, unix.TCSBRK, 1)
 	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
@@ -71,15 +70,15 @@ func runJob() error {
 	return nil
 }
 
-// settle makes of the bare root what programs expect of a system.
+// settle sets up in the bare root what programs expect of a system.
 func settle() error {
 	for _, m := range guestMounts {
 		if err := unix.Mount(m.source, m.target, m.fstype, 0, ""); err != nil {
 			return fmt.Errorf("mounting %s: %w", m.target, err)
 		}
 	}
-	// As an init system does it, so that a namespace that ip netns mounts is
-	// seen from where it is looked for.
+	// Mount points are shared, as an init system makes them. So a namespace that ip netns
+	// mounts is visible to every process.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("making the mounts shared: %w", err)
 	}
@@ -112,8 +111,8 @@ func loadModule(path string) error {
 	return unix.FinitModule(int(f.Fd()), "", 0)
 }
 
-// timeLeft is what tests may take: they have to end a little before the host
-// ends the machine, so that the one that hangs is named, with its stack.
+// timeLeft returns the time limit of the tests. They end a little before the host
+// ends the machine, so that a test that hangs is named, with its stack.
 func timeLeft(timeout time.Duration) time.Duration {
 	const margin = 5 * time.Second
 	var up unix.Timespec
@@ -123,7 +122,8 @@ func timeLeft(timeout time.Duration) time.Duration {
 	return max(timeout-margin-time.Duration(up.Nano()), time.Second).Truncate(time.Second)
 }
 
-// runTests runs one test binary. Its error is that it could not be run at all.
+// runTests runs one test binary. It returns an error only if the binary could not
+// run.
 func runTests(t testRun, timeout time.Duration) (result, error) {
 	res := result{Package: t.Package}
 	out := &tally{to: os.Stdout, result: &res}
@@ -142,7 +142,7 @@ func runTests(t testRun, timeout time.Duration) (result, error) {
 	}
 	cmd.Stdout = out
 	cmd.Stderr = out
-	// A process that a test left behind may hold its output open.
+	// A process that a test left behind may keep its output open.
 	cmd.WaitDelay = time.Second
 
 	fmt.Println("=== " + t.Package)

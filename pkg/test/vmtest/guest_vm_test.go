@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The machine is good for what it is there for: hosts in namespaces, with the
-// tunnels that another kernel may lack between them.
+// TestTunnelsBetweenNamespaces checks what the machine exists for: hosts in
+// namespaces, with tunnels between them that another kernel may lack.
 func TestTunnelsBetweenNamespaces(t *testing.T) {
 	for _, command := range []string{
 		"ip netns add a",
@@ -61,7 +61,7 @@ func TestEnterNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ns.Close()
-	runtime.LockOSThread() // and never unlocked: the thread ends with the test
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 		t.Fatal(err)
 	}

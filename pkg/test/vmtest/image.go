@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// image is what the machine's root will hold: files by their absolute path.
-// The folders they are in come of themselves.
+// image is what the machine's root will hold: files by their absolute path. It
+// creates their folders itself.
 type image struct {
 	files map[string]imageFile
 	dirs  map[string]bool
@@ -44,8 +44,7 @@ func (im *image) addDir(name string) {
 	}
 }
 
-// copy takes a file of this host; where the name is a symbolic link, what it
-// leads to.
+// copy adds a file of this host. It follows a symbolic link.
 func (im *image) copy(name, from string) error {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -59,7 +58,7 @@ func (im *image) copy(name, from string) error {
 	return nil
 }
 
-// copyTree takes a folder of this host with all that is in it.
+// copyTree adds a folder of this host with all that is in it.
 func (im *image) copyTree(name, from string) error {
 	return filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -72,12 +71,12 @@ func (im *image) copyTree(name, from string) error {
 // library matches a path in what ldd prints, with or without a name before it.
 var library = regexp.MustCompile(`(?m)^\t(?:\S+ => )?(/\S+) \(0x`)
 
-// copyProgram takes a program of this host and the shared libraries it needs.
+// copyProgram adds a program of this host and the shared libraries it needs.
 func (im *image) copyProgram(ctx context.Context, name, from string) error {
 	if err := im.copy(name, from); err != nil {
 		return err
 	}
-	// ldd fails on a program that is linked statically, which needs none.
+	// ldd fails for a statically linked program, which needs none.
 	out, _ := exec.CommandContext(ctx, "ldd", from).Output()
 	for _, m := range library.FindAllStringSubmatch(string(out), -1) {
 		if err := im.copy(m[1], m[1]); err != nil {
@@ -87,8 +86,9 @@ func (im *image) copyProgram(ctx context.Context, name, from string) error {
 	return nil
 }
 
-// writeFile writes the image as an archive the kernel unpacks. It is not
-// compressed: the emulated processor would unpack it slower than it reads it.
+// writeFile writes the image as an archive that the kernel unpacks. It is not
+// compressed: the emulated processor would decompress it more slowly than it reads
+// it.
 func (im *image) writeFile(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -107,7 +107,7 @@ func (im *image) writeFile(name string) error {
 
 func (im *image) write(w io.Writer) error {
 	c := cpioWriter{w: w}
-	// Sorted, a folder comes before what is in it.
+	// In sorted order, a folder comes before its contents.
 	for _, name := range slices.Sorted(maps.Keys(im.dirs)) {
 		c.dir(strings.TrimPrefix(name, "/"))
 	}
@@ -118,8 +118,8 @@ func (im *image) write(w io.Writer) error {
 	return c.close()
 }
 
-// addSystem puts in what makes of modules and tests a machine: its first
-// process, the tools, and the few files that programs expect to find.
+// addSystem adds what turns modules and tests into a machine: its first process, the
+// tools, and the few files that programs expect.
 func addSystem(ctx context.Context, im *image, orders job, tools []string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -149,7 +149,7 @@ func addSystem(ctx context.Context, im *image, orders job, tools []string) error
 	for _, m := range guestMounts {
 		im.addDir(m.target)
 	}
-	// Where ip has the names of protocols and tables; which one, by its version.
+	// ip has the names of protocols and tables in one of these, depending on its version.
 	for _, names := range []string{"/etc/iproute2", "/usr/share/iproute2"} {
 		if _, err := os.Stat(names); err == nil {
 			if err := im.copyTree(names, names); err != nil {

@@ -10,8 +10,8 @@ import (
 	"regexp"
 )
 
-// kernelPackages are the packages that stand for a kernel, best first: Debian
-// 12 carries 6.12 beside its own 6.1, Debian 13's own is 6.12.
+// kernelPackages are the packages that depend on the newest kernel, best first.
+// Debian 12 has 6.12 beside its own 6.1; Debian 13's own is 6.12.
 var kernelPackages = []string{"linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64"}
 
 // kernel is a kernel package, unpacked.
@@ -22,8 +22,8 @@ type kernel struct {
 
 func (k kernel) release() string { return "Linux " + filepath.Base(k.modules) }
 
-// fetchKernel gives the newest kernel apt knows of. It is downloaded once: a
-// second run asks apt's lists, which are on this disk, and no network.
+// fetchKernel returns the newest kernel that apt knows. It downloads each kernel
+// once: a second run reads apt's lists on this disk, and needs no network.
 func fetchKernel(ctx context.Context) (kernel, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -34,15 +34,16 @@ func fetchKernel(ctx context.Context) (kernel, error) {
 	if err == nil || ctx.Err() != nil {
 		return k, err
 	}
-	// A new machine has no lists, an old one those of kernels long withdrawn.
+	// A new machine has no lists, and an old one lists kernels that the server has
+	// withdrawn.
 	if _, updateErr := output(exec.CommandContext(ctx, "apt-get", "-qq", "update")); updateErr != nil {
 		return kernel{}, errors.Join(err, updateErr)
 	}
 	return knownKernel(ctx, cache)
 }
 
-// knownKernel gives the newest kernel in apt's lists, out of the cache or, once,
-// off the network.
+// knownKernel returns the newest kernel in apt's lists. It takes it from the cache
+// or, once, downloads it.
 func knownKernel(ctx context.Context, cache string) (kernel, error) {
 	name, version, err := newestKernel(ctx)
 	if err != nil {
@@ -56,15 +57,15 @@ func knownKernel(ctx context.Context, cache string) (kernel, error) {
 		return kernel{}, err
 	}
 
-	// Unpacked beside its place and then moved there: another run, or one that
-	// was stopped half way, never leaves half a kernel.
+	// Unpack beside the final place and move: neither another run nor one that was
+	// interrupted leaves half a kernel.
 	temp, err := os.MkdirTemp(cache, "fetch-")
 	if err != nil {
 		return kernel{}, err
 	}
 	defer os.RemoveAll(temp)
-	// Root's apt downloads as a user who may not enter this folder, and warns
-	// that it does it as root then; the option says that this is meant.
+	// Root's apt downloads as a user that may not enter this folder. It then warns that
+	// it downloads as root. The option says that this is intended.
 	get := exec.CommandContext(ctx, "apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", name+"="+version)
 	get.Dir = temp
 	if _, err := output(get); err != nil {
@@ -87,8 +88,8 @@ func knownKernel(ctx context.Context, cache string) (kernel, error) {
 	return openKernel(dir)
 }
 
-// kernelDepends matches what the package that stands for a kernel asks for:
-// the kernel itself, of one version.
+// kernelDepends matches the dependency of a kernelPackages package: the kernel
+// itself, in one version.
 var kernelDepends = regexp.MustCompile(`(?m)^Depends: (linux-image-\S+) \(= (\S+)\)`)
 
 func newestKernel(ctx context.Context) (name, version string, err error) {

@@ -14,16 +14,15 @@ import (
 
 const memory = "1G"
 
-// commandLine is the kernel's. It says only what is an error, takes its
-// randomness from the processor, and ends the machine (with -no-reboot) on a
-// panic or an oops.
+// commandLine is the kernel's. The kernel prints errors only, takes its randomness
+// from the processor, and ends the machine (with -no-reboot) on a panic or an oops.
 const commandLine = "console=ttyS0 quiet loglevel=3 panic=-1 oops=panic random.trust_cpu=on rdinit=" + guestInit + " -- " + guestArg
 
 // resultPrefix begins a line with a result on the machine's console.
 const resultPrefix = "@vmtest "
 
-// errEarlyEnd: the machine ended before it had done its job. What it reported
-// until then still holds.
+// errEarlyEnd is returned if the machine ended before its job did. The results that
+// it reported until then still count.
 var errEarlyEnd = errors.New("the machine ended early")
 
 func findQEMU() (string, error) {
@@ -34,8 +33,8 @@ func findQEMU() (string, error) {
 	return qemu, nil
 }
 
-// boot runs the machine to its end, or the context's. It passes the console on
-// line by line, save for the results, which it gives.
+// boot runs the machine until it ends or ctx does. It passes the console on line by
+// line, except for the results, which it returns.
 func boot(ctx context.Context, qemu, kernel, initrd string, console io.Writer) ([]result, error) {
 	cmd := exec.CommandContext(ctx, qemu,
 		"-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", memory,
@@ -64,7 +63,7 @@ func boot(ctx context.Context, qemu, kernel, initrd string, console io.Writer) (
 	return results, nil
 }
 
-// readConsole passes lines on and gives the results among them, and whether
+// readConsole passes lines on and returns the results among them. It reports whether
 // the machine said that it was done.
 func readConsole(from io.Reader, to io.Writer) (results []result, done bool, err error) {
 	for r := bufio.NewReader(from); ; {

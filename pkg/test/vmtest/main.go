@@ -1,25 +1,24 @@
-// Command vmtest runs Go tests inside a small QEMU machine, for the tests that
-// need what the kernel under one's feet may lack: the ipip, ip6_tunnel and
-// wireguard modules, and root over all of it.
+// Command vmtest runs Go tests inside a small QEMU machine. It is for tests that need
+// what the host's kernel may lack: the ipip, ip6_tunnel and wireguard modules, and
+// root over all of it.
 //
 //	go run ./pkg/test/vmtest [flags] PACKAGE...
 //
-// Such tests live in files with the build tag vm, so that an ordinary go test
-// neither runs nor skips them. vmtest builds the packages with that tag, packs
-// the test binaries, the modules and a few tools of this host into an
-// initramfs, boots Debian's cloud kernel on it and lets the tests' output
-// through. Packages without such a file are passed over, so ./... finds every
-// one. -run chooses tests by name instead, tagged or not.
+// Such tests are in files with the build tag vm, so that an ordinary go test neither
+// runs nor skips them. vmtest builds the packages with that tag. It packs the test
+// binaries, the modules and a few tools of this host into an initramfs. Then it boots
+// Debian's cloud kernel on it and prints the tests' output. It ignores packages
+// without such a file, so ./... finds every one. -run chooses tests by name instead,
+// tagged or not.
 //
-// It is as strict as a lane has to be: a failed test, a skipped one, a package
-// that runs no test, a kernel that panics and a machine that ends before it has
-// reported are all failures. The last line tells "N passed, N failed".
+// These are all failures: a failed test, a skipped one, a package that runs no test,
+// a kernel that panics, and a machine that ends before it has reported. The last line
+// says "N passed, N failed".
 //
-// The machine is emulated (TCG): it needs no KVM and no privilege on the host.
-// Debian's packages it needs are qemu-system-x86, xz-utils, and those of the
-// tools it copies. The kernel is downloaded with apt-get and kept in the user's
-// cache folder, tulle/vm; only apt's lists, where they are missing or too old,
-// take root to renew.
+// The machine is emulated (TCG): it needs no KVM and no privilege on the host. It
+// needs the Debian packages qemu-system-x86 and xz-utils, and those of the tools it
+// copies. apt-get downloads the kernel into the user's cache folder, tulle/vm. Only
+// the renewal of apt's lists, if they are missing or too old, needs root.
 package main
 
 import (
@@ -44,8 +43,8 @@ type options struct {
 }
 
 func main() {
-	// The machine's first process is this same program: what the two sides say
-	// to each other then cannot drift apart.
+	// The machine's first process is this same program, so the two sides always speak the
+	// same protocol.
 	if os.Getpid() == 1 && len(os.Args) == 2 && os.Args[1] == guestArg {
 		guest()
 	}

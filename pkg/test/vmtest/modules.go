@@ -20,8 +20,8 @@ type module struct {
 	needs []string
 }
 
-// addModules puts the modules and all they need into the image. It gives their
-// paths in the order they have to be loaded in.
+// addModules adds the modules and all they need to the image. It returns their paths
+// in the order in which they must be loaded.
 func addModules(ctx context.Context, im *image, k kernel, wanted []string) ([]string, error) {
 	s, err := openShelf(k.modules)
 	if err != nil {
@@ -40,8 +40,8 @@ func addModules(ctx context.Context, im *image, k kernel, wanted []string) ([]st
 	return paths, nil
 }
 
-// closure gives the wanted modules and all they depend on, each once and after
-// what it needs. load gives nil for what is built into the kernel.
+// closure returns the wanted modules and all they depend on, each once and after what
+// it needs. load returns nil for what is built into the kernel.
 func closure(wanted []string, load func(name string) (*module, error)) ([]*module, error) {
 	var order []*module
 	seen := make(map[string]bool)
@@ -70,11 +70,13 @@ func closure(wanted []string, load func(name string) (*module, error)) ([]*modul
 	return order, visit(wanted)
 }
 
-// canonical: a module's file may be named with dashes, the module never is.
+// canonical returns a module's name: the name of its file may contain dashes, the
+// module's does not.
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// dependencies reads what a module needs out of the module itself. Debian's
-// package has no modules.dep: depmod makes that when a kernel is installed.
+// dependencies returns the modules that a module needs, which the module itself
+// lists. Debian's package has no modules.dep: depmod creates that when a kernel is
+// installed.
 func dependencies(ko []byte) ([]string, error) {
 	f, err := elf.NewFile(bytes.NewReader(ko))
 	if err != nil {
@@ -91,8 +93,8 @@ func dependencies(ko []byte) ([]string, error) {
 	return parseModinfo(info), nil
 }
 
-// parseModinfo gives the names after "depends=" in a list of KEY=VALUE that are
-// each ended by a NUL.
+// parseModinfo returns the names after "depends=" in a list of KEY=VALUE, each of
+// which a NUL ends.
 func parseModinfo(info []byte) []string {
 	var names []string
 	for entry := range strings.SplitSeq(string(info), "\x00") {
@@ -149,7 +151,8 @@ func (s *shelf) load(ctx context.Context, name string) (*module, error) {
 	return &module{name, data, needs}, nil
 }
 
-// readModule: Debian 12's 6.1 has its modules plain, 6.12 has them packed.
+// readModule returns a module's bytes. Debian 12's 6.1 stores its modules plain, 6.12
+// compresses them.
 func readModule(ctx context.Context, path string) ([]byte, error) {
 	switch filepath.Ext(path) {
 	case ".ko":

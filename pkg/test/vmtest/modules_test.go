@@ -16,7 +16,7 @@ func TestClosure(t *testing.T) {
 		"ip_tunnel":  nil,
 		"tunnel4":    {"core"},
 		"tunnel6":    {"core"},
-		"ring_a":     {"ring_b"}, // no kernel has one, and no loop may come of it
+		"ring_a":     {"ring_b"}, // no kernel has such a loop; closure must not loop
 		"ring_b":     {"ring_a"},
 		"broken":     {"missing"},
 	}

@@ -31,8 +31,8 @@ type testPackage struct {
 	run string // -test.run
 }
 
-// findPackages gives the packages with tests to run: those that are tagged, or
-// those that run matches. A pattern that leads to none is an error.
+// findPackages returns the packages with tests to run: those with tagged tests, or
+// with tests that run matches. A pattern without such packages is an error.
 func findPackages(ctx context.Context, patterns []string, run string) ([]testPackage, error) {
 	var found []testPackage
 	seen := make(map[string]bool)
@@ -83,8 +83,8 @@ func list(ctx context.Context, pattern string) ([]testPackage, error) {
 	}
 }
 
-// taggedTests gives a pattern of exactly the tests in those of a package's
-// files that build only with the tag; it is empty where there are none.
+// taggedTests returns a pattern for exactly the tests in files that build only with
+// the tag, or "" if there are none.
 func taggedTests(dir string, files []string) (string, error) {
 	var names []string
 	for _, file := range files {
@@ -123,15 +123,15 @@ func testNames(f *ast.File) []string {
 	return names
 }
 
-// addTests builds the packages' tests and puts them into the image, each with
-// its testdata where a test looks for it: in its working directory.
+// addTests builds the packages' tests and adds them to the image. It puts the
+// testdata of each where the test looks for it: in its working directory.
 func addTests(ctx context.Context, im *image, dir string, pkgs []testPackage) ([]testRun, error) {
 	var runs []testRun
 	for i, p := range pkgs {
 		binary := strconv.Itoa(i) + ".test"
 		built := filepath.Join(dir, binary)
-		// Without symbols, which are a third of a binary and which a panic's
-		// stack does not need.
+		// Leave out symbols: they are a third of a binary, and a panic's stack does not need
+		// them.
 		cmd := goCommand(ctx, "test", "-c", "-tags", tag, "-ldflags=-s -w", "-o", built, p.ImportPath)
 		if _, err := output(cmd); err != nil {
 			return nil, fmt.Errorf("building the tests of %s: %w", p.ImportPath, err)
@@ -157,7 +157,8 @@ func addTests(ctx context.Context, im *image, dir string, pkgs []testPackage) ([
 	return runs, nil
 }
 
-// goCommand: without cgo, so that the tests need no C library in the machine.
+// goCommand returns a go command without cgo, so that the tests need no C library in
+// the machine.
 func goCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// job is what the host asks of the machine.
+// job is what the host requests from the machine.
 type job struct {
 	Modules []string // paths, in the order to load them in
 	Tests   []testRun
@@ -22,21 +22,21 @@ type testRun struct {
 	Run     string // -test.run
 }
 
-// result is what the machine says of one test binary that has ended.
+// result is what the machine reports of one test binary that has ended.
 type result struct {
 	Package string
 	Exit    int
 	Passed  int // top-level tests, as Failed
 	Failed  int
-	Skipped int // subtests too: any one hides something
+	Skipped int // including subtests: any one hides something
 	Seconds float64
 }
 
-// marker is what a test binary puts before the lines it writes itself under
-// -test.v=test2json. No line that a test prints can be taken for one of them.
+// marker is what a test binary writes before its own lines under -test.v=test2json.
+// No line that a test prints can be mistaken for one of them.
 const marker = '\x16'
 
-// tally counts results in the output of a test binary, which it passes on a
+// tally counts results in the output of a test binary. It passes the output on, one
 // whole line at a time, without the markers.
 type tally struct {
 	to     io.Writer
@@ -60,14 +60,14 @@ func (t *tally) Write(p []byte) (int, error) {
 	}
 }
 
-// flush ends a line, or what there is of one.
+// flush ends a line, complete or not.
 func (t *tally) flush() error {
-	// A test's last words may lack their newline: the marker is then within.
+	// The last line of a test may lack its newline: the marker is then inside the line.
 	before, own, marked := bytes.Cut(t.line, []byte{marker})
 	t.line = t.line[:0]
 	if marked {
 		t.count(string(own))
-		// Said to programs only: whose test's output follows.
+		// This is for programs only: it names the test whose output follows.
 		if len(before) == 0 && bytes.HasPrefix(own, []byte("=== NAME")) {
 			return nil
 		}
@@ -102,10 +102,9 @@ func (s summary) String() string {
 	return fmt.Sprintf("%d passed, %d failed", s.passed, s.failed)
 }
 
-// judge holds what was reported against what was asked. Whatever is not right
-// and no test's own failure counts as one. chosen: the tests were chosen by
-// -run, which some packages may have none of. end: what ended the machine, if
-// it was not the machine itself when it was done.
+// judge compares the reports with the job. A fault that is not a test's own failure
+// counts as one. chosen says that -run chose the tests, which some packages may lack.
+// end is what ended the machine, unless it ended itself after the job.
 func judge(tests []testRun, results []result, chosen bool, end error) summary {
 	var s summary
 	reported := make(map[string]result)
