@@ -11,20 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BreakChecksums makes the host's interface one of those that spoil what is sent
-// through a tunnel: a checksum inside one that is left to the interface is never
-// put in. It sends correctly what has its checksum or is in no tunnel, and
-// what the host receives is whole. Packets are lost in the moment of the change,
-// which cannot be undone.
+// BreakChecksums makes the host's interface spoil what it sends through a tunnel: it
+// never computes an inner checksum that is left to it. Packets that have their
+// checksum, or are in no tunnel, leave correctly. What the host receives is
+// unchanged. Packets are lost during the change, which cannot be undone.
 func (h *Host) BreakChecksums() {
 	t := h.c.t
 	t.Helper()
-	// The cable is cut in two near the switch, and the test copies what comes
-	// through from one end to the other.
+	// Cut the cable in two near the switch. The test copies the frames from each end to
+	// the other.
 	near, far := fmt.Sprintf("w%d", h.Number), fmt.Sprintf("x%d", h.Number)
 	batch(t, h.c.link,
 		fmt.Sprintf("link set %s nomaster", h.port),
-		// What is copied is packets as they are on a wire, and not several in one.
+		// Copy packets as they are on a wire, and not several merged into one.
 		fmt.Sprintf("link add %s mtu 65535 gso_max_segs 1 type veth peer name %s mtu 65535 gso_max_segs 1", near, far))
 	batch(t, h.NS, "link set "+Uplink+" gso_max_segs 1")
 	// Only the host and the switch send on the cable.
@@ -71,7 +70,7 @@ func (w *wire) copy(report func(string, ...any), from, to *os.File, change func(
 				return
 			default:
 				change(buffer[:n])
-				// What cannot be sent, as when unplugged, is lost as on any cable.
+				// A frame that cannot be sent, for example when unplugged, is lost as on any cable.
 				_, _ = to.Write(buffer[:n])
 			}
 		}
@@ -85,8 +84,8 @@ func (w *wire) end() {
 	w.wg.Wait()
 }
 
-// newPacketSocket opens a socket in the namespace at path for all that comes in
-// by one of its interfaces.
+// newPacketSocket opens a socket in the namespace at path for all frames that arrive
+// on one of its interfaces.
 func newPacketSocket(path, name string) (s *os.File, err error) {
 	err = Inside(path, func() error {
 		iface, err := net.InterfaceByName(name)
@@ -115,15 +114,15 @@ func newPacketSocket(path, name string) (s *os.File, err error) {
 	return s, nil
 }
 
-// A frame comes behind the kernel's header, a struct virtio_net_hdr.
+// Before each frame is the kernel's header, a struct virtio_net_hdr.
 const (
 	toldSize   = 10
 	needsSum   = 1 // of the flags, at 0
 	startField = 6 // where what is summed begins in the frame
 )
 
-// spoil removes from the kernel's header that a frame needs a checksum, if that is of
-// something behind another header than that of IP.
+// spoil clears from the kernel's header that a frame needs a checksum, if the
+// checksum is not that of the outermost IP packet.
 func spoil(b []byte) {
 	const ethernet = 14
 	if len(b) < toldSize+ethernet+1 || b[0]&needsSum == 0 {

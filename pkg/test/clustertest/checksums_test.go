@@ -20,7 +20,7 @@ import (
 // tunnels are the devices that join hosts by VXLAN as tulle does.
 var tunnels = subnet.Pair[string]{"tulle.1", "tulle6.1"}
 
-// inTunnel is a host's own address in the tunnel.
+// inTunnel returns a host's own address in the tunnel.
 func inTunnel(h *Host, f subnet.Family) netip.Addr {
 	return netip.MustParseAddr(fmt.Sprintf(subnet.Pair[string]{"10.5.%d.0", "fd00:5:0:%x::"}[f], h.Number))
 }
@@ -54,7 +54,7 @@ func joinByTunnels(t testing.TB, c *Cluster) {
 	}
 }
 
-// offload sets what a host's tunnels do with checksums.
+// offload turns the checksum offload of a host's tunnels on or off.
 func offload(t testing.TB, h *Host, value string) {
 	t.Helper()
 	k, err := kernel.New(h.NS.Path)
@@ -71,8 +71,8 @@ func offload(t testing.TB, h *Host, value string) {
 	}
 }
 
-// openUDP opens a socket of a host at one of its addresses, with an option of a
-// level unless that is 0.
+// openUDP opens a socket of a host at one of its addresses. It sets a socket option
+// unless level is 0.
 func openUDP(t testing.TB, h *Host, at netip.Addr, level, option int) *net.UDPConn {
 	t.Helper()
 	var conn *net.UDPConn
@@ -93,8 +93,8 @@ func openUDP(t testing.TB, h *Host, at netip.Addr, level, option int) *net.UDPCo
 	return conn
 }
 
-// firstDatagram sends one with a checksum and then one without, and says which
-// comes first, "whole" or "bare": the way between hosts keeps the order.
+// firstDatagram sends one datagram with a checksum and then one without. It returns
+// which arrives first, "whole" or "bare": the path between hosts keeps the order.
 func firstDatagram(t testing.TB, from, to *Host, source, target netip.Addr) string {
 	t.Helper()
 	receiver := openUDP(t, to, target, 0, 0)
@@ -165,8 +165,8 @@ func transfer(t testing.TB, from, to *Host, target netip.Addr) {
 	}
 }
 
-// TestBreakChecksums: of what a host sends, UDP and TCP in a tunnel are lost
-// where their checksums are left to the interface, and nothing else.
+// TestBreakChecksums checks that UDP and TCP in a tunnel are lost if their checksums
+// are left to the interface, and nothing else is.
 func TestBreakChecksums(t *testing.T) {
 	c := New(t, Options{Hosts: 2})
 	joinByTunnels(t, c)

@@ -13,15 +13,14 @@ import (
 	"time"
 )
 
-// JumpClock has the process's clock of the day jump by whole seconds, forward or
-// back, as a bad time server would. The machine's own clock stays as it is, and
-// so do the process's monotonic clock, as it does at a real jump, and programs
-// that the process runs.
+// JumpClock makes the process's wall clock jump by whole seconds, forward or back, as
+// a bad time server would. The machine's own clock does not change. Nor does the
+// process's monotonic clock, as at a real jump, or any program that the process runs.
 //
-// The kernel has no clock of the day for one process alone, but every process
-// reads it by a function that the kernel maps into it, the vDSO's
-// clock_gettime. JumpClock writes another in the place of the process's own copy
-// of that. It works for Go programs, and for all that read the clock so, on amd64.
+// The kernel has no wall clock for one process alone, but every process reads it by a
+// function that the kernel maps into it, the vDSO's clock_gettime. JumpClock replaces
+// the process's own copy of that. This works on amd64, for Go programs and all others
+// that read the clock in this way.
 func (d *Daemon) JumpClock(by time.Duration) {
 	d.c.t.Helper()
 	if by%time.Second != 0 {
@@ -40,11 +39,11 @@ func (d *Daemon) JumpClock(by time.Duration) {
 	}
 }
 
-// errBusy is for a thread that stands in the very instructions to be replaced.
+// errBusy is for a thread that is executing the very instructions to be replaced.
 var errBusy = errors.New("the clock is just being read")
 
-// clockCode asks the kernel itself, and adds the seconds at its end to what it
-// says of CLOCK_REALTIME. There is no need to know where it is.
+// clockCode asks the kernel itself, and adds the seconds at its end to
+// CLOCK_REALTIME. It works at any address.
 var clockCode = []byte{
 	0xb8, 0xe4, 0, 0, 0, // mov eax, __NR_clock_gettime
 	0x0f, 0x05, // syscall
@@ -58,11 +57,11 @@ var clockCode = []byte{
 
 // clock is how a process's clock was changed.
 type clock struct {
-	at      int64 // where its memory has the seconds; 0 before the first jump
+	at      int64 // the address of the seconds in its memory; 0 before the first jump
 	seconds int64
 }
 
-// moveClock is for a process whose threads all stand still.
+// moveClock does JumpClock for a process whose threads are all stopped.
 func (d *Daemon) moveClock(seconds int64) error {
 	memory, err := os.OpenFile(d.proc("mem"), os.O_RDWR, 0)
 	if err != nil {
@@ -79,8 +78,8 @@ func (d *Daemon) moveClock(seconds int64) error {
 	return err
 }
 
-// replaceClock puts clockCode after the last function of the vDSO, and a jump to
-// it at the beginning of clock_gettime. It returns where the seconds are.
+// replaceClock puts clockCode after the last function of the vDSO, and a jump to it
+// at the beginning of clock_gettime. It returns the address of the seconds.
 func (d *Daemon) replaceClock(memory *os.File) (int64, error) {
 	if runtime.GOARCH != "amd64" {
 		return 0, fmt.Errorf("this is not written for %s", runtime.GOARCH)
@@ -112,7 +111,7 @@ func (d *Daemon) replaceClock(memory *os.File) (int64, error) {
 	return start + free + int64(len(clockCode)), nil
 }
 
-// vdso is where the process has its vDSO, and what that is.
+// vdso returns the address of the process's vDSO, and its contents.
 func (d *Daemon) vdso(memory *os.File) (start int64, image []byte, err error) {
 	maps, err := os.ReadFile(d.proc("maps"))
 	if err != nil {
@@ -133,7 +132,7 @@ func (d *Daemon) vdso(memory *os.File) (start int64, image []byte, err error) {
 	return 0, nil, errors.New("it has no vDSO")
 }
 
-// clockFunction is where in the image the function is that reads a clock.
+// clockFunction returns the offset in the image of the function that reads a clock.
 func clockFunction(image []byte) (int64, error) {
 	file, err := elf.NewFile(bytes.NewReader(image))
 	if err != nil {
@@ -151,8 +150,8 @@ func clockFunction(image []byte) (int64, error) {
 	return 0, errors.New("the vDSO has no __vdso_clock_gettime")
 }
 
-// notIn makes sure that no thread stands inside the code at an address. At its
-// very beginning one may.
+// notIn returns an error if a thread is inside the code at an address. At its very
+// beginning a thread may be.
 func (d *Daemon) notIn(address, length int64) error {
 	threads, err := filepath.Glob(d.proc("task/*/syscall"))
 	if err != nil {

@@ -15,11 +15,11 @@ func TestJumpClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	started := time.Now().Round(0) // of the clock of the day
+	started := time.Now().Round(0) // of the wall clock
 	c := New(t, Options{Hosts: 1})
 	command := Command{Argv: []string{self}, Env: []string{tellsTime + "=1"}}
 	d, other := c.Hosts[0].Start(command), c.Hosts[0].Start(command)
-	// Each tells the clock of the day, and how long it has run.
+	// Each prints the wall clock, and how long it has run.
 	tells := func(d *Daemon, offset time.Duration) {
 		t.Helper()
 		seen := len(d.Log())

@@ -17,19 +17,19 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// patience is how long anything is waited for before the test fails: 50 daemons
-// with a race detector on two cores are slow.
+// patience is the time limit of a wait before the test fails: 50 daemons with a race
+// detector on two cores are slow.
 const patience = 2 * time.Minute
 
-// Options say what a cluster begins with.
+// Options are what a cluster begins with.
 type Options struct {
-	// Hosts is how many there are, numbered from 1.
+	// Hosts is the number of hosts. They are numbered from 1.
 	Hosts int
-	// StaticNeighbours has hosts know one another's MAC instead of asking.
-	// Learned neighbours are limited for all namespaces of the machine together
-	// (net.ipv4.neigh.default.gc_thresh3, most often 1024): without this, some
-	// 30 hosts that all talk to one another are too many. It covers the hosts
-	// of one AddHosts, and those before.
+	// StaticNeighbours makes permanent neighbour entries for all hosts, so that they need
+	// not ask for MACs. Learned neighbours are limited for all namespaces of the machine
+	// together (net.ipv4.neigh.default.gc_thresh3, usually 1024): some 30 hosts that all
+	// talk to one another exceed that. It covers the hosts of one AddHosts, and those
+	// before.
 	StaticNeighbours bool
 }
 
@@ -53,21 +53,21 @@ type Cluster struct {
 	wires   []*wire
 }
 
-// New makes a cluster, which goes when its test ends.
+// New returns a cluster, which is removed when its test ends.
 func New(t testing.TB, opts Options) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, opts: opts, dir: t.TempDir(), inodes: make(map[uint64]bool)}
 	c.end = sync.OnceFunc(c.finish)
 	c.link = kerneltest.NewNS(t, "switch")
 	t.Cleanup(c.end)
-	// All are asked for everything: nothing here is to depend on what a bridge
-	// has learned of multicast groups.
+	// All ports receive all multicast, so that no test depends on what a bridge has
+	// learned of groups.
 	batch(t, c.link, "link add br0 type bridge mcast_snooping 0", "link set br0 up")
 	c.AddHosts(opts.Hosts)
 	return c
 }
 
-// AddHosts makes n more hosts, numbered on from the highest.
+// AddHosts adds n hosts, numbered from the highest on.
 func (c *Cluster) AddHosts(n int) []*Host {
 	c.t.Helper()
 	number := 0
@@ -84,7 +84,7 @@ func (c *Cluster) AddHosts(n int) []*Host {
 	return c.Hosts[first:]
 }
 
-// AddHost makes the host of a number, 1 to MaxHost.
+// AddHost adds the host with a number, 1 to MaxHost.
 func (c *Cluster) AddHost(number int) *Host {
 	c.t.Helper()
 	if number < 1 || number > MaxHost {
@@ -98,12 +98,11 @@ func (c *Cluster) AddHost(number int) *Host {
 	return h
 }
 
-// maxEtcds is how many servers of etcd may run on their host.
+// maxEtcds is the largest number of etcd servers on their host.
 const maxEtcds = 5
 
-// EtcdHost is a host for servers that are not nodes of the network, made when it
-// is asked for first. It has all addresses of EtcdAddrs, and fd00:18::ff01 and
-// on.
+// EtcdHost returns a host for servers that are not nodes of the network. The first
+// call makes it. It has all addresses of EtcdAddrs, and fd00:18::ff01 and on.
 func (c *Cluster) EtcdHost() *Host {
 	c.t.Helper()
 	if c.etcd == nil {
@@ -119,7 +118,7 @@ func (c *Cluster) EtcdHost() *Host {
 	return c.etcd
 }
 
-// EtcdAddrs are the addresses for so many servers, up to 5: 198.18.255.1 and on.
+// EtcdAddrs returns the addresses for n servers, up to 5: 198.18.255.1 and on.
 func EtcdAddrs(members int) (addrs []netip.Addr) {
 	for member := 1; member <= min(members, maxEtcds); member++ {
 		addrs = append(addrs, addressesOf(255<<8 + member)[subnet.IPv4])
@@ -127,7 +126,8 @@ func EtcdAddrs(members int) (addrs []netip.Addr) {
 	return addrs
 }
 
-// introduce tells all hosts the MACs of fresh ones, and those the MACs of all.
+// introduce adds the MACs of new hosts to all others, and those of all others to the
+// new ones.
 func (c *Cluster) introduce(fresh []*Host) {
 	c.t.Helper()
 	isFresh := make(map[*Host]bool)
@@ -147,7 +147,7 @@ func (c *Cluster) introduce(fresh []*Host) {
 	}
 }
 
-// finish ends all that runs, before the namespaces go.
+// finish ends all processes, before the namespaces are removed.
 func (c *Cluster) finish() {
 	c.mu.Lock()
 	daemons, streams, wires := c.daemons, c.streams, c.wires
@@ -175,15 +175,15 @@ func (c *Cluster) finish() {
 	}
 }
 
-// killStragglers ends what daemons have left running in the cluster's
-// namespaces: such a process keeps its namespace alive.
+// killStragglers ends the processes that daemons have left in the cluster's
+// namespaces. Such a process would keep its namespace alive.
 func (c *Cluster) killStragglers() {
 	procs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		c.t.Error(err)
 	}
 	for _, proc := range procs {
-		// A process that has gone meanwhile is no error.
+		// A process that has ended meanwhile is no error.
 		i, err := inode(proc + "/ns/net")
 		if err != nil || !c.inodes[i] {
 			continue
@@ -212,7 +212,7 @@ func tryBatch(ns *kerneltest.NS, lines ...string) error {
 	return nil
 }
 
-// inode tells network namespaces apart.
+// inode returns the inode of a network namespace, which identifies it.
 func inode(path string) (uint64, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat(path, &stat); err != nil {

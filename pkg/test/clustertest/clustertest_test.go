@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// byHand does what daemons would: it gives every host a subnet of each family,
-// an env file, and routes to all others' by way of those.
+// byHand does what daemons would: it gives every host a subnet of each family, an env
+// file, and routes to all other hosts.
 func byHand(t testing.TB, c *Cluster) {
 	t.Helper()
 	for _, h := range c.Hosts {
@@ -50,7 +50,7 @@ func byHand(t testing.TB, c *Cluster) {
 	}
 }
 
-// pair is two hosts with a pod each, which reach one another.
+// pair returns two hosts with a pod each, which reach one another.
 func pair(t testing.TB) (c *Cluster, a, b *Pod) {
 	t.Helper()
 	c = New(t, Options{Hosts: 2})
@@ -78,8 +78,8 @@ func TestStreamLosesNothing(t *testing.T) {
 	}
 }
 
-// losesWhile breaks something for at least 20 requests of a stream, and wants
-// those lost and none that were sent before or after.
+// losesWhile breaks something for at least 20 requests of a stream. It wants exactly
+// those lost.
 func losesWhile(t *testing.T, s *Stream, hurt, heal func()) {
 	t.Helper()
 	if !s.WaitAnswered(20) {
@@ -98,8 +98,8 @@ func losesWhile(t *testing.T, s *Stream, hurt, heal func()) {
 	}
 	most := s.Sent() - before
 	r := s.Stop()
-	// Some may have waited in a queue for the cable. And one request may have
-	// been on its way at either end.
+	// Some may have waited in a queue for the cable. At either end, one request may have
+	// been on its way.
 	hit := 0
 	for _, p := range s.pings {
 		if !p.answered || p.took > 5*interval {
@@ -134,7 +134,8 @@ func TestFaultsLoseWhatTheyShould(t *testing.T) {
 	}
 }
 
-// A host that is cut from one address still has all others.
+// TestCutIsOfOneAddress checks that a host that is cut from one address still reaches
+// all others.
 func TestCutIsOfOneAddress(t *testing.T) {
 	c := New(t, Options{Hosts: 3, StaticNeighbours: true})
 	byHand(t, c)
@@ -256,8 +257,8 @@ func TestDaemon(t *testing.T) {
 	if code := d.Stop(); code != 128+15 || d.Running() {
 		t.Errorf("exit code is %d, running %v", code, d.Running())
 	}
-	// The kernel counts pages per processor, and adds them up in batches: of a process as
-	// small as this one it may know a single page.
+	// The kernel counts pages per processor, and adds them up in batches: it may count
+	// only a single page of a process as small as this.
 	if rss := d.PeakMemory(); rss <= 0 || rss > 100<<20 {
 		t.Errorf("peak memory is %d", rss)
 	}
@@ -270,7 +271,7 @@ func TestDaemon(t *testing.T) {
 
 	d = h.Start(Command{Argv: []string{"sleep", "1000"}})
 	if cmdline, err := os.ReadFile(d.proc("cmdline")); err != nil || string(cmdline) != "sleep\x001000\x00" {
-		// The launcher may be about to run it, but is done with the host's files.
+		// The launcher may be about to run it, but no longer needs the host's files.
 		t.Logf("command line is %q, %v", cmdline, err)
 	}
 	d.Kill()

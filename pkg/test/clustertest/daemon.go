@@ -17,8 +17,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// Command is a program with its first arguments, and variables ("NAME=value")
-// beside those of the test.
+// Command is a program with its first arguments, and variables ("NAME=value") in
+// addition to the test's own.
 type Command struct {
 	Argv []string
 	Env  []string
@@ -32,7 +32,7 @@ type Daemon struct {
 	c      *Cluster
 	cmd    *exec.Cmd
 	log    *output
-	before time.Duration // CPU time that went into starting it
+	before time.Duration // CPU time that its start took
 	ended  chan struct{} // closed when it has ended
 	clock  clock
 
@@ -42,8 +42,8 @@ type Daemon struct {
 	peak  int64
 }
 
-// launch makes the view of a daemon that ip netns exec has put into its host's
-// namespaces. Descriptor 3 is closed when the daemon itself is about to run.
+// launch creates the view of a daemon that ip netns exec has put into its host's
+// namespaces. Descriptor 3 is closed just before the daemon itself runs.
 const launch = `set -e
 mount --bind "$1/run" /run
 [ ! -e /etc/machine-id ] || mount --bind "$1/machine-id" /etc/machine-id
@@ -51,8 +51,8 @@ echo "$2" >/proc/sys/kernel/hostname
 shift 2
 exec "$@" 3>&-`
 
-// Start runs a command with more arguments on the host. It returns when the
-// program itself runs; whether it does well, its output tells.
+// Start runs a command with more arguments on the host. It returns when the program
+// itself runs; only its output shows whether it works.
 func (h *Host) Start(command Command, args ...string) *Daemon {
 	t := h.c.t
 	t.Helper()
@@ -62,7 +62,7 @@ func (h *Host) Start(command Command, args ...string) *Daemon {
 	d.cmd.Env = append(os.Environ(), command.Env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
-	// What a daemon leaves running may hold its output open.
+	// Processes that a daemon leaves behind may keep its output open.
 	d.cmd.WaitDelay = time.Second
 	ready, w, err := os.Pipe()
 	if err != nil {
@@ -89,22 +89,20 @@ func (h *Host) Start(command Command, args ...string) *Daemon {
 	return d
 }
 
-// reap waits for the end, and reads the CPU time while there is still a process
-// to read it of.
+// reap waits for the end, and reads the CPU time while the process still exists.
 func (d *Daemon) reap() {
 	err := error(unix.EINTR)
 	for errors.Is(err, unix.EINTR) {
 		err = unix.Waitid(unix.P_PID, d.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 	}
 	d.readCPU()
-	// How it ended is read from the state; that it left its output open is no
-	// error of ours.
+	// The state says how it ended. That it left its output open is no error of ours.
 	_ = d.cmd.Wait()
 	d.log.close()
 	close(d.ended)
 }
 
-// Running reports whether the process has not ended.
+// Running reports whether the process runs.
 func (d *Daemon) Running() bool {
 	select {
 	case <-d.ended:
@@ -114,11 +112,11 @@ func (d *Daemon) Running() bool {
 	}
 }
 
-// Log is all that the process has written so far.
+// Log returns all that the process has written so far.
 func (d *Daemon) Log() string { return d.log.String() }
 
-// WaitLog waits until the process has written text. It fails when the process
-// ends without.
+// WaitLog waits until the process has written text. It fails the test if the process
+// ends first.
 func (d *Daemon) WaitLog(text string) {
 	d.c.t.Helper()
 	if !d.log.wait(text, patience) {
@@ -141,8 +139,8 @@ func (d *Daemon) Kill() {
 	d.end(syscall.SIGKILL)
 }
 
-// Stop asks the process to end, waits until it has, and returns its exit code:
-// 128 and the signal's number when a signal ended it.
+// Stop asks the process to end, waits until it has, and returns its exit code. If a
+// signal ended it, that is 128 plus the signal's number.
 func (d *Daemon) Stop() int {
 	d.c.t.Helper()
 	return d.end(syscall.SIGTERM)
@@ -158,7 +156,7 @@ func (d *Daemon) end(s syscall.Signal) int {
 	return d.Wait()
 }
 
-// Wait waits until the process ends of itself, as it is then expected to, and
+// Wait waits until the process, which is expected to end on its own, has ended. It
 // returns its exit code as Stop does.
 func (d *Daemon) Wait() int {
 	d.c.t.Helper()
@@ -183,15 +181,15 @@ func (d *Daemon) expectEnd() {
 	d.asked = true
 }
 
-// Freeze stops the process where it is, as a host that hangs would, and returns
-// when all its threads stand still. Thaw lets it go on.
+// Freeze stops the process, as if its host hung, and returns when all its threads are
+// stopped. Thaw continues it.
 func (d *Daemon) Freeze() {
 	d.c.t.Helper()
 	d.Signal(syscall.SIGSTOP)
 	kerneltest.AwaitStopped(d.c.t, d.PID)
 }
 
-// Thaw lets a frozen process go on.
+// Thaw continues a frozen process.
 func (d *Daemon) Thaw() {
 	d.c.t.Helper()
 	d.Signal(syscall.SIGCONT)
@@ -199,8 +197,8 @@ func (d *Daemon) Thaw() {
 
 func (d *Daemon) proc(name string) string { return fmt.Sprintf("/proc/%d/%s", d.PID, name) }
 
-// CPU is the processor time that the process has used, without that of programs
-// that it ran.
+// CPU returns the processor time that the process has used, without that of its
+// children.
 func (d *Daemon) CPU() time.Duration {
 	if d.Running() {
 		d.readCPU()
@@ -211,7 +209,7 @@ func (d *Daemon) CPU() time.Duration {
 }
 
 func (d *Daemon) readCPU() {
-	// The clock of a process's CPU time is as clock_getcpuclockid(3) has it.
+	// clock_getcpuclockid(3) describes the clock of a process's CPU time.
 	const scheduled = 2
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^d.cmd.Process.Pid<<3|scheduled), &ts); err != nil {
@@ -222,7 +220,7 @@ func (d *Daemon) readCPU() {
 	d.cpu = max(d.cpu, time.Duration(ts.Nano()))
 }
 
-// PeakMemory is the most memory, in bytes, that the process has had resident.
+// PeakMemory returns the largest resident memory of the process so far, in bytes.
 // Once it has ended, that is as of the last signal sent to it.
 func (d *Daemon) PeakMemory() int64 {
 	d.readPeak()
@@ -231,8 +229,8 @@ func (d *Daemon) PeakMemory() int64 {
 	return d.peak
 }
 
-// readPeak reads what wait4 would tell wrongly: there the process begins with
-// the memory of the one that it was forked from.
+// readPeak reads the peak from /proc. wait4 would return too much: its count includes
+// the memory of the process that forked this one.
 func (d *Daemon) readPeak() {
 	if !d.Running() {
 		return
@@ -256,12 +254,12 @@ func (d *Daemon) finish() {
 		return
 	}
 	d.expectEnd()
-	// It may end at this very moment.
+	// It may have just ended.
 	_ = d.cmd.Process.Kill()
 	<-d.ended
 }
 
-// judge fails the test for what is wrong in a process that has ended.
+// judge fails the test for any fault of a process that has ended.
 func (d *Daemon) judge() {
 	d.mu.Lock()
 	asked := d.asked

@@ -16,15 +16,14 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// echoSocket sends echo requests from a namespace and receives their answers,
-// and no others'. Packets must not be fragmented.
+// echoSocket sends echo requests from a namespace and receives the answers to these
+// only. Packets must not be fragmented.
 type echoSocket struct {
 	family subnet.Family
 	file   *os.File
 }
 
-// An echo request is an ICMP header, the mark that tells which one it is, and
-// filling.
+// An echo request is an ICMP header, a mark that identifies it, and padding.
 const (
 	icmpHeader = 8
 	markSize   = 8
@@ -37,11 +36,11 @@ var (
 	echoReply   = subnet.Pair[byte]{0, 129}
 )
 
-// smallest is the size of the smallest packet of a family.
+// smallest returns the size of the smallest packet of a family.
 func smallest(f subnet.Family) int { return ipHeader[f] + icmpHeader + markSize }
 
-// newEchoSocket opens a socket in the namespace at path. It stays there, whoever
-// uses it.
+// newEchoSocket opens a socket in the namespace at path. It stays there, whichever
+// thread uses it.
 func newEchoSocket(path string, f subnet.Family) (s *echoSocket, err error) {
 	err = Inside(path, func() error {
 		s, err = openEchoSocket(f)
@@ -92,7 +91,7 @@ func openEchoSocket(f subnet.Family) (*echoSocket, error) {
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1))
 	}
-	// Some seconds' worth of answers, should the test have no time to read.
+	// Room for the answers of some seconds, in case the test has no time to read.
 	err = errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20),
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1))
 	if err != nil {
@@ -128,8 +127,8 @@ func (s *echoSocket) send(to netip.Addr, mark uint64, size int) error {
 	return errors.Join(err, sent)
 }
 
-// receive waits for an answer and returns its mark, and when the kernel received it. An
-// answer that was changed on its way does not count.
+// receive waits for an answer and returns its mark, and when the kernel received it.
+// It ignores an answer that was changed on its way.
 func (s *echoSocket) receive(buffer []byte) (mark uint64, at time.Time, err error) {
 	for {
 		n, at, err := s.read(buffer)
@@ -149,8 +148,8 @@ func (s *echoSocket) receive(buffer []byte) (mark uint64, at time.Time, err erro
 	}
 }
 
-// read waits for a packet. On a busy machine, the kernel has it long before this process
-// is run again: at is when the kernel received it.
+// read waits for a packet. at is when the kernel received it: on a busy machine, this
+// process may run much later.
 func (s *echoSocket) read(buffer []byte) (n int, at time.Time, err error) {
 	conn, err := s.file.SyscallConn()
 	if err != nil {
@@ -173,7 +172,7 @@ func (s *echoSocket) read(buffer []byte) (n int, at time.Time, err error) {
 	for _, m := range messages {
 		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS {
 			stamp := *(*unix.Timespec)(unsafe.Pointer(&m.Data[0]))
-			// By the monotonic clock, which everything here goes by.
+			// Convert to the monotonic clock, which everything here uses.
 			return n, now.Add(-max(0, now.Sub(time.Unix(stamp.Unix())))), nil
 		}
 	}
@@ -193,7 +192,7 @@ func (s *echoSocket) pending() bool {
 	return ready > 0
 }
 
-// fill is what requests are filled with.
+// fill returns the padding of requests.
 func fill(b []byte) {
 	for i := range b {
 		b[i] = byte(i)

@@ -16,9 +16,8 @@ type env struct {
 	mtu     int
 }
 
-// parseEnv reads an env file as far as a CNI plugin needs it, and forgives as
-// little: a daemon's own reader would not do, for it may understand what others
-// do not.
+// parseEnv reads an env file as far as a CNI plugin needs it, and is as strict. The
+// daemon's own reader would not do, because it may accept what others reject.
 func parseEnv(text []byte) (e env, err error) {
 	for line := range bytes.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), "=")

@@ -13,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// recorder takes what a test that fails would say.
+// recorder records the failures of a test.
 type recorder struct {
 	testing.TB
 	mu   sync.Mutex
@@ -40,8 +40,7 @@ func (r *recorder) Failed() bool {
 	return r.bad
 }
 
-// said is all that a test says that does f on a host and ends, and whether it
-// fails.
+// said returns what a test that does f on a host writes, and whether it fails.
 func said(t *testing.T, f func(h *Host)) (text string, failed bool) {
 	t.Helper()
 	r := &recorder{TB: t}
@@ -57,7 +56,7 @@ func TestDaemonFailsItsTest(t *testing.T) {
 	sh := Command{Argv: []string{"sh", "-c"}}
 	for name, test := range map[string]struct {
 		f    func(h *Host)
-		want []string // nothing for a test that does not fail
+		want []string // empty for a test that does not fail
 	}{
 		"all is well": {f: func(h *Host) { h.Start(sh, "echo up; sleep 1000").WaitLog("up") }},
 		"it ends of itself": {
@@ -91,7 +90,8 @@ func TestDaemonFailsItsTest(t *testing.T) {
 	}
 }
 
-// What a daemon leaves running ends with the test too.
+// TestStragglersEnd checks that processes that a daemon leaves behind end with the
+// test.
 func TestStragglersEnd(t *testing.T) {
 	var left *Daemon
 	text, failed := said(t, func(h *Host) {

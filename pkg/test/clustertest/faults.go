@@ -15,8 +15,8 @@ import (
 // unusedMAC is a MAC that no host has.
 const unusedMAC = "02:ff:ff:ff:ff:ff"
 
-// Cut has all that the host sends to one address of the underlay disappear
-// without a word, as a broken network would have it, until Heal.
+// Cut drops all packets from the host to one address of the underlay without an
+// error, as a broken network does, until Heal.
 func (h *Host) Cut(a netip.Addr) {
 	h.c.t.Helper()
 	batch(h.c.t, h.NS, neighbour(a, unusedMAC))
@@ -48,17 +48,16 @@ func (h *Host) Plug() {
 	batch(h.c.t, h.c.link, "link set "+h.port+" up")
 }
 
-// Narrow makes the switch drop what is larger than an MTU on its way to the host,
+// Narrow makes the switch drop packets to the host that are larger than an MTU,
 // without an ICMP error.
 func (h *Host) Narrow(mtu int) {
 	h.c.t.Helper()
 	batch(h.c.t, h.c.link, fmt.Sprintf("link set %s mtu %d", h.port, mtu))
 }
 
-// Readdress gives the host the addresses of another number in the place of its
-// own, as DHCP would after a long time: all that its routes need is gone for a
-// moment. The host keeps its name and its Number. With StaticNeighbours, others
-// learn the new address by asking.
+// Readdress replaces the host's addresses with those of another number, as DHCP may.
+// For a moment, all that its routes need is gone. The host keeps its name and its
+// Number. With StaticNeighbours, other hosts learn the new address by asking.
 func (h *Host) Readdress(number int) {
 	h.c.t.Helper()
 	if number < 1 || number > MaxHost {
@@ -72,11 +71,11 @@ func (h *Host) Readdress(number int) {
 	batch(h.c.t, h.NS, append(lines, h.addressing()...)...)
 }
 
-// diskSize is that of a host's disk: enough for what a daemon keeps.
+// diskSize is the size of a host's disk: enough for what a daemon keeps.
 const diskSize = "4m"
 
-// mount gives the host its disk. Daemons see it as their view of the machine's
-// files is made after this.
+// mount mounts the host's disk. Daemons see it, because their view of the machine's
+// files is made later.
 func (h *Host) mount() {
 	h.c.t.Helper()
 	if err := os.Mkdir(h.Dir, 0o755); err != nil {
@@ -86,7 +85,7 @@ func (h *Host) mount() {
 		h.c.t.Fatalf("mount a disk for %s: %v", h.Name, err)
 	}
 	h.c.t.Cleanup(func() {
-		// A daemon that has only just ended may still have it in its view.
+		// The view of a daemon that has just ended may still contain it.
 		if err := unix.Unmount(h.Dir, unix.MNT_DETACH); err != nil {
 			h.c.t.Errorf("unmount the disk of %s: %v", h.Name, err)
 		}
@@ -95,8 +94,7 @@ func (h *Host) mount() {
 
 func (h *Host) filler() string { return filepath.Join(h.Dir, "filler") }
 
-// FillDisk leaves no room on the host's disk. Files can still be made, but not
-// written to.
+// FillDisk fills the host's disk. Files can still be created, but not written.
 func (h *Host) FillDisk() {
 	h.c.t.Helper()
 	f, err := os.OpenFile(h.filler(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

@@ -26,7 +26,7 @@ type Host struct {
 	Name   string
 	Number int
 	NS     *kerneltest.NS
-	// Addr is what the host has on its Uplink.
+	// Addr are the addresses of the host's Uplink.
 	Addr subnet.Pair[netip.Addr]
 	// Pods are in the order in which they were made.
 	Pods []*Pod
@@ -36,10 +36,9 @@ type Host struct {
 	// SubnetFile is run/flannel/subnet.env in Dir. A daemon sees it at
 	// /run/flannel/subnet.env too.
 	SubnetFile string
-	// StateDir is an empty directory for what a daemon wants to find again.
+	// StateDir is an empty directory for what a daemon keeps between runs.
 	StateDir string
-	// CNIConfFile is where a daemon may write the CNI's configuration; its
-	// directory is there.
+	// CNIConfFile is where a daemon may write the CNI config. Its directory exists.
 	CNIConfFile string
 
 	c    *Cluster
@@ -74,23 +73,24 @@ func (c *Cluster) makeHost(name string, number int) *Host {
 		fmt.Sprintf("link set %s master br0 up", h.port))
 	noLinkLocalDAD(h, Uplink)
 	if c.opts.StaticNeighbours {
-		// Each router would remember each soliciting host. The kernel's table of IPv6
-		// neighbours, one for all namespaces, has room for 1,024.
+		// Each router would keep an entry for each soliciting host. The kernel's table of
+		// IPv6 neighbours, one for all namespaces, has room for 1,024.
 		h.NS.Sysctl(c.t, "net/ipv6/conf/"+Uplink+"/router_solicitations", "0")
 	}
 	batch(c.t, h.NS, append([]string{"link set " + Uplink + " up"}, h.addressing()...)...)
 	return h
 }
 
-// noLinkLocalDAD has an interface that is still down begin as one does that has
-// long been up. A router asks for neighbours from its link-local address, and so
-// reaches none until it knows that no other host has that address.
+// noLinkLocalDAD makes the link-local address of an interface that is still down
+// usable at once, as on an interface that has long been up. A router asks for
+// neighbours from this address. So it would reach none until duplicate address
+// detection ends.
 func noLinkLocalDAD(h *Host, name string) {
 	h.c.t.Helper()
 	h.NS.Sysctl(h.c.t, "net/ipv6/conf/"+name+"/accept_dad", "0")
 }
 
-// newNS makes a namespace that goes after all that runs in it has ended.
+// newNS creates a namespace that is removed after all processes in it have ended.
 func (c *Cluster) newNS(label string) *kerneltest.NS {
 	c.t.Helper()
 	ns := kerneltest.NewNS(c.t, label)
@@ -113,7 +113,7 @@ func addressesOf(number int) subnet.Pair[netip.Addr] {
 	return p
 }
 
-// addressing is the commands that give the uplink its addresses and a default
+// addressing returns the commands that give the uplink its addresses and a default
 // route.
 func (h *Host) addressing() (lines []string) {
 	for f, a := range h.Addr {
@@ -122,7 +122,8 @@ func (h *Host) addressing() (lines []string) {
 	return append(lines, "route replace default dev "+Uplink, "route replace ::/0 dev "+Uplink)
 }
 
-// noDAD keeps an IPv6 address from being unusable for its first seconds.
+// noDAD disables duplicate address detection, which keeps a new IPv6 address unusable
+// for its first seconds.
 func noDAD(a netip.Addr) string {
 	if subnet.FamilyOf(a) == subnet.IPv6 {
 		return " nodad"
@@ -134,8 +135,8 @@ func neighbour(a netip.Addr, mac string) string {
 	return fmt.Sprintf("neigh replace %s lladdr %s dev %s nud permanent", a, mac, Uplink)
 }
 
-// SetMachineID gives the host another machine-id, as of the next daemon's start.
-// The machine must have one itself, for a daemon sees the host's in its place.
+// SetMachineID changes the host's machine-id, for daemons that start later. The
+// machine must have one itself, because a daemon sees the host's in its place.
 func (h *Host) SetMachineID(id string) {
 	h.c.t.Helper()
 	if _, err := os.Stat("/etc/machine-id"); err != nil {
@@ -148,10 +149,10 @@ func (h *Host) SetMachineID(id string) {
 
 func (h *Host) machineID() string { return filepath.Join(h.Dir, "machine-id") }
 
-// Kernel tells what routes, permanent neighbours and forwarding entries the
-// host's kernel holds, and which links, a line each and sorted: equal texts are
-// equal states. What comes and goes of itself, and what belongs to the host
-// before any daemon or to its pods' cables, is left out.
+// Kernel returns the routes, permanent neighbours, forwarding entries and links of
+// the host's kernel, one per line and sorted: equal texts are equal states. It leaves
+// out what the kernel changes by itself, and what belongs to the host before any
+// daemon or to its pods' cables.
 func (h *Host) Kernel() string {
 	h.c.t.Helper()
 	var lines []string
@@ -166,13 +167,13 @@ func (h *Host) Kernel() string {
 	add("route", h.NS.IP(h.c.t, "-d route show table all"), notKernels)
 	add("route", h.NS.IP(h.c.t, "-6 -d route show table all"), notKernels)
 	add("neighbour", h.NS.IP(h.c.t, "neigh show nud permanent"), func(fields []string) bool {
-		return !slices.Contains(fields, Uplink) // StaticNeighbours, and those of Cut
+		return !slices.Contains(fields, Uplink) // from StaticNeighbours and Cut
 	})
 	add("fdb", h.NS.Bridge(h.c.t, "fdb show"), func(fields []string) bool { return slices.Contains(fields, "dst") })
 	for line := range strings.Lines(h.NS.IP(h.c.t, "-o link show")) {
 		_, line, _ = strings.Cut(line, ": ") // its index
 		add("link", strings.ReplaceAll(line, `\`, " "), func(fields []string) bool {
-			// Without an MTU it is a remark of ip's about another link's far end.
+			// Without an MTU it is ip's remark about another link's peer.
 			return fields[0] != "lo:" && !strings.Contains(fields[0], "@") && slices.Contains(fields, "mtu")
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// output collects what a process writes, while others read.
+// output collects what a process writes, while other goroutines read it.
 type output struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -28,7 +28,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// close says that there is no more to come.
+// close marks the end of the output.
 func (o *output) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +69,7 @@ func (o *output) wait(text string, limit time.Duration) bool {
 	}
 }
 
-// tail is the last lines of a log.
+// tail returns the last lines of a log.
 func tail(log string) string {
 	const most = 6000
 	if len(log) <= most {

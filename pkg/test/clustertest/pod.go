@@ -10,25 +10,25 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// bridge is what the pods of a host are joined by, named as flannel's CNI plugin
-// names it.
+// bridge is the name of the bridge that joins a host's pods, which is the one that
+// flannel's CNI plugin uses.
 const bridge = "cni0"
 
 // Pod is a namespace joined to its host's bridge.
 type Pod struct {
 	Host *Host
 	NS   *kerneltest.NS
-	// Addr has no address for a family that the host has no subnet of.
+	// Addr has no address in a family in which the host has no subnet.
 	Addr subnet.Pair[netip.Addr]
 	MTU  int
 }
 
-// String names the pod in messages.
+// String returns the name of the pod for messages.
 func (p *Pod) String() string { return p.NS.Name }
 
-// AddPod waits for the host's env file and makes a pod after it, as the CNI
-// plugin "bridge" does: with a bridge that has the subnet's address, if there is
-// none yet. The first pod has .2, or what follows the bridge's address.
+// AddPod waits for the host's env file and adds a pod as the CNI plugin "bridge"
+// does. It creates a bridge with the subnet's address if there is none yet. The first
+// pod has .2, or the address after the bridge's.
 func (h *Host) AddPod() *Pod {
 	t := h.c.t
 	t.Helper()
@@ -74,7 +74,7 @@ func (h *Host) waitEnv() (e env) {
 	return e
 }
 
-// needBridge makes the bridge. Like the plugin, it refuses one that was made for
+// needBridge creates the bridge. Like the plugin, it rejects one that was made for
 // another subnet.
 func (h *Host) needBridge(e env) {
 	t := h.c.t

@@ -13,8 +13,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// round is how long answers are waited for before those missing are asked
-// again.
+// round is how long Reach waits for answers before it asks again for the missing
+// ones.
 const round = 200 * time.Millisecond
 
 // Reach waits until a pod answers another, in every family that both have, with
@@ -69,8 +69,7 @@ func (c *Cluster) reach(pairs map[*Pod][]*Pod) {
 	}
 }
 
-// reach asks pods until each has answered once; the error names those that have
-// not.
+// reach asks pods until each has answered once. The error names those that have not.
 func (p *Pod) reach(to []*Pod, f subnet.Family, deadline time.Time) error {
 	missing := make(map[uint64]*Pod)
 	for i, peer := range to {
@@ -128,7 +127,7 @@ func (p *Pod) unreached(missing map[uint64]*Pod, refused map[uint64]error, f sub
 	return fmt.Errorf("%s does not reach over %s: %s", p, f, some(who))
 }
 
-// some is a list, or the beginning of a long one.
+// some returns a list, or the beginning of a long one.
 func some(list []string) string {
 	const most = 5
 	if len(list) > most {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestFifty says how long it takes to make and remove as many hosts as one
-// machine is meant to bear, with pods that all reach one another.
+// TestFifty logs how long it takes to make and remove 50 hosts, with pods that all
+// reach one another. One machine must bear that many.
 func TestFifty(t *testing.T) {
 	var removing time.Time
 	t.Cleanup(func() { t.Logf("removed in %v", time.Since(removing)) })

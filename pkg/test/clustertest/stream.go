@@ -14,11 +14,11 @@ import (
 const (
 	interval      = 10 * time.Millisecond
 	floodInterval = time.Millisecond
-	grace         = time.Second // in which a request has to be answered
+	grace         = time.Second // the time limit of an answer
 )
 
-// Stream is a row of echo requests from one pod to another, which goes on until
-// it is stopped.
+// Stream is a row of echo requests from one pod to another, which continues until it
+// is stopped.
 type Stream struct {
 	name   string
 	sock   *echoSocket
@@ -26,7 +26,7 @@ type Stream struct {
 	every  time.Duration
 	flood  bool
 	began  time.Time
-	answer chan struct{} // one-slot wake-up: there was an answer
+	answer chan struct{} // one-slot wake-up: an answer came
 
 	quit    chan struct{}
 	sending chan struct{} // closed when the sender has ended
@@ -40,7 +40,7 @@ type Stream struct {
 	changed chan struct{} // closed at the next request or answer
 }
 
-// ping is one request; its number is its place.
+// ping is one request; its number is its index.
 type ping struct {
 	sent     time.Duration // since the stream began
 	left     time.Duration // the same, when the kernel had it
@@ -48,25 +48,25 @@ type ping struct {
 	answered bool
 }
 
-// late reports whether the network, not the machine's processors, kept the answer back
+// late reports whether the network, and not the machine's load, delayed the answer
 // for longer than grace.
 func (p ping) late() bool { return p.answered && p.took-(p.left-p.sent) > grace }
 
-// Result is what became of a stream.
+// Result is the result of a stream.
 type Result struct {
 	Sent int
-	// Lost have had no answer within a second.
+	// Lost is the number of requests without an answer within a second.
 	Lost int
-	// Late are those of the lost that were answered after all.
+	// Late is the number of lost requests that were answered later.
 	Late int
-	// Gaps are the spells in which requests were lost.
+	// Gaps are the periods in which requests were lost.
 	Gaps []Gap
 	// Slowest is the longest time that an answer took.
 	Slowest time.Duration
-	// Duplicates are answers to what was answered before.
+	// Duplicates is the number of further answers to answered requests.
 	Duplicates int
-	// SendError is why the last request that could not even be sent could not;
-	// such a one counts as sent and lost.
+	// SendError is why the last request that could not be sent failed. Such a request
+	// counts as sent and lost.
 	SendError error
 
 	name string
@@ -74,15 +74,15 @@ type Result struct {
 
 // Gap is a row of lost requests.
 type Gap struct {
-	// Start is when the first was sent, since the stream began.
+	// Start is when its first request was sent, since the stream began.
 	Start time.Duration
-	// Length is from then until the next that was not lost was sent, or until
-	// the stream was stopped.
+	// Length is the time from then until the next request that was not lost, or until the
+	// end of the stream.
 	Length time.Duration
 	Lost   int
 }
 
-// LongestGap is the length of the longest gap.
+// LongestGap returns the length of the longest gap.
 func (r Result) LongestGap() time.Duration {
 	var longest time.Duration
 	for _, g := range r.Gaps {
@@ -91,7 +91,7 @@ func (r Result) LongestGap() time.Duration {
 	return longest
 }
 
-// String is the result in one line.
+// String returns the result in one line.
 func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d pings, %d lost, %d of those late, slowest answer %v", r.name, r.Sent, r.Lost, r.Late, r.Slowest.Round(time.Microsecond))
@@ -107,20 +107,20 @@ func (r Result) String() string {
 	return b.String()
 }
 
-// Ping begins a stream of a small request every 10 ms.
+// Ping starts a stream of a small request every 10 ms.
 func (c *Cluster) Ping(from, to *Pod, f subnet.Family) *Stream {
 	c.t.Helper()
 	return c.stream(from, to, f, interval, false)
 }
 
-// Flood begins a stream in which a request follows an answer, or the request
-// before it by 1 ms.
+// Flood starts a stream that sends a request after each answer, or 1 ms after the
+// request before it.
 func (c *Cluster) Flood(from, to *Pod, f subnet.Family) *Stream {
 	c.t.Helper()
 	return c.stream(from, to, f, floodInterval, true)
 }
 
-// PingEvery begins a stream of a small request every so often.
+// PingEvery starts a stream of small requests at an interval.
 func (c *Cluster) PingEvery(from, to *Pod, f subnet.Family, every time.Duration) *Stream {
 	c.t.Helper()
 	return c.stream(from, to, f, every, false)
@@ -199,7 +199,7 @@ func (s *Stream) read() {
 	}
 }
 
-// book counts an answer that the kernel received at that time.
+// book counts an answer that the kernel received at a time.
 func (s *Stream) book(mark uint64, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,22 +225,22 @@ func (s *Stream) signal() {
 	s.changed = make(chan struct{})
 }
 
-// Sent is how many requests there were so far.
+// Sent returns the number of requests so far.
 func (s *Stream) Sent() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.pings)
 }
 
-// WaitSent waits until n more requests have been sent. It reports whether that was
-// so within its patience.
+// WaitSent waits until n more requests have been sent. It returns false if its
+// patience ended first.
 func (s *Stream) WaitSent(n int) bool {
 	goal := s.Sent() + n
 	return s.wait(patience, func() bool { return len(s.pings) >= goal })
 }
 
-// WaitAnswered waits until n requests that are sent from now on have been
-// answered. It reports whether that was so within its patience.
+// WaitAnswered waits until n requests that are sent from now on have been answered.
+// It returns false if its patience ended first.
 func (s *Stream) WaitAnswered(n int) bool {
 	from := s.Sent()
 	return s.wait(patience, func() bool {
@@ -254,7 +254,7 @@ func (s *Stream) WaitAnswered(n int) bool {
 	})
 }
 
-// wait waits until f, which is called with the lock held, says true.
+// wait waits until f, which is called with the lock held, returns true.
 func (s *Stream) wait(limit time.Duration, f func() bool) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -273,8 +273,7 @@ func (s *Stream) wait(limit time.Duration, f func() bool) bool {
 	}
 }
 
-// Stop ends the stream, gives its last requests a second to be answered in, and
-// says what became of all.
+// Stop ends the stream, waits a second for the last answers, and returns the result.
 func (s *Stream) Stop() Result {
 	s.close()
 	<-s.sending
@@ -319,7 +318,7 @@ func summarize(pings []ping, stopped time.Duration) Result {
 	return r
 }
 
-// end stops all at once; it may be called again.
+// end closes everything at once. It may be called again.
 func (s *Stream) end() {
 	s.close()
 	<-s.sending
