@@ -29,10 +29,11 @@ type kubernetes struct {
 	programs   string
 	kubeconfig string
 	podProgram string
-	group      string // what the nodes' control groups begin with
+	group      string // the prefix of the nodes' control groups
 }
 
-// newKubernetes has so many nodes know the images that its tests' pods need.
+// newKubernetes starts a control plane and n nodes, which have the images that its
+// tests' pods need.
 func newKubernetes(t testing.TB, nodes int, cidrs ...string) *kubernetes {
 	t.Helper()
 	k := &kubernetes{t: t, programs: kubetest.NodePrograms(t), group: fmt.Sprintf("tulle-kubelet-%d-", os.Getpid())}
@@ -50,14 +51,15 @@ func newKubernetes(t testing.TB, nodes int, cidrs ...string) *kubernetes {
 	return k
 }
 
-// step is a part of a test, without which the others make no sense.
+// step runs a part of a test. If it fails, the test ends, because the other parts
+// depend on it.
 func (k *kubernetes) step(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	whole := k.t
 	defer k.by(whole)
 	if !t.Run(name, func(t *testing.T) {
 		k.by(t)
-		// While there still are nodes to ask.
+		// Do this while nodes still answer.
 		defer func() {
 			for _, n := range k.nodes {
 				n.tell()
@@ -69,7 +71,7 @@ func (k *kubernetes) step(t *testing.T, name string, f func(t *testing.T)) {
 	}
 }
 
-// by has what fails fail a test.
+// by returns k with failures reported to t.
 func (k *kubernetes) by(t testing.TB) {
 	k.t = t
 	for _, n := range k.nodes {
@@ -86,7 +88,7 @@ func (k *kubernetes) join(h *clustertest.Host) *node {
 	return n
 }
 
-// load gives all nodes more images.
+// load adds images to all nodes.
 func (k *kubernetes) load(images ...[]byte) {
 	k.t.Helper()
 	k.images = append(k.images, images...)
@@ -95,8 +97,8 @@ func (k *kubernetes) load(images ...[]byte) {
 	}
 }
 
-// removeGroups removes the control groups whose names a pattern fits, once nothing is
-// in them any more, and those of tests that were killed.
+// removeGroups removes the control groups whose names match a pattern, once they are
+// empty. It also removes those of tests that were killed.
 func removeGroups(t testing.TB, pattern string) {
 	t.Helper()
 	const script = `mount -t tmpfs tmpfs /mnt
@@ -117,7 +119,7 @@ done`
 	kerneltest.Eventually(t, patience, func() error { return try(exec.Command("unshare", "--mount", "sh", "-e", "-c", script, "sh", pattern)) })
 }
 
-// kubectl runs a command of kubectl's, whose words are parted by spaces.
+// kubectl runs a kubectl command, whose words are separated by spaces.
 func (k *kubernetes) kubectl(command string) string {
 	k.t.Helper()
 	return run(k.t, k.kubectlCommand(strings.Fields(command)...))
@@ -132,8 +134,8 @@ func (k *kubernetes) kubectlCommand(words ...string) *exec.Cmd {
 // page is what operators read.
 const page = "../../../Documentation/kubernetes.md"
 
-// documented runs the command of the page that begins with some words, where another
-// word stands in the place of each that the page leaves open.
+// documented runs the page's command that begins with the given words. It replaces
+// each of the page's placeholders with a given word.
 func (k *kubernetes) documented(beginning string, open ...string) string {
 	k.t.Helper()
 	return run(k.t, k.documentedCommand(beginning, open...))
@@ -191,7 +193,7 @@ func (k *kubernetes) eventually(f func() error) {
 
 type condition struct{ Type, Status, Reason, Message string }
 
-// conditions are those of a node.
+// conditions returns the conditions of a node.
 func (k *kubernetes) conditions(n *node) (all map[string]condition, err error) {
 	var object struct {
 		Status struct{ Conditions []condition }
@@ -220,7 +222,7 @@ func (k *kubernetes) awaitNodes(kind, status string) {
 	}
 }
 
-// podObject is what is read of a pod.
+// podObject is the part of a pod that the tests read.
 type podObject struct {
 	Metadata struct {
 		Name, Namespace, UID string
@@ -239,7 +241,7 @@ type podObject struct {
 	}
 }
 
-// pods are those of a selector, such as "-n kube-system -l app=tulle".
+// pods returns the pods of a selector, such as "-n kube-system -l app=tulle".
 func (k *kubernetes) pods(selector string) []podObject {
 	k.t.Helper()
 	var list struct{ Items []podObject }
@@ -268,7 +270,7 @@ spec:
   - {name: pod, image: "` + podImage + `", imagePullPolicy: Never, ports: [{containerPort: ` + podPort + `, hostPort: %[3]d}]}
 `
 
-// pod is a pod that runs, as one of clustertest's.
+// pod is a running pod, with the methods of clustertest's.
 type pod struct {
 	*clustertest.Pod
 	name      string
@@ -281,14 +283,14 @@ func (k *kubernetes) addPod(name string, n *node) *pod {
 	return k.addPodAt(name, n, 0)
 }
 
-// addPodAt runs a pod on a node, with a port that is the node's, too.
+// addPodAt runs a pod on a node, with a port that is also the node's.
 func (k *kubernetes) addPodAt(name string, n *node, hostPort int) *pod {
 	k.t.Helper()
 	k.apply(fmt.Sprintf(podManifest, name, n.Name, hostPort))
 	return k.findPod(name)
 }
 
-// findPod waits until a pod runs.
+// findPod waits until a pod runs, and returns it.
 func (k *kubernetes) findPod(name string) *pod {
 	k.t.Helper()
 	var object podObject
@@ -323,7 +325,7 @@ func containerID(object podObject, name string) string {
 	return ""
 }
 
-// process is the first of a container, as the node counts them.
+// process returns the ID of a container's first process, in the node's namespace.
 func (n *node) process(container string) string {
 	n.t.Helper()
 	for line := range strings.Lines(run(n.t, n.command("ctr", "-n", "k8s.io", "tasks", "ls"))) {
@@ -335,7 +337,7 @@ func (n *node) process(container string) string {
 	panic("unreachable")
 }
 
-// mtu is that of a container's interface.
+// mtu returns the MTU of a container's interface.
 func (n *node) mtu(container string) int {
 	n.t.Helper()
 	out := run(n.t, n.command("nsenter", "-t", n.process(container), "-n", "ip", "-o", "link", "show", "eth0"))

@@ -1,4 +1,4 @@
-// Package kubelettest runs tulle's DaemonSet as Kubernetes runs it: on nodes that
-// are a kubelet, a containerd and a kube-proxy each, in namespaces of their own,
-// below the control plane of pkg/test/kubetest. Its tests have the build tag kubelet.
+// Package kubelettest runs tulle's DaemonSet as Kubernetes does. Each node is a
+// kubelet, a containerd and a kube-proxy in namespaces of its own. The control plane
+// is that of pkg/test/kubetest. The tests have the build tag kubelet.
 package kubelettest

@@ -16,7 +16,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// flannelImages are as flannel's own manifest names them.
+// flannelImages are the images that flannel's own manifest names.
 func flannelImages(t testing.TB, f flanneltest.Flannel) [][]byte {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
@@ -56,13 +56,13 @@ func flannelImages(t testing.TB, f flanneltest.Flannel) [][]byte {
 	return [][]byte{daemon.archive(t), plugin.archive(t)}
 }
 
-// cniPlugins puts the standard plugins where kubeadm's packages do.
+// cniPlugins puts the standard plugins where kubeadm's packages put them.
 func (n *node) cniPlugins() {
 	n.t.Helper()
 	run(n.t, n.command("sh", "-c", `mkdir -p /opt/cni/bin && cd /usr/lib/cni && cp bridge host-local loopback portmap /opt/cni/bin`))
 }
 
-// newFlannel is a cluster with flannel's own DaemonSet.
+// newFlannel returns a cluster with flannel's own DaemonSet.
 func newFlannel(t testing.TB) *kubernetes {
 	t.Helper()
 	f, err := flanneltest.Find()
@@ -90,7 +90,8 @@ func (k *kubernetes) installFlannel() {
 	k.awaitNodes("Ready", "True")
 }
 
-// TestFlannel has tulle take flannel's place under pods, and flannel take it again.
+// TestFlannel replaces flannel with tulle under running pods, and tulle with flannel
+// again.
 func TestFlannel(t *testing.T) {
 	k := newFlannel(t)
 	one, two := k.nodes[0], k.nodes[1]
@@ -136,7 +137,7 @@ func TestFlannel(t *testing.T) {
 	})
 }
 
-// addresses are which pod had which.
+// addresses are the pods' addresses, with the pod that has each.
 type addresses map[netip.Addr]string
 
 func (seen addresses) distinct(t *testing.T, pods ...*pod) {
@@ -150,7 +151,7 @@ func (seen addresses) distinct(t *testing.T, pods ...*pod) {
 	}
 }
 
-// TestFlannelNodeByNode has nodes of both kinds side by side.
+// TestFlannelNodeByNode runs nodes of both kinds side by side.
 func TestFlannelNodeByNode(t *testing.T) {
 	k := newFlannel(t)
 	one, two := k.nodes[0], k.nodes[1]

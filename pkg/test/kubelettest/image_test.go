@@ -18,23 +18,23 @@ import (
 	"testing"
 )
 
-// image is one that a test makes.
+// image is a container image that a test makes.
 type image struct {
 	name       string
 	entrypoint []string
-	// files are what is in it, by their paths there, and where they are on the
-	// machine; a path with "->" before it is a link's.
+	// files are the contents, by path in the image, with their paths on the machine. A
+	// path that begins with "->" is the target of a symbolic link.
 	files map[string]string
 }
 
-// addProgram puts a program of the machine's into the image, and the libraries that
-// it needs.
+// addProgram adds a program of the machine to the image, and the libraries that it
+// needs.
 func (im *image) addProgram(t testing.TB, at, program string) {
 	t.Helper()
 	im.files[at] = program
 	out, err := exec.Command("ldd", program).CombinedOutput()
 	if err != nil {
-		return // it is a static one
+		return // it is linked statically
 	}
 	for line := range strings.Lines(string(out)) {
 		for _, word := range strings.Fields(line) {
@@ -46,7 +46,7 @@ func (im *image) addProgram(t testing.TB, at, program string) {
 	}
 }
 
-// archive is the image as an archive that containerd imports.
+// archive returns the image as an archive that containerd imports.
 func (im *image) archive(t testing.TB) []byte {
 	t.Helper()
 	var layer bytes.Buffer
@@ -122,10 +122,10 @@ const (
 	podImage   = "tulle.test/pod:1"
 )
 
-// podPort is where a pod tells its name.
+// podPort is the port at which a pod serves its name.
 const podPort = "8080"
 
-// podImages are what sandboxes and pods of tests are made of.
+// podImages returns the images of sandboxes and of the tests' pods.
 func podImages(t testing.TB, program string) [][]byte {
 	t.Helper()
 	pause := image{name: pauseImage, entrypoint: []string{"/pod", "wait"}, files: map[string]string{"pod": program}}
@@ -133,7 +133,7 @@ func podImages(t testing.TB, program string) [][]byte {
 	return [][]byte{pause.archive(t), pod.archive(t)}
 }
 
-// podProgram builds what runs in pods.
+// podProgram builds the program that runs in pods.
 func podProgram(t testing.TB) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "pod")
@@ -143,8 +143,8 @@ func podProgram(t testing.TB) string {
 	return to
 }
 
-// tulleImage is the image that make image makes of the tree, for this processor, by
-// a name.
+// tulleImage returns the image that make image builds of this tree, for this
+// processor, under a name.
 func tulleImage(t testing.TB, name string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -158,7 +158,7 @@ func tulleImage(t testing.TB, name string) []byte {
 		cmd.Dir, cmd.Env = "../../..", environment
 		run(t, cmd)
 	}
-	// It is known by its version there, and by its whole name to containerd.
+	// The image's index has its version only; containerd needs its whole name.
 	index := filepath.Join(dir, "image", "index.json")
 	text, err := os.ReadFile(index)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestLife has tulle's DaemonSet live through what clusters do to it.
+// TestLife runs tulle's DaemonSet through what happens in clusters.
 func TestLife(t *testing.T) {
 	k := newKubernetes(t, 2, "10.244.0.0/16")
 	one, two := k.nodes[0], k.nodes[1]
@@ -59,7 +59,7 @@ func TestLife(t *testing.T) {
 		wantNoneLost(t, pings)
 	})
 	k.step(t, "crash without the API server", func(t *testing.T) {
-		// What Kubernetes knows cannot be asked for now.
+		// The API server cannot answer now.
 		id := containerID(k.tulled(one), tulleContainer)
 		k.server.Kill()
 		pings := k.bothWays(from, to)
@@ -89,7 +89,7 @@ func TestLife(t *testing.T) {
 	k.step(t, "another subnet", func(t *testing.T) { anotherSubnet(t, k, from) })
 }
 
-// TestBothFamilies has a rollout in a network of both, which is removed in the end.
+// TestBothFamilies rolls out a dual-stack network, and removes it at the end.
 func TestBothFamilies(t *testing.T) {
 	k := newKubernetes(t, 2, "10.244.0.0/16", "fd00:10:244::/56")
 	const one, both = `"Network": "10.244.0.0/16"`, `"Network": "10.244.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:10:244::/56"`
@@ -120,7 +120,7 @@ func TestBothFamilies(t *testing.T) {
 	k.step(t, "uninstall", func(t *testing.T) {
 		k.documented("kubectl -n tulle-system patch daemonset tulled --type=json")
 		k.eventually(func() error {
-			// A pod that is only being made has none.
+			// A pod that is still being created has none.
 			said, err := k.documentedCommand("kubectl -n tulle-system logs").CombinedOutput()
 			if n := bytes.Count(said, []byte("this host has nothing of tulle's")); err == nil && n < len(k.nodes) {
 				err = fmt.Errorf("%d nodes say that they have been cleaned up", n)
@@ -144,7 +144,7 @@ func TestBothFamilies(t *testing.T) {
 	})
 }
 
-// services has pods reached by all the ways that Kubernetes has.
+// services checks that pods are reachable in all the ways that Kubernetes offers.
 func services(t *testing.T, k *kubernetes, from, to *pod) {
 	k.apply(fmt.Sprintf(`apiVersion: v1
 kind: Service
@@ -190,13 +190,13 @@ spec: {type: NodePort, selector: {app: %[1]s}, ports: [{port: 80, targetPort: %[
 	tells(onHost, to.name, onNode(one))
 	tells(onHost, to.name, inPod)
 
-	// One that knows nothing of the pods' network answers what is masqueraded.
+	// A host outside the pods' network answers only masqueraded packets.
 	outside := clustertest.EtcdAddrs(1)[0].String() + ":" + podPort
 	k.EtcdHost().Start(clustertest.Command{Argv: []string{k.podProgram}}, "serve", outside)
 	tells(outside, k.EtcdHost().Name, inPod)
 }
 
-// comesAndGoes has a node join, and leave for good.
+// comesAndGoes adds a node, and removes it for good.
 func comesAndGoes(t *testing.T, k *kubernetes, from *pod) {
 	others := k.nodes
 	three := k.join(k.AddHosts(1)[0])
@@ -250,7 +250,7 @@ func anotherSubnet(t *testing.T, k *kubernetes, from *pod) {
 	t.Log(k.status(t, two))
 }
 
-// peers are what a node's daemon knows of other nodes.
+// peers returns what a node's daemon knows of other nodes.
 func peers(t *testing.T, k *kubernetes, n *node) []json.RawMessage {
 	t.Helper()
 	text := run(t, k.inTulled(n, "/tulled", "peers", "--output=json"))

@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// patience is how long anything may take before a test gives up.
+// patience is the time limit of a wait before the test fails.
 const patience = 2 * time.Minute
 
 // node is a host that runs containerd, a kubelet and a kube-proxy. What it has
@@ -31,9 +31,9 @@ type node struct {
 	pid      string // of the first process
 }
 
-// power puts the shell into control groups of the node's, and goes on where those
-// are the uppermost. Whether the machine has one tree of them or one for each
-// controller, the shell's own groups say.
+// power moves the shell into control groups of the node's, and continues where those
+// are the root. The shell's own groups show whether the machine has one tree of them
+// or one for each controller.
 const power = `set -eu
 group=$1
 shift
@@ -56,8 +56,8 @@ done
 umount -l /mnt
 exec unshare --cgroup --mount sh -c "$@"`
 
-// groups mounts the control groups as the node sees them, and goes on in more
-// namespaces. In one tree a group that is divided further has no processes itself.
+// groups mounts the control groups as the node sees them, and continues in more
+// namespaces. In a single tree, a group with subgroups has no processes itself.
 const groups = `set -eu
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs /mnt
@@ -74,9 +74,9 @@ for tree in $trees; do
 done
 exec unshare --mount --pid --ipc --fork --kill-child sh -c "$@"`
 
-// firmware makes a node's view of files: the machine's, with what the node changes
-// on a disk of its own. Settings of the kernel that a kubelet makes, and that would be
-// the machine's, it finds made.
+// firmware creates a node's view of files: the machine's, with the node's changes on
+// a disk of its own. A kubelet finds the kernel settings that it would change, and
+// that are the machine's, already set.
 const firmware = `set -eu
 dir=$1
 shift
@@ -132,7 +132,7 @@ state = "/run/containerd"
     conf_dir = "/etc/cni/net.d"
 `
 
-// kubeletConfig leaves out what looks after the machine: its memory and its disk.
+// kubeletConfig disables what manages the machine's memory and disk.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
@@ -151,7 +151,7 @@ nodeStatusUpdateFrequency: 2s
 syncFrequency: 10s
 `
 
-// proxyConfig leaves out the machine's table of connections.
+// proxyConfig disables what manages the machine's table of connections.
 const proxyConfig = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: nftables
@@ -159,7 +159,7 @@ clientConnection: {kubeconfig: KUBECONFIG}
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 `
 
-// newNode boots a node that knows a control plane by an admin's kubeconfig.
+// newNode boots a node that reaches a control plane with an admin's kubeconfig.
 func newNode(t testing.TB, h *clustertest.Host, programs, kubeconfig, group string) *node {
 	t.Helper()
 	n := &node{Host: h, t: t, group: group}
@@ -209,7 +209,7 @@ func (n *node) boot() {
 		if n.pid = strings.TrimSpace(string(children)); n.pid == "" {
 			return fmt.Errorf("%s has not begun to boot", n.Name)
 		}
-		// Without a socket ctr would wait for long.
+		// Without a socket, ctr would wait for long.
 		if _, err := os.Stat(n.path("/run/containerd/containerd.sock")); err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func (n *node) boot() {
 	})
 }
 
-// load gives the node's containerd images.
+// load imports images into the node's containerd.
 func (n *node) load(archives ...[]byte) {
 	n.t.Helper()
 	for _, archive := range archives {
@@ -227,8 +227,8 @@ func (n *node) load(archives ...[]byte) {
 	}
 }
 
-// reboot ends all that runs on the node at once, empties its kernel of what no boot
-// outlasts, and boots it.
+// reboot ends all processes of the node at once, removes from its kernel what no
+// reboot keeps, and boots it.
 func (n *node) reboot() {
 	n.t.Helper()
 	first := "/proc/" + n.pid
@@ -244,7 +244,7 @@ func (n *node) reboot() {
 		name := strings.TrimSuffix(strings.Fields(line)[1], ":")
 		name, _, _ = strings.Cut(name, "@")
 		if name != "lo" && name != clustertest.Uplink {
-			// Its other end may have taken it along.
+			// The deletion of its peer may have removed it already.
 			_ = n.NS.Command("ip", "link", "delete", name).Run()
 		}
 	}
@@ -255,7 +255,7 @@ func (n *node) reboot() {
 	n.boot()
 }
 
-// tell tells what the node's services had to say, if the test fails.
+// tell logs the output of the node's services if the test fails.
 func (n *node) tell() {
 	if !n.t.Failed() {
 		return
@@ -274,10 +274,10 @@ func (n *node) tell() {
 	}
 }
 
-// path is where the node's file is for others.
+// path returns the path of a node's file for other processes.
 func (n *node) path(file string) string { return filepath.Join("/proc", n.pid, "root", file) }
 
-// command is a command to be run on the node.
+// command returns a command that runs on the node.
 func (n *node) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("nsenter", append([]string{"-t", n.pid, "-m", "-u", "-i", "-n", "-p", "-C", "--"}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}

@@ -14,7 +14,7 @@ import (
 // supervised is the variable that makes the test binary a node's first process.
 const supervised = "TULLE_KUBELETTEST_RUNS"
 
-// superviseMain does not return in a process that is to be a node's first.
+// superviseMain does not return in a process that is a node's first.
 func superviseMain() {
 	if text, ok := os.LookupEnv(supervised); ok {
 		fmt.Fprintln(os.Stderr, supervise(text))
@@ -22,8 +22,8 @@ func superviseMain() {
 	}
 }
 
-// supervise does what systemd does for a node: it runs services, runs one again a
-// second after it has ended, and buries the processes that others have left.
+// supervise does for a node what systemd does: it runs services, restarts one a
+// second after it has ended, and reaps orphaned processes.
 func supervise(text string) error {
 	var services [][]string
 	if err := json.Unmarshal([]byte(text), &services); err != nil {
@@ -56,7 +56,7 @@ func supervise(text string) error {
 	}
 }
 
-// startService has a service's output in /var/log, below its name.
+// startService starts a service with its output in /var/log, under its name.
 func startService(command []string) (int, error) {
 	log, err := os.OpenFile(logOf(filepath.Base(command[0])), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The DaemonSet's name, and what finds its pods.
+// The DaemonSet's name, and the selector of its pods.
 const (
 	tulleNamespace = "tulle-system"
 	tulleName      = "tulled"
@@ -20,13 +20,13 @@ const (
 	tulleContainer = "tulled"
 )
 
-// tulleManifest is where the manifest is that users apply.
+// tulleManifest is the path of the manifest that users apply.
 const tulleManifest = "../../../dist/kubernetes/tulle.yaml"
 
 var imageLine = regexp.MustCompile(`(?m)^\s+image: "?([^\s"]+)"?$`)
 
-// loadTulle gives all nodes the image of the tree, under the name in the manifest, and
-// returns the manifest.
+// loadTulle gives all nodes the image of this tree under the name in the manifest,
+// and returns the manifest.
 func (k *kubernetes) loadTulle() (manifest string) {
 	k.t.Helper()
 	text, err := os.ReadFile(tulleManifest)
@@ -47,7 +47,7 @@ func (k *kubernetes) awaitTulle() {
 	run(k.t, k.kubectlCommand("rollout", "status", "-n", tulleNamespace, "daemonset/"+tulleName, "--timeout", patience.String()))
 }
 
-// tulled is the pod of the DaemonSet on a node.
+// tulled returns the DaemonSet's pod on a node.
 func (k *kubernetes) tulled(n *node) (p podObject) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -61,7 +61,7 @@ func (k *kubernetes) tulled(n *node) (p podObject) {
 	return p
 }
 
-// inTulled is a command to be run in the daemon's container on a node.
+// inTulled returns a command that runs in the daemon's container on a node.
 func (k *kubernetes) inTulled(n *node, args ...string) *exec.Cmd {
 	k.t.Helper()
 	id := fmt.Sprintf("test-%d", rand.Uint64())
@@ -80,7 +80,7 @@ func (k *kubernetes) readyz(n *node) error {
 
 var complaint = regexp.MustCompile(`(?m)^\S+ std(?:out|err) F [WEF]\d{4} .*$`)
 
-// wantNoComplaint looks through what the daemons whose pods there are have written.
+// wantNoComplaint fails the test if a running daemon has logged an error.
 func (k *kubernetes) wantNoComplaint(t testing.TB) {
 	t.Helper()
 	for _, n := range k.nodes {

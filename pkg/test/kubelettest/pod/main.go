@@ -1,5 +1,5 @@
-// Command pod is what runs in pods of tests: it waits, tells its host's name to all
-// who ask at an address, or asks.
+// Command pod runs in the tests' pods. It waits, serves its host's name at an
+// address, or sends a request.
 //
 //	pod wait
 //	pod serve :8080
@@ -30,7 +30,7 @@ func run(args []string) error {
 	}
 	switch args[0] {
 	case "wait":
-		// As the first process of a pod it is not ended by a signal by itself.
+		// The kernel does not end the first process of a pod by an unhandled signal.
 		end := make(chan os.Signal, 1)
 		signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 		<-end
@@ -48,10 +48,11 @@ func serve(address string) error {
 	if err != nil {
 		return err
 	}
-	// Each request is a connection of its own, which a service may send elsewhere.
+	// Each request uses a connection of its own, so that a service may choose another pod
+	// for it.
 	server := http.Server{Addr: address, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
-		_, _ = io.WriteString(w, name) // who asked may have gone
+		_, _ = io.WriteString(w, name) // the client may be gone
 	})}
 	return server.ListenAndServe()
 }
