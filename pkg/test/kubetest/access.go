@@ -14,24 +14,24 @@ import (
 	"path/filepath"
 )
 
-// adminToken is the admin's; only tests reach a server that knows it.
+// adminToken is the admin's token. Only tests reach a server that knows it.
 const adminToken = "admin-of-a-test"
 
 const rbac = "/apis/rbac.authorization.k8s.io/v1/"
 
-// Rule is one of a role.
+// Rule is a rule of a role.
 type Rule struct {
 	APIGroups []string `json:"apiGroups"`
 	Resources []string `json:"resources"`
 	Verbs     []string `json:"verbs"`
 }
 
-// ServiceAccount makes a service account that may do what the rules allow, and no
-// more, and returns the path of a kubeconfig with its token.
+// ServiceAccount creates a service account with the rights of the rules only. It
+// returns the path of a kubeconfig with the account's token.
 func (c *Cluster) ServiceAccount(namespace, name string, rules ...Rule) (kubeconfig string) {
 	c.t.Helper()
 	named := map[string]any{"name": name}
-	// The API server makes its own namespaces a moment after it is ready.
+	// The API server creates its own namespaces a moment after it is ready.
 	c.await("there is the namespace "+namespace, func() error {
 		return c.Try(http.MethodGet, "/api/v1/namespaces/"+namespace, nil, nil)
 	})
@@ -44,8 +44,8 @@ func (c *Cluster) ServiceAccount(namespace, name string, rules ...Rule) (kubecon
 	return c.Kubeconfig(c.Token(namespace, name).Text)
 }
 
-// Allow sets the rights of a service account: what the rules say, or none without
-// rules.
+// Allow sets the rights of a service account to those of the rules. Without rules it
+// has none.
 func (c *Cluster) Allow(name string, rules ...Rule) {
 	c.t.Helper()
 	if rules == nil {
@@ -54,15 +54,15 @@ func (c *Cluster) Allow(name string, rules ...Rule) {
 	c.Do(http.MethodPatch, rbac+"clusterroles/"+name, map[string]any{"rules": rules}, nil)
 }
 
-// Token is one of a service account's.
+// Token is a token of a service account.
 type Token struct {
 	Text string
 
 	cluster *Cluster
-	secret  string // which it lasts as long as
+	secret  string // the path of the Secret that it is bound to
 }
 
-// Token makes one that lasts for a day, or until it is revoked.
+// Token creates a token that is valid for a day, or until it is revoked.
 func (c *Cluster) Token(namespace, account string) Token {
 	c.t.Helper()
 	secrets := "/api/v1/namespaces/" + namespace + "/secrets"
@@ -78,13 +78,13 @@ func (c *Cluster) Token(namespace, account string) Token {
 }
 
 // Revoke makes a token invalid. The API server caches for up to ten seconds that it
-// was valid, and goes on with the watches that it began.
+// was valid, and continues the watches that it began.
 func (k Token) Revoke() {
 	k.cluster.t.Helper()
 	k.cluster.Do(http.MethodDelete, k.secret, nil, nil)
 }
 
-// CAFile is the path of the certificate that clients believe.
+// CAFile returns the path of the certificate that clients trust.
 func (c *Cluster) CAFile() string { return c.files.CA }
 
 // Admin writes a kubeconfig for an admin, and returns its path.
@@ -93,14 +93,14 @@ func (c *Cluster) Admin() string {
 	return c.Kubeconfig(adminToken)
 }
 
-// Kubeconfig writes one for a token, and returns its path.
+// Kubeconfig writes a kubeconfig with a token, and returns its path.
 func (c *Cluster) Kubeconfig(token string) string {
 	c.t.Helper()
 	return c.kubeconfig(c.URL, map[string]any{"token": token})
 }
 
-// KubeconfigAt writes one for a server at another URL, as what stands between may
-// have it, and for the token in a file.
+// KubeconfigAt writes a kubeconfig with another URL, for example a proxy's, and the
+// path of a file with a token.
 func (c *Cluster) KubeconfigAt(url, tokenFile string) string {
 	c.t.Helper()
 	return c.kubeconfig(url, map[string]any{"tokenFile": tokenFile})
@@ -129,7 +129,8 @@ func (c *Cluster) write(name, text string) string {
 	return path
 }
 
-// serviceAccountKey is what tokens of service accounts are signed with.
+// serviceAccountKey creates the key that signs the tokens of service accounts, and
+// returns its path.
 func (c *Cluster) serviceAccountKey() string {
 	c.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -13,7 +13,7 @@ import (
 )
 
 // modules is where the modules are that programs are built from, below the root of
-// ours: a change of what nodes run does not have the servers built again.
+// this module. A change of what nodes run does not rebuild the servers.
 const modules = "pkg/test/kubetest"
 
 const (
@@ -22,14 +22,14 @@ const (
 	scheduler         = "kube-scheduler"
 )
 
-// NodePrograms is a folder with kubelet, kube-proxy and kubectl, and kube-scheduler.
+// NodePrograms returns a folder with kubelet, kube-proxy, kubectl and kube-scheduler.
 func NodePrograms(t testing.TB) string {
 	t.Helper()
 	return programs(t, "node", "kubelet", "kube-proxy", "kubectl", scheduler)
 }
 
-// programs builds those of a module, unless they are in the cache, and returns their
-// folder.
+// programs builds the programs of a module, unless they are in the cache, and returns
+// their folder.
 func programs(t testing.TB, module string, names ...string) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOMOD").Output()
@@ -53,7 +53,7 @@ func programs(t testing.TB, module string, names ...string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Others may want them at the same time.
+	// Other tests may need them at the same time.
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		t.Fatal(err)

@@ -25,49 +25,49 @@ import (
 // Port is the API server's, on an address of its own.
 const Port = 6443
 
-// services is the network of services' addresses, and serviceAddress the API
-// server's there.
+// services is the network of services' addresses, and serviceAddress the API server's
+// there.
 const services = "172.31.0.0/24"
 
 var serviceAddress = netip.MustParseAddr("172.31.0.1")
 
-// patience is how long something may take before the test fails.
+// patience is the time limit of a wait before the test fails.
 const patience = time.Minute
 
-// Options say what the cluster gives, and where it runs.
+// Options are what the cluster offers, and where it runs.
 type Options struct {
-	// ClusterCIDRs are what Nodes are given podCIDRs from, one a family; without
-	// any they are given none.
+	// ClusterCIDRs are the networks from which Nodes get podCIDRs, one per family.
+	// Without any, Nodes get none.
 	ClusterCIDRs []string
-	// MaskIPv4 and MaskIPv6 are how long those are; 24 and 64 when zero.
+	// MaskIPv4 and MaskIPv6 are the lengths of podCIDRs; zero means 24 and 64.
 	MaskIPv4, MaskIPv6 int
-	// Flags are more of the API server's.
+	// Flags are more flags of the API server.
 	Flags []string
-	// Namespace is the name of the network namespace to run in, this process's
-	// when empty. A namespace needs an Address.
+	// Namespace is the name of the network namespace to run in. If it is empty, that is
+	// this process's own. A namespace needs an Address.
 	Namespace string
-	// Address is what all listen on: one of the loopback's when it is none.
+	// Address is where all servers listen. If it is the zero Addr, that is an address of
+	// the loopback.
 	Address netip.Addr
-	// EtcdProgram is the path of another etcd that the cluster stands on, for tests
-	// against an older version.
+	// EtcdProgram is the path of another etcd, for tests against an older version.
 	EtcdProgram string
-	// Nodes makes the cluster give nodes what they need to run pods: all controllers,
-	// a scheduler, and the service kubernetes. It needs an Address.
+	// Nodes adds what nodes need to run pods: all controllers, a scheduler, and the
+	// service kubernetes. It needs an Address.
 	Nodes bool
 }
 
 // Cluster is one control plane.
 type Cluster struct {
-	// URL is the API server's.
+	// URL is the URL of the API server.
 	URL string
-	// Etcd is what it stands on.
+	// Etcd is the cluster's etcd.
 	Etcd *etcdtest.Cluster
 
 	t       testing.TB
 	options Options
 	dir     string
 	files   certtest.Files
-	// accounts is the path of the key that service accounts' tokens are signed with.
+	// accounts is the path of the key that signs the tokens of service accounts.
 	accounts string
 	server   *kerneltest.Process
 	client   *http.Client
@@ -137,8 +137,8 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// manager is the command of a controller manager that gives podCIDRs, and does
-// nothing else where there are no nodes.
+// manager returns the command of a controller manager that assigns podCIDRs. It runs
+// the other controllers only if the cluster has nodes.
 func (c *Cluster) manager(bin string) []string {
 	o := c.options
 	mask := func(given, usual int) int {
@@ -166,7 +166,7 @@ func (c *Cluster) manager(bin string) []string {
 	return command
 }
 
-// Kill ends the API server as a host that loses power.
+// Kill ends the API server as a loss of power would.
 func (c *Cluster) Kill() {
 	if c.server != nil {
 		c.server.End(syscall.SIGKILL)
@@ -179,7 +179,7 @@ func (c *Cluster) Kill() {
 func (c *Cluster) Restart() {
 	c.t.Helper()
 	c.Kill()
-	c.client.CloseIdleConnections() // those to the one before
+	c.client.CloseIdleConnections() // those of the killed server
 	c.server = kerneltest.Launch(c.t, c.options.Namespace, nil, c.command...)
 	c.Ready()
 }
@@ -200,8 +200,7 @@ func (c *Cluster) Ready() {
 	})
 }
 
-// Freeze stops the API server until Thaw. Its kernel still takes
-// connections.
+// Freeze stops the API server until Thaw. Its kernel still accepts connections.
 func (c *Cluster) Freeze() {
 	c.t.Helper()
 	c.server.Freeze()
@@ -213,10 +212,10 @@ func (c *Cluster) Thaw() {
 	c.server.Thaw()
 }
 
-// PID is the API server's process.
+// PID returns the process ID of the API server.
 func (c *Cluster) PID() int { return c.server.PID() }
 
-// await waits until f has no error any more.
+// await waits until f returns no error.
 func (c *Cluster) await(what string, f func() error) {
 	c.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -232,11 +231,11 @@ func (c *Cluster) await(what string, f func() error) {
 	}
 }
 
-// Client is an admin's.
+// Client returns an admin's client.
 func (c *Cluster) Client() *http.Client { return c.client }
 
-// Do makes an admin's request, which must succeed, with an object as JSON, and
-// reads the answer into one, if there is one.
+// Do sends an admin's request, which must succeed. It sends an object as JSON, and
+// reads the answer into another, if there is one.
 func (c *Cluster) Do(method, path string, object any, answer any) {
 	c.t.Helper()
 	if err := c.Try(method, path, object, answer); err != nil {
@@ -244,7 +243,7 @@ func (c *Cluster) Do(method, path string, object any, answer any) {
 	}
 }
 
-// Try is Do for what may fail.
+// Try is Do for a request that may fail.
 func (c *Cluster) Try(method, path string, object any, answer any) error {
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -273,7 +272,7 @@ func (c *Cluster) Try(method, path string, object any, answer any) error {
 	return nil
 }
 
-// loopback is an address that nothing listens on.
+// loopback returns an address at which no server listens.
 func loopback(t testing.TB) netip.Addr {
 	t.Helper()
 	for range 100 {

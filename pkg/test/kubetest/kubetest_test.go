@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestInNamespace has a control plane on a host of a cluster be reached, and not
-// reached, from another.
+// TestInNamespace runs a control plane on a host of a cluster. Another host reaches
+// it, and then does not.
 func TestInNamespace(t *testing.T) {
 	hosts := clustertest.New(t, clustertest.Options{Hosts: 1})
 	at := clustertest.EtcdAddrs(1)[0]

@@ -17,13 +17,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// proxyPort is a proxy's, on the API server's address.
+// proxyPort is a proxy's port, on the API server's address.
 const proxyPort = 6444
 
-// Proxy stands between clients and the API server, which does what it is told
-// there and what servers far away or overloaded do here.
+// Proxy is between clients and the API server. It behaves as a server that is far
+// away or overloaded.
 type Proxy struct {
-	// URL is what clients are given in the place of the API server's.
+	// URL is what clients use instead of the API server's.
 	URL string
 
 	on *net.TCPListener
@@ -35,7 +35,7 @@ type Proxy struct {
 	asked  map[string]int
 }
 
-// Proxy runs one. It ends with the test.
+// Proxy runs a proxy. It ends with the test.
 func (c *Cluster) Proxy() *Proxy {
 	c.t.Helper()
 	at := netip.AddrPortFrom(c.options.Address, proxyPort)
@@ -101,8 +101,8 @@ func (c *Cluster) Proxy() *Proxy {
 	return p
 }
 
-// Answer has requests for which f gives a handler be answered by that; nil passes
-// all on.
+// Answer sends each request for which f returns a handler to that handler. A nil f
+// passes all on.
 func (p *Proxy) Answer(f func(*http.Request) http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,14 +116,14 @@ func (p *Proxy) Delay(d time.Duration) {
 	p.delay = d
 }
 
-// Asked is how many requests of a method there were.
+// Asked returns how many requests of a method there were.
 func (p *Proxy) Asked(method string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked[method]
 }
 
-// Reset breaks all connections, as a firewall does that forgets them.
+// Reset breaks all connections, as a firewall does that loses its state.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// tracked is a connection that the proxy knows of while it lasts.
+// tracked is a connection that the proxy keeps in a list while it lasts.
 type tracked struct {
 	*net.TCPConn
 	proxy *Proxy
