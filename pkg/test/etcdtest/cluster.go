@@ -27,24 +27,24 @@ const (
 	peerPort   = 2380
 )
 
-// patience is how long something may take before the test fails.
+// patience is the time limit of a wait before the test fails.
 const patience = 2 * time.Minute
 
-// Options say what to run, and where.
+// Options are what to run, and where.
 type Options struct {
-	Members int // 1 when zero
-	// Namespace is the name of the network namespace to run in, this process's
-	// when empty. A namespace needs Addresses.
+	Members int // zero means 1
+	// Namespace is the name of the network namespace to run in. If it is empty, that is
+	// this process's own. A namespace needs Addresses.
 	Namespace string
-	// Addresses are the members', on the loopback when empty.
+	// Addresses are the members'. If it is empty, they are on the loopback.
 	Addresses []netip.Addr
-	// CertFile and KeyFile have clients be served with TLS, CAFile only those
-	// that show a certificate of it.
+	// CertFile and KeyFile turn on TLS for clients. CAFile also requires a certificate
+	// that its authority has signed.
 	CertFile, KeyFile, CAFile string
-	// Quota is how many bytes the database may have, etcd's own limit when zero.
+	// Quota is the size limit of the database in bytes; zero means etcd's own limit.
 	Quota int64
-	// Program is the path of another etcd that every member runs, for tests against
-	// an older version; it serves without TLS.
+	// Program is the path of another etcd that every member runs, for tests against an
+	// older version. It serves without TLS.
 	Program string
 }
 
@@ -103,8 +103,8 @@ func (c *Cluster) clientURL(i int) string {
 	return scheme + netip.AddrPortFrom(c.options.Addresses[i], ClientPort).String()
 }
 
-// Loopback returns an address that nothing listens on, and no other's connection
-// takes a port of.
+// Loopback returns an address at which no server listens, and whose ports no other
+// connection uses.
 func Loopback(t testing.TB) netip.Addr {
 	t.Helper()
 	for range 100 {
@@ -119,7 +119,7 @@ func Loopback(t testing.TB) netip.Addr {
 	panic("unreachable")
 }
 
-// start runs all members at once, for none is ready without the others.
+// start runs all members at once, because none becomes ready without the others.
 func (c *Cluster) start() {
 	c.t.Helper()
 	for _, m := range c.members {
@@ -130,7 +130,7 @@ func (c *Cluster) start() {
 	}
 }
 
-// Endpoints are the URLs for clients, one for each member.
+// Endpoints returns the URLs for clients, one for each member.
 func (c *Cluster) Endpoints() []string {
 	var urls []string
 	for i := range c.members {
@@ -139,11 +139,11 @@ func (c *Cluster) Endpoints() []string {
 	return urls
 }
 
-// Member is the i-th of them.
+// Member returns the i-th member.
 func (c *Cluster) Member(i int) *Member { return c.members[i] }
 
-// Leader is the member that leads, as a majority says; it waits until there is
-// one.
+// Leader returns the member that a majority considers the leader. It waits until
+// there is one.
 func (c *Cluster) Leader() (leader *Member) {
 	c.t.Helper()
 	c.eventually("one of the etcds leads", func() bool {
@@ -164,7 +164,7 @@ func (c *Cluster) Leader() (leader *Member) {
 	return leader
 }
 
-// eventually waits until f says true.
+// eventually waits until f returns true.
 func (c *Cluster) eventually(what string, f func() bool) {
 	c.t.Helper()
 	deadline := time.NewTimer(patience)
@@ -180,7 +180,7 @@ func (c *Cluster) eventually(what string, f func() bool) {
 	}
 }
 
-// Client is a client of all members, wherever they run, closed with the test.
+// Client returns a client of all members. The end of the test closes it.
 func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	client, err := c.dial(c.Endpoints()...)
@@ -193,7 +193,7 @@ func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 
 func (c *Cluster) dial(endpoints ...string) (*clientv3.Client, error) {
 	config := clientv3.Config{Endpoints: endpoints, Username: c.username, Password: c.password, DialTimeout: time.Second, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
-		grpc.WithConnectParams(grpc.ConnectParams{ // what is being started will soon be there
+		grpc.WithConnectParams(grpc.ConnectParams{ // a member that is being started will soon answer
 			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
 		}),
 	}}
@@ -234,7 +234,7 @@ func (c *Cluster) Compact() {
 	})
 }
 
-// do does f with a client.
+// do calls f with a client.
 func (c *Cluster) do(what string, f func(context.Context, *clientv3.Client) error) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -252,7 +252,7 @@ func (c *Cluster) do(what string, f func(context.Context, *clientv3.Client) erro
 // Backup is a copy of all members' data.
 type Backup struct{ dir string }
 
-// Snapshot copies the data of all members, which it ends for that time.
+// Snapshot copies the data of all members. It stops them for that time.
 func (c *Cluster) Snapshot() Backup {
 	c.t.Helper()
 	b := Backup{c.t.TempDir()}
@@ -288,7 +288,7 @@ func (c *Cluster) Wipe() {
 func (c *Cluster) stop() {
 	c.t.Helper()
 	for _, m := range c.members {
-		m.Kill() // as Stop, but that a leader does not look for another
+		m.Kill() // unlike Stop, this does not transfer the leadership
 	}
 }
 

@@ -8,22 +8,22 @@
 //		os.Exit(m.Run())
 //	}
 //
-// and a test then does what it likes to its servers:
+// and a test then does with its servers what it wants:
 //
 //	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
 //	c.Endpoints()          // URLs, one for each member
 //	c.Client(t)            // a client of all of them
 //	l := c.Leader()        // *Member; waits for one
-//	l.Kill()               // SIGKILL: as a host that loses power
+//	l.Kill()               // SIGKILL, like a loss of power
 //	l.Restart()            // on the same data and addresses
-//	c.Member(0).Freeze()   // SIGSTOP: takes connections, never answers
+//	c.Member(0).Freeze()   // SIGSTOP: accepts connections, never answers
 //	c.Member(0).Thaw()     // SIGCONT
 //	c.Member(1).Stop()     // SIGTERM, and waits for the end
 //	b := c.Snapshot()      // kills all, copies their data, starts all
-//	c.Restore(b)           // sets all back to a backup; as often as one likes
+//	c.Restore(b)           // sets all back to a backup; may be called again
 //	c.Wipe()               // the same with no data at all
 //	c.DeleteAll("/coreos.com/network/subnets/")
-//	c.Login("root", "x")   // once a test has enabled authentication
+//	c.Protect(prefix, map[string]string{"user": "password"})
 //	c.Compact()            // forgets the history up to now
 //
 // A method that fails fails the test. Servers listen on loopback addresses of

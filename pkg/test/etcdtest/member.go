@@ -21,16 +21,16 @@ type Member struct {
 	frozen  bool
 }
 
-// Endpoint is its URL for clients.
+// Endpoint returns the member's URL for clients.
 func (m *Member) Endpoint() string { return m.config.Client }
 
-// Kill ends it with SIGKILL.
+// Kill ends the member with SIGKILL.
 func (m *Member) Kill() { m.end(syscall.SIGKILL) }
 
-// Stop ends it with SIGTERM, as an init system does.
+// Stop ends the member with SIGTERM, as an init system does.
 func (m *Member) Stop() { m.end(syscall.SIGTERM) }
 
-// Freeze stops it until Thaw. Its kernel still takes connections.
+// Freeze stops the member until Thaw. Its kernel still accepts connections.
 func (m *Member) Freeze() {
 	m.cluster.t.Helper()
 	m.running().Freeze()
@@ -44,8 +44,8 @@ func (m *Member) Thaw() {
 	m.frozen = false
 }
 
-// Restart runs it on the data that it left, which ends it first if it runs. It
-// waits until it answers, unless too few members run for that.
+// Restart runs the member on its earlier data. If it runs, Restart ends it first. It
+// waits until the member answers, unless too few members run for that.
 func (m *Member) Restart() {
 	m.cluster.t.Helper()
 	m.Stop()
@@ -69,7 +69,7 @@ func (m *Member) running() *kerneltest.Process {
 	return m.process
 }
 
-// end ends it, if it runs, and waits for that.
+// end ends the member, if it runs, and waits for that.
 func (m *Member) end(by syscall.Signal) {
 	m.cluster.t.Helper()
 	p := m.process
@@ -78,7 +78,7 @@ func (m *Member) end(by syscall.Signal) {
 	}
 	state := p.End(by)
 	m.process, m.frozen = nil, false
-	// Etcd's own program stops cleanly, and then ends by the signal that told it to.
+	// Etcd's own program stops cleanly, and then ends by the signal that it received.
 	status, signaled := state.Sys().(syscall.WaitStatus), by == syscall.SIGKILL || m.cluster.options.Program != ""
 	if status.Signaled() != signaled || status.ExitStatus() > 0 {
 		m.cluster.t.Errorf("%s ended with %v\n%s", m.config.Name, state, p.Said())
@@ -102,7 +102,7 @@ func (m *Member) start() {
 	m.process = kerneltest.Launch(m.cluster.t, m.cluster.options.Namespace, []string{variable + "=" + string(text), "GORACE=atexit_sleep_ms=0"}, self)
 }
 
-// flags are what etcd's own program is started with.
+// flags returns the flags of etcd's own program.
 func (c config) flags() []string {
 	return []string{
 		"--name=" + c.Name, "--data-dir=" + c.Dir, "--initial-cluster=" + c.Cluster,
@@ -112,7 +112,7 @@ func (c config) flags() []string {
 	}
 }
 
-// await waits until it answers, and knows a leader.
+// await waits until the member answers and knows a leader.
 func (m *Member) await() {
 	m.cluster.t.Helper()
 	p := m.process
@@ -126,7 +126,7 @@ func (m *Member) await() {
 	})
 }
 
-// status is what it says of itself.
+// status returns what the member reports of itself.
 func (m *Member) status() (*clientv3.StatusResponse, error) {
 	if m.process == nil || m.frozen {
 		return nil, fmt.Errorf("%s does not run", m.config.Name)

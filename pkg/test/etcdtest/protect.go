@@ -7,13 +7,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// rootPassword is root's once the cluster asks for names.
+// rootPassword is root's, once authentication is on.
 const rootPassword = "a root's secret"
 
-// Protect turns on authentication. The cluster's own calls, and clients
-// made from now on, are root's. Each user has a password, and may do with the
-// network under prefix what Documentation/security.md says that a node needs:
-// read it all, and write leases.
+// Protect turns on authentication. The cluster's own calls, and clients made from now
+// on, are root's. Each user has a password and the rights under prefix that a node
+// needs according to Documentation/security.md: to read everything, and to write
+// leases.
 func (c *Cluster) Protect(prefix string, users map[string]string) {
 	c.t.Helper()
 	c.do("ask for names", func(ctx context.Context, client *clientv3.Client) error {

@@ -13,18 +13,18 @@ import (
 	"google.golang.org/grpc"
 )
 
-// variable holds the config of a process that is to be a server.
+// variable holds the config of a process that becomes a server.
 const variable = "TULLE_ETCDTEST"
 
-// config is what a server has to know.
+// config is the config of a server.
 type config struct {
 	Name, Dir, Client, Peer, Cluster string
 	CertFile, KeyFile, CAFile        string
 	Quota                            int64
 }
 
-// Main is what TestMain calls first. In a process that is to be a server it is
-// one, and does not return.
+// Main is what TestMain calls first. In a process that the variable makes a server,
+// it runs the server and does not return.
 func Main() {
 	text, ok := os.LookupEnv(variable)
 	if !ok {
@@ -37,7 +37,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// serve is a server until it is told to stop.
+// serve runs a server until a signal stops it.
 func serve(text string) error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
@@ -58,9 +58,9 @@ func serve(text string) error {
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
 	if o.CertFile != "" {
-		// With a place of its own for HTTP, etcd does not put gRPC behind net/http, where
-		// with TLS grpc.Server.Stop can wait forever for a client that watches. Without
-		// TLS etcd serves metrics beside gRPC, and tests read them there.
+		// With a listener of its own for HTTP, etcd does not put gRPC behind net/http. There,
+		// with TLS, grpc.Server.Stop can wait forever for a client that watches. Without TLS,
+		// etcd serves metrics beside gRPC, and tests read them there.
 		c.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Host: o.Dir + ".http"}}
 	}
 	c.ClientTLSInfo = transport.TLSInfo{CertFile: o.CertFile, KeyFile: o.KeyFile, TrustedCAFile: o.CAFile, ClientCertAuth: o.CAFile != ""}
@@ -68,7 +68,7 @@ func serve(text string) error {
 	c.LogLevel = "error"
 	c.UnsafeNoFsync = true // only this process dies, not the machine
 	c.TickMs, c.ElectionMs = 50, 500
-	c.BcryptCost = 4 // as low as it goes
+	c.BcryptCost = 4 // the smallest allowed
 	serving := make(chan *grpc.Server, 1)
 	c.ServiceRegister = func(s *grpc.Server) { serving <- s }
 	e, err := embed.StartEtcd(c)
@@ -83,7 +83,7 @@ func serve(text string) error {
 		case err = <-e.Err():
 		case <-stop:
 		}
-		s.Stop() // Close would wait for the streams of clients
+		s.Stop() // Close would wait for the clients' streams
 	}
 	e.Close()
 	return err
