@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// built is a version's packages.
+// built are the packages of a version.
 type built struct{ deb, rpm string }
 
 // build builds the packages of a tree.
@@ -33,8 +33,8 @@ func only(t *testing.T, pattern string) string {
 	return paths[0]
 }
 
-// copyTree copies what git has, or would have, of the tree to another place, where
-// all is of another time.
+// copyTree copies what git has, or would have, of the tree to another place, with
+// other times.
 func copyTree(t *testing.T) string {
 	t.Helper()
 	to := t.TempDir()
@@ -47,7 +47,7 @@ func copyTree(t *testing.T) string {
 	return to
 }
 
-// TestSameBytes builds the same in two places.
+// TestSameBytes builds in two places, and compares the bytes.
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
 	one, other := build(t, "../../..", "v1.0.0"), build(t, copyTree(t), "v1.0.0")
@@ -67,13 +67,12 @@ func TestSameBytes(t *testing.T) {
 	contents(t, one)
 }
 
-// contents looks at which files are in the packages, and that they are the same in
-// both.
+// contents checks which files are in the packages, and that both have the same.
 func contents(t *testing.T, b built) {
 	t.Helper()
 	inRPM := make(map[string]string) // path to mode and kind
 	for line := range strings.Lines(run(t, exec.Command("rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]", b.rpm))) {
-		// A deb has its folders without being told.
+		// A deb includes its folders automatically.
 		if path, rest, _ := strings.Cut(strings.TrimSpace(line), " "); rest[0] != 'd' || path == "/etc/cni/net.d" {
 			inRPM[path] = strings.TrimSpace(rest)
 		}

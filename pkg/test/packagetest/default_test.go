@@ -8,7 +8,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 )
 
-// TestDefaultFile has every variable that the file suggests be one.
+// TestDefaultFile checks that every variable in the file is one of tulled's.
 func TestDefaultFile(t *testing.T) {
 	text, err := os.ReadFile("../../../dist/systemd/tulled.default")
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestLife has two machines live from the packages' installation to their removal,
-// one by the deb and one by the rpm.
+// TestLife installs, upgrades and removes the packages on two machines, the deb on
+// one and the rpm on the other.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	older, newer := build(t, "../../..", "v1.0.0"), build(t, "../../..", "v1.0.1-rc.1-3-gabcdef0")
@@ -57,11 +57,12 @@ func TestLife(t *testing.T) {
 	}
 
 	settings := configure(t, one, two)
-	// Where Docker has set this, nothing passes without legacy iptables' accept.
+	// If Docker has set this policy, packets pass only with an accept rule in legacy
+	// iptables.
 	for _, m := range both {
 		for _, command := range []string{"iptables-legacy", "ip6tables-legacy"} {
 			m.run(command + " -P FORWARD DROP")
-			m.run(command + " -A INPUT -j ACCEPT") // whose tables are used is used on
+			m.run(command + " -A INPUT -j ACCEPT") // tulled keeps to the tables that are in use
 		}
 	}
 	for _, m := range both {
@@ -77,7 +78,7 @@ func TestLife(t *testing.T) {
 	one.rules("nft", "ip saddr 10.5.0.0/16 masquerade", "legacy", "-A TULLE-FWD -s 10.5.0.0/16 -j ACCEPT")
 	two.rules("legacy", "-A TULLE-POSTRTG -s 10.5.0.0/16 -j MASQUERADE", "legacy", "-A TULLE-FWD -s 10.5.0.0/16 -j ACCEPT")
 	for _, m := range both {
-		for _, family := range subnet.Families { // which has no way back to a pod
+		for _, family := range subnet.Families { // it has no route back to a pod
 			m.Pods[0].NS.Ping(t, "", outside.Addr[family].String(), 64)
 		}
 		m.heals()
@@ -85,7 +86,7 @@ func TestLife(t *testing.T) {
 	c.Matrix()
 
 	etcd := one.show("MainPID", "tulle-etcd")
-	// From here on no packet is lost.
+	// No packet may be lost from here on.
 	streams := []*clustertest.Stream{
 		c.Ping(one.Pods[0], two.Pods[0], subnet.IPv4), c.Ping(two.Pods[0], one.Pods[0], subnet.IPv6),
 	}
@@ -110,7 +111,7 @@ func TestLife(t *testing.T) {
 		}
 	}
 
-	// Other hosts' store is not stopped by an upgrade of this one.
+	// The upgrade of this host does not stop the store of the others.
 	if is := one.show("MainPID", "tulle-etcd"); is != etcd || is == "0" {
 		t.Errorf("%s: tulle-etcd was process %s and is %s", one.Name, etcd, is)
 	}
@@ -145,8 +146,8 @@ func TestLife(t *testing.T) {
 	c.Matrix()
 }
 
-// configure tells machines their network, which the first keeps the store of, and
-// returns their files.
+// configure writes the network's settings to the machines, of which the first keeps
+// the store. It returns the files.
 func configure(t *testing.T, one, two *machine) map[*machine]string {
 	t.Helper()
 	files := certtest.NewFiles(t)
@@ -175,7 +176,7 @@ func configure(t *testing.T, one, two *machine) map[*machine]string {
 	return settings
 }
 
-// ready waits until the service is.
+// ready waits until the service is ready.
 func (m *machine) ready() {
 	m.t.Helper()
 	kerneltest.Eventually(m.t, patience, func() error { return try(m.command("systemctl", "is-active", "tulled")) })
@@ -208,7 +209,7 @@ func (m *machine) confined() {
 			m.t.Errorf("%s: %s is %s", m.Name, path, out)
 		}
 	}
-	// What systemd tells for a bug report is how services are, and no command line.
+	// What a bug report has from systemd is the state of services, and no command line.
 	m.run("tulled bugreport /run/report.tar.gz")
 	services := m.run("tar -xzOf /run/report.tar.gz tulle/host/systemctl_show_tulled_docker_containerd_kubelet.txt")
 	if !strings.Contains(services, "ActiveState=active") || strings.Contains(services, "/usr/bin/tulled") {
@@ -216,7 +217,7 @@ func (m *machine) confined() {
 	}
 }
 
-// etcd checks the etcd that systemd runs for tulled, and how it ends.
+// etcd checks the etcd that systemd runs for tulled, and how it stops.
 func (m *machine) etcd() {
 	m.t.Helper()
 	status := m.run("cat /proc/" + m.show("MainPID", "tulle-etcd") + "/status")
@@ -260,7 +261,7 @@ func (m *machine) etcd() {
 	running("0")
 }
 
-// rules looks for rules, each after the kind of tables that it must be in.
+// rules checks for rules, each after the kind of tables that it must be in.
 func (m *machine) rules(want ...string) {
 	m.t.Helper()
 	shows := map[string][]string{"nft": {"nft", "list", "table", "inet", "tulle"}, "legacy": {"sh", "-c", "iptables-legacy-save; ip6tables-legacy-save"}}
@@ -271,7 +272,7 @@ func (m *machine) rules(want ...string) {
 	}
 }
 
-// heals takes away what the service has made, which it makes again.
+// heals deletes what the service has made, and waits until it is restored.
 func (m *machine) heals() {
 	m.t.Helper()
 	m.NS.IP(m.t, "link del tulle.1")
@@ -293,8 +294,8 @@ func (m *machine) heals() {
 	})
 }
 
-// outlives has the service crash and hang, and networkd come, while the kernel
-// stays as it is.
+// outlives checks that the kernel keeps its state while the service crashes and
+// hangs, and while networkd starts.
 func (m *machine) outlives() {
 	m.t.Helper()
 	restarts := 0
@@ -320,7 +321,7 @@ func (m *machine) outlives() {
 	m.run("systemctl kill -s STOP --kill-whom=main tulled")
 	back()
 
-	m.run("systemctl stop tulled") // what it would heal is to be seen
+	m.run("systemctl stop tulled") // it would heal the change
 	if is := m.show("Result", "tulled"); is != "success" {
 		m.t.Errorf("%s: the service was stopped with %s", m.Name, is)
 	}
@@ -346,7 +347,7 @@ func (m *machine) outlives() {
 	m.run("systemctl start tulled")
 }
 
-// wantLeft looks for what the machine has beside what it had. A path may end with
+// wantLeft checks what the machine has beyond what it had before. A path may end with
 // a star, for all below it.
 func (m *machine) wantLeft(had []string, want ...string) {
 	m.t.Helper()

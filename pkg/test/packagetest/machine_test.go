@@ -23,10 +23,10 @@ import (
 
 var suite = flag.String("suite", "bookworm", "Debian's release that machines run")
 
-// patience is how long anything may take before a test gives up.
+// patience is the time limit of a wait before the test fails.
 const patience = time.Minute
 
-// debian is a folder with a small Debian, which is made once and kept.
+// debian returns a folder with a small Debian, which is made once and kept.
 func debian(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -55,8 +55,8 @@ func debian(t *testing.T) string {
 	return root
 }
 
-// cgroups is a folder in the machine's tree of control groups, which goes with all
-// below it when the test ends.
+// cgroups creates a folder in the machine's tree of control groups. The end of the
+// test removes it with all below it.
 func cgroups(t *testing.T) string {
 	t.Helper()
 	tree := t.TempDir()
@@ -65,7 +65,7 @@ func cgroups(t *testing.T) string {
 	}
 	folder := filepath.Join(tree, fmt.Sprintf("tulle-packages-%d", os.Getpid()))
 	t.Cleanup(func() {
-		// What was killed leaves its group a moment later.
+		// A killed process leaves its group a moment later.
 		kerneltest.Eventually(t, patience, func() error { return removeGroups(folder) })
 		if err := unix.Unmount(tree, unix.MNT_DETACH); err != nil {
 			t.Error(err)
@@ -96,21 +96,21 @@ func removeGroups(folder string) error {
 	return nil
 }
 
-// machine is a host whose first process is systemd, with a disk that begins as
-// debian does and goes with it.
+// machine is a host whose first process is systemd. Its disk starts as a copy of
+// debian, and ends with it.
 type machine struct {
 	*clustertest.Host
 	t   *testing.T
 	pid string // of systemd
 }
 
-// power puts the shell into a control group, and goes on in namespaces of its own.
+// power moves the shell into a control group, and continues in namespaces of its own.
 const power = `set -eu
 mkdir "$1"
 echo $$ >"$1/cgroup.procs"
 exec unshare --cgroup --mount --pid --ipc --fork --kill-child sh -c "$4" sh "$2" "$3"`
 
-// firmware makes a machine's view of files, and runs systemd in it. /run is the
+// firmware creates a machine's view of files, and runs systemd in it. /run is the
 // host's, so that the tests can look inside.
 const firmware = `set -eu
 root=$1 dir=$2
@@ -174,8 +174,8 @@ func boot(t *testing.T, h *clustertest.Host, root, group string) *machine {
 	return m
 }
 
-// tell tells what the service had to say, if the test fails. It comes before the
-// test's cleanups, the first of which ends the machine.
+// tell logs the output of the service if the test fails. It comes before the test's
+// cleanups, the first of which ends the machine.
 func (m *machine) tell() {
 	if m.t.Failed() {
 		out, err := m.command("journalctl", "--no-pager", "-n", "200", "-u", "tulled", "-u", "tulle-etcd").CombinedOutput()
@@ -183,20 +183,20 @@ func (m *machine) tell() {
 	}
 }
 
-// command is a command to be run on the machine.
+// command returns a command that runs on the machine.
 func (m *machine) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("nsenter", append([]string{"-t", m.pid, "-m", "-u", "-i", "-n", "-p", "-C", "--"}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"}
 	return cmd
 }
 
-// run runs a command on the machine, whose words are parted by spaces.
+// run runs a command on the machine, whose words are separated by spaces.
 func (m *machine) run(command string) string {
 	m.t.Helper()
 	return run(m.t, m.command(strings.Fields(command)...))
 }
 
-// fails runs a command that must fail, and returns what it says.
+// fails runs a command that must fail, and returns its output.
 func (m *machine) fails(command string) string {
 	m.t.Helper()
 	out, err := m.command(strings.Fields(command)...).CombinedOutput()
@@ -206,7 +206,7 @@ func (m *machine) fails(command string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// put puts a file on the machine.
+// put writes a file on the machine.
 func (m *machine) put(path, content string) {
 	m.t.Helper()
 	cmd := m.command("sh", "-c", `mkdir -p "${1%/*}" && cat >"$1"`, "sh", path)
@@ -226,14 +226,14 @@ func (m *machine) install(path, command string) {
 	m.run(command + " " + at)
 }
 
-// show is a property of a service.
+// show returns a property of a service.
 func (m *machine) show(property, service string) string {
 	m.t.Helper()
 	return m.run("systemctl show --value -p " + property + " " + service + ".service")
 }
 
-// files are all paths on the machine's disk but those of logs and of the package
-// managers' own.
+// files returns all paths on the machine's disk except those of logs and of the
+// package managers themselves.
 func (m *machine) files() []string {
 	m.t.Helper()
 	return slices.DeleteFunc(strings.Split(m.run("find / -xdev"), "\n"), func(path string) bool {
@@ -246,7 +246,7 @@ func (m *machine) files() []string {
 	})
 }
 
-// added is what is in now and was not before.
+// added returns what is in now and was not in before.
 func added(before, now []string) (more []string) {
 	was := make(map[string]bool, len(before))
 	for _, path := range before {
