@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// TestBackendChanges has the backend's keys changed while pings go on, and then
-// the backend. Between tunnel and direct routes no packet is lost.
+// TestBackendChanges changes the backend's keys under pings, and then the backend.
+// Between tunnel and direct routes no packet is lost.
 func TestBackendChanges(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -66,7 +66,7 @@ func TestBackendChanges(t *testing.T) {
 		})
 	}
 	p.more(10)
-	p.wantLost(0) // until then all goes on
+	p.wantLost(0) // until then no packet is lost
 	p = pings()
 	p.more(10)
 	var all []*clustertest.Daemon

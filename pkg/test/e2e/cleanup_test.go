@@ -16,7 +16,8 @@ func (w *world) cleanUp(h *clustertest.Host, flags ...string) (out string, code 
 	return d.Log(), code
 }
 
-// TestCleanup removes all that tulled made, and flannel's rules, and nothing else.
+// TestCleanup checks that tulled cleanup removes all that tulled made, and flannel's
+// rules, and nothing else.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)
@@ -94,8 +95,8 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// TestCleanupOfAdopted removes flannel's device, which is tulle's since it was taken
-// over, and names it once.
+// TestCleanupOfAdopted checks that tulled cleanup removes flannel's device, which
+// tulle has adopted, and names it once.
 func TestCleanupOfAdopted(t *testing.T) {
 	t.Parallel()
 	w, h := newAdopted(t)

@@ -20,8 +20,7 @@ const day = 24 * time.Hour
 
 // TestClockJumps sets a host's clock a day ahead and behind while its daemon runs.
 // etcd's clock decides how long a lease lasts, and the daemon measures its waits by a
-// monotonic clock: nothing happens,
-// and all that has to happen later does.
+// monotonic clock. So nothing happens at the jump, and later events come on time.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -56,8 +55,8 @@ func TestClockJumps(t *testing.T) {
 	back.wantLost(0)
 }
 
-// TestClockJumpsWhileWaiting has the clock jump while the daemon waits: to try
-// again to reach etcd, and to renew its lease.
+// TestClockJumpsWhileWaiting makes the clock jump while the daemon waits: to reach
+// etcd again, and to renew its lease.
 func TestClockJumpsWhileWaiting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, vxlan)
@@ -95,7 +94,7 @@ func TestClockJumpsWhileWaiting(t *testing.T) {
 	pings.wantLost(0)
 	w.sameLeases(leases)
 
-	// What was saved by a clock a day ahead is valid by the right one.
+	// A snapshot from a clock a day ahead is valid by the right one.
 	ahead.Stop()
 	w.etcd.Member(0).Stop()
 	reboot := w.Hosts[0].Kernel()
@@ -109,8 +108,8 @@ func TestClockJumpsWhileWaiting(t *testing.T) {
 	})
 }
 
-// agesAreRight checks that status shows how old things are, by a clock that is ahead:
-// nothing is as old as an hour.
+// agesAreRight checks that status shows correct ages by a clock that is ahead: none
+// is as much as an hour.
 func (w *world) agesAreRight(h *clustertest.Host, ahead time.Duration) {
 	w.t.Helper()
 	out, _ := w.tell(h, "status")
@@ -134,7 +133,7 @@ func (w *world) agesAreRight(h *clustertest.Host, ahead time.Duration) {
 
 var old = regexp.MustCompile(`\d+[hd] ago`)
 
-// hangsOn is the etcd lease of a host's lease.
+// hangsOn returns the etcd lease of a host's lease.
 func (w *world) hangsOn(h *clustertest.Host) (id clientv3.LeaseID) {
 	w.t.Helper()
 	w.ask(func(ctx context.Context) error {
@@ -150,7 +149,7 @@ func (w *world) hangsOn(h *clustertest.Host) (id clientv3.LeaseID) {
 	return id
 }
 
-// timeToLive is how many seconds a host's lease has left.
+// timeToLive returns how many seconds a host's lease has left.
 func (w *world) timeToLive(h *clustertest.Host) (left int64) {
 	w.t.Helper()
 	w.ask(func(ctx context.Context) error {
@@ -163,7 +162,7 @@ func (w *world) timeToLive(h *clustertest.Host) (left int64) {
 	return left
 }
 
-// deletePeer takes from a host's kernel what reaches a peer over IPv4.
+// deletePeer removes from a host's kernel what reaches a peer over IPv4.
 func (w *world) deletePeer(h, peer *clustertest.Host) {
 	w.t.Helper()
 	subnets, err := subnetsOf(peer)

@@ -9,9 +9,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// TestFlannelClonesReplaced has tulled take flanneld's place on three hosts that
-// share a machine-id, one after another and not in the order in which they came,
-// under a flood of pings: each keeps its subnet.
+// TestFlannelClonesReplaced replaces flanneld with tulled on three hosts that share a
+// machine-id, in another order than they joined, under a flood of pings. Each keeps
+// its subnet.
 func TestFlannelClonesReplaced(t *testing.T) {
 	for name, config := range flannelConfigs {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestFlannelClonesReplaced(t *testing.T) {
 			flood.wantLost(0)
 			now := w.leases()
 			for key, value := range leases {
-				// What peers know of each node is the same; tulle says more of itself.
+				// Peers know the same of each node; tulle publishes more of itself.
 				if !strings.HasPrefix(now[key], strings.TrimSuffix(value, "}")) {
 					t.Errorf("the lease %s was %s and is %s", key, value, now[key])
 				}

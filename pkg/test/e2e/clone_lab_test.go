@@ -26,7 +26,7 @@ func (w *world) startClone(h *clustertest.Host, flags ...string) *clustertest.Da
 	return w.startKnown(h, flags...)
 }
 
-// startKnown runs tulled on a host that is known by its machine-id.
+// startKnown runs tulled on a host that its machine-id identifies.
 func (w *world) startKnown(h *clustertest.Host, more ...string) *clustertest.Daemon {
 	w.t.Helper()
 	flags := slices.DeleteFunc(w.flags(h, more...), func(flag string) bool { return strings.HasPrefix(flag, "--node-id=") })
@@ -35,8 +35,8 @@ func (w *world) startKnown(h *clustertest.Host, more ...string) *clustertest.Dae
 	return d
 }
 
-// copyState gives a host what another has in its folder for state, and with
-// hardware also what the other's hardware is known by, as some hypervisors do.
+// copyState copies a host's state folder to another. With hardware, it also copies
+// the identity of the hardware, as some hypervisors do.
 func copyState(t *testing.T, from, to *clustertest.Host, hardware bool) {
 	t.Helper()
 	if err := os.CopyFS(to.StateDir, os.DirFS(from.StateDir)); err != nil {
@@ -49,8 +49,7 @@ func copyState(t *testing.T, from, to *clustertest.Host, hardware bool) {
 	if !hardware {
 		return
 	}
-	// A host of the lab cannot have another's MAC: to have the same hardware is to
-	// find its own in the file.
+	// A host of the lab cannot have another's MAC, so its own goes into the file.
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +68,8 @@ func copyState(t *testing.T, from, to *clustertest.Host, hardware bool) {
 	}
 }
 
-// wantHistory checks that in all of etcd's history no lease was taken from the
-// public IP that it had, or deleted other than in favour of an older one that it
-// overlaps.
+// wantHistory checks all of etcd's history. No lease may have been taken from its
+// public IP, or deleted except in favour of an older one that it overlaps.
 func (w *world) wantHistory() {
 	w.t.Helper()
 	var to int64
@@ -130,8 +128,8 @@ func older(a, b subnet.Lease) bool {
 	return false
 }
 
-// wantClones checks that hosts have leases of their own, with IDs and MACs of
-// their own, and that so many of them go by an ID that they do not share.
+// wantClones checks that the hosts have leases with IDs and MACs of their own, and
+// that n of them use an ID that they do not share.
 func (w *world) wantClones(clones int, hosts ...*clustertest.Host) {
 	w.t.Helper()
 	ids, data, keys := make(map[string]string), make(map[string]string), make(map[string]string)
@@ -165,7 +163,7 @@ func (w *world) wantClones(clones int, hosts ...*clustertest.Host) {
 	distinct(w.t, leases)
 }
 
-// sharedID is what clones warn of.
+// sharedID is the warning of clones.
 const sharedID = "Another machine has this machine's ID"
 
 // flood sends pings from each of hosts to each other, in both directions.

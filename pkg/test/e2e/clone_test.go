@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// TestCloneLeavesFirstHostAlone starts a clone of a host under a flood of pings,
-// and gives it a machine-id of its own later.
+// TestCloneLeavesFirstHostAlone starts a clone of a host under a flood of pings.
+// Later it gives the clone a machine-id of its own.
 func TestCloneLeavesFirstHostAlone(t *testing.T) {
 	t.Parallel()
 	for name, copies := range map[string]func(from, to *clustertest.Host){
@@ -31,7 +31,7 @@ func TestCloneLeavesFirstHostAlone(t *testing.T) {
 			}
 			w.Reach(first.Pods[0], other.Pods[0])
 			w.Reach(other.Pods[0], first.Pods[0])
-			w.daemons[first].Stop() // what it knows is saved
+			w.daemons[first].Stop() // which saves what it knows
 			w.startClone(first).WaitLog("Kernel in sync with all peers")
 			leases := w.leases()
 			flood := w.flood(first, other)
@@ -56,14 +56,14 @@ func TestCloneLeavesFirstHostAlone(t *testing.T) {
 			w.wantCloneShown(clone, first)
 			w.silent(first, "CLONE")
 
-			// It stays who it is.
+			// It keeps its identity.
 			key := w.key(clone)
 			w.daemons[clone].Stop()
 			w.startClone(clone).WaitLog("Kernel in sync with all peers")
 			w.wantClones(1, first, other, clone)
 			w.wantCloneShown(clone, first)
 
-			// Given a machine-id of its own it keeps its subnet, and all is said.
+			// With a machine-id of its own it keeps its subnet, and reports nothing more.
 			w.daemons[clone].Stop()
 			clone.SetMachineID(strings.Repeat("5", 32))
 			d := w.startKnown(clone)
@@ -80,8 +80,7 @@ func TestCloneLeavesFirstHostAlone(t *testing.T) {
 	}
 }
 
-// wantCloneShown waits until the status of a clone names the host that it shares
-// its ID with.
+// wantCloneShown waits until the status of a clone names the host with the same ID.
 func (w *world) wantCloneShown(clone, first *clustertest.Host) {
 	w.t.Helper()
 	w.says(clone, "CLONE", "another machine has this machine's ID: "+first.Name+" (198.18.0.1)", "systemd-machine-id-setup")
@@ -97,8 +96,8 @@ func (w *world) wantCloneShown(clone, first *clustertest.Host) {
 	})
 }
 
-// TestCloneWhileFirstHostIsDown starts a clone of a host that is down, which then
-// returns. Neither fights, in whatever order they start again.
+// TestCloneWhileFirstHostIsDown starts a clone of a host that is down, and then the
+// host. Neither fights, in whatever order they restart.
 func TestCloneWhileFirstHostIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1, vxlan)
@@ -133,7 +132,7 @@ func TestCloneWhileFirstHostIsDown(t *testing.T) {
 	w.wantHistory()
 }
 
-// TestClonesAtOnce starts clones together that wait for a config.
+// TestClonesAtOnce starts clones at the same time that wait for a config.
 func TestClonesAtOnce(t *testing.T) {
 	for _, hardware := range []bool{false, true} {
 		t.Run(fmt.Sprintf("with state folder and hardware %t", hardware), func(t *testing.T) {
@@ -143,7 +142,7 @@ func TestClonesAtOnce(t *testing.T) {
 				h.SetMachineID(imageID)
 			}
 			if hardware {
-				// One has been there, and has no lease.
+				// One of them has run before, and has no lease.
 				one := w.Hosts[0]
 				w.startClone(one).WaitLog("Waiting for the network config")
 				w.daemons[one].Stop()
@@ -158,9 +157,9 @@ func TestClonesAtOnce(t *testing.T) {
 	}
 }
 
-// TestClonesThatWantOthersAtOnce starts clones together that had leases before, in
-// an etcd that lost all. None meets another at a key, so all publish their ID at
-// once, and the MAC that derives from it: they see that later.
+// TestClonesThatWantOthersAtOnce starts clones at the same time that had leases
+// before, in an etcd that lost everything. No two of them compete for a key, so all
+// publish their ID at once, and the MAC that derives from it. They see that later.
 func TestClonesThatWantOthersAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4, 1, "")
@@ -180,8 +179,8 @@ func TestClonesThatWantOthersAtOnce(t *testing.T) {
 	w.wantHistory()
 }
 
-// TestCloneDoesNotGoByCopiedMemory boots a clone with all that the first host
-// has, while etcd is away: it does not take that host's place.
+// TestCloneDoesNotGoByCopiedMemory boots a clone with everything that the first host
+// has, while etcd is down. The clone does not replace that host.
 func TestCloneDoesNotGoByCopiedMemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1, vxlan)
@@ -192,7 +191,7 @@ func TestCloneDoesNotGoByCopiedMemory(t *testing.T) {
 		h.AddPod()
 	}
 	w.Matrix()
-	w.daemons[first].Stop() // what it knows is saved
+	w.daemons[first].Stop() // which saves what it knows
 	w.startClone(first).WaitLog("Kernel in sync with all peers")
 	flood := w.flood(first, other)
 	w.etcd.Member(0).Stop()
@@ -209,8 +208,8 @@ func TestCloneDoesNotGoByCopiedMemory(t *testing.T) {
 	w.wantHistory()
 }
 
-// TestFlannelsOfOneImage takes three flannel nodes over that share a machine-id,
-// one after another, under a flood of pings.
+// TestFlannelsOfOneImage replaces flannel on three nodes that share a machine-id, one
+// after another, under a flood of pings.
 func TestFlannelsOfOneImage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1, vxlan)
@@ -246,7 +245,7 @@ func TestFlannelsOfOneImage(t *testing.T) {
 	w.wantHistory()
 }
 
-// layFlannel makes of each host what flannel makes of it.
+// layFlannel sets each host up as flannel does.
 func (w *world) layFlannel() {
 	w.t.Helper()
 	subnetOf := func(h *clustertest.Host) string { return fmt.Sprintf("10.5.%d.0", 10*h.Number) }

@@ -19,21 +19,21 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// pluginFolders are where distributions and people have the standard plugins.
+// pluginFolders are where distributions and people install the standard plugins.
 var pluginFolders = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 
-// cniView runs a plugin with a /var/lib of the host's own: there host-local
-// keeps who has which address.
+// cniView runs a plugin with a /var/lib of the host's own: there host-local records
+// which pod has which address.
 const cniView = `set -e
 mount --bind "$1" /var/lib
 exec "$2"`
 
 // podRuntime does what a container runtime does for a host's pods: it runs the
-// plugins of the configuration that tulled has written.
+// plugins of the config that tulled has written.
 type podRuntime struct {
 	w       *world
 	host    *clustertest.Host
-	plugins string // where they are
+	plugins string // their folder
 	varLib  string
 	list    struct {
 		CNIVersion, Name string
@@ -41,12 +41,12 @@ type podRuntime struct {
 	}
 }
 
-// pod is one of a runtime's.
+// pod is a pod of a runtime.
 type pod struct {
 	clustertest.Pod
 	runtime *podRuntime
 	ports   []portMapping
-	result  json.RawMessage // what ADD has returned
+	result  json.RawMessage // the result of ADD
 }
 
 type portMapping struct {
@@ -55,7 +55,7 @@ type portMapping struct {
 	Protocol      string `json:"protocol"`
 }
 
-// newRuntime waits for the host's configuration.
+// newRuntime waits for the host's CNI config.
 func (w *world) newRuntime(h *clustertest.Host) *podRuntime {
 	w.t.Helper()
 	r := &podRuntime{w: w, host: h, varLib: filepath.Join(h.Dir, "var-lib")}
@@ -80,7 +80,7 @@ func (w *world) newRuntime(h *clustertest.Host) *podRuntime {
 	return r
 }
 
-// add makes a pod.
+// add creates a pod.
 func (r *podRuntime) add(label string, ports ...portMapping) *pod {
 	t := r.w.t
 	t.Helper()
@@ -115,8 +115,8 @@ func (r *podRuntime) add(label string, ports ...portMapping) *pod {
 	return p
 }
 
-// do has all plugins carry out a command, each with the result of the one before,
-// or, to delete, each with that of all and in reverse.
+// do runs a command of all plugins, each with the result of the one before. To
+// delete, it runs them in reverse, each with the result of all.
 func (p *pod) do(command string) {
 	t := p.runtime.w.t
 	t.Helper()
@@ -163,11 +163,11 @@ func (p *pod) call(command string, plugin map[string]any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// left tells what a host still has of a pod: rules, an interface, addresses.
+// left returns what a host still has of a pod: rules, an interface, addresses.
 func (p *pod) left() (lines []string) {
 	t, r := p.runtime.w.t, p.runtime
 	t.Helper()
-	var mine []string // what tells a line that is about the pod
+	var mine []string // what identifies a line about the pod
 	for _, a := range p.Addr {
 		if a.IsValid() {
 			mine = append(mine, a.String())

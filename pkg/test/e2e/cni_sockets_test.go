@@ -11,8 +11,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// mirror listens in the namespace at path, over both families, and tells each
-// who comes which address it comes from.
+// mirror listens in the namespace at path, over both families, and sends each client
+// the address that it comes from.
 func mirror(t *testing.T, path string, port uint16) {
 	t.Helper()
 	var l net.Listener
@@ -29,7 +29,7 @@ func mirror(t *testing.T, path string, port uint16) {
 			if err != nil {
 				return // closed
 			}
-			// Who has gone meanwhile asks again.
+			// A client that is gone asks again.
 			_, _ = io.WriteString(conn, conn.RemoteAddr().String())
 			conn.Close()
 		}

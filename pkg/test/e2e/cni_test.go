@@ -8,10 +8,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// TestCNI makes pods with the standard plugins and the configuration that tulled
-// writes: they reach one another under their own addresses, a port of the host
-// leads to a pod from another host and from that pod itself, and nothing is left
-// of a pod that goes.
+// TestCNI creates pods with the standard plugins and the config that tulled writes.
+// They reach one another under their own addresses. A port of the host leads to a pod
+// from another host and from that pod itself. A deleted pod leaves nothing behind.
 func TestCNI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)
@@ -59,7 +58,7 @@ func TestCNI(t *testing.T) {
 	}
 	w.gone(pods...)
 
-	// A pod that comes after it is like it.
+	// A later pod works in the same way.
 	again := r.add("again", web.ports...)
 	mirror(t, again.NS.Path, 80)
 	w.Reach(&again.Pod, &clustertest.Pod{Host: one, NS: one.NS, Addr: one.Addr, MTU: again.MTU})
@@ -69,7 +68,7 @@ func TestCNI(t *testing.T) {
 	w.gone(again)
 }
 
-// gone has pods deleted, twice, as runtimes do: nothing is left of them.
+// gone deletes pods, twice, as runtimes do, and checks that nothing is left of them.
 func (w *world) gone(pods ...*pod) {
 	w.t.Helper()
 	for range 2 {

@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestDaemonEnds has a daemon crash, be stopped and be upgraded in place: traffic
-// goes on, and nothing in etcd or in any kernel is another afterwards.
+// TestDaemonEnds crashes, stops and upgrades a daemon in place. Traffic continues,
+// and nothing in etcd or in any kernel changes.
 func TestDaemonEnds(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -54,8 +54,8 @@ func TestDaemonEnds(t *testing.T) {
 	there.wantLost(0)
 }
 
-// TestPeerGoneMeanwhile has what a peer left behind swept when the daemon starts
-// that was down when it went, and nothing else.
+// TestPeerGoneMeanwhile deletes a peer's lease while a daemon is down. At its start,
+// the daemon removes what that peer left behind, and nothing else.
 func TestPeerGoneMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, vxlan)
@@ -82,8 +82,8 @@ func TestPeerGoneMeanwhile(t *testing.T) {
 	pings.wantLost(0)
 }
 
-// TestFilesAreKept has the env file and the CNI configuration deleted, garbled
-// and refused by a full disk: they are back as soon as can be.
+// TestFilesAreKept deletes and garbles the env file and the CNI config, and fills the
+// disk. The daemon restores both as soon as it can.
 func TestFilesAreKept(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, dualConfig)
@@ -129,7 +129,7 @@ func TestFilesAreKept(t *testing.T) {
 	one.FreeDisk()
 	back()
 
-	// A daemon that starts on a full disk does all else.
+	// A daemon that starts on a full disk does everything else.
 	w.daemons[one].Stop()
 	one.FillDisk()
 	w.restart(one)
@@ -139,8 +139,8 @@ func TestFilesAreKept(t *testing.T) {
 	back()
 }
 
-// TestHostReaddressed gives a host another address while it runs: its peers
-// follow, and its subnet stays.
+// TestHostReaddressed gives a host another address while it runs: its peers follow,
+// and its subnet stays.
 func TestHostReaddressed(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -160,7 +160,8 @@ func TestHostReaddressed(t *testing.T) {
 	}
 }
 
-// TestCablePulled pulls a host's cable: when it is back, the host is what it was.
+// TestCablePulled unplugs a host's cable. Once it is plugged in again, the host is as
+// before.
 func TestCablePulled(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, dualConfig)
@@ -180,8 +181,8 @@ func TestCablePulled(t *testing.T) {
 	})
 }
 
-// TestMTUChanges changes the interface's MTU while the daemon runs. Existing containers
-// learn it by ICMP, new ones from the env file.
+// TestMTUChanges changes the interface's MTU while the daemon runs. Existing
+// containers learn it by ICMP, new ones from the env file.
 func TestMTUChanges(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, vxlan)

@@ -1,3 +1,3 @@
-// Package e2e has the tests of whole daemons: tulled as it is built, on hosts in
-// network namespaces, with real etcds, pods and pings between them.
+// Package e2e tests whole daemons: tulled as it is built, on hosts in network
+// namespaces, with real etcds, and with pods and pings between them.
 package e2e

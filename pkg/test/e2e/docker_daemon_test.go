@@ -22,8 +22,7 @@ import (
 
 const optionsScript = "../../../dist/docker/mk-docker-opts.sh"
 
-// docker is a dockerd on a host, which has the options that the host's env file
-// gives.
+// docker is a dockerd on a host, with the options from the host's env file.
 type docker struct {
 	*dockertest.Docker
 	w    *world
@@ -50,7 +49,7 @@ func (d *docker) start() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As systemd reads it.
+	// systemd reads it in this way.
 	value, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "DOCKER_OPTS=")
 	if !ok {
 		t.Fatalf("the options are %q", text)
@@ -58,7 +57,7 @@ func (d *docker) start() {
 	d.Start(strings.Fields(strings.Trim(value, `"`))...)
 }
 
-// image is the root of containers that have a busybox and nothing else.
+// image returns the root of containers that have a busybox and nothing else.
 func image(t *testing.T) []byte {
 	t.Helper()
 	path, err := exec.LookPath("busybox")
@@ -81,7 +80,7 @@ func image(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// container is the container of a name as a pod, once it runs.
+// container returns a running container as a pod.
 func (d *docker) container(name string) *clustertest.Pod {
 	t := d.w.t
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// shells are those that hosts have as their sh.
+// shells are the shells that hosts use as sh.
 var shells = [][]string{{"dash"}, {"bash", "--posix"}, {"busybox", "sh"}}
 
 const (
@@ -21,8 +21,8 @@ const (
 	ipv6Env = "FLANNEL_IPV6_NETWORK=fd00:5::/48\nFLANNEL_IPV6_SUBNET=fd00:5:0:22::1/64\nFLANNEL_MTU=1430\nFLANNEL_IPMASQ=true\n"
 )
 
-// options runs the script with a shell in a namespace, and returns what it has
-// written, or how it failed.
+// options runs the script with a shell in a namespace. It returns what the script has
+// written, or its error.
 func options(t *testing.T, ns *kerneltest.NS, shell []string, env string, environ []string, flags ...string) (text, said string, code int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,8 +52,8 @@ func options(t *testing.T, ns *kerneltest.NS, shell []string, env string, enviro
 	return string(written), out.String(), code
 }
 
-// What flannel's script writes, byte for byte, but for -6, which it does not
-// have.
+// TestDockerOptions compares the output with that of flannel's script, byte for byte,
+// except for -6, which flannel's lacks.
 func TestDockerOptions(t *testing.T) {
 	t.Parallel()
 	ns := kerneltest.NewNS(t, "options")
@@ -92,7 +92,7 @@ func TestDockerOptions(t *testing.T) {
 		{"IPv6 of few", "FLANNEL_IPV6_SUBNET=fd00::5:8001/113\n", "-6 -c", "DOCKER_OPTS=\" --fixed-cidr-v6=fd00::5:8000/113 --ipv6\"\n"},
 		{"IPv6 in full", "FLANNEL_IPV6_SUBNET=fd00:1:2:3:4:5:6:1/112\n", "-6 -c", "DOCKER_OPTS=\" --fixed-cidr-v6=fd00:1:2:3:4:5:6:0/112 --ipv6\"\n"},
 		{"IPv6 without the first address", "FLANNEL_IPV6_SUBNET=fd00:1::/64\n", "-6 -c", "DOCKER_OPTS=\" --fixed-cidr-v6=fd00:1::/64 --ipv6\"\n"},
-		// A file that a person's editor has saved.
+		// An editor has saved this file.
 		{"CRLF", strings.ReplaceAll(ipv4Env, "\n", "\r\n"), "-i", each},
 		{"what is not Docker's", "PATH=/nowhere\nDOCKER_OPTS=--debug\nLD_PRELOAD=x\nFLANNEL_COLOUR=blue $(touch $CANARY)\n" + ipv4Env, "", each + `DOCKER_OPTS="` + all},
 	} {
@@ -113,8 +113,8 @@ func wantOptions(t *testing.T, ns *kerneltest.NS, env, environ, flags, want stri
 	}
 }
 
-// An invalid file is refused, with the reason: nothing of it is run, and what was
-// written before stays.
+// TestDockerOptionsRefuse checks that the script rejects an invalid file with the
+// reason. It runs nothing of the file, and keeps what it wrote before.
 func TestDockerOptionsRefuse(t *testing.T) {
 	t.Parallel()
 	ns := kerneltest.NewNS(t, "options")
@@ -166,8 +166,9 @@ func TestDockerOptionsRefuse(t *testing.T) {
 	}
 }
 
-// Like flannel's script it warns of a route that leads the host's own subnet away,
-// after it has written the file.
+// TestDockerOptionsRoute checks that the script warns of a route that leads the
+// host's own subnet elsewhere, after it has written the file. Flannel's does the
+// same.
 func TestDockerOptionsRoute(t *testing.T) {
 	t.Parallel()
 	ns := kerneltest.NewNS(t, "options")

@@ -12,10 +12,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestDocker has real dockerds on two hosts, with the options that the env files
-// give: their containers reach one another under their own addresses, and the
-// world under their host's, although Docker drops forwarded packets that no rule
-// accepts. That holds after a restart of Docker, too.
+// TestDocker runs real dockerds on two hosts, with the options from the env files.
+// Their containers reach one another under their own addresses, and the hosts outside
+// under their host's. Docker drops forwarded packets that no rule accepts. All of
+// that also holds after a restart of Docker.
 func TestDocker(t *testing.T) {
 	t.Parallel()
 	control := dockertest.ControlGroup(t)
@@ -38,8 +38,8 @@ func TestDocker(t *testing.T) {
 		t.Helper()
 		var pods []*clustertest.Pod
 		for _, d := range dockers {
-			// Docker does so itself where it is the first to have the host forward,
-			// as at a boot that starts it first.
+			// Docker does so itself if it is the first to turn forwarding on, as at a boot that
+			// starts it first.
 			d.forward(t, "-P", "DROP")
 			p := d.container("one")
 			if mtu := d.Run(nil, "exec", "one", "/busybox", "cat", "/sys/class/net/eth0/mtu"); mtu != fmt.Sprint(p.MTU) {
@@ -72,7 +72,7 @@ func TestDocker(t *testing.T) {
 	}
 }
 
-// forward runs a command of iptables on the rules for what the host forwards.
+// forward runs a command of iptables on the rules for forwarded packets.
 func (d *docker) forward(t *testing.T, command string, args ...string) string {
 	t.Helper()
 	out, err := d.host.NS.Command(append([]string{"iptables", "-w", command, "FORWARD"}, args...)...).CombinedOutput()

@@ -39,7 +39,7 @@ func newEmbedded(t *testing.T, hosts int) *embedded {
 	return e
 }
 
-// stateDir is the folder of a daemon with an etcd, which ends with the test.
+// stateDir creates the folder of a daemon with an etcd. It ends with the test.
 func stateDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +61,8 @@ func (e *embedded) endpoint() string {
 	return fmt.Sprintf("https://%s:%d", e.first.Addr[subnet.IPv4], e.port)
 }
 
-// begin starts a host's daemon; with network where the store is empty.
+// begin starts a host's daemon. network is the network to begin if the store is
+// empty.
 func (e *embedded) begin(h *clustertest.Host, network string) *clustertest.Daemon {
 	e.t.Helper()
 	flags := append([]string{"--node-id=" + h.Name, "--subnet-file=" + h.SubnetFile}, e.certificates...)
@@ -74,7 +75,7 @@ func (e *embedded) begin(h *clustertest.Host, network string) *clustertest.Daemo
 	return e.daemons[h]
 }
 
-// process waits until the first host's daemon says of its etcd what ok wants.
+// process waits until ok accepts what the first host's daemon reports of its etcd.
 func (e *embedded) process(what string, ok func(status.Etcd) bool) (found status.Etcd) {
 	e.t.Helper()
 	e.eventually(func() error {
@@ -93,7 +94,7 @@ func (e *embedded) process(what string, ok func(status.Etcd) bool) (found status
 
 func runs(p status.Etcd) bool { return p.State == string(etcdprocess.Running) && p.Problem == "" }
 
-// subnets are the hosts' own.
+// subnets returns the hosts' own subnets.
 func (e *embedded) subnets() map[string]string {
 	keys := map[string]string{}
 	for _, h := range e.Hosts {
@@ -102,9 +103,9 @@ func (e *embedded) subnets() map[string]string {
 	return keys
 }
 
-// TestEmbedded has a network with no etcd but the first host's, which the others
-// join by TLS. It outlives its daemon: the others notice nothing of a crash and a
-// restart there.
+// TestEmbedded runs a network whose only etcd is the first host's. The others join it
+// by TLS. It outlives its daemon: a crash and a restart of that daemon do not affect
+// the others.
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t, 3)
@@ -128,7 +129,7 @@ func TestEmbedded(t *testing.T) {
 	so := len(other.Log())
 	pings := e.pings(e.Hosts[1], e.Hosts[2])
 	e.daemons[e.first].Kill()
-	again := e.begin(e.first, "10.77.0.0/16") // a network is begun once
+	again := e.begin(e.first, "10.77.0.0/16") // only the first start begins a network
 	again.WaitLog("Kernel in sync with all peers")
 	again.WaitLog("Ignoring flags for an empty etcd; it already has another config")
 	e.process("another network's", func(p status.Etcd) bool {
@@ -169,7 +170,7 @@ func TestEmbeddedEtcdComesBack(t *testing.T) {
 	second := e.process("another process", func(p status.Etcd) bool { return runs(p) && p.PID != crashed.PID })
 	e.daemons[e.first].WaitLog("tulle-etcd ended unexpectedly; see " + e.state + "/etcd/log")
 
-	// Who stops it wants it stopped.
+	// A person that stops it wants it stopped.
 	stop := e.first.NS.Command(filepath.Join(filepath.Dir(tulled.Argv[0]), "tulle-etcd"), "stop", "--data-dir="+e.state+"/etcd")
 	if out, err := stop.CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprint(second.PID)) {
 		t.Errorf("tulle-etcd stop: %v: %s", err, out)

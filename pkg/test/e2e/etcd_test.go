@@ -13,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// sameLeases waits until etcd has exactly those keys.
+// sameLeases waits until etcd has exactly these keys.
 func (w *world) sameLeases(want map[string]string) {
 	w.t.Helper()
 	w.eventually(func() error {
@@ -33,8 +33,8 @@ func (w *world) sameLeases(want map[string]string) {
 	})
 }
 
-// follows reports whether the daemons see what happens in etcd: a node appears, is
-// routed to, goes, and is no more.
+// follows checks that the daemons follow changes in etcd: a node appears, gets
+// routes, and disappears with them.
 func (w *world) follows() {
 	w.t.Helper()
 	const subnets = "10.5.250.0"
@@ -44,7 +44,8 @@ func (w *world) follows() {
 	w.eventually(func() error { return w.allHave(subnets, false) })
 }
 
-// allHave is an error unless every kernel has something of the subnet, or none.
+// allHave returns an error unless every kernel has something of the subnet, or every
+// kernel has nothing.
 func (w *world) allHave(subnets string, want bool) error {
 	for _, h := range w.Hosts {
 		if text := h.Kernel(); strings.Contains(text, subnets) != want {
@@ -54,8 +55,8 @@ func (w *world) allHave(subnets string, want bool) error {
 	return nil
 }
 
-// TestEtcdStopped has etcd away for a minute: nothing is lost, and the network
-// goes on when it is back.
+// TestEtcdStopped stops etcd for a minute. No packet is lost, and the network
+// continues when etcd is back.
 func TestEtcdStopped(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, dualConfig)
@@ -73,14 +74,15 @@ func TestEtcdStopped(t *testing.T) {
 	pings.wantLost(0)
 	w.sameLeases(leases)
 	for _, h := range w.Hosts {
-		// One line when it begins, one when it is over, for each thing that waits.
+		// For each waiting operation, there is one line when the outage begins, and one when
+		// it ends.
 		if n := strings.Count(w.daemons[h].Log(), "Store operation failed"); n == 0 || n > 4 {
 			t.Errorf("%s told %d times of a store that is away:\n%s", h.Name, n, w.daemons[h].Log())
 		}
 	}
 }
 
-// TestEtcdFrozen freezes etcd, which then takes connections and never answers.
+// TestEtcdFrozen freezes etcd, which then accepts connections and never answers.
 func TestEtcdFrozen(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, dualConfig)
@@ -94,8 +96,8 @@ func TestEtcdFrozen(t *testing.T) {
 	w.sameLeases(leases)
 }
 
-// TestLeaderLost has the leader of three members killed, and then another one
-// frozen when the first is back.
+// TestLeaderLost kills the leader of three members. Once it is back, the test freezes
+// another.
 func TestLeaderLost(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 3, dualConfig)
@@ -114,8 +116,8 @@ func TestLeaderLost(t *testing.T) {
 	w.sameLeases(leases)
 }
 
-// TestPartitioned cuts one node off from etcd, and from nothing else. Meanwhile a peer
-// comes, and the history that the node missed is compacted.
+// TestPartitioned cuts one node off from etcd only. Meanwhile a peer joins, and etcd
+// compacts the history that the node missed.
 func TestPartitioned(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -137,8 +139,8 @@ func TestPartitioned(t *testing.T) {
 	}
 }
 
-// TestEtcdEmptied has all leases deleted, then all of etcd lost, then set back to
-// an old backup: every node has its subnet again, and nothing is lost.
+// TestEtcdEmptied deletes all leases, then all of etcd's data, and then restores an
+// old backup. Every node gets its subnet again, and no packet is lost.
 func TestEtcdEmptied(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, vxlan)
@@ -153,7 +155,7 @@ func TestEtcdEmptied(t *testing.T) {
 	w.delete(leasesKey + own)
 	w.sameLeases(leases)
 
-	// What came after the backup is gone with it.
+	// What was written after the backup is lost with it.
 	w.lend(leasesKey+"10.5.252.0-24", `{"PublicIP":"198.18.0.252","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:fc"}}`)
 	w.eventually(func() error { return w.allHave("10.5.252.0", true) })
 	w.etcd.Restore(backup)
@@ -170,7 +172,7 @@ func TestEtcdEmptied(t *testing.T) {
 	w.Matrix()
 }
 
-// TestRubbish writes into the network's keys what no node would write.
+// TestRubbish writes keys and values into the network that no node would write.
 func TestRubbish(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -184,7 +186,7 @@ func TestRubbish(t *testing.T) {
 	attrs := `{"PublicIP":"198.18.0.240","PublicIPv6":"fd00:18::f0","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:f0"},"BackendV6Data":{"VNI":1,"VtepMAC":"3a:00:00:00:00:f1"}}`
 	leases, kernels := w.leases(), w.kernels()
 	pings := w.pings(one, w.Hosts[1])
-	// With the one below no more than the ten that the log names one by one.
+	// With the one below, these are at most the ten that the log names one by one.
 	rubbish := []struct{ key, value string }{
 		{"10.5.201.0-24&fd00:5:0:201::-64", "not JSON"},
 		{"10.5.202.0-24&fd00:5:0:202::-64", `{"PublicIP":"nonsense"}`},
@@ -197,8 +199,8 @@ func TestRubbish(t *testing.T) {
 		{"10.5.205.0-24&fd00:5:0:205::-64", strings.NewReplacer("198.18.0.240", "198.18.0.1", "fd00:18::f0", "fd00:18::1").Replace(attrs)},
 		{"10.5.206.0-24&fd00:5:0:206::-64", strings.ReplaceAll(attrs, "198.18.0.240", "10.5.206.1")},
 	}
-	// Over the lease of one that lives, who writes it again; its peers go by what
-	// they read before.
+	// This replaces the lease of a living node, which writes it again. Its peers keep
+	// what they read before.
 	w.put(leasesKey+own, "not JSON")
 	for _, h := range w.Hosts[1:] {
 		w.daemons[h].WaitLog(fmt.Sprintf("key=%q", own))
@@ -210,12 +212,12 @@ func TestRubbish(t *testing.T) {
 	for _, h := range w.Hosts {
 		for _, r := range rubbish {
 			if h != one && (strings.Contains(r.key, ":205::") || r.key == inside) {
-				continue // wrong for the first host alone; to the others it is a stranger that came later
+				continue // invalid for the first host alone; for the others it is a stranger that came later
 			}
 			w.daemons[h].WaitLog(fmt.Sprintf("key=%q", r.key))
 		}
 	}
-	// What each host refuses it says once, and a restart is none the wiser.
+	// Each host logs each rejection once, also after a restart.
 	w.daemons[one].Kill()
 	w.restart(one)
 	pings.more(20)
@@ -234,7 +236,7 @@ func TestRubbish(t *testing.T) {
 		for _, r := range rubbish {
 			told := 0
 			for line := range strings.Lines(w.daemons[h].Log()) {
-				// That no host answers there is another matter.
+				// Another line says that no host answers there.
 				if strings.Contains(line, fmt.Sprintf("key=%q", r.key)) && !strings.Contains(line, "Probes of a peer") {
 					told++
 				}
@@ -246,8 +248,8 @@ func TestRubbish(t *testing.T) {
 	}
 }
 
-// TestOneAddressTwice starts a second host with the public IP of a living one: the
-// daemon says so, and changes nothing of the first.
+// TestOneAddressTwice starts a second host with the public IP of a living one. The
+// daemon reports that, and changes nothing of the first.
 func TestOneAddressTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1, vxlan)
@@ -267,14 +269,14 @@ func TestOneAddressTwice(t *testing.T) {
 	if now := w.leases(); !maps.Equal(now, leases) {
 		t.Errorf("there are %v, and were %v", now, leases)
 	}
-	// Given an address of its own it joins.
+	// With an address of its own it joins.
 	d.Stop()
 	w.start(w.Hosts[2])
 	w.Hosts[2].AddPod()
 	w.Matrix()
 }
 
-// TestReservation reserves a subnet for a node's address: the node uses it, and it
+// TestReservation reserves a subnet for a node's address. The node uses it, and it
 // stays a reservation.
 func TestReservation(t *testing.T) {
 	t.Parallel()
@@ -299,8 +301,8 @@ func TestReservation(t *testing.T) {
 	})
 }
 
-// TestSubnetTaken gives a node's key to another living node: the daemon gives way,
-// says so, and starts again with another subnet.
+// TestSubnetTaken gives a node's key to another living node. The daemon yields,
+// reports it, and restarts with another subnet.
 func TestSubnetTaken(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, vxlan)
@@ -315,18 +317,18 @@ func TestSubnetTaken(t *testing.T) {
 		}
 		return nil
 	})
-	// The bridge is still of the old subnet, and the log has the way out.
+	// The bridge still has the old subnet, and the log names the fix.
 	w.daemons[one].WaitLog("ip link delete cni0")
 }
 
-// TestRebootWithoutEtcd has a host boot while etcd is away: it takes its place as
-// it was.
+// TestRebootWithoutEtcd boots a host while etcd is down. It has the same place in the
+// network as before.
 func TestRebootWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
 	one := w.Hosts[0]
 	leases, key := w.leases(), w.key(one)
-	w.daemons[one].Stop() // what it knows is saved
+	w.daemons[one].Stop() // which saves what it knows
 	before := one.Kernel()
 	w.etcd.Member(0).Stop()
 	reboot(t, one)
@@ -348,7 +350,7 @@ func TestRebootWithoutEtcd(t *testing.T) {
 	w.sameLeases(leases)
 }
 
-// reboot takes from a host what does not outlast a reboot, but for its pods.
+// reboot removes from a host what a reboot removes, except for its pods.
 func reboot(t *testing.T, h *clustertest.Host) {
 	t.Helper()
 	for _, link := range []string{"tulle.1", "tulle6.1"} {

@@ -18,10 +18,11 @@ import (
 
 var steady = flag.Duration("steady", 2*time.Second, "how long TestSteady has nothing happen")
 
-// mirrorPort is where mirrors listen.
+// mirrorPort is the port at which mirrors listen.
 const mirrorPort = 7000
 
-// filtered is two nodes and a host of the world, each with a mirror, as each pod.
+// filtered is two nodes and a host outside the network, each with a mirror, as each
+// pod has.
 type filtered struct {
 	*world
 	here, there, outside *clustertest.Host
@@ -29,8 +30,8 @@ type filtered struct {
 	flags                []string
 }
 
-// newFiltered makes a network whose pods reach one another. It calls before for each
-// node first.
+// newFiltered creates a network whose pods reach one another. It calls before for
+// each node first.
 func newFiltered(t *testing.T, config string, before func(h *clustertest.Host), flags ...string) *filtered {
 	t.Helper()
 	f := newUnreached(t, config, before, flags...)
@@ -38,7 +39,7 @@ func newFiltered(t *testing.T, config string, before func(h *clustertest.Host), 
 	return f
 }
 
-// newUnreached is newFiltered where pods may not reach one another yet.
+// newUnreached is newFiltered for a network whose pods may not reach one another yet.
 func newUnreached(t *testing.T, config string, before func(h *clustertest.Host), flags ...string) *filtered {
 	t.Helper()
 	w := newWorld(t, 3, 1, config)
@@ -56,14 +57,14 @@ func newUnreached(t *testing.T, config string, before func(h *clustertest.Host),
 
 func at(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, mirrorPort) }
 
-// lead routes what the world sends to a pod through a host.
+// lead routes packets from outside to a pod through a host.
 func (f *filtered) lead(p *clustertest.Pod, family subnet.Family, by *clustertest.Host) {
 	f.t.Helper()
 	f.outside.NS.IP(f.t, fmt.Sprintf("route replace %s via %s dev %s", p.Addr[family], by.Addr[family], clustertest.Uplink))
 }
 
-// TestMasquerade looks from outside, from other pods and from hosts at who packets
-// come from, with rules of each kind, in both families.
+// TestMasquerade checks from outside, from other pods and from hosts which source
+// packets have, with rules of each kind, in both families.
 func TestMasquerade(t *testing.T) {
 	t.Parallel()
 	run := func(h *clustertest.Host, command string) {
@@ -75,12 +76,12 @@ func TestMasquerade(t *testing.T) {
 		name   string
 		flag   string
 		before func(h *clustertest.Host)
-		shows  string // a command that shows the rules
+		shows  string // a command that prints the rules
 	}{
 		{"nftables", "--filter=auto", func(*clustertest.Host) {}, "nft list table inet tulle"},
 		{"iptables", "--filter=iptables", func(*clustertest.Host) {}, "iptables-nft -t nat -S TULLE-POSTRTG"},
 		{"legacy iptables", "--filter=iptables", func(h *clustertest.Host) {
-			for _, command := range []string{"iptables-legacy", "ip6tables-legacy"} { // what is used already is used on
+			for _, command := range []string{"iptables-legacy", "ip6tables-legacy"} { // tulled keeps to the tables that are in use
 				run(h, command+" -A INPUT -j ACCEPT")
 				run(h, command+" -P FORWARD DROP")
 			}
@@ -99,7 +100,7 @@ func TestMasquerade(t *testing.T) {
 			for _, family := range subnet.Families {
 				f.whoFrom(family)
 			}
-			// Who is exempt sees the pods themselves, from when the file says so.
+			// Exempt hosts see the pods' own addresses as soon as the file lists them.
 			for _, family := range subnet.Families {
 				f.lead(f.pod, family, f.here)
 				for _, step := range []struct {
@@ -119,7 +120,7 @@ func TestMasquerade(t *testing.T) {
 	}
 }
 
-// whoFrom looks at each way that packets of a family go.
+// whoFrom checks each path of packets of a family.
 func (f *filtered) whoFrom(family subnet.Family) {
 	f.t.Helper()
 	pod, peer := f.pod.Addr[family], f.peer.Addr[family]
@@ -134,13 +135,13 @@ func (f *filtered) whoFrom(family subnet.Family) {
 	f.seen(f.pod.NS.Path, at(peer), pod)
 	f.seen(f.pod.NS.Path, at(here), pod)
 	f.seen(f.here.NS.Path, at(peer), tunnel)
-	f.seenFrom(f.here.NS.Path, here, at(peer), tunnel) // though it says who it is
+	f.seenFrom(f.here.NS.Path, here, at(peer), tunnel) // although its source is the pod's
 	f.lead(f.pod, family, f.here)
 	f.seen(f.outside.NS.Path, at(pod), outside)
 	f.lead(f.peer, family, f.here)
-	f.seen(f.outside.NS.Path, at(peer), tunnel) // or the answer would go another way
+	f.seen(f.outside.NS.Path, at(peer), tunnel) // otherwise the answer would take another path
 
-	// What kube-proxy has marked is left to it.
+	// tulled leaves packets that kube-proxy has marked to kube-proxy.
 	kind := subnet.Pair[string]{"ip", "ip6"}[family]
 	table := fmt.Sprintf("table %s kube-proxy { chain marks { type filter hook prerouting priority 0; %s daddr %s meta mark set mark or 0x4000; }; }\n", kind, kind, outside)
 	load := f.here.NS.Command("nft", "-f", "-")
@@ -155,7 +156,7 @@ func (f *filtered) whoFrom(family subnet.Family) {
 	f.seen(f.pod.NS.Path, at(outside), here)
 }
 
-// seenFrom is seen for who binds to an address.
+// seenFrom is seen for a client that binds to an address.
 func (f *filtered) seenFrom(path string, from netip.Addr, to netip.AddrPort, as netip.Addr) {
 	f.t.Helper()
 	f.eventually(func() error {
@@ -179,8 +180,8 @@ func (f *filtered) seenFrom(path string, from netip.Addr, to netip.AddrPort, as 
 	})
 }
 
-// TestFlowsSurvive keeps connections of a pod open, to the world and to another
-// pod, while the daemon is killed and started, the rules change, and go over from
+// TestFlowsSurvive keeps connections of a pod open, to a host outside and to another
+// pod. Meanwhile the daemon is killed and started, the rules change, and move from
 // one kind to the other and back.
 func TestFlowsSurvive(t *testing.T) {
 	t.Parallel()
@@ -219,7 +220,7 @@ func TestFlowsSurvive(t *testing.T) {
 	}
 }
 
-// rules waits until a host's rules are of a kind, and of no other.
+// rules waits until a host's rules are of one kind only.
 func (f *filtered) rules(h *clustertest.Host, kind string) {
 	f.t.Helper()
 	f.eventually(func() error {
@@ -234,10 +235,10 @@ func (f *filtered) rules(h *clustertest.Host, kind string) {
 	})
 }
 
-// flow is a connection whose far end sends back what it gets.
+// flow is a connection whose far end sends back what it receives.
 type flow struct{ near net.Conn }
 
-// flow makes a connection, and checks whom its far end sees.
+// flow opens a connection, and checks which source its far end sees.
 func (f *filtered) flow(from, to string, addr, as netip.Addr) *flow {
 	f.t.Helper()
 	var l net.Listener
@@ -288,14 +289,13 @@ func (f *flow) echo() error {
 	return err
 }
 
-// lookOn looks all the time from outside at who a pod's packets come from, in both
-// families, until it is told to end: it is an error if that is ever another than
-// the pod's host.
+// lookOn checks the source of a pod's packets from outside, in both families, until
+// it ends. Any source other than the pod's host is an error.
 func (f *filtered) lookOn() (end func()) {
 	stop := make(chan struct{})
 	results := make(chan error, len(subnet.Families))
 	for _, family := range subnet.Families {
-		f.lead(f.pod, family, f.here) // a packet with its own source gets an answer, too
+		f.lead(f.pod, family, f.here) // a packet with its own source also gets an answer
 		go func() {
 			looks := 0
 			for {
@@ -328,8 +328,8 @@ func (f *filtered) lookOn() (end func()) {
 	}
 }
 
-// TestTakesOverFromFlannelsRules looks all the time from outside at who a pod's
-// packets come from, while flannel's rules go and tulle's come.
+// TestTakesOverFromFlannelsRules checks the source of a pod's packets from outside
+// all the time, while tulle's rules replace flannel's.
 func TestTakesOverFromFlannelsRules(t *testing.T) {
 	t.Parallel()
 	f := newFiltered(t, dualConfig, func(*clustertest.Host) {}, "--filter=none")
@@ -365,9 +365,9 @@ func TestTakesOverFromFlannelsRules(t *testing.T) {
 	}
 }
 
-// TestConfigsNFTables changes the config's EnableNFTables while the daemons run: rules
-// move to what it says, unless a flag decides. No packet is lost or goes unmasqueraded,
-// and no connection ends.
+// TestConfigsNFTables changes the config's EnableNFTables while the daemons run. The
+// rules move accordingly, unless a flag decides. No packet is lost or leaves without
+// masquerading, and no connection ends.
 func TestConfigsNFTables(t *testing.T) {
 	t.Parallel()
 	f := newFiltered(t, dualConfig, func(h *clustertest.Host) {
@@ -406,7 +406,7 @@ func TestConfigsNFTables(t *testing.T) {
 	there.wantLost(0)
 	f.rules(f.there, "nftables")
 	const says = "--filter=nftables overrides EnableNFTables, which is false"
-	if n := strings.Count(f.daemons[f.there].Log(), says); n != 2 { // once for each time that it became false
+	if n := strings.Count(f.daemons[f.there].Log(), says); n != 2 { // once for each change to false
 		t.Errorf("said %d times: %s", n, says)
 	}
 	if log := f.daemons[f.here].Log(); strings.Contains(log, "restart needed") || strings.Contains(log, "Failed to write") {
@@ -414,7 +414,8 @@ func TestConfigsNFTables(t *testing.T) {
 	}
 }
 
-// A config that asks for iptables gets nftables on a host without.
+// TestConfigsNFTablesWithoutIPTables checks that a config that requests iptables gets
+// nftables on a host without it.
 func TestConfigsNFTablesWithoutIPTables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, 1, strings.Replace(vxlan, "{", `{"EnableNFTables": false, `, 1))
@@ -424,7 +425,7 @@ func TestConfigsNFTablesWithoutIPTables(t *testing.T) {
 	(&filtered{world: w}).rules(h, "nftables")
 }
 
-// TestSteady has nothing happen: then nothing is written to the firewall.
+// TestSteady checks that tulled writes nothing to the firewall while nothing changes.
 func TestSteady(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ kind, flag string }{{"nft", "--filter=nftables"}, {"legacy", "--filter=iptables"}} {
@@ -465,7 +466,7 @@ func steadily(t *testing.T, kind, flag string) {
 		}
 		return string(text)
 	}
-	f.eventually(func() error { // it may take its time to listen
+	f.eventually(func() error { // its listener may take some time
 		if out, err := f.here.NS.Command("nft", "add table inet probe; delete table inet probe").CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}

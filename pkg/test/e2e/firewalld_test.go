@@ -16,8 +16,8 @@ import (
 )
 
 // firewalldView runs a firewalld with a bus of its own, in a view of the machine in
-// which it can do no harm: it loads no modules, and all that it runs is in a
-// namespace of processes that goes with it.
+// which it can do no harm. It loads no modules. All that it runs is in a namespace of
+// processes that ends with it.
 const firewalldView = `set -e
 exec unshare --pid --fork --kill-child=KILL sh -c '
 set -e
@@ -30,7 +30,7 @@ export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/bus
 exec firewalld --nofork --nopid --system-config "$1" --log-target console
 ' sh "$@"`
 
-// busConfig is a bus without services, on which root may do all.
+// busConfig is a bus without services, on which root may do everything.
 const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
 	<listen>unix:path=/run/bus</listen>
@@ -43,8 +43,8 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Con
 </busconfig>
 `
 
-// firewalld starts a firewalld as it is installed, but for how it writes its rules,
-// and waits until it rules.
+// firewalld starts a firewalld as it is installed, except for how it writes its
+// rules, and waits until its rules are in force.
 func firewalld(t *testing.T, h *clustertest.Host, backend string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -60,17 +60,17 @@ func firewalld(t *testing.T, h *clustertest.Host, backend string) {
 		_, err := firewallCmd(h, "firewall-cmd --state")
 		return err
 	})
-	// The tunnel's own packets come to the host, like those of any other service.
+	// The tunnel's own packets enter the host, like those of any other service.
 	if out, err := firewallCmd(h, "firewall-cmd --permanent --add-port=8472/udp && firewall-cmd --reload"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
 
-// firewallCmd runs a line of shell that speaks with a host's firewalld.
+// firewallCmd runs a line of shell that talks to a host's firewalld.
 //
-// ebtables-restore 1.8.9 fails by itself with ENOENT when any other program, such as
-// tulled, changes nf_tables between its transactions: some 2 of 100 runs beside a loop of
-// nft. firewalld then reports COMMAND_FAILED, and asks for another try.
+// ebtables-restore 1.8.9 fails by itself with ENOENT if any other program, such as
+// tulled, changes nf_tables between its transactions: in about 2 of 100 runs beside a
+// loop of nft. firewalld then reports COMMAND_FAILED. The line is tried again.
 func firewallCmd(h *clustertest.Host, line string) (string, error) {
 	for tries := 1; ; tries++ {
 		cmd := exec.Command("sh", "-c", line)
@@ -85,9 +85,9 @@ func firewallCmd(h *clustertest.Host, line string) (string, error) {
 
 var ebtablesRace = regexp.MustCompile(`(?s)ebtables-restore .*RULE_[A-Z]+ failed \(No such file or directory\)`)
 
-// TestBesideFirewalld has real firewallds on two hosts. With rules in iptables' tables
-// it lets the network pass without a setting; with its own table the status names the
-// line that makes it do so. Either way it may be reloaded.
+// TestBesideFirewalld runs real firewallds on two hosts. With rules in iptables'
+// tables, firewalld lets the network pass without a setting. With its own table, the
+// status names the command that does so. Reloads change nothing in either case.
 func TestBesideFirewalld(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"nftables", "iptables"} {
@@ -132,7 +132,7 @@ func TestBesideFirewalld(t *testing.T) {
 	}
 }
 
-// others are what the status of a host's daemon says of others' rules.
+// others returns what the status of a host's daemon reports of foreign rules.
 func (f *filtered) others(h *clustertest.Host) []string {
 	var r status.Report
 	if err := f.asks(h, &r, "status"); err != nil {
@@ -141,8 +141,8 @@ func (f *filtered) others(h *clustertest.Host) []string {
 	return r.Firewall.Others
 }
 
-// besideAnother looks that pods reach one another and the world, and goes on while a
-// firewall is told to do things on both hosts.
+// besideAnother checks that pods reach one another and hosts outside, also while a
+// firewall is reconfigured on both hosts.
 func (f *filtered) besideAnother(things func(h *clustertest.Host) []string, do func(h *clustertest.Host, line string) (string, error)) {
 	f.t.Helper()
 	works := func() {
@@ -169,7 +169,7 @@ func (f *filtered) besideAnother(things func(h *clustertest.Host) []string, do f
 			}
 			there.more(100)
 			f.t.Logf("%s on %s:", line, h.Name)
-			there.wantLost(1 << 30) // what the other loses is its own
+			there.wantLost(1 << 30) // what the other loses does not count
 			works()
 			for _, flow := range flows {
 				if err := flow.echo(); err != nil {

@@ -22,10 +22,10 @@ type pair struct {
 	*world
 	one, two *clustertest.Host
 	device   string
-	restart  func(h *clustertest.Host) // which need not do well
+	restart  func(h *clustertest.Host) // may fail
 }
 
-// reach is an error while the pods do not answer one another.
+// reach returns an error while the pods do not answer one another.
 func (p *pair) reach() error {
 	for _, hosts := range [][2]*clustertest.Host{{p.one, p.two}, {p.two, p.one}} {
 		to := hosts[1].Pods[0].Addr[subnet.IPv4].String()
@@ -36,7 +36,7 @@ func (p *pair) reach() error {
 	return nil
 }
 
-// lacks is an error while the first host's kernel shows something.
+// lacks returns an error while the first host's kernel contains something.
 func (p *pair) lacks(what string) error {
 	if held := p.one.Kernel(); strings.Contains(held, what) {
 		return fmt.Errorf("%s is in\n%s", what, held)
@@ -116,7 +116,7 @@ var moreFaults = []struct {
 	{"a lease is outside the network", func(p *pair) func() error {
 		attrs := `{"PublicIP":"198.18.0.77","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`
 		p.lend(leasesKey+"10.99.1.0-24", attrs)
-		// What comes after it is taken in after it.
+		// A daemon processes later changes after this one.
 		p.lend(leasesKey+"10.5.99.0-24", strings.ReplaceAll(attrs, "77", "78"))
 		p.eventually(func() error {
 			if held := p.one.Kernel(); !strings.Contains(held, "10.5.99.0/24") {
@@ -128,8 +128,9 @@ var moreFaults = []struct {
 	}},
 }
 
-// TestFlannelFaults does the same to two tulles and to two flannels. The tulles must
-// recover from all of it; the test logs whether the flannels do within half a minute.
+// TestFlannelFaults injects the same faults into two tulles and into two flannels.
+// The tulles must recover from all of them. The test logs whether the flannels
+// recover within half a minute.
 func TestFlannelFaults(t *testing.T) {
 	for _, b := range moreFaults {
 		for _, kind := range []string{"tulle", "flannel"} {

@@ -16,9 +16,9 @@ import (
 
 var flannel = sync.OnceValues(flanneltest.Find)
 
-// flannelConfigs are networks that both daemons can serve. Flannel asks for the
-// module br_netfilter unless it is to use nftables, and takes its old udp backend
-// where none is named, whatever its documentation says.
+// flannelConfigs are networks that both daemons can serve. Flannel requires the
+// module br_netfilter unless it uses nftables. It takes its old udp backend if the
+// config names none, whatever its documentation says.
 var flannelConfigs = map[string]string{
 	"vxlan":           `{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": "vxlan"}}`,
 	"vxlan direct":    `{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": "vxlan", "DirectRouting": true}}`,
@@ -27,7 +27,7 @@ var flannelConfigs = map[string]string{
 	"host-gw of both": `{"Network": "10.5.0.0/16", "EnableNFTables": true, "EnableIPv6": true, "IPv6Network": "fd00:5::/48", "Backend": {"Type": "host-gw"}}`,
 }
 
-// startFlannel runs flanneld on a host, and waits until it begins with its peers.
+// startFlannel runs flanneld on a host, and waits until it handles its peers.
 func (w *world) startFlannel(h *clustertest.Host) {
 	w.t.Helper()
 	f, err := flannel()
@@ -39,9 +39,9 @@ func (w *world) startFlannel(h *clustertest.Host) {
 	d.WaitLog("Running backend")
 }
 
-// reachTulle waits until all pods reach those of hosts, and those all others.
-// Between two flannels over IPv6 full packets do not get through a vxlan: flannel
-// leaves no room for the longer header.
+// reachTulle waits until the pods of the hosts and all other pods reach one another.
+// Between two flannels over IPv6, full packets do not pass a vxlan: flannel leaves no
+// room for the longer header.
 func (w *world) reachTulle(hosts ...*clustertest.Host) {
 	w.t.Helper()
 	for _, tulle := range hosts {
@@ -54,8 +54,8 @@ func (w *world) reachTulle(hosts ...*clustertest.Host) {
 	}
 }
 
-// TestFlannelBeside has both daemons in one network, each two times: all pods
-// reach one another, and what a node leaves behind goes on all others.
+// TestFlannelBeside runs both daemons in one network, each twice. All pods reach one
+// another, and every other node forgets a node that left.
 func TestFlannelBeside(t *testing.T) {
 	for name, config := range flannelConfigs {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestFlannelBeside(t *testing.T) {
 	}
 }
 
-// forgotten is an error if hosts still have something of a lease that is gone.
+// forgotten returns an error if hosts still have something of a deleted lease.
 func (w *world) forgotten(key string, hosts []*clustertest.Host) error {
 	subnets, err := subnet.ParseKey(key)
 	if err != nil {
@@ -108,8 +108,8 @@ func (w *world) forgotten(key string, hosts []*clustertest.Host) error {
 	return nil
 }
 
-// TestFlannelReplaced has tulled take flanneld's place on a host, and flanneld
-// come back, under a flood of pings from and to a flannel and a tulle.
+// TestFlannelReplaced replaces flanneld with tulled on a host, and tulled with
+// flanneld again, under a flood of pings from and to a flannel and a tulle.
 func TestFlannelReplaced(t *testing.T) {
 	for name, config := range flannelConfigs {
 		t.Run(name, func(t *testing.T) {
@@ -119,9 +119,9 @@ func TestFlannelReplaced(t *testing.T) {
 	}
 }
 
-// TestFlannelReplacedAmongMany does it in a network that is so large that tulle
-// has its routes on other metrics than flannel. Those of a vxlan can be removed
-// when flannel has made its own again.
+// TestFlannelReplacedAmongMany does the same in a network so large that tulle's
+// routes have other metrics than flannel's. Routes of a vxlan can be removed once
+// flannel has made its own again.
 func TestFlannelReplacedAmongMany(t *testing.T) {
 	for _, backend := range []string{"vxlan", "host-gw"} {
 		t.Run(backend, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestFlannelReplacedAmongMany(t *testing.T) {
 	}
 }
 
-// replaceFlannel needs a world of three hosts on which nothing runs yet.
+// replaceFlannel needs a world of three hosts on which no daemon runs yet.
 func (w *world) replaceFlannel() {
 	w.t.Helper()
 	one := w.Hosts[0]
@@ -152,13 +152,13 @@ func (w *world) replaceFlannel() {
 	})
 
 	flood := w.floods(one)
-	// Asked to end while a lease changes, flanneld may wait for itself for ever.
+	// If a lease changes while flanneld stops, flanneld may wait for itself forever.
 	w.daemons[one].Kill()
 	flood.more(1000)
 	w.restart(one)
 	flood.more(1000)
 	flood.wantLost(0)
-	// What peers know of the node is the same; tulle says more of itself.
+	// Peers know the same of the node; tulle publishes more of itself.
 	if now := w.leases()[w.key(one)]; w.key(one) != key || !strings.HasPrefix(now, strings.TrimSuffix(lease, "}")) {
 		w.t.Errorf("the lease is %s: %s, and was %s: %s", w.key(one), now, key, lease)
 	}
@@ -189,7 +189,7 @@ func (w *world) replaceFlannel() {
 	w.reachTulle(w.Hosts[2])
 }
 
-// allPeers is an error unless the kernel of a host leads to all others that have
+// allPeers returns an error unless the kernel of a host leads to all others that have
 // a lease.
 func (w *world) allPeers(h *clustertest.Host) error {
 	leases, err := w.readLeases()
@@ -211,7 +211,7 @@ func (w *world) allPeers(h *clustertest.Host) error {
 	return nil
 }
 
-// rewritten is an error if a host has a route of tulle's to where flannel has
+// rewritten returns an error if a host has a route of tulle's to where flannel has
 // none.
 func rewritten(h *clustertest.Host) error {
 	tulles, others := make(map[string]bool), make(map[string]bool)
@@ -233,8 +233,7 @@ func rewritten(h *clustertest.Host) error {
 	return nil
 }
 
-// answers waits until the first pods of two hosts answer one another's small
-// packets.
+// answers waits until small packets pass between the first pods of two hosts.
 func (w *world) answers(a, b *clustertest.Host) {
 	w.t.Helper()
 	for _, pair := range [][2]*clustertest.Host{{a, b}, {b, a}} {
@@ -247,7 +246,7 @@ func (w *world) answers(a, b *clustertest.Host) {
 	}
 }
 
-// floods are floods between the pod of a host and those of all others, both ways
+// floods starts floods between the pod of a host and those of all others, both ways
 // and in every family.
 func (w *world) floods(one *clustertest.Host) *streams {
 	s := &streams{w: w}
@@ -261,16 +260,17 @@ func (w *world) floods(one *clustertest.Host) *streams {
 	return s
 }
 
-// whoever is what a kernel holds without what tells which daemon wrote it.
+// whoever returns the contents of a kernel without what shows which daemon wrote
+// them.
 func whoever(kernel string) string {
 	return handwriting.ReplaceAllString(kernel, "")
 }
 
 var handwriting = regexp.MustCompile(` (proto|group) (boot|default|84)| metric [0-9]+`)
 
-// TestFlannelReplaces has flanneld take the place of a tulled that began on its
-// host, as Documentation tells: once the tunnels bear flannel's names it takes
-// them for its own.
+// TestFlannelReplaces replaces a tulled that was first on its host with flanneld, as
+// Documentation describes. Once the tunnels have flannel's names, flannel adopts
+// them.
 func TestFlannelReplaces(t *testing.T) {
 	for name, config := range flannelConfigs {
 		t.Run(name, func(t *testing.T) {

@@ -23,13 +23,13 @@ var (
 type healRate struct {
 	name   string
 	every  time.Duration
-	before time.Duration // acts for so long first, until what was saved up is spent
+	before time.Duration // how long it acts first, until the budget's reserve is spent
 	during time.Duration // 0: -heal-slow
 	sample time.Duration
 }
 
-// healRates are measured in these groups, each on hosts of its own. Those of the
-// seldom rates run at the same time, for all things.
+// healRates are measured in these groups, each on hosts of its own. The measurements
+// at seldom rates run at the same time, for all things.
 var seldom, often = [][]healRate{
 	{{"1 a second", time.Second, 0, 20 * time.Second, 5 * time.Millisecond}, {"one in 5 s", 5 * time.Second, 0, 0, 5 * time.Millisecond}},
 	{{"10 a second", 100 * time.Millisecond, 3 * time.Second, 20 * time.Second, 5 * time.Millisecond}, {"one in 10 s", 10 * time.Second, 0, 0, 5 * time.Millisecond}},
@@ -37,7 +37,7 @@ var seldom, often = [][]healRate{
 	{{"100 a second", 10 * time.Millisecond, 10 * time.Second, 12 * time.Second, time.Millisecond}, {"1,000 a second", time.Millisecond, 10 * time.Second, 12 * time.Second, time.Millisecond}},
 }
 
-// healed is one line of the table.
+// healed is a line of the table.
 type healed struct {
 	thing, rate string
 	lost        float64
@@ -48,9 +48,8 @@ type healed struct {
 	parts       []float64
 }
 
-// TestBenchHeal prints what is lost while another program changes each thing, and
-// how often it does. What it changes seldom is measured for long: it must not get
-// worse.
+// TestBenchHeal prints what is lost while another program changes each thing, by how
+// often it does. It measures rare changes for long: their cost must not grow.
 func TestBenchHeal(t *testing.T) {
 	if *healThings == "" {
 		return // a benchmark
@@ -71,7 +70,7 @@ func TestBenchHeal(t *testing.T) {
 		}
 	}
 	t.Run("seldom", func(t *testing.T) {
-		var all sync.WaitGroup // of those that are set up
+		var all sync.WaitGroup // of the groups that are set up
 		all.Add(len(things) * len(seldom))
 		for _, c := range things {
 			for _, rates := range seldom {
@@ -104,8 +103,8 @@ func TestBenchHeal(t *testing.T) {
 	fmt.Fprintf(os.Stdout, "\n%s", tabletest.Markdown(rows...))
 }
 
-// benchHosts sets hosts up, one group after the other, and waits until ready
-// returns. It returns also what the first host is then.
+// benchHosts sets hosts up, one group after the other, and waits until ready returns.
+// It also returns the first host's initial state.
 func benchHosts(t *testing.T, program clustertest.Command, setup *sync.Mutex, ready func()) (d *disturbed, before string) {
 	func() {
 		setup.Lock()

@@ -17,8 +17,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// disturbed is two nodes, on the first of which something is changed again and
-// again, and a host outside the network. As with Docker, the first node's chain
+// disturbed is two nodes and a host outside the network. A disturber changes
+// something on the first node repeatedly. As with Docker, the first node's chain
 // FORWARD drops what no rule accepts.
 type disturbed struct {
 	*filtered
@@ -46,7 +46,7 @@ func newDisturbed(t *testing.T, program clustertest.Command) *disturbed {
 	return d
 }
 
-// open opens the first node's kernel, for a stranger to change.
+// open opens the first node's kernel for the disturber.
 func (d *disturbed) open() {
 	var err error
 	if d.kernel, err = kernel.New(d.here.NS.Path); err != nil {
@@ -63,12 +63,12 @@ func (d *disturbed) open() {
 	}
 	d.t.Cleanup(func() {
 		in.Close()
-		_ = nft.Wait() // what it failed to change was not there
+		_ = nft.Wait() // it may have failed to change what did not exist
 	})
 	d.nft = in
 }
 
-// held returns the object on the first node that matches: there must be one.
+// held returns the object on the first node that matches. It must exist.
 func (d *disturbed) held(match func(netstate.Object) bool) netstate.Object {
 	d.t.Helper()
 	var found netstate.Object
@@ -88,12 +88,13 @@ func (d *disturbed) held(match func(netstate.Object) bool) netstate.Object {
 	return found
 }
 
-// apply changes the first node's kernel. What is not there cannot be changed.
+// apply changes the first node's kernel. It ignores changes of objects that do not
+// exist.
 func (d *disturbed) apply(v netstate.Verb, o netstate.Object) {
 	_ = d.kernel.Apply(context.Background(), netstate.Plan{{Verb: v, Object: o}})
 }
 
-// delete returns what deletes the object of a kind that is there.
+// deleting returns a function that deletes the existing object of a kind.
 func (d *disturbed) deleting(kind netstate.Kind) func() {
 	o := d.held(func(o netstate.Object) bool {
 		a, isAddr := o.(netstate.Addr)
@@ -102,13 +103,13 @@ func (d *disturbed) deleting(kind netstate.Kind) func() {
 	return func() { d.apply(netstate.Delete, o) }
 }
 
-// disturbance is something that a stranger does again and again.
+// disturbance is a change that another program makes repeatedly.
 type disturbance struct {
 	name string
 	kind string                  // of the fight
-	make func(*disturbed) func() // returns what does it once
-	// watch begins to measure how much of the time something does not work, by a
-	// sample every so often.
+	make func(*disturbed) func() // returns a function that makes the change once
+	// watch starts a measurement of how much of the time something does not work. It
+	// takes a sample at each interval.
 	watch func(*disturbed, time.Duration) meter
 }
 
@@ -150,8 +151,8 @@ func (d *disturbed) nfting(command string) func() {
 	}
 }
 
-// meter ends a measurement and returns the part of it that was lost, and the longest
-// time in a row.
+// meter ends a measurement. It returns the part that was lost, and the longest time
+// in a row.
 type meter func() (lost float64, longest time.Duration)
 
 // pinged measures pings between the pods.
@@ -170,7 +171,7 @@ func (d *disturbed) flows(every time.Duration) meter {
 	return d.sampled(5*every, func() bool { return asked(d.pod.NS.Path, to) == nil })
 }
 
-// file measures how much of the time the env file is right.
+// file measures how much of the time the env file is correct.
 func (d *disturbed) file(every time.Duration) meter {
 	var right []byte
 	d.eventually(func() (err error) { // the disturber may just have deleted it
@@ -183,7 +184,7 @@ func (d *disturbed) file(every time.Duration) meter {
 	})
 }
 
-// sampled measures how often something is so. Samples do not wait for one another.
+// sampled measures how often a condition holds. Samples do not wait for one another.
 func (d *disturbed) sampled(every time.Duration, so func() bool) meter {
 	var mu sync.Mutex
 	var all []bool
@@ -226,8 +227,8 @@ func (d *disturbed) sampled(every time.Duration, so func() bool) meter {
 	}
 }
 
-// disturb does something every so often until it is stopped, which returns how
-// often it was done.
+// disturb calls f at an interval until stop is called, which returns how often that
+// was.
 func disturb(every time.Duration, do func()) (stop func() int) {
 	n, quit, done := 0, make(chan struct{}), make(chan struct{})
 	go func() {
@@ -251,8 +252,8 @@ func disturb(every time.Duration, do func()) (stop func() int) {
 	}
 }
 
-// right waits until the first node is as it was, with the firewall's rules and the
-// env file. It returns how long that took.
+// right waits until the first node is restored, with the firewall's rules and the env
+// file. It returns how long that took.
 func (d *disturbed) right(before string) time.Duration {
 	d.t.Helper()
 	begin := time.Now()
@@ -265,7 +266,7 @@ func (d *disturbed) right(before string) time.Duration {
 	return time.Since(begin)
 }
 
-// whole is all that is disturbed on the first node.
+// whole returns everything on the first node that is disturbed.
 func (d *disturbed) whole() string {
 	d.t.Helper()
 	rules, err := d.here.NS.Command("nft", "-s", "list", "ruleset").CombinedOutput()

@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// echoPort is where echoes listen.
+// echoPort is the port at which echoes listen.
 const echoPort = 7001
 
 // echo answers packets in the namespace at path.
@@ -31,13 +31,13 @@ func echo(t *testing.T, path string, port uint16) {
 			if err != nil {
 				return // closed
 			}
-			// Who has gone meanwhile asks again.
+			// A client that is gone asks again.
 			_, _ = conn.WriteTo(buffer[:n], from)
 		}
 	}()
 }
 
-// asked asks an echo in a packet that no earlier one paved the way for.
+// asked sends an echo request as the first packet of a flow.
 func asked(path string, at netip.AddrPort) error {
 	var conn net.Conn
 	if err := clustertest.Inside(path, func() (err error) {

@@ -11,8 +11,8 @@ import (
 )
 
 // TestHealsThroughFights changes each thing on a node far more often than makes a
-// fight: the network works all along, the fight is reported, and all is restored at its
-// end.
+// fight. The network works all along, the fight is reported, and everything is
+// restored at its end.
 func TestHealsThroughFights(t *testing.T) {
 	t.Parallel()
 	d := newDisturbed(t, tulled)
@@ -22,7 +22,7 @@ func TestHealsThroughFights(t *testing.T) {
 		act := c.make(d)
 		stop := disturb(100*time.Millisecond, act)
 		d.eventually(func() error { return d.fights(c.kind) })
-		// From here on a fight is known.
+		// From here on the fight is known.
 		measure := c.watch(d, time.Millisecond)
 		<-time.After(3 * time.Second)
 		_, longest := measure()
@@ -40,8 +40,8 @@ func TestHealsThroughFights(t *testing.T) {
 	}
 }
 
-// fights returns an error unless the first node's daemon reports a fight over
-// something of that name.
+// fights returns an error unless the first node's daemon reports a fight over an
+// object of that name.
 func (d *disturbed) fights(what string) error {
 	var r status.Report
 	if err := d.asks(d.here, &r, "status"); err != nil {

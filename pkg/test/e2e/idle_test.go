@@ -18,8 +18,9 @@ import (
 
 var idle = flag.Duration("idle", 0, "measure for so long what daemons cost among the -peers while nothing changes, and print a table")
 
-// TestIdle has a daemon among peers that are all one host, which answers for each
-// of them, and then for none: what it costs while nothing changes, probes and all.
+// TestIdle runs a daemon among peers that are all one host. That host answers the
+// probes for each of them, and then for none. The test measures what the daemon costs
+// while nothing changes.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	sizes, program, quiet := []string{"20"}, tulled, time.Second
@@ -76,15 +77,14 @@ func TestIdle(t *testing.T) {
 	fmt.Fprintf(to, "\n%s", tabletest.Markdown(rows...))
 }
 
-// everyone is a host that has the addresses of all peers, and what they have in
-// the network.
+// everyone is a host that has the addresses of all peers, underlay and overlay.
 type everyone struct {
 	*crowd
 	host *clustertest.Host
 }
 
-// answerForAll makes it. It takes what is sent to any MAC for its own, and its
-// kernel answers for whatever address.
+// answerForAll creates that host. It accepts packets to any MAC, and its kernel
+// answers for any address.
 func (c *crowd) answerForAll() everyone {
 	c.t.Helper()
 	h := c.AddHosts(1)[0]
@@ -132,14 +132,14 @@ func (e everyone) answers(to *clustertest.Host, on bool) {
 	e.host.NS.Bridge(e.t, fmt.Sprintf("fdb replace %s dev vx0 dst %s", mac, to.Addr[subnet.IPv4]))
 }
 
-// browse is a browser of a host's daemon.
+// browse returns a browser of a host's daemon.
 func (w *world) browse(h *clustertest.Host) *browser {
 	transport := &http.Transport{DialContext: within(h.NS.Path)}
 	w.t.Cleanup(transport.CloseIdleConnections)
 	return &browser{w, &http.Client{Transport: transport, Timeout: 10 * time.Second}, "http://127.0.0.1:10256"}
 }
 
-// awaitProbes waits until a round of probes has come to what it should.
+// awaitProbes waits until a round of probes has the expected result.
 func (b *browser) awaitProbes(well bool) {
 	b.t.Helper()
 	wants := "tulle_probes_passed_total 0\n"
@@ -156,7 +156,7 @@ func (b *browser) awaitProbes(well bool) {
 	})
 }
 
-// probed is how many peers were tried, and failed.
+// probed returns how many peers were probed, and how many failed.
 func (b *browser) probed() string {
 	b.t.Helper()
 	_, text, err := b.get("/metrics")
@@ -171,7 +171,7 @@ func (b *browser) probed() string {
 	return fmt.Sprintf("%s tried, %s passed", value("tulle_peers_probed"), value("tulle_probes_passed_total"))
 }
 
-// residentNow is what a process has in memory, in MiB.
+// residentNow returns a process's resident memory in MiB.
 func residentNow(t *testing.T, d *clustertest.Daemon) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.PID))

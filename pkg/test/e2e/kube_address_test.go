@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// addresses writes into a host's Node which addresses it has, by kind.
+// addresses writes a host's addresses into its Node, by kind.
 func (k *kubeWorld) addresses(h *clustertest.Host, pairs ...string) {
 	k.t.Helper()
 	var all []any
@@ -20,7 +20,8 @@ func (k *kubeWorld) addresses(h *clustertest.Host, pairs ...string) {
 	k.api.Do(http.MethodPatch, nodesPath+"/"+h.Name+"/status", map[string]any{"status": map[string]any{"addresses": all}}, nil)
 }
 
-// TestKubeAddresses: a daemon uses the addresses of its Node, and follows their changes.
+// TestKubeAddresses checks that a daemon uses the addresses of its Node, and follows
+// their changes.
 func TestKubeAddresses(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, network4, false)
@@ -49,7 +50,7 @@ func TestKubeAddresses(t *testing.T) {
 	k.annotated(h.Name, "public-ip", main)
 }
 
-// TestKubeWholeNetwork has the one node of a small cluster have all of its network.
+// TestKubeWholeNetwork gives the only node of a small cluster all of its network.
 func TestKubeWholeNetwork(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, `{"Network": "10.5.9.0/24", "Backend": {"Type": "vxlan"}}`, false)

@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// answering is a handler of one answer, to what a daemon asks of the Nodes.
+// answering returns a handler that gives one answer to all requests for Nodes.
 func answering(code int, reason string, header map[string]string, count *atomic.Int64) func(*http.Request) http.HandlerFunc {
 	return func(*http.Request) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -47,7 +47,7 @@ func TestKubeAnswers(t *testing.T) {
 			k.fails(k.Hosts, why)
 			before := count.Load()
 			pings.more(200)
-			// A server in trouble is not to have more of it.
+			// Daemons must not add to a server's load.
 			if n := count.Load() - before; n > 40 {
 				t.Errorf("%d: %d requests in two seconds", code, n)
 			}
@@ -76,7 +76,7 @@ func TestKubeAnswers(t *testing.T) {
 			var gone, asked atomic.Int64
 			refuse := answering(http.StatusGone, "Expired", nil, &gone)
 			k.proxy.Answer(func(r *http.Request) http.HandlerFunc {
-				// A watch from an earlier revision is too old, and a new one is not.
+				// A watch from an earlier revision is too old; a new one is not.
 				if q := r.URL.Query(); q.Get("watch") != "" && q.Get("sendInitialEvents") == "" {
 					return refuse(r)
 				}
@@ -97,7 +97,7 @@ func TestKubeAnswers(t *testing.T) {
 			for _, h := range k.Hosts[1:] {
 				k.rotate(h).Revoke()
 			}
-			k.eventually(func() error { // the server remembers for ten seconds whom it believed
+			k.eventually(func() error { // the server caches valid tokens for ten seconds
 				if out, _ := k.tell(one, "status"); !strings.Contains(out, "the API server rejects our identity") {
 					k.annotate(one.Name, map[string]string{"tulle": "{}"})
 					return fmt.Errorf("it is still believed:\n%s", out)
@@ -111,7 +111,7 @@ func TestKubeAnswers(t *testing.T) {
 	sane(t, k)
 }
 
-// sane has no daemon of a network have used more than it may.
+// sane fails the test if a daemon of the network has used more than it may.
 func sane(t *testing.T, k *kubeWorld) {
 	t.Helper()
 	for _, h := range k.Hosts {
@@ -125,8 +125,8 @@ func sane(t *testing.T, k *kubeWorld) {
 
 var away = flag.Duration("away", 30*time.Second, "how long the API server of TestKubeAway is away")
 
-// TestKubeAway stops the API server for long: nothing is lost, no daemon floods it with
-// requests, and all is as before when it is back.
+// TestKubeAway stops the API server for long. No packet is lost, no daemon floods the
+// server with requests, and everything is as before when it is back.
 func TestKubeAway(t *testing.T) {
 	t.Parallel()
 	k := newKubeNetwork(t, 3, dualNetwork, false)
@@ -146,7 +146,7 @@ func TestKubeAway(t *testing.T) {
 		pings.more(100)
 	}
 	for _, h := range k.Hosts {
-		// A race detector's processor time is some five times a daemon's.
+		// A race detector multiplies a daemon's processor time by about five.
 		used := k.daemons[h].CPU() - cpu[h]
 		t.Logf("%s: %v of processor time in %v, %d MiB at most", h.Name, used, time.Since(began), k.daemons[h].PeakMemory()>>20)
 		if used > 5*time.Second+*away/20 {

@@ -25,21 +25,21 @@ var (
 
 // heartbeats is what they cost a daemon.
 type heartbeats struct {
-	wanted   float64       // a second, were the server fast enough
-	events   int           // heartbeats that the server took
+	wanted   float64       // a second, if the server is fast enough
+	events   int           // heartbeats that the server accepted
 	lasted   time.Duration // for them
 	cpu      time.Duration
 	received int64
 	resident []float64 // every second or so, in MiB
 }
 
-// beat has every Node have its heartbeat, as often as the server can, and measures
-// what that costs a daemon that changes nothing for it.
+// beat sends every Node's heartbeat, as often as the server can take it. It measures
+// what they cost a daemon, for which they change nothing.
 func (c *kubeCrowd) beat(d *clustertest.Daemon, k *kernel.Kernel) heartbeats {
 	c.t.Helper()
 	lasts := *beatsFor
 	if lasts == 0 {
-		lasts = time.Second // to know that it works
+		lasts = time.Second // as a test of the benchmark
 	}
 	b := heartbeats{wanted: float64(c.peers) / beatsEvery.Seconds()}
 	h := c.Hosts[len(c.Hosts)-1]
@@ -80,7 +80,7 @@ func (c *kubeCrowd) beat(d *clustertest.Daemon, k *kernel.Kernel) heartbeats {
 	return b
 }
 
-// heartbeat is a kubelet's.
+// heartbeat sends a heartbeat as a kubelet does.
 func (c *kubeCrowd) heartbeat(number int) error {
 	change, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditionsAt(time.Now())}})
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *kubeCrowd) heartbeat(number int) error {
 	return nil
 }
 
-// reportKube prints all that was measured.
+// reportKube prints all measurements.
 func (s scale) reportKube(all []*kubeMeasured) {
 	fmt.Fprintf(s.to, "\n%d rounds. Times are in ms, minimum / median, unless the table says otherwise.\n", s.rounds)
 	head := []string{"Nodes", "daemon", "all in the kernel", "it says so", "processor time", "peak memory, MiB", "of that its file", "20 s later, MiB", "received, MB"}
@@ -141,7 +141,7 @@ func (s scale) reportKube(all []*kubeMeasured) {
 	}
 }
 
-// floats are the least and the median.
+// floats returns the least and the median.
 func floats(all []float64) string {
 	if len(all) == 0 {
 		return "–"

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestKubeClones has hosts of one image, with the machine-id and the state folder
-// of the first, join a cluster: their Nodes' names tell them apart.
+// TestKubeClones adds hosts of one image to a cluster, with the machine-id and the
+// state folder of the first. Their Nodes' names distinguish them.
 func TestKubeClones(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 3, dualNetwork, false)
@@ -20,7 +20,7 @@ func TestKubeClones(t *testing.T) {
 		k.register(h)
 	}
 	k.start(first).WaitLog("Kernel in sync with all peers")
-	k.daemons[first].Stop() // what it knows is saved
+	k.daemons[first].Stop() // which saves what it knows
 	for _, h := range k.Hosts[1:] {
 		if err := os.CopyFS(h.StateDir, os.DirFS(first.StateDir)); err != nil {
 			t.Fatal(err)

@@ -13,28 +13,28 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// lives waits until the daemons see what happens, and have said of each fault no
-// more than is to be said.
+// lives waits until the daemons follow changes again, and checks that each fault was
+// logged only as often as it may be.
 func (k *kubeWorld) lives(said map[*clustertest.Host]int) {
 	k.t.Helper()
 	k.follows()
 	for _, h := range k.Hosts {
 		k.says(h, "!NOT READY")
 		k.storeWorks(h)
-		// Both watches, writing and holding each say it for each kind of reason.
+		// Both watches, writing and holding may each log it for each kind of reason.
 		if n := k.told(h) - said[h]; n > 12 {
 			k.t.Errorf("%s logged %d failing operations of the store:\n%s", h.Name, n, k.daemons[h].Log())
 		}
 	}
 }
 
-// told is how many failing operations a daemon has logged.
+// told returns how many failing operations a daemon has logged.
 func (k *kubeWorld) told(h *clustertest.Host) int {
 	return strings.Count(k.daemons[h].Log(), "Store operation failed")
 }
 
-// underFaults has a network under pings in which faults happen, one after the other:
-// nothing is lost in any, and after each all is as it was.
+// underFaults runs a network under pings through faults, one after the other. No
+// fault loses a packet, and after each everything is as before.
 func underFaults(t *testing.T, k *kubeWorld, faults ...kubeFault) {
 	t.Helper()
 	keys, kernels := k.keys(), k.kernels()
@@ -72,13 +72,13 @@ func underFaults(t *testing.T, k *kubeWorld, faults ...kubeFault) {
 	}
 }
 
-// kubeFault is something that happens to a network.
+// kubeFault is a fault of a network.
 type kubeFault struct {
 	name    string
 	happens func(pings *streams)
 }
 
-// quiet ends streams in which nothing was to be lost.
+// quiet ends streams that may have lost nothing.
 func (s *streams) quiet(t *testing.T) {
 	t.Helper()
 	sent := 0
@@ -92,8 +92,7 @@ func (s *streams) quiet(t *testing.T) {
 	t.Logf("%d pings in %d streams", sent, len(s.each))
 }
 
-// fails waits until tulled status on hosts says that the store fails, and
-// why.
+// fails waits until tulled status on hosts reports that the store fails, and why.
 func (k *kubeWorld) fails(hosts []*clustertest.Host, why string) {
 	k.t.Helper()
 	for _, h := range hosts {
@@ -101,7 +100,7 @@ func (k *kubeWorld) fails(hosts []*clustertest.Host, why string) {
 	}
 }
 
-// storeWorks waits until nothing about a host's store fails.
+// storeWorks waits until no operation of a host's store fails.
 func (k *kubeWorld) storeWorks(h *clustertest.Host) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -114,8 +113,7 @@ func (k *kubeWorld) storeWorks(h *clustertest.Host) {
 	})
 }
 
-// TestKubeServerFaults has happen to an API server, and to the way there, what
-// happens to them.
+// TestKubeServerFaults injects faults of an API server, and of the path to it.
 func TestKubeServerFaults(t *testing.T) {
 	t.Parallel()
 	k := newKubeNetwork(t, 3, dualNetwork, false)
@@ -155,7 +153,7 @@ func TestKubeServerFaults(t *testing.T) {
 			for _, h := range k.Hosts {
 				k.api.Allow("tulle-" + h.Name)
 			}
-			// A watch that there is goes on; what is written is refused.
+			// A watch that runs continues; writes are refused.
 			k.annotate(one.Name, map[string]string{"tulle": "{}"})
 			k.fails([]*clustertest.Host{one}, "the API server does not allow it")
 			k.api.Kill()
@@ -184,7 +182,8 @@ func TestKubeServerFaults(t *testing.T) {
 	sane(t, k)
 }
 
-// hasOf is an error unless a host's kernel has something of a subnet, or none.
+// hasOf returns an error unless a host's kernel has something of a subnet, or has
+// nothing of it.
 func (k *kubeWorld) hasOf(h *clustertest.Host, subnet string, want bool) error {
 	if text := h.Kernel(); strings.Contains(text, subnet) != want {
 		return fmt.Errorf("%s holds\n%s", h.Name, text)
@@ -192,7 +191,7 @@ func (k *kubeWorld) hasOf(h *clustertest.Host, subnet string, want bool) error {
 	return nil
 }
 
-// TestKubeNodeFaults has happen to Nodes what people and controllers do to them.
+// TestKubeNodeFaults makes the changes to Nodes that people and controllers make.
 func TestKubeNodeFaults(t *testing.T) {
 	t.Parallel()
 	k := newKubeNetwork(t, 3, dualNetwork, false)
@@ -211,7 +210,7 @@ func TestKubeNodeFaults(t *testing.T) {
 				k.follows()
 			}
 			k.unregister("stranger2")
-			// It lingers, as all do that go.
+			// It lingers, as every lost lease does.
 			k.eventually(func() error { return k.allHave("10.5.251.0", false) })
 		}},
 		kubeFault{"a Node of the same podCIDR", func(pings *streams) {
@@ -232,8 +231,8 @@ func TestKubeNodeFaults(t *testing.T) {
 		}},
 	)
 
-	// A node's own annotations garbled by hand come right again. Where they cannot
-	// be read, its peers go by what they read before.
+	// A node restores its own annotations. While they are unreadable, its peers keep what
+	// they read before.
 	own := k.node(one.Name).Metadata.Annotations
 	garble := func(pings *streams, all map[string]string) {
 		for name, value := range all {
@@ -247,12 +246,13 @@ func TestKubeNodeFaults(t *testing.T) {
 	garble(k.everyPair(), map[string]string{
 		"backend-data": "{", "backend-v6-data": strings.Repeat("x", 100<<10), "public-ip": "nonsense", "kube-subnet-manager": "false", "tulle": "x",
 	})
-	// Else they believe the Node, and others have no part in it.
+	// Otherwise they believe the Node, and no other host is affected.
 	garble(k.pings(two, k.Hosts[2]), map[string]string{
 		"backend-type": "nonsense", "public-ip": "198.51.100.1", "backend-v6-data": "",
 	})
 
-	// Deleted, and made again with another podCIDR, which the daemon goes over to.
+	// The Node is deleted and re-created with another podCIDR, to which the daemon
+	// changes.
 	was := k.node(one.Name).Spec.PodCIDRs
 	pings := k.pings(two, k.Hosts[2])
 	k.unregister(one.Name)
@@ -283,7 +283,7 @@ func TestKubeNodeFaults(t *testing.T) {
 		return nil
 	})
 	pings.wantLost(0)
-	// Its containers are made again.
+	// Its containers are re-created.
 	one.NS.IP(t, "link del cni0")
 	one.NS.IP(t, "link del veth1")
 	one.Pods = nil
@@ -292,7 +292,7 @@ func TestKubeNodeFaults(t *testing.T) {
 	k.says(one, "!NOT READY")
 	k.available(one, true)
 
-	// Public IPs that people write, set and taken back.
+	// People set public IPs, and remove them.
 	ip := func(h *clustertest.Host) string { return h.Addr[subnet.IPv4].String() }
 	one.NS.IP(t, "addr add 198.18.0.201/16 dev eth0")
 	pings = k.everyPair()
@@ -303,7 +303,7 @@ func TestKubeNodeFaults(t *testing.T) {
 	k.annotated(one.Name, "public-ip", ip(one))
 	pings.more(20)
 	pings.wantLost(0)
-	// This one is to be sent from too, by tunnels that are re-created.
+	// This one becomes the source address too, by tunnels that are re-created.
 	k.annotate(one.Name, map[string]string{"node-public-ip": "198.18.0.201"})
 	k.annotated(one.Name, "public-ip", "198.18.0.201")
 	k.annotate(one.Name, map[string]string{"node-public-ip": "nonsense"})
@@ -312,7 +312,7 @@ func TestKubeNodeFaults(t *testing.T) {
 	k.eventually(func() error { return k.hasOf(two, "198.18.0.201", false) })
 	k.Matrix()
 
-	// One family's podCIDR is another, the other's stays.
+	// One family's podCIDR changes, the other's stays.
 	pings = k.pings(two, one)
 	n := k.node(one.Name)
 	k.unregister(one.Name)
@@ -329,7 +329,7 @@ func TestKubeNodeFaults(t *testing.T) {
 	}
 	pings.each[subnet.IPv6].Stop()
 
-	// The config has one family less, which waits for restarts.
+	// The config loses a family, which waits for restarts.
 	k.configure(network4)
 	for _, h := range k.Hosts {
 		k.says(h, "restart needed")

@@ -12,7 +12,7 @@ import (
 )
 
 // startKubeFlannel runs flanneld on a host that has a Node, and waits until it
-// begins with its peers.
+// handles its peers.
 func (k *kubeWorld) startKubeFlannel(h *clustertest.Host) {
 	k.t.Helper()
 	found, err := flannel()
@@ -25,7 +25,7 @@ func (k *kubeWorld) startKubeFlannel(h *clustertest.Host) {
 	d.WaitLog("Running backend")
 }
 
-// flannelNotes are what flannel writes, of all Nodes.
+// flannelNotes returns flannel's annotations of all Nodes.
 func (k *kubeWorld) flannelNotes(h *clustertest.Host) map[string]string {
 	k.t.Helper()
 	all := make(map[string]string)
@@ -37,7 +37,7 @@ func (k *kubeWorld) flannelNotes(h *clustertest.Host) map[string]string {
 	return all
 }
 
-// leadsToAll is an error unless the kernel of a host leads to all others.
+// leadsToAll returns an error unless the kernel of a host leads to all others.
 func (k *kubeWorld) leadsToAll(h *clustertest.Host) error {
 	text := h.Kernel()
 	for _, peer := range k.Hosts {
@@ -54,8 +54,8 @@ func (k *kubeWorld) leadsToAll(h *clustertest.Host) error {
 	return nil
 }
 
-// TestKubeFlannel has both daemons in one cluster, and tulled take flanneld's place
-// on a host, and flanneld come back, under a flood of pings.
+// TestKubeFlannel runs both daemons in one cluster. It replaces flanneld with tulled
+// on a host, and tulled with flanneld again, under a flood of pings.
 func TestKubeFlannel(t *testing.T) {
 	for name, config := range map[string]string{
 		"vxlan": network4, "vxlan of both": dualNetwork,
@@ -98,7 +98,7 @@ func TestKubeFlannel(t *testing.T) {
 			k.restart(one)
 			flood.more(1000)
 			flood.wantLost(0)
-			// The tunnels' MACs are among what is said and held.
+			// The annotations and the kernels include the tunnels' MACs.
 			if now := k.flannelNotes(one); fmt.Sprint(now) != fmt.Sprint(said) || k.key(one) != key {
 				t.Errorf("of %s there is %v, and was of %s %v", k.key(one), now, key, said)
 			}

@@ -25,10 +25,10 @@ const (
 	network4    = `{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": "vxlan"}}`
 )
 
-// clusterCIDRs are what Nodes are given their podCIDRs from.
+// clusterCIDRs are the networks from which Nodes get their podCIDRs.
 var clusterCIDRs = []string{"10.5.0.0/16", "fd00:5::/48"}
 
-// kubeRules are what a daemon may do, and no more.
+// kubeRules are all rights that a daemon has.
 var kubeRules = []kubetest.Rule{
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
@@ -39,18 +39,19 @@ var kubeRules = []kubetest.Rule{
 type kubeWorld struct {
 	*world
 	api    *kubetest.Cluster
-	proxy  *kubetest.Proxy // which daemons go by, where there is one
+	proxy  *kubetest.Proxy // which daemons use, if there is one
 	config string          // path of the network's config
 	tokens map[*clustertest.Host]*kubeToken
 }
 
-// kubeToken is how a daemon says who it is.
+// kubeToken is a daemon's token for the API server.
 type kubeToken struct {
 	kubetest.Token
 	file, kubeconfig string
 }
 
-// newKubeWorld makes hosts and a control plane, of which change sets further options.
+// newKubeWorld creates hosts and a control plane. change changes the control plane's
+// options.
 func newKubeWorld(t *testing.T, hosts int, config string, proxied bool, change ...func(*kubetest.Options)) *kubeWorld {
 	t.Helper()
 	c := clustertest.New(t, clustertest.Options{Hosts: hosts})
@@ -70,8 +71,8 @@ func newKubeWorld(t *testing.T, hosts int, config string, proxied bool, change .
 	return k
 }
 
-// newKubeNetwork is a world with a Node, a daemon and a pod on every host, all of
-// which reach one another.
+// newKubeNetwork returns a world with a Node, a daemon and a pod on every host. All
+// of them reach one another.
 func newKubeNetwork(t *testing.T, hosts int, config string, proxied bool) *kubeWorld {
 	t.Helper()
 	k := newKubeWorld(t, hosts, config, proxied)
@@ -103,15 +104,15 @@ func (k *kubeWorld) configure(config string) {
 	}
 }
 
-// register makes a host's Node, as its kubelet does. Without podCIDRs the cluster
-// gives it some.
+// register creates a host's Node, as its kubelet does. Without podCIDRs the cluster
+// assigns some.
 func (k *kubeWorld) register(h *clustertest.Host, cidrs ...string) {
 	k.t.Helper()
 	addresses := []any{map[string]any{"type": "Hostname", "address": h.Name}}
 	for _, a := range h.Addr {
 		addresses = append(addresses, map[string]any{"type": "InternalIP", "address": a.String()})
 	}
-	// Every kubelet annotates its Node, and flannel falls over one without annotations.
+	// Every kubelet annotates its Node, and flannel crashes on one without annotations.
 	k.makeNode(h.Name, map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}, map[string]any{"addresses": addresses}, cidrs...)
 }
 
@@ -131,7 +132,7 @@ func (k *kubeWorld) unregister(name string) {
 	k.api.Do(http.MethodDelete, nodesPath+"/"+name, nil, nil)
 }
 
-// kubeNode is what matters here of a Node.
+// kubeNode is the part of a Node that the tests read.
 type kubeNode struct {
 	Metadata struct {
 		UID             string
@@ -150,8 +151,7 @@ func (k *kubeWorld) node(name string) (n kubeNode) {
 	return n
 }
 
-// published are the network's annotations of all Nodes, and which Node each is of
-// by its podCIDRs.
+// published returns the network's annotations of all Nodes by podCIDRs.
 func (k *kubeWorld) published() (map[string]string, error) {
 	var list struct{ Items []kubeNode }
 	if err := k.api.Try(http.MethodGet, nodesPath, nil, &list); err != nil {
@@ -169,7 +169,7 @@ func (k *kubeWorld) published() (map[string]string, error) {
 	return all, nil
 }
 
-// samePublished waits until the Nodes say just that.
+// samePublished waits until the Nodes have exactly these annotations.
 func (k *kubeWorld) samePublished(want map[string]string) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -194,7 +194,8 @@ func (k *kubeWorld) annotate(node string, all map[string]string) {
 	k.api.Do(http.MethodPatch, nodesPath+"/"+node, map[string]any{"metadata": map[string]any{"annotations": change}}, nil)
 }
 
-// annotated waits until an annotation of a Node says that; "" is for none.
+// annotated waits until an annotation of a Node has this value; "" means that it has
+// none.
 func (k *kubeWorld) annotated(node, name, want string) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -205,7 +206,7 @@ func (k *kubeWorld) annotated(node, name, want string) {
 	})
 }
 
-// available waits until a host's Node reports whether the network is there.
+// available waits until a host's Node reports whether the network works.
 func (k *kubeWorld) available(h *clustertest.Host, want bool) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -222,7 +223,7 @@ func (k *kubeWorld) available(h *clustertest.Host, want bool) {
 	})
 }
 
-// token is a host's, and makes it where there is none yet.
+// token returns a host's token. The first call creates it.
 func (k *kubeWorld) token(h *clustertest.Host) *kubeToken {
 	k.t.Helper()
 	if t := k.tokens[h]; t != nil {
@@ -241,7 +242,7 @@ func (k *kubeWorld) token(h *clustertest.Host) *kubeToken {
 	return t
 }
 
-// rotate gives a host another token, and returns the one before.
+// rotate gives a host another token, and returns the previous one.
 func (k *kubeWorld) rotate(h *clustertest.Host) kubetest.Token {
 	k.t.Helper()
 	t := k.tokens[h]
@@ -256,8 +257,8 @@ func (k *kubeWorld) rotate(h *clustertest.Host) kubetest.Token {
 	return before
 }
 
-// impatient has client-go find out within seconds that a connection is dead, and not
-// within 45, for which a test would wait.
+// impatient makes client-go detect a dead connection within seconds. By default that
+// takes 45 s.
 var impatient = []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS=3", "HTTP2_PING_TIMEOUT_SECONDS=2"}
 
 // start runs tulled on a host.
@@ -272,13 +273,13 @@ func (k *kubeWorld) start(h *clustertest.Host, flags ...string) *clustertest.Dae
 	return d
 }
 
-// restart starts a daemon that has ended, and waits until its kernel is right.
+// restart starts a daemon that has ended, and waits until its kernel is in sync.
 func (k *kubeWorld) restart(h *clustertest.Host, flags ...string) {
 	k.t.Helper()
 	k.start(h, flags...).WaitLog("Kernel in sync with all peers")
 }
 
-// says waits until tulled status on a host has all parts, and none of not.
+// says waits until tulled status on a host contains all parts, and none of not.
 func (k *kubeWorld) says(h *clustertest.Host, parts ...string) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -293,10 +294,10 @@ func (k *kubeWorld) says(h *clustertest.Host, parts ...string) {
 	})
 }
 
-// strangerMAC is what a stranger's number makes of its MAC.
+// strangerMAC returns the MAC of a stranger by its number.
 func strangerMAC(number int) string { return fmt.Sprintf("3a:00:00:00:00:%02x", number) }
 
-// stranger is a Node with no host behind it.
+// stranger creates a Node without a host.
 func (k *kubeWorld) stranger(name string, number int) {
 	k.t.Helper()
 	k.makeNode(name, map[string]string{
@@ -318,11 +319,11 @@ func (k *kubeWorld) given(h *clustertest.Host) {
 	})
 }
 
-// known is the stranger that follows changes.
+// known is the stranger whose changes follows makes.
 const known = "known"
 
-// follows reports whether the daemons see what happens in the cluster: a Node comes to
-// have another MAC, and the one before again.
+// follows checks that the daemons follow changes of the cluster: a Node gets another
+// MAC, and then the previous one again.
 func (k *kubeWorld) follows() {
 	k.t.Helper()
 	for _, number := range []int{249, 250} {
@@ -331,7 +332,7 @@ func (k *kubeWorld) follows() {
 	}
 }
 
-// everyPair are pings between the first pods of all hosts.
+// everyPair returns pings between the first pods of all hosts.
 func (k *kubeWorld) everyPair() *streams {
 	s := &streams{w: k.world}
 	for _, from := range k.Hosts {
@@ -344,7 +345,7 @@ func (k *kubeWorld) everyPair() *streams {
 	return s
 }
 
-// keys are the subnets of all hosts.
+// keys returns the subnets of all hosts.
 func (k *kubeWorld) keys() (all []string) {
 	k.t.Helper()
 	for _, h := range k.Hosts {
@@ -353,7 +354,7 @@ func (k *kubeWorld) keys() (all []string) {
 	return all
 }
 
-// sameKeys fails where a host has come to another subnet.
+// sameKeys fails the test if a host has changed its subnet.
 func (k *kubeWorld) sameKeys(want []string) {
 	k.t.Helper()
 	if now := k.keys(); !slices.Equal(now, want) {

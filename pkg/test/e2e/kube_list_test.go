@@ -17,11 +17,11 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
 
-// fellBack is what a daemon logs, once, when it lists Nodes in pages.
+// fellBack is what a daemon logs once, when it lists Nodes in pages.
 const fellBack = "Fell back to lists in pages"
 
-// upWithin waits until a daemon that just started has written its env file, and fails
-// the test where that takes longer.
+// upWithin waits until a daemon that just started has written its env file. It fails
+// the test if that takes longer than limit.
 func (k *kubeWorld) upWithin(h *clustertest.Host, began time.Time, bound time.Duration) {
 	k.t.Helper()
 	kerneltest.Eventually(k.t, bound, func() error {
@@ -31,8 +31,8 @@ func (k *kubeWorld) upWithin(h *clustertest.Host, began time.Time, bound time.Du
 	k.t.Logf("%s has its env file %v after its start", h.Name, time.Since(began).Round(time.Millisecond))
 }
 
-// TestKubeOldEtcd: daemons come up where the API server stands on an etcd too old to
-// report progress, and so refuses every streamed list with an event of 500.
+// TestKubeOldEtcd checks that daemons start although the API server's etcd is too old
+// to report progress. Such a server rejects every streamed list with an event of 500.
 func TestKubeOldEtcd(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("etcd")
@@ -76,8 +76,8 @@ func TestKubeOldEtcd(t *testing.T) {
 	}
 }
 
-// TestKubeStreamRefused: a daemon is up within a bound of its start, whatever is
-// answered instead of a streamed list.
+// TestKubeStreamRefused checks that a daemon is up within a limit, whatever the
+// server answers instead of a streamed list.
 func TestKubeStreamRefused(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, dualNetwork, true)
@@ -126,7 +126,7 @@ func TestKubeStreamRefused(t *testing.T) {
 				t.Errorf("it fell back %d times, and says\n%s", n, d.Log())
 			}
 			d.Stop()
-			// The next one knows nothing of this one.
+			// The next daemon knows nothing of this one.
 			if err := os.Remove(h.SubnetFile); err != nil {
 				t.Error(err)
 			}

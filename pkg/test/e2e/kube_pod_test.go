@@ -12,9 +12,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
 
-// TestKubePod starts a daemon with what a pod has: the token, the authority and the
-// namespace that are mounted into it, two variables that say where the API server
-// is, and two that say which pod it is, as flannel's manifest has them.
+// TestKubePod starts a daemon with what a pod has, as in flannel's manifest. The pod
+// has a mounted token, authority and namespace. Two variables name the API server,
+// and two the pod.
 func TestKubePod(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, dualNetwork, false)
@@ -62,10 +62,10 @@ func TestKubePod(t *testing.T) {
 	k.available(one, true)
 	k.says(one, "host1", k.api.URL, "!NOT READY")
 
-	// The kubelet mounts another token, and the one before is taken back.
+	// The kubelet mounts another token, and the server revokes the previous one.
 	mount("token", k.api.Token("kube-system", account).Text)
 	token.Revoke()
-	k.api.Kill() // which forgets whom it believed
+	k.api.Kill() // which loses its cache of valid tokens
 	k.api.Restart()
 	k.stranger(known, 250)
 	k.follows()

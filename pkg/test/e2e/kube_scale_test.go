@@ -21,9 +21,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestKubeScale measures daemons as they are built for users, turn by turn, in a
-// cluster of many Nodes on a real API server: from their start until the kernel
-// has all peers, and then what heartbeats of all Nodes cost them.
+// TestKubeScale measures the daemons as users get them, in turns, in a cluster of
+// many Nodes on a real API server. It measures the time from their start until the
+// kernel has all peers, and then the cost of all Nodes' heartbeats.
 func TestKubeScale(t *testing.T) {
 	s := newScale(t)
 	var all []*kubeMeasured
@@ -51,7 +51,7 @@ func TestKubeScale(t *testing.T) {
 	s.reportKube(all)
 }
 
-// kubeMeasured is what was measured of a program among so many Nodes.
+// kubeMeasured are the measurements of a program in one cluster.
 type kubeMeasured struct {
 	program
 	peers       int
@@ -59,14 +59,14 @@ type kubeMeasured struct {
 	beats       heartbeats
 }
 
-// kubeStart is how starts went.
+// kubeStart are the measurements of starts.
 type kubeStart struct {
 	start
 	steady   []float64 // resident some time after, in MiB
 	received []int64   // bytes on the host's interface until then
 }
 
-// kubeCrowd is a cluster of so many Nodes, with no hosts behind them.
+// kubeCrowd is a cluster of many Nodes, without hosts.
 type kubeCrowd struct {
 	*crowd
 	k *kubeWorld
@@ -96,7 +96,7 @@ func newKubeCrowd(t *testing.T, peers int) *kubeCrowd {
 	return all
 }
 
-// each does f for all numbers, some at a time.
+// each calls f for all numbers, some of them at the same time.
 func (c *kubeCrowd) each(numbers <-chan int, f func(n int) error) {
 	var wg sync.WaitGroup
 	const workers = 8
@@ -114,14 +114,14 @@ func (c *kubeCrowd) each(numbers <-chan int, f func(n int) error) {
 
 func crowdName(number int) string { return fmt.Sprintf("node-%05d.example.org", number) }
 
-// make makes the Node of a number as its kubelet would, the cloud and its CNI
-// daemon, with as much in it as Nodes have that have run for some time.
+// make creates the Node of a number as its kubelet, the cloud and its CNI daemon
+// would. It contains as much as Nodes do that have run for some time.
 func (c *kubeCrowd) make(number int) error {
 	l := c.of(number)
 	name := crowdName(number)
 	var images []any
 	for i := range 50 {
-		// Thirty are on every Node, the rest on few: lists come compressed to some.
+		// Thirty images are on every Node, the rest on few: a server may compress its lists.
 		which := i
 		if i >= 30 {
 			which = i + number*20
@@ -168,7 +168,7 @@ func (c *kubeCrowd) make(number int) error {
 	}}}, nil)
 }
 
-// conditionsAt are what a kubelet says of its Node.
+// conditionsAt returns the conditions that a kubelet reports.
 func conditionsAt(now time.Time) (all []any) {
 	at := now.UTC().Format(time.RFC3339)
 	for _, c := range [][4]string{
@@ -182,7 +182,7 @@ func conditionsAt(now time.Time) (all []any) {
 	return all
 }
 
-// nodeSize is how long a Node is.
+// nodeSize returns the size of a Node.
 func (c *kubeCrowd) nodeSize(as string) int {
 	c.t.Helper()
 	r, err := http.NewRequest(http.MethodGet, c.k.api.URL+nodesPath+"/"+crowdName(1), nil)
@@ -237,11 +237,11 @@ func (c *kubeCrowd) kubeRound(m *kubeMeasured, beats bool) {
 	d.Kill()
 	c.k.unregister(h.Name)
 	for _, link := range []string{"tulle.1", "flannel.1", clustertest.Uplink} {
-		_ = h.NS.Command("ip", "link", "delete", link).Run() // it may never have been there
+		_ = h.NS.Command("ip", "link", "delete", link).Run() // it may never have existed
 	}
 }
 
-// settled is how long after a start memory is taken for what it is to be.
+// settled is how long after a start memory is measured.
 const settled = 20 * time.Second
 
 // kubeRun is run for daemons among Nodes.
@@ -270,7 +270,7 @@ func (c *kubeCrowd) kubeRun(h *clustertest.Host, k *kernel.Kernel, m *kubeMeasur
 	return d
 }
 
-// received is how many bytes have come to a host from others.
+// received returns how many bytes a host has received from others.
 func (k *kubeWorld) received(h *clustertest.Host) int64 {
 	k.t.Helper()
 	var links []struct {

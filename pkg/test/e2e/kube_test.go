@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestKubeMesh has hosts of a cluster join its network, in flannel's words.
+// TestKubeMesh joins the hosts of a cluster to its network, in flannel's format.
 func TestKubeMesh(t *testing.T) {
 	t.Parallel()
 	k := newKubeNetwork(t, 3, dualNetwork, false)
@@ -53,7 +53,7 @@ func TestKubeMesh(t *testing.T) {
 	k.unregister(known)
 	k.eventually(func() error { return k.allHave("10.5.250.0", false) })
 
-	// The file says something else.
+	// The file changes.
 	pings := k.everyPair()
 	k.configure(strings.Replace(dualNetwork, `"vxlan"`, `"vxlan", "DirectRouting": true`, 1))
 	k.eventually(func() error {
@@ -75,7 +75,7 @@ func TestKubeMesh(t *testing.T) {
 	pings.more(20)
 	pings.wantLost(0)
 
-	// A network that the podCIDRs are not in is none to go over to.
+	// The daemon rejects a network that does not contain the podCIDRs.
 	keys := k.keys()
 	k.configure(strings.Replace(dualNetwork, "10.5.0.0/16", "10.77.0.0/16", 1))
 	k.says(one, "restart needed", "does not allow this node's subnet")
@@ -86,8 +86,9 @@ func TestKubeMesh(t *testing.T) {
 	k.sameKeys(keys)
 }
 
-// TestKubeWaits: a daemon waits, not ready and with the reason, for a Node, for a
-// podCIDR, and for one of the network. It goes on when it has each.
+// TestKubeWaits checks that a daemon waits for a Node, for a podCIDR, and for one of
+// the network. It is not ready meanwhile and reports the reason. It continues when it
+// has each.
 func TestKubeWaits(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 2, dualNetwork, false)
@@ -103,7 +104,7 @@ func TestKubeWaits(t *testing.T) {
 	k.start(one)
 	waits("there is no Node host1", "NODE_NAME")
 
-	// Without a controller's podCIDR: only in one family, as a cluster of IPv4 has it.
+	// Without a controller's podCIDR: in one family only, as in a cluster of IPv4.
 	k.register(one, "10.5.200.0/24")
 	waits("host1 has no IPv6 podCIDR", "--allocate-node-cidrs", "--cluster-cidr", "kubectl patch node host1")
 	k.unregister(one.Name)
@@ -113,7 +114,7 @@ func TestKubeWaits(t *testing.T) {
 		t.Errorf("what it has not it publishes: %v", n.Metadata.Annotations)
 	}
 	k.unregister(one.Name)
-	k.register(one) // the cluster gives it some
+	k.register(one) // the cluster assigns some
 	k.register(two)
 	k.start(two)
 	one.AddPod()

@@ -58,8 +58,8 @@ const (
 	vxlan      = `{"Network": "10.5.0.0/16"}`
 )
 
-// patience is how long anything may take before a test gives up. No test is
-// about how long something takes.
+// patience is the time limit of a wait before the test fails. No test is about how
+// long something takes.
 const patience = time.Minute
 
 // world is a cluster with an etcd.
@@ -71,7 +71,8 @@ type world struct {
 	daemons map[*clustertest.Host]*clustertest.Daemon
 }
 
-// newWorld makes hosts and an etcd of so many members. An empty config is none.
+// newWorld creates hosts and an etcd with so many members. An empty config means
+// none.
 func newWorld(t *testing.T, hosts, members int, config string) *world {
 	t.Helper()
 	c := clustertest.New(t, clustertest.Options{Hosts: hosts, StaticNeighbours: hosts > 10})
@@ -84,8 +85,8 @@ func newWorld(t *testing.T, hosts, members int, config string) *world {
 	return w
 }
 
-// newNetwork is a world with a daemon and a pod on every host, all of which
-// reach one another.
+// newNetwork returns a world with a daemon and a pod on every host. All of them reach
+// one another.
 func newNetwork(t *testing.T, hosts, members int, config string) *world {
 	t.Helper()
 	w := newWorld(t, hosts, members, config)
@@ -107,7 +108,7 @@ func (w *world) start(h *clustertest.Host, flags ...string) *clustertest.Daemon 
 	return d
 }
 
-// flags are those of a daemon on a host, and more.
+// flags returns the flags of a daemon on a host, followed by more.
 func (w *world) flags(h *clustertest.Host, more ...string) []string {
 	return append([]string{
 		"--etcd-endpoints=" + strings.Join(w.etcd.Endpoints(), ","),
@@ -115,13 +116,14 @@ func (w *world) flags(h *clustertest.Host, more ...string) []string {
 	}, more...)
 }
 
-// restart starts a daemon that has ended, and waits until its kernel is right.
+// restart starts a daemon that has ended, and waits until its kernel is in sync.
 func (w *world) restart(h *clustertest.Host, flags ...string) {
 	w.t.Helper()
 	w.start(h, flags...).WaitLog("Kernel in sync with all peers")
 }
 
-// ask asks etcd, and again where a member takes its time: the next may answer.
+// ask sends a request to etcd, and again if a member takes too long: the next may
+// answer.
 func (w *world) ask(f func(context.Context) error) {
 	w.t.Helper()
 	w.eventually(func() error {
@@ -160,7 +162,7 @@ func (w *world) delete(key string, options ...clientv3.OpOption) {
 	})
 }
 
-// leases are the keys and values of all leases in etcd.
+// leases returns the keys and values of all leases in etcd.
 func (w *world) leases() map[string]string {
 	w.t.Helper()
 	leases, err := w.readLeases()
@@ -184,7 +186,7 @@ func (w *world) readLeases() (map[string]string, error) {
 	return leases, nil
 }
 
-// subnetsOf are the subnets that a host's env file names.
+// subnetsOf returns the subnets in a host's env file.
 func subnetsOf(h *clustertest.Host) (subnet.Pair[netip.Prefix], error) {
 	env, err := envfile.Read(h.SubnetFile)
 	for f, s := range env.Subnets {
@@ -193,7 +195,7 @@ func subnetsOf(h *clustertest.Host) (subnet.Pair[netip.Prefix], error) {
 	return env.Subnets, err
 }
 
-// key is the key of a host's lease, as its env file has it.
+// key returns the key of a host's lease, from its env file.
 func (w *world) key(h *clustertest.Host) string {
 	w.t.Helper()
 	subnets, err := subnetsOf(h)
@@ -203,13 +205,13 @@ func (w *world) key(h *clustertest.Host) string {
 	return subnet.FormatKey(subnets)
 }
 
-// eventually waits until f gives no error.
+// eventually waits until f returns no error.
 func (w *world) eventually(f func() error) {
 	w.t.Helper()
 	kerneltest.Eventually(w.t, patience, f)
 }
 
-// kernels prints what the kernels of all hosts hold.
+// kernels logs the contents of all hosts' kernels.
 func (w *world) kernels() string {
 	var b bytes.Buffer
 	for _, h := range w.Hosts {
@@ -234,8 +236,7 @@ func (w *world) pings(from, to *clustertest.Host) *streams {
 	return s
 }
 
-// more waits until so many more requests were sent in each stream: they go in
-// step.
+// more waits until each stream has sent n more requests: they keep pace.
 func (s *streams) more(n int) {
 	s.w.t.Helper()
 	if !s.each[0].WaitSent(n) {
@@ -243,7 +244,7 @@ func (s *streams) more(n int) {
 	}
 }
 
-// wantLost ends the streams. At most so many requests may have been lost in each.
+// wantLost ends the streams. Each may have lost n requests at most.
 func (s *streams) wantLost(most int) {
 	s.w.t.Helper()
 	for _, each := range s.each {

@@ -28,8 +28,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestFiftyAtOnce has fifty nodes wait for a config and lease their subnets all
-// at once when it comes.
+// TestFiftyAtOnce runs fifty nodes that wait for a config, and lease their subnets at
+// the same moment when it comes.
 func TestFiftyAtOnce(t *testing.T) {
 	w := newWorld(t, 50, 1, "")
 	t.Log(w.rush(dualConfig))
@@ -50,7 +50,7 @@ func TestFiftyAtOnce(t *testing.T) {
 	w.Matrix()
 }
 
-// distinct fails where two leases overlap.
+// distinct fails the test if two leases overlap.
 func distinct(t *testing.T, leases map[string]string) {
 	t.Helper()
 	seen := make(map[netip.Prefix]string)
@@ -70,10 +70,11 @@ func distinct(t *testing.T, leases map[string]string) {
 	}
 }
 
-// rush is how it went when a config came to many nodes that waited for it.
+// rush are the measurements of a config that reaches many nodes that wait for it.
 type rush struct {
 	nodes int
-	// Since the config was put: until all had a lease, and until all reached all.
+	// Times since the config was put: until all nodes had a lease, and until all reached
+	// all.
 	leased, meshed time.Duration
 	calls          map[string]int // of etcd's methods
 	writes         int64          // revisions of etcd
@@ -88,10 +89,9 @@ func (r rush) String() string {
 	return text
 }
 
-// rush starts all daemons, gives them the config when they wait for it, and
-// measures what follows. The hosts themselves are the pods that reach one
-// another: by the addresses of their tunnel devices, for which none has to be
-// made meanwhile.
+// rush starts all daemons, writes the config when they wait for it, and measures what
+// follows. The hosts themselves, by the addresses of their tunnel devices, are the
+// pods that reach one another, because pods would have to be created meanwhile.
 func (w *world) rush(config string) rush {
 	w.t.Helper()
 	return w.rushOf(config, func(h *clustertest.Host) { w.start(h) })
@@ -122,7 +122,7 @@ func (w *world) rushOf(config string, start func(*clustertest.Host)) rush {
 		for _, event := range e.Events {
 			if event.Type == clientv3.EventTypePut {
 				held[string(event.Kv.Key)] = true
-			} else { // two had parts of the same, and one gave way
+			} else { // two had parts of the same subnet, and one yielded
 				delete(held, string(event.Kv.Key))
 			}
 		}
@@ -162,8 +162,8 @@ func (w *world) rushOf(config string, start func(*clustertest.Host)) rush {
 	return r
 }
 
-// calls is how often each of etcd's methods was called, as its first member
-// counts.
+// calls returns how often each of etcd's methods was called, by its first member's
+// count.
 func (w *world) calls() map[string]int {
 	w.t.Helper()
 	transport := &http.Transport{DialContext: within(w.EtcdHost().NS.Path)}
@@ -211,10 +211,10 @@ func within(path string) func(ctx context.Context, network, address string) (net
 	}
 }
 
-// fiveSubnets is a config of a network that has no more.
+// fiveSubnets is a config of a network of five subnets.
 const fiveSubnets = `{"Network": "10.5.0.0/27", "SubnetLen": 30, "SubnetMin": "10.5.0.4", "SubnetMax": "10.5.0.20"}`
 
-// TestLastSubnets has five nodes meet over five subnets, and then a sixth come.
+// TestLastSubnets starts five nodes in a network of five subnets, and then a sixth.
 func TestLastSubnets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5, 1, "")
@@ -245,7 +245,7 @@ func TestLastSubnets(t *testing.T) {
 	if now := w.key(late); now != key {
 		t.Errorf("the node leased %s, and what had become free is %s", now, key)
 	}
-	// Who comes back has to wait now.
+	// A node that returns now has to wait.
 	w.start(gone).WaitLog(full)
 	w.daemons[late].Stop()
 	late.Pods = nil
@@ -262,9 +262,9 @@ func TestLastSubnets(t *testing.T) {
 
 var benchNodes = flag.String("nodes", "", "measure the start of so many nodes at once, as in 10,50, and print a table")
 
-// TestBenchRush measures how long it takes until nodes that start together all
-// reach one another. Without -nodes it does so for a few, with the daemon as the
-// other tests have it, so that it is known to work.
+// TestBenchRush measures how long it takes until nodes that start together all reach
+// one another. Without -nodes it does so for a few, with the daemon of the other
+// tests, as a test of the benchmark.
 func TestBenchRush(t *testing.T) {
 	sizes, rounds, to := []string{"3"}, 1, t.Output()
 	if *benchNodes != "" {
@@ -295,7 +295,7 @@ func TestBenchRush(t *testing.T) {
 	report(to, rows)
 }
 
-// unraced builds tulled as it is shipped.
+// unraced builds tulled as users get it.
 func unraced(t *testing.T) clustertest.Command {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "tulled")
@@ -307,7 +307,7 @@ func unraced(t *testing.T) clustertest.Command {
 	return clustertest.Command{Argv: []string{binary}}
 }
 
-// row is a row of the table: the median of all rounds, and their range.
+// row returns a row of the table: the median of all rounds, and their range.
 func row(name string, all []rush) string {
 	times := func(of func(rush) time.Duration) string {
 		var sorted []time.Duration

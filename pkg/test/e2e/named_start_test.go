@@ -7,8 +7,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestStandingFaultsAreNamed has daemons start, or live, with faults that are no
-// matter of the way to a peer.
+// TestStandingFaultsAreNamed runs daemons with faults that do not concern the path to
+// one peer.
 func TestStandingFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, vxlan)
@@ -20,13 +20,13 @@ func TestStandingFaultsAreNamed(t *testing.T) {
 		t.Logf("%s: named after %.1f s", name, time.Since(began).Seconds())
 	}
 
-	// An interface that the others cannot reach.
+	// Its interface is one that the other hosts cannot reach.
 	third := w.AddHosts(1)[0]
 	third.NS.IP(t, "link add lan1 type veth peer name lan2")
 	third.NS.IP(t, "addr add 198.19.50.1/24 dev lan1")
 	third.NS.IP(t, "link set lan1 up")
 	third.NS.IP(t, "link set lan2 up")
-	// It does not answer for one on another, nor ask in its name.
+	// The host neither answers on it for another interface, nor asks in its name.
 	third.NS.Sysctl(t, "net/ipv4/conf/all/arp_ignore", "1")
 	third.NS.Sysctl(t, "net/ipv4/conf/all/arp_announce", "2")
 	w.start(third, "--iface=lan1")
@@ -34,13 +34,13 @@ func TestStandingFaultsAreNamed(t *testing.T) {
 	w.daemons[third].Stop()
 	w.delete(leasesKey + w.key(third))
 
-	// A foreign tunnel in the place of ours.
+	// A foreign tunnel is in the place of ours.
 	fourth := w.AddHosts(1)[0]
 	fourth.NS.IP(t, "link add overlay0 type vxlan id 1 dstport 8472 local 198.18.0.9 nolearning")
 	w.start(fourth)
 	timed("foreign vxlan", 3, "another device has VNI 1 on port 8472; find it with «ip -d link show type vxlan»")
 
-	// Another node has this one's subnet, for good.
+	// Another node keeps this node's subnet.
 	key := leasesKey + w.key(there)
 	w.daemons[there].Freeze()
 	w.delete(key)
@@ -48,7 +48,7 @@ func TestStandingFaultsAreNamed(t *testing.T) {
 	w.daemons[there].Thaw()
 	timed("lease lost", 1, "outside this node's subnet")
 
-	// What Docker leaves behind, where tulled is not to touch it.
+	// Docker leaves this policy behind, and tulled may not touch it.
 	w.daemons[here].Stop()
 	if out, err := here.NS.Command("iptables", "-P", "FORWARD", "DROP").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

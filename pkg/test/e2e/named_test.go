@@ -13,9 +13,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestFaultsAreNamed plants faults, each on a network that is well, and waits
-// until tulled status names it on the host where a person would ask, and until it
-// is forgotten when it is mended.
+// TestFaultsAreNamed plants each fault in a network that works. It waits until tulled
+// status names the fault on the host where a person would look, and until that is
+// gone once the fault is mended.
 func TestFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, vxlan)
@@ -78,8 +78,8 @@ func TestFaultsAreNamed(t *testing.T) {
 	}
 }
 
-// TestChecksums has a host whose network card breaks the checksums of what is in
-// tunnels. Its daemon finds that out, and helps itself, unless it is told not to.
+// TestChecksums runs a host whose network card breaks the checksums inside tunnels.
+// Its daemon detects that, and disables the offload unless the config forbids it.
 func TestChecksums(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "on"}}`)
@@ -120,7 +120,7 @@ func (w *world) nft(h *clustertest.Host, commands string) {
 	}
 }
 
-// says waits until a host's tulled status says all of that.
+// says waits until a host's tulled status contains all parts.
 func (w *world) says(h *clustertest.Host, words ...string) {
 	w.t.Helper()
 	w.eventually(func() error {
@@ -134,7 +134,7 @@ func (w *world) says(h *clustertest.Host, words ...string) {
 	})
 }
 
-// silent waits until it says nothing of that.
+// silent waits until it contains none of the parts.
 func (w *world) silent(h *clustertest.Host, words ...string) {
 	w.t.Helper()
 	w.eventually(func() error {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestProgramHasEveryBackend: the program knows each backend that the pages name,
-// and names them all to somebody who asked for another.
+// TestProgramHasEveryBackend checks that the program knows each backend that the
+// pages name, and lists them all in the error for an unknown one.
 func TestProgramHasEveryBackend(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(tulled.Argv[0], "check-config")

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// calls is how often each of etcd's methods was called so far; of a stream, how
-// many messages it got.
+// calls returns how often each of etcd's methods was called so far. For a stream,
+// that is how many messages it received.
 func (c *crowd) calls() map[string]int {
 	c.t.Helper()
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {

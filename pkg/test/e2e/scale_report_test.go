@@ -37,7 +37,7 @@ func ms(d time.Duration) string {
 	}
 }
 
-// memoryCells are the peaks, and what of memory is the program's file.
+// memoryCells returns the peaks, and how much of the memory is the program's file.
 func (s start) memoryCells() (peak, file string) {
 	var peaks, files []int64
 	for _, m := range s.memory {
@@ -60,7 +60,7 @@ func (s start) callsCell() string {
 	return fmt.Sprintf("%d: %s", all, strings.Join(each, ", "))
 }
 
-// report prints all that was measured.
+// report prints all measurements.
 func (s scale) report(all []*measured) {
 	fmt.Fprintf(s.to, "\n%s, %d processors, %d rounds. Times are in ms, minimum / median, unless the table says otherwise.\n", runtime.Version(), runtime.NumCPU(), s.rounds)
 	head := []string{"leases", "daemon", "all in the kernel", "it says so", "processor time", "peak memory, MiB", "of that its file", "messages to etcd"}

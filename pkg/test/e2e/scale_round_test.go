@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// measured is what was measured of a program in one network.
+// measured are the measurements of a program in one network.
 type measured struct {
 	program
 	backend string
@@ -27,24 +27,24 @@ type measured struct {
 	more, write sample
 }
 
-// start is how starts went.
+// start are the measurements of starts.
 type start struct {
 	there  sample // until the kernel had all peers
-	said   sample // until the daemon said so
+	said   sample // until the daemon logged it
 	cpu    sample // used until then
 	memory []memory
 	calls  map[string]int // of etcd, in the last round
 }
 
-// memory is the most that a process had resident, and how much of what it has
-// now is of its program's file, which the kernel can drop at any time.
+// memory is the peak of a process's resident memory. file is how much of its present
+// memory is its program's file, which the kernel can drop at any time.
 type memory struct{ peak, file int64 }
 
 func v4Prefix(a, b, c, d byte, bits int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, c, d}), bits)
 }
 
-// lease records a lease, and says how long the write itself took.
+// lease records a lease, and returns how long the write itself took.
 func (c *crowd) lease(ctx context.Context, number int) (time.Duration, error) {
 	l := c.of(number)
 	value, err := subnet.FormatAttrs(l.Attrs)
@@ -95,15 +95,15 @@ func (c *crowd) round(m *measured, more int) {
 	}
 	d.Kill()
 	c.delete(leasesKey + c.key(h))
-	// What goes with a namespace goes some time after it, and would slow down
+	// The kernel removes a namespace's links some time after it, which would slow down
 	// the next measurement.
 	for _, link := range []string{"tulle.1", "flannel.1", clustertest.Uplink} {
-		_ = h.NS.Command("ip", "link", "delete", link).Run() // it may never have been there
+		_ = h.NS.Command("ip", "link", "delete", link).Run() // it may never have existed
 	}
 }
 
-// run runs a program until the kernel has all peers, and it says so where it
-// does.
+// run runs a program until the kernel has all peers, and until the program logs it if
+// it does.
 func (c *crowd) run(h *clustertest.Host, k *kernel.Kernel, m *measured, s *start, args []string) *clustertest.Daemon {
 	c.t.Helper()
 	before := c.calls()
@@ -144,10 +144,10 @@ func (c *crowd) memory(d *clustertest.Daemon) memory {
 	return m
 }
 
-// awaitRoutes waits until the host of a daemon that has just been started has
-// gained as many IPv4 routes as there are peers, to one or two: the address of a
-// tunnel is a route too. Of all that a peer needs its route comes last. The
-// kernel is asked for no more than a count, and so rarely that this is cheap.
+// awaitRoutes waits until the host of a daemon that has just started has gained as
+// many IPv4 routes as there are peers, give or take two: the address of a tunnel is a
+// route too. The route is the last object of a peer. It asks the kernel only for a
+// count, and seldom enough to be cheap.
 func (c *crowd) awaitRoutes(d *clustertest.Daemon) {
 	c.t.Helper()
 	base := c.countRoutes(d)
@@ -181,7 +181,7 @@ func (c *crowd) countRoutes(d *clustertest.Daemon) int {
 	return n
 }
 
-// wantAll waits until the kernel has just what all peers need.
+// wantAll waits until the kernel has exactly what all peers need.
 func (c *crowd) wantAll(k *kernel.Kernel) {
 	c.t.Helper()
 	want := map[netstate.Kind]int{netstate.KindRoute: c.peers}
@@ -206,8 +206,7 @@ func (c *crowd) wantAll(k *kernel.Kernel) {
 	})
 }
 
-// oneMore records one lease more, again and again, and in the end removes them
-// all.
+// oneMore records one more lease repeatedly, and removes them all at the end.
 func (c *crowd) oneMore(h *clustertest.Host, k *kernel.Kernel, m *measured, times int) {
 	c.t.Helper()
 	var fresh []int
@@ -249,13 +248,13 @@ func (c *crowd) oneMore(h *clustertest.Host, k *kernel.Kernel, m *measured, time
 	}
 }
 
-// news is a route that was made.
+// news is a route that was created.
 type news struct {
 	route netip.Prefix
 	at    time.Time
 }
 
-// await waits for a route, and says when it came.
+// await waits for a route, and returns when it came.
 func (c *crowd) await(heard <-chan news, route netip.Prefix) time.Time {
 	c.t.Helper()
 	deadline := time.NewTimer(patience)

@@ -28,24 +28,24 @@ type program struct {
 	name    string
 	command clustertest.Command
 	tulle   bool
-	// most is the largest network that it is measured in, by backend.
+	// most is the size of the largest network in which it is measured, by backend.
 	most map[string]int
 }
 
-// scale is what is measured. Without -peers all that can be measured is done once
-// in a small network, so that it is known to work.
+// scale is what is measured. Without -peers, every measurement runs once in a small
+// network, as a test of the benchmark.
 type scale struct {
 	programs []program
 	sizes    []int
 	rounds   int
-	more     int // how often one more lease is recorded
+	more     int // how many times one more lease is recorded
 	to       io.Writer
 }
 
 const (
 	// largest is the size of the largest network that is measured.
 	largest = 50000
-	// closely is that of the largest in which one more lease is recorded.
+	// closely is the size of the largest network in which one more lease is recorded.
 	closely = 10000
 )
 
@@ -73,7 +73,7 @@ func newScale(t *testing.T) scale {
 	return s
 }
 
-// installed builds tulled as for its users, and returns the path of its binary.
+// installed builds tulled as users get it, and returns the path of its binary.
 func installed(t *testing.T) string {
 	dir := t.TempDir()
 	linked, binary := filepath.Join(dir, "linked"), filepath.Join(dir, "tulled")
@@ -82,8 +82,8 @@ func installed(t *testing.T) string {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build tulled: %v: %s", err, out)
 	}
-	// It is installed, as by its users: how much of a file the kernel maps at once
-	// depends on how it came into its cache, and a linker leaves that to chance.
+	// Install it as users do: how much of a file the kernel maps at once depends on how
+	// the file came into the page cache, and a linker leaves that to chance.
 	if out, err := exec.Command("cp", linked, binary).CombinedOutput(); err != nil {
 		t.Fatalf("install tulled: %v: %s", err, out)
 	}
@@ -96,9 +96,8 @@ func (s scale) progress(format string, args ...any) {
 	}
 }
 
-// TestScale measures daemons as they are built for users, turn by turn, from
-// their start until the kernel has all peers, with the peers' leases in a real
-// etcd.
+// TestScale measures the daemons as users get them, in turns, from their start until
+// the kernel has all peers. The peers' leases are in a real etcd.
 func TestScale(t *testing.T) {
 	t.Parallel()
 	s := newScale(t)
@@ -134,7 +133,7 @@ func TestScale(t *testing.T) {
 	s.report(all)
 }
 
-// crowd is a network of so many recorded leases, with no hosts behind them.
+// crowd is a network of many recorded leases, without hosts.
 type crowd struct {
 	*world
 	backend string
@@ -182,15 +181,15 @@ func (c *crowd) record() {
 }
 
 const (
-	// firstHost is the number of the host that has the first lease; those before
-	// are for hosts that are there.
+	// firstHost is the number of the host that has the first lease. Those before are for
+	// hosts that exist.
 	firstHost = 1000
-	// firstFresh is the first lease to be recorded while a daemon runs: far from
+	// firstFresh is the first lease to be recorded while a daemon runs. It is far from
 	// the others, next to which flannel takes a subnet for itself.
 	firstFresh = 60000
 )
 
-// of is the lease of a number, from 1, as tulle would write it.
+// of returns the lease of a number, from 1, as tulle would write it.
 func (c *crowd) of(number int) subnet.Lease {
 	var l subnet.Lease
 	l.Subnets[subnet.IPv4] = v4Prefix(10, byte(number>>8), byte(number), 0, 24)

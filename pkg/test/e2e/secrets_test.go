@@ -23,10 +23,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// planted are secrets, by where they go in.
+// planted are secrets, by where they enter.
 type planted map[string]string
 
-// plant makes up a secret.
+// plant returns a new secret.
 func (p planted) plant(where string) string {
 	p[where] = "zq" + strings.ReplaceAll(where, " ", "") + "7x"
 	return p[where]
@@ -42,10 +42,10 @@ func (p planted) plantKey(t *testing.T, where, path string) {
 	p[where] = strings.Split(string(text), "\n")[1]
 }
 
-// token is what etcd gives for a password.
+// token matches what etcd returns for a password.
 var token = regexp.MustCompile(`\b[a-zA-Z]{16}\.\d+\b`)
 
-// absent fails for a secret that text has, as it is or in other letters.
+// absent fails the test for each secret that text contains, as it is or encoded.
 func (p planted) absent(t *testing.T, at, text string) {
 	t.Helper()
 	excerpt := func(i int) string { return strings.ToValidUTF8(text[max(0, i-200):min(len(text), i+200)], "") }
@@ -62,8 +62,8 @@ func (p planted) absent(t *testing.T, at, text string) {
 	}
 }
 
-// TestNoSecretIsShown plants a secret wherever one may go in, and looks for them
-// wherever something comes out: with logs that tell all, and where things fail.
+// TestNoSecretIsShown plants a secret in every input, and searches every output for
+// them: with the most verbose logs, and where things fail.
 func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	p := make(planted)
@@ -133,7 +133,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	for _, d := range w.daemons {
 		d.WaitLog("Kernel in sync with all peers")
 	}
-	// Secrets in configs that cannot be used, and in a file that has become another.
+	// These are secrets in unusable configs, and in a file that was replaced.
 	for i, config := range []string{
 		`"Backend": {"Type": "vxlan", "PSK": "` + p.plant("broken config"),
 		`"Backend": "` + p.plant("Backend") + `"}`,
@@ -162,7 +162,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 	for _, h := range w.Hosts {
 		d := w.daemons[h]
-		d.Signal(syscall.SIGQUIT) // it tells what each goroutine does, and ends
+		d.Signal(syscall.SIGQUIT) // it prints all goroutines, and ends
 		if code := d.Wait(); code != 2 {
 			t.Errorf("%s ended with %d", h.Name, code)
 		}
@@ -172,8 +172,8 @@ func TestNoSecretIsShown(t *testing.T) {
 	w.readFiles(p, state)
 }
 
-// readFiles looks through all files in a folder. The config as it was saved may
-// hold what etcd's does, for root alone.
+// readFiles checks all files in a folder. The saved config may contain what etcd's
+// does, for root alone.
 func (w *world) readFiles(p planted, dir string) {
 	w.t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -201,7 +201,7 @@ func (w *world) readFiles(p planted, dir string) {
 	}
 }
 
-// look asks a host's daemon all that it answers to, and runs all commands.
+// look requests everything that a host's daemon answers, and runs all commands.
 func (w *world) look(h *clustertest.Host, p planted, store []string) {
 	w.t.Helper()
 	d := w.daemons[h]
@@ -250,7 +250,7 @@ func (w *world) look(h *clustertest.Host, p planted, store []string) {
 	p.absent(w.t, "the log of "+h.Name, d.Log())
 }
 
-// TestRefusalsShowNoSecret gives a daemon what it cannot begin with.
+// TestRefusalsShowNoSecret gives a daemon settings with which it cannot start.
 func TestRefusalsShowNoSecret(t *testing.T) {
 	t.Parallel()
 	p := make(planted)

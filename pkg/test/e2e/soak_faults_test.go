@@ -19,16 +19,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// list makes the faults, each as often as it is likely. A fault says what it
-// does, or nothing where that cannot be just now, and how it is mended if the
-// network cannot do that.
+// list returns the faults, each as often as it is likely. A fault returns what it
+// does, or nothing if it is impossible just now. It also returns how to mend it,
+// unless the network must heal it.
 func (s *soak) list() {
 	add := func(weight int, f func() fault) {
 		for range weight {
 			s.faults = append(s.faults, f)
 		}
 	}
-	// of chooses for a fault a node without another fault.
+	// of picks a node without another fault.
 	of := func(free func(*node) bool, f func(n *node) fault) func() fault {
 		return func() fault {
 			n := s.nodes[s.rnd.IntN(len(s.nodes))]
@@ -134,7 +134,7 @@ func (s *soak) stop(n *node) fault {
 func (s *soak) backAfter(n *node) func() {
 	n.away = true
 	return func() {
-		// Before it says so, a signal may end it as any program.
+		// Before that line, a signal may end it like any program.
 		s.start(n.Host, n.flags...).WaitLog("Starting tulled")
 		n.away = false
 	}
@@ -175,7 +175,7 @@ func (s *soak) cutOff(n *node) fault {
 	}}
 }
 
-// spoilFile may fail, as when the disk is full or the file not there.
+// spoilFile may fail, for example if the disk is full or the file does not exist.
 func (s *soak) spoilFile(n *node) fault {
 	path := []string{n.SubnetFile, n.CNIConfFile}[s.rnd.IntN(2)]
 	if s.rnd.IntN(2) == 0 {
@@ -184,12 +184,12 @@ func (s *soak) spoilFile(n *node) fault {
 	return fault{what: fmt.Sprintf("has rubbish in %s: %v", filepath.Base(path), os.WriteFile(path, []byte("FLANNEL_SUBNET=10.5.254.1/24\n"), 0o600))}
 }
 
-// tamper changes something by hand in a kernel, of what it may hold.
+// tamper makes a change by hand in a kernel.
 func (s *soak) tamper(n *node) fault {
 	f := s.rnd.IntN(2)
 	peer, other := s.nodes[s.rnd.IntN(len(s.nodes))], s.nodes[s.rnd.IntN(len(s.nodes))]
 	if peer == n {
-		return fault{} // what reaches its own pods is none of the daemon's
+		return fault{} // tulled does not restore routes to its own pods
 	}
 	commands := []string{
 		"ip link delete DEVICE",
@@ -258,8 +258,8 @@ func (s *soak) compact() fault {
 	return fault{what: "etcd has forgotten its history"}
 }
 
-// stranger has somebody write a lease: of a node that none of ours is, or one
-// that no node can believe.
+// stranger writes a lease of a node that is none of ours, or a lease that every node
+// rejects.
 func (s *soak) stranger() fault {
 	s.strangers++
 	id := fmt.Sprintf("%02x", s.strangers%256)
@@ -283,7 +283,7 @@ func (s *soak) stranger() fault {
 	return fault{what: fmt.Sprintf("a stranger writes %s = %s", key, value), mend: func() { s.delete(leasesKey + key) }, asks: true, harmless: true}
 }
 
-// quorum reports whether etcd is there.
+// quorum reports whether etcd works.
 func (s *soak) quorum() bool {
 	up := 0
 	for _, m := range s.members {
@@ -294,7 +294,7 @@ func (s *soak) quorum() bool {
 	return 2*up > len(s.members)
 }
 
-// free are subnets that no node has.
+// free returns subnets that no node has.
 func (s *soak) free() (v4, v6 netip.Addr) {
 	for {
 		i := byte(1 + s.rnd.IntN(254))
@@ -315,7 +315,7 @@ func (s *soak) wipe() fault {
 	return s.bared("etcd has lost all its data")
 }
 
-// bared is a fault that leaves etcd without the config.
+// bared returns a fault that leaves etcd without the config.
 func (s *soak) bared(what string) fault {
 	return fault{what: what, mend: func() {
 		s.put(configKey, dualConfig)
@@ -323,8 +323,8 @@ func (s *soak) bared(what string) fault {
 	}, asks: true}
 }
 
-// restore sets etcd back to a backup, or makes another. A backup of an etcd that had
-// lost the config has none either.
+// restore restores etcd from a backup, or makes another. A backup of an etcd without
+// the config has none either.
 func (s *soak) restore() fault {
 	defer s.membersRun()
 	if s.rnd.IntN(3) == 0 {
@@ -338,7 +338,7 @@ func (s *soak) restore() fault {
 	return fault{what: "etcd was set back to a backup"}
 }
 
-// membersRun is for what restarts all members.
+// membersRun holds for faults that restart all members.
 func (s *soak) membersRun() {
 	for _, m := range s.members {
 		m.ended, m.frozen = false, false

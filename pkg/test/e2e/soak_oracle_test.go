@@ -27,7 +27,7 @@ type lease struct {
 
 var keyPattern = regexp.MustCompile(`^(10\.5\.\d+\.0)-24&(fd00:5:0:[0-9a-f]+::)-64$`)
 
-// parseLease reads what no node has reason to doubt.
+// parseLease reads a lease that no node has reason to doubt.
 func parseLease(key, value string) (l lease, err error) {
 	parts := keyPattern.FindStringSubmatch(key)
 	if parts == nil {
@@ -75,8 +75,8 @@ func expected(own string, believed map[string]lease) (lines []string) {
 	return lines
 }
 
-// kernelOf is what a host's kernel holds on tunnel devices, by our protocol and
-// of the other, in the words of expected.
+// kernelOf returns what a host's kernel holds by our protocol, on tunnel devices, and
+// on the device other, in the format of expected.
 func kernelOf(h *clustertest.Host) (lines []string, err error) {
 	ours := func(device string) bool { return strings.HasPrefix(device, "tulle") || device == "other" }
 	for f, option := range []string{"-4", "-6"} {
@@ -135,7 +135,7 @@ func kernelOf(h *clustertest.Host) (lines []string, err error) {
 	return lines, err
 }
 
-// show runs a command on a host that prints an array of JSON into each of to.
+// show runs a command on a host that prints one array of JSON into each of to.
 func show(h *clustertest.Host, input string, command []string, to ...any) error {
 	cmd := h.NS.Command(command...)
 	cmd.Stdin = strings.NewReader(input)
@@ -153,7 +153,7 @@ func show(h *clustertest.Host, input string, command []string, to ...any) error 
 	return nil
 }
 
-// difference is an error that has all lines of one that are not in the other.
+// difference returns an error with the lines that only one of the two has.
 func difference(has, want []string) error {
 	count := make(map[string]int)
 	for _, line := range want {

@@ -26,18 +26,18 @@ const (
 	soakNodes   = 20
 	soakMembers = 3
 	stormLength = 20 * time.Second
-	atOnce      = 10 // faults at the most
-	// restLimit is how long it may take until all is well when nothing is wrong
-	// any more: who has failed often waits up to a minute before the next try.
+	atOnce      = 10 // limit of the faults
+	// restLimit is the time limit until everything works again once no fault is left. A
+	// daemon that has failed often waits up to a minute before the next try.
 	restLimit = 2 * time.Minute
 )
 
-// TestSoak injects all faults, several at a time, and then none for a while. Each time
-// every kernel comes to hold what the leases in etcd ask for and nothing else, and every
-// node has the subnet that it always had.
+// TestSoak injects all faults, several at a time, and then none for a while. Each
+// time, every kernel must come to hold exactly what the leases in etcd require, and
+// every node must have its first subnet.
 //
-// What goes wrong is drawn from a seed. How the daemons take it is not, so a seed
-// that failed may pass the next time.
+// A seed determines the faults. It does not determine how the daemons react, so a
+// seed that failed may pass the next time.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	s := newSoak(t, cmp.Or(*soakSeed, rand.Uint64()))
@@ -56,20 +56,20 @@ type soak struct {
 	members   []*member
 	backup    etcdtest.Backup
 	faults    []func() fault
-	wrong     []fault // what is to be mended
+	wrong     []fault // to be mended
 	address   int     // the last that a host was given
 	strangers int
-	first     int // the node to be looked at first
-	// That etcd, and the backup of it, lack the config.
+	first     int // the node to be checked first
+	// bare and bareBackup report that etcd, or its backup, lacks the config.
 	bare, bareBackup bool
 }
 
 type node struct {
 	*clustertest.Host
-	key   string // of its lease, for ever
+	key   string // of its lease, forever
 	lease        // as it was at first
 	flags []string
-	// What is wrong with it, so that no other fault is about the same.
+	// What is wrong with the node, so that no other fault affects the same.
 	away, cut, unplugged, full bool
 }
 
@@ -82,9 +82,9 @@ type member struct {
 type fault struct {
 	what  string
 	until time.Time
-	mend  func() // nil where the network has to do it
-	// asks says that etcd has to be there for that, harmless that it may last
-	// through a rest.
+	mend  func() // nil if the network itself must heal it
+	// asks marks a fault that needs etcd, and harmless one that may continue through a
+	// rest.
 	asks, harmless bool
 }
 
@@ -102,7 +102,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		}
 		s.nodes = append(s.nodes, n)
 		s.start(h, n.flags...)
-		// Somebody else's, to be left alone.
+		// These are foreign, and must stay.
 		for _, command := range []string{
 			"link add other type veth peer name others", "link set other up", "link set others up", "route add 203.0.113.0/24 dev other proto static", "-6 route add 2001:db8::/64 dev other proto static",
 			"neigh add 203.0.113.1 lladdr 02:00:00:00:00:01 dev other nud permanent",
@@ -126,7 +126,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		s.members = append(s.members, &member{Member: s.etcd.Member(i)})
 	}
 	for _, n := range s.nodes {
-		// From now on a node knows its subnet, whatever becomes of etcd.
+		// From now on a node knows its subnet, whatever happens to etcd.
 		s.await(func() error {
 			files, err := os.ReadDir(n.StateDir)
 			if err == nil && len(files) == 0 {
@@ -144,7 +144,7 @@ func (s *soak) tell(format string, args ...any) {
 	s.t.Logf("%6.1f s: %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// storm has faults come and go for some time.
+// storm starts and ends faults for some time.
 func (s *soak) storm() {
 	s.t.Helper()
 	end := time.After(stormLength)
@@ -173,7 +173,7 @@ func (s *soak) storm() {
 	}
 }
 
-// mend mends the faults that which says.
+// mend mends the faults that which selects.
 func (s *soak) mend(which func(fault) bool) {
 	s.wrong = slices.DeleteFunc(s.wrong, func(f fault) bool {
 		due := which(f)
@@ -185,7 +185,7 @@ func (s *soak) mend(which func(fault) bool) {
 	})
 }
 
-// rest has nothing be wrong any more, and waits until all is well.
+// rest ends all faults, and waits until everything works.
 func (s *soak) rest(number int) {
 	s.t.Helper()
 	s.rnd.Shuffle(len(s.wrong), func(i, j int) { s.wrong[i], s.wrong[j] = s.wrong[j], s.wrong[i] })
@@ -204,7 +204,7 @@ func (s *soak) rest(number int) {
 	})
 	s.tell("rest %d: all kernels, files and leases are right after %v; what took longest: %.400v", number, time.Since(start).Round(time.Millisecond), last)
 	s.Matrix()
-	// It stays as it is.
+	// It must stay so.
 	if err := s.check(leases); err != nil {
 		s.t.Fatalf("at rest: %v", err)
 	}
@@ -220,8 +220,8 @@ func (s *soak) rest(number int) {
 	s.tell("rest %d: all reach all; a daemon has up to %d files open and has used up to %d MiB", number, files, memory>>20)
 }
 
-// await waits until f gives no error. It looks less often than others, for to
-// look is much work.
+// await waits until f returns no error. It polls less often than other waits, because
+// each check is much work.
 func (s *soak) await(f func() error) {
 	s.t.Helper()
 	limit := time.NewTimer(restLimit)
@@ -243,7 +243,7 @@ func (s *soak) await(f func() error) {
 	}
 }
 
-// check says what is not as the leases in etcd have it.
+// check returns an error for each difference from the leases in etcd.
 func (s *soak) check(leases map[string]string) error {
 	believed := make(map[string]lease)
 	for key, value := range leases {

@@ -28,7 +28,7 @@ func (w *world) tell(h *clustertest.Host, words ...string) (out string, code int
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// ask is tell for a program.
+// asks returns the output of a command for a program.
 func (w *world) asks(h *clustertest.Host, to any, words ...string) error {
 	w.t.Helper()
 	out, _ := w.tell(h, append(words, "--output=json")...)
@@ -45,7 +45,7 @@ func (w *world) peersOf(h *clustertest.Host) ([]status.Peer, error) {
 	return answer.Peers, err
 }
 
-// TestStatus asks a daemon how it is, when all is well and when something is not.
+// TestStatus requests the status of a daemon that works, and of one with problems.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -87,14 +87,14 @@ func TestStatus(t *testing.T) {
 	explains("192.0.2.1", "outside the network")
 	explains("10.5.255.255", "leased to no node")
 
-	// Another's rule takes packets elsewhere, which no route of ours shows.
+	// A foreign rule sends packets elsewhere, which no route of ours shows.
 	one.NS.IP(t, "route add default dev eth0 table 100")
 	one.NS.IP(t, "rule add to "+pod[subnet.IPv4].String()+" table 100 priority 10")
 	explains(pod[subnet.IPv4].String(), "another route or rule comes first")
 	one.NS.IP(t, "rule del priority 10")
 	explains(pod[subnet.IPv4].String(), "in place")
 
-	// A lease that cannot be believed, and a store that is away.
+	// A lease is invalid, and the store is down.
 	w.lend(leasesKey+"10.9.0.0-24", `{"PublicIP":"198.18.0.77","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`)
 	for _, away := range []bool{false, true} {
 		if away {
@@ -119,8 +119,8 @@ func TestStatus(t *testing.T) {
 		}
 		return nil
 	})
-	// A user that is not root is refused. A command names the socket where no daemon
-	// answers.
+	// A user other than root is refused. If no daemon answers, a command names the
+	// socket.
 	for _, c := range []struct {
 		flag, says string
 		code       int
@@ -131,7 +131,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestBugReport writes an archive with all that helps, and without a secret.
+// TestBugReport writes an archive with everything that helps, and without a secret.
 func TestBugReport(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)
@@ -166,8 +166,8 @@ func TestBugReport(t *testing.T) {
 	}
 }
 
-// newAdopted is a world whose first host has flannel's device, which its daemon took
-// over.
+// newAdopted returns a world whose first host has flannel's device, which its daemon
+// has adopted.
 func newAdopted(t *testing.T) (w *world, one *clustertest.Host) {
 	t.Helper()
 	w = newWorld(t, 2, 1, vxlan)
@@ -182,8 +182,8 @@ func newAdopted(t *testing.T) (w *world, one *clustertest.Host) {
 	return w, one
 }
 
-// TestStatusOfAdopted asks a node that took over flannel's device, which keeps its
-// name.
+// TestStatusOfAdopted requests the status of a node that has adopted flannel's
+// device, which keeps its name.
 func TestStatusOfAdopted(t *testing.T) {
 	t.Parallel()
 	w, one := newAdopted(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// ufw runs a ufw command on a host. What it keeps in files is the host's.
+// ufw runs a ufw command on a host. ufw's files are the host's own.
 func ufw(h *clustertest.Host, line string) (string, error) {
 	const view = `set -e
 for folder in /etc/ufw /etc/default; do
@@ -21,12 +21,12 @@ eval "$2"`
 	return string(out), err
 }
 
-// TestBesideUFW has the real ufw rule on two hosts, whose policy for what is forwarded
-// is DROP: the network passes, also when ufw is reloaded, and turned off and on.
+// TestBesideUFW runs the real ufw on two hosts, whose policy for forwarded packets is
+// DROP. The network works, also when ufw is reloaded, turned off and turned on.
 func TestBesideUFW(t *testing.T) {
 	t.Parallel()
 	f := newFiltered(t, dualConfig, func(h *clustertest.Host) {
-		// The tunnel's own packets come to the host, like those of any other service.
+		// The tunnel's own packets enter the host, like those of any other service.
 		if out, err := ufw(h, "ufw allow 8472/udp && ufw --force enable"); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

@@ -45,7 +45,7 @@ func (b *browser) shows(path string, code int, parts ...string) {
 	})
 }
 
-// TestWeb looks at a daemon over HTTP, when all is well and when something is not.
+// TestWeb requests the pages of a daemon that works, and of one with problems.
 func TestWeb(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)
@@ -64,7 +64,7 @@ func TestWeb(t *testing.T) {
 	b.shows("/debug/pprof/goroutine?debug=1", 200, "goroutine profile")
 	b.shows("/debug/pprof/cmdline", 403, "secrets")
 
-	// Without its store the network goes on.
+	// Without its store the network continues.
 	w.etcd.Member(0).Stop()
 	b.shows("/statusz", 200, "Ready, with problems", "store")
 	b.shows("/readyz", 200, "readyz check passed")
@@ -75,20 +75,20 @@ func TestWeb(t *testing.T) {
 	w.etcd.Member(0).Restart()
 	b.shows("/metrics", 200, "\ntulle_store_failing 0\n")
 
-	// Somebody's route is where a peer's should be: the peer has trouble, the node
-	// has none.
+	// A foreign route is in the place of a peer's: the peer has a problem, the node has
+	// none.
 	one.NS.IP(t, "route add 10.5.77.0/24 dev eth0")
 	w.lend(leasesKey+"10.5.77.0-24", `{"PublicIP":"198.18.0.77","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`)
 	b.shows("/metrics", 200, "\ntulle_ready 1\n", "\ntulle_kernel_objects_failing 1\n", "\ntulle_peers 2\n")
 	b.shows("/statusz", 200, "Ready, with problems", "refuses 1 object, first route 10.5.77.0/24", "not in sync", "10.5.77.0/24")
 	one.NS.IP(t, "route del 10.5.77.0/24 dev eth0")
-	// That host is not there, as probes find out.
+	// That host does not exist, as probes find out.
 	b.shows("/statusz", 200, "Ready, with problems", "fail for 1 peer, 10.5.77.0-24: its host does not answer", "<b>1</b> probes fail")
 	b.shows("/metrics", 200, "\ntulle_ready 1\n", `tulle_peers_probe_failing{cause="down"} 1`, "\ntulle_probe_round_trip_seconds_count ")
 	w.delete(leasesKey + "10.5.77.0-24")
 
-	// Somebody's device is where the node's own should be: it is not ready until
-	// that goes.
+	// A foreign device is in the place of the node's own: the node is not ready until
+	// that is gone.
 	d := w.daemons[one]
 	d.Freeze()
 	if _, _, err := (&browser{w, &http.Client{Transport: transport, Timeout: time.Second}, b.base}).get("/healthz"); err == nil {
