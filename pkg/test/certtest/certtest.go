@@ -24,7 +24,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// New makes an authority.
+// New returns a new authority.
 func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t}
@@ -58,17 +58,17 @@ func (a *Authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.Private
 	return c, key
 }
 
-// Files are a certificate with its key and the authority's.
+// Files are the paths of a certificate, its key and the authority's certificate.
 type Files struct{ Cert, Key, CA string }
 
-// NewFiles names files that are not there yet.
+// NewFiles returns paths of files that do not exist yet.
 func NewFiles(t testing.TB) Files {
 	dir := t.TempDir()
 	return Files{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")}
 }
 
-// Write puts a certificate for a host, which may have more addresses than one, that
-// lasts for a time into files; servers and clients may show it.
+// Write writes a certificate for a host, which may have several addresses. It is
+// valid for a time, for servers and for clients.
 func (a *Authority) Write(f Files, host netip.Addr, lasts time.Duration, more ...netip.Addr) {
 	a.t.Helper()
 	addresses := []net.IP{host.AsSlice()}

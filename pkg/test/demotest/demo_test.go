@@ -46,8 +46,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// TestHeldDemoSurvivesSecondOne: the second one names the process to end. Ctrl-C
-// ends the held one, and make with success.
+// TestHeldDemoSurvivesSecondOne holds one demo and starts a second, which names the
+// process to end. Ctrl-C ends the held one, and make with success.
 func TestHeldDemoSurvivesSecondOne(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -85,13 +85,13 @@ func TestHeldDemoSurvivesSecondOne(t *testing.T) {
 	l.checkNothingLeft()
 }
 
-// TestDemoCleansUpAfterKilledOne: what is left of a killed demo goes at the next
-// one, and nothing else.
+// TestDemoCleansUpAfterKilledOne checks that the next demo removes what a killed demo
+// left, and nothing else.
 func TestDemoCleansUpAfterKilledOne(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	first := l.start(nil, l.script)
-	first.await("$ ip -n tulle-demo-host2 link delete tulle.1") // a ping runs then, too
+	first.await("$ ip -n tulle-demo-host2 link delete tulle.1") // a ping also runs then
 	bystander := l.start(nil, "ip", "netns", "exec", "tulle-demo-host1", "cat")
 	kerneltest.Eventually(t, patience, func() error { return l.runs("tulled", "tulle-etcd", "ping") })
 	first.signal(syscall.SIGKILL)
@@ -120,7 +120,8 @@ func TestDemoCleansUpAfterKilledOne(t *testing.T) {
 	l.checkNothingLeft()
 }
 
-// TestDemoLeavesForeignNamespace: a name alone makes no namespace the demo's.
+// TestDemoLeavesForeignNamespace checks that a namespace is the demo's by more than
+// its name.
 func TestDemoLeavesForeignNamespace(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -227,7 +228,7 @@ func (l *lab) processes() map[int]string {
 		if err != nil || id == l.holder {
 			continue
 		}
-		program, _ := os.Readlink(folder + "/exe") // it may have ended since
+		program, _ := os.Readlink(folder + "/exe") // it may have ended meanwhile
 		environment, _ := os.ReadFile(folder + "/environ")
 		if strings.HasPrefix(program, l.tree) || bytes.Contains(environment, []byte("TMPDIR="+l.temporary+"\x00")) {
 			found[id] = filepath.Base(program)

@@ -28,8 +28,8 @@ type process struct {
 	text strings.Builder // what it wrote
 }
 
-// start starts a command in the lab's mount namespace, as soon as there is one. It
-// runs on the terminal, or without one where that is nil.
+// start starts a command in the lab's mount namespace, as soon as that exists. It
+// runs on the terminal, or without one if on is nil.
 func (l *lab) start(on *terminal, command ...string) *process {
 	l.t.Helper()
 	if l.holder != 0 {
@@ -37,9 +37,9 @@ func (l *lab) start(on *terminal, command ...string) *process {
 	}
 	p := &process{t: l.t, cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), "TMPDIR="+l.temporary)
-	p.cmd.WaitDelay = time.Second // what a killed demo leaves behind still holds its output
+	p.cmd.WaitDelay = time.Second // children of a killed demo keep its output open
 	if on == nil {
-		stdin, err := p.cmd.StdinPipe() // which never ends
+		stdin, err := p.cmd.StdinPipe() // never ends
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func (p *process) end() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// terminal is a pseudo-terminal: what is written to keyboard is typed.
+// terminal is a pseudo-terminal: bytes written to keyboard are typed.
 type terminal struct{ keyboard, screen *os.File }
 
 func newTerminal() (*terminal, error) {

@@ -16,13 +16,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// patience is how long something may take before the test fails.
+// patience is the time limit of a wait before the test fails.
 const patience = time.Minute
 
-// view runs a dockerd, with a containerd of its own, in a view of the
-// machine in which it can do no harm: what it would write elsewhere than below
-// its own folders goes to memory, it loads no modules, and all that it runs is
-// in a namespace of processes that goes with it.
+// view runs a dockerd, with a containerd of its own, in a view of the machine in
+// which it can do no harm. What it would write outside its own folders goes to
+// memory. It loads no modules. All that it runs is in a namespace of processes that
+// ends with it.
 const view = `set -e
 exec unshare --pid --fork --kill-child=KILL sh -c '
 set -e
@@ -51,7 +51,7 @@ exec dockerd "$@"
 
 // Docker is a dockerd on a host.
 type Docker struct {
-	// PID is that of the daemon, as the machine counts, while it runs.
+	// PID is the daemon's process ID on the machine, while it runs.
 	PID int
 
 	t       *testing.T
@@ -61,8 +61,8 @@ type Docker struct {
 	daemon  *clustertest.Daemon
 }
 
-// New makes one that has not started yet. Its containers are all in one control
-// group.
+// New returns a Docker that has not started yet. Its containers are all in one
+// control group.
 func New(t *testing.T, h *clustertest.Host, control string) *Docker {
 	t.Helper()
 	d := &Docker{t: t, host: h, control: control, data: t.TempDir()}
@@ -74,7 +74,7 @@ func New(t *testing.T, h *clustertest.Host, control string) *Docker {
 	return d
 }
 
-// Start starts it with more flags, and waits until it answers.
+// Start starts dockerd with more flags, and waits until it answers.
 func (d *Docker) Start(flags ...string) {
 	d.t.Helper()
 	pidFile := filepath.Join(d.host.Dir, "dockerd.host.pid")
@@ -98,8 +98,7 @@ func (d *Docker) Start(flags ...string) {
 	}
 }
 
-// End has dockerd get a signal, and waits until it and all its containers are
-// gone.
+// End sends dockerd a signal, and waits until it and all its containers are gone.
 func (d *Docker) End(s syscall.Signal) {
 	d.t.Helper()
 	if err := syscall.Kill(d.PID, s); err != nil {
@@ -120,7 +119,8 @@ func (d *Docker) Run(stdin []byte, args ...string) string {
 	return out
 }
 
-// Try is Run where it may fail; what the command has written is returned then too.
+// Try is Run for a command that may fail. It returns the command's output in both
+// cases.
 func (d *Docker) Try(stdin []byte, args ...string) (string, error) {
 	cmd := exec.Command("docker", append([]string{"--config", d.data, "--host", d.socket()}, args...)...)
 	cmd.Stdin = bytes.NewReader(stdin)

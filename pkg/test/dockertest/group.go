@@ -12,8 +12,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// ControlGroup makes room for a control group that goes when the test ends,
-// after all that is in it.
+// ControlGroup creates a control group. The end of the test removes it, after all
+// that is in it.
 func ControlGroup(t *testing.T) string {
 	t.Helper()
 	name := fmt.Sprintf("/tulle-%s-%d", t.Name(), os.Getpid())

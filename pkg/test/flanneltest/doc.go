@@ -1,3 +1,3 @@
-// Package flanneltest has flannel itself for tests and benchmarks: one commit of it,
-// built and kept in the user's cache folder.
+// Package flanneltest builds flannel itself for tests and benchmarks: one commit of
+// it, kept in the user's cache folder.
 package flanneltest

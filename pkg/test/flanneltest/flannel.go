@@ -12,20 +12,20 @@ import (
 	"strings"
 )
 
-// The flannel that tests and benchmarks have beside tulle.
+// The version of flannel that tests and benchmarks compare tulle with.
 const (
 	source = "https://github.com/flannel-io/flannel"
 	commit = "cdf760595c23292fd03ff4daf03638ac1ceef417"
-	// cniPlugin is the last that came with the standard plugins. Later ones are a
-	// module of their own, which is not to be had everywhere.
+	// cniPlugin is the last version that came with the standard plugins. Later ones are a
+	// module of their own, which is not available everywhere.
 	cniPlugin = "github.com/containernetworking/plugins/plugins/meta/flannel@v0.9.1"
 )
 
-// Flannel is where its parts are.
+// Flannel are the paths of flannel's parts.
 type Flannel struct {
 	// Flanneld is the daemon.
 	Flanneld string
-	// InstallConf is what its DaemonSet puts the CNI's configuration in place with.
+	// InstallConf is the script with which its DaemonSet installs the CNI config.
 	InstallConf string
 	// CNIPlugin is the plugin that reads subnet.env, for IPv4.
 	CNIPlugin string
@@ -34,7 +34,7 @@ type Flannel struct {
 }
 
 // Find builds what is not in the cache yet. FLANNELD may name another flanneld, and
-// FLANNEL_SOURCE another git repository to have flannel from.
+// FLANNEL_SOURCE another git repository of flannel.
 func Find() (Flannel, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -59,8 +59,8 @@ func Find() (Flannel, error) {
 	return f, nil
 }
 
-// build leaves out the backend for Tencent's cloud: its module is large and not to
-// be had everywhere.
+// build omits the backend for Tencent's cloud: its module is large and not available
+// everywhere.
 func build(from, to string) error {
 	dir, err := os.MkdirTemp("", "tulle-flannel")
 	if err != nil {
@@ -93,7 +93,7 @@ func build(from, to string) error {
 	if err := os.WriteFile(main, without, 0o644); err != nil {
 		return err
 	}
-	// As flannel's own Makefile and Dockerfile have it.
+	// These are the settings of flannel's own Makefile and Dockerfile.
 	settings := []string{"GOFLAGS=-buildvcs=false", "GOWORK=off", "GOBIN=" + made}
 	for _, command := range []string{
 		"env CGO_ENABLED=1 go build -trimpath -o made/flanneld .",
@@ -108,7 +108,7 @@ func build(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	// The folder that dir is in may be on another disk.
+	// The folder of dir may be on another disk.
 	if err := in(nil, "cp", "-r", made, to+".new"); err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDaemonLinksNoEtcdServer: the etcd server is a program of its own. In the daemon
-// it would cost every node a fifth of its memory and its size.
+// TestDaemonLinksNoEtcdServer keeps the etcd server in a program of its own. In the
+// daemon it would add a fifth to the memory of every node, and to the program's size.
 func TestDaemonLinksNoEtcdServer(t *testing.T) {
 	for _, path := range linked(t) {
 		for _, server := range []string{"go.etcd.io/etcd/server/", "go.etcd.io/bbolt", "go.etcd.io/raft/"} {
@@ -19,8 +19,8 @@ func TestDaemonLinksNoEtcdServer(t *testing.T) {
 	}
 }
 
-// TestDaemonLinksNoTemplates: templates call methods by name. A program with them
-// keeps every exported method of what it links, which is a fifth of the daemon's size.
+// TestDaemonLinksNoTemplates keeps out templates, which call methods by name. The
+// linker then keeps every exported method, which is a fifth of the daemon's size.
 func TestDaemonLinksNoTemplates(t *testing.T) {
 	if slices.Contains(linked(t), "text/template") {
 		t.Error("tulled links text/template; go list -tags grpcnotrace -deps . tells what imports it")

@@ -15,10 +15,10 @@ import (
 	"unicode/utf8"
 )
 
-// rule is something that all files of the module keep to.
+// rule is a rule for all files of the module.
 type rule struct {
 	name string
-	// why tells somebody who broke it what to do instead.
+	// why says what to do instead.
 	why   string
 	check func(house) []finding
 }
@@ -37,8 +37,8 @@ type house []file
 // file is one file of the module.
 type file struct {
 	path string // from the module's root, with slashes
-	text string // empty for one that is not text
-	// syntax is nil for a file that is not Go, or that go build passes over.
+	text string // empty for a file that is not text
+	// syntax is nil for a file that is not Go, or that go build ignores.
 	syntax *ast.File
 	tokens *token.FileSet
 }
@@ -64,8 +64,7 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// open reads the files below root, without what git keeps and what was
-// built.
+// open reads the files below root, except git's own and build output.
 func open(root fs.FS) (house, error) {
 	var h house
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -113,7 +112,7 @@ func ignoredByGo(element string) bool {
 	return element == "testdata" || strings.HasPrefix(element, ".") || strings.HasPrefix(element, "_")
 }
 
-// code is the files that Go builds.
+// code returns the files that Go builds.
 func (h house) code() house {
 	var code house
 	for _, f := range h {
@@ -126,15 +125,15 @@ func (h house) code() house {
 
 func (f file) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
 
-// folder is that of the package, "." at the root.
+// folder returns the folder of the file's package, "." at the root.
 func (f file) folder() string { return path.Dir(f.path) }
 
 func (f file) at(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", f.path, f.tokens.Position(n.Pos()).Line)
 }
 
-// uses calls found with each selection of a name from the package that is
-// imported from importPath.
+// uses calls found for each selection of a name from the package that is imported
+// from importPath.
 func (f file) uses(importPath string, found func(*ast.SelectorExpr)) {
 	for _, spec := range f.syntax.Imports {
 		if importOf(spec) != importPath {

@@ -28,8 +28,8 @@ var (
 	roomName = regexp.MustCompile("`([^`]+)`")
 )
 
-// readRooms returns the rows of the page's table, and the lines in it that are no
-// such rows.
+// readRooms returns the rows of the page's table, and the lines in it that are not
+// valid rows.
 func readRooms(page string) (rooms []room, wrong []string) {
 	_, table, _ := strings.Cut(page, "\n| room | what it holds | imports |\n|---|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
@@ -60,7 +60,7 @@ func folderOf(name string) string {
 	return strings.TrimSuffix(name, "/")
 }
 
-// holds reports whether a folder is the room's.
+// holds reports whether a folder belongs to the room.
 func (r room) holds(folder string) bool {
 	switch above, last := path.Split(r.at); last {
 	case "…":
@@ -108,7 +108,7 @@ var imports = rule{
 				}
 				row := rowOf(to)
 				switch {
-				case rooms[own].any || isHelper(to): // the rule about helpers sees to these
+				case rooms[own].any || isHelper(to): // the rule about helpers checks these
 				case row < 0 || !slices.Contains(rooms[own].may, rooms[row].at):
 					found = append(found, finding{f.at(spec), f.folder() + " imports " + to + ", which its row does not list"})
 				case row >= own:
@@ -131,7 +131,7 @@ var imports = rule{
 	},
 }
 
-// isStd reports whether a package is the standard library's.
+// isStd reports whether a package is in the standard library.
 func isStd(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return !strings.Contains(first, ".")
@@ -156,7 +156,7 @@ var helpers = rule{
 	},
 }
 
-// netlink holds for tests too: they have kerneltest.
+// netlink also applies to tests: they have kerneltest.
 var netlink = rule{
 	name: "only pkg/kernel speaks netlink",
 	why: "what a kernel shall hold is a netstate.State, and pkg/kernel brings it there, or rules of its firewall, " +
@@ -189,14 +189,14 @@ var (
 	netlinkName   = regexp.MustCompile(`^(AF_NETLINK$|NETLINK_|NLM_|NLMSG_|RTM_)|Netlink`)
 )
 
-// fits reports whether a folder is what a pattern of the go command names:
-// "backend/..." is backend and all below it.
+// fits reports whether a pattern of the go command matches a folder: "backend/..." is
+// backend and all below it.
 func fits(pattern, folder string) bool {
 	above, tree := strings.CutSuffix(pattern, "...")
 	return pattern == folder || tree && strings.HasPrefix(folder+"/", above)
 }
 
-// inModule is the folder of a package of ours.
+// inModule returns the folder of a package of this module.
 func inModule(importPath string) (folder string, ours bool) {
 	if importPath == module {
 		return ".", true

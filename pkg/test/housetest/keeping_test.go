@@ -129,7 +129,7 @@ var shown = rule{
 
 var testName = regexp.MustCompile("`([a-z0-9]+\\.(?:Test|Fuzz|Benchmark)\\w+)`")
 
-// The words are spelled so that they do not find themselves.
+// The words are written so that the rule does not find them here.
 var words = rule{
 	name: "no file names the machine it was written on",
 	why:  "paths of one machine and the hosts of package registries mean nothing on another: use relative paths, and a package's name.",

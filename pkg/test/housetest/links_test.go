@@ -54,7 +54,7 @@ var links = rule{
 var (
 	fence   = regexp.MustCompile("(?ms)^```.*?^```")
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	// link is one to a file here, whose path has no scheme.
+	// link matches a link to a file here, whose path has no scheme.
 	link  = regexp.MustCompile(`\]\(([^):]+)\)`)
 	plain = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )

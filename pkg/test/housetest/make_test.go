@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestMakeNamesTheGoThatItNeeds runs make with a Go of each version: one that is too
+// TestMakeNamesTheGoThatItNeeds runs make with a Go of each version. One that is too
 // old ends it with one line, where the compiler would complain about go.mod.
 func TestMakeNamesTheGoThatItNeeds(t *testing.T) {
 	text, err := os.ReadFile("../../../go.mod")

@@ -36,7 +36,7 @@ var prose = rule{
 // self has the phrases, so the rule does not read it.
 const self = "pkg/test/housetest/prose_test.go"
 
-// phrase is one to avoid, and what to write.
+// phrase is a phrase to avoid, and what to write.
 type phrase struct {
 	pattern *regexp.Regexp
 	instead string
@@ -58,14 +58,14 @@ var phrases = []phrase{
 	{causative, `say what it does: "Freeze stops etcd", not that it has etcd do nothing`},
 }
 
-// words2 matches words in a row, also across the lines of a comment.
+// avoid returns the phrase of words in a row, also across the lines of a comment.
 func avoid(words, instead string) phrase {
 	return phrase{regexp.MustCompile(`\b(?:` + across(words) + `)\b`), instead}
 }
 
 func across(words string) string { return strings.ReplaceAll(words, " ", gap) }
 
-// gap is what may stand between two words: a new line may begin a comment again.
+// gap matches what may be between two words, including a new line of a comment.
 const gap = `(?:[ \t]+|[ \t]*\n[ \t]*(?:(?://|#)[ \t]*)?)`
 
 // causative matches the beginning of a comment such as "Freeze has the server do nothing".
@@ -78,7 +78,7 @@ var relative = regexp.MustCompile(` has .*\b(?:that|to|what|which|who|whose)\s`)
 
 func isBreak(r rune) bool { return strings.ContainsRune(" \t\n/#", r) }
 
-// TestPhrases shows what the rule finds, and what comes close and is fine.
+// TestPhrases shows what the rule finds, and what looks similar and is allowed.
 func TestPhrases(t *testing.T) {
 	for text, want := range map[string]string{
 		"// The device is made anew.":                              "anew",

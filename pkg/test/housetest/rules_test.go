@@ -8,7 +8,8 @@ import (
 	"testing/fstest"
 )
 
-// Each rule is shown what breaks it (want) and what comes close and does not.
+// TestRules passes each rule what breaks it (want), and what looks similar and does
+// not.
 func TestRules(t *testing.T) {
 	const own = module + "/"
 	importing := func(name string, paths ...string) string {
@@ -220,7 +221,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A file that go cannot read is an error, never a file without faults.
+// TestOpenRefusesBrokenGo checks that a file that go cannot read is an error, and not
+// a file without faults.
 func TestOpenRefusesBrokenGo(t *testing.T) {
 	for _, name := range []string{"a/a.go", "a/a_test.go"} {
 		_, err := open(fstest.MapFS{name: {Data: []byte("package a\nfunc {")}})

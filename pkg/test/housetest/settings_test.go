@@ -14,8 +14,8 @@ const flagTable = "pkg/options/table.go"
 var (
 	flagName    = regexp.MustCompile(`\{Name: "([a-z0-9-]+)"`)
 	flagWritten = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
-	// mayNameFlags are the folders whose texts may name flags: those of programs, and
-	// the one that runs the host's iptables with flags of its own.
+	// mayNameFlags are the folders whose texts may name flags: those of programs, and the
+	// one that runs the host's iptables with flags of its own.
 	mayNameFlags = regexp.MustCompile(`^(\.|dist|pkg/(options|flags|command|daemon|cmd|test|firewall/iptables))(/|$)`)
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// walls say what a room must not link, however indirectly.
+// walls list what a room must not link, however indirectly.
 var walls = []struct {
 	room string // a pattern of the go command
 	not  *regexp.Regexp
@@ -33,7 +33,8 @@ var walls = []struct {
 		"it shows a report, and works nothing out"},
 }
 
-// A wall holds for all that a room links, and not for what it imports alone.
+// TestWalls compares the walls with all that a room links, not only with what it
+// imports itself.
 func TestWalls(t *testing.T) {
 	for _, w := range walls {
 		t.Run(w.room, func(t *testing.T) {

@@ -1,11 +1,11 @@
-// Package logtest has tests read what is logged.
+// Package logtest lets tests read the log, of which a process has only one.
 //
-// One that has the log for itself, which is one for the whole process, captures it:
+// A test that does not run in parallel captures it:
 //
 //	log := logtest.Capture(t, 0) // shown if the test fails
 //	log.Count("it broke")
 //
-// A package whose tests all read it keeps one, in its TestMain:
+// A package whose tests all read it keeps a Log, in its TestMain:
 //
 //	var log logtest.Log
 //	func TestMain(m *testing.M) { log.Keep(); ... }
@@ -22,7 +22,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// most is how much a Log keeps of what is not taken.
+// most is the limit of what a Log keeps between two calls of Take.
 const most = 16 << 20
 
 // Log is what was logged.
@@ -80,7 +80,7 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// Take is each line since the last Take, without time and place.
+// Take returns each line since the last Take, without time and place.
 func (l *Log) Take() []string {
 	klog.Flush()
 	l.mu.Lock()
@@ -95,7 +95,7 @@ func (l *Log) Take() []string {
 	return lines
 }
 
-// Count is how many lines have all these parts.
+// Count returns how many lines contain all these parts.
 func (l *Log) Count(parts ...string) (n int) {
 lines:
 	for line := range strings.Lines(l.String()) {

@@ -30,7 +30,7 @@ func TestCapture(t *testing.T) {
 	})
 }
 
-// TestLogIsLimited keeps the end of what is not taken.
+// TestLogIsLimited checks that a Log keeps the end of what no test takes.
 func TestLogIsLimited(t *testing.T) {
 	var log Log
 	for range 1000 {

@@ -1,8 +1,8 @@
-// Command testreport runs go test and says in plain lines what came of it: a
-// line for each package that passed, everything that a failing one printed,
-// and the counts last. It is stricter than go test: a skipped test, a TestMain
-// that leaves without running the tests, and a run of no test at all fail,
-// because each looks like a test that passed and is not.
+// Command testreport runs go test and reports its results in plain lines: a line for
+// each package that passed, everything that a failing one printed, and the counts
+// last. It is stricter than go test. A skipped test, a TestMain that exits without
+// running the tests, and a run without tests all fail, because each looks like
+// success.
 //
 // Its arguments are go test's own:
 //
@@ -24,8 +24,8 @@ func main() {
 	os.Exit(run("", os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run reports on go test with args in the folder dir, and returns the exit
-// code: go test's own where that is not zero.
+// run reports on go test with args in the folder dir. It returns the exit code, which
+// is go test's own unless that is zero.
 func run(dir string, args []string, out, stderr io.Writer) int {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Dir = dir
@@ -42,8 +42,8 @@ func run(dir string, args []string, out, stderr io.Writer) int {
 	return r.close(errors.Join(cmd.Wait(), readErr))
 }
 
-// read takes go test's events until the stream ends. A line that is none is
-// printed as it is.
+// read handles go test's events until the stream ends. It prints a line that is no
+// event unchanged.
 func (r *report) read(from io.Reader) error {
 	lines := bufio.NewReader(from)
 	for {
@@ -65,8 +65,7 @@ func (r *report) read(from io.Reader) error {
 	}
 }
 
-// exitCode is what a program should exit with after err, never zero for an
-// error.
+// exitCode returns the exit code for an error. It is never zero.
 func exitCode(err error) int {
 	if err == nil {
 		return 0

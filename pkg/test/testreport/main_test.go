@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Each case is a package that go test itself runs, so that the report is held
-// against what this machine's Go really says.
+// TestRun runs go test on one package for each case, so that the report is compared
+// with what this machine's Go writes.
 func TestRun(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -167,7 +167,7 @@ func TestRunWithoutGo(t *testing.T) {
 	}
 }
 
-// What go test does not say on a machine that is well.
+// TestRead feeds in output that go test writes only on a broken machine.
 func TestRead(t *testing.T) {
 	tests := []struct {
 		name, stream string

@@ -14,8 +14,8 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
-// report counts what go test's events tell, package by package. A package's
-// output is held until its end reports whether anybody needs it.
+// report counts the events of go test, package by package. It keeps a package's
+// output until the package's end shows whether it is needed.
 type report struct {
 	out                     io.Writer
 	open                    map[string]*pkg
@@ -23,9 +23,9 @@ type report struct {
 	findings                []string
 }
 
-// progress is what go test marks the steps of a test with. Nothing else of a
-// failing package is left out: in parallel tests a race is reported under
-// whichever test printed last.
+// progress matches the lines with which go test marks the steps of a test. Only these
+// are left out of a failing package: in parallel tests, a race is reported under the
+// test that printed last.
 var progress = regexp.MustCompile(`^\s*(=== (RUN|PAUSE|CONT|NAME) |--- PASS: )`)
 
 // pkg is a package whose tests are not over.
@@ -76,9 +76,9 @@ func (r *report) add(e event) {
 	}
 }
 
-// end closes a package. Tests still running were cut off by a panic or an
-// exit; a failure no test accounts for is the package's own: it does not
-// build, or it failed outside any test.
+// end closes a package. A panic or an exit cut off the tests that still run. A
+// failure that belongs to no test is the package's own: it does not build, or it
+// failed outside any test.
 func (r *report) end(name string, failed bool) {
 	p := r.open[name]
 	delete(r.open, name)
@@ -92,7 +92,7 @@ func (r *report) end(name string, failed bool) {
 		r.fail(p, name+", whose TestMain ran no test")
 	}
 	for i, e := range p.log {
-		result := i == len(p.log)-1 // go test's own line on the package
+		result := i == len(p.log)-1 // go test's own line about the package
 		wanted := p.failed > 0 || p.skipped[e.Test]
 		if result || wanted && !progress.MatchString(e.Output) {
 			fmt.Fprint(r.out, e.Output)
@@ -106,7 +106,7 @@ func (r *report) fail(p *pkg, what string) {
 	r.findings = append(r.findings, "failed: "+what)
 }
 
-// says reports whether the package's own lines hold text.
+// says reports whether the package's own lines contain text.
 func (p *pkg) says(text string) bool {
 	return slices.ContainsFunc(p.log, func(e event) bool {
 		return e.Test == "" && strings.Contains(e.Output, text)
