@@ -31,12 +31,10 @@ func TestAcquireWaitsForPodCIDR(t *testing.T) {
 	l.failing("node-1", leasing, "there is no Node node-1", "NODE_NAME")
 	l.create("node-1")
 	l.failing("node-1", leasing, "no IPv4 podCIDR", "--allocate-node-cidrs", "10.5.0.0/16", "kubectl patch node node-1")
-	give := func(cidrs ...string) {
-		l.call(http.MethodPatch, "/node-1", "application/merge-patch+json", map[string]any{"spec": map[string]any{"podCIDRs": cidrs}})
-	}
-	give("10.5.7.0/24")
+	l.call(http.MethodPatch, "/node-1", "application/merge-patch+json", map[string]any{"spec": map[string]any{"podCIDRs": []string{"10.5.7.0/24"}}})
 	l.failing("node-1", leasing, "no IPv6 podCIDR", "fd00:5::/48")
-	give("10.5.7.0/24", "fd00:5:0:7::/64")
+	l.call(http.MethodDelete, "/node-1", "", nil) // podCIDRs never change
+	l.create("node-1", "10.5.7.0/24", "fd00:5:0:7::/64")
 	if a := receive(t, got); a.err != nil || a.lease.Key() != "10.5.7.0-24&fd00:5:0:7::-64" {
 		t.Errorf("%s, %v", a.lease.Key(), a.err)
 	}

@@ -25,18 +25,41 @@ func typed(w http.ResponseWriter, kind string) http.ResponseWriter {
 	return w
 }
 
-// wantsJSON reports whether a request asks for JSON.
-func wantsJSON(r *http.Request) bool { return strings.HasPrefix(r.Header.Get("Accept"), asJSON) }
+// form is how a request asks for objects.
+type form struct{ json, metadataOnly bool }
 
-// wantsMetadata reports whether a request asks for metadata alone.
+// formOf returns the first form of a request's that the server has: it has whole
+// objects other than Nodes as JSON only.
+func formOf(r *http.Request, resource string) (f form, ok bool) {
+	for accepted := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		kind, how, _ := strings.Cut(accepted, ";")
+		f = form{json: kind == asJSON, metadataOnly: strings.Contains(how, "as="+metadata)}
+		if f.json || kind == asProtobuf && (f.metadataOnly || resource == nodes) {
+			return f, true
+		}
+	}
+	return form{json: true}, r.Header.Get("Accept") == ""
+}
+
+// wantsMetadata reports whether a request reads metadata alone.
 func wantsMetadata(r *http.Request) bool {
-	accept := r.Header.Get("Accept")
-	return strings.Contains(accept, ";as="+metadata+";") || strings.Contains(accept, ";as="+metadata+"List;")
+	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), metadata)
 }
 
 // Refusal returns the Status object of a refusal.
 func Refusal(code int32, message string) *metav1.Status {
-	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: code, Message: message}
+	return &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: code, Reason: reasons[code], Message: message,
+	}
+}
+
+var reasons = map[int32]metav1.StatusReason{
+	http.StatusUnauthorized: metav1.StatusReasonUnauthorized, http.StatusForbidden: metav1.StatusReasonForbidden,
+	http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusNotAcceptable: metav1.StatusReasonNotAcceptable,
+	http.StatusConflict: metav1.StatusReasonConflict, http.StatusGone: metav1.StatusReasonExpired,
+	http.StatusUnprocessableEntity: metav1.StatusReasonInvalid, http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests,
+	http.StatusInternalServerError: metav1.StatusReasonInternalError, http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
+	http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
 }
 
 // Fail refuses a request.
@@ -79,21 +102,31 @@ func Frame(t testing.TB, kind, what string, object Marshaler) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
 
-// Event returns an event of a Node, in the format that a request asks for.
-func (f *Server) Event(r *http.Request, kind string, n *corev1.Node) []byte {
-	switch {
-	case wantsJSON(r):
-		return f.json(map[string]any{"type": kind, "object": whole(n)})
-	case wantsMetadata(r):
-		return Frame(f.t, kind, metadata, &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})
+// Event returns an event of an object, in the form that a request asks for.
+func (f *Server) Event(r *http.Request, kind string, o Object) []byte {
+	t := targetOf(r)
+	switch as, _ := formOf(r, t.resource); {
+	case as.json:
+		return f.json(map[string]any{"type": kind, "object": t.document(o)})
+	case as.metadataOnly:
+		return Frame(f.t, kind, metadata, f.partial(o))
 	}
-	return Frame(f.t, kind, "Node", n)
+	return Frame(f.t, kind, t.kind, o.(Marshaler))
 }
 
-// Failure returns the event that ends a watch with an error, in the format that a
+// partial returns an object's metadata as an object.
+func (f *Server) partial(o Object) *metav1.PartialObjectMetadata {
+	m, err := metadataOf(o)
+	if err != nil {
+		f.t.Error(err)
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: m}
+}
+
+// Failure returns the event that ends a watch with an error, in the form that a
 // request asks for.
 func (f *Server) Failure(r *http.Request, s *metav1.Status) []byte {
-	if wantsJSON(r) {
+	if as, _ := formOf(r, targetOf(r).resource); as.json {
 		return f.json(map[string]any{"type": "ERROR", "object": s})
 	}
 	return Frame(f.t, "ERROR", "Status", s)
@@ -102,20 +135,13 @@ func (f *Server) Failure(r *http.Request, s *metav1.Status) []byte {
 // Begin sends the headers of a watch.
 func Begin(w http.ResponseWriter, r *http.Request) *http.ResponseController {
 	kind := asProtobuf + ";stream=watch"
-	if wantsJSON(r) {
+	if strings.HasPrefix(r.Header.Get("Accept"), asJSON) {
 		kind = asJSON
 	}
 	typed(w, kind).WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
 	_ = out.Flush()
 	return out
-}
-
-// whole returns a Node with its kind set.
-func whole(n *corev1.Node) *corev1.Node {
-	n = n.DeepCopy()
-	n.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
-	return n
 }
 
 func (f *Server) json(object any) []byte {
@@ -126,34 +152,52 @@ func (f *Server) json(object any) []byte {
 	return append(text, '\n')
 }
 
-// send answers with a Node.
-func (f *Server) send(w http.ResponseWriter, r *http.Request, n *corev1.Node) {
-	if r.Header.Get("Accept") == asProtobuf {
-		_, _ = typed(w, asProtobuf).Write(Wrap(f.t, "Node", n))
-		return
+// send answers with an object, in the form that a request asks for.
+func (f *Server) send(w http.ResponseWriter, r *http.Request, t target, code int, o Object) {
+	as, _ := formOf(r, t.resource)
+	var text []byte
+	switch {
+	case as.json && as.metadataOnly:
+		p := f.partial(o)
+		p.TypeMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: metadata}
+		text = f.json(p)
+	case as.json:
+		text = f.json(t.document(o))
+	case as.metadataOnly:
+		text = Wrap(f.t, metadata, f.partial(o))
+	default:
+		text = Wrap(f.t, t.kind, o.(Marshaler))
 	}
-	_, _ = typed(w, asJSON).Write(f.json(whole(n)))
+	kind := asProtobuf
+	if as.json {
+		kind = asJSON
+	}
+	typed(w, kind).WriteHeader(code)
+	_, _ = w.Write(text)
 }
 
-// sendList answers with a list of Nodes, in the format that a request asks for.
-func (f *Server) sendList(w http.ResponseWriter, r *http.Request, meta metav1.ListMeta, nodes []*corev1.Node) {
-	if wantsMetadata(r) {
+// sendList answers with a list, in the form that a request asks for.
+func (f *Server) sendList(w http.ResponseWriter, r *http.Request, t target, meta metav1.ListMeta, all []Object) {
+	as, _ := formOf(r, t.resource)
+	switch {
+	case as.json:
+		items := make([]any, 0, len(all))
+		for _, o := range all {
+			items = append(items, t.document(o))
+		}
+		// Like a custom resource's list, with the kind after the items.
+		_, _ = typed(w, asJSON).Write(f.json(map[string]any{"apiVersion": t.version(), "items": items, "kind": t.kind + "List", "metadata": meta}))
+	case as.metadataOnly:
 		list := &metav1.PartialObjectMetadataList{ListMeta: meta}
-		for _, n := range nodes {
-			list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta})
+		for _, o := range all {
+			list.Items = append(list.Items, *f.partial(o))
 		}
 		_, _ = typed(w, asProtobuf).Write(Wrap(f.t, metadata+"List", list))
-		return
-	}
-	list := &corev1.NodeList{ListMeta: meta}
-	for _, n := range nodes {
-		list.Items = append(list.Items, *n)
-	}
-	if !wantsJSON(r) {
+	default:
+		list := &corev1.NodeList{ListMeta: meta}
+		for _, o := range all {
+			list.Items = append(list.Items, *o.(*corev1.Node))
+		}
 		_, _ = typed(w, asProtobuf).Write(Wrap(f.t, "NodeList", list))
-		return
 	}
-	// Like a custom resource's list, with the kind after the items.
-	text := f.json(map[string]any{"apiVersion": "v1", "items": list.Items, "kind": "NodeList", "metadata": meta})
-	_, _ = typed(w, asJSON).Write(text)
 }

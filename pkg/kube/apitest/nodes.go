@@ -18,7 +18,12 @@ func LargeNode(i int) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: fmt.Sprintf("node-%d", i), UID: "0cb6a4d6-6d2b-4c0e-9c3c-2b1b6a3f2c11", ResourceVersion: fmt.Sprint(1000 + i),
 		CreationTimestamp: metav1.NewTime(time.Unix(1_700_000_000, 0)),
-		Labels:            map[string]string{"kubernetes.io/hostname": fmt.Sprintf("node-%d", i)},
+		Labels: map[string]string{
+			"kubernetes.io/hostname": fmt.Sprintf("node-%d", i), "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+			"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/instance-type": "m6i.2xlarge",
+			"node.kubernetes.io/instance-type": "m6i.2xlarge", "topology.kubernetes.io/region": "eu-west-1", "topology.kubernetes.io/zone": "eu-west-1a",
+			"failure-domain.beta.kubernetes.io/region": "eu-west-1", "failure-domain.beta.kubernetes.io/zone": "eu-west-1a", "example.org/pool": "workers",
+		},
 		Annotations: map[string]string{
 			prefix + "/kube-subnet-manager": "true", prefix + "/backend-type": "vxlan", prefix + "/public-ip": fmt.Sprintf("172.16.%d.%d", i>>8, i&255),
 			prefix + "/backend-data": fmt.Sprintf(`{"VNI":1,"VtepMAC":"02:00:00:00:%02x:%02x"}`, i>>8, i&255),
@@ -27,6 +32,8 @@ func LargeNode(i int) *corev1.Node {
 	}}
 	n.Spec.PodCIDR = fmt.Sprintf("10.%d.%d.0/24", 64+i>>8, i&255)
 	n.Spec.PodCIDRs = []string{n.Spec.PodCIDR, fmt.Sprintf("fd00:5:0:%x::/64", i)}
+	n.Spec.ProviderID = fmt.Sprintf("aws:///eu-west-1a/i-%017x", i)
+	n.Spec.Taints = []corev1.Taint{{Key: "example.org/dedicated", Value: "workers", Effect: "NoSchedule"}}
 	n.Annotations[prefix+"/tulle-subnets"] = strings.Join(n.Spec.PodCIDRs, ",")
 	n.Status.Addresses = []corev1.NodeAddress{{Type: "Hostname", Address: n.Name}, {Type: "InternalIP", Address: "172.16.0.1"}, {Type: "ExternalIP", Address: "198.51.100.1"}}
 	for j := range 50 {

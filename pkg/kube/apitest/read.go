@@ -8,36 +8,49 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func (f *Server) get(w http.ResponseWriter, r *http.Request, name string) {
-	if n := f.Node(name); n != nil {
-		f.send(w, r, n)
+func (f *Server) get(w http.ResponseWriter, r *http.Request, t target) {
+	f.mu.Lock()
+	o := f.at(t)
+	f.mu.Unlock()
+	if o == nil {
+		f.Fail(w, r, absent(t))
 		return
 	}
-	f.Fail(w, r, Refusal(http.StatusNotFound, "not found"))
+	f.send(w, r, t, http.StatusOK, o)
 }
 
-// selected reports whether a request selects a Node of that name.
-func selected(r *http.Request, name string) bool {
-	selector := r.URL.Query().Get("fieldSelector")
-	return selector == "" || selector == "metadata.name="+name
+// absent refuses a request for an object that does not exist.
+func absent(t target) *metav1.Status { return status(apierrors.NewNotFound(t.group(), t.name)) }
+
+func status(err *apierrors.StatusError) *metav1.Status {
+	s := err.Status()
+	s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	return &s
 }
 
-// Sorted returns the Nodes that a request selects, by name. Call it inside Do.
-func (f *Server) Sorted(r *http.Request) []*corev1.Node {
-	var all []*corev1.Node
-	for _, n := range f.Nodes {
-		if selected(r, n.Name) {
+// Sorted returns the objects that a request selects, by name. Call it inside Do.
+func (f *Server) Sorted(r *http.Request) []Object {
+	t := targetOf(r)
+	var all []Object
+	if t.resource == nodes {
+		for _, n := range f.Nodes {
 			all = append(all, n)
 		}
 	}
-	slices.SortFunc(all, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	for _, o := range f.objects[t.resource] {
+		all = append(all, o)
+	}
+	all = slices.DeleteFunc(all, func(o Object) bool { return !t.selects(r, o) })
+	slices.SortFunc(all, func(a, b Object) int { return strings.Compare(key(a), key(b)) })
 	return all
 }
 
-func (f *Server) list(w http.ResponseWriter, r *http.Request) {
+func (f *Server) list(w http.ResponseWriter, r *http.Request, t target) {
 	query := r.URL.Query()
 	f.mu.Lock()
 	all := f.Sorted(r)
@@ -54,10 +67,21 @@ func (f *Server) list(w http.ResponseWriter, r *http.Request) {
 		to = from + limit
 		meta.Continue = fmt.Sprint(to)
 	}
-	f.sendList(w, r, meta, all[from:to])
+	f.sendList(w, r, t, meta, all[from:to])
 }
 
-func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
+// bookmark returns the object of a bookmark at a revision, which ends a list.
+func (t target) bookmark(revision int64) Object {
+	var o Object = new(corev1.Node)
+	if t.resource != nodes {
+		o = &unstructured.Unstructured{Object: map[string]any{"kind": t.kind, "apiVersion": t.version()}}
+	}
+	o.SetResourceVersion(fmt.Sprint(revision))
+	o.SetAnnotations(map[string]string{"k8s.io/initial-events-end": "true"})
+	return o
+}
+
+func (f *Server) watch(w http.ResponseWriter, r *http.Request, t target) {
 	query := r.URL.Query()
 	initial := AsksForStream(r)
 	f.mu.Lock()
@@ -65,15 +89,10 @@ func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
 	if from := query.Get("resourceVersion"); from != "" && !initial {
 		at, _ = strconv.ParseInt(from, 10, 64)
 	}
-	gone, unable := at < f.oldest, initial && f.NoWatchList
-	var begin []byte
+	gone, unable, revision := at < f.oldest, initial && f.NoWatchList, f.revision
+	var all []Object
 	if initial {
-		for _, n := range f.Sorted(r) {
-			begin = append(begin, f.Event(r, "ADDED", n)...)
-		}
-		begin = append(begin, f.Event(r, "BOOKMARK", &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			ResourceVersion: fmt.Sprint(f.revision), Annotations: map[string]string{"k8s.io/initial-events-end": "true"},
-		}})...)
+		all = f.Sorted(r)
 	}
 	f.mu.Unlock()
 	if unable {
@@ -85,30 +104,31 @@ func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(f.Failure(r, Refusal(http.StatusGone, "too old resource version")))
 		return
 	}
-	_, _ = w.Write(begin)
+	for _, o := range all {
+		_, _ = w.Write(f.Event(r, "ADDED", o))
+	}
+	if initial {
+		_, _ = w.Write(f.Event(r, "BOOKMARK", t.bookmark(revision)))
+	}
 	for {
 		f.mu.Lock()
-		changed, over := f.changed, f.epoch != epoch
-		var news []byte
-		for _, e := range f.log {
-			if e.revision <= at {
-				continue
-			}
-			at = e.revision
-			if !selected(r, e.node.Name) {
-				continue
-			}
-			text := f.Event(r, e.kind, e.node)
-			if f.Garble != nil {
-				text = f.Garble(text)
-			}
-			news = append(news, text...)
-		}
+		changed, over, garble := f.changed, f.epoch != epoch, f.Garble
+		news := f.since(at)
 		f.mu.Unlock()
 		if over {
 			return
 		}
-		_, _ = w.Write(news)
+		for _, e := range news {
+			at = e.revision
+			if e.resource != t.resource || !t.selects(r, e.object) {
+				continue
+			}
+			text := f.Event(r, e.kind, e.object)
+			if garble != nil {
+				text = garble(text)
+			}
+			_, _ = w.Write(text)
+		}
 		_ = out.Flush()
 		select {
 		case <-changed:
@@ -116,4 +136,10 @@ func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// since returns the changes after a revision. The caller holds mu.
+func (f *Server) since(revision int64) []event {
+	n, _ := slices.BinarySearchFunc(f.log, revision+1, func(e event, r int64) int { return int(e.revision - r) })
+	return f.log[n:len(f.log):len(f.log)]
 }

@@ -1,28 +1,34 @@
 package apitest
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Server is an API server of Nodes. Set its fields and change its history inside Do,
-// or before the first request.
+// Server is an API server. Set its fields and change its history inside Do, or before
+// the first request.
 type Server struct {
 	// URL is the server's URL.
 	URL string
 	// Nodes are all Nodes by name.
 	Nodes map[string]*corev1.Node
-	// Gives returns the podCIDRs for the i-th Node that is created without any.
+	// Gives returns the podCIDRs for the i-th Node that is created without any. Without
+	// it such a Node has none.
 	Gives func(i int) []string
+	// Serves are the resources that the server has, by their path in all namespaces, and
+	// their kinds. New sets nodes, leases, events and servicecidrs.
+	Serves map[string]string
 
 	// NoWatchList makes the server refuse streamed lists, as without the feature.
 	NoWatchList bool
@@ -34,6 +40,12 @@ type Server struct {
 	NoMetadata func(w http.ResponseWriter, r *http.Request) bool
 	// Refuse, if set, returns the refusal of a request, or nil.
 	Refuse func(r *http.Request) *metav1.Status
+	// Hold, if set, is called for each request. If it returns a channel, the server
+	// serves the request when that is closed, even if the client is gone by then.
+	Hold func(r *http.Request) <-chan struct{}
+	// Lose, if set, reports whether the server cuts the connection in place of an
+	// answer, after it has served the request.
+	Lose func(r *http.Request) bool
 	// Garble, if set, changes the events that a watch sends after its list.
 	Garble func(event []byte) []byte
 	// CutPages makes every page after the first one fail.
@@ -41,31 +53,40 @@ type Server struct {
 
 	t      testing.TB
 	server *httptest.Server
+	ended  chan struct{}
 
 	mu       sync.Mutex
-	changed  chan struct{} // closed, and replaced, at every change
+	objects  map[string]map[string]*unstructured.Unstructured // all but Nodes, by resource and key
+	changed  chan struct{}                                    // closed, and replaced, at every change
 	log      []event
 	revision int64
 	oldest   int64 // the oldest revision that a watch may resume from
 	epoch    int   // incremented to end all watches
 	requests []string
-	made     int
+	made     int // Nodes
 }
 
-// event is a change of a Node.
+// event is a change of an object.
 type event struct {
-	kind     string
-	node     *corev1.Node
-	revision int64
+	resource, kind string
+	object         Object
+	revision       int64
 }
 
 // New starts a server.
 func New(t testing.TB) *Server {
-	f := &Server{t: t, changed: make(chan struct{}), Nodes: make(map[string]*corev1.Node), revision: 100}
+	f := &Server{
+		t: t, ended: make(chan struct{}), changed: make(chan struct{}), revision: 100,
+		Nodes: make(map[string]*corev1.Node), objects: make(map[string]map[string]*unstructured.Unstructured),
+		Serves: map[string]string{
+			nodes: "Node", leases: "Lease", events: "Event", "apis/networking.k8s.io/v1/servicecidrs": "ServiceCIDR",
+		},
+	}
 	f.Gives = func(i int) []string { return []string{fmt.Sprintf("10.5.0.%d/28", i*16%256)} }
 	f.server = httptest.NewServer(f)
 	f.URL = f.server.URL
 	t.Cleanup(func() {
+		close(f.ended)
 		f.Cut()
 		f.server.CloseClientConnections()
 		f.server.Close()
@@ -107,19 +128,11 @@ func (f *Server) Forget() {
 
 // Change writes a Node, with an event of that kind. Call it inside Do.
 func (f *Server) Change(kind string, n *corev1.Node) {
-	f.revision++
-	n = n.DeepCopy()
-	n.ResourceVersion = strconv.FormatInt(f.revision, 10)
-	if kind == "DELETED" {
-		delete(f.Nodes, n.Name)
-	} else {
-		f.Nodes[n.Name] = n
-	}
-	f.log = append(f.log, event{kind, n, f.revision})
+	f.write(target{resource: nodes, name: n.Name}, kind, n)
 }
 
-// Requests returns all requests so far, each as method and URL. A request for
-// metadata alone begins with "metadata-only ".
+// Requests returns all requests so far, each as method and URL. One that reads metadata
+// alone begins with "metadata-only ".
 func (f *Server) Requests() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,15 +171,24 @@ func (f *Server) Node(name string) *corev1.Node {
 
 // ServeHTTP implements http.Handler.
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	metadataOnly := strings.Contains(r.Header.Get("Accept"), metadata)
+	metadataOnly := wantsMetadata(r)
 	asked := r.Method + " " + r.URL.String()
 	if metadataOnly {
 		asked = "metadata-only " + asked
 	}
+	t := targetOf(r)
 	f.mu.Lock()
 	f.requests = append(f.requests, asked)
-	refuse, answer, noMetadata := f.Refuse, f.Answer, f.NoMetadata
+	refuse, answer, noMetadata, hold, lose := f.Refuse, f.Answer, f.NoMetadata, f.Hold, f.Lose
+	t.kind = f.Serves[t.resource]
 	f.mu.Unlock()
+	if hold != nil && !f.held(r, hold(r)) {
+		return
+	}
+	if lose != nil && lose(r) {
+		defer panic(http.ErrAbortHandler)
+		w = httptest.NewRecorder()
+	}
 	if answer != nil && answer(w, r) {
 		return
 	}
@@ -176,26 +198,53 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	name := ""
-	if len(parts) > 1 {
-		name = parts[1]
+	if metadataOnly && noMetadata != nil && noMetadata(w, r) {
+		return
 	}
+	f.serve(w, r, t)
+}
+
+// held waits until a request may be served, or returns false if the server ends first.
+// The server has the body of a client that goes away.
+func (f *Server) held(r *http.Request, until <-chan struct{}) bool {
+	if until == nil {
+		return true
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	select {
+	case <-until:
+		return true
+	case <-f.ended:
+		return false
+	}
+}
+
+func (f *Server) serve(w http.ResponseWriter, r *http.Request, t target) {
+	_, acceptable := formOf(r, t.resource)
 	switch {
-	case parts[0] == "namespaces":
+	case t.resource == "api/v1/pods":
 		fmt.Fprint(typed(w, asJSON), `{"kind":"Pod","spec":{"nodeName":"node-1"}}`)
+	case t.kind == "":
+		f.Fail(w, r, Refusal(http.StatusNotFound, "the server could not find the requested resource"))
+	case !acceptable:
+		f.Fail(w, r, Refusal(http.StatusNotAcceptable, "only the following media types are accepted: application/json"))
 	case r.Method == http.MethodPost:
-		f.create(w, r)
+		f.create(w, r, t)
+	case r.Method == http.MethodPut:
+		f.update(w, r, t)
 	case r.Method == http.MethodPatch:
-		f.patch(w, r, name)
+		f.patch(w, r, t)
 	case r.Method == http.MethodDelete:
-		f.remove(w, name)
-	case noMetadata != nil && metadataOnly && noMetadata(w, r):
+		f.remove(w, r, t)
 	case r.URL.Query().Get("watch") != "":
-		f.watch(w, r)
-	case name != "":
-		f.get(w, r, name)
+		f.watch(w, r, t)
+	case t.name != "":
+		f.get(w, r, t)
 	default:
-		f.list(w, r)
+		f.list(w, r, t)
 	}
 }
