@@ -160,8 +160,10 @@ func TestRequestsReadChangeAndRefuse(t *testing.T) {
 	if name, text := customNote(&now); name != "a b" || text != "2" || now.Spec.PodCIDR == "" {
 		t.Errorf("changed to %+v", now)
 	}
-	if err := c.Create(t.Context(), Nodes, []byte(`{"metadata":{"name":"c"}}`)); err != nil || f.Node("c") == nil {
-		t.Errorf("created: %v", err)
+	created := custom{}
+	created.Metadata.Name = "c"
+	if err := Create(t.Context(), c, Nodes, JSON[custom]("Node"), &created); err != nil || f.Node("c") == nil || created.Spec.PodCIDR == "" {
+		t.Errorf("created %+v: %v", created, err)
 	}
 	if f.Asked("PATCH /api/v1/nodes/a%20b?fieldManager=test") != 1 || f.Asked("POST /api/v1/nodes?fieldManager=test") != 1 {
 		t.Errorf("%v", f.Requests())
@@ -188,8 +190,8 @@ func TestRefusalsAreReadInEachEncoding(t *testing.T) {
 		refusal *metav1.Status
 		is      Error
 	}{
-		{busy, Error{Code: 429, Message: "busy", After: 7 * time.Second}},
-		{lost, Error{Code: 504, Message: "Too large resource version", Lost: true}},
+		{busy, Error{Code: 429, Reason: "TooManyRequests", Message: "busy", After: 7 * time.Second}},
+		{lost, Error{Code: 504, Reason: "Timeout", Message: "Too large resource version", Lost: true}},
 	} {
 		f.Do(func() { f.Refuse = func(*http.Request) *metav1.Status { return want.refusal } })
 		var n Node

@@ -1,8 +1,10 @@
 // Package kube is a client of a Kubernetes API server that needs little memory.
 //
 // A Client finds the server and authenticates, both with client-go. It re-reads
-// kubeconfigs, tokens and certificates when their files change. Get, Patch and Create
-// are single requests.
+// kubeconfigs, tokens and certificates when their files change. Get, Patch, Merge,
+// Create, Update and Delete are single requests. The last four are the writes of
+// controllers: OutcomeOf returns what became of one, and a Version as a precondition
+// makes the server refuse it if the object has changed.
 //
 // A Watch follows all objects of a resource with one list and one watch. It hands
 // each object to a Sink, and holds one object at a time. The server streams the list
@@ -11,5 +13,6 @@
 // A Format is how objects are requested and decoded:
 //   - as protobuf; the decoder steps over what it does not need;
 //   - as their metadata alone;
-//   - as JSON, the only format of custom resources.
+//   - as JSON, the only format of custom resources: Events, Leases, ServiceCIDRs and
+//     ClusterCIDRs come and go as JSON, too.
 package kube

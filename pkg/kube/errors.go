@@ -25,7 +25,9 @@ func wrongKind(got, wanted string) error {
 
 // Error is an answer that refuses a request.
 type Error struct {
-	Code    int
+	Code int
+	// Reason is Kubernetes' own word for it, like AlreadyExists. A proxy gives none.
+	Reason  string
 	Message string
 	// After is how long the server asks clients to wait.
 	After time.Duration
@@ -76,6 +78,7 @@ const statusKind = "Status"
 
 // status is what matters of that object.
 type status struct {
+	reason      string
 	message     string
 	code, after uint64 // after is in seconds
 	tooNew      bool   // the resourceVersion is newer than the server's
@@ -85,7 +88,7 @@ type status struct {
 const tooNewCause = "ResourceVersionTooLarge"
 
 func (e *Error) take(s status) {
-	e.Code, e.Message, e.Lost = int(min(s.code, 999)), s.message, s.tooNew
+	e.Code, e.Reason, e.Message, e.Lost = int(min(s.code, 999)), s.reason, s.message, s.tooNew
 	e.After = max(e.After, time.Duration(min(s.after, 1<<16))*time.Second)
 }
 
@@ -107,6 +110,8 @@ func (protobufWire) status(object []byte) (s status, err error) {
 		switch field {
 		case 3:
 			s.message = string(value)
+		case 4:
+			s.reason = string(value)
 		case 5:
 			return walk(value, details)
 		case 6:
@@ -120,9 +125,9 @@ func (protobufWire) status(object []byte) (s status, err error) {
 // status implements wire.
 func (jsonWire) status(object []byte) (status, error) {
 	var doc struct {
-		Message string
-		Code    uint64
-		Details struct {
+		Reason, Message string
+		Code            uint64
+		Details         struct {
 			RetryAfterSeconds uint64
 			Causes            []struct{ Reason string }
 		}
@@ -130,7 +135,7 @@ func (jsonWire) status(object []byte) (status, error) {
 	if err := json.Unmarshal(object, &doc); err != nil {
 		return status{}, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
-	s := status{message: doc.Message, code: doc.Code, after: doc.Details.RetryAfterSeconds}
+	s := status{reason: doc.Reason, message: doc.Message, code: doc.Code, after: doc.Details.RetryAfterSeconds}
 	for _, c := range doc.Details.Causes {
 		s.tooNew = s.tooNew || c.Reason == tooNewCause
 	}

@@ -59,6 +59,8 @@ type wire interface {
 	open(message []byte) (kind string, object []byte, err error)
 	// revision returns an object's resourceVersion.
 	revision(object []byte) ([]byte, error)
+	// version returns an object's uid and resourceVersion.
+	version(object []byte) (Version, error)
 	// endsList reports whether a bookmark ends a streamed list.
 	endsList(bookmark []byte) (bool, error)
 	// status reads an object of the kind Status.

@@ -13,8 +13,8 @@ type jsonWire struct{}
 type objectMeta struct {
 	Kind     string
 	Metadata struct {
-		ResourceVersion string
-		Annotations     map[string]string
+		Version
+		Annotations map[string]string
 	}
 }
 

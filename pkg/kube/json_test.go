@@ -103,7 +103,7 @@ func TestJSONKeepsNothingOfPreviousObject(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if said, _ := json.Marshal(c); string(said) != `{"Metadata":{"Name":"b","Annotations":null},"Spec":{"PodCIDR":""}}` {
+	if said, _ := json.Marshal(c); string(said) != `{"metadata":{"name":"b","annotations":null},"spec":{"podCIDR":""}}` {
 		t.Errorf("%s", said)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
-	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // soon is longer than a server's start and a client's longest back-off.
@@ -123,10 +122,12 @@ func noteOf(n *Node) (name, text string) {
 // custom is an object in JSON.
 type custom struct {
 	Metadata struct {
-		Name        string
-		Annotations map[string]string
-	}
-	Spec struct{ PodCIDR string }
+		Name        string            `json:"name"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		PodCIDR string `json:"podCIDR"`
+	} `json:"spec"`
 }
 
 func customNote(c *custom) (name, text string) { return c.Metadata.Name, c.Metadata.Annotations[note] }
@@ -151,16 +152,8 @@ func watching[T any](t testing.TB, c *Client, f Format[T], read func(*T) (name, 
 	return s, w
 }
 
-// pause is how the watches of tests back off.
-func pause(ctx context.Context, failures int, _ error) error {
-	return retry.Backoff{First: 100 * time.Millisecond, Last: 30 * time.Second}.Sleep(ctx, failures)
-}
-
 // run runs a watch until the test ends.
 func run[T any](t testing.TB, w *Watch[T]) {
-	if w.Pause == nil {
-		w.Pause = pause
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { w.Run(ctx) })

@@ -9,21 +9,31 @@ import (
 // Nodes is the path of the Nodes.
 const Nodes = "api/v1/nodes"
 
-// NetworkUnavailable is the condition that keeps pods off a Node.
-const NetworkUnavailable = "NetworkUnavailable"
+// The conditions of Nodes that matter here. NetworkUnavailable keeps pods off a Node.
+const (
+	Ready              = "Ready"
+	NetworkUnavailable = "NetworkUnavailable"
+)
 
 // Node is what matters of a Node. Its byte slices point into the message, and are
 // valid as long as that is.
 type Node struct {
 	Name, UID []byte
+	// ResourceVersion is opaque: a precondition repeats it byte for byte.
+	ResourceVersion []byte
 	// Revision is the resourceVersion as a number. It is 0 if that is not a number,
 	// which it is with every API server on etcd.
-	Revision  int64
-	Created   int64 // in seconds
-	Addresses []Address
-	// Unavailable is the condition NetworkUnavailable.
-	Unavailable NodeCondition
+	Revision int64
+	Created  int64 // in seconds
+	// Deleting reports that the Node was deleted, but finalizers still keep it.
+	Deleting    bool
+	Labels      []Label
 	Annotations []Annotation
+	Taints      []Taint
+	ProviderID  []byte
+	Addresses   []Address
+	// Ready and Unavailable are the conditions Ready and NetworkUnavailable.
+	Ready, Unavailable NodeCondition
 	// MetadataOnly reports that only its metadata was read.
 	MetadataOnly bool
 
@@ -38,8 +48,17 @@ type Address struct{ Kind, Address []byte }
 // has no such condition.
 type NodeCondition struct{ Status, Reason, Message []byte }
 
+// Label is one label of an object.
+type Label struct{ Key, Value []byte }
+
 // Annotation is one annotation of an object.
 type Annotation struct{ Key, Value []byte }
+
+// Taint is one taint of a Node, without its time.
+type Taint struct{ Key, Value, Effect []byte }
+
+// Version returns the state that n was read in, as the precondition of a write.
+func (n *Node) Version() Version { return Version{string(n.UID), string(n.ResourceVersion)} }
 
 // WholeNode is the format of whole Nodes.
 var WholeNode = Protobuf("Node", func(message []byte, to *Node) error { return to.decode(message, false) })
@@ -57,7 +76,10 @@ func (n *Node) PodCIDRs() [][]byte {
 
 // decode reads a Node into n.
 func (n *Node) decode(message []byte, metadataOnly bool) error {
-	*n = Node{podCIDRs: n.podCIDRs[:0], Addresses: n.Addresses[:0], Annotations: n.Annotations[:0], MetadataOnly: metadataOnly}
+	*n = Node{
+		podCIDRs: n.podCIDRs[:0], Addresses: n.Addresses[:0], Labels: n.Labels[:0], Annotations: n.Annotations[:0], Taints: n.Taints[:0],
+		MetadataOnly: metadataOnly,
+	}
 	return walk(message, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 1:
@@ -78,7 +100,7 @@ func (n *Node) meta(field protowire.Number, value []byte, _ uint64) error {
 	case metaUID:
 		n.UID = value
 	case metaRevision:
-		n.Revision = number(string(value))
+		n.ResourceVersion, n.Revision = value, number(string(value))
 	case metaCreated:
 		return walk(value, func(field protowire.Number, _ []byte, number uint64) error {
 			if field == 1 {
@@ -86,6 +108,12 @@ func (n *Node) meta(field protowire.Number, value []byte, _ uint64) error {
 			}
 			return nil
 		})
+	case metaDeleted:
+		n.Deleting = true
+	case metaLabels:
+		key, value, err := pair(value)
+		n.Labels = append(n.Labels, Label{key, value})
+		return err
 	case metaAnnotations:
 		key, value, err := pair(value)
 		n.Annotations = append(n.Annotations, Annotation{key, value})
@@ -98,10 +126,31 @@ func (n *Node) spec(field protowire.Number, value []byte, _ uint64) error {
 	switch field {
 	case 1:
 		n.podCIDR = value
+	case 3:
+		n.ProviderID = value
+	case 5:
+		return n.taint(value)
 	case 7:
 		n.podCIDRs = append(n.podCIDRs, value)
 	}
 	return nil
+}
+
+func (n *Node) taint(value []byte) error {
+	var t Taint
+	err := walk(value, func(field protowire.Number, value []byte, _ uint64) error {
+		switch field {
+		case 1:
+			t.Key = value
+		case 2:
+			t.Value = value
+		case 3:
+			t.Effect = value
+		}
+		return nil
+	})
+	n.Taints = append(n.Taints, t)
+	return err
 }
 
 func (n *Node) status(field protowire.Number, value []byte, _ uint64) error {
@@ -117,12 +166,19 @@ func (n *Node) status(field protowire.Number, value []byte, _ uint64) error {
 }
 
 func (n *Node) condition(value []byte) error {
-	var c NodeCondition
-	wanted := false
+	var c, other NodeCondition
+	to := &other
 	err := walk(value, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 1:
-			wanted = string(value) == NetworkUnavailable
+			switch string(value) {
+			case Ready:
+				to = &n.Ready
+			case NetworkUnavailable:
+				to = &n.Unavailable
+			default:
+				to = &other
+			}
 		case 2:
 			c.Status = value
 		case 5:
@@ -132,9 +188,7 @@ func (n *Node) condition(value []byte) error {
 		}
 		return nil
 	})
-	if wanted {
-		n.Unavailable = c
-	}
+	*to = c
 	return err
 }
 

@@ -2,7 +2,9 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,8 +34,24 @@ func sameNode(n *Node, want *corev1.Node) error {
 		return fmt.Errorf("podCIDRs %v, want %v", cidrs, wantCIDRs)
 	case len(notes) != len(want.Annotations) || len(notes) > 0 && fmt.Sprint(notes) != fmt.Sprint(want.Annotations):
 		return fmt.Errorf("annotations %v, want %v", notes, want.Annotations)
+	case string(n.ResourceVersion) != want.ResourceVersion || n.Deleting != (want.DeletionTimestamp != nil) || string(n.ProviderID) != want.Spec.ProviderID:
+		return fmt.Errorf("%q deleting %t %q, want %+v %q", n.ResourceVersion, n.Deleting, n.ProviderID, want.ObjectMeta, want.Spec.ProviderID)
+	case len(n.Taints) != len(want.Spec.Taints):
+		return fmt.Errorf("%d taints, want %v", len(n.Taints), want.Spec.Taints)
 	case len(n.Addresses) != len(want.Status.Addresses):
 		return fmt.Errorf("%d addresses, want %d", len(n.Addresses), len(want.Status.Addresses))
+	}
+	labels := make(map[string]string)
+	for _, l := range n.Labels {
+		labels[string(l.Key)] = string(l.Value)
+	}
+	if !maps.Equal(labels, want.Labels) {
+		return fmt.Errorf("labels %v, want %v", labels, want.Labels)
+	}
+	for i, t := range want.Spec.Taints {
+		if got := n.Taints[i]; string(got.Key) != t.Key || string(got.Value) != t.Value || string(got.Effect) != string(t.Effect) {
+			return fmt.Errorf("taint %s=%s:%s, want %v", got.Key, got.Value, got.Effect, t)
+		}
 	}
 	for i, a := range want.Status.Addresses {
 		if string(n.Addresses[i].Kind) != string(a.Type) || string(n.Addresses[i].Address) != a.Address {
@@ -48,8 +66,10 @@ func TestWholeNode(t *testing.T) {
 	unavailable.Status.Conditions = append(unavailable.Status.Conditions, corev1.NodeCondition{
 		Type: NetworkUnavailable, Status: "True", Reason: "NoLease", Message: "no subnet",
 	})
+	deleting := apitest.SmallNode(3)
+	deleting.DeletionTimestamp = &metav1.Time{Time: time.Unix(1_700_000_001, 0)}
 	var n Node // one for all: nothing of one may remain in the next
-	for _, want := range []*corev1.Node{apitest.LargeNode(1), unavailable, {}, {Spec: corev1.NodeSpec{PodCIDR: "10.5.1.0/24"}}} {
+	for _, want := range []*corev1.Node{apitest.LargeNode(1), unavailable, deleting, {}, {Spec: corev1.NodeSpec{PodCIDR: "10.5.1.0/24"}}} {
 		if err := n.decode(apitest.Encoded(t, want), false); err != nil {
 			t.Fatal(err)
 		}
@@ -66,6 +86,9 @@ func TestWholeNode(t *testing.T) {
 	}
 	if err := n.decode(apitest.Encoded(t, apitest.LargeNode(1)), false); err != nil || n.Created != 1_700_000_000 || n.MetadataOnly {
 		t.Errorf("%+v, %v", n, err)
+	}
+	if r := n.Ready; string(r.Status) != "False" || string(r.Reason) != "KubeletHasSufficient" || len(n.Unavailable.Status) > 0 {
+		t.Errorf("ready: %s, %s", r.Status, r.Reason)
 	}
 }
 

@@ -83,6 +83,8 @@ const (
 	metaUID         = 5
 	metaRevision    = 6
 	metaCreated     = 8
+	metaDeleted     = 9
+	metaLabels      = 11
 	metaAnnotations = 12
 )
 

@@ -58,24 +58,12 @@ func Patch[T any](ctx context.Context, c *Client, path string, kind PatchKind, c
 	return f.read(r, to)
 }
 
-// Create creates an object of a resource. object is JSON.
-func (c *Client) Create(ctx context.Context, resource string, object []byte) error {
-	r, err := c.do(ctx, request{
-		method: http.MethodPost, path: resource, query: c.writer(), content: jsonType, body: object, accept: jsonType,
-	})
-	if err != nil {
-		return err
-	}
-	return r.Body.Close()
-}
-
 // writer returns the query that names the writer.
 func (c *Client) writer() url.Values { return url.Values{"fieldManager": {c.options.Name}} }
 
 // read decodes an answer into to, and closes it.
 func (f Format[T]) read(r *http.Response, to *T) error {
-	defer r.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(r.Body, largest))
+	text, err := readAll(r)
 	if err != nil {
 		return err
 	}
@@ -89,6 +77,13 @@ func (f Format[T]) read(r *http.Response, to *T) error {
 	return f.Decode(object, to)
 }
 
+// readAll reads an answer, and closes it.
+func readAll(r *http.Response) ([]byte, error) {
+	defer r.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(r.Body, largest))
+	return text, unexpected(err)
+}
+
 // request is one request to the API server.
 type request struct {
 	method, path string
@@ -98,6 +93,22 @@ type request struct {
 	accept       string
 }
 
+// accepts reports whether an answer may be of a media type.
+func (r request) accepts(kind string) bool {
+	for accepted := range strings.SplitSeq(r.accept, ",") {
+		if accepted, _, _ = strings.Cut(accepted, ";"); accepted == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// typeOf returns the media type of an answer, without parameters.
+func typeOf(answer *http.Response) string {
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	return kind
+}
+
 // do makes a request. The caller closes the answer.
 func (c *Client) do(ctx context.Context, what request) (*http.Response, error) {
 	way := c.current()
@@ -105,7 +116,7 @@ func (c *Client) do(ctx context.Context, what request) (*http.Response, error) {
 	to.RawQuery = what.query.Encode()
 	r, err := http.NewRequestWithContext(ctx, what.method, to.String(), bytes.NewReader(what.body))
 	if err != nil {
-		return nil, err
+		return nil, unconnected{err}
 	}
 	r.Header.Set("Accept", what.accept)
 	if what.body != nil {
@@ -115,9 +126,9 @@ func (c *Client) do(ctx context.Context, what request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusCreated {
-		wanted, _, _ := strings.Cut(what.accept, ";")
-		if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind != wanted {
+	switch answer.StatusCode {
+	case http.StatusOK, http.StatusCreated, http.StatusAccepted:
+		if kind := typeOf(answer); !what.accepts(kind) {
 			answer.Body.Close()
 			return nil, fmt.Errorf("%w: it is %q", ErrUnreadable, kind)
 		}

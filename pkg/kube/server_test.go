@@ -84,6 +84,15 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// TestServerRules tries with a real API server what TestRules tries with apitest's.
+func TestServerRules(t *testing.T) {
+	c := kubetest.Start(t, kubetest.Options{})
+	kerneltest.Eventually(t, soon, func() error { return c.Try(http.MethodGet, "/api/v1/namespaces/default", nil, nil) })
+	for name, try := range rules {
+		t.Run(name, func(t *testing.T) { try(t, newClient(t, Options{Kubeconfig: c.Admin()})) })
+	}
+}
+
 func followsServer[T any](t *testing.T, c *kubetest.Cluster, streams bool, path string, format Format[T], read func(*T) (name, note string)) {
 	put := func(name, text string) {
 		t.Helper()

@@ -43,7 +43,8 @@ type Watch[T any] struct {
 	// begins.
 	Report func(err error)
 	// Pause waits between two sessions, after that many failures in a row, the last of
-	// which was err. It returns an error if ctx ends first.
+	// which was err. It returns an error if ctx ends first. nil stands for the function
+	// Pause.
 	Pause func(ctx context.Context, failures int, err error) error
 
 	// Only Run uses the following fields.
@@ -111,6 +112,10 @@ var (
 // Run follows the objects until ctx ends.
 func (w *Watch[T]) Run(ctx context.Context) {
 	relisting := false
+	pause := w.Pause
+	if pause == nil {
+		pause = Pause
+	}
 	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
 		err := w.session(ctx)
@@ -131,7 +136,7 @@ func (w *Watch[T]) Run(ctx context.Context) {
 		if err != nil && !relisting {
 			w.failed(err)
 		}
-		if w.Pause(ctx, failures, err) != nil {
+		if pause(ctx, failures, err) != nil {
 			return
 		}
 	}

@@ -44,7 +44,7 @@ func (s *Store) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, 
 				return subnet.Lease{}, err
 			}
 			// The Node has changed; the watch will deliver the change.
-			if err := pause(ctx, failures, nil); err != nil {
+			if err := kube.Pause(ctx, failures, nil); err != nil {
 				return subnet.Lease{}, err
 			}
 			failures++
@@ -143,7 +143,7 @@ func (s *Store) write(ctx context.Context, e *entry, subnets subnet.Pair[netip.P
 	} else {
 		err := s.retry(ctx, writing, func(ctx context.Context) error {
 			v, err := s.patch(ctx, e.name, kube.MergePatch, change)
-			if moved(err) {
+			if kube.Moved(err) {
 				return errMoved
 			}
 			if err == nil {

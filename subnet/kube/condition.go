@@ -64,7 +64,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 		}
 		err = s.retry(ctx, writing, func(ctx context.Context) error {
 			v, err := s.patch(ctx, e.name, kube.StrategicMergePatch, change)
-			if moved(err) {
+			if kube.Moved(err) {
 				return errMoved
 			}
 			if err == nil {
@@ -75,7 +75,7 @@ func (s *Store) SetNetworkUnavailable(ctx context.Context, c Condition) error {
 		if err != errMoved {
 			return err
 		}
-		if err := pause(ctx, failures, nil); err != nil {
+		if err := kube.Pause(ctx, failures, nil); err != nil {
 			return err
 		}
 		failures++
@@ -94,16 +94,17 @@ func (s *Store) Event(ctx context.Context, warning bool, why, message string) er
 			}
 		}
 	}
-	kind, now := "Normal", time.Now().UTC().Format(time.RFC3339)
+	kind, now := kube.Normal, time.Now().UTC().Format(time.RFC3339)
 	if warning {
-		kind = "Warning"
+		kind = kube.Warning
 	}
 	// No retry: the log and the status have the same message.
-	return s.event(ctx, map[string]any{
-		"metadata": map[string]any{"generateName": "tulled-", "namespace": "default"},
+	event := kube.Event{
 		// Kubelets set uid to the name too, and tools find a Node's events by it.
-		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Node", "name": e.name, "uid": e.name},
-		"reason":         why, "message": message, "type": kind, "count": 1,
-		"firstTimestamp": now, "lastTimestamp": now, "source": map[string]any{"component": "tulled", "host": e.name},
-	})
+		InvolvedObject: kube.Reference{APIVersion: "v1", Kind: "Node", Name: e.name, UID: e.name},
+		Reason:         why, Message: message, Type: kind, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		Source: kube.EventSource{Component: "tulled", Host: e.name},
+	}
+	event.Metadata.GenerateName = "tulled-"
+	return kube.Create(ctx, s.client, kube.Events(""), kube.EventFormat, &event)
 }

@@ -23,7 +23,6 @@ type follower struct {
 func (f *follower) begin() *kube.Watch[kube.Node] {
 	w := &f.watch
 	w.Client, w.Path, w.Format, w.Sink, w.Report = f.client, kube.Nodes, kube.WholeNode, f, f.report
-	w.Pause = pause
 	if f.scope == itself {
 		w.Name = f.book.own()
 	}

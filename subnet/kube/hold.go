@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -58,7 +59,7 @@ func (s *Store) Hold(ctx context.Context, own subnet.Lease) error {
 					if err == nil {
 						klog.InfoS("Restored our annotations after they were lost or changed", "node", e.name)
 					}
-					if err := pause(ctx, rewrites, nil); err != nil {
+					if err := kube.Pause(ctx, rewrites, nil); err != nil {
 						return err
 					}
 					continue

@@ -2,11 +2,7 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 
 	"github.com/tulle-net/tulle/pkg/kube"
 )
@@ -50,29 +46,4 @@ func (s *Store) nodeOf(ctx context.Context, namespace, name string) (string, err
 		err = fmt.Errorf("pod %s/%s is on no Node", namespace, name)
 	}
 	return p.Spec.NodeName, err
-}
-
-// event creates an event in the namespace of Nodes' events.
-func (s *Store) event(ctx context.Context, event map[string]any) error {
-	text, err := json.Marshal(event)
-	if err != nil {
-		return err
-	}
-	return s.client.Create(ctx, kube.Path("api/v1/namespaces", "default", "events"), text)
-}
-
-// moved reports whether a patch was refused because the Node is gone, or has another
-// uid under the same name.
-func moved(err error) bool {
-	refused, ok := errors.AsType[*kube.Error](err)
-	if !ok {
-		return false
-	}
-	switch refused.Code {
-	case http.StatusNotFound, http.StatusConflict:
-		return true
-	case http.StatusUnprocessableEntity:
-		return strings.Contains(refused.Message, "metadata.uid")
-	}
-	return false
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -28,7 +29,7 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 			return err
 		}
 		s.trouble.Failed(what, err)
-		if err := pause(ctx, failures, err); err != nil {
+		if err := kube.Pause(ctx, failures, err); err != nil {
 			return err
 		}
 	}

@@ -166,7 +166,7 @@ func TestServerRefusedWritesAreReported(t *testing.T) {
 	if a := receive(t, got); a.err != nil {
 		t.Error(a.err)
 	}
-	if _, err := l.store("node-1").patch(t.Context(), "node-1", kube.MergePatch, []byte(`{"metadata":{"uid":"another","annotations":{"x":"y"}}}`)); !moved(err) {
+	if _, err := l.store("node-1").patch(t.Context(), "node-1", kube.MergePatch, []byte(`{"metadata":{"uid":"another","annotations":{"x":"y"}}}`)); !kube.Moved(err) {
 		t.Errorf("a patch of another Node of the same name: %v", err)
 	}
 }

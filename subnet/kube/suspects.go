@@ -176,6 +176,6 @@ func (s *Store) check(ctx context.Context) {
 			s.trouble.Failed(checking, err)
 		}
 		failures++
-		_ = pause(ctx, failures, err)
+		_ = kube.Pause(ctx, failures, err)
 	}
 }
