@@ -42,6 +42,7 @@ type Prober struct {
 	Interval time.Duration
 	Echoer   Echoer
 	mu       sync.Mutex
+	turn     chan struct{} // holds a value during a round and during a trial
 	peers    map[string]Result
 	counted  Counts
 	ahead    []clock // of those tried last
@@ -104,8 +105,30 @@ func (p *Prober) Run(ctx context.Context, s Source, changed func()) {
 	}
 }
 
+// begin waits until neither a round nor a trial runs, and lets none begin until end is
+// called. It reports whether ctx has not ended before.
+func (p *Prober) begin(ctx context.Context) (end func(), ok bool) {
+	p.mu.Lock()
+	if p.turn == nil {
+		p.turn = make(chan struct{}, 1)
+	}
+	turn := p.turn
+	p.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, true
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
 // round tries peers, all at once, and reports whether there is news.
 func (p *Prober) round(ctx context.Context, s Source, peers []string) bool {
+	end, ok := p.begin(ctx)
+	if !ok {
+		return false
+	}
+	defer end()
 	paths := s.Paths(ctx, peers)
 	findings := make([]Finding, len(paths))
 	var wg sync.WaitGroup
