@@ -17,6 +17,7 @@ func FuzzLoad(f *testing.F) {
 	save(f, dir, small(f))
 	text := read0(f, dir)
 	f.Add(text, false)
+	f.Add(bytes.Replace(text[:bytes.LastIndex(text, []byte("end "))], []byte("\npeer "), []byte("\nbroken checksums\npeer "), 1), true)
 	f.Add(text[:bytes.LastIndex(text, []byte("end "))], true)
 	f.Add([]byte("tulle-snapshot 1 2026-11-21T17:45:00Z\nsource \"/coreos.com/network\"\nconfig {\"Network\":\"10.5.0.0/16\"}\nown 10.5.1.0-24 0 - {}\npeer 10.5.2.0-24 0 1.000 {}\n"), true)
 	f.Add([]byte("tulle-snapshot 1 2026-11-21T17:45:00Z\nsource \"/coreos.com/network\"\nconfig {\"Network\":\"10.5.0.0/16\"}\nown 10.5.1.0-24 0 - {}\nend \n"), false)

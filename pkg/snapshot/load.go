@@ -67,7 +67,7 @@ func decode(file io.ReaderAt, size int64, source string, peers bool) (Snapshot, 
 	if peers {
 		s.Peers = make([]subnet.Lease, 0, peerCount(file, size))
 	}
-	for count := 0; ; count++ {
+	for count := 0; ; {
 		tag, rest, err := r.next(maxLine)
 		switch {
 		case err != nil:
@@ -77,6 +77,9 @@ func decode(file io.ReaderAt, size int64, source string, peers bool) (Snapshot, 
 				return Snapshot{}, err
 			}
 			return s, nil
+		case string(tag) == brokenTag && string(rest) == checksums && count == 0 && !s.ChecksumsBroken:
+			s.ChecksumsBroken = true
+			continue
 		case string(tag) != peerTag:
 			return Snapshot{}, corrupt("line %d has an unknown kind", r.number)
 		case peers:
@@ -86,6 +89,7 @@ func decode(file io.ReaderAt, size int64, source string, peers bool) (Snapshot, 
 			}
 			s.Peers = append(s.Peers, l)
 		}
+		count++
 	}
 }
 

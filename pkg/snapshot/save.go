@@ -36,6 +36,9 @@ func Save(dir string, h Head, peers iter.Seq[subnet.Lease]) (saved int, err erro
 		if err := w.lease(ownTag, &h.Own); err != nil {
 			return err
 		}
+		if h.ChecksumsBroken {
+			w.line(fmt.Appendf(nil, "%s %s\n", brokenTag, checksums))
+		}
 		for l := range peers {
 			if w.lease(peerTag, &l) == nil {
 				saved++

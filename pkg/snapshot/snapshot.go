@@ -26,6 +26,9 @@ type Head struct {
 	Source string
 	Config subnet.Config
 	Own    subnet.Lease
+	// ChecksumsBroken says that the host's interface was found to put wrong checksums
+	// into tunnels.
+	ChecksumsBroken bool
 }
 
 // Snapshot is a network as it was known once. Of leases all but the Revision is
@@ -52,8 +55,11 @@ const (
 	configTag = "config"
 	givenTag  = "given" // before a config by which others give the subnets
 	ownTag    = "own"
+	brokenTag = "broken" // before checksums, if they are
 	peerTag   = "peer"
 	endTag    = "end"
+
+	checksums = "checksums"
 )
 
 // Path is the snapshot's file in a daemon's folder for state.

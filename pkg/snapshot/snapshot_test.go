@@ -112,6 +112,17 @@ peer fd00:5:0:23::-64 -1 -5.7 {"PublicIP":"0.0.0.0","PublicIPv6":"2001:db8::9","
 	}
 }
 
+// TestFormatOfABrokenHost: one line says what is broken, and other files lack it.
+func TestFormatOfABrokenHost(t *testing.T) {
+	dir, s := t.TempDir(), small(t)
+	s.ChecksumsBroken = true
+	save(t, dir, s)
+	check(t, dir, s)
+	if text := string(read0(t, dir)); !strings.Contains(text, "\nbroken checksums\npeer 10.5.35.0-24 ") {
+		t.Errorf("got:\n%s", text)
+	}
+}
+
 func read0(t testing.TB, dir string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "snapshot"))
@@ -132,7 +143,7 @@ func TestRoundTrip(t *testing.T) {
 			s.Peers = append(s.Peers, randomLease(rng))
 		}
 		s.Own = randomLease(rng)
-		s.Config.Given = rng.IntN(2) == 0
+		s.Config.Given, s.ChecksumsBroken = rng.IntN(2) == 0, rng.IntN(2) == 0
 		save(t, dir, s)
 		check(t, dir, s)
 	}
@@ -257,6 +268,9 @@ func TestLoadRefuses(t *testing.T) {
 		{"two in one", text + text, ErrCorrupt, "data after its end", false},
 		{"long line", sealed("peer fd", "peer "+strings.Repeat("x", 1<<20)), ErrCorrupt, "line 6 has more than", false},
 		{"long number", sealed(" 13 ", " "+strings.Repeat("1", 1<<15)+" "), ErrCorrupt, "is not a number", true},
+		{"something else broken", sealed("peer 10", "broken heart\npeer 10"), ErrCorrupt, "line 5 has an unknown kind", false},
+		{"broken twice", sealed("peer 10", "broken checksums\nbroken checksums\npeer 10"), ErrCorrupt, "line 6 has an unknown kind", false},
+		{"broken late", sealed("peer fd", "broken checksums\npeer fd"), ErrCorrupt, "line 6 has an unknown kind", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "snapshot"), []byte(c.text), 0o600); err != nil {
