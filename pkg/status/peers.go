@@ -38,7 +38,7 @@ func (w writer) state(p Peer) (state string) {
 		if t == nil {
 			return ""
 		}
-		return ", since " + w.ago(*t)
+		return ", " + w.lasting(*t)
 	}
 	switch {
 	case p.Problem != "":

@@ -118,6 +118,27 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestJustStarted: right after a start, ages are seconds or less, and read like the
+// rest of the report.
+func TestJustStarted(t *testing.T) {
+	r := well()
+	for _, at := range []*time.Time{&r.Started, r.Lease.Since, r.Lease.Renewed, r.Store.Watching, &r.Kernel.Since, &r.Kernel.LastResync} {
+		*at = now.Add(-time.Second / 2)
+	}
+	var b strings.Builder
+	if err := WriteReport(&b, r, now); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"started just now", "held for less than 1s, renewed just now", "watching for less than 1s", "in sync for less than 1s", "resync just now"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "since") {
+		t.Errorf("got:\n%s", b.String())
+	}
+}
+
 // source answers as it is told.
 type source struct {
 	report Report

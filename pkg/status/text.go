@@ -35,15 +35,34 @@ func (w writer) ago(t time.Time) string {
 	case t.IsZero():
 		return "never"
 	case d < time.Second:
-		return "now"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds ago", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm ago", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh ago", int(d.Hours()))
+		return "just now"
 	}
-	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
+	return span(d) + " ago"
+}
+
+// lasting returns for how long something has lasted that began at t.
+func (w writer) lasting(t time.Time) string {
+	switch d := w.now.Sub(t); {
+	case t.IsZero():
+		return "from the start"
+	case d < time.Second:
+		return "for less than 1s"
+	default:
+		return "for " + span(d)
+	}
+}
+
+// span returns a length of time for people, in the largest unit that fits it twice.
+func span(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
 func join[T fmt.Stringer](all []T) string {
@@ -79,7 +98,7 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 			words = append(words, "reservation")
 		}
 		if l.Since != nil {
-			words = append(words, "held since "+w.ago(*l.Since))
+			words = append(words, "held "+w.lasting(*l.Since))
 		}
 		if l.Renewed != nil {
 			words = append(words, "renewed "+w.ago(*l.Renewed))
@@ -123,7 +142,7 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		w.line("file", f.What+": "+f.Why)
 	}
 	for _, f := range r.Fights {
-		w.line("fight", fmt.Sprintf("%s (%s), since %s: %s", f.What, either(f.Owner, f.Kind), w.ago(f.Since), f.Why()))
+		w.line("fight", fmt.Sprintf("%s (%s), %s: %s", f.What, either(f.Owner, f.Kind), w.lasting(f.Since), f.Why()))
 	}
 	return w.Flush()
 }
@@ -163,7 +182,7 @@ func (w writer) store(s Store) {
 		words = append(words, fmt.Sprintf("revision %d", s.Revision))
 	}
 	if s.Watching != nil {
-		words = append(words, "watching since "+w.ago(*s.Watching))
+		words = append(words, "watching "+w.lasting(*s.Watching))
 	}
 	w.line("store", words...)
 	if e := s.Etcd; e != nil {
@@ -209,10 +228,10 @@ func (w writer) kernel(k Kernel) {
 	if kinds != "" {
 		kinds = restored(all) + " (" + strings.TrimSpace(kinds) + ")"
 	}
-	w.line("kernel", state+" since "+w.ago(k.Since), fmt.Sprintf("%d objects", k.Objects), pending,
+	w.line("kernel", state+" "+w.lasting(k.Since), fmt.Sprintf("%d objects", k.Objects), pending,
 		fmt.Sprintf("last full resync %s", w.ago(k.LastResync)), fmt.Sprintf("%.1f ms", k.ResyncMillis), kinds)
 	for _, f := range k.Failing {
-		w.line("  failing", fmt.Sprintf("%s (%s), since %s: %s", f.What, f.Owner, w.ago(f.Since), f.Why))
+		w.line("  failing", fmt.Sprintf("%s (%s), %s: %s", f.What, f.Owner, w.lasting(f.Since), f.Why))
 	}
 	for _, p := range k.Problems {
 		w.line("  problem", p)

@@ -131,7 +131,7 @@ func (w *world) agesAreRight(h *clustertest.Host, ahead time.Duration) {
 	}
 }
 
-var old = regexp.MustCompile(`\d+[hd] ago`)
+var old = regexp.MustCompile(`\d+[hd] ago|for \d+[hd]`)
 
 // hangsOn returns the etcd lease of a host's lease.
 func (w *world) hangsOn(h *clustertest.Host) (id clientv3.LeaseID) {
