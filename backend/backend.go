@@ -47,9 +47,9 @@ type HostFacts struct {
 	// Published is what the node published last, so that what peers have
 	// learnt of it can stay.
 	Published subnet.Attrs
-	// ChecksumsBroken says that packets with a checksum inside were seen to be
-	// lost in a tunnel, and such without one not.
-	ChecksumsBroken bool
+	// Checksums is what probes showed of those that the host's interface puts into
+	// tunnels.
+	Checksums Checksums
 }
 
 // Uplink is what faces the other hosts in one family.

@@ -61,7 +61,7 @@ func hosts() map[string]backend.HostFacts {
 	nat.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1", "2001:db8::1"))
 
 	busy := plainHost()
-	busy.ChecksumsBroken = true
+	busy.Checksums = backend.ChecksumsBroken
 	busy.Uplinks[subnet.IPv6].TakesRouterAdvertisements = true
 	busy.OnLink = append(busy.OnLink, onLink(
 		"198.18.0.128/25 via 198.18.0.254 dev eth0", "172.17.0.0/16 dev docker0",

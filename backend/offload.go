@@ -33,12 +33,26 @@ func (o Offload) Check() error {
 	}
 }
 
+// Checksums is what is known of the checksums that a host's interface puts into
+// tunnels.
+type Checksums int
+
+// What may be known.
+const (
+	ChecksumsSound   Checksums = iota // nothing speaks against them
+	ChecksumsBroken                   // only packets without one arrived
+	ChecksumsOnTrial                  // they were broken, and are tried again for a moment
+)
+
 // setting returns the checksum setting that a device of h needs, if any.
 func (o Offload) setting(h HostFacts, link string) []netstate.Object {
-	if o == OffloadAuto && h.ChecksumsBroken {
+	switch {
+	case o != OffloadAuto:
+	case h.Checksums == ChecksumsBroken:
 		o = OffloadOff
-	}
-	if o == OffloadAuto {
+	case h.Checksums == ChecksumsOnTrial:
+		o = OffloadOn
+	default:
 		return nil
 	}
 	return []netstate.Object{netstate.TxChecksum(link, string(o))}

@@ -12,21 +12,24 @@ import (
 )
 
 // TestOffload: with auto a device is told something only on a host where
-// checksums were seen to break, so that what a person set stays otherwise.
+// checksums were seen to break, so that what a person set stays otherwise. On trial,
+// it leaves them to the interface.
 func TestOffload(t *testing.T) {
 	d := backend.Devices{subnet.IPv4: {Name: "a4", Kind: "vxlan"}, subnet.IPv6: {Name: "a6", Kind: "vxlan"}}
 	for _, c := range []struct {
-		offload      backend.Offload
-		whole, broke string
+		offload              backend.Offload
+		sound, broken, tried string
 	}{
-		{"auto", "", "off"}, {"on", "on", "on"}, {"off", "off", "off"},
+		{"auto", "", "off", "on"}, {"on", "on", "on", "on"}, {"off", "off", "off", "off"},
 	} {
 		if err := c.offload.Check(); err != nil {
 			t.Errorf("%q is refused: %v", c.offload, err)
 		}
-		for broken, want := range map[bool]string{false: c.whole, true: c.broke} {
+		for known, want := range map[backend.Checksums]string{
+			backend.ChecksumsSound: c.sound, backend.ChecksumsBroken: c.broken, backend.ChecksumsOnTrial: c.tried,
+		} {
 			h := plainHost()
-			h.ChecksumsBroken = broken
+			h.Checksums = known
 			for key, links := range map[string][]string{
 				"10.5.1.0-24&fd00:5:0:1::-64": {"a4", "a6"}, "10.5.1.0-24": {"a4"}, "fd00:5:0:1::-64": {"a6"},
 			} {
@@ -41,7 +44,7 @@ func TestOffload(t *testing.T) {
 					return !ok
 				})
 				if !slices.Equal(got, expected) {
-					t.Errorf("%q on a host that is broken: %t has %v, want %v", c.offload, broken, got, expected)
+					t.Errorf("%q on a host with checksums %d has %v, want %v", c.offload, known, got, expected)
 				}
 			}
 		}

@@ -114,10 +114,7 @@ type Agent struct {
 	host      hostif.Interfaces
 	following task
 	backend   backend.Backend
-	// checksumsBroken reports that probes found this host's checksums in tunnels to
-	// be broken. It stays set while the daemon runs: another attempt would cost the
-	// containers their connections.
-	checksumsBroken bool
+	offload   offload
 
 	own            subnet.Lease // as published; the zero Lease until there is one
 	since          time.Time    // when the store leased own to this run
@@ -151,9 +148,11 @@ func New(o Options) *Agent {
 		save:    time.NewTimer(time.Hour),
 		bury:    time.NewTimer(time.Hour),
 		saves:   trouble.Outcome{Failed: "Failed to save the network; retrying", Works: "Saved the network again"},
+		offload: offload{timer: time.NewTimer(time.Hour)},
 	}
 	a.save.Stop()
 	a.bury.Stop()
+	a.offload.timer.Stop()
 	a.waiting = make(map[reason]string)
 	return a
 }
@@ -171,7 +170,9 @@ func (a *Agent) Run(ctx context.Context) {
 	a.await(onFiles, "writing the env file and the CNI config")
 	a.await(onList, "reading the leases from the store")
 	a.await(onKernel, "syncing the kernel")
-	a.running.Go(func() { a.loop.Run(ctx) })
+	loopCtx, endLoop := context.WithCancel(context.WithoutCancel(ctx)) // the loop ends after a trial
+	defer endLoop()
+	a.running.Go(func() { a.loop.Run(loopCtx) })
 	a.running.Go(func() { a.Files.Run(ctx) })
 	a.running.Go(func() { a.Firewall.Run(ctx) })
 	if a.Exemptions != nil {
@@ -192,6 +193,7 @@ func (a *Agent) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			a.abortTrial()
 			a.saveAtEnd()
 			return
 		case f := <-a.calls:
@@ -206,6 +208,8 @@ func (a *Agent) Run(ctx context.Context) {
 			a.saveSoon()
 		case <-a.save.C:
 			a.saveNow()
+		case <-a.offload.timer.C:
+			a.tryOffload()
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/identity"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/storetest"
@@ -43,6 +44,7 @@ type life struct {
 	identity  *identity.Identity
 	elsewhere func(context.Context, subnet.Lease) bool
 	leaseEnds func() time.Time
+	prober    *probe.Prober
 }
 
 // newLife returns a host at 198.18.0.1 that has not started yet.
@@ -72,7 +74,7 @@ func (l *life) start() {
 	l.agent = New(Options{
 		Store: l.store, Kernel: l.host, Healing: budget.New().Kernel(), Backends: factories, Files: l.files, Outputs: l.out,
 		Firewall: l.firewall, Rules: firewall.Rules{Forward: true},
-		Node: node, Identity: l.identity, Lives: l.elsewhere, LeaseEnds: l.leaseEnds, Changed: l.changed, Hints: l.hints,
+		Node: node, Identity: l.identity, Lives: l.elsewhere, LeaseEnds: l.leaseEnds, Changed: l.changed, Hints: l.hints, Prober: l.prober,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

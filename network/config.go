@@ -155,11 +155,16 @@ func (a *Agent) hasUplinks() bool {
 
 // makeBackend returns the backend of cfg for the present host.
 func (a *Agent) makeBackend(cfg subnet.Config) (backend.Backend, error) {
+	return a.makeBackendFor(cfg, a.offload.checksums)
+}
+
+// makeBackendFor is makeBackend on a host with these checksums.
+func (a *Agent) makeBackendFor(cfg subnet.Config, known backend.Checksums) (backend.Backend, error) {
 	factory := a.Backends[cfg.Backend.Type]
 	if factory == nil {
 		return nil, UnknownBackend(cfg, a.Backends)
 	}
-	h := backend.HostFacts{NodeID: a.Node.ID, ChecksumsBroken: a.checksumsBroken, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published()}
+	h := backend.HostFacts{NodeID: a.Node.ID, Checksums: known, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published()}
 	for f, u := range a.host.Uplinks {
 		if cfg.Pools[f].IsValid() {
 			h.Uplinks[f] = backend.Uplink{

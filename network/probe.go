@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/probe"
@@ -53,18 +51,9 @@ func (a probed) Route(ctx context.Context, to netip.Addr) (string, error) {
 // probedChange handles a change of the prober's findings.
 func (a *Agent) probedChange() {
 	a.changed()
-	broken := slices.ContainsFunc(a.Prober.Summary().Failing, probe.Result.Proven)
-	if !broken {
-		return
+	if slices.ContainsFunc(a.Prober.Summary().Failing, probe.Result.Proven) {
+		a.call(a.ctx, a.checksumsBreak)
 	}
-	a.call(a.ctx, func() {
-		if a.checksumsBroken {
-			return
-		}
-		a.checksumsBroken = true
-		klog.InfoS("Tunnel breaks checksums; disabling its checksum offload where Backend.Offload is auto")
-		a.refresh()
-	})
 }
 
 // overlay is the node's part of the overlay: its address in each family, its devices,

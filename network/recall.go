@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/snapshot"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -38,6 +39,9 @@ func (a *Agent) recall() {
 		klog.InfoS("Ignoring the saved network of another node", "node", head.Own.Node.Name)
 	default:
 		a.before = head.Own
+		if head.ChecksumsBroken {
+			a.remainDisabled()
+		}
 	}
 }
 
@@ -115,7 +119,7 @@ func (a *Agent) saveNow() {
 
 // saveNetwork returns a function that saves the present config, own lease and peers.
 func (a *Agent) saveNetwork() func() error {
-	head := snapshot.Head{Source: a.Outputs.Network, Config: a.config, Own: a.own}
+	head := snapshot.Head{Source: a.Outputs.Network, Config: a.config, Own: a.own, ChecksumsBroken: a.offload.checksums != backend.ChecksumsSound}
 	peers := a.peers.All()
 	a.unsaved = false
 	return func() error {

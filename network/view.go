@@ -48,7 +48,8 @@ type View struct {
 	uplinkSetting string       // the name of the setting that chooses the uplink
 	Own           subnet.Lease // the zero Lease until there is one
 	Clone         *status.Clone
-	Since         time.Time // when the store leased Own to this run
+	Offload       *status.Offload // nil unless checksums are broken
+	Since         time.Time       // when the store leased Own to this run
 	Peers         peersView
 }
 
@@ -114,7 +115,7 @@ func askLoop[T any](ctx context.Context, a *Agent, f func() T) (T, error) {
 func (a *Agent) loopView(e extent) View {
 	v := View{
 		Waiting: maps.Clone(a.waiting), Remembered: a.savedAt, Config: a.config, Backend: a.backend,
-		Interfaces: a.host, uplinkSetting: a.Uplinks.Names.OrWords().Iface, Own: a.own, Clone: a.clone(), Since: a.since,
+		Interfaces: a.host, uplinkSetting: a.Uplinks.Names.OrWords().Iface, Own: a.own, Clone: a.clone(), Offload: a.offloadReport(), Since: a.since,
 	}
 	if a.peers != nil {
 		// The peers matter only while the uplink is in question.

@@ -36,6 +36,12 @@ func (r *Report) OnClock(now time.Time) {
 		set(&c.Since)
 		r.Clone = &c
 	}
+	if o := r.Network.Offload; o != nil {
+		c := *o
+		set(&c.Since)
+		replace(&c.Next)
+		r.Network.Offload = &c
+	}
 	if l := r.Lease; l != nil {
 		replace(&l.Since)
 		replace(&l.Renewed)

@@ -79,6 +79,18 @@ type Network struct {
 	Backend  string         `json:"backend,omitempty"`
 	MTU      int            `json:"mtu,omitempty"`
 	Devices  []string       `json:"devices,omitempty"` // tunnels; none without them
+	// Offload is set while this host computes the checksums in tunnels itself, because
+	// its interface was found to break them.
+	Offload *Offload `json:"offload,omitempty"`
+}
+
+// Offload is the checksum offload of tunnels, which is disabled and tried again from
+// time to time.
+type Offload struct {
+	Since  time.Time  `json:"since"`          // when this daemon disabled it, or found it disabled by an earlier run
+	Trial  bool       `json:"trial"`          // it is being tried
+	Trials int        `json:"trials"`         // so far, each without success
+	Next   *time.Time `json:"next,omitempty"` // trial; nil while Offload in the config is not auto
 }
 
 // Lease is a node's part of the network.

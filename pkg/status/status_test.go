@@ -58,6 +58,7 @@ func ill() Report {
 	r.Kernel.InSync, r.Kernel.Pending = false, 4
 	r.Kernel.Failing = []Failing{{"route 10.5.4.0/24", "10.5.4.0-24", "file exists", *ago(20 * time.Second)}}
 	r.Kernel.Problems = []string{"watch failed: no"}
+	r.Network.Offload = &Offload{Since: *ago(3 * time.Hour), Trials: 2, Next: ago(-25 * time.Minute)}
 	r.Firewall = Firewall{Problem: "masquerade: no nftables"}
 	r.Files = []Problem{{"/run/flannel/subnet.env", "no space left on device"}}
 	r.Fights = []Fight{

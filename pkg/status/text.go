@@ -92,6 +92,7 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		w.line("  CLONE", c.String())
 	}
 	w.line("network", join(r.Network.Networks), r.Network.Backend, mtu(r.Network.MTU), strings.Join(r.Network.Devices, " and "))
+	w.offload(r.Network.Offload)
 	if l := r.Lease; l != nil {
 		words := []string{join(l.Subnets), "public IP " + join(l.Addresses)}
 		if l.Reservation {
@@ -145,6 +146,23 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		w.line("fight", fmt.Sprintf("%s (%s), %s: %s", f.What, either(f.Owner, f.Kind), w.lasting(f.Since), f.Why()))
 	}
 	return w.Flush()
+}
+
+func (w writer) offload(o *Offload) {
+	if o == nil {
+		return
+	}
+	words := []string{"checksum offload disabled " + w.lasting(o.Since) + ": this host's network card or its driver breaks checksums in tunnels"}
+	switch {
+	case o.Trial:
+		words = append(words, "trying it again now")
+	case o.Next != nil:
+		words = append(words, "next trial in "+span(o.Next.Sub(w.now)))
+	}
+	if o.Trials > 0 {
+		words = append(words, fmt.Sprintf("%d trials failed", o.Trials))
+	}
+	w.line("  offload", words...)
 }
 
 func mtu(n int) string {
