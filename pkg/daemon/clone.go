@@ -11,10 +11,10 @@ import (
 )
 
 // newMachineID is the command that gives a machine a machine-id of its own. While
-// D-Bus has the old one in a file, systemd takes it from there.
+// D-Bus has the old one in a file, systemd uses that.
 const newMachineID = "rm -f /etc/machine-id /var/lib/dbus/machine-id; systemd-machine-id-setup; systemctl restart tulled"
 
-// installation tells this host from others with the same ID. It is empty in
+// installation distinguishes this host from others with the same ID. It is empty in
 // Kubernetes, where the Node's name does that.
 type installation struct {
 	identity *identity.Identity
@@ -33,10 +33,10 @@ func openInstallation(o options.Options, node subnet.Node) installation {
 	return i
 }
 
-// lives asks at a lease's public IPs, and reports whether its holder lives there
+// lives asks at a lease's public IPs. It reports whether its holder is alive there
 // and is not this process. If the lease has this installation's instance, the holder
-// must prove the secret: the old address of a renumbered node may be another host's
-// by now.
+// must prove the secret, because another host may have the old address of a
+// renumbered node.
 func (i installation) lives(ctx context.Context, l subnet.Lease) bool {
 	answers := make(chan probe.Resident, len(l.PublicIP))
 	asked := 0

@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// freePort is a UDP port on which nothing listens.
+// freePort returns a UDP port at which no process listens.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
 	conn, err := net.ListenPacket("udp4", "127.0.0.2:0")
@@ -25,8 +25,8 @@ func freePort(t *testing.T) uint16 {
 	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// TestLives asks at the address of a lease for a copy of this installation, for
-// another one, and where no daemon is.
+// TestLives asks at the address of a lease: where a copy of this installation
+// answers, where another one does, and where no daemon runs.
 func TestLives(t *testing.T) {
 	port := freePort(t)
 	open := func(dir string) installation {
@@ -78,7 +78,8 @@ func TestFixNamesWhereTheIDIsFrom(t *testing.T) {
 	}
 }
 
-// In Kubernetes the Node's name tells hosts apart, and no host keeps an identity.
+// TestNodesHaveNoInstance checks that no host keeps an identity in Kubernetes, where
+// the Node's name distinguishes hosts.
 func TestNodesHaveNoInstance(t *testing.T) {
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")

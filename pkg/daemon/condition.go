@@ -9,21 +9,21 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// condition tells systemd and Kubernetes how the daemon is.
+// condition reports the daemon's state to systemd and Kubernetes.
 type condition struct {
 	*network.Agent
 	store Store
-	etcd  *ownEtcd // nil where the store is elsewhere
+	etcd  *ownEtcd // nil if the store is elsewhere
 }
 
-// outlook is how a node is, for whoever starts what needs its network.
+// outlook is a node's state, for programs that start what needs its network.
 type outlook struct {
 	started bool
 	own     subnet.Lease // the zero Lease until there is one
 	text    string
 }
 
-// outlook returns how the node is. A network goes on without its store.
+// outlook returns the node's state. A network works without its store.
 func (c condition) outlook(ctx context.Context) outlook {
 	v := c.View(ctx)
 	o := outlook{started: v.Checks().Started(), own: v.Own, text: v.Line()}

@@ -23,12 +23,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/systemd"
 )
 
-// Run gives this host its part of the network until SIGTERM or SIGINT.
+// Run runs the daemon of this host's part of the network until SIGTERM or SIGINT.
 func Run(o options.Options, version string, backends map[string]backend.Factory) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP) // from now on it ends nothing
+	signal.Notify(hangups, syscall.SIGHUP) // from now on it does not end the daemon
 	defer signal.Stop(hangups)
 	klog.InfoS("Starting tulled", "version", version, "options", o.String())
 	for _, warning := range o.Warnings {
@@ -86,7 +86,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 		Prober: newProber(o.Probes), Responder: responder,
 		Changed: poke,
 	})
-	// The socket has a keeper of its own: what fails of it makes no node unready.
+	// The socket has a keeper of its own: its failures make no node unready.
 	socket := keepfile.New(budget.New().Files())
 	told := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
 	var running sync.WaitGroup
@@ -118,7 +118,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	return nil
 }
 
-// reload has files read again, and the kernel looked at.
+// reload makes the daemon read its files again and run a full resync.
 func reload(ctx context.Context, store Store, agent *network.Agent) {
 	klog.InfoS("Reloading files, and resyncing the kernel")
 	if err := store.Reload(ctx); err != nil {

@@ -17,15 +17,15 @@ import (
 	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
-// ownEtcd is the etcd beside this daemon, in a process that outlives it. It is nil
-// where the store is elsewhere.
+// ownEtcd is the etcd beside this daemon, in a process that outlives it. It is nil if
+// the store is elsewhere.
 type ownEtcd struct {
 	*etcdprocess.Keeper
 	settings etcdprocess.Settings
 	running  sync.WaitGroup
 }
 
-// keepEtcd keeps an etcd running until ctx ends, and makes o lead to it.
+// keepEtcd keeps an etcd running until ctx ends, and sets the endpoints in o to it.
 func keepEtcd(ctx context.Context, o *options.Options, version string, changed func()) (*ownEtcd, error) {
 	s := etcdprocess.Settings{
 		Dir: filepath.Join(o.StateDir, "etcd"), Listen: o.Embedded.Listen,
@@ -47,11 +47,11 @@ func keepEtcd(ctx context.Context, o *options.Options, version string, changed f
 	return e, nil
 }
 
-// patience is how long the daemon waits for its etcd at its start, and for the end of
-// it at its own. After that the network goes on without it, as without any store.
+// patience is how long the daemon waits at its start for its etcd, and at its end for
+// the end of the etcd. After that the network works without it, as without any store.
 const patience = 10 * time.Second
 
-// await waits until the etcd runs or has failed to start.
+// await waits until the etcd runs, or has failed to start.
 func (e *ownEtcd) await(ctx context.Context) {
 	select {
 	case <-e.Settled():
@@ -60,8 +60,8 @@ func (e *ownEtcd) await(ctx context.Context) {
 	}
 }
 
-// seed writes the network's first config as soon as the etcd answers, or logs that
-// it has another one.
+// seed writes the network's first config as soon as the etcd answers. If the etcd has
+// another one, it logs that.
 func (e *ownEtcd) seed(ctx context.Context, store Store, o options.Options) {
 	own, ok := store.(*etcd.Store)
 	config := o.Seed()
@@ -91,8 +91,8 @@ func (e *ownEtcd) seed(ctx context.Context, store Store, o options.Options) {
 	}
 }
 
-// end waits until the keeper has ended. The first process of a container takes all
-// others with it, so there it stops the etcd in order.
+// end waits until the keeper has ended. The end of a container's first process kills
+// all others, so there it stops the etcd cleanly.
 func (e *ownEtcd) end() {
 	e.running.Wait()
 	if os.Getpid() != 1 {
@@ -108,7 +108,7 @@ func (e *ownEtcd) end() {
 	}
 }
 
-// report returns its part of the status, or nil if there is none.
+// report returns the etcd's part of the status, or nil if there is none.
 func (e *ownEtcd) report() *status.Etcd {
 	if e == nil {
 		return nil
@@ -122,7 +122,7 @@ func (e *ownEtcd) report() *status.Etcd {
 	return out
 }
 
-// text returns why it does not run, or "".
+// text returns why the etcd does not run, or "".
 func (e *ownEtcd) text() string {
 	if e == nil {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 )
 
-// newFirewall returns what keeps rules in this host's firewall.
+// newFirewall returns the keeper of the rules in this host's firewall.
 func newFirewall(o options.Filtering, healing *budget.Account, changed func()) *firewall.Keeper {
 	kind := map[options.Filter]host.Kind{
 		options.FilterAuto:     host.Auto,
@@ -23,8 +23,8 @@ func newFirewall(o options.Filtering, healing *budget.Account, changed func()) *
 	return host.NewKeeper(host.Options{Kind: kind, Resync: o.Resync, Names: firewallNames}, healing, changed)
 }
 
-// exemptions follows the file of networks that see the containers' own addresses;
-// nil if there is none.
+// exemptions returns what follows the file of networks that see the containers' own
+// addresses, or nil if there is none.
 func exemptions(path string) func(context.Context, func([]netip.Prefix)) {
 	if path == "" {
 		return nil
@@ -32,7 +32,7 @@ func exemptions(path string) func(context.Context, func([]netip.Prefix)) {
 	return func(ctx context.Context, to func([]netip.Prefix)) { cidrfile.Follow(ctx, path, to) }
 }
 
-// wantedRules are those that do not depend on the network.
+// wantedRules returns the rules that do not depend on the network.
 func wantedRules(o options.Filtering) firewall.Rules {
 	return firewall.Rules{Masquerade: o.Masquerade, Random: !o.PlainPorts, Exempt: slices.Clone(o.Exempt), Forward: o.Forward}
 }

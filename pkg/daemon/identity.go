@@ -13,12 +13,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// machineIDFile holds what lasts as long as the machine's installation does.
+// machineIDFile has an ID that lasts as long as the machine's installation.
 const machineIDFile = "/etc/machine-id"
 
-// identify returns this node's identity: from flags, or else from the machine
-// itself. Its ID marks its lease; without one two nodes could not tell whose a
-// lease is.
+// identify returns this node's identity, from flags or else from the machine itself.
+// Its ID marks its lease: without one, two nodes could not distinguish their leases.
 func identify(o options.Node) (subnet.Node, error) {
 	n := subnet.Node{ID: o.ID, Name: o.Name}
 	if n.ID == "" {

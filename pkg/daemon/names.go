@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/subnet/kube"
 )
 
-// What the rooms call their settings in errors and logs: tulled's flags.
+// The names of the rooms' settings in errors and logs: tulled's flags.
 var (
 	etcdNames = etcd.Names{
 		Endpoints: options.Name("etcd-endpoints"),

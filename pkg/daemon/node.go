@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// unready is how long a network may not work before its Node says so: a Node
-	// that does gets no more pods.
+	// unready is how long a network may fail before its Node says so. Such a Node gets no
+	// more pods.
 	unready = 15 * time.Second
 	// pollInterval is how often we poll what sends no change notification.
 	pollInterval = 5 * time.Second
 	// conditionPause is the shortest time between two restores of a condition that
 	// others change.
 	conditionPause = 30 * time.Second
-	// eventLimit is how long an API server may take for an event. It is for people,
-	// and the log has it too.
+	// eventLimit is the time limit of the API server for an event. An event is for
+	// people, and the log has the same text.
 	eventLimit = 10 * time.Second
-	// longestMessage is what fits an event.
+	// longestMessage is the size limit of an event's message.
 	longestMessage = 1000
 )
 
@@ -54,11 +54,11 @@ func (t nodeReporter) run(ctx context.Context, changed <-chan struct{}) {
 	event := func(warning bool, why, message string) {
 		running.Go(func() { t.event(ctx, warning, why, message) })
 	}
-	var turn sync.Mutex // of who sets the condition
+	var turn sync.Mutex // held by the goroutine that sets the condition
 	stop := func() {}
 	defer func() { stop() }()
-	var said kube.Condition // zero while nothing was
-	var told time.Time      // when that it does not work was last put into words
+	var said kube.Condition // the last condition; zero before the first
+	var told time.Time      // when a failure was last written
 	var subnets subnet.Pair[netip.Prefix]
 	for worked := time.Now(); ; {
 		s := t.agent.outlook(ctx)
@@ -71,11 +71,11 @@ func (t nodeReporter) run(ctx context.Context, changed <-chan struct{}) {
 		}
 		want := said
 		switch {
-		case s.started: // a bridge that does not fit the next pod may heal, and is to come
+		case s.started: // also with a bridge of another subnet, which the next pod may correct
 			worked, want = time.Now(), kube.Up
 		case time.Since(worked) >= unready:
 			want = kube.Condition{Unavailable: true, Reason: "TulleNotReady", Message: said.Message}
-			if !said.Unavailable || time.Since(told) >= conditionPause { // the words change more often than the matter
+			if !said.Unavailable || time.Since(told) >= conditionPause { // the text changes more often than the state
 				told, want.Message = time.Now(), truncate(s.text)
 			}
 		}
@@ -105,7 +105,8 @@ func (t nodeReporter) run(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// set keeps the Node's condition at c, also when others change it, until ctx ends.
+// set keeps the Node's condition at c until ctx ends, also when other programs change
+// it.
 func (t nodeReporter) set(ctx context.Context, c kube.Condition) {
 	tick := time.NewTicker(conditionPause)
 	defer tick.Stop()
@@ -120,7 +121,7 @@ func (t nodeReporter) set(ctx context.Context, c kube.Condition) {
 	}
 }
 
-// event tells people of something, if the API server takes it.
+// event sends an event, if the API server accepts it.
 func (t nodeReporter) event(ctx context.Context, warning bool, why, message string) {
 	ctx, cancel := context.WithTimeout(ctx, eventLimit)
 	defer cancel()
@@ -129,7 +130,7 @@ func (t nodeReporter) event(ctx context.Context, warning bool, why, message stri
 	}
 }
 
-// truncate shortens text to the length that an event may have.
+// truncate shortens text to the size limit of an event.
 func truncate(text string) string {
 	if len(text) > longestMessage {
 		text = strings.ToValidUTF8(text[:longestMessage], "") + "…"

@@ -23,7 +23,7 @@ type fakeCluster struct {
 	mu    sync.Mutex
 	said  []string
 	away  bool
-	other bool // somebody else sets the condition
+	other bool // another program sets the condition
 	now   kube.Condition
 }
 
@@ -52,7 +52,7 @@ func (f *fakeCluster) Event(ctx context.Context, warning bool, why, message stri
 	return nil
 }
 
-// all is what was said since it was asked last.
+// all returns what was reported since the last call.
 func (f *fakeCluster) all() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,7 +68,7 @@ func (f *fakeCluster) set(change func()) {
 	change()
 }
 
-// fakeAgent is as it is told to be.
+// fakeAgent returns the state that the test sets.
 type fakeAgent struct {
 	mu     sync.Mutex
 	status outlook
@@ -94,8 +94,8 @@ func (f *fakeAgent) be(ready bool, own string) {
 	}
 }
 
-// TestNodeTold: a Node says that its network is there when it works, and that it
-// is not when it has not worked for a while.
+// TestNodeTold checks that a Node reports its network available when it works, and
+// unavailable when it has failed for a while.
 func TestNodeTold(t *testing.T) {
 	const up, down, bad, good = "unavailable false: FlannelIsUp", "unavailable true: TulleNotReady", "event true: NetworkNotReady", "event false: NetworkReady"
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestNodeTold(t *testing.T) {
 		be(false, "10.5.1.0/24")
 		after(10 * time.Second)
 		be(true, "10.5.1.0/24")
-		after(time.Minute) // that was nothing
+		after(time.Minute) // without a change
 		be(false, "10.5.1.0/24")
 		after(25*time.Second, bad, down)
 		be(true, "10.5.2.0/24")
@@ -141,7 +141,8 @@ func TestNodeTold(t *testing.T) {
 	})
 }
 
-// TestNodeToldSeldom: words that change all the time are not written all the time.
+// TestNodeToldSeldom checks that a text that changes all the time is not written all
+// the time.
 func TestNodeToldSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), unready+3*conditionPause+conditionPause/2)
@@ -162,7 +163,7 @@ func TestNodeToldSeldom(t *testing.T) {
 	})
 }
 
-// TestEventsAlone: without conditions there are events nevertheless.
+// TestEventsAlone checks that a daemon without conditions sends events.
 func TestEventsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

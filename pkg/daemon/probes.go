@@ -5,8 +5,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/probe"
 )
 
-// newProber finds out whether packets reach the peers; it is nil if that is not
-// wanted.
+// newProber returns the prober that checks whether packets reach the peers, or nil if
+// probes are off.
 func newProber(o options.Probes) *probe.Prober {
 	if o.Interval == 0 {
 		return nil
@@ -14,7 +14,8 @@ func newProber(o options.Probes) *probe.Prober {
 	return &probe.Prober{Interval: o.Interval, Echoer: probe.SystemEchoer{Port: o.Port}}
 }
 
-// newResponder answers the probes of others; it is nil if that is not wanted.
+// newResponder returns what answers the probes of other nodes, or nil if probes are
+// off.
 func newResponder(o options.Probes) *probe.Responder {
 	if o.Interval == 0 {
 		return nil

@@ -20,7 +20,7 @@ type reporter struct {
 	version string
 	store   Store
 	is      status.Store // what it is
-	etcd    *ownEtcd     // nil where the store is elsewhere
+	etcd    *ownEtcd     // nil if the store is elsewhere
 	socket  *keepfile.Keeper
 	started time.Time
 }
@@ -28,7 +28,7 @@ type reporter struct {
 // Report implements status.Source.
 func (r reporter) Report(ctx context.Context) status.Report { return r.report(r.View(ctx)) }
 
-// report returns what v tells, and what the agent does not know.
+// report returns the report of v, with what the agent does not know.
 func (r reporter) report(v network.View) status.Report {
 	report := v.Report()
 	report.Version, report.Started, report.Flags = r.version, r.started, r.options.Given

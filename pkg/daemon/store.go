@@ -17,16 +17,16 @@ import (
 	"github.com/tulle-net/tulle/subnet/kube"
 )
 
-// Store holds the leases of the network, of whichever kind it is.
+// Store holds the leases of the network, in etcd or in Kubernetes.
 type Store interface {
 	subnet.Store
 	io.Closer
 	Status() trouble.Status
-	// Reload has read again what it does not find to be changed by itself.
+	// Reload reads again what sends no change notification.
 	Reload(ctx context.Context) error
 }
 
-// OpenStore returns the store that o names. It waits for no server.
+// OpenStore returns the store that o names. It does not wait for a server.
 func OpenStore(o options.Options) (Store, error) {
 	if o.Kube.On {
 		return openNodes(o.Kube)
@@ -34,8 +34,8 @@ func OpenStore(o options.Options) (Store, error) {
 	return openEtcd(o, nil)
 }
 
-// openEtcd returns a store in etcd. Lives asks whether the holder of a lease lives;
-// nil disables that.
+// openEtcd returns a store in etcd. Lives reports whether the holder of a lease is
+// alive; nil disables that.
 func openEtcd(o options.Options, lives func(context.Context, subnet.Lease) bool) (Store, error) {
 	return etcd.Open(etcd.Options{
 		Endpoints: o.Etcd.Endpoints, Prefix: o.Etcd.Prefix,
@@ -45,19 +45,19 @@ func openEtcd(o options.Options, lives func(context.Context, subnet.Lease) bool)
 	})
 }
 
-// nodeStore is a store as a daemon uses it, with what follows from its kind.
+// nodeStore is a store as a daemon uses it, with what depends on its kind.
 type nodeStore struct {
 	Store
 	is      status.Store // what it is
-	network string       // which of those that are kept there it is
-	node    subnet.Node  // that this is
+	network string       // the network's name in the store
+	node    subnet.Node  // this node
 	installation
 	uplinks hostif.Spec
-	nodes   *kube.Store // it again, where it is in Kubernetes
+	nodes   *kube.Store // the same store, if it is in Kubernetes
 }
 
-// openNodeStore opens the store for the daemon. In Kubernetes a host is known by its
-// Node: where no more is told than the pod, the API server is asked for that.
+// openNodeStore opens the store for the daemon. In Kubernetes, a Node identifies the
+// host. If only the pod is known, openNodeStore asks the API server for its Node.
 func openNodeStore(ctx context.Context, o options.Options) (nodeStore, error) {
 	p := nodeStore{uplinks: hostif.Spec{
 		Ifaces: o.Uplink.Ifaces, IfaceRegexes: o.Uplink.IfaceRegexes, FromNodeIP: o.Uplink.FromNodeIP,
@@ -90,8 +90,8 @@ func openNodeStore(ctx context.Context, o options.Options) (nodeStore, error) {
 	return p, nil
 }
 
-// hints is what the store says of this host, again and again; nil where it says
-// nothing.
+// hints passes on what the store knows of this host, at first and after each change.
+// It is nil if the store knows nothing.
 func (p nodeStore) hints(o options.Uplink) func(context.Context, func(hostif.Spec)) {
 	if p.nodes == nil {
 		return nil
@@ -101,15 +101,15 @@ func (p nodeStore) hints(o options.Uplink) func(context.Context, func(hostif.Spe
 		for known := (*kube.Facts)(nil); ; known = &facts {
 			var err error
 			if facts, err = p.nodes.Facts(ctx, known); err != nil {
-				return // it ends with ctx alone
+				return // it ends only with ctx
 			}
 			to(withFacts(p.uplinks, facts, o.External))
 		}
 	}
 }
 
-// withFacts is a spec with what the cluster says. What people wrote to this very
-// Node counts for more than a flag, which most often all nodes have.
+// withFacts returns a spec with the cluster's facts. An annotation that a person
+// wrote to this very Node overrides a flag, which usually all nodes share.
 func withFacts(spec hostif.Spec, facts kube.Facts, external bool) hostif.Spec {
 	spec.NodeIP, spec.Published = facts.Internal, facts.Overwrite
 	for f := range subnet.Families {

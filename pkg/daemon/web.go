@@ -16,8 +16,8 @@ func (r reporter) State(ctx context.Context) web.State {
 	return web.State{Report: r.report(v), Resyncs: v.Kernel.Resyncs}
 }
 
-// serveWeb answers until ctx ends, if it is to. Without it the network is none the
-// worse.
+// serveWeb serves HTTP until ctx ends, if it is enabled. The network works without
+// it.
 func serveWeb(ctx context.Context, o options.Health, s web.Source) {
 	if o.Port == 0 {
 		return
