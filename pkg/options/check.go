@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
-// check refuses flags that conflict, and completes values that depend on several
+// check rejects flags that conflict, and completes values that depend on several
 // flags.
 func (o *Options) check(g *flags.Given) error {
 	for _, check := range []func(*Options, *flags.Given) error{
@@ -93,7 +93,7 @@ func (o *Options) checkLease(g *flags.Given) error {
 	return nil
 }
 
-// span is a duration without the zeros at its end.
+// span returns a duration without trailing zero units.
 func span(d time.Duration) string {
 	switch {
 	case d%time.Hour == 0:

@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// backends are names like those that main has a table of.
+// backends are like the names in main's table.
 var backends = []string{"alloc", "host-gw", "ipip", "vxlan"}
 
 // tulled is the program whose table the tests read.
@@ -35,7 +35,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestParseTakesEveryCommand tries what the help lists.
+// TestParseTakesEveryCommand parses each command that the help lists.
 func TestParseTakesEveryCommand(t *testing.T) {
 	for _, c := range tulled.Commands[1:] {
 		words := []string{c.Name}
@@ -51,7 +51,7 @@ func TestParseTakesEveryCommand(t *testing.T) {
 	}
 }
 
-// What is offered is taken.
+// TestChoices checks that Parse accepts what the completion offers.
 func TestChoices(t *testing.T) {
 	for _, f := range tulled.Flags {
 		for _, choice := range f.Choices {
@@ -62,7 +62,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// bash is asked as it asks when somebody presses tab.
+// TestBash calls the completion as bash does when a person presses tab.
 func TestBash(t *testing.T) {
 	folder := t.TempDir()
 	for _, name := range []string{"net.json", "new file", "certs/ca.pem"} {

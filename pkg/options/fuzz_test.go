@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// FuzzParse has a secret among arguments and variables of any kind. Both are
-// given one a line; at is where the secret stands among the arguments.
+// FuzzParse puts a secret among arguments and variables of any kind. Both are given
+// one per line; at is the position of the secret among the arguments.
 func FuzzParse(f *testing.F) {
 	f.Add("", "", uint(0))
 	f.Add("--etcd-username=u", "PATH=/", uint(1))
@@ -25,7 +25,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line, environment string, at uint) {
 		given := strings.Split(line, "\n")
-		// What is in the text already may stand where it is no secret.
+		// The text may contain it as a value that is no secret.
 		if strings.Contains(line+environment, "hunter") || strings.Contains(line+environment, hex) {
 			return
 		}
@@ -53,7 +53,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// good checks what holds for all Options of a daemon.
+// good checks what all Options of a daemon must meet.
 func good(t *testing.T, o Options) {
 	t.Helper()
 	if o.Command != Run {

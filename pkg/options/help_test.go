@@ -71,7 +71,7 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// The examples in the help are good ones.
+// TestHelpExamples checks that the examples in the help are valid.
 func TestHelpExamples(t *testing.T) {
 	_, examples, _ := strings.Cut(help(t), "Examples:\n")
 	n := 0
@@ -87,7 +87,7 @@ func TestHelpExamples(t *testing.T) {
 	}
 }
 
-// TestEveryCommandHasHelp asks in both ways.
+// TestEveryCommandHasHelp requests help in both ways.
 func TestEveryCommandHasHelp(t *testing.T) {
 	for _, c := range tulled.Commands[1:] {
 		for _, args := range [][]string{{"help", c.Name}, {c.Name, "--help"}} {
@@ -105,7 +105,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 				}
 			}
 		}
-		// Flags and groups that a help lists exist.
+		// The flags and groups that a help lists exist.
 		for _, use := range c.Uses {
 			if !slices.ContainsFunc(tulled.Flags, func(f flags.Flag) bool { return len(f.Only) == 0 && (f.Name == use || f.Group == use) }) {
 				t.Errorf("%s uses %s, which is no flag of the daemon", c.Name, use)

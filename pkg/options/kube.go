@@ -6,7 +6,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// Variables with which a pod's manifest identifies it; flannel's sets the last two.
+// Variables by which a pod's manifest identifies the pod; flannel's sets the last
+// two.
 const (
 	nodeName     = "NODE_NAME"
 	podName      = "POD_NAME"
@@ -24,9 +25,9 @@ func objectName(name string) bool {
 	return 0 < len(name) && len(name) <= 253
 }
 
-// checkKube refuses what does not go together with leases in Kubernetes, or
-// without, and finds out which Node this is. It only warns of flags without effect,
-// which flannel's users may have left in place.
+// checkKube rejects flags that conflict with leases in Kubernetes, or that need them,
+// and finds out which Node this is. It only warns of flags without effect, which
+// flannel's users may still have.
 func (o *Options) checkKube(g *flags.Given, environ []string) error {
 	if !o.Kube.On {
 		for name, wanted := range map[string]bool{"iface-from-node-ip": o.Uplink.FromNodeIP, "public-ip-from": o.Uplink.External} {

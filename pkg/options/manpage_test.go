@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// golden holds text to a file.
+// golden compares text with a file.
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {
@@ -36,8 +36,8 @@ func manPage(t *testing.T) string {
 
 func TestManPage(t *testing.T) { golden(t, "testdata/tulled.8", manPage(t)) }
 
-// The page has the sections that manual pages have, in their order, and every
-// line is one that all formatters know.
+// TestManPageFormat checks that the page has the usual sections of manual pages, in
+// their order. Every line is one that all formatters know.
 func TestManPageFormat(t *testing.T) {
 	text := manPage(t)
 	var sections []string

@@ -1,6 +1,6 @@
 package options
 
-// Name returns a flag as a command line has it, like --iface for "iface". It panics
+// Name returns a flag as it is on a command line, like --iface for "iface". It panics
 // without such a flag.
 func Name(flag string) string {
 	for _, f := range table(new(Options), nil) {

@@ -10,29 +10,29 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Options is what tulled was told, checked as far as it can be without a look
-// at the host.
+// Options are tulled's settings, checked as far as possible without a look at the
+// host.
 type Options struct {
 	Command Command
 	// ConfigFile is what CheckConfig reads; "" is standard input.
 	ConfigFile string
-	Strict     bool // CheckConfig fails on warnings, too
-	// Address is what Explain is asked about, and Output how it, Status and Peers
-	// answer.
+	Strict     bool // CheckConfig also fails on warnings
+	// Address is the address that Explain explains. Output is the format in which
+	// Explain, Status and Peers answer.
 	Address netip.Addr
 	Output  Format
-	Topic   string // the command that ShowHelp explains; "" is all
+	Topic   string // the command that ShowHelp explains; "" means all
 	Shell   string // whose completions ShowCompletion writes
 	Cleanup Cleanup
 	Peers   PeerList
-	// Wait is how long Status waits until the daemon is ready, and Watch makes it
-	// write again and again.
+	// Wait is how long Status waits until the daemon is ready. Watch makes it write
+	// repeatedly.
 	Wait  time.Duration
 	Watch bool
-	// ReportFile is where BugReport writes; "" is a file named for the time.
+	// ReportFile is where BugReport writes; "" means a file named for the time.
 	ReportFile string
 	Plugins    Plugins
-	// StatusSocket is where the daemon answers them; "" is nowhere.
+	// StatusSocket is where the daemon answers them; "" means nowhere.
 	StatusSocket string
 	Health       Health
 	Probes       Probes
@@ -44,31 +44,31 @@ type Options struct {
 	Uplink   Uplink
 
 	SubnetFile     string // the env file
-	CNIConfFile    string // "" is none
+	CNIConfFile    string // "" means none
 	StateDir       string
 	BlackholeRoute bool
 
 	Filtering Filtering
 
 	LeaseTTL time.Duration // whole seconds
-	// RenewMargin is how much of LeaseTTL must always be left, less than all.
+	// RenewMargin is how much of LeaseTTL must always be left. It is less than LeaseTTL.
 	RenewMargin time.Duration
 
 	Verbosity   int    // klog's flag v
 	VModule     string // klog's flag vmodule
 	BacktraceAt string // klog's flag log_backtrace_at
 
-	// Given is what was told by a flag or a variable, as one would write it,
+	// Given are the flags and variables that were set, as a person would write them,
 	// without secrets.
 	Given []string
 	// Warnings are lines for the log.
 	Warnings []string
 }
 
-// String is Given on one line, for the log.
+// String returns Given on one line, for the log.
 func (o Options) String() string { return strings.Join(o.Given, " ") }
 
-// Command is what tulled is to do.
+// Command is what tulled does.
 type Command int
 
 // The zero Command is the daemon.
@@ -88,23 +88,23 @@ const (
 	ShowHelp
 )
 
-// Cleanup says what CleanUp is to remove.
+// Cleanup is what CleanUp removes.
 type Cleanup struct {
-	DryRun  bool // and only say it
+	DryRun  bool // only list it
 	Flannel bool // also what flannel left
 }
 
-// PeerList says which peers Peers lists, and how.
+// PeerList is which peers Peers lists, and how.
 type PeerList struct {
-	Match   string // those that this names; "" is all
-	Failing bool   // those with a problem only
-	Narrow  bool   // in two short lines a peer
+	Match   string // those whose names match; "" means all
+	Failing bool   // only those with a problem
+	Narrow  bool   // in two short lines per peer
 }
 
-// Plugins says what InstallCNI is to install, and where.
+// Plugins are the folders from and to which InstallCNI installs.
 type Plugins struct{ From, To string }
 
-// Format is how answers are written.
+// Format is the format of answers.
 type Format string
 
 // The formats.
@@ -116,11 +116,11 @@ const (
 
 // Etcd is how to reach the store.
 type Etcd struct {
-	// Endpoints are http or https URLs of a host and a port, or unix or unixs
-	// URLs of a path. With Embedded there are none, but for Leases, which asks
-	// the daemon's.
+	// Endpoints are http or https URLs of a host and a port, or unix or unixs URLs of a
+	// path. With Embedded there are none, except for Leases, which asks the daemon's
+	// etcd.
 	Endpoints []string
-	// Prefix is clean: joining a key to it with a slash is what flannel does.
+	// Prefix is clean: a key is Prefix, a slash and the rest, as for flannel.
 	Prefix                    string
 	CAFile, CertFile, KeyFile string
 	// Username comes with either Password or PasswordFile.
@@ -132,59 +132,59 @@ type Etcd struct {
 // Embedded is the etcd that tulled keeps running on this host.
 type Embedded struct {
 	On bool
-	// Listen is a URL of an address, or localhost, and a port: http on
-	// loopback, or https, with Etcd's CertFile and KeyFile. Or it is a unix or
-	// unixs URL of an absolute path.
+	// Listen is a URL of an address, or localhost, and a port: http on loopback, or https
+	// with Etcd's CertFile and KeyFile. Alternatively it is a unix or unixs URL of an
+	// absolute path.
 	Listen string
-	// AnyClient allows clients without a certificate where Listen is beyond loopback.
+	// AnyClient allows clients without a certificate if Listen is beyond loopback.
 	AnyClient bool
-	// Networks and Backend are what an empty store begins with, see
-	// Options.Seed. Without a network it begins empty.
+	// Networks and Backend are the first config of an empty store, see Options.Seed.
+	// Without a network it begins empty.
 	Networks subnet.Pair[netip.Prefix]
 	Backend  string
 }
 
-// Kube is how to reach Kubernetes, where that keeps the leases.
+// Kube is how to reach Kubernetes, if that keeps the leases.
 type Kube struct {
 	On bool
-	// Server is a URL, and Kubeconfig a path; without either tulled runs in a pod of
-	// the cluster.
+	// Server is a URL, and Kubeconfig a path. Without either, tulled runs in a pod of the
+	// cluster.
 	Server, Kubeconfig string
-	// NodeName is the Node that this host is, or PodName and PodNamespace say which
-	// runs on it.
+	// NodeName is the Node that this host is. Otherwise PodName and PodNamespace name a
+	// pod that runs on it.
 	NodeName, PodNamespace, PodName string
 	Prefix                          string // of annotations
 	ConfigFile                      string
 	SetNetworkUnavailable           bool
 }
 
-// Node is who this host is; what is empty the host itself knows. In Kubernetes it
-// is its Node, and both are empty.
+// Node identifies this host. The host itself knows what is empty. In Kubernetes the
+// host is its Node, and both are empty.
 type Node struct{ ID, Name string }
 
 // Health is where the daemon serves health, metrics and its status page over HTTP.
 type Health struct {
 	Address netip.Addr
-	Port    uint16 // 0 is nowhere
-	Pprof   bool   // profiles of the process too
-	Peers   bool   // metrics of each peer too
+	Port    uint16 // 0 means nowhere
+	Pprof   bool   // also profiles of the process
+	Peers   bool   // also metrics of each peer
 }
 
-// Probes are packets that are to come back from the peers.
+// Probes are packets that the peers send back.
 type Probes struct {
-	Interval time.Duration // 0 is never
+	Interval time.Duration // 0 means never
 	Port     uint16        // where the nodes answer one another
 }
 
-// Filtering is what the host's firewall is to do.
+// Filtering is what the host's firewall does.
 type Filtering struct {
 	Filter Filter
-	// Masquerade is where containers leave the network with an address of the
-	// host, but to Exempt and to what ExemptFile lists.
+	// Masquerade is the families in which containers leave the network with an address of
+	// the host, except to Exempt and to what ExemptFile lists.
 	Masquerade subnet.Pair[bool]
 	Exempt     []netip.Prefix
 	ExemptFile string
-	// PlainPorts leaves the choice of ports to the kernel's own, foreseeable way.
+	// PlainPorts leaves the choice of ports to the kernel's own, predictable way.
 	PlainPorts bool
 	Forward    bool
 	Resync     time.Duration // poll interval of legacy iptables
@@ -195,7 +195,7 @@ func (f Filtering) Masquerades() bool {
 	return slices.Contains(f.Masquerade[:], true)
 }
 
-// Filter is by what the host's firewall is told.
+// Filter is the interface to the host's firewall.
 type Filter string
 
 // The filters.
@@ -206,12 +206,12 @@ const (
 	FilterNone     Filter = "none"
 )
 
-// Uplink is what leads to the interface that faces the other hosts.
+// Uplink is how to find the interface that faces the other hosts.
 type Uplink struct {
 	Ifaces       []string // names or addresses
 	IfaceRegexes []string
 	CanReach     netip.Addr
 	PublicIP     subnet.Pair[netip.Addr]
 	FromNodeIP   bool // the interface is the one that has the Node's InternalIP
-	External     bool // PublicIP is the Node's ExternalIP, where it has one
+	External     bool // PublicIP is the Node's ExternalIP, if it has one
 }

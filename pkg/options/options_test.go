@@ -124,7 +124,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Who wants help or the version gets it, whatever else is wrong.
+// TestHelpAndVersion checks that help and version work, whatever else is wrong on the
+// command line.
 func TestHelpAndVersion(t *testing.T) {
 	for _, c := range []struct {
 		args, environ []string
@@ -159,7 +160,7 @@ func TestPrecedence(t *testing.T) {
 		{[]string{"--iface=x"}, []string{"TULLED_IFACE=t"}, []string{"x"}, "--iface=x"},
 		{[]string{"--iface=x", "--iface", "y"}, []string{"FLANNELD_IFACE=f"}, []string{"x", "y"}, "--iface=x --iface=y"},
 		{[]string{"--iface="}, []string{"TULLED_IFACE=t"}, nil, "--iface="},
-		// What does not count is not checked either.
+		// A value that another overrides is not checked.
 		{[]string{"--iface=x"}, []string{"TULLED_IFACE=/", "FLANNELD_IFACE=/"}, []string{"x"}, "--iface=x"},
 	} {
 		got := parse(t, c.args, c.environ)
@@ -169,11 +170,11 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// inKube is what leases in Kubernetes take.
+// inKube is what a command line with leases in Kubernetes needs.
 var inKube = []string{"--kube-subnet-mgr", "--node-name=n"}
 
-// samples has for each flag a value that is not its default, and what it needs
-// beside it.
+// samples has for each flag a value that is not its default, and the other flags that
+// it needs.
 var samples = map[string]struct {
 	value string
 	with  []string
@@ -242,7 +243,8 @@ var samples = map[string]struct {
 	"version":                          {value: "true"},
 }
 
-// Every flag can be set by each of the three, and each has the same effect.
+// TestEveryFlagThreeWays sets every flag in each of the three ways. Each has the same
+// effect.
 func TestEveryFlagThreeWays(t *testing.T) {
 	for _, f := range tulled.Flags {
 		t.Run(f.Name, func(t *testing.T) {
@@ -251,7 +253,7 @@ func TestEveryFlagThreeWays(t *testing.T) {
 				t.Fatal("there is no sample")
 			}
 			without := parse(t, slices.DeleteFunc(slices.Clone(s.with), func(a string) bool {
-				return strings.Contains(a, "file=") || strings.Contains(a, "username=") // no good without f
+				return strings.Contains(a, "file=") || strings.Contains(a, "username=") // invalid without f
 			}), nil)
 			bare := func(o Options) Options {
 				o.Given, o.Warnings = nil, nil
@@ -317,7 +319,7 @@ func TestWarnings(t *testing.T) {
 			"FLANNELD_ETCD_ENDPOINT: unknown variable; did you mean FLANNELD_ETCD_ENDPOINTS?",
 			"FLANNELD_COLOUR: unknown variable; unset it, or see tulled --help",
 		}},
-		// Kubernetes, announcing services called tulled, tulled-healthz and flanneld.
+		// Kubernetes announces services called tulled, tulled-healthz and flanneld.
 		{"", "TULLED_SERVICE_HOST=10.96.0.9 TULLED_SERVICE_PORT=2379 TULLED_SERVICE_PORT_HTTP=2379 TULLED_PORT=tcp://10.96.0.9:2379 " +
 			"TULLED_PORT_2379_TCP=tcp://10.96.0.9:2379 TULLED_PORT_2379_TCP_PROTO=tcp TULLED_PORT_2379_TCP_PORT=2379 TULLED_PORT_2379_TCP_ADDR=10.96.0.9 " +
 			"TULLED_HEALTHZ_PORT=tcp://10.96.0.9:80 FLANNELD_SERVICE_HOST=10.96.0.9", nil},
@@ -341,7 +343,7 @@ func TestGiven(t *testing.T) {
 	}
 }
 
-// What is taken for a name here can stand in a lease.
+// TestNamesFitLeases checks that a lease can contain every accepted name.
 func TestNamesFitLeases(t *testing.T) {
 	for _, name := range []string{"a", strings.Repeat("x", 253), "größer", "0b5e9c1e7e0e4a1c"} {
 		o := parse(t, []string{"--node-id=" + name, "--node-name=" + name}, nil)

@@ -23,7 +23,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// The page for operators and the code say the same. The rows of its tables
+// These tests compare the page for operators with the code. The rows of its tables
 // begin with a name in backquotes, then comes the default.
 
 const page = "../../Documentation/configuration.md"
@@ -56,7 +56,8 @@ func rows(t *testing.T, text string) map[string][]string {
 	return found
 }
 
-// section is what stands below a heading, up to the next of its level or above.
+// section returns the text below a heading, up to the next heading of its level or
+// above.
 func section(t *testing.T, text, heading string) string {
 	t.Helper()
 	_, below, ok := strings.Cut(text, "\n"+heading+"\n")
@@ -99,7 +100,7 @@ func TestPageHasEveryFlag(t *testing.T) {
 	}
 }
 
-// What the page mentions anywhere is there.
+// TestPageHasNoOtherFlag checks that every flag on the page exists.
 func TestPageHasNoOtherFlag(t *testing.T) {
 	text := readPage(t)
 	for _, m := range regexp.MustCompile(`(?:^|[^\w|-])--?([a-z][a-z0-9_-]*)`).FindAllStringSubmatch(text, -1) {
@@ -147,7 +148,7 @@ func wantKeys(t *testing.T, of, text string, want []string) {
 	}
 }
 
-// fields are those of a package's struct: what a config is decoded into.
+// fields returns the fields of a package's struct into which a config is decoded.
 func fields(t *testing.T, folder, name string) (all []string) {
 	t.Helper()
 	declarations(t, folder, func(n ast.Node) {
@@ -164,7 +165,7 @@ func fields(t *testing.T, folder, name string) (all []string) {
 	return all
 }
 
-// backendName is a package's constant Type, or "".
+// backendName returns a package's constant Type, or "".
 func backendName(t *testing.T, folder string) (name string) {
 	t.Helper()
 	declarations(t, folder, func(n ast.Node) {
@@ -201,7 +202,7 @@ func declarations(t *testing.T, folder string, found func(ast.Node)) {
 	}
 }
 
-// The page's examples are good ones.
+// TestPageExamples checks that the page's examples are valid.
 func TestPageExamples(t *testing.T) {
 	backends := map[string]backend.Factory{
 		alloc.Type: alloc.New, hostgw.Type: hostgw.New, ipip.Type: ipip.New, vxlan.Type: vxlan.New,
@@ -236,7 +237,7 @@ func TestPageExamples(t *testing.T) {
 	}
 }
 
-// The defaults of the keys are those that the code has.
+// TestPageDefaults compares the defaults of the keys with those in the code.
 func TestPageDefaults(t *testing.T) {
 	text := section(t, readPage(t), "## The network's config")
 	defaults := func(text string) string {

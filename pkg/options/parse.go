@@ -4,10 +4,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// Parse reads a command line, without the program's name, and an environment
-// as of os.Environ. A flag beats a variable, and TULLED_X beats FLANNELD_X.
-// Backends are the types that exist. The error is a *flags.Error, and then there
-// are no Options.
+// Parse reads a command line, without the program's name, and an environment as
+// returned by os.Environ. A flag overrides a variable, and TULLED_X overrides
+// FLANNELD_X. Backends are the types that exist. The error is a *flags.Error, and
+// then there are no Options.
 func Parse(args, environ, backends []string) (Options, error) {
 	var o Options
 	given, err := program(&o, backends).Read(args, environ)
@@ -32,6 +32,6 @@ func Parse(args, environ, backends []string) (Options, error) {
 	return o, nil
 }
 
-// Secrets returns the parts of a command line, without the program's name, that
-// are secrets. They share the memory of args.
+// Secrets returns the parts of a command line, without the program's name, that are
+// secrets. They share the memory of args.
 func Secrets(args []string) []string { return program(new(Options), nil).Secrets(args) }

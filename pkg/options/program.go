@@ -6,13 +6,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// Variables with the first count before those with the second.
+// Variables with the first prefix override those with the second.
 const (
 	ours     = "TULLED_"
 	flannels = "FLANNELD_"
 )
 
-// program is tulled's command line, which sets o. Backends are the types that
+// program returns tulled's command line, which sets o. Backends are the types that
 // exist.
 func program(o *Options, backends []string) flags.Program {
 	return flags.Program{
@@ -43,8 +43,8 @@ func Help(w io.Writer, command string) error {
 // ManPage writes tulled(8), in the format of man.
 func ManPage(w io.Writer) error { return program(new(Options), nil).WriteManual(w) }
 
-// Completion writes a script by which a shell completes tulled's commands,
-// flags and values, of which the backends are some.
+// Completion writes a script with which a shell completes tulled's commands, flags
+// and values, including the backends.
 func Completion(w io.Writer, shell string, backends []string) error {
 	return program(new(Options), backends).WriteCompletion(w, shell)
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Every refusal says by which flag or variable, why, and what to do. Arguments
-// are separated by spaces.
+// TestRefusals checks that every error names the flag or variable, the reason and the
+// fix. Arguments are separated by spaces.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ args, environ, want string }{
 		// Names.
@@ -176,7 +176,7 @@ func TestRefusals(t *testing.T) {
 
 func isSpace(r rune) bool { return r == ' ' }
 
-// An argument or a value may have spaces.
+// TestSpacesAreKept checks that an argument or a value may have spaces.
 func TestSpacesAreKept(t *testing.T) {
 	for _, args := range [][]string{{"--iface=eth0 eth1"}, {"--etcd-endpoints=http://a b:1"}, {"--node-id", "a b"}, {" "}, {""}} {
 		if got, err := Parse(args, nil, backends); err == nil {

@@ -10,7 +10,7 @@ import (
 
 const marker = "hunter2zq"
 
-// printed is all that could ever be printed of what Parse returned.
+// printed returns everything that could be printed of what Parse returned.
 func printed(o Options, err error) string {
 	var b strings.Builder
 	type inside struct{ o Options }
@@ -106,7 +106,7 @@ func TestSecretsOfACommandLine(t *testing.T) {
 	}
 }
 
-// TestSecretsStaySecret could not pass if a secret was shown somewhere.
+// TestPrintedShows checks that TestSecretsStaySecret would find a secret.
 func TestPrintedShows(t *testing.T) {
 	for _, o := range []Options{{Etcd: Etcd{PasswordFile: marker}}, {Given: []string{marker}}, {Warnings: []string{marker}}} {
 		if !shows(printed(o, nil)) {

@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Seed is the network's config that an empty embedded etcd begins with, or ""
-// where no network was given. subnet.ParseConfig takes it.
+// Seed returns the first config of an empty embedded etcd, or "" without a network.
+// subnet.ParseConfig accepts it.
 func (o Options) Seed() string {
 	networks := o.Embedded.Networks
 	if networks == (subnet.Pair[netip.Prefix]{}) {
@@ -35,13 +35,13 @@ func (o Options) Seed() string {
 	config.Backend.Type = o.Embedded.Backend
 	text, err := json.Marshal(config)
 	if err != nil {
-		panic(err) // there is nothing but texts and truth values
+		panic(err) // it contains only strings and booleans
 	}
 	return string(text)
 }
 
-// Ignored returns the flags for an empty embedded etcd, as they were given, that
-// differ from the config that is there.
+// Ignored returns the flags for an empty embedded etcd that differ from its present
+// config, as they were given.
 func (o Options) Ignored(cfg subnet.Config) (given []string) {
 	seed, err := subnet.ParseConfig([]byte(o.Seed()))
 	if err != nil || cfg == (subnet.Config{}) {
@@ -56,7 +56,7 @@ func (o Options) Ignored(cfg subnet.Config) (given []string) {
 	return given
 }
 
-// given returns a flag as it was given; nothing for a default.
+// given returns a flag as it was given, or "" for a default.
 func (o Options) given(name string) (all []string) {
 	f := flags.Flag{Name: name}
 	for _, g := range o.Given {

@@ -42,7 +42,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestIgnored compares the flags for an empty etcd with the config that is there.
+// TestIgnored compares the flags for an empty etcd with its present config.
 func TestIgnored(t *testing.T) {
 	for _, c := range []struct {
 		args, environ []string

@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// items are the parts of a comma-separated list, without those that are empty.
+// items returns the parts of a comma-separated list, without empty ones.
 func items(list string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for item := range strings.SplitSeq(list, ",") {
@@ -65,8 +65,8 @@ func endpoint(item string) (string, error) {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
 }
 
-// finish gives the URLs without a scheme the one that flannel speaks with them:
-// https where there is a certificate to show.
+// finish adds a scheme to the URLs without one. Like flannel, it uses https if there
+// is a certificate for the client.
 func (e *Etcd) finish() {
 	scheme := "http:"
 	if e.CertFile != "" {
@@ -79,8 +79,8 @@ func (e *Etcd) finish() {
 	}
 }
 
-// hostURL reads a URL of http or https, a host and a port and nothing more.
-// What cannot be read is not shown, for it may be a password.
+// hostURL reads a URL of http or https, with a host and a port and nothing more. Its
+// error does not show the text, which may be a password.
 func hostURL(text, schemes string) (*url.URL, error) {
 	const likely = "use one like https://192.0.2.7:2379, with an IPv6 address in brackets"
 	u, err := url.Parse(text)
@@ -120,7 +120,7 @@ func isPort(port string) bool {
 	return err == nil
 }
 
-// noUser refuses what may have a password in it, before it is taken apart.
+// noUser rejects a text that may contain a password, before it is parsed.
 func noUser(value string) error {
 	if strings.ContainsRune(value, '@') {
 		return flags.Refuse("", "user or password in a URL", "set --etcd-username and --etcd-password-file")
@@ -128,7 +128,7 @@ func noUser(value string) error {
 	return nil
 }
 
-// listen reads where the embedded etcd serves.
+// listen reads the URL at which the embedded etcd serves.
 func listen(value string) (string, error) {
 	if err := noUser(value); err != nil {
 		return "", err
@@ -152,8 +152,7 @@ func listen(value string) (string, error) {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
 }
 
-// loopback reports whether a URL of http or https that listen has read is for this
-// host alone.
+// loopback reports whether a URL that listen has read is for this host alone.
 func loopback(listen string) bool {
 	u, err := url.Parse(listen)
 	if err != nil {
@@ -170,7 +169,8 @@ func encrypted(urls []string) bool {
 	})
 }
 
-// apiURL may have a path, and the port is known.
+// apiURL reads the API server's URL, which may have a path. The default port depends
+// on the scheme.
 func apiURL(value string) (string, error) {
 	if strings.ContainsAny(value, "@?#") {
 		return "", flags.Refuse("", "user, query or fragment in a URL", "use one like https://192.0.2.7:6443")

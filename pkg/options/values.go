@@ -15,7 +15,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// What each kind of value is read by. None is ever empty.
+// The parsers of each kind of value. No value is ever empty.
 
 // publicFrom reports whether the public IP is the Node's external one.
 func publicFrom(value string) (external bool, err error) {
@@ -74,7 +74,7 @@ func leaseTTL(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// prefix is joined to keys as flannel does, which cleans it.
+// prefix reads a prefix of keys. Like flannel, it cleans the path.
 func prefix(value string) (string, error) {
 	clean := path.Clean(value)
 	if !flags.Printable(value) || clean == "." {
@@ -84,8 +84,8 @@ func prefix(value string) (string, error) {
 }
 
 func username(value string) (string, error) {
-	// Neither error shows the value: somebody may have written the password
-	// behind a colon, as etcdctl has it.
+	// Neither error shows the value: a person may have written the password after a
+	// colon, as for etcdctl.
 	switch {
 	case strings.ContainsRune(value, ':'):
 		return "", flags.Refuse("", "contains a colon", "use the name alone, and --etcd-password-file")
@@ -97,7 +97,7 @@ func username(value string) (string, error) {
 
 func password(value string) (flags.Secret, error) { return flags.NewSecret(value), nil }
 
-// label is a name that may stand in a lease.
+// label reads a name that a lease may contain.
 func label(value string) (string, error) {
 	const most = 253
 	if len(value) > most || !flags.Printable(value) {
@@ -108,7 +108,7 @@ func label(value string) (string, error) {
 }
 
 func iface(value string) (string, error) {
-	const most = 127 // bytes of an alternative name
+	const most = 127 // the limit of an alternative name in bytes
 	if len(value) > most || strings.ContainsRune(value, '/') || !flags.Printable(value) {
 		return "", flags.Refuse(value, "not an interface name or address", "use one like eth0 or 192.0.2.7")
 	}
@@ -154,7 +154,7 @@ func public(f subnet.Family) func(string) (netip.Addr, error) {
 	}
 }
 
-// addNetworks takes one or several, comma-separated.
+// addNetworks adds one or several networks, comma-separated.
 func (o *Options) addNetworks(value string) error {
 	const fix = "use one IPv4 network, one IPv6 network or both, like 10.5.0.0/16,fd00:5::/48"
 	for item := range items(value) {
@@ -171,7 +171,7 @@ func (o *Options) addNetworks(value string) error {
 	return nil
 }
 
-// families takes a truth value for both, or the name of one.
+// families reads a boolean for both families, or the name of one.
 func families(value string) (subnet.Pair[bool], error) {
 	if b, err := strconv.ParseBool(value); err == nil {
 		return subnet.Pair[bool]{b, b}, nil
@@ -202,7 +202,7 @@ func format(value string) (Format, error) {
 	return f, nil
 }
 
-// addExempt takes one or several, comma-separated.
+// addExempt adds one or several networks, comma-separated.
 func (o *Options) addExempt(value string) error {
 	for item := range items(value) {
 		p, err := netip.ParsePrefix(item)
@@ -214,7 +214,7 @@ func (o *Options) addExempt(value string) error {
 	return nil
 }
 
-// wait reads how long to wait. A boolean is for ever, or not at all.
+// wait reads how long to wait. A boolean means forever, or not at all.
 func wait(value string) (time.Duration, error) {
 	if on, err := flags.Bool(value); err == nil {
 		if on {
@@ -245,7 +245,7 @@ func annotationPrefix(value string) (string, error) {
 	return value, nil
 }
 
-// vmodule is what klog's flag of that name takes.
+// vmodule reads a value of klog's flag of that name.
 func vmodule(value string) (string, error) {
 	for rule := range items(value) {
 		name, level, _ := strings.Cut(rule, "=")
@@ -256,7 +256,7 @@ func vmodule(value string) (string, error) {
 	return value, nil
 }
 
-// sourceLine is what klog's log_backtrace_at takes.
+// sourceLine reads a value of klog's log_backtrace_at.
 func sourceLine(value string) (string, error) {
 	name, line, _ := strings.Cut(value, ":")
 	if n, err := strconv.Atoi(line); !strings.Contains(name, ".") || err != nil || n <= 0 {
