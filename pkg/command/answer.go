@@ -10,12 +10,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 )
 
-// schemaVersion is the version of what commands write for programs. Within a
-// version fields and codes are added, and none changes its meaning or goes.
+// schemaVersion is the version of what commands write for programs. Within a version,
+// fields and codes may be added, and none changes its meaning or is removed.
 const schemaVersion = "v1"
 
-// answer writes what in a format: for people as text does, and for programs as an
-// object that begins with its schema. What is a struct.
+// answer writes what in a format: as text for people, and for programs as an object
+// that begins with its schema. what is a struct.
 func answer(f options.Format, out io.Writer, kind string, what any, text func() error) error {
 	if f != options.JSON && f != options.YAML {
 		return text()

@@ -7,9 +7,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 )
 
-// ownArguments is a copy of the process's arguments, and takes the secrets out of
-// what everybody on the host reads of them in /proc. That is the very memory that
-// os.Args has; args must be of it.
+// ownArguments returns a copy of the process's arguments, and overwrites the secrets
+// that every user of the host could read in /proc. That is the memory of os.Args, so
+// args must share it.
 func ownArguments(args []string) []string {
 	own := make([]string, len(args))
 	for i, arg := range args {

@@ -21,8 +21,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// commands are what a bug report runs, as far as the host has them. None shows
-// a key or a password: systemctl status would, for it shows command lines.
+// commands are what a bug report runs, as far as the host has them. None shows a key
+// or a password: systemctl status would, because it shows command lines.
 var commands = []string{
 	"uname -a",
 	"ip -s -d link show",
@@ -48,14 +48,14 @@ var commands = []string{
 }
 
 const (
-	// commandLimit is how long a command may take, and most how much of its output
+	// commandLimit is the time limit of a command, and most the limit of the output that
 	// is kept: on a large host that can be much.
 	commandLimit = 20 * time.Second
 	most         = 32 << 20
 )
 
-// stableSecret matches the secret from which a host makes IPv6 addresses that do
-// not identify it.
+// stableSecret matches the secret from which a host makes IPv6 addresses that do not
+// identify it.
 var stableSecret = regexp.MustCompile(`(stable_secret = ).*`)
 
 // reportBug writes what helps to find a fault into one archive.
@@ -94,7 +94,7 @@ func (p program) reportBug(o options.Options, out io.Writer) error {
 	})
 }
 
-// reportAnswer is which archive a bug report wrote.
+// reportAnswer names the archive that a bug report wrote.
 type reportAnswer struct {
 	File    string   `json:"file"`
 	Missing []string `json:"missing,omitempty"` // what the report lacks, and why
@@ -119,8 +119,8 @@ func (a archive) add(name string, content []byte) error {
 	return err
 }
 
-// daemon adds what the daemon says of itself, with its flags, the config in force
-// and all leases. It returns why that is missing.
+// daemon adds the daemon's own report, with its flags, the config in force and all
+// leases. It returns why that is missing.
 func (a archive) daemon(o options.Options) (missing, err error) {
 	client, ctx := status.Dial(o.StatusSocket, options.Name("status-socket")), context.Background()
 	r, err := client.Report(ctx)
@@ -162,7 +162,7 @@ func (p program) addStore(a archive, o options.Options) (missing, err error) {
 	return nil, a.leases(l)
 }
 
-// version adds what this program is and how it was called.
+// version adds this program's version and command line.
 func (a archive) version(o options.Options, version string) error {
 	return a.add("version.txt", fmt.Appendf(nil, "%s\nflags of this command: %s\n", version, o))
 }

@@ -14,7 +14,7 @@ import (
 
 // TestBugReport reports on a host with a daemon, and without.
 func TestBugReport(t *testing.T) {
-	t.Setenv("PATH", "") // the host's own commands are of no interest here
+	t.Setenv("PATH", "") // the test does not need the host's own commands
 	d := &fakeDaemon{
 		report: status.Report{Ready: true, Flags: []string{"--iface=eth1", "--etcd-password=…"}},
 		leases: status.Leases{Config: []byte(`{"Network":"10.5.0.0/16"}`), Leases: []status.LeaseEntry{{Key: "10.5.7.0-24", State: status.LeaseAccepted}}},

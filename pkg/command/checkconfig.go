@@ -16,10 +16,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// configAnswer is what a config comes to.
+// configAnswer is what a config means.
 type configAnswer struct {
 	Valid bool `json:"valid"`
-	// Problem is why the config is refused. Then all that follows from it is missing.
+	// Problem is why the config is rejected. In that case everything that depends on it
+	// is missing.
 	Problem  *configProblem        `json:"problem,omitempty"`
 	Warnings []configcheck.Warning `json:"warnings,omitempty"`
 	Pools    []poolAnswer          `json:"pools,omitempty"` // of the families that are on
@@ -31,7 +32,7 @@ type configAnswer struct {
 	Firewall  string `json:"firewall,omitempty"` // on hosts without --filter: auto, nftables or iptables
 }
 
-// configProblem is why a config is refused.
+// configProblem is why a config is rejected.
 type configProblem struct {
 	Key   string `json:"key,omitempty"` // "" is the config as a whole
 	Value string `json:"value,omitempty"`
@@ -39,7 +40,7 @@ type configProblem struct {
 	Fix   string `json:"fix"`
 }
 
-// poolAnswer is what one family's subnets are leased from.
+// poolAnswer is the pool from which one family's subnets are leased.
 type poolAnswer struct {
 	Family    string       `json:"family"`
 	Network   netip.Prefix `json:"network"`
@@ -49,11 +50,11 @@ type poolAnswer struct {
 	Subnets   uint64       `json:"subnets"`
 }
 
-// usualMTU is the MTU of an uplink with which check-config calculates.
+// usualMTU is the uplink's MTU with which check-config calculates.
 const usualMTU = 1500
 
-// checkConfig reads a config from a file, or from in where there is none, and
-// explains it, or what is wrong with it.
+// checkConfig reads a config from a file, or else from in, and explains it or its
+// problem.
 func checkConfig(o options.Options, backends map[string]backend.Factory, in io.Reader, out io.Writer) error {
 	if o.ConfigFile != "" {
 		f, err := os.Open(o.ConfigFile)
@@ -82,7 +83,7 @@ func checkConfig(o options.Options, backends map[string]backend.Factory, in io.R
 	return nil
 }
 
-// explainConfig returns what a config comes to, and why it is refused.
+// explainConfig returns what a config means, and why it is rejected.
 func explainConfig(text []byte, backends map[string]backend.Factory) (configAnswer, error) {
 	a := configAnswer{Warnings: configcheck.Check(text, backendKeys(backends))}
 	cfg, err := subnet.ParseConfig(text)
@@ -111,7 +112,7 @@ func explainConfig(text []byte, backends map[string]backend.Factory) (configAnsw
 	return a, nil
 }
 
-// makeBackend makes a config's backend, for a host like most.
+// makeBackend returns a config's backend, for a typical host.
 func makeBackend(cfg subnet.Config, backends map[string]backend.Factory) (backend.Backend, error) {
 	factory, exists := backends[cfg.Backend.Type]
 	if !exists {
@@ -140,13 +141,13 @@ func backendKeys(backends map[string]backend.Factory) map[string][]string {
 	return all
 }
 
-// setting is one key of a backend, and what it comes to.
+// setting is one key of a backend, with its value in force.
 type setting struct {
 	key   string
 	value any
 }
 
-// settings lists the fields of a struct.
+// settings returns the fields of a struct.
 func settings(of any) (all []setting) {
 	v := reflect.ValueOf(of)
 	for i := range v.NumField() {
@@ -155,13 +156,13 @@ func settings(of any) (all []setting) {
 	return all
 }
 
-// writeConfig writes what a config comes to for people.
+// writeConfig writes what a config means, for people.
 func writeConfig(out io.Writer, a configAnswer) error {
 	for _, w := range a.Warnings {
 		fmt.Fprintf(out, "warning: %s\n", w)
 	}
 	if !a.Valid {
-		return nil // the error says why
+		return nil // the error has the reason
 	}
 	for _, p := range a.Pools {
 		fmt.Fprintf(out, "%s: %s, %d subnets of /%d from %s to %s\n", p.Family, p.Network, p.Subnets, p.SubnetLen, p.First, p.Last)
@@ -176,7 +177,7 @@ func writeConfig(out io.Writer, a configAnswer) error {
 	return err
 }
 
-// words returns what a backend's keys come to, for people.
+// words returns the values of a backend's keys in force, for people.
 func words(of any) (all []string) {
 	for _, s := range settings(of) {
 		word := fmt.Sprintf("%s %v", s.key, s.value)

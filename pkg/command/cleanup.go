@@ -63,13 +63,13 @@ type cleanupAnswer struct {
 
 // cleaner removes things, or lists what it would remove.
 type cleaner struct {
-	out    io.Writer // for people; nil is nowhere
+	out    io.Writer // for people; nil means nowhere
 	dry    bool
 	gone   []string
 	failed []error
 }
 
-// removed reports that something is gone.
+// removed reports a removal.
 func (c *cleaner) removed(what string) {
 	c.gone = append(c.gone, what)
 	done := "removed "
@@ -140,7 +140,7 @@ func (c *cleaner) kernel(ctx context.Context, flannel bool) {
 			c.fail("list the host's devices", err)
 		}
 		for _, l := range survey.Links {
-			deleted := func(op netstate.Op) bool { return op.Object.Key() == l.Link.Key() } // it was taken over
+			deleted := func(op netstate.Op) bool { return op.Object.Key() == l.Link.Key() } // the device was adopted
 			if isFlannels(l.Link) && !slices.ContainsFunc(plan, deleted) {
 				plan = append(plan, netstate.Op{Verb: netstate.Delete, Object: l.Link})
 			}
@@ -171,7 +171,7 @@ func isFlannels(l netstate.Link) bool {
 	return ok && name != "" && strings.ContainsAny(name[:1], ".-0") && l.Kind != "bridge"
 }
 
-// file removes a file, if check finds it to be ours.
+// file removes a file if check accepts it as ours.
 func (c *cleaner) file(path string, check func(path string) error) {
 	if path == "" {
 		return

@@ -1,4 +1,4 @@
-// Package command runs what the command line asks for: the daemon, or one of the
+// Package command runs what the command line requests: the daemon, or one of the
 // commands that do their work and end.
 package command
 
@@ -18,24 +18,24 @@ import (
 // program is what only package main knows of the program.
 type program struct {
 	version  string
-	backends map[string]backend.Factory // by the name that a config calls them by
+	backends map[string]backend.Factory // by their names in a config
 }
 
 // types returns the types of backends.
 func (p program) types() []string { return slices.Sorted(maps.Keys(p.backends)) }
 
-// Main runs the process's command line and returns the code to exit with.
+// Main runs the process's command line and returns the exit code.
 func Main(version string, backends map[string]backend.Factory) int {
 	p := program{version, backends}
 	return exit(p.run(ownArguments(os.Args[1:]), os.Environ(), os.Stdin, os.Stdout), os.Stderr)
 }
 
-// versionAnswer is which version this program is.
+// versionAnswer is the version of this program.
 type versionAnswer struct {
 	Version string `json:"version"`
 }
 
-// run does what the command line and the environment say.
+// run does what the command line and the environment request.
 func (p program) run(args, environ []string, in io.Reader, out io.Writer) error {
 	o, err := options.Parse(args, environ, p.types())
 	if err != nil {

@@ -31,7 +31,7 @@ func TestCommands(t *testing.T) {
 	}
 	for _, c := range []struct {
 		args, in  string
-		out, fail string // a part of what is written, or of the error
+		out, fail string // a part of the output, or of the error
 	}{
 		{args: "--version", out: "devel\n"},
 		{args: "--help", out: "--etcd-endpoints"},

@@ -20,7 +20,7 @@ type fakeDaemon struct {
 	peers   []status.Peer
 	leases  status.Leases
 	explain status.Explanation
-	// readyAfter makes it ready when it was asked more often.
+	// readyAfter is the number of requests after which it is ready.
 	readyAfter int64
 	asked      atomic.Int64
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// The codes that tulled exits with. Documentation/commands.md lists them.
+// The exit codes of tulled. Documentation/commands.md lists them.
 const (
 	exitFine     = 0
-	exitFailing  = 1 // not ready, something is wrong with what was asked for, or the work failed
+	exitFailing  = 1 // not ready, a problem in what was checked, or the work failed
 	exitUsage    = 2 // a flag, a variable or an argument is wrong; nothing was done
 	exitNoDaemon = 3 // no tulled answers on this host
 )
 
-// errFailing ends a command that has printed what is wrong.
+// errFailing ends a command that has printed the problem itself.
 var errFailing = errors.New("failing")
 
-// exitCode returns the code for what a command ended with.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	var usage *flags.Error
 	switch {
@@ -34,8 +34,8 @@ func exitCode(err error) int {
 	return exitFailing
 }
 
-// exit prints the reason for a failure, unless the command has, and returns the
-// code to exit with.
+// exit prints the reason for a failure, unless the command has, and returns the exit
+// code.
 func exit(err error, out io.Writer) int {
 	if err != nil && !errors.Is(err, errFailing) {
 		fmt.Fprintln(out, "tulled:", err)

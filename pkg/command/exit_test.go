@@ -8,7 +8,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// TestExitCodes runs commands that end in each way.
+// TestExitCodes runs commands that end with each code.
 func TestExitCodes(t *testing.T) {
 	well := &fakeDaemon{report: status.Report{Ready: true}, explain: status.Explanation{Code: status.InPlace}}
 	ill := &fakeDaemon{explain: status.Explanation{Code: status.Incomplete}}
@@ -17,7 +17,7 @@ func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		code int
-		says string // on standard error; "" is nothing there
+		says string // on standard error; "" means that it is empty
 	}{
 		{"status" + atWell, exitFine, ""},
 		{"status" + atIll, exitFailing, ""},

@@ -8,18 +8,19 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 )
 
-// pluginsAnswer is what became of CNI plugins.
+// pluginsAnswer is the result of an installation of CNI plugins.
 type pluginsAnswer struct {
 	Plugins []pluginAnswer `json:"plugins"`
 }
 
-// pluginAnswer is what became of one plugin.
+// pluginAnswer is the result for one plugin.
 type pluginAnswer struct {
 	Path    string             `json:"path"`
 	Outcome cniplugins.Outcome `json:"outcome"`
 }
 
-// installCNI puts CNI plugins where runtimes look for them, and says what it did.
+// installCNI installs CNI plugins where runtimes look for them, and lists what it
+// did.
 func installCNI(o options.Options, out io.Writer) error {
 	plugins, err := cniplugins.Install(o.Plugins.From, o.Plugins.To)
 	a := pluginsAnswer{make([]pluginAnswer, 0, len(plugins))}

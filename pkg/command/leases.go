@@ -18,7 +18,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// storeLimit is how long a person waits for a store that does not answer.
+// storeLimit is how long a command waits for a store that does not answer.
 const storeLimit = 10 * time.Second
 
 // listLeases writes all leases in the store, and why each rejected one is rejected.
@@ -70,9 +70,9 @@ func firstList(ctx context.Context, store subnet.Store) (list subnet.Update, err
 	return list, err
 }
 
-// judgeLeases returns what every node makes of a list of leases.
+// judgeLeases returns how every node judges a list of leases.
 func judgeLeases(cfg subnet.Config, list subnet.Update) []status.LeaseEntry {
-	// No own lease: every node judges the leases the same way.
+	// There is no own lease: every node judges the leases in the same way.
 	table := subnet.NewTable(cfg, subnet.Lease{Attrs: subnet.Attrs{BackendType: cfg.Backend.Type}})
 	table.Apply(list)
 	return network.LeaseEntries(list.Leases, table.Rejected())

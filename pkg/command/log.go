@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 )
 
-// setUpLog sends the log to standard error, as much of it as is wanted.
+// setUpLog sends the log to standard error, at the requested verbosity.
 func setUpLog(o options.Options) error {
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(flags)

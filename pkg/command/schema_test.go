@@ -42,7 +42,7 @@ var answers = []struct {
 	{"version", versionAnswer{}},
 }
 
-// choices are the values that a field can have, by its type or its path.
+// choices are the possible values of a field, by its type or its path.
 var choices = map[string][]string{
 	"status.Code": strs(status.Codes()), "status.PeerState": strs(status.PeerStates()), "status.LeaseState": strs(status.LeaseStates()),
 	"configcheck.Code":   strs(configcheck.Codes()),
@@ -64,7 +64,7 @@ type field struct {
 	choices    []string
 }
 
-// fieldsOf returns the fields of a type, with those of what it holds.
+// fieldsOf returns the fields of a type, including those of its fields.
 func fieldsOf(t reflect.Type, path string) (all []field) {
 	kind := ""
 	switch t {

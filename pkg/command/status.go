@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// waitInterval is how often --wait asks, and watchInterval how often --watch
-	// writes.
+	// waitInterval is the poll interval of --wait, and watchInterval that of --watch.
 	waitInterval  = 250 * time.Millisecond
 	watchInterval = time.Second
 )
 
-// showStatus writes how this host's daemon is: once, or with --watch until ctx ends.
+// showStatus writes the status of this host's daemon: once, or with --watch until ctx
+// ends.
 func showStatus(ctx context.Context, o options.Options, out io.Writer) error {
 	client := status.Dial(o.StatusSocket, options.Name("status-socket"))
 	r, err := awaitReady(ctx, client, o.Wait)
@@ -68,8 +68,8 @@ func writeStatus(o options.Options, out io.Writer, client *status.Client, r stat
 	return err
 }
 
-// awaitReady asks the daemon how it is, again and again until it is ready or limit
-// is over; without a limit it asks once. A daemon that does not run yet may start.
+// awaitReady requests the daemon's status until the daemon is ready or limit is over.
+// Without a limit it asks once. A daemon that does not run yet may start.
 func awaitReady(ctx context.Context, client *status.Client, limit time.Duration) (status.Report, error) {
 	over := time.NewTimer(limit)
 	defer over.Stop()
@@ -90,7 +90,7 @@ func awaitReady(ctx context.Context, client *status.Client, limit time.Duration)
 	}
 }
 
-// painted writes a report, on a terminal with colours.
+// painted writes a report, with colours on a terminal.
 func painted(out io.Writer, write func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := write(&text); err != nil {
@@ -100,7 +100,7 @@ func painted(out io.Writer, write func(io.Writer) error) error {
 	return err
 }
 
-// peersAnswer is the other nodes as this host sees them.
+// peersAnswer are the other nodes as this host sees them.
 type peersAnswer struct {
 	Peers []status.Peer `json:"peers"`
 }
@@ -141,7 +141,8 @@ func writePeers(out io.Writer, peers []status.Peer, now time.Time, narrow bool) 
 	return status.WritePeers(out, peers, now, status.Layout{Narrow: narrow, Paint: t.paint})
 }
 
-// explain writes who owns an address, and how the kernel reaches it.
+// explain writes which node or network owns an address, and how the kernel reaches
+// it.
 func explain(ctx context.Context, o options.Options, out io.Writer) error {
 	e, err := status.Dial(o.StatusSocket, options.Name("status-socket")).Explain(ctx, o.Address)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// TestWait waits for a daemon that starts, and is ready at last.
+// TestWait waits for a daemon that starts and finally becomes ready.
 func TestWait(t *testing.T) {
 	d := &fakeDaemon{readyAfter: 2}
 	path := filepath.Join(t.TempDir(), "socket")
@@ -27,7 +27,7 @@ func TestWait(t *testing.T) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 
-	// It does not wait longer than it may.
+	// It does not wait longer than its limit.
 	o.Wait = time.Millisecond
 	o.StatusSocket = (&fakeDaemon{}).serve(t)
 	if err := showStatus(t.Context(), o, &out); !errors.Is(err, errFailing) || !strings.Contains(out.String(), "NOT READY") {
@@ -39,7 +39,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// stopAfter is a writer that calls stop at the write of a number.
+// stopAfter is a writer that calls stop at its n-th write.
 type stopAfter struct {
 	text   strings.Builder
 	writes int
@@ -60,7 +60,7 @@ func TestWatch(t *testing.T) {
 	if err := showStatus(ctx, o, &out); err != nil || strings.Count(out.text.String(), "tulled:") != 2 {
 		t.Errorf("%v: %s", err, out.text.String())
 	}
-	// A daemon that goes away is no end.
+	// A daemon that ends does not end --watch.
 	ctx, cancel = context.WithCancel(t.Context())
 	out = stopAfter{writes: 2, stop: cancel}
 	o.StatusSocket = "/nowhere"

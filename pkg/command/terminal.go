@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is what is known of where a command writes.
+// terminal describes the output of a command.
 type terminal struct {
 	is     bool // a terminal
 	colour bool
-	width  int // in columns; 0 is unknown
+	width  int // in columns; 0 means unknown
 }
 
-// terminalOf returns what is known of out. NO_COLOR and TERM=dumb turn colours off.
+// terminalOf returns the terminal behind out. NO_COLOR and TERM=dumb turn colours
+// off.
 func terminalOf(out io.Writer, variable func(string) string) terminal {
 	f, isFile := out.(*os.File)
 	if !isFile {
@@ -34,11 +35,11 @@ const (
 	green  = "\x1b[32m"
 	yellow = "\x1b[33m"
 	plain  = "\x1b[0m"
-	// cleared clears the screen and goes to its beginning.
+	// cleared clears the screen and moves to its beginning.
 	cleared = "\x1b[H\x1b[2J"
 )
 
-// paint colours a text that is good or bad.
+// paint colours a good or a bad text.
 func (t terminal) paint(good bool, text string) string {
 	switch {
 	case !t.colour:
@@ -49,7 +50,7 @@ func (t terminal) paint(good bool, text string) string {
 	return red + text + plain
 }
 
-// Words and lines of reports that are coloured.
+// The words and lines of reports that have a colour.
 var (
 	badWords   = regexp.MustCompile(`\bNOT (READY|in sync)\b|\b\d+ (UNROUTABLE|FAIL)\b`)
 	goodWords  = regexp.MustCompile(`^(tulled: +)(ready)\b`)
@@ -58,7 +59,7 @@ var (
 	warnsLines = regexp.MustCompile(`^(  (rejected|reserved|ignored|foreign)|warning):`)
 )
 
-// report colours a report: what is wrong in it, and what is well.
+// report colours a report: its problems, and what works.
 func (t terminal) report(text string) string {
 	if !t.colour {
 		return text
