@@ -18,7 +18,7 @@ import (
 
 const epoch = "1234567890"
 
-// release makes archives as the release has them, with text in place of binaries.
+// release creates archives like the release's, with text in place of binaries.
 func release(t *testing.T, version string, arches ...string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -59,7 +59,7 @@ func build(t *testing.T, from string) string {
 	return to
 }
 
-// contents are the files below a folder.
+// contents returns the files below a folder.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -93,7 +93,7 @@ type reader struct {
 	seen  map[string]bool
 }
 
-// blob is what d names, held against what d says of it.
+// blob returns the blob that d names, and compares it with d.
 func (r *reader) blob(d descriptor, mediaType string) []byte {
 	r.t.Helper()
 	name := "blobs/sha256/" + strings.TrimPrefix(d.Digest, "sha256:")
@@ -145,7 +145,7 @@ func TestImageHasBinaryAndConfig(t *testing.T) {
 	}
 }
 
-// image looks at one image of the index.
+// image checks one image of the index.
 func (r *reader) image(d descriptor) {
 	r.t.Helper()
 	var m manifest

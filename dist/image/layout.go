@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What OCI calls the kinds of blobs.
+// OCI's names for the kinds of blobs.
 const (
 	layerType    = "application/vnd.oci.image.layer.v1.tar+gzip"
 	configType   = "application/vnd.oci.image.config.v1+json"
@@ -130,8 +130,8 @@ func (l layout) image(p platform, files []file, a about) (descriptor, error) {
 	return d, err
 }
 
-// index writes what leads to the images: the layout's own index names one that
-// names them all, for that is what is copied to a registry.
+// index writes the indices of the images. The layout's own index names one that names
+// them all, because that is what tools copy to a registry.
 func (l layout) index(images []descriptor, a about) error {
 	all, err := l.document(indexType, index{2, indexType, images, a.labels()})
 	if err != nil {
@@ -170,14 +170,14 @@ func digest(text []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// pack makes a tar of files, all of one time and root's.
+// pack returns a tar of files, all with one time and owned by root.
 func pack(files []file, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	folder := "."
 	for _, f := range files {
-		// A folder that is not said to be one is, with some, only for those who may
-		// pass over permissions.
+		// Some tools create a folder that has no entry with permissions that let only
+		// root in.
 		if dir := path.Dir(f.name); dir != folder {
 			folder = dir
 			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at, Format: tar.FormatUSTAR}); err != nil {

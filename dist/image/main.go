@@ -1,6 +1,6 @@
-// Command image makes tulle's container image, for all kinds of processors, of the
-// archives of a release: an OCI image layout in a folder, without a daemon, without
-// root and without a network. The same archives give the same image.
+// Command image makes tulle's container image, for all platforms, from the archives
+// of a release. It writes an OCI image layout into a folder, without a daemon,
+// without root and without a network. The same archives give the same image.
 package main
 
 import (
@@ -40,7 +40,7 @@ func run(args []string, epoch string) error {
 		return err
 	}
 	about := about{version: *version, revision: *revision, created: time.Unix(seconds, 0).UTC()}
-	// A layout that is there is whole.
+	// A layout that exists is complete.
 	part := filepath.Clean(*to) + ".part"
 	if err := os.RemoveAll(part); err != nil {
 		return err

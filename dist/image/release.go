@@ -12,24 +12,24 @@ import (
 	"strings"
 )
 
-// platform is what an image runs on, as OCI has it.
+// platform is the platform of an image, in OCI's format.
 type platform struct {
 	Architecture string `json:"architecture"`
 	OS           string `json:"os"`
 	Variant      string `json:"variant,omitempty"`
 }
 
-// platforms are those that there are releases for.
+// platforms are those of the releases.
 var platforms = []platform{
 	{Architecture: "amd64"}, {Architecture: "arm64", Variant: "v8"}, {Architecture: "arm", Variant: "v7"},
 	{Architecture: "ppc64le"}, {Architecture: "riscv64"}, {Architecture: "s390x"},
 }
 
-// archive is that of a release for a platform.
+// archive is the archive of a release for a platform.
 type archive struct {
 	platform platform
 	path     string
-	top      string // the folder that all of it is in
+	top      string // the folder that contains everything
 }
 
 // open finds the archives of a version.
@@ -51,18 +51,18 @@ func open(folder, version string) ([]archive, error) {
 	return found, nil
 }
 
-// plugins are what container runtimes run by the CNI configuration that tulled
-// writes, and for loopback.
+// plugins are what container runtimes run for the CNI config that tulled writes, and
+// for loopback.
 var plugins = []string{"bridge", "host-local", "loopback", "portmap"}
 
-// file is one of an image's.
+// file is a file of an image.
 type file struct {
 	name string
 	mode int64
 	text []byte
 }
 
-// files are what of the archive belongs into an image.
+// files returns the files of the archive that belong into an image.
 func (a archive) files() ([]file, error) {
 	wanted := []file{{name: "LICENSE", mode: 0o644}, {name: "tulled", mode: 0o755}, {name: "tulle-etcd", mode: 0o755},
 		{name: "cni/README.md", mode: 0o644}}

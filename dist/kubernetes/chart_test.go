@@ -42,7 +42,7 @@ func TestChartLintsWithEveryValue(t *testing.T) {
 	}
 }
 
-// all has values other than the defaults wherever there is one.
+// all sets every value to one that is not the default.
 const all = `
 image: {repository: registry.example/a/tulle, digest: "sha256:` + digest + `", pullPolicy: Always, pullSecrets: [mine]}
 network: {ipv4: 10.244.0.0/16, ipv6: "fd00:10:244::/56", backend: {Type: vxlan, DirectRouting: true}, config: {EnableNFTables: true}}
@@ -115,8 +115,8 @@ func TestServerAcceptsManifests(t *testing.T) {
 	}
 }
 
-// define teaches the server a kind of the prometheus-operator, with only the fields
-// that our objects have.
+// define registers a kind of the prometheus-operator with the server, with only the
+// fields that our objects have.
 func (l lab) define(plural, kind string) {
 	l.t.Helper()
 	text := map[string]any{"type": "string"}
@@ -152,7 +152,7 @@ func (l lab) define(plural, kind string) {
 	})
 }
 
-// daemonSet is what of it matters here.
+// daemonSet is the part of it that the tests read.
 type daemonSet struct {
 	Spec struct{ Template struct{ Spec podSpec } }
 }
@@ -184,8 +184,8 @@ type mount struct {
 	ReadOnly        bool
 }
 
-// TestDaemonSet has the daemon understand what it is told, and its containers have
-// no more of the host than the page says.
+// TestDaemonSet checks that the daemon understands its arguments, and that its
+// containers have no more of the host than the page says.
 func TestDaemonSet(t *testing.T) {
 	changed, err := chart("tulle", namespace, all)
 	if err != nil {
@@ -225,8 +225,8 @@ func TestDaemonSet(t *testing.T) {
 	}
 }
 
-// TestPagePatchesApply applies the patches of the page to our DaemonSet and to flannel's, on a
-// real server.
+// TestPagePatchesApply applies the page's patches to our DaemonSet and to flannel's,
+// on a real server.
 func TestPagePatchesApply(t *testing.T) {
 	l := newLab(t, kubetest.Options{})
 	l.apply(plain(t))
@@ -247,7 +247,7 @@ func TestPagePatchesApply(t *testing.T) {
 	}
 }
 
-// kubeFlannel is what of flannel's manifest the page's patch is about.
+// kubeFlannel is the part of flannel's manifest that the page's patch changes.
 const kubeFlannel = `
 apiVersion: v1
 kind: Namespace
@@ -271,7 +271,7 @@ spec:
       - {name: kube-flannel, image: registry.example/flannel}
 `
 
-// TestConfig has the network's config that the chart writes be one.
+// TestConfig checks that the network's config from the chart is valid.
 func TestConfig(t *testing.T) {
 	for values, want := range map[string]string{
 		`{}`:                                  "10.244.0.0/16",
@@ -301,7 +301,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestChartRefusesBadValues: the schema refuses values that cannot be meant.
+// TestChartRefusesBadValues checks that the schema rejects values that make no sense.
 func TestChartRefusesBadValues(t *testing.T) {
 	for values, want := range map[string]string{
 		`imagee: {}`:                                   "imagee",
@@ -314,7 +314,7 @@ func TestChartRefusesBadValues(t *testing.T) {
 		`annotationPrefix: "example.org/x' + '"`:       "annotationPrefix",
 		`cni: {confFile: ../x.conflist}`:               "confFile",
 		`cni: {binDir: opt}`:                           "binDir",
-		`health: {port: 80}`:                           "port", // it has no right to
+		`health: {port: 80}`:                           "port", // for which it has no right
 		`podMonitor: {enabled: true}`:                  "health.ip",
 		`extraArgs: [iface=eth0]`:                      "extraArgs",
 		`tolerations: {operator: Exists}`:              "tolerations",

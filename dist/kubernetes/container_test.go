@@ -27,10 +27,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestContainers has daemons run on hosts as the DaemonSet has them: in containers
-// of the release's image, with the arguments, the capabilities, the mounts and the
-// token that it gives them and no more, under the default seccomp profile. They
-// come to give both families a network.
+// TestContainers runs daemons on hosts as the DaemonSet does: in containers of the
+// release's image, with its arguments, capabilities, mounts and token and no more,
+// under the default seccomp profile. They give both families a network.
 func TestContainers(t *testing.T) {
 	files := image(t)
 	l := newLab(t, kubetest.Options{})
@@ -106,7 +105,7 @@ func TestContainers(t *testing.T) {
 		t.Error(r)
 	}
 
-	// And it cleans up, as the page has it.
+	// It cleans up as the page describes.
 	nodes[0].Run(nil, "rm", "--force", "tulled")
 	cleanup := spec.Containers[0]
 	cleanup.Args = []string{"cleanup", "--flannel", "--cni-conf-file=/etc/cni/net.d/10-flannel.conflist"}
@@ -118,7 +117,8 @@ func TestContainers(t *testing.T) {
 		t.Errorf("cleaned up twice: %s", out)
 	}
 
-	// What it is given is what it needs: without any of it, it says what is missing.
+	// The container needs everything that it gets: without any of it, it reports what is
+	// missing.
 	for _, c := range []struct {
 		what, want string
 		without    func(*container)
@@ -146,7 +146,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// node is a host with a dockerd in the kubelet's place.
+// node is a host with a dockerd in place of the kubelet.
 type node struct {
 	*dockertest.Docker
 	lab
@@ -155,7 +155,7 @@ type node struct {
 	mounts map[string]string // where the host has a volume
 }
 
-// folder makes one with files for a volume.
+// folder creates a folder with files for a volume.
 func (n *node) folder(name string, files map[string]string) string {
 	n.lab.t.Helper()
 	folder := filepath.Join(n.host.Dir, "volumes", name)
@@ -169,7 +169,7 @@ func (n *node) folder(name string, files map[string]string) string {
 	return folder
 }
 
-// container runs one of the pod's, as far as docker can be told what a kubelet is.
+// container runs a container of the pod, as far as docker can do what a kubelet does.
 func (n *node) container(c container, how string) string {
 	n.lab.t.Helper()
 	server, err := url.Parse(n.URL)
@@ -209,7 +209,7 @@ func (n *node) container(c container, how string) string {
 	return n.Run(nil, append(append(args, "tulle:test"), c.Args...)...)
 }
 
-// says is what a docker command says, on both of its outputs.
+// says returns what a docker command writes, on both of its outputs.
 func (n *node) says(args ...string) string {
 	out, err := n.Try(nil, args...)
 	if err != nil {
@@ -218,10 +218,10 @@ func (n *node) says(args ...string) string {
 	return out
 }
 
-// status is what tulled status says inside the container.
+// status returns the output of tulled status inside the container.
 func (n *node) status() (string, error) { return n.Try(nil, "exec", "tulled", "/tulled", "status") }
 
-// ready waits until the daemon is, and nothing fails.
+// ready waits until the daemon is ready and nothing fails.
 func (n *node) ready() {
 	n.lab.t.Helper()
 	kerneltest.Eventually(n.lab.t, patience, func() error {
@@ -239,10 +239,10 @@ func (n *node) ready() {
 	})
 }
 
-// healthy are the lines of a status that nothing is wrong with.
+// healthy are the lines of a status without problems.
 var healthy = []string{"tulled", "node", "network", "lease", "uplink", "peers", "store", "kernel", "firewall", "probes"}
 
-// up says why the Node does not say that its network is there.
+// up returns why the Node does not report its network as available.
 func (n *node) up() error {
 	var is corev1.Node
 	n.Do(http.MethodGet, "/api/v1/nodes/"+n.host.Name, nil, &is)
@@ -254,7 +254,7 @@ func (n *node) up() error {
 	return fmt.Errorf("%s: %+v", n.host.Name, is.Status.Conditions)
 }
 
-// get asks the daemon on its health port as the kubelet on its host would.
+// get sends a request to the daemon's health port as the kubelet on its host would.
 func (n *node) get(path string) (text string) {
 	n.lab.t.Helper()
 	var conn net.Conn
@@ -278,7 +278,7 @@ func (n *node) get(path string) (text string) {
 	return string(out)
 }
 
-// credentials are the files of a volume with a pod's token.
+// credentials returns the files of a volume with a pod's token.
 func (l lab) credentials(token string) map[string]string {
 	l.t.Helper()
 	text, err := os.ReadFile(l.Kubeconfig(token))
@@ -301,7 +301,7 @@ func (l lab) credentials(token string) map[string]string {
 	return map[string]string{"token": token, "ca.crt": string(text)}
 }
 
-// proxy has the API server, which listens on loopback, be there on a host under
+// proxy makes the API server, which listens on loopback, reachable on a host under
 // the same address.
 func proxy(t *testing.T, h *clustertest.Host, server string) {
 	t.Helper()
@@ -322,7 +322,7 @@ func proxy(t *testing.T, h *clustertest.Host, server string) {
 		for {
 			from, err := listener.Accept()
 			if err != nil {
-				return // it is over
+				return // it has ended
 			}
 			go func() {
 				defer from.Close()
@@ -332,7 +332,7 @@ func proxy(t *testing.T, h *clustertest.Host, server string) {
 				}
 				defer to.Close()
 				go func() {
-					_, _ = io.Copy(to, from) // whoever ends it, it ends
+					_, _ = io.Copy(to, from) // whichever side ends it
 					to.Close()
 				}()
 				_, _ = io.Copy(from, to)

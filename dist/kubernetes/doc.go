@@ -1,6 +1,6 @@
-// Package kubernetes holds the Helm chart, the manifest that is made of it and the
-// kustomization to their promises, on a real control plane: that they are taken,
-// that what they let the daemon do is enough and no more, and that a daemon in a
-// container with no more rights than the DaemonSet's does its work. Its tests have
+// Package kubernetes tests the Helm chart, the plain manifest that is rendered from
+// it, and the kustomization, on a real control plane. The server must accept them.
+// The rights that they give the daemon must be enough, and no more. A daemon in a
+// container with no more rights than the DaemonSet's must do its work. The tests have
 // the build tag kube.
 package kubernetes

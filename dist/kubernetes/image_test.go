@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// image builds the release's image for this machine, and returns its files as a
-// tar.
+// image builds the release's image for this machine, and returns its files as a tar.
 func image(t *testing.T) []byte {
 	t.Helper()
 	const version, epoch = "v1.2.3", "1234567890"

@@ -60,7 +60,7 @@ func chart(release, namespace, values string) (string, error) {
 	return tool("helm", "template", release, "../chart/tulle", "--namespace", namespace, "--values", f.Name())
 }
 
-// object is one of a manifest.
+// object is an object of a manifest.
 type object struct {
 	APIVersion, Kind string
 	Metadata         struct{ Name, Namespace string }
@@ -69,7 +69,7 @@ type object struct {
 
 var separator = regexp.MustCompile(`(?m)^---$`)
 
-// objects are those of a manifest.
+// objects returns the objects of a manifest.
 func objects(t *testing.T, manifest string) (all []object) {
 	t.Helper()
 	for _, text := range separator.Split(manifest, -1) {
@@ -88,7 +88,7 @@ func objects(t *testing.T, manifest string) (all []object) {
 	return all
 }
 
-// find is an object of a kind, decoded.
+// find returns an object of a kind, decoded.
 func find[T any](t *testing.T, all []object, kind string) (v T) {
 	t.Helper()
 	for _, o := range all {
@@ -103,7 +103,7 @@ func find[T any](t *testing.T, all []object, kind string) (v T) {
 	return v
 }
 
-// resources are the kinds that there are, as a path has them.
+// resources are the kinds of objects, with their names in a path.
 var resources = map[string]string{
 	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "DaemonSet": "daemonsets",
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
@@ -148,8 +148,7 @@ const (
 	adminToken = "" // the client has it
 )
 
-// call makes a request with a token, or the admin's, and returns what it is
-// answered.
+// call sends a request with a token, or the admin's, and returns the answer.
 func (l lab) call(token, method, path, content string, body any) (int, string) {
 	l.t.Helper()
 	text, ok := body.([]byte)
@@ -180,7 +179,7 @@ func (l lab) call(token, method, path, content string, body any) (int, string) {
 }
 
 // apply applies a manifest's objects as kubectl apply --server-side does, first as a
-// dry run. The server refuses fields that it does not know.
+// dry run. The server rejects unknown fields.
 func (l lab) apply(all []object) {
 	l.t.Helper()
 	for _, query := range []string{"&dryRun=All", ""} {
@@ -198,7 +197,7 @@ func (l lab) apply(all []object) {
 func (l lab) applyOne(o object, query string) {
 	l.t.Helper()
 	path := o.path(l.t)
-	// The server makes the namespace default a moment after it is ready.
+	// The server creates the namespace default a moment after it is ready.
 	kerneltest.Eventually(l.t, patience, func() error {
 		code, said := l.call(adminToken, http.MethodPatch, path+"?fieldManager=test&fieldValidation=Strict"+query, applying, o.text)
 		if code != http.StatusOK && code != http.StatusCreated {
@@ -212,7 +211,7 @@ func (l lab) applyOne(o object, query string) {
 	})
 }
 
-// plain is the plain manifest.
+// plain returns the plain manifest.
 func plain(t *testing.T) []object {
 	t.Helper()
 	text, err := os.ReadFile("tulle.yaml")
@@ -222,7 +221,7 @@ func plain(t *testing.T) []object {
 	return objects(t, string(text))
 }
 
-// node makes a Node, as a kubelet and people leave one.
+// node creates a Node, as a kubelet and people leave one.
 func (l lab) node(name string, cidrs ...string) {
 	l.t.Helper()
 	spec := map[string]any{}
@@ -254,8 +253,8 @@ func (l lab) node(name string, cidrs ...string) {
 	})
 }
 
-// pod makes a pod of the DaemonSet, as its controller would, on a node, and
-// returns a token as that node's kubelet mounts it.
+// pod creates a pod of the DaemonSet on a node, as its controller would, and returns
+// a token as that node's kubelet mounts it.
 func (l lab) pod(all []object, node string) (token string) {
 	l.t.Helper()
 	set := find[struct {
@@ -266,7 +265,7 @@ func (l lab) pod(all []object, node string) (token string) {
 		}
 	}](l.t, all, "DaemonSet").Spec.Template
 	set.Metadata["name"], set.Spec["nodeName"] = "tulled-"+node, node
-	// It is in the API server a moment after it was made.
+	// The API server knows it a moment after its creation.
 	kerneltest.Eventually(l.t, patience, func() error {
 		code, said := l.call(adminToken, http.MethodPost, "/api/v1/namespaces/"+namespace+"/pods?fieldValidation=Strict", asJSON, map[string]any{"metadata": set.Metadata, "spec": set.Spec})
 		if code != http.StatusCreated {

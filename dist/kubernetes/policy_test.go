@@ -18,8 +18,9 @@ import (
 	"github.com/tulle-net/tulle/subnet/kube"
 )
 
-// policed is a control plane with the plain manifest, Nodes a and b, and the token
-// of the daemon on a, once the policy is in force. Flags are more of the server's.
+// policed returns a control plane with the plain manifest, Nodes a and b, and the
+// token of the daemon on a, once the policy is in force. Flags are more of the
+// server's.
 func policed(t *testing.T, flags ...string) (l lab, token string) {
 	t.Helper()
 	l = newLab(t, kubetest.Options{Flags: flags})
@@ -48,13 +49,14 @@ func condition(kind, status string) map[string]any {
 	}}}}
 }
 
-// TestPolicyLimitsNodesToThemselves writes with a daemon's token what it may write, and tries what it may not.
+// TestPolicyLimitsNodesToThemselves writes with a daemon's token what it may write,
+// and tries what it may not.
 func TestPolicyLimitsNodesToThemselves(t *testing.T) {
 	testPolicy(t)
 }
 
-// TestPolicyOldServer does so where expressions are compiled as the oldest Kubernetes
-// does that the server can be told to be.
+// TestPolicyOldServer does the same with expressions compiled as in the oldest
+// Kubernetes that the server can emulate.
 func TestPolicyOldServer(t *testing.T) {
 	testPolicy(t, "--emulated-version=1.31")
 }
@@ -73,7 +75,7 @@ func testPolicy(t *testing.T, flags ...string) {
 	for _, c := range []struct {
 		what, node, content string
 		patch               map[string]any
-		refused             string // a part of why; "" is that it passes
+		refused             string // a part of the reason; "" if it is allowed
 	}{
 		{"its annotations", "a", merging, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
 			prefix + "kube-subnet-manager": "true", prefix + "backend-type": "vxlan", prefix + "backend-data": `{"VNI":1}`, prefix + "backend-v6-data": "null",
@@ -123,13 +125,14 @@ func testPolicy(t *testing.T, flags ...string) {
 			t.Errorf("%s: %d %s; want it refused with %q", c.what, code, said, c.refused)
 		}
 	}
-	// What is not in a status is not written by it, policy or no policy.
+	// A write of the status changes nothing outside the status, with or without the
+	// policy.
 	before := l.get("a")
 	if code, said := l.call(token, http.MethodPatch, "/api/v1/nodes/a/status", merging, map[string]any{"spec": map[string]any{"unschedulable": true}}); code == http.StatusOK && l.get("a") != before {
 		t.Errorf("its spec: %d %s", code, said)
 	}
 
-	// Should somebody give it more by RBAC: the policy stands.
+	// Even if RBAC gives it more rights, the policy holds.
 	l.Do(http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/clusterroles/tulle", map[string]any{"rules": []any{
 		map[string]any{"apiGroups": []string{""}, "resources": []string{"nodes", "nodes/status"}, "verbs": []string{"*"}},
 	}}, nil)
@@ -154,19 +157,19 @@ func testPolicy(t *testing.T, flags ...string) {
 			if code < 400 {
 				t.Fatalf("with every right, %s: %d %s", c.what, code, said)
 			}
-			if !strings.Contains(said, c.refused) { // RBAC may not have heard of it yet
+			if !strings.Contains(said, c.refused) { // RBAC may not know the right yet
 				return fmt.Errorf("with every right, %s: %d %s; want it refused with %q", c.what, code, said, c.refused)
 			}
 			return nil
 		})
 	}
-	// And others are none of its business.
+	// It does not concern other users.
 	if code, said := l.call(adminToken, http.MethodPatch, "/api/v1/nodes/b", merging, meta("labels", map[string]any{"zone": "c"})); code != http.StatusOK {
 		t.Errorf("an admin's label: %d %s", code, said)
 	}
 }
 
-// get is a Node's spec and status as the server has it.
+// get returns a Node's spec and status from the server.
 func (l lab) get(node string) string {
 	l.t.Helper()
 	var n struct{ Spec, Status any }
@@ -174,7 +177,7 @@ func (l lab) get(node string) string {
 	return fmt.Sprint(n)
 }
 
-// TestPolicyWantsANode has a token that names none refused.
+// TestPolicyWantsANode checks that the policy rejects a token that names no Node.
 func TestPolicyWantsANode(t *testing.T) {
 	l, _ := policed(t)
 	var token struct{ Status struct{ Token string } }
@@ -220,8 +223,8 @@ func TestStoreWorksWithDaemonsRights(t *testing.T) {
 	}
 }
 
-// TestStoreOddPodCIDR has it lease a podCIDR that a person wrote in other words than
-// it would.
+// TestStoreOddPodCIDR leases a podCIDR that a person wrote in another form than the
+// store would.
 func TestStoreOddPodCIDR(t *testing.T) {
 	l, _ := policed(t)
 	l.node("c", "FD00:10:244:0001::/64")
@@ -245,7 +248,7 @@ func TestStoreOddPodCIDR(t *testing.T) {
 	}
 }
 
-// TestDaemonHasNoMoreRights asks the server what a daemon's token may do.
+// TestDaemonHasNoMoreRights asks the server for the rights of a daemon's token.
 func TestDaemonHasNoMoreRights(t *testing.T) {
 	l, token := policed(t)
 	for _, c := range []struct {
@@ -287,7 +290,7 @@ func TestDaemonHasNoMoreRights(t *testing.T) {
 			t.Errorf("%s %s/%s of %q in %q: %d %s; want it allowed: %t", c.verb, c.resource, c.subresource, c.group, c.namespace, code, said, c.want)
 		}
 	}
-	// And really.
+	// And the server enforces them.
 	for path, want := range map[string]int{
 		"/api/v1/nodes": http.StatusOK, "/api/v1/nodes?watch=true&timeoutSeconds=1": http.StatusOK,
 		"/api/v1/nodes/a": http.StatusOK, "/api/v1/secrets": http.StatusForbidden, "/api/v1/pods": http.StatusForbidden,

@@ -1,3 +1,3 @@
-// Package release holds the release's build to its promises: the same tree gives
-// the same bytes, and an archive has all that a host needs.
+// Package release tests the release's build: the same tree gives the same bytes, and
+// an archive has everything that a host needs.
 package release

@@ -20,8 +20,8 @@ const (
 	epoch   = "1234567890"
 )
 
-// TestReleaseIsReproducible builds this processor's archive twice, in two places, with what the
-// compiler has kept; make release-check builds all, with nothing kept.
+// TestReleaseIsReproducible builds this processor's archive twice, in two places,
+// with the compiler's cache. make release-check builds all of them, without a cache.
 func TestReleaseIsReproducible(t *testing.T) {
 	folder := t.TempDir()
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
@@ -106,8 +106,8 @@ func install(t *testing.T, files map[string]string, name string) (path string) {
 	return path
 }
 
-// output returns what a program writes. This machine's variables for its own
-// tulled are not meant for this one.
+// output returns what a program writes. It removes this machine's variables for its
+// own tulled from the environment.
 func output(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	command := exec.Command(program, args...)
@@ -119,8 +119,8 @@ func output(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// testPlugins checks that the archive has the CNI plugins that a host needs, runnable
-// and of a known version.
+// testPlugins checks that the archive has the CNI plugins that a host needs, that
+// they run, and that their version is known.
 func testPlugins(t *testing.T, files map[string]string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -145,7 +145,7 @@ func testPlugins(t *testing.T, files map[string]string) {
 		}
 	}
 	slices.Sort(names)
-	want := []string{"loopback"} // which runtimes need, too
+	want := []string{"loopback"} // which runtimes also need
 	for _, plugin := range regexp.MustCompile(`"type": "(.*)"`).FindAllStringSubmatch(string(cniconf.Format(cniconf.Conf{})), -1) {
 		want = append(want, plugin[1])
 	}
@@ -155,8 +155,8 @@ func testPlugins(t *testing.T, files map[string]string) {
 	}
 }
 
-// unpack returns what is below top in an archive. All of it is root's, has the
-// release's time, and can be changed by root alone.
+// unpack returns the files below top in an archive. It checks that all belong to
+// root, have the release's time, and only root can change them.
 func unpack(t *testing.T, path, top string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -170,7 +170,8 @@ func unpack(t *testing.T, path, top string) map[string]string {
 	return files
 }
 
-// TestVersion has names that could lead elsewhere refused, before anything is built.
+// TestVersion checks that the build rejects versions that could be paths elsewhere,
+// before it builds anything.
 func TestVersion(t *testing.T) {
 	for _, version := range []string{"../v1", "v1/2", "-v1", "v1 2", "v1\n", "$(id)"} {
 		build := exec.Command("./build.sh", t.TempDir())
