@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestAdopt is about one device among the host's tunnels; what makes two
-// devices the same tunnel is each backend's to say and to test.
+// TestAdopt tests one device among the host's tunnels. Each backend decides and tests
+// what makes two devices the same tunnel.
 func TestAdopt(t *testing.T) {
 	local := netip.MustParseAddr("198.18.0.1")
 	want := netstate.Link{
@@ -24,7 +24,7 @@ func TestAdopt(t *testing.T) {
 		change(&l)
 		return l
 	}
-	// What becomes of want when it is adopted: the name and the MAC.
+	// An adopted device keeps this of want: the name and the MAC.
 	as := func(name string) netstate.Link {
 		l := want
 		l.Name, l.MAC = name, foreign.MAC

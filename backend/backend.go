@@ -1,8 +1,8 @@
-// Package backend is what all backends share: what a backend is, the facts of
-// the host that it goes by, and the objects that most of them need.
+// Package backend is what all backends share: what a backend is, the facts of the
+// host that it depends on, and the objects that most of them need.
 //
-// A backend is pure. It turns leases into what the kernel must hold, and what
-// it knows of the host it is told; when a fact changes, a new one is made.
+// A backend is pure. It turns leases into what the kernel must hold. The caller gives
+// it the facts of the host; when a fact changes, the caller makes a new one.
 package backend
 
 import (
@@ -15,52 +15,52 @@ import (
 
 // Backend turns leases into what the kernel must hold.
 type Backend interface {
-	// Publish is what the other nodes must know to reach this one: all of
-	// Attrs but Node's identity.
+	// Publish returns what the other nodes must know to reach this one: all of Attrs
+	// except Node's identity.
 	Publish() subnet.Attrs
-	// MTU is the largest packet that a container may send.
+	// MTU returns the size of the largest packet that a container may send.
 	MTU() int
-	// Settings returns a struct of the keys that the backend has in a config, with
-	// the values that they come to.
+	// Settings returns a struct of the backend's keys in a config, with the values in
+	// force.
 	Settings() any
-	// Host is what this node needs whether it has peers or not.
+	// Host returns what this node needs with or without peers.
 	Host(own subnet.Lease) []netstate.Object
-	// Peer is what reaches one peer. With an error it returns what can be
-	// done nevertheless, as for one family alone.
+	// Peer returns what reaches one peer. With an error it returns what is possible
+	// nevertheless, for example one family alone.
 	Peer(own, peer subnet.Lease) ([]netstate.Object, error)
 }
 
-// Factory makes a backend of a network's config, of which it refuses bad keys
-// with *subnet.ConfigError, for a host.
+// Factory returns the backend of a network's config for a host. It rejects invalid
+// keys with *subnet.ConfigError.
 type Factory func(cfg subnet.Config, host HostFacts) (Backend, error)
 
-// HostFacts is what a backend goes by of its host.
+// HostFacts are the facts of its host that a backend depends on.
 type HostFacts struct {
-	NodeID string // lasting; what is derived from it is too
-	// Uplinks are what faces the other hosts, one a family; the zero Uplink in
-	// a family that is off, and in both where only a config is checked.
+	NodeID string // lasts, and so does what is derived from it
+	// Uplinks face the other hosts, one per family. The zero Uplink is a family that is
+	// off, or both if only a config is checked.
 	Uplinks subnet.Pair[Uplink]
 	// OnLink are the networks that are reached without a router.
 	OnLink []netstate.Route
-	// Tunnels are the host's tunnel devices that belong to nothing else.
+	// Tunnels are the host's tunnel devices that no other program uses.
 	Tunnels []netstate.Link
-	// Published is what the node published last, so that what peers have
-	// learnt of it can stay.
+	// Published is what the node published last. The backend keeps it, so that peers need
+	// not learn something new.
 	Published subnet.Attrs
-	// Checksums is what probes showed of those that the host's interface puts into
-	// tunnels.
+	// Checksums is what probes found out about the inner checksums that the host's
+	// interface computes.
 	Checksums Checksums
 }
 
-// Uplink is what faces the other hosts in one family.
+// Uplink faces the other hosts in one family.
 type Uplink struct {
 	Link string // the device
 	MTU  int
-	// Address is what the device sends from, Public what others send to: the
-	// same unless the host is behind NAT.
+	// Address is the device's source address, Public the address that others send to.
+	// They differ only behind NAT.
 	Address, Public netip.Addr
-	// TakesRouterAdvertisements says that the device gets its IPv6 addresses
-	// and routes from routers, which a host that forwards does not by itself.
+	// TakesRouterAdvertisements reports that the device gets its IPv6 addresses and
+	// routes from routers. A host that forwards does not do so by default.
 	TakesRouterAdvertisements bool
 }
 
@@ -84,16 +84,15 @@ func (h HostFacts) Attrs(backendType string, mtu int) subnet.Attrs {
 	return a
 }
 
-// ErrLinkMTU is a host whose interface cannot carry the tunnel.
+// ErrLinkMTU is returned for a host whose interface cannot carry the tunnel.
 var ErrLinkMTU = errors.New("the interface's MTU is too small")
 
-// Why a peer cannot be reached.
+// Reasons why a peer is unreachable.
 var (
-	// ErrNotOnLink is a peer behind a router where none may be.
+	// ErrNotOnLink is returned for a peer behind a router where none is possible.
 	ErrNotOnLink = errors.New("not on a link of this host")
-	// ErrNoPublicIP is a peer without an address of a family that it has a
-	// subnet of.
+	// ErrNoPublicIP is returned for a peer without an address in a family of its subnet.
 	ErrNoPublicIP = errors.New("no public IP")
-	// ErrBackendData is a peer whose backend data is unusable.
+	// ErrBackendData is returned for a peer whose backend data is unusable.
 	ErrBackendData = errors.New("unusable backend data")
 )

@@ -20,8 +20,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// contender is a backend, by its folder, with configs that differ in what they
-// make it do.
+// contender is a backend, by its folder, with configs for each of its behaviours.
 type contender struct {
 	folder  string
 	factory backend.Factory
@@ -53,7 +52,7 @@ func TestEveryBackendContends(t *testing.T) {
 	}
 }
 
-// hosts are of all kinds.
+// hosts returns hosts of all kinds.
 func hosts() map[string]backend.HostFacts {
 	plain := plainHost()
 
@@ -92,7 +91,7 @@ type scene struct {
 	own     subnet.Lease
 }
 
-// scenes are all that can be made of contenders, hosts and families.
+// scenes returns all combinations of contenders, hosts and families.
 func scenes(t testing.TB) []scene {
 	t.Helper()
 	var all []scene
@@ -121,7 +120,7 @@ func scenes(t testing.TB) []scene {
 
 func (s scene) has(f subnet.Family) bool { return s.cfg.Pools[f].IsValid() }
 
-// peers are n nodes of the same network, each with a public IP of a kind.
+// peers returns n nodes of the same network, each with a public IP of a kind.
 func (s scene) peers(t testing.TB, n int, random *rand.Rand) []subnet.Lease {
 	t.Helper()
 	var out []subnet.Lease
@@ -185,8 +184,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// checkPublish: what is published can stand in a store, and what comes back
-// makes a peer that is believed.
+// checkPublish checks that a store can keep what the backend publishes, and that the
+// result is an accepted peer.
 func (s scene) checkPublish(t *testing.T) {
 	t.Helper()
 	text, err := subnet.FormatAttrs(s.own.Attrs)
@@ -210,8 +209,8 @@ func (s scene) checkPublish(t *testing.T) {
 	}
 }
 
-// checkHost: one device at most a family, and nothing of anybody else's but
-// settings that forwarding needs.
+// checkHost checks that there is at most one device per family, and nothing foreign
+// except for settings that forwarding needs.
 func (s scene) checkHost(t *testing.T) {
 	t.Helper()
 	objects := s.backend.Host(s.own)
@@ -252,8 +251,8 @@ func (s scene) families() []subnet.Family {
 	return slices.DeleteFunc(slices.Clone(subnet.Families[:]), func(f subnet.Family) bool { return !s.has(f) })
 }
 
-// checkPure: the same comes of the same, in whatever order it is asked, and
-// nothing of what was given is changed.
+// checkPure checks that the results depend on the arguments only, in any order of
+// calls, and that no argument is changed.
 func (s scene) checkPure(t *testing.T, peers []subnet.Lease) {
 	t.Helper()
 	host := s.host
@@ -291,7 +290,7 @@ func (s scene) checkPure(t *testing.T, peers []subnet.Lease) {
 	}
 }
 
-// checkPeer holds of every peer, however hostile.
+// checkPeer checks what holds for every peer, however hostile.
 func (s scene) checkPeer(t testing.TB, peer subnet.Lease, objects []netstate.Object, err error) {
 	t.Helper()
 	devices := map[string]bool{}
@@ -340,8 +339,8 @@ func (s scene) checkPeer(t testing.TB, peer subnet.Lease, objects []netstate.Obj
 	}
 }
 
-// checkRoute: exactly to the peer's subnet; by a device of ours, or by a host
-// that is on a link with this one.
+// checkRoute checks that the route leads exactly to the peer's subnet, through a
+// device of ours or a host on a link of this one.
 func (s scene) checkRoute(t testing.TB, peer subnet.Lease, f subnet.Family, r netstate.Route, ours bool) {
 	t.Helper()
 	if r.Dst != peer.Subnets[f] || r.Metric != 0 || r.Protocol != 0 || subnet.FamilyOf(r.Via) != f {

@@ -7,13 +7,13 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Devices are the tunnel devices of a node, one a family; the zero Link in a
-// family that is off.
+// Devices are the tunnel devices of a node, one per family. The zero Link is a family
+// that is off.
 type Devices subnet.Pair[netstate.Link]
 
-// MakeDevices makes the device of each family that is on. The kernel would
-// make one that its family has no use for, and then refuse its addresses; the
-// error wraps ErrLinkMTU.
+// MakeDevices returns the device of each family that is on. A device too small for
+// its family is an error that wraps ErrLinkMTU: the kernel would create the device,
+// and then refuse its addresses.
 func (h HostFacts) MakeDevices(cfg subnet.Config, device func(subnet.Family) netstate.Link) (Devices, error) {
 	var d Devices
 	for _, f := range subnet.Families {
@@ -40,9 +40,9 @@ func (d Devices) MTU() int {
 	return mtu
 }
 
-// Host returns what a node with these devices needs whether it has peers or not:
-// the devices, each with the network address of own's subnet, from which the
-// host itself talks to containers, and settings.
+// Host returns what a node with these devices needs with or without peers: the
+// devices, each with the network address of own's subnet, from which the host itself
+// talks to containers, and settings.
 func (d Devices) Host(own subnet.Lease, h HostFacts, o Offload) []netstate.Object {
 	objects := h.Forwarding(own)
 	for _, f := range subnet.Families {

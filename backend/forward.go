@@ -7,8 +7,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Forwarding returns what a host needs to forward packets of the families that own
-// has subnets of.
+// Forwarding returns what a host needs to forward packets of the families in which
+// own has subnets.
 func (h HostFacts) Forwarding(own subnet.Lease) []netstate.Object {
 	var settings []netstate.Object
 	for _, f := range subnet.Families {
@@ -16,13 +16,13 @@ func (h HostFacts) Forwarding(own subnet.Lease) []netstate.Object {
 			continue
 		}
 		if u := h.Uplinks[f]; f == subnet.IPv6 && u.TakesRouterAdvertisements {
-			// A host that forwards drops what it learnt from routers, its
-			// default route too, unless it is set to listen nevertheless.
+			// A host that forwards drops what it learned from routers, including its default
+			// route, unless this setting keeps it.
 			settings = append(settings, setting(f, u.Link, "accept_ra", "2"))
 		}
 		settings = append(settings, setting(f, "all", "forwarding", "1"))
 		if u := h.Uplinks[f]; f == subnet.IPv4 && u.Link != "" {
-			// What counts is the device that a packet comes by.
+			// The device on which a packet arrives decides.
 			settings = append(settings, setting(f, u.Link, "forwarding", "1"))
 		}
 	}
@@ -34,11 +34,11 @@ func overlay(own subnet.Lease, f subnet.Family, l netstate.Link) []netstate.Obje
 	at := own.Subnets[f].Addr()
 	objects := []netstate.Object{l, netstate.Addr{Link: l.Name, Prefix: netip.PrefixFrom(at, at.BitLen())}}
 	if f == subnet.IPv6 {
-		// A host may have IPv6 off on all devices where it was not requested.
+		// A host may have IPv6 off by default on all devices.
 		return append(objects, setting(f, l.Name, "disable_ipv6", "0"), setting(f, l.Name, "accept_ra", "0"))
 	}
-	// A peer may send through the tunnel what we send to it directly. Loose
-	// wins over a strict setting for all devices.
+	// A peer may send through the tunnel what we send to it directly. Loose overrides a
+	// strict setting for all devices.
 	return append(objects, setting(f, l.Name, "forwarding", "1"), setting(f, l.Name, "rp_filter", "2"))
 }
 

@@ -15,22 +15,22 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// hostileValues are leases' values that try something.
+// hostileValues are values of leases that attack something.
 var hostileValues = []string{
 	`{}`, `null`, `[]`, `x`, ``,
 	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`,
 	`{"PublicIP":"198.18.0.9","PublicIPv6":"fd00:18::9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"},"BackendV6Data":{"VNI":1,"VtepMAC":"3a:00:00:00:00:02"},"Tulle":{"NodeID":"x","MTU":1}}`,
 	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"a6:ff:cc:4e:45:bc"}}`,            // this node's own MAC
 	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"ce:d2:06:88:48:d9"}}`,            // another's
-	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"00:00:00:00:00:00"}}`,            // everybody's
-	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"ff:ff:ff:ff:ff:ff"}}`,            // everybody's
+	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"00:00:00:00:00:00"}}`,            // broadcast
+	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"ff:ff:ff:ff:ff:ff"}}`,            // multicast
 	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":"{\"VNI\":1,\"VtepMAC\":\"3a:00:00:00:00:01\"}"}`,    // JSON in JSON
 	`{"PublicIP":"198.18.0.1","BackendType":"ipip"}`,                                                                   // this node
 	`{"PublicIP":"198.18.0.2","BackendType":"ipip"}`,                                                                   // another
-	`{"PublicIP":"198.18.0.255","BackendType":"ipip"}`,                                                                 // all of them
+	`{"PublicIP":"198.18.0.255","BackendType":"ipip"}`,                                                                 // broadcast
 	`{"PublicIP":"198.18.0.254","BackendType":"host-gw","Tulle":{"MTU":65535}}`,                                        // their router
 	`{"PublicIP":"10.5.1.2","BackendType":"host-gw"}`,                                                                  // this node's own container
-	`{"PublicIP":"172.17.0.2","BackendType":"host-gw"}`,                                                                // one on a bridge of its own
+	`{"PublicIP":"172.17.0.2","BackendType":"host-gw"}`,                                                                // a container on a bridge of its own
 	`{"PublicIP":"127.0.0.1","PublicIPv6":"::1","BackendType":"host-gw"}`,                                              // itself
 	`{"PublicIP":"224.0.0.1","PublicIPv6":"ff02::1","BackendType":"ipip"}`,                                             // many
 	`{"PublicIP":"169.254.169.254","PublicIPv6":"fe80::1","BackendType":"host-gw"}`,                                    // the cloud's metadata
@@ -50,7 +50,7 @@ var hostileKeys = []string{
 	"10.5.2.0-24", "10.5.2.0-25", "rubbish", "",
 }
 
-// FuzzPeer writes any lease at all beside good ones.
+// FuzzPeer writes an arbitrary lease beside good ones.
 func FuzzPeer(f *testing.F) {
 	for i, value := range hostileValues {
 		f.Add(hostileKeys[0], []byte(value))
@@ -72,7 +72,7 @@ func FuzzPeer(f *testing.F) {
 		}
 		hostile.Created = 1000
 		for i, s := range all {
-			// The backend alone, whatever was to have been refused before.
+			// Test the backend alone, whatever the table would have rejected.
 			hostile.BackendType = s.cfg.Backend.Type
 			objects, err := s.backend.Peer(s.own, hostile)
 			s.checkPeer(t, hostile, objects, err)
@@ -84,8 +84,8 @@ func FuzzPeer(f *testing.F) {
 	})
 }
 
-// checkVictims: what a lease that is believed makes is of no other's, and of
-// no host's. A MAC alone can be another's (see contested).
+// checkVictims checks that the objects of an accepted lease belong to no other lease,
+// and to no host. Only a MAC can be another's (see contested).
 func (s scene) checkVictims(t *testing.T, hostile subnet.Lease, victims []subnet.Lease) {
 	t.Helper()
 	leases := append(slices.Clone(victims), hostile, s.own)
@@ -105,16 +105,16 @@ func (s scene) checkVictims(t *testing.T, hostile subnet.Lease, victims []subnet
 	}
 }
 
-// contested reports whether two peers want a key that the pure part cannot keep
-// apart: two nodes with one MAC are told by the forwarding entry of it alone,
-// and whoever came first has that (see reconcile.Desired).
+// contested reports whether two peers need one key, which the pure part cannot
+// prevent. Two nodes with one MAC share its forwarding entry, and the earlier one
+// gets it (see reconcile.Desired).
 func contested(a, b netstate.Object) bool {
 	_, is := a.(netstate.FDB)
 	_, too := b.(netstate.FDB)
 	return is && too
 }
 
-// TestHostileLeases applies the seeds of FuzzPeer: none touches a lease of a good
+// TestHostileLeases applies the seeds of FuzzPeer: none affects a lease of a good
 // peer, or anything of the host's.
 func TestHostileLeases(t *testing.T) {
 	for _, s := range scenes(t) {
@@ -135,7 +135,7 @@ func TestHostileLeases(t *testing.T) {
 	}
 }
 
-// FuzzBackendConfig writes any Backend at all.
+// FuzzBackendConfig writes an arbitrary Backend.
 func FuzzBackendConfig(f *testing.F) {
 	for _, c := range contenders {
 		for _, text := range c.configs {
@@ -164,7 +164,8 @@ func FuzzBackendConfig(f *testing.F) {
 	})
 }
 
-// checkConfig: a config is refused by its key, or makes a backend that works.
+// checkConfig checks that a config is rejected by its key, or makes a backend that
+// works.
 func checkConfig(t *testing.T, cfg subnet.Config, factory backend.Factory, key string) {
 	t.Helper()
 	b, err := factory(cfg, plainHost())

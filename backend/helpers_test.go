@@ -33,13 +33,13 @@ func parseConfig(t testing.TB, families, backend string) subnet.Config {
 	return cfg
 }
 
-// lease is one of the subnets that key names, at these public IPs.
+// lease returns a lease of the subnets that key names, at these public IPs.
 func lease(t testing.TB, key string, ips ...string) subnet.Lease {
 	t.Helper()
 	return backendtest.Lease(t, key, subnet.Attrs{PublicIP: addresses(ips...)})
 }
 
-// onLink reads routes like "198.18.0.0/24 dev eth0" and "198.18.0.128/25 via
+// onLink parses routes like "198.18.0.0/24 dev eth0" and "198.18.0.128/25 via
 // 198.18.0.254 dev eth0".
 func onLink(routes ...string) []netstate.Route {
 	var out []netstate.Route
@@ -54,7 +54,7 @@ func onLink(routes ...string) []netstate.Route {
 	return out
 }
 
-// plainHost is a host with one interface.
+// plainHost returns a host with one interface.
 func plainHost() backend.HostFacts {
 	h := backendtest.Host()
 	h.OnLink = onLink("198.18.0.0/24 dev eth0", "fd00:18::/64 dev eth0")

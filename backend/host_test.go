@@ -15,7 +15,7 @@ func TestForwarding(t *testing.T) {
 		four = "sysctl net/ipv4/conf/all/forwarding=1"
 		eth0 = "sysctl net/ipv4/conf/eth0/forwarding=1"
 		six  = "sysctl net/ipv6/conf/all/forwarding=1"
-		// Before six: a host that begins to forward forgets its routers.
+		// It comes before six: a host that begins to forward forgets its routers.
 		routers = "sysctl net/ipv6/conf/eth0/accept_ra=2"
 	)
 	for _, c := range []struct {
@@ -91,12 +91,12 @@ func TestMakeDevices(t *testing.T) {
 	for _, c := range []struct {
 		linkMTU  int
 		families string
-		least    string // "" when it is enough
+		least    string // "" if it is enough
 	}{
 		{676, v4, ""}, {675, v4, "676"}, {1, v4, "676"},
 		{1380, v6, ""}, {1379, v6, "1380"},
 		{1380, dual, ""}, {1379, dual, "1380"}, {675, dual, "676"},
-		{0, dual, ""}, // not known
+		{0, dual, ""}, // unknown
 	} {
 		_, err := devices(c.linkMTU, c.families)
 		if c.least == "" {

@@ -7,21 +7,20 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Offload is a config's word on whether tunnel devices leave it to the host's
-// interface to put checksums into the packets inside the tunnel, as they do by
-// themselves. There are interfaces that put in wrong ones, and hosts at the
-// other end that then drop the packets.
+// Offload is a config's setting for inner checksums: whether tunnel devices leave
+// their computation to the host's interface, as they do by default. Some interfaces
+// compute wrong ones, and the receiving hosts then drop the packets.
 type Offload string
 
-// The words there are. With OffloadAuto the devices of a host that is well stay
-// as the kernel or a person has them.
+// The valid words. With OffloadAuto, the devices of a host without the defect stay as
+// the kernel or a person has set them.
 const (
 	OffloadAuto Offload = "auto"
 	OffloadOn   Offload = "on"
 	OffloadOff  Offload = "off"
 )
 
-// Check refuses other words with *subnet.ConfigError.
+// Check rejects other words with *subnet.ConfigError.
 func (o Offload) Check() error {
 	switch o {
 	case OffloadAuto, OffloadOn, OffloadOff:

@@ -11,9 +11,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestOffload: with auto a device is told something only on a host where
-// checksums were seen to break, so that what a person set stays otherwise. On trial,
-// it leaves them to the interface.
+// TestOffload checks that auto sets a device only on a host where checksums were seen
+// to break, so that otherwise a person's setting stays. On trial, auto leaves them to
+// the interface.
 func TestOffload(t *testing.T) {
 	d := backend.Devices{subnet.IPv4: {Name: "a4", Kind: "vxlan"}, subnet.IPv6: {Name: "a6", Kind: "vxlan"}}
 	for _, c := range []struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestBackendsPage: the page that compares backends has all of them, with the MTUs
-// that they give containers.
+// TestBackendsPage checks that the page that compares backends lists all of them,
+// with the MTUs of containers.
 func TestBackendsPage(t *testing.T) {
 	backends := make(map[string]backend.Factory)
 	for _, c := range contenders {

@@ -13,32 +13,32 @@ import (
 // than ours gets no packets larger than it can take.
 func Via(own, peer subnet.Lease, f subnet.Family, gateway netip.Addr, link string) netstate.Route {
 	r := netstate.Route{Dst: peer.Subnets[f], Via: gateway, Link: link}
-	// One below what all hosts can take, claimed by a peer, would only harm.
+	// A peer that claims less than all hosts can take would only do harm.
 	if m := max(peer.Node.MTU, MinimumMTU[f]); peer.Node.MTU > 0 && m < own.Node.MTU {
 		r.MTU = m
 	}
 	return r
 }
 
-// MinimumMTU is what each family's hosts must be able to take.
+// MinimumMTU is what all hosts must be able to take, by family.
 var MinimumMTU = subnet.Pair[int]{subnet.IPv4: 576, subnet.IPv6: 1280}
 
-// Direct returns the link on which addr is reached without a router, if there is
-// one: that of the longest network that holds it.
+// Direct returns the link on which addr is reached without a router, if there is one:
+// that of the longest network that contains it.
 func (h HostFacts) Direct(addr netip.Addr) (link string, ok bool) {
 	longest := -1
 	for _, r := range h.OnLink {
 		if bits := r.Dst.Bits(); bits > longest && r.Dst.Contains(addr) {
-			// A route by a router cuts its part out of the network around it.
+			// A route through a router excludes its part from the network around it.
 			longest, link, ok = bits, r.Link, !r.Via.IsValid()
 		}
 	}
 	return link, ok
 }
 
-// Families calls f for each family in which own and peer both have a subnet
-// and peer can be reached, and returns what it collected. A family in which
-// that fails keeps no other from being done.
+// Families calls f for each family in which own and peer both have a subnet and peer
+// is reachable. It returns the objects of all calls. A failure in one family does not
+// affect the other.
 func (h HostFacts) Families(own, peer subnet.Lease, f func(subnet.Family, netip.Addr) ([]netstate.Object, error)) ([]netstate.Object, error) {
 	var objects []netstate.Object
 	var failed error
@@ -63,8 +63,8 @@ func (h HostFacts) Families(own, peer subnet.Lease, f func(subnet.Family, netip.
 	return objects, failed
 }
 
-// checkPublicIP returns why no other host can be reached at ip. What the leases
-// alone tell, subnet.Table has looked at.
+// checkPublicIP returns why no other host is reachable at ip. subnet.Table has
+// already checked what depends on leases alone.
 func (h HostFacts) checkPublicIP(f subnet.Family, ip netip.Addr) error {
 	switch {
 	case !ip.IsValid():
@@ -72,7 +72,7 @@ func (h HostFacts) checkPublicIP(f subnet.Family, ip netip.Addr) error {
 	case subnet.FamilyOf(ip) != f:
 		return fmt.Errorf("%w: %s is not an %s address", subnet.ErrPublicIP, ip, f)
 	case ip == h.Uplinks[f].Address:
-		// Behind NAT: what is sent there would come back to us, again and again.
+		// Behind NAT, packets to it would loop back to us.
 		return fmt.Errorf("%w: %s is this node's own", subnet.ErrPublicIP, ip)
 	case h.isBroadcast(ip):
 		return fmt.Errorf("%w: %s is the broadcast address of one of this node's links", subnet.ErrPublicIP, ip)
@@ -80,13 +80,13 @@ func (h HostFacts) checkPublicIP(f subnet.Family, ip netip.Addr) error {
 	return nil
 }
 
-// isBroadcast reports whether what is sent to ip goes to all hosts on a link.
+// isBroadcast reports whether packets to ip go to all hosts on a link.
 func (h HostFacts) isBroadcast(ip netip.Addr) bool {
 	if !ip.Is4() {
 		return false
 	}
 	for _, r := range h.OnLink {
-		// A network of two hosts has no address to spare for it.
+		// A network of two hosts has no broadcast address.
 		if !r.Via.IsValid() && r.Dst.Bits() < 31 && r.Dst.Contains(ip) && !r.Dst.Contains(ip.Next()) {
 			return true
 		}

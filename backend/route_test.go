@@ -24,9 +24,9 @@ func TestDirect(t *testing.T) {
 	for ip, want := range map[string]string{
 		"198.18.0.1":        "eth0",
 		"198.18.0.127":      "eth0",
-		"198.18.0.128":      "", // a part of the network that goes by a router
+		"198.18.0.128":      "", // a router reaches this part of the network
 		"198.18.0.191":      "",
-		"198.18.0.193":      "eth1", // and a part of that part
+		"198.18.0.193":      "eth1", // and this link has a part of that part
 		"198.18.0.200":      "",
 		"198.18.0.201":      "eth1",
 		"198.18.1.1":        "",
@@ -34,7 +34,7 @@ func TestDirect(t *testing.T) {
 		"fd00:18::1":        "eth0",
 		"fd00:18::8001":     "",
 		"fd00:19::1":        "",
-		"::ffff:198.18.0.1": "", // not the same address to netip
+		"::ffff:198.18.0.1": "", // netip considers it another address
 	} {
 		link, ok := h.Direct(netip.MustParseAddr(ip))
 		if ok != (want != "") || ok && link != want {
@@ -49,7 +49,7 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// A default route is on no link: everything would be.
+// TestDirectDefault checks that a default route makes no address on-link.
 func TestDirectDefault(t *testing.T) {
 	h := backend.HostFacts{OnLink: onLink("0.0.0.0/0 dev ppp0", "10.0.0.0/8 via 192.0.2.1 dev eth0")}
 	if _, ok := h.Direct(netip.MustParseAddr("10.1.2.3")); ok {
@@ -71,7 +71,7 @@ func TestVia(t *testing.T) {
 		{1450, 68, subnet.Pair[int]{576, 1280}},
 		{1450, 1, subnet.Pair[int]{576, 1280}},
 		{1450, -1, subnet.Pair[int]{}},
-		{0, 1400, subnet.Pair[int]{}}, // ours is not known
+		{0, 1400, subnet.Pair[int]{}}, // ours is unknown
 		{1200, 600, subnet.Pair[int]{600, 0}},
 		{1280, 600, subnet.Pair[int]{600, 0}}, // never above ours
 		{576, 100, subnet.Pair[int]{}},
@@ -147,7 +147,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// A family that fails keeps what it could do.
+// TestFamiliesKeepsWhatThereIs checks that a family that fails returns what is
+// possible.
 func TestFamiliesKeepsWhatThereIs(t *testing.T) {
 	peer := lease(t, "10.5.2.0-24", "198.18.0.2")
 	objects, err := plainHost().Families(peer, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
@@ -157,7 +158,8 @@ func TestFamiliesKeepsWhatThereIs(t *testing.T) {
 	wantErrors(t, "it", err, backend.ErrNotOnLink)
 }
 
-// An address of the wrong family, which no store gives, goes no further.
+// TestFamiliesWrongFamily checks that an address of the wrong family, which no store
+// returns, is not used.
 func TestFamiliesWrongFamily(t *testing.T) {
 	peer := lease(t, "10.5.2.0-24&fd00:5:0:2::-64")
 	peer.PublicIP = subnet.Pair[netip.Addr]{netip.MustParseAddr("fd00:18::2"), netip.MustParseAddr("198.18.0.2")}

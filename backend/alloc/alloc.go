@@ -1,5 +1,5 @@
-// Package alloc is the backend that leases a subnet and does nothing else: for
-// networks whose routers know the way.
+// Package alloc is the backend that only leases a subnet, for networks whose routers
+// know the way.
 package alloc
 
 import (
@@ -13,7 +13,7 @@ const Type = "alloc"
 
 type alloc struct{ host backend.HostFacts }
 
-// New makes the backend. It has no keys.
+// New returns the backend. It has no keys.
 func New(_ subnet.Config, host backend.HostFacts) (backend.Backend, error) { return alloc{host}, nil }
 
 func (a alloc) Publish() subnet.Attrs {

@@ -8,7 +8,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestAlloc: it publishes where the host is, and touches nothing.
+// TestAlloc checks that the backend publishes the host's address and needs no
+// objects.
 func TestAlloc(t *testing.T) {
 	cfg, err := subnet.ParseConfig([]byte(`{"Network": "10.5.0.0/16", "Backend": {"Type": "alloc", "VNI": "of another backend"}}`))
 	if err != nil {

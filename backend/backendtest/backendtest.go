@@ -1,5 +1,5 @@
-// Package backendtest is what the tests of all backends share: configs, a host
-// and leases.
+// Package backendtest is what the tests of all backends share: configs, a host and
+// leases.
 package backendtest
 
 import (
@@ -20,8 +20,8 @@ const (
 	Dual = `"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48"`
 )
 
-// Config reads a network's config for a type of backend; keys are the
-// backend's, each with a comma before it.
+// Config returns a network's config for a type of backend. keys are the backend's,
+// each with a comma before it.
 func Config(t testing.TB, backendType, families, keys string) subnet.Config {
 	t.Helper()
 	cfg, err := subnet.ParseConfig([]byte(`{` + families + `, "Backend": {"Type": "` + backendType + `"` + keys + `}}`))
@@ -31,7 +31,7 @@ func Config(t testing.TB, backendType, families, keys string) subnet.Config {
 	return cfg
 }
 
-// New makes a backend.
+// New returns a backend.
 func New(t testing.TB, factory backend.Factory, cfg subnet.Config, host backend.HostFacts) backend.Backend {
 	t.Helper()
 	b, err := factory(cfg, host)
@@ -41,7 +41,7 @@ func New(t testing.TB, factory backend.Factory, cfg subnet.Config, host backend.
 	return b
 }
 
-// Addresses are one a family at the most.
+// Addresses returns a pair of at most one address per family.
 func Addresses(ips ...string) subnet.Pair[netip.Addr] {
 	var p subnet.Pair[netip.Addr]
 	for _, s := range ips {
@@ -51,7 +51,7 @@ func Addresses(ips ...string) subnet.Pair[netip.Addr] {
 	return p
 }
 
-// Lease is one of the subnets that key names.
+// Lease returns a lease of the subnets that key names.
 func Lease(t testing.TB, key string, attrs subnet.Attrs) subnet.Lease {
 	t.Helper()
 	subnets, err := subnet.ParseKey(key)
@@ -61,7 +61,7 @@ func Lease(t testing.TB, key string, attrs subnet.Attrs) subnet.Lease {
 	return subnet.Lease{Subnets: subnets, Attrs: attrs}
 }
 
-// Uplinks are eth0 with an MTU, an address and a public IP in each family.
+// Uplinks returns eth0 with an MTU, an address and a public IP in each family.
 func Uplinks(mtu int, address, public subnet.Pair[netip.Addr]) subnet.Pair[backend.Uplink] {
 	var p subnet.Pair[backend.Uplink]
 	for f := range p {
@@ -70,7 +70,7 @@ func Uplinks(mtu int, address, public subnet.Pair[netip.Addr]) subnet.Pair[backe
 	return p
 }
 
-// Host stands on one link with others, a part of which a router cuts out.
+// Host returns a host on one link with others. A router separates a part of the link.
 func Host() backend.HostFacts {
 	own := Addresses("198.18.0.1", "fd00:18::1")
 	return backend.HostFacts{
@@ -83,7 +83,7 @@ func Host() backend.HostFacts {
 	}
 }
 
-// WantLines fails the test unless objects are these, as they print.
+// WantLines fails the test unless objects print as these lines.
 func WantLines(t testing.TB, what string, objects []netstate.Object, want ...string) {
 	t.Helper()
 	var got []string

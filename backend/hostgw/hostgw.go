@@ -1,5 +1,5 @@
-// Package hostgw is the backend of plain routes: each host is the gateway of
-// its subnet, which needs all hosts on one link.
+// Package hostgw is the backend of plain routes: each host is the gateway of its
+// subnet, which needs all hosts on one link.
 package hostgw
 
 import (
@@ -16,7 +16,7 @@ const Type = "host-gw"
 
 type hostGW struct{ host backend.HostFacts }
 
-// New makes the backend. It has no keys.
+// New returns the backend. It has no keys.
 func New(_ subnet.Config, host backend.HostFacts) (backend.Backend, error) { return hostGW{host}, nil }
 
 func (b hostGW) Publish() subnet.Attrs {

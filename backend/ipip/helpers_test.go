@@ -31,7 +31,7 @@ func newBackend(t testing.TB, families, keys string, host backend.HostFacts) bac
 	return backendtest.New(t, New, parseConfig(t, families, keys), host)
 }
 
-// newLease is one of the subnets that key names, at these public IPs.
+// newLease returns a lease of the subnets that key names, at these public IPs.
 func newLease(t testing.TB, key string, ips ...string) subnet.Lease {
 	t.Helper()
 	return backendtest.Lease(t, key, subnet.Attrs{PublicIP: addresses(ips...), BackendType: Type})

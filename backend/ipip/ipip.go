@@ -1,8 +1,8 @@
-// Package ipip is the backend of an IP-in-IP tunnel a family: IPv4 in IPv4, and
-// IPv6 in IPv6. One device serves all peers. Over IPv4 a route's gateway is the
-// host that its packets are wrapped for. The kernel takes no IPv6 gateway that
-// is reached by another link than the route's, so there the route says itself
-// how packets are wrapped.
+// Package ipip is the backend of IP-in-IP tunnels, one per family: IPv4 in IPv4, and
+// IPv6 in IPv6. One device serves all peers. Over IPv4, a route's gateway is the host
+// that receives the encapsulated packets. The kernel refuses an IPv6 gateway that is
+// reached through another link than the route's, so there the route contains the
+// encapsulation itself.
 package ipip
 
 import (
@@ -16,7 +16,7 @@ import (
 // Type is the backend's name in a config.
 const Type = "ipip"
 
-// family is what the two families' tunnels differ in.
+// family is what differs between the two families' tunnels.
 var family = subnet.Pair[struct {
 	device, kind string
 	overhead     int // one more IP header
@@ -28,7 +28,7 @@ var family = subnet.Pair[struct {
 
 var tunnel4, tunnel6 = netstate.TunnelOf(netstate.TunnelIPIP), netstate.TunnelOf(netstate.TunnelIP6)
 
-// config is the backend's keys.
+// config has the backend's keys.
 type config struct {
 	DirectRouting bool
 	Offload       backend.Offload
@@ -40,7 +40,7 @@ type ipip struct {
 	devices backend.Devices
 }
 
-// New makes the backend.
+// New returns the backend.
 func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	b := ipip{host: host, config: config{Offload: backend.OffloadAuto}}
 	if err := cfg.Backend.Decode(&b.config); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// config is the backend's keys.
+// config has the backend's keys.
 type config struct {
 	VNI           uint32
 	Port          uint16
@@ -20,7 +20,7 @@ type config struct {
 
 const (
 	maxVNI = 1<<24 - 1
-	// defaultPort is what Linux used before one was assigned, and flannel with it.
+	// defaultPort is what Linux used before VXLAN had an assigned port, and flannel too.
 	defaultPort = 8472
 )
 
@@ -47,7 +47,7 @@ func parse(cfg subnet.Config) (config, error) {
 	return c, nil
 }
 
-// checkMTU wants room for the smallest packet that all hosts must take.
+// checkMTU requires room for the smallest packet that all hosts must accept.
 func (c config) checkMTU(cfg subnet.Config) error {
 	least, most := 0, 65535
 	for f, pool := range cfg.Pools {

@@ -101,7 +101,7 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-// TestMTU: the key is about the packets on the wire.
+// TestMTU checks that the key sets the size of packets on the wire.
 func TestMTU(t *testing.T) {
 	for _, c := range []struct {
 		families, keys string
@@ -115,7 +115,7 @@ func TestMTU(t *testing.T) {
 		{dual, `, "MTU": 1400`, 1500, 1330, []int{1350, 1330}},
 		{v4, `, "MTU": 1500`, 1500, 1450, []int{1450}},
 		{v4, `, "MTU": 9000`, 9000, 8950, []int{8950}},
-		{dual, `, "MTU": 9000`, 1500, 1430, []int{1450, 1430}}, // this host's interface takes no more
+		{dual, `, "MTU": 9000`, 1500, 1430, []int{1450, 1430}}, // this host's interface carries no more
 		{dual, `, "MTU": 1400`, 0, 1330, []int{1350, 1330}},
 		{v4, ``, 626, 576, []int{576}},
 		{dual, ``, 1350, 1280, []int{1300, 1280}},
@@ -143,7 +143,7 @@ func TestMTU(t *testing.T) {
 	}
 }
 
-// A config can be checked away from any host.
+// TestConfigWithoutHost checks a config without a host.
 func TestConfigWithoutHost(t *testing.T) {
 	for _, families := range []string{v4, v6, dual} {
 		if _, err := New(parseConfig(t, families, ``), backend.HostFacts{}); err != nil {

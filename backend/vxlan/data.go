@@ -16,8 +16,8 @@ type data struct {
 	mac netstate.MAC
 }
 
-// wireData is data as flannel writes it, which has no more than the lower 16 bits
-// of a VNI there and cannot read a larger one.
+// wireData is data in flannel's format, which has only the lower 16 bits of a VNI and
+// cannot read a larger one.
 type wireData struct {
 	VNI     uint32
 	VtepMAC string
@@ -26,7 +26,7 @@ type wireData struct {
 func formatData(vni uint32, mac netstate.MAC) string {
 	b, err := json.Marshal(wireData{vni & 0xffff, mac.String()})
 	if err != nil {
-		panic(err) // a number and a string always can be written
+		panic(err) // a number and a string can always be encoded
 	}
 	return string(b)
 }
@@ -46,8 +46,7 @@ func parseData(s string) (data, error) {
 	return data{w.VNI, mac}, nil
 }
 
-// fits returns why a peer with this data cannot be reached by device, if it
-// cannot.
+// fits returns why device cannot reach a peer with this data, or nil if it can.
 func (d data) fits(device netstate.Link) error {
 	if d.vni != 0 && d.vni&0xffff != device.VXLAN.VNI&0xffff {
 		return fmt.Errorf("%w: VNI %d, where this node has %d", backend.ErrBackendData, d.vni, device.VXLAN.VNI)
@@ -58,11 +57,11 @@ func (d data) fits(device netstate.Link) error {
 	return nil
 }
 
-// deriveMAC returns the MAC of a node's tunnel device, the same for ever: peers
+// deriveMAC returns the MAC of a node's tunnel device, which never changes: peers
 // need not learn another when the node restarts or loses its device.
 func deriveMAC(nodeID string, f subnet.Family) netstate.MAC {
 	sum := sha256.Sum256([]byte("tulle vxlan " + f.String() + " " + nodeID))
 	mac := netstate.MAC(sum[:6])
-	mac[0] = mac[0]&^1 | 2 // of one host, and of no register
+	mac[0] = mac[0]&^1 | 2 // unicast, locally administered
 	return mac
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestFormatData: to the byte what flannel writes.
+// TestFormatData compares the output with flannel's, byte for byte.
 func TestFormatData(t *testing.T) {
 	for want, d := range map[string]data{
 		`{"VNI":1,"VtepMAC":"3a:66:6c:61:6e:01"}`:     {1, netstate.MAC{0x3a, 0x66, 0x6c, 0x61, 0x6e, 0x01}},
@@ -27,7 +27,8 @@ func TestFormatData(t *testing.T) {
 	}
 }
 
-// TestLargeVNI: flannel publishes its lower 16 bits, and reads no more.
+// TestLargeVNI checks a VNI of more than 16 bits. Flannel publishes only its lower 16
+// bits, and reads no more.
 func TestLargeVNI(t *testing.T) {
 	mac := netstate.MAC{2}
 	if got, want := formatData(70000, mac), `{"VNI":4464,"VtepMAC":"02:00:00:00:00:00"}`; got != want {
@@ -45,9 +46,9 @@ func TestParseData(t *testing.T) {
 	mac := netstate.MAC{0x3a, 0, 0, 0, 0, 1}
 	for text, want := range map[string]data{
 		`{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}`:             {1, mac},
-		`{"VtepMAC":"3a:00:00:00:00:01"}`:                     {0, mac}, // flannel before it told the VNI
+		`{"VtepMAC":"3a:00:00:00:00:01"}`:                     {0, mac}, // by flannels that did not publish the VNI
 		`{"VtepMAC":"3A:00:00:00:00:01","VNI":4096}`:          {4096, mac},
-		`{"vni":1,"vtepmac":"3a-00-00-00-00-01"}`:             {1, mac}, // as flannel on Windows spells it
+		`{"vni":1,"vtepmac":"3a-00-00-00-00-01"}`:             {1, mac}, // as flannel on Windows writes it
 		`{"VNI":1,"VtepMAC":"3a:00:00:00:00:01","New":[1,2]}`: {1, mac},
 		"\n{ \"VtepMAC\" : \"3a:00:00:00:00:01\" }\n":         {0, mac},
 	} {
@@ -80,7 +81,7 @@ var hostileData = []string{
 	`{"VNI":1,"VtepMAC":"3a:00:00:00:00"}`,
 	`{"VNI":1,"VtepMAC":"3a:00:00:00:00:01:02:03"}`,
 	`{"VNI":1,"VtepMAC":"3a:00:00:00:00:01 "}`,
-	`{"VNI":1,"VtepMAC":"00:00:00:00:00:00"}`, // the entry for whatever has none
+	`{"VNI":1,"VtepMAC":"00:00:00:00:00:00"}`, // the entry for unknown addresses
 	`{"VNI":1,"VtepMAC":"ff:ff:ff:ff:ff:ff"}`,
 	`{"VNI":1,"VtepMAC":"01:00:5e:00:00:01"}`,
 	`{"VNI":1,"VtepMAC":"33:33:00:00:00:01"}`,
@@ -93,8 +94,8 @@ var hostileData = []string{
 	strings.Repeat("[", 10000),
 }
 
-// TestDeriveMAC: these never change, or every node of every cluster would get
-// another MAC with the release that changes them.
+// TestDeriveMAC pins MACs that must never change. Otherwise every node of every
+// cluster would get another MAC with a release.
 func TestDeriveMAC(t *testing.T) {
 	for id, want := range map[string]subnet.Pair[string]{
 		"machine-1":                        {"a6:ff:cc:4e:45:bc", "1a:0c:89:44:c4:e7"},
@@ -109,7 +110,8 @@ func TestDeriveMAC(t *testing.T) {
 	}
 }
 
-// A derived MAC is one host's, locally administered, and no other host's.
+// TestDeriveMACs checks that a derived MAC is unicast, locally administered, and no
+// other host's.
 func TestDeriveMACs(t *testing.T) {
 	seen := map[netstate.MAC]bool{}
 	for i := range 20000 {

@@ -32,13 +32,13 @@ func newBackend(t testing.TB, families, keys string, host backend.HostFacts) bac
 	return backendtest.New(t, New, parseConfig(t, families, keys), host)
 }
 
-// newLease is one of the subnets that key names, with what b publishes.
+// newLease returns a lease of the subnets that key names, with what b publishes.
 func newLease(t testing.TB, key string, b backend.Backend) subnet.Lease {
 	t.Helper()
 	return backendtest.Lease(t, key, b.Publish())
 }
 
-// links are the devices of b, by family as far as there are any.
+// links returns the devices of b, by family.
 func links(t testing.TB, b backend.Backend) []netstate.Link {
 	t.Helper()
 	var out []netstate.Link

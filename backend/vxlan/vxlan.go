@@ -1,4 +1,4 @@
-// Package vxlan is the backend of a VXLAN tunnel a family: one device, and for
+// Package vxlan is the backend of VXLAN tunnels, one per family: one device, and for
 // each peer a route, a neighbour and a forwarding entry.
 package vxlan
 
@@ -13,7 +13,7 @@ import (
 // Type is the backend's name in a config.
 const Type = "vxlan"
 
-// overhead is what the outer headers take: Ethernet, IP, UDP and VXLAN.
+// overhead is the size of the outer headers: Ethernet, IP, UDP and VXLAN.
 var overhead = subnet.Pair[int]{subnet.IPv4: tunnel.Overhead4, subnet.IPv6: tunnel.Overhead6}
 
 var tunnel = netstate.TunnelOf(netstate.TunnelVXLAN)
@@ -24,7 +24,7 @@ type vxlan struct {
 	devices backend.Devices
 }
 
-// New makes the backend.
+// New returns the backend.
 func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	c, err := parse(cfg)
 	if err != nil {
@@ -37,9 +37,9 @@ func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	return b, nil
 }
 
-// device returns the tunnel device of a family: the one that is there, if it can
-// serve. What peers know of it stays before anything else, so that a device
-// which others re-created gets the MAC that was published.
+// device returns the tunnel device of a family: the existing one, if it is suitable.
+// What peers know of it takes precedence, so a device that another program re-created
+// gets the MAC that was published.
 func (b vxlan) device(f subnet.Family) netstate.Link {
 	published, known := b.published(f)
 	want := netstate.Link{
@@ -59,8 +59,8 @@ func (b vxlan) device(f subnet.Family) netstate.Link {
 	return device
 }
 
-// over returns the family of a device's outer packets: what its addresses say, and
-// IPv4 where it has none.
+// over returns the family of a device's outer packets: that of its addresses, or IPv4
+// if it has none.
 func over(l netstate.Link) subnet.Family {
 	if l.Local.Is6() || l.Remote.Is6() {
 		return subnet.IPv6
@@ -68,7 +68,7 @@ func over(l netstate.Link) subnet.Family {
 	return subnet.IPv4
 }
 
-// published returns the device's MAC as peers know it from before.
+// published returns the device's MAC that peers know from before.
 func (b vxlan) published(f subnet.Family) (mac netstate.MAC, known bool) {
 	if b.host.Published.BackendType != Type {
 		return netstate.MAC{}, false
@@ -77,8 +77,8 @@ func (b vxlan) published(f subnet.Family) (mac netstate.MAC, known bool) {
 	return d.mac, err == nil
 }
 
-// outerMTU returns what the packets on the wire may have. A config for hosts with
-// larger interfaces makes nothing larger of this one's.
+// outerMTU returns the size limit of packets on the wire. A config for hosts with
+// larger interfaces does not exceed this host's.
 func (b vxlan) outerMTU(f subnet.Family) int {
 	switch mtu, link := b.config.MTU, b.host.Uplinks[f].MTU; {
 	case mtu == 0:
@@ -117,9 +117,9 @@ func (b vxlan) Peer(own, peer subnet.Lease) ([]netstate.Object, error) {
 	})
 }
 
-// tunnelled reaches a peer through the tunnel. The gateway, its subnet's
-// network address, is on no network of ours; the neighbour entry gives it the
-// MAC, and the forwarding entry gives the MAC the host.
+// tunnelled returns what reaches a peer through the tunnel. The gateway, its subnet's
+// network address, is in no network of ours. The neighbour entry gives it the MAC,
+// and the forwarding entry gives the MAC the host.
 func (b vxlan) tunnelled(own, peer subnet.Lease, f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
 	device := b.devices[f]
 	data, err := parseData(peer.BackendData[f])

@@ -24,7 +24,7 @@ func TestPublish(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", families, got, want)
 		}
 	}
-	// Behind NAT, the address that others send to.
+	// Behind NAT, this is the address that others send to.
 	h := testHost()
 	h.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1"))
 	b := newBackend(t, v4, `, "VNI": 7`, h)
@@ -36,8 +36,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestPublishedMACStays: what peers have learnt is not taken back, whatever
-// became of the device and of the node's identity.
+// TestPublishedMACStays checks that the published MAC stays, whatever happens to the
+// device and to the node's identity.
 func TestPublishedMACStays(t *testing.T) {
 	const four, six = `{"VNI":1,"VtepMAC":"3a:00:00:00:00:04"}`, `{"VNI":1,"VtepMAC":"3a:00:00:00:00:06"}`
 	const derived4, derived6 = "a6:ff:cc:4e:45:bc", "1a:0c:89:44:c4:e7"
@@ -92,8 +92,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestAdoption: which of the host's tunnels are the one that a family needs.
-// What becomes of it is backend.Host.Adopt's to test.
+// TestAdoption checks which of the host's tunnels a family adopts. backend.TestAdopt
+// checks the result.
 func TestAdoption(t *testing.T) {
 	h := testHost()
 	foreign := netstate.Link{
@@ -122,7 +122,7 @@ func TestAdoption(t *testing.T) {
 		{"flannel's at another address", with(func(l *netstate.Link) { l.Name, l.Local = "flannel.1", netip.MustParseAddr("192.0.2.1") }), [2]string{"flannel.1", mine6}},
 		{"flannel's for IPv6 at another address", with(func(l *netstate.Link) { l.Name, l.Local = "flannel-v6.1", netip.MustParseAddr("fd00:99::1") }), [2]string{mine4, "flannel-v6.1"}},
 		{"flannel's of another VNI", with(func(l *netstate.Link) { l.Name, l.VXLAN.VNI = "flannel.2", 2 }), [2]string{mine4, mine6}},
-		// Never one device for both families.
+		// One device never serves both families.
 		{"flannel's without an address", with(func(l *netstate.Link) { l.Name, l.Local = "flannel.1", netip.Addr{} }), [2]string{"flannel.1", mine6}},
 		{"flannel's with a far end alone", with(func(l *netstate.Link) {
 			l.Name, l.Local, l.Remote = "flannel-v6.1", netip.Addr{}, netip.MustParseAddr("ff05::1")
@@ -143,8 +143,8 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// TestAdoptionMAC: the device's own MAC is what peers know, unless the node
-// has published another since.
+// TestAdoptionMAC checks that the device keeps its own MAC, which peers know, unless
+// the node has published another since.
 func TestAdoptionMAC(t *testing.T) {
 	h := testHost()
 	h.Tunnels = []netstate.Link{{
@@ -169,7 +169,7 @@ func TestAdoptionMAC(t *testing.T) {
 	}
 }
 
-// far is a peer that tulle or flannel published.
+// far returns a peer that tulle or flannel published.
 func far(t testing.TB, key string, ips ...string) subnet.Lease {
 	t.Helper()
 	subnets, err := subnet.ParseKey(key)
@@ -288,7 +288,7 @@ func TestDirectRouting(t *testing.T) {
 		}
 		wantLines(t, c.name, got, c.want...)
 	}
-	// On the link the data is not read.
+	// On the link, the backend does not read the data.
 	peer := far(t, key, "198.18.0.2", "fd00:18::2")
 	peer.BackendData, peer.Node.MTU = subnet.Pair[string]{}, 1300
 	got, err := b.Peer(own, peer)
@@ -298,8 +298,8 @@ func TestDirectRouting(t *testing.T) {
 	wantLines(t, "a peer without data", got, direct4+" mtu 1300", direct6+" mtu 1300")
 }
 
-// TestUnusableData: a peer whose data is unusable in one family is reached in
-// the other.
+// TestUnusableData checks that a peer whose data is unusable in one family is reached
+// in the other.
 func TestUnusableData(t *testing.T) {
 	b := newBackend(t, dual, ``, testHost())
 	own := newLease(t, "10.5.1.0-24&fd00:5:0:1::-64", b)
@@ -328,7 +328,8 @@ func TestUnusableData(t *testing.T) {
 	}
 }
 
-// The IPv6 device's MAC is no obstacle to a peer's IPv4, and the other way.
+// TestTheOtherFamilysMAC checks that a peer may have the MAC of this node's device of
+// the other family.
 func TestTheOtherFamilysMAC(t *testing.T) {
 	b := newBackend(t, dual, ``, testHost())
 	own := newLease(t, "10.5.1.0-24&fd00:5:0:1::-64", b)
