@@ -47,9 +47,9 @@ type Options struct {
 	// another ID if another machine has the same one. It is nil where IDs are unique.
 	Node     subnet.Node
 	Identity *identity.Identity
-	// Uplinks says how to choose the uplinks. The agent fills in its Networks, Last
-	// and Bridges. Hints calls to once at first, and again whenever what the store
-	// says of this host changes. It is nil if the store says nothing.
+	// Uplinks says how to choose the uplinks. The agent fills in its Networks, Last and
+	// Bridges. Hints calls to once at first, and again whenever the store's facts about
+	// this host change. It is nil if the store has none.
 	Uplinks hostif.Spec
 	Hints   func(ctx context.Context, to func(hostif.Spec))
 	Files   Files
@@ -110,7 +110,7 @@ type Agent struct {
 	remembered []subnet.Lease
 	savedAt    time.Time // when those were saved; the zero Time once the store has answered
 
-	hinted    bool // Uplinks are what the store says, or said in an earlier run
+	hinted    bool // Uplinks include the store's hint, present or saved
 	host      hostif.Interfaces
 	following task
 	backend   backend.Backend
@@ -129,7 +129,7 @@ type Agent struct {
 	save           *time.Timer
 	bury           *time.Timer // drops lingering peers
 	burying        bool        // bury is running
-	saving         bool        // save is running, or the save it started
+	saving         bool        // save is running, or the save that it started
 	unsaved        bool        // something has changed since the last save
 	saves          trouble.Outcome
 	exempted       []netip.Prefix // from Exemptions

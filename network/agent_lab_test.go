@@ -143,11 +143,11 @@ func (l *life) wantRoute(dst string, want bool) {
 	}
 }
 
-// gate is a store that can be away.
+// gate is a store that can be down.
 type gate struct {
 	*storetest.Memory
 	mu   sync.Mutex
-	open chan struct{} // nil while the store is there
+	open chan struct{} // nil while the store works
 
 	ends    bool          // Watch ends after its first update
 	delayed chan struct{} // delays leases and changed configs until it is closed, if it is not nil

@@ -14,8 +14,8 @@ import (
 
 const plainConfig = `{"Network": "10.5.0.0/16"}`
 
-// TestFirstStartBringsUpNetwork starts a host and a store with nothing, and ends with a working
-// network.
+// TestFirstStartBringsUpNetwork starts with an unconfigured host and an empty store,
+// and ends with a working network.
 func TestFirstStartBringsUpNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")
@@ -346,8 +346,8 @@ func TestFullDiskMakesNodeUnready(t *testing.T) {
 	})
 }
 
-// TestBootWithoutStoreUsesSavedNetwork: a host that boots while the store is away comes up with the saved
-// network, and follows the store once it is back.
+// TestBootWithoutStoreUsesSavedNetwork: a host that boots while the store is down
+// comes up with the saved network, and follows the store once it is back.
 func TestBootWithoutStoreUsesSavedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -389,8 +389,8 @@ func TestBootWithoutStoreUsesSavedNetwork(t *testing.T) {
 	})
 }
 
-// TestStoreReplacesSavedNetwork: the store replaces all that was saved: the config is another, and
-// another node has the subnet.
+// TestStoreReplacesSavedNetwork: the store replaces everything that was saved. The
+// config has changed, and another node has the subnet.
 func TestStoreReplacesSavedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)

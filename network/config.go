@@ -87,7 +87,7 @@ func (a *Agent) reconfigured(cfg subnet.Config) {
 	klog.InfoS("Network config changed, restart needed; keeping the previous one", "reason", why)
 }
 
-// hint applies what the store says of this host.
+// hint applies what the store knows of this host.
 func (a *Agent) hint(spec hostif.Spec) {
 	a.call(a.ctx, func() {
 		a.Uplinks, a.hinted = spec, true
@@ -192,7 +192,7 @@ func UnknownBackend(cfg subnet.Config, backends map[string]backend.Factory) erro
 	}
 }
 
-// refresh works out what follows from config, host and lease after one of them
+// refresh computes what follows from config, host and lease after one of them
 // changed.
 func (a *Agent) refresh() {
 	if !a.hasUplinks() {

@@ -57,9 +57,9 @@ func (a *Agent) keep(claim subnet.Claim) {
 }
 
 const (
-	// linger is the shortest time for which a peer whose lease went stays reachable;
-	// the longest is twice that. Nodes that lost their leases write them again within
-	// it.
+	// linger is the shortest time for which a peer stays reachable after its lease
+	// disappears; the longest is twice that. Nodes that lost their leases write them
+	// again within it.
 	linger = 5 * time.Second
 
 	// longHeld is how long a lease must be held to reset the back-off.
@@ -125,7 +125,7 @@ func keeps(now, before subnet.Pair[netip.Prefix]) bool {
 
 // takeForeignLease handles a lease that the config in force does not allow: the store
 // has another config. If that config waits for a restart, it is applied now, because
-// the subnet that it would have cost is gone. Otherwise its update is on the way. In
+// the subnet that the wait protected is gone. Otherwise its update is on the way. In
 // both cases the lease is requested again.
 func (a *Agent) takeForeignLease(own subnet.Lease) {
 	if a.await(onLease, "no subnet of the config in force: the store leases "+own.Key()) {
@@ -170,7 +170,7 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.filter()
 	a.write()
 	if a.remembered != nil {
-		// While the store is away, the remembered network is all there is.
+		// While the store is down, the remembered network is all there is.
 		for _, r := range []reason{onLease, onList, onKernel} {
 			a.stopWaiting(r)
 		}

@@ -35,7 +35,7 @@ func (a *Agent) recall() {
 	case err != nil:
 		klog.ErrorS(err, "Failed to load the saved network; starting without it")
 	case !a.isThis(head.Own.Node):
-		// As on a copied machine.
+		// For example on a copied machine.
 		klog.InfoS("Ignoring the saved network of another node", "node", head.Own.Node.Name)
 	default:
 		a.before = head.Own

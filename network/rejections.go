@@ -11,7 +11,8 @@ import (
 const (
 	// fewRejected is how many rejected leases are logged and reported one by one.
 	fewRejected = 10
-	// rejectionPause is for how long none must come until they are again.
+	// rejectionPause is the time without a rejection after which the first few are logged
+	// again.
 	rejectionPause = 10 * time.Minute
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// TestReportInEachState reads reports before there is anything, when all works, and when the
-// kernel refuses a peer's route.
+// TestReportInEachState reads reports before the node has a config, when everything
+// works, and when the kernel refuses a peer's route.
 func TestReportInEachState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")

@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestUnheardNamesTheUplinksSetting: where no peer answers, the report calls the
-// uplink's setting what the program calls it.
+// TestUnheardNamesTheUplinksSetting: if no peer answers, the report names the
+// uplink's setting as the program does.
 func TestUnheardNamesTheUplinksSetting(t *testing.T) {
 	a, other := netip.MustParseAddr("192.0.2.1"), "eth1"
 	var h hostif.Interfaces

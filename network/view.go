@@ -70,8 +70,8 @@ type peersView struct {
 type probes struct {
 	probe.Summary
 	of func(key string) (probe.Result, bool)
-	// since returns how many peers were probed in the overlay since a time, and how
-	// many of them passed.
+	// since returns how many peers were probed in the overlay since a time, and how many
+	// of them answered.
 	since func(time.Time) (passed, tried int)
 	// link is the link that the kernel uses for the first failing peer, if no peer
 	// answers. It is "" without a route, and nil if unknown.
