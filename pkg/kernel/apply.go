@@ -10,12 +10,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// batchSize is how many messages go to the kernel in one send: enough to make
-// the cost of the call vanish, few enough for the answers to fit.
+// batchSize is how many messages go to the kernel in one send: enough to make the
+// cost of the call negligible, few enough for the answers to fit.
 const batchSize = 256
 
-// Apply carries out p. Steps that fail do not keep others from being done; the
-// error is then netstate.Failures. Deleting what is not there is no failure.
+// Apply carries out p. Failed steps do not prevent the others; the error is then
+// netstate.Failures. It is no failure to delete a missing object.
 func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -52,10 +52,10 @@ func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 	return nil
 }
 
-// applier is one Apply under way.
+// applier is one running Apply.
 type applier struct {
 	k        *Kernel
-	indices  map[string]int // of links, negative where there is none; for this Apply alone
+	indices  map[string]int // of links, negative for missing ones; for this Apply only
 	batch    []pending
 	failures netstate.Failures
 }
@@ -77,11 +77,11 @@ func (a *applier) failAll(ops []netstate.Op, err error) {
 	}
 }
 
-// add puts a step into the batch, and sends the batch when it is full.
+// add adds a step to the batch, and sends the batch when it is full.
 func (a *applier) add(op netstate.Op) {
 	on := netstate.LinkOf(op.Object)
 	if r, ok := op.Object.(netstate.Route); on == "" && (op.Verb == netstate.Delete || ok && r.Drop) {
-		// A route by no link, or by more than one: its destination names it.
+		// A route through no link, or through several: its destination identifies it.
 		a.queue(op, 0)
 		return
 	}
@@ -94,16 +94,16 @@ func (a *applier) add(op netstate.Op) {
 		}
 		a.queue(op, index)
 	case op.Verb == netstate.Delete && errors.Is(err, syscall.ENODEV):
-		// It went with its link.
+		// The object went with its link.
 	default:
 		a.fail(op, err)
 	}
 }
 
-// throughItself reports whether a route leads to its own gateway. Over IPv6 the kernel
-// refuses to put one into the place of a route by another link: it finds that link
-// when it looks for the gateway, though the route names another. So for a moment
-// there is a route by the right link, without the gateway.
+// throughItself reports whether a route leads to its own gateway. Over IPv6, the
+// kernel refuses to replace a route through another link with such a one: it finds
+// that link when it looks up the gateway, although the route names another. So for a
+// moment there is a route through the right link, without the gateway.
 func throughItself(r netstate.Route) bool {
 	return r.OnLink && r.Dst.Addr().Is6() && r.Dst.Contains(r.Via)
 }
@@ -115,12 +115,12 @@ func (a *applier) queue(op netstate.Op, index int) {
 	}
 }
 
-// index returns the index that a link has in this Apply: asked for once, not once
-// an object.
+// index returns the index that a link has in this Apply. It asks once per link, not
+// once per object.
 func (a *applier) index(name string) (int, error) {
 	index, known := a.indices[name]
 	if !known {
-		// The socket is free: nothing of the batch has been sent.
+		// The socket is free: no message of the batch was sent.
 		var err error
 		index, err = a.k.conn.index(name)
 		switch {
@@ -137,7 +137,7 @@ func (a *applier) index(name string) (int, error) {
 	return index, nil
 }
 
-// flush sends the batch in one call and books what the kernel refused.
+// flush sends the batch in one call and records what the kernel refused.
 func (a *applier) flush() {
 	if len(a.batch) == 0 {
 		return
@@ -154,7 +154,7 @@ func (a *applier) flush() {
 		}
 	})
 	if err != nil {
-		// It is unknown what was done. Each step can be retried.
+		// The outcome is unknown. Each step can be retried.
 		for _, p := range a.batch {
 			a.fail(p.op, err)
 		}
@@ -162,7 +162,7 @@ func (a *applier) flush() {
 	a.batch = a.batch[:0]
 }
 
-// absent reports whether err says that what was to be deleted is not there.
+// absent reports whether err means that the object to be deleted does not exist.
 func absent(err error) bool {
 	for _, e := range []syscall.Errno{syscall.ENOENT, syscall.ESRCH, syscall.ENODEV, syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, e) {

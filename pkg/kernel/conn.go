@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// receiveBuffer holds the answers to a batch of which every message fails,
-	// and a burst of events; the default overruns at some 500 answers.
+	// receiveBuffer holds the answers to a batch in which every message fails, and a
+	// burst of events. The default overruns at some 500 answers.
 	receiveBuffer = 4 << 20
-	// readSize is the most that the kernel puts into one part of a dump.
+	// readSize is the largest part of a dump that the kernel sends.
 	readSize = 64 << 10
-	// answerTimeout ends a wait for an answer that the kernel, which answers
-	// before a send returns, never gave.
+	// answerTimeout ends a wait for an answer that never came. The kernel answers before
+	// a send returns.
 	answerTimeout = 10 * time.Second
 )
 
-// errInterrupted means that what was dumped changed meanwhile.
+// errInterrupted means that the dumped objects changed during the dump.
 var errInterrupted = errors.New("dump interrupted by a change")
 
 // conn is a netlink socket for requests and their answers, used by one
@@ -33,8 +33,8 @@ type conn struct {
 	in   []byte
 }
 
-// dial opens a socket in the namespace at path. It stays there whatever thread
-// uses it.
+// dial opens a socket in the namespace at path. It stays there, whichever thread uses
+// it.
 func dial(path string) (*conn, error) {
 	c := &conn{fd: -1, in: make([]byte, readSize)}
 	err := inNamespace(path, func() (err error) {
@@ -57,8 +57,7 @@ func socket(flags int) (int, error) {
 	if err != nil {
 		return -1, os.NewSyscallError("netlink socket", err)
 	}
-	// Without CAP_NET_ADMIN the plain option, up to the machine's limit, has
-	// to do.
+	// Without CAP_NET_ADMIN, use the plain option, which the machine limits.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 	}
@@ -70,8 +69,8 @@ func socket(flags int) (int, error) {
 }
 
 func (c *conn) setUp() error {
-	// Kernels before 4.20 lack some of these; they then answer more wordily
-	// and filter less, and decoding filters again.
+	// Kernels before 4.20 lack some of these. They answer more verbosely and filter less;
+	// decoding filters again.
 	for _, opt := range []int{unix.NETLINK_CAP_ACK, unix.NETLINK_EXT_ACK, unix.NETLINK_GET_STRICT_CHK} {
 		_ = unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, opt, 1)
 	}
@@ -112,9 +111,9 @@ func (c *conn) receive() ([]byte, error) {
 	}
 }
 
-// exchange sends the n messages in c.out, of which the last demands an answer,
-// and calls failed with the place of each that the kernel refused. A batch is
-// no transaction: those after a failed one still run. The error says that the
+// exchange sends the n messages in c.out, the last of which requests an answer. It
+// calls failed with the index of each that the kernel refused. A batch is no
+// transaction: the messages after a failed one still run. An error means that the
 // outcome is unknown.
 func (c *conn) exchange(n int, failed func(i int, err error)) error {
 	first := c.seq - uint32(n) + 1
@@ -129,7 +128,7 @@ func (c *conn) exchange(n int, failed func(i int, err error)) error {
 		for m := range messages(b) {
 			i := m.seq - first
 			if m.typ != unix.NLMSG_ERROR || i >= uint32(n) {
-				continue // left over from a request that was given up
+				continue // left over from an abandoned request
 			}
 			if err := answer(m); err != nil {
 				failed(int(i), err)
@@ -155,7 +154,7 @@ func (c *conn) dump(visit func(message)) error {
 		}
 		for m := range messages(b) {
 			if m.seq != c.seq {
-				continue // left over from a request that was given up
+				continue // left over from an abandoned request
 			}
 			interrupted = interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
 			switch m.typ {
@@ -172,8 +171,8 @@ func (c *conn) dump(visit func(message)) error {
 	}
 }
 
-// answer returns the error that an answer or the end of a dump carries, with the
-// kernel's own words where it gave some, or nil.
+// answer returns the error in an answer or in the end of a dump, with the kernel's
+// message if there is one, or nil.
 func answer(m message) error {
 	errno := -int32(uint32Of(m.body))
 	if errno <= 0 {
@@ -185,7 +184,7 @@ func answer(m message) error {
 	}
 	fixed := 4
 	if m.typ == unix.NLMSG_ERROR {
-		fixed += unix.NLMSG_HDRLEN // of the message answered; CAP_ACK leaves the rest out
+		fixed += unix.NLMSG_HDRLEN // of the answered message; CAP_ACK omits the rest
 	}
 	for typ, data := range attrsAfter(m.body, fixed) {
 		if typ == unix.NLMSGERR_ATTR_MSG {
@@ -204,8 +203,8 @@ func (c *conn) await() error {
 	return refused
 }
 
-// ask sends the single request in c.out and returns the body of the reply,
-// which is of type typ. It is valid until the next receive.
+// ask sends the single request in c.out and returns the body of the reply, which has
+// type typ. The body is valid until the next receive.
 func (c *conn) ask(typ uint16) ([]byte, error) {
 	if err := c.send(); err != nil {
 		return nil, err
@@ -217,7 +216,7 @@ func (c *conn) ask(typ uint16) ([]byte, error) {
 		}
 		for m := range messages(b) {
 			switch {
-			case m.seq != c.seq: // left over from a request that was given up
+			case m.seq != c.seq: // left over from an abandoned request
 			case m.typ == unix.NLMSG_ERROR:
 				return nil, answer(m)
 			case m.typ == typ:

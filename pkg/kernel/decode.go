@@ -10,10 +10,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// names maps a link's index to its name, as of one dump or event.
+// names maps a link's index to its name, at the time of one dump or event.
 type names map[int]string
 
-// decodeRoute reads a route of the main table. One of a kind that we never make
+// decodeRoute reads a route of the main table. A route of a kind that we never make
 // is foreign, whatever its protocol, and leads nowhere.
 func decodeRoute(b []byte, names names) (netstate.Route, bool) {
 	var r netstate.Route
@@ -78,8 +78,8 @@ func decodeRoute(b []byte, names names) (netstate.Route, bool) {
 	return r, r.Dst.IsValid()
 }
 
-// decodeAddr reads an address that is not merely the link's own, which the
-// kernel gives every device by itself.
+// decodeAddr reads an address, except for the link-local address that the kernel
+// gives every device by itself.
 func decodeAddr(b []byte, names names) (netstate.Addr, bool) {
 	var a netstate.Addr
 	if len(b) < unix.SizeofIfAddrmsg || b[3] == unix.RT_SCOPE_LINK {
@@ -88,7 +88,7 @@ func decodeAddr(b []byte, names names) (netstate.Addr, bool) {
 	a.Link = names[int(native.Uint32(b[4:]))]
 	var ip netip.Addr
 	for typ, data := range attrs(b[unix.SizeofIfAddrmsg:]) {
-		// IPv6 has the address alone; with a peer, IPv4's is the local one.
+		// IPv6 has only IFA_ADDRESS. With a peer, IFA_LOCAL is IPv4's own.
 		if typ == unix.IFA_LOCAL || typ == unix.IFA_ADDRESS && !ip.IsValid() {
 			ip = addrOf(data)
 		}
@@ -97,8 +97,8 @@ func decodeAddr(b []byte, names names) (netstate.Addr, bool) {
 	return a, a.Prefix.IsValid()
 }
 
-// decodeNeigh reads a neighbour or forwarding entry, and reports whether it is a
-// permanent one, as ours are.
+// decodeNeigh reads a neighbour or forwarding entry, and reports whether it is
+// permanent, as ours are.
 func decodeNeigh(b []byte, names names) (o netstate.Object, permanent, ok bool) {
 	if len(b) < unix.SizeofNdMsg {
 		return nil, false, false
@@ -119,7 +119,7 @@ func decodeNeigh(b []byte, names names) (o netstate.Object, permanent, ok bool) 
 		}
 	}
 	if b[0] == unix.AF_BRIDGE {
-		return netstate.FDB{Link: link, MAC: mac, Odd: odd, Dst: dst}, permanent, dst.IsValid() // a bridge's own has none
+		return netstate.FDB{Link: link, MAC: mac, Odd: odd, Dst: dst}, permanent, dst.IsValid() // a bridge's own entry has none
 	}
 	return netstate.Neigh{Link: link, IP: dst, MAC: mac}, permanent, dst.IsValid()
 }
@@ -138,8 +138,8 @@ func linkName(b []byte) (index int, name string) {
 	return int(native.Uint32(b[4:])), name
 }
 
-// decodeLink reads a link. Of a type that we do not make it reads what all
-// links have.
+// decodeLink reads a link. Of a kind that we do not make, it reads what all links
+// have.
 func decodeLink(b []byte, names names) (netstate.Link, bool) {
 	link, err := netlink.LinkDeserialize(nil, b)
 	if err != nil {
@@ -171,7 +171,7 @@ func decodeLink(b []byte, names names) (netstate.Link, bool) {
 	return l, true
 }
 
-// specified returns ip, or the zero Addr for one that stands for any.
+// specified returns ip, or the zero Addr for an unspecified address.
 func specified(ip net.IP) netip.Addr {
 	a := addrOf(ip).Unmap()
 	if a.IsUnspecified() {
@@ -190,8 +190,8 @@ const (
 	netconfDefault = -2
 )
 
-// decodeNetconf reads which settings of a device, of those that we set, the
-// kernel reports a change of. It returns their paths.
+// decodeNetconf returns the paths of the settings of a device, among those that we
+// set, whose change the kernel reports.
 func decodeNetconf(b []byte, names names) []string {
 	if len(b) < 1 {
 		return nil

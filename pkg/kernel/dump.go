@@ -12,15 +12,15 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// dumpAttempts is how often a dump that changes under us is restarted. Each
-// kind is dumped by itself, so that only a kind in constant change exhausts it.
+// dumpAttempts is how often a dump is restarted if the kernel changes meanwhile. Each
+// kind has its own dump, so that only a kind in constant change exhausts it.
 const dumpAttempts = 20
 
-// Dump returns what the kernel holds of ours: our links and those of scope,
-// with the addresses, permanent neighbours and forwarding entries on them; the
-// routes of our protocol; and the routes of no stated protocol that have a
-// gateway, which may be a predecessor's (netstate.Diff decides). It also reads
-// the settings of scope.
+// Dump returns what the kernel holds of ours: our links and those of scope, with the
+// addresses, permanent neighbours and forwarding entries on them, and the routes of
+// our protocol. It also returns the routes without a stated protocol that have a
+// gateway, which may be a predecessor's (netstate.Diff decides), and the settings of
+// scope.
 func (k *Kernel) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -29,7 +29,8 @@ func (k *Kernel) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Obj
 		if attempt == dumpAttempts || !errors.Is(err, unix.ENODEV) {
 			return out, err
 		}
-		// A device of ours went between the list and a look at what is on it.
+		// A device of ours disappeared between the list of devices and the dump of its
+		// objects.
 	}
 }
 
@@ -75,8 +76,8 @@ func (k *Kernel) dumpOwnLinks(adopted []string, names names) (out []netstate.Obj
 	return out, own, err
 }
 
-// marked reports whether a link is ours: by its name, or by its group if it is of
-// a kind that we make and was given another name.
+// marked reports whether a link is ours. Its name shows that. If it was renamed, its
+// group does, provided that it is of a kind that we make.
 func marked(l netstate.Link) bool {
 	if strings.HasPrefix(l.Name, netstate.LinkPrefix) {
 		return true
@@ -84,8 +85,8 @@ func marked(l netstate.Link) bool {
 	return l.Group == netstate.Mark && l.IsTunnel()
 }
 
-// query is one dump request. The kernel is asked to filter, and as older ones
-// do not, decode filters again.
+// query is one dump request. It asks the kernel to filter. Older kernels do not, so
+// decode filters again.
 type query struct {
 	what    string
 	family  uint8
@@ -138,7 +139,7 @@ func routeQueries(names names) []query {
 				r, ok := decodeRoute(b, names)
 				ours := r.Protocol == 0
 				theirs := r.Protocol == netstate.ProtocolBoot && r.Via.IsValid() && r.Metric == 0
-				// A kernel that does not filter sends all routes to each query.
+				// A kernel that does not filter returns all routes for each query.
 				return r, ok && (ours && protocol == netstate.Mark || theirs && protocol == netstate.ProtocolBoot)
 			}})
 		}
@@ -146,8 +147,8 @@ func routeQueries(names names) []query {
 	return queries
 }
 
-// collect runs one query until it got through without an interruption, and
-// appends what it gave to out.
+// collect repeats one query until it is not interrupted, and appends its result to
+// out.
 func (k *Kernel) collect(ctx context.Context, q query, out []netstate.Object) ([]netstate.Object, error) {
 	c, begin := k.conn, len(out)
 	for range dumpAttempts {

@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// request adds the message that carries out op on an object with link index
-// index to w. It is for the kinds that there are many of.
+// request adds the message for op to w. index is the index of the object's link. It
+// handles the kinds with many objects.
 func (w *writer) request(op netstate.Op, index int, seq uint32) {
 	switch o := op.Object.(type) {
 	case netstate.Addr:
@@ -42,16 +42,16 @@ func (w *writer) addrRequest(v netstate.Verb, a netstate.Addr, index int, seq ui
 	} else {
 		w.begin(unix.RTM_NEWADDR, replace, seq)
 	}
-	// No duplicate detection on a tunnel: no host answers, and the address is
-	// wanted now. IPv4 ignores the flag.
+	// There is no duplicate detection on a tunnel: no host answers, and the address is
+	// needed now. IPv4 ignores the flag.
 	w.bytes(familyOf(a.Prefix.Addr()), uint8(a.Prefix.Bits()), unix.IFA_F_NODAD|unix.IFA_F_PERMANENT, unix.RT_SCOPE_UNIVERSE)
 	w.uint32(uint32(index))
 	w.attrAddr(unix.IFA_LOCAL, a.Prefix.Addr())
 	w.attrAddr(unix.IFA_ADDRESS, a.Prefix.Addr())
 }
 
-// neighbour begins a neighbour message. Entries of our own devices are ours
-// whatever program wrote them, so that making one may replace what is there.
+// neighbour begins a neighbour message. Entries of our own devices are ours whichever
+// program wrote them, so a creation may replace an existing one.
 func (w *writer) neighbour(v netstate.Verb, family, flags uint8, index int, seq uint32) {
 	if v == netstate.Delete {
 		w.begin(unix.RTM_DELNEIGH, 0, seq)
@@ -126,14 +126,14 @@ func (w *writer) routeRequest(v netstate.Verb, r netstate.Route, index int, seq 
 	}
 }
 
-// How a route says whom its packets are wrapped for, from linux/lwtunnel.h
-// (LWTUNNEL_ENCAP_IP6, LWTUNNEL_IP6_DST, LWTUNNEL_IP6_SRC).
+// The attributes for the host that receives a route's encapsulated packets, from
+// linux/lwtunnel.h (LWTUNNEL_ENCAP_IP6, LWTUNNEL_IP6_DST, LWTUNNEL_IP6_SRC).
 const (
 	wrapIPv6 = 4
 	wrapTo   = 2
 	wrapFrom = 3
 )
 
-// defaultMetric6 is what the kernel makes of an IPv6 route's metric 0; here it
-// is metric 0 in both directions.
+// defaultMetric6 is the kernel's value for metric 0 of an IPv6 route. This package
+// converts it to metric 0 and back.
 const defaultMetric6 = 1024

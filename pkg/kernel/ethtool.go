@@ -11,9 +11,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// ethtool makes one of ethtool's requests that hold a single number, and
-// returns the number as the kernel left it. Any socket will do, as it is of its
-// namespace; that of netlink is there.
+// ethtool sends an ethtool request that holds a single number, and returns the number
+// that the kernel returned. Any socket of the namespace will do; netlink's exists
+// already.
 func (c *conn) ethtool(link string, command, number uint32) (uint32, error) {
 	value := struct{ command, number uint32 }{command, number}
 	request := struct {
@@ -22,7 +22,7 @@ func (c *conn) ethtool(link string, command, number uint32) (uint32, error) {
 		_    [16]byte // to the size of the largest request
 	}{data: unsafe.Pointer(&value)}
 	if copy(request.name[:unix.IFNAMSIZ-1], link) < len(link) {
-		return 0, unix.ENODEV // no link's name is as long
+		return 0, unix.ENODEV // no link has such a long name
 	}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(c.fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
 	if errno != 0 {
@@ -62,19 +62,19 @@ func (c *conn) writeTxChecksum(link, value string) error {
 	case err != nil:
 		return fmt.Errorf("%w; it is %s, and the device may support no other value", err, is)
 	}
-	// What the device cannot do now is refused without a word.
+	// The kernel does not report an error for what the device cannot do now.
 	if is, err = c.readTxChecksum(link); err == nil && is != value {
 		return fmt.Errorf("it stays %s: %w", is, unix.EOPNOTSUPP)
 	}
 	return err
 }
 
-// eventFeatures is the reason of a link message that a feature was changed, from
+// eventFeatures is the reason of a link message about a changed feature, from
 // linux/if_link.h.
 const eventFeatures = 2
 
-// decodeFeatures reads of which setting, of those that we set, a link message
-// may tell a change. It returns its path.
+// decodeFeatures returns the path of the setting, among those that we set, that a
+// link message may report as changed.
 func decodeFeatures(b []byte) (path string, ok bool) {
 	for typ, data := range attrsAfter(b, unix.SizeofIfInfomsg) {
 		if typ == unix.IFLA_EVENT && uint32Of(data) == eventFeatures {

@@ -11,14 +11,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// set sets something as a stranger does.
+// set changes a setting as another program does.
 func set(t testing.TB, ns *kerneltest.NS, o netstate.Object) {
 	t.Helper()
 	apply(t, open(t, ns), netstate.Plan{{Verb: netstate.Replace, Object: o}})
 }
 
-// TestTxChecksumOfNewDevice: in one plan with the device, which has it on at
-// first.
+// TestTxChecksumOfNewDevice sets the checksum offload in one plan with the device,
+// which has it on at first.
 func TestTxChecksumOfNewDevice(t *testing.T) {
 	ns := host(t)
 	k := open(t, ns)
@@ -42,7 +42,7 @@ func TestTxChecksumRefused(t *testing.T) {
 		err     error
 		says    string
 	}{
-		{netstate.TxChecksum("lo", "off"), syscall.EOPNOTSUPP, "it is on"}, // it never has one to put in
+		{netstate.TxChecksum("lo", "off"), syscall.EOPNOTSUPP, "it is on"}, // it has no checksums to offload
 		{netstate.TxChecksum("eth0", "no"), syscall.EINVAL, `"no" is neither on nor off`},
 		{netstate.TxChecksum("eth9", "off"), syscall.ENODEV, ""},
 		{netstate.TxChecksum("eth0"+strings.Repeat("0", 12), "off"), syscall.ENODEV, ""},
@@ -52,7 +52,7 @@ func TestTxChecksumRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.setting, err, c.err)
 		}
 	}
-	// What is so already needs no leave, and a link that is not there has none.
+	// An unchanged value needs no rights, and a missing link has none.
 	want := netstate.Of(netstate.TxChecksum("lo", "on"), netstate.TxChecksum("eth9", "on"))
 	set(t, ns, netstate.TxChecksum("lo", "on"))
 	if got := netstate.Of(dump(t, k, want)...).String(); got != "sysctl ethtool/lo/tx-checksum=on\n" {

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaveOut makes the kernel keep messages that answer to port from the socket
-// fd: the news of what Apply did, of which there is as much as it did.
+// leaveOut makes the kernel keep messages that answer to port from the socket fd: the
+// events of what Apply did, which are as many as its steps.
 func leaveOut(fd int, port uint32) error {
-	// The filter reads numbers in network order wherever it runs.
+	// The filter reads numbers in network order on every processor.
 	var b [4]byte
 	native.PutUint32(b[:], port)
 	swapped := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])

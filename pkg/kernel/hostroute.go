@@ -11,12 +11,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// hostRoute is a route that others made, with all that tells where it leads.
+// hostRoute is a foreign route, with everything that determines where it leads.
 type hostRoute struct {
 	netstate.Route
 	source   netip.Addr
 	priority uint32
-	hops     []hop // none where the kernel does not say
+	hops     []hop // none if the kernel reports none
 }
 
 type hop struct {
@@ -25,7 +25,7 @@ type hop struct {
 	down bool
 }
 
-// defaults returns the ways out that a default route gives.
+// defaults returns the next hops of a default route.
 func (r hostRoute) defaults() []netstate.DefaultRoute {
 	var ways []netstate.DefaultRoute
 	for _, h := range r.hops {
@@ -36,8 +36,8 @@ func (r hostRoute) defaults() []netstate.DefaultRoute {
 	return ways
 }
 
-// decodeHostRoute reads what decodeRoute does, and what our own routes have
-// none of: several hops, gateways of the other family, a prescribed source.
+// decodeHostRoute reads what decodeRoute does, and what our own routes lack: several
+// hops, gateways of the other family, a prescribed source.
 func decodeHostRoute(b []byte, names names) (hostRoute, bool) {
 	plain, ok := decodeRoute(b, names)
 	if !ok {
@@ -79,7 +79,7 @@ func decodeHops(b []byte, names names) []hop {
 	return hops
 }
 
-// decodeHop reads all of a hop but its link.
+// decodeHop reads everything of a hop except its link.
 func decodeHop(b []byte, flags uint8) hop {
 	h := hop{down: flags&(unix.RTNH_F_DEAD|unix.RTNH_F_LINKDOWN) != 0}
 	for typ, data := range attrs(b) {
@@ -93,8 +93,8 @@ func decodeHop(b []byte, flags uint8) hop {
 	return h
 }
 
-// RouteTo asks the kernel how it would send to an address. Where it would not
-// the Path is zero, and no error.
+// RouteTo returns the path on which the kernel would send to an address. If it would
+// not send at all, the Path is zero, without an error.
 func (k *Kernel) RouteTo(ctx context.Context, to netip.Addr) (netstate.Path, error) {
 	if err := ctx.Err(); err != nil {
 		return netstate.Path{}, err

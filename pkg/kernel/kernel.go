@@ -12,8 +12,8 @@ import (
 
 const errReadOnly = syscall.EROFS
 
-// Kernel is the kernel of one network namespace. Dump and Apply take turns;
-// Watch runs beside them on a socket of its own.
+// Kernel is the kernel of one network namespace. Dump and Apply exclude each other.
+// Watch runs concurrently on a socket of its own.
 type Kernel struct {
 	namespace string
 	silent    *polled
@@ -23,8 +23,8 @@ type Kernel struct {
 	links *netlink.Handle
 }
 
-// New opens the kernel of the network namespace at path, such as
-// /run/netns/NAME; an empty path is the process's own.
+// New opens the kernel of the network namespace at path, such as /run/netns/NAME. An
+// empty path is the process's own.
 func New(path string) (*Kernel, error) {
 	c, err := dial(path)
 	if err != nil {
@@ -42,7 +42,7 @@ func New(path string) (*Kernel, error) {
 	return k, nil
 }
 
-// Close releases the sockets. It must not run beside Dump or Apply.
+// Close releases the sockets. Dump and Apply must not run at the same time.
 func (k *Kernel) Close() {
 	k.conn.close()
 	k.links.Close()

@@ -30,7 +30,7 @@ func vxlanLink(name string) netstate.Link {
 	}
 }
 
-// vxlanPeer is what reaches the i-th peer.
+// vxlanPeer returns the objects that reach the i-th peer.
 func vxlanPeer(link string, i int) []netstate.Object {
 	dst := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 	mac := netstate.MAC{0x3a, 0xff, 0, byte(i >> 16), byte(i >> 8), byte(i)}
@@ -42,7 +42,7 @@ func vxlanPeer(link string, i int) []netstate.Object {
 	}
 }
 
-// hostState is one of everything, in both families.
+// hostState returns one object of each kind, in both families.
 func hostState() *netstate.State {
 	p := netip.MustParsePrefix
 	mac := netstate.MAC{0x3a, 9, 9, 9, 9, 9}
@@ -71,7 +71,7 @@ func hostState() *netstate.State {
 	)
 }
 
-// host is a namespace with an interface eth0 to nowhere.
+// host returns a namespace with an interface eth0 that leads nowhere.
 func host(t testing.TB) *kerneltest.NS {
 	ns := kerneltest.NewNS(t, "host")
 	ns.IP(t, "link add eth0 type veth peer name eth0peer")
@@ -83,8 +83,8 @@ func host(t testing.TB) *kerneltest.NS {
 	return ns
 }
 
-// setUp sets a link up without a link-local address, which appears and stops
-// being tentative in its own time.
+// setUp sets a link up without a link-local address, which would appear, and stop
+// being tentative, at an unknown time.
 func setUp(t testing.TB, ns *kerneltest.NS, link string) {
 	t.Helper()
 	ns.IP(t, "link set "+link+" addrgenmode none")
@@ -143,8 +143,8 @@ func TestApplyThenDumpIsInSync(t *testing.T) {
 	}
 }
 
-// TestEachChange changes one thing at a time, as a stranger would, and expects
-// the diff to be just that.
+// TestEachChange changes one thing at a time, as another program would, and expects
+// exactly that in the diff.
 func TestEachChange(t *testing.T) {
 	ns := host(t)
 	k := open(t, ns)
@@ -214,8 +214,8 @@ func TestEachChange(t *testing.T) {
 	}
 }
 
-// TestOthersUntouched lets everything of ours come and go beside a stranger's
-// of each kind.
+// TestOthersUntouched adds and removes everything of ours beside a foreign object of
+// each kind.
 func TestOthersUntouched(t *testing.T) {
 	ns := host(t)
 	k := open(t, ns)
@@ -275,8 +275,8 @@ func TestRouteInTheWayIsNotReplaced(t *testing.T) {
 	}
 }
 
-// TestBatchReportsEachFailure mixes good steps and bad ones in batches, and
-// expects exactly the bad ones to be reported, with the kernel's own words.
+// TestBatchReportsEachFailure mixes good steps and bad ones in batches. It expects
+// errors for exactly the bad ones, with the kernel's own messages.
 func TestBatchReportsEachFailure(t *testing.T) {
 	ns := host(t)
 	k := open(t, ns)
@@ -316,7 +316,7 @@ func TestBatchReportsEachFailure(t *testing.T) {
 	}
 }
 
-// TestDeleteWhatIsNotThere is no failure.
+// TestDeleteWhatIsNotThere checks that it is no failure to delete a missing object.
 func TestDeleteWhatIsNotThere(t *testing.T) {
 	ns := host(t)
 	k := open(t, ns)
@@ -327,7 +327,7 @@ func TestDeleteWhatIsNotThere(t *testing.T) {
 		}
 	}
 	apply(t, k, p.Plan())
-	// And with the links there.
+	// The same with existing links.
 	apply(t, k, netstate.Diff(netstate.Of(vxlanLink("tulle.1")), nil))
 	p = netstate.Planner{}
 	for o := range hostState().All() {
@@ -340,8 +340,8 @@ func TestDeleteWhatIsNotThere(t *testing.T) {
 	apply(t, k, p.Plan())
 }
 
-// TestDumpOfManyWhileTheyChange fills many pages and changes routes all the
-// time, so that dumps are interrupted; whatever is stable must be there.
+// TestDumpOfManyWhileTheyChange fills many pages and changes routes all the time, so
+// that dumps are interrupted. The dump must contain every stable object.
 func TestDumpOfManyWhileTheyChange(t *testing.T) {
 	ns := host(t)
 	k, stranger := open(t, ns), open(t, ns)

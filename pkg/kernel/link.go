@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// applyLink makes, changes or removes one device.
+// applyLink creates, changes or removes one device.
 func (k *Kernel) applyLink(v netstate.Verb, l netstate.Link) error {
 	is, index, err := k.link(l.Name)
 	missing := errors.Is(err, syscall.ENODEV)
@@ -28,14 +28,14 @@ func (k *Kernel) applyLink(v netstate.Verb, l netstate.Link) error {
 	case is.CanBecome(l):
 		return k.changeLink(l, is, index)
 	}
-	// All that is on the device goes with it; the plan puts it on the new one.
+	// Everything on the device goes with it; the plan adds it to the new one.
 	if err := k.deleteLink(l.Name, index); err != nil {
 		return err
 	}
 	return k.createLink(l)
 }
 
-// link reads one device as it is now, with its index.
+// link reads the present state of one device, with its index.
 func (k *Kernel) link(name string) (netstate.Link, int, error) {
 	index, err := k.conn.index(name)
 	if err != nil {
@@ -83,13 +83,13 @@ func (k *Kernel) createLink(l netstate.Link) error {
 	return err
 }
 
-// deviceOf returns the netlink library's device for l, on the device of index
-// lower; nil for a kind that is no tunnel's.
+// deviceOf returns the netlink library's device for l, on the device of index lower,
+// or nil for a kind that is no tunnel.
 func deviceOf(l netstate.Link, attrs netlink.LinkAttrs, lower int) netlink.Link {
 	local := net.IP(l.Local.AsSlice())
 	switch l.Kind {
 	case netstate.TunnelVXLAN:
-		// Without a MAC of our own at the creation udev may choose one.
+		// If the creation sets no MAC, udev may choose one.
 		attrs.HardwareAddr = l.MAC[:]
 		return &netlink.Vxlan{
 			LinkAttrs: attrs, VxlanId: int(l.VXLAN.VNI), Port: int(l.VXLAN.Port),
@@ -104,8 +104,8 @@ func deviceOf(l netstate.Link, attrs netlink.LinkAttrs, lower int) netlink.Link 
 	return nil
 }
 
-// changeLink changes what a device can have changed while it lives, and only
-// what differs: a MAC set again drops the neighbours too.
+// changeLink changes what a living device allows, and only what differs: even an
+// unchanged MAC drops the neighbours when it is set again.
 func (k *Kernel) changeLink(l, is netstate.Link, index int) error {
 	c := k.conn
 	c.out.reset()
@@ -125,7 +125,7 @@ func (k *Kernel) changeLink(l, is netstate.Link, index int) error {
 		c.out.attr(unix.IFLA_ADDRESS, l.MAC[:])
 	}
 	if l.Master != is.Master {
-		c.out.attrUint32(unix.IFLA_MASTER, 0) // none is wanted ever
+		c.out.attrUint32(unix.IFLA_MASTER, 0) // no device of ours has a master
 	}
 	if l.Group != is.Group {
 		c.out.attrUint32(unix.IFLA_GROUP, l.Group)

@@ -13,26 +13,26 @@ var native = binary.NativeEndian
 // writer builds netlink messages one after the other in one buffer.
 type writer struct {
 	buf   []byte
-	start int // of the message under way
+	start int // of the present message
 }
 
 func (w *writer) reset() { w.buf = w.buf[:0] }
 
 func (w *writer) begin(typ, flags uint16, seq uint32) {
 	w.start = len(w.buf)
-	w.buf = native.AppendUint32(w.buf, 0) // the length, by end
+	w.buf = native.AppendUint32(w.buf, 0) // the length; end fills it in
 	w.buf = native.AppendUint16(w.buf, typ)
 	w.buf = native.AppendUint16(w.buf, unix.NLM_F_REQUEST|flags)
 	w.buf = native.AppendUint32(w.buf, seq)
-	w.buf = native.AppendUint32(w.buf, 0) // the port: the kernel knows it
+	w.buf = native.AppendUint32(w.buf, 0) // the port; the kernel fills it in
 }
 
-// end closes the message; every part of it is padded already.
+// end closes the message, whose parts are all padded.
 func (w *writer) end() {
 	native.PutUint32(w.buf[w.start:], uint32(len(w.buf)-w.start))
 }
 
-// demandAnswer asks for an answer also where the message under way succeeds.
+// demandAnswer requests an answer also if the present message succeeds.
 func (w *writer) demandAnswer() {
 	flags := native.Uint16(w.buf[w.start+6:])
 	native.PutUint16(w.buf[w.start+6:], flags|unix.NLM_F_ACK)
@@ -48,7 +48,7 @@ func (w *writer) nest(t uint16) int {
 	return len(w.buf) - 4
 }
 
-// endNest closes what nest at position at opened.
+// endNest closes the attribute that nest opened at position at.
 func (w *writer) endNest(at int) { native.PutUint16(w.buf[at:], uint16(len(w.buf)-at)) }
 
 func (w *writer) attr(typ uint16, data []byte) {
@@ -89,15 +89,15 @@ func (w *writer) attrAddr(typ uint16, a netip.Addr) {
 	w.attr(typ, b[:])
 }
 
-// message is one received message; body is valid until the next receive.
+// message is one received message. body is valid until the next receive.
 type message struct {
 	typ, flags uint16
 	seq, port  uint32
 	body       []byte
 }
 
-// messages splits what one receive gave. A malformed rest is dropped: the
-// kernel does not send any.
+// messages splits the result of one receive. It drops a malformed rest, which the
+// kernel never sends.
 func messages(b []byte) iter.Seq[message] {
 	return func(yield func(message) bool) {
 		for len(b) >= unix.NLMSG_HDRLEN {
@@ -134,7 +134,8 @@ func attrs(b []byte) iter.Seq2[uint16, []byte] {
 	}
 }
 
-// attrsAfter splits like attrs behind a fixed part of n bytes; none if b is shorter.
+// attrsAfter splits the attributes after a fixed part of n bytes. It returns none if
+// b is shorter.
 func attrsAfter(b []byte, n int) iter.Seq2[uint16, []byte] {
 	if len(b) < n {
 		return func(func(uint16, []byte) bool) {}

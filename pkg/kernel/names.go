@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// skipStats asks a link dump to leave out the counters, which are most of it.
+// skipStats omits the counters from a link dump, which are most of it.
 const skipStats = 1 << 3 // RTEXT_FILTER_SKIP_STATS
 
 // dumpLinks calls visit with each link message, once it has all of them.
@@ -39,7 +39,7 @@ func (c *conn) dumpLinks(visit func(body []byte)) error {
 	return errInterrupted
 }
 
-// names asks for the names of all links.
+// names returns the names of all links.
 func (c *conn) names() (names, error) {
 	n := names{}
 	err := c.dumpLinks(func(b []byte) {
@@ -52,7 +52,7 @@ func (c *conn) names() (names, error) {
 	return n, nil
 }
 
-// index asks for the index that the link called name has now.
+// index returns the present index of the link called name.
 func (c *conn) index(name string) (int, error) {
 	c.out.reset()
 	c.out.begin(unix.RTM_GETLINK, 0, c.nextSeq())

@@ -7,8 +7,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// inNamespace runs f on a thread that is in the network namespace at path; an
-// empty path is the process's own.
+// inNamespace runs f on a thread in the network namespace at path. An empty path is
+// the process's own.
 func inNamespace(path string, f func() error) error {
 	if path == "" {
 		return f()

@@ -3,9 +3,9 @@ package kernel
 import "time"
 
 const (
-	// paceWindow and paceWaits bound how often a stream of events wakes us up: after
-	// so many times in a window, the rest of it is slept through, and what comes
-	// meanwhile is read at once. To wake up costs more than to read an event.
+	// paceWindow and paceWaits bound how often a stream of events wakes us up. After so
+	// many wake-ups in a window, we sleep through the rest of it, and then read
+	// everything that came. A wake-up costs more than reading an event.
 	paceWindow = 20 * time.Millisecond
 	paceWaits  = 4
 )
@@ -16,7 +16,7 @@ type pace struct {
 	waits int
 }
 
-// woken books a wake-up. It returns how long to sleep before the next.
+// woken counts a wake-up. It returns how long to sleep before the next.
 func (p *pace) woken(now time.Time) time.Duration {
 	if now.Sub(p.begin) >= paceWindow {
 		p.begin, p.waits = now, 0

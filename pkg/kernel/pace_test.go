@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A few events are read at once, however they come; of many a second most are read
-// together with others.
+// TestPaceOfWakeUps checks that a few events are read at once, and that many events a
+// second are mostly read together.
 func TestPaceOfWakeUps(t *testing.T) {
 	for _, c := range []struct {
 		every   time.Duration
-		most    int // wake-ups in a second
+		most    int // wake-ups per second
 		waiting time.Duration
 	}{
 		{50 * time.Millisecond, 21, 0},

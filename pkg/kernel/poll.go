@@ -16,10 +16,10 @@ import (
 // not announce.
 const pollInterval = time.Second
 
-// polled holds those settings that Dump was asked for or Apply has set, with the
-// values last seen.
+// polled holds the settings of this kind that Dump has read or Apply has set, with
+// the values last seen.
 type polled struct {
-	wakeUp retry.Wakeup // there may be some now
+	wakeUp retry.Wakeup // there may be settings now
 
 	mu     sync.Mutex
 	values map[string]string
@@ -35,8 +35,8 @@ func announced(path string) bool {
 	return feature || strings.HasSuffix(path, "/forwarding") || strings.HasSuffix(path, "/rp_filter")
 }
 
-// see notes values of settings. If they are all that are wanted, others are
-// forgotten.
+// see records values of settings. If all says that these are all wanted ones, it
+// forgets the others.
 func (s *polled) see(settings []netstate.Object, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *polled) paths() []string {
 	return slices.Sorted(maps.Keys(s.values))
 }
 
-// learn takes in what a poll has read, and returns the paths of what is news.
+// learn records the result of a poll, and returns the paths of the changed settings.
 func (s *polled) learn(settings []netstate.Object) (news []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,8 +73,8 @@ func (s *polled) learn(settings []netstate.Object) (news []string) {
 	return news
 }
 
-// poll reports changes of silent settings until ctx ends. While there are none, it
-// sleeps.
+// poll reports changes of unannounced settings until ctx ends. While there are none
+// to poll, it sleeps.
 func (k *Kernel) poll(ctx context.Context, to func(netstate.Event)) {
 	for {
 		select {
@@ -92,7 +92,7 @@ func (k *Kernel) poll(ctx context.Context, to func(netstate.Event)) {
 			}
 			settings, err := k.dumpSysctls(paths)
 			if err != nil {
-				continue // the next resync will tell
+				continue // the next resync will find it
 			}
 			k.reportSettings(k.silent.learn(settings), to)
 		}

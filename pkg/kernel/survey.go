@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Survey looks at the whole host.
+// Survey returns the state of the whole host.
 func (k *Kernel) Survey(ctx context.Context) (netstate.Survey, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,7 +69,7 @@ func (a addrWithFlags) hostAddr() netstate.HostAddr {
 	}
 }
 
-// addrFlags reads the flags of an address that decodeAddr could read.
+// addrFlags reads the flags of an address that decodeAddr has accepted.
 func addrFlags(b []byte) uint32 {
 	for typ, data := range attrsAfter(b, unix.SizeofIfAddrmsg) {
 		if typ == unix.IFA_FLAGS {
@@ -79,8 +79,8 @@ func addrFlags(b []byte) uint32 {
 	return 0
 }
 
-// surveyRoutes lists the default routes, the routes without a gateway, and
-// those with one that lead to a part of such a network.
+// surveyRoutes returns the default routes, the routes without a gateway, and those
+// with a gateway that lead to a part of such a network.
 func (k *Kernel) surveyRoutes(ctx context.Context, names names, s *netstate.Survey) error {
 	var routed []netstate.Route
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
@@ -90,7 +90,7 @@ func (k *Kernel) surveyRoutes(ctx context.Context, names names, s *netstate.Surv
 		}, func(b []byte) (netstate.Object, bool) {
 			r, ok := decodeHostRoute(b, names)
 			if !ok || r.Protocol == 0 || len(r.hops) == 0 {
-				return nil, false // ours are many, and not put on the heap
+				return nil, false // ours are many, and this keeps them off the heap
 			}
 			return r, true
 		}}, nil)
@@ -99,7 +99,7 @@ func (k *Kernel) surveyRoutes(ctx context.Context, names names, s *netstate.Surv
 		}
 		for _, o := range routes {
 			r := o.(hostRoute)
-			// Of several gateways any will do: what counts is that it is not direct.
+			// Any of several gateways will do: it only matters that the route is not direct.
 			r.Link, r.Via = r.hops[0].link, r.hops[0].via
 			switch {
 			case r.Dst.Bits() == 0:

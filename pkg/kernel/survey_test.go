@@ -60,7 +60,7 @@ func TestSurveyAddresses(t *testing.T) {
 		}
 		got = append(got, text)
 	}
-	slices.Sort(got) // where each stands among the others is the kernel's business
+	slices.Sort(got) // the kernel may return them in any order
 	want := []string{
 		"192.0.2.1/24 dynamic",
 		"198.18.0.1/16",
@@ -76,7 +76,7 @@ func TestSurveyAddresses(t *testing.T) {
 	}
 }
 
-// TestSurveyDuplicate has two hosts claim one IPv6 address.
+// TestSurveyDuplicate gives two hosts one IPv6 address.
 func TestSurveyDuplicate(t *testing.T) {
 	a, b := kerneltest.NewNS(t, "first"), kerneltest.NewNS(t, "second")
 	kerneltest.Join(t, a, "eth0", b, "eth0")
@@ -108,7 +108,7 @@ func TestSurveyRoutes(t *testing.T) {
 		"-6 route add default via fd00:19::ff dev eth1 metric 50",
 		"route add default via 198.18.0.252 dev eth0 metric 1 table 7",
 		"route add unreachable default metric 4000",
-		// Of several hops, or by a gateway of the other family: not on a link.
+		// Routes with several hops, or with a gateway of the other family, are not on a link.
 		"route add 198.18.128.0/24 nexthop via 198.18.0.253 dev eth0 nexthop via 192.0.2.254 dev eth1",
 		"route add 198.18.129.0/24 via inet6 fe80::1 dev eth1",
 	} {
@@ -197,7 +197,7 @@ func TestRouteTo(t *testing.T) {
 	}
 }
 
-// FuzzHostRoute: what the kernel would never send is no reason to fall.
+// FuzzHostRoute checks that the decoder survives what the kernel would never send.
 func FuzzHostRoute(f *testing.F) {
 	names := names{1: "lo", 2: "eth0"}
 	var w writer

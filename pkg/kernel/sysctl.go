@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// sysctls is where settings stand. Its folder net shows those of the namespace
-	// of the thread that opens it.
+	// sysctls is the folder of settings. Its folder net shows those of the namespace of
+	// the thread that opens it.
 	sysctls = "/proc/sys"
-	// hostSysctls is where a container has the host's folder net mounted: its own
-	// /proc/sys is read-only, unless it is privileged.
+	// hostSysctls is where a container mounts the host's folder net: its own /proc/sys is
+	// read-only, unless it is privileged.
 	hostSysctls = "/host/proc/sys"
 )
 
-// sysctlFile returns where a setting stands below a folder.
+// sysctlFile returns the path of a setting below a folder.
 func sysctlFile(below, path string) string { return filepath.Join(below, filepath.Clean("/"+path)) }
 
 func readSysctl(path string) (string, error) {
@@ -29,7 +29,7 @@ func readSysctl(path string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// readSetting reads a setting, of whichever kind it is, in the namespace.
+// readSetting reads a setting of any kind in the namespace.
 func (k *Kernel) readSetting(path string) (string, error) {
 	if link, ok := netstate.TxChecksumOf(path); ok {
 		return k.conn.readTxChecksum(link)
@@ -44,8 +44,8 @@ func (k *Kernel) writeSetting(s netstate.Sysctl) error {
 	return writeSysctl(s)
 }
 
-// writeSysctl sets what differs: with a value that is there already, a
-// read-only /proc/sys, as in many containers, is no obstacle.
+// writeSysctl writes a setting only if its value differs. So a read-only /proc/sys,
+// as in many containers, does not matter if the value is right.
 func writeSysctl(s netstate.Sysctl) error {
 	is, err := readSysctl(s.Path)
 	if err != nil {
@@ -75,7 +75,7 @@ func setSysctl(s netstate.Sysctl, folders ...string) (err error) {
 	return err
 }
 
-// overwrite writes to a file that is there.
+// overwrite writes to an existing file.
 func overwrite(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -89,8 +89,8 @@ func notAllowed(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, errReadOnly)
 }
 
-// dumpSysctls reads settings; one that does not exist, as of a link that is
-// not there yet, is left out.
+// dumpSysctls reads settings. It omits those that do not exist, for example of a
+// missing link.
 func (k *Kernel) dumpSysctls(paths []string) ([]netstate.Object, error) {
 	var out []netstate.Object
 	if len(paths) == 0 {

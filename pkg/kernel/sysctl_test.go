@@ -13,8 +13,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// TestSysctlInContainer has settings written as in a container: its /proc/sys is
-// read-only, and it has, or has not, the host's /proc/sys/net elsewhere.
+// TestSysctlInContainer writes settings as in a container: its /proc/sys is
+// read-only, and the host's /proc/sys/net is mounted elsewhere or not at all.
 func TestSysctlInContainer(t *testing.T) {
 	ns := kerneltest.NewNS(t, "sysctl")
 	host, none := t.TempDir(), t.TempDir()
@@ -22,7 +22,7 @@ func TestSysctlInContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	ns.Do(t, func() error {
-		// The mounts go with the thread.
+		// The mounts end with the thread.
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func TestSysctlInContainer(t *testing.T) {
 			{"net/ipv4/conf/lo/forwarding", []string{sysctls, host}, nil},
 			{"net/ipv6/conf/lo/forwarding", []string{sysctls, host}, nil},
 			{"net/ipv4/conf/none/forwarding", []string{sysctls, host}, os.ErrNotExist},
-			{"kernel/hostname", []string{sysctls, host}, errReadOnly}, // outside what is mounted
+			{"kernel/hostname", []string{sysctls, host}, errReadOnly}, // outside the mounted folder
 		} {
 			for _, value := range []string{"1", "0"} {
 				if err := setSysctl(netstate.Sysctl{Path: c.path, Value: value}, c.folders...); !errors.Is(err, c.want) {

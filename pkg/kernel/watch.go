@@ -14,12 +14,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// Watch calls to with every change to a link, an address, a neighbour or
-// forwarding entry, a route of the main table or a setting, whoever's
-// it is; of those made by Apply most are left out. A setting whose changes the
-// kernel does not announce is polled once it was dumped or applied. Some changes
-// come with no event of their own: a link that goes down takes its routes silently. Two
-// goroutines may call to at a time. It begins with an event of lost events, which says that it
+// Watch calls to with every change to a link, an address, a neighbour or forwarding
+// entry, a route of the main table or a setting, by any program. It omits most of the
+// changes that Apply made. Watch polls a setting whose changes the kernel does not
+// announce, once the setting was dumped or applied. Some changes have no event of
+// their own: a link that goes down loses its routes without one. Two goroutines may
+// call to at a time. The first event is one of lost events, which means that Watch
 // listens from now on. It returns when ctx ends or the socket fails.
 func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
 	w, err := k.subscribe()
@@ -45,7 +45,7 @@ func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, unix.ENOBUFS):
-			// Link events may be among those lost.
+			// Link events may be among the lost ones.
 			if err := w.learnNames(); err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
 	}
 }
 
-// watcher is one Watch under way.
+// watcher is one running Watch.
 type watcher struct {
 	file   *os.File // the socket, in the runtime's poller so that closing it ends a receive
 	kernel *Kernel
@@ -100,7 +100,7 @@ func (k *Kernel) subscribe() (*watcher, error) {
 	return w, err
 }
 
-// learnNames reads the names of all links; from there on events keep them.
+// learnNames reads the names of all links. After that, events keep them current.
 func (w *watcher) learnNames() (err error) {
 	w.kernel.mu.Lock()
 	defer w.kernel.mu.Unlock()
@@ -151,9 +151,9 @@ func (w *watcher) decode(m message, to func(netstate.Event)) {
 	}
 }
 
-// reportSettings reports settings of which there was an event. By the time it is
-// read the event may be history, as of a device that was made and set up since:
-// what counts is what is set now.
+// reportSettings reports settings that had an event. It reads their present value,
+// because the event may be outdated, for example if a device was created and set up
+// since.
 func (k *Kernel) reportSettings(paths []string, to func(netstate.Event)) {
 	settings, err := k.dumpSysctls(paths)
 	if err != nil {
@@ -164,8 +164,8 @@ func (k *Kernel) reportSettings(paths []string, to func(netstate.Event)) {
 	}
 }
 
-// decodeLink also keeps the names: a link that was renamed is, to whoever
-// knows links by name, one gone and another come.
+// decodeLink also keeps the names. A rename is a removal and an addition, because
+// links are known by name.
 func (w *watcher) decodeLink(m message, to func(netstate.Event)) {
 	if len(m.body) == 0 || m.body[0] == unix.AF_BRIDGE {
 		return // of a bridge's port

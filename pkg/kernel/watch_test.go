@@ -144,8 +144,8 @@ func TestWatchReportsWhatStrangersDo(t *testing.T) {
 	}
 }
 
-// TestWatchLeavesOutOurs: what Apply does makes no route or neighbour event,
-// or a large change would drown the loop in news of itself.
+// TestWatchLeavesOutOurs checks that what Apply does makes no route or neighbour
+// event. Otherwise a large change would flood the loop with its own events.
 func TestWatchLeavesOutOurs(t *testing.T) {
 	ns := host(t)
 	k := open(t, ns)
@@ -171,7 +171,7 @@ func TestWatchLeavesOutOurs(t *testing.T) {
 	}
 }
 
-// TestWatchOverrun floods a watch whose reader stands still.
+// TestWatchOverrun floods a watch whose reader is blocked.
 func TestWatchOverrun(t *testing.T) {
 	ns := host(t)
 	k, stranger := open(t, ns), open(t, ns)

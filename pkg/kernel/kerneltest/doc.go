@@ -1,3 +1,4 @@
 // Package kerneltest helps to test what drives a kernel: a Fake with faults to
-// inject, network namespaces of the real one, and processes that end with the test.
+// inject, network namespaces of the real kernel, and processes that end with the
+// test.
 package kerneltest

@@ -10,38 +10,38 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Fake is a kernel in memory, with the real one's manners: what it says and
-// what it keeps to itself when a link goes, which key belongs to whom, what it
-// refuses. It has two sides. Dump, Apply and Watch are for the code under test.
-// Everything else is for the test, which acts as a stranger (Put, Delete,
-// LinkDown, …), injects faults (Fail, LoseEvents, …) and looks (Snapshot,
-// Counts). All of it is safe for concurrent use. Hooks are called with nothing
-// locked, so that a test can change things at that very moment.
+// Fake is a kernel in memory that behaves like the real one: which events it sends
+// and omits when a link goes, which key belongs to which object, and what it refuses.
+// It has two sides. Dump, Apply and Watch are for the code under test. Everything
+// else is for the test. It acts as another program (Put, Delete, LinkDown, …),
+// injects faults (Fail, LoseEvents, …) and reads the result (Snapshot, Counts). All
+// of it is safe for concurrent use. Hooks run without a lock, so that a test can make
+// changes at that very moment.
 type Fake struct {
 	mu       sync.Mutex
-	state    netstate.State // of everybody's
+	state    netstate.State // ours and foreign
 	hooks    Hooks
 	faults   faults
 	watchers map[*watcher]struct{}
 	counts   Counts
 }
 
-// Hooks are called while Dump and Apply run. Those that are nil are not.
+// Hooks are called while Dump and Apply run. Nil ones are not called.
 type Hooks struct {
 	BeforeDump  func()
-	AfterDump   func() // what was read is settled, and not yet handed out
+	AfterDump   func() // the result is fixed, and not yet returned
 	BeforeApply func(netstate.Plan)
 	AfterOp     func(netstate.Op, error)
 	AfterApply  func(netstate.Plan, error)
 }
 
-// Counts is how often what was called.
+// Counts are the numbers of calls.
 type Counts struct {
 	Dumps, Applies, Watches int
-	Ops                     map[OpKind]int // tried, whether they failed or not
+	Ops                     map[OpKind]int // tried, successful or not
 }
 
-// OpKind is what an op does to which kind of object.
+// OpKind is the verb of an op and the kind of its object.
 type OpKind struct {
 	Verb netstate.Verb
 	Kind netstate.Kind
@@ -56,7 +56,7 @@ func (c Counts) Steps() int {
 	return n
 }
 
-// NewFake makes a kernel that holds objects, whoever's they are.
+// NewFake returns a kernel that holds objects, ours or foreign.
 func NewFake(objects ...netstate.Object) *Fake {
 	f := &Fake{watchers: make(map[*watcher]struct{}), counts: Counts{Ops: make(map[OpKind]int)}}
 	for _, o := range objects {
@@ -72,7 +72,7 @@ func (f *Fake) SetHooks(h Hooks) {
 	f.hooks = h
 }
 
-// Snapshot returns all that the kernel holds, also what is not ours.
+// Snapshot returns everything that the kernel holds, also what is not ours.
 func (f *Fake) Snapshot() *netstate.State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +91,7 @@ func (f *Fake) Has(o netstate.Object) bool {
 	return ok && is == o
 }
 
-// Counts returns what was called since the last ResetCounts.
+// Counts returns the numbers of calls since the last ResetCounts.
 func (f *Fake) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +100,7 @@ func (f *Fake) Counts() Counts {
 	return c
 }
 
-// ResetCounts begins to count again.
+// ResetCounts sets all counts to zero.
 func (f *Fake) ResetCounts() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,8 +154,7 @@ func (f *Fake) dump(scope netstate.Scope) []netstate.Object {
 	return out
 }
 
-// Apply carries out a plan, step by step; a failing one keeps no other from
-// being done.
+// Apply carries out a plan, step by step. A failed step does not prevent the others.
 func (f *Fake) Apply(ctx context.Context, p netstate.Plan) error {
 	h := f.called(func(c *Counts) { c.Applies++ })
 	if h.BeforeApply != nil {
@@ -197,7 +196,8 @@ func (f *Fake) apply(ctx context.Context, p netstate.Plan, h Hooks) error {
 	return nil
 }
 
-// step does the ith op of a plan, or makes it fail. Aborted, nothing is known.
+// step does the ith op of a plan, or makes it fail. After an abort, the outcome is
+// unknown.
 func (f *Fake) step(i int, op netstate.Op) (err error, aborted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,29 +8,29 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// faults are those that are still to come.
+// faults are the faults that have not happened yet.
 type faults struct {
 	rules     []*rule
 	dumps     errorsLeft
 	watches   errorsLeft
 	abort     onceAt[error]
 	vanish    onceAt[string]
-	applyGate *gate // nil when Apply may go on
+	applyGate *gate // nil if Apply may continue
 	dumpGate  *gate
 	lose      int
 	overrun   int
-	held      chan struct{} // closed never; events wait while there is one
+	held      chan struct{} // never closed; events wait while it is not nil
 	mute      bool
 }
 
-// rule has ops fail.
+// rule makes ops fail.
 type rule struct {
-	left  int // negative: until told otherwise
+	left  int // negative: until mend is called
 	match func(netstate.Op) bool
 	err   error
 }
 
-// gate holds up calls until all who shut it have opened it again.
+// gate blocks calls until each caller that shut it has opened it again.
 type gate struct {
 	opened  chan struct{}
 	holders int
@@ -50,7 +50,7 @@ func (e *errorsLeft) next() error {
 	return e.err
 }
 
-// onceAt is something that happens before the nth op of a plan, once.
+// onceAt happens once, before the nth op of a plan.
 type onceAt[T any] struct {
 	n    int
 	what T
@@ -78,8 +78,8 @@ func (x *faults) refuse(op netstate.Op) error {
 	return nil
 }
 
-// Fail refuses the next n ops that match accepts, with err; with a negative n all
-// of them until mend is called.
+// Fail refuses the next n ops that accepts matches, with err. A negative n refuses
+// all of them until mend is called.
 func (f *Fake) Fail(n int, match func(netstate.Op) bool, err error) (mend func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,21 +107,20 @@ func OfVerb(v netstate.Verb) func(netstate.Op) bool {
 	return func(op netstate.Op) bool { return op.Verb == v }
 }
 
-// Both matches what two say, for Fail.
+// Both matches the ops that two functions match, for Fail.
 func Both(a, b func(netstate.Op) bool) func(netstate.Op) bool {
 	return func(op netstate.Op) bool { return a(op) && b(op) }
 }
 
-// FailDumps makes the next n Dumps fail, as when one is interrupted again and
-// again.
+// FailDumps makes the next n Dumps fail, as if they were interrupted repeatedly.
 func (f *Fake) FailDumps(n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults.dumps = errorsLeft{n, err}
 }
 
-// AbortApply makes an Apply return err, which says nothing of any op, after it
-// has done the first n.
+// AbortApply makes an Apply return err after its first n ops. err does not say which
+// ops were done.
 func (f *Fake) AbortApply(n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,8 +181,8 @@ func (f *Fake) LoseEvents(n int) {
 	f.faults.lose = n
 }
 
-// Overrun has the next n events lost, and an event of lost events come in the
-// place of the last.
+// Overrun drops the next n events, and sends an event of lost events in place of the
+// last.
 func (f *Fake) Overrun(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -206,7 +205,7 @@ func (f *Fake) HoldEvents() (release func()) {
 	}
 }
 
-// Mute drops the events of what goes with a link, an address or a MAC, as the
+// Mute drops the events of objects that depend on a link, an address or a MAC, as the
 // kernel always does for IPv4 routes.
 func (f *Fake) Mute(on bool) {
 	f.mu.Lock()
@@ -227,8 +226,8 @@ func (f *Fake) FailWatch(n int, err error) {
 	}
 }
 
-// Heal takes back all faults that are still to come, and releases what is held
-// or blocked.
+// Heal removes all faults that have not happened yet, and releases what is held or
+// blocked.
 func (f *Fake) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

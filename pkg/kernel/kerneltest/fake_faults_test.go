@@ -16,9 +16,9 @@ import (
 
 var errTest = errors.New("injected")
 
-// watch runs f.Watch until the test ends and returns what lists its events so
-// far, each as "key" or "-key" for one that is gone, and "lost". It is for use
-// in a bubble.
+// watch runs f.Watch until the test ends. The returned function lists its events so
+// far, each as "key", or "-key" for a removed object, and "lost". It is for use in a
+// bubble.
 func watch(t *testing.T, f *Fake) func() string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -54,7 +54,8 @@ func watch(t *testing.T, f *Fake) func() string {
 }
 
 func TestWatch(t *testing.T) {
-	// What only goes with a link that goes down, in the kernel's order.
+	// less are the events of objects that depend on a link that goes down, in the
+	// kernel's order.
 	const less = "-neigh 10.1.2.0 dev tulle.1, -neigh fd00:2:: dev tulle.1"
 	const down = "link tulle.1 down, " + less + ", -addr fd00::/128 dev tulle.1, -route fd00:2::/64"
 	moved := link
@@ -68,7 +69,7 @@ func TestWatch(t *testing.T) {
 		{"a stranger's doings", all(), func(t *testing.T, f *Fake) {
 			f.Delete(route.Key())
 			f.Put(route)
-			f.Put(route) // as it is
+			f.Put(route) // unchanged
 			f.Put(Neigh{Link: "tulle.1", IP: neigh.IP, MAC: MAC{4}})
 			f.Delete(fdb.Key())
 			f.Put(Addr{Link: "eth0", Prefix: pfx("192.0.2.1/24")})
@@ -83,7 +84,7 @@ func TestWatch(t *testing.T) {
 			f.Put(Sysctl{Path: setting.Path, Value: "0"})
 			f.Put(Sysctl{Path: "net/ipv4/conf/tulle.1/accept_local", Value: "1"})
 			apply(t, f, replaces(Sysctl{Path: "net/ipv4/conf/all/forwarding", Value: "1"}))
-			f.Put(TxChecksum("tulle.1", "on")) // as it is
+			f.Put(TxChecksum("tulle.1", "on")) // unchanged
 			f.Put(TxChecksum("tulle.1", "off"))
 		}, "sysctl net/ipv4/conf/tulle.1/rp_filter, sysctl net/ipv4/conf/all/forwarding, sysctl ethtool/tulle.1/tx-checksum"},
 		{"a link down keeps silent of IPv4 routes", all(), func(t *testing.T, f *Fake) { f.LinkDown("tulle.1") }, down},
@@ -276,7 +277,8 @@ func TestBlock(t *testing.T) {
 	})
 }
 
-// A context that ends in the middle of an Apply leaves the rest undone.
+// TestApplyCancelled checks that a context that ends in the middle of an Apply leaves
+// the other steps undone.
 func TestApplyCancelled(t *testing.T) {
 	f := NewFake(link)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -293,7 +295,7 @@ func TestApplyCancelled(t *testing.T) {
 	check(t, f, link, addr, neigh)
 }
 
-// A hook may do to the Fake whatever a test may.
+// TestHooks checks that a hook may call all methods of the Fake.
 func TestHooks(t *testing.T) {
 	f := NewFake(link)
 	var calls []string

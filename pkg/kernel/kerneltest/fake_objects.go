@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// maker is who makes a change: Watch leaves out most of what Apply does.
+// maker is the author of a change: Watch omits most of what Apply does.
 type maker bool
 
 const (
@@ -27,7 +27,7 @@ func (f *Fake) put(v netstate.Verb, o netstate.Object, by maker) error {
 	case netstate.Route:
 		return f.putRoute(v, o, by)
 	}
-	// Who has the link has what is on it: to make is to replace.
+	// The entries of our own links are ours: a creation may replace them.
 	if _, ok := f.link(netstate.LinkOf(o)); !ok {
 		return syscall.ENODEV
 	}
@@ -47,7 +47,7 @@ func (f *Fake) putRoute(v netstate.Verb, r netstate.Route, by maker) error {
 	case !l.Up:
 		return syscall.ENETDOWN
 	}
-	// The kernel keeps one route for a destination and metric, whoever's.
+	// The kernel keeps one route for a destination and metric, ours or foreign.
 	was, held := f.state.Get(r.Key())
 	if held && v == netstate.Create {
 		return syscall.EEXIST
@@ -59,7 +59,7 @@ func (f *Fake) putRoute(v netstate.Verb, r netstate.Route, by maker) error {
 	return nil
 }
 
-// remove carries out a delete of ours. What is not there is no failure.
+// remove carries out a deletion of ours. It ignores a missing object.
 func (f *Fake) remove(o netstate.Object) error {
 	switch o := o.(type) {
 	case netstate.Link:
@@ -77,9 +77,9 @@ func (f *Fake) remove(o netstate.Object) error {
 	return nil
 }
 
-// matchRoute returns the route that a request to delete r hits. One of ours is told
-// by our mark, another's by all. Metric 0 of IPv4 means any: the kernel takes
-// the first that fits.
+// matchRoute returns the route that a request to delete r matches. Our mark alone
+// identifies one of ours; a foreign one must match in every field. Metric 0 of IPv4
+// means any: the kernel takes the first that fits.
 func (f *Fake) matchRoute(r netstate.Route) (found netstate.Route, ok bool) {
 	fits := func(o netstate.Object) bool {
 		is, isRoute := o.(netstate.Route)
@@ -100,7 +100,7 @@ func (f *Fake) matchRoute(r netstate.Route) (found netstate.Route, ok bool) {
 	return found, ok
 }
 
-// drop removes what is on a link, and what goes with it.
+// drop removes everything on a link, and what depends on that.
 func (f *Fake) drop(k netstate.Key, by maker) bool {
 	o, ok := f.state.Get(k)
 	if !ok {
@@ -109,7 +109,7 @@ func (f *Fake) drop(k netstate.Key, by maker) bool {
 	f.state.Delete(k)
 	f.emit(netstate.Event{Object: o, Gone: true}, by)
 	if a, isAddr := o.(netstate.Addr); isAddr && a.Prefix.Addr().Is4() && !f.hasAddr4(a.Link) {
-		// The last one takes along what cannot do without.
+		// The last address takes with it what depends on it.
 		f.loseNeighs(a.Link, is4)
 		f.loseRoutes4(a.Link)
 	}
@@ -172,8 +172,8 @@ func (f *Fake) changeLink(was, l netstate.Link) {
 	}
 }
 
-// deleteLink also deletes what is on it. The events come in the order in which
-// the kernel sends them: the link's own last.
+// deleteLink also deletes everything on it. The events are in the kernel's order: the
+// link's own comes last.
 func (f *Fake) deleteLink(name string) {
 	l, ok := f.link(name)
 	if !ok {
@@ -202,8 +202,8 @@ func (f *Fake) deleteLink(name string) {
 	f.emit(netstate.Event{Object: netstate.Link{Name: name}, Gone: true}, ours)
 }
 
-// goneDown removes what a link loses that goes down. Of its IPv4 routes nothing is
-// said; forwarding entries stay.
+// goneDown removes what a link loses that goes down. Its IPv4 routes cause no event,
+// and forwarding entries stay.
 func (f *Fake) goneDown(name string) {
 	f.loseRoutes4(name)
 	f.loseNeighs(name, anyFamily)
@@ -218,7 +218,7 @@ func (f *Fake) goneDown(name string) {
 	})
 }
 
-// loseRoutes4 drops a link's IPv4 routes without a word.
+// loseRoutes4 drops a link's IPv4 routes without an event.
 func (f *Fake) loseRoutes4(link string) {
 	for _, o := range f.all(func(o netstate.Object) bool {
 		r, ok := o.(netstate.Route)
@@ -239,7 +239,7 @@ func (f *Fake) loseNeighs(link string, family func(netip.Addr) bool) {
 	})
 }
 
-// lose drops what goes with something else, and says so unless it is mute.
+// lose drops an object that depends on another, with an event unless f is mute.
 func (f *Fake) lose(which func(netstate.Object) bool) {
 	for _, o := range f.all(which) {
 		f.state.Delete(o.Key())
@@ -249,7 +249,7 @@ func (f *Fake) lose(which func(netstate.Object) bool) {
 	}
 }
 
-// all lists in a fixed order what which says.
+// all returns the objects that which selects, in a fixed order.
 func (f *Fake) all(which func(netstate.Object) bool) []netstate.Object {
 	var s netstate.State
 	for o := range f.state.All() {
@@ -260,8 +260,7 @@ func (f *Fake) all(which func(netstate.Object) bool) []netstate.Object {
 	return s.Sorted()
 }
 
-// sysctl reads a setting. All are there, and "0" or "on", but those of missing
-// links.
+// sysctl returns a setting. All exist, as "0" or "on", except those of missing links.
 func (f *Fake) sysctl(path string) (netstate.Sysctl, bool) {
 	s := netstate.Sysctl{Path: path, Value: "0"}
 	if _, ok := netstate.TxChecksumOf(path); ok {
@@ -284,8 +283,7 @@ func (f *Fake) putSysctl(s netstate.Sysctl, by maker) error {
 		return syscall.ENOENT
 	}
 	f.state.Put(s)
-	// The kernel reports changes of these alone, whoever makes them. All others a
-	// poll finds.
+	// The kernel reports changes of these only, by any program. A poll finds all others.
 	_, feature := netstate.TxChecksumOf(s.Path)
 	reported := feature || strings.HasSuffix(s.Path, "/forwarding") || strings.HasSuffix(s.Path, "/rp_filter")
 	switch {
@@ -298,11 +296,10 @@ func (f *Fake) putSysctl(s netstate.Sysctl, by maker) error {
 	return nil
 }
 
-// pollInterval is how long a change of a setting stays unknown that the kernel does
-// not report.
+// pollInterval is how long a change that the kernel does not report stays unknown.
 const pollInterval = time.Second
 
-// polled reports a setting if it is still as it was.
+// polled reports a setting if it still has that value.
 func (f *Fake) polled(s netstate.Sysctl) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

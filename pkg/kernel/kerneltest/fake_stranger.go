@@ -2,7 +2,7 @@ package kerneltest
 
 import "github.com/tulle-net/tulle/pkg/netstate"
 
-// Put makes or replaces o as a stranger would, with the events that follow. It
+// Put creates or replaces o as another program would, with the events that follow. It
 // fails as the kernel would.
 func (f *Fake) Put(o netstate.Object) error {
 	f.mu.Lock()
@@ -10,8 +10,8 @@ func (f *Fake) Put(o netstate.Object) error {
 	return f.put(netstate.Replace, o, theirs)
 }
 
-// Delete removes what has key k, as a stranger would, and reports whether there
-// was something.
+// Delete removes the object with key k as another program would, and reports whether
+// there was one.
 func (f *Fake) Delete(k netstate.Key) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -27,7 +27,7 @@ func (f *Fake) Delete(k netstate.Key) bool {
 	}
 }
 
-// DeleteLink removes a link with all that is on it or goes through it.
+// DeleteLink removes a link with everything on it or through it.
 func (f *Fake) DeleteLink(name string) { f.Delete(netstate.Link{Name: name}.Key()) }
 
 // LinkDown takes a link down.

@@ -59,7 +59,7 @@ func deletes(objects ...Object) (p Plan) {
 	return p
 }
 
-// apply applies p and lists what was refused, as "key: error".
+// apply applies p and returns what was refused, as "key: error".
 func apply(t *testing.T, f *Fake, p Plan) (refused []string) {
 	t.Helper()
 	err := f.Apply(context.Background(), p)
@@ -73,7 +73,7 @@ func apply(t *testing.T, f *Fake, p Plan) (refused []string) {
 	return refused
 }
 
-// check fails unless f holds just want.
+// check fails the test unless f holds exactly want.
 func check(t *testing.T, f *Fake, want ...Object) {
 	t.Helper()
 	if got := f.Snapshot(); !got.Equal(Of(want...)) {

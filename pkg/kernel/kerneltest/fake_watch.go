@@ -7,15 +7,15 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// watcher is one Watch under way.
+// watcher is one running Watch.
 type watcher struct {
 	queue []netstate.Event
-	more  retry.Wakeup // there is something in queue
+	more  retry.Wakeup // queue is not empty
 	fail  chan error   // holds one
 }
 
-// Watch begins with an event of lost events, then reports changes, each some
-// time after it was made, until ctx ends or a test makes it fail.
+// Watch sends an event of lost events first. Then it reports each change some time
+// after it was made, until ctx ends or a test makes it fail.
 func (f *Fake) Watch(ctx context.Context, to func(netstate.Event)) error {
 	w, err := f.subscribe()
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *Fake) unsubscribe(w *watcher) {
 	delete(f.watchers, w)
 }
 
-// take empties a watcher's queue, unless events are held back.
+// take empties a watcher's queue, unless events are held.
 func (f *Fake) take(w *watcher) []netstate.Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,8 +78,8 @@ func (f *Fake) signalAll() {
 	}
 }
 
-// emit reports a change. Of what Apply makes the real kernel's watch sees only
-// links and forwarding entries.
+// emit reports a change. Like the real kernel's watch, it reports only links and
+// forwarding entries of what Apply does.
 func (f *Fake) emit(e netstate.Event, by maker) {
 	if k := e.Object.Key().Kind; by == ours && k != netstate.KindLink && k != netstate.KindFDB {
 		return

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// AwaitStopped waits until all threads of a process that was sent SIGSTOP stand
-// still: until then it may answer.
+// AwaitStopped waits until all threads of a process that was sent SIGSTOP are
+// stopped: until then it may answer.
 func AwaitStopped(t testing.TB, pid int) {
 	t.Helper()
 	Eventually(t, time.Minute, func() error {

@@ -15,8 +15,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// NS is a network namespace that stands for a host, with its loopback up. It
-// goes when its test ends.
+// NS is a network namespace that represents a host, with its loopback up. It ends
+// with its test.
 type NS struct {
 	Name string
 	Path string // for kernel.New
@@ -24,14 +24,14 @@ type NS struct {
 
 var created atomic.Int64
 
-// NewNS makes a namespace. Making one needs root; without it the test fails.
+// NewNS creates a namespace. That needs root; without it the test fails.
 func NewNS(t testing.TB, label string) *NS {
 	t.Helper()
 	n := &NS{Name: fmt.Sprintf("tulle-%s-%d-%d", label, os.Getpid(), created.Add(1))}
 	n.Path = "/run/netns/" + n.Name
 	run(t, "ip", "netns", "add", n.Name)
 	t.Cleanup(func() {
-		// Devices go with a namespace only some time after it.
+		// The kernel removes a namespace's devices only some time after it.
 		if out, err := exec.Command("ip", "netns", "del", n.Name).CombinedOutput(); err != nil {
 			t.Errorf("remove namespace %s: %v: %s", n.Name, err, out)
 		}
@@ -52,7 +52,7 @@ func (n *NS) Bridge(t testing.TB, command string) string {
 	return run(t, append([]string{"bridge", "-n", n.Name}, strings.Fields(command)...)...)
 }
 
-// Command returns a command to be run inside.
+// Command returns a command that runs inside.
 func (n *NS) Command(args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", n.Name}, args...)...)
 }
@@ -74,7 +74,7 @@ func (n *NS) Setting(t testing.TB, path string) (value string) {
 	return value
 }
 
-// Do runs f inside, on a thread of its own; the test fails with f.
+// Do runs f inside, on a thread of its own. An error of f fails the test.
 func (n *NS) Do(t testing.TB, f func() error) {
 	t.Helper()
 	if err := inside(n.Name, f); err != nil {
@@ -82,7 +82,7 @@ func (n *NS) Do(t testing.TB, f func() error) {
 	}
 }
 
-// Dialer connects from inside the namespace of a name.
+// Dialer returns a function that connects from inside a named namespace.
 func Dialer(name string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		err = inside(name, func() error {
@@ -130,8 +130,8 @@ func (n *NS) Ping(t testing.TB, source, address string, size int) {
 	})
 }
 
-// Print returns all that the namespace's kernel holds in links, addresses,
-// routes, neighbours, forwarding entries and rules, without what counts time.
+// Print returns the links, addresses, routes, neighbours, forwarding entries and
+// rules of the namespace's kernel, without their counters of time.
 func (n *NS) Print(t testing.TB) string {
 	t.Helper()
 	var b strings.Builder
@@ -150,8 +150,8 @@ func Join(t testing.TB, a *NS, nameA string, b *NS, nameB string) {
 	b.IP(t, "link set "+nameB+" up")
 }
 
-// Eventually waits until f gives no error, and fails the test with its last one
-// when that takes longer than limit.
+// Eventually waits until f returns no error. After limit it fails the test with f's
+// last error.
 func Eventually(t testing.TB, limit time.Duration, f func() error) {
 	t.Helper()
 	deadline := time.NewTimer(limit)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Spawn starts a command that ends with this process at the latest, and then
-// calls reap, which waits for its end. It returns when the command was started.
+// Spawn starts a command that ends with this process at the latest. Then it calls
+// reap, which waits for its end. It returns when the command was started.
 func Spawn(cmd *exec.Cmd, reap func()) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -32,8 +32,7 @@ func Spawn(cmd *exec.Cmd, reap func()) error {
 	return <-started
 }
 
-// Process is a server that a test runs beside it. Its methods are for one
-// goroutine.
+// Process is a server that a test runs. Only one goroutine may call its methods.
 type Process struct {
 	t     testing.TB
 	cmd   *exec.Cmd
@@ -41,12 +40,12 @@ type Process struct {
 	said  words
 }
 
-// Launch runs a command with more variables ("NAME=value"), in the network
-// namespace of a name or in this process's.
+// Launch runs a command with more variables ("NAME=value"), in a named network
+// namespace or in this process's.
 func Launch(t testing.TB, namespace string, env []string, command ...string) *Process {
 	t.Helper()
 	if namespace != "" {
-		// It becomes the program: there is one process, with one id.
+		// ip becomes the program: there is one process, with one ID.
 		command = append([]string{"ip", "netns", "exec", namespace}, command...)
 	}
 	p := &Process{t: t, cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
@@ -62,7 +61,7 @@ func Launch(t testing.TB, namespace string, env []string, command ...string) *Pr
 	return p
 }
 
-// PID returns its id.
+// PID returns its process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 func (p *Process) signal(s syscall.Signal) {
@@ -72,7 +71,7 @@ func (p *Process) signal(s syscall.Signal) {
 	}
 }
 
-// Freeze stops it until Thaw. Its kernel still takes connections.
+// Freeze stops it until Thaw. Its kernel still accepts connections.
 func (p *Process) Freeze() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
@@ -85,9 +84,9 @@ func (p *Process) Thaw() {
 	p.signal(syscall.SIGCONT)
 }
 
-// End ends it by a signal, frozen or not, and says how it ended.
+// End ends it by a signal, frozen or not, and returns how it ended.
 func (p *Process) End(by syscall.Signal) *os.ProcessState {
-	_ = p.cmd.Process.Signal(by) // it may have ended before, which its state says
+	_ = p.cmd.Process.Signal(by) // it may have ended before, which its state shows
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 	<-p.ended
 	return p.cmd.ProcessState

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestProcess freezes a process and ends it, and one that is no program.
+// TestProcess freezes and ends a process, and a command that is no program.
 func TestProcess(t *testing.T) {
 	p := Launch(t, "", []string{"WORDS=some words"}, "sh", "-c", "echo $WORDS; exec cat /dev/zero >/dev/null")
 	Eventually(t, time.Minute, func() error {
@@ -33,7 +33,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestProcessSays keeps the end of what is said, however much that is.
+// TestProcessSays checks that the end of the output is kept, however much there is.
 func TestProcessSays(t *testing.T) {
 	var w words
 	for range 100 {
