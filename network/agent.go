@@ -181,6 +181,9 @@ func (a *Agent) Run(ctx context.Context) {
 	if a.Prober != nil {
 		a.running.Go(func() { a.Prober.Run(ctx, probed{a}, a.probedChange) })
 	}
+	if a.LeaseEnds != nil {
+		a.running.Go(a.followExpiry)
+	}
 	a.hinted = a.Hints == nil
 	if a.Hints != nil {
 		a.await(onUplink, "reading this Node's addresses from the store")

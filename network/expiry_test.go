@@ -2,6 +2,7 @@ package network
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,18 +48,35 @@ func TestEndedLeaseRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(2)
-		ends := time.Now().Add(time.Hour)
-		l.leaseEnds = func() time.Time { return ends }
+		var ends atomic.Pointer[time.Time]
+		renew := func() { at := time.Now().Add(time.Hour); ends.Store(&at) }
+		renew()
+		l.leaseEnds = func() time.Time { return *ends.Load() }
 		l.start()
 		l.soon()
 		l.wantReady(true)
 		before := l.host.Snapshot().String()
-		l.after(2 * time.Hour)
+		l.after(50 * time.Minute)
+		renew()
+		l.after(50 * time.Minute)
+		l.wantLogged(0, "Lease ended")
+		l.after(70 * time.Minute)
 		l.wantReady(false, "not ready: the lease ended 1h0m")
 		if after := l.host.Snapshot().String(); after != before {
 			t.Errorf("the kernel holds\n%s\nand held\n%s", after, before)
 		}
-		ends = time.Now().Add(time.Hour)
+		l.wantLogged(1, "Lease ended; no renewal reached the store in time", l.own().Key()+`" ended="0s ago"`)
+		renew()
 		l.wantReady(true)
+		l.after(expiryPoll)
+		l.wantLogged(1, "Lease renewed after its end", l.own().Key())
+		l.wantLogged(1, "Lease ended")
 	})
+}
+
+func (l *life) wantLogged(times int, parts ...string) {
+	l.t.Helper()
+	if n := l.log.Count(parts...); n != times {
+		l.t.Errorf("logged %d times, want %d: %q in\n%s", n, times, parts, l.log)
+	}
 }

@@ -52,9 +52,7 @@ func TestWeb(t *testing.T) {
 	one, two := w.Hosts[0], w.Hosts[1]
 	w.start(one, "--healthz-port=10256", "--pprof")
 	w.start(two)
-	transport := &http.Transport{DialContext: within(one.NS.Path)}
-	t.Cleanup(transport.CloseIdleConnections)
-	b := &browser{w, &http.Client{Transport: transport, Timeout: 5 * time.Second}, "http://127.0.0.1:10256"}
+	b := w.browse(one)
 
 	b.shows("/healthz", 200, "ok")
 	b.shows("/readyz?verbose", 200, "[+]loop ok", "[+]lease ok: 10.5.", "[+]peers ok: 1 peer", "readyz check passed")
@@ -91,7 +89,7 @@ func TestWeb(t *testing.T) {
 	// that is gone.
 	d := w.daemons[one]
 	d.Freeze()
-	if _, _, err := (&browser{w, &http.Client{Transport: transport, Timeout: time.Second}, b.base}).get("/healthz"); err == nil {
+	if _, _, err := (&browser{w, &http.Client{Transport: b.client.Transport, Timeout: time.Second}, b.base}).get("/healthz"); err == nil {
 		t.Error("a daemon that stands still answers")
 	}
 	one.NS.IP(t, "link del tulle.1")
