@@ -102,7 +102,7 @@ bench: root go deps ## a node against iproute2 in batch mode, and whole daemons,
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 60m -peers $(LEASES)
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestBenchRush$$' -test.timeout 60m -nodes $(NODES)
 	go test -run '^TestStopUnderLoad$$' -v -timeout 30m ./pkg/cmd/tulle-etcd -stops 200
-	go test -run "^$$" -bench . -benchmem ./subnet ./pkg/netstate
+	go test -run "^$$" -bench . -benchmem ./subnet ./pkg/netstate ./pkg/ipam
 	go test -run "^$$" -bench . -benchtime 12x ./pkg/firewall/nft ./pkg/firewall/iptables
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestIdle$$' -test.timeout 60m -idle 5m -peers 1000,10000
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestSteady$$' -test.v -steady 5m

@@ -25,9 +25,13 @@ func depthOf(p netip.Prefix, length int) uint {
 	return uint(128 - p.Addr().BitLen() + length)
 }
 
-func (p path) prefix() netip.Prefix {
-	a := p.first.addr()
-	return netip.PrefixFrom(a, a.BitLen()-128+int(p.depth))
+// prefix returns the block in the family of a.
+func (p path) prefix(a netip.Addr) netip.Prefix {
+	first := p.first.addr()
+	if a.Is6() {
+		first = netip.AddrFrom16(first.As16())
+	}
+	return netip.PrefixFrom(first, int(p.depth)-128+a.BitLen())
 }
 
 // contains reports whether q is p or a part of it.

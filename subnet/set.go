@@ -63,10 +63,10 @@ func (s *Set) Overlapping(p netip.Prefix) iter.Seq2[netip.Prefix, int] {
 		in := pathOf(p)
 		for n := s.root; n != nil; n = n.half[in.bit(n.depth)] {
 			if in.contains(n.path) {
-				n.each(yield)
+				n.each(p.Addr(), yield)
 				return
 			}
-			if !n.contains(in) || n.owners > 0 && !yield(n.prefix(), int(n.owners)) {
+			if !n.contains(in) || n.owners > 0 && !yield(n.prefix(p.Addr()), int(n.owners)) {
 				return
 			}
 		}
@@ -92,8 +92,8 @@ func (s *Set) Fit(within netip.Prefix, length int) (fits netip.Prefix, hole int)
 		}
 		at = n.lowest(depth)
 	}
-	p := at.prefix()
-	return netip.PrefixFrom(p.Addr(), length), p.Bits()
+	in := at.prefix(within.Addr())
+	return netip.PrefixFrom(in.Addr(), length), in.Bits()
 }
 
 // Holes yields the holes in within, in the order of addresses.
@@ -104,7 +104,7 @@ func (s *Set) Holes(within netip.Prefix) iter.Seq[netip.Prefix] {
 		}
 		at := pathOf(within)
 		if n, taken := s.below(at); !taken {
-			n.eachHole(at, func(hole path) bool { return yield(hole.prefix()) })
+			n.eachHole(at, func(hole path) bool { return yield(hole.prefix(within.Addr())) })
 		}
 	}
 }
@@ -116,32 +116,24 @@ func (s *Set) Room(within netip.Prefix, length int) Room {
 	if !within.IsValid() || length < 0 || length > within.Addr().BitLen() {
 		return r
 	}
-	at, want := pathOf(within), depthOf(within, length)
-	n, taken := s.below(at)
-	if taken {
-		return r
-	}
-	largest := uint(129)
-	n.eachHole(at, func(hole path) bool {
-		largest = min(largest, hole.depth)
-		r.add(hole.depth, want)
-		return true
-	})
-	if largest <= 128 {
-		r.Largest = int(largest) - 128 + within.Addr().BitLen()
+	for hole := range s.Holes(within) {
+		if r.Largest < 0 || hole.Bits() < r.Largest {
+			r.Largest = hole.Bits()
+		}
+		r.add(length - hole.Bits())
 	}
 	return r
 }
 
-// add counts a hole at depth, in blocks at depth want.
-func (r *Room) add(depth, want uint) {
+// add counts a hole of 2^larger blocks.
+func (r *Room) add(larger int) {
 	switch {
-	case depth > want:
-		r.Scraps += math.Ldexp(1, int(want)-int(depth))
-	case want-depth > 63:
+	case larger < 0:
+		r.Scraps += math.Ldexp(1, larger)
+	case larger > 63:
 		r.Blocks = math.MaxUint64
 	default:
-		sum, carry := bits.Add64(r.Blocks, 1<<(want-depth), 0)
+		sum, carry := bits.Add64(r.Blocks, 1<<larger, 0)
 		r.Blocks = sum | -carry
 	}
 }
@@ -260,10 +252,10 @@ func (n *block) eachHole(in path, yield func(path) bool) bool {
 	}
 }
 
-// each yields n and the blocks below it that have owners.
-func (n *block) each(yield func(netip.Prefix, int) bool) bool {
+// each yields n and the blocks below it that have owners, in the family of a.
+func (n *block) each(a netip.Addr, yield func(netip.Prefix, int) bool) bool {
 	if n == nil {
 		return true
 	}
-	return (n.owners == 0 || yield(n.prefix(), int(n.owners))) && n.half[0].each(yield) && n.half[1].each(yield)
+	return (n.owners == 0 || yield(n.prefix(a), int(n.owners))) && n.half[0].each(a, yield) && n.half[1].each(a, yield)
 }

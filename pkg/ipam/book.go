@@ -49,9 +49,8 @@ type node struct {
 	name, uid string
 	created   int64
 	deleting  bool
-	said      bool           // its blocks are those that the Node says
-	granted   string         // the pool of a grant that is not settled, or ""
-	blocks    []netip.Prefix // that the Node says, or was granted
+	has       whose
+	blocks    []netip.Prefix
 	faults    []fault
 
 	// Of a Node that waits:
@@ -60,6 +59,16 @@ type node struct {
 	returns bool // is in Book.returned
 	index   int  // in a queue
 }
+
+// whose is where a Node's blocks come from.
+type whose uint8
+
+const (
+	none    whose = iota // it has none
+	granted              // by a Grant whose write may still be refused
+	written              // by a Grant that was written, and the Node has not shown it yet
+	said                 // the Node says them
+)
 
 func (n *node) place() *int { return &n.index }
 
@@ -85,7 +94,10 @@ func New(pools []Pool) (*Book, error) {
 		faulty:   map[*node]struct{}{},
 		clashing: map[*node]struct{}{},
 	}
-	return b, b.SetPools(pools)
+	if err := b.SetPools(pools); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // SetPools replaces the pools. Nodes keep what they have. If a pool is wrong, nothing
@@ -119,7 +131,7 @@ func (b *Book) SetPools(pools []Pool) error {
 	return nil
 }
 
-// Set records what a Node says now.
+// Set records what a Node says now. Times never go back.
 func (b *Book) Set(say Node, now time.Time) {
 	b.advance(now)
 	n := b.nodes[say.Name]
@@ -132,19 +144,20 @@ func (b *Book) Set(say Node, now time.Time) {
 		b.nodes[n.name] = n
 	}
 	n.deleting = say.Deleting
-	if len(say.CIDRs) == 0 && !n.said {
+	if len(say.CIDRs) == 0 && n.has != said {
 		b.waitAs(n, say.Labels)
 		return
 	}
 	blocks, faults := read(say.CIDRs)
-	if n.said && len(say.CIDRs) > 0 && slices.Equal(blocks, n.blocks) && slices.Equal(faults, n.faults) {
+	if n.has == said && len(say.CIDRs) > 0 && slices.Equal(blocks, n.blocks) && slices.Equal(faults, n.faults) {
 		return
 	}
 	b.leave(n)
-	n.said, n.granted, n.faults, n.labels = len(say.CIDRs) > 0, "", faults, nil
+	n.has, n.faults, n.labels = said, faults, nil
 	b.replace(n, blocks)
 	b.judge(n)
-	if !n.said {
+	if len(say.CIDRs) == 0 {
+		n.has = none
 		b.waitAs(n, say.Labels)
 	}
 }
@@ -229,7 +242,7 @@ func (b *Book) waitAs(n *node, labels map[string]string) {
 	}
 	b.leave(n)
 	n.labels = maps.Clone(labels)
-	if n.granted == "" && !n.deleting {
+	if n.has == none && !n.deleting {
 		b.wait(n)
 	}
 }

@@ -30,11 +30,12 @@ const (
 	SameFamily Code = "same-family"
 	Overlap    Code = "overlap"       // overlaps an older Node's
 	Outside    Code = "outside"       // in no pool
+	WholeRange Code = "whole-range"   // takes all blocks of a range
 	InService  Code = "service-range" // in a range that services use
 )
 
 // Codes are all codes.
-var Codes = []Code{Exhausted, Resting, NoPool, Malformed, HostBits, Mapped, Duplicate, TooMany, SameFamily, Overlap, Outside, InService}
+var Codes = []Code{Exhausted, Resting, NoPool, Malformed, HostBits, Mapped, Duplicate, TooMany, SameFamily, Overlap, Outside, WholeRange, InService}
 
 // Finding is something about a Node that an operator has to know. It stops nothing.
 type Finding struct {
@@ -88,26 +89,33 @@ func (b *Book) judge(n *node) {
 
 // misplaced returns which blocks of n no pool would give.
 func (b *Book) misplaced(n *node) (faults []fault) {
-	if !n.said {
+	if n.has != said {
 		return nil
 	}
 	for _, s := range n.blocks {
-		outside := true
-		service := netip.Prefix{}
+		say := func(code Code, format string, args ...any) {
+			faults = append(faults, fault{code, fmt.Sprintf("podCIDR %s: "+format, append([]any{s}, args...)...) + recreate})
+		}
+		f, outside, service := subnet.FamilyOf(s.Addr()), true, netip.Prefix{}
 		for _, p := range b.pools {
-			if !p.overlaps(s) {
-				continue
-			}
-			outside = false
-			if i := slices.IndexFunc(p.Reserved, s.Overlaps); i >= 0 {
-				service = p.Reserved[i]
+			for _, r := range p.ranges[f] {
+				if !r.Overlaps(s) {
+					continue
+				}
+				outside = false
+				if s.Bits() <= r.Bits() && r.Bits() < p.Bits[f] {
+					say(WholeRange, "takes all blocks of the range %s in pool %s; ", r, p.Name)
+				}
+				if i := slices.IndexFunc(p.Reserved, s.Overlaps); i >= 0 {
+					service = p.Reserved[i]
+				}
 			}
 		}
-		switch {
-		case outside:
-			faults = append(faults, fault{Outside, fmt.Sprintf("podCIDR %s: outside every pool; add a range that contains it, or %s", s, recreate)})
-		case service.IsValid():
-			faults = append(faults, fault{InService, fmt.Sprintf("podCIDR %s: overlaps the service range %s, so pods and services may share addresses; %s", s, service, recreate)})
+		if outside {
+			say(Outside, "outside every pool; add a range that contains it, or ")
+		}
+		if service.IsValid() {
+			say(InService, "overlaps the service range %s, so that pods and services may have the same addresses; ", service)
 		}
 	}
 	return faults

@@ -117,7 +117,7 @@ func (m *model) set(say Node, now time.Time) {
 	before := n.blocks()
 	n.tried = n.tried && maps.Equal(n.Labels, say.Labels)
 	if len(say.CIDRs) > 0 || len(n.CIDRs) > 0 {
-		n.granted = nil
+		n.granted, n.tried = nil, false
 	}
 	n.Node = say
 	after := n.blocks()

@@ -94,17 +94,22 @@ func (b *Book) lacks() bool {
 }
 
 // Settle records how the write of a grant ended. After Refused, its blocks are free
-// at once and the Node waits for others. Otherwise they are the Node's.
+// at once and the Node waits for others. Otherwise they remain the Node's. It does
+// nothing once Set or Delete has shown what became of the Node.
 func (b *Book) Settle(name, uid string, o Outcome) {
 	n := b.nodes[name]
-	if n == nil || n.uid != uid || n.granted == "" || o != Refused {
+	switch {
+	case n == nil || n.uid != uid || n.has != granted || o == Ambiguous:
+		return
+	case o == Written:
+		n.has = written
 		return
 	}
 	for _, s := range n.blocks {
 		b.disown(n, s)
 		b.free(s)
 	}
-	n.granted, n.blocks = "", nil
+	n.has, n.blocks = none, nil
 	delete(b.clashing, n)
 	if !n.deleting {
 		b.wait(n)
@@ -113,8 +118,7 @@ func (b *Book) Settle(name, uid string, o Outcome) {
 
 // grant gives blocks to n, which does not wait any more.
 func (b *Book) grant(n *node, p *pool, blocks []netip.Prefix) Grant {
-	n.granted = p.Name
-	n.blocks = blocks
+	n.has, n.blocks = granted, blocks
 	for _, s := range blocks {
 		b.own(n, s)
 	}

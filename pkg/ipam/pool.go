@@ -35,6 +35,9 @@ type Pool struct {
 // sums over all ranges stay within 64 bits.
 const most = 48
 
+// mapped are the IPv4-mapped addresses.
+var mapped = netip.MustParsePrefix("::ffff:0:0/96")
+
 // Check returns what is wrong with p, with the fix.
 func (p *Pool) Check() error {
 	if err := p.check(); err != nil {
@@ -62,6 +65,8 @@ func (p *Pool) check() error {
 				return fmt.Errorf("range %s: not an %s range", r, f)
 			case r.Bits() == 0:
 				return fmt.Errorf("range %s: holds every address; use a smaller one", r)
+			case r.Overlaps(mapped):
+				return fmt.Errorf("range %s: holds the IPv4-mapped addresses; use one like fd00:5::/48", r)
 			case bits < r.Bits() || bits > f.Bits():
 				return fmt.Errorf("range %s: its blocks cannot be /%d; use a length from %d to %d", r, bits, r.Bits(), min(f.Bits(), r.Bits()+most))
 			case bits-r.Bits() > most:

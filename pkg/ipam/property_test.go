@@ -118,6 +118,9 @@ func (c *cluster) step() {
 			c.uids++
 			c.nodes[name] = &Node{Name: name, UID: fmt.Sprint("uid", c.uids), Created: n.Created + 1}
 		}
+	case op == 13 && n != nil && c.rnd.IntN(3) == 0: // The server is restored from a backup.
+		n.CIDRs = nil
+		c.flight = slices.DeleteFunc(c.flight, func(g Grant) bool { return g.UID == n.UID })
 	case op == 13:
 		pools := c.pools()
 		if err := c.book.SetPools(pools); err != nil {
@@ -151,6 +154,9 @@ func (c *cluster) step() {
 			if c.land(g) {
 				c.logf("written %v", g)
 				c.book.Settle(g.Node, g.UID, Written)
+				if c.rnd.IntN(2) == 0 {
+					c.book.Settle(g.Node, g.UID, Refused) // too late
+				}
 			} else {
 				c.refuse(g)
 			}
