@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// usable reports whether a can face the other hosts in family f. An IPv6
-// link-local address means nothing without the link; IPv4's at least may.
+// usable reports whether a can face the other hosts in family f. An IPv6 link-local
+// address has no meaning without its link; IPv4's may have.
 func (s Spec) usable(a netstate.HostAddr, f subnet.Family) bool {
 	ip := a.Addr()
 	if subnet.FamilyOf(ip) != f || ip.Is4In6() || a.Duplicate || s.overlay(ip) {
@@ -22,13 +22,13 @@ func (s Spec) usable(a netstate.HostAddr, f subnet.Family) bool {
 // isBridge reports whether a link is one of the containers' bridges.
 func (s Spec) isBridge(link string) bool { return slices.Contains(s.Bridges, link) }
 
-// overlay reports whether a belongs to the network that is to be built.
+// overlay reports whether a belongs to the overlay network.
 func (s Spec) overlay(a netip.Addr) bool {
 	return s.Networks[subnet.IPv4].Contains(a) || s.Networks[subnet.IPv6].Contains(a)
 }
 
-// usableOf are the usable addresses of a link, the best first; via is the
-// router that they are to talk to, if there is one.
+// usableOf returns the usable addresses of a link, the best first. via is the router
+// that they must reach, if there is one.
 func (s Spec) usableOf(l *netstate.HostLink, f subnet.Family, via netip.Addr) []netip.Addr {
 	if s.isBridge(l.Name) {
 		return nil
@@ -47,9 +47,8 @@ func (s Spec) usableOf(l *netstate.HostLink, f subnet.Family, via netip.Addr) []
 	return ips
 }
 
-// compare orders the usable addresses of one link. What speaks against an
-// address counts first; between equals the last choice stays, then the kernel's
-// order decides.
+// compare orders the usable addresses of one link. Disadvantages of an address count
+// first. Among equals the last choice stays, then the kernel's order decides.
 func (s Spec) compare(a, b netstate.HostAddr, f subnet.Family, via netip.Addr) int {
 	return cmp.Or(
 		against(a.Deprecated, b.Deprecated),
@@ -62,11 +61,11 @@ func (s Spec) compare(a, b netstate.HostAddr, f subnet.Family, via netip.Addr) i
 	)
 }
 
-// isFloating tells by its looks an address that VRRP and the like move from
-// host to host: set by hand, and without a network of its own.
+// isFloating reports whether an address looks like one that VRRP or a similar
+// protocol moves between hosts: set by hand, and without a network of its own.
 func isFloating(a netstate.HostAddr) bool { return a.IsSingleIP() && !a.Dynamic }
 
-// against orders what something speaks against behind what it does not.
+// against orders a value with a disadvantage after one without.
 func against(a, b bool) int {
 	switch {
 	case a == b:

@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// SettingError refuses a setting that can never lead to an uplink.
+// SettingError is returned for a setting that can never lead to an uplink.
 type SettingError struct {
 	Setting, Value string
 	Why, Fix       string
@@ -20,7 +20,7 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("%s=%s: %s; %s", e.Setting, shown(e.Value), e.Why, e.Fix)
 }
 
-// Check refuses settings that make no sense on any host, with a *SettingError.
+// Check rejects settings that make no sense on any host, with a *SettingError.
 func (s Spec) Check() error {
 	names := s.Names.OrWords()
 	for _, iface := range s.Ifaces {
@@ -83,8 +83,8 @@ func notInName(r rune) bool {
 	return r == 0 || r == '/' || r == ':' || unicode.IsSpace(r)
 }
 
-// longestRegex is more than enough for names and addresses; a longer one could
-// take all the memory.
+// longestRegex is more than enough for names and addresses. A longer expression could
+// use up all memory.
 const longestRegex = 1000
 
 // unfit returns why expr cannot be used.

@@ -13,9 +13,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Choose finds the uplink of each family that is on. The error is a *SettingError
-// or joins a *NoUplinkError for each family that has none; the other family's
-// uplink is returned nevertheless.
+// Choose returns the uplink of each family that is on. The error is a *SettingError,
+// or joins a *NoUplinkError for each family that has none. It returns the other
+// family's uplink in that case too.
 func Choose(view View, spec Spec) (subnet.Pair[Uplink], error) {
 	var uplinks subnet.Pair[Uplink]
 	if err := spec.Check(); err != nil {
@@ -35,7 +35,7 @@ func Choose(view View, spec Spec) (subnet.Pair[Uplink], error) {
 	return uplinks, failed
 }
 
-// choose takes the first candidate of family f that has a usable address.
+// choose returns the first candidate of family f that has a usable address.
 func choose(view View, spec Spec, f subnet.Family) (Uplink, *NoUplinkError) {
 	s := search{View: view, Spec: spec, family: f}
 	s.Names = s.Names.OrWords()
@@ -57,24 +57,24 @@ func choose(view View, spec Spec, f subnet.Family) (Uplink, *NoUplinkError) {
 	return Uplink{}, missing
 }
 
-// search is one family's way through what the host has.
+// search is the search for one family's uplink.
 type search struct {
 	View
 	Spec
 	family subnet.Family
 }
 
-// candidate is what a setting, or the default route, leads to.
+// candidate is an interface that a setting, or the default route, leads to.
 type candidate struct {
 	why  string
 	link *netstate.HostLink // nil: there is none
 	// lender is the link whose addresses count, if not link itself.
 	lender *netstate.HostLink
-	addr   netip.Addr // the only one that will do, if valid
+	addr   netip.Addr // the only suitable one, if valid
 	via    netip.Addr // the router on the link, if one is known
 }
 
-// address is the candidate's, or what is in the way.
+// address returns the candidate's address, or why it has none.
 func (s search) address(c candidate) (a netip.Addr, obstacle string) {
 	switch {
 	case c.link == nil:
@@ -95,7 +95,7 @@ func (s search) address(c candidate) (a netip.Addr, obstacle string) {
 	return netip.Addr{}, fmt.Sprintf("%s has no usable %s address", lender.Name, s.family)
 }
 
-// candidates are the interfaces to try, in order.
+// candidates returns the interfaces to try, in order.
 func (s search) candidates() []candidate {
 	if s.named() {
 		return slices.Concat(s.byIface(), s.byRegex(), s.byReach(), s.byNodeIP())
@@ -103,8 +103,8 @@ func (s search) candidates() []candidate {
 	return slices.Concat(s.byPublicIP(), s.byDefault())
 }
 
-// named reports whether a setting names an interface. An empty name does not: that
-// is how a script gives none.
+// named reports whether a setting names an interface. An empty name does not: scripts
+// pass it for none.
 func (s search) named() bool {
 	return len(s.IfaceRegexes) > 0 || s.CanReach.IsValid() || s.FromNodeIP ||
 		slices.ContainsFunc(s.Ifaces, func(iface string) bool { return iface != "" })
@@ -130,8 +130,8 @@ func (s search) byIface() (found []candidate) {
 	return found
 }
 
-// hasOwnAddress reports whether Ifaces has an address of this family, so that
-// those of the other say nothing about it.
+// hasOwnAddress reports whether Ifaces has an address of this family. Addresses of
+// the other family then do not choose this one's interface.
 func (s search) hasOwnAddress() bool {
 	return slices.ContainsFunc(s.Ifaces, func(iface string) bool {
 		a, err := netip.ParseAddr(iface)
@@ -143,7 +143,7 @@ func (s search) byRegex() (found []candidate) {
 	for _, expr := range s.IfaceRegexes {
 		re, err := regexp.Compile(expr)
 		if err != nil {
-			continue // Check has refused it
+			continue // Check has rejected it
 		}
 		setting, before := s.Names.IfaceRegex+"="+shown(expr), len(found)
 		for l, a := range s.matches(re, s.family) {
@@ -164,7 +164,7 @@ func (s search) byRegex() (found []candidate) {
 	return found
 }
 
-// matches are the usable addresses of family f that re matches.
+// matches returns the usable addresses of family f that re matches.
 func (s search) matches(re *regexp.Regexp, f subnet.Family) iter.Seq2[*netstate.HostLink, netip.Addr] {
 	return func(yield func(*netstate.HostLink, netip.Addr) bool) {
 		for i := range s.Links {
@@ -185,14 +185,14 @@ func (s search) byReach() []candidate {
 	if subnet.FamilyOf(s.CanReach) == s.family {
 		c.addr = s.Reach.Source
 	}
-	// To an address of its own the kernel sends by the loopback.
+	// The kernel sends to an address of its own through the loopback.
 	if own := s.holder(s.CanReach); own != nil {
 		c.link = own
 	}
 	return []candidate{c}
 }
 
-// byNodeIP is the interface that has the Node's address, or the other family's.
+// byNodeIP returns the interface that has the Node's address, or the other family's.
 func (s search) byNodeIP() (found []candidate) {
 	if !s.FromNodeIP {
 		return nil
@@ -214,7 +214,7 @@ func (s search) byNodeIP() (found []candidate) {
 	return found
 }
 
-// byPublicIP is the interface that has the public address, or the other
+// byPublicIP returns the interface that has the public address, or the other
 // family's. A host behind NAT has neither.
 func (s search) byPublicIP() (found []candidate) {
 	for _, f := range []subnet.Family{s.family, otherFamily(s.family)} {
@@ -262,8 +262,8 @@ func (s search) defaultRoutes() []netstate.DefaultRoute {
 func (s search) byWay(d netstate.DefaultRoute) []candidate {
 	c := candidate{why: "default route", link: s.link(d.Link), addr: d.Source, via: d.Via}
 	found := []candidate{c}
-	// A host in a routed fabric has its address on the loopback, and the
-	// kernel sends from there by a link that has none.
+	// A host in a routed fabric has its address on the loopback. The kernel uses it as
+	// the source on a link without addresses.
 	if c.lender = s.link(loopback); c.lender != nil && !d.Source.IsValid() {
 		c.why = "default route, with an address of lo"
 		found = append(found, c)
@@ -271,9 +271,9 @@ func (s search) byWay(d netstate.DefaultRoute) []candidate {
 	return found
 }
 
-// leadsToLast reports whether d alone would lead to the address that was chosen
-// last. That its link has the address is not enough: another link may have it
-// too, and this one a better.
+// leadsToLast reports whether d alone would lead to the address that was chosen last.
+// It is not enough that its link has the address: another link may have it too, and
+// this one may have a better one.
 func (s search) leadsToLast(d netstate.DefaultRoute) bool {
 	for _, c := range s.byWay(d) {
 		if a, obstacle := s.address(c); obstacle == "" {
@@ -285,13 +285,13 @@ func (s search) leadsToLast(d netstate.DefaultRoute) bool {
 
 const loopback = "lo"
 
-// carrier is the link that packets from an address on l leave by: nothing
-// leaves by the loopback, and its MTU is no other host's.
+// carrier returns the link through which packets from an address on l leave: no
+// packet leaves through the loopback, and its MTU means nothing to other hosts.
 func (s search) carrier(l *netstate.HostLink) *netstate.HostLink {
 	if l.Name != loopback {
 		return l
 	}
-	s.Last[s.family] = netip.Addr{} // the choice is made; of equal ways the first
+	s.Last[s.family] = netip.Addr{} // the choice is made; of equal ways, the first
 	for _, d := range s.defaultRoutes() {
 		if way := s.link(d.Link); way != nil && !s.isBridge(way.Name) {
 			return way
@@ -300,12 +300,12 @@ func (s search) carrier(l *netstate.HostLink) *netstate.HostLink {
 	return l
 }
 
-// link finds a link by name.
+// link returns the link of a name.
 func (s search) link(name string) *netstate.HostLink {
 	return linkAt(s.Links, slices.IndexFunc(s.Links, func(l netstate.HostLink) bool { return l.Name == name }))
 }
 
-// holder finds the link that has an address.
+// holder returns the link that has an address.
 func (s search) holder(a netip.Addr) *netstate.HostLink {
 	return linkAt(s.Links, slices.IndexFunc(s.Links, func(l netstate.HostLink) bool { return hasAddr(l, a) }))
 }

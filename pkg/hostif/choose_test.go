@@ -41,7 +41,7 @@ func TestChoose(t *testing.T) {
 		host   string
 		on     string // families
 		spec   Spec
-		v4, v6 string // "LINK ADDRESS"; with " public PUBLIC" where that differs
+		v4, v6 string // "LINK ADDRESS"; with " public PUBLIC" if that differs
 		why    string // of the first family that is on
 	}{
 		{name: "default route", host: plain, on: "46", v4: "eth0 192.0.2.7", v6: "eth0 2001:db8::7", why: "default route"},
@@ -310,7 +310,7 @@ func TestNoUplink(t *testing.T) {
 	}
 }
 
-// TestOneFamilyFails: the other's uplink is returned nevertheless.
+// TestOneFamilyFails checks that the other's uplink is returned.
 func TestOneFamilyFails(t *testing.T) {
 	got, err := Choose(viewOf(t, vagrant), Spec{Networks: networks("46")})
 	if short(got[subnet.IPv4]) != "eth0 10.0.2.15" || got[subnet.IPv6].IsValid() || err == nil {
@@ -380,9 +380,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestChooseProperties makes hosts and flags at random. What is chosen is the
-// host's, of the right family, no other host's and not the overlay's, and stays
-// the choice when it was the last.
+// TestChooseProperties creates random hosts and flags. What is chosen is the host's,
+// of the right family, no other host's and not the overlay's. It is chosen again if
+// it was the last choice.
 func TestChooseProperties(t *testing.T) {
 	chosen := 0
 	for seed := range uint64(20000) {

@@ -12,11 +12,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// NoUplinkError is a family without an uplink.
+// NoUplinkError is returned for a family without an uplink.
 type NoUplinkError struct {
 	Family  subnet.Family
-	Setting string   // the name of the one that gives the uplink
-	Tried   []string // each way to an interface, and what became of it
+	Setting string   // the name of the setting that gives the uplink
+	Tried   []string // each way to an interface, and its result
 	Seen    []string // the interfaces and their addresses
 }
 
@@ -29,8 +29,8 @@ func (e *NoUplinkError) Error() string {
 		e.Family, strings.Join(tried, "; "), strings.Join(e.Seen, ", "), e.Setting, e.Family)
 }
 
-// same reports whether the same is missing for the same reasons, whatever else
-// the host has; nil is nothing missing.
+// same reports whether the same is missing for the same reasons, whatever else the
+// host has. nil means that nothing is missing.
 func (e *NoUplinkError) same(o *NoUplinkError) bool {
 	if e == nil || o == nil {
 		return e == o
@@ -41,8 +41,8 @@ func (e *NoUplinkError) same(o *NoUplinkError) bool {
 // mostSeen bounds what an error lists: a host may have hundreds of containers.
 const mostSeen = 10
 
-// describe lists the interfaces with their addresses; those without any, most
-// often the containers' ends of cables, are only counted.
+// describe returns the interfaces with their addresses. It only counts those without
+// any, which are usually the containers' ends of cables.
 func describe(links []netstate.HostLink) []string {
 	var seen []string
 	bare, more := 0, 0
@@ -70,10 +70,10 @@ func describe(links []netstate.HostLink) []string {
 	return seen
 }
 
-// mostShown is how many bytes of a setting's value a message has.
+// mostShown is the size limit of a setting's value in a message.
 const mostShown = 100
 
-// shown is text as a message can have it: one short line.
+// shown returns text for a message: one short line.
 func shown(text string) string {
 	if len(text) > mostShown {
 		text = strings.ToValidUTF8(text[:mostShown], "") + "…"

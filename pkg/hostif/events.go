@@ -10,29 +10,28 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// filter tells the events that may change what a look finds from the many that
-// do not: containers come and go with their links, routers with their routes.
-// What counts depends on the last look; events that come during one wait for
-// its end.
+// filter selects the events that may change the result of a survey. Most do not:
+// containers come and go with their links, routers with their routes. The last survey
+// decides which ones count, so events that come during one wait for its end.
 type filter struct {
 	spec Spec
-	look retry.Wakeup // there is reason to look
+	look retry.Wakeup // a survey is needed
 
 	mu      sync.Mutex
 	looking bool
 	waiting []netstate.Event
-	// links are those that count, as they were. The zero Link differs from
-	// whatever an event says.
+	// links are those that count, with their last state. The zero Link differs from any
+	// event's.
 	links   map[string]netstate.Link
 	bridged map[netstate.Addr]bool // the addresses of Spec.Bridges
 	direct  []netip.Prefix         // the networks that are reached without a router
 }
 
-// mostWaiting bounds the events that are kept during one look. With more, one
-// that counts is likely among them.
+// mostWaiting is the limit of the events that are kept during one survey. With more,
+// one that counts is probably among them.
 const mostWaiting = 1000
 
-// begin is called before a look, which will see what was reason to look so far.
+// begin is called before a survey, which includes all causes so far.
 func (f *filter) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,7 +39,7 @@ func (f *filter) begin() {
 	f.look.Clear()
 }
 
-// end is called when a look has found v.
+// end is called when a survey has returned v.
 func (f *filter) end(v View) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +74,7 @@ func (f *filter) take(e netstate.Event) {
 	}
 }
 
-// matters reports whether e may change what the last look found.
+// matters reports whether e may change the result of the last survey.
 func (f *filter) matters(e netstate.Event) bool {
 	switch o := e.Object.(type) {
 	case nil:
@@ -111,8 +110,8 @@ func (f *filter) routeMatters(r netstate.Route) bool {
 	})
 }
 
-// decisive are the links whose changes may change a Host. Another one becomes
-// so by an event of its own, of an address or a route.
+// decisive returns the links whose changes may change Interfaces. Another link
+// becomes decisive by an event of an address or a route.
 func (s Spec) decisive(v View) map[string]netstate.Link {
 	direct := map[string]bool{}
 	for _, r := range v.OnLink {
@@ -126,7 +125,8 @@ func (s Spec) decisive(v View) map[string]netstate.Link {
 			links[l.Name] = l.Link
 		}
 	}
-	// Of these even what a Link does not tell counts: whether their cable is in.
+	// For these, state that a Link does not contain counts too: whether their cable is
+	// plugged in.
 	links[v.Reach.Link] = netstate.Link{}
 	for _, d := range v.Defaults {
 		links[d.Link] = netstate.Link{}

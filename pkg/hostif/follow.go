@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// settle is how long what an event calls for waits, for the rest of the
-	// burst to come: an address is often replaced in several steps.
+	// settle is the delay between an event and the survey that it causes. The rest of the
+	// burst comes meanwhile: an address is often replaced in several steps.
 	settle = 100 * time.Millisecond
-	// again is the wait before a kernel that failed is asked again.
+	// again is the wait before the next request to a kernel that failed.
 	again = time.Second
 )
 
-// Follow calls to with what the host has, at once and again with every change,
-// until ctx ends. The error is nil, or joins a *NoUplinkError for each family
-// that is on and has no uplink at the moment; such a family keeps its last, as
-// a cable that is out for a moment is no news to the other hosts. One that never
-// had any has none in Host either. Calls come one after another, and must leave
-// Host's lists as they are.
+// Follow calls to with the host's interfaces, at once and after every change, until
+// ctx ends. The error is nil, or joins a *NoUplinkError for each family that is on
+// and has no uplink at present. Such a family keeps its last uplink, because an
+// unplugged cable changes nothing for the other hosts. A family that never had an
+// uplink has none in Interfaces either. Calls do not overlap, and must not change the
+// lists in Interfaces.
 //
-// The kernel's events only make it look again. A *SettingError is returned at
-// once; whatever else fails is logged and tried again.
+// The kernel's events only cause another survey. Follow returns a *SettingError at
+// once. It logs every other error and retries.
 func Follow(ctx context.Context, source Source, spec Spec, to func(Interfaces, error)) error {
 	if err := spec.Check(); err != nil {
 		return err
@@ -62,7 +62,7 @@ func Follow(ctx context.Context, source Source, spec Spec, to func(Interfaces, e
 	return ctx.Err()
 }
 
-// follower is one Follow under way.
+// follower is one running Follow.
 type follower struct {
 	source Source
 	spec   Spec
@@ -70,7 +70,7 @@ type follower struct {
 	filter filter
 
 	last     subnet.Pair[netip.Addr]
-	host     Interfaces // as it was told last, with the last uplink of each family
+	host     Interfaces // as last reported, with the last uplink of each family
 	missing  subnet.Pair[*NoUplinkError]
 	reported bool
 }
@@ -111,7 +111,7 @@ func (f *follower) update(ctx context.Context) error {
 	return nil
 }
 
-// report logs what is new about a family.
+// report logs what has changed for a family.
 func (f *follower) report(family subnet.Family, u Uplink, missing *NoUplinkError) {
 	before, lost := f.host.Uplinks[family], f.missing[family] != nil
 	switch {

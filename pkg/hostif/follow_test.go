@@ -34,12 +34,12 @@ const (
 
 func bothSpec() Spec { return Spec{Networks: networks("46"), Bridges: []string{"docker0", "cni0"}} }
 
-// started is follow with the first look behind it.
+// started is follow after the first survey.
 func started(t *testing.T, host, told string, spec Spec, test func(*lab)) {
 	t.Helper()
 	follow(t, host, spec, func(l *lab) {
 		l.after(0, told)
-		l.after(10 * settle) // the watch may have begun after the first look, and called for another
+		l.after(10 * settle) // the watch may have begun after the first survey, and called for another
 		l.host.set(func(h *fakeHost) { h.surveys = 0 })
 		log.Take()
 		test(l)
@@ -74,7 +74,7 @@ func TestFollowTellsOfChanges(t *testing.T) {
 		name   string
 		host   string
 		events []netstate.Event
-		told   string // "" if not at all
+		told   string // "" if to is not called
 		log    []string
 	}{
 		{"the address changed", swap("192.0.2.7", "192.0.2.8"), []netstate.Event{gone(addr("eth0", "192.0.2.7/24")), addr("eth0", "192.0.2.8/24")},
@@ -118,7 +118,7 @@ func TestFollowTellsOfChanges(t *testing.T) {
 	}
 }
 
-// TestFollowIgnores: what cannot matter costs no look.
+// TestFollowIgnores checks that what cannot matter causes no survey.
 func TestFollowIgnores(t *testing.T) {
 	spec := bothSpec()
 	spec.CanReach = netip.MustParseAddr("203.0.113.9")
@@ -182,8 +182,8 @@ func TestFollowTakesABurstAtOnce(t *testing.T) {
 	})
 }
 
-// TestFollowWhileLooking: what an event that comes during a look means is
-// decided by what the look finds, which may be older than the event.
+// TestFollowWhileLooking checks an event that comes during a survey. The result
+// decides what the event means, because it may be older than the event.
 func TestFollowWhileLooking(t *testing.T) {
 	many := make([]netstate.Event, mostWaiting+1)
 	for i := range many {
@@ -217,7 +217,7 @@ func TestFollowWhileLooking(t *testing.T) {
 	}
 }
 
-// TestFollowKeepsTheLast: a family that loses its uplink says so once.
+// TestFollowKeepsTheLast checks that a family that loses its uplink is reported once.
 func TestFollowKeepsTheLast(t *testing.T) {
 	without := strings.Replace(both, "default eth0 100 via 192.0.2.1", "", 1)
 	started(t, both, bothTold, bothSpec(), func(l *lab) {
@@ -230,7 +230,7 @@ func TestFollowKeepsTheLast(t *testing.T) {
 		l.surveyed(2)
 		l.logged()
 
-		// Another change is told with what is still missing.
+		// Another change is reported with what is still missing.
 		l.become(strings.ReplaceAll(without, "2001:db8::7", "2001:db8::8"), netstate.Event{})
 		l.after(settle, strings.ReplaceAll(bothTold, "2001:db8::7", "2001:db8::8")+"\nno IPv4")
 		l.logged("Chose the uplink")
@@ -239,7 +239,7 @@ func TestFollowKeepsTheLast(t *testing.T) {
 		l.after(settle, strings.ReplaceAll(bothTold, "2001:db8::7", "2001:db8::8")+"\nno IPv6")
 		l.logged("Uplink usable again", "Uplink lost; keeping the last one")
 
-		// Its reason is news too, but not to the log.
+		// A new reason is reported, but not logged.
 		l.become(strings.ReplaceAll(strings.ReplaceAll(both, "2001:db8::7/64", ""), "default eth0 1024 via fe80::1", ""), netstate.Event{})
 		l.after(settle, strings.ReplaceAll(bothTold, "2001:db8::7", "2001:db8::8")+"\nno IPv6")
 		l.logged()
@@ -250,7 +250,7 @@ func TestFollowKeepsTheLast(t *testing.T) {
 	})
 }
 
-// TestFollowWaitsForAFamily: it reports what there is nevertheless.
+// TestFollowWaitsForAFamily checks that the other family is reported meanwhile.
 func TestFollowWaitsForAFamily(t *testing.T) {
 	started(t, "link lo 65536 127.0.0.1/8", "no IPv4\nno IPv6", bothSpec(), func(l *lab) {
 		l.become("link eth0 1500 192.0.2.7/24\ndefault eth0 0 via 192.0.2.1", netstate.Event{})
@@ -273,8 +273,8 @@ func TestFollowLogsTheFirstLook(t *testing.T) {
 	})
 }
 
-// TestFollowGoesOnFromTheLast: between equals what an earlier run chose stays,
-// and from then on what this one did.
+// TestFollowGoesOnFromTheLast checks that the last choice stays among equals: first
+// that of an earlier run, then this run's own.
 func TestFollowGoesOnFromTheLast(t *testing.T) {
 	host := func(addrs string) string { return "link eth0 1500 " + addrs + "\ndefault eth0 1024 via fe80::1" }
 	spec := Spec{Networks: networks("6"), Last: subnet.Pair[netip.Addr]{{}, netip.MustParseAddr("2001:db8::2")}}
@@ -328,7 +328,7 @@ func TestFollowWatchFails(t *testing.T) {
 	})
 }
 
-// TestFollowEnds at once whatever it is at.
+// TestFollowEnds checks that Follow ends at once, whatever it waits for.
 func TestFollowEnds(t *testing.T) {
 	started(t, both, bothTold, bothSpec(), func(l *lab) {
 		l.become(both, netstate.Event{})
@@ -341,7 +341,7 @@ func TestFollowEnds(t *testing.T) {
 		l.after(settle)
 		l.host.set(func(h *fakeHost) { h.watchErr = errTest })
 		l.host.broken <- errTest
-		l.stop() // while both wait to try again
+		l.stop() // while both wait for a retry
 		l.logged("Failed to survey the host's interfaces; retrying", "Failed to watch the host's interfaces; retrying")
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -8,16 +8,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Interfaces is what an overlay goes by of its host.
+// Interfaces is what an overlay needs to know of its host.
 type Interfaces struct {
 	Uplinks subnet.Pair[Uplink]
-	// Holds says in which families the host still has the address of the uplink. It
-	// may have it when nothing leads beyond the link any more.
+	// Holds reports in which families the host still has the address of the uplink. It
+	// may have it when no route leads beyond the link any more.
 	Holds subnet.Pair[bool]
-	// OnLink are netstate.Survey's, but for those within the overlay.
+	// OnLink is netstate.Survey's list, except for networks within the overlay.
 	OnLink []netstate.Route
-	// Tunnels are the tunnel devices that belong to nothing else. A change of
-	// them alone is not followed: most are our own.
+	// Tunnels are the tunnel devices that no other program uses. A change of them alone
+	// is not followed: most are our own.
 	Tunnels []netstate.Link
 	// Bridges are those of Spec.Bridges that the host has, in that order.
 	Bridges []Bridge
@@ -26,13 +26,13 @@ type Interfaces struct {
 // Bridge is a bridge of containers.
 type Bridge struct {
 	Name  string
-	Addrs []netip.Prefix // with their networks' lengths, in the kernel's order; no link-local one
+	Addrs []netip.Prefix // with their networks' lengths, in the kernel's order, without link-local ones
 }
 
 // Equal reports whether b and o are the same and have the same addresses.
 func (b Bridge) Equal(o Bridge) bool { return b.Name == o.Name && slices.Equal(b.Addrs, o.Addrs) }
 
-// same reports whether a follower would tell h and o apart.
+// same reports whether h and o are equal for a follower.
 func (h Interfaces) same(o Interfaces) bool {
 	for f := range h.Uplinks {
 		if !h.Uplinks[f].same(o.Uplinks[f]) {
@@ -42,7 +42,7 @@ func (h Interfaces) same(o Interfaces) bool {
 	return h.Holds == o.Holds && slices.Equal(h.OnLink, o.OnLink) && slices.EqualFunc(h.Bridges, o.Bridges, Bridge.Equal)
 }
 
-// host is what v shows, beside the uplinks.
+// host returns the state in v, except for the uplinks.
 func (s Spec) host(v View) Interfaces {
 	h := Interfaces{Tunnels: v.Tunnels()}
 	for _, r := range v.OnLink {

@@ -15,14 +15,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// watched is a kernel of which a test sees how often it is asked, and which
-// addresses it has returned.
+// watched is a kernel that counts the test's requests and records the addresses that
+// it has returned.
 type watched struct {
 	*kernel.Kernel
 
 	mu      sync.Mutex
 	surveys int
-	seen    map[string]bool // the addresses that came
+	seen    map[string]bool // the addresses that were returned
 }
 
 func (w *watched) Survey(ctx context.Context) (netstate.Survey, error) {
@@ -49,18 +49,18 @@ func (w *watched) surveyed() int {
 	return w.surveys
 }
 
-// kernelLab is a follower at work on a namespace's kernel.
+// kernelLab is a follower of a namespace's kernel.
 type kernelLab struct {
 	*testing.T
 	ns     *kerneltest.NS
 	source *watched
 
 	mu   sync.Mutex
-	told []string // all of it
+	told []string // all calls
 }
 
-// followKernel starts a follower of a host that has eth0, eth1 and default
-// routes by eth0.
+// followKernel starts a follower of a host that has eth0, eth1 and default routes
+// through eth0.
 func followKernel(t *testing.T) *kernelLab {
 	t.Helper()
 	ns := kerneltest.NewNS(t, "host")
@@ -114,8 +114,7 @@ func (l *kernelLab) tell(h Interfaces, err error) {
 	l.told = append(l.told, text(h, err))
 }
 
-// settle waits until what was told last is this, in whatever order the kernel
-// lists it.
+// settle waits until the last report is this, in whatever order the kernel lists it.
 func (l *kernelLab) settle(want ...string) {
 	l.Helper()
 	slices.Sort(want)
@@ -174,8 +173,8 @@ func TestFollowKernel(t *testing.T) {
 	l.settle(v4, v6, net0, net1, net6)
 }
 
-// TestFollowKernelCables: a default route whose cable is out is the last to be
-// taken, and the kernel announces the cable by an event of the link alone.
+// TestFollowKernelCables checks that a default route whose cable is unplugged is the
+// last choice. The kernel announces the cable by an event of the link alone.
 func TestFollowKernelCables(t *testing.T) {
 	l := followKernel(t)
 	rest := []string{"eth0 fd00:18::1 mtu 1500", "direct 198.18.0.0/24 eth0", "direct 198.19.0.0/24 eth1", "direct fd00:18::/64 eth0"}
@@ -186,9 +185,10 @@ func TestFollowKernelCables(t *testing.T) {
 	l.settle(append(rest, "eth0 198.18.0.1 mtu 1500")...)
 }
 
-// TestFollowKernelStorm: containers that come and go cost no survey. Each round
-// has every kind of event and takes longer than a look is put off, so that what
-// it costs shows in it or in the next; a late event of the beginning may cost one.
+// TestFollowKernelStorm checks that containers that come and go cause no survey. Each
+// round has every kind of event and takes longer than the delay of a survey, so its
+// surveys are counted in it or in the next. A late event of the beginning may cause
+// one.
 func TestFollowKernelStorm(t *testing.T) {
 	l := followKernel(t)
 	pods := kerneltest.NewNS(t, "pods")
@@ -237,7 +237,7 @@ func (l *kernelLab) storm(pods *kerneltest.NS) {
 	}
 }
 
-// passed waits until all events so far have been taken: that of a marker, an
+// passed waits until all events so far have been handled: the event of a marker, an
 // address within the overlay, comes after them.
 func (l *kernelLab) passed(marker string) {
 	l.Helper()

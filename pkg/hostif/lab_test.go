@@ -26,12 +26,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// log is what the follower has written. A test that looks at it clears it first.
+// log is what the follower has logged. A test that reads it clears it first.
 var log logtest.Log
 
 var errTest = errors.New("injected")
 
-// fakeHost is a Source that a test sets as it likes.
+// fakeHost is a Source that a test controls.
 type fakeHost struct {
 	events chan netstate.Event
 	broken chan error // ends a Watch
@@ -41,7 +41,7 @@ type fakeHost struct {
 	err      error // of Survey and RouteTo
 	watchErr error // of Watch, at once
 	surveys  int
-	during   func() // called in Survey, when what it returns is settled
+	during   func() // called in Survey, when its result is fixed
 }
 
 func (h *fakeHost) Survey(ctx context.Context) (netstate.Survey, error) {
@@ -82,19 +82,18 @@ func (h *fakeHost) Watch(ctx context.Context, to func(netstate.Event)) error {
 	}
 }
 
-// lab is a follower at work on a fakeHost, in a bubble of fake time.
+// lab is a follower of a fakeHost, in a bubble of fake time.
 type lab struct {
 	*testing.T
 	host *fakeHost
-	stop func() // ends Follow and waits for that
+	stop func() // ends Follow and waits for its end
 
 	mu   sync.Mutex
 	told []string
 }
 
-// follow starts a follower of the host in text, which faults may change before,
-// and has test look at it. It fails if Follow does not end at once when it is
-// told to.
+// follow starts a follower of the host in text, which faults may change before, and
+// calls test. It fails if Follow does not end at once when its context does.
 func follow(t *testing.T, text string, spec Spec, test func(*lab), faults ...func(*fakeHost)) {
 	t.Helper()
 	log.Take()
@@ -129,8 +128,8 @@ func (l *lab) tell(h Interfaces, err error) {
 	l.told = append(l.told, text(h, err))
 }
 
-// text is a call: "eth0 192.0.2.7 mtu 1500", a line for each that there is of
-// uplinks, networks on link, tunnels, bridges and families that lack an uplink.
+// text returns a call as lines: "eth0 192.0.2.7 mtu 1500" and so on, for the uplinks,
+// networks on link, tunnels, bridges and families without an uplink.
 func text(h Interfaces, err error) string {
 	var lines []string
 	for _, u := range h.Uplinks {
@@ -164,7 +163,7 @@ func lacks(err error, f subnet.Family) bool {
 	return errors.As(err, &missing) && missing.Family == f
 }
 
-// become makes the host another one, which events announce.
+// become replaces the host, with events.
 func (l *lab) become(text string, events ...netstate.Event) {
 	l.Helper()
 	view := viewOf(l, text)
@@ -180,7 +179,7 @@ func (h *fakeHost) set(change func(*fakeHost)) {
 	change(h)
 }
 
-// after lets d pass, and expects just these calls since the last time.
+// after waits d, and expects exactly these calls since the last time.
 func (l *lab) after(d time.Duration, want ...string) {
 	l.Helper()
 	<-time.After(d)
@@ -196,7 +195,7 @@ func (l *lab) after(d time.Duration, want ...string) {
 	l.told = nil
 }
 
-// surveyed expects so many surveys since the last time.
+// surveyed expects n surveys since the last time.
 func (l *lab) surveyed(want int) {
 	l.Helper()
 	l.host.mu.Lock()
@@ -207,7 +206,7 @@ func (l *lab) surveyed(want int) {
 	l.host.surveys = 0
 }
 
-// logged expects just these messages since the last time.
+// logged expects exactly these messages since the last time.
 func (l *lab) logged(want ...string) {
 	l.Helper()
 	has := func(line, message string) bool { return strings.HasPrefix(line, strconv.Quote(message)) }
@@ -216,7 +215,7 @@ func (l *lab) logged(want ...string) {
 	}
 }
 
-// lines is text without what indents its lines.
+// lines returns text without the indentation of its lines.
 func lines(text string) string {
 	var out []string
 	for line := range strings.Lines(text) {

@@ -13,7 +13,7 @@ type Names struct {
 	PublicIP                                subnet.Pair[string]
 }
 
-// OrWords returns n without empty names.
+// OrWords returns n with words in place of empty names.
 func (n Names) OrWords() Names {
 	return Names{
 		Iface: cmp.Or(n.Iface, "uplink"), IfaceRegex: cmp.Or(n.IfaceRegex, "uplink regex"),

@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestTextsUseTheCallersNames: errors and reasons call a setting what the caller calls
-// it.
+// TestTextsUseTheCallersNames checks that errors and reasons call a setting what the
+// caller calls it.
 func TestTextsUseTheCallersNames(t *testing.T) {
 	a := netip.MustParseAddr
 	named := Names{Iface: "--if", IfaceRegex: "--re", CanReach: "--reach", FromNodeIP: "--node", PublicIP: subnet.Pair[string]{"--ip", "--ipv6"}}

@@ -99,7 +99,7 @@ func number(t testing.TB, text string) int {
 	return n
 }
 
-// networks is the overlay of the families in text: "4", "6" or "46".
+// networks returns the overlay of the families in text: "4", "6" or "46".
 func networks(text string) subnet.Pair[netip.Prefix] {
 	var p subnet.Pair[netip.Prefix]
 	if strings.Contains(text, "4") {
