@@ -1,5 +1,5 @@
-// Package firewall says which packets of the network leave a host with its address
-// in place of theirs, and which others' firewalls must let through, and keeps it
-// so. What is wanted is a value, Rules; the kernel holds it as nftables or as
-// iptables rules, which the packages below write.
+// Package firewall decides which packets of the network leave a host with its address
+// in place of their own, and which ones foreign firewalls must accept, and keeps the
+// rules for that in place. The wanted rules are a value, Rules. The packages below
+// write them as nftables or as iptables rules.
 package firewall

@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/budget"
 )
 
-// undone books that rules were restored which others had changed. The log has it
-// until it is known that they keep doing so. The caller holds mu.
+// undone records that rules were restored that another program had changed. It logs
+// that until it is known to be a fight. The caller holds mu.
 func (k *Keeper) undone(p *part, heard, now time.Time) {
 	p.healed++
 	switch begins := k.fights.Heal(p.Name, heard, now); {
@@ -22,9 +22,9 @@ func (k *Keeper) undone(p *part, heard, now time.Time) {
 	}
 }
 
-// wrongSince returns since when rules were probably wrong that a look from began
-// on found changed, and the look before at last did not. Between two polls a
-// change comes at any time, in the middle on average.
+// wrongSince returns since when rules were probably wrong that a look found changed.
+// That look began at began, and the previous one at last found them right. Between
+// two polls a change may come at any time, on average in the middle.
 func (p *part) wrongSince(last, began time.Time) time.Time {
 	if p.Watch != nil || last.IsZero() {
 		return began

@@ -16,44 +16,45 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Engine is what writes rules.
+// Engine writes rules.
 type Engine interface {
-	// Sync brings what stands to what is wanted, and reports whether it had to write.
+	// Sync changes the present rules to the wanted ones, and reports whether it had to
+	// write.
 	Sync(ctx context.Context, r Rules) (changed bool, err error)
 }
 
-// settle is how long to wait after a change for those that come with it.
+// settle is the wait after a change for further ones that belong to it.
 const settle = 2 * time.Millisecond
 
 // backoff is the wait after failures.
 var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: time.Minute}
 
-// Find finds the parts where rules stand, the first of which come first. It is
-// told what the network's config says of nftables.
+// Find returns the parts for rules, in the order of their precedence. nftables is the
+// network config's choice.
 type Find func(ctx context.Context, nftables subnet.Choice) ([]Part, error)
 
-// Keeper has rules stand where they should, whatever others do to them.
+// Keeper keeps rules in place, whatever other programs change.
 type Keeper struct {
 	find    Find
 	changed func()
 	poked   retry.Wakeup
-	account *budget.Account // what looking and healing cost
+	account *budget.Account // for what checks and repairs cost
 
 	mu       sync.Mutex
 	parts    []*part
 	fights   budget.Fights[string] // by the names of parts
-	found    subnet.Choice         // by which there are these
-	sought   subnet.Choice         // by which others were looked for last
-	finding  trouble.Outcome       // of looking for others
-	failures int                   // to find others, in a row
-	again    time.Time             // when to try next
-	healed   uint64                // by parts that are gone
+	found    subnet.Choice         // the choice for which the parts were found
+	sought   subnet.Choice         // the last choice for which parts were sought
+	finding  trouble.Outcome       // of the search for parts
+	failures int                   // of the search, in a row
+	again    time.Time             // when to retry
+	healed   uint64                // by former parts
 	want     Rules
-	wanted   uint64 // counts what was wanted; 0 is nothing yet
+	wanted   uint64 // counts versions of what is wanted; 0 means none yet
 }
 
-// NewKeeper makes a keeper. What it does because others changed something is on
-// account. Changed is called when Status has changed; it must not wait.
+// NewKeeper returns a keeper. It spends from account what foreign changes cost. It
+// calls changed when Status has changed; changed must not block.
 func NewKeeper(find Find, account *budget.Account, changed func()) *Keeper {
 	return &Keeper{find: find, changed: changed, account: account, poked: retry.NewWakeup(),
 		finding: trouble.Outcome{Failed: "Failed to find a firewall for the rules; retrying", EachReason: true}}
@@ -74,16 +75,16 @@ func (k *Keeper) Want(r Rules) {
 	k.poked.Wake()
 }
 
-// Status is how the rules do.
+// Status is the state of the rules.
 type Status struct {
-	Tried  bool                    // all that is wanted was tried
-	Err    error                   // why not all stands as wanted
-	Healed uint64                  // how often what others had done was undone
-	Others []string                // what others do that rules cannot help
-	Fights map[string]budget.Fight // rules that others keep changing, by where they stand
+	Tried  bool                    // everything that is wanted was tried
+	Err    error                   // why not all wanted rules are in place
+	Healed uint64                  // the number of foreign changes that were undone
+	Others []string                // foreign rules that ours cannot prevent from doing harm
+	Fights map[string]budget.Fight // rules that other programs keep changing, by part
 }
 
-// Status tells how the rules do.
+// Status returns the state of the rules.
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,7 +106,7 @@ func (k *Keeper) Status() Status {
 	return s
 }
 
-// Run keeps the rules until ctx ends, and leaves them then.
+// Run keeps the rules until ctx ends, and leaves them in place.
 func (k *Keeper) Run(ctx context.Context) {
 	var w watches
 	defer w.end()
@@ -131,8 +132,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// wakeUp returns when there is something to do, if ever, if p is the next part
-// and due then.
+// wakeUp returns when the keeper next has something to do, if ever. p is the next part,
+// which is due then.
 func (k *Keeper) wakeUp(p *part, due time.Time) (at time.Time, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,8 +147,8 @@ func (k *Keeper) wakeUp(p *part, due time.Time) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// schedule has p looked at by the time at, or when its account allows. The caller
-// holds mu.
+// schedule sets the next check of p to at, or later if its account requires that. The
+// caller holds mu.
 func (k *Keeper) schedule(p *part, at time.Time) {
 	if p.due.IsZero() || at.Before(p.due) {
 		p.due = at
@@ -155,8 +156,8 @@ func (k *Keeper) schedule(p *part, at time.Time) {
 	}
 }
 
-// next is the part to look at next, and when; nil if there is none. The first of
-// those that are due comes first.
+// next returns the part to check next, and when, or nil if there is none. Of several
+// due parts, it returns the first.
 func (k *Keeper) next() (next *part, due time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -180,7 +181,7 @@ func (k *Keeper) next() (next *part, due time.Time) {
 	return next, due
 }
 
-// sync looks at p.
+// sync checks p and restores it.
 func (k *Keeper) sync(ctx context.Context, p *part) {
 	k.mu.Lock()
 	wanted, want := k.wanted, Rules{}
@@ -188,7 +189,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 		want = p.Wants(k.want)
 	}
 	ours, heard := p.ours, p.heard
-	p.due, p.ours, p.heard = time.Time{}, false, time.Time{} // what happens from here on is news
+	p.due, p.ours, p.heard = time.Time{}, false, time.Time{} // later changes count as new
 	k.mu.Unlock()
 	began, stop := time.Now(), k.account.Measure()
 	changed, err := p.Engine.Sync(ctx, want)

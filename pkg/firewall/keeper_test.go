@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// fake is a place for rules that others can change.
+// fake is a place for rules that other programs can change.
 type fake struct {
 	mu    sync.Mutex
 	holds Rules
@@ -49,7 +49,7 @@ func (f *fake) watch(ctx context.Context, poke func()) error {
 	return ctx.Err()
 }
 
-// do changes the rules as another program would, and pokes the watchers.
+// do changes the rules as another program would, and wakes the watchers.
 func (f *fake) do(change func()) {
 	f.mu.Lock()
 	change()
@@ -158,9 +158,9 @@ func TestKeeperHeals(t *testing.T) {
 	})
 }
 
-// Rules that others undo again and again, at whatever rate, are never gone for
-// longer than a turn, and cost their share; the fight is in the status and
-// logged once, and all is right within a second of its end.
+// TestKeeperHealsThroughFights undoes rules repeatedly, at any rate. They are never
+// gone for longer than a turn, and cost their share. The fight is in the status and
+// logged once, and everything is restored within a second of its end.
 func TestKeeperHealsThroughFights(t *testing.T) {
 	const looking = 2 * time.Millisecond
 	for _, every := range []time.Duration{10 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond} {
@@ -222,7 +222,8 @@ func TestKeeperHealsThroughFights(t *testing.T) {
 	}
 }
 
-// However much others change of their rules, polling costs a limited share of time.
+// TestKeeperLimitsItsCost checks that polling costs a limited share of the time,
+// however much other programs change of their rules.
 func TestKeeperLimitsItsCost(t *testing.T) {
 	keeping(t, func(t *testing.T, k *Keeper, first, _ *fake) {
 		after(time.Minute)
@@ -256,7 +257,8 @@ func TestKeeperTakesNewRules(t *testing.T) {
 	})
 }
 
-// A long wait for another's lock does not lengthen the next wait.
+// TestKeeperRetriesSoonAfterSlowFailure checks that a long wait for another program's
+// lock does not lengthen the next wait.
 func TestKeeperRetriesSoonAfterSlowFailure(t *testing.T) {
 	keeping(t, func(t *testing.T, k *Keeper, first, _ *fake) {
 		after(time.Minute)
@@ -276,8 +278,9 @@ func TestKeeperRetriesSoonAfterSlowFailure(t *testing.T) {
 	})
 }
 
-// With another config rules may stand elsewhere. The old ones are removed when all
-// others stand, and are kept as long as there is no other place.
+// TestKeeperMovesRulesBetweenParts changes the config so that rules belong elsewhere.
+// The keeper removes the old ones when all others are in place, and keeps them as
+// long as there is no other place.
 func TestKeeperMovesRulesBetweenParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var absent error

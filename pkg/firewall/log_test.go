@@ -6,7 +6,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 )
 
-// log is what the keeper has written. A test that looks at it clears it first.
+// log is what the keeper has logged. A test that reads it clears it first.
 var log logtest.Log
 
 func TestMain(m *testing.M) {

@@ -9,40 +9,40 @@ import (
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
-// Part is one place where rules stand.
+// Part is one place for rules.
 type Part struct {
 	Name   string // for people
 	Engine Engine
-	// Wants is what of the rules belongs there. Without it none do, and what an
+	// Wants returns which of the rules belong there. If it is nil, none do; what an
 	// earlier run left is removed once all other parts hold what is wanted.
 	Wants func(Rules) Rules
-	// Watch calls poke when it begins, and after each change; nil where no
-	// changes are announced.
+	// Watch calls poke when it begins, and after each change. It is nil if no changes are
+	// announced.
 	Watch func(ctx context.Context, poke func()) error
-	// Tell tells what others do that rules cannot help; nil where there is none.
+	// Tell returns which foreign rules do harm that ours cannot prevent. It is nil if
+	// there are none.
 	Tell func() []string
 	// Every is how often the keeper polls it, beside what Watch reports; never if
 	// zero.
 	Every time.Duration
 }
 
-// part is one with how it does, which the keeper's mu guards.
+// part is a Part with its state, which the keeper's mu guards.
 type part struct {
 	Part
-	due      time.Time // when to look next, if the account allows; zero is never
-	ours     bool      // for what is newly wanted, whatever that costs
-	heard    time.Time // when a change was heard of first; zero while none was
-	looked   time.Time // when it was looked at last
-	done     uint64    // what was wanted when it last held that
+	due      time.Time // when to look next, if the account allows it; zero means never
+	ours     bool      // a change of what is wanted, whatever it costs
+	heard    time.Time // when the first change was reported; zero without one
+	looked   time.Time // when it was last checked
+	done     uint64    // the version of what was wanted that it last held
 	tried    uint64
 	failures int // in a row
 	outcome  trouble.Outcome
 	healed   uint64
 }
 
-// findParts finds the parts for what is wanted, unless there are those. Until it has
-// found them those before go on, and what stands there stands until others stand
-// in its place.
+// findParts finds the parts for what is wanted, unless they are known. Until then the
+// present parts stay in use, and rules stay in place until others have replaced them.
 func (k *Keeper) findParts(ctx context.Context, w *watches) {
 	k.mu.Lock()
 	choice, lost := k.want.NFTables, k.finding.Err()
@@ -69,7 +69,7 @@ func (k *Keeper) findParts(ctx context.Context, w *watches) {
 	}
 	defer k.changed()
 	if err == nil {
-		w.end() // they call for mu
+		w.end() // they need mu
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -92,13 +92,13 @@ func (k *Keeper) findParts(ctx context.Context, w *watches) {
 	w.begin(ctx, k)
 }
 
-// watches are what watches the parts.
+// watches are the watches of the parts.
 type watches struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// begin has all parts of k watched; the caller holds its mu.
+// begin starts the watches of all parts of k. The caller holds its mu.
 func (w *watches) begin(ctx context.Context, k *Keeper) {
 	ctx, w.cancel = context.WithCancel(ctx)
 	for _, p := range k.parts {
@@ -108,7 +108,7 @@ func (w *watches) begin(ctx context.Context, k *Keeper) {
 	}
 }
 
-// end ends the watches, and waits until they have.
+// end ends the watches, and waits for their end.
 func (w *watches) end() {
 	if w.cancel != nil {
 		w.cancel()
@@ -116,7 +116,7 @@ func (w *watches) end() {
 	w.running.Wait()
 }
 
-// watch has p looked at whenever something happens to it.
+// watch marks p to be checked after each change.
 func (k *Keeper) watch(ctx context.Context, p *part) {
 	watching := trouble.Outcome{Failed: "Lost the watch on the firewall; restarting it"}
 	for ctx.Err() == nil {
@@ -124,7 +124,7 @@ func (k *Keeper) watch(ctx context.Context, p *part) {
 		err := p.Watch(ctx, func() {
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			if begun { // to have begun is not yet to have heard something
+			if begun { // the beginning is not a change
 				watching.Was(nil)
 			}
 			begun = true

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Chains are the chains of one table of another's, by name.
+// Chains are the chains of one foreign table, by name.
 type Chains map[string][]Rule
 
-// Position is where among the rules of chain an accept of the network's packets has
-// to stand: before the first rule by which they would be dropped whoever sends
-// them what, or else behind all, where only the chain's policy comes. What
-// people, or those who enforce their policies, say of packets by address, port
-// or mark thus goes before.
+// Position returns the index at which an accept of the network's packets belongs
+// among the rules of chain. That is before the first rule that drops them whatever
+// their addresses and ports are, or else at the end, where only the chain's policy
+// follows. So rules of people or policy engines that name an address, port or mark
+// come first.
 func (c Chains) Position(chain string, network, own netip.Prefix) int {
 	return Position(c[chain], func(name string) []Rule { return c[name] }, network, own)
 }
 
-// Position is Chains.Position for those who read only chains that are jumped to.
+// Position is Chains.Position for callers that only read chains that are jumped to.
 func Position(rules []Rule, chain func(name string) []Rule, network, own netip.Prefix) int {
 	place := len(rules)
 	for _, p := range crossing(network, own) {
@@ -35,10 +35,9 @@ func Position(rules []Rule, chain func(name string) []Rule, network, own netip.P
 	return place
 }
 
-// Drops reports whether what the network's hosts send one another is dropped by the
-// rules of a chain, or by its policy where it is one that drops. It is not if there
-// are names of devices on both sides with which it passes both ways: only who has
-// said so lets devices pass by name.
+// Drops reports whether the rules of a chain drop overlay traffic, or its policy
+// does. It returns false if some names of devices on both sides pass in both
+// directions: only a person who meant that lets devices pass by name.
 func Drops(rules []Rule, chain func(name string) []Rule, policy Verdict, network, own netip.Prefix) bool {
 	passes := func(p packet) bool {
 		w := walk{p, chain, make(map[string]Verdict)}
@@ -66,15 +65,15 @@ func Drops(rules []Rule, chain func(name string) []Rule, policy Verdict, network
 	return true
 }
 
-// packet is one as a firewall sees it that a host forwards.
+// packet is a forwarded packet as a firewall sees it.
 type packet struct {
 	in, out  string
 	from, to netip.Addr
 }
 
-// crossing are packets from and to another host of the network. The devices on
-// this side have the names that others' rules know; on the other it is one that
-// none names, for to name that is to mean it.
+// crossing returns packets from and to another host of the network. The devices on
+// this side have the names that foreign rules know. On the other side, the device has
+// a name that no rule contains, because a rule that names it is meant for it.
 func crossing(network, own netip.Prefix) []packet {
 	here, there := own.Addr().Next(), network.Addr().Next()
 	if own.Contains(there) {
@@ -87,7 +86,7 @@ func crossing(network, own netip.Prefix) []packet {
 	return packets
 }
 
-// last is the highest address of p.
+// last returns the highest address of p.
 func last(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for i := p.Bits(); i < 8*len(b); i++ {
@@ -97,15 +96,16 @@ func last(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// walk is the way of one packet.
+// walk is the path of one packet through the chains.
 type walk struct {
 	packet packet
 	chain  func(name string) []Rule
-	known  map[string]Verdict // what becomes of the packet in chains: Accept, Drop or None
+	known  map[string]Verdict // the result of each chain: Accept, Drop or None
 }
 
-// take is what becomes of the packet by a rule; None is to go on. That goes for
-// what is dropped because of its addresses, too: who names them means it.
+// take returns what a rule does with the packet; None means that it continues. A
+// packet that is dropped because of its addresses continues too, because the rule's
+// author meant these addresses.
 func (w *walk) take(r Rule) Verdict {
 	if !w.packet.matches(r) {
 		return None
@@ -114,7 +114,7 @@ func (w *walk) take(r Rule) Verdict {
 	if v == Jump || v == Goto {
 		v = w.pass(r.Chain)
 		if v == None && r.Does == Goto {
-			v = Return // to where the chain was jumped to that it was in
+			v = Return // to the rule after the jump into this chain
 		}
 	}
 	if v != Accept && v != Drop && v != Return || r.named() && v == Drop {
@@ -126,8 +126,8 @@ func (w *walk) take(r Rule) Verdict {
 // named reports whether a rule names addresses.
 func (r Rule) named() bool { return r.From.Prefix.IsValid() || r.To.Prefix.IsValid() }
 
-// pass is what becomes of the packet in a chain. One that leads back to itself,
-// which the kernel does not allow, is passed through.
+// pass returns what a chain does with the packet. In a chain that leads back to
+// itself, which the kernel does not allow, the packet continues.
 func (w *walk) pass(chain string) Verdict {
 	if v, ok := w.known[chain]; ok {
 		return v
@@ -145,7 +145,7 @@ func (w *walk) pass(chain string) Verdict {
 	return w.known[chain]
 }
 
-// matches reports whether r certainly takes p.
+// matches reports whether r certainly matches p.
 func (p packet) matches(r Rule) bool {
 	return !r.Opaque && !r.Marked && r.From.takes(p.from) && r.To.takes(p.to) && r.In.takes(p.in) && r.Out.takes(p.out)
 }

@@ -28,7 +28,7 @@ func TestPlace(t *testing.T) {
 		"nothing":              {Chains{}, 0},
 		"an accept of another": {Chains{"FORWARD": {{From: net("10.9.0.0/16"), Does: Accept}}}, 1},
 		"refused at the end": {Chains{"FORWARD": {
-			{Opaque: true, Does: Accept}, // what is established
+			{Opaque: true, Does: Accept}, // established connections
 			{In: in("virbr0"), Does: Accept},
 			drop,
 		}}, 2},
@@ -94,7 +94,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// Whatever foreign chains look like, a place is found, and soon.
+// TestPlaceAmongAnything checks that a place is found soon in any foreign chains.
 func TestPlaceAmongAnything(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	names := []string{"FORWARD", "A", "B", "C", "D"}

@@ -15,7 +15,7 @@ import (
 // pollInterval is the default of --iptables-resync.
 const pollInterval = 5 * time.Second
 
-// polling runs a keeper of one part that reports no change, as legacy iptables.
+// polling runs a keeper of one part that reports no changes, like legacy iptables.
 func polling(t *testing.T, f func(t *testing.T, k *Keeper, polled *fake)) {
 	synctest.Test(t, func(t *testing.T) {
 		polled := &fake{}
@@ -34,7 +34,8 @@ func polling(t *testing.T, f func(t *testing.T, k *Keeper, polled *fake)) {
 	})
 }
 
-// The keeper restores what others undid there within one interval.
+// TestKeeperPollsWithoutWatch checks that the keeper restores within one interval
+// what others undid there.
 func TestKeeperPollsWithoutWatch(t *testing.T) {
 	polling(t, func(t *testing.T, k *Keeper, polled *fake) {
 		after(time.Hour)
@@ -49,9 +50,10 @@ func TestKeeperPollsWithoutWatch(t *testing.T) {
 	})
 }
 
-// However often others undo polled rules, and whatever a poll costs, polls take a
-// twentieth of the time at most. Once it is a fight they come every second, or as
-// often as that allows; the status says how much of the time the rules are wrong.
+// TestPolledFight checks that polls take a twentieth of the time at most, however
+// often others undo polled rules and whatever a poll costs. In a fight they come
+// every second, or as often as that limit allows. The status shows how much of the
+// time the rules are wrong.
 func TestPolledFight(t *testing.T) {
 	for _, cost := range []time.Duration{4 * time.Millisecond, 45 * time.Millisecond, 400 * time.Millisecond} {
 		for _, every := range []time.Duration{50 * time.Millisecond, time.Second, pollInterval} {

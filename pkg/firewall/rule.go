@@ -6,42 +6,41 @@ import (
 	"strings"
 )
 
-// Rule is one rule of a firewall's chain, as far as it matters here. A rule of
-// ours is all of it; of another's what is not understood is left out, and Opaque
-// says so. Rules are comparable.
+// Rule is one rule of a firewall's chain, as far as it matters here. A rule of ours
+// is complete. A foreign rule lacks what is not understood, and Opaque reports that.
+// Rules are comparable.
 type Rule struct {
-	Marked   bool // asks for KubeMark
+	Marked   bool // matches KubeMark
 	From, To Net
 	In, Out  Iface
-	// Opaque is a rule that asks for something else too, so that we do
-	// not know whether it takes a packet.
+	// Opaque reports that the rule has other conditions too, so that we do not know which
+	// packets it matches.
 	Opaque bool
 	Does   Verdict
-	Chain  string // to Jump or Goto
+	Chain  string // of Jump or Goto
 }
 
-// KubeMark is the bit that kube-proxy marks packets by which it masquerades
-// itself.
+// KubeMark is the bit with which kube-proxy marks packets that it masquerades itself.
 const KubeMark = 0x4000
 
-// Net is a condition on an address; the zero Net asks for nothing.
+// Net is a condition on an address; the zero Net matches all.
 type Net struct {
 	Prefix netip.Prefix
 	Not    bool
 }
 
-// Iface is a condition on a device; the zero Iface asks for nothing.
+// Iface is a condition on a device; the zero Iface matches all.
 type Iface struct {
 	Name string
-	Wild bool // Name is but the beginning
+	Wild bool // Name is only a prefix
 	Not  bool
 }
 
 // Verdict is what a rule does with a packet.
 type Verdict uint8
 
-// What rules do. A rule that only counts or logs, or does what is not understood,
-// does None.
+// Verdicts of rules. A rule that only counts or logs, or does what is not understood,
+// has the verdict None.
 const (
 	None Verdict = iota
 	Accept
@@ -50,7 +49,7 @@ const (
 	Jump
 	Goto
 	Masquerade
-	MasqueradeRandom // from ports that cannot be foreseen
+	MasqueradeRandom // from unpredictable ports
 )
 
 func (v Verdict) String() string {

@@ -12,17 +12,16 @@ type Rules struct {
 	// Networks are the network's addresses, and Own the node's part of them, in
 	// the families that are on.
 	Networks, Own subnet.Pair[netip.Prefix]
-	// Masquerade says for which families packets that leave the network get an
-	// address of the host.
+	// Masquerade is the families in which packets that leave the network get an address
+	// of the host.
 	Masquerade subnet.Pair[bool]
-	// Random chooses ports that cannot be foreseen, and that no two packets get at
-	// once.
+	// Random chooses ports that are unpredictable, and that no two packets get at once.
 	Random bool
 	// Exempt are destinations that see the containers' own addresses.
 	Exempt []netip.Prefix
-	// Forward has others' firewalls let packets from and to the network through.
+	// Forward makes foreign firewalls accept packets from and to the network.
 	Forward bool
-	// NFTables reports whether the network's config has rules be those of nftables.
+	// NFTables is the network config's choice of nftables.
 	NFTables subnet.Choice
 }
 
@@ -34,7 +33,8 @@ func (r Rules) Equal(o Rules) bool {
 
 var multicast = subnet.Pair[netip.Prefix]{netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("ff00::/8")}
 
-// NAT are the rules that say which packets of a family are masqueraded, in order.
+// NAT returns the rules that decide which packets of a family are masqueraded, in
+// order.
 func (r Rules) NAT(f subnet.Family) []Rule {
 	network, own := Net{Prefix: r.Networks[f]}, Net{Prefix: r.Own[f]}
 	if !r.Masquerade[f] || !network.Prefix.IsValid() || !own.Prefix.IsValid() {
@@ -45,9 +45,9 @@ func (r Rules) NAT(f subnet.Family) []Rule {
 		masquerade = MasqueradeRandom
 	}
 	rules := []Rule{
-		{Marked: true, Does: Return}, // kube-proxy does it
+		{Marked: true, Does: Return}, // kube-proxy masquerades them
 		{From: network, To: network, Does: Return},
-		{To: own, Does: Return}, // from outside: a container sees who asks
+		{To: own, Does: Return}, // from outside: the container sees the client's address
 		{From: network, To: Net{Prefix: multicast[f]}, Does: Return},
 	}
 	for _, p := range r.Exempt {
@@ -57,11 +57,11 @@ func (r Rules) NAT(f subnet.Family) []Rule {
 	}
 	return append(rules,
 		Rule{From: network, Does: masquerade},
-		Rule{To: network, Does: masquerade}, // of the host, or through it: the answer has to come back here
+		Rule{To: network, Does: masquerade}, // of the host, or through it: the answer must come back here
 	)
 }
 
-// Forwards are the rules that have packets of a family pass, in order.
+// Forwards returns the rules that accept packets of a family, in order.
 func (r Rules) Forwards(f subnet.Family) []Rule {
 	network := Net{Prefix: r.Networks[f]}
 	if !r.Forward || !network.Prefix.IsValid() {

@@ -1,4 +1,4 @@
-// Package host finds where rules stand on this host, and has a keeper of the
+// Package host finds the places for rules on this host, and makes a keeper of the
 // firewall keep them there.
 package host
 
@@ -22,10 +22,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// lookAnyway is how often rules are looked at whose changes are heard of.
+// lookAnyway is the interval of checks of rules whose changes are announced.
 const lookAnyway = 5 * time.Minute
 
-// Kind is what rules are written as.
+// Kind is the kind of rules.
 type Kind string
 
 // The kinds of rules. Auto leaves the choice to the network's config and to what
@@ -37,7 +37,7 @@ const (
 	None     Kind = "none"
 )
 
-// Options say which rules a keeper keeps.
+// Options are which rules a keeper keeps.
 type Options struct {
 	Kind   Kind
 	Resync time.Duration // the poll interval of legacy tables
@@ -53,9 +53,8 @@ type Names struct {
 	Unforwarded string
 }
 
-// NewKeeper returns what keeps rules in this host's firewall. It spends from the
-// account what other programs cause it to do, and calls changed when its status
-// changes.
+// NewKeeper returns the keeper of the rules in this host's firewall. It spends from
+// the account what foreign changes cost, and calls changed when its status changes.
 func NewKeeper(o Options, healing *budget.Account, changed func()) *firewall.Keeper {
 	f := &finder{tables: nft.Open(""), legacy: iptables.OpenLegacy(iptables.Options{}), resync: o.Resync, names: o.Names}
 	f.names.Kind = cmp.Or(f.names.Kind, "filter")
@@ -64,14 +63,14 @@ func NewKeeper(o Options, healing *budget.Account, changed func()) *firewall.Kee
 	}, healing, changed)
 }
 
-// finder finds where rules stand, among all that this host has for them.
+// finder finds the places for rules among everything that this host has for them.
 type finder struct {
 	tables *nft.Tables
 	legacy *iptables.LegacyTables
 	resync time.Duration // the poll interval of legacy tables
 	names  Names
 
-	logged   remark // what the log knows
+	logged   remark // what was logged
 	prepared bool   // what the kernel may need was tried
 }
 
@@ -109,8 +108,8 @@ type remark struct {
 }
 
 // choose returns the kind of rules: the setting's, else the config's, else nftables
-// where the host has it. The functions return why a kind cannot be written; iptables
-// is asked last where it is chosen. Texts call the setting by name.
+// if the host has it. The functions return why a kind cannot be written; iptables is
+// asked last if it is chosen. Texts call the setting by name.
 func choose(name string, set Kind, config subnet.Choice, nftables, iptables func() error) (kind Kind, say remark, err error) {
 	switch {
 	case set == IPTables:
@@ -140,7 +139,7 @@ func choose(name string, set Kind, config subnet.Choice, nftables, iptables func
 	case config == subnet.Yes:
 		return "", say, fmt.Errorf("EnableNFTables is true: %w; load the kernel's modules (modprobe nf_tables nft_masq), or set %s=iptables on this host", err, name)
 	case errors.Is(err, unix.EPERM):
-		return "", say, err // nor would iptables do
+		return "", say, err // iptables would fail too
 	}
 	return IPTables, remark{IPTables, err.Error()}, iptables()
 }
@@ -160,7 +159,7 @@ func (f *finder) nftables() []firewall.Part {
 }
 
 // iptables returns the parts for rules in the iptables tables that other programs on
-// this host use. Those of the other kind may drop packets too.
+// this host use. The tables of the other kind may drop packets too.
 func (f *finder) iptables(ctx context.Context) ([]firewall.Part, error) {
 	host, err := iptables.Found(ctx, iptables.Options{})
 	if err != nil {
@@ -194,8 +193,8 @@ func (f *finder) iptables(ctx context.Context) ([]firewall.Part, error) {
 	return append(append(parts, f.native()...), f.flannel()), nil
 }
 
-// others returns the part that reports foreign chains that drop where no rule of
-// ours helps.
+// others returns the part that reports foreign chains that drop packets where no rule
+// of ours helps.
 func (f *finder) others() firewall.Part {
 	others := &nft.Others{Tables: f.tables, Unforwarded: f.names.Unforwarded}
 	return firewall.Part{Name: "foreign chains", Engine: others, Wants: everything, Watch: others.Watch, Tell: others.Tell, Every: lookAnyway}
@@ -235,7 +234,7 @@ func forwards(r firewall.Rules) firewall.Rules {
 	return firewall.Rules{Networks: r.Networks, Own: r.Own, Forward: r.Forward}
 }
 
-// removal is an engine that removes rules that are not wanted any more.
+// removal is an engine that removes rules that are no longer wanted.
 type removal struct {
 	owner  string
 	remove func(context.Context) (removed []string, err error)
@@ -251,7 +250,7 @@ func (r removal) Sync(ctx context.Context, _ firewall.Rules) (changed bool, err 
 }
 
 // loadBridgeFilter makes the kernel pass packets between containers on one bridge
-// through its firewall, which services of Kubernetes need. Nothing else needs it.
+// through its firewall, which Kubernetes services need. Nothing else needs it.
 func loadBridgeFilter() {
 	const settings = "/proc/sys/net/bridge"
 	if _, err := os.Stat(settings); err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// What rules are written as: the flag, the config and the host have their say, in
-// this order.
+// TestChoosesFirewallOfHost checks that the flag, the config and the host, in this
+// order, choose between nftables and iptables.
 func TestChoosesFirewallOfHost(t *testing.T) {
 	const auto, nft, ipt, none = Auto, NFTables, IPTables, None
 	old, bare := errors.New("an old kernel"), errors.New("no commands")
@@ -41,7 +41,7 @@ func TestChoosesFirewallOfHost(t *testing.T) {
 
 		{flag: nft, want: nft},
 		{flag: nft, config: subnet.Yes, want: nft},
-		{flag: nft, config: subnet.Yes, nftables: old, want: nft}, // to write tells
+		{flag: nft, config: subnet.Yes, nftables: old, want: nft}, // the write fails instead
 		{flag: nft, config: subnet.No, want: nft, says: "--kind=nftables overrides EnableNFTables, which is false"},
 		{flag: ipt, nftables: old, want: ipt},
 		{flag: ipt, config: subnet.No, want: ipt},

@@ -51,7 +51,7 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// crowd adds so many rules of others, in a chain that every packet comes through.
+// crowd adds count foreign rules, in a chain that every packet passes.
 func (h *host) crowd(t testing.TB, k Kind, rules int) {
 	t.Helper()
 	var text strings.Builder
@@ -67,8 +67,8 @@ func (h *host) crowd(t testing.TB, k Kind, rules int) {
 	}
 }
 
-// BenchmarkPoll measures what one poll of legacy tables of both families costs,
-// beside others' rules: how long it takes, and how much processor time, with that of
+// BenchmarkPoll measures the cost of one poll of both families' legacy tables, beside
+// foreign rules: how long it takes, and how much processor time, including that of
 // the commands.
 func BenchmarkPoll(b *testing.B) {
 	forwards := everything()
@@ -88,7 +88,7 @@ func BenchmarkPoll(b *testing.B) {
 				h.crowd(b, Legacy, n)
 				tables := h.tables(b, Legacy)
 				sync(b, h, tables, c.r, true)
-				tables.options.Command = nil // ip netns exec is no part of the cost
+				tables.options.Command = nil // ip netns exec does not belong to the cost
 				h.enter(b)
 				before := processorTime(b)
 				for b.Loop() {
@@ -117,7 +117,8 @@ func (h *host) enter(b *testing.B) {
 	}
 }
 
-// processorTime returns what this process and the commands that ended have used.
+// processorTime returns the processor time of this process and of the commands that
+// ended.
 func processorTime(b *testing.B) (used time.Duration) {
 	b.Helper()
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
@@ -158,9 +159,9 @@ func (h *host) keep(b *testing.B, v Variant, r firewall.Rules) (end func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// BenchmarkHeal measures how long it takes until what others did to our rules is
-// undone, from when their command has ended. Legacy tables are polled: there the
-// command runs at any time between two polls.
+// BenchmarkHeal measures the time until a foreign change of our rules is undone, from
+// the end of the command that made it. Legacy tables are polled, so there the command
+// runs at any time between two polls.
 func BenchmarkHeal(b *testing.B) {
 	const legacy, nf, many = "legacy ", "nft ", " beside 5000"
 	for _, c := range []struct {
@@ -196,7 +197,7 @@ func BenchmarkHeal(b *testing.B) {
 				var took []time.Duration
 				for b.Loop() {
 					b.StopTimer()
-					end := h.keep(b, v, everything()) // one that has put nothing right yet, and takes no time over it
+					end := h.keep(b, v, everything()) // a keeper without repairs behind it, whose budget is full
 					settled := time.Second + time.Duration(others)*time.Millisecond/2
 					kerneltest.Eventually(b, time.Minute, after(time.Now().Add(settled+rand.N(phase+1))))
 					hurt := h.command("iptables-"+string(k)+"-restore", "--noflush")
@@ -219,9 +220,9 @@ func BenchmarkHeal(b *testing.B) {
 	}
 }
 
-// observe reads a table of IPv4 as it is now, and returns a function that waits
-// until it is so again and returns since when. It takes little processor time from
-// those who put it right.
+// observe reads an IPv4 table, and returns a function that waits until the table is
+// the same again and returns when that was. It takes little processor time from the
+// keeper.
 func (h *host) observe(b *testing.B, k Kind, name string) (back func() time.Time, end func()) {
 	b.Helper()
 	want := h.table(b, k, name)
@@ -263,7 +264,7 @@ func (h *host) observe(b *testing.B, k Kind, name string) (back func() time.Time
 	}, func() {}
 }
 
-// table returns what iptables-save shows of a table of IPv4.
+// table returns what iptables-save shows of an IPv4 table.
 func (h *host) table(t testing.TB, k Kind, name string) string {
 	t.Helper()
 	out, err := h.command("iptables-"+string(k)+"-save", "-t", name).Output()

@@ -12,30 +12,30 @@ import (
 	"unicode"
 )
 
-// Options say where the host is.
+// Options describe the host.
 type Options struct {
-	// Command makes a command of iptables; exec.Command if nil.
+	// Command returns a command of iptables. If it is nil, exec.Command does.
 	Command func(name string, args ...string) *exec.Cmd
-	// DryRun leaves out the writing, and nothing else.
+	// DryRun omits the writing, and nothing else.
 	DryRun bool
-	// Proc is the folder where the kernel lists the legacy tables in use;
-	// /proc/net if empty.
+	// Proc is the folder where the kernel lists the legacy tables in use. If it is empty,
+	// that is /proc/net.
 	Proc string
 }
 
 const (
-	// patience is how long another may hold the lock of the legacy tables.
+	// patience is how long to wait for the lock of the legacy tables.
 	patience = "5" // seconds
-	// longestRun is for a command that never ends.
+	// longestRun is the time limit of a command.
 	longestRun = 30 * time.Second
-	// afterRun is how long what a command started may keep its output open.
+	// afterRun is how long a command's children may keep its output open.
 	afterRun = time.Second
 )
 
-// CommandError is a command of iptables that failed.
+// CommandError is returned for a command of iptables that failed.
 type CommandError struct {
 	Command string // with its arguments
-	Said    string // the first line of its complaint
+	Said    string // the first line of its error output
 	Fix     string // what a person can do
 	Err     error
 }
@@ -81,10 +81,10 @@ func (o Options) run(ctx context.Context, stdin string, output func(io.Reader) e
 	if err == nil {
 		stop := context.AfterFunc(ctx, func() {
 			_ = cmd.Process.Kill() // it may have ended
-			_ = stdout.Close()     // which what it started may hold
+			_ = stdout.Close()     // which its children may hold
 		})
 		unread := output(&limited{Reader: stdout, left: mostOutput})
-		if unread != nil { // or else it would wait for ever
+		if unread != nil { // otherwise the command would wait forever
 			_ = cmd.Process.Kill()
 		}
 		err = cmd.Wait()
@@ -113,8 +113,8 @@ const (
 	loadNFTables = "modprobe nf_tables nft_compat, or use the legacy commands"
 )
 
-// hints are what a person can do about a complaint, by what stands in it; the
-// first that is found counts.
+// hints are the fixes for error outputs, by what these contain; the first match
+// counts.
 var hints = []struct {
 	fix  string
 	said []string
@@ -157,8 +157,8 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// line is the first line that says something; a line that only leads to the
-// next is taken with it.
+// line returns the first line with a message. If that line only introduces the next,
+// it returns both.
 func (h *head) line() string {
 	said := ""
 	for line := range strings.Lines(string(h.text)) {

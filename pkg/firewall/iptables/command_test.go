@@ -17,19 +17,20 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// fakes are tables of a kind whose commands are scripts.
+// fakes returns tables of a kind whose commands are scripts.
 func fakes(t testing.TB, k Kind, save, restore string) *Tables {
 	t.Helper()
 	v := Variant{Kind: k, Version: modern, save: subnet.Pair[string]{"iptables-save"}, restore: subnet.Pair[string]{"iptables-restore"}}
 	return New(v, scripts(t, map[string]string{"iptables-save": save, "iptables-restore": restore}))
 }
 
-// one asks for rules of IPv4 alone.
+// one returns rules for IPv4 alone.
 func one() firewall.Rules { return everyRules()[15].Rules }
 
 const noNFTables = "echo 'iptables-nft: Failed to initialize nft: Protocol not supported' >&2; exit 1"
 
-// A kernel without nf_tables drops nothing there, and has nothing of ours.
+// TestNoNFTables checks that a kernel without nf_tables drops nothing there, and has
+// nothing of ours.
 func TestNoNFTables(t *testing.T) {
 	tables := fakes(t, NFT, noNFTables+"\n", noNFTables+"\n")
 	for _, r := range []firewall.Rules{everyRules()[1].Rules, {}} {

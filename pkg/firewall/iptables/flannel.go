@@ -11,16 +11,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// flannelChains are those that flannel makes, flannelBases those that its rules
-// lead there from, and flannelComments what stands at its rules; older versions
-// had them there directly.
+// flannelChains are the chains that flannel creates, flannelBases the chains that its
+// rules jump from, and flannelComments the comments of its rules. In older versions
+// these are directly in flannelBases.
 var (
 	flannelChains   = []string{"FLANNEL-POSTRTG", "FLANNEL-FWD"}
 	flannelBases    = []string{"POSTROUTING", "FORWARD"}
 	flannelComments = []string{"flanneld masq", "flanneld forward"}
 )
 
-// RemoveFlannel removes flannel's rules, and says what it has removed.
+// RemoveFlannel removes flannel's rules, and returns what it removed.
 func (t *Tables) RemoveFlannel(ctx context.Context) (removed []string, err error) {
 	var errs []error
 	for _, f := range subnet.Families {
@@ -40,8 +40,8 @@ func (t *Tables) RemoveFlannel(ctx context.Context) (removed []string, err error
 	return removed, errors.Join(errs...)
 }
 
-// flannel is what has to be written to remove flannel's rules of a family, and
-// what those are.
+// flannel returns what to write in order to remove flannel's rules of a family, and
+// what these are.
 func (t *Tables) flannel(ctx context.Context, f subnet.Family) (text string, found []string, err error) {
 	used, err := t.options.legacy(f)
 	if err != nil {
@@ -66,9 +66,9 @@ func (t *Tables) flannel(ctx context.Context, f subnet.Family) (text string, fou
 	return text, found, nil
 }
 
-// flannels is what has to be written into one table.
+// flannels returns what to write into one table.
 func flannels(now *table) (lines, what []string) {
-	used := map[string]bool{} // by others, who then keep the chain, empty
+	used := map[string]bool{} // whose jumps keep the chain, which is emptied
 	for _, name := range slices.Sorted(maps.Keys(now.chains)) {
 		base := slices.Contains(flannelBases, name)
 		for _, l := range now.chains[name] {

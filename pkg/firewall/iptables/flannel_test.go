@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// flannelRules are as flannel writes them: those of now, and those of versions
-// that had no chains of their own.
+// flannelRules are rules as flannel writes them: present ones, and those of versions
+// without chains of their own.
 const flannelRules = `
 	-t nat -N FLANNEL-POSTRTG
 	-t nat -A POSTROUTING -m comment --comment "flanneld masq" -j FLANNEL-POSTRTG
@@ -32,7 +32,7 @@ const flannelRules = `
 
 func TestRemoveFlannel(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
-		// Others' rules that look like it, or share a chain with it.
+		// These are foreign rules that look like flannel's, or share a chain with it.
 		h.sh(t, k, others+`
 			-A DOCKER-USER -s 10.244.0.0/16 -m comment --comment "flanneld forward" -j ACCEPT
 			-A FORWARD -m comment --comment "instead of flanneld forward" -j ACCEPT
@@ -72,7 +72,8 @@ func TestRemoveFlannel(t *testing.T) {
 	})
 }
 
-// A chain of flannel's to which another's rule leads stays, without its rules.
+// TestFlannelsChainInUse checks that a chain of flannel's stays, without its rules,
+// if a foreign rule leads to it.
 func TestFlannelsChainInUse(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		h.sh(t, k, flannelRules+"-N MINE\n -A MINE -j FLANNEL-FWD")

@@ -15,7 +15,7 @@ import (
 // Kind is one of the two sets of tables that a host may have.
 type Kind string
 
-// The two, as the names of their commands have them.
+// The two, as in the names of their commands.
 const (
 	Legacy Kind = "legacy"
 	NFT    Kind = "nft"
@@ -25,29 +25,29 @@ const (
 type Variant struct {
 	Kind    Kind
 	Version Version
-	// Rules are how many rules others have in it, Kube whether kubelet or
-	// kube-proxy has chains there, and Err why that is not known.
+	// Rules is the number of foreign rules in it, Kube whether kubelet or kube-proxy has
+	// chains there, and Err why that is unknown.
 	Rules int
 	Kube  bool
 	Err   error
 
-	save, restore subnet.Pair[string] // "" where there is none
+	save, restore subnet.Pair[string] // "" if there is none
 }
 
 // Installed lists the variants of iptables on the host.
 type Installed struct {
 	Variants []Variant
-	Plain    Kind                  // what its plain iptables is; empty if there is none
+	Plain    Kind                  // the kind of its plain iptables; "" if there is none
 	Legacy   subnet.Pair[[]string] // the legacy tables in use in this network namespace
 
 	missing error
 }
 
-// bases are what the commands of the families begin with.
+// bases are the beginnings of the families' command names.
 var bases = subnet.Pair[string]{"iptables", "ip6tables"}
 
-// Found looks what a host has. That makes no legacy table, which to ask for one
-// by its name would.
+// Found returns what a host has. It creates no legacy table, as a request for one by
+// its name would.
 func Found(ctx context.Context, o Options) (h Installed, err error) {
 	for _, f := range subnet.Families {
 		if h.Legacy[f], err = o.legacy(f); err != nil {
@@ -93,7 +93,7 @@ func (h *Installed) has(k Kind) bool {
 	return ok
 }
 
-// Variant is the one of that kind, if the host has it.
+// Variant returns the variant of that kind, if the host has it.
 func (h Installed) Variant(k Kind) (Variant, bool) {
 	for _, v := range h.Variants {
 		if v.Kind == k {
@@ -103,10 +103,10 @@ func (h Installed) Variant(k Kind) (Variant, bool) {
 	return Variant{}, false
 }
 
-// find adds the commands of a family to v, which tells by the first what it is.
+// find adds the commands of a family to v. The first one's version shows its kind.
 func (o Options) find(ctx context.Context, v *Variant, f subnet.Family, base string) error {
 	version, kind, err := o.version(ctx, base+"-save")
-	if err != nil { // an old one that has no rules to write says nothing
+	if err != nil { // an old one that has no rules to write prints nothing
 		var older error
 		if version, kind, older = o.version(ctx, base); older != nil || !version.before(Version{1, 8, 0}) {
 			return err
@@ -125,8 +125,8 @@ func (o Options) find(ctx context.Context, v *Variant, f subnet.Family, base str
 	return nil
 }
 
-// count counts what others have in a variant. Without a table's name a legacy
-// command shows those that are in use.
+// count counts the foreign rules in a variant. Without a table's name, a legacy
+// command shows the tables in use.
 func (o Options) count(ctx context.Context, v *Variant, legacy subnet.Pair[[]string]) {
 	for _, f := range subnet.Families {
 		if v.save[f] == "" || v.Kind == Legacy && len(legacy[f]) == 0 {
@@ -152,7 +152,7 @@ func (o Options) count(ctx context.Context, v *Variant, legacy subnet.Pair[[]str
 	}
 }
 
-// passing are rules of ours or flannel's, which are no reason to stay.
+// passing returns rules of ours or flannel's, which do not count.
 func passing(chain, spec string) bool {
 	for _, ours := range []string{"TULLE-", "FLANNEL-"} {
 		if strings.HasPrefix(chain, ours) || strings.Contains(spec, "-j "+ours) {
@@ -162,8 +162,8 @@ func passing(chain, spec string) bool {
 	return false
 }
 
-// Choose says which variant to use, and why: the one that the others on this
-// host use, or else what its plain iptables is.
+// Choose returns which variant to use, and why: the one that other programs on this
+// host use, or else the kind of its plain iptables.
 func (h Installed) Choose() (v Variant, why string, err error) {
 	var usable []Variant
 	for _, v := range h.Variants {
@@ -199,7 +199,7 @@ func (h Installed) Choose() (v Variant, why string, err error) {
 	return a, fmt.Sprintf("other programs have %d rules there and %d in the %s tables", a.Rules, b.Rules, b.Kind), nil
 }
 
-// legacy are the legacy tables of a family that are in use.
+// legacy returns the legacy tables of a family that are in use.
 func (o Options) legacy(f subnet.Family) ([]string, error) {
 	text, err := os.ReadFile(o.list(f))
 	if errors.Is(err, fs.ErrNotExist) { // the kernel has none, or its module was not loaded
@@ -211,7 +211,8 @@ func (o Options) legacy(f subnet.Family) ([]string, error) {
 	return strings.Fields(string(text)), nil
 }
 
-// list is where the kernel lists the legacy tables of a family that are in use.
+// list returns the path where the kernel lists the legacy tables of a family that are
+// in use.
 func (o Options) list(f subnet.Family) string {
 	folder := o.Proc
 	if folder == "" {

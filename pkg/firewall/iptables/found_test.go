@@ -37,7 +37,7 @@ func TestReadVersion(t *testing.T) {
 func TestFound(t *testing.T) {
 	for _, c := range []struct {
 		name, do string
-		kind     Kind // empty: as the command iptables is
+		kind     Kind // "": that of the command iptables
 		why      string
 	}{
 		{"nothing", "", "", "the command iptables"},
@@ -81,7 +81,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// names are the legacy tables in use, as a process inside sees them.
+// names returns the legacy tables in use, as a process inside sees them.
 func (h *host) names(t *testing.T) string {
 	t.Helper()
 	var names subnet.Pair[[]string]
@@ -101,7 +101,7 @@ const (
 	broken   = `[ "$1" = --version ] && echo "iptables-save v1.8.7 (%s)" && exit 0` + "\necho 'Failed to initialize nft: Protocol not supported' >&2; exit 1\n"
 )
 
-// Hosts differ in what commands they have.
+// TestFoundCommands checks hosts with different commands.
 func TestFoundCommands(t *testing.T) {
 	nft, legacy := func(s string) string { return fmt.Sprintf(s, "nf_tables") }, func(s string) string { return fmt.Sprintf(s, "legacy") }
 	for _, c := range []struct {
@@ -147,7 +147,7 @@ func TestFoundCommands(t *testing.T) {
 	}
 }
 
-// Commands of long ago get nothing that they do not know.
+// TestOldCommands checks that old commands get nothing that they do not know.
 func TestOldCommands(t *testing.T) {
 	dir := t.TempDir()
 	o := scripts(t, map[string]string{
@@ -175,7 +175,7 @@ func TestOldCommands(t *testing.T) {
 	if v.Version.RandomPorts() {
 		t.Errorf("%s knows random ports", v.Version)
 	}
-	// What it then shows is what was written.
+	// It then shows what was written.
 	now := strings.ReplaceAll(payload, "*nat\n", "*nat\n:POSTROUTING ACCEPT [0:0]\n")
 	now = strings.ReplaceAll(now, "*filter\n", "*filter\n:FORWARD ACCEPT [0:0]\n")
 	now = strings.ReplaceAll(strings.ReplaceAll(now, "-I POSTROUTING 1", "-A POSTROUTING"), "-I FORWARD 1", "-A FORWARD")

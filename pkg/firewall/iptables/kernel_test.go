@@ -57,7 +57,7 @@ func TestSyncWritesOnlyWhatDiffers(t *testing.T) {
 	})
 }
 
-// rulesOnly is without tables that hold nothing.
+// rulesOnly returns text without empty tables.
 func rulesOnly(saved string) string {
 	var b strings.Builder
 	for line := range strings.Lines(saved) {
@@ -68,7 +68,8 @@ func rulesOnly(saved string) string {
 	return b.String()
 }
 
-// Every change of what is wanted leaves exactly that.
+// TestEveryChangeLeavesWhatIsWanted checks that every change of what is wanted
+// results in exactly that.
 func TestEveryChangeLeavesWhatIsWanted(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		tables := h.tables(t, k)
@@ -134,7 +135,7 @@ func TestRestoresWhatOthersChange(t *testing.T) {
 	}
 }
 
-// right fails unless the IPv4 jumps stand where they have to.
+// right fails the test unless the IPv4 jumps are where they must be.
 func right(t *testing.T, saved string) {
 	t.Helper()
 	if got := rulesOf(saved, subnet.IPv4, "nat", "POSTROUTING"); len(got) == 0 || !strings.HasSuffix(got[0], "-j TULLE-POSTRTG") {
@@ -153,8 +154,8 @@ func right(t *testing.T, saved string) {
 	}
 }
 
-// What others put before ours is left there, as long as it lets packets come to
-// it; and who puts a rule last is not followed about.
+// TestLeavesWhatIsRight checks that foreign rules before ours stay, as long as
+// packets reach ours. A program that puts a rule last is not fought.
 func TestLeavesWhatIsRight(t *testing.T) {
 	for _, do := range []string{
 		`-N KUBE-POD-FW
@@ -181,8 +182,9 @@ func TestLeavesWhatIsRight(t *testing.T) {
 	}
 }
 
-// Only what is dropped in a legacy table matters beside nf_tables' own rules; a
-// table that is not in use drops nothing, and is not made to be looked at.
+// TestLegacyIsNotMade checks that only drops in a legacy table matter beside
+// nf_tables' own rules. A table that is not in use drops nothing, and a check does
+// not create it.
 func TestLegacyIsNotMade(t *testing.T) {
 	h := newHost(t)
 	tables := h.tables(t, Legacy)
@@ -226,7 +228,7 @@ func TestLegacyIsNotMade(t *testing.T) {
 
 	sync(t, h, tables, everything(), true)
 	used("filter", "nat")
-	// What is not wanted any more is removed, and then looked at no more.
+	// What is no longer wanted is removed, and then not checked any more.
 	sync(t, h, tables, forward, true)
 	h.ran = nil
 	if _, err := tables.Sync(t.Context(), forward); err != nil {
@@ -237,7 +239,7 @@ func TestLegacyIsNotMade(t *testing.T) {
 	}
 }
 
-// What could not be removed is not forgotten.
+// TestRemovalThatFails checks that a failed removal is retried.
 func TestRemovalThatFails(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		tables := h.tables(t, k)
@@ -258,7 +260,8 @@ func TestRemovalThatFails(t *testing.T) {
 	})
 }
 
-// Nor is a table of nf_tables written that drops nothing, which may not be there.
+// TestBareTable checks that a table of nf_tables that drops nothing, and may not
+// exist, is not written.
 func TestBareTable(t *testing.T) {
 	h := newHost(t)
 	tables := h.tables(t, NFT)
@@ -282,14 +285,14 @@ func TestBareTable(t *testing.T) {
 	}
 	sync(t, h, tables, forward, false)
 	sync(t, h, tables, everything(), true)
-	// It stays when others' rules go.
+	// It stays when the foreign rules go.
 	sync(t, h, tables, forward, true)
 	if got := ruleset(); !strings.Contains(got, "TULLE-FWD") || strings.Contains(got, "TULLE-POSTRTG") {
 		t.Error(got)
 	}
 }
 
-// Others change the tables between what is read and what is written.
+// TestReplansAfterForeignChange changes the tables between the read and the write.
 func TestReplansAfterForeignChange(t *testing.T) {
 	for name, meanwhile := range map[string]string{
 		"the jump was deleted": "-D FORWARD -i eth0 -j TULLE-FWD",
@@ -321,8 +324,8 @@ func TestReplansAfterForeignChange(t *testing.T) {
 	}
 }
 
-// Rules that nft wrote into a table of iptables cannot be shown by it: ours would
-// be written again and again.
+// TestForeignTable checks tables of iptables with rules of nft, which iptables cannot
+// show: ours would be written again and again.
 func TestForeignTable(t *testing.T) {
 	h := newHost(t)
 	tables := h.tables(t, NFT)
@@ -335,7 +338,7 @@ func TestForeignTable(t *testing.T) {
 	if _, err := tables.Sync(t.Context(), firewall.Rules{}); err != nil {
 		t.Error(err)
 	}
-	// At some others it ends.
+	// Some others end iptables.
 	h.sh(t, NFT, "nft flush ruleset\n -P FORWARD DROP\n nft 'add rule ip filter FORWARD ip length 100 accept'")
 	for _, r := range []firewall.Rules{everything(), {}} {
 		if _, err := tables.Sync(t.Context(), r); err == nil || !strings.Contains(err.Error(), "with nft") {
@@ -344,8 +347,9 @@ func TestForeignTable(t *testing.T) {
 	}
 }
 
-// A container's packets come through a firewall that drops all, and leave with
-// the host's address: no host behind it knows the container's.
+// TestPacketsPassAndAreMasqueraded checks that a container's packets pass a firewall
+// that drops everything, and leave with the host's address: no host behind it knows
+// the container's.
 func TestPacketsPassAndAreMasqueraded(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		inside, outside := kerneltest.NewNS(t, "ipt"), kerneltest.NewNS(t, "ipt")
@@ -385,7 +389,8 @@ func TestUnmaskedExempt(t *testing.T) {
 	})
 }
 
-// A comment may have line breaks, and all that iptables-save writes behind them.
+// TestCommentOfManyLines checks a comment with line breaks, and everything that
+// iptables-save writes after them.
 func TestCommentOfManyLines(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		for f, base := range bases {

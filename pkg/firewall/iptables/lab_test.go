@@ -21,14 +21,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// host is a namespace whose iptables are looked after.
+// host is a namespace whose iptables the test checks.
 type host struct {
 	*kerneltest.NS
 	Options
 	lock   string
 	ran    []string // the commands that were made for the code under test
-	refuse bool     // has those that write fail
-	// before is called before each of them.
+	refuse bool     // makes writes fail
+	// before is called before each command.
 	before func(name string, args []string)
 }
 
@@ -73,8 +73,8 @@ func (h *host) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// sh runs commands inside, one a line. A line without a command's name is one of
-// plain iptables of the kind.
+// sh runs commands inside, one per line. A line without a command's name is one of
+// the kind's plain iptables.
 func (h *host) sh(t testing.TB, k Kind, lines string) {
 	t.Helper()
 	for line := range strings.Lines(lines) {
@@ -96,8 +96,8 @@ var (
 	counters = regexp.MustCompile(`\[\d+:\d+\]`)
 )
 
-// save is all that iptables-save shows of a kind, without dates and counters;
-// of both families.
+// save returns everything that iptables-save shows of a kind, in both families,
+// without dates and counters.
 func (h *host) save(t testing.TB, k Kind) string {
 	t.Helper()
 	text := ""
@@ -111,7 +111,7 @@ func (h *host) save(t testing.TB, k Kind) string {
 	return text
 }
 
-// foreign is what is not ours of what save gives.
+// foreign returns the part of save's result that is not ours.
 func foreign(saved string) string {
 	var b strings.Builder
 	for line := range strings.Lines(saved) {
@@ -122,7 +122,7 @@ func foreign(saved string) string {
 	return b.String()
 }
 
-// variant is one of the machine's.
+// variant returns a variant of the machine's.
 func (h *host) variant(t testing.TB, k Kind) Variant {
 	t.Helper()
 	found, err := Found(t.Context(), h.Options)
@@ -142,7 +142,7 @@ func (h *host) tables(t testing.TB, k Kind) *Tables {
 	return New(h.variant(t, k), h.Options)
 }
 
-// written are the commands that wrote.
+// written returns the commands that wrote.
 func (h *host) written() (n int) {
 	for _, c := range h.ran {
 		if strings.Contains(c, "-restore") {
@@ -152,7 +152,7 @@ func (h *host) written() (n int) {
 	return n
 }
 
-// sync syncs, and then again, which must write nothing.
+// sync syncs twice. The second time must write nothing.
 func sync(t testing.TB, h *host, tables *Tables, r firewall.Rules, wantChanged bool) {
 	t.Helper()
 	h.ran = nil
@@ -169,7 +169,7 @@ func sync(t testing.TB, h *host, tables *Tables, r firewall.Rules, wantChanged b
 	}
 }
 
-// rulesOf are those of one chain as they are saved.
+// rulesOf returns the rules of one chain as they are saved.
 func rulesOf(saved string, f subnet.Family, table, chain string) (rules []string) {
 	_, saved, _ = strings.Cut(saved, f.String()+"\n")
 	_, saved, _ = strings.Cut(saved, "*"+table+"\n")
@@ -187,15 +187,15 @@ func everything() firewall.Rules {
 	return all[len(all)-1].Rules
 }
 
-// bothKinds runs a test on both, each in a host of its own.
+// bothKinds runs a test on both kinds, each in a host of its own.
 func bothKinds(t *testing.T, f func(t *testing.T, h *host, k Kind)) {
 	for _, k := range []Kind{Legacy, NFT} {
 		t.Run(string(k), func(t *testing.T) { f(t, newHost(t), k) })
 	}
 }
 
-// scripts puts commands into a folder, and gives a command maker that knows no
-// others; their names are the keys.
+// scripts writes commands into a folder, and returns a command maker that knows no
+// others. The keys are their names.
 func scripts(t testing.TB, content map[string]string) Options {
 	t.Helper()
 	dir := t.TempDir()

@@ -9,17 +9,17 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// LegacyTables are a host's legacy tables, of which most hosts have none: as long
-// as the kernel has none in use, nothing is looked for and no command is run.
+// LegacyTables are a host's legacy tables, which most hosts lack. As long as the
+// kernel has none in use, nothing is looked for and no command runs.
 type LegacyTables struct {
 	options Options
 	found   *Tables
 }
 
-// OpenLegacy is the legacy tables of the host.
+// OpenLegacy returns the host's legacy tables.
 func OpenLegacy(o Options) *LegacyTables { return &LegacyTables{options: o} }
 
-// Sync is Tables.Sync.
+// Sync does Tables.Sync.
 func (l *LegacyTables) Sync(ctx context.Context, r firewall.Rules) (changed bool, err error) {
 	t, err := l.tables(ctx)
 	if t == nil || err != nil {
@@ -28,7 +28,7 @@ func (l *LegacyTables) Sync(ctx context.Context, r firewall.Rules) (changed bool
 	return t.Sync(ctx, r)
 }
 
-// RemoveFlannel is Tables.RemoveFlannel.
+// RemoveFlannel does Tables.RemoveFlannel.
 func (l *LegacyTables) RemoveFlannel(ctx context.Context) (removed []string, err error) {
 	t, err := l.tables(ctx)
 	if t == nil || err != nil {
@@ -37,7 +37,7 @@ func (l *LegacyTables) RemoveFlannel(ctx context.Context) (removed []string, err
 	return t.RemoveFlannel(ctx)
 }
 
-// tables are nil as long as none are in use.
+// tables returns the tables, or nil as long as none are in use.
 func (l *LegacyTables) tables(ctx context.Context) (*Tables, error) {
 	used := false
 	for _, f := range subnet.Families {

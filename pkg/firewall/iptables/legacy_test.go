@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// As long as no legacy table is in use nothing is run; then its rules are held
-// like those of Tables.
+// TestLegacyTables checks that no command runs as long as no legacy table is in use.
+// After that, the rules are kept like those of Tables.
 func TestLegacyTables(t *testing.T) {
 	h := newHost(t)
 	legacy := OpenLegacy(h.Options)

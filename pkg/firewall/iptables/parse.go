@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// longestLine is what is read of one; a rule that is longer is opaque.
+	// longestLine is the limit of a line; a longer rule is opaque.
 	longestLine = 64 << 10
-	// mostOutput is what is read of a command, many times the largest tables.
+	// mostOutput is the limit of a command's output, many times the largest tables.
 	mostOutput = 256 << 20
 )
 
@@ -21,7 +21,7 @@ const (
 type table struct {
 	chains   map[string][]ruleLine // with the rules that were kept
 	policies map[string]string
-	// foreign is a table with rules that only nft can show.
+	// foreign marks a table with rules that only nft can show.
 	foreign bool
 }
 
@@ -30,15 +30,15 @@ func (t *table) isChain(name string) bool {
 	return ok
 }
 
-// bare is a chain that lets all packets pass, as an unused chain does.
+// bare reports whether a chain accepts all packets, as an unused chain does.
 func (t *table) bare(chain string) bool {
 	return len(t.chains[chain]) == 0 && t.policies[chain] != "DROP" && !t.foreign
 }
 
 var errCutOff = errors.New("truncated output of iptables-save")
 
-// parse reads what iptables-save wrote. Rules that keep does not want are passed
-// over; the others of their chain then stand where they stand without those.
+// parse parses the output of iptables-save. It skips rules that keep rejects; the
+// other rules of their chain move up.
 func parse(r io.Reader, keep func(chain, spec string) bool) (map[string]*table, error) {
 	tables := map[string]*table{}
 	in := bufio.NewReaderSize(r, longestLine)

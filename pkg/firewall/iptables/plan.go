@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/firewall"
 )
 
-// part is what is ours in one table: a chain, and the jump to it from a chain
-// that all packets take.
+// part is what is ours in one table: a chain, and the jump to it from a chain that
+// all packets pass.
 type part struct {
 	table, chain, from string
 }
@@ -22,32 +22,32 @@ var (
 	parts  = [...]part{nat, filter}
 )
 
-// comment is on the jumps.
+// comment is the comment of the jumps.
 const comment = "tulle"
 
-// keep says which rules have to be looked at.
+// keep reports whether a rule must be checked.
 func (p part) keep(chain, spec string) bool {
 	return p == filter || chain == p.from || chain == p.chain || strings.Contains(spec, p.chain)
 }
 
-// jump is the rule that leads to our chain.
+// jump returns the rule that leads to our chain.
 func (p part) jump() firewall.Rule { return firewall.Rule{Does: firewall.Jump, Chain: p.chain} }
 
-// leads reports whether a rule leads to our chain, on whatever conditions.
+// leads reports whether a rule leads to our chain, on any conditions.
 func (p part) leads(l ruleLine) bool {
 	return (l.Does == firewall.Jump || l.Does == firewall.Goto) && l.Chain == p.chain
 }
 
-// want is what a part shall hold.
+// want is what a part must hold.
 type want struct {
-	rules []firewall.Rule // none: nothing of ours is left
-	// position is where the jump may stand at most.
+	rules []firewall.Rule // none: remove everything of ours
+	// position returns the highest valid index of the jump.
 	position func(firewall.Chains) int
 }
 
-// plan is what has to be written into a table so that it holds what is wanted;
-// nothing if it does. A table that is not there has no chains, nor has one that
-// iptables cannot show, in which we never wrote.
+// plan returns what to write into a table so that it holds what is wanted, or nothing
+// if it does. A table that does not exist has no chains. Nor has one that iptables
+// cannot show, in which we never wrote.
 func (p part) plan(now *table, w want) (lines []string, err error) {
 	if len(w.rules) == 0 {
 		return p.remove(now), nil
@@ -56,14 +56,14 @@ func (p part) plan(now *table, w want) (lines []string, err error) {
 		return nil, fmt.Errorf("iptables cannot list the table %s, which has rules that nft or firewalld wrote; remove them with nft, or do not use iptables on this host", p.table)
 	}
 	if !now.isChain(p.chain) || !slices.Equal(rules(now.chains[p.chain]), w.rules) {
-		lines = append(lines, ":"+p.chain+" - [0:0]") // empties it too
+		lines = append(lines, ":"+p.chain+" - [0:0]") // this also empties it
 		for _, r := range w.rules {
 			lines = append(lines, "-A "+p.chain+" "+write(r))
 		}
 	}
-	var jumps []string // as they are deleted
+	var jumps []string // the lines that delete them
 	others, at := make([]firewall.Rule, 0, len(now.chains[p.from])), 0
-	right := false // the only one asks for nothing
+	right := false // the only one has no condition
 	for _, l := range now.chains[p.from] {
 		if !p.leads(l) {
 			others = append(others, l.Rule)
@@ -82,12 +82,12 @@ func (p part) plan(now *table, w want) (lines []string, err error) {
 	if right && at <= place {
 		return lines, nil
 	}
-	// Of two that are alike the first would be deleted, whichever was meant.
+	// Of two equal jumps, a deletion removes the first, whichever was meant.
 	lines = append(lines, jumps...)
 	return append(lines, fmt.Sprintf("-I %s %d -m comment --comment %s -j %s", p.from, place+1, comment, p.chain)), nil
 }
 
-// remove is what has to be written so that nothing of ours is left.
+// remove returns what to write in order to remove everything of ours.
 func (p part) remove(now *table) (lines []string) {
 	if !now.isChain(p.chain) {
 		return nil
@@ -102,13 +102,12 @@ func (p part) remove(now *table) (lines []string) {
 	return append(lines, "-F "+p.chain, "-X "+p.chain)
 }
 
-// needless reports whether to let packets pass is for nothing: it is not known that
-// the table is there at all.
+// needless reports whether an accept has no purpose: the table is not known to exist.
 func (p part) needless(now *table) bool {
 	return p == filter && now.bare(p.from) && !now.isChain(p.chain)
 }
 
-// payload is what iptables-restore reads.
+// payload returns the input of iptables-restore.
 func payload(table string, lines []string) string {
 	if len(lines) == 0 {
 		return ""

@@ -21,7 +21,7 @@ type named struct {
 	firewall.Rules
 }
 
-// everyRules are all combinations of what can be asked for; the last asks for
+// everyRules returns all combinations of what can be wanted. The last wants
 // everything.
 func everyRules() (all []named) {
 	networks := subnet.Pair[netip.Prefix]{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:244::/48")}
@@ -101,7 +101,7 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// What the tables hold already, in whatever way, is left or put right.
+// TestPlan checks that the plan keeps or corrects what the tables hold, in any form.
 func TestPlan(t *testing.T) {
 	r := firewall.Rules{Networks: subnet.Pair[netip.Prefix]{netip.MustParsePrefix("10.244.0.0/16")}, Own: subnet.Pair[netip.Prefix]{netip.MustParsePrefix("10.244.3.0/24")}, Forward: true}
 	wants, _, _ := allWants(r)

@@ -13,14 +13,14 @@ import (
 type ruleLine struct {
 	firewall.Rule
 	comment string
-	spec    string // all behind the chain's name
+	spec    string // everything after the chain's name
 }
 
-// kubeMark is how rules ask for kube-proxy's mark.
+// kubeMark is the text of the match for kube-proxy's mark.
 var kubeMark = fmt.Sprintf("%#x/%#x", firewall.KubeMark, firewall.KubeMark)
 
-// read reads a rule; isChain tells chains from the other targets. What is not
-// understood makes it opaque, and is no error: it is another's.
+// read parses a rule. isChain reports whether a target is a chain. What read does not
+// understand makes the rule opaque, and is no error: the rule is foreign.
 func read(spec string, isChain func(name string) bool) ruleLine {
 	r := reader{ruleLine: ruleLine{spec: spec}}
 	var whole bool
@@ -39,10 +39,10 @@ func read(spec string, isChain func(name string) bool) ruleLine {
 	return r.ruleLine
 }
 
-// reader is a rule that is being read.
+// reader is a rule that is being parsed.
 type reader struct {
 	ruleLine
-	words  []word // still to be read
+	words  []word // still to be parsed
 	module string // of the match that options belong to
 }
 
@@ -53,7 +53,7 @@ func (r *reader) take() (w word) {
 	return w
 }
 
-// negated takes an exclamation mark, if there is one.
+// negated consumes an exclamation mark, if there is one.
 func (r *reader) negated() bool {
 	if len(r.words) > 0 && r.words[0] == (word{text: "!"}) {
 		r.take()
@@ -66,7 +66,7 @@ func (r *reader) targets(w word) bool {
 	return !w.quoted && (w.text == "-j" || w.text == "--jump" || w.text == "-g" || w.text == "--goto")
 }
 
-// match reads one condition and reports whether it was understood.
+// match parses one condition and reports whether it understood it.
 func (r *reader) match() bool {
 	not := r.negated()
 	option := r.take()
@@ -74,7 +74,7 @@ func (r *reader) match() bool {
 		return false
 	}
 	value := func() string {
-		if r.negated() { // where old versions have it
+		if r.negated() { // the position in old versions
 			not = !not
 		}
 		return r.take().text
@@ -110,7 +110,7 @@ func (r *reader) match() bool {
 	return false
 }
 
-// end reads a target, behind which are only its options.
+// end parses a target, which only its options follow.
 func (r *reader) end(goTo bool, target string, isChain func(name string) bool) {
 	switch {
 	case isChain(target):
@@ -137,8 +137,8 @@ func (r *reader) end(goTo bool, target string, isChain func(name string) bool) {
 	}
 }
 
-// setNet sets a condition that was not set yet. Of one that every packet meets
-// nothing is left, and one that none meets is not understood.
+// setNet sets a condition that was not set yet. It omits a condition that every
+// packet meets, and does not understand one that no packet meets.
 func setNet(to *firewall.Net, s string, not bool) bool {
 	p, ok := readPrefix(s)
 	if !ok || *to != (firewall.Net{}) {
@@ -163,7 +163,7 @@ func setIface(to *firewall.Iface, s string, not bool) bool {
 	return true
 }
 
-// readPrefix reads an address, which may have its network's length or mask.
+// readPrefix parses an address, which may have its network's length or mask.
 func readPrefix(s string) (netip.Prefix, bool) {
 	address, mask, masked := strings.Cut(s, "/")
 	a, err := netip.ParseAddr(address)
@@ -180,7 +180,7 @@ func readPrefix(s string) (netip.Prefix, bool) {
 	return p, err == nil
 }
 
-// maskBits is how many bits a mask has; -1 for one with a hole.
+// maskBits returns the number of bits of a mask, or -1 for one with a hole.
 func maskBits(s string) int {
 	mask, err := netip.ParseAddr(s)
 	if err != nil {

@@ -12,26 +12,25 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Tables are the tables of one variant. Others write them too, at any time: what
-// is written is planned on what was read just before, names others' rules by
-// what they are and never by number, and is planned again if it fails because
-// they have changed. One goroutine at a time may use them.
+// Tables are the tables of one variant. Other programs write them too, at any time.
+// So each plan depends on what was read just before it, identifies foreign rules by
+// their text and never by number, and is made again if it fails because they have
+// changed. Only one goroutine at a time may use them.
 type Tables struct {
 	variant Variant
 	options Options
-	// clean are the parts that are known to be empty, which are not looked at
-	// again as long as nothing is wanted there but something elsewhere.
+	// clean are the parts that are known to be empty. They are not checked again as long
+	// as nothing is wanted there but something elsewhere.
 	clean subnet.Pair[map[part]bool]
 }
 
-// New is for a variant that Found has found.
+// New returns the tables of a variant from Found.
 func New(v Variant, o Options) *Tables {
 	return &Tables{variant: v, options: o, clean: subnet.Pair[map[part]bool]{{}, {}}}
 }
 
-// Sync brings the tables to r, and writes only what differs. Where nothing is
-// wanted but that packets pass, it leaves an unused table alone: nothing drops
-// packets there.
+// Sync changes the tables to r, and writes only what differs. If only accepts are
+// wanted, it leaves an unused table alone: nothing drops packets there.
 func (t *Tables) Sync(ctx context.Context, r firewall.Rules) (changed bool, err error) {
 	if t.variant.Version.before(modern) {
 		r.Random = false
@@ -46,7 +45,7 @@ func (t *Tables) Sync(ctx context.Context, r firewall.Rules) (changed bool, err 
 	return changed, errors.Join(errs...)
 }
 
-// allWants is what r asks of each part.
+// allWants returns what r requires of each part.
 func allWants(r firewall.Rules) (wants subnet.Pair[map[part]want], masquerades, some bool) {
 	for _, f := range subnet.Families {
 		wants[f] = map[part]want{
@@ -61,8 +60,8 @@ func allWants(r firewall.Rules) (wants subnet.Pair[map[part]want], masquerades, 
 	return wants, masquerades, some
 }
 
-// asShown are rules as they are read again: without a network of all addresses,
-// or the bits of one that do not count.
+// asShown returns rules as iptables-save shows them: without a network of all
+// addresses, and without host bits.
 func asShown(rules []firewall.Rule) []firewall.Rule {
 	shown := make([]firewall.Rule, len(rules))
 	for i, r := range rules {
@@ -71,7 +70,7 @@ func asShown(rules []firewall.Rule) []firewall.Rule {
 	return shown
 }
 
-// attempts is how often Sync plans again after others have changed the rules.
+// attempts is how often Sync plans again after other programs have changed the rules.
 const attempts = 3
 
 func (t *Tables) family(ctx context.Context, f subnet.Family, wants map[part]want, masquerades, all bool) (changed bool, err error) {
@@ -82,7 +81,7 @@ func (t *Tables) family(ctx context.Context, f subnet.Family, wants map[part]wan
 	}
 	if t.variant.save[f] == "" {
 		if !slices.ContainsFunc(look, wanted) {
-			return false, nil // without commands nothing was ever written
+			return false, nil // without commands, nothing was ever written
 		}
 		return false, fmt.Errorf("this host has no command for the %s tables of %s iptables; install the package iptables", f, t.variant.Kind)
 	}
@@ -91,7 +90,7 @@ func (t *Tables) family(ctx context.Context, f subnet.Family, wants map[part]wan
 		for _, p := range look {
 			now, err := t.read(ctx, f, p.table, p.keep)
 			if err != nil && !all && !slices.ContainsFunc(look, wanted) {
-				return "", nil // a family that is off may be missing in the kernel
+				return "", nil // the kernel may lack a family that is off
 			}
 			if err != nil {
 				return "", err
@@ -129,8 +128,8 @@ func (t *Tables) partsToCheck(f subnet.Family, wanted func(part) bool, masquerad
 	return look, nil
 }
 
-// attempt writes what is planned. If that fails, and another plan is made then,
-// others were quicker.
+// attempt writes what plan returns. After a failed write it plans again. If the new plan
+// is the same, no other program was faster, and it returns the failure.
 func (t *Tables) attempt(ctx context.Context, f subnet.Family, plan func() (string, error)) (changed bool, err error) {
 	last := ""
 	for range attempts {
@@ -149,14 +148,14 @@ func (t *Tables) attempt(ctx context.Context, f subnet.Family, plan func() (stri
 	return false, err
 }
 
-// read reads a table. One that is not there is empty.
+// read reads a table. A missing one is empty.
 func (t *Tables) read(ctx context.Context, f subnet.Family, name string, keep func(chain, spec string) bool) (*table, error) {
 	var tables map[string]*table
 	err := t.options.run(ctx, "", func(r io.Reader) (err error) {
 		tables, err = parse(r, keep)
 		return err
 	}, t.variant.save[f], "-t", name)
-	if errors.Is(err, errAbsent) { // to write would tell
+	if errors.Is(err, errAbsent) { // the write would fail
 		return &table{}, nil
 	}
 	if err != nil {
@@ -168,7 +167,7 @@ func (t *Tables) read(ctx context.Context, f subnet.Family, name string, keep fu
 	return tables[name], nil
 }
 
-// restore writes, in one go for each table.
+// restore writes, in one transaction for each table.
 func (t *Tables) restore(ctx context.Context, f subnet.Family, text string) error {
 	if t.options.DryRun {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"strconv"
 )
 
-// Version is that of the commands.
+// Version is the version of the commands.
 type Version [3]int
 
-// modern is the first that knows --random-fully, and a restore that waits for
-// the lock.
+// modern is the first version that knows --random-fully, and has a restore that waits
+// for the lock.
 var modern = Version{1, 6, 2}
 
 func (v Version) before(o Version) bool { return slices.Compare(v[:], o[:]) < 0 }
@@ -23,12 +23,12 @@ func (v Version) RandomPorts() bool { return !v.before(modern) }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// versionPattern is what commands say of themselves. Those before 1.8 know of one variant
-// only. iptables-save before 1.8 writes the tables instead, with its version
-// above.
+// versionPattern matches the version in a command's output. Commands before 1.8 know
+// only one variant. iptables-save before 1.8 writes the tables instead, with its
+// version above.
 var versionPattern = regexp.MustCompile(`v(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?: \((legacy|nf_tables)\))?`)
 
-// maxVersionOutput is how much of a command's output is read.
+// maxVersionOutput is the limit of a command's output.
 const maxVersionOutput = 4 << 10
 
 func readVersion(said string) (v Version, k Kind, ok bool) {
@@ -45,7 +45,7 @@ func readVersion(said string) (v Version, k Kind, ok bool) {
 	return v, Legacy, true
 }
 
-// version asks a command for its version.
+// version returns the version of a command.
 func (o Options) version(ctx context.Context, name string) (Version, Kind, error) {
 	var said []byte
 	err := o.run(ctx, "", func(r io.Reader) (err error) {

@@ -2,17 +2,17 @@ package iptables
 
 import "strings"
 
-// word is one argument of a rule. What was quoted is never an option.
+// word is one argument of a rule. A quoted one is never an option.
 type word struct {
 	text   string
 	quoted bool
 }
 
-// split takes a rule apart as iptables-restore does. It is not whole if a quote
-// was left open.
+// split splits a rule as iptables-restore does. whole is false if a quote is not
+// closed.
 func split(s string) (words []word, whole bool) {
 	var b strings.Builder
-	in, quoted := false, false // a word, a quote within it
+	in, quoted := false, false // in a word, and in a quote within it
 	var w word
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -40,7 +40,7 @@ func split(s string) (words []word, whole bool) {
 	return words, !quoted
 }
 
-// quote writes a word so that split gives it back.
+// quote quotes a word so that split returns it.
 func quote(s string) string {
 	if s != "" && !strings.ContainsAny(s, " \t\"\\") && s[0] != '-' && s[0] != '!' {
 		return s

@@ -6,7 +6,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/firewall"
 )
 
-// targets are how what a rule does is written. A jump's chain comes behind.
+// targets are the texts of verdicts. A jump's chain follows.
 var targets = [...]string{
 	firewall.None:             "",
 	firewall.Accept:           "-j ACCEPT",
@@ -18,7 +18,7 @@ var targets = [...]string{
 	firewall.MasqueradeRandom: "-j MASQUERADE --random-fully",
 }
 
-// write writes a rule that is not opaque, in iptables-save's order.
+// write returns the text of a rule that is not opaque, in iptables-save's order.
 func write(r firewall.Rule) string {
 	var parts []string
 	add := func(not bool, option, value string) {

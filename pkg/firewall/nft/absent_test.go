@@ -11,13 +11,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/firewall"
 )
 
-// withoutNetfilter calls f on a thread that is refused sockets of netfilter, as by
-// a kernel without it. The thread ends thereafter.
+// withoutNetfilter calls f on a thread that may not open netfilter sockets, as on a
+// kernel without netfilter. The thread ends after that.
 func withoutNetfilter(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and is never unlocked
+		runtime.LockOSThread() // never unlocked
 		const number, protocol = 0, 32
 		filter := []unix.SockFilter{
 			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},
@@ -47,8 +47,8 @@ func withoutNetfilter(t *testing.T, f func()) {
 	}
 }
 
-// Where the kernel has no nf_tables there is nothing to remove, and no place to
-// write to.
+// TestKernelWithoutNFTables checks that there is nothing to remove, and no place to
+// write to, in a kernel without nf_tables.
 func TestKernelWithoutNFTables(t *testing.T) {
 	withoutNetfilter(t, func() {
 		tables := Open("")

@@ -21,7 +21,7 @@ func newBenchHost(b *testing.B, others int) *host {
 	return h
 }
 
-// BenchmarkSync is what it costs to look, alone and beside 5,000 rules of others.
+// BenchmarkSync measures the cost of a look, alone and beside 5,000 foreign rules.
 func BenchmarkSync(b *testing.B) {
 	for _, n := range []int{0, 5000} {
 		b.Run(fmt.Sprintf("others=%d", n), func(b *testing.B) {
@@ -36,8 +36,8 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// BenchmarkHeal is how long our table is away that somebody has deleted, and an
-// accept in FORWARD.
+// BenchmarkHeal measures how long our table is gone when another program has deleted
+// it, and an accept in FORWARD.
 func BenchmarkHeal(b *testing.B) {
 	for _, n := range []int{0, 5000} {
 		for _, what := range []string{"table", "accept"} {
@@ -72,7 +72,7 @@ func BenchmarkHeal(b *testing.B) {
 	}
 }
 
-// first is the handle of the first of our accepts.
+// first returns the handle of the first of our accepts.
 func (h *host) first() []byte {
 	c, err := dial(h.namespace, 0)
 	if err != nil {
@@ -92,7 +92,7 @@ func (h *host) first() []byte {
 	return nil
 }
 
-// whole says what is missing of ours.
+// whole returns an error that says what is missing of ours.
 func (h *host) whole() error {
 	c, err := dial(h.namespace, 0)
 	if err != nil {
@@ -119,7 +119,7 @@ func (h *host) whole() error {
 	return nil
 }
 
-// forgiven waits until a time: who is undone too often takes his time.
+// forgiven waits until a time: a keeper that is undone too often delays its repairs.
 func (h *host) forgiven(at time.Time) func() error {
 	return func() error {
 		if time.Now().Before(at) {

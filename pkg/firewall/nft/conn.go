@@ -19,7 +19,8 @@ const group = 1 << (unix.NFNLGRP_NFTABLES - 1)
 // conn is a netlink socket for one read or one transaction.
 type conn struct{ *netlink.Conn }
 
-// dial opens a socket in the network namespace at path, or in this one.
+// dial opens a socket in the network namespace at path, or in this one if it is
+// empty.
 func dial(path string, groups uint32) (conn, error) {
 	config := &netlink.Config{Groups: groups}
 	if path != "" {
@@ -37,11 +38,11 @@ func dial(path string, groups uint32) (conn, error) {
 	if err != nil {
 		return conn{}, fmt.Errorf("open a netlink socket: %w", err)
 	}
-	_ = c.SetOption(netlink.ExtendedAcknowledge, true) // for better errors, where the kernel has them
+	_ = c.SetOption(netlink.ExtendedAcknowledge, true) // for better errors, if the kernel has them
 	return conn{c}, nil
 }
 
-// request asks for what one message names.
+// request requests the object that one message names.
 func (c conn) request(family uint8, kind int, flags netlink.HeaderFlags, attributes []byte) ([]netlink.Message, error) {
 	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (c conn) request(family uint8, kind int, flags netlink.HeaderFlags, attribu
 	return c.Execute(message(family, kind, netlink.Request|flags, attributes))
 }
 
-// port is by what the kernel knows the socket.
+// port returns the port by which the kernel knows the socket.
 func (c conn) port() (port uint32, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -66,10 +67,10 @@ func (c conn) port() (port uint32, err error) {
 	return port, os.NewSyscallError("getsockname", err)
 }
 
-// errAbsent is of a kernel that has nowhere for rules to be.
+// errAbsent is returned for a kernel that has no place for rules.
 var errAbsent = errors.New("the kernel has no nf_tables")
 
-// unlessAbsent is err, but where there is nothing nothing has to be removed.
+// unlessAbsent returns err, or nil for errAbsent: there is nothing to remove.
 func unlessAbsent(err error) error {
 	if errors.Is(err, errAbsent) {
 		return nil
@@ -77,7 +78,7 @@ func unlessAbsent(err error) error {
 	return err
 }
 
-// isGone says that what was asked for is not there.
+// isGone reports whether err means that the requested object does not exist.
 func isGone(err error) bool { return errors.Is(err, unix.ENOENT) }
 
 func message(family uint8, kind int, flags netlink.HeaderFlags, attributes []byte) netlink.Message {
@@ -94,7 +95,7 @@ func (b *batch) add(family uint8, kind int, flags netlink.HeaderFlags, attribute
 	*b = append(*b, message(family, kind, netlink.Request|flags, attributes))
 }
 
-// commit has the kernel carry out a batch.
+// commit sends a batch to the kernel, and returns its error.
 func (c conn) commit(b batch) error {
 	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 		return err
@@ -105,7 +106,7 @@ func (c conn) commit(b batch) error {
 	for _, m := range whole {
 		size += unix.NLMSG_HDRLEN + len(m.Data)
 	}
-	_ = c.SetWriteBuffer(max(size, 1<<20)) // it is sent as one; where that is not allowed, to send tells
+	_ = c.SetWriteBuffer(max(size, 1<<20)) // it is sent as one; if that is not allowed, the send fails
 	sent, err := c.SendMessages(whole)
 	if err != nil {
 		return err

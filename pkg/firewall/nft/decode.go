@@ -12,8 +12,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/firewall"
 )
 
-// decode reads the expressions of a rule in a table of family, and the comment
-// that iptables writes among them.
+// decode reads the expressions of a rule in a table of family, and the comment that
+// iptables writes among them.
 func decode(b []byte, family uint8) (rule firewall.Rule, comment string) {
 	r := reader{family: family}
 	each(b, func(kind uint16, b []byte) {
@@ -31,12 +31,12 @@ func decode(b []byte, family uint8) (rule firewall.Rule, comment string) {
 		r.expression(name, &a)
 	})
 	if r.family != family && !r.rule.From.Prefix.IsValid() && !r.rule.To.Prefix.IsValid() {
-		r.rule.Opaque = true // it asks for the family alone
+		r.rule.Opaque = true // it matches the family alone
 	}
 	return r.rule, r.comment
 }
 
-// each calls f with each attribute. What cannot be read is left out.
+// each calls f with each attribute. It omits what it cannot read.
 func each(b []byte, f func(kind uint16, b []byte)) {
 	for len(b) >= unix.NLA_HDRLEN {
 		size := int(binary.NativeEndian.Uint16(b))
@@ -48,8 +48,8 @@ func each(b []byte, f func(kind uint16, b []byte)) {
 	}
 }
 
-// list is the attributes of one thing, by their kind. None of those that are of
-// interest has a higher one.
+// list are the attributes of one object, by their kind. No kind that this package
+// reads is higher.
 type list struct {
 	of    [16][]byte
 	count int
@@ -65,7 +65,7 @@ func attributes(b []byte) (all list) {
 	return all
 }
 
-// number is -1, which no kernel means, for what is none.
+// number returns -1, which the kernel never uses, for a missing or invalid number.
 func number(b []byte) int64 {
 	if len(b) != 4 {
 		return -1
@@ -73,7 +73,7 @@ func number(b []byte) int64 {
 	return int64(binary.BigEndian.Uint32(b))
 }
 
-// inside is one attribute of those in b.
+// inside returns one attribute of those in b.
 func inside(b []byte, kind uint16) (found []byte) {
 	each(b, func(k uint16, b []byte) {
 		if k == kind {
@@ -85,7 +85,7 @@ func inside(b []byte, kind uint16) (found []byte) {
 
 func text(b []byte) string { return string(bytes.TrimRight(b, "\x00")) }
 
-// registerContent is what a register holds.
+// registerContent is the kind of a register's content.
 type registerContent uint8
 
 const (
@@ -108,16 +108,16 @@ var (
 	}
 )
 
-// operand is what a register holds.
+// operand is the content of a register.
 type operand struct {
 	registerContent
 	size int    // of an address, in bytes
-	mask []byte // what is kept of it; nil for all
+	mask []byte // the bits that are kept; nil for all
 }
 
 // reader reads the expressions of one rule.
 type reader struct {
-	family    uint8       // of the packets, as far as is known
+	family    uint8       // of the packets, as far as known
 	registers [32]operand // by their number
 	rule      firewall.Rule
 	comment   string
@@ -127,11 +127,11 @@ func (r *reader) expression(name string, a *list) {
 	switch name {
 	case "counter", "log", "notrack":
 	case "objref":
-		if number(a.of[unix.NFTA_OBJREF_IMM_TYPE]) != unix.NFT_OBJECT_COUNTER { // a limit, say
+		if number(a.of[unix.NFTA_OBJREF_IMM_TYPE]) != unix.NFT_OBJECT_COUNTER { // for example a limit
 			r.rule.Opaque = true
 		}
 	case "meta":
-		if a.of[unix.NFTA_META_SREG] == nil { // or else it sets something
+		if a.of[unix.NFTA_META_SREG] == nil { // otherwise it sets something
 			r.load(a.of[unix.NFTA_META_DREG], operand{registerContent: meta[number(a.of[unix.NFTA_META_KEY])]})
 		}
 	case "payload":
@@ -181,7 +181,7 @@ func (r *reader) expression(name string, a *list) {
 		v := attributes(inside(a.of[unix.NFTA_IMMEDIATE_DATA], unix.NFTA_DATA_VERDICT))
 		does, ok := verdicts[int32(number(v.of[unix.NFTA_VERDICT_CODE]))]
 		if !ok {
-			r.rule.Opaque = true // a queue, say
+			r.rule.Opaque = true // for example a queue
 			return
 		}
 		r.do(does)
@@ -191,7 +191,7 @@ func (r *reader) expression(name string, a *list) {
 	}
 }
 
-// do sets what the rule does; the first counts.
+// do sets what the rule does; the first verdict counts.
 func (r *reader) do(v firewall.Verdict) {
 	if r.rule.Does != firewall.None {
 		r.rule.Opaque = true
@@ -206,7 +206,7 @@ func (r *reader) load(register []byte, o operand) {
 	}
 }
 
-// held is what a register holds.
+// held returns the content of a register.
 func (r *reader) held(register []byte) operand {
 	if n := number(register); n >= 0 && n < int64(len(r.registers)) {
 		return r.registers[n]
@@ -214,7 +214,7 @@ func (r *reader) held(register []byte) operand {
 	return operand{}
 }
 
-// payload is what a part of a packet is.
+// payload returns the meaning of a part of a packet.
 func (r *reader) payload(a *list) operand {
 	full := 4
 	switch r.family {
@@ -237,7 +237,7 @@ func (r *reader) payload(a *list) operand {
 	return operand{}
 }
 
-// compare takes in a condition; it is false for one that is not understood.
+// compare records a condition. It returns false for one that it does not understand.
 func (r *reader) compare(o operand, not bool, b []byte) bool {
 	switch o.registerContent {
 	case from, to:
@@ -280,7 +280,7 @@ func (r *reader) compare(o operand, not bool, b []byte) bool {
 	return true
 }
 
-// net is the network that an address is compared with.
+// net returns the network that an address is compared with.
 func (r *reader) net(o operand, b []byte) (netip.Prefix, bool) {
 	full := 4
 	if r.family == unix.NFPROTO_IPV6 {

@@ -18,7 +18,7 @@ func listed(r firewall.Rule, mixed bool) []byte {
 	}), unix.NFTA_RULE_EXPRESSIONS)
 }
 
-// What is written is read as it was.
+// TestDecodeWhatIsEncoded checks that decode returns what was encoded.
 func TestDecodeWhatIsEncoded(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	address := func(v6 bool) firewall.Net {
@@ -57,7 +57,8 @@ func TestDecodeWhatIsEncoded(t *testing.T) {
 	}
 }
 
-// What others write is understood as far as it matters, and no further.
+// TestDecodeOthers checks that foreign rules are understood as far as it matters, and
+// no further.
 func TestDecodeOthers(t *testing.T) {
 	h := newHost(t)
 	net := func(s string) firewall.Net { return firewall.Net{Prefix: netip.MustParsePrefix(s)} }
@@ -120,7 +121,7 @@ func TestDecodeOthers(t *testing.T) {
 	}
 }
 
-// read is the first rule of an IPv4 table's chain.
+// read returns the first rule of an IPv4 table's chain.
 func (h *host) read(t *testing.T, table, chain string) found {
 	t.Helper()
 	c, err := dial(h.ns.Path, 0)
@@ -135,7 +136,7 @@ func (h *host) read(t *testing.T, table, chain string) found {
 	return all[0]
 }
 
-// Whatever the kernel says, it is read without harm.
+// FuzzDecode checks that decode survives any input.
 func FuzzDecode(f *testing.F) {
 	for _, r := range append(dual().NAT(0), dual().Forwards(1)...) {
 		f.Add(listed(r, true), uint8(unix.NFPROTO_INET))

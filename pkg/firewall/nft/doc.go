@@ -1,7 +1,7 @@
-// Package nft holds masquerade and forward rules as nftables: masquerading in a
-// table of tulle's own for both families, and accepts in the FORWARD chains that
-// iptables keeps in nftables, where Docker and others drop what is forwarded.
+// Package nft keeps masquerade and forward rules in nftables. It masquerades in a
+// table of tulle's own for both families. It accepts packets in the FORWARD chains
+// that iptables keeps in nftables, where Docker and others drop forwarded packets.
 //
-// It speaks netlink itself: what reads the rules of strangers must not pass over
-// what it does not know.
+// It speaks netlink itself: a reader of foreign rules must not skip what it does not
+// know.
 package nft

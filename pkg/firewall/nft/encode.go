@@ -10,10 +10,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/firewall"
 )
 
-// nest is a list of attributes.
+// nest writes a list of attributes.
 type nest = func(*netlink.AttributeEncoder) error
 
-// encode makes attributes. It fails with what it is told alone, which is ours.
+// encode encodes attributes. Only invalid attributes, which are ours, make it fail.
 func encode(f nest) []byte {
 	e := netlink.NewAttributeEncoder()
 	e.ByteOrder = binary.BigEndian
@@ -30,8 +30,8 @@ func encode(f nest) []byte {
 // randomFully is NF_NAT_RANGE_PROTO_RANDOM_FULLY.
 const randomFully = 1 << 4
 
-// expressions writes a rule as the kernel takes it, into a table of one family
-// of packets or, if mixed, of both.
+// expressions encodes a rule for a table of one family of packets or, if mixed, of
+// both.
 func expressions(r firewall.Rule, mixed bool) nest {
 	return func(e *netlink.AttributeEncoder) error {
 		w := writer{e}
@@ -64,7 +64,7 @@ func protocol(a netip.Addr) byte {
 	return unix.NFPROTO_IPV6
 }
 
-// writer writes the expressions of one rule. All go by one register.
+// writer writes the expressions of one rule. All use one register.
 type writer struct{ list *netlink.AttributeEncoder }
 
 func (w writer) expression(name string, data nest) {
@@ -114,7 +114,7 @@ func (w writer) compare(not bool, b []byte) {
 	})
 }
 
-// address writes a condition in the way that every iptables-nft can read.
+// address writes a condition in a form that every iptables-nft can read.
 func (w writer) address(n firewall.Net, to bool) {
 	if !n.Prefix.IsValid() {
 		return
@@ -137,7 +137,7 @@ func (w writer) address(n firewall.Net, to bool) {
 	w.compare(n.Not, a)
 }
 
-// offset is where an address of so many bytes stands in a packet.
+// offset returns the position of an address of size bytes in a packet.
 func offset(size int, to bool) int {
 	from := 12
 	if size == 16 {
@@ -177,7 +177,7 @@ func (w writer) verdict(r firewall.Rule) {
 	})
 }
 
-// userData is a comment as nft and iptables-nft write and show it.
+// userData returns a comment in the format that nft and iptables-nft write and show.
 func userData(comment string) []byte {
 	return append([]byte{0, byte(len(comment) + 1)}, comment+"\x00"...)
 }

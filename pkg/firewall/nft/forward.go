@@ -12,11 +12,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// remark is the comment by which our rules are known among others'.
+// remark is the comment that marks our rules among foreign ones.
 const remark = "tulle"
 
-// Forward is the firewall.Engine of the rules in iptables' FORWARD chains, where there
-// are any.
+// Forward is the firewall.Engine of the rules in iptables' FORWARD chains, if these
+// exist.
 type Forward struct{ *Tables }
 
 // Sync implements firewall.Engine.
@@ -29,17 +29,16 @@ func (w Forward) Sync(_ context.Context, r firewall.Rules) (changed bool, err er
 		}
 		return nil
 	})
-	return changed, unlessAbsent(err) // nothing drops there either
+	return changed, unlessAbsent(err) // without nftables nothing drops either
 }
 
-// Watch calls poke when it begins to listen, and after every change that others
-// make to what they have in iptables' filter tables. It returns when ctx ends or
-// the socket fails.
+// Watch calls poke when it begins to listen, and after every change of iptables'
+// filter tables by another program. It returns when ctx ends or the socket fails.
 func (w Forward) Watch(ctx context.Context, poke func()) error {
 	return w.watch(ctx, poke, at(watchedTable{unix.NFPROTO_IPV4, filterTable}, watchedTable{unix.NFPROTO_IPV6, filterTable}))
 }
 
-// forward has the family's FORWARD chain, if there is one, let our packets pass.
+// forward makes the family's FORWARD chain, if it exists, accept our packets.
 func (c conn) forward(b *batch, f subnet.Family, r firewall.Rules) error {
 	family, want := protocols[f], r.Forwards(f)
 	chain, err := c.get(family, unix.NFT_MSG_GETCHAIN, chainOf(filterTable, forwardChain))
@@ -51,7 +50,7 @@ func (c conn) forward(b *batch, f subnet.Family, r firewall.Rules) error {
 		return err
 	}
 	var ours, others []found
-	at := -1 // ours stand before this one of the others, all of them
+	at := -1 // the index of the foreign rule that ours precede, all of them
 	for _, rule := range all {
 		switch {
 		case !rule.isOurs():
@@ -88,7 +87,7 @@ func (c conn) forward(b *batch, f subnet.Family, r firewall.Rules) error {
 }
 
 // isOurs reports whether a rule in FORWARD may be one that was written here, for this
-// network or for another. The remark alone does not: people write it too.
+// network or for another. The comment alone is not enough: people write it too.
 func (r found) isOurs() bool {
 	net := r.From
 	if r.To.Prefix.IsValid() {
@@ -98,7 +97,7 @@ func (r found) isOurs() bool {
 	return r.comment == remark && bare && net.Prefix.IsValid() && !net.Not
 }
 
-// position is where among others' rules in FORWARD ours have to stand.
+// position returns the place of our rules among the foreign ones in FORWARD.
 func (c conn) position(family uint8, others []firewall.Rule, network, own netip.Prefix) (place int, err error) {
 	known := make(map[string][]firewall.Rule)
 	place = firewall.Position(others, func(chain string) []firewall.Rule {

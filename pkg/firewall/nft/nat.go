@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// NAT is the firewall.Engine of the rules that masquerade: a table of our own.
+// NAT is the firewall.Engine of the masquerade rules: a table of our own.
 type NAT struct{ *Tables }
 
 // Sync implements firewall.Engine.
@@ -23,13 +23,13 @@ func (n NAT) Sync(_ context.Context, r firewall.Rules) (changed bool, err error)
 	return changed, err
 }
 
-// Watch calls poke when it begins to listen, and after every change that others
-// make to the table. It returns when ctx ends or the socket fails.
+// Watch calls poke when it begins to listen, and after every change of the table by
+// another program. It returns when ctx ends or the socket fails.
 func (n NAT) Watch(ctx context.Context, poke func()) error {
 	return n.watch(ctx, poke, at(watchedTable{unix.NFPROTO_INET, tableName}))
 }
 
-// own has our table hold the rules that masquerade.
+// own writes the masquerade rules into our table.
 func (c conn) own(b *batch, r firewall.Rules) error {
 	var want []firewall.Rule
 	known := make(map[firewall.Rule]bool)
@@ -68,7 +68,7 @@ func (c conn) own(b *batch, r firewall.Rules) error {
 // holds reports whether our table holds what is wanted.
 func (c conn) holds(table *list, want []firewall.Rule) (bool, error) {
 	if number(table.of[unix.NFTA_TABLE_USE]) != 1 || number(table.of[unix.NFTA_TABLE_FLAGS]) != 0 {
-		return false, nil // there is more in it than our chain, or it is asleep
+		return false, nil // it contains more than our chain, or is dormant
 	}
 	chain, err := c.get(unix.NFPROTO_INET, unix.NFT_MSG_GETCHAIN, chainOf(tableName, chainName))
 	if err != nil || chain == nil || hookOf(chain) != ownHook {

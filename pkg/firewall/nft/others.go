@@ -17,9 +17,9 @@ import (
 )
 
 // Others reports foreign chains that drop overlay traffic, which no accept rule of
-// ours can prevent. They are not in iptables' tables, where a rule of ours could stand,
-// and we write to no foreign table. Where no rule of ours is wanted, it reports
-// iptables' chains too. It is a firewall.Engine that writes nothing.
+// ours can prevent. They are outside iptables' tables, where a rule of ours could be,
+// and we write to no foreign table. If we write no accept rules, it reports iptables'
+// chains too. It is a firewall.Engine that writes nothing.
 type Others struct {
 	*Tables
 	// Unforwarded is what texts call the setting that omits the rules for forwarded
@@ -58,17 +58,17 @@ func (o *Others) Sync(_ context.Context, r firewall.Rules) (changed bool, err er
 	return false, nil
 }
 
-// Tell says who drops, and what to do about it.
+// Tell returns which chains drop traffic, and the fix.
 func (o *Others) Tell() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.logged
 }
 
-// dropper is a chain of another's by which packets are dropped.
+// dropper is a foreign chain that drops packets.
 type dropper struct {
 	chain    string // as nft names it
-	what     string // is dropped
+	what     string // what is dropped
 	networks []netip.Prefix
 	fix      string
 }
@@ -81,15 +81,15 @@ func (d dropper) String() string {
 	return fmt.Sprintf("the chain %s drops packets %s %s; %s", d.chain, d.what, strings.Join(networks, " and "), d.fix)
 }
 
-// The tables of those whose ways are known: firewalld, Docker where it is told to use
-// nftables, in a way that is not read here, and Docker where it uses iptables.
+// The tables of known programs: firewalld, Docker with nftables, whose form this
+// package does not read, and Docker with iptables.
 const (
 	firewalld = "firewalld"
 	docker    = "docker-bridges"
 	rawTable  = "raw"
 )
 
-// byUs returns what to do about a chain of iptables.
+// byUs returns the fix for a chain of iptables.
 func (o *Others) byUs() string {
 	if o.Unforwarded == "" {
 		return "enable the forward rules, or accept them there"
@@ -97,7 +97,7 @@ func (o *Others) byUs() string {
 	return "restart the daemon without " + o.Unforwarded + ", or accept them there"
 }
 
-// fix is what to do about a chain of a table that drops what networks' hosts send.
+// fix returns the fix for a chain of a table that drops overlay traffic.
 func fix(table string, networks []netip.Prefix) string {
 	switch table {
 	case firewalld:
@@ -114,7 +114,7 @@ func fix(table string, networks []netip.Prefix) string {
 	return "accept them there"
 }
 
-// droppers are those chains.
+// droppers returns those chains.
 func (o *Others) droppers(r firewall.Rules) (all []dropper, err error) {
 	c, err := dial(o.namespace, 0)
 	if err != nil {
@@ -137,7 +137,7 @@ func (o *Others) droppers(r firewall.Rules) (all []dropper, err error) {
 			a := attributes(m.Data[4:])
 			at := base{kind.family, text(a.of[unix.NFTA_CHAIN_TABLE]), text(a.of[unix.NFTA_CHAIN_NAME]), hookOf(&a).policy == 0}
 			d := dropper{chain: kind.name + " " + at.table + " " + at.chain}
-			ours := at.family != unix.NFPROTO_INET && at.table == filterTable && at.chain == forwardChain // where ours stand
+			ours := at.family != unix.NFPROTO_INET && at.table == filterTable && at.chain == forwardChain // where ours are
 			switch hook := a.of[unix.NFTA_CHAIN_HOOK]; {
 			case hook == nil || ours && r.Forward:
 			case forwards(&a):
@@ -167,19 +167,19 @@ func (o *Others) droppers(r firewall.Rules) (all []dropper, err error) {
 	return all, nil
 }
 
-// base is a chain that packets come to.
+// base is a chain that packets enter from the kernel.
 type base struct {
 	family       uint8
 	table, chain string
 	drops        bool // by its policy
 }
 
-// has reports whether packets of a family come to a chain.
+// has reports whether packets of a family enter a chain.
 func (b base) has(f subnet.Family) bool {
 	return b.family == unix.NFPROTO_INET || b.family == protocols[f]
 }
 
-// dropped are the networks of which a chain drops what is forwarded.
+// dropped returns the networks whose forwarded packets a chain drops.
 func (c conn) dropped(b base, r firewall.Rules) (networks []netip.Prefix, err error) {
 	known := make(map[string][]firewall.Rule)
 	rules := func(name string) []firewall.Rule {
@@ -205,8 +205,8 @@ func (c conn) dropped(b base, r firewall.Rules) (networks []netip.Prefix, err er
 	return networks, err
 }
 
-// direct are the node's parts of the networks to which a chain lets no packets come
-// from elsewhere than a bridge, as Docker has it since version 28.
+// direct returns the node's subnets for which a chain accepts packets only from a
+// bridge, as Docker's does since version 28.
 func (c conn) direct(b base, r firewall.Rules) (networks []netip.Prefix, err error) {
 	all, err := c.rules(b.family, b.table, b.chain)
 	for _, f := range subnet.Families {
@@ -220,22 +220,22 @@ func (c conn) direct(b base, r firewall.Rules) (networks []netip.Prefix, err err
 	return networks, err
 }
 
-// matters reports whether rules of a table do.
+// matters reports whether the rules of a table matter.
 func (o *Others) matters(table string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.tables[table]
 }
 
-// forwards reports whether a chain decides on what is forwarded.
+// forwards reports whether a chain decides on forwarded packets.
 func forwards(chain *list) bool {
 	return chain.of[unix.NFTA_CHAIN_HOOK] != nil && hookOf(chain).number == unix.NF_INET_FORWARD
 }
 
-// Watch calls poke when it begins to listen, whenever a chain comes that decides on
-// what is forwarded, or any goes, of which newer kernels do not tell what it decided
-// on, and when rules change where they matter. It returns when ctx ends or the
-// socket fails.
+// Watch calls poke when it begins to listen, and when rules change where they matter.
+// It also calls poke when a chain appears that decides on forwarded packets, and when
+// any chain disappears, because newer kernels do not report what that chain decided
+// on. It returns when ctx ends or the socket fails.
 func (o *Others) Watch(ctx context.Context, poke func()) error {
 	return o.watch(ctx, poke, func(e netlink.Message) bool {
 		switch e.Header.Type & 0xff {

@@ -13,7 +13,7 @@ import (
 
 func TestOthersThatDrop(t *testing.T) {
 	h := newHost(t)
-	h.iptables() // where ours can stand
+	h.iptables() // where ours can be
 	h.load(`
 table inet mine { chain forward { type filter hook forward priority 0; policy drop; }; }
 table inet fine { chain forward { type filter hook forward priority 0; policy accept; }; chain input { type filter hook input priority 0; policy drop; }; }
@@ -39,7 +39,7 @@ table ip6 six { chain f { type filter hook forward priority 5; policy drop; }; }
 		{"ip6 six f", six, "accept them there"},
 	}
 	check(t, o, dual(), droppers)
-	// Where ours are not to overrule them, iptables' chains are like any others.
+	// If our accepts must not precede theirs, iptables' chains are like any others.
 	bare := dual()
 	bare.Forward = false
 	droppers = append(droppers, [3]string{"ip filter FORWARD", four, "restart the daemon without --bare, or accept them there"}, [3]string{"ip6 filter FORWARD", six, "restart the daemon without --bare, or accept them there"})
@@ -47,7 +47,7 @@ table ip6 six { chain f { type filter hook forward priority 5; policy drop; }; }
 	check(t, o, bare, droppers)
 }
 
-// check compares what is told: of which chain, of what networks, and what to do.
+// check compares the reports: the chain, the networks, and the fix.
 func check(t *testing.T, o *Others, r firewall.Rules, want [][3]string) {
 	t.Helper()
 	for range 2 {
@@ -66,8 +66,8 @@ func check(t *testing.T, o *Others, r firewall.Rules, want [][3]string) {
 	}
 }
 
-// What Docker 28 and 29 have in the table raw lets nothing come to a container but by
-// its bridge.
+// TestOthersThatDropDirectAccess checks the rules of Docker 28 and 29 in the table
+// raw, which let packets reach a container only from its bridge.
 func TestOthersThatDropDirectAccess(t *testing.T) {
 	for _, c := range []struct {
 		name  string

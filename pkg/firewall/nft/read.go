@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/firewall"
 )
 
-// found is one rule as it stands in the kernel.
+// found is a rule in the kernel.
 type found struct {
 	firewall.Rule
 	chain   string
@@ -18,13 +18,14 @@ type found struct {
 	comment string
 }
 
-// errMoved says that what was read changed meanwhile.
+// errMoved means that the rules changed while they were read.
 var errMoved = errors.New("the rules changed while they were read")
 
-// inTable, inChain and chainOf are what tables, rules and chains are asked for by.
+// inTable, inChain and chainOf return the attributes that identify tables, rules and
+// chains.
 func inTable(table string) []byte {
 	return encode(func(e *netlink.AttributeEncoder) error {
-		e.String(unix.NFTA_TABLE_NAME, table) // as it is of rules
+		e.String(unix.NFTA_TABLE_NAME, table) // the kernel uses that of rules
 		return nil
 	})
 }
@@ -45,13 +46,13 @@ func chainOf(table, chain string) []byte {
 	})
 }
 
-// get returns the attributes of one table or chain; nil if it is not there.
+// get returns the attributes of one table or chain, or nil if it does not exist.
 func (c conn) get(family uint8, kind int, what []byte) (*list, error) {
 	answer, err := c.request(family, kind, 0, what)
 	switch {
 	case isGone(err):
 		return nil, nil
-	case errors.Is(err, unix.EINVAL): // what asks is always the same
+	case errors.Is(err, unix.EINVAL): // the request is always the same
 		return nil, fmt.Errorf("%w: %w", errAbsent, err)
 	case err != nil:
 		return nil, err
@@ -62,8 +63,8 @@ func (c conn) get(family uint8, kind int, what []byte) (*list, error) {
 	return &a, nil
 }
 
-// rules are those of one chain, in order, or of all chains of a table if it is
-// "".
+// rules returns the rules of one chain, in order. If chain is "", it returns those of
+// all chains of a table.
 func (c conn) rules(family uint8, table, chain string) ([]found, error) {
 	which := inTable(table)
 	if chain != "" {
@@ -95,7 +96,7 @@ func (c conn) rules(family uint8, table, chain string) ([]found, error) {
 	return all, nil
 }
 
-// comment is the first of a rule's user data that is one.
+// comment returns the first comment in a rule's user data.
 func comment(b []byte) string {
 	for len(b) >= 2 && len(b) >= 2+int(b[1]) {
 		if b[0] == 0 {
@@ -106,7 +107,7 @@ func comment(b []byte) string {
 	return ""
 }
 
-// plain are rules as those who place others see them.
+// plain returns rules in the form that firewall.Position takes.
 func plain(all []found) []firewall.Rule {
 	rules := make([]firewall.Rule, len(all))
 	for i, r := range all {
@@ -115,7 +116,7 @@ func plain(all []found) []firewall.Rule {
 	return rules
 }
 
-// hook is where a base chain stands.
+// hook is where a base chain is attached.
 type hook struct {
 	kind     string
 	number   uint32
@@ -133,7 +134,7 @@ func hookOf(chain *list) hook {
 	}
 }
 
-// attributes are those of a chain of a table that has the hook.
+// attributes returns the attributes of a chain of a table with the hook.
 func (h hook) attributes(table, chain string) []byte {
 	return encode(func(e *netlink.AttributeEncoder) error {
 		e.String(unix.NFTA_CHAIN_TABLE, table)
@@ -149,8 +150,8 @@ func (h hook) attributes(table, chain string) []byte {
 	})
 }
 
-// ruleAttributes are those of a rule of a table's chain; before says which rule
-// it is to stand before, or that it is the last.
+// ruleAttributes returns the attributes of a rule of a table's chain. before is the
+// rule that it must precede, or says that it is the last.
 func ruleAttributes(table, chain string, r firewall.Rule, before []byte) []byte {
 	return encode(func(e *netlink.AttributeEncoder) error {
 		e.String(unix.NFTA_RULE_TABLE, table)

@@ -12,11 +12,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// flannelTables are those that flannel makes where it is told to use nftables.
+// flannelTables are the tables that flannel creates when it uses nftables.
 var flannelTables = subnet.Pair[string]{"flannel-ipv4", "flannel-ipv6"}
 
-// jump is a chain that somebody made in a table of iptables, with the one that
-// its jump stands in.
+// jump is a chain that a program added to a table of iptables, with the chain that
+// jumps to it.
 type jump struct{ table, from, chain string }
 
 var (
@@ -25,30 +25,30 @@ var (
 		{natTable, forwardChain, "FLANNEL-FWD"},
 		{filterTable, forwardChain, "FLANNEL-FWD"},
 	}
-	// iptablesChains are those that a tulle writes which is told to use iptables.
+	// iptablesChains are the chains that tulle writes when it uses iptables.
 	iptablesChains = []jump{
 		{natTable, "POSTROUTING", "TULLE-POSTRTG"},
 		{filterTable, forwardChain, "TULLE-FWD"},
 	}
-	// flannelRemarks stand at flannel's rules; older versions had them beside the
-	// chains' jumps.
+	// flannelRemarks are comments of flannel's rules. In older versions these rules are
+	// beside the chains' jumps.
 	flannelRemarks = []string{"flanneld masq", "flanneld forward"}
 )
 
 // RemoveFlannel removes what flannel left in nftables, and in the tables that
-// iptables keeps there. It returns what that was.
+// iptables keeps there. It returns what it removed.
 func (t *Tables) RemoveFlannel(context.Context) (removed []string, err error) {
 	return t.remove(flannelTables, flannelChains, flannelRemarks)
 }
 
-// RemoveIPTables removes the chains that tulle had in the tables of iptables. It
-// returns what that was.
+// RemoveIPTables removes tulle's chains from the tables of iptables. It returns what
+// it removed.
 func (t *Tables) RemoveIPTables(context.Context) (removed []string, err error) {
 	return t.remove(subnet.Pair[string]{}, iptablesChains, nil)
 }
 
-// remove removes tables, chains with the jumps to them, and the rules beside these
-// of which the comment is one of remarks.
+// remove removes tables, chains with the jumps to them, and the rules beside the
+// jumps whose comment is one of remarks.
 func (t *Tables) remove(tables subnet.Pair[string], chains []jump, remarks []string) (removed []string, err error) {
 	_, err = t.carryOut(func(c conn, b *batch) error {
 		removed = nil
@@ -76,7 +76,7 @@ func (t *Tables) remove(tables subnet.Pair[string], chains []jump, remarks []str
 	return removed, unlessAbsent(err)
 }
 
-// removeChains is remove for one table of iptables.
+// removeChains does remove for one table of iptables.
 func (c conn) removeChains(b *batch, f subnet.Family, table string, chains []jump, remarks []string) (removed []string, err error) {
 	family := protocols[f]
 	there, err := c.get(family, unix.NFT_MSG_GETTABLE, inTable(table))
@@ -91,7 +91,7 @@ func (c conn) removeChains(b *batch, f subnet.Family, table string, chains []jum
 		if known.table != table {
 			continue
 		}
-		uses := int64(0) // of the chain, by its own rules and those that lead there
+		uses := int64(0) // of the chain, by its own rules and by jumps to it
 		for _, r := range all {
 			leads := (r.Does == firewall.Jump || r.Does == firewall.Goto) && r.Chain == known.chain
 			switch {
@@ -112,7 +112,7 @@ func (c conn) removeChains(b *batch, f subnet.Family, table string, chains []jum
 		if chain == nil {
 			continue
 		}
-		others := number(chain.of[unix.NFTA_CHAIN_USE]) > uses // who then keep the chain, empty
+		others := number(chain.of[unix.NFTA_CHAIN_USE]) > uses // whose jumps keep the chain, which is emptied
 		if rules := slices.ContainsFunc(all, func(r found) bool { return r.chain == known.chain }); rules {
 			b.add(family, unix.NFT_MSG_DELRULE, 0, inChain(table, known.chain)) // all of it
 		} else if others {
@@ -126,7 +126,7 @@ func (c conn) removeChains(b *batch, f subnet.Family, table string, chains []jum
 	return removed, nil
 }
 
-// handle is the attribute by which a rule is named.
+// handle returns the attribute that identifies a rule.
 func handle(h []byte) []byte {
 	return encode(func(e *netlink.AttributeEncoder) error {
 		e.Bytes(unix.NFTA_RULE_HANDLE, h)

@@ -16,34 +16,33 @@ const (
 	// tableName is tulle's own table, of both families.
 	tableName = "tulle"
 	chainName = "postrouting"
-	// The tables that iptables has, and the chain in which it decides on what is
-	// forwarded.
+	// The tables of iptables, and the chain in which it decides on forwarded packets.
 	filterTable, natTable = "filter", "nat"
 	forwardChain          = "FORWARD"
 )
 
-// ownHook is where what leaves the host is masqueraded: priority srcnat.
+// ownHook is where packets that leave the host are masqueraded: priority srcnat.
 var ownHook = hook{kind: "nat", number: unix.NF_INET_POST_ROUTING, priority: 100, policy: 1}
 
 var protocols = subnet.Pair[uint8]{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6}
 
 // Tables are the nftables of a network namespace.
 type Tables struct {
-	// DryRun has everything done but the writing.
+	// DryRun does everything except for the writing.
 	DryRun bool
 
 	namespace string
 
 	mu     sync.Mutex
-	writer conn   // by which all is written; nil before the first, and after a failure
-	port   uint32 // by which the kernel names it, and no other while it is open
+	writer conn   // which does all writing; nil before the first, and after a failure
+	port   uint32 // by which the kernel knows it, and no other socket while it is open
 }
 
-// Open is the tables of the network namespace at path, or of this one.
+// Open returns the tables of the network namespace at path, or of this one if it is
+// empty.
 func Open(path string) *Tables { return &Tables{namespace: path} }
 
-// Check says why the kernel cannot hold what Sync writes. It leaves nothing
-// behind.
+// Check returns why the kernel cannot hold what Sync writes. It changes nothing.
 func (t *Tables) Check() error {
 	const table = "tulle-check"
 	var b batch
@@ -64,8 +63,8 @@ func (t *Tables) Check() error {
 	return nil
 }
 
-// carryOut applies what plan returns, in one transaction. If others have changed the
-// rules meanwhile, it plans again.
+// carryOut applies what plan returns, in one transaction. If other programs have
+// changed the rules meanwhile, it plans again.
 func (t *Tables) carryOut(plan func(c conn, b *batch) error) (changed bool, err error) {
 	for range 5 {
 		changed, err = t.try(plan)
@@ -95,8 +94,8 @@ func (t *Tables) try(plan func(c conn, b *batch) error) (changed bool, err error
 	return true, t.commit(b)
 }
 
-// commit has the kernel carry out a batch. All are sent by one socket, so that
-// what is heard of them is known to be ours.
+// commit sends a batch to the kernel. One socket sends all batches, which identifies
+// their events as ours.
 func (t *Tables) commit(b batch) (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +120,7 @@ func (t *Tables) drop() {
 	t.writer, t.port = conn{}, 0
 }
 
-// isOurs reports whether what is heard of was written by us.
+// isOurs reports whether we caused an event.
 func (t *Tables) isOurs(port uint32) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

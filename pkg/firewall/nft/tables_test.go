@@ -53,7 +53,7 @@ func newHost(t *testing.T) *host {
 	return &host{Open(ns.Path), t, ns}
 }
 
-// run runs a line of shell words inside.
+// run runs a line of words inside.
 func (h *host) run(line string) string {
 	h.t.Helper()
 	out, err := h.ns.Command(strings.Fields(line)...).CombinedOutput()
@@ -63,7 +63,7 @@ func (h *host) run(line string) string {
 	return string(out)
 }
 
-// load has nft carry out text.
+// load loads text with nft.
 func (h *host) load(text string) {
 	h.t.Helper()
 	cmd := h.ns.Command("nft", "-f", "-")
@@ -73,7 +73,7 @@ func (h *host) load(text string) {
 	}
 }
 
-// rules are all that the namespace has, without what counts, table by table.
+// rules returns all rules of the namespace, without counters, table by table.
 func (h *host) rules() string {
 	h.t.Helper()
 	tables := strings.SplitAfter(h.run("nft --stateless list ruleset"), "\n}\n")
@@ -93,8 +93,7 @@ func (h *host) sync(r firewall.Rules) (changed bool) {
 	return changed
 }
 
-// iptables makes the chains that iptables has, with FORWARD's policy as Docker
-// sets it.
+// iptables creates the chains of iptables, with FORWARD's policy as Docker sets it.
 func (h *host) iptables() {
 	h.t.Helper()
 	for _, command := range []string{"iptables-nft", "ip6tables-nft"} {
@@ -104,7 +103,7 @@ func (h *host) iptables() {
 	}
 }
 
-// TestEveryCombination compares what nft shows with what it showed.
+// TestEveryCombination compares what nft shows with the recorded output.
 func TestEveryCombination(t *testing.T) {
 	h := newHost(t)
 	h.iptables()
@@ -176,7 +175,7 @@ func (h *host) keep(r firewall.Rules) *firewall.Keeper {
 	return k
 }
 
-// back waits until all is as it was.
+// back waits until all rules are restored.
 func (h *host) back(want string) {
 	h.t.Helper()
 	kerneltest.Eventually(h.t, 20*time.Second, func() error {
@@ -187,7 +186,8 @@ func (h *host) back(want string) {
 	})
 }
 
-// TestRestoresWhatOthersChange undoes what others do to our rules, by what the kernel tells alone.
+// TestRestoresWhatOthersChange checks that the kernel's events alone suffice to undo
+// foreign changes of our rules.
 func TestRestoresWhatOthersChange(t *testing.T) {
 	for name, hurt := range map[string]func(h *host){
 		"table deleted":    func(h *host) { h.run("nft delete table inet tulle") },
@@ -236,7 +236,7 @@ func TestRestoresWhatOthersChange(t *testing.T) {
 	}
 }
 
-// handle is that of the first rule of a chain that has text.
+// handle returns the handle of the first rule of a chain that contains text.
 func (h *host) handle(chain, text string) string {
 	h.t.Helper()
 	for line := range strings.Lines(h.run("nft -a list chain " + chain)) {
@@ -250,7 +250,7 @@ func (h *host) handle(chain, text string) string {
 }
 
 // TestForwardChainAppearsLater adds iptables' chains beside a running keeper, with
-// foreign rules before and behind ours.
+// foreign rules before and after ours.
 func TestForwardChainAppearsLater(t *testing.T) {
 	h := newHost(t)
 	h.keep(dual())
@@ -281,13 +281,13 @@ func TestForwardChainAppearsLater(t *testing.T) {
 	h.run("iptables-nft -I FORWARD -s 10.5.0.7 -j DROP")
 	const person, docker, reject = "-A FORWARD -s 10.5.0.7/32 -j DROP", "-A FORWARD -j DOCKER-USER", "-A FORWARD -j REJECT --reject-with icmp-port-unreachable"
 	forward("-P FORWARD DROP", person, docker, from, to, reject)
-	h.run("iptables-nft -A DOCKER-USER -j DROP") // a chain of others' begins to drop all
+	h.run("iptables-nft -A DOCKER-USER -j DROP") // a foreign chain now drops everything
 	forward("-P FORWARD DROP", person, from, to, docker, reject)
-	h.run("iptables-nft -D DOCKER-USER 1") // where they stand is good enough
+	h.run("iptables-nft -D DOCKER-USER 1") // their place is still valid
 	forward("-P FORWARD DROP", person, from, to, docker, reject)
 }
 
-// TestOthersUntouched lets our rules come and go among 5,000 of others.
+// TestOthersUntouched adds and removes our rules among 5,000 foreign ones.
 func TestOthersUntouched(t *testing.T) {
 	h := newHost(t)
 	h.crowd(5000)
@@ -305,8 +305,8 @@ func TestOthersUntouched(t *testing.T) {
 	}
 }
 
-// crowd makes so many rules of others, of every kind, half of them in iptables'
-// filter table.
+// crowd adds count foreign rules of every kind, half of them in iptables' filter
+// table.
 func (h *host) crowd(n int) {
 	h.t.Helper()
 	var b strings.Builder
@@ -339,7 +339,8 @@ func TestCheckLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestRemoveFlannel removes what flannel wrote, in both its ways, and nothing else.
+// TestRemoveFlannel removes what flannel wrote, in both of its forms, and nothing
+// else.
 func TestRemoveFlannel(t *testing.T) {
 	h := newHost(t)
 	for _, c := range []struct{ command, network, own, multicast string }{
@@ -381,7 +382,7 @@ func TestRemoveFlannel(t *testing.T) {
 	}
 }
 
-// What is exempt may be a list of a whole registry's.
+// TestManyExempt exempts a list as long as a whole registry's.
 func TestManyExempt(t *testing.T) {
 	h := newHost(t)
 	r := dual()
@@ -400,7 +401,8 @@ func TestManyExempt(t *testing.T) {
 	}
 }
 
-// What others say of us is theirs.
+// TestOthersRulesWithOurRemark checks that a foreign rule with our comment stays
+// foreign.
 func TestOthersRulesWithOurRemark(t *testing.T) {
 	h := newHost(t)
 	h.iptables()
@@ -421,7 +423,8 @@ func TestOthersRulesWithOurRemark(t *testing.T) {
 	}
 }
 
-// What leads to flannel's chains may be another's, and what speaks of flannel too.
+// TestRemoveFlannelAmongOthers keeps foreign rules that lead to flannel's chains, or
+// have its comments.
 func TestRemoveFlannelAmongOthers(t *testing.T) {
 	h := newHost(t)
 	h.iptables()
@@ -450,12 +453,13 @@ table ip nat { chain FLANNEL-POSTRTG { }; chain POSTROUTING { meta l4proto vmap 
 	}
 }
 
-// Who may not write is told so, and not that the kernel is old.
+// TestCheckWithoutCapability checks that the error names the missing capability, and
+// not an old kernel.
 func TestCheckWithoutCapability(t *testing.T) {
 	h := newHost(t)
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with what it may do
+		runtime.LockOSThread() // never unlocked: the thread ends with its lost capabilities
 		header, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
 		err := unix.Capget(&header, &data[0])
 		if err == nil {
