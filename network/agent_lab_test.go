@@ -253,9 +253,9 @@ func (h *fakeHost) RouteTo(context.Context, netip.Addr) (netstate.Path, error) {
 	return netstate.Path{}, nil
 }
 
-// Watch sends the fake kernel's events about objects, and an event after each change
+// WatchHost sends the fake kernel's events about objects, and an event after each change
 // of the survey.
-func (h *fakeHost) Watch(ctx context.Context, to func(netstate.Event)) error {
+func (h *fakeHost) WatchHost(ctx context.Context, to func(netstate.Event)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var mu sync.Mutex

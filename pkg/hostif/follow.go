@@ -131,7 +131,7 @@ func (f *follower) report(family subnet.Family, u Uplink, missing *NoUplinkError
 func (f *follower) watch(ctx context.Context) {
 	watching := trouble.Outcome{Failed: "Failed to watch the host's interfaces; retrying", Works: "Watching the host's interfaces again"}
 	for ctx.Err() == nil {
-		err := f.source.Watch(ctx, func(e netstate.Event) {
+		err := f.source.WatchHost(ctx, func(e netstate.Event) {
 			watching.Was(nil)
 			f.filter.take(e)
 		})

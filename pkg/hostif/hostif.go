@@ -66,12 +66,13 @@ func (u Uplink) same(v Uplink) bool {
 	return u == v
 }
 
-// Source is the kernel that knows the host's state. Watch begins with an event of
-// lost events, which means that it listens. It returns when no call is running.
+// Source is the kernel that knows the host's state. WatchHost reports changes of links,
+// addresses and routes. It begins with an event of lost events, which means that it
+// listens. It returns when no call is running.
 type Source interface {
 	Survey(ctx context.Context) (netstate.Survey, error)
 	RouteTo(ctx context.Context, to netip.Addr) (netstate.Path, error)
-	Watch(ctx context.Context, to func(netstate.Event)) error
+	WatchHost(ctx context.Context, to func(netstate.Event)) error
 }
 
 // View is everything that a choice depends on beside the Spec.

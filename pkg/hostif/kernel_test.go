@@ -32,8 +32,8 @@ func (w *watched) Survey(ctx context.Context) (netstate.Survey, error) {
 	return w.Kernel.Survey(ctx)
 }
 
-func (w *watched) Watch(ctx context.Context, to func(netstate.Event)) error {
-	return w.Kernel.Watch(ctx, func(e netstate.Event) {
+func (w *watched) WatchHost(ctx context.Context, to func(netstate.Event)) error {
+	return w.Kernel.WatchHost(ctx, func(e netstate.Event) {
 		to(e)
 		if a, ok := e.Object.(netstate.Addr); ok && !e.Gone {
 			w.mu.Lock()

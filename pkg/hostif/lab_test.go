@@ -39,7 +39,7 @@ type fakeHost struct {
 	mu       sync.Mutex
 	view     View
 	err      error // of Survey and RouteTo
-	watchErr error // of Watch, at once
+	watchErr error // of WatchHost, at once
 	surveys  int
 	during   func() // called in Survey, when its result is fixed
 }
@@ -62,7 +62,7 @@ func (h *fakeHost) RouteTo(context.Context, netip.Addr) (netstate.Path, error) {
 	return h.view.Reach, nil
 }
 
-func (h *fakeHost) Watch(ctx context.Context, to func(netstate.Event)) error {
+func (h *fakeHost) WatchHost(ctx context.Context, to func(netstate.Event)) error {
 	h.mu.Lock()
 	err := h.watchErr
 	h.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,8 +23,17 @@ import (
 // call to at a time. The first event is one of lost events, which means that Watch
 // listens from now on. It returns when ctx ends or the socket fails.
 func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
-	w, err := k.subscribe()
-	if err != nil {
+	return k.watch(ctx, &watcher{kernel: k, settings: true}, slices.Concat(hostGroups, tunnelGroups), to)
+}
+
+// WatchHost is Watch without neighbours, forwarding entries and settings. A node with
+// many peers changes thousands of those, and the host's interfaces depend on none.
+func (k *Kernel) WatchHost(ctx context.Context, to func(netstate.Event)) error {
+	return k.watch(ctx, &watcher{kernel: k}, hostGroups, to)
+}
+
+func (k *Kernel) watch(ctx context.Context, w *watcher, groups []int, to func(netstate.Event)) error {
+	if err := w.subscribe(groups); err != nil {
 		return err
 	}
 	defer w.file.Close()
@@ -36,7 +46,9 @@ func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
 	var polling sync.WaitGroup
 	defer polling.Wait()
 	defer cancel()
-	polling.Go(func() { k.poll(whileWatching, to) })
+	if w.settings {
+		polling.Go(func() { k.poll(whileWatching, to) })
+	}
 	buf := make([]byte, readSize)
 	var pace pace
 	for {
@@ -64,22 +76,24 @@ func (k *Kernel) Watch(ctx context.Context, to func(netstate.Event)) error {
 
 // watcher is one running Watch.
 type watcher struct {
-	file   *os.File // the socket, in the runtime's poller so that closing it ends a receive
-	kernel *Kernel
-	names  names
+	file     *os.File // the socket, in the runtime's poller so that closing it ends a receive
+	kernel   *Kernel
+	names    names
+	settings bool // reports settings, too
 }
 
-var watchGroups = []int{
-	unix.RTNLGRP_LINK,
-	unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
-	unix.RTNLGRP_NEIGH,
-	unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
-	unix.RTNLGRP_IPV4_NETCONF, unix.RTNLGRP_IPV6_NETCONF,
-}
+var (
+	hostGroups = []int{
+		unix.RTNLGRP_LINK,
+		unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
+		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
+	}
+	tunnelGroups = []int{unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_NETCONF, unix.RTNLGRP_IPV6_NETCONF}
+)
 
-func (k *Kernel) subscribe() (*watcher, error) {
-	w := &watcher{kernel: k}
-	err := inNamespace(k.namespace, func() error {
+func (w *watcher) subscribe(groups []int) error {
+	k := w.kernel
+	return inNamespace(k.namespace, func() error {
 		fd, err := socket(unix.SOCK_NONBLOCK)
 		if err != nil {
 			return err
@@ -89,7 +103,7 @@ func (k *Kernel) subscribe() (*watcher, error) {
 			w.file.Close()
 			return fmt.Errorf("filter events: %w", err)
 		}
-		for _, g := range watchGroups {
+		for _, g := range groups {
 			if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, g); err != nil {
 				w.file.Close()
 				return fmt.Errorf("join netlink group %d: %w", g, err)
@@ -97,7 +111,6 @@ func (k *Kernel) subscribe() (*watcher, error) {
 		}
 		return nil
 	})
-	return w, err
 }
 
 // learnNames reads the names of all links. After that, events keep them current.
@@ -116,7 +129,7 @@ func (w *watcher) receive(buf []byte) (n int, waited bool, err error) {
 	}
 	pollErr := raw.Read(func(fd uintptr) bool {
 		for {
-			n, _, err = unix.Recvfrom(int(fd), buf, 0)
+			n, err = unix.Read(int(fd), buf) // unlike Recvfrom, it allocates nothing
 			if err != unix.EINTR {
 				waited = waited || err == unix.EAGAIN
 				return err != unix.EAGAIN
@@ -184,7 +197,7 @@ func (w *watcher) decodeLink(m message, to func(netstate.Event)) {
 	if l, ok := decodeLink(m.body, w.names); ok {
 		to(netstate.Event{Object: l})
 	}
-	if path, ok := decodeFeatures(m.body); ok {
+	if path, ok := decodeFeatures(m.body); ok && w.settings {
 		w.kernel.reportSettings([]string{path}, to)
 	}
 }

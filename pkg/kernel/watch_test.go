@@ -65,10 +65,15 @@ func (m *missing) Error() string {
 
 func watch(t *testing.T, k *Kernel) *recorder {
 	t.Helper()
+	return record(t, k.Watch)
+}
+
+func record(t *testing.T, watch func(context.Context, func(netstate.Event)) error) *recorder {
+	t.Helper()
 	r := &recorder{}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- k.Watch(ctx, r.add) }()
+	go func() { done <- watch(ctx, r.add) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != context.Canceled {
@@ -169,6 +174,37 @@ func TestWatchLeavesOutOurs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWatchHostHearsOfNoPeers: forwarding entries and settings, of which the kernel
+// reports also those that Apply made, wake no watch of the host's interfaces. Such a
+// watch takes no setting's change from Watch, either.
+func TestWatchHostHearsOfNoPeers(t *testing.T) {
+	ns := host(t)
+	k := open(t, ns)
+	want := hostState()
+	apply(t, k, netstate.Diff(want, dump(t, k, want)))
+	r := record(t, k.WatchHost)
+	all := watch(t, k)
+	for _, o := range vxlanPeer("tulle.1", 1) {
+		want.Put(o)
+	}
+	apply(t, k, netstate.Diff(want, dump(t, k, want)))
+	ns.Sysctl(t, "net/ipv4/conf/all/forwarding", "0")
+	ns.Sysctl(t, "net/ipv6/conf/tulle6.1/accept_ra", "2")
+	all.expect(t, "accept_ra of IPv6", func(e netstate.Event) bool {
+		return e.Object == netstate.Sysctl{Path: "net/ipv6/conf/tulle6.1/accept_ra", Value: "2"}
+	})
+	ns.IP(t, "addr add 10.9.9.9/32 dev lo")
+	r.expect(t, "the last change", func(e netstate.Event) bool {
+		switch o := e.Object.(type) {
+		case netstate.FDB, netstate.Neigh, netstate.Sysctl:
+			t.Errorf("an event of %v", o)
+		case netstate.Addr:
+			return o.Link == "lo"
+		}
+		return false
+	})
 }
 
 // TestWatchOverrun floods a watch whose reader is blocked.
