@@ -12,7 +12,10 @@ func (l Lease) Key() string { return FormatKey(l.Subnets) }
 
 // FormatKey returns the name of a lease of these subnets.
 func FormatKey(subnets Pair[netip.Prefix]) string {
-	key := make([]byte, 0, 64) // enough for most keys
+	return string(appendKey(make([]byte, 0, 64), subnets)) // enough for most keys
+}
+
+func appendKey(key []byte, subnets Pair[netip.Prefix]) []byte {
 	for _, s := range subnets {
 		if !s.IsValid() {
 			continue
@@ -24,7 +27,7 @@ func FormatKey(subnets Pair[netip.Prefix]) string {
 		key = append(key, '-')
 		key = strconv.AppendInt(key, int64(s.Bits()), 10)
 	}
-	return string(key)
+	return key
 }
 
 // ParseKey reads what FormatKey writes, and nothing else: with a second name for the
@@ -42,8 +45,8 @@ func ParseKey(key string) (Pair[netip.Prefix], error) {
 		}
 		subnets[FamilyOf(s.Addr())] = s
 	}
-	if canonical := FormatKey(subnets); canonical != key {
-		return Pair[netip.Prefix]{}, keyError(key, "it must be written "+canonical)
+	if canonical := appendKey(make([]byte, 0, 64), subnets); string(canonical) != key {
+		return Pair[netip.Prefix]{}, keyError(key, "it must be written "+string(canonical))
 	}
 	return subnets, nil
 }

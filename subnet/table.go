@@ -222,8 +222,9 @@ func (t *Table) entry(key string) *entry {
 
 // put records a lease that the store has.
 func (t *Table) put(l *Lease) {
-	t.surplus.remove(l.Key())
-	e := t.entry(l.Key())
+	key := l.Key()
+	t.surplus.remove(key)
+	e := t.entry(key)
 	if !e.departed && !e.leaving && e.bad == nil && *e.lease == *l {
 		return
 	}

@@ -75,14 +75,14 @@ func ParseAttrs(text []byte) (Attrs, error) {
 	if len(text) > maxValue {
 		return Attrs{}, tooLong(len(text))
 	}
-	a, ok := asWritten(text)
-	if !ok {
-		var err error
-		if a, err = parseAttrs(text); err != nil {
-			return Attrs{}, err
-		}
+	if a, ok := asWritten(text); ok && a.Validate() == nil {
+		return a, nil
 	}
-	if err := a.Validate(); err != nil {
+	a, err := parseAttrs(text)
+	if err == nil {
+		err = a.Validate()
+	}
+	if err != nil {
 		return Attrs{}, err
 	}
 	return a, nil

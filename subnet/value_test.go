@@ -170,7 +170,7 @@ func TestAsWrittenAgreesWithJSON(t *testing.T) {
 		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"Tulle":{"NodeID":"a"},"BackendType":"x"}`: false,
 	} {
 		quick, ok := asWritten([]byte(text))
-		if ok != want {
+		if ok = ok && quick.Validate() == nil; ok != want {
 			t.Errorf("%s: %t", text, ok)
 		}
 		if slow, err := parseAttrs([]byte(text)); ok && (err != nil || slow != quick) {
@@ -189,7 +189,7 @@ func FuzzParseAttrs(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if quick, ok := asWritten(data); ok {
+		if quick, ok := asWritten(data); ok && quick.Validate() == nil {
 			if slow, err := parseAttrs(data); err != nil || slow != quick {
 				t.Fatalf("%+v is read, or\n%+v, %v", quick, slow, err)
 			}

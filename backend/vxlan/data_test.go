@@ -130,11 +130,17 @@ func FuzzBackendData(f *testing.F) {
 		`{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}`,
 		`{"vni":1,"VTEPMAC":"3a-00-00-00-00-01","VtepMAC":"3a00.0000.0002"}`,
 		`{"VtepMAC":"3a:00:00:00:00:01"}`,
+		`{"VNI":01,"VtepMAC":"3a:00:00:00:00:01"}`,
 	}) {
 		f.Add(text)
 	}
 	device := netstate.Link{MAC: netstate.MAC{2, 1}, VXLAN: netstate.VXLAN{VNI: 1}}
 	f.Fuzz(func(t *testing.T, text string) {
+		if fast, ok := asWritten(text); ok {
+			if slow, err := parseJSON(text); slow != fast || err != nil {
+				t.Fatalf("%q is read as %v, and by encoding/json as %v, %v", text, fast, slow, err)
+			}
+		}
 		d, err := parseData(text)
 		if err != nil {
 			if !errors.Is(err, backend.ErrBackendData) || len(err.Error()) > 500 || d != (data{}) {
