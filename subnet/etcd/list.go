@@ -11,9 +11,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// page is the number of keys in the first answer; the rest comes in a second one. A
-// single answer with 10,000 leases would take 5 MiB more memory for a moment.
-const page = 5000
+// page is the number of keys in an answer. A single answer with 10,000 leases would
+// take 5 MiB more memory for a moment. Many small ones would cost etcd more: for each
+// it counts the keys that remain.
+const page = 2000
 
 // listing is all that a network has in etcd at one revision.
 type listing struct {
@@ -25,14 +26,14 @@ type listing struct {
 	bad      []*subnet.LeaseError
 }
 
-// list reads config and leases, in one call if there are no more than a page.
+// list reads config and leases, a page a call.
 func (s *Store) list(ctx context.Context) (*listing, error) {
 	var l *listing
 	err := s.retry(ctx, "listing the leases", func(ctx context.Context) error {
 		l = &listing{ids: make(map[string]clientv3.LeaseID)}
 		from, to := s.extent()
-		for limit := int64(page); ; {
-			r, err := s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(l.revision), clientv3.WithLimit(limit))
+		for {
+			r, err := s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(l.revision), clientv3.WithLimit(page))
 			if err != nil {
 				return err
 			}
@@ -40,10 +41,16 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 			if l.leases == nil {
 				s.position.counted(extent{r.Header.Revision, r.Count})
 				l.leases = make([]subnet.Lease, 0, r.Count)
-				limit = 0
 			}
+			var latest *mvccpb.KeyValue
 			for _, kv := range r.Kvs {
 				s.add(l, kv)
+				if latest == nil || kv.ModRevision > latest.ModRevision {
+					latest = kv
+				}
+			}
+			if latest != nil {
+				s.position.saw(markOf(latest))
 			}
 			if !r.More {
 				return nil
@@ -55,7 +62,6 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 }
 
 func (s *Store) add(l *listing, kv *mvccpb.KeyValue) {
-	s.position.saw(markOf(kv))
 	if string(kv.Key) == s.configKey() {
 		l.config = kv
 		return

@@ -26,9 +26,9 @@ func (s *Store) Watch(ctx context.Context, to func(subnet.Update)) error {
 				return err
 			}
 		}
-		to(subnet.Update{Complete: true, Leases: l.leases, Bad: l.bad})
-		from := l.revision + 1
-		l = nil
+		all, from := subnet.Update{Complete: true, Leases: l.leases, Bad: l.bad}, l.revision+1
+		l = nil // the rest of it is garbage while the peers are computed
+		to(all)
 		if err := s.follow(ctx, from, moved, to); err != nil {
 			return err
 		}
