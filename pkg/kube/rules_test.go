@@ -227,7 +227,10 @@ func leaseRules(t *testing.T, c *Client) {
 		t.Errorf("an update of none: %+v, %v", l, err)
 	}
 	twice := l
-	twice.Metadata.Version = Version{}
+	if err := refusedWith(Create(t.Context(), c, all, LeaseFormat, &twice), http.StatusInternalServerError, "", "resourceVersion should not be set"); err != nil {
+		t.Error(err)
+	}
+	twice = Lease{Metadata: Meta{Name: "a"}, Spec: l.Spec}
 	if err := refusedWith(Create(t.Context(), c, all, LeaseFormat, &twice), http.StatusConflict, "AlreadyExists", ""); err != nil {
 		t.Error(err)
 	}
@@ -289,7 +292,7 @@ func eventRules(t *testing.T, c *Client) {
 	if err := Create(t.Context(), c, Events(""), EventFormat, e); err != nil || !strings.HasPrefix(e.Metadata.Name, "a.") || e.Metadata.UID == "" || e.Message != "because" {
 		t.Errorf("%+v: %v", e, err)
 	}
-	if err := refusedWith(Create(t.Context(), c, Events("other"), EventFormat, event()), http.StatusUnprocessableEntity, "Invalid", "involvedObject.namespace"); err != nil {
+	if err := refusedWith(Create(t.Context(), c, Events("kube-public"), EventFormat, event()), http.StatusUnprocessableEntity, "Invalid", "involvedObject.namespace"); err != nil {
 		t.Error(err)
 	}
 }

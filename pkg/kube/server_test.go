@@ -87,7 +87,9 @@ func TestServer(t *testing.T) {
 // TestServerRules tries with a real API server what TestRules tries with apitest's.
 func TestServerRules(t *testing.T) {
 	c := kubetest.Start(t, kubetest.Options{})
-	kerneltest.Eventually(t, soon, func() error { return c.Try(http.MethodGet, "/api/v1/namespaces/default", nil, nil) })
+	for _, namespace := range []string{"default", "kube-public"} { // the server makes them a moment after it is ready
+		kerneltest.Eventually(t, soon, func() error { return c.Try(http.MethodGet, "/api/v1/namespaces/"+namespace, nil, nil) })
+	}
 	for name, try := range rules {
 		t.Run(name, func(t *testing.T) { try(t, newClient(t, Options{Kubeconfig: c.Admin()})) })
 	}

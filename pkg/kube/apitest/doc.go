@@ -14,6 +14,12 @@
 //
 //	f.Serves[path] = "ClusterCIDR"         // the server has that resource, too
 //	f.Object(path + "/name")               // an object's present state
+//	f.ChangeObject("MODIFIED", path, o)    // writes one inside Do, even an invalid one
+//
+// A server without a listener runs in a bubble of testing/synctest, with its clients:
+//
+//	f := apitest.InProcess(t)
+//	c.Wrap(func(http.RoundTripper) http.RoundTripper { return f.Transport() })
 //
 // Faults, each a function of the request:
 //

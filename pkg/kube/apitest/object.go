@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Object is an object of any resource: a *corev1.Node, or what others are as JSON.
@@ -126,17 +127,47 @@ func (f *Server) write(t target, kind string, o Object) {
 // Object returns the present state of an object that is no Node as JSON, by its path
 // without a leading slash, or nil.
 func (f *Server) Object(path string) map[string]any {
-	r, err := http.NewRequest(http.MethodGet, f.URL+"/"+path, nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	t := targetOf(r)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.Stored(path)
+}
+
+// Stored is Object for calls inside Do.
+func (f *Server) Stored(path string) map[string]any {
+	t := f.targetAt(path)
 	if o := f.objects[t.resource][t.key()]; o != nil {
 		return o.DeepCopy().Object
 	}
 	return nil
+}
+
+// targetAt returns the object at a path.
+func (f *Server) targetAt(path string) target {
+	r, err := http.NewRequest(http.MethodPut, f.URL+"/"+path, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	t := targetOf(r)
+	t.kind = f.Serves[t.resource]
+	return t
+}
+
+// ChangeObject writes an object that is no Node, with an event of that kind, whatever
+// the server would say of it. Call it inside Do.
+func (f *Server) ChangeObject(kind, path string, document map[string]any) {
+	t := f.targetAt(path)
+	o, err := t.parse(document)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	o.SetNamespace(t.namespace)
+	o.SetName(t.name)
+	if before := f.at(t); before != nil {
+		o.SetUID(before.GetUID())
+	} else if o.GetUID() == "" {
+		o.SetUID(types.UID(fmt.Sprintf("uid-%d", f.revision)))
+	}
+	f.write(t, kind, o)
 }
 
 // document returns an object as JSON, with its kind.

@@ -75,6 +75,18 @@ type event struct {
 
 // New starts a server.
 func New(t testing.TB) *Server {
+	f := newServer(t)
+	f.server = httptest.NewServer(f)
+	f.URL = f.server.URL
+	t.Cleanup(func() {
+		f.stop()
+		f.server.CloseClientConnections()
+		f.server.Close()
+	})
+	return f
+}
+
+func newServer(t testing.TB) *Server {
 	f := &Server{
 		t: t, ended: make(chan struct{}), changed: make(chan struct{}), revision: 100,
 		Nodes: make(map[string]*corev1.Node), objects: make(map[string]map[string]*unstructured.Unstructured),
@@ -83,15 +95,13 @@ func New(t testing.TB) *Server {
 		},
 	}
 	f.Gives = func(i int) []string { return []string{fmt.Sprintf("10.5.0.%d/28", i*16%256)} }
-	f.server = httptest.NewServer(f)
-	f.URL = f.server.URL
-	t.Cleanup(func() {
-		close(f.ended)
-		f.Cut()
-		f.server.CloseClientConnections()
-		f.server.Close()
-	})
 	return f
+}
+
+// stop ends all watches, and all requests that the server holds.
+func (f *Server) stop() {
+	close(f.ended)
+	f.Cut()
 }
 
 // Client returns an HTTP client of the server that keeps no connections.

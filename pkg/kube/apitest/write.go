@@ -64,6 +64,10 @@ func (f *Server) created(t target, document map[string]any) (int, Object, *metav
 	switch {
 	case t.name == "":
 		return 0, nil, t.invalid("metadata.name", "Required value: name or generateName is required")
+	case o.GetResourceVersion() != "":
+		s := Refusal(http.StatusInternalServerError, "resourceVersion should not be set on objects to be created")
+		s.Reason = ""
+		return 0, nil, s
 	case f.at(t) != nil:
 		return 0, nil, status(apierrors.NewAlreadyExists(t.group(), t.name))
 	}
