@@ -23,6 +23,8 @@ var walls = []struct {
 		"programs without a kernel to bring to a state stand on the domain and its stores too"},
 	{"./pkg/kube", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/hostif|pkg/reconcile|pkg/netstate|backend|network|subnet)`),
 		"it is the way to an API server, for whatever program"},
+	{"./pkg/election", regexp.MustCompile(netlinkModule.String() + `|^go\.etcd\.io/|^` + module + `/(pkg/kernel|pkg/firewall|pkg/hostif|pkg/reconcile|pkg/netstate|backend|network|subnet)`),
+		"it elects a leader of whatever program, on an API server alone"},
 	{"./pkg/httpd", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/status|backend|network|subnet)`),
 		"it serves whatever program"},
 	{"./pkg/flags", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/`),

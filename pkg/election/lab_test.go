@@ -1,0 +1,244 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// path is that of the Lease of all tests.
+var path = kube.Path(kube.Leases("kube-system"), "tulle")
+
+// lab is an API server and replicas, in a bubble.
+type lab struct {
+	*testing.T
+	f     *apitest.Server
+	crown crown
+}
+
+// inLab runs a test in a bubble.
+func inLab(t *testing.T, test func(l *lab)) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{T: t, f: apitest.InProcess(t)}
+		l.crown.t = t
+		test(l)
+		l.crown.check()
+	})
+}
+
+// crown checks that at most one replica leads.
+type crown struct {
+	t  *testing.T
+	mu sync.Mutex
+	// terms are all so far, in the order of their beginnings.
+	terms []*told
+}
+
+// told is a term as its leader saw it.
+type told struct {
+	Term
+	replica string
+	began   time.Time
+	ended   time.Time // zero until lead returned
+}
+
+// begin records a term, and fails the test if another is not over.
+func (c *crown) begin(replica string, t Term) *told {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for _, other := range c.terms {
+		if other.ended.IsZero() && other.Deadline().After(now) {
+			c.t.Errorf("%s leads from %s on; %s leads until %s", replica, now, other.replica, other.Deadline())
+		}
+	}
+	n := &told{Term: t, replica: replica, began: now}
+	c.terms = append(c.terms, n)
+	return n
+}
+
+func (c *crown) end(n *told) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.ended = time.Now()
+}
+
+// all returns all terms so far.
+func (c *crown) all() []told {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []told
+	for _, n := range c.terms {
+		all = append(all, *n)
+	}
+	return all
+}
+
+// check fails the test if two terms overlap, or have one ID.
+func (c *crown) check() {
+	all, ids := c.all(), make(map[string]bool)
+	for i, n := range all {
+		if ids[n.ID] {
+			c.t.Errorf("two terms are %s", n.ID)
+		}
+		ids[n.ID] = true
+		if i+1 == len(all) {
+			return
+		}
+		over := n.Deadline()
+		if !n.ended.IsZero() && n.ended.Before(over) {
+			over = n.ended
+		}
+		if next := all[i+1]; over.After(next.began) {
+			c.t.Errorf("%s leads until %s, %s from %s on", n.replica, over, next.replica, next.began)
+		}
+	}
+}
+
+// replica is one of a program's.
+type replica struct {
+	*Elector
+	name string
+	lab  *lab
+	stop context.CancelFunc
+	done chan struct{}
+	// unclean terms end so. The leader of a deaf replica sees late that its context ended.
+	unclean, deaf bool
+
+	mu  sync.Mutex
+	cut func(r *http.Request) bool // requests that never arrive, and have no answer
+}
+
+// replica starts a replica. change, if not nil, changes it before.
+func (l *lab) replica(name string, change func(r *replica)) *replica {
+	l.Helper()
+	r := &replica{name: name, lab: l, done: make(chan struct{})}
+	c, err := kube.NewClient(kube.Options{Server: l.f.URL, Name: name})
+	if err != nil {
+		l.Fatal(err)
+	}
+	c.Wrap(func(http.RoundTripper) http.RoundTripper { return r })
+	r.Elector, err = New(Options{Client: c, Namespace: "kube-system", Name: "tulle", Identity: name})
+	if err != nil {
+		l.Fatal(err)
+	}
+	if change != nil {
+		change(r)
+	}
+	ctx, cancel := context.WithCancel(l.Context())
+	r.stop = cancel
+	go func() {
+		defer close(r.done)
+		r.Run(ctx, r.lead)
+	}()
+	l.Cleanup(r.ends)
+	return r
+}
+
+// lead is what a replica does while it leads.
+func (r *replica) lead(ctx context.Context, t Term) (clean bool) {
+	n := r.lab.crown.begin(r.name, t)
+	<-ctx.Done()
+	if r.deaf {
+		<-time.After(30 * time.Second)
+	}
+	r.lab.crown.end(n)
+	return !r.unclean
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *replica) RoundTrip(q *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	cut := r.cut
+	r.mu.Unlock()
+	if cut != nil && cut(q) {
+		httptrace.ContextClientTrace(q.Context()).GotConn(httptrace.GotConnInfo{})
+		<-q.Context().Done()
+		return nil, q.Context().Err()
+	}
+	return r.lab.f.Transport().RoundTrip(q)
+}
+
+// cutOff keeps all requests from now on, and all answers, from arriving.
+func (r *replica) cutOff() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut = func(*http.Request) bool { return true }
+	r.lab.f.Cut() // the watches of others begin again
+}
+
+// ends stops a replica, and waits for its end.
+func (r *replica) ends() {
+	r.stop()
+	<-r.done
+}
+
+// leads waits until a replica leads, and returns how long that took.
+func (l *lab) leads(within time.Duration, who ...*replica) (leader *replica, took time.Duration) {
+	l.Helper()
+	began := time.Now()
+	for time.Since(began) <= within {
+		synctest.Wait()
+		for _, r := range who {
+			if r.Status().Leading {
+				return r, time.Since(began)
+			}
+		}
+		l.wait(10 * time.Millisecond)
+	}
+	l.Fatalf("no replica leads after %s: %v", within, l.f.Object(path))
+	return nil, 0
+}
+
+// wait lets time pass.
+func (l *lab) wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// leading counts the replicas that lead.
+func leading(all []*replica) (n int) {
+	for _, r := range all {
+		if r.Status().Leading {
+			n++
+		}
+	}
+	return n
+}
+
+// spec returns the spec of the Lease.
+func (l *lab) spec() map[string]any {
+	spec, _ := l.f.Object(path)["spec"].(map[string]any)
+	return spec
+}
+
+// many starts replicas.
+func (l *lab) many(n int) (all []*replica) {
+	l.Helper()
+	for i := range n {
+		all = append(all, l.replica(fmt.Sprintf("host-%d", i), nil))
+	}
+	return all
+}
+
+// without returns the replicas except one.
+func without(all []*replica, one *replica) (others []*replica) {
+	for _, r := range all {
+		if r != one {
+			others = append(others, r)
+		}
+	}
+	return others
+}

@@ -1,0 +1,120 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+// reign runs a term: it renews the Lease until the term ends or lead returns. It
+// returns whether it released the Lease.
+func (e *Elector) reign(r *reign, lease *kube.Lease, t Term, lead func(ctx context.Context, t Term) (clean bool)) (released bool) {
+	klog.InfoS("Leading", "identity", e.identity, "transitions", t.Number, "clean", t.Clean)
+	e.saw(true, lease)
+	start := time.Now()
+	e.update(func(s *Status) { s.Leading, s.Renewed = true, start })
+	ended := make(chan bool, 1)
+	go func() { ended <- lead(r.context, t) }()
+	clean, returned := false, false
+	for !returned && r.context.Err() == nil {
+		select {
+		case clean = <-ended:
+			returned = true
+		case <-r.context.Done():
+		case <-e.sight.changed:
+			if _, l := e.sight.present(); l == nil || l.Spec.HolderIdentity != e.identity {
+				start, lease = time.Now(), e.renew(r, lease)
+			}
+		case <-time.After(time.Until(start.Add(e.options.RetryPeriod))):
+			start, lease = time.Now(), e.renew(r, lease)
+		}
+	}
+	r.end(nil)
+	r.timer.Stop()
+	why := context.Cause(r.context)
+	e.update(func(s *Status) { s.Leading, s.Renewed = false, time.Time{} })
+	if !returned {
+		clean = <-ended
+	}
+	e.clean = clean
+	klog.InfoS("Stopped leading", "identity", e.identity, "reason", why, "clean", clean)
+	if errors.Is(why, ErrLost) || errors.Is(why, ErrDeadline) {
+		return false
+	}
+	e.release(lease, clean)
+	return true
+}
+
+// renew extends the term. It returns the Lease as it is then, and ends the term if
+// another replica holds it.
+func (e *Elector) renew(r *reign, lease *kube.Lease) *kube.Lease {
+	start := time.Now()
+	renewed, err := e.rewrite(r.context, lease, func(s *kube.LeaseSpec) {})
+	switch {
+	case err == nil:
+		e.uid = renewed.Metadata.UID
+		r.renew(start, e.options.RenewDeadline)
+		e.update(func(s *Status) { s.Renewed = start })
+	case errors.Is(err, ErrLost):
+		r.end(ErrLost)
+	}
+	return renewed
+}
+
+// releasing is the time limit of a release. A program that stops does not wait longer.
+const releasing = time.Second
+
+// release makes the Lease free after a clean end. After another end it shortens the
+// Lease, so that the next leader comes soon and knows that the end was not clean.
+func (e *Elector) release(lease *kube.Lease, clean bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), releasing)
+	defer cancel()
+	_, err := e.rewrite(ctx, lease, func(s *kube.LeaseSpec) {
+		s.LeaseDurationSeconds = 1
+		if clean {
+			s.HolderIdentity, s.AcquireTime = "", s.RenewTime
+		}
+	})
+	if err != nil {
+		klog.InfoS("Failed to release the Lease; it ends by itself", "lease", e.options.Namespace+"/"+e.options.Name, "reason", err)
+	}
+	e.saw(e.sight.present())
+}
+
+// rewrite renews the Lease that this replica holds, with a change, and returns it as it
+// is then. It writes again what another program changed meanwhile, and creates the
+// Lease if it was deleted. It returns ErrLost if another replica holds it.
+func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s *kube.LeaseSpec)) (*kube.Lease, error) {
+	var err error
+	for range 5 { // so many races in a row are no accident
+		next := new(*lease)
+		next.Spec.RenewTime = stamp(e.clock())
+		if next.Spec.RenewTime == lease.Spec.RenewTime { // an update without a change is none
+			next.Spec.RenewTime = stamp(e.clock().Add(time.Microsecond))
+		}
+		change(&next.Spec)
+		if err = e.put(ctx, next); err == nil {
+			return next, nil
+		}
+		if !kube.Moved(err) {
+			return lease, err
+		}
+		if err := e.look(ctx); err != nil {
+			return lease, err
+		}
+		switch _, l := e.sight.present(); {
+		case l == nil:
+			klog.InfoS("Creating the Lease again; it was deleted", "lease", e.options.Namespace+"/"+e.options.Name)
+			lease = e.lease(lease.Spec)
+		case l.Spec.HolderIdentity != e.identity:
+			return lease, ErrLost
+		default:
+			lease = l
+		}
+	}
+	return lease, err
+}
