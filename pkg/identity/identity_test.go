@@ -158,8 +158,9 @@ func TestWithoutAFolder(t *testing.T) {
 	}
 }
 
-// What cannot be ours is made again, and what is in it is not told.
-func TestRubbishIsMadeAnew(t *testing.T) {
+// TestRubbishIsReplaced checks that an invalid file is replaced, and that no error quotes
+// its content.
+func TestRubbishIsReplaced(t *testing.T) {
 	const good = `{"version":1,"secret":"00112233445566778899aabbccddeeff","hardware":{"macs":["02:00:00:00:00:01"]}`
 	for name, text := range map[string]string{
 		"nothing":             "",
