@@ -26,6 +26,9 @@ type Node struct {
 // Book knows all Nodes and pools. Its methods are not safe for concurrent use. What a
 // change costs grows with its own size and with the logarithm of the number of Nodes.
 type Book struct {
+	// Rest is how long freed blocks rest, DefaultRest at first. Set it before any Node.
+	Rest time.Duration
+
 	pools []*pool // in the order in which Nodes prefer them, other things equal
 	nodes map[string]*node
 	now   time.Time
@@ -86,6 +89,7 @@ type owner struct {
 // New returns a Book without Nodes.
 func New(pools []Pool) (*Book, error) {
 	b := &Book{
+		Rest:     DefaultRest,
 		nodes:    map[string]*node{},
 		owners:   map[netip.Prefix]*owner{},
 		restOf:   map[string]*rest{},
@@ -176,7 +180,7 @@ func (b *Book) Delete(name string, now time.Time) {
 	delete(b.clashing, n)
 }
 
-// replace gives n other blocks. What it owned no longer rests.
+// replace gives n other blocks. Those that it loses rest.
 func (b *Book) replace(n *node, blocks []netip.Prefix) {
 	var gone []netip.Prefix
 	for _, s := range blocks {

@@ -64,8 +64,8 @@ func readCIDR(text string) (block netip.Prefix, code Code, why string) {
 		}
 		code, why = Malformed, fmt.Sprintf("has leading zeros; reserving %s", p.Masked())
 	}
-	if p.Addr().Is4In6() && p.Bits() >= 96 {
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	if plain := unmapped(p); plain != p {
+		p = plain
 		code, why = Mapped, fmt.Sprintf("IPv4 written as IPv6; reserving %s", p.Masked())
 	}
 	if p != p.Masked() {
@@ -75,6 +75,15 @@ func readCIDR(text string) (block netip.Prefix, code Code, why string) {
 		}
 	}
 	return p, code, why
+}
+
+// unmapped returns an IPv4 network that is written as IPv6 in its own form, and every
+// other as it is.
+func unmapped(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p
 }
 
 // withoutZeros removes the leading zeros of numbers.

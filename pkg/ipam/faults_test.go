@@ -90,12 +90,12 @@ func TestBlocksOfFormerMaskAreKept(t *testing.T) {
 	say(b, start, "old2", "10.0.0.32/27")
 	say(b, start, "old3", "10.0.1.0/25")
 	b.Delete("old1", start)
-	later := start.Add(Rest)
+	later := start.Add(DefaultRest)
 	set(b, later, "n1", "n2", "n3")
 	expect(t, next(b, later), "n1 10.0.2.0/24", "n2 10.0.3.0/24")
 	// The /24 is free when the last part of it has rested, not before.
 	b.Delete("old2", later)
-	later = later.Add(Rest)
+	later = later.Add(DefaultRest)
 	expect(t, next(b, later), "n3 10.0.0.0/24")
 }
 
@@ -160,7 +160,7 @@ func TestDeletingNodeKeepsItsBlock(t *testing.T) {
 	expect(t, codes(b), "n3 exhausted")
 	b.Delete("n1", later)
 	expect(t, next(b, later))
-	expect(t, next(b, later.Add(Rest)), "n3 10.0.0.0/24")
+	expect(t, next(b, later.Add(DefaultRest)), "n3 10.0.0.0/24")
 }
 
 func TestDeletingNodeGetsNoBlock(t *testing.T) {
@@ -190,7 +190,7 @@ func TestRelabelledNodeKeepsItsBlock(t *testing.T) {
 		expect(t, usage(b, start), "2 1 1 0 0 0", "2 0 2 0 0 0")
 	}
 	b.Delete("n1", start)
-	expect(t, usage(b, start.Add(Rest)), "2 0 2 0 0 0", "2 0 2 0 0 0")
+	expect(t, usage(b, start.Add(DefaultRest)), "2 0 2 0 0 0", "2 0 2 0 0 0")
 }
 
 func TestRelabelledNodeWaitsForOtherPools(t *testing.T) {
@@ -209,7 +209,7 @@ func TestNodeOfIPv4PoolIsServed(t *testing.T) {
 	b.Set(Node{Name: "n1", UID: "1", Labels: map[string]string{"a": ""}, Created: 1}, start)
 	expect(t, next(b, start))
 	b.Delete("n0", start)
-	later := start.Add(Rest)
+	later := start.Add(DefaultRest)
 	set(b, later, "n2")
 	expect(t, next(b, later), "n1 10.0.0.0/24", "n2 10.1.0.0/24,fd00::/64")
 }
@@ -234,16 +234,16 @@ func TestExhaustionCarriesNumbersAndFix(t *testing.T) {
 		found = append(found, text(f))
 	}
 	expect(t, found,
-		"n5 n5 cluster IPv4: pool cluster has no free IPv4 block of /24: of 8, 5 used, 0 free, 0 resting, 2 reserved by service ranges, 1 draining; add a range to the setting, or delete Nodes that are not needed",
-		"n6 n6 cluster IPv4: pool cluster has no free IPv4 block of /24: of 8, 5 used, 0 free, 0 resting, 2 reserved by service ranges, 1 draining; add a range to the setting, or delete Nodes that are not needed")
+		"n5 n5 cluster IPv4: pool cluster has no free IPv4 block of /24: 5 of 8 used, 0 free, 0 resting, 2 reserved by service ranges, 1 draining; add a range to the setting, or delete Nodes that are not needed",
+		"n6 n6 cluster IPv4: pool cluster has no free IPv4 block of /24: 5 of 8 used, 0 free, 0 resting, 2 reserved by service ranges, 1 draining; add a range to the setting, or delete Nodes that are not needed")
 	// What rests is reported as resting, and when it ends.
 	b.Delete("n1", later)
 	grants, again := b.Next(later, 10)
-	if len(grants) > 0 || !again.Equal(later.Add(Rest)) {
+	if len(grants) > 0 || !again.Equal(later.Add(DefaultRest)) {
 		t.Errorf("granted %v, again %v", grants, again)
 	}
 	for f := range b.Findings() {
-		if f.Code != Resting || !f.Again.Equal(again) || !strings.Contains(f.Text, "4 used, 0 free, 1 resting, ") || !strings.Contains(f.Text, "the next block has rested at 1970-01-12T13:47:41Z; add a range") {
+		if f.Code != Resting || !f.Again.Equal(again) || !strings.Contains(f.Text, ": 4 of 8 used, 0 free, 1 resting, ") || !strings.Contains(f.Text, "the next block has rested at 1970-01-12T13:47:41Z; add a range") {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -253,15 +253,37 @@ func TestExhaustionCarriesNumbersAndFix(t *testing.T) {
 	expect(t, codes(b), "n6 exhausted")
 }
 
+func TestExhaustionByFragmentsNamesTheLargestHole(t *testing.T) {
+	b := bookOf(t, pool4("a", 24, "10.0.0.0/23"))
+	say(b, start, "n1", "10.0.0.0/26")
+	say(b, start, "n2", "10.0.1.128/25")
+	set(b, start, "n3")
+	expect(t, next(b, start))
+	for f := range b.Findings() {
+		if !strings.Contains(f.Text, ": 2 of 2 used, 0 free, 0 resting, 0 reserved by service ranges, the largest hole is a /25; ") {
+			t.Error(f.Text)
+		}
+	}
+}
+
 func TestFreedBlockRests(t *testing.T) {
 	b := bookOf(t, pool4("a", 24, "10.0.0.0/23").with6(64, "fd00::/63"))
 	say(b, start, "n1", "10.0.0.0/24", "fd00::/64")
 	b.Delete("n1", start)
 	set(b, start, "n2", "n3", "n4")
 	expect(t, next(b, start), "n2 10.0.1.0/24,fd00:0:0:1::/64")
-	expect(t, next(b, start.Add(Rest-1)))
-	expect(t, usage(b, start.Add(Rest-1)), "2 1 0 1 0 0", "2 1 0 1 0 0")
-	expect(t, next(b, start.Add(Rest)), "n3 10.0.0.0/24,fd00::/64")
+	expect(t, next(b, start.Add(DefaultRest-1)))
+	expect(t, usage(b, start.Add(DefaultRest-1)), "2 1 0 1 0 0", "2 1 0 1 0 0")
+	expect(t, next(b, start.Add(DefaultRest)), "n3 10.0.0.0/24,fd00::/64")
+}
+
+func TestRestCanBeOff(t *testing.T) {
+	b := bookOf(t, pool4("a", 24, "10.0.0.0/24"))
+	b.Rest = 0
+	say(b, start, "n1", "10.0.0.0/24")
+	b.Delete("n1", start)
+	set(b, start, "n2")
+	expect(t, next(b, start), "n2 10.0.0.0/24")
 }
 
 func TestSameNameGetsItsBlockBack(t *testing.T) {
@@ -282,7 +304,7 @@ func TestSameNameGetsItsBlockBack(t *testing.T) {
 	b.Delete("n1", start)
 	b.Delete("n0", start)
 	expect(t, usage(b, start), "256 0 254 2 0 0", "65536 0 65534 2 0 0")
-	expect(t, usage(b, start.Add(Rest)), "256 0 256 0 0 0", "65536 0 65536 0 0 0")
+	expect(t, usage(b, start.Add(DefaultRest)), "256 0 256 0 0 0", "65536 0 65536 0 0 0")
 }
 
 func TestGrowingIntoSecondFamilyKeepsTheFirst(t *testing.T) {
@@ -316,7 +338,7 @@ func TestUnansweredWriteKeepsItsBlock(t *testing.T) {
 	// A Node that disappears before its answer may have used the block.
 	b.Delete("n2", later)
 	expect(t, next(b, later))
-	expect(t, next(b, later.Add(Rest)), "n3 10.0.1.0/24")
+	expect(t, next(b, later.Add(DefaultRest)), "n3 10.0.1.0/24")
 }
 
 func TestAnotherProgramsBlockEndsTheGrant(t *testing.T) {
@@ -351,6 +373,27 @@ func TestOverlapIsFoundOnTheYounger(t *testing.T) {
 	expect(t, usage(b, start), "256 2 254 0 0 0")
 }
 
+func TestManyOverlapsAreCountedToALimit(t *testing.T) {
+	b := bookOf(t, pool4("a", 24, "10.0.0.0/16"))
+	for i := range 200 {
+		b.Set(Node{Name: fmt.Sprintf("n%03d", i), UID: "1", CIDRs: []string{"10.0.0.0/24"}}, start)
+	}
+	found := map[string]string{}
+	for f := range b.Findings() {
+		found[f.Node] = f.Text
+	}
+	for name, want := range map[string]string{"n000": "", "n001": " Node n000; ", "n100": " Node n099 and 99 more; ", "n101": " Node n100 and more than 99 others; "} {
+		if text, is := found[name]; is != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s: %q, want %q", name, text, want)
+		}
+	}
+	for i := range 200 {
+		b.Delete(fmt.Sprintf("n%03d", i), start)
+	}
+	expect(t, usage(b, start), "256 0 255 1 0 0")
+	expect(t, usage(b, start.Add(DefaultRest)), "256 0 256 0 0 0")
+}
+
 func TestServiceRangeThatAppearsLater(t *testing.T) {
 	p := pool4("a", 24, "10.0.0.0/22").with6(64, "fd00::/62")
 	b := bookOf(t, p)
@@ -369,6 +412,16 @@ func TestServiceRangeThatAppearsLater(t *testing.T) {
 	}
 	expect(t, codes(b))
 	expect(t, next(b, start), "n4 10.0.1.0/24,fd00:0:0:1::/64")
+}
+
+// TestServiceRangesCountInAnyForm: other programs write them.
+func TestServiceRangesCountInAnyForm(t *testing.T) {
+	p := pool4("a", 24, "10.0.0.0/22")
+	p.Reserved = append(prefixes("10.0.0.77/25", "::ffff:10.0.1.0/121", "::ffff:0.0.0.0/90", "fe80::/10"), netip.Prefix{})
+	b := bookOf(t, p)
+	expect(t, usage(b, start), "4 0 2 0 2 0")
+	set(b, start, "n1")
+	expect(t, next(b, start), "n1 10.0.2.0/24")
 }
 
 func TestPoolGrowsAndDrains(t *testing.T) {

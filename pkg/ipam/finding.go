@@ -121,27 +121,44 @@ func (b *Book) misplaced(n *node) (faults []fault) {
 	return faults
 }
 
+// mostOthers is how many of the Nodes are counted that a Node clashes with.
+const mostOthers = 100
+
 // clash returns which older Nodes' blocks n's blocks overlap, and what to do, or "".
 func (b *Book) clash(n *node) string {
-	others, first, at := 0, "", netip.Prefix{}
-	for _, s := range n.blocks {
-		for other := range b.taken[subnet.FamilyOf(s.Addr())].Overlapping(s) {
-			for o := b.owners[other]; o != nil; o = o.next {
-				if o.node.before(n) {
-					if others++; first == "" {
-						first, at = fmt.Sprintf("%s of the older Node %s", other, o.node.name), s
-					}
-				}
-			}
+	others, text := 0, ""
+	for s, other := range b.older(n) {
+		if others++; others == 1 {
+			text = fmt.Sprintf("podCIDR %s: overlaps %s", s, other)
+		}
+		if others > mostOthers {
+			break
 		}
 	}
 	switch {
 	case others == 0:
 		return ""
+	case others > mostOthers:
+		text += fmt.Sprintf(" and more than %d others", mostOthers-1)
 	case others > 1:
-		first += fmt.Sprintf(" and %d more", others-1)
+		text += fmt.Sprintf(" and %d more", others-1)
 	}
-	return fmt.Sprintf("podCIDR %s: overlaps %s; delete and re-create this Node", at, first)
+	return text + "; delete and re-create this Node"
+}
+
+// older yields each block of n with the block of an older Node that it overlaps.
+func (b *Book) older(n *node) iter.Seq2[netip.Prefix, string] {
+	return func(yield func(netip.Prefix, string) bool) {
+		for _, s := range n.blocks {
+			for other := range b.taken[subnet.FamilyOf(s.Addr())].Overlapping(s) {
+				for o := b.owners[other]; o != nil; o = o.next {
+					if o.node.before(n) && !yield(s, fmt.Sprintf("%s of the older Node %s", other, o.node.name)) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // lacking returns a Finding for each Node that found no block when it tried last.
@@ -165,7 +182,7 @@ func (b *Book) exhausted(c *class) Finding {
 	f := Finding{Code: Exhausted, Pool: p.Name, Family: c.family}
 	text := fmt.Sprintf("pool %s has no free %s block of /%d: %s", p.Name, c.family, u.Bits, u.numbers())
 	if more := len(c.pools) - 1; more > 0 {
-		text += fmt.Sprintf("; %d more pools that select the Node have none either", more)
+		text += fmt.Sprintf("; the other pools that select the Node (%d) have none either", more)
 	}
 	if r := b.nextRested(c); r != nil {
 		f.Code, f.Again = Resting, r.ends
@@ -181,9 +198,12 @@ func (b *Book) exhausted(c *class) Finding {
 
 // numbers returns what the blocks of the pool are used for.
 func (u *PoolUsage) numbers() string {
-	text := fmt.Sprintf("of %d, %d used, %d free, %d resting, %d reserved by service ranges", u.Total, u.Used, u.Free, u.Resting, u.Reserved)
+	text := fmt.Sprintf("%d of %d used, %d free, %d resting, %d reserved by service ranges", u.Used, u.Total, u.Free, u.Resting, u.Reserved)
 	if u.Draining > 0 {
 		text += fmt.Sprintf(", %d draining", u.Draining)
+	}
+	if u.Largest > u.Bits {
+		text += fmt.Sprintf(", the largest hole is a /%d", u.Largest)
 	}
 	return text
 }

@@ -83,7 +83,7 @@ func FuzzBook(f *testing.F) {
 		}
 		b.Delete(name, now)
 		b.Delete("other", now)
-		now = now.Add(Rest)
+		now = now.Add(DefaultRest)
 		for _, u := range b.Usage(now) {
 			if u.Free != u.Total {
 				t.Fatalf("all Nodes have gone: %+v", u)

@@ -99,7 +99,7 @@ func (m *model) rest(name string, blocks []netip.Prefix) {
 		return r.name == name && r.when == life-1 && slices.Contains(blocks, r.block)
 	})
 	for _, s := range blocks {
-		m.rests = append(m.rests, modelRest{name, s, m.now.Add(Rest), life})
+		m.rests = append(m.rests, modelRest{name, s, m.now.Add(DefaultRest), life})
 	}
 }
 

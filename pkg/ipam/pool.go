@@ -20,7 +20,8 @@ type Pool struct {
 	Bits   subnet.Pair[int]
 	// First is the family whose block a Node lists first.
 	First subnet.Family
-	// Reserved are ranges that services use, of either family. No block overlaps one.
+	// Reserved are ranges that services use, of either family and in any form. No block
+	// overlaps one.
 	Reserved []netip.Prefix
 	// Draining are ranges from which no more blocks are taken.
 	Draining []netip.Prefix
@@ -74,7 +75,7 @@ func (p *Pool) check() error {
 			}
 		}
 	}
-	for _, r := range slices.Concat(p.Reserved, p.Draining) {
+	for _, r := range p.Draining {
 		if err := checkRange(r); err != nil {
 			return err
 		}
@@ -110,13 +111,19 @@ type pool struct {
 
 func compile(p Pool) *pool {
 	c := &pool{Pool: p}
+	c.Reserved = nil
+	for _, r := range p.Reserved {
+		if r.IsValid() {
+			c.Reserved = append(c.Reserved, unmapped(r).Masked())
+		}
+	}
 	for _, f := range []subnet.Family{p.First, 1 - p.First} {
 		if len(p.Ranges[f]) == 0 {
 			continue
 		}
 		c.families = append(c.families, f)
 		c.ranges[f] = disjoint(p.Ranges[f])
-		usable := without(c.ranges[f], p.Reserved, p.Bits[f])
+		usable := without(c.ranges[f], c.Reserved, p.Bits[f])
 		c.open[f] = without(usable, p.Draining, p.Bits[f])
 		c.draining[f] = without(usable, c.open[f], p.Bits[f])
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 func TestPoolsThatCannotWorkAreRefused(t *testing.T) {
-	reserved := func(text string) Pool {
+	draining := func(text string) Pool {
 		p := pool4("a", 24, "10.0.0.0/16")
-		p.Reserved = append(p.Reserved, netip.MustParsePrefix(text))
+		p.Draining = prefixes(text)
 		return p
 	}
 	selecting := func(field bool, r Requirement) Pool {
@@ -39,7 +39,7 @@ func TestPoolsThatCannotWorkAreRefused(t *testing.T) {
 		`pool "a": range fd00::/8: has 2^56 blocks of /64, the limit is 2^48; use a smaller range or /56`:          Pool{Name: "a"}.with6(64, "fd00::/8"),
 		`pool "a": range ::/8: holds the IPv4-mapped addresses; use one like fd00:5::/48`:                          Pool{Name: "a"}.with6(48, "::/8"),
 		`pool "a": range without a value; write one like 10.244.0.0/16`:                                            {Name: "a", Ranges: subnet.Pair[[]netip.Prefix]{{{}}}},
-		`pool "a": range 10.0.0.1/24: has host bits; write 10.0.0.0/24`:                                            reserved("10.0.0.1/24"),
+		`pool "a": range 10.0.0.1/24: has host bits; write 10.0.0.0/24`:                                            draining("10.0.0.1/24"),
 		`pool "a": node selector: label "k": In has no value; add one`:                                             selecting(false, Requirement{"k", "In", nil}),
 		`pool "a": node selector: label "k": NotIn has no value; add one`:                                          selecting(false, Requirement{"k", "NotIn", nil}),
 		`pool "a": node selector: label "k": Exists has 1 values; remove them`:                                     selecting(false, Requirement{"k", "Exists", []string{"v"}}),
@@ -56,7 +56,7 @@ func TestPoolsThatCannotWorkAreRefused(t *testing.T) {
 	}
 	for _, p := range []Pool{
 		pool4("a", 24, "10.0.0.0/16", "10.0.0.0/16", "10.0.0.0/8"), pool4("a", 16, "10.0.0.0/16"), pool4("a", 32, "128.0.0.0/1"),
-		Pool{Name: "a"}.with6(64, "fd00::/16"), Pool{Name: "a"}.with6(128, "fd00::/80"), reserved("fd00::/112"), reserved("0.0.0.0/0"),
+		Pool{Name: "a"}.with6(64, "fd00::/16"), Pool{Name: "a"}.with6(128, "fd00::/80"), draining("fd00::/112"), draining("0.0.0.0/0"),
 	} {
 		if err := p.Check(); err != nil {
 			t.Error(err)
@@ -116,7 +116,7 @@ func TestExhaustedPoolFallsToTheNext(t *testing.T) {
 	}
 	expect(t, next(b, start), "n0 10.0.0.0/24", "n1 10.1.0.0/24")
 	for f := range b.Findings() {
-		if f.Node != "n2" || f.Pool != "small" || !strings.Contains(f.Text, "; 1 more pools that select the Node have none either; ") {
+		if f.Node != "n2" || f.Pool != "small" || !strings.Contains(f.Text, "; the other pools that select the Node (1) have none either; ") {
 			t.Errorf("%+v", f)
 		}
 	}

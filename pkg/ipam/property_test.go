@@ -292,7 +292,7 @@ func (c *cluster) settle() {
 		delete(c.nodes, name)
 		c.show(name)
 	}
-	c.now = c.now.Add(Rest)
+	c.now = c.now.Add(DefaultRest)
 	for _, u := range c.book.Usage(c.now) {
 		if u.Used+u.Resting > 0 || u.Free+u.Reserved+u.Draining != u.Total || u.Fragmentation != 0 {
 			c.fail("all Nodes have gone, and %+v", u)

@@ -8,9 +8,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Rest is how long a block rests after its Node has gone, before another Node gets
-// it: until then, peers and connections may still know the old one.
-const Rest = time.Minute
+// DefaultRest is how long a block rests after its Node has gone, before another Node
+// gets it: until then, peers and connections may still know the old one.
+const DefaultRest = time.Minute
 
 // rest is what a Node owned. It stays taken until it ends. The next Node of the same
 // name may have it at once.
@@ -35,7 +35,7 @@ func (b *Book) rest(name string, blocks []netip.Prefix) {
 			return again
 		})
 	}
-	r := &rest{name, blocks, b.now.Add(Rest)}
+	r := &rest{name, blocks, b.now.Add(b.Rest)}
 	b.rests = append(b.rests, r)
 	b.restOf[name] = r
 }
