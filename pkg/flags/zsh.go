@@ -12,13 +12,27 @@ func single(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 const zshScript = `#compdef %NAME%
 # zsh completion for %NAME%
 _%FUNCTION%() {
-	local curcontext=$curcontext state line ret=1
+	local curcontext=$curcontext state line ret=1 word of= command=
 	typeset -A opt_args
 	local -a commands=(
 %COMMANDS%	)
-	_arguments -C \
-%FLAGS%		'1: :->command' \
-		'2: :->word' && ret=0
+	local -a flags=(
+%FLAGS%	)
+	for word in ${words[2,CURRENT-1]}; do
+		if [[ -n $of ]]; then
+			of=
+		elif [[ $word != -* ]]; then
+			command=$word
+			break
+		else
+			case ${${word#-}#-} in
+			%VALUED%) of=$word ;;
+			esac
+		fi
+	done
+	case $command in
+%BYCOMMAND%	esac
+	_arguments -C $flags '1: :->command' '2: :->word' && ret=0
 	case $state in
 	command) _describe -t commands command commands && ret=0 ;;
 	word)
@@ -52,7 +66,9 @@ func zshCompletion(p Program) string {
 		return " " // nothing to list
 	}
 	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, "[", `\[`, "]", `\]`).Replace
-	var flags, commands, words strings.Builder
+	var commands, words, byCommand strings.Builder
+	var common, valued []string
+	own := make(map[string][]string) // by command
 	for _, f := range p.Flags {
 		spec := f.Written()
 		if f.Many {
@@ -64,10 +80,24 @@ func zshCompletion(p Program) string {
 		} else {
 			spec += "=[" + escape(f.about()) + "]:" + values
 		}
-		fmt.Fprintf(&flags, "\t\t%s \\\n", single(spec))
+		if !f.isBool() {
+			valued = append(valued, f.Name)
+		}
+		if len(f.Only) == 0 {
+			common = append(common, single(spec))
+		}
+		for _, command := range f.Only {
+			own[command] = append(own[command], single(spec))
+		}
+	}
+	list := func(indent string, specs []string) string {
+		return indent + strings.Join(specs, "\n"+indent) + "\n"
 	}
 	for _, c := range p.named() {
 		fmt.Fprintf(&commands, "\t\t%s\n", single(escape(c.Name)+":"+c.About))
+		if specs := own[c.Name]; specs != nil {
+			fmt.Fprintf(&byCommand, "\t%s)\n\t\tflags+=(\n%s\t\t)\n\t\t;;\n", c.Name, list("\t\t\t", specs))
+		}
 		switch c.kind() {
 		case aFile:
 			fmt.Fprintf(&words, "\t\t%s) _files && ret=0 ;;\n", c.Name)
@@ -77,5 +107,8 @@ func zshCompletion(p Program) string {
 			fmt.Fprintf(&words, "\t\t%s) compadd %s && ret=0 ;;\n", c.Name, strings.Join(c.Choices, " "))
 		}
 	}
-	return strings.NewReplacer("%COMMANDS%", commands.String(), "%FLAGS%", flags.String(), "%WORDS%", words.String()).Replace(zshScript)
+	return strings.NewReplacer(
+		"%COMMANDS%", commands.String(), "%FLAGS%", list("\t\t", common), "%BYCOMMAND%", byCommand.String(),
+		"%VALUED%", strings.Join(valued, " | "), "%WORDS%", words.String(),
+	).Replace(zshScript)
 }

@@ -35,6 +35,32 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// TestZshOffersFlagsWithTheirCommands: a flag that belongs to commands is offered with
+// those, and every other flag always.
+func TestZshOffersFlagsWithTheirCommands(t *testing.T) {
+	script := completion(t, "zsh")
+	within := func(from, to string) string {
+		_, rest, found := strings.Cut(script, from)
+		text, _, ended := strings.Cut(rest, to)
+		if !found || !ended {
+			return ""
+		}
+		return text
+	}
+	offers := func(text string, f flags.Flag) bool { return strings.Contains(text, "'"+f.Written()+"=") }
+	always := within("local -a flags=(\n", "\n\t)")
+	for _, f := range tulled.Flags {
+		if !f.Many && offers(always, f) != (len(f.Only) == 0) {
+			t.Errorf("%s is offered without a command, or missing there", f.Written())
+		}
+		for _, c := range tulled.Commands[1:] {
+			if own := within("\t"+c.Name+")\n\t\tflags+=(\n", "\n\t\t)"); offers(own, f) != slices.Contains(f.Only, c.Name) {
+				t.Errorf("%s is offered with %s, or missing there", f.Written(), c.Name)
+			}
+		}
+	}
+}
+
 // TestParseTakesEveryCommand parses each command that the help lists.
 func TestParseTakesEveryCommand(t *testing.T) {
 	for _, c := range tulled.Commands[1:] {
