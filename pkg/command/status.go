@@ -118,11 +118,10 @@ func listPeers(ctx context.Context, o options.Options, out io.Writer) error {
 			peers = append(peers, p)
 		}
 	}
-	err = answer(o.Output, out, "peers", peersAnswer{peers}, func() error { return writePeers(out, peers, client.Now(), o.Peers.Narrow) })
-	if err == nil && len(peers) == 0 && o.Peers.Match != "" && !o.Peers.Failing {
-		err = fmt.Errorf("no peer matches %.60q; tulled peers lists all", o.Peers.Match)
+	if len(peers) == 0 && o.Peers.Match != "" && !o.Peers.Failing {
+		return fmt.Errorf("no peer matches %.60q; tulled peers lists all", o.Peers.Match)
 	}
-	return err
+	return answer(o.Output, out, "peers", peersAnswer{peers}, func() error { return writePeers(out, peers, client.Now(), o.Peers.Narrow) })
 }
 
 // writePeers writes peers for people: as a table, unless that is too wide for the

@@ -101,8 +101,8 @@ func TestPeers(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := testProgram().run([]string{"peers", "four", "--status-socket=" + socket}, nil, nil, &out); err == nil || !strings.Contains(err.Error(), `no peer matches "four"`) {
-		t.Error(err)
+	if err := testProgram().run([]string{"peers", "four", "--status-socket=" + socket}, nil, nil, &out); err == nil || !strings.Contains(err.Error(), `no peer matches "four"`) || out.Len() > 0 {
+		t.Errorf("%v, after %q", err, out.String())
 	}
 }
 
