@@ -49,3 +49,21 @@ func (e *LeaseError) Unwrap() error { return e.Err }
 func keyError(key, why string) error {
 	return &LeaseError{key, fmt.Errorf("%w: %s", ErrKey, why)}
 }
+
+// WaitError is a wait for the store that its context ended, and why it was in vain.
+type WaitError struct {
+	Why   error // like a config that does not exist
+	Ended error // the context's error
+}
+
+// Waited returns ended, with why the wait was in vain if that is known.
+func Waited(why, ended error) error {
+	if why == nil {
+		return ended
+	}
+	return &WaitError{why, ended}
+}
+
+func (e *WaitError) Error() string { return e.Why.Error() }
+
+func (e *WaitError) Unwrap() []error { return []error{e.Why, e.Ended} }

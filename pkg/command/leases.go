@@ -15,11 +15,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/daemon"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
 
 // storeLimit is how long a command waits for a store that does not answer.
-const storeLimit = 10 * time.Second
+var storeLimit = 10 * time.Second
 
 // listLeases writes all leases in the store, and why each rejected one is rejected.
 func listLeases(o options.Options, backends map[string]backend.Factory, out io.Writer) error {
@@ -41,17 +42,32 @@ func readLeases(o options.Options, backends map[string]backend.Factory) (all sta
 	defer store.Close()
 	cfg, err := store.Config(ctx, subnet.Config{})
 	if err != nil {
-		return all, fmt.Errorf("read the network's config: %w", err)
+		return all, fmt.Errorf("read the network's config: %w", reasonOf(err, store.Status()))
 	}
 	list, err := firstList(ctx, store)
 	if err != nil {
-		return all, fmt.Errorf("read the leases: %w", err)
+		return all, fmt.Errorf("read the leases: %w", reasonOf(err, store.Status()))
 	}
 	if b, err := makeBackend(cfg, backends); err == nil {
 		all.Config = network.PlainConfig(cfg, b)
 	}
 	all.Leases = judgeLeases(cfg, list)
 	return all, nil
+}
+
+// reasonOf returns the reason of a store's error, for people. When the time is over, it is
+// what failed meanwhile, or what the store waited for.
+func reasonOf(err error, s trouble.Status) error {
+	var waited *subnet.WaitError
+	switch {
+	case !errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.As(err, &waited) && len(s.Failing) == 0:
+		return waited.Why
+	case s.Last.Why != "":
+		return errors.New(s.Last.Why)
+	}
+	return fmt.Errorf("no answer within %s", storeLimit)
 }
 
 // firstList returns the first complete list of leases.
@@ -75,7 +91,17 @@ func judgeLeases(cfg subnet.Config, list subnet.Update) []status.LeaseEntry {
 	// There is no own lease: every node judges the leases in the same way.
 	table := subnet.NewTable(cfg, subnet.Lease{Attrs: subnet.Attrs{BackendType: cfg.Backend.Type}})
 	table.Apply(list)
-	return network.LeaseEntries(list.Leases, table.Rejected())
+	rejected := table.Rejected()
+	known := make(map[string]bool, len(rejected))
+	for _, r := range rejected {
+		known[r.Key] = true
+	}
+	for _, b := range list.Bad { // a Table counts most of them only
+		if !known[b.Key] {
+			rejected = append(rejected, b)
+		}
+	}
+	return network.LeaseEntries(list.Leases, rejected)
 }
 
 // writeLeases writes leases for people.

@@ -85,7 +85,7 @@ func (c *Client) ask(ctx context.Context, what string, to any) error {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("only root may use %s; run as root", c.path)
 	case err != nil:
-		return fmt.Errorf("ask tulled at %s: %w", c.path, err)
+		return fmt.Errorf("ask tulled at %s: %w", c.path, c.inWords(err))
 	}
 	defer answer.Body.Close()
 	if c.now, err = http.ParseTime(answer.Header.Get("Date")); err != nil {
@@ -97,7 +97,21 @@ func (c *Client) ask(ctx context.Context, what string, to any) error {
 		return fmt.Errorf("tulled answers: %s", strings.TrimSpace(string(why)))
 	}
 	if err := json.NewDecoder(body).Decode(to); err != nil {
-		return fmt.Errorf("read tulled's answer: %w", err)
+		return fmt.Errorf("read tulled's answer: %w", c.inWords(err))
 	}
 	return nil
+}
+
+// inWords returns an error of HTTP without the request's URL, or what it means that
+// the time is over.
+func (c *Client) inWords(err error) error {
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		return fmt.Errorf("no answer within %s: it is frozen or hangs; see its log, and restart it", c.http.Timeout)
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
 }

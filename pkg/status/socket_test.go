@@ -263,3 +263,34 @@ func TestFightOverSocketIsBounded(t *testing.T) {
 	})
 	eventually(t, func() error { return answers(path, "1") })
 }
+
+// TestFrozenDaemonIsNamed asks a daemon that takes connections, and answers nothing or
+// only the beginning.
+func TestFrozenDaemonIsNamed(t *testing.T) {
+	for begin, says := range map[string]string{"": "ask tulled at ", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{": "read tulled's answer: "} {
+		path := filepath.Join(t.TempDir(), "socket")
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var served sync.WaitGroup
+		served.Go(func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1<<12))
+			_, _ = conn.Write([]byte(begin))
+			_, _ = l.Accept() // until the end of the test
+			conn.Close()
+		})
+		c := Dial(path, "--socket")
+		c.http.Timeout = 100 * time.Millisecond
+		_, err = c.Report(t.Context())
+		if text := fmt.Sprint(err); !strings.HasPrefix(text, says) || !strings.Contains(text, "no answer within 100ms: it is frozen") || strings.Contains(text, "deadline") {
+			t.Errorf("got %q", text)
+		}
+		l.Close()
+		served.Wait()
+	}
+}

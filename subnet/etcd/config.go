@@ -36,7 +36,7 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 			}
 		}
 		if _, err := s.await(ctx, s.configKey(), c.revision+1, moved, &c.failures); err != nil {
-			return subnet.Config{}, err
+			return subnet.Config{}, subnet.Waited(c.usable.Err(), err)
 		}
 	}
 }

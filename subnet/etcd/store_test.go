@@ -2,6 +2,8 @@ package etcd
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
+	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/storetest"
 )
 
@@ -120,4 +123,20 @@ func (l *lab) Gap() {
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return newLab(t) })
+}
+
+// TestConfigSaysWhyItWaits: a wait for the config that its context ends has the reason.
+func TestConfigSaysWhyItWaits(t *testing.T) {
+	l := newLab(t)
+	wants := func(why string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Config(ctx, subnet.Config{}); !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), why) {
+			t.Errorf("got %v, want %q", err, why)
+		}
+	}
+	wants("there is no key " + prefix + "/config; write it: etcdctl put")
+	l.SetConfig(`{"Network": 7}`)
+	wants("network config: Network is 7: not a network")
 }

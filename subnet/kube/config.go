@@ -41,7 +41,7 @@ func (s *Store) Config(ctx context.Context, known subnet.Config) (subnet.Config,
 		}
 		select {
 		case <-ctx.Done():
-			return subnet.Config{}, ctx.Err()
+			return subnet.Config{}, subnet.Waited(usable.Err(), ctx.Err())
 		case <-tick.C:
 		}
 	}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -47,7 +48,7 @@ func TestConfigFollowsTheFile(t *testing.T) {
 			defer cancel()
 			cfg, err := s.Config(ctx, known)
 			if want == "" {
-				if err != context.DeadlineExceeded {
+				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s: %+v, %v, and there is no other config", what, cfg, err)
 				}
 				return
@@ -58,6 +59,11 @@ func TestConfigFollowsTheFile(t *testing.T) {
 			known = cfg
 		}
 		next("no file", "")
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Config(ended, known); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "open "+path) {
+			t.Errorf("a wait for a file that is missing ends with: %v", err)
+		}
 		do(os.Symlink("..data/net-conf.json", path))
 		mount("..1", with("10.1.0.0/16"))
 		next("mounted", "10.1.0.0/16")
