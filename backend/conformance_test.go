@@ -154,6 +154,8 @@ func (s scene) peers(t testing.TB, n int, random *rand.Rand) []subnet.Lease {
 	return out
 }
 
+// TestConformance checks what holds for every backend, on hosts of all kinds and in
+// each family.
 func TestConformance(t *testing.T) {
 	for _, s := range scenes(t) {
 		t.Run(s.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
+// TestForwarding checks which settings a host needs to forward packets, by family.
 func TestForwarding(t *testing.T) {
 	const (
 		four = "sysctl net/ipv4/conf/all/forwarding=1"

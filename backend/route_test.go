@@ -11,6 +11,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
+// TestDirect checks that the longest network decides whether an address is on a link.
 func TestDirect(t *testing.T) {
 	h := backend.HostFacts{OnLink: onLink(
 		"198.18.0.128/25 via 198.18.0.254 dev eth0",
@@ -57,6 +58,7 @@ func TestDirectDefault(t *testing.T) {
 	}
 }
 
+// TestVia checks that only a smaller MTU of a peer limits its route.
 func TestVia(t *testing.T) {
 	for _, c := range []struct {
 		ownMTU, peerMTU int
@@ -88,6 +90,8 @@ func TestVia(t *testing.T) {
 	}
 }
 
+// TestFamilies checks in which families a peer is reachable, and why not in the
+// others.
 func TestFamilies(t *testing.T) {
 	h := plainHost()
 	h.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1")) // behind NAT

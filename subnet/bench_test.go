@@ -28,6 +28,7 @@ func cluster(b testing.TB, p Pool, n int) []Lease {
 	return leases
 }
 
+// BenchmarkAllocate measures how long it takes to find a free subnet.
 func BenchmarkAllocate(b *testing.B) {
 	million := pool("10.0.0.0/8", 28, "10.0.0.16", "10.255.255.240")
 	dense := pool("10.0.0.0/8", 24, "10.0.1.0", "10.255.255.0")
@@ -67,6 +68,7 @@ func BenchmarkAllocate(b *testing.B) {
 	}
 }
 
+// BenchmarkTable measures updates of a table with many leases.
 func BenchmarkTable(b *testing.B) {
 	cfg := config(pool("10.0.0.0/8", 24, "10.0.1.0", "10.255.255.0"))
 	own := Lease{Subnets: subnets("10.0.0.0/24"), Attrs: Attrs{PublicIP: addresses("192.0.2.1"), BackendType: "vxlan"}}

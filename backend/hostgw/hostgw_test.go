@@ -14,6 +14,7 @@ const (
 	peerKey = "10.5.2.0-24&fd00:5:0:2::-64"
 )
 
+// TestPublish checks what a node publishes, behind NAT.
 func TestPublish(t *testing.T) {
 	h := testHost()
 	h.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1", "2001:db8::1"))
@@ -24,6 +25,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// TestHost checks that the host needs settings only.
 func TestHost(t *testing.T) {
 	h := testHost()
 	h.Uplinks[subnet.IPv6].TakesRouterAdvertisements = true
@@ -33,6 +35,7 @@ func TestHost(t *testing.T) {
 	wantLines(t, "with IPv6 alone", newBackend(t, v6, ``, testHost()).Host(newLease(t, "fd00:5:0:1::-64")), "sysctl net/ipv6/conf/all/forwarding=1")
 }
 
+// TestPeer checks the routes to peers, and the errors for unreachable ones.
 func TestPeer(t *testing.T) {
 	own := newLease(t, ownKey)
 	own.Node.MTU = 1500

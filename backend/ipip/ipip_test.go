@@ -16,6 +16,7 @@ const (
 	peerKey = "10.5.2.0-24&fd00:5:0:2::-64"
 )
 
+// TestConfig checks which keys a config may have.
 func TestConfig(t *testing.T) {
 	for keys, want := range map[string]bool{
 		``: false, `, "DirectRouting": true`: true, `, "directrouting": true`: true, `, "DIRECTROUTING": false`: false,
@@ -67,6 +68,7 @@ func TestMTU(t *testing.T) {
 	}
 }
 
+// TestPublish checks what a node publishes, behind NAT.
 func TestPublish(t *testing.T) {
 	h := testHost()
 	h.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1", "2001:db8::1"))
@@ -76,6 +78,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// TestHost checks the tunnel devices of each family, with their addresses and
+// settings.
 func TestHost(t *testing.T) {
 	four := []string{
 		"link tulle.ipip ipip mtu 1480 group 84 local 198.18.0.1 up",
@@ -96,6 +100,7 @@ func TestHost(t *testing.T) {
 		append(append([]string{forward4, uplink4}, four...), "sysctl ethtool/tulle.ipip/tx-checksum=off")...)
 }
 
+// TestAdoption checks which of the host's tunnels a family adopts.
 func TestAdoption(t *testing.T) {
 	h := testHost()
 	four := netstate.Link{Name: "t0", Kind: "ipip", MTU: 1480, Up: true, Local: h.Uplinks[subnet.IPv4].Address}
@@ -139,6 +144,7 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
+// TestPeer checks the routes to peers, through the tunnel and directly.
 func TestPeer(t *testing.T) {
 	own := newLease(t, ownKey)
 	own.Node.MTU = 1460

@@ -10,6 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
+// TestConfig checks which keys a config may have, and their values.
 func TestConfig(t *testing.T) {
 	for keys, want := range map[string]config{
 		``:               {VNI: 1, Port: 8472},

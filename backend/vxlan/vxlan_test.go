@@ -12,6 +12,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
+// TestPublish checks what a node publishes in each family, also behind NAT.
 func TestPublish(t *testing.T) {
 	own := addresses("198.18.0.1", "fd00:18::1")
 	four, six := `{"VNI":1,"VtepMAC":"a6:ff:cc:4e:45:bc"}`, `{"VNI":1,"VtepMAC":"1a:0c:89:44:c4:e7"}`
@@ -63,6 +64,8 @@ func TestPublishedMACStays(t *testing.T) {
 	}
 }
 
+// TestHost checks the tunnel devices of each family, with their addresses and
+// settings.
 func TestHost(t *testing.T) {
 	b := newBackend(t, dual, ``, testHost())
 	four := []string{
@@ -197,6 +200,7 @@ var tunnelled = subnet.Pair[[]string]{
 
 var both = append(append([]string{}, tunnelled[0]...), tunnelled[1]...)
 
+// TestPeer checks the objects that reach peers, through the tunnel and directly.
 func TestPeer(t *testing.T) {
 	b := newBackend(t, dual, ``, testHost())
 	own := newLease(t, "10.5.1.0-24&fd00:5:0:1::-64", b)

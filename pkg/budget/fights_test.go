@@ -79,6 +79,7 @@ func TestAcquit(t *testing.T) {
 	}
 }
 
+// TestRate checks the words for the rate of a fight.
 func TestRate(t *testing.T) {
 	for rate, want := range map[float64]string{0: "seldom", 0.1: "once in 10 s", 0.2: "once in 5 s", 1: "once a second", 12.4: "12 times a second"} {
 		if got := Rate(rate); got != want {

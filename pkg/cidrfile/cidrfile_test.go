@@ -15,6 +15,8 @@ import (
 	"time"
 )
 
+// TestParse checks comments, line ends and duplicates, and rejects what is no
+// network.
 func TestParse(t *testing.T) {
 	got, err := Parse([]byte("# who knows us\n\n 192.0.2.7/24 # the office\n2001:db8::/32\r\n192.0.2.0/24\n"))
 	want := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}
@@ -33,6 +35,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// FuzzParse checks that an accepted file is read the same when it is written again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("192.0.2.0/24\n# x\nfd00::/8"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -13,6 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the files in testdata")
 
+// TestFormat compares the config in each family with a golden file.
 func TestFormat(t *testing.T) {
 	v4, v6 := netip.MustParsePrefix("10.5.0.0/16"), netip.MustParsePrefix("fd00:5::/48")
 	own4, own6 := netip.MustParsePrefix("10.5.34.0/24"), netip.MustParsePrefix("fd00:5:0:22::/64")

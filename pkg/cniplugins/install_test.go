@@ -172,6 +172,8 @@ func TestRefusesBadSource(t *testing.T) {
 	}
 }
 
+// FuzzList checks that no listed name leads to another folder, and that a list is
+// read as it was written.
 func FuzzList(f *testing.F) {
 	sum := strings.Repeat("0f", 32)
 	for _, text := range []string{"", sum + "  bridge\n", sum + "  ../bridge\n", sum + " bridge", "x  y\n" + sum + "  a  b"} {

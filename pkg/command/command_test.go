@@ -19,6 +19,7 @@ func testProgram() program {
 	return program{"devel", map[string]backend.Factory{hostgw.Type: hostgw.New, vxlan.Type: vxlan.New}}
 }
 
+// TestCommands runs each command that needs no daemon.
 func TestCommands(t *testing.T) {
 	p := testProgram()
 	file := filepath.Join(t.TempDir(), "config")

@@ -53,6 +53,8 @@ func (s *stopAfter) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
+// TestWatch checks that --watch writes repeatedly until its context ends, with and
+// without a daemon.
 func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	out := stopAfter{writes: 2, stop: cancel}
@@ -69,6 +71,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestPeers checks which peers each filter lists, and in which form.
 func TestPeers(t *testing.T) {
 	peer := func(subnet, name string, inSync bool) status.Peer {
 		return status.Peer{Key: subnet, Name: name, Subnets: []netip.Prefix{netip.MustParsePrefix(subnet)}, InSync: inSync, By: "tunnel"}

@@ -12,6 +12,7 @@ var backends = map[string][]string{
 	"vxlan": {"VNI", "Port", "GBP", "Learning", "DirectRouting", "MTU", "Offload"},
 }
 
+// TestCheck checks the warning for each kind of key without effect.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		config string

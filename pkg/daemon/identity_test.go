@@ -7,6 +7,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
+// TestIdentify checks that settings override what the machine says of itself.
 func TestIdentify(t *testing.T) {
 	n, err := identify(options.Node{ID: "machine", Name: "host"})
 	if err != nil || n != (subnet.Node{ID: "machine", Name: "host"}) {

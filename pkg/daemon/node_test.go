@@ -94,9 +94,9 @@ func (f *fakeAgent) be(ready bool, own string) {
 	}
 }
 
-// TestNodeTold checks that a Node reports its network available when it works, and
+// TestNodeReportsItsNetwork checks that a Node reports its network available when it works, and
 // unavailable when it has failed for a while.
-func TestNodeTold(t *testing.T) {
+func TestNodeReportsItsNetwork(t *testing.T) {
 	const up, down, bad, good = "unavailable false: FlannelIsUp", "unavailable true: TulleNotReady", "event true: NetworkNotReady", "event false: NetworkReady"
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -141,9 +141,9 @@ func TestNodeTold(t *testing.T) {
 	})
 }
 
-// TestNodeToldSeldom checks that a text that changes all the time is not written all
+// TestNodeReportsTextSeldom checks that a text that changes all the time is not written all
 // the time.
-func TestNodeToldSeldom(t *testing.T) {
+func TestNodeReportsTextSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), unready+3*conditionPause+conditionPause/2)
 		defer cancel()

@@ -83,6 +83,7 @@ FLANNEL_IPMASQ=true
 	}
 }
 
+// TestParse checks env files of tulle, of flannel and of people.
 func TestParse(t *testing.T) {
 	whole := Env{prefixes("10.5.0.0/16"), prefixes("10.5.34.1/24"), 1450, true}
 	for _, c := range []struct {
@@ -159,6 +160,7 @@ func TestWant(t *testing.T) {
 	}
 }
 
+// TestRead reads a file, and checks the errors for a missing file, a folder and a huge file.
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "subnet.env")
 	if _, err := Read(path); !errors.Is(err, fs.ErrNotExist) {

@@ -81,6 +81,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
+// FuzzFlags checks that every accepted command line gives usable settings.
 func FuzzFlags(f *testing.F) {
 	f.Add("--data-dir=/d\x00--listen", "TULLE_ETCD_V=1")
 	f.Add("stop\x00-v=2", "")

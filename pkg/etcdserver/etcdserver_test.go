@@ -65,6 +65,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRefused checks that unusable settings are errors.
 func TestRefused(t *testing.T) {
 	s := start(t, Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
 	defer s.Stop()

@@ -26,6 +26,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
+// TestLog checks which of etcd's messages each verbosity logs.
 func TestLog(t *testing.T) {
 	for verbosity, want := range map[int][]string{
 		0: {`"Etcd reported an error" message="it broke" address="x" error="why"`, `"Etcd reported an error" message="it broke too"`},

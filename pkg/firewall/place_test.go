@@ -19,6 +19,7 @@ func jump(chain string) Rule { return Rule{Does: Jump, Chain: chain} }
 func in(name string) Iface  { return Iface{Name: name} }
 func not(name string) Iface { return Iface{Name: name, Not: true} }
 
+// TestPlace checks the position of our accepts among foreign rules.
 func TestPlace(t *testing.T) {
 	net := func(s string) Net { return Net{Prefix: netip.MustParsePrefix(s)} }
 	for name, c := range map[string]struct {

@@ -28,6 +28,7 @@ func dual() Rules {
 	}
 }
 
+// TestRules checks the wanted rules of each family.
 func TestRules(t *testing.T) {
 	plain, none, v6 := dual(), dual(), dual()
 	plain.Random, plain.Exempt = false, nil

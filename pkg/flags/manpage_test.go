@@ -2,6 +2,7 @@ package flags
 
 import "testing"
 
+// TestRoff checks that no text is taken for a command of the formatter.
 func TestRoff(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"plain text", "plain text"},

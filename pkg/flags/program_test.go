@@ -23,6 +23,7 @@ func small(level *int, word *string) Program {
 	}
 }
 
+// TestRead checks how flags, variables and words set values, and the errors.
 func TestRead(t *testing.T) {
 	for _, c := range []struct {
 		args, environ string
@@ -61,6 +62,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestWriters checks that help, manual page and completion contain every flag and
+// command.
 func TestWriters(t *testing.T) {
 	p := small(new(int), new(string))
 	var help, page, bash strings.Builder

@@ -34,6 +34,7 @@ const (
 		default eth1 1024 via fe80::1`
 )
 
+// TestChoose checks the choice on hosts of many kinds, with each setting.
 func TestChoose(t *testing.T) {
 	a := netip.MustParseAddr
 	for _, c := range []struct {
@@ -334,6 +335,7 @@ func TestErrorStaysShort(t *testing.T) {
 	}
 }
 
+// TestCheck checks that settings that make no sense on any host are errors.
 func TestCheck(t *testing.T) {
 	a := netip.MustParseAddr
 	for _, c := range []struct {

@@ -35,6 +35,8 @@ func ask(h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
+// TestHealth checks the answer of /healthz while the program is alive, and while it
+// is not.
 func TestHealth(t *testing.T) {
 	for alive, want := range map[bool]string{true: "ok\n", false: "the program's main loop did not answer within 2s\n"} {
 		w := ask(Health("the program", func(context.Context) bool { return alive }), "/healthz")
@@ -239,6 +241,7 @@ func TestLocalAcceptsAddressesAndLocalhost(t *testing.T) {
 	}
 }
 
+// FuzzLocal checks that only addresses and localhost are local names.
 func FuzzLocal(f *testing.F) {
 	for host := range hosts {
 		f.Add(host)

@@ -205,6 +205,8 @@ func TestRubbishIsReplaced(t *testing.T) {
 	}
 }
 
+// FuzzParse checks that every accepted identity is valid, and that no error quotes
+// the secret.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"version":1,"secret":"00112233445566778899aabbccddeeff","hardware":{"uuid":"4c","macs":["02:00:00:00:00:01"]},"clone":{"of":"machine","name":"a","addresses":["192.0.2.1"],"since":"2026-01-01T00:00:00Z"}}`))
 	f.Add([]byte(`{"version":1}`))

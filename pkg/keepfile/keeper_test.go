@@ -83,6 +83,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
+// TestKeeps checks that each foreign change of a file is undone.
 func TestKeeps(t *testing.T) {
 	for _, c := range []struct {
 		name    string

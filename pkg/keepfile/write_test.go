@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestWrite checks what Write replaces, with which mode, and what it leaves after an
+// error.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

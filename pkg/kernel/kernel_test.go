@@ -384,6 +384,7 @@ func TestDumpOfManyWhileTheyChange(t *testing.T) {
 	<-done
 }
 
+// TestCancelled checks that Dump and Apply return the error of an ended context.
 func TestCancelled(t *testing.T) {
 	ns := host(t)
 	k := open(t, ns)

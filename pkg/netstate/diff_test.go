@@ -9,6 +9,7 @@ import (
 	. "github.com/tulle-net/tulle/pkg/netstate"
 )
 
+// TestDiff checks the plan for each kind of difference.
 func TestDiff(t *testing.T) {
 	dst := pfx("10.1.2.0/24")
 	metric := SpreadMetric(dst)

@@ -342,6 +342,7 @@ func opsOf(p Plan) []string {
 	return out
 }
 
+// FuzzDiff checks the properties of plans between arbitrary states.
 func FuzzDiff(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 50 {

@@ -6,6 +6,7 @@ import (
 	. "github.com/tulle-net/tulle/pkg/netstate"
 )
 
+// TestState checks the methods of a State.
 func TestState(t *testing.T) {
 	var s State
 	if s.Len() != 0 || s.String() != "" || !s.Equal(Of()) {

@@ -107,6 +107,7 @@ func TestPlanString(t *testing.T) {
 	}
 }
 
+// TestFailures checks the text of several failures, and that errors.Is finds each.
 func TestFailures(t *testing.T) {
 	f := Failures{}
 	for i := range byte(5) {

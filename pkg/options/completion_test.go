@@ -26,6 +26,7 @@ func completion(t *testing.T, shell string) string {
 	return b.String()
 }
 
+// TestCompletion compares the completion of each shell with a golden file.
 func TestCompletion(t *testing.T) {
 	for _, shell := range flags.Shells() {
 		golden(t, "testdata/completion."+shell, completion(t, shell))

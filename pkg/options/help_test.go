@@ -22,6 +22,7 @@ func help(t *testing.T) string {
 	return b.String()
 }
 
+// TestHelp compares the help with a golden file.
 func TestHelp(t *testing.T) {
 	const golden = "testdata/help.txt"
 	got := help(t)

@@ -20,6 +20,7 @@ func parse(t *testing.T, args, environ []string) Options {
 	return o
 }
 
+// TestDefaults checks the options without any setting.
 func TestDefaults(t *testing.T) {
 	want := Options{
 		Etcd:       Etcd{Endpoints: []string{"http://127.0.0.1:2379"}, Prefix: "/coreos.com/network"},
@@ -36,6 +37,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestParse checks what each flag sets.
 func TestParse(t *testing.T) {
 	type edit = func(*Options)
 	prefixes := func(four, six string) (p subnet.Pair[netip.Prefix]) {
@@ -146,6 +148,8 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
+// TestPrecedence checks that flags override TULLED variables, and these FLANNELD
+// variables.
 func TestPrecedence(t *testing.T) {
 	for _, c := range []struct {
 		args, environ []string
@@ -290,6 +294,7 @@ func TestEveryFlagThreeWays(t *testing.T) {
 	}
 }
 
+// TestWarnings checks the warnings about flags without effect.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		args, environ string
@@ -331,6 +336,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestGiven checks that the log's list of settings has all of them, without secrets.
 func TestGiven(t *testing.T) {
 	got := parse(t, []string{"-v", "2", "--iface-regex=^a b", "--etcd-password", "-hunter2", "--iface=eth0", "-ip-masq"},
 		[]string{"TULLED_NODE_NAME=n", "FLANNELD_ETCD_USERNAME=u"})

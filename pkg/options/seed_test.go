@@ -7,6 +7,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
+// TestSeed checks the first config of an empty etcd.
 func TestSeed(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -61,6 +61,7 @@ func TestAfterSpreads(t *testing.T) {
 	}
 }
 
+// TestSleep checks that Sleep ends after its time or with its context.
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -30,6 +30,7 @@ func large(b *testing.B, n int) Snapshot {
 	return s
 }
 
+// BenchmarkSave measures a save of a large network.
 func BenchmarkSave(b *testing.B) {
 	for _, n := range []int{1000, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -47,6 +48,7 @@ func BenchmarkSave(b *testing.B) {
 	}
 }
 
+// BenchmarkLoad measures a load of a large network.
 func BenchmarkLoad(b *testing.B) {
 	for _, n := range []int{1000, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

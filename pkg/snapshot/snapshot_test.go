@@ -85,6 +85,7 @@ func check(t *testing.T, dir string, want Snapshot) {
 	}
 }
 
+// TestFormat compares the text of a snapshot with the expected one.
 func TestFormat(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lib", "tulle")
 	before := time.Now().Truncate(time.Second)

@@ -21,6 +21,7 @@ func jumped(t time.Time, d time.Duration) time.Time {
 	return t
 }
 
+// TestJumped checks that a jump changes only the wall clock's part of a time.
 func TestJumped(t *testing.T) {
 	a := time.Now()
 	if b := jumped(a, -time.Hour); b.Sub(a) != 0 || b.Round(0).Sub(a.Round(0)) != -time.Hour {

@@ -94,6 +94,7 @@ func explained() Explanation {
 	}
 }
 
+// TestText compares the texts for people with golden files.
 func TestText(t *testing.T) {
 	for name, write := range map[string]func(b *strings.Builder) error{
 		"well.txt":    func(b *strings.Builder) error { return WriteReport(b, well(), now) },

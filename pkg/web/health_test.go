@@ -118,6 +118,7 @@ readyz check passed
 	}
 }
 
+// FuzzLine checks that a line is short, printable and stable.
 func FuzzLine(f *testing.F) {
 	f.Add("a\nb\u202ec\xff", 3)
 	f.Fuzz(func(t *testing.T, text string, most int) {

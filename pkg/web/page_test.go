@@ -124,6 +124,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
+// FuzzPage checks that no text changes the structure of the page.
 func FuzzPage(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text)

@@ -188,6 +188,7 @@ func TestAnswerClearsFailure(t *testing.T) {
 	failsWith(t, l.Store, "nothing listens")
 }
 
+// FuzzExplain checks that every error has an explanation.
 func FuzzExplain(f *testing.F) {
 	for _, text := range []string{
 		`rpc error: code = DeadlineExceeded desc = latest balancer error: connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`,

@@ -121,6 +121,7 @@ func (l *lab) Gap() {
 	l.position.lose()
 }
 
+// TestConformance runs the tests that hold for every store.
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return newLab(t) })
 }

@@ -33,6 +33,7 @@ func TestParseClaimTakesOnePerFamily(t *testing.T) {
 	}
 }
 
+// FuzzClaim checks that a claim is valid, and is read as it was written.
 func FuzzClaim(f *testing.F) {
 	f.Add("10.5.1.0/24,fd00:5:0:1::/64")
 	f.Add("fd00::/8")

@@ -34,6 +34,7 @@ func TestReadVersion(t *testing.T) {
 	}
 }
 
+// TestFound checks which variant is chosen on hosts of different kinds, and why.
 func TestFound(t *testing.T) {
 	for _, c := range []struct {
 		name, do string
@@ -196,6 +197,7 @@ func content(t *testing.T, dir, name string) string {
 	return string(b)
 }
 
+// TestDefaults checks that empty options mean the host's own commands and folders.
 func TestDefaults(t *testing.T) {
 	var o Options
 	if _, err := o.legacy(subnet.IPv4); err != nil {

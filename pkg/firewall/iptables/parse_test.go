@@ -15,6 +15,7 @@ func net(s string) firewall.Net { return firewall.Net{Prefix: netip.MustParsePre
 
 func isUser(name string) bool { return name == "USER" || name == "it's" }
 
+// TestRead checks the meaning of rules, and that unknown parts make a rule opaque.
 func TestRead(t *testing.T) {
 	opaque := firewall.Rule{Opaque: true, Does: firewall.Drop}
 	for spec, want := range map[string]firewall.Rule{
@@ -96,6 +97,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestComment checks which comment a rule has.
 func TestComment(t *testing.T) {
 	for spec, want := range map[string]string{
 		"-j USER":                            "",
@@ -131,6 +133,7 @@ COMMIT
 COMMIT
 # Table ` + "`raw' is incompatible, use 'nft' tool.\n"
 
+// TestParse checks the tables and chains in the output of iptables-save.
 func TestParse(t *testing.T) {
 	tables, err := parse(strings.NewReader(saved), all)
 	if err != nil {
@@ -217,6 +220,7 @@ func TestOwnRulesReadBackEqual(t *testing.T) {
 	}
 }
 
+// FuzzRead checks that a rule that is understood is written as it was read.
 func FuzzRead(f *testing.F) {
 	f.Add(`-s 10.0.0.0/8 ! -d 10.0.0.1/32 -i eth+ ! -o "a b" -m comment --comment "x \"y\"" -m mark --mark 0x4000/0x4000 -j MASQUERADE --random-fully`)
 	f.Add(`-p tcp -m multiport --dports 1,2 -g USER`)
@@ -229,6 +233,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// FuzzParse checks that any tables give a plan with one rule per line.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(saved))
 	f.Add([]byte("*filter\n:TULLE-FWD - [0:0]\n:FORWARD ACCEPT [0:0]\n[1:2] -A FORWARD -m comment --comment tulle -j TULLE-FWD\n-A TULLE-FWD -g TULLE-FWD\nCOMMIT\n"))

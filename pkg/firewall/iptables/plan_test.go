@@ -60,6 +60,7 @@ func parsed(t testing.TB, text string) map[string]*table {
 	return tables
 }
 
+// TestPayload compares the input of iptables-restore with golden files.
 func TestPayload(t *testing.T) {
 	texts := map[string]*strings.Builder{}
 	for _, r := range everyRules() {
@@ -142,6 +143,8 @@ func TestPlan(t *testing.T) {
 
 var nothing want
 
+// TestRemove checks that a removal deletes our chain and all jumps to it, and nothing
+// else.
 func TestRemove(t *testing.T) {
 	const has = "*filter\n:FORWARD ACCEPT [0:0]\n:A - [0:0]\n:TULLE-FWD - [0:0]\n-A FORWARD -j A\n-A FORWARD -m comment --comment tulle -j TULLE-FWD\n" +
 		"-A A -p tcp -j TULLE-FWD\n-A FORWARD -m comment --comment tulle -j A\n-A TULLE-FWD -j ACCEPT\nCOMMIT\n"

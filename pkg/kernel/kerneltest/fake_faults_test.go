@@ -53,6 +53,7 @@ func watch(t *testing.T, f *Fake) func() string {
 	}
 }
 
+// TestWatch checks which events each change causes.
 func TestWatch(t *testing.T) {
 	// less are the events of objects that depend on a link that goes down, in the
 	// kernel's order.
@@ -166,6 +167,7 @@ func TestFailWatch(t *testing.T) {
 	})
 }
 
+// TestFail checks which ops fail, how many times, and with which error.
 func TestFail(t *testing.T) {
 	n := func(i byte) Neigh { return Neigh{Link: "tulle.1", IP: ip("10.1.2.0"), MAC: MAC{i}} }
 	f := NewFake(all()...)
@@ -227,6 +229,7 @@ func TestAbortApply(t *testing.T) {
 	check(t, f, link, addr, neigh, fdb)
 }
 
+// TestVanish checks that a link disappears in the middle of an Apply.
 func TestVanish(t *testing.T) {
 	f := NewFake(link)
 	f.Vanish(2, "tulle.1")
@@ -239,6 +242,7 @@ func TestVanish(t *testing.T) {
 	check(t, f, link, addr)
 }
 
+// TestBlock checks that a blocked Apply or Dump waits for its release or its context.
 func TestBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewFake(link)

@@ -85,6 +85,7 @@ func without(list []Object, which ...Object) []Object {
 	return slices.DeleteFunc(slices.Clone(list), func(o Object) bool { return slices.Contains(which, o) })
 }
 
+// TestApply checks what each op changes, and which ones are refused.
 func TestApply(t *testing.T) {
 	other := Route{Dst: route.Dst, Via: ip("192.0.2.9"), Link: "eth0", Protocol: 4}
 	spread := route
@@ -159,6 +160,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestErrors checks that errors.Is finds the error of each failed op.
 func TestErrors(t *testing.T) {
 	f := NewFake(link, route)
 	err := f.Apply(context.Background(), creates(route, Neigh{Link: "x", IP: neigh.IP}))
@@ -167,6 +169,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestDump checks which objects a Dump contains.
 func TestDump(t *testing.T) {
 	boot := func(via string, metric uint32) Route {
 		r := Route{Dst: pfx("10.1.9.0/24"), Link: "eth0", Metric: metric, Protocol: ProtocolBoot}
@@ -220,6 +223,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
+// TestStranger checks the changes that a test makes as another program.
 func TestStranger(t *testing.T) {
 	f := NewFake(all()...)
 	if f.Delete(Neigh{Link: "tulle.1", IP: ip("10.1.9.0"), MAC: MAC{}}.Key()) || f.Delete(Link{Name: "x"}.Key()) || f.Delete(setting.Key()) {

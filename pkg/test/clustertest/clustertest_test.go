@@ -156,6 +156,8 @@ func TestCutIsOfOneAddress(t *testing.T) {
 	}
 }
 
+// TestReaddress checks that the host has another number's addresses, and keeps its
+// name.
 func TestReaddress(t *testing.T) {
 	c, _, _ := pair(t)
 	h := c.Hosts[1]
@@ -235,6 +237,7 @@ func TestKernelTellsWhatChanged(t *testing.T) {
 	}
 }
 
+// TestDaemon checks what a daemon sees of its host, and how it ends.
 func TestDaemon(t *testing.T) {
 	c := New(t, Options{Hosts: 1})
 	h := c.Hosts[0]
@@ -329,6 +332,7 @@ func TestDiskFills(t *testing.T) {
 	}
 }
 
+// TestSummary checks the result of streams with lost, late and duplicate answers.
 func TestSummary(t *testing.T) {
 	const ms = time.Millisecond
 	good := func(at, took time.Duration) ping { return ping{sent: at, left: at, took: took, answered: true} }

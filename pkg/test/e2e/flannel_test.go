@@ -146,7 +146,7 @@ func (w *world) replaceFlannel() {
 	w.answers(one, w.Hosts[1])
 	var key, lease, kernel string
 	w.eventually(func() error {
-		key, kernel = w.key(one), whoever(one.Kernel())
+		key, kernel = w.key(one), withoutWriter(one.Kernel())
 		lease = w.leases()[key]
 		return w.allPeers(one)
 	})
@@ -162,7 +162,7 @@ func (w *world) replaceFlannel() {
 	if now := w.leases()[w.key(one)]; w.key(one) != key || !strings.HasPrefix(now, strings.TrimSuffix(lease, "}")) {
 		w.t.Errorf("the lease is %s: %s, and was %s: %s", w.key(one), now, key, lease)
 	}
-	if now := whoever(one.Kernel()); now != kernel {
+	if now := withoutWriter(one.Kernel()); now != kernel {
 		w.t.Errorf("the kernel holds\n%s\nand held\n%s", now, kernel)
 	}
 	w.reachTulle(w.Hosts[2])
@@ -183,7 +183,7 @@ func (w *world) replaceFlannel() {
 		flood.more(1000)
 	}
 	flood.wantLost(0)
-	if now := whoever(one.Kernel()); now != kernel {
+	if now := withoutWriter(one.Kernel()); now != kernel {
 		w.t.Errorf("the kernel holds\n%s\nand held\n%s", now, kernel)
 	}
 	w.reachTulle(w.Hosts[2])
@@ -260,9 +260,9 @@ func (w *world) floods(one *clustertest.Host) *streams {
 	return s
 }
 
-// whoever returns the contents of a kernel without what shows which daemon wrote
+// withoutWriter returns the contents of a kernel without what shows which daemon wrote
 // them.
-func whoever(kernel string) string {
+func withoutWriter(kernel string) string {
 	return handwriting.ReplaceAllString(kernel, "")
 }
 

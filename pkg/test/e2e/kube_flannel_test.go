@@ -87,7 +87,7 @@ func TestKubeFlannel(t *testing.T) {
 			}
 			var kernel string
 			k.eventually(func() error {
-				kernel = whoever(one.Kernel())
+				kernel = withoutWriter(one.Kernel())
 				return k.leadsToAll(one)
 			})
 			said, key := k.flannelNotes(one), k.key(one)
@@ -102,7 +102,7 @@ func TestKubeFlannel(t *testing.T) {
 			if now := k.flannelNotes(one); fmt.Sprint(now) != fmt.Sprint(said) || k.key(one) != key {
 				t.Errorf("of %s there is %v, and was of %s %v", k.key(one), now, key, said)
 			}
-			if now := whoever(one.Kernel()); now != kernel {
+			if now := withoutWriter(one.Kernel()); now != kernel {
 				t.Errorf("the kernel holds\n%s\nand held\n%s", now, kernel)
 			}
 			k.reachTulle(tulles...)
@@ -123,7 +123,7 @@ func TestKubeFlannel(t *testing.T) {
 			if now := k.flannelNotes(one); fmt.Sprint(now) != fmt.Sprint(said) || k.key(one) != key {
 				t.Errorf("of %s there is %v, and was of %s %v", k.key(one), now, key, said)
 			}
-			if now := whoever(one.Kernel()); now != kernel {
+			if now := withoutWriter(one.Kernel()); now != kernel {
 				t.Errorf("the kernel holds\n%s\nand held\n%s", now, kernel)
 			}
 			k.reachTulle(tulles...)

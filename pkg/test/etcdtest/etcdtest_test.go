@@ -43,7 +43,7 @@ func (c *Cluster) wants(value string) {
 	}
 }
 
-func TestOne(t *testing.T) {
+func TestSingleMemberUnderEachFault(t *testing.T) {
 	c := Start(t, Options{})
 	c.put("a")
 	b := c.Snapshot()
@@ -75,7 +75,7 @@ func TestOne(t *testing.T) {
 	c.wants("e")
 }
 
-func TestThree(t *testing.T) {
+func TestOtherMembersElectALeader(t *testing.T) {
 	c := Start(t, Options{Members: 3})
 	c.put("a")
 	lost := c.Leader()
@@ -99,6 +99,7 @@ func TestThree(t *testing.T) {
 	c.wants("b")
 }
 
+// TestNamespace runs an etcd inside a network namespace.
 func TestNamespace(t *testing.T) {
 	ns := kerneltest.NewNS(t, "etcd")
 	ns.IP(t, "addr add 198.18.0.250/24 dev lo")

@@ -43,6 +43,7 @@ type file struct {
 	tokens *token.FileSet
 }
 
+// TestHouse applies all rules to this module.
 func TestHouse(t *testing.T) {
 	h, err := open(os.DirFS("../../.."))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// TestCapture checks which lines a captured log has, by verbosity.
 func TestCapture(t *testing.T) {
 	log := Capture(t, 1)
 	klog.InfoS("It broke", "key", "a")

@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// TestVersions checks the package versions that git's descriptions become.
 func TestVersions(t *testing.T) {
 	for described, want := range map[string]string{
 		"v1.2.3":                  "1.2.3",

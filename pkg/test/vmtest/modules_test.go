@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// TestClosure checks that each module comes once, after those that it needs.
 func TestClosure(t *testing.T) {
 	needs := map[string][]string{
 		"ipip":       {"ip_tunnel", "tunnel4"},
@@ -69,6 +70,7 @@ func TestParseModinfo(t *testing.T) {
 	}
 }
 
+// TestShelf checks which files of a kernel are modules.
 func TestShelf(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// TestTally checks the counts and the output, in pieces of any size.
 func TestTally(t *testing.T) {
 	const (
 		output = "\x16=== RUN   TestA\n" +
@@ -45,6 +46,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestJudge checks that every deviation from the job is a failure.
 func TestJudge(t *testing.T) {
 	two := []testRun{{Package: "a"}, {Package: "b"}}
 	good := result{Package: "a", Passed: 2}
