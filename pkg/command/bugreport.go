@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
@@ -85,7 +86,7 @@ func (p program) reportBug(o options.Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return answer(o.Output, out, "bugreport", answered, func() error {
+	return answer.Write(o.Output, out, "bugreport", answered, func() error {
 		for _, m := range answered.Missing {
 			fmt.Fprintf(out, "the report lacks %s\n", m)
 		}
@@ -149,7 +150,7 @@ func (a archive) daemon(o options.Options) (missing, err error) {
 func (a archive) leases(l status.Leases) error {
 	var table, text bytes.Buffer
 	err := writeLeases(&table, l.Leases)
-	return errors.Join(err, answer(options.JSON, &text, "leases", l, nil), a.add("leases.txt", table.Bytes()), a.add("leases.json", text.Bytes()))
+	return errors.Join(err, answer.Write(answer.JSON, &text, "leases", l, nil), a.add("leases.txt", table.Bytes()), a.add("leases.json", text.Bytes()))
 }
 
 // addStore adds the config and all leases from the store. It returns why they are

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/test/archivetest"
@@ -20,7 +21,7 @@ func TestBugReport(t *testing.T) {
 		leases: status.Leases{Config: []byte(`{"Network":"10.5.0.0/16"}`), Leases: []status.LeaseEntry{{Key: "10.5.7.0-24", State: status.LeaseAccepted}}},
 	}
 	path := filepath.Join(t.TempDir(), "report.tar.gz")
-	o := options.Options{Output: options.Text, StatusSocket: d.serve(t), ReportFile: path}
+	o := options.Options{Output: answer.Text, StatusSocket: d.serve(t), ReportFile: path}
 	var out bytes.Buffer
 	if err := testProgram().reportBug(o, &out); err != nil || strings.Contains(out.String(), "lacks") {
 		t.Errorf("%v: %s", err, out.String())

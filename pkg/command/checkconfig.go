@@ -11,6 +11,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/network"
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/configcheck"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/subnet"
@@ -69,7 +70,7 @@ func checkConfig(o options.Options, backends map[string]backend.Factory, in io.R
 		return err
 	}
 	a, refused := explainConfig(text, backends)
-	if err := answer(o.Output, out, "config", a, func() error {
+	if err := answer.Write(o.Output, out, "config", a, func() error {
 		return painted(out, func(to io.Writer) error { return writeConfig(to, a) })
 	}); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/cniconf"
 	"github.com/tulle-net/tulle/pkg/envfile"
 	"github.com/tulle-net/tulle/pkg/firewall"
@@ -31,7 +32,7 @@ func cleanUp(o options.Options, out io.Writer) error {
 		return errors.New("tulled is running and would restore what is removed; stop it first: systemctl stop tulled")
 	}
 	c := cleaner{dry: o.Cleanup.DryRun}
-	if o.Output == options.Text {
+	if o.Output == answer.Text {
 		c.out = out
 	}
 	c.rules(ctx, o.Cleanup.Flannel)
@@ -45,7 +46,7 @@ func cleanUp(o options.Options, out io.Writer) error {
 	for _, err := range c.failed {
 		a.Failed = append(a.Failed, err.Error())
 	}
-	err := answer(o.Output, out, "cleanup", a, func() error {
+	err := answer.Write(o.Output, out, "cleanup", a, func() error {
 		if len(c.gone) == 0 && c.failed == nil {
 			fmt.Fprintln(out, "nothing to remove: this host has nothing of tulle's")
 		}

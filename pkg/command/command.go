@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/daemon"
 	"github.com/tulle-net/tulle/pkg/options"
 )
@@ -46,7 +47,7 @@ func (p program) run(args, environ []string, in io.Reader, out io.Writer) error 
 		return options.Help(out, o.Topic)
 	case options.ShowVersion:
 		a := versionAnswer{p.version}
-		return answer(o.Output, out, "version", a, func() error { _, err := fmt.Fprintln(out, p.version); return err })
+		return answer.Write(o.Output, out, "version", a, func() error { _, err := fmt.Fprintln(out, p.version); return err })
 	case options.ShowManPage:
 		return options.ManPage(out)
 	case options.ShowCompletion:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/cniplugins"
 	"github.com/tulle-net/tulle/pkg/options"
 )
@@ -27,7 +28,7 @@ func installCNI(o options.Options, out io.Writer) error {
 	for _, p := range plugins {
 		a.Plugins = append(a.Plugins, pluginAnswer{p.Path, p.Outcome})
 	}
-	written := answer(o.Output, out, "plugins", a, func() error {
+	written := answer.Write(o.Output, out, "plugins", a, func() error {
 		for _, p := range a.Plugins {
 			outcome := string(p.Outcome)
 			if p.Outcome == cniplugins.Left {

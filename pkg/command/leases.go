@@ -12,6 +12,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/network"
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/daemon"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
@@ -28,7 +29,7 @@ func listLeases(o options.Options, backends map[string]backend.Factory, out io.W
 	if err != nil {
 		return err
 	}
-	return answer(o.Output, out, "leases", a, func() error { return writeLeases(out, a.Leases) })
+	return answer.Write(o.Output, out, "leases", a, func() error { return writeLeases(out, a.Leases) })
 }
 
 // readLeases reads the config and all leases from the store.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/cniplugins"
 	"github.com/tulle-net/tulle/pkg/configcheck"
-	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/subnet"
@@ -119,7 +119,7 @@ func TestPageHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range answers {
-		heading := "\n## tulle." + a.kind + "/" + schemaVersion + "\n"
+		heading := "\n## tulle." + a.kind + "/" + answer.SchemaVersion + "\n"
 		before, section, found := strings.Cut(string(text), heading)
 		if !found {
 			t.Errorf("the page lacks %q", heading)
@@ -165,7 +165,7 @@ func TestPageHasEveryField(t *testing.T) {
 func TestAnswersNameTheirSchema(t *testing.T) {
 	for _, a := range answers {
 		var out bytes.Buffer
-		if err := answer(options.JSON, &out, a.kind, a.what, nil); err != nil {
+		if err := answer.Write(answer.JSON, &out, a.kind, a.what, nil); err != nil {
 			t.Fatal(err)
 		}
 		var named struct{ Schema string }
@@ -174,7 +174,7 @@ func TestAnswersNameTheirSchema(t *testing.T) {
 			t.Errorf("%v, not %s:\n%s", err, want, out.String())
 		}
 		out.Reset()
-		if err := answer(options.YAML, &out, a.kind, a.what, nil); err != nil || !strings.Contains(out.String(), "schema: "+want+"\n") {
+		if err := answer.Write(answer.YAML, &out, a.kind, a.what, nil); err != nil || !strings.Contains(out.String(), "schema: "+want+"\n") {
 			t.Errorf("%v, not %s:\n%s", err, want, out.String())
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
 )
@@ -37,9 +38,9 @@ func showStatus(ctx context.Context, o options.Options, out io.Writer) error {
 			fmt.Fprintln(&frame, "tulled:", err)
 		}
 		text := frame.String()
-		if t.is && o.Output == options.Text {
+		if t.is && o.Output == answer.Text {
 			text = cleared + t.report(text)
-		} else if o.Output == options.Text {
+		} else if o.Output == answer.Text {
 			text += "\n"
 		}
 		if _, err := io.WriteString(out, text); err != nil {
@@ -59,7 +60,7 @@ func writeStatus(o options.Options, out io.Writer, client *status.Client, r stat
 	if err != nil {
 		return err
 	}
-	err = answer(o.Output, out, "status", r, func() error {
+	err = answer.Write(o.Output, out, "status", r, func() error {
 		return painted(out, func(to io.Writer) error { return status.WriteReport(to, r, client.Now()) })
 	})
 	if err == nil && !r.Ready {
@@ -121,7 +122,7 @@ func listPeers(ctx context.Context, o options.Options, out io.Writer) error {
 	if len(peers) == 0 && o.Peers.Match != "" && !o.Peers.Failing {
 		return fmt.Errorf("no peer matches %.60q; tulled peers lists all", o.Peers.Match)
 	}
-	return answer(o.Output, out, "peers", peersAnswer{peers}, func() error { return writePeers(out, peers, client.Now(), o.Peers.Narrow) })
+	return answer.Write(o.Output, out, "peers", peersAnswer{peers}, func() error { return writePeers(out, peers, client.Now(), o.Peers.Narrow) })
 }
 
 // writePeers writes peers for people: as a table, unless that is too wide for the
@@ -147,7 +148,7 @@ func explain(ctx context.Context, o options.Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = answer(o.Output, out, "explanation", e, func() error {
+	err = answer.Write(o.Output, out, "explanation", e, func() error {
 		return painted(out, func(to io.Writer) error { return status.WriteExplanation(to, e) })
 	})
 	if err == nil && !e.OK() {

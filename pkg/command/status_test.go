@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
 )
@@ -19,7 +20,7 @@ func TestWait(t *testing.T) {
 	d := &fakeDaemon{readyAfter: 2}
 	path := filepath.Join(t.TempDir(), "socket")
 	var out bytes.Buffer
-	o := options.Options{Output: options.Text, StatusSocket: path, Wait: time.Minute}
+	o := options.Options{Output: answer.Text, StatusSocket: path, Wait: time.Minute}
 	ended := make(chan error, 1)
 	go func() { ended <- showStatus(t.Context(), o, &out) }()
 	d.start(t, path)
@@ -58,7 +59,7 @@ func (s *stopAfter) Write(p []byte) (int, error) {
 func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	out := stopAfter{writes: 2, stop: cancel}
-	o := options.Options{Output: options.Text, StatusSocket: (&fakeDaemon{readyAfter: 2}).serve(t), Watch: true}
+	o := options.Options{Output: answer.Text, StatusSocket: (&fakeDaemon{readyAfter: 2}).serve(t), Watch: true}
 	if err := showStatus(ctx, o, &out); err != nil || strings.Count(out.text.String(), "tulled:") != 2 {
 		t.Errorf("%v: %s", err, out.text.String())
 	}

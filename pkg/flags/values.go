@@ -3,6 +3,7 @@ package flags
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"strconv"
 	"strings"
 	"unicode"
@@ -85,3 +86,18 @@ func Printable(value string) bool {
 
 // unprintable is also what stands for bytes that are no UTF-8.
 func unprintable(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
+
+// Port reads the number of a port; 0 is one, too.
+func Port(value string) (uint16, error) {
+	n, err := Whole(0, math.MaxUint16)(value)
+	return uint16(n), err
+}
+
+// Address reads an IP address.
+func Address(value string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(value)
+	if err != nil {
+		return netip.Addr{}, Refuse(value, "not an IP address", "use one like 192.0.2.7 or 2001:db8::7")
+	}
+	return a.Unmap(), nil
+}

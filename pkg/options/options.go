@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -20,7 +21,7 @@ type Options struct {
 	// Address is the address that Explain explains. Output is the format in which
 	// Explain, Status and Peers answer.
 	Address netip.Addr
-	Output  Format
+	Output  answer.Format
 	Topic   string // the command that ShowHelp explains; "" means all
 	Shell   string // whose completions ShowCompletion writes
 	Cleanup Cleanup
@@ -103,16 +104,6 @@ type PeerList struct {
 
 // Plugins are the folders from and to which InstallCNI installs.
 type Plugins struct{ From, To string }
-
-// Format is the format of answers.
-type Format string
-
-// The formats.
-const (
-	Text Format = "text"
-	JSON Format = "json"
-	YAML Format = "yaml"
-)
 
 // Etcd is how to reach the store.
 type Etcd struct {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -25,7 +26,7 @@ func TestDefaults(t *testing.T) {
 	want := Options{
 		Etcd:       Etcd{Endpoints: []string{"http://127.0.0.1:2379"}, Prefix: "/coreos.com/network"},
 		SubnetFile: "/run/flannel/subnet.env",
-		StateDir:   "/var/lib/tulle", Plugins: Plugins{From: "/cni"}, StatusSocket: "/run/tulle/tulled.sock", Health: Health{Address: netip.MustParseAddr("127.0.0.1")}, Output: Text,
+		StateDir:   "/var/lib/tulle", Plugins: Plugins{From: "/cni"}, StatusSocket: "/run/tulle/tulled.sock", Health: Health{Address: netip.MustParseAddr("127.0.0.1")}, Output: answer.Text,
 		Probes:    Probes{5 * time.Second, 8479},
 		Filtering: Filtering{Filter: FilterAuto, Forward: true, Resync: 5 * time.Second},
 		LeaseTTL:  24 * time.Hour, RenewMargin: time.Hour,

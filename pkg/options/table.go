@@ -1,6 +1,7 @@
 package options
 
 import (
+	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -164,10 +165,10 @@ func table(o *Options, backends []string) []flags.Flag {
 			Set:   flags.To(&o.StatusSocket, flags.File)},
 		{Name: "healthz-ip", Group: health, Value: "IP", Default: "127.0.0.1",
 			About: "HTTP address for health and metrics",
-			Set:   flags.To(&o.Health.Address, address)},
+			Set:   flags.To(&o.Health.Address, flags.Address)},
 		{Name: "healthz-port", Group: health, Value: "PORT", Default: "0",
 			About: "HTTP port; 0 disables the server",
-			Set:   flags.To(&o.Health.Port, port)},
+			Set:   flags.To(&o.Health.Port, flags.Port)},
 		{Name: "pprof", Group: health, Default: "false",
 			About: "serve profiles of the process over HTTP",
 			Set:   flags.To(&o.Health.Pprof, flags.Bool)},
@@ -193,9 +194,9 @@ func table(o *Options, backends []string) []flags.Flag {
 
 		{Name: "output", Group: ofCommands, Value: "FORMAT", Default: "text",
 			About:   "output format: text, json or yaml",
-			Choices: []string{string(Text), string(JSON), string(YAML)},
+			Choices: answer.Formats(),
 			Only:    []string{"status", "peers", "explain", "leases", "check-config", "bugreport", "cleanup", "install-cni", "version"},
-			Set:     flags.To(&o.Output, format)},
+			Set:     flags.To(&o.Output, answer.ReadFormat)},
 		{Name: "wait", Group: ofCommands, Default: "false", Only: []string{"status"},
 			About: "wait until it is ready; =30s waits that long at most",
 			Set:   flags.To(&o.Wait, wait)},

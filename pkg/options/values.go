@@ -28,11 +28,6 @@ func publicFrom(value string) (external bool, err error) {
 	return false, flags.Refuse(value, "unknown source", "use interface or external")
 }
 
-func port(value string) (uint16, error) {
-	n, err := flags.Whole(0, math.MaxUint16)(value)
-	return uint16(n), err
-}
-
 func probePort(value string) (uint16, error) {
 	n, err := flags.Whole(1, math.MaxUint16)(value)
 	return uint16(n), err
@@ -122,16 +117,8 @@ func pattern(value string) (string, error) {
 	return value, nil
 }
 
-func address(value string) (netip.Addr, error) {
-	a, err := netip.ParseAddr(value)
-	if err != nil {
-		return netip.Addr{}, flags.Refuse(value, "not an IP address", "use one like 192.0.2.7 or 2001:db8::7")
-	}
-	return a.Unmap(), nil
-}
-
 func reachable(value string) (netip.Addr, error) {
-	a, err := address(value)
+	a, err := flags.Address(value)
 	if err == nil && (a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback()) {
 		err = flags.Refuse(value, "not the address of a single host", "use that of another host")
 	}
@@ -190,14 +177,6 @@ func filter(value string) (Filter, error) {
 	f := Filter(value)
 	if !slices.Contains([]Filter{FilterAuto, FilterNFTables, FilterIPTables, FilterNone}, f) {
 		return "", flags.Refuse(value, "unknown kind of firewall rules", "use auto, nftables, iptables or none")
-	}
-	return f, nil
-}
-
-func format(value string) (Format, error) {
-	f := Format(value)
-	if !slices.Contains([]Format{Text, JSON, YAML}, f) {
-		return "", flags.Refuse(value, "unknown output format", "use text, json or yaml")
 	}
 	return f, nil
 }

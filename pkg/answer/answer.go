@@ -1,0 +1,72 @@
+// Package answer writes what a command found out: for people as text, and for programs
+// as an object that names its schema.
+package answer
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/tulle-net/tulle/pkg/flags"
+)
+
+// Format is how answers are written.
+type Format string
+
+// The formats.
+const (
+	Text Format = "text"
+	JSON Format = "json"
+	YAML Format = "yaml"
+)
+
+// Formats returns the names of all formats.
+func Formats() []string { return []string{string(Text), string(JSON), string(YAML)} }
+
+// ReadFormat reads the name of a format.
+func ReadFormat(value string) (Format, error) {
+	if !slices.Contains(Formats(), value) {
+		return "", flags.Refuse(value, "unknown output format", "use text, json or yaml")
+	}
+	return Format(value), nil
+}
+
+// SchemaVersion is the version of what commands write for programs. Within a version
+// fields and codes are added, and none changes its meaning or goes.
+const SchemaVersion = "v1"
+
+// Write writes what in a format: for people as text does, and for programs as an object
+// that begins with its schema. What is a struct.
+func Write(f Format, out io.Writer, kind string, what any, text func() error) error {
+	if f != JSON && f != YAML {
+		return text()
+	}
+	fields, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	first, err := json.Marshal(map[string]string{"schema": "tulle." + kind + "/" + SchemaVersion})
+	if err != nil {
+		return err
+	}
+	whole := append(first[:len(first)-1:len(first)-1], ',')
+	if whole = append(whole, fields[1:]...); string(fields) == "{}" {
+		whole = first
+	}
+	if f == YAML {
+		whole, err = yaml.JSONToYAML(whole)
+	} else {
+		var indented bytes.Buffer
+		err = json.Indent(&indented, whole, "", "  ")
+		indented.WriteByte('\n')
+		whole = indented.Bytes()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(whole)
+	return err
+}
