@@ -13,7 +13,7 @@ func (p Program) WriteHelp(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(p.About + "\n\nUsage:\n")
 	for _, c := range p.Commands {
-		b.WriteString(line("  "+p.usage(c), commandColumn, c.About))
+		b.WriteString(line("  "+p.usage(c), p.commandColumn(), c.About))
 	}
 	b.WriteString("\n" + p.variables() + "\n")
 	group := ""
@@ -22,7 +22,7 @@ func (p Program) WriteHelp(w io.Writer) error {
 			group = f.Group
 			fmt.Fprintf(&b, "\n%s:\n", group)
 		}
-		b.WriteString(f.line(f.about()))
+		b.WriteString(f.line(p.flagColumn(), f.about()))
 	}
 	if len(p.Examples) > 0 {
 		b.WriteString("\nExamples:\n")
@@ -51,7 +51,7 @@ func (p Program) WriteCommandHelp(w io.Writer, name string) error {
 		for _, f := range p.Flags {
 			uses := len(f.Only) == 0 && (slices.Contains(c.Uses, f.Name) || slices.Contains(c.Uses, f.Group))
 			if own && slices.Contains(f.Only, name) || !own && uses {
-				b.WriteString(heading + f.line(f.About))
+				b.WriteString(heading + f.line(p.flagColumn(), f.About))
 				heading = ""
 			}
 		}
@@ -61,16 +61,15 @@ func (p Program) WriteCommandHelp(w io.Writer, name string) error {
 	return err
 }
 
+// left returns the flag and its value, as the help has them.
+func (f Flag) left() string { return strings.TrimRight("  "+f.Written()+" "+f.Value, " ") }
+
 // line returns the flag's line of the help.
-func (f Flag) line(about string) string {
-	left := "  " + f.Written()
-	if f.Value != "" {
-		left += " " + f.Value
-	}
+func (f Flag) line(column int, about string) string {
 	if f.hasDefault() {
 		about += " (default " + f.Default + ")"
 	}
-	return line(left, flagColumn, about)
+	return line(f.left(), column, about)
 }
 
 // usage returns a command as one calls it.
@@ -78,15 +77,30 @@ func (p Program) usage(c Command) string {
 	return strings.Join(strings.Fields(p.Name+" "+c.Name+" "+c.Value), " ")
 }
 
-// The columns at which the texts of commands and flags begin.
-const (
-	commandColumn = 31
-	flagColumn    = 39
-)
+// leastColumn is where the texts of commands and flags begin at the earliest.
+const leastColumn = 31
+
+// commandColumn returns where the texts of commands begin: behind every command.
+func (p Program) commandColumn() int {
+	column := leastColumn
+	for _, c := range p.Commands {
+		column = max(column, utf8.RuneCountInString("  "+p.usage(c))+2)
+	}
+	return column
+}
+
+// flagColumn returns where the texts of flags begin: behind every flag.
+func (p Program) flagColumn() int {
+	column := leastColumn
+	for _, f := range p.Flags {
+		column = max(column, utf8.RuneCountInString(f.left())+2)
+	}
+	return column
+}
 
 // line returns a line of the help.
 func line(left string, column int, about string) string {
-	return left + strings.Repeat(" ", max(column-utf8.RuneCountInString(left), 1)) + about + "\n"
+	return left + strings.Repeat(" ", column-utf8.RuneCountInString(left)) + about + "\n"
 }
 
 // variables explains the flags' variables.
