@@ -1,0 +1,244 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/election"
+)
+
+const (
+	// mostWrites limits the writes in flight, over all controllers.
+	mostWrites = 32
+	// observeInterval is the shortest time between two plans that are only counted.
+	observeInterval = time.Second
+	// deadlinePoll is how often the loop looks for the renewal of a term that is too
+	// short for a write.
+	deadlinePoll = 100 * time.Millisecond
+	// inboxSize is how many changes may wait for the loop.
+	inboxSize = 1024
+)
+
+// Options are what an Engine needs.
+type Options struct {
+	Mode Mode
+	// WriteTimeout limits a write. No write begins that could outlast its term.
+	WriteTimeout time.Duration
+	// Send creates an event in the cluster.
+	Send func(ctx context.Context, e Event) error
+	// Changed, if set, is called after a change of what State returns. It must not
+	// wait.
+	Changed func()
+}
+
+// Engine runs controllers. Add feeds and controllers before Run.
+type Engine struct {
+	options     Options
+	feeds       []feed
+	controllers []Controller
+
+	inbox chan func() // for the loop
+	over  chan struct{}
+	start chan struct{} // closed when the feeds begin
+	begun sync.Once
+	// writes are the goroutines of the writes in flight.
+	writes sync.WaitGroup
+
+	// Only the loop uses the following fields.
+	term     *election.Term // nil while this process does not lead
+	writer   writer
+	events   events
+	planned  map[string][]Write // in ObserveMode, by controller
+	observed time.Time          // the last plan in ObserveMode
+	again    time.Time          // when it is due again without a change
+	changed  bool               // since the last plan
+	first    int                // the controller that plans first in the next turn
+}
+
+// New returns an Engine.
+func New(o Options) *Engine {
+	e := &Engine{
+		options: o, inbox: make(chan func(), inboxSize), over: make(chan struct{}), start: make(chan struct{}),
+		planned: make(map[string][]Write),
+	}
+	e.writer = newWriter()
+	e.events = newEvents()
+	return e
+}
+
+// Add adds a controller.
+func (e *Engine) Add(c Controller) { e.controllers = append(e.controllers, c) }
+
+// Follow begins to read. Without it, the feeds begin with the first term. A program
+// that waits for the first attempt to lead reads everything once, not twice.
+func (e *Engine) Follow() { e.begun.Do(func() { close(e.start) }) }
+
+// Run runs the loop until ctx ends. End ctx after Lead has returned.
+func (e *Engine) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		close(e.over)
+		cancel()
+		e.writer.cancel()
+		e.writes.Wait()
+		running.Wait()
+	}()
+	for _, f := range e.feeds {
+		running.Go(func() {
+			select {
+			case <-e.start:
+				f.run(ctx)
+			case <-ctx.Done():
+			}
+		})
+	}
+	running.Go(func() { e.events.run(ctx, e) })
+	wake := time.NewTimer(0)
+	defer wake.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case f := <-e.inbox:
+			f()
+			e.drain()
+		case <-wake.C:
+		}
+		wake.Stop()
+		if next := e.turn(time.Now()); !next.IsZero() {
+			wake.Reset(time.Until(next))
+		}
+	}
+}
+
+// drain makes the changes that wait.
+func (e *Engine) drain() {
+	for range inboxSize {
+		select {
+		case f := <-e.inbox:
+			f()
+		default:
+			return
+		}
+	}
+}
+
+// post has the loop call f, and marks a change.
+func (e *Engine) post(f func()) {
+	select {
+	case e.inbox <- func() { f(); e.changed = true }:
+	case <-e.over:
+	}
+}
+
+// Do calls f in the loop, and reports whether that was done within ctx.
+func (e *Engine) Do(ctx context.Context, f func()) bool {
+	done := make(chan struct{})
+	select {
+	case e.inbox <- func() { f(); close(done) }:
+	case <-e.over:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-done:
+		return true
+	case <-e.over:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// turn plans, and returns when to plan again without a change.
+func (e *Engine) turn(now time.Time) (next time.Time) {
+	if e.options.Changed != nil && e.changed {
+		e.options.Changed()
+	}
+	if e.options.Mode == ObserveMode {
+		return e.observe(now)
+	}
+	e.changed = false
+	if e.term == nil || !e.fresh() {
+		return time.Time{}
+	}
+	if until := e.writer.paused; now.Before(until) {
+		return until
+	}
+	if end := e.term.Deadline(); !end.IsZero() && now.Add(e.options.WriteTimeout).After(end) {
+		return now.Add(deadlinePoll)
+	}
+	for i := range e.controllers {
+		c := e.controllers[(e.first+i)%len(e.controllers)]
+		if free := mostWrites - e.writer.inFlight; free > 0 {
+			writes, again := c.Plan(now, free)
+			next = earlier(next, again)
+			for _, w := range writes {
+				e.begin(c, w)
+			}
+		}
+	}
+	e.first++
+	return next
+}
+
+// fresh reports whether every feed has listed since the term began.
+func (e *Engine) fresh() bool {
+	for _, f := range e.feeds {
+		if !f.isFresh() {
+			return false
+		}
+	}
+	return true
+}
+
+// observe plans without writing.
+func (e *Engine) observe(now time.Time) (next time.Time) {
+	waits := !e.again.IsZero() && !now.Before(e.again)
+	switch due := e.observed.Add(observeInterval); {
+	case !e.listed():
+		return time.Time{}
+	case !e.changed && !waits:
+		return e.again
+	case now.Before(due):
+		return due
+	}
+	e.changed, e.observed, e.again = false, now, time.Time{}
+	for _, c := range e.controllers {
+		var again time.Time
+		e.planned[c.Name()], again = e.plan(c, now)
+		e.again = earlier(e.again, again)
+	}
+	return e.again
+}
+
+// plan returns everything that a controller would write now.
+func (e *Engine) plan(c Controller, now time.Time) ([]Write, time.Time) {
+	const all = 1 << 30
+	writes, again := c.Plan(now, all)
+	for _, w := range writes {
+		c.Done(w, ErrNotMade)
+	}
+	return writes, again
+}
+
+// listed reports whether every feed has listed.
+func (e *Engine) listed() bool {
+	for _, f := range e.feeds {
+		if !f.state().Listed {
+			return false
+		}
+	}
+	return true
+}
+
+// earlier returns the earlier of two times, of which either may be missing.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

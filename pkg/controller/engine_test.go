@@ -1,0 +1,238 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/retry"
+)
+
+// blocked returns a Do that ends when its context does, or release is called.
+func blocked() (do func(context.Context, string) error, release func()) {
+	open := make(chan struct{})
+	return func(ctx context.Context, _ string) error {
+		select {
+		case <-open:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}, func() { close(open) }
+}
+
+func TestPlansOnlyInATermAndAfterALaterList(t *testing.T) {
+	c := newFake("a", 3)
+	run(t, Options{}, func(l *lab) {
+		l.feed.lists = false
+		l.feed.list()
+		l.post(func() {})
+		synctest.Wait()
+		if c.plans > 0 {
+			t.Error("it planned without a term")
+		}
+		l.begin(election.Term{Number: 7})
+		if c.plans > 0 || len(c.led) != 1 || c.led[0].Number != 7 {
+			t.Errorf("%d plans before the list, terms %v", c.plans, c.led)
+		}
+		if s := l.look(); !s.Leading || s.Planning || s.Term != 7 {
+			t.Errorf("%+v", s)
+		}
+		l.feed.list()
+		l.post(func() {})
+		synctest.Wait()
+		if c.written() != 3 {
+			t.Errorf("wrote %d of 3", c.written())
+		}
+		l.lead()
+		if !<-l.led {
+			t.Error("not clean")
+		}
+		c.todo = []string{"late"}
+		l.post(func() {})
+		synctest.Wait()
+		if c.written() != 3 {
+			t.Error("it wrote after its term")
+		}
+	}, c)
+}
+
+func TestWritesInFlightAreLimitedOverAllControllers(t *testing.T) {
+	a, b := newFake("a", 100), newFake("b", 100)
+	run(t, Options{}, func(l *lab) {
+		do, release := blocked()
+		a.do, b.do = do, do
+		l.begin(election.Term{})
+		if s := l.look(); s.InFlight != mostWrites {
+			t.Errorf("%d in flight", s.InFlight)
+		}
+		release()
+		synctest.Wait()
+		if a.written() != 100 || b.written() != 100 {
+			t.Errorf("wrote %d and %d of 100", a.written(), b.written())
+		}
+		for _, n := range append(a.asked, b.asked...) {
+			if n < 1 || n > mostWrites {
+				t.Errorf("asked for %d writes", n)
+			}
+		}
+	}, a, b)
+}
+
+// No controller is kept waiting by another that always has something to write.
+func TestControllersTakeTurns(t *testing.T) {
+	greedy, modest := newFake("greedy", 10_000), newFake("modest", 1)
+	run(t, Options{}, func(l *lab) {
+		greedy.do = func(ctx context.Context, _ string) error { return retry.Sleep(ctx, time.Second) }
+		modest.todo = nil
+		l.begin(election.Term{})
+		l.post(func() { modest.todo = []string{"x"} })
+		l.pass(3 * time.Second)
+		if modest.written() != 1 {
+			t.Error("the modest one has to wait")
+		}
+		l.post(func() { greedy.todo = nil })
+	}, greedy, modest)
+}
+
+func TestRetryAfterPausesEveryWrite(t *testing.T) {
+	c := newFake("a", 1)
+	var tries atomic.Int32
+	c.do = func(context.Context, string) error {
+		if tries.Add(1) == 1 {
+			return &kube.Error{Code: http.StatusTooManyRequests, After: 20 * time.Second}
+		}
+		return nil
+	}
+	run(t, Options{}, func(l *lab) {
+		l.begin(election.Term{})
+		if s := l.look(); time.Until(s.Paused) < 20*time.Second {
+			t.Errorf("paused for %s", time.Until(s.Paused))
+		}
+		l.post(func() { c.todo = append(c.todo, "another") })
+		l.pass(19 * time.Second)
+		if n := tries.Load(); n != 1 {
+			t.Errorf("%d tries within the pause", n)
+		}
+		l.pass(10 * time.Second)
+		if c.written() != 2 {
+			t.Errorf("wrote %d of 2", c.written())
+		}
+	}, c)
+}
+
+// A server that is gone is not asked for every object in turn.
+func TestAFailingServerIsLeftAlone(t *testing.T) {
+	c := newFake("a", 10_000)
+	var tries atomic.Int32
+	var works atomic.Bool
+	c.do = func(context.Context, string) error {
+		if tries.Add(1); works.Load() {
+			return nil
+		}
+		return errors.New("connection refused")
+	}
+	run(t, Options{}, func(l *lab) {
+		l.begin(election.Term{})
+		l.pass(time.Minute)
+		// The first turn, and at most one for each back-off that grows to ten seconds.
+		if most := mostWrites * 25; int(tries.Load()) > most {
+			t.Errorf("%d tries in a minute, at most %d", tries.Load(), most)
+		}
+		works.Store(true)
+		l.pass(backoff.Last)
+		if c.written() != 10_000 {
+			t.Errorf("wrote %d of 10000 after the server came back", c.written())
+		}
+	}, c)
+}
+
+// What the server refuses of one object keeps no other back.
+func TestARefusedObjectPausesNothing(t *testing.T) {
+	for _, code := range []int{http.StatusConflict, http.StatusNotFound, http.StatusUnprocessableEntity} {
+		c := newFake("a", 100)
+		refused := 0
+		c.do = func(_ context.Context, name string) error {
+			if name == "a-0" && refused < 3 {
+				refused++
+				return &kube.Error{Code: code}
+			}
+			return nil
+		}
+		run(t, Options{}, func(l *lab) {
+			began := time.Now()
+			l.begin(election.Term{})
+			if took := time.Since(began); c.written() != 100 || took > 0 {
+				t.Errorf("%d: wrote %d of 100 after %s", code, c.written(), took)
+			}
+			if n := l.look().Counts[Count{"a", Patch, Refused}]; n != 3 {
+				t.Errorf("%d: counts %d refusals", code, n)
+			}
+		}, c)
+	}
+}
+
+func TestObserveMakesNoWrite(t *testing.T) {
+	c := newFake("a", 5)
+	c.do = func(context.Context, string) error { t.Error("a write"); return nil }
+	run(t, Options{Mode: ObserveMode}, func(l *lab) {
+		l.Follow()
+		l.feed.list()
+		l.post(func() {})
+		l.pass(observeInterval)
+		if s := l.look(); len(s.Planned["a"]) != 5 || !s.Planning || s.Leading {
+			t.Errorf("%+v", s)
+		}
+		for name, all := range c.errors {
+			if all[0] != ErrNotMade {
+				t.Errorf("%s: %v", name, all)
+			}
+		}
+		// A hundred changes within a second are one more plan.
+		plans := c.plans
+		for range 100 {
+			l.post(func() {})
+		}
+		l.pass(observeInterval)
+		if more := c.plans - plans; more < 1 || more > 2 {
+			t.Errorf("%d plans for a hundred changes", more)
+		}
+		plans = c.plans
+		l.pass(time.Hour)
+		if c.plans != plans {
+			t.Errorf("%d plans without a change", c.plans-plans)
+		}
+	}, c)
+}
+
+// A controller that asks for it plans again without an event, in both modes.
+func TestPlansAgainInTime(t *testing.T) {
+	for _, mode := range []Mode{WriteMode, ObserveMode} {
+		c := newFake("a", 0)
+		c.again = time.Minute
+		run(t, Options{Mode: mode}, func(l *lab) {
+			l.begin(election.Term{})
+			l.pass(time.Hour + time.Second)
+			if c.plans < 59 || c.plans > 65 {
+				t.Errorf("%s: %d plans in an hour", mode, c.plans)
+			}
+		}, c)
+	}
+}
+
+func TestPlanAllWritesNothing(t *testing.T) {
+	c := newFake("a", 100)
+	c.do = func(context.Context, string) error { t.Error("a write"); return nil }
+	run(t, Options{Mode: ObserveMode}, func(l *lab) {
+		writes, err := l.PlanAll(l.t.Context())
+		if len(writes) != 100 || err != nil {
+			t.Errorf("%d writes, %v", len(writes), err)
+		}
+	}, c)
+}

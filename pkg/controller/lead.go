@@ -1,0 +1,66 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/election"
+)
+
+const (
+	// endLimit is how long writes in flight may take once a term is to end.
+	endLimit = time.Second
+	// settleTime is how long a write without an answer may still be made: as long as
+	// an API server works on a request.
+	settleTime = time.Minute
+)
+
+// Lead makes writes until ctx or the term ends, and waits until none is in flight. It
+// reports whether all of them are known to be over: only then may the next leader
+// write at once.
+func (e *Engine) Lead(ctx context.Context, t election.Term) (clean bool) {
+	e.Follow()
+	e.post(func() { e.beginTerm(t) })
+	select {
+	case <-ctx.Done():
+	case <-e.over:
+		return false
+	}
+	idle := make(chan bool, 1)
+	e.post(func() { e.endTerm(idle) })
+	limit := time.NewTimer(endLimit)
+	defer limit.Stop()
+	select {
+	case clean = <-idle:
+		return clean
+	case <-e.over:
+		return false
+	case <-limit.C:
+	}
+	e.post(func() { e.writer.cancel() })
+	select {
+	case <-idle:
+	case <-e.over:
+	}
+	return false
+}
+
+// beginTerm lets controllers plan once all feeds have listed again.
+func (e *Engine) beginTerm(t election.Term) {
+	e.term = &t
+	e.writer.begin()
+	for _, f := range e.feeds {
+		f.relist()
+	}
+	for _, c := range e.controllers {
+		c.Lead(t)
+	}
+}
+
+// endTerm stops planning. When no write is in flight any more, idle gets whether every
+// write is known to be over.
+func (e *Engine) endTerm(idle chan<- bool) {
+	e.term = nil
+	e.writer.idle = idle
+	e.tellIdle(time.Now())
+}

@@ -1,0 +1,134 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+func TestATermEndsAfterItsWrites(t *testing.T) {
+	c := newFake("a", 100)
+	run(t, Options{}, func(l *lab) {
+		do, release := blocked()
+		c.do = do
+		l.begin(election.Term{})
+		l.lead()
+		l.pass(endLimit / 2)
+		select {
+		case <-l.led:
+			t.Error("it ended before its writes")
+		default:
+		}
+		release()
+		if !<-l.led {
+			t.Error("not clean, and every write was confirmed")
+		}
+		if c.written() != mostWrites {
+			t.Errorf("%d writes", c.written())
+		}
+	}, c)
+}
+
+func TestATermThatCutsWritesOffIsNotClean(t *testing.T) {
+	c := newFake("a", 1)
+	run(t, Options{}, func(l *lab) {
+		c.do, _ = blocked()
+		l.begin(election.Term{})
+		began := time.Now()
+		l.lead()
+		if <-l.led {
+			t.Error("clean")
+		}
+		if took := time.Since(began); took != endLimit {
+			t.Errorf("it ended after %s", took)
+		}
+		if err := c.errors["a-0"]; len(err) != 1 || !errors.Is(err[0], context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	}, c)
+}
+
+// A write without an answer may be made as long as the server may work on it.
+func TestATermIsNotCleanSoonAfterALostAnswer(t *testing.T) {
+	for wait, want := range map[time.Duration]bool{time.Second: false, settleTime - time.Second: false, settleTime + time.Second: true} {
+		c := newFake("a", 1)
+		lost := false
+		c.do = func(context.Context, string) error {
+			if !lost {
+				lost = true
+				return &kube.Error{Code: http.StatusInternalServerError}
+			}
+			return nil
+		}
+		run(t, Options{}, func(l *lab) {
+			l.begin(election.Term{})
+			l.pass(wait)
+			l.lead()
+			if clean := <-l.led; clean != want || c.written() != 1 {
+				t.Errorf("after %s: clean is %t, %d written", wait, clean, c.written())
+			}
+		}, c)
+	}
+}
+
+func TestATermIsNotCleanBeforeItsControllersAre(t *testing.T) {
+	c := newFake("a", 1)
+	c.unclean = true
+	run(t, Options{}, func(l *lab) {
+		l.begin(election.Term{})
+		l.lead()
+		if <-l.led {
+			t.Error("clean")
+		}
+	}, c)
+}
+
+// No write begins that could outlast its term.
+func TestNoWriteBeginsNearTheDeadline(t *testing.T) {
+	c := newFake("a", 1)
+	end := time.Time{}
+	run(t, Options{WriteTimeout: 5 * time.Second}, func(l *lab) {
+		end = time.Now().Add(4 * time.Second)
+		l.begin(election.NewTerm(1, true, func() time.Time { return end }))
+		l.pass(time.Second)
+		if c.plans > 0 {
+			t.Error("it planned")
+		}
+		l.post(func() { end = time.Now().Add(10 * time.Second) }) // a renewal
+		l.pass(deadlinePoll)
+		if c.written() != 1 {
+			t.Error("it did not write after the renewal")
+		}
+	}, c)
+}
+
+func TestAWriteHasATimeout(t *testing.T) {
+	c := newFake("a", 1)
+	run(t, Options{WriteTimeout: 5 * time.Second}, func(l *lab) {
+		c.do, _ = blocked()
+		l.begin(election.Term{})
+		l.pass(5 * time.Second)
+		if err := c.errors["a-0"]; len(err) == 0 || !errors.Is(err[0], context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	}, c)
+}
+
+func TestEachTermListsAgain(t *testing.T) {
+	c := newFake("a", 0)
+	run(t, Options{}, func(l *lab) {
+		for term := range 3 {
+			l.begin(election.Term{Number: int64(term)})
+			l.lead()
+			<-l.led
+		}
+		if l.feed.wanted != 3 || len(c.led) != 3 {
+			t.Errorf("%d lists in %d terms", l.feed.wanted, len(c.led))
+		}
+	}, c)
+}

@@ -1,0 +1,142 @@
+package controller
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// State is what an Engine is doing.
+type State struct {
+	Mode Mode
+	// Leading reports whether this process makes the writes, and Term the number of
+	// its term.
+	Leading bool
+	Term    int64
+	// Planning reports whether everything was read that a plan needs.
+	Planning bool
+	Feeds    []FeedState
+	InFlight int
+	// Paused is until when no write begins because the server fails or asks for it;
+	// zero if nothing keeps writes back.
+	Paused time.Time
+	// Counts counts the writes that ended since the start.
+	Counts map[Count]int
+	Took   Seconds
+	// Recent are the last writes that ended, the oldest first.
+	Recent []Made
+	// Planned are the writes of the last plan in ObserveMode, by controller.
+	Planned map[string][]Write
+	Events  EventCounts
+}
+
+// Count is one kind of ended writes.
+type Count struct {
+	Controller, Verb string
+	Outcome          Outcome
+}
+
+// Made is a write that ended.
+type Made struct {
+	At             time.Time
+	Object, Change string
+	Outcome        Outcome
+	Why            string // of an Outcome other than Written
+}
+
+// bounds are the upper bounds of the classes in Seconds, in seconds.
+var bounds = [...]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}
+
+// Seconds counts how long writes took.
+type Seconds struct {
+	Count   int
+	Sum     float64
+	buckets [len(bounds)]uint64 // those up to a bound and above the one before
+}
+
+func (s *Seconds) add(d time.Duration) {
+	s.Count++
+	s.Sum += d.Seconds()
+	if i, _ := slices.BinarySearch(bounds[:], d.Seconds()); i < len(bounds) {
+		s.buckets[i]++
+	}
+}
+
+// Buckets returns how many writes took as long as each bound at most.
+func (s Seconds) Buckets() map[float64]uint64 {
+	all, sum := make(map[float64]uint64, len(bounds)), uint64(0)
+	for i, bound := range bounds {
+		sum += s.buckets[i]
+		all[bound] = sum
+	}
+	return all
+}
+
+// State returns what the Engine is doing. It reports whether the loop answered within
+// ctx.
+func (e *Engine) State(ctx context.Context) (s State, ok bool) {
+	ok = e.Do(ctx, func() {
+		s = State{
+			Mode: e.options.Mode, Leading: e.term != nil,
+			InFlight: e.writer.inFlight, Counts: maps.Clone(e.writer.counts), Took: e.writer.seconds,
+			Recent: slices.Clone(e.writer.recent), Events: e.events.counts,
+		}
+		if e.term != nil {
+			s.Term, s.Planning = e.term.Number, e.fresh()
+		}
+		if e.options.Mode == ObserveMode {
+			s.Planned, s.Planning = maps.Clone(e.planned), e.listed()
+		}
+		if time.Now().Before(e.writer.paused) {
+			s.Paused = e.writer.paused
+		}
+	})
+	for _, f := range e.feeds {
+		s.Feeds = append(s.Feeds, f.state())
+	}
+	return s, ok
+}
+
+// Listed reports whether every feed has listed since the start, and what the others
+// wait for.
+func (s State) Listed() (all bool, waiting []string) {
+	for _, f := range s.Feeds {
+		if !f.Listed {
+			why := "not listed yet"
+			if f.Problem != "" {
+				why = f.Problem
+			}
+			waiting = append(waiting, f.What+": "+why)
+		}
+	}
+	return len(waiting) == 0, waiting
+}
+
+// PlanAll returns everything that the controllers would write now. It waits until every
+// feed has listed, and returns the first reason why one cannot.
+func (e *Engine) PlanAll(ctx context.Context) (writes []Write, err error) {
+	if err := e.Await(ctx); err != nil {
+		return nil, err
+	}
+	ok := e.Do(ctx, func() {
+		for _, c := range e.controllers {
+			planned, _ := e.plan(c, time.Now())
+			writes = append(writes, planned...)
+		}
+	})
+	if !ok {
+		return nil, ctx.Err()
+	}
+	return writes, nil
+}
+
+// Await waits until every feed has listed. It returns the first reason why one cannot.
+func (e *Engine) Await(ctx context.Context) error {
+	for _, f := range e.feeds {
+		if err := f.await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/trouble"
+)
+
+// backoff paces all writes while the server fails.
+var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: 10 * time.Second}
+
+// patience limits how long to wait because the server asks for it.
+const patience = 5 * time.Minute
+
+// mostRecent is how many of the last writes are kept for people.
+const mostRecent = 20
+
+// writer is what the loop knows of the writes.
+type writer struct {
+	inFlight int
+	paused   time.Time // until then no write begins
+	failures int       // of the server, in a row
+	unsure   time.Time // when a write last ended without an answer
+	context  context.Context
+	cancel   context.CancelFunc // ends the writes in flight
+	idle     chan<- bool        // waits for the last write of a term that is over
+
+	counts  map[Count]int
+	recent  []Made
+	outcome trouble.Outcome
+	seconds Seconds
+}
+
+func newWriter() writer {
+	return writer{
+		cancel: func() {}, counts: make(map[Count]int),
+		outcome: trouble.Outcome{Failed: "Failed to write to the API server; retrying", Works: "Writing to the API server works again"},
+	}
+}
+
+// begin prepares the writes of a term.
+func (w *writer) begin() {
+	w.cancel()
+	w.context, w.cancel = context.WithCancel(context.Background())
+	w.paused, w.failures, w.idle = time.Time{}, 0, nil
+}
+
+// begin begins a write.
+func (e *Engine) begin(c Controller, w Write) {
+	e.writer.inFlight++
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(e.writer.context, e.options.WriteTimeout)
+	e.writes.Go(func() {
+		defer cancel()
+		err := w.Do(ctx)
+		e.post(func() { e.end(c, w, began, err) })
+	})
+}
+
+// end takes a write's outcome.
+func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
+	now := time.Now()
+	how := outcomeOf(err)
+	e.writer.took(w, how, began, now, err)
+	if how == Failed {
+		e.writer.pause(now, err)
+	} else {
+		e.writer.failures = 0
+	}
+	if kube.OutcomeOf(err) == kube.Ambiguous {
+		e.writer.unsure = now
+	}
+	e.writer.outcome.Was(err, "object", w.Object.String(), "verb", w.Verb, "change", w.Summary)
+	klog.V(1).InfoS("Wrote", "object", w.Object.String(), "verb", w.Verb, "change", w.Summary, "outcome", how, "took", now.Sub(began))
+	c.Done(w, err)
+	e.tellIdle(now)
+}
+
+// tellIdle reports the end of a term's last write, and whether no write can still do
+// harm.
+func (e *Engine) tellIdle(now time.Time) {
+	w := &e.writer
+	if w.idle == nil || w.inFlight > 0 {
+		return
+	}
+	clean := w.unsure.IsZero() || now.Sub(w.unsure) >= settleTime
+	for _, c := range e.controllers {
+		clean = clean && c.Clean()
+	}
+	w.idle <- clean
+	w.idle = nil
+	w.cancel()
+}
+
+// pause begins no write for as long as the server asks, or for a back-off that grows
+// with the failures in a row.
+func (w *writer) pause(now time.Time, err error) {
+	w.failures++
+	d := backoff.After(w.failures)
+	if refused, ok := errors.AsType[*kube.Error](err); ok && refused.After > 0 {
+		after := min(refused.After, patience)
+		d = max(d, after+rand.N(after/4+1))
+	}
+	if until := now.Add(d); until.After(w.paused) {
+		w.paused = until
+	}
+}
+
+// took records a write that ended.
+func (w *writer) took(what Write, how Outcome, began, now time.Time, err error) {
+	w.inFlight--
+	w.counts[Count{what.Controller, what.Verb, how}]++
+	w.seconds.add(now.Sub(began))
+	made := Made{At: now, Object: what.Object.String(), Change: what.Verb + ": " + what.Summary, Outcome: how}
+	if err != nil {
+		made.Why = err.Error()
+	}
+	if len(w.recent) == mostRecent {
+		w.recent = append(w.recent[:0], w.recent[1:]...)
+	}
+	w.recent = append(w.recent, made)
+}
+
+// Outcome is how a write ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Written Outcome = "written"
+	// Refused: the object did not allow it, or is not as it was read.
+	Refused Outcome = "refused"
+	// Failed: the server did not allow or answer it, whatever the object.
+	Failed Outcome = "failed"
+)
+
+// Outcomes returns all of them.
+func Outcomes() []Outcome { return []Outcome{Written, Refused, Failed} }
+
+// outcomeOf returns how a write ended.
+func outcomeOf(err error) Outcome {
+	if err == nil {
+		return Written
+	}
+	switch kube.Code(err) {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
+		return Refused
+	}
+	return Failed
+}
