@@ -1,0 +1,226 @@
+package nodeipam
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/ipam"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+// Name is what the controller is called, as in kube-controller-manager.
+const Name = "node-ipam-controller"
+
+// Options are what a Controller needs.
+type Options struct {
+	Client *kube.Client
+	// Pool is what Nodes get blocks from. What Services use is not in it.
+	Pool ipam.Pool
+	// Event tells people about a Node.
+	Event func(controller.Event)
+}
+
+// Controller is node IPAM. Only the Engine's loop uses it.
+type Controller struct {
+	options  Options
+	book     *ipam.Book
+	nodes    map[string]*node
+	services map[string][]netip.Prefix // of the ServiceCIDRs
+	lists    int                       // full lists of Nodes that have begun
+
+	attempts map[string]*attempt // one a Node
+	waiting  queue
+	fencing  bool // blocks wait for the fence
+	fences   int  // the attempts that are part of it
+	term     string
+	toFence  bool // the fence has not begun
+
+	told time.Time // when the findings were last told
+}
+
+// New returns a Controller, and adds it to the Engine with what it reads.
+func New(e *controller.Engine, o Options) (*Controller, error) {
+	book, err := ipam.New([]ipam.Pool{o.Pool})
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		options: o, book: book, nodes: make(map[string]*node), services: make(map[string][]netip.Prefix),
+		attempts: make(map[string]*attempt),
+	}
+	controller.Follow(e, controller.Feed[kube.Node, node]{
+		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,
+		Keep: keep, Begin: func() { c.lists++ }, List: c.list, Set: c.set, Delete: c.delete,
+	})
+	controller.Follow(e, controller.Feed[kube.ServiceCIDR, []netip.Prefix]{
+		What: "servicecidrs", Client: o.Client, Path: kube.ServiceCIDRs, Format: kube.ServiceCIDRFormat, Optional: true,
+		Keep: keepService, List: c.listServices,
+		Set:    func(name string, ranges []netip.Prefix) { c.services[name] = ranges; c.reserve() },
+		Delete: func(name string, _ []netip.Prefix) { delete(c.services, name); c.reserve() },
+	})
+	e.Add(c)
+	return c, nil
+}
+
+// Name implements controller.Controller.
+func (c *Controller) Name() string { return Name }
+
+// Plan implements controller.Controller.
+func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	if c.toFence {
+		c.beginFence()
+	}
+	for len(writes) < n && c.waiting.due(now) {
+		a := c.waiting.pop()
+		if !a.isFence() && c.nodes[a.name].version != a.version {
+			// The last try cannot be made any more. Another allocator may have given the
+			// block away since.
+			c.drop(a)
+			continue
+		}
+		writes = append(writes, c.write(a))
+	}
+	if c.fencing {
+		return writes, c.waiting.next()
+	}
+	var next time.Time
+	if len(writes) < n {
+		var grants []ipam.Grant
+		grants, next = c.book.Next(now, n-len(writes))
+		for _, g := range grants {
+			if c.attempts[g.Node] != nil {
+				// A write to an earlier Node of this name is in flight.
+				c.book.Settle(g.Node, g.UID, ipam.Refused)
+				next = earlier(next, now.Add(backoff.First))
+				continue
+			}
+			a := &attempt{name: g.Node, uid: g.UID, cidrs: texts(g.CIDRs)}
+			c.attempts[g.Node] = a
+			writes = append(writes, c.write(a))
+		}
+	}
+	next = earlier(next, c.tell(now))
+	return writes, earlier(next, c.waiting.next())
+}
+
+// Lead implements controller.Controller.
+func (c *Controller) Lead(t election.Term) {
+	for _, a := range c.attempts {
+		c.drop(a)
+	}
+	c.waiting = nil
+	c.fences, c.fencing, c.toFence = 0, false, !t.Clean
+	c.term = termText(t)
+}
+
+// Clean implements controller.Controller.
+func (c *Controller) Clean() bool { return !c.toFence && !c.fencing }
+
+// Done implements controller.Controller.
+func (c *Controller) Done(w controller.Write, err error) {
+	a := c.attempts[w.Object.Name]
+	a.flying = false
+	n, now := c.nodes[a.name], time.Now()
+	switch outcome := kube.OutcomeOf(err); {
+	case a.over, err == controller.ErrNotMade:
+		c.drop(a)
+	case err == nil && !a.isFence():
+		c.written(a, n, now)
+	case err == nil, a.isFence() && kube.Moved(err):
+		// A Node that has changed is not what the last leader has read.
+		c.drop(a)
+	case kube.Moved(err) && n.version == a.version:
+		// The watch has yet to show how it has changed.
+		a.parked = true
+		c.waiting.push(a, now.Add(parkedLimit))
+	case kube.Moved(err):
+		c.waiting.push(a, now)
+	default:
+		a.failures++
+		c.waiting.push(a, now.Add(backoff.After(a.failures)))
+		if outcome == kube.Refused && !a.isFence() {
+			c.event(n, assignmentFailed, "cannot set podCIDRs "+strings.Join(a.cidrs, ",")+": "+err.Error())
+		}
+	}
+}
+
+// written takes what the server confirmed, before the watch shows it.
+func (c *Controller) written(a *attempt, n *node, now time.Time) {
+	n.CIDRs, n.version, n.written = a.cidrs, a.answer.ResourceVersion, c.lists
+	n.revision = revisionOf(n.version)
+	c.book.Settle(a.name, a.uid, ipam.Written)
+	c.book.Set(n.Node, now)
+	delete(c.attempts, a.name)
+}
+
+// drop ends an attempt. Its block is free for others.
+func (c *Controller) drop(a *attempt) {
+	a.over = true
+	delete(c.attempts, a.name)
+	if a.isFence() {
+		c.fences--
+		c.fencing = c.fences > 0
+		return
+	}
+	c.book.Settle(a.name, a.uid, ipam.Refused)
+}
+
+// write returns the write of an attempt, for the present state of its Node.
+func (c *Controller) write(a *attempt) controller.Write {
+	a.version, a.flying, a.parked, a.answer = c.nodes[a.name].version, true, false, new(kube.Version)
+	m := kube.Merge{If: kube.Version{UID: a.uid, ResourceVersion: a.version}}
+	summary := "fence off late writes of the last leader"
+	if a.isFence() {
+		m.Metadata = map[string]any{"annotations": map[string]string{TermAnnotation: c.term}}
+	} else {
+		m.Spec = podCIDRs{a.cidrs[0], a.cidrs}
+		summary = "set podCIDRs " + strings.Join(a.cidrs, ",")
+	}
+	client, path, answer := c.options.Client, kube.Path(kube.Nodes, a.name), a.answer
+	return controller.Write{
+		Controller: Name, Object: ref(a.name, a.uid), Verb: controller.Patch, Summary: summary,
+		Do: func(ctx context.Context) (err error) {
+			*answer, err = client.Merge(ctx, path, m)
+			return err
+		},
+	}
+}
+
+// podCIDRs are the fields of a Node's spec.
+type podCIDRs struct {
+	First string   `json:"podCIDR"`
+	All   []string `json:"podCIDRs"`
+}
+
+func ref(name, uid string) controller.Ref { return controller.Ref{Kind: "Node", Name: name, UID: uid} }
+
+// texts returns networks as a Node's spec has them.
+func texts(networks []netip.Prefix) (all []string) {
+	for _, n := range networks {
+		all = append(all, n.String())
+	}
+	return all
+}
+
+// earlier returns the earlier of two times, of which either may be missing.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// reserve leaves out of the pool what Services use.
+func (c *Controller) reserve() {
+	pool := c.options.Pool
+	pool.Reserved = slices.Clone(pool.Reserved)
+	for _, ranges := range c.services {
+		pool.Reserved = append(pool.Reserved, ranges...)
+	}
+	_ = c.book.SetPools([]ipam.Pool{pool})
+}

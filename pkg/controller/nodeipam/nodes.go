@@ -1,0 +1,106 @@
+package nodeipam
+
+import (
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/ipam"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+// node is what is kept of a Node.
+type node struct {
+	ipam.Node
+	// version is its resourceVersion, and revision the same as a number, or 0.
+	version  string
+	revision int64
+	// written counts the lists that had begun when our last write to it ended.
+	written int
+}
+
+// keep returns what to keep of a Node.
+func keep(n *kube.Node) (name string, v node) {
+	name = string(n.Name)
+	v = node{
+		Node:    ipam.Node{Name: name, UID: string(n.UID), Deleting: n.Deleting, Created: n.Created},
+		version: string(n.ResourceVersion), revision: n.Revision,
+	}
+	for _, cidr := range n.PodCIDRs() {
+		v.CIDRs = append(v.CIDRs, string(cidr))
+	}
+	return name, v
+}
+
+// revisionOf returns a resourceVersion as a number, or 0.
+func revisionOf(version string) int64 {
+	n, _ := strconv.ParseInt(version, 10, 64)
+	return n
+}
+
+// isOlder reports whether v is an earlier state of the same Node than w.
+func (v *node) isOlder(w *node) bool {
+	return v.UID == w.UID && v.revision != 0 && w.revision != 0 && v.revision < w.revision
+}
+
+// set takes a state of a Node from the watch. The answer to a write may have shown a
+// later one.
+func (c *Controller) set(name string, v node) {
+	if old := c.nodes[name]; old == nil || !v.isOlder(old) {
+		c.enter(name, v)
+	}
+}
+
+func (c *Controller) enter(name string, v node) {
+	c.nodes[name] = &v
+	c.book.Set(v.Node, time.Now())
+	c.changed(&v, false)
+}
+
+// delete takes the deletion of a Node.
+func (c *Controller) delete(name string, v node) {
+	if old := c.nodes[name]; old != nil && old.UID == v.UID {
+		c.remove(old)
+	}
+}
+
+func (c *Controller) remove(n *node) {
+	delete(c.nodes, n.Name)
+	c.book.Delete(n.Name, time.Now())
+	c.changed(n, true)
+}
+
+// list replaces all Nodes. It may be older than a write that ended since it began, and
+// even than what was known before, if the cluster was restored from a backup.
+func (c *Controller) list(all map[string]node) {
+	for name, v := range all {
+		old := c.nodes[name]
+		if old != nil && old.written == c.lists && v.isOlder(old) {
+			continue
+		}
+		c.enter(name, v)
+	}
+	for name, n := range c.nodes {
+		if _, is := all[name]; !is {
+			c.remove(n)
+		}
+	}
+}
+
+// keepService returns the ranges of a ServiceCIDR.
+func keepService(s *kube.ServiceCIDR) (name string, ranges []netip.Prefix) {
+	for _, text := range s.Spec.CIDRs {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			ranges = append(ranges, p.Masked())
+		}
+	}
+	return s.Metadata.Name, ranges
+}
+
+func (c *Controller) listServices(all map[string][]netip.Prefix) {
+	if all == nil {
+		all = make(map[string][]netip.Prefix)
+	}
+	c.services = all
+	c.reserve()
+}

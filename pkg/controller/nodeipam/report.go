@@ -1,0 +1,69 @@
+package nodeipam
+
+import (
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/ipam"
+)
+
+// The reasons of events. kube-controller-manager has the first two.
+const (
+	notAvailable     = "CIDRNotAvailable"
+	assignmentFailed = "CIDRAssignmentFailed"
+	invalid          = "CIDRInvalid"
+)
+
+const (
+	// tellInterval is the shortest time between two looks at the findings.
+	tellInterval = time.Second
+	// remindInterval is the longest while Nodes wait.
+	remindInterval = time.Minute
+)
+
+// tell sends an event for each finding. The Engine limits them.
+func (c *Controller) tell(now time.Time) (again time.Time) {
+	if due := c.told.Add(tellInterval); now.Before(due) {
+		return due
+	}
+	c.told = now
+	for f := range c.book.Findings() {
+		reason := invalid
+		if f.Code.Waits() {
+			reason, again = notAvailable, now.Add(remindInterval)
+		}
+		c.options.Event(controller.Event{Object: ref(f.Node, f.UID), Warning: true, Reason: reason, Message: f.Text})
+	}
+	return again
+}
+
+// event sends a warning about a Node.
+func (c *Controller) event(n *node, reason, text string) {
+	c.options.Event(controller.Event{Object: ref(n.Name, n.UID), Warning: true, Reason: reason, Message: text})
+}
+
+// Report is what the controller knows. It shares nothing with the controller.
+type Report struct {
+	Nodes int
+	// Waiting are the Nodes without podCIDRs, except for those that are being deleted.
+	Waiting int
+	// Fences is how many Nodes are left to be fenced off before blocks are given out.
+	Fences   int
+	Retrying int
+	Pools    []ipam.PoolUsage
+	Findings []ipam.Finding
+}
+
+// Report returns what the controller knows. Call it in the Engine's loop.
+func (c *Controller) Report(now time.Time) Report {
+	r := Report{Nodes: len(c.nodes), Fences: c.fences, Retrying: len(c.waiting), Pools: c.book.Usage(now)}
+	for _, n := range c.nodes {
+		if len(n.CIDRs) == 0 && !n.Deleting {
+			r.Waiting++
+		}
+	}
+	for f := range c.book.Findings() {
+		r.Findings = append(r.Findings, f)
+	}
+	return r
+}
