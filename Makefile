@@ -34,9 +34,10 @@ VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-syst
 
 .PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet soak lint outdated fuzz bench bench-flannel bench-heal bench-kube deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps clean help root go
 
-build: go ## build bin/tulled and bin/tulle-etcd
+build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulle-etcd ./pkg/cmd/tulle-etcd
+	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulle-controller ./pkg/cmd/tulle-controller
 
 packages: go ## deb and rpm into bin/packages (ARCH=arm64)
 	VERSION=$(VERSION) dist/packages/build.sh bin/packages

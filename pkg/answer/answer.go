@@ -34,12 +34,12 @@ func ReadFormat(value string) (Format, error) {
 	return Format(value), nil
 }
 
-// SchemaVersion is the version of what commands write for programs. Within a version
-// fields and codes are added, and none changes its meaning or goes.
+// SchemaVersion is the version of what commands write for programs. Within a version,
+// fields and codes may be added, and none changes its meaning or is removed.
 const SchemaVersion = "v1"
 
-// Write writes what in a format: for people as text does, and for programs as an object
-// that begins with its schema. What is a struct.
+// Write writes what in a format: as text for people, and for programs as an object that
+// begins with its schema. what is a struct.
 func Write(f Format, out io.Writer, kind string, what any, text func() error) error {
 	if f != JSON && f != YAML {
 		return text()

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tulle-net/tulle/pkg/answer"
+	"github.com/tulle-net/tulle/pkg/flags"
+)
+
+// command is what tulle-controller does.
+type command int
+
+const (
+	runIt command = iota
+	showPlan
+	showIPAM
+	showHelp
+	showVersion
+	showManPage
+	showCompletion
+)
+
+// needsCluster reports whether a command reads the cluster.
+func (c command) needsCluster() bool { return c == runIt || c == showPlan || c == showIPAM }
+
+// The help's headings.
+const (
+	controllers = "Controllers"
+	kubernetes  = "Kubernetes"
+	nodeIPAM    = "Node IPAM"
+	electing    = "Leader election"
+	health      = "Health"
+	logging     = "Logging"
+	ofCommands  = "Commands"
+	other       = "Other"
+)
+
+// prefix begins the flags' variables.
+const prefix = "TULLE_CONTROLLER_"
+
+// program returns tulle-controller's command line, which sets s.
+func (s *settings) program() flags.Program {
+	return flags.Program{
+		Name:     "tulle-controller",
+		About:    "tulle-controller gives every Node of a Kubernetes cluster its podCIDRs.",
+		Prefixes: []string{prefix},
+		Example:  "cluster-cidr",
+		Commands: s.commands(),
+		Flags:    s.table(),
+		Examples: []string{
+			"tulle-controller --allocate-node-cidrs --cluster-cidr=10.244.0.0/16,fd00:10:244::/56 --service-cluster-ip-range=10.96.0.0/12",
+			"tulle-controller plan --kubeconfig=admin.conf --allocate-node-cidrs --cluster-cidr=10.244.0.0/16",
+		},
+		Manual: manual,
+	}
+}
+
+func (s *settings) commands() []flags.Command {
+	to := func(c command) func(string) error {
+		return func(string) error { s.command = c; return nil }
+	}
+	uses := []string{controllers, kubernetes, nodeIPAM, logging}
+	all := []flags.Command{
+		{Value: "[flags]", About: "run the controllers"},
+		{Name: "plan", About: "print every write before it is made; exit with 2 if there is any", Uses: uses, Set: to(showPlan)},
+		{Name: "ipam", About: "show how full the pools of podCIDRs are, and what is wrong with Nodes", Uses: uses, Set: to(showIPAM)},
+		{Name: "version", About: "print the version", Set: to(showVersion)},
+		{Name: "man", About: "print the manual page", Set: to(showManPage)},
+		{Name: "completion", Value: "SHELL", About: "print completions for bash, zsh or fish", Choices: flags.Shells(), Set: s.completion},
+	}
+	help := flags.Command{Name: "help", Value: "[COMMAND]", About: "explain a command and its flags", Set: func(topic string) error {
+		s.command, s.topic = showHelp, topic
+		return nil
+	}}
+	for _, c := range all[1:] {
+		help.Choices = append(help.Choices, c.Name)
+	}
+	return append(all, help)
+}
+
+func (s *settings) completion(shell string) error {
+	if !slices.Contains(flags.Shells(), shell) {
+		return &flags.Error{Why: "completion needs a shell", Fix: "use one of " + strings.Join(flags.Shells(), ", ")}
+	}
+	s.command, s.shell = showCompletion, shell
+	return nil
+}
+
+// table returns every flag, in the order of the help.
+func (s *settings) table() []flags.Flag {
+	return []flags.Flag{
+		{Name: "controllers", Group: controllers, Value: "LIST", Default: "*",
+			About: "controllers to run; * is all, -NAME turns one off",
+			Set:   flags.To(&s.controllers, readControllers)},
+		{Name: "mode", Group: controllers, Value: "MODE", Default: "write",
+			About:   "write, or observe: count and show writes only",
+			Choices: modes(),
+			Set:     flags.To(&s.mode, readMode)},
+
+		{Name: "kubeconfig", Group: kubernetes, Value: "FILE",
+			About: "kubeconfig (default the pod's service account)",
+			Set:   flags.To(&s.kubeconfig, flags.File)},
+		{Name: "master", Group: kubernetes, Value: "URL",
+			About: "API server; overrides the kubeconfig's",
+			Set:   flags.To(&s.master, readURL)},
+
+		{Name: "allocate-node-cidrs", Group: nodeIPAM, Default: "false",
+			About: "give Nodes podCIDRs; needs --cluster-cidr",
+			Set:   flags.To(&s.allocate, flags.Bool)},
+		{Name: "cluster-cidr", Group: nodeIPAM, Value: "CIDRS",
+			About: "range of podCIDRs, or one of each family",
+			Set:   flags.To(&s.cluster, readRanges("10.244.0.0/16,fd00:10:244::/56"))},
+		{Name: "service-cluster-ip-range", Group: nodeIPAM, Value: "CIDRS",
+			About: "range of Services to leave out, or one of each family",
+			Set:   flags.To(&s.services, readRanges("10.96.0.0/12,fd00:10:96::/112"))},
+		{Name: "secondary-service-cluster-ip-range", Group: nodeIPAM, Value: "CIDR",
+			About: "range of Services of the other family",
+			Set:   flags.To(&s.secondServices, readRanges("fd00:10:96::/112"))},
+		{Name: "node-cidr-mask-size", Group: nodeIPAM, Value: "BITS",
+			About: "prefix length of podCIDRs, with one family (default 24 or 64)",
+			Set:   flags.To(&s.maskSize, flags.Whole(0, 128))},
+		{Name: "node-cidr-mask-size-ipv4", Group: nodeIPAM, Value: "BITS",
+			About: "prefix length of IPv4 podCIDRs (default 24)",
+			Set:   flags.To(&s.maskSizes[0], flags.Whole(0, 32))},
+		{Name: "node-cidr-mask-size-ipv6", Group: nodeIPAM, Value: "BITS",
+			About: "prefix length of IPv6 podCIDRs (default 64)",
+			Set:   flags.To(&s.maskSizes[1], flags.Whole(0, 128))},
+		{Name: "cidr-allocator-type", Group: nodeIPAM, Value: "TYPE", Default: rangeAllocator,
+			About:   "where podCIDRs come from",
+			Choices: []string{rangeAllocator},
+			Set:     readAllocator},
+
+		{Name: "leader-elect", Group: electing, Default: "true",
+			About: "write only as the leader of all replicas",
+			Set:   flags.To(&s.elect.On, flags.Bool)},
+		{Name: "leader-elect-lease-duration", Group: electing, Value: "DURATION", Default: "15s",
+			About: "how long a leader that does not renew keeps others out",
+			Set:   flags.To(&s.elect.LeaseDuration, readDuration)},
+		{Name: "leader-elect-renew-deadline", Group: electing, Value: "DURATION", Default: "10s",
+			About: "how long a leader that cannot renew writes on",
+			Set:   flags.To(&s.elect.RenewDeadline, readDuration)},
+		{Name: "leader-elect-retry-period", Group: electing, Value: "DURATION", Default: "2s",
+			About: "interval of renewals, and of attempts to lead",
+			Set:   flags.To(&s.elect.RetryPeriod, readDuration)},
+		{Name: "leader-elect-resource-lock", Group: electing, Value: "KIND", Default: "leases",
+			About:   "kind of the lock",
+			Choices: []string{"leases"},
+			Set:     readLock},
+		{Name: "leader-elect-resource-name", Group: electing, Value: "NAME", Default: "tulle-controller",
+			About: "name of the Lease",
+			Set:   flags.To(&s.elect.Name, readName)},
+		{Name: "leader-elect-resource-namespace", Group: electing, Value: "NAME", Default: "kube-system",
+			About: "namespace of the Lease",
+			Set:   flags.To(&s.elect.Namespace, readName)},
+
+		{Name: "healthz-ip", Group: health, Value: "IP", Default: "127.0.0.1",
+			About: "HTTP address for health, metrics and the status page",
+			Set:   flags.To(&s.health.Address, flags.Address)},
+		{Name: "healthz-port", Group: health, Value: "PORT", Default: "10264",
+			About: "HTTP port; 0 disables the server",
+			Set:   flags.To(&s.health.Port, flags.Port)},
+		{Name: "pprof", Group: health, Default: "false",
+			About: "serve profiles of the process over HTTP",
+			Set:   flags.To(&s.health.Pprof, flags.Bool)},
+
+		{Name: "v", Group: logging, Value: "LEVEL", Default: "0",
+			About: "log level; 1 logs each write",
+			Set:   flags.To(&s.verbosity, flags.Whole(0, 1<<31-1))},
+
+		{Name: "output", Group: ofCommands, Value: "FORMAT", Default: "text",
+			About:   "output format: text, json or yaml",
+			Choices: answer.Formats(),
+			Only:    []string{"plan", "ipam", "version"},
+			Set:     flags.To(&s.output, answer.ReadFormat)},
+
+		flags.Help.In(other),
+		flags.Version.In(other),
+	}
+}
+
+var manual = flags.Manual{
+	Summary: "podCIDRs for the Nodes of a Kubernetes cluster",
+	Description: `.B tulle\-controller
+gives every Node of a Kubernetes cluster its podCIDRs,
+with the flags of the node\-ipam\-controller of kube\-controller\-manager, in whose place it runs.
+It runs as a Deployment or as a service on hosts.
+Of several replicas one writes, which a Lease elects; the others are ready to take over.
+.PP
+What Nodes have is kept.
+.B tulle\-controller plan
+prints every write before it is made, and
+.B \-\-mode=observe
+runs without any.
+.PP
+SIGTERM and SIGINT stop it: writes in flight end, and the Lease is released.
+`,
+	Exit: `.TP
+.B 0
+Success; the program stopped on a signal. Of
+.BR "tulle\-controller plan" :
+there is nothing to write.
+.TP
+.B 1
+Failure. Standard error gives the reason, and the fix. Of
+.BR "tulle\-controller plan" :
+also a wrong flag, variable or argument.
+.TP
+.B 2
+A flag, a variable or an argument is wrong; nothing was done. Of
+.BR "tulle\-controller plan" :
+there is something to write.
+`,
+	Also: []string{"tulled(8)", "kube-controller-manager(1)", "systemd.service(5)"},
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/answer"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+)
+
+// readLimit is how long a command reads the cluster.
+const readLimit = time.Minute
+
+// read reads the cluster without writing, and calls then.
+func (s settings) read(then func(context.Context, *process) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	s.mode = controller.ObserveMode
+	p, err := s.connect()
+	if err != nil {
+		return err
+	}
+	defer p.client.Close()
+	loop, end := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.engine.Run(loop)
+	}()
+	p.engine.Follow()
+	err = then(ctx, p)
+	end()
+	<-ended
+	return err
+}
+
+// planAnswer is what the controllers would write now.
+type planAnswer struct {
+	Writes []plannedWrite `json:"writes"`
+}
+
+type plannedWrite struct {
+	Controller string `json:"controller"`
+	Verb       string `json:"verb"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	Change     string `json:"change"`
+}
+
+// plan prints every write that the controllers would make now.
+func (s settings) plan(out io.Writer) error {
+	return s.read(func(ctx context.Context, p *process) error {
+		writes, err := p.engine.PlanAll(ctx)
+		if err != nil {
+			return err
+		}
+		a := planAnswer{Writes: []plannedWrite{}}
+		for _, w := range writes {
+			a.Writes = append(a.Writes, plannedWrite{w.Controller, w.Verb, w.Object.Kind, w.Object.Name, w.Summary})
+		}
+		err = answer.Write(s.output, out, "plan", a, func() error { return a.write(out) })
+		if err == nil && len(writes) > 0 {
+			err = errPending
+		}
+		return err
+	})
+}
+
+func (a planAnswer) write(out io.Writer) error {
+	if len(a.Writes) == 0 {
+		_, err := fmt.Fprintln(out, "nothing to write")
+		return err
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "VERB\tOBJECT\tCHANGE")
+	for _, w := range a.Writes {
+		fmt.Fprintf(t, "%s\t%s %s\t%s\n", w.Verb, w.Kind, w.Name, w.Change)
+	}
+	fmt.Fprintf(t, "\n%d to write\n", len(a.Writes))
+	return t.Flush()
+}
+
+// ipamAnswer is how full the pools are, and what is wrong with Nodes.
+type ipamAnswer struct {
+	Nodes    int           `json:"nodes"`
+	Waiting  int           `json:"waiting"`
+	Pools    []poolAnswer  `json:"pools"`
+	Findings []findingLine `json:"findings"`
+}
+
+type poolAnswer struct {
+	Pool          string     `json:"pool"`
+	Family        string     `json:"family"`
+	Bits          int        `json:"bits"`
+	Total         uint64     `json:"total"`
+	Used          uint64     `json:"used"`
+	Free          uint64     `json:"free"`
+	Resting       uint64     `json:"resting"`
+	Reserved      uint64     `json:"reserved"`
+	Draining      uint64     `json:"draining"`
+	Largest       int        `json:"largest"`
+	Fragmentation float64    `json:"fragmentation"`
+	NodesPerDay   float64    `json:"nodesPerDay"`
+	Full          *time.Time `json:"full,omitempty"`
+}
+
+type findingLine struct {
+	Node string `json:"node"`
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+func newIPAMAnswer(r nodeipam.Report) ipamAnswer {
+	a := ipamAnswer{Nodes: r.Nodes, Waiting: r.Waiting, Pools: []poolAnswer{}, Findings: []findingLine{}}
+	for _, u := range r.Pools {
+		p := poolAnswer{
+			Pool: u.Pool, Family: u.Family.String(), Bits: u.Bits, Total: u.Total, Used: u.Used, Free: u.Free,
+			Resting: u.Resting, Reserved: u.Reserved, Draining: u.Draining, Largest: u.Largest,
+			Fragmentation: u.Fragmentation, NodesPerDay: u.Forecast.PerDay,
+		}
+		if full := u.Forecast.Full; !full.IsZero() {
+			p.Full = &full
+		}
+		a.Pools = append(a.Pools, p)
+	}
+	for _, f := range r.Findings {
+		a.Findings = append(a.Findings, findingLine{f.Node, string(f.Code), f.Text})
+	}
+	return a
+}
+
+// ipam shows how full the pools are.
+func (s settings) ipam(out io.Writer) error {
+	return s.read(func(ctx context.Context, p *process) error {
+		if err := p.engine.Await(ctx); err != nil {
+			return err
+		}
+		var r nodeipam.Report
+		if !p.engine.Do(ctx, func() { r = p.ipam.Report(time.Now()) }) {
+			return ctx.Err()
+		}
+		a := newIPAMAnswer(r)
+		return answer.Write(s.output, out, "ipam", a, func() error { return a.write(out) })
+	})
+}
+
+func (a ipamAnswer) write(out io.Writer) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "POOL\tFAMILY\tBLOCKS\tTOTAL\tUSED\tFREE\tRESTING\tRESERVED\tLARGEST FREE\tFULL")
+	for _, p := range a.Pools {
+		largest, full := "–", "not in sight"
+		if p.Largest >= 0 {
+			largest = fmt.Sprintf("/%d", p.Largest)
+		}
+		switch {
+		case p.Free+p.Resting == 0:
+			full = "now"
+		case p.Full != nil:
+			full = p.Full.UTC().Format(time.DateOnly)
+		}
+		fmt.Fprintf(t, "%s\t%s\t/%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Pool, p.Family, p.Bits, p.Total, p.Used, p.Free, p.Resting, p.Reserved, largest, full)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%d Nodes, %d without podCIDRs\n", a.Nodes, a.Waiting)
+	for _, f := range a.Findings {
+		fmt.Fprintf(&b, "%s: %s\n", f.Node, f.Text)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

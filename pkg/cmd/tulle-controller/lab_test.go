@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/test/logtest"
+)
+
+// asProgram is the variable that makes this test's binary the program.
+const asProgram = "TEST_RUNS_TULLE_CONTROLLER"
+
+var log logtest.Log
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	log.Keep()
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for what has to happen.
+const patience = time.Minute
+
+// cluster is an API server whose Nodes get no podCIDRs by themselves.
+type cluster struct {
+	*apitest.Server
+	t testing.TB
+}
+
+func newCluster(t testing.TB) cluster {
+	f := apitest.New(t)
+	f.Gives = nil
+	return cluster{f, t}
+}
+
+// basic are the flags of most tests, without an API server.
+var basic = []string{"--allocate-node-cidrs", "--cluster-cidr=10.64.0.0/14", "--healthz-port=0"}
+
+// flags returns flags with which the program uses the cluster. A later one replaces an
+// earlier.
+func (c cluster) flags(more ...string) []string {
+	return append(append([]string{"--master=" + c.URL}, basic...), more...)
+}
+
+// settingsOf returns what a command line says.
+func settingsOf(t testing.TB, args ...string) settings {
+	t.Helper()
+	var s settings
+	given, err := s.program().Read(args, nil)
+	if err == nil {
+		err = given.Apply()
+	}
+	if err == nil {
+		err = s.check(given)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// running is a program in this process.
+type running struct {
+	*process
+	t      testing.TB
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// start runs the program in this process until the test ends.
+func (c cluster) start(more ...string) *running {
+	c.t.Helper()
+	p, err := settingsOf(c.t, c.flags(more...)...).connect()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{p, c.t, cancel, make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		defer p.client.Close()
+		p.run(ctx)
+	}()
+	c.t.Cleanup(r.stop)
+	return r
+}
+
+// stop ends it, and waits for that.
+func (r *running) stop() {
+	r.cancel()
+	<-r.ended
+}
+
+// await waits until the program's verdict has a text.
+func (r *running) await(text string) {
+	r.t.Helper()
+	kerneltest.Eventually(r.t, patience, func() error {
+		if v := r.read(context.Background()).verdict(); !strings.Contains(v, text) {
+			return errors.New(v)
+		}
+		return nil
+	})
+}
+
+// launch runs the program as a process of its own.
+func (c cluster) launch(more ...string) *kerneltest.Process {
+	c.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	p := kerneltest.Launch(c.t, "", []string{asProgram + "=1", "GORACE=atexit_sleep_ms=0"}, append([]string{self}, c.flags(more...)...)...)
+	c.t.Cleanup(func() { p.End(syscall.SIGKILL) })
+	return p
+}
+
+// create creates Nodes from node-FROM on, each as large as a real one.
+func (c cluster) create(from, n int) {
+	c.t.Helper()
+	client := c.Client()
+	defer client.CloseIdleConnections()
+	for i := from; i < from+n; i++ {
+		c.post(client, large(i))
+	}
+}
+
+// large returns a Node as large as a real one, without podCIDRs.
+func large(i int) *corev1.Node {
+	n := apitest.LargeNode(i)
+	n.Spec.PodCIDR, n.Spec.PodCIDRs, n.Annotations = "", nil, nil
+	return n
+}
+
+func (c cluster) post(client *http.Client, n *corev1.Node) {
+	c.t.Helper()
+	text, err := json.Marshal(n)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r, err := client.Post(c.URL+"/api/v1/nodes", "application/json", strings.NewReader(string(text)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusCreated {
+		c.t.Fatalf("create %s: %d", n.Name, r.StatusCode)
+	}
+}
+
+// seed adds Nodes before anybody watches.
+func (c cluster) seed(n int) {
+	c.Do(func() {
+		for i := range n {
+			c.Change("ADDED", large(i))
+		}
+	})
+}
+
+// awaitAll waits until every Node has podCIDRs, and checks them.
+func (c cluster) awaitAll() {
+	c.t.Helper()
+	kerneltest.Eventually(c.t, patience, func() error {
+		without := 0
+		c.Do(func() {
+			for _, n := range c.Nodes {
+				if len(n.Spec.PodCIDRs) == 0 && n.DeletionTimestamp == nil {
+					without++
+				}
+			}
+		})
+		if without > 0 {
+			return fmt.Errorf("%d Nodes have no podCIDRs", without)
+		}
+		return nil
+	})
+	c.wantDistinct()
+}
+
+// wantDistinct fails if two Nodes have overlapping podCIDRs.
+func (c cluster) wantDistinct() {
+	c.t.Helper()
+	owners := make(map[netip.Prefix]string)
+	c.Do(func() {
+		for name, n := range c.Nodes {
+			for _, text := range n.Spec.PodCIDRs {
+				p, err := netip.ParsePrefix(text)
+				if err != nil {
+					c.t.Errorf("%s: %v", name, err)
+				}
+				if other, taken := owners[p]; taken {
+					c.t.Errorf("%s and %s have %s", name, other, p)
+				}
+				owners[p] = name
+			}
+		}
+	})
+}
+
+// nth returns the i-th /24 of the cluster's range.
+func nth(i int) string { return fmt.Sprintf("10.%d.%d.0/24", 64+i>>8, i&255) }

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/httpd"
+)
+
+// reading is what the program was doing at a time.
+type reading struct {
+	at      time.Time
+	version string
+	started time.Time
+	stuck   bool // the loop does not answer: state and ipam lack what only it knows
+	state   controller.State
+	ipam    nodeipam.Report
+	elects  bool
+	leader  election.Status
+}
+
+// read returns what the program is doing.
+func (p *process) read(ctx context.Context) reading {
+	ctx, cancel := context.WithTimeout(ctx, httpd.AnswerLimit)
+	defer cancel()
+	r := reading{at: time.Now(), version: version, started: p.started, elects: p.elector != nil}
+	if p.elector != nil {
+		r.leader = p.elector.Status()
+	}
+	var report nodeipam.Report
+	answered := p.engine.Do(ctx, func() { report = p.ipam.Report(r.at) })
+	state, ok := p.engine.State(ctx)
+	r.state, r.stuck = state, !answered || !ok
+	if answered {
+		r.ipam = report
+	}
+	return r
+}
+
+// check is one condition of readiness.
+type check struct {
+	name string
+	ok   bool
+	text string // why it fails, or what holds
+}
+
+// checks returns all checks, in the order in which a starting program passes them.
+func (r reading) checks() []check {
+	all := []check{{"loop", !r.stuck, pick(r.stuck, fmt.Sprintf("the main loop did not answer within %s", httpd.AnswerLimit), "the main loop answers")}}
+	for _, f := range r.state.Feeds {
+		c := check{f.What, f.Listed, "not listed yet"}
+		switch {
+		case f.Problem != "" && f.Listed:
+			c.text = "listed, but not followed now: " + f.Problem
+		case f.Problem != "":
+			c.text = f.Problem
+		case f.Listed:
+			c.text = fmt.Sprintf("followed up to resourceVersion %d", f.Revision)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// ready reports whether this replica can lead.
+func (r reading) ready() bool {
+	for _, c := range r.checks() {
+		if !c.ok {
+			return false
+		}
+	}
+	return true
+}
+
+// verdict says in a line what the program does.
+func (r reading) verdict() string {
+	s := r.state
+	switch {
+	case r.stuck:
+		return "the main loop does not answer"
+	case !r.ready():
+		return "starting: reading the cluster"
+	case s.Mode == controller.ObserveMode:
+		n := 0
+		for _, writes := range s.Planned {
+			n += len(writes)
+		}
+		return fmt.Sprintf("observing: %d writes would be made", n)
+	case !s.Leading && r.leader.Leader != "":
+		return "standing by for " + r.leader.Leader
+	case !s.Leading:
+		return "standing by; no replica leads"
+	case !s.Planning:
+		return "leading: reading the cluster"
+	case r.ipam.Fences > 0:
+		return fmt.Sprintf("leading: fencing off the last leader's writes from %d Nodes", r.ipam.Fences)
+	case !s.Paused.IsZero():
+		return "leading; writes pause because the API server fails"
+	case r.ipam.Waiting > 0:
+		return fmt.Sprintf("leading; %d Nodes wait for podCIDRs", r.ipam.Waiting)
+	}
+	return "leading; every Node has its podCIDRs"
+}
+
+func pick(yes bool, a, b string) string {
+	if yes {
+		return a
+	}
+	return b
+}
+
+// condition reports the program to systemd.
+type condition struct{ *process }
+
+// Condition implements systemd.Daemon.
+func (c condition) Condition(ctx context.Context) (ready bool, text string) {
+	r := c.read(ctx)
+	return r.ready(), r.verdict()
+}
+
+// Alive implements systemd.Daemon.
+func (c condition) Alive(ctx context.Context) bool { return c.engine.Do(ctx, func() {}) }
+
+// leaderElection returns why the leader election does not work, or "".
+func (r reading) leaderElection() string {
+	// A leader that cannot renew stops writing. What stays wrong is a stuck elector.
+	if r.elects && r.leader.Leading && !r.leader.Renewed.IsZero() && r.at.Sub(r.leader.Renewed) > stuckElector {
+		return "the Lease was not renewed for " + r.at.Sub(r.leader.Renewed).Round(time.Second).String()
+	}
+	return ""
+}
+
+// stuckElector is for how long a leader that does not renew counts as working.
+const stuckElector = 2 * time.Minute
+
+// lines returns the checks as an answer to a probe, with the reasons for failures, and
+// with the others too if verbose.
+func (r reading) lines(verbose bool) string {
+	var b strings.Builder
+	for _, c := range r.checks() {
+		switch {
+		case !c.ok:
+			fmt.Fprintf(&b, "[-]%s failed: %s\n", c.name, c.text)
+		case verbose:
+			fmt.Fprintf(&b, "[+]%s ok: %s\n", c.name, c.text)
+		default:
+			fmt.Fprintf(&b, "[+]%s ok\n", c.name)
+		}
+	}
+	return b.String()
+}

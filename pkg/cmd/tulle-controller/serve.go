@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/httpd"
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/systemd"
+)
+
+const (
+	// mostWrite is how long a write may take. A leader that renews as it should always
+	// has more time left.
+	mostWrite = 5 * time.Second
+	// firstAttempt is how long to wait for the first attempt to lead before reading. A
+	// leader that reads after it reads everything once.
+	firstAttempt = time.Second
+	// garbagePart is how much garbage there may be, in percent of what is in use.
+	garbagePart = 20
+)
+
+// process is a running tulle-controller.
+type process struct {
+	settings settings
+	client   *kube.Client
+	engine   *controller.Engine
+	ipam     *nodeipam.Controller
+	elector  *election.Elector // nil without leader election
+	started  time.Time
+	changed  retry.Wakeup // for systemd
+}
+
+// connect returns a process that has not begun to read.
+func (s settings) connect() (*process, error) {
+	p := &process{settings: s, started: time.Now(), changed: retry.NewWakeup()}
+	var err error
+	if p.client, err = kube.NewClient(kube.Options{Server: s.master, Kubeconfig: s.kubeconfig, Name: "tulle-controller"}); err != nil {
+		if s.master == "" && s.kubeconfig == "" {
+			return nil, fmt.Errorf("find the API server of this pod: %w; outside a pod use --kubeconfig", err)
+		}
+		return nil, err
+	}
+	p.engine = controller.New(controller.Options{
+		Mode: s.mode, WriteTimeout: s.writeTimeout(), Send: p.send, Changed: p.changed.Wake,
+	})
+	if p.ipam, err = nodeipam.New(p.engine, nodeipam.Options{Client: p.client, Pool: s.pool, Event: p.engine.Event}); err != nil {
+		return nil, err
+	}
+	return p, p.makeElector()
+}
+
+// writeTimeout returns how long a write may take. After a renewal, more time is left
+// until the next one is due.
+func (s settings) writeTimeout() time.Duration {
+	if !s.elect.On {
+		return mostWrite
+	}
+	return min(mostWrite, (s.elect.RenewDeadline-s.elect.RetryPeriod)/2)
+}
+
+// send creates an event.
+func (p *process) send(ctx context.Context, ev controller.Event) error {
+	return kube.Create(ctx, p.client, kube.Events(ev.Object.Namespace), kube.EventFormat, newEvent(ev, time.Now()))
+}
+
+// serve runs the controllers until SIGTERM or SIGINT.
+func (s settings) serve() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	signal.Ignore(syscall.SIGHUP)
+	klog.InfoS("Starting tulle-controller", "version", version, "options", strings.Join(s.given, " "))
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbagePart)
+	}
+	p, err := s.connect()
+	if err != nil {
+		return err
+	}
+	defer p.client.Close()
+	p.run(ctx)
+	return nil
+}
+
+// run runs the controllers until ctx ends.
+func (p *process) run(ctx context.Context) {
+	// The loop and what reports of it outlive ctx, until the last write has ended.
+	loop, end := context.WithCancel(context.Background())
+	defer end()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer end()
+	running.Go(func() { p.engine.Run(loop) })
+	if p.settings.health.Port != 0 {
+		running.Go(func() { p.serveHTTP(loop) })
+	}
+	service := systemd.New(condition{p})
+	running.Go(func() { service.Run(loop, p.changed) })
+	p.lead(ctx)
+	klog.InfoS("Stopping; Nodes keep their podCIDRs")
+	service.Stop()
+}
+
+func (p *process) serveHTTP(ctx context.Context) {
+	o := p.settings.health
+	o.AddressSetting, o.PortSetting = "--healthz-ip", "--healthz-port"
+	if err := httpd.Serve(ctx, o, p.mux()); err != nil && err != http.ErrServerClosed {
+		klog.ErrorS(err, "Stopped serving health and metrics")
+	}
+}
+
+// makeElector sets the elector, if there is to be one.
+func (p *process) makeElector() (err error) {
+	e := p.settings.elect
+	if !e.On || p.settings.mode != controller.WriteMode {
+		return nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this replica: %w", err)
+	}
+	p.elector, err = election.New(election.Options{
+		Client: p.client, Namespace: e.Namespace, Name: e.Name, Identity: host,
+		LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
+		Changed: p.elected,
+	})
+	return err
+}
+
+// elected takes a change of the election. A replica that stands by reads, too.
+func (p *process) elected() {
+	if s := p.elector.Status(); s.Leader != "" && !s.Leading {
+		p.engine.Follow()
+	}
+	p.changed.Wake()
+}
+
+// lead makes writes whenever this process leads, until ctx ends.
+func (p *process) lead(ctx context.Context) {
+	switch {
+	case p.settings.mode != controller.WriteMode:
+		p.engine.Follow()
+		<-ctx.Done()
+	case p.elector == nil:
+		// The last process may have ended in the middle of a write.
+		p.engine.Lead(ctx, election.Term{})
+	default:
+		late := time.AfterFunc(firstAttempt, p.engine.Follow)
+		defer late.Stop()
+		p.elector.Run(ctx, p.engine.Lead)
+	}
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/answer"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/flags"
+	"github.com/tulle-net/tulle/pkg/httpd"
+	"github.com/tulle-net/tulle/pkg/ipam"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// settings are what the command line and the environment say.
+type settings struct {
+	command command
+	shell   string // of showCompletion
+	topic   string // of showHelp
+	output  answer.Format
+
+	controllers selection
+	mode        controller.Mode
+
+	kubeconfig, master string
+
+	allocate                          bool
+	cluster, services, secondServices []netip.Prefix
+	maskSize                          int              // 0 is the default
+	maskSizes                         subnet.Pair[int] // 0 is the default
+	pool                              ipam.Pool        // of check
+
+	elect     elect
+	health    httpd.Options
+	verbosity int
+	given     []string          // flags and variables as one would write them
+	values    map[string]string // of every flag
+}
+
+// elect is how the leader is elected.
+type elect struct {
+	On                                        bool
+	Namespace, Name                           string
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// rangeAllocator gives podCIDRs from --cluster-cidr.
+const rangeAllocator = "RangeAllocator"
+
+// The default lengths of podCIDRs, as in kube-controller-manager.
+var defaultMasks = subnet.Pair[int]{subnet.IPv4: 24, subnet.IPv6: 64}
+
+// poolName is what --cluster-cidr is called where several pools may exist.
+const poolName = "cluster-cidr"
+
+// check refuses flags that do not go together, and sets what follows from them.
+func (s *settings) check(g *flags.Given) error {
+	for _, check := range []func(*flags.Given) error{s.checkControllers, s.checkServices, s.checkMasks, s.checkElection} {
+		if err := check(g); err != nil {
+			return err
+		}
+	}
+	s.values = make(map[string]string)
+	for _, f := range s.table() {
+		if s.values[f.Name] = f.Default; g.Has(f.Name) {
+			s.values[f.Name] = g.Last(f.Name)
+		}
+	}
+	return nil
+}
+
+func (s *settings) checkControllers(g *flags.Given) error {
+	switch {
+	case !s.controllers.has(nodeipam.Name):
+		return &flags.Error{Flag: g.From("controllers"), Value: g.Last("controllers"), Why: "turns every controller off", Fix: "leave it out, or name one of " + strings.Join(known(), ", ")}
+	case !s.allocate && len(s.cluster) > 0:
+		return &flags.Error{Flag: g.From("cluster-cidr"), Why: "has no effect without --allocate-node-cidrs", Fix: "add --allocate-node-cidrs"}
+	case !s.allocate:
+		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "off, and no other controller has work", Fix: "use --allocate-node-cidrs --cluster-cidr=10.244.0.0/16"}
+	case len(s.cluster) == 0:
+		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "needs --cluster-cidr", Fix: "add the range of podCIDRs, as in --cluster-cidr=10.244.0.0/16"}
+	}
+	return nil
+}
+
+func (s *settings) checkServices(g *flags.Given) error {
+	const second = "secondary-service-cluster-ip-range"
+	switch {
+	case len(s.secondServices) == 0:
+	case len(s.services) != 1 || len(s.secondServices) != 1:
+		return &flags.Error{Flag: g.From(second), Value: g.Last(second), Why: "needs one range in --service-cluster-ip-range, and has one of the other family", Fix: "write both in --service-cluster-ip-range, joined by a comma"}
+	case subnet.FamilyOf(s.services[0].Addr()) == subnet.FamilyOf(s.secondServices[0].Addr()):
+		return &flags.Error{Flag: g.From(second), Value: g.Last(second), Why: "of the same family as --service-cluster-ip-range", Fix: "use one of the other family"}
+	}
+	return nil
+}
+
+// checkMasks sets the pool.
+func (s *settings) checkMasks(g *flags.Given) error {
+	const either, v4, v6 = "node-cidr-mask-size", "node-cidr-mask-size-ipv4", "node-cidr-mask-size-ipv6"
+	names := subnet.Pair[string]{subnet.IPv4: v4, subnet.IPv6: v6}
+	pool := ipam.Pool{Name: poolName, First: subnet.FamilyOf(s.cluster[0].Addr()), Grow: "use a larger " + g.From("cluster-cidr")}
+	if s.maskSize != 0 {
+		switch {
+		case len(s.cluster) > 1:
+			return &flags.Error{Flag: g.From(either), Why: "ambiguous with two families", Fix: "use --" + v4 + " and --" + v6}
+		case s.maskSizes != subnet.Pair[int]{}:
+			return &flags.Error{Flag: g.From(either), Why: "conflicts with the length of a family", Fix: "leave it out"}
+		}
+	}
+	for _, r := range s.cluster {
+		f := subnet.FamilyOf(r.Addr())
+		pool.Ranges[f] = []netip.Prefix{r}
+		from := names[f]
+		if pool.Bits[f] = s.maskSizes[f]; s.maskSize != 0 {
+			pool.Bits[f], from = s.maskSize, either
+		}
+		if pool.Bits[f] == 0 {
+			pool.Bits[f] = defaultMasks[f]
+		}
+		if err := pool.Check(); err != nil {
+			return &flags.Error{Flag: g.From(from), Why: fmt.Sprintf("no podCIDRs of /%d in %s", pool.Bits[f], r), Fix: unpooled(err)}
+		}
+	}
+	for f, bits := range s.maskSizes {
+		if bits != 0 && len(pool.Ranges[f]) == 0 {
+			return &flags.Error{Flag: g.From(names[f]), Why: fmt.Sprintf("%s has no %s range", g.From("cluster-cidr"), subnet.Family(f)), Fix: "leave it out, or add a range"}
+		}
+	}
+	pool.Reserved = slices.Concat(s.services, s.secondServices)
+	s.pool = pool
+	return nil
+}
+
+// unpooled returns an error of a pool without the pool's name.
+func unpooled(err error) string {
+	_, text, _ := strings.Cut(err.Error(), ": ")
+	return text
+}
+
+func (s *settings) checkElection(g *flags.Given) error {
+	e := s.elect
+	const lease, renew, retry = "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"
+	switch {
+	case !e.On:
+	case e.RenewDeadline >= e.LeaseDuration:
+		return &flags.Error{Flag: g.From(renew), Value: e.RenewDeadline.String(), Why: "not shorter than the lease duration " + e.LeaseDuration.String(), Fix: "lower it, or raise --" + lease}
+	case e.RetryPeriod*12/10 >= e.RenewDeadline:
+		return &flags.Error{Flag: g.From(retry), Value: e.RetryPeriod.String(), Why: "not shorter than the renew deadline " + e.RenewDeadline.String() + " with its jitter", Fix: "lower it, or raise --" + renew}
+	case e.LeaseDuration%time.Second != 0:
+		return &flags.Error{Flag: g.From(lease), Value: e.LeaseDuration.String(), Why: "not whole seconds", Fix: "use one like 15s"}
+	}
+	return nil
+}
+
+// What each kind of value is read by. None is ever empty.
+
+// selection is which controllers run.
+type selection struct {
+	all     bool
+	on, off []string
+}
+
+// has reports whether a controller runs.
+func (s selection) has(name string) bool {
+	return slices.Contains(s.on, name) || s.all && !slices.Contains(s.off, name)
+}
+
+// known returns the names of all controllers.
+func known() []string { return []string{nodeipam.Name} }
+
+// aliases are other names that kube-controller-manager has, or had.
+var aliases = map[string]string{"nodeipam": nodeipam.Name}
+
+func readControllers(value string) (s selection, err error) {
+	for item := range strings.SplitSeq(value, ",") {
+		item = strings.TrimSpace(item)
+		name, off := strings.CutPrefix(item, "-")
+		if real := aliases[name]; real != "" {
+			name = real
+		}
+		switch {
+		case item == "*":
+			s.all = true
+		case !slices.Contains(known(), name):
+			fix := "use * and " + strings.Join(known(), ", ")
+			return s, flags.Refuse(item, "unknown controller", flags.DidYouMean(flags.Nearest(name, known()), fix))
+		case off:
+			s.off = append(s.off, name)
+		default:
+			s.on = append(s.on, name)
+		}
+	}
+	return s, nil
+}
+
+func modes() []string {
+	return []string{string(controller.WriteMode), string(controller.ObserveMode)}
+}
+
+func readMode(value string) (controller.Mode, error) {
+	if !slices.Contains(modes(), value) {
+		return "", flags.Refuse(value, "unknown mode", "use "+strings.Join(modes(), " or "))
+	}
+	return controller.Mode(value), nil
+}
+
+func readURL(value string) (string, error) {
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", flags.Refuse(value, "not a URL of an API server", "use one like https://192.0.2.7:6443")
+	}
+	return value, nil
+}
+
+// readRanges takes a range, or one of each family joined by a comma.
+func readRanges(example string) func(string) ([]netip.Prefix, error) {
+	return func(value string) (all []netip.Prefix, err error) {
+		for text := range strings.SplitSeq(value, ",") {
+			p, err := netip.ParsePrefix(strings.TrimSpace(text))
+			switch {
+			case err != nil || p.Addr().Is4In6():
+				return nil, flags.Refuse(text, "not a range in CIDR notation", "use one like "+example)
+			case len(all) == 2:
+				return nil, flags.Refuse(value, "more than two ranges", "use one, or one of each family, like "+example)
+			case len(all) == 1 && subnet.FamilyOf(all[0].Addr()) == subnet.FamilyOf(p.Addr()):
+				return nil, flags.Refuse(value, "two ranges of one family", "use one, or one of each family, like "+example)
+			}
+			all = append(all, p.Masked())
+		}
+		return all, nil
+	}
+}
+
+func readAllocator(value string) error {
+	if value != rangeAllocator {
+		return flags.Refuse(value, "unknown allocator", "use "+rangeAllocator)
+	}
+	return nil
+}
+
+func readLock(value string) error {
+	if value != "leases" {
+		return flags.Refuse(value, "unknown kind of lock", "use leases")
+	}
+	return nil
+}
+
+func readDuration(value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < time.Second || d > time.Hour {
+		return 0, flags.Refuse(value, "not a duration from 1s to 1h", "use one like 15s")
+	}
+	return d, nil
+}
+
+// readName reads the name of an object, or of a namespace.
+func readName(value string) (string, error) {
+	alone := func(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
+	ok := len(value) <= 253
+	for i := range len(value) {
+		ok = ok && (alone(value[i]) || 0 < i && i < len(value)-1 && (value[i] == '.' || value[i] == '-'))
+	}
+	if !ok {
+		return "", flags.Refuse(value, "not a valid name of a Kubernetes object", "use lower case letters, digits, dashes and dots")
+	}
+	return value, nil
+}
