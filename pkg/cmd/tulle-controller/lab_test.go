@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
@@ -143,6 +144,7 @@ func (c cluster) create(from, n int) {
 // large returns a Node as large as a real one, without podCIDRs.
 func large(i int) *corev1.Node {
 	n := apitest.LargeNode(i)
+	n.UID, n.ResourceVersion = types.UID(fmt.Sprintf("uid-of-node-%d", i)), ""
 	n.Spec.PodCIDR, n.Spec.PodCIDRs, n.Annotations = "", nil, nil
 	return n
 }
@@ -214,3 +216,34 @@ func (c cluster) wantDistinct() {
 
 // nth returns the i-th /24 of the cluster's range.
 func nth(i int) string { return fmt.Sprintf("10.%d.%d.0/24", 64+i>>8, i&255) }
+
+var errNone = errors.New("it has no podCIDRs")
+
+// wantEvent waits for an event about a Node.
+func (c cluster) wantEvent(node, reason string) (text string) {
+	c.t.Helper()
+	kerneltest.Eventually(c.t, patience, func() error {
+		r, err := http.Get(c.URL + "/api/v1/namespaces/default/events")
+		if err != nil {
+			return err
+		}
+		defer r.Body.Close()
+		var all struct {
+			Items []struct {
+				InvolvedObject  struct{ Name string }
+				Reason, Message string
+			}
+		}
+		if err := json.NewDecoder(r.Body).Decode(&all); err != nil {
+			return err
+		}
+		for _, e := range all.Items {
+			if e.InvolvedObject.Name == node && e.Reason == reason {
+				text = e.Message
+				return nil
+			}
+		}
+		return fmt.Errorf("%d events, none of %s about %s", len(all.Items), reason, node)
+	})
+	return text
+}

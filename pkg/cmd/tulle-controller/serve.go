@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// mostWrite is how long a write may take. A leader that renews as it should always
-	// has more time left.
+	// mostWrite is how long a write may take. A leader that renews in time always has
+	// more time left.
 	mostWrite = 5 * time.Second
 	// firstAttempt is how long to wait for the first attempt to lead before reading. A
 	// leader that reads after it reads everything once.
