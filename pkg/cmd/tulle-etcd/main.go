@@ -105,6 +105,9 @@ func serve(s etcdprocess.Settings) error {
 	}
 	defer control.Close()
 	klog.InfoS("Starting tulle-etcd", "version", version, "settings", s.Arguments())
+	for _, warning := range exposed(s) {
+		klog.InfoS("Secret is open to other users", "warning", warning)
+	}
 	p := process{control, systemd.New(condition{control}), retry.NewWakeup()}
 	telling, done := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -123,6 +126,17 @@ func serve(s etcdprocess.Settings) error {
 	defer cancel()
 	control.AwaitHeard(ctx)
 	return errLogged
+}
+
+// exposed returns warnings about the key and the data if every user of this host may
+// read or write them.
+func exposed(s etcdprocess.Settings) (warnings []string) {
+	for _, w := range []string{flags.Exposed("--keyfile", s.KeyFile), flags.Exposed("--data-dir", s.Dir)} {
+		if w != "" {
+			warnings = append(warnings, w)
+		}
+	}
+	return warnings
 }
 
 // process reports its state to its clients and to systemd.

@@ -274,3 +274,21 @@ func TestStopsDuringTheStart(t *testing.T) {
 	}
 	wantEnd(t, p, 0, "")
 }
+
+// TestExposedFilesAreNamed: the key and the data are for root alone.
+func TestExposedFilesAreNamed(t *testing.T) {
+	s := etcdprocess.Settings{Dir: t.TempDir(), KeyFile: filepath.Join(t.TempDir(), "key.pem")}
+	if err := os.WriteFile(s.KeyFile, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]int{0o700: 0, 0o755: 2} {
+		for _, path := range []string{s.Dir, s.KeyFile} {
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := exposed(s); len(got) != want || want > 0 && (!strings.HasPrefix(got[0], "--keyfile: ") || !strings.HasPrefix(got[1], "--data-dir: ")) {
+			t.Errorf("mode %o: %q", mode, got)
+		}
+	}
+}

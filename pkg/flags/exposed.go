@@ -1,0 +1,35 @@
+package flags
+
+import (
+	"fmt"
+	"os"
+)
+
+// Exposed returns a warning if any user of the host may read or write a file or folder
+// that is for its owner alone, with the command that ends that; else "". The setting
+// named it. A file that cannot be examined is for its reader to report.
+func Exposed(setting, path string) string {
+	if path == "" {
+		return ""
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	mode := info.Mode()
+	may := ""
+	switch mode.Perm() & 0o006 {
+	case 0:
+		return ""
+	case 0o004:
+		may = "read"
+	case 0o002:
+		may = "write"
+	default:
+		may = "read and write"
+	}
+	if mode.IsDir() {
+		may += " in"
+	}
+	return fmt.Sprintf("%s: %s has mode %04o, so every user of this host may %s it; run: chmod o-rwx %s", setting, path, mode.Perm(), may, path)
+}
