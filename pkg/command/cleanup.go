@@ -12,6 +12,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/cniconf"
+	"github.com/tulle-net/tulle/pkg/daemon"
 	"github.com/tulle-net/tulle/pkg/envfile"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/firewall/iptables"
@@ -27,6 +28,9 @@ import (
 // cleanUp removes from this host all that tulled made, and lists what it removed.
 // An absent thing is no error.
 func cleanUp(o options.Options, out io.Writer) error {
+	if err := daemon.CheckPrivileges(); err != nil {
+		return err
+	}
 	ctx := context.Background()
 	if _, err := status.Dial(o.StatusSocket, options.Name("status-socket")).Report(ctx); err == nil {
 		return errors.New("tulled is running and would restore what is removed; stop it first: systemctl stop tulled")

@@ -25,6 +25,9 @@ import (
 
 // Run runs the daemon of this host's part of the network until SIGTERM or SIGINT.
 func Run(o options.Options, version string, backends map[string]backend.Factory) error {
+	if err := CheckPrivileges(); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	hangups := make(chan os.Signal, 1)
@@ -33,6 +36,9 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	klog.InfoS("Starting tulled", "version", version, "options", o.String())
 	for _, warning := range o.Warnings {
 		klog.InfoS("Option without effect, or unsafe", "warning", warning)
+	}
+	for _, warning := range o.Exposed() {
+		klog.InfoS("Secret is open to other users", "warning", warning)
 	}
 	saveMemory()
 	toSystemd, toNode := retry.NewWakeup(), retry.NewWakeup()
