@@ -7,8 +7,8 @@ import (
 )
 
 // A finding about checksums may change how the host sends. So it needs evidence that
-// no flood makes by losing packets at random: packets with and without checksums in
-// the same moments, in random order, of which all of one kind are lost and nearly all
+// a flood's random losses cannot produce. Packets with and without checksums are sent
+// in the same moments, in random order. All of one kind must be lost, and nearly all
 // of the other return.
 const (
 	waves   = 4 // one after the other
@@ -17,7 +17,8 @@ const (
 	nearly  = all - 1
 )
 
-// checksums returns Checksums or PeerChecksums if there is evidence for it, else Well.
+// checksums returns Checksums or PeerChecksums if there is evidence for it, else
+// Well.
 func (d diagnosis) checksums(ctx context.Context) Cause {
 	var returned [HalfBare + 1]int
 	for range waves {

@@ -77,7 +77,7 @@ func TestFewLossesHideNoBrokenChecksum(t *testing.T) {
 	})
 }
 
-// TestFindingIsProvenInRounds finds a cause again and again.
+// TestFindingIsProvenInRounds finds a cause repeatedly.
 func TestFindingIsProvenInRounds(t *testing.T) {
 	p := &Prober{}
 	find := func(c Cause) Result {

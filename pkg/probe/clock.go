@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	clocks = 64              // how many peers' are compared
-	drift  = 2 * time.Second // is nothing to speak of
+	clocks = 64              // the number of peers' clocks that are compared
+	drift  = 2 * time.Second // smaller differences are normal
 )
 
-// clock is by how much a peer's is ahead of ours.
+// clock is by how much a peer's clock is ahead of ours.
 type clock struct {
 	peer, name string
 	ahead      time.Duration
@@ -31,7 +31,7 @@ func wrongClocks(all []clock) (off []string) {
 	}
 	order := slices.Clone(all)
 	slices.SortFunc(order, func(a, b clock) int { return cmp.Compare(a.ahead, b.ahead) })
-	// Ours is one of them, and ahead of itself by nothing.
+	// Ours is one of them, with a difference of zero.
 	at, _ := slices.BinarySearchFunc(order, clock{}, func(a, b clock) int { return cmp.Compare(a.ahead, b.ahead) })
 	order = slices.Insert(order, at, clock{})
 	right := order[len(order)/2].ahead

@@ -10,7 +10,7 @@ import (
 func TestClocks(t *testing.T) {
 	for _, c := range []struct {
 		ahead []time.Duration
-		want  string // what is said, parted by |
+		want  string // the reports, separated by |
 	}{
 		{nil, ""},
 		{[]time.Duration{time.Second}, ""},
@@ -44,7 +44,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// However many clocks are off, a few lines report them.
+// TestClocksAreFew checks that a few lines report any number of wrong clocks.
 func TestClocksAreFew(t *testing.T) {
 	var all []clock
 	for i := range clocks {

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Path is the way to a peer in one family.
+// Path is the path to a peer in one family.
 type Path struct {
 	Peer, Name string // its lease's key, and its node's name
-	// From and To are addresses in the overlay, or where none lies over the
-	// hosts' network the hosts' own.
+	// From and To are addresses in the overlay, or the hosts' own if the backend has no
+	// tunnel.
 	From, To netip.Addr
 	// HostFrom and HostTo are the hosts' own.
 	HostFrom, HostTo netip.Addr
-	// Tunnel is what packets go through, for people: "UDP port 8472". It is empty
-	// where there is none.
+	// Tunnel is the tunnel that packets pass, for people: "UDP port 8472". It is empty
+	// without a tunnel.
 	Tunnel string
-	// Link is the device that packets to the peer are to leave by.
+	// Link is the device through which packets to the peer must leave.
 	Link string
-	MTU  int // the largest packet that has to pass
+	MTU  int // the largest packet that must pass
 	Tag  Tag // of the peer
 }
 
@@ -31,7 +31,7 @@ func (p Path) over() bool { return p.To != p.HostTo }
 // Cause is why probes fail.
 type Cause string
 
-// The causes, as far as they can be told apart.
+// The causes that probes can distinguish.
 const (
 	Well          Cause = ""
 	Down          Cause = "down"           // the host does not answer at all
@@ -43,22 +43,22 @@ const (
 	Unsent        Cause = "unsent"         // this host itself cannot send them
 )
 
-// Causes are all but Well.
+// Causes are all causes except Well.
 func Causes() []Cause {
 	return []Cause{Down, Filtered, SmallMTU, Checksums, PeerChecksums, Diverted, Unsent}
 }
 
-// Finding is what was found out about a path.
+// Finding is the result of a path's diagnosis.
 type Finding struct {
 	Path
 	Cause  Cause
-	Answer        // of a small packet, where Cause is none or SmallMTU
+	Answer        // of a small packet, if Cause is Well or SmallMTU
 	Passes int    // with SmallMTU, the largest packet that passed
-	By     string // with Diverted, the device that they leave by
+	By     string // with Diverted, the device through which they leave
 	Err    error  // with Unsent, why
 }
 
-// Why is the cause for people; empty if there is none.
+// Why returns the cause for people, or "" if there is none.
 func (f Finding) Why() string {
 	switch f.Cause {
 	case Down:
@@ -94,11 +94,11 @@ const (
 	tries    = 3
 )
 
-// Router tells by which device this host would send to an address now; by none if
-// it would not.
+// Router returns the device through which this host would send to an address now, or
+// "" if it would not send.
 type Router func(ctx context.Context, to netip.Addr) (link string, err error)
 
-// diagnose finds out about a path. It takes seven seconds at the most.
+// diagnose finds the cause on a path. It takes seven seconds at most.
 func diagnose(ctx context.Context, e Echoer, r Router, p Path) Finding {
 	f := diagnosePath(ctx, e, p)
 	if f.Cause != Down && f.Cause != Filtered && f.Cause != Unsent {
@@ -152,13 +152,13 @@ func diagnosePath(ctx context.Context, e Echoer, p Path) Finding {
 	}
 }
 
-// diagnosis is that of one path.
+// diagnosis is the diagnosis of one path.
 type diagnosis struct {
 	Echoer
 	path Path
 }
 
-// host is the way between the hosts themselves.
+// host returns the path between the hosts themselves.
 func (p Path) host() Path {
 	p.From, p.To = p.HostFrom, p.HostTo
 	return p
@@ -172,7 +172,7 @@ func (d diagnosis) lost(f Finding, err error) Finding {
 	return f
 }
 
-// large tries a large packet, where a small one of the kind has passed.
+// large tries a large packet after a small one of the same kind has passed.
 func (d diagnosis) large(ctx context.Context, kind Kind, f Finding) Finding {
 	if d.path.MTU <= small {
 		return f
@@ -180,8 +180,8 @@ func (d diagnosis) large(ctx context.Context, kind Kind, f Finding) Finding {
 	if _, err := d.echo(ctx, kind, d.path.MTU); err == nil || ctx.Err() != nil {
 		return f
 	}
-	low, high := small, d.path.MTU // what passes, and what does not
-	for range 3 {                  // then it is known to the byte
+	low, high := small, d.path.MTU // the largest size that passed, and the smallest that did not
+	for range 3 {                  // then the result is exact
 		low, high = d.between(ctx, kind, low, high)
 	}
 	if ctx.Err() != nil {
@@ -191,7 +191,7 @@ func (d diagnosis) large(ctx context.Context, kind Kind, f Finding) Finding {
 	return f
 }
 
-// between narrows down what passes, trying many sizes at once.
+// between narrows the size that passes. It tries many sizes at once.
 func (d diagnosis) between(ctx context.Context, kind Kind, low, high int) (int, int) {
 	const steps = 16
 	var passed [steps]bool
@@ -215,7 +215,7 @@ func (d diagnosis) between(ctx context.Context, kind Kind, low, high int) (int, 
 	return low, size(1)
 }
 
-// echo tries a few times: on any way a packet may be lost now and then.
+// echo tries several times: any path loses a packet now and then.
 func (d diagnosis) echo(ctx context.Context, kind Kind, size int) (a Answer, err error) {
 	for range tries {
 		if a, err = d.once(ctx, kind, size); err == nil || !isLost(err) || ctx.Err() != nil {

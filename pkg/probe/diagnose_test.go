@@ -24,7 +24,7 @@ func TestDiagnose(t *testing.T) {
 		name   string
 		path   func(Path) Path
 		passes func(Try) bool
-		by     string // "" is by the right device
+		by     string // "" means the right device
 		want   Cause
 		says   string
 	}{
@@ -72,7 +72,7 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// One packet that is lost is no fault.
+// TestDiagnoseTriesAgain checks that one lost packet is no fault.
 func TestDiagnoseTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(map[Try]int)
@@ -86,7 +86,7 @@ func TestDiagnoseTriesAgain(t *testing.T) {
 	})
 }
 
-// What this host cannot send tells nothing of the peer.
+// TestDiagnoseUnsent checks that a failed send reports nothing about the peer.
 func TestDiagnoseUnsent(t *testing.T) {
 	refused := errors.New("operation not permitted")
 	f := diagnose(t.Context(), echoes(func(Try) (Answer, error) { return Answer{}, refused }), by("tulle.1"), way("a"))

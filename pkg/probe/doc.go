@@ -1,8 +1,8 @@
-// Package probe finds out whether packets really reach the other nodes, which
-// neither a lease nor a route can tell: it has small and large ones come back from
-// a few peers at a time, through the overlay itself, and where they do not it
-// tries what passes, to tell the likely cause.
+// Package probe checks whether packets really reach the other nodes, which neither a
+// lease nor a route shows. It sends small and large packets to a few peers at a time,
+// through the overlay itself, and expects them back. If they do not return, it tries
+// which ones do, to find the likely cause.
 //
-// How many peers are tried at a time is fixed, so that the cost does not grow
-// with the cluster; what fails is tried again in each round until it is well.
+// The number of peers in a round is fixed, so that the cost does not grow with the
+// cluster. A failing peer is probed again in each round until it answers.
 package probe

@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind is a kind of packet that comes back.
+// Kind is a kind of probe.
 type Kind int
 
-// The kinds of packets.
+// The kinds of probes.
 const (
 	UDP      Kind = iota // answered by another daemon
 	Bare                 // the same, without a checksum both ways
-	HalfBare             // the same, with one there and none back
+	HalfBare             // the same, with a checksum there and none back
 	Ping                 // answered by the kernel
 )
 
-// Try is one packet that is to come back.
+// Try is one packet that must return.
 type Try struct {
 	Kind     Kind
 	From, To netip.Addr
@@ -34,21 +34,22 @@ type Try struct {
 	Tag      Tag // of the receiver
 }
 
-// Answer is what came back.
+// Answer is what returned.
 type Answer struct {
 	RTT time.Duration
-	// Ahead is by how much the other's clock is ahead of ours, if Clock says that
-	// it was told.
+	// Ahead is by how much the peer's clock is ahead of ours, if Clock reports that the
+	// answer contains it.
 	Ahead time.Duration
 	Clock bool
 }
 
-// Echoer sends packets that come back. What does not, until ctx ends, is an error.
+// Echoer sends packets that return. A packet that has not returned when ctx ends is
+// an error.
 type Echoer interface {
 	Echo(ctx context.Context, t Try) (Answer, error)
 }
 
-// SystemEchoer is the Echoer of this host. Its port is the daemons'.
+// SystemEchoer is the Echoer of this host. Port is the daemons' port.
 type SystemEchoer struct{ Port uint16 }
 
 // Echo implements Echoer.
@@ -83,8 +84,8 @@ func (h SystemEchoer) udp(ctx context.Context, t Try, number uint64) (Answer, er
 	return e.run(ctx, newRequest(kind, number, size, t.Tag))
 }
 
-// control sets what a socket for probes to an address needs. ICMP errors come with
-// what they quote.
+// control sets the options of a socket for probes to an address. ICMP errors arrive
+// with the packet that they quote.
 func control(to netip.Addr, bare, takesBare bool) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -101,8 +102,8 @@ func control(to netip.Addr, bare, takesBare bool) func(string, string, syscall.R
 	}
 }
 
-// setOptions has packets go whole or not at all, whatever is known of the way, and
-// bare without a checksum. IPv4 takes such from anybody.
+// setOptions forbids fragmentation, whatever path MTU is known, and turns checksums
+// off for bare packets. Every IPv4 host accepts packets without one.
 func setOptions(fd int, to netip.Addr, bare, takesBare bool) error {
 	if to.Is4() {
 		if bare {
@@ -128,21 +129,21 @@ type exchange struct {
 	conn net.Conn
 	// read returns what the answer's clock shows, and reports whether it is the answer.
 	read func([]byte) (time.Time, bool)
-	// refused reports whether the other's kernel rejected the request: no daemon
-	// listens there. That is an answer, too.
+	// refused reports whether the peer's kernel rejected the request: no daemon listens
+	// there. That is an answer, too.
 	refused func() bool
 }
 
 // run sends b and waits for the answer.
 func (e exchange) run(ctx context.Context, b []byte) (Answer, error) {
-	stop := context.AfterFunc(ctx, func() { _ = e.conn.SetDeadline(time.Unix(1, 0)) }) // it fails with the connection alone
+	stop := context.AfterFunc(ctx, func() { _ = e.conn.SetDeadline(time.Unix(1, 0)) }) // it fails only if the connection does
 	defer stop()
 	sent := time.Now()
 	// A device that drops a packet is a part of the path, like any other.
 	if _, err := e.conn.Write(b); err != nil && !errors.Is(err, syscall.ENOBUFS) {
 		return Answer{}, err
 	}
-	in := make([]byte, len(b)+60) // with the longest header that there may be
+	in := make([]byte, len(b)+60) // room for the longest header
 	for {
 		n, err := e.conn.Read(in)
 		rtt := time.Since(sent)
@@ -151,7 +152,7 @@ func (e exchange) run(ctx context.Context, b []byte) (Answer, error) {
 		case ctx.Err() != nil:
 			return Answer{}, context.Cause(ctx)
 		case errors.As(err, &icmp):
-			// Anybody can forge an ICMP error. Only one that quotes the request counts.
+			// Any host can forge an ICMP error. Only one that quotes the request counts.
 			if e.refused() {
 				return Answer{RTT: rtt}, nil
 			}
@@ -186,7 +187,7 @@ func refused(conn *net.UDPConn, number uint64) (is bool) {
 	return is
 }
 
-// refuses reports whether control data are of an error by which a host rejects
+// refuses reports whether control data contain the error by which a host rejects
 // packets to a port without a socket.
 func refuses(control []byte) bool {
 	messages, err := unix.ParseSocketControlMessage(control)
@@ -203,7 +204,7 @@ func refuses(control []byte) bool {
 	return false
 }
 
-// ping asks the other's kernel.
+// ping sends a request to the peer's kernel.
 func ping(ctx context.Context, t Try, number uint64) (Answer, error) {
 	network, ask, told := "ip4:icmp", byte(8), byte(0)
 	if !t.To.Is4() {
@@ -220,7 +221,7 @@ func ping(ctx context.Context, t Try, number uint64) (Answer, error) {
 	b[0] = ask
 	binary.BigEndian.PutUint16(b[4:], uint16(number))
 	b = append(b, body...)
-	if t.To.Is4() { // of the other the kernel knows how
+	if t.To.Is4() { // the kernel does so for the other family
 		binary.BigEndian.PutUint16(b[2:], checksum(b))
 	}
 	e := exchange{
@@ -233,7 +234,7 @@ func ping(ctx context.Context, t Try, number uint64) (Answer, error) {
 	return e.run(ctx, b)
 }
 
-// whole reads messages without the header that IPv4 leaves before them.
+// whole reads messages without the header that IPv4 leaves in front of them.
 type whole struct{ *net.IPConn }
 
 // Read implements net.Conn.
@@ -242,7 +243,7 @@ func (w whole) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// checksum is that of IPv4's own protocols.
+// checksum returns the checksum of IPv4's own protocols.
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i+1 < len(b); i += 2 {

@@ -11,8 +11,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// TestEcho has real packets go from one host to another, where a daemon answers,
-// and then none.
+// TestEcho sends real packets from one host to another, where a daemon answers, and
+// then none does.
 func TestEcho(t *testing.T) {
 	a, b := kerneltest.NewNS(t, "probing"), kerneltest.NewNS(t, "probed")
 	kerneltest.Join(t, a, "eth0", b, "eth0")
@@ -22,7 +22,7 @@ func TestEcho(t *testing.T) {
 	}
 	pairs := [][2]netip.Addr{{ip("198.18.9.1"), ip("198.18.9.2")}, {ip("fd00:18::9:1"), ip("fd00:18::9:2")}}
 	host := SystemEchoer{Port: 8479}
-	// try sends one until an answer comes: neighbours are found out first.
+	// try sends packets until an answer comes: the kernel first resolves neighbours.
 	try := func(kind Kind, size int) (answers []Answer) {
 		t.Helper()
 		for _, p := range pairs {
@@ -78,15 +78,14 @@ func TestEcho(t *testing.T) {
 		}
 	}
 
-	// Where no socket listens the kernel says so, which is as good.
+	// If no socket listens, the kernel rejects the packet, which is as good.
 	r.Set(nil, Tag{})
 	for _, got := range try(UDP, small) {
 		if got.Clock {
 			t.Errorf("a clock of no host's: %+v", got)
 		}
 	}
-	// A packet that does not come is lost, and one from an address that is not
-	// there is not sent.
+	// A packet that does not return is lost, and one from a missing address is not sent.
 	b.IP(t, "link set eth0 mtu 1400")
 	fails(Ping, pairs[0], 1500, true)
 	b.IP(t, "link set eth0 down")
@@ -104,7 +103,7 @@ func TestResponderLimits(t *testing.T) {
 		r := Responder{Port: 8479}
 		defer r.Close()
 		r.Admit([]netip.Addr{here})
-		r.Set([]netip.Addr{here, ip("10.5.1.0")}, Tag{}) // that is not there yet
+		r.Set([]netip.Addr{here, ip("10.5.1.0")}, Tag{}) // which does not exist yet
 		ctx, cancel := context.WithTimeoutCause(context.Background(), 200*time.Millisecond, errLost)
 		defer cancel()
 		if _, err := (SystemEchoer{Port: 8479}).Echo(ctx, Try{Kind: UDP, From: here, To: here, Size: small}); err != nil {

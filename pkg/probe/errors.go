@@ -2,7 +2,7 @@ package probe
 
 import "errors"
 
-// errLost is a packet that nothing came back for.
+// errLost is returned for a packet without an answer.
 var errLost = errors.New("no answer")
 
 func isLost(err error) bool { return errors.Is(err, errLost) }

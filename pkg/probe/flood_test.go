@@ -21,7 +21,7 @@ var (
 
 const (
 	floodRate = 50000 // requests a second
-	floodLoad = 0.05  // of a core, at most
+	floodLoad = 0.05  // limit, of a core
 )
 
 // TestFlood floods a responder with well-formed requests, and probes it as a peer

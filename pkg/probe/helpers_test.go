@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// way is a path in an overlay.
+// way returns a path in an overlay.
 func way(peer string) Path {
 	return Path{
 		Peer: peer, Name: "node of " + peer, From: ip("10.5.1.0"), To: ip("10.5.2.0"),
@@ -21,7 +21,7 @@ func way(peer string) Path {
 	}
 }
 
-// echoes is an Echoer that decides what comes back.
+// echoes is an Echoer that decides what returns.
 type echoes func(t Try) (Answer, error)
 
 // Echo implements Echoer.
@@ -34,7 +34,7 @@ func (e echoes) Echo(ctx context.Context, t Try) (Answer, error) {
 	return a, err
 }
 
-// passing lets pass what f says.
+// passing passes the packets that f accepts.
 func passing(f func(t Try) bool) echoes {
 	return func(t Try) (Answer, error) {
 		if f(t) {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Histogram is how many round trips took how long.
+// Histogram is the distribution of round-trip times.
 type Histogram struct {
 	Count   uint64
 	Sum     time.Duration
-	Buckets [len(bounds)]uint64 // of no more than each of the bounds
+	Buckets [len(bounds)]uint64 // of at most each of the bounds
 }
 
 var bounds = [...]time.Duration{
@@ -19,7 +19,7 @@ var bounds = [...]time.Duration{
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
 }
 
-// Bounds are those of a Histogram's buckets.
+// Bounds returns the upper bounds of a Histogram's buckets.
 func Bounds() []time.Duration { return bounds[:] }
 
 func (h *Histogram) add(d time.Duration) {

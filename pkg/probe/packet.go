@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A packet of ours, in UDP or in a ping, begins with magic, says what it is, and
-// has a number that no other host can guess. An answer has its sender's clock. The
-// receiver's tag follows where there is one and there is room. What follows makes it
-// as large as it has to be.
+// A packet of ours, in UDP or in a ping, begins with magic and its kind. It has a
+// number that no other host can guess. An answer has its sender's clock. The
+// receiver's tag follows, if there is one and there is room. Padding follows up to
+// the packet's size.
 const (
 	magic     = "tulle-p"
 	kindAt    = len(magic)
@@ -18,15 +18,15 @@ const (
 	minPacket = clockAt + 8
 )
 
-// What a packet may be.
+// The kinds of packets.
 const (
 	request     = '?'
 	bareRequest = '~' // to be answered without a checksum
 	answer      = '!'
 )
 
-// headers are what a UDP packet or a ping of an address' family has before what is
-// ours. Both have eight bytes beside the IP header.
+// headers returns the size of the headers before our payload, in UDP or a ping of an
+// address's family. Both have eight bytes after the IP header.
 func headers(ip netip.Addr) int {
 	if ip.Is4() {
 		return 20 + 8
@@ -45,9 +45,9 @@ func newRequest(kind byte, number uint64, size int, tag Tag) []byte {
 	return b
 }
 
-// toAnswer makes of a request its answer, where it is, and reports whether it is a
-// request, and one to be answered without a checksum. The answer is as large as
-// the request: it amplifies nothing.
+// toAnswer turns a request into its answer, in place. It reports whether b is a
+// request, and whether its answer has no checksum. The answer is as large as the
+// request: it amplifies nothing.
 func toAnswer(b []byte, now time.Time) (bare, ok bool) {
 	if len(b) < minPacket || string(b[:kindAt]) != magic || b[kindAt] != request && b[kindAt] != bareRequest {
 		return false, false
@@ -58,7 +58,7 @@ func toAnswer(b []byte, now time.Time) (bare, ok bool) {
 	return bare, true
 }
 
-// readAnswer is what the clock of who answered a request of this number showed.
+// readAnswer returns the clock in the answer to a request with this number.
 func readAnswer(b []byte, number uint64, size int) (clock time.Time, ok bool) {
 	if len(b) != max(size, minPacket) || string(b[:kindAt]) != magic || b[kindAt] != answer || binary.BigEndian.Uint64(b[numberAt:]) != number {
 		return time.Time{}, false

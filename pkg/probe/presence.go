@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Resident is what lives at an address.
+// Resident is the kind of daemon at an address.
 type Resident int
 
 // The results of Ask.
@@ -26,14 +26,13 @@ const (
 	Twin                        // a daemon that proved that it has our secret
 )
 
-// Presence answers at this host's addresses on the underlay that a daemon lives
-// here, and asks other hosts the same. Its answers reveal nothing of the secret, and
-// an answer to one challenge is useless for another.
+// Presence answers queries at this host's addresses on the underlay that a daemon
+// lives here, and sends such queries to other hosts. Its answers reveal nothing of
+// the secret, and an answer to one challenge is useless for another.
 //
-// A host asks before it is a peer, so no list of addresses can tell who may ask.
-// Whoever asks has read a lease, and asks by a key that stands in it, like the
-// asked host's instance. A question without such a key gets no answer; the kernel
-// drops it, at no cost for this process.
+// A host sends a query before it is a peer, so no list of addresses can restrict the
+// senders. The sender has read a lease, and uses a key from it, like the asked host's
+// instance. The kernel drops a query without such a key, at no cost for this process.
 type Presence struct {
 	Port uint16
 	// Prove returns 16 bytes that only a daemon with this one's secret can compute
@@ -65,7 +64,7 @@ const (
 	presenceLen  = proofAt + proofLen
 )
 
-// NewPresence makes a Presence that answers nowhere yet.
+// NewPresence returns a Presence that answers nowhere yet.
 func NewPresence(port uint16, prove func(challenge []byte) []byte) *Presence {
 	p := &Presence{Port: port, Prove: prove, run: make([]byte, runLen), ended: make(chan struct{})}
 	_, _ = rand.Read(p.run) // it never fails

@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// proves is Presence.Prove of who knows a secret.
+// proves returns the Prove function of a daemon with a secret.
 func proves(secret string) func([]byte) []byte {
 	return func(challenge []byte) []byte {
 		sum := sha256.Sum256(append([]byte(secret), challenge...))
@@ -20,7 +20,7 @@ func proves(secret string) func([]byte) []byte {
 	}
 }
 
-// keys are what stands in the lease of a host that is asked.
+// keys are the keys in the lease of the asked host.
 var keys = []string{"instance of it", "ID of it"}
 
 // TestPresence asks from one host which daemon lives on another.
@@ -66,7 +66,7 @@ func TestPresence(t *testing.T) {
 	wants(ip("198.18.9.77"), NoDaemon) // no host has that address
 	wants(ip("203.0.113.1"), NoDaemon) // nothing leads there
 
-	// Its own answers are no host's, wherever they come from.
+	// Its own answers are no host's, at any address.
 	b.Do(t, func() error { asker.Set(there, keys); return nil })
 	wants(there[0], NoDaemon)
 	asker.Close()
@@ -76,8 +76,8 @@ func TestPresence(t *testing.T) {
 	wants(ip("198.18.9.1"), NoDaemon) // an address of this host
 }
 
-// TestForgedPresence has somebody answer who does not know the secret, and who
-// does not see what was asked.
+// TestForgedPresence answers without the secret, and without having seen the
+// question.
 func TestForgedPresence(t *testing.T) {
 	asker, twin := NewPresence(0, proves("one")), NewPresence(0, proves("one"))
 	old := ask(t, twin) // an answer to another question
@@ -123,7 +123,7 @@ func TestForgedPresence(t *testing.T) {
 	}
 }
 
-// ask is an answer of p to a question of its own.
+// ask returns p's answer to a question of its own.
 func ask(t *testing.T, p *Presence) []byte {
 	t.Helper()
 	b := newQuestion(make([]byte, challengeLen), newKeys(keys)[1])
@@ -133,7 +133,7 @@ func ask(t *testing.T, p *Presence) []byte {
 	return b
 }
 
-// TestPresenceIsNoAmplifier asks for nothing, and far too often.
+// TestPresenceIsNoAmplifier sends questions without a key, and far too many.
 func TestPresenceIsNoAmplifier(t *testing.T) {
 	p, accepted := NewPresence(0, proves("one")), newKeys(keys)
 	for name, b := range map[string][]byte{

@@ -14,30 +14,30 @@ import (
 
 // Source knows the peers.
 type Source interface {
-	// Peers are the keys of all that there are.
+	// Peers returns the keys of all peers.
 	Peers(ctx context.Context) []string
-	// Paths are the ways to some of them: none to one that has gone.
+	// Paths returns the paths to some of them, and none to one that has gone.
 	Paths(ctx context.Context, peers []string) []Path
 	// Route is a Router.
 	Route(ctx context.Context, to netip.Addr) (link string, err error)
 }
 
 const (
-	// sample is how many peers are tried in a round, and as many again of those
-	// that failed in the last.
+	// sample is the number of peers in a round, and of further ones that failed in the
+	// last.
 	sample = 8
 	// firstRound is the delay of the first round.
 	firstRound = time.Second
-	// retryWindow is how long one that fails is tried again in each round, and retryPause how
-	// often later.
+	// retryWindow is how long a failing peer is probed again in each round, and
+	// retryPause the interval after that.
 	retryWindow, retryPause = time.Minute, 30 * time.Second
-	// mostTold is how many peers the log has as failing one by one.
+	// mostTold is how many failing peers the log names one by one.
 	mostTold = 10
-	// memory is how many peers are remembered that are well.
+	// memory is how many peers without a fault are remembered.
 	memory = 1000
 )
 
-// Prober tries a few peers in each round, again and again.
+// Prober probes a few peers in each round.
 type Prober struct {
 	Interval time.Duration
 	Echoer   Echoer
@@ -45,40 +45,40 @@ type Prober struct {
 	turn     chan struct{} // holds a value during a round and during a trial
 	peers    map[string]Result
 	counted  Counts
-	ahead    []clock // of those tried last
-	logged   int     // how many peers the log has as failing
-	many     bool    // the log says that there are more
+	ahead    []clock // those probed last
+	logged   int     // how many failing peers the log has named
+	many     bool    // the log has reported that there are more
 }
 
 // Result is what is known of a peer: the worst of its paths.
 type Result struct {
 	Finding
 	At    time.Time // of the last probe
-	Since time.Time // the cause is what it is
-	Lasts bool      // it was found in two rounds, one after the other
+	Since time.Time // since when the cause is this
+	Lasts bool      // it was found in two successive rounds
 	// Rounds is how often the cause was found in a row.
 	Rounds int
 	logged bool // the log has it
 }
 
-// proof is in how many rounds in a row a finding must be made before it may change
-// how this host sends.
+// proof is the number of successive rounds that must find a cause before it may
+// change how this host sends.
 const proof = 3
 
 // Proven reports whether it is certain enough that this host breaks checksums to act
 // upon it.
 func (r Result) Proven() bool { return r.Cause == Checksums && r.Rounds >= proof }
 
-// Counts are what all probes came to.
+// Counts are the results of all probes.
 type Counts struct {
 	Well    uint64
 	Failed  map[Cause]uint64
 	Latency Histogram
 }
 
-// Run probes until ctx ends. It calls changed after each round in which a peer
-// came to fail, for another cause, for the second time, or often enough to be proven,
-// or to be well again.
+// Run probes until ctx ends. It calls changed after each round that changed a peer:
+// it fails, fails for another cause, fails for the second time, has failed often
+// enough to be proven, or answers again.
 func (p *Prober) Run(ctx context.Context, s Source, changed func()) {
 	timer := time.NewTimer(min(p.Interval, firstRound))
 	defer timer.Stop()
@@ -105,8 +105,8 @@ func (p *Prober) Run(ctx context.Context, s Source, changed func()) {
 	}
 }
 
-// begin waits until neither a round nor a trial runs, and lets none begin until end is
-// called. It reports whether ctx has not ended before.
+// begin waits until neither a round nor a trial runs, and keeps others from starting
+// until end is called. It returns false if ctx ends first.
 func (p *Prober) begin(ctx context.Context) (end func(), ok bool) {
 	p.mu.Lock()
 	if p.turn == nil {
@@ -122,7 +122,7 @@ func (p *Prober) begin(ctx context.Context) (end func(), ok bool) {
 	}
 }
 
-// round tries peers, all at once, and reports whether there is news.
+// round probes peers, all at once, and reports whether a result is new.
 func (p *Prober) round(ctx context.Context, s Source, peers []string) bool {
 	end, ok := p.begin(ctx)
 	if !ok {
@@ -139,8 +139,8 @@ func (p *Prober) round(ctx context.Context, s Source, peers []string) bool {
 	return ctx.Err() == nil && p.take(peers, findings, time.Now())
 }
 
-// suspects are those that failed last, the longest untried first. Those that have
-// failed for long can wait.
+// suspects returns the peers that failed last, the one probed longest ago first.
+// Those that have failed for long can wait.
 func (p *Prober) suspects(now time.Time) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +154,7 @@ func (p *Prober) suspects(now time.Time) []string {
 	return all[:min(sample, len(all))]
 }
 
-// take takes in what was found of peers, and reports whether that is news.
+// take records results, and reports whether one is new.
 func (p *Prober) take(peers []string, findings []Finding, now time.Time) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +171,7 @@ func (p *Prober) take(peers []string, findings []Finding, now time.Time) (news b
 	for _, key := range peers {
 		f, tried := worst[key]
 		before, known := p.peers[key]
-		if !tried { // it has gone, or has no way any more
+		if !tried { // the peer has gone, or has no path any more
 			p.drop(key)
 			news = news || known && before.Cause != Well
 			continue
@@ -202,7 +202,8 @@ func (p *Prober) count(f Finding) {
 	}
 }
 
-// logChange logs what lasts, and its end. Of many it is said once that they are many.
+// logChange logs a lasting failure, and its end. If many peers fail, it logs that
+// once.
 func (p *Prober) logChange(r *Result) {
 	switch {
 	case r.Cause == Well && r.logged:
@@ -221,7 +222,7 @@ func (p *Prober) logChange(r *Result) {
 	}
 }
 
-// forget forgets peers that there are no more.
+// forget forgets peers that no longer exist.
 func (p *Prober) forget(all []string) {
 	there := make(map[string]bool, len(all))
 	for _, key := range all {
@@ -244,8 +245,7 @@ func (p *Prober) drop(key string) {
 	delete(p.peers, key)
 }
 
-// trim keeps what is remembered within bounds: what fails is, and of what is well
-// some.
+// trim limits what is remembered: all failing peers, and some of the others.
 func (p *Prober) trim() {
 	for key, r := range p.peers {
 		if len(p.peers) <= memory {
@@ -257,7 +257,7 @@ func (p *Prober) trim() {
 	}
 }
 
-// Of is what is known of a peer.
+// Of returns what is known of a peer.
 func (p *Prober) Of(peer string) (Result, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -283,15 +283,15 @@ func (p *Prober) Since(t time.Time) (passed, tried int) {
 	return passed, tried
 }
 
-// Summary is what is known of all.
+// Summary is what is known of all peers.
 type Summary struct {
 	Counts
 	Known   int // peers
 	Failing []Result
-	Clocks  []string // what is wrong with them, for people
+	Clocks  []string // the problems with clocks, for people
 }
 
-// Summary sums up. Those that fail are in the order of their keys.
+// Summary returns a summary. The failing peers are in the order of their keys.
 func (p *Prober) Summary() Summary {
 	p.mu.Lock()
 	defer p.mu.Unlock()

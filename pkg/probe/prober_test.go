@@ -90,7 +90,7 @@ func (c *cluster) count() (peers, tries int) {
 	return len(c.tried), tries
 }
 
-// run has a Prober of a cluster for f.
+// run runs a Prober of a cluster for f.
 func run(t *testing.T, c *cluster, f func(p *Prober, changes *atomic.Int32)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,8 +111,8 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-// All peers come to be tried, a few in each round: as many in a large cluster as
-// in a small one.
+// TestRounds checks that all peers are probed, a few in each round: as many in a
+// large cluster as in a small one.
 func TestRounds(t *testing.T) {
 	c := newCluster(100)
 	run(t, c, func(p *Prober, changes *atomic.Int32) {
@@ -133,7 +133,8 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// One that fails is tried in every round, and what changes is told.
+// TestSuspects checks that a failing peer is probed in every round, and that changes
+// are reported.
 func TestSuspects(t *testing.T) {
 	c := newCluster(200)
 	c.set("7", true)
@@ -164,7 +165,8 @@ func TestSuspects(t *testing.T) {
 	})
 }
 
-// One that has failed for long is tried less often, and found well nevertheless.
+// TestOldSuspects checks that a peer that has failed for long is probed less often,
+// and that its recovery is noticed.
 func TestOldSuspects(t *testing.T) {
 	c := newCluster(2000)
 	c.set("7", true)
@@ -194,7 +196,7 @@ func TestOldSuspects(t *testing.T) {
 	})
 }
 
-// However many fail, a round stays one.
+// TestAllFail checks that a round stays small however many peers fail.
 func TestAllFail(t *testing.T) {
 	c := newCluster(100)
 	for _, p := range c.peers {
@@ -214,7 +216,7 @@ func TestAllFail(t *testing.T) {
 	})
 }
 
-// TestGone lets peers leave: they are forgotten, with what was wrong.
+// TestGone removes peers: they are forgotten, with their failures.
 func TestGone(t *testing.T) {
 	c := newCluster(3)
 	c.set("1", true)
@@ -233,7 +235,8 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// Of many that are well not all are remembered; of those that fail, all.
+// TestMemory checks that all failing peers are remembered, and a limited number of
+// others.
 func TestMemory(t *testing.T) {
 	p := &Prober{}
 	for i := range 3 * memory {
@@ -263,7 +266,7 @@ func TestSinceCountsTheOverlay(t *testing.T) {
 	}
 }
 
-// Of two families the one that fails tells how the peer is.
+// TestWorst checks that the failing one of two families decides a peer's result.
 func TestWorst(t *testing.T) {
 	for _, causes := range [][]Cause{{Well, Down}, {Down, Well}} {
 		p := &Prober{}

@@ -1,7 +1,6 @@
 package probe
 
-// key is what a question is asked by, known to the readers of the asked host's
-// lease.
+// key is the key of a question, known to the readers of the asked host's lease.
 type key struct {
 	text string
 	tag  Tag // finds the key; the kernel drops questions without one

@@ -16,11 +16,11 @@ import (
 
 // Responder answers the probes of peers, at addresses in the overlay only.
 //
-// The kernel drops what is no request, and what comes from an address that no peer
-// can have; both cost this process nothing. What passes and comes from no peer gets
-// no answer. Requests with the node's tag have a socket of their own at each address:
-// a flood without it, under forged sources, fills only the other socket. Each socket
-// answers at its pace, so that any flood costs a few percent of a core at most.
+// The kernel drops packets that are no request, or come from an address that no peer
+// can have; both cost this process nothing. Packets that pass and come from no peer
+// get no answer. Requests with the node's tag have a socket of their own at each
+// address: a flood without it, under forged sources, fills only the other socket.
+// Each socket limits its rate, so any flood costs a few percent of a core at most.
 type Responder struct {
 	Port uint16
 
@@ -239,9 +239,9 @@ func (r *Responder) answerAll(conn *net.UDPConn, ip netip.Addr, ended <-chan str
 	}
 }
 
-// setBare makes what follows go without a checksum, or with one again.
+// setBare turns the checksums of the following packets off, or on again.
 func setBare(conn *net.UDPConn, ip netip.Addr, on int) {
-	_ = withFD(conn, func(fd uintptr) error { // on failure the answer is like any other
+	_ = withFD(conn, func(fd uintptr) error { // on failure the answer has a checksum as usual
 		if ip.Is4() {
 			return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_NO_CHECK, on)
 		}

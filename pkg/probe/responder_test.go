@@ -88,7 +88,7 @@ func TestNoResponderIsAnswered(t *testing.T) {
 		if _, err := conn.WriteToUDPAddrPort(newRequest(request, 1, small, Tag{}), netip.AddrPortFrom(here, r.Port)); err != nil {
 			return err
 		}
-		// What comes later is answered later.
+		// Later requests are answered later.
 		if err := asks(5*time.Second, ip("127.0.0.2"), here, r.Port, UDP, Tag{}); err != nil {
 			t.Error(err)
 		}

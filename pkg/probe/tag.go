@@ -5,9 +5,9 @@ import (
 	"crypto/sha256"
 )
 
-// Tag is what the requests to a node bear that only the readers of its lease can
-// know: a sign that they are not a flood from a container. The zero Tag is of a node
-// that publishes nothing of the kind, as in Kubernetes.
+// Tag marks requests to a node with what only the readers of its lease can know: a
+// sign that they are not a flood from a container. The zero Tag is of a node that
+// publishes no instance, as in Kubernetes.
 type Tag [8]byte
 
 // NewTag returns the tag of a node that publishes this instance.

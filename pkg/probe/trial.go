@@ -20,7 +20,7 @@ const (
 // trialWaves is how many waves of packets a trial sends after enable.
 const trialWaves = 2
 
-// trial is what one peer's packets of a trial came to, by their kind.
+// trial is the result of one peer's packets in a trial, by their kind.
 type trial struct {
 	diagnosis
 	sent, returned [HalfBare + 1]int
@@ -30,15 +30,15 @@ type trial struct {
 // checksum: whether it returns depends on this host's interface, and not on the peer's.
 var trialKinds = []Kind{HalfBare, Bare}
 
-// Try calls enable, which leaves checksums to this host's interface, and finds out
-// whether they are right. It calls enable only if a few peers that are well answer
-// before that, and asks those again. Each answer repeats its request's random number:
-// only what sees the requests can forge one. Packets that are lost for another reason,
-// as in a flood, lead to no verdict.
+// Try calls enable, which leaves checksums to this host's interface, and checks
+// whether they are right. It calls enable only if a few healthy peers answer before
+// that, and probes those again. Each answer repeats its request's random number, so
+// only a host that sees the requests can forge one. Packets that are lost for another
+// reason, as in a flood, lead to no verdict.
 //
-// Try takes no longer than two waves after enable, and one if nothing with a checksum
-// comes back: until the caller undoes enable, containers may lose what they send. No
-// round of probes runs meanwhile.
+// Try takes no longer than two waves after enable, and one if no packet with a
+// checksum returns: until the caller undoes enable, containers may lose what they
+// send. No round of probes runs meanwhile.
 func (p *Prober) Try(ctx context.Context, s Source, enable func(context.Context) bool) Verdict {
 	end, ok := p.begin(ctx)
 	if !ok {
@@ -118,8 +118,8 @@ func wave(ctx context.Context, peers []*trial) {
 	wg.Wait()
 }
 
-// judge returns the verdict of what came back. One peer to which nothing with a checksum
-// gets through is enough to be Broken; Sound takes most of the peers.
+// judge returns the verdict. One peer that no packet with a checksum reaches is
+// enough for Broken; Sound takes most of the peers.
 func judge(peers []*trial) Verdict {
 	sound := 0
 	for _, t := range peers {

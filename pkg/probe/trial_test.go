@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// trying runs Try with peers that are well, and an Echoer that knows whether offload is
+// trying runs Try with healthy peers, and an Echoer that knows whether offload is
 // enabled. It returns the verdict, and how long offload was enabled.
 func trying(t *testing.T, peers int, passes func(enabled bool, try Try) bool) (v Verdict, lasted time.Duration) {
 	t.Helper()
