@@ -12,8 +12,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// A daemon that starts again finds what it left, puts the differences right
-// without a gap, and sweeps exactly what is stale, once it knows all peers.
+// TestRestartDeletesOnlyTheStale restarts a daemon. It restores differences without a
+// gap, and removes exactly what is stale once it knows all peers.
 func TestRestartDeletesOnlyTheStale(t *testing.T) {
 	staleLink := netstate.Link{Name: "tulle.9", Kind: "vxlan", Up: true, VXLAN: netstate.VXLAN{VNI: 9, Port: 8472}}
 	stale := append(peer(8), route6(8), direct(9), netstate.Addr{Link: "tulle.1", Prefix: pfx("10.9.0.0/32")},
@@ -65,8 +65,9 @@ func TestRestartDeletesOnlyTheStale(t *testing.T) {
 	})
 }
 
-// A restart in a network that comes in portions writes nothing that is
-// there already: one look at the kernel when all are known finds what is missing.
+// TestRestartInPortionsWritesOnlyWhatDiffers checks that a restart in a network that
+// comes in portions writes nothing that exists already: one resync when all peers are
+// known finds what is missing.
 func TestRestartInPortionsWritesOnlyWhatDiffers(t *testing.T) {
 	f := kerneltest.NewFake(append(host(), eth0)...)
 	for n := 1; n <= 5; n++ {
@@ -100,8 +101,8 @@ func TestRestartInPortionsWritesOnlyWhatDiffers(t *testing.T) {
 	})
 }
 
-// WaitTaken returns when the loop takes what was updated, or when there is nothing
-// to take because a resync will see it all.
+// TestWaitTakenEndsWhenTheLoopHasTheWork checks that WaitTaken returns when the loop
+// takes the updates, or when a resync will see them all.
 func TestWaitTakenEndsWhenTheLoopHasTheWork(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		release := l.f.BlockApply()
@@ -123,7 +124,8 @@ func TestWaitTakenEndsWhenTheLoopHasTheWork(t *testing.T) {
 	})
 }
 
-// The first resync waits for the watch, and not for ever.
+// TestFirstResyncWaitsForTheWatch checks that the first resync waits for the watch,
+// but not forever.
 func TestFirstResyncWaitsForTheWatch(t *testing.T) {
 	t.Run("after the watch", func(t *testing.T) {
 		f := kerneltest.NewFake(eth0)
@@ -190,8 +192,8 @@ func TestOnePeerMoreCostsItsOwnStepsOnly(t *testing.T) {
 	})
 }
 
-// A peer that leaves and comes back, at once or while its removal is under
-// way, is neither in its own way nor a gap.
+// TestPeerThatComesBackHasNoGap checks that a peer that leaves and returns, at once
+// or during its removal, neither blocks itself nor causes a gap.
 func TestPeerThatComesBackHasNoGap(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.setPeers(1, 3)
@@ -204,7 +206,7 @@ func TestPeerThatComesBackHasNoGap(t *testing.T) {
 		if got, want := ops(), "replace neigh 10.0.1.0 dev tulle.1, replace fdb 3a:00:00:00:00:01 dev tulle.1, replace route 10.0.1.0/24"; got != want {
 			l.Errorf("did %s", got)
 		}
-		// What one held may be another's now.
+		// Another peer may now have what one held.
 		other := direct(2)
 		l.r.Update(func(d *Desired) {
 			d.Remove(name(2))
@@ -252,8 +254,8 @@ func TestUpdatesDuringASlowApply(t *testing.T) {
 	})
 }
 
-// What is wanted differently while the kernel is read is in the plan that
-// follows, once, and no drift.
+// TestUpdateDuringDumpIsPlannedOnce checks that a change of the desired state during
+// a dump is in the next plan, once, and counts as no drift.
 func TestUpdateDuringDumpIsPlannedOnce(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.setPeers(1, 5)
@@ -269,7 +271,7 @@ func TestUpdateDuringDumpIsPlannedOnce(t *testing.T) {
 				l.remove(name(1))
 				l.set(name(2), neigh(2), fdb(2), direct(2))
 				l.set(name(3))
-				l.setPeers(3, 3) // as it was
+				l.setPeers(3, 3) // as before
 			}
 			h := kerneltest.Hooks{BeforeDump: act}
 			if moment == "after" {
@@ -340,8 +342,8 @@ func TestRunEndsAtOnce(t *testing.T) {
 	})
 }
 
-// WaitSynced says it as soon as it is so, to all who wait, and at no moment
-// before.
+// TestWaitSyncedWakesAll checks that WaitSynced returns to all waiters as soon as the
+// kernel is in sync, and never before.
 func TestWaitSyncedWakesAll(t *testing.T) {
 	f := kerneltest.NewFake(append([]netstate.Object{eth0}, peer(8)...)...)
 	run(t, f, func(l *lab) {
@@ -398,7 +400,7 @@ func TestWaitSyncedWakesAll(t *testing.T) {
 
 		l.f.SetHooks(watched)
 		l.f.DeleteLink("tulle.1")
-		synctest.Wait() // the event is in
+		synctest.Wait() // the event has arrived
 		wait()
 		all("a link was deleted")
 		l.quiet()
@@ -409,7 +411,7 @@ func TestWaitSyncedWakesAll(t *testing.T) {
 		wait()
 		all("drift")
 
-		// What others set right themselves needs no pass.
+		// What another program restores itself needs no pass.
 		l.quiet()
 		l.f.Delete(neigh(1).Key())
 		synctest.Wait()

@@ -7,10 +7,9 @@ import (
 )
 
 // Desired holds what owners want in the kernel: this host one part, each peer
-// another. Of two owners that want one key differently the earlier has
-// it, and the later waits until it is let go: so no lease can take from
-// another what that one needs. Of what they want alike either may be the
-// holder. It calls note for each change.
+// another. If two owners want one key differently, the earlier has it, and the later
+// waits until it is released: so no lease can take from another what that one needs.
+// If they want the same, either may be the holder. It calls note for each change.
 type Desired struct {
 	state    netstate.State
 	owners   map[string][]netstate.Object
@@ -27,11 +26,11 @@ type claim struct {
 	object netstate.Object
 }
 
-// change says that the object with a key of the state was made, replaced or
+// change reports that the object with a key of the state was created, replaced or
 // deleted.
 type change struct {
 	verb   netstate.Verb
-	object netstate.Object // with Delete the one that was
+	object netstate.Object // with Delete, the former object
 }
 
 func newDesired(note func(change)) *Desired {
@@ -60,10 +59,10 @@ func (d *Desired) Remove(owner string) {
 	delete(d.owners, owner)
 }
 
-// Expect notes that the updates that follow set n owners more.
+// Expect announces that the following updates set n more owners.
 func (d *Desired) Expect(n int) { d.expected = n }
 
-// Complete notes that all owners are known. From now on the loop removes what no
+// Complete marks that all owners are known. From now on the loop removes what no
 // owner wants.
 func (d *Desired) Complete() { d.complete = true }
 
@@ -158,8 +157,8 @@ func (d *Desired) contested() []netstate.Key {
 	return keys
 }
 
-// put puts o into the state, in place of what has its key: what is known of the
-// kernel there stays known.
+// put puts o into the state, in place of the object with its key, and keeps what is
+// known of the kernel there.
 func (d *Desired) put(owner string, o netstate.Object) {
 	if was, ok := d.state.Get(o.Key()); ok {
 		d.uncount(was)
@@ -188,14 +187,14 @@ func claimIndex(list []claim, owner string) int {
 	return slices.IndexFunc(list, func(c claim) bool { return c.owner == owner })
 }
 
-// own reports whether a link is one that the state makes, so that all on it is
-// ours.
+// own reports whether a link is one that the state creates, so that everything on it
+// is ours.
 func (d *Desired) own(link string) bool {
 	_, ok := d.state.Get(netstate.Link{Name: link}.Key())
 	return ok
 }
 
-// scope returns what a dump has to read beyond what bears our mark.
+// scope returns what a dump must read beyond what has our mark.
 func (d *Desired) scope() netstate.Scope {
 	var s netstate.Scope
 	for name := range d.links {

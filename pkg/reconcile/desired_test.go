@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Of owners that want one key differently the earlier holds it, and the later gets
-// it when the earlier lets go.
+// TestEarlierOwnerHoldsAContestedKey checks that the earlier of two owners that want
+// one key differently holds it, and the later gets it when the earlier releases it.
 func TestEarlierOwnerHoldsAContestedKey(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.set("a", route(1))
@@ -26,7 +26,7 @@ func TestEarlierOwnerHoldsAContestedKey(t *testing.T) {
 		l.remove("a")
 		l.synced()
 		l.has(direct(1))
-		l.set("a", route(1)) // at the end of the line now
+		l.set("a", route(1)) // now the last one that waits
 		l.remove("c")
 		l.synced()
 		l.has(direct(1))
@@ -43,14 +43,15 @@ func TestEarlierOwnerHoldsAContestedKey(t *testing.T) {
 	})
 }
 
-// foreignVia is a third wish for the route to peer n.
+// foreignVia returns a third wish for the route to peer n.
 func foreignVia(n int) netstate.Route {
 	r := route(n)
 	r.Via = subnet(99).Addr()
 	return r
 }
 
-// What several want alike is there until the last lets go of it.
+// TestSharedObjectStaysUntilTheLastOwnerGoes checks that an object that several
+// owners want stays until the last releases it.
 func TestSharedObjectStaysUntilTheLastOwnerGoes(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.set("a", fdb(1), route(1))
@@ -69,8 +70,9 @@ func TestSharedObjectStaysUntilTheLastOwnerGoes(t *testing.T) {
 	})
 }
 
-// Whatever owners do in whatever order, the state holds for each key the wish
-// of one owner that wants it, and each change is reported.
+// TestDesiredHoldsOneWishForEachKey checks that, after any sequence of changes, the
+// state holds for each key the wish of one owner that wants it, and that each change
+// is reported.
 func TestDesiredHoldsOneWishForEachKey(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))

@@ -7,8 +7,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// drift is what others changed and was not yet put right, by class. All keys of
-// a class have their turn together: in one batch each costs next to nothing, and
+// drift is what other programs changed and was not restored yet, by class. All keys
+// of a class have their turn together: in one batch each costs almost nothing, and
 // none waits for another.
 type drift struct {
 	keys  [budget.Classes]map[netstate.Key]task
@@ -63,7 +63,7 @@ func (d *drift) add(k netstate.Key, t task, now time.Time) {
 	d.burst.add(now)
 }
 
-// calm drops a key that is right after all, or that something else puts right.
+// calm drops a key that is right after all, or that another repair covers.
 func (d *drift) calm(k netstate.Key) {
 	delete(d.keys[classOf(k)], k)
 	d.endIfEmpty()

@@ -12,9 +12,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// One object that others change, of whatever kind, is restored by its key alone,
-// at once. Only where a route was changed all are looked at: it may be a second
-// one beside it.
+// TestDriftIsRestoredByItsKeyAlone checks that one object of any kind that another
+// program changes is restored by its key alone, at once. Only a changed route causes
+// a resync: there may be a second one beside it.
 func TestDriftIsRestoredByItsKeyAlone(t *testing.T) {
 	otherRoute := route(1)
 	otherRoute.Via = subnet(9).Addr()
@@ -102,7 +102,8 @@ func TestDriftIsRestoredByItsKeyAlone(t *testing.T) {
 	}
 }
 
-// What is of ours before the list is complete may yet be wanted.
+// TestStrayStaysUntilAllOwnersAreKnown checks that unknown objects of ours stay
+// before the list is complete, because an owner may want them.
 func TestStrayStaysUntilAllOwnersAreKnown(t *testing.T) {
 	run(t, kerneltest.NewFake(eth0), func(l *lab) {
 		l.set("host", host()...)
@@ -118,8 +119,9 @@ func TestStrayStaysUntilAllOwnersAreKnown(t *testing.T) {
 	})
 }
 
-// A change to a link, or to a link's addresses, can cost more than events
-// tell. All is back in less than 200 ms, whatever was said of it.
+// TestLinkComesBackWithAllOnIt checks changes of a link or of its addresses, which
+// may cost more than their events say. Everything is back in less than 200 ms,
+// whatever the events said.
 func TestLinkComesBackWithAllOnIt(t *testing.T) {
 	readdressed := link
 	readdressed.MAC = hw(99)
@@ -187,8 +189,9 @@ func TestLinkComesBackWithAllOnIt(t *testing.T) {
 	}
 }
 
-// A host's link that is gone takes the routes through it along, and has them
-// again when it is back; until then they are reported.
+// TestRoutesReturnWithTheHostsLink checks that a host's link that disappears takes
+// its routes with it, and gets them again when it is back. Until then they are
+// reported.
 func TestRoutesReturnWithTheHostsLink(t *testing.T) {
 	running(t, []netstate.Object{direct(1), direct(2), netstate.Sysctl{Path: "net/ipv4/conf/eth0/accept_local", Value: "1"}}, func(l *lab) {
 		l.f.DeleteLink("eth0")
@@ -278,8 +281,8 @@ func TestLostEventsCauseAResync(t *testing.T) {
 	})
 }
 
-// Our own changes come back as events, late. They count as no drift and as no
-// fight, however fast the desired state changed meanwhile.
+// TestOwnChangesAreNoDrift checks that our own changes, whose events come late, count
+// neither as drift nor as a fight, however fast the desired state changes meanwhile.
 func TestOwnChangesAreNoDrift(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		for round := range 20 {
@@ -311,8 +314,8 @@ func TestOwnChangesAreNoDrift(t *testing.T) {
 	})
 }
 
-// One device that goes takes ten thousand entries along, each with an event of
-// its own, most of them before its own.
+// TestBurstIsRestoredTogether deletes a device with ten thousand entries, each with
+// an event of its own, most of them before the device's.
 func TestBurstIsRestoredTogether(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.setPeers(1, 900)
@@ -328,8 +331,8 @@ func TestBurstIsRestoredTogether(t *testing.T) {
 	})
 }
 
-// Whatever happens at whatever moment of a pass is put right after it, without
-// waiting for the next periodic resync.
+// TestChangeAtAnyMomentIsRestored checks that a change at any moment of a pass is
+// restored after it, without waiting for the next periodic resync.
 func TestChangeAtAnyMomentIsRestored(t *testing.T) {
 	changed := func(l *lab) { l.f.Put(netstate.Neigh{Link: "tulle.1", IP: neigh(1).IP, MAC: hw(99)}) }
 	tampers := map[string]func(*lab){

@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// watch takes the kernel's events, and restarts the watch when it fails.
+// watch receives the kernel's events, and restarts the watch when it fails.
 func (r *Reconciler) watch(ctx context.Context) {
 	for {
 		err := r.kernel.Watch(ctx, r.event)
@@ -35,8 +35,8 @@ func (r *Reconciler) watchFailed(err error) {
 	r.report.watch.Was(err)
 }
 
-// event takes one event. It changes nothing in the kernel: it marks what the
-// loop has to check.
+// event handles one event. It changes nothing in the kernel: it marks what the loop
+// has to check.
 func (r *Reconciler) event(e netstate.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *Reconciler) event(e netstate.Event) {
 		if own {
 			r.objectEvent(o, e.Gone, now)
 		}
-		// The last address of a link takes its routes along.
+		// The last address of a link takes its routes with it.
 		switch {
 		case own && e.Gone:
 			r.resync.want(now.Add(lead), budget.Addr)
@@ -72,8 +72,8 @@ func (r *Reconciler) event(e netstate.Event) {
 	r.wake.Wake()
 }
 
-// linkEvent takes a link's event. Links lose what is on them without an event for
-// each, so a change of one that matters calls for a full resync.
+// linkEvent handles a link's event. Links lose what is on them without an event for
+// each, so a change of one that matters causes a full resync.
 func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 	if r.desired.links[l.Name] == 0 {
 		if !gone && strings.HasPrefix(l.Name, netstate.LinkPrefix) {
@@ -106,8 +106,8 @@ func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 	}
 }
 
-// hurryLinks retries links that a foreign link was in the way of soon: it may be
-// the one that has just gone.
+// hurryLinks soon retries links that a foreign link blocked: that may be the one that
+// has just disappeared.
 func (r *Reconciler) hurryLinks(now time.Time) {
 	for name := range r.desired.links {
 		f := r.queue.failed[netstate.Link{Name: name}.Key()]
@@ -123,7 +123,7 @@ func (r *Reconciler) hurryLinks(now time.Time) {
 // objectEvent marks an object that differs from what is desired.
 func (r *Reconciler) objectEvent(o netstate.Object, gone bool, now time.Time) {
 	if _, ailing := r.ailing[netstate.LinkOf(o)]; ailing {
-		return // a resync is to see
+		return // a resync will see it
 	}
 	k := o.Key()
 	want, wanted := r.desired.state.Get(k)
@@ -174,8 +174,8 @@ func marked(o netstate.Object) bool {
 	return !isRoute || r.Protocol == 0
 }
 
-// drift marks a key that others changed. One that was in the way of a step of
-// ours and has gone needs no more waiting.
+// drift marks a key that another program changed. One that blocked a step of ours and
+// is gone needs no more waiting.
 func (r *Reconciler) drift(k netstate.Key, t task, gone bool, now time.Time) {
 	r.queue.drift(k, t, now)
 	if f := r.queue.failed[k]; f != nil && gone && errors.Is(f.err, fs.ErrExist) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// One bad key stops only itself. The loop retries it more and more seldom, and
-// logs it once.
+// TestBadKeyStopsOnlyItself checks that one bad key stops only itself. The loop
+// retries it less and less often, and logs it once.
 func TestBadKeyStopsOnlyItself(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		bad := fdb(2)
@@ -44,7 +44,7 @@ func TestBadKeyStopsOnlyItself(t *testing.T) {
 		}
 
 		l.f.ResetCounts()
-		l.wait(8 * time.Minute) // before the next resync, which tries too
+		l.wait(8 * time.Minute) // before the next resync, which retries too
 		if len(tries) < 13 || len(tries) > 35 {
 			l.Errorf("%d tries", len(tries))
 		}
@@ -61,7 +61,7 @@ func TestBadKeyStopsOnlyItself(t *testing.T) {
 		if s.Failing[0].Attempts != len(tries) || !s.Failing[0].Since.Equal(began) || s.InSync {
 			l.Errorf("%d tries, status %+v", len(tries), s)
 		}
-		l.setPeers(4, 4) // life goes on
+		l.setPeers(4, 4) // other work continues
 		l.wait(0)
 		l.has(peer(4)...)
 
@@ -77,8 +77,8 @@ func TestBadKeyStopsOnlyItself(t *testing.T) {
 	})
 }
 
-// A bad key that is no longer wanted is forgotten, one that is wanted
-// differently is tried at once.
+// TestBadKeyThatChangesIsTriedAtOnce checks that a bad key that is no longer wanted
+// is forgotten, and that one that is wanted differently is retried at once.
 func TestBadKeyThatChangesIsTriedAtOnce(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.setPeers(1, 2)
@@ -122,7 +122,8 @@ func (l *lab) failsOnly(want string) {
 	}
 }
 
-// A resync that helps a bad key is no drift.
+// TestBadKeyHelpedByResync checks that a resync that restores a bad key counts as no
+// drift.
 func TestBadKeyHelpedByResync(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.f.Fail(8, kerneltest.OfKey(fdb(1).Key()), errTest)
@@ -172,8 +173,8 @@ func TestFailNextOps(t *testing.T) {
 	}
 }
 
-// A plan that returns a plain error leaves the kernel in an unknown state. One
-// resync a little later shows it.
+// TestUnknownOutcomeCausesAResync checks that a plan that returns a plain error,
+// which leaves the kernel in an unknown state, causes one resync a little later.
 func TestUnknownOutcomeCausesAResync(t *testing.T) {
 	for done := range 3 {
 		t.Run(fmt.Sprintf("%d steps done", done), func(t *testing.T) {
@@ -209,8 +210,7 @@ func TestUnknownOutcomeCausesAResync(t *testing.T) {
 			l.synced()
 		})
 	})
-	// As the real kernel has it: each step of the batch failed, and was done
-	// nevertheless.
+	// Like the real kernel: each step of the batch failed, and was done nevertheless.
 	t.Run("step by step", func(t *testing.T) {
 		running(t, host(), func(l *lab) {
 			l.setPeers(1, 9)
@@ -322,7 +322,8 @@ func TestFailedDumpIsRetried(t *testing.T) {
 	})
 }
 
-// A link that vanishes while a plan is applied comes back with all on it.
+// TestLinkThatVanishesDuringApplyComesBack checks that a link that vanishes while a
+// plan is applied returns with everything on it.
 func TestLinkThatVanishesDuringApplyComesBack(t *testing.T) {
 	for n := range 6 {
 		t.Run(fmt.Sprintf("after %d steps", n), func(t *testing.T) {
@@ -341,8 +342,8 @@ func TestLinkThatVanishesDuringApplyComesBack(t *testing.T) {
 	}
 }
 
-// A link that cannot be made is one failure among those of all that should be
-// on it, and all is there at once when it can.
+// TestBadLinkComesBackWithAllOnIt checks that a link that cannot be created fails
+// together with everything on it, and that all of it returns at once when it can.
 func TestBadLinkComesBackWithAllOnIt(t *testing.T) {
 	f := kerneltest.NewFake(eth0)
 	run(t, f, func(l *lab) {
@@ -366,7 +367,7 @@ func TestBadLinkComesBackWithAllOnIt(t *testing.T) {
 	})
 }
 
-// liar is a kernel of which one Apply does all and says that each step failed.
+// liar is a kernel in which one Apply does every step and reports each as failed.
 type liar struct {
 	*kerneltest.Fake
 	lied bool

@@ -12,8 +12,8 @@ import (
 // fightHint says how to find the other program of a fight.
 const fightHint = "«ip monitor» shows when; networkd, NetworkManager or a second network daemon are likely"
 
-// healed books a step that put right what others had changed: among the fights,
-// in the count, and for the log.
+// healed records a step that restored what another program had changed: among the
+// fights, in the count, and for the log.
 func (r *Reconciler) healed(p *pass, op netstate.Op, k netstate.Key, t task, now time.Time) {
 	if k, since, ok := r.culprit(p, op, k, t, now); ok {
 		if k.Kind <= netstate.KindAddr {
@@ -56,7 +56,7 @@ func (r *Reconciler) acquit(culprit netstate.Key) {
 	r.fights.Acquit(func(k netstate.Key) bool { return k.Kind > culprit.Kind && r.isOn(k, culprit.Name) })
 }
 
-// isOn reports whether a key is, or should be, on a link.
+// isOn reports whether a key is, or must be, on a link.
 func (r *Reconciler) isOn(k netstate.Key, link string) bool {
 	switch k.Kind {
 	case netstate.KindLink, netstate.KindAddr, netstate.KindNeigh, netstate.KindFDB:
@@ -66,8 +66,8 @@ func (r *Reconciler) isOn(k netstate.Key, link string) bool {
 	return wanted && netstate.LinkOf(o) == link
 }
 
-// markAiling notes that a link differs from what is desired. A resync that is called for puts
-// it right and all that is on it, so that no key there is worth a step before.
+// markAiling records that a link differs from the desired state. The next resync
+// restores it and everything on it, so no key there is worth a step before.
 func (r *Reconciler) markAiling(link string, now time.Time) {
 	if _, known := r.ailing[link]; known {
 		return
@@ -90,11 +90,11 @@ func (r *Reconciler) turn(now time.Time, c budget.Class) time.Time {
 	return r.account.When(now, c, r.turns[c])
 }
 
-// wakeUp is what it costs to be woken up for a pass, by an event and by a timer. No
-// clock of a thread counts it.
+// wakeUp is the cost of a wake-up for a pass, by an event and by a timer. No clock of
+// a thread counts it.
 const wakeUp = 60 * time.Microsecond
 
-// pay books what a pass has cost.
+// pay records the cost of a pass.
 func (r *Reconciler) pay(p *pass, cost time.Duration) {
 	cost += wakeUp
 	r.mu.Lock()

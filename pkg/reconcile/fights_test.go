@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// prompt is how long a key may be wrong while healing is cheap, and bound
-	// when it is not.
+	// prompt is how long a key may be wrong while healing is cheap, and bound when it is
+	// not.
 	prompt = 50 * time.Millisecond
 	bound  = budget.Turn + prompt
 	// What the fake kernel takes for a dump, and for a step.
@@ -23,8 +23,8 @@ const (
 	stepTakes = 100 * time.Microsecond
 )
 
-// disturber changes something again and again, with a clock for each key of how
-// long it stays wrong.
+// disturber changes something repeatedly, with a clock for each key of how long it
+// stays wrong.
 type disturber struct {
 	l     *lab
 	right *netstate.State
@@ -35,8 +35,7 @@ type disturber struct {
 	spent   time.Duration // by the kernel, for us
 }
 
-// disturb watches l, whose kernel holds what is right and takes its time from now
-// on.
+// disturb watches l, whose kernel is in sync and takes its time from now on.
 func disturb(l *lab) *disturber {
 	d := &disturber{l: l, right: l.f.Snapshot(), wrong: make(map[netstate.Key]time.Time), longest: make(map[netstate.Key]time.Duration)}
 	take := func(t time.Duration) {
@@ -76,7 +75,7 @@ func (d *disturber) look(keys ...netstate.Key) {
 	}
 }
 
-// act disturbs keys every so often for a time. It returns the longest time that one
+// act disturbs keys at an interval for a time. It returns the longest time that one
 // was wrong.
 func (d *disturber) act(every, during time.Duration, f func(), keys ...netstate.Key) (longest time.Duration) {
 	for end := time.Now().Add(during); time.Now().Before(end); <-time.After(every) {
@@ -98,15 +97,14 @@ func (d *disturber) waited() map[netstate.Key]time.Duration {
 	return maps.Clone(d.longest)
 }
 
-// load is the part of a core that healing took since begin.
+// load returns the part of a core that healing took since begin.
 func (d *disturber) load(begin time.Time) float64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.spent.Seconds() / time.Since(begin).Seconds()
 }
 
-// acts are what a stranger may do again and again, with what is said to be fought
-// over.
+// acts returns what another program may do repeatedly, with the name of the fight.
 func acts(l *lab) map[string]struct {
 	key netstate.Key
 	do  func()
@@ -132,9 +130,9 @@ func acts(l *lab) map[string]struct {
 	}
 }
 
-// Whatever others change, and however often, is never left wrong for longer than
-// the bound, and costs no more than it may; the fight is logged once, and all is
-// right within a second of its end.
+// TestFightIsBoundedAndReportedOnce checks that a fight of any kind and rate leaves
+// nothing wrong for longer than the bound, and costs no more than its limit. The
+// fight is logged once, and everything is restored within a second of its end.
 func TestFightIsBoundedAndReportedOnce(t *testing.T) {
 	rates := []time.Duration{10 * time.Second, 5 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond}
 	for what := range acts(&lab{}) {
@@ -194,8 +192,9 @@ func TestFightIsBoundedAndReportedOnce(t *testing.T) {
 	}
 }
 
-// A fight as expensive as there may be leaves each key its turns, and what carries
-// more comes first: an address that goes now and then is back promptly.
+// TestFightsShareTheBudget runs the most expensive fight. Each key still gets its
+// turns, and more important classes come first: an address that disappears now and
+// then is back promptly.
 func TestFightsShareTheBudget(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		const peers = 100
@@ -232,8 +231,9 @@ func TestFightsShareTheBudget(t *testing.T) {
 	})
 }
 
-// A step that the kernel refused again and again does not wait for its turn any
-// longer when others change the key: what was in the way may have gone.
+// TestRefusedStepIsRetriedOnDrift checks that a step that the kernel refused
+// repeatedly is retried soon when another program changes the key: the obstacle may
+// be gone.
 func TestRefusedStepIsRetriedOnDrift(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		mend := l.f.Fail(-1, kerneltest.OfKey(neigh(1).Key()), errTest)
@@ -247,8 +247,9 @@ func TestRefusedStepIsRetriedOnDrift(t *testing.T) {
 	})
 }
 
-// A setting whose change the kernel does not announce is right again within a
-// second, and a fight over it is one like any other.
+// TestUnannouncedSettingIsRestored checks that a setting whose change the kernel does
+// not announce is restored within a second, and that a fight over it is reported like
+// any other.
 func TestUnannouncedSettingIsRestored(t *testing.T) {
 	silent := netstate.Sysctl{Path: "net/ipv6/conf/tulle.1/accept_ra", Value: "0"}
 	running(t, append(host(), silent), func(l *lab) {
@@ -267,7 +268,8 @@ func TestUnannouncedSettingIsRestored(t *testing.T) {
 	})
 }
 
-// A link that another's device stands in the way of is made as soon as that goes.
+// TestLinkIsMadeWhenTheForeignOneGoes checks that a link that a foreign device blocks
+// is created as soon as that disappears.
 func TestLinkIsMadeWhenTheForeignOneGoes(t *testing.T) {
 	other := link
 	other.Name = "vxlan7"

@@ -12,8 +12,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// A foreign route in the way is left alone and reported, and its place taken as
-// soon as it goes.
+// TestRouteInTheWayIsLeftAlone checks that a foreign route in the way stays and is
+// reported, and that ours takes its place as soon as it disappears.
 func TestRouteInTheWayIsLeftAlone(t *testing.T) {
 	theirs := foreign(direct(1), 4)
 	check := func(l *lab) {

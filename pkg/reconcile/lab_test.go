@@ -27,24 +27,24 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// log is what the loop has written. A test that looks at it clears it first.
+// log is what the loop has logged. A test that reads it clears it first.
 var log logtest.Log
 
 const interval = 10 * time.Minute
 
-// lab is a loop at work on a Fake, in a bubble of fake time.
+// lab is a loop on a Fake, in a bubble of fake time.
 type lab struct {
 	*testing.T
 	f    *kerneltest.Fake
 	r    *Reconciler
 	ctx  context.Context
-	stop func() // ends Run and waits for that
-	// large is what soak pretends that the network is.
+	stop func() // ends Run and waits for its end
+	// large is the size of the network that soak simulates.
 	large bool
 }
 
-// run starts a loop on f in a bubble and has test look at it. It fails if the
-// loop does not end at once when it is told to.
+// run starts a loop on f in a bubble and calls test. It fails if the loop does not
+// end at once when its context does.
 func run(t *testing.T, f *kerneltest.Fake, test func(*lab)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,8 +70,8 @@ func run(t *testing.T, f *kerneltest.Fake, test func(*lab)) {
 	})
 }
 
-// running is run with the host's part set and all complete and in sync, and
-// what that cost counted no more.
+// running is run with the host's part set, everything complete and in sync, and the
+// counts reset.
 func running(t *testing.T, objects []netstate.Object, test func(*lab)) {
 	t.Helper()
 	f := kerneltest.NewFake(eth0)
@@ -92,14 +92,13 @@ func (l *lab) remove(owner string) { l.r.Update(func(d *Desired) { d.Remove(owne
 
 func (l *lab) complete() { l.r.Update(func(d *Desired) { d.Complete() }) }
 
-// wait lets time pass, and what is due then be done.
+// wait lets time pass, and waits until everything due is done.
 func (l *lab) wait(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// quiet waits until the last events are in, and forgets what was counted and
-// logged.
+// quiet waits until the last events have arrived, and resets the counts and the log.
 func (l *lab) quiet() {
 	l.Helper()
 	l.wait(time.Second)
@@ -108,12 +107,12 @@ func (l *lab) quiet() {
 	log.Take()
 }
 
-// synced waits for WaitSynced and checks that it told the truth.
+// synced waits for WaitSynced and checks that the kernel is in sync.
 func (l *lab) synced() {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(l.ctx, time.Hour)
 	defer cancel()
-	for range 2 { // what we did to a link comes back as an event that has to be looked into
+	for range 2 { // our own changes of a link come back as events that need a check
 		synctest.Wait()
 		if err := l.r.WaitSynced(ctx); err != nil {
 			l.Fatalf("not in sync: %v\n%s", err, l.dumpStatus())
@@ -134,8 +133,8 @@ func (l *lab) dumpStatus() string {
 	return fmt.Sprintf("%+v", s)
 }
 
-// holdsDesired checks that all that is desired is in the kernel, and nothing
-// else of ours.
+// holdsDesired checks that the kernel holds everything desired, and nothing else of
+// ours.
 func (l *lab) holdsDesired() {
 	l.Helper()
 	l.r.mu.Lock()
@@ -165,7 +164,7 @@ func (l *lab) ours(o netstate.Object) bool {
 	}
 }
 
-// has fails unless the kernel holds all of objects.
+// has fails the test unless the kernel holds all of objects.
 func (l *lab) has(objects ...netstate.Object) {
 	l.Helper()
 	for _, o := range objects {
@@ -184,7 +183,7 @@ func (l *lab) hasNot(objects ...netstate.Object) {
 	}
 }
 
-// cost checks what was called since the last quiet or cost.
+// cost checks the calls since the last quiet or cost.
 func (l *lab) cost(dumps, applies, steps int) {
 	l.Helper()
 	synctest.Wait()
@@ -195,7 +194,7 @@ func (l *lab) cost(dumps, applies, steps int) {
 	l.f.ResetCounts()
 }
 
-// healed checks the drift counted, by kind in the order of the kinds.
+// healed checks the counted drift, by kind in the order of the kinds.
 func (l *lab) healed(want ...uint64) {
 	l.Helper()
 	var got []uint64
@@ -208,7 +207,7 @@ func (l *lab) healed(want ...uint64) {
 	}
 }
 
-// failing lists what is refused, as "key of owner: error".
+// failing returns what is refused, as "key of owner: error".
 func (l *lab) failing() string {
 	var b strings.Builder
 	for i, f := range l.r.Status().Failing {
@@ -237,17 +236,17 @@ var (
 	forward = netstate.Sysctl{Path: "net/ipv4/conf/all/forwarding", Value: "1"}
 )
 
-// host is what the host itself needs.
+// host returns what the host itself needs.
 func host() []netstate.Object { return []netstate.Object{link, setting, forward, addr, addr6} }
 
-// number is the address n places after base.
+// number returns the address n places after base.
 func number(base uint32, n int) netip.Addr {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], base+uint32(n))
 	return netip.AddrFrom4(b)
 }
 
-// subnet is the nth peer's.
+// subnet returns the nth peer's subnet.
 func subnet(n int) netip.Prefix { return netip.PrefixFrom(number(10<<24, n<<8), 24) }
 
 func hw(n int) netstate.MAC { return netstate.MAC{0x3a, 0, 0, byte(n >> 16), byte(n >> 8), byte(n)} }
@@ -270,15 +269,15 @@ func route6(n int) netstate.Route {
 	return netstate.Route{Dst: netip.PrefixFrom(at, 64), Via: at, Link: "tulle.1", OnLink: true}
 }
 
-// direct is the route to a peer on the host's own link.
+// direct returns the route to a peer on the host's own link.
 func direct(n int) netstate.Route {
 	return netstate.Route{Dst: subnet(n), Via: number(192<<24|2<<8, n), Link: "eth0"}
 }
 
-// peer is what the nth vxlan peer needs.
+// peer returns what the nth vxlan peer needs.
 func peer(n int) []netstate.Object { return []netstate.Object{neigh(n), fdb(n), route(n)} }
 
-// name is the nth peer's as an owner.
+// name returns the nth peer's name as an owner.
 func name(n int) string { return fmt.Sprintf("peer-%d", n) }
 
 // setPeers sets the peers from first to last in one update.
@@ -290,7 +289,7 @@ func (l *lab) setPeers(first, last int) {
 	})
 }
 
-// spreadOf is r on its metric in a large network.
+// spreadOf returns r with its metric in a large network.
 func spreadOf(r netstate.Route) netstate.Route {
 	r.Metric = netstate.SpreadMetric(r.Dst)
 	return r
@@ -318,13 +317,13 @@ func reshape(d *Desired, large bool) {
 	}
 }
 
-// foreign is r as somebody else's.
+// foreign returns r as another program's.
 func foreign(r netstate.Route, protocol uint8) netstate.Route {
 	r.Protocol = protocol
 	return r
 }
 
-// ops notes every op that the Fake is asked for, as "verb key".
+// ops records every op that the Fake gets, as "verb key".
 func (l *lab) ops() func() string {
 	var mu sync.Mutex
 	var list []string

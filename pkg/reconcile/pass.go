@@ -12,37 +12,36 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// pass is one turn of work.
+// pass is one pass of the loop.
 type pass struct {
 	start    time.Time
-	first    bool // the first resync: what it finds is from before
+	first    bool // the first resync: its findings are of an earlier run
 	full     bool // a resync: tasks matter only for what they show of drift
-	ours     bool // what a resync finds amiss follows from a change of our own
+	ours     bool // what a resync finds wrong follows from our own change
 	alarm    bool // a resync that is known to find something
-	called   bool // a resync that events called for
-	found    bool // drift, whatever called for it
+	called   bool // a resync that events caused
+	found    bool // drift, whatever caused the pass
 	complete bool // a resync that may delete
-	plain    bool // no resync, no link, no drift: nothing to book unless a step fails
+	plain    bool // no resync, no link, no drift: nothing to record unless a step fails
 	tasks    map[netstate.Key]task
 	drifts   [budget.Classes]int  // how many of them are drift
-	ailing   map[string]time.Time // links that a resync is to put right, and since when they need it
+	ailing   map[string]time.Time // links that a resync is to restore, and since when they need it
 	// shaken has for the links that a resync's plan changes, or the addresses of,
 	// which of both it is: what comes after that on the link may only go with it.
 	shaken map[string]netstate.Kind
-	fought map[string]bool // those of them that are fought over
+	fought map[string]bool // those of them with a fight
 	plan   netstate.Plan
-	// twins has for a delete the route to the same destination that must be
-	// there before.
+	// twins has, for a delete, the route to the same destination that must exist before.
 	twins map[netstate.Key]netstate.Key
 }
 
 // hasDrift reports whether something is known to need a restore.
 func (p *pass) hasDrift() bool { return p.alarm || len(p.tasks)+len(p.plan) > 0 }
 
-// blind reports whether a task needs a dump of the kernel first: to
-// delete a route of which the kernel has, or should have, another to the same
-// destination. The kernel takes metric 0 for any metric, and where the one is
-// no longer there deletes the other instead.
+// blind reports whether a task needs a dump of the kernel first. That is so for the
+// deletion of a route if the kernel has, or should have, another to the same
+// destination: it takes metric 0 for any metric, and if the first is gone it deletes
+// the other instead.
 func (r *Reconciler) blind(k netstate.Key, t task) bool {
 	if t.gone == nil || !r.desired.complete {
 		return false
@@ -72,7 +71,7 @@ func (r *Reconciler) planTasks(p *pass) {
 	p.plan = plan.Plan()
 }
 
-// planResync plans the way from what the kernel holds to what is desired now.
+// planResync plans the steps from what the kernel holds to what is desired now.
 func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,8 +109,8 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 	r.refresh()
 }
 
-// spare takes from a plan what would cost a link of ours all that is on it, as
-// long as not all owners that may want something there are known.
+// spare removes from a plan what would cost a link of ours everything on it, until
+// all owners that may want something there are known.
 func (r *Reconciler) spare(p *pass, actual []netstate.Object) {
 	spared := make(map[string]bool)
 	for _, o := range actual {
@@ -153,8 +152,8 @@ func (r *Reconciler) absorb(p *pass, planned map[netstate.Key]bool) {
 	}
 }
 
-// apply carries out p's plan. A route goes only when that which takes over is
-// there, so that a refused step leaves no destination without a route.
+// apply carries out p's plan. It deletes a route only after its replacement exists,
+// so that a refused step leaves no destination without a route.
 func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 	if len(p.plan) == 0 {
 		return nil
@@ -194,7 +193,7 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// errAwaited is why a route is left that is to go.
+// errAwaited is why a route that is to be deleted stays.
 var errAwaited = errors.New("kept until the kernel takes the route that follows it")
 
 // recordOutcome records the outcome of each step.
@@ -212,7 +211,7 @@ func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 	if known {
 		r.report.unknowns = 0
 	} else {
-		// All have their next try in one resync, which shows what was done.
+		// All are retried in one resync, which shows what was done.
 		r.report.unknowns++
 		retry = now.Add(backoff.After(r.report.unknowns))
 		r.resync.force(retry)
@@ -239,8 +238,8 @@ func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 		f := r.queue.fail(k, t, e.Err, now, retry)
 		switch {
 		case !p.full && surprising(e.Err):
-			// The kernel is not as we believe, and may well be right: a Diff
-			// decides before the log reports it.
+			// The kernel differs from what we believe, and may be right: a Diff decides before
+			// the log reports it.
 			if before == nil || !surprising(before.err) {
 				r.resync.want(now, classOf(k))
 			}
@@ -250,13 +249,13 @@ func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 		}
 	}
 	if swapped {
-		// The kernel may have taken the one for the other; see blind.
+		// The kernel may have confused the two; see blind.
 		r.resync.want(now, budget.Single)
 	}
 	r.report.logPass(p, firsts, len(r.queue.failed))
 }
 
-// taskOf returns what a step was for, which is what to retry if it failed.
+// taskOf returns the purpose of a step, which is what to retry if it failed.
 func (r *Reconciler) taskOf(p *pass, op netstate.Op, k netstate.Key) task {
 	t, asked := p.tasks[k]
 	if f := r.queue.failed[k]; !asked && f != nil {
@@ -278,21 +277,21 @@ func (r *Reconciler) taskOf(p *pass, op netstate.Op, k netstate.Key) task {
 	return t
 }
 
-// supplanted reports whether a step was refused because a foreign route stands
-// where ours stood before. A foreign route that was there first is left alone.
+// supplanted reports whether a step was refused because a foreign route is where ours
+// was before. A foreign route that was there first is left alone.
 func (r *Reconciler) supplanted(op netstate.Op, k netstate.Key, err error) bool {
 	return op.Verb == netstate.Create && k.Kind == netstate.KindRoute &&
 		errors.Is(err, fs.ErrExist) && r.desired.state.Placed(k)
 }
 
-// placed notes that a step put a route where ours is to stand.
+// placed records that a step put a route into its place.
 func (r *Reconciler) placed(op netstate.Op) {
 	if route, ok := op.Object.(netstate.Route); ok && op.Verb != netstate.Delete {
 		r.desired.state.SetPlaced(route.Key())
 	}
 }
 
-// done books a step that was taken.
+// done records a completed step.
 func (r *Reconciler) done(p *pass, op netstate.Op, k netstate.Key, t task, now time.Time) {
 	r.queue.settle(k)
 	r.placed(op)
@@ -308,22 +307,22 @@ func (r *Reconciler) done(p *pass, op netstate.Op, k netstate.Key, t task, now t
 	r.healed(p, op, k, t, now)
 }
 
-// disturbed reports whether an object is on a link that others change at present,
-// so that a refused step says nothing new.
+// disturbed reports whether an object is on a link that other programs are changing,
+// so that a refused step is not surprising.
 func (r *Reconciler) disturbed(o netstate.Object) bool {
 	_, ailing := r.ailing[netstate.LinkOf(o)]
 	return ailing || r.fought(o)
 }
 
-// onFailing reports whether an object is on a link that failed, and so has to
-// be restored again until the link is right.
+// onFailing reports whether an object is on a link that failed, and must be restored
+// again until the link is right.
 func (r *Reconciler) onFailing(o netstate.Object) bool {
 	on := netstate.LinkOf(o)
 	return on != "" && r.queue.failed[netstate.Link{Name: on}.Key()] != nil
 }
 
-// surprising reports whether err shows that the kernel differs from what
-// the loop believes.
+// surprising reports whether err shows that the kernel differs from what the loop
+// believes.
 func surprising(err error) bool {
 	return errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ENETDOWN)
 }

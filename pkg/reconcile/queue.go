@@ -9,10 +9,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// backoff is the wait before a failed step, or a dump, is tried again.
+// backoff is the wait before a retry of a failed step or dump.
 var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: time.Minute}
 
-// task is what is to be done about one key.
+// task is the work for one key.
 type task struct {
 	gone netstate.Object // to delete, if the key is not wanted
 	// verb is how to put what is wanted, if the key still is then: Replace
@@ -23,7 +23,7 @@ type task struct {
 	wrong int64 // since when, for drift that an event reported: Unix time in nanoseconds
 }
 
-// since returns since when t's key is wrong, as far as is known.
+// since returns since when t's key is wrong, if known.
 func (t task) since(now time.Time) time.Time {
 	if t.wrong == 0 {
 		return now
@@ -55,8 +55,8 @@ type failure struct {
 	since     time.Time
 	retry     time.Time
 	logged    bool // it is in the log
-	pass      int  // in which it was last heard of
-	heapIndex int  // in the heap; underWay when it is being tried again
+	pass      int  // in which it was last reported
+	heapIndex int  // in the heap; underWay during a retry
 }
 
 const retrying = -1
@@ -66,12 +66,12 @@ const retrying = -1
 // try or are having it. A failure that is neither in the heap nor being tried
 // is in ready, or left to a resync that is asked for.
 type queue struct {
-	ready   map[netstate.Key]task // nil until there is some
+	ready   map[netstate.Key]task // nil while it is empty
 	spare   map[netstate.Key]task // empty, for the next ready
 	drifted drift
 	failed  map[netstate.Key]*failure
 	retries retryHeap
-	pass    int // counts the takes; what comes during one is not settled by it
+	pass    int // counts the takes; a take does not settle what comes during it
 	taken   int // how many keys the last take took
 }
 
@@ -106,9 +106,9 @@ func (q *queue) put(k netstate.Key, t task) {
 	q.ready[k] = t
 }
 
-// drift marks a key that others changed. It is worked on when its class has a
-// turn. One that failed before is tried again within a second: the kernel has
-// changed since, and what was in the way may have gone.
+// drift marks a key that another program changed. It is restored when its class has a
+// turn. A key that failed before is retried within a second: the kernel has changed
+// since, and the obstacle may be gone.
 func (q *queue) drift(k netstate.Key, t task, now time.Time) {
 	f := q.failed[k]
 	if f == nil || f.heapIndex == retrying {
@@ -145,7 +145,7 @@ func (q *queue) take(now time.Time, turn func(budget.Class) bool) map[netstate.K
 	return tasks
 }
 
-// merge adds what drifted to tasks.
+// merge adds drift to tasks.
 func merge(tasks map[netstate.Key]task, k netstate.Key, t task) {
 	if was, ok := tasks[k]; ok {
 		t = t.after(was)
@@ -159,7 +159,7 @@ func (q *queue) reuse(tasks map[netstate.Key]task) {
 	q.spare = tasks
 }
 
-// restore puts a task back that was taken and not worked on.
+// restore puts back a task that was taken and not carried out.
 func (q *queue) restore(k netstate.Key, t task) {
 	if later, ok := q.ready[k]; ok {
 		t = later.after(t)
@@ -180,7 +180,7 @@ func (q *queue) fail(k netstate.Key, t task, err error, now, retry time.Time) *f
 		f.attempts, f.since, f.logged = before.attempts+1, before.since, before.logged
 	}
 	if later, ok := q.drifted.get(k); ok {
-		// The kernel has changed since; what was in the way may be gone.
+		// The kernel has changed since; the obstacle may be gone.
 		f.task, f.retry = later.after(t), q.drifted.burst.over()
 		q.drifted.calm(k)
 	}
@@ -208,8 +208,8 @@ func (q *queue) hurry(f *failure, at time.Time) {
 	}
 }
 
-// settle drops a failure that the pass under way found right or put right,
-// unless something was heard of it meanwhile.
+// settle drops a failure that the present pass found right or restored, unless an
+// event about it came meanwhile.
 func (q *queue) settle(k netstate.Key) {
 	if f := q.failed[k]; f != nil && (f.heapIndex == retrying || f.pass != q.pass) {
 		q.forget(k)
@@ -226,8 +226,8 @@ func (q *queue) forget(k netstate.Key) {
 	}
 }
 
-// next returns when there is something to work on, if ever. Turn returns when a
-// class has its turn.
+// next returns when the next work is due, if ever. turn returns when a class has its
+// turn.
 func (q *queue) next(now time.Time, turn func(budget.Class) time.Time) (at time.Time, ok bool) {
 	if len(q.ready) > 0 {
 		return now, true
@@ -239,7 +239,7 @@ func (q *queue) next(now time.Time, turn func(budget.Class) time.Time) (at time.
 	return at, ok
 }
 
-// retryHeap orders failures by when they are to be tried again.
+// retryHeap orders failures by the time of their retries.
 type retryHeap []*failure
 
 func (h retryHeap) Len() int           { return len(h) }
