@@ -60,7 +60,7 @@ func (a *Agent) awaitTrial() {
 	a.offload.timer.Reset(pause)
 }
 
-// trialSettings returns the settings that a trial changes. There are none where the
+// trialSettings returns the settings that a trial changes. There are none if the
 // config does not leave offload to the probes, or has no tunnel.
 func (a *Agent) trialSettings() (settings []netstate.Object) {
 	if a.Prober == nil || a.peers == nil || !a.hasUplinks() {

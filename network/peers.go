@@ -106,7 +106,7 @@ func (p *Peers) drop(d *reconcile.Desired, keys []string) {
 	}
 }
 
-// Rehost works out all objects again after a change of the host, the config or own.
+// Rehost computes all objects again after a change of the host, the config or own.
 // Objects that stay the same stay in the kernel.
 func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	p.mu.Lock()
@@ -125,8 +125,8 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 }
 
 // taken waits until the kernel has taken the previous portion, so that little more
-// than two are in progress. It returns false without waiting longer if the kernel is
-// in trouble.
+// than two are in progress. It returns false without waiting longer if the kernel has
+// failures.
 func (p *Peers) taken() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), portionTime)
 	defer cancel()
