@@ -190,9 +190,7 @@ func TestManyNodesWithoutClaimAreWatchedWhole(t *testing.T) {
 			s := l.watch("node-1")
 			s.await(t, "complete", func() bool { return len(s.leases) == maxSingleFetches })
 			awaitMetadataWatch(t, f, true)
-			if n := f.Asked("GET /api/v1/nodes/"); n != maxSingleFetches || s.least != maxSingleFetches {
-				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
-			}
+			s.cost(t, f, maxSingleFetches, maxSingleFetches, 1)
 		})
 		t.Run(fmt.Sprintf("many, streaming %t", streams), func(t *testing.T) {
 			l, f := newFakeLab(t)
@@ -204,9 +202,7 @@ func TestManyNodesWithoutClaimAreWatchedWhole(t *testing.T) {
 			s := l.watch("node-1")
 			s.await(t, "complete", func() bool { return len(s.leases) == maxSingleFetches+5 })
 			awaitMetadataWatch(t, f, false)
-			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != maxSingleFetches+5 {
-				t.Errorf("%d were fetched, %d leases at the least", n, s.least)
-			}
+			s.cost(t, f, 0, maxSingleFetches+5, 1)
 			// A false claim becomes a true one.
 			l.set("flannel-0", "tulle-subnets", formatClaim(own.Subnets))
 			for i := range maxSingleFetches + 4 {
@@ -223,9 +219,7 @@ func TestManyNodesWithoutClaimAreWatchedWhole(t *testing.T) {
 			})
 			l.set("flannel-1", "public-ip", "192.0.2.96")
 			s.await(t, "following", func() bool { return s.leases["10.5.2.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.96") })
-			if n := f.Asked("GET /api/v1/nodes/"); n != 0 || s.least != maxSingleFetches+5 || s.lists != 1 {
-				t.Errorf("%d were fetched, %d leases at the least, %d lists", n, s.least, s.lists)
-			}
+			s.cost(t, f, 0, maxSingleFetches+5, 1)
 			// All are re-created, by flannel, while the watch is broken.
 			f.Do(func() {
 				f.Forget()
@@ -239,10 +233,20 @@ func TestManyNodesWithoutClaimAreWatchedWhole(t *testing.T) {
 			})
 			s.await(t, "all again", func() bool { return s.lists == 2 && len(s.leases) == maxSingleFetches+5 })
 			awaitMetadataWatch(t, f, false)
-			if s.least != maxSingleFetches+5 {
-				t.Errorf("%d leases at the least", s.least)
-			}
+			s.cost(t, f, 0, maxSingleFetches+5, 2)
 		})
+	}
+}
+
+// cost checks how many Nodes were fetched one by one, the fewest leases since the first
+// list, and the number of lists. If one is wrong, it prints all that the store asked for.
+func (s *seen) cost(t testing.TB, f *apitest.Server, fetched, least, lists int) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := f.Asked("GET /api/v1/nodes/"); n != fetched || s.least != least || s.lists != lists {
+		t.Errorf("%d fetched, %d leases at the least, %d lists, want %d, %d and %d; leases %v, bad %v, requests\n%s",
+			n, s.least, s.lists, fetched, least, lists, s.leases, s.bad, strings.Join(f.Requests(), "\n"))
 	}
 }
 
