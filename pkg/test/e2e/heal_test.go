@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,26 +10,26 @@ import (
 )
 
 // TestHealsThroughFights changes each thing on a node far more often than makes a
-// fight. The network works all along, the fight is reported, and everything is
-// restored at its end.
+// fight. It is restored again and again, the fight is reported, and everything is
+// restored at its end. For how long nothing works meanwhile is only logged: on a busy
+// machine that says little. TestBenchHeal measures it.
 func TestHealsThroughFights(t *testing.T) {
 	t.Parallel()
 	d := newDisturbed(t, tulled)
-	d.daemon.WaitLog("Kernel in sync with all peers")
+	d.awaitReady(d.here)
 	before := d.whole()
 	for _, c := range disturbances() {
 		act := c.make(d)
 		stop := disturb(100*time.Millisecond, act)
-		d.eventually(func() error { return d.fights(c.kind) })
-		// From here on the fight is known.
+		known := d.restored(c.kind, 0)
 		measure := c.watch(d, time.Millisecond)
-		<-time.After(3 * time.Second)
-		_, longest := measure()
+		d.restored(c.kind, known+20)
+		lost, longest := measure()
 		n := stop()
 		took := d.right(before)
-		t.Logf("%s: %d times, nothing for %v at the longest, right %v after the end", c.name, n, longest, took)
-		if longest > 2500*time.Millisecond {
-			t.Errorf("%s: nothing for %v", c.name, longest)
+		t.Logf("%s: %d times, lost %.3g %%, nothing for %v at the longest, right %v after the end", c.name, n, 100*lost, longest, took)
+		if lost == 1 {
+			t.Errorf("%s: nothing worked", c.name)
 		}
 	}
 	for _, begin := range []string{"keeps changing an object", "keeps changing the firewall's rules", "keeps changing a file"} {
@@ -40,15 +39,23 @@ func TestHealsThroughFights(t *testing.T) {
 	}
 }
 
-// fights returns an error unless the first node's daemon reports a fight over an
-// object of that name.
-func (d *disturbed) fights(what string) error {
-	var r status.Report
-	if err := d.asks(d.here, &r, "status"); err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(r.Fights, func(f status.Fight) bool { return strings.Contains(f.What, what) }) {
-		return fmt.Errorf("no fight over %s: %+v", what, r.Fights)
-	}
-	return nil
+// restored waits until the first node's daemon reports a fight over an object of that
+// name, in which it has restored the object at least so many times. It returns how
+// often it has.
+func (d *disturbed) restored(what string, times int) (restored int) {
+	d.t.Helper()
+	d.eventually(func() error {
+		var r status.Report
+		if err := d.asks(d.here, &r, "status"); err != nil {
+			return err
+		}
+		for _, f := range r.Fights {
+			if strings.Contains(f.What, what) && f.Restored >= times {
+				restored = f.Restored
+				return nil
+			}
+		}
+		return fmt.Errorf("no fight over %s, restored %d times: %+v", what, times, r.Fights)
+	})
+	return restored
 }

@@ -45,6 +45,18 @@ func (w *world) peersOf(h *clustertest.Host) ([]status.Peer, error) {
 	return answer.Peers, err
 }
 
+// awaitReady waits until a host's daemon is ready: kernel, firewall and files hold what
+// they should.
+func (w *world) awaitReady(h *clustertest.Host) {
+	w.t.Helper()
+	w.eventually(func() error {
+		if out, code := w.tell(h, "status"); code != 0 {
+			return fmt.Errorf("status of %s ends with %d: %s", h.Name, code, out)
+		}
+		return nil
+	})
+}
+
 // TestStatus requests the status of a daemon that works, and of one with problems.
 func TestStatus(t *testing.T) {
 	t.Parallel()
@@ -145,6 +157,7 @@ func TestBugReport(t *testing.T) {
 		}
 		return nil
 	})
+	w.awaitReady(one) // the report has routes and the env file
 	out, code := w.tell(one, "bugreport", "/run/report.tar.gz", "--etcd-username=planted-user", "--etcd-password=hunter2-planted")
 	if code != 0 || !strings.Contains(out, "wrote /run/report.tar.gz; review it") {
 		t.Fatalf("%d: %s", code, out)
