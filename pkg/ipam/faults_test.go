@@ -93,9 +93,18 @@ func TestBlocksOfFormerMaskAreKept(t *testing.T) {
 	later := start.Add(DefaultRest)
 	set(b, later, "n1", "n2", "n3")
 	expect(t, next(b, later), "n1 10.0.2.0/24", "n2 10.0.3.0/24")
+	expect(t, codes(b), "n3 exhausted")
 	// The /24 is free when the last part of it has rested, not before.
 	b.Delete("old2", later)
-	later = later.Add(DefaultRest)
+	say(b, later, "part", "10.0.0.64/27")
+	b.Delete("part", later.Add(time.Second))
+	for f := range b.Findings() {
+		if f.Code != Resting || !f.Again.Equal(later.Add(DefaultRest+time.Second)) {
+			t.Errorf("%+v", f)
+		}
+	}
+	expect(t, next(b, later.Add(DefaultRest)))
+	later = later.Add(DefaultRest + time.Second)
 	expect(t, next(b, later), "n3 10.0.0.0/24")
 }
 
@@ -305,6 +314,32 @@ func TestSameNameGetsItsBlockBack(t *testing.T) {
 	b.Delete("n0", start)
 	expect(t, usage(b, start), "256 0 254 2 0 0", "65536 0 65534 2 0 0")
 	expect(t, usage(b, start.Add(DefaultRest)), "256 0 256 0 0 0", "65536 0 65536 0 0 0")
+}
+
+// TestLastDeletionCounts: the end of an earlier rest does not end the last one.
+func TestLastDeletionCounts(t *testing.T) {
+	b := bookOf(t, pool4("a", 24, "10.0.0.0/16"))
+	for life := range 3 {
+		now := start.Add(time.Duration(life) * DefaultRest / 2)
+		b.Set(Node{Name: "n1", UID: fmt.Sprint(life), CIDRs: []string{"10.0.9.0/24"}}, now)
+		b.Delete("n1", now)
+	}
+	later := start.Add(2*DefaultRest - 1)
+	expect(t, usage(b, later), "256 0 255 1 0 0")
+	set(b, later, "n1")
+	expect(t, next(b, later), "n1 10.0.9.0/24")
+}
+
+func TestCorrectedCIDRIsNoFinding(t *testing.T) {
+	b := bookOf(t, pool4("a", 24, "10.0.0.0/16"))
+	for _, c := range []struct {
+		cidr string
+		want []string
+	}{{"10.0.9.1/24", []string{"n1 host-bits"}}, {"10.0.9.0/24", nil}, {"::ffff:10.0.9.0/120", []string{"n1 ipv4-mapped"}}} {
+		b.Set(Node{Name: "n1", UID: "1", CIDRs: []string{c.cidr}}, start)
+		expect(t, codes(b), c.want...)
+		expect(t, usage(b, start), "256 1 255 0 0 0")
+	}
 }
 
 func TestGrowingIntoSecondFamilyKeepsTheFirst(t *testing.T) {

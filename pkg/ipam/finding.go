@@ -178,15 +178,22 @@ func (b *Book) lacking() (found []Finding) {
 
 // exhausted returns why the Nodes of c find no block, without a Node.
 func (b *Book) exhausted(c *class) Finding {
-	p, u := c.pools[0], b.measure(c.pools[0], c.family)
-	f := Finding{Code: Exhausted, Pool: p.Name, Family: c.family}
-	text := fmt.Sprintf("pool %s has no free %s block of /%d: %s", p.Name, c.family, u.Bits, u.numbers())
+	p := c.pools[0]
+	_, family, _ := b.serve(p)
+	u := b.measure(p, family)
+	f := Finding{Code: Exhausted, Pool: p.Name, Family: family}
+	text := fmt.Sprintf("pool %s has no free %s block of /%d: %s", p.Name, family, u.Bits, u.numbers())
 	if more := len(c.pools) - 1; more > 0 {
 		text += fmt.Sprintf("; the other pools that select the Node (%d) have none either", more)
 	}
-	if r := b.nextRested(c); r != nil {
-		f.Code, f.Again = Resting, r.ends
-		text += fmt.Sprintf("; the next block has rested at %s", r.ends.UTC().Format(time.RFC3339))
+	for _, p := range c.pools {
+		if at := b.serves(p); !at.IsZero() && (f.Again.IsZero() || at.Before(f.Again)) {
+			f.Again = at
+		}
+	}
+	if !f.Again.IsZero() {
+		f.Code = Resting
+		text += fmt.Sprintf("; the next block has rested at %s", f.Again.UTC().Format(time.RFC3339))
 	}
 	grow := p.Grow
 	if grow == "" {
@@ -208,18 +215,23 @@ func (u *PoolUsage) numbers() string {
 	return text
 }
 
-// nextRested returns the rest that ends first, of those with room for a block of one
-// of c's pools.
-func (b *Book) nextRested(c *class) *rest {
+// serves returns when a pool that serves no Node now can serve one, because blocks
+// have rested by then. It is zero if they are not enough.
+func (b *Book) serves(p *pool) (at time.Time) {
+	ended := 0
 	for _, r := range b.rests {
-		for _, s := range r.blocks {
-			f := subnet.FamilyOf(s.Addr())
-			for _, p := range c.pools {
-				if s.Bits() <= p.Bits[f] && slices.ContainsFunc(p.open[f], s.Overlaps) {
-					return r
-				}
-			}
+		ended++
+		b.eachOf(r, func(set *subnet.Set, s netip.Prefix) { set.Free(s) })
+		if !slices.ContainsFunc(r.blocks, p.overlaps) {
+			continue
+		}
+		if _, _, ok := b.serve(p); ok {
+			at = r.ends
+			break
 		}
 	}
-	return nil
+	for _, r := range b.rests[:ended] {
+		b.eachOf(r, (*subnet.Set).Take)
+	}
+	return at
 }

@@ -38,8 +38,6 @@ type class struct {
 	pools []*pool
 	nodes queue[*node]
 	index int // in Book.ready
-	// family is the one of which the first pool had no block when they tried last.
-	family subnet.Family
 }
 
 func (c *class) place() *int { return &c.index }
@@ -110,7 +108,6 @@ func (b *Book) Settle(name, uid string, o Outcome) {
 		b.free(s)
 	}
 	n.has, n.blocks = none, nil
-	delete(b.clashing, n)
 	if !n.deleting {
 		b.wait(n)
 	}
@@ -128,22 +125,24 @@ func (b *Book) grant(n *node, p *pool, blocks []netip.Prefix) Grant {
 // search returns new blocks for a Node of c, and the pool that they are of, or no
 // pool.
 func (b *Book) search(c *class) (*pool, []netip.Prefix) {
-next:
-	for i, p := range c.pools {
-		blocks := make([]netip.Prefix, 0, len(p.families))
-		for _, f := range p.families {
-			s, ok := b.fit(p, f)
-			if !ok {
-				if i == 0 {
-					c.family = f
-				}
-				continue next
-			}
-			blocks = append(blocks, s)
+	for _, p := range c.pools {
+		if blocks, _, ok := b.serve(p); ok {
+			return p, blocks
 		}
-		return p, blocks
 	}
 	return nil, nil
+}
+
+// serve returns new blocks of p for a Node, or the family of which p has none.
+func (b *Book) serve(p *pool) (blocks []netip.Prefix, lacking subnet.Family, ok bool) {
+	for _, f := range p.families {
+		s, ok := b.fit(p, f)
+		if !ok {
+			return nil, f, false
+		}
+		blocks = append(blocks, s)
+	}
+	return blocks, 0, true
 }
 
 // fit returns the free block of p that leaves the largest holes.

@@ -65,7 +65,7 @@ func (b *Book) measure(p *pool, f subnet.Family) PoolUsage {
 	if all := room.Scraps + float64(room.Blocks); all > 0 {
 		u.Fragmentation = room.Scraps / all
 	}
-	b.withoutRests(f, func() {
+	b.withoutRests(func() {
 		u.Resting = b.room(f, p.open[f], u.Bits).Blocks - u.Free
 		u.Draining = b.room(f, p.draining[f], u.Bits).Blocks
 	})
@@ -74,19 +74,21 @@ func (b *Book) measure(p *pool, f subnet.Family) PoolUsage {
 }
 
 // withoutRests calls do while no block rests.
-func (b *Book) withoutRests(f subnet.Family, do func()) {
-	each := func(change func(netip.Prefix)) {
-		for _, r := range b.rests {
-			for _, s := range r.blocks {
-				if subnet.FamilyOf(s.Addr()) == f {
-					change(s)
-				}
-			}
-		}
+func (b *Book) withoutRests(do func()) {
+	for _, r := range b.rests {
+		b.eachOf(r, func(set *subnet.Set, s netip.Prefix) { set.Free(s) })
 	}
-	each(func(s netip.Prefix) { b.taken[f].Free(s) })
 	do()
-	each(b.taken[f].Take)
+	for _, r := range b.rests {
+		b.eachOf(r, (*subnet.Set).Take)
+	}
+}
+
+// eachOf changes the Sets at each block that rests.
+func (b *Book) eachOf(r *rest, change func(*subnet.Set, netip.Prefix)) {
+	for _, s := range r.blocks {
+		change(&b.taken[subnet.FamilyOf(s.Addr())], s)
+	}
 }
 
 // room measures what is free of ranges.
