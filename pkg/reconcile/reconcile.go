@@ -24,33 +24,32 @@ type Kernel interface {
 	Watch(ctx context.Context, to func(netstate.Event)) error
 }
 
-// Reconciler is the loop. It owns the desired state and what is known of how
-// far the kernel is from it. Update and the kernel's events may come at any
-// time, also while a plan is being applied: a key that they touch then is
-// worked on again after it.
+// Reconciler is the loop. It owns the desired state and what is known of the kernel's
+// differences from it. Update may be called and events may come at any time, also
+// while a plan is applied: the loop checks a key that they touch again after it.
 type Reconciler struct {
 	kernel   Kernel
 	interval time.Duration
 	account  *budget.Account // what healing costs
-	wake     retry.Wakeup    // there is something to look at
+	wake     retry.Wakeup    // there is something to check
 
 	mu       sync.Mutex
 	desired  *Desired
 	queue    queue
 	fights   budget.Fights[netstate.Key]
-	turns    [budget.Classes]time.Time // when drift of a class was last put right
-	ailing   map[string]time.Time      // links of ours, and since when they wait for a resync to put them right
+	turns    [budget.Classes]time.Time // when drift of a class was last restored
+	ailing   map[string]time.Time      // links of ours, and since when they wait for a resync to restore them
 	links    map[string]netstate.Link  // foreign links that the state uses, as last seen
 	watching bool                      // events come, or came once
-	strays   bool                      // something was left alone as long as not all owners are known
+	strays   bool                      // something was left alone until all owners are known
 	resync   schedule
-	now      *pass // under way
+	now      *pass // the present pass
 	report   report
 	waiters  []waiter
 }
 
-// New makes a loop that resyncs in full every interval, give or take a tenth,
-// whatever the events say. What it does for the sake of drift is on account.
+// New returns a loop that runs a full resync every interval, give or take a tenth,
+// whatever the events say. It spends from account what drift costs.
 func New(k Kernel, interval time.Duration, account *budget.Account) *Reconciler {
 	r := &Reconciler{
 		kernel: k, interval: interval, account: account,
@@ -75,14 +74,14 @@ func (r *Reconciler) Update(f func(*Desired)) {
 		if r.report.resyncs > 0 && !r.strays {
 			r.report.swept = true
 		} else {
-			r.resyncOurs() // what is left from before can go now
+			r.resyncOurs() // what is stale can be deleted now
 		}
 	}
 	r.refresh()
 	r.wake.Wake()
 }
 
-// Resync calls for a full resync.
+// Resync requests a full resync.
 func (r *Reconciler) Resync() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,10 +89,10 @@ func (r *Reconciler) Resync() {
 	r.wake.Wake()
 }
 
-// note books one change of the desired state; the caller holds mu.
+// note records one change of the desired state. The caller holds mu.
 func (r *Reconciler) note(c change) {
 	if _, isLink := c.object.(netstate.Link); isLink || r.expecting() {
-		// What is on a link depends on it: only a Diff sees how.
+		// Everything on a link depends on it: only a Diff shows how.
 		r.resyncOurs()
 		return
 	}
@@ -104,13 +103,13 @@ func (r *Reconciler) note(c change) {
 	r.queue.add(c.object.Key(), t)
 }
 
-// resyncOurs asks for a resync on account of a change of our own.
+// resyncOurs requests a resync because of our own change.
 func (r *Reconciler) resyncOurs() {
 	r.resync.force(time.Now())
 	r.resync.ours = true
 }
 
-// Run works until ctx ends.
+// Run runs the loop until ctx ends.
 func (r *Reconciler) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -154,13 +153,13 @@ func (r *Reconciler) pause() time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// expecting reports whether owners come in a moment (Expect) that may well want what
-// was left alone until all are known, as after a restart. To write it again
-// would be needless: a resync that has them all finds what is missing.
+// expecting reports whether owners come in a moment (Expect) that probably want what
+// was left alone until all are known, as after a restart. So it need not be written
+// again: a resync with all owners finds what is missing.
 func (r *Reconciler) expecting() bool { return r.strays && r.desired.expected > 0 }
 
-// nextResync returns when the next resync is. The first waits for the watch, and for
-// something to be desired.
+// nextResync returns when the next resync is due. The first waits for the watch, and
+// for something to be desired.
 func (r *Reconciler) nextResync(now time.Time) time.Time {
 	if r.report.resyncs == 0 && (!r.watching || r.desired.state.Len() == 0) {
 		return r.resync.periodic
@@ -168,7 +167,7 @@ func (r *Reconciler) nextResync(now time.Time) time.Time {
 	return r.resync.next(func(c budget.Class, last time.Time) time.Time { return r.account.When(now, c, last) })
 }
 
-// step does what is due: a resync in full, or else the keys that need work.
+// step does what is due: a full resync, or else the keys that need work.
 func (r *Reconciler) step(ctx context.Context) {
 	stop := r.account.Measure()
 	p, scope := r.begin()
@@ -189,8 +188,8 @@ func (r *Reconciler) step(ctx context.Context) {
 	r.end(ctx, p, err)
 }
 
-// begin starts a pass, if one is due. Before the first resync, which shows
-// what is there already, nothing else is.
+// begin starts a pass, if one is due. No other pass is due before the first resync,
+// which shows what the kernel holds already.
 func (r *Reconciler) begin() (*pass, netstate.Scope) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,7 +228,7 @@ func (r *Reconciler) begin() (*pass, netstate.Scope) {
 	return p, r.desired.scope()
 }
 
-// end books a pass.
+// end records the results of a pass.
 func (r *Reconciler) end(ctx context.Context, p *pass, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,7 +250,7 @@ func (r *Reconciler) end(ctx context.Context, p *pass, err error) {
 	r.refresh()
 }
 
-// dumpFailed puts back what a resync had taken and tries again later.
+// dumpFailed puts back what a resync had taken, and schedules a retry.
 func (r *Reconciler) dumpFailed(ctx context.Context, p *pass, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -260,7 +259,7 @@ func (r *Reconciler) dumpFailed(ctx context.Context, p *pass, err error) {
 		return
 	}
 	for k, t := range p.tasks {
-		if !r.blind(k, t) { // what is, the next resync sees
+		if !r.blind(k, t) { // the next resync sees the others
 			r.queue.restore(k, t)
 		}
 	}

@@ -8,36 +8,36 @@ import (
 )
 
 const (
-	// lead is how long a change waits for the rest of what belongs to it.
+	// lead is how long a change waits for others that belong to it.
 	lead = time.Millisecond
-	// settle is how long each of many waits for the next: a device that goes takes
-	// ten thousand entries along, each with an event of its own, before it says so
-	// itself.
+	// settle is how long each event of a burst waits for the next: a device that
+	// disappears takes ten thousand entries with it, each with an event before the
+	// device's own.
 	settle = 10 * time.Millisecond
 	// settledBelow is the largest burst that need not settle.
 	settledBelow = 16
-	// longestBurst is when a burst is taken for over though it goes on.
+	// longestBurst is the time after which a burst counts as over although it continues.
 	longestBurst = 30 * time.Millisecond
-	// watchGrace is how long the first resync waits for the watch to begin, so
-	// that nothing is missed between the two.
+	// watchGrace is how long the first resync waits for the watch to begin, so that no
+	// change between the two is missed.
 	watchGrace = 200 * time.Millisecond
 	// rewatch is the wait before a failed Watch is restarted.
 	rewatch = time.Second
 )
 
-// schedule says when the next full resync is.
+// schedule plans the next full resync.
 type schedule struct {
 	periodic time.Time
-	forced   time.Time    // asked for at that time; zero when not
-	called   time.Time    // called for by events, not before that time; zero when not
-	class    budget.Class // of what called
-	earliest time.Time    // events cannot have it before
+	forced   time.Time    // requested for that time; zero if not
+	called   time.Time    // requested by events, not before that time; zero if not
+	class    budget.Class // of what the events changed
+	earliest time.Time    // events cannot cause one before
 	last     time.Time    // when the last ended
-	ours     bool         // it follows a change of our own, so what it finds is no drift
+	ours     bool         // it follows our own change, so its findings are no drift
 	alarm    bool         // it is known to find something
 }
 
-// want asks for one at about t, for an event's sake.
+// want requests a resync at about t because of an event.
 func (s *schedule) want(t time.Time, c budget.Class) {
 	t = later(t, s.earliest)
 	if s.called.IsZero() {
@@ -50,17 +50,17 @@ func (s *schedule) want(t time.Time, c budget.Class) {
 	s.class = min(s.class, c)
 }
 
-// force asks for one at t, whatever it costs.
+// force requests a resync at t, whatever it costs.
 func (s *schedule) force(t time.Time) {
 	if s.forced.IsZero() || t.Before(s.forced) {
 		s.forced = t
 	}
 }
 
-// asked reports whether the next one is more than periodic.
+// asked reports whether the next resync is more than periodic.
 func (s *schedule) asked() bool { return !s.forced.IsZero() || !s.called.IsZero() }
 
-// next returns when the next one is. Turn returns when events may have one.
+// next returns when the next resync is due. turn returns when events may cause one.
 func (s *schedule) next(turn func(budget.Class, time.Time) time.Time) time.Time {
 	at := s.periodic
 	if !s.forced.IsZero() && s.forced.Before(at) {
@@ -74,21 +74,21 @@ func (s *schedule) next(turn func(budget.Class, time.Time) time.Time) time.Time 
 	return at
 }
 
-// begin takes what was asked for as served; asked for again meanwhile, there
-// will be another.
+// begin marks the requests as served. A request that comes meanwhile causes another
+// resync.
 func (s *schedule) begin() {
 	s.forced, s.called = time.Time{}, time.Time{}
 	s.ours, s.alarm = false, false
 }
 
-// end plans the one after that which began at start.
+// end plans the resync after the one that began at start.
 func (s *schedule) end(start time.Time, took, interval time.Duration) {
 	s.last = start.Add(took)
 	interval = max(interval, 100*took)
 	s.periodic = s.last.Add(interval - interval/10 + rand.N(interval/5+1))
 }
 
-// again restarts at t the resync that p began and could not end.
+// again restarts at t the resync that p began and could not finish.
 func (s *schedule) again(p *pass, t time.Time) {
 	s.forced, s.called, s.periodic = t, time.Time{}, later(t, s.periodic)
 	s.earliest = t

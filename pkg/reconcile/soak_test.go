@@ -12,9 +12,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Owners change their minds, strangers tamper, the kernel refuses, forgets and
-// hangs, all at random: when they stop, all is as desired, nothing of anybody
-// else was touched, and the loop holds on to nothing.
+// TestRandomFaultsEndInSync lets owners change their wishes, other programs tamper,
+// and the kernel refuse, forget and hang, all at random. When they stop, the kernel
+// is in sync, nothing foreign was touched, and the loop holds no state of the past.
 func TestRandomFaultsEndInSync(t *testing.T) {
 	seeds := uint64(100)
 	if testing.Short() {
@@ -31,8 +31,8 @@ func soak(t *testing.T, seed uint64) {
 		eth0, netstate.Addr{Link: "eth0", Prefix: pfx("192.0.2.1/24")}, netstate.Neigh{Link: "eth0", IP: ip("192.0.2.2"), MAC: hw(1)},
 		foreign(direct(1000), 4), foreign(direct(1001), netstate.ProtocolBoot),
 	}
-	// A link that goes down takes even permanent neighbours and routes along, so
-	// only links of ours do that here.
+	// A link that goes down takes even permanent neighbours and routes with it, so only
+	// links of ours do that here.
 	run(t, kerneltest.NewFake(append(strangers, neigh(5), route(6))...), func(l *lab) {
 		l.set("host", host()...)
 		for range 300 {
@@ -52,14 +52,14 @@ func soak(t *testing.T, seed uint64) {
 		}
 		l.complete()
 		l.f.Heal()
-		for n := range 20 { // what came before ours would stay
+		for n := range 20 { // what was there before ours would stay
 			for _, r := range []netstate.Route{direct(n), spreadOf(direct(n))} {
 				if l.f.Has(foreign(r, 4)) {
 					l.f.Delete(r.Key())
 				}
 			}
 		}
-		l.f.Overrun(1) // what was lost without a word, a periodic resync would find
+		l.f.Overrun(1) // a periodic resync would find what was lost without an event
 		l.f.Put(netstate.Neigh{Link: "eth0", IP: ip("192.0.2.9"), MAC: hw(9)})
 		l.wait(2 * backoff.Last)
 		l.synced()
@@ -83,7 +83,7 @@ func soak(t *testing.T, seed uint64) {
 	})
 }
 
-// want changes what somebody wants.
+// want changes what an owner wants.
 func (l *lab) want(rng *rand.Rand) {
 	n := rng.IntN(20)
 	switch rng.IntN(6) {
@@ -94,9 +94,9 @@ func (l *lab) want(rng *rand.Rand) {
 	case 2:
 		l.set(name(n), shape(l.large, []netstate.Object{neigh(n), fdb(n), route(n), route6(n)})...)
 	case 3:
-		l.set(name(n), shape(l.large, []netstate.Object{neigh(n), fdb((n + 1) % 20), direct((n + 1) % 20)})...) // as if of another
+		l.set(name(n), shape(l.large, []netstate.Object{neigh(n), fdb((n + 1) % 20), direct((n + 1) % 20)})...) // as if another owner's
 	case 4:
-		l.r.Update(func(d *Desired) { // as if grown or shrunk past a bound
+		l.r.Update(func(d *Desired) { // as if the network had grown or shrunk past a bound
 			l.large = !l.large
 			reshape(d, l.large)
 		})

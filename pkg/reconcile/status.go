@@ -15,12 +15,12 @@ import (
 // Status is how far the kernel is from the desired state.
 type Status struct {
 	Complete bool      // all owners are known
-	InSync   bool      // the kernel holds just what is desired, as far as is known
+	InSync   bool      // the kernel holds exactly what is desired, as far as is known
 	Since    time.Time // when InSync last changed
 	Objects  int       // desired
-	Pending  int       // keys about to be worked on
+	Pending  int       // keys that wait for work
 	Failing  []Failing // keys that the kernel refuses, by key
-	Fights   []Fight   // keys that others keep changing, by key
+	Fights   []Fight   // keys that other programs keep changing, by key
 	// Contested are the keys that more than one owner wants differently.
 	Contested []netstate.Key
 	// Healed counts the objects that were restored because another program had
@@ -30,10 +30,10 @@ type Status struct {
 	LastResync time.Time
 	ResyncTook time.Duration
 	DumpError  error // the kernel's state could not be read
-	WatchError error // the kernel's changes are not heard of; only resyncs find them
+	WatchError error // the kernel's events do not arrive; only resyncs find changes
 }
 
-// Failing is one key that cannot be put right at present.
+// Failing is a key that cannot be restored at present.
 type Failing struct {
 	Key      netstate.Key
 	Owner    string
@@ -43,7 +43,7 @@ type Failing struct {
 	Retry    time.Time
 }
 
-// Fight is one key that others keep changing. It is restored each time.
+// Fight is a key that other programs keep changing. It is restored each time.
 type Fight struct {
 	Key   netstate.Key
 	Owner string
@@ -63,13 +63,13 @@ type report struct {
 	watch          trouble.Outcome
 	unknowns       int // plans in a row that ended in an unknown state
 	healed         [netstate.KindRoute + 1]uint64
-	healedNow      int // not yet in the log
+	healedNow      int // not logged yet
 	healedFirst    netstate.Op
 	healedLoggedAt time.Time
-	failing        bool // as the log has it
+	failing        bool // as last logged
 }
 
-// Status returns a copy of the present one.
+// Status returns a copy of the present status.
 func (r *Reconciler) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,22 +98,22 @@ func (r *Reconciler) Status() Status {
 	return s
 }
 
-// waiter waits until something is so.
+// waiter waits until a condition holds.
 type waiter struct {
 	so   func() bool
 	done chan struct{}
 }
 
-// WaitSynced waits until all owners are known, all that they want is in the
-// kernel, and nothing is left to look at.
+// WaitSynced waits until all owners are known, the kernel holds everything that they
+// want, and nothing is left to check.
 func (r *Reconciler) WaitSynced(ctx context.Context) error { return r.wait(ctx, r.settled) }
 
-// WaitTried waits until all owners are known and all that they want was tried:
+// WaitTried waits until all owners are known and everything that they want was tried:
 // it is in the kernel, or it fails.
 func (r *Reconciler) WaitTried(ctx context.Context) error { return r.wait(ctx, r.tried) }
 
-// WaitTaken waits until the loop works on all that was updated, or leaves it to a
-// resync: a caller with many updates need not be faster than the kernel.
+// WaitTaken waits until the loop works on all updates, or leaves them to a resync: a
+// caller with many updates need not be faster than the kernel.
 func (r *Reconciler) WaitTaken(ctx context.Context) error {
 	return r.wait(ctx, func() bool { return len(r.queue.ready) == 0 || r.expecting() })
 }
@@ -141,19 +141,18 @@ func (r *Reconciler) tried() bool {
 		!r.resync.alarm && (r.now == nil || !r.now.hasDrift())
 }
 
-// inSync reports whether the kernel is known to hold all that is desired.
+// inSync reports whether the kernel is known to hold everything desired.
 func (r *Reconciler) inSync() bool {
 	return r.report.swept && r.report.dump.Err() == nil && r.queue.empty() &&
 		!r.resync.alarm && (r.now == nil || !r.now.hasDrift())
 }
 
-// settled reports whether inSync holds with no resync under way or asked for.
+// settled reports whether inSync holds and no resync runs or is requested.
 func (r *Reconciler) settled() bool {
 	return r.inSync() && r.now == nil && !r.resync.asked()
 }
 
-// refresh brings the report up to date and wakes those who wait; the caller
-// holds mu.
+// refresh updates the report and wakes the waiters. The caller holds mu.
 func (r *Reconciler) refresh() {
 	if s := r.inSync(); s != r.report.inSync || r.report.since.IsZero() {
 		r.report.inSync, r.report.since = s, time.Now()
@@ -174,7 +173,7 @@ func newReport() report {
 	}
 }
 
-// resynced books a full resync.
+// resynced records a full resync.
 func (r *report) resynced(p *pass, took time.Duration) {
 	r.resyncs++
 	r.swept = r.swept || p.complete
@@ -183,8 +182,8 @@ func (r *report) resynced(p *pass, took time.Duration) {
 	r.dumpFailures = 0
 }
 
-// heal counts one object put right. The log has it unless it is part of a fight,
-// of which the log knows.
+// heal counts one restored object. It logs that, unless the object is part of a fight
+// that was logged.
 func (r *report) heal(op netstate.Op, k netstate.Kind, fought bool) {
 	r.healed[k]++
 	if fought {
@@ -213,8 +212,8 @@ func (r *report) logHealed(now time.Time) {
 	r.healedNow, r.healedLoggedAt = 0, now
 }
 
-// logPass logs what a pass changed about our standing with the kernel: a failure
-// when it is new, its end, and what was healed.
+// logPass logs what a pass changed: a new failure, the end of one, and what was
+// restored.
 func (r *report) logPass(p *pass, firsts []*netstate.OpError, failing int) {
 	if len(firsts) > 0 {
 		klog.ErrorS(firsts[0].Err, "Kernel refused a step; retrying", "step", firsts[0].Op.String(), "similar", len(firsts)-1)

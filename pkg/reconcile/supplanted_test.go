@@ -18,8 +18,8 @@ func supplant(l *lab) netstate.Route {
 	return theirs
 }
 
-// A foreign route that takes the place of ours loses it at once, however it came
-// there, and counts as drift.
+// TestSupplantedRouteComesBack checks that a foreign route that takes the place of
+// ours loses it at once, however it came there, and counts as drift.
 func TestSupplantedRouteComesBack(t *testing.T) {
 	for what, supplant := range map[string]func(*lab){
 		"replaced":              func(l *lab) { supplant(l) },
@@ -69,7 +69,8 @@ func TestSupplantedRouteComesBack(t *testing.T) {
 	}
 }
 
-// A foreign route that stood there before ours was ever put there is left alone.
+// TestRouteOfBeforeIsLeftAlone checks that a foreign route that was there before ours
+// stays.
 func TestRouteOfBeforeIsLeftAlone(t *testing.T) {
 	waits := func(l *lab, theirs netstate.Route) {
 		l.Helper()

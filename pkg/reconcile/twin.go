@@ -2,8 +2,8 @@ package reconcile
 
 import "github.com/tulle-net/tulle/pkg/netstate"
 
-// twin returns the key of another route to o's destination, if one is wanted: the
-// one that takes over from it when the routes of a network get other metrics.
+// twin returns the key of another route to o's destination, if one is wanted: the one
+// that replaces it when the routes of a network get other metrics.
 func (d *Desired) twin(o netstate.Object) (netstate.Key, bool) {
 	r, ok := o.(netstate.Route)
 	if !ok || !r.Dst.Addr().Is4() {

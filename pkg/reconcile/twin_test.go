@@ -82,8 +82,9 @@ func (l *lab) setOn(metric func(netstate.Route) netstate.Route, first, last int)
 
 func plain(r netstate.Route) netstate.Route { return r }
 
-// Routes that get other metrics, to many and back, leave each destination a route
-// at every moment, also while peers come and go.
+// TestOtherMetricsMakeNoGap checks that routes that get other metrics, and the former
+// again, leave each destination a route at every moment, also while peers come and
+// go.
 func TestOtherMetricsMakeNoGap(t *testing.T) {
 	running(t, append(host(), route6(1)), func(l *lab) {
 		l.setPeers(1, many-1)
@@ -113,8 +114,8 @@ func TestOtherMetricsMakeNoGap(t *testing.T) {
 // few and many are peers of a small network and of a large one.
 const few, many = 500, 1001
 
-// No step that the kernel refuses, and no plan that ends in an unknown state,
-// makes a gap while routes get other metrics.
+// TestOtherMetricsMakeNoGapWhenRefused checks that no refused step, and no plan with
+// an unknown outcome, makes a gap while routes get other metrics.
 func TestOtherMetricsMakeNoGapWhenRefused(t *testing.T) {
 	faults := map[string]func(*lab){
 		"creates": func(l *lab) {
@@ -162,8 +163,8 @@ func TestOtherMetricsMakeNoGapWhenRefused(t *testing.T) {
 	}
 }
 
-// A daemon that starts in a large network takes what an earlier one left there
-// on other metrics over without a gap.
+// TestRestartOnOtherMetrics checks that a daemon that starts in a large network
+// adopts an earlier one's routes with other metrics without a gap.
 func TestRestartOnOtherMetrics(t *testing.T) {
 	metrics := []func(netstate.Route) netstate.Route{plain, spreadOf}
 	for _, was := range metrics {
