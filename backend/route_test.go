@@ -119,7 +119,7 @@ func TestFamilies(t *testing.T) {
 		{name: "no address", own: own, peer: peer(), errors: []error{backend.ErrNoPublicIP}, say: []string{"IPv4: ", "IPv6: "}},
 		{name: "our address behind NAT", own: own, peer: peer("198.18.0.1", "fd00:18::2"), want: "fd00:5:0:2::/64", errors: []error{subnet.ErrPublicIP}, say: []string{"IPv4: ", "198.18.0.1 is this node's own"}},
 		{name: "our IPv6 address", own: own, peer: peer("198.18.0.2", "fd00:18::1"), want: "10.5.2.0/24", errors: []error{subnet.ErrPublicIP}, say: []string{"IPv6: ", "fd00:18::1 is this node's own"}},
-		{name: "everybody on the link", own: own, peer: peer("198.18.0.255", "fd00:18::2"), want: "fd00:5:0:2::/64", errors: []error{subnet.ErrPublicIP}, say: []string{"198.18.0.255", "broadcast"}},
+		{name: "all hosts on the link", own: own, peer: peer("198.18.0.255", "fd00:18::2"), want: "fd00:5:0:2::/64", errors: []error{subnet.ErrPublicIP}, say: []string{"198.18.0.255", "broadcast"}},
 		{name: "the last of two", own: own, peer: peer("198.18.9.5", "fd00:18::2"), want: "10.5.2.0/24 fd00:5:0:2::/64"},
 		{name: "the last behind a router", own: own, peer: peer("198.18.7.255", "fd00:18::2"), want: "10.5.2.0/24 fd00:5:0:2::/64"},
 		{name: "the last of an IPv6 network", own: own, peer: peer("198.18.0.2", "fd00:18::ffff:ffff:ffff:ffff"), want: "10.5.2.0/24 fd00:5:0:2::/64"},

@@ -231,7 +231,7 @@ func (l lab) node(name string, cidrs ...string) {
 	l.Do(http.MethodPost, "/api/v1/nodes", map[string]any{
 		"metadata": map[string]any{
 			"name": name, "labels": map[string]any{"kubernetes.io/hostname": name, "zone": "a"},
-			"annotations": map[string]any{"example.org/owner": "somebody"}, "finalizers": []string{"example.org/keep"},
+			"annotations": map[string]any{"example.org/owner": "someone"}, "finalizers": []string{"example.org/keep"},
 		},
 		"spec": spec,
 		"status": map[string]any{

@@ -5,8 +5,8 @@
 #	VERSION=v1.2.3 ARCHES='amd64 s390x' dist/release/build.sh FOLDER
 #
 # ARCHES are Go's names, by default all of them. The same commit, or the same
-# tree with the same VERSION and SOURCE_DATE_EPOCH, gives the same bytes, wherever
-# it is and whoever builds it.
+# tree with the same VERSION and SOURCE_DATE_EPOCH, gives the same bytes, in any
+# folder and for any user.
 set -eu
 umask 022
 export LC_ALL=C TZ=UTC

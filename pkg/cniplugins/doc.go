@@ -3,5 +3,5 @@
 //
 // What it installed it knows again by a list of checksums beside the plugins: a
 // plugin that is still as it was installed is replaced by the one of another
-// version, and one that somebody else wrote, whatever its version, is not.
+// version, and one that another program wrote, whatever its version, is not.
 package cniplugins

@@ -83,7 +83,7 @@ func (l *list) install(name, source, target string) (Outcome, error) {
 	outcome := Installed
 	switch ours := l.sums[name]; {
 	case errors.Is(err, fs.ErrNotExist):
-	case errors.Is(err, unix.ELOOP): // a link is somebody's will
+	case errors.Is(err, unix.ELOOP): // a person made the link
 		delete(l.sums, name)
 		if info, err := os.Stat(target); err != nil || !info.Mode().IsRegular() {
 			return "", errors.New("a symbolic link that leads to no file; remove it")

@@ -102,13 +102,13 @@ func TestInstallsAndUpgradesPlugins(t *testing.T) {
 	}
 
 	// Another version takes the place of ours, and of ours alone.
-	put(t, filepath.Join(to, "portmap"), "somebody's", 0o755)
+	put(t, filepath.Join(to, "portmap"), "foreign", 0o755)
 	put(t, filepath.Join(to, "flannel"), "flannel's", 0o755)
 	second := plugins(t, "bridge", "bridge 2", "portmap", "portmap 2", "loopback", "loopback 2")
 	want(t, "upgraded", install(t, second, to), "bridge", "replaced", "portmap", "foreign", "loopback", "installed")
-	has(t, "upgraded", to, "bridge", "bridge 2", "portmap", "somebody's", "loopback", "loopback 2", "flannel", "flannel's")
+	has(t, "upgraded", to, "bridge", "bridge 2", "portmap", "foreign", "loopback", "loopback 2", "flannel", "flannel's")
 	want(t, "back", install(t, first, to), "bridge", "replaced", "portmap", "foreign")
-	has(t, "back", to, "bridge", "bridge 1", "portmap", "somebody's", "loopback", "loopback 2", "flannel", "flannel's")
+	has(t, "back", to, "bridge", "bridge 1", "portmap", "foreign", "loopback", "loopback 2", "flannel", "flannel's")
 
 	// Without the list all that is there is another's, but for what is the same.
 	put(t, filepath.Join(to, listName), "garbled\n", 0o644)

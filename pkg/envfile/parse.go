@@ -39,7 +39,7 @@ func Read(path string) (Env, error) {
 	return Parse(text)
 }
 
-// Parse reads the file, whoever wrote it: tulle, flannel, which once wrote no
+// Parse reads the file, by any author: tulle, flannel, which once wrote no
 // more than the subnet and the MTU, or a person with an editor. Lines are taken
 // as a shell would: quotes, export and comments are allowed, the last of
 // several wins, an empty value is none. What is not ours to read is passed

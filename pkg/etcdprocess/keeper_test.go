@@ -138,7 +138,7 @@ func TestKeeperStartsAnotherAfterACrash(t *testing.T) {
 	}
 }
 
-// Somebody stopped it: that is not undone, but what he starts is used.
+// A person stopped it: that is not undone, and a process that the person starts is used.
 func TestKeeperLeavesAStoppedOneAlone(t *testing.T) {
 	s, f := Settings{Dir: t.TempDir()}, &fake{t: t}
 	k, _ := keep(t, s, f)

@@ -79,7 +79,7 @@ func TestUnitThatDoesNotStartSaysWhatToDo(t *testing.T) {
 }
 
 // A child has a session of its own, its settings as flags, none of the variables
-// that may hold a password, and a log that does not grow for ever.
+// that may hold a password, and a log of limited size.
 func TestChild(t *testing.T) {
 	s := Settings{Dir: filepath.Join(t.TempDir(), "etcd"), Listen: "unix:///a b"}
 	c := child{func() (string, error) {

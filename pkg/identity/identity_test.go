@@ -120,7 +120,7 @@ func TestForkLastsUntilTheMachineHasItsOwnID(t *testing.T) {
 	}
 }
 
-// An ID that has no room for a suffix gives way to one that has.
+// An ID that has no room for a suffix yields to one that has.
 func TestForkOfALongID(t *testing.T) {
 	o := options(t.TempDir())
 	o.Node.ID = strings.Repeat("a", subnet.MaxSharedID+1)

@@ -22,7 +22,7 @@ func TestPacket(t *testing.T) {
 				t.Errorf("%c: %t, %t", kind, bare, ok)
 			}
 			if _, again := toAnswer(bytes.Clone(b), now); again {
-				t.Error("an answer is answered: two daemons would do so for ever")
+				t.Error("an answer is answered: two daemons would do so forever")
 			}
 			if clock, ok := readAnswer(b, 77, size); !ok || !clock.Equal(now) {
 				t.Errorf("%s, %t", clock, ok)

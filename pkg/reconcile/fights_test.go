@@ -221,7 +221,7 @@ func TestFightsShareTheBudget(t *testing.T) {
 			}
 		}
 		if len(waited) != peers+1 {
-			l.Errorf("%d keys were put right", len(waited))
+			l.Errorf("%d keys were restored", len(waited))
 		}
 		if load := d.load(begin); load < 0.02 || load > 0.05 {
 			l.Errorf("took %.1f%% of a core", 100*load)

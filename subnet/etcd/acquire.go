@@ -171,7 +171,7 @@ func (a *acquisition) create(ctx context.Context, leases []subnet.Lease, taken m
 		if err != nil || rival == nil {
 			return lease, nil, err
 		}
-		// The later node gives way.
+		// The later node yields.
 		if err := a.withdraw(ctx, lease); err != nil {
 			return subnet.Lease{}, nil, err
 		}
@@ -246,7 +246,7 @@ func (s *Store) getKeys() clientv3.Op {
 // A lease of one family holds exactly what its key says. While all leases have one
 // length, etcd itself prevents a second one. A lease of two families can overlap
 // another key in each half. So each node gets all keys in the transaction that writes
-// its own: the later of two nodes sees the earlier, and gives way.
+// its own: the later of two nodes sees the earlier, and yields.
 func isDual(l subnet.Lease) bool {
 	return l.Subnets[subnet.IPv4].IsValid() && l.Subnets[subnet.IPv6].IsValid()
 }

@@ -257,7 +257,7 @@ func TestOlderMachineOfOneIDIsLeftAlone(t *testing.T) {
 }
 
 // TestOlderMachineTakesALeaseOnce: an older tulled takes the lease of a machine with
-// its ID. That machine gives way, once and for good.
+// its ID. That machine yields, once and for good.
 func TestOlderMachineTakesALeaseOnce(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t)
@@ -279,7 +279,7 @@ func TestOlderMachineTakesALeaseOnce(t *testing.T) {
 }
 
 // TestUnheardMachineIsDisplacedOnce: a copy that gets no answer from the machine
-// takes its lease, as if renumbered. The machine gives way, and neither fights.
+// takes its lease, as if renumbered. The machine yields, and neither fights.
 func TestUnheardMachineIsDisplacedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t)

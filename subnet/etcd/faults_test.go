@@ -253,7 +253,7 @@ func TestRetryGrantsAgainAfterDataLoss(t *testing.T) {
 }
 
 // TestGivesWayAlsoWhenAnswerIsLost: while a node leases two families, another takes half of
-// its choice, and the answer to its write is lost. It gives way, and leases another
+// its choice, and the answer to its write is lost. It yields, and leases another
 // subnet.
 func TestGivesWayAlsoWhenAnswerIsLost(t *testing.T) {
 	l := newLab(t)

@@ -247,7 +247,7 @@ func TestSocketAndDeadEndpointWork(t *testing.T) {
 	t.Logf("with a dead endpoint a lease took %v", time.Since(before))
 }
 
-// TestDeletedLeaseIsRestored: a lease that somebody deleted is back soon.
+// TestDeletedLeaseIsRestored: a lease that a person deleted is back soon.
 func TestDeletedLeaseIsRestored(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)

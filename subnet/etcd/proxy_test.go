@@ -213,7 +213,7 @@ func TestRestoreWhileWatchHangs(t *testing.T) {
 }
 
 // TestGivesWayToLeaseTakenWhileCut: a node returns and finds that another node has leased its subnet
-// or a part of it. It gives way.
+// or a part of it. It yields.
 func TestGivesWayToLeaseTakenWhileCut(t *testing.T) {
 	for bits, config := range map[int]string{24: network, 26: `{"Network": "10.5.0.0/16", "SubnetLen": 26}`} {
 		t.Run(fmt.Sprintf("/%d", bits), func(t *testing.T) {

@@ -90,8 +90,8 @@ func (s *Store) why(err error) error {
 	if !late {
 		tried = err
 	}
-	// What listens nowhere was not connected to: what came of an earlier connection
-	// is of no account.
+	// Where no server listens, the client had no connection. The result of an earlier
+	// connection does not matter.
 	if tried == nil || !strings.Contains(tried.Error(), "Error while dialing") {
 		if reached := s.reach.last(); reached != nil {
 			return fmt.Errorf("%w: %w", context.DeadlineExceeded, reached)

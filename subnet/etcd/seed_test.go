@@ -46,7 +46,7 @@ func TestSeedOnlyWritesBelowAnEmptyPrefix(t *testing.T) {
 	}
 }
 
-// TestSeedLeavesAnEtcdWithUsersAlone: somebody has set it up. A node may not write
+// TestSeedLeavesAnEtcdWithUsersAlone: a person has set it up. A node may not write
 // the config.
 func TestSeedLeavesAnEtcdWithUsersAlone(t *testing.T) {
 	l, cluster := newCluster(t, 1)

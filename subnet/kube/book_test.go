@@ -51,7 +51,7 @@ func TestHeartbeatIsFree(t *testing.T) {
 		}
 		select {
 		case <-changed:
-			t.Errorf("%s: somebody was woken", name)
+			t.Errorf("%s: a reader was woken", name)
 		default:
 		}
 	}

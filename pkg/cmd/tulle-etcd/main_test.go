@@ -149,7 +149,7 @@ func TestStopCommand(t *testing.T) {
 	wantEnd(t, program(t, []string{"TULLE_ETCD_DATA_DIR=" + s.Dir}, "stop"), 0, "no tulle-etcd runs on "+s.Dir)
 }
 
-// A process that cannot start tells whoever started it why, and ends.
+// A process that cannot start reports the reason to its parent, and ends.
 func TestFailureIsToldBeforeTheEnd(t *testing.T) {
 	s := newSettings(t, "http")
 	l, err := net.Listen("tcp", strings.TrimPrefix(s.Listen, "http://"))

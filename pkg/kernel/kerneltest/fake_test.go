@@ -122,7 +122,7 @@ func TestApply(t *testing.T) {
 			append(without(all(), neigh, fdb), Neigh{Link: "tulle.1", IP: neigh.IP, MAC: MAC{4}}, FDB{Link: "tulle.1", MAC: fdb.MAC, Dst: ip("192.0.2.4")})},
 		{"but not a route of ours", []Object{link, route}, creates(route), "route 10.1.2.0/24: file exists", []Object{link, route}},
 		{"nor another's", []Object{link, eth0, other}, creates(route), "route 10.1.2.0/24: file exists", []Object{link, eth0, other}},
-		{"replacing replaces whoever's it is", []Object{link, eth0, other}, replaces(route), "", []Object{link, eth0, route}},
+		{"replacing replaces any owner's", []Object{link, eth0, other}, replaces(route), "", []Object{link, eth0, route}},
 		{"another metric stays beside it", []Object{link, eth0, other}, creates(spread), "", []Object{link, eth0, other, spread}},
 		{"one of ours is deleted by its key", []Object{link, eth0, Route{Dst: route.Dst, Via: ip("192.0.2.9"), Link: "eth0"}}, deletes(noLink), "",
 			[]Object{link, eth0}},

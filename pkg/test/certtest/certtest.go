@@ -76,7 +76,7 @@ func (a *Authority) Write(f Files, host netip.Addr, lasts time.Duration, more ..
 		addresses = append(addresses, also.AsSlice())
 	}
 	c, key := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "somebody"}, IPAddresses: addresses, NotAfter: time.Now().Add(lasts),
+		Subject: pkix.Name{CommonName: "client"}, IPAddresses: addresses, NotAfter: time.Now().Add(lasts),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
 	der, err := x509.MarshalECPrivateKey(key)

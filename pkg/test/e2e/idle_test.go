@@ -35,7 +35,7 @@ func TestIdle(t *testing.T) {
 		}
 		t.Run(size, func(t *testing.T) {
 			c := newCrowd(t, "vxlan", n)
-			everybody := c.answerForAll()
+			everyone := c.answerForAll()
 			for _, answer := range []bool{true, false} {
 				h := c.AddHosts(1)[0]
 				state := t.TempDir() // the host's own disk is too small
@@ -43,7 +43,7 @@ func TestIdle(t *testing.T) {
 					"--node-id="+h.Name, "--state-dir="+state, "--healthz-port=10256", "--peer-metrics")
 				c.daemons[h] = d
 				d.WaitLog("Kernel in sync with all peers")
-				everybody.answers(h, answer)
+				everyone.answers(h, answer)
 				b := c.browse(h)
 				b.awaitProbes(answer)
 				before, began := d.CPU(), time.Now()

@@ -10,7 +10,7 @@ import (
 
 var links = rule{
 	name: "links between pages lead somewhere",
-	why: "a page is renamed, a heading rewritten, and whoever follows the link at night finds nothing: correct the link with it. " +
+	why: "a page is renamed, a heading rewritten, and a person that follows the link at night finds nothing: correct the link with it. " +
 		"README.md links every page of Documentation, or no newcomer finds it.",
 	check: func(h house) (found []finding) {
 		headings := make(map[string][]string)

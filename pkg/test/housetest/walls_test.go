@@ -16,7 +16,7 @@ var walls = []struct {
 	{"./network/...", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall/|subnet/)`),
 		"pkg/daemon hands a node its kernel, its firewall and its store as interfaces"},
 	{"./pkg/hostif", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|network)`),
-		"it chooses from a netstate.Survey, whoever took that"},
+		"it chooses from a netstate.Survey of any origin"},
 	{"./backend/...", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/reconcile|network|subnet/)`),
 		"a backend is a pure function of leases"},
 	{"./subnet/...", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/hostif|pkg/reconcile|pkg/netstate|backend|network)`),
