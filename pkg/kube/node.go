@@ -27,9 +27,7 @@ type Node struct {
 	Created  int64 // in seconds
 	// Deleting reports that the Node was deleted, but finalizers still keep it.
 	Deleting    bool
-	Labels      []Label
 	Annotations []Annotation
-	Taints      []Taint
 	ProviderID  []byte
 	Addresses   []Address
 	// Ready and Unavailable are the conditions Ready and NetworkUnavailable.
@@ -39,6 +37,8 @@ type Node struct {
 
 	podCIDR  []byte
 	podCIDRs [][]byte
+	// metadata and spec are read again for what few callers need.
+	metadata, spec []byte
 }
 
 // Address is one address of a Node's host.
@@ -74,26 +74,64 @@ func (n *Node) PodCIDRs() [][]byte {
 	return n.podCIDRs
 }
 
+// Labels returns the Node's labels. It reads them from the message.
+func (n *Node) Labels() (all []Label) {
+	_ = walk(n.metadata, func(field protowire.Number, value []byte, _ uint64) error { // decode has walked it without an error
+		if field == metaLabels {
+			if key, value, err := pair(value); err == nil {
+				all = append(all, Label{key, value})
+			}
+		}
+		return nil
+	})
+	return all
+}
+
+// Taints returns the Node's taints. It reads them from the message.
+func (n *Node) Taints() (all []Taint) {
+	_ = walk(n.spec, func(field protowire.Number, value []byte, _ uint64) error { // decode has walked it without an error
+		if field == 5 {
+			all = append(all, taint(value))
+		}
+		return nil
+	})
+	return all
+}
+
+func taint(message []byte) (t Taint) {
+	_ = walk(message, func(field protowire.Number, value []byte, _ uint64) error { // what cannot be read is empty
+		switch field {
+		case 1:
+			t.Key = value
+		case 2:
+			t.Value = value
+		case 3:
+			t.Effect = value
+		}
+		return nil
+	})
+	return t
+}
+
 // decode reads a Node into n.
 func (n *Node) decode(message []byte, metadataOnly bool) error {
-	*n = Node{
-		podCIDRs: n.podCIDRs[:0], Addresses: n.Addresses[:0], Labels: n.Labels[:0], Annotations: n.Annotations[:0], Taints: n.Taints[:0],
-		MetadataOnly: metadataOnly,
-	}
+	*n = Node{podCIDRs: n.podCIDRs[:0], Addresses: n.Addresses[:0], Annotations: n.Annotations[:0], MetadataOnly: metadataOnly}
 	return walk(message, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 1:
-			return walk(value, n.meta)
+			n.metadata = value
+			return walk(value, n.decodeMetadata)
 		case 2:
-			return walk(value, n.spec)
+			n.spec = value
+			return walk(value, n.decodeSpec)
 		case 3:
-			return walk(value, n.status)
+			return walk(value, n.decodeStatus)
 		}
 		return nil
 	})
 }
 
-func (n *Node) meta(field protowire.Number, value []byte, _ uint64) error {
+func (n *Node) decodeMetadata(field protowire.Number, value []byte, _ uint64) error {
 	switch field {
 	case metaName:
 		n.Name = value
@@ -110,10 +148,6 @@ func (n *Node) meta(field protowire.Number, value []byte, _ uint64) error {
 		})
 	case metaDeleted:
 		n.Deleting = true
-	case metaLabels:
-		key, value, err := pair(value)
-		n.Labels = append(n.Labels, Label{key, value})
-		return err
 	case metaAnnotations:
 		key, value, err := pair(value)
 		n.Annotations = append(n.Annotations, Annotation{key, value})
@@ -122,38 +156,19 @@ func (n *Node) meta(field protowire.Number, value []byte, _ uint64) error {
 	return nil
 }
 
-func (n *Node) spec(field protowire.Number, value []byte, _ uint64) error {
+func (n *Node) decodeSpec(field protowire.Number, value []byte, _ uint64) error {
 	switch field {
 	case 1:
 		n.podCIDR = value
 	case 3:
 		n.ProviderID = value
-	case 5:
-		return n.taint(value)
 	case 7:
 		n.podCIDRs = append(n.podCIDRs, value)
 	}
 	return nil
 }
 
-func (n *Node) taint(value []byte) error {
-	var t Taint
-	err := walk(value, func(field protowire.Number, value []byte, _ uint64) error {
-		switch field {
-		case 1:
-			t.Key = value
-		case 2:
-			t.Value = value
-		case 3:
-			t.Effect = value
-		}
-		return nil
-	})
-	n.Taints = append(n.Taints, t)
-	return err
-}
-
-func (n *Node) status(field protowire.Number, value []byte, _ uint64) error {
+func (n *Node) decodeStatus(field protowire.Number, value []byte, _ uint64) error {
 	switch field {
 	case 4:
 		return n.condition(value)

@@ -36,20 +36,20 @@ func sameNode(n *Node, want *corev1.Node) error {
 		return fmt.Errorf("annotations %v, want %v", notes, want.Annotations)
 	case string(n.ResourceVersion) != want.ResourceVersion || n.Deleting != (want.DeletionTimestamp != nil) || string(n.ProviderID) != want.Spec.ProviderID:
 		return fmt.Errorf("%q deleting %t %q, want %+v %q", n.ResourceVersion, n.Deleting, n.ProviderID, want.ObjectMeta, want.Spec.ProviderID)
-	case len(n.Taints) != len(want.Spec.Taints):
-		return fmt.Errorf("%d taints, want %v", len(n.Taints), want.Spec.Taints)
+	case len(n.Taints()) != len(want.Spec.Taints):
+		return fmt.Errorf("%d taints, want %v", len(n.Taints()), want.Spec.Taints)
 	case len(n.Addresses) != len(want.Status.Addresses):
 		return fmt.Errorf("%d addresses, want %d", len(n.Addresses), len(want.Status.Addresses))
 	}
 	labels := make(map[string]string)
-	for _, l := range n.Labels {
+	for _, l := range n.Labels() {
 		labels[string(l.Key)] = string(l.Value)
 	}
 	if !maps.Equal(labels, want.Labels) {
 		return fmt.Errorf("labels %v, want %v", labels, want.Labels)
 	}
 	for i, t := range want.Spec.Taints {
-		if got := n.Taints[i]; string(got.Key) != t.Key || string(got.Value) != t.Value || string(got.Effect) != string(t.Effect) {
+		if got := n.Taints()[i]; string(got.Key) != t.Key || string(got.Value) != t.Value || string(got.Effect) != string(t.Effect) {
 			return fmt.Errorf("taint %s=%s:%s, want %v", got.Key, got.Value, got.Effect, t)
 		}
 	}

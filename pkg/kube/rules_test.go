@@ -139,7 +139,7 @@ func nodeRules(t *testing.T, c *Client) {
 }
 
 func hasTaint(n *Node, key string) bool {
-	for _, taint := range n.Taints {
+	for _, taint := range n.Taints() {
 		if string(taint.Key) == key && string(taint.Effect) == "NoSchedule" {
 			return true
 		}
