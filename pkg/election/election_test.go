@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,19 +190,13 @@ func TestSlowServerKeepsItsLeader(t *testing.T) {
 			}
 		},
 		"lost": func(f *apitest.Server) {
-			n := 0
-			f.Lose = func(r *http.Request) bool {
-				n++
-				return r.Method != http.MethodGet && n%2 == 0
-			}
+			var n atomic.Int64
+			f.Lose = func(r *http.Request) bool { return r.Method != http.MethodGet && n.Add(1)%2 == 0 }
 		},
 		"refused at times": func(f *apitest.Server) {
-			n := 0
+			var n atomic.Int64
 			f.Refuse = func(r *http.Request) *metav1.Status {
-				if r.Method == http.MethodPut {
-					n++
-				}
-				if n%3 > 0 {
+				if r.Method == http.MethodPut && n.Add(1)%3 > 0 {
 					return apitest.Refusal(http.StatusTooManyRequests, "busy")
 				}
 				return nil
@@ -230,18 +225,13 @@ func TestLostAnswerToTheFirstWrite(t *testing.T) {
 			first := l.replica("first", func(r *replica) { r.unclean = unclean })
 			l.leads(time.Second, first)
 			first.ends()
-			lost := 0
+			var writes atomic.Int64
 			l.f.Do(func() {
-				l.f.Lose = func(r *http.Request) bool {
-					if r.Method == http.MethodPut {
-						lost++
-					}
-					return r.Method == http.MethodPut && lost < 3
-				}
+				l.f.Lose = func(r *http.Request) bool { return r.Method == http.MethodPut && writes.Add(1) < 3 }
 			})
 			l.leads(20*time.Second, l.replica("second", nil))
-			if last := l.crown.all()[1]; last.Clean == unclean || lost < 3 {
-				t.Errorf("unclean end %t: %+v, %d writes", unclean, last.Term, lost)
+			if last := l.crown.all()[1]; last.Clean == unclean || writes.Load() != 3 {
+				t.Errorf("unclean end %t: %+v, %d writes", unclean, last.Term, writes.Load())
 			}
 		})
 	}

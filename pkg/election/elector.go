@@ -30,6 +30,7 @@ type Elector struct {
 	uid     string  // of the Lease that the last term was held by
 	clean   bool    // no write of the last term, or of one before, can still arrive
 	attempt attempt // the last to take a Lease
+	sent    sending // the last renewal
 
 	mu     sync.Mutex
 	status Status

@@ -52,14 +52,13 @@ func (e *Elector) reign(r *reign, lease *kube.Lease, t Term, lead func(ctx conte
 // renew extends the term. It returns the Lease as it is then, and ends the term if
 // another replica holds it.
 func (e *Elector) renew(r *reign, lease *kube.Lease) *kube.Lease {
-	start := time.Now()
-	renewed, err := e.rewrite(r.context, lease, func(s *kube.LeaseSpec) {})
-	switch {
-	case err == nil:
+	renewed, sent, err := e.rewrite(r.context, lease, func(s *kube.LeaseSpec) {})
+	if !sent.IsZero() {
 		e.uid = renewed.Metadata.UID
-		r.renew(start, e.options.RenewDeadline)
-		e.update(func(s *Status) { s.Renewed = start })
-	case errors.Is(err, ErrLost):
+		r.renew(sent, e.options.RenewDeadline)
+		e.update(func(s *Status) { s.Renewed = sent })
+	}
+	if errors.Is(err, ErrLost) {
 		r.end(ErrLost)
 	}
 	return renewed
@@ -73,7 +72,7 @@ const releasing = time.Second
 func (e *Elector) release(lease *kube.Lease, clean bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), releasing)
 	defer cancel()
-	_, err := e.rewrite(ctx, lease, func(s *kube.LeaseSpec) {
+	_, _, err := e.rewrite(ctx, lease, func(s *kube.LeaseSpec) {
 		s.LeaseDurationSeconds = 1
 		if clean {
 			s.HolderIdentity, s.AcquireTime = "", s.RenewTime
@@ -86,10 +85,10 @@ func (e *Elector) release(lease *kube.Lease, clean bool) {
 }
 
 // rewrite renews the Lease that this replica holds, with a change, and returns it as it
-// is then. It writes again what another program changed meanwhile, and creates the
-// Lease if it was deleted. It returns ErrLost if another replica holds it.
-func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s *kube.LeaseSpec)) (*kube.Lease, error) {
-	var err error
+// is then, and when the last write that is known to be applied was sent. It writes again
+// what another program changed meanwhile, and creates the Lease if it was deleted. It
+// returns ErrLost if another replica holds it.
+func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s *kube.LeaseSpec)) (now *kube.Lease, sent time.Time, err error) {
 	for range 5 { // so many races in a row are no accident
 		next := new(*lease)
 		next.Spec.RenewTime = stamp(e.clock())
@@ -97,24 +96,34 @@ func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s 
 			next.Spec.RenewTime = stamp(e.clock().Add(time.Microsecond))
 		}
 		change(&next.Spec)
+		before := e.sent
+		e.sent = sending{next.Spec, time.Now()}
 		if err = e.put(ctx, next); err == nil {
-			return next, nil
+			return next, e.sent.at, nil
 		}
 		if !kube.Moved(err) {
-			return lease, err
+			return lease, sent, err
 		}
 		if err := e.look(ctx); err != nil {
-			return lease, err
+			return lease, sent, err
 		}
 		switch _, l := e.sight.present(); {
 		case l == nil:
 			klog.InfoS("Creating the Lease again; it was deleted", "lease", e.options.Namespace+"/"+e.options.Name)
 			lease = e.lease(lease.Spec)
 		case l.Spec.HolderIdentity != e.identity:
-			return lease, ErrLost
+			return lease, sent, ErrLost
+		case l.Metadata.UID == lease.Metadata.UID && l.Spec == before.spec: // only the answer was lost
+			lease, sent = l, before.at
 		default:
 			lease = l
 		}
 	}
-	return lease, err
+	return lease, sent, err
+}
+
+// sending is a write of the Lease, and when it was sent.
+type sending struct {
+	spec kube.LeaseSpec
+	at   time.Time
 }

@@ -61,10 +61,10 @@ func newReign(ctx context.Context, start time.Time, lasts time.Duration) *reign 
 
 // renew moves the deadline, unless the term is over.
 func (r *reign) renew(start time.Time, lasts time.Duration) {
-	if r.context.Err() != nil || !r.timer.Stop() {
+	deadline := start.Add(lasts)
+	if !deadline.After(*r.deadline.Load()) || r.context.Err() != nil || !r.timer.Stop() {
 		return
 	}
-	deadline := start.Add(lasts)
 	r.deadline.Store(&deadline)
 	r.timer.Reset(time.Until(deadline))
 }

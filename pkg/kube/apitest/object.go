@@ -156,7 +156,15 @@ func (f *Server) targetAt(path string) target {
 // the server would say of it. Call it inside Do.
 func (f *Server) ChangeObject(kind, path string, document map[string]any) {
 	t := f.targetAt(path)
-	o, err := t.parse(document)
+	var own map[string]any // of JSON's types alone
+	text, err := json.Marshal(document)
+	if err == nil {
+		err = json.Unmarshal(text, &own)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	o, err := t.parse(own)
 	if err != nil {
 		f.t.Fatal(err)
 	}
