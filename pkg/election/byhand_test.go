@@ -2,10 +2,14 @@ package election
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
 // set writes the spec of the Lease, whatever a server would say of it.
@@ -191,4 +195,53 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+}
+
+// TestMissingNamespaceIsReported: replicas whose Lease cannot be created report why, and
+// do not try in a hot loop.
+func TestMissingNamespaceIsReported(t *testing.T) {
+	for _, code := range []int32{http.StatusNotFound, http.StatusForbidden, http.StatusConflict} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				l.f.Refuse = func(r *http.Request) *metav1.Status {
+					if r.Method == http.MethodPost {
+						return apitest.Refusal(code, "no")
+					}
+					return nil
+				}
+				r := l.replica("only", nil)
+				l.wait(time.Minute)
+				if n := l.f.Asked("POST"); n > 150 || kube.Code(r.Status().Failing) != int(code) && code != http.StatusConflict {
+					t.Errorf("%d requests: %+v", n, r.Status())
+				}
+				l.f.Do(func() { l.f.Refuse = nil })
+				l.leads(5*time.Second, r)
+			})
+		})
+	}
+}
+
+// TestReleaseCreatesNoLease: a leader that ends after its Lease was deleted does not
+// create a released one, which another replica would take at once.
+func TestReleaseCreatesNoLease(t *testing.T) {
+	inLab(t, func(l *lab) {
+		r := l.replica("only", nil)
+		l.leads(time.Second, r)
+		l.wait(time.Minute)
+		l.f.Do(func() {
+			l.f.Refuse = func(r *http.Request) *metav1.Status {
+				if r.Method == http.MethodPost {
+					return apitest.Refusal(http.StatusInternalServerError, "no")
+				}
+				return nil
+			}
+		})
+		l.remove()
+		l.wait(0)
+		l.f.Do(func() { l.f.Refuse = nil })
+		r.ends()
+		if o := l.f.Object(path); o != nil {
+			t.Errorf("%v", o)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,13 +25,15 @@ type Elector struct {
 	path     string
 	sight    sight
 	clock    func() time.Time // the wall clock, whose time is written into the Lease
-	access   trouble.Outcome  // reads and writes of the Lease
+	reads    trouble.Outcome
+	writes   trouble.Outcome
 
 	terms   int     // how many there were
 	uid     string  // of the Lease that the last term was held by
 	clean   bool    // no write of the last term, or of one before, can still arrive
 	attempt attempt // the last to take a Lease
 	sent    sending // the last renewal
+	races   int     // writes that failed
 
 	mu     sync.Mutex
 	status Status
@@ -86,7 +89,8 @@ func New(o Options) (*Elector, error) {
 	}
 	e := &Elector{options: o, identity: o.Identity + "_" + suffix(), path: kube.Path(kube.Leases(o.Namespace), o.Name), clock: time.Now}
 	e.sight.changed = retry.NewWakeup()
-	e.access = trouble.Outcome{Failed: "Failed to read or write the Lease; retrying", Works: "Lease can be read and written again", EachReason: true}
+	e.reads = trouble.Outcome{Failed: "Failed to read the Lease; retrying", Works: "Reading the Lease no longer fails", EachReason: true}
+	e.writes = trouble.Outcome{Failed: "Failed to write the Lease; retrying", Works: "Writing the Lease no longer fails", EachReason: true}
 	e.status.Identity = e.identity
 	return e, nil
 }
@@ -103,11 +107,18 @@ func (e *Elector) update(change func(s *Status)) {
 	e.mu.Lock()
 	before := e.status
 	change(&e.status)
-	differs := e.status != before
+	differs := !e.status.same(before)
 	e.mu.Unlock()
 	if differs && e.options.Changed != nil {
 		e.options.Changed()
 	}
+}
+
+// same reports whether two are equal.
+func (s Status) same(other Status) bool {
+	failing := fmt.Sprint(s.Failing) == fmt.Sprint(other.Failing)
+	s.Failing, other.Failing = nil, nil // not every error can be compared
+	return failing && s == other
 }
 
 // Run takes part in the election until ctx ends. It calls lead for each term, and
@@ -150,12 +161,11 @@ func (e *Elector) acquire(ctx context.Context) (*reign, *kube.Lease, Term) {
 				r := newReign(ctx, start, e.options.RenewDeadline)
 				return r, lease, e.term(r, lease, s.clean)
 			}
-			e.refused(ctx, err)
+			e.again(ctx, err)
 		case s.vacate:
-			if err := e.put(ctx, e.vacant()); err != nil {
-				e.refused(ctx, err)
-			}
+			e.again(ctx, e.put(ctx, e.vacant()))
 		case s.wait > 0:
+			e.was(&e.writes, nil) // none is wanted
 			select {
 			case <-ctx.Done():
 			case <-time.After(s.wait):
@@ -168,12 +178,19 @@ func (e *Elector) acquire(ctx context.Context) (*reign, *kube.Lease, Term) {
 	return nil, nil, Term{}
 }
 
-// refused goes on after a write that failed.
-func (e *Elector) refused(ctx context.Context, err error) {
-	if e.look(ctx) != nil || !kube.Moved(err) {
+// again prepares the next step after a write, which may have failed.
+func (e *Elector) again(ctx context.Context, err error) {
+	if err == nil {
+		return
+	}
+	e.races++
+	if e.look(ctx) != nil || err != errRace || e.races%races == 0 {
 		e.retry(ctx)
 	}
 }
+
+// races is how often a write may lose a race before this replica pauses.
+const races = 5
 
 // vacant returns a Lease in the place of a deleted one.
 func (e *Elector) vacant() *kube.Lease {
@@ -234,6 +251,9 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000
 // errUnchanged is the answer to a write that changed nothing.
 var errUnchanged = errors.New("the API server has not changed the Lease")
 
+// errRace is the outcome of a write of a Lease that has changed, or that exists now.
+var errRace = errors.New("another replica wrote the Lease first")
+
 // put creates or replaces the Lease, and reads its new state into l. It gives up before
 // a term could end that the write extends.
 func (e *Elector) put(ctx context.Context, l *kube.Lease) error {
@@ -246,11 +266,16 @@ func (e *Elector) put(ctx context.Context, l *kube.Lease) error {
 	} else {
 		err = kube.Update(ctx, e.options.Client, e.path, kube.LeaseFormat, l)
 	}
-	if err == nil && l.Metadata.ResourceVersion == before {
+	switch {
+	case kube.Code(err) == http.StatusConflict, l.Metadata.UID != "" && kube.Moved(err):
+		e.was(&e.writes, nil)
+		return errRace // a Create fails with 404 where there is no such namespace
+	case err == nil && l.Metadata.ResourceVersion == before:
 		err = errUnchanged
 	}
-	e.worked(err)
+	e.was(&e.writes, err)
 	if err == nil {
+		e.was(&e.reads, nil) // the answer is what a read would return
 		e.sight.see(new(*l), false)
 	}
 	return err
@@ -265,21 +290,20 @@ func (e *Elector) look(ctx context.Context) error {
 	if kube.Code(err) == http.StatusNotFound {
 		l, err = nil, nil
 	}
-	e.worked(err)
+	e.was(&e.reads, err)
 	if err == nil {
 		e.sight.see(l, false)
 	}
 	return err
 }
 
-// worked records the outcome of a read or write. A refusal because the Lease has
-// changed is none: another replica was faster.
-func (e *Elector) worked(err error) {
-	if err != nil && (kube.Moved(err) || errors.Is(err, context.Canceled)) {
+// was records the outcome of a read or write. One that was not waited for has none.
+func (e *Elector) was(o *trouble.Outcome, err error) {
+	if errors.Is(err, context.Canceled) {
 		return
 	}
-	e.access.Was(err, "lease", e.options.Namespace+"/"+e.options.Name)
-	e.update(func(s *Status) { s.Failing = err })
+	o.Was(err, "lease", e.options.Namespace+"/"+e.options.Name)
+	e.update(func(s *Status) { s.Failing = cmp.Or(e.writes.Err(), e.reads.Err()) })
 }
 
 // saw reports who holds the Lease.

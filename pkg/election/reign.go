@@ -53,13 +53,17 @@ func (e *Elector) reign(r *reign, lease *kube.Lease, t Term, lead func(ctx conte
 // another replica holds it.
 func (e *Elector) renew(r *reign, lease *kube.Lease) *kube.Lease {
 	renewed, sent, err := e.rewrite(r.context, lease, func(s *kube.LeaseSpec) {})
+	if err == errDeleted {
+		klog.InfoS("Creating the Lease again; it was deleted", "lease", e.options.Namespace+"/"+e.options.Name)
+		renewed, sent, err = e.rewrite(r.context, e.lease(lease.Spec), func(s *kube.LeaseSpec) {})
+	}
 	if !sent.IsZero() {
 		e.uid = renewed.Metadata.UID
 		r.renew(sent, e.options.RenewDeadline)
 		e.update(func(s *Status) { s.Renewed = sent })
 	}
-	if errors.Is(err, ErrLost) {
-		r.end(ErrLost)
+	if err == ErrLost {
+		r.lose()
 	}
 	return renewed
 }
@@ -70,6 +74,9 @@ const releasing = time.Second
 // release makes the Lease free after a clean end. After another end it shortens the
 // Lease, so that the next leader comes soon and knows that the end was not clean.
 func (e *Elector) release(lease *kube.Lease, clean bool) {
+	if lease.Metadata.UID == "" {
+		return // it was deleted
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), releasing)
 	defer cancel()
 	_, _, err := e.rewrite(ctx, lease, func(s *kube.LeaseSpec) {
@@ -86,10 +93,10 @@ func (e *Elector) release(lease *kube.Lease, clean bool) {
 
 // rewrite renews the Lease that this replica holds, with a change, and returns it as it
 // is then, and when the last write that is known to be applied was sent. It writes again
-// what another program changed meanwhile, and creates the Lease if it was deleted. It
-// returns ErrLost if another replica holds it.
+// what another program changed meanwhile. It returns ErrLost if another replica holds
+// the Lease, and errDeleted if there is none.
 func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s *kube.LeaseSpec)) (now *kube.Lease, sent time.Time, err error) {
-	for range 5 { // so many races in a row are no accident
+	for range races {
 		next := new(*lease)
 		next.Spec.RenewTime = stamp(e.clock())
 		if next.Spec.RenewTime == lease.Spec.RenewTime { // an update without a change is none
@@ -101,7 +108,7 @@ func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s 
 		if err = e.put(ctx, next); err == nil {
 			return next, e.sent.at, nil
 		}
-		if !kube.Moved(err) {
+		if err != errRace {
 			return lease, sent, err
 		}
 		if err := e.look(ctx); err != nil {
@@ -109,8 +116,7 @@ func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s 
 		}
 		switch _, l := e.sight.present(); {
 		case l == nil:
-			klog.InfoS("Creating the Lease again; it was deleted", "lease", e.options.Namespace+"/"+e.options.Name)
-			lease = e.lease(lease.Spec)
+			return lease, sent, errDeleted
 		case l.Spec.HolderIdentity != e.identity:
 			return lease, sent, ErrLost
 		case l.Metadata.UID == lease.Metadata.UID && l.Spec == before.spec: // only the answer was lost
@@ -121,6 +127,9 @@ func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s 
 	}
 	return lease, sent, err
 }
+
+// errDeleted reports that the Lease of a leader was deleted.
+var errDeleted = errors.New("the Lease was deleted")
 
 // sending is a write of the Lease, and when it was sent.
 type sending struct {

@@ -68,3 +68,11 @@ func (r *reign) renew(start time.Time, lasts time.Duration) {
 	r.deadline.Store(&deadline)
 	r.timer.Reset(time.Until(deadline))
 }
+
+// lose ends the term at once.
+func (r *reign) lose() {
+	now := time.Now()
+	r.timer.Stop()
+	r.deadline.Store(&now)
+	r.end(ErrLost)
+}
