@@ -17,21 +17,16 @@ import (
 func saveMemory() {
 	if os.Getenv("GOGC") == "" {
 		// A daemon that mostly waits can afford to collect its garbage more often.
-		debug.SetGCPercent(20)
+		debug.SetGCPercent(40)
 	}
-	dropPages()
-	last := time.Now()
-	afterGC(func() {
-		if now := time.Now(); now.Sub(last) >= dropPause {
-			dropPages()
-			last = now
-		}
-	})
+	drop := filePages().drop
+	drop()
+	afterGC(drop)
+	time.AfterFunc(startTime, drop) // few peers leave no garbage that would be collected soon
 }
 
-// dropPause is the least time between two drops: each costs about a millisecond,
-// and a busy start collects its garbage every few.
-const dropPause = 40 * time.Millisecond
+// startTime is some time after the start of a daemon with few peers.
+const startTime = 3 * time.Second
 
 // afterGC has do called whenever garbage was collected, one call after the other.
 func afterGC(do func()) {
@@ -45,32 +40,51 @@ func afterGC(do func()) {
 // what is not.
 type canary [16]byte
 
-// dropPages gives back the pages of the program's file that are in this process:
-// those that only its start needed, and the many that the kernel mapped beside
-// what was used. They stay in the kernel's cache, from where those that are used
-// again come back. Where it fails nothing is lost.
-func dropPages() {
+// mappings are ranges of addresses.
+type mappings []struct{ from, to uintptr }
+
+// drop returns the pages that are in this process to the kernel's cache: those that only
+// the start needed, and the many that the kernel mapped beside what was used. Those
+// that are used again come back from there. If it fails, nothing is lost.
+func (m mappings) drop() {
+	if traced() {
+		return // a debugger's breakpoints are nowhere else
+	}
+	for _, r := range m {
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, r.from, r.to-r.from, unix.MADV_DONTNEED)
+	}
+}
+
+// traced reports whether a debugger is attached to this process.
+func traced() bool {
+	status, err := os.ReadFile("/proc/self/status")
+	return err != nil || !bytes.Contains(status, []byte("\nTracerPid:\t0\n"))
+}
+
+// filePages returns where the program's file is mapped, which never changes. It omits
+// mappings that a relocation or a debugger has written to.
+func filePages() (all mappings) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil
+	}
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
-		return
+		return nil
 	}
 	defer f.Close()
 	var from, to uintptr
-	found := false
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		words := bytes.Fields(lines.Bytes())
 		switch {
-		case len(words) == 6 && words[1][0] == 'r' && words[1][1] == '-' && words[5][0] == '/':
+		case len(words) == 6 && words[1][0] == 'r' && words[1][1] == '-' && string(words[5]) == program:
 			_, _ = fmt.Sscanf(string(words[0]), "%x-%x", &from, &to)
-			found = true
-		case found && len(words) == 5 && bytes.Contains(words[0], []byte("-")):
-			return // they lie together, and to read on would be to count the heap's pages
 		case len(words) == 3 && string(words[0]) == "Anonymous:":
-			// What was written to, by a relocation or a debugger, is nowhere else.
 			if from < to && string(words[1]) == "0" {
-				_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED)
+				all = append(all, struct{ from, to uintptr }{from, to})
 			}
 			from, to = 0, 0
 		}
 	}
+	return all
 }

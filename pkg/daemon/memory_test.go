@@ -13,8 +13,9 @@ import (
 )
 
 func TestDropPages(t *testing.T) {
+	pages := filePages()
 	before := residentFile(t)
-	dropPages()
+	pages.drop()
 	if after := residentFile(t); after >= before {
 		t.Errorf("%d KiB of the program's file are in memory, as there were %d before", after, before)
 	}
