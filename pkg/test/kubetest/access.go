@@ -24,6 +24,17 @@ type Rule struct {
 	APIGroups []string `json:"apiGroups"`
 	Resources []string `json:"resources"`
 	Verbs     []string `json:"verbs"`
+	// ResourceNames are the only objects that the rule is about; none means all.
+	ResourceNames []string `json:"resourceNames,omitempty"`
+}
+
+// ControllerRules are all rights that tulle-controller has.
+var ControllerRules = []Rule{
+	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch", "patch"}},
+	{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"servicecidrs"}, Verbs: []string{"list", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "update", "list", "watch"}, ResourceNames: []string{"tulle-controller"}},
 }
 
 // ServiceAccount creates a service account with the rights of the rules only. It

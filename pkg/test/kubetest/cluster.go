@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -72,6 +73,7 @@ type Cluster struct {
 	server   *kerneltest.Process
 	client   *http.Client
 	command  []string
+	proxies  uint16 // how many there are
 }
 
 // Start runs a control plane, and waits until it is ready.
@@ -121,49 +123,46 @@ func Start(t testing.TB, o Options) *Cluster {
 		client.CloseIdleConnections()
 	})
 	c.Restart()
-	var helpers [][]string
-	if len(o.ClusterCIDRs) > 0 || o.Nodes {
-		helpers = append(helpers, c.manager(bin))
-	}
-	if o.Nodes {
-		helpers = append(helpers, []string{
-			filepath.Join(NodePrograms(t), scheduler), "--kubeconfig=" + c.Admin(), "--leader-elect=false", "--secure-port=0",
-		})
-	}
-	for _, command := range helpers {
-		helper := kerneltest.Launch(t, o.Namespace, nil, command...)
-		t.Cleanup(func() { helper.End(syscall.SIGKILL) })
+	switch {
+	case o.Nodes:
+		c.manager("--controllers=*", "--service-account-private-key-file="+c.accounts, "--root-ca-file="+c.files.CA)
+		c.help(filepath.Join(NodePrograms(t), scheduler), "--kubeconfig="+c.Admin(), "--leader-elect=false", "--secure-port=0")
+	case len(o.ClusterCIDRs) > 0:
+		c.manager()
 	}
 	return c
 }
 
-// manager returns the command of a controller manager that assigns podCIDRs. It runs
-// the other controllers only if the cluster has nodes.
-func (c *Cluster) manager(bin string) []string {
+// manager runs a controller manager that gives Nodes podCIDRs as the options say.
+func (c *Cluster) manager(flags ...string) {
 	o := c.options
-	mask := func(given, usual int) int {
-		if given == 0 {
-			return usual
-		}
-		return given
-	}
-	controllers := "node-ipam-controller"
-	if o.Nodes {
-		controllers = "*"
-	}
-	command := []string{
-		filepath.Join(bin, controllerManager), "--kubeconfig=" + c.Admin(), "--leader-elect=false", "--secure-port=0",
-		"--controllers=" + controllers, "--allocate-node-cidrs=true", "--cluster-cidr=" + strings.Join(o.ClusterCIDRs, ","),
-		"--service-account-private-key-file=" + c.accounts, "--root-ca-file=" + c.files.CA,
-	}
+	flags = append(flags, "--cluster-cidr="+strings.Join(o.ClusterCIDRs, ","))
 	for _, cidr := range o.ClusterCIDRs {
 		if strings.Contains(cidr, ":") {
-			command = append(command, fmt.Sprintf("--node-cidr-mask-size-ipv6=%d", mask(o.MaskIPv6, 64)))
+			flags = append(flags, fmt.Sprintf("--node-cidr-mask-size-ipv6=%d", cmp.Or(o.MaskIPv6, 64)))
 		} else {
-			command = append(command, fmt.Sprintf("--node-cidr-mask-size-ipv4=%d", mask(o.MaskIPv4, 24)))
+			flags = append(flags, fmt.Sprintf("--node-cidr-mask-size-ipv4=%d", cmp.Or(o.MaskIPv4, 24)))
 		}
 	}
-	return command
+	c.Manager(c.Admin(), flags...)
+}
+
+// Manager runs a kube-controller-manager as the owner of a kubeconfig. It gives Nodes
+// podCIDRs as the flags say, and does nothing else unless they name other controllers.
+func (c *Cluster) Manager(kubeconfig string, flags ...string) *kerneltest.Process {
+	c.t.Helper()
+	return c.help(append([]string{
+		filepath.Join(programs(c.t, "server", controllerManager), controllerManager), "--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=0",
+		"--controllers=node-ipam-controller", "--allocate-node-cidrs=true",
+	}, flags...)...)
+}
+
+// help runs a program beside the servers, until the test ends.
+func (c *Cluster) help(command ...string) *kerneltest.Process {
+	c.t.Helper()
+	p := kerneltest.Launch(c.t, c.options.Namespace, nil, command...)
+	c.t.Cleanup(func() { p.End(syscall.SIGKILL) })
+	return p
 }
 
 // Kill ends the API server as a loss of power would.

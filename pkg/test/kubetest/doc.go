@@ -18,6 +18,8 @@
 //	c.Freeze(); c.Thaw()        // it accepts connections, and never answers
 //	p := c.Proxy()              // between it and clients that use p.URL
 //	p.Answer(f); p.Delay(d); p.Reset()
+//	c.Manager(kubeconfig, flags...) // a controller manager; without ClusterCIDRs there is none
+//	c.Register(nil, nodes...)       // creates many Nodes at once, as kubelets do
 //
 // These options put it where daemons on the hosts of pkg/test/clustertest reach it:
 //

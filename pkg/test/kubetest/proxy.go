@@ -17,7 +17,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// proxyPort is a proxy's port, on the API server's address.
+// proxyPort is the first proxy's port, on the API server's address. The next proxy has
+// the next port.
 const proxyPort = 6444
 
 // Proxy is between clients and the API server. It behaves as a server that is far
@@ -38,7 +39,8 @@ type Proxy struct {
 // Proxy runs a proxy. It ends with the test.
 func (c *Cluster) Proxy() *Proxy {
 	c.t.Helper()
-	at := netip.AddrPortFrom(c.options.Address, proxyPort)
+	at := netip.AddrPortFrom(c.options.Address, proxyPort+c.proxies)
+	c.proxies++
 	p := &Proxy{URL: "https://" + at.String(), conns: make(map[*tracked]struct{}), asked: make(map[string]int)}
 	listen := func() (err error) {
 		p.on, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
