@@ -76,22 +76,27 @@ func (s Seconds) Buckets() map[float64]uint64 {
 // State returns what the Engine is doing. It reports whether the loop answered within
 // ctx.
 func (e *Engine) State(ctx context.Context) (s State, ok bool) {
+	// If the loop does not answer in time, it may still set this later.
+	var known State
 	ok = e.Do(ctx, func() {
-		s = State{
+		known = State{
 			Mode: e.options.Mode, Leading: e.term != nil,
 			InFlight: e.writer.inFlight, Counts: maps.Clone(e.writer.counts), Took: e.writer.seconds,
 			Recent: slices.Clone(e.writer.recent), Events: e.events.counts,
 		}
 		if e.term != nil {
-			s.Term, s.Planning = e.term.Number, e.fresh()
+			known.Term, known.Planning = e.term.Number, e.fresh()
 		}
 		if e.options.Mode == ObserveMode {
-			s.Planned, s.Planning = maps.Clone(e.planned), e.listed()
+			known.Planned, known.Planning = maps.Clone(e.planned), e.listed()
 		}
 		if time.Now().Before(e.writer.paused) {
-			s.Paused = e.writer.paused
+			known.Paused = e.writer.paused
 		}
 	})
+	if ok {
+		s = known
+	}
 	for _, f := range e.feeds {
 		s.Feeds = append(s.Feeds, f.state())
 	}
