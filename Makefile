@@ -8,6 +8,7 @@ PEERS     ?= 1000,10000,50000,100000
 LEASES    ?= 1000,10000,50000
 NODES     ?= 10,50
 KUBE_NODES ?= 1000,5000
+NEW_NODES ?= 500,5000
 SOAK      ?= 30m
 HEAL      ?= all
 HEAL_SLOW ?= 5m
@@ -32,7 +33,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet soak lint outdated fuzz bench bench-flannel bench-heal bench-kube deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet soak lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -59,8 +60,9 @@ test-flannel: root go flannel-deps ## whole daemons beside flannel's, which it b
 test-packages: root go packages-deps ## both packages on machines with systemd: installed, confined, crashed, upgraded, purged
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -tags packages ./pkg/test/packagetest
 
-test-kube: root go kube-deps ## store, daemons, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
+test-kube: root go kube-deps ## store, daemons, controller, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/kubetest ./pkg/kube ./subnet/kube ./dist/kubernetes
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/controllertest
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./pkg/test/e2e
 
 test-kubelet: root go kubelet-deps ## the DaemonSet on real nodes, flannel's replaced by it, and the other way (eight minutes)
@@ -72,10 +74,10 @@ soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,packages ./...
-	go vet -tags kube,flannel ./pkg/kube ./subnet/kube ./pkg/test/kubetest ./dist/kubernetes ./pkg/test/e2e
+	go vet -tags kube,flannel ./pkg/kube ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go vet -tags kubelet ./pkg/test/kubelettest/...
 	go tool staticcheck -tags vm,packages ./...
-	go tool staticcheck -tags kube,flannel ./pkg/kube ./subnet/kube ./pkg/test/kubetest ./dist/kubernetes ./pkg/test/e2e
+	go tool staticcheck -tags kube,flannel ./pkg/kube ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go mod tidy -diff
 
@@ -119,6 +121,10 @@ bench-heal: root go deps ## what is lost while another program keeps changing th
 bench-kube: root go flannel-deps ## whole daemons among many Nodes of a real control plane, tulled and flanneld turn by turn
 	go test -tags kube -c -o bin/e2e.test ./pkg/test/e2e
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestKubeScale$$' -test.timeout 120m -flannel -rounds 3 -beats 1m -peers $(KUBE_NODES)
+
+bench-controller: root go kube-deps ## podCIDRs for many Nodes at once and for one more, tulle-controller and kube-controller-manager in turns (NEW_NODES=500)
+	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
+	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchController$$' -test.timeout 120m -nodes $(NEW_NODES)
 
 release: go ## archives for all kinds of processors, in bin/release (VERSION=v1.2.3, ARCHES='amd64 arm64')
 	VERSION=$(VERSION) dist/release/build.sh bin/release

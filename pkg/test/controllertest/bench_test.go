@@ -1,0 +1,365 @@
+//go:build kube
+
+package controllertest
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/test/tabletest"
+)
+
+var (
+	benchNodes = flag.String("nodes", "", "measure with so many Nodes, as in 500,5000, and print tables")
+	benchMore  = flag.Int("more", 100, "with -nodes: how often one more Node is created")
+)
+
+// bench is what is measured. Without -nodes, everything is measured once with few
+// Nodes, as a test of the benchmark.
+type bench struct {
+	sizes []int
+	more  int
+	to    io.Writer
+}
+
+func newBench(t *testing.T) bench {
+	if *benchNodes == "" {
+		return bench{[]int{20}, 2, t.Output()}
+	}
+	b := bench{more: *benchMore, to: os.Stdout}
+	for text := range strings.SplitSeq(*benchNodes, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 10000 {
+			t.Fatalf("-nodes has %q: write numbers from 1 to 10000 with commas between", text)
+		}
+		b.sizes = append(b.sizes, n)
+	}
+	return b
+}
+
+// measured are the measurements of one program with one number of Nodes.
+type measured struct {
+	program string
+	nodes   int
+	// found is the time from the program's start until each of the Nodes that it found
+	// had podCIDRs, and rushed from the creation of the first Node while it runs.
+	found, rushed time.Duration
+	// created is how long it took to create the Nodes while it runs.
+	created time.Duration
+	// calls are its API calls, from its start until all Nodes that it found had podCIDRs.
+	calls  map[string]int
+	more   []time.Duration
+	memory int64 // the peak, in bytes
+}
+
+const (
+	none      = "no controller"
+	tulleName = "tulle-controller"
+	kcmName   = "kube-controller-manager"
+)
+
+// benchFlags are what both programs get.
+var benchFlags = []string{"--cluster-cidr=10.128.0.0/9", "--node-cidr-mask-size=24"}
+
+// TestBenchController measures, on fresh control planes, how long Nodes wait for
+// podCIDRs: those that exist when a program starts, those that are created at once
+// while it runs, and one more among all.
+func TestBenchController(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	program, err := installed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*measured
+	for _, nodes := range b.sizes {
+		for _, name := range []string{none, tulleName, kcmName} {
+			t.Run(fmt.Sprintf("%s %d", name, nodes), func(t *testing.T) {
+				m := &measured{program: name, nodes: nodes}
+				all = append(all, m)
+				b.progress("%s, %d Nodes that exist at its start", name, nodes)
+				newBenchLab(t, program).found(m)
+				b.progress("%s, %d Nodes that are created while it runs", name, nodes)
+				newBenchLab(t, program).rushed(m, b.more)
+			})
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	b.report(all)
+}
+
+func (b bench) progress(format string, args ...any) {
+	if *benchNodes != "" {
+		fmt.Fprintf(os.Stderr, format+"\n", args...)
+	}
+}
+
+// benchLab is a control plane for one measurement.
+type benchLab struct {
+	*lab
+}
+
+func newBenchLab(t *testing.T, program string) benchLab {
+	t.Helper()
+	l := newLab(t)
+	l.program = program
+	return benchLab{l}
+}
+
+// start runs a program.
+func (l benchLab) start(name string) *kerneltest.Process {
+	l.t.Helper()
+	if name == kcmName {
+		return l.kcm(benchFlags...)
+	}
+	return l.tulle(benchFlags...)
+}
+
+// found measures a program that starts among Nodes without podCIDRs.
+func (l benchLab) found(m *measured) {
+	l.t.Helper()
+	l.Register(nil, largeNodes(0, m.nodes)...)
+	l.await(patience, func(all map[string]seen) error {
+		if len(all) != m.nodes {
+			return fmt.Errorf("the watch shows %d Nodes", len(all))
+		}
+		return nil
+	})
+	before := l.calls()
+	began := time.Now()
+	if m.program == none {
+		l.assign(slices.Sorted(maps.Keys(l.view.all())))
+	} else {
+		p := l.start(m.program)
+		defer func() {
+			m.memory = max(m.memory, peak(l.t, p))
+			p.End(syscall.SIGKILL)
+		}()
+	}
+	m.found = l.served(10 * time.Minute).Sub(began)
+	m.calls = l.calls()
+	for call, n := range before {
+		if m.calls[call] -= n; m.calls[call] == 0 {
+			delete(m.calls, call)
+		}
+	}
+}
+
+// rushed measures a program while Nodes are created.
+func (l benchLab) rushed(m *measured, more int) {
+	l.t.Helper()
+	var p *kerneltest.Process
+	if m.program != none {
+		p = l.start(m.program)
+		l.Register(nil, largeNode(90000))
+		l.served(patience) // it works
+	}
+	nodes := largeNodes(0, m.nodes)
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	began := time.Now()
+	if m.program != none {
+		l.Register(nil, nodes...)
+		m.created = time.Since(began)
+		m.rushed = l.served(10*time.Minute, names...).Sub(began)
+		for i := range more {
+			name := largeNode(m.nodes + i)
+			began := time.Now()
+			l.Register(nil, name)
+			m.more = append(m.more, l.served(patience, name.Name).Sub(began))
+		}
+		m.memory = max(m.memory, peak(l.t, p))
+		p.End(syscall.SIGKILL)
+		return
+	}
+	// What the API server can do: each Node is patched as soon as it was created.
+	created := make(chan string, m.nodes)
+	var patches sync.WaitGroup
+	for range patchers {
+		patches.Go(func() {
+			for name := range created {
+				l.assignOne(name)
+			}
+		})
+	}
+	l.Register(func(name string) { created <- name }, nodes...)
+	m.created = time.Since(began)
+	close(created)
+	patches.Wait()
+	m.rushed = l.served(patience).Sub(began)
+	for i := range more {
+		n := largeNode(m.nodes + i)
+		began := time.Now()
+		l.Register(l.assignOne, n)
+		m.more = append(m.more, l.served(patience, n.Name).Sub(began))
+	}
+}
+
+// patchers is how many bare patches are in flight.
+const patchers = 32
+
+// assign patches podCIDRs into Nodes, as many at once as the API server can take.
+func (l benchLab) assign(names []string) {
+	work := make(chan string)
+	var workers sync.WaitGroup
+	for range patchers {
+		workers.Go(func() {
+			for name := range work {
+				l.assignOne(name)
+			}
+		})
+	}
+	for _, name := range names {
+		work <- name
+	}
+	close(work)
+	workers.Wait()
+}
+
+// assignOne patches podCIDRs into the Node of a number.
+func (l benchLab) assignOne(name string) {
+	i, err := strconv.Atoi(strings.TrimPrefix(name, "node-"))
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	cidr := fmt.Sprintf("10.%d.%d.0/24", 128+i>>8, i&255)
+	body := fmt.Sprintf(`{"spec":{"podCIDR":%q,"podCIDRs":[%q]}}`, cidr, cidr)
+	r, err := http.NewRequest(http.MethodPatch, l.URL+nodesPath+"/"+name, strings.NewReader(body))
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	r.Header.Set("Content-Type", "application/merge-patch+json")
+	// What a controller needs of the answer.
+	r.Header.Set("Accept", "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	a, err := l.Client().Do(r)
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	defer a.Body.Close()
+	if text, err := io.ReadAll(a.Body); err != nil || a.StatusCode != http.StatusOK {
+		l.t.Errorf("%s: %s %q %v", name, a.Status, text, err)
+	}
+}
+
+// label finds a label in a line of metrics.
+func label(line, name string) string {
+	_, rest, _ := strings.Cut(line, name+`="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
+// counted are the resources whose requests are counted.
+var counted = regexp.MustCompile(`^(nodes|events|leases|servicecidrs)$`)
+
+// calls returns how many requests the API server has answered, or answers, by verb and
+// resource.
+func (l benchLab) calls() map[string]int {
+	l.t.Helper()
+	a, err := l.Client().Get(l.URL + "/metrics")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil || a.StatusCode != http.StatusOK {
+		l.t.Fatalf("%s %v", a.Status, err)
+	}
+	calls := make(map[string]int)
+	for line := range strings.Lines(string(text)) {
+		// A watch counts in apiserver_request_total only when it ends.
+		watch := strings.HasPrefix(line, "apiserver_longrunning_requests{")
+		if resource := label(line, "resource"); (watch || strings.HasPrefix(line, "apiserver_request_total{")) && counted.MatchString(resource) {
+			n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:len(line)-1], 64)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			calls[label(line, "verb")+" "+resource] += int(n)
+		}
+	}
+	return calls
+}
+
+// peak returns a process's peak of memory.
+func peak(t testing.TB, p *kerneltest.Process) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(text, []byte("VmHWM:"))
+	fields := bytes.Fields(rest)
+	if len(fields) < 1 {
+		t.Fatalf("no VmHWM in %s", text)
+	}
+	kib, err := strconv.ParseInt(string(fields[0]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
+
+// report prints all measurements.
+func (b bench) report(all []*measured) {
+	rows := [][]string{{"", "Nodes", "created in", "all have podCIDRs", "× no controller", "found at the start", "× no controller", "one more, median", "95 of 100", "peak memory, MiB", "API calls at the start"}}
+	limits := make(map[int]*measured)
+	for _, m := range all {
+		if m.program == none {
+			limits[m.nodes] = m
+		}
+		limit := limits[m.nodes]
+		if limit == nil {
+			limit = new(measured) // it was not selected
+		}
+		slices.Sort(m.more)
+		at := func(share int) string { return ms(m.more[(len(m.more)-1)*share/100]) }
+		memory := "–"
+		if m.memory > 0 {
+			memory = fmt.Sprintf("%.1f", float64(m.memory)/(1<<20))
+		}
+		rows = append(rows, []string{
+			m.program, fmt.Sprint(m.nodes), ms(m.created), ms(m.rushed), ratio(m.rushed, limit.rushed), ms(m.found), ratio(m.found, limit.found),
+			at(50), at(95), memory, callsText(m.calls),
+		})
+	}
+	fmt.Fprintf(b.to, "\n%s, %d processors. Times are in ms. Without a controller, bare patches, %d in flight, give the podCIDRs: what the API server can do.\n\n%s",
+		runtime.Version(), runtime.NumCPU(), patchers, tabletest.Markdown(rows...))
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1e3) }
+
+func ratio(a, b time.Duration) string {
+	if b == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", a.Seconds()/b.Seconds())
+}
+
+func callsText(calls map[string]int) string {
+	var each []string
+	for _, call := range slices.Sorted(maps.Keys(calls)) {
+		each = append(each, fmt.Sprintf("%d %s", calls[call], call))
+	}
+	return strings.Join(each, ", ")
+}
