@@ -19,8 +19,9 @@ const TermAnnotation = "tulle.net/ipam-term"
 // backoff paces the writes of one Node that the server refuses.
 var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: time.Minute}
 
-// parkedLimit is how long a write waits for the watch to show why it was refused.
-const parkedLimit = 30 * time.Second
+// parkedLimit is how long a write waits at least for the watch to show why it was
+// refused. After that it is tried as it was, which does no harm.
+const parkedLimit = time.Second
 
 // attempt is a write to a Node until its outcome is known: of podCIDRs, or of the fence.
 // Its block stays reserved. A try without an answer is made again as it was, so that it

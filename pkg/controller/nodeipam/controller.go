@@ -136,8 +136,9 @@ func (c *Controller) Done(w controller.Write, err error) {
 		c.drop(a)
 	case kube.Moved(err) && n.version == a.version:
 		// The watch has yet to show how it has changed.
+		a.failures++
 		a.parked = true
-		c.waiting.push(a, now.Add(parkedLimit))
+		c.waiting.push(a, now.Add(parkedLimit+backoff.After(a.failures)))
 	case kube.Moved(err):
 		c.waiting.push(a, now)
 	default:
