@@ -155,7 +155,7 @@ func (s *settings) table() []flags.Flag {
 			Set:   flags.To(&s.elect.Namespace, readName)},
 
 		{Name: "healthz-ip", Group: health, Value: "IP", Default: "127.0.0.1",
-			About: "HTTP address for health, metrics and the status page",
+			About: "HTTP address for health and metrics",
 			Set:   flags.To(&s.health.Address, flags.Address)},
 		{Name: "healthz-port", Group: health, Value: "PORT", Default: "10264",
 			About: "HTTP port; 0 disables the server",

@@ -247,3 +247,18 @@ func (c cluster) wantEvent(node, reason string) (text string) {
 	})
 	return text
 }
+
+// wantNode waits until node-I has podCIDRs, outside those of twins.
+func (c cluster) wantNode(i int) {
+	c.t.Helper()
+	name := fmt.Sprintf("node-%d", i)
+	kerneltest.Eventually(c.t, patience, func() error {
+		switch cidrs := c.Node(name).Spec.PodCIDRs; {
+		case len(cidrs) == 0:
+			return errNone
+		case cidrs[0] == nth(0):
+			c.t.Errorf("%s has %q, which another Node says", name, cidrs)
+		}
+		return nil
+	})
+}
