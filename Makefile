@@ -61,7 +61,7 @@ test-packages: root go packages-deps ## both packages on machines with systemd: 
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -tags packages ./pkg/test/packagetest
 
 test-kube: root go kube-deps ## store, daemons, controller, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
-	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/kubetest ./pkg/kube ./subnet/kube ./dist/kubernetes
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/kubetest ./pkg/kube ./pkg/election ./subnet/kube ./dist/kubernetes
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/controllertest
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./pkg/test/e2e
 
@@ -74,10 +74,10 @@ soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,packages ./...
-	go vet -tags kube,flannel ./pkg/kube ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
+	go vet -tags kube,flannel ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go vet -tags kubelet ./pkg/test/kubelettest/...
 	go tool staticcheck -tags vm,packages ./...
-	go tool staticcheck -tags kube,flannel ./pkg/kube ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
+	go tool staticcheck -tags kube,flannel ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go mod tidy -diff
 
