@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// saveMemory makes this process a small one, which counts on a host that it shares
-// with containers.
+// saveMemory keeps this process small, because it shares the host with containers.
 func saveMemory() {
 	if os.Getenv("GOGC") == "" {
 		// A daemon that mostly waits can afford to collect its garbage more often.
@@ -28,7 +27,7 @@ func saveMemory() {
 // startTime is some time after the start of a daemon with few peers.
 const startTime = 3 * time.Second
 
-// afterGC has do called whenever garbage was collected, one call after the other.
+// afterGC calls do after each garbage collection, one call after the other.
 func afterGC(do func()) {
 	runtime.AddCleanup(new(canary), func(do func()) {
 		do()
@@ -36,8 +35,8 @@ func afterGC(do func()) {
 	}, do)
 }
 
-// canary is garbage from the first. It is large enough not to share its place with
-// what is not.
+// canary is garbage from the beginning. It is large enough not to share its memory
+// block with living objects.
 type canary [16]byte
 
 // mappings are ranges of addresses.
