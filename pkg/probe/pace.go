@@ -4,7 +4,7 @@ import "time"
 
 // maxPackets is how many packets a socket reads in a second: far more than peers send,
 // and little for a flood.
-const maxPackets = 1000
+const maxPackets = 500
 
 // pace limits packets to so many a second. Above the limit the reader stops
 // reading, and the kernel drops further packets at little cost.
