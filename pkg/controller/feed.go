@@ -18,6 +18,10 @@ import (
 // does not have.
 const absentPause = time.Minute
 
+// mostFailures limits the back-off between two sessions to some three seconds. Few
+// replicas follow a cluster, and its Nodes wait for them.
+const mostFailures = 6
+
 // Feed follows a resource for a controller. Keep runs outside the loop, the other
 // functions in it.
 type Feed[T, V any] struct {
@@ -231,5 +235,5 @@ func (p *pipe[T, V]) pause(ctx context.Context, failures int, err error) error {
 	if p.isAbsent(err) {
 		return retry.Sleep(ctx, absentPause/2+rand.N(absentPause/2))
 	}
-	return kube.Pause(ctx, failures, err)
+	return kube.Pause(ctx, min(failures, mostFailures), err)
 }
