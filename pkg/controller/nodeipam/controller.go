@@ -131,7 +131,10 @@ func (c *Controller) Done(w controller.Write, err error) {
 		c.drop(a)
 	case err == nil && !a.isFence():
 		c.written(a, n, now)
-	case err == nil, a.isFence() && kube.Moved(err):
+	case err == nil:
+		n.take(*a.answer)
+		c.drop(a)
+	case a.isFence() && kube.Moved(err):
 		// A Node that has changed is not what the last leader has read.
 		c.drop(a)
 	case kube.Moved(err) && n.version == a.version:
@@ -152,8 +155,8 @@ func (c *Controller) Done(w controller.Write, err error) {
 
 // written takes what the server confirmed, before the watch shows it.
 func (c *Controller) written(a *attempt, n *node, now time.Time) {
-	n.CIDRs, n.version, n.written = a.cidrs, a.answer.ResourceVersion, c.lists
-	n.revision = revisionOf(n.version)
+	n.CIDRs, n.written = a.cidrs, c.lists
+	n.take(*a.answer)
 	c.book.Settle(a.name, a.uid, ipam.Written)
 	c.book.Set(n.Node, now)
 	delete(c.attempts, a.name)

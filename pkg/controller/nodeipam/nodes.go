@@ -43,6 +43,14 @@ func (v *node) isOlder(w *node) bool {
 	return v.UID == w.UID && v.revision != 0 && w.revision != 0 && v.revision < w.revision
 }
 
+// take records the version that an answer to a write shows, unless the watch has shown
+// a later one.
+func (n *node) take(v kube.Version) {
+	if revision := revisionOf(v.ResourceVersion); n.revision == 0 || revision > n.revision {
+		n.version, n.revision = v.ResourceVersion, revision
+	}
+}
+
 // set takes a state of a Node from the watch. The answer to a write may have shown a
 // later one.
 func (c *Controller) set(name string, v node) {
