@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -94,7 +95,15 @@ type ipamAnswer struct {
 	Nodes    int           `json:"nodes"`
 	Waiting  int           `json:"waiting"`
 	Pools    []poolAnswer  `json:"pools"`
+	Problems []poolProblem `json:"problems"`
 	Findings []findingLine `json:"findings"`
+}
+
+// poolProblem is something wrong with the pools of a source.
+type poolProblem struct {
+	Source string `json:"source"`
+	Object string `json:"object,omitempty"`
+	Text   string `json:"text"`
 }
 
 type poolAnswer struct {
@@ -120,7 +129,7 @@ type findingLine struct {
 }
 
 func newIPAMAnswer(r nodeipam.Report) ipamAnswer {
-	a := ipamAnswer{Nodes: r.Nodes, Waiting: r.Waiting, Pools: []poolAnswer{}, Findings: []findingLine{}}
+	a := ipamAnswer{Nodes: r.Nodes, Waiting: r.Waiting, Pools: []poolAnswer{}, Problems: []poolProblem{}, Findings: []findingLine{}}
 	for _, u := range r.Pools {
 		p := poolAnswer{
 			Pool: u.Pool, Family: u.Family.String(), Bits: u.Bits, Total: u.Total, Used: u.Used, Free: u.Free,
@@ -132,10 +141,21 @@ func newIPAMAnswer(r nodeipam.Report) ipamAnswer {
 		}
 		a.Pools = append(a.Pools, p)
 	}
+	for _, p := range r.Problems {
+		a.Problems = append(a.Problems, poolProblem{p.Source, objectName(p.Object), p.Text})
+	}
 	for _, f := range r.Findings {
 		a.Findings = append(a.Findings, findingLine{f.Node, string(f.Code), f.Text})
 	}
 	return a
+}
+
+// objectName returns how people call an object, or "" for none.
+func objectName(r controller.Ref) string {
+	if r == (controller.Ref{}) {
+		return ""
+	}
+	return r.String()
 }
 
 // ipam shows how full the pools are.
@@ -174,6 +194,9 @@ func (a ipamAnswer) write(out io.Writer) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%d Nodes, %d without podCIDRs\n", a.Nodes, a.Waiting)
+	for _, p := range a.Problems {
+		fmt.Fprintf(&b, "%s: %s\n", cmp.Or(p.Object, p.Source), p.Text)
+	}
 	for _, f := range a.Findings {
 		fmt.Fprintf(&b, "%s: %s\n", f.Node, f.Text)
 	}

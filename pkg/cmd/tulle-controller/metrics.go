@@ -156,6 +156,15 @@ func table() []metric {
 				emit(float64(n[code]), string(code))
 			}
 		}, "code"),
+		many(gauge, "pool_problems", "Things that are wrong with the pools of a source; missing without any.", func(r reading, emit func(float64, ...string)) {
+			n := make(map[string]int)
+			for _, p := range r.ipam.Problems {
+				n[p.Source]++
+			}
+			for name, of := range n {
+				emit(float64(of), name)
+			}
+		}, "source"),
 		pools("blocks", "Blocks of a pool, by state: used, free, resting, reserved, draining; each counts once.", func(u ipam.PoolUsage, emit func(float64, ...string)) {
 			emit(float64(u.Used), "used")
 			emit(float64(u.Free), "free")

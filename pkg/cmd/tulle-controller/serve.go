@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
+	"github.com/tulle-net/tulle/pkg/ipam"
 	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/pkg/systemd"
@@ -58,7 +60,10 @@ func (s settings) connect() (*process, error) {
 	p.engine = controller.New(controller.Options{
 		Mode: s.mode, WriteTimeout: s.writeTimeout(), Send: p.send, Changed: p.changed.Wake,
 	})
-	if p.ipam, err = nodeipam.New(p.engine, nodeipam.Options{Client: p.client, Pool: s.pool, Event: p.engine.Event}); err != nil {
+	p.ipam, err = nodeipam.New(p.engine, nodeipam.Options{
+		Client: p.client, Pools: []ipam.Pool{s.pool}, Services: slices.Concat(s.services, s.secondServices), Event: p.engine.Event,
+	})
+	if err != nil {
 		return nil, err
 	}
 	return p, p.makeElector()

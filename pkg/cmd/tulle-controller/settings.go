@@ -132,7 +132,6 @@ func (s *settings) checkMasks(g *flags.Given) error {
 			return &flags.Error{Flag: g.From(names[f]), Why: fmt.Sprintf("%s has no %s range", g.From("cluster-cidr"), subnet.Family(f)), Fix: "leave it out, or add a range"}
 		}
 	}
-	pool.Reserved = slices.Concat(s.services, s.secondServices)
 	s.pool = pool
 	return nil
 }

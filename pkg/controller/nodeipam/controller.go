@@ -3,7 +3,6 @@ package nodeipam
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,8 +18,12 @@ const Name = "node-ipam-controller"
 // Options are what a Controller needs.
 type Options struct {
 	Client *kube.Client
-	// Pool is what Nodes get blocks from. What Services use is not in it.
-	Pool ipam.Pool
+	// Pools are what Nodes get blocks from, beside the pools of SetPools. Services are
+	// ranges that no block may overlap, beside those of the ServiceCIDRs.
+	Pools    []ipam.Pool
+	Services []netip.Prefix
+	// Select keeps the labels of Nodes without podCIDRs, for the selectors of pools.
+	Select bool
 	// Event tells people about a Node.
 	Event func(controller.Event)
 }
@@ -31,6 +34,7 @@ type Controller struct {
 	book     *ipam.Book
 	nodes    map[string]*node
 	services map[string][]netip.Prefix // of the ServiceCIDRs
+	sources  map[string]source         // of pools
 	lists    int                       // full lists of Nodes that have begun
 
 	attempts map[string]*attempt // one a Node
@@ -45,17 +49,20 @@ type Controller struct {
 
 // New returns a Controller, and adds it to the Engine with what it reads.
 func New(e *controller.Engine, o Options) (*Controller, error) {
-	book, err := ipam.New([]ipam.Pool{o.Pool})
+	book, err := ipam.New(nil)
 	if err != nil {
 		return nil, err
 	}
 	c := &Controller{
 		options: o, book: book, nodes: make(map[string]*node), services: make(map[string][]netip.Prefix),
-		attempts: make(map[string]*attempt),
+		sources: make(map[string]source), attempts: make(map[string]*attempt),
+	}
+	if err := c.SetPools("flags", o.Pools); err != nil {
+		return nil, err
 	}
 	controller.Follow(e, controller.Feed[kube.Node, node]{
 		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,
-		Keep: keep, Begin: func() { c.lists++ }, List: c.list, Set: c.set, Delete: c.delete,
+		Keep: c.keep, Begin: func() { c.lists++ }, List: c.list, Set: c.set, Delete: c.delete,
 	})
 	controller.Follow(e, controller.Feed[kube.ServiceCIDR, []netip.Prefix]{
 		What: "servicecidrs", Client: o.Client, Path: kube.ServiceCIDRs, Format: kube.ServiceCIDRFormat, Optional: true,
@@ -155,7 +162,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 
 // written takes what the server confirmed, before the watch shows it.
 func (c *Controller) written(a *attempt, n *node, now time.Time) {
-	n.CIDRs, n.written = a.cidrs, c.lists
+	n.CIDRs, n.Labels, n.written = a.cidrs, nil, c.lists
 	n.take(*a.answer)
 	c.book.Settle(a.name, a.uid, ipam.Written)
 	c.book.Set(n.Node, now)
@@ -217,14 +224,4 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// reserve leaves out of the pool what Services use.
-func (c *Controller) reserve() {
-	pool := c.options.Pool
-	pool.Reserved = slices.Clone(pool.Reserved)
-	for _, ranges := range c.services {
-		pool.Reserved = append(pool.Reserved, ranges...)
-	}
-	_ = c.book.SetPools([]ipam.Pool{pool})
 }

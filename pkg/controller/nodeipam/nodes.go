@@ -19,8 +19,8 @@ type node struct {
 	written int
 }
 
-// keep returns what to keep of a Node.
-func keep(n *kube.Node) (name string, v node) {
+// keep returns what to keep of a Node. Only a Node without podCIDRs needs its labels.
+func (c *Controller) keep(n *kube.Node) (name string, v node) {
 	name = string(n.Name)
 	v = node{
 		Node:    ipam.Node{Name: name, UID: string(n.UID), Deleting: n.Deleting, Created: n.Created},
@@ -28,6 +28,12 @@ func keep(n *kube.Node) (name string, v node) {
 	}
 	for _, cidr := range n.PodCIDRs() {
 		v.CIDRs = append(v.CIDRs, string(cidr))
+	}
+	if c.options.Select && len(v.CIDRs) == 0 {
+		v.Labels = make(map[string]string)
+		for _, l := range n.Labels() {
+			v.Labels[string(l.Key)] = string(l.Value)
+		}
 	}
 	return name, v
 }

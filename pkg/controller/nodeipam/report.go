@@ -51,12 +51,13 @@ type Report struct {
 	Fences   int
 	Retrying int
 	Pools    []ipam.PoolUsage
+	Problems []Problem
 	Findings []ipam.Finding
 }
 
 // Report returns what the controller knows. Call it in the Engine's loop.
 func (c *Controller) Report(now time.Time) Report {
-	r := Report{Nodes: len(c.nodes), Fences: c.fences, Retrying: len(c.waiting), Pools: c.book.Usage(now)}
+	r := Report{Nodes: len(c.nodes), Fences: c.fences, Retrying: len(c.waiting), Pools: c.book.Usage(now), Problems: c.problems()}
 	for _, n := range c.nodes {
 		if len(n.CIDRs) == 0 && !n.Deleting {
 			r.Waiting++

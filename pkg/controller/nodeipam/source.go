@@ -1,0 +1,72 @@
+package nodeipam
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/ipam"
+)
+
+// Problem is something wrong with the pools of a source. The other pools are in force.
+type Problem struct {
+	Source string
+	// Object is what describes the pool in the cluster, if something does.
+	Object controller.Ref
+	Text   string
+}
+
+// source is one origin of pools.
+type source struct {
+	pools    []ipam.Pool
+	problems []Problem
+}
+
+// reserving is the source of problems with what Services use.
+const reserving = "services"
+
+// SetPools replaces the pools of a source, and what is wrong with them. If the Book
+// refuses the pools, those that the source had stay in force, and the refusal is one
+// more problem. Call it in the Engine's loop.
+func (c *Controller) SetPools(name string, pools []ipam.Pool, problems ...Problem) error {
+	old := c.sources[name]
+	c.sources[name] = source{pools, problems}
+	err := c.usePools()
+	if err != nil {
+		c.sources[name] = source{old.pools, append(slices.Clip(problems), Problem{Source: name, Text: err.Error()})}
+	}
+	return err
+}
+
+// reserve leaves out of all pools what Services use now.
+func (c *Controller) reserve() {
+	delete(c.sources, reserving)
+	if err := c.usePools(); err != nil {
+		c.sources[reserving] = source{problems: []Problem{{Source: reserving, Text: err.Error()}}}
+	}
+}
+
+// usePools hands the pools of all sources to the Book.
+func (c *Controller) usePools() error {
+	var taken []netip.Prefix
+	for _, name := range slices.Sorted(maps.Keys(c.services)) {
+		taken = append(taken, c.services[name]...)
+	}
+	var all []ipam.Pool
+	for _, name := range slices.Sorted(maps.Keys(c.sources)) {
+		for _, p := range c.sources[name].pools {
+			p.Reserved = slices.Concat(p.Reserved, c.options.Services, taken)
+			all = append(all, p)
+		}
+	}
+	return c.book.SetPools(all)
+}
+
+// problems returns what is wrong with the pools, in the order of the sources' names.
+func (c *Controller) problems() (all []Problem) {
+	for _, name := range slices.Sorted(maps.Keys(c.sources)) {
+		all = append(all, c.sources[name].problems...)
+	}
+	return all
+}
