@@ -70,3 +70,11 @@ const (
 	// ObserveMode counts and shows them.
 	ObserveMode Mode = "observe"
 )
+
+// Earlier returns the earlier of two times, as Plan returns them. A zero time is none.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -175,7 +175,7 @@ func (e *Engine) turn(now time.Time) (next time.Time) {
 		c := e.controllers[(e.first+i)%len(e.controllers)]
 		if free := mostWrites - e.writer.inFlight; free > 0 {
 			writes, again := c.Plan(now, free)
-			next = earlier(next, again)
+			next = Earlier(next, again)
 			for _, w := range writes {
 				e.begin(c, w)
 			}
@@ -210,7 +210,7 @@ func (e *Engine) observe(now time.Time) (next time.Time) {
 	for _, c := range e.controllers {
 		var again time.Time
 		e.planned[c.Name()], again = e.plan(c, now)
-		e.again = earlier(e.again, again)
+		e.again = Earlier(e.again, again)
 	}
 	return e.again
 }
@@ -233,12 +233,4 @@ func (e *Engine) listed() bool {
 		}
 	}
 	return true
-}
-
-// earlier returns the earlier of two times, of which either may be missing.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -54,7 +54,7 @@ func TestPlansOnlyInATermAndAfterALaterList(t *testing.T) {
 		if !<-l.led {
 			t.Error("not clean")
 		}
-		c.todo = []string{"late"}
+		c.pending = []string{"late"}
 		l.post(func() {})
 		synctest.Wait()
 		if c.written() != 3 {
@@ -90,14 +90,14 @@ func TestControllersTakeTurns(t *testing.T) {
 	greedy, modest := newFake("greedy", 10_000), newFake("modest", 1)
 	run(t, Options{}, func(l *lab) {
 		greedy.do = func(ctx context.Context, _ string) error { return retry.Sleep(ctx, time.Second) }
-		modest.todo = nil
+		modest.pending = nil
 		l.begin(election.Term{})
-		l.post(func() { modest.todo = []string{"x"} })
+		l.post(func() { modest.pending = []string{"x"} })
 		l.pass(3 * time.Second)
 		if modest.written() != 1 {
 			t.Error("the modest one has to wait")
 		}
-		l.post(func() { greedy.todo = nil })
+		l.post(func() { greedy.pending = nil })
 	}, greedy, modest)
 }
 
@@ -115,7 +115,7 @@ func TestRetryAfterPausesEveryWrite(t *testing.T) {
 		if s := l.look(); time.Until(s.Paused) < 20*time.Second {
 			t.Errorf("paused for %s", time.Until(s.Paused))
 		}
-		l.post(func() { c.todo = append(c.todo, "another") })
+		l.post(func() { c.pending = append(c.pending, "another") })
 		l.pass(19 * time.Second)
 		if n := tries.Load(); n != 1 {
 			t.Errorf("%d tries within the pause", n)

@@ -67,12 +67,12 @@ type fake struct {
 	name string
 	do   func(ctx context.Context, name string) error // makes a write
 
-	todo   []string
-	plans  int
-	asked  []int // for how many writes at most
-	led    []election.Term
-	errors map[string][]error // of each object's writes, in order
-	again  time.Duration
+	pending []string
+	plans   int
+	asked   []int // for how many writes at most
+	led     []election.Term
+	errors  map[string][]error // of each object's writes, in order
+	again   time.Duration
 
 	unclean bool
 }
@@ -80,7 +80,7 @@ type fake struct {
 func newFake(name string, n int) *fake {
 	f := &fake{name: name, errors: make(map[string][]error), do: func(context.Context, string) error { return nil }}
 	for i := range n {
-		f.todo = append(f.todo, fmt.Sprintf("%s-%d", name, i))
+		f.pending = append(f.pending, fmt.Sprintf("%s-%d", name, i))
 	}
 	return f
 }
@@ -90,9 +90,9 @@ func (f *fake) Name() string { return f.name }
 func (f *fake) Plan(now time.Time, n int) (writes []Write, again time.Time) {
 	f.plans++
 	f.asked = append(f.asked, n)
-	for len(writes) < n && len(f.todo) > 0 {
-		name := f.todo[0]
-		f.todo = f.todo[1:]
+	for len(writes) < n && len(f.pending) > 0 {
+		name := f.pending[0]
+		f.pending = f.pending[1:]
 		writes = append(writes, Write{
 			Controller: f.name, Object: Ref{Kind: "Thing", Name: name}, Verb: Patch, Summary: "set it",
 			Do: func(ctx context.Context) error { return f.do(ctx, name) },
@@ -108,7 +108,7 @@ func (f *fake) Plan(now time.Time, n int) (writes []Write, again time.Time) {
 func (f *fake) Done(w Write, err error) {
 	f.errors[w.Object.Name] = append(f.errors[w.Object.Name], err)
 	if err != nil {
-		f.todo = append(f.todo, w.Object.Name)
+		f.pending = append(f.pending, w.Object.Name)
 	}
 }
 

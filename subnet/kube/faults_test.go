@@ -409,8 +409,6 @@ func TestTroublesSayWhatToFix(t *testing.T) {
 	for want, err := range map[string]error{
 		"the token or the certificate may have expired":  &kube.Error{Code: http.StatusUnauthorized},
 		"get, list and watch nodes":                      &kube.Error{Code: http.StatusForbidden},
-		"the API server is overloaded":                   fmt.Errorf("a list: %w", &kube.Error{Code: http.StatusTooManyRequests}),
-		"no authority in the kubeconfig":                 errors.New("x509: certificate signed by unknown authority"),
 		"nothing listens at the API server's address":    errors.New("dial tcp: connect: connection refused"),
 		"there is no Node node-1":                        reasonf("there is no Node %s", "node-1"),
 		"what the API server says cannot be read: a Pod": fmt.Errorf("%w: a Pod", kube.ErrUnreadable),

@@ -103,7 +103,7 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 			if c.attempts[g.Node] != nil {
 				// A write to an earlier Node of this name is in flight.
 				c.book.Settle(g.Node, g.UID, ipam.Refused)
-				next = earlier(next, now.Add(backoff.First))
+				next = controller.Earlier(next, now.Add(backoff.First))
 				continue
 			}
 			a := &attempt{name: g.Node, uid: g.UID, cidrs: texts(g.CIDRs)}
@@ -111,8 +111,8 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 			writes = append(writes, c.write(a))
 		}
 	}
-	next = earlier(next, c.tell(now))
-	return writes, earlier(next, c.waiting.next())
+	next = controller.Earlier(next, c.tell(now))
+	return writes, controller.Earlier(next, c.waiting.next())
 }
 
 // Lead implements controller.Controller.
@@ -216,12 +216,4 @@ func texts(networks []netip.Prefix) (all []string) {
 		all = append(all, n.String())
 	}
 	return all
-}
-
-// earlier returns the earlier of two times, of which either may be missing.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
