@@ -212,13 +212,13 @@ func (g *gate) delay(ctx context.Context) {
 // fakeHost is a fake kernel whose interfaces can change.
 type fakeHost struct {
 	*kerneltest.Fake
-	mu     sync.Mutex
-	survey netstate.Survey
-	told   chan struct{} // closed, and replaced, when survey changes
+	mu      sync.Mutex
+	survey  netstate.Survey
+	changed chan struct{} // closed, and replaced, when survey changes
 }
 
 func newFakeHost() *fakeHost {
-	h := &fakeHost{Fake: onEth0(), told: make(chan struct{})}
+	h := &fakeHost{Fake: onEth0(), changed: make(chan struct{})}
 	h.survey = netstate.Survey{
 		Links: []netstate.HostLink{{
 			Link:  netstate.Link{Name: "eth0", Kind: "device", MTU: 1500, Up: true},
@@ -237,8 +237,8 @@ func (h *fakeHost) change(f func(*netstate.Survey)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f(&h.survey)
-	close(h.told)
-	h.told = make(chan struct{})
+	close(h.changed)
+	h.changed = make(chan struct{})
 }
 
 func (h *fakeHost) Survey(context.Context) (netstate.Survey, error) {
@@ -269,10 +269,10 @@ func (h *fakeHost) WatchHost(ctx context.Context, to func(netstate.Event)) error
 	running.Go(func() {
 		for {
 			h.mu.Lock()
-			told := h.told
+			changed := h.changed
 			h.mu.Unlock()
 			select {
-			case <-told:
+			case <-changed:
 				one(netstate.Event{})
 			case <-ctx.Done():
 				return

@@ -249,7 +249,7 @@ type tap struct {
 	*kernel.Kernel
 
 	mu      sync.Mutex
-	tell    func(netstate.Event) // the present watch
+	send    func(netstate.Event) // the present watch
 	deaf    bool                 // events are lost
 	until   netstate.Key         // the event that ends the wait of heard
 	heard   chan struct{}
@@ -260,7 +260,7 @@ type tap struct {
 
 func (k *tap) Watch(ctx context.Context, to func(netstate.Event)) error {
 	k.mu.Lock()
-	k.tell = to
+	k.send = to
 	k.mu.Unlock()
 	return k.Kernel.Watch(ctx, func(e netstate.Event) {
 		k.mu.Lock()
@@ -307,9 +307,9 @@ func (k *tap) deafen(until netstate.Key) <-chan struct{} {
 func (k *tap) overrun() {
 	k.mu.Lock()
 	k.deaf = false
-	tell := k.tell
+	send := k.send
 	k.mu.Unlock()
-	tell(netstate.Event{})
+	send(netstate.Event{})
 }
 
 // await returns a channel that is closed when the loop has written the object with

@@ -38,7 +38,7 @@ func (a *Agent) followExpiry() {
 	}
 }
 
-// expired reports whether the lease has ended, as far as this node can tell: no
+// expired reports whether the lease has ended, as far as this node knows: no
 // renewal has reached the store in time.
 func (v View) expired() bool {
 	return v.Own != (subnet.Lease{}) && !v.Own.IsReservation() && !v.LeaseEnds.IsZero() && !v.At.Before(v.LeaseEnds)

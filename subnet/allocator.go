@@ -135,13 +135,13 @@ func pairs(orders Pair[iter.Seq[netip.Prefix]]) iter.Seq[Pair[netip.Prefix]] {
 // endless repeats order, and calls through when it ends for the first time.
 func endless(order iter.Seq[netip.Prefix], through func()) iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
-		for tell := through; ; tell = func() {} {
+		for ended := through; ; ended = func() {} {
 			for s := range order {
 				if !yield(s) {
 					return
 				}
 			}
-			tell()
+			ended()
 		}
 	}
 }

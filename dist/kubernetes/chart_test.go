@@ -200,7 +200,7 @@ func TestDaemonSet(t *testing.T) {
 		for i, c := range []container{spec.InitContainers[0], spec.Containers[0]} {
 			o, err := options.Parse(c.Args, []string{"NODE_NAME=a"}, []string{"vxlan"})
 			if err != nil || len(o.Warnings) > 0 {
-				t.Errorf("%s: %s is told what it does not understand: %v %q", what, c.Name, err, o.Warnings)
+				t.Errorf("%s: %s does not understand its flags: %v %q", what, c.Name, err, o.Warnings)
 			}
 			s := c.SecurityContext
 			if s.AllowPrivilegeEscalation || s.Privileged || !s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []string{"ALL"}) {

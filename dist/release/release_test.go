@@ -79,7 +79,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 
 	const mostBytes = 22e6
 	if n := len(files["tulled"]); n > mostBytes {
-		t.Errorf("tulled has %d bytes, more than %.0f; go tool nm -size -sort size tells what is new", n, mostBytes)
+		t.Errorf("tulled has %d bytes, more than %.0f; go tool nm -size -sort size shows what is new", n, mostBytes)
 	}
 	if chart := files["kubernetes/chart/tulle/Chart.yaml"]; !strings.Contains(chart, "\nappVersion: "+version+"\n") || !strings.Contains(files["kubernetes/tulle.yaml"], "tulle:"+version) {
 		t.Errorf("the chart is that of another version: %s", chart)
@@ -91,7 +91,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	}
 	for _, name := range []string{"tulled", "tulle-etcd", "cni/bridge"} {
 		if strings.Contains(files[name], root+"/") {
-			t.Errorf("%s tells where it was built", name)
+			t.Errorf("%s names the folder that it was built in", name)
 		}
 	}
 }

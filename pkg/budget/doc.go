@@ -1,8 +1,8 @@
-// Package budget bounds what it costs to restore what other programs keep
-// changing, and tells such a fight from an accident.
+// Package budget bounds what it costs to restore what other programs keep changing,
+// and detects such a fight.
 //
-// A Pool holds the processor time that healing may take in the whole daemon.
-// While there is some, whatever is wrong is restored at once. Without, each key
-// still gets a turn a second, and what carries most comes first. Nothing is ever
-// left alone: a wrong key waits, at the longest, for its next turn.
+// A Pool holds the processor time that healing may take in the whole daemon. While it
+// holds some, every wrong key is restored at once. While it is empty, each key still
+// gets a turn every second, and the keys on which most depends come first. No wrong
+// key waits longer than until its next turn.
 package budget

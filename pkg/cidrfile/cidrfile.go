@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// interval is how often the file is looked at: one call to the kernel.
+	// interval is how often Follow checks the file for changes: one call to the kernel.
 	interval = time.Second
 	// largest is more than any such file has.
 	largest = 1 << 20
 )
 
-// Parse reads networks. What is wrong with one is told with its line.
+// Parse returns the networks in text. An error names the line.
 func Parse(text []byte) ([]netip.Prefix, error) {
 	if len(text) > largest {
 		return nil, fmt.Errorf("more than %d bytes", largest)
@@ -76,12 +76,12 @@ func read(path string) ([]netip.Prefix, fs.FileInfo, error) {
 	return all, info, err
 }
 
-// Follow calls to with what the file at path says, and again whenever that
-// changes. While it cannot be read what it said before counts.
+// Follow calls to with the networks in the file at path, and again whenever they
+// change. While the file cannot be read, the previous networks count.
 func Follow(ctx context.Context, path string, to func([]netip.Prefix)) {
-	var known []netip.Prefix
+	var known []netip.Prefix // nil before the first success
 	var seen fs.FileInfo
-	told, reading := false, trouble.Outcome{Failed: "Failed to read the file of networks; keeping the previous ones", EachReason: true}
+	reading := trouble.Outcome{Failed: "Failed to read the file of networks; keeping the previous ones", EachReason: true}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -90,9 +90,9 @@ func Follow(ctx context.Context, path string, to func([]netip.Prefix)) {
 			var all []netip.Prefix
 			all, seen, err = read(path)
 			reading.Was(err, "path", path, "networks", len(known))
-			if err == nil && (!told || !slices.Equal(all, known)) {
+			if err == nil && (known == nil || !slices.Equal(all, known)) {
 				klog.InfoS("Read the file of networks", "path", path, "networks", len(all))
-				known, told = all, true
+				known = append([]netip.Prefix{}, all...)
 				to(all)
 			}
 		}

@@ -71,13 +71,13 @@ func TestFollowSeesEveryChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
-		var told []string
+		var calls []string
 		var running sync.WaitGroup
 		running.Go(func() {
 			Follow(ctx, path, func(all []netip.Prefix) {
 				mu.Lock()
 				defer mu.Unlock()
-				told = append(told, fmt.Sprint(all))
+				calls = append(calls, fmt.Sprint(all))
 			})
 		})
 		defer running.Wait()
@@ -88,10 +88,10 @@ func TestFollowSeesEveryChange(t *testing.T) {
 			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()
-			if !slices.Equal(told, want) {
-				t.Errorf("%s: told %q, want %q", when, told, want)
+			if !slices.Equal(calls, want) {
+				t.Errorf("%s: read %q, want %q", when, calls, want)
 			}
-			told = nil
+			calls = nil
 		}
 		expect("no file")
 		write("file", "10.1.0.0/16\n")

@@ -64,7 +64,7 @@ func TestCommands(t *testing.T) {
 		case c.fail == "" && err != nil:
 			t.Errorf("%q: %v", c.args, err)
 		case c.fail != "" && (err == nil || !strings.Contains(err.Error(), c.fail)):
-			t.Errorf("%q: the error %v does not tell %q", c.args, err, c.fail)
+			t.Errorf("%q: the error %v does not contain %q", c.args, err, c.fail)
 		case !strings.Contains(out.String(), c.out):
 			t.Errorf("%q writes %q, which lacks %q", c.args, out.String(), c.out)
 		}

@@ -42,7 +42,7 @@ func Codes() []Code { return []Code{UnknownKey, MisplacedKey, DuplicateKey, NoEf
 
 // Check returns what has no effect in a config. Backends are the keys of each type
 // of backend. A config that subnet.ParseConfig refuses has warnings, too: they
-// often tell the cause.
+// often name the cause.
 func Check(config []byte, backends map[string][]string) []Warning {
 	c := checker{backends: backends, all: entries(config)}
 	c.own = entries(last(c.all, "Backend"))

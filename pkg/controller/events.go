@@ -16,7 +16,7 @@ const (
 	eventLimit = 5 * time.Second
 )
 
-// Event tells people about an object, where they look for it.
+// Event is a message for people about an object, which Kubernetes shows with it.
 type Event struct {
 	Object Ref
 	// Warning is for what a person has to change.

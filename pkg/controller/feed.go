@@ -36,7 +36,7 @@ type Feed[T, V any] struct {
 	// Keep returns what to keep of an object, and a key that no other object has. It
 	// keeps no slice of the object.
 	Keep func(object *T) (key string, value V)
-	// Begin, if set, tells that a full list begins. The list has everything that was
+	// Begin, if set, reports that a full list begins. The list has everything that was
 	// written before.
 	Begin func()
 	// List replaces all objects.

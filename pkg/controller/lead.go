@@ -62,5 +62,5 @@ func (e *Engine) beginTerm(t election.Term) {
 func (e *Engine) endTerm(idle chan<- bool) {
 	e.term = nil
 	e.writer.idle = idle
-	e.tellIdle(time.Now())
+	e.reportIdle(time.Now())
 }

@@ -81,12 +81,12 @@ func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
 	e.writer.outcome.Was(err, "object", w.Object.String(), "verb", w.Verb, "change", w.Summary)
 	klog.V(1).InfoS("Wrote", "object", w.Object.String(), "verb", w.Verb, "change", w.Summary, "outcome", how, "took", now.Sub(began))
 	c.Done(w, err)
-	e.tellIdle(now)
+	e.reportIdle(now)
 }
 
-// tellIdle reports the end of a term's last write, and whether no write can still do
+// reportIdle reports the end of a term's last write, and whether no write can still do
 // harm.
-func (e *Engine) tellIdle(now time.Time) {
+func (e *Engine) reportIdle(now time.Time) {
 	w := &e.writer
 	if w.idle == nil || w.inFlight > 0 {
 		return

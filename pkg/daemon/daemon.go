@@ -94,12 +94,12 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	})
 	// The socket has a keeper of its own: its failures make no node unready.
 	socket := keepfile.New(budget.New().Files())
-	told := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
+	report := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
 	var running sync.WaitGroup
 	if o.StatusSocket != "" {
-		running.Go(func() { status.Serve(ctx, o.StatusSocket, options.Name("status-socket"), socket, told) })
+		running.Go(func() { status.Serve(ctx, o.StatusSocket, options.Name("status-socket"), socket, report) })
 	}
-	running.Go(func() { serveWeb(ctx, o.Health, told) })
+	running.Go(func() { serveWeb(ctx, o.Health, report) })
 	service := systemd.New(condition{agent, store, etcd})
 	running.Go(func() { service.Run(ctx, toSystemd) })
 	if store.nodes != nil {

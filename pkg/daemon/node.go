@@ -58,7 +58,7 @@ func (t nodeReporter) run(ctx context.Context, changed <-chan struct{}) {
 	stop := func() {}
 	defer func() { stop() }()
 	var said kube.Condition // the last condition; zero before the first
-	var told time.Time      // when a failure was last written
+	var written time.Time   // when a failure was last written
 	var subnets subnet.Pair[netip.Prefix]
 	for worked := time.Now(); ; {
 		s := t.agent.outlook(ctx)
@@ -75,8 +75,8 @@ func (t nodeReporter) run(ctx context.Context, changed <-chan struct{}) {
 			worked, want = time.Now(), kube.Up
 		case time.Since(worked) >= unready:
 			want = kube.Condition{Unavailable: true, Reason: "TulleNotReady", Message: said.Message}
-			if !said.Unavailable || time.Since(told) >= conditionPause { // the text changes more often than the state
-				told, want.Message = time.Now(), truncate(s.text)
+			if !said.Unavailable || time.Since(written) >= conditionPause { // the text changes more often than the state
+				written, want.Message = time.Now(), truncate(s.text)
 			}
 		}
 		switch {

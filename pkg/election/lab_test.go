@@ -39,11 +39,11 @@ type crown struct {
 	t  *testing.T
 	mu sync.Mutex
 	// terms are all so far, in the order of their beginnings.
-	terms []*told
+	terms []*observed
 }
 
-// told is a term as its leader saw it.
-type told struct {
+// observed is a term as its leader saw it.
+type observed struct {
 	Term
 	replica string
 	began   time.Time
@@ -51,7 +51,7 @@ type told struct {
 }
 
 // begin records a term, and fails the test if another is not over.
-func (c *crown) begin(replica string, t Term) *told {
+func (c *crown) begin(replica string, t Term) *observed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -60,22 +60,22 @@ func (c *crown) begin(replica string, t Term) *told {
 			c.t.Errorf("%s leads from %s on; %s leads until %s", replica, now, other.replica, other.Deadline())
 		}
 	}
-	n := &told{Term: t, replica: replica, began: now}
+	n := &observed{Term: t, replica: replica, began: now}
 	c.terms = append(c.terms, n)
 	return n
 }
 
-func (c *crown) end(n *told) {
+func (c *crown) end(n *observed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n.ended = time.Now()
 }
 
 // all returns all terms so far.
-func (c *crown) all() []told {
+func (c *crown) all() []observed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []told
+	var all []observed
 	for _, n := range c.terms {
 		all = append(all, *n)
 	}

@@ -1,5 +1,5 @@
-// Package envfile is the file that tells a container runtime what its host has
-// of the network, in the format that flannel made known: lines of a shell's
-// variables, usually /run/flannel/subnet.env. It is written as flannel writes
-// it, and read to find the subnet that the host had last.
+// Package envfile reads and writes the env file, from which a container runtime learns
+// the host's part of the network. The format is flannel's: shell variables, one a line,
+// usually in /run/flannel/subnet.env. The daemon reads the file to find the subnet that
+// the host had last.
 package envfile

@@ -169,7 +169,7 @@ func (c *Control) accept() {
 			<-time.After(10 * time.Millisecond) // out of file descriptors
 			continue
 		}
-		c.serving.Go(func() { c.tell(conn) })
+		c.serving.Go(func() { c.send(conn) })
 		go c.listen(conn)
 	}
 }
@@ -177,21 +177,21 @@ func (c *Control) accept() {
 // writeLimit is how long a client may take to read a line.
 const writeLimit = time.Second
 
-// tell writes a line to a client for each state, including the last.
-func (c *Control) tell(conn net.Conn) {
+// send writes a line to a client for each state, including the last.
+func (c *Control) send(conn net.Conn) {
 	defer conn.Close()
-	for told := (Process{}); ; {
+	for sent := (Process{}); ; {
 		c.mu.Lock()
 		process, changed, closed := c.process, c.changed, c.closed
 		c.mu.Unlock()
-		if process != told {
+		if process != sent {
 			if err := conn.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil {
 				return
 			}
 			if err := json.NewEncoder(conn).Encode(process); err != nil {
 				return
 			}
-			told = process
+			sent = process
 		}
 		if process.State == Failed {
 			c.once.Do(func() { close(c.heard) })

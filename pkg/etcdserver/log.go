@@ -37,8 +37,8 @@ func (l *logs) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.Checked
 	return to
 }
 
-// told are the fields that it logs. Others may hold what clients wrote.
-var told = map[string]bool{"error": true, "path": true, "address": true, "remote-addr": true, "took": true}
+// loggedFields are the only fields that it logs. Others may hold what clients wrote.
+var loggedFields = map[string]bool{"error": true, "path": true, "address": true, "remote-addr": true, "took": true}
 
 func (l *logs) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if !l.life.on() {
@@ -47,7 +47,7 @@ func (l *logs) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	all := zapcore.NewMapObjectEncoder()
 	rest := []any{"message", e.Message}
 	for _, f := range append(l.fields[:len(l.fields):len(l.fields)], fields...) {
-		if told[f.Key] {
+		if loggedFields[f.Key] {
 			f.AddTo(all)
 			rest = append(rest, f.Key, all.Fields[f.Key])
 		}

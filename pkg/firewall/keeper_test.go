@@ -215,7 +215,7 @@ func TestKeeperHealsThroughFights(t *testing.T) {
 					}
 				}
 				if begun != 1 || over != 1 {
-					t.Errorf("told %d times that it began and %d times that it ended", begun, over)
+					t.Errorf("logged %d times that it began, and %d times that it ended", begun, over)
 				}
 			})
 		})

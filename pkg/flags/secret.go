@@ -21,7 +21,7 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// String tells only whether there is a secret.
+// String returns the same text for every secret, and "" for none.
 func (s Secret) String() string {
 	if s.Reveal() == "" {
 		return ""

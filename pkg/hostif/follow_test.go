@@ -24,7 +24,7 @@ const (
 		direct 192.0.2.0/24 eth0
 		direct 198.51.100.0/24 eth1
 		direct 10.5.34.0/24 cni0`
-	bothTold = `
+	bothCalls = `
 		eth0 192.0.2.7 mtu 1500
 		eth0 2001:db8::7 mtu 1500
 		direct 192.0.2.0/24 eth0
@@ -35,10 +35,10 @@ const (
 func bothSpec() Spec { return Spec{Networks: networks("46"), Bridges: []string{"docker0", "cni0"}} }
 
 // started is follow after the first survey.
-func started(t *testing.T, host, told string, spec Spec, test func(*lab)) {
+func started(t *testing.T, host, first string, spec Spec, test func(*lab)) {
 	t.Helper()
 	follow(t, host, spec, func(l *lab) {
-		l.after(0, told)
+		l.after(0, first)
 		l.after(10 * settle) // the watch may have begun after the first survey, and called for another
 		l.host.set(func(h *fakeHost) { h.surveys = 0 })
 		log.Take()
@@ -69,46 +69,46 @@ func gone(e netstate.Event) netstate.Event {
 
 func TestFollowTellsOfChanges(t *testing.T) {
 	swap := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(both) }
-	told := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(bothTold) }
+	changed := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(bothCalls) }
 	for _, c := range []struct {
 		name   string
 		host   string
 		events []netstate.Event
-		told   string // "" if to is not called
+		want   string // "" if to is not called
 		log    []string
 	}{
 		{"the address changed", swap("192.0.2.7", "192.0.2.8"), []netstate.Event{gone(addr("eth0", "192.0.2.7/24")), addr("eth0", "192.0.2.8/24")},
-			told("192.0.2.7", "192.0.2.8"), []string{"Chose the uplink"}},
+			changed("192.0.2.7", "192.0.2.8"), []string{"Chose the uplink"}},
 		{"the MTU changed", swap("eth0 1500", "eth0 1400"), []netstate.Event{link("eth0", 1400)},
-			told("mtu 1500", "mtu 1400"), []string{"Chose the uplink", "Chose the uplink"}},
+			changed("mtu 1500", "mtu 1400"), []string{"Chose the uplink", "Chose the uplink"}},
 		{"the default route moved", swap("default eth0 100 via 192.0.2.1", "default eth1 100 via 198.51.100.1"), []netstate.Event{route("0.0.0.0/0", "198.51.100.1", "eth1")},
-			told("eth0 192.0.2.7 mtu 1500", "eth1 198.51.100.7 mtu 9000"), []string{"Chose the uplink"}},
+			changed("eth0 192.0.2.7 mtu 1500", "eth1 198.51.100.7 mtu 9000"), []string{"Chose the uplink"}},
 		{"one more network on link", both + "\ndirect 203.0.113.0/24 eth1", []netstate.Event{route("203.0.113.0/24", "", "eth1")},
-			told("\t\tbridge", "direct 203.0.113.0/24 eth1\nbridge"), nil},
+			changed("\t\tbridge", "direct 203.0.113.0/24 eth1\nbridge"), nil},
 		{"a link with a network on it went", swap("link eth1 9000 198.51.100.7/24", "link eth1 9000", "direct 198.51.100.0/24 eth1", ""), []netstate.Event{gone(link("eth1", 9000))},
-			told("direct 198.51.100.0/24 eth1", ""), nil},
+			changed("direct 198.51.100.0/24 eth1", ""), nil},
 		{"the bridge has another address", swap("link cni0 1450 10.5.34.1/24", "link cni0 1450 10.5.35.1/24"), []netstate.Event{addr("cni0", "10.5.35.1/24")},
-			told("10.5.34.1", "10.5.35.1"), nil},
+			changed("10.5.34.1", "10.5.35.1"), nil},
 		{"the bridge lost its address", swap("link cni0 1450 10.5.34.1/24", "link cni0 1450"), []netstate.Event{gone(addr("cni0", "10.5.34.1/24"))},
-			told("10.5.34.1/24", ""), nil},
+			changed("10.5.34.1/24", ""), nil},
 		{"the bridge is gone", swap("link cni0 1450 10.5.34.1/24", ""), []netstate.Event{gone(link("cni0", 1450))},
-			told("bridge cni0 [10.5.34.1/24]", ""), nil},
+			changed("bridge cni0 [10.5.34.1/24]", ""), nil},
 		{"another bridge came", both + "\nlink docker0 1450 172.17.0.1/16", []netstate.Event{link("docker0", 1450)},
-			told("bridge cni0", "bridge docker0 [172.17.0.1/16]\nbridge cni0"), nil},
+			changed("bridge cni0", "bridge docker0 [172.17.0.1/16]\nbridge cni0"), nil},
 		{"events were lost", swap("eth0 1500", "eth0 1400"), []netstate.Event{{}},
-			told("mtu 1500", "mtu 1400"), []string{"Chose the uplink", "Chose the uplink"}},
+			changed("mtu 1500", "mtu 1400"), []string{"Chose the uplink", "Chose the uplink"}},
 		{"nothing changed", both, []netstate.Event{addr("eth0", "192.0.2.7/24"), link("eth0", 1500), {}}, "", nil},
 		{"nothing that is reported", both + "\nlink eth2 1500 203.0.113.7/24", []netstate.Event{addr("eth2", "203.0.113.7/24")}, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			started(t, both, bothTold, bothSpec(), func(l *lab) {
+			started(t, both, bothCalls, bothSpec(), func(l *lab) {
 				l.become(c.host, c.events...)
 				l.after(settle - 1)
 				l.surveyed(0)
-				if c.told == "" {
+				if c.want == "" {
 					l.after(1)
 				} else {
-					l.after(1, c.told)
+					l.after(1, c.want)
 				}
 				l.after(time.Hour)
 				l.surveyed(1)
@@ -128,7 +128,7 @@ func TestFollowIgnores(t *testing.T) {
 		direct 203.0.114.0/24 ppp0
 		direct 10.5.34.8/32 veth8
 		reach eth0 192.0.2.7`
-	told := strings.ReplaceAll(bothTold, "\t\tbridge", "direct 203.0.114.0/24 ppp0\nbridge")
+	changed := strings.ReplaceAll(bothCalls, "\t\tbridge", "direct 203.0.114.0/24 ppp0\nbridge")
 	for _, c := range []struct {
 		name  string
 		event netstate.Event
@@ -161,7 +161,7 @@ func TestFollowIgnores(t *testing.T) {
 		{"the bridge down", netstate.Event{Object: netstate.Link{Name: "cni0", MTU: 1450, Up: true}}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			started(t, host, told, spec, func(l *lab) {
+			started(t, host, changed, spec, func(l *lab) {
 				l.become(host, c.event)
 				l.after(time.Hour)
 				l.surveyed(c.looks)
@@ -171,7 +171,7 @@ func TestFollowIgnores(t *testing.T) {
 }
 
 func TestFollowTakesABurstAtOnce(t *testing.T) {
-	started(t, both, bothTold, bothSpec(), func(l *lab) {
+	started(t, both, bothCalls, bothSpec(), func(l *lab) {
 		for range 40 {
 			l.become(both, gone(addr("eth0", "192.0.2.7/24")), addr("eth0", "192.0.2.7/24"), netstate.Event{})
 			<-time.After(settle / 50)
@@ -200,7 +200,7 @@ func TestFollowWhileLooking(t *testing.T) {
 		{"too much", many, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			started(t, both, bothTold, bothSpec(), func(l *lab) {
+			started(t, both, bothCalls, bothSpec(), func(l *lab) {
 				l.host.set(func(h *fakeHost) {
 					h.during = func() {
 						for _, e := range c.events {
@@ -220,9 +220,9 @@ func TestFollowWhileLooking(t *testing.T) {
 // TestFollowKeepsTheLast checks that a family that loses its uplink is reported once.
 func TestFollowKeepsTheLast(t *testing.T) {
 	without := strings.Replace(both, "default eth0 100 via 192.0.2.1", "", 1)
-	started(t, both, bothTold, bothSpec(), func(l *lab) {
+	started(t, both, bothCalls, bothSpec(), func(l *lab) {
 		l.become(without, link("eth0", 1500))
-		l.after(settle, bothTold+"\nno IPv4")
+		l.after(settle, bothCalls+"\nno IPv4")
 		l.logged("Uplink lost; keeping the last one")
 
 		l.become(without+"\nlink eth2 1500 203.0.113.7/24", addr("eth2", "203.0.113.7/24"))
@@ -232,20 +232,20 @@ func TestFollowKeepsTheLast(t *testing.T) {
 
 		// Another change is reported with what is still missing.
 		l.become(strings.ReplaceAll(without, "2001:db8::7", "2001:db8::8"), netstate.Event{})
-		l.after(settle, strings.ReplaceAll(bothTold, "2001:db8::7", "2001:db8::8")+"\nno IPv4")
+		l.after(settle, strings.ReplaceAll(bothCalls, "2001:db8::7", "2001:db8::8")+"\nno IPv4")
 		l.logged("Chose the uplink")
 
 		l.become(strings.ReplaceAll(both, "2001:db8::7/64", ""), netstate.Event{})
-		l.after(settle, strings.ReplaceAll(bothTold, "2001:db8::7", "2001:db8::8")+"\nno IPv6")
+		l.after(settle, strings.ReplaceAll(bothCalls, "2001:db8::7", "2001:db8::8")+"\nno IPv6")
 		l.logged("Uplink usable again", "Uplink lost; keeping the last one")
 
 		// A new reason is reported, but not logged.
 		l.become(strings.ReplaceAll(strings.ReplaceAll(both, "2001:db8::7/64", ""), "default eth0 1024 via fe80::1", ""), netstate.Event{})
-		l.after(settle, strings.ReplaceAll(bothTold, "2001:db8::7", "2001:db8::8")+"\nno IPv6")
+		l.after(settle, strings.ReplaceAll(bothCalls, "2001:db8::7", "2001:db8::8")+"\nno IPv6")
 		l.logged()
 
 		l.become(both, netstate.Event{})
-		l.after(settle, bothTold)
+		l.after(settle, bothCalls)
 		l.logged("Chose the uplink")
 	})
 }
@@ -257,7 +257,7 @@ func TestFollowWaitsForAFamily(t *testing.T) {
 		l.after(settle, "eth0 192.0.2.7 mtu 1500\nno IPv6")
 		l.logged("Chose the uplink")
 		l.become(both, netstate.Event{})
-		l.after(settle, bothTold)
+		l.after(settle, bothCalls)
 		l.logged("Chose the uplink")
 	})
 }
@@ -287,14 +287,14 @@ func TestFollowGoesOnFromTheLast(t *testing.T) {
 }
 
 func TestFollowSurveyFails(t *testing.T) {
-	started(t, both, bothTold, bothSpec(), func(l *lab) {
+	started(t, both, bothCalls, bothSpec(), func(l *lab) {
 		l.host.set(func(h *fakeHost) { h.err = errTest })
 		l.become(strings.ReplaceAll(both, "eth0 1500", "eth0 1400"), netstate.Event{})
 		l.after(settle + 5*again + again/2)
 		l.surveyed(6)
 		l.logged("Failed to survey the host's interfaces; retrying")
 		l.host.set(func(h *fakeHost) { h.err = nil })
-		l.after(again, strings.ReplaceAll(bothTold, "mtu 1500", "mtu 1400"))
+		l.after(again, strings.ReplaceAll(bothCalls, "mtu 1500", "mtu 1400"))
 		l.after(time.Hour)
 		l.surveyed(1)
 		l.logged("Chose the uplink", "Chose the uplink", "Surveyed the host's interfaces again")
@@ -305,15 +305,15 @@ func TestFollowSurveyFailsAtFirst(t *testing.T) {
 	follow(t, both, bothSpec(), func(l *lab) {
 		l.after(3*again - 1)
 		l.host.set(func(h *fakeHost) { h.err = nil })
-		l.after(1, bothTold)
+		l.after(1, bothCalls)
 		l.after(time.Hour)
 	}, func(h *fakeHost) { h.err = errTest })
 }
 
 func TestFollowWatchFails(t *testing.T) {
 	changed := strings.ReplaceAll(both, "eth0 1500", "eth0 1400")
-	changedTold := strings.ReplaceAll(bothTold, "mtu 1500", "mtu 1400")
-	started(t, both, bothTold, bothSpec(), func(l *lab) {
+	changedTold := strings.ReplaceAll(bothCalls, "mtu 1500", "mtu 1400")
+	started(t, both, bothCalls, bothSpec(), func(l *lab) {
 		l.host.set(func(h *fakeHost) { h.watchErr = errTest })
 		l.host.broken <- errTest
 		l.become(changed) // unseen
@@ -324,18 +324,18 @@ func TestFollowWatchFails(t *testing.T) {
 		l.after(1+settle, changedTold)
 		l.logged("Watching the host's interfaces again", "Chose the uplink", "Chose the uplink")
 		l.become(both, link("eth0", 1500))
-		l.after(settle, bothTold)
+		l.after(settle, bothCalls)
 	})
 }
 
 // TestFollowEnds checks that Follow ends at once, whatever it waits for.
 func TestFollowEnds(t *testing.T) {
-	started(t, both, bothTold, bothSpec(), func(l *lab) {
+	started(t, both, bothCalls, bothSpec(), func(l *lab) {
 		l.become(both, netstate.Event{})
 		l.stop() // while it waits for a burst to end
 		l.surveyed(0)
 	})
-	started(t, both, bothTold, bothSpec(), func(l *lab) {
+	started(t, both, bothCalls, bothSpec(), func(l *lab) {
 		l.host.set(func(h *fakeHost) { h.err = errTest })
 		l.become(both, netstate.Event{})
 		l.after(settle)
@@ -347,7 +347,7 @@ func TestFollowEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		h := &fakeHost{events: make(chan netstate.Event), during: cancel}
-		err := Follow(ctx, h, bothSpec(), func(Interfaces, error) { t.Error("told after the end") })
+		err := Follow(ctx, h, bothSpec(), func(Interfaces, error) { t.Error("a call after the end") })
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Follow returned %v", err)
 		}

@@ -55,8 +55,8 @@ type kernelLab struct {
 	ns     *kerneltest.NS
 	source *watched
 
-	mu   sync.Mutex
-	told []string // all calls
+	mu    sync.Mutex
+	calls []string // all calls
 }
 
 // followKernel starts a follower of a host that has eth0, eth1 and default routes
@@ -83,7 +83,7 @@ func followKernel(t *testing.T) *kernelLab {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	spec := Spec{Networks: networks("46"), Bridges: []string{"cni0"}}
-	go func() { done <- Follow(ctx, l.source, spec, l.tell) }()
+	go func() { done <- Follow(ctx, l.source, spec, l.record) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -108,10 +108,10 @@ func configureEth0(t *testing.T, ns *kerneltest.NS) {
 	}
 }
 
-func (l *kernelLab) tell(h Interfaces, err error) {
+func (l *kernelLab) record(h Interfaces, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.told = append(l.told, text(h, err))
+	l.calls = append(l.calls, text(h, err))
 }
 
 // settle waits until the last report is this, in whatever order the kernel lists it.
@@ -121,12 +121,12 @@ func (l *kernelLab) settle(want ...string) {
 	kerneltest.Eventually(l, 10*time.Second, func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if len(l.told) == 0 {
-			return errors.New("nothing was told")
+		if len(l.calls) == 0 {
+			return errors.New("no call yet")
 		}
-		got := strings.Split(l.told[len(l.told)-1], "\n")
+		got := strings.Split(l.calls[len(l.calls)-1], "\n")
 		if slices.Sort(got); !slices.Equal(got, want) {
-			return fmt.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			return fmt.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		return nil
 	})

@@ -88,8 +88,8 @@ type lab struct {
 	host *fakeHost
 	stop func() // ends Follow and waits for its end
 
-	mu   sync.Mutex
-	told []string
+	mu    sync.Mutex
+	calls []string // all calls of Follow, as text
 }
 
 // follow starts a follower of the host in text, which faults may change before, and
@@ -117,15 +117,15 @@ func follow(t *testing.T, text string, spec Spec, test func(*lab), faults ...fun
 			}
 		})
 		defer l.stop()
-		go func() { done <- Follow(ctx, l.host, spec, l.tell) }()
+		go func() { done <- Follow(ctx, l.host, spec, l.record) }()
 		test(l)
 	})
 }
 
-func (l *lab) tell(h Interfaces, err error) {
+func (l *lab) record(h Interfaces, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.told = append(l.told, text(h, err))
+	l.calls = append(l.calls, text(h, err))
 }
 
 // text returns a call as lines: "eth0 192.0.2.7 mtu 1500" and so on, for the uplinks,
@@ -189,10 +189,10 @@ func (l *lab) after(d time.Duration, want ...string) {
 	for i := range want {
 		want[i] = lines(want[i])
 	}
-	if !slices.Equal(l.told, want) {
-		l.Errorf("told\n%s\nwant\n%s", strings.Join(l.told, "\n--\n"), strings.Join(want, "\n--\n"))
+	if !slices.Equal(l.calls, want) {
+		l.Errorf("got\n%s\nwant\n%s", strings.Join(l.calls, "\n--\n"), strings.Join(want, "\n--\n"))
 	}
-	l.told = nil
+	l.calls = nil
 }
 
 // surveyed expects n surveys since the last time.

@@ -1,5 +1,5 @@
-// Package identity tells this installation from every other, including copies of
-// its disk.
+// Package identity distinguishes this installation from every other, including copies
+// of its disk.
 //
 // The file identity in the state folder holds a random secret, for root only.
 // Other nodes see the instance, which is derived from the secret. The file also

@@ -133,7 +133,7 @@ func TestForkOfALongID(t *testing.T) {
 	}
 }
 
-// Without a folder that can be written the hardware tells.
+// Without a writable folder, the hardware identifies the machine.
 func TestWithoutAFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

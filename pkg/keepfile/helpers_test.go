@@ -85,7 +85,7 @@ func noTemporary(t testing.TB, dir string) {
 	}
 }
 
-// inode tells a file that was rewritten.
+// inode returns a file's inode, which a rewrite changes.
 func inode(t testing.TB, path string) uint64 {
 	t.Helper()
 	var stat unix.Stat_t

@@ -205,7 +205,7 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 	has(t, path, "other\n", 0o600)
 }
 
-// A full disk is told once, and once that it is over.
+// A full disk is logged once, and its end once.
 func TestDiskFull(t *testing.T) {
 	dir := tmpfs(t, "size=64k")
 	path, ballast := filepath.Join(dir, "subnet.env"), filepath.Join(dir, "ballast")
@@ -235,7 +235,7 @@ func TestDiskFull(t *testing.T) {
 	becomes(t, path, content, 0o644)
 	allKept(t, k)
 	if a, b := log.Count("Failed to write a file", path), log.Count("File up to date again", path); a != 1 || b != 1 {
-		t.Errorf("told %d times of it and %d times of its end", a, b)
+		t.Errorf("logged %d times, and its end %d times", a, b)
 	}
 }
 
@@ -380,7 +380,7 @@ func TestFight(t *testing.T) {
 					t.Errorf("failing: %v", lost)
 				}
 				if n := log.Count("keeps changing a file", path); n != 1 {
-					t.Errorf("told %d times of it", n)
+					t.Errorf("logged %d times", n)
 				}
 				// New content is written at once nevertheless.
 				if err := k.Set(path, []byte("new"), 0o644); err != nil {
@@ -398,7 +398,7 @@ func TestFight(t *testing.T) {
 					t.Errorf("it is over, but: %v, %v", err, k.Fights())
 				}
 				if n := log.Count("Restored a file", path); n > 20 {
-					t.Errorf("told %d times that it was restored", n)
+					t.Errorf("%d log lines that it was restored", n)
 				}
 			})
 		})
@@ -450,7 +450,7 @@ func TestWithoutWatch(t *testing.T) {
 		synctest.Wait()
 		has(t, blocked, content, 0o644)
 		if n := log.Count("Failed to write a file", blocked); n != 1 {
-			t.Errorf("told %d times of it", n)
+			t.Errorf("logged %d times", n)
 		}
 	})
 }

@@ -13,11 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A temporary file stands beside the one that it is to become, and is named so
-// that it is told from all others: .subnet.env.RANDOM.tulle. RANDOM cannot be
-// guessed, and a runtime that reads every .conf of a folder passes it by. Its
-// writer holds a lock on it, so that what a crash left behind is told from what
-// another is writing.
+// suffix ends the name of every temporary file, like .subnet.env.RANDOM.tulle, which
+// stands beside the file that it is to replace. No other file has such a name. RANDOM
+// cannot be guessed, and a runtime that reads every .conf of a folder skips it. Its
+// writer holds a lock on it; a file without a lock is left over from a crash.
 const suffix = ".tulle"
 
 var randomLen = len(rand.Text())

@@ -24,7 +24,7 @@ type seen[T any] struct {
 	lists   int
 	least   int // fewest objects since the first list
 	failing error
-	told    int // failures
+	failed  int // failures that were reported
 }
 
 // list is a list of seen.
@@ -77,7 +77,7 @@ func (s *seen[T]) report(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failing = err; err != nil {
-		s.told++
+		s.failed++
 	}
 }
 

@@ -122,8 +122,8 @@ func fallsBack[T any](t *testing.T, way way, format Format[T], read func(*T) (na
 		t.Errorf("the list was complete after %v, not within %v", took, way.bound)
 	}
 	s.works(t)
-	if silent := way.slow != ""; (s.told == 1) != silent || s.told > 1 {
-		t.Errorf("%d failures were reported", s.told)
+	if silent := way.slow != ""; (s.failed == 1) != silent || s.failed > 1 {
+		t.Errorf("%d failures were reported", s.failed)
 	}
 	put(f, "a", "2")
 	s.await(t, "following", func() bool { return s.objects["a"] == "2" })

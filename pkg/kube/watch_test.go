@@ -281,8 +281,8 @@ func TestChooserChangesFormat(t *testing.T) {
 			asksWhole(f)
 			put(f, "b", "2")
 			p.await(t, "following", func() bool { return p.objects["b"] == "2" })
-			if p.lists != 1 || p.refused != 0 || p.told != 0 {
-				t.Errorf("%d lists, %d refusals, %d failures", p.lists, p.refused, p.told)
+			if p.lists != 1 || p.refused != 0 || p.failed != 0 {
+				t.Errorf("%d lists, %d refusals, %d failures", p.lists, p.refused, p.failed)
 			}
 		})
 		for name, noMetadata := range map[string]func(f *apitest.Server) func(w http.ResponseWriter, r *http.Request) bool{
@@ -307,8 +307,8 @@ func TestChooserChangesFormat(t *testing.T) {
 				run(t, &Watch[Node]{Client: newClient(t, Options{Server: f.URL}), Path: Nodes, Sink: p, Report: p.report})
 				p.works(t)
 				asksWhole(f)
-				if p.refused != 1 || p.lists != 1 || p.told != 0 {
-					t.Errorf("%d refusals, %d lists, %d failures", p.refused, p.lists, p.told)
+				if p.refused != 1 || p.lists != 1 || p.failed != 0 {
+					t.Errorf("%d refusals, %d lists, %d failures", p.refused, p.lists, p.failed)
 				}
 			})
 		}

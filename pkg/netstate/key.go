@@ -33,8 +33,8 @@ func (k Kind) String() string {
 	return [kinds]string{"link", "sysctl", "addr", "neigh", "fdb", "route"}[k]
 }
 
-// Key names one object as the kernel itself tells objects apart. Which fields
-// are set depends on the kind; see each object's Key method.
+// Key names one object by what the kernel itself uses to distinguish objects. Which
+// fields are set depends on the kind; see each object's Key method.
 type Key struct {
 	Name   string // link name, or a sysctl's path; none for a route
 	Prefix netip.Prefix

@@ -127,8 +127,8 @@ func (s Sysctl) link() string {
 	return part[2]
 }
 
-// Key names the address: the kernel tells addresses of a link apart by
-// address and length.
+// Key names the address. The kernel distinguishes the addresses of a link by address
+// and length.
 func (a Addr) Key() Key { return Key{Kind: KindAddr, Name: a.Link, Prefix: a.Prefix} }
 
 // Key names the neighbour on its link.

@@ -317,7 +317,7 @@ func TestDiffOfRandomWorlds(t *testing.T) {
 	}
 }
 
-// The order in which a kernel tells what it holds does not matter.
+// The order in which a kernel lists its objects does not matter.
 func TestDiffOfAnyOrder(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -13,8 +13,8 @@ import (
 // empty and ready to use. It is not safe for concurrent use, and Diff counts
 // as a use.
 type State struct {
-	// chains is a hash table. A map would need the keys, which take more room
-	// than all else here and which each object can tell.
+	// chains is a hash table. A map would also store the keys, which take more room
+	// than everything else here, and which each object can compute.
 	chains []*held
 	seed   maphash.Seed
 	len    int

@@ -206,9 +206,9 @@ func refuses(control []byte) bool {
 
 // ping sends a request to the peer's kernel.
 func ping(ctx context.Context, t Try, number uint64) (Answer, error) {
-	network, ask, told := "ip4:icmp", byte(8), byte(0)
+	network, requestType, replyType := "ip4:icmp", byte(8), byte(0)
 	if !t.To.Is4() {
-		network, ask, told = "ip6:ipv6-icmp", 128, 129
+		network, requestType, replyType = "ip6:ipv6-icmp", 128, 129
 	}
 	dialer := net.Dialer{LocalAddr: &net.IPAddr{IP: t.From.AsSlice()}, Control: control(t.To, false, false)}
 	conn, err := dialer.DialContext(ctx, network, t.To.String())
@@ -218,7 +218,7 @@ func ping(ctx context.Context, t Try, number uint64) (Answer, error) {
 	defer conn.Close()
 	body := newRequest(request, number, t.Size-headers(t.To), Tag{})
 	b := make([]byte, 8, 8+len(body))
-	b[0] = ask
+	b[0] = requestType
 	binary.BigEndian.PutUint16(b[4:], uint16(number))
 	b = append(b, body...)
 	if t.To.Is4() { // the kernel does so for the other family
@@ -227,7 +227,7 @@ func ping(ctx context.Context, t Try, number uint64) (Answer, error) {
 	e := exchange{
 		conn: whole{conn.(*net.IPConn)},
 		read: func(in []byte) (time.Time, bool) {
-			return time.Time{}, len(in) == len(b) && in[0] == told && string(in[8:]) == string(body)
+			return time.Time{}, len(in) == len(b) && in[0] == replyType && string(in[8:]) == string(body)
 		},
 		refused: func() bool { return false }, // there are no ports
 	}

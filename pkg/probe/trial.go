@@ -12,7 +12,7 @@ type Verdict int
 
 // The verdicts of a trial.
 const (
-	NoVerdict Verdict = iota // too few packets came back to tell
+	NoVerdict Verdict = iota // too few packets came back
 	Sound                    // packets with a checksum arrive
 	Broken                   // only packets without one arrive
 )

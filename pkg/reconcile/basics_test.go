@@ -348,17 +348,17 @@ func TestWaitSyncedWakesAll(t *testing.T) {
 	f := kerneltest.NewFake(append([]netstate.Object{eth0}, peer(8)...)...)
 	run(t, f, func(l *lab) {
 		const waiters = 5
-		told := make(chan bool, waiters)
+		returned := make(chan bool, waiters)
 		wait := func() {
 			for range waiters {
-				go func() { told <- l.r.WaitSynced(l.ctx) == nil }()
+				go func() { returned <- l.r.WaitSynced(l.ctx) == nil }()
 			}
 		}
 		early := func(moment string) func() {
 			return func() {
 				synctest.Wait()
-				if len(told) > 0 {
-					l.Errorf("told so %s", moment)
+				if len(returned) > 0 {
+					l.Errorf("returned %s", moment)
 				}
 			}
 		}
@@ -372,12 +372,12 @@ func TestWaitSyncedWakesAll(t *testing.T) {
 			l.Helper()
 			for range waiters {
 				select {
-				case ok := <-told:
+				case ok := <-returned:
 					if !ok {
 						l.Error("WaitSynced gave up")
 					}
 				case <-time.After(time.Minute):
-					l.Fatalf("not told after %s", what)
+					l.Fatalf("did not return after %s", what)
 				}
 			}
 			l.synced()

@@ -76,17 +76,17 @@ func TestSharedObjectStaysUntilTheLastOwnerGoes(t *testing.T) {
 func TestDesiredHoldsOneWishForEachKey(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		told := make(map[netstate.Key]netstate.Object)
+		reported := make(map[netstate.Key]netstate.Object)
 		d := newDesired(func(c change) {
 			k := c.object.Key()
-			is, has := told[k]
+			is, has := reported[k]
 			switch {
 			case c.verb == netstate.Create && has, c.verb != netstate.Create && !has:
-				t.Fatalf("seed %d: %s %s, of which was told %v", seed, c.verb, c.object, is)
+				t.Fatalf("seed %d: %s %s, reported before: %v", seed, c.verb, c.object, is)
 			case c.verb == netstate.Delete:
-				delete(told, k)
+				delete(reported, k)
 			default:
-				told[k] = c.object
+				reported[k] = c.object
 			}
 		})
 		wants, large := make(map[string][]netstate.Object), false
@@ -116,18 +116,18 @@ func TestDesiredHoldsOneWishForEachKey(t *testing.T) {
 				large = !large
 				reshape(d, large)
 			}
-			checkDesired(t, fmt.Sprintf("seed %d, step %d", seed, step), d, wants, told, large)
+			checkDesired(t, fmt.Sprintf("seed %d, step %d", seed, step), d, wants, reported, large)
 		}
 		for owner := range wants {
 			d.Remove(owner)
 		}
-		if d.state.Len()+len(d.waiting)+len(d.links)+len(d.owners)+len(told) > 0 {
-			t.Fatalf("seed %d: left over: %+v, told %v", seed, d, told)
+		if d.state.Len()+len(d.waiting)+len(d.links)+len(d.owners)+len(reported) > 0 {
+			t.Fatalf("seed %d: left over: %+v, reported %v", seed, d, reported)
 		}
 	}
 }
 
-func checkDesired(t *testing.T, where string, d *Desired, wants map[string][]netstate.Object, told map[netstate.Key]netstate.Object, large bool) {
+func checkDesired(t *testing.T, where string, d *Desired, wants map[string][]netstate.Object, reported map[netstate.Key]netstate.Object, large bool) {
 	t.Helper()
 	wishes := make(map[netstate.Key][]claim)
 	for owner, objects := range wants {
@@ -149,7 +149,7 @@ func checkDesired(t *testing.T, where string, d *Desired, wants map[string][]net
 	if len(has) != len(wishes) {
 		t.Fatalf("%s: %d keys, %d are wanted", where, len(has), len(wishes))
 	}
-	if !maps.Equal(has, told) {
-		t.Fatalf("%s: reported %v, there is %v", where, told, has)
+	if !maps.Equal(has, reported) {
+		t.Fatalf("%s: reported %v, there is %v", where, reported, has)
 	}
 }

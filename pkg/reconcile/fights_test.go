@@ -184,7 +184,7 @@ func TestFightIsBoundedAndReportedOnce(t *testing.T) {
 						}
 					}
 					if begun != 1 || over != 1 || restored > 25 {
-						l.Errorf("told %d times that it began, %d that it ended, %d of a heal", begun, over, restored)
+						l.Errorf("logged %d times that it began, %d that it ended, %d that something was restored", begun, over, restored)
 					}
 				})
 			})

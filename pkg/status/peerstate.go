@@ -14,8 +14,8 @@ const (
 // PeerStates lists all states.
 func PeerStates() []PeerState { return []PeerState{InSync, OutOfSync, ProbesFail, UnroutablePeer} }
 
-// StateOf returns the state of a peer. It is unroutable only where nothing leads
-// there: with a part of the routes packets may pass, and the probes tell.
+// StateOf returns the state of a peer. A peer is unroutable only if no route leads
+// there: over a part of the routes packets may arrive, which the probes show.
 func StateOf(p Peer) PeerState {
 	switch {
 	case p.Problem != "" && p.By == "":

@@ -18,7 +18,7 @@ type Check struct {
 	Degraded []string `json:"degraded,omitempty"`
 }
 
-// Unknown is why a check fails that only the daemon's main loop can tell, while
+// Unknown is why a check fails whose result only the daemon's main loop knows, while
 // the loop does not answer.
 const Unknown = "unknown: the daemon's main loop does not answer"
 

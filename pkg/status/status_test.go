@@ -141,7 +141,7 @@ func TestJustStarted(t *testing.T) {
 	}
 }
 
-// source answers as it is told.
+// source answers with its fields.
 type source struct {
 	report Report
 	err    error

@@ -1,4 +1,5 @@
-// Package systemd tells systemd how the daemon is, where it is run by one.
+// Package systemd reports the state of the daemon to systemd, if systemd has started
+// it.
 package systemd
 
 import (
@@ -12,26 +13,26 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Daemon is what there is to tell about.
+// Daemon is what a Service reports on.
 type Daemon interface {
-	// Condition returns, within ctx, whether the daemon does its work, and how it is
-	// in a line.
+	// Condition reports, within ctx, whether the daemon does its work, and returns its
+	// state in one line.
 	Condition(ctx context.Context) (ready bool, text string)
-	// Alive says, within ctx, whether the daemon still turns.
+	// Alive reports, within ctx, whether the daemon's main loop still runs.
 	Alive(ctx context.Context) bool
 }
 
 // Service is a daemon that systemd may have started.
 type Service struct {
 	daemon   Daemon
-	watchdog time.Duration // how often a sign of life is due; 0 is never
+	watchdog time.Duration // how often systemd wants a sign of life; 0 is never
 
 	mu    sync.Mutex
 	ready bool   // READY was sent
-	text  string // of the STATUS sent last
+	text  string // of the last STATUS
 }
 
-// New makes a service of d.
+// New returns the Service of d.
 func New(d Daemon) *Service {
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
@@ -67,7 +68,7 @@ func (s *Service) Run(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// notifyChange tells systemd what has changed.
+// notifyChange sends what has changed to systemd.
 func (s *Service) notifyChange(ctx context.Context) {
 	ready, text := s.daemon.Condition(ctx)
 	text = line(text)
@@ -83,8 +84,8 @@ func (s *Service) notifyChange(ctx context.Context) {
 	}
 }
 
-// live sends a sign of life. A daemon that does not turn within limit gets none,
-// and is ended by systemd before long.
+// live sends a sign of life if the daemon's main loop answers within limit. Without
+// one, systemd ends the daemon.
 func (s *Service) live(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -93,8 +94,8 @@ func (s *Service) live(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// Reload runs f, between a RELOADING and a READY if systemd knows that the daemon
-// is ready: a READY makes it so.
+// Reload runs f, between a RELOADING and a READY if the daemon is ready. It sends
+// neither before that, because a READY reports a daemon as ready.
 func (s *Service) Reload(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,11 +108,11 @@ func (s *Service) Reload(f func()) {
 	notify(daemon.SdNotifyReady)
 }
 
-// Stop tells that the daemon ends.
+// Stop reports that the daemon ends.
 func (s *Service) Stop() { notify(daemon.SdNotifyStopping) }
 
-// line is text on one line, of a length for people: another line would be a
-// message of its own.
+// line returns text as one line of limited length. systemd takes another line for
+// another message.
 func line(text string) string {
 	const enough = 1000
 	text = strings.Map(func(r rune) rune {
@@ -126,7 +127,7 @@ func line(text string) string {
 	return text
 }
 
-// notify sends state to systemd, if it is there.
+// notify sends state to systemd, if systemd has started the daemon.
 func notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		klog.V(1).ErrorS(err, "Failed to notify systemd", "state", state)

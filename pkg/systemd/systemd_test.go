@@ -104,7 +104,7 @@ func TestReportsOnlyChanges(t *testing.T) {
 		changed <- struct{}{}
 		for _, want := range step.want {
 			if got := m.next(); got != want {
-				t.Errorf("systemd is told %q, not %q", got, want)
+				t.Errorf("systemd received %q, not %q", got, want)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestReportsOnlyChanges(t *testing.T) {
 	s.Stop()
 	for _, want := range []string{"READY=1", "STOPPING=1"} {
 		if got := m.next(); got != want {
-			t.Errorf("systemd is told %q, not %q", got, want)
+			t.Errorf("systemd received %q, not %q", got, want)
 		}
 	}
 }
@@ -129,16 +129,16 @@ func TestWatchdogOnlyWhileAlive(t *testing.T) {
 	start(t, d)
 	for _, want := range []string{"STATUS=well", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"} {
 		if got := m.next(); got != want {
-			t.Errorf("systemd is told %q, not %q", got, want)
+			t.Errorf("systemd received %q, not %q", got, want)
 		}
 	}
 	d.set(false, true, "stuck")
 	if got := m.next("WATCHDOG=1"); got != "STATUS=stuck" {
-		t.Errorf("systemd is told %q", got)
+		t.Errorf("systemd received %q", got)
 	}
 	d.set(false, true, "still stuck")
 	if got := m.next(); got != "STATUS=still stuck" {
-		t.Errorf("of a stuck daemon systemd is told %q", got)
+		t.Errorf("of a stuck daemon systemd received %q", got)
 	}
 }
 

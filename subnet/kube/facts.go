@@ -50,7 +50,7 @@ const finding = "finding this host's Node"
 // for the first.
 func (s *Store) Facts(ctx context.Context, known *Facts) (Facts, error) {
 	s.begin()
-	told := ""
+	logged := ""
 	for {
 		e, there, changed := s.book.ownNode()
 		switch {
@@ -61,8 +61,8 @@ func (s *Store) Facts(ctx context.Context, known *Facts) (Facts, error) {
 			s.trouble.Failed(finding, s.noNode())
 		}
 		if e != nil {
-			if err := e.own.ignored; err != nil && err.Error() != told {
-				told = err.Error()
+			if err := e.own.ignored; err != nil && err.Error() != logged {
+				logged = err.Error()
 				klog.ErrorS(err, "Ignoring an invalid annotation of this Node", "node", e.name)
 			}
 			if known == nil || e.own.facts != *known {

@@ -19,20 +19,21 @@ func (b *book) nextUpdate(r *reader) (u subnet.Update, ok bool, changed <-chan s
 		u.Complete, ok, r.all = true, true, false
 		u.Leases = make([]subnet.Lease, 0, len(b.keys))
 		for key := range b.keys {
-			b.tell(&u, key)
+			b.add(&u, key)
 		}
 		clear(r.touched)
 	case len(r.touched) > 0:
 		ok = true
 		for key := range r.touched {
-			b.tell(&u, key)
+			b.add(&u, key)
 		}
 		clear(r.touched)
 	}
 	return u, ok, b.changed
 }
 
-func (b *book) tell(u *subnet.Update, key string) {
+// add adds the present state of a key to an update.
+func (b *book) add(u *subnet.Update, key string) {
 	switch e := b.at(key); {
 	case e == nil:
 		u.Gone = append(u.Gone, key)

@@ -434,10 +434,10 @@ func cancelled(t *testing.T, s Store) {
 	s.SetConfig(smallNetwork)
 	own := acquire(t, s, node(1))
 	ctx, cancel = context.WithCancel(t.Context())
-	told := make(chan struct{}, 1000)
+	updates := make(chan struct{}, 1000)
 	go func() { results <- s.Hold(ctx, own) }()
-	go func() { results <- s.Watch(ctx, func(subnet.Update) { told <- struct{}{} }) }()
-	receive(t, told, "a message of Watch")
+	go func() { results <- s.Watch(ctx, func(subnet.Update) { updates <- struct{}{} }) }()
+	receive(t, updates, "an update of Watch")
 	cancel()
 	for range 2 {
 		if err := receive(t, results, "an end"); !errors.Is(err, context.Canceled) {

@@ -109,9 +109,9 @@ func serve(s etcdprocess.Settings) error {
 		klog.InfoS("Secret is open to other users", "warning", warning)
 	}
 	p := process{control, systemd.New(condition{control}), retry.NewWakeup()}
-	telling, done := context.WithCancel(context.Background())
+	notifying, done := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { p.service.Run(telling, p.changed) })
+	running.Go(func() { p.service.Run(notifying, p.changed) })
 	defer running.Wait()
 	defer done()
 
@@ -186,7 +186,7 @@ func (p process) serve(ctx context.Context, s etcdprocess.Settings) error {
 	return err
 }
 
-// stopping tells systemd before the clients: they may ask systemd for the next start.
+// stopping notifies systemd before the clients, because they may ask systemd for the next start.
 func (p process) stopping() {
 	klog.InfoS("Stopping etcd")
 	p.service.Stop()

@@ -254,8 +254,8 @@ func TestNothingIsForOthers(t *testing.T) {
 	}
 }
 
-// It can be told to stop while it waits for a folder that an etcd has which knows
-// of no lock.
+// TestStopsDuringTheStart: a program that waits for a folder stops at once. An etcd
+// without our lock uses the folder.
 func TestStopsDuringTheStart(t *testing.T) {
 	s := newSettings(t, "http")
 	server, err := etcdserver.Start(t.Context(), s)

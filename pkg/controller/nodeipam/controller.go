@@ -24,7 +24,7 @@ type Options struct {
 	Services []netip.Prefix
 	// Select keeps the labels of Nodes without podCIDRs, for the selectors of pools.
 	Select bool
-	// Event tells people about a Node.
+	// Event sends an event.
 	Event func(controller.Event)
 }
 
@@ -44,7 +44,7 @@ type Controller struct {
 	term     string
 	toFence  bool // the fence has not begun
 
-	told time.Time // when the findings were last told
+	reported time.Time // when reportFindings last ran
 }
 
 // New returns a Controller, and adds it to the Engine with what it reads.
@@ -111,7 +111,7 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 			writes = append(writes, c.write(a))
 		}
 	}
-	next = controller.Earlier(next, c.tell(now))
+	next = controller.Earlier(next, c.reportFindings(now))
 	return writes, controller.Earlier(next, c.waiting.next())
 }
 

@@ -15,18 +15,19 @@ const (
 )
 
 const (
-	// tellInterval is the shortest time between two looks at the findings.
-	tellInterval = time.Second
-	// remindInterval is the longest while Nodes wait.
+	// findingsInterval is the shortest time between two reports of the findings.
+	findingsInterval = time.Second
+	// remindInterval is the longest such time while Nodes wait for a block.
 	remindInterval = time.Minute
 )
 
-// tell sends an event for each finding. The Engine limits them.
-func (c *Controller) tell(now time.Time) (again time.Time) {
-	if due := c.told.Add(tellInterval); now.Before(due) {
+// reportFindings sends an event for each finding, and returns when to call it again.
+// The Engine limits the events.
+func (c *Controller) reportFindings(now time.Time) (again time.Time) {
+	if due := c.reported.Add(findingsInterval); now.Before(due) {
 		return due
 	}
-	c.told = now
+	c.reported = now
 	for f := range c.book.Findings() {
 		reason := invalid
 		if f.Code.Waits() {

@@ -20,13 +20,13 @@ func TestJumpClock(t *testing.T) {
 	command := Command{Argv: []string{self}, Env: []string{tellsTime + "=1"}}
 	d, other := c.Hosts[0].Start(command), c.Hosts[0].Start(command)
 	// Each prints the wall clock, and how long it has run.
-	tells := func(d *Daemon, offset time.Duration) {
+	prints := func(d *Daemon, offset time.Duration) {
 		t.Helper()
 		seen := len(d.Log())
 		kerneltest.Eventually(t, patience, func() error {
 			lines := strings.Split(d.Log()[seen:], "\n")
 			if len(lines) < 10 {
-				return fmt.Errorf("%s tells only %q", d.Name, lines)
+				return fmt.Errorf("%s prints only %q", d.Name, lines)
 			}
 			var day, running int64
 			if _, err := fmt.Sscan(lines[len(lines)-2], &day, &running); err != nil {
@@ -39,17 +39,17 @@ func TestJumpClock(t *testing.T) {
 			return nil
 		})
 	}
-	tells(d, 0)
-	tells(other, 0)
+	prints(d, 0)
+	prints(other, 0)
 	const year = 365 * 24 * time.Hour
 	d.JumpClock(year)
-	tells(d, year)
+	prints(d, year)
 	d.JumpClock(-3 * year)
-	tells(d, -2*year)
-	tells(other, 0)
+	prints(d, -2*year)
+	prints(other, 0)
 	if now := time.Until(started); now > 0 || now < -patience {
 		t.Errorf("the test's own clock has moved by %v", now)
 	}
 	d.JumpClock(2 * year)
-	tells(d, 0)
+	prints(d, 0)
 }

@@ -22,7 +22,7 @@ func TestBackendChanges(t *testing.T) {
 		t.Helper()
 		for _, h := range w.Hosts {
 			w.eventually(func() error {
-				out, _ := w.tell(h, "peers")
+				out, _ := w.command(h, "peers")
 				if strings.Count(out, " "+by+" ") != 2 || strings.Count(out, "in sync") != 2 {
 					return fmt.Errorf("%s has not its peers %s:\n%s", h.Name, by, out)
 				}
@@ -59,7 +59,7 @@ func TestBackendChanges(t *testing.T) {
 	set(`{"Type": "host-gw"}`)
 	for _, h := range w.Hosts {
 		w.eventually(func() error {
-			if out, code := w.tell(h, "status"); code != 1 || !strings.Contains(out, "restart needed: the backend was changed from vxlan to host-gw") {
+			if out, code := w.command(h, "status"); code != 1 || !strings.Contains(out, "restart needed: the backend was changed from vxlan to host-gw") {
 				return fmt.Errorf("%s ends with %d:\n%s", h.Name, code, out)
 			}
 			return nil

@@ -115,7 +115,7 @@ func (w *world) agesAreRight(h *clustertest.Host, ahead time.Duration) {
 	var r status.Report
 	w.eventually(func() error { // the watch may just have been restarted
 		r = status.Report{}
-		if err := w.asks(h, &r, "status"); err != nil {
+		if err := w.commandJSON(h, &r, "status"); err != nil {
 			return err
 		}
 		if r.Lease == nil || r.Lease.Renewed == nil || r.Store.Watching == nil {
@@ -123,7 +123,7 @@ func (w *world) agesAreRight(h *clustertest.Host, ahead time.Duration) {
 		}
 		return nil
 	})
-	out, _ := w.tell(h, "status")
+	out, _ := w.command(h, "status")
 	if !strings.Contains(out, "started ") || old.MatchString(out) {
 		w.t.Errorf("with the clock ahead by %v, status shows\n%s", ahead, out)
 	}

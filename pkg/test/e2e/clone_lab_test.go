@@ -115,7 +115,7 @@ func (w *world) wantHistory() {
 			held[key] = l
 		}
 	}
-	w.t.Fatal("etcd did not tell its history")
+	w.t.Fatal("etcd did not return its history")
 }
 
 // older reports whether a is older than b and overlaps it.

@@ -86,7 +86,7 @@ func (w *world) wantCloneShown(clone, first *clustertest.Host) {
 	w.says(clone, "CLONE", "another machine has this machine's ID: "+first.Name+" (198.18.0.1)", "systemd-machine-id-setup")
 	w.eventually(func() error {
 		var r status.Report
-		if err := w.asks(clone, &r, "status"); err != nil {
+		if err := w.commandJSON(clone, &r, "status"); err != nil {
 			return err
 		}
 		if c := r.Clone; c == nil || c.Name != first.Name || len(c.Addresses) != 1 || !strings.Contains(c.Fix, "systemd-machine-id-setup") || !strings.HasPrefix(r.NodeID, c.ID+"~") {

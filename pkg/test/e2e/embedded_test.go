@@ -80,7 +80,7 @@ func (e *embedded) process(what string, ok func(status.Etcd) bool) (found status
 	e.t.Helper()
 	e.eventually(func() error {
 		var r status.Report
-		if err := e.asks(e.first, &r, "status"); err != nil {
+		if err := e.commandJSON(e.first, &r, "status"); err != nil {
 			return err
 		}
 		if r.Store.Etcd == nil || !ok(*r.Store.Etcd) {
@@ -178,7 +178,7 @@ func TestEmbeddedEtcdComesBack(t *testing.T) {
 		t.Errorf("tulle-etcd stop: %v: %s", err, out)
 	}
 	e.process("stopped", func(p status.Etcd) bool { return p.State == "not running" && p.Problem == "it was stopped" })
-	if out, _ := e.tell(e.first, "status"); !strings.Contains(out, "tulle-etcd:  not running, it was stopped") {
+	if out, _ := e.command(e.first, "status"); !strings.Contains(out, "tulle-etcd:  not running, it was stopped") {
 		t.Errorf("status: %s", out)
 	}
 

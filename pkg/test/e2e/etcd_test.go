@@ -242,15 +242,15 @@ func TestRubbish(t *testing.T) {
 	w.sameLeases(leases)
 	for _, h := range w.Hosts[1:] {
 		for _, r := range rubbish {
-			told := 0
+			lines := 0
 			for line := range strings.Lines(w.daemons[h].Log()) {
 				// Another line says that no host answers there.
 				if strings.Contains(line, fmt.Sprintf("key=%q", r.key)) && !strings.Contains(line, "Probes of a peer") {
-					told++
+					lines++
 				}
 			}
-			if told > 1 {
-				t.Errorf("%s told %d times of %s:\n%s", h.Name, told, r.key, w.daemons[h].Log())
+			if lines > 1 {
+				t.Errorf("%s logged %d lines about %s:\n%s", h.Name, lines, r.key, w.daemons[h].Log())
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // TestLeaseEnds cuts nodes off from etcd, and from nothing else, for longer than their leases
 // last. Two are cut off together: they keep each other, and traffic between them goes on.
 // A third one comes after that, so that only the node that still reaches etcd knows it, and
-// drops it. All say that they are not ready, and tell the two cases apart.
+// drops it. All say that they are not ready, and distinguish the two cases.
 func TestLeaseEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4, 1, vxlan)
@@ -99,7 +99,7 @@ func (w *world) reconnect(h *clustertest.Host) {
 func (w *world) saysLeaseEnded(h *clustertest.Host, peers string, works bool) {
 	w.t.Helper()
 	w.eventually(func() error {
-		out, code := w.tell(h, "status")
+		out, code := w.command(h, "status")
 		for _, part := range []string{"NOT READY", "the lease ended ", "s ago: no renewal reached the store in time; " + peers} {
 			if code != 1 || !strings.Contains(out, part) {
 				return fmt.Errorf("status of %s ends with %d, and %q is not in\n%s", h.Name, code, part, out)
@@ -108,7 +108,7 @@ func (w *world) saysLeaseEnded(h *clustertest.Host, peers string, works bool) {
 		return nil
 	})
 	var r status.Report
-	if err := w.asks(h, &r, "status"); err != nil {
+	if err := w.commandJSON(h, &r, "status"); err != nil {
 		w.t.Fatal(err)
 	}
 	if r.Ready || !slices.Equal(r.Failing, []string{"lease"}) || len(r.Missing) != 1 || !strings.Contains(r.Missing[0], peers) || r.Checks.Started() != works {

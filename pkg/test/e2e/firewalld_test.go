@@ -135,7 +135,7 @@ func TestBesideFirewalld(t *testing.T) {
 // others returns what the status of a host's daemon reports of foreign rules.
 func (f *filtered) others(h *clustertest.Host) []string {
 	var r status.Report
-	if err := f.asks(h, &r, "status"); err != nil {
+	if err := f.commandJSON(h, &r, "status"); err != nil {
 		return []string{err.Error()}
 	}
 	return r.Firewall.Others

@@ -57,7 +57,7 @@ func TestFloods(t *testing.T) {
 		}
 		for _, h := range w.Hosts {
 			var r status.Report
-			if err := w.asks(h, &r, "status"); err != nil {
+			if err := w.commandJSON(h, &r, "status"); err != nil {
 				t.Fatal(err)
 			}
 			if !r.Ready || r.Network.Offload != nil || r.Probes.Known != 2 || len(r.Probes.Failing) > 0 || r.Probes.Failed["checksums"]+r.Probes.Failed["peer-checksums"] > 0 {

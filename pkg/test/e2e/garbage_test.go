@@ -45,7 +45,7 @@ func TestGarbageKeys(t *testing.T) {
 	w.eventually(func() error {
 		for _, h := range w.Hosts {
 			var r status.Report
-			if err := w.asks(h, &r, "status"); err != nil || !r.Ready || r.RejectedCount != 0 {
+			if err := w.commandJSON(h, &r, "status"); err != nil || !r.Ready || r.RejectedCount != 0 {
 				return fmt.Errorf("%s reports %+v: %w", h.Name, r, err)
 			}
 		}
@@ -83,7 +83,7 @@ func (w *world) bearsGarbage(h *clustertest.Host, count int, before int64) {
 	w.t.Helper()
 	w.eventually(func() error {
 		var r status.Report
-		if err := w.asks(h, &r, "status"); err != nil || r.RejectedCount != count {
+		if err := w.commandJSON(h, &r, "status"); err != nil || r.RejectedCount != count {
 			return fmt.Errorf("%s rejects %d leases of %d: %w", h.Name, r.RejectedCount, count, err)
 		}
 		return nil
@@ -91,8 +91,8 @@ func (w *world) bearsGarbage(h *clustertest.Host, count int, before int64) {
 	d := w.daemons[h]
 	log, grown := d.Log(), d.PeakMemory()-before
 	lines, few, more := strings.Count(log, "\n"), strings.Count(log, "Rejected a lease"), strings.Count(log, "Rejected more leases")
-	text, _ := w.tell(h, "status")
-	report, _ := w.tell(h, "status", "--output=json")
+	text, _ := w.command(h, "status")
+	report, _ := w.command(h, "status", "--output=json")
 	w.t.Logf("%s: the log has %d bytes in %d lines, %d on single leases, %d on more; memory grew by %.1f MiB; status has %d bytes, %d as JSON",
 		h.Name, len(log), lines, few, more, float64(grown)/(1<<20), len(text), len(report))
 	if few > 10 || more == 0 || more > 1+bits.Len(uint(count)) || lines > 60 || len(log) > 16<<10 {

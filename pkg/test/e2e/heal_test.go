@@ -46,7 +46,7 @@ func (d *disturbed) restored(what string, times int) (restored int) {
 	d.t.Helper()
 	d.eventually(func() error {
 		var r status.Report
-		if err := d.asks(d.here, &r, "status"); err != nil {
+		if err := d.commandJSON(d.here, &r, "status"); err != nil {
 			return err
 		}
 		for _, f := range r.Fights {

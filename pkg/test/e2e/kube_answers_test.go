@@ -98,7 +98,7 @@ func TestKubeAnswers(t *testing.T) {
 				k.rotate(h).Revoke()
 			}
 			k.eventually(func() error { // the server caches valid tokens for ten seconds
-				if out, _ := k.tell(one, "status"); !strings.Contains(out, "the API server rejects our identity") {
+				if out, _ := k.command(one, "status"); !strings.Contains(out, "the API server rejects our identity") {
 					k.annotate(one.Name, map[string]string{"tulle": "{}"})
 					return fmt.Errorf("it is still believed:\n%s", out)
 				}

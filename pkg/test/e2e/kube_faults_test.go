@@ -22,14 +22,14 @@ func (k *kubeWorld) lives(said map[*clustertest.Host]int) {
 		k.says(h, "!NOT READY")
 		k.storeWorks(h)
 		// Both watches, writing and holding may each log it for each kind of reason.
-		if n := k.told(h) - said[h]; n > 12 {
+		if n := k.storeFailures(h) - said[h]; n > 12 {
 			k.t.Errorf("%s logged %d failing operations of the store:\n%s", h.Name, n, k.daemons[h].Log())
 		}
 	}
 }
 
-// told returns how many failing operations a daemon has logged.
-func (k *kubeWorld) told(h *clustertest.Host) int {
+// storeFailures returns how many failing operations a daemon has logged.
+func (k *kubeWorld) storeFailures(h *clustertest.Host) int {
 	return strings.Count(k.daemons[h].Log(), "Store operation failed")
 }
 
@@ -47,14 +47,14 @@ func underFaults(t *testing.T, k *kubeWorld, faults ...kubeFault) {
 			before := k.t
 			k.t = t
 			defer func() { k.t = before }()
-			told := make(map[*clustertest.Host]int)
+			failures := make(map[*clustertest.Host]int)
 			for _, h := range k.Hosts {
-				told[h] = k.told(h)
+				failures[h] = k.storeFailures(h)
 			}
 			pings := k.everyPair()
 			pings.more(10)
 			f.happens(pings)
-			k.lives(told)
+			k.lives(failures)
 			k.samePublished(said)
 			pings.more(10)
 			pings.quiet(t)
@@ -105,7 +105,7 @@ func (k *kubeWorld) storeWorks(h *clustertest.Host) {
 	k.t.Helper()
 	k.eventually(func() error {
 		var r status.Report
-		err := k.asks(h, &r, "status")
+		err := k.commandJSON(h, &r, "status")
 		if err == nil && len(r.Store.Failing) > 0 {
 			err = fmt.Errorf("%s: %v", h.Name, r.Store.Failing)
 		}

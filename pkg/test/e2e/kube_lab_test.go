@@ -283,7 +283,7 @@ func (k *kubeWorld) restart(h *clustertest.Host, flags ...string) {
 func (k *kubeWorld) says(h *clustertest.Host, parts ...string) {
 	k.t.Helper()
 	k.eventually(func() error {
-		out, _ := k.tell(h, "status")
+		out, _ := k.command(h, "status")
 		for _, part := range parts {
 			without, negated := strings.CutPrefix(part, "!")
 			if strings.Contains(out, without) == negated {

@@ -70,7 +70,7 @@ func TestKubeOldEtcd(t *testing.T) {
 		k.says(h, "ready")
 		k.storeWorks(h)
 		log := k.daemons[h].Log()
-		if n := strings.Count(log, fellBack); n != 1 || k.told(h) != 0 || !strings.Contains(log, "RequestWatchProgress is disabled") {
+		if n := strings.Count(log, fellBack); n != 1 || k.storeFailures(h) != 0 || !strings.Contains(log, "RequestWatchProgress is disabled") {
 			t.Errorf("%s fell back %d times, and says\n%s", h.Name, n, log)
 		}
 	}

@@ -44,7 +44,7 @@ func TestKubeMesh(t *testing.T) {
 	k.storeWorks(one)
 	k.browse(one).shows("/readyz", 200, "readyz check passed")
 	k.follows()
-	out, code := k.tell(one, "leases", "--kube-subnet-mgr", "--kubeconfig-file="+k.token(one).kubeconfig, "--net-config-path="+k.config)
+	out, code := k.command(one, "leases", "--kube-subnet-mgr", "--kubeconfig-file="+k.token(one).kubeconfig, "--net-config-path="+k.config)
 	for _, h := range k.Hosts {
 		if subnets := strings.Join(k.node(h.Name).Spec.PodCIDRs, " "); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), subnets+" "+h.Name) {
 			t.Errorf("tulled leases ends with %d, and does not list %s of %s:\n%s", code, subnets, h.Name, out)
@@ -97,7 +97,7 @@ func TestKubeWaits(t *testing.T) {
 		t.Helper()
 		k.says(one, append(parts, "NOT READY")...)
 		k.browse(one).shows("/readyz", 503, "lease failed")
-		if _, code := k.tell(one, "status"); code == 0 {
+		if _, code := k.command(one, "status"); code == 0 {
 			t.Error("status ends as if all were well")
 		}
 	}

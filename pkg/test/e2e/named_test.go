@@ -124,7 +124,7 @@ func (w *world) nft(h *clustertest.Host, commands string) {
 func (w *world) says(h *clustertest.Host, words ...string) {
 	w.t.Helper()
 	w.eventually(func() error {
-		out, _ := w.tell(h, "status")
+		out, _ := w.command(h, "status")
 		for _, word := range words {
 			if !strings.Contains(out, word) {
 				return fmt.Errorf("%q is not in\n%s", word, out)
@@ -138,7 +138,7 @@ func (w *world) says(h *clustertest.Host, words ...string) {
 func (w *world) silent(h *clustertest.Host, words ...string) {
 	w.t.Helper()
 	w.eventually(func() error {
-		out, _ := w.tell(h, "status")
+		out, _ := w.command(h, "status")
 		for _, word := range words {
 			if strings.Contains(out, word) {
 				return fmt.Errorf("%q is in\n%s", word, out)

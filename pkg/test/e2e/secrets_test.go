@@ -226,13 +226,13 @@ func (w *world) look(h *clustertest.Host, p planted, store []string) {
 		}
 	}
 	for _, command := range commands {
-		out, _ := w.tell(h, append(strings.Fields(command), store...)...)
+		out, _ := w.command(h, append(strings.Fields(command), store...)...)
 		if out == "" {
 			w.t.Errorf("tulled %s says nothing", command)
 		}
 		p.absent(w.t, "tulled "+command+" on "+h.Name, out)
 	}
-	out, code := w.tell(h, append([]string{"bugreport", "/run/report.tar.gz"}, store...)...)
+	out, code := w.command(h, append([]string{"bugreport", "/run/report.tar.gz"}, store...)...)
 	if code != 0 {
 		w.t.Errorf("bugreport: %d: %s", code, out)
 	}

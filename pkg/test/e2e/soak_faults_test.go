@@ -50,7 +50,7 @@ func (s *soak) list() {
 	add(2, of(runs, s.restarted))
 	add(1, of(runs, func(n *node) fault {
 		s.daemons[n.Host].Signal(syscall.SIGHUP)
-		return fault{what: "is told to read files again"}
+		return fault{what: "reads its files again"}
 	}))
 	add(2, of(runs, s.jump))
 	add(2, of(func(n *node) bool { return !n.cut }, s.cutOff))

@@ -94,7 +94,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		world: newWorld(t, soakNodes, soakMembers, dualConfig), rnd: rand.New(rand.NewPCG(seed, 0)),
 		began: time.Now(), address: 1000,
 	}
-	s.tell("the seed is %d", seed)
+	s.log("the seed is %d", seed)
 	for i, h := range s.Hosts {
 		n := &node{Host: h}
 		if i%2 == 0 { // renewed every five seconds
@@ -140,7 +140,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	return s
 }
 
-func (s *soak) tell(format string, args ...any) {
+func (s *soak) log(format string, args ...any) {
 	s.t.Logf("%6.1f s: %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
@@ -162,7 +162,7 @@ func (s *soak) storm() {
 		if f.what == "" {
 			continue
 		}
-		s.tell("%s", f.what)
+		s.log("%s", f.what)
 		if f.mend != nil {
 			f.until = time.Now().Add(time.Duration(s.rnd.IntN(12000)) * time.Millisecond)
 			if s.rnd.IntN(8) == 0 {
@@ -178,7 +178,7 @@ func (s *soak) mend(which func(fault) bool) {
 	s.wrong = slices.DeleteFunc(s.wrong, func(f fault) bool {
 		due := which(f)
 		if due {
-			s.tell("over: %s", f.what)
+			s.log("over: %s", f.what)
 			f.mend()
 		}
 		return due
@@ -191,7 +191,7 @@ func (s *soak) rest(number int) {
 	s.rnd.Shuffle(len(s.wrong), func(i, j int) { s.wrong[i], s.wrong[j] = s.wrong[j], s.wrong[i] })
 	s.mend(func(f fault) bool { return !f.asks })
 	s.mend(func(f fault) bool { return !f.harmless || s.rnd.IntN(2) == 0 })
-	s.tell("rest %d: nothing is wrong any more but %d leases of strangers", number, len(s.wrong))
+	s.log("rest %d: nothing is wrong any more but %d leases of strangers", number, len(s.wrong))
 	start := time.Now()
 	var leases map[string]string
 	var last error
@@ -202,7 +202,7 @@ func (s *soak) rest(number int) {
 		last = cmp.Or(err, last)
 		return err
 	})
-	s.tell("rest %d: all kernels, files and leases are right after %v; what took longest: %.400v", number, time.Since(start).Round(time.Millisecond), last)
+	s.log("rest %d: all kernels, files and leases are right after %v; what took longest: %.400v", number, time.Since(start).Round(time.Millisecond), last)
 	s.Matrix()
 	// It must stay so.
 	if err := s.check(leases); err != nil {
@@ -217,7 +217,7 @@ func (s *soak) rest(number int) {
 		}
 		files, memory = max(files, int64(len(open))), max(memory, d.PeakMemory())
 	}
-	s.tell("rest %d: all reach all; a daemon has up to %d files open and has used up to %d MiB", number, files, memory>>20)
+	s.log("rest %d: all reach all; a daemon has up to %d files open and has used up to %d MiB", number, files, memory>>20)
 }
 
 // await waits until f returns no error. It polls less often than other waits, because
@@ -235,8 +235,8 @@ func (s *soak) await(f func() error) {
 		}
 		select {
 		case <-limit.C:
-			says, _ := s.world.tell(s.nodes[s.first].Host, "status")
-			s.tell("after %v still: %v; %s says\n%s", restLimit, err, s.nodes[s.first].Name, says)
+			says, _ := s.world.command(s.nodes[s.first].Host, "status")
+			s.log("after %v still: %v; %s says\n%s", restLimit, err, s.nodes[s.first].Name, says)
 			s.t.FailNow()
 		case <-tick.C:
 		}

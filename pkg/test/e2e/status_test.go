@@ -15,8 +15,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// tell runs one of tulled's commands on a host whose daemon runs.
-func (w *world) tell(h *clustertest.Host, words ...string) (out string, code int) {
+// command runs one of tulled's commands on a host whose daemon runs.
+func (w *world) command(h *clustertest.Host, words ...string) (out string, code int) {
 	w.t.Helper()
 	args := append([]string{"-t", fmt.Sprint(w.daemons[h].PID), "-m", "-n", "--"}, tulled.Argv...)
 	cmd := exec.Command("nsenter", append(args, words...)...)
@@ -28,10 +28,10 @@ func (w *world) tell(h *clustertest.Host, words ...string) (out string, code int
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// asks returns the output of a command for a program.
-func (w *world) asks(h *clustertest.Host, to any, words ...string) error {
+// commandJSON decodes the JSON output of a command.
+func (w *world) commandJSON(h *clustertest.Host, to any, words ...string) error {
 	w.t.Helper()
-	out, _ := w.tell(h, append(words, "--output=json")...)
+	out, _ := w.command(h, append(words, "--output=json")...)
 	if err := json.Unmarshal([]byte(out), to); err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, out)
 	}
@@ -41,7 +41,7 @@ func (w *world) asks(h *clustertest.Host, to any, words ...string) error {
 // peersOf returns the peers as a host's daemon sees them.
 func (w *world) peersOf(h *clustertest.Host) ([]status.Peer, error) {
 	var answer struct{ Peers []status.Peer }
-	err := w.asks(h, &answer, "peers")
+	err := w.commandJSON(h, &answer, "peers")
 	return answer.Peers, err
 }
 
@@ -50,7 +50,7 @@ func (w *world) peersOf(h *clustertest.Host) ([]status.Peer, error) {
 func (w *world) awaitReady(h *clustertest.Host) {
 	w.t.Helper()
 	w.eventually(func() error {
-		if out, code := w.tell(h, "status"); code != 0 {
+		if out, code := w.command(h, "status"); code != 0 {
 			return fmt.Errorf("status of %s ends with %d: %s", h.Name, code, out)
 		}
 		return nil
@@ -64,7 +64,7 @@ func TestStatus(t *testing.T) {
 	one, two := w.Hosts[0], w.Hosts[1]
 	w.daemons[one].WaitLog("Kernel in sync with all peers")
 	w.eventually(func() error {
-		out, code := w.tell(one, "status")
+		out, code := w.command(one, "status")
 		for _, part := range []string{"tulled:", "ready, version devel", "host1", "10.5.0.0/16, fd00:5::/48, vxlan, MTU 1430, tulle.1 and tulle6.1", "peers:", " 2\n", "firewall:", "in sync", "kernel:", "in sync", "default route"} {
 			if code != 0 || !strings.Contains(out, part) {
 				return fmt.Errorf("status ends with %d, and %q is not in\n%s", code, part, out)
@@ -76,14 +76,14 @@ func TestStatus(t *testing.T) {
 	if err != nil || len(peers) != 2 || peers[0].By != "tunnel" || !peers[0].InSync || peers[0].Problem != "" {
 		t.Errorf("peers are %+v, %v", peers, err)
 	}
-	if out, code := w.tell(one, "peers", "--output=yaml"); code != 0 || !strings.Contains(out, "nodeName: host2") {
+	if out, code := w.command(one, "peers", "--output=yaml"); code != 0 || !strings.Contains(out, "nodeName: host2") {
 		t.Errorf("%d: %s", code, out)
 	}
 	explains := func(ip, verdict string) {
 		t.Helper()
 		w.eventually(func() error {
 			var e status.Explanation
-			if err := w.asks(one, &e, "explain", ip); err != nil {
+			if err := w.commandJSON(one, &e, "explain", ip); err != nil {
 				return err
 			}
 			if !strings.Contains(e.Verdict, verdict) {
@@ -114,7 +114,7 @@ func TestStatus(t *testing.T) {
 		}
 		w.eventually(func() error {
 			var r status.Report
-			if err := w.asks(one, &r, "status"); err != nil {
+			if err := w.commandJSON(one, &r, "status"); err != nil {
 				return err
 			}
 			if len(r.Rejected) != 1 || !strings.Contains(r.Rejected[0].Why, "no part of 10.5.0.0/16") || (len(r.Store.Failing) > 0) != away {
@@ -126,7 +126,7 @@ func TestStatus(t *testing.T) {
 	w.etcd.Member(0).Restart()
 	w.eventually(func() error {
 		var r status.Report
-		if err := w.asks(one, &r, "status"); err != nil || len(r.Store.Failing) > 0 {
+		if err := w.commandJSON(one, &r, "status"); err != nil || len(r.Store.Failing) > 0 {
 			return fmt.Errorf("the report is %+v, %w", r, err)
 		}
 		return nil
@@ -137,7 +137,7 @@ func TestStatus(t *testing.T) {
 		flag, says string
 		code       int
 	}{{"--status-socket=/run/no-daemon", "no tulled answers at /run/no-daemon", 3}, {"--output=xml", "unknown output format", 2}} {
-		if out, code := w.tell(one, "status", c.flag); code != c.code || !strings.Contains(out, c.says) {
+		if out, code := w.command(one, "status", c.flag); code != c.code || !strings.Contains(out, c.says) {
 			t.Errorf("%s: %d: %s", c.flag, code, out)
 		}
 	}
@@ -152,13 +152,13 @@ func TestBugReport(t *testing.T) {
 		w.start(h, "--etcd-username=planted-user", "--etcd-password=hunter2-planted")
 	}
 	w.eventually(func() error {
-		if out, _ := w.tell(one, "peers"); !strings.Contains(out, "host2") {
+		if out, _ := w.command(one, "peers"); !strings.Contains(out, "host2") {
 			return fmt.Errorf("tulled peers: %s", out)
 		}
 		return nil
 	})
 	w.awaitReady(one) // the report has routes and the env file
-	out, code := w.tell(one, "bugreport", "/run/report.tar.gz", "--etcd-username=planted-user", "--etcd-password=hunter2-planted")
+	out, code := w.command(one, "bugreport", "/run/report.tar.gz", "--etcd-username=planted-user", "--etcd-password=hunter2-planted")
 	if code != 0 || !strings.Contains(out, "wrote /run/report.tar.gz; review it") {
 		t.Fatalf("%d: %s", code, out)
 	}
@@ -206,7 +206,7 @@ func TestStatusOfAdopted(t *testing.T) {
 	w.Matrix()
 	w.eventually(func() error {
 		var e status.Explanation
-		if err := w.asks(one, &e, "explain", w.Hosts[1].Pods[0].Addr[subnet.IPv4].String()); err != nil {
+		if err := w.commandJSON(one, &e, "explain", w.Hosts[1].Pods[0].Addr[subnet.IPv4].String()); err != nil {
 			return err
 		}
 		peers, err := w.peersOf(one)

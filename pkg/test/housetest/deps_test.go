@@ -23,7 +23,7 @@ func TestDaemonLinksNoEtcdServer(t *testing.T) {
 // linker then keeps every exported method, which is a fifth of the daemon's size.
 func TestDaemonLinksNoTemplates(t *testing.T) {
 	if slices.Contains(linked(t), "text/template") {
-		t.Error("tulled links text/template; go list -tags grpcnotrace -deps . tells what imports it")
+		t.Error("tulled links text/template; go list -tags grpcnotrace -deps . shows what imports it")
 	}
 }
 

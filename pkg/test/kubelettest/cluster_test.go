@@ -62,7 +62,7 @@ func (k *kubernetes) step(t *testing.T, name string, f func(t *testing.T)) {
 		// Do this while nodes still answer.
 		defer func() {
 			for _, n := range k.nodes {
-				n.tell()
+				n.logOutput()
 			}
 		}()
 		f(t)

@@ -158,7 +158,7 @@ spec: {type: NodePort, selector: {app: %[1]s}, ports: [{port: 80, targetPort: %[
 		}
 	}
 	k.get("service "+to.name, &service)
-	tells := func(address, what string, command func(args ...string) *exec.Cmd) {
+	answers := func(address, what string, command func(args ...string) *exec.Cmd) {
 		t.Helper()
 		kerneltest.Eventually(t, patience, func() error {
 			out, err := command("get", "http://"+address+"/").CombinedOutput()
@@ -179,21 +179,21 @@ spec: {type: NodePort, selector: {app: %[1]s}, ports: [{port: 80, targetPort: %[
 	}
 	one, two := k.nodes[0], k.nodes[1]
 	itself := to.Addr[subnet.IPv4].String() + ":" + podPort
-	tells(itself, to.name, inPod)
-	tells(itself, to.name, onNode(one))
-	tells(itself, to.name, onNode(two))
+	answers(itself, to.name, inPod)
+	answers(itself, to.name, onNode(one))
+	answers(itself, to.name, onNode(two))
 	service.Spec.ClusterIP += ":80"
-	tells(service.Spec.ClusterIP, to.name, inPod)
-	tells(service.Spec.ClusterIP, to.name, onNode(one))
-	tells(fmt.Sprintf("%s:%d", one.Addr[subnet.IPv4], service.Spec.Ports[0].NodePort), to.name, onNode(two))
+	answers(service.Spec.ClusterIP, to.name, inPod)
+	answers(service.Spec.ClusterIP, to.name, onNode(one))
+	answers(fmt.Sprintf("%s:%d", one.Addr[subnet.IPv4], service.Spec.Ports[0].NodePort), to.name, onNode(two))
 	onHost := two.Addr[subnet.IPv4].String() + ":9090"
-	tells(onHost, to.name, onNode(one))
-	tells(onHost, to.name, inPod)
+	answers(onHost, to.name, onNode(one))
+	answers(onHost, to.name, inPod)
 
 	// A host outside the pods' network answers only masqueraded packets.
 	outside := clustertest.EtcdAddrs(1)[0].String() + ":" + podPort
 	k.EtcdHost().Start(clustertest.Command{Argv: []string{k.podProgram}}, "serve", outside)
-	tells(outside, k.EtcdHost().Name, inPod)
+	answers(outside, k.EtcdHost().Name, inPod)
 }
 
 // comesAndGoes adds a node, and removes it for good.

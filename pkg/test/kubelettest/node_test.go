@@ -255,8 +255,8 @@ func (n *node) reboot() {
 	n.boot()
 }
 
-// tell logs the output of the node's services if the test fails.
-func (n *node) tell() {
+// logOutput logs the output of the node's services if the test fails.
+func (n *node) logOutput() {
 	if !n.t.Failed() {
 		return
 	}

@@ -31,7 +31,7 @@ func TestLife(t *testing.T) {
 	both := []*machine{one, two}
 	before := map[*machine][]string{}
 	for _, m := range both {
-		defer m.tell()
+		defer m.logOutput()
 		before[m] = m.files()
 	}
 

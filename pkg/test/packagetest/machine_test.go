@@ -174,9 +174,9 @@ func boot(t *testing.T, h *clustertest.Host, root, group string) *machine {
 	return m
 }
 
-// tell logs the output of the service if the test fails. It comes before the test's
+// logOutput logs the output of the service if the test fails. It comes before the test's
 // cleanups, the first of which ends the machine.
-func (m *machine) tell() {
+func (m *machine) logOutput() {
 	if m.t.Failed() {
 		out, err := m.command("journalctl", "--no-pager", "-n", "200", "-u", "tulled", "-u", "tulle-etcd").CombinedOutput()
 		m.t.Logf("%s, %v:\n%s", m.Name, err, out)
