@@ -1,18 +1,11 @@
 package web
 
-import "fmt"
-
-// check is one of the daemon's checks, as shown.
-type check struct {
-	Name string
-	OK   bool
-	Text string // why it fails, or what holds
-}
+import "github.com/tulle-net/tulle/pkg/page"
 
 // checks returns all checks, in the order in which a starting node passes them.
-func (r reading) checks() (all []check) {
+func (r reading) checks() (all []page.Check) {
 	for _, c := range r.Checks {
-		all = append(all, check{c.Name, c.OK(), line(c.Why(), longest)})
+		all = append(all, page.Check{Name: c.Name, OK: c.OK(), Text: page.Line(c.Why(), page.Longest)})
 	}
 	return all
 }
@@ -32,13 +25,4 @@ func pick(yes bool, a, b string) string {
 		return a
 	}
 	return b
-}
-
-func either(a, b string) string { return pick(a != "", a, b) }
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%s %ss", grouped(n), what)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
@@ -41,7 +42,7 @@ func TestReadyzHasALineForEachCheck(t *testing.T) {
 		}, []string{"[-]firewall failed: no nftables"}},
 		{"forged", func(f *fake) {
 			f.lack("node", "x\n[+]node ok\r\u2028y\x00"+strings.Repeat("z", 1000))
-		}, []string{"[-]node failed: x [+]node ok  y" + strings.Repeat("z", longest-len("x [+]node ok  y")-1) + "…"}},
+		}, []string{"[-]node failed: x [+]node ok  y" + strings.Repeat("z", page.Longest-len("x [+]node ok  y")-1) + "…"}},
 		{"the store is unreachable", func(f *fake) {
 			f.state.Remembered, f.state.Store.Failing = since(time.Minute), []status.Problem{{What: "watching", Why: "no answer"}}
 		}, nil},
@@ -116,21 +117,4 @@ readyz check passed
 	if w.Code != http.StatusOK || w.Body.String() != want {
 		t.Errorf("%d: %s", w.Code, w.Body)
 	}
-}
-
-// FuzzLine checks that a line is short, printable and stable.
-func FuzzLine(f *testing.F) {
-	f.Add("a\nb\u202ec\xff", 3)
-	f.Fuzz(func(t *testing.T, text string, most int) {
-		if most < 1 || most > 1000 {
-			return
-		}
-		got := line(text, most)
-		if n := len([]rune(got)); n > most || strings.ContainsAny(got, "\n\r\x00\u2028\u202e") {
-			t.Errorf("%q", got)
-		}
-		if again := line(got, most); again != got {
-			t.Errorf("%q becomes %q", got, again)
-		}
-	})
 }

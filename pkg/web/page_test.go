@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
 )
@@ -17,6 +18,14 @@ import (
 func stuck() fake {
 	f := well(3)
 	f.stuck = true
+	return f
+}
+
+// justLeased returns a node that has just acquired its lease.
+func justLeased() fake {
+	f := well(1)
+	now := time.Now()
+	f.state.Lease.Since, f.state.Lease.Renewed = &now, &now
 	return f
 }
 
@@ -45,6 +54,7 @@ func TestPageShowsTheVerdictFirst(t *testing.T) {
 		}, nil},
 		{"stuck", stuck(), []string{"<h1>The daemon&#39;s main loop does not answer</h1>", "<p>Unknown:"}, []string{"<table>"}},
 		{"starting", fake{}, []string{"<h1>Not ready</h1>", "disabled"}, nil},
+		{"just leased", justLeased(), []string{`<dt>held for</dt><dd><time`, ">less than 1 s</time>", ">just now</time>"}, []string{"since just now", "for just now"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := get(t, c.fake, "/statusz")
@@ -97,7 +107,7 @@ func hostile(text string) fake {
 
 func render(t testing.TB, f fake) string {
 	t.Helper()
-	var d document
+	var d page.Document
 	read(t.Context(), f, pageLimit).view(f.peers, true).write(&d)
 	return d.String()
 }
@@ -228,7 +238,7 @@ func TestRowsShowTheSlowest(t *testing.T) {
 	if want := "worker-81 probes fail 0.50 ms; worker-41 in sync 250 ms; worker-61 in sync 31.2 ms; worker-32 in sync 23.6 ms; "; got != want {
 		t.Errorf("%s\nnot %s", got, want)
 	}
-	if w := rows[0].Whys; len(w) != 2 || w[0] != (why{both.Problem, "since 3 min ago"}) || w[1] != (why{both.Probes.Problem, "since 7 min ago"}) {
+	if w := rows[0].Whys; len(w) != 2 || w[0] != (why{both.Problem, "for 3 min"}) || w[1] != (why{both.Probes.Problem, "for 7 min"}) {
 		t.Errorf("%+v", w)
 	}
 	if r := rows[0]; r.Tried != "probed 40 s ago" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
@@ -54,7 +55,7 @@ func tallied(peers []status.Peer) (counts [conditions]int) {
 func summarize(counts [conditions]int) string {
 	var words []string
 	for c := behindPeer; c < conditions; c++ {
-		words = append(words, grouped(counts[c])+" "+c.String())
+		words = append(words, page.Grouped(counts[c])+" "+c.String())
 	}
 	return strings.Join(words, ", ")
 }
@@ -124,7 +125,7 @@ func (b bar) Class() string { return b.state.Class() }
 func draw(peers []status.Peer, class, name string) picture {
 	p := picture{Side: side, Class: class, Name: name}
 	counts := tallied(peers)
-	p.Summary = fmt.Sprintf("This node and %s: %s in sync, %s", count(len(peers), "peer"), grouped(counts[wellPeer]), summarize(counts))
+	p.Summary = fmt.Sprintf("This node and %s: %s in sync, %s", page.Count(len(peers), "peer"), page.Grouped(counts[wellPeer]), summarize(counts))
 	switch places := rings(len(peers)); {
 	case len(peers) <= named:
 		p.star(peers)
@@ -156,7 +157,7 @@ func (p *picture) star(peers []status.Peer) {
 		if y < middle-60 {
 			labelY = y - 15
 		}
-		d := dot{Class: class, X: coordinate(x), Y: coordinate(y), Title: title(peer), Label: line(nameOf(peer), room), LabelY: coordinate(labelY)}
+		d := dot{Class: class, X: coordinate(x), Y: coordinate(y), Title: title(peer), Label: page.Line(nameOf(peer), room), LabelY: coordinate(labelY)}
 		if ms := took(peer); ms > 0 {
 			x, y := around(i, len(peers), 80)
 			d.Took, d.TookX, d.TookY = millis(ms), coordinate(x), coordinate(y+3.5)
@@ -276,7 +277,7 @@ func (p *picture) cell(well *[shades]strings.Builder, peers []status.Peer, x, y 
 	}
 	text := title(peers[0])
 	if len(peers) > 1 {
-		text = fmt.Sprintf("%s to %s: of %d peers %s", join(peers[0].Subnets), join(peers[len(peers)-1].Subnets), len(peers), summarize(counts))
+		text = fmt.Sprintf("%s to %s: of %d peers %s", page.Join(peers[0].Subnets), page.Join(peers[len(peers)-1].Subnets), len(peers), summarize(counts))
 	}
 	bottom := y + inner
 	for state := conditions - 1; state > wellPeer; state-- {
@@ -303,7 +304,7 @@ func coordinate(v float64) string {
 }
 
 func title(p status.Peer) string {
-	text := join(p.Subnets) + ", " + conditionOf(p).String()
+	text := page.Join(p.Subnets) + ", " + conditionOf(p).String()
 	if p.Name != "" {
 		text = p.Name + ", " + text
 	}
@@ -316,7 +317,7 @@ func title(p status.Peer) string {
 	if ms := took(p); ms > 0 {
 		text += ", answers in " + millis(ms)
 	}
-	return line(text, longest)
+	return page.Line(text, page.Longest)
 }
 
 // nameOf returns the shortest name that distinguishes a peer.
@@ -324,5 +325,5 @@ func nameOf(p status.Peer) string {
 	if p.Name != "" {
 		return p.Name
 	}
-	return join(p.Subnets)
+	return page.Join(p.Subnets)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
@@ -18,7 +19,7 @@ func (r reading) probeTroubles() (all []string) {
 	}
 	all = slices.Clone(p.Problems)
 	if n := failing(p); n > 0 {
-		text := "fail for " + count(n, "peer")
+		text := "fail for " + page.Count(n, "peer")
 		if len(p.Examples) > 0 {
 			text += pick(n == 1, ", ", ", first ") + p.Examples[0].What + ": " + p.Examples[0].Why
 		}
@@ -35,30 +36,29 @@ func failing(p *status.Probes) (n int) {
 	return n
 }
 
-func (r reading) probeFacts() section {
-	s := section{Name: "Probes"}
-	add := func(name, text string) { s.Lines = append(s.Lines, fact{Name: name, Text: line(text, longest)}) }
+func (r reading) probeFacts() page.Section {
+	s := page.Section{Name: "Probes"}
 	p := r.Probes
 	if p == nil {
-		add("", "disabled")
+		s.Add("", "disabled")
 		return s
 	}
-	add("peers probed", pick(p.Known == 0, "none yet", grouped(p.Known)))
+	s.Add("peers probed", pick(p.Known == 0, "none yet", page.Grouped(p.Known)))
 	if n := failing(p); n > 0 {
 		s.Class = "warn"
-		add("failing", byCause(p.Failing))
+		s.Add("failing", byCause(p.Failing))
 	}
 	if p.Passed > 0 {
-		add("mean round trip", millis(p.MeanMillis))
+		s.Add("mean round trip", millis(p.MeanMillis))
 		if most, ok := latency99(p); ok {
-			add("99% within", strconv.FormatFloat(most, 'f', -1, 64)+" ms")
+			s.Add("99% within", strconv.FormatFloat(most, 'f', -1, 64)+" ms")
 		}
 	}
-	add("passed", grouped(int(p.Passed)))
-	add("failed", either(byCause(p.Failed), "none"))
+	s.Add("passed", page.Grouped(int(p.Passed)))
+	s.Add("failed", cmp.Or(byCause(p.Failed), "none"))
 	for _, text := range p.Problems[:min(mostList, len(p.Problems))] {
 		s.Class = "warn"
-		add("problem", text)
+		s.Add("problem", text)
 	}
 	return s
 }
@@ -70,7 +70,7 @@ func byCause[N int | uint64](counts map[string]N) (text string) {
 	})
 	for _, c := range causes {
 		if n := counts[c]; n > 0 {
-			text += pick(text == "", "", ", ") + grouped(int(n)) + " " + c
+			text += pick(text == "", "", ", ") + page.Grouped(int(n)) + " " + c
 		}
 	}
 	return text

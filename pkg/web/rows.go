@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
@@ -51,7 +52,7 @@ func (r reading) rows(peers []status.Peer) (rows []peerRow, left string) {
 	}
 	for c := conditions - 1; c >= 0; c-- {
 		if n := counts[c] - shown[c]; n > 0 {
-			left += pick(left == "", "", ", ") + grouped(n) + " " + c.String()
+			left += pick(left == "", "", ", ") + page.Grouped(n) + " " + c.String()
 		}
 	}
 	return rows, left
@@ -59,22 +60,22 @@ func (r reading) rows(peers []status.Peer) (rows []peerRow, left string) {
 
 func (r reading) row(p status.Peer, c condition) peerRow {
 	row := peerRow{
-		Class: c.Class(), State: c.String(), Name: line(p.Name, mostName), Subnets: join(p.Subnets), Address: join(p.Addresses),
+		Class: c.Class(), State: c.String(), Name: page.Line(p.Name, mostName), Subnets: page.Join(p.Subnets), Address: page.Join(p.Addresses),
 		By: p.By,
 	}
 	if p.By == "" && c != wellPeer {
 		row.By = "no path"
 	}
 	if p.Problem != "" {
-		row.Whys = append(row.Whys, why{line(p.Problem, longest), r.since(p.Since)})
+		row.Whys = append(row.Whys, why{page.Line(p.Problem, page.Longest), r.since(p.Since)})
 	}
 	if q := p.Probes; q != nil {
-		row.Tried = "probed " + ago(r.at, q.At)
+		row.Tried = "probed " + page.Ago(r.at, q.At)
 		if q.Millis > 0 {
 			row.RoundTrip = millis(q.Millis)
 		}
 		if q.Problem != "" {
-			row.Whys = append(row.Whys, why{line(q.Problem, longest), r.since(q.Since)})
+			row.Whys = append(row.Whys, why{page.Line(q.Problem, page.Longest), r.since(q.Since)})
 		}
 	}
 	return row

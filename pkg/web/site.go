@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/tulle-net/tulle/pkg/httpd"
+	"github.com/tulle-net/tulle/pkg/page"
 )
 
 // Options are where to serve, and what.
@@ -32,7 +33,7 @@ const (
 )
 
 func newMux(o Options, source Source) *http.ServeMux {
-	s := &site{source, policy()}
+	s := &site{source, page.Policy(style)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", httpd.Health("the daemon", s.Alive))
 	mux.HandleFunc("GET /readyz", httpd.Text(s.readyz))
