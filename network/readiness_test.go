@@ -82,7 +82,7 @@ func agree(t *testing.T, v View) {
 	checks, r := v.Checks(), v.Report()
 	ready := checks.Ready()
 	var text strings.Builder
-	if err := status.WriteReport(&text, r, v.At); err != nil {
+	if err := status.WriteReport(&text, "tulled", r, v.At); err != nil {
 		t.Fatal(err)
 	}
 	if r.Ready != ready || strings.Contains(text.String(), "NOT READY") == ready || strings.Contains(v.Line(), "not ready: ") == ready || (len(r.Missing) == 0) != ready {

@@ -40,7 +40,7 @@ func (r *rejections) log(rejected []*subnet.LeaseError, all int, now time.Time) 
 		r.logged++
 	}
 	if all > fewRejected && all > r.next {
-		klog.InfoS("Rejected more leases; tulled leases lists them", "count", all)
+		klog.InfoS("Rejected more leases; logging only their number", "count", all)
 		r.next = 2 * all
 	}
 }

@@ -197,7 +197,7 @@ func TestStoreWorksWithDaemonsRights(t *testing.T) {
 	if err := os.WriteFile(config, []byte(`{"Network": "10.244.0.0/16", "Backend": {"Type": "vxlan"}}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s, err := kube.Open(kube.Options{Kubeconfig: l.Kubeconfig(token), NodeName: "a", Prefix: "flannel.alpha.coreos.com", ConfigFile: config})
+	s, err := kube.Open(kube.Options{Kubeconfig: l.Kubeconfig(token), NodeName: "a", Prefix: "flannel.alpha.coreos.com", ConfigFile: config, Program: "tulled"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestStoreOddPodCIDR(t *testing.T) {
 	if err := os.WriteFile(config, []byte(`{"EnableIPv4": false, "EnableIPv6": true, "IPv6Network": "fd00:10:244::/56"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s, err := kube.Open(kube.Options{Kubeconfig: l.Kubeconfig(l.pod(plain(t), "c")), NodeName: "c", Prefix: "flannel.alpha.coreos.com", ConfigFile: config})
+	s, err := kube.Open(kube.Options{Kubeconfig: l.Kubeconfig(l.pod(plain(t), "c")), NodeName: "c", Prefix: "flannel.alpha.coreos.com", ConfigFile: config, Program: "tulled"})
 	if err != nil {
 		t.Fatal(err)
 	}

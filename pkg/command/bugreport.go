@@ -135,7 +135,7 @@ func (a archive) daemon(o options.Options) (missing, err error) {
 			fmt.Fprintln(&text, err)
 		}
 	}
-	fails(status.WriteReport(&text, r, client.Now()))
+	fails(status.WriteReport(&text, options.Program, r, client.Now()))
 	peers, err := client.Peers(ctx)
 	fails(err)
 	fails(status.WritePeers(&text, peers, client.Now(), status.Layout{}))

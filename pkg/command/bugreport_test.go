@@ -41,7 +41,7 @@ func TestBugReport(t *testing.T) {
 	if err := testProgram().reportBug(o, &out); err != nil {
 		t.Error(err)
 	}
-	for _, part := range []string{"the report lacks the daemon's state: no tulled answers at /nowhere", "the report lacks config and leases: ", "wrote " + path} {
+	for _, part := range []string{"the report lacks the daemon's state: no daemon answers at /nowhere", "the report lacks config and leases: ", "wrote " + path} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("%q is not in\n%s", part, out.String())
 		}

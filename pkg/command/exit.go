@@ -14,7 +14,7 @@ const (
 	exitFine     = 0
 	exitFailing  = 1 // not ready, a problem in what was checked, or the work failed
 	exitUsage    = 2 // a flag, a variable or an argument is wrong; nothing was done
-	exitNoDaemon = 3 // no tulled answers on this host
+	exitNoDaemon = 3 // no daemon answers on this host
 )
 
 // errFailing ends a command that has printed the problem itself.

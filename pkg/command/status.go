@@ -61,7 +61,7 @@ func writeStatus(o options.Options, out io.Writer, client *status.Client, r stat
 		return err
 	}
 	err = answer.Write(o.Output, out, "status", r, func() error {
-		return painted(out, func(to io.Writer) error { return status.WriteReport(to, r, client.Now()) })
+		return painted(out, func(to io.Writer) error { return status.WriteReport(to, options.Program, r, client.Now()) })
 	})
 	if err == nil && !r.Ready {
 		err = errFailing

@@ -67,7 +67,7 @@ func TestWatch(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	out = stopAfter{writes: 2, stop: cancel}
 	o.StatusSocket = "/nowhere"
-	if err := showStatus(ctx, o, &out); err != nil || strings.Count(out.text.String(), "tulled: no tulled answers") != 2 {
+	if err := showStatus(ctx, o, &out); err != nil || strings.Count(out.text.String(), "tulled: no daemon answers") != 2 {
 		t.Errorf("%v: %s", err, out.text.String())
 	}
 }

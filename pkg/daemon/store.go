@@ -124,6 +124,6 @@ func withFacts(spec hostif.Spec, facts kube.Facts, external bool) hostif.Spec {
 func openNodes(o options.Kube) (*kube.Store, error) {
 	return kube.Open(kube.Options{
 		Server: o.Server, Kubeconfig: o.Kubeconfig, NodeName: o.NodeName, PodName: o.PodName, PodNamespace: o.PodNamespace,
-		Prefix: o.Prefix, ConfigFile: o.ConfigFile, Names: kubeNames,
+		Prefix: o.Prefix, ConfigFile: o.ConfigFile, Program: options.Program, Names: kubeNames,
 	})
 }

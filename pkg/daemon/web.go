@@ -22,7 +22,7 @@ func serveWeb(ctx context.Context, o options.Health, s web.Source) {
 	if o.Port == 0 {
 		return
 	}
-	if err := web.Serve(ctx, web.Options{Peers: o.Peers, Options: httpd.Options{
+	if err := web.Serve(ctx, web.Options{Program: options.Program, Peers: o.Peers, Options: httpd.Options{
 		Address: o.Address, Port: o.Port, Pprof: o.Pprof, AddressSetting: "--healthz-ip", PortSetting: "--healthz-port",
 	}}, s); err != nil {
 		klog.ErrorS(err, "Stopped serving health and metrics")

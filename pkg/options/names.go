@@ -1,5 +1,8 @@
 package options
 
+// Program is the program whose flags the table has.
+const Program = "tulled"
+
 // Name returns a flag as it is on a command line, like --iface for "iface". It panics
 // without such a flag.
 func Name(flag string) string {
@@ -8,5 +11,5 @@ func Name(flag string) string {
 			return f.Written()
 		}
 	}
-	panic("tulled has no flag " + flag)
+	panic(Program + " has no flag " + flag)
 }

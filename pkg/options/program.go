@@ -16,7 +16,7 @@ const (
 // exist.
 func program(o *Options, backends []string) flags.Program {
 	return flags.Program{
-		Name:     "tulled",
+		Name:     Program,
 		About:    "tulled connects the containers on this host to those on all other hosts of a cluster.",
 		Prefixes: []string{ours, flannels},
 		Example:  "etcd-prefix",

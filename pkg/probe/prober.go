@@ -31,8 +31,8 @@ const (
 	// retryWindow is how long a failing peer is probed again in each round, and
 	// retryPause the interval after that.
 	retryWindow, retryPause = time.Minute, 30 * time.Second
-	// mostTold is how many failing peers the log names one by one.
-	mostTold = 10
+	// mostLogged is how many failing peers the log names one by one.
+	mostLogged = 10
 	// memory is how many peers without a fault are remembered.
 	memory = 1000
 )
@@ -211,13 +211,13 @@ func (p *Prober) logChange(r *Result) {
 		r.logged = false
 		p.logged--
 	case !r.Lasts || r.logged:
-	case p.logged < mostTold:
+	case p.logged < mostLogged:
 		klog.InfoS("Probes of a peer fail", "key", r.Peer, "node", r.Name, "reason", r.Why())
 		r.logged = true
 		p.logged++
 		p.many = false
 	case !p.many:
-		klog.InfoS("Probes of many peers fail; not logging each any more, see tulled peers")
+		klog.InfoS("Probes of many peers fail; no longer logging each", "logged", mostLogged)
 		p.many = true
 	}
 }

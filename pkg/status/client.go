@@ -17,7 +17,7 @@ import (
 )
 
 // ErrNoDaemon is a socket that no daemon serves.
-var ErrNoDaemon = errors.New("no tulled answers")
+var ErrNoDaemon = errors.New("no daemon answers")
 
 // Client asks a daemon on this host.
 type Client struct {
@@ -41,7 +41,7 @@ func Dial(path, setting string) *Client {
 	return c
 }
 
-// Report asks how the daemon is.
+// Report asks for the daemon's state.
 func (c *Client) Report(ctx context.Context) (r Report, err error) {
 	return r, c.ask(ctx, "status", &r)
 }
@@ -74,7 +74,7 @@ func (c *Client) Now() time.Time {
 const mostRead = 256 << 20
 
 func (c *Client) ask(ctx context.Context, what string, to any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://tulled/"+what, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://daemon/"+what, nil)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (c *Client) ask(ctx context.Context, what string, to any) error {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("only root may use %s; run as root", c.path)
 	case err != nil:
-		return fmt.Errorf("ask tulled at %s: %w", c.path, c.inWords(err))
+		return fmt.Errorf("ask the daemon at %s: %w", c.path, c.inWords(err))
 	}
 	defer answer.Body.Close()
 	if c.now, err = http.ParseTime(answer.Header.Get("Date")); err != nil {
@@ -94,10 +94,10 @@ func (c *Client) ask(ctx context.Context, what string, to any) error {
 	body := io.LimitReader(answer.Body, mostRead)
 	if answer.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(body, 1<<12))
-		return fmt.Errorf("tulled answers: %s", strings.TrimSpace(string(why)))
+		return fmt.Errorf("the daemon answers: %s", strings.TrimSpace(string(why)))
 	}
 	if err := json.NewDecoder(body).Decode(to); err != nil {
-		return fmt.Errorf("read tulled's answer: %w", c.inWords(err))
+		return fmt.Errorf("read the daemon's answer: %w", c.inWords(err))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (w writer) state(p Peer) (state string) {
 
 // WritePeers writes peers for people, those with a problem first.
 func WritePeers(to io.Writer, peers []Peer, now time.Time, l Layout) error {
-	w := newWriter(to, now)
+	w := newWriter(to, "", now)
 	if l.Paint == nil {
 		l.Paint = func(_ bool, text string) string { return text }
 	}

@@ -155,7 +155,7 @@ func vacate(path, setting string) error {
 	switch {
 	case err == nil:
 		conn.Close()
-		return fmt.Errorf("another tulled answers at %s; stop it, or choose another %s", path, setting)
+		return fmt.Errorf("another daemon answers at %s; stop it, or choose another %s", path, setting)
 	case !errors.Is(err, unix.ECONNREFUSED):
 		return fmt.Errorf("%s is another program's: %w; choose another %s", path, err, setting)
 	}

@@ -204,7 +204,7 @@ func TestLiveSocketOfAnotherDaemonStays(t *testing.T) {
 	_, stop := serve(t, path, of("first"))
 	eventually(t, func() error { return answers(path, "first") })
 	k, _ := serve(t, path, of("second"))
-	eventually(t, func() error { return failing(k, path, "another tulled answers") })
+	eventually(t, func() error { return failing(k, path, "another daemon answers") })
 	check(t, answers(path, "first"))
 	stop()
 	eventually(t, func() error { return answers(path, "second") })
@@ -267,7 +267,7 @@ func TestFightOverSocketIsBounded(t *testing.T) {
 // TestFrozenDaemonIsNamed asks a daemon that takes connections, and answers nothing or
 // only the beginning.
 func TestFrozenDaemonIsNamed(t *testing.T) {
-	for begin, says := range map[string]string{"": "ask tulled at ", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{": "read tulled's answer: "} {
+	for begin, says := range map[string]string{"": "ask the daemon at ", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{": "read the daemon's answer: "} {
 		path := filepath.Join(t.TempDir(), "socket")
 		l, err := net.Listen("unix", path)
 		if err != nil {

@@ -97,9 +97,9 @@ func explained() Explanation {
 // TestText compares the texts for people with golden files.
 func TestText(t *testing.T) {
 	for name, write := range map[string]func(b *strings.Builder) error{
-		"well.txt":    func(b *strings.Builder) error { return WriteReport(b, well(), now) },
-		"ill.txt":     func(b *strings.Builder) error { return WriteReport(b, ill(), now) },
-		"nothing.txt": func(b *strings.Builder) error { return WriteReport(b, Report{}, now) },
+		"well.txt":    func(b *strings.Builder) error { return WriteReport(b, "tulled", well(), now) },
+		"ill.txt":     func(b *strings.Builder) error { return WriteReport(b, "tulled", ill(), now) },
+		"nothing.txt": func(b *strings.Builder) error { return WriteReport(b, "tulled", Report{}, now) },
 		"peers.txt":   func(b *strings.Builder) error { return WritePeers(b, peers(), now, Layout{}) },
 		"narrow.txt":  func(b *strings.Builder) error { return WritePeers(b, peers(), now, Layout{Narrow: true}) },
 		"explain.txt": func(b *strings.Builder) error { return WriteExplanation(b, explained()) },
@@ -128,7 +128,7 @@ func TestJustStarted(t *testing.T) {
 		*at = now.Add(-time.Second / 2)
 	}
 	var b strings.Builder
-	if err := WriteReport(&b, r, now); err != nil {
+	if err := WriteReport(&b, "tulled", r, now); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"started just now", "held for less than 1s, renewed just now", "watching for less than 1s", "in sync for less than 1s", "resync just now"} {

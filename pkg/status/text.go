@@ -13,12 +13,16 @@ import (
 // writer writes lines for people.
 type writer struct {
 	*tabwriter.Writer
-	now time.Time
+	program string // whose commands show more
+	now     time.Time
 }
 
-func newWriter(w io.Writer, now time.Time) writer {
-	return writer{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), now}
+func newWriter(w io.Writer, program string, now time.Time) writer {
+	return writer{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), program, now}
 }
+
+// see names the command that shows more.
+func (w writer) see(command string) string { return "see " + w.program + " " + command }
 
 // line writes a heading and its words; it writes nothing without words.
 func (w writer) line(name string, words ...string) {
@@ -73,13 +77,13 @@ func join[T fmt.Stringer](all []T) string {
 	return strings.Join(words, ", ")
 }
 
-// WriteReport writes r for people.
-func WriteReport(to io.Writer, r Report, now time.Time) error {
-	w := newWriter(to, now)
+// WriteReport writes r, the state of a program's daemon, for people.
+func WriteReport(to io.Writer, program string, r Report, now time.Time) error {
+	w := newWriter(to, program, now)
 	if r.Ready {
-		w.line("tulled", "ready", "version "+r.Version, "started "+w.ago(r.Started))
+		w.line(program, "ready", "version "+r.Version, "started "+w.ago(r.Started))
 	} else {
-		w.line("tulled", "NOT READY", "version "+r.Version, "started "+w.ago(r.Started))
+		w.line(program, "NOT READY", "version "+r.Version, "started "+w.ago(r.Started))
 	}
 	for _, m := range r.Missing {
 		w.line("  reason", m)
@@ -115,15 +119,15 @@ func WriteReport(to io.Writer, r Report, now time.Time) error {
 		}
 		w.line("uplink", words...)
 	}
-	w.line("peers", fmt.Sprint(r.Peers.All), unroutable(r.Peers.Unroutable))
+	w.line("peers", fmt.Sprint(r.Peers.All), w.unroutable(r.Peers.Unroutable))
 	if n := r.Reserved; n > 0 {
-		w.line("  reserved", fmt.Sprintf("%d leases that no node uses (see tulled leases)", n))
+		w.line("  reserved", fmt.Sprintf("%d leases that no node uses (%s)", n, w.see("leases")))
 	}
 	for _, p := range r.Rejected {
 		w.line("  rejected", p.Key+": "+p.Why)
 	}
 	if more := r.RejectedCount - len(r.Rejected); more > 0 {
-		w.line("  rejected", fmt.Sprintf("%d more (see tulled leases)", more))
+		w.line("  rejected", fmt.Sprintf("%d more (%s)", more, w.see("leases")))
 	}
 	w.store(r.Store)
 	w.kernel(r.Kernel)
@@ -180,11 +184,11 @@ func chosen(why string) string {
 	return "chosen by " + why
 }
 
-func unroutable(n int) string {
+func (w writer) unroutable(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d UNROUTABLE (see tulled peers)", n)
+	return fmt.Sprintf("%d UNROUTABLE (%s)", n, w.see("peers"))
 }
 
 func restored(n uint64) string {
@@ -269,7 +273,7 @@ func (w writer) probes(p *Probes) {
 	case p.Known == 0:
 		words = []string{"no peer probed yet"}
 	case failing > 0:
-		words = append(words, fmt.Sprintf("%d FAIL (see tulled peers)", failing))
+		words = append(words, fmt.Sprintf("%d FAIL (%s)", failing, w.see("peers")))
 	default:
 		words = append(words, "all answer")
 	}
@@ -301,7 +305,7 @@ func dash(s string) string {
 
 // WriteExplanation writes e for people.
 func WriteExplanation(to io.Writer, e Explanation) error {
-	w := newWriter(to, time.Time{})
+	w := newWriter(to, "", time.Time{})
 	w.line(e.Address.String(), e.Verdict)
 	w.line("lease", e.Key, e.Node)
 	w.line("kernel route", e.Path)

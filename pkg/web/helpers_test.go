@@ -289,7 +289,7 @@ func (c *counted) Peers(ctx context.Context) ([]status.Peer, error) {
 }
 
 // beyond serves on all addresses.
-var beyond = Options{Options: httpd.Options{Address: netip.IPv4Unspecified()}}
+var beyond = Options{Program: "tulled", Options: httpd.Options{Address: netip.IPv4Unspecified()}}
 
 func get(t testing.TB, s Source, path string) *httptest.ResponseRecorder {
 	t.Helper()

@@ -9,7 +9,8 @@ import (
 // write writes the page.
 func (v view) write(d *page.Document) {
 	v.Frame.Write(d, v.writeBody, func(d *page.Document) {
-		d.Add(`<code>{}</code> · <a href="/readyz?verbose">/readyz?verbose</a> · <a href="/metrics">/metrics</a> · <code>tulled status</code> and <code>tulled explain IP</code> on the host show more`, v.ID)
+		d.Add(`<code>{}</code> · <a href="/readyz?verbose">/readyz?verbose</a> · <a href="/metrics">/metrics</a> · <code>{} status</code> and <code>{} explain IP</code> on the host show more`,
+			v.ID, v.Program, v.Program)
 	})
 }
 
@@ -121,7 +122,7 @@ func (v view) writeRows(d *page.Document) {
 	}
 	d.Add("</table>\n")
 	if v.Left != "" {
-		d.Add(`<p class="hint">Left out: {}. <code>tulled peers</code> lists all.</p>`+"\n", v.Left)
+		d.Add(`<p class="hint">Left out: {}. <code>{} peers</code> lists all.</p>`+"\n", v.Left, v.Program)
 	}
 	d.Add("</section>\n")
 }

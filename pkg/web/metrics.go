@@ -122,7 +122,7 @@ func table() []metric {
 	gauge := func(name, help string, read reader) metric { return one(name, help, prometheus.GaugeValue, read) }
 	counter := func(name, help string, read reader) metric { return one(name, help, prometheus.CounterValue, read) }
 	return []metric{
-		{prometheus.NewDesc("tulle_build_info", "Always 1; the labels hold the versions of tulled and of Go.", []string{"version", "goversion"}, nil), prometheus.GaugeValue,
+		{prometheus.NewDesc("tulle_build_info", "Always 1; the labels hold the versions of the daemon and of Go.", []string{"version", "goversion"}, nil), prometheus.GaugeValue,
 			func(r reading, emit func(float64, ...string)) { emit(1, r.Version, runtime.Version()) }},
 		gauge("start_time_seconds", "Unix time of the daemon's start, in seconds.", knownTime(func(r reading) *time.Time { return &r.Started })),
 		gauge("healthy", "1 while the daemon's main loop answers, as on /healthz.", always(func(r reading) float64 { return boolValue(r.Stuck == "") })),

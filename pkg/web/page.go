@@ -68,14 +68,16 @@ func (s *site) view(ctx context.Context) view {
 		peers, err = s.Peers(within)
 		known = err == nil
 	}
-	return r.view(peers, known)
+	return r.view(s.program, peers, known)
 }
 
-func (r reading) view(peers []status.Peer, known bool) view {
+// view returns the page of a program's daemon. Without known, the daemon has not
+// returned its peers.
+func (r reading) view(program string, peers []status.Peer, known bool) view {
 	v := view{ID: page.Line(r.NodeID, mostName), Known: known, Frame: page.Frame{
-		Program: "tulled", Version: page.Line(r.Version, page.Longest), Title: page.Line(cmp.Or(r.Name, r.NodeID), mostName),
+		Program: program, Version: page.Line(r.Version, page.Longest), Title: page.Line(cmp.Or(r.Name, r.NodeID), mostName),
 		At: r.at, Started: r.Started, Class: page.Good, Verdict: "Ready",
-		Reasons: r.reasons(), All: "tulled status", Checks: r.checks(), Style: style,
+		Reasons: r.reasons(), All: program + " status", Checks: r.checks(), Style: style,
 	}}
 	switch {
 	case r.Stuck != "":

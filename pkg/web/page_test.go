@@ -108,7 +108,7 @@ func hostile(text string) fake {
 func render(t testing.TB, f fake) string {
 	t.Helper()
 	var d page.Document
-	read(t.Context(), f, pageLimit).view(f.peers, true).write(&d)
+	read(t.Context(), f, pageLimit).view("tulled", f.peers, true).write(&d)
 	return d.String()
 }
 

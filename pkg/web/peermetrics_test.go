@@ -23,7 +23,7 @@ import (
 // scrapePeers returns the metrics of each peer from /metrics, by name with labels.
 func scrapePeers(t testing.TB, s Source) (series map[string]string, text []byte) {
 	t.Helper()
-	w := serveTo(t, Options{Options: beyond.Options, Peers: true}, s, http.MethodGet, "/metrics")
+	w := serveTo(t, Options{Program: "tulled", Options: beyond.Options, Peers: true}, s, http.MethodGet, "/metrics")
 	if w.Code != http.StatusOK {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}

@@ -11,7 +11,8 @@ import (
 // Options are where to serve, and what.
 type Options struct {
 	httpd.Options
-	Peers bool // also serve metrics of each peer
+	Program string // what the page calls the daemon; its commands show more
+	Peers   bool   // also serve metrics of each peer
 }
 
 // Serve answers requests until ctx ends. It logs once why it cannot listen, and
@@ -23,7 +24,8 @@ func Serve(ctx context.Context, o Options, s Source) error {
 // site serves the state of one daemon.
 type site struct {
 	Source
-	policy string
+	program string
+	policy  string
 }
 
 // Limits of concurrent requests that are expensive.
@@ -33,7 +35,7 @@ const (
 )
 
 func newMux(o Options, source Source) *http.ServeMux {
-	s := &site{source, page.Policy(style)}
+	s := &site{source, o.Program, page.Policy(style)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", httpd.Health("the daemon", s.Alive))
 	mux.HandleFunc("GET /readyz", httpd.Text(s.readyz))

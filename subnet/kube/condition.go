@@ -103,8 +103,8 @@ func (s *Store) Event(ctx context.Context, warning bool, why, message string) er
 		// Kubelets set uid to the name too, and tools find a Node's events by it.
 		InvolvedObject: kube.Reference{APIVersion: "v1", Kind: "Node", Name: e.name, UID: e.name},
 		Reason:         why, Message: message, Type: kind, Count: 1, FirstTimestamp: now, LastTimestamp: now,
-		Source: kube.EventSource{Component: "tulled", Host: e.name},
+		Source: kube.EventSource{Component: s.options.Program, Host: e.name},
 	}
-	event.Metadata.GenerateName = "tulled-"
+	event.Metadata.GenerateName = s.options.Program + "-"
 	return kube.Create(ctx, s.client, kube.Events(""), kube.EventFormat, &event)
 }

@@ -37,7 +37,7 @@ type lab struct {
 
 func newLab(t testing.TB, url string, client *http.Client, o Options) *lab {
 	l := &lab{t: t, url: url, client: client, options: o, config: filepath.Join(t.TempDir(), "net-conf.json"), stores: make(map[string]*Store)}
-	l.options.ConfigFile, l.options.Prefix = l.config, prefix
+	l.options.ConfigFile, l.options.Prefix, l.options.Program = l.config, prefix, "tulled"
 	return l
 }
 

@@ -23,7 +23,9 @@ type Options struct {
 	Prefix string
 	// ConfigFile is the path of the network's config, usually in a mounted ConfigMap.
 	ConfigFile string
-	Names      Names
+	// Program is the user agent, the field manager of writes, and the source of events.
+	Program string
+	Names   Names
 }
 
 // Store is a network in a Kubernetes cluster. From the first use to Close it runs two
@@ -57,7 +59,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Names.Prefix, err)
 	}
-	c, err := kube.NewClient(kube.Options{Server: o.Server, Kubeconfig: o.Kubeconfig, Name: "tulled"})
+	c, err := kube.NewClient(kube.Options{Server: o.Server, Kubeconfig: o.Kubeconfig, Name: o.Program})
 	switch {
 	case err != nil && o.Server == "" && o.Kubeconfig == "":
 		return nil, fmt.Errorf("%w; outside a pod give %s or %s", err, o.Names.Kubeconfig, o.Names.Server)

@@ -136,7 +136,7 @@ func TestStatus(t *testing.T) {
 	for _, c := range []struct {
 		flag, says string
 		code       int
-	}{{"--status-socket=/run/no-daemon", "no tulled answers at /run/no-daemon", 3}, {"--output=xml", "unknown output format", 2}} {
+	}{{"--status-socket=/run/no-daemon", "no daemon answers at /run/no-daemon", 3}, {"--output=xml", "unknown output format", 2}} {
 		if out, code := w.command(one, "status", c.flag); code != c.code || !strings.Contains(out, c.says) {
 			t.Errorf("%s: %d: %s", c.flag, code, out)
 		}

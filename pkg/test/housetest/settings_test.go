@@ -14,15 +14,16 @@ const flagTable = "pkg/options/table.go"
 var (
 	flagName    = regexp.MustCompile(`\{Name: "([a-z0-9-]+)"`)
 	flagWritten = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
-	// mayNameFlags are the folders whose texts may name flags: those of programs, and the
-	// one that runs the host's iptables with flags of its own.
+	programName = regexp.MustCompile(`\btulled\b`)
+	// mayNameFlags are the folders whose texts may name the program and its flags: those
+	// of programs, and the one that runs the host's iptables with flags of its own.
 	mayNameFlags = regexp.MustCompile(`^(\.|dist|pkg/(options|flags|command|daemon|cmd|test|firewall/iptables))(/|$)`)
 )
 
 var settings = rule{
-	name: "texts of libraries name no flag of tulled",
-	why: "another program that uses the room has other flags. Take the setting's name from the caller, " +
-		"as etcd.Names does; pkg/daemon has the names.",
+	name: "texts of libraries name neither tulled nor a flag of it",
+	why: "another program that uses the room has another name and other flags. Take the names from the caller, " +
+		"as etcd.Names does; pkg/daemon has them.",
 	check: func(h house) (found []finding) {
 		flags := make(map[string]bool)
 		for _, f := range h {
@@ -42,6 +43,9 @@ var settings = rule{
 						if flags[strings.TrimRight(m[1], "-")] {
 							found = append(found, finding{f.at(n), fmt.Sprintf("names %s", m[0])})
 						}
+					}
+					if programName.MatchString(text.Value) {
+						found = append(found, finding{f.at(n), "names tulled"})
 					}
 				}
 				return true
