@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"strings"
@@ -24,7 +23,7 @@ type disturbed struct {
 	*filtered
 	daemon *clustertest.Daemon
 	kernel *kernel.Kernel
-	nft    io.Writer // commands for the first node's nftables
+	nft    *nftShell // of the first node
 }
 
 const dockerLike = "add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }"
@@ -53,19 +52,7 @@ func (d *disturbed) open() {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(d.kernel.Close)
-	nft := d.here.NS.Command("nft", "-i")
-	in, err := nft.StdinPipe()
-	if err == nil {
-		err = nft.Start()
-	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(func() {
-		in.Close()
-		_ = nft.Wait() // it may have failed to change what did not exist
-	})
-	d.nft = in
+	d.nft = newNFTShell(d.t, d.here)
 }
 
 // held returns the object on the first node that matches. It must exist.
@@ -143,9 +130,10 @@ func disturbances() []disturbance {
 	}
 }
 
+// nfting returns a function that runs a command of nft, whether it succeeds or not.
 func (d *disturbed) nfting(command string) func() {
 	return func() {
-		if _, err := io.WriteString(d.nft, command+"\n"); err != nil {
+		if err := d.nft.run(command); err != nil {
 			d.t.Error(err)
 		}
 	}
