@@ -14,10 +14,15 @@ import (
 // BreakChecksums makes the host's interface spoil what it sends through a tunnel: it
 // never computes an inner checksum that is left to it. Packets that have their
 // checksum, or are in no tunnel, leave correctly. What the host receives is
-// unchanged. Packets are lost during the change, which cannot be undone.
+// unchanged. Packets are lost during the change.
 func (h *Host) BreakChecksums() {
 	t := h.c.t
 	t.Helper()
+	h.spoils.Store(true)
+	if h.cut {
+		return
+	}
+	h.cut = true
 	// Cut the cable in two near the switch. The test copies the frames from each end to
 	// the other.
 	near, far := fmt.Sprintf("w%d", h.Number), fmt.Sprintf("x%d", h.Number)
@@ -44,9 +49,16 @@ func (h *Host) BreakChecksums() {
 	h.c.mu.Lock()
 	h.c.wires = append(h.c.wires, w)
 	h.c.mu.Unlock()
-	w.copy(t.Errorf, w.ends[0], w.ends[1], spoil)
+	w.copy(t.Errorf, w.ends[0], w.ends[1], func(b []byte) {
+		if h.spoils.Load() {
+			spoil(b)
+		}
+	})
 	w.copy(t.Errorf, w.ends[1], w.ends[0], func([]byte) {})
 }
+
+// MendChecksums ends what BreakChecksums began.
+func (h *Host) MendChecksums() { h.spoils.Store(false) }
 
 // wire copies frames from each of its ends to the other.
 type wire struct {

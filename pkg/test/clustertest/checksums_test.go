@@ -204,4 +204,8 @@ func TestBreakChecksums(t *testing.T) {
 	expect("broken, and asked to put in nothing", "whole")
 	offload(t, a, "on")
 	expect("broken, and asked to put in checksums", "bare")
+	a.MendChecksums()
+	expect("mended", "whole")
+	a.BreakChecksums()
+	expect("broken again", "bare")
 }

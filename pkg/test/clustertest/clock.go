@@ -11,27 +11,45 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // JumpClock makes the process's wall clock jump by whole seconds, forward or back, as
 // a bad time server would. The machine's own clock does not change. Nor does the
 // process's monotonic clock, as at a real jump, or any program that the process runs.
 //
-// The kernel has no wall clock for one process alone, but every process reads it by a
+// The kernel has no clocks for one process alone, but every process reads them by a
 // function that the kernel maps into it, the vDSO's clock_gettime. JumpClock replaces
 // the process's own copy of that. This works on amd64, for Go programs and all others
 // that read the clock in this way.
 func (d *Daemon) JumpClock(by time.Duration) {
 	d.c.t.Helper()
+	d.jump(unix.CLOCK_REALTIME, by)
+}
+
+// Age makes the process's monotonic clock jump forward by whole seconds, so that its
+// timers are due as if that time had passed. Its wall clock does not change.
+func (d *Daemon) Age(by time.Duration) {
+	d.c.t.Helper()
+	if by < 0 {
+		d.c.t.Fatalf("a monotonic clock cannot jump by %v", by)
+	}
+	d.jump(unix.CLOCK_MONOTONIC, by)
+}
+
+// jump makes one clock of the process jump.
+func (d *Daemon) jump(which int, by time.Duration) {
+	d.c.t.Helper()
 	if by%time.Second != 0 {
 		d.c.t.Fatalf("a clock can jump by whole seconds, not by %v", by)
 	}
 	d.Freeze()
-	err := d.moveClock(int64(by / time.Second))
+	err := d.moveClock(which, int64(by/time.Second))
 	for errors.Is(err, errBusy) {
 		d.Thaw()
 		d.Freeze()
-		err = d.moveClock(int64(by / time.Second))
+		err = d.moveClock(which, int64(by/time.Second))
 	}
 	d.Thaw()
 	if err != nil {
@@ -42,27 +60,32 @@ func (d *Daemon) JumpClock(by time.Duration) {
 // errBusy is for a thread that is executing the very instructions to be replaced.
 var errBusy = errors.New("the clock is just being read")
 
-// clockCode asks the kernel itself, and adds the seconds at its end to
-// CLOCK_REALTIME. It works at any address.
+// clockCode asks the kernel itself, and adds the seconds at its end to the first two
+// clocks, CLOCK_REALTIME and CLOCK_MONOTONIC. It works at any address.
 var clockCode = []byte{
 	0xb8, 0xe4, 0, 0, 0, // mov eax, __NR_clock_gettime
 	0x0f, 0x05, // syscall
-	0x85, 0xff, // test edi, edi: CLOCK_REALTIME is 0
-	0x75, 0x0a, // jne to ret
-	0x48, 0x8b, 0x0d, 4, 0, 0, 0, // mov rcx, [seconds]
+	0x83, 0xff, clocks - 1, // cmp edi, the last of those clocks
+	0x77, 0x10, // ja to ret
+	0x89, 0xff, // mov edi, edi: clear the upper half
+	0x48, 0x8d, 0x0d, 8, 0, 0, 0, // lea rcx, [seconds]
+	0x48, 0x8b, 0x0c, 0xf9, // mov rcx, [rcx+8*rdi]
 	0x48, 0x01, 0x0e, // add [rsi], rcx
 	0xc3, // ret
-	// The seconds follow.
+	// The seconds of each clock follow.
 }
 
-// clock is how a process's clock was changed.
+// clocks is how many clocks can be moved.
+const clocks = 2
+
+// clock is how a process's clocks were changed.
 type clock struct {
 	at      int64 // the address of the seconds in its memory; 0 before the first jump
-	seconds int64
+	seconds [clocks]int64
 }
 
-// moveClock does JumpClock for a process whose threads are all stopped.
-func (d *Daemon) moveClock(seconds int64) error {
+// moveClock does jump for a process whose threads are all stopped.
+func (d *Daemon) moveClock(which int, seconds int64) error {
 	memory, err := os.OpenFile(d.proc("mem"), os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -73,8 +96,8 @@ func (d *Daemon) moveClock(seconds int64) error {
 			return err
 		}
 	}
-	d.clock.seconds += seconds
-	_, err = memory.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(d.clock.seconds)), d.clock.at)
+	d.clock.seconds[which] += seconds
+	_, err = memory.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(d.clock.seconds[which])), d.clock.at+int64(8*which))
 	return err
 }
 
@@ -96,7 +119,7 @@ func (d *Daemon) replaceClock(memory *os.File) (int64, error) {
 	if err := d.notIn(start+function, jump); err != nil {
 		return 0, err
 	}
-	code := append(bytes.Clone(clockCode), make([]byte, 8)...)
+	code := append(bytes.Clone(clockCode), make([]byte, 8*clocks)...)
 	free := int64(len(bytes.TrimRight(image, "\x00"))+15) &^ 15
 	if free+int64(len(code)) > int64(len(image)) {
 		return 0, errors.New("the vDSO has no room at its end")

@@ -46,7 +46,7 @@
 // # Faults
 //
 // [Host.Cut], [Host.Unplug], [Host.BreakChecksums], [Host.Readdress],
-// [Host.FillDisk], [Daemon.Freeze], [Daemon.Kill], [Daemon.JumpClock].
+// [Host.FillDisk], [Daemon.Freeze], [Daemon.Kill], [Daemon.JumpClock], [Daemon.Age].
 //
 // Methods fail the test themselves, so the test's goroutine must call them. Any
 // goroutine may call the methods of [Stream] and the plain getters. All of it needs

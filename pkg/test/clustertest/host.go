@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/subnet"
@@ -44,6 +45,9 @@ type Host struct {
 	c    *Cluster
 	mac  string
 	port string // its end of the cable on the switch
+
+	cut    bool        // the cable is a wire of BreakChecksums
+	spoils atomic.Bool // so that checksums break
 }
 
 func (c *Cluster) makeHost(name string, number int) *Host {

@@ -2,13 +2,10 @@ package e2e
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tulle-net/tulle/pkg/kernel"
-	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -91,17 +88,8 @@ func TestChecksums(t *testing.T) {
 	w.put(configKey, `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "auto"}}`)
 	w.says(here, "1 peers probed, all answer")
 	w.says(w.Hosts[1], "1 peers probed, all answer")
-	for h, want := range map[*clustertest.Host]string{here: "off", w.Hosts[1]: "on"} {
-		k, err := kernel.New(h.NS.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		setting := netstate.TxChecksum("tulle.1", want)
-		if has, err := k.Dump(t.Context(), netstate.Scope{Sysctls: []string{setting.Path}}); err != nil || !slices.Contains(has, netstate.Object(setting)) {
-			t.Errorf("%s has not %s, but %v, %v", h.Name, setting, has, err)
-		}
-		k.Close()
-	}
+	w.wantOffload(here, "off")
+	w.wantOffload(w.Hosts[1], "on")
 }
 
 func (w *world) subnetOf(h *clustertest.Host) string {
