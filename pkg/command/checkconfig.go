@@ -24,9 +24,12 @@ type configAnswer struct {
 	// is missing.
 	Problem  *configProblem        `json:"problem,omitempty"`
 	Warnings []configcheck.Warning `json:"warnings,omitempty"`
-	Pools    []poolAnswer          `json:"pools,omitempty"` // of the families that are on
-	Backend  string                `json:"backend,omitempty"`
-	Settings any                   `json:"settings,omitempty"` // the keys of Backend, with defaults
+	// Exposed are files with secrets, named by this command's flags, that every user of
+	// the host may read or write.
+	Exposed  []string     `json:"exposed,omitempty"`
+	Pools    []poolAnswer `json:"pools,omitempty"` // of the families that are on
+	Backend  string       `json:"backend,omitempty"`
+	Settings any          `json:"settings,omitempty"` // the keys of Backend, with defaults
 	// MTU is the containers', on hosts whose uplink has UplinkMTU.
 	MTU       int    `json:"mtu,omitempty"`
 	UplinkMTU int    `json:"uplinkMTU,omitempty"`
@@ -70,16 +73,19 @@ func checkConfig(o options.Options, backends map[string]backend.Factory, in io.R
 		return err
 	}
 	a, refused := explainConfig(text, backends)
+	a.Exposed = o.Exposed()
 	if err := answer.Write(o.Output, out, "config", a, func() error {
 		return painted(out, func(to io.Writer) error { return writeConfig(to, a) })
 	}); err != nil {
 		return err
 	}
-	switch n := len(a.Warnings); {
+	switch n, open := len(a.Warnings), len(a.Exposed); {
 	case refused != nil:
 		return refused
 	case o.Strict && n > 0:
 		return fmt.Errorf("%d of the config's keys have no effect, and --strict makes that an error", n)
+	case o.Strict && open > 0:
+		return fmt.Errorf("%d secrets are open to every user of this host, and --strict makes that an error", open)
 	}
 	return nil
 }
@@ -161,6 +167,9 @@ func settings(of any) (all []setting) {
 func writeConfig(out io.Writer, a configAnswer) error {
 	for _, w := range a.Warnings {
 		fmt.Fprintf(out, "warning: %s\n", w)
+	}
+	for _, text := range a.Exposed {
+		fmt.Fprintf(out, "warning: %s\n", text)
 	}
 	if !a.Valid {
 		return nil // the error has the reason

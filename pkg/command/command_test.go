@@ -26,6 +26,11 @@ func TestCommands(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"Network": "10.5.0.0/16", "Backend": {"Type": "host-gw"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	key := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(key, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const open = " has mode 0644, so every user of this host may read it; run: chmod o-rwx "
 	plugins := t.TempDir()
 	if err := os.WriteFile(filepath.Join(plugins, "bridge"), nil, 0o755); err != nil {
 		t.Fatal(err)
@@ -52,6 +57,10 @@ func TestCommands(t *testing.T) {
 		{args: "check-config --output=json", in: `{"Network": "10.5.0.0/31", "MTU": 1}`, out: `"code": "misplaced-key"`, fail: "Network"},
 		{args: "check-config --output=yaml", in: `{"Network": "10.5.0.0/16"}`, out: "  VNI: 1\n"},
 		{args: "version --output=json", out: "{\n  \"schema\": \"tulle.version/v1\",\n  \"version\": \"devel\"\n}\n"},
+		{args: "check-config --etcd-certfile=" + file + " --etcd-keyfile=" + key, in: `{"Network": "10.5.0.0/16"}`, out: "warning: --etcd-keyfile: " + key + open + key + "\n"},
+		{args: "check-config --strict --etcd-certfile=" + file + " --etcd-keyfile=" + key, in: `{"Network": "10.5.0.0/16"}`, out: "warning: --etcd-keyfile", fail: "1 secrets are open to every user"},
+		{args: "check-config --output=json --etcd-username=u --etcd-password-file=" + key, in: `{"Network": "10.5.0.0/16"}`, out: `"exposed": [
+    "--etcd-password-file: ` + key + open},
 		{args: "check-config /nowhere", fail: "no such file"},
 		{args: "install-cni --cni-plugins=" + plugins + " " + plugins + "/bin", out: "installed " + plugins + "/bin/bridge\n"},
 		{args: "install-cni --cni-plugins=/nowhere", fail: "in the folder cni of its archives"},

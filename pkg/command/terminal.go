@@ -54,7 +54,7 @@ func (t terminal) paint(good bool, text string) string {
 var (
 	badWords   = regexp.MustCompile(`\bNOT (READY|in sync)\b|\b\d+ (UNROUTABLE|FAIL)\b`)
 	goodWords  = regexp.MustCompile(`^(tulled: +)(ready)\b`)
-	badLines   = regexp.MustCompile(`^(  (reason|failing|problem|CLONE|MISSING|WRONG|UNEXPECTED)|file|fight):`)
+	badLines   = regexp.MustCompile(`^(  (reason|failing|problem|CLONE|MISSING|WRONG|UNEXPECTED)|file|fight|exposed):`)
 	goodLines  = regexp.MustCompile(`^  ok:`)
 	warnsLines = regexp.MustCompile(`^(  (rejected|reserved|ignored|foreign)|warning):`)
 )

@@ -25,8 +25,13 @@ type reporter struct {
 	started time.Time
 }
 
-// Report implements status.Source.
-func (r reporter) Report(ctx context.Context) status.Report { return r.report(r.View(ctx)) }
+// Report implements status.Source. Only root may read it, so it names the files that
+// are open to other users.
+func (r reporter) Report(ctx context.Context) status.Report {
+	report := r.report(r.View(ctx))
+	report.Exposed = r.options.Exposed()
+	return report
+}
 
 // report returns the report of v, with what the agent does not know.
 func (r reporter) report(v network.View) status.Report {

@@ -1,14 +1,24 @@
 package options
 
-import "github.com/tulle-net/tulle/pkg/flags"
+import (
+	"github.com/tulle-net/tulle/pkg/flags"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
 
 // Exposed returns warnings about files and folders with secrets that every user of
 // this host may read or write.
 func (o Options) Exposed() (warnings []string) {
-	for _, s := range []struct{ name, path string }{
+	type secret struct{ name, path string }
+	secrets := []secret{
 		{"etcd-keyfile", o.Etcd.KeyFile}, {"etcd-password-file", o.Etcd.PasswordFile},
 		{"kubeconfig-file", o.Kube.Kubeconfig}, {"state-dir", o.StateDir},
-	} {
+	}
+	if o.Kube.Kubeconfig != "" {
+		for _, path := range kube.SecretFiles(o.Kube.Kubeconfig) {
+			secrets = append(secrets, secret{"kubeconfig-file", path})
+		}
+	}
+	for _, s := range secrets {
 		if w := flags.Exposed(Name(s.name), s.path); w != "" {
 			warnings = append(warnings, w)
 		}

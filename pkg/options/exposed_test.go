@@ -18,10 +18,15 @@ func TestExposed(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(`{"users": [{"name": "a", "user": {"client-key": "secret"}}, {"name": "b", "user": {"tokenFile": "secret"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for args, want := range map[string][]string{
 		"--etcd-certfile=" + file + " --etcd-keyfile=" + file + " --etcd-endpoints=https://192.0.2.1:2379 --state-dir=" + state: {"--etcd-keyfile", "--state-dir"},
 		"--etcd-username=u --etcd-password-file=" + file + " --state-dir=/nowhere":                                              {"--etcd-password-file"},
 		"--kube-subnet-mgr --kubeconfig-file=" + file + " --node-name=one --state-dir=" + state:                                 {"--kubeconfig-file", "--state-dir"},
+		"--kube-subnet-mgr --kubeconfig-file=" + kubeconfig + " --node-name=one":                                                {"--kubeconfig-file"},
 	} {
 		for _, mode := range []os.FileMode{0o700, 0o755} {
 			for _, path := range []string{state, file} {

@@ -36,6 +36,9 @@ type Report struct {
 
 	// Flags are the daemon's own, as they were given, without secrets.
 	Flags []string `json:"flags,omitempty"`
+	// Exposed are the daemon's files with secrets that every user of the host may read or
+	// write, each with the command that ends that.
+	Exposed []string `json:"exposed,omitempty"`
 
 	Network    Network     `json:"network"`
 	Lease      *Lease      `json:"lease,omitempty"`

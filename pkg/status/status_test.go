@@ -61,6 +61,7 @@ func ill() Report {
 	r.Network.Offload = &Offload{Since: *ago(3 * time.Hour), Trials: 2, Next: ago(-25 * time.Minute)}
 	r.Firewall = Firewall{Problem: "masquerade: no nftables"}
 	r.Files = []Problem{{"/run/flannel/subnet.env", "no space left on device"}}
+	r.Exposed = []string{"--etcd-keyfile: /etc/tulle/key.pem has mode 0644, so every user of this host may read it; run: chmod o-rwx /etc/tulle/key.pem"}
 	r.Fights = []Fight{
 		{Kind: "kernel", What: "link tulle.1", Owner: "host", Since: *ago(3 * time.Minute), Restored: 21, Rate: .1, Wrong: .004},
 		{Kind: "firewall", What: "forward", Since: *ago(time.Hour), Restored: 10400, Rate: 120, Wrong: .61, Lost: true},

@@ -146,6 +146,9 @@ func WriteReport(to io.Writer, program string, r Report, now time.Time) error {
 	for _, f := range r.Files {
 		w.line("file", f.What+": "+f.Why)
 	}
+	for _, text := range r.Exposed {
+		w.line("exposed", text)
+	}
 	for _, f := range r.Fights {
 		w.line("fight", fmt.Sprintf("%s (%s), %s: %s", f.What, either(f.Owner, f.Kind), w.lasting(f.Since), f.Why()))
 	}

@@ -99,6 +99,16 @@ func TestStatus(t *testing.T) {
 	explains("192.0.2.1", "outside the network")
 	explains("10.5.255.255", "leased to no node")
 
+	// A secret is open to other users, until the command that status prints was run.
+	if err := os.Chmod(one.StateDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.says(one, "exposed:", "--state-dir: "+one.StateDir+" has mode 0755", "run: chmod o-rwx "+one.StateDir)
+	if err := os.Chmod(one.StateDir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	w.silent(one, "exposed")
+
 	// A foreign rule sends packets elsewhere, which no route of ours shows.
 	one.NS.IP(t, "route add default dev eth0 table 100")
 	one.NS.IP(t, "rule add to "+pod[subnet.IPv4].String()+" table 100 priority 10")
