@@ -122,7 +122,7 @@ type Agent struct {
 	keeping        task
 	peers          *Peers
 	listed         bool // the store's complete list has arrived
-	watching       bool // the watch of the store runs
+	watching       task // of the store
 	refused        bool // the store refuses a lease, with a reason
 	twins          twins
 	writing        task // of files

@@ -106,9 +106,8 @@ func (a *Agent) takeLease(own subnet.Lease) (taken bool) {
 	}
 	a.own = own
 	a.stopWaiting(onLease)
-	if !a.watching {
-		a.watching = true
-		a.running.Go(a.watch)
+	if a.watching.done == nil {
+		a.restart(&a.watching, a.watch)
 	}
 	return true
 }
@@ -156,8 +155,8 @@ func (a *Agent) settle(own subnet.Lease) {
 		a.peers = NewPeers(a.config, own, a.backend, a.loop)
 		a.peers.responder = a.Responder
 		a.peers.Update(subnet.Update{Leases: a.remembered})
-	} else {
-		a.peers.Rehost(a.config, own, a.backend)
+	} else if a.peers.Rehost(a.config, own, a.backend) && a.watching.done != nil {
+		a.restart(&a.watching, a.watch)
 	}
 	a.loop.Update(func(d *reconcile.Desired) { d.Set(lastResort, a.drops()) })
 	if a.remembered == nil {
@@ -193,21 +192,22 @@ func (a *Agent) drops() []netstate.Object {
 	return routes
 }
 
-// watch passes the store's updates to the peers.
-func (a *Agent) watch() {
+// watch passes the store's updates to the peers. Each watch begins with a complete
+// list.
+func (a *Agent) watch(ctx context.Context) {
 	for failures := 1; ; failures++ {
-		err := a.Store.Watch(a.ctx, a.updatePeers)
-		if a.ctx.Err() != nil {
+		err := a.Store.Watch(ctx, func(u subnet.Update) { a.updatePeers(ctx, u) })
+		if ctx.Err() != nil {
 			return
 		}
 		klog.ErrorS(err, "Watch of the leases ended; restarting it")
-		backoff.Sleep(a.ctx, failures)
+		backoff.Sleep(ctx, failures)
 	}
 }
 
 // updatePeers passes an update of the store to the peers.
-func (a *Agent) updatePeers(u subnet.Update) {
-	a.call(a.ctx, func() {
+func (a *Agent) updatePeers(ctx context.Context, u subnet.Update) {
+	a.call(ctx, func() {
 		a.findTwins(u) // before the peers own the leases
 		a.peers.Update(u)
 		if !a.burying && a.peers.Lingering() {

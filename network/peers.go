@@ -54,7 +54,10 @@ func (p *Peers) Update(u subnet.Update) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	complete, portions := u.Complete, p.table.Portions(u, portion)
-	left, paced := len(u.Leases), len(portions) > 1
+	left, paced := 0, len(portions) > 1
+	for _, u := range portions {
+		left += len(u.Leases)
+	}
 	for i, u := range portions {
 		left -= len(u.Leases)
 		changes := p.table.Apply(u)
@@ -107,8 +110,9 @@ func (p *Peers) drop(d *reconcile.Desired, keys []string) {
 }
 
 // Rehost computes all objects again after a change of the host, the config or own.
-// Objects that stay the same stay in the kernel.
-func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
+// Objects that stay the same stay in the kernel. It reports whether Update needs a
+// complete list then.
+func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) (relist bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.own, p.backend = own, b
@@ -122,6 +126,7 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) {
 	})
 	p.admit(changes)
 	p.rejections.log(changes.Rejected, p.table.CountRejected(), time.Now())
+	return changes.Relist
 }
 
 // taken waits until the kernel has taken the previous portion, so that little more

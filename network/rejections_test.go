@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,4 +84,32 @@ func TestGarbageKeepsReportAndMemorySmall(t *testing.T) {
 		t.Errorf("%d rejected, %d listed, %d bytes of status, %d bytes of memory", r.RejectedCount, len(r.Rejected), len(text), grown)
 	}
 	runtime.KeepAlive(p)
+}
+
+// TestWidenedNetworkTakesAllLeases: leases outside the network are only counted, and
+// still all become peers when the config widens the network to them.
+func TestWidenedNetworkTakesAllLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const outside = 250
+		l := newLife(t, plainConfig)
+		for i := range outside {
+			p := fakePeer(t, fmt.Sprintf("10.4.%d.0-24", i), fmt.Sprintf("198.18.4.%d", i+1), fmt.Sprintf("3a:00:00:00:04:%02x", i), 0)
+			p.Node.ID, p.Expires = fmt.Sprintf("outside-%d", i), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+			l.store.Put(p)
+		}
+		l.peer(2)
+		l.start()
+		l.soon()
+		l.wantReady(true, "1 peers")
+		if r := l.view().Report(); r.RejectedCount != outside || len(r.Rejected) != fewRejected {
+			t.Errorf("%d rejected, %d listed", r.RejectedCount, len(r.Rejected))
+		}
+		l.store.SetConfig(strings.Replace(plainConfig, "10.5.0.0/16", "10.4.0.0/15", 1))
+		l.soon()
+		l.wantReady(true, fmt.Sprintf("%d peers", outside+1))
+		l.wantRoute("10.4.249.0/24", true)
+		if n := l.view().Report().RejectedCount; n != 0 {
+			t.Errorf("%d rejected of none", n)
+		}
+	})
 }

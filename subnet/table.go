@@ -8,7 +8,6 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // Table decides which leases in the store to accept. It takes the updates of a
@@ -34,12 +33,15 @@ type Table struct {
 	held      Pair[treap]       // the subnets of accepted leases
 	inside    map[*entry]bool   // accepted leases whose public IP is inside the network
 	rejected  map[string]*LeaseError
-	surplus   surplus
+	surplus   surplus             // unreadable keys
+	unfits    surplus             // keys of leases that are rejected whatever others there are
 	reserved  map[string]struct{} // keys
 	published int                 // number of peers that the caller has
 	queue     queue               // to be judged in this update
 	touched   []*entry            // judged in this update
 	leaving   leaving
+
+	detailed, longest int // mostDetailed and longestDetailed, unless the caller wants all
 }
 
 // Changes is what an update changes of the peers. Each list has the earliest first.
@@ -51,6 +53,9 @@ type Changes struct {
 	Set []Peer
 	// Rejected are the leases that are rejected, once for each reason.
 	Rejected []*LeaseError
+	// Relist asks for a complete list: leases that the table only counts may be valid
+	// now.
+	Relist bool
 }
 
 // Peer is an accepted lease under its key in the store. Lease.Key may differ, because
@@ -70,6 +75,7 @@ func NewTable(cfg Config, own Lease) *Table {
 		inside:   map[*entry]bool{},
 		rejected: map[string]*LeaseError{},
 		reserved: map[string]struct{}{},
+		detailed: mostDetailed, longest: longestDetailed,
 	}
 }
 
@@ -79,12 +85,15 @@ func (t *Table) Apply(u Update) Changes {
 	if u.Complete {
 		// First, so that a node's new lease replaces its old one.
 		t.leaveAllBut(u)
+		t.surplus, t.unfits = nil, nil
 	}
+	u = t.sift(u)
 	for _, key := range u.Gone {
 		if e := t.entries[key]; e != nil {
 			t.leave(e)
 		}
 		t.surplus.remove(key)
+		t.unfits.remove(key)
 	}
 	for i := range u.Leases {
 		t.put(&u.Leases[i])
@@ -120,6 +129,8 @@ func (t *Table) Portions(u Update, size int) []Update {
 	if !u.Complete || len(t.entries) > 0 || len(u.Leases) <= size {
 		return []Update{u}
 	}
+	t.surplus, t.unfits = nil, nil
+	u = t.sift(u)
 	sortByRank(u.Leases)
 	var portions []Update
 	for leases := range slices.Chunk(u.Leases, size) {
@@ -142,7 +153,9 @@ func (t *Table) Reconfigure(cfg Config, own Lease) Changes {
 		e.held, e.holder, e.waiting = false, nil, nil
 		t.judge(e)
 	}
-	return t.settle()
+	c := t.settle()
+	c.Relist = len(t.unfits) > 0
+	return c
 }
 
 // DropLingering drops the leases that began to linger before the previous call.
@@ -181,32 +194,6 @@ func (t *Table) Peer(key string) *Lease {
 	return nil
 }
 
-// CountRejected returns the number of rejected leases.
-func (t *Table) CountRejected() int { return len(t.rejected) + len(t.surplus) }
-
-// FirstRejected returns the first n of the rejected leases that are known in detail,
-// sorted by key.
-func (t *Table) FirstRejected(n int) []*LeaseError {
-	first := make([]*LeaseError, 0, n+1)
-	for _, e := range t.rejected {
-		i, _ := slices.BinarySearchFunc(first, e, func(a, b *LeaseError) int { return strings.Compare(a.Key, b.Key) })
-		if first = slices.Insert(first, i, e); len(first) > n {
-			first = first[:n]
-		}
-	}
-	return first
-}
-
-// Rejected returns all rejected leases that are known in detail, sorted by key.
-func (t *Table) Rejected() []*LeaseError {
-	rejected := make([]*LeaseError, 0, len(t.rejected))
-	for _, e := range t.rejected {
-		rejected = append(rejected, e)
-	}
-	slices.SortFunc(rejected, func(a, b *LeaseError) int { return strings.Compare(a.Key, b.Key) })
-	return rejected
-}
-
 // noLease is the lease of an entry that has none. Nothing changes it.
 var noLease = &Lease{}
 
@@ -224,6 +211,7 @@ func (t *Table) entry(key string) *entry {
 func (t *Table) put(l *Lease) {
 	key := l.Key()
 	t.surplus.remove(key)
+	t.unfits.remove(key)
 	e := t.entry(key)
 	if !e.departed && !e.leaving && e.bad == nil && *e.lease == *l {
 		return
@@ -231,37 +219,15 @@ func (t *Table) put(l *Lease) {
 	t.release(e)
 	t.leaving.remove(e)
 	e.lease, e.bad, e.departed = l, nil, false
-	for _, old := range t.leaving.of(l.Attrs) {
-		t.depart(old) // its node has this lease now
-	}
+	t.succeed(l)
 	t.judge(e)
 }
 
-// takeAllUnreadable records the unreadable keys of u: the first in detail, the rest
-// as a number.
-func (t *Table) takeAllUnreadable(u Update) {
-	if u.Complete {
-		t.surplus = nil
+// succeed drops the lingering leases of the node that has l now.
+func (t *Table) succeed(l *Lease) {
+	for _, old := range t.leaving.of(l.Attrs) {
+		t.depart(old)
 	}
-	room := mostUnreadable - len(t.rejected)
-	for _, b := range u.Bad {
-		if t.entries[b.Key] == nil {
-			if room <= 0 || len(b.Key) > longestDetailed {
-				t.surplus.add(b.Key)
-				continue
-			}
-			room--
-			t.surplus.remove(b.Key)
-		}
-		t.takeUnreadable(b)
-	}
-}
-
-// takeUnreadable records that the value of a key cannot be read.
-func (t *Table) takeUnreadable(b *LeaseError) {
-	e := t.entry(b.Key)
-	e.bad, e.departed = b.Err, false
-	t.linger(e)
 }
 
 // leave records that the store has nothing under e's key.
@@ -309,17 +275,17 @@ func (t *Table) judge(e *entry) {
 	switch {
 	case e.bad != nil && !e.leaving:
 		e.faulty = e.bad
-	case !t.isOwn(e):
+	case !t.isOwn(e.key, e.visible):
 		e.faulty = t.cfg.check(*e.visible, t.own)
 	}
 	t.enqueue(e)
 }
 
-// isOwn reports whether e is ours. Where Given is set, a key may name a subnet of a
-// family that is off, which our own key lacks.
-func (t *Table) isOwn(e *entry) bool {
-	return e.key == t.ownKey ||
-		t.cfg.Given && t.own.Node.Name != "" && e.visible.Node.Name == t.own.Node.Name && e.visible.Subnets == t.own.Subnets
+// isOwn reports whether a lease is ours. Where Given is set, a key may name a subnet of
+// a family that is off, which our own key lacks.
+func (t *Table) isOwn(key string, visible *Lease) bool {
+	return key == t.ownKey ||
+		t.cfg.Given && t.own.Node.Name != "" && visible.Node.Name == t.own.Node.Name && visible.Subnets == t.own.Subnets
 }
 
 func (t *Table) enqueue(e *entry) {
@@ -371,7 +337,7 @@ func (t *Table) settle() Changes {
 		e.queued = false
 		switch {
 		case e.departed:
-		case e.faulty == nil && !t.isOwn(e):
+		case e.faulty == nil && !t.isOwn(e.key, e.visible):
 			t.enter(e)
 		case e.leaving:
 			t.depart(e)

@@ -91,18 +91,9 @@ func firstList(ctx context.Context, store subnet.Store) (list subnet.Update, err
 func judgeLeases(cfg subnet.Config, list subnet.Update) []status.LeaseEntry {
 	// There is no own lease: every node judges the leases in the same way.
 	table := subnet.NewTable(cfg, subnet.Lease{Attrs: subnet.Attrs{BackendType: cfg.Backend.Type}})
+	table.KnowAll()
 	table.Apply(list)
-	rejected := table.Rejected()
-	known := make(map[string]bool, len(rejected))
-	for _, r := range rejected {
-		known[r.Key] = true
-	}
-	for _, b := range list.Bad { // a Table counts most of them only
-		if !known[b.Key] {
-			rejected = append(rejected, b)
-		}
-	}
-	return network.LeaseEntries(list.Leases, rejected)
+	return network.LeaseEntries(list.Leases, table.Rejected())
 }
 
 // writeLeases writes leases for people.
