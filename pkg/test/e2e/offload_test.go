@@ -54,7 +54,7 @@ func (w *world) tries(h *clustertest.Host, line string) {
 			return nil
 		}
 		var r status.Report
-		if err := w.asks(h, &r, "status"); err != nil {
+		if err := w.commandJSON(h, &r, "status"); err != nil {
 			return err
 		}
 		if o := r.Network.Offload; o != nil && o.Next != nil {
