@@ -115,7 +115,7 @@ func abandon(t *testing.T, path string) {
 func TestAbandonedSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	abandon(t, path)
-	if _, err := Dial(path, "--socket").Report(t.Context()); err == nil || !strings.Contains(err.Error(), "no tulled answers") || !strings.Contains(err.Error(), "set --socket as for the daemon") {
+	if _, err := Dial(path, "--socket").Report(t.Context()); err == nil || !strings.Contains(err.Error(), "no daemon answers") || !strings.Contains(err.Error(), "set --socket as for the daemon") {
 		t.Errorf("%v", err)
 	}
 	_, stop := serve(t, path, of("1"))
