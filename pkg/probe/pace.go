@@ -1,6 +1,11 @@
 package probe
 
-import "time"
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+)
 
 // maxPackets is how many packets a socket reads in a second: far more than peers send,
 // and little for a flood.
@@ -23,6 +28,27 @@ func (p *pace) next(now time.Time) time.Duration {
 	}
 	p.second, p.count = p.second.Add(time.Second), 1
 	return p.second.Sub(now)
+}
+
+// readAll calls answer with each packet of conn and the time at which it was read,
+// until conn is closed. A packet has at most size bytes.
+func readAll(conn *net.UDPConn, size int, ended <-chan struct{}, answer func(packet []byte, from netip.AddrPort, at time.Time)) {
+	b := make([]byte, size)
+	var pace pace
+	for {
+		n, from, err := conn.ReadFromUDPAddrPort(b)
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			continue // an ICMP error for an earlier answer
+		}
+		now := time.Now()
+		if wait := pace.next(now); wait > 0 {
+			rest(wait, ended)
+		}
+		answer(b[:n], from, now)
+	}
 }
 
 // rest waits for d, or until ended is closed.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
-	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -120,23 +119,11 @@ func (p *Presence) close() {
 
 // answerAll answers until conn is closed.
 func (p *Presence) answerAll(conn *net.UDPConn, accepted []key) {
-	b := make([]byte, presenceLen+1)
-	var pace pace
-	for {
-		n, from, err := conn.ReadFromUDPAddrPort(b)
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case err != nil:
-			continue // an ICMP error for an earlier answer
+	readAll(conn, presenceLen+1, p.ended, func(b []byte, from netip.AddrPort, _ time.Time) {
+		if p.answer(b, accepted) {
+			_, _ = conn.WriteToUDPAddrPort(b, from) // the asker repeats a lost question
 		}
-		if wait := pace.next(time.Now()); wait > 0 {
-			rest(wait, p.ended)
-		}
-		if p.answer(b[:n], accepted) {
-			_, _ = conn.WriteToUDPAddrPort(b[:n], from) // the asker repeats a lost question
-		}
-	}
+	})
 }
 
 // answer turns a question by one of the accepted keys into its answer, in place. It

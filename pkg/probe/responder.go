@@ -208,35 +208,20 @@ func withFD(conn *net.UDPConn, f func(fd uintptr) error) error {
 
 // answerAll answers until conn is closed.
 func (r *Responder) answerAll(conn *net.UDPConn, ip netip.Addr, ended <-chan struct{}) {
-	b := make([]byte, 1<<16)
-	var pace pace
-	for {
-		n, from, err := conn.ReadFromUDPAddrPort(b)
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case err != nil:
-			continue // an ICMP error for an earlier answer
-		}
-		now := time.Now()
-		if wait := pace.next(now); wait > 0 {
-			rest(wait, ended)
-		}
+	readAll(conn, 1<<16, ended, func(b []byte, from netip.AddrPort, at time.Time) {
 		if !r.admits(from.Addr()) {
-			continue
+			return
 		}
-		bare, ok := toAnswer(b[:n], now)
+		bare, ok := toAnswer(b, at)
 		if !ok {
-			continue
+			return
 		}
 		if bare {
 			setBare(conn, ip, 1)
+			defer setBare(conn, ip, 0)
 		}
-		_, _ = conn.WriteToUDPAddrPort(b[:n], from) // the asker repeats a lost probe
-		if bare {
-			setBare(conn, ip, 0)
-		}
-	}
+		_, _ = conn.WriteToUDPAddrPort(b, from) // the asker repeats a lost probe
+	})
 }
 
 // setBare turns the checksums of the following packets off, or on again.
