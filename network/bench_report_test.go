@@ -25,24 +25,13 @@ func (s scale) section(title string, t *table) {
 	fmt.Fprintf(s.to, "\n### %s\n\n%s", title, t)
 }
 
-func ms(d time.Duration) string {
-	switch v := d.Seconds() * 1e3; {
-	case v < 10:
-		return fmt.Sprintf("%.2f", v)
-	case v < 100:
-		return fmt.Sprintf("%.1f", v)
-	default:
-		return fmt.Sprintf("%.0f", v)
-	}
-}
-
 func us(d time.Duration) string { return fmt.Sprintf("%.0f", d.Seconds()*1e6) }
 
 func pair(s sample) string {
 	if len(s) == 0 {
 		return "–"
 	}
-	return ms(s.min()) + " / " + ms(s.median())
+	return tabletest.Milliseconds(s.min()) + " / " + tabletest.Milliseconds(s.median())
 }
 
 func times(a, b time.Duration) string { return fmt.Sprintf("%.1f×", a.Seconds()/b.Seconds()) }
@@ -91,7 +80,7 @@ func (s scale) report(runs []*run, more *single, memory []held, heals []heal) {
 
 	healing := &table{head: []string{"Deleted by a stranger", "peers", "times", "minimum", "median", "maximum"}}
 	for _, h := range heals {
-		healing.row(healedWhat[h.what], fmt.Sprint(h.peers), fmt.Sprint(len(h.took)), ms(h.took.min()), ms(h.took.median()), ms(h.took.max()))
+		healing.row(healedWhat[h.what], fmt.Sprint(h.peers), fmt.Sprint(len(h.took)), tabletest.Milliseconds(h.took.min()), tabletest.Milliseconds(h.took.median()), tabletest.Milliseconds(h.took.max()))
 	}
 	s.section("Until it is back", healing)
 

@@ -15,9 +15,9 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 )
 
 func start(t *testing.T, o Options) *Server {
@@ -29,16 +29,6 @@ func start(t *testing.T, o Options) *Server {
 	return s
 }
 
-func dial(t *testing.T, endpoint string) *clientv3.Client {
-	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
 // Data outlive the server.
 func TestRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
@@ -47,7 +37,7 @@ func TestRestart(t *testing.T) {
 	}
 	for i, listen := range []string{"http://127.0.0.1:0", "unix://" + filepath.Join(t.TempDir(), "s"), "http://[::1]:0"} {
 		s := start(t, Options{Dir: dir, Listen: listen})
-		c := dial(t, s.Endpoint())
+		c := etcdtest.Dial(t, s.Endpoint())
 		w := <-c.Watch(t.Context(), "x", clientv3.WithCreatedNotify())
 		if w.Err() != nil {
 			t.Error(w.Err())
@@ -138,7 +128,7 @@ func TestBrokenData(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			o := Options{Dir: hauntedDir(t), Listen: "http://127.0.0.1:0"}
 			s := start(t, o)
-			if _, err := dial(t, s.Endpoint()).Put(t.Context(), "x", "y"); err != nil {
+			if _, err := etcdtest.Dial(t, s.Endpoint()).Put(t.Context(), "x", "y"); err != nil {
 				t.Fatal(err)
 			}
 			s.Stop()

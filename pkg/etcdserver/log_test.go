@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestQuiet(t *testing.T) {
 	out := logtest.Capture(t, 0)
 	s := start(t, Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
-	c := dial(t, s.Endpoint())
+	c := etcdtest.Dial(t, s.Endpoint())
 	if _, err := c.Put(t.Context(), "x", "y"); err != nil {
 		t.Error(err)
 	}

@@ -13,12 +13,10 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-
 	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 )
 
 // asProgram is the variable that makes this test's binary the program.
@@ -95,16 +93,6 @@ func wantEnd(t *testing.T, p *kerneltest.Process, code int, said string) {
 	}
 }
 
-func dial(t *testing.T, endpoint string) *clientv3.Client {
-	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
 // Data of the etcd that former versions ran inside tulled go on.
 func TestTakesOverAFolder(t *testing.T) {
 	s := newSettings(t, "http")
@@ -112,7 +100,7 @@ func TestTakesOverAFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dial(t, s.Listen).Put(t.Context(), "x", "y"); err != nil {
+	if _, err := etcdtest.Dial(t, s.Listen).Put(t.Context(), "x", "y"); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Stop(); err != nil {
@@ -124,7 +112,7 @@ func TestTakesOverAFolder(t *testing.T) {
 	}
 	p := launch(t, s)
 	awaitState(t, p, s, etcdprocess.Running)
-	r, err := dial(t, s.Listen).Get(t.Context(), "x")
+	r, err := etcdtest.Dial(t, s.Listen).Get(t.Context(), "x")
 	if err != nil || len(r.Kvs) != 1 || string(r.Kvs[0].Value) != "y" {
 		t.Errorf("%v, %v", r, err)
 	}

@@ -23,18 +23,7 @@ func (s sample) cell() string {
 	if len(s) == 0 {
 		return "–"
 	}
-	return ms(s.at(0)) + " / " + ms(s.at(0.5))
-}
-
-func ms(d time.Duration) string {
-	switch v := d.Seconds() * 1e3; {
-	case v < 10:
-		return fmt.Sprintf("%.2f", v)
-	case v < 100:
-		return fmt.Sprintf("%.1f", v)
-	default:
-		return fmt.Sprintf("%.0f", v)
-	}
+	return tabletest.Milliseconds(s.at(0)) + " / " + tabletest.Milliseconds(s.at(0.5))
 }
 
 // memoryCells returns the peaks, and how much of the memory is the program's file.
@@ -78,8 +67,8 @@ func (s scale) report(all []*measured) {
 		}
 		if len(m.more) > 0 {
 			more = append(more, []string{
-				m.backend, fmt.Sprint(m.peers), m.name, ms(m.more.at(0)), ms(m.more.at(0.5)), ms(m.more.at(0.95)), ms(m.more.at(1)),
-				ms(m.write.at(0.5)),
+				m.backend, fmt.Sprint(m.peers), m.name, tabletest.Milliseconds(m.more.at(0)), tabletest.Milliseconds(m.more.at(0.5)), tabletest.Milliseconds(m.more.at(0.95)), tabletest.Milliseconds(m.more.at(1)),
+				tabletest.Milliseconds(m.write.at(0.5)),
 			})
 		}
 	}

@@ -191,6 +191,18 @@ func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 	return client
 }
 
+// Dial returns a client of one etcd, which may be no member of a Cluster. The end of
+// the test closes it.
+func Dial(t testing.TB, endpoint string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
 func (c *Cluster) dial(endpoints ...string) (*clientv3.Client, error) {
 	config := clientv3.Config{Endpoints: endpoints, Username: c.username, Password: c.password, DialTimeout: time.Second, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{ // a member that is being started will soon answer

@@ -2,7 +2,9 @@
 package tabletest
 
 import (
+	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -38,4 +40,16 @@ func Markdown(rows ...[]string) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// Milliseconds returns d in milliseconds, with three digits if it has them.
+func Milliseconds(d time.Duration) string {
+	switch v := d.Seconds() * 1e3; {
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.0f", v)
+	}
 }
