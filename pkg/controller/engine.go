@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 const (
@@ -16,8 +17,8 @@ const (
 	// deadlinePoll is how often the loop looks for the renewal of a term that is too
 	// short for a write.
 	deadlinePoll = 100 * time.Millisecond
-	// inboxSize is how many changes may wait for the loop.
-	inboxSize = 1024
+	// inboxSize is how many calls may wait for the loop before their callers wait, too.
+	inboxSize = 2 * mostWrites
 )
 
 // Options are what an Engine needs.
@@ -38,7 +39,8 @@ type Engine struct {
 	feeds       []feed
 	controllers []Controller
 
-	inbox chan func() // for the loop
+	inbox chan func()  // calls for the loop
+	news  retry.Wakeup // of the feeds
 	over  chan struct{}
 	start chan struct{} // closed when the feeds begin
 	begun sync.Once
@@ -59,7 +61,7 @@ type Engine struct {
 // New returns an Engine.
 func New(o Options) *Engine {
 	e := &Engine{
-		options: o, inbox: make(chan func(), inboxSize), over: make(chan struct{}), start: make(chan struct{}),
+		options: o, inbox: make(chan func(), inboxSize), news: retry.NewWakeup(), over: make(chan struct{}), start: make(chan struct{}),
 		planned: make(map[string][]Write),
 	}
 	e.writer = newWriter()
@@ -102,8 +104,10 @@ func (e *Engine) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case f := <-e.inbox:
-			f()
-			e.drain()
+			e.work(f)
+		case <-e.news:
+			e.changed = true
+			e.work(func() {})
 		case <-wake.C:
 		}
 		wake.Stop()
@@ -113,15 +117,23 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-// drain makes the changes that wait.
-func (e *Engine) drain() {
-	for range inboxSize {
-		select {
-		case f := <-e.inbox:
-			f()
-		default:
-			return
+// work makes first, and then everything that waits for the loop. What the feeds have
+// read comes after the calls: a list, for example, after the Begin that was posted
+// before it.
+func (e *Engine) work(first func()) {
+	var read []func()
+	for _, f := range e.feeds {
+		if changes := f.take(); changes != nil {
+			read = append(read, changes)
 		}
+	}
+	first()
+	for range len(e.inbox) {
+		(<-e.inbox)()
+	}
+	for _, changes := range read {
+		changes()
+		e.changed = true
 	}
 }
 

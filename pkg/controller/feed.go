@@ -41,8 +41,11 @@ type Feed[T, V any] struct {
 	Begin func()
 	// List replaces all objects.
 	List func(all map[string]V)
-	// Set replaces one object, and Delete removes one.
-	Set, Delete func(key string, value V)
+	// Set replaces one object, and Delete removes one. Of changes of one key that come
+	// faster than the loop takes them, only the last one arrives: Set may replace an
+	// object by one that was created after its deletion.
+	Set    func(key string, value V)
+	Delete func(key string)
 }
 
 // Follow adds a feed to an Engine.
@@ -61,6 +64,9 @@ type feed interface {
 	relist()
 	isFresh() bool
 	state() FeedState
+	// take returns what makes, in the loop, the changes that were read, or nil without
+	// any.
+	take() func()
 	// await waits until it has listed. It returns the first failure, or ctx's error.
 	await(ctx context.Context) error
 }
@@ -82,6 +88,7 @@ type pipe[T, V any] struct {
 	engine  *Engine
 	watch   kube.Watch[T]
 	outcome trouble.Outcome // only the watch uses it
+	box     mailbox[V]
 
 	wanted  atomic.Int64 // the list that is wanted, counted by relist
 	session int64        // the wanted list when the session began; only the watch uses it
@@ -141,13 +148,35 @@ func (p *pipe[T, V]) List() kube.List[T] { return &listing[T, V]{p, make(map[str
 // Set implements kube.Sink.
 func (p *pipe[T, V]) Set(object *T) {
 	key, value := p.Keep(object)
-	p.engine.post(func() { p.Feed.Set(key, value) })
+	p.box.put(key, change[V]{value: value})
+	p.engine.news.Wake()
 }
 
 // Delete implements kube.Sink.
 func (p *pipe[T, V]) Delete(object *T) {
-	key, value := p.Keep(object)
-	p.engine.post(func() { p.Feed.Delete(key, value) })
+	key, _ := p.Keep(object)
+	p.box.put(key, change[V]{gone: true})
+	p.engine.news.Wake()
+}
+
+func (p *pipe[T, V]) take() func() {
+	m := p.box.take()
+	if m.list == nil && m.changes == nil {
+		return nil
+	}
+	return func() {
+		if l := m.list; l != nil {
+			p.Feed.List(l.all)
+			p.change(func() { p.has, p.listed = l.number, true })
+		}
+		for key, c := range m.changes {
+			if c.gone {
+				p.Feed.Delete(key)
+			} else {
+				p.Feed.Set(key, c.value)
+			}
+		}
+	}
 }
 
 // listing is a list while it arrives.
@@ -178,11 +207,8 @@ func (l *listing[T, V]) Done() bool {
 
 // replace hands a complete list to the loop. The list is read once the loop has it.
 func (p *pipe[T, V]) replace(all map[string]V) {
-	session := p.session
-	p.engine.post(func() {
-		p.Feed.List(all)
-		p.change(func() { p.has, p.listed = session, true })
-	})
+	p.box.replace(fullList[V]{all, p.session})
+	p.engine.news.Wake()
 }
 
 // report takes each failure of the watch, and nil when a session begins.
@@ -194,7 +220,7 @@ func (p *pipe[T, V]) report(err error) {
 	err = explain(err)
 	p.outcome.Was(err, "resource", p.What)
 	p.change(func() { p.failure = err })
-	p.engine.post(func() {})
+	p.engine.news.Wake()
 }
 
 // change changes the state, and wakes who waits for that.

@@ -53,6 +53,8 @@ func (f *fakeFeed) state() FeedState {
 	return FeedState{What: "things", Listed: f.hasList}
 }
 
+func (f *fakeFeed) take() func() { return nil }
+
 func (f *fakeFeed) await(context.Context) error { return nil }
 
 // list lists now.

@@ -35,6 +35,7 @@ type Controller struct {
 	nodes    map[string]*node
 	services map[string][]netip.Prefix // of the ServiceCIDRs
 	sources  map[string]source         // of pools
+	unserved int                       // Nodes that wait for podCIDRs
 	lists    int                       // full lists of Nodes that have begun
 
 	attempts map[string]*attempt // one a Node
@@ -68,7 +69,7 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 		What: "servicecidrs", Client: o.Client, Path: kube.ServiceCIDRs, Format: kube.ServiceCIDRFormat, Optional: true,
 		Keep: keepService, List: c.listServices,
 		Set:    func(name string, ranges []netip.Prefix) { c.services[name] = ranges; c.reserve() },
-		Delete: func(name string, _ []netip.Prefix) { delete(c.services, name); c.reserve() },
+		Delete: func(name string) { delete(c.services, name); c.reserve() },
 	})
 	e.Add(c)
 	return c, nil
@@ -162,6 +163,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 
 // written takes what the server confirmed, before the watch shows it.
 func (c *Controller) written(a *attempt, n *node, now time.Time) {
+	c.count(n, -1)
 	n.CIDRs, n.Labels, n.written = a.cidrs, nil, c.lists
 	n.take(*a.answer)
 	c.book.Settle(a.name, a.uid, ipam.Written)

@@ -66,22 +66,32 @@ func (c *Controller) set(name string, v node) {
 }
 
 func (c *Controller) enter(name string, v node) {
+	c.count(c.nodes[name], -1)
+	c.count(&v, 1)
 	c.nodes[name] = &v
 	c.book.Set(v.Node, time.Now())
 	c.changed(&v, false)
 }
 
 // delete takes the deletion of a Node.
-func (c *Controller) delete(name string, v node) {
-	if old := c.nodes[name]; old != nil && old.UID == v.UID {
-		c.remove(old)
+func (c *Controller) delete(name string) {
+	if n := c.nodes[name]; n != nil {
+		c.remove(n)
 	}
 }
 
 func (c *Controller) remove(n *node) {
+	c.count(n, -1)
 	delete(c.nodes, n.Name)
 	c.book.Delete(n.Name, time.Now())
 	c.changed(n, true)
+}
+
+// count adds to the number of Nodes that wait for podCIDRs, if n is one.
+func (c *Controller) count(n *node, more int) {
+	if n != nil && len(n.CIDRs) == 0 && !n.Deleting {
+		c.unserved += more
+	}
 }
 
 // list replaces all Nodes. It may be older than a write that ended since it began, and

@@ -58,11 +58,9 @@ type Report struct {
 
 // Report returns what the controller knows. Call it in the Engine's loop.
 func (c *Controller) Report(now time.Time) Report {
-	r := Report{Nodes: len(c.nodes), Fences: c.fences, Retrying: len(c.waiting), Pools: c.book.Usage(now), Problems: c.problems()}
-	for _, n := range c.nodes {
-		if len(n.CIDRs) == 0 && !n.Deleting {
-			r.Waiting++
-		}
+	r := Report{
+		Nodes: len(c.nodes), Waiting: c.unserved, Fences: c.fences, Retrying: len(c.waiting),
+		Pools: c.book.Usage(now), Problems: c.problems(),
 	}
 	for f := range c.book.Findings() {
 		r.Findings = append(r.Findings, f)

@@ -1,0 +1,55 @@
+package controller
+
+import "sync"
+
+// mailbox holds what a feed has read and the loop has not taken: the last state of each
+// object. So the reader never waits for the loop, however long that plans, and what is
+// held is no more than the objects.
+type mailbox[V any] struct {
+	mu   sync.Mutex
+	held mail[V]
+}
+
+// mail is what a mailbox holds.
+type mail[V any] struct {
+	list    *fullList[V]         // nil without one
+	changes map[string]change[V] // by key, after the list
+}
+
+// fullList is all objects.
+type fullList[V any] struct {
+	all    map[string]V
+	number int64 // counted by relist
+}
+
+// change is the last state of an object.
+type change[V any] struct {
+	value V
+	gone  bool
+}
+
+// replace puts a full list in, in the place of everything before it.
+func (b *mailbox[V]) replace(l fullList[V]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held = mail[V]{list: &l}
+}
+
+// put puts a change in, in the place of an earlier one of the same object.
+func (b *mailbox[V]) put(key string, c change[V]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held.changes == nil {
+		b.held.changes = make(map[string]change[V])
+	}
+	b.held.changes[key] = c
+}
+
+// take empties the mailbox.
+func (b *mailbox[V]) take() mail[V] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	taken := b.held
+	b.held = mail[V]{}
+	return taken
+}

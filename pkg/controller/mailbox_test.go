@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/election"
+)
+
+// thing is an object of a feed in a test.
+type thing struct{ name, value string }
+
+// received is what the loop got of things.
+type received struct {
+	calls []string
+	now   map[string]string
+}
+
+// follow adds a feed of things that a test reads itself.
+func (l *lab) follow() (*pipe[thing, string], *received) {
+	got := &received{now: make(map[string]string)}
+	other := New(Options{})
+	Follow(other, Feed[thing, string]{
+		What:  "things",
+		Keep:  func(o *thing) (string, string) { return o.name, o.value },
+		Begin: func() { got.calls = append(got.calls, "begin") },
+		List: func(all map[string]string) {
+			got.calls = append(got.calls, fmt.Sprint("list ", len(all)))
+			got.now = maps.Clone(all)
+		},
+		Set: func(key, value string) {
+			got.calls = append(got.calls, "set "+key)
+			got.now[key] = value
+		},
+		Delete: func(key string) {
+			got.calls = append(got.calls, "delete "+key)
+			delete(got.now, key)
+		},
+	})
+	p := other.feeds[0].(*pipe[thing, string])
+	p.engine = l.Engine
+	l.post(func() { l.feeds = append(l.feeds, p) })
+	synctest.Wait()
+	return p, got
+}
+
+// busy keeps the loop busy until release is called.
+func (l *lab) busy() (release func()) {
+	free := make(chan struct{})
+	l.post(func() { <-free })
+	synctest.Wait()
+	return func() { close(free); synctest.Wait() }
+}
+
+// However long the loop plans, the reader goes on. The loop then gets the last state of
+// each object, and makes one plan of all.
+func TestTheReaderNeverWaitsForTheLoop(t *testing.T) {
+	c := newFake("a", 0)
+	run(t, Options{}, func(l *lab) {
+		p, got := l.follow()
+		l.begin(election.Term{})
+		p.Choose(false)
+		p.List().Done()
+		synctest.Wait()
+		release := l.busy()
+		plans, calls := c.plans, len(got.calls)
+		for i := range 100_000 {
+			name := fmt.Sprintf("thing-%d", i%50)
+			p.Set(&thing{name, fmt.Sprint(i)})
+			if i%3 == 0 {
+				p.Delete(&thing{name: name})
+			}
+		}
+		if n := len(p.box.held.changes); n != 50 {
+			t.Errorf("%d changes of 50 objects wait", n)
+		}
+		release()
+		if n := len(got.calls) - calls; n != 50 {
+			t.Errorf("the loop got %d changes of 50 objects", n)
+		}
+		if n := c.plans - plans; n > 2 {
+			t.Errorf("%d plans for what waited", n)
+		}
+		want := make(map[string]string)
+		for i := 99_950; i < 100_000; i++ {
+			if i%3 != 0 {
+				want[fmt.Sprintf("thing-%d", i%50)] = fmt.Sprint(i)
+			}
+		}
+		if !maps.Equal(got.now, want) {
+			t.Errorf("the loop has %v, want %v", got.now, want)
+		}
+	}, c)
+}
+
+// What comes before a list is part of it. What comes after it is applied after it.
+func TestAListReplacesWhatWaits(t *testing.T) {
+	run(t, Options{}, func(l *lab) {
+		p, got := l.follow()
+		release := l.busy()
+		p.Set(&thing{"early", "1"})
+		for _, value := range []string{"1", "2"} {
+			list := p.List()
+			list.Add(&thing{"kept", value})
+			list.Add(&thing{"gone", value})
+			list.Done()
+		}
+		p.Delete(&thing{name: "gone"})
+		release()
+		if want := []string{"list 2", "delete gone"}; !slices.Equal(got.calls, want) {
+			t.Errorf("the loop got %q, want %q", got.calls, want)
+		}
+		if want := map[string]string{"kept": "2"}; !maps.Equal(got.now, want) {
+			t.Errorf("the loop has %v", got.now)
+		}
+	})
+}
+
+// A list has what was written before its Begin. So the loop learns of that first, and of
+// writes that end between the two in their order.
+func TestAListComesAfterItsBegin(t *testing.T) {
+	run(t, Options{}, func(l *lab) {
+		p, got := l.follow()
+		release := l.busy()
+		l.post(func() { got.calls = append(got.calls, "a write") })
+		p.Choose(false)
+		l.post(func() { got.calls = append(got.calls, "a later write") })
+		p.List().Done()
+		p.Set(&thing{"a", "1"})
+		release()
+		if want := []string{"a write", "begin", "a later write", "list 0", "set a"}; !slices.Equal(got.calls, want) {
+			t.Errorf("the loop got %q, want %q", got.calls, want)
+		}
+	})
+}
+
+// A failure of a feed, too, is a change.
+func TestAFailureOfAFeedWakesTheLoop(t *testing.T) {
+	changes := 0
+	run(t, Options{Changed: func() { changes++ }}, func(l *lab) {
+		p, _ := l.follow()
+		before := changes
+		p.report(fmt.Errorf("no server"))
+		l.pass(time.Second)
+		if changes == before {
+			t.Error("nothing was reported")
+		}
+	})
+}
