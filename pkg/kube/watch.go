@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -22,7 +23,8 @@ const (
 	// silenceLimit is how long a server may send nothing of a page or at the
 	// beginning of a watch.
 	silenceLimit = 30 * time.Second
-	// goodSession is how long a session must last to reset the back-off.
+	// goodSession is how long a session that brings nothing must last to reset the
+	// back-off.
 	goodSession = 10 * time.Second
 )
 
@@ -44,13 +46,15 @@ type Watch[T any] struct {
 	Report func(err error)
 	// Pause waits between two sessions, after that many failures in a row, the last of
 	// which was err. It returns an error if ctx ends first. nil stands for the function
-	// Pause.
+	// Pause. A session that brought events and that the server then ended is no failure:
+	// the next one begins at once.
 	Pause func(ctx context.Context, failures int, err error) error
 
 	// Only Run uses the following fields.
 
 	from   []byte // the resourceVersion to resume from; empty to list all
 	broken bool   // the last watch did not begin, or ended too early
+	moved  bool   // the session has read a later resourceVersion than that of its beginning
 	// unstreamed is why the last list could not be streamed; the next one comes in
 	// pages.
 	unstreamed error
@@ -126,9 +130,13 @@ func (w *Watch[T]) Run(ctx context.Context) {
 			return
 		case errors.Is(err, errFormat), errors.Is(err, errPages):
 			continue
+		case w.moved && err == nil:
+			// The server ends the watch of a reader that it cannot serve fast enough.
+			failures = 0
+			continue
 		case relisting && !before:
 			failures = 1 // the server answers now, so earlier failures do not count
-		case time.Since(began) < goodSession:
+		case !w.moved && time.Since(began) < goodSession:
 			failures++
 		default:
 			failures = 1
@@ -199,6 +207,7 @@ func (w *Watch[T]) session(ctx context.Context) error {
 	defer cancel(nil)
 	w.end.Store(&cancel)
 	defer w.end.Store(nil)
+	w.moved = false
 	w.choose()
 	quiet := time.AfterFunc(silenceLimit, func() { cancel(errSilent) })
 	defer quiet.Stop()
@@ -321,6 +330,7 @@ func (w *Watch[T]) follow(sent stream) error {
 		if err != nil {
 			return err
 		}
+		w.moved = w.moved || len(revision) > 0 && !bytes.Equal(revision, w.from)
 		w.reach(revision)
 		if w.unfit() {
 			return errFormat

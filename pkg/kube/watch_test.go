@@ -189,6 +189,46 @@ func TestPauseGetsTheFailure(t *testing.T) {
 	}
 }
 
+// TestSessionsThatBringEventsAreNoFailures: a server that cannot serve a reader fast
+// enough ends its watch, again and again. The next session begins at once, and lists
+// nothing. A session that brings nothing is a failure, the first one after many.
+func TestSessionsThatBringEventsAreNoFailures(t *testing.T) {
+	f := apitest.New(t)
+	s := &seen[Node]{read: noteOf}
+	paused := make(chan int, 1)
+	run(t, &Watch[Node]{
+		Client: newClient(t, Options{Server: f.URL}), Path: Nodes, Format: WholeNode, Sink: s, Report: s.report,
+		Pause: func(ctx context.Context, failures int, _ error) error {
+			select {
+			case paused <- failures:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		},
+	})
+	for i := range 30 {
+		note := fmt.Sprint(i)
+		put(f, "a", note)
+		s.await(t, note, func() bool { return s.objects["a"] == note })
+		if i > 0 { // the first one may come with the list
+			f.Cut()
+		}
+	}
+	select {
+	case failures := <-paused:
+		t.Fatalf("paused after %d failures", failures)
+	default:
+	}
+	s.await(t, "one list", func() bool { return s.lists == 1 })
+	f.Do(func() {
+		f.Refuse = func(*http.Request) *metav1.Status { return apitest.Refusal(http.StatusInternalServerError, "no") }
+	})
+	f.Cut()
+	if failures := <-paused; failures != 1 {
+		t.Errorf("paused after %d failures, want 1", failures)
+	}
+}
+
 // TestListInPages lists more objects than a page has, from a server that does not
 // stream.
 func TestListInPages(t *testing.T) {
