@@ -126,6 +126,7 @@ func (b *Book) SetPools(pools []Pool) error {
 	b.waiting, b.ready, b.returned = map[string]*class{}, queue[*class]{}, queue[*node]{}
 	clear(b.full)
 	for _, n := range b.nodes {
+		b.eachPool(n, (*ages).add)
 		b.judge(n)
 		if n.class != nil || n.returns {
 			n.class, n.returns = nil, false
@@ -194,7 +195,7 @@ func (b *Book) replace(n *node, blocks []netip.Prefix) {
 			gone = append(gone, s)
 		}
 	}
-	n.blocks = blocks
+	b.setBlocks(n, blocks)
 	b.rest(n.name, gone)
 }
 

@@ -3,6 +3,7 @@ package ipam
 import (
 	"math"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -29,21 +30,28 @@ const (
 )
 
 // forecast returns when the blocks that are left will be used, from when Nodes were
-// created.
+// created, the oldest first.
 func forecast(created []int64, left uint64, now time.Time) Forecast {
 	if len(created) == 0 {
 		return Forecast{}
 	}
-	look := min(now.Sub(time.Unix(slices.Min(created), 0)), longestLook)
+	age := func(created int64) time.Duration {
+		return now.Sub(time.Unix(min(max(created, 0), now.Unix()), 0))
+	}
+	look := min(age(created[0]), longestLook)
 	if look < shortestLook {
 		return Forecast{}
 	}
+	// younger returns how many Nodes are of the first parts.
 	var parts [4]int
-	for _, c := range created {
-		age := max(now.Sub(time.Unix(c, 0)), 0)
-		if part := float64(age) / float64(look) * float64(len(parts)); part < float64(len(parts)) {
-			parts[int(part)]++
-		}
+	younger := func(first int) int {
+		older := sort.Search(len(created), func(i int) bool {
+			return float64(age(created[i]))/float64(look)*float64(len(parts)) < float64(first)
+		})
+		return len(created) - older
+	}
+	for i := range parts {
+		parts[i] = younger(i+1) - younger(i)
 	}
 	slices.Sort(parts[:])
 	f := Forecast{PerDay: float64(parts[1]*len(parts)) / (float64(look) / float64(day))}

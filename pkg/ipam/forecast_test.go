@@ -44,6 +44,7 @@ func TestForecastFollowsSteadyGrowth(t *testing.T) {
 		"a week of four without any":    {slices.Concat(ago(60*day), each(7, 28*day-noon, day), each(14, 14*day-noon, day)), 10, 1, 10},
 		"two weeks of four without any": {slices.Concat(ago(60*day), each(7, 28*day-noon, day), each(7, 7*day-noon, day)), 10, 0, -1},
 	} {
+		slices.Sort(c.created)
 		f := forecast(c.created, c.left, now)
 		want := time.Time{}
 		if c.days >= 0 {

@@ -107,7 +107,8 @@ func (b *Book) Settle(name, uid string, o Outcome) {
 		b.disown(n, s)
 		b.free(s)
 	}
-	n.has, n.blocks = none, nil
+	n.has = none
+	b.setBlocks(n, nil)
 	if !n.deleting {
 		b.wait(n)
 	}
@@ -115,7 +116,8 @@ func (b *Book) Settle(name, uid string, o Outcome) {
 
 // grant gives blocks to n, which does not wait any more.
 func (b *Book) grant(n *node, p *pool, blocks []netip.Prefix) Grant {
-	n.has, n.blocks = granted, blocks
+	n.has = granted
+	b.setBlocks(n, blocks)
 	for _, s := range blocks {
 		b.own(n, s)
 	}

@@ -105,6 +105,7 @@ type pool struct {
 	ranges   subnet.Pair[[]netip.Prefix] // none overlaps another
 	open     subnet.Pair[[]netip.Prefix] // what new blocks are taken from
 	draining subnet.Pair[[]netip.Prefix] // the rest, without what is reserved
+	ages     subnet.Pair[ages]           // of the Nodes that have addresses of the pool
 	selector string
 	index    int // in Book.pools
 }

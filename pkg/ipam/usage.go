@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/tulle-net/tulle/subnet"
@@ -31,28 +32,39 @@ type PoolUsage struct {
 }
 
 // Usage returns the usage of each pool and family, in the order in which Nodes prefer
-// the pools. It costs more the more Nodes and holes there are.
+// the pools. It costs more the more holes there are, and the more Nodes have changed
+// since the last call.
 func (b *Book) Usage(now time.Time) []PoolUsage {
 	b.advance(now)
 	var all []PoolUsage
 	for _, p := range b.pools {
 		for _, f := range p.families {
 			u := b.measure(p, f)
-			var created []int64
-			for _, n := range b.nodes {
-				for _, s := range n.blocks {
-					if subnet.FamilyOf(s.Addr()) == f && p.overlaps(s) {
-						created = append(created, n.created)
-						break
-					}
-				}
-			}
+			created := p.ages[f].inOrder()
 			u.Nodes = len(created)
 			u.Forecast = forecast(created, u.Free+u.Resting, now)
 			all = append(all, u)
 		}
 	}
 	return all
+}
+
+// setBlocks sets what n owns.
+func (b *Book) setBlocks(n *node, blocks []netip.Prefix) {
+	b.eachPool(n, (*ages).remove)
+	n.blocks = blocks
+	b.eachPool(n, (*ages).add)
+}
+
+// eachPool changes the ages of each pool and family that n has addresses of.
+func (b *Book) eachPool(n *node, change func(*ages, int64)) {
+	for _, p := range b.pools {
+		for _, f := range p.families {
+			if slices.ContainsFunc(n.blocks, func(s netip.Prefix) bool { return subnet.FamilyOf(s.Addr()) == f && p.overlaps(s) }) {
+				change(&p.ages[f], n.created)
+			}
+		}
+	}
 }
 
 // measure returns the usage of a pool, without what depends on single Nodes.
