@@ -74,9 +74,10 @@ func (c *Controller) changed(n *node, gone bool) {
 		c.waiting.remove(a)
 		c.drop(a)
 	case a.parked && n.version != a.version:
+		// Tries are no more than the changes of the Node.
 		a.parked = false
 		c.waiting.remove(a)
-		c.waiting.push(a, time.Now().Add(backoff.After(a.failures)))
+		c.waiting.push(a, time.Now())
 	}
 }
 

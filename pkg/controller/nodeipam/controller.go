@@ -140,24 +140,31 @@ func (c *Controller) Done(w controller.Write, err error) {
 	case err == nil && !a.isFence():
 		c.written(a, n, now)
 	case err == nil:
-		n.take(*a.answer)
-		c.drop(a)
-	case a.isFence() && kube.Moved(err):
-		// A Node that has changed is not what the last leader has read.
+		n.take(a)
 		c.drop(a)
 	case kube.Moved(err) && n.version == a.version:
 		// The watch has yet to show how it has changed.
 		a.failures++
 		a.parked = true
 		c.waiting.push(a, now.Add(parkedLimit+backoff.After(a.failures)))
+		if a.failures > 1 {
+			c.failed(a, n, err)
+		}
 	case kube.Moved(err):
 		c.waiting.push(a, now)
 	default:
 		a.failures++
 		c.waiting.push(a, now.Add(backoff.After(a.failures)))
-		if outcome == kube.Refused && !a.isFence() {
-			c.event(n, assignmentFailed, "cannot set podCIDRs "+strings.Join(a.cidrs, ",")+": "+err.Error())
+		if outcome == kube.Refused {
+			c.failed(a, n, err)
 		}
+	}
+}
+
+// failed sends an event that says why a Node gets no podCIDRs.
+func (c *Controller) failed(a *attempt, n *node, err error) {
+	if !a.isFence() {
+		c.event(n, assignmentFailed, "cannot set podCIDRs "+strings.Join(a.cidrs, ",")+": "+err.Error())
 	}
 }
 
@@ -165,7 +172,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 func (c *Controller) written(a *attempt, n *node, now time.Time) {
 	c.count(n, -1)
 	n.CIDRs, n.Labels, n.written = a.cidrs, nil, c.lists
-	n.take(*a.answer)
+	n.take(a)
 	c.book.Settle(a.name, a.uid, ipam.Written)
 	c.book.Set(n.Node, now)
 	delete(c.attempts, a.name)

@@ -49,11 +49,11 @@ func (v *node) isOlder(w *node) bool {
 	return v.UID == w.UID && v.revision != 0 && w.revision != 0 && v.revision < w.revision
 }
 
-// take records the version that an answer to a write shows, unless the watch has shown
-// a later one.
-func (n *node) take(v kube.Version) {
-	if revision := revisionOf(v.ResourceVersion); n.revision == 0 || revision > n.revision {
-		n.version, n.revision = v.ResourceVersion, revision
+// take records the version that the answer to a write shows. Once the watch has shown
+// another one than the write required, that one is as late.
+func (n *node) take(a *attempt) {
+	if n.version == a.version {
+		n.version, n.revision = a.answer.ResourceVersion, revisionOf(a.answer.ResourceVersion)
 	}
 }
 
