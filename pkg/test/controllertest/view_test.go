@@ -13,14 +13,17 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/subnet"
 )
 
 // view follows all Nodes. It complains as soon as a Node gets podCIDRs that another
 // Node has.
 type view struct {
-	mu    sync.Mutex
-	nodes map[string]seen
-	twice []string // complaints
+	mu     sync.Mutex
+	nodes  map[string]seen
+	taken  subnet.Pair[subnet.Set]          // all blocks
+	owners map[netip.Prefix]map[string]bool // the Nodes that have each of them
+	twice  []string                         // complaints
 }
 
 // seen is what the watch shows of a Node.
@@ -38,7 +41,7 @@ func (l *lab) watch() *view {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	v := &view{nodes: make(map[string]seen)}
+	v := &view{nodes: make(map[string]seen), owners: make(map[netip.Prefix]map[string]bool)}
 	w := &kube.Watch[kube.Node]{
 		Client: client, Path: kube.Nodes, Format: kube.WholeNode, Sink: v, Report: func(error) {},
 		Pause: func(ctx context.Context, _ int, _ error) error { return kube.Pause(ctx, 1, nil) },
@@ -88,40 +91,54 @@ func (v *view) Set(n *kube.Node) {
 }
 
 func (v *view) set(n *kube.Node) {
-	name, before := string(n.Name), v.nodes[string(n.Name)]
-	now := seen{uid: string(n.UID), deleting: n.Deleting}
-	if before.uid == now.uid {
-		now.cidrs, now.at = before.cidrs, before.at
+	name := string(n.Name)
+	if v.nodes[name].uid != string(n.UID) {
+		v.forget(name)
 	}
+	now := v.nodes[name]
+	now.uid, now.deleting = string(n.UID), n.Deleting
 	if len(now.cidrs) == 0 && len(n.PodCIDRs()) > 0 {
 		now.at = time.Now()
 		for _, text := range n.PodCIDRs() {
 			// The server accepts nothing else.
 			now.cidrs = append(now.cidrs, netip.MustParsePrefix(string(text)).Masked())
 		}
-		for other, o := range v.nodes {
-			if other != name && overlap(now.cidrs, o.cidrs) {
-				v.twice = append(v.twice, fmt.Sprintf("%s got %v while %s had %v", name, now.cidrs, other, o.cidrs))
-			}
-		}
+		v.own(name, now.cidrs)
 	}
 	v.nodes[name] = now
 }
 
-func overlap(a, b []netip.Prefix) bool {
-	for _, p := range a {
-		if slices.ContainsFunc(b, p.Overlaps) {
-			return true
+// own makes a Node an owner of blocks, and complains if they overlap another Node's.
+func (v *view) own(name string, blocks []netip.Prefix) {
+	for _, p := range blocks {
+		taken := &v.taken[subnet.FamilyOf(p.Addr())]
+		for block := range taken.Overlapping(p) {
+			for other := range v.owners[block] {
+				v.twice = append(v.twice, fmt.Sprintf("%s got %v while %s had %v", name, p, other, block))
+			}
 		}
+		taken.Take(p)
+		if v.owners[p] == nil {
+			v.owners[p] = make(map[string]bool)
+		}
+		v.owners[p][name] = true
 	}
-	return false
+}
+
+// forget removes a Node.
+func (v *view) forget(name string) {
+	for _, p := range v.nodes[name].cidrs {
+		v.taken[subnet.FamilyOf(p.Addr())].Free(p)
+		delete(v.owners[p], name)
+	}
+	delete(v.nodes, name)
 }
 
 // Delete implements kube.Sink.
 func (v *view) Delete(n *kube.Node) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.nodes, string(n.Name))
+	v.forget(string(n.Name))
 }
 
 // List implements kube.Sink.
@@ -148,7 +165,11 @@ func (l *viewList) Delete(n *kube.Node) { delete(l.has, string(n.Name)) }
 func (l *viewList) Done() bool {
 	l.v.mu.Lock()
 	defer l.v.mu.Unlock()
-	maps.DeleteFunc(l.v.nodes, func(name string, _ seen) bool { return !l.has[name] })
+	for name := range l.v.nodes {
+		if !l.has[name] {
+			l.v.forget(name)
+		}
+	}
 	return true
 }
 
@@ -169,19 +190,16 @@ func (l *lab) served(limit time.Duration, names ...string) (last time.Time) {
 	if len(names) == 0 {
 		names = slices.Collect(maps.Keys(l.names))
 	}
+	next := 0 // the first Node that was not seen with podCIDRs
 	l.await(limit, func(all map[string]seen) error {
-		without := 0
-		for _, name := range names {
-			n := all[name]
+		for ; next < len(names); next++ {
+			n := all[names[next]]
 			if len(n.cidrs) == 0 {
-				without++
+				return fmt.Errorf("%s has no podCIDRs, %d Nodes have", names[next], next)
 			}
 			if n.at.After(last) {
 				last = n.at
 			}
-		}
-		if without > 0 {
-			return fmt.Errorf("%d Nodes have no podCIDRs", without)
 		}
 		return nil
 	})
