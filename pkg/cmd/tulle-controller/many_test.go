@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+)
+
+// Five thousand Nodes get a block each, with one PATCH a Node, while the server ends all
+// watches again and again.
+func TestFiveThousandNodesCostOnePatchEach(t *testing.T) {
+	const nodes, atOnce = 5000, 500
+	c := newCluster(t)
+	r := c.start("--cluster-cidr=10.0.0.0/11")
+	r.await("every Node has its podCIDRs")
+	for from := 0; from < nodes; from += atOnce {
+		c.Do(func() {
+			for i := range atOnce {
+				n := large(from + i)
+				n.Status.Images = nil
+				c.Change("ADDED", n)
+			}
+		})
+		c.Cut()
+	}
+	c.awaitAll()
+	if n := c.Asked("PATCH"); n != nodes {
+		t.Errorf("%d patches of %d Nodes", n, nodes)
+	}
+	if n := c.StreamedLists(); n > 4 {
+		t.Errorf("%d full lists", n)
+	}
+	r.await("every Node has its podCIDRs")
+}
+
+// Of two replicas, either is killed or stopped at any moment, while Nodes come and go.
+// The other goes on, and a stopped one that continues does no harm.
+func TestReplicasDieAndHangAtAnyMoment(t *testing.T) {
+	c := newCluster(t)
+	const nodes, replaced = 40, 8
+	c.seed(nodes)
+	args := append([]string{"--cluster-cidr=10.64.0.0/18"}, short...)
+	replicas := []*kerneltest.Process{c.launch(args...), c.launch(args...)}
+	for round := range 4 {
+		enough := c.Asked("PATCH") + rand.IntN(replaced)
+		c.replace(nodes+round*replaced, replaced)
+		kerneltest.Eventually(t, patience, func() error {
+			if n := c.Asked("PATCH"); n < enough {
+				return fmt.Errorf("%d patches, waiting for %d", n, enough)
+			}
+			return nil
+		})
+		i := rand.IntN(len(replicas))
+		p := replicas[i]
+		if round%2 == 0 {
+			p.End(syscall.SIGKILL)
+			c.awaitAll()
+			replicas[i] = c.launch(args...)
+			continue
+		}
+		p.Freeze()
+		kerneltest.AwaitStopped(t, p.PID())
+		c.awaitAll()
+		p.Thaw()
+		c.wantDistinct()
+	}
+	c.replace(nodes+100, replaced)
+	c.awaitAll()
+}
