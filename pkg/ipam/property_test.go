@@ -213,7 +213,12 @@ func (c *cluster) check() {
 			}
 		}
 	}
-	for _, u := range c.book.Usage(c.now) {
+	usage := c.book.Usage(c.now)
+	layouts := c.book.Layouts(c.now, 1+c.rnd.IntN(40))
+	for at, u := range usage {
+		if sum := sumOf(layouts[at]); layouts[at].Left == 0 && sum != (Part{u.Used, u.Free, u.Resting, u.Reserved, u.Draining}) {
+			c.fail("the parts %+v add up to %+v, not to %+v", layouts[at], sum, u)
+		}
 		c.model.advance(c.now)
 		i := slices.IndexFunc(c.model.pools, func(p Pool) bool { return p.Name == u.Pool })
 		got := fmt.Sprint(u.Total, u.Used, u.Free, u.Resting, u.Reserved, u.Draining)

@@ -104,7 +104,7 @@ func table() []metric {
 		one("ready", "1 while this replica can lead, as on /readyz.", func(r reading) float64 { return number(r.ready()) }),
 		many(gauge, "ready_check", "1 while this check of /readyz holds.", func(r reading, emit func(float64, ...string)) {
 			for _, c := range r.checks() {
-				emit(number(c.ok), c.name)
+				emit(number(c.OK), c.Name)
 			}
 		}, "check"),
 		many(gauge, "follow_failing", "1 while a resource of the API server cannot be followed.", func(r reading, emit func(float64, ...string)) {

@@ -14,9 +14,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/ipam"
 )
 
-// page returns what stands below a heading of the page, up to the next of its level or
-// above.
-func page(t *testing.T, heading string) string {
+// pageSection returns what stands below a heading of the page, up to the next of its
+// level or above.
+func pageSection(t *testing.T, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../Documentation/controller.md")
 	if err != nil {
@@ -37,7 +37,7 @@ var row = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]*) \\| (.*) \\|$")
 
 func TestPageHasEveryFlag(t *testing.T) {
 	var s settings
-	text := page(t, "## Flags")
+	text := pageSection(t, "## Flags")
 	var got, want []string
 	for _, r := range row.FindAllStringSubmatch(text, -1) {
 		got = append(got, r[1]+" "+r[2])
@@ -48,7 +48,7 @@ func TestPageHasEveryFlag(t *testing.T) {
 			value = "`" + f.Default + "`"
 		}
 		want = append(want, f.Written()+" "+value)
-		if !strings.Contains(page(t, "### "+f.Group), "| `"+f.Written()+"` |") {
+		if !strings.Contains(pageSection(t, "### "+f.Group), "| `"+f.Written()+"` |") {
 			t.Errorf("%s is not below %s", f.Written(), f.Group)
 		}
 	}
@@ -74,7 +74,7 @@ func TestPageHasNoOtherFlag(t *testing.T) {
 
 func TestPageHasEveryMetric(t *testing.T) {
 	var got, want []string
-	for _, r := range row.FindAllStringSubmatch(page(t, "## Health and metrics"), -1) {
+	for _, r := range row.FindAllStringSubmatch(pageSection(t, "## Health and metrics"), -1) {
 		if strings.HasPrefix(r[1], prefixed) {
 			got = append(got, r[1]+" "+r[3])
 		}
@@ -118,7 +118,7 @@ func fieldsOf(t reflect.Type, path string) (all []string) {
 func TestPageHasEveryField(t *testing.T) {
 	for heading, what := range map[string]any{"### tulle.plan/v1": planAnswer{}, "### tulle.ipam/v1": ipamAnswer{}} {
 		var got []string
-		text := page(t, heading)
+		text := pageSection(t, heading)
 		for _, r := range row.FindAllStringSubmatch(text, -1) {
 			got = append(got, r[1]+" "+r[2])
 		}

@@ -10,12 +10,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
+	"github.com/tulle-net/tulle/pkg/page"
 )
 
 // reading is what the program was doing at a time.
 type reading struct {
 	at      time.Time
 	version string
+	name    string // of the replica's host
 	started time.Time
 	stuck   bool // the loop does not answer: state and ipam lack what only it knows
 	state   controller.State
@@ -28,7 +30,7 @@ type reading struct {
 func (p *process) read(ctx context.Context) reading {
 	ctx, cancel := context.WithTimeout(ctx, httpd.AnswerLimit)
 	defer cancel()
-	r := reading{at: time.Now(), version: version, started: p.started, elects: p.elector != nil}
+	r := reading{at: time.Now(), version: version, name: p.name, started: p.started, elects: p.elector != nil}
 	if p.elector != nil {
 		r.leader = p.elector.Status()
 	}
@@ -42,25 +44,18 @@ func (p *process) read(ctx context.Context) reading {
 	return r
 }
 
-// check is one condition of readiness.
-type check struct {
-	name string
-	ok   bool
-	text string // why it fails, or what holds
-}
-
 // checks returns all checks, in the order in which a starting program passes them.
-func (r reading) checks() []check {
-	all := []check{{"loop", !r.stuck, pick(r.stuck, fmt.Sprintf("the main loop did not answer within %s", httpd.AnswerLimit), "the main loop answers")}}
+func (r reading) checks() []page.Check {
+	all := []page.Check{{Name: "loop", OK: !r.stuck, Text: pick(r.stuck, fmt.Sprintf("the main loop did not answer within %s", httpd.AnswerLimit), "the main loop answers")}}
 	for _, f := range r.state.Feeds {
-		c := check{f.What, f.Listed, "not listed yet"}
+		c := page.Check{Name: f.What, OK: f.Listed, Text: "not listed yet"}
 		switch {
 		case f.Problem != "" && f.Listed:
-			c.text = "listed, but not followed now: " + f.Problem
+			c.Text = "listed, but not followed now: " + f.Problem
 		case f.Problem != "":
-			c.text = f.Problem
+			c.Text = f.Problem
 		case f.Listed:
-			c.text = fmt.Sprintf("followed up to resourceVersion %d", f.Revision)
+			c.Text = fmt.Sprintf("followed up to resourceVersion %d", f.Revision)
 		}
 		all = append(all, c)
 	}
@@ -70,7 +65,7 @@ func (r reading) checks() []check {
 // ready reports whether this replica can lead.
 func (r reading) ready() bool {
 	for _, c := range r.checks() {
-		if !c.ok {
+		if !c.OK {
 			return false
 		}
 	}
@@ -144,12 +139,12 @@ func (r reading) lines(verbose bool) string {
 	var b strings.Builder
 	for _, c := range r.checks() {
 		switch {
-		case !c.ok:
-			fmt.Fprintf(&b, "[-]%s failed: %s\n", c.name, c.text)
+		case !c.OK:
+			fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, c.Text)
 		case verbose:
-			fmt.Fprintf(&b, "[+]%s ok: %s\n", c.name, c.text)
+			fmt.Fprintf(&b, "[+]%s ok: %s\n", c.Name, c.Text)
 		default:
-			fmt.Fprintf(&b, "[+]%s ok\n", c.name)
+			fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
 		}
 	}
 	return b.String()

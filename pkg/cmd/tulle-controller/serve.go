@@ -21,6 +21,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/ipam"
 	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/pkg/systemd"
 )
@@ -45,12 +46,17 @@ type process struct {
 	elector  *election.Elector // nil without leader election
 	started  time.Time
 	changed  retry.Wakeup // for systemd
+	name     string       // of the host
+	policy   string       // of the status page
 }
 
 // connect returns a process that has not begun to read.
 func (s settings) connect() (*process, error) {
-	p := &process{settings: s, started: time.Now(), changed: retry.NewWakeup()}
+	p := &process{settings: s, started: time.Now(), changed: retry.NewWakeup(), policy: page.Policy(style)}
 	var err error
+	if p.name, err = os.Hostname(); err != nil {
+		return nil, fmt.Errorf("name this replica: %w", err)
+	}
 	if p.client, err = kube.NewClient(kube.Options{Server: s.master, Kubeconfig: s.kubeconfig, Name: "tulle-controller"}); err != nil {
 		if s.master == "" && s.kubeconfig == "" {
 			return nil, fmt.Errorf("find the API server of this pod: %w; outside a pod use --kubeconfig", err)
@@ -134,12 +140,8 @@ func (p *process) makeElector() (err error) {
 	if !e.On || p.settings.mode != controller.WriteMode {
 		return nil
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("name this replica: %w", err)
-	}
 	p.elector, err = election.New(election.Options{
-		Client: p.client, Namespace: e.Namespace, Name: e.Name, Identity: host,
+		Client: p.client, Namespace: e.Namespace, Name: e.Name, Identity: p.name,
 		LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
 		Changed: p.elected,
 	})

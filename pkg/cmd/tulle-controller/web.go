@@ -21,6 +21,8 @@ func (p *process) mux() *http.ServeMux {
 	mux.HandleFunc("GET /healthz/leaderElection", httpd.Text(p.serveElection))
 	mux.HandleFunc("GET /readyz", httpd.Text(p.serveReady))
 	mux.HandleFunc("GET /configz", p.serveConfig)
+	mux.Handle("GET /statusz", httpd.AtOnce(mostPages, http.HandlerFunc(p.servePage)))
+	mux.Handle("GET /{$}", http.RedirectHandler("/statusz", http.StatusFound))
 	mux.Handle("GET /metrics", httpd.AtOnce(mostScrapes, metricsHandler(p.read)))
 	return mux
 }

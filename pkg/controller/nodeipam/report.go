@@ -67,3 +67,9 @@ func (c *Controller) Report(now time.Time) Report {
 	}
 	return r
 }
+
+// Layouts returns where the blocks of each pool and family lie, in at most most parts
+// each. Call it in the Engine's loop.
+func (c *Controller) Layouts(now time.Time, most int) []ipam.Layout {
+	return c.book.Layouts(now, most)
+}
