@@ -32,9 +32,10 @@ go_version=$(sed -n 's/^go //p' go.mod)
 export GOTOOLCHAIN="go$go_version" GOFLAGS='-mod=readonly -tags=grpcnotrace' GOWORK=off GOEXPERIMENT= GOFIPS140=off \
 	CGO_ENABLED=0 GOOS=linux GOAMD64=v1 GOARM64=v8.0 GOARM=7 GOPPC64=power8 GORISCV64=rva20u64
 
-# binary builds a program for a processor.
-binary() {
-	GOARCH=$1 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$2" "$3"
+# programs builds the programs for a processor.
+programs() {
+	GOARCH=$1 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$2/" . ./pkg/cmd/tulle-etcd ./pkg/cmd/tulle-controller
+	mv "$2/tulle" "$2/tulled"
 }
 
 # plugins builds the CNI plugins that our CNI configuration names for a processor,
@@ -54,9 +55,8 @@ common=$temporary/common
 native=$temporary/native
 host=$(go env GOHOSTARCH)
 mkdir -p "$common/completions" "$native"
-binary "$host" "$native/tulled" .
-binary "$host" "$native/tulle-etcd" ./pkg/cmd/tulle-etcd
-for program in tulled tulle-etcd; do
+programs "$host" "$native"
+for program in tulled tulle-etcd tulle-controller; do
 	env -i "$native/$program" man >"$common/$program.8"
 	env -i "$native/$program" completion bash >"$common/completions/$program"
 	env -i "$native/$program" completion zsh >"$common/completions/_$program"
@@ -66,9 +66,9 @@ cp LICENSE README.md "$common"
 cp -R dist/systemd dist/networkd dist/networkmanager dist/docker dist/prometheus dist/grafana "$common"
 # The files for Kubernetes name the image of this release.
 mkdir "$common/kubernetes"
-cp -RL dist/kubernetes/chart dist/kubernetes/tulle.yaml dist/kubernetes/kustomization.yaml "$common/kubernetes"
+cp -RL dist/kubernetes/chart dist/kubernetes/*.yaml "$common/kubernetes"
 chart_version=$(sed -n 's/^appVersion: //p' dist/kubernetes/chart/tulle/Chart.yaml)
-sed -i "s/$chart_version/$VERSION/" "$common/kubernetes/chart/tulle/Chart.yaml" "$common/kubernetes/tulle.yaml"
+sed -i "s/$chart_version/$VERSION/" "$common/kubernetes/chart/tulle/Chart.yaml" "$common"/kubernetes/tulle*.yaml
 mkdir "$common/cni"
 cp dist/cni/README.md "$common/cni"
 
@@ -77,10 +77,9 @@ for arch in $ARCHES; do
 	name=tulle-$VERSION-linux-$arch
 	cp -R "$common" "$temporary/$name"
 	if [ "$arch" = "$host" ]; then
-		cp "$native/tulled" "$native/tulle-etcd" "$temporary/$name"
+		cp "$native"/* "$temporary/$name"
 	else
-		binary "$arch" "$temporary/$name/tulled" .
-		binary "$arch" "$temporary/$name/tulle-etcd" ./pkg/cmd/tulle-etcd
+		programs "$arch" "$temporary/$name"
 	fi
 	plugins "$arch" "$temporary/$name/cni"
 	tar -C "$temporary" -cf "$temporary/$name.tar" --format=ustar --sort=name --mtime="@$SOURCE_DATE_EPOCH" \

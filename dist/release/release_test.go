@@ -43,7 +43,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	name := "tulle-" + version + "-linux-" + runtime.GOARCH
 	files := unpack(t, filepath.Join(folder, name+".tar.gz"), name+"/")
 	want := make(map[string]string)
-	for _, name := range []string{"tulled", "tulle-etcd"} {
+	for _, name := range []string{"tulled", "tulle-etcd", "tulle-controller"} {
 		program := install(t, files, name)
 		if out := output(t, program, "version"); out != version+"\n" {
 			t.Errorf("%s version: %s", name, out)
@@ -56,7 +56,8 @@ func TestReleaseIsReproducible(t *testing.T) {
 	}
 	for path, source := range map[string]string{
 		"LICENSE": "../../LICENSE", "README.md": "../../README.md",
-		"systemd/tulled.service": "../systemd/tulled.service", "systemd/tulle-etcd.service": "../systemd/tulle-etcd.service", "docker/mk-docker-opts.sh": "../docker/mk-docker-opts.sh",
+		"systemd/tulled.service": "../systemd/tulled.service", "systemd/tulle-etcd.service": "../systemd/tulle-etcd.service",
+		"systemd/tulle-controller.service": "../systemd/tulle-controller.service", "systemd/tulle-controller.default": "../systemd/tulle-controller.default", "docker/mk-docker-opts.sh": "../docker/mk-docker-opts.sh",
 		"prometheus/tulle.rules.yml": "../prometheus/tulle.rules.yml", "grafana/tulle.json": "../grafana/tulle.json",
 	} {
 		text, err := os.ReadFile(source)
@@ -65,11 +66,13 @@ func TestReleaseIsReproducible(t *testing.T) {
 		}
 		want[path] = string(text)
 	}
-	manifest, err := os.ReadFile("../kubernetes/tulle.yaml")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"tulle.yaml", "tulle-controller.yaml"} {
+		manifest, err := os.ReadFile("../kubernetes/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want["kubernetes/"+name] = strings.ReplaceAll(string(manifest), "v0.1.0", version)
 	}
-	want["kubernetes/tulle.yaml"] = strings.ReplaceAll(string(manifest), "v0.1.0", version)
 	want["kubernetes/chart/tulle/files/tulle.rules.yml"] = want["prometheus/tulle.rules.yml"]
 	for path, text := range want {
 		if got, ok := files[path]; !ok || got != text {
@@ -77,9 +80,10 @@ func TestReleaseIsReproducible(t *testing.T) {
 		}
 	}
 
-	const mostBytes = 22e6
-	if n := len(files["tulled"]); n > mostBytes {
-		t.Errorf("tulled has %d bytes, more than %.0f; go tool nm -size -sort size shows what is new", n, mostBytes)
+	for program, most := range map[string]int{"tulled": 22e6, "tulle-controller": 40e6} {
+		if n := len(files[program]); n > most {
+			t.Errorf("%s has %d bytes, more than %d; go tool nm -size -sort size shows what is new", program, n, most)
+		}
 	}
 	if chart := files["kubernetes/chart/tulle/Chart.yaml"]; !strings.Contains(chart, "\nappVersion: "+version+"\n") || !strings.Contains(files["kubernetes/tulle.yaml"], "tulle:"+version) {
 		t.Errorf("the chart is that of another version: %s", chart)
@@ -89,7 +93,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"tulled", "tulle-etcd", "cni/bridge"} {
+	for _, name := range []string{"tulled", "tulle-etcd", "tulle-controller", "cni/bridge"} {
 		if strings.Contains(files[name], root+"/") {
 			t.Errorf("%s names the folder that it was built in", name)
 		}

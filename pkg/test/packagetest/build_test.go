@@ -87,6 +87,11 @@ func contents(t *testing.T, b built) {
 	for path, want := range map[string]string{
 		"/usr/bin/tulled":                                           "-rwxr-xr-x root/root",
 		"/usr/bin/tulle-etcd":                                       "-rwxr-xr-x root/root",
+		"/usr/bin/tulle-controller":                                 "-rwxr-xr-x root/root",
+		"/usr/share/man/man8/tulle-controller.8.gz":                 "-rw-r--r-- root/root",
+		"/usr/share/bash-completion/completions/tulle-controller":   "-rw-r--r-- root/root",
+		"/usr/lib/systemd/system/tulle-controller.service":          "-rw-r--r-- root/root",
+		"/etc/default/tulle-controller":                             "-rw-r--r-- root/root",
 		"/usr/bin/mk-docker-opts.sh":                                "-rwxr-xr-x root/root",
 		"/usr/lib/systemd/system/tulled.service":                    "-rw-r--r-- root/root",
 		"/usr/lib/systemd/system/tulle-etcd.service":                "-rw-r--r-- root/root",
@@ -107,7 +112,7 @@ func contents(t *testing.T, b built) {
 		}
 	}
 	for path, deb := range inDeb {
-		if path == "/etc/default/tulled" {
+		if strings.HasPrefix(path, "/etc/default/") {
 			deb += " cn" // config, noreplace
 		}
 		if inRPM[path] != deb {
@@ -117,7 +122,7 @@ func contents(t *testing.T, b built) {
 	if len(inRPM) != len(inDeb) {
 		t.Errorf("the rpm has %v, the deb has %v", inRPM, inDeb)
 	}
-	if conffiles := run(t, exec.Command("dpkg-deb", "-I", b.deb, "conffiles")); conffiles != "/etc/default/tulled" {
+	if conffiles := run(t, exec.Command("dpkg-deb", "-I", b.deb, "conffiles")); conffiles != "/etc/default/tulle-controller\n/etc/default/tulled" {
 		t.Errorf("the deb's conffiles are %q", conffiles)
 	}
 	run(t, exec.Command("rpm", "-K", "--nosignature", b.rpm))

@@ -49,7 +49,7 @@ func TestLife(t *testing.T) {
 		if is := m.fails("systemctl is-active tulled"); is != "inactive" {
 			t.Errorf("%s: after its installation the service is %s", m.Name, is)
 		}
-		for _, unit := range []string{"tulled.service", "tulle-etcd.service"} {
+		for _, unit := range []string{"tulled.service", "tulle-etcd.service", "tulle-controller.service"} {
 			score := strings.Split(m.run("systemd-analyze security --no-pager --offline=true --threshold=30 /usr/lib/systemd/system/"+unit), "\n")
 			t.Log(score[len(score)-1])
 			m.run("systemd-analyze verify " + unit)
@@ -72,6 +72,7 @@ func TestLife(t *testing.T) {
 	}
 	c.Matrix()
 	one.etcd()
+	controllers := []*controller{one.control(), two.control()}
 	if is := two.fails("systemctl is-active tulle-etcd"); is != "inactive" {
 		t.Errorf("%s: its etcd is elsewhere, and tulle-etcd is %s", two.Name, is)
 	}
@@ -111,6 +112,10 @@ func TestLife(t *testing.T) {
 		}
 	}
 
+	for _, c := range controllers {
+		c.upgraded("v1.0.1-rc.1-3-gabcdef0")
+	}
+
 	// The upgrade of this host does not stop the store of the others.
 	if is := one.show("MainPID", "tulle-etcd"); is != etcd || is == "0" {
 		t.Errorf("%s: tulle-etcd was process %s and is %s", one.Name, etcd, is)
@@ -130,14 +135,14 @@ func TestLife(t *testing.T) {
 			t.Error(r)
 		}
 	}
-	one.wantLeft(before[one], "/etc/cni", "/etc/cni/net.d", "/etc/cni/net.d/10-tulle.conflist", "/etc/default/tulled",
+	one.wantLeft(before[one], "/etc/cni", "/etc/cni/net.d", "/etc/cni/net.d/10-tulle.conflist", "/etc/default/tulled", "/etc/default/tulle-controller", "/etc/systemd/system/multi-user.target.wants/tulle-controller.service",
 		"/etc/systemd/system/multi-user.target.wants/tulled.service", "/etc/systemd/system/tulled.service.d", "/etc/systemd/system/tulled.service.d/watchdog.conf", "/var/lib/tulle/*")
-	two.wantLeft(before[two], "/etc/default/tulled.rpmsave", "/etc/systemd/system/tulled.service.d", "/etc/systemd/system/tulled.service.d/watchdog.conf", "/var/lib/tulle/*")
+	two.wantLeft(before[two], "/etc/default/tulled.rpmsave", "/etc/default/tulle-controller.rpmsave", "/etc/systemd/system/tulled.service.d", "/etc/systemd/system/tulled.service.d/watchdog.conf", "/var/lib/tulle/*")
 	one.run("rm -r /etc/systemd/system/tulled.service.d /etc/cni/net.d/10-tulle.conflist") // which are not the package's
 	one.run("dpkg -P tulle")
 	one.wantLeft(before[one], "/etc/cni", "/etc/cni/net.d")
 	for _, m := range both {
-		for _, unit := range []string{"tulled", "tulle-etcd"} {
+		for _, unit := range []string{"tulled", "tulle-etcd", "tulle-controller"} {
 			if is := m.show("LoadState", unit); is != "not-found" {
 				t.Errorf("%s: once it is removed, %s is %s", m.Name, unit, is)
 			}

@@ -178,7 +178,7 @@ func boot(t *testing.T, h *clustertest.Host, root, group string) *machine {
 // cleanups, the first of which ends the machine.
 func (m *machine) logOutput() {
 	if m.t.Failed() {
-		out, err := m.command("journalctl", "--no-pager", "-n", "200", "-u", "tulled", "-u", "tulle-etcd").CombinedOutput()
+		out, err := m.command("journalctl", "--no-pager", "-n", "200", "-u", "tulled", "-u", "tulle-etcd", "-u", "tulle-controller").CombinedOutput()
 		m.t.Logf("%s, %v:\n%s", m.Name, err, out)
 	}
 }

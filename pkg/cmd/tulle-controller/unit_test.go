@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestUnitAndItsSettingsAreUnderstood runs the command line of the unit with every
+// variable that the file of settings suggests.
+func TestUnitAndItsSettingsAreUnderstood(t *testing.T) {
+	text, err := os.ReadFile("../../../dist/systemd/tulle-controller.default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var environ, args []string
+	for line := range strings.Lines(string(text)) {
+		name, value, found := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "#"), "=")
+		switch {
+		case !found || strings.Contains(name, " "):
+		case name == "OPTIONS":
+			args = strings.Fields(strings.Trim(value, `"`))
+		default:
+			environ = append(environ, name+"="+value)
+		}
+	}
+	if len(environ) < 4 || len(args) == 0 {
+		t.Fatalf("the file suggests %q and %q", environ, args)
+	}
+	unit, err := os.ReadFile("../../../dist/systemd/tulle-controller.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, command, _ := strings.Cut(string(unit), "\nExecStart=/usr/bin/tulle-controller ")
+	command, _, _ = strings.Cut(command, "\n")
+	command, ends := strings.CutSuffix(strings.ReplaceAll(command, "${CREDENTIALS_DIRECTORY}", "/run/credentials"), " $OPTIONS")
+	if !ends {
+		t.Errorf("the unit runs %q", command)
+	}
+	var s settings
+	given, err := s.program().Read(append(strings.Fields(command), args...), environ)
+	if err == nil {
+		err = given.Apply()
+	}
+	if err == nil {
+		err = s.check(given)
+	}
+	if err != nil || s.kubeconfig != "/run/credentials/kubeconfig" || len(s.cluster) == 0 {
+		t.Errorf("%v: %+v", err, s)
+	}
+}
