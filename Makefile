@@ -137,10 +137,11 @@ image: release ## the container image of the release, as an OCI layout in bin/im
 	GOTOOLCHAIN=go$$(sed -n 's/^go //p' go.mod) SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} \
 		go run ./dist/image -release bin/release -to bin/image -version $(VERSION) -revision $$(git rev-parse HEAD)
 
-manifests: ## dist/kubernetes/tulle.yaml, of the chart
+manifests: ## tulle.yaml and tulle-controller.yaml in dist/kubernetes, of the chart
 	@mkdir -p bin
-	dist/kubernetes/manifest.sh >bin/tulle.yaml
-	mv bin/tulle.yaml dist/kubernetes/tulle.yaml
+	dist/kubernetes/manifest.sh tulle >bin/tulle.yaml
+	dist/kubernetes/manifest.sh tulle-controller >bin/tulle-controller.yaml
+	mv bin/tulle.yaml bin/tulle-controller.yaml dist/kubernetes
 
 deps: ## install what the tests need and is missing
 	@$(call install,$(TEST_DEPS))

@@ -21,18 +21,20 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestManifestMatchesChart compares the plain manifest with what the chart renders.
+// TestManifestMatchesChart compares the plain manifests with what the chart renders.
 func TestManifestMatchesChart(t *testing.T) {
-	want, err := exec.Command("./manifest.sh").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile("tulle.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("tulle.yaml is not what the chart gives any more: make manifests")
+	for _, name := range []string{"tulle", "tulle-controller"} {
+		want, err := exec.Command("./manifest.sh", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s.yaml is not what the chart gives any more: make manifests", name)
+		}
 	}
 }
 
@@ -63,12 +65,12 @@ resources: {}
 seLinuxOptions: {type: spc_t}
 podAnnotations: {example.org/a: b}
 podLabels: {example.org/c: d}
-`
+` + controllerValues
 
 const digest = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
 
-// TestServerAcceptsManifests applies the plain manifest, the kustomization and the chart with every
-// value changed to a real server, first as a dry run.
+// TestServerAcceptsManifests applies the plain manifests, the kustomization and the chart
+// with every value changed to a real server, first as a dry run.
 func TestServerAcceptsManifests(t *testing.T) {
 	l := newLab(t, kubetest.Options{})
 	manifest := plain(t)
@@ -92,6 +94,8 @@ func TestServerAcceptsManifests(t *testing.T) {
 	if after := revisions(); !slices.Equal(before, after) {
 		t.Errorf("the kustomization is another thing than the manifest: %q, then %q", before, after)
 	}
+	ofController, _ := controllerManifest(t)
+	l.apply(ofController)
 
 	for plural, kind := range map[string]string{"podmonitors": "PodMonitor", "prometheusrules": "PrometheusRule"} {
 		l.define(plural, kind)
@@ -108,6 +112,10 @@ func TestServerAcceptsManifests(t *testing.T) {
 		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/other-own-node", `'net.example.org/blue-' + n`},
 		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/other-own-node", "system:serviceaccount:elsewhere:tulled"},
 		{"/apis/monitoring.coreos.com/v1/namespaces/elsewhere/prometheusrules/tulle", "{{ $labels.instance }}"},
+		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `"host":"::1"`},
+		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `{"name":"KUBERNETES_SERVICE_HOST","value":"192.0.2.1"}`},
+		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/other-podcidrs", "system:serviceaccount:elsewhere:tulle-controller"},
+		{"/apis/monitoring.coreos.com/v1/namespaces/elsewhere/podmonitors/tulle-controller", `"replacement":"tulle-controller"`},
 	} {
 		if code, said := l.call(adminToken, http.MethodGet, check.path, asJSON, nil); code != http.StatusOK || !strings.Contains(said, check.want) {
 			t.Errorf("%s: %d %s; want %s", check.path, code, said, check.want)
@@ -159,8 +167,13 @@ type daemonSet struct {
 
 type podSpec struct {
 	HostNetwork, HostPID, HostIPC bool
-	InitContainers, Containers    []container
-	Volumes                       []struct {
+	SecurityContext               struct {
+		RunAsNonRoot          bool
+		RunAsUser, RunAsGroup int
+		SeccompProfile        struct{ Type string }
+	}
+	InitContainers, Containers []container
+	Volumes                    []struct {
 		Name      string
 		HostPath  *struct{ Path string }
 		ConfigMap *struct{ Name string }
@@ -304,18 +317,23 @@ func TestConfig(t *testing.T) {
 // TestChartRefusesBadValues checks that the schema rejects values that make no sense.
 func TestChartRefusesBadValues(t *testing.T) {
 	for values, want := range map[string]string{
-		`imagee: {}`:                                   "imagee",
-		`image: {tag: 1.2}`:                            "tag",
-		`image: {digest: latest}`:                      "digest",
-		`network: {ipv4: "10.244.0.0"}`:                "ipv4",
-		`network: {ipv4: ""}`:                          "network.ipv4 and network.ipv6 are both empty",
-		`network: {backend: {Type: pigeon}}`:           "Type",
-		`ipMasq: maybe`:                                "ipMasq",
-		`annotationPrefix: "example.org/x' + '"`:       "annotationPrefix",
-		`cni: {confFile: ../x.conflist}`:               "confFile",
-		`cni: {binDir: opt}`:                           "binDir",
-		`health: {port: 80}`:                           "port", // for which it has no right
-		`podMonitor: {enabled: true}`:                  "health.ip",
+		`imagee: {}`:                             "imagee",
+		`image: {tag: 1.2}`:                      "tag",
+		`image: {digest: latest}`:                "digest",
+		`network: {ipv4: "10.244.0.0"}`:          "ipv4",
+		`network: {ipv4: ""}`:                    "network.ipv4 and network.ipv6 are both empty",
+		`network: {backend: {Type: pigeon}}`:     "Type",
+		`ipMasq: maybe`:                          "ipMasq",
+		`annotationPrefix: "example.org/x' + '"`: "annotationPrefix",
+		`cni: {confFile: ../x.conflist}`:         "confFile",
+		`cni: {binDir: opt}`:                     "binDir",
+		`health: {port: 80}`:                     "port", // for which it has no right
+		`podMonitor: {enabled: true}`:            "health.ip",
+		`controller: {mode: maybe}`:              "mode",
+		`controller: {replicas: 0}`:              "replicas",
+		`controller: {clusterCIDR: all}`:         "clusterCIDR",
+		`controller: {allocatorType: Mine}`:      "allocatorType",
+		"controller: {enabled: true}\nhealth: {ip: 0.0.0.0}\npodMonitor: {enabled: true}": "controller.healthIP",
 		`extraArgs: [iface=eth0]`:                      "extraArgs",
 		`tolerations: {operator: Exists}`:              "tolerations",
 		`admissionPolicy: {enabled: "yes, of course"}`: "admissionPolicy",

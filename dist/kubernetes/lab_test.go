@@ -108,6 +108,7 @@ var resources = map[string]string{
 	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "DaemonSet": "daemonsets",
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
 	"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+	"Deployment": "deployments", "PodDisruptionBudget": "poddisruptionbudgets",
 	"PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules",
 }
 

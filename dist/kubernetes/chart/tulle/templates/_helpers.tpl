@@ -18,6 +18,16 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end }}
 
+{{- define "tulle.controller.selector" -}}
+app.kubernetes.io/name: tulle-controller
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "tulle.controller.labels" -}}
+{{ include "tulle.controller.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
 {{/* The network's config, as flannel has it in net-conf.json. */}}
 {{- define "tulle.config" -}}
 {{- $n := .Values.network -}}
@@ -28,9 +38,31 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- mustMergeOverwrite $c (deepCopy $n.config) | mustToPrettyJson -}}
 {{- end }}
 
-{{/* The address that this host's kubelet probes for health. */}}
+{{/* Where this host's kubelet probes for health what serves it at ip and port. */}}
 {{- define "tulle.probe" -}}
-{{- $ip := .Values.health.ip -}}
-host: {{ if eq $ip "0.0.0.0" }}127.0.0.1{{ else if eq $ip "::" }}"::1"{{ else }}{{ $ip | quote }}{{ end }}
-port: {{ .Values.health.port }}
+host: {{ if eq .ip "0.0.0.0" }}127.0.0.1{{ else if eq .ip "::" }}"::1"{{ else }}{{ .ip | quote }}{{ end }}
+port: {{ .port }}
+{{- end }}
+
+{{/* The variables that name the API server. */}}
+{{- define "tulle.apiServer" -}}
+- name: KUBERNETES_SERVICE_HOST
+  value: {{ .host | quote }}
+- name: KUBERNETES_SERVICE_PORT
+  value: {{ .port | quote }}
+{{- end }}
+
+{{/* The volume of a short-lived token. */}}
+{{- define "tulle.token" -}}
+- name: token
+  projected:
+    sources:
+      - serviceAccountToken:
+          path: token
+          expirationSeconds: 3600
+      - configMap:
+          name: kube-root-ca.crt
+          items:
+            - key: ca.crt
+              path: ca.crt
 {{- end }}
