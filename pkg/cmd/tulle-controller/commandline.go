@@ -63,7 +63,7 @@ func (s *settings) commands() []flags.Command {
 	uses := []string{controllers, kubernetes, nodeIPAM, logging}
 	all := []flags.Command{
 		{Value: "[flags]", About: "run the controllers"},
-		{Name: "plan", About: "print every write before it is made; exit with 2 if there is any", Uses: uses, Set: to(showPlan)},
+		{Name: "plan", About: "print every write before it is made; exit with 2 if there is any, with 1 on any failure", Uses: uses, Set: to(showPlan)},
 		{Name: "ipam", About: "show how full the pools of podCIDRs are, and what is wrong with Nodes", Uses: uses, Set: to(showIPAM)},
 		{Name: "version", About: "print the version", Set: to(showVersion)},
 		{Name: "man", About: "print the manual page", Set: to(showManPage)},
