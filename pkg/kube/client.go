@@ -32,7 +32,7 @@ type Client struct {
 	wrap       func(http.RoundTripper) http.RoundTripper
 }
 
-// connection is how to reach an API server. client-go authenticates, and re-reads
+// connection is an HTTP client of the API server. client-go authenticates, and re-reads
 // tokens and client certificates when their files change. It does not re-read the
 // trusted authorities, nor the kubeconfig.
 type connection struct {
@@ -64,9 +64,9 @@ func (c *Client) Wrap(wrap func(http.RoundTripper) http.RoundTripper) {
 	c.connection.http.Transport = wrap(c.connection.http.Transport)
 }
 
-// current returns the connection for the present content of the files. An operator
-// may replace a kubeconfig, and a cluster may get other authorities. It ignores a
-// change that cannot be used.
+// current returns the connection for the present content of the files: an operator may
+// replace a kubeconfig, and a cluster may get other authorities. It ignores an unusable
+// change.
 func (c *Client) current() connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,10 +76,10 @@ func (c *Client) current() connection {
 	}
 	next, err := c.connect()
 	if err != nil {
-		klog.ErrorS(err, "Ignored a change of a file that leads to the API server", "path", path)
+		klog.ErrorS(err, "Ignored an unusable change of the kubeconfig or of the API server's CA file", "path", path)
 		return c.connection
 	}
-	klog.InfoS("Read a changed file that leads to the API server", "path", path)
+	klog.InfoS("Re-read the kubeconfig or the API server's CA file", "path", path)
 	c.connection.http.CloseIdleConnections()
 	c.connection = next
 	c.streaming.reset()

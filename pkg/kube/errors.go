@@ -12,15 +12,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ErrUnreadable is an answer that is not what an API server sends.
-var ErrUnreadable = errors.New("what the API server says cannot be read")
+// ErrUnreadable reports an answer that no API server sends.
+var ErrUnreadable = errors.New("unreadable answer of the API server")
 
-// errKind is an object of another kind than requested.
-var errKind = errors.New("it is not what was asked for")
+// errKind reports an object of another kind than requested.
+var errKind = errors.New("not the requested kind")
 
 // wrongKind returns the error for an object of the wrong kind.
 func wrongKind(got, wanted string) error {
-	return fmt.Errorf("%w: %w: a %.50q in the place of a %s", ErrUnreadable, errKind, got, wanted)
+	return fmt.Errorf("%w: %w: %.50q instead of %s", ErrUnreadable, errKind, got, wanted)
 }
 
 // Error is an answer that refuses a request.
@@ -76,7 +76,7 @@ func refusal(r *http.Response, text []byte) error {
 // statusKind is the kind of the object that describes a refusal.
 const statusKind = "Status"
 
-// status is what matters of that object.
+// status holds the fields of that object that we use.
 type status struct {
 	reason      string
 	message     string
@@ -84,7 +84,7 @@ type status struct {
 	tooNew      bool   // the resourceVersion is newer than the server's
 }
 
-// tooNewCause is the cause in such a status.
+// tooNewCause is the cause of a refusal with tooNew.
 const tooNewCause = "ResourceVersionTooLarge"
 
 func (e *Error) take(s status) {

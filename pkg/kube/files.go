@@ -28,7 +28,7 @@ func fileAt(path string) []file {
 }
 
 // changed returns the path of a file whose content has changed since the last call,
-// or "". A kubelet rewrites all mounted files with every new token; that alone is no
+// or "". A kubelet rewrites all mounted files with every new token, which alone is no
 // change.
 func changed(files []file) (path string) {
 	for i, before := range files {

@@ -26,9 +26,9 @@ func Protobuf[T any](kind string, decode func(message []byte, to *T) error) Form
 // metadataKind is the kind of an object's metadata alone.
 const metadataKind = "PartialObjectMetadata"
 
-// Metadata returns the format of objects' metadata alone, a small part of most
-// objects. To decode it looks like a whole object without the rest. An API server may
-// not know this format.
+// Metadata returns the format of objects' metadata alone, a small part of most objects.
+// decode gets the message of a whole object in which all other fields are missing. An
+// API server may not know this format.
 func Metadata[T any](decode func(message []byte, to *T) error) Format[T] {
 	as := func(kind string) string { return protobufType + ";as=" + kind + ";g=meta.k8s.io;v=v1" }
 	return Format[T]{

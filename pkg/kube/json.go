@@ -149,7 +149,7 @@ func (jsonWire) list(body io.Reader, wanted string, item func(object []byte) err
 func (v *values) opens(bracket json.Delim) error {
 	t, err := v.token()
 	if err == nil && t != bracket {
-		err = fmt.Errorf("%w: no %v where one was to come", ErrUnreadable, bracket)
+		err = fmt.Errorf("%w: %v is missing", ErrUnreadable, bracket)
 	}
 	return unexpected(err)
 }
@@ -163,7 +163,7 @@ func (v *values) items(item func(object []byte) error) error {
 	case t == nil:
 		return nil
 	case t != json.Delim('['):
-		return fmt.Errorf("%w: items that are no array", ErrUnreadable)
+		return fmt.Errorf("%w: the items are no array", ErrUnreadable)
 	}
 	var object json.RawMessage
 	for v.json.More() {

@@ -14,8 +14,8 @@ func Leases(namespace string) string {
 // LeaseFormat is the format of Leases.
 var LeaseFormat = JSON[Lease]("Lease")
 
-// Lease is what replicas of a program elect their leader with. It keeps what it was
-// read with, so that an Update changes the fields of Spec alone.
+// Lease is the object by which the replicas of a program elect their leader. It keeps
+// the fields that it was read with, so that an Update changes only those of Spec.
 type Lease struct {
 	Metadata Meta
 	Spec     LeaseSpec
@@ -23,8 +23,8 @@ type Lease struct {
 	metadata, spec map[string]json.RawMessage
 }
 
-// LeaseSpec says who leads. Its times are RFC 3339 with microseconds; nothing else
-// ensures that those of other programs are.
+// LeaseSpec names the leader. We write its times as RFC 3339 with microseconds; the
+// server checks no time that another program writes.
 type LeaseSpec struct {
 	HolderIdentity       string `json:"holderIdentity"`
 	LeaseDurationSeconds int64  `json:"leaseDurationSeconds,omitempty"`

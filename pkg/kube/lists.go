@@ -77,8 +77,8 @@ func (w *Watch[T]) done(list List[T], revision []byte) error {
 }
 
 // unlisted returns why a streamed list failed, or errPages if a list in pages may
-// succeed. That is so for silence, and for any refusal except those that the server
-// would give every request. An unreachable server has refused nothing.
+// succeed. It may after silence, and after a refusal that concerns this request alone.
+// An unreachable server has refused nothing.
 func (w *Watch[T]) unlisted(ctx context.Context, err error) error {
 	_, unreached := errors.AsType[unconnected](err)
 	err = w.outcome(ctx, err)

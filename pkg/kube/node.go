@@ -9,20 +9,20 @@ import (
 // Nodes is the path of the Nodes.
 const Nodes = "api/v1/nodes"
 
-// The conditions of Nodes that matter here. NetworkUnavailable keeps pods off a Node.
+// The conditions of Nodes that we use. NetworkUnavailable keeps pods off a Node.
 const (
 	Ready              = "Ready"
 	NetworkUnavailable = "NetworkUnavailable"
 )
 
-// Node is what matters of a Node. Its byte slices point into the message, and are
-// valid as long as that is.
+// Node holds the fields of a Node that we use. Its byte slices point into the message,
+// and are valid as long as the message is.
 type Node struct {
 	Name, UID []byte
 	// ResourceVersion is opaque: a precondition repeats it byte for byte.
 	ResourceVersion []byte
-	// Revision is the resourceVersion as a number. It is 0 if that is not a number,
-	// which it is with every API server on etcd.
+	// Revision is the resourceVersion as a number. It is 0 if that is not a number; an
+	// API server on etcd always sends one.
 	Revision int64
 	Created  int64 // in seconds
 	// Deleting reports that the Node was deleted, but finalizers still keep it.
@@ -99,7 +99,7 @@ func (n *Node) Taints() (all []Taint) {
 }
 
 func taint(message []byte) (t Taint) {
-	_ = walk(message, func(field protowire.Number, value []byte, _ uint64) error { // what cannot be read is empty
+	_ = walk(message, func(field protowire.Number, value []byte, _ uint64) error { // an unreadable field stays empty
 		switch field {
 		case 1:
 			t.Key = value
@@ -207,7 +207,7 @@ func (n *Node) condition(value []byte) error {
 	return err
 }
 
-// number returns a resourceVersion as a number, or 0 if it is none.
+// number returns a resourceVersion as a number, or 0 if it is not one.
 func number(revision string) int64 {
 	n, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil || n < 0 {

@@ -130,7 +130,7 @@ func (c *Client) do(ctx context.Context, what request) (*http.Response, error) {
 	case http.StatusOK, http.StatusCreated, http.StatusAccepted:
 		if kind := typeOf(answer); !what.accepts(kind) {
 			answer.Body.Close()
-			return nil, fmt.Errorf("%w: it is %q", ErrUnreadable, kind)
+			return nil, fmt.Errorf("%w: its type is %q", ErrUnreadable, kind)
 		}
 		return answer, nil
 	}

@@ -2,8 +2,8 @@ package kube
 
 import "cmp"
 
-// The resources of cluster-scoped objects. A server may lack ServiceCIDRs, which are
-// as old as Kubernetes 1.33, and ClusterCIDRs, which are custom resources. A Watch of
+// The resources of cluster-scoped objects. A server may lack ServiceCIDRs, which came
+// with Kubernetes 1.33, and ClusterCIDRs, which are custom resources. A Watch of
 // an absent resource reports an Error of the code 404 until the server has it.
 const (
 	ServiceCIDRs = "apis/networking.k8s.io/v1/servicecidrs"
@@ -17,7 +17,7 @@ var (
 	ClusterCIDRFormat = JSON[ClusterCIDR]("ClusterCIDR")
 )
 
-// Meta is the part of an object's metadata that matters here.
+// Meta holds the fields of an object's metadata that we use.
 type Meta struct {
 	Name         string `json:"name,omitempty"`
 	GenerateName string `json:"generateName,omitempty"`
@@ -83,7 +83,7 @@ type ClusterCIDR struct {
 	Spec     ClusterCIDRSpec `json:"spec"`
 }
 
-// ClusterCIDRSpec is what a ClusterCIDR asks for. It never changes.
+// ClusterCIDRSpec is the spec of a ClusterCIDR. It never changes.
 type ClusterCIDRSpec struct {
 	// NodeSelector selects the Nodes; nil selects all.
 	NodeSelector *NodeSelector `json:"nodeSelector,omitempty"`
@@ -105,8 +105,8 @@ type NodeSelectorTerm struct {
 	Fields []Requirement `json:"matchFields,omitempty"`
 }
 
-// Requirement is met if the value of a label or a field is one that the operator and
-// the values allow.
+// Requirement is met if the operator and the values allow the value of a label or a
+// field.
 type Requirement struct {
 	Key      string   `json:"key"`
 	Operator string   `json:"operator"`

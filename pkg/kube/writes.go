@@ -47,8 +47,8 @@ func (m Merge) patch() ([]byte, error) {
 	}{metadata, m.Spec, m.Status})
 }
 
-// acceptVersion asks for an object's metadata alone, or the object whole from a server
-// that cannot cut it down.
+// acceptVersion accepts an object's metadata alone, and the whole object from a server
+// that cannot leave out the rest.
 const acceptVersion = protobufType + ";as=" + metadataKind + ";g=meta.k8s.io;v=v1," + jsonType + ";as=" + metadataKind + ";g=meta.k8s.io;v=v1," + protobufType + "," + jsonType
 
 // Merge applies a merge patch to an object or its subresource, and returns the
@@ -121,7 +121,7 @@ func (c *Client) Delete(ctx context.Context, path string, v Version) error {
 	return r.Body.Close()
 }
 
-// Outcome is what became of a write.
+// Outcome is how a write ended.
 type Outcome int
 
 const (

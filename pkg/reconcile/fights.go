@@ -9,11 +9,11 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// fightHint says how to find the other program of a fight.
+// fightHint helps an operator find the other program of a fight.
 const fightHint = "«ip monitor» shows when; networkd, NetworkManager or a second network daemon are likely"
 
-// healed records a step that restored what another program had changed: among the
-// fights, in the count, and for the log.
+// healed records a step that restored what another program had changed: in the fights,
+// in the counts and in the log.
 func (r *Reconciler) healed(p *pass, op netstate.Op, k netstate.Key, t task, now time.Time) {
 	if k, since, ok := r.culprit(p, op, k, t, now); ok {
 		if k.Kind <= netstate.KindAddr {
@@ -28,10 +28,10 @@ func (r *Reconciler) healed(p *pass, op netstate.Op, k netstate.Key, t task, now
 	r.report.heal(op, k.Kind, r.fought(op.Object) || p.fought[netstate.LinkOf(op.Object)])
 }
 
-// culprit returns the key that others changed, and since when it was wrong, when a
-// step has put the object of k right: k itself, or the link that it went with. It
-// is false for what went with something that counts already.
-func (r *Reconciler) culprit(p *pass, op netstate.Op, k netstate.Key, t task, now time.Time) (netstate.Key, time.Time, bool) {
+// culprit returns which key another program has changed, and since when it was wrong,
+// after a step has restored k. That key is k, or the link with which k disappeared. ok
+// is false if k disappeared with a key that counts already.
+func (r *Reconciler) culprit(p *pass, op netstate.Op, k netstate.Key, t task, now time.Time) (key netstate.Key, since time.Time, ok bool) {
 	on := netstate.LinkOf(op.Object)
 	if since, ailing := p.ailing[on]; ailing {
 		delete(p.ailing, on) // counts once
@@ -51,12 +51,12 @@ func (r *Reconciler) fought(o netstate.Object) bool {
 	return r.fights.Fought(o.Key()) || on != "" && r.fights.Fought(netstate.Link{Name: on}.Key())
 }
 
-// acquit ends the counts of what went with a link or an address.
+// acquit ends the fights over keys that disappeared with a link or an address.
 func (r *Reconciler) acquit(culprit netstate.Key) {
 	r.fights.Acquit(func(k netstate.Key) bool { return k.Kind > culprit.Kind && r.isOn(k, culprit.Name) })
 }
 
-// isOn reports whether a key is, or must be, on a link.
+// isOn reports whether the object of a key is on a link, or is desired there.
 func (r *Reconciler) isOn(k netstate.Key, link string) bool {
 	switch k.Kind {
 	case netstate.KindLink, netstate.KindAddr, netstate.KindNeigh, netstate.KindFDB:

@@ -16,17 +16,17 @@ import (
 // it counts the keys that remain.
 const page = 2000
 
-// listing is all that a network has in etcd at one revision.
+// listing holds everything that etcd has of a network at one revision.
 type listing struct {
 	revision int64
-	moved    <-chan struct{}  // closed when etcd's history is another
+	moved    <-chan struct{}  // closed when etcd has another history, as after a restore
 	config   *mvccpb.KeyValue // nil if absent
 	leases   []subnet.Lease
 	ids      map[string]clientv3.LeaseID // of the leases that expire, by Key
 	bad      []*subnet.LeaseError
 }
 
-// list reads config and leases, a page a call.
+// list reads the config and all leases, one page per call.
 func (s *Store) list(ctx context.Context) (*listing, error) {
 	var l *listing
 	err := s.retry(ctx, "listing the leases", func(ctx context.Context) error {
@@ -61,6 +61,7 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 	return l, err
 }
 
+// add adds an entry to a listing.
 func (s *Store) add(l *listing, kv *mvccpb.KeyValue) {
 	if string(kv.Key) == s.configKey() {
 		l.config = kv
@@ -100,7 +101,7 @@ func (s *Store) parse(kv *mvccpb.KeyValue) (lease subnet.Lease, bad *subnet.Leas
 // call per lease.
 var noExpiry = time.Unix(1<<33, 0)
 
-// toAcquire returns the listing that Config read, for one Acquire.
+// toAcquire returns the listing that Config has read, to the first Acquire alone.
 func (s *Store) toAcquire() *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +112,7 @@ func (s *Store) toAcquire() *listing {
 	return s.current()
 }
 
-// toWatch returns the listing that Config read, for one Watch.
+// toWatch returns the listing that Config has read, to the first Watch alone.
 func (s *Store) toWatch() *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,9 +121,9 @@ func (s *Store) toWatch() *listing {
 	return l
 }
 
-// current returns the listing that Config read, unless etcd's history has changed
-// since. Much time may pass before the node has an uplink and a lease. The caller
-// holds mu.
+// current returns the listing that Config has read, unless etcd's history has changed
+// since: much time may pass until the node has an uplink and a lease. The caller holds
+// mu.
 func (s *Store) current() *listing {
 	if s.unused != nil && s.unused.moved != s.position.moved() {
 		s.unused = nil

@@ -407,11 +407,11 @@ func TestStreamRefusedFallsBackToPages(t *testing.T) {
 // TestTroublesSayWhatToFix: each reported trouble says what to fix.
 func TestTroublesSayWhatToFix(t *testing.T) {
 	for want, err := range map[string]error{
-		"the token or the certificate may have expired":  &kube.Error{Code: http.StatusUnauthorized},
-		"get, list and watch nodes":                      &kube.Error{Code: http.StatusForbidden},
-		"nothing listens at the API server's address":    errors.New("dial tcp: connect: connection refused"),
-		"there is no Node node-1":                        reasonf("there is no Node %s", "node-1"),
-		"what the API server says cannot be read: a Pod": fmt.Errorf("%w: a Pod", kube.ErrUnreadable),
+		"the token or the certificate may have expired": &kube.Error{Code: http.StatusUnauthorized},
+		"get, list and watch nodes":                     &kube.Error{Code: http.StatusForbidden},
+		"nothing listens at the API server's address":   errors.New("dial tcp: connect: connection refused"),
+		"there is no Node node-1":                       reasonf("there is no Node %s", "node-1"),
+		"unreadable answer of the API server: a Pod":    fmt.Errorf("%w: a Pod", kube.ErrUnreadable),
 	} {
 		if _, words := explain(err); !strings.Contains(words, want) {
 			t.Errorf("%v is explained as %q", err, words)
