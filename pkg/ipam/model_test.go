@@ -316,3 +316,20 @@ func (m *model) usage(p Pool, f subnet.Family) string {
 	}
 	return fmt.Sprint(counts["total"], counts["used"], counts["free"], counts["resting"], counts["reserved"], counts["draining"])
 }
+
+// inUse reports whether a Node has a block that may come from p.
+func (m *model) inUse(p Pool) bool {
+	gave := func(p Pool, s netip.Prefix) bool {
+		f := subnet.FamilyOf(s.Addr())
+		return slices.Contains(all(p, f, p.Bits[f]), s)
+	}
+	for _, n := range m.nodes {
+		for _, s := range n.blocks() {
+			own, others := gave(p, s), slices.ContainsFunc(m.pools, func(other Pool) bool { return gave(other, s) })
+			if own || !others && slices.ContainsFunc(p.Ranges[subnet.FamilyOf(s.Addr())], s.Overlaps) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -179,9 +179,13 @@ func (p *pool) overlaps(s netip.Prefix) bool {
 }
 
 // offers reports whether s could be a new block of the pool, if it is free.
-func (p *pool) offers(s netip.Prefix) bool {
+func (p *pool) offers(s netip.Prefix) bool { return p.within(p.open, s) }
+
+// within reports whether s has the length of the pool's blocks, and lies in one of
+// ranges.
+func (p *pool) within(ranges subnet.Pair[[]netip.Prefix], s netip.Prefix) bool {
 	f := subnet.FamilyOf(s.Addr())
-	return s.Bits() == p.Bits[f] && slices.ContainsFunc(p.open[f], func(r netip.Prefix) bool {
+	return s.Bits() == p.Bits[f] && slices.ContainsFunc(ranges[f], func(r netip.Prefix) bool {
 		return r.Bits() <= s.Bits() && r.Overlaps(s)
 	})
 }

@@ -151,7 +151,7 @@ func TestSelectorSelectsLikeKubernetes(t *testing.T) {
 		{"Lt, absent", []Term{term(req("none", "Lt", "1"))}, -1},
 		{"all of a term", []Term{term(req("zone", "Exists"), req("cores", "Lt", "1"))}, -1},
 		{"one of the terms", []Term{term(req("none", "Exists")), term(req("zone", "Exists"))}, 1},
-		{"the largest of the terms", []Term{term(req("zone", "Exists")), term(req("zone", "Exists"), req("cores", "Exists"))}, 2},
+		{"two of the terms", []Term{term(req("zone", "Exists")), term(req("none", "Exists")), term(req("cores", "Exists"), req("empty", "Exists"))}, 3},
 		{"a field", []Term{{Fields: []Requirement{req("metadata.name", "In", "node")}}}, 1},
 		{"another field", []Term{{Fields: []Requirement{req("metadata.name", "NotIn", "node")}}}, -1},
 		{"a field and a label", []Term{{Fields: []Requirement{req("metadata.name", "NotIn", "x")}, Labels: []Requirement{req("zone", "Exists")}}}, 2},

@@ -229,6 +229,11 @@ func (c *cluster) check() {
 			c.fail("%+v does not add up", u)
 		}
 	}
+	for _, p := range c.model.pools {
+		if got, want := c.book.InUse(p.Name), c.model.inUse(p); got != want {
+			c.fail("pool %s is in use: %v, want %v", p.Name, got, want)
+		}
+	}
 	c.checkFindings()
 }
 

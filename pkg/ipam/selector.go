@@ -25,16 +25,23 @@ type Requirement struct {
 // nameField is the only field that a Requirement may name.
 const nameField = "metadata.name"
 
-// match reports whether s selects a Node, and how many requirements the largest term
-// has that the Node meets.
+// mostRequirements limits a Selector. Every Node that waits is compared with all of
+// them.
+const mostRequirements = 1000
+
+// match reports whether s selects a Node, and how many requirements the terms have
+// that the Node meets.
 func (s *Selector) match(name string, labels map[string]string) (requirements int, ok bool) {
 	for _, t := range s.Terms {
 		if t.match(name, labels) {
-			requirements, ok = max(requirements, len(t.Labels)+len(t.Fields)), true
+			requirements, ok = requirements+t.size(), true
 		}
 	}
 	return requirements, ok
 }
+
+// size returns the number of requirements.
+func (t Term) size() int { return len(t.Labels) + len(t.Fields) }
 
 func (t Term) match(name string, labels map[string]string) bool {
 	for _, r := range t.Labels {
@@ -47,7 +54,7 @@ func (t Term) match(name string, labels map[string]string) bool {
 			return false
 		}
 	}
-	return len(t.Labels)+len(t.Fields) > 0
+	return t.size() > 0
 }
 
 func (r Requirement) match(value string, has bool) bool {
@@ -68,6 +75,13 @@ func (r Requirement) match(value string, has bool) bool {
 
 // check returns what is wrong with s.
 func (s *Selector) check() error {
+	n := 0
+	for _, t := range s.Terms {
+		n += t.size()
+	}
+	if n > mostRequirements {
+		return fmt.Errorf("node selector: has %d requirements, the limit is %d; use fewer labels", n, mostRequirements)
+	}
 	for _, t := range s.Terms {
 		for _, r := range t.Labels {
 			if err := r.check(); err != nil {
