@@ -9,7 +9,12 @@ import (
 )
 
 // Ref names an object of the cluster.
-type Ref struct{ Kind, Namespace, Name, UID string }
+type Ref struct {
+	APIVersion string // "" is v1
+	Kind       string
+	Namespace  string
+	Name, UID  string
+}
 
 // String returns the kind and the name, like "Node worker-1".
 func (r Ref) String() string {

@@ -113,3 +113,20 @@ func FuzzJSONStreams(f *testing.F) {
 	f.Add([]byte(`{"type":"ERROR","object":{"kind":"Status","code":410,"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) { fuzzStreams(t, jsonWire{}, text) })
 }
+
+// TestUnreadableSpecKeepsNoOtherObjectBack: a ClusterCIDR's metadata is read whatever
+// its spec is, and its spec keeps nothing of an object that was read before.
+func TestUnreadableSpecKeepsNoOtherObjectBack(t *testing.T) {
+	var c ClusterCIDR
+	for _, spec := range []string{`{"perNodeHostBits":"8","ipv4":"10.0.0.0/16"}`, `[]`, `{"nodeSelector":7}`, `{"perNodeHostBits":1e99}`} {
+		text := `{"metadata":{"name":"a","uid":"u","resourceVersion":"7","finalizers":["f"]},"spec":` + spec + `}`
+		if err := ClusterCIDRFormat.Decode([]byte(text), &c); err != nil || c.Unreadable == "" || c.Spec != (ClusterCIDRSpec{}) || c.Metadata.Name != "a" || len(c.Metadata.Finalizers) != 1 {
+			t.Errorf("%s: %+v, %v", spec, c, err)
+		}
+	}
+	for _, text := range []string{`{"metadata":{"name":"b"},"spec":{"ipv4":"10.0.0.0/16"}}`, `{"metadata":{"name":"b"}}`} {
+		if err := ClusterCIDRFormat.Decode([]byte(text), &c); err != nil || c.Unreadable != "" || c.Spec.PerNodeHostBits != 0 || c.Metadata.UID != "" {
+			t.Errorf("%s: %+v, %v", text, c, err)
+		}
+	}
+}

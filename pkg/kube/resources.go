@@ -1,6 +1,9 @@
 package kube
 
-import "cmp"
+import (
+	"cmp"
+	"encoding/json"
+)
 
 // The resources of cluster-scoped objects. A server may lack ServiceCIDRs, which came
 // with Kubernetes 1.33, and ClusterCIDRs, which are custom resources. A Watch of
@@ -81,6 +84,28 @@ type ServiceCIDR struct {
 type ClusterCIDR struct {
 	Metadata Meta            `json:"metadata"`
 	Spec     ClusterCIDRSpec `json:"spec"`
+	// Unreadable is why Spec could not be read, or "". The definition of a custom
+	// resource can be changed, and must not keep the other objects from being read.
+	Unreadable string `json:"-"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *ClusterCIDR) UnmarshalJSON(text []byte) error {
+	var parts struct {
+		Metadata Meta            `json:"metadata"`
+		Spec     json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return err
+	}
+	*c = ClusterCIDR{Metadata: parts.Metadata}
+	if len(parts.Spec) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(parts.Spec, &c.Spec); err != nil {
+		c.Spec, c.Unreadable = ClusterCIDRSpec{}, err.Error()
+	}
+	return nil
 }
 
 // ClusterCIDRSpec is the spec of a ClusterCIDR. It never changes.

@@ -128,8 +128,11 @@ func (s *settings) table() []flags.Flag {
 			Set:   flags.To(&s.maskSizes[1], flags.Whole(0, 128))},
 		{Name: "cidr-allocator-type", Group: nodeIPAM, Value: "TYPE", Default: rangeAllocator,
 			About:   "where podCIDRs come from",
-			Choices: []string{rangeAllocator},
-			Set:     readAllocator},
+			Choices: allocators(),
+			Set:     flags.To(&s.allocator, readAllocator)},
+		{Name: "node-cidr-rest", Group: nodeIPAM, Value: "DURATION", Default: "1m",
+			About: "how long podCIDRs rest after their Node has gone; 0 is not at all",
+			Set:   flags.To(&s.rest, readRest)},
 
 		{Name: "leader-elect", Group: electing, Default: "true",
 			About: "write only as the leader of all replicas",

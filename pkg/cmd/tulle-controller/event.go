@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ func newEvent(ev controller.Event, now time.Time) *kube.Event {
 	}
 	o := ev.Object
 	e := &kube.Event{
-		InvolvedObject: kube.Reference{APIVersion: "v1", Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID},
+		InvolvedObject: kube.Reference{APIVersion: cmp.Or(o.APIVersion, "v1"), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID},
 		Reason:         ev.Reason, Message: ev.Message, Type: kind, Count: 1, FirstTimestamp: at, LastTimestamp: at,
 		Source: kube.EventSource{Component: "tulle-controller"},
 	}

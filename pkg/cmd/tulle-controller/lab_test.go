@@ -84,13 +84,18 @@ type running struct {
 	ended  chan struct{}
 }
 
-// start runs the program in this process until the test ends.
+// start runs the program with more flags in this process until the test ends.
 func (c cluster) start(more ...string) *running {
 	c.t.Helper()
 	p, err := settingsOf(c.t, c.flags(more...)...).connect()
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return c.run(p)
+}
+
+// run runs a program in this process until the test ends.
+func (c cluster) run(p *process) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{p, c.t, cancel, make(chan struct{})}
 	go func() {

@@ -16,10 +16,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/clustercidr"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
-	"github.com/tulle-net/tulle/pkg/ipam"
 	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/pkg/retry"
@@ -67,10 +67,14 @@ func (s settings) connect() (*process, error) {
 		Mode: s.mode, WriteTimeout: s.writeTimeout(), Send: p.send, Changed: p.changed.Wake,
 	})
 	p.ipam, err = nodeipam.New(p.engine, nodeipam.Options{
-		Client: p.client, Pools: []ipam.Pool{s.pool}, Services: slices.Concat(s.services, s.secondServices), Event: p.engine.Event,
+		Client: p.client, Pools: s.pools, Services: slices.Concat(s.services, s.secondServices),
+		Select: s.allocator == multiAllocator, Rest: s.rest, Event: p.engine.Event,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if s.allocator == multiAllocator {
+		clustercidr.New(p.engine, p.client, p.ipam)
 	}
 	return p, p.makeElector()
 }

@@ -33,7 +33,9 @@ type settings struct {
 	cluster, services, secondServices []netip.Prefix
 	maskSize                          int              // 0 is the default
 	maskSizes                         subnet.Pair[int] // 0 is the default
-	pool                              ipam.Pool        // of check
+	pools                             []ipam.Pool      // of --cluster-cidr; set by check
+	allocator                         string
+	rest                              time.Duration
 
 	elect     elect
 	health    httpd.Options
@@ -49,8 +51,16 @@ type elect struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
-// rangeAllocator gives podCIDRs from --cluster-cidr.
-const rangeAllocator = "RangeAllocator"
+// The allocators, as in kube-controller-manager.
+const (
+	// rangeAllocator gives podCIDRs from --cluster-cidr.
+	rangeAllocator = "RangeAllocator"
+	// multiAllocator gives podCIDRs from ClusterCIDRs, and from --cluster-cidr if that
+	// is set.
+	multiAllocator = "MultiCIDRRangeAllocator"
+)
+
+func allocators() []string { return []string{rangeAllocator, multiAllocator} }
 
 // The default lengths of podCIDRs, as in kube-controller-manager.
 var defaultMasks = subnet.Pair[int]{subnet.IPv4: 24, subnet.IPv6: 64}
@@ -82,7 +92,7 @@ func (s *settings) checkControllers(g *flags.Given) error {
 		return &flags.Error{Flag: g.From("cluster-cidr"), Why: "has no effect without --allocate-node-cidrs", Fix: "add --allocate-node-cidrs"}
 	case !s.allocate:
 		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "off, and no other controller has work", Fix: "use --allocate-node-cidrs --cluster-cidr=10.244.0.0/16"}
-	case len(s.cluster) == 0:
+	case len(s.cluster) == 0 && s.allocator != multiAllocator:
 		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "needs --cluster-cidr", Fix: "add the range of podCIDRs, as in --cluster-cidr=10.244.0.0/16"}
 	}
 	return nil
@@ -100,21 +110,26 @@ func (s *settings) checkServices(g *flags.Given) error {
 	return nil
 }
 
-// checkMasks sets the pool.
+// checkMasks sets the pools.
 func (s *settings) checkMasks(g *flags.Given) error {
 	const either, v4, v6 = "node-cidr-mask-size", "node-cidr-mask-size-ipv4", "node-cidr-mask-size-ipv6"
 	names := subnet.Pair[string]{subnet.IPv4: v4, subnet.IPv6: v6}
-	pool := ipam.Pool{Name: poolName, First: subnet.FamilyOf(s.cluster[0].Addr()), Grow: "use a larger " + g.From("cluster-cidr")}
+	pool := ipam.Pool{Name: poolName, Grow: "use a larger " + g.From("cluster-cidr")}
 	if s.maskSize != 0 {
 		switch {
+		case len(s.cluster) == 0:
+			return &flags.Error{Flag: g.From(either), Why: "has no effect without --cluster-cidr", Fix: "leave it out"}
 		case len(s.cluster) > 1:
 			return &flags.Error{Flag: g.From(either), Why: "ambiguous with two families", Fix: "use --" + v4 + " and --" + v6}
 		case s.maskSizes != subnet.Pair[int]{}:
 			return &flags.Error{Flag: g.From(either), Why: "conflicts with the length of a family", Fix: "leave it out"}
 		}
 	}
-	for _, r := range s.cluster {
+	for i, r := range s.cluster {
 		f := subnet.FamilyOf(r.Addr())
+		if i == 0 {
+			pool.First = f
+		}
 		pool.Ranges[f] = []netip.Prefix{r}
 		from := names[f]
 		if pool.Bits[f] = s.maskSizes[f]; s.maskSize != 0 {
@@ -132,7 +147,9 @@ func (s *settings) checkMasks(g *flags.Given) error {
 			return &flags.Error{Flag: g.From(names[f]), Why: fmt.Sprintf("%s has no %s range", g.From("cluster-cidr"), subnet.Family(f)), Fix: "leave it out, or add a range"}
 		}
 	}
-	s.pool = pool
+	if len(s.cluster) > 0 {
+		s.pools = []ipam.Pool{pool}
+	}
 	return nil
 }
 
@@ -236,11 +253,11 @@ func readRanges(example string) func(string) ([]netip.Prefix, error) {
 	}
 }
 
-func readAllocator(value string) error {
-	if value != rangeAllocator {
-		return flags.Refuse(value, "unknown allocator", "use "+rangeAllocator)
+func readAllocator(value string) (string, error) {
+	if !slices.Contains(allocators(), value) {
+		return "", flags.Refuse(value, "unknown allocator", flags.DidYouMean(flags.Nearest(value, allocators()), "use "+strings.Join(allocators(), " or ")))
 	}
-	return nil
+	return value, nil
 }
 
 func readLock(value string) error {
@@ -254,6 +271,14 @@ func readDuration(value string) (time.Duration, error) {
 	d, err := time.ParseDuration(value)
 	if err != nil || d < time.Second || d > time.Hour {
 		return 0, flags.Refuse(value, "not a duration from 1s to 1h", "use one like 15s")
+	}
+	return d, nil
+}
+
+func readRest(value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < 0 || d > time.Hour {
+		return 0, flags.Refuse(value, "not a duration from 0 to 1h", "use one like 1m")
 	}
 	return d, nil
 }

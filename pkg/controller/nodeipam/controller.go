@@ -24,6 +24,8 @@ type Options struct {
 	Services []netip.Prefix
 	// Select keeps the labels of Nodes without podCIDRs, for the selectors of pools.
 	Select bool
+	// Rest is how long a block rests after its Node has gone. Zero is not at all.
+	Rest time.Duration
 	// Event sends an event.
 	Event func(controller.Event)
 }
@@ -54,6 +56,7 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
+	book.Rest = o.Rest
 	c := &Controller{
 		options: o, book: book, nodes: make(map[string]*node), services: make(map[string][]netip.Prefix),
 		sources: make(map[string]source), attempts: make(map[string]*attempt),
@@ -125,6 +128,10 @@ func (c *Controller) Lead(t election.Term) {
 	c.fences, c.fencing, c.toFence = 0, false, !t.Clean
 	c.term = termText(t)
 }
+
+// InUse reports whether a Node has a block of a pool, or may still get one by a write
+// that has begun. Call it in the Engine's loop.
+func (c *Controller) InUse(pool string) bool { return !c.Clean() || c.book.InUse(pool) }
 
 // Clean implements controller.Controller.
 func (c *Controller) Clean() bool { return !c.toFence && !c.fencing }

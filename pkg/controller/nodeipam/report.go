@@ -14,6 +14,9 @@ const (
 	invalid          = "CIDRInvalid"
 )
 
+// invalidPool is the reason of events about objects that describe pools.
+const invalidPool = "PoolInvalid"
+
 const (
 	// findingsInterval is the shortest time between two reports of the findings.
 	findingsInterval = time.Second
@@ -21,13 +24,18 @@ const (
 	remindInterval = time.Minute
 )
 
-// reportFindings sends an event for each finding, and returns when to call it again.
-// The Engine limits the events.
+// reportFindings sends an event for each finding, and for each problem with an object.
+// It returns when to call it again. The Engine limits the events.
 func (c *Controller) reportFindings(now time.Time) (again time.Time) {
 	if due := c.reported.Add(findingsInterval); now.Before(due) {
 		return due
 	}
 	c.reported = now
+	for _, p := range c.problems() {
+		if p.Object != (controller.Ref{}) {
+			c.options.Event(controller.Event{Object: p.Object, Warning: true, Reason: invalidPool, Message: p.Text})
+		}
+	}
 	for f := range c.book.Findings() {
 		reason := invalid
 		if f.Code.Waits() {

@@ -28,10 +28,12 @@ type Rule struct {
 	ResourceNames []string `json:"resourceNames,omitempty"`
 }
 
-// ControllerRules are all rights that tulle-controller has.
+// ControllerRules are all rights that tulle-controller has. It needs those of
+// ClusterCIDRs only if podCIDRs come from these.
 var ControllerRules = []Rule{
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch", "patch"}},
 	{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"servicecidrs"}, Verbs: []string{"list", "watch"}},
+	{APIGroups: []string{"networking.x-k8s.io"}, Resources: []string{"clustercidrs"}, Verbs: []string{"list", "watch", "patch"}},
 	{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "update", "list", "watch"}, ResourceNames: []string{"tulle-controller"}},
