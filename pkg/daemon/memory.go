@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,18 +15,31 @@ import (
 
 // saveMemory keeps this process small, because it shares the host with containers.
 func saveMemory() {
+	pages := filePages()
+	pages.drop()
+	settle := pages.drop
 	if os.Getenv("GOGC") == "" {
-		// A daemon that mostly waits can afford to collect its garbage more often.
-		debug.SetGCPercent(40)
+		debug.SetGCPercent(startGarbage)
+		often := sync.OnceFunc(func() { debug.SetGCPercent(garbage) })
+		settle = func() {
+			often()
+			pages.drop()
+		}
 	}
-	drop := filePages().drop
-	drop()
-	afterGC(drop)
-	time.AfterFunc(startTime, drop) // few peers leave no garbage that would be collected soon
+	afterGC(settle)
+	time.AfterFunc(startTime, settle) // few peers leave no garbage that would be collected before
 }
 
-// startTime is some time after the start of a daemon with few peers.
-const startTime = 3 * time.Second
+const (
+	// startGarbage is the GOGC until the first garbage collection. It comes when the heap
+	// has three times the runtime's minimum, 12 MiB: a start with few peers needs none.
+	startGarbage = 300
+	// garbage is the GOGC from then on. A daemon that mostly waits can afford to collect
+	// its garbage more often than the default.
+	garbage = 40
+	// startTime is some time after the start of a daemon with few peers.
+	startTime = 3 * time.Second
+)
 
 // afterGC calls do after each garbage collection, one call after the other.
 func afterGC(do func()) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,6 +30,26 @@ func TestAfterGC(t *testing.T) {
 		runtime.GC()
 		if n := calls.Load(); n < 3 {
 			return fmt.Errorf("called %d times", n)
+		}
+		return nil
+	})
+}
+
+// TestFirstCollectionSettlesGarbage checks that garbage is collected often once the
+// start has made much of it.
+func TestFirstCollectionSettlesGarbage(t *testing.T) {
+	t.Setenv("GOGC", "")
+	before := debug.SetGCPercent(-1)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	saveMemory()
+	percent := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	if metrics.Read(percent); percent[0].Value.Uint64() != startGarbage {
+		t.Errorf("GOGC is %d before the first collection, want %d", percent[0].Value.Uint64(), startGarbage)
+	}
+	kerneltest.Eventually(t, time.Minute, func() error {
+		runtime.GC()
+		if metrics.Read(percent); percent[0].Value.Uint64() != garbage {
+			return fmt.Errorf("GOGC is %d, want %d", percent[0].Value.Uint64(), garbage)
 		}
 		return nil
 	})
