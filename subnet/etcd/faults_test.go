@@ -452,7 +452,7 @@ func TestSecondNodeWithOurAddressIsRefused(t *testing.T) {
 func TestListInPages(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
-	for _, n := range []int{page - 1, page, 2*page + 1} { // the config is one more key
+	for _, n := range []int{pageSize - 1, pageSize, 2*pageSize + 1} { // the config is one more key
 		fill(t, l.client, n)
 		var c counter
 		got, err := l.open(c.options()...).list(t.Context())
@@ -466,7 +466,7 @@ func TestListInPages(t *testing.T) {
 		if len(keys) != n || len(got.leases) != n || got.config == nil {
 			t.Errorf("%d leases, %d of them different, of %d", len(got.leases), len(keys), n)
 		}
-		if calls, want := c.take(), strings.TrimSpace(strings.Repeat("Range ", (n+page)/page)); calls != want {
+		if calls, want := c.take(), strings.TrimSpace(strings.Repeat("Range ", (n+pageSize)/pageSize)); calls != want {
 			t.Errorf("%d leases: %s, want %s", n, calls, want)
 		}
 	}

@@ -11,10 +11,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// page is the number of keys in an answer. A single answer with 10,000 leases would
-// take 5 MiB more memory for a moment. Many small ones would cost etcd more: for each
-// it counts the keys that remain.
-const page = 2000
+// pageSize is the number of keys in an answer. A single answer with 10,000 leases
+// would take 5 MiB more memory for a moment. Many small ones would cost etcd more: for
+// each it counts the keys that remain.
+const pageSize = 2000
+
+// page is etcd's answer to one request of a list.
+type page struct {
+	*clientv3.GetResponse
+	err error
+}
 
 // listing holds everything that etcd has of a network at one revision.
 type listing struct {
@@ -26,21 +32,26 @@ type listing struct {
 	bad      []*subnet.LeaseError
 }
 
-// list reads the config and all leases, one page per call.
+// list reads the config and all leases, one page per call. It requests each page
+// before it reads the one before, so that etcd prepares it meanwhile.
 func (s *Store) list(ctx context.Context) (*listing, error) {
 	var l *listing
 	err := s.retry(ctx, "listing the leases", func(ctx context.Context) error {
-		l = &listing{ids: make(map[string]clientv3.LeaseID)}
+		l = &listing{}
 		from, to := s.extent()
-		for {
-			r, err := s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(l.revision), clientv3.WithLimit(page))
-			if err != nil {
-				return err
+		for next := s.request(ctx, from, to, 0); next != nil; {
+			r := <-next
+			if r.err != nil {
+				return r.err
 			}
-			l.revision = max(l.revision, r.Header.Revision)
+			l.revision, next = max(l.revision, r.Header.Revision), nil
+			if r.More {
+				next = s.request(ctx, string(r.Kvs[len(r.Kvs)-1].Key)+"\x00", to, l.revision)
+			}
 			if l.leases == nil {
 				s.position.counted(extent{r.Header.Revision, r.Count})
 				l.leases = make([]subnet.Lease, 0, r.Count)
+				l.ids = make(map[string]clientv3.LeaseID, r.Count)
 			}
 			var latest *mvccpb.KeyValue
 			for _, kv := range r.Kvs {
@@ -52,13 +63,21 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 			if latest != nil {
 				s.position.saw(markOf(latest))
 			}
-			if !r.More {
-				return nil
-			}
-			from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
 		}
+		return nil
 	})
 	return l, err
+}
+
+// request requests the keys from a key on, at a revision; 0 is the present one. The
+// answer comes when ctx ends, too.
+func (s *Store) request(ctx context.Context, from, to string, revision int64) <-chan page {
+	answer := make(chan page, 1)
+	go func() {
+		r, err := s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(revision), clientv3.WithLimit(pageSize))
+		answer <- page{r, err}
+	}()
+	return answer
 }
 
 // add adds an entry to a listing.
