@@ -54,7 +54,11 @@ func (h HostFacts) Families(own, peer subnet.Lease, f func(subnet.Family, netip.
 		if err == nil {
 			var more []netstate.Object
 			more, err = f(family, at)
-			objects = append(objects, more...)
+			if len(objects) == 0 {
+				objects = more // of the only family, nearly always
+			} else {
+				objects = append(objects, more...)
+			}
 		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", family, err))

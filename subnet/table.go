@@ -132,6 +132,7 @@ func (t *Table) Portions(u Update, size int) []Update {
 	t.surplus, t.unfits = nil, nil
 	u = t.sift(u)
 	sortByRank(u.Leases)
+	t.entries = make(map[string]*entry, len(u.Leases))
 	var portions []Update
 	for leases := range slices.Chunk(u.Leases, size) {
 		portions = append(portions, Update{Leases: leases})

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -60,7 +61,14 @@ func (d *Desired) Remove(owner string) {
 }
 
 // Expect announces that the following updates set n more owners.
-func (d *Desired) Expect(n int) { d.expected = n }
+func (d *Desired) Expect(n int) {
+	if d.expected == 0 && n > 0 {
+		owners := make(map[string][]netstate.Object, len(d.owners)+n) // all at once costs less than to grow
+		maps.Copy(owners, d.owners)
+		d.owners = owners
+	}
+	d.expected = n
+}
 
 // Complete marks that all owners are known. From now on the loop removes what no
 // owner wants.
@@ -91,7 +99,7 @@ func (d *Desired) claim(owner string, o netstate.Object) {
 	is, taken := d.state.Get(k)
 	switch {
 	case !taken:
-		d.put(owner, o)
+		d.add(owner, o)
 		d.note(change{netstate.Create, o})
 	case d.state.Owner(k) != owner:
 		d.wait(k, claim{owner, o})
@@ -163,6 +171,12 @@ func (d *Desired) put(owner string, o netstate.Object) {
 	if was, ok := d.state.Get(o.Key()); ok {
 		d.uncount(was)
 	}
+	d.add(owner, o)
+}
+
+// add puts o into the state, which has no object with its key or one that is not
+// counted any more.
+func (d *Desired) add(owner string, o netstate.Object) {
 	d.state.PutFor(owner, o)
 	if on := netstate.LinkOf(o); on != "" {
 		d.links[on]++
