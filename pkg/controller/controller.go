@@ -39,6 +39,9 @@ type Write struct {
 	Verb       string
 	// Summary says what changes, like "set podCIDRs 10.4.7.0/24".
 	Summary string
+	// Cloud is set if the write goes to a cloud. Its failure keeps no other write back,
+	// because a cloud's client paces itself. A late one must do no harm.
+	Cloud bool
 	// Do makes the change. It runs outside the loop, and touches no state of the
 	// controller.
 	Do func(ctx context.Context) error

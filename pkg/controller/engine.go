@@ -37,6 +37,7 @@ type Options struct {
 type Engine struct {
 	options     Options
 	feeds       []feed
+	lookups     []lookup
 	controllers []Controller
 
 	inbox chan func()  // calls for the loop
@@ -46,9 +47,12 @@ type Engine struct {
 	begun sync.Once
 	// writes are the goroutines of the writes in flight.
 	writes sync.WaitGroup
+	// reads are the goroutines of the lookups.
+	reads sync.WaitGroup
 
 	// Only the loop uses the following fields.
 	term     *election.Term // nil while this process does not lead
+	terms    int            // that have begun
 	writer   writer
 	events   events
 	planned  map[string][]Write // in ObserveMode, by controller
@@ -85,6 +89,7 @@ func (e *Engine) Run(ctx context.Context) {
 		cancel()
 		e.writer.cancel()
 		e.writes.Wait()
+		e.reads.Wait()
 		running.Wait()
 	}()
 	for _, f := range e.feeds {
@@ -111,7 +116,8 @@ func (e *Engine) Run(ctx context.Context) {
 		case <-wake.C:
 		}
 		wake.Stop()
-		if next := e.turn(time.Now()); !next.IsZero() {
+		now := time.Now()
+		if next := Earlier(e.lookUp(ctx, now), e.turn(now)); !next.IsZero() {
 			wake.Reset(time.Until(next))
 		}
 	}

@@ -48,6 +48,7 @@ func (e *Engine) Lead(ctx context.Context, t election.Term) (clean bool) {
 // beginTerm lets controllers plan once all feeds have listed again.
 func (e *Engine) beginTerm(t election.Term) {
 	e.term = &t
+	e.terms++
 	e.writer.begin()
 	for _, f := range e.feeds {
 		f.relist()

@@ -100,6 +100,9 @@ func (e *Engine) State(ctx context.Context) (s State, ok bool) {
 	for _, f := range e.feeds {
 		s.Feeds = append(s.Feeds, f.state())
 	}
+	for _, l := range e.lookups {
+		s.Feeds = append(s.Feeds, l.state())
+	}
 	return s, ok
 }
 
@@ -136,10 +139,16 @@ func (e *Engine) PlanAll(ctx context.Context) (writes []Write, err error) {
 	return writes, nil
 }
 
-// Await waits until every feed has listed. It returns the first reason why one cannot.
+// Await waits until every feed has listed, and every lookup has tried everything once.
+// It returns the first reason why one cannot.
 func (e *Engine) Await(ctx context.Context) error {
 	for _, f := range e.feeds {
 		if err := f.await(ctx); err != nil {
+			return err
+		}
+	}
+	for _, l := range e.lookups {
+		if err := l.await(ctx); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/pkg/trouble"
@@ -36,6 +37,7 @@ type writer struct {
 	counts  map[Count]int
 	recent  []Made
 	outcome trouble.Outcome
+	cloud   trouble.Outcome // of the writes to a cloud
 	seconds Seconds
 }
 
@@ -43,6 +45,7 @@ func newWriter() writer {
 	return writer{
 		cancel: func() {}, counts: make(map[Count]int),
 		outcome: trouble.Outcome{Failed: "Failed to write to the API server; retrying", Works: "Writing to the API server works again"},
+		cloud:   trouble.Outcome{Failed: "Failed to change the cloud; retrying", Works: "Changing the cloud works again"},
 	}
 }
 
@@ -68,17 +71,22 @@ func (e *Engine) begin(c Controller, w Write) {
 // end takes a write's outcome.
 func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
 	now := time.Now()
-	how := outcomeOf(err)
+	how, outcome := outcomeOf(w, err), &e.writer.outcome
 	e.writer.took(w, how, began, now, err)
-	if how == Failed {
+	switch {
+	case w.Cloud:
+		outcome = &e.writer.cloud
+	case how == Failed:
 		e.writer.pause(now, err)
-	} else {
+	default:
 		e.writer.failures = 0
 	}
-	if kube.OutcomeOf(err) == kube.Ambiguous {
+	if !w.Cloud && kube.OutcomeOf(err) == kube.Ambiguous {
 		e.writer.unsure = now
 	}
-	e.writer.outcome.Was(err, "object", w.Object.String(), "verb", w.Verb, "change", w.Summary)
+	if how != Begun {
+		outcome.Was(err, "object", w.Object.String(), "verb", w.Verb, "change", w.Summary)
+	}
 	klog.V(1).InfoS("Wrote", "object", w.Object.String(), "verb", w.Verb, "change", w.Summary, "outcome", how, "took", now.Sub(began))
 	c.Done(w, err)
 	e.reportIdle(now)
@@ -139,15 +147,26 @@ const (
 	Refused Outcome = "refused"
 	// Failed: the server did not allow or answer it, whatever the object.
 	Failed Outcome = "failed"
+	// Begun: the cloud has begun it, and not ended it in time.
+	Begun Outcome = "begun"
 )
 
 // Outcomes returns all of them.
-func Outcomes() []Outcome { return []Outcome{Written, Refused, Failed} }
+func Outcomes() []Outcome { return []Outcome{Written, Refused, Failed, Begun} }
 
 // outcomeOf returns how a write ended.
-func outcomeOf(err error) Outcome {
+func outcomeOf(w Write, err error) Outcome {
 	if err == nil {
 		return Written
+	}
+	if w.Cloud {
+		switch cloud.KindOf(err) {
+		case cloud.Pending:
+			return Begun
+		case cloud.Refused, cloud.Missing, cloud.Changed, cloud.Taken:
+			return Refused
+		}
+		return Failed
 	}
 	switch kube.Code(err) {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:

@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	asProtobuf   = "application/vnd.kubernetes.protobuf"
-	asJSON       = "application/json"
-	asMergePatch = "application/merge-patch+json"
-	metadata     = "PartialObjectMetadata"
+	asProtobuf       = "application/vnd.kubernetes.protobuf"
+	asJSON           = "application/json"
+	asMergePatch     = "application/merge-patch+json"
+	asStrategicPatch = "application/strategic-merge-patch+json"
+	metadata         = "PartialObjectMetadata"
 )
 
 func typed(w http.ResponseWriter, kind string) http.ResponseWriter {

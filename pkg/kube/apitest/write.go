@@ -124,7 +124,8 @@ func (f *Server) patch(w http.ResponseWriter, r *http.Request, t target) {
 	if !ok {
 		return
 	}
-	if kind := r.Header.Get("Content-Type"); kind != asMergePatch {
+	kind := r.Header.Get("Content-Type")
+	if kind != asMergePatch && kind != asStrategicPatch {
 		f.t.Errorf("a patch of %q", kind)
 		f.Fail(w, r, Refusal(http.StatusUnsupportedMediaType, "the body of the request was in an unknown format"))
 		return
@@ -133,6 +134,9 @@ func (f *Server) patch(w http.ResponseWriter, r *http.Request, t target) {
 		before := f.at(t)
 		if before == nil {
 			return 0, nil, absent(t)
+		}
+		if kind == asStrategicPatch {
+			mergeConditions(t.document(before), change)
 		}
 		o, err := t.parse(merge(t.document(before), change).(map[string]any))
 		if err != nil {

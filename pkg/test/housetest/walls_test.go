@@ -31,7 +31,7 @@ var walls = []struct {
 		"it reads the command line of whatever program"},
 	{"./pkg/cmd/tulle-controller", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/hostif|pkg/reconcile|pkg/netstate|pkg/etcd|backend|network|subnet/)|^go.etcd.io/`),
 		"it serves a cluster, on a host that it does not touch"},
-	{"./pkg/daemon", regexp.MustCompile(`^` + module + `/pkg/(controller|election|ipam)(/|$)`),
+	{"./pkg/daemon", regexp.MustCompile(`^` + module + `/pkg/(controller|election|ipam|cloud)(/|$)`),
 		"a node gives out no podCIDRs, and is elected to nothing"},
 	{"./pkg/reconcile", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|subnet|backend|network)`),
 		"it says itself what it needs of a kernel"},

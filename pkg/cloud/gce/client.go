@@ -1,0 +1,206 @@
+package gce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/retry"
+)
+
+const (
+	// Scope is what tokens are requested for.
+	Scope = "https://www.googleapis.com/auth/compute"
+	// Endpoint is the API's address.
+	Endpoint = "https://compute.googleapis.com/compute/v1/"
+)
+
+const (
+	// mostTries limits how often a request is sent that a server fails to answer.
+	mostTries = 4
+	// largest is a size that no page reaches: 500 instances are some 200 kB.
+	largest = 16 << 20
+)
+
+// backoff paces the tries of one request.
+var backoff = retry.Backoff{First: 200 * time.Millisecond, Last: 5 * time.Second}
+
+// Options are what a Client needs.
+type Options struct {
+	// Project is the project of the instances. Without it, it is the one of the
+	// credentials.
+	Project string
+	// Endpoint is the API's address, or another one of the same API.
+	Endpoint string
+	// Agent is the user agent.
+	Agent string
+}
+
+// Client speaks to the API. It is safe for concurrent use.
+type Client struct {
+	options Options
+	http    *http.Client
+	tokens  tokens
+	limiter limiter
+
+	mu    sync.Mutex
+	calls map[cloud.Call]int
+}
+
+// New returns a Client with the Application Default Credentials: the file of the
+// variable GOOGLE_APPLICATION_CREDENTIALS, those of gcloud, or the service account of
+// the instance that the program runs on.
+func New(ctx context.Context, o Options) (*Client, error) {
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: tokenLimit})
+	found, err := google.FindDefaultCredentials(ctx, Scope)
+	if err != nil {
+		return nil, fmt.Errorf("find Google's credentials: %w; set GOOGLE_APPLICATION_CREDENTIALS, or run it on an instance with a service account", hide(err))
+	}
+	if o.Project == "" {
+		o.Project = found.ProjectID
+	}
+	return NewWith(o, found.TokenSource)
+}
+
+// NewWith returns a Client with tokens from source.
+func NewWith(o Options, source oauth2.TokenSource) (*Client, error) {
+	if o.Project == "" {
+		return nil, errors.New("the credentials name no project; name the project of the instances")
+	}
+	if err := CheckProject(o.Project); err != nil {
+		return nil, err
+	}
+	if o.Endpoint == "" {
+		o.Endpoint = Endpoint
+	}
+	o.Endpoint = strings.TrimSuffix(o.Endpoint, "/") + "/"
+	return &Client{
+		options: o, tokens: newTokens(source), calls: make(map[cloud.Call]int),
+		// A redirect would take the token elsewhere.
+		http: &http.Client{
+			Transport:     http.DefaultTransport.(*http.Transport).Clone(),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// Project returns the project of the instances.
+func (c *Client) Project() string { return c.options.Project }
+
+// Calls returns the requests by action and outcome since the start.
+func (c *Client) Calls() map[cloud.Call]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.calls)
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// request is a request about a zone. Each may be sent again as it is.
+type request struct {
+	action, method string
+	at             place
+	path           string // below the zone
+	query          url.Values
+	body           any
+}
+
+// do sends a request until it is answered, at most mostTries times, and reads the answer
+// into to.
+func (c *Client) do(ctx context.Context, r request, to any) error {
+	for failures := 1; ; failures++ {
+		err := c.try(ctx, r, to)
+		c.count(r.action, err)
+		if err == nil {
+			return nil
+		}
+		kind := cloud.KindOf(err)
+		if kind != cloud.Unavailable && kind != cloud.Throttled || failures == mostTries || ctx.Err() != nil {
+			return err
+		}
+		pause := backoff.After(failures)
+		if e, ok := errors.AsType[*cloud.Error](err); ok && e.After > 0 {
+			pause = max(pause, e.After)
+			c.limiter.pause(e.After)
+		}
+		if end, ends := ctx.Deadline(); ends && time.Until(end) < pause {
+			return err
+		}
+		if retry.Sleep(ctx, pause) != nil {
+			return err
+		}
+	}
+}
+
+// try sends a request once.
+func (c *Client) try(ctx context.Context, r request, to any) error {
+	failed := func(err error) error {
+		return &cloud.Error{Kind: cloud.Unavailable, Action: r.action, Text: "the Compute Engine API is not reachable: " + hide(err).Error()}
+	}
+	if err := c.limiter.wait(ctx); err != nil {
+		return failed(err)
+	}
+	token, err := c.tokens.get(ctx)
+	if err != nil {
+		return noToken(r.action, err)
+	}
+	var body io.Reader
+	if r.body != nil {
+		text, err := json.Marshal(r.body)
+		if err != nil {
+			return failed(err)
+		}
+		body = bytes.NewReader(text)
+	}
+	address := c.options.Endpoint + "projects/" + url.PathEscape(r.at.project) + "/zones/" + url.PathEscape(r.at.zone) + "/" + r.path + "?" + r.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	if err != nil {
+		return failed(err)
+	}
+	req.Header.Set("User-Agent", c.options.Agent)
+	token.SetAuthHeader(req)
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := c.http.Do(req)
+	if err != nil {
+		return failed(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, largest))
+	switch {
+	case err != nil:
+		return failed(err)
+	case answer.StatusCode != http.StatusOK:
+		return refused(r.action, answer, text)
+	}
+	if err := json.Unmarshal(text, to); err != nil {
+		return &cloud.Error{Kind: cloud.Unavailable, Action: r.action, Text: fmt.Sprintf("the answer of the Compute Engine API cannot be read: %.100s", err)}
+	}
+	return nil
+}
+
+// count counts a request.
+func (c *Client) count(action string, err error) {
+	outcome := "ok"
+	if err != nil {
+		outcome = cloud.KindOf(err).String()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[cloud.Call{Action: action, Outcome: outcome}]++
+}

@@ -1,0 +1,117 @@
+package gce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+const (
+	// pageSize is how many instances a page has at most. It is the API's limit.
+	pageSize = 500
+	// mostNamed is how many instances of a zone are asked for by name. Beyond that, the
+	// whole zone is listed.
+	mostNamed = 50
+	// mostPages limits a list that does not end.
+	mostPages = 1000
+	// mostZones is how many zones are read at once.
+	mostZones = 8
+)
+
+// Instances returns what the API says about each instance, by its provider ID. With an
+// error, the instances that are missing in the map could not be read, and the others
+// could.
+func (c *Client) Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error) {
+	found := make(map[string]cloud.Instance, len(ids))
+	zones := make(map[place]map[string]string) // the provider ID of each name
+	for _, id := range ids {
+		n, err := parse(id, c.options.Project)
+		if err != nil {
+			found[id] = cloud.Instance{Problem: err.Error()}
+			continue
+		}
+		if zones[n.place()] == nil {
+			zones[n.place()] = make(map[string]string)
+		}
+		zones[n.place()][n.instance] = id
+	}
+	var (
+		mu       sync.Mutex
+		failures []error
+		running  sync.WaitGroup
+		free     = make(chan struct{}, mostZones)
+	)
+	for at, names := range zones {
+		free <- struct{}{}
+		running.Go(func() {
+			defer func() { <-free }()
+			all, err := c.read(ctx, at, slices.Sorted(maps.Keys(names)))
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failures = append(failures, err)
+			}
+			for name, v := range all {
+				found[names[name]] = v
+			}
+		})
+	}
+	running.Wait()
+	return found, errors.Join(failures...)
+}
+
+// read returns the instances of those names in a zone.
+func (c *Client) read(ctx context.Context, at place, names []string) (map[string]cloud.Instance, error) {
+	found := make(map[string]cloud.Instance, len(names))
+	missing := func(name string) cloud.Instance {
+		return cloud.Instance{Problem: fmt.Sprintf("there is no instance %s in the zone %s of the project %s; delete the Node if its machine is gone", name, at.zone, at.project)}
+	}
+	if len(names) == 1 {
+		var i instance
+		err := c.do(ctx, request{action: getInstance, method: http.MethodGet, at: at, path: "instances/" + names[0], query: url.Values{"fields": {fieldsOfInstance}}}, &i)
+		switch {
+		case err == nil:
+			found[names[0]] = i.value()
+		case cloud.KindOf(err) == cloud.Missing:
+			found[names[0]] = missing(names[0])
+		default:
+			return nil, err
+		}
+		return found, nil
+	}
+	query := url.Values{"fields": {"nextPageToken,items(" + fieldsOfInstance + ")"}, "maxResults": {strconv.Itoa(pageSize)}}
+	if len(names) <= mostNamed {
+		query.Set("filter", `(name = "`+strings.Join(names, `") OR (name = "`)+`")`)
+	}
+	for range mostPages {
+		var page instances
+		err := c.do(ctx, request{action: listInstances, method: http.MethodGet, at: at, path: "instances", query: query}, &page)
+		if err != nil && cloud.KindOf(err) != cloud.Missing { // there may be no such zone
+			return found, err
+		}
+		for n := range page.Items {
+			if _, wanted := slices.BinarySearch(names, page.Items[n].Name); wanted {
+				found[page.Items[n].Name] = page.Items[n].value()
+			}
+		}
+		if page.Next == "" {
+			for _, name := range names {
+				if _, is := found[name]; !is {
+					found[name] = missing(name)
+				}
+			}
+			return found, nil
+		}
+		query.Set("pageToken", page.Next)
+	}
+	return found, &cloud.Error{Kind: cloud.Unavailable, Action: listInstances, Text: fmt.Sprintf("the list of the zone %s does not end after %d pages", at.zone, mostPages)}
+}

@@ -1,0 +1,228 @@
+package cloudipam
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/ipam"
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Mode is who gives out ranges.
+type Mode int
+
+// The modes.
+const (
+	// CloudAllocator: the cloud. Instances are looked up for Nodes that lack something.
+	CloudAllocator Mode = iota
+	// FromCloud: the cloud. All instances are compared with their Nodes again and again.
+	FromCloud
+	// FromCluster: the controller, from Options.Pool.
+	FromCluster
+)
+
+// Cloud is what the controller needs of a cloud.
+type Cloud interface {
+	// Instances returns what the cloud says about each instance, by its provider ID.
+	// With an error, those that are missing in the map could not be read.
+	Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error)
+	// AddAlias adds an alias to an instance, and waits until that is done.
+	AddAlias(ctx context.Context, change cloud.Change) error
+}
+
+// Options are what a Controller needs.
+type Options struct {
+	Client *kube.Client
+	Cloud  Cloud
+	Mode   Mode
+	// Families are those of a Node's podCIDRs, in its order.
+	Families []subnet.Family
+	// Pool is what the ranges are in; nil allows any. FromCluster needs it, with IPv4
+	// alone.
+	Pool *ipam.Pool
+	// Services are ranges that FromCluster gives to no Node, beside those of the
+	// ServiceCIDRs.
+	Services []netip.Prefix
+	// Secondary names the range of the subnetwork that aliases are taken from. Without
+	// it, CloudAllocator and FromCloud take any, and FromCluster the primary range.
+	Secondary string
+	// Event sends an event about a Node.
+	Event func(controller.Event)
+}
+
+const (
+	// verifyInterval is how often instances are compared with their Nodes, except for
+	// CloudAllocator.
+	verifyInterval = 5 * time.Minute
+	// settleTime is how long a Node's write waits for the watch to show the last one.
+	settleTime = time.Second
+	// avoidTime is how long a block is not given out that the cloud says is in use.
+	avoidTime = 10 * time.Minute
+)
+
+var (
+	// lookups paces the lookups of an instance that lacks something.
+	lookups = retry.Backoff{First: time.Second, Last: time.Minute}
+	// backoff paces the writes of one Node that fail.
+	backoff = retry.Backoff{First: 200 * time.Millisecond, Last: time.Minute}
+)
+
+// Controller is node IPAM by a cloud. Only the Engine's loop uses it.
+type Controller struct {
+	options  Options
+	book     *ipam.Book
+	nodes    map[string]*node
+	services map[string][]netip.Prefix  // of the ServiceCIDRs
+	avoided  map[netip.Prefix]time.Time // blocks that the cloud says are in use, and until when to believe it
+
+	reads  schedule            // instances to look up, by Node
+	asked  map[string][]string // the Nodes of each provider ID that is being looked up
+	steps  schedule            // Nodes to look at
+	flying map[string]flight   // the write in flight of each Node
+
+	announced time.Time // when events were last sent for the findings
+}
+
+// flight is a write in flight: a change of the cloud, or of the Node if change is empty.
+type flight struct {
+	uid    string
+	change cloud.Change
+}
+
+// New returns a Controller, and adds it to the Engine with what it reads.
+func New(e *controller.Engine, o Options) (*Controller, error) {
+	book, err := ipam.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		options: o, book: book, nodes: make(map[string]*node), services: make(map[string][]netip.Prefix),
+		avoided: make(map[netip.Prefix]time.Time), reads: newSchedule(), asked: make(map[string][]string),
+		steps: newSchedule(), flying: make(map[string]flight),
+	}
+	if err := c.setPool(); err != nil {
+		return nil, err
+	}
+	controller.Follow(e, controller.Feed[kube.Node, node]{
+		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,
+		Keep: keep, List: c.list, Set: c.set, Delete: c.remove,
+	})
+	if o.Mode == FromCluster {
+		controller.Follow(e, controller.Feed[kube.ServiceCIDR, []netip.Prefix]{
+			What: "servicecidrs", Client: o.Client, Path: kube.ServiceCIDRs, Format: kube.ServiceCIDRFormat, Optional: true,
+			Keep: keepService, List: func(all map[string][]netip.Prefix) { c.services = all; _ = c.setPool() },
+			Set:    func(name string, ranges []netip.Prefix) { c.services[name] = ranges; _ = c.setPool() },
+			Delete: func(name string) { delete(c.services, name); _ = c.setPool() },
+		})
+	}
+	controller.LookUp(e, controller.Lookup[cloud.Instance]{What: "instances", Due: c.due, Read: o.Cloud.Instances, Take: c.take})
+	e.Add(c)
+	return c, nil
+}
+
+// setPool leaves out of the pool what Services use and what the cloud says is in use.
+// Only New can fail: later, only reserved ranges change.
+func (c *Controller) setPool() error {
+	if c.options.Pool == nil {
+		return nil
+	}
+	pool := *c.options.Pool
+	pool.Reserved = slices.Concat(pool.Reserved, c.options.Services)
+	for _, ranges := range c.services {
+		pool.Reserved = append(pool.Reserved, ranges...)
+	}
+	for s := range c.avoided {
+		pool.Reserved = append(pool.Reserved, s)
+	}
+	return c.book.SetPools([]ipam.Pool{pool})
+}
+
+// keepService returns the ranges of a ServiceCIDR.
+func keepService(s *kube.ServiceCIDR) (name string, ranges []netip.Prefix) {
+	for _, text := range s.Spec.CIDRs {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			ranges = append(ranges, p.Masked())
+		}
+	}
+	return s.Metadata.Name, ranges
+}
+
+// Name implements controller.Controller.
+func (c *Controller) Name() string { return nodeipam.Name }
+
+// Plan implements controller.Controller.
+func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	again = c.endAvoiding(now)
+	if c.options.Mode == FromCluster {
+		grants, next := c.book.Next(now, n)
+		for _, g := range grants {
+			c.grant(g, now)
+		}
+		again = controller.Earlier(again, next)
+	}
+	for len(writes) < n {
+		name, due := c.steps.pop(now)
+		if !due {
+			break
+		}
+		if w, ok := c.step(c.nodes[name], now); ok {
+			writes = append(writes, w)
+		}
+	}
+	again = controller.Earlier(again, c.announce(now))
+	return writes, controller.Earlier(again, c.steps.next())
+}
+
+// Lead implements controller.Controller. Another leader may have changed everything.
+func (c *Controller) Lead(election.Term) {
+	now := time.Now()
+	c.reads, c.asked = newSchedule(), make(map[string][]string)
+	c.flying, c.avoided = make(map[string]flight), make(map[netip.Prefix]time.Time)
+	_ = c.setPool()
+	for _, n := range c.nodes {
+		c.ungrant(n)
+		n.instance, n.failures, n.fruitless, n.last = nil, 0, 0, cloud.Change{}
+		c.enter(n, now)
+	}
+}
+
+// Clean implements controller.Controller.
+func (c *Controller) Clean() bool { return true }
+
+// Done implements controller.Controller.
+func (c *Controller) Done(w controller.Write, err error) {
+	name, now := w.Object.Name, time.Now()
+	f := c.flying[name]
+	delete(c.flying, name)
+	n := c.nodes[name]
+	switch {
+	case n == nil:
+	case n.uid != f.uid:
+		c.steps.set(name, now)
+	case err == controller.ErrNotMade:
+		c.ungrant(n)
+		c.enter(n, now)
+	case w.Cloud:
+		c.added(n, f.change, now, err)
+	case err == nil:
+		n.failures = 0
+		c.steps.set(name, now.Add(settleTime))
+	case kube.Moved(err):
+		// The watch has yet to show how the Node has changed.
+		c.steps.set(name, now.Add(settleTime))
+	default:
+		n.failures++
+		c.steps.set(name, now.Add(backoff.After(n.failures)))
+		if kube.OutcomeOf(err) == kube.Refused {
+			c.event(n, assignmentFailed, "cannot "+w.Summary+": "+err.Error())
+		}
+	}
+}

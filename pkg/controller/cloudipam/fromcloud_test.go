@@ -1,0 +1,307 @@
+package cloudipam
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
+	"github.com/tulle-net/tulle/pkg/ipam"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// reading are the modes in which the cloud gives out ranges.
+var reading = []Mode{CloudAllocator, FromCloud}
+
+func TestWritesTheAliasAndThenTheCondition(t *testing.T) {
+	for _, mode := range reading {
+		inLab(t, mode, func(l *lab) {
+			l.cloud.Add("worker-1", "10.4.7.0/24", "10.9.0.0/28")
+			l.add(node1("worker-1"))
+			l.begin()
+			l.pass(5 * time.Second)
+			l.want("worker-1", "10.4.7.0/24")
+			if n := l.patches("/worker-1"); n != 2 {
+				t.Errorf("%d writes", n)
+			}
+			if l.cloud.Reads() != 1 || l.cloud.Changes() != 0 {
+				t.Errorf("%d lookups, %d changes", l.cloud.Reads(), l.cloud.Changes())
+			}
+			if r := l.report(); r.Waiting != 0 || r.Retrying != 0 || len(r.Findings) > 0 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// The condition stays until the podCIDRs are on the Node.
+func TestConditionWaitsForPodCIDRs(t *testing.T) {
+	inLab(t, CloudAllocator, func(l *lab) {
+		l.cloud.Add("worker-1", "10.4.7.0/24")
+		l.add(node1("worker-1"))
+		l.api.Do(func() { l.api.Refuse = refuse("PATCH", 500) })
+		l.begin()
+		l.pass(time.Minute)
+		l.wantNone("worker-1")
+		if n := l.patches("/worker-1/status"); n > 0 {
+			t.Errorf("%d writes of the status", n)
+		}
+		l.api.Do(func() { l.api.Refuse = nil })
+		l.pass(2 * time.Minute)
+		l.want("worker-1", "10.4.7.0/24")
+	})
+}
+
+// Another program's condition is not ours to change: tulled says that its network does
+// not work.
+func TestConditionOfOthersStays(t *testing.T) {
+	for reason, want := range map[string]string{"TulleNotReady": "True TulleNotReady", "FlannelIsUp": "True FlannelIsUp", "": "False RouteCreated"} {
+		inLab(t, CloudAllocator, func(l *lab) {
+			l.cloud.Add("worker-1", "10.4.7.0/24")
+			l.add(node1("worker-1"), func(n *corev1.Node) {
+				last := len(n.Status.Conditions) - 1
+				if n.Status.Conditions[last].Reason = reason; reason == "" {
+					n.Status.Conditions = n.Status.Conditions[:last]
+				}
+			})
+			l.begin()
+			l.pass(5 * time.Second)
+			if got := l.condition("worker-1"); got != want || l.api.Node("worker-1").Spec.PodCIDR != "10.4.7.0/24" {
+				t.Errorf("%q: %s, %s", reason, got, l.api.Node("worker-1").Spec.PodCIDR)
+			}
+			if n := len(l.api.Node("worker-1").Status.Conditions); n != 2 {
+				t.Errorf("%d conditions", n)
+			}
+		})
+	}
+}
+
+func TestManyNodesAreOneLookup(t *testing.T) {
+	inLab(t, CloudAllocator, func(l *lab) {
+		for i, name := range names(200) {
+			l.cloud.Add(name, fmt.Sprintf("10.4.%d.0/24", i))
+			l.add(node1(name))
+		}
+		l.begin()
+		l.pass(10 * time.Second)
+		for i, name := range names(200) {
+			l.want(name, fmt.Sprintf("10.4.%d.0/24", i))
+		}
+		if l.cloud.Reads() != 1 {
+			t.Errorf("%d lookups", l.cloud.Reads())
+		}
+		l.wantDistinct(names(200)...)
+		// A settled cluster costs CloudAllocator nothing.
+		l.pass(time.Hour)
+		if l.cloud.Reads() != 1 {
+			t.Errorf("%d lookups after an hour", l.cloud.Reads())
+		}
+	})
+}
+
+func TestBothFamilies(t *testing.T) {
+	for _, test := range []struct {
+		families []subnet.Family
+		want     []string
+	}{
+		{[]subnet.Family{subnet.IPv4, subnet.IPv6}, []string{"10.4.7.0/24", "fd20:1:2:3:4:5::/112"}},
+		{[]subnet.Family{subnet.IPv6, subnet.IPv4}, []string{"fd20:1:2:3:4:5::/112", "10.4.7.0/24"}},
+		{[]subnet.Family{subnet.IPv6}, []string{"fd20:1:2:3:4:5::/112"}},
+	} {
+		inLab(t, CloudAllocator, func(l *lab) {
+			l.cloud.Add("worker-1", "10.4.7.0/24")
+			l.add(node1("worker-1"))
+			l.begin()
+			l.pass(5 * time.Second)
+			l.wantNone("worker-1")
+			l.wantEvent("worker-1", notAvailable, "no IPv6 range for pods")
+			l.cloud.SetIPv6("worker-1", "fd20:1:2:3:4:5::/112")
+			l.pass(2 * time.Minute)
+			l.want("worker-1", test.want...)
+		}, func(o *Options) { o.Families = test.families })
+	}
+}
+
+func TestAliasThatComesLater(t *testing.T) {
+	inLab(t, CloudAllocator, func(l *lab) {
+		l.add(node1("worker-1"), func(n *corev1.Node) { n.Spec.ProviderID = "" })
+		l.begin()
+		l.pass(3 * time.Second)
+		l.wantEvent("worker-1", notAvailable, "no providerID", "node controller")
+		if l.cloud.Reads() > 0 {
+			t.Errorf("%d lookups", l.cloud.Reads())
+		}
+		l.change("worker-1", func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("worker-1") })
+		l.pass(3 * time.Second)
+		if got := l.codes("worker-1"); !slices.Equal(got, []ipam.Code{NoInstance}) {
+			t.Errorf("%v", got)
+		}
+		l.cloud.Add("worker-1")
+		l.pass(time.Minute)
+		if got := l.codes("worker-1"); !slices.Equal(got, []ipam.Code{NoAlias}) {
+			t.Errorf("%v", got)
+		}
+		reads := l.cloud.Reads()
+		l.pass(time.Hour)
+		if more := l.cloud.Reads() - reads; more < 59 || more > 125 {
+			t.Errorf("%d lookups in an hour", more)
+		}
+		l.cloud.Add("worker-1", "10.4.7.0/24")
+		l.pass(time.Minute + 5*time.Second)
+		l.want("worker-1", "10.4.7.0/24")
+	})
+}
+
+func TestOnlyAliasesOfTheSecondaryRangeCount(t *testing.T) {
+	inLab(t, CloudAllocator, func(l *lab) {
+		l.cloud.Add("worker-1", "10.4.7.0/24")
+		l.add(node1("worker-1"))
+		l.begin()
+		l.pass(3 * time.Second)
+		l.wantNone("worker-1")
+		l.wantEvent("worker-1", notAvailable, "no alias range for pods of the secondary range another")
+	}, func(o *Options) { o.Secondary = "another" })
+}
+
+// A kubelet chooses its providerID, and must not get what another instance has.
+func TestAnInstanceOfAnotherNameDoesNotCount(t *testing.T) {
+	for _, mode := range []Mode{CloudAllocator, FromCloud, FromCluster} {
+		inLab(t, mode, func(l *lab) {
+			l.cloud.Add("database", "10.64.1.0/24")
+			l.cloud.Add("worker-2", "10.64.2.0/24")
+			l.add(node1("worker-1"), func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("database") })
+			l.add(node1("worker-2.c.my-project-1.internal"), func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("worker-2") })
+			l.begin()
+			l.pass(time.Minute)
+			l.wantNone("worker-1")
+			l.want("worker-2.c.my-project-1.internal", "10.64.2.0/24")
+			l.wantEvent("worker-1", notAvailable, "that of the instance database", "re-create the Node")
+			if l.cloud.Changes() > 0 || !slices.Equal(l.cloud.Aliases("database"), []string{"10.64.1.0/24"}) {
+				t.Errorf("%d changes, %q", l.cloud.Changes(), l.cloud.Aliases("database"))
+			}
+		})
+	}
+}
+
+// Two Nodes may name one instance. One of them gets its range.
+func TestTwoNodesOfOneInstance(t *testing.T) {
+	for _, mode := range []Mode{CloudAllocator, FromCloud, FromCluster} {
+		inLab(t, mode, func(l *lab) {
+			l.cloud.Add("worker-1", "10.64.1.0/24")
+			l.add(node1("worker-1", "10.64.1.0/24"))
+			l.begin()
+			l.pass(3 * time.Second)
+			l.add(node1("worker-1.example.org"), func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("worker-1") })
+			l.pass(3 * time.Second)
+			l.want("worker-1", "10.64.1.0/24")
+			l.wantNone("worker-1.example.org")
+			l.wantEvent("worker-1.example.org", mismatch, "a podCIDR of Node worker-1")
+			l.remove("worker-1")
+			l.pass(2 * time.Minute)
+			l.want("worker-1.example.org", "10.64.1.0/24")
+		})
+	}
+}
+
+func TestMismatchIsAnEventAndNothingElse(t *testing.T) {
+	for _, mode := range []Mode{FromCloud, FromCluster} {
+		inLab(t, mode, func(l *lab) {
+			l.cloud.Add("worker-1", "10.64.1.0/24")
+			l.add(node1("worker-1", "10.64.1.0/24"))
+			l.begin()
+			l.pass(3 * time.Second)
+			l.want("worker-1", "10.64.1.0/24")
+			l.cloud.Add("worker-1", "10.64.2.0/24")
+			l.pass(verifyInterval + 2*time.Second)
+			l.want("worker-1", "10.64.1.0/24")
+			l.wantEvent("worker-1", mismatch, "10.64.1.0/24", "10.64.2.0/24", "delete and re-create the Node")
+			if got := l.codes("worker-1"); !slices.Equal(got, []ipam.Code{Mismatch}) || l.cloud.Changes() > 0 {
+				t.Errorf("%v, %d changes", got, l.cloud.Changes())
+			}
+			l.cloud.Add("worker-1", "10.64.1.0/24")
+			l.pass(verifyInterval + 2*time.Second)
+			if got := l.codes("worker-1"); len(got) > 0 {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// What cannot be read of one instance keeps no other back.
+func TestOneUnreadableInstanceHarmsNoOther(t *testing.T) {
+	inLab(t, CloudAllocator, func(l *lab) {
+		l.cloud.Add("worker-1", "10.4.1.0/24")
+		l.cloud.Add("worker-2", "10.4.2.0/24")
+		l.cloud.Do(func() { l.cloud.Unreadable = map[string]bool{"worker-1": true} })
+		l.add(node1("worker-1"))
+		l.add(node1("worker-2"))
+		l.begin()
+		l.pass(time.Minute)
+		l.wantNone("worker-1")
+		l.want("worker-2", "10.4.2.0/24")
+		s, _ := l.engine.State(l.Context())
+		if f := s.Feeds[len(s.Feeds)-1]; f.What != "instances" || !f.Listed || f.Problem == "" {
+			t.Errorf("%+v", f)
+		}
+		l.cloud.Do(func() { l.cloud.Unreadable = nil })
+		l.pass(time.Minute + 5*time.Second)
+		l.want("worker-1", "10.4.1.0/24")
+	})
+}
+
+// A replica that stands by asks the cloud nothing, and is ready.
+func TestStandingByAsksTheCloudNothing(t *testing.T) {
+	inLab(t, FromCloud, func(l *lab) {
+		l.cloud.Add("worker-1", "10.4.1.0/24")
+		l.add(node1("worker-1"))
+		l.engine.Follow()
+		l.pass(time.Hour)
+		s, _ := l.engine.State(l.Context())
+		if all, waiting := s.Listed(); !all || l.cloud.Reads() > 0 {
+			t.Errorf("%q, %d lookups", waiting, l.cloud.Reads())
+		}
+		l.begin()
+		l.want("worker-1", "10.4.1.0/24")
+	})
+}
+
+// A Node that is being deleted keeps what it has, and gets nothing.
+func TestDeletingNodesAreLeftAlone(t *testing.T) {
+	inLab(t, FromCluster, func(l *lab) {
+		l.cloud.Add("worker-1")
+		l.add(node1("worker-1"), func(n *corev1.Node) {
+			now := n.CreationTimestamp
+			n.DeletionTimestamp, n.Finalizers = &now, []string{"example.org/x"}
+		})
+		l.begin()
+		l.pass(time.Minute)
+		l.wantNone("worker-1")
+		if l.cloud.Reads()+l.cloud.Changes() > 0 {
+			t.Errorf("%d lookups, %d changes", l.cloud.Reads(), l.cloud.Changes())
+		}
+	})
+}
+
+// The watch shows another Node of the same name while a write to the old one is in
+// flight.
+func TestALateWriteToANodeOfTheSameNameIsRefused(t *testing.T) {
+	inLab(t, CloudAllocator, func(l *lab) {
+		l.cloud.Add("worker-1", "10.4.1.0/24")
+		l.add(node1("worker-1"))
+		held := make(chan struct{})
+		l.api.Do(func() { l.api.Hold = hold("PATCH", held) })
+		l.begin()
+		l.pass(time.Second)
+		l.remove("worker-1")
+		l.cloud.Add("worker-1", "10.4.2.0/24")
+		l.add(node1("worker-1"), func(n *corev1.Node) { n.UID = "another" })
+		l.pass(time.Second)
+		l.api.Do(func() { l.api.Hold = nil })
+		close(held)
+		l.pass(2 * time.Minute)
+		l.want("worker-1", "10.4.2.0/24")
+	})
+}

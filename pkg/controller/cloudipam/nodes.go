@@ -1,0 +1,178 @@
+package cloudipam
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/ipam"
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// node is what is kept of a Node.
+type node struct {
+	name, uid, version string
+	created            int64
+	deleting           bool
+	cidrs              []string // its podCIDRs
+	id                 string   // its providerID
+	// unrouted reports that its condition NetworkUnavailable is missing, or waits for a
+	// route. Another reason is another program's.
+	unrouted bool
+
+	instance  *cloud.Instance // nil until it was read
+	fruitless int             // lookups in a row that did not find what was needed
+	failures  int             // of writes in a row
+	granted   netip.Prefix    // is to be added to the instance
+	last      cloud.Change    // the last change whose outcome is not known
+}
+
+// noRoute is the reason with which a cloud's node controller registers a Node.
+const noRoute = "NoRouteCreated"
+
+// keep returns what to keep of a Node.
+func keep(k *kube.Node) (name string, n node) {
+	status := string(k.Unavailable.Status)
+	n = node{
+		name: string(k.Name), uid: string(k.UID), version: string(k.ResourceVersion), created: k.Created, deleting: k.Deleting,
+		id: string(k.ProviderID), unrouted: status == "" || status != "False" && string(k.Unavailable.Reason) == noRoute,
+	}
+	for _, cidr := range k.PodCIDRs() {
+		n.cidrs = append(n.cidrs, string(cidr))
+	}
+	return n.name, n
+}
+
+// set takes a state of a Node.
+func (c *Controller) set(name string, v node) {
+	now, n := time.Now(), c.nodes[name]
+	switch {
+	case n == nil:
+		n = &v
+		c.nodes[name] = n
+	case n.uid != v.uid:
+		c.remove(name)
+		n = &v
+		c.nodes[name] = n
+	case n.id != v.id:
+		c.ungrant(n)
+		*n = v
+	default:
+		if n.version == v.version {
+			return
+		}
+		n.version, n.deleting, n.cidrs, n.unrouted = v.version, v.deleting, v.cidrs, v.unrouted
+	}
+	c.enter(n, now)
+}
+
+// remove takes the deletion of a Node.
+func (c *Controller) remove(name string) {
+	if c.nodes[name] == nil {
+		return
+	}
+	delete(c.nodes, name)
+	c.book.Delete(name, time.Now())
+	c.reads.remove(name)
+	c.steps.remove(name)
+}
+
+// list replaces all Nodes.
+func (c *Controller) list(all map[string]node) {
+	for name, v := range all {
+		c.set(name, v)
+	}
+	for name := range c.nodes {
+		if _, is := all[name]; !is {
+			c.remove(name)
+		}
+	}
+}
+
+// enter records what a Node owns, and looks at the Node soon. A Node without podCIDRs
+// waits for a block only when its instance is known to have none.
+func (c *Controller) enter(n *node, now time.Time) {
+	cidrs := n.cidrs
+	if len(cidrs) == 0 {
+		cidrs = texts(c.ranges(n))
+	}
+	waits := c.options.Mode == FromCluster && n.isKnown()
+	switch {
+	case len(cidrs) > 0 || waits:
+		if len(cidrs) > 0 {
+			n.granted = netip.Prefix{}
+		}
+		c.book.Set(ipam.Node{Name: n.name, UID: n.uid, CIDRs: cidrs, Deleting: n.deleting, Created: n.created}, now)
+	case !n.granted.IsValid():
+		c.book.Delete(n.name, now)
+	}
+	_, soon := c.reads.of[n.name]
+	if !soon && n.instance == nil && c.needs(n) && !slices.Contains(c.asked[n.id], n.name) {
+		c.reads.set(n.name, now)
+	}
+	c.steps.set(n.name, now)
+}
+
+// needs reports whether a Node's instance is to be looked up.
+func (c *Controller) needs(n *node) bool {
+	return !n.deleting && n.id != "" && (c.options.Mode != CloudAllocator || len(n.cidrs) == 0 || n.unrouted)
+}
+
+// isKnown reports whether the Node's instance was read, and is the Node's.
+func (n *node) isKnown() bool {
+	return n.instance != nil && n.instance.Problem == "" && n.isNamed()
+}
+
+// isNamed reports whether the Node has the name of its instance, alone or with a domain.
+func (n *node) isNamed() bool {
+	rest, ok := strings.CutPrefix(n.name, n.instance.Name)
+	return ok && n.instance.Name != "" && (rest == "" || rest[0] == '.')
+}
+
+// ranges returns what the cloud routes to a Node for its pods: one range of each family,
+// or none.
+func (c *Controller) ranges(n *node) (all []netip.Prefix) {
+	if !n.isKnown() {
+		return nil
+	}
+	for _, f := range c.options.Families {
+		p := n.instance.IPv6
+		if f == subnet.IPv4 {
+			p = c.alias(n)
+		}
+		if !p.IsValid() {
+			return nil
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// alias returns the first alias of a Node's instance that is meant for pods.
+func (c *Controller) alias(n *node) netip.Prefix {
+	for _, a := range n.instance.Aliases {
+		from := a.From == c.options.Secondary || c.options.Secondary == "" && c.options.Mode != FromCluster
+		if from && a.Range.Addr().Is4() && (c.options.Mode != FromCluster || c.holds(a.Range)) {
+			return a.Range
+		}
+	}
+	return netip.Prefix{}
+}
+
+// holds reports whether a range lies in the pool.
+func (c *Controller) holds(p netip.Prefix) bool {
+	return slices.ContainsFunc(c.options.Pool.Ranges[subnet.FamilyOf(p.Addr())], func(r netip.Prefix) bool {
+		return r.Bits() <= p.Bits() && r.Overlaps(p)
+	})
+}
+
+// texts returns networks as a Node's spec has them.
+func texts(networks []netip.Prefix) (all []string) {
+	for _, n := range networks {
+		all = append(all, n.String())
+	}
+	return all
+}

@@ -1,0 +1,141 @@
+package cloudipam
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/ipam"
+)
+
+// The codes of findings, beside those of package ipam.
+const (
+	NoProviderID ipam.Code = "no-provider-id" // the Node names no instance
+	NoInstance   ipam.Code = "no-instance"    // the cloud knows no such instance of the Node's
+	NoAlias      ipam.Code = "no-alias"       // the instance has no range for pods
+	Mismatch     ipam.Code = "mismatch"       // the Node's podCIDRs are not what the cloud routes to it
+	Shared       ipam.Code = "shared"         // another Node has what the cloud routes to this one
+)
+
+// Codes are all of these.
+var Codes = []ipam.Code{NoProviderID, NoInstance, NoAlias, Mismatch, Shared}
+
+// The reasons of events, in the words of kube-controller-manager.
+const (
+	notAvailable     = "CIDRNotAvailable"
+	assignmentFailed = "CIDRAssignmentFailed"
+	invalid          = "CIDRInvalid"
+	mismatch         = "CloudCIDRAllocatorMismatch"
+)
+
+const (
+	// announceInterval is the shortest time between two looks at the findings.
+	announceInterval = time.Second
+	// remindInterval is the longest while there are any.
+	remindInterval = time.Minute
+)
+
+// announce sends an event for each finding. The Engine limits them.
+func (c *Controller) announce(now time.Time) (again time.Time) {
+	if due := c.announced.Add(announceInterval); now.Before(due) {
+		return due
+	}
+	c.announced = now
+	for _, f := range c.findings() {
+		reason := invalid
+		switch {
+		case f.Code == Mismatch || f.Code == Shared:
+			reason = mismatch
+		case f.Code.Waits() || slices.Contains(Codes, f.Code):
+			reason = notAvailable
+		}
+		again = now.Add(remindInterval)
+		c.options.Event(controller.Event{Object: controller.Ref{Kind: "Node", Name: f.Node, UID: f.UID}, Warning: true, Reason: reason, Message: f.Text})
+	}
+	return again
+}
+
+// event sends a warning about a Node.
+func (c *Controller) event(n *node, reason, text string) {
+	c.options.Event(controller.Event{Object: ref(n), Warning: true, Reason: reason, Message: text})
+}
+
+// findings returns what is wrong, in the order of the Nodes' names.
+func (c *Controller) findings() (all []ipam.Finding) {
+	for f := range c.book.Findings() {
+		if f.Code != ipam.Outside || c.options.Pool != nil {
+			all = append(all, f)
+		}
+	}
+	for _, n := range c.nodes {
+		if code, text := c.finding(n); code != "" {
+			all = append(all, ipam.Finding{Node: n.name, UID: n.uid, Code: code, Text: text})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ipam.Finding) int { return strings.Compare(a.Node, b.Node) })
+	return all
+}
+
+// finding returns what is wrong between a Node and its instance, and the fix.
+func (c *Controller) finding(n *node) (code ipam.Code, text string) {
+	switch {
+	case n.deleting:
+		return "", ""
+	case n.id == "" && len(n.cidrs) == 0:
+		return NoProviderID, "the Node has no providerID, so its instance is not known; run the cloud's node controller, or start the kubelet with one"
+	case n.instance == nil:
+		return "", ""
+	case n.instance.Problem != "":
+		return NoInstance, n.instance.Problem
+	case !n.isNamed():
+		return NoInstance, fmt.Sprintf("providerID %.100q is that of the instance %s, and the Node has another name; re-create the Node with the name of its instance", n.id, n.instance.Name)
+	}
+	ranges := c.ranges(n)
+	if ranges != nil && len(n.cidrs) == 0 {
+		if other := c.rival(n, ranges); other != "" {
+			return Shared, fmt.Sprintf("the instance has the range %s, a part of which is a podCIDR of Node %s; delete and re-create that Node, or give the instance another range", strings.Join(texts(ranges), ","), other)
+		}
+	}
+	switch {
+	case ranges == nil && c.options.Mode != FromCluster:
+		return NoAlias, fmt.Sprintf("the instance %s has no %s for pods%s; add it to its first network interface", n.instance.Name, c.lacking(n), c.from())
+	case len(n.cidrs) > 0 && ranges != nil && !slices.Equal(n.cidrs, texts(ranges)):
+		return Mismatch, fmt.Sprintf("podCIDRs %.100q are not the range %s of the instance %s; make the instance's alias ranges match, or delete and re-create the Node", strings.Join(n.cidrs, ","), strings.Join(texts(ranges), ","), n.instance.Name)
+	case len(n.cidrs) > 0 && ranges == nil && !c.own(n).IsValid():
+		return Mismatch, fmt.Sprintf("podCIDRs %.100q are not in the range of podCIDRs, so the instance %s gets no alias range; delete and re-create the Node", strings.Join(n.cidrs, ","), n.instance.Name)
+	}
+	return "", ""
+}
+
+// lacking returns what an instance lacks.
+func (c *Controller) lacking(n *node) string {
+	if c.alias(n).IsValid() {
+		return "IPv6 range"
+	}
+	return "alias range"
+}
+
+// from returns where the alias ranges have to be from.
+func (c *Controller) from() string {
+	if c.options.Secondary == "" {
+		return ""
+	}
+	return " of the secondary range " + c.options.Secondary
+}
+
+// Report returns what the controller knows. Call it in the Engine's loop.
+func (c *Controller) Report(now time.Time) nodeipam.Report {
+	r := nodeipam.Report{Nodes: len(c.nodes), Pools: c.book.Usage(now), Findings: c.findings()}
+	for _, n := range c.nodes {
+		if len(n.cidrs) == 0 && !n.deleting {
+			r.Waiting++
+		}
+		if n.failures > 0 {
+			r.Retrying++
+		}
+	}
+	return r
+}

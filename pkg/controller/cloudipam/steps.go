@@ -1,0 +1,125 @@
+package cloudipam
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// step returns the write that a Node needs next, if there is one: first the alias of its
+// instance, then its podCIDRs, and its condition only when it has them.
+func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) {
+	if _, flies := c.flying[n.name]; flies || n.deleting || !n.isKnown() {
+		return w, false
+	}
+	switch ranges := c.ranges(n); {
+	case len(n.cidrs) == 0 && ranges != nil:
+		if c.rival(n, ranges) == "" {
+			return c.setCIDRs(n, texts(ranges)), true
+		}
+		c.steps.set(n.name, now.Add(lookups.Last))
+	case len(n.cidrs) == 0:
+		if n.granted.IsValid() {
+			return c.addAlias(n, n.granted, now)
+		}
+	case ranges == nil && c.options.Mode == FromCluster:
+		p := c.own(n)
+		if p.IsValid() && c.rival(n, []netip.Prefix{p}) == "" {
+			return c.addAlias(n, p, now)
+		}
+		c.steps.set(n.name, now.Add(lookups.Last))
+	case ranges != nil && slices.Equal(n.cidrs, texts(ranges)) && n.unrouted:
+		return c.setRouted(n), true
+	}
+	return w, false
+}
+
+// own returns a Node's only podCIDR, if it is a range of the pool.
+func (c *Controller) own(n *node) netip.Prefix {
+	if len(n.cidrs) != 1 {
+		return netip.Prefix{}
+	}
+	p, err := netip.ParsePrefix(n.cidrs[0])
+	if err != nil || p != p.Masked() || subnet.FamilyOf(p.Addr()) != subnet.IPv4 || !c.holds(p) {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// rival returns another Node that has a part of what the cloud routes to this one.
+func (c *Controller) rival(n *node, ranges []netip.Prefix) string {
+	for _, p := range ranges {
+		for other := range c.book.Owners(p) {
+			if other != n.name {
+				return other
+			}
+		}
+	}
+	return ""
+}
+
+// write returns a write of a Node, or of its instance.
+func (c *Controller) write(n *node, f flight, summary string, do func(context.Context) error) controller.Write {
+	f.uid = n.uid
+	c.flying[n.name] = f
+	w := controller.Write{Controller: c.Name(), Object: ref(n), Verb: controller.Patch, Summary: summary, Do: do}
+	if f.change.ID != "" {
+		w.Object.Kind, w.Cloud = "Instance", true
+	}
+	return w
+}
+
+func (c *Controller) setCIDRs(n *node, cidrs []string) controller.Write {
+	client, path := c.options.Client, kube.Path(kube.Nodes, n.name)
+	m := kube.Merge{If: kube.Version{UID: n.uid, ResourceVersion: n.version}, Spec: map[string]any{"podCIDR": cidrs[0], "podCIDRs": cidrs}}
+	return c.write(n, flight{}, "set podCIDRs "+strings.Join(cidrs, ","), func(ctx context.Context) error {
+		_, err := client.Merge(ctx, path, m)
+		return err
+	})
+}
+
+// setRouted sets the condition that keeps pods off a Node, in the words of
+// kube-controller-manager.
+func (c *Controller) setRouted(n *node) controller.Write {
+	client, path := c.options.Client, kube.Path(kube.Nodes, n.name, "status")
+	at := time.Now().UTC().Format(time.RFC3339)
+	change, err := json.Marshal(map[string]any{
+		"metadata": kube.Version{UID: n.uid, ResourceVersion: n.version},
+		"status": map[string]any{"conditions": []map[string]string{{
+			"type": kube.NetworkUnavailable, "status": "False", "reason": "RouteCreated",
+			"message": "The cloud routes the Node's podCIDRs to its instance", "lastHeartbeatTime": at, "lastTransitionTime": at,
+		}}},
+	})
+	return c.write(n, flight{}, "set NetworkUnavailable to False", func(ctx context.Context) error {
+		if err != nil {
+			return err
+		}
+		return kube.Patch(ctx, client, path, kube.StrategicMergePatch, change, kube.NodeMetadata, new(kube.Node))
+	})
+}
+
+// addAlias adds a range to a Node's instance, if its present state is known.
+func (c *Controller) addAlias(n *node, add netip.Prefix, now time.Time) (w controller.Write, ok bool) {
+	if n.instance.Version == "" {
+		n.instance = nil
+		c.reads.set(n.name, now)
+		return w, false
+	}
+	change, to := c.changeFor(n, add), c.options.Cloud
+	summary := "add alias range " + add.String()
+	if from := c.options.Secondary; from != "" {
+		summary += " of " + from
+	}
+	return c.write(n, flight{change: change}, summary, func(ctx context.Context) error { return to.AddAlias(ctx, change) }), true
+}
+
+func ref(n *node) controller.Ref {
+	return controller.Ref{Kind: "Node", Name: n.name, UID: n.uid}
+}

@@ -1,0 +1,136 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/trouble"
+)
+
+// lookupLimit is how long one lookup may take.
+const lookupLimit = 30 * time.Second
+
+// Lookup reads what no watch shows, like the instances of a cloud. The Engine looks up
+// only while it plans: a replica that stands by asks nothing. Read runs outside the
+// loop, the other functions in it.
+type Lookup[V any] struct {
+	What string // like "instances"
+	// Due returns the keys to look up now, and when the next ones are due; zero is only
+	// after an event. A key is not due again before Take.
+	Due func(now time.Time) (keys []string, again time.Time)
+	// Read looks keys up. It returns what it found, even with an error.
+	Read func(ctx context.Context, keys []string) (map[string]V, error)
+	// Take takes what was found.
+	Take func(keys []string, found map[string]V)
+}
+
+// LookUp adds a Lookup to an Engine.
+func LookUp[V any](e *Engine, l Lookup[V]) {
+	e.lookups = append(e.lookups, &inquiry[V]{
+		Lookup: l, all: make(chan struct{}),
+		outcome: trouble.Outcome{Failed: "Failed to look up " + l.What + "; retrying", Works: "Looking up " + l.What + " works again", EachReason: true},
+	})
+}
+
+// lookup is a Lookup of any type.
+type lookup interface {
+	// turn begins to look up what is due. It returns when more is due.
+	turn(ctx context.Context, e *Engine, now time.Time) time.Time
+	// rest is called in the place of turn while nothing is to be looked up.
+	rest()
+	state() FeedState
+	await(ctx context.Context) error
+}
+
+// inquiry is a Lookup at work.
+type inquiry[V any] struct {
+	Lookup[V]
+	outcome trouble.Outcome
+	reading bool // only the loop uses it
+
+	mu      sync.Mutex
+	rests   bool
+	tried   bool
+	failure error
+	all     chan struct{} // closed when everything was tried once
+}
+
+func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again time.Time) {
+	q.set(func() { q.rests = false })
+	if q.reading {
+		return time.Time{}
+	}
+	keys, again := q.Due(now)
+	if len(keys) == 0 {
+		q.set(func() {
+			if !q.tried {
+				q.tried = true
+				close(q.all)
+			}
+		})
+		return again
+	}
+	q.reading = true
+	terms := e.terms
+	e.reads.Go(func() {
+		within, cancel := context.WithTimeout(ctx, lookupLimit)
+		defer cancel()
+		found, err := q.Read(within, keys)
+		e.post(func() {
+			q.reading = false
+			q.outcome.Was(err, "keys", len(keys), "found", len(found))
+			q.set(func() { q.failure = err })
+			if e.terms == terms { // a later term looks up everything itself
+				q.Take(keys, found)
+			}
+		})
+	})
+	return time.Time{}
+}
+
+func (q *inquiry[V]) rest() { q.set(func() { q.rests = true }) }
+
+func (q *inquiry[V]) set(f func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f()
+}
+
+func (q *inquiry[V]) state() FeedState {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := FeedState{What: q.What, Listed: q.tried || q.rests}
+	if q.failure != nil {
+		s.Problem = q.failure.Error()
+	}
+	return s
+}
+
+func (q *inquiry[V]) await(ctx context.Context) error {
+	select {
+	case <-q.all:
+	case <-ctx.Done():
+		return fmt.Errorf("look up %s: %w", q.What, ctx.Err())
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.failure != nil {
+		return fmt.Errorf("look up %s: %w", q.What, q.failure)
+	}
+	return nil
+}
+
+// lookUp lets each lookup begin what is due. It returns when more is due.
+func (e *Engine) lookUp(ctx context.Context, now time.Time) (next time.Time) {
+	plans := e.term != nil && e.fresh() || e.options.Mode == ObserveMode && e.listed()
+	for _, l := range e.lookups {
+		if plans {
+			next = Earlier(next, l.turn(ctx, e, now))
+		} else if e.options.Mode == WriteMode && e.term == nil {
+			l.rest()
+		}
+	}
+	return next
+}

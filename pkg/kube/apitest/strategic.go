@@ -1,0 +1,27 @@
+package apitest
+
+// mergeConditions completes a strategic merge patch of a status: the conditions that it
+// does not name stay. This is the only list in which the two kinds of patches differ for
+// what controllers write.
+func mergeConditions(before, change map[string]any) {
+	status, _ := change["status"].(map[string]any)
+	named, ok := status["conditions"].([]any)
+	if !ok {
+		return
+	}
+	kind := func(condition any) any { c, _ := condition.(map[string]any); return c["type"] }
+	old, _ := before["status"].(map[string]any)
+	all, _ := old["conditions"].([]any)
+	merged := []any{}
+	for _, was := range all {
+		for i, now := range named {
+			if kind(now) == kind(was) {
+				was = merge(was, now)
+				named = append(named[:i:i], named[i+1:]...)
+				break
+			}
+		}
+		merged = append(merged, was)
+	}
+	status["conditions"] = append(merged, named...)
+}
