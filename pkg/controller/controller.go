@@ -31,13 +31,12 @@ const (
 	Delete = "delete"
 )
 
-// Write is one change that a controller wants, as a value that can be printed before it
-// is made.
+// Write is one change that a controller plans. It can be printed before it is made.
 type Write struct {
 	Controller string
 	Object     Ref
 	Verb       string
-	// Summary says what changes, like "set podCIDRs 10.4.7.0/24".
+	// Summary describes the change, like "set podCIDRs 10.4.7.0/24".
 	Summary string
 	// Cloud is set if the write goes to a cloud. Its failure keeps no other write back,
 	// because a cloud's client paces itself. A late one must do no harm.
@@ -51,21 +50,21 @@ type Write struct {
 // goroutine.
 type Controller interface {
 	Name() string
-	// Plan returns at most n writes to make now, and when to be asked again without an
-	// event; zero is only after one. A returned write counts as in flight until Done.
-	// A controller never has two writes for one object in flight.
+	// Plan returns at most n writes to make now, and when the Engine calls it again
+	// without an event; with a zero time it waits for an event. A returned write is in
+	// flight until Done. A controller never has two writes of one object in flight.
 	Plan(now time.Time, n int) ([]Write, time.Time)
-	// Done reports a write's outcome: nil, a refusal (*kube.Error), ErrNotMade, or
-	// another error, after which the change may have been made or may still be.
+	// Done reports a write's outcome: nil, a refusal (*kube.Error), or ErrNotMade. After
+	// any other error, the server may have applied the write, or may still do so.
 	Done(w Write, err error)
-	// Lead begins a term: what was in flight in an earlier one is over. If the term is
-	// not clean, a write of the last leader may still arrive.
+	// Lead begins a term. No write of an earlier term of this process is in flight. If
+	// the term is not clean, a write of the last leader may still arrive.
 	Lead(t election.Term)
-	// Clean reports whether no write of an earlier term could still do harm.
+	// Clean reports whether a write of an earlier term can no longer do harm.
 	Clean() bool
 }
 
-// ErrNotMade is the outcome of a write that was planned and never begun.
+// ErrNotMade is the outcome of a write that was planned but not begun.
 var ErrNotMade = errors.New("the write was not made")
 
 // Mode is what an Engine does with writes.

@@ -1,11 +1,11 @@
-// Package controller is the engine of cluster-wide controllers. What objects of the
-// cluster must be is a pure function of what was read; an event only marks.
+// Package controller is the engine of cluster-wide controllers. The desired state of the
+// cluster's objects is a pure function of what was read. An event only marks a change.
 //
-// A Feed follows a resource, and hands what it reads to the Engine's loop. The loop
-// owns all state of all controllers. It asks each Controller for the writes that are
-// due now, as late as it can, and never for more than it may begin. A write is a value
-// with a text, so the same plan can be printed, counted or made: modes and dry runs
-// cost a controller nothing.
+// A Feed follows a resource, and passes what it reads to the Engine's loop. The loop
+// owns the state of all controllers. It requests from each Controller the writes that
+// are due now: as late as possible, and never more than it may begin. A Write is a value
+// with a text, so the Engine can print, count or make the same plan. A controller needs
+// no code for modes and dry runs.
 //
 // The Engine plans only during a term of leadership, and only when every feed has
 // listed since the term began. It limits the writes in flight over all controllers,

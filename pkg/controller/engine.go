@@ -14,8 +14,8 @@ const (
 	mostWrites = 32
 	// observeInterval is the shortest time between two plans that are only counted.
 	observeInterval = time.Second
-	// deadlinePoll is how often the loop looks for the renewal of a term that is too
-	// short for a write.
+	// deadlinePoll is how often the loop checks whether a term, too short for a write, was
+	// renewed.
 	deadlinePoll = 100 * time.Millisecond
 	// inboxSize is how many calls may wait for the loop before their callers wait, too.
 	inboxSize = 2 * mostWrites
@@ -76,8 +76,8 @@ func New(o Options) *Engine {
 // Add adds a controller.
 func (e *Engine) Add(c Controller) { e.controllers = append(e.controllers, c) }
 
-// Follow begins to read. Without it, the feeds begin with the first term. A program
-// that waits for the first attempt to lead reads everything once, not twice.
+// Follow starts the feeds. Otherwise they start with the first term. A feed that starts
+// before a term lists again in it, so a program first tries to lead.
 func (e *Engine) Follow() { e.begun.Do(func() { close(e.start) }) }
 
 // Run runs the loop until ctx ends. End ctx after Lead has returned.
@@ -143,7 +143,7 @@ func (e *Engine) work(first func()) {
 	}
 }
 
-// post has the loop call f, and marks a change.
+// post passes f to the loop, which calls it and plans again.
 func (e *Engine) post(f func()) {
 	select {
 	case e.inbox <- func() { f(); e.changed = true }:
@@ -151,7 +151,7 @@ func (e *Engine) post(f func()) {
 	}
 }
 
-// Do calls f in the loop, and reports whether that was done within ctx.
+// Do calls f in the loop, and reports whether f returned before ctx ended.
 func (e *Engine) Do(ctx context.Context, f func()) bool {
 	done := make(chan struct{})
 	select {

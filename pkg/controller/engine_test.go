@@ -85,7 +85,7 @@ func TestWritesInFlightAreLimitedOverAllControllers(t *testing.T) {
 	}, a, b)
 }
 
-// No controller is kept waiting by another that always has something to write.
+// A controller that always has something to write does not keep another one waiting.
 func TestControllersTakeTurns(t *testing.T) {
 	greedy, modest := newFake("greedy", 10_000), newFake("modest", 1)
 	run(t, Options{}, func(l *lab) {
@@ -127,7 +127,7 @@ func TestRetryAfterPausesEveryWrite(t *testing.T) {
 	}, c)
 }
 
-// A server that is gone is not asked for every object in turn.
+// An Engine does not try every object in turn on a server that is gone.
 func TestAFailingServerIsLeftAlone(t *testing.T) {
 	c := newFake("a", 10_000)
 	var tries atomic.Int32
@@ -153,7 +153,7 @@ func TestAFailingServerIsLeftAlone(t *testing.T) {
 	}, c)
 }
 
-// What the server refuses of one object keeps no other back.
+// A refused write of one object does not delay the writes of others.
 func TestARefusedObjectPausesNothing(t *testing.T) {
 	for _, code := range []int{http.StatusConflict, http.StatusNotFound, http.StatusUnprocessableEntity} {
 		c := newFake("a", 100)

@@ -10,19 +10,19 @@ import (
 const (
 	// eventInterval is how often the same event of an object may be sent.
 	eventInterval = 5 * time.Minute
-	// mostEvents limits the events in that time, and so what is remembered of them.
+	// mostEvents limits the events in that time, and so the memory for them.
 	mostEvents = 4096
-	// eventLimit is how long sending one may take.
+	// eventLimit is the time limit for sending an event.
 	eventLimit = 5 * time.Second
 )
 
 // Event is a message for people about an object, which Kubernetes shows with it.
 type Event struct {
 	Object Ref
-	// Warning is for what a person has to change.
+	// Warning marks an event that a person has to act on.
 	Warning bool
-	// Reason is a word in CamelCase, and the event's cause: an object has at most one
-	// event of a reason in five minutes.
+	// Reason is the cause, one word in CamelCase. An object gets at most one event of a
+	// reason in five minutes.
 	Reason, Message string
 }
 
@@ -75,7 +75,7 @@ func (s *events) add(ev Event, now time.Time) {
 		s.order = s.order[1:]
 	}
 	if len(s.order) == 0 {
-		s.order = nil // returns what was appended to
+		s.order = nil // frees the array that was appended to
 	}
 	key := sentEvent{ev.Object.Kind, ev.Object.Namespace, ev.Object.Name, ev.Object.UID, ev.Reason}
 	if _, again := s.sent[key]; again {

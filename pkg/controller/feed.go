@@ -18,7 +18,7 @@ import (
 // does not have.
 const absentPause = time.Minute
 
-// mostFailures limits the back-off between two sessions to some three seconds. Few
+// mostFailures limits the back-off between two sessions to about three seconds: few
 // replicas follow a cluster, and its Nodes wait for them.
 const mostFailures = 6
 
@@ -29,8 +29,7 @@ type Feed[T, V any] struct {
 	Client *kube.Client
 	Path   string
 	Format kube.Format[T]
-	// Optional is a resource that some servers do not have. None of its objects exist
-	// there.
+	// Optional marks a resource that some servers do not have. There, the list is empty.
 	Optional bool
 
 	// Keep returns what to keep of an object, and a key that no other object has. It
@@ -60,14 +59,14 @@ func Follow[T, V any](e *Engine, f Feed[T, V]) {
 // feed is a Feed of any type.
 type feed interface {
 	run(ctx context.Context)
-	// relist has the feed list again. Until then it is not fresh.
+	// relist starts another list. Until it is complete, the feed is not fresh.
 	relist()
 	isFresh() bool
 	state() FeedState
 	// take returns what makes, in the loop, the changes that were read, or nil without
 	// any.
 	take() func()
-	// await waits until it has listed. It returns the first failure, or ctx's error.
+	// await waits until the feed has listed. It returns the first failure, or ctx's error.
 	await(ctx context.Context) error
 }
 
@@ -76,7 +75,7 @@ type FeedState struct {
 	What string
 	// Listed reports whether it has listed since the start.
 	Listed bool
-	// Problem is why it does not follow now, or "".
+	// Problem is why the feed does not work now, or "".
 	Problem string
 	// Revision is the last resourceVersion that it has read.
 	Revision int64
@@ -205,7 +204,7 @@ func (l *listing[T, V]) Done() bool {
 	return true
 }
 
-// replace hands a complete list to the loop. The list is read once the loop has it.
+// replace passes a complete list to the loop. The feed has listed once the loop has it.
 func (p *pipe[T, V]) replace(all map[string]V) {
 	p.box.replace(fullList[V]{all, p.session})
 	p.engine.news.Wake()
@@ -223,7 +222,7 @@ func (p *pipe[T, V]) report(err error) {
 	p.engine.news.Wake()
 }
 
-// change changes the state, and wakes who waits for that.
+// change changes the state, and wakes await.
 func (p *pipe[T, V]) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -106,7 +106,7 @@ func (f *fake) Plan(now time.Time, n int) (writes []Write, again time.Time) {
 	return writes, again
 }
 
-// Done implements Controller. What was not written is planned again.
+// Done implements Controller. It plans a failed write again.
 func (f *fake) Done(w Write, err error) {
 	f.errors[w.Object.Name] = append(f.errors[w.Object.Name], err)
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// endLimit is how long writes in flight may take once a term is to end.
+	// endLimit is how long writes in flight may take after their term was cancelled.
 	endLimit = time.Second
-	// settleTime is how long a write without an answer may still be made: as long as
-	// an API server works on a request.
+	// settleTime is how long an API server may still apply a write without an answer: as
+	// long as it works on a request.
 	settleTime = time.Minute
 )
 
-// Lead makes writes until ctx or the term ends, and waits until none is in flight. It
-// reports whether all of them are known to be over: only then may the next leader
-// write at once.
+// Lead makes writes until ctx ends, and waits until none is in flight. It reports
+// whether the outcome of every write is known; only then may the next leader write at
+// once.
 func (e *Engine) Lead(ctx context.Context, t election.Term) (clean bool) {
 	e.Follow()
 	e.post(func() { e.beginTerm(t) })
@@ -58,8 +58,8 @@ func (e *Engine) beginTerm(t election.Term) {
 	}
 }
 
-// endTerm stops planning. When no write is in flight any more, idle gets whether every
-// write is known to be over.
+// endTerm stops planning. Once no write is in flight, idle receives whether the outcome
+// of every write is known.
 func (e *Engine) endTerm(idle chan<- bool) {
 	e.term = nil
 	e.writer.idle = idle

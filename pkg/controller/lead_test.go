@@ -53,7 +53,7 @@ func TestATermThatCutsWritesOffIsNotClean(t *testing.T) {
 	}, c)
 }
 
-// A write without an answer may be made as long as the server may work on it.
+// A server may still apply a write without an answer while it works on the request.
 func TestATermIsNotCleanSoonAfterALostAnswer(t *testing.T) {
 	for wait, want := range map[time.Duration]bool{time.Second: false, settleTime - time.Second: false, settleTime + time.Second: true} {
 		c := newFake("a", 1)

@@ -14,12 +14,12 @@ type State struct {
 	// its term.
 	Leading bool
 	Term    int64
-	// Planning reports whether everything was read that a plan needs.
+	// Planning reports whether every feed has read what a plan needs.
 	Planning bool
 	Feeds    []FeedState
 	InFlight int
-	// Paused is until when no write begins because the server fails or asks for it;
-	// zero if nothing keeps writes back.
+	// Paused is when the next write may begin, if the server fails or has asked for a
+	// pause; otherwise zero.
 	Paused time.Time
 	// Counts counts the writes that ended since the start.
 	Counts map[Count]int
@@ -31,7 +31,7 @@ type State struct {
 	Events  EventCounts
 }
 
-// Count is one kind of ended writes.
+// Count names the writes that are counted together.
 type Count struct {
 	Controller, Verb string
 	Outcome          Outcome
@@ -73,8 +73,8 @@ func (s Seconds) Buckets() map[float64]uint64 {
 	return all
 }
 
-// State returns what the Engine is doing. It reports whether the loop answered within
-// ctx.
+// State returns what the Engine is doing, and reports whether the loop answered before
+// ctx ended. Without an answer, only the feeds' states are set.
 func (e *Engine) State(ctx context.Context) (s State, ok bool) {
 	// If the loop does not answer in time, it may still set this later.
 	var known State
@@ -106,8 +106,8 @@ func (e *Engine) State(ctx context.Context) (s State, ok bool) {
 	return s, ok
 }
 
-// Listed reports whether every feed has listed since the start, and what the others
-// wait for.
+// Listed reports whether every feed has listed since the start, and returns why the
+// others have not.
 func (s State) Listed() (all bool, waiting []string) {
 	for _, f := range s.Feeds {
 		if !f.Listed {
@@ -121,8 +121,8 @@ func (s State) Listed() (all bool, waiting []string) {
 	return len(waiting) == 0, waiting
 }
 
-// PlanAll returns everything that the controllers would write now. It waits until every
-// feed has listed, and returns the first reason why one cannot.
+// PlanAll waits until every feed has listed, and returns all writes that the controllers
+// would make now. It returns the first failure of a feed.
 func (e *Engine) PlanAll(ctx context.Context) (writes []Write, err error) {
 	if err := e.Await(ctx); err != nil {
 		return nil, err
@@ -139,8 +139,8 @@ func (e *Engine) PlanAll(ctx context.Context) (writes []Write, err error) {
 	return writes, nil
 }
 
-// Await waits until every feed has listed, and every lookup has tried everything once.
-// It returns the first reason why one cannot.
+// Await waits until every feed has listed, and every lookup has tried each object once.
+// It returns the first failure.
 func (e *Engine) Await(ctx context.Context) error {
 	for _, f := range e.feeds {
 		if err := f.await(ctx); err != nil {

@@ -18,13 +18,13 @@ import (
 // backoff paces all writes while the server fails.
 var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: 10 * time.Second}
 
-// patience limits how long to wait because the server asks for it.
+// patience limits a pause that the server asks for.
 const patience = 5 * time.Minute
 
 // mostRecent is how many of the last writes are kept for people.
 const mostRecent = 20
 
-// writer is what the loop knows of the writes.
+// writer is the loop's state of the writes.
 type writer struct {
 	inFlight int
 	paused   time.Time // until then no write begins
@@ -92,8 +92,8 @@ func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
 	e.reportIdle(now)
 }
 
-// reportIdle reports the end of a term's last write, and whether no write can still do
-// harm.
+// reportIdle reports the end of a term's last write, and whether a late write can no
+// longer do harm.
 func (e *Engine) reportIdle(now time.Time) {
 	w := &e.writer
 	if w.idle == nil || w.inFlight > 0 {
@@ -143,15 +143,16 @@ type Outcome string
 // The outcomes.
 const (
 	Written Outcome = "written"
-	// Refused: the object did not allow it, or is not as it was read.
+	// Refused is a write that the object does not allow, or that requires an older state
+	// of it.
 	Refused Outcome = "refused"
-	// Failed: the server did not allow or answer it, whatever the object.
+	// Failed is a write that the server does not allow for any object, or did not answer.
 	Failed Outcome = "failed"
-	// Begun: the cloud has begun it, and not ended it in time.
+	// Begun is a write that the cloud has begun, and has not ended in time.
 	Begun Outcome = "begun"
 )
 
-// Outcomes returns all of them.
+// Outcomes returns all outcomes.
 func Outcomes() []Outcome { return []Outcome{Written, Refused, Failed, Begun} }
 
 // outcomeOf returns how a write ended.

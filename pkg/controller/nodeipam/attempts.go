@@ -12,20 +12,20 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// TermAnnotation is the annotation by which a new leader changes a Node that has no
-// podCIDRs, so that late writes of the last leader fail.
+// TermAnnotation is the annotation that a new leader writes to a Node without podCIDRs.
+// It changes the Node, so that late writes of the last leader fail.
 const TermAnnotation = "tulle.net/ipam-term"
 
 // backoff paces the writes of one Node that the server refuses.
 var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: time.Minute}
 
-// parkedLimit is how long a write waits at least for the watch to show why it was
-// refused. After that it is tried as it was, which does no harm.
+// parkedLimit is how long a refused write waits, at least, for the watch to show how the
+// Node has changed. After that it is retried unchanged, which does no harm.
 const parkedLimit = time.Second
 
 // attempt is a write to a Node until its outcome is known: of podCIDRs, or of the fence.
-// Its block stays reserved. A try without an answer is made again as it was, so that it
-// does not matter whether it was made.
+// Its block stays reserved. A try without an answer is repeated unchanged, so it does
+// not matter whether the server has applied it.
 type attempt struct {
 	name, uid string
 	cidrs     []string      // none in the fence
@@ -34,14 +34,14 @@ type attempt struct {
 	failures  int
 	flying    bool // a try is in flight
 	parked    bool // it waits for the watch to show a later version
-	over      bool // its outcome does not matter any more
+	over      bool // its outcome no longer matters
 	at        time.Time
 	index     int // in the queue
 }
 
 func (a *attempt) isFence() bool { return a.cidrs == nil }
 
-// termText returns what no other term has. One without an election has no ID.
+// termText returns a text that no other term has. A term without an election has no ID.
 func termText(t election.Term) string {
 	return fmt.Sprintf("%d-%s", t.Number, cmp.Or(t.ID, rand.Text()))
 }
@@ -61,7 +61,7 @@ func (c *Controller) beginFence() {
 	c.fencing = c.fences > 0
 }
 
-// changed takes a later state of an attempt's Node. gone is one that was deleted.
+// changed applies a later state of an attempt's Node. gone means that it was deleted.
 func (c *Controller) changed(n *node, gone bool) {
 	a := c.attempts[n.Name]
 	if a == nil {

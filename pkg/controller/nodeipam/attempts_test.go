@@ -33,7 +33,7 @@ func TestANodeGetsOneWrite(t *testing.T) {
 }
 
 // A Node that changes between the decision and the write is written as soon as the watch
-// shows how, however often.
+// shows the change, however often that happens.
 func TestAConflictIsTriedAgainOnceTheWatchShowsTheChange(t *testing.T) {
 	run(t, "10.1.0.0/24", func(l *lab) {
 		l.shows("a", "1", 10)
@@ -55,8 +55,8 @@ func TestAConflictIsTriedAgainOnceTheWatchShowsTheChange(t *testing.T) {
 	})
 }
 
-// A conflict without a change is tried again as it was, ever more seldom. An
-// event reports it.
+// A write that meets a conflict without a change is retried unchanged, with a growing
+// back-off. An event reports it.
 func TestAConflictWithoutAChangeIsTriedAgainAsItWas(t *testing.T) {
 	run(t, "10.1.0.0/23", func(l *lab) {
 		l.shows("a", "1", 10)
@@ -88,8 +88,8 @@ func TestAConflictWithoutAChangeIsTriedAgainAsItWas(t *testing.T) {
 	})
 }
 
-// A write without an answer may have been made. Its block goes to no other Node, and it
-// is made again as it was, until the Node shows what became of it.
+// A write without an answer may have been applied. Its block goes to no other Node, and
+// the write is repeated unchanged until the Node shows its outcome.
 func TestALostAnswerKeepsTheBlock(t *testing.T) {
 	for name, c := range map[string]struct {
 		shows []string
@@ -123,7 +123,7 @@ func TestALostAnswerKeepsTheBlock(t *testing.T) {
 	}
 }
 
-// A refusal other than a conflict is reported, and tried again soon.
+// A refusal other than a conflict is reported, and the write is retried soon.
 func TestARefusalIsReportedAndTriedAgain(t *testing.T) {
 	run(t, "10.1.0.0/24", func(l *lab) {
 		l.shows("a", "1", 10)
@@ -137,8 +137,8 @@ func TestARefusalIsReportedAndTriedAgain(t *testing.T) {
 	})
 }
 
-// A Node that is deleted while its write is in flight, and perhaps created again, gets
-// what the write did not bring.
+// A Node that is deleted while its write is in flight, and perhaps re-created, gets the
+// podCIDRs that the write did not set.
 func TestADeletedNodeGivesItsBlockBack(t *testing.T) {
 	run(t, "10.1.0.0/24", func(l *lab) {
 		l.shows("a", "1", 10)
@@ -182,7 +182,7 @@ func TestANodeThatIsBeingDeletedGetsNothing(t *testing.T) {
 	})
 }
 
-// A write that was never begun keeps nothing.
+// A write that was not begun keeps no block.
 func TestAWriteThatWasNotMadeKeepsNothing(t *testing.T) {
 	run(t, "10.1.0.0/24", func(l *lab) {
 		l.shows("a", "1", 10)
@@ -196,8 +196,8 @@ func TestAWriteThatWasNotMadeKeepsNothing(t *testing.T) {
 	})
 }
 
-// A term that does not begin cleanly changes every Node without podCIDRs first. Blocks
-// are given out once each of them has changed, by whatever.
+// A term that does not begin cleanly first changes every Node without podCIDRs. It gives
+// out blocks once each of them has changed, by any writer.
 func TestAFenceComesBeforeEveryBlock(t *testing.T) {
 	run(t, "10.1.0.0/20", func(l *lab) {
 		l.shows("has", "0", 9, "10.1.15.0/24")

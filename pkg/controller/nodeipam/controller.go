@@ -18,8 +18,8 @@ const Name = "node-ipam-controller"
 // Options are what a Controller needs.
 type Options struct {
 	Client *kube.Client
-	// Pools are what Nodes get blocks from, beside the pools of SetPools. Services are
-	// ranges that no block may overlap, beside those of the ServiceCIDRs.
+	// Pools are pools of Nodes' blocks, in addition to those of SetPools. Services are
+	// ranges that no block may overlap, in addition to those of the ServiceCIDRs.
 	Pools    []ipam.Pool
 	Services []netip.Prefix
 	// Select keeps the labels of Nodes without podCIDRs, for the selectors of pools.
@@ -89,8 +89,8 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 	for len(writes) < n && c.waiting.due(now) {
 		a := c.waiting.pop()
 		if !a.isFence() && c.nodes[a.name].version != a.version {
-			// The last try cannot be made any more. Another allocator may have given the
-			// block away since.
+			// A repeated try would fail. Another allocator may have given the block away
+			// since.
 			c.drop(a)
 			continue
 		}
@@ -168,14 +168,14 @@ func (c *Controller) Done(w controller.Write, err error) {
 	}
 }
 
-// failed sends an event that says why a Node gets no podCIDRs.
+// failed sends an event with the reason why a Node gets no podCIDRs.
 func (c *Controller) failed(a *attempt, n *node, err error) {
 	if !a.isFence() {
 		c.event(n, assignmentFailed, "cannot set podCIDRs "+strings.Join(a.cidrs, ",")+": "+err.Error())
 	}
 }
 
-// written takes what the server confirmed, before the watch shows it.
+// written applies a write that the server has confirmed, before the watch shows it.
 func (c *Controller) written(a *attempt, n *node, now time.Time) {
 	c.count(n, -1)
 	n.CIDRs, n.Labels, n.written = a.cidrs, nil, c.lists
@@ -185,7 +185,7 @@ func (c *Controller) written(a *attempt, n *node, now time.Time) {
 	delete(c.attempts, a.name)
 }
 
-// drop ends an attempt. Its block is free for others.
+// drop ends an attempt, and frees its block.
 func (c *Controller) drop(a *attempt) {
 	a.over = true
 	delete(c.attempts, a.name)
@@ -226,7 +226,7 @@ type podCIDRs struct {
 
 func ref(name, uid string) controller.Ref { return controller.Ref{Kind: "Node", Name: name, UID: uid} }
 
-// texts returns networks as a Node's spec has them.
+// texts returns networks in the form of a Node's spec.
 func texts(networks []netip.Prefix) (all []string) {
 	for _, n := range networks {
 		all = append(all, n.String())

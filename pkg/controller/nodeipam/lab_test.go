@@ -56,7 +56,7 @@ func stateOf(name, uid string, version int64, cidrs ...string) node {
 	}
 }
 
-// shows has the watch show a state of a Node.
+// shows passes a state of a Node to the controller, as the watch does.
 func (l *lab) shows(name, uid string, version int64, cidrs ...string) {
 	l.set(name, stateOf(name, uid, version, cidrs...))
 }

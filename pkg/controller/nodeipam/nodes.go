@@ -9,13 +9,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// node is what is kept of a Node.
+// node holds the fields of a Node that the controller keeps.
 type node struct {
 	ipam.Node
-	// version is its resourceVersion, and revision the same as a number, or 0.
+	// version is the resourceVersion, and revision is the same as a number, or 0.
 	version  string
 	revision int64
-	// written counts the lists that had begun when our last write to it ended.
+	// written is how many lists had begun when our last write to the Node ended.
 	written int
 }
 
@@ -57,7 +57,7 @@ func (n *node) take(a *attempt) {
 	}
 }
 
-// set takes a state of a Node from the watch. The answer to a write may have shown a
+// set applies a state of a Node from the watch, unless the answer to a write has shown a
 // later one.
 func (c *Controller) set(name string, v node) {
 	if old := c.nodes[name]; old == nil || !v.isOlder(old) {
@@ -73,7 +73,7 @@ func (c *Controller) enter(name string, v node) {
 	c.changed(&v, false)
 }
 
-// delete takes the deletion of a Node.
+// delete applies the deletion of a Node.
 func (c *Controller) delete(name string) {
 	if n := c.nodes[name]; n != nil {
 		c.remove(n)
@@ -94,8 +94,8 @@ func (c *Controller) count(n *node, more int) {
 	}
 }
 
-// list replaces all Nodes. It may be older than a write that ended since it began, and
-// even than what was known before, if the cluster was restored from a backup.
+// list replaces all Nodes. The list may be older than a write that ended after it began.
+// If the cluster was restored from a backup, it may also be older than the known state.
 func (c *Controller) list(all map[string]node) {
 	for name, v := range all {
 		old := c.nodes[name]

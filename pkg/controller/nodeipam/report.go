@@ -51,12 +51,12 @@ func (c *Controller) event(n *node, reason, text string) {
 	c.options.Event(controller.Event{Object: ref(n.Name, n.UID), Warning: true, Reason: reason, Message: text})
 }
 
-// Report is what the controller knows. It shares nothing with the controller.
+// Report is the state of the controller. It shares no memory with it.
 type Report struct {
 	Nodes int
 	// Waiting are the Nodes without podCIDRs, except for those that are being deleted.
 	Waiting int
-	// Fences is how many Nodes are left to be fenced off before blocks are given out.
+	// Fences is how many Nodes must still be fenced before blocks are given out.
 	Fences   int
 	Retrying int
 	Pools    []ipam.PoolUsage
@@ -64,7 +64,7 @@ type Report struct {
 	Findings []ipam.Finding
 }
 
-// Report returns what the controller knows. Call it in the Engine's loop.
+// Report returns the state of the controller. Call it in the Engine's loop.
 func (c *Controller) Report(now time.Time) Report {
 	r := Report{
 		Nodes: len(c.nodes), Waiting: c.unserved, Fences: c.fences, Retrying: len(c.waiting),
@@ -76,8 +76,8 @@ func (c *Controller) Report(now time.Time) Report {
 	return r
 }
 
-// Layouts returns where the blocks of each pool and family lie, in at most most parts
-// each. Call it in the Engine's loop.
+// Layouts returns how each pool and family is used, in at most most parts each. Call it
+// in the Engine's loop.
 func (c *Controller) Layouts(now time.Time, most int) []ipam.Layout {
 	return c.book.Layouts(now, most)
 }

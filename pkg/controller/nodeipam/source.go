@@ -12,7 +12,7 @@ import (
 // Problem is something wrong with the pools of a source. The other pools are in force.
 type Problem struct {
 	Source string
-	// Object is what describes the pool in the cluster, if something does.
+	// Object is the object that describes the pool, if there is one.
 	Object controller.Ref
 	Text   string
 }
@@ -23,12 +23,12 @@ type source struct {
 	problems []Problem
 }
 
-// reserving is the source of problems with what Services use.
+// reserving is the source of problems with the ranges of Services.
 const reserving = "services"
 
-// SetPools replaces the pools of a source, and what is wrong with them. If the Book
-// refuses the pools, those that the source had stay in force, and the refusal is one
-// more problem. Call it in the Engine's loop.
+// SetPools replaces the pools of a source, and its problems. If the Book refuses the
+// pools, the source's previous ones stay in force, and the refusal is one more problem.
+// Call it in the Engine's loop.
 func (c *Controller) SetPools(name string, pools []ipam.Pool, problems ...Problem) error {
 	old := c.sources[name]
 	c.sources[name] = source{pools, problems}
@@ -39,7 +39,7 @@ func (c *Controller) SetPools(name string, pools []ipam.Pool, problems ...Proble
 	return err
 }
 
-// reserve leaves out of all pools what Services use now.
+// reserve takes the present ranges of Services out of all pools.
 func (c *Controller) reserve() {
 	delete(c.sources, reserving)
 	if err := c.usePools(); err != nil {
@@ -47,7 +47,7 @@ func (c *Controller) reserve() {
 	}
 }
 
-// usePools hands the pools of all sources to the Book.
+// usePools passes the pools of all sources to the Book.
 func (c *Controller) usePools() error {
 	var taken []netip.Prefix
 	for _, name := range slices.Sorted(maps.Keys(c.services)) {
