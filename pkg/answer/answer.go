@@ -1,5 +1,5 @@
-// Package answer writes what a command found out: for people as text, and for programs
-// as an object that names its schema.
+// Package answer writes the output of a command: text for people, or an object that names
+// its schema for programs.
 package answer
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// Format is how answers are written.
+// Format is the format of an answer.
 type Format string
 
 // The formats.
@@ -34,12 +34,12 @@ func ReadFormat(value string) (Format, error) {
 	return Format(value), nil
 }
 
-// SchemaVersion is the version of what commands write for programs. Within a version,
-// fields and codes may be added, and none changes its meaning or is removed.
+// SchemaVersion is the version of all schemas. Within a version, releases may add fields
+// and codes, and neither remove one nor change its meaning.
 const SchemaVersion = "v1"
 
-// Write writes what in a format: as text for people, and for programs as an object that
-// begins with its schema. what is a struct.
+// Write calls text for people, and otherwise writes the struct what as an object whose
+// first field names its schema.
 func Write(f Format, out io.Writer, kind string, what any, text func() error) error {
 	if f != JSON && f != YAML {
 		return text()

@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// set writes the spec of the Lease, whatever a server would say of it.
+// set writes the spec of the Lease without the server's checks.
 func (l *lab) set(spec map[string]any) {
 	l.f.Do(func() { l.f.ChangeObject("MODIFIED", path, map[string]any{"metadata": map[string]any{}, "spec": spec}) })
 }
@@ -22,8 +22,8 @@ func (l *lab) remove() {
 	l.f.Do(func() { l.f.ChangeObject("DELETED", path, l.f.Stored(path)) })
 }
 
-// TestDeletedLeaseKeepsItsLeader: a leader creates its Lease again at once, also if its
-// watch does not work. A leader that cannot is replaced, but not before its term ends.
+// TestDeletedLeaseKeepsItsLeader: a leader re-creates its Lease at once. A leader that is
+// cut off is replaced, but not before its term ends.
 func TestDeletedLeaseKeepsItsLeader(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		t.Run(fmt.Sprint("dead ", dead), func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestRemovedHolderStopsFirst(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAnotherIsTakenSafely: what another program, or an enemy, wrote into the
-// Lease stops no replica for longer than it says, and makes none lead too early.
+// TestLeaseOfAnotherIsTakenSafely: whatever another program or an attacker has written
+// into the Lease, a replica leads after the duration in it, and not earlier.
 func TestLeaseOfAnotherIsTakenSafely(t *testing.T) {
 	const at = "2026-01-02T03:04:05.000006Z"
 	usual := 15 * time.Second

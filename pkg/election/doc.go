@@ -2,7 +2,7 @@
 // Kubernetes cluster. The Lease has the form and the meaning of client-go's LeaseLock,
 // so other programs can take part and tools can show who leads.
 //
-//	e, err := election.New(election.Options{Client: c, Namespace: "kube-system", Name: "tulle-controller", Identity: host})
+//	e, err := election.New(election.Options{Client: c, Namespace: "kube-system", Name: "my-controller", Identity: host})
 //	e.Run(ctx, func(ctx context.Context, t election.Term) (clean bool) {
 //		// leads until ctx ends; begins no write after t.Deadline()
 //		return true // no write is under way
@@ -22,6 +22,6 @@
 // such writes harmless before it decides anything.
 //
 // One case remains: an operator deletes the Lease while a replica leads, and another
-// replica starts before the leader has re-created it, which takes milliseconds. A
-// replica that knows no earlier holder takes such a Lease as one that never existed.
+// replica starts in the milliseconds before the leader has re-created it. That replica
+// knows no earlier holder, so it creates the Lease and leads.
 package election

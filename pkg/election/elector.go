@@ -18,7 +18,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
-// Elector is one replica. Only Run uses its fields without mu.
+// Elector is one replica. Only Run uses the fields that mu does not guard.
 type Elector struct {
 	options  Options
 	identity string
@@ -28,10 +28,10 @@ type Elector struct {
 	reads    trouble.Outcome
 	writes   trouble.Outcome
 
-	terms   int     // how many there were
-	uid     string  // of the Lease that the last term was held by
-	clean   bool    // no write of the last term, or of one before, can still arrive
-	attempt attempt // the last to take a Lease
+	terms   int     // of this replica so far
+	uid     string  // of the last term's Lease
+	clean   bool    // no write of the last term or of an earlier one can still arrive
+	attempt attempt // the last one to take a Lease
 	sent    sending // the last renewal
 	races   int     // writes that failed
 
@@ -46,10 +46,10 @@ type attempt struct {
 	clean bool
 }
 
-// own reports whether a term may begin at once with a present Lease that this replica
-// holds, and whether the term is clean. Every update names the state that it replaces,
-// so no other replica can have led since the last term, or since an update without an
-// answer. A creation names none: others may have led before a late one arrived.
+// own reports whether a term may begin at once with the Lease l because this replica
+// holds it, and whether that term is clean. Every update names the state that it
+// replaces, so no other replica has led since the last term, or since an update without
+// an answer. A creation names no state: other replicas may have led before it arrived.
 func (e *Elector) own(l *kube.Lease) (atOnce, clean bool) {
 	switch uid := l.Metadata.UID; {
 	case l.Spec.HolderIdentity != e.identity, uid == "":
@@ -60,9 +60,9 @@ func (e *Elector) own(l *kube.Lease) (atOnce, clean bool) {
 	return l.Metadata.UID == e.uid, e.clean
 }
 
-// Status is what an Elector reports.
+// Status is the state of an Elector.
 type Status struct {
-	// Identity is this replica's, as the Lease has it.
+	// Identity is the identity of this replica in the Lease.
 	Identity string
 	// Known reports that the Lease was read.
 	Known bool
@@ -114,17 +114,17 @@ func (e *Elector) update(change func(s *Status)) {
 	}
 }
 
-// same reports whether two are equal.
+// same reports whether two Statuses are equal.
 func (s Status) same(other Status) bool {
 	failing := fmt.Sprint(s.Failing) == fmt.Sprint(other.Failing)
 	s.Failing, other.Failing = nil, nil // not every error can be compared
 	return failing && s == other
 }
 
-// Run takes part in the election until ctx ends. It calls lead for each term, and
-// waits until it returns. The context of lead ends with the term. lead returns whether
-// its end is clean: no write of its term can still arrive, and none of a term before.
-// After that the Lease is released at once.
+// Run takes part in the election until ctx ends. It calls lead for each term, and waits
+// until it returns. The context of lead ends with the term. lead reports whether its end
+// is clean: no write of its term or of an earlier one can still arrive. Run then
+// releases the Lease at once.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term) (clean bool)) {
 	watching, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -132,7 +132,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 	defer stop()
 	watch := &kube.Watch[kube.Lease]{
 		Client: e.options.Client, Path: kube.Leases(e.options.Namespace), Name: e.options.Name, Format: kube.LeaseFormat,
-		Sink: follow{&e.sight}, Report: func(error) {}, // what the watch does not report is read
+		Sink: follow{&e.sight}, Report: func(error) {}, // a failure shows when the Lease is read
 	}
 	running.Go(func() { watch.Run(watching) })
 	for {
@@ -165,7 +165,7 @@ func (e *Elector) acquire(ctx context.Context) (*reign, *kube.Lease, Term) {
 		case s.vacate:
 			e.again(ctx, e.put(ctx, e.vacant()))
 		case s.wait > 0:
-			e.was(&e.writes, nil) // none is wanted
+			e.was(&e.writes, nil) // no write is due
 			select {
 			case <-ctx.Done():
 			case <-time.After(s.wait):
@@ -192,7 +192,7 @@ func (e *Elector) again(ctx context.Context, err error) {
 // races is how often a write may lose a race before this replica pauses.
 const races = 5
 
-// vacant returns a Lease in the place of a deleted one.
+// vacant returns a Lease without a holder, to replace a deleted one.
 func (e *Elector) vacant() *kube.Lease {
 	klog.InfoS("Creating the Lease again; it was deleted", "lease", e.options.Namespace+"/"+e.options.Name)
 	return e.lease(kube.LeaseSpec{
@@ -223,7 +223,7 @@ func (e *Elector) retry(ctx context.Context) {
 	_ = retry.Sleep(ctx, period+rand.N(time.Duration((jitter-1)*float64(period)))) // the caller checks ctx
 }
 
-// claim returns a Lease as this replica writes it at the beginning of a term.
+// claim returns the Lease that this replica writes to begin a term.
 func (e *Elector) claim(l *kube.Lease) *kube.Lease {
 	l = new(*l)
 	now := stamp(e.clock())
@@ -234,7 +234,7 @@ func (e *Elector) claim(l *kube.Lease) *kube.Lease {
 	switch {
 	case l.Metadata.UID == "":
 	case number < 0 || number >= longest:
-		number = 0 // the server accepts no other than an int32
+		number = 0 // the server accepts only an int32
 	default:
 		number++
 	}
@@ -245,7 +245,7 @@ func (e *Elector) claim(l *kube.Lease) *kube.Lease {
 	return l
 }
 
-// stamp returns a time as a Lease has it.
+// stamp returns a time in the format of a Lease.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
 
 // errUnchanged is the answer to a write that changed nothing.
@@ -254,8 +254,8 @@ var errUnchanged = errors.New("the API server has not changed the Lease")
 // errRace is the outcome of a write of a Lease that has changed, or that exists now.
 var errRace = errors.New("another replica wrote the Lease first")
 
-// put creates or replaces the Lease, and reads its new state into l. It gives up before
-// a term could end that the write extends.
+// put creates or replaces the Lease, and reads its new state into l. It times out before
+// the term that it extends could end.
 func (e *Elector) put(ctx context.Context, l *kube.Lease) error {
 	ctx, cancel := context.WithTimeout(ctx, e.options.RenewDeadline/2)
 	defer cancel()
@@ -269,7 +269,7 @@ func (e *Elector) put(ctx context.Context, l *kube.Lease) error {
 	switch {
 	case kube.Code(err) == http.StatusConflict, l.Metadata.UID != "" && kube.Moved(err):
 		e.was(&e.writes, nil)
-		return errRace // a Create fails with 404 where there is no such namespace
+		return errRace // but a Create fails with 404 if the namespace does not exist
 	case err == nil && l.Metadata.ResourceVersion == before:
 		err = errUnchanged
 	}
@@ -297,7 +297,7 @@ func (e *Elector) look(ctx context.Context) error {
 	return err
 }
 
-// was records the outcome of a read or write. One that was not waited for has none.
+// was records the outcome of a read or write. A cancelled one has no outcome.
 func (e *Elector) was(o *trouble.Outcome, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -306,7 +306,7 @@ func (e *Elector) was(o *trouble.Outcome, err error) {
 	e.update(func(s *Status) { s.Failing = cmp.Or(e.writes.Err(), e.reads.Err()) })
 }
 
-// saw reports who holds the Lease.
+// saw records the holder of the Lease in the Status.
 func (e *Elector) saw(known bool, l *kube.Lease) {
 	var spec kube.LeaseSpec
 	if l != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// Options select the Lease, and say how fast the replicas react. All replicas must
-// have the same durations.
+// Options select the Lease, and set how fast the replicas react. All replicas must have
+// the same durations.
 type Options struct {
 	Client *kube.Client
 	// Namespace and Name are those of the Lease.

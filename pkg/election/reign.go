@@ -71,8 +71,8 @@ func (e *Elector) renew(r *reign, lease *kube.Lease) *kube.Lease {
 // releasing is the time limit of a release. A program that stops does not wait longer.
 const releasing = time.Second
 
-// release makes the Lease free after a clean end. After another end it shortens the
-// Lease, so that the next leader comes soon and knows that the end was not clean.
+// release releases the Lease after a clean end. After another end it shortens the Lease,
+// so that the next leader begins soon, with a term that is not clean.
 func (e *Elector) release(lease *kube.Lease, clean bool) {
 	if lease.Metadata.UID == "" {
 		return // it was deleted
@@ -91,10 +91,10 @@ func (e *Elector) release(lease *kube.Lease, clean bool) {
 	e.saw(e.sight.present())
 }
 
-// rewrite renews the Lease that this replica holds, with a change, and returns it as it
-// is then, and when the last write that is known to be applied was sent. It writes again
-// what another program changed meanwhile. It returns ErrLost if another replica holds
-// the Lease, and errDeleted if there is none.
+// rewrite renews and changes the Lease that this replica holds. It returns the new
+// Lease, and when the last write that is known to be applied was sent. If another
+// program has changed the Lease meanwhile, it writes again. It returns ErrLost if another
+// replica holds the Lease, and errDeleted if there is none.
 func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s *kube.LeaseSpec)) (now *kube.Lease, sent time.Time, err error) {
 	for range races {
 		next := new(*lease)

@@ -8,22 +8,22 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// sight is what this replica knows of the Lease. The watch and single reads write it.
+// sight holds the last known state of the Lease. The watch and single reads update it.
 type sight struct {
 	changed retry.Wakeup
 
 	mu      sync.Mutex
 	known   bool
 	lease   *kube.Lease    // nil if there is none
-	existed bool           // there was a Lease
-	last    kube.LeaseSpec // of the last Lease that there was
+	existed bool           // a Lease was seen
+	last    kube.LeaseSpec // of the last Lease that was seen
 	since   time.Time      // when the present spec, or the deletion, was first seen
 	heard   time.Time      // when the Lease was last seen
 	watched bool           // the watch saw it then
 }
 
-// see records the present Lease, or nil. A new state of its spec is a sign of life of
-// the holder. A change of anything else is none.
+// see records the present Lease, or nil. Only a change of its spec is a sign of life of
+// the holder.
 func (s *sight) see(l *kube.Lease, watched bool) {
 	now := time.Now()
 	s.mu.Lock()
@@ -51,9 +51,8 @@ func duration(s kube.LeaseSpec, usual time.Duration) time.Duration {
 // longest is the largest duration that a Lease can have, in seconds.
 const longest = 1<<31 - 1
 
-// released reports whether a spec is one that no replica holds and none held
-// without releasing it: a release shortens the duration to a second. A holder that was
-// removed by hand may still lead.
+// released reports whether the last holder has released the Lease, which shortens the
+// duration to a second. A holder that was removed by hand may still lead.
 func released(s kube.LeaseSpec) bool {
 	return s.HolderIdentity == "" && s.LeaseDurationSeconds <= 1
 }
@@ -113,7 +112,7 @@ func (s *sight) present() (known bool, l *kube.Lease) {
 	return s.known, s.lease
 }
 
-// transitions returns the number of the last Lease that there was.
+// transitions returns the number in the last Lease that was seen.
 func (s *sight) transitions() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,8 +23,8 @@ type Node struct {
 	Labels map[string]string
 }
 
-// Book knows all Nodes and pools. Its methods are not safe for concurrent use. What a
-// change costs grows with its own size and with the logarithm of the number of Nodes.
+// Book knows all Nodes and pools. Its methods are not safe for concurrent use. The cost
+// of a change grows with its own size, and with the logarithm of the number of Nodes.
 type Book struct {
 	// Rest is how long freed blocks rest, DefaultRest at first. Set it before any Node.
 	Rest time.Duration
@@ -40,8 +40,8 @@ type Book struct {
 	restOf   map[string]*rest
 	waiting  map[string]*class // the Nodes without blocks, by the pools that they may use
 	ready    queue[*class]
-	full     map[*class]struct{} // for which nothing was free when they tried last
-	returned queue[*node]        // wait, and rested blocks are kept for them
+	full     map[*class]struct{} // found nothing free when they last tried
+	returned queue[*node]        // wait for their former blocks, which rest
 
 	faulty   map[*node]struct{} // have faults, or blocks in unusual places
 	clashing map[*node]struct{} // had a block that overlaps an older Node's
@@ -63,11 +63,11 @@ type node struct {
 	index   int  // in a queue
 }
 
-// whose is where a Node's blocks come from.
+// whose is the origin of a Node's blocks.
 type whose uint8
 
 const (
-	none    whose = iota // it has none
+	none    whose = iota // the Node has no block
 	granted              // by a Grant whose write may still be refused
 	written              // by a Grant that was written, and the Node has not shown it yet
 	said                 // the Node says them
@@ -104,7 +104,7 @@ func New(pools []Pool) (*Book, error) {
 	return b, nil
 }
 
-// SetPools replaces the pools. Nodes keep what they have. If a pool is wrong, nothing
+// SetPools replaces the pools. Nodes keep their blocks. If a pool is wrong, nothing
 // changes.
 func (b *Book) SetPools(pools []Pool) error {
 	names := map[string]bool{}
@@ -136,7 +136,7 @@ func (b *Book) SetPools(pools []Pool) error {
 	return nil
 }
 
-// Set records what a Node says now. Times never go back.
+// Set records the present state of a Node. now never goes back.
 func (b *Book) Set(say Node, now time.Time) {
 	b.advance(now)
 	n := b.nodes[say.Name]
@@ -167,7 +167,7 @@ func (b *Book) Set(say Node, now time.Time) {
 	}
 }
 
-// Delete forgets a Node that does not exist any more. What it owned rests.
+// Delete removes a Node that was deleted. Its blocks rest.
 func (b *Book) Delete(name string, now time.Time) {
 	b.advance(now)
 	n := b.nodes[name]
@@ -181,7 +181,7 @@ func (b *Book) Delete(name string, now time.Time) {
 	delete(b.clashing, n)
 }
 
-// replace gives n other blocks. Those that it loses rest.
+// replace replaces the blocks of n. Those that it loses rest.
 func (b *Book) replace(n *node, blocks []netip.Prefix) {
 	var gone []netip.Prefix
 	for _, s := range blocks {
@@ -217,7 +217,7 @@ func (b *Book) own(n *node, s netip.Prefix) {
 	b.owners[s] = &owner{n, b.owners[s]}
 }
 
-// disown ends that n is an owner of s. The block stays taken.
+// disown removes n from the owners of s. The block stays taken.
 func (b *Book) disown(n *node, s netip.Prefix) {
 	first := b.owners[s]
 	for at := &first; *at != nil; at = &(*at).next {
@@ -233,7 +233,7 @@ func (b *Book) disown(n *node, s netip.Prefix) {
 	}
 }
 
-// free takes one owner from s, after which others may have it.
+// free removes one use of s from the taken blocks. Without another use, s is free.
 func (b *Book) free(s netip.Prefix) {
 	b.taken[subnet.FamilyOf(s.Addr())].Free(s)
 	b.retry()

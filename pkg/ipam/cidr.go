@@ -18,11 +18,11 @@ type fault struct {
 	text string
 }
 
-// recreate is the fix for a Node's CIDRs: they cannot be changed.
+// recreate is the fix for a Node's CIDRs, which cannot be changed.
 const recreate = "delete and re-create the Node"
 
-// read returns the blocks that the CIDRs of a Node mean, each once, and what is wrong
-// with them.
+// read returns the blocks that a Node's CIDRs mean, each once, and the faults of the
+// CIDRs.
 func read(cidrs []string) (blocks []netip.Prefix, faults []fault) {
 	say := func(code Code, format string, args ...any) {
 		faults = append(faults, fault{code, fmt.Sprintf(format, args...) + "; " + recreate})
@@ -54,7 +54,7 @@ func read(cidrs []string) (blocks []netip.Prefix, faults []fault) {
 	return blocks, faults
 }
 
-// readCIDR returns the block that text means, if any, and what is wrong with it.
+// readCIDR returns the block that text means, if any, and the fault of the text.
 func readCIDR(text string) (block netip.Prefix, code Code, why string) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -77,8 +77,8 @@ func readCIDR(text string) (block netip.Prefix, code Code, why string) {
 	return p, code, why
 }
 
-// unmapped returns an IPv4 network that is written as IPv6 in its own form, and every
-// other as it is.
+// unmapped returns the IPv4 network that is written as an IPv6 network. It returns every
+// other network unchanged.
 func unmapped(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)

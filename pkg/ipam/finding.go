@@ -18,7 +18,7 @@ type Code string
 const (
 	// A Node that waits for blocks:
 	Exhausted Code = "exhausted" // no block is free
-	Resting   Code = "resting"   // none but those that rest
+	Resting   Code = "resting"   // only resting blocks would be free
 	NoPool    Code = "no-pool"   // no pool selects the Node
 
 	// A Node's podCIDRs:
@@ -37,7 +37,7 @@ const (
 // Codes are all codes.
 var Codes = []Code{Exhausted, Resting, NoPool, Malformed, HostBits, Mapped, Duplicate, TooMany, SameFamily, Overlap, Outside, WholeRange, InService}
 
-// Finding is something about a Node that an operator has to know. It stops nothing.
+// Finding is a fault of a Node's podCIDRs, or why a Node has none. It stops nothing.
 type Finding struct {
 	Node, UID string
 	Code      Code
@@ -78,7 +78,7 @@ func (b *Book) Findings() iter.Seq[Finding] {
 	}
 }
 
-// judge records whether anything is wrong with n's blocks by themselves.
+// judge records whether n's blocks are wrong, whatever other Nodes have.
 func (b *Book) judge(n *node) {
 	if len(n.faults) > 0 || len(b.misplaced(n)) > 0 {
 		b.faulty[n] = struct{}{}
@@ -87,7 +87,7 @@ func (b *Book) judge(n *node) {
 	}
 }
 
-// misplaced returns which blocks of n no pool would give.
+// misplaced returns the blocks of n that no pool would grant.
 func (b *Book) misplaced(n *node) (faults []fault) {
 	if n.has != said {
 		return nil
@@ -121,10 +121,10 @@ func (b *Book) misplaced(n *node) (faults []fault) {
 	return faults
 }
 
-// mostOthers is how many of the Nodes are counted that a Node clashes with.
+// mostOthers limits the count of Nodes with which a Node clashes.
 const mostOthers = 100
 
-// clash returns which older Nodes' blocks n's blocks overlap, and what to do, or "".
+// clash returns which blocks of older Nodes n's blocks overlap, with the fix, or "".
 func (b *Book) clash(n *node) string {
 	others, text := 0, ""
 	for s, other := range b.older(n) {
@@ -161,7 +161,7 @@ func (b *Book) older(n *node) iter.Seq2[netip.Prefix, string] {
 	}
 }
 
-// lacking returns a Finding for each Node that found no block when it tried last.
+// lacking returns a Finding for each Node that found no block when it last tried.
 func (b *Book) lacking() (found []Finding) {
 	for c := range b.full {
 		f := Finding{Code: NoPool, Text: "no pool selects the Node; change its labels or a pool's node selector"}
@@ -176,7 +176,7 @@ func (b *Book) lacking() (found []Finding) {
 	return found
 }
 
-// exhausted returns why the Nodes of c find no block, without a Node.
+// exhausted returns why the Nodes of c find no block. The caller adds the Node.
 func (b *Book) exhausted(c *class) Finding {
 	p := c.pools[0]
 	_, family, _ := b.serve(p)
@@ -203,7 +203,7 @@ func (b *Book) exhausted(c *class) Finding {
 	return f
 }
 
-// numbers returns what the blocks of the pool are used for.
+// numbers returns how many blocks of the pool are in which use.
 func (u *PoolUsage) numbers() string {
 	text := fmt.Sprintf("%d of %d used, %d free, %d resting, %d reserved by service ranges", u.Used, u.Total, u.Free, u.Resting, u.Reserved)
 	if u.Draining > 0 {
@@ -215,8 +215,8 @@ func (u *PoolUsage) numbers() string {
 	return text
 }
 
-// serves returns when a pool that serves no Node now can serve one, because blocks
-// have rested by then. It is zero if they are not enough.
+// serves returns when a pool without a free block can serve a Node, because blocks have
+// rested by then. It returns zero if those are not enough.
 func (b *Book) serves(p *pool) (at time.Time) {
 	ended := 0
 	for _, r := range b.rests {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Forecast is when a pool will be full if it grows on as it did lately.
+// Forecast is when a pool will be full if it keeps its recent pace of growth.
 //
 // It follows from when the present Nodes were created. The last four weeks, or the
 // time since the oldest Node was created if that is shorter, are cut into four parts.
@@ -15,17 +15,17 @@ import (
 // came in three parts of four: many Nodes that were created or replaced at once are
 // no growth.
 type Forecast struct {
-	PerDay float64   // Nodes more a day
+	PerDay float64   // growth, in Nodes a day
 	Full   time.Time // zero: not in sight
 }
 
 const (
 	day = 24 * time.Hour
-	// longestLook is how far a forecast looks back, and shortestLook how far it must
-	// be able to.
+	// longestLook is how far back a forecast looks, and shortestLook the age that the
+	// oldest Node must have.
 	longestLook  = 4 * 7 * day
 	shortestLook = day
-	// horizon is how far ahead a day is in sight.
+	// horizon is how far ahead a forecast names a day.
 	horizon = 5 * 365 * day
 )
 

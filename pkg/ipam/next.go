@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Grant is blocks for a Node: one of each family of the pool, as the Node is to list
-// them.
+// Grant is blocks for a Node: one of each family of the pool, in the order in which the
+// Node lists them.
 type Grant struct {
 	Node, UID string
 	Pool      string
@@ -25,14 +25,14 @@ type Outcome int
 const (
 	// Written is a write that succeeded.
 	Written Outcome = iota
-	// Refused is a write that did not happen and never will.
+	// Refused is a write that was not applied and never will be.
 	Refused
-	// Ambiguous is a write that may have happened, or may still happen.
+	// Ambiguous is a write that may have been applied, or may still be.
 	Ambiguous
 )
 
-// class is the Nodes that wait for blocks of the same pools. Where the oldest of them
-// finds no block, the others find none either.
+// class is the Nodes that wait for blocks of the same pools. If the oldest of them finds
+// no block, no other does.
 type class struct {
 	key   string
 	pools []*pool
@@ -44,11 +44,10 @@ func (c *class) place() *int { return &c.index }
 
 func (c *class) before(other *class) bool { return c.nodes.items[0].before(other.nodes.items[0]) }
 
-// Next grants blocks to at most n Nodes without any, the oldest first. Each block
-// belongs to its Node from then on. It stays so until Settle reports that the write
-// was refused, or until Set or Delete shows what became of the Node: until then, Next
-// does not return the Node again. If blocks rest that other Nodes wait for, it returns
-// when the next of them is free.
+// Next grants blocks to at most n Nodes without blocks, the oldest first. A granted
+// block belongs to its Node until Settle reports that the write was refused, or until
+// Set or Delete shows a later state of the Node. Until then, Next does not return the
+// Node again. If Nodes wait for resting blocks, again is when the next block is free.
 func (b *Book) Next(now time.Time, n int) (grants []Grant, again time.Time) {
 	b.advance(now)
 	for len(grants) < n {
@@ -81,7 +80,7 @@ func (b *Book) Next(now time.Time, n int) (grants []Grant, again time.Time) {
 	return grants, again
 }
 
-// lacks reports whether a pool that has no block should have one.
+// lacks reports whether Nodes wait for pools that have no free block.
 func (b *Book) lacks() bool {
 	for c := range b.full {
 		if len(c.pools) > 0 {
@@ -91,9 +90,9 @@ func (b *Book) lacks() bool {
 	return false
 }
 
-// Settle records how the write of a grant ended. After Refused, its blocks are free
-// at once and the Node waits for others. Otherwise they remain the Node's. It does
-// nothing once Set or Delete has shown what became of the Node.
+// Settle records how the write of a grant ended. After Refused, the blocks are free at
+// once and the Node waits for others. Otherwise the Node keeps them. Settle does nothing
+// once Set or Delete has shown a later state of the Node.
 func (b *Book) Settle(name, uid string, o Outcome) {
 	n := b.nodes[name]
 	switch {
@@ -114,7 +113,7 @@ func (b *Book) Settle(name, uid string, o Outcome) {
 	}
 }
 
-// grant gives blocks to n, which does not wait any more.
+// grant gives blocks to n, which no longer waits.
 func (b *Book) grant(n *node, p *pool, blocks []netip.Prefix) Grant {
 	n.has = granted
 	b.setBlocks(n, blocks)
@@ -124,8 +123,7 @@ func (b *Book) grant(n *node, p *pool, blocks []netip.Prefix) Grant {
 	return Grant{n.name, n.uid, p.Name, slices.Clone(blocks)}
 }
 
-// search returns new blocks for a Node of c, and the pool that they are of, or no
-// pool.
+// search returns new blocks for a Node of c and their pool, or no pool.
 func (b *Book) search(c *class) (*pool, []netip.Prefix) {
 	for _, p := range c.pools {
 		if blocks, _, ok := b.serve(p); ok {
@@ -135,7 +133,7 @@ func (b *Book) search(c *class) (*pool, []netip.Prefix) {
 	return nil, nil
 }
 
-// serve returns new blocks of p for a Node, or the family of which p has none.
+// serve returns new blocks of p for a Node, or the family in which p has no free block.
 func (b *Book) serve(p *pool) (blocks []netip.Prefix, lacking subnet.Family, ok bool) {
 	for _, f := range p.families {
 		s, ok := b.fit(p, f)
@@ -168,8 +166,7 @@ func (b *Book) former(n *node) (*pool, []netip.Prefix) {
 	return nil, nil
 }
 
-// poolsFor returns the pools whose blocks n may have, in the order in which it tries
-// them.
+// poolsFor returns the pools that n may use, in the order in which it tries them.
 func (b *Book) poolsFor(n *node) []*pool {
 	type match struct {
 		pool         *pool
@@ -224,7 +221,7 @@ func (b *Book) join(n *node) {
 	}
 }
 
-// leave ends that n waits.
+// leave removes n from the Nodes that wait.
 func (b *Book) leave(n *node) {
 	switch c := n.class; {
 	case n.returns:
@@ -253,7 +250,7 @@ func (b *Book) isFull(c *class) bool {
 	return full
 }
 
-// retry lets Nodes try again for which nothing was free.
+// retry lets the Nodes try again that found nothing free.
 func (b *Book) retry() {
 	for c := range b.full {
 		b.ready.add(c)

@@ -8,7 +8,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Layout is where the used and the free blocks of a pool lie in one family.
+// Layout is how the ranges of a pool are used in one family.
 type Layout struct {
 	Pool   string
 	Family subnet.Family
@@ -31,8 +31,8 @@ type Part struct{ Used, Free, Resting, Reserved, Draining uint64 }
 // Total returns the number of blocks in the part.
 func (p Part) Total() uint64 { return p.Used + p.Free + p.Resting + p.Reserved + p.Draining }
 
-// Layouts returns where the blocks of each pool and family lie, in at most most parts
-// each, in the order of Usage.
+// Layouts returns how each pool and family is used, in at most most parts each, in the
+// order of Usage.
 func (b *Book) Layouts(now time.Time, most int) (all []Layout) {
 	b.advance(now)
 	for _, p := range b.pools {
@@ -91,8 +91,8 @@ func (b *Book) parts(p *pool, f subnet.Family, in netip.Prefix, bits int) []Part
 	return all
 }
 
-// within returns what of sorted ranges, none of which overlaps another, lies in a
-// range.
+// within returns the parts of ranges that lie in a range. ranges are sorted and do not
+// overlap.
 func within(ranges []netip.Prefix, in netip.Prefix) []netip.Prefix {
 	first, _ := slices.BinarySearchFunc(ranges, in, func(r, in netip.Prefix) int {
 		if r.Overlaps(in) {

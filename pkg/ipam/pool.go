@@ -11,11 +11,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Pool is what the blocks of some Nodes are taken from.
+// Pool is the ranges from which some Nodes get their blocks.
 type Pool struct {
 	Name string
 	// Ranges are each family's addresses, and Bits the length of its blocks. A family
-	// without ranges is off. A Node gets a block of each other one, or none at all.
+	// without ranges is off. A Node gets a block of each family that is on, or none.
 	Ranges subnet.Pair[[]netip.Prefix]
 	Bits   subnet.Pair[int]
 	// First is the family whose block a Node lists first.
@@ -25,8 +25,8 @@ type Pool struct {
 	Reserved []netip.Prefix
 	// Draining are ranges from which no more blocks are taken.
 	Draining []netip.Prefix
-	// Selector selects the pool's Nodes. A Node takes from a pool without one, which
-	// is every Node's, if no other pool that selects it has a block.
+	// Selector selects the pool's Nodes; nil selects all. A Node uses a pool without a
+	// selector only if no pool that selects the Node has a free block.
 	Selector *Selector
 	// Grow is how to make the pool larger, for findings: "add a range to …".
 	Grow string
@@ -39,7 +39,7 @@ const most = 48
 // mapped are the IPv4-mapped addresses.
 var mapped = netip.MustParsePrefix("::ffff:0:0/96")
 
-// Check returns what is wrong with p, with the fix.
+// Check returns an error with the fix if p is wrong.
 func (p *Pool) Check() error {
 	if err := p.check(); err != nil {
 		return fmt.Errorf("pool %.100q: %w", p.Name, err)
@@ -98,10 +98,10 @@ func checkRange(r netip.Prefix) error {
 	return nil
 }
 
-// pool is a Pool in the form in which a Book needs it.
+// pool is a Pool in a form that makes a Book's questions cheap.
 type pool struct {
 	Pool
-	families []subnet.Family             // that are on, as a Node lists them
+	families []subnet.Family             // those that are on, in a Node's order
 	ranges   subnet.Pair[[]netip.Prefix] // none overlaps another
 	open     subnet.Pair[[]netip.Prefix] // what new blocks are taken from
 	draining subnet.Pair[[]netip.Prefix] // the rest, without what is reserved
@@ -199,8 +199,8 @@ func (p *pool) fewest() uint64 {
 	return n
 }
 
-// compare orders the pools that a Node meets equally many requirements of: the
-// smaller first, then the one with smaller blocks, then by selector, range and name.
+// compare orders pools of which a Node meets equally many requirements: the smaller pool
+// first, then the one with smaller blocks, then by selector, range and name.
 func (p *pool) compare(q *pool) int {
 	one := func(p *pool) (subnet.Family, string) {
 		f := subnet.IPv4

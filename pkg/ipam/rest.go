@@ -8,25 +8,25 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// DefaultRest is how long a block rests after its Node has gone, before another Node
-// gets it: until then, peers and connections may still know the old one.
+// DefaultRest is how long a block rests after the deletion of its Node. Until then, peers
+// and connections may still know the old Node.
 const DefaultRest = time.Minute
 
-// rest is what a Node owned. It stays taken until it ends. The next Node of the same
-// name may have it at once.
+// rest is the blocks that a deleted Node owned. They stay taken until the rest ends. A
+// new Node of the same name may get them at once.
 type rest struct {
 	name   string
 	blocks []netip.Prefix
 	ends   time.Time
 }
 
-// rest lets blocks rest that the Node of this name owned until now.
+// rest begins the rest of blocks that the Node of this name has lost.
 func (b *Book) rest(name string, blocks []netip.Prefix) {
 	if len(blocks) == 0 {
 		return
 	}
 	if old := b.restOf[name]; old != nil {
-		// What rests again rests longer, and only once.
+		// A block that rests again rests longer, and counts once.
 		old.blocks = slices.DeleteFunc(old.blocks, func(s netip.Prefix) bool {
 			again := slices.Contains(blocks, s)
 			if again {

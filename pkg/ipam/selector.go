@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Selector selects Nodes as a Kubernetes NodeSelector does: a Node that meets one of
-// the terms.
+// Selector selects the Nodes that meet one of its terms, as a Kubernetes NodeSelector
+// does.
 type Selector struct{ Terms []Term }
 
-// Term is met by a Node that meets all of its requirements. A Term without one is
-// never met.
+// Term is met by a Node that meets all requirements. No Node meets a Term without
+// requirements.
 type Term struct{ Labels, Fields []Requirement }
 
-// Requirement is one of a label, or of the field metadata.name.
+// Requirement is a condition on a label, or on the field metadata.name.
 type Requirement struct {
 	Key      string
 	Operator string // In, NotIn, Exists, DoesNotExist, Gt or Lt
@@ -73,7 +73,7 @@ func (r Requirement) match(value string, has bool) bool {
 	return has && err == nil && (r.Operator == "Gt" && got > limit || r.Operator == "Lt" && got < limit)
 }
 
-// check returns what is wrong with s.
+// check returns an error with the fix if s is wrong.
 func (s *Selector) check() error {
 	n := 0
 	for _, t := range s.Terms {

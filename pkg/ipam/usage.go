@@ -8,8 +8,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// PoolUsage is what one family's blocks of a pool are used for. Each block is counted
-// once: Used, Free, Resting, Reserved and Draining add up to Total.
+// PoolUsage counts a pool's blocks of one family by their use. Each block counts once: Used, Free, Resting, Reserved and Draining add up to Total.
 type PoolUsage struct {
 	Pool   string
 	Family subnet.Family
@@ -20,7 +19,7 @@ type PoolUsage struct {
 	Free     uint64
 	Resting  uint64
 	Reserved uint64 // overlap a service range, whether Nodes use them or not
-	Draining uint64 // in a draining range, and used by no Node
+	Draining uint64 // in a draining range, and unused
 	// Largest is the length of the largest free range, or -1 without one.
 	Largest int
 	// Fragmentation is the part of the free addresses that lies in holes smaller than
@@ -85,7 +84,7 @@ func (b *Book) measure(p *pool, f subnet.Family) PoolUsage {
 	return u
 }
 
-// withoutRests calls do while no block rests.
+// withoutRests calls do with all rests suspended.
 func (b *Book) withoutRests(do func()) {
 	for _, r := range b.rests {
 		b.eachOf(r, func(set *subnet.Set, s netip.Prefix) { set.Free(s) })
