@@ -10,6 +10,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 	"github.com/tulle-net/tulle/subnet"
@@ -83,6 +84,28 @@ func TestFrozenEtcdIsReportedOnce(t *testing.T) {
 	if off, on := log.Count("Store operation failed"), log.Count("Store operation recovered"); off != 1 || on != 1 {
 		t.Errorf("logged %d times, %d times", off, on)
 	}
+}
+
+// TestReconnectionEndsPauses: after an outage, a store goes on as soon as it is connected
+// again, however long it was about to wait. Nodes must not find an emptied etcd so far
+// apart that the first ones give up the peers that have not come back yet.
+func TestReconnectionEndsPauses(t *testing.T) {
+	before := pauses
+	t.Cleanup(func() { pauses = before }) // after all stores are closed
+	pauses = retry.Backoff{First: time.Hour, Last: time.Hour}
+	l := newLab(t)
+	l.SetConfig(network)
+	line := newLine(t, l.server.Endpoint())
+	s := l.openAt(line.endpoint())
+	own := l.acquire(s, claim(1))
+	l.hold(s, own)
+	f := l.follow(s)
+	f.await("the lease", f.has(own))
+	line.set(true)
+	awaitStatus(t, s, false) // what failed waits now
+	line.set(false)
+	awaitStatus(t, s, true)
+	l.goesOn(s, f, own)
 }
 
 // TestOneOfThreeMembersMayFail: whichever it is and however it fails.

@@ -141,7 +141,10 @@ func (s *Store) guard(ctx context.Context) {
 			if reached {
 				s.position.broke()
 			}
-			reached = reached || state == connectivity.Ready
+			if state == connectivity.Ready {
+				reached = true
+				s.reconnections.announce()
+			}
 			if !conn.WaitForStateChange(ctx, state) {
 				return
 			}

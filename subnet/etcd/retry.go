@@ -26,6 +26,10 @@ const (
 // pauses are the waits between tries.
 var pauses = retry.Backoff{First: 100 * time.Millisecond, Last: 15 * time.Second}
 
+// shortestPause is how long a pause lasts that a new connection ends: etcd may close
+// each connection at once.
+const shortestPause = 200 * time.Millisecond
+
 // retry calls f until it succeeds, fails for good or ctx ends. Each try has its own
 // time limit.
 func (s *Store) retry(ctx context.Context, what string, f func(context.Context) error) error {
@@ -45,9 +49,52 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 		if !errors.Is(err, errRival) && !errors.Is(err, errChanged) { // expected, and no trouble
 			s.trouble.Failed(what, s.why(err))
 		}
-		if err := pauses.Sleep(ctx, failures); err != nil {
+		if err := s.pause(ctx, failures); err != nil {
 			return err
 		}
+	}
+}
+
+// pause waits between two tries. A new connection to etcd ends it early, so that all
+// nodes continue soon after etcd is back: one that came back empty gets the leases of
+// all before a peer gives any up.
+func (s *Store) pause(ctx context.Context, failures int) error {
+	connected := s.reconnections.next()
+	full := time.NewTimer(pauses.After(failures))
+	defer full.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-full.C:
+		return nil
+	case <-connected:
+		return retry.Sleep(ctx, shortestPause)
+	}
+}
+
+// reconnections announces each new connection to etcd to all who wait for one.
+type reconnections struct {
+	mu      sync.Mutex
+	waiting chan struct{} // closed at the next one; nil if nothing waits
+}
+
+// next returns a channel that is closed at the next connection.
+func (c *reconnections) next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == nil {
+		c.waiting = make(chan struct{})
+	}
+	return c.waiting
+}
+
+// announce reports that there is a connection.
+func (c *reconnections) announce() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting != nil {
+		close(c.waiting)
+		c.waiting = nil
 	}
 }
 

@@ -43,16 +43,17 @@ type Options struct {
 // Store is a network in etcd. It keeps one listing, which may replace the next one: a
 // start costs a handful of calls, however many leases there are.
 type Store struct {
-	options  Options
-	client   *clientv3.Client
-	login    *login // nil without a user name
-	trouble  trouble.Log
-	attempt  attempt
-	reach    reach
-	position position
-	ended    context.CancelFunc
-	running  sync.WaitGroup
-	streams  atomic.Int64 // counts the streams on which watches failed
+	options       Options
+	client        *clientv3.Client
+	login         *login // nil without a user name
+	trouble       trouble.Log
+	attempt       attempt
+	reach         reach
+	position      position
+	ended         context.CancelFunc
+	running       sync.WaitGroup
+	reconnections reconnections
+	streams       atomic.Int64 // counts the streams on which watches failed
 
 	mu          sync.Mutex
 	acquired    bool         // an Acquire has used, or missed, the listing
