@@ -3,6 +3,7 @@ package flags
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // Exposed returns a warning if any user of the host may read or write a file or folder
@@ -15,6 +16,10 @@ func Exposed(setting, path string) string {
 	info, err := os.Stat(path)
 	if err != nil {
 		return ""
+	}
+	// The command is for any working directory.
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
 	}
 	mode := info.Mode()
 	may := ""

@@ -39,6 +39,10 @@ func TestExposed(t *testing.T) {
 			t.Errorf("%s of mode %o: got %q, want %q", c.path, c.mode, got, c.want)
 		}
 	}
+	t.Chdir(dir)
+	if got := Exposed("--setting", "link"); !strings.HasSuffix(got, "run: chmod o-rwx "+link) {
+		t.Errorf("a relative path: got %q", got)
+	}
 	for _, path := range []string{"", filepath.Join(dir, "missing"), filepath.Join(file, "below")} {
 		if got := Exposed("--setting", path); got != "" {
 			t.Errorf("%q: got %q", path, got)
