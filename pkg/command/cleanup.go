@@ -35,7 +35,7 @@ func cleanUp(o options.Options, out io.Writer) error {
 	if _, err := status.Dial(o.StatusSocket, options.Name("status-socket")).Report(ctx); err == nil {
 		return errors.New("tulled is running and would restore what is removed; stop it first: systemctl stop tulled")
 	}
-	c := cleaner{dry: o.Cleanup.DryRun}
+	c := cleaner{dry: o.Cleanup.DryRun, gone: []string{}} // a list in JSON, also if it is empty
 	if o.Output == answer.Text {
 		c.out = out
 	}

@@ -72,6 +72,9 @@ func TestCleanup(t *testing.T) {
 	if out, code := w.cleanUp(h, "--flannel"); code != 0 || !strings.Contains(out, "removed link flannel.1") || !strings.Contains(out, "FLANNEL-FWD") {
 		t.Errorf("%d:\n%s", code, out)
 	}
+	if out, code := w.cleanUp(h, "--output=json"); code != 0 || !strings.Contains(out, `"removed": []`) {
+		t.Errorf("with nothing left, %d:\n%s", code, out)
+	}
 	if now := h.Kernel(); now != before {
 		t.Errorf("the kernel holds\n%s\nand held before tulled\n%s", now, before)
 	}
