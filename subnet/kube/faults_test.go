@@ -163,7 +163,7 @@ func TestOverwriteReplacesPublicIP(t *testing.T) {
 	}
 	published := func(want string) {
 		t.Helper()
-		kerneltest.Eventually(t, 10*time.Second, func() error {
+		kerneltest.Eventually(t, soon, func() error {
 			if got := f.Node("node-1").Annotations[prefix+"/public-ip"]; got != want {
 				return fmt.Errorf("%s is published, not %s", got, want)
 			}

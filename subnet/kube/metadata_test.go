@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -210,7 +209,7 @@ func TestManyNodesWithoutClaimAreWatchedWhole(t *testing.T) {
 			}
 			l.set("flannel-1", "public-ip", "192.0.2.97")
 			s.await(t, "following", func() bool { return s.leases["10.5.2.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
-			kerneltest.Eventually(t, 10*time.Second, func() error {
+			kerneltest.Eventually(t, soon, func() error {
 				if !watchesMetadataNow(f) {
 					f.Cut()
 					return fmt.Errorf("still whole")
@@ -287,7 +286,7 @@ func TestServerWithoutMetadataFormat(t *testing.T) {
 				s.await(t, "following", func() bool { return s.leases["10.5.9.0-28"].PublicIP[subnet.IPv4] == ip("192.0.2.97") })
 				// The server is upgraded.
 				f.Do(func() { f.NoMetadata = nil })
-				kerneltest.Eventually(t, 10*time.Second, func() error {
+				kerneltest.Eventually(t, soon, func() error {
 					if !watchesMetadataNow(f) {
 						f.Cut()
 						return fmt.Errorf("still whole")
@@ -343,7 +342,7 @@ func TestRemovedClaimIsRestored(t *testing.T) {
 		l.annotate(name, map[string]*string{prefix + "/tulle-subnets": nil})
 	}
 	l.set("node-2", "public-ip", "192.0.2.97")
-	kerneltest.Eventually(t, 10*time.Second, func() error {
+	kerneltest.Eventually(t, soon, func() error {
 		if got := f.Node("node-1").Annotations[prefix+"/tulle-subnets"]; got != formatClaim(own.Subnets) {
 			return fmt.Errorf("it is %q", got)
 		}

@@ -113,8 +113,8 @@ func receive[T any](t testing.TB, from <-chan T) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(10 * time.Second):
-		t.Fatal("waited 10 s in vain")
+	case <-time.After(soon):
+		t.Fatalf("nothing within %v", soon)
 		panic("unreachable")
 	}
 }
