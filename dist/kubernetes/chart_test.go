@@ -112,6 +112,7 @@ func TestServerAcceptsManifests(t *testing.T) {
 		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/other-own-node", `'net.example.org/blue-' + n`},
 		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/other-own-node", "system:serviceaccount:elsewhere:tulled"},
 		{"/apis/monitoring.coreos.com/v1/namespaces/elsewhere/prometheusrules/tulle", "{{ $labels.instance }}"},
+		{"/apis/monitoring.coreos.com/v1/namespaces/elsewhere/prometheusrules/tulle-controller", "{{ $labels.pool }}"},
 		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `"host":"::1"`},
 		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `{"name":"KUBERNETES_SERVICE_HOST","value":"192.0.2.1"}`},
 		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/other-podcidrs", "system:serviceaccount:elsewhere:tulle-controller"},

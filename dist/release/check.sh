@@ -5,8 +5,8 @@
 #
 #	VERSION=v1.2.3 ARCHES='amd64 s390x' dist/release/check.sh FOLDER
 #
-# FOLDER holds the release afterwards. CACHE is the folder of the second build's
-# cache, if it shall have one.
+# FOLDER holds the release afterwards. The second build uses the cache CACHE, if that
+# is set.
 set -eu
 [ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 1; }
 mkdir -p "$1"

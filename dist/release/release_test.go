@@ -58,7 +58,8 @@ func TestReleaseIsReproducible(t *testing.T) {
 		"LICENSE": "../../LICENSE", "README.md": "../../README.md",
 		"systemd/tulled.service": "../systemd/tulled.service", "systemd/tulle-etcd.service": "../systemd/tulle-etcd.service",
 		"systemd/tulle-controller.service": "../systemd/tulle-controller.service", "systemd/tulle-controller.default": "../systemd/tulle-controller.default", "docker/mk-docker-opts.sh": "../docker/mk-docker-opts.sh",
-		"prometheus/tulle.rules.yml": "../prometheus/tulle.rules.yml", "grafana/tulle.json": "../grafana/tulle.json",
+		"prometheus/tulle.rules.yml": "../prometheus/tulle.rules.yml", "prometheus/tulle-controller.rules.yml": "../prometheus/tulle-controller.rules.yml",
+		"grafana/tulle.json": "../grafana/tulle.json",
 	} {
 		text, err := os.ReadFile(source)
 		if err != nil {
@@ -73,7 +74,9 @@ func TestReleaseIsReproducible(t *testing.T) {
 		}
 		want["kubernetes/"+name] = strings.ReplaceAll(string(manifest), "v0.1.0", version)
 	}
-	want["kubernetes/chart/tulle/files/tulle.rules.yml"] = want["prometheus/tulle.rules.yml"]
+	for _, name := range []string{"tulle.rules.yml", "tulle-controller.rules.yml"} {
+		want["kubernetes/chart/tulle/files/"+name] = want["prometheus/"+name]
+	}
 	for path, text := range want {
 		if got, ok := files[path]; !ok || got != text {
 			t.Errorf("%s is in the archive: %t; it differs from the file of the tree", path, ok)
