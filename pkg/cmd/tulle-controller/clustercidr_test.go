@@ -266,3 +266,24 @@ func TestPlanShowsFinalizers(t *testing.T) {
 		t.Errorf("%d patches", n)
 	}
 }
+
+// On a settled cluster of node-ipam-controller there is nothing to write: the
+// ClusterCIDRs have their finalizer, and the Nodes their podCIDRs.
+func TestMoveFromNodeIPAMControllerWritesNothing(t *testing.T) {
+	c := newClusterCIDRs(t)
+	c.Do(func() {
+		c.ChangeObject("ADDED", kube.Path(kube.ClusterCIDRs, "a"), map[string]any{
+			"metadata": map[string]any{"name": "a", "finalizers": []any{clustercidr.Finalizer}},
+			"spec":     map[string]any{"perNodeHostBits": 8, "ipv4": "10.1.0.0/16"},
+		})
+		for i, cidr := range []string{"10.1.0.0/24", "10.1.7.0/24", "10.9.0.0/24"} {
+			n := large(i)
+			n.Spec.PodCIDR, n.Spec.PodCIDRs = cidr, []string{cidr}
+			c.Change("ADDED", n)
+		}
+	})
+	var out bytes.Buffer
+	if err := settingsOf(t, append([]string{"plan"}, c.flags(multi...)...)...).plan(&out); err != nil || out.String() != "nothing to write\n" {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
