@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tulle-net/tulle/pkg/answer"
+	"github.com/tulle-net/tulle/pkg/cloud/gce"
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
@@ -29,6 +30,7 @@ const (
 	controllers = "Controllers"
 	kubernetes  = "Kubernetes"
 	nodeIPAM    = "Node IPAM"
+	ofGoogle    = "Google"
 	electing    = "Leader election"
 	health      = "Health"
 	logging     = "Logging"
@@ -60,7 +62,7 @@ func (s *settings) commands() []flags.Command {
 	to := func(c command) func(string) error {
 		return func(string) error { s.command = c; return nil }
 	}
-	uses := []string{controllers, kubernetes, nodeIPAM, logging}
+	uses := []string{controllers, kubernetes, nodeIPAM, ofGoogle, logging}
 	all := []flags.Command{
 		{Value: "[flags]", About: "run the controllers"},
 		{Name: "plan", About: "print every write before it is made; exit with 2 if there is any, with 1 on any failure", Uses: uses, Set: to(showPlan)},
@@ -133,6 +135,16 @@ func (s *settings) table() []flags.Flag {
 		{Name: "node-cidr-rest", Group: nodeIPAM, Value: "DURATION", Default: "1m",
 			About: "how long podCIDRs rest after their Node has gone; 0 is not at all",
 			Set:   flags.To(&s.rest, readRest)},
+
+		{Name: "gce-project", Group: ofGoogle, Value: "PROJECT",
+			About: "project of the Nodes' instances (default the credentials')",
+			Set:   flags.To(&s.google.project, readProject)},
+		{Name: "gce-secondary-range", Group: ofGoogle, Value: "NAME",
+			About: "secondary range of the subnetwork for podCIDRs",
+			Set:   flags.To(&s.google.secondary, readSecondary)},
+		{Name: "gce-api-endpoint", Group: ofGoogle, Value: "URL", Default: gce.Endpoint,
+			About: "the Compute Engine API",
+			Set:   flags.To(&s.google.endpoint, readURL)},
 
 		{Name: "leader-elect", Group: electing, Default: "true",
 			About: "write only as the leader of all replicas",

@@ -122,7 +122,7 @@ func table() []metric {
 
 		fromLoop("writes_in_flight", "Writes to the API server that are in flight.", func(r reading) float64 { return float64(r.state.InFlight) }),
 		fromLoop("writes_paused", "1 while no write begins because the API server fails or asks for it.", func(r reading) float64 { return number(!r.state.Paused.IsZero()) }),
-		many(counter, "writes_total", "Writes to the API server, by outcome: written, refused for the object, failed for any.", func(r reading, emit func(float64, ...string)) {
+		many(counter, "writes_total", "Writes to the API server and to a cloud, by outcome: written, refused for the object, failed for any, begun by the cloud and not ended.", func(r reading, emit func(float64, ...string)) {
 			for c, n := range r.state.Counts {
 				emit(float64(n), c.Controller, c.Verb, string(c.Outcome))
 			}
@@ -140,6 +140,12 @@ func table() []metric {
 			}
 		}, "outcome"),
 
+		many(counter, "cloud_calls_total", "Requests to a cloud's API by action and outcome: ok, or the kind of the failure; missing without a cloud.", func(r reading, emit func(float64, ...string)) {
+			for c, n := range r.calls {
+				emit(float64(n), c.Action, c.Outcome)
+			}
+		}, "action", "outcome"),
+
 		fromLoop("nodes", "Nodes of the cluster.", func(r reading) float64 { return float64(r.ipam.Nodes) }),
 		fromLoop("nodes_waiting", "Nodes without podCIDRs that are not being deleted.", func(r reading) float64 { return float64(r.ipam.Waiting) }),
 		fromLoop("nodes_retrying", "Nodes whose write waits for its next try.", func(r reading) float64 { return float64(r.ipam.Retrying) }),
@@ -152,7 +158,7 @@ func table() []metric {
 			for _, f := range r.ipam.Findings {
 				n[f.Code]++
 			}
-			for _, code := range ipam.Codes {
+			for _, code := range findingCodes() {
 				emit(float64(n[code]), string(code))
 			}
 		}, "code"),

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
-	"github.com/tulle-net/tulle/pkg/ipam"
 )
 
 // pageSection returns what stands below a heading of the page, up to the next of its
@@ -125,7 +124,7 @@ func TestPageHasEveryField(t *testing.T) {
 		if want := fieldsOf(reflect.TypeOf(what), ""); !slices.Equal(got, want) {
 			t.Errorf("%s: the page has\n%s\nwant\n%s", heading, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		for _, code := range ipam.Codes {
+		for _, code := range findingCodes() {
 			if strings.Contains(heading, "ipam") && !strings.Contains(text, "`"+string(code)+"`") {
 				t.Errorf("the page does not name %s", code)
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/election"
@@ -22,6 +23,7 @@ type reading struct {
 	stuck   bool // the loop does not answer: state and ipam lack what only it knows
 	state   controller.State
 	ipam    nodeipam.Report
+	calls   map[cloud.Call]int
 	elects  bool
 	leader  election.Status
 }
@@ -33,6 +35,9 @@ func (p *process) read(ctx context.Context) reading {
 	r := reading{at: time.Now(), version: version, name: p.name, started: p.started, elects: p.elector != nil}
 	if p.elector != nil {
 		r.leader = p.elector.Status()
+	}
+	if p.cloud != nil {
+		r.calls = p.cloud.Calls()
 	}
 	var report nodeipam.Report
 	answered := p.engine.Do(ctx, func() { report = p.ipam.Report(r.at) })
@@ -54,6 +59,8 @@ func (r reading) checks() []page.Check {
 			c.Text = "listed, but not followed now: " + f.Problem
 		case f.Problem != "":
 			c.Text = f.Problem
+		case f.Listed && f.Revision == 0:
+			c.Text = "looked up"
 		case f.Listed:
 			c.Text = fmt.Sprintf("followed up to resourceVersion %d", f.Revision)
 		}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,9 +14,8 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/cloud/gce"
 	"github.com/tulle-net/tulle/pkg/controller"
-	"github.com/tulle-net/tulle/pkg/controller/clustercidr"
-	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/kube"
@@ -42,7 +40,8 @@ type process struct {
 	settings settings
 	client   *kube.Client
 	engine   *controller.Engine
-	ipam     *nodeipam.Controller
+	ipam     allocator
+	cloud    *gce.Client       // nil without a cloud
 	elector  *election.Elector // nil without leader election
 	started  time.Time
 	changed  retry.Wakeup // for systemd
@@ -66,15 +65,8 @@ func (s settings) connect() (*process, error) {
 	p.engine = controller.New(controller.Options{
 		Mode: s.mode, WriteTimeout: s.writeTimeout(), Send: p.send, Changed: p.changed.Wake,
 	})
-	p.ipam, err = nodeipam.New(p.engine, nodeipam.Options{
-		Client: p.client, Pools: s.pools, Services: slices.Concat(s.services, s.secondServices),
-		Select: s.allocator == multiAllocator, Rest: s.rest, Event: p.engine.Event,
-	})
-	if err != nil {
+	if err = p.addNodeIPAM(); err != nil {
 		return nil, err
-	}
-	if s.allocator == multiAllocator {
-		clustercidr.New(p.engine, p.client, p.ipam)
 	}
 	return p, p.makeElector()
 }

@@ -36,6 +36,7 @@ type settings struct {
 	pools                             []ipam.Pool      // of --cluster-cidr; set by check
 	allocator                         string
 	rest                              time.Duration
+	google                            googleSettings
 
 	elect     elect
 	health    httpd.Options
@@ -58,9 +59,15 @@ const (
 	// multiAllocator gives podCIDRs from ClusterCIDRs, and from --cluster-cidr if that
 	// is set.
 	multiAllocator = "MultiCIDRRangeAllocator"
+	// The following three take podCIDRs from Google's alias ranges.
+	cloudAllocator       = "CloudAllocator"
+	fromCloudAllocator   = "IPAMFromCloud"
+	fromClusterAllocator = "IPAMFromCluster"
 )
 
-func allocators() []string { return []string{rangeAllocator, multiAllocator} }
+func allocators() []string {
+	return []string{rangeAllocator, multiAllocator, cloudAllocator, fromCloudAllocator, fromClusterAllocator}
+}
 
 // The default lengths of podCIDRs, as in kube-controller-manager.
 var defaultMasks = subnet.Pair[int]{subnet.IPv4: 24, subnet.IPv6: 64}
@@ -70,7 +77,7 @@ const poolName = "cluster-cidr"
 
 // check refuses flags that do not go together, and sets what follows from them.
 func (s *settings) check(g *flags.Given) error {
-	for _, check := range []func(*flags.Given) error{s.checkControllers, s.checkServices, s.checkMasks, s.checkElection} {
+	for _, check := range []func(*flags.Given) error{s.checkControllers, s.checkServices, s.checkMasks, s.checkGoogle, s.checkElection} {
 		if err := check(g); err != nil {
 			return err
 		}
@@ -92,7 +99,7 @@ func (s *settings) checkControllers(g *flags.Given) error {
 		return &flags.Error{Flag: g.From("cluster-cidr"), Why: "has no effect without --allocate-node-cidrs", Fix: "add --allocate-node-cidrs"}
 	case !s.allocate:
 		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "off, and no other controller has work", Fix: "use --allocate-node-cidrs --cluster-cidr=10.244.0.0/16"}
-	case len(s.cluster) == 0 && s.allocator != multiAllocator:
+	case len(s.cluster) == 0 && slices.Contains([]string{rangeAllocator, fromClusterAllocator}, s.allocator):
 		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "needs --cluster-cidr", Fix: "add the range of podCIDRs, as in --cluster-cidr=10.244.0.0/16"}
 	}
 	return nil

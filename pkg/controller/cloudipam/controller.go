@@ -51,6 +51,8 @@ type Options struct {
 	// Services are ranges that FromCluster gives to no Node, beside those of the
 	// ServiceCIDRs.
 	Services []netip.Prefix
+	// Rest is how long FromCluster lets blocks rest after their Nodes have gone.
+	Rest time.Duration
 	// Secondary names the range of the subnetwork that aliases are taken from. Without
 	// it, CloudAllocator and FromCloud take any, and FromCluster the primary range.
 	Secondary string
@@ -103,6 +105,7 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
+	book.Rest = o.Rest
 	c := &Controller{
 		options: o, book: book, nodes: make(map[string]*node), services: make(map[string][]netip.Prefix),
 		avoided: make(map[netip.Prefix]time.Time), reads: newSchedule(), asked: make(map[string][]string),

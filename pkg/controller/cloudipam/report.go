@@ -126,6 +126,12 @@ func (c *Controller) from() string {
 	return " of the secondary range " + c.options.Secondary
 }
 
+// Layouts returns where the blocks of each pool and family lie, in at most most parts
+// each. Call it in the Engine's loop.
+func (c *Controller) Layouts(now time.Time, most int) []ipam.Layout {
+	return c.book.Layouts(now, most)
+}
+
 // Report returns what the controller knows. Call it in the Engine's loop.
 func (c *Controller) Report(now time.Time) nodeipam.Report {
 	r := nodeipam.Report{Nodes: len(c.nodes), Pools: c.book.Usage(now), Findings: c.findings()}

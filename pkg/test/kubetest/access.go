@@ -32,6 +32,7 @@ type Rule struct {
 // ClusterCIDRs only if podCIDRs come from these.
 var ControllerRules = []Rule{
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch", "patch"}},
+	{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
 	{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"servicecidrs"}, Verbs: []string{"list", "watch"}},
 	{APIGroups: []string{"networking.x-k8s.io"}, Resources: []string{"clustercidrs"}, Verbs: []string{"list", "watch", "patch"}},
 	{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
