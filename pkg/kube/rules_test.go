@@ -29,6 +29,7 @@ func refusedWith(err error, code int, reason, part string) error {
 var rules = map[string]func(t *testing.T, c *Client){
 	"writes of Nodes":   nodeRules,
 	"podCIDRs":          podCIDRRules,
+	"strategic patches": strategicRules,
 	"deletion of Nodes": deletionRules,
 	"Leases":            leaseRules,
 	"Events":            eventRules,
@@ -176,6 +177,29 @@ func podCIDRRules(t *testing.T, c *Client) {
 	if now := try.merges(path, Merge{If: v, Spec: document{"podCIDRs": []string{"10.5.3.0/24"}}}); now != v {
 		t.Errorf("from %v to %v", v, now)
 	}
+}
+
+// strategicRules are those of the patches that give a Node podCIDRs. The server adds
+// them to those that the Node has, which never makes valid ones.
+func strategicRules(t *testing.T, c *Client) {
+	try := trial{t, c}
+	path, first := try.node("strategic", document{"annotations": document{"example.org/other": "kept"}})
+	strategic := func(v Version, metadata map[string]any, spec any) Merge {
+		return Merge{Kind: StrategicMergePatch, If: v, Metadata: metadata, Spec: spec}
+	}
+	try.refuses(path, strategic(first, nil, given("rubbish")), http.StatusUnprocessableEntity, "Invalid", "spec.podCIDRs")
+	try.refuses(path, strategic(Version{UID: "another"}, nil, given("10.5.7.0/24")), http.StatusUnprocessableEntity, "Invalid", "metadata.uid")
+	second := try.merges(path, strategic(first, document{"annotations": document{note: "1"}}, nil))
+	try.refuses(path, strategic(first, nil, given("10.5.7.0/24")), http.StatusConflict, "Conflict", "the object has been modified")
+	third := try.merges(path, strategic(second, nil, given("10.5.7.0/24", "fd00:5:0:7::/64")))
+	for _, other := range [][]string{{"10.5.8.0/24"}, {"10.5.8.0/24", "fd00:5:0:8::/64"}} {
+		try.refuses(path, strategic(third, nil, given(other...)), http.StatusUnprocessableEntity, "Invalid", "spec.podCIDRs")
+	}
+	n := try.read(path)
+	if _, text := noteOf(n); text != "1" || len(n.Annotations) != 2 || n.Version() != third || fmt.Sprintf("%s", n.PodCIDRs()) != "[10.5.7.0/24 fd00:5:0:7::/64]" {
+		t.Errorf("%s, %s, %+v", text, n.PodCIDRs(), n)
+	}
+	try.refuses(Path(Nodes, "none"), strategic(Version{}, nil, given("10.5.9.0/24")), http.StatusNotFound, "NotFound", `"none" not found`)
 }
 
 func deletionRules(t *testing.T, c *Client) {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,9 @@ type Version struct {
 
 // Merge is a merge patch of an object.
 type Merge struct {
+	// Kind is MergePatch unless set. A StrategicMergePatch costs a server less, but it
+	// exists only for the kinds that are built into Kubernetes, and merges some lists.
+	Kind PatchKind
 	// If is the state that the patch requires.
 	If Version
 	// Metadata, Spec and Status are what changes; nil changes nothing. A null in the
@@ -59,7 +63,7 @@ func (c *Client) Merge(ctx context.Context, path string, m Merge) (Version, erro
 		return Version{}, unconnected{err}
 	}
 	r, err := c.do(ctx, request{
-		method: http.MethodPatch, path: path, query: c.writer(), content: string(MergePatch), body: change, accept: acceptVersion,
+		method: http.MethodPatch, path: path, query: c.writer(), content: string(cmp.Or(m.Kind, MergePatch)), body: change, accept: acceptVersion,
 	})
 	if err != nil {
 		return Version{}, err

@@ -1,5 +1,11 @@
 package apitest
 
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
 // mergeConditions completes a strategic merge patch of a status: the conditions that it
 // does not name stay. This is the only list in which the two kinds of patches differ for
 // what controllers write.
@@ -24,4 +30,19 @@ func mergeConditions(before, change map[string]any) {
 		merged = append(merged, was)
 	}
 	status["conditions"] = append(merged, named...)
+}
+
+// addCIDRs adds to a Node's podCIDRs what a change has, as in a strategic merge patch.
+func addCIDRs(before, change map[string]any) {
+	more, found, _ := unstructured.NestedSlice(change, "spec", "podCIDRs")
+	if !found {
+		return
+	}
+	all, _, _ := unstructured.NestedSlice(before, "spec", "podCIDRs")
+	for _, cidr := range more {
+		if !slices.Contains(all, cidr) {
+			all = append(all, cidr)
+		}
+	}
+	change["spec"].(map[string]any)["podCIDRs"] = all
 }

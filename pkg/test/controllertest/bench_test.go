@@ -249,7 +249,7 @@ func (l benchLab) assignOne(name string) {
 		l.t.Error(err)
 		return
 	}
-	r.Header.Set("Content-Type", "application/merge-patch+json")
+	r.Header.Set("Content-Type", "application/strategic-merge-patch+json") // takes the server less than a merge patch
 	// What a controller needs of the answer.
 	r.Header.Set("Accept", "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
 	a, err := l.Client().Do(r)
