@@ -10,6 +10,7 @@ NODES     ?= 10,50
 KUBE_NODES ?= 1000,5000
 NEW_NODES ?= 500,5000
 SOAK      ?= 30m
+KILLS     ?= 500
 HEAL      ?= all
 HEAL_SLOW ?= 5m
 
@@ -33,7 +34,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet soak lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet soak soak-controller lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -70,6 +71,9 @@ test-kubelet: root go kubelet-deps ## the DaemonSet on real nodes, flannel's rep
 
 soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./pkg/test/e2e -v -soak $(SOAK)
+
+soak-controller: go ## tulle-controller killed KILLS times (500) while Nodes come and go
+	go test -count=1 -timeout 1h -run '^TestKillsLoseAndDoubleNothing$$' ./pkg/cmd/tulle-controller -v -kills $(KILLS)
 
 lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
