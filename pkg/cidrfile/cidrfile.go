@@ -6,34 +6,19 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/textfile"
 	"github.com/tulle-net/tulle/pkg/trouble"
-)
-
-const (
-	// interval is how often Follow checks the file for changes: one call to the kernel.
-	interval = time.Second
-	// largest is more than any such file has.
-	largest = 1 << 20
 )
 
 // Parse returns the networks in text. An error names the line.
 func Parse(text []byte) ([]netip.Prefix, error) {
-	if len(text) > largest {
-		return nil, fmt.Errorf("more than %d bytes", largest)
-	}
 	var all []netip.Prefix
 	known := make(map[netip.Prefix]bool)
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -54,56 +39,21 @@ func Parse(text []byte) ([]netip.Prefix, error) {
 	return all, lines.Err()
 }
 
-// read reads the file at path.
-func read(path string) ([]netip.Prefix, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, info, errors.New("not a file")
-	}
-	text, err := io.ReadAll(io.LimitReader(f, largest+1))
-	if err != nil {
-		return nil, nil, err // to be read again
-	}
-	all, err := Parse(text)
-	return all, info, err
-}
-
 // Follow calls to with the networks in the file at path, and again whenever they
 // change. While the file cannot be read, the previous networks count.
 func Follow(ctx context.Context, path string, to func([]netip.Prefix)) {
 	var known []netip.Prefix // nil before the first success
-	var seen fs.FileInfo
 	reading := trouble.Outcome{Failed: "Failed to read the file of networks; keeping the previous ones", EachReason: true}
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		now, err := os.Stat(path) // of what links lead to
-		if err != nil || seen == nil || !same(seen, now) {
-			var all []netip.Prefix
-			all, seen, err = read(path)
-			reading.Was(err, "path", path, "networks", len(known))
-			if err == nil && (known == nil || !slices.Equal(all, known)) {
-				klog.InfoS("Read the file of networks", "path", path, "networks", len(all))
-				known = append([]netip.Prefix{}, all...)
-				to(all)
-			}
+	textfile.Follow(ctx, path, func(text []byte, err error) {
+		var all []netip.Prefix
+		if err == nil {
+			all, err = Parse(text)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+		reading.Was(err, "path", path, "networks", len(known))
+		if err == nil && (known == nil || !slices.Equal(all, known)) {
+			klog.InfoS("Read the file of networks", "path", path, "networks", len(all))
+			known = append([]netip.Prefix{}, all...)
+			to(all)
 		}
-	}
-}
-
-func same(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode()
+	})
 }
