@@ -143,6 +143,9 @@ func (e *Engine) work(first func()) {
 	}
 }
 
+// Change passes f to the loop, which calls it and plans again.
+func (e *Engine) Change(f func()) { e.post(f) }
+
 // post passes f to the loop, which calls it and plans again.
 func (e *Engine) post(f func()) {
 	select {

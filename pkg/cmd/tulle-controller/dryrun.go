@@ -175,7 +175,7 @@ func (s settings) ipam(out io.Writer) error {
 
 func (a ipamAnswer) write(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "POOL\tFAMILY\tBLOCKS\tTOTAL\tUSED\tFREE\tRESTING\tRESERVED\tLARGEST FREE\tFULL")
+	fmt.Fprintln(t, "POOL\tFAMILY\tBLOCKS\tTOTAL\tUSED\tFREE\tRESTING\tRESERVED\tDRAINING\tLARGEST FREE\tFRAGMENTED\tFULL")
 	for _, p := range a.Pools {
 		largest, full := "–", "not in sight"
 		if p.Largest >= 0 {
@@ -187,7 +187,7 @@ func (a ipamAnswer) write(out io.Writer) error {
 		case p.Full != nil:
 			full = p.Full.UTC().Format(time.DateOnly)
 		}
-		fmt.Fprintf(t, "%s\t%s\t/%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Pool, p.Family, p.Bits, p.Total, p.Used, p.Free, p.Resting, p.Reserved, largest, full)
+		fmt.Fprintf(t, "%s\t%s\t/%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", p.Pool, p.Family, p.Bits, p.Total, p.Used, p.Free, p.Resting, p.Reserved, p.Draining, largest, percent(p.Fragmentation), full)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -27,12 +27,18 @@ func (p *process) addNodeIPAM() error {
 	}
 	ranges, err := nodeipam.New(p.engine, nodeipam.Options{
 		Client: p.client, Pools: s.pools, Services: slices.Concat(s.services, s.secondServices),
-		Select: s.allocator == multiAllocator, Rest: s.rest, Event: p.engine.Event,
+		Select: s.allocator == multiAllocator || s.poolFile != "", Rest: s.rest, Event: p.engine.Event,
 	})
 	if err != nil {
 		return err
 	}
 	p.ipam = ranges
+	if s.poolFile != "" {
+		p.pools = ranges
+		if err := ranges.SetPools(fileSource, s.filePools); err != nil {
+			return err
+		}
+	}
 	if s.allocator == multiAllocator {
 		clustercidr.New(p.engine, p.client, ranges)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud/gce"
 	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/kube"
@@ -41,8 +42,9 @@ type process struct {
 	client   *kube.Client
 	engine   *controller.Engine
 	ipam     allocator
-	cloud    *gce.Client       // nil without a cloud
-	elector  *election.Elector // nil without leader election
+	pools    *nodeipam.Controller // takes the pools of --node-pools; nil without it
+	cloud    *gce.Client          // nil without a cloud
+	elector  *election.Elector    // nil without leader election
 	started  time.Time
 	changed  retry.Wakeup // for systemd
 	name     string       // of the host
@@ -114,6 +116,9 @@ func (p *process) run(ctx context.Context) {
 	running.Go(func() { p.engine.Run(loop) })
 	if p.settings.health.Port != 0 {
 		running.Go(func() { p.serveHTTP(loop) })
+	}
+	if p.pools != nil {
+		running.Go(func() { p.followPools(loop) })
 	}
 	service := systemd.New(condition{p})
 	running.Go(func() { service.Run(loop, p.changed) })

@@ -34,6 +34,8 @@ type settings struct {
 	maskSize                          int              // 0 is the default
 	maskSizes                         subnet.Pair[int] // 0 is the default
 	pools                             []ipam.Pool      // of --cluster-cidr; set by check
+	poolFile                          string           // of --node-pools
+	filePools                         []ipam.Pool      // in it; set by check
 	allocator                         string
 	rest                              time.Duration
 	google                            googleSettings
@@ -77,7 +79,7 @@ const poolName = "cluster-cidr"
 
 // check refuses flags that do not go together, and sets what follows from them.
 func (s *settings) check(g *flags.Given) error {
-	for _, check := range []func(*flags.Given) error{s.checkControllers, s.checkServices, s.checkMasks, s.checkGoogle, s.checkElection} {
+	for _, check := range []func(*flags.Given) error{s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkElection} {
 		if err := check(g); err != nil {
 			return err
 		}
@@ -97,9 +99,13 @@ func (s *settings) checkControllers(g *flags.Given) error {
 		return &flags.Error{Flag: g.From("controllers"), Value: g.Last("controllers"), Why: "turns every controller off", Fix: "leave it out, or name one of " + strings.Join(known(), ", ")}
 	case !s.allocate && len(s.cluster) > 0:
 		return &flags.Error{Flag: g.From("cluster-cidr"), Why: "has no effect without --allocate-node-cidrs", Fix: "add --allocate-node-cidrs"}
+	case !s.allocate && s.poolFile != "":
+		return &flags.Error{Flag: g.From("node-pools"), Why: "has no effect without --allocate-node-cidrs", Fix: "add --allocate-node-cidrs"}
 	case !s.allocate:
 		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "off, and no other controller has work", Fix: "use --allocate-node-cidrs --cluster-cidr=10.244.0.0/16"}
-	case len(s.cluster) == 0 && slices.Contains([]string{rangeAllocator, fromClusterAllocator}, s.allocator):
+	case len(s.cluster) == 0 && s.allocator == rangeAllocator && s.poolFile == "":
+		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "needs --cluster-cidr or --node-pools", Fix: "add the range of podCIDRs, as in --cluster-cidr=10.244.0.0/16"}
+	case len(s.cluster) == 0 && s.allocator == fromClusterAllocator:
 		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "needs --cluster-cidr", Fix: "add the range of podCIDRs, as in --cluster-cidr=10.244.0.0/16"}
 	}
 	return nil

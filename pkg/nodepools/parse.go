@@ -1,0 +1,303 @@
+package nodepools
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/tulle-net/tulle/pkg/ipam"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const (
+	mostPools  = 1000
+	mostRanges = 1000 // of a family of a pool
+	mostLabels = 20
+)
+
+// The fields of a pool, and of a family of it.
+var (
+	poolFields   = []string{"name", "nodeSelector", "ipv4", "ipv6", "draining"}
+	familyFields = []string{"ranges", "blockBits", "drainingRanges"}
+)
+
+// defaultBits are the lengths of blocks where the file has none.
+var defaultBits = subnet.Pair[int]{subnet.IPv4: 24, subnet.IPv6: 64}
+
+// Parse returns the pools in text. They are to exist beside others, whose addresses they
+// may not have. An error names the place, and the fix.
+func Parse(text []byte, beside []ipam.Pool) ([]ipam.Pool, error) {
+	object, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, notYAML(err)
+	}
+	file := value{}
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	decoder.UseNumber()
+	if err := decoder.Decode(&file.is); err != nil {
+		return nil, notYAML(err)
+	}
+	fields, err := file.fields("pools", "firstFamily")
+	if err != nil {
+		return nil, err
+	}
+	first, err := firstFamily(fields["firstFamily"], beside)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := fields["pools"]
+	if !ok {
+		return nil, file.wrong("has no pools; write a list under the key pools")
+	}
+	items, err := list.items(mostPools)
+	if err != nil {
+		return nil, err
+	}
+	var all []ipam.Pool
+	for _, item := range items {
+		p, err := pool(item)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(slices.Concat(beside, all), func(other ipam.Pool) bool { return other.Name == p.Name }) {
+			return nil, item.wrong("another pool is called %s, too; give each a name of its own", p.Name)
+		}
+		p.First = first
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		return nil, list.wrong("has no pool; add one")
+	}
+	return all, apart(slices.Concat(beside, all))
+}
+
+// notYAML returns a reader's error in one line. It names the line of the file.
+func notYAML(err error) error {
+	text := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "yaml: ", "")), " ")
+	return fmt.Errorf("not YAML: %.300s", text)
+}
+
+// firstFamily returns the family whose block a Node lists first: that of the other
+// pools, if there are any.
+func firstFamily(v value, beside []ipam.Pool) (subnet.Family, error) {
+	if v.path == "" {
+		if len(beside) > 0 {
+			return beside[0].First, nil
+		}
+		return subnet.IPv4, nil
+	}
+	text, err := v.text()
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range []subnet.Family{subnet.IPv4, subnet.IPv6} {
+		if text == f.String() {
+			if len(beside) > 0 && beside[0].First != f {
+				return 0, v.wrong("is %s, and pool %s has %s first; leave it out", f, beside[0].Name, beside[0].First)
+			}
+			return f, nil
+		}
+	}
+	return 0, v.wrong("is %s; write IPv4 or IPv6", v.kind())
+}
+
+// keys are the keys of the families.
+var keys = subnet.Pair[string]{subnet.IPv4: "ipv4", subnet.IPv6: "ipv6"}
+
+// pool returns the pool that v describes.
+func pool(v value) (p ipam.Pool, err error) {
+	fields, err := v.fields(poolFields...)
+	if err != nil {
+		return p, err
+	}
+	if p.Name, err = name(v, fields); err != nil {
+		return p, err
+	}
+	p.Grow = "add a range to the pool " + p.Name + " in the file of pools"
+	for f, key := range keys {
+		if of, is := fields[key]; is {
+			if err := family(&p, subnet.Family(f), of); err != nil {
+				return p, err
+			}
+		}
+	}
+	if err := p.Check(); err != nil {
+		return p, v.wrong("%s", err)
+	}
+	if s, is := fields["nodeSelector"]; is {
+		if p.Selector, err = selector(s); err != nil {
+			return p, err
+		}
+	}
+	if d, is := fields["draining"]; is {
+		all, err := d.yes()
+		if err != nil {
+			return p, err
+		}
+		if all {
+			p.Draining = slices.Concat(p.Ranges[subnet.IPv4], p.Ranges[subnet.IPv6])
+		}
+	}
+	return p, nil
+}
+
+// name returns a pool's name, which metrics and tables show as it is.
+func name(v value, fields map[string]value) (string, error) {
+	of, is := fields["name"]
+	if !is {
+		return "", v.wrong("has no name; give it one")
+	}
+	text, err := of.text()
+	if err == nil && !isWord(text) {
+		err = of.wrong("%.80q; use up to 63 letters, digits, dashes, dots and underscores", text)
+	}
+	return text, err
+}
+
+// family reads the ranges of a family into p.
+func family(p *ipam.Pool, f subnet.Family, v value) error {
+	fields, err := v.fields(familyFields...)
+	if err != nil {
+		return err
+	}
+	p.Bits[f] = defaultBits[f]
+	if of, is := fields["blockBits"]; is {
+		if p.Bits[f], err = of.whole(1, f.Bits()); err != nil {
+			return err
+		}
+	}
+	of, is := fields["ranges"]
+	if !is {
+		return v.wrong("has no ranges; add ranges: [%s]", example(f))
+	}
+	if p.Ranges[f], err = networks(of, f); err != nil {
+		return err
+	}
+	if len(p.Ranges[f]) == 0 {
+		return of.wrong("has no range; add one like %s", example(f))
+	}
+	if of, is = fields["drainingRanges"]; !is {
+		return nil
+	}
+	draining, err := networks(of, f)
+	if err != nil {
+		return err
+	}
+	for i, d := range draining {
+		if !slices.ContainsFunc(p.Ranges[f], func(r netip.Prefix) bool { return r.Bits() <= d.Bits() && r.Overlaps(d) }) {
+			return of.wrong("%s is no part of a range of the pool; correct it, or leave it out", draining[i])
+		}
+	}
+	p.Draining = append(p.Draining, draining...)
+	return nil
+}
+
+func example(f subnet.Family) string {
+	if f == subnet.IPv4 {
+		return "10.244.0.0/16"
+	}
+	return "fd00:10:244::/48"
+}
+
+// networks returns networks of a family.
+func networks(v value, f subnet.Family) (all []netip.Prefix, err error) {
+	items, err := v.items(mostRanges)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		text, err := item.text()
+		if err != nil {
+			return nil, err
+		}
+		n, err := netip.ParsePrefix(text)
+		switch {
+		case err != nil || n.Addr().Is4In6():
+			return nil, item.wrong("%.60q is no range in CIDR notation; write one like %s", text, example(f))
+		case subnet.FamilyOf(n.Addr()) != f:
+			return nil, item.wrong("%s is no %s range; move it to the other family", n, f)
+		case n != n.Masked():
+			return nil, item.wrong("%s has host bits; write %s", n, n.Masked())
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// selector returns a selector of the Nodes that have all of the labels.
+func selector(v value) (*ipam.Selector, error) {
+	labels, ok := v.is.(map[string]any)
+	switch {
+	case !ok:
+		return nil, v.wrong("is %s; write labels, as in {topology.kubernetes.io/zone: a}", v.kind())
+	case len(labels) == 0:
+		return nil, v.wrong("has no label; add one, or leave nodeSelector out for a pool of every Node")
+	case len(labels) > mostLabels:
+		return nil, v.wrong("has %d labels; the limit is %d", len(labels), mostLabels)
+	}
+	var term ipam.Term
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		of := value{v.at(key), labels[key]}
+		if !isLabelKey(key) {
+			return nil, v.wrong("%.80q is no key of a label; write one like topology.kubernetes.io/zone", key)
+		}
+		text, err := of.text()
+		if err != nil {
+			return nil, err
+		}
+		if text != "" && !isWord(text) {
+			return nil, of.wrong("%.80q is no value of a label; use up to 63 letters, digits, dashes, dots and underscores", text)
+		}
+		term.Labels = append(term.Labels, ipam.Requirement{Key: key, Operator: "In", Values: []string{text}})
+	}
+	return &ipam.Selector{Terms: []ipam.Term{term}}, nil
+}
+
+// isLabelKey reports whether a label can have this key.
+func isLabelKey(key string) bool {
+	domain, word, prefixed := strings.Cut(key, "/")
+	if !prefixed {
+		return isWord(key)
+	}
+	return len(domain) <= 253 && isWord(word) && !slices.ContainsFunc(strings.Split(domain, "."), func(part string) bool {
+		return !isWord(part) || strings.Contains(part, "_")
+	})
+}
+
+// isWord reports whether text can be a label's value, or the name in its key.
+func isWord(text string) bool {
+	alone := func(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' }
+	if text == "" || len(text) > 63 || !alone(text[0]) || !alone(text[len(text)-1]) {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(c rune) bool { return c > 'z' || !alone(byte(c)) && !strings.ContainsRune("-._", c) })
+}
+
+// apart refuses ranges that have addresses in common, which would count twice.
+func apart(pools []ipam.Pool) error {
+	type owned struct {
+		network netip.Prefix
+		pool    string
+	}
+	var all []owned
+	for _, p := range pools {
+		for _, ranges := range p.Ranges {
+			for _, r := range ranges {
+				all = append(all, owned{r, p.Name})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b owned) int { return a.network.Compare(b.network) })
+	for i := 1; i < len(all); i++ {
+		if a, b := all[i-1], all[i]; a.network.Overlaps(b.network) {
+			return fmt.Errorf("range %s of pool %s overlaps %s of pool %s; give each address to one pool", b.network, b.pool, a.network, a.pool)
+		}
+	}
+	return nil
+}

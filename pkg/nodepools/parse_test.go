@@ -1,0 +1,173 @@
+package nodepools
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/ipam"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+func networksOf(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+// whole is a file with everything that one can have.
+const whole = `
+firstFamily: IPv6
+pools:
+- name: zone-a
+  nodeSelector:
+    topology.kubernetes.io/zone: a
+    pool: ""
+  ipv4:
+    ranges: [10.1.0.0/16, 10.7.0.0/16]
+    blockBits: 25
+    drainingRanges: [10.1.0.0/17]
+  ipv6:
+    ranges: ["fd00:1::/48"]
+- name: old
+  draining: true
+  ipv4:
+    ranges:
+    - 10.244.0.0/16
+`
+
+func TestParse(t *testing.T) {
+	got, err := Parse([]byte(whole), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(key, value string) ipam.Requirement {
+		return ipam.Requirement{Key: key, Operator: "In", Values: []string{value}}
+	}
+	want := []ipam.Pool{
+		{
+			Name: "zone-a", Ranges: subnet.Pair[[]netip.Prefix]{networksOf("10.1.0.0/16", "10.7.0.0/16"), networksOf("fd00:1::/48")},
+			Bits: subnet.Pair[int]{25, 64}, First: subnet.IPv6, Draining: networksOf("10.1.0.0/17"),
+			Selector: &ipam.Selector{Terms: []ipam.Term{{Labels: []ipam.Requirement{in("pool", ""), in("topology.kubernetes.io/zone", "a")}}}},
+			Grow:     "add a range to the pool zone-a in the file of pools",
+		},
+		{
+			Name: "old", Ranges: subnet.Pair[[]netip.Prefix]{networksOf("10.244.0.0/16"), nil}, Bits: subnet.Pair[int]{24, 0},
+			First: subnet.IPv6, Draining: networksOf("10.244.0.0/16"), Grow: "add a range to the pool old in the file of pools",
+		},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant\n%+v", got, want)
+	}
+	if _, err := ipam.New(got); err != nil {
+		t.Error(err)
+	}
+}
+
+// flagged is what the flags give.
+var flagged = ipam.Pool{Name: "cluster-cidr", First: subnet.IPv6, Bits: subnet.Pair[int]{24, 64}, Ranges: subnet.Pair[[]netip.Prefix]{networksOf("10.244.0.0/16"), networksOf("fd00::/48")}}
+
+// TestPoolsBesideOthers: the family that a Node lists first is that of the other pools,
+// whose addresses and names stay theirs. JSON is YAML, too.
+func TestPoolsBesideOthers(t *testing.T) {
+	got, err := Parse([]byte(`{"pools": [{"name": "a", "ipv4": {"ranges": ["10.1.0.0/16"]}}]}`), []ipam.Pool{flagged})
+	if err != nil || got[0].First != subnet.IPv6 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for text, want := range map[string]string{
+		"{firstFamily: IPv4, pools: []}":   "firstFamily: is IPv4, and pool cluster-cidr has IPv6 first; leave it out",
+		one("cluster-cidr", "10.1.0.0/16"): "pools[0]: another pool is called cluster-cidr, too; give each a name of its own",
+		one("a", "10.244.7.0/24"):          "range 10.244.7.0/24 of pool a overlaps 10.244.0.0/16 of pool cluster-cidr; give each address to one pool",
+		one("a", "10.0.0.0/8"):             "range 10.244.0.0/16 of pool cluster-cidr overlaps 10.0.0.0/8 of pool a; give each address to one pool",
+	} {
+		if _, err := Parse([]byte(text), []ipam.Pool{flagged}); fmt.Sprint(err) != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// one returns a file with a pool.
+func one(name, network string) string {
+	return fmt.Sprintf("{pools: [{name: %s, ipv4: {ranges: [%s]}}]}", name, network)
+}
+
+// TestRefusalsNameThePlaceAndTheFix: nothing is guessed, and nothing is ignored.
+func TestRefusalsNameThePlaceAndTheFix(t *testing.T) {
+	v4 := func(text string) string { return "pools: [{name: a, ipv4: {" + text + "}}]" }
+	labels := func(text string) string {
+		return "pools: [{name: a, ipv4: {ranges: [10.0.0.0/16]}, nodeSelector: " + text + "}]"
+	}
+	for text, want := range map[string]string{
+		"":                                       "is empty; write an object with pools, firstFamily",
+		"- a":                                    "is a list; write an object with pools, firstFamily",
+		"{}":                                     "has no pools; write a list under the key pools",
+		"pools: []":                              "pools: has no pool; add one",
+		"pools: 7":                               "pools: is the number 7; write a list",
+		"pool: []":                               `unknown key "pool"; did you mean pools?`,
+		"pools: [a]":                             `pools[0]: is the text "a"; write an object with name, nodeSelector, ipv4, ipv6, draining`,
+		"pools: [{}]":                            "pools[0]: has no name; give it one",
+		"pools: [{name: 7}]":                     "pools[0].name: is the number 7; put it in quotes",
+		"pools: [{name: }]":                      "pools[0].name: is empty; write a text",
+		"pools: [{name: a/b}]":                   `pools[0].name: "a/b"; use up to 63 letters, digits, dashes, dots and underscores`,
+		"pools: [{name: a}]":                     `pools[0]: pool "a": no range; add one like 10.244.0.0/16`,
+		"pools: [{name: a, ipv4: }]":             "pools[0].ipv4: is empty; write an object with ranges, blockBits, drainingRanges",
+		"pools: [{name: a, ipv4: {}}]":           "pools[0].ipv4: has no ranges; add ranges: [10.244.0.0/16]",
+		"pools: [{name: a, ipv6: {}}]":           "pools[0].ipv6: has no ranges; add ranges: [fd00:10:244::/48]",
+		v4("ranges: []"):                         "pools[0].ipv4.ranges: has no range; add one like 10.244.0.0/16",
+		v4("ranges: 10.0.0.0/16"):                `pools[0].ipv4.ranges: is the text "10.0.0.0/16"; write a list`,
+		v4("ranges: [10.0.0.0]"):                 `pools[0].ipv4.ranges[0]: "10.0.0.0" is no range in CIDR notation; write one like 10.244.0.0/16`,
+		v4("ranges: [10.0.0.0/16, 10.1.2.0/16]"): "pools[0].ipv4.ranges[1]: 10.1.2.0/16 has host bits; write 10.1.0.0/16",
+		v4(`ranges: ["fd00::/48"]`):              "pools[0].ipv4.ranges[0]: fd00::/48 is no IPv4 range; move it to the other family",
+		v4("ranges: [10.0.0.0/16, 10.0.4.0/24]"): "range 10.0.4.0/24 of pool a overlaps 10.0.0.0/16 of pool a; give each address to one pool",
+		v4("ranges: [10.0.0.0/16], blockbits: 24"):                                `pools[0].ipv4: unknown key "blockbits"; did you mean blockBits?`,
+		v4("ranges: [10.0.0.0/16], blockBits: /24"):                               `pools[0].ipv4.blockBits: is the text "/24"; write a number from 1 to 32`,
+		v4("ranges: [10.0.0.0/16], blockBits: 24.5"):                              "pools[0].ipv4.blockBits: is the number 24.5; write a number from 1 to 32",
+		v4("ranges: [10.0.0.0/16], blockBits: 33"):                                "pools[0].ipv4.blockBits: is the number 33; write a number from 1 to 32",
+		v4("ranges: [10.0.0.0/16], blockBits: 8"):                                 `pools[0]: pool "a": range 10.0.0.0/16: its blocks cannot be /8; use a length from 16 to 32`,
+		v4("ranges: [10.0.0.0/16], drainingRanges: [10.1.0.0/24]"):                "pools[0].ipv4.drainingRanges: 10.1.0.0/24 is no part of a range of the pool; correct it, or leave it out",
+		v4("ranges: [10.0.0.0/16], drainingRanges: [10.0.0.0/8]"):                 "pools[0].ipv4.drainingRanges: 10.0.0.0/8 is no part of a range of the pool; correct it, or leave it out",
+		"pools: [{name: a, draining: yes please, ipv4: {ranges: [10.0.0.0/16]}}]": `pools[0].draining: is the text "yes please"; write true or false`,
+		labels("{}"):          "pools[0].nodeSelector: has no label; add one, or leave nodeSelector out for a pool of every Node",
+		labels("a"):           `pools[0].nodeSelector: is the text "a"; write labels, as in {topology.kubernetes.io/zone: a}`,
+		labels("{a b: c}"):    `pools[0].nodeSelector: "a b" is no key of a label; write one like topology.kubernetes.io/zone`,
+		labels("{a_b/c: d}"):  `pools[0].nodeSelector: "a_b/c" is no key of a label; write one like topology.kubernetes.io/zone`,
+		labels("{zone: 7}"):   "pools[0].nodeSelector.zone: is the number 7; put it in quotes",
+		labels("{zone: b c}"): `pools[0].nodeSelector.zone: "b c" is no value of a label; use up to 63 letters, digits, dashes, dots and underscores`,
+		"firstFamily: ipv4":   `firstFamily: is the text "ipv4"; write IPv4 or IPv6`,
+		"pools: [{name: a, ipv4: {ranges: [10.0.0.0/16]}}, {name: a, ipv4: {ranges: [10.1.0.0/16]}}]": "pools[1]: another pool is called a, too; give each a name of its own",
+	} {
+		if _, err := Parse([]byte(text), nil); fmt.Sprint(err) != want {
+			t.Errorf("%s:\n%v, want\n%s", text, err, want)
+		}
+	}
+	for text, part := range map[string]string{
+		"pools:\n- name: a\n  name: b": "line 3",
+		"pools:\n  - name: a\n -":      "not YAML: line 2: did not find expected key",
+		"pools:\n\t- name":             "line 2",
+		strings.Repeat("[", 20000):     "not YAML",
+		"a: &a [x]\nb: [*a, *a, *a, {": "not YAML",
+	} {
+		if _, err := Parse([]byte(text), nil); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%.40q: %v, want %s", text, err, part)
+		}
+	}
+}
+
+// FuzzParse checks that what is accepted works beside other pools.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add([]byte(one("a", "10.0.0.0/16")))
+	f.Add([]byte("pools: [{name: a, ipv6: {ranges: ['fd00::/8'], blockBits: 64}}]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		pools, err := Parse(text, []ipam.Pool{flagged})
+		if err != nil {
+			return
+		}
+		if _, err := ipam.New(append(pools, flagged)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}
