@@ -367,3 +367,26 @@ func reboot(t *testing.T, h *clustertest.Host) {
 	remove(t, h.SubnetFile)
 	remove(t, h.CNIConfFile)
 }
+
+// TestEtcdReturnsEmpty stops etcd for so long that nodes rarely try to reach it, and
+// brings it back without data. All nodes notice that soon enough to write their leases
+// again before a peer gives up one of them.
+func TestEtcdReturnsEmpty(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 4, 1, vxlan)
+	leases := w.leases()
+	var pings []*streams
+	for i := range w.Hosts {
+		pings = append(pings, w.pings(w.Hosts[i], w.Hosts[(i+1)%len(w.Hosts)]))
+	}
+	w.etcd.Member(0).Stop()
+	pings[0].more(4000) // a request is sent every 10 ms
+	w.etcd.Wipe()
+	w.eventually(func() error { _, err := w.readLeases(); return err })
+	w.put(configKey, vxlan)
+	w.sameLeases(leases)
+	pings[0].more(1500) // longer than a lease lingers
+	for _, s := range pings {
+		s.wantLost(0)
+	}
+}
