@@ -59,7 +59,7 @@ test-flannel: root go flannel-deps ## whole daemons beside flannel's, which it b
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 30m -tags flannel,kube -run '^Test(Kube)?Flannel' $(TESTFLAGS) ./pkg/test/e2e
 
 test-packages: root go packages-deps ## both packages on machines with systemd: installed, confined, crashed, upgraded, purged
-	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -tags packages ./pkg/test/packagetest
+	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 30m -tags packages ./pkg/test/packagetest
 
 test-kube: root go kube-deps ## store, daemons, controller, chart and manifests on a real Kubernetes control plane, which it builds once (eight minutes)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/kubetest ./pkg/kube ./pkg/election ./subnet/kube ./dist/kubernetes

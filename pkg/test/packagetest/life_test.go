@@ -222,6 +222,12 @@ func (m *machine) confined() {
 	}
 }
 
+// status returns what tulled reports, with one space between two words.
+func (m *machine) status() string {
+	m.t.Helper()
+	return strings.Join(strings.Fields(m.run("tulled status")), " ")
+}
+
 // etcd checks the etcd that systemd runs for tulled, and how it stops.
 func (m *machine) etcd() {
 	m.t.Helper()
@@ -239,8 +245,8 @@ func (m *machine) etcd() {
 	running := func(unlike string) {
 		m.t.Helper()
 		kerneltest.Eventually(m.t, patience, func() error {
-			out := m.run("tulled status")
-			if pid := m.show("MainPID", "tulle-etcd"); pid == unlike || !strings.Contains(out, "tulle-etcd:  running, process "+pid+",") {
+			out := m.status()
+			if pid := m.show("MainPID", "tulle-etcd"); pid == unlike || !strings.Contains(out, "tulle-etcd: running, process "+pid+",") {
 				return fmt.Errorf("%s: tulle-etcd is process %s, and tulled says\n%s", m.Name, pid, out)
 			}
 			return nil
@@ -254,7 +260,7 @@ func (m *machine) etcd() {
 	}
 	m.run("systemctl stop tulle-etcd")
 	kerneltest.Eventually(m.t, patience, func() error {
-		if out := m.run("tulled status"); !strings.Contains(out, "tulle-etcd:  not running, it was stopped") {
+		if out := m.status(); !strings.Contains(out, "tulle-etcd: not running, it was stopped") {
 			return fmt.Errorf("%s: tulled says\n%s", m.Name, out)
 		}
 		return nil
