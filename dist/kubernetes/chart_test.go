@@ -65,7 +65,8 @@ resources: {}
 seLinuxOptions: {type: spc_t}
 podAnnotations: {example.org/a: b}
 podLabels: {example.org/c: d}
-` + controllerValues
+` + controllerValues + `  nodePools: {pools: [{name: default, ipv4: {ranges: [10.246.0.0/16], blockBits: 24}}]}
+`
 
 const digest = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
 
@@ -114,6 +115,8 @@ func TestServerAcceptsManifests(t *testing.T) {
 		{"/apis/monitoring.coreos.com/v1/namespaces/elsewhere/prometheusrules/tulle", "{{ $labels.instance }}"},
 		{"/apis/monitoring.coreos.com/v1/namespaces/elsewhere/prometheusrules/tulle-controller", "{{ $labels.pool }}"},
 		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `"host":"::1"`},
+		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `{"name":"pools","readOnly":true,"mountPath":"/etc/tulle"}`},
+		{"/api/v1/namespaces/elsewhere/configmaps/tulle-controller", "10.246.0.0/16"},
 		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `{"name":"KUBERNETES_SERVICE_HOST","value":"192.0.2.1"}`},
 		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/other-podcidrs", "system:serviceaccount:elsewhere:tulle-controller"},
 		{"/apis/monitoring.coreos.com/v1/namespaces/elsewhere/podmonitors/tulle-controller", `"replacement":"tulle-controller"`},

@@ -46,6 +46,16 @@ func controllerProgram(t *testing.T) (path string) {
 	return path
 }
 
+// variable returns the value of a container's variable, or "".
+func (c container) variable(name string) string {
+	for _, v := range c.Env {
+		if v.Name == name {
+			return v.Value
+		}
+	}
+	return ""
+}
+
 // environment returns a container's variables.
 func (c container) environment() (all []string) {
 	for _, v := range c.Env {
@@ -60,6 +70,7 @@ controller:
   enabled: true
   replicas: 3
   mode: observe
+  allocatorType: MultiCIDRRangeAllocator
   clusterCIDR: 10.245.0.0/16
   nodeMaskIPv4: 26
   nodeMaskIPv6: 80
@@ -82,6 +93,7 @@ func TestControllerPod(t *testing.T) {
 		controllerValues:              "10.245.0.0/16",
 		"controller: {enabled: true}\nnetwork: {ipv6: \"fd00:10:244::/56\"}":    "10.244.0.0/16,fd00:10:244::/56",
 		"controller: {enabled: true}\nnetwork: {ipv4: \"\", ipv6: \"fd::/56\"}": "fd::/56",
+		"controller: {enabled: true, allocatorType: MultiCIDRRangeAllocator}":   "",
 	} {
 		rendered, err := chart("tulle", namespace, values)
 		if err != nil {
@@ -89,8 +101,8 @@ func TestControllerPod(t *testing.T) {
 		}
 		pod := find[deployment](t, objects(t, rendered), "Deployment").Spec.Template.Spec
 		c := pod.Containers[0]
-		if !slices.Contains(c.environment(), "TULLE_CONTROLLER_CLUSTER_CIDR="+want) {
-			t.Errorf("%s: its variables are %q, want %s", values, c.environment(), want)
+		if is := c.variable("TULLE_CONTROLLER_CLUSTER_CIDR"); is != want {
+			t.Errorf("%s: its range is %q, want %q", values, is, want)
 		}
 		run := exec.Command(program, append(c.Args, "--kubeconfig=/missing")...)
 		run.Env = c.environment()
@@ -143,17 +155,34 @@ func addRights(rights map[right]bool, rule kubetest.Rule, namespace string) {
 	}
 }
 
-// TestControllerRolesAreItsRules compares the chart's roles with the rules of all other
-// tests, which know no namespaces.
+// TestControllerRolesAreItsRules compares the chart's roles for all types of allocators
+// with the rules of all other tests, which know no namespaces. Only these types have more
+// rights than the others.
 func TestControllerRolesAreItsRules(t *testing.T) {
 	want, got := make(map[right]bool), make(map[right]bool)
 	for _, rule := range kubetest.ControllerRules {
 		addRights(want, rule, "")
 	}
-	all, _ := controllerManifest(t)
-	for r := range rightsOf(t, all) {
-		r.namespace = ""
-		got[r] = true
+	plain, _ := controllerManifest(t)
+	least := rightsOf(t, plain)
+	for kind, more := range map[string]int{"RangeAllocator": 0, "MultiCIDRRangeAllocator": 3, "CloudAllocator": 1, "IPAMFromCloud": 1, "IPAMFromCluster": 1} {
+		rendered, err := chart("tulle", namespace, "controller: {enabled: true, allocatorType: "+kind+"}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rights := make(map[right]bool)
+		for _, o := range objects(t, rendered) {
+			if o.Metadata.Name == "tulle-controller" {
+				maps.Copy(rights, rightsOf(t, []object{o}))
+			}
+		}
+		if len(rights) != len(least)+more {
+			t.Errorf("%s has the rights\n%v\nwant %d more than\n%v", kind, rights, more, least)
+		}
+		for r := range rights {
+			r.namespace = ""
+			got[r] = true
+		}
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("the roles grant\n%v\nwant\n%v", got, want)
@@ -193,8 +222,8 @@ func rightFor(r *http.Request) (need right) {
 // arguments, variables and rights, and compares the rights with their requests.
 func TestControllerUsesEveryRightAndNoOther(t *testing.T) {
 	program := controllerProgram(t)
-	l, manifest, token := controlled(t)
-	_, c := controllerManifest(t)
+	manifest, c := controllerManifest(t)
+	l, token := controlled(t, manifest)
 	granted := rightsOf(t, manifest)
 	var mu sync.Mutex
 	used := make(map[right]bool)
@@ -222,7 +251,7 @@ func TestControllerUsesEveryRightAndNoOther(t *testing.T) {
 		p := kerneltest.Launch(t, "", c.environment(), append(append([]string{program}, c.Args...), "--healthz-port=0", "--kubeconfig="+l.KubeconfigAt(proxy.URL, tokenFile))...)
 		t.Cleanup(func() {
 			p.End(syscall.SIGKILL)
-			if said := p.Said(); t.Failed() || strings.Contains(said, "orbidden") || strings.Contains(said, "403") {
+			if said := p.Said(); t.Failed() || strings.Contains(said, "orbidden") || strings.Contains(said, "answers 403") {
 				t.Errorf("a replica says\n%s", said)
 			}
 		})
@@ -261,12 +290,11 @@ func TestControllerUsesEveryRightAndNoOther(t *testing.T) {
 	}
 }
 
-// controlled returns a control plane with the plain manifest of tulle-controller, and
-// the token of its service account, once its policy is in force.
-func controlled(t *testing.T) (l lab, manifest []object, token string) {
+// controlled returns a control plane with a manifest of tulle-controller, and the token
+// of its service account, once its policy is in force.
+func controlled(t *testing.T, manifest []object) (l lab, token string) {
 	t.Helper()
 	l = newLab(t, kubetest.Options{})
-	manifest, _ = controllerManifest(t)
 	l.apply(manifest)
 	var made struct{ Status struct{ Token string } }
 	l.Do(http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts/tulle-controller/token", map[string]any{"spec": map[string]any{"expirationSeconds": 3600}}, &made)
@@ -279,60 +307,5 @@ func controlled(t *testing.T) (l lab, manifest []object, token string) {
 		}
 		return nil
 	})
-	return l, manifest, token
-}
-
-// TestControllerPolicyLimitsItToPodCIDRs writes with the token of tulle-controller what
-// it may write, and tries what it may not.
-func TestControllerPolicyLimitsItToPodCIDRs(t *testing.T) {
-	l, _, token := controlled(t)
-	l.node("a")
-	l.Do(http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/clusterroles/tulle-controller", map[string]any{"rules": []any{
-		map[string]any{"apiGroups": []string{""}, "resources": []string{"nodes", "nodes/status"}, "verbs": []string{"*"}},
-	}}, nil)
-	meta := func(name string, value any) map[string]any {
-		return map[string]any{"metadata": map[string]any{name: value}}
-	}
-	spec := func(name string, value any) map[string]any {
-		return map[string]any{"spec": map[string]any{name: value}}
-	}
-	const only = "may change only "
-	for _, c := range []struct {
-		what, method, path, content string
-		body                        map[string]any
-		refused                     string // a part of the reason; "" if it is allowed
-	}{
-		{"its annotation", http.MethodPatch, "/a", merging, annotate("tulle.net/ipam-term", "1"), ""},
-		{"podCIDRs and its annotation", http.MethodPatch, "/a", merging, map[string]any{
-			"metadata": map[string]any{"annotations": map[string]any{"tulle.net/ipam-term": nil}},
-			"spec":     map[string]any{"podCIDR": "10.244.1.0/24", "podCIDRs": []string{"10.244.1.0/24"}},
-		}, ""},
-		{"nothing", http.MethodPatch, "/a", merging, map[string]any{}, ""},
-		{"another annotation", http.MethodPatch, "/a", merging, annotate("example.org/new", "x"), only + "the annotation"},
-		{"an annotation away", http.MethodPatch, "/a", merging, annotate("example.org/owner", nil), only + "the annotation"},
-		{"a label", http.MethodPatch, "/a", merging, meta("labels", map[string]any{"node-role.kubernetes.io/control-plane": ""}), only + "one annotation"},
-		{"finalizers away", http.MethodPatch, "/a", merging, meta("finalizers", nil), only + "one annotation"},
-		{"a taint", http.MethodPatch, "/a", merging, spec("taints", []any{map[string]any{"key": "a", "effect": "NoExecute"}}), only + "podCIDRs"},
-		{"being unschedulable", http.MethodPatch, "/a", merging, spec("unschedulable", true), only + "podCIDRs"},
-		{"a provider's ID", http.MethodPatch, "/a", merging, spec("providerID", "x://y"), only + "podCIDRs"},
-		{"a condition", http.MethodPatch, "/a/status", strategic, condition("Ready", "False"), only + "podCIDRs"},
-		{"deletion", http.MethodDelete, "/a", asJSON, nil, "neither create nor delete Nodes"},
-		{"a new one", http.MethodPost, "", asJSON, meta("name", "d"), "neither create nor delete Nodes"},
-	} {
-		kerneltest.Eventually(t, patience, func() error {
-			code, said := l.call(token, c.method, "/api/v1/nodes"+c.path, c.content, c.body)
-			switch {
-			case c.refused == "" && code != http.StatusOK:
-				t.Fatalf("%s: %d %s", c.what, code, said)
-			case c.refused != "" && code < 400:
-				t.Fatalf("%s: %d %s; want it refused with %q", c.what, code, said, c.refused)
-			case !strings.Contains(said, c.refused): // RBAC may not know the right yet
-				return fmt.Errorf("%s: %d %s; want it refused with %q", c.what, code, said, c.refused)
-			}
-			return nil
-		})
-	}
-	if code, said := l.call(adminToken, http.MethodPatch, "/api/v1/nodes/a", merging, meta("labels", map[string]any{"zone": "c"})); code != http.StatusOK {
-		t.Errorf("an admin's label: %d %s", code, said)
-	}
+	return l, token
 }

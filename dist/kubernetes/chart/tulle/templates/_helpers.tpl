@@ -28,6 +28,21 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
+{{/* Whether podCIDRs are a cloud's: "true", or "". */}}
+{{- define "tulle.controller.cloud" -}}
+{{- if has .Values.controller.allocatorType (list "CloudAllocator" "IPAMFromCloud" "IPAMFromCluster") }}true{{ end -}}
+{{- end }}
+
+{{/* The ranges of podCIDRs: those of the network, if the controller needs some. */}}
+{{- define "tulle.controller.ranges" -}}
+{{- $c := .Values.controller -}}
+{{- if $c.clusterCIDR -}}
+{{ $c.clusterCIDR }}
+{{- else if and (has $c.allocatorType (list "RangeAllocator" "IPAMFromCluster")) (not $c.nodePools) -}}
+{{ compact (list .Values.network.ipv4 .Values.network.ipv6) | join "," }}
+{{- end -}}
+{{- end }}
+
 {{/* The network's config, as flannel has it in net-conf.json. */}}
 {{- define "tulle.config" -}}
 {{- $n := .Values.network -}}
