@@ -59,7 +59,7 @@ func (v view) writePicture(d *page.Document) {
 	}
 	if n := v.Picture.Each; n > 0 {
 		d.Add(`<p class="hint">Each cell is {}, in the order of subnets; the fill shows how many have problems{}.</p>`+"\n",
-			pick(n > 1, strconv.Itoa(n)+" peers", "a peer"), pick(len(v.Picture.Shades) > 0, ", the shade the page.Longest round trip of the others", ""))
+			pick(n > 1, strconv.Itoa(n)+" peers", "a peer"), pick(len(v.Picture.Shades) > 0, ", the shade the longest round trip of the others", ""))
 	}
 	if v.Trouble {
 		d.Add(`<p class="hint"><a href="#peers">Peers with problems</a></p>` + "\n")

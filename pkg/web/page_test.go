@@ -44,7 +44,7 @@ func TestPageShowsTheVerdictFirst(t *testing.T) {
 		{"well300", well(300), []string{"<b>300</b> in sync", "Left out: 288 in sync.", "then the slowest", ">180 ms</td>", "up to 100 ms", "99% within"}, nil},
 		{"300", troubled(300), []string{"<b>16</b> not in sync", "<b>4</b> probes fail", "1 checksums, 1 down, 1 filtered, 1 mtu", "refuses 16 objects, first route 10.64.5.0/24 of 10.64.5.0-24"}, []string{"Each cell"}},
 		{"400", troubled(400), []string{"Each cell is a peer,"}, nil},
-		{"10000", troubled(10000), []string{"<b>9,282</b> in sync", "Each cell is 25 peers,", "Left out: 59 unroutable, 121 probes fail, 508 not in sync, 9,282 in sync."}, nil},
+		{"10000", troubled(10000), []string{"<b>9,282</b> in sync", "Each cell is 25 peers, in the order of subnets; the fill shows how many have problems, the shade the longest round trip of the others.", "Left out: 59 unroutable, 121 probes fail, 508 not in sync, 9,282 in sync."}, nil},
 		{"well10000", well(10000), []string{"<b>10,000</b> in sync", "Left out: 9,988 in sync."}, nil},
 		{"100000", troubled(100000), []string{"Each cell is 241 peers,"}, nil},
 		{"ill", ill(), []string{
