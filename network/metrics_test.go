@@ -66,9 +66,10 @@ func TestFirstListSpreadsMetricsAtOnce(t *testing.T) {
 			}
 		}})
 		onNetwork(t, k, config(`"Network": "10.0.0.0/8"`, `{"Type": "vxlan"}`), func(p *Peers) {
-			p.Update(subnet.Update{Complete: true, Leases: fakePeers(t, 1, 3*portion)})
+			const peers = spreadAbove + portion
+			p.Update(subnet.Update{Complete: true, Leases: fakePeers(t, 1, peers)})
 			settled()
-			if plain, spread := routes(k); plain != 0 || spread != 3*portion {
+			if plain, spread := routes(k); plain != 0 || spread != peers {
 				t.Errorf("%d routes of metric 0 and %d on many", plain, spread)
 			}
 		})

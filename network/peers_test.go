@@ -145,7 +145,7 @@ func TestFirstListIsWrittenInPortions(t *testing.T) {
 		onFake(t, k, `{"Type": "vxlan"}, "SubnetLen": 28`, func(p *Peers) {
 			settled()
 			k.ResetCounts()
-			const peers = 2*portion + 500
+			const peers = 10 * portion
 			u := subnet.Update{Complete: true}
 			for n := range peers {
 				key := fmt.Sprintf("10.5.%d.%d-28", 16+n/16, n%16*16)
