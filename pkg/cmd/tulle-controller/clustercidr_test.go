@@ -287,3 +287,33 @@ func TestMoveFromNodeIPAMControllerWritesNothing(t *testing.T) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
+
+// The program starts with a dual-stack Node in a range of IPv4 alone, which ends
+// node-ipam-controller. Ranges of services go to no Node, and the block of a Node whose
+// labels change is free when it has gone.
+func TestDualStackNodeOfAnIPv4PoolEndsNothing(t *testing.T) {
+	c := newClusterCIDRs(t)
+	c.pool("a", "10.1.0.0/22", "x")
+	c.Do(func() {
+		n := large(0)
+		n.Name, n.Spec.PodCIDR, n.Spec.PodCIDRs = "dual", "10.1.1.0/24", []string{"10.1.1.0/24", "fd00::/64"}
+		c.Change("ADDED", n)
+	})
+	c.start(append([]string{"--service-cluster-ip-range=10.1.0.0/24"}, multi...)...)
+	if text := c.wantEvent("dual", "CIDRInvalid"); !strings.Contains(text, "fd00::/64: outside every pool") {
+		t.Error(text)
+	}
+	c.node("n", "x")
+	c.wantCIDR("n", "10.1.2.0/24")
+	c.Do(func() {
+		n := c.Nodes["n"].DeepCopy()
+		n.Labels = nil
+		c.Change("MODIFIED", n)
+		c.Change("DELETED", n)
+	})
+	// Of the four blocks, services have one and the dual-stack Node another.
+	c.node("o", "x")
+	c.wantCIDR("o", "10.1.2.0/24")
+	c.node("p", "x")
+	c.wantCIDR("p", "10.1.3.0/24")
+}
