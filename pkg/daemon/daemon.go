@@ -18,6 +18,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/systemd"
@@ -33,13 +34,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // from now on it does not end the daemon
 	defer signal.Stop(hangups)
-	klog.InfoS("Starting tulled", "version", version, "options", o.String())
-	for _, warning := range o.Warnings {
-		klog.InfoS("Option without effect, or unsafe", "warning", warning)
-	}
-	for _, warning := range o.Exposed() {
-		klog.InfoS("Secret is open to other users", "warning", warning)
-	}
+	logStart(o, version)
 	saveMemory()
 	toSystemd, toNode := retry.NewWakeup(), retry.NewWakeup()
 	poke := func() {
@@ -76,22 +71,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	}
 	responder := newResponder(o.Probes)
 	defer responder.Close()
-	healing := budget.New()
-	agent := network.New(network.Options{
-		Store: store, Kernel: k, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
-		Backends: backends,
-		Node:     store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
-		LeaseEnds: func() time.Time { return store.Status().LeaseEnds },
-		Uplinks:   store.uplinks, Hints: store.hints(o.Uplink),
-		Outputs: network.Outputs{
-			SubnetFile: o.SubnetFile, CNIConfFile: o.CNIConfFile,
-			StateDir: o.StateDir, Network: store.network,
-			IPMasq: o.Filtering.Masquerades(), Blackhole: o.BlackholeRoute,
-		},
-		Firewall: newFirewall(o.Filtering, healing.Firewall(), poke), Rules: wantedRules(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
-		Prober: newProber(o.Probes), Responder: responder,
-		Changed: poke,
-	})
+	agent := newAgent(o, store, k, backends, responder, poke)
 	// The socket has a keeper of its own: its failures make no node unready.
 	socket := keepfile.New(budget.New().Files())
 	report := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
@@ -108,20 +88,56 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 		})
 	}
 	running.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-hangups:
-				service.Reload(func() { reload(ctx, store, agent) })
-			}
-		}
+		onHangup(ctx, hangups, func() { service.Reload(func() { reload(ctx, store, agent) }) })
 	})
 	agent.Run(ctx)
 	service.Stop()
 	klog.InfoS("Stopping; the network stays as it is")
 	running.Wait()
 	return nil
+}
+
+// newAgent returns the agent of this node. It calls changed whenever its state changes.
+func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, backends map[string]backend.Factory, responder *probe.Responder, changed func()) *network.Agent {
+	healing := budget.New()
+	return network.New(network.Options{
+		Store: store, Kernel: k, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
+		Backends: backends,
+		Node:     store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
+		LeaseEnds: func() time.Time { return store.Status().LeaseEnds },
+		Uplinks:   store.uplinks, Hints: store.hints(o.Uplink),
+		Outputs: network.Outputs{
+			SubnetFile: o.SubnetFile, CNIConfFile: o.CNIConfFile,
+			StateDir: o.StateDir, Network: store.network,
+			IPMasq: o.Filtering.Masquerades(), Blackhole: o.BlackholeRoute,
+		},
+		Firewall: newFirewall(o.Filtering, healing.Firewall(), changed), Rules: wantedRules(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
+		Prober: newProber(o.Probes), Responder: responder,
+		Changed: changed,
+	})
+}
+
+// logStart logs the options, and what is unsafe in them.
+func logStart(o options.Options, version string) {
+	klog.InfoS("Starting tulled", "version", version, "options", o.String())
+	for _, warning := range o.Warnings {
+		klog.InfoS("Option without effect, or unsafe", "warning", warning)
+	}
+	for _, warning := range o.Exposed() {
+		klog.InfoS("Secret is open to other users", "warning", warning)
+	}
+}
+
+// onHangup calls do at each SIGHUP, until ctx ends.
+func onHangup(ctx context.Context, hangups <-chan os.Signal, do func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			do()
+		}
+	}
 }
 
 // reload makes the daemon read its files again and run a full resync.

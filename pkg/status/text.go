@@ -97,21 +97,7 @@ func WriteReport(to io.Writer, program string, r Report, now time.Time) error {
 	}
 	w.line("network", join(r.Network.Networks), r.Network.Backend, mtu(r.Network.MTU), strings.Join(r.Network.Devices, " and "))
 	w.offload(r.Network.Offload)
-	if l := r.Lease; l != nil {
-		words := []string{join(l.Subnets), "public IP " + join(l.Addresses)}
-		if l.Reservation {
-			words = append(words, "reservation")
-		}
-		if l.Since != nil {
-			words = append(words, "held "+w.lasting(*l.Since))
-		}
-		if l.Renewed != nil {
-			words = append(words, "renewed "+w.ago(*l.Renewed))
-		}
-		w.line("lease", words...)
-	} else {
-		w.line("lease", "none")
-	}
+	w.lease(r.Lease)
 	for _, i := range r.Interfaces {
 		words := []string{i.Family, i.Name, i.Address.String(), mtu(i.MTU), chosen(i.Why)}
 		if i.Public != i.Address {
@@ -119,29 +105,10 @@ func WriteReport(to io.Writer, program string, r Report, now time.Time) error {
 		}
 		w.line("uplink", words...)
 	}
-	w.line("peers", fmt.Sprint(r.Peers.All), w.unroutable(r.Peers.Unroutable))
-	if n := r.Reserved; n > 0 {
-		w.line("  reserved", fmt.Sprintf("%d leases that no node uses (%s)", n, w.see("leases")))
-	}
-	for _, p := range r.Rejected {
-		w.line("  rejected", p.Key+": "+p.Why)
-	}
-	if more := r.RejectedCount - len(r.Rejected); more > 0 {
-		w.line("  rejected", fmt.Sprintf("%d more (%s)", more, w.see("leases")))
-	}
+	w.leases(r)
 	w.store(r.Store)
 	w.kernel(r.Kernel)
-	switch {
-	case r.Firewall.Problem != "":
-		w.line("firewall", "NOT in sync: "+r.Firewall.Problem)
-	case !r.Firewall.Written:
-		w.line("firewall", "not written yet")
-	default:
-		w.line("firewall", "in sync", restored(r.Firewall.Healed))
-	}
-	for _, text := range r.Firewall.Others {
-		w.line("  foreign", text)
-	}
+	w.firewall(r.Firewall)
 	w.probes(r.Probes)
 	for _, f := range r.Files {
 		w.line("file", f.What+": "+f.Why)
@@ -153,6 +120,39 @@ func WriteReport(to io.Writer, program string, r Report, now time.Time) error {
 		w.line("fight", fmt.Sprintf("%s (%s), %s: %s", f.What, either(f.Owner, f.Kind), w.lasting(f.Since), f.Why()))
 	}
 	return w.Flush()
+}
+
+// lease writes the own lease.
+func (w writer) lease(l *Lease) {
+	if l == nil {
+		w.line("lease", "none")
+		return
+	}
+	words := []string{join(l.Subnets), "public IP " + join(l.Addresses)}
+	if l.Reservation {
+		words = append(words, "reservation")
+	}
+	if l.Since != nil {
+		words = append(words, "held "+w.lasting(*l.Since))
+	}
+	if l.Renewed != nil {
+		words = append(words, "renewed "+w.ago(*l.Renewed))
+	}
+	w.line("lease", words...)
+}
+
+// leases writes the number of peers, and the leases that are reserved or rejected.
+func (w writer) leases(r Report) {
+	w.line("peers", fmt.Sprint(r.Peers.All), w.unroutable(r.Peers.Unroutable))
+	if n := r.Reserved; n > 0 {
+		w.line("  reserved", fmt.Sprintf("%d leases that no node uses (%s)", n, w.see("leases")))
+	}
+	for _, p := range r.Rejected {
+		w.line("  rejected", p.Key+": "+p.Why)
+	}
+	if more := r.RejectedCount - len(r.Rejected); more > 0 {
+		w.line("  rejected", fmt.Sprintf("%d more (%s)", more, w.see("leases")))
+	}
 }
 
 func (w writer) offload(o *Offload) {
@@ -260,6 +260,20 @@ func (w writer) kernel(k Kernel) {
 	}
 	for _, p := range k.Problems {
 		w.line("  problem", p)
+	}
+}
+
+func (w writer) firewall(f Firewall) {
+	switch {
+	case f.Problem != "":
+		w.line("firewall", "NOT in sync: "+f.Problem)
+	case !f.Written:
+		w.line("firewall", "not written yet")
+	default:
+		w.line("firewall", "in sync", restored(f.Healed))
+	}
+	for _, text := range f.Others {
+		w.line("  foreign", text)
 	}
 }
 

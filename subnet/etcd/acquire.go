@@ -61,23 +61,8 @@ type acquisition struct {
 // try adopts one of the node's known leases, or leases a subnet. A failed try may
 // have written, so the next one lists the leases again.
 func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
-	known := a.known
-	a.known = nil
-	var err error
-	if a.id != clientv3.NoLease { // an etcd that lost its data since has lost it too
-		if a.id, err = a.keepable(ctx, a.id); err != nil {
-			return subnet.Lease{}, err
-		}
-	}
-	if known == nil {
-		if known, err = a.list(ctx); err != nil {
-			return subnet.Lease{}, err
-		}
-	}
-	if known.config == nil {
-		return subnet.Lease{}, fmt.Errorf("the network's config %s is gone", a.configKey())
-	}
-	if a.cfg, err = subnet.ParseConfig(known.config.Value); err != nil {
+	known, err := a.prepare(ctx)
+	if err != nil {
 		return subnet.Lease{}, err
 	}
 	leases := slices.Clip(known.leases) // the first watch gets them as they are
@@ -123,6 +108,26 @@ func (a *acquisition) try(ctx context.Context) (subnet.Lease, error) {
 			}
 		}
 	}
+}
+
+// prepare returns the listing for a try, checks the etcd lease, and reads the config.
+func (a *acquisition) prepare(ctx context.Context) (known *listing, err error) {
+	known, a.known = a.known, nil
+	if a.id != clientv3.NoLease { // an etcd that lost its data since has lost it too
+		if a.id, err = a.keepable(ctx, a.id); err != nil {
+			return nil, err
+		}
+	}
+	if known == nil {
+		if known, err = a.list(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if known.config == nil {
+		return nil, fmt.Errorf("the network's config %s is gone", a.configKey())
+	}
+	a.cfg, err = subnet.ParseConfig(known.config.Value)
+	return known, err
 }
 
 // reuse adopts own. met is the key's present value if that is not what was known.
