@@ -1,6 +1,10 @@
 package page
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // The classes of a verdict, a reason or a fact, in the style sheet.
 const (
@@ -17,6 +21,23 @@ type Check struct {
 	Name string
 	OK   bool
 	Text string // why it fails, or what holds
+}
+
+// Lines returns checks as an answer to a probe, one a line, as Kubernetes writes them. A
+// check that holds has its text only if verbose.
+func Lines(checks []Check, verbose bool) string {
+	var b strings.Builder
+	for _, c := range checks {
+		switch {
+		case !c.OK:
+			fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, c.Text)
+		case verbose:
+			fmt.Fprintf(&b, "[+]%s ok: %s\n", c.Name, c.Text)
+		default:
+			fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
+		}
+	}
+	return b.String()
 }
 
 // Moment is a time in words, and the exact time.

@@ -15,6 +15,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloud/gce/gcetest"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -82,8 +83,8 @@ func TestGoogleGivesOutRanges(t *testing.T) {
 			t.Errorf("%s: %d requests", allocator, g.Asked(""))
 		}
 		now := r.read(t.Context())
-		if n := now.calls[cloud.Call{Action: "instances.list", Outcome: "ok"}]; n != 1 || !now.ready() || !strings.Contains(now.lines(true), "[+]instances ok: looked up") {
-			t.Errorf("%v, %s", now.calls, now.lines(true))
+		if n := now.calls[cloud.Call{Action: "instances.list", Outcome: "ok"}]; n != 1 || !now.ready() || !strings.Contains(page.Lines(now.checks(), true), "[+]instances ok: looked up") {
+			t.Errorf("%v, %s", now.calls, page.Lines(now.checks(), true))
 		}
 		answer := httptest.NewRecorder()
 		metricsHandler(r.read).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
@@ -133,7 +134,7 @@ func TestGoogleRefusesEverything(t *testing.T) {
 	}
 	r := c.start(google(g, cloudAllocator)...)
 	kerneltest.Eventually(t, patience, func() error {
-		if text := r.read(t.Context()).lines(true); !strings.Contains(text, "grant the service account compute.instances.list") || strings.Contains(text, gcetest.Token) {
+		if text := page.Lines(r.read(t.Context()).checks(), true); !strings.Contains(text, "grant the service account compute.instances.list") || strings.Contains(text, gcetest.Token) {
 			return errors.New(text)
 		}
 		return nil

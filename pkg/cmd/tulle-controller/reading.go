@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
@@ -14,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/page"
 )
 
-// reading is what the program was doing at a time.
+// reading is the state of the program at one time.
 type reading struct {
 	at      time.Time
 	version string
@@ -28,7 +27,7 @@ type reading struct {
 	leader  election.Status
 }
 
-// read returns what the program is doing.
+// read returns the present state of the program.
 func (p *process) read(ctx context.Context) reading {
 	ctx, cancel := context.WithTimeout(ctx, httpd.AnswerLimit)
 	defer cancel()
@@ -79,7 +78,7 @@ func (r reading) ready() bool {
 	return true
 }
 
-// verdict says in a line what the program does.
+// verdict returns what the program does, in one line.
 func (r reading) verdict() string {
 	s := r.state
 	switch {
@@ -130,29 +129,12 @@ func (c condition) Alive(ctx context.Context) bool { return c.engine.Do(ctx, fun
 
 // leaderElection returns why the leader election does not work, or "".
 func (r reading) leaderElection() string {
-	// A leader that cannot renew stops writing. What stays wrong is a stuck elector.
+	// A leader that cannot renew stops leading. Only a stuck elector still leads.
 	if r.elects && r.leader.Leading && !r.leader.Renewed.IsZero() && r.at.Sub(r.leader.Renewed) > stuckElector {
 		return "the Lease was not renewed for " + r.at.Sub(r.leader.Renewed).Round(time.Second).String()
 	}
 	return ""
 }
 
-// stuckElector is for how long a leader that does not renew counts as working.
+// stuckElector is how long a leader may fail to renew before its elector counts as stuck.
 const stuckElector = 2 * time.Minute
-
-// lines returns the checks as an answer to a probe, with the reasons for failures, and
-// with the others too if verbose.
-func (r reading) lines(verbose bool) string {
-	var b strings.Builder
-	for _, c := range r.checks() {
-		switch {
-		case !c.OK:
-			fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, c.Text)
-		case verbose:
-			fmt.Fprintf(&b, "[+]%s ok: %s\n", c.Name, c.Text)
-		default:
-			fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
-		}
-	}
-	return b.String()
-}

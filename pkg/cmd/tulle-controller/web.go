@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/tulle-net/tulle/pkg/httpd"
+	"github.com/tulle-net/tulle/pkg/page"
 )
 
 // Limits of concurrent requests that are expensive.
@@ -37,7 +38,7 @@ func (p *process) serveElection(w http.ResponseWriter, r *http.Request) {
 
 func (p *process) serveReady(w http.ResponseWriter, r *http.Request) {
 	now := p.read(r.Context())
-	text := now.lines(r.URL.Query().Has("verbose"))
+	text := page.Lines(now.checks(), r.URL.Query().Has("verbose"))
 	if now.ready() {
 		fmt.Fprint(w, text, "readyz check passed\n")
 		return
