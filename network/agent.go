@@ -120,7 +120,7 @@ type Agent struct {
 	since          time.Time    // when the store leased own to this run
 	claim          subnet.Claim // the present claim
 	keeping        task
-	peers          *Peers
+	peers          *peerSet
 	listed         bool // the store's complete list has arrived
 	watching       task // of the store
 	refused        bool // the store refuses a lease, with a reason

@@ -43,7 +43,7 @@ type node struct {
 	backend backend.Backend
 	kernel  *kernel.Kernel
 	loop    *reconcile.Reconciler
-	peers   *Peers
+	peers   *peerSet
 	stop    func() // ends the loop, and leaves the kernel as it is
 }
 
@@ -150,7 +150,7 @@ func (n *node) start() {
 	n.own.Attrs = n.backend.Publish()
 	n.own.Node.ID, n.own.Created = fmt.Sprintf("machine-%d", n.number), int64(n.number)
 	n.loop = reconcile.New(n.kernel, time.Minute, budget.New().Kernel())
-	n.peers = NewPeers(n.cfg, n.own, n.backend, n.loop)
+	n.peers = newPeerSet(n.cfg, n.own, n.backend, n.loop)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { n.loop.Run(ctx) })
@@ -174,7 +174,7 @@ func (n *node) know(nodes ...*node) {
 }
 
 // dropAllLingering drops all lingering peers.
-func dropAllLingering(p *Peers) {
+func dropAllLingering(p *peerSet) {
 	for p.Lingering() {
 		p.DropLingering()
 	}

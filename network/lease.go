@@ -152,10 +152,10 @@ func (a *Agent) lost(own subnet.Lease, err error) {
 func (a *Agent) settle(own subnet.Lease) {
 	a.own = own
 	if a.peers == nil {
-		a.peers = NewPeers(a.config, own, a.backend, a.loop)
+		a.peers = newPeerSet(a.config, own, a.backend, a.loop)
 		a.peers.responder = a.Responder
 		a.peers.Update(subnet.Update{Leases: a.remembered})
-	} else if a.peers.Rehost(a.config, own, a.backend) && a.watching.done != nil {
+	} else if a.peers.rehost(a.config, own, a.backend) && a.watching.done != nil {
 		a.restart(&a.watching, a.watch)
 	}
 	a.loop.Update(func(d *reconcile.Desired) { d.Set(lastResort, a.drops()) })

@@ -18,7 +18,7 @@ func TestLargeNetworksSpreadMetrics(t *testing.T) {
 	const network = `"Network": "10.0.0.0/8"`
 	synctest.Test(t, func(t *testing.T) {
 		k := onEth0()
-		onNetwork(t, k, config(network, `{"Type": "vxlan"}`), func(p *Peers) {
+		onNetwork(t, k, config(network, `{"Type": "vxlan"}`), func(p *peerSet) {
 			check := func(want int, large bool) {
 				t.Helper()
 				settled()
@@ -65,7 +65,7 @@ func TestFirstListSpreadsMetricsAtOnce(t *testing.T) {
 				t.Errorf("%s", op)
 			}
 		}})
-		onNetwork(t, k, config(`"Network": "10.0.0.0/8"`, `{"Type": "vxlan"}`), func(p *Peers) {
+		onNetwork(t, k, config(`"Network": "10.0.0.0/8"`, `{"Type": "vxlan"}`), func(p *peerSet) {
 			const peers = spreadAbove + portion
 			p.Update(subnet.Update{Complete: true, Leases: fakePeers(t, 1, peers)})
 			settled()

@@ -175,7 +175,7 @@ func (a *Agent) abortTrial() {
 	if err != nil {
 		return
 	}
-	a.peers.Rehost(a.config, a.own, b)
+	a.peers.rehost(a.config, a.own, b)
 	var off []netstate.Object
 	for _, o := range b.Host(a.own) {
 		if _, is := netstate.TxChecksumOf(o.Key().Name); is {

@@ -17,14 +17,14 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// OwnerHost is the owner of the objects that the node itself needs. A peer's owner is
+// ownerHost is the owner of the objects that the node itself needs. A peer's owner is
 // its lease's key, which is never equal to it.
-const OwnerHost = "host"
+const ownerHost = "host"
 
-// Peers turns the store's updates into the desired state of the kernel. A peer's
+// peerSet turns the store's updates into the desired state of the kernel. A peer's
 // objects depend only on its own lease, on ours and on the host. So a change of one
 // peer costs one peer's work.
-type Peers struct {
+type peerSet struct {
 	desired   *reconcile.Reconciler
 	responder *probe.Responder // answers the peers' probes; may be nil
 
@@ -37,20 +37,20 @@ type Peers struct {
 	unroutable map[string]error // peers that are unroutable with the backend, by key
 }
 
-// NewPeers returns Peers without a peer, for the node that holds own.
-func NewPeers(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *reconcile.Reconciler) *Peers {
-	p := &Peers{
+// newPeerSet returns a peerSet without a peer, for the node that holds own.
+func newPeerSet(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *reconcile.Reconciler) *peerSet {
+	p := &peerSet{
 		desired: desired, own: own, backend: b,
 		table:      subnet.NewTable(cfg, own),
 		unroutable: make(map[string]error),
 	}
-	desired.Update(func(d *reconcile.Desired) { d.Set(OwnerHost, b.Host(own)) })
+	desired.Update(func(d *reconcile.Desired) { d.Set(ownerHost, b.Host(own)) })
 	return p
 }
 
 // Update applies an update from the store. Leases that are gone linger until
 // DropLingering.
-func (p *Peers) Update(u subnet.Update) {
+func (p *peerSet) Update(u subnet.Update) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	complete, portions := u.Complete, p.table.Portions(u, portion)
@@ -74,7 +74,7 @@ func (p *Peers) Update(u subnet.Update) {
 
 // DropLingering drops the peers that began to linger before the previous call. It
 // reports whether more linger.
-func (p *Peers) DropLingering() (more bool) {
+func (p *peerSet) DropLingering() (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changes := p.table.DropLingering()
@@ -83,14 +83,14 @@ func (p *Peers) DropLingering() (more bool) {
 }
 
 // Lingering reports whether any peer lingers.
-func (p *Peers) Lingering() bool {
+func (p *peerSet) Lingering() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.table.Lingering()
 }
 
 // put applies changes to the desired state, together with and.
-func (p *Peers) put(changes subnet.Changes, parts parts, and func(*reconcile.Desired)) {
+func (p *peerSet) put(changes subnet.Changes, parts parts, and func(*reconcile.Desired)) {
 	p.desired.Update(func(d *reconcile.Desired) {
 		p.drop(d, changes.Drop)
 		parts.set(d)
@@ -102,17 +102,17 @@ func (p *Peers) put(changes subnet.Changes, parts parts, and func(*reconcile.Des
 
 // drop removes peers. It runs before others are added, which may have their subnets
 // now.
-func (p *Peers) drop(d *reconcile.Desired, keys []string) {
+func (p *peerSet) drop(d *reconcile.Desired, keys []string) {
 	for _, key := range keys {
 		delete(p.unroutable, key)
 		d.Remove(key)
 	}
 }
 
-// Rehost computes all objects again after a change of the host, the config or own.
+// rehost computes all objects again after a change of the host, the config or own.
 // Objects that stay the same stay in the kernel. It reports whether Update needs a
 // complete list then.
-func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) (relist bool) {
+func (p *peerSet) rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) (relist bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.own, p.backend = own, b
@@ -121,7 +121,7 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) (
 	parts := p.work(p.byAge())
 	p.desired.Update(func(d *reconcile.Desired) {
 		p.drop(d, changes.Drop)
-		d.Set(OwnerHost, b.Host(own))
+		d.Set(ownerHost, b.Host(own))
 		parts.set(d)
 	})
 	p.admit(changes)
@@ -132,7 +132,7 @@ func (p *Peers) Rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) (
 // taken waits until the kernel has taken the previous portion, so that little more
 // than two are in progress. It returns false without waiting longer if the kernel has
 // failures.
-func (p *Peers) taken() bool {
+func (p *peerSet) taken() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), portionTime)
 	defer cancel()
 	return p.desired.WaitTaken(ctx) == nil
@@ -163,7 +163,7 @@ func (p parts) set(d *reconcile.Desired) {
 // workOn returns the parts of the changed peers, or of all peers if the metrics of
 // their routes change. more is how many further peers are about to come. The caller
 // holds mu.
-func (p *Peers) workOn(changes subnet.Changes, more int) parts {
+func (p *peerSet) workOn(changes subnet.Changes, more int) parts {
 	if p.metrics.choose(p.table.Len() + more) {
 		return p.work(p.byAge())
 	}
@@ -172,7 +172,7 @@ func (p *Peers) workOn(changes subnet.Changes, more int) parts {
 
 // byAge returns all peers, the earliest first: of two peers that need one key, the
 // earlier gets it. The caller holds mu.
-func (p *Peers) byAge() []subnet.Peer {
+func (p *peerSet) byAge() []subnet.Peer {
 	all := p.all()
 	slices.SortFunc(all, func(a, b subnet.Peer) int {
 		return cmp.Or(cmp.Compare(a.Lease.Created, b.Lease.Created), strings.Compare(a.Key, b.Key))
@@ -181,7 +181,7 @@ func (p *Peers) byAge() []subnet.Peer {
 }
 
 // work returns the backend's objects for peers. The caller holds mu.
-func (p *Peers) work(peers []subnet.Peer) parts {
+func (p *peerSet) work(peers []subnet.Peer) parts {
 	out := make(parts, len(peers))
 	for i, peer := range peers {
 		objects, err := p.backend.Peer(p.own, *peer.Lease)
@@ -200,21 +200,21 @@ func (p *Peers) work(peers []subnet.Peer) parts {
 }
 
 // Len returns the number of accepted peers.
-func (p *Peers) Len() int {
+func (p *peerSet) Len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.table.Len()
 }
 
 // All returns the accepted peers.
-func (p *Peers) All() []subnet.Peer {
+func (p *peerSet) All() []subnet.Peer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all()
 }
 
 // all is All for callers that hold mu.
-func (p *Peers) all() []subnet.Peer {
+func (p *peerSet) all() []subnet.Peer {
 	all := make([]subnet.Peer, 0, p.table.Len())
 	for key, l := range p.table.Peers() {
 		all = append(all, subnet.Peer{Key: key, Lease: l})

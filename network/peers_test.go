@@ -17,21 +17,21 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// onFake runs Peers on a fake kernel, and calls do with them.
-func onFake(t *testing.T, k *kerneltest.Fake, backendConfig string, do func(*Peers)) {
+// onFake runs a peerSet on a fake kernel, and calls do with them.
+func onFake(t *testing.T, k *kerneltest.Fake, backendConfig string, do func(*peerSet)) {
 	t.Helper()
 	onNetwork(t, k, config(v4, backendConfig), do)
 }
 
 // onNetwork is onFake with a whole network config.
-func onNetwork(t *testing.T, k *kerneltest.Fake, network string, do func(*Peers)) {
+func onNetwork(t *testing.T, k *kerneltest.Fake, network string, do func(*peerSet)) {
 	t.Helper()
 	cfg := parseConfig(t, network)
 	b := fakeBackend(t, cfg, 1500)
 	own := subnet.Lease{Attrs: b.Publish(), Created: 1}
 	own.Subnets[subnet.IPv4] = netip.MustParsePrefix("10.5.1.0/24")
 	loop := reconcile.New(k, time.Hour, budget.New().Kernel())
-	peers := NewPeers(cfg, own, b, loop)
+	peers := newPeerSet(cfg, own, b, loop)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); loop.Run(ctx) }()
@@ -88,9 +88,9 @@ func TestDeviceOutlivesRestart(t *testing.T) {
 		k := onEth0()
 		peer := fakePeer(t, "10.5.9.0-24", "198.18.0.9", "3a:00:00:00:00:09", 2)
 		list := subnet.Update{Complete: true, Leases: []subnet.Lease{peer}}
-		onFake(t, k, `{"Type": "vxlan"}`, func(p *Peers) { p.Update(list) })
+		onFake(t, k, `{"Type": "vxlan"}`, func(p *peerSet) { p.Update(list) })
 		before := k.Snapshot()
-		onFake(t, k, `{"Type": "vxlan", "Learning": true}`, func(p *Peers) {
+		onFake(t, k, `{"Type": "vxlan", "Learning": true}`, func(p *peerSet) {
 			settled()
 			if after := k.Snapshot(); !after.Equal(before) {
 				t.Errorf("before the list there was\n%s\nand is\n%s", before, after)
@@ -114,7 +114,7 @@ func TestOneMACTwiceBelongsToTheEarlierNode(t *testing.T) {
 		older, newer := fakePeer(t, "10.5.9.0-24", "198.18.0.9", mac, 2), fakePeer(t, "10.5.10.0-24", "198.18.0.66", mac, 3)
 		for range 20 {
 			k := onEth0()
-			onFake(t, k, `{"Type": "vxlan"}`, func(p *Peers) {
+			onFake(t, k, `{"Type": "vxlan"}`, func(p *peerSet) {
 				p.Update(subnet.Update{Complete: true, Leases: []subnet.Lease{newer, older}})
 				settled()
 				if !k.Has(want) {
@@ -123,7 +123,7 @@ func TestOneMACTwiceBelongsToTheEarlierNode(t *testing.T) {
 				cfg := parseConfig(t, config(v4, `{"Type": "vxlan"}`))
 				own, b := p.own, fakeBackend(t, cfg, 1400)
 				own.Attrs = b.Publish()
-				p.Rehost(cfg, own, b)
+				p.rehost(cfg, own, b)
 			})
 			if !k.Has(want) {
 				t.Errorf("for another host there is\n%s", k.Snapshot())
@@ -142,7 +142,7 @@ func TestOneMACTwiceBelongsToTheEarlierNode(t *testing.T) {
 func TestFirstListIsWrittenInPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := onEth0()
-		onFake(t, k, `{"Type": "vxlan"}, "SubnetLen": 28`, func(p *Peers) {
+		onFake(t, k, `{"Type": "vxlan"}, "SubnetLen": 28`, func(p *peerSet) {
 			settled()
 			k.ResetCounts()
 			const peers = 10 * portion

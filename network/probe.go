@@ -17,7 +17,7 @@ import (
 // probed is the agent as the prober's source of peers.
 type probed struct{ *Agent }
 
-// Peers implements probe.Source.
+// peerSet implements probe.Source.
 func (a probed) Peers(ctx context.Context) []string {
 	keys, _ := askLoop(ctx, a.Agent, func() (keys []string) { // without an answer there are none
 		if a.peers == nil {
@@ -64,7 +64,7 @@ type overlay struct {
 	mtu     subnet.Pair[int]
 }
 
-func (p *Peers) overlay() overlay {
+func (p *peerSet) overlay() overlay {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return overlayOf(p.backend.Host(p.own))
@@ -87,7 +87,7 @@ func overlayOf(host []netstate.Object) overlay {
 }
 
 // paths returns the paths to peers for probes, one per family that has one.
-func (p *Peers) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []probe.Path) {
+func (p *peerSet) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []probe.Path) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	here := overlayOf(p.backend.Host(p.own))
@@ -122,7 +122,7 @@ func (p *Peers) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []
 
 // admit makes the responder answer the peers that remain after changes. A peer probes
 // from the first address of each of its subnets.
-func (p *Peers) admit(c subnet.Changes) {
+func (p *peerSet) admit(c subnet.Changes) {
 	if p.responder == nil {
 		return
 	}

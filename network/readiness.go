@@ -116,12 +116,12 @@ func (v View) checkKernel() status.Check {
 		c.Missing = append(c.Missing, why)
 	}
 	for _, f := range k.Failing {
-		if f.Owner == OwnerHost {
+		if f.Owner == ownerHost {
 			c.Missing = append(c.Missing, fmt.Sprintf("the kernel refuses %s: %v", f.Key, f.Err))
 		}
 	}
 	for _, f := range k.Fights {
-		if f.Owner == OwnerHost && f.Lost() {
+		if f.Owner == ownerHost && f.Lost() {
 			c.Missing = append(c.Missing, fmt.Sprintf("%s: %s", f.Key, f.Fight))
 		}
 	}

@@ -64,10 +64,10 @@ var faults = []struct {
 		v.Kernel.InSync, v.Kernel.Since, v.Kernel.DumpError = false, v.At.Add(-time.Minute), syscall.EBUSY
 	}, "dump failed: device or resource busy"},
 	{"the host's own", "kernel", false, func(v *View) {
-		v.Kernel.Failing = append(v.Kernel.Failing, reconcile.Failing{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: OwnerHost, Err: syscall.EPERM})
+		v.Kernel.Failing = append(v.Kernel.Failing, reconcile.Failing{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: ownerHost, Err: syscall.EPERM})
 	}, "refuses link tulle.1: operation not permitted"},
 	{"a lost fight", "kernel", false, func(v *View) {
-		v.Kernel.Fights = append(v.Kernel.Fights, reconcile.Fight{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: OwnerHost, Fight: budget.Fight{Rate: 900, Wrong: 0.97}})
+		v.Kernel.Fights = append(v.Kernel.Fights, reconcile.Fight{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: ownerHost, Fight: budget.Fight{Rate: 900, Wrong: 0.97}})
 	}, "link tulle.1: another program keeps changing it, 900 times a second; it is wrong 97% of the time"},
 	{"no rules", "firewall", false, func(v *View) { v.Firewall.Tried = false }, "writing the firewall rules"},
 	{"wrong rules", "firewall", true, func(v *View) { v.Firewall.Err = errors.New("no nftables") }, "no nftables"},
@@ -171,7 +171,7 @@ func TestOnlyLostFightsCostReadiness(t *testing.T) {
 	v := wellView(t)
 	won, lost := budget.Fight{Rate: 0.1, Wrong: 0.002}, budget.Fight{Rate: 900, Wrong: 0.97}
 	v.Kernel.Fights = []reconcile.Fight{
-		{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: OwnerHost, Fight: won},
+		{Key: netstate.Link{Name: "tulle.1"}.Key(), Owner: ownerHost, Fight: won},
 		{Key: netstate.Route{Dst: netip.MustParsePrefix("10.5.2.0/24")}.Key(), Owner: "10.5.2.0-24", Fight: won},
 		{Key: netstate.Route{Dst: netip.MustParsePrefix("10.5.3.0/24")}.Key(), Owner: "10.5.3.0-24", Fight: lost},
 		{Key: netstate.Route{Dst: netip.MustParsePrefix("10.5.9.0/24")}.Key(), Fight: lost}, // a stray

@@ -69,7 +69,7 @@ func TestGarbageKeepsReportAndMemorySmall(t *testing.T) {
 		return int(m.HeapAlloc)
 	}
 	before := heap()
-	p := &Peers{table: subnet.NewTable(subnet.Config{}, subnet.Lease{})}
+	p := &peerSet{table: subnet.NewTable(subnet.Config{}, subnet.Lease{})}
 	p.table.Apply(subnet.Update{Complete: true, Bad: garbage(0, 50000)})
 	grown := heap() - before
 	v := View{Peers: p.view(withoutPeers)}

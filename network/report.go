@@ -138,12 +138,12 @@ type unroutable struct {
 func (v View) troubled() map[string]unroutable {
 	all := make(map[string]unroutable)
 	for _, f := range v.Kernel.Failing {
-		if _, more := all[f.Owner]; !more && f.Owner != OwnerHost && f.Owner != lastResort {
+		if _, more := all[f.Owner]; !more && f.Owner != ownerHost && f.Owner != lastResort {
 			all[f.Owner] = unroutable{f.Key.String() + ": " + f.Err.Error(), f.Since}
 		}
 	}
 	for _, f := range v.Kernel.Fights {
-		if _, more := all[f.Owner]; !more && f.Lost() && f.Owner != "" && f.Owner != OwnerHost && f.Owner != lastResort {
+		if _, more := all[f.Owner]; !more && f.Lost() && f.Owner != "" && f.Owner != ownerHost && f.Owner != lastResort {
 			all[f.Owner] = unroutable{f.Key.String() + ": " + f.String(), f.Since}
 		}
 	}
@@ -153,14 +153,14 @@ func (v View) troubled() map[string]unroutable {
 	return all
 }
 
-// Peers reports on all other nodes.
+// peerSet reports on all other nodes.
 func (a *Agent) Peers(ctx context.Context) ([]status.Peer, error) {
 	v := a.view(ctx, withPeers)
-	return v.PeerReports(), v.Stuck
+	return v.peerReports(), v.Stuck
 }
 
-// PeerReports reports on the peers in v, in the order of their subnets.
-func (v View) PeerReports() []status.Peer {
+// peerReports reports on the peers in v, in the order of their subnets.
+func (v View) peerReports() []status.Peer {
 	troubled, devices := v.troubled(), v.Peers.devices()
 	all := make([]status.Peer, 0, len(v.Peers.All))
 	for _, b := range v.Peers.All {

@@ -144,7 +144,7 @@ func (a *Agent) addOtherFacts(ctx context.Context, v *View) {
 }
 
 // view returns the peers for a View.
-func (p *Peers) view(e extent) peersView {
+func (p *peerSet) view(e extent) peersView {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := peersView{

@@ -67,9 +67,9 @@ func (a Attrs) Holder() string {
 	return name + " (" + strings.Join(addresses, ", ") + ")"
 }
 
-// IsTwin reports whether another machine holds l under the claiming node's ID. A
+// isTwin reports whether another machine holds l under the claiming node's ID. A
 // node without an Instance knows no other machine of its ID.
-func (c Claim) IsTwin(l Lease) bool {
+func (c Claim) isTwin(l Lease) bool {
 	return c.Node.Instance != "" && c.Node.ID != "" && l.Node.ID == c.Node.ID && !c.Owns(l)
 }
 
@@ -85,7 +85,7 @@ func (c Claim) Twin(own *Lease, leases []Lease, lives func(Lease) (bool, error))
 	first := own != nil && own.Node.ID == c.Node.ID && own.Node.Instance == c.Node.Instance
 	for i := range leases {
 		l := &leases[i]
-		if !c.IsTwin(*l) || first && l.Node.Instance != "" && compareRank(own, l) < 0 {
+		if !c.isTwin(*l) || first && l.Node.Instance != "" && compareRank(own, l) < 0 {
 			continue
 		}
 		alive := own != nil

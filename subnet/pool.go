@@ -32,8 +32,8 @@ func (p Pool) Has(s netip.Prefix) bool {
 	return ok && first == last && p.Subnet(first) == s
 }
 
-// Covers reports whether a lies in one of the pool's subnets.
-func (p Pool) Covers(a netip.Addr) bool {
+// covers reports whether a lies in one of the pool's subnets.
+func (p Pool) covers(a netip.Addr) bool {
 	if a.Zone() != "" {
 		return false
 	}

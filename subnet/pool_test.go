@@ -95,11 +95,11 @@ func TestPoolHasAndCovers(t *testing.T) {
 		"10.5.8.0": true, "10.5.15.255": true, "10.5.7.255": false, "10.5.16.0": false, "10.5.0.1": false,
 		"fd00::1": false, "::ffff:10.5.8.1": false, "fe80::1%eth0": false,
 	} {
-		if got := p4.Covers(netip.MustParseAddr(text)); got != want {
+		if got := p4.covers(netip.MustParseAddr(text)); got != want {
 			t.Errorf("Covers(%s) = %v", text, got)
 		}
 	}
-	if (Pool{}).Has(netip.Prefix{}) || (Pool{}).Covers(netip.Addr{}) || p4.Has(netip.Prefix{}) || p4.Covers(netip.Addr{}) {
+	if (Pool{}).Has(netip.Prefix{}) || (Pool{}).covers(netip.Addr{}) || p4.Has(netip.Prefix{}) || p4.covers(netip.Addr{}) {
 		t.Error("nothing is something")
 	}
 }

@@ -70,7 +70,7 @@ func (c Config) checkPublicIP(f Family, ip netip.Addr, l Lease) error {
 	switch {
 	case FamilyOf(ip) != f || ip.Is4In6() || ip.Zone() != "" || !ip.IsGlobalUnicast():
 		return fmt.Errorf("%w: %s is not an %s address that other hosts can reach", ErrPublicIP, ip, f)
-	case c.Pools[f].Covers(ip) || l.Subnets[f].Contains(ip):
+	case c.Pools[f].covers(ip) || l.Subnets[f].Contains(ip):
 		return fmt.Errorf("%w: %s is inside the overlay", ErrPublicIP, ip)
 	}
 	return nil

@@ -27,7 +27,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		s, err := decode(bytes.NewReader(text), int64(len(text)), source, true)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) && !errors.Is(err, ErrSource) {
+			if !errors.Is(err, errCorrupt) && !errors.Is(err, errVersion) && !errors.Is(err, errSource) {
 				t.Fatalf("another error: %v", err)
 			}
 			if !reflect.DeepEqual(s, Snapshot{}) {

@@ -36,7 +36,7 @@ func load(dir, source string, peers bool) (Snapshot, error) {
 	defer f.Close()
 	s, err := read(f, source, peers)
 	switch {
-	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrSource):
+	case errors.Is(err, errCorrupt), errors.Is(err, errVersion), errors.Is(err, errSource):
 		return Snapshot{}, fmt.Errorf("load the network: %s: %w; if that persists, delete it: the daemon writes it again from the store", path, err)
 	case err != nil:
 		return Snapshot{}, fmt.Errorf("load the network: %s: %w", path, err)
@@ -121,7 +121,7 @@ type reader struct {
 }
 
 func (r *reader) corrupt(err error) error {
-	return fmt.Errorf("%w: line %d: %w", ErrCorrupt, r.number, err)
+	return fmt.Errorf("%w: line %d: %w", errCorrupt, r.number, err)
 }
 
 // next is the next line, its first word apart. It is good until the next call.
@@ -169,7 +169,7 @@ func (r *reader) head(source string) (s Snapshot, err error) {
 	case err != nil || v < 1:
 		return s, corrupt("line 1 has no version")
 	case v > version:
-		return s, fmt.Errorf("%w: its format is version %d, this program reads up to %d", ErrVersion, v, version)
+		return s, fmt.Errorf("%w: its format is version %d, this program reads up to %d", errVersion, v, version)
 	}
 	if s.Saved, err = time.Parse(time.RFC3339, saved); err != nil {
 		return s, corrupt("line 1 has no time")
@@ -194,7 +194,7 @@ func (r *reader) head(source string) (s Snapshot, err error) {
 		return s, r.corrupt(err)
 	}
 	if s.Source != source {
-		return s, fmt.Errorf("%w: %.100q, not %.100q", ErrSource, s.Source, source)
+		return s, fmt.Errorf("%w: %.100q, not %.100q", errSource, s.Source, source)
 	}
 	return s, nil
 }

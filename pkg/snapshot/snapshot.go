@@ -11,12 +11,12 @@ import (
 
 // Why a snapshot is not used. One that is not there is fs.ErrNotExist.
 var (
-	// ErrCorrupt is one that is cut off or garbled; nothing of it is used.
-	ErrCorrupt = errors.New("the file is damaged")
-	// ErrVersion is a snapshot in the format of a later version.
-	ErrVersion = errors.New("a newer version wrote it")
-	// ErrSource is one of another network.
-	ErrSource = errors.New("the file is of another network")
+	// errCorrupt is one that is cut off or garbled; nothing of it is used.
+	errCorrupt = errors.New("the file is damaged")
+	// errVersion is a snapshot in the format of a later version.
+	errVersion = errors.New("a newer version wrote it")
+	// errSource is one of another network.
+	errSource = errors.New("the file is of another network")
 )
 
 // Head is what there is once in a snapshot.
@@ -66,5 +66,5 @@ const (
 func Path(dir string) string { return filepath.Join(dir, "snapshot") }
 
 func corrupt(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", errCorrupt, fmt.Sprintf(format, args...))
 }

@@ -230,7 +230,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	save(t, dir, small(t))
 	text := string(read0(t, dir))
-	if _, err := Load(dir, "/other"); !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "/other") {
+	if _, err := Load(dir, "/other"); !errors.Is(err, errSource) || !strings.Contains(err.Error(), "/other") {
 		t.Errorf("another network: %v", err)
 	}
 	// sealed puts the right end on lines that were changed.
@@ -247,31 +247,31 @@ func TestLoadRefuses(t *testing.T) {
 		says       string
 		aPeer      bool // its content alone, which is nothing to the head
 	}{
-		{"empty", "", ErrCorrupt, "cut off in line 1", false},
-		{"no line", "\n", ErrCorrupt, "line 1 does not begin with tulle-snapshot", false},
-		{"zeros", strings.Repeat("\x00", 1<<20), ErrCorrupt, "line 1 has more than", false},
-		{"later", strings.Replace(text, "snapshot 1 ", "snapshot 2 ", 1), ErrVersion, "version 2", false},
-		{"later, of other lines", "tulle-snapshot 17\n", ErrVersion, "version 17", false},
-		{"version 0", sealed("snapshot 1", "snapshot 0"), ErrCorrupt, "no version", false},
-		{"no version", sealed("snapshot 1", "snapshot x"), ErrCorrupt, "no version", false},
-		{"no time", sealed("snapshot 1 2", "snapshot 1 x"), ErrCorrupt, "no time", false},
-		{"no source", sealed("source", "sauce"), ErrCorrupt, "line 2 does not begin with source", false},
-		{"bad source", sealed(`source "`, `source `), ErrCorrupt, "line 2", false},
-		{"bad config", sealed(`"SubnetLen":24`, `"SubnetLen":31`), ErrCorrupt, "SubnetLen is 31", false},
-		{"bad key", sealed("peer 10.5.35.0-24", "peer 10.5.35.1-24"), ErrCorrupt, "line 5", true},
-		{"bad number", sealed(" 13 ", " 13x "), ErrCorrupt, `"13x" is not a number`, true},
-		{"bad time", sealed("-5.7", "-5"), ErrCorrupt, `"-5" is not a time`, true},
-		{"bad value", sealed(`"192.0.2.8"`, `"192.0.2"`), ErrCorrupt, "not an address", true},
-		{"bad own", sealed("own 10.5.34.0-24", "own 10.5.34.0-240"), ErrCorrupt, "line 4", false},
-		{"unknown line", sealed("peer fd", "pear fd"), ErrCorrupt, "line 6 has an unknown kind", false},
-		{"wrong count", strings.Replace(text, "end 2", "end 3", 1), ErrCorrupt, "its end has checksum", false},
-		{"a count of many", strings.Replace(text, "end 2", "end 9000000000000000000", 1), ErrCorrupt, "its end has checksum", false},
-		{"two in one", text + text, ErrCorrupt, "data after its end", false},
-		{"long line", sealed("peer fd", "peer "+strings.Repeat("x", 1<<20)), ErrCorrupt, "line 6 has more than", false},
-		{"long number", sealed(" 13 ", " "+strings.Repeat("1", 1<<15)+" "), ErrCorrupt, "is not a number", true},
-		{"something else broken", sealed("peer 10", "broken heart\npeer 10"), ErrCorrupt, "line 5 has an unknown kind", false},
-		{"broken twice", sealed("peer 10", "broken checksums\nbroken checksums\npeer 10"), ErrCorrupt, "line 6 has an unknown kind", false},
-		{"broken late", sealed("peer fd", "broken checksums\npeer fd"), ErrCorrupt, "line 6 has an unknown kind", false},
+		{"empty", "", errCorrupt, "cut off in line 1", false},
+		{"no line", "\n", errCorrupt, "line 1 does not begin with tulle-snapshot", false},
+		{"zeros", strings.Repeat("\x00", 1<<20), errCorrupt, "line 1 has more than", false},
+		{"later", strings.Replace(text, "snapshot 1 ", "snapshot 2 ", 1), errVersion, "version 2", false},
+		{"later, of other lines", "tulle-snapshot 17\n", errVersion, "version 17", false},
+		{"version 0", sealed("snapshot 1", "snapshot 0"), errCorrupt, "no version", false},
+		{"no version", sealed("snapshot 1", "snapshot x"), errCorrupt, "no version", false},
+		{"no time", sealed("snapshot 1 2", "snapshot 1 x"), errCorrupt, "no time", false},
+		{"no source", sealed("source", "sauce"), errCorrupt, "line 2 does not begin with source", false},
+		{"bad source", sealed(`source "`, `source `), errCorrupt, "line 2", false},
+		{"bad config", sealed(`"SubnetLen":24`, `"SubnetLen":31`), errCorrupt, "SubnetLen is 31", false},
+		{"bad key", sealed("peer 10.5.35.0-24", "peer 10.5.35.1-24"), errCorrupt, "line 5", true},
+		{"bad number", sealed(" 13 ", " 13x "), errCorrupt, `"13x" is not a number`, true},
+		{"bad time", sealed("-5.7", "-5"), errCorrupt, `"-5" is not a time`, true},
+		{"bad value", sealed(`"192.0.2.8"`, `"192.0.2"`), errCorrupt, "not an address", true},
+		{"bad own", sealed("own 10.5.34.0-24", "own 10.5.34.0-240"), errCorrupt, "line 4", false},
+		{"unknown line", sealed("peer fd", "pear fd"), errCorrupt, "line 6 has an unknown kind", false},
+		{"wrong count", strings.Replace(text, "end 2", "end 3", 1), errCorrupt, "its end has checksum", false},
+		{"a count of many", strings.Replace(text, "end 2", "end 9000000000000000000", 1), errCorrupt, "its end has checksum", false},
+		{"two in one", text + text, errCorrupt, "data after its end", false},
+		{"long line", sealed("peer fd", "peer "+strings.Repeat("x", 1<<20)), errCorrupt, "line 6 has more than", false},
+		{"long number", sealed(" 13 ", " "+strings.Repeat("1", 1<<15)+" "), errCorrupt, "is not a number", true},
+		{"something else broken", sealed("peer 10", "broken heart\npeer 10"), errCorrupt, "line 5 has an unknown kind", false},
+		{"broken twice", sealed("peer 10", "broken checksums\nbroken checksums\npeer 10"), errCorrupt, "line 6 has an unknown kind", false},
+		{"broken late", sealed("peer fd", "broken checksums\npeer fd"), errCorrupt, "line 6 has an unknown kind", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "snapshot"), []byte(c.text), 0o600); err != nil {
@@ -299,14 +299,14 @@ func TestEveryDamageShows(t *testing.T) {
 	save(t, dir, small(t))
 	text := read0(t, dir)
 	for i := range text {
-		if _, err := decode(bytes.NewReader(text[:i]), int64(i), source, true); !errors.Is(err, ErrCorrupt) {
+		if _, err := decode(bytes.NewReader(text[:i]), int64(i), source, true); !errors.Is(err, errCorrupt) {
 			t.Errorf("cut off after %d bytes: %v", i, err)
 		}
 		for _, flip := range []byte{1, 0x20, 0x80} {
 			damaged := bytes.Clone(text)
 			damaged[i] ^= flip
 			_, err := decode(bytes.NewReader(damaged), int64(len(damaged)), source, i%2 == 0)
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) && !errors.Is(err, ErrSource) {
+			if !errors.Is(err, errCorrupt) && !errors.Is(err, errVersion) && !errors.Is(err, errSource) {
 				t.Errorf("byte %d changed to %q: %v", i, damaged[i], err)
 			}
 		}
@@ -319,7 +319,7 @@ func TestLoadOddFiles(t *testing.T) {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(dir, source); !errors.Is(err, ErrCorrupt) {
+	if _, err := Load(dir, source); !errors.Is(err, errCorrupt) {
 		t.Errorf("a folder: %v", err)
 	}
 	if err := os.Remove(path); err != nil {
@@ -328,7 +328,7 @@ func TestLoadOddFiles(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(dir, source); !errors.Is(err, ErrCorrupt) {
+	if _, err := Load(dir, source); !errors.Is(err, errCorrupt) {
 		t.Errorf("a pipe: %v", err)
 	}
 	if err := os.Remove(path); err != nil {
@@ -342,7 +342,7 @@ func TestLoadOddFiles(t *testing.T) {
 	if err := f.Truncate(maxFile + 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(dir, source); !errors.Is(err, ErrCorrupt) {
+	if _, err := Load(dir, source); !errors.Is(err, errCorrupt) {
 		t.Errorf("too much: %v", err)
 	}
 }
