@@ -126,10 +126,13 @@ func (p *peerSet) admit(c subnet.Changes) {
 	if p.responder == nil {
 		return
 	}
-	var gone, come []netip.Addr
+	var gone []netip.Addr
+	come := make([]netip.Addr, 0, len(c.Set)) // nearly every peer has one family
 	add := func(to *[]netip.Addr, subnets subnet.Pair[netip.Prefix]) {
-		for _, s := range valid(subnets) {
-			*to = append(*to, s.Addr())
+		for _, s := range subnets {
+			if s.IsValid() {
+				*to = append(*to, s.Addr())
+			}
 		}
 	}
 	for _, key := range c.Drop {

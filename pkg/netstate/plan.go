@@ -2,6 +2,7 @@ package netstate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -60,36 +61,46 @@ func (p Plan) Split() (sets, deletes Plan) {
 
 // Planner collects steps in any order and puts them into a Plan's.
 type Planner struct {
-	set, del [kinds][]Op
+	steps []Op
+	ranks [2 * kinds]int // how many steps have each rank
 }
+
+// Grow makes room for n more steps.
+func (p *Planner) Grow(n int) { p.steps = slices.Grow(p.steps, n) }
 
 // Add takes one step.
 func (p *Planner) Add(v Verb, o Object) {
-	to := &p.set
-	if v == Delete {
-		to = &p.del
-	}
-	k := kindOf(o)
-	to[k] = append(to[k], Op{v, o})
+	op := Op{v, o}
+	p.steps = append(p.steps, op)
+	p.ranks[op.rank()]++
 }
 
 // Plan returns the steps so far, in order.
 func (p *Planner) Plan() Plan {
-	n := 0
-	for k := range kinds {
-		n += len(p.set[k]) + len(p.del[k])
-	}
-	if n == 0 {
+	if len(p.steps) == 0 {
 		return nil
 	}
-	plan := make(Plan, 0, n)
-	for k := range kinds {
-		plan = append(plan, p.set[k]...)
+	var next [2 * kinds]int // where the next step of each rank belongs
+	for r := 1; r < len(next); r++ {
+		next[r] = next[r-1] + p.ranks[r-1]
 	}
-	for k := range kinds {
-		plan = append(plan, p.del[kinds-1-k]...)
+	plan := make(Plan, len(p.steps))
+	for _, op := range p.steps {
+		at := &next[op.rank()]
+		plan[*at] = op
+		*at++
 	}
 	return plan
+}
+
+// rank orders steps: the kinds that are made or replaced, then those that are deleted,
+// in reverse.
+func (o Op) rank() Kind {
+	k := kindOf(o.Object)
+	if o.Verb == Delete {
+		return 2*kinds - 1 - k
+	}
+	return k
 }
 
 // kindOf returns o.Key().Kind without making the key.
