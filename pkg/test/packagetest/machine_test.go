@@ -144,6 +144,7 @@ ln -s /dev/null etc/systemd/system/console-getty.service
 ln -s /dev/null etc/systemd/system/getty.target
 pivot_root . mnt
 umount -l mnt
+mount --make-rshared / # or no service sees its credentials
 exec env -i PATH=/usr/sbin:/usr/bin container=tulle /lib/systemd/systemd --log-target=console --show-status=0`
 
 // boot runs systemd on a host.
