@@ -7,8 +7,8 @@ import (
 )
 
 // mergeConditions completes a strategic merge patch of a status: the conditions that it
-// does not name stay. This is the only list in which the two kinds of patches differ for
-// what controllers write.
+// does not name stay. Conditions and podCIDRs are the only lists in which the two kinds
+// of patches differ for what controllers write.
 func mergeConditions(before, change map[string]any) {
 	status, _ := change["status"].(map[string]any)
 	named, ok := status["conditions"].([]any)
