@@ -2,16 +2,22 @@ package kube
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
 	"k8s.io/klog/v2"
 )
+
+// dialLimit is how long connecting may take, and the interval of probes of a silent
+// connection, as in client-go.
+const dialLimit = 30 * time.Second
 
 // Options select an API server, and name the program that uses it.
 type Options struct {
@@ -20,6 +26,10 @@ type Options struct {
 	Server, Kubeconfig string
 	// Name is the user agent, and the field manager of writes.
 	Name string
+	// OwnWatches gives watches a connection that no other request uses. An API server
+	// that answers many writes on the same connection falls behind with a watch, and
+	// ends it.
+	OwnWatches bool
 }
 
 // Client makes requests to an API server.
@@ -36,9 +46,23 @@ type Client struct {
 // tokens and client certificates when their files change. It does not re-read the
 // trusted authorities, nor the kubeconfig.
 type connection struct {
-	http  *http.Client
-	base  *url.URL
-	files []file // the kubeconfig, and the authorities' certificates
+	http, watches *http.Client // the same, without OwnWatches
+	base          *url.URL
+	files         []file // the kubeconfig, and the authorities' certificates
+}
+
+// close closes idle connections.
+func (c connection) close() {
+	c.http.CloseIdleConnections()
+	c.watches.CloseIdleConnections()
+}
+
+// wrap wraps the transports.
+func (c connection) wrap(wrap func(http.RoundTripper) http.RoundTripper) {
+	c.http.Transport = wrap(c.http.Transport)
+	if c.watches != c.http {
+		c.watches.Transport = wrap(c.watches.Transport)
+	}
 }
 
 // NewClient returns a client. It does not wait for the API server.
@@ -53,7 +77,7 @@ func NewClient(o Options) (*Client, error) {
 func (c *Client) Server() string { return c.current().base.String() }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.current().http.CloseIdleConnections() }
+func (c *Client) Close() { c.current().close() }
 
 // Wrap wraps the client's transport, also after the client re-reads its files.
 // Callers count or trace requests with it.
@@ -61,7 +85,7 @@ func (c *Client) Wrap(wrap func(http.RoundTripper) http.RoundTripper) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wrap = wrap
-	c.connection.http.Transport = wrap(c.connection.http.Transport)
+	c.connection.wrap(wrap)
 }
 
 // current returns the connection for the present content of the files: an operator may
@@ -80,7 +104,7 @@ func (c *Client) current() connection {
 		return c.connection
 	}
 	klog.InfoS("Re-read the kubeconfig or the API server's CA file", "path", path)
-	c.connection.http.CloseIdleConnections()
+	c.connection.close()
 	c.connection = next
 	c.streaming.reset()
 	return next
@@ -120,12 +144,21 @@ func (c *Client) connect() (connection, error) {
 	if err != nil {
 		return connection{}, err
 	}
-	if c.wrap != nil {
-		client.Transport = c.wrap(client.Transport)
+	watches := client
+	if o.OwnWatches {
+		// client-go shares the connections of all clients that dial in the same way.
+		config.Dial = (&net.Dialer{Timeout: dialLimit, KeepAlive: dialLimit}).DialContext
+		if watches, err = rest.HTTPClientFor(config); err != nil {
+			return connection{}, err
+		}
 	}
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return connection{}, fmt.Errorf("the API server's URL: %w", err)
 	}
-	return connection{client, base, files}, nil
+	next := connection{client, watches, base, files}
+	if c.wrap != nil {
+		next.wrap(c.wrap)
+	}
+	return next, nil
 }

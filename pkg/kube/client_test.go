@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,9 +24,9 @@ import (
 )
 
 // serveTLS serves f over TLS too, and returns that server.
-func serveTLS(t *testing.T, f *apitest.Server, config *tls.Config) *httptest.Server {
+func serveTLS(t *testing.T, f *apitest.Server, config *tls.Config, http2 bool) *httptest.Server {
 	secure := httptest.NewUnstartedServer(f)
-	secure.TLS = config
+	secure.TLS, secure.EnableHTTP2 = config, http2
 	secure.StartTLS()
 	t.Cleanup(func() {
 		f.Cut()
@@ -55,7 +56,7 @@ func TestRotatedTokenIsUsedAtOnce(t *testing.T) {
 		}
 		return nil
 	}
-	secure := serveTLS(t, f, nil) // a client sends no token without TLS
+	secure := serveTLS(t, f, nil, false) // a client sends no token without TLS
 	dir := t.TempDir()
 	token, ca, kubeconfig := filepath.Join(dir, "token"), filepath.Join(dir, "ca.pem"), filepath.Join(dir, "kubeconfig")
 	replace(t, token, "first")
@@ -92,7 +93,7 @@ func TestChangedAuthoritiesAreTrusted(t *testing.T) {
 	ca := sign()
 	secure := serveTLS(t, f, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return &tls.Config{Certificates: []tls.Certificate{*shown.Load()}}, nil
-	}})
+	}}, false)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	replace(t, kubeconfig, fmt.Sprintf(`{"clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority":%q}}],
 		"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`, secure.URL, ca))
@@ -109,6 +110,49 @@ func TestChangedAuthoritiesAreTrusted(t *testing.T) {
 	}
 	replace(t, ca, string(text))
 	s.works(t)
+}
+
+// TestOwnWatchesShareNoConnection: with HTTP/2, all requests share a connection, watches
+// too unless they have their own.
+func TestOwnWatchesShareNoConnection(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		f := apitest.New(t)
+		var mu sync.Mutex
+		from := make(map[bool]map[string]bool) // the client's addresses, by whether they watch
+		from[false], from[true] = make(map[string]bool), make(map[string]bool)
+		f.Hold = func(r *http.Request) <-chan struct{} {
+			mu.Lock()
+			defer mu.Unlock()
+			from[r.URL.Query().Has("watch")][r.RemoteAddr] = true
+			return nil
+		}
+		files := certtest.NewFiles(t)
+		certtest.New(t).Write(files, netip.MustParseAddr("127.0.0.1"), time.Hour)
+		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secure := serveTLS(t, f, &tls.Config{Certificates: []tls.Certificate{pair}}, true)
+		kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+		replace(t, kubeconfig, fmt.Sprintf(`{"clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority":%q}}],
+			"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`, secure.URL, files.CA))
+		put(f, "a", "1")
+		c := newClient(t, Options{Kubeconfig: kubeconfig, OwnWatches: own})
+		s, _ := watching(t, c, WholeNode, noteOf)
+		s.works(t)
+		for range 5 {
+			if err := Get(t.Context(), c, Path(Nodes, "a"), WholeNode, new(Node)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mu.Lock()
+		for address := range from[true] {
+			if from[false][address] == own {
+				t.Errorf("own watches %t: watches from %v, others from %v", own, from[true], from[false])
+			}
+		}
+		mu.Unlock()
+	}
 }
 
 // TestChangedKubeconfigIsUsed: a client uses a new kubeconfig from the next request on, and

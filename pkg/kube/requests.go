@@ -122,7 +122,11 @@ func (c *Client) do(ctx context.Context, what request) (*http.Response, error) {
 	if what.body != nil {
 		r.Header.Set("Content-Type", what.content)
 	}
-	answer, err := roundTrip(way.http, r)
+	by := way.http
+	if what.query.Has("watch") {
+		by = way.watches
+	}
+	answer, err := roundTrip(by, r)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (s settings) connect() (*process, error) {
 	if p.name, err = os.Hostname(); err != nil {
 		return nil, fmt.Errorf("name this replica: %w", err)
 	}
-	if p.client, err = kube.NewClient(kube.Options{Server: s.master, Kubeconfig: s.kubeconfig, Name: "tulle-controller"}); err != nil {
+	if p.client, err = kube.NewClient(kube.Options{Server: s.master, Kubeconfig: s.kubeconfig, Name: "tulle-controller", OwnWatches: true}); err != nil {
 		if s.master == "" && s.kubeconfig == "" {
 			return nil, fmt.Errorf("find the API server of this pod: %w; outside a pod use --kubeconfig", err)
 		}
