@@ -57,7 +57,7 @@ func exit(err error, out io.Writer) int {
 	return exitFailing
 }
 
-// run does what the command line and the environment say.
+// run runs the command of the command line and the environment.
 func run(args, environ []string, out io.Writer) error {
 	var s settings
 	p := s.program()

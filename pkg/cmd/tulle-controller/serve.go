@@ -32,7 +32,7 @@ const (
 	// firstAttempt is how long to wait for the first attempt to lead before reading. A
 	// leader that reads after it reads everything once.
 	firstAttempt = time.Second
-	// garbagePart is how much garbage there may be, in percent of what is in use.
+	// garbagePart is how much garbage the heap may have, in percent of what is in use.
 	garbagePart = 20
 )
 
@@ -107,7 +107,7 @@ func (s settings) serve() error {
 
 // run runs the controllers until ctx ends.
 func (p *process) run(ctx context.Context) {
-	// The loop and what reports of it outlive ctx, until the last write has ended.
+	// The loop and its reports outlive ctx, until the last write has ended.
 	loop, end := context.WithCancel(context.Background())
 	defer end()
 	var running sync.WaitGroup
@@ -149,7 +149,7 @@ func (p *process) makeElector() (err error) {
 	return err
 }
 
-// elected takes a change of the election. A replica that stands by reads, too.
+// elected follows a change of the election. A replica that stands by also reads.
 func (p *process) elected() {
 	if s := p.elector.Status(); s.Leader != "" && !s.Leading {
 		p.engine.Follow()

@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// settings are what the command line and the environment say.
+// settings are the values of the command line and the environment.
 type settings struct {
 	command command
 	shell   string // of showCompletion
@@ -77,7 +77,7 @@ var defaultMasks = subnet.Pair[int]{subnet.IPv4: 24, subnet.IPv6: 64}
 // poolName is what --cluster-cidr is called where several pools may exist.
 const poolName = "cluster-cidr"
 
-// check refuses flags that do not go together, and sets what follows from them.
+// check refuses flags that conflict, and sets what follows from several flags.
 func (s *settings) check(g *flags.Given) error {
 	for _, check := range []func(*flags.Given) error{s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkElection} {
 		if err := check(g); err != nil {
@@ -187,7 +187,7 @@ func (s *settings) checkElection(g *flags.Given) error {
 	return nil
 }
 
-// What each kind of value is read by. None is ever empty.
+// These functions read the values of flags. No value is empty.
 
 // selection is which controllers run.
 type selection struct {

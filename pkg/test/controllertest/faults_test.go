@@ -214,7 +214,7 @@ func TestGivesEveryBlock(t *testing.T) {
 
 // TestTwoAllocators runs two of each program. Without an election, two
 // kube-controller-managers give one block to two Nodes; tulle-controller elects a leader
-// unless a test sets another.
+// unless a flag turns that off.
 func TestTwoAllocators(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
