@@ -26,7 +26,14 @@ func TestFiveThousandNodesCostOnePatchEach(t *testing.T) {
 		})
 		c.Cut()
 	}
-	c.awaitAll()
+	// The server of the test needs most of the time.
+	kerneltest.Eventually(t, 5*patience, func() error {
+		if n := c.waiting(); n > 0 {
+			return fmt.Errorf("%d Nodes have no podCIDRs", n)
+		}
+		return nil
+	})
+	c.wantDistinct()
 	if n := c.Asked("PATCH"); n != nodes {
 		t.Errorf("%d patches of %d Nodes", n, nodes)
 	}
