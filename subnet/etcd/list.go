@@ -50,8 +50,8 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 			}
 			if l.leases == nil {
 				s.position.counted(extent{r.Header.Revision, r.Count})
-				l.leases = make([]subnet.Lease, 0, r.Count)
-				l.ids = make(map[string]clientv3.LeaseID, r.Count)
+				l.leases = make([]subnet.Lease, 0, expected(r.Count))
+				l.ids = make(map[string]clientv3.LeaseID, expected(r.Count))
 			}
 			var latest *mvccpb.KeyValue
 			for _, kv := range r.Kvs {
@@ -68,6 +68,10 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 	})
 	return l, err
 }
+
+// expected returns how many leases to allocate memory for, if etcd announces count keys.
+// A wrong count, even one below zero, costs some 10 MB at most.
+func expected(count int64) int { return int(min(max(count, 0), 50_000)) }
 
 // request requests the keys from a key on, at a revision; 0 is the present one. The
 // answer comes when ctx ends, too.
