@@ -93,6 +93,9 @@ func (s settings) serve() error {
 	defer stop()
 	signal.Ignore(syscall.SIGHUP)
 	klog.InfoS("Starting tulle-controller", "version", version, "options", strings.Join(s.given, " "))
+	for _, warning := range s.exposed() {
+		klog.InfoS("Secret is open to other users", "warning", warning)
+	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePart)
 	}
