@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -32,8 +33,8 @@ type listing struct {
 	bad      []*subnet.LeaseError
 }
 
-// list reads the config and all leases, one page per call. It requests each page
-// before it reads the one before, so that etcd prepares it meanwhile.
+// list reads the config and all leases, one page per call. It requests the next page
+// before it parses the present one, so that etcd prepares it meanwhile.
 func (s *Store) list(ctx context.Context) (*listing, error) {
 	var l *listing
 	err := s.retry(ctx, "listing the leases", func(ctx context.Context) error {
@@ -44,8 +45,14 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 			if r.err != nil {
 				return r.err
 			}
-			l.revision, next = max(l.revision, r.Header.Revision), nil
+			// A later answer has etcd's revision at its time, not that of the list.
+			if next = nil; l.revision == 0 {
+				l.revision = r.Header.Revision
+			}
 			if r.More {
+				if len(r.Kvs) == 0 {
+					return errors.New("etcd announces more keys, and sends none")
+				}
 				next = s.request(ctx, string(r.Kvs[len(r.Kvs)-1].Key)+"\x00", to, l.revision)
 			}
 			if l.leases == nil {

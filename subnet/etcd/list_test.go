@@ -1,8 +1,13 @@
 package etcd
 
 import (
+	"context"
 	"math"
+	"sync/atomic"
 	"testing"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
 )
 
 func TestWrongCountCostsLittle(t *testing.T) {
@@ -10,5 +15,52 @@ func TestWrongCountCostsLittle(t *testing.T) {
 		if is := expected(count); is != want {
 			t.Errorf("etcd announces %d keys: memory for %d leases, want %d", count, is, want)
 		}
+	}
+}
+
+// ranges calls after, with its number from 1 on, once each page of a list was read.
+func ranges(after func(page int64, answer *etcdserverpb.RangeResponse) error) grpc.DialOption {
+	var pages atomic.Int64
+	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+		err := invoke(ctx, method, request, reply, conn, o...)
+		if r, ok := request.(*etcdserverpb.RangeRequest); ok && err == nil && r.Limit == pageSize {
+			err = after(pages.Add(1), reply.(*etcdserverpb.RangeResponse))
+		}
+		return err
+	})
+}
+
+// TestWatchReportsChangesDuringAList: of leases that the list has read already.
+func TestWatchReportsChangesDuringAList(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	fill(t, l.client, 2*pageSize+1)
+	const key = "10.0.0.0-28" // on the first page
+	f := l.follow(l.open(ranges(func(page int64, _ *etcdserverpb.RangeResponse) error {
+		if page > 1 {
+			return nil
+		}
+		_, err := l.client.Delete(context.Background(), prefix+"/subnets/"+key)
+		return err
+	})))
+	f.await("the deletion", func() bool {
+		_, has := f.leases[key]
+		return f.lists > 0 && !has
+	})
+}
+
+// TestListEndsWithoutKeys: an answer that announces more keys than it has is an error.
+func TestListEndsWithoutKeys(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	fill(t, l.client, 3)
+	s := l.open(ranges(func(page int64, answer *etcdserverpb.RangeResponse) error {
+		if page == 1 {
+			answer.Kvs, answer.More = nil, true
+		}
+		return nil
+	}))
+	if got, err := s.list(t.Context()); err != nil || len(got.leases) != 3 {
+		t.Errorf("the second try: %v, %v", got, err)
 	}
 }
