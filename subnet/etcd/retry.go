@@ -26,14 +26,15 @@ const (
 // pauses are the waits between tries.
 var pauses = retry.Backoff{First: 100 * time.Millisecond, Last: 15 * time.Second}
 
-// shortestPause is how long a pause lasts that a new connection ends: etcd may close
-// each connection at once.
+// shortestPause is the wait from a new connection to the next try. It limits the tries
+// on an etcd that closes each connection at once.
 const shortestPause = 200 * time.Millisecond
 
 // retry calls f until it succeeds, fails for good or ctx ends. Each try has its own
 // time limit.
 func (s *Store) retry(ctx context.Context, what string, f func(context.Context) error) error {
 	for failures := 1; ; failures++ {
+		connected := s.reconnections.next() // before the try, which may fail just when etcd is back
 		try, cancel := context.WithTimeout(ctx, min(time.Duration(failures)*firstTry, lastTry))
 		err := f(try)
 		cancel()
@@ -49,17 +50,16 @@ func (s *Store) retry(ctx context.Context, what string, f func(context.Context) 
 		if !errors.Is(err, errRival) && !errors.Is(err, errChanged) { // expected, and no trouble
 			s.trouble.Failed(what, s.why(err))
 		}
-		if err := s.pause(ctx, failures); err != nil {
+		if err := pause(ctx, failures, connected); err != nil {
 			return err
 		}
 	}
 }
 
-// pause waits between two tries. A new connection to etcd ends it early, so that all
-// nodes continue soon after etcd is back: one that came back empty gets the leases of
-// all before a peer gives any up.
-func (s *Store) pause(ctx context.Context, failures int) error {
-	connected := s.reconnections.next()
+// pause waits between two tries, but only shortestPause after a new connection to etcd,
+// which connected announces. So all nodes retry soon after etcd is back. Where etcd lost
+// its data, they write their leases again before any peer stops lingering.
+func pause(ctx context.Context, failures int, connected <-chan struct{}) error {
 	full := time.NewTimer(pauses.After(failures))
 	defer full.Stop()
 	select {

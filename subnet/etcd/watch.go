@@ -64,7 +64,7 @@ func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, t
 		}
 		s.retireStream(ctx, err)
 		s.trouble.Failed("watching the leases", s.why(err))
-		if err := s.pause(ctx, failures); err != nil {
+		if err := pause(ctx, failures, s.reconnections.next()); err != nil {
 			return err
 		}
 	}
@@ -201,7 +201,7 @@ func (s *Store) await(ctx context.Context, key string, from int64, moved <-chan 
 				}
 				s.retireStream(ctx, err)
 				*failures++
-				return none, s.pause(ctx, *failures)
+				return none, pause(ctx, *failures, s.reconnections.next())
 			}
 			*failures = 0
 			if n := len(r.Events); n > 0 {
