@@ -7,11 +7,12 @@ import (
 )
 
 const (
-	// mostDetailed is how many rejected leases a Table knows in detail, unless they only
-	// wait for another lease to go. A store may hold any number of them, each of 16 KiB.
+	// mostDetailed limits the rejected leases that a Table knows in detail: a store may
+	// hold any number, of up to 16 KiB each. Leases that were accepted before, or that
+	// only wait for another lease to go, are always known in detail.
 	mostDetailed = 100
-	// longestDetailed is the length of the longest such key, in bytes. No lease's key
-	// is as long.
+	// longestDetailed is the length of the longest unreadable key known in detail, in
+	// bytes. No lease's key is as long.
 	longestDetailed = 200
 )
 

@@ -87,7 +87,6 @@ func (t *Table) Apply(u Update) Changes {
 		t.leaveAllBut(u)
 		t.surplus, t.unfits = nil, nil
 	}
-	u = t.sift(u)
 	for _, key := range u.Gone {
 		if e := t.entries[key]; e != nil {
 			t.leave(e)
@@ -95,6 +94,7 @@ func (t *Table) Apply(u Update) Changes {
 		t.surplus.remove(key)
 		t.unfits.remove(key)
 	}
+	u = t.sift(u) // after Gone, so that a counted lease, too, replaces its node's old one
 	for i := range u.Leases {
 		t.put(&u.Leases[i])
 	}
@@ -124,7 +124,8 @@ func (t *Table) leaveAllBut(u Update) {
 // Portions splits a complete list for an empty table into updates of at most size
 // leases, to be applied in order. The earlier leases come first, so that none
 // displaces a lease of an earlier portion. It returns any other update whole. It
-// sorts the list in place, because a large list should not be in memory twice.
+// sorts the list in place, because a large list should not be in memory twice. It
+// already counts the unfit leases that it leaves out.
 func (t *Table) Portions(u Update, size int) []Update {
 	if !u.Complete || len(t.entries) > 0 || len(u.Leases) <= size {
 		return []Update{u}
