@@ -73,6 +73,9 @@ func (v View) Explain(ip netip.Addr, out string, has []netstate.Object) status.E
 			e.Code, e.Verdict, e.Key = status.Rejected, "belongs to a rejected lease: "+r.Err.Error(), r.Key
 		}
 	}
+	if more := v.Peers.RejectedCount - len(v.Peers.Rejected); e.Code == status.Unleased && more > 0 {
+		e.Verdict = fmt.Sprintf("inside the network, but in no accepted lease; this node only counts %d further rejected leases, which the leases command lists", more)
+	}
 	return e
 }
 
