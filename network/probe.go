@@ -17,7 +17,7 @@ import (
 // probed is the agent as the prober's source of peers.
 type probed struct{ *Agent }
 
-// peerSet implements probe.Source.
+// Peers implements probe.Source.
 func (a probed) Peers(ctx context.Context) []string {
 	keys, _ := askLoop(ctx, a.Agent, func() (keys []string) { // without an answer there are none
 		if a.peers == nil {

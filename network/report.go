@@ -153,7 +153,7 @@ func (v View) troubled() map[string]unroutable {
 	return all
 }
 
-// peerSet reports on all other nodes.
+// Peers reports on all other nodes.
 func (a *Agent) Peers(ctx context.Context) ([]status.Peer, error) {
 	v := a.view(ctx, withPeers)
 	return v.peerReports(), v.Stuck

@@ -85,7 +85,7 @@ func checkConfig(o options.Options, backends map[string]backend.Factory, in io.R
 	case o.Strict && n > 0:
 		return fmt.Errorf("%d of the config's keys have no effect, and --strict makes that an error", n)
 	case o.Strict && open > 0:
-		return fmt.Errorf("%d secrets are open to every user of this host, and --strict makes that an error", open)
+		return fmt.Errorf("--strict: files with secrets that every user of this host may read or write: %d; run the commands in the warnings", open)
 	}
 	return nil
 }

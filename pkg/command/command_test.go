@@ -58,7 +58,7 @@ func TestCommands(t *testing.T) {
 		{args: "check-config --output=yaml", in: `{"Network": "10.5.0.0/16"}`, out: "  VNI: 1\n"},
 		{args: "version --output=json", out: "{\n  \"schema\": \"tulle.version/v1\",\n  \"version\": \"devel\"\n}\n"},
 		{args: "check-config --etcd-certfile=" + file + " --etcd-keyfile=" + key, in: `{"Network": "10.5.0.0/16"}`, out: "warning: --etcd-keyfile: " + key + open + key + "\n"},
-		{args: "check-config --strict --etcd-certfile=" + file + " --etcd-keyfile=" + key, in: `{"Network": "10.5.0.0/16"}`, out: "warning: --etcd-keyfile", fail: "1 secrets are open to every user"},
+		{args: "check-config --strict --etcd-certfile=" + file + " --etcd-keyfile=" + key, in: `{"Network": "10.5.0.0/16"}`, out: "warning: --etcd-keyfile", fail: "may read or write: 1; run the commands"},
 		{args: "check-config --output=json --etcd-username=u --etcd-password-file=" + key, in: `{"Network": "10.5.0.0/16"}`, out: `"exposed": [
     "--etcd-password-file: ` + key + open},
 		{args: "check-config /nowhere", fail: "no such file"},

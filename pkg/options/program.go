@@ -89,7 +89,7 @@ the daemon is not ready. Of
 .BR "tulled explain" :
 something that should lead to the address is missing, or does not answer. Of
 .BR "tulled check-config" :
-the config is invalid, or with --strict a part of it has no effect. Standard error gives every other reason, and the fix.
+the config is invalid, or with --strict there was a warning. Standard error gives every other reason, and the fix.
 .TP
 .B 2
 A flag, a variable or an argument is wrong; nothing was done.

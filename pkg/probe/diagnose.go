@@ -79,9 +79,9 @@ func (f Finding) Why() string {
 		return "only packets without a checksum come back: that host's network card or its driver breaks those of the tunnel; set Backend.Offload to auto or off in the network's config"
 	case Diverted:
 		if f.By == "" {
-			return fmt.Sprintf("this host has no route to %s: the one through %s is missing, or another route or rule comes first", f.To, f.Link)
+			return fmt.Sprintf("this host has no route to %s: the one through %s is missing, or another route or rule comes first (ip route get %s; ip rule)", f.To, f.Link, f.To)
 		}
-		return fmt.Sprintf("this host sends to %s through %s and not through %s: the route there is missing, or another route or rule comes first", f.To, f.By, f.Link)
+		return fmt.Sprintf("this host sends to %s through %s and not through %s: the route there is missing, or another route or rule comes first (ip route get %s; ip rule)", f.To, f.By, f.Link, f.To)
 	case Unsent:
 		return fmt.Sprintf("this host cannot send to %s: %v", f.To, f.Err)
 	}
