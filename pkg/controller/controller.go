@@ -54,8 +54,9 @@ type Controller interface {
 	// without an event; with a zero time it waits for an event. A returned write is in
 	// flight until Done. A controller never has two writes of one object in flight.
 	Plan(now time.Time, n int) ([]Write, time.Time)
-	// Done reports a write's outcome: nil, a refusal (*kube.Error), or ErrNotMade. After
-	// any other error, the server may have applied the write, or may still do so.
+	// Done reports a write's outcome: nil, ErrNotMade, or the error of Do.
+	// kube.OutcomeOf, or cloud.KindOf for a cloud, tells whether the write may still be
+	// applied.
 	Done(w Write, err error)
 	// Lead begins a term. No write of an earlier term of this process is in flight. If
 	// the term is not clean, a write of the last leader may still arrive.

@@ -49,7 +49,7 @@ type Feed[T, V any] struct {
 
 // Follow adds a feed to an Engine.
 func Follow[T, V any](e *Engine, f Feed[T, V]) {
-	p := &pipe[T, V]{Feed: f, engine: e, news: make(chan struct{})}
+	p := &pipe[T, V]{Feed: f, engine: e, again: retry.NewWakeup(), news: make(chan struct{})}
 	p.watch.Client, p.watch.Path, p.watch.Format, p.watch.Sink = f.Client, f.Path, f.Format, p
 	p.watch.Report, p.watch.Pause = p.report, p.pause
 	p.outcome = trouble.Outcome{Failed: "Failed to follow a resource; retrying", Works: "Following a resource works again", EachReason: true}
@@ -90,6 +90,7 @@ type pipe[T, V any] struct {
 	box     mailbox[V]
 
 	wanted  atomic.Int64 // the list that is wanted, counted by relist
+	again   retry.Wakeup // ends the pause for an absent resource when a list is wanted
 	session int64        // the wanted list when the session began; only the watch uses it
 
 	mu      sync.Mutex
@@ -103,6 +104,7 @@ func (p *pipe[T, V]) run(ctx context.Context) { p.watch.Run(ctx) }
 
 func (p *pipe[T, V]) relist() {
 	p.wanted.Add(1)
+	p.again.Wake()
 	p.watch.Restart()
 }
 
@@ -125,6 +127,7 @@ func (p *pipe[T, V]) state() FeedState {
 
 // Choose implements kube.Chooser. It runs before the session's first request.
 func (p *pipe[T, V]) Choose(resumed bool) (f kube.Format[T], relist bool) {
+	p.again.Clear()
 	p.session = p.wanted.Load()
 	p.mu.Lock()
 	relist = p.has != p.session
@@ -258,7 +261,14 @@ func (p *pipe[T, V]) isAbsent(err error) bool {
 // pause waits between two sessions.
 func (p *pipe[T, V]) pause(ctx context.Context, failures int, err error) error {
 	if p.isAbsent(err) {
-		return retry.Sleep(ctx, absentPause/2+rand.N(absentPause/2))
+		timer := time.NewTimer(absentPause/2 + rand.N(absentPause/2))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-p.again: // a new term waits for the list
+		case <-ctx.Done():
+		}
+		return ctx.Err()
 	}
 	return kube.Pause(ctx, min(failures, mostFailures), err)
 }

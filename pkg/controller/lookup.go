@@ -90,7 +90,7 @@ func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again 
 	return time.Time{}
 }
 
-func (q *inquiry[V]) rest() { q.set(func() { q.rests = true }) }
+func (q *inquiry[V]) rest() { q.set(func() { q.rests, q.failure = true, nil }) }
 
 func (q *inquiry[V]) set(f func()) {
 	q.mu.Lock()

@@ -3,12 +3,14 @@ package controller
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/kube"
 )
 
 // thing is an object of a feed in a test.
@@ -134,6 +136,26 @@ func TestAListComesAfterItsBegin(t *testing.T) {
 		release()
 		if want := []string{"a write", "begin", "a later write", "list 0", "set a"}; !slices.Equal(got.calls, want) {
 			t.Errorf("the loop got %q, want %q", got.calls, want)
+		}
+	})
+}
+
+// A pause for a resource that the server does not have ends with a new term, which waits
+// for every list.
+func TestATermEndsThePauseForAnAbsentResource(t *testing.T) {
+	run(t, Options{}, func(l *lab) {
+		p, _ := l.follow()
+		p.Optional = true
+		began, paused := time.Now(), make(chan time.Duration)
+		go func() {
+			_ = p.pause(l.t.Context(), 1, &kube.Error{Code: http.StatusNotFound})
+			paused <- time.Since(began)
+		}()
+		l.pass(time.Second)
+		p.wanted.Add(1)
+		p.again.Wake()
+		if took := <-paused; took > time.Second {
+			t.Errorf("the pause lasts %v", took)
 		}
 	})
 }

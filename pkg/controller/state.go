@@ -123,10 +123,11 @@ func (s State) Listed() (all bool, waiting []string) {
 
 // PlanAll waits until every feed has listed, and returns all writes that the controllers
 // would make now. It returns the first failure of a feed.
-func (e *Engine) PlanAll(ctx context.Context) (writes []Write, err error) {
+func (e *Engine) PlanAll(ctx context.Context) ([]Write, error) {
 	if err := e.Await(ctx); err != nil {
 		return nil, err
 	}
+	var writes []Write // the loop may still append to it after ctx has ended
 	ok := e.Do(ctx, func() {
 		for _, c := range e.controllers {
 			planned, _ := e.plan(c, time.Now())

@@ -84,7 +84,7 @@ func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
 	if !w.Cloud && kube.OutcomeOf(err) == kube.Ambiguous {
 		e.writer.unsure = now
 	}
-	if how != Begun {
+	if how != Begun && !kube.Moved(err) { // a conflict shows nothing of the server
 		outcome.Was(err, "object", w.Object.String(), "verb", w.Verb, "change", w.Summary)
 	}
 	klog.V(1).InfoS("Wrote", "object", w.Object.String(), "verb", w.Verb, "change", w.Summary, "outcome", how, "took", now.Sub(began))

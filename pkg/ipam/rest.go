@@ -12,8 +12,8 @@ import (
 // and connections may still know the old Node.
 const DefaultRest = time.Minute
 
-// rest is the blocks that a deleted Node owned. They stay taken until the rest ends. A
-// new Node of the same name may get them at once.
+// rest is blocks that a Node has lost, mostly by its deletion. They stay taken until the
+// rest ends. A Node of the same name may get them at once.
 type rest struct {
 	name   string
 	blocks []netip.Prefix

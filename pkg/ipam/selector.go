@@ -80,7 +80,7 @@ func (s *Selector) check() error {
 		n += t.size()
 	}
 	if n > mostRequirements {
-		return fmt.Errorf("node selector: has %d requirements, the limit is %d; use fewer labels", n, mostRequirements)
+		return fmt.Errorf("node selector: has %d requirements, the limit is %d; use fewer requirements", n, mostRequirements)
 	}
 	for _, t := range s.Terms {
 		for _, r := range t.Labels {

@@ -8,7 +8,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// PoolUsage counts a pool's blocks of one family by their use. Each block counts once: Used, Free, Resting, Reserved and Draining add up to Total.
+// PoolUsage counts a pool's blocks of one family by their use. Each block counts once:
+// Used, Free, Resting, Reserved and Draining add up to Total.
 type PoolUsage struct {
 	Pool   string
 	Family subnet.Family

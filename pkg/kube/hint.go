@@ -34,6 +34,10 @@ func Hint(err error) string {
 		return hint
 	}
 	for _, s := range signHints {
+		// The text of an answer may be about another server, such as a webhook.
+		if Code(err) != 0 && s.hint != errSilent.Error() {
+			continue
+		}
 		if strings.Contains(err.Error(), s.sign) {
 			return s.hint
 		}

@@ -1,7 +1,9 @@
 package clustercidr
 
 import (
+	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/tulle-net/tulle/pkg/controller"
@@ -56,7 +58,11 @@ func New(e *controller.Engine, client *kube.Client, to IPAM) *Controller {
 	controller.Follow(e, controller.Feed[kube.ClusterCIDR, object]{
 		What: "clustercidrs", Client: client, Path: kube.ClusterCIDRs, Format: kube.ClusterCIDRFormat, Optional: true,
 		Keep: keep, List: c.list,
-		Set:    func(name string, o object) { c.set(name, o); c.publish() },
+		Set: func(name string, o object) {
+			if c.set(name, o) {
+				c.publish()
+			}
+		},
 		Delete: func(name string) { c.delete(name); c.publish() },
 	})
 	e.Add(c)
@@ -70,13 +76,18 @@ func keep(c *kube.ClusterCIDR) (name string, o object) {
 	return c.Metadata.Name, o
 }
 
-func (c *Controller) set(name string, o object) {
+// set records an object, and reports whether its pool, or what is wrong with it, has
+// changed.
+func (c *Controller) set(name string, o object) (changed bool) {
+	old := c.objects[name]
+	changed = old.version.UID != o.version.UID || !reflect.DeepEqual(old.pool, o.pool) || fmt.Sprint(old.err) != fmt.Sprint(o.err)
 	c.objects[name] = o
 	if kept := slices.Contains(o.finalizers, Finalizer); o.deleting && kept || !o.deleting && !kept && o.err == nil {
 		c.open[name] = struct{}{}
 	} else {
 		c.close(name)
 	}
+	return changed
 }
 
 func (c *Controller) delete(name string) {

@@ -1,7 +1,7 @@
 // Package clustercidr makes pools of ClusterCIDRs, the objects of
 // kubernetes-sigs/node-ipam-controller.
 //
-// Each ClusterCIDR is a pool of podCIDRs. A finalizer keeps one that is deleted for as
-// long as Nodes have blocks of it. Until then it gives no more. One that is no valid
+// Each ClusterCIDR is a pool of podCIDRs. After its deletion, a finalizer keeps it for as
+// long as Nodes have blocks of it, and it gives no more. A ClusterCIDR that is no valid
 // pool is left out and reported; the others are not affected.
 package clustercidr

@@ -29,7 +29,7 @@ type attempt struct {
 	after    time.Time // when the next try is due, if the version is still the same
 }
 
-// close ends that a ClusterCIDR needs a write.
+// close removes a ClusterCIDR from those that may need a write.
 func (c *Controller) close(name string) {
 	delete(c.open, name)
 	if a := c.attempts[name]; a != nil && !a.flying {

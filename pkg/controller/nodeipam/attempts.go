@@ -74,7 +74,7 @@ func (c *Controller) changed(n *node, gone bool) {
 		c.waiting.remove(a)
 		c.drop(a)
 	case a.parked && n.version != a.version:
-		// Tries are no more than the changes of the Node.
+		// So there are at most as many tries as changes of the Node.
 		a.parked = false
 		c.waiting.remove(a)
 		c.waiting.push(a, time.Now())

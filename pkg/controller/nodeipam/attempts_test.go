@@ -137,6 +137,18 @@ func TestARefusalIsReportedAndTriedAgain(t *testing.T) {
 	})
 }
 
+// A fence that the server refuses holds up every Node, so an event names the Node.
+func TestARefusedFenceIsReported(t *testing.T) {
+	run(t, "10.1.0.0/24", func(l *lab) {
+		l.shows("a", "1", 10)
+		l.Lead(election.Term{Number: 2})
+		l.refuse(l.one(), http.StatusUnprocessableEntity)
+		if l.sent("a", assignmentFailed, "no Node gets podCIDRs", "422") != 1 {
+			t.Errorf("%v", l.events)
+		}
+	})
+}
+
 // A Node that is deleted while its write is in flight, and perhaps re-created, gets the
 // podCIDRs that the write did not set.
 func TestADeletedNodeGivesItsBlockBack(t *testing.T) {

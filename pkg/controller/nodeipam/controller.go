@@ -168,11 +168,14 @@ func (c *Controller) Done(w controller.Write, err error) {
 	}
 }
 
-// failed sends an event with the reason why a Node gets no podCIDRs.
+// failed sends an event with the reason why a Node gets no podCIDRs. Without its fence,
+// no Node gets any.
 func (c *Controller) failed(a *attempt, n *node, err error) {
-	if !a.isFence() {
-		c.event(n, assignmentFailed, "cannot set podCIDRs "+strings.Join(a.cidrs, ",")+": "+err.Error())
+	what := "cannot set podCIDRs " + strings.Join(a.cidrs, ",")
+	if a.isFence() {
+		what = "cannot annotate the Node, so no Node gets podCIDRs; allow the change, or delete the Node"
 	}
+	c.event(n, assignmentFailed, what+": "+err.Error())
 }
 
 // written applies a write that the server has confirmed, before the watch shows it.

@@ -49,8 +49,8 @@ func (v *node) isOlder(w *node) bool {
 	return v.UID == w.UID && v.revision != 0 && w.revision != 0 && v.revision < w.revision
 }
 
-// take records the version that the answer to a write shows. Once the watch has shown
-// another one than the write required, that one is as late.
+// take records the version in the answer to a write, unless the watch has already shown
+// another version than the write required: that one is at least as new.
 func (n *node) take(a *attempt) {
 	if n.version == a.version {
 		n.version, n.revision = a.answer.ResourceVersion, revisionOf(a.answer.ResourceVersion)
