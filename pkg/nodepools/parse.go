@@ -33,6 +33,9 @@ var defaultBits = subnet.Pair[int]{subnet.IPv4: 24, subnet.IPv6: 64}
 // Parse returns the pools in text. They are to exist beside others, whose addresses they
 // may not have. An error names the place, and the fix.
 func Parse(text []byte, beside []ipam.Pool) ([]ipam.Pool, error) {
+	if line := secondDocument(text); line > 0 {
+		return nil, fmt.Errorf("line %d: a second document begins; write all pools into one", line)
+	}
 	object, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, notYAML(err)
@@ -300,4 +303,21 @@ func apart(pools []ipam.Pool) error {
 		}
 	}
 	return nil
+}
+
+// secondDocument returns the line at which a second YAML document begins, or 0. The
+// decoder would leave that document out.
+func secondDocument(text []byte) int {
+	begun, n := false, 0
+	for line := range bytes.Lines(text) {
+		n++
+		line = bytes.TrimRight(line, " \t\r\n")
+		marks := bytes.Equal(line, []byte("---")) || bytes.HasPrefix(line, []byte("--- "))
+		if marks && begun {
+			return n
+		}
+		// Directives and comments may come before the first document.
+		begun = begun || len(line) > 0 && (marks && len(line) > 3 || !marks && line[0] != '#' && line[0] != '%')
+	}
+	return 0
 }

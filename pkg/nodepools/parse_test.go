@@ -171,3 +171,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// The decoder leaves a second document out without a word.
+func TestASecondDocumentIsRefused(t *testing.T) {
+	const pools = "pools:\n- name: a\n  ipv4: {ranges: [10.1.0.0/16]}\n"
+	for text, want := range map[string]string{
+		pools + "---\n" + pools:              "line 4: a second document begins; write all pools into one",
+		"---\n" + pools + "---\n":            "line 5: a second document begins; write all pools into one",
+		"# ours\n--- # first\n---\n" + pools: "line 3: a second document begins; write all pools into one",
+		"%YAML 1.1\n# ours\n\n---\n" + pools: "<nil>",
+		pools + "...\n":                      "<nil>",
+	} {
+		if _, err := Parse([]byte(text), nil); fmt.Sprint(err) != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -19,19 +19,34 @@ func (c *Client) AddAlias(ctx context.Context, change cloud.Change) error {
 	if err != nil {
 		return &cloud.Error{Kind: cloud.Refused, Action: updateInterface, Text: err.Error()}
 	}
+	o, err := c.send(ctx, n, change)
+	if err != nil || o == nil {
+		return err
+	}
+	return c.await(ctx, n.place(), *o)
+}
+
+// send sends a change, and returns its operation, or nil if it was made before.
+func (c *Client) send(ctx context.Context, n name, change cloud.Change) (*operation, error) {
+	select {
+	case c.changes <- struct{}{}:
+		defer func() { <-c.changes }()
+	case <-ctx.Done():
+		return nil, &cloud.Error{Kind: cloud.Throttled, Action: updateInterface, Text: "other changes come first; trying again"}
+	}
 	var i instance
 	get := request{action: getInstance, method: http.MethodGet, at: n.place(), path: "instances/" + n.instance, query: url.Values{"fields": {fieldsOfInstance}}}
 	if err := c.do(ctx, get, &i); err != nil {
-		return err
+		return nil, err
 	}
 	d := i.first()
 	switch {
 	case d == nil:
-		return &cloud.Error{Kind: cloud.Refused, Action: updateInterface, Text: i.value().Problem}
+		return nil, &cloud.Error{Kind: cloud.Refused, Action: updateInterface, Text: i.value().Problem}
 	case slices.Contains(i.value().Aliases, change.Add):
-		return nil
+		return nil, nil
 	case d.Fingerprint != change.Version:
-		return &cloud.Error{Kind: cloud.Changed, Action: updateInterface, Text: fmt.Sprintf("interface %.20q of %s has changed since it was read; reading it again", d.Name, n.instance)}
+		return nil, &cloud.Error{Kind: cloud.Changed, Action: updateInterface, Text: fmt.Sprintf("interface %.20q of %s has changed since it was read; reading it again", d.Name, n.instance)}
 	}
 	patch := request{
 		action: updateInterface, method: http.MethodPatch, at: n.place(), path: "instances/" + n.instance + "/updateNetworkInterface",
@@ -40,9 +55,9 @@ func (c *Client) AddAlias(ctx context.Context, change cloud.Change) error {
 	}
 	var o operation
 	if err := c.do(ctx, patch, &o); err != nil {
-		return err
+		return nil, err
 	}
-	return c.await(ctx, n.place(), o)
+	return &o, nil
 }
 
 // await waits until an operation has ended. Each request waits up to two minutes at the

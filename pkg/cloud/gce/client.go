@@ -33,6 +33,9 @@ const (
 	mostTries = 4
 	// largest is a size that no page reaches: 500 instances are some 200 kB.
 	largest = 16 << 20
+	// mostChanges is how many changes are read and sent at once. With more, each runs out
+	// of time between its two requests, and none is made.
+	mostChanges = 4
 )
 
 // backoff paces the tries of one request.
@@ -55,6 +58,7 @@ type Client struct {
 	http    *http.Client
 	tokens  tokens
 	limiter limiter
+	changes chan struct{} // an element for each change that is being read and sent
 
 	mu    sync.Mutex
 	calls map[cloud.Call]int
@@ -88,7 +92,7 @@ func NewWith(o Options, source oauth2.TokenSource) (*Client, error) {
 	}
 	o.Endpoint = strings.TrimSuffix(o.Endpoint, "/") + "/"
 	return &Client{
-		options: o, tokens: newTokens(source), calls: make(map[cloud.Call]int),
+		options: o, tokens: newTokens(source), calls: make(map[cloud.Call]int), changes: make(chan struct{}, mostChanges),
 		// A redirect would take the token elsewhere.
 		http: &http.Client{
 			Transport:     http.DefaultTransport.(*http.Transport).Clone(),

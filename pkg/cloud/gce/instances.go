@@ -83,6 +83,8 @@ func (c *Client) read(ctx context.Context, at place, names []string) (map[string
 			found[names[0]] = i.value()
 		case cloud.KindOf(err) == cloud.Missing:
 			found[names[0]] = missing(names[0])
+		case cloud.KindOf(err) == cloud.Refused: // an unknown zone, for example
+			found[names[0]] = unread(err)
 		default:
 			return nil, err
 		}
@@ -95,7 +97,11 @@ func (c *Client) read(ctx context.Context, at place, names []string) (map[string
 	for range mostPages {
 		var page instances
 		err := c.do(ctx, request{action: listInstances, method: http.MethodGet, at: at, path: "instances", query: query}, &page)
-		if err != nil && cloud.KindOf(err) != cloud.Missing { // there may be no such zone
+		switch kind := cloud.KindOf(err); {
+		case err == nil, kind == cloud.Missing: // there may be no such zone
+		case kind == cloud.Refused: // which is one more answer for an unknown zone
+			missing = func(string) cloud.Instance { return unread(err) }
+		default:
 			return found, err
 		}
 		for n := range page.Items {
@@ -114,4 +120,9 @@ func (c *Client) read(ctx context.Context, at place, names []string) (map[string
 		query.Set("pageToken", page.Next)
 	}
 	return found, &cloud.Error{Kind: cloud.Unavailable, Action: listInstances, Text: fmt.Sprintf("the list of the zone %s does not end after %d pages", at.zone, mostPages)}
+}
+
+// unread returns what is known of an instance that the API refuses to read.
+func unread(err error) cloud.Instance {
+	return cloud.Instance{Problem: err.Error() + "; if the zone is wrong, re-create the Node with the provider ID of its instance"}
 }

@@ -1,6 +1,7 @@
 package gce
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -111,6 +112,30 @@ func TestOneFailingZoneHarmsNoOther(t *testing.T) {
 	for _, part := range []string{"instances.list", "403", "grant the service account compute.instances.list", Scope} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not name %q", err, part)
+		}
+	}
+}
+
+// The API refuses an unknown zone with 404 or 400. Only the Nodes that name it are wrong.
+func TestAnUnknownZoneHarmsNoOther(t *testing.T) {
+	for action, n := range map[string]int{getInstance: 1, listInstances: 2} {
+		s := gcetest.New(t)
+		good := fill(s, "europe-west1-b", 3-n) // read by the other action
+		var unknown []string
+		for i := range n {
+			unknown = append(unknown, gcetest.ID("mars-a1", fmt.Sprint("worker-", i)))
+		}
+		s.Do(func() {
+			s.Refuse = fault(action, &gcetest.Fault{Code: 400, Reason: "invalid", Message: "Invalid value for field 'zone': 'mars-a1'. Unknown zone."})
+		})
+		got, err := client(t, s).Instances(within(t, time.Minute), slices.Concat(good, unknown))
+		if err != nil || got[good[0]].Name == "" {
+			t.Errorf("%s: %v, %v", action, got, err)
+		}
+		for _, id := range unknown {
+			if why := got[id].Problem; !strings.Contains(why, "Unknown zone") || !strings.Contains(why, "with the provider ID of its instance") {
+				t.Errorf("%s: %s: %q", action, id, why)
+			}
 		}
 	}
 }

@@ -47,6 +47,19 @@ func one(t testing.TB, c *Client, id string) cloud.Instance {
 	return all[id]
 }
 
+// untilAsked returns a context that ends after the server's next request of an action.
+func untilAsked(t testing.TB, s *gcetest.Server, action string) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	before := s.Asked(action)
+	go func() {
+		defer cancel()
+		for s.Asked(action) == before && ctx.Err() == nil {
+			<-time.After(time.Millisecond)
+		}
+	}()
+	return ctx
+}
+
 // change returns the change that adds a range to an instance as it is now.
 func change(t testing.TB, c *Client, id, add, request string) cloud.Change {
 	t.Helper()

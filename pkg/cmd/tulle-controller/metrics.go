@@ -59,7 +59,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 // prefixed begins the names of metrics.
 const prefixed = "tulle_controller_"
 
-var writeSeconds = prometheus.NewDesc(prefixed+"write_duration_seconds", "Duration of writes to the API server, in seconds.", nil, nil)
+var writeSeconds = prometheus.NewDesc(prefixed+"write_duration_seconds", "Duration of writes to the API server and to a cloud, in seconds.", nil, nil)
 
 func number(b bool) float64 {
 	if b {
@@ -107,7 +107,7 @@ func table() []metric {
 				emit(number(c.OK), c.Name)
 			}
 		}, "check"),
-		many(gauge, "follow_failing", "1 while a resource of the API server cannot be followed.", func(r reading, emit func(float64, ...string)) {
+		many(gauge, "follow_failing", "1 while a resource of the API server, or instances of a cloud, cannot be read.", func(r reading, emit func(float64, ...string)) {
 			for _, f := range r.state.Feeds {
 				emit(number(f.Problem != ""), f.What)
 			}
@@ -120,7 +120,7 @@ func table() []metric {
 		}),
 		fromLoop("observing", "1 in the mode observe, in which nothing is written.", func(r reading) float64 { return number(r.state.Mode == controller.ObserveMode) }),
 
-		fromLoop("writes_in_flight", "Writes to the API server that are in flight.", func(r reading) float64 { return float64(r.state.InFlight) }),
+		fromLoop("writes_in_flight", "Writes to the API server and to a cloud that are in flight.", func(r reading) float64 { return float64(r.state.InFlight) }),
 		fromLoop("writes_paused", "1 while no write begins because the API server fails or asks for it.", func(r reading) float64 { return number(!r.state.Paused.IsZero()) }),
 		many(counter, "writes_total", "Writes to the API server and to a cloud, by outcome: written, refused for the object, failed for any, begun by the cloud and not ended.", func(r reading, emit func(float64, ...string)) {
 			for c, n := range r.state.Counts {

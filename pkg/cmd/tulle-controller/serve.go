@@ -104,6 +104,9 @@ func (s settings) serve() error {
 		return err
 	}
 	defer p.client.Close()
+	if p.cloud != nil {
+		defer p.cloud.Close()
+	}
 	p.run(ctx)
 	return nil
 }

@@ -223,12 +223,14 @@ func (r reading) writeFacts() page.Section {
 }
 
 func (r reading) feedFacts() page.Section {
-	s := page.Section{Name: "Read from the API server"}
+	s := page.Section{Name: "What it reads"}
 	for _, f := range r.state.Feeds {
 		switch {
 		case f.Problem != "":
 			s.Class = page.Warn
 			s.Add(f.What, pick(f.Listed, "listed, failing", "failing")+": "+f.Problem)
+		case f.Listed && f.Revision == 0:
+			s.Add(f.What, "looked up")
 		case f.Listed:
 			s.Add(f.What, "followed up to "+strconv.FormatInt(f.Revision, 10))
 		default:

@@ -61,8 +61,8 @@ type Options struct {
 }
 
 const (
-	// verifyInterval is how often instances are compared with their Nodes, except for
-	// CloudAllocator.
+	// verifyInterval is how often instances are compared with their Nodes; with
+	// CloudAllocator, only while a Node lacks podCIDRs or a route.
 	verifyInterval = 5 * time.Minute
 	// settleTime is how long a Node's write waits for the watch to show the last one.
 	settleTime = time.Second

@@ -206,6 +206,25 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 	}
 }
 
+// A Node whose instance has a range of another Node gets the range that the instance is
+// given instead.
+func TestAnotherRangeMendsASharedOne(t *testing.T) {
+	for _, mode := range []Mode{CloudAllocator, FromCloud} {
+		inLab(t, mode, func(l *lab) {
+			l.cloud.Add("worker-1", "10.64.1.0/24")
+			l.cloud.Add("worker-2", "10.64.1.0/24")
+			l.add(node1("worker-1", "10.64.1.0/24"))
+			l.add(node1("worker-2"))
+			l.begin()
+			l.pass(3 * time.Second)
+			l.wantNone("worker-2")
+			l.cloud.Add("worker-2", "10.64.2.0/24")
+			l.pass(verifyInterval + 3*time.Second)
+			l.want("worker-2", "10.64.2.0/24")
+		})
+	}
+}
+
 func TestMismatchIsAnEventAndNothingElse(t *testing.T) {
 	for _, mode := range []Mode{FromCloud, FromCluster} {
 		inLab(t, mode, func(l *lab) {

@@ -50,9 +50,7 @@ func (c *Controller) take(ids []string, found map[string]cloud.Instance) {
 				c.reads.set(name, now.Add(lookups.After(n.fruitless)))
 			default:
 				n.fruitless = 0
-				if c.options.Mode != CloudAllocator {
-					c.reads.set(name, now.Add(verifyInterval))
-				}
+				c.reads.set(name, now.Add(verifyInterval)) // due skips it if nothing is needed by then
 			}
 			c.enter(n, now)
 		}

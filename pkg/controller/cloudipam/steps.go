@@ -108,8 +108,7 @@ func (c *Controller) setRouted(n *node) controller.Write {
 // addAlias adds a range to a Node's instance, if its present state is known.
 func (c *Controller) addAlias(n *node, add netip.Prefix, now time.Time) (w controller.Write, ok bool) {
 	if n.instance.Version == "" {
-		n.instance = nil
-		c.reads.set(n.name, now)
+		c.again(n, now)
 		return w, false
 	}
 	change, to := c.changeFor(n, add), c.options.Cloud
