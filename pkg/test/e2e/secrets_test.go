@@ -276,7 +276,9 @@ func TestRefusalsShowNoSecret(t *testing.T) {
 		{"leases", password, "--etcd-username=u", "--etcd-endpoints=http://127.0.0.1:1"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		out, err := exec.CommandContext(ctx, tulled.Argv[0], args...).CombinedOutput()
+		command := exec.CommandContext(ctx, tulled.Argv[0], args...)
+		command.Env = append(os.Environ(), "TULLED_STATE_DIR="+t.TempDir()) // some try to start
+		out, err := command.CombinedOutput()
 		cancel()
 		if err == nil || len(out) == 0 {
 			t.Errorf("%q ends with %v, saying %q", args, err, out)
