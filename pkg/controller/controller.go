@@ -55,7 +55,7 @@ type Controller interface {
 	// flight until Done. A controller never has two writes of one object in flight.
 	Plan(now time.Time, n int) ([]Write, time.Time)
 	// Done reports a write's outcome: nil, ErrNotMade, or the error of Do.
-	// kube.OutcomeOf, or cloud.KindOf for a cloud, tells whether the write may still be
+	// kube.OutcomeOf, or cloud.KindOf for a cloud, reports whether the write may still be
 	// applied.
 	Done(w Write, err error)
 	// Lead begins a term. No write of an earlier term of this process is in flight. If
