@@ -11,7 +11,12 @@ func (o Options) Exposed() (warnings []string) {
 	type secret struct{ name, path string }
 	secrets := []secret{
 		{"etcd-keyfile", o.Etcd.KeyFile}, {"etcd-password-file", o.Etcd.PasswordFile},
-		{"kubeconfig-file", o.Kube.Kubeconfig}, {"state-dir", o.StateDir},
+		{"kubeconfig-file", o.Kube.Kubeconfig},
+	}
+	// The kubelet creates a pod's folder, which every user may read. The files in it are
+	// the daemon's own.
+	if inPod := o.Kube.On && o.Kube.Kubeconfig == "" && o.Kube.Server == ""; !inPod {
+		secrets = append(secrets, secret{"state-dir", o.StateDir})
 	}
 	if o.Kube.Kubeconfig != "" {
 		for _, path := range kube.SecretFiles(o.Kube.Kubeconfig) {

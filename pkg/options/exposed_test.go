@@ -26,6 +26,7 @@ func TestExposed(t *testing.T) {
 		"--etcd-certfile=" + file + " --etcd-keyfile=" + file + " --etcd-endpoints=https://192.0.2.1:2379 --state-dir=" + state: {"--etcd-keyfile", "--state-dir"},
 		"--etcd-username=u --etcd-password-file=" + file + " --state-dir=/nowhere":                                              {"--etcd-password-file"},
 		"--kube-subnet-mgr --kubeconfig-file=" + file + " --node-name=one --state-dir=" + state:                                 {"--kubeconfig-file", "--state-dir"},
+		"--kube-subnet-mgr --node-name=one --state-dir=" + state:                                                                nil, // in a pod
 		"--kube-subnet-mgr --kubeconfig-file=" + kubeconfig + " --node-name=one":                                                {"--kubeconfig-file"},
 	} {
 		for _, mode := range []os.FileMode{0o700, 0o755} {
