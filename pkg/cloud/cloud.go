@@ -1,28 +1,13 @@
-// Package cloud holds what controllers know of a cloud's instances, as values that are
-// the same for every cloud. Each cloud is a folder below it. What a controller needs of
-// one is an interface that stands at the controller; package cloudtest has a fake.
+// Package cloud holds what controllers know of a cloud, its instances and its route
+// tables, as values that are the same for every cloud. Each cloud is a folder below it.
+// What a controller needs of one is an interface that stands at the controller; package
+// cloudtest has a fake.
 //
 // Methods take batches: one call about all instances of a cluster costs a cloud's API a
 // few requests, where a call for each instance costs thousands.
 package cloud
 
 import "net/netip"
-
-// Instance is the machine of a Node, as its cloud describes it.
-type Instance struct {
-	// Problem is why the cloud says nothing about the instance, with the fix. The other
-	// fields are empty then.
-	Problem string
-	// Name is the cloud's own name of the machine.
-	Name string
-	// Version is the state of the network interface, for the precondition of a Change.
-	Version string
-	// Aliases are the ranges that the cloud routes to the first network interface, in
-	// the cloud's order.
-	Aliases []Alias
-	// IPv6 is the range of IPv6 addresses for pods, if the interface has one.
-	IPv6 netip.Prefix
-}
 
 // Alias is an address range that a cloud routes to an instance.
 type Alias struct {

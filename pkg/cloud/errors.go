@@ -28,10 +28,13 @@ const (
 	Taken
 	// Pending is a change that the cloud has begun and not ended.
 	Pending
+	// Full is a quota on objects that is used up, like that of routes in a table. Only
+	// people, or fewer objects, change that.
+	Full
 )
 
 func (k Kind) String() string {
-	return [...]string{"unavailable", "throttled", "denied", "refused", "missing", "changed", "taken", "pending"}[k]
+	return [...]string{"unavailable", "throttled", "denied", "refused", "missing", "changed", "taken", "pending", "full"}[k]
 }
 
 // IsFinal reports whether a change that failed so was not made, and never will be.

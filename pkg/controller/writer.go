@@ -164,7 +164,7 @@ func outcomeOf(w Write, err error) Outcome {
 		switch cloud.KindOf(err) {
 		case cloud.Pending:
 			return Begun
-		case cloud.Refused, cloud.Missing, cloud.Changed, cloud.Taken:
+		case cloud.Refused, cloud.Missing, cloud.Changed, cloud.Taken, cloud.Full:
 			return Refused
 		}
 		return Failed
