@@ -32,8 +32,8 @@ type Feed[T, V any] struct {
 	// Optional marks a resource that some servers do not have. There, the list is empty.
 	Optional bool
 
-	// Keep returns what to keep of an object, and a key that no other object has. It
-	// keeps no slice of the object.
+	// Keep returns what to keep of an object, and a key that no other object has. Feeds
+	// of one resource return the same key. Keep keeps no slice of the object.
 	Keep func(object *T) (key string, value V)
 	// Begin, if set, reports that a full list begins. The list has everything that was
 	// written before.
@@ -47,13 +47,48 @@ type Feed[T, V any] struct {
 	Delete func(key string)
 }
 
-// Follow adds a feed to an Engine.
+// Follow adds a feed to an Engine. Feeds of one resource in one format share a watch.
 func Follow[T, V any](e *Engine, f Feed[T, V]) {
-	p := &pipe[T, V]{Feed: f, engine: e, again: retry.NewWakeup(), news: make(chan struct{})}
+	for _, other := range e.feeds {
+		if p, is := other.(*pipe[T]); is && p.watch.Client == f.Client && p.watch.Path == f.Path && p.format.Kind() == f.Format.Kind() && p.optional == f.Optional {
+			p.takers = append(p.takers, f.taker())
+			return
+		}
+	}
+	p := &pipe[T]{
+		what: f.What, format: f.Format, optional: f.Optional, takers: []taker[T]{f.taker()},
+		engine: e, again: retry.NewWakeup(), news: make(chan struct{}),
+	}
 	p.watch.Client, p.watch.Path, p.watch.Format, p.watch.Sink = f.Client, f.Path, f.Format, p
 	p.watch.Report, p.watch.Pause = p.report, p.pause
 	p.outcome = trouble.Outcome{Failed: "Failed to follow a resource; retrying", Works: "Following a resource works again", EachReason: true}
 	e.feeds = append(e.feeds, p)
+}
+
+// taker is a Feed of any value.
+type taker[T any] struct {
+	keep   func(object *T) (key string, value any)
+	begin  func()
+	list   func(all map[string][]any, i int) // takes the i-th value of each object
+	set    func(key string, value any)
+	delete func(key string)
+}
+
+// taker returns f as a taker.
+func (f Feed[T, V]) taker() taker[T] {
+	return taker[T]{
+		keep:  func(object *T) (string, any) { return f.Keep(object) },
+		begin: f.Begin,
+		list: func(all map[string][]any, i int) {
+			mine := make(map[string]V, len(all))
+			for key, values := range all {
+				mine[key] = values[i].(V)
+			}
+			f.List(mine)
+		},
+		set:    func(key string, value any) { f.Set(key, value.(V)) },
+		delete: f.Delete,
+	}
 }
 
 // feed is a Feed of any type.
@@ -81,13 +116,16 @@ type FeedState struct {
 	Revision int64
 }
 
-// pipe is a Feed at work. It chooses the sessions of its watch.
-type pipe[T, V any] struct {
-	Feed[T, V]
-	engine  *Engine
-	watch   kube.Watch[T]
-	outcome trouble.Outcome // only the watch uses it
-	box     mailbox[V]
+// pipe is the watch of one Feed or more. It chooses the sessions of its watch.
+type pipe[T any] struct {
+	what     string
+	format   kube.Format[T]
+	optional bool
+	takers   []taker[T]
+	engine   *Engine
+	watch    kube.Watch[T]
+	outcome  trouble.Outcome // only the watch uses it
+	box      mailbox[[]any]  // the values of the takers
 
 	wanted  atomic.Int64 // the list that is wanted, counted by relist
 	again   retry.Wakeup // ends the pause for an absent resource when a list is wanted
@@ -100,25 +138,25 @@ type pipe[T, V any] struct {
 	news    chan struct{} // closed, and replaced, when one of them changes
 }
 
-func (p *pipe[T, V]) run(ctx context.Context) { p.watch.Run(ctx) }
+func (p *pipe[T]) run(ctx context.Context) { p.watch.Run(ctx) }
 
-func (p *pipe[T, V]) relist() {
+func (p *pipe[T]) relist() {
 	p.wanted.Add(1)
 	p.again.Wake()
 	p.watch.Restart()
 }
 
-func (p *pipe[T, V]) isFresh() bool {
+func (p *pipe[T]) isFresh() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.listed && p.has == p.wanted.Load()
 }
 
-func (p *pipe[T, V]) state() FeedState {
+func (p *pipe[T]) state() FeedState {
 	_, revision := p.watch.Progress()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := FeedState{What: p.What, Listed: p.listed, Revision: revision}
+	s := FeedState{What: p.what, Listed: p.listed, Revision: revision}
 	if p.failure != nil {
 		s.Problem = p.failure.Error()
 	}
@@ -126,107 +164,122 @@ func (p *pipe[T, V]) state() FeedState {
 }
 
 // Choose implements kube.Chooser. It runs before the session's first request.
-func (p *pipe[T, V]) Choose(resumed bool) (f kube.Format[T], relist bool) {
+func (p *pipe[T]) Choose(resumed bool) (f kube.Format[T], relist bool) {
 	p.again.Clear()
 	p.session = p.wanted.Load()
 	p.mu.Lock()
 	relist = p.has != p.session
 	p.mu.Unlock()
-	if (relist || !resumed) && p.Begin != nil {
-		p.engine.post(p.Begin)
+	for _, t := range p.takers {
+		if (relist || !resumed) && t.begin != nil {
+			p.engine.post(t.begin)
+		}
 	}
-	return p.Format, relist
+	return p.format, relist
 }
 
 // Refused implements kube.Chooser.
-func (p *pipe[T, V]) Refused() {}
+func (p *pipe[T]) Refused() {}
 
 // Unfit implements kube.Chooser.
-func (p *pipe[T, V]) Unfit() bool { return false }
+func (p *pipe[T]) Unfit() bool { return false }
 
 // List implements kube.Sink.
-func (p *pipe[T, V]) List() kube.List[T] { return &listing[T, V]{p, make(map[string]V)} }
+func (p *pipe[T]) List() kube.List[T] { return &listing[T]{p, make(map[string][]any)} }
 
 // Set implements kube.Sink.
-func (p *pipe[T, V]) Set(object *T) {
-	key, value := p.Keep(object)
-	p.box.put(key, change[V]{value: value})
+func (p *pipe[T]) Set(object *T) {
+	key, values := p.keep(object)
+	p.box.put(key, change[[]any]{value: values})
 	p.engine.news.Wake()
 }
 
 // Delete implements kube.Sink.
-func (p *pipe[T, V]) Delete(object *T) {
-	key, _ := p.Keep(object)
-	p.box.put(key, change[V]{gone: true})
+func (p *pipe[T]) Delete(object *T) {
+	key, _ := p.takers[0].keep(object)
+	p.box.put(key, change[[]any]{gone: true})
 	p.engine.news.Wake()
 }
 
-func (p *pipe[T, V]) take() func() {
+// keep returns what the takers keep of an object.
+func (p *pipe[T]) keep(object *T) (key string, values []any) {
+	values = make([]any, len(p.takers))
+	for i, t := range p.takers {
+		key, values[i] = t.keep(object)
+	}
+	return key, values
+}
+
+func (p *pipe[T]) take() func() {
 	m := p.box.take()
 	if m.list == nil && m.changes == nil {
 		return nil
 	}
 	return func() {
 		if l := m.list; l != nil {
-			p.Feed.List(l.all)
+			for i, t := range p.takers {
+				t.list(l.all, i)
+			}
 			p.change(func() { p.has, p.listed = l.number, true })
 		}
 		for key, c := range m.changes {
-			if c.gone {
-				p.Feed.Delete(key)
-			} else {
-				p.Feed.Set(key, c.value)
+			for i, t := range p.takers {
+				if c.gone {
+					t.delete(key)
+				} else {
+					t.set(key, c.value[i])
+				}
 			}
 		}
 	}
 }
 
 // listing is a list while it arrives.
-type listing[T, V any] struct {
-	pipe *pipe[T, V]
-	all  map[string]V
+type listing[T any] struct {
+	pipe *pipe[T]
+	all  map[string][]any
 }
 
 // Add implements kube.List.
-func (l *listing[T, V]) Add(object *T) (isNew bool) {
+func (l *listing[T]) Add(object *T) (isNew bool) {
 	before := len(l.all)
-	key, value := l.pipe.Keep(object)
-	l.all[key] = value
+	key, values := l.pipe.keep(object)
+	l.all[key] = values
 	return len(l.all) > before
 }
 
 // Delete implements kube.List.
-func (l *listing[T, V]) Delete(object *T) {
-	key, _ := l.pipe.Keep(object)
+func (l *listing[T]) Delete(object *T) {
+	key, _ := l.pipe.takers[0].keep(object)
 	delete(l.all, key)
 }
 
 // Done implements kube.List.
-func (l *listing[T, V]) Done() bool {
+func (l *listing[T]) Done() bool {
 	l.pipe.replace(l.all)
 	return true
 }
 
 // replace passes a complete list to the loop. The feed has listed once the loop has it.
-func (p *pipe[T, V]) replace(all map[string]V) {
-	p.box.replace(fullList[V]{all, p.session})
+func (p *pipe[T]) replace(all map[string][]any) {
+	p.box.replace(fullList[[]any]{all, p.session})
 	p.engine.news.Wake()
 }
 
 // report takes each failure of the watch, and nil when a session begins.
-func (p *pipe[T, V]) report(err error) {
+func (p *pipe[T]) report(err error) {
 	if p.isAbsent(err) {
 		p.replace(nil)
 		err = nil
 	}
 	err = explain(err)
-	p.outcome.Was(err, "resource", p.What)
+	p.outcome.Was(err, "resource", p.what)
 	p.change(func() { p.failure = err })
 	p.engine.news.Wake()
 }
 
 // change changes the state, and wakes await.
-func (p *pipe[T, V]) change(f func()) {
+func (p *pipe[T]) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
@@ -234,7 +287,7 @@ func (p *pipe[T, V]) change(f func()) {
 	p.news = make(chan struct{})
 }
 
-func (p *pipe[T, V]) await(ctx context.Context) error {
+func (p *pipe[T]) await(ctx context.Context) error {
 	for {
 		p.mu.Lock()
 		listed, err, news := p.listed, p.failure, p.news
@@ -243,23 +296,23 @@ func (p *pipe[T, V]) await(ctx context.Context) error {
 		case listed:
 			return nil
 		case err != nil:
-			return fmt.Errorf("read %s: %w", p.What, err)
+			return fmt.Errorf("read %s: %w", p.what, err)
 		}
 		select {
 		case <-news:
 		case <-ctx.Done():
-			return fmt.Errorf("read %s: %w", p.What, ctx.Err())
+			return fmt.Errorf("read %s: %w", p.what, ctx.Err())
 		}
 	}
 }
 
 // isAbsent reports whether err says that the server does not have the resource.
-func (p *pipe[T, V]) isAbsent(err error) bool {
-	return p.Optional && kube.Code(err) == http.StatusNotFound
+func (p *pipe[T]) isAbsent(err error) bool {
+	return p.optional && kube.Code(err) == http.StatusNotFound
 }
 
 // pause waits between two sessions.
-func (p *pipe[T, V]) pause(ctx context.Context, failures int, err error) error {
+func (p *pipe[T]) pause(ctx context.Context, failures int, err error) error {
 	if p.isAbsent(err) {
 		timer := time.NewTimer(absentPause/2 + rand.N(absentPause/2))
 		defer timer.Stop()

@@ -23,7 +23,7 @@ type received struct {
 }
 
 // follow adds a feed of things that a test reads itself.
-func (l *lab) follow() (*pipe[thing, string], *received) {
+func (l *lab) follow() (*pipe[thing], *received) {
 	got := &received{now: make(map[string]string)}
 	other := New(Options{})
 	Follow(other, Feed[thing, string]{
@@ -43,7 +43,7 @@ func (l *lab) follow() (*pipe[thing, string], *received) {
 			delete(got.now, key)
 		},
 	})
-	p := other.feeds[0].(*pipe[thing, string])
+	p := other.feeds[0].(*pipe[thing])
 	p.engine = l.Engine
 	l.post(func() { l.feeds = append(l.feeds, p) })
 	synctest.Wait()
@@ -145,7 +145,7 @@ func TestAListComesAfterItsBegin(t *testing.T) {
 func TestATermEndsThePauseForAnAbsentResource(t *testing.T) {
 	run(t, Options{}, func(l *lab) {
 		p, _ := l.follow()
-		p.Optional = true
+		p.optional = true
 		began, paused := time.Now(), make(chan time.Duration)
 		go func() {
 			_ = p.pause(l.t.Context(), 1, &kube.Error{Code: http.StatusNotFound})
@@ -171,5 +171,46 @@ func TestAFailureOfAFeedWakesTheLoop(t *testing.T) {
 		if changes == before {
 			t.Error("nothing was reported")
 		}
+	})
+}
+
+// Controllers that follow one resource share its watch, and each gets what it keeps. A
+// resource in another format is another feed.
+func TestFeedsOfOneResourceShareAWatch(t *testing.T) {
+	run(t, Options{}, func(l *lab) {
+		p, got := l.follow()
+		lengths, begun := make(map[string]int), 0
+		other := Feed[thing, int]{
+			What: "things", Keep: func(o *thing) (string, int) { return o.name, len(o.value) },
+			Begin:  func() { begun++ },
+			List:   func(all map[string]int) { lengths = maps.Clone(all) },
+			Set:    func(key string, n int) { lengths[key] = n },
+			Delete: func(key string) { delete(lengths, key) },
+		}
+		feeds := len(l.feeds)
+		Follow(l.Engine, other)
+		if len(l.feeds) != feeds {
+			t.Fatalf("%d feeds, want %d", len(l.feeds), feeds)
+		}
+		p.Choose(false)
+		list := p.List()
+		list.Add(&thing{"a", "1"})
+		list.Add(&thing{"b", "22"})
+		list.Done()
+		p.Set(&thing{"c", "333"})
+		p.Delete(&thing{name: "a"})
+		synctest.Wait()
+		if want := map[string]string{"b": "22", "c": "333"}; !maps.Equal(got.now, want) || begun != 1 {
+			t.Errorf("the first has %v, the second began %d times", got.now, begun)
+		}
+		if want := map[string]int{"b": 2, "c": 3}; !maps.Equal(lengths, want) {
+			t.Errorf("the second has %v", lengths)
+		}
+		other.Path = "api/v1/others"
+		Follow(l.Engine, other)
+		if len(l.feeds) != feeds+1 {
+			t.Errorf("%d feeds, want another one", len(l.feeds))
+		}
+		l.feeds = l.feeds[:feeds]
 	})
 }

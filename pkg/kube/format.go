@@ -50,6 +50,9 @@ func JSON[T any](kind string) Format[T] {
 	return Format[T]{wire: jsonWire{}, kind: kind, list: kind + "List", accept: jsonType, acceptList: jsonType, decode: decode}
 }
 
+// Kind returns the kind of the objects as they come.
+func (f Format[T]) Kind() string { return f.kind }
+
 // Decode reads an object into to.
 func (f Format[T]) Decode(object []byte, to *T) error { return f.decode(object, to) }
 
