@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,7 @@ var rules = map[string]func(t *testing.T, c *Client){
 	"writes of Nodes":   nodeRules,
 	"podCIDRs":          podCIDRRules,
 	"strategic patches": strategicRules,
+	"taints":            taintRules,
 	"deletion of Nodes": deletionRules,
 	"Leases":            leaseRules,
 	"Events":            eventRules,
@@ -200,6 +202,37 @@ func strategicRules(t *testing.T, c *Client) {
 		t.Errorf("%s, %s, %+v", text, n.PodCIDRs(), n)
 	}
 	try.refuses(Path(Nodes, "none"), strategic(Version{}, nil, given("10.5.9.0/24")), http.StatusNotFound, "NotFound", `"none" not found`)
+}
+
+// taintRules are those of the patches that add and remove one taint of a Node. The
+// server keeps the others.
+func taintRules(t *testing.T, c *Client) {
+	try := trial{t, c}
+	path, v := try.node("tainted", nil)
+	patch := func(taints ...document) {
+		t.Helper()
+		v = try.merges(path, Merge{Kind: StrategicMergePatch, If: v, Metadata: document{"labels": document{"example.org/zone": "a"}}, Spec: document{"taints": taints}})
+	}
+	want := func(all ...string) {
+		t.Helper()
+		var got []string
+		for _, taint := range try.read(path).Taints() {
+			got = append(got, fmt.Sprintf("%s=%s:%s", taint.Key, taint.Value, taint.Effect))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, all) {
+			t.Errorf("taints %q, want %q", got, all)
+		}
+	}
+	v = try.merges(path, Merge{If: v, Spec: document{"taints": []document{
+		{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}, {"key": "b", "value": "x", "effect": "NoSchedule"},
+	}}})
+	patch(document{"key": "c", "effect": "NoSchedule"})
+	want("a=:NoExecute", "a=:NoSchedule", "b=x:NoSchedule", "c=:NoSchedule")
+	patch(document{"key": "a", "$patch": "delete"}, document{"key": "none", "$patch": "delete"})
+	want("b=x:NoSchedule", "c=:NoSchedule")
+	patch(document{"key": "b", "$patch": "delete"}, document{"key": "c", "$patch": "delete"})
+	want()
 }
 
 func deletionRules(t *testing.T, c *Client) {

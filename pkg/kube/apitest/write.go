@@ -136,8 +136,7 @@ func (f *Server) patch(w http.ResponseWriter, r *http.Request, t target) {
 			return 0, nil, absent(t)
 		}
 		if kind == asStrategicPatch {
-			mergeConditions(t.document(before), change)
-			addCIDRs(t.document(before), change)
+			mergeLists(t.document(before), change)
 		}
 		o, err := t.parse(merge(t.document(before), change).(map[string]any))
 		if err != nil {
