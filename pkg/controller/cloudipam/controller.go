@@ -85,9 +85,9 @@ type Controller struct {
 	services map[string][]netip.Prefix  // of the ServiceCIDRs
 	avoided  map[netip.Prefix]time.Time // blocks that the cloud says are in use, and until when to believe it
 
-	reads  schedule            // instances to look up, by Node
+	reads  controller.Schedule // instances to look up, by Node
 	asked  map[string][]string // the Nodes of each provider ID that is being looked up
-	steps  schedule            // Nodes to look at
+	steps  controller.Schedule // Nodes to look at
 	flying map[string]flight   // the write in flight of each Node
 
 	announced time.Time // when events were last sent for the findings
@@ -108,8 +108,7 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 	book.Rest = o.Rest
 	c := &Controller{
 		options: o, book: book, nodes: make(map[string]*node), services: make(map[string][]netip.Prefix),
-		avoided: make(map[netip.Prefix]time.Time), reads: newSchedule(), asked: make(map[string][]string),
-		steps: newSchedule(), flying: make(map[string]flight),
+		avoided: make(map[netip.Prefix]time.Time), asked: make(map[string][]string), flying: make(map[string]flight),
 	}
 	if err := c.setPool(); err != nil {
 		return nil, err
@@ -172,7 +171,7 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 		again = controller.Earlier(again, next)
 	}
 	for len(writes) < n {
-		name, due := c.steps.pop(now)
+		name, due := c.steps.Pop(now)
 		if !due {
 			break
 		}
@@ -181,13 +180,13 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 		}
 	}
 	again = controller.Earlier(again, c.announce(now))
-	return writes, controller.Earlier(again, c.steps.next())
+	return writes, controller.Earlier(again, c.steps.Next())
 }
 
 // Lead implements controller.Controller. Another leader may have changed everything.
 func (c *Controller) Lead(election.Term) {
 	now := time.Now()
-	c.reads, c.asked = newSchedule(), make(map[string][]string)
+	c.reads, c.asked = controller.Schedule{}, make(map[string][]string)
 	c.flying, c.avoided = make(map[string]flight), make(map[netip.Prefix]time.Time)
 	_ = c.setPool()
 	for _, n := range c.nodes {
@@ -209,7 +208,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 	switch {
 	case n == nil:
 	case n.uid != f.uid:
-		c.steps.set(name, now)
+		c.steps.Set(name, now)
 	case err == controller.ErrNotMade:
 		c.ungrant(n)
 		c.enter(n, now)
@@ -217,13 +216,13 @@ func (c *Controller) Done(w controller.Write, err error) {
 		c.added(n, f.change, now, err)
 	case err == nil:
 		n.failures = 0
-		c.steps.set(name, now.Add(settleTime))
+		c.steps.Set(name, now.Add(settleTime))
 	case kube.Moved(err):
 		// The watch has yet to show how the Node has changed.
-		c.steps.set(name, now.Add(settleTime))
+		c.steps.Set(name, now.Add(settleTime))
 	default:
 		n.failures++
-		c.steps.set(name, now.Add(backoff.After(n.failures)))
+		c.steps.Set(name, now.Add(backoff.After(n.failures)))
 		if kube.OutcomeOf(err) == kube.Refused {
 			c.event(n, assignmentFailed, "cannot "+w.Summary+": "+err.Error())
 		}

@@ -15,7 +15,7 @@ import (
 // due returns the instances to look up now.
 func (c *Controller) due(now time.Time) (ids []string, again time.Time) {
 	for {
-		name, due := c.reads.pop(now)
+		name, due := c.reads.Pop(now)
 		if !due {
 			break
 		}
@@ -27,7 +27,7 @@ func (c *Controller) due(now time.Time) (ids []string, again time.Time) {
 		}
 	}
 	slices.Sort(ids)
-	return ids, c.reads.next()
+	return ids, c.reads.Next()
 }
 
 // take takes what the cloud says about instances.
@@ -47,10 +47,10 @@ func (c *Controller) take(ids []string, found map[string]cloud.Instance) {
 			switch {
 			case !answered || c.lacks(n):
 				n.fruitless++
-				c.reads.set(name, now.Add(lookups.After(n.fruitless)))
+				c.reads.Set(name, now.Add(lookups.After(n.fruitless)))
 			default:
 				n.fruitless = 0
-				c.reads.set(name, now.Add(verifyInterval)) // due skips it if nothing is needed by then
+				c.reads.Set(name, now.Add(verifyInterval)) // due skips it if nothing is needed by then
 			}
 			c.enter(n, now)
 		}
@@ -66,13 +66,13 @@ func (c *Controller) lacks(n *node) bool {
 func (c *Controller) again(n *node, now time.Time) {
 	n.failures++
 	n.instance = nil
-	c.reads.set(n.name, now.Add(backoff.After(n.failures)))
+	c.reads.Set(n.name, now.Add(backoff.After(n.failures)))
 }
 
 // grant takes a block that a Node is to get.
 func (c *Controller) grant(g ipam.Grant, now time.Time) {
 	c.nodes[g.Node].granted = g.CIDRs[0]
-	c.steps.set(g.Node, now)
+	c.steps.Set(g.Node, now)
 }
 
 // ungrant returns a block that a Node was to get.
@@ -129,7 +129,7 @@ func (c *Controller) added(n *node, change cloud.Change, now time.Time, err erro
 		c.enter(n, now)
 	default:
 		n.failures++
-		c.steps.set(n.name, now.Add(backoff.After(n.failures)))
+		c.steps.Set(n.name, now.Add(backoff.After(n.failures)))
 		c.event(n, assignmentFailed, fmt.Sprintf("cannot add the alias range %s: %s", change.Add.Range, err))
 	}
 }

@@ -76,8 +76,8 @@ func (c *Controller) remove(name string) {
 	}
 	delete(c.nodes, name)
 	c.book.Delete(name, time.Now())
-	c.reads.remove(name)
-	c.steps.remove(name)
+	c.reads.Remove(name)
+	c.steps.Remove(name)
 }
 
 // list replaces all Nodes.
@@ -109,11 +109,10 @@ func (c *Controller) enter(n *node, now time.Time) {
 	case !n.granted.IsValid():
 		c.book.Delete(n.name, now)
 	}
-	_, soon := c.reads.of[n.name]
-	if !soon && n.instance == nil && c.needs(n) && !slices.Contains(c.asked[n.id], n.name) {
-		c.reads.set(n.name, now)
+	if !c.reads.Has(n.name) && n.instance == nil && c.needs(n) && !slices.Contains(c.asked[n.id], n.name) {
+		c.reads.Set(n.name, now)
 	}
-	c.steps.set(n.name, now)
+	c.steps.Set(n.name, now)
 }
 
 // needs reports whether a Node's instance is to be looked up.

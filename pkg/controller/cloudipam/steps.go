@@ -24,7 +24,7 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 		if c.rival(n, ranges) == "" {
 			return c.setCIDRs(n, texts(ranges)), true
 		}
-		c.steps.set(n.name, now.Add(lookups.Last))
+		c.steps.Set(n.name, now.Add(lookups.Last))
 	case len(n.cidrs) == 0:
 		if n.granted.IsValid() {
 			return c.addAlias(n, n.granted, now)
@@ -34,7 +34,7 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 		if p.IsValid() && c.rival(n, []netip.Prefix{p}) == "" {
 			return c.addAlias(n, p, now)
 		}
-		c.steps.set(n.name, now.Add(lookups.Last))
+		c.steps.Set(n.name, now.Add(lookups.Last))
 	case ranges != nil && slices.Equal(n.cidrs, texts(ranges)) && n.unrouted:
 		return c.setRouted(n), true
 	}

@@ -1,12 +1,13 @@
-package cloudipam
+package controller
 
 import (
 	"container/heap"
 	"time"
 )
 
-// schedule holds when each Node is due, the first one first.
-type schedule struct {
+// Schedule holds when each of a controller's objects is due, the first one first. Its zero
+// value is empty.
+type Schedule struct {
 	items []*appointment
 	of    map[string]*appointment
 }
@@ -17,47 +18,52 @@ type appointment struct {
 	index int
 }
 
-func newSchedule() schedule { return schedule{of: make(map[string]*appointment)} }
-
-// set makes a Node due at a time, and at no other.
-func (s *schedule) set(name string, at time.Time) {
+// Set makes an object due at a time, and at no other.
+func (s *Schedule) Set(name string, at time.Time) {
 	if a := s.of[name]; a != nil {
 		a.at = at
 		heap.Fix((*byTime)(s), a.index)
 		return
 	}
 	a := &appointment{name: name, at: at}
+	if s.of == nil {
+		s.of = make(map[string]*appointment)
+	}
 	s.of[name] = a
 	heap.Push((*byTime)(s), a)
 }
 
-func (s *schedule) remove(name string) {
+// Remove makes an object due at no time.
+func (s *Schedule) Remove(name string) {
 	if a := s.of[name]; a != nil {
 		heap.Remove((*byTime)(s), a.index)
 		delete(s.of, name)
 	}
 }
 
-// pop returns a Node that is due, if there is one, and takes it off.
-func (s *schedule) pop(now time.Time) (name string, ok bool) {
+// Has reports whether an object is due at some time.
+func (s *Schedule) Has(name string) bool { return s.of[name] != nil }
+
+// Pop returns an object that is due, if there is one, and takes it off.
+func (s *Schedule) Pop(now time.Time) (name string, ok bool) {
 	if len(s.items) == 0 || s.items[0].at.After(now) {
 		return "", false
 	}
 	name = s.items[0].name
-	s.remove(name)
+	s.Remove(name)
 	return name, true
 }
 
-// next returns when the first Node is due, or zero.
-func (s *schedule) next() time.Time {
+// Next returns when the first object is due, or zero.
+func (s *Schedule) Next() time.Time {
 	if len(s.items) == 0 {
 		return time.Time{}
 	}
 	return s.items[0].at
 }
 
-// byTime implements heap.Interface. Nodes of one time come by name.
-type byTime schedule
+// byTime implements heap.Interface. Objects of one time come by name.
+type byTime Schedule
 
 func (h *byTime) Len() int { return len(h.items) }
 
