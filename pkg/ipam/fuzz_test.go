@@ -100,7 +100,7 @@ func FuzzSelector(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, operator, values, field, fieldOperator, fieldValues, label, value string) {
 		r := Requirement{key, operator, strings.Fields(values)}
 		s := Selector{[]Term{{Labels: []Requirement{r}}, {Labels: []Requirement{r}, Fields: []Requirement{{field, fieldOperator, strings.Fields(fieldValues)}}}}}
-		if s.check() != nil {
+		if s.Check() != nil {
 			return
 		}
 		if n, ok := s.match("n", map[string]string{label: value}); ok != (n > 0) {

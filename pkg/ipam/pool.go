@@ -81,7 +81,7 @@ func (p *Pool) check() error {
 		}
 	}
 	if p.Selector != nil {
-		return p.Selector.check()
+		return p.Selector.Check()
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func TestSelectorSelectsLikeKubernetes(t *testing.T) {
 		{"a field, not the label", []Term{{Fields: []Requirement{req("metadata.name", "In", "node")}, Labels: []Requirement{req("none", "Exists")}}}, -1},
 	} {
 		s := &Selector{c.terms}
-		if err := s.check(); err != nil {
+		if err := s.Check(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if n, ok := s.match("node", labels); ok != (c.want >= 0) || ok && n != c.want {

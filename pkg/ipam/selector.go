@@ -73,8 +73,8 @@ func (r Requirement) match(value string, has bool) bool {
 	return has && err == nil && (r.Operator == "Gt" && got > limit || r.Operator == "Lt" && got < limit)
 }
 
-// check returns an error with the fix if s is wrong.
-func (s *Selector) check() error {
+// Check returns an error with the fix if s is wrong.
+func (s *Selector) Check() error {
 	n := 0
 	for _, t := range s.Terms {
 		n += t.size()

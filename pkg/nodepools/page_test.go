@@ -48,6 +48,11 @@ func TestPageExamples(t *testing.T) {
 			[]map[string]string{label(zone, "eu-1a"), label(zone, "eu-1b"), label(zone, "eu-1b", kind, "metal"), label(zone, "eu-1c"), label(zone, "eu-1a", kind, "metal")},
 			[]string{"zone-a 10.1.0.0/24", "zone-b 10.2.0.0/24", "large-in-b 10.3.0.0/22", "elsewhere 10.4.0.0/24", "zone-a 10.1.1.0/24"},
 		},
+		{
+			"expressions",
+			[]map[string]string{label(zone, "eu-1a"), label(zone, "eu-1b", kind, "metal"), label(zone, "eu-1c"), label("gpu", "")},
+			[]string{"first-zones 10.1.0.0/24", "metal 10.2.0.0/22", "", "metal 10.2.4.0/22"},
+		},
 	}
 	if len(files) != len(examples) {
 		t.Fatalf("%d files", len(files))
@@ -90,7 +95,7 @@ func TestPageHasEveryField(t *testing.T) {
 			got = append(got, name[1][1+strings.LastIndex(name[1], "."):])
 		}
 	}
-	want := slices.Concat(poolFields, familyFields, []string{"firstFamily"})
+	want := slices.Concat(poolFields, familyFields, []string{"firstFamily"}, termFields)
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {

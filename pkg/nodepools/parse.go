@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 const (
 	mostPools  = 1000
 	mostRanges = 1000 // of a family of a pool
-	mostLabels = 20
 )
 
 // The fields of a pool, and of a family of it.
@@ -231,55 +229,6 @@ func networks(v value, f subnet.Family) (all []netip.Prefix, err error) {
 		all = append(all, n)
 	}
 	return all, nil
-}
-
-// selector returns a selector of the Nodes that have all of the labels.
-func selector(v value) (*ipam.Selector, error) {
-	labels, ok := v.is.(map[string]any)
-	switch {
-	case !ok:
-		return nil, v.wrong("is %s; write labels, as in {topology.kubernetes.io/zone: a}", v.kind())
-	case len(labels) == 0:
-		return nil, v.wrong("has no label; add one, or leave nodeSelector out for a pool of every Node")
-	case len(labels) > mostLabels:
-		return nil, v.wrong("has %d labels; the limit is %d", len(labels), mostLabels)
-	}
-	var term ipam.Term
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		of := value{v.at(key), labels[key]}
-		if !isLabelKey(key) {
-			return nil, v.wrong("%.80q is no key of a label; write one like topology.kubernetes.io/zone", key)
-		}
-		text, err := of.text()
-		if err != nil {
-			return nil, err
-		}
-		if text != "" && !isWord(text) {
-			return nil, of.wrong("%.80q is no value of a label; use up to 63 letters, digits, dashes, dots and underscores", text)
-		}
-		term.Labels = append(term.Labels, ipam.Requirement{Key: key, Operator: "In", Values: []string{text}})
-	}
-	return &ipam.Selector{Terms: []ipam.Term{term}}, nil
-}
-
-// isLabelKey reports whether a label can have this key.
-func isLabelKey(key string) bool {
-	domain, word, prefixed := strings.Cut(key, "/")
-	if !prefixed {
-		return isWord(key)
-	}
-	return len(domain) <= 253 && isWord(word) && !slices.ContainsFunc(strings.Split(domain, "."), func(part string) bool {
-		return !isWord(part) || strings.Contains(part, "_")
-	})
-}
-
-// isWord reports whether text can be a label's value, or the name in its key.
-func isWord(text string) bool {
-	alone := func(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' }
-	if text == "" || len(text) > 63 || !alone(text[0]) || !alone(text[len(text)-1]) {
-		return false
-	}
-	return !strings.ContainsFunc(text, func(c rune) bool { return c > 'z' || !alone(byte(c)) && !strings.ContainsRune("-._", c) })
 }
 
 // apart refuses ranges that have addresses in common, which would count twice.

@@ -1,11 +1,13 @@
 package nodepools
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tulle-net/tulle/pkg/ipam"
 	"github.com/tulle-net/tulle/subnet"
@@ -67,6 +69,65 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestSelectorsMeanWhatTheyMeanInClusterCIDRs checks every operator, in the notation of
+// Kubernetes.
+func TestSelectorsMeanWhatTheyMeanInClusterCIDRs(t *testing.T) {
+	const long = "a-node.with-a-name-that-is-longer-than-the-value-of-a-label.example.com"
+	text := `
+pools:
+- name: a
+  ipv4: {ranges: [10.1.0.0/16]}
+  nodeSelector:
+    nodeSelectorTerms:
+    - matchExpressions:
+      - {key: zone, operator: In, values: [x, "y"]}
+      - {key: gpu, operator: Exists}
+      - {key: old, operator: DoesNotExist}
+    - matchExpressions:
+      - {key: zone, operator: NotIn, values: [x, "y", ""]}
+      - {key: cpus, operator: Gt, values: ["64"]}
+      - {key: cpus, operator: Lt, values: ["128"]}
+    - matchFields:
+      - {key: metadata.name, operator: In, values: [` + long + `]}
+- name: b
+  ipv4: {ranges: [10.2.0.0/16]}
+  nodeSelector: {nodeSelectorTerms: mine} # a label of that name
+- name: c
+  ipv4: {ranges: [10.3.0.0/16]}
+`
+	pools, err := Parse([]byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	book, err := ipam.New(pools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range []struct {
+		name   string
+		labels map[string]string
+		pool   string
+	}{
+		{"", map[string]string{"zone": "x", "gpu": ""}, "a"},
+		{"", map[string]string{"zone": "y", "gpu": "t4", "old": ""}, "c"},
+		{"", map[string]string{"zone": "x"}, "c"},
+		{"", map[string]string{"zone": "z", "cpus": "65"}, "a"},
+		{"", map[string]string{"cpus": "127"}, "a"},
+		{"", map[string]string{"cpus": "128"}, "c"},
+		{"", map[string]string{"cpus": "many"}, "c"},
+		{"", map[string]string{"zone": "x", "cpus": "65"}, "c"},
+		{"", map[string]string{"nodeSelectorTerms": "mine"}, "b"},
+		{long, nil, "a"},
+	} {
+		name := cmp.Or(n.name, fmt.Sprint("node-", i))
+		book.Set(ipam.Node{Name: name, UID: name, Labels: n.labels}, time.Unix(1_000_000, 0))
+		grants, _ := book.Next(time.Unix(1_000_000, 0), 1)
+		if len(grants) != 1 || grants[0].Pool != n.pool {
+			t.Errorf("Node %d gets %+v, want one of pool %s", i, grants, n.pool)
+		}
+	}
+}
+
 // flagged is what the flags give.
 var flagged = ipam.Pool{Name: "cluster-cidr", First: subnet.IPv6, Bits: subnet.Pair[int]{24, 64}, Ranges: subnet.Pair[[]netip.Prefix]{networksOf("10.244.0.0/16"), networksOf("fd00::/48")}}
 
@@ -100,6 +161,9 @@ func TestRefusalsNameThePlaceAndTheFix(t *testing.T) {
 	labels := func(text string) string {
 		return "pools: [{name: a, ipv4: {ranges: [10.0.0.0/16]}, nodeSelector: " + text + "}]"
 	}
+	expressions := func(text string) string {
+		return labels("{nodeSelectorTerms: [{matchExpressions: [" + text + "]}]}")
+	}
 	for text, want := range map[string]string{
 		"":                                       "is empty; write an object with pools, firstFamily",
 		"- a":                                    "is a list; write an object with pools, firstFamily",
@@ -130,13 +194,31 @@ func TestRefusalsNameThePlaceAndTheFix(t *testing.T) {
 		v4("ranges: [10.0.0.0/16], drainingRanges: [10.1.0.0/24]"):                "pools[0].ipv4.drainingRanges: 10.1.0.0/24 is no part of a range of the pool; correct it, or leave it out",
 		v4("ranges: [10.0.0.0/16], drainingRanges: [10.0.0.0/8]"):                 "pools[0].ipv4.drainingRanges: 10.0.0.0/8 is no part of a range of the pool; correct it, or leave it out",
 		"pools: [{name: a, draining: yes please, ipv4: {ranges: [10.0.0.0/16]}}]": `pools[0].draining: is the text "yes please"; write true or false`,
-		labels("{}"):          "pools[0].nodeSelector: has no label; add one, or leave nodeSelector out for a pool of every Node",
-		labels("a"):           `pools[0].nodeSelector: is the text "a"; write labels, as in {topology.kubernetes.io/zone: a}`,
-		labels("{a b: c}"):    `pools[0].nodeSelector: "a b" is no key of a label; write one like topology.kubernetes.io/zone`,
-		labels("{a_b/c: d}"):  `pools[0].nodeSelector: "a_b/c" is no key of a label; write one like topology.kubernetes.io/zone`,
-		labels("{zone: 7}"):   "pools[0].nodeSelector.zone: is the number 7; put it in quotes",
-		labels("{zone: b c}"): `pools[0].nodeSelector.zone: "b c" is no value of a label; use up to 63 letters, digits, dashes, dots and underscores`,
-		"firstFamily: ipv4":   `firstFamily: is the text "ipv4"; write IPv4 or IPv6`,
+		labels("{}"):                        "pools[0].nodeSelector: has no label; add one, or leave nodeSelector out for a pool of every Node",
+		labels("a"):                         `pools[0].nodeSelector: is the text "a"; write labels, as in {topology.kubernetes.io/zone: a}`,
+		labels("{a b: c}"):                  `pools[0].nodeSelector: "a b" is no key of a label; write one like topology.kubernetes.io/zone`,
+		labels("{a_b/c: d}"):                `pools[0].nodeSelector: "a_b/c" is no key of a label; write one like topology.kubernetes.io/zone`,
+		labels("{zone: 7}"):                 "pools[0].nodeSelector.zone: is the number 7; put it in quotes",
+		labels("{zone: b c}"):               `pools[0].nodeSelector.zone: "b c" is no value of a label; use up to 63 letters, digits, dashes, dots and underscores`,
+		labels("{nodeSelectorTerms: []}"):   "pools[0].nodeSelector.nodeSelectorTerms: has no term; add one, or leave nodeSelector out for a pool of every Node",
+		labels("{nodeSelectorTerms: [{}]}"): "pools[0].nodeSelector.nodeSelectorTerms[0]: has no requirement, so it selects no Node; add one, or remove the term",
+		labels("{nodeSelectorTerms: [a]}"):  `pools[0].nodeSelector.nodeSelectorTerms[0]: is the text "a"; write an object with matchExpressions, matchFields`,
+		labels("{nodeSelectorTerms: [{matchLabels: {a: b}}]}"):                                        `pools[0].nodeSelector.nodeSelectorTerms[0]: unknown key "matchLabels"; use matchExpressions, matchFields`,
+		labels("{nodeSelectorTerms: [{matchFields: []}], a: b}"):                                      `pools[0].nodeSelector: unknown key "a"; use nodeSelectorTerms`,
+		labels("{nodeSelectorTerms: {}}"):                                                             "pools[0].nodeSelector.nodeSelectorTerms: is an object; write a list",
+		expressions("a"):                                                                              `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: is the text "a"; write an object with key, operator, values`,
+		expressions("{key: zone}"):                                                                    "pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: lacks key or operator; write both, as in {key: zone, operator: In, values: [a, b]}",
+		expressions("{key: zone, operator: Is}"):                                                      `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: node selector: label "zone": unknown operator "Is"; use In, NotIn, Exists, DoesNotExist, Gt or Lt`,
+		expressions("{key: zone, operator: Exists, value: a}"):                                        `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: unknown key "value"; did you mean values?`,
+		expressions("{key: zone, operator: Exists, values: [a]}"):                                     `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: node selector: label "zone": Exists has 1 values; remove them`,
+		expressions("{key: zone, operator: In}"):                                                      `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: node selector: label "zone": In has no value; add one`,
+		expressions("{key: zone, operator: In, values: [b c]}"):                                       `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]: "b c" is no value of a label; use up to 63 letters, digits, dashes, dots and underscores`,
+		expressions("{key: zone, operator: In, values: a}"):                                           `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values: is the text "a"; write a list`,
+		expressions("{key: cpus, operator: Gt, values: [64]}"):                                        "pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]: is the number 64; put it in quotes",
+		expressions("{key: cpus, operator: Gt, values: [many]}"):                                      `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: node selector: label "cpus": Gt "many": not a whole number`,
+		expressions("{key: a b, operator: Exists}"):                                                   `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: "a b" is no key of a label; write one like topology.kubernetes.io/zone`,
+		labels("{nodeSelectorTerms: [{matchFields: [{key: spec.x, operator: In}]}]}"):                 `pools[0].nodeSelector.nodeSelectorTerms[0].matchFields[0]: node selector: field "spec.x": a field must be metadata.name`,
+		"firstFamily: ipv4":                                                                           `firstFamily: is the text "ipv4"; write IPv4 or IPv6`,
 		"pools: [{name: a, ipv4: {ranges: [10.0.0.0/16]}}, {name: a, ipv4: {ranges: [10.1.0.0/16]}}]": "pools[1]: another pool is called a, too; give each a name of its own",
 	} {
 		if _, err := Parse([]byte(text), nil); fmt.Sprint(err) != want {
@@ -160,6 +242,7 @@ func TestRefusalsNameThePlaceAndTheFix(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte(one("a", "10.0.0.0/16")))
+	f.Add([]byte("pools: [{name: a, ipv4: {ranges: [10.1.0.0/16]}, nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Gt, values: ['1']}]}]}}]"))
 	f.Add([]byte("pools: [{name: a, ipv6: {ranges: ['fd00::/8'], blockBits: 64}}]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		pools, err := Parse(text, []ipam.Pool{flagged})
