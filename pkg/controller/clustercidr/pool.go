@@ -14,6 +14,9 @@ import (
 // name.
 func poolName(object string) string { return "clustercidr/" + object }
 
+// leastHostBits is the minimum of perNodeHostBits, as the field's description has it.
+const leastHostBits = 4
+
 // poolOf returns the pool that a ClusterCIDR describes. One that is being deleted gives
 // nothing.
 func poolOf(c *kube.ClusterCIDR) (ipam.Pool, error) {
@@ -31,8 +34,11 @@ func poolOf(c *kube.ClusterCIDR) (ipam.Pool, error) {
 		if err != nil {
 			return p, err
 		}
-		if bits, most := c.Spec.PerNodeHostBits, f.Bits()-r.Bits(); bits < 0 || bits > most {
-			return p, fmt.Errorf("perNodeHostBits %d: does not fit into %s; use 0 to %d", bits, r, most)
+		switch bits, most := c.Spec.PerNodeHostBits, f.Bits()-r.Bits(); {
+		case most < leastHostBits:
+			return p, fmt.Errorf("range %s: too small for a Node; use /%d or larger", r, f.Bits()-leastHostBits)
+		case bits < leastHostBits || bits > most:
+			return p, fmt.Errorf("perNodeHostBits %d: out of the bounds for %s; use %d to %d", bits, r, leastHostBits, most)
 		}
 		p.Ranges[f], p.Bits[f] = []netip.Prefix{r}, f.Bits()-c.Spec.PerNodeHostBits
 		if c.Metadata.DeletionTimestamp != "" {
