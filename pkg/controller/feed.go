@@ -35,16 +35,22 @@ type Feed[T, V any] struct {
 	// Keep returns what to keep of an object, and a key that no other object has. Feeds
 	// of one resource return the same key. Keep keeps no slice of the object.
 	Keep func(object *T) (key string, value V)
-	// Begin, if set, reports that a full list begins. The list has everything that was
-	// written before.
-	Begin func()
-	// List replaces all objects.
-	List func(all map[string]V)
+	// Begin, if set, reports that the full list of a number begins. The list has
+	// everything that was written before. A later list may begin before the loop has
+	// taken an earlier one.
+	Begin func(list int64)
+	// List replaces all objects. A server without the resource has a nil list. A feed
+	// with Begin has NumberedList in its place, which also gets the list's number.
+	List         func(all map[string]V)
+	NumberedList func(list int64, all map[string]V)
 	// Set replaces one object, and Delete removes one. Of changes of one key that come
 	// faster than the loop takes them, only the last one arrives: Set may replace an
 	// object by one that was created after its deletion.
 	Set    func(key string, value V)
 	Delete func(key string)
+	// Flush, if set, follows the List, the Sets and the Deletes that the loop took at
+	// once. What is worked out from all objects belongs here.
+	Flush func()
 }
 
 // Follow adds a feed to an Engine. Feeds of one resource in one format share a watch.
@@ -68,10 +74,11 @@ func Follow[T, V any](e *Engine, f Feed[T, V]) {
 // taker is a Feed of any value.
 type taker[T any] struct {
 	keep   func(object *T) (key string, value any)
-	begin  func()
-	list   func(all map[string][]any, i int) // takes the i-th value of each object
+	begin  func(list int64)                 // nil without one
+	list   func(of *fullList[[]any], i int) // takes the i-th value of each object
 	set    func(key string, value any)
 	delete func(key string)
+	flush  func() // nil without one
 }
 
 // taker returns f as a taker.
@@ -79,15 +86,23 @@ func (f Feed[T, V]) taker() taker[T] {
 	return taker[T]{
 		keep:  func(object *T) (string, any) { return f.Keep(object) },
 		begin: f.Begin,
-		list: func(all map[string][]any, i int) {
-			mine := make(map[string]V, len(all))
-			for key, values := range all {
+		list: func(of *fullList[[]any], i int) {
+			var mine map[string]V
+			if of.all != nil {
+				mine = make(map[string]V, len(of.all))
+			}
+			for key, values := range of.all {
 				mine[key] = values[i].(V)
 			}
-			f.List(mine)
+			if f.NumberedList != nil {
+				f.NumberedList(of.number, mine)
+			} else {
+				f.List(mine)
+			}
 		},
 		set:    func(key string, value any) { f.Set(key, value.(V)) },
 		delete: f.Delete,
+		flush:  f.Flush,
 	}
 }
 
@@ -127,9 +142,11 @@ type pipe[T any] struct {
 	outcome  trouble.Outcome // only the watch uses it
 	box      mailbox[[]any]  // the values of the takers
 
-	wanted  atomic.Int64 // the list that is wanted, counted by relist
-	again   retry.Wakeup // ends the pause for an absent resource when a list is wanted
-	session int64        // the wanted list when the session began; only the watch uses it
+	wanted atomic.Int64 // the list that is wanted, counted by relist
+	again  retry.Wakeup // ends the pause for an absent resource when a list is wanted
+	// session is the wanted list when the session began, and begun counts the lists that
+	// have begun. Only the watch uses them.
+	session, begun int64
 
 	mu      sync.Mutex
 	has     int64 // the list that was read last
@@ -170,9 +187,14 @@ func (p *pipe[T]) Choose(resumed bool) (f kube.Format[T], relist bool) {
 	p.mu.Lock()
 	relist = p.has != p.session
 	p.mu.Unlock()
+	if !relist && resumed {
+		return p.format, relist
+	}
+	p.begun++
+	number := p.begun // the loop may learn of it when the next list has begun
 	for _, t := range p.takers {
-		if (relist || !resumed) && t.begin != nil {
-			p.engine.post(t.begin)
+		if t.begin != nil {
+			p.engine.post(func() { t.begin(number) })
 		}
 	}
 	return p.format, relist
@@ -218,9 +240,9 @@ func (p *pipe[T]) take() func() {
 	return func() {
 		if l := m.list; l != nil {
 			for i, t := range p.takers {
-				t.list(l.all, i)
+				t.list(l, i)
 			}
-			p.change(func() { p.has, p.listed = l.number, true })
+			p.change(func() { p.has, p.listed = l.wanted, true })
 		}
 		for key, c := range m.changes {
 			for i, t := range p.takers {
@@ -229,6 +251,11 @@ func (p *pipe[T]) take() func() {
 				} else {
 					t.set(key, c.value[i])
 				}
+			}
+		}
+		for _, t := range p.takers {
+			if t.flush != nil {
+				t.flush()
 			}
 		}
 	}
@@ -262,7 +289,7 @@ func (l *listing[T]) Done() bool {
 
 // replace passes a complete list to the loop. The feed has listed once the loop has it.
 func (p *pipe[T]) replace(all map[string][]any) {
-	p.box.replace(fullList[[]any]{all, p.session})
+	p.box.replace(fullList[[]any]{all: all, wanted: p.session, number: p.begun})
 	p.engine.news.Wake()
 }
 

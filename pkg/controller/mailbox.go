@@ -19,7 +19,8 @@ type mail[V any] struct {
 // fullList is all objects.
 type fullList[V any] struct {
 	all    map[string]V
-	number int64 // counted by relist
+	wanted int64 // counted by relist
+	number int64 // counts the lists that have begun
 }
 
 // change is the last state of an object.

@@ -18,8 +18,9 @@ type thing struct{ name, value string }
 
 // received is what the loop got of things.
 type received struct {
-	calls []string
-	now   map[string]string
+	calls   []string
+	flushes int
+	now     map[string]string
 }
 
 // follow adds a feed of things that a test reads itself.
@@ -29,9 +30,9 @@ func (l *lab) follow() (*pipe[thing], *received) {
 	Follow(other, Feed[thing, string]{
 		What:  "things",
 		Keep:  func(o *thing) (string, string) { return o.name, o.value },
-		Begin: func() { got.calls = append(got.calls, "begin") },
-		List: func(all map[string]string) {
-			got.calls = append(got.calls, fmt.Sprint("list ", len(all)))
+		Begin: func(list int64) { got.calls = append(got.calls, fmt.Sprint("begin ", list)) },
+		NumberedList: func(list int64, all map[string]string) {
+			got.calls = append(got.calls, fmt.Sprintf("list %d of %d", list, len(all)))
 			got.now = maps.Clone(all)
 		},
 		Set: func(key, value string) {
@@ -42,6 +43,7 @@ func (l *lab) follow() (*pipe[thing], *received) {
 			got.calls = append(got.calls, "delete "+key)
 			delete(got.now, key)
 		},
+		Flush: func() { got.flushes++ },
 	})
 	p := other.feeds[0].(*pipe[thing])
 	p.engine = l.Engine
@@ -69,7 +71,7 @@ func TestTheReaderNeverWaitsForTheLoop(t *testing.T) {
 		p.List().Done()
 		synctest.Wait()
 		release := l.busy()
-		plans, calls := c.plans, len(got.calls)
+		plans, calls, flushes := c.plans, len(got.calls), got.flushes
 		for i := range 100_000 {
 			name := fmt.Sprintf("thing-%d", i%50)
 			p.Set(&thing{name, fmt.Sprint(i)})
@@ -83,6 +85,9 @@ func TestTheReaderNeverWaitsForTheLoop(t *testing.T) {
 		release()
 		if n := len(got.calls) - calls; n != 50 {
 			t.Errorf("the loop got %d changes of 50 objects", n)
+		}
+		if n := got.flushes - flushes; n != 1 {
+			t.Errorf("%d flushes of what was taken at once", n)
 		}
 		if n := c.plans - plans; n > 2 {
 			t.Errorf("%d plans for what waited", n)
@@ -113,7 +118,7 @@ func TestAListReplacesWhatWaits(t *testing.T) {
 		}
 		p.Delete(&thing{name: "gone"})
 		release()
-		if want := []string{"list 2", "delete gone"}; !slices.Equal(got.calls, want) {
+		if want := []string{"list 0 of 2", "delete gone"}; !slices.Equal(got.calls, want) {
 			t.Errorf("the loop got %q, want %q", got.calls, want)
 		}
 		if want := map[string]string{"kept": "2"}; !maps.Equal(got.now, want) {
@@ -134,8 +139,47 @@ func TestAListComesAfterItsBegin(t *testing.T) {
 		p.List().Done()
 		p.Set(&thing{"a", "1"})
 		release()
-		if want := []string{"a write", "begin", "a later write", "list 0", "set a"}; !slices.Equal(got.calls, want) {
+		if want := []string{"a write", "begin 1", "a later write", "list 1 of 0", "set a"}; !slices.Equal(got.calls, want) {
 			t.Errorf("the loop got %q, want %q", got.calls, want)
+		}
+	})
+}
+
+// While the loop hangs, the next list may begin before the loop has taken the last one.
+// Each is judged by its own number.
+func TestAListThatWaitsKeepsItsNumber(t *testing.T) {
+	run(t, Options{}, func(l *lab) {
+		p, got := l.follow()
+		p.Choose(false)
+		synctest.Wait()
+		release := l.busy()
+		p.List().Done()
+		p.Choose(false)
+		release()
+		p.List().Done()
+		synctest.Wait()
+		if want := []string{"begin 1", "begin 2", "list 1 of 0", "list 2 of 0"}; !slices.Equal(got.calls, want) {
+			t.Errorf("the loop got %q, want %q", got.calls, want)
+		}
+	})
+}
+
+// A resource that the server does not have is a nil list, not an empty one.
+func TestAnAbsentResourceIsANilList(t *testing.T) {
+	run(t, Options{}, func(l *lab) {
+		p, _ := l.follow()
+		p.optional = true
+		var lists []bool // whether each is nil
+		p.takers = append(p.takers[:0], Feed[thing, int]{
+			Keep: func(o *thing) (string, int) { return o.name, 0 },
+			List: func(all map[string]int) { lists = append(lists, all == nil) },
+		}.taker())
+		p.report(&kube.Error{Code: http.StatusNotFound})
+		synctest.Wait()
+		p.List().Done()
+		synctest.Wait()
+		if want := []bool{true, false}; !slices.Equal(lists, want) {
+			t.Errorf("the lists are nil: %v, want %v", lists, want)
 		}
 	})
 }
@@ -182,7 +226,7 @@ func TestFeedsOfOneResourceShareAWatch(t *testing.T) {
 		lengths, begun := make(map[string]int), 0
 		other := Feed[thing, int]{
 			What: "things", Keep: func(o *thing) (string, int) { return o.name, len(o.value) },
-			Begin:  func() { begun++ },
+			Begin:  func(int64) { begun++ },
 			List:   func(all map[string]int) { lengths = maps.Clone(all) },
 			Set:    func(key string, n int) { lengths[key] = n },
 			Delete: func(key string) { delete(lengths, key) },

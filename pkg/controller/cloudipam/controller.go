@@ -82,7 +82,7 @@ type Controller struct {
 	options  Options
 	book     *ipam.Book
 	nodes    map[string]*node
-	services map[string][]netip.Prefix  // of the ServiceCIDRs
+	services []netip.Prefix             // of the ServiceCIDRs
 	avoided  map[netip.Prefix]time.Time // blocks that the cloud says are in use, and until when to believe it
 
 	reads  controller.Schedule // instances to look up, by Node
@@ -107,7 +107,7 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 	}
 	book.Rest = o.Rest
 	c := &Controller{
-		options: o, book: book, nodes: make(map[string]*node), services: make(map[string][]netip.Prefix),
+		options: o, book: book, nodes: make(map[string]*node),
 		avoided: make(map[netip.Prefix]time.Time), asked: make(map[string][]string), flying: make(map[string]flight),
 	}
 	if err := c.setPool(); err != nil {
@@ -118,11 +118,9 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 		Keep: keep, List: c.list, Set: c.set, Delete: c.remove,
 	})
 	if o.Mode == FromCluster {
-		controller.Follow(e, controller.Feed[kube.ServiceCIDR, []netip.Prefix]{
-			What: "servicecidrs", Client: o.Client, Path: kube.ServiceCIDRs, Format: kube.ServiceCIDRFormat, Optional: true,
-			Keep: keepService, List: func(all map[string][]netip.Prefix) { c.services = all; _ = c.setPool() },
-			Set:    func(name string, ranges []netip.Prefix) { c.services[name] = ranges; _ = c.setPool() },
-			Delete: func(name string) { delete(c.services, name); _ = c.setPool() },
+		nodeipam.FollowServices(e, o.Client, func(ranges []netip.Prefix) {
+			c.services = ranges
+			_ = c.setPool()
 		})
 	}
 	controller.LookUp(e, controller.Lookup[cloud.Instance]{What: "instances", Due: c.due, Read: o.Cloud.Instances, Take: c.take})
@@ -137,24 +135,11 @@ func (c *Controller) setPool() error {
 		return nil
 	}
 	pool := *c.options.Pool
-	pool.Reserved = slices.Concat(pool.Reserved, c.options.Services)
-	for _, ranges := range c.services {
-		pool.Reserved = append(pool.Reserved, ranges...)
-	}
+	pool.Reserved = slices.Concat(pool.Reserved, c.options.Services, c.services)
 	for s := range c.avoided {
 		pool.Reserved = append(pool.Reserved, s)
 	}
 	return c.book.SetPools([]ipam.Pool{pool})
-}
-
-// keepService returns the ranges of a ServiceCIDR.
-func keepService(s *kube.ServiceCIDR) (name string, ranges []netip.Prefix) {
-	for _, text := range s.Spec.CIDRs {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			ranges = append(ranges, p.Masked())
-		}
-	}
-	return s.Metadata.Name, ranges
 }
 
 // Name implements controller.Controller.

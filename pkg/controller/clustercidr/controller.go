@@ -31,6 +31,8 @@ type Controller struct {
 	ipam   IPAM
 
 	objects  map[string]object
+	absent   bool                // the server does not have the resource
+	changed  bool                // the pools have changed since publish
 	open     map[string]struct{} // that may need a write
 	attempts map[string]*attempt
 }
@@ -57,13 +59,7 @@ func New(e *controller.Engine, client *kube.Client, to IPAM) *Controller {
 	c := &Controller{client: client, ipam: to, objects: make(map[string]object), open: make(map[string]struct{}), attempts: make(map[string]*attempt)}
 	controller.Follow(e, controller.Feed[kube.ClusterCIDR, object]{
 		What: "clustercidrs", Client: client, Path: kube.ClusterCIDRs, Format: kube.ClusterCIDRFormat, Optional: true,
-		Keep: keep, List: c.list,
-		Set: func(name string, o object) {
-			if c.set(name, o) {
-				c.publish()
-			}
-		},
-		Delete: func(name string) { c.delete(name); c.publish() },
+		Keep: keep, List: c.list, Set: c.set, Delete: c.delete, Flush: c.flush,
 	})
 	e.Add(c)
 	return c
@@ -76,44 +72,55 @@ func keep(c *kube.ClusterCIDR) (name string, o object) {
 	return c.Metadata.Name, o
 }
 
-// set records an object, and reports whether its pool, or what is wrong with it, has
-// changed.
-func (c *Controller) set(name string, o object) (changed bool) {
+// set records an object.
+func (c *Controller) set(name string, o object) {
 	old := c.objects[name]
-	changed = old.version.UID != o.version.UID || !reflect.DeepEqual(old.pool, o.pool) || fmt.Sprint(old.err) != fmt.Sprint(o.err)
+	c.changed = c.changed || old.version.UID != o.version.UID || !reflect.DeepEqual(old.pool, o.pool) || fmt.Sprint(old.err) != fmt.Sprint(o.err)
 	c.objects[name] = o
 	if kept := slices.Contains(o.finalizers, Finalizer); o.deleting && kept || !o.deleting && !kept && o.err == nil {
 		c.open[name] = struct{}{}
 	} else {
 		c.close(name)
 	}
-	return changed
 }
 
 func (c *Controller) delete(name string) {
-	delete(c.objects, name)
-	c.close(name)
+	if _, is := c.objects[name]; is {
+		delete(c.objects, name)
+		c.close(name)
+		c.changed = true
+	}
 }
 
 // list replaces all objects. A server without the resource has a nil list.
 func (c *Controller) list(all map[string]object) {
 	for name := range c.objects {
-		c.delete(name)
+		if _, is := all[name]; !is {
+			c.delete(name)
+		}
 	}
 	for name, o := range all {
 		c.set(name, o)
 	}
-	if all != nil {
-		c.publish()
-		return
-	}
-	_ = c.ipam.SetPools(source, nil, nodeipam.Problem{Source: source, Text: "the API server has no ClusterCIDRs; apply their CustomResourceDefinition"})
+	c.changed = c.changed || c.absent != (all == nil)
+	c.absent = all == nil
 }
 
-// publish hands over the pools.
+// flush hands over the pools, if they have changed.
+func (c *Controller) flush() {
+	if c.changed {
+		c.changed = false
+		c.publish()
+	}
+}
+
+// publish hands over the pools, and what is wrong with the objects.
 func (c *Controller) publish() {
 	var pools []ipam.Pool
 	var problems []nodeipam.Problem
+	if c.absent {
+		problems = append(problems, nodeipam.Problem{Source: source, Text: "the API server has no ClusterCIDRs; apply their CustomResourceDefinition"})
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.objects)) {
 		if o := c.objects[name]; o.err != nil {
 			problems = append(problems, nodeipam.Problem{Source: source, Object: ref(name, o.version.UID), Text: o.err.Error()})

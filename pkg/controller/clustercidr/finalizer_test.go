@@ -3,6 +3,7 @@ package clustercidr
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -18,13 +19,14 @@ import (
 
 // pools is what the controller hands over, and which of it is in use.
 type pools struct {
+	sets     int // calls of SetPools
 	all      []ipam.Pool
 	problems []nodeipam.Problem
 	used     map[string]bool
 }
 
 func (p *pools) SetPools(_ string, all []ipam.Pool, problems ...nodeipam.Problem) error {
-	p.all, p.problems = all, problems
+	p.all, p.problems, p.sets = all, problems, p.sets+1
 	return nil
 }
 
@@ -42,7 +44,7 @@ func show(c *Controller, name, version, deleted string, finalizers ...string) {
 	o.Metadata = kube.Meta{Name: name, Version: kube.Version{UID: "uid-" + name, ResourceVersion: version}, DeletionTimestamp: deleted, Finalizers: finalizers}
 	name, kept := keep(o)
 	c.set(name, kept)
-	c.publish()
+	c.flush()
 }
 
 // planned returns the writes that are due.
@@ -94,7 +96,7 @@ func TestFinalizerStaysWhileThePoolIsInUse(t *testing.T) {
 	_, texts = planned(c, 9)
 	expect(t, texts)
 	c.delete("a")
-	c.publish()
+	c.flush()
 	if len(to.all)+len(c.open)+len(c.attempts)+len(c.objects) > 0 {
 		t.Errorf("%+v and %+v are left", to, c)
 	}
@@ -116,12 +118,12 @@ func TestBadClusterCIDRIsReported(t *testing.T) {
 	o := decode(t, `{"perNodeHostBits":40,"ipv4":"10.1.0.0/16"}`)
 	name, kept := keep(o)
 	c.set(name, kept)
-	c.publish()
+	c.flush()
 	_, texts := planned(c, 9)
 	expect(t, texts)
 	want := nodeipam.Problem{
 		Source: "clustercidrs", Object: controller.Ref{APIVersion: "networking.x-k8s.io/v1", Kind: "ClusterCIDR", Name: "a", UID: "u"},
-		Text: "perNodeHostBits 40: does not fit into 10.1.0.0/16; use 0 to 16",
+		Text: "perNodeHostBits 40: out of the bounds for 10.1.0.0/16; use 4 to 16",
 	}
 	if len(to.all) != 1 || to.all[0].Name != "clustercidr/good" || len(to.problems) != 1 || to.problems[0] != want {
 		t.Errorf("%+v", to)
@@ -133,16 +135,43 @@ func TestBadClusterCIDRIsReported(t *testing.T) {
 	expect(t, texts, remove)
 }
 
+// Everything that the loop takes at once is handed over once, and what changes no pool is
+// not.
+func TestChangesTakenAtOnceAreHandedOverOnce(t *testing.T) {
+	c, to := newLab()
+	for i := range 100 {
+		name, kept := keep(decode(t, fmt.Sprintf(`{"perNodeHostBits":8,"ipv4":"10.%d.0.0/16"}`, i)))
+		c.set(fmt.Sprint(name, i), kept)
+	}
+	c.delete("a0")
+	c.flush()
+	if len(to.all) != 99 || to.sets != 1 {
+		t.Errorf("%d pools, handed over %d times", len(to.all), to.sets)
+	}
+	same := maps.Clone(c.objects)
+	c.list(same)
+	c.flush()
+	c.list(nil)
+	c.flush()
+	c.list(nil) // as every minute without the resource
+	c.flush()
+	if len(to.all) > 0 || to.sets != 2 {
+		t.Errorf("%d pools, handed over %d times", len(to.all), to.sets)
+	}
+}
+
 // A server without the resource is a problem, not an error: pools of other sources
 // work.
 func TestServerWithoutClusterCIDRsIsReported(t *testing.T) {
 	c, to := newLab()
 	show(c, "a", "1", "")
 	c.list(nil)
+	c.flush()
 	if len(to.all) > 0 || len(to.problems) != 1 || len(c.open) > 0 {
 		t.Errorf("%+v, %+v", to, c)
 	}
 	c.list(map[string]object{})
+	c.flush()
 	if len(to.problems) > 0 {
 		t.Errorf("%+v", to)
 	}

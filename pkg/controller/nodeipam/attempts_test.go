@@ -344,3 +344,21 @@ func TestTheLastBlockAndBeyond(t *testing.T) {
 		}
 	})
 }
+
+// A list that waited for the loop while the next one began is older than a write that
+// ended in between. The Node keeps its block, which goes to no other Node.
+func TestAListThatWaitedDoesNotUndoAWrite(t *testing.T) {
+	run(t, "10.1.0.0/24", func(l *lab) {
+		l.lists = 1
+		l.shows("a", "1", 10)
+		l.done(l.one(), 11)
+		l.lists = 2
+		l.list(1, map[string]node{"a": stateOf("a", "1", 10), "b": stateOf("b", "2", 9)})
+		l.none()
+		l.list(2, map[string]node{"a": stateOf("a", "1", 11, "10.1.0.0/24"), "b": stateOf("b", "2", 9)})
+		l.none()
+		if r := l.Report(time.Now()); r.Waiting != 1 || r.Pools[0].Used != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+}

@@ -35,10 +35,10 @@ type Controller struct {
 	options  Options
 	book     *ipam.Book
 	nodes    map[string]*node
-	services map[string][]netip.Prefix // of the ServiceCIDRs
-	sources  map[string]source         // of pools
-	unserved int                       // Nodes that wait for podCIDRs
-	lists    int                       // full lists of Nodes that have begun
+	services []netip.Prefix    // of the ServiceCIDRs
+	sources  map[string]source // of pools
+	unserved int               // Nodes that wait for podCIDRs
+	lists    int64             // the list of Nodes that began last
 
 	attempts map[string]*attempt // one a Node
 	waiting  queue
@@ -58,7 +58,7 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 	}
 	book.Rest = o.Rest
 	c := &Controller{
-		options: o, book: book, nodes: make(map[string]*node), services: make(map[string][]netip.Prefix),
+		options: o, book: book, nodes: make(map[string]*node),
 		sources: make(map[string]source), attempts: make(map[string]*attempt),
 	}
 	if err := c.SetPools("flags", o.Pools); err != nil {
@@ -66,14 +66,9 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 	}
 	controller.Follow(e, controller.Feed[kube.Node, node]{
 		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,
-		Keep: c.keep, Begin: func() { c.lists++ }, List: c.list, Set: c.set, Delete: c.delete,
+		Keep: c.keep, Begin: func(list int64) { c.lists = list }, NumberedList: c.list, Set: c.set, Delete: c.delete,
 	})
-	controller.Follow(e, controller.Feed[kube.ServiceCIDR, []netip.Prefix]{
-		What: "servicecidrs", Client: o.Client, Path: kube.ServiceCIDRs, Format: kube.ServiceCIDRFormat, Optional: true,
-		Keep: keepService, List: c.listServices,
-		Set:    func(name string, ranges []netip.Prefix) { c.services[name] = ranges; c.reserve() },
-		Delete: func(name string) { delete(c.services, name); c.reserve() },
-	})
+	FollowServices(e, o.Client, c.reserve)
 	e.Add(c)
 	return c, nil
 }

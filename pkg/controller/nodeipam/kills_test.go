@@ -99,7 +99,7 @@ func (w *world) lead(clean bool) {
 	w.leader = newLab(w.t, "10.1.0.0/19")
 	w.leader.Lead(election.Term{Clean: clean})
 	w.leader.lists++
-	w.leader.list(maps.Clone(w.nodes))
+	w.leader.list(w.leader.lists, maps.Clone(w.nodes))
 }
 
 // end ends the i-th write in flight.

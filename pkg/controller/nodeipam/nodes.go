@@ -1,7 +1,6 @@
 package nodeipam
 
 import (
-	"net/netip"
 	"strconv"
 	"time"
 
@@ -15,8 +14,8 @@ type node struct {
 	// version is the resourceVersion, and revision is the same as a number, or 0.
 	version  string
 	revision int64
-	// written is how many lists had begun when our last write to the Node ended.
-	written int
+	// written is the list that had begun last when our last write to the Node ended.
+	written int64
 }
 
 // keep returns what to keep of a Node. Only a Node without podCIDRs needs its labels.
@@ -94,12 +93,13 @@ func (c *Controller) count(n *node, more int) {
 	}
 }
 
-// list replaces all Nodes. The list may be older than a write that ended after it began.
-// If the cluster was restored from a backup, it may also be older than the known state.
-func (c *Controller) list(all map[string]node) {
+// list replaces all Nodes. The list may be older than a write that ended after it began,
+// although the next list has begun since. If the cluster was restored from a backup, it
+// may also be older than the known state.
+func (c *Controller) list(number int64, all map[string]node) {
 	for name, v := range all {
 		old := c.nodes[name]
-		if old != nil && old.written == c.lists && v.isOlder(old) {
+		if old != nil && old.written >= number && v.isOlder(old) {
 			continue
 		}
 		c.enter(name, v)
@@ -109,22 +109,4 @@ func (c *Controller) list(all map[string]node) {
 			c.remove(n)
 		}
 	}
-}
-
-// keepService returns the ranges of a ServiceCIDR.
-func keepService(s *kube.ServiceCIDR) (name string, ranges []netip.Prefix) {
-	for _, text := range s.Spec.CIDRs {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			ranges = append(ranges, p.Masked())
-		}
-	}
-	return s.Metadata.Name, ranges
-}
-
-func (c *Controller) listServices(all map[string][]netip.Prefix) {
-	if all == nil {
-		all = make(map[string][]netip.Prefix)
-	}
-	c.services = all
-	c.reserve()
 }

@@ -23,9 +23,6 @@ type source struct {
 	problems []Problem
 }
 
-// reserving is the source of problems with the ranges of Services.
-const reserving = "services"
-
 // SetPools replaces the pools of a source, and its problems. If the Book refuses the
 // pools, the source's previous ones stay in force, and the refusal is one more problem.
 // Call it in the Engine's loop.
@@ -39,24 +36,18 @@ func (c *Controller) SetPools(name string, pools []ipam.Pool, problems ...Proble
 	return err
 }
 
-// reserve takes the present ranges of Services out of all pools.
-func (c *Controller) reserve() {
-	delete(c.sources, reserving)
-	if err := c.usePools(); err != nil {
-		c.sources[reserving] = source{problems: []Problem{{Source: reserving, Text: err.Error()}}}
-	}
+// reserve takes the ranges of the ServiceCIDRs out of all pools.
+func (c *Controller) reserve(services []netip.Prefix) {
+	c.services = services
+	_ = c.usePools() // the Book has accepted the pools, and any range may be reserved
 }
 
 // usePools passes the pools of all sources to the Book.
 func (c *Controller) usePools() error {
-	var taken []netip.Prefix
-	for _, name := range slices.Sorted(maps.Keys(c.services)) {
-		taken = append(taken, c.services[name]...)
-	}
 	var all []ipam.Pool
 	for _, name := range slices.Sorted(maps.Keys(c.sources)) {
 		for _, p := range c.sources[name].pools {
-			p.Reserved = slices.Concat(p.Reserved, c.options.Services, taken)
+			p.Reserved = slices.Concat(p.Reserved, c.options.Services, c.services)
 			all = append(all, p)
 		}
 	}

@@ -49,7 +49,7 @@ func newSources(t *testing.T) *Controller {
 // services, whichever was known first.
 func TestSourcesAddUp(t *testing.T) {
 	c := newSources(t)
-	c.listServices(map[string][]netip.Prefix{"kubernetes": networks("10.1.1.0/24")})
+	c.reserve(networks("10.1.1.0/24"))
 	if err := c.SetPools("file", []ipam.Pool{poolOf("b", "10.2.0.0/23")}); err != nil {
 		t.Fatal(err)
 	}
