@@ -44,9 +44,12 @@ func (s *Schedule) Remove(name string) {
 // Has reports whether an object is due at some time.
 func (s *Schedule) Has(name string) bool { return s.of[name] != nil }
 
+// Due reports whether an object is due.
+func (s *Schedule) Due(now time.Time) bool { return len(s.items) > 0 && !s.items[0].at.After(now) }
+
 // Pop returns an object that is due, if there is one, and takes it off.
 func (s *Schedule) Pop(now time.Time) (name string, ok bool) {
-	if len(s.items) == 0 || s.items[0].at.After(now) {
+	if !s.Due(now) {
 		return "", false
 	}
 	name = s.items[0].name

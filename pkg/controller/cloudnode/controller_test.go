@@ -1,0 +1,404 @@
+package cloudnode
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
+)
+
+// Fault 13 of the incumbents: one worker, one call a Node. Here one call is about all
+// Nodes, and a Node gets two patches: its status, and the rest at once.
+func TestFiveHundredNodesAtOnce(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		all := names(500)
+		l.add(all...)
+		l.pass(2 * time.Second)
+		for _, name := range all {
+			l.want(name)
+		}
+		if calls := l.cloud.Calls(); len(calls) > 3 {
+			t.Errorf("%d calls", len(calls))
+		}
+		if n := l.patches(); n != 1000 {
+			t.Errorf("%d patches", n)
+		}
+		if r := l.report(); r.Nodes != 500 || r.Waiting != 0 || r.Retrying != 0 || len(r.Findings) != 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// Nodes that exist when the term begins are looked up in one call: those with a
+// providerID by it, the others by name.
+func TestNodesThatAreThereAtTheStart(t *testing.T) {
+	inLab(t, func(l *lab) {
+		all := names(20)
+		for i, name := range all {
+			id := l.cloud.Launch(name)
+			if i%2 == 0 {
+				id = ""
+			}
+			l.register(name, withID(id))
+		}
+		l.begin()
+		for _, name := range all {
+			l.want(name)
+		}
+		calls := l.cloud.Calls()
+		slices.SortFunc(calls, func(a, b cloudtest.Call) int { return strings.Compare(a.Action, b.Action) })
+		if len(calls) != 2 || calls[0].Action != "Instances" || len(calls[0].Keys) != 10 || calls[1].Action != "Named" || len(calls[1].Keys) != 10 {
+			t.Errorf("the calls are %v", calls)
+		}
+	})
+}
+
+// A Node that another program has initialised stays as it is, to the byte, and the cloud
+// is asked once a Refresh. What is no cloud's is not asked about.
+func TestASettledClusterStaysAsItIs(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		l.add("settled", "other")
+		l.register("bare", func(n *corev1.Node) { n.Spec.Taints = nil })
+		l.pass(2 * time.Second)
+		l.want("settled")
+		patches := l.patches()
+		before := []*corev1.Node{l.api.Node("settled"), l.api.Node("other"), l.api.Node("bare")}
+		l.end()
+		calls := len(l.cloud.Calls())
+		l.begin()
+		l.pass(90 * time.Minute)
+		if n := l.patches(); n != patches {
+			t.Errorf("%d patches", n-patches)
+		}
+		for _, n := range before {
+			if !reflect.DeepEqual(n, l.api.Node(n.Name)) {
+				t.Errorf("%s was changed", n.Name)
+			}
+		}
+		later := l.cloud.Calls()[calls:]
+		if len(later) != 2 {
+			t.Errorf("%d calls in 90 minutes: %v", len(later), later)
+		}
+		for _, c := range later {
+			if c.Action != "Instances" || len(c.Keys) != 2 {
+				t.Errorf("the call is %v", c)
+			}
+		}
+	})
+}
+
+// An instance that was stopped may have another address and another type when it runs
+// again. Its Node becomes ready then, and follows.
+func TestANodeThatBecomesReadyIsCompared(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		l.add("a")
+		l.pass(2 * time.Second)
+		l.ready("a", corev1.ConditionUnknown)
+		l.cloud.Change("a", func(i *cloud.Instance) { i.Addresses[1].Value, i.Type = "203.0.113.7", "fake.huge" })
+		l.pass(5 * time.Minute)
+		calls := len(l.cloud.Calls())
+		l.ready("a", corev1.ConditionTrue)
+		l.pass(2 * time.Second)
+		n := l.api.Node("a")
+		if got := l.addresses("a"); got[1] != "ExternalIP=203.0.113.7" || n.Labels[oldType] != "fake.huge" || n.Labels[stableType] != "fake.huge" {
+			t.Errorf("%q, %v", got, n.Labels)
+		}
+		if n := len(l.cloud.Calls()) - calls; n != 1 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// Once a Refresh, Nodes follow the cloud without an event.
+func TestAddressesFollowTheCloud(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		l.add("a", "b")
+		l.pass(2 * time.Second)
+		l.cloud.Change("a", func(i *cloud.Instance) { i.Addresses = slices.Delete(i.Addresses, 1, 2) })
+		patches := l.patches()
+		l.pass(refresh)
+		if got := l.addresses("a"); len(got) != 3 || l.patches() != patches+1 {
+			t.Errorf("%q after %d patches", got, l.patches()-patches)
+		}
+	})
+}
+
+// What another program changes in an initialised Node is restored from a new answer.
+func TestAddressesAreRestored(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		l.add("a")
+		l.pass(2 * time.Minute)
+		l.change("a", func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[:1] })
+		l.pass(2 * time.Second)
+		l.want("a")
+	})
+}
+
+// An instance that the cloud does not show yet keeps the taint on its Node, with an event.
+// The lookups back off from a second to a minute, and one serves all Nodes.
+func TestAnInstanceThatIsNotShownYet(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		all := names(30)
+		for i, name := range all {
+			l.register(name)
+			l.pass(time.Duration(i) * 10 * time.Millisecond)
+		}
+		l.pass(3 * time.Second)
+		l.wantWaiting(all...)
+		l.wantEvent("worker-007", notFound, "keeps its taint", "worker-007")
+		l.wantCodes("worker-007", NoInstance)
+		if r := l.report(); r.Waiting != 30 {
+			t.Errorf("%+v", r)
+		}
+		l.pass(10 * time.Minute)
+		calls := len(l.cloud.Calls())
+		l.pass(10 * time.Minute)
+		if n := len(l.cloud.Calls()) - calls; n > 45 {
+			t.Errorf("%d calls in ten minutes", n)
+		}
+		for _, name := range all {
+			l.cloud.Launch(name)
+		}
+		l.pass(2 * time.Minute)
+		for _, name := range all {
+			l.want(name)
+		}
+		if r := l.report(); len(r.Findings) != 0 || r.Waiting != 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// One instance that cannot be answered holds up no other Node, and an error of the cloud
+// initialises and changes nothing.
+func TestAnswersInParts(t *testing.T) {
+	inLab(t, func(l *lab) {
+		refused := &cloud.Error{Kind: cloud.Throttled, Action: "Instances", Text: "slow down"}
+		l.cloud.Fault = func(c cloudtest.Call) (answered []string, err error) {
+			return slices.DeleteFunc(slices.Clone(c.Keys), func(key string) bool { return key == "b" }), refused
+		}
+		l.begin()
+		l.add("a", "b", "c")
+		l.pass(3 * time.Second)
+		l.want("a")
+		l.want("c")
+		l.wantWaiting("b")
+		l.wantCodes("b")
+		l.cloud.Do(func() { l.cloud.Fault = nil })
+		l.pass(10 * time.Second)
+		l.want("b")
+
+		l.cloud.Do(func() { l.cloud.Revoked = true })
+		l.add("d")
+		patches := l.patches()
+		l.pass(2 * refresh)
+		l.wantWaiting("d")
+		if n := l.patches() - patches; n != 0 {
+			t.Errorf("%d patches without an answer", n)
+		}
+		l.cloud.Do(func() { l.cloud.Revoked = false })
+		l.pass(2 * time.Minute)
+		l.want("d")
+	})
+}
+
+// Credentials of another account show no instance. Nodes that are initialised stay as
+// they are.
+func TestAnotherAccountChangesNothing(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		l.add("a", "b")
+		l.pass(2 * time.Second)
+		patches := l.patches()
+		l.cloud.Do(func() { l.cloud.Elsewhere = true })
+		l.pass(3 * refresh)
+		if n := l.patches() - patches; n != 0 || len(l.report().Findings) != 0 {
+			t.Errorf("%d patches, %+v", n, l.report())
+		}
+	})
+}
+
+// Facts that conflict are findings, and end nothing.
+func TestConflictsAreFindings(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		l.cloud.Launch("foreign", func(i *cloud.Instance) { i.State = "" })
+		l.register("foreign", withID(cloudtest.ProviderID("foreign")))
+		l.cloud.Launch("gone", func(i *cloud.Instance) { i.State = cloud.Terminated })
+		l.register("gone")
+		l.cloud.Launch("requests")
+		l.register("requests", withIP("192.0.2.1"))
+		l.add("fine")
+		l.pass(3 * time.Second)
+		l.wantWaiting("foreign", "gone", "requests")
+		l.want("fine")
+		l.wantCodes("foreign", Foreign)
+		l.wantEvent("foreign", conflicts, "not of this cloud")
+		l.wantCodes("gone", NoInstance)
+		l.wantEvent("gone", notFound, "is terminated; delete the Node")
+		l.wantCodes("requests", BadAddress)
+		l.wantEvent("requests", invalidIP, "192.0.2.1", "--node-ip")
+
+		l.change("requests", withIP("172.20.0.3"))
+		l.pass(2 * time.Minute)
+		if !l.initialised("requests") || l.addresses("requests")[0] != "InternalIP=172.20.0.3" {
+			t.Errorf("requests has %q", l.addresses("requests"))
+		}
+		l.change("requests", withIP("192.0.2.1"))
+		l.pass(2 * time.Minute)
+		l.wantCodes("requests", BadAddress)
+		if len(l.addresses("requests")) != 4 {
+			t.Errorf("requests lost its addresses: %q", l.addresses("requests"))
+		}
+	})
+}
+
+// Two Nodes of one instance are a finding. The second is not initialised while the first
+// is ready, and is once that has not been ready for some time.
+func TestTwoNodesOfOneInstance(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		l.add("first")
+		l.pass(2 * time.Second)
+		l.register("second", withID(cloudtest.ProviderID("first")))
+		l.pass(10 * time.Minute)
+		l.want("first")
+		l.wantWaiting("second")
+		l.wantCodes("first", Shared)
+		l.wantCodes("second", Shared)
+		l.wantEvent("second", conflicts, "i-first", "Node first")
+		l.ready("first", corev1.ConditionUnknown)
+		l.pass(4 * time.Minute)
+		l.wantWaiting("second")
+		l.pass(3 * time.Minute)
+		if !l.initialised("second") {
+			t.Error("second is not initialised")
+		}
+		l.api.Do(func() { l.api.Change("DELETED", l.api.Nodes["first"]) })
+		l.pass(time.Minute)
+		l.wantCodes("second")
+	})
+}
+
+// Of two Nodes that are created for one instance, the older one gets it.
+func TestTheOlderOfTwoNodesGetsTheInstance(t *testing.T) {
+	inLab(t, func(l *lab) {
+		id := l.cloud.Launch("a")
+		l.register("z", withID(id))
+		l.pass(2 * time.Second)
+		l.register("b", withID(id))
+		l.begin()
+		l.pass(time.Second)
+		l.wantWaiting("b")
+		if !l.initialised("z") {
+			t.Error("z is not initialised")
+		}
+	})
+}
+
+// Whatever the API server answers, every Node is initialised.
+func TestEveryNodeIsInitialisedWhateverFails(t *testing.T) {
+	for name, code := range map[string]int32{"409": 409, "422": 422, "429": 429, "500": 500, "503": 503} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				var refused atomic.Int32
+				l.api.Refuse = func(r *http.Request) *metav1.Status {
+					if r.Method != http.MethodPatch || refused.Add(1) > 10 {
+						return nil
+					}
+					return apitest.Refusal(code, "refused by the test")
+				}
+				l.begin()
+				l.add(names(8)...)
+				l.pass(2 * time.Minute)
+				for _, name := range names(8) {
+					l.want(name)
+				}
+				if code == 422 {
+					texts := ""
+					for _, name := range names(8) {
+						texts += l.event(name, updateFailed)
+					}
+					if !strings.Contains(texts, "refused by the test") {
+						t.Errorf("the events say %q", texts)
+					}
+				}
+			})
+		})
+	}
+	t.Run("lost answers", func(t *testing.T) {
+		inLab(t, func(l *lab) {
+			var asked atomic.Int32
+			l.api.Lose = func(r *http.Request) bool {
+				return r.Method == http.MethodPatch && asked.Add(1)%2 == 0
+			}
+			l.begin()
+			l.add(names(8)...)
+			l.pass(time.Minute)
+			for _, name := range names(8) {
+				l.want(name)
+			}
+		})
+	})
+}
+
+// A Node that is re-created under its name gets nothing of the last one.
+func TestARecreatedNodeIsAnotherNode(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		l.add("a")
+		l.pass(2 * time.Second)
+		l.api.Do(func() { l.api.Change("DELETED", l.api.Nodes["a"]) })
+		l.cloud.Forget("a")
+		l.register("a", func(n *corev1.Node) { n.UID = "another" })
+		l.pass(3 * time.Second)
+		l.wantWaiting("a")
+		l.register("deleting", func(n *corev1.Node) {
+			n.DeletionTimestamp, n.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.org/kept"}
+		})
+		l.cloud.Launch("deleting")
+		l.pass(3 * time.Second)
+		l.wantWaiting("deleting")
+	})
+}
+
+// A dry run shows each Node as one write, and makes none.
+func TestPlanShowsEachNodeAsOneWrite(t *testing.T) {
+	inLabAs(t, controller.ObserveMode, func(l *lab) {
+		l.add("a", "b")
+		l.engine.Follow()
+		writes, err := l.engine.PlanAll(l.Context())
+		if err != nil || len(writes) != 2 {
+			t.Fatalf("%v, %v", writes, err)
+		}
+		for _, w := range writes {
+			for _, part := range []string{"set providerID fake:///fake-1a/i-" + w.Object.Name, "ExternalIP=198.51.0.", "set labels instance-type=fake.large,region=fake-1,topology.fake.example/zone-id=fk1-az1,zone=fake-1a", "remove the taint " + Taint} {
+				if !strings.Contains(w.Summary, part) {
+					t.Errorf("%s lacks %q", fmt.Sprint(w.Object, ": ", w.Summary), part)
+				}
+			}
+		}
+		l.pass(time.Minute)
+		if n := l.patches(); n != 0 {
+			t.Errorf("%d patches", n)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package cloudnode
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+const (
+	// gatherTime is how long a Node waits for others that are to be looked up.
+	gatherTime = 50 * time.Millisecond
+	// pace is the shortest time between two lookups.
+	pace = 500 * time.Millisecond
+	// lookupFirst and lookupLast limit the time between two lookups of an instance that
+	// the cloud does not describe. It doubles with each.
+	lookupFirst, lookupLast = time.Second, time.Minute
+)
+
+// The keys of lookups: a Node is looked up by its providerID, or by its name if it has
+// none.
+const byID, byName = "id ", "name "
+
+// needs reports whether a Node's instance is to be looked up. A Node that has neither the
+// taint nor a providerID is no cloud's.
+func (n *node) needs() bool { return !n.deleting && (n.waits || n.id != "") }
+
+// key returns the key by which a Node is looked up.
+func (n *node) key() string {
+	if n.id != "" {
+		return byID + n.id
+	}
+	return byName + n.name
+}
+
+// ask makes a lookup of a Node due.
+func (c *Controller) ask(n *node, now time.Time) {
+	if !n.needs() {
+		return
+	}
+	if !c.last.IsZero() {
+		now = now.Add(gatherTime)
+	}
+	c.reads.Set(n.name, now)
+}
+
+// due returns what to look up now.
+func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
+	if c.refresh.IsZero() {
+		c.refresh = now.Add(c.options.Refresh)
+	}
+	if !now.Before(c.refresh) {
+		for _, n := range c.nodes {
+			if !n.waits {
+				c.ask(n, now)
+			}
+		}
+		c.refresh = now.Add(c.options.Refresh)
+	}
+	if next := c.last.Add(pace); now.Before(next) && c.reads.Due(now) {
+		return nil, next
+	}
+	for {
+		name, due := c.reads.Pop(now)
+		if !due {
+			break
+		}
+		if n := c.nodes[name]; n.needs() {
+			key := n.key()
+			if c.asked[key] == nil {
+				keys = append(keys, key)
+			}
+			c.asked[key] = append(c.asked[key], name)
+		}
+	}
+	if len(keys) > 0 {
+		c.last = now
+	}
+	slices.Sort(keys)
+	again = c.reads.Next()
+	if again.IsZero() || c.refresh.Before(again) {
+		again = c.refresh
+	}
+	return keys, again
+}
+
+// read looks instances up: those by ID and those by name in one call each.
+func (c *Controller) read(ctx context.Context, keys []string) (map[string]cloud.Instance, error) {
+	var asks [2]struct {
+		prefix string
+		what   []string
+		found  map[string]cloud.Instance
+		err    error
+	}
+	asks[0].prefix, asks[1].prefix = byID, byName
+	for _, key := range keys {
+		for i := range asks {
+			if what, is := strings.CutPrefix(key, asks[i].prefix); is {
+				asks[i].what = append(asks[i].what, what)
+			}
+		}
+	}
+	var reading sync.WaitGroup
+	for i, call := range []func(context.Context, []string) (map[string]cloud.Instance, error){c.options.Cloud.Instances, c.options.Cloud.Named} {
+		if a := &asks[i]; len(a.what) > 0 {
+			reading.Go(func() { a.found, a.err = call(ctx, a.what) })
+		}
+	}
+	reading.Wait()
+	all := make(map[string]cloud.Instance, len(keys))
+	for _, a := range asks {
+		for what, i := range a.found {
+			all[a.prefix+what] = i
+		}
+	}
+	return all, errors.Join(asks[0].err, asks[1].err)
+}
+
+// take takes what the cloud says about instances.
+func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
+	now, asked := time.Now(), c.asked
+	c.asked = make(map[string][]string)
+	for _, key := range keys {
+		i, answered := found[key]
+		for _, name := range asked[key] {
+			n := c.nodes[name]
+			if n == nil || n.key() != key {
+				continue
+			}
+			if answered {
+				c.shares.remove(n)
+				n.instance, n.answered = &i, now
+				c.shares.add(n)
+			}
+			if !answered || n.waits && !n.isDescribed() {
+				c.fruitlessly(n, now)
+			} else {
+				n.fruitless = 0
+			}
+			c.steps.Set(name, now)
+		}
+	}
+}
+
+// fruitlessly looks a Node up again after a lookup that did not show what was needed. The
+// times lie on a grid, so that one lookup serves many Nodes.
+func (c *Controller) fruitlessly(n *node, now time.Time) {
+	d := lookupLast
+	if n.fruitless < 6 {
+		d = min(d, lookupFirst<<n.fruitless)
+	}
+	n.fruitless++
+	grid := d / 4
+	c.reads.Set(n.name, now.Add(d-grid).Truncate(grid).Add(grid))
+}

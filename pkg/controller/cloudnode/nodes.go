@@ -1,0 +1,129 @@
+package cloudnode
+
+import (
+	"time"
+	"unique"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+// node is what is kept of a Node.
+type node struct {
+	name, uid string
+	revision  int64
+	created   int64
+	deleting  bool
+	ready     bool
+	unready   time.Time         // when it was first seen not ready
+	id        string            // its providerID
+	waits     bool              // it has the Taint
+	labels    map[string]string // of those that the controller writes
+	addresses []cloud.Address
+	// provided is the annotation ProvidedIP, if isProvided.
+	provided   string
+	isProvided bool
+
+	// instance is the last answer of the cloud, at answered. It is nil until then.
+	instance  *cloud.Instance
+	answered  time.Time
+	fruitless int       // answers in a row that did not show what was needed
+	failures  int       // of writes in a row
+	written   int64     // the revision of the last write
+	settled   time.Time // until then, an earlier state than that of the last write is old
+	problem   string    // why the Node cannot get its addresses, with the fix
+}
+
+// keep returns what to keep of a Node.
+func (c *Controller) keep(k *kube.Node) (name string, n node) {
+	n = node{
+		name: string(k.Name), uid: string(k.UID), revision: k.Revision, created: k.Created, deleting: k.Deleting,
+		ready: string(k.Ready.Status) == "True", id: string(k.ProviderID),
+	}
+	for _, t := range k.Taints() {
+		n.waits = n.waits || string(t.Key) == Taint
+	}
+	for _, a := range k.Addresses {
+		n.addresses = append(n.addresses, cloud.Address{Type: cloud.AddressType(shared(a.Kind)), Value: string(a.Address)})
+	}
+	for _, a := range k.Annotations {
+		if string(a.Key) == ProvidedIP {
+			n.provided, n.isProvided = string(a.Value), true
+		}
+	}
+	for _, l := range k.Labels() {
+		if key, is := c.keys[string(l.Key)]; is {
+			if n.labels == nil {
+				n.labels = make(map[string]string, len(c.keys))
+			}
+			n.labels[key] = shared(l.Value)
+		}
+	}
+	return n.name, n
+}
+
+// shared returns a text that many Nodes have, once for all of them.
+func shared(text []byte) string { return unique.Make(string(text)).Value() }
+
+// list replaces all Nodes.
+func (c *Controller) list(all map[string]node) {
+	for name, v := range all {
+		c.set(name, v)
+	}
+	for name := range c.nodes {
+		if _, is := all[name]; !is {
+			c.remove(name)
+		}
+	}
+}
+
+// set takes a state of a Node.
+func (c *Controller) set(name string, v node) {
+	n, now := c.nodes[name], time.Now()
+	switch {
+	case n != nil && n.uid == v.uid && n.revision == v.revision && v.revision != 0:
+		return
+	case n == nil || n.uid != v.uid || n.id != "" && n.id != v.id:
+		c.remove(name)
+		v.unready = now
+		c.nodes[name] = &v
+		c.ask(&v, now)
+	default:
+		c.change(n, &v, now)
+	}
+	c.steps.Set(name, now)
+}
+
+// change takes a later state of a known Node. What may have changed the instance, and
+// what another program has changed in the Node, needs a new answer of the cloud.
+func (c *Controller) change(n, v *node, now time.Time) {
+	asks := v.ready && !n.ready || v.waits && !n.waits || v.provided != n.provided || v.isProvided != n.isProvided
+	if l, err := c.lack(v, n.instance); !asks && !v.waits && n.instance != nil {
+		asks = err == nil && !l.isEmpty()
+	}
+	if v.unready = n.unready; n.ready && !v.ready {
+		v.unready = now
+	}
+	v.instance, v.answered, v.fruitless, v.failures = n.instance, n.answered, n.fruitless, n.failures
+	v.written, v.settled, v.problem = n.written, n.settled, n.problem
+	*n = *v
+	if asks && now.Sub(n.answered) >= freshTime {
+		c.ask(n, now)
+	}
+}
+
+// remove takes the deletion of a Node.
+func (c *Controller) remove(name string) {
+	n := c.nodes[name]
+	if n == nil {
+		return
+	}
+	c.shares.remove(n)
+	delete(c.nodes, name)
+	c.reads.Remove(name)
+	c.steps.Remove(name)
+}
+
+// ref returns the Node as an object of events and writes.
+func (n *node) ref() controller.Ref { return controller.Ref{Kind: "Node", Name: n.name, UID: n.uid} }

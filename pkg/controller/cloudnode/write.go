@@ -1,0 +1,69 @@
+package cloudnode
+
+import (
+	"context"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+// nodeAddress is an address as a Node's status has it.
+type nodeAddress struct {
+	Type    cloud.AddressType `json:"type"`
+	Address string            `json:"address"`
+}
+
+// write returns the write of a change, if it is not empty. The addresses come first, so
+// that a Node whose taint is removed has them. The patches require the Node's uid alone:
+// what they set, no other program sets.
+func (c *Controller) write(n *node, l change) (w controller.Write, ok bool) {
+	if l.isEmpty() {
+		return w, false
+	}
+	f := &flight{uid: n.uid}
+	c.flying[n.name] = f
+	client, path, status := c.options.Client, kube.Path(kube.Nodes, n.name), kube.Path(kube.Nodes, n.name, "status")
+	required := kube.Version{UID: n.uid}
+	do := func(ctx context.Context) (err error) {
+		if l.addresses != nil {
+			if f.answer, err = client.Merge(ctx, status, kube.Merge{If: required, Status: l.status()}); err != nil {
+				return err
+			}
+		}
+		if m, needed := l.merge(); needed {
+			m.If = required
+			f.answer, err = client.Merge(ctx, path, m)
+		}
+		return err
+	}
+	return controller.Write{Controller: Name, Object: n.ref(), Verb: controller.Patch, Summary: l.String(), Do: do}, true
+}
+
+// status returns the status that is to be merged.
+func (c change) status() any {
+	all := make([]nodeAddress, 0, len(c.addresses))
+	for _, a := range c.addresses {
+		all = append(all, nodeAddress{a.Type, a.Value})
+	}
+	return map[string]any{"addresses": all}
+}
+
+// merge returns the patch of metadata and spec, if there is one.
+func (c change) merge() (m kube.Merge, needed bool) {
+	m.Kind = kube.StrategicMergePatch // keeps the other taints
+	if len(c.labels) > 0 {
+		m.Metadata = map[string]any{"labels": c.labels}
+	}
+	spec := make(map[string]any)
+	if c.providerID != "" {
+		spec["providerID"] = c.providerID
+	}
+	if c.untaint {
+		spec["taints"] = []map[string]string{{"$patch": "delete", "key": Taint}}
+	}
+	if len(spec) > 0 {
+		m.Spec = spec
+	}
+	return m, m.Metadata != nil || m.Spec != nil
+}
