@@ -1,0 +1,65 @@
+package awstest
+
+import (
+	"net/http"
+	"strings"
+)
+
+// The names of services, as signatures have them.
+const (
+	ec2Service    = "ec2"
+	elbService    = "elasticloadbalancing"
+	stsService    = "sts"
+	quotasService = "servicequotas"
+)
+
+// Key is an access key that the server knows.
+type Key struct {
+	ID, Secret string
+	Account    string // 12 digits
+	User       string // the name in its ARN
+	// Refused, if set, is the answer to everything that the key signs: AuthFailure for
+	// one that was revoked, ExpiredToken.
+	Refused *Error
+	// Denied are actions that the key's policies do not allow.
+	Denied map[string]bool
+}
+
+func (k *Key) arn() string { return "arn:aws:iam::" + k.Account + ":user/" + k.User }
+
+// scope is what a signature names.
+type scope struct{ key, region, service string }
+
+// signed returns the scope of a request's signature. The signature itself is not
+// verified: the server has to tell keys apart, not to resist an attack.
+func signed(r *http.Request) (scope, *Error) {
+	const algorithm = "AWS4-HMAC-SHA256 "
+	header, ok := strings.CutPrefix(r.Header.Get("Authorization"), algorithm)
+	if !ok {
+		return scope{}, &Error{403, "MissingAuthenticationToken", "Missing Authentication Token"}
+	}
+	fields := make(map[string]string)
+	for part := range strings.SplitSeq(header, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		fields[name] = value
+	}
+	path := strings.Split(fields["Credential"], "/")
+	if len(path) != 5 || path[0] == "" || path[2] == "" || path[4] != "aws4_request" || fields["SignedHeaders"] == "" || len(fields["Signature"]) != 64 {
+		return scope{}, bad("IncompleteSignature", "The request signature does not conform to AWS standards.")
+	}
+	return scope{path[0], path[2], path[3]}, nil
+}
+
+// authenticate returns the key that signed a request.
+func (s *Server) authenticate(by scope) (*Key, *Error) {
+	key := s.keys[by.key]
+	switch {
+	case key == nil && by.service == ec2Service:
+		return nil, AuthFailure
+	case key == nil:
+		return nil, &Error{403, "InvalidClientTokenId", "The security token included in the request is invalid."}
+	case key.Refused != nil:
+		return nil, key.Refused
+	}
+	return key, nil
+}

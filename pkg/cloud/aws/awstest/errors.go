@@ -1,0 +1,64 @@
+package awstest
+
+import "fmt"
+
+// Error is a refusal as the API words it.
+type Error struct {
+	Status        int
+	Code, Message string
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// bad returns the refusal of a wrong request.
+func bad(code, format string, args ...any) *Error {
+	return &Error{Status: 400, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// The refusals that a test injects most often.
+var (
+	Throttled    = &Error{503, "RequestLimitExceeded", "Request limit exceeded."}
+	Internal     = &Error{500, "InternalError", "An internal error has occurred"}
+	Unavailable  = &Error{503, "Unavailable", "The service is unavailable. Please try again shortly."}
+	Unauthorized = &Error{403, "UnauthorizedOperation", "You are not authorized to perform this operation."}
+	AuthFailure  = &Error{401, "AuthFailure", "AWS was not able to validate the provided access credentials"}
+	ExpiredToken = &Error{400, "ExpiredToken", "The provided token has expired."}
+)
+
+// denied returns the refusal of an action that the account's policies do not allow.
+func denied(service, action, user string) *Error {
+	code := "AccessDenied"
+	text := fmt.Sprintf("User: %s is not authorized to perform: %s:%s because no identity-based policy allows the %s:%s action", user, service, action, service, action)
+	if service == ec2Service {
+		code, text = Unauthorized.Code, Unauthorized.Message+" "+text
+	}
+	return &Error{403, code, text}
+}
+
+// write writes the error as the service words it.
+func (e *Error) write(service, id string) []byte {
+	x := &answer{}
+	body := func() {
+		x.always("Code", e.Code)
+		x.always("Message", e.Message)
+	}
+	if service == ec2Service {
+		x.within("Response", func() {
+			x.within("Errors", func() { x.within("Error", body) })
+			x.always("RequestID", id)
+		})
+		return x.b
+	}
+	x.within("ErrorResponse", func() {
+		x.within("Error", func() {
+			kind := "Sender"
+			if e.Status >= 500 {
+				kind = "Receiver"
+			}
+			x.always("Type", kind)
+			body()
+		})
+		x.always("RequestId", id)
+	})
+	return x.b
+}

@@ -1,0 +1,192 @@
+package awstest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What the server knows before a test changes it.
+const (
+	Account   = "123456789012"
+	Region    = "eu-central-1"
+	AccessKey = "AKIATULLETEST0000001"
+	SecretKey = "not-a-secret"
+)
+
+// Server is the APIs of AWS for all accounts and regions of a test.
+type Server struct {
+	// URL is the endpoint of every service.
+	URL string
+
+	http   *http.Server
+	closed context.Context
+	close  context.CancelFunc
+
+	mu       sync.Mutex
+	settings Settings
+	keys     map[string]*Key
+	accounts map[place]*account
+	faults   []*fault
+	buckets  map[bucketKey]*bucket
+	record   record
+	ahead    time.Duration // what Advance added to the clock
+	requests uint64
+	changed  chan struct{} // closed and replaced after each call
+}
+
+// place is where an account's objects live.
+type place struct{ account, region string }
+
+// New returns a Server that ends with the test.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s, err := Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Start returns a Server that listens on an address.
+func Start(address string) (*Server, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		URL: "http://" + l.Addr().String(), settings: defaults(),
+		keys: make(map[string]*Key), accounts: make(map[place]*account), buckets: make(map[bucketKey]*bucket),
+		record: record{counts: make(map[string]int)}, changed: make(chan struct{}),
+	}
+	s.closed, s.close = context.WithCancel(context.Background())
+	s.keys[AccessKey] = &Key{ID: AccessKey, Secret: SecretKey, Account: Account, User: "tulle"}
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go s.http.Serve(l)
+	return s, nil
+}
+
+// Close ends the server, and the calls that hang.
+func (s *Server) Close() {
+	s.close()
+	s.http.Close()
+}
+
+// Env returns the environment that leads an SDK to the server.
+func (s *Server) Env() []string {
+	var env []string
+	for _, v := range s.environment() {
+		env = append(env, v[0]+"="+v[1])
+	}
+	return env
+}
+
+// Setenv sets the environment of the test that leads an SDK to the server.
+func (s *Server) Setenv(t testing.TB) {
+	t.Helper()
+	for _, v := range s.environment() {
+		t.Setenv(v[0], v[1])
+	}
+}
+
+func (s *Server) environment() [][2]string {
+	return [][2]string{
+		{"AWS_ENDPOINT_URL", s.URL}, {"AWS_ACCESS_KEY_ID", AccessKey}, {"AWS_SECRET_ACCESS_KEY", SecretKey},
+		{"AWS_REGION", Region}, {"AWS_EC2_METADATA_DISABLED", "true"}, {"AWS_SESSION_TOKEN", ""}, {"AWS_PROFILE", ""},
+		{"AWS_CONFIG_FILE", "/dev/null"}, {"AWS_SHARED_CREDENTIALS_FILE", "/dev/null"}, {"AWS_ENDPOINT_URL_EC2", ""}, {"AWS_CA_BUNDLE", ""},
+	}
+}
+
+// Set changes the settings while nothing is served.
+func (s *Server) Set(change func(*Settings)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.settings)
+	clear(s.buckets)
+}
+
+// SetKey adds or replaces an access key. Each account has objects of its own.
+func (s *Server) SetKey(k Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k.User == "" {
+		k.User = "tulle"
+	}
+	if k.Account == "" {
+		k.Account = Account
+	}
+	s.keys[k.ID] = &k
+}
+
+// ChangeKey changes the access key that Env returns.
+func (s *Server) ChangeKey(change func(*Key)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s.keys[AccessKey])
+}
+
+// Advance moves the server's clock. What was to happen until then has happened when it
+// returns.
+func (s *Server) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += d
+	for _, a := range s.accounts {
+		a.settle(s.now())
+	}
+}
+
+// Now returns the server's time.
+func (s *Server) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now()
+}
+
+func (s *Server) now() time.Time { return time.Now().Add(s.ahead) }
+
+// account returns the objects of an account in a region, as of now.
+func (s *Server) account(at place) *account {
+	a := s.accounts[at]
+	if a == nil {
+		a = newAccount(s, at)
+		s.accounts[at] = a
+	}
+	a.settle(s.now())
+	return a
+}
+
+// Do calls an action with parameters, each name followed by its value, as the account of
+// Env, past authentication, faults and limits. It is not counted. It returns the XML.
+func (s *Server) Do(action string, parameters ...string) (string, error) {
+	body := ""
+	for i := 0; i+1 < len(parameters); i += 2 {
+		body += escape(parameters[i]) + "=" + escape(parameters[i+1]) + "&"
+	}
+	f, wrong := parseForm(body + "Action=" + action)
+	if wrong != nil {
+		return "", wrong
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, ok := actions[action]
+	if !ok {
+		return "", fmt.Errorf("there is no action %s", action)
+	}
+	text, err := s.run(action, a, place{Account, Region}, s.keys[AccessKey], f)
+	return string(text), err
+}
+
+// must calls an action that cannot fail unless the test is wrong.
+func (s *Server) must(action string, parameters ...string) string {
+	text, err := s.Do(action, parameters...)
+	if err != nil {
+		panic(fmt.Sprintf("awstest: %s %q: %v", action, parameters, err))
+	}
+	return text
+}

@@ -1,0 +1,74 @@
+package awstest
+
+import "time"
+
+// Settings are what a test may change while the server runs.
+type Settings struct {
+	// The quotas of a new account. Those of routes count per address family.
+	RoutesPerTable, TablesPerVPC       int
+	VPCs, SubnetsPerVPC, CIDRsPerVPC   int
+	Gateways, NATsPerZone, Addresses   int
+	GroupsPerVPC, RulesPerGroup        int
+	GroupsPerInterface, TagsPerObject  int
+	Balancers, TargetGroups            int
+	ListenersPerBalancer               int
+	TargetsPerZone, TargetsPerBalancer int
+
+	// Lag is how long describes do not see a new object or route.
+	Lag time.Duration
+	// LagWrites makes writes that name an object miss it as long, too.
+	LagWrites bool
+
+	// How long what AWS does in the background takes.
+	Boot, Stop, Terminate time.Duration // of instances
+	NAT                   time.Duration // a NAT gateway's creation, and its deletion
+	Provision             time.Duration // a load balancer's
+	Health                time.Duration // a target's first health checks
+	// Visible is how long what was deleted stays in describes: terminated instances and
+	// deleted NAT gateways.
+	Visible time.Duration
+
+	// Latency is how long an answer takes, by action; that of "" is for all others.
+	Latency map[string]time.Duration
+	// Buckets are the token buckets by action; that of "" is for each other action. A
+	// Bucket of size 0 never refuses.
+	Buckets map[string]Bucket
+
+	// Page is how many objects an answer holds at most where the request sets no limit, and
+	// also where its limit is higher. 0 is each action's own limit.
+	Page int
+	// StrictCIDRs refuses prefixes with host bits. AWS replaces them with the canonical
+	// form; a client that sends them is most often wrong.
+	StrictCIDRs bool
+}
+
+// Bucket is a token bucket: so many calls at once, and so many a second.
+type Bucket struct{ Size, Rate float64 }
+
+// defaults are those of AWS, and background work that takes no time.
+func defaults() Settings {
+	return Settings{
+		RoutesPerTable: 500, TablesPerVPC: 200,
+		VPCs: 5, SubnetsPerVPC: 200, CIDRsPerVPC: 5,
+		Gateways: 5, NATsPerZone: 5, Addresses: 5,
+		GroupsPerVPC: 500, RulesPerGroup: 60, GroupsPerInterface: 5, TagsPerObject: 50,
+		Balancers: 50, TargetGroups: 3000, ListenersPerBalancer: 50, TargetsPerZone: 500, TargetsPerBalancer: 3000,
+		Visible: time.Hour,
+	}
+}
+
+// Published returns the buckets of an account that AWS has not changed: 100 calls and 20
+// a second of what reads, 50 and 5 of what writes, 50 and 10 of an unfiltered read.
+func Published() map[string]Bucket {
+	read, write := Bucket{100, 20}, Bucket{50, 5}
+	b := map[string]Bucket{"": write, unfiltered: {50, 10}, "RunInstances": {5, 2}}
+	for name, a := range actions {
+		if a.reads {
+			b[name] = read
+		}
+	}
+	return b
+}
+
+// unfiltered is the key of the buckets of reads without IDs, filters and page size.
+const unfiltered = "unfiltered"

@@ -1,0 +1,68 @@
+package awstest
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// answer is the XML of an answer as it is written. Appending is an order of magnitude
+// faster than reflection, which counts at 1,000 instances a page.
+type answer struct{ b []byte }
+
+var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;", "\n", "&#xA;", "\r", "&#xD;", "\t", "&#x9;")
+
+func (x *answer) open(name string) { x.b = append(append(append(x.b, '<'), name...), '>') }
+
+func (x *answer) close(name string) { x.b = append(append(append(x.b, '<', '/'), name...), '>') }
+
+// text writes an element, unless the value is empty.
+func (x *answer) text(name, value string) {
+	if value != "" {
+		x.always(name, value)
+	}
+}
+
+// always writes an element, also an empty one.
+func (x *answer) always(name, value string) {
+	x.open(name)
+	if strings.ContainsAny(value, "&<>\"'\n\r\t") {
+		value = escapes.Replace(value)
+	}
+	x.b = append(x.b, strings.ToValidUTF8(value, "\uFFFD")...)
+	x.close(name)
+}
+
+func (x *answer) flag(name string, v bool) { x.always(name, strconv.FormatBool(v)) }
+
+func (x *answer) number(name string, n int) { x.always(name, strconv.Itoa(n)) }
+
+func (x *answer) moment(name string, t time.Time) {
+	if !t.IsZero() {
+		x.always(name, t.UTC().Format("2006-01-02T15:04:05.000Z"))
+	}
+}
+
+func (x *answer) within(name string, f func()) {
+	x.open(name)
+	f()
+	x.close(name)
+}
+
+// items writes a list in the form of EC2.
+func items[T any](x *answer, name string, all []T, write func(T)) { list(x, name, "item", all, write) }
+
+// members writes a list in the form of the other query protocols.
+func members[T any](x *answer, name string, all []T, write func(T)) {
+	list(x, name, "member", all, write)
+}
+
+func list[T any](x *answer, name, each string, all []T, write func(T)) {
+	x.open(name)
+	for _, one := range all {
+		x.open(each)
+		write(one)
+		x.close(each)
+	}
+	x.close(name)
+}
