@@ -9,5 +9,6 @@
 //
 // The Engine plans only during a term of leadership, and only when every feed has
 // listed since the term began. It limits the writes in flight over all controllers,
-// pauses them for as long as the server asks, and backs off while the server fails.
+// pauses them for as long as the server asks, and backs off while the server fails. A
+// controller whose writes the server denies for several objects pauses alone.
 package controller

@@ -194,6 +194,10 @@ func (e *Engine) turn(now time.Time) (next time.Time) {
 	}
 	for i := range e.controllers {
 		c := e.controllers[(e.first+i)%len(e.controllers)]
+		if until := e.writer.pausedUntil(c.Name()); now.Before(until) {
+			next = Earlier(next, until)
+			continue
+		}
 		if free := mostWrites - e.writer.inFlight; free > 0 {
 			writes, again := c.Plan(now, free)
 			next = Earlier(next, again)

@@ -3,7 +3,9 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -155,7 +157,10 @@ func TestAFailingServerIsLeftAlone(t *testing.T) {
 
 // A refused write of one object does not delay the writes of others.
 func TestARefusedObjectPausesNothing(t *testing.T) {
-	for _, code := range []int{http.StatusConflict, http.StatusNotFound, http.StatusUnprocessableEntity} {
+	for _, code := range []int{
+		http.StatusConflict, http.StatusNotFound, http.StatusUnprocessableEntity,
+		http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusGone, http.StatusFound,
+	} {
 		c := newFake("a", 100)
 		refused := 0
 		c.do = func(_ context.Context, name string) error {
@@ -235,4 +240,86 @@ func TestPlanAllWritesNothing(t *testing.T) {
 			t.Errorf("%d writes, %v", len(writes), err)
 		}
 	}, c)
+}
+
+// A controller that the server denies every object, as without a right, backs off. Others
+// write on.
+func TestAControllerThatIsDeniedEverythingPausesAlone(t *testing.T) {
+	for _, code := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		denied, other := newFake("denied", 10_000), newFake("other", 0)
+		var tries atomic.Int32
+		var allowed atomic.Bool
+		denied.do = func(context.Context, string) error {
+			if tries.Add(1); allowed.Load() {
+				return nil
+			}
+			return &kube.Error{Code: code}
+		}
+		run(t, Options{}, func(l *lab) {
+			l.begin(election.Term{})
+			l.pass(time.Minute)
+			if most := mostWrites * 25; int(tries.Load()) > most {
+				t.Errorf("%d: %d tries in a minute, at most %d", code, tries.Load(), most)
+			}
+			if s := l.look(); s.Paused.IsZero() || s.Counts[Count{"denied", Patch, Refused}] != int(tries.Load()) {
+				t.Errorf("%d: %+v", code, s)
+			}
+			began := time.Now()
+			l.post(func() { other.pending = append(other.pending, "x") })
+			synctest.Wait()
+			if n, took := l.wrote(other), time.Since(began); n != 1 || took > 0 {
+				t.Errorf("%d: wrote %d of another controller's after %s", code, n, took)
+			}
+			allowed.Store(true)
+			l.pass(backoff.Last)
+			if s, n := l.look(), l.wrote(denied); n != 10_000 || !s.Paused.IsZero() {
+				t.Errorf("%d: wrote %d of 10000 when it was allowed, %+v", code, n, s)
+			}
+		}, denied, other)
+	}
+}
+
+// Objects that a policy denies for good keep no other object waiting, however many they
+// are: they have shown that the server writes others.
+func TestObjectsThatAreDeniedForGoodKeepNoOtherBack(t *testing.T) {
+	c := newFake("a", 1)
+	c.do = func(_ context.Context, name string) error {
+		if strings.HasPrefix(name, "denied-") {
+			return &kube.Error{Code: http.StatusForbidden}
+		}
+		return nil
+	}
+	run(t, Options{}, func(l *lab) {
+		l.begin(election.Term{})
+		l.post(func() {
+			for i := range 10 * fewDenials {
+				c.pending = append(c.pending, fmt.Sprint("denied-", i))
+			}
+			c.hold = time.Second // the controller's own back-off
+		})
+		l.pass(time.Minute)
+		for i := range 10 {
+			began := time.Now()
+			l.post(func() { c.pending = append(c.pending, fmt.Sprint("new-", i)) })
+			synctest.Wait()
+			if n, took := l.wrote(c), time.Since(began); n != 2+i || took > 0 {
+				t.Fatalf("wrote %d of %d after %s", n, 2+i, took)
+			}
+			l.pass(30 * time.Second)
+		}
+		if n := l.look().Counts[Count{"a", Patch, Refused}]; n < 1000 {
+			t.Errorf("%d refusals: the denied objects were not retried", n)
+		}
+	}, c)
+}
+
+// The objects that a server denied are not kept without a limit.
+func TestDenialsAreLimited(t *testing.T) {
+	var d denials
+	for i := range 3 * mostDenials {
+		d.add(Ref{Name: fmt.Sprint(i)}, time.Now())
+	}
+	if len(d.objects) > mostDenials {
+		t.Errorf("%d objects are kept", len(d.objects))
+	}
 }

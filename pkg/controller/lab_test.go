@@ -75,6 +75,8 @@ type fake struct {
 	led     []election.Term
 	errors  map[string][]error // of each object's writes, in order
 	again   time.Duration
+	hold    time.Duration // a failed write waits for so long
+	held    []heldWrite
 
 	unclean bool
 }
@@ -89,8 +91,21 @@ func newFake(name string, n int) *fake {
 
 func (f *fake) Name() string { return f.name }
 
+// heldWrite is a failed write that waits.
+type heldWrite struct {
+	name string
+	at   time.Time
+}
+
 func (f *fake) Plan(now time.Time, n int) (writes []Write, again time.Time) {
 	f.plans++
+	for len(f.held) > 0 && !f.held[0].at.After(now) {
+		f.pending = append(f.pending, f.held[0].name)
+		f.held = f.held[1:]
+	}
+	if len(f.held) > 0 {
+		again = f.held[0].at
+	}
 	f.asked = append(f.asked, n)
 	for len(writes) < n && len(f.pending) > 0 {
 		name := f.pending[0]
@@ -101,7 +116,7 @@ func (f *fake) Plan(now time.Time, n int) (writes []Write, again time.Time) {
 		})
 	}
 	if f.again > 0 {
-		again = now.Add(f.again)
+		again = Earlier(again, now.Add(f.again))
 	}
 	return writes, again
 }
@@ -109,7 +124,10 @@ func (f *fake) Plan(now time.Time, n int) (writes []Write, again time.Time) {
 // Done implements Controller. It plans a failed write again.
 func (f *fake) Done(w Write, err error) {
 	f.errors[w.Object.Name] = append(f.errors[w.Object.Name], err)
-	if err != nil {
+	switch {
+	case err != nil && f.hold > 0:
+		f.held = append(f.held, heldWrite{w.Object.Name, time.Now().Add(f.hold)})
+	case err != nil:
 		f.pending = append(f.pending, w.Object.Name)
 	}
 }
@@ -182,6 +200,15 @@ func (l *lab) look() State {
 		l.t.Fatal("the loop does not answer")
 	}
 	return s
+}
+
+// wrote counts the objects that a controller has written, while the loop goes on.
+func (l *lab) wrote(c *fake) (n int) {
+	l.t.Helper()
+	if !l.Do(l.t.Context(), func() { n = c.written() }) {
+		l.t.Fatal("the loop does not answer")
+	}
+	return n
 }
 
 // pass lets time pass.

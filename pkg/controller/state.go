@@ -18,8 +18,8 @@ type State struct {
 	Planning bool
 	Feeds    []FeedState
 	InFlight int
-	// Paused is when the next write may begin, if the server fails or has asked for a
-	// pause; otherwise zero.
+	// Paused is when the next write may begin, if the server fails, has asked for a pause,
+	// or denies every write of a controller; otherwise zero.
 	Paused time.Time
 	// Counts counts the writes that ended since the start.
 	Counts map[Count]int
@@ -90,8 +90,8 @@ func (e *Engine) State(ctx context.Context) (s State, ok bool) {
 		if e.options.Mode == ObserveMode {
 			known.Planned, known.Planning = maps.Clone(e.planned), e.listed()
 		}
-		if time.Now().Before(e.writer.paused) {
-			known.Paused = e.writer.paused
+		if until := e.writer.pausedUntil(""); time.Now().Before(until) {
+			known.Paused = until
 		}
 	})
 	if ok {

@@ -27,9 +27,10 @@ const mostRecent = 20
 // writer is the loop's state of the writes.
 type writer struct {
 	inFlight int
-	paused   time.Time // until then no write begins
-	failures int       // of the server, in a row
-	unsure   time.Time // when a write last ended without an answer
+	paused   time.Time           // until then no write begins
+	failures int                 // of the server, in a row
+	denied   map[string]*denials // by controller
+	unsure   time.Time           // when a write last ended without an answer
 	context  context.Context
 	cancel   context.CancelFunc // ends the writes in flight
 	idle     chan<- bool        // waits for the last write of a term that is over
@@ -37,6 +38,7 @@ type writer struct {
 	counts  map[Count]int
 	recent  []Made
 	outcome trouble.Outcome
+	refused trouble.Outcome // of the writes that get a final answer
 	cloud   trouble.Outcome // of the writes to a cloud
 	seconds Seconds
 }
@@ -45,6 +47,7 @@ func newWriter() writer {
 	return writer{
 		cancel: func() {}, counts: make(map[Count]int),
 		outcome: trouble.Outcome{Failed: "Failed to write to the API server; retrying", Works: "Writing to the API server works again"},
+		refused: trouble.Outcome{Failed: "The API server refused a write; retrying"},
 		cloud:   trouble.Outcome{Failed: "Failed to change the cloud; retrying", Works: "Changing the cloud works again"},
 	}
 }
@@ -54,6 +57,7 @@ func (w *writer) begin() {
 	w.cancel()
 	w.context, w.cancel = context.WithCancel(context.Background())
 	w.paused, w.failures, w.idle = time.Time{}, 0, nil
+	w.denied = make(map[string]*denials)
 }
 
 // begin begins a write.
@@ -71,21 +75,21 @@ func (e *Engine) begin(c Controller, w Write) {
 // end takes a write's outcome.
 func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
 	now := time.Now()
-	how, outcome := outcomeOf(w, err), &e.writer.outcome
+	how := outcomeOf(w, err)
 	e.writer.took(w, how, began, now, err)
 	switch {
 	case w.Cloud:
-		outcome = &e.writer.cloud
 	case how == Failed:
 		e.writer.pause(now, err)
 	default:
 		e.writer.failures = 0
+		e.writer.answered(w, now, err)
 	}
 	if !w.Cloud && kube.OutcomeOf(err) == kube.Ambiguous {
 		e.writer.unsure = now
 	}
 	if how != Begun && !kube.Moved(err) { // a conflict shows nothing of the server
-		outcome.Was(err, "object", w.Object.String(), "verb", w.Verb, "change", w.Summary)
+		e.writer.log(w, how, err)
 	}
 	klog.V(1).InfoS("Wrote", "object", w.Object.String(), "verb", w.Verb, "change", w.Summary, "outcome", how, "took", now.Sub(began))
 	c.Done(w, err)
@@ -122,6 +126,47 @@ func (w *writer) pause(now time.Time, err error) {
 	}
 }
 
+// log logs the first of several writes that fail, and that the next one is made.
+func (w *writer) log(what Write, how Outcome, err error) {
+	facts := []any{"object", what.Object.String(), "verb", what.Verb, "change", what.Summary}
+	switch {
+	case what.Cloud:
+		w.cloud.Was(err, facts...)
+	case how == Failed:
+		w.outcome.Was(explain(err), facts...)
+	default:
+		w.outcome.Was(nil, facts...) // the server answers
+		w.refused.Was(explain(err), facts...)
+	}
+}
+
+// answered takes a final answer to a write.
+func (w *writer) answered(what Write, now time.Time, err error) {
+	d := w.denied[what.Controller]
+	if d == nil {
+		d = new(denials)
+		w.denied[what.Controller] = d
+	}
+	switch {
+	case err == nil:
+		d.clear(what.Object)
+	case !concernsObject(err):
+		d.add(what.Object, now)
+	}
+}
+
+// pausedUntil returns when the next write of a controller may begin. Without a
+// controller, it returns when a write of every one may.
+func (w *writer) pausedUntil(controller string) time.Time {
+	until := w.paused
+	for name, d := range w.denied {
+		if (controller == "" || name == controller) && d.until.After(until) {
+			until = d.until
+		}
+	}
+	return until
+}
+
 // took records a write that ended.
 func (w *writer) took(what Write, how Outcome, began, now time.Time, err error) {
 	w.inFlight--
@@ -143,10 +188,9 @@ type Outcome string
 // The outcomes.
 const (
 	Written Outcome = "written"
-	// Refused is a write that the object does not allow, or that requires an older state
-	// of it.
+	// Refused is a write that was not made, and that the same server would refuse again.
 	Refused Outcome = "refused"
-	// Failed is a write that the server does not allow for any object, or did not answer.
+	// Failed is a write that the server could not make, or did not answer.
 	Failed Outcome = "failed"
 	// Begun is a write that the cloud has begun, and has not ended in time.
 	Begun Outcome = "begun"
@@ -169,9 +213,18 @@ func outcomeOf(w Write, err error) Outcome {
 		}
 		return Failed
 	}
-	switch kube.Code(err) {
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
+	if kube.OutcomeOf(err) == kube.Refused && kube.Code(err) != http.StatusTooManyRequests {
 		return Refused
 	}
 	return Failed
+}
+
+// concernsObject reports whether a server refused a write because of its object: the
+// object does not allow it, or is not in the state that the write requires.
+func concernsObject(err error) bool {
+	switch kube.Code(err) {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
+		return true
+	}
+	return false
 }

@@ -218,7 +218,7 @@ func TestBadClusterCIDREndsNothing(t *testing.T) {
 	c.start(multi...)
 	c.node("a")
 	c.wantCIDR("a", "10.2.0.0/24") // the smaller pool of the two for all Nodes
-	for name, part := range map[string]string{"wide": "perNodeHostBits 20: does not fit into 10.1.0.0/16; use 0 to 16", "garbage": "spec cannot be read", "list": "spec cannot be read"} {
+	for name, part := range map[string]string{"wide": "perNodeHostBits 20: out of the bounds for 10.1.0.0/16; use 4 to 16", "garbage": "spec cannot be read", "list": "spec cannot be read"} {
 		if text := c.wantEvent(name, "PoolInvalid"); !strings.Contains(text, part) {
 			t.Errorf("%s: %s", name, text)
 		}
