@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 const (
@@ -23,6 +25,10 @@ const (
 	// silenceLimit is how long a server may send nothing of a page or at the
 	// beginning of a watch.
 	silenceLimit = 30 * time.Second
+	// sessionFloor is how long a session counts as short. Of two short ones in a row that
+	// the server ended, the next one begins so long after the beginning of the last one,
+	// or after half of that.
+	sessionFloor = time.Second
 	// goodSession is how long a session that brings nothing must last to reset the
 	// back-off.
 	goodSession = 10 * time.Second
@@ -46,8 +52,7 @@ type Watch[T any] struct {
 	Report func(err error)
 	// Pause waits between two sessions, after that many failures in a row, the last of
 	// which was err. It returns an error if ctx ends first. nil stands for the function
-	// Pause. A session that brought events and that the server then ended is no failure:
-	// the next one begins at once.
+	// Pause. A session that brought events and that the server then ended is no failure.
 	Pause func(ctx context.Context, failures int, err error) error
 
 	// Only Run uses the following fields.
@@ -102,6 +107,10 @@ type Chooser[T any] interface {
 	Unfit() bool
 }
 
+// floor spreads sessionFloor, so that programs whose watches one server ends together do
+// not return together.
+var floor = retry.Backoff{First: sessionFloor, Last: sessionFloor}
+
 var (
 	// errSilent ends a session when the server sends nothing.
 	errSilent = errors.New("no answer in time")
@@ -115,7 +124,7 @@ var (
 
 // Run follows the objects until ctx ends.
 func (w *Watch[T]) Run(ctx context.Context) {
-	relisting := false
+	relisting, short := false, 0
 	pause := w.Pause
 	if pause == nil {
 		pause = Pause
@@ -131,8 +140,15 @@ func (w *Watch[T]) Run(ctx context.Context) {
 		case errors.Is(err, errFormat), errors.Is(err, errPages):
 			continue
 		case w.moved && err == nil:
-			// The server ends the watch of a reader that it cannot serve fast enough.
+			// The server ends the watch of a reader that it cannot serve fast enough. A
+			// proxy may end every watch after an event.
 			failures = 0
+			if short++; time.Since(began) >= sessionFloor {
+				short = 0
+			}
+			if short > 1 && retry.Sleep(ctx, floor.After(1)-time.Since(began)) != nil {
+				return
+			}
 			continue
 		case relisting && !before:
 			failures = 1 // the server answers now, so earlier failures do not count

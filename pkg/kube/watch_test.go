@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -190,8 +191,7 @@ func TestPauseGetsTheFailure(t *testing.T) {
 }
 
 // TestSessionsThatBringEventsAreNoFailures: a server that cannot serve a reader fast
-// enough ends its watch, again and again. The next session begins at once, and lists
-// nothing. A session that brings nothing is a failure, the first one after many.
+// enough ends its watch, again and again. The next session lists nothing. A session that brings nothing is a failure, the first one after many.
 func TestSessionsThatBringEventsAreNoFailures(t *testing.T) {
 	f := apitest.New(t)
 	s := &seen[Node]{read: noteOf}
@@ -206,7 +206,7 @@ func TestSessionsThatBringEventsAreNoFailures(t *testing.T) {
 			return ctx.Err()
 		},
 	})
-	for i := range 30 {
+	for i := range 10 {
 		note := fmt.Sprint(i)
 		put(f, "a", note)
 		s.await(t, note, func() bool { return s.objects["a"] == note })
@@ -227,6 +227,58 @@ func TestSessionsThatBringEventsAreNoFailures(t *testing.T) {
 	if failures := <-paused; failures != 1 {
 		t.Errorf("paused after %d failures, want 1", failures)
 	}
+}
+
+// A server or proxy that ends every watch after an event gets no hot loop. A watch that
+// was short once, or that lasted, resumes at once.
+func TestShortSessionsHaveAFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := apitest.InProcess(t)
+		put(f, "a", "0")
+		c := newClient(t, Options{Server: "http://apiserver"})
+		c.Wrap(func(http.RoundTripper) http.RoundTripper { return f.Transport() })
+		s, _ := watching(t, c, WholeNode, noteOf)
+		synctest.Wait()
+		cut := func() {
+			put(f, "a", fmt.Sprint(f.Asked("GET ")))
+			synctest.Wait()
+			f.Cut()
+			synctest.Wait()
+		}
+		watches := func() (n int) {
+			for _, r := range f.Requests() {
+				if strings.Contains(r, "watch=1") {
+					n++
+				}
+			}
+			return n
+		}
+		before := watches()
+		for range 5 {
+			<-time.After(2 * sessionFloor)
+			synctest.Wait()
+			cut()
+		}
+		if n := watches() - before; n != 5 {
+			t.Errorf("%d watches began at once after one that lasted", n)
+		}
+		began := time.Now()
+		before = watches()
+		for time.Since(began) < time.Minute {
+			cut()
+			<-time.After(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		if n, most := watches()-before, int(2*time.Since(began)/sessionFloor)+2; n > most || n < most/4 {
+			t.Errorf("%d watches in %s, want %d to %d", n, time.Since(began), most/4, most)
+		}
+		put(f, "a", "last")
+		<-time.After(sessionFloor)
+		synctest.Wait()
+		if s.objects["a"] != "last" || s.lists != 1 || s.failed > 0 {
+			t.Errorf("%+v", s)
+		}
+	})
 }
 
 // TestListInPages lists more objects than a page has, from a server that does not
