@@ -31,13 +31,16 @@ type Part struct{ Used, Free, Resting, Reserved, Draining uint64 }
 // Total returns the number of blocks in the part.
 func (p Part) Total() uint64 { return p.Used + p.Free + p.Resting + p.Reserved + p.Draining }
 
-// Layouts returns how each pool and family is used, in at most most parts each, in the
-// order of Usage.
-func (b *Book) Layouts(now time.Time, most int) (all []Layout) {
+// Layouts returns how the first pools and families are used, at most most of them, in the
+// order of Usage. Each is cut into at most parts parts.
+func (b *Book) Layouts(now time.Time, most, parts int) (all []Layout) {
 	b.advance(now)
 	for _, p := range b.pools {
 		for _, f := range p.families {
-			all = append(all, b.layout(p, f, most))
+			if len(all) == most {
+				return all
+			}
+			all = append(all, b.layout(p, f, parts))
 		}
 	}
 	return all

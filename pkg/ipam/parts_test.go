@@ -64,10 +64,39 @@ func TestLayoutsShowWhereBlocksLie(t *testing.T) {
 		3:  "8: 10.0.0.0/21 +, 10.9.0.0/23 +, 10.255.0.0/24 .",
 		1:  "8: 10.0.0.0/21 +",
 	} {
-		l := b.Layouts(now, most)[0]
+		l := b.Layouts(now, 1, most)[0]
 		if got := drawn(l); got != want || l.Left != 3-len(l.Ranges) {
 			t.Errorf("%d: %s, %d left, want %s", most, got, l.Left, want)
 		}
+	}
+}
+
+// Layouts are worked out in the order of Usage, and no more than are asked for.
+func TestLayoutsAreLimited(t *testing.T) {
+	var pools []Pool
+	for i := range 100 {
+		pools = append(pools, pool4(fmt.Sprintf("pool-%d", i), 24, fmt.Sprintf("10.%d.0.0/16", i)))
+	}
+	b, err := New(pools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_000_000, 0)
+	usage := b.Usage(now)
+	for most, want := range map[int]int{0: 0, 1: 1, 24: 24, 100: 100, 1000: 100} {
+		layouts := b.Layouts(now, most, 16)
+		if len(layouts) != want {
+			t.Errorf("%d layouts, want %d", len(layouts), want)
+		}
+		for i, l := range layouts {
+			if l.Pool != usage[i].Pool || l.Family != usage[i].Family {
+				t.Errorf("layout %d is of %s, want %s", i, l.Pool, usage[i].Pool)
+			}
+		}
+	}
+	few := testing.AllocsPerRun(10, func() { b.Layouts(now, 2, 16) })
+	if all := testing.AllocsPerRun(10, func() { b.Layouts(now, 100, 16) }); few > all/20 {
+		t.Errorf("two layouts of 100 take %v allocations, all take %v", few, all)
 	}
 }
 

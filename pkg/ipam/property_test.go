@@ -214,7 +214,7 @@ func (c *cluster) check() {
 		}
 	}
 	usage := c.book.Usage(c.now)
-	layouts := c.book.Layouts(c.now, 1+c.rnd.IntN(40))
+	layouts := c.book.Layouts(c.now, len(usage), 1+c.rnd.IntN(40))
 	for at, u := range usage {
 		if sum := sumOf(layouts[at]); layouts[at].Left == 0 && sum != (Part{u.Used, u.Free, u.Resting, u.Reserved, u.Draining}) {
 			c.fail("the parts %+v add up to %+v, not to %+v", layouts[at], sum, u)

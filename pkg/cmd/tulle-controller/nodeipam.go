@@ -13,7 +13,7 @@ import (
 // allocator is what all kinds of node IPAM have in common.
 type allocator interface {
 	Report(now time.Time) nodeipam.Report
-	Layouts(now time.Time, most int) []ipam.Layout
+	Layouts(now time.Time, most, parts int) []ipam.Layout
 }
 
 // findingCodes are the codes of findings of all kinds of node IPAM.

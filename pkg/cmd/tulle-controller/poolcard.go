@@ -27,7 +27,7 @@ func (r reading) poolCards(layouts []ipam.Layout) (all []poolCard) {
 		family subnet.Family
 	}
 	drawn := make(map[key]ipam.Layout)
-	for _, l := range layouts[:min(mostPictures, len(layouts))] {
+	for _, l := range layouts {
 		drawn[key{l.Pool, l.Family}] = l
 	}
 	for _, u := range r.ipam.Pools {

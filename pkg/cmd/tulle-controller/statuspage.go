@@ -45,7 +45,7 @@ func (p *process) servePage(w http.ResponseWriter, r *http.Request) {
 	var layouts []ipam.Layout
 	if !now.stuck {
 		known := make(chan []ipam.Layout, 1)
-		if p.engine.Do(within, func() { known <- p.ipam.Layouts(now.at, mostParts) }) {
+		if p.engine.Do(within, func() { known <- p.ipam.Layouts(now.at, mostPictures, mostParts) }) {
 			layouts = <-known
 		}
 	}

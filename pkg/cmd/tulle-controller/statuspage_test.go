@@ -86,7 +86,7 @@ func filled(t testing.TB, n int, pools ...ipam.Pool) (report nodeipam.Report, la
 	for f := range b.Findings() {
 		report.Findings = append(report.Findings, f)
 	}
-	return report, b.Layouts(at, mostParts)
+	return report, b.Layouts(at, mostPictures, mostParts)
 }
 
 func ranges(texts ...string) (all []netip.Prefix) {

@@ -126,10 +126,10 @@ func (c *Controller) from() string {
 	return " of the secondary range " + c.options.Secondary
 }
 
-// Layouts returns where the blocks of each pool and family lie, in at most most parts
-// each. Call it in the Engine's loop.
-func (c *Controller) Layouts(now time.Time, most int) []ipam.Layout {
-	return c.book.Layouts(now, most)
+// Layouts returns how the first pools and families are used, at most most of them, each
+// in at most parts parts. Call it in the Engine's loop.
+func (c *Controller) Layouts(now time.Time, most, parts int) []ipam.Layout {
+	return c.book.Layouts(now, most, parts)
 }
 
 // Report returns what the controller knows. Call it in the Engine's loop.

@@ -76,8 +76,8 @@ func (c *Controller) Report(now time.Time) Report {
 	return r
 }
 
-// Layouts returns how each pool and family is used, in at most most parts each. Call it
-// in the Engine's loop.
-func (c *Controller) Layouts(now time.Time, most int) []ipam.Layout {
-	return c.book.Layouts(now, most)
+// Layouts returns how the first pools and families are used, at most most of them, each
+// in at most parts parts. Call it in the Engine's loop.
+func (c *Controller) Layouts(now time.Time, most, parts int) []ipam.Layout {
+	return c.book.Layouts(now, most, parts)
 }
