@@ -34,7 +34,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet soak soak-controller lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet test-aws soak soak-controller lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -69,6 +69,9 @@ test-kube: root go kube-deps ## store, daemons, controller, chart and manifests 
 test-kubelet: root go kubelet-deps ## the DaemonSet on real nodes, flannel's replaced by it, and the other way (eight minutes)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 60m -tags kubelet $(TESTFLAGS) ./pkg/test/kubelettest
 
+test-aws: go moto ## clients of AWS, and the tests' own AWS, against moto_server
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 15m -tags aws -run '^TestMoto' $(TESTFLAGS) ./pkg/cloud/aws/...
+
 soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./pkg/test/e2e -v -soak $(SOAK)
 
@@ -80,9 +83,11 @@ lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	go vet -tags vm,packages ./...
 	go vet -tags kube,flannel ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go vet -tags kubelet ./pkg/test/kubelettest/...
+	go vet -tags aws ./pkg/cloud/aws/...
 	go tool staticcheck -tags vm,packages ./...
 	go tool staticcheck -tags kube,flannel ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
+	go tool staticcheck -tags aws ./pkg/cloud/aws/...
 	go mod tidy -diff
 
 # Of each module, what it names itself and the modules of its tools; Go itself is the toolchain's matter.
@@ -167,6 +172,9 @@ packages-deps: ## install what test-packages needs and is missing
 
 vm-deps: ## install what test-vm needs and is missing
 	@$(call install,$(VM_DEPS))
+
+moto:
+	@command -v moto_server >/dev/null || { echo "this needs moto_server, an emulator of AWS: pip install 'moto[server]'" >&2; exit 1; }
 
 clean: ## remove what was built
 	rm -rf bin

@@ -51,7 +51,7 @@ var instances = scenario{"instances", []row{
 	{name: "one that there is not, by filter", want: "i1 running", do: func(w *world) string {
 		return w.see(&ec2.DescribeInstancesInput{Filters: []types.Filter{filterOf("instance-id", *w.id("i1"), "i-0123456789abcdef0")}})
 	}},
-	{name: "no ID", want: "InvalidInstanceID.Malformed", do: func(w *world) string {
+	{name: "no ID", moto: "InvalidInstanceID.NotFound", want: "InvalidInstanceID.Malformed", do: func(w *world) string {
 		return w.see(&ec2.DescribeInstancesInput{InstanceIds: []string{"i1"}})
 	}},
 	{name: "by VPC", want: "i1 running; i2 running", do: instancesBy("vpc-id", func(w *world) string { return *w.id("vpc") })},
@@ -80,14 +80,14 @@ var instances = scenario{"instances", []row{
 		}
 		return w.see(&ec2.DescribeInstancesInput{Filters: []types.Filter{filterOf("private-ip-address", *i.PrivateIpAddress), filterOf("vpc-id", *w.id("vpc"))}})
 	}},
-	{name: "the check off", want: "false false", do: func(w *world) string {
+	{name: "the check off", moto: "false true", want: "false false", do: func(w *world) string {
 		_, err := w.ec2.ModifyInstanceAttribute(w.ctx, &ec2.ModifyInstanceAttributeInput{InstanceId: w.id("i1"), SourceDestCheck: &types.AttributeBooleanValue{Value: aws.Bool(false)}})
 		if err != nil {
 			return code(err)
 		}
 		return w.checks("i1")
 	}},
-	{name: "the check off, of an interface", want: "false false", do: func(w *world) string {
+	{name: "the check off, of an interface", moto: "true false", want: "false false", do: func(w *world) string {
 		_, err := w.ec2.ModifyNetworkInterfaceAttribute(w.ctx, &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceId: w.id("i2/eni"), SourceDestCheck: &types.AttributeBooleanValue{Value: aws.Bool(false)}})
 		if err != nil {
 			return code(err)
@@ -131,12 +131,12 @@ var instances = scenario{"instances", []row{
 	{name: "still visible", want: "i1 terminated", do: func(w *world) string {
 		return w.see(&ec2.DescribeInstancesInput{InstanceIds: []string{*w.id("i1")}})
 	}},
-	{name: "in no VPC any more", want: "i2 running", do: instancesBy("vpc-id", func(w *world) string { return *w.id("vpc") })},
-	{name: "its interface is gone", want: "InvalidNetworkInterfaceID.NotFound", do: func(w *world) string {
+	{name: "in no VPC any more", moto: "i1 terminated; i2 running", want: "i2 running", do: instancesBy("vpc-id", func(w *world) string { return *w.id("vpc") })},
+	{name: "its interface is gone", moto: "ok", want: "InvalidNetworkInterfaceID.NotFound", do: func(w *world) string {
 		_, err := w.ec2.DescribeNetworkInterfaces(w.ctx, &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{*w.id("i1/eni")}})
 		return ok(err)
 	}},
-	{name: "a terminated one is not started", want: "IncorrectInstanceState", do: func(w *world) string {
+	{name: "a terminated one is not started", moto: "ok", want: "IncorrectInstanceState", do: func(w *world) string {
 		_, err := w.ec2.StartInstances(w.ctx, &ec2.StartInstancesInput{InstanceIds: []string{*w.id("i1")}})
 		return ok(err)
 	}},
@@ -148,7 +148,7 @@ var instances = scenario{"instances", []row{
 		_, err := w.ec2.TerminateInstances(w.ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{"i-0123456789abcdef0"}})
 		return ok(err)
 	}},
-	{name: "the same client token", want: "same", do: func(w *world) string {
+	{name: "the same client token", moto: "other", want: "same", do: func(w *world) string {
 		in := &ec2.RunInstancesInput{ImageId: aws.String("ami-12c6146b"), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: w.id("a"), ClientToken: aws.String("run-1")}
 		first, err := w.ec2.RunInstances(w.ctx, in)
 		if err != nil {
@@ -202,10 +202,10 @@ var describing = scenario{"pages", []row{
 		out, err := w.ec2.RunInstances(w.ctx, &ec2.RunInstancesInput{ImageId: aws.String("ami-12c6146b"), MinCount: aws.Int32(12), MaxCount: aws.Int32(12), SubnetId: w.id("a")})
 		return said(err, func() string { return fmt.Sprint(len(out.Instances)) })
 	}},
-	{name: "in pages of five", want: "[5 5 2] 12", do: func(w *world) string { return paged(w, 5, filterOf("vpc-id", *w.id("vpc"))) }},
+	{name: "in pages of five", moto: "[12] 12", want: "[5 5 2] 12", do: func(w *world) string { return paged(w, 5, filterOf("vpc-id", *w.id("vpc"))) }},
 	{name: "in one page", want: "[12] 12", do: func(w *world) string { return paged(w, 1000, filterOf("vpc-id", *w.id("vpc"))) }},
-	{name: "a page too small", want: "InvalidParameterValue", do: func(w *world) string { return paged(w, 4) }},
-	{name: "a page too large", want: "InvalidParameterValue", do: func(w *world) string { return paged(w, 1001) }},
+	{name: "a page too small", moto: "[12] 12", want: "InvalidParameterValue", do: func(w *world) string { return paged(w, 4) }},
+	{name: "a page too large", moto: "[12] 12", want: "InvalidParameterValue", do: func(w *world) string { return paged(w, 1001) }},
 	{name: "a page and IDs", want: "InvalidParameterCombination", do: func(w *world) string {
 		return w.see(&ec2.DescribeInstancesInput{MaxResults: aws.Int32(5), InstanceIds: []string{"i-0123456789abcdef0"}})
 	}},
@@ -217,7 +217,7 @@ var describing = scenario{"pages", []row{
 		}
 		return "ok"
 	}},
-	{name: "in pages of five", want: "[5 4]", do: func(w *world) string {
+	{name: "in pages of five", moto: "[9]", want: "[5 4]", do: func(w *world) string {
 		var sizes []int
 		p := ec2.NewDescribeRouteTablesPaginator(w.ec2, &ec2.DescribeRouteTablesInput{MaxResults: aws.Int32(5), Filters: []types.Filter{filterOf("vpc-id", *w.id("vpc"))}})
 		for p.HasMorePages() {

@@ -105,7 +105,7 @@ var tables = scenario{"route tables", []row{
 	{name: "main", want: "rtb-?", do: tablesBy(filterOf("association.main", "true"))},
 	{name: "associated", want: "ok", do: func(w *world) string { return w.associate("t1", "a", "as") }},
 	{name: "by subnet", want: "t1", do: func(w *world) string { return tablesBy(filterOf("association.subnet-id", *w.id("a")))(w) }},
-	{name: "associated with a second table", want: "Resource.AlreadyAssociated", do: func(w *world) string { return w.associate("t2", "a", "as2") }},
+	{name: "associated with a second table", moto: "ok", want: "Resource.AlreadyAssociated", do: func(w *world) string { return w.associate("t2", "a", "as2") }},
 	{name: "tags set later", want: "t2", do: func(w *world) string {
 		_, err := w.ec2.CreateTags(w.ctx, &ec2.CreateTagsInput{Resources: []string{*w.id("t2")}, Tags: []types.Tag{{Key: aws.String("k"), Value: aws.String("v")}}})
 		if err != nil {
@@ -127,7 +127,7 @@ var tables = scenario{"route tables", []row{
 		}
 		return tablesBy(filterOf("tag-key", "k"))(w)
 	}},
-	{name: "a reserved tag", want: "InvalidParameterValue", do: func(w *world) string {
+	{name: "a reserved tag", moto: "ok", want: "InvalidParameterValue", do: func(w *world) string {
 		_, err := w.ec2.CreateTags(w.ctx, &ec2.CreateTagsInput{Resources: []string{*w.id("t2")}, Tags: []types.Tag{{Key: aws.String("aws:k"), Value: aws.String("v")}}})
 		return ok(err)
 	}},
@@ -135,18 +135,18 @@ var tables = scenario{"route tables", []row{
 		_, err := w.ec2.CreateTags(w.ctx, &ec2.CreateTagsInput{Resources: []string{"rtb-0123456789abcdef0"}, Tags: []types.Tag{{Key: aws.String("k"), Value: aws.String("v")}}})
 		return ok(err)
 	}},
-	{name: "a filter that there is not", want: "InvalidParameterValue", do: tablesBy(filterOf("tags", "x"))},
-	{name: "a page too small", want: "InvalidParameterValue", do: func(w *world) string {
+	{name: "a filter that there is not", moto: "HTTP 500", want: "InvalidParameterValue", do: tablesBy(filterOf("tags", "x"))},
+	{name: "a page too small", moto: "rtb-? rtb-? t1 t2", want: "InvalidParameterValue", do: func(w *world) string {
 		return describeTables(w, &ec2.DescribeRouteTablesInput{MaxResults: aws.Int32(4)})
 	}},
-	{name: "a token of no call", want: "InvalidNextToken", do: func(w *world) string {
+	{name: "a token of no call", moto: "rtb-? rtb-? t1 t2", want: "InvalidNextToken", do: func(w *world) string {
 		return describeTables(w, &ec2.DescribeRouteTablesInput{NextToken: aws.String("x")})
 	}},
-	{name: "a dry run", want: "DryRunOperation", do: func(w *world) string {
+	{name: "a dry run", moto: "ok", want: "DryRunOperation", do: func(w *world) string {
 		_, err := w.ec2.CreateRouteTable(w.ctx, &ec2.CreateRouteTableInput{VpcId: w.id("vpc"), DryRun: aws.Bool(true)})
 		return ok(err)
 	}},
-	{name: "the same client token", want: "same", do: func(w *world) string {
+	{name: "the same client token", moto: "other", want: "same", do: func(w *world) string {
 		in := &ec2.CreateRouteTableInput{VpcId: w.id("vpc"), ClientToken: aws.String("token-1")}
 		first, err := w.ec2.CreateRouteTable(w.ctx, in)
 		if err != nil {
@@ -160,7 +160,7 @@ var tables = scenario{"route tables", []row{
 			return "other"
 		})
 	}},
-	{name: "the same client token with other parameters", want: "IdempotentParameterMismatch", do: func(w *world) string {
+	{name: "the same client token with other parameters", moto: "ok", want: "IdempotentParameterMismatch", do: func(w *world) string {
 		_, err := w.ec2.CreateRouteTable(w.ctx, &ec2.CreateRouteTableInput{VpcId: w.id("vpc"), ClientToken: aws.String("token-1"), TagSpecifications: tagsOf(types.ResourceTypeRouteTable, "a", "b")})
 		return ok(err)
 	}},
@@ -219,10 +219,8 @@ var routes = scenario{"routes", []row{
 	{name: "to an instance", want: "ok", do: func(w *world) string { return w.create("t", "10.80.0.0/24", "i1") }},
 	{name: "to an interface", want: "ok", do: func(w *world) string { return w.create("t", "10.80.1.0/24", "i2/eni") }},
 	{name: "IPv6 to an interface", want: "ok", do: func(w *world) string { return w.create("t", "fd00:80:0:1::/64", "i2/eni") }},
-	{name: "the table", want: localRoute + "; 10.80.0.0/24 i1/eni active CreateRoute; 10.80.1.0/24 i2/eni active CreateRoute; fd00:80:0:1::/64 i2/eni active CreateRoute", do: func(w *world) string { return w.routes("t") }},
+	{name: "the table", moto: localRoute + "; 10.80.0.0/24  active CreateRoute; 10.80.1.0/24 i2/eni active CreateRoute; fd00:80:0:1::/64 i2/eni active CreateRoute", want: localRoute + "; 10.80.0.0/24 i1/eni active CreateRoute; 10.80.1.0/24 i2/eni active CreateRoute; fd00:80:0:1::/64 i2/eni active CreateRoute", do: func(w *world) string { return w.routes("t") }},
 	{name: "a destination twice", want: "RouteAlreadyExists", do: func(w *world) string { return w.create("t", "10.80.0.0/24", "i2") }},
-	{name: "a destination twice, by interface", want: "RouteAlreadyExists", do: func(w *world) string { return w.create("t", "10.80.1.0/24", "i1/eni") }},
-	{name: "an IPv6 destination twice", want: "RouteAlreadyExists", do: func(w *world) string { return w.create("t", "fd00:80:0:1::/64", "i1/eni") }},
 	{name: "to an instance that there is not", want: "InvalidInstanceID.NotFound", do: func(w *world) string {
 		_, err := w.ec2.CreateRoute(w.ctx, &ec2.CreateRouteInput{RouteTableId: w.id("t"), DestinationCidrBlock: aws.String("10.80.9.0/24"), InstanceId: aws.String("i-0123456789abcdef0")})
 		return ok(err)
@@ -235,29 +233,45 @@ var routes = scenario{"routes", []row{
 		_, err := w.ec2.CreateRoute(w.ctx, &ec2.CreateRouteInput{RouteTableId: aws.String("rtb-0123456789abcdef0"), DestinationCidrBlock: aws.String("10.80.9.0/24"), InstanceId: w.id("i1")})
 		return ok(err)
 	}},
-	{name: "to another VPC", want: "InvalidParameterValue", do: func(w *world) string { return w.create("t", "10.80.9.0/24", "i3") }},
 	{name: "no block", want: "InvalidParameterValue", do: func(w *world) string { return w.create("t", "10.80.9/24", "i1") }},
-	{name: "within the VPC's block", want: "InvalidParameterValue", do: func(w *world) string { return w.create("t", "10.0.200.0/24", "i1") }},
 	{name: "replaced", want: "ok", do: func(w *world) string { return w.replace("t", "10.80.0.0/24", "i2/eni") }},
 	{name: "IPv6 replaced", want: "ok", do: func(w *world) string { return w.replace("t", "fd00:80:0:1::/64", "i1/eni") }},
 	{name: "the table then", want: localRoute + "; 10.80.0.0/24 i2/eni active CreateRoute; 10.80.1.0/24 i2/eni active CreateRoute; fd00:80:0:1::/64 i1/eni active CreateRoute", do: func(w *world) string { return w.routes("t") }},
-	{name: "replacing a route that there is not", want: "InvalidParameterValue", do: func(w *world) string { return w.replace("t", "10.80.9.0/24", "i2/eni") }},
 	{name: "deleted", want: "ok", do: func(w *world) string { return w.deleteRoute("t", "10.80.0.0/24") }},
 	{name: "deleted twice", want: "InvalidRoute.NotFound", do: func(w *world) string { return w.deleteRoute("t", "10.80.0.0/24") }},
-	{name: "deleting the local route", want: "InvalidParameterValue", do: func(w *world) string { return w.deleteRoute("t", "10.0.0.0/16") }},
 	{name: "an instance stopped", want: "ok", do: func(w *world) string {
 		_, err := w.ec2.StopInstances(w.ctx, &ec2.StopInstancesInput{InstanceIds: []string{*w.id("i2")}})
 		return ok(err)
 	}},
-	{name: "its route", want: localRoute + "; 10.80.1.0/24 i2/eni blackhole CreateRoute; fd00:80:0:1::/64 i1/eni active CreateRoute", do: func(w *world) string { return w.routes("t") }},
+	{name: "its route", moto: localRoute + "; 10.80.1.0/24 i2/eni active CreateRoute; fd00:80:0:1::/64 i1/eni active CreateRoute", want: localRoute + "; 10.80.1.0/24 i2/eni blackhole CreateRoute; fd00:80:0:1::/64 i1/eni active CreateRoute", do: func(w *world) string { return w.routes("t") }},
 	{name: "an instance terminated", want: "ok", do: func(w *world) string {
 		_, err := w.ec2.TerminateInstances(w.ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{*w.id("i1"), *w.id("i2")}})
 		return ok(err)
 	}},
-	{name: "its route then", want: localRoute + "; 10.80.1.0/24 i2/eni blackhole CreateRoute; fd00:80:0:1::/64 i1/eni blackhole CreateRoute", do: func(w *world) string { return w.routes("t") }},
-	{name: "blackholes by filter", want: "t", do: tablesBy(filterOf("route.state", "blackhole"))},
+	{name: "its route then", moto: localRoute + "; 10.80.1.0/24 i2/eni active CreateRoute; fd00:80:0:1::/64 i1/eni active CreateRoute", want: localRoute + "; 10.80.1.0/24 i2/eni blackhole CreateRoute; fd00:80:0:1::/64 i1/eni blackhole CreateRoute", do: func(w *world) string { return w.routes("t") }},
+	{name: "blackholes by filter", moto: "HTTP 500", want: "t", do: tablesBy(filterOf("route.state", "blackhole"))},
 	{name: "a blackhole deleted", want: "ok", do: func(w *world) string { return w.deleteRoute("t", "10.80.1.0/24") }},
 	{name: "a last instance", want: "pending", do: func(w *world) string { return w.launch("i4", "a") }},
 	{name: "host bits", want: "ok", do: func(w *world) string { return w.create("t", "100.68.0.18/18", "i4/eni") }},
-	{name: "become the canonical block", want: localRoute + "; 100.68.0.0/18 i4/eni active CreateRoute; fd00:80:0:1::/64 i1/eni blackhole CreateRoute", do: func(w *world) string { return w.routes("t") }},
+	{name: "become the canonical block", moto: localRoute + "; 100.68.0.18/18 i4/eni active CreateRoute; fd00:80:0:1::/64 i1/eni active CreateRoute", want: localRoute + "; 100.68.0.0/18 i4/eni active CreateRoute; fd00:80:0:1::/64 i1/eni blackhole CreateRoute", do: func(w *world) string { return w.routes("t") }},
+}}
+
+// refusals is about routes that AWS refuses, and moto makes.
+var refusals = scenario{"refused routes", []row{
+	{name: "a VPC", want: "ok", do: func(w *world) string { return w.vpc("vpc", "10.0.0.0/16") }},
+	{name: "another VPC", want: "ok", do: func(w *world) string { return w.vpc("vpc2", "10.9.0.0/16") }},
+	{name: "a subnet", want: "ok", do: func(w *world) string { return w.subnet("a", "vpc", "10.0.0.0/24", "") }},
+	{name: "another one", want: "ok", do: func(w *world) string { return w.subnet("b", "vpc2", "10.9.0.0/24", "") }},
+	{name: "a table", want: "ok", do: func(w *world) string { return w.table("t", "vpc") }},
+	{name: "an instance", want: "pending", do: func(w *world) string { return w.launch("i1", "a") }},
+	{name: "a second one", want: "pending", do: func(w *world) string { return w.launch("i2", "a") }},
+	{name: "one in the other VPC", want: "pending", do: func(w *world) string { return w.launch("i3", "b") }},
+	{name: "to an interface", want: "ok", do: func(w *world) string { return w.create("t", "10.80.1.0/24", "i2/eni") }},
+	{name: "IPv6 to an interface", want: "ok", do: func(w *world) string { return w.create("t", "fd00:80:0:1::/64", "i2/eni") }},
+	{name: "a destination twice, by interface", moto: "ok", want: "RouteAlreadyExists", do: func(w *world) string { return w.create("t", "10.80.1.0/24", "i1/eni") }},
+	{name: "an IPv6 destination twice", moto: "ok", want: "RouteAlreadyExists", do: func(w *world) string { return w.create("t", "fd00:80:0:1::/64", "i1/eni") }},
+	{name: "to another VPC", moto: "ok", want: "InvalidParameterValue", do: func(w *world) string { return w.create("t", "10.80.9.0/24", "i3") }},
+	{name: "within the VPC's block", moto: "ok", want: "InvalidParameterValue", do: func(w *world) string { return w.create("t", "10.0.200.0/24", "i1") }},
+	{name: "replacing a route that there is not", moto: "ok", want: "InvalidParameterValue", do: func(w *world) string { return w.replace("t", "10.80.9.0/24", "i2/eni") }},
+	{name: "deleting the local route", moto: "ok", want: "InvalidParameterValue", do: func(w *world) string { return w.deleteRoute("t", "10.0.0.0/16") }},
 }}

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // world is a server as the SDK's clients see it, and names for the IDs that it gave out.
@@ -99,6 +100,9 @@ func code(err error) string {
 	}
 	if refused := smithy.APIError(nil); errors.As(err, &refused) {
 		return refused.ErrorCode()
+	}
+	if answer := (*smithyhttp.ResponseError)(nil); errors.As(err, &answer) {
+		return fmt.Sprint("HTTP ", answer.HTTPStatusCode())
 	}
 	return "no answer: " + err.Error()
 }
