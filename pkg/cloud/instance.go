@@ -67,6 +67,8 @@ type Instance struct {
 	// Zone is the zone's name, and ZoneID the ID that is the same in every account, where
 	// the cloud has one.
 	Zone, ZoneID, Region string
+	// Account is the ID of the account that the instance is of.
+	Account string
 	// Network is the ID of the cloud's network that the primary interface is in.
 	Network string
 	// Addresses are those for the Node's status, in the order of the cloud's own

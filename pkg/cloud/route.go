@@ -96,8 +96,6 @@ type Quota struct {
 // Table is a route table that is ours.
 type Table struct {
 	ID, Name string
-	// Zone is where the table's subnets are, if that is one zone.
-	Zone string
 	// Network is the ID of the network that the table is of.
 	Network string
 	// Ours is by what the table is ours, for people, like "tag kubernetes.io/cluster/prod".

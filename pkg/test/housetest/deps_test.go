@@ -19,6 +19,18 @@ func TestDaemonLinksNoEtcdServer(t *testing.T) {
 	}
 }
 
+// TestDaemonLinksNoCloud keeps out the SDKs of clouds, which only the cluster-wide
+// program speaks to.
+func TestDaemonLinksNoCloud(t *testing.T) {
+	for _, path := range linked(t) {
+		for _, sdk := range []string{"github.com/aws/", "golang.org/x/oauth2/google", "cloud.google.com/", module + "/pkg/cloud"} {
+			if strings.HasPrefix(path, sdk) {
+				t.Errorf("tulled links %s", path)
+			}
+		}
+	}
+}
+
 // TestDaemonLinksNoTemplates keeps out templates, which call methods by name. The
 // linker then keeps every exported method, which is a fifth of the daemon's size.
 func TestDaemonLinksNoTemplates(t *testing.T) {

@@ -1,0 +1,31 @@
+package aws
+
+import (
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// Half of what AWS publishes is left to others. The whole bucket of routes is ours for a
+// moment, and half of what returns to it.
+func TestBudgets(t *testing.T) {
+	for action, want := range map[string][2]cloud.Budget{
+		describeInstances: {{Burst: 50, Rate: 10}, {Burst: 200, Rate: 40}},
+		describeTables:    {{Burst: 50, Rate: 10}, {Burst: 200, Rate: 40}},
+		createRoute:       {{Burst: 50, Rate: 2.5}, {Burst: 100, Rate: 10}},
+		replaceRoute:      {{Burst: 50, Rate: 2.5}, {Burst: 100, Rate: 10}},
+		deleteRoute:       {{Burst: 50, Rate: 2.5}, {Burst: 100, Rate: 10}},
+		modifyInterface:   {{Burst: 50, Rate: 2.5}, {Burst: 200, Rate: 10}},
+		"RunInstances":    {{Burst: 25, Rate: 2.5}, {Burst: 100, Rate: 10}},
+		getQuota:          {{Burst: 2, Rate: 0.5}, {Burst: 8, Rate: 2}},
+	} {
+		for i, share := range []float64{defaultShare, 2} {
+			if got := budgetOf(action, share); got != want[i] {
+				t.Errorf("%s at %v: %+v, want %+v", action, share, got, want[i])
+			}
+		}
+	}
+	if got := budgetOf(getQuota, 0.01); got.Burst != 1 || got.Rate != 0.01 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,183 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/retry"
+)
+
+const (
+	// mostTries limits how often a request is sent.
+	mostTries = 4
+	// tryLimit is how long one try may take. A slow answer is sent for again while there
+	// is time.
+	tryLimit = 12 * time.Second
+)
+
+// backoff paces the tries of one request.
+var backoff = retry.Backoff{First: 200 * time.Millisecond, Last: 5 * time.Second}
+
+// Options are what a Client needs.
+type Options struct {
+	// Config is what the cloud config file says.
+	Config Config
+	// Cluster is the cluster's name, in the tags kubernetes.io/cluster/NAME. The one of
+	// Config comes first.
+	Cluster string
+	// Share is the part of the published request rates that is used; 0 is one half.
+	Share float64
+	// Agent is the user agent.
+	Agent string
+	// HTTP carries the requests; nil is a client with time limits.
+	HTTP *http.Client
+}
+
+// Client speaks to the API of one account in one region. It is safe for concurrent use.
+type Client struct {
+	config  Config
+	region  string
+	ec2     *ec2.Client
+	quotas  *servicequotas.Client
+	limiter *cloud.Limiter
+	tables  recent
+	most    quota
+	batch   *cloud.Batch
+
+	mu    sync.Mutex
+	calls map[cloud.Call]int
+}
+
+// New returns a Client with the credentials that the SDK finds: those of the environment,
+// of the shared files, of a web identity, or of the instance or container that the
+// program runs on.
+func New(ctx context.Context, o Options) (*Client, error) {
+	if o.Config.Cluster == "" {
+		o.Config.Cluster = o.Cluster
+	}
+	if err := checkCluster(o.Config.Cluster); err != nil {
+		return nil, err
+	}
+	loaded, err := load(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Share == 0 {
+		o.Share = defaultShare
+	}
+	c := &Client{
+		config: o.Config, region: loaded.Region, calls: make(map[cloud.Call]int),
+		limiter: cloud.NewLimiter(func(action string) cloud.Budget { return budgetOf(action, o.Share) }),
+		ec2: ec2.NewFromConfig(loaded, func(to *ec2.Options) {
+			to.Retryer, to.BaseEndpoint = aws.NopRetryer{}, endpoint(o.Config, "ec2", to.BaseEndpoint)
+		}),
+		quotas: servicequotas.NewFromConfig(loaded, func(to *servicequotas.Options) {
+			to.Retryer, to.BaseEndpoint = aws.NopRetryer{}, endpoint(o.Config, "servicequotas", to.BaseEndpoint)
+		}),
+	}
+	c.batch = cloud.NewBatch(c.read)
+	return c, nil
+}
+
+// Region returns the region that the Client speaks to.
+func (c *Client) Region() string { return c.region }
+
+// Cluster returns the name of the cluster whose tags mark what is ours.
+func (c *Client) Cluster() string { return c.config.Cluster }
+
+// Calls returns the requests by action and outcome since the start.
+func (c *Client) Calls() map[cloud.Call]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.calls)
+}
+
+func (c *Client) count(action string, err error) {
+	outcome := "ok"
+	if err != nil {
+		outcome = cloud.KindOf(err).String()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[cloud.Call{Action: action, Outcome: outcome}]++
+}
+
+// ask sends a request that changes nothing, until it is answered, at most mostTries
+// times.
+func ask[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) (Out, error) {
+	return do(ctx, c, action, func(k cloud.Kind) bool { return k == cloud.Unavailable || k == cloud.Throttled }, send)
+}
+
+// change sends a request that changes something. It is sent again only if it was surely
+// not made.
+func change[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) error {
+	_, err := do(ctx, c, action, func(k cloud.Kind) bool { return k == cloud.Throttled }, send)
+	return err
+}
+
+func do[Out any](ctx context.Context, c *Client, action string, again func(cloud.Kind) bool, send func(ctx context.Context) (Out, error)) (Out, error) {
+	var none Out
+	for failures := 1; ; failures++ {
+		if err := c.limiter.Wait(ctx, action); err != nil {
+			return none, err
+		}
+		began := time.Now()
+		out, err := try(ctx, send)
+		err = explain(action, err)
+		c.count(action, err)
+		if err == nil {
+			c.limiter.Succeeded(action)
+			return out, nil
+		}
+		kind, pause := cloud.KindOf(err), backoff.After(failures)
+		if e, ok := errors.AsType[*cloud.Error](err); ok && kind == cloud.Throttled {
+			c.limiter.Slow(action, began, e.After)
+			pause = max(pause, e.After)
+		}
+		if !again(kind) || failures == mostTries || ctx.Err() != nil {
+			return none, err
+		}
+		if end, ends := ctx.Deadline(); ends && time.Until(end) < pause {
+			return none, err
+		}
+		if retry.Sleep(ctx, pause) != nil {
+			return none, err
+		}
+	}
+}
+
+// try sends a request once.
+func try[Out any](ctx context.Context, send func(ctx context.Context) (Out, error)) (Out, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	return send(ctx)
+}
+
+// checkCluster checks the name of a cluster, which is a part of a tag's key.
+func checkCluster(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the cluster has no name; give the NAME of the tags kubernetes.io/cluster/NAME")
+	case !clusterName.MatchString(name):
+		return fmt.Errorf("%.80q is not the name of a cluster; use the NAME of the tags kubernetes.io/cluster/NAME: letters, digits and _.:/=+@-, at most 106", name)
+	}
+	return nil
+}
+
+// value returns what p points to, or the zero value.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

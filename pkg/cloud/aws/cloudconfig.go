@@ -1,0 +1,231 @@
+package aws
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// Config is what the cloud config file of AWS's own controller says, as far as it is
+// used here.
+type Config struct {
+	// Cluster is the cluster's name in the tags. With Legacy it is the value of the tag
+	// KubernetesCluster.
+	Cluster string
+	Legacy  bool
+	// Region is the region; without it, it is found.
+	Region string
+	// VPC is the network that everything is in, if it is to be checked.
+	VPC string
+	// Tables are the IDs of the route tables that are ours, in the place of those with the
+	// cluster's tag.
+	Tables []string
+	// RoleARN is the role to assume.
+	RoleARN string
+	// Families are those of Nodes' addresses, "ipv4" and "ipv6", in the order in which
+	// Nodes list them.
+	Families []string
+	// Endpoints are URLs of services: ec2, sts and servicequotas.
+	Endpoints map[string]string
+}
+
+// ReadConfig reads a cloud config file, if path is not empty. It returns warnings about
+// what has no effect here.
+func ReadConfig(path string) (Config, []string, error) {
+	if path == "" {
+		return ParseConfig("")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	return ParseConfig(string(text))
+}
+
+// ParseConfig returns what the text of a cloud config says.
+func ParseConfig(text string) (Config, []string, error) {
+	c := Config{Endpoints: make(map[string]string)}
+	entries, err := parseINI(text)
+	if err != nil {
+		return c, nil, err
+	}
+	var warnings []string
+	overrides := make(map[string]*override)
+	var order []string
+	for _, e := range entries {
+		switch e.section {
+		case "global":
+			warning, err := c.set(e)
+			if err != nil {
+				return c, nil, fmt.Errorf("line %d: %s: %w", e.line, e.name, err)
+			}
+			if warning != "" {
+				warnings = append(warnings, fmt.Sprintf("line %d: %s %s", e.line, e.name, warning))
+			}
+		case "serviceoverride":
+			if overrides[e.subsection] == nil {
+				overrides[e.subsection] = &override{line: e.line}
+				order = append(order, e.subsection)
+			}
+			overrides[e.subsection].set(e)
+		default:
+			warnings = append(warnings, fmt.Sprintf("line %d: section %.40q is unknown, and has no effect", e.line, e.section))
+		}
+	}
+	for _, name := range order {
+		warning, err := c.override(*overrides[name])
+		if err != nil {
+			return c, nil, err
+		}
+		if warning != "" {
+			warnings = append(warnings, warning)
+		}
+	}
+	if len(c.Families) == 0 {
+		c.Families = []string{"ipv4"}
+	}
+	return c, warnings, nil
+}
+
+// elsewhere are settings of parts that are not here.
+var elsewhere = map[string]string{
+	"subnetid": "load balancers", "elbsecuritygroup": "load balancers", "disablesecuritygroupingress": "load balancers",
+	"clusterserviceloadbalancerhealthprobemode": "load balancers", "clusterservicesharedloadbalancerhealthprobeport": "load balancers",
+	"clusterservicesharedloadbalancerhealthprobepath": "load balancers", "nlbsecuritygroupmode": "load balancers",
+	"supportedtopologyinstancetypepattern": "labels of the network's topology",
+}
+
+// set takes one setting of the section Global. It returns a warning about one without
+// effect.
+func (c *Config) set(e entry) (warning string, err error) {
+	name := strings.ToLower(e.name)
+	switch name {
+	case "kubernetesclusterid":
+		if c.Cluster != "" && c.Cluster != e.value {
+			return "", fmt.Errorf("%.80q, where another line has %.80q; use one", e.value, c.Cluster)
+		}
+		c.Cluster = e.value
+		return "", checkCluster(e.value)
+	case "kubernetesclustertag":
+		if c.Cluster != "" && c.Cluster != e.value {
+			return "", fmt.Errorf("%.80q, where another line has %.80q; use one", e.value, c.Cluster)
+		}
+		c.Cluster, c.Legacy = e.value, true
+		return "", checkCluster(e.value)
+	case "region":
+		c.Region = e.value
+		if !regionName.MatchString(e.value) {
+			return "", fmt.Errorf("%.40q is no region; it is like eu-west-1", e.value)
+		}
+	case "zone":
+		if c.Region == "" && len(e.value) > 1 && regionName.MatchString(e.value[:len(e.value)-1]) {
+			c.Region = e.value[:len(e.value)-1]
+		} else if c.Region == "" {
+			return "", fmt.Errorf("%.40q is no zone; it is like eu-west-1a. Or use Region", e.value)
+		}
+	case "vpc":
+		c.VPC = e.value
+		if !strings.HasPrefix(e.value, "vpc-") || !resourceID.MatchString(e.value) {
+			return "", fmt.Errorf("%.40q is no VPC; it is like vpc-0123456789abcdef0", e.value)
+		}
+	case "routetableid":
+		for _, id := range strings.FieldsFunc(e.value, func(r rune) bool { return r == ',' || r == ' ' }) {
+			if !strings.HasPrefix(id, "rtb-") || !resourceID.MatchString(id) {
+				return "", fmt.Errorf("%.40q is no route table; it is like rtb-0123456789abcdef0", id)
+			}
+			if !slices.Contains(c.Tables, id) {
+				c.Tables = append(c.Tables, id)
+			}
+		}
+		if len(c.Tables) > mostValues {
+			return "", fmt.Errorf("has %d tables; a read takes %d at most. Tag the tables instead", len(c.Tables), mostValues)
+		}
+	case "rolearn":
+		c.RoleARN = e.value
+		if !strings.HasPrefix(e.value, "arn:") || !strings.Contains(e.value, ":role/") {
+			return "", fmt.Errorf("%.80q is no role; it is like arn:aws:iam::123456789012:role/NAME", e.value)
+		}
+	case "nodeipfamilies":
+		if e.value != "ipv4" && e.value != "ipv6" {
+			return "", fmt.Errorf("%.40q is no family; use ipv4 or ipv6, one in each line", e.value)
+		}
+		if slices.Contains(c.Families, e.value) {
+			return "is here twice", nil
+		}
+		c.Families = append(c.Families, e.value)
+	default:
+		if part, known := elsewhere[name]; known {
+			return "is about " + part + ", and has no effect", nil
+		}
+		return "is unknown, and has no effect", nil
+	}
+	return "", nil
+}
+
+// override is a section ServiceOverride.
+type override struct {
+	line                 int
+	service, region, url string
+	signing              bool
+}
+
+func (o *override) set(e entry) {
+	switch strings.ToLower(e.name) {
+	case "service":
+		o.service = strings.ToLower(e.value)
+	case "region":
+		o.region = e.value
+	case "url":
+		o.url = e.value
+	default:
+		o.signing = true
+	}
+}
+
+// override takes a section ServiceOverride.
+func (c *Config) override(o override) (warning string, err error) {
+	u, err := url.Parse(o.url)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+		return "", fmt.Errorf("line %d: ServiceOverride: URL %.80q is none; it is like https://ec2.example.org", o.line, o.url)
+	}
+	switch {
+	case o.service != "ec2" && o.service != "sts" && o.service != "servicequotas":
+		return fmt.Sprintf("line %d: ServiceOverride for %.40q has no effect: that service is not used", o.line, o.service), nil
+	case c.Region != "" && o.region != "" && o.region != c.Region:
+		return fmt.Sprintf("line %d: ServiceOverride for region %.40q has no effect: the region is %s", o.line, o.region, c.Region), nil
+	}
+	c.Endpoints[o.service] = o.url
+	if o.signing {
+		return fmt.Sprintf("line %d: ServiceOverride: only Service, Region and URL have an effect", o.line), nil
+	}
+	return "", nil
+}
+
+// tag returns the key of the cluster's tag, or the legacy tag with its value.
+func (c Config) tag() string {
+	if c.Legacy {
+		return "KubernetesCluster=" + c.Cluster
+	}
+	return "kubernetes.io/cluster/" + c.Cluster
+}
+
+// tagFilter returns the filter for what has the cluster's tag.
+func (c Config) tagFilter() types.Filter {
+	if c.Legacy {
+		return filter("tag:KubernetesCluster", c.Cluster)
+	}
+	return filter("tag-key", c.tag())
+}
+
+// ours returns the filters for what is the cluster's.
+func (c Config) ours() []types.Filter {
+	all := []types.Filter{c.tagFilter()}
+	if c.VPC != "" {
+		all = append(all, filter("vpc-id", c.VPC))
+	}
+	return all
+}

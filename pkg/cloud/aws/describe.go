@@ -1,0 +1,118 @@
+package aws
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// states are the states of instances in our words.
+var states = map[types.InstanceStateName]cloud.State{
+	types.InstanceStateNamePending: cloud.Starting, types.InstanceStateNameRunning: cloud.Running,
+	types.InstanceStateNameStopping: cloud.Stopping, types.InstanceStateNameStopped: cloud.Stopped,
+	types.InstanceStateNameShuttingDown: cloud.Terminating, types.InstanceStateNameTerminated: cloud.Terminated,
+}
+
+// instance returns what an answer says of an instance. It fails if the answer cannot be
+// of the API: nothing of it is to be believed then.
+func (c *Client) instance(i types.Instance, account string) (cloud.Instance, error) {
+	bad := func(what, value string) (cloud.Instance, error) {
+		return cloud.Instance{}, &cloud.Error{Kind: cloud.Unavailable, Action: describeInstances, Text: fmt.Sprintf("the answer has the %s %.80q; reading it again later", what, value)}
+	}
+	v := cloud.Instance{ID: value(i.InstanceId), Account: account, Region: c.region, Type: string(i.InstanceType), Network: value(i.VpcId), Launched: value(i.LaunchTime)}
+	if !instanceID.MatchString(v.ID) {
+		return bad("instance ID", v.ID)
+	}
+	v.Name = v.ID
+	if i.State != nil {
+		v.State = states[i.State.Name]
+	}
+	if v.State == "" {
+		return bad("state", string(value(i.State).Name))
+	}
+	if i.Placement != nil {
+		v.Zone, v.ZoneID = value(i.Placement.AvailabilityZone), value(i.Placement.AvailabilityZoneId)
+	}
+	if v.Zone != "" && !zoneName.MatchString(v.Zone) {
+		return bad("zone", v.Zone)
+	}
+	v.ProviderID = providerID(v.Zone, v.ID)
+	interfaces := sorted(i.NetworkInterfaces)
+	if len(interfaces) > 0 {
+		first := interfaces[0]
+		if v.Interface = value(first.NetworkInterfaceId); v.Interface != "" && !resourceID.MatchString(v.Interface) {
+			return bad("network interface", v.Interface)
+		}
+		v.Forwards = first.SourceDestCheck != nil && !*first.SourceDestCheck
+		v.Network = cmp.Or(v.Network, value(first.VpcId))
+	}
+	for _, family := range c.config.Families {
+		switch family {
+		case "ipv6":
+			v.Addresses = append(v.Addresses, addresses6(interfaces)...)
+		default:
+			v.Addresses = append(v.Addresses, addresses4(i, interfaces)...)
+		}
+	}
+	return v, nil
+}
+
+// sorted returns the interfaces in the order of their devices; the first one is the
+// primary one.
+func sorted(all []types.InstanceNetworkInterface) []types.InstanceNetworkInterface {
+	place := func(n types.InstanceNetworkInterface) int32 {
+		if n.Attachment == nil || n.Attachment.DeviceIndex == nil {
+			return 1 << 30
+		}
+		return value(n.Attachment.NetworkCardIndex)<<16 + *n.Attachment.DeviceIndex
+	}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b types.InstanceNetworkInterface) int { return cmp.Compare(place(a), place(b)) })
+	return all
+}
+
+// addresses4 returns the addresses of IPv4, and the names, in the order of AWS's own
+// controller: a kubelet and others take the first one of a type.
+func addresses4(i types.Instance, interfaces []types.InstanceNetworkInterface) (all []cloud.Address) {
+	for _, n := range interfaces {
+		if n.Status != types.NetworkInterfaceStatusInUse {
+			continue
+		}
+		for _, p := range n.PrivateIpAddresses {
+			all = appendIP(all, cloud.InternalIP, value(p.PrivateIpAddress))
+		}
+	}
+	all = appendIP(all, cloud.ExternalIP, value(i.PublicIpAddress))
+	if name := value(i.PrivateDnsName); hostName.MatchString(name) {
+		all = append(all, cloud.Address{Type: cloud.InternalDNS, Value: name}, cloud.Address{Type: cloud.Hostname, Value: name})
+	}
+	if name := value(i.PublicDnsName); hostName.MatchString(name) {
+		all = append(all, cloud.Address{Type: cloud.ExternalDNS, Value: name})
+	}
+	return all
+}
+
+// addresses6 returns the first address of IPv6 of each interface. All count as internal,
+// and have no names.
+func addresses6(interfaces []types.InstanceNetworkInterface) (all []cloud.Address) {
+	for _, n := range interfaces {
+		if n.Status == types.NetworkInterfaceStatusInUse && len(n.Ipv6Addresses) > 0 {
+			all = appendIP(all, cloud.InternalIP, value(n.Ipv6Addresses[0].Ipv6Address))
+		}
+	}
+	return all
+}
+
+// appendIP appends an address that is one.
+func appendIP(all []cloud.Address, t cloud.AddressType, text string) []cloud.Address {
+	ip, err := netip.ParseAddr(text)
+	if err != nil || ip.Zone() != "" {
+		return all
+	}
+	return append(all, cloud.Address{Type: t, Value: ip.String()})
+}

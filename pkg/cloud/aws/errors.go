@@ -1,0 +1,162 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// longest limits what an error repeats of an answer.
+const longest = 400
+
+// kinds are the kinds of errors that AWS names. Others are told by their endings.
+var kinds = map[string]cloud.Kind{
+	"RequestLimitExceeded": cloud.Throttled, "Throttling": cloud.Throttled, "ThrottlingException": cloud.Throttled, "ThrottledException": cloud.Throttled,
+	"RequestThrottled": cloud.Throttled, "RequestThrottledException": cloud.Throttled, "TooManyRequestsException": cloud.Throttled, "EC2ThrottledException": cloud.Throttled,
+	"SlowDown": cloud.Throttled, "PriorRequestNotComplete": cloud.Throttled, "BandwidthLimitExceeded": cloud.Throttled,
+
+	"UnauthorizedOperation": cloud.Denied, "AccessDenied": cloud.Denied, "AccessDeniedException": cloud.Denied, "OptInRequired": cloud.Denied,
+	"PendingVerification": cloud.Denied, "Blocked": cloud.Denied, "RequestExpired": cloud.Denied,
+	"AuthFailure": cloud.Denied, "InvalidClientTokenId": cloud.Denied, "UnrecognizedClientException": cloud.Denied, "SignatureDoesNotMatch": cloud.Denied,
+	"IncompleteSignature": cloud.Denied, "InvalidSignatureException": cloud.Denied, "MissingAuthenticationToken": cloud.Denied, "ExpiredToken": cloud.Denied, "ExpiredTokenException": cloud.Denied,
+
+	"RouteAlreadyExists": cloud.Changed, "IncorrectInstanceState": cloud.Changed, "IncorrectState": cloud.Changed,
+	"DependencyViolation": cloud.Taken, "ResourceAlreadyAssociated": cloud.Taken,
+
+	"InternalError": cloud.Unavailable, "InternalFailure": cloud.Unavailable, "ServiceUnavailable": cloud.Unavailable, "Unavailable": cloud.Unavailable, "RequestTimeout": cloud.Unavailable,
+	"RequestTimeoutException": cloud.Unavailable, "ServerInternal": cloud.Unavailable,
+}
+
+// identity are codes about who asks. The text of AWS to some of them repeats the headers
+// of the request, and with them the session token. It is never shown.
+var identity = map[string]string{
+	"AuthFailure":                 "the credentials are not valid; check the access key, or the role that the program assumes",
+	"InvalidClientTokenId":        "the access key is unknown to AWS; check the access key, or the role that the program assumes",
+	"UnrecognizedClientException": "the access key is unknown to AWS; check the access key, or the role that the program assumes",
+	"SignatureDoesNotMatch":       "the secret key does not belong to the access key; check both",
+	"InvalidSignatureException":   "the signature is not valid; check the secret key and this host's clock",
+	"IncompleteSignature":         "the signature is not complete; check the credentials",
+	"MissingAuthenticationToken":  "the request has no credentials; check the credentials",
+	"ExpiredToken":                "the session token has expired; renew the credentials, or let the program assume a role",
+	"ExpiredTokenException":       "the session token has expired; renew the credentials, or let the program assume a role",
+	"RequestExpired":              "AWS calls the request too old; set this host's clock",
+}
+
+// explain returns err as a *cloud.Error with the fix.
+func explain(action string, err error) error {
+	if err == nil {
+		return nil
+	}
+	answered, failed := errors.AsType[smithy.APIError](err)
+	if _, why, about := strings.Cut(err.Error(), "get identity: "); about {
+		return withoutIdentity(action, answered, why)
+	}
+	if !failed {
+		return unanswered(action, err)
+	}
+	code, kind, after := clip(answered.ErrorCode()), cloud.Refused, time.Duration(0)
+	status, id := 0, ""
+	if r, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		status, id = r.HTTPStatusCode(), r.ServiceRequestID()
+		if r.Response != nil {
+			after = retryAfter(r.Response.Header)
+		}
+	}
+	named, known := kinds[code]
+	switch {
+	case known:
+		kind = named
+	case strings.HasSuffix(code, ".NotFound") || strings.HasSuffix(code, "NotFoundException"):
+		kind = cloud.Missing
+	case strings.HasSuffix(code, "LimitExceeded"):
+		kind = cloud.Full
+	case strings.HasSuffix(code, "InUse"):
+		kind = cloud.Taken
+	case status == http.StatusTooManyRequests:
+		kind = cloud.Throttled
+	case status >= 500:
+		kind = cloud.Unavailable
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		kind = cloud.Denied
+	}
+	text := fmt.Sprintf("%.80s: %s", code, clip(answered.ErrorMessage()))
+	switch hint, about := identity[code]; {
+	case about:
+		text = code + ": " + hint
+	case kind == cloud.Denied:
+		text += fmt.Sprintf("; allow %s in the IAM policy of the identity that the program uses", permission(action))
+	case kind == cloud.Throttled:
+		text += "; the account's request rate is used up, by this program or by others; slowing down"
+	case kind == cloud.Full && code == "RouteLimitExceeded":
+		text += "; ask AWS for a higher quota of routes per route table (L-93826ACB)"
+	}
+	if id != "" {
+		text += fmt.Sprintf(" (request %.64s)", clip(id))
+	}
+	return &cloud.Error{Kind: kind, Action: action, Text: text, After: after}
+}
+
+// withoutIdentity explains that there are no credentials to sign a request with. If a
+// service refused to give them, that is answered.
+func withoutIdentity(action string, answered smithy.APIError, why string) error {
+	kind, why := cloud.Denied, clip(strings.TrimPrefix(why, "get credentials: "))
+	if answered != nil {
+		if k := kinds[answered.ErrorCode()]; k == cloud.Throttled {
+			kind = k
+		}
+		if hint, about := identity[answered.ErrorCode()]; about {
+			why = answered.ErrorCode() + ": " + hint
+		}
+	}
+	return &cloud.Error{Kind: kind, Action: action, Text: "no credentials: " + why + "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the pod or the instance a role"}
+}
+
+// unanswered explains an error that is no answer of the API.
+func unanswered(action string, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: "no answer in time; check the way to the API, such as its endpoint in the VPC"}
+	}
+	// Among these are an answer that ends too early, and one that is no XML.
+	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: clip(err.Error())}
+}
+
+// clip removes from a text of the API what a person cannot read, and limits it.
+func clip(text string) string {
+	text, _, _ = strings.Cut(text, " Encoded authorization failure message")
+	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
+	text = strings.TrimSuffix(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text), ".")
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// permission returns the name of an action in IAM.
+func permission(action string) string {
+	if action == getQuota {
+		return "servicequotas:" + action
+	}
+	return "ec2:" + action
+}
+
+// retryAfter returns how long the server asks clients to wait.
+func retryAfter(h http.Header) time.Duration {
+	d, err := time.ParseDuration(h.Get("Retry-After") + "s")
+	if err != nil || d < 0 {
+		return 0
+	}
+	return min(d, 5*time.Minute)
+}

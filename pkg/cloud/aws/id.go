@@ -1,0 +1,53 @@
+package aws
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var (
+	// A value of a filter may hold wildcards, so an ID is checked before it is one.
+	instanceID  = regexp.MustCompile(`^i-[0-9a-f]{1,40}$`)
+	resourceID  = regexp.MustCompile(`^[a-z]+-[0-9a-f]{1,40}$`)
+	zoneName    = regexp.MustCompile(`^[a-z0-9-]{1,60}$`)
+	hostName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	clusterName = regexp.MustCompile(`^[\pL\pN _.:/=+@-]{1,106}$`)
+)
+
+// scheme begins the provider ID of an instance.
+const scheme = "aws://"
+
+// providerID returns the ID of an instance as a Node's providerID has it.
+func providerID(zone, id string) string { return scheme + "/" + zone + "/" + id }
+
+// parseID returns the instance's ID in a provider ID: aws:///ZONE/ID, aws:////ID or ID.
+func parseID(text, region string) (string, error) {
+	rest, full := strings.CutPrefix(text, scheme)
+	if !full && strings.Contains(text, "://") {
+		return "", fmt.Errorf("%.80q is not a provider ID of AWS; the Node is of another cloud", text)
+	}
+	zone, id := "", rest
+	if full {
+		parts := strings.Split(rest, "/")
+		if len(parts) != 3 || parts[0] != "" {
+			return "", fmt.Errorf("%.80q is not a provider ID of AWS; it is like aws:///eu-west-1a/i-0123456789abcdef0", text)
+		}
+		zone, id = parts[1], parts[2]
+	}
+	switch {
+	case strings.HasPrefix(id, "fargate-"):
+		return "", fmt.Errorf("%.80q is of Fargate, which has no instance; label such Nodes so that no controller of instances takes them", text)
+	case !instanceID.MatchString(id):
+		return "", fmt.Errorf("%.80q names no instance; it is like aws:///eu-west-1a/i-0123456789abcdef0", text)
+	case zone != "" && !zoneName.MatchString(zone):
+		return "", fmt.Errorf("%.80q names no zone; it is like aws:///eu-west-1a/i-0123456789abcdef0", text)
+	case zone != "" && !strings.HasPrefix(zone, region):
+		return "", fmt.Errorf("zone %s is not in region %s, which this program reads; run it for the region of the Nodes", zone, region)
+	}
+	return id, nil
+}
+
+// resourceName matches a Node's name that is made of its instance's ID, as EC2 names
+// hosts with the hostname type resource-name.
+var resourceName = regexp.MustCompile(`^(i-[0-9a-f]{8,40})(\.[a-z0-9.-]+)?$`)

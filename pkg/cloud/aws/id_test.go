@@ -1,0 +1,48 @@
+package aws
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestProviderIDs(t *testing.T) {
+	for text, want := range map[string]string{
+		"aws:///eu-west-1a/i-0123456789abcdef0":           "i-0123456789abcdef0",
+		"aws:////i-0123456789abcdef0":                     "i-0123456789abcdef0",
+		"i-0123456789abcdef0":                             "i-0123456789abcdef0",
+		"aws:///eu-west-1-lax-1a/i-0123456789abcdef0":     "i-0123456789abcdef0",
+		"gce://my-project/europe-west1-b/worker-1":        "error: another cloud",
+		"aws:///eu-west-1a/fargate-10.0.0.7":              "error: Fargate",
+		"aws:///eu-central-1a/i-0123456789abcdef0":        "error: zone eu-central-1a is not in region eu-west-1",
+		"aws:///eu-west-1a/i-*":                           "error: names no instance",
+		"aws:///eu-west-1a/i-0123456789ABCDEF0":           "error: names no instance",
+		"aws:///eu-west-1a/i-0123456789abcdef0/more":      "error: is like aws:///",
+		"aws://host/eu-west-1a/i-0123456789abcdef0":       "error: is like aws:///",
+		"aws:///eu-west-1a?/i-0123456789abcdef0":          "error: names no zone",
+		"aws:///eu-west-1a/i-0123456789abcdef0\n":         "error: names no instance",
+		"aws:///eu-west-1a/" + strings.Repeat("i-0", 999): "error: names no instance",
+		"": "error: names no instance",
+	} {
+		got, err := parseID(text, "eu-west-1")
+		if part, bad := strings.CutPrefix(want, "error: "); bad && (err == nil || !strings.Contains(err.Error(), part)) || !bad && (err != nil || got != want) {
+			t.Errorf("%.60q: %q, %v", text, got, err)
+		}
+		if err != nil && len(err.Error()) > 300 {
+			t.Errorf("%.60q: an error of %d bytes", text, len(err.Error()))
+		}
+	}
+}
+
+// FuzzProviderID: what goes into a filter holds no wildcard, and is the ID of an
+// instance.
+func FuzzProviderID(f *testing.F) {
+	for _, seed := range []string{"aws:///eu-west-1a/i-0123456789abcdef0", "i-1", "aws:///", "aws:////i-*", "aws:///eu-west-1a/i-1?"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		id, err := parseID(text, "eu-west-1")
+		if err == nil && (!strings.HasPrefix(id, "i-") || strings.Trim(id[2:], "0123456789abcdef") != "" || !strings.HasSuffix(text, id)) {
+			t.Errorf("%q is %q", text, id)
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const (
+	createRoute     = "CreateRoute"
+	replaceRoute    = "ReplaceRoute"
+	deleteRoute     = "DeleteRoute"
+	modifyInterface = "ModifyNetworkInterfaceAttribute"
+	// mostChanges is how many changes of one call are sent at once. The limiter paces
+	// them.
+	mostChanges = 16
+	// fresh is how old a read may be that shows what a change replaces or removes.
+	fresh = time.Second
+)
+
+var actions = map[cloud.Verb]string{cloud.Add: createRoute, cloud.Replace: replaceRoute, cloud.Remove: deleteRoute}
+
+// ChangeRoutes makes changes, and returns the error of each. They are independent of one
+// another. AWS knows no preconditions, so what a change replaces or removes is read
+// again right before it; if it is another route now, the error is Changed.
+func (c *Client) ChangeRoutes(ctx context.Context, changes []cloud.RouteChange) []error {
+	errs := make([]error, len(changes))
+	var running sync.WaitGroup
+	free := make(chan struct{}, mostChanges)
+	for i, change := range changes {
+		free <- struct{}{}
+		running.Go(func() {
+			defer func() { <-free }()
+			errs[i] = c.changeRoute(ctx, change)
+		})
+	}
+	running.Wait()
+	return errs
+}
+
+func (c *Client) changeRoute(ctx context.Context, r cloud.RouteChange) error {
+	action := actions[r.Verb]
+	refuse := func(k cloud.Kind, format string, args ...any) error {
+		return &cloud.Error{Kind: k, Action: action, Text: fmt.Sprintf(format, args...)}
+	}
+	switch target := r.Verb != cloud.Remove; {
+	case action == "":
+		return refuse(cloud.Refused, "unknown verb %q", r.Verb)
+	case !resourceID.MatchString(r.Table):
+		return refuse(cloud.Refused, "%.80q is no route table", r.Table)
+	case !r.Destination.IsValid() || r.Destination != r.Destination.Masked():
+		return refuse(cloud.Refused, "%s is no destination", r.Destination)
+	case target && r.Interface == "" && !instanceID.MatchString(r.Instance), target && r.Interface != "" && !resourceID.MatchString(r.Interface):
+		return refuse(cloud.Refused, "%.80q with the interface %.80q is no target", r.Instance, r.Interface)
+	}
+	if r.Verb != cloud.Add {
+		now, there, err := c.routeNow(ctx, r.Table, r.Destination)
+		switch {
+		case err != nil:
+			return err
+		case !there && r.Verb == cloud.Remove:
+			return nil
+		case !there:
+			return refuse(cloud.Changed, "route %s has gone from %s since it was read; reading the table again", r.Destination, r.Table)
+		case now.Kind != r.Was.Kind || now.Target != r.Was.Target || now.Instance != r.Was.Instance || now.Origin != r.Was.Origin:
+			return refuse(cloud.Changed, "route %s of %s leads to %s now, and not to %s; reading the table again", r.Destination, r.Table, now, r.Was)
+		}
+	}
+	err := c.sendRoute(ctx, r)
+	if r.Verb == cloud.Remove && cloud.KindOf(err) == cloud.Missing {
+		return nil
+	}
+	return err
+}
+
+// sendRoute sends one change.
+func (c *Client) sendRoute(ctx context.Context, r cloud.RouteChange) error {
+	var to4, to6, instance, nic *string
+	if text := aws.String(r.Destination.String()); subnet.FamilyOf(r.Destination.Addr()) == subnet.IPv4 {
+		to4 = text
+	} else {
+		to6 = text
+	}
+	// An instance with several interfaces is no target: AWS wants to know which one.
+	if r.Interface != "" {
+		nic = &r.Interface
+	} else {
+		instance = &r.Instance
+	}
+	switch r.Verb {
+	case cloud.Add:
+		return change(ctx, c, createRoute, func(ctx context.Context) (*ec2.CreateRouteOutput, error) {
+			return c.ec2.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &r.Table, DestinationCidrBlock: to4, DestinationIpv6CidrBlock: to6, InstanceId: instance, NetworkInterfaceId: nic})
+		})
+	case cloud.Replace:
+		return change(ctx, c, replaceRoute, func(ctx context.Context) (*ec2.ReplaceRouteOutput, error) {
+			return c.ec2.ReplaceRoute(ctx, &ec2.ReplaceRouteInput{RouteTableId: &r.Table, DestinationCidrBlock: to4, DestinationIpv6CidrBlock: to6, InstanceId: instance, NetworkInterfaceId: nic})
+		})
+	}
+	return change(ctx, c, deleteRoute, func(ctx context.Context) (*ec2.DeleteRouteOutput, error) {
+		return c.ec2.DeleteRoute(ctx, &ec2.DeleteRouteInput{RouteTableId: &r.Table, DestinationCidrBlock: to4, DestinationIpv6CidrBlock: to6})
+	})
+}
+
+// Forward lets an instance's primary interface send and receive packets whose addresses
+// are not its own.
+func (c *Client) Forward(ctx context.Context, i cloud.Instance) error {
+	if !resourceID.MatchString(i.Interface) {
+		return &cloud.Error{Kind: cloud.Refused, Action: modifyInterface, Text: fmt.Sprintf("instance %.80q has no primary interface", i.ID)}
+	}
+	return change(ctx, c, modifyInterface, func(ctx context.Context) (*ec2.ModifyNetworkInterfaceAttributeOutput, error) {
+		return c.ec2.ModifyNetworkInterfaceAttribute(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{
+			NetworkInterfaceId: &i.Interface, SourceDestCheck: &types.AttributeBooleanValue{Value: aws.Bool(false)},
+		})
+	})
+}
+
+// recent are tables that were just read, for the changes of one moment.
+type recent struct {
+	mu    sync.Mutex
+	reads map[string]*tableRead // by ID
+}
+
+// tableRead is one read of a table.
+type tableRead struct {
+	began  time.Time
+	done   chan struct{} // closed when the following is set
+	routes map[netip.Prefix]cloud.Route
+	err    error
+}
+
+// routeNow returns a route of a table as it is now.
+func (c *Client) routeNow(ctx context.Context, id string, to netip.Prefix) (r cloud.Route, there bool, err error) {
+	read := c.tableNow(ctx, id)
+	select {
+	case <-read.done:
+	case <-ctx.Done():
+		return r, false, explain(describeTables, ctx.Err())
+	}
+	r, there = read.routes[to]
+	return r, there, read.err
+}
+
+// tableNow begins to read a table, unless a read of the last moment can be used.
+func (c *Client) tableNow(ctx context.Context, id string) *tableRead {
+	c.tables.mu.Lock()
+	defer c.tables.mu.Unlock()
+	now := time.Now()
+	for other, r := range c.tables.reads {
+		if now.Sub(r.began) > fresh {
+			delete(c.tables.reads, other)
+		}
+	}
+	if r := c.tables.reads[id]; r != nil {
+		return r
+	}
+	if c.tables.reads == nil {
+		c.tables.reads = make(map[string]*tableRead)
+	}
+	r := &tableRead{began: now, done: make(chan struct{}), routes: make(map[netip.Prefix]cloud.Route)}
+	c.tables.reads[id] = r
+	go func() {
+		defer close(r.done)
+		// Other changes wait for this read, too.
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryLimit)
+		defer cancel()
+		all, err := c.describeTables(within, []types.Filter{filter("route-table-id", id)})
+		if err == nil && len(all) == 0 {
+			err = &cloud.Error{Kind: cloud.Missing, Action: describeTables, Text: fmt.Sprintf("region %s has no route table %s", c.region, id)}
+		}
+		for _, t := range all {
+			for _, route := range t.Routes {
+				r.routes[route.Destination] = route
+			}
+		}
+		r.err = err
+	}()
+	return r
+}

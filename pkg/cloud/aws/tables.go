@@ -1,0 +1,127 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+const (
+	describeTables = "DescribeRouteTables"
+	// largestTables is how many tables a page may have.
+	largestTables = 100
+)
+
+// Tables returns every route table that is ours, complete: those that the cloud config
+// names, or those with the cluster's tag.
+func (c *Client) Tables(ctx context.Context) ([]cloud.Table, error) {
+	filters, ours := c.config.ours(), "tag "+c.config.tag()
+	if ids := c.config.Tables; len(ids) > 0 {
+		filters, ours = []types.Filter{filter("route-table-id", ids...)}, "RouteTableID of the cloud config"
+	}
+	all, err := c.describeTables(ctx, filters)
+	if err != nil {
+		return nil, err
+	}
+	missing := func(text string) error {
+		return &cloud.Error{Kind: cloud.Missing, Action: describeTables, Text: text}
+	}
+	for _, id := range c.config.Tables {
+		if !slices.ContainsFunc(all, func(t cloud.Table) bool { return t.ID == id }) {
+			return nil, missing(fmt.Sprintf("region %s has no route table %s; correct RouteTableID in the cloud config", c.region, id))
+		}
+	}
+	if len(all) == 0 {
+		return nil, missing(fmt.Sprintf("no route table has the tag %s; tag those that the Nodes' subnets use, or name them in RouteTableID of the cloud config", c.config.tag()))
+	}
+	most := c.most.get(ctx, c)
+	for i := range all {
+		all[i].Ours, all[i].Quota = ours, most
+	}
+	return all, nil
+}
+
+// describeTables returns all tables that the filters select, in the order of their IDs.
+func (c *Client) describeTables(ctx context.Context, filters []types.Filter) ([]cloud.Table, error) {
+	byID := make(map[string]cloud.Table)
+	in := &ec2.DescribeRouteTablesInput{Filters: filters, MaxResults: aws.Int32(largestTables)}
+	err := pages(describeTables, func() (*string, error) {
+		out, err := ask(ctx, c, describeTables, func(ctx context.Context) (*ec2.DescribeRouteTablesOutput, error) {
+			return c.ec2.DescribeRouteTables(ctx, in)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range out.RouteTables {
+			v := table(t)
+			if !strings.HasPrefix(v.ID, "rtb-") || !resourceID.MatchString(v.ID) {
+				return nil, &cloud.Error{Kind: cloud.Unavailable, Action: describeTables, Text: fmt.Sprintf("the answer has the route table %.80q; reading it again later", v.ID)}
+			}
+			byID[v.ID] = v
+		}
+		in.NextToken = out.NextToken
+		return out.NextToken, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]cloud.Table, 0, len(byID))
+	for _, t := range byID {
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b cloud.Table) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+func table(t types.RouteTable) cloud.Table {
+	v := cloud.Table{ID: value(t.RouteTableId), Network: value(t.VpcId), Routes: make([]cloud.Route, 0, len(t.Routes))}
+	for _, tag := range t.Tags {
+		if value(tag.Key) == "Name" {
+			v.Name = clip(value(tag.Value))
+		}
+	}
+	for _, r := range t.Routes {
+		v.Routes = append(v.Routes, route(r))
+	}
+	return v
+}
+
+// route returns what an answer says of a route.
+func route(r types.Route) cloud.Route {
+	v := cloud.Route{
+		To:       cmp.Or(value(r.DestinationCidrBlock), value(r.DestinationIpv6CidrBlock), value(r.DestinationPrefixListId)),
+		Instance: value(r.InstanceId), Kind: cloud.ToGateway, State: cloud.Active, Origin: cloud.Propagated,
+	}
+	if p, err := netip.ParsePrefix(v.To); err == nil {
+		v.Destination = p.Masked()
+	}
+	switch {
+	case r.NetworkInterfaceId != nil || r.InstanceId != nil:
+		v.Kind, v.Target = cloud.ToInterface, value(r.NetworkInterfaceId)
+	case value(r.GatewayId) == "local":
+		v.Kind, v.Target = cloud.ToLocal, "local"
+	default:
+		v.Target = cmp.Or(value(r.GatewayId), value(r.NatGatewayId), value(r.TransitGatewayId), value(r.VpcPeeringConnectionId), value(r.EgressOnlyInternetGatewayId),
+			value(r.LocalGatewayId), value(r.CarrierGatewayId), value(r.CoreNetworkArn), value(r.OdbNetworkArn), value(r.IpAddress))
+	}
+	if r.State == types.RouteStateBlackhole {
+		v.State = cloud.Blackhole
+	}
+	// Of an origin that is not known here, the route is not one that we wrote.
+	switch r.Origin {
+	case types.RouteOriginCreateRoute:
+		v.Origin = cloud.Created
+	case types.RouteOriginCreateRouteTable:
+		v.Origin = cloud.WithTable
+	}
+	return v
+}

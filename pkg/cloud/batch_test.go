@@ -1,0 +1,110 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// source answers reads, and remembers them.
+type source struct {
+	mu    sync.Mutex
+	asked [][]string
+	fail  error
+	lose  string // the key that a failing read does not return
+}
+
+func (s *source) read(_ context.Context, keys []string) (map[string]Instance, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Sort(keys)
+	s.asked = append(s.asked, keys)
+	<-time.After(100 * time.Millisecond)
+	all := make(map[string]Instance)
+	for _, k := range keys {
+		if s.fail == nil || k != s.lose {
+			all[k] = Instance{ID: k, State: Running}
+		}
+	}
+	return all, s.fail
+}
+
+func TestBatchMakesOneReadOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{}
+		b := NewBatch(s.read)
+		var running sync.WaitGroup
+		for _, keys := range [][]string{{"a", "b"}, {"b", "c"}, {"c"}} {
+			running.Go(func() {
+				got, err := b.Instances(t.Context(), keys)
+				if err != nil || len(got) != len(keys) {
+					t.Errorf("%v: %v, %v", keys, got, err)
+				}
+			})
+		}
+		running.Wait()
+		if len(s.asked) != 1 || !slices.Equal(s.asked[0], []string{"a", "b", "c"}) {
+			t.Errorf("%q", s.asked)
+		}
+		// Within a second the answer is given again, and after it read again.
+		if got, err := b.Instances(t.Context(), []string{"a", "c"}); err != nil || len(got) != 2 || len(s.asked) != 1 {
+			t.Errorf("%v, %v, %d reads", got, err, len(s.asked))
+		}
+		if got, err := b.Instances(t.Context(), []string{"a", "d"}); err != nil || len(got) != 2 || !slices.Equal(s.asked[1], []string{"d"}) {
+			t.Errorf("%v, %v, %q", got, err, s.asked)
+		}
+		<-time.After(time.Second)
+		if _, err := b.Instances(t.Context(), []string{"a"}); err != nil || len(s.asked) != 3 {
+			t.Errorf("%v, %d reads", err, len(s.asked))
+		}
+	})
+}
+
+// The error is for those whose keys are unknown, and what failed is asked for again.
+func TestBatchTellsWhatIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{fail: errors.New("denied"), lose: "b"}
+		b := NewBatch(s.read)
+		var running sync.WaitGroup
+		for key, want := range map[string]error{"a": nil, "b": s.fail} {
+			running.Go(func() {
+				got, err := b.Instances(t.Context(), []string{key})
+				if _, known := got[key]; err != want || known != (want == nil) {
+					t.Errorf("%s: %v, %v", key, got, err)
+				}
+			})
+		}
+		running.Wait()
+		s.fail = nil
+		if got, err := b.Instances(t.Context(), []string{"b"}); err != nil || got["b"].State != Running {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}
+
+// A caller that gives up ends no read that another one waits for.
+func TestBatchOutlivesItsFirstCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{}
+		b := NewBatch(s.read)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() {
+			if got, err := b.Instances(ctx, []string{"a"}); len(got) > 0 || KindOf(err) != Unavailable || err == nil {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+		running.Go(func() {
+			if got, err := b.Instances(t.Context(), []string{"a"}); len(got) != 1 || err != nil {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		running.Wait()
+	})
+}

@@ -1,0 +1,158 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/retry"
+)
+
+const (
+	// leastRate is the part of its budget that an action keeps, however often the cloud
+	// refuses it.
+	leastRate = 1.0 / 16
+	// recovery is the part of its budget that an action regains with each success.
+	recovery = 1.0 / 20
+	// shortHold is how long an action rests after the cloud refused it, unless the cloud
+	// asks for more.
+	shortHold = time.Second
+)
+
+// Budget is how often an action may be requested: a bucket of tokens.
+type Budget struct {
+	// Burst is the size of the bucket: how many requests may be made at once.
+	Burst float64
+	// Rate is how many tokens return in a second.
+	Rate float64
+}
+
+// Limiter spaces the requests to one account and region of a cloud, for all controllers
+// together. Each action has a bucket. An action that the cloud refuses for its rate
+// slows down, and recovers with each success. It is safe for concurrent use.
+type Limiter struct {
+	budget func(action string) Budget
+
+	mu      sync.Mutex
+	buckets map[string]*bucket
+}
+
+// bucket is what one action has left.
+type bucket struct {
+	budget Budget
+	scale  float64   // of the budget, from leastRate to 1
+	tokens float64   // at the time at
+	at     time.Time // when tokens was right
+	held   time.Time // until then no request begins
+	slowed time.Time // when scale was last reduced
+	queue  []*int    // of those who wait, in their order
+}
+
+// NewLimiter returns a Limiter with a budget for each action.
+func NewLimiter(budget func(action string) Budget) *Limiter {
+	return &Limiter{budget: budget, buckets: make(map[string]*bucket)}
+}
+
+// Wait waits until a request may be made. If that is not before ctx ends, it returns a
+// Throttled error at once, and the request is not to be made.
+func (l *Limiter) Wait(ctx context.Context, action string) error {
+	ticket := new(int)
+	l.change(action, func(b *bucket) { b.queue = append(b.queue, ticket) })
+	for {
+		var pause time.Duration
+		l.change(action, func(b *bucket) { pause = b.take(ticket, time.Now()) })
+		if pause == 0 {
+			return nil
+		}
+		if end, ends := ctx.Deadline(); ends && time.Until(end) < pause {
+			l.leave(action, ticket)
+			return &Error{Kind: Throttled, Action: action, After: pause, Text: fmt.Sprintf("the budget of requests is used up for %s, which is longer than this one can wait; trying again later", pause.Round(time.Millisecond))}
+		}
+		if err := retry.Sleep(ctx, pause); err != nil {
+			l.leave(action, ticket)
+			return &Error{Kind: Throttled, Action: action, Text: "the request waited for its turn: " + err.Error()}
+		}
+	}
+}
+
+// Slow slows an action down, because the cloud refused a request of it that began at
+// this time. The cloud asks to wait for after, or does not say.
+func (l *Limiter) Slow(action string, began time.Time, after time.Duration) {
+	l.change(action, func(b *bucket) {
+		now := time.Now()
+		b.refill(now)
+		b.tokens = min(b.tokens, 0)
+		if until := now.Add(max(after, shortHold)); until.After(b.held) {
+			b.held = until
+		}
+		// Requests that were in flight together are one sign.
+		if began.After(b.slowed) {
+			b.scale, b.slowed = max(b.scale/2, leastRate), now
+		}
+	})
+}
+
+// Succeeded lets an action recover.
+func (l *Limiter) Succeeded(action string) {
+	l.change(action, func(b *bucket) {
+		b.refill(time.Now())
+		b.scale = min(b.scale+recovery, 1)
+	})
+}
+
+// Scale returns the part of an action's budget that is in use; 1 is all of it.
+func (l *Limiter) Scale(action string) (part float64) {
+	l.change(action, func(b *bucket) { part = b.scale })
+	return part
+}
+
+// change calls f with the bucket of an action.
+func (l *Limiter) change(action string, f func(b *bucket)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.buckets[action]
+	if b == nil {
+		budget := l.budget(action)
+		b = &bucket{budget: budget, scale: 1, tokens: budget.Burst, at: time.Now()}
+		l.buckets[action] = b
+	}
+	f(b)
+}
+
+func (l *Limiter) leave(action string, ticket *int) {
+	l.change(action, func(b *bucket) { b.remove(ticket) })
+}
+
+// refill adds the tokens that returned since the last call.
+func (b *bucket) refill(now time.Time) {
+	if passed := now.Sub(b.at); passed > 0 {
+		b.tokens = min(b.tokens+passed.Seconds()*b.rate(), max(1, b.budget.Burst*b.scale))
+		b.at = now
+	}
+}
+
+func (b *bucket) rate() float64 { return b.budget.Rate * b.scale }
+
+// take takes a token for one who waits, and returns 0. If there is none yet, or those
+// before it need it, take returns when to ask again.
+func (b *bucket) take(ticket *int, now time.Time) time.Duration {
+	b.refill(now)
+	need := float64(slices.Index(b.queue, ticket) + 1)
+	hold := max(0, b.held.Sub(now))
+	if hold == 0 && b.tokens >= need {
+		b.tokens--
+		b.remove(ticket)
+		return 0
+	}
+	// Tokens return while it is held back, too.
+	missing := max(0, need-b.tokens)
+	return max(hold, time.Duration(missing/b.rate()*float64(time.Second)), time.Millisecond)
+}
+
+func (b *bucket) remove(ticket *int) {
+	if i := slices.Index(b.queue, ticket); i >= 0 {
+		b.queue = slices.Delete(b.queue, i, i+1)
+	}
+}
