@@ -64,11 +64,14 @@ for program in tulled tulle-etcd tulle-controller; do
 done
 cp LICENSE README.md "$common"
 cp -R dist/systemd dist/networkd dist/networkmanager dist/docker dist/prometheus dist/grafana "$common"
-# The files for Kubernetes name the image of this release.
+# The files for Kubernetes name the image of this release. The chart has its version,
+# so that helm list and helm search tell two releases apart.
 mkdir "$common/kubernetes"
 cp -RL dist/kubernetes/chart dist/kubernetes/*.yaml "$common/kubernetes"
-chart_version=$(sed -n 's/^appVersion: //p' dist/kubernetes/chart/tulle/Chart.yaml)
-sed -i "s/$chart_version/$VERSION/" "$common/kubernetes/chart/tulle/Chart.yaml" "$common"/kubernetes/tulle*.yaml
+app_version=$(sed -n 's/^appVersion: //p' dist/kubernetes/chart/tulle/Chart.yaml)
+chart_version=$(dist/release/chart-version.sh "$VERSION" "$SOURCE_DATE_EPOCH")
+sed -i "s/^version: .*/version: $chart_version/; s/^appVersion: .*/appVersion: \"$VERSION\"/" "$common/kubernetes/chart/tulle/Chart.yaml"
+sed -i "s/$app_version/$VERSION/" "$common"/kubernetes/tulle*.yaml
 mkdir "$common/cni"
 cp dist/cni/README.md "$common/cni"
 

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,8 +89,14 @@ func TestReleaseIsReproducible(t *testing.T) {
 			t.Errorf("%s has %d bytes, more than %d; go tool nm -size -sort size shows what is new", program, n, most)
 		}
 	}
-	if chart := files["kubernetes/chart/tulle/Chart.yaml"]; !strings.Contains(chart, "\nappVersion: "+version+"\n") || !strings.Contains(files["kubernetes/tulle.yaml"], "tulle:"+version) {
-		t.Errorf("the chart is that of another version: %s", chart)
+	chart := files["kubernetes/chart/tulle/Chart.yaml"]
+	for _, line := range []string{"version: 1.2.3+4.gabcdef0", fmt.Sprintf("appVersion: %q", version)} {
+		if !strings.Contains(chart, "\n"+line+"\n") {
+			t.Errorf("the chart has no line %q:\n%s", line, chart)
+		}
+	}
+	if !strings.Contains(files["kubernetes/tulle.yaml"], "tulle:"+version) {
+		t.Error("tulle.yaml names the image of another version")
 	}
 	testPlugins(t, files)
 	root, err := filepath.Abs("../..")
@@ -186,5 +193,43 @@ func TestVersion(t *testing.T) {
 		if out, err := build.CombinedOutput(); err == nil || !strings.Contains(string(out), "invalid version") {
 			t.Errorf("%q: %v: %s", version, err, out)
 		}
+	}
+}
+
+// TestChartVersion checks the chart's versions that git's descriptions become.
+func TestChartVersion(t *testing.T) {
+	for described, want := range map[string]string{
+		"v1.2.3":                  "1.2.3",
+		"v1.2":                    "1.2.0",
+		"v1.2.3-4-g0abcdef":       "1.2.3+4.g0abcdef",
+		"v1.2.3-4-g0abcdef-dirty": "1.2.3+4.g0abcdef.dirty",
+		"v1.2.3-rc.1":             "1.2.3-rc.1",
+		"v1.2.3-rc.1-4-g0abcdef":  "1.2.3-rc.1+4.g0abcdef",
+		"v1.2.3-rc.1-dirty":       "1.2.3-rc.1+dirty",
+		"v1.2.3+mine":             "1.2.3+mine",
+		"0abcdef":                 "0.0.0+1234567890.0abcdef",
+		"1234567":                 "0.0.0+1234567890.1234567",
+		"1234567-dirty":           "0.0.0+1234567890.1234567.dirty",
+		"v1.2.3-rc.01":            "0.0.0+1234567890.v1.2.3-rc.01",
+		"v1.2.3_x~":               "0.0.0+1234567890.v1.2.3-x-",
+		"devel":                   "0.0.0+1234567890.devel",
+	} {
+		out, err := exec.Command("./chart-version.sh", described, epoch).Output()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("%s is %q, %v, not %q", described, got, err, want)
+		}
+	}
+}
+
+// TestChartOfTheTree checks that the chart has one version, also where nothing was
+// released from.
+func TestChartOfTheTree(t *testing.T) {
+	text, err := os.ReadFile("../kubernetes/chart/tulle/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^version: (\S+)\nappVersion: v(\S+)$`).FindStringSubmatch(string(text))
+	if found == nil || found[1] != found[2] {
+		t.Errorf("version and appVersion differ:\n%s", text)
 	}
 }
