@@ -143,22 +143,39 @@ func (k *kubernetes) documented(beginning string, open ...string) string {
 
 func (k *kubernetes) documentedCommand(beginning string, open ...string) *exec.Cmd {
 	k.t.Helper()
+	return k.commandOf(page, beginning, open...)
+}
+
+// commandOf returns the only command of a page that begins with the given words.
+func (k *kubernetes) commandOf(page, beginning string, open ...string) *exec.Cmd {
+	k.t.Helper()
+	return k.shell(strings.NewReplacer(open...).Replace(commandIn(k.t, page, beginning)))
+}
+
+// shell returns a shell command of an admin.
+func (k *kubernetes) shell(command string) *exec.Cmd {
+	cmd := k.EtcdHost().NS.Command("sh", "-c", command)
+	cmd.Env = append(os.Environ(), "PATH="+k.programs+":"+os.Getenv("PATH"), "KUBECONFIG="+k.kubeconfig, "HOME="+filepath.Dir(k.kubeconfig))
+	return cmd
+}
+
+// commandIn returns the only line of a page that begins with the given words.
+func commandIn(t testing.TB, page, beginning string) string {
+	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
-		k.t.Fatal(err)
+		t.Fatal(err)
 	}
 	var found []string
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, beginning) && !slices.Contains(found, line) {
+		if line = strings.TrimPrefix(line, "$ "); strings.HasPrefix(line, beginning) && !slices.Contains(found, line) {
 			found = append(found, line)
 		}
 	}
 	if len(found) != 1 {
-		k.t.Fatalf("%s has %d commands that begin with %q", page, len(found), beginning)
+		t.Fatalf("%s has %d commands that begin with %q", page, len(found), beginning)
 	}
-	cmd := k.EtcdHost().NS.Command("sh", "-c", strings.NewReplacer(open...).Replace(found[0]))
-	cmd.Env = append(os.Environ(), "PATH="+k.programs+":"+os.Getenv("PATH"), "KUBECONFIG="+k.kubeconfig, "HOME="+filepath.Dir(k.kubeconfig))
-	return cmd
+	return found[0]
 }
 
 // apply applies a manifest.

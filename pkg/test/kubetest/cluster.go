@@ -37,8 +37,8 @@ const patience = time.Minute
 
 // Options are what the cluster offers, and where it runs.
 type Options struct {
-	// ClusterCIDRs are the networks from which Nodes get podCIDRs, one per family.
-	// Without any, Nodes get none.
+	// ClusterCIDRs are the networks from which kube-controller-manager gives Nodes
+	// podCIDRs, one per family. Without any, it gives none.
 	ClusterCIDRs []string
 	// MaskIPv4 and MaskIPv6 are the lengths of podCIDRs; zero means 24 and 64.
 	MaskIPv4, MaskIPv6 int
@@ -52,8 +52,8 @@ type Options struct {
 	Address netip.Addr
 	// EtcdProgram is the path of another etcd, for tests against an older version.
 	EtcdProgram string
-	// Nodes adds what nodes need to run pods: all controllers, a scheduler, and the
-	// service kubernetes. It needs an Address.
+	// Nodes adds what nodes need to run pods: all controllers, except node IPAM without
+	// ClusterCIDRs, a scheduler, and the service kubernetes. It needs an Address.
 	Nodes bool
 }
 
@@ -125,7 +125,11 @@ func Start(t testing.TB, o Options) *Cluster {
 	c.Restart()
 	switch {
 	case o.Nodes:
-		c.manager("--controllers=*", "--service-account-private-key-file="+c.accounts, "--root-ca-file="+c.files.CA)
+		flags := []string{"--controllers=*", "--service-account-private-key-file=" + c.accounts, "--root-ca-file=" + c.files.CA}
+		if len(o.ClusterCIDRs) == 0 {
+			flags = append(flags, "--controllers=*,-node-ipam-controller", "--allocate-node-cidrs=false")
+		}
+		c.manager(flags...)
 		c.help(filepath.Join(NodePrograms(t), scheduler), "--kubeconfig="+c.Admin(), "--leader-elect=false", "--secure-port=0")
 	case len(o.ClusterCIDRs) > 0:
 		c.manager()
@@ -136,7 +140,9 @@ func Start(t testing.TB, o Options) *Cluster {
 // manager runs a controller manager that gives Nodes podCIDRs as the options say.
 func (c *Cluster) manager(flags ...string) {
 	o := c.options
-	flags = append(flags, "--cluster-cidr="+strings.Join(o.ClusterCIDRs, ","))
+	if len(o.ClusterCIDRs) > 0 {
+		flags = append(flags, "--cluster-cidr="+strings.Join(o.ClusterCIDRs, ","))
+	}
 	for _, cidr := range o.ClusterCIDRs {
 		if strings.Contains(cidr, ":") {
 			flags = append(flags, fmt.Sprintf("--node-cidr-mask-size-ipv6=%d", cmp.Or(o.MaskIPv6, 64)))
