@@ -66,7 +66,7 @@ test-kube: root go kube-deps ## store, daemons, controller, chart and manifests 
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/controllertest
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./pkg/test/e2e
 
-test-kubelet: root go kubelet-deps ## the DaemonSet on real nodes, flannel's replaced by it, and the other way (eight minutes)
+test-kubelet: root go kubelet-deps ## DaemonSet and controller on real nodes, in the place of flannel and of kubeadm's node IPAM, and back (a quarter of an hour)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 60m -tags kubelet $(TESTFLAGS) ./pkg/test/kubelettest
 
 test-aws: go moto ## clients of AWS, and the tests' own AWS, against moto_server

@@ -26,6 +26,7 @@ type kubernetes struct {
 	server     *kubetest.Cluster
 	nodes      []*node
 	images     [][]byte
+	tulle      []byte // the image of this tree
 	programs   string
 	kubeconfig string
 	podProgram string
@@ -176,6 +177,27 @@ func commandIn(t testing.TB, page, beginning string) string {
 		t.Fatalf("%s has %d commands that begin with %q", page, len(found), beginning)
 	}
 	return found[0]
+}
+
+// outputIn returns the lines of a page that follow the line with the given beginning,
+// up to the end of the block. If that line is no command, it is the first of them.
+func outputIn(t testing.TB, page, beginning string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.Index(string(text), "\n$ "+beginning)
+	if at >= 0 {
+		at += 1 + strings.Index(string(text[at+1:]), "\n")
+	} else {
+		at = strings.Index(string(text), "\n"+beginning)
+	}
+	if at < 0 {
+		t.Fatalf("%s has no line that begins with %q", page, beginning)
+	}
+	block, _, _ := strings.Cut(string(text[at+1:]), "\n```")
+	return block
 }
 
 // apply applies a manifest.

@@ -121,7 +121,7 @@ type nodeObject struct {
 // podCIDRs returns the podCIDRs of a Node.
 func (k *kubernetes) podCIDRs(name string) ([]string, error) {
 	var n nodeObject
-	err := k.server.Try(http.MethodGet, "/api/v1/nodes/"+name, nil, &n)
+	err := k.tryGet("node "+name, &n)
 	return n.Spec.PodCIDRs, err
 }
 
@@ -199,8 +199,8 @@ func (a *arrivals) one(name string) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for err == nil {
-		var cidrs []string
-		if cidrs, err = a.k.podCIDRs(name); len(cidrs) > 0 {
+		var n nodeObject
+		if err = a.k.server.Try(http.MethodGet, "/api/v1/nodes/"+name, nil, &n); len(n.Spec.PodCIDRs) > 0 {
 			break
 		}
 		if time.Since(begin) > patience {

@@ -162,30 +162,43 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
 // newNode boots a node that reaches a control plane with an admin's kubeconfig.
 func newNode(t testing.TB, h *clustertest.Host, programs, kubeconfig, group string) *node {
 	t.Helper()
-	n := &node{Host: h, t: t, group: group}
 	dir := t.TempDir()
-	file := func(name, content string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	return bootNode(t, h, group, [][]string{
+		containerdService(t, dir),
+		{filepath.Join(programs, "kubelet"), "--config", writeFile(t, dir, "kubelet.yaml", kubeletConfig), "--kubeconfig", kubeconfig,
+			"--node-ip", h.Addr[0].String() + "," + h.Addr[1].String(), "--hostname-override", h.Name},
+		{filepath.Join(programs, "kube-proxy"), "--config", writeFile(t, dir, "kube-proxy.yaml", strings.Replace(proxyConfig, "KUBECONFIG", kubeconfig, 1)),
+			"--hostname-override", h.Name},
+	})
+}
+
+func containerdService(t testing.TB, dir string) []string {
+	t.Helper()
 	containerd, err := exec.LookPath("containerd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	services, err := json.Marshal([][]string{
-		{containerd, "--config", file("containerd.toml", containerdConfig)},
-		{filepath.Join(programs, "kubelet"), "--config", file("kubelet.yaml", kubeletConfig), "--kubeconfig", kubeconfig,
-			"--node-ip", h.Addr[0].String() + "," + h.Addr[1].String(), "--hostname-override", h.Name},
-		{filepath.Join(programs, "kube-proxy"), "--config", file("kube-proxy.yaml", strings.Replace(proxyConfig, "KUBECONFIG", kubeconfig, 1)),
-			"--hostname-override", h.Name},
-	})
+	return []string{containerd, "--config", writeFile(t, dir, "containerd.toml", containerdConfig)}
+}
+
+// writeFile writes a file that a node runs, and returns its path.
+func writeFile(t testing.TB, dir, name, content string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// bootNode boots a node that runs services.
+func bootNode(t testing.TB, h *clustertest.Host, group string, services [][]string) *node {
+	t.Helper()
+	text, err := json.Marshal(services)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.services = []string{supervised + "=" + string(services)}
+	n := &node{Host: h, t: t, group: group, services: []string{supervised + "=" + string(text)}}
 	n.boot()
 	return n
 }

@@ -37,7 +37,8 @@ func (k *kubernetes) loadTulle() (manifest string) {
 	if name == nil {
 		k.t.Fatalf("%s names no image", tulleManifest)
 	}
-	k.load(tulleImage(k.t, string(name[1])))
+	k.tulle = tulleImage(k.t, string(name[1]))
+	k.load(k.tulle)
 	return string(text)
 }
 

@@ -16,6 +16,9 @@ import (
 // this module. A change of what nodes run does not rebuild the servers.
 const modules = "pkg/test/kubetest"
 
+// Version is the version of Kubernetes.
+const Version = "v1.34.10"
+
 const (
 	apiServer         = "kube-apiserver"
 	controllerManager = "kube-controller-manager"
@@ -26,6 +29,18 @@ const (
 func NodePrograms(t testing.TB) string {
 	t.Helper()
 	return programs(t, "node", "kubelet", "kube-proxy", "kubectl", scheduler)
+}
+
+// Kubeadm returns the path of kubeadm.
+func Kubeadm(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(programs(t, "kubeadm", "kubeadm"), "kubeadm")
+}
+
+// ServerPrograms returns a folder with kube-apiserver and kube-controller-manager.
+func ServerPrograms(t testing.TB) string {
+	t.Helper()
+	return programs(t, "server", apiServer, controllerManager)
 }
 
 // programs builds the programs of a module, unless they are in the cache, and returns
@@ -68,7 +83,7 @@ func programs(t testing.TB, module string, names ...string) string {
 		}
 		t.Logf("building %s, which takes some minutes", name)
 		build := exec.Command("nice", "go", "build", "-C", from, "-trimpath", "-buildvcs=false", "-ldflags",
-			"-s -w -X k8s.io/component-base/version.gitVersion=v1.34.10", "-o", filepath.Join(dir, name+".new"), "k8s.io/kubernetes/cmd/"+name)
+			"-s -w -X k8s.io/component-base/version.gitVersion="+Version, "-o", filepath.Join(dir, name+".new"), "k8s.io/kubernetes/cmd/"+name)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 		if said, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("building %s: %v\n%s", name, err, said)

@@ -79,7 +79,7 @@ type Cluster struct {
 // Start runs a control plane, and waits until it is ready.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	bin := programs(t, "server", apiServer, controllerManager)
+	bin := ServerPrograms(t)
 	etcd := etcdtest.Options{Namespace: o.Namespace, Program: o.EtcdProgram}
 	if o.Address.IsValid() {
 		etcd.Addresses = []netip.Addr{o.Address}
@@ -158,7 +158,7 @@ func (c *Cluster) manager(flags ...string) {
 func (c *Cluster) Manager(kubeconfig string, flags ...string) *kerneltest.Process {
 	c.t.Helper()
 	return c.help(append([]string{
-		filepath.Join(programs(c.t, "server", controllerManager), controllerManager), "--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=0",
+		filepath.Join(ServerPrograms(c.t), controllerManager), "--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=0",
 		"--controllers=node-ipam-controller", "--allocate-node-cidrs=true",
 	}, flags...)...)
 }
