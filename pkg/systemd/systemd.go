@@ -4,6 +4,7 @@ package systemd
 
 import (
 	"context"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -41,13 +42,22 @@ func New(d Daemon) *Service {
 	return &Service{daemon: d, watchdog: interval}
 }
 
-// statusInterval is how long the status may lag behind what sends no notification.
-const statusInterval = 5 * time.Second
+const (
+	// statusInterval is how long the status may lag behind what sends no notification.
+	statusInterval = 5 * time.Second
+	// changePause is the shortest time between two reports of changes, once the daemon is
+	// ready. A busy daemon changes all the time.
+	changePause = 100 * time.Millisecond
+)
 
 // Run reports the daemon's state whenever changed signals, and at intervals, until
 // ctx ends: READY once, STATUS when it changes, and WATCHDOG as long as the daemon is
-// alive, if the unit asks for it.
+// alive, if the unit asks for it. Without systemd, it does not ask the daemon anything.
 func (s *Service) Run(ctx context.Context, changed <-chan struct{}) {
+	if os.Getenv("NOTIFY_SOCKET") == "" {
+		<-ctx.Done()
+		return
+	}
 	interval := statusInterval
 	if s.watchdog > 0 {
 		interval = min(interval, s.watchdog/3)
@@ -55,9 +65,12 @@ func (s *Service) Run(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		s.notifyChange(ctx)
+		ready := s.notifyChange(ctx)
 		if s.watchdog > 0 {
 			s.live(ctx, interval)
+		}
+		if ready {
+			sleep(ctx, min(changePause, interval))
 		}
 		select {
 		case <-ctx.Done():
@@ -68,8 +81,18 @@ func (s *Service) Run(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// notifyChange sends what has changed to systemd.
-func (s *Service) notifyChange(ctx context.Context) {
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// notifyChange sends what has changed to systemd. It reports whether the daemon is ready.
+func (s *Service) notifyChange(ctx context.Context) (ready bool) {
 	ready, text := s.daemon.Condition(ctx)
 	text = line(text)
 	s.mu.Lock()
@@ -82,6 +105,7 @@ func (s *Service) notifyChange(ctx context.Context) {
 		s.text = text
 		notify("STATUS=" + text)
 	}
+	return ready
 }
 
 // live sends a sign of life if the daemon's main loop answers within limit. Without

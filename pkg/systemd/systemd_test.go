@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -52,6 +53,7 @@ type fakeDaemon struct {
 	ready bool
 	text  string
 	stuck bool
+	times int // that its condition was asked for
 }
 
 func (d *fakeDaemon) set(ready, stuck bool, text string) {
@@ -63,7 +65,15 @@ func (d *fakeDaemon) set(ready, stuck bool, text string) {
 func (d *fakeDaemon) Condition(context.Context) (bool, string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.times++
 	return d.ready, d.text
+}
+
+// asked returns how often the daemon was asked for its condition.
+func (d *fakeDaemon) asked() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.times
 }
 
 func (d *fakeDaemon) Alive(ctx context.Context) bool {
@@ -142,10 +152,53 @@ func TestWatchdogOnlyWhileAlive(t *testing.T) {
 	}
 }
 
-func TestWithoutSystemd(t *testing.T) {
+// TestAsksNothingWithoutSystemd: a daemon that systemd did not start is not asked for its
+// state, which may cost more than the change that it follows.
+func TestAsksNothingWithoutSystemd(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	d := &fakeDaemon{}
-	s, changed := start(t, d)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	changed := make(chan struct{}, 1)
 	changed <- struct{}{}
+	s := New(d)
+	go func() { defer close(ended); s.Run(ctx, changed) }()
 	s.Stop()
+	cancel()
+	<-ended
+	if d.asked() > 0 {
+		t.Errorf("the daemon was asked %d times", d.asked())
+	}
+}
+
+// TestBusyDaemonIsAskedAtIntervals: a ready daemon that changes all the time is not asked
+// for its state at every change, and its last state is reported.
+func TestBusyDaemonIsAskedAtIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Setenv("NOTIFY_SOCKET", t.TempDir()+"/no-socket")
+		d, changed := &fakeDaemon{ready: true}, make(chan struct{}, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		s := New(d)
+		go func() { defer close(ended); s.Run(ctx, changed) }()
+		const changes = 1000
+		for i := range changes {
+			d.set(true, false, strconv.Itoa(i))
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+			<-time.After(time.Millisecond)
+		}
+		<-time.After(changePause)
+		synctest.Wait()
+		if n, most := d.asked(), int(changes*time.Millisecond/changePause)+2; n > most {
+			t.Errorf("the daemon was asked %d times in %d changes, more than %d", n, changes, most)
+		}
+		if s.text != strconv.Itoa(changes-1) {
+			t.Errorf("the last report is %q", s.text)
+		}
+		cancel()
+		<-ended
+	})
 }
