@@ -113,15 +113,17 @@ func (r *running) stop() {
 	<-r.ended
 }
 
-// await waits until the program's verdict has a text.
+// await waits until the program's verdict has a text, of whatever it is worked out from.
 func (r *running) await(text string) {
 	r.t.Helper()
-	kerneltest.Eventually(r.t, patience, func() error {
-		if v := r.read(context.Background()).verdict(); !strings.Contains(v, text) {
-			return errors.New(v)
-		}
-		return nil
-	})
+	for _, from := range []func(context.Context) reading{r.glance, r.read} {
+		kerneltest.Eventually(r.t, patience, func() error {
+			if v := from(context.Background()).verdict(); !strings.Contains(v, text) {
+				return errors.New(v)
+			}
+			return nil
+		})
+	}
 }
 
 // launch runs the program as a process of its own.

@@ -12,6 +12,7 @@ import (
 
 // allocator is what all kinds of node IPAM have in common.
 type allocator interface {
+	Progress() (waiting, fences int)
 	Report(now time.Time) nodeipam.Report
 	Layouts(now time.Time, most, parts int) []ipam.Layout
 }

@@ -29,6 +29,20 @@ type reading struct {
 
 // read returns the present state of the program.
 func (p *process) read(ctx context.Context) reading {
+	return p.readWith(ctx, func(now time.Time) nodeipam.Report { return p.ipam.Report(now) })
+}
+
+// glance returns the present state of the program without what costs more in a larger
+// cluster: of node IPAM, only how far it is.
+func (p *process) glance(ctx context.Context) reading {
+	return p.readWith(ctx, func(time.Time) (r nodeipam.Report) {
+		r.Waiting, r.Fences = p.ipam.Progress()
+		return r
+	})
+}
+
+// readWith returns the present state of the program, with a report made in the loop.
+func (p *process) readWith(ctx context.Context, report func(now time.Time) nodeipam.Report) reading {
 	ctx, cancel := context.WithTimeout(ctx, httpd.AnswerLimit)
 	defer cancel()
 	r := reading{at: time.Now(), version: version, name: p.name, started: p.started, elects: p.elector != nil}
@@ -38,12 +52,12 @@ func (p *process) read(ctx context.Context) reading {
 	if p.cloud != nil {
 		r.calls = p.cloud.Calls()
 	}
-	var report nodeipam.Report
-	answered := p.engine.Do(ctx, func() { report = p.ipam.Report(r.at) })
+	var of nodeipam.Report // if the loop does not answer in time, it may still set this later
+	answered := p.engine.Do(ctx, func() { of = report(r.at) })
 	state, ok := p.engine.State(ctx)
 	r.state, r.stuck = state, !answered || !ok
 	if answered {
-		r.ipam = report
+		r.ipam = of
 	}
 	return r
 }
@@ -120,7 +134,7 @@ type condition struct{ *process }
 
 // Condition implements systemd.Daemon.
 func (c condition) Condition(ctx context.Context) (ready bool, text string) {
-	r := c.read(ctx)
+	r := c.glance(ctx)
 	return r.ready(), r.verdict()
 }
 

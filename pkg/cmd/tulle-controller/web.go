@@ -29,7 +29,7 @@ func (p *process) mux() *http.ServeMux {
 }
 
 func (p *process) serveElection(w http.ResponseWriter, r *http.Request) {
-	if why := p.read(r.Context()).leaderElection(); why != "" {
+	if why := p.glance(r.Context()).leaderElection(); why != "" {
 		http.Error(w, why, http.StatusServiceUnavailable)
 		return
 	}
@@ -37,7 +37,7 @@ func (p *process) serveElection(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *process) serveReady(w http.ResponseWriter, r *http.Request) {
-	now := p.read(r.Context())
+	now := p.glance(r.Context())
 	text := page.Lines(now.checks(), r.URL.Query().Has("verbose"))
 	if now.ready() {
 		fmt.Fprint(w, text, "readyz check passed\n")

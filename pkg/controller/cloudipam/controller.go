@@ -82,6 +82,7 @@ type Controller struct {
 	options  Options
 	book     *ipam.Book
 	nodes    map[string]*node
+	waiting  int                        // Nodes without podCIDRs, except for those that are being deleted
 	services []netip.Prefix             // of the ServiceCIDRs
 	avoided  map[netip.Prefix]time.Time // blocks that the cloud says are in use, and until when to believe it
 

@@ -212,11 +212,23 @@ func (l *lab) wantEvent(name, reason string, parts ...string) {
 	}
 }
 
-// report returns what the controller knows.
+// report returns what the controller knows. The Nodes that wait are counted again.
 func (l *lab) report() (r nodeipam.Report) {
 	l.Helper()
-	if !l.engine.Do(l.Context(), func() { r = l.c.Report(time.Now()) }) {
+	waiting := 0
+	ok := l.engine.Do(l.Context(), func() {
+		r = l.c.Report(time.Now())
+		for _, n := range l.c.nodes {
+			if len(n.cidrs) == 0 && !n.deleting {
+				waiting++
+			}
+		}
+	})
+	if !ok {
 		l.Fatal("the loop does not answer")
+	}
+	if r.Waiting != waiting {
+		l.Errorf("%d Nodes wait, and %d are counted", waiting, r.Waiting)
 	}
 	return r
 }

@@ -59,21 +59,33 @@ func (c *Controller) set(name string, v node) {
 		c.nodes[name] = n
 	case n.id != v.id:
 		c.ungrant(n)
+		c.count(n, -1)
 		*n = v
 	default:
 		if n.version == v.version {
 			return
 		}
+		c.count(n, -1)
 		n.version, n.deleting, n.cidrs, n.unrouted = v.version, v.deleting, v.cidrs, v.unrouted
 	}
+	c.count(n, 1)
 	c.enter(n, now)
+}
+
+// count adds to the number of Nodes that wait for podCIDRs, if n is one.
+func (c *Controller) count(n *node, more int) {
+	if len(n.cidrs) == 0 && !n.deleting {
+		c.waiting += more
+	}
 }
 
 // remove takes the deletion of a Node.
 func (c *Controller) remove(name string) {
-	if c.nodes[name] == nil {
+	n := c.nodes[name]
+	if n == nil {
 		return
 	}
+	c.count(n, -1)
 	delete(c.nodes, name)
 	c.book.Delete(name, time.Now())
 	c.reads.Remove(name)

@@ -132,13 +132,15 @@ func (c *Controller) Layouts(now time.Time, most, parts int) []ipam.Layout {
 	return c.book.Layouts(now, most, parts)
 }
 
-// Report returns what the controller knows. Call it in the Engine's loop.
+// Progress returns how many Nodes wait for podCIDRs; there are no fences. It costs the
+// same in a cluster of any size. Call it in the Engine's loop.
+func (c *Controller) Progress() (waiting, fences int) { return c.waiting, 0 }
+
+// Report returns what the controller knows. It looks at all Nodes. Call it in the
+// Engine's loop.
 func (c *Controller) Report(now time.Time) nodeipam.Report {
-	r := nodeipam.Report{Nodes: len(c.nodes), Pools: c.book.Usage(now), Findings: c.findings()}
+	r := nodeipam.Report{Nodes: len(c.nodes), Waiting: c.waiting, Pools: c.book.Usage(now), Findings: c.findings()}
 	for _, n := range c.nodes {
-		if len(n.cidrs) == 0 && !n.deleting {
-			r.Waiting++
-		}
 		if n.failures > 0 {
 			r.Retrying++
 		}

@@ -64,7 +64,12 @@ type Report struct {
 	Findings []ipam.Finding
 }
 
-// Report returns the state of the controller. Call it in the Engine's loop.
+// Progress returns how many Nodes wait for podCIDRs, and how many must still be fenced.
+// It costs the same in a cluster of any size. Call it in the Engine's loop.
+func (c *Controller) Progress() (waiting, fences int) { return c.unserved, c.fences }
+
+// Report returns the state of the controller. It costs more the more Nodes have changed
+// since the last call. Call it in the Engine's loop.
 func (c *Controller) Report(now time.Time) Report {
 	r := Report{
 		Nodes: len(c.nodes), Waiting: c.unserved, Fences: c.fences, Retrying: len(c.waiting),
