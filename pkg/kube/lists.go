@@ -160,10 +160,28 @@ func (w *Watch[T]) listPages(ctx context.Context, quiet *time.Timer) error {
 
 // page reads one page of a list.
 func (w *Watch[T]) page(ctx context.Context, query url.Values, item func(object []byte) error) (listMeta, error) {
-	r, err := w.Client.do(ctx, request{method: http.MethodGet, path: w.Path, query: query, accept: w.Format.acceptList})
+	return readPage(ctx, w.Client, w.Path, w.Format, query, item)
+}
+
+func readPage[T any](ctx context.Context, c *Client, path string, f Format[T], query url.Values, item func(object []byte) error) (listMeta, error) {
+	r, err := c.do(ctx, request{method: http.MethodGet, path: path, query: query, accept: f.acceptList})
 	if err != nil {
 		return listMeta{}, err
 	}
 	defer r.Body.Close()
-	return w.Format.wire.list(r.Body, w.Format.list, item)
+	return f.wire.list(r.Body, f.list, item)
+}
+
+// ListAll reads all objects of a resource that has few. It calls item with each, and returns
+// the revision of the list. The list has everything that was written before the call.
+func ListAll[T any](ctx context.Context, c *Client, path string, f Format[T], item func(object *T)) (revision int64, err error) {
+	var object T
+	meta, err := readPage(ctx, c, path, f, nil, func(message []byte) error {
+		if err := f.Decode(message, &object); err != nil {
+			return err
+		}
+		item(&object)
+		return nil
+	})
+	return Revision(meta.revision), err
 }

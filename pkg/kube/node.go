@@ -138,7 +138,7 @@ func (n *Node) decodeMetadata(field protowire.Number, value []byte, _ uint64) er
 	case metaUID:
 		n.UID = value
 	case metaRevision:
-		n.ResourceVersion, n.Revision = value, number(string(value))
+		n.ResourceVersion, n.Revision = value, Revision(string(value))
 	case metaCreated:
 		return walk(value, func(field protowire.Number, _ []byte, number uint64) error {
 			if field == 1 {
@@ -207,8 +207,8 @@ func (n *Node) condition(value []byte) error {
 	return err
 }
 
-// number returns a resourceVersion as a number, or 0 if it is not one.
-func number(revision string) int64 {
+// Revision returns a resourceVersion as a number, or 0 if it is not one.
+func Revision(revision string) int64 {
 	n, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil || n < 0 {
 		return 0

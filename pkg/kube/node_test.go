@@ -28,7 +28,7 @@ func sameNode(n *Node, want *corev1.Node) error {
 		notes[string(a.Key)] = string(a.Value)
 	}
 	switch {
-	case string(n.Name) != want.Name || string(n.UID) != string(want.UID) || n.Revision != number(want.ResourceVersion):
+	case string(n.Name) != want.Name || string(n.UID) != string(want.UID) || n.Revision != Revision(want.ResourceVersion):
 		return fmt.Errorf("%s %s %d, want %s %s %s", n.Name, n.UID, n.Revision, want.Name, want.UID, want.ResourceVersion)
 	case fmt.Sprint(cidrs) != fmt.Sprint(wantCIDRs):
 		return fmt.Errorf("podCIDRs %v, want %v", cidrs, wantCIDRs)

@@ -211,7 +211,7 @@ func (w *Watch[T]) reach(revision []byte) {
 		return
 	}
 	w.from = append(w.from[:0], revision...)
-	n := number(string(revision))
+	n := Revision(string(revision))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.revision = n

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -316,4 +317,29 @@ func TestDualStackNodeOfAnIPv4PoolEndsNothing(t *testing.T) {
 	c.wantCIDR("o", "10.1.2.0/24")
 	c.node("p", "x")
 	c.wantCIDR("p", "10.1.3.0/24")
+}
+
+// A Node that was created after a ClusterCIDR gets blocks of it, even if the program reads
+// the Node first.
+func TestANodeCanUseAnOlderClusterCIDR(t *testing.T) {
+	c := newClusterCIDRs(t)
+	c.pool("first", "10.1.0.0/16", "a")
+	r := c.start(append([]string{"--cluster-cidr=10.64.0.0/16"}, multi...)...)
+	r.await("every Node has its podCIDRs")
+	late := make(chan struct{})
+	c.Do(func() {
+		c.Hold = func(r *http.Request) <-chan struct{} {
+			if strings.Contains(r.URL.Path, kube.ClusterCIDRs) && r.URL.Query().Get("watch") != "" {
+				return late
+			}
+			return nil
+		}
+	})
+	c.Cut()
+	c.pool("second", "10.2.0.0/16", "b")
+	c.node("n", "b")
+	c.node("other")
+	time.AfterFunc(300*time.Millisecond, func() { close(late) })
+	c.wantCIDR("n", "10.2.0.0/24")
+	c.wantCIDR("other", "10.64.0.0/24")
 }

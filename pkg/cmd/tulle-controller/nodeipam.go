@@ -28,7 +28,7 @@ func (p *process) addNodeIPAM() error {
 	}
 	ranges, err := nodeipam.New(p.engine, nodeipam.Options{
 		Client: p.client, Pools: s.pools, Services: slices.Concat(s.services, s.secondServices),
-		Select: s.allocator == multiAllocator || s.poolFile != "", Rest: s.rest, Event: p.engine.Event,
+		Select: s.allocator == multiAllocator || s.poolFile != "", Hold: s.allocator == multiAllocator, Rest: s.rest, Event: p.engine.Event,
 	})
 	if err != nil {
 		return err

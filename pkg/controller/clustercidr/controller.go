@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
@@ -31,18 +32,23 @@ type Controller struct {
 	ipam   IPAM
 
 	objects  map[string]object
-	absent   bool                // the server does not have the resource
-	changed  bool                // the pools have changed since publish
+	absent   bool // the server does not have the resource
+	changed  bool // the pools have changed since publish
+	order    order
 	open     map[string]struct{} // that may need a write
 	attempts map[string]*attempt
 }
 
-// IPAM gives Nodes blocks of the pools.
+// IPAM gives Nodes blocks of the pools. It holds new Nodes back.
 type IPAM interface {
 	// SetPools replaces the pools of a source, and what is wrong with it.
 	SetPools(source string, pools []ipam.Pool, problems ...nodeipam.Problem) error
 	// InUse reports whether a Node may have a block of a pool, or may still get one.
 	InUse(pool string) bool
+	// Held returns the revision as of which it must know the pools, or 0, and Known
+	// reports that the pools as of a revision are set.
+	Held() (revision int64)
+	Known(revision int64)
 }
 
 // object is what is kept of a ClusterCIDR.
@@ -61,6 +67,7 @@ func New(e *controller.Engine, client *kube.Client, to IPAM) *Controller {
 		What: "clustercidrs", Client: client, Path: kube.ClusterCIDRs, Format: kube.ClusterCIDRFormat, Optional: true,
 		Keep: keep, List: c.list, Set: c.set, Delete: c.delete, Flush: c.flush,
 	})
+	controller.LookUp(e, controller.Lookup[present]{What: "newest clustercidrs", Due: c.dueOrder, Read: c.readOrder, Take: c.takeOrder})
 	e.Add(c)
 	return c
 }
@@ -77,6 +84,7 @@ func (c *Controller) set(name string, o object) {
 	old := c.objects[name]
 	c.changed = c.changed || old.version.UID != o.version.UID || !reflect.DeepEqual(old.pool, o.pool) || fmt.Sprint(old.err) != fmt.Sprint(o.err)
 	c.objects[name] = o
+	c.order.seen = max(c.order.seen, kube.Revision(o.version.ResourceVersion))
 	if kept := slices.Contains(o.finalizers, Finalizer); o.deleting && kept || !o.deleting && !kept && o.err == nil {
 		c.open[name] = struct{}{}
 	} else {
@@ -94,6 +102,7 @@ func (c *Controller) delete(name string) {
 
 // list replaces all objects. A server without the resource has a nil list.
 func (c *Controller) list(all map[string]object) {
+	c.order.seen = 0 // the cluster may have been restored from a backup
 	for name := range c.objects {
 		if _, is := all[name]; !is {
 			c.delete(name)
@@ -112,6 +121,7 @@ func (c *Controller) flush() {
 		c.changed = false
 		c.publish()
 	}
+	c.settleOrder(time.Now())
 }
 
 // publish hands over the pools, and what is wrong with the objects.
@@ -139,7 +149,10 @@ func ref(name, uid string) controller.Ref {
 func (c *Controller) Name() string { return Name }
 
 // Lead implements controller.Controller.
-func (c *Controller) Lead(election.Term) { clear(c.attempts) }
+func (c *Controller) Lead(election.Term) {
+	clear(c.attempts)
+	c.order = order{seen: c.order.seen}
+}
 
 // Clean implements controller.Controller. A late write reaches only a ClusterCIDR that
 // has not changed since. It adds a finalizer, or removes one that no Node needs: what is

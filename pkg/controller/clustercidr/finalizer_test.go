@@ -22,7 +22,9 @@ type pools struct {
 	sets     int // calls of SetPools
 	all      []ipam.Pool
 	problems []nodeipam.Problem
-	used     map[string]bool
+
+	held, known int64 // revisions
+	used        map[string]bool
 }
 
 func (p *pools) SetPools(_ string, all []ipam.Pool, problems ...nodeipam.Problem) error {
@@ -31,6 +33,15 @@ func (p *pools) SetPools(_ string, all []ipam.Pool, problems ...nodeipam.Problem
 }
 
 func (p *pools) InUse(pool string) bool { return p.used[pool] }
+
+func (p *pools) Held() int64 {
+	if p.held > p.known {
+		return p.held
+	}
+	return 0
+}
+
+func (p *pools) Known(revision int64) { p.known = max(p.known, revision) }
 
 // newLab returns a Controller without a server, and what it hands its pools to.
 func newLab() (*Controller, *pools) {

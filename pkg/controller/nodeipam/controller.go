@@ -24,6 +24,9 @@ type Options struct {
 	Services []netip.Prefix
 	// Select keeps the labels of Nodes without podCIDRs, for the selectors of pools.
 	Select bool
+	// Hold holds a Node back until Known reports the pools as of its creation. It needs
+	// Select.
+	Hold bool
 	// Rest is how long a block rests after its Node has gone. Zero is not at all.
 	Rest time.Duration
 	// Event sends an event.
@@ -40,6 +43,8 @@ type Controller struct {
 	unserved int               // Nodes that wait for podCIDRs
 	lists    int64             // the list of Nodes that began last
 
+	held     map[string]struct{} // Nodes that are held back
+	known    int64               // the pools are known as of this revision
 	attempts map[string]*attempt // one a Node
 	waiting  queue
 	fencing  bool // blocks wait for the fence
@@ -59,7 +64,7 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 	book.Rest = o.Rest
 	c := &Controller{
 		options: o, book: book, nodes: make(map[string]*node),
-		sources: make(map[string]source), attempts: make(map[string]*attempt),
+		sources: make(map[string]source), attempts: make(map[string]*attempt), held: make(map[string]struct{}),
 	}
 	if err := c.SetPools("flags", o.Pools); err != nil {
 		return nil, err
@@ -119,7 +124,7 @@ func (c *Controller) Lead(t election.Term) {
 	for _, a := range c.attempts {
 		c.drop(a)
 	}
-	c.waiting = nil
+	c.waiting, c.known = nil, 0
 	c.fences, c.fencing, c.toFence = 0, false, !t.Clean
 	c.term = termText(t)
 }

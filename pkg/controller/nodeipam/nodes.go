@@ -1,7 +1,6 @@
 package nodeipam
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/ipam"
@@ -16,6 +15,7 @@ type node struct {
 	revision int64
 	// written is the list that had begun last when our last write to the Node ended.
 	written int64
+	since   int64 // see hold
 }
 
 // keep returns what to keep of a Node. Only a Node without podCIDRs needs its labels.
@@ -37,12 +37,6 @@ func (c *Controller) keep(n *kube.Node) (name string, v node) {
 	return name, v
 }
 
-// revisionOf returns a resourceVersion as a number, or 0.
-func revisionOf(version string) int64 {
-	n, _ := strconv.ParseInt(version, 10, 64)
-	return n
-}
-
 // isOlder reports whether v is an earlier state of the same Node than w.
 func (v *node) isOlder(w *node) bool {
 	return v.UID == w.UID && v.revision != 0 && w.revision != 0 && v.revision < w.revision
@@ -52,7 +46,7 @@ func (v *node) isOlder(w *node) bool {
 // another version than the write required: that one is at least as new.
 func (n *node) take(a *attempt) {
 	if n.version == a.version {
-		n.version, n.revision = a.answer.ResourceVersion, revisionOf(a.answer.ResourceVersion)
+		n.version, n.revision = a.answer.ResourceVersion, kube.Revision(a.answer.ResourceVersion)
 	}
 }
 
@@ -67,8 +61,13 @@ func (c *Controller) set(name string, v node) {
 func (c *Controller) enter(name string, v node) {
 	c.count(c.nodes[name], -1)
 	c.count(&v, 1)
+	c.hold(&v, c.nodes[name])
 	c.nodes[name] = &v
-	c.book.Set(v.Node, time.Now())
+	entry := v.Node
+	if _, held := c.held[name]; held {
+		entry.Deleting = true // gets nothing
+	}
+	c.book.Set(entry, time.Now())
 	c.changed(&v, false)
 }
 
@@ -82,6 +81,7 @@ func (c *Controller) delete(name string) {
 func (c *Controller) remove(n *node) {
 	c.count(n, -1)
 	delete(c.nodes, n.Name)
+	delete(c.held, n.Name)
 	c.book.Delete(n.Name, time.Now())
 	c.changed(n, true)
 }

@@ -1,0 +1,47 @@
+package nodeipam
+
+import (
+	"maps"
+	"time"
+)
+
+// Nodes and pools are followed on their own, so a Node may be read before a pool that was
+// created earlier. With Options.Hold, a Node gets nothing until the pools as of its
+// creation are known.
+
+// hold sets from which revision the pools must be known for a Node: the one at which the
+// Node was first read with its labels. It records whether they are.
+func (c *Controller) hold(n, old *node) {
+	delete(c.held, n.Name)
+	if !c.options.Hold || len(n.CIDRs) > 0 || n.Deleting {
+		return
+	}
+	n.since = n.revision
+	if old != nil && old.UID == n.UID && len(old.CIDRs) == 0 && maps.Equal(old.Labels, n.Labels) {
+		n.since = old.since
+	}
+	if n.since > c.known {
+		c.held[n.Name] = struct{}{}
+	}
+}
+
+// Held returns the revision as of which the pools must be known, so that no Node is held
+// back, or 0. Call it in the Engine's loop.
+func (c *Controller) Held() (revision int64) {
+	for name := range c.held {
+		revision = max(revision, c.nodes[name].since)
+	}
+	return revision
+}
+
+// Known reports that the pools as of a revision are known, so Nodes that were created
+// before get blocks. Call it in the Engine's loop.
+func (c *Controller) Known(revision int64) {
+	c.known = max(c.known, revision)
+	for name := range c.held {
+		if n := c.nodes[name]; n.since <= c.known {
+			delete(c.held, name)
+			c.book.Set(n.Node, time.Now())
+		}
+	}
+}
