@@ -41,6 +41,9 @@ type Write struct {
 	// Cloud is set if the write goes to a cloud. Its failure keeps no other write back,
 	// because a cloud's client paces itself. A late one must do no harm.
 	Cloud bool
+	// Before and After are what the write changes, where a plan shows both, and Mark is
+	// what makes a deletion ours. They may be empty.
+	Before, After, Mark string
 	// Do makes the change. It runs outside the loop, and touches no state of the
 	// controller.
 	Do func(ctx context.Context) error
@@ -63,6 +66,13 @@ type Controller interface {
 	Lead(t election.Term)
 	// Clean reports whether a write of an earlier term can no longer do harm.
 	Clean() bool
+}
+
+// CloudPlanner is a Controller that writes to a cloud, too. Such writes wait for the
+// cloud's limits, so they have a budget of their own, and keep no other write back.
+type CloudPlanner interface {
+	// PlanCloud returns at most n writes to the cloud, as Plan does.
+	PlanCloud(now time.Time, n int) ([]Write, time.Time)
 }
 
 // ErrNotMade is the outcome of a write that was planned but not begun.

@@ -12,6 +12,8 @@ import (
 const (
 	// mostWrites limits the writes in flight, over all controllers.
 	mostWrites = 32
+	// mostCloudWrites limits what PlanCloud has in flight, for each controller.
+	mostCloudWrites = 16
 	// observeInterval is the shortest time between two plans that are only counted.
 	observeInterval = time.Second
 	// deadlinePoll is how often the loop checks whether a term, too short for a write, was
@@ -202,7 +204,15 @@ func (e *Engine) turn(now time.Time) (next time.Time) {
 			writes, again := c.Plan(now, free)
 			next = Earlier(next, again)
 			for _, w := range writes {
-				e.begin(c, w)
+				e.begin(c, w, false)
+			}
+		}
+		p, ok := c.(CloudPlanner)
+		if free := mostCloudWrites - e.writer.inCloud[c.Name()]; ok && free > 0 {
+			writes, again := p.PlanCloud(now, free)
+			next = Earlier(next, again)
+			for _, w := range writes {
+				e.begin(c, w, true)
 			}
 		}
 	}
@@ -244,6 +254,10 @@ func (e *Engine) observe(now time.Time) (next time.Time) {
 func (e *Engine) plan(c Controller, now time.Time) ([]Write, time.Time) {
 	const all = 1 << 30
 	writes, again := c.Plan(now, all)
+	if p, ok := c.(CloudPlanner); ok {
+		more, next := p.PlanCloud(now, all)
+		writes, again = append(writes, more...), Earlier(again, next)
+	}
 	for _, w := range writes {
 		c.Done(w, ErrNotMade)
 	}

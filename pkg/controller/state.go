@@ -81,7 +81,7 @@ func (e *Engine) State(ctx context.Context) (s State, ok bool) {
 	ok = e.Do(ctx, func() {
 		known = State{
 			Mode: e.options.Mode, Leading: e.term != nil,
-			InFlight: e.writer.inFlight, Counts: maps.Clone(e.writer.counts), Took: e.writer.seconds,
+			InFlight: e.writer.inFlight + e.writer.cloudInFlight(), Counts: maps.Clone(e.writer.counts), Took: e.writer.seconds,
 			Recent: slices.Clone(e.writer.recent), Events: e.events.counts,
 		}
 		if e.term != nil {

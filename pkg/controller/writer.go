@@ -27,6 +27,7 @@ const mostRecent = 20
 // writer is the loop's state of the writes.
 type writer struct {
 	inFlight int
+	inCloud  map[string]int      // those of PlanCloud, by controller
 	paused   time.Time           // until then no write begins
 	failures int                 // of the server, in a row
 	denied   map[string]*denials // by controller
@@ -45,7 +46,7 @@ type writer struct {
 
 func newWriter() writer {
 	return writer{
-		cancel: func() {}, counts: make(map[Count]int),
+		cancel: func() {}, counts: make(map[Count]int), inCloud: make(map[string]int),
 		outcome: trouble.Outcome{Failed: "Failed to write to the API server; retrying", Works: "Writing to the API server works again"},
 		refused: trouble.Outcome{Failed: "The API server refused a write; retrying"},
 		cloud:   trouble.Outcome{Failed: "Failed to change the cloud; retrying", Works: "Changing the cloud works again"},
@@ -60,15 +61,26 @@ func (w *writer) begin() {
 	w.denied = make(map[string]*denials)
 }
 
-// begin begins a write.
-func (e *Engine) begin(c Controller, w Write) {
-	e.writer.inFlight++
+// begin begins a write, which counts as one to a cloud if it was planned so.
+func (e *Engine) begin(c Controller, w Write, cloud bool) {
+	if cloud {
+		e.writer.inCloud[c.Name()]++
+	} else {
+		e.writer.inFlight++
+	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(e.writer.context, e.options.WriteTimeout)
 	e.writes.Go(func() {
 		defer cancel()
 		err := w.Do(ctx)
-		e.post(func() { e.end(c, w, began, err) })
+		e.post(func() {
+			if cloud {
+				e.writer.inCloud[c.Name()]--
+			} else {
+				e.writer.inFlight--
+			}
+			e.end(c, w, began, err)
+		})
 	})
 }
 
@@ -100,7 +112,7 @@ func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
 // longer do harm.
 func (e *Engine) reportIdle(now time.Time) {
 	w := &e.writer
-	if w.idle == nil || w.inFlight > 0 {
+	if w.idle == nil || w.inFlight+w.cloudInFlight() > 0 {
 		return
 	}
 	clean := w.unsure.IsZero() || now.Sub(w.unsure) >= settleTime
@@ -110,6 +122,14 @@ func (e *Engine) reportIdle(now time.Time) {
 	w.idle <- clean
 	w.idle = nil
 	w.cancel()
+}
+
+// cloudInFlight returns how many writes of PlanCloud are in flight.
+func (w *writer) cloudInFlight() (n int) {
+	for _, of := range w.inCloud {
+		n += of
+	}
+	return n
 }
 
 // pause begins no write for as long as the server asks, or for a back-off that grows
@@ -169,7 +189,6 @@ func (w *writer) pausedUntil(controller string) time.Time {
 
 // took records a write that ended.
 func (w *writer) took(what Write, how Outcome, began, now time.Time, err error) {
-	w.inFlight--
 	w.counts[Count{what.Controller, what.Verb, how}]++
 	w.seconds.add(now.Sub(began))
 	made := Made{At: now, Object: what.Object.String(), Change: what.Verb + ": " + what.Summary, Outcome: how}

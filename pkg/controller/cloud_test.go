@@ -1,0 +1,120 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/election"
+)
+
+// cloudFake is a fake that also has routes to write to a cloud.
+type cloudFake struct {
+	*fake
+	routes int
+	slow   <-chan struct{} // a cloud's limit, which every write to it waits for
+	made   int
+}
+
+func (f *cloudFake) PlanCloud(_ time.Time, n int) (writes []Write, again time.Time) {
+	for len(writes) < n && f.routes > 0 {
+		f.routes--
+		writes = append(writes, Write{
+			Controller: f.name, Object: Ref{Kind: "Route", Name: fmt.Sprint(f.routes)}, Verb: Create, Cloud: true,
+			Do: func(ctx context.Context) error {
+				select {
+				case <-f.slow:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			},
+		})
+	}
+	return writes, time.Time{}
+}
+
+func (f *cloudFake) Done(w Write, err error) {
+	switch {
+	case w.Object.Kind != "Route":
+		f.fake.Done(w, err)
+	case err != nil:
+		f.routes++
+	default:
+		f.made++
+	}
+}
+
+func (f *cloudFake) Explain(node string) []Line {
+	if node != "worker-1" {
+		return nil
+	}
+	return []Line{{What: "route", Text: "missing"}}
+}
+
+// Writes that wait for a cloud's limit keep no write to the API server back.
+func TestCloudWritesHaveABudgetOfTheirOwn(t *testing.T) {
+	slow := make(chan struct{})
+	c := &cloudFake{fake: newFake("a", 500), routes: 100, slow: slow}
+	run(t, Options{}, func(l *lab) {
+		l.Add(c)
+		l.begin(election.Term{})
+		if c.written() != 500 {
+			t.Errorf("wrote %d of 500", c.written())
+		}
+		if n := l.look().InFlight; n != mostCloudWrites {
+			t.Errorf("%d writes in flight", n)
+		}
+		close(slow)
+		l.pass(time.Second)
+		if c.made != 100 || l.look().InFlight != 0 {
+			t.Errorf("made %d of 100, %d in flight", c.made, l.look().InFlight)
+		}
+	})
+}
+
+// A term ends when its last write to a cloud has ended.
+func TestATermWaitsForItsCloudWrites(t *testing.T) {
+	c := &cloudFake{fake: newFake("a", 0), routes: 1}
+	run(t, Options{}, func(l *lab) {
+		l.Add(c)
+		l.begin(election.Term{})
+		l.lead()
+		l.pass(endLimit / 2)
+		select {
+		case <-l.led:
+			t.Fatal("the term ended with a write in flight")
+		default:
+		}
+		l.pass(endLimit)
+		if clean := <-l.led; clean {
+			t.Error("a term whose last write was cut off is clean")
+		}
+		l.lead = func() {}
+	})
+}
+
+func TestPlanAllHasCloudWrites(t *testing.T) {
+	c := &cloudFake{fake: newFake("a", 3), routes: 100}
+	run(t, Options{Mode: ObserveMode}, func(l *lab) {
+		l.Add(c)
+		writes, err := l.PlanAll(l.t.Context())
+		if len(writes) != 103 || err != nil {
+			t.Errorf("%d writes, %v", len(writes), err)
+		}
+	})
+}
+
+func TestControllersExplainANode(t *testing.T) {
+	c := &cloudFake{fake: newFake("a", 0)}
+	run(t, Options{Mode: ObserveMode}, func(l *lab) {
+		l.Add(c)
+		l.Follow()
+		for node, want := range map[string]int{"worker-1": 1, "worker-2": 0} {
+			if all, err := l.Explain(t.Context(), node); len(all) != want || err != nil {
+				t.Errorf("%s: %+v, %v", node, all, err)
+			}
+		}
+	})
+}
