@@ -1,0 +1,86 @@
+package cloudroute
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Entry is what the ledger has of one destination. Without routes, it has nothing.
+type Entry struct {
+	Destination netip.Prefix
+	Routes      []Owned // in the order of their tables
+}
+
+// Owned is a route of ours in one table, or one that is about to be written.
+type Owned struct {
+	Table string
+	// Targets are what the route may lead to: first what it is to, then what it led to
+	// until a write whose end may not be seen yet.
+	Targets []string
+	// Node is the node that needed it last.
+	Node string
+}
+
+// Equal reports whether two entries are the same.
+func (e Entry) Equal(f Entry) bool {
+	return e.Destination == f.Destination && slices.EqualFunc(e.Routes, f.Routes, Owned.equal)
+}
+
+func (o Owned) equal(p Owned) bool {
+	return o.Table == p.Table && o.Node == p.Node && slices.Equal(o.Targets, p.Targets)
+}
+
+// String returns a route as the ledger has it.
+func (o Owned) String() string {
+	return o.Table + " " + strings.Join(o.Targets, ",") + " " + o.Node
+}
+
+// Text returns the routes as the ledger stores them: a line each.
+func (e Entry) Text() string {
+	var b strings.Builder
+	for _, o := range e.Routes {
+		b.WriteString(o.String() + "\n")
+	}
+	return b.String()
+}
+
+// Key returns the destination as a key of a ConfigMap, which allows no colon and no
+// slash.
+func (e Entry) Key() string {
+	return keys.Replace(e.Destination.String())
+}
+
+var keys = strings.NewReplacer(":", "-", "/", "_")
+
+// ParseEntry reads an entry. An invalid one is no entry: nothing in it is ours.
+func ParseEntry(key, text string) (Entry, error) {
+	fail := func(why string) (Entry, error) {
+		return Entry{}, fmt.Errorf("entry %.100q of the ledger: %s", key, why)
+	}
+	address, bits, ok := strings.Cut(key, "_")
+	p, err := netip.ParsePrefix(strings.ReplaceAll(address, "-", ":") + "/" + bits)
+	e := Entry{Destination: p}
+	if !ok || err != nil || p != p.Masked() || e.Key() != key {
+		return fail("not a destination like 10.4.7.0_24")
+	}
+	for line := range strings.Lines(text) {
+		words := strings.Split(strings.TrimSuffix(line, "\n"), " ")
+		if len(words) != 3 || words[0] == "" || words[2] == "" || !strings.HasSuffix(line, "\n") {
+			return fail(fmt.Sprintf("the line %.100q is not a table, its targets and a node", line))
+		}
+		o := Owned{Table: words[0], Targets: strings.Split(words[1], ","), Node: words[2]}
+		if slices.Contains(o.Targets, "") {
+			return fail(fmt.Sprintf("the line %.100q has an empty target", line))
+		}
+		if n := len(e.Routes); n > 0 && e.Routes[n-1].Table >= o.Table {
+			return fail(fmt.Sprintf("the tables %.100q and %.100q are out of order", e.Routes[n-1].Table, o.Table))
+		}
+		e.Routes = append(e.Routes, o)
+	}
+	if len(e.Routes) == 0 {
+		return fail("no route")
+	}
+	return e, nil
+}

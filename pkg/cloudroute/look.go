@@ -1,0 +1,269 @@
+package cloudroute
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// view is how a destination is routed in one table, and what is to be done about that.
+type view struct {
+	code  Code
+	verb  cloud.Verb // "" if nothing is to be done
+	node  *node      // that the route is to lead to
+	route cloud.Route
+	there bool
+	owned Owned
+	has   bool // the ledger has it
+}
+
+// isReady reports whether everything was read that a decision needs.
+func (b *Book) isReady() bool { return b.hasTables && b.hasLedger }
+
+// winner returns the node that a destination is routed to, or nil. A younger node never
+// gets what an older one has, even if that one has no instance yet.
+func (b *Book) winner(d *dest) *node {
+	if len(d.claims) == 0 || !d.claims[0].Target.isKnown() || !b.hasHost(d.claims[0]) {
+		return nil
+	}
+	return d.claims[0]
+}
+
+// hasHost reports whether a node is the oldest of its instance.
+func (b *Book) hasHost(n *node) bool {
+	all := b.hosts[n.Target.Instance]
+	return n.Target.Instance == "" || len(all) > 0 && all[0] == n
+}
+
+// look returns how a destination is routed in a table.
+func (b *Book) look(d *dest, t *table) (v view) {
+	v.route, v.there = t.routes[d.prefix]
+	v.owned, v.has = d.ownedIn(t.ID)
+	v.node = b.winner(d)
+	ours := v.there && v.has && v.owned.owns(v.route)
+	if len(d.claims) == 0 {
+		switch {
+		case ours:
+			v.code, v.verb = Leftover, cloud.Remove
+		case v.there:
+			v.code = Foreign
+		}
+		return v
+	}
+	switch n := v.node; {
+	case n == nil:
+		v.code = Unknown
+	case slices.ContainsFunc(b.local, d.prefix.Overlaps):
+		v.code = Own
+	case n.Target.Network != "" && t.Network != "" && n.Target.Network != t.Network:
+		v.code = Elsewhere
+	case v.there && v.route.LeadsTo(n.Target.instance()) && v.route.State == cloud.Blackhole:
+		v.code = Dead
+	case v.there && v.route.LeadsTo(n.Target.instance()):
+		v.code = Routed
+	case ours:
+		v.code, v.verb = Pending, cloud.Replace
+	case v.there:
+		v.code = Taken
+	default:
+		v.code, v.verb = Pending, cloud.Add
+	}
+	s := d.slot(t.ID)
+	switch {
+	case v.verb == cloud.Add && d.full && !s.reserved && !t.hasRoom(d.prefix):
+		v.code = Full
+	case v.verb != "" && s.failures > 0:
+		v.code = Failing
+	}
+	return v
+}
+
+// examine notes what follows from a change of a destination, its nodes or its routes.
+func (b *Book) examine(d *dest, now time.Time) {
+	b.examined++
+	if !b.isReady() {
+		b.touch(d)
+		return
+	}
+	lacksRoom := false
+	for _, id := range b.ids {
+		t, s := b.tables[id], d.slot(id)
+		v := b.look(d, t)
+		if s.code != v.code {
+			s.code = v.code
+			b.touch(d)
+		}
+		if v.verb != cloud.Add {
+			b.unreserve(d, s)
+		} else if !s.reserved {
+			lacksRoom = true
+		}
+	}
+	if lacksRoom {
+		b.enqueue(d)
+	} else {
+		b.unqueue(d)
+	}
+	delete(b.staged, d)
+	if !slices.EqualFunc(b.entry(d, now), d.owned, Owned.equal) {
+		b.staged[d] = true
+	}
+	b.due.set(d, now)
+	b.forget(d)
+}
+
+// touch notes that the Status of a destination's nodes may have changed.
+func (b *Book) touch(d *dest) {
+	for _, n := range d.claims {
+		b.touched[n.Name] = true
+	}
+}
+
+// entry returns what the ledger has to have of a destination now: for each route that is
+// ours or is about to be, all targets that it may have.
+func (b *Book) entry(d *dest, now time.Time) (all []Owned) {
+	for _, id := range b.ids {
+		t := b.tables[id]
+		v, s := b.look(d, t), d.slot(id)
+		late := s.lateUntil(b, d)
+		switch n := v.node; {
+		case n != nil && (v.verb == cloud.Replace || v.verb == cloud.Add && s.reserved || v.isExact()):
+			targets := []string{n.Target.id()}
+			for _, old := range v.owned.Targets {
+				if old != n.Target.id() && len(targets) < mostTargets && (v.verb != "" || now.Before(late)) {
+					targets = append(targets, old)
+				}
+			}
+			all = append(all, Owned{id, targets, n.Name})
+		case v.has && (len(d.claims) > 0 || v.verb == cloud.Remove || s.flying || now.Before(late)):
+			all = append(all, v.owned)
+		}
+	}
+	for _, o := range d.owned {
+		if b.tables[o.Table] == nil && (len(d.claims) > 0 || now.Before(d.slot(o.Table).lateUntil(b, d))) {
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, func(o, p Owned) int { return cmp.Compare(o.Table, p.Table) })
+	return all
+}
+
+// mostTargets limits the targets that the ledger has of one route.
+const mostTargets = 4
+
+// isExact reports whether a route is exactly the one that we would have written.
+func (v view) isExact() bool {
+	return (v.code == Routed || v.code == Dead) && v.route.Origin == cloud.Created && Owned{Targets: []string{v.node.Target.id()}}.owns(v.route)
+}
+
+// lateUntil returns until when a write of the route may still arrive.
+func (s *slot) lateUntil(b *Book, d *dest) time.Time {
+	last := b.began
+	for _, t := range []time.Time{s.wrote, d.gone} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last.Add(forgetTime)
+}
+
+// isMarked reports whether the ledger says that a route of ours may lead to a target.
+func (b *Book) isMarked(v view) bool {
+	return b.options.DryRun || v.has && v.owned.Targets[0] == v.node.Target.id()
+}
+
+// enqueue lets a destination wait for room.
+func (b *Book) enqueue(d *dest) {
+	if b.roomier = true; d.queued {
+		return
+	}
+	d.queued = true
+	i, _ := slices.BinarySearchFunc(b.queue, d, byNode)
+	b.queue = slices.Insert(b.queue, i, d)
+}
+
+func (b *Book) unqueue(d *dest) {
+	if d.queued {
+		i := slices.Index(b.queue, d)
+		b.queue = slices.Delete(b.queue, i, i+1)
+	}
+	d.queued, d.full = false, false
+}
+
+// byNode orders destinations by the age of their oldest node.
+func byNode(d, e *dest) int {
+	return cmp.Or(byAge(d.claims[0], e.claims[0]), d.prefix.Compare(e.prefix))
+}
+
+// reserveRoom reserves room in every table that lacks a destination, or in none.
+func (b *Book) reserveRoom(d *dest) bool {
+	var slots []*slot
+	for _, id := range b.ids {
+		s := d.slot(id)
+		if s.reserved || b.look(d, b.tables[id]).verb != cloud.Add {
+			continue
+		}
+		if !b.tables[id].hasRoom(d.prefix) {
+			return false
+		}
+		slots = append(slots, s)
+	}
+	for _, s := range slots {
+		s.reserved = true
+		b.tables[s.table].count(&b.tables[s.table].reserved, d.prefix, 1)
+	}
+	return true
+}
+
+// unreserve gives the room of a slot back.
+func (b *Book) unreserve(d *dest, s *slot) {
+	if !s.reserved {
+		return
+	}
+	s.reserved, b.roomier = false, true
+	if t := b.tables[s.table]; t != nil {
+		t.count(&t.reserved, d.prefix, -1)
+	}
+}
+
+// release gives all room of a destination back.
+func (b *Book) release(d *dest) {
+	b.unqueue(d)
+	for i := range d.slots {
+		b.unreserve(d, &d.slots[i])
+	}
+}
+
+// Admit gives room in the tables to those that wait for it: all tables of a destination,
+// or none. The oldest nodes come first; a route that is there is never taken away.
+func (b *Book) Admit(now time.Time) {
+	if !b.roomier || !b.isReady() {
+		return
+	}
+	b.roomier = false
+	var admitted []*dest
+	waiting := b.queue[:0]
+	for _, d := range b.queue {
+		if b.reserveRoom(d) {
+			admitted = append(admitted, d)
+			continue
+		}
+		if waiting = append(waiting, d); !d.full {
+			d.full = true
+			b.touch(d)
+			for _, id := range b.ids {
+				d.slot(id).code = b.look(d, b.tables[id]).code
+			}
+		}
+	}
+	clear(b.queue[len(waiting):])
+	b.queue = waiting
+	for _, d := range admitted {
+		d.queued, d.full = false, false
+		b.due.remove(d) // so that the oldest come first there, too
+		b.examine(d, now)
+	}
+	b.roomier = false
+}

@@ -1,0 +1,208 @@
+package cloudroute
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// table is a route table as it was read last, with our changes since.
+type table struct {
+	cloud.Table
+	routes   map[netip.Prefix]cloud.Route
+	read     time.Time // when the reading began
+	taken    time.Time // when it had ended
+	used     subnet.Pair[int]
+	reserved subnet.Pair[int]
+	// limit is where the cloud said that the table is full, and until when that counts;
+	// 0 is nowhere.
+	limit   subnet.Pair[int]
+	limited time.Time
+}
+
+// newTable returns a table as it was read.
+func newTable(v cloud.Table, read, taken time.Time) *table {
+	t := &table{Table: v, routes: make(map[netip.Prefix]cloud.Route, len(v.Routes)), read: read, taken: taken}
+	for f := range t.used {
+		t.used[f] = v.Used(subnet.Family(f))
+	}
+	for _, r := range v.Routes {
+		if _, twice := t.routes[r.Destination]; r.Destination.IsValid() && (!twice || r.Origin != cloud.Propagated) {
+			t.routes[r.Destination] = r
+		}
+	}
+	t.Routes = nil
+	return t
+}
+
+// count counts routes of a family.
+func (t *table) count(to *subnet.Pair[int], p netip.Prefix, n int) {
+	if t.Quota.Shared {
+		to[subnet.IPv4] += n
+		to[subnet.IPv6] += n
+		return
+	}
+	to[subnet.FamilyOf(p.Addr())] += n
+}
+
+// most returns how many routes the table may have, or 0.
+func (t *table) most(f subnet.Family) int {
+	if t.limit[f] > 0 && (t.Quota.Most[f] == 0 || t.limit[f] < t.Quota.Most[f]) {
+		return t.limit[f]
+	}
+	return t.Quota.Most[f]
+}
+
+// hasRoom reports whether a route may be added.
+func (t *table) hasRoom(p netip.Prefix) bool {
+	f := subnet.FamilyOf(p.Addr())
+	most := t.most(f)
+	return most == 0 || t.used[f]+t.reserved[f] < most
+}
+
+// set takes what we know of a route without reading.
+func (t *table) set(p netip.Prefix, r cloud.Route, there bool) {
+	if _, was := t.routes[p]; was != there {
+		t.count(&t.used, p, map[bool]int{true: 1, false: -1}[there])
+	}
+	if there {
+		t.routes[p] = r
+	} else {
+		delete(t.routes, p)
+	}
+}
+
+// SetTables takes all tables that are ours, read completely. began is when the reading
+// began: what we changed later may not be in it.
+func (b *Book) SetTables(all []cloud.Table, began, now time.Time) {
+	same := b.hasTables && len(all) == len(b.ids)
+	before, local := b.tables, b.local
+	b.tables, b.ids, b.local, b.hasTables, b.readBy = make(map[string]*table, len(all)), nil, nil, true, time.Time{}
+	for _, v := range all {
+		t, old := newTable(v, began, now), before[v.ID]
+		same = same && old != nil && old.Network == t.Network
+		b.tables[v.ID], b.ids = t, append(b.ids, v.ID)
+		if old != nil {
+			b.keepLimit(t, old, now)
+		}
+		for p, r := range t.routes {
+			if r.Kind == cloud.ToLocal {
+				b.local = append(b.local, p)
+			}
+		}
+	}
+	slices.Sort(b.ids)
+	slices.SortFunc(b.local, netip.Prefix.Compare)
+	b.local = slices.Compact(b.local)
+	same = same && slices.Equal(local, b.local)
+	for p, d := range b.dests {
+		for i := range d.slots {
+			s := &d.slots[i]
+			if t, old := b.tables[s.table], before[s.table]; t != nil && old != nil && (s.flying || s.wrote.Add(settleTime).After(began)) {
+				r, there := old.routes[p]
+				t.set(p, r, there)
+			}
+		}
+		if !same || len(d.claims) == 0 || b.changed(d, before) {
+			b.examine(d, now)
+		}
+	}
+	b.reserve()
+}
+
+// changed reports whether a destination's routes are other ones than before.
+func (b *Book) changed(d *dest, before map[string]*table) bool {
+	for id, t := range b.tables {
+		r, there := t.routes[d.prefix]
+		if old, was := before[id].routes[d.prefix]; there != was || r != old {
+			return true
+		}
+	}
+	return false
+}
+
+// keepLimit keeps what the cloud said about the room in a table. After a while, one more
+// route is tried.
+func (b *Book) keepLimit(t, old *table, now time.Time) {
+	if old.limit == (subnet.Pair[int]{}) {
+		return
+	}
+	t.limit, t.limited = old.limit, old.limited
+	for f := range t.limit {
+		if t.limit[f] > 0 && now.After(t.limited) {
+			t.limit[f] = t.used[f] + 1
+			b.roomier = true
+		}
+	}
+}
+
+// reserve counts the room of the routes that are about to be written, and lets those
+// that wait try again.
+func (b *Book) reserve() {
+	for _, t := range b.tables {
+		t.reserved = subnet.Pair[int]{}
+	}
+	for _, d := range b.dests {
+		for i := range d.slots {
+			if s := &d.slots[i]; s.reserved && b.tables[s.table] != nil {
+				b.tables[s.table].count(&b.tables[s.table].reserved, d.prefix, 1)
+			}
+		}
+	}
+	b.roomier = true
+}
+
+// SetLedger takes everything that the ledger has.
+func (b *Book) SetLedger(all []Entry, now time.Time) {
+	has := make(map[netip.Prefix][]Owned, len(all))
+	for _, e := range all {
+		has[e.Destination] = e.Routes
+		b.dest(e.Destination)
+	}
+	first := !b.hasLedger
+	b.hasLedger = true
+	for p, d := range maps.Clone(b.dests) {
+		if !first && slices.EqualFunc(d.owned, has[p], Owned.equal) {
+			continue
+		}
+		if d.owned = has[p]; len(d.claims) == 0 && d.gone.IsZero() {
+			d.gone = now
+		}
+		b.examine(d, now)
+	}
+}
+
+// read returns a range of a node, or what is wrong with it.
+func (b *Book) read(n *node, text string) (p netip.Prefix, f Finding) {
+	wrong := func(c Code, why string) (netip.Prefix, Finding) {
+		return netip.Prefix{}, Finding{n.Name, n.UID, c, fmt.Sprintf("podCIDR %.100q %s", text, why)}
+	}
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil || p.Addr().Is4In6():
+		return wrong(Malformed, "is not a network; delete and re-create the Node")
+	case p != p.Masked():
+		return wrong(Malformed, "has host bits, and should be "+p.Masked().String()+"; delete and re-create the Node")
+	case p.Bits() < 8:
+		return wrong(Outside, "is larger than a /8; delete and re-create the Node")
+	}
+	within := func(r netip.Prefix) bool { return r.Bits() <= p.Bits() && r.Overlaps(p) }
+	if len(b.options.Within) > 0 && !slices.ContainsFunc(b.options.Within, within) {
+		return wrong(Outside, "is not in "+join(b.options.Within)+"; delete and re-create the Node, or add its range")
+	}
+	return p, Finding{}
+}
+
+func join(all []netip.Prefix) string {
+	var texts []string
+	for _, p := range all {
+		texts = append(texts, p.String())
+	}
+	return strings.Join(texts, ",")
+}

@@ -1,0 +1,203 @@
+package cloudroute
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Status returns how far a node's routes are. It is empty for a node that does not exist.
+func (b *Book) Status(name string) Status {
+	n := b.nodes[name]
+	switch {
+	case n == nil:
+		return Status{}
+	case len(n.Ranges) == 0:
+		return Status{NoRange, "the node has no podCIDR yet; run node IPAM"}
+	case len(n.faults) > 0:
+		return Status{n.faults[0].Code, n.faults[0].Text}
+	case n.Target.Problem != "":
+		return Status{NoInstance, n.Target.Problem}
+	case !b.isReady():
+		return Status{Unknown, "the route tables are not read yet"}
+	case !n.Target.isKnown():
+		return Status{Unknown, "the instance is not looked up yet"}
+	case !b.hasHost(n):
+		older := b.hosts[n.Target.Instance][0].Name
+		return Status{Shared, fmt.Sprintf("the instance %s is that of the older node %s, too; correct the providerID of one", n.Target.Instance, older)}
+	case len(b.ids) == 0:
+		return Status{NoTables, "no route table is ours; tag one, or name it in the cloud's config"}
+	}
+	worst := Status{Code: Routed, Text: fmt.Sprintf("routed to %s in %d tables", cmp.Or(n.Target.Instance, n.Target.Interface), len(b.ids))}
+	for _, d := range n.dests {
+		if older := d.claims[0]; older != n {
+			return Status{Duplicate, fmt.Sprintf("podCIDR %s is that of the older node %s, too; delete and re-create one of the two Nodes", d.prefix, older.Name)}
+		}
+		for _, id := range b.ids {
+			v := b.look(d, b.tables[id])
+			if rank(v.code) > rank(worst.Code) {
+				worst = Status{v.code, b.explain(d, b.tables[id], v)}
+			}
+		}
+	}
+	if !n.Target.Forwards && rank(Forwarding) > rank(worst.Code) {
+		text := "switching off the check of source and destination of " + n.Target.Instance
+		if n.forward.why != nil {
+			text = fmt.Sprintf("failed to switch off the check of source and destination of %s; retrying: %v", n.Target.Instance, n.forward.why)
+		}
+		worst = Status{Forwarding, text}
+	}
+	return worst
+}
+
+// rank orders codes of routes: what a person has to act on comes last.
+func rank(c Code) int {
+	return slices.Index([]Code{Routed, Pending, Forwarding, Dead, Failing, Full, Elsewhere, Own, Taken}, c)
+}
+
+// explain returns the state of a route for people.
+func (b *Book) explain(d *dest, t *table, v view) string {
+	route, s := fmt.Sprintf("route %s in %s", d.prefix, t.ID), d.slot(t.ID)
+	switch v.code {
+	case Routed:
+		return route + " leads to " + v.route.String()
+	case Dead:
+		return fmt.Sprintf("%s leads to %s: the instance does not run", route, v.route)
+	case Taken:
+		return fmt.Sprintf("%s leads to %s, and is not ours; remove it if nothing needs it, and ours follows", route, v.route)
+	case Own:
+		return route + " overlaps the addresses of the cloud's own network; delete and re-create the Node with another podCIDR"
+	case Elsewhere:
+		return fmt.Sprintf("%s would lead to the network %s, and the table is in %s", route, v.node.Target.Network, t.Network)
+	case Full:
+		return fmt.Sprintf("%s has no room: %s; raise the quota, or remove nodes", route, b.usage(t, subnet.FamilyOf(d.prefix.Addr())))
+	case Failing:
+		return fmt.Sprintf("%s cannot be written; retrying: %v", route, s.why)
+	case Leftover:
+		return fmt.Sprintf("%s leads to %s, and no node needs it; it is removed after %s", route, v.route, b.options.Grace)
+	case Foreign:
+		return fmt.Sprintf("%s leads to %s, and is not ours", route, v.route)
+	case Unknown:
+		return route + " waits for its instance"
+	}
+	if v.verb == cloud.Replace {
+		return fmt.Sprintf("%s leads to %s, and is about to be replaced", route, v.route)
+	}
+	return route + " is about to be written"
+}
+
+// Findings yields what is wrong with nodes, in the order of their names.
+func (b *Book) Findings() iter.Seq[Finding] {
+	return func(yield func(Finding) bool) {
+		for _, name := range slices.Sorted(maps.Keys(b.nodes)) {
+			n := b.nodes[name]
+			if s := b.Status(name); s.Code.IsProblem() && !(s.Code == Forwarding && n.forward.why == nil) && !yield(Finding{name, n.UID, s.Code, s.Text}) {
+				return
+			}
+		}
+	}
+}
+
+// Usages returns how full each table is.
+func (b *Book) Usages() (all []Usage) {
+	for _, id := range b.ids {
+		t := b.tables[id]
+		all = append(all, b.usage(t, subnet.IPv4))
+		if six := b.usage(t, subnet.IPv6); !t.Quota.Shared && six.Used+six.Waiting > 0 {
+			all = append(all, six)
+		}
+	}
+	return all
+}
+
+func (b *Book) usage(t *table, f subnet.Family) Usage {
+	u := Usage{Table: t.ID, Name: t.Name, Family: f, Used: t.used[f], Most: t.most(f), Assumed: t.Quota.Assumed}
+	for _, d := range b.queue {
+		if d.full && (t.Quota.Shared || subnet.FamilyOf(d.prefix.Addr()) == f) {
+			u.Waiting++
+		}
+	}
+	return u
+}
+
+// Rows returns the routes of all tables, those that are missing, and those that people
+// have to know of; by table and destination.
+func (b *Book) Rows() (all []Row) {
+	for _, id := range b.ids {
+		t := b.tables[id]
+		for p, d := range b.dests {
+			v := b.look(d, t)
+			if v.code == "" {
+				continue
+			}
+			r := Row{Table: id, Destination: p.String(), Code: v.code, Ours: v.has, Node: v.owned.Node, Text: b.explain(d, t, v)}
+			if len(d.claims) > 0 {
+				r.Node = d.claims[0].Name
+			}
+			if v.there {
+				r.Target = v.route.String()
+			}
+			all = append(all, r)
+		}
+		for p, r := range t.routes {
+			if b.dests[p] == nil {
+				all = append(all, Row{Table: id, Destination: r.To, Target: r.String(), Code: Foreign, Text: "not ours"})
+			}
+		}
+	}
+	slices.SortFunc(all, func(x, y Row) int {
+		return cmp.Or(strings.Compare(x.Table, y.Table), compareText(x.Destination, y.Destination))
+	})
+	return all
+}
+
+// compareText compares destinations by address, and others by text.
+func compareText(x, y string) int {
+	p, err := netip.ParsePrefix(x)
+	q, err2 := netip.ParsePrefix(y)
+	if err != nil || err2 != nil {
+		return strings.Compare(x, y)
+	}
+	return p.Compare(q)
+}
+
+// Explain returns the state of every route of a node.
+func (b *Book) Explain(name string) (all []Row) {
+	n := b.nodes[name]
+	if n == nil {
+		return nil
+	}
+	for _, d := range n.dests {
+		for _, id := range b.ids {
+			v := b.look(d, b.tables[id])
+			all = append(all, Row{Table: id, Destination: d.prefix.String(), Target: v.route.String(), Node: name, Code: v.code, Ours: v.has, Text: b.explain(d, b.tables[id], v)})
+		}
+	}
+	return all
+}
+
+// Counts returns how many nodes have each code.
+func (b *Book) Counts() map[Code]int {
+	n := make(map[Code]int)
+	for name := range b.nodes {
+		n[b.Status(name).Code]++
+	}
+	return n
+}
+
+// Entries returns how many destinations the ledger has.
+func (b *Book) Entries() (n int) {
+	for _, d := range b.dests {
+		if len(d.owned) > 0 {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,87 @@
+package route
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloudroute"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+// The reasons of the condition NetworkUnavailable, in the words of cloud controller
+// managers. A condition with another reason is another program's.
+const (
+	routeCreated   = "RouteCreated"
+	noRouteCreated = "NoRouteCreated"
+)
+
+// step follows the Status of a Node: it tells the Node whether it is routed.
+func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) {
+	if n == nil {
+		return w, false
+	}
+	status := c.book.Status(n.Name)
+	if c.waiting[n.Name] = true; status.Code == cloudroute.Routed {
+		delete(c.waiting, n.Name)
+	}
+	switch status.Code {
+	case cloudroute.Unknown, cloudroute.NoRange:
+		n.unrouted = time.Time{}
+		return w, false
+	case cloudroute.Routed:
+		n.unrouted = time.Time{}
+		if isMissing := n.Condition == ""; isMissing || n.Condition != "False" && n.Reason == noRouteCreated {
+			return c.setCondition(n, true)
+		}
+		return w, false
+	case cloudroute.Dead:
+		c.lookAgain(n.Name, now)
+	}
+	if n.unrouted.IsZero() {
+		n.unrouted = now
+	}
+	if until := n.unrouted.Add(unroutedTime); now.Before(until) {
+		c.steps.Set(n.Name, until)
+		return w, false
+	}
+	if status.Code != cloudroute.Failing && status.Code != cloudroute.Pending { // Done reports each failure
+		c.event(n, fmt.Sprintf("Could not create route for node %s: %s", n.Name, status.Text))
+	}
+	if n.Condition == "" || n.Condition == "False" && n.Reason == routeCreated {
+		return c.setCondition(n, false)
+	}
+	return w, false
+}
+
+// setCondition returns the write of a Node's condition, unless one is in flight.
+func (c *Controller) setCondition(n *node, routed bool) (w controller.Write, ok bool) {
+	set := c.options.Nodes.SetCondition()
+	if set == nil || c.flying[n.Name] {
+		return w, false
+	}
+	c.flying[n.Name] = true
+	v, to := n.Node, map[bool]string{true: "False", false: "True"}[routed]
+	return controller.Write{
+		Controller: Name, Object: c.options.Nodes.Ref(v), Verb: controller.Patch, Summary: "set NetworkUnavailable to " + to,
+		Before: v.Condition, After: to, Do: func(ctx context.Context) error { return set(ctx, v, routed) },
+	}, true
+}
+
+// conditionWritten takes how a write of a condition ended. The watch shows it, too.
+func (c *Controller) conditionWritten(of controller.Ref, now time.Time, err error) {
+	delete(c.flying, of.Name)
+	n := c.nodes[of.Name]
+	switch {
+	case n == nil:
+	case n.UID != of.UID || err == controller.ErrNotMade:
+		c.steps.Set(of.Name, now)
+	case err == nil || kube.Moved(err):
+		n.failures = 0
+		c.steps.Set(of.Name, now.Add(settleTime))
+	default:
+		n.failures++
+		c.steps.Set(of.Name, now.Add(backoff.After(n.failures)))
+	}
+}

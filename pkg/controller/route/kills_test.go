@@ -1,0 +1,108 @@
+package route
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// Whenever a process dies, with writes that arrive late or are lost: every route is in
+// the ledger before it is in the cloud, and at rest every Node is routed, nothing is left
+// over, and foreign routes are as they were.
+func TestKillsLeaveNothingUnexplained(t *testing.T) {
+	for seed := range uint64(12) {
+		inLab(t, func(l *lab) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			foreign := cloud.Route{Destination: netip.MustParsePrefix("10.4.200.0/24"), Kind: cloud.ToInterface, Target: "nic-other"}
+			l.cloud.Put("rtb-a", foreign)
+			late := make(chan struct{})
+			l.cloud.Do(func() {
+				l.cloud.Before = func(c cloud.RouteChange) {
+					go func() { // the cloud's lock is held
+						if c.Verb != cloud.Remove {
+							l.wantExplained("10.4.200.0/24")
+						}
+					}()
+				}
+				l.cloud.Hold = func(cloud.RouteChange) <-chan struct{} {
+					if rnd.IntN(6) == 0 {
+						return late
+					}
+					return nil
+				}
+				l.cloud.Lose = func(cloud.RouteChange) error {
+					if rnd.IntN(6) == 0 {
+						return &cloud.Error{Kind: cloud.Unavailable, Action: "CreateRoute", Text: "the answer is lost"}
+					}
+					return nil
+				}
+			})
+			l.begin()
+			live := make(map[int]bool)
+			for range 25 {
+				switch i := rnd.IntN(12); {
+				case live[i]:
+					l.remove(i)
+					delete(live, i)
+				default:
+					l.add(i)
+					live[i] = true
+				}
+				l.pass(time.Duration(rnd.IntN(400)) * time.Millisecond)
+				if rnd.IntN(3) == 0 {
+					l.crash()
+				}
+				if rnd.IntN(8) == 0 {
+					l.cloud.Do(func() { close(late); late = make(chan struct{}) })
+				}
+			}
+			l.add(100)
+			l.cloud.Do(func() { close(late); l.cloud.Hold, l.cloud.Lose = nil, nil })
+			l.pass(30 * time.Minute)
+			l.wantRouted(100)
+			for i := range live {
+				l.wantRouted(i)
+			}
+			routes := l.cloud.Targets("rtb-a")
+			if routes["10.4.200.0/24"] != "nic-other" || len(routes) != len(live)+2 || len(l.cloud.Targets("rtb-b")) != len(live)+1 {
+				t.Errorf("seed %d: %v, %d Nodes", seed, routes, len(live)+1)
+			}
+			l.wantExplained("10.4.200.0/24")
+			if n := len(l.entries()); n != len(live)+1 {
+				t.Errorf("seed %d: the ledger has %d entries for %d Nodes", seed, n, len(live)+1)
+			}
+		})
+	}
+}
+
+// Two processes that both believe to lead do no harm: the ledger's version refuses one of
+// them, and it reads what the other wrote.
+func TestTwoLeaders(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		second := l.start()
+		first := l.replica
+		l.replica = second
+		l.begin()
+		for i := range 30 {
+			l.add(i)
+			l.pass(50 * time.Millisecond)
+		}
+		for i := range 10 {
+			l.remove(i)
+		}
+		l.pass(20 * time.Minute)
+		for i := 10; i < 30; i++ {
+			l.wantRouted(i)
+		}
+		l.wantExplained()
+		if n := len(l.cloud.Targets("rtb-a")); n != 20 || len(l.entries()) != 20 {
+			t.Errorf("%d routes, %d entries", n, len(l.entries()))
+		}
+		first.lead()
+		first.stop()
+	})
+}

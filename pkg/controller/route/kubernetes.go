@@ -1,0 +1,141 @@
+package route
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloudroute"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+// Cluster is the Nodes of a Kubernetes cluster.
+type Cluster struct{ Client *kube.Client }
+
+// Missing implements Source.
+func (Cluster) Missing() string {
+	return "the Node has no providerID, so its instance is not known; run cloud-node-controller, or start the kubelet with one"
+}
+
+// Follow implements Source.
+func (s Cluster) Follow(e *controller.Engine, to Follower) {
+	controller.Follow(e, controller.Feed[kube.Node, Node]{
+		What: "nodes", Client: s.Client, Path: kube.Nodes, Format: kube.WholeNode,
+		Keep: keep, List: to.List, Set: to.Set, Delete: to.Delete,
+	})
+}
+
+// keep returns what to keep of a Node.
+func keep(k *kube.Node) (name string, n Node) {
+	n = Node{ProviderID: string(k.ProviderID), Condition: string(k.Unavailable.Status), Reason: string(k.Unavailable.Reason), Version: string(k.ResourceVersion)}
+	n.Name, n.UID, n.Created = string(k.Name), string(k.UID), k.Created
+	for _, cidr := range k.PodCIDRs() {
+		n.Ranges = append(n.Ranges, string(cidr))
+	}
+	return n.Name, n
+}
+
+// Ref implements Source.
+func (Cluster) Ref(n Node) controller.Ref {
+	return controller.Ref{Kind: "Node", Name: n.Name, UID: n.UID}
+}
+
+// SetCondition implements Source.
+func (s Cluster) SetCondition() func(context.Context, Node, bool) error {
+	return func(ctx context.Context, n Node, routed bool) error {
+		at := time.Now().UTC().Format(time.RFC3339)
+		condition := map[string]string{
+			"type": kube.NetworkUnavailable, "status": "False", "reason": routeCreated, "message": "RouteController created a route",
+			"lastHeartbeatTime": at, "lastTransitionTime": at,
+		}
+		if !routed {
+			condition["status"], condition["reason"], condition["message"] = "True", noRouteCreated, "RouteController failed to create a route"
+		}
+		change, err := json.Marshal(map[string]any{
+			"metadata": kube.Version{UID: n.UID, ResourceVersion: n.Version},
+			"status":   map[string]any{"conditions": []map[string]string{condition}},
+		})
+		if err != nil {
+			return err
+		}
+		return kube.Patch(ctx, s.Client, kube.Path(kube.Nodes, n.Name, "status"), kube.StrategicMergePatch, change, kube.NodeMetadata, new(kube.Node))
+	}
+}
+
+// ConfigMap is a ledger in a ConfigMap, with one key for each destination.
+type ConfigMap struct {
+	Client          *kube.Client
+	Namespace, Name string
+}
+
+// configMap is the object.
+type configMap struct {
+	Metadata kube.Meta         `json:"metadata"`
+	Data     map[string]string `json:"data,omitempty"`
+}
+
+var configMapFormat = kube.JSON[configMap]("ConfigMap")
+
+func (l ConfigMap) resource() string {
+	return kube.Path("api/v1/namespaces", l.Namespace, "configmaps")
+}
+
+// Ref implements Ledger.
+func (l ConfigMap) Ref() controller.Ref {
+	return controller.Ref{Kind: "ConfigMap", Namespace: l.Namespace, Name: l.Name}
+}
+
+// Read implements Ledger. A ledger that does not exist is empty.
+func (l ConfigMap) Read(ctx context.Context) (c Contents, err error) {
+	var object configMap
+	err = kube.Get(ctx, l.Client, kube.Path(l.resource(), l.Name), configMapFormat, &object)
+	if kube.Code(err) == http.StatusNotFound {
+		return Contents{}, nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("read the ledger, ConfigMap %s/%s: %w", l.Namespace, l.Name, err)
+	}
+	c.Version = object.Metadata.ResourceVersion
+	for _, key := range slices.Sorted(maps.Keys(object.Data)) {
+		e, err := cloudroute.ParseEntry(key, object.Data[key])
+		if err != nil {
+			c.Problems = append(c.Problems, fmt.Sprintf("ConfigMap %s/%s: %v; its routes count as foreign, delete the key", l.Namespace, l.Name, err))
+			continue
+		}
+		c.Entries = append(c.Entries, e)
+	}
+	return c, nil
+}
+
+// Write implements Ledger.
+func (l ConfigMap) Write(ctx context.Context, version string, entries []cloudroute.Entry) (string, error) {
+	if version == "" {
+		object := configMap{Data: make(map[string]string, len(entries))}
+		object.Metadata.Name = l.Name
+		for _, e := range entries {
+			if len(e.Routes) > 0 {
+				object.Data[e.Key()] = e.Text()
+			}
+		}
+		err := kube.Create(ctx, l.Client, l.resource(), configMapFormat, &object)
+		return object.Metadata.ResourceVersion, err
+	}
+	data := make(map[string]any, len(entries))
+	for _, e := range entries {
+		if data[e.Key()] = nil; len(e.Routes) > 0 {
+			data[e.Key()] = e.Text()
+		}
+	}
+	change, err := json.Marshal(map[string]any{"metadata": kube.Version{ResourceVersion: version}, "data": data})
+	if err != nil {
+		return "", err
+	}
+	var object configMap
+	err = kube.Patch(ctx, l.Client, kube.Path(l.resource(), l.Name), kube.MergePatch, change, configMapFormat, &object)
+	return object.Metadata.ResourceVersion, err
+}

@@ -1,0 +1,73 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloudroute"
+	"github.com/tulle-net/tulle/pkg/controller"
+)
+
+// Report is the state of the controller. It shares no memory with it.
+type Report struct {
+	Nodes int
+	// Counts are the Nodes by the code of their Status.
+	Counts map[cloudroute.Code]int
+	Tables []cloudroute.Usage
+	// Routes are those of all tables, and those that are missing there.
+	Routes   []cloudroute.Row
+	Findings []cloudroute.Finding
+	// Ledger is how many destinations the ledger has, and Problems are what is wrong with
+	// it.
+	Ledger   int
+	Problems []string
+	// Read is when the tables were read last, or zero.
+	Read time.Time
+}
+
+// Waiting returns how many Nodes wait for routes. It costs the same in a cluster of any
+// size. Call it in the Engine's loop.
+func (c *Controller) Waiting() int { return len(c.waiting) }
+
+// Report returns the state of the controller. Call it in the Engine's loop.
+func (c *Controller) Report() Report {
+	return Report{
+		Nodes: len(c.nodes), Counts: c.book.Counts(), Tables: c.book.Usages(), Routes: c.book.Rows(), Findings: slices.Collect(c.book.Findings()),
+		Ledger: c.book.Entries(), Problems: slices.Clone(c.problems), Read: c.tables.at,
+	}
+}
+
+// Explain implements controller.Explainer.
+func (c *Controller) Explain(name string) (all []controller.Line) {
+	n := c.nodes[name]
+	if n == nil {
+		return nil
+	}
+	status := c.book.Status(name)
+	all = append(all, controller.Line{What: "routes", OK: status.Code == cloudroute.Routed, Text: status.Text})
+	for _, r := range c.book.Explain(name) {
+		text := r.Text
+		if r.Ours {
+			text += "; ours by the ledger"
+		}
+		all = append(all, controller.Line{What: "route " + r.Destination + " in " + r.Table, OK: r.Code == cloudroute.Routed, Text: text})
+	}
+	if n.Target.Problem == "" && n.Target.Instance != "" {
+		all = append(all, controller.Line{
+			What: "forwarding of " + n.Target.Instance, OK: n.Target.Forwards || status.Code == cloudroute.Routed,
+			Text: map[bool]string{true: "source and destination are not checked", false: "source and destination are checked, which drops packets of containers"}[n.Target.Forwards || status.Code == cloudroute.Routed],
+		})
+	}
+	if c.options.Nodes.SetCondition() != nil {
+		line := controller.Line{What: "condition NetworkUnavailable", OK: n.Condition == "False", Text: n.Condition + " " + n.Reason}
+		switch {
+		case n.Condition == "":
+			line.Text = "missing; it is set when the routes are there"
+		case n.Condition != "False" && n.Reason != noRouteCreated:
+			line.Text = fmt.Sprintf("%s by the reason %s, which another program sets", n.Condition, n.Reason)
+		}
+		all = append(all, line)
+	}
+	return all
+}

@@ -1,0 +1,380 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// The first Nodes cost a reading of the tables and a lookup of all instances. Another one
+// costs a lookup and a write for each table, and no reading.
+func TestANewNodeIsOneWriteATable(t *testing.T) {
+	inLab(t, func(l *lab) {
+		for i := range 50 {
+			l.add(i)
+		}
+		l.begin()
+		l.pass(2 * time.Second)
+		for i := range 50 {
+			l.wantRouted(i)
+		}
+		if n := len(l.cloud.Changes()); n != 100 || l.cloud.Reads() != 1 || len(l.fleet.Calls()) != 1 {
+			t.Errorf("%d changes, %d readings, %d lookups", n, l.cloud.Reads(), len(l.fleet.Calls()))
+		}
+		l.pass(30 * time.Second)
+		reads := l.cloud.Reads()
+		l.add(77)
+		l.pass(time.Second)
+		l.wantRouted(77)
+		if n := len(l.cloud.Changes()); n != 102 || l.cloud.Reads() != reads {
+			t.Errorf("%d changes, %d more readings", n, l.cloud.Reads()-reads)
+		}
+		l.wantExplained()
+		if n := len(l.entries()); n != 51 {
+			t.Errorf("the ledger has %d entries", n)
+		}
+	})
+}
+
+// An hour in which nothing happens costs one reading a minute, and no write.
+func TestASettledClusterIsLeftAlone(t *testing.T) {
+	inLab(t, func(l *lab) {
+		for i := range 10 {
+			l.add(i)
+		}
+		l.begin()
+		l.pass(time.Minute)
+		changes, reads, lookups, writes := len(l.cloud.Changes()), l.cloud.Reads(), len(l.fleet.Calls()), l.api.Asked("PATCH ")
+		l.pass(time.Hour)
+		if n := len(l.cloud.Changes()) - changes; n > 0 || l.cloud.Reads()-reads > 61 || len(l.fleet.Calls())-lookups > 2 || l.api.Asked("PATCH ") != writes {
+			t.Errorf("%d changes, %d readings, %d lookups, %d writes", n, l.cloud.Reads()-reads, len(l.fleet.Calls())-lookups, l.api.Asked("PATCH ")-writes)
+		}
+	})
+}
+
+// Fault 7: with cloud controller managers, a route that fails once is never tried again.
+func TestAFailedRouteIsTriedAgainWithinASecond(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		failures := 0
+		l.cloud.Do(func() {
+			l.cloud.Fail = func(c cloud.RouteChange) error {
+				if failures++; failures <= 2 {
+					return &cloud.Error{Kind: cloud.Unavailable, Action: "CreateRoute", Text: "internal error"}
+				}
+				return nil
+			}
+		})
+		l.add(1)
+		l.pass(1100 * time.Millisecond)
+		l.wantRouted(1)
+		l.wantEvent(1, "Could not create route uid-worker-1 10.4.1.0/24 for node worker-1 after ", "internal error")
+	})
+}
+
+// Fault 8: a Node's condition waits for its own routes, and for those of no other.
+func TestANodesConditionWaitsForItsOwnRoutesAlone(t *testing.T) {
+	inLab(t, func(l *lab) {
+		held := make(chan struct{})
+		l.cloud.Do(func() {
+			l.cloud.Hold = func(c cloud.RouteChange) <-chan struct{} {
+				if c.Destination.String() == cidrOf(3) && c.Table == "rtb-b" {
+					return held
+				}
+				return nil
+			}
+		})
+		for i := range 20 {
+			l.add(i)
+		}
+		l.begin()
+		l.pass(time.Second)
+		for i := range 20 {
+			if i != 3 {
+				l.wantRouted(i)
+			}
+		}
+		l.wantCondition(3, unrouted)
+		close(held)
+		l.pass(2 * time.Second)
+		l.wantRouted(3)
+	})
+}
+
+// Fault 9: all tables, both families, and an instance that the cloud does not know holds
+// up no other Node.
+func TestAnUnknownInstanceHoldsUpNoOther(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.add(1, func(n *corev1.Node) { n.Spec.PodCIDRs = append(n.Spec.PodCIDRs, "fd00:10:4:1::/64") })
+		l.add(2)
+		l.fleet.Forget(nameOf(2))
+		l.add(3, func(n *corev1.Node) { n.Spec.ProviderID = "" })
+		l.begin()
+		l.pass(10 * time.Second)
+		l.wantRouted(1)
+		for _, id := range []string{"rtb-a", "rtb-b"} {
+			if got := l.cloud.Targets(id)["fd00:10:4:1::/64"]; got != "nic-worker-1" {
+				t.Errorf("%s: IPv6 leads to %q", id, got)
+			}
+		}
+		l.wantCondition(2, unrouted)
+		l.wantEvent(2, "there is no instance of")
+		l.wantEvent(3, "no providerID", "run cloud-node-controller")
+		// The API shows the instance late.
+		l.fleet.Launch(nameOf(2), func(i *cloud.Instance) { i.Forwards = true })
+		l.pass(time.Minute)
+		l.wantRouted(2)
+		changes := len(l.cloud.Changes())
+		l.pass(time.Hour)
+		if n := len(l.cloud.Changes()) - changes; n > 0 {
+			t.Errorf("%d changes in an hour", n)
+		}
+	})
+}
+
+// Fault 10: nothing of others is deleted, a blackhole in the range of podCIDRs neither,
+// and a destination is never without a route while it gets another target.
+func TestForeignRoutesAreNeverTouched(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.add(1)
+		l.add(2)
+		gone := netip.MustParsePrefix("10.4.99.0/24")
+		taken := netip.MustParsePrefix(cidrOf(2))
+		l.cloud.Put("rtb-a", cloud.Route{Destination: gone, Kind: cloud.ToInterface, Target: "nic-gone"})
+		l.cloud.Put("rtb-b", cloud.Route{Destination: taken, Kind: cloud.ToInterface, Target: "nic-appliance"})
+		l.begin()
+		l.pass(time.Hour)
+		l.wantRouted(1)
+		if l.cloud.Targets("rtb-a")["10.4.99.0/24"] != "nic-gone" || l.cloud.Targets("rtb-b")[cidrOf(2)] != "nic-appliance" {
+			t.Errorf("%v, %v", l.cloud.Targets("rtb-a"), l.cloud.Targets("rtb-b"))
+		}
+		l.wantEvent(2, "Could not create route for node worker-2", "leads to nic-appliance (blackhole), and is not ours")
+		l.wantExplained("10.4.99.0/24", cidrOf(2))
+
+		// Another machine takes the place of the Node's.
+		before := len(l.cloud.Changes())
+		l.fleet.Change(nameOf(1), func(i *cloud.Instance) { i.Interface, i.ID = "nic-new", "i-new" })
+		l.pass(5 * time.Minute)
+		for _, c := range l.cloud.Changes()[before:] {
+			if c.Verb != cloud.Replace && c.Destination.String() == cidrOf(1) {
+				t.Errorf("%s", c)
+			}
+		}
+		if got := l.cloud.Targets("rtb-a")[cidrOf(1)]; got != "nic-new" {
+			t.Errorf("it leads to %s", got)
+		}
+	})
+}
+
+// Fault 11: the quota is known before it is used up.
+func TestAFullTable(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.cloud.Do(func() { l.cloud.Quota = cloud.Quota{Most: subnet.Pair[int]{subnet.IPv4: 10}} })
+		for i := range 6 {
+			l.add(i)
+		}
+		l.begin()
+		l.pass(time.Second)
+		if u := l.report().Tables[0]; u.String() != "8 of 10 routes; 2 nodes to go" {
+			t.Error(u)
+		}
+		for i := 6; i < 12; i++ {
+			l.add(i)
+		}
+		l.pass(10 * time.Second)
+		for i := range 8 {
+			l.wantRouted(i)
+		}
+		for i := 8; i < 12; i++ {
+			l.wantCondition(i, unrouted)
+			l.wantEvent(i, "has no room: 10 of 10 routes; 0 nodes to go; 4 without room", "raise the quota")
+		}
+		if r := l.report(); r.Counts["table-full"] != 4 || len(r.Findings) != 4 {
+			t.Errorf("%+v", r.Counts)
+		}
+		l.remove(0)
+		l.pass(7 * time.Minute)
+		l.wantRouted(8)
+		l.wantCondition(9, unrouted)
+	})
+}
+
+// A quota that the cloud does not tell is found by its refusals.
+func TestAQuotaThatIsNotTold(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.cloud.Do(func() { l.cloud.Hidden = 7 })
+		for i := range 20 {
+			l.add(i)
+		}
+		l.begin()
+		l.pass(time.Minute)
+		routed := 0
+		for i := range 20 {
+			if l.condition(i) == "False RouteCreated" {
+				routed++
+			}
+		}
+		if routed < 4 || routed > 5 { // the last room of each table may go to two Nodes
+			t.Errorf("%d Nodes are routed", routed)
+		}
+		changes := len(l.cloud.Changes())
+		l.pass(time.Hour)
+		if n := len(l.cloud.Changes()) - changes; n > 30 {
+			t.Errorf("%d changes in an hour at a full table", n)
+		}
+	})
+}
+
+func TestDriftIsHealedWithinAMinute(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.add(1)
+		l.add(2)
+		l.begin()
+		l.pass(time.Minute)
+		l.cloud.Delete("rtb-a", cidrOf(1))
+		l.cloud.Put("rtb-b", cloud.Route{Destination: netip.MustParsePrefix(cidrOf(2)), Kind: cloud.ToInterface, Target: "nic-worker-1"})
+		l.pass(61 * time.Second)
+		l.wantRouted(1)
+		if got := l.cloud.Targets("rtb-b")[cidrOf(2)]; got != "nic-worker-1" {
+			t.Errorf("a route taken by hand leads to %s", got)
+		}
+		l.pass(10 * time.Second)
+		l.wantCondition(2, unrouted)
+	})
+}
+
+// Whatever cannot be read: nothing is removed, and no Node loses its condition.
+func TestNothingIsRemovedOnErrors(t *testing.T) {
+	inLab(t, func(l *lab) {
+		for i := range 4 {
+			l.add(i)
+		}
+		l.begin()
+		l.pass(time.Minute)
+		l.remove(3)
+		l.cloud.Do(func() {
+			l.cloud.Unreadable = &cloud.Error{Kind: cloud.Denied, Action: "DescribeRouteTables", Text: "the credentials were revoked"}
+		})
+		l.fleet.Do(func() { l.fleet.Revoked = true })
+		l.pass(3 * time.Hour)
+		if got := l.cloud.Targets("rtb-a")[cidrOf(3)]; got == "" {
+			t.Error("a route was removed without a reading of the tables")
+		}
+		l.wantRouted(0, 1, 2)
+		s, _ := l.engine.State(l.Context())
+		for _, f := range s.Feeds {
+			if f.What == "route tables" && !strings.Contains(f.Problem, "revoked") {
+				t.Errorf("%+v", f)
+			}
+		}
+		l.cloud.Do(func() { l.cloud.Unreadable = nil })
+		l.fleet.Do(func() { l.fleet.Revoked = false })
+		l.pass(3 * time.Minute)
+		if got := l.cloud.Targets("rtb-a")[cidrOf(3)]; got != "" {
+			t.Errorf("it leads to %s", got)
+		}
+	})
+}
+
+// The API server loses all Nodes: their routes stay.
+func TestAClusterWithoutNodesKeepsItsRoutes(t *testing.T) {
+	inLab(t, func(l *lab) {
+		for i := range 3 {
+			l.add(i)
+		}
+		l.begin()
+		l.pass(time.Minute)
+		for i := range 3 {
+			l.remove(i)
+		}
+		l.pass(5 * time.Hour)
+		if n := len(l.cloud.Targets("rtb-a")); n != 3 {
+			t.Errorf("%d routes", n)
+		}
+	})
+}
+
+func TestForwardingIsSwitchedOnOnlyWhereItIsOff(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.add(1)
+		l.add(2)
+		l.fleet.Change(nameOf(2), func(i *cloud.Instance) { i.Forwards = false })
+		l.cloud.Do(func() { l.cloud.NoForward = errors.New("not allowed") })
+		l.begin()
+		l.pass(10 * time.Second)
+		l.wantRouted(1)
+		l.wantCondition(2, unrouted)
+		l.cloud.Do(func() { l.cloud.NoForward = nil })
+		l.pass(time.Minute)
+		l.wantRouted(2)
+		for _, id := range l.cloud.Forwarded() {
+			if id != "i-worker-2" {
+				t.Errorf("changed %s", id)
+			}
+		}
+	})
+}
+
+// A condition with another program's reason stays.
+func TestConditionsOfOthersStay(t *testing.T) {
+	inLab(t, func(l *lab) {
+		for i, reason := range []string{"TulleNotReady", "FlannelIsUp"} {
+			l.add(i, func(n *corev1.Node) { n.Status.Conditions[len(n.Status.Conditions)-1].Reason = reason })
+		}
+		l.add(2, func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[:len(n.Status.Conditions)-1] })
+		l.begin()
+		l.pass(10 * time.Second)
+		l.wantCondition(0, "True TulleNotReady")
+		l.wantCondition(1, "True FlannelIsUp")
+		l.wantCondition(2, routed)
+	})
+}
+
+// The plan shows the ledger, every write of the cloud, and what makes a removal ours.
+func TestPlanShowsEveryWrite(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.add(1)
+		l.fleet.Change(nameOf(1), func(i *cloud.Instance) { i.Forwards = false })
+		l.api.Do(func() {
+			l.api.ChangeObject("ADDED", "api/v1/namespaces/kube-system/configmaps/tulle-controller-routes", map[string]any{
+				"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "tulle-controller-routes", "namespace": "kube-system"},
+				"data": map[string]any{"10.4.9.0_24": "rtb-a nic-worker-9 worker-9\n", "nonsense": "x"},
+			})
+		})
+		l.cloud.Put("rtb-a", cloud.Route{Destination: netip.MustParsePrefix("10.4.9.0/24"), Kind: cloud.ToInterface, Target: "nic-worker-9"})
+		l.engine.Follow()
+		writes, err := l.engine.PlanAll(l.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all string
+		for _, w := range writes {
+			all += fmt.Sprintln(w.Verb, w.Object, "|", w.Summary, "|", w.Before, "|", w.After, "|", w.Mark)
+		}
+		for _, part := range []string{
+			"patch ConfigMap kube-system/tulle-controller-routes | note the routes of 1 destinations as ours",
+			"create Route rtb-a 10.4.1.0/24 | add route 10.4.1.0/24 via i-worker-1 to rtb-a for worker-1 | none | i-worker-1 | rtb-a nic-worker-1 worker-1",
+			"delete Route rtb-a 10.4.9.0/24 | remove route 10.4.9.0/24 via nic-worker-9 (blackhole) from rtb-a for worker-9 | nic-worker-9 (blackhole) | none | rtb-a nic-worker-9 worker-9",
+			"patch Instance i-worker-1 | switch off the check of source and destination of i-worker-1 for worker-1 | source and destination are checked | not checked",
+		} {
+			if !strings.Contains(all, part) {
+				t.Errorf("the plan lacks %q:\n%s", part, all)
+			}
+		}
+		if len(l.cloud.Changes()) > 0 || len(l.cloud.Forwarded()) > 0 || len(l.report().Problems) != 1 {
+			t.Errorf("%v, %v, %q", l.cloud.Changes(), l.cloud.Forwarded(), l.report().Problems)
+		}
+		x, err := l.engine.Explain(l.Context(), nameOf(1))
+		if err != nil || len(x) != 1 || len(x[0].Lines) != 5 || x[0].Lines[0].OK {
+			t.Errorf("%+v, %v", x, err)
+		}
+	}, func(o *Options) { o.DryRun = true })
+}

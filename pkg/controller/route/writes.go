@@ -1,0 +1,195 @@
+package route
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloudroute"
+	"github.com/tulle-net/tulle/pkg/controller"
+)
+
+// The kinds of objects in a cloud, for people.
+const (
+	routeKind    = "Route"
+	instanceKind = "Instance"
+)
+
+// Plan implements controller.Controller: the ledger, and the Nodes' conditions.
+func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	if n > 0 {
+		if w, ok := c.writeLedger(now); ok {
+			writes = append(writes, w)
+		}
+	}
+	for _, name := range c.book.Touched() {
+		if c.nodes[name] != nil {
+			c.steps.Set(name, now)
+		}
+	}
+	for len(writes) < n {
+		name, due := c.steps.Pop(now)
+		if !due {
+			break
+		}
+		if w, ok := c.step(c.nodes[name], now); ok {
+			writes = append(writes, w)
+		}
+	}
+	return writes, c.steps.Next()
+}
+
+// writeLedger writes the entries that changes of the cloud wait for, all at once.
+func (c *Controller) writeLedger(now time.Time) (w controller.Write, ok bool) {
+	if c.writing != nil || !c.ledger.known || c.ledger.reads || c.ledger.failures > 0 {
+		return w, false
+	}
+	entries := c.book.Marks(now)
+	if len(entries) == 0 {
+		return w, false
+	}
+	c.writing = entries
+	ledger, version, answer := c.options.Ledger, c.version, new(string)
+	c.answer = answer
+	return controller.Write{
+		Controller: Name, Object: ledger.Ref(), Verb: controller.Patch, Summary: summary(entries),
+		Do: func(ctx context.Context) error {
+			var err error
+			*answer, err = ledger.Write(ctx, version, entries)
+			return err
+		},
+		After: afterOf(entries),
+	}, true
+}
+
+// summary describes the entries of a write.
+func summary(entries []cloudroute.Entry) string {
+	ours, forgotten := 0, 0
+	for _, e := range entries {
+		if len(e.Routes) > 0 {
+			ours++
+		} else {
+			forgotten++
+		}
+	}
+	text := fmt.Sprintf("note the routes of %d destinations as ours", ours)
+	switch {
+	case ours == 0:
+		text = fmt.Sprintf("forget the routes of %d destinations", forgotten)
+	case forgotten > 0:
+		text += fmt.Sprintf(", and forget those of %d", forgotten)
+	}
+	return text
+}
+
+// afterOf returns the first entries as they are to be.
+func afterOf(entries []cloudroute.Entry) (text string) {
+	const most = 3
+	for i, e := range entries {
+		if i == most {
+			return text + fmt.Sprintf("and %d more", len(entries)-most)
+		}
+		for _, o := range e.Routes {
+			text += e.Destination.String() + " " + o.String() + "; "
+		}
+	}
+	return strings.TrimSuffix(text, "; ")
+}
+
+// PlanCloud implements controller.CloudPlanner.
+func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	changes, again := c.book.Next(now, n)
+	for _, change := range changes {
+		w := controller.Write{Controller: Name, Cloud: true, Summary: change.String(), Before: "none", After: change.Instance, Mark: change.Mark}
+		w.Object, w.Verb = refOf(change), map[cloud.Verb]string{cloud.Add: controller.Create, cloud.Remove: controller.Delete}[change.Verb]
+		to := c.options.Cloud
+		w.Do = func(ctx context.Context) error {
+			return to.ChangeRoutes(ctx, []cloud.RouteChange{change.RouteChange})[0]
+		}
+		switch change.Verb {
+		case cloud.Replace:
+			w.Verb, w.Before = controller.Patch, change.Was.String()
+		case cloud.Remove:
+			w.Before, w.After = change.Was.String(), "none"
+		case cloudroute.Forward:
+			w.Verb, w.Before, w.After = controller.Patch, "source and destination are checked", "not checked"
+			w.Summary = "switch off the check of source and destination of " + change.Instance
+			w.Do = func(ctx context.Context) error {
+				return to.Forward(ctx, cloud.Instance{ID: change.Instance, Interface: change.Interface})
+			}
+		}
+		if change.Node != "" {
+			w.Summary += " for " + change.Node
+		}
+		c.changes[w.Object.Name] = change
+		writes = append(writes, w)
+	}
+	return writes, again
+}
+
+// refOf returns what a change changes.
+func refOf(c cloudroute.Change) controller.Ref {
+	if c.Verb == cloudroute.Forward {
+		return controller.Ref{Kind: instanceKind, Name: c.Instance}
+	}
+	return controller.Ref{Kind: routeKind, Name: c.Table + " " + c.Destination.String()}
+}
+
+// Done implements controller.Controller.
+func (c *Controller) Done(w controller.Write, err error) {
+	now := time.Now()
+	switch w.Object.Kind {
+	case routeKind, instanceKind:
+		c.changed(w, now, err)
+	case c.options.Ledger.Ref().Kind:
+		c.ledgerWritten(now, err)
+	default:
+		c.conditionWritten(w.Object, now, err)
+	}
+}
+
+// ledgerWritten takes how a write of the ledger ended. After a failure, only reading
+// shows what it has.
+func (c *Controller) ledgerWritten(now time.Time, err error) {
+	c.writing = nil
+	c.book.Marked(err == nil, now)
+	switch {
+	case err == nil:
+		c.version, c.unwritten = *c.answer, 0
+	case err != controller.ErrNotMade:
+		c.unwritten++
+		c.ledger.known, c.ledger.due = false, now.Add(backoff.After(c.unwritten))
+	}
+}
+
+// changed takes how a change of the cloud ended.
+func (c *Controller) changed(w controller.Write, now time.Time, err error) {
+	change, ok := c.changes[w.Object.Name]
+	if delete(c.changes, w.Object.Name); !ok {
+		return
+	}
+	if err == controller.ErrNotMade {
+		c.book.NotMade(change, now)
+		return
+	}
+	c.book.Done(change, err, now)
+	n := c.nodes[change.Node]
+	if n == nil || err == nil || change.Verb == cloud.Remove {
+		return
+	}
+	if kind := cloud.KindOf(err); kind == cloud.Missing || kind == cloud.Refused {
+		c.lookAgain(change.Node, now)
+	}
+	if kind := cloud.KindOf(err); kind != cloud.Full && kind != cloud.Throttled {
+		c.event(n, fmt.Sprintf("Could not create route %s %s for node %s after %s: %v", n.UID, change.Destination, n.Name, now.Sub(n.began).Round(time.Millisecond), err))
+	}
+}
+
+// event sends a warning in the words of cloud controller managers.
+func (c *Controller) event(n *node, text string) {
+	if c.options.Event != nil {
+		c.options.Event(controller.Event{Object: c.options.Nodes.Ref(n.Node), Warning: true, Reason: "FailedToCreateRoute", Message: text})
+	}
+}
