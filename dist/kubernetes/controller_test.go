@@ -76,6 +76,9 @@ controller:
   nodeMaskIPv6: 80
   serviceRange: 10.97.0.0/16
   extraArgs: [-v=1, --controllers=nodeipam]
+  extraEnv: [{name: GOGC, value: "50"}]
+  extraVolumes: [{name: key, secret: {secretName: key}}]
+  extraVolumeMounts: [{name: key, mountPath: /key, readOnly: true}]
   healthIP: "::"
   healthPort: 10999
   nodeSelector: {node-role.kubernetes.io/control-plane: ""}
@@ -116,8 +119,54 @@ func TestControllerPod(t *testing.T) {
 		if p := pod.SecurityContext; !p.RunAsNonRoot || p.RunAsUser == 0 || p.RunAsGroup == 0 || p.SeccompProfile.Type != "RuntimeDefault" {
 			t.Errorf("%s: the pod may do too much: %+v", values, p)
 		}
-		if pod.HostPID || pod.HostIPC || !pod.HostNetwork || len(pod.Volumes) != 1 || pod.Volumes[0].Projected == nil {
+		volumes := 1
+		if strings.Contains(values, "extraVolumes") {
+			volumes++
+		}
+		if pod.HostPID || pod.HostIPC || !pod.HostNetwork || len(pod.Volumes) != volumes || pod.Volumes[0].Projected == nil {
 			t.Errorf("%s: the pod has more than the host's network: %+v", values, pod.Volumes)
+		}
+	}
+}
+
+// TestControllerPodOfCloud checks that the pod has the authorities that a cloud's API
+// needs, from the host and read-only, and what people add.
+func TestControllerPodOfCloud(t *testing.T) {
+	for _, kind := range []string{"CloudAllocator", "IPAMFromCloud", "IPAMFromCluster"} {
+		rendered, err := chart("tulle", namespace, `
+controller:
+  enabled: true
+  allocatorType: `+kind+`
+  extraEnv: [{name: GOOGLE_APPLICATION_CREDENTIALS, value: /google/key.json}]
+  extraVolumes: [{name: google, secret: {secretName: google, defaultMode: 0400}}]
+  extraVolumeMounts: [{name: google, mountPath: /google, readOnly: true}]
+`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := find[deployment](t, objects(t, rendered), "Deployment").Spec.Template.Spec
+		c := pod.Containers[0]
+		if file := c.variable("GOOGLE_APPLICATION_CREDENTIALS"); file != "/google/key.json" {
+			t.Errorf("%s: the credentials are %q", kind, file)
+		}
+		var mounts []string
+		for _, m := range c.VolumeMounts {
+			if !m.ReadOnly {
+				t.Errorf("%s: %s can be written", kind, m.MountPath)
+			}
+			mounts = append(mounts, m.Name+" "+m.MountPath)
+		}
+		if want := []string{"token /var/run/secrets/kubernetes.io/serviceaccount", "certificates /etc/ssl/certs", "google /google"}; !slices.Equal(mounts, want) {
+			t.Errorf("%s: %q are mounted, want %q", kind, mounts, want)
+		}
+		var paths []string
+		for _, v := range pod.Volumes {
+			if v.HostPath != nil {
+				paths = append(paths, v.Name+" "+v.HostPath.Path)
+			}
+		}
+		if want := []string{"certificates /etc/ssl/certs"}; !slices.Equal(paths, want) {
+			t.Errorf("%s: of the host the pod has %q, want %q", kind, paths, want)
 		}
 	}
 }
