@@ -120,6 +120,7 @@ func (c *Client) connect() (connection, error) {
 		config, err = rest.InClusterConfig()
 	} else {
 		config, err = clientcmd.BuildConfigFromFlags(o.Server, o.Kubeconfig)
+		err = describe(o.Kubeconfig, err)
 	}
 	if err != nil {
 		return connection{}, err

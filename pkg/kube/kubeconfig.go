@@ -1,6 +1,9 @@
 package kube
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,4 +26,18 @@ func SecretFiles(kubeconfig string) (paths []string) {
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
+}
+
+// describe returns an error of a kubeconfig with its path and the fix.
+func describe(path string, err error) error {
+	var file *fs.PathError
+	switch {
+	case err == nil || path == "":
+		return err
+	case errors.As(err, &file):
+		return fmt.Errorf("kubeconfig %q: %w; name a file that this program may read", path, file.Err)
+	case clientcmd.IsEmptyConfig(err):
+		return fmt.Errorf("kubeconfig %q: has no cluster; name the file of an admin, or write one with kubectl config", path)
+	}
+	return fmt.Errorf("kubeconfig %q: %w", path, err)
 }

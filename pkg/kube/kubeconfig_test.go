@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -32,5 +34,28 @@ func TestSecretFiles(t *testing.T) {
 	}
 	if got := SecretFiles(filepath.Join(dir, "missing")); got != nil {
 		t.Errorf("a missing kubeconfig names %q", got)
+	}
+}
+
+// TestUnusableKubeconfigIsNamed checks that an error names the file and the fix.
+func TestUnusableKubeconfigIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	for text, want := range map[string]string{
+		"":                   "no such file or directory; name a file that this program may read",
+		"{}":                 "has no cluster; name the file of an admin",
+		"a: [":               "did not find expected node content",
+		"current-context: x": "context was not found for specified context: x",
+	} {
+		if text != "" {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		_, err := NewClient(Options{Kubeconfig: path})
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("kubeconfig %q: ", path)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
 	}
 }

@@ -102,10 +102,10 @@ func (s *Store) given(cfg subnet.Config, e *entry, known bool) (subnet.Pair[neti
 		case !pool.IsValid():
 			subnets[f] = netip.Prefix{}
 		case !p.IsValid():
-			return none, reasonf("Node %s has no %s podCIDR; start the kube-controller-manager with --allocate-node-cidrs=true and a --cluster-cidr in %s (kubeadm init --pod-network-cidr), or give the Node one: kubectl patch node %s -p '{\"spec\":{\"podCIDR\":…,\"podCIDRs\":[…]}}'",
+			return none, reasonf("Node %s has no %s podCIDR; run tulle-controller (controller.enabled in the chart), or start the kube-controller-manager with --allocate-node-cidrs=true and a --cluster-cidr in %s (kubeadm init --pod-network-cidr), or give the Node one: kubectl patch node %s -p '{\"spec\":{\"podCIDR\":…,\"podCIDRs\":[…]}}'",
 				e.name, family, pool.Network, e.name)
 		case !pool.Holds(p):
-			return none, fmt.Errorf("%w: the podCIDR %s of Node %s is outside the network's %s; make the network's config and the kube-controller-manager's --cluster-cidr agree", subnet.ErrOutsideNetwork, p, e.name, pool.Network)
+			return none, fmt.Errorf("%w: the podCIDR %s of Node %s is outside the network's %s; make the network's config agree with the --cluster-cidr of what gives out podCIDRs", subnet.ErrOutsideNetwork, p, e.name, pool.Network)
 		}
 	}
 	r, known := s.book.rival(e)
