@@ -38,10 +38,30 @@ type nodeValue struct {
 
 // FormatAttrs returns the value of a lease, byte for byte as flannel writes it. The
 // error wraps ErrValue.
-func FormatAttrs(a Attrs) ([]byte, error) {
+func FormatAttrs(a Attrs) ([]byte, error) { return AppendAttrs(nil, a) }
+
+// AppendAttrs appends to b what FormatAttrs returns. With room in b, it allocates
+// nothing for nearly all leases. After an error, b is as it was.
+func AppendAttrs(b []byte, a Attrs) ([]byte, error) {
 	if err := a.Validate(); err != nil {
-		return nil, err
+		return b, err
 	}
+	text, ok := appendWritten(b, a)
+	if !ok {
+		data, err := formatAttrs(a)
+		if err != nil {
+			return b, err
+		}
+		text = append(b, data...)
+	}
+	if n := len(text) - len(b); n > maxValue {
+		return b, tooLong(n)
+	}
+	return text, nil
+}
+
+// formatAttrs returns the value of valid attributes, whatever characters are in them.
+func formatAttrs(a Attrs) ([]byte, error) {
 	none4 := netip.IPv4Unspecified().String()
 	v := value{
 		PublicIP:      &none4,
@@ -62,9 +82,6 @@ func FormatAttrs(a Attrs) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, valueError("%v", err)
-	}
-	if len(data) > maxValue {
-		return nil, tooLong(len(data))
 	}
 	return data, nil
 }

@@ -179,6 +179,53 @@ func TestAsWrittenAgreesWithJSON(t *testing.T) {
 	}
 }
 
+// TestAppendAttrs checks that the fast path writes what encoding/json writes, and takes
+// all that tulle and flannel publish.
+func TestAppendAttrs(t *testing.T) {
+	data := Pair[string]{`{"VNI":1,"VtepMAC":"c6:d2:32:6f:8f:44"}`}
+	for name, c := range map[string]struct {
+		a     Attrs
+		quick bool
+	}{
+		"nothing":                 {Attrs{}, true},
+		"flannel's":               {Attrs{PublicIP: addresses("192.168.64.3"), BackendType: "vxlan", BackendData: data}, true},
+		"both families":           {Attrs{PublicIP: addresses("192.0.2.7", "2001:db8::7"), BackendType: "vxlan", BackendData: Pair[string]{`{}`, `{"VNI":2}`}}, true},
+		"a name and MTU":          {Attrs{Node: Node{Name: "node-7", MTU: 1450}}, true},
+		"an installation":         {Attrs{Node: Node{ID: "8f3c", Instance: "0123456789abcdef"}}, true},
+		"no object":               {Attrs{BackendData: Pair[string]{`7`}}, false},
+		"half an object's marks":  {Attrs{BackendData: Pair[string]{`"}"`}}, false},
+		"spaces":                  {Attrs{BackendData: Pair[string]{`{"VNI": 1}`}}, false},
+		"an object in another":    {Attrs{BackendData: Pair[string]{`{"a":{}}`}}, false},
+		"an escape":               {Attrs{BackendData: Pair[string]{`{"a":"\u0041"}`}}, false},
+		"a quote":                 {Attrs{Node: Node{Name: `a"b`}}, false},
+		"a backslash":             {Attrs{Node: Node{Name: `a\b`}}, false},
+		"a character of HTML":     {Attrs{Node: Node{Name: "a<b"}}, false},
+		"a character beyond DEL":  {Attrs{Node: Node{Name: "ü"}}, false},
+		"a space in a name":       {Attrs{Node: Node{Name: "a b"}}, false},
+		"a brace in a type":       {Attrs{BackendType: "}"}, false},
+		"HTML in backend's data":  {Attrs{BackendData: Pair[string]{IPv6: `{"PublicKey":"<&>"}`}}, false},
+		"an array in other data":  {Attrs{BackendData: Pair[string]{IPv6: `[1]`}}, false},
+		"a type and no node":      {Attrs{BackendType: "host-gw"}, true},
+		"IPv6 alone, and an MTU":  {Attrs{PublicIP: addresses("2001:db8::7"), Node: Node{MTU: 1}}, true},
+		"an ID, MTU and Instance": {Attrs{Node: Node{ID: "a", MTU: 65535, Instance: "b"}}, true},
+	} {
+		if _, quick := appendWritten(nil, c.a); quick != c.quick {
+			t.Errorf("%s: %t", name, quick)
+		}
+		want, err := formatAttrs(c.a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := AppendAttrs([]byte("before "), c.a); err != nil || string(got) != "before "+string(want) {
+			t.Errorf("%s: %s, %v\nwant %s", name, got, err, want)
+		}
+	}
+	b := []byte("before")
+	if got, err := AppendAttrs(b, Attrs{BackendData: Pair[string]{`{`}}); !errors.Is(err, ErrValue) || string(got) != "before" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 func FuzzParseAttrs(f *testing.F) {
 	for _, text := range []string{
 		`{"PublicIP":"192.0.2.7","PublicIPv6":null,"BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"c6:d2:32:6f:8f:44"}}`,
@@ -200,6 +247,11 @@ func FuzzParseAttrs(f *testing.F) {
 				t.Fatalf("%+v, %#v", a, err)
 			}
 			return
+		}
+		if quick, ok := appendWritten(nil, a); ok {
+			if slow, err := formatAttrs(a); err != nil || string(slow) != string(quick) {
+				t.Fatalf("%+v is written\n%s, or\n%s, %v", a, quick, slow, err)
+			}
 		}
 		text, err := FormatAttrs(a)
 		if errors.Is(err, ErrValue) && len(data) > maxValue/6 {

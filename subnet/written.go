@@ -2,7 +2,9 @@ package subnet
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // asWritten reads a value in exactly the form that tulle and flannel write, with
@@ -49,6 +51,102 @@ func asWritten(text []byte) (a Attrs, ok bool) {
 	return a, true
 }
 
+// appendWritten appends to b the value that asWritten reads. ok is false for
+// attributes with other than plain text.
+func appendWritten(b []byte, a Attrs) (text []byte, ok bool) {
+	w := printer{text: append(b, `{"PublicIP":`...)}
+	if !a.PublicIP[IPv4].IsValid() {
+		a.PublicIP[IPv4] = netip.IPv4Unspecified()
+	}
+	w.address(a.PublicIP[IPv4])
+	w.add(`,"PublicIPv6":`)
+	w.address(a.PublicIP[IPv6])
+	w.string(`,"BackendType":`, a.BackendType)
+	w.object(`,"BackendData":`, a.BackendData[IPv4])
+	w.object(`,"BackendV6Data":`, a.BackendData[IPv6])
+	if a.Node != (Node{}) {
+		w.add(`,"Tulle":{`)
+		begin := len(w.text)
+		w.string(`,"NodeID":`, a.Node.ID)
+		w.string(`,"NodeName":`, a.Node.Name)
+		if a.Node.MTU != 0 {
+			w.add(`,"MTU":`)
+			w.text = strconv.AppendInt(w.text, int64(a.Node.MTU), 10)
+		}
+		w.string(`,"Instance":`, a.Node.Instance)
+		w.text = slices.Delete(w.text, begin, begin+1) // the first comma
+		w.add(`}`)
+	}
+	w.add(`}`)
+	return w.text, !w.failed
+}
+
+// printer appends to a text. failed stays set after the first thing that is not plain.
+type printer struct {
+	text   []byte
+	failed bool
+}
+
+func (w *printer) add(s string) { w.text = append(w.text, s...) }
+
+// string appends a name and a quoted string, unless that is empty.
+func (w *printer) string(name, s string) {
+	if s == "" {
+		return
+	}
+	w.add(name)
+	w.add(`"`)
+	w.plain(s)
+	w.add(`"`)
+}
+
+// object appends a name and an object that contains no other, unless it is empty.
+func (w *printer) object(name, s string) {
+	if s == "" {
+		return
+	}
+	inside, begins := strings.CutPrefix(s, "{")
+	inside, ends := strings.CutSuffix(inside, "}")
+	if !begins || !ends {
+		w.failed = true
+		return
+	}
+	w.add(name)
+	w.add("{")
+	for i := range len(inside) {
+		w.failed = w.failed || !plain(inside[i])
+	}
+	w.add(inside)
+	w.add("}")
+}
+
+func (w *printer) plain(s string) {
+	for i := range len(s) {
+		w.failed = w.failed || !plain(s[i]) || s[i] == '"'
+	}
+	w.add(s)
+}
+
+// address appends null for the zero Addr.
+func (w *printer) address(a netip.Addr) {
+	if !a.IsValid() {
+		w.add("null")
+		return
+	}
+	w.add(`"`)
+	w.text = a.AppendTo(w.text)
+	w.add(`"`)
+}
+
+// plain reports whether JSON writes c in one way only, in a string or outside.
+func plain(c byte) bool {
+	switch c {
+	case '\\', '<', '>', '&', '{', '}':
+		return false
+	}
+	return c > ' ' && c < 0x7f
+}
+
 // scanner steps through a text. failed stays set after the first mismatch.
 type scanner struct {
 	rest   []byte
@@ -73,7 +171,7 @@ func (s *scanner) until(end byte) []byte {
 			text := s.rest[:i]
 			s.rest = s.rest[i+1:]
 			return text
-		case c <= ' ' || c >= 0x7f || c == '\\' || c == '<' || c == '>' || c == '&' || c == '{':
+		case !plain(c):
 			s.failed = true
 			return nil
 		}

@@ -80,10 +80,6 @@ func (w *writer) lease(tag string, l *subnet.Lease) error {
 	if _, err := subnet.ParseKey(key); err != nil {
 		return err
 	}
-	value, err := subnet.FormatAttrs(l.Attrs)
-	if err != nil {
-		return err
-	}
 	text := append(w.text[:0], tag...)
 	text = append(text, ' ')
 	text = append(text, key...)
@@ -92,10 +88,12 @@ func (w *writer) lease(tag string, l *subnet.Lease) error {
 	text = append(text, ' ')
 	text = appendTime(text, l.Expires)
 	text = append(text, ' ')
-	text = append(text, value...)
-	text = append(text, '\n')
+	text, err := subnet.AppendAttrs(text, l.Attrs)
 	w.text = text
-	w.line(text)
+	if err != nil {
+		return err
+	}
+	w.line(append(text, '\n'))
 	return nil
 }
 
