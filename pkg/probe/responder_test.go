@@ -49,7 +49,11 @@ func TestOnlyPeersAreAnswered(t *testing.T) {
 					}
 					for _, kind := range []Kind{UDP, Bare, HalfBare} {
 						for _, sent := range []Tag{{}, NewTag("here"), NewTag("elsewhere")} {
-							if err := asks(within, ip(s), at, r.Port, kind, sent); !errors.Is(err, want) {
+							err := asks(within, ip(s), at, r.Port, kind, sent)
+							if slow := net.Error(nil); want != nil && errors.As(err, &slow) && slow.Timeout() {
+								continue // on a busy machine, not even the request gets out in time
+							}
+							if !errors.Is(err, want) {
 								t.Errorf("kind %d from %s: %v, want %v", kind, s, err, want)
 							}
 						}
