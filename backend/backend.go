@@ -25,9 +25,9 @@ type Backend interface {
 	Settings() any
 	// Host returns what this node needs with or without peers.
 	Host(own subnet.Lease) []netstate.Object
-	// Peer returns what reaches one peer. With an error it returns what is possible
-	// nevertheless, for example one family alone.
-	Peer(own, peer subnet.Lease) ([]netstate.Object, error)
+	// Peer returns what reaches one peer, with its IPv4 routes on these metrics. With an
+	// error it returns what is possible nevertheless, for example one family alone.
+	Peer(own, peer subnet.Lease, m Metrics) ([]netstate.Object, error)
 }
 
 // Factory returns the backend of a network's config for a host. It rejects invalid

@@ -175,7 +175,7 @@ func TestConformance(t *testing.T) {
 			}
 			claim("the host", s.backend.Host(s.own))
 			for _, p := range peers {
-				objects, err := s.backend.Peer(s.own, p)
+				objects, err := s.backend.Peer(s.own, p, backend.PlainMetrics)
 				s.checkPeer(t, p, objects, err)
 				if err != nil && !errors.Is(err, backend.ErrNotOnLink) {
 					t.Errorf("a good peer %s: %v", p.Key(), err)
@@ -268,7 +268,7 @@ func (s scene) checkPure(t *testing.T, peers []subnet.Lease) {
 		err     string
 	}
 	ask := func(b backend.Backend, p subnet.Lease) answer {
-		objects, err := b.Peer(s.own, p)
+		objects, err := b.Peer(s.own, p, backend.PlainMetrics)
 		return answer{objects, fmt.Sprint(err)}
 	}
 	first := map[string]answer{}

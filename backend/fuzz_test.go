@@ -74,7 +74,7 @@ func FuzzPeer(f *testing.F) {
 		for i, s := range all {
 			// Test the backend alone, whatever the table would have rejected.
 			hostile.BackendType = s.cfg.Backend.Type
-			objects, err := s.backend.Peer(s.own, hostile)
+			objects, err := s.backend.Peer(s.own, hostile, backend.PlainMetrics)
 			s.checkPeer(t, hostile, objects, err)
 			s.checkVictims(t, hostile, victims[i])
 			if t.Failed() {
@@ -94,7 +94,7 @@ func (s scene) checkVictims(t *testing.T, hostile subnet.Lease, victims []subnet
 		held[o.Key()] = o
 	}
 	for _, p := range subnet.NewTable(s.cfg, s.own).Apply(subnet.Update{Complete: true, Leases: leases}).Set {
-		objects, err := s.backend.Peer(s.own, *p.Lease)
+		objects, err := s.backend.Peer(s.own, *p.Lease, backend.PlainMetrics)
 		s.checkPeer(t, *p.Lease, objects, err)
 		for _, o := range objects {
 			if other, taken := held[o.Key()]; taken && !contested(other, o) {
@@ -122,7 +122,7 @@ func TestHostileLeases(t *testing.T) {
 			for _, value := range hostileValues {
 				if hostile, err := subnet.ParseLease(key, []byte(value)); err == nil {
 					hostile.BackendType = s.cfg.Backend.Type
-					objects, err := s.backend.Peer(s.own, hostile)
+					objects, err := s.backend.Peer(s.own, hostile, backend.PlainMetrics)
 					s.checkPeer(t, hostile, objects, err)
 					hostile.Created = 1000
 					s.checkVictims(t, hostile, s.peers(t, 4, rand.New(rand.NewPCG(5, 6))))

@@ -9,10 +9,23 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
+// Metrics says which metrics the IPv4 routes to peers have.
+type Metrics bool
+
+const (
+	// PlainMetrics puts all of them on metric 0.
+	PlainMetrics Metrics = false
+	// SpreadMetrics spreads them (netstate.SpreadMetric).
+	SpreadMetrics Metrics = true
+)
+
 // Via returns the route to peer's subnet by a gateway. A peer whose MTU is smaller
 // than ours gets no packets larger than it can take.
-func Via(own, peer subnet.Lease, f subnet.Family, gateway netip.Addr, link string) netstate.Route {
+func Via(own, peer subnet.Lease, f subnet.Family, gateway netip.Addr, link string, m Metrics) netstate.Route {
 	r := netstate.Route{Dst: peer.Subnets[f], Via: gateway, Link: link}
+	if m == SpreadMetrics && f == subnet.IPv4 {
+		r.Metric = netstate.SpreadMetric(r.Dst)
+	}
 	// A peer that claims less than all hosts can take would only do harm.
 	if m := max(peer.Node.MTU, MinimumMTU[f]); peer.Node.MTU > 0 && m < own.Node.MTU {
 		r.MTU = m

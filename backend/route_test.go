@@ -81,11 +81,23 @@ func TestVia(t *testing.T) {
 		own, peer := subnet.Lease{}, lease(t, "10.5.2.0-24&fd00:5:0:2::-64", "198.18.0.2", "fd00:18::2")
 		own.Node.MTU, peer.Node.MTU = c.ownMTU, c.peerMTU
 		for _, f := range subnet.Families {
-			got := backend.Via(own, peer, f, peer.PublicIP[f], "eth7")
+			got := backend.Via(own, peer, f, peer.PublicIP[f], "eth7", backend.PlainMetrics)
 			want := netstate.Route{Dst: peer.Subnets[f], Via: peer.PublicIP[f], Link: "eth7", MTU: c.want[f]}
 			if got != want {
 				t.Errorf("from %d to %d: %s, want %s", c.ownMTU, c.peerMTU, got, want)
 			}
+		}
+	}
+}
+
+// TestViaMetrics checks that only IPv4 routes are spread over the
+// metrics.
+func TestViaMetrics(t *testing.T) {
+	own, peer := subnet.Lease{}, lease(t, "10.5.2.0-24&fd00:5:0:2::-64", "198.18.0.2", "fd00:18::2")
+	want := subnet.Pair[uint32]{subnet.IPv4: netstate.SpreadMetric(peer.Subnets[subnet.IPv4])}
+	for _, f := range subnet.Families {
+		if got := backend.Via(own, peer, f, peer.PublicIP[f], "eth7", backend.SpreadMetrics).Metric; got != want[f] {
+			t.Errorf("%s: metric %d, want %d", f, got, want[f])
 		}
 	}
 }
@@ -132,7 +144,7 @@ func TestFamilies(t *testing.T) {
 				if err := c.fails[f]; err != nil {
 					return nil, err
 				}
-				return []netstate.Object{backend.Via(c.own, c.peer, f, at, "eth0")}, nil
+				return []netstate.Object{backend.Via(c.own, c.peer, f, at, "eth0", backend.PlainMetrics)}, nil
 			})
 			var got []string
 			for _, o := range objects {
@@ -156,7 +168,7 @@ func TestFamilies(t *testing.T) {
 func TestFamiliesKeepsWhatThereIs(t *testing.T) {
 	peer := lease(t, "10.5.2.0-24", "198.18.0.2")
 	objects, err := plainHost().Families(peer, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
-		return []netstate.Object{backend.Via(peer, peer, f, at, "eth0")}, backend.ErrNotOnLink
+		return []netstate.Object{backend.Via(peer, peer, f, at, "eth0", backend.PlainMetrics)}, backend.ErrNotOnLink
 	})
 	wantLines(t, "what is left", objects, "route 10.5.2.0/24 via 198.18.0.2 dev eth0")
 	wantErrors(t, "it", err, backend.ErrNotOnLink)

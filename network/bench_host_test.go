@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
@@ -102,17 +103,11 @@ func (h *benchHost) entries(leases []subnet.Lease, spread bool) []netstate.Objec
 	h.t.Helper()
 	var all []netstate.Object
 	for _, l := range leases {
-		objects, err := h.backend.Peer(h.own, l)
+		objects, err := h.backend.Peer(h.own, l, backend.Metrics(spread))
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		for _, o := range objects {
-			if r, ok := o.(netstate.Route); ok && spread {
-				r.Metric = netstate.SpreadMetric(r.Dst)
-				o = r
-			}
-			all = append(all, o)
-		}
+		all = append(all, objects...)
 	}
 	return all
 }

@@ -32,7 +32,7 @@ type peerSet struct {
 	own        subnet.Lease
 	backend    backend.Backend
 	table      *subnet.Table
-	metrics    metrics
+	metrics    backend.Metrics
 	rejections rejections
 	unroutable map[string]error // peers that are unroutable with the backend, by key
 }
@@ -117,7 +117,7 @@ func (p *peerSet) rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend)
 	defer p.mu.Unlock()
 	p.own, p.backend = own, b
 	changes := p.table.Reconfigure(cfg, own)
-	p.metrics.choose(p.table.Len())
+	p.chooseMetrics(p.table.Len())
 	parts := p.work(p.byAge())
 	p.desired.Update(func(d *reconcile.Desired) {
 		p.drop(d, changes.Drop)
@@ -164,7 +164,7 @@ func (p parts) set(d *reconcile.Desired) {
 // their routes change. more is how many further peers are about to come. The caller
 // holds mu.
 func (p *peerSet) workOn(changes subnet.Changes, more int) parts {
-	if p.metrics.choose(p.table.Len() + more) {
+	if p.chooseMetrics(p.table.Len() + more) {
 		return p.work(p.byAge())
 	}
 	return p.work(changes.Set)
@@ -184,8 +184,7 @@ func (p *peerSet) byAge() []subnet.Peer {
 func (p *peerSet) work(peers []subnet.Peer) parts {
 	out := make(parts, len(peers))
 	for i, peer := range peers {
-		objects, err := p.backend.Peer(p.own, *peer.Lease)
-		p.metrics.apply(objects)
+		objects, err := p.backend.Peer(p.own, *peer.Lease, p.metrics)
 		out[i] = part{peer.Key, objects}
 		if err == nil {
 			delete(p.unroutable, peer.Key)
@@ -211,6 +210,17 @@ func (p *peerSet) All() []subnet.Peer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all()
+}
+
+// keys returns the keys of the accepted peers.
+func (p *peerSet) keys() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	keys := make([]string, 0, p.table.Len())
+	for key := range p.table.Peers() {
+		keys = append(keys, key)
+	}
+	return keys
 }
 
 // all is All for callers that hold mu.

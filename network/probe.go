@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/probe"
@@ -23,10 +24,7 @@ func (a probed) Peers(ctx context.Context) []string {
 		if a.peers == nil {
 			return nil
 		}
-		for _, p := range a.peers.All() {
-			keys = append(keys, p.Key)
-		}
-		return keys
+		return a.peers.keys()
 	})
 	return keys
 }
@@ -96,7 +94,7 @@ func (p *peerSet) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all 
 		if l == nil {
 			continue
 		}
-		objects, _ := p.backend.Peer(p.own, *l) // the objects that the backend could make
+		objects, _ := p.backend.Peer(p.own, *l, backend.PlainMetrics) // the objects that the backend could make
 		for f, u := range uplinks {
 			route, ok := routeTo(objects, l.Subnets[f])
 			if !ok || !u.IsValid() {

@@ -161,7 +161,7 @@ func (p *peerSet) view(e extent) peersView {
 
 // wants returns what the kernel should hold for a peer.
 func (p peersView) wants(l *subnet.Lease) []netstate.Object {
-	objects, _ := p.backend.Peer(p.own, *l) // only what the backend can make
+	objects, _ := p.backend.Peer(p.own, *l, backend.PlainMetrics) // only what the backend can make
 	return objects
 }
 

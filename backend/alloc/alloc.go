@@ -26,4 +26,4 @@ func (a alloc) MTU() int { return a.host.MTU() }
 
 func (a alloc) Host(subnet.Lease) []netstate.Object { return nil }
 
-func (a alloc) Peer(_, _ subnet.Lease) ([]netstate.Object, error) { return nil, nil }
+func (a alloc) Peer(_, _ subnet.Lease, _ backend.Metrics) ([]netstate.Object, error) { return nil, nil }

@@ -36,7 +36,7 @@ func TestAlloc(t *testing.T) {
 	peer := own
 	peer.Subnets[subnet.IPv4] = netip.MustParsePrefix("10.5.2.0/24")
 	for _, p := range []subnet.Lease{peer, {}} {
-		if got, err := b.Peer(own, p); len(got) != 0 || err != nil {
+		if got, err := b.Peer(own, p, backend.PlainMetrics); len(got) != 0 || err != nil {
 			t.Errorf("a peer needs %v, %v", got, err)
 		}
 	}

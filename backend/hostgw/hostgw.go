@@ -29,12 +29,12 @@ func (b hostGW) MTU() int { return b.host.MTU() }
 
 func (b hostGW) Host(own subnet.Lease) []netstate.Object { return b.host.Forwarding(own) }
 
-func (b hostGW) Peer(own, peer subnet.Lease) ([]netstate.Object, error) {
+func (b hostGW) Peer(own, peer subnet.Lease, m backend.Metrics) ([]netstate.Object, error) {
 	return b.host.Families(own, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
 		link, direct := b.host.Direct(at)
 		if !direct {
 			return nil, fmt.Errorf("%s is %w; put all hosts on one, or use the vxlan backend with DirectRouting", at, backend.ErrNotOnLink)
 		}
-		return []netstate.Object{backend.Via(own, peer, f, at, link)}, nil
+		return []netstate.Object{backend.Via(own, peer, f, at, link, m)}, nil
 	})
 }

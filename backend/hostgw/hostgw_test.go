@@ -60,7 +60,7 @@ func TestPeer(t *testing.T) {
 		{"without an address", own, newLease(t, peerKey, "198.18.0.2"), []string{near4}, backend.ErrNoPublicIP, []string{"IPv6: "}},
 		{"at the broadcast address", own, newLease(t, peerKey, "198.18.0.255", "fd00:18::2"), []string{near6}, subnet.ErrPublicIP, []string{"198.18.0.255"}},
 	} {
-		got, err := newBackend(t, dual, ``, testHost()).Peer(c.own, c.peer)
+		got, err := newBackend(t, dual, ``, testHost()).Peer(c.own, c.peer, backend.PlainMetrics)
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: got error %v, want %v", c.name, err, c.err)
 		}

@@ -81,12 +81,12 @@ func (b ipip) Host(own subnet.Lease) []netstate.Object {
 	return b.devices.Host(own, b.host, b.config.Offload)
 }
 
-func (b ipip) Peer(own, peer subnet.Lease) ([]netstate.Object, error) {
+func (b ipip) Peer(own, peer subnet.Lease, m backend.Metrics) ([]netstate.Object, error) {
 	return b.host.Families(own, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
 		if link, direct := b.host.Direct(at); direct && b.config.DirectRouting {
-			return []netstate.Object{backend.Via(own, peer, f, at, link)}, nil
+			return []netstate.Object{backend.Via(own, peer, f, at, link, m)}, nil
 		}
-		route := backend.Via(own, peer, f, at, b.devices[f].Name)
+		route := backend.Via(own, peer, f, at, b.devices[f].Name, m)
 		if family[f].byRoute {
 			route.Wrap, route.From = true, b.host.Uplinks[f].Address
 		} else {

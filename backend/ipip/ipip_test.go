@@ -172,13 +172,13 @@ func TestPeer(t *testing.T) {
 			"route 10.5.2.0/24 via 198.18.0.130 dev tulle.ipip onlink",
 		}, nil},
 	} {
-		got, err := newBackend(t, dual, c.keys, testHost()).Peer(own, c.peer)
+		got, err := newBackend(t, dual, c.keys, testHost()).Peer(own, c.peer, backend.PlainMetrics)
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: got error %v, want %v", c.name, err, c.err)
 		}
 		wantLines(t, c.name, got, c.want...)
 		c.peer.Node.MTU = 1400
-		if got, _ = newBackend(t, dual, c.keys, testHost()).Peer(own, c.peer); len(got) != len(c.want) {
+		if got, _ = newBackend(t, dual, c.keys, testHost()).Peer(own, c.peer, backend.PlainMetrics); len(got) != len(c.want) {
 			t.Errorf("%s: with an MTU %v", c.name, got)
 		}
 		for _, o := range got {

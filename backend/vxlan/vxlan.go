@@ -108,19 +108,19 @@ func (b vxlan) Host(own subnet.Lease) []netstate.Object {
 	return b.devices.Host(own, b.host, b.config.Offload)
 }
 
-func (b vxlan) Peer(own, peer subnet.Lease) ([]netstate.Object, error) {
+func (b vxlan) Peer(own, peer subnet.Lease, m backend.Metrics) ([]netstate.Object, error) {
 	return b.host.Families(own, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
 		if link, direct := b.host.Direct(at); direct && b.config.DirectRouting {
-			return []netstate.Object{backend.Via(own, peer, f, at, link)}, nil
+			return []netstate.Object{backend.Via(own, peer, f, at, link, m)}, nil
 		}
-		return b.tunnelled(own, peer, f, at)
+		return b.tunnelled(own, peer, f, at, m)
 	})
 }
 
 // tunnelled returns what reaches a peer through the tunnel. The gateway, its subnet's
 // network address, is in no network of ours. The neighbour entry gives it the MAC,
 // and the forwarding entry gives the MAC the host.
-func (b vxlan) tunnelled(own, peer subnet.Lease, f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
+func (b vxlan) tunnelled(own, peer subnet.Lease, f subnet.Family, at netip.Addr, m backend.Metrics) ([]netstate.Object, error) {
 	device := b.devices[f]
 	data, err := parseData(peer.BackendData[f])
 	if err == nil {
@@ -130,7 +130,7 @@ func (b vxlan) tunnelled(own, peer subnet.Lease, f subnet.Family, at netip.Addr)
 		return nil, err
 	}
 	gateway := peer.Subnets[f].Addr()
-	route := backend.Via(own, peer, f, gateway, device.Name)
+	route := backend.Via(own, peer, f, gateway, device.Name, m)
 	route.OnLink = true
 	return []netstate.Object{
 		netstate.Neigh{Link: device.Name, IP: gateway, MAC: data.mac},

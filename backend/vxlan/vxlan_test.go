@@ -237,7 +237,7 @@ func TestPeer(t *testing.T) {
 			tunnelled[0][0], "fdb 3a:00:00:00:02:04 dst 198.18.0.2 dev tulle.1", tunnelled[0][2],
 		}},
 	} {
-		got, err := b.Peer(c.own, c.peer)
+		got, err := b.Peer(c.own, c.peer, backend.PlainMetrics)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -259,7 +259,7 @@ func TestPeerThroughAnAdoptedDevice(t *testing.T) {
 		s = strings.ReplaceAll(s, "dev tulle.1", "dev flannel.1")
 		want = append(want, strings.ReplaceAll(s, "dev tulle6.1", "dev flannel-v6.1"))
 	}
-	got, err := b.Peer(newLease(t, "10.5.1.0-24&fd00:5:0:1::-64", b), far(t, "10.5.2.0-24&fd00:5:0:2::-64", "192.0.2.2", "fd00:99::2"))
+	got, err := b.Peer(newLease(t, "10.5.1.0-24&fd00:5:0:1::-64", b), far(t, "10.5.2.0-24&fd00:5:0:2::-64", "192.0.2.2", "fd00:99::2"), backend.PlainMetrics)
 	if err != nil {
 		t.Error(err)
 	}
@@ -286,7 +286,7 @@ func TestDirectRouting(t *testing.T) {
 			tunnelled[0][0], "fdb 3a:00:00:00:02:04 dst 198.18.0.130 dev tulle.1", tunnelled[0][2], direct6,
 		}},
 	} {
-		got, err := b.Peer(own, far(t, key, c.ips...))
+		got, err := b.Peer(own, far(t, key, c.ips...), backend.PlainMetrics)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -295,7 +295,7 @@ func TestDirectRouting(t *testing.T) {
 	// On the link, the backend does not read the data.
 	peer := far(t, key, "198.18.0.2", "fd00:18::2")
 	peer.BackendData, peer.Node.MTU = subnet.Pair[string]{}, 1300
-	got, err := b.Peer(own, peer)
+	got, err := b.Peer(own, peer, backend.PlainMetrics)
 	if err != nil {
 		t.Error(err)
 	}
@@ -313,7 +313,7 @@ func TestUnusableData(t *testing.T) {
 		for _, text := range append(bad, own.BackendData[f]) {
 			peer := far(t, key, "192.0.2.2", "fd00:99::2")
 			peer.BackendData[f] = text
-			got, err := b.Peer(own, peer)
+			got, err := b.Peer(own, peer, backend.PlainMetrics)
 			name := fmt.Sprintf("%s with %.60s", f, text)
 			if !errors.Is(err, backend.ErrBackendData) || !strings.Contains(err.Error(), f.String()+": ") || strings.Contains(err.Error(), (1-f).String()) {
 				t.Errorf("%s: %v", name, err)
@@ -323,7 +323,7 @@ func TestUnusableData(t *testing.T) {
 	}
 	peer := far(t, key, "192.0.2.2", "fd00:99::2")
 	peer.BackendData = subnet.Pair[string]{own.BackendData[0], `{"VNI":7,"VtepMAC":"3a:00:00:00:02:06"}`}
-	got, err := b.Peer(own, peer)
+	got, err := b.Peer(own, peer, backend.PlainMetrics)
 	wantLines(t, "nothing", got)
 	for _, s := range []string{"IPv4: ", "is this node's own", "IPv6: ", "VNI 7, where this node has 1"} {
 		if err == nil || !strings.Contains(err.Error(), s) {
@@ -339,7 +339,7 @@ func TestTheOtherFamilysMAC(t *testing.T) {
 	own := newLease(t, "10.5.1.0-24&fd00:5:0:1::-64", b)
 	peer := far(t, "10.5.2.0-24&fd00:5:0:2::-64", "192.0.2.2", "fd00:99::2")
 	peer.BackendData[0], peer.BackendData[1] = own.BackendData[1], own.BackendData[0]
-	if got, err := b.Peer(own, peer); err != nil || len(got) != 6 {
+	if got, err := b.Peer(own, peer, backend.PlainMetrics); err != nil || len(got) != 6 {
 		t.Errorf("%v, %v", got, err)
 	}
 }
