@@ -35,7 +35,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	signal.Notify(hangups, syscall.SIGHUP) // from now on it does not end the daemon
 	defer signal.Stop(hangups)
 	logStart(o, version)
-	saveMemory()
+	saveMemory(o.Health.Pprof)
 	toSystemd, toNode := retry.NewWakeup(), retry.NewWakeup()
 	poke := func() {
 		toSystemd.Wake()

@@ -14,31 +14,51 @@ import (
 )
 
 // saveMemory keeps this process small, because it shares the host with containers.
-func saveMemory() {
+// Without profiled, it keeps no profile of the memory.
+func saveMemory(profiled bool) {
+	if !profiled {
+		runtime.MemProfileRate = 0
+	}
 	pages := filePages()
 	pages.drop()
-	settle := pages.drop
+	collect := func(int) {}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(startGarbage)
-		often := sync.OnceFunc(func() { debug.SetGCPercent(garbage) })
-		settle = func() {
-			often()
-			pages.drop()
-		}
+		collect = func(percent int) { debug.SetGCPercent(percent) }
 	}
-	afterGC(settle)
-	time.AfterFunc(startTime, settle) // few peers leave no garbage that would be collected before
+	collect(startGarbage)
+	first := sync.OnceFunc(func() { collect(listGarbage) })
+	afterGC(func() {
+		first()
+		pages.drop()
+	})
+	go pages.limit(time.Now().Add(startTime))
+	time.AfterFunc(startTime, func() {
+		first() // few peers leave no garbage that would be collected before
+		collect(garbage)
+		debug.FreeOSMemory()
+		pages.drop()
+	})
 }
 
 const (
 	// startGarbage is the GOGC until the first garbage collection. It comes when the heap
 	// has three times the runtime's minimum, 12 MiB: a start with few peers needs none.
 	startGarbage = 300
-	// garbage is the GOGC from then on. A daemon that mostly waits can afford to collect
-	// its garbage more often than the default.
-	garbage = 40
-	// startTime is some time after the start of a daemon with few peers.
+	// listGarbage is the GOGC from then on, while a long list is read and applied.
+	listGarbage = 40
+	// garbage is the GOGC after the start. A daemon that mostly waits can afford to
+	// collect its garbage more often than the default.
+	garbage = 20
+	// startTime is some time after the start. What only the start needed goes back to
+	// the kernel then.
 	startTime = 3 * time.Second
+	// mostPages is how many bytes of files may stay mapped. A start uses most of the
+	// program's file, each part for a short time.
+	mostPages = 6 << 20
+	// startCheck and pageCheck are how often a start, and a daemon after it, compares with
+	// mostPages. That costs 10 µs.
+	startCheck = 5 * time.Millisecond
+	pageCheck  = time.Second
 )
 
 // afterGC calls do after each garbage collection, one call after the other.
@@ -66,6 +86,32 @@ func (m mappings) drop() {
 	for _, r := range m {
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, r.from, r.to-r.from, unix.MADV_DONTNEED)
 	}
+}
+
+// limit drops the pages whenever they are more than mostPages. The start ends at
+// started.
+func (m mappings) limit(started time.Time) {
+	for {
+		if mapped() > mostPages {
+			m.drop()
+		}
+		if time.Now().Before(started) {
+			time.Sleep(startCheck)
+		} else {
+			time.Sleep(pageCheck)
+		}
+	}
+}
+
+// mapped returns how many bytes of files are mapped, or 0 if that is unknown.
+func mapped() int {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	var size, resident, shared int
+	_, _ = fmt.Sscan(string(text), &size, &resident, &shared)
+	return shared * os.Getpagesize()
 }
 
 // traced reports whether a debugger is attached to this process.
