@@ -19,7 +19,7 @@ const batchSize = 256
 func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	a := applier{k: k, indices: map[string]int{}}
+	a := applier{k: k, indices: map[string]int{}, batch: make([]pending, 0, min(len(p)+1, batchSize))}
 	for i, op := range p {
 		if err := ctx.Err(); err != nil {
 			for _, b := range a.batch {

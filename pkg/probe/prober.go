@@ -224,12 +224,15 @@ func (p *Prober) logChange(r *Result) {
 
 // forget forgets peers that no longer exist.
 func (p *Prober) forget(all []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.peers)+len(p.ahead) == 0 {
+		return
+	}
 	there := make(map[string]bool, len(all))
 	for _, key := range all {
 		there[key] = true
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for key := range p.peers {
 		if !there[key] {
 			p.drop(key)

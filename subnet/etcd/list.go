@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -97,34 +96,52 @@ func (s *Store) add(l *listing, kv *mvccpb.KeyValue) {
 		l.config = kv
 		return
 	}
-	lease, bad, ok := s.parse(kv)
-	switch {
-	case !ok:
-	case bad != nil:
-		l.bad = append(l.bad, bad)
-	default:
-		l.leases = append(l.leases, lease)
-		if kv.Lease != 0 {
-			l.ids[lease.Key()] = clientv3.LeaseID(kv.Lease)
-		}
+	key, ok := s.leaseKey(kv)
+	if !ok {
+		return
 	}
+	lease, bad := parseLease(key, kv)
+	if bad != nil {
+		l.bad = append(l.bad, bad)
+		return
+	}
+	l.leases = append(l.leases, lease)
+	if kv.Lease != 0 {
+		l.ids[key] = clientv3.LeaseID(kv.Lease) // ParseLease accepts no other key than the lease's
+	}
+}
+
+// leaseKey returns the key of the lease in an entry. ok is false for a key outside the
+// leases' prefix.
+func (s *Store) leaseKey(kv *mvccpb.KeyValue) (key string, ok bool) {
+	prefix := s.leasesPrefix()
+	if len(kv.Key) < len(prefix) || string(kv.Key[:len(prefix)]) != prefix {
+		return "", false
+	}
+	return string(kv.Key[len(prefix):]), true
 }
 
 // parse reads one entry. ok is false for a key outside the leases' prefix.
 func (s *Store) parse(kv *mvccpb.KeyValue) (lease subnet.Lease, bad *subnet.LeaseError, ok bool) {
-	key, ok := strings.CutPrefix(string(kv.Key), s.leasesPrefix())
+	key, ok := s.leaseKey(kv)
 	if !ok {
 		return subnet.Lease{}, nil, false
 	}
+	lease, bad = parseLease(key, kv)
+	return lease, bad, true
+}
+
+// parseLease reads the lease of an entry.
+func parseLease(key string, kv *mvccpb.KeyValue) (lease subnet.Lease, bad *subnet.LeaseError) {
 	lease, err := subnet.ParseLease(key, kv.Value)
 	if err != nil {
-		return subnet.Lease{}, asLeaseError(key, err), true
+		return subnet.Lease{}, asLeaseError(key, err)
 	}
 	lease.Revision, lease.Created = kv.ModRevision, kv.CreateRevision
 	if kv.Lease != 0 {
 		lease.Expires = noExpiry
 	}
-	return lease, nil, true
+	return lease, nil
 }
 
 // noExpiry is the Expires of every lease that expires. The real time would cost one
