@@ -315,10 +315,15 @@ func TestForwardingIsSwitchedOnOnlyWhereItIsOff(t *testing.T) {
 		l.cloud.Do(func() { l.cloud.NoForward = nil })
 		l.pass(time.Minute)
 		l.wantRouted(2)
+		asked := len(l.cloud.Forwarded())
 		for _, id := range l.cloud.Forwarded() {
 			if id != "i-worker-2" {
 				t.Errorf("changed %s", id)
 			}
+		}
+		l.pass(time.Hour)
+		if n := len(l.cloud.Forwarded()) - asked; n > 0 || l.c.Waiting() > 0 {
+			t.Errorf("changed it %d times more, %d Nodes wait", n, l.c.Waiting())
 		}
 	})
 }

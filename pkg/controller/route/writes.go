@@ -176,6 +176,9 @@ func (c *Controller) changed(w controller.Write, now time.Time, err error) {
 	}
 	c.book.Done(change, err, now)
 	n := c.nodes[change.Node]
+	if n != nil && err == nil && change.Verb == cloudroute.Forward {
+		n.Target.Forwards = true
+	}
 	if n == nil || err == nil || change.Verb == cloud.Remove {
 		return
 	}
