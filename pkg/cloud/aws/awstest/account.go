@@ -14,6 +14,7 @@ type account struct {
 	place
 	seq     int
 	pending []event
+	born    time.Time // if set, the time at which objects were made, in the place of now
 	once_   map[string]remembered
 
 	zones     []zone
@@ -31,7 +32,9 @@ type account struct {
 func newAccount(s *Server, at place) *account {
 	a := &account{s: s, place: at, once_: make(map[string]remembered), public: netip.MustParseAddr("3.64.0.0")}
 	a.zones = zonesOf(at.region)
+	a.born = s.now().AddDate(-1, 0, 0) // what it has by itself is not new
 	a.addDefaultVPC()
+	a.born = time.Time{}
 	return a
 }
 
@@ -51,8 +54,12 @@ type object interface{ base() *meta }
 
 // newMeta returns the meta of a new object.
 func (a *account) newMeta(kind, prefix string) meta {
-	a.seq++
-	return meta{id: prefix + "-" + a.hex(), kind: kind, seq: a.seq, made: a.s.now()}
+	made := a.s.now()
+	if !a.born.IsZero() {
+		made = a.born
+	}
+	id := prefix + "-" + a.hex()
+	return meta{id: id, kind: kind, seq: a.seq, made: made}
 }
 
 // hex returns 17 digits that no other object of the server has.

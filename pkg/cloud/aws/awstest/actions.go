@@ -1,13 +1,22 @@
 package awstest
 
+// operation is the name of an action: services may have some with the same name.
+type operation struct{ service, name string }
+
 // actions are all actions that the server knows.
-var actions map[string]action
+var actions map[operation]action
 
 // init breaks the cycle between the actions and what they call.
 func init() {
-	reads := func(run func(*request) error) action { return action{ec2Service, true, run} }
-	writes := func(run func(*request) error) action { return action{ec2Service, false, run} }
-	actions = map[string]action{
+	actions = make(map[operation]action)
+	reads := func(run func(*request) error) action { return action{true, run} }
+	writes := func(run func(*request) error) action { return action{false, run} }
+	add := func(service string, all map[string]action) {
+		for name, a := range all {
+			actions[operation{service, name}] = a
+		}
+	}
+	add(ec2Service, map[string]action{
 		"AssociateRouteTable":             writes(associateTable),
 		"AttachNetworkInterface":          writes(attachInterface),
 		"CreateNetworkInterface":          writes(createInterface),
@@ -36,7 +45,13 @@ func init() {
 		"StartInstances":                  writes(startInstances),
 		"StopInstances":                   writes(stopInstances),
 		"TerminateInstances":              writes(terminateInstances),
-
-		"GetCallerIdentity": {stsService, true, getCallerIdentity},
-	}
+	})
+	add(stsService, map[string]action{
+		"AssumeRole":                reads(assumeRole),
+		"AssumeRoleWithWebIdentity": reads(assumeRole),
+		"GetCallerIdentity":         reads(getCallerIdentity),
+	})
+	add(quotasService, map[string]action{
+		"GetServiceQuota": reads(getServiceQuota),
+	})
 }

@@ -3,6 +3,7 @@ package awstest
 import (
 	"net/http"
 	"strings"
+	"time"
 )
 
 // The names of services, as signatures have them.
@@ -18,6 +19,10 @@ type Key struct {
 	ID, Secret string
 	Account    string // 12 digits
 	User       string // the name in its ARN
+	// Token is the session token of a temporary key, Expires the end of its time.
+	Token   string
+	Expires time.Time
+	role    string // that was assumed, and the session's name
 	// Refused, if set, is the answer to everything that the key signs: AuthFailure for
 	// one that was revoked, ExpiredToken.
 	Refused *Error
@@ -25,10 +30,15 @@ type Key struct {
 	Denied map[string]bool
 }
 
-func (k *Key) arn() string { return "arn:aws:iam::" + k.Account + ":user/" + k.User }
+func (k *Key) arn() string {
+	if k.role != "" {
+		return "arn:aws:sts::" + k.Account + ":assumed-role/" + k.role
+	}
+	return "arn:aws:iam::" + k.Account + ":user/" + k.User
+}
 
 // scope is what a signature names.
-type scope struct{ key, region, service string }
+type scope struct{ key, region, service, token string }
 
 // signed returns the scope of a request's signature. The signature itself is not
 // verified: the server has to tell keys apart, not to resist an attack.
@@ -47,17 +57,27 @@ func signed(r *http.Request) (scope, *Error) {
 	if len(path) != 5 || path[0] == "" || path[2] == "" || path[4] != "aws4_request" || fields["SignedHeaders"] == "" || len(fields["Signature"]) != 64 {
 		return scope{}, bad("IncompleteSignature", "The request signature does not conform to AWS standards.")
 	}
-	return scope{path[0], path[2], path[3]}, nil
+	return scope{path[0], path[2], path[3], r.Header.Get("X-Amz-Security-Token")}, nil
 }
 
 // authenticate returns the key that signed a request.
 func (s *Server) authenticate(by scope) (*Key, *Error) {
 	key := s.keys[by.key]
+	if by.key == "" {
+		return &Key{Account: Account}, nil // an action that needs no signature
+	}
+	if key != nil && key.Token != by.token {
+		key = nil
+	}
 	switch {
 	case key == nil && by.service == ec2Service:
 		return nil, AuthFailure
 	case key == nil:
 		return nil, &Error{403, "InvalidClientTokenId", "The security token included in the request is invalid."}
+	case !key.Expires.IsZero() && s.now().After(key.Expires) && by.service == ec2Service:
+		return nil, bad("RequestExpired", "Request has expired.")
+	case !key.Expires.IsZero() && s.now().After(key.Expires):
+		return nil, &Error{403, "ExpiredToken", "The security token included in the request is expired"}
 	case key.Refused != nil:
 		return nil, key.Refused
 	}

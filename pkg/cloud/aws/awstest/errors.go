@@ -1,6 +1,9 @@
 package awstest
 
-import "fmt"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // Error is a refusal as the API words it.
 type Error struct {
@@ -37,6 +40,10 @@ func denied(service, action, user string) *Error {
 
 // write writes the error as the service words it.
 func (e *Error) write(service, id string) []byte {
+	if service == quotasService {
+		text, _ := json.Marshal(map[string]string{"__type": e.Code, "message": e.Message})
+		return text
+	}
 	x := &answer{}
 	body := func() {
 		x.always("Code", e.Code)

@@ -7,8 +7,8 @@ import "time"
 type Fault struct {
 	// Action is the action that it strikes, "" for all.
 	Action string
-	// Skip is how many calls pass first, Times how many it strikes then, 0 for all.
-	Skip, Times int
+	// Pass is how many calls pass first, Times how many it strikes then, 0 for all.
+	Pass, Times int
 	// When, if set, chooses calls. It must not call the server.
 	When func(Call) bool
 
@@ -53,7 +53,7 @@ func (s *Server) effect(c *Call) Fault {
 		if f.off || f.Action != "" && f.Action != c.Action || f.Times > 0 && f.struck >= f.Times || f.When != nil && !f.When(*c) {
 			continue
 		}
-		if f.seen++; f.seen <= f.Skip {
+		if f.seen++; f.seen <= f.Pass {
 			continue
 		}
 		f.struck++

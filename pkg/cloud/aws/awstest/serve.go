@@ -12,9 +12,8 @@ import (
 
 // action is an action of an API.
 type action struct {
-	service string
-	reads   bool // changes nothing
-	run     func(*request) error
+	reads bool // changes nothing
+	run   func(*request) error
 }
 
 // request is one call as its action sees it. The server is locked.
@@ -38,14 +37,14 @@ var namespaces = map[string]string{
 }
 
 // run carries out an action and returns its XML without the request ID.
-func (s *Server) run(name string, a action, at place, by *Key, f *form) ([]byte, error) {
-	r := &request{account: s.account(at), by: by, action: name, form: f, x: &answer{}, set: s.settings}
+func (s *Server) run(o operation, a action, at place, by *Key, f *form) ([]byte, error) {
+	r := &request{account: s.account(at), by: by, action: o.name, form: f, x: &answer{}, set: s.settings}
 	r.now = s.now()
 	dry, err := f.truth("DryRun", false)
 	if err != nil {
 		return nil, err
 	}
-	if dry && a.service == ec2Service {
+	if dry && o.service == ec2Service {
 		return nil, &Error{412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set."}
 	}
 	if err := r.once(a.run); err != nil {
@@ -56,6 +55,9 @@ func (s *Server) run(name string, a action, at place, by *Key, f *form) ([]byte,
 
 // envelope wraps what an action wrote.
 func envelope(service, action, id string, body []byte) []byte {
+	if service == quotasService {
+		return body
+	}
 	x := &answer{b: make([]byte, 0, len(body)+256)}
 	x.b = append(x.b, `<?xml version="1.0" encoding="UTF-8"?>`+"\n"...)
 	x.b = fmt.Appendf(x.b, `<%sResponse xmlns="%s">`, action, namespaces[service])
@@ -110,7 +112,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// Kept before the answer is sent: a client that has it finds its call counted.
 	s.keep(call)
-	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
+	kind := "text/xml;charset=UTF-8"
+	if call.Service == quotasService {
+		kind = "application/x-amz-json-1.1"
+	}
+	w.Header().Set("Content-Type", kind)
 	w.Header().Set("X-Amzn-Requestid", call.ID)
 	w.Header().Set("Content-Length", fmt.Sprint(len(text)))
 	w.WriteHeader(status)
@@ -124,12 +130,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // read reads what a request says, and who signed it.
 func read(w http.ResponseWriter, r *http.Request) (scope, *form, *Error) {
-	by, wrong := signed(r)
-	if wrong != nil {
-		if by.service == "" {
-			by.service = ec2Service
-		}
-		return by, nil, wrong
+	by, unsigned := signed(r)
+	if unsigned != nil {
+		by.service = stsService
 	}
 	if r.Method != http.MethodPost || r.URL.Path != "/" {
 		return by, nil, bad("InvalidRequest", "The request must be a POST of /, and is a %s of %s", r.Method, r.URL.Path)
@@ -141,7 +144,14 @@ func read(w http.ResponseWriter, r *http.Request) (scope, *form, *Error) {
 	if err != nil {
 		return by, nil, bad("InvalidRequest", "The request could not be read: %v", err)
 	}
+	if by.service == quotasService {
+		f, wrong := parseJSON(r.Header.Get("X-Amz-Target"), body)
+		return by, f, wrong
+	}
 	f, wrong := parseForm(string(body))
+	if wrong == nil && f.text("Action") != "AssumeRoleWithWebIdentity" {
+		wrong = unsigned
+	}
 	return by, f, wrong
 }
 
@@ -149,14 +159,15 @@ func read(w http.ResponseWriter, r *http.Request) (scope, *form, *Error) {
 func (s *Server) serve(ctx context.Context, by scope, call *Call) ([]byte, Fault, *Error) {
 	s.mu.Lock()
 	key, wrong := s.authenticate(by)
-	a, known := actions[call.Action]
+	o := operation{by.service, call.Action}
+	a, known := actions[o]
 	var effect Fault
 	if wrong == nil {
 		effect = s.effect(call)
 		switch {
 		case call.Action == "":
 			wrong = bad("MissingAction", "The request must contain the parameter Action")
-		case !known || a.service != by.service:
+		case !known:
 			wrong = bad("InvalidAction", "The action %s is not valid for this web service.", call.Action)
 		case effect.Reset || effect.Hang && !effect.Done:
 		case effect.Answer != nil:
@@ -164,7 +175,7 @@ func (s *Server) serve(ctx context.Context, by scope, call *Call) ([]byte, Fault
 		case key.Denied[call.Action]:
 			wrong = denied(by.service, call.Action, key.arn())
 		default:
-			wrong = s.throttle(place{key.Account, by.region}, call, a)
+			wrong = s.throttle(place{key.Account, by.region}, call, a.reads)
 		}
 	}
 	delay := s.latency(call.Action) + effect.Delay
@@ -182,7 +193,7 @@ func (s *Server) serve(ctx context.Context, by scope, call *Call) ([]byte, Fault
 		return nil, effect, wrong
 	}
 	s.mu.Lock()
-	text, err := s.run(call.Action, a, place{key.Account, by.region}, key, call.form)
+	text, err := s.run(o, a, place{key.Account, by.region}, key, call.form)
 	s.mu.Unlock()
 	if err != nil {
 		if !errors.As(err, &wrong) {
@@ -190,7 +201,7 @@ func (s *Server) serve(ctx context.Context, by scope, call *Call) ([]byte, Fault
 		}
 		return nil, effect, wrong
 	}
-	return envelope(a.service, call.Action, call.ID, text), effect, nil
+	return envelope(by.service, call.Action, call.ID, text), effect, nil
 }
 
 // hang waits until the client or the server ends.

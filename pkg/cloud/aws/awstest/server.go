@@ -174,12 +174,14 @@ func (s *Server) Do(action string, parameters ...string) (string, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a, ok := actions[action]
-	if !ok {
-		return "", fmt.Errorf("there is no action %s", action)
+	for _, service := range []string{ec2Service, elbService, stsService, quotasService} {
+		o := operation{service, action}
+		if a, ok := actions[o]; ok {
+			text, err := s.run(o, a, place{Account, Region}, s.keys[AccessKey], f)
+			return string(text), err
+		}
 	}
-	text, err := s.run(action, a, place{Account, Region}, s.keys[AccessKey], f)
-	return string(text), err
+	return "", fmt.Errorf("there is no action %s", action)
 }
 
 // must calls an action that cannot fail unless the test is wrong.

@@ -62,9 +62,9 @@ func defaults() Settings {
 func Published() map[string]Bucket {
 	read, write := Bucket{100, 20}, Bucket{50, 5}
 	b := map[string]Bucket{"": write, unfiltered: {50, 10}, "RunInstances": {5, 2}}
-	for name, a := range actions {
+	for o, a := range actions {
 		if a.reads {
-			b[name] = read
+			b[o.name] = read
 		}
 	}
 	return b

@@ -14,13 +14,13 @@ type bucket struct {
 }
 
 // throttle takes a token for a call, or refuses it.
-func (s *Server) throttle(at place, c *Call, a action) *Error {
+func (s *Server) throttle(at place, c *Call, reads bool) *Error {
 	key := bucketKey{at, c.Action}
 	size, ok := s.settings.Buckets[c.Action]
 	if !ok {
 		size = s.settings.Buckets[""]
 	}
-	if plain, ok := s.settings.Buckets[unfiltered]; ok && a.reads && c.unfiltered() {
+	if plain, ok := s.settings.Buckets[unfiltered]; ok && reads && c.unfiltered() {
 		key.action += " " + unfiltered
 		size = plain
 	}
@@ -36,7 +36,7 @@ func (s *Server) throttle(at place, c *Call, a action) *Error {
 	b.tokens = min(size.Size, b.tokens+now.Sub(b.at).Seconds()*size.Rate)
 	b.at = now
 	if b.tokens < 1 {
-		if a.service == ec2Service {
+		if c.Service == ec2Service {
 			return Throttled
 		}
 		return bad("Throttling", "Rate exceeded")

@@ -101,7 +101,7 @@ func code(err error) string {
 	if refused := smithy.APIError(nil); errors.As(err, &refused) {
 		return refused.ErrorCode()
 	}
-	if answer := (*smithyhttp.ResponseError)(nil); errors.As(err, &answer) {
+	if answer := (*smithyhttp.ResponseError)(nil); errors.As(err, &answer) && answer.HTTPStatusCode() != 0 {
 		return fmt.Sprint("HTTP ", answer.HTTPStatusCode())
 	}
 	return "no answer: " + err.Error()
