@@ -208,17 +208,8 @@ func TestClusterCIDRLivesAsLongAsItsNodes(t *testing.T) {
 
 	l.remove("n4")
 	l.removePool("few")
-	// The two writes are of different resources, and may be read in any order.
-	kerneltest.Eventually(t, patience, func() error {
-		l.Register(nil, labelled("n5", "a", "b"))
-		l.served(patience, "n5")
-		cidrs := l.view.all()["n5"].cidrs
-		if fmt.Sprint(cidrs) == fmt.Sprint([]string{"10.2.1.0/24", "fd00:2::100/120"}) {
-			return nil
-		}
-		l.remove("n5")
-		return fmt.Errorf("n5 has %v", cidrs)
-	})
+	l.Register(nil, labelled("n5", "a", "b"))
+	l.wantCIDRs("n5", "10.2.1.0/24", "fd00:2::100/120")
 	l.remove("n1")
 	l.remove("n3")
 	l.Register(nil, labelled("n6", "a", "b"))
@@ -229,5 +220,32 @@ func TestClusterCIDRLivesAsLongAsItsNodes(t *testing.T) {
 	l.Do(http.MethodPatch, nodesPath+"/n1", map[string]any{"metadata": map[string]any{"finalizers": nil}}, nil)
 	l.wantNoPool("few")
 	t.Logf("tulle-controller says %q", l.says("bad", "PoolInvalid", "spec cannot be read"))
+	stop(t, controller)
+}
+
+// TestANodeCanUseAClusterCIDRThatWasJustCreated creates a ClusterCIDR and at once a Node,
+// again and again. The two are watched on their own, and the order counts.
+func TestANodeCanUseAClusterCIDRThatWasJustCreated(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.definePools()
+	controller := l.tulle(multi...)
+	l.add("first")
+	l.wantCIDRs("first", "10.64.0.0/24", "fd00:64::/120")
+	var took []time.Duration
+	for i := range 50 {
+		label := fmt.Sprint("label-", i)
+		requirement := map[string]any{"key": label, "operator": "Exists"}
+		l.addSpec(label, map[string]any{
+			"perNodeHostBits": 8, "ipv4": fmt.Sprintf("10.%d.0.0/16", 100+i),
+			"nodeSelector": map[string]any{"nodeSelectorTerms": []any{map[string]any{"matchExpressions": []any{requirement}}}},
+		})
+		began := time.Now()
+		l.Register(nil, labelled(fmt.Sprint("n", i), label))
+		l.wantCIDRs(fmt.Sprint("n", i), fmt.Sprintf("10.%d.0.0/24", 100+i))
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	t.Logf("a Node waited %s, at most %s", took[len(took)/2], took[len(took)-1])
 	stop(t, controller)
 }
