@@ -89,6 +89,7 @@ lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go tool staticcheck -tags aws ./pkg/cloud/aws/...
 	go mod tidy -diff
+	check=$$(go tool -n staticcheck) && cd pkg/test/gcewitness && go vet ./... && $$check ./... && go mod tidy -diff
 
 # Of each module, what it names itself and the modules of its tools; Go itself is the toolchain's matter.
 outdated: go ## the modules that have a newer release, in every go.mod
