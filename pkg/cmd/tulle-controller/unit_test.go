@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -47,5 +48,25 @@ func TestUnitAndItsSettingsAreUnderstood(t *testing.T) {
 	}
 	if err != nil || s.kubeconfig != "/run/credentials/kubeconfig" || len(s.cluster) == 0 {
 		t.Errorf("%v: %+v", err, s)
+	}
+}
+
+// TestUnitReadsAKeyOfGoogles checks that the drop-in of the page leads the unit to the key
+// that systemd shows it.
+func TestUnitReadsAKeyOfGoogles(t *testing.T) {
+	text, err := os.ReadFile("../../../Documentation/controller-google.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`LoadCredential=([^:]+):(/etc/tulle/\S+)\nEnvironment=GOOGLE_APPLICATION_CREDENTIALS=(\S+)\n`).FindStringSubmatch(string(text))
+	if m == nil {
+		t.Fatal("the page has no such drop-in")
+	}
+	// systemd shows the credentials of a unit in a folder of the unit's name.
+	if want := "/run/credentials/tulle-controller.service/" + m[1]; m[3] != want {
+		t.Errorf("the variable names %s, want %s", m[3], want)
+	}
+	if !strings.Contains(string(text), "/etc/systemd/system/tulle-controller.service.d/") {
+		t.Error("the page does not say where the drop-in goes")
 	}
 }
