@@ -91,7 +91,7 @@ type Controller struct {
 	steps  controller.Schedule // Nodes to look at
 	flying map[string]flight   // the write in flight of each Node
 
-	announced time.Time // when events were last sent for the findings
+	reports controller.Reports
 }
 
 // flight is a write in flight: a change of the cloud, or of the Node if change is empty.
@@ -165,7 +165,7 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 			writes = append(writes, w)
 		}
 	}
-	again = controller.Earlier(again, c.announce(now))
+	again = controller.Earlier(again, c.reports.Send(now, c.reportFindings))
 	return writes, controller.Earlier(again, c.steps.Next())
 }
 

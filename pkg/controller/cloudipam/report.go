@@ -31,19 +31,9 @@ const (
 	mismatch         = "CloudCIDRAllocatorMismatch"
 )
 
-const (
-	// announceInterval is the shortest time between two looks at the findings.
-	announceInterval = time.Second
-	// remindInterval is the longest while there are any.
-	remindInterval = time.Minute
-)
-
-// announce sends an event for each finding. The Engine limits them.
-func (c *Controller) announce(now time.Time) (again time.Time) {
-	if due := c.announced.Add(announceInterval); now.Before(due) {
-		return due
-	}
-	c.announced = now
+// reportFindings sends an event for each finding, and reports whether there is one. The
+// Engine limits the events.
+func (c *Controller) reportFindings() (some bool) {
 	for _, f := range c.findings() {
 		reason := invalid
 		switch {
@@ -52,10 +42,10 @@ func (c *Controller) announce(now time.Time) (again time.Time) {
 		case f.Code.Waits() || slices.Contains(Codes, f.Code):
 			reason = notAvailable
 		}
-		again = now.Add(remindInterval)
+		some = true
 		c.options.Event(controller.Event{Object: controller.Ref{Kind: "Node", Name: f.Node, UID: f.UID}, Warning: true, Reason: reason, Message: f.Text})
 	}
-	return again
+	return some
 }
 
 // event sends a warning about a Node.

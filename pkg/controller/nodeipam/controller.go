@@ -52,7 +52,7 @@ type Controller struct {
 	term     string
 	toFence  bool // the fence has not begun
 
-	reported time.Time // when reportFindings last ran
+	reports controller.Reports
 }
 
 // New returns a Controller, and adds it to the Engine with what it reads.
@@ -115,7 +115,7 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 			writes = append(writes, c.write(a))
 		}
 	}
-	next = controller.Earlier(next, c.reportFindings(now))
+	next = controller.Earlier(next, c.reports.Send(now, c.reportFindings))
 	return writes, controller.Earlier(next, c.waiting.next())
 }
 

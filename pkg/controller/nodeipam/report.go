@@ -17,20 +17,9 @@ const (
 // invalidPool is the reason of events about objects that describe pools.
 const invalidPool = "PoolInvalid"
 
-const (
-	// findingsInterval is the shortest time between two reports of the findings.
-	findingsInterval = time.Second
-	// remindInterval is the longest such time while Nodes wait for a block.
-	remindInterval = time.Minute
-)
-
-// reportFindings sends an event for each finding, and for each problem with an object.
-// It returns when to call it again. The Engine limits the events.
-func (c *Controller) reportFindings(now time.Time) (again time.Time) {
-	if due := c.reported.Add(findingsInterval); now.Before(due) {
-		return due
-	}
-	c.reported = now
+// reportFindings sends an event for each finding, and for each problem with an object. It
+// reports whether Nodes wait for a block. The Engine limits the events.
+func (c *Controller) reportFindings() (waits bool) {
 	for _, p := range c.problems() {
 		if p.Object != (controller.Ref{}) {
 			c.options.Event(controller.Event{Object: p.Object, Warning: true, Reason: invalidPool, Message: p.Text})
@@ -39,11 +28,11 @@ func (c *Controller) reportFindings(now time.Time) (again time.Time) {
 	for f := range c.book.Findings() {
 		reason := invalid
 		if f.Code.Waits() {
-			reason, again = notAvailable, now.Add(remindInterval)
+			reason, waits = notAvailable, true
 		}
 		c.options.Event(controller.Event{Object: ref(f.Node, f.UID), Warning: true, Reason: reason, Message: f.Text})
 	}
-	return again
+	return waits
 }
 
 // event sends a warning about a Node.

@@ -1,0 +1,28 @@
+package controller
+
+import "time"
+
+const (
+	// reportInterval is the shortest time between two reports.
+	reportInterval = time.Second
+	// remindInterval is how long a report waits for the next one without a change, while
+	// something is wrong.
+	remindInterval = time.Minute
+)
+
+// Reports paces the reports of what a controller has found wrong. Its zero value is due.
+type Reports struct{ last time.Time }
+
+// Send calls send if a report is due. send reports whether something is wrong that a
+// person is to be reminded of. Send returns when to call it again without a change; with
+// a zero time, nothing is wrong.
+func (r *Reports) Send(now time.Time, send func() (remind bool)) (again time.Time) {
+	if due := r.last.Add(reportInterval); now.Before(due) {
+		return due
+	}
+	r.last = now
+	if send() {
+		again = now.Add(remindInterval)
+	}
+	return again
+}
