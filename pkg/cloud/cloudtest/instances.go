@@ -13,6 +13,7 @@ import (
 
 // The facts of a Fleet's instances.
 const (
+	Account = "000000000001"
 	Region  = "fake-1"
 	Zone    = "fake-1a"
 	ZoneID  = "fk1-az1"
@@ -66,7 +67,7 @@ func (f *Fleet) Launch(node string, change ...func(*cloud.Instance)) (id string)
 		n := len(f.instances) + 1
 		address := fmt.Sprintf("172.20.%d.%d", n>>8, n&255)
 		i := &cloud.Instance{
-			ID: "i-" + node, Name: node, ProviderID: id, State: cloud.Running, Type: Machine, Zone: Zone, ZoneID: ZoneID, Region: Region, Network: "net-1",
+			ID: "i-" + node, Name: node, ProviderID: id, State: cloud.Running, Type: Machine, Zone: Zone, ZoneID: ZoneID, Region: Region, Account: Account, Network: "net-1",
 			Addresses: []cloud.Address{
 				{Type: cloud.InternalIP, Value: address}, {Type: cloud.ExternalIP, Value: fmt.Sprintf("198.51.%d.%d", n>>8, n&255)},
 				{Type: cloud.InternalDNS, Value: node + ".fake"}, {Type: cloud.Hostname, Value: node + ".fake"},

@@ -1,0 +1,237 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/retry"
+)
+
+// Name is what the controller is called, as in cloud controller managers.
+const Name = "cloud-node-lifecycle-controller"
+
+// Taint keeps pods off a Node while its instance is stopped.
+const Taint = "node.cloudprovider.kubernetes.io/shutdown"
+
+// leaseNamespace is the namespace of the Leases that kubelets renew.
+const leaseNamespace = "kube-node-lease"
+
+// Cloud is what the controller needs of a cloud.
+type Cloud interface {
+	// Instances returns what the cloud says about each instance, by its provider ID. With
+	// an error, what is missing in the map is not known.
+	Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error)
+}
+
+// Options are what a Controller needs.
+type Options struct {
+	Client *kube.Client
+	Cloud  Cloud
+	Rules  Rules
+	// Period is how often the cloud is asked about Nodes that are not ready.
+	Period time.Duration
+	// Preview plans each deletion that is still to be decided, for people.
+	Preview bool
+	// Event sends an event about a Node.
+	Event func(controller.Event)
+}
+
+// settleTime is how long a Node's write waits for the watch to show the last one.
+const settleTime = time.Second
+
+// backoff paces the writes of one Node that fail.
+var backoff = retry.Backoff{First: 200 * time.Millisecond, Last: time.Minute}
+
+// Controller taints and deletes Nodes. Only the Engine's loop uses it.
+type Controller struct {
+	options Options
+	judge   judge
+
+	steps  controller.Schedule // Nodes whose taint is to be looked at
+	flying map[string]flight   // the write in flight of each Node
+	paused map[string]pause    // Nodes whose last write failed
+
+	next  time.Time         // the next round; zero is none
+	turn  int               // of the Nodes that vouch for a round
+	asked map[string]string // the uid of each Node in the round that runs
+
+	announced time.Time // when events were last sent
+}
+
+// flight is a write in flight.
+type flight struct {
+	uid     string
+	deletes bool
+}
+
+// pause is how long a Node's write waits after a failure.
+type pause struct {
+	failures int
+	until    time.Time
+}
+
+// New returns a Controller, and adds it to the Engine with what it reads.
+func New(e *controller.Engine, o Options) *Controller {
+	c := &Controller{
+		options: o, judge: newJudge(o.Rules), flying: make(map[string]flight), paused: make(map[string]pause), asked: make(map[string]string),
+	}
+	controller.Follow(e, controller.Feed[kube.Node, subject]{
+		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,
+		Keep: keep, List: c.list, Set: c.set, Delete: c.remove,
+	})
+	controller.LookUp(e, controller.Lookup[answer]{What: "instances of unready Nodes", Due: c.due, Read: c.read, Take: c.take})
+	e.Add(c)
+	return c
+}
+
+// Name implements controller.Controller.
+func (c *Controller) Name() string { return Name }
+
+// Lead implements controller.Controller. Nothing that was seen before counts.
+func (c *Controller) Lead(election.Term) {
+	now := time.Now()
+	c.judge.begin(now)
+	c.flying, c.paused, c.asked = make(map[string]flight), make(map[string]pause), make(map[string]string)
+	c.next = now
+	for name := range c.judge.subjects {
+		c.steps.Set(name, now)
+	}
+}
+
+// Clean implements controller.Controller. A late write requires the Node as it was then.
+func (c *Controller) Clean() bool { return true }
+
+// Plan implements controller.Controller.
+func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	for len(writes) < n {
+		name, due := c.steps.Pop(now)
+		if !due {
+			break
+		}
+		if w, ok := c.taint(c.judge.subjects[name], now); ok {
+			writes = append(writes, w)
+		}
+	}
+	deletions, next := c.deletions(now, n-len(writes))
+	writes = append(writes, deletions...)
+	return writes, controller.Earlier(c.steps.Next(), next)
+}
+
+// Done implements controller.Controller.
+func (c *Controller) Done(w controller.Write, err error) {
+	name, now := w.Object.Name, time.Now()
+	f := c.flying[name]
+	delete(c.flying, name)
+	if f.deletes && err != controller.ErrNotMade && kube.OutcomeOf(err) != kube.Refused && kube.OutcomeOf(err) != kube.Unsent {
+		c.judge.deleted = append(c.judge.deleted, now) // or it may be so
+	}
+	s := c.judge.subjects[name]
+	switch {
+	case s == nil:
+	case s.uid != f.uid, err == controller.ErrNotMade:
+		c.steps.Set(name, now)
+	case err == nil, kube.Moved(err):
+		// The watch has yet to show it.
+		c.paused[name] = pause{until: now.Add(settleTime)}
+		c.steps.Set(name, now.Add(settleTime))
+	default:
+		p := c.paused[name]
+		p.failures++
+		p.until = now.Add(backoff.After(p.failures))
+		c.paused[name] = p
+		c.steps.Set(name, p.until)
+		if f.deletes {
+			c.event(s, true, deletingFailed, "cannot "+w.Summary+": "+err.Error())
+		}
+	}
+}
+
+// taint returns the write that adds or removes a Node's taint, if it needs one. A Node
+// that is ready needs no answer of the cloud.
+func (c *Controller) taint(s *subject, now time.Time) (w controller.Write, ok bool) {
+	if s == nil || s.deleting {
+		return w, false
+	}
+	if !c.isFree(s, now) {
+		return w, false
+	}
+	key := map[string]string{"key": Taint, "effect": "NoSchedule"}
+	var summary string
+	switch {
+	case s.ready && s.shutdown:
+		key, summary = map[string]string{"key": Taint, "$patch": "delete"}, "remove the taint "+Taint+": the Node is ready"
+	case !s.ready && !s.shutdown && s.state.IsShutDown():
+		summary = "add the taint " + Taint + ": its instance is " + string(s.state)
+	default:
+		return w, false
+	}
+	m := kube.Merge{
+		Kind: kube.StrategicMergePatch, If: kube.Version{UID: s.uid, ResourceVersion: s.version},
+		Spec: map[string]any{"taints": []map[string]string{key}},
+	}
+	client, path := c.options.Client, kube.Path(kube.Nodes, s.name)
+	c.flying[s.name] = flight{uid: s.uid}
+	return controller.Write{
+		Controller: Name, Object: s.ref(), Verb: controller.Patch, Summary: summary,
+		Do: func(ctx context.Context) error {
+			_, err := client.Merge(ctx, path, m)
+			return err
+		},
+	}, true
+}
+
+// isFree reports whether a Node may be written now. If not, it is looked at again later.
+func (c *Controller) isFree(s *subject, now time.Time) bool {
+	if _, flies := c.flying[s.name]; flies {
+		return false // Done looks at it again
+	}
+	if p := c.paused[s.name]; now.Before(p.until) {
+		c.steps.Set(s.name, p.until)
+		return false
+	}
+	return true
+}
+
+// deletions returns the deletions to make now, and when to look at them again.
+func (c *Controller) deletions(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	flying := 0
+	for _, f := range c.flying {
+		if f.deletes {
+			flying++
+		}
+	}
+	all := c.judge.verdicts(now, flying)
+	for _, v := range all {
+		again = controller.Earlier(again, v.until)
+		previews := c.options.Preview && v.why != Due
+		if v.why != Due && !previews || len(writes) >= n || !c.isFree(v.subject, now) {
+			continue
+		}
+		summary := "delete: " + v.text
+		if previews {
+			summary = "delete later: " + v.text
+		}
+		writes = append(writes, c.deletion(v.subject, summary))
+		c.event(v.subject, false, deletingNode, "Deleting the Node: "+v.text)
+	}
+	return writes, controller.Earlier(again, c.announce(all, now))
+}
+
+// deletion returns the write that deletes a Node as it is now.
+func (c *Controller) deletion(s *subject, summary string) controller.Write {
+	client, path, v := c.options.Client, kube.Path(kube.Nodes, s.name), kube.Version{UID: s.uid, ResourceVersion: s.version}
+	c.flying[s.name] = flight{s.uid, true}
+	return controller.Write{
+		Controller: Name, Object: s.ref(), Verb: controller.Delete, Summary: summary,
+		Do: func(ctx context.Context) error { return client.Delete(ctx, path, v) },
+	}
+}
+
+// ref returns the Node as an object of events and writes.
+func (s *subject) ref() controller.Ref {
+	return controller.Ref{Kind: "Node", Name: s.name, UID: s.uid}
+}

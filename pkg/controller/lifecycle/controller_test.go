@@ -1,0 +1,306 @@
+package lifecycle
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
+)
+
+const dedicated = "example.org/dedicated"
+
+// A Node whose instance is stopped gets the taint, and loses it when it is ready again.
+// The other taints stay. While all Nodes are ready, the cloud is not asked.
+func TestTheTaintOfAStoppedInstance(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.add("a", "b")
+		l.begin()
+		l.pass(2 * time.Hour)
+		if calls := l.cloud.Calls(); len(calls) != 0 {
+			t.Errorf("%d calls while all is well", len(calls))
+		}
+		l.cloud.SetState("a", cloud.Stopping)
+		l.set("a", corev1.ConditionUnknown)
+		l.pass(3 * time.Second)
+		l.wantTaints("a", dedicated)
+		l.cloud.SetState("a", cloud.Stopped)
+		l.pass(15 * time.Second)
+		l.wantTaints("a", dedicated, Taint)
+		l.pass(6 * time.Hour)
+		l.wantNodes(2)
+		if r := l.report(); r.Unready != 1 || r.ShutDown != 1 || len(r.Gone) != 0 {
+			t.Errorf("%+v", r)
+		}
+		l.cloud.SetState("a", cloud.Running)
+		l.pass(2 * time.Minute)
+		l.wantTaints("a", dedicated, Taint)
+		l.set("a", corev1.ConditionTrue)
+		l.pass(2 * time.Second)
+		l.wantTaints("a", dedicated)
+		calls := len(l.cloud.Calls())
+		l.pass(2 * time.Hour)
+		if n := len(l.cloud.Calls()) - calls; n > 1 {
+			t.Errorf("%d calls while all is well", n)
+		}
+	})
+}
+
+// The taint of a Node that is ready goes without an answer of the cloud.
+func TestTheTaintGoesWithoutTheCloud(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.add("a")
+		n := l.api.Node("a").DeepCopy()
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: Taint, Effect: corev1.TaintEffectNoSchedule})
+		l.api.Do(func() { l.api.Change("MODIFIED", n); l.cloud.Revoked = true })
+		l.begin()
+		l.wantTaints("a", dedicated)
+	})
+}
+
+// A Node whose instance has ended is deleted after some minutes, and one call a minute
+// asks about all that are not ready.
+func TestDeletesNodesWhoseInstancesHaveEnded(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(30)
+		l.add("ended", "cut", "rogue")
+		l.begin()
+		l.cloud.SetState("ended", cloud.Terminated)
+		l.cloud.SetState("rogue", cloud.Terminated) // and its kubelet is at work
+		for _, name := range []string{"ended", "cut"} {
+			l.set(name, corev1.ConditionUnknown)
+		}
+		l.pass(2 * time.Second)
+		l.wantEvent("ended", instanceGone, "terminated", "5m0s")
+		l.pass(4 * time.Minute)
+		l.wantNodes(33)
+		if r := l.report(); len(r.Gone) != 1 || r.Gone[0].Node != "ended" || r.Gone[0].Why != Observed || r.Doubt != "" {
+			t.Errorf("%+v", r)
+		}
+		l.pass(2 * time.Minute)
+		l.wantNodes(32)
+		if l.api.Node("ended") != nil {
+			t.Error("another Node is deleted")
+		}
+		l.wantEvent("ended", deletingNode, "terminated", "answers since")
+		if r := l.report(); r.Deleted != 1 || len(r.Gone) != 0 {
+			t.Errorf("%+v", r)
+		}
+		for _, c := range l.cloud.Calls() {
+			if len(c.Keys) > 2+vouching {
+				t.Errorf("a call is about %q", c.Keys)
+			}
+		}
+		if n := len(l.cloud.Calls()); n > 8 {
+			t.Errorf("%d calls in six minutes", n)
+		}
+		l.pass(3 * time.Hour)
+		l.wantNodes(32)
+	})
+}
+
+// Fault 12 of the incumbents: a Node was deleted the moment the cloud said "not found",
+// so wrong permissions deleted every Node. Here no doubt deletes one.
+func TestNoDoubtDeletesANode(t *testing.T) {
+	for name, doubt := range map[string]func(l *lab){
+		"credentials are revoked":        func(l *lab) { l.cloud.Revoked = true },
+		"credentials of another account": func(l *lab) { l.cloud.Elsewhere = true },
+		"answers in parts": func(l *lab) {
+			l.cloud.Fault = func(c cloudtest.Call) ([]string, error) {
+				return slices.DeleteFunc(slices.Clone(c.Keys), func(key string) bool { return key == cloudtest.ProviderID("worker-1") }), nil
+			}
+		},
+		"answers with errors": func(l *lab) {
+			l.cloud.Fault = func(c cloudtest.Call) ([]string, error) {
+				return c.Keys, &cloud.Error{Kind: cloud.Throttled, Action: c.Action, Text: "slow down"}
+			}
+		},
+		"the ready ones are gone, too": func(l *lab) {
+			l.cloud.Fault = func(c cloudtest.Call) ([]string, error) { return c.Keys, nil }
+			l.cloud.Elsewhere = true
+		},
+		"the Leases cannot be read": func(l *lab) {
+			l.api.Refuse = func(r *http.Request) *metav1.Status {
+				if strings.Contains(r.URL.Path, leaseNamespace) {
+					return apitest.Refusal(http.StatusForbidden, "forbidden by the test")
+				}
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				l.workers(5)
+				l.begin()
+				l.cloud.SetState("worker-0", cloud.Terminated)
+				l.cloud.Do(func() { l.api.Do(func() { doubt(l) }) })
+				for _, name := range []string{"worker-0", "worker-1"} {
+					l.set(name, corev1.ConditionUnknown)
+				}
+				l.pass(6 * time.Hour)
+				l.wantNodes(5)
+				l.cloud.Do(func() {
+					l.cloud.Revoked, l.cloud.Elsewhere, l.cloud.Fault = false, false, nil
+					l.api.Do(func() { l.api.Refuse = nil })
+				})
+				l.pass(10 * time.Minute)
+				l.wantNodes(4)
+				if l.api.Node("worker-0") != nil {
+					t.Error("another Node is deleted")
+				}
+			})
+		})
+	}
+}
+
+// A kubelet that renews its Lease is alive, whatever the cloud and the condition say.
+func TestAKubeletThatRenewsItsLeaseIsAlive(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(5)
+		l.begin()
+		l.cloud.SetState("worker-0", cloud.Terminated)
+		l.set("worker-0", corev1.ConditionFalse)
+		for range 60 {
+			l.renew("worker-0", time.Now().String())
+			l.pass(2 * time.Minute)
+		}
+		l.wantNodes(5)
+		l.pass(10 * time.Minute)
+		l.wantNodes(4)
+	})
+}
+
+// The limit of an hour holds Nodes back, and says so. What is held back is deleted later.
+func TestTheLimitHoldsNodesBack(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(40)
+		l.begin()
+		for _, name := range []string{"worker-0", "worker-1", "worker-2", "worker-3", "worker-4"} {
+			l.cloud.SetState(name, cloud.Terminated)
+			l.set(name, corev1.ConditionUnknown)
+		}
+		l.pass(30 * time.Minute)
+		l.wantNodes(38)
+		l.wantEvent("worker-2", heldBack, "2 Nodes were deleted within the hour", "--node-deletion-limit=5%")
+		if r := l.report(); r.Deleted != 2 || len(r.Gone) != 3 || r.Gone[0].Why != Limited {
+			t.Errorf("%+v", r)
+		}
+		l.pass(40 * time.Minute)
+		l.wantNodes(37)
+		l.pass(time.Hour)
+		l.wantNodes(36)
+	})
+}
+
+// A new term counts again, and deletes nothing in its first minutes.
+func TestANewTermCountsAgain(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(5)
+		l.begin()
+		l.cloud.SetState("worker-0", cloud.Terminated)
+		l.set("worker-0", corev1.ConditionUnknown)
+		for range 10 {
+			l.pass(4 * time.Minute)
+			l.end()
+			l.begin()
+		}
+		l.pass(4 * time.Minute)
+		l.wantNodes(5)
+		l.pass(3 * time.Minute)
+		l.wantNodes(4)
+	})
+}
+
+// A Node that changes before its deletion is not deleted as it was. One that is
+// re-created under its name is another Node.
+func TestADeletionRequiresTheNodeAsItWas(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(5)
+		l.begin()
+		l.cloud.SetState("worker-0", cloud.Terminated)
+		l.set("worker-0", corev1.ConditionUnknown)
+		hold := make(chan struct{})
+		l.api.Do(func() {
+			l.api.Hold = func(r *http.Request) <-chan struct{} {
+				if r.Method == http.MethodDelete {
+					return hold
+				}
+				return nil
+			}
+		})
+		l.pass(6*time.Minute + 2*time.Second)
+		l.api.Do(func() { l.api.Hold = nil })
+		l.set("worker-0", corev1.ConditionTrue) // while the deletion is on its way
+		close(hold)
+		l.pass(time.Hour)
+		l.wantNodes(5)
+	})
+}
+
+// A deletion without an answer counts against the limit, and is not repeated beyond it.
+func TestALostAnswerCountsAgainstTheLimit(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(20)
+		l.begin()
+		l.api.Do(func() { l.api.Lose = func(r *http.Request) bool { return r.Method == http.MethodDelete } })
+		for _, name := range []string{"worker-0", "worker-1"} {
+			l.cloud.SetState(name, cloud.Terminated)
+			l.set(name, corev1.ConditionUnknown)
+		}
+		l.pass(30 * time.Minute)
+		l.wantNodes(19)
+	})
+}
+
+// A dry run shows what is still to be decided, and why.
+func TestPlanShowsDeletionsToCome(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(3)
+		l.add("stopped")
+		l.cloud.SetState("worker-0", cloud.Terminated)
+		l.cloud.SetState("stopped", cloud.Stopped)
+		l.set("worker-0", corev1.ConditionUnknown)
+		l.set("stopped", corev1.ConditionUnknown)
+		l.engine.Follow()
+		writes, err := l.engine.PlanAll(l.Context())
+		if err != nil || len(writes) != 2 {
+			t.Fatalf("%v, %v", writes, err)
+		}
+		slices.SortFunc(writes, func(a, b controller.Write) int { return strings.Compare(a.Verb, b.Verb) })
+		if w := writes[0]; w.Verb != controller.Delete || !strings.HasPrefix(w.Summary, "delete later: its instance is terminated") {
+			t.Errorf("%+v", w)
+		}
+		if w := writes[1]; w.Verb != controller.Patch || w.Summary != "add the taint "+Taint+": its instance is stopped" {
+			t.Errorf("%+v", w)
+		}
+		l.pass(time.Hour)
+		l.wantNodes(4)
+	}, func(e *controller.Options, o *Options) { e.Mode, o.Preview = controller.ObserveMode, true })
+}
+
+// An instance about which the cloud cannot be asked, and a Node without a providerID, are
+// never deleted.
+func TestNodesOfOtherCloudsStay(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(5)
+		l.cloud.Launch("foreign", func(i *cloud.Instance) { i.State = "" })
+		for _, name := range []string{"foreign", "bare"} {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			if name == "foreign" {
+				n.Spec.ProviderID = cloudtest.ProviderID(name)
+			}
+			l.api.Do(func() { l.api.Change("ADDED", n) })
+		}
+		l.begin()
+		l.pass(6 * time.Hour)
+		l.wantNodes(7)
+	})
+}

@@ -1,0 +1,265 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// machine is a Node and its instance, as they really are.
+type machine struct {
+	name, uid string
+	zone      int
+	ended     time.Time // when its instance ended; zero is alive
+	stopped   bool
+	ready     bool // what the Node says; a kubelet that is cut off is not ready
+	cut       bool // the kubelet cannot renew its Lease
+	lease     int
+}
+
+// history is a cluster and a cloud in which everything happens at random.
+type history struct {
+	*testing.T
+	rnd      *rand.Rand
+	judge    judge
+	now      time.Time
+	machines map[string]*machine
+	made     int
+	version  int
+
+	weathers     []string
+	weather      string    // what is wrong with the cloud's answers
+	until        time.Time // when it changes
+	hidden       int       // the zone that the answers lack
+	deletions    []time.Time
+	deleted, all int
+}
+
+const zones = 3
+
+func (h *history) show(m *machine) {
+	h.version++
+	h.judge.set(subject{name: m.name, uid: m.uid, version: fmt.Sprint(h.version), id: "id-" + m.uid, ready: m.ready})
+}
+
+func (h *history) launch() {
+	h.made++
+	m := &machine{name: fmt.Sprint("n", h.rnd.IntN(200)), zone: h.rnd.IntN(zones), ready: true} // names come back
+	m.uid = fmt.Sprintf("%s-%d", m.name, h.made)
+	if h.machines[m.name] == nil {
+		h.machines[m.name] = m
+		h.show(m)
+	}
+}
+
+func (h *history) any() *machine {
+	names := slices.Sorted(maps.Keys(h.machines))
+	return h.machines[names[h.rnd.IntN(len(names))]]
+}
+
+// ended counts the machines whose instances have ended.
+func (h *history) ended() (n int) {
+	for _, m := range h.machines {
+		if !m.ended.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// step is one thing that happens to a machine.
+func (h *history) step() {
+	m := h.any()
+	switch h.rnd.IntN(12) {
+	case 0, 1:
+		h.launch()
+	case 2: // an instance ends
+		if m.ended.IsZero() {
+			m.ended, m.ready, m.cut, m.stopped = h.now, false, true, false
+			h.all++
+		}
+	case 3: // a network, or a kubelet, fails
+		m.cut, m.ready = true, false
+	case 4:
+		m.ready = false // and its kubelet runs
+	case 5: // a whole zone is cut off
+		if h.rnd.IntN(10) == 0 {
+			for _, other := range h.machines {
+				if other.zone == m.zone {
+					other.cut, other.ready = true, false
+					h.show(other)
+				}
+			}
+		}
+	case 6, 7, 8:
+		if m.ended.IsZero() {
+			m.cut, m.ready, m.stopped = false, true, false
+		}
+	case 9:
+		if m.ended.IsZero() {
+			m.stopped, m.cut, m.ready = true, true, false
+		}
+	}
+	h.show(m)
+}
+
+// change changes what is wrong with the answers.
+func (h *history) change() {
+	if h.now.Before(h.until) {
+		return
+	}
+	h.weather = h.weathers[h.rnd.IntN(len(h.weathers))]
+	h.until = h.now.Add(time.Duration(h.rnd.IntN(50)) * time.Minute)
+	h.hidden = h.rnd.IntN(zones)
+}
+
+// answer returns what the cloud says about a machine.
+func (h *history) answer(m *machine) answer {
+	a := answer{uid: m.uid, instance: cloud.Instance{State: cloud.Running, Account: "1", Region: "r"}, lease: fmt.Sprint(m.lease)}
+	switch {
+	case h.weather == "elsewhere", h.weather == "flapping" && h.rnd.IntN(2) == 0:
+		a.instance = cloud.Instance{State: cloud.Absent}
+	case h.weather == "a zone is missing" && m.zone == h.hidden:
+		a.instance = cloud.Instance{State: cloud.Absent}
+	case !m.ended.IsZero() && h.now.Sub(m.ended) > 70*time.Minute:
+		a.instance = cloud.Instance{State: cloud.Absent}
+	case !m.ended.IsZero() && h.now.Sub(m.ended) > time.Minute:
+		a.instance.State = cloud.Terminated
+	case !m.ended.IsZero():
+		a.instance.State = cloud.Terminating
+	case m.stopped:
+		a.instance.State = cloud.Stopped
+	}
+	if h.weather == "Leases fail" && h.rnd.IntN(2) == 0 {
+		a.unread = errors.New("forbidden")
+	}
+	return a
+}
+
+// ask makes a round, and deletes what is due.
+func (h *history) ask() {
+	r := round{at: h.now, answers: make(map[string]answer)}
+	ready := 0
+	for _, name := range slices.Sorted(maps.Keys(h.machines)) {
+		m := h.machines[name]
+		if m.ready {
+			if ready++; ready > vouching {
+				continue
+			}
+		}
+		r.answers[name] = h.answer(m)
+	}
+	if h.weather == "errors" && h.rnd.IntN(3) > 0 || h.weather == "a part" {
+		r.failed, r.answers = "no answer", map[string]answer{}
+	}
+	h.judge.take(r)
+	for _, v := range h.judge.verdicts(h.now, 0) {
+		if v.why == Due {
+			h.delete(v)
+		}
+	}
+}
+
+// delete deletes a Node, which must not be alive.
+func (h *history) delete(v verdict) {
+	m := h.machines[v.name]
+	switch {
+	case m == nil || m.uid != v.uid:
+		h.Fatalf("%s is deleted, and is another Node now", v.name)
+	case m.ended.IsZero():
+		h.Fatalf("%s is deleted, and its instance lives: %s", v.name, v.text)
+	case h.now.Sub(m.ended) < enoughTime:
+		h.Fatalf("%s is deleted %s after its end", v.name, h.now.Sub(m.ended))
+	}
+	h.deletions = slices.DeleteFunc(h.deletions, func(at time.Time) bool { return h.now.Sub(at) >= time.Hour })
+	if limit := max(1, (len(h.machines)+len(h.deletions))/20); len(h.deletions) >= limit {
+		h.Fatalf("%d of %d Nodes are deleted within an hour", len(h.deletions)+1, len(h.machines))
+	}
+	h.deletions = append(h.deletions, h.now)
+	h.judge.deleted = append(h.judge.deleted, h.now)
+	delete(h.machines, v.name)
+	delete(h.judge.subjects, v.name)
+	h.deleted++
+}
+
+// pass lets a minute pass: kubelets renew their Leases, and the cloud is asked.
+func (h *history) pass() {
+	h.now = h.now.Add(time.Minute)
+	for _, m := range h.machines {
+		if !m.cut {
+			m.lease++
+		}
+	}
+	h.ask()
+}
+
+// Whatever happens to instances, kubelets, the cloud's answers and the controller, no Node
+// is deleted whose instance lives, and no more than the limit allows. When the cloud
+// answers again, every Node whose instance has ended is deleted.
+func TestNoHistoryDeletesALivingNode(t *testing.T) {
+	usual := []string{"", "", "", "errors", "elsewhere", "elsewhere", "a part", "Leases fail"}
+	for name, cloud := range map[string]struct {
+		remembers time.Duration
+		weathers  []string
+	}{
+		"a cloud that shows terminated instances": {time.Hour, append(usual, "a zone is missing", "flapping")},
+		"a cloud that forgets them at once":       {0, usual},
+	} {
+		t.Run(name, func(t *testing.T) {
+			deleted := 0
+			for seed := range uint64(8) {
+				h := &history{
+					T: t, rnd: rand.New(rand.NewPCG(seed, 16)), judge: newJudge(Rules{Limit: 5, Remembers: cloud.remembers}),
+					now: start, machines: make(map[string]*machine), weathers: cloud.weathers,
+				}
+				h.run()
+				deleted += h.deleted
+			}
+			if deleted < 200 {
+				t.Errorf("only %d Nodes were deleted", deleted)
+			}
+		})
+	}
+}
+
+// run lets ten hours pass, and then a day and a half in which the cloud answers.
+func (h *history) run() {
+	h.judge.begin(h.now)
+	for range 10 + h.rnd.IntN(40) {
+		h.launch()
+	}
+	for range 600 {
+		h.change()
+		for range h.rnd.IntN(3) {
+			h.step()
+		}
+		if h.rnd.IntN(60) == 0 { // another leader, which knows the last deletions
+			h.judge.begin(h.now)
+		}
+		h.pass()
+	}
+	h.weather, h.until = "", h.now.Add(1000*time.Hour)
+	for range 36 * 60 {
+		for _, m := range h.machines {
+			if m.ended.IsZero() && !m.ready && h.rnd.IntN(30) == 0 {
+				m.cut, m.ready, m.stopped = false, true, false
+				h.show(m)
+			}
+		}
+		if 3*h.ended() >= len(h.machines) { // or most are gone at once
+			h.launch()
+		}
+		h.pass()
+	}
+	for _, m := range h.machines {
+		if !m.ended.IsZero() && h.now.Sub(m.ended) > 36*time.Hour {
+			h.Errorf("%s ended %s ago, and is there: %+v", m.name, h.now.Sub(m.ended), h.judge.subjects[m.name])
+		}
+	}
+}

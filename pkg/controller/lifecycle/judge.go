@@ -1,0 +1,204 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// Rules limit when Nodes are deleted.
+type Rules struct {
+	// Limit is how many percent of the Nodes may be deleted in an hour. It allows one
+	// Node at least, unless it is 0: then no Node is ever deleted.
+	Limit int
+	// Remembers is how long the cloud shows an instance after its end; 0 is not at all.
+	// One that is missing without having been shown as terminated is suspicious for that
+	// long.
+	Remembers time.Duration
+}
+
+const (
+	// enoughAnswers is how many answers in a row must say that an instance is gone, and
+	// enoughTime how long they must have said it.
+	enoughAnswers = 5
+	enoughTime    = 5 * time.Minute
+	// longestGap is the longest time between two such answers.
+	longestGap = 4 * time.Minute
+	// fullHour is the time to which Rules.Limit applies.
+	fullHour = time.Hour
+)
+
+// subject is a Node as the judge knows it.
+type subject struct {
+	name, uid, version string
+	id                 string // its providerID
+	ready, deleting    bool
+	shutdown           bool // it has the Taint
+
+	state   cloud.State // of its instance, as a credible answer had it; "" is unknown
+	problem string      // why the cloud cannot be asked about it
+	gone    *evidence   // nil unless the last answer said that the instance is gone
+}
+
+// evidence is what shows that an instance is gone.
+type evidence struct {
+	first, last time.Time
+	answers     int
+	terminated  bool   // an answer said that it is terminated, and not just absent
+	lease       string // the Lease's time of renewal; "" without a Lease
+	unread      error  // why the Lease could not be read last
+}
+
+// answer is what one round found out about one Node.
+type answer struct {
+	uid      string // of the Node that was asked about
+	instance cloud.Instance
+	// lease is when the kubelet renewed its Lease last, as the Lease has it; "" without
+	// a Lease. unread is why it could not be read. Both are set only if the instance is
+	// gone.
+	lease  string
+	unread error
+}
+
+// round is one complete lookup, or a failed one.
+type round struct {
+	at      time.Time
+	failed  string            // why it is not complete, or ""
+	answers map[string]answer // by Node
+}
+
+// judge decides which Nodes to delete. It knows what it is told, and no clock.
+type judge struct {
+	rules    Rules
+	subjects map[string]*subject
+	began    time.Time // the term
+	last     time.Time // the last round
+	identity string    // account and region of the instances that are alive
+	doubt    string    // why the last round decides nothing, or ""
+	deleted  []time.Time
+}
+
+func newJudge(r Rules) judge { return judge{rules: r, subjects: make(map[string]*subject)} }
+
+// begin begins a term: what was seen before counts for nothing.
+func (j *judge) begin(now time.Time) {
+	j.began, j.last, j.identity, j.doubt = now, time.Time{}, "", ""
+	for _, s := range j.subjects {
+		s.state, s.problem, s.gone = "", "", nil
+	}
+}
+
+// set takes a state of a Node.
+func (j *judge) set(v subject) {
+	if s := j.subjects[v.name]; s != nil && s.uid == v.uid && s.id == v.id {
+		v.state, v.problem, v.gone = s.state, s.problem, s.gone
+	}
+	if v.ready || v.deleting {
+		v.gone = nil
+	}
+	j.subjects[v.name] = &v
+}
+
+// isGone reports whether a state says that an instance never runs again.
+func isGone(s cloud.State) bool { return s == cloud.Terminated || s == cloud.Absent }
+
+// isAlive reports whether a state says that the cloud has the instance.
+func isAlive(s cloud.State) bool { return s != "" && !isGone(s) }
+
+// take takes the outcome of a round.
+func (j *judge) take(r round) {
+	j.last = r.at
+	if j.doubt = r.failed; j.doubt == "" {
+		j.doubt = j.discredit(r)
+	}
+	if j.doubt != "" {
+		return
+	}
+	for name, a := range r.answers {
+		s := j.subjects[name]
+		if s == nil || s.uid != a.uid {
+			continue
+		}
+		s.state, s.problem = a.instance.State, ""
+		switch {
+		case a.instance.State == "":
+			s.problem, s.gone = a.instance.Problem, nil
+		case !isGone(a.instance.State), s.ready, s.deleting:
+			s.gone = nil
+		default:
+			s.see(a, r.at)
+		}
+	}
+}
+
+// see takes an answer that the instance is gone.
+func (s *subject) see(a answer, at time.Time) {
+	e, terminated := s.gone, a.instance.State == cloud.Terminated
+	switch {
+	case a.unread != nil:
+		if e == nil {
+			e = &evidence{first: at, last: at}
+		}
+		e.unread = a.unread
+	case e == nil, e.answers == 0, at.Sub(e.last) > longestGap, a.lease != e.lease, terminated && !e.terminated:
+		// A Lease that was renewed shows a kubelet at work.
+		e = &evidence{first: at, last: at, answers: 1, lease: a.lease, terminated: terminated}
+	default:
+		e.last, e.unread = at, nil
+		e.answers++
+	}
+	s.gone = e
+}
+
+// discredit returns why a complete round is not credible, or "". The cloud has to know
+// other Nodes of this cluster: credentials of another account show none of them.
+func (j *judge) discredit(r round) string {
+	alive, vouch, deny, identity := 0, 0, 0, make(map[string]bool)
+	denied := ""
+	for name, a := range r.answers {
+		s := j.subjects[name]
+		switch {
+		case s == nil || s.uid != a.uid:
+		case isAlive(a.instance.State):
+			alive++
+			identity[a.instance.Account+" "+a.instance.Region] = true
+			if s.ready {
+				vouch++
+			}
+		case s.ready && isGone(a.instance.State):
+			deny++
+			if denied == "" || name < denied {
+				denied = name
+			}
+		}
+	}
+	switch {
+	case alive == 0:
+		j.forget()
+		return "the cloud shows no instance of any Node that it was asked about; check the credentials, the account and the region"
+	case deny > 0 && deny >= vouch:
+		j.forget()
+		return fmt.Sprintf("the cloud calls the instances of %d ready Nodes gone, and shows those of %d; check the credentials, the account and the region, or the providerID of Node %s", deny, vouch, denied)
+	}
+	var all []string
+	for i := range identity {
+		all = append(all, i)
+	}
+	slices.Sort(all)
+	now := strings.Join(all, ",")
+	if j.identity != "" && j.identity != now {
+		j.forget()
+	}
+	j.identity = now
+	return ""
+}
+
+// forget makes all that was seen count for nothing.
+func (j *judge) forget() {
+	for _, s := range j.subjects {
+		s.gone = nil
+	}
+}

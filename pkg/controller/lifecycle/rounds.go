@@ -1,0 +1,165 @@
+package lifecycle
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+const (
+	// gatherTime is how long a Node that is no longer ready waits for others.
+	gatherTime = time.Second
+	// pace is the shortest time between two rounds.
+	pace = 10 * time.Second
+	// vouching is how many ready Nodes a round also asks about.
+	vouching = 10
+	// readers is how many Leases are read at once.
+	readers = 8
+)
+
+// hurry makes a round due at a time at the latest.
+func (c *Controller) hurry(at time.Time) {
+	if least := c.judge.last.Add(pace); at.Before(least) {
+		at = least
+	}
+	if c.next.IsZero() || at.Before(c.next) {
+		c.next = at
+	}
+}
+
+// due returns the Nodes of the next round, if it is due: those that are not ready, and
+// some that are. While all are ready, the cloud is not asked.
+func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
+	if c.next.IsZero() || now.Before(c.next) {
+		return nil, c.next
+	}
+	c.next = time.Time{}
+	clear(c.asked)
+	var ready []*subject
+	for _, name := range slices.Sorted(maps.Keys(c.judge.subjects)) {
+		switch s := c.judge.subjects[name]; {
+		case !s.needs():
+		case s.ready:
+			ready = append(ready, s)
+		default:
+			keys = append(keys, c.key(s))
+		}
+	}
+	if len(keys) == 0 {
+		return nil, c.next
+	}
+	for i := range min(vouching, len(ready)) {
+		keys = append(keys, c.key(ready[(c.turn+i)%len(ready)]))
+	}
+	c.turn += vouching
+	c.next = now.Add(c.options.Period)
+	return keys, c.next
+}
+
+// key returns the key of a Node in a round, and records the Node. It holds all that read
+// needs.
+func (c *Controller) key(s *subject) string {
+	c.asked[s.name] = s.uid
+	return s.name + " " + s.id
+}
+
+// read asks the cloud about all Nodes of a round in one call, and reads the Leases of
+// those whose instances are gone.
+func (c *Controller) read(ctx context.Context, keys []string) (map[string]answer, error) {
+	var ids []string
+	for _, key := range keys {
+		_, id, _ := strings.Cut(key, " ")
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	instances, err := c.options.Cloud.Instances(ctx, slices.Compact(ids))
+	if err != nil {
+		return nil, err // a part of an answer decides nothing
+	}
+	var mu sync.Mutex
+	found := make(map[string]answer, len(keys))
+	var gone []string
+	for _, key := range keys {
+		_, id, _ := strings.Cut(key, " ")
+		i, answered := instances[id]
+		if !answered {
+			continue
+		}
+		found[key] = answer{instance: i}
+		if isGone(i.State) {
+			gone = append(gone, key)
+		}
+	}
+	var reading sync.WaitGroup
+	for r := range readers {
+		reading.Go(func() {
+			for i := r; i < len(gone); i += readers {
+				name, _, _ := strings.Cut(gone[i], " ")
+				renewed, err := c.renewed(ctx, name)
+				mu.Lock()
+				a := found[gone[i]]
+				a.lease, a.unread = renewed, err
+				found[gone[i]] = a
+				mu.Unlock()
+			}
+		})
+	}
+	reading.Wait()
+	return found, nil
+}
+
+// renewed returns when a kubelet renewed its Lease last, as the Lease has it.
+func (c *Controller) renewed(ctx context.Context, node string) (at string, err error) {
+	var l kube.Lease
+	err = kube.Get(ctx, c.options.Client, kube.Path(kube.Leases(leaseNamespace), node), kube.LeaseFormat, &l)
+	if kube.Code(err) == 404 {
+		return "", nil
+	}
+	return l.Spec.RenewTime, err
+}
+
+// take takes the outcome of a round.
+func (c *Controller) take(keys []string, found map[string]answer) {
+	now, asked := time.Now(), maps.Clone(c.asked)
+	r := round{at: now, answers: make(map[string]answer)}
+	for _, key := range keys {
+		name, id, _ := strings.Cut(key, " ")
+		a, answered := found[key]
+		if !answered {
+			r.failed = "the cloud did not answer, or not about all Nodes"
+			continue
+		}
+		// A Node that was re-created meanwhile was not asked about.
+		if s := c.judge.subjects[name]; s == nil || s.id != id {
+			continue
+		}
+		a.uid = asked[name]
+		r.answers[name] = a
+	}
+	c.judge.take(r)
+	if r.failed != "" {
+		c.hurry(now.Add(pace))
+	}
+	for name := range r.answers {
+		c.steps.Set(name, now)
+	}
+	if c.isTurning() {
+		c.hurry(now.Add(pace))
+	}
+}
+
+// isTurning reports whether an instance is stopping, so that its next state is near.
+func (c *Controller) isTurning() bool {
+	for _, s := range c.judge.subjects {
+		if !s.ready && s.state == cloud.Stopping {
+			return true
+		}
+	}
+	return false
+}
