@@ -40,6 +40,9 @@ type Options struct {
 	Event func(controller.Event)
 }
 
+// LongestPeriod is the longest Period: a round may fail without a gap in the answers.
+const LongestPeriod = longestGap / 2
+
 // settleTime is how long a Node's write waits for the watch to show the last one.
 const settleTime = time.Second
 

@@ -69,6 +69,16 @@ type Report struct {
 	Doubt string
 }
 
+// Held counts the Nodes that are not deleted, and about which a person may have to decide.
+func (r Report) Held() (n int) {
+	for _, g := range r.Gone {
+		if g.Why.IsHeld() {
+			n++
+		}
+	}
+	return n
+}
+
 // Report returns what the controller knows. Call it in the Engine's loop.
 func (c *Controller) Report(now time.Time) Report {
 	r := Report{Asked: c.judge.last, Doubt: c.judge.doubt}
