@@ -2,6 +2,7 @@ package kube
 
 import (
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -54,8 +55,29 @@ type Label struct{ Key, Value []byte }
 // Annotation is one annotation of an object.
 type Annotation struct{ Key, Value []byte }
 
-// Taint is one taint of a Node, without its time.
-type Taint struct{ Key, Value, Effect []byte }
+// Taint is one taint of a Node.
+type Taint struct {
+	Key, Value, Effect []byte
+	// Added is when it was added, in seconds; 0 is not known.
+	Added int64
+}
+
+// TaintSpec is a taint in a patch. A patch replaces all taints of a Node.
+type TaintSpec struct {
+	Key       string `json:"key"`
+	Value     string `json:"value,omitempty"`
+	Effect    string `json:"effect"`
+	TimeAdded string `json:"timeAdded,omitempty"`
+}
+
+// Spec returns the taint for a patch. It shares no memory with the message.
+func (t Taint) Spec() TaintSpec {
+	s := TaintSpec{Key: string(t.Key), Value: string(t.Value), Effect: string(t.Effect)}
+	if t.Added != 0 {
+		s.TimeAdded = time.Unix(t.Added, 0).UTC().Format(time.RFC3339)
+	}
+	return s
+}
 
 // Version returns the state that n was read in, as the precondition of a write.
 func (n *Node) Version() Version { return Version{string(n.UID), string(n.ResourceVersion)} }
@@ -107,6 +129,13 @@ func taint(message []byte) (t Taint) {
 			t.Value = value
 		case 3:
 			t.Effect = value
+		case 4:
+			return walk(value, func(field protowire.Number, _ []byte, number uint64) error {
+				if field == 1 {
+					t.Added = int64(number)
+				}
+				return nil
+			})
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
@@ -204,34 +205,36 @@ func strategicRules(t *testing.T, c *Client) {
 	try.refuses(Path(Nodes, "none"), strategic(Version{}, nil, given("10.5.9.0/24")), http.StatusNotFound, "NotFound", `"none" not found`)
 }
 
-// taintRules are those of the patches that add and remove one taint of a Node. The
-// server keeps the others.
+// taintRules are those of the patches that change the taints of a Node. They are one
+// value in both kinds of patches, so a patch has all of them.
 func taintRules(t *testing.T, c *Client) {
 	try := trial{t, c}
 	path, v := try.node("tainted", nil)
-	patch := func(taints ...document) {
+	const added = 1_700_000_000
+	at := time.Unix(added, 0).UTC().Format(time.RFC3339)
+	patch := func(kind PatchKind, taints ...document) {
 		t.Helper()
-		v = try.merges(path, Merge{Kind: StrategicMergePatch, If: v, Metadata: document{"labels": document{"example.org/zone": "a"}}, Spec: document{"taints": taints}})
+		v = try.merges(path, Merge{Kind: kind, If: v, Metadata: document{"labels": document{"example.org/zone": "a"}}, Spec: document{"taints": taints}})
 	}
 	want := func(all ...string) {
 		t.Helper()
 		var got []string
 		for _, taint := range try.read(path).Taints() {
-			got = append(got, fmt.Sprintf("%s=%s:%s", taint.Key, taint.Value, taint.Effect))
+			got = append(got, fmt.Sprintf("%s=%s:%s@%d", taint.Key, taint.Value, taint.Effect, taint.Added))
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, all) {
 			t.Errorf("taints %q, want %q", got, all)
 		}
 	}
-	v = try.merges(path, Merge{If: v, Spec: document{"taints": []document{
-		{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}, {"key": "b", "value": "x", "effect": "NoSchedule"},
-	}}})
-	patch(document{"key": "c", "effect": "NoSchedule"})
-	want("a=:NoExecute", "a=:NoSchedule", "b=x:NoSchedule", "c=:NoSchedule")
-	patch(document{"key": "a", "$patch": "delete"}, document{"key": "none", "$patch": "delete"})
-	want("b=x:NoSchedule", "c=:NoSchedule")
-	patch(document{"key": "b", "$patch": "delete"}, document{"key": "c", "$patch": "delete"})
+	a, b := document{"key": "a", "effect": "NoExecute", "timeAdded": at}, document{"key": "b", "value": "x", "effect": "NoSchedule"}
+	patch(MergePatch, a, b)
+	want(fmt.Sprintf("a=:NoExecute@%d", added), "b=x:NoSchedule@0")
+	patch(StrategicMergePatch, b)
+	want("b=x:NoSchedule@0")
+	patch(StrategicMergePatch, a, b)
+	want(fmt.Sprintf("a=:NoExecute@%d", added), "b=x:NoSchedule@0")
+	patch(StrategicMergePatch)
 	want()
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/kube"
 )
 
 // Taint keeps pods off a Node that is not initialised.
@@ -31,7 +32,8 @@ type change struct {
 	providerID string            // "" is none
 	labels     map[string]string // to set
 	untaint    bool
-	addresses  []cloud.Address // nil is none
+	taints     []kube.TaintSpec // those that stay, if untaint
+	addresses  []cloud.Address  // nil is none
 }
 
 // isEmpty reports whether nothing is to be written.
@@ -84,7 +86,7 @@ func labelText(labels map[string]string) string {
 
 // initial returns what initialises a Node: everything that the cloud knows of it.
 func initial(n *node, i *cloud.Instance, zoneID string) (c change, err error) {
-	c = change{untaint: true, labels: make(map[string]string)}
+	c = change{untaint: true, taints: n.taints, labels: make(map[string]string)}
 	if n.id == "" {
 		c.providerID = i.ProviderID
 	}

@@ -19,6 +19,8 @@ type node struct {
 	unready   time.Time         // when it was first seen not ready
 	id        string            // its providerID
 	waits     bool              // it has the Taint
+	version   string            // its resourceVersion
+	taints    []kube.TaintSpec  // the others, if it waits
 	labels    map[string]string // of those that the controller writes
 	addresses []cloud.Address
 	// provided is the annotation ProvidedIP, if isProvided.
@@ -41,8 +43,16 @@ func (c *Controller) keep(k *kube.Node) (name string, n node) {
 		name: string(k.Name), uid: string(k.UID), revision: k.Revision, created: k.Created, deleting: k.Deleting,
 		ready: string(k.Ready.Status) == "True", id: string(k.ProviderID),
 	}
+	n.version = string(k.ResourceVersion)
 	for _, t := range k.Taints() {
-		n.waits = n.waits || string(t.Key) == Taint
+		if string(t.Key) == Taint {
+			n.waits = true
+		} else {
+			n.taints = append(n.taints, t.Spec())
+		}
+	}
+	if !n.waits {
+		n.taints = nil
 	}
 	for _, a := range k.Addresses {
 		n.addresses = append(n.addresses, cloud.Address{Type: cloud.AddressType(shared(a.Kind)), Value: string(a.Address)})

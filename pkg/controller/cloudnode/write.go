@@ -2,6 +2,7 @@ package cloudnode
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/controller"
@@ -15,8 +16,8 @@ type nodeAddress struct {
 }
 
 // write returns the write of a change, if it is not empty. The addresses come first, so
-// that a Node whose taint is removed has them. The patches require the Node's uid alone:
-// what they set, no other program sets.
+// that a Node whose taint is removed has them. A patch replaces all taints, so it requires
+// the Node as it was read.
 func (c *Controller) write(n *node, l change) (w controller.Write, ok bool) {
 	if l.isEmpty() {
 		return w, false
@@ -25,6 +26,9 @@ func (c *Controller) write(n *node, l change) (w controller.Write, ok bool) {
 	c.flying[n.name] = f
 	client, path, status := c.options.Client, kube.Path(kube.Nodes, n.name), kube.Path(kube.Nodes, n.name, "status")
 	required := kube.Version{UID: n.uid}
+	if l.untaint {
+		required.ResourceVersion = n.version
+	}
 	do := func(ctx context.Context) (err error) {
 		if l.addresses != nil {
 			if f.answer, err = client.Merge(ctx, status, kube.Merge{If: required, Status: l.status()}); err != nil {
@@ -32,7 +36,9 @@ func (c *Controller) write(n *node, l change) (w controller.Write, ok bool) {
 			}
 		}
 		if m, needed := l.merge(); needed {
-			m.If = required
+			if m.If = required; l.untaint && l.addresses != nil {
+				m.If = f.answer
+			}
 			f.answer, err = client.Merge(ctx, path, m)
 		}
 		return err
@@ -51,7 +57,7 @@ func (c change) status() any {
 
 // merge returns the patch of metadata and spec, if there is one.
 func (c change) merge() (m kube.Merge, needed bool) {
-	m.Kind = kube.StrategicMergePatch // keeps the other taints
+	m.Kind = kube.StrategicMergePatch // costs the server less
 	if len(c.labels) > 0 {
 		m.Metadata = map[string]any{"labels": c.labels}
 	}
@@ -60,7 +66,7 @@ func (c change) merge() (m kube.Merge, needed bool) {
 		spec["providerID"] = c.providerID
 	}
 	if c.untaint {
-		spec["taints"] = []map[string]string{{"$patch": "delete", "key": Taint}}
+		spec["taints"] = slices.Concat([]kube.TaintSpec{}, c.taints) // never null
 	}
 	if len(spec) > 0 {
 		m.Spec = spec

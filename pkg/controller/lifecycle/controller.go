@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
@@ -162,19 +163,19 @@ func (c *Controller) taint(s *subject, now time.Time) (w controller.Write, ok bo
 	if !c.isFree(s, now) {
 		return w, false
 	}
-	key := map[string]string{"key": Taint, "effect": "NoSchedule"}
-	var summary string
+	taints, summary := slices.Concat([]kube.TaintSpec{}, s.taints), "" // never null
 	switch {
 	case s.ready && s.shutdown:
-		key, summary = map[string]string{"key": Taint, "$patch": "delete"}, "remove the taint "+Taint+": the Node is ready"
+		summary = "remove the taint " + Taint + ": the Node is ready"
 	case !s.ready && !s.shutdown && s.state.IsShutDown():
+		taints = append(taints, kube.TaintSpec{Key: Taint, Effect: "NoSchedule"})
 		summary = "add the taint " + Taint + ": its instance is " + string(s.state)
 	default:
 		return w, false
 	}
 	m := kube.Merge{
 		Kind: kube.StrategicMergePatch, If: kube.Version{UID: s.uid, ResourceVersion: s.version},
-		Spec: map[string]any{"taints": []map[string]string{key}},
+		Spec: map[string]any{"taints": taints}, // a patch replaces all
 	}
 	client, path := c.options.Client, kube.Path(kube.Nodes, s.name)
 	c.flying[s.name] = flight{uid: s.uid}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/kube"
 )
 
 // Rules limit when Nodes are deleted.
@@ -36,7 +37,8 @@ type subject struct {
 	name, uid, version string
 	id                 string // its providerID
 	ready, deleting    bool
-	shutdown           bool // it has the Taint
+	shutdown           bool             // it has the Taint
+	taints             []kube.TaintSpec // the others
 
 	state   cloud.State // of its instance, as a credible answer had it; "" is unknown
 	problem string      // why the cloud cannot be asked about it

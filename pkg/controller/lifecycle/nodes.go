@@ -13,7 +13,11 @@ func keep(k *kube.Node) (name string, s subject) {
 		ready: string(k.Ready.Status) == "True", deleting: k.Deleting,
 	}
 	for _, t := range k.Taints() {
-		s.shutdown = s.shutdown || string(t.Key) == Taint
+		if string(t.Key) == Taint {
+			s.shutdown = true
+		} else {
+			s.taints = append(s.taints, t.Spec())
+		}
 	}
 	return s.name, s
 }

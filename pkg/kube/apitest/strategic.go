@@ -6,12 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// mergeLists completes a strategic merge patch. Conditions, podCIDRs and taints are the
-// only lists in which the two kinds of patches differ for what controllers write.
+// mergeLists completes a strategic merge patch. Conditions and podCIDRs are the only lists
+// in which the two kinds of patches differ for what controllers write: taints are one
+// value, as in a merge patch.
 func mergeLists(before, change map[string]any) {
 	mergeConditions(before, change)
 	addCIDRs(before, change)
-	mergeTaints(before, change)
 }
 
 // mergeConditions completes a patch of a status: the conditions that it does not name
@@ -52,26 +52,4 @@ func addCIDRs(before, change map[string]any) {
 		}
 	}
 	change["spec"].(map[string]any)["podCIDRs"] = all
-}
-
-// mergeTaints completes a patch of a spec: the taints that it does not name stay. A taint
-// with the directive delete removes all taints of its key.
-func mergeTaints(before, change map[string]any) {
-	named, found, _ := unstructured.NestedSlice(change, "spec", "taints")
-	if !found {
-		return
-	}
-	all, _, _ := unstructured.NestedSlice(before, "spec", "taints")
-	key := func(taint any) any { t, _ := taint.(map[string]any); return t["key"] }
-	for _, taint := range named {
-		same := func(other any) bool { return key(other) == key(taint) }
-		if taint.(map[string]any)["$patch"] == "delete" {
-			all = slices.DeleteFunc(all, same)
-		} else if i := slices.IndexFunc(all, same); i >= 0 {
-			all[i] = merge(all[i], taint)
-		} else {
-			all = append(all, taint)
-		}
-	}
-	change["spec"].(map[string]any)["taints"] = all
 }
