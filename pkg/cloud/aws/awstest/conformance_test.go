@@ -23,7 +23,7 @@ type scenario struct {
 	rows []row
 }
 
-var scenarios = []scenario{identity, networks, tables, routes, refusals, instances, describing}
+var scenarios = []scenario{identity, networks, tables, routes, refusals, instances, describing, groups}
 
 // TestFakeIsAsAWS makes every call of the conformance table with the real SDK.
 func TestFakeIsAsAWS(t *testing.T) {

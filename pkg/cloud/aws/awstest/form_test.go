@@ -78,7 +78,9 @@ func FuzzPattern(f *testing.F) {
 		if len(pattern) > 64 || len(text) > 256 {
 			return
 		}
-		like(pattern, text)
+		if like(pattern, text) && !like(pattern+"*", text) {
+			t.Fatalf("%q is like %q, and not like that with more", text, pattern)
+		}
 		if quoted := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`).Replace(text); !like(quoted, text) {
 			t.Fatalf("%q is not like %q", text, quoted)
 		}

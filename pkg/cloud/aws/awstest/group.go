@@ -5,11 +5,22 @@ type group struct {
 	meta
 	vpc               *vpc
 	name, description string
+	rules             []rule
 }
 
 func (a *account) addGroup(v *vpc, name, description string) *group {
-	return a.groups.add(&group{meta: a.newMeta("security-group", "sg"), vpc: v, name: name, description: description})
+	g := a.groups.add(&group{meta: a.newMeta("security-group", "sg"), vpc: v, name: name, description: description})
+	all := ruleKey{protocol: anyProtocol, from: -1, to: -1, v4: "0.0.0.0/0"}
+	g.rules = []rule{{id: "sgr-" + a.hex(), egress: true, ruleKey: all}}
+	if name == defaultGroup {
+		all.v4, all.group = "", g.id
+		g.rules = append(g.rules, rule{id: "sgr-" + a.hex(), ruleKey: all})
+	}
+	return g
 }
+
+// defaultGroup is the name of the group that each VPC has by itself.
+const defaultGroup = "default"
 
 // groupsOf returns the groups that a request names for an interface, the VPC's default
 // one if it names none.

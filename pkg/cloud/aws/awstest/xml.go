@@ -49,20 +49,13 @@ func (x *answer) within(name string, f func()) {
 	x.close(name)
 }
 
-// items writes a list in the form of EC2.
-func items[T any](x *answer, name string, all []T, write func(T)) { list(x, name, "item", all, write) }
-
-// members writes a list in the form of the other query protocols.
-func members[T any](x *answer, name string, all []T, write func(T)) {
-	list(x, name, "member", all, write)
-}
-
-func list[T any](x *answer, name, each string, all []T, write func(T)) {
+// items writes a list.
+func items[T any](x *answer, name string, all []T, write func(T)) {
 	x.open(name)
 	for _, one := range all {
-		x.open(each)
+		x.open("item")
 		write(one)
-		x.close(each)
+		x.close("item")
 	}
 	x.close(name)
 }

@@ -1,0 +1,99 @@
+package awstest_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+func (w *world) group(name, vpc string) string {
+	out, err := w.ec2.CreateSecurityGroup(w.ctx, &ec2.CreateSecurityGroupInput{GroupName: &name, Description: aws.String("d"), VpcId: w.id(vpc)})
+	return said(err, func() string { w.call(name, out.GroupId); return "ok" })
+}
+
+// permission returns a rule for a TCP port, from a block or from a group that has a name.
+func (w *world) permission(port int32, from string) []types.IpPermission {
+	p := types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: &port, ToPort: &port}
+	switch {
+	case strings.Contains(from, ":"):
+		p.Ipv6Ranges = []types.Ipv6Range{{CidrIpv6: &from}}
+	case strings.Contains(from, "/"):
+		p.IpRanges = []types.IpRange{{CidrIp: &from}}
+	default:
+		p.UserIdGroupPairs = []types.UserIdGroupPair{{GroupId: w.id(from)}}
+	}
+	return []types.IpPermission{p}
+}
+
+func (w *world) allow(name string, port int32, from string) string {
+	_, err := w.ec2.AuthorizeSecurityGroupIngress(w.ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupId: w.id(name), IpPermissions: w.permission(port, from)})
+	return ok(err)
+}
+
+func (w *world) forbid(name string, port int32, from string) string {
+	_, err := w.ec2.RevokeSecurityGroupIngress(w.ctx, &ec2.RevokeSecurityGroupIngressInput{GroupId: w.id(name), IpPermissions: w.permission(port, from)})
+	return ok(err)
+}
+
+// rules returns the ingress rules of a group, and after a slash the egress rules.
+func (w *world) rules(name string) string {
+	out, err := w.ec2.DescribeSecurityGroups(w.ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{*w.id(name)}})
+	return said(err, func() string {
+		show := func(all []types.IpPermission) string {
+			var texts []string
+			for _, p := range all {
+				port := aws.ToInt32(p.FromPort)
+				for _, r := range p.IpRanges {
+					texts = append(texts, fmt.Sprint(*p.IpProtocol, " ", port, " ", *r.CidrIp))
+				}
+				for _, r := range p.Ipv6Ranges {
+					texts = append(texts, fmt.Sprint(*p.IpProtocol, " ", port, " ", *r.CidrIpv6))
+				}
+				for _, r := range p.UserIdGroupPairs {
+					texts = append(texts, fmt.Sprint(*p.IpProtocol, " ", port, " ", w.plain(*r.GroupId)))
+				}
+			}
+			slices.Sort(texts)
+			return strings.Join(texts, ", ")
+		}
+		return show(out.SecurityGroups[0].IpPermissions) + " / " + show(out.SecurityGroups[0].IpPermissionsEgress)
+	})
+}
+
+func (w *world) deleteGroup(name string) string {
+	_, err := w.ec2.DeleteSecurityGroup(w.ctx, &ec2.DeleteSecurityGroupInput{GroupId: w.id(name)})
+	return ok(err)
+}
+
+var groups = scenario{"security groups", []row{
+	{name: "a VPC", want: "ok", do: func(w *world) string { return w.vpc("vpc", "10.0.0.0/16") }},
+	{name: "a group", want: "ok", do: func(w *world) string { return w.group("g1", "vpc") }},
+	{name: "another one", want: "ok", do: func(w *world) string { return w.group("g2", "vpc") }},
+	{name: "a name twice", want: "InvalidGroup.Duplicate", do: func(w *world) string { return w.group("g1", "vpc") }},
+	{name: "its rules", want: " / -1 0 0.0.0.0/0", do: func(w *world) string { return w.rules("g1") }},
+	{name: "from a block", want: "ok", do: func(w *world) string { return w.allow("g1", 443, "10.0.0.0/8") }},
+	{name: "from another one", want: "ok", do: func(w *world) string { return w.allow("g1", 443, "192.168.0.0/16") }},
+	{name: "from an IPv6 block", want: "ok", do: func(w *world) string { return w.allow("g1", 443, "fd00::/8") }},
+	{name: "from a group", want: "ok", do: func(w *world) string { return w.allow("g1", 80, "g2") }},
+	{name: "a rule twice", want: "InvalidPermission.Duplicate", do: func(w *world) string { return w.allow("g1", 443, "10.0.0.0/8") }},
+	{name: "its rules then", want: "tcp 443 10.0.0.0/8, tcp 443 192.168.0.0/16, tcp 443 fd00::/8, tcp 80 g2 / -1 0 0.0.0.0/0", do: func(w *world) string { return w.rules("g1") }},
+	{name: "revoked", want: "ok", do: func(w *world) string { return w.forbid("g1", 443, "192.168.0.0/16") }},
+	{name: "revoked twice", want: "InvalidPermission.NotFound", do: func(w *world) string { return w.forbid("g1", 443, "192.168.0.0/16") }},
+	{name: "its rules in the end", want: "tcp 443 10.0.0.0/8, tcp 443 fd00::/8, tcp 80 g2 / -1 0 0.0.0.0/0", do: func(w *world) string { return w.rules("g1") }},
+	{name: "deleting one that a rule names", moto: "ok", want: "DependencyViolation", do: func(w *world) string { return w.deleteGroup("g2") }},
+	{name: "deleting a VPC with groups", moto: "ok", want: "DependencyViolation", do: func(w *world) string {
+		_, err := w.ec2.DeleteVpc(w.ctx, &ec2.DeleteVpcInput{VpcId: w.id("vpc")})
+		return ok(err)
+	}},
+	{name: "deleted", want: "ok", do: func(w *world) string { return w.deleteGroup("g1") }},
+	{name: "and the other one", moto: "InvalidGroup.NotFound", want: "ok", do: func(w *world) string { return w.deleteGroup("g2") }},
+	{name: "deleted twice", want: "InvalidGroup.NotFound", do: func(w *world) string { return w.deleteGroup("g2") }},
+	{name: "the VPC deleted", moto: "InvalidVpcID.NotFound", want: "ok", do: func(w *world) string {
+		_, err := w.ec2.DeleteVpc(w.ctx, &ec2.DeleteVpcInput{VpcId: w.id("vpc")})
+		return ok(err)
+	}},
+}}

@@ -1,0 +1,239 @@
+package awstest
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// rule is a rule of a security group: one protocol, one range of ports, one source.
+type rule struct {
+	id, description string
+	egress          bool
+	ruleKey
+}
+
+// ruleKey is what makes two rules of a group the same.
+type ruleKey struct {
+	protocol string
+	from, to int
+	// One of these is the source, or the destination of an egress rule.
+	v4, v6, group, list string
+}
+
+// anyProtocol is how AWS writes that a rule is for all protocols.
+const anyProtocol = "-1"
+
+var protocols = map[string]string{"6": "tcp", "17": "udp", "1": "icmp", "58": "icmpv6", "all": anyProtocol}
+
+// rulesOf reads the rules of a request.
+func (r *request) rulesOf(egress bool) ([]rule, error) {
+	var all []rule
+	for _, f := range r.form.list("IpPermissions") {
+		k := ruleKey{protocol: f.text("IpProtocol")}
+		if name, ok := protocols[k.protocol]; ok {
+			k.protocol = name
+		}
+		if k.protocol == "" {
+			return nil, bad("MissingParameter", "The request must contain the parameter ipProtocol")
+		}
+		var err error
+		if k.from, err = f.number("FromPort", -1); err != nil {
+			return nil, err
+		}
+		if k.to, err = f.number("ToPort", -1); err != nil {
+			return nil, err
+		}
+		switch {
+		case k.protocol == anyProtocol:
+			k.from, k.to = -1, -1
+		case (k.protocol == "tcp" || k.protocol == "udp") && (k.from < 0 || k.to > 65535 || k.from > k.to):
+			return nil, bad("InvalidParameterValue", "Invalid value 'Must specify both from and to ports with TCP/UDP.' for portRange.")
+		}
+		add := func(k ruleKey, description string) {
+			all = append(all, rule{description: description, egress: egress, ruleKey: k})
+		}
+		before := len(all)
+		for name, v6 := range map[string]bool{"IpRanges": false, "Ipv6Ranges": true} {
+			for _, from := range f.list(name) {
+				text := from.text("CidrIp") + from.text("CidrIpv6")
+				p, err := netip.ParsePrefix(text)
+				if err != nil || p.Addr().Is6() != v6 {
+					return nil, bad("InvalidParameterValue", "CIDR block %s is malformed", text)
+				}
+				each := k
+				if v6 {
+					each.v6 = p.Masked().String()
+				} else {
+					each.v4 = p.Masked().String()
+				}
+				add(each, from.text("Description"))
+			}
+		}
+		for _, from := range f.list("Groups") {
+			if _, err := named(r, &r.groups, from.text("GroupId"), noGroup); err != nil {
+				return nil, err
+			}
+			each := k
+			each.group = from.text("GroupId")
+			add(each, from.text("Description"))
+		}
+		for _, from := range f.list("PrefixListIds") {
+			each := k
+			each.list = from.text("PrefixListId")
+			add(each, from.text("Description"))
+		}
+		if len(all) == before {
+			return nil, bad("InvalidParameterValue", "A rule has no source or destination")
+		}
+	}
+	if len(all) == 0 {
+		return nil, bad("MissingParameter", "The request must contain the parameter ipPermissions")
+	}
+	return all, nil
+}
+
+// authorize adds rules to a group, all or none.
+func authorize(egress bool) func(*request) error {
+	return func(r *request) error {
+		g, err := r.groupOf()
+		if err != nil {
+			return err
+		}
+		rules, err := r.rulesOf(egress)
+		if err != nil {
+			return err
+		}
+		for i, added := range rules {
+			same := func(o rule) bool { return o.egress == egress && o.ruleKey == added.ruleKey }
+			if slices.ContainsFunc(g.rules, same) || slices.ContainsFunc(rules[:i], same) {
+				return bad("InvalidPermission.Duplicate", "the specified rule \"peer: %s, %s, from port: %d, to port: %d, ALLOW\" already exists", added.peer(), added.protocol, added.from, added.to)
+			}
+			rules[i].id = "sgr-" + r.hex()
+		}
+		if g.count(egress)+len(rules) > r.set.RulesPerGroup {
+			return bad("RulesPerSecurityGroupLimitExceeded", "The maximum number of rules per security group has been reached.")
+		}
+		g.rules = append(g.rules, rules...)
+		r.x.flag("return", true)
+		items(r.x, "securityGroupRuleSet", rules, func(o rule) { r.rule(g, o) })
+		return nil
+	}
+}
+
+// revoke takes rules from a group, by what they are or by their IDs.
+func revoke(egress bool) func(*request) error {
+	return func(r *request) error {
+		g, err := r.groupOf()
+		if err != nil {
+			return err
+		}
+		var gone []rule
+		if ids := r.form.texts("SecurityGroupRuleId"); len(ids) > 0 {
+			for _, id := range ids {
+				i := slices.IndexFunc(g.rules, func(o rule) bool { return o.id == id && o.egress == egress })
+				if i < 0 {
+					return bad("InvalidSecurityGroupRuleId.NotFound", "The security group rule ID '%s' does not exist", id)
+				}
+				gone = append(gone, g.rules[i])
+			}
+		} else {
+			rules, err := r.rulesOf(egress)
+			if err != nil {
+				return err
+			}
+			for _, wanted := range rules {
+				i := slices.IndexFunc(g.rules, func(o rule) bool { return o.egress == egress && o.ruleKey == wanted.ruleKey })
+				if i < 0 {
+					return bad("InvalidPermission.NotFound", "The specified rule does not exist in this security group.")
+				}
+				gone = append(gone, g.rules[i])
+			}
+		}
+		g.rules = slices.DeleteFunc(g.rules, func(o rule) bool {
+			return slices.ContainsFunc(gone, func(g rule) bool { return g.id == o.id })
+		})
+		r.x.flag("return", true)
+		return nil
+	}
+}
+
+func (k ruleKey) peer() string { return k.v4 + k.v6 + k.group + k.list }
+
+func (g *group) count(egress bool) int {
+	n := 0
+	for _, o := range g.rules {
+		if o.egress == egress {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *request) rule(g *group, o rule) {
+	x := r.x
+	x.text("securityGroupRuleId", o.id)
+	x.text("groupId", g.id)
+	x.text("groupOwnerId", r.place.account)
+	x.flag("isEgress", o.egress)
+	x.text("ipProtocol", o.protocol)
+	x.number("fromPort", o.from)
+	x.number("toPort", o.to)
+	x.text("cidrIpv4", o.v4)
+	x.text("cidrIpv6", o.v6)
+	x.text("prefixListId", o.list)
+	if o.group != "" {
+		x.within("referencedGroupInfo", func() {
+			x.text("groupId", o.group)
+			x.text("userId", r.place.account)
+		})
+	}
+	x.text("description", o.description)
+}
+
+// permissions writes rules as describes do: those of one protocol and range together.
+func (r *request) permissions(name string, g *group, egress bool) {
+	type ports struct {
+		protocol string
+		from, to int
+	}
+	var order []ports
+	by := make(map[ports][]rule)
+	for _, o := range g.rules {
+		if o.egress != egress {
+			continue
+		}
+		p := ports{o.protocol, o.from, o.to}
+		if by[p] == nil {
+			order = append(order, p)
+		}
+		by[p] = append(by[p], o)
+	}
+	x := r.x
+	each := func(set, element string, rules []rule, get func(rule) string) {
+		x.open(set)
+		for _, o := range rules {
+			if get(o) == "" {
+				continue
+			}
+			x.within("item", func() {
+				if element == "groupId" {
+					x.text("userId", r.place.account)
+				}
+				x.text(element, get(o))
+				x.text("description", o.description)
+			})
+		}
+		x.close(set)
+	}
+	items(x, name, order, func(p ports) {
+		x.text("ipProtocol", p.protocol)
+		if p.protocol != anyProtocol {
+			x.number("fromPort", p.from)
+			x.number("toPort", p.to)
+		}
+		each("ipRanges", "cidrIp", by[p], func(o rule) string { return o.v4 })
+		each("ipv6Ranges", "cidrIpv6", by[p], func(o rule) string { return o.v6 })
+		each("groups", "groupId", by[p], func(o rule) string { return o.group })
+		each("prefixListIds", "prefixListId", by[p], func(o rule) string { return o.list })
+	})
+}
