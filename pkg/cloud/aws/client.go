@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"sync"
 	"time"
 
@@ -39,8 +38,6 @@ type Options struct {
 	Share float64
 	// Agent is the user agent.
 	Agent string
-	// HTTP carries the requests; nil is a client with time limits.
-	HTTP *http.Client
 }
 
 // Client speaks to the API of one account in one region. It is safe for concurrent use.
@@ -65,7 +62,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if o.Config.Cluster == "" {
 		o.Config.Cluster = o.Cluster
 	}
-	if err := checkCluster(o.Config.Cluster); err != nil {
+	if err := CheckCluster(o.Config.Cluster); err != nil {
 		return nil, err
 	}
 	loaded, err := load(ctx, o)
@@ -79,10 +76,10 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		config: o.Config, region: loaded.Region, calls: make(map[cloud.Call]int),
 		limiter: cloud.NewLimiter(func(action string) cloud.Budget { return budgetOf(action, o.Share) }),
 		ec2: ec2.NewFromConfig(loaded, func(to *ec2.Options) {
-			to.Retryer, to.BaseEndpoint = aws.NopRetryer{}, endpoint(o.Config, "ec2", to.BaseEndpoint)
+			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "ec2", to.BaseEndpoint), plain{to.HTTPClient}
 		}),
 		quotas: servicequotas.NewFromConfig(loaded, func(to *servicequotas.Options) {
-			to.Retryer, to.BaseEndpoint = aws.NopRetryer{}, endpoint(o.Config, "servicequotas", to.BaseEndpoint)
+			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "servicequotas", to.BaseEndpoint), plain{to.HTTPClient}
 		}),
 	}
 	c.batch = cloud.NewBatch(c.read)
@@ -163,8 +160,8 @@ func try[Out any](ctx context.Context, send func(ctx context.Context) (Out, erro
 	return send(ctx)
 }
 
-// checkCluster checks the name of a cluster, which is a part of a tag's key.
-func checkCluster(name string) error {
+// CheckCluster checks the name of a cluster, which is a part of a tag's key.
+func CheckCluster(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the cluster has no name; give the NAME of the tags kubernetes.io/cluster/NAME")

@@ -109,13 +109,13 @@ func (c *Config) set(e entry) (warning string, err error) {
 			return "", fmt.Errorf("%.80q, where another line has %.80q; use one", e.value, c.Cluster)
 		}
 		c.Cluster = e.value
-		return "", checkCluster(e.value)
+		return "", CheckCluster(e.value)
 	case "kubernetesclustertag":
 		if c.Cluster != "" && c.Cluster != e.value {
 			return "", fmt.Errorf("%.80q, where another line has %.80q; use one", e.value, c.Cluster)
 		}
 		c.Cluster, c.Legacy = e.value, true
-		return "", checkCluster(e.value)
+		return "", CheckCluster(e.value)
 	case "region":
 		c.Region = e.value
 		if !regionName.MatchString(e.value) {

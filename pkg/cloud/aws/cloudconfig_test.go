@@ -143,7 +143,7 @@ func FuzzCloudConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.Cluster != "" && checkCluster(c.Cluster) != nil || c.Region != "" && !regionName.MatchString(c.Region) || strings.ContainsAny(c.VPC+strings.Join(c.Tables, "")+c.Cluster, "*?\\") {
+		if c.Cluster != "" && CheckCluster(c.Cluster) != nil || c.Region != "" && !regionName.MatchString(c.Region) || strings.ContainsAny(c.VPC+strings.Join(c.Tables, "")+c.Cluster, "*?\\") {
 			t.Errorf("%q: %+v", text, c)
 		}
 	})

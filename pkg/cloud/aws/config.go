@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"time"
@@ -32,7 +33,7 @@ func load(ctx context.Context, o Options) (aws.Config, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
 	defer cancel()
 	options := []func(*config.LoadOptions) error{
-		config.WithHTTPClient(client(o.HTTP)), config.WithAPIOptions([]func(*middleware.Stack) error{awsmiddleware.AddUserAgentKey(o.Agent)}),
+		config.WithHTTPClient(newHTTP()), config.WithAPIOptions([]func(*middleware.Stack) error{awsmiddleware.AddUserAgentKey(o.Agent)}),
 	}
 	region, source := o.Config.Region, "Region of the cloud config"
 	if region == "" {
@@ -50,21 +51,33 @@ func load(ctx context.Context, o Options) (aws.Config, error) {
 	}
 	if role := o.Config.RoleARN; role != "" {
 		assume := sts.NewFromConfig(loaded, func(to *sts.Options) {
-			to.BaseEndpoint = endpoint(o.Config, "sts", to.BaseEndpoint)
+			to.BaseEndpoint, to.HTTPClient = endpoint(o.Config, "sts", to.BaseEndpoint), plain{to.HTTPClient}
 		})
 		loaded.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(assume, role))
 	}
 	return loaded, nil
 }
 
-// client returns the client of HTTP.
-func client(given *http.Client) config.HTTPClient {
-	if given != nil {
-		return given
-	}
+// newHTTP returns the client of HTTP for all services.
+func newHTTP() *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.TLSHandshakeTimeout, t.MaxIdleConnsPerHost = connectLimit, mostConnections
 	})
+}
+
+// plain sends bodies without their method WriteTo. That of the SDK returns an error after
+// the SDK closed the body, which it does as soon as the header of the answer is there.
+// The connection is then closed while the rest of the answer is read, so that a change
+// that was made looks lost. Only a fast API shows it, such as one in the VPC.
+type plain struct{ aws.HTTPClient }
+
+// Do implements aws.HTTPClient.
+func (c plain) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r = r.WithContext(r.Context()) // a copy
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return c.HTTPClient.Do(r)
 }
 
 // endpoint returns where a service is: what the cloud config says, or what the SDK found.

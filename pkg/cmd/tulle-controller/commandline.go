@@ -31,6 +31,7 @@ const (
 	kubernetes  = "Kubernetes"
 	nodeIPAM    = "Node IPAM"
 	ofGoogle    = "Google"
+	ofCloud     = "Cloud"
 	electing    = "Leader election"
 	health      = "Health"
 	logging     = "Logging"
@@ -45,7 +46,7 @@ const prefix = "TULLE_CONTROLLER_"
 func (s *settings) program() flags.Program {
 	return flags.Program{
 		Name:     "tulle-controller",
-		About:    "tulle-controller gives every Node of a Kubernetes cluster its podCIDRs.",
+		About:    "tulle-controller gives the Nodes of a Kubernetes cluster their podCIDRs, and what they need of a cloud.",
 		Prefixes: []string{prefix},
 		Example:  "cluster-cidr",
 		Commands: s.commands(),
@@ -62,7 +63,7 @@ func (s *settings) commands() []flags.Command {
 	to := func(c command) func(string) error {
 		return func(string) error { s.command = c; return nil }
 	}
-	uses := []string{controllers, kubernetes, nodeIPAM, ofGoogle, logging}
+	uses := []string{controllers, kubernetes, nodeIPAM, ofGoogle, ofCloud, logging}
 	all := []flags.Command{
 		{Value: "[flags]", About: "run the controllers"},
 		{Name: "plan", About: "print every write before it is made; exit with 2 if there is any, with 1 on any failure", Uses: uses, Set: to(showPlan)},
@@ -91,9 +92,14 @@ func (s *settings) completion(shell string) error {
 
 // table returns every flag, in the order of the help.
 func (s *settings) table() []flags.Flag {
+	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.processFlags())
+}
+
+// ipamFlags are those of all controllers, and of node IPAM.
+func (s *settings) ipamFlags() []flags.Flag {
 	return []flags.Flag{
 		{Name: "controllers", Group: controllers, Value: "LIST", Default: "*",
-			About: "controllers to run; * is all, -NAME turns one off",
+			About: "controllers to run; * is all with work, -NAME turns one off",
 			Set:   flags.To(&s.controllers, readControllers)},
 		{Name: "mode", Group: controllers, Value: "MODE", Default: "write",
 			About:   "write, or observe: count and show writes only",
@@ -148,7 +154,12 @@ func (s *settings) table() []flags.Flag {
 		{Name: "gce-api-endpoint", Group: ofGoogle, Value: "URL", Default: gce.Endpoint,
 			About: "the Compute Engine API",
 			Set:   flags.To(&s.google.endpoint, readURL)},
+	}
+}
 
+// processFlags are about the process.
+func (s *settings) processFlags() []flags.Flag {
+	return []flags.Flag{
 		{Name: "leader-elect", Group: electing, Default: "true",
 			About: "write only as the leader of all replicas",
 			Set:   flags.To(&s.elect.On, flags.Bool)},

@@ -14,6 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/flags"
 )
 
 // readLimit is how long a command reads the cluster.
@@ -160,6 +161,9 @@ func objectName(r controller.Ref) string {
 
 // ipam shows how full the pools are.
 func (s settings) ipam(out io.Writer) error {
+	if !s.runs(nodeIPAMPart) {
+		return &flags.Error{Flag: "ipam", Why: "shows node IPAM, which is off", Fix: "add --allocate-node-cidrs and the range, as in --cluster-cidr=10.244.0.0/16"}
+	}
 	return s.read(func(ctx context.Context, p *process) error {
 		if err := p.engine.Await(ctx); err != nil {
 			return err

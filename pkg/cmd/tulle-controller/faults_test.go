@@ -100,7 +100,7 @@ func TestAFullRangeNamesTheNumbers(t *testing.T) {
 	c := newCluster(t)
 	c.seed(5)
 	r := c.start("--cluster-cidr=10.64.0.0/22")
-	r.await("1 Nodes wait for podCIDRs")
+	r.await("1 Node waits for podCIDRs")
 	c.wantDistinct()
 	waiting := ""
 	c.Do(func() {

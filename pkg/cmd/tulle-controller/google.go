@@ -33,6 +33,9 @@ func (s *settings) checkGoogle(g *flags.Given) error {
 		}
 		return nil
 	}
+	if s.cloud.provider != "" {
+		return &flags.Error{Flag: g.From("cidr-allocator-type"), Value: s.allocator, Why: "is Google's, and --cloud-provider is " + s.cloud.provider, Fix: "use " + rangeAllocator + ", or leave out --cloud-provider"}
+	}
 	if s.allocator == fromClusterAllocator && (len(s.cluster) > 1 || subnet.FamilyOf(s.cluster[0].Addr()) != subnet.IPv4) {
 		return &flags.Error{Flag: g.From("cluster-cidr"), Value: g.Last("cluster-cidr"), Why: "Google's alias ranges are IPv4", Fix: "use one IPv4 range, or --cidr-allocator-type=" + cloudAllocator}
 	}
@@ -67,13 +70,13 @@ func (p *process) addCloudIPAM(mode cloudipam.Mode) error {
 	}
 	var err error
 	// The tokens outlive every request.
-	p.cloud, err = gce.New(context.Background(), gce.Options{
+	p.google, err = gce.New(context.Background(), gce.Options{
 		Project: s.google.project, Endpoint: cmp.Or(s.google.endpoint, gce.Endpoint), Agent: "tulle-controller/" + version,
 	})
 	if err != nil {
 		return fmt.Errorf("--cidr-allocator-type=%s: %w; --gce-project names the project", s.allocator, err)
 	}
-	o.Cloud = p.cloud
+	o.Cloud = p.google
 	p.ipam, err = cloudipam.New(p.engine, o)
 	return err
 }

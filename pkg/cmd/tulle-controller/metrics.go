@@ -86,6 +86,14 @@ func table() []metric {
 			}
 		})
 	}
+	// ofIPAM is known while the loop answers, if node IPAM runs.
+	ofIPAM := func(name, help string, read func(reading) float64) metric {
+		return many(prometheus.GaugeValue, name, help, func(r reading, emit func(float64, ...string)) {
+			if !r.stuck && r.hasIPAM {
+				emit(read(r))
+			}
+		})
+	}
 	pools := func(name, help string, read func(ipam.PoolUsage, func(float64, ...string)), labels ...string) metric {
 		return many(prometheus.GaugeValue, name, help, func(r reading, emit func(float64, ...string)) {
 			for _, u := range r.ipam.Pools {
@@ -146,12 +154,12 @@ func table() []metric {
 			}
 		}, "action", "outcome"),
 
-		fromLoop("nodes", "Nodes of the cluster.", func(r reading) float64 { return float64(r.ipam.Nodes) }),
-		fromLoop("nodes_waiting", "Nodes without podCIDRs that are not being deleted.", func(r reading) float64 { return float64(r.ipam.Waiting) }),
-		fromLoop("nodes_retrying", "Nodes whose write waits for its next try.", func(r reading) float64 { return float64(r.ipam.Retrying) }),
-		fromLoop("nodes_to_fence", "Nodes to fence off from the last leader before podCIDRs are given out.", func(r reading) float64 { return float64(r.ipam.Fences) }),
+		fromLoop("nodes", "Nodes of the cluster.", func(r reading) float64 { return float64(r.nodesInAll()) }),
+		ofIPAM("nodes_waiting", "Nodes without podCIDRs that are not being deleted.", func(r reading) float64 { return float64(r.ipam.Waiting) }),
+		ofIPAM("nodes_retrying", "Nodes whose write waits for its next try.", func(r reading) float64 { return float64(r.ipam.Retrying) }),
+		ofIPAM("nodes_to_fence", "Nodes to fence off from the last leader before podCIDRs are given out.", func(r reading) float64 { return float64(r.ipam.Fences) }),
 		many(gauge, "findings", "Things that are wrong with Nodes, by code.", func(r reading, emit func(float64, ...string)) {
-			if r.stuck {
+			if r.stuck || !r.hasIPAM {
 				return
 			}
 			n := make(map[ipam.Code]int)

@@ -75,6 +75,9 @@ var blockStates = []blockState{
 }
 
 func (v view) writePools(d *page.Document) {
+	if !v.hasIPAM && !v.stuck {
+		return
+	}
 	if len(v.pools) == 0 {
 		d.Add(`<section class="card pools"><h2>Pools</h2><p>{}</p></section>`+"\n", pick(v.stuck, "Unknown: the main loop does not answer.", "None."))
 		return

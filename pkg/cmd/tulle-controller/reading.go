@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/cloudnode"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
@@ -21,45 +23,70 @@ type reading struct {
 	started time.Time
 	stuck   bool // the loop does not answer: state and ipam lack what only it knows
 	state   controller.State
+	hasIPAM bool // node IPAM runs
 	ipam    nodeipam.Report
-	calls   map[cloud.Call]int
-	elects  bool
-	leader  election.Status
+	nodes   *cloudnode.Report // nil without that controller
+	// waits say what controllers wait for, and fine what is done, for the verdict.
+	waits, fine []string
+	calls       map[cloud.Call]int
+	elects      bool
+	leader      election.Status
 }
 
 // read returns the present state of the program.
-func (p *process) read(ctx context.Context) reading {
-	return p.readWith(ctx, func(now time.Time) nodeipam.Report { return p.ipam.Report(now) })
-}
+func (p *process) read(ctx context.Context) reading { return p.readWith(ctx, true) }
 
 // glance returns the present state of the program without what costs more in a larger
 // cluster: of node IPAM, only how far it is.
-func (p *process) glance(ctx context.Context) reading {
-	return p.readWith(ctx, func(time.Time) (r nodeipam.Report) {
-		r.Waiting, r.Fences = p.ipam.Progress()
-		return r
-	})
-}
+func (p *process) glance(ctx context.Context) reading { return p.readWith(ctx, false) }
 
-// readWith returns the present state of the program, with a report made in the loop.
-func (p *process) readWith(ctx context.Context, report func(now time.Time) nodeipam.Report) reading {
+// readWith returns the present state of the program, with all that controllers report or
+// only how far they are.
+func (p *process) readWith(ctx context.Context, all bool) reading {
 	ctx, cancel := context.WithTimeout(ctx, httpd.AnswerLimit)
 	defer cancel()
 	r := reading{at: time.Now(), version: version, name: p.name, started: p.started, elects: p.elector != nil}
 	if p.elector != nil {
 		r.leader = p.elector.Status()
 	}
+	if p.google != nil {
+		r.calls = p.google.Calls()
+	}
 	if p.cloud != nil {
 		r.calls = p.cloud.Calls()
 	}
-	var of nodeipam.Report // if the loop does not answer in time, it may still set this later
-	answered := p.engine.Do(ctx, func() { of = report(r.at) })
+	known := r // if the loop does not answer in time, it may still set this later
+	answered := p.engine.Do(ctx, func() {
+		for _, report := range p.reports {
+			report(&known, all)
+		}
+	})
+	if answered {
+		r = known
+	}
 	state, ok := p.engine.State(ctx)
 	r.state, r.stuck = state, !answered || !ok
-	if answered {
-		r.ipam = of
-	}
 	return r
+}
+
+// say adds to the verdict what so many objects wait for, or that none does.
+func (r *reading) say(n int, one, many, none string) {
+	switch n {
+	case 0:
+		r.fine = append(r.fine, none)
+	case 1:
+		r.waits = append(r.waits, "1 "+one)
+	default:
+		r.waits = append(r.waits, fmt.Sprintf("%d %s", n, many))
+	}
+}
+
+// nodesInAll returns how many Nodes the cluster has, as far as a controller follows them.
+func (r reading) nodesInAll() int {
+	if !r.hasIPAM && r.nodes != nil {
+		return r.nodes.Nodes
+	}
+	return r.ipam.Nodes
 }
 
 // checks returns all checks, in the order in which a starting program passes them.
@@ -116,10 +143,10 @@ func (r reading) verdict() string {
 		return fmt.Sprintf("leading: fencing off the last leader's writes from %d Nodes", r.ipam.Fences)
 	case !s.Paused.IsZero():
 		return "leading; writes pause because the API server fails"
-	case r.ipam.Waiting > 0:
-		return fmt.Sprintf("leading; %d Nodes wait for podCIDRs", r.ipam.Waiting)
+	case len(r.waits) > 0:
+		return "leading; " + strings.Join(r.waits, ", ")
 	}
-	return "leading; every Node has its podCIDRs"
+	return "leading; " + strings.Join(r.fine, ", ")
 }
 
 func pick(yes bool, a, b string) string {

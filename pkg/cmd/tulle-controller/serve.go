@@ -41,10 +41,12 @@ type process struct {
 	settings settings
 	client   *kube.Client
 	engine   *controller.Engine
-	ipam     allocator
+	ipam     allocator            // nil without node IPAM
 	pools    *nodeipam.Controller // takes the pools of --node-pools; nil without it
-	cloud    *gce.Client          // nil without a cloud
-	elector  *election.Elector    // nil without leader election
+	google   *gce.Client          // nil without Google's alias ranges
+	cloud    cloudClient          // of --cloud-provider; nil without it
+	reports  []report
+	elector  *election.Elector // nil without leader election
 	started  time.Time
 	changed  retry.Wakeup // for systemd
 	name     string       // of the host
@@ -67,10 +69,35 @@ func (s settings) connect() (*process, error) {
 	p.engine = controller.New(controller.Options{
 		Mode: s.mode, WriteTimeout: s.writeTimeout(), Send: p.send, Changed: p.changed.Wake,
 	})
-	if err = p.addNodeIPAM(); err != nil {
+	if err = p.addParts(); err != nil {
+		p.client.Close()
 		return nil, err
 	}
 	return p, p.makeElector()
+}
+
+// report sets what a controller says of itself: everything, or only how far it is, which
+// costs the same in a cluster of any size. It is called in the loop.
+type report func(r *reading, all bool)
+
+// addParts adds the controllers that have work. The command ipam needs no other than
+// node IPAM.
+func (p *process) addParts() error {
+	s := &p.settings
+	only := s.command == showIPAM
+	if s.cloud.provider != "" && !only {
+		if err := p.connectCloud(); err != nil {
+			return err
+		}
+	}
+	for _, part := range parts() {
+		if s.runs(part) && (!only || part.name == nodeIPAMPart.name) {
+			if err := part.add(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // writeTimeout returns how long a write may take. After a renewal, more time is left
@@ -93,6 +120,9 @@ func (s settings) serve() error {
 	defer stop()
 	signal.Ignore(syscall.SIGHUP)
 	klog.InfoS("Starting tulle-controller", "version", version, "options", strings.Join(s.given, " "))
+	for _, warning := range s.cloud.warnings {
+		klog.InfoS("Cloud config has settings without effect", "file", s.cloud.file, "warning", warning)
+	}
 	for _, warning := range s.exposed() {
 		klog.InfoS("Secret is open to other users", "warning", warning)
 	}
@@ -104,8 +134,8 @@ func (s settings) serve() error {
 		return err
 	}
 	defer p.client.Close()
-	if p.cloud != nil {
-		defer p.cloud.Close()
+	if p.google != nil {
+		defer p.google.Close()
 	}
 	p.run(ctx)
 	return nil
@@ -129,7 +159,7 @@ func (p *process) run(ctx context.Context) {
 	service := systemd.New(condition{p})
 	running.Go(func() { service.Run(loop, p.changed) })
 	p.lead(ctx)
-	klog.InfoS("Stopping; Nodes keep their podCIDRs")
+	klog.InfoS("Stopping; what was written stays")
 	service.Stop()
 }
 

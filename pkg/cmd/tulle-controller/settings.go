@@ -10,7 +10,6 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/controller"
-	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/ipam"
@@ -39,6 +38,7 @@ type settings struct {
 	allocator                         string
 	rest                              time.Duration
 	google                            googleSettings
+	cloud                             cloudSettings
 
 	elect     elect
 	health    httpd.Options
@@ -79,7 +79,7 @@ const poolName = "cluster-cidr"
 
 // check refuses flags that conflict, and sets what follows from several flags.
 func (s *settings) check(g *flags.Given) error {
-	for _, check := range []func(*flags.Given) error{s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkElection} {
+	for _, check := range []func(*flags.Given) error{s.checkCloud, s.checkIPAM, s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkElection} {
 		if err := check(g); err != nil {
 			return err
 		}
@@ -89,24 +89,6 @@ func (s *settings) check(g *flags.Given) error {
 		if s.values[f.Name] = f.Default; g.Has(f.Name) {
 			s.values[f.Name] = g.Last(f.Name)
 		}
-	}
-	return nil
-}
-
-func (s *settings) checkControllers(g *flags.Given) error {
-	switch {
-	case !s.controllers.has(nodeipam.Name):
-		return &flags.Error{Flag: g.From("controllers"), Value: g.Last("controllers"), Why: "turns every controller off", Fix: "leave it out, or name one of " + strings.Join(known(), ", ")}
-	case !s.allocate && len(s.cluster) > 0:
-		return &flags.Error{Flag: g.From("cluster-cidr"), Why: "has no effect without --allocate-node-cidrs", Fix: "add --allocate-node-cidrs"}
-	case !s.allocate && s.poolFile != "":
-		return &flags.Error{Flag: g.From("node-pools"), Why: "has no effect without --allocate-node-cidrs", Fix: "add --allocate-node-cidrs"}
-	case !s.allocate:
-		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "off, and no other controller has work", Fix: "use --allocate-node-cidrs --cluster-cidr=10.244.0.0/16"}
-	case len(s.cluster) == 0 && s.allocator == rangeAllocator && s.poolFile == "":
-		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "needs --cluster-cidr or --node-pools", Fix: "add the range of podCIDRs, as in --cluster-cidr=10.244.0.0/16"}
-	case len(s.cluster) == 0 && s.allocator == fromClusterAllocator:
-		return &flags.Error{Flag: g.From("allocate-node-cidrs"), Why: "needs --cluster-cidr", Fix: "add the range of podCIDRs, as in --cluster-cidr=10.244.0.0/16"}
 	}
 	return nil
 }
@@ -160,7 +142,7 @@ func (s *settings) checkMasks(g *flags.Given) error {
 			return &flags.Error{Flag: g.From(names[f]), Why: fmt.Sprintf("%s has no %s range", g.From("cluster-cidr"), subnet.Family(f)), Fix: "leave it out, or add a range"}
 		}
 	}
-	if len(s.cluster) > 0 {
+	if len(s.cluster) > 0 && s.runs(nodeIPAMPart) {
 		s.pools = []ipam.Pool{pool}
 	}
 	return nil
@@ -188,45 +170,6 @@ func (s *settings) checkElection(g *flags.Given) error {
 }
 
 // These functions read the values of flags. No value is empty.
-
-// selection is which controllers run.
-type selection struct {
-	all     bool
-	on, off []string
-}
-
-// has reports whether a controller runs.
-func (s selection) has(name string) bool {
-	return slices.Contains(s.on, name) || s.all && !slices.Contains(s.off, name)
-}
-
-// known returns the names of all controllers.
-func known() []string { return []string{nodeipam.Name} }
-
-// aliases are other names that kube-controller-manager has, or had.
-var aliases = map[string]string{"nodeipam": nodeipam.Name}
-
-func readControllers(value string) (s selection, err error) {
-	for item := range strings.SplitSeq(value, ",") {
-		item = strings.TrimSpace(item)
-		name, off := strings.CutPrefix(item, "-")
-		if real := aliases[name]; real != "" {
-			name = real
-		}
-		switch {
-		case item == "*":
-			s.all = true
-		case !slices.Contains(known(), name):
-			fix := "use * and " + strings.Join(known(), ", ")
-			return s, flags.Refuse(item, "unknown controller", flags.DidYouMean(flags.Nearest(name, known()), fix))
-		case off:
-			s.off = append(s.off, name)
-		default:
-			s.on = append(s.on, name)
-		}
-	}
-	return s, nil
-}
 
 func modes() []string {
 	return []string{string(controller.WriteMode), string(controller.ObserveMode)}

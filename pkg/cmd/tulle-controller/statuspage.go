@@ -43,7 +43,7 @@ func (p *process) servePage(w http.ResponseWriter, r *http.Request) {
 	within, cancel := context.WithTimeout(r.Context(), httpd.AnswerLimit)
 	defer cancel()
 	var layouts []ipam.Layout
-	if !now.stuck {
+	if !now.stuck && now.hasIPAM {
 		known := make(chan []ipam.Layout, 1)
 		if p.engine.Do(within, func() { known <- p.ipam.Layouts(now.at, mostPictures, mostParts) }) {
 			layouts = <-known
@@ -179,7 +179,13 @@ func (r reading) nodeFacts() page.Section {
 		s.Add("", "unknown")
 		return s
 	}
-	s.Add("all", page.Grouped(r.ipam.Nodes))
+	s.Add("all", page.Grouped(r.nodesInAll()))
+	if r.nodes != nil {
+		s.Add("without an instance", page.Grouped(r.nodes.Waiting))
+	}
+	if !r.hasIPAM {
+		return s
+	}
 	s.Add("without podCIDRs", page.Grouped(r.ipam.Waiting))
 	s.Add("retrying", page.Grouped(r.ipam.Retrying))
 	if r.ipam.Fences > 0 {

@@ -109,6 +109,7 @@ func leading(t testing.TB, n int, pools ...ipam.Pool) seen {
 	}
 	report, layouts := filled(t, n, pools...)
 	return seen{reading{
+		hasIPAM: true, fine: []string{"every Node has its podCIDRs"},
 		at: at, version: "1.2.3", name: "control-1", started: at.Add(-50 * time.Hour), elects: true, ipam: report,
 		leader: election.Status{Identity: "control-1_5f1c", Known: true, Leading: true, Leader: "control-1_5f1c", Since: at.Add(-49 * time.Hour), Renewed: at.Add(-1500 * time.Millisecond), Transitions: 4},
 		state: controller.State{
