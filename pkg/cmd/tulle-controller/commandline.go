@@ -92,7 +92,7 @@ func (s *settings) completion(shell string) error {
 
 // table returns every flag, in the order of the help.
 func (s *settings) table() []flags.Flag {
-	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.processFlags())
+	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.nodeFlags(), s.processFlags())
 }
 
 // ipamFlags are those of all controllers, and of node IPAM.

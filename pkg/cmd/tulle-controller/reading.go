@@ -9,6 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/controller/cloudnode"
+	"github.com/tulle-net/tulle/pkg/controller/lifecycle"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
@@ -26,6 +27,7 @@ type reading struct {
 	hasIPAM bool // node IPAM runs
 	ipam    nodeipam.Report
 	nodes   *cloudnode.Report // nil without that controller
+	life    *lifecycle.Report // nil without that controller
 	// waits say what controllers wait for, and fine what is done, for the verdict.
 	waits, fine []string
 	calls       map[cloud.Call]int
@@ -73,7 +75,9 @@ func (p *process) readWith(ctx context.Context, all bool) reading {
 func (r *reading) say(n int, one, many, none string) {
 	switch n {
 	case 0:
-		r.fine = append(r.fine, none)
+		if none != "" {
+			r.fine = append(r.fine, none)
+		}
 	case 1:
 		r.waits = append(r.waits, "1 "+one)
 	default:

@@ -39,6 +39,7 @@ type settings struct {
 	rest                              time.Duration
 	google                            googleSettings
 	cloud                             cloudSettings
+	nodes                             nodeSettings
 
 	elect     elect
 	health    httpd.Options

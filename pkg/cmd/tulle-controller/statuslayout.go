@@ -20,6 +20,7 @@ func (v view) writeBody(d *page.Document) {
 	if v.stuck {
 		return
 	}
+	v.writeGone(d)
 	v.writeFindings(d)
 	if v.state.Mode == controller.ObserveMode {
 		v.writePlanned(d)
@@ -36,7 +37,7 @@ func writeMore(d *page.Document, all int, command string) {
 }
 
 func (v view) writeFindings(d *page.Document) {
-	all := v.ipam.Findings
+	all := v.findings()
 	if len(all) == 0 {
 		return
 	}

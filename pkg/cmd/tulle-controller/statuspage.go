@@ -78,6 +78,9 @@ func newView(r reading, layouts []ipam.Layout) view {
 	}
 	v.pools = r.poolCards(layouts)
 	v.facts = []page.Section{r.replicaFacts(), r.nodeFacts(), r.writeFacts(), r.feedFacts()}
+	if r.life != nil {
+		v.facts = append(v.facts, r.lifeFacts())
+	}
 	return v
 }
 
@@ -125,8 +128,11 @@ func (r reading) reasons() (all []page.Reason) {
 			add(page.Warn, "pool", what+": will be full on "+full.UTC().Format(time.DateOnly)+" at its present growth")
 		}
 	}
-	if n := len(r.ipam.Findings); n > 0 {
-		add(page.Warn, "Nodes", page.Count(n, "finding")+": "+byCode(r.ipam.Findings))
+	if all := r.findings(); len(all) > 0 {
+		add(page.Warn, "Nodes", page.Count(len(all), "finding")+": "+byCode(all))
+	}
+	if r.life != nil && r.life.Held() > 0 {
+		add(page.Warn, "Nodes", page.Count(r.life.Held(), "deletion")+" held back")
 	}
 	return all
 }
@@ -183,7 +189,12 @@ func (r reading) nodeFacts() page.Section {
 	if r.nodes != nil {
 		s.Add("without an instance", page.Grouped(r.nodes.Waiting))
 	}
+	all := len(r.findings())
+	if all > 0 {
+		s.Class = page.Warn
+	}
 	if !r.hasIPAM {
+		s.Add("findings", page.Grouped(all))
 		return s
 	}
 	s.Add("without podCIDRs", page.Grouped(r.ipam.Waiting))
@@ -191,10 +202,7 @@ func (r reading) nodeFacts() page.Section {
 	if r.ipam.Fences > 0 {
 		s.Add("to fence", page.Grouped(r.ipam.Fences))
 	}
-	s.Add("findings", page.Grouped(len(r.ipam.Findings)))
-	if len(r.ipam.Findings) > 0 {
-		s.Class = page.Warn
-	}
+	s.Add("findings", page.Grouped(all))
 	return s
 }
 
