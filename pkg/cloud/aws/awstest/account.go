@@ -25,6 +25,8 @@ type account struct {
 	enis      shelf[*eni]
 	groups    shelf[*group]
 	igws      shelf[*igw]
+	eips      shelf[*eip]
+	nats      shelf[*nat]
 	public    netip.Addr // the last public address that was given out
 }
 

@@ -17,8 +17,19 @@ func init() {
 		}
 	}
 	add(ec2Service, map[string]action{
+		"AllocateAddress":                 writes(allocateAddress),
 		"AssociateRouteTable":             writes(associateTable),
+		"CreateNatGateway":                writes(createNAT),
+		"DeleteNatGateway":                writes(deleteNAT),
+		"DescribeAddresses":               reads(describeAddresses),
+		"DescribeNatGateways":             reads(describeNATs),
+		"ReleaseAddress":                  writes(releaseAddress),
+		"AttachInternetGateway":           writes(attachGateway),
 		"AttachNetworkInterface":          writes(attachInterface),
+		"CreateInternetGateway":           writes(createGateway),
+		"DeleteInternetGateway":           writes(deleteGateway),
+		"DescribeInternetGateways":        reads(describeGateways),
+		"DetachInternetGateway":           writes(detachGateway),
 		"CreateNetworkInterface":          writes(createInterface),
 		"CreateRoute":                     writes(createRoute),
 		"CreateRouteTable":                writes(createTable),

@@ -26,6 +26,9 @@ func (a *account) stateOf(t *table, r *route) string {
 	case "gatewayId":
 		g := a.igws.byID[r.via.id]
 		ok = r.via == local || g != nil && g.vpc == t.vpc
+	case "natGatewayId":
+		g := a.nats.byID[r.via.id]
+		ok = g != nil && (g.state == "pending" || g.state == "available")
 	}
 	if !ok {
 		return blackhole
@@ -94,6 +97,17 @@ func (r *request) targetFor(t *table, to netip.Prefix) (target, error) {
 		return target{}, bad("MissingParameter", "The request must contain one target for the route")
 	case "GatewayId":
 		return r.gatewayFor(t, id)
+	case "NatGatewayId":
+		g, err := named(r, &r.nats, id, missing("InvalidNatGatewayID.NotFound", "natGateway"))
+		switch {
+		case err != nil:
+			return target{}, err
+		case g.state == "deleting" || g.state == "deleted":
+			return target{}, missing("InvalidNatGatewayID.NotFound", "natGateway")(id)
+		case g.subnet.vpc != t.vpc:
+			return target{}, bad("InvalidParameterValue", "route table %s and NAT gateway %s belong to different networks", t.id, id)
+		}
+		return target{"natGatewayId", id}, nil
 	case "InstanceId":
 		i, err := named(r, &r.instances, id, noInstance)
 		if err != nil {

@@ -105,13 +105,15 @@ var tagged = map[string]struct {
 	find    func(*account, string) (object, bool)
 	missing func(string) *Error
 }{
-	"vpc":    {func(a *account, id string) (object, bool) { o, ok := a.vpcs.byID[id]; return o, ok }, noVPC},
-	"subnet": {func(a *account, id string) (object, bool) { o, ok := a.subnets.byID[id]; return o, ok }, noSubnet},
-	"rtb":    {func(a *account, id string) (object, bool) { o, ok := a.tables.byID[id]; return o, ok }, noTable},
-	"i":      {func(a *account, id string) (object, bool) { o, ok := a.instances.byID[id]; return o, ok }, noInstance},
-	"eni":    {func(a *account, id string) (object, bool) { o, ok := a.enis.byID[id]; return o, ok }, noInterface},
-	"igw":    {func(a *account, id string) (object, bool) { o, ok := a.igws.byID[id]; return o, ok }, noIGW},
-	"sg":     {func(a *account, id string) (object, bool) { o, ok := a.groups.byID[id]; return o, ok }, noGroup},
+	"vpc":      {func(a *account, id string) (object, bool) { o, ok := a.vpcs.byID[id]; return o, ok }, noVPC},
+	"subnet":   {func(a *account, id string) (object, bool) { o, ok := a.subnets.byID[id]; return o, ok }, noSubnet},
+	"rtb":      {func(a *account, id string) (object, bool) { o, ok := a.tables.byID[id]; return o, ok }, noTable},
+	"i":        {func(a *account, id string) (object, bool) { o, ok := a.instances.byID[id]; return o, ok }, noInstance},
+	"eni":      {func(a *account, id string) (object, bool) { o, ok := a.enis.byID[id]; return o, ok }, noInterface},
+	"igw":      {func(a *account, id string) (object, bool) { o, ok := a.igws.byID[id]; return o, ok }, noIGW},
+	"nat":      {func(a *account, id string) (object, bool) { o, ok := a.nats.byID[id]; return o, ok }, noNAT},
+	"eipalloc": {func(a *account, id string) (object, bool) { o, ok := a.eips.byID[id]; return o, ok }, noAllocation},
+	"sg":       {func(a *account, id string) (object, bool) { o, ok := a.groups.byID[id]; return o, ok }, noGroup},
 }
 
 // tagTargets returns the objects that a request about tags names. All must be there.

@@ -1,0 +1,204 @@
+package awstest
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// eip is an elastic address.
+type eip struct {
+	meta
+	public netip.Addr
+	nat    *nat // that has it
+}
+
+// nat is a NAT gateway.
+type nat struct {
+	meta
+	subnet  *subnet
+	state   string
+	eip     *eip
+	eni     *eni
+	deleted time.Time
+}
+
+var (
+	noAllocation = missing("InvalidAllocationID.NotFound", "allocation")
+	noNAT        = func(id string) *Error { return bad("NatGatewayNotFound", "The Nat Gateway %s was not found", id) }
+)
+
+func allocateAddress(r *request) error {
+	tags, err := r.newTags("elastic-ip")
+	if err != nil {
+		return err
+	}
+	if len(r.eips.order) >= r.set.Addresses {
+		return bad("AddressLimitExceeded", "The maximum number of addresses has been reached.")
+	}
+	e := r.eips.add(&eip{meta: r.newMeta("elastic-ip", "eipalloc"), public: r.nextPublic()})
+	e.addTags(tags["elastic-ip"])
+	r.x.text("allocationId", e.id)
+	r.x.text("publicIp", e.public.String())
+	r.x.text("domain", "vpc")
+	r.x.text("networkBorderGroup", r.region)
+	return nil
+}
+
+func releaseAddress(r *request) error {
+	id, err := r.form.want("AllocationId")
+	if err != nil {
+		return err
+	}
+	e, err := named(r, &r.eips, id, noAllocation)
+	if err != nil {
+		return err
+	}
+	if e.nat != nil {
+		return bad("InvalidIPAddress.InUse", "Address %s is in use.", e.public)
+	}
+	r.eips.remove(e)
+	r.x.flag("return", true)
+	return nil
+}
+
+// attached returns the association of an address, which the gateway's interface has.
+func (e *eip) attached() string {
+	if e.nat == nil || e.nat.eni == nil {
+		return ""
+	}
+	return "eipassoc-" + e.nat.eni.id[len("eni-"):]
+}
+
+var eipKind = &kind[*eip]{
+	ids: "AllocationId", set: "addressesSet", least: 5, most: 1000, missing: noAllocation,
+	by: attributes[*eip]{
+		"allocation-id":  func(_ *request, e *eip) []string { return one(e.id) },
+		"public-ip":      func(_ *request, e *eip) []string { return one(e.public.String()) },
+		"domain":         func(*request, *eip) []string { return one("vpc") },
+		"association-id": func(_ *request, e *eip) []string { return one(e.attached()) },
+	},
+	write: func(r *request, e *eip) {
+		r.x.text("allocationId", e.id)
+		r.x.text("publicIp", e.public.String())
+		r.x.text("domain", "vpc")
+		r.x.text("networkBorderGroup", r.region)
+		if e.attached() != "" {
+			r.x.text("associationId", e.attached())
+			r.x.text("networkInterfaceId", e.nat.eni.id)
+			r.x.text("networkInterfaceOwnerId", r.place.account)
+			r.x.text("privateIpAddress", e.nat.eni.v4[0].private.String())
+		}
+		r.x.tags(e.tags)
+	},
+}
+
+func describeAddresses(r *request) error { return describe(r, &r.eips, eipKind) }
+
+// createNAT makes a public NAT gateway, which needs a free elastic address.
+func createNAT(r *request) error {
+	id, err := r.form.want("SubnetId")
+	if err != nil {
+		return err
+	}
+	s, err := named(r, &r.subnets, id, noSubnet)
+	if err != nil {
+		return err
+	}
+	if kind := r.form.text("ConnectivityType"); kind != "" && kind != "public" {
+		return bad("InvalidParameterValue", "Value (%s) for parameter connectivityType is invalid. This server has public NAT gateways only.", kind)
+	}
+	if id, err = r.form.want("AllocationId"); err != nil {
+		return err
+	}
+	e, err := named(r, &r.eips, id, noAllocation)
+	if err != nil {
+		return err
+	}
+	tags, err := r.newTags("natgateway")
+	if err != nil {
+		return err
+	}
+	switch {
+	case e.nat != nil:
+		return bad("Resource.AlreadyAssociated", "Elastic IP address [%s] is already associated", e.id)
+	case !slices.ContainsFunc(r.igws.order, func(g *igw) bool { return g.vpc == s.vpc }):
+		return bad("Gateway.NotAttached", "Network %s has no Internet gateway attached", s.vpc.id)
+	case len(r.nats.find(func(o *nat) bool { return o.subnet.zone == s.zone && o.state != "deleted" })) >= r.set.NATsPerZone:
+		return bad("NatGatewayLimitExceeded", "The maximum number of NAT Gateways has been reached.")
+	}
+	n, err := r.addInterface(plan{subnet: s, description: "Interface for NAT Gateway"})
+	if err != nil {
+		return err
+	}
+	g := r.nats.add(&nat{meta: r.newMeta("natgateway", "nat"), subnet: s, state: "pending", eip: e, eni: n})
+	g.addTags(tags["natgateway"])
+	n.manager, n.itype, n.check, n.groups = "amazon-nat", "nat_gateway", false, nil
+	n.description += " " + g.id
+	n.v4[0].public, n.v4[0].elastic = e.public, e.id
+	e.nat = g
+	r.later(r.set.NAT, func() {
+		if g.state == "pending" {
+			g.state = "available"
+		}
+	})
+	r.x.within("natGateway", func() { writeNAT(r, g) })
+	r.x.text("clientToken", r.form.text("ClientToken"))
+	return nil
+}
+
+// deleteNAT begins to delete a gateway. Routes to it are blackholes from now on; its
+// address is free when it is deleted.
+func deleteNAT(r *request) error {
+	id, err := r.form.want("NatGatewayId")
+	if err != nil {
+		return err
+	}
+	g, err := named(r, &r.nats, id, noNAT)
+	if err != nil {
+		return err
+	}
+	if g.state != "deleting" && g.state != "deleted" {
+		a := r.account
+		g.state = "deleting"
+		a.later(r.set.NAT, func() {
+			g.state, g.deleted = "deleted", a.s.now()
+			a.deleteInterface(g.eni)
+			g.eip.nat = nil
+			a.later(a.s.settings.Visible, func() { a.nats.remove(g) })
+		})
+	}
+	r.x.text("natGatewayId", g.id)
+	return nil
+}
+
+func writeNAT(r *request, g *nat) {
+	x := r.x
+	x.text("natGatewayId", g.id)
+	x.text("vpcId", g.subnet.vpc.id)
+	x.text("subnetId", g.subnet.id)
+	x.text("state", g.state)
+	x.text("connectivityType", "public")
+	x.moment("createTime", g.made)
+	x.moment("deleteTime", g.deleted)
+	items(x, "natGatewayAddressSet", []*eip{g.eip}, func(e *eip) {
+		x.text("allocationId", e.id)
+		x.text("publicIp", e.public.String())
+		x.text("networkInterfaceId", g.eni.id)
+		x.text("privateIp", g.eni.v4[0].private.String())
+		x.flag("isPrimary", true)
+	})
+	x.tags(g.tags)
+}
+
+var natKind = &kind[*nat]{
+	ids: "NatGatewayId", set: "natGatewaySet", least: 5, most: 1000, missing: noNAT, write: writeNAT,
+	by: attributes[*nat]{
+		"nat-gateway-id": func(_ *request, g *nat) []string { return one(g.id) },
+		"state":          func(_ *request, g *nat) []string { return one(g.state) },
+		"subnet-id":      func(_ *request, g *nat) []string { return one(g.subnet.id) },
+		"vpc-id":         func(_ *request, g *nat) []string { return one(g.subnet.vpc.id) },
+	},
+}
+
+func describeNATs(r *request) error { return describe(r, &r.nats, natKind) }
