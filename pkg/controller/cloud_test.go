@@ -15,13 +15,14 @@ type cloudFake struct {
 	routes int
 	slow   <-chan struct{} // a cloud's limit, which every write to it waits for
 	made   int
+	within time.Duration
 }
 
 func (f *cloudFake) PlanCloud(_ time.Time, n int) (writes []Write, again time.Time) {
 	for len(writes) < n && f.routes > 0 {
 		f.routes--
 		writes = append(writes, Write{
-			Controller: f.name, Object: Ref{Kind: "Route", Name: fmt.Sprint(f.routes)}, Verb: Create, Cloud: true,
+			Controller: f.name, Object: Ref{Kind: "Route", Name: fmt.Sprint(f.routes)}, Verb: Create, Cloud: true, Within: f.within,
 			Do: func(ctx context.Context) error {
 				select {
 				case <-f.slow:
@@ -55,9 +56,10 @@ func (f *cloudFake) Explain(node string) []Line {
 
 // Writes that wait for a cloud's limit keep no write to the API server back.
 func TestCloudWritesHaveABudgetOfTheirOwn(t *testing.T) {
-	slow := make(chan struct{})
-	c := &cloudFake{fake: newFake("a", 500), routes: 100, slow: slow}
+	c := &cloudFake{fake: newFake("a", 500), routes: 100}
 	run(t, Options{}, func(l *lab) {
+		slow := make(chan struct{})
+		c.slow = slow
 		l.Add(c)
 		l.begin(election.Term{})
 		if c.written() != 500 {
@@ -70,6 +72,23 @@ func TestCloudWritesHaveABudgetOfTheirOwn(t *testing.T) {
 		l.pass(time.Second)
 		if c.made != 100 || l.look().InFlight != 0 {
 			t.Errorf("made %d of 100, %d in flight", c.made, l.look().InFlight)
+		}
+	})
+}
+
+// A write to a cloud may take longer than one to the API server.
+func TestAWriteToACloudHasALimitOfItsOwn(t *testing.T) {
+	c := &cloudFake{fake: newFake("a", 0), routes: 1, within: time.Hour}
+	run(t, Options{}, func(l *lab) {
+		l.Add(c)
+		l.begin(election.Term{})
+		l.pass(c.within - 2*time.Second)
+		if n := l.look().InFlight; n != 1 {
+			t.Fatalf("%d writes in flight before the limit", n)
+		}
+		l.pass(2 * time.Second)
+		if n := l.look().Counts[Count{"a", Create, Failed}]; n != 1 {
+			t.Errorf("%d writes have failed at the limit", n)
 		}
 	})
 }

@@ -44,6 +44,9 @@ type Write struct {
 	// Before and After are what the write changes, where a plan shows both, and Mark is
 	// what makes a deletion ours. They may be empty.
 	Before, After, Mark string
+	// Within limits a write to a cloud, whose operations take their time; zero is
+	// Options.WriteTimeout. The end of the term ends it.
+	Within time.Duration
 	// Do makes the change. It runs outside the loop, and touches no state of the
 	// controller.
 	Do func(ctx context.Context) error

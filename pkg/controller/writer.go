@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -69,7 +70,7 @@ func (e *Engine) begin(c Controller, w Write, cloud bool) {
 		e.writer.inFlight++
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(e.writer.context, e.options.WriteTimeout)
+	ctx, cancel := context.WithTimeout(e.writer.context, cmp.Or(w.Within, e.options.WriteTimeout))
 	e.writes.Go(func() {
 		defer cancel()
 		err := w.Do(ctx)

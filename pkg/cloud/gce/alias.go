@@ -28,12 +28,6 @@ func (c *Client) AddAlias(ctx context.Context, change cloud.Change) error {
 
 // send sends a change, and returns its operation, or nil if it was made before.
 func (c *Client) send(ctx context.Context, n name, change cloud.Change) (*operation, error) {
-	select {
-	case c.changes <- struct{}{}:
-		defer func() { <-c.changes }()
-	case <-ctx.Done():
-		return nil, &cloud.Error{Kind: cloud.Throttled, Action: updateInterface, Text: "other changes come first; trying again"}
-	}
 	var i instance
 	get := request{action: getInstance, method: http.MethodGet, at: n.place(), path: "instances/" + n.instance, query: url.Values{"fields": {fieldsOfInstance}}}
 	if err := c.do(ctx, get, &i); err != nil {

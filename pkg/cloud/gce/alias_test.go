@@ -41,25 +41,6 @@ func TestAddsAnAliasAndKeepsThoseOfOthers(t *testing.T) {
 	}
 }
 
-// A change that waits for others sends nothing that it could not follow up.
-func TestChangesTakeTurns(t *testing.T) {
-	s, c := newWorker(t)
-	add := change(t, c, id1, "10.64.7.0/24", request1)
-	before := s.Asked(getInstance)
-	for range mostChanges {
-		c.changes <- struct{}{}
-	}
-	if err := c.AddAlias(within(t, time.Millisecond), add); cloud.KindOf(err) != cloud.Throttled || s.Asked(getInstance) != before {
-		t.Errorf("%v, after %d requests", err, s.Asked(getInstance)-before)
-	}
-	for range mostChanges {
-		<-c.changes
-	}
-	if err := c.AddAlias(t.Context(), add); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestAddingTwiceChangesNothing(t *testing.T) {
 	s, c := newWorker(t)
 	add := change(t, c, id1, "10.64.7.0/24", request1)

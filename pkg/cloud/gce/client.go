@@ -33,9 +33,6 @@ const (
 	mostTries = 4
 	// largest is a size that no page reaches: 500 instances are some 200 kB.
 	largest = 16 << 20
-	// mostChanges is how many changes are read and sent at once. With more, each runs out
-	// of time between its two requests, and none is made.
-	mostChanges = 4
 )
 
 // backoff paces the tries of one request.
@@ -50,6 +47,8 @@ type Options struct {
 	Endpoint string
 	// Agent is the user agent.
 	Agent string
+	// Transport carries the requests; nil is a transport of the Client's own.
+	Transport http.RoundTripper
 }
 
 // Client speaks to the API. It is safe for concurrent use.
@@ -58,7 +57,6 @@ type Client struct {
 	http    *http.Client
 	tokens  tokens
 	limiter limiter
-	changes chan struct{} // an element for each change that is being read and sent
 
 	mu    sync.Mutex
 	calls map[cloud.Call]int
@@ -91,11 +89,14 @@ func NewWith(o Options, source oauth2.TokenSource) (*Client, error) {
 		o.Endpoint = Endpoint
 	}
 	o.Endpoint = strings.TrimSuffix(o.Endpoint, "/") + "/"
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
+	}
 	return &Client{
-		options: o, tokens: newTokens(source), calls: make(map[cloud.Call]int), changes: make(chan struct{}, mostChanges),
+		options: o, tokens: newTokens(source), calls: make(map[cloud.Call]int),
 		// A redirect would take the token elsewhere.
 		http: &http.Client{
-			Transport:     http.DefaultTransport.(*http.Transport).Clone(),
+			Transport:     o.Transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil

@@ -66,6 +66,9 @@ const (
 	verifyInterval = 5 * time.Minute
 	// settleTime is how long a Node's write waits for the watch to show the last one.
 	settleTime = time.Second
+	// changeLimit is how long a change of an instance may take, with the time that it waits
+	// for the cloud's limits.
+	changeLimit = time.Minute
 	// avoidTime is how long a block is not given out that the cloud says is in use.
 	avoidTime = 10 * time.Minute
 )
@@ -89,6 +92,7 @@ type Controller struct {
 	reads  controller.Schedule // instances to look up, by Node
 	asked  map[string][]string // the Nodes of each provider ID that is being looked up
 	steps  controller.Schedule // Nodes to look at
+	adds   controller.Schedule // Nodes whose instances are to get a range
 	flying map[string]flight   // the write in flight of each Node
 
 	reports controller.Reports
@@ -169,10 +173,25 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 	return writes, controller.Earlier(again, c.steps.Next())
 }
 
+// PlanCloud implements controller.CloudPlanner. Changes of instances are slow, and must
+// not keep back the writes of other Nodes.
+func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	for len(writes) < n {
+		name, due := c.adds.Pop(now)
+		if !due {
+			break
+		}
+		if w, ok := c.add(c.nodes[name], now); ok {
+			writes = append(writes, w)
+		}
+	}
+	return writes, c.adds.Next()
+}
+
 // Lead implements controller.Controller. Another leader may have changed everything.
 func (c *Controller) Lead(election.Term) {
 	now := time.Now()
-	c.reads, c.asked = controller.Schedule{}, make(map[string][]string)
+	c.reads, c.adds, c.asked = controller.Schedule{}, controller.Schedule{}, make(map[string][]string)
 	c.flying, c.avoided = make(map[string]flight), make(map[netip.Prefix]time.Time)
 	_ = c.setPool()
 	for _, n := range c.nodes {

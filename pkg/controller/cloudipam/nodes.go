@@ -90,6 +90,7 @@ func (c *Controller) remove(name string) {
 	c.book.Delete(name, time.Now())
 	c.reads.Remove(name)
 	c.steps.Remove(name)
+	c.adds.Remove(name)
 }
 
 // list replaces all Nodes.

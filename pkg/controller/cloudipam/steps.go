@@ -13,10 +13,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// step returns the write that a Node needs next, if there is one: first the alias of its
-// instance, then its podCIDRs, and its condition only when it has them.
+// step returns the write that a Node needs next, if there is one: its podCIDRs when its
+// instance has them, and its condition when the Node has them, too. A range that the
+// instance lacks comes before both, by PlanCloud.
 func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) {
-	if _, flies := c.flying[n.name]; flies || n.deleting || !n.isKnown() {
+	if !c.isIdle(n) {
 		return w, false
 	}
 	switch ranges := c.ranges(n); {
@@ -25,20 +26,47 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 			return c.setCIDRs(n, texts(ranges)), true
 		}
 		c.steps.Set(n.name, now.Add(lookups.Last))
-	case len(n.cidrs) == 0:
-		if n.granted.IsValid() {
-			return c.addAlias(n, n.granted, now)
-		}
-	case ranges == nil && c.options.Mode == FromCluster:
-		p := c.own(n)
-		if p.IsValid() && c.rival(n, []netip.Prefix{p}) == "" {
-			return c.addAlias(n, p, now)
-		}
+	case ranges == nil && c.missing(n).IsValid():
+		c.adds.Set(n.name, now)
+	case ranges == nil && len(n.cidrs) > 0 && c.options.Mode == FromCluster:
 		c.steps.Set(n.name, now.Add(lookups.Last))
 	case ranges != nil && slices.Equal(n.cidrs, texts(ranges)) && n.unrouted:
 		return c.setRouted(n), true
 	}
 	return w, false
+}
+
+// add returns the change that gives a Node's instance the range that it lacks, if it
+// still lacks one.
+func (c *Controller) add(n *node, now time.Time) (w controller.Write, ok bool) {
+	if !c.isIdle(n) || c.ranges(n) != nil {
+		return w, false
+	}
+	missing := c.missing(n)
+	if !missing.IsValid() {
+		return w, false
+	}
+	return c.addAlias(n, missing, now)
+}
+
+// isIdle reports whether a Node's instance is known, and nothing is being written.
+func (c *Controller) isIdle(n *node) bool {
+	_, flies := c.flying[n.name]
+	return !flies && !n.deleting && n.isKnown()
+}
+
+// missing returns the range that a Node's instance without one is to get: what the Node
+// has, or was granted.
+func (c *Controller) missing(n *node) netip.Prefix {
+	switch p := c.own(n); {
+	case c.options.Mode != FromCluster:
+		return netip.Prefix{}
+	case len(n.cidrs) == 0:
+		return n.granted
+	case p.IsValid() && c.rival(n, []netip.Prefix{p}) == "":
+		return p
+	}
+	return netip.Prefix{}
 }
 
 // own returns a Node's only podCIDR, if it is a range of the pool.
@@ -71,14 +99,14 @@ func (c *Controller) write(n *node, f flight, summary string, do func(context.Co
 	c.flying[n.name] = f
 	w := controller.Write{Controller: c.Name(), Object: ref(n), Verb: controller.Patch, Summary: summary, Do: do}
 	if f.change.ID != "" {
-		w.Object.Kind, w.Cloud = "Instance", true
+		w.Object.Kind, w.Cloud, w.Within = "Instance", true, changeLimit
 	}
 	return w
 }
 
 func (c *Controller) setCIDRs(n *node, cidrs []string) controller.Write {
 	client, path := c.options.Client, kube.Path(kube.Nodes, n.name)
-	m := kube.Merge{If: kube.Version{UID: n.uid, ResourceVersion: n.version}, Spec: map[string]any{"podCIDR": cidrs[0], "podCIDRs": cidrs}}
+	m := kube.Merge{Kind: kube.StrategicMergePatch, If: kube.Version{UID: n.uid, ResourceVersion: n.version}, Spec: map[string]any{"podCIDR": cidrs[0], "podCIDRs": cidrs}}
 	return c.write(n, flight{}, "set podCIDRs "+strings.Join(cidrs, ","), func(ctx context.Context) error {
 		_, err := client.Merge(ctx, path, m)
 		return err

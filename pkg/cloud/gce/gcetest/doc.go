@@ -9,5 +9,10 @@
 //	f.Do(func() { f.Refuse = … })     // one of its faults
 //	f.Asked("instances.list")         // counts requests
 //
+// A server without a listener runs in a bubble of testing/synctest, with its clients:
+//
+//	f := gcetest.InProcess(t)
+//	gce.Options{Endpoint: f.Endpoint(), Transport: f.Transport()}
+//
 // It is a metadata server, too, and a token server for keys of service accounts.
 package gcetest

@@ -72,7 +72,6 @@ type Server struct {
 	asked      []string          // actions
 	queries    []string          // what was asked in full
 	versions   int
-	released   chan struct{} // closed by Release
 
 	// Refuse answers a request with a Fault, unless it returns nil.
 	Refuse func(action string) *Fault
@@ -84,6 +83,11 @@ type Server struct {
 	Idle bool
 	// Fails, if set, is the code of the error with which operations end.
 	Fails string
+	// Latency is how long each request takes. The server works in the middle of it, also
+	// for a client that has gone.
+	Latency time.Duration
+	// Lasts is how long an operation takes.
+	Lasts time.Duration
 	// Secondary are the ranges of the subnetwork by name. Without any, each is accepted.
 	Secondary map[string]netip.Prefix
 	// Tokens counts the tokens that were handed out.
@@ -92,16 +96,20 @@ type Server struct {
 
 // New returns a Server that ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{
-		t: t, instances: make(map[string]map[string]*Instance), operations: make(map[string]*operation),
-		requests: make(map[string]string), released: make(chan struct{}),
-	}
+	s := newServer(t)
 	s.Server = httptest.NewServer(s.routes())
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
 	})
 	return s
+}
+
+func newServer(t testing.TB) *Server {
+	return &Server{
+		t: t, instances: make(map[string]map[string]*Instance), operations: make(map[string]*operation),
+		requests: make(map[string]string),
+	}
 }
 
 // Endpoint is the API's address.
@@ -214,8 +222,10 @@ func (s *Server) routes() *http.ServeMux {
 // serve serves one request of the API.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, action string, serve func(*http.Request) (any, *Fault)) {
 	var fault *Fault
+	var latency time.Duration
 	lose := false
 	s.Do(func() {
+		latency = s.Latency
 		s.asked = append(s.asked, action)
 		s.queries = append(s.queries, action+" "+r.URL.String())
 		if s.Refuse != nil {
@@ -223,6 +233,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, action string, se
 		}
 		lose = s.Lose != nil && s.Lose(action)
 	})
+	<-time.After(latency / 2)
 	var answer any
 	switch {
 	case fault != nil:
@@ -233,6 +244,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, action string, se
 	default:
 		answer, fault = serve(r)
 	}
+	<-time.After(latency - latency/2)
 	if lose {
 		panic(http.ErrAbortHandler)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"time"
 )
 
 // operation is a change that is made, or to be made.
@@ -21,6 +22,7 @@ type operation struct {
 	Says   string          `json:"httpErrorMessage,omitempty"`
 
 	make func() (code, message string)
+	done chan struct{} // closed when it has ended
 }
 
 type operationError struct {
@@ -69,14 +71,18 @@ func (s *Server) update(r *http.Request) (answer any, fault *Fault) {
 		}
 		o := &operation{
 			Kind: "compute#operation", Name: fmt.Sprintf("operation-%d", len(s.operations)+1), Zone: i.Zone,
-			Type: "updateNetworkInterface", Status: "RUNNING",
+			Type: "updateNetworkInterface", Status: "RUNNING", done: make(chan struct{}),
 		}
 		o.make = func() (string, string) { return s.replace(i, d.Name, body.AliasIPRanges) }
 		s.operations[o.Name] = o
 		if id != "" {
 			s.requests[id] = o.Name
 		}
-		if !s.Late {
+		switch {
+		case s.Late:
+		case s.Lasts > 0:
+			time.AfterFunc(s.Lasts, func() { s.Do(func() { s.end(o) }) })
+		default:
 			s.end(o)
 		}
 		answer = *o
@@ -131,6 +137,7 @@ func (s *Server) end(o *operation) {
 		code, message = o.make()
 	}
 	o.Status = "DONE"
+	close(o.done)
 	if code != "" {
 		o.Error = &operationError{[]operationFault{{code, message}}}
 		o.Code, o.Says = http.StatusBadRequest, "BAD REQUEST"
@@ -144,8 +151,6 @@ func (s *Server) Release() {
 		for _, o := range s.operations {
 			s.end(o)
 		}
-		close(s.released)
-		s.released = make(chan struct{})
 	})
 }
 
@@ -163,15 +168,15 @@ func (s *Server) operation(r *http.Request) (answer any, fault *Fault) {
 
 // wait answers when the operation has ended, or the client has gone.
 func (s *Server) wait(r *http.Request) (any, *Fault) {
-	var released chan struct{}
-	holds := false
+	var done chan struct{}
 	s.Do(func() {
-		o := s.operations[r.PathValue("operation")]
-		holds, released = o != nil && o.Status != "DONE" && !s.Idle, s.released
+		if o := s.operations[r.PathValue("operation")]; o != nil && !s.Idle {
+			done = o.done
+		}
 	})
-	if holds {
+	if done != nil {
 		select {
-		case <-released:
+		case <-done:
 		case <-r.Context().Done():
 		}
 	}
