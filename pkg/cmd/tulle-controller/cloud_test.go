@@ -98,7 +98,7 @@ func TestNodeIPAMRunsBesideACloud(t *testing.T) {
 	if err := settingsOf(t, append([]string{"ipam", "--master=" + c.URL, "--allocate-node-cidrs", "--cluster-cidr=10.64.0.0/14"}, onFake[:2]...)...).ipam(&out); err != nil || len(f.Calls()) > 0 {
 		t.Errorf("%v, %d calls", err, len(f.Calls()))
 	}
-	r := c.start(onFake...)
+	r := c.start(append(onFake, "--configure-cloud-routes=false")...)
 	c.awaitInitialised(instances)
 	c.awaitAll()
 	r.await("every Node has its podCIDRs, every Node has what its instance says")

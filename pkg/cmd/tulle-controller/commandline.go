@@ -16,6 +16,8 @@ const (
 	runIt command = iota
 	showPlan
 	showIPAM
+	showRoutes
+	showNode
 	showHelp
 	showVersion
 	showManPage
@@ -23,7 +25,7 @@ const (
 )
 
 // needsCluster reports whether a command reads the cluster.
-func (c command) needsCluster() bool { return c == runIt || c == showPlan || c == showIPAM }
+func (c command) needsCluster() bool { return c < showHelp }
 
 // The help's headings.
 const (
@@ -68,6 +70,8 @@ func (s *settings) commands() []flags.Command {
 		{Value: "[flags]", About: "run the controllers"},
 		{Name: "plan", About: "print every write before it is made; exit with 2 if there is any, with 1 on any failure", Uses: uses, Set: to(showPlan)},
 		{Name: "ipam", About: "show how full the pools of podCIDRs are, and what is wrong with Nodes", Uses: uses, Set: to(showIPAM)},
+		{Name: "routes", About: "show the cloud's route tables as the cloud and as the cluster see them", Uses: uses, Set: to(showRoutes)},
+		{Name: "explain", Value: "NODE", About: "say what the controllers do for a Node, and what is missing", Uses: uses, Set: s.explainNode},
 		{Name: "version", About: "print the version", Set: to(showVersion)},
 		{Name: "man", About: "print the manual page", Set: to(showManPage)},
 		{Name: "completion", Value: "SHELL", About: "print completions for bash, zsh or fish", Choices: flags.Shells(), Set: s.completion},
@@ -92,7 +96,7 @@ func (s *settings) completion(shell string) error {
 
 // table returns every flag, in the order of the help.
 func (s *settings) table() []flags.Flag {
-	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.nodeFlags(), s.processFlags())
+	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.routeFlags(), s.nodeFlags(), s.processFlags())
 }
 
 // ipamFlags are those of all controllers, and of node IPAM.
@@ -200,7 +204,7 @@ func (s *settings) processFlags() []flags.Flag {
 		{Name: "output", Group: ofCommands, Value: "FORMAT", Default: "text",
 			About:   "output format: text, json or yaml",
 			Choices: answer.Formats(),
-			Only:    []string{"plan", "ipam", "version"},
+			Only:    []string{"plan", "ipam", "routes", "explain", "version"},
 			Set:     flags.To(&s.output, answer.ReadFormat)},
 
 		flags.Help.In(other),

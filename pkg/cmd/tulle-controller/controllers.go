@@ -21,7 +21,7 @@ type part struct {
 }
 
 // parts returns all controllers, in the order in which they are added.
-func parts() []part { return []part{nodeIPAMPart, cloudNodePart, lifecyclePart} }
+func parts() []part { return []part{nodeIPAMPart, cloudNodePart, lifecyclePart, routePart} }
 
 // known returns the names of all controllers.
 func known() (names []string) {

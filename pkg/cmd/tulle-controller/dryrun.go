@@ -14,6 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/controller/route"
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
@@ -48,6 +49,7 @@ func (s settings) read(then func(context.Context, *process) error) error {
 // planAnswer is what the controllers would write now.
 type planAnswer struct {
 	Writes []plannedWrite `json:"writes"`
+	Tables []tableAnswer  `json:"tables"`
 }
 
 type plannedWrite struct {
@@ -56,6 +58,9 @@ type plannedWrite struct {
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 	Change     string `json:"change"`
+	Before     string `json:"before,omitempty"`
+	After      string `json:"after,omitempty"`
+	Mark       string `json:"mark,omitempty"`
 }
 
 // plan prints every write that the controllers would make now.
@@ -65,9 +70,16 @@ func (s settings) plan(out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		a := planAnswer{Writes: []plannedWrite{}}
+		a := planAnswer{Writes: []plannedWrite{}, Tables: []tableAnswer{}}
+		if p.routes != nil {
+			var r route.Report
+			if !p.engine.Do(ctx, func() { r = p.routes.Report() }) {
+				return ctx.Err()
+			}
+			a.Tables = newTableAnswers(r)
+		}
 		for _, w := range writes {
-			a.Writes = append(a.Writes, plannedWrite{w.Controller, w.Verb, w.Object.Kind, w.Object.Name, w.Summary})
+			a.Writes = append(a.Writes, plannedWrite{w.Controller, w.Verb, w.Object.Kind, w.Object.Name, w.Summary, w.Before, w.After, w.Mark})
 		}
 		err = answer.Write(s.output, out, "plan", a, func() error { return a.write(out) })
 		if err == nil && len(writes) > 0 {
@@ -86,9 +98,24 @@ func (a planAnswer) write(out io.Writer) error {
 	fmt.Fprintln(t, "VERB\tOBJECT\tCHANGE")
 	for _, w := range a.Writes {
 		fmt.Fprintf(t, "%s\t%s %s\t%s\n", w.Verb, w.Kind, w.Name, w.Change)
+		if w.Before != "" || w.After != "" {
+			fmt.Fprintf(t, "\t\t%s\n", w.difference())
+		}
 	}
 	fmt.Fprintf(t, "\n%d to write\n", len(a.Writes))
+	for _, u := range a.Tables {
+		fmt.Fprintln(t, u)
+	}
 	return t.Flush()
+}
+
+// difference returns what a write changes, and what makes it ours.
+func (w plannedWrite) difference() string {
+	text := "before: " + cmp.Or(w.Before, "none") + "; after: " + cmp.Or(w.After, "none")
+	if w.Mark != "" {
+		text += "; ledger: " + w.Mark
+	}
+	return text
 }
 
 // ipamAnswer is how full the pools are, and what is wrong with Nodes.

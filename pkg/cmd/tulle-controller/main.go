@@ -98,6 +98,10 @@ func run(args, environ []string, out io.Writer) error {
 		return s.plan(out)
 	case showIPAM:
 		return s.ipam(out)
+	case showRoutes:
+		return s.routes(out)
+	case showNode:
+		return s.explain(out)
 	}
 	s.given = given.Written
 	return s.serve()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/controller/route"
 )
 
 // pageSection returns what stands below a heading of the page, up to the next of its
@@ -115,7 +116,7 @@ func fieldsOf(t reflect.Type, path string) (all []string) {
 }
 
 func TestPageHasEveryField(t *testing.T) {
-	for heading, what := range map[string]any{"### tulle.plan/v1": planAnswer{}, "### tulle.ipam/v1": ipamAnswer{}} {
+	for heading, what := range map[string]any{"### tulle.plan/v1": planAnswer{}, "### tulle.ipam/v1": ipamAnswer{}, "### tulle.routes/v1": routesAnswer{}, "### tulle.explain/v1": explainAnswer{}} {
 		var got []string
 		text := pageSection(t, heading)
 		for _, r := range row.FindAllStringSubmatch(text, -1) {
@@ -148,7 +149,7 @@ func TestPageExamples(t *testing.T) {
 }
 
 func TestAnswersHaveNoNull(t *testing.T) {
-	for _, what := range []any{planAnswer{Writes: []plannedWrite{}}, newIPAMAnswer(nodeipam.Report{})} {
+	for _, what := range []any{planAnswer{Writes: []plannedWrite{}, Tables: []tableAnswer{}}, newRoutesAnswer(route.Report{}), newIPAMAnswer(nodeipam.Report{})} {
 		if text, err := json.Marshal(what); err != nil || strings.Contains(string(text), "null") {
 			t.Errorf("%s, %v", text, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller/cloudnode"
 	"github.com/tulle-net/tulle/pkg/controller/lifecycle"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/controller/route"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/page"
@@ -27,6 +28,7 @@ type reading struct {
 	hasIPAM bool // node IPAM runs
 	ipam    nodeipam.Report
 	nodes   *cloudnode.Report // nil without that controller
+	routes  *route.Report     // nil without that controller
 	life    *lifecycle.Report // nil without that controller
 	// waits say what controllers wait for, and fine what is done, for the verdict.
 	waits, fine []string

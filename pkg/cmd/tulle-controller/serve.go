@@ -17,6 +17,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/gce"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/controller/route"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/kube"
@@ -45,6 +46,7 @@ type process struct {
 	pools    *nodeipam.Controller // takes the pools of --node-pools; nil without it
 	google   *gce.Client          // nil without Google's alias ranges
 	cloud    cloudClient          // of --cloud-provider; nil without it
+	routes   *route.Controller    // nil without routes
 	reports  []report
 	elector  *election.Elector // nil without leader election
 	started  time.Time

@@ -21,6 +21,7 @@ type settings struct {
 	command command
 	shell   string // of showCompletion
 	topic   string // of showHelp
+	node    string // of showNode
 	output  answer.Format
 
 	controllers selection
@@ -39,6 +40,7 @@ type settings struct {
 	rest                              time.Duration
 	google                            googleSettings
 	cloud                             cloudSettings
+	route                             routeSettings
 	nodes                             nodeSettings
 
 	elect     elect
@@ -80,7 +82,7 @@ const poolName = "cluster-cidr"
 
 // check refuses flags that conflict, and sets what follows from several flags.
 func (s *settings) check(g *flags.Given) error {
-	for _, check := range []func(*flags.Given) error{s.checkCloud, s.checkIPAM, s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkElection} {
+	for _, check := range []func(*flags.Given) error{s.checkCloud, s.checkIPAM, s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkRoutes, s.checkElection} {
 		if err := check(g); err != nil {
 			return err
 		}

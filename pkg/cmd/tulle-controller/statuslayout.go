@@ -22,6 +22,7 @@ func (v view) writeBody(d *page.Document) {
 	}
 	v.writeGone(d)
 	v.writeFindings(d)
+	v.writeRoutes(d)
 	if v.state.Mode == controller.ObserveMode {
 		v.writePlanned(d)
 	} else {

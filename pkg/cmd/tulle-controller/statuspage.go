@@ -78,6 +78,9 @@ func newView(r reading, layouts []ipam.Layout) view {
 	}
 	v.pools = r.poolCards(layouts)
 	v.facts = []page.Section{r.replicaFacts(), r.nodeFacts(), r.writeFacts(), r.feedFacts()}
+	if s, ok := r.routeFacts(); ok {
+		v.facts = append(v.facts, s)
+	}
 	if r.life != nil {
 		v.facts = append(v.facts, r.lifeFacts())
 	}
@@ -111,6 +114,7 @@ func (r reading) reasons() (all []page.Reason) {
 	if until := r.state.Paused; !until.IsZero() {
 		add(page.Warn, "writes", "pause for "+page.Span(until.Sub(r.at))+", because the API server fails or asks for it")
 	}
+	r.routeReasons(add)
 	for i, p := range r.ipam.Problems {
 		if i == fewProblems {
 			add(page.Warn, "pools", page.Count(len(r.ipam.Problems)-i, "more problem"))
