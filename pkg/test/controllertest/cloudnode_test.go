@@ -129,7 +129,7 @@ func (l *cloudLab) initialised() map[string]corev1.Node {
 	})
 	for _, at := range l.instances {
 		n := all[at.Name]
-		if want := "aws:///" + at.Zone + "/" + at.ID; n.Spec.ProviderID != want || len(n.Spec.Taints) != 1 {
+		if want := "aws:///" + at.Zone + "/" + at.ID; n.Spec.ProviderID != want || !hasTaint(n, "example.org/dedicated") || !hasTaint(n, "node.kubernetes.io/not-ready") {
 			l.t.Errorf("%s has the providerID %s and the taints %v", at.Name, n.Spec.ProviderID, n.Spec.Taints)
 		}
 		for key, value := range map[string]string{
