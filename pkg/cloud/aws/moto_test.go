@@ -1,0 +1,169 @@
+//go:build aws
+
+package aws
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// startMoto leads the SDK to a moto_server until the test ends.
+func startMoto(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	var said bytes.Buffer
+	server := exec.Command("moto_server", "-H", "127.0.0.1", "-p", port)
+	server.Stdout, server.Stderr = &said, &said
+	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := server.Start(); err != nil {
+		t.Fatalf("%v: moto_server runs this test; pip install 'moto[server]' brings it", err)
+	}
+	exited := make(chan struct{})
+	go func() { server.Wait(); close(exited) }()
+	t.Cleanup(func() {
+		syscall.Kill(-server.Process.Pid, syscall.SIGKILL)
+		<-exited
+	})
+	url := "http://127.0.0.1:" + port
+	for name, text := range map[string]string{
+		"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "AKIATULLETEST0000001", "AWS_SECRET_ACCESS_KEY": "not-a-secret", "AWS_SESSION_TOKEN": "",
+		"AWS_REGION": "eu-central-1", "AWS_EC2_METADATA_DISABLED": "true", "AWS_CA_BUNDLE": "", "AWS_PROFILE": "",
+	} {
+		t.Setenv(name, text)
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for ctx := within(t, time.Minute); ; {
+		if answer, err := http.Get(url + "/moto-api/data.json"); err == nil {
+			answer.Body.Close()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-exited:
+			t.Fatalf("moto_server ended: %s", strings.TrimSpace(said.String()))
+		case <-ctx.Done():
+			t.Fatalf("moto_server does not answer: %s", strings.TrimSpace(said.String()))
+		}
+	}
+}
+
+// launchOnMoto launches tagged instances, and returns their IDs.
+func launchOnMoto(t *testing.T, c *Client, n int32) (ids []string) {
+	t.Helper()
+	out, err := c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{
+		ImageId: sdk.String("ami-12c6146b"), MinCount: &n, MaxCount: &n,
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: sdk.String("kubernetes.io/cluster/prod"), Value: sdk.String("owned")}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range out.Instances {
+		ids = append(ids, *i.InstanceId)
+	}
+	return ids
+}
+
+// TestMotoServesTheClient makes every call of the client against an implementation of
+// AWS that is not ours.
+func TestMotoServesTheClient(t *testing.T) {
+	startMoto(t)
+	c, err := New(t.Context(), Options{Config: Config{Families: []string{"ipv4"}}, Cluster: "prod", Agent: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	launched := launchOnMoto(t, c, 250)
+	gone := "i-0123456789abcdef0"
+	found, err := c.Instances(t.Context(), append(slices.Clone(launched), gone))
+	if err != nil || len(found) != 251 || found[gone].State != cloud.Absent {
+		t.Fatalf("%d instances, %+v, %v", len(found), found[gone], err)
+	}
+	a, b := found[launched[0]], found[launched[1]]
+	if a.State != cloud.Running || a.Zone == "" || a.Interface == "" || a.Forwards || a.Network == "" || len(a.Addresses) < 3 || a.Account == "" {
+		t.Errorf("%+v", a)
+	}
+	name := a.Addresses[slices.IndexFunc(a.Addresses, func(x cloud.Address) bool { return x.Type == cloud.InternalDNS })].Value
+	if named, err := c.Named(t.Context(), []string{name, launched[1]}); err != nil || named[name].ID != a.ID || named[launched[1]].ID != b.ID {
+		t.Errorf("%+v, %v", named, err)
+	}
+	table, err := c.ec2.CreateRouteTable(t.Context(), &ec2.CreateRouteTableInput{VpcId: &a.Network, TagSpecifications: []types.TagSpecification{{
+		ResourceType: types.ResourceTypeRouteTable, Tags: []types.Tag{{Key: sdk.String("kubernetes.io/cluster/prod"), Value: sdk.String("owned")}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := *table.RouteTable.RouteTableId
+	testRoutesOnMoto(t, c, id, a, b)
+	if err := c.Forward(t.Context(), a); err != nil {
+		t.Error(err)
+	}
+	fresh, err := c.read(t.Context(), []string{a.ProviderID})
+	if err != nil || !fresh[a.ProviderID].Forwards {
+		t.Errorf("%+v, %v", fresh, err)
+	}
+	for call, n := range c.Calls() {
+		if call.Outcome != "ok" {
+			t.Errorf("%d calls of %s: %s", n, call.Action, call.Outcome)
+		}
+	}
+}
+
+// testRoutesOnMoto adds, replaces and removes a route.
+func testRoutesOnMoto(t *testing.T, c *Client, table string, a, b cloud.Instance) {
+	t.Helper()
+	to := netip.MustParsePrefix("10.244.7.0/24")
+	now := func() (r cloud.Route, there bool) {
+		all, err := c.Tables(t.Context())
+		if err != nil || len(all) != 1 || all[0].ID != table || all[0].Quota.Most[0] == 0 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		i := slices.IndexFunc(all[0].Routes, func(r cloud.Route) bool { return r.Destination == to })
+		if i < 0 {
+			return r, false
+		}
+		return all[0].Routes[i], true
+	}
+	change := func(verb cloud.Verb, i cloud.Instance, was cloud.Route) {
+		t.Helper()
+		c.tables.reads = nil // nothing of the last moment is known
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.ChangeRoutes(ctx, []cloud.RouteChange{{Table: table, Verb: verb, Destination: to, Instance: i.ID, Interface: i.Interface, Was: was}})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(cloud.Add, a, cloud.Route{})
+	was, there := now()
+	if !there || !was.LeadsTo(a) || was.Origin != cloud.Created {
+		t.Errorf("%+v", was)
+	}
+	change(cloud.Replace, b, was)
+	if was, there = now(); !there || !was.LeadsTo(b) {
+		t.Errorf("%+v", was)
+	}
+	change(cloud.Remove, cloud.Instance{}, was)
+	if was, there = now(); there {
+		t.Errorf("%+v", was)
+	}
+}
