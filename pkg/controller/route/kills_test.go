@@ -16,6 +16,7 @@ func TestKillsLeaveNothingUnexplained(t *testing.T) {
 	for seed := range uint64(12) {
 		inLab(t, func(l *lab) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
+			dice := rand.New(rand.NewPCG(seed, 2)) // only the cloud's lock protects it
 			foreign := cloud.Route{Destination: netip.MustParsePrefix("10.4.200.0/24"), Kind: cloud.ToInterface, Target: "nic-other"}
 			l.cloud.Put("rtb-a", foreign)
 			late := make(chan struct{})
@@ -28,13 +29,13 @@ func TestKillsLeaveNothingUnexplained(t *testing.T) {
 					}()
 				}
 				l.cloud.Hold = func(cloud.RouteChange) <-chan struct{} {
-					if rnd.IntN(6) == 0 {
+					if dice.IntN(6) == 0 {
 						return late
 					}
 					return nil
 				}
 				l.cloud.Lose = func(cloud.RouteChange) error {
-					if rnd.IntN(6) == 0 {
+					if dice.IntN(6) == 0 {
 						return &cloud.Error{Kind: cloud.Unavailable, Action: "CreateRoute", Text: "the answer is lost"}
 					}
 					return nil
