@@ -125,7 +125,7 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-// work makes first, and then everything that waits for the loop. What the feeds have
+// work calls first, and then everything that waits for the loop. What the feeds have
 // read comes after the calls: a list, for example, after the Begin that was posted
 // before it.
 func (e *Engine) work(first func()) {

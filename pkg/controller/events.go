@@ -19,7 +19,7 @@ const (
 // Event is a message for people about an object, which Kubernetes shows with it.
 type Event struct {
 	Object Ref
-	// Warning marks an event that a person has to act on.
+	// Warning marks an event that a person must act on.
 	Warning bool
 	// Reason is the cause, one word in CamelCase. An object gets at most one event of a
 	// reason in five minutes.

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fakeFeed is a feed that lists when a test says so.
+// fakeFeed is a feed that lists when a test calls list.
 type fakeFeed struct {
 	mu      sync.Mutex
 	wanted  int
@@ -64,7 +64,7 @@ func (f *fakeFeed) list() {
 	f.has, f.hasList = f.wanted, true
 }
 
-// fake is a controller that has to write each of some objects once.
+// fake is a controller that writes each of its objects once.
 type fake struct {
 	name string
 	do   func(ctx context.Context, name string) error // makes a write

@@ -22,7 +22,7 @@ type Lookup[V any] struct {
 	Due func(now time.Time) (keys []string, again time.Time)
 	// Read looks keys up. It returns what it found, even with an error.
 	Read func(ctx context.Context, keys []string) (map[string]V, error)
-	// Take takes what was found.
+	// Take applies what was found.
 	Take func(keys []string, found map[string]V)
 }
 
@@ -38,7 +38,7 @@ func LookUp[V any](e *Engine, l Lookup[V]) {
 type lookup interface {
 	// turn begins to look up what is due. It returns when more is due.
 	turn(ctx context.Context, e *Engine, now time.Time) time.Time
-	// rest is called in the place of turn while nothing is to be looked up.
+	// rest replaces turn while the Engine looks nothing up.
 	rest()
 	state() FeedState
 	await(ctx context.Context) error

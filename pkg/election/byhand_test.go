@@ -81,8 +81,8 @@ func TestRemovedHolderStopsFirst(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAnotherIsTakenSafely: whatever another program or an attacker has written
-// into the Lease, a replica leads after the duration in it, and not earlier.
+// TestLeaseOfAnotherIsTakenSafely writes Leases as another program or an attacker may. A
+// replica leads after the duration in the Lease, and not earlier.
 func TestLeaseOfAnotherIsTakenSafely(t *testing.T) {
 	const at = "2026-01-02T03:04:05.000006Z"
 	usual := 15 * time.Second

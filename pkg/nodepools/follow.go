@@ -23,7 +23,7 @@ func Read(path string, beside []ipam.Pool) ([]ipam.Pool, error) {
 // Follow calls to with the pools in the file at path, and again whenever the file
 // changes, until ctx ends. If there are none to use, it calls to with the reason.
 func Follow(ctx context.Context, path string, beside []ipam.Pool, to func([]ipam.Pool, error)) {
-	reading := trouble.Outcome{Failed: "Refused the file of pools; keeping the pools of before", EachReason: true}
+	reading := trouble.Outcome{Failed: "Refused the file of pools; keeping the previous pools", EachReason: true}
 	known := ""
 	textfile.Follow(ctx, path, func(text []byte, err error) {
 		var pools []ipam.Pool

@@ -28,8 +28,8 @@ var (
 // defaultBits are the lengths of blocks where the file has none.
 var defaultBits = subnet.Pair[int]{subnet.IPv4: 24, subnet.IPv6: 64}
 
-// Parse returns the pools in text. They are to exist beside others, whose addresses they
-// may not have. An error names the place, and the fix.
+// Parse returns the pools in text. It refuses those whose name or addresses a pool of
+// beside has. An error names the place, and the fix.
 func Parse(text []byte, beside []ipam.Pool) ([]ipam.Pool, error) {
 	if line := secondDocument(text); line > 0 {
 		return nil, fmt.Errorf("line %d: a second document begins; write all pools into one", line)

@@ -27,7 +27,7 @@ func (v value) wrong(format string, args ...any) error {
 	return fmt.Errorf("%s: %s", v.path, text)
 }
 
-// kind says what v is, for people.
+// kind returns what v is, for people.
 func (v value) kind() string {
 	switch is := v.is.(type) {
 	case nil:

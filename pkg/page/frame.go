@@ -26,7 +26,7 @@ type Frame struct {
 	At    time.Time
 	// Started is when the program started.
 	Started time.Time
-	// Class and Verdict say in a word and a line how things are.
+	// Class and Verdict are the program's state: a class of the style sheet, and a line.
 	Class, Verdict string
 	// Reasons are what is wrong, the worst first. All shows all of them.
 	Reasons []Reason

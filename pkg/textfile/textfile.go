@@ -20,13 +20,14 @@ const (
 	largest = 1 << 20
 )
 
-// Read returns what the file at path says.
+// Read returns the content of the file at path.
 func Read(path string) ([]byte, error) {
 	text, _, err := read(path)
 	return text, err
 }
 
-// read also returns which state of the file it has read, if that is worth no second try.
+// read also returns the state of the file that it has read, or nil if a second try may
+// succeed.
 func read(path string) ([]byte, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
 	if err != nil {
@@ -50,8 +51,8 @@ func read(path string) ([]byte, fs.FileInfo, error) {
 	return text, info, nil
 }
 
-// Follow calls got with what the file at path says, and again whenever the file changes,
-// until ctx ends. While the file cannot be read, it calls got with the reason at each
+// Follow calls got with the content of the file at path, and again whenever the file
+// changes, until ctx ends. While the file cannot be read, it calls got with the reason at each
 // try.
 func Follow(ctx context.Context, path string, got func(text []byte, err error)) {
 	var seen fs.FileInfo

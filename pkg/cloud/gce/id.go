@@ -32,8 +32,8 @@ func CheckProject(project string) error {
 	return nil
 }
 
-// parse reads a provider ID. What a kubelet says of itself is not to be trusted: the
-// instance must be in the project.
+// parse reads a provider ID. A kubelet chooses its own, so the instance must be in the
+// project.
 func parse(id, project string) (n name, err error) {
 	rest, ok := strings.CutPrefix(id, scheme)
 	parts := strings.Split(rest, "/")

@@ -27,9 +27,8 @@ const (
 	mostZones = 8
 )
 
-// Instances returns what the API says about each instance, by its provider ID. With an
-// error, the instances that are missing in the map could not be read, and the others
-// could.
+// Instances returns the present state of each instance, by its provider ID. With an error,
+// it could not read the instances that are missing in the map.
 func (c *Client) Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error) {
 	found := make(map[string]cloud.Instance, len(ids))
 	zones := make(map[place]map[string]string) // the provider ID of each name

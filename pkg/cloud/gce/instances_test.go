@@ -72,7 +72,7 @@ func TestReadsAFewByNameAndManyByPages(t *testing.T) {
 	}
 }
 
-// What a kubelet says of its instance is hostile. It keeps no other instance back.
+// A kubelet may name any instance. That keeps no other instance from being read.
 func TestOneBadIDHarmsNoOther(t *testing.T) {
 	s := gcetest.New(t)
 	good := append(fill(s, "europe-west1-b", 3), fill(s, "europe-west1-c", 3)...)
@@ -175,7 +175,7 @@ func TestGoesOnWithAPageAfterAQuota(t *testing.T) {
 	}
 }
 
-// Without time to wait, the error says how long the API wants to be left alone.
+// Without time to wait, the error has the pause that the API asks for.
 func TestQuotaWithoutTimeIsReported(t *testing.T) {
 	s := gcetest.New(t)
 	s.Add("europe-west1-b", "worker-1", "pods")

@@ -121,7 +121,7 @@ func TestTheClusterGivesOutRangesToGoogle(t *testing.T) {
 	}
 }
 
-// Without a permission the program goes on, and says which one is missing.
+// Without a permission the program goes on, and names the missing one.
 func TestGoogleRefusesEverything(t *testing.T) {
 	c, g := newGoogle(t, 2, "10.64.7.0/24", "10.64.8.0/24")
 	g.Do(func() {

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long a test waits for what has to happen.
+// patience is the time limit of a wait before the test fails.
 const patience = time.Minute
 
 // cluster is an API server whose Nodes get no podCIDRs by themselves.
@@ -59,7 +59,7 @@ func (c cluster) flags(more ...string) []string {
 	return append(append([]string{"--master=" + c.URL}, basic...), more...)
 }
 
-// settingsOf returns what a command line says.
+// settingsOf returns the settings of a command line.
 func settingsOf(t testing.TB, args ...string) settings {
 	t.Helper()
 	var s settings
@@ -113,7 +113,8 @@ func (r *running) stop() {
 	<-r.ended
 }
 
-// await waits until the program's verdict has a text, of whatever it is worked out from.
+// await waits until the program's verdict has a text, in the short reading and in the full
+// one.
 func (r *running) await(text string) {
 	r.t.Helper()
 	for _, from := range []func(context.Context) reading{r.glance, r.read} {

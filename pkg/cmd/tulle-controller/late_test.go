@@ -17,8 +17,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// slowWay leads to an API server. It delivers the first write of a Node only when that
-// is released, whatever has become of the client.
+// slowWay leads to an API server. It delivers the first write of a Node only when the test
+// releases it, even if the client has gone by then.
 type slowWay struct {
 	to      string
 	client  *http.Client

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// A cluster whose Nodes all have podCIDRs costs no write of a Node, whatever they are.
+// In a cluster whose Nodes all have podCIDRs, valid or not, no Node is written.
 func TestASettledClusterIsLeftAlone(t *testing.T) {
 	c := newCluster(t)
 	c.Do(func() {

@@ -15,8 +15,8 @@ import (
 // outage is how long the API server fails.
 const outage = time.Minute
 
-// However the API server fails for a minute, and whatever it does meanwhile with what it
-// was asked, Nodes get their podCIDRs soon after, and no two the same.
+// The API server fails for a minute, in each way, and may still make the writes that it
+// does not answer. Soon after, every Node has podCIDRs, and no two Nodes have the same.
 func TestAMinuteWithoutTheAPIServer(t *testing.T) {
 	refused := func(*http.Request) *metav1.Status {
 		return apitest.Refusal(http.StatusServiceUnavailable, "the API server is gone")

@@ -46,7 +46,7 @@ func poolClass(u ipam.PoolUsage, now time.Time) string {
 	return ""
 }
 
-// fullWords says when a pool will be full.
+// fullWords returns in words when a pool will be full.
 func fullWords(u ipam.PoolUsage, now time.Time) string {
 	switch full := u.Forecast.Full; {
 	case u.Free+u.Resting == 0:

@@ -41,7 +41,7 @@ func (p *process) followPools(ctx context.Context) {
 	nodepools.Follow(ctx, p.settings.poolFile, p.settings.pools, func(now []ipam.Pool, err error) {
 		var problems []nodeipam.Problem
 		if err != nil {
-			problems = append(problems, nodeipam.Problem{Source: fileSource, Text: p.settings.poolFile + ": " + err.Error() + "; the pools of before are in force"})
+			problems = append(problems, nodeipam.Problem{Source: fileSource, Text: p.settings.poolFile + ": " + err.Error() + "; the previous pools stay in force"})
 		} else {
 			pools = now
 		}

@@ -92,7 +92,7 @@ func TestPoolsComeFromAFile(t *testing.T) {
 	c.wantCIDR("a2", "10.2.0.0/26")
 
 	f.write(fmt.Sprintf(zones, "10.1.0.1/26"))
-	r.wantPools("zone-a IPv4 /26 3 2 1", "pools[0].ipv4.ranges[0]: 10.1.0.1/26 has host bits; write 10.1.0.0/26; the pools of before are in force")
+	r.wantPools("zone-a IPv4 /26 3 2 1", "pools[0].ipv4.ranges[0]: 10.1.0.1/26 has host bits; write 10.1.0.0/26; the previous pools stay in force")
 	w := httptest.NewRecorder()
 	r.mux().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if part := `tulle_controller_pool_problems{source="file"} 1`; !strings.Contains(w.Body.String(), part) {

@@ -20,15 +20,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// replay is an API server that costs little: what it says was encoded before, as far
-// as that is known. It has Nodes, whose watch shows all of them being created, and each
-// patch as a change.
+// replay is an API server that costs little: its answers were encoded before the test. It
+// has Nodes. Their watch shows the creation of each, and each patch as a change.
 type replay struct {
 	t       testing.TB
 	nodes   []*corev1.Node
 	created [][]byte    // the event of each Node
 	answers [][]byte    // to the patch of each Node
-	events  chan []byte // that the watch is to send
+	events  chan []byte // which the watch sends
 
 	mu      sync.Mutex
 	patched map[string]bool

@@ -173,7 +173,7 @@ func (p *process) serveHTTP(ctx context.Context) {
 	}
 }
 
-// makeElector sets the elector, if there is to be one.
+// makeElector sets the elector, unless this process writes nothing or leads without one.
 func (p *process) makeElector() (err error) {
 	e := p.settings.elect
 	if !e.On || p.settings.mode != controller.WriteMode {

@@ -30,7 +30,7 @@ func (v view) writeBody(d *page.Document) {
 	}
 }
 
-// writeMore says how many rows of a list are left out.
+// writeMore writes how many rows of a list are left out, and which command lists them.
 func writeMore(d *page.Document, all int, command string) {
 	if all > mostRows {
 		d.Add(`<p class="hint">and {} more; <code>{}</code> lists all</p>`+"\n", page.Grouped(all-mostRows), command)

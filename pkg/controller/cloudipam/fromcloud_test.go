@@ -55,7 +55,7 @@ func TestConditionWaitsForPodCIDRs(t *testing.T) {
 	})
 }
 
-// Another program's condition is not ours to change: tulled says that its network does
+// Another program's condition is not ours to change: tulled reports that its network does
 // not work.
 func TestConditionOfOthersStays(t *testing.T) {
 	for reason, want := range map[string]string{"TulleNotReady": "True TulleNotReady", "FlannelIsUp": "True FlannelIsUp", "": "False RouteCreated"} {

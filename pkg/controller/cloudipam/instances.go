@@ -30,7 +30,7 @@ func (c *Controller) due(now time.Time) (ids []string, again time.Time) {
 	return ids, c.reads.Next()
 }
 
-// take takes what the cloud says about instances.
+// take records the instances that a lookup has found.
 func (c *Controller) take(ids []string, found map[string]cloud.Instance) {
 	now, asked := time.Now(), c.asked
 	c.asked = make(map[string][]string)
@@ -69,13 +69,13 @@ func (c *Controller) again(n *node, now time.Time) {
 	c.reads.Set(n.name, now.Add(backoff.After(n.failures)))
 }
 
-// grant takes a block that a Node is to get.
+// grant records the block that the Book has granted to a Node.
 func (c *Controller) grant(g ipam.Grant, now time.Time) {
 	c.nodes[g.Node].granted = g.CIDRs[0]
 	c.steps.Set(g.Node, now)
 }
 
-// ungrant returns a block that a Node was to get.
+// ungrant returns a Node's granted block to the Book.
 func (c *Controller) ungrant(n *node) {
 	if n.granted.IsValid() {
 		n.granted = netip.Prefix{}
@@ -101,7 +101,7 @@ func newRequest() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// added takes the outcome of a change.
+// added records the outcome of a change.
 func (c *Controller) added(n *node, change cloud.Change, now time.Time, err error) {
 	n.last = cloud.Change{}
 	if err == nil {
@@ -134,8 +134,8 @@ func (c *Controller) added(n *node, change cloud.Change, now time.Time, err erro
 	}
 }
 
-// endAvoiding gives out blocks again that the cloud said were in use. It returns when
-// there are more.
+// endAvoiding gives out avoided blocks again when their time is over. It returns when the
+// next time is.
 func (c *Controller) endAvoiding(now time.Time) (again time.Time) {
 	ended := false
 	for s, until := range c.avoided {

@@ -26,7 +26,7 @@ type node struct {
 	instance  *cloud.Instance // nil until it was read
 	fruitless int             // lookups in a row that did not find what was needed
 	failures  int             // of writes in a row
-	granted   netip.Prefix    // is to be added to the instance
+	granted   netip.Prefix    // by the Book; not added to the instance yet
 	last      cloud.Change    // the last change whose outcome is not known
 }
 
@@ -46,7 +46,7 @@ func keep(k *kube.Node) (name string, n node) {
 	return n.name, n
 }
 
-// set takes a state of a Node.
+// set applies a state of a Node.
 func (c *Controller) set(name string, v node) {
 	now, n := time.Now(), c.nodes[name]
 	switch {
@@ -79,7 +79,7 @@ func (c *Controller) count(n *node, more int) {
 	}
 }
 
-// remove takes the deletion of a Node.
+// remove applies the deletion of a Node.
 func (c *Controller) remove(name string) {
 	n := c.nodes[name]
 	if n == nil {
@@ -105,7 +105,7 @@ func (c *Controller) list(all map[string]node) {
 	}
 }
 
-// enter records what a Node owns, and looks at the Node soon. A Node without podCIDRs
+// enter records what a Node owns, and schedules its next step. A Node without podCIDRs
 // waits for a block only when its instance is known to have none.
 func (c *Controller) enter(n *node, now time.Time) {
 	cidrs := n.cidrs
@@ -128,7 +128,7 @@ func (c *Controller) enter(n *node, now time.Time) {
 	c.steps.Set(n.name, now)
 }
 
-// needs reports whether a Node's instance is to be looked up.
+// needs reports whether a Node's instance must be looked up.
 func (c *Controller) needs(n *node) bool {
 	return !n.deleting && n.id != "" && (c.options.Mode != CloudAllocator || len(n.cidrs) == 0 || n.unrouted)
 }

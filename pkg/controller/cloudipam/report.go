@@ -126,7 +126,7 @@ func (c *Controller) Layouts(now time.Time, most, parts int) []ipam.Layout {
 // same in a cluster of any size. Call it in the Engine's loop.
 func (c *Controller) Progress() (waiting, fences int) { return c.waiting, 0 }
 
-// Report returns what the controller knows. It looks at all Nodes. Call it in the
+// Report returns the state of the controller. It goes through all Nodes. Call it in the
 // Engine's loop.
 func (c *Controller) Report(now time.Time) nodeipam.Report {
 	r := nodeipam.Report{Nodes: len(c.nodes), Waiting: c.waiting, Pools: c.book.Usage(now), Findings: c.findings()}

@@ -13,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// due returns what is to be read now.
+// due returns the revision as of which a read is due, or "".
 func due(c *Controller) string {
 	keys, _ := c.dueOrder(time.Now())
 	if len(keys) == 0 {
@@ -98,7 +98,7 @@ func TestNodesWaitNoLongerThanTheLimit(t *testing.T) {
 	}
 }
 
-// The list is read from the server, whatever that says.
+// The newest revision is that of the server's list.
 func TestReadsTheNewestRevision(t *testing.T) {
 	f := apitest.New(t)
 	client, err := kube.NewClient(kube.Options{Server: f.URL, Name: "test"})

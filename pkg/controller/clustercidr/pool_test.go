@@ -91,8 +91,8 @@ func TestClusterCIDRsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzClusterCIDR: whatever an object says, it is a pool that a Book accepts, or there
-// is a reason why not.
+// FuzzClusterCIDR checks that every object is a pool that a Book accepts, or that there is
+// a reason why not.
 func FuzzClusterCIDR(f *testing.F) {
 	f.Add(`{"perNodeHostBits":8,"ipv4":"10.1.0.0/16","ipv6":"fd00::/112"}`)
 	f.Add(`{"perNodeHostBits":8,"ipv4":"10.1.0.0/16","nodeSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"Gt","values":["1"]}]}]}}`)

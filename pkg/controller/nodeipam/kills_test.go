@@ -121,7 +121,7 @@ func (w *world) end(i int) {
 	}
 }
 
-// step is one thing that happens.
+// step makes one random change.
 func (w *world) step() {
 	switch n := w.rnd.IntN(20); {
 	case n < 3 && len(w.nodes) < 30:

@@ -46,7 +46,7 @@ func newSources(t *testing.T) *Controller {
 }
 
 // TestSourcesAddUp: the pools of all sources are in force, without the ranges of
-// services, whichever was known first.
+// services, in any order of their arrival.
 func TestSourcesAddUp(t *testing.T) {
 	c := newSources(t)
 	c.reserve(networks("10.1.1.0/24"))
