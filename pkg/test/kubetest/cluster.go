@@ -33,7 +33,7 @@ const services = "172.31.0.0/24"
 var serviceAddress = netip.MustParseAddr("172.31.0.1")
 
 // patience is the time limit of a wait before the test fails.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // Options are what the cluster offers, and where it runs.
 type Options struct {
