@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
@@ -53,7 +55,8 @@ type inquiry[V any] struct {
 	mu      sync.Mutex
 	rests   bool
 	tried   bool
-	failure error
+	failure error         // of the last read, while there is more to look up
+	last    error         // of the last read
 	all     chan struct{} // closed when everything was tried once
 }
 
@@ -69,6 +72,11 @@ func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again 
 				q.tried = true
 				close(q.all)
 			}
+			if q.failure != nil && again.IsZero() { // what failed is not needed any more
+				klog.InfoS("Nothing is left to look up", "what", q.What)
+				q.outcome.Forget()
+				q.failure = nil
+			}
 		})
 		return again
 	}
@@ -81,7 +89,7 @@ func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again 
 		e.post(func() {
 			q.reading = false
 			q.outcome.Was(err, "keys", len(keys), "found", len(found))
-			q.set(func() { q.failure = err })
+			q.set(func() { q.failure, q.last = err, err })
 			if e.terms == terms { // a later term looks up everything itself
 				q.Take(keys, found)
 			}
@@ -90,7 +98,7 @@ func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again 
 	return time.Time{}
 }
 
-func (q *inquiry[V]) rest() { q.set(func() { q.rests, q.failure = true, nil }) }
+func (q *inquiry[V]) rest() { q.set(func() { q.rests, q.failure, q.last = true, nil, nil }) }
 
 func (q *inquiry[V]) set(f func()) {
 	q.mu.Lock()
@@ -116,8 +124,8 @@ func (q *inquiry[V]) await(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.failure != nil {
-		return fmt.Errorf("look up %s: %w", q.What, q.failure)
+	if q.last != nil {
+		return fmt.Errorf("look up %s: %w", q.What, q.last)
 	}
 	return nil
 }

@@ -24,5 +24,8 @@ func (o *Outcome) Was(err error, facts ...any) {
 	o.err = err
 }
 
+// Forget drops the failure of what is no longer tried. It logs nothing.
+func (o *Outcome) Forget() { o.err = nil }
+
 // Err returns the last error, or nil after a success.
 func (o *Outcome) Err() error { return o.err }
