@@ -18,6 +18,7 @@ const (
 type denials struct {
 	objects map[Ref]struct{} // that were denied since the term began
 	row     int              // those that were denied first since a write was made
+	tries   int              // that were denied since a write was made
 	made    bool             // a write was made in this term
 	pauses  int              // in a row
 	until   time.Time        // of the pause
@@ -25,6 +26,7 @@ type denials struct {
 
 // add records that the server denied a write.
 func (d *denials) add(object Ref, now time.Time) {
+	d.tries++
 	_, again := d.objects[object]
 	if !again {
 		if d.objects == nil || len(d.objects) >= mostDenials {
@@ -33,9 +35,9 @@ func (d *denials) add(object Ref, now time.Time) {
 		d.objects[object] = struct{}{}
 		d.row++
 	}
-	// If writes of other objects are made, an object that is denied again shows nothing of
-	// the server.
-	if d.row < fewDenials || again && d.made {
+	// While writes of other objects are made, an object that is denied again shows nothing
+	// of the server.
+	if d.row < fewDenials || again && d.made && d.tries < mostWrites {
 		return
 	}
 	d.pauses++
@@ -47,5 +49,5 @@ func (d *denials) add(object Ref, now time.Time) {
 // clear records that a write was made, so the server does not deny all.
 func (d *denials) clear(object Ref) {
 	delete(d.objects, object)
-	d.made, d.row, d.pauses, d.until = true, 0, 0, time.Time{}
+	d.made, d.tries, d.row, d.pauses, d.until = true, 0, 0, 0, time.Time{}
 }

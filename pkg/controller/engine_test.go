@@ -279,8 +279,44 @@ func TestAControllerThatIsDeniedEverythingPausesAlone(t *testing.T) {
 	}
 }
 
+// A right that is revoked in mid-term pauses the controller for good, also once the
+// server has denied every object.
+func TestARightThatIsRevokedInMidTermPauses(t *testing.T) {
+	c := newFake("a", 1)
+	var revoked atomic.Bool
+	var tries atomic.Int32
+	c.do = func(context.Context, string) error {
+		if tries.Add(1); revoked.Load() {
+			return &kube.Error{Code: http.StatusForbidden}
+		}
+		return nil
+	}
+	run(t, Options{}, func(l *lab) {
+		l.begin(election.Term{})
+		revoked.Store(true)
+		l.post(func() {
+			for i := range 2 * mostWrites {
+				c.pending = append(c.pending, fmt.Sprint("b-", i))
+			}
+			c.hold = 3 * time.Second // the controller's own back-off
+		})
+		l.pass(2 * time.Minute)
+		before := tries.Load()
+		l.pass(time.Minute)
+		if n, most := tries.Load()-before, int32(7*mostWrites); n < 1 || n > most {
+			t.Errorf("%d tries in a minute, want 1 to %d", n, most)
+		}
+		revoked.Store(false)
+		l.pass(backoff.Last + c.hold)
+		if n := l.wrote(c); n != 1+2*mostWrites {
+			t.Errorf("wrote %d of %d when it was allowed again", n, 1+2*mostWrites)
+		}
+	}, c)
+}
+
 // Objects that a policy denies for good keep no other object waiting, however many they
-// are: they have shown that the server writes others.
+// are, once the server has written another one since. Before, the server may have
+// denied all.
 func TestObjectsThatAreDeniedForGoodKeepNoOtherBack(t *testing.T) {
 	c := newFake("a", 1)
 	c.do = func(_ context.Context, name string) error {
@@ -302,6 +338,10 @@ func TestObjectsThatAreDeniedForGoodKeepNoOtherBack(t *testing.T) {
 			began := time.Now()
 			l.post(func() { c.pending = append(c.pending, fmt.Sprint("new-", i)) })
 			synctest.Wait()
+			if i == 0 {
+				l.pass(backoff.Last)
+				began = time.Now()
+			}
 			if n, took := l.wrote(c), time.Since(began); n != 2+i || took > 0 {
 				t.Fatalf("wrote %d of %d after %s", n, 2+i, took)
 			}
