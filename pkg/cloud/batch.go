@@ -11,8 +11,9 @@ const (
 	gather = 50 * time.Millisecond
 	// young is how long an answer may be given to another caller.
 	young = time.Second
-	// batchLimit is how long one read may take.
-	batchLimit = 30 * time.Second
+	// batchLimit is how long one read may take. The controllers wait for 30 s, so what a
+	// read has found by its end still reaches them.
+	batchLimit = 25 * time.Second
 )
 
 // Batch reads instances for several controllers that ask for the same ones at the same

@@ -108,3 +108,19 @@ func TestBatchOutlivesItsFirstCaller(t *testing.T) {
 		running.Wait()
 	})
 }
+
+// A read that uses up its time ends before the controllers stop waiting, so that they get
+// what it has found.
+func TestBatchEndsBeforeItsCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBatch(func(ctx context.Context, _ []string) (map[string]Instance, error) {
+			<-ctx.Done()
+			return map[string]Instance{"a": {ID: "a", State: Running}}, ctx.Err()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the limit of controller.Lookup
+		defer cancel()
+		if got, err := b.Instances(ctx, []string{"a", "b"}); got["a"].ID != "a" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -58,10 +59,11 @@ func (c *Client) read(ctx context.Context, providerIDs []string) (map[string]clo
 		}
 	}
 	if len(asked) > many {
-		// An instance without the tag is read below. So this may fail, and no answer of it
-		// shows that an instance is absent.
-		if all, err := c.tagged(ctx); err == nil {
-			take(all)
+		// An instance without the tag is read below, and one that this does not reach before
+		// it fails. So it shows instances, and never that one is absent.
+		all, err := c.tagged(ctx)
+		if take(all); cloud.KindOf(err) == cloud.Denied {
+			return found, err // the same request by ID would be denied, too
 		}
 	}
 	ids := make([]string, 0, len(asked))
@@ -74,8 +76,15 @@ func (c *Client) read(ctx context.Context, providerIDs []string) (map[string]clo
 	return found, err
 }
 
-// tagged returns the instances that have the cluster's tag.
+// tagged returns the instances that have the cluster's tag. With an error, there may be
+// others. Its pages come one after the other, so it ends after a third of the time: slow
+// pages leave the rest for reading by ID, which goes on in parallel.
 func (c *Client) tagged(ctx context.Context) (map[string]cloud.Instance, error) {
+	if end, ends := ctx.Deadline(); ends {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/3)
+		defer cancel()
+	}
 	all := make(map[string]cloud.Instance)
 	err := c.describe(ctx, []types.Filter{c.config.tagFilter()}, func(i cloud.Instance, _ types.Instance) { all[i.ID] = i })
 	return all, err
@@ -159,15 +168,23 @@ func cmpID(known, next cloud.Instance) string {
 	return text
 }
 
-// parts reads keys in parts of mostValues. A part that fails keeps no other back.
+// parts reads keys in parts of mostValues. A part that fails keeps no other back, but
+// after one that is denied no further part begins: it would be denied, too.
 func (c *Client) parts(ctx context.Context, keys []string, read func(context.Context, []string) (map[string]cloud.Instance, error)) (map[string]cloud.Instance, error) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	all := make(map[string]cloud.Instance, len(keys))
 	var failed []error
+	denied := false
 	free := make(chan struct{}, mostReads)
 	for part := range slices.Chunk(keys, mostValues) {
 		free <- struct{}{}
+		mu.Lock()
+		stop := denied
+		mu.Unlock()
+		if stop {
+			break
+		}
 		running.Go(func() {
 			defer func() { <-free }()
 			some, err := read(ctx, part)
@@ -176,6 +193,7 @@ func (c *Client) parts(ctx context.Context, keys []string, read func(context.Con
 			for k, i := range some {
 				all[k] = i
 			}
+			denied = denied || cloud.KindOf(err) == cloud.Denied
 			if err != nil && len(failed) == 0 { // the others fail for the same reason
 				failed = append(failed, err)
 			}
@@ -196,14 +214,18 @@ func (c *Client) describe(ctx context.Context, filters []types.Filter, each func
 		if err != nil {
 			return nil, err
 		}
+		var shown []func() // a page that is wrong somewhere shows nothing
 		for _, r := range out.Reservations {
 			for _, i := range r.Instances {
 				v, err := c.instance(i, value(r.OwnerId))
 				if err != nil {
 					return nil, err
 				}
-				each(v, i)
+				shown = append(shown, func() { each(v, i) })
 			}
+		}
+		for _, show := range shown {
+			show()
 		}
 		in.NextToken = out.NextToken
 		return out.NextToken, nil

@@ -133,11 +133,55 @@ func TestAFailedPartHarmsNoOther(t *testing.T) {
 	first := all[0].ID
 	f.Inject(awstest.Fault{Action: describeInstances, When: func(call awstest.Call) bool {
 		return slices.Contains(slices.Collect(maps.Values(call.Parameters())), first)
-	}, Answer: awstest.Unauthorized})
+	}, Answer: &awstest.Error{Status: 400, Code: "InvalidParameterValue", Message: "refused by the test"}})
 	got, err := c.Instances(t.Context(), idsOf(all))
-	wantKind(t, err, cloud.Denied)
+	wantKind(t, err, cloud.Refused)
 	if len(got) != 100 || got[idOf(all[299])].State != cloud.Running {
 		t.Errorf("%d instances", len(got))
+	}
+}
+
+// With more than a thousand instances, pages of the tag that do not end keep what they
+// have shown, and leave time for reading the others by ID.
+func TestSlowPagesLeaveTimeForReadingByID(t *testing.T) {
+	f, c := newAccount(t)
+	all := f.Launch(awstest.Launch{Count: 1001, Subnet: f.AddNetwork("10.0.0.0/8", 18, false).Subnets[0], Tags: tagged})
+	f.Set(func(s *awstest.Settings) { s.Page = 501 })
+	byTag := func(call awstest.Call) bool { return strings.HasPrefix(call.Value("Filter.1.Name"), "tag") }
+	f.Inject(awstest.Fault{Action: describeInstances, When: byTag, Pass: 1, Hang: true})
+	got, err := c.read(within(t, 6*time.Second), idsOf(all))
+	if err != nil || len(got) != 1001 {
+		t.Fatalf("%d instances, %v", len(got), err)
+	}
+	parts := 0
+	for _, call := range f.Calls() {
+		if !byTag(call) {
+			parts++
+		}
+	}
+	if parts != 3 {
+		t.Errorf("%d calls for the 500 instances that no page showed", parts)
+	}
+}
+
+// A denied request ends the read: the further parts would be denied, too.
+func TestADeniedReadBeginsNoFurtherPart(t *testing.T) {
+	f, c := newAccount(t)
+	f.Inject(awstest.Fault{Action: describeInstances, Answer: awstest.Unauthorized})
+	ids := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("i-%017x", i+1))
+		}
+		return all
+	}
+	_, err := c.Instances(t.Context(), ids(5000))
+	if wantKind(t, err, cloud.Denied); f.Count(describeInstances) != 1 {
+		t.Errorf("%d calls for 5,000 instances", f.Count(describeInstances))
+	}
+	f.Forget()
+	_, err = c.parts(t.Context(), ids(5000), c.byID)
+	if wantKind(t, err, cloud.Denied); f.Count(describeInstances) > mostReads {
+		t.Errorf("%d calls for 25 parts", f.Count(describeInstances))
 	}
 }
 
