@@ -168,17 +168,24 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 	case n.waits && !n.isDescribed():
 		return w, false // a lookup is due
 	case n.waits && !fresh:
-		c.ask(n, now)
+		if !c.reads.Has(n.name) { // the back-off of lookups that fail stays
+			c.ask(n, now)
+		}
 		return w, false
 	case n.waits && c.shares.holder(n, now) != nil:
 		c.steps.Set(n.name, now.Add(lookupLast))
 		return w, false
 	}
 	l, err := c.lack(n, n.instance)
-	if n.problem = ""; err != nil {
+	switch {
+	case err == nil && n.problem != "":
+		n.problem, n.fruitless = "", 0
+	case err != nil:
 		n.problem = err.Error()
 		if n.waits {
-			c.fruitlessly(n, now)
+			if !c.reads.Has(n.name) {
+				c.fruitlessly(n, now)
+			}
 			return w, false
 		}
 	}

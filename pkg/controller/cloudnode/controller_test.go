@@ -220,6 +220,38 @@ func TestAnswersInParts(t *testing.T) {
 	})
 }
 
+// A Node that keeps its taint after it was described is looked up with a back-off, too:
+// while the cloud answers nothing, and while the kubelet requests another address.
+func TestLookupsOfADescribedNodeBackOff(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.begin()
+		l.add("first")
+		l.pass(2 * time.Second)
+		l.register("second", withID(cloudtest.ProviderID("first")))
+		l.pass(3 * time.Second)
+		l.wantWaiting("second")
+		l.cloud.Do(func() { l.cloud.Revoked = true })
+		l.pass(10 * time.Minute)
+		calls := len(l.cloud.Calls())
+		l.pass(10 * time.Minute)
+		if n := len(l.cloud.Calls()) - calls; n > 15 {
+			t.Errorf("%d calls in ten minutes without an answer", n)
+		}
+	})
+	inLab(t, func(l *lab) {
+		l.begin()
+		l.cloud.Launch("a")
+		l.register("a", withIP("192.0.2.1"))
+		l.pass(10 * time.Minute)
+		l.wantCodes("a", BadAddress)
+		calls := len(l.cloud.Calls())
+		l.pass(10 * time.Minute)
+		if n := len(l.cloud.Calls()) - calls; n > 15 {
+			t.Errorf("%d calls in ten minutes for a wrong address", n)
+		}
+	})
+}
+
 // Credentials of another account show no instance. Nodes that are initialised stay as
 // they are.
 func TestAnotherAccountChangesNothing(t *testing.T) {

@@ -138,7 +138,7 @@ func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
 			}
 			if !answered || n.waits && !n.isDescribed() {
 				c.fruitlessly(n, now)
-			} else {
+			} else if !n.waits || n.problem == "" {
 				n.fruitless = 0
 			}
 			c.steps.Set(name, now)
