@@ -137,6 +137,10 @@ func (s *Store) Status() trouble.Status {
 	return status
 }
 
+// Client returns the store's client, for what else a program keeps in the same etcd. It
+// ends with the store.
+func (s *Store) Client() *clientv3.Client { return s.client }
+
 // Close closes the connection to etcd. Leases stay.
 func (s *Store) Close() error {
 	s.ended()

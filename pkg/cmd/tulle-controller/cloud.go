@@ -35,6 +35,7 @@ type cloudSettings struct {
 type cloudClient interface {
 	Instances(ctx context.Context, providerIDs []string) (map[string]cloud.Instance, error)
 	Named(ctx context.Context, names []string) (map[string]cloud.Instance, error)
+	Addressed(ctx context.Context, addresses []string) (map[string]cloud.Instance, error)
 	Tables(ctx context.Context) ([]cloud.Table, error)
 	ChangeRoutes(ctx context.Context, changes []cloud.RouteChange) []error
 	Forward(ctx context.Context, i cloud.Instance) error

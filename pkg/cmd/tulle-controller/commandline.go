@@ -34,6 +34,7 @@ const (
 	nodeIPAM    = "Node IPAM"
 	ofGoogle    = "Google"
 	ofCloud     = "Cloud"
+	ofEtcd      = "etcd"
 	electing    = "Leader election"
 	health      = "Health"
 	logging     = "Logging"
@@ -65,7 +66,7 @@ func (s *settings) commands() []flags.Command {
 	to := func(c command) func(string) error {
 		return func(string) error { s.command = c; return nil }
 	}
-	uses := []string{controllers, kubernetes, nodeIPAM, ofGoogle, ofCloud, logging}
+	uses := []string{controllers, kubernetes, nodeIPAM, ofGoogle, ofCloud, ofEtcd, logging}
 	all := []flags.Command{
 		{Value: "[flags]", About: "run the controllers"},
 		{Name: "plan", About: "print every write before it is made; exit with 2 if there is any, with 1 on any failure", Uses: uses, Set: to(showPlan)},
@@ -96,7 +97,7 @@ func (s *settings) completion(shell string) error {
 
 // table returns every flag, in the order of the help.
 func (s *settings) table() []flags.Flag {
-	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.routeFlags(), s.nodeFlags(), s.processFlags())
+	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.routeFlags(), s.nodeFlags(), s.etcdFlags(), s.processFlags())
 }
 
 // ipamFlags are those of all controllers, and of node IPAM.

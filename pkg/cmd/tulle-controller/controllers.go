@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tulle-net/tulle/pkg/controller/route"
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
@@ -72,8 +73,16 @@ func readControllers(value string) (s selection, err error) {
 	return s, nil
 }
 
+// idle returns why a controller has no work.
+func (s *settings) idle(p part) *flags.Error {
+	if s.inEtcd() && p.name != route.Name {
+		return &flags.Error{Flag: "etcd-endpoints", Why: p.name + " needs Kubernetes", Fix: "leave it out of --controllers, or leave out --etcd-endpoints"}
+	}
+	return p.idle(s)
+}
+
 // runs reports whether a controller runs.
-func (s *settings) runs(p part) bool { return s.controllers.has(p.name) && p.idle(s) == nil }
+func (s *settings) runs(p part) bool { return s.controllers.has(p.name) && s.idle(p) == nil }
 
 // checkControllers refuses settings with which a controller that is named has no work,
 // or none has any.
@@ -89,13 +98,13 @@ func (s *settings) checkControllers(g *flags.Given) error {
 			continue
 		}
 		chosen = true
-		why := p.idle(s)
+		why := s.idle(p)
 		switch {
 		case why == nil:
 			running = true
 		case slices.Contains(s.controllers.on, p.name):
 			return refuse(why)
-		case idle == nil:
+		case idle == nil || s.inEtcd():
 			idle = why
 		}
 	}

@@ -32,7 +32,7 @@ func (s settings) read(then func(context.Context, *process) error) error {
 	if err != nil {
 		return err
 	}
-	defer p.client.Close()
+	defer p.close()
 	loop, end := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {

@@ -51,7 +51,7 @@ func (s *settings) idleRoutes() *flags.Error {
 		return s.needsCloud()
 	case !s.route.on:
 		return &flags.Error{Flag: "configure-cloud-routes", Value: "false", Why: "turns " + route.Name + " off", Fix: "leave it out"}
-	case !s.allocate:
+	case !s.allocate && !s.inEtcd():
 		return &flags.Error{Flag: "allocate-node-cidrs", Why: "off, and without it " + route.Name + " has no work", Fix: "add --allocate-node-cidrs"}
 	}
 	return nil
@@ -60,11 +60,15 @@ func (s *settings) idleRoutes() *flags.Error {
 // addRoutes adds the route controller.
 func (p *process) addRoutes() error {
 	s := p.settings
-	p.routes = route.New(p.engine, route.Options{
+	o := route.Options{
 		Cloud: p.cloud, Nodes: route.Cluster{Client: p.client}, Within: s.routeRanges(),
 		Ledger: route.ConfigMap{Client: p.client, Namespace: s.elect.Namespace, Name: ledgerName},
 		Period: s.route.period, Grace: s.route.grace, DryRun: s.mode == controller.ObserveMode, Event: p.engine.Event,
-	})
+	}
+	if s.inEtcd() {
+		o = p.leaseRoutes(o)
+	}
+	p.routes = route.New(p.engine, o)
 	p.reports = append(p.reports, func(r *reading, all bool) {
 		if all {
 			now := p.routes.Report()

@@ -24,6 +24,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/pkg/systemd"
+	"github.com/tulle-net/tulle/subnet"
+	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
 const (
@@ -40,7 +42,9 @@ const (
 // process is a running tulle-controller.
 type process struct {
 	settings settings
-	client   *kube.Client
+	client   *kube.Client  // nil with etcd
+	store    *etcd.Store   // nil without etcd
+	network  subnet.Config // in etcd
 	engine   *controller.Engine
 	ipam     allocator            // nil without node IPAM
 	pools    *nodeipam.Controller // takes the pools of --node-pools; nil without it
@@ -48,7 +52,7 @@ type process struct {
 	cloud    cloudClient          // of --cloud-provider; nil without it
 	routes   *route.Controller    // nil without routes
 	reports  []report
-	elector  *election.Elector // nil without leader election
+	elector  elector // nil without leader election
 	started  time.Time
 	changed  retry.Wakeup // for systemd
 	name     string       // of the host
@@ -62,20 +66,53 @@ func (s settings) connect() (*process, error) {
 	if p.name, err = os.Hostname(); err != nil {
 		return nil, fmt.Errorf("name this replica: %w", err)
 	}
-	if p.client, err = kube.NewClient(kube.Options{Server: s.master, Kubeconfig: s.kubeconfig, Name: "tulle-controller", OwnWatches: true}); err != nil {
-		if s.master == "" && s.kubeconfig == "" {
-			return nil, fmt.Errorf("find the API server of this pod: %w; outside a pod use --kubeconfig", err)
-		}
+	if s.inEtcd() {
+		err = p.connectEtcd()
+	} else {
+		err = p.connectCluster()
+	}
+	if err != nil {
+		p.close()
 		return nil, err
 	}
-	p.engine = controller.New(controller.Options{
-		Mode: s.mode, WriteTimeout: s.writeTimeout(), Send: p.send, Changed: p.changed.Wake,
-	})
+	o := controller.Options{Mode: s.mode, WriteTimeout: s.writeTimeout(), Changed: p.changed.Wake}
+	if p.client != nil {
+		o.Send = p.send
+	}
+	p.engine = controller.New(o)
 	if err = p.addParts(); err != nil {
-		p.client.Close()
+		p.close()
 		return nil, err
 	}
 	return p, p.makeElector()
+}
+
+// connectCluster sets the client of the API server.
+func (p *process) connectCluster() (err error) {
+	s := p.settings
+	if p.client, err = kube.NewClient(kube.Options{Server: s.master, Kubeconfig: s.kubeconfig, Name: "tulle-controller", OwnWatches: true}); err != nil {
+		if s.master == "" && s.kubeconfig == "" {
+			return fmt.Errorf("find the API server of this pod: %w; outside a pod use --kubeconfig", err)
+		}
+		return err
+	}
+	return nil
+}
+
+// close ends the connections.
+func (p *process) close() {
+	if p.client != nil {
+		p.client.Close()
+	}
+	if p.store != nil {
+		_ = p.store.Close()
+	}
+}
+
+// elector elects a leader among the replicas.
+type elector interface {
+	Status() election.Status
+	Run(ctx context.Context, lead func(ctx context.Context, t election.Term) (clean bool))
 }
 
 // report sets what a controller says of itself: everything, or only how far it is, which
@@ -135,7 +172,7 @@ func (s settings) serve() error {
 	if err != nil {
 		return err
 	}
-	defer p.client.Close()
+	defer p.close()
 	if p.google != nil {
 		defer p.google.Close()
 	}
@@ -179,11 +216,18 @@ func (p *process) makeElector() (err error) {
 	if !e.On || p.settings.mode != controller.WriteMode {
 		return nil
 	}
-	p.elector, err = election.New(election.Options{
+	if s := p.settings; s.inEtcd() {
+		p.elector = p.etcdElector()
+		return nil
+	}
+	made, err := election.New(election.Options{
 		Client: p.client, Namespace: e.Namespace, Name: e.Name, Identity: p.name,
 		LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
 		Changed: p.elected,
 	})
+	if err == nil {
+		p.elector = made
+	}
 	return err
 }
 

@@ -70,3 +70,48 @@ func TestUnitReadsAKeyOfGoogles(t *testing.T) {
 		t.Error("the page does not say where the drop-in goes")
 	}
 }
+
+// TestUnitOfHostsWithoutKubernetes runs the command line of the page's drop-in with the
+// page's settings.
+func TestUnitOfHostsWithoutKubernetes(t *testing.T) {
+	text, err := os.ReadFile("../../../Documentation/cloud-routes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Hosts without Kubernetes\n")
+	block := func(file string) string {
+		_, rest, found := strings.Cut(section, "```\n# "+file+"\n")
+		block, _, ends := strings.Cut(rest, "```")
+		if !found || !ends {
+			t.Fatalf("the page has no %s", file)
+		}
+		return block
+	}
+	dropIn := block("/etc/systemd/system/tulle-controller.service.d/etcd.conf")
+	for _, reset := range []string{"\nLoadCredential=\n", "\nExecStart=\n"} {
+		if !strings.Contains(dropIn, reset) {
+			t.Errorf("the drop-in keeps what the unit has: no line %q", reset)
+		}
+	}
+	_, command, _ := strings.Cut(dropIn, "\nExecStart=/usr/bin/tulle-controller ")
+	command, ends := strings.CutSuffix(strings.TrimSpace(command), " $OPTIONS")
+	if !ends {
+		t.Errorf("the drop-in runs %q", command)
+	}
+	for _, m := range regexp.MustCompile(`\$\{CREDENTIALS_DIRECTORY\}/(\S+)`).FindAllStringSubmatch(command, -1) {
+		if !strings.Contains(dropIn, "\nLoadCredential="+m[1]+":/etc/tulle/"+m[1]+"\n") {
+			t.Errorf("systemd loads no %s", m[1])
+		}
+	}
+	var s settings
+	given, err := s.program().Read(strings.Fields(strings.ReplaceAll(command, "${CREDENTIALS_DIRECTORY}", "/run/credentials")), strings.Fields(block("/etc/default/tulle-controller")))
+	if err == nil {
+		err = given.Apply()
+	}
+	if err == nil {
+		err = s.check(given)
+	}
+	if err != nil || !s.inEtcd() || s.etcd.key != "/run/credentials/host.key" || s.cloud.provider != "aws" {
+		t.Errorf("%v: %+v", err, s.etcd)
+	}
+}

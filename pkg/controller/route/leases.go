@@ -1,0 +1,127 @@
+package route
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// Leases are the nodes of a network in etcd, without Kubernetes. A lease is a node, whose
+// instance has the lease's public IP.
+type Leases struct {
+	Store subnet.Store
+	// BackendType is that of the leases that need routes.
+	BackendType string
+}
+
+// Missing implements Source.
+func (Leases) Missing() string {
+	return "the lease has no public IP, so its instance is not known; restart the node's daemon"
+}
+
+// Ref implements Source.
+func (Leases) Ref(n Node) controller.Ref {
+	return controller.Ref{Kind: "Lease", Name: n.Name, UID: n.UID}
+}
+
+// SetCondition implements Source. A lease has no conditions.
+func (Leases) SetCondition() func(context.Context, Node, bool) error { return nil }
+
+// Follow implements Source.
+func (l Leases) Follow(e *controller.Engine, to Follower) {
+	controller.FollowStream(e, controller.Stream[Node]{
+		What: "leases", Watch: l.watch,
+		List: func(all map[string]Node) {
+			for key, n := range all {
+				if n.Name == "" {
+					delete(all, key)
+				}
+			}
+			to.List(all)
+		},
+		Set: func(key string, n Node) {
+			if n.Name == "" {
+				to.Delete(key)
+			} else {
+				to.Set(key, n)
+			}
+		},
+		Delete: to.Delete,
+	})
+}
+
+// watch passes what the store has.
+func (l Leases) watch(ctx context.Context, to controller.Sink[Node]) {
+	err := l.Store.Watch(ctx, func(u subnet.Update) {
+		to.Report(nil)
+		all := make(map[string]Node, len(u.Leases))
+		for _, lease := range u.Leases {
+			all[lease.Key()] = l.node(lease)
+		}
+		for _, bad := range u.Bad {
+			all[bad.Key] = unreadable(bad)
+		}
+		if u.Complete {
+			to.List(all)
+			return
+		}
+		for key, n := range all {
+			to.Set(key, n)
+		}
+		for _, key := range u.Gone {
+			to.Delete(key)
+		}
+	})
+	if ctx.Err() == nil {
+		to.Report(err)
+	}
+}
+
+// node returns a lease as a node, without a name if it needs no route.
+func (l Leases) node(lease subnet.Lease) (n Node) {
+	if lease.BackendType != l.BackendType {
+		return Node{}
+	}
+	n.Name, n.UID, n.Created, n.Version = lease.Key(), lease.Identity(), lease.Created, fmt.Sprint(lease.Revision)
+	for f, p := range lease.Subnets {
+		if p.IsValid() {
+			n.Ranges = append(n.Ranges, p.String())
+		}
+		if address := lease.PublicIP[f]; address.IsValid() {
+			n.ProviderID = cmp.Or(n.ProviderID, address.String())
+		}
+	}
+	return n
+}
+
+// unreadable returns a lease that cannot be read. Its routes stay: it may be one of a
+// living node.
+func unreadable(bad *subnet.LeaseError) (n Node) {
+	subnets, err := subnet.ParseKey(bad.Key)
+	if err != nil {
+		return Node{}
+	}
+	n.Name, n.UID = bad.Key, "unreadable"
+	for _, p := range subnets {
+		if p.IsValid() {
+			n.Ranges = append(n.Ranges, p.String())
+		}
+	}
+	return n
+}
+
+// Addressed is a Cloud that finds instances by their addresses, which are the provider
+// IDs of Leases.
+type Addressed struct {
+	Cloud
+	Find func(ctx context.Context, addresses []string) (map[string]cloud.Instance, error)
+}
+
+// Instances implements Cloud.
+func (a Addressed) Instances(ctx context.Context, addresses []string) (map[string]cloud.Instance, error) {
+	return a.Find(ctx, addresses)
+}
