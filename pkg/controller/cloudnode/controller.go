@@ -55,13 +55,14 @@ type Controller struct {
 
 	reads   controller.Schedule // Nodes whose instances are to be looked up
 	asked   map[string][]string // the Nodes of each key that is being looked up
+	began   time.Time           // when the Controller was made
 	last    time.Time           // the last lookup
 	refresh time.Time           // when all Nodes are looked up again
 
 	steps  controller.Schedule // Nodes to look at
 	flying map[string]*flight  // the write in flight of each Node
 
-	announced time.Time // when events were last sent for the findings
+	reports controller.Reports // of the findings
 }
 
 // flight is a write in flight.
@@ -74,7 +75,7 @@ type flight struct {
 func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
 		options: o, keys: make(map[string]string), nodes: make(map[string]*node), shares: make(shares),
-		asked: make(map[string][]string), flying: make(map[string]*flight),
+		asked: make(map[string][]string), flying: make(map[string]*flight), began: time.Now(),
 	}
 	for _, pair := range pairs {
 		c.keys[pair[0]], c.keys[pair[1]] = pair[0], pair[1]

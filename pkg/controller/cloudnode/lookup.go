@@ -132,6 +132,9 @@ func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
 				continue
 			}
 			if answered {
+				if n.instance != nil && n.instance.ID != i.ID {
+					c.release(n, now)
+				}
 				c.shares.remove(n)
 				n.instance, n.answered = &i, now
 				c.shares.add(n)
@@ -147,13 +150,14 @@ func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
 }
 
 // fruitlessly looks a Node up again after a lookup that did not show what was needed. The
-// times lie on a grid, so that one lookup serves many Nodes.
+// times lie on a grid, so that one lookup serves many Nodes. It is relative to a time of
+// the monotonic clock: Truncate would use the wall clock, which may be set back.
 func (c *Controller) fruitlessly(n *node, now time.Time) {
 	d := lookupLast
 	if n.fruitless < 6 {
 		d = min(d, lookupFirst<<n.fruitless)
 	}
 	n.fruitless++
-	grid := d / 4
-	c.reads.Set(n.name, now.Add(d-grid).Truncate(grid).Add(grid))
+	at := now.Add(d)
+	c.reads.Set(n.name, at.Add(-(at.Sub(c.began) % (d / 4))))
 }

@@ -94,7 +94,7 @@ func (c *Controller) set(name string, v node) {
 	switch {
 	case n != nil && n.uid == v.uid && n.revision == v.revision && v.revision != 0:
 		return
-	case n == nil || n.uid != v.uid || n.id != "" && n.id != v.id:
+	case n == nil || n.uid != v.uid || n.isOfAnother(&v):
 		c.remove(name)
 		v.unready = now
 		c.nodes[name] = &v
@@ -103,6 +103,13 @@ func (c *Controller) set(name string, v node) {
 		c.change(n, &v, now)
 	}
 	c.steps.Set(name, now)
+}
+
+// isOfAnother reports whether a later state of a Node may be of another instance than the
+// one that was looked up. A program may set the providerID while the Node is looked up by
+// its name.
+func (n *node) isOfAnother(v *node) bool {
+	return n.id != v.id && (n.id != "" || n.instance == nil || n.instance.ProviderID != v.id)
 }
 
 // change takes a later state of a known Node. What may have changed the instance, and
@@ -117,7 +124,10 @@ func (c *Controller) change(n, v *node, now time.Time) {
 	}
 	v.instance, v.answered, v.fruitless, v.failures = n.instance, n.answered, n.fruitless, n.failures
 	v.written, v.settled, v.problem = n.written, n.settled, n.problem
-	*n = *v
+	leaves := v.deleting && !n.deleting
+	if *n = *v; leaves {
+		c.release(n, now)
+	}
 	if asks && now.Sub(n.answered) >= freshTime {
 		c.ask(n, now)
 	}
@@ -129,6 +139,7 @@ func (c *Controller) remove(name string) {
 	if n == nil {
 		return
 	}
+	c.release(n, time.Now())
 	c.shares.remove(n)
 	delete(c.nodes, name)
 	c.reads.Remove(name)

@@ -26,12 +26,10 @@ var Codes = []Code{Foreign, NoInstance, Shared, BadAddress}
 
 // The reasons of events.
 const (
-	notFound      = "InstanceNotFound"
-	conflicts     = "InstanceConflict"
-	invalidIP     = "NodeAddressInvalid"
-	updateFailed  = "NodeUpdateFailed"
-	announceEvery = time.Second // the shortest time between two looks at the findings
-	remindEvery   = time.Minute // the longest while there are any
+	notFound     = "InstanceNotFound"
+	conflicts    = "InstanceConflict"
+	invalidIP    = "NodeAddressInvalid"
+	updateFailed = "NodeUpdateFailed"
 )
 
 var reasons = map[Code]string{Foreign: conflicts, NoInstance: notFound, Shared: conflicts, BadAddress: invalidIP}
@@ -45,15 +43,13 @@ type Finding struct {
 
 // announce sends an event for each finding. The Engine limits them.
 func (c *Controller) announce(now time.Time) (again time.Time) {
-	if due := c.announced.Add(announceEvery); now.Before(due) {
-		return due
-	}
-	c.announced = now
-	for _, f := range c.findings() {
-		again = now.Add(remindEvery)
-		c.options.Event(controller.Event{Object: controller.Ref{Kind: "Node", Name: f.Node, UID: f.UID}, Warning: true, Reason: reasons[f.Code], Message: f.Text})
-	}
-	return again
+	return c.reports.Send(now, func() bool {
+		all := c.findings()
+		for _, f := range all {
+			c.options.Event(controller.Event{Object: controller.Ref{Kind: "Node", Name: f.Node, UID: f.UID}, Warning: true, Reason: reasons[f.Code], Message: f.Text})
+		}
+		return len(all) > 0
+	})
 }
 
 // event sends a warning about a Node.

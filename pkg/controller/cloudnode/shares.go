@@ -45,6 +45,19 @@ func (s shares) holder(n *node, now time.Time) (first *node) {
 	return first
 }
 
+// release lets the Nodes that wait for a Node's instance be looked at now, because the Node
+// leaves it.
+func (c *Controller) release(n *node, now time.Time) {
+	if n.instance == nil {
+		return
+	}
+	for other := range c.shares[n.instance.ID] {
+		if other != n && other.waits {
+			c.steps.Set(other.name, now)
+		}
+	}
+}
+
 // other returns another Node of a Node's instance, or nil.
 func (s shares) other(n *node) (first *node) {
 	if !n.isDescribed() {

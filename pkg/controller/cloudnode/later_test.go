@@ -1,0 +1,103 @@
+package cloudnode
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
+)
+
+// The times of lookups lie on a grid, and are of the monotonic clock: a wall clock that is
+// set back delays no lookup.
+func TestTheBackOffOfLookupsIsOfTheMonotonicClock(t *testing.T) {
+	c := &Controller{began: time.Now()}
+	now := c.began.Add(12345 * time.Millisecond)
+	var times []time.Time
+	for _, after := range []time.Duration{0, 40 * time.Millisecond} {
+		n := &node{name: "a"}
+		for d := lookupFirst; d <= lookupLast; d *= 2 {
+			from := now.Add(after)
+			c.fruitlessly(n, from)
+			at := c.reads.Next()
+			if at == at.Round(0) { // Round strips the monotonic reading
+				t.Errorf("the lookup at %s has no monotonic reading", at)
+			}
+			if wait := at.Sub(from); wait <= d*3/4 || wait > d {
+				t.Errorf("looked up after %s, want %s", wait, d)
+			}
+			times = append(times, at)
+		}
+	}
+	if half := len(times) / 2; !slices.Equal(times[:half], times[half:]) {
+		t.Errorf("Nodes that failed within 40 ms are looked up at %v", times)
+	}
+}
+
+// A providerID that another program sets after the lookup by name counts. The Node gets
+// nothing of the instance that has its name.
+func TestAProviderIDThatAnotherProgramSets(t *testing.T) {
+	for name, after := range map[string]time.Duration{"while the lookup runs": latency / 2, "while nothing is found": 10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				l.begin()
+				l.cloud.Launch("other", func(i *cloud.Instance) { i.Type = "fake.other" })
+				l.register("a")
+				l.pass(after)
+				l.change("a", withID(cloudtest.ProviderID("other")))
+				l.pass(3 * time.Second)
+				if n := l.api.Node("a"); !l.initialised("a") || n.Labels[stableType] != "fake.other" || n.Spec.ProviderID != cloudtest.ProviderID("other") {
+					t.Errorf("providerID %s, labels %v, taints %v", n.Spec.ProviderID, n.Labels, n.Spec.Taints)
+				}
+			})
+		})
+	}
+	inLab(t, func(l *lab) {
+		l.begin()
+		// It is held back by its address, so that the lookup by name has ended.
+		l.cloud.Launch("a")
+		l.cloud.Launch("other", func(i *cloud.Instance) { i.Type = "fake.other" })
+		l.register("a", withIP("192.0.2.1"))
+		l.pass(3 * time.Second)
+		l.wantCodes("a", BadAddress)
+		l.change("a", func(n *corev1.Node) {
+			n.Spec.ProviderID, n.Annotations = cloudtest.ProviderID("other"), nil
+		})
+		l.pass(3 * time.Second)
+		if n := l.api.Node("a"); !l.initialised("a") || n.Labels[stableType] != "fake.other" {
+			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
+		}
+	})
+}
+
+// A Node gets its instance as soon as the one that holds it leaves.
+func TestAWaitingNodeGetsItsInstanceAtOnce(t *testing.T) {
+	for name, leave := range map[string]func(l *lab){
+		"deleted": func(l *lab) { l.api.Do(func() { l.api.Change("DELETED", l.api.Nodes["first"]) }) },
+		"deleting": func(l *lab) {
+			l.change("first", func(n *corev1.Node) {
+				n.DeletionTimestamp, n.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.org/kept"}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				l.begin()
+				l.add("first")
+				l.pass(2 * time.Second)
+				l.register("second", withID(cloudtest.ProviderID("first")))
+				l.pass(5 * time.Second)
+				l.wantWaiting("second")
+				leave(l)
+				l.pass(2 * time.Second)
+				if !l.initialised("second") {
+					t.Error("second is not initialised two seconds later")
+				}
+			})
+		})
+	}
+}
