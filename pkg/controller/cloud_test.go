@@ -3,9 +3,11 @@ package controller
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/election"
 )
 
@@ -16,6 +18,7 @@ type cloudFake struct {
 	slow   <-chan struct{} // a cloud's limit, which every write to it waits for
 	made   int
 	within time.Duration
+	fails  func() error // a write ends with this error, if it is set
 }
 
 func (f *cloudFake) PlanCloud(_ time.Time, n int) (writes []Write, again time.Time) {
@@ -24,6 +27,9 @@ func (f *cloudFake) PlanCloud(_ time.Time, n int) (writes []Write, again time.Ti
 		writes = append(writes, Write{
 			Controller: f.name, Object: Ref{Kind: "Route", Name: fmt.Sprint(f.routes)}, Verb: Create, Cloud: true, Within: f.within,
 			Do: func(ctx context.Context) error {
+				if f.fails != nil {
+					return f.fails()
+				}
 				select {
 				case <-f.slow:
 					return nil
@@ -89,6 +95,34 @@ func TestAWriteToACloudHasALimitOfItsOwn(t *testing.T) {
 		l.pass(2 * time.Second)
 		if n := l.look().Counts[Count{"a", Create, Failed}]; n != 1 {
 			t.Errorf("%d writes have failed at the limit", n)
+		}
+	})
+}
+
+// Changes that the request rate of a cloud keeps back are normal during a rush: they have an
+// outcome of their own, and no line in the log.
+func TestThrottledChangesOfACloudAreQuiet(t *testing.T) {
+	log.Take()
+	var n atomic.Int32
+	c := &cloudFake{fake: newFake("a", 0), routes: 100, fails: func() error {
+		if n.Add(1)%2 == 0 {
+			return nil
+		}
+		return fmt.Errorf("create: %w", &cloud.Error{Kind: cloud.Throttled, Action: "CreateRoute", Text: "kept back by the test"})
+	}}
+	run(t, Options{}, func(l *lab) {
+		l.Add(c)
+		l.begin(election.Term{})
+		l.pass(time.Minute)
+		counts := l.look().Counts
+		if c.made != 100 || counts[Count{"a", Create, Written}] != 100 || counts[Count{"a", Create, Throttled}] == 0 || counts[Count{"a", Create, Failed}] != 0 {
+			t.Errorf("made %d, %v", c.made, counts)
+		}
+		if n := log.Count("kept back by the test"); n != 0 {
+			t.Errorf("%d lines in the log", n)
+		}
+		if n := log.Count("Changing the cloud works again"); n != 0 {
+			t.Errorf("%d lines say that changes work again", n)
 		}
 	})
 }

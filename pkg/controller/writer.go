@@ -101,7 +101,7 @@ func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
 	if !w.Cloud && kube.OutcomeOf(err) == kube.Ambiguous {
 		e.writer.unsure = now
 	}
-	if how != Begun && !kube.Moved(err) { // a conflict shows nothing of the server
+	if how != Begun && how != Throttled && !kube.Moved(err) { // a conflict shows nothing of the server
 		e.writer.log(w, how, err)
 	}
 	klog.V(1).InfoS("Wrote", "object", w.Object.String(), "verb", w.Verb, "change", w.Summary, "outcome", how, "took", now.Sub(began))
@@ -214,10 +214,13 @@ const (
 	Failed Outcome = "failed"
 	// Begun is a write that the cloud has begun, and has not ended in time.
 	Begun Outcome = "begun"
+	// Throttled is a write that was not made, because it exceeds the rate of requests that
+	// the cloud allows, or that the program allows itself.
+	Throttled Outcome = "throttled"
 )
 
 // Outcomes returns all outcomes.
-func Outcomes() []Outcome { return []Outcome{Written, Refused, Failed, Begun} }
+func Outcomes() []Outcome { return []Outcome{Written, Refused, Failed, Begun, Throttled} }
 
 // outcomeOf returns how a write ended.
 func outcomeOf(w Write, err error) Outcome {
@@ -228,6 +231,8 @@ func outcomeOf(w Write, err error) Outcome {
 		switch cloud.KindOf(err) {
 		case cloud.Pending:
 			return Begun
+		case cloud.Throttled:
+			return Throttled
 		case cloud.Refused, cloud.Missing, cloud.Changed, cloud.Taken, cloud.Full:
 			return Refused
 		}

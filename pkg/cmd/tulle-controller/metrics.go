@@ -132,7 +132,7 @@ func table() []metric {
 
 		fromLoop("writes_in_flight", "Writes to the API server and to a cloud that are in flight.", func(r reading) float64 { return float64(r.state.InFlight) }),
 		fromLoop("writes_paused", "1 while no write begins because the API server fails or asks for it.", func(r reading) float64 { return number(!r.state.Paused.IsZero()) }),
-		many(counter, "writes_total", "Writes to the API server and to a cloud, by outcome: written, refused by a final answer, failed without one, begun by the cloud and not ended.", func(r reading, emit func(float64, ...string)) {
+		many(counter, "writes_total", "Writes to the API server and to a cloud, by outcome: written, refused by a final answer, failed without one, begun by the cloud and not ended, throttled (not made) by the request rate of a cloud.", func(r reading, emit func(float64, ...string)) {
 			for c, n := range r.state.Counts {
 				emit(float64(n), c.Controller, c.Verb, string(c.Outcome))
 			}
