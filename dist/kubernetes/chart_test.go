@@ -66,6 +66,11 @@ seLinuxOptions: {type: spc_t}
 podAnnotations: {example.org/a: b}
 podLabels: {example.org/c: d}
 ` + controllerValues + `  nodePools: {pools: [{name: default, ipv4: {ranges: [10.246.0.0/16], blockBits: 24}}]}
+  cloudProvider: aws
+  clusterName: prod
+  cloudConfig: "[Global]"
+  controllers: [nodeipam, cloud-node]
+  serviceAccountAnnotations: {example.org/role: mine}
 `
 
 const digest = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
@@ -115,7 +120,7 @@ func TestServerAcceptsManifests(t *testing.T) {
 		{"/apis/monitoring.coreos.com/v1/namespaces/elsewhere/prometheusrules/tulle", "{{ $labels.instance }}"},
 		{"/apis/monitoring.coreos.com/v1/namespaces/elsewhere/prometheusrules/tulle-controller", "{{ $labels.pool }}"},
 		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `"host":"::1"`},
-		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `{"name":"pools","readOnly":true,"mountPath":"/etc/tulle"}`},
+		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `{"name":"config","readOnly":true,"mountPath":"/etc/tulle"}`},
 		{"/api/v1/namespaces/elsewhere/configmaps/tulle-controller", "10.246.0.0/16"},
 		{"/apis/apps/v1/namespaces/elsewhere/deployments/tulle-controller", `{"name":"KUBERNETES_SERVICE_HOST","value":"192.0.2.1"}`},
 		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/other-podcidrs", "system:serviceaccount:elsewhere:tulle-controller"},
@@ -321,23 +326,30 @@ func TestConfig(t *testing.T) {
 // TestChartRefusesBadValues checks that the schema rejects values that make no sense.
 func TestChartRefusesBadValues(t *testing.T) {
 	for values, want := range map[string]string{
-		`imagee: {}`:                             "imagee",
-		`image: {tag: 1.2}`:                      "tag",
-		`image: {digest: latest}`:                "digest",
-		`network: {ipv4: "10.244.0.0"}`:          "ipv4",
-		`network: {ipv4: ""}`:                    "network.ipv4 and network.ipv6 are both empty",
-		`network: {backend: {Type: pigeon}}`:     "Type",
-		`ipMasq: maybe`:                          "ipMasq",
-		`annotationPrefix: "example.org/x' + '"`: "annotationPrefix",
-		`cni: {confFile: ../x.conflist}`:         "confFile",
-		`cni: {binDir: opt}`:                     "binDir",
-		`health: {port: 80}`:                     "port", // for which it has no right
-		`podMonitor: {enabled: true}`:            "health.ip",
-		`controller: {mode: maybe}`:              "mode",
-		`controller: {replicas: 0}`:              "replicas",
-		`controller: {clusterCIDR: all}`:         "clusterCIDR",
-		`controller: {allocatorType: Mine}`:      "allocatorType",
-		"controller: {enabled: true}\nhealth: {ip: 0.0.0.0}\npodMonitor: {enabled: true}": "controller.healthIP",
+		`imagee: {}`:                                                 "imagee",
+		`image: {tag: 1.2}`:                                          "tag",
+		`image: {digest: latest}`:                                    "digest",
+		`network: {ipv4: "10.244.0.0"}`:                              "ipv4",
+		`network: {ipv4: ""}`:                                        "network.ipv4 and network.ipv6 are both empty",
+		`network: {backend: {Type: pigeon}}`:                         "Type",
+		`ipMasq: maybe`:                                              "ipMasq",
+		`annotationPrefix: "example.org/x' + '"`:                     "annotationPrefix",
+		`cni: {confFile: ../x.conflist}`:                             "confFile",
+		`cni: {binDir: opt}`:                                         "binDir",
+		`health: {port: 80}`:                                         "port", // for which it has no right
+		`podMonitor: {enabled: true}`:                                "health.ip",
+		`controller: {mode: maybe}`:                                  "mode",
+		`controller: {replicas: 0}`:                                  "replicas",
+		`controller: {clusterCIDR: all}`:                             "clusterCIDR",
+		`controller: {allocatorType: Mine}`:                          "allocatorType",
+		`controller: {cloudProvider: moon}`:                          "cloudProvider",
+		`controller: {controllers: [cloud]}`:                         "controllers",
+		`controller: {enabled: true, cloudProvider: aws}`:            "controller.clusterName is empty",
+		`controller: {enabled: true, clusterName: prod}`:             "no effect without controller.cloudProvider",
+		`controller: {enabled: true, controllers: [route]}`:          "route has no work without controller.cloudProvider",
+		`controller: {enabled: true, controllers: ["*", -nodeipam]}`: "turns every controller off",
+		`controller: {enabled: true, cloudProvider: aws, clusterName: prod, allocatorType: CloudAllocator}`: "is Google's",
+		"controller: {enabled: true}\nhealth: {ip: 0.0.0.0}\npodMonitor: {enabled: true}":                   "controller.healthIP",
 		`extraArgs: [iface=eth0]`:                      "extraArgs",
 		`tolerations: {operator: Exists}`:              "tolerations",
 		`admissionPolicy: {enabled: "yes, of course"}`: "admissionPolicy",

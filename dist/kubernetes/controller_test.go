@@ -11,12 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/kube/apitest"
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
 
@@ -270,72 +268,19 @@ func rightFor(r *http.Request) (need right) {
 // TestControllerUsesEveryRightAndNoOther runs two replicas with the manifest's
 // arguments, variables and rights, and compares the rights with their requests.
 func TestControllerUsesEveryRightAndNoOther(t *testing.T) {
-	program := controllerProgram(t)
-	manifest, c := controllerManifest(t)
-	l, token := controlled(t, manifest)
-	granted := rightsOf(t, manifest)
-	var mu sync.Mutex
-	used := make(map[right]bool)
-	tokenFile := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	replica := func(streams bool) *kerneltest.Process {
-		proxy := l.Proxy()
-		proxy.Answer(func(r *http.Request) http.HandlerFunc {
-			need := rightFor(r)
-			mu.Lock()
-			defer mu.Unlock()
-			if all := (right{need.verb, need.resource, need.namespace, ""}); granted[all] {
-				need = all
-			} else if all.namespace = ""; granted[all] {
-				need = all
-			}
-			used[need] = true
-			if apitest.AsksForStream(r) && !streams {
-				return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no streams", http.StatusBadRequest) }
-			}
-			return nil
-		})
-		p := kerneltest.Launch(t, "", c.environment(), append(append([]string{program}, c.Args...), "--healthz-port=0", "--kubeconfig="+l.KubeconfigAt(proxy.URL, tokenFile))...)
-		t.Cleanup(func() {
-			p.End(syscall.SIGKILL)
-			if said := p.Said(); t.Failed() || strings.Contains(said, "orbidden") || strings.Contains(said, "answers 403") {
-				t.Errorf("a replica says\n%s", said)
-			}
-		})
-		return p
-	}
-	given := func(node string) {
-		t.Helper()
-		kerneltest.Eventually(t, patience, func() error {
-			var n struct{ Spec struct{ PodCIDR string } }
-			if l.Do(http.MethodGet, "/api/v1/nodes/"+node, nil, &n); n.Spec.PodCIDR == "" {
-				return fmt.Errorf("%s has no podCIDR", node)
-			}
-			return nil
-		})
-	}
-	first := replica(true)
-	l.node("a")
-	l.node("b", "192.0.2.0/24") // which is an event
-	given("a")
-	replica(false)
-	kerneltest.Eventually(t, patience, func() error {
-		mu.Lock()
-		defer mu.Unlock()
-		if !used[right{"list", "nodes", "", ""}] {
-			return fmt.Errorf("the second replica has not listed Nodes")
-		}
-		return nil
-	})
+	manifest, _ := controllerManifest(t)
+	w := newWitness(t, manifest)
+	first := w.replica(true)
+	w.l.node("a")
+	w.l.node("b", "192.0.2.0/24") // which is an event
+	w.awaitPodCIDR("a")
+	w.replica(false)
+	w.await(right{"list", "nodes", "", ""})
 	first.End(syscall.SIGKILL)
-	l.node("c") // which is fenced off first
-	given("c")
-	mu.Lock()
-	defer mu.Unlock()
-	if !maps.Equal(used, granted) {
-		t.Errorf("the replicas used\n%v\nand may\n%v", used, granted)
+	w.l.node("c") // which is fenced off first
+	w.awaitPodCIDR("c")
+	if used := w.used(); !maps.Equal(used, w.granted) {
+		t.Errorf("the replicas used\n%v\nand may\n%v", used, w.granted)
 	}
 }
 

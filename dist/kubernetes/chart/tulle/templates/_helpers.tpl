@@ -28,9 +28,39 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
-{{/* Whether podCIDRs are a cloud's: "true", or "". */}}
-{{- define "tulle.controller.cloud" -}}
+{{/* The names of the controllers that run, separated by spaces. */}}
+{{- define "tulle.controller.running" -}}
+{{- $c := .Values.controller -}}
+{{- if and (or $c.clusterName $c.cloudConfig) (not $c.cloudProvider) }}{{ fail "controller.clusterName and controller.cloudConfig have no effect without controller.cloudProvider: set it to aws" }}{{ end -}}
+{{- if and $c.cloudProvider (not $c.clusterName) (not $c.cloudConfig) }}{{ fail "controller.clusterName is empty: set it to the NAME of the tags kubernetes.io/cluster/NAME" }}{{ end -}}
+{{- if and $c.cloudProvider (include "tulle.controller.alias" .) }}{{ fail (printf "controller.allocatorType: %s is Google's, and controller.cloudProvider is %s: use RangeAllocator" $c.allocatorType $c.cloudProvider) }}{{ end -}}
+{{- $names := list -}}
+{{- range list "node-ipam-controller nodeipam" "cloud-node-controller cloud-node" "cloud-node-lifecycle-controller cloud-node-lifecycle" "node-route-controller route" -}}
+{{- $name := splitList " " . | first -}}
+{{- $alias := splitList " " . | last -}}
+{{- $on := or (has $name $c.controllers) (has $alias $c.controllers) -}}
+{{- $off := or (has (print "-" $name) $c.controllers) (has (print "-" $alias) $c.controllers) -}}
+{{- $works := or $c.cloudProvider (eq $alias "nodeipam") -}}
+{{- if and $on (not $works) }}{{ fail (printf "controller.controllers: %s has no work without controller.cloudProvider" $alias) }}{{ end -}}
+{{- if and $works (or $on (and (has "*" $c.controllers) (not $off))) }}{{ $names = append $names $name }}{{ end -}}
+{{- end -}}
+{{- if not $names }}{{ fail "controller.controllers turns every controller off: use *, or name one" }}{{ end -}}
+{{- join " " $names -}}
+{{- end }}
+
+{{/* Whether podCIDRs are alias ranges of Google: "true", or "". */}}
+{{- define "tulle.controller.alias" -}}
 {{- if has .Values.controller.allocatorType (list "CloudAllocator" "IPAMFromCloud" "IPAMFromCluster") }}true{{ end -}}
+{{- end }}
+
+{{/* Whether it asks a cloud: "true", or "". */}}
+{{- define "tulle.controller.cloud" -}}
+{{- if or .Values.controller.cloudProvider (include "tulle.controller.alias" .) }}true{{ end -}}
+{{- end }}
+
+{{/* Whether it sets the condition NetworkUnavailable: "true", or "". */}}
+{{- define "tulle.controller.conditions" -}}
+{{- if or (has "node-route-controller" (splitList " " (include "tulle.controller.running" .))) (include "tulle.controller.alias" .) }}true{{ end -}}
 {{- end }}
 
 {{/* The ranges of podCIDRs: those of the network, if the controller needs some. */}}
