@@ -66,14 +66,6 @@ type Change struct {
 	Mark string
 }
 
-// key identifies what a Change changes.
-func (c Change) key() string {
-	if c.Verb == Forward {
-		return c.Node
-	}
-	return c.Table + " " + c.Destination.String()
-}
-
 // Code is the state of a route, or of a node. Codes never change.
 type Code string
 

@@ -158,7 +158,6 @@ type reading struct {
 	known    bool
 	failures int
 	at       time.Time // when what is known was read
-	err      error
 }
 
 // New returns a Controller, and adds it to the Engine with what it reads.

@@ -45,8 +45,6 @@ type replica struct {
 	led    chan bool
 }
 
-const ledger = "kube-system/tulle-controller-routes"
-
 // inLab runs a test with two tables.
 func inLab(t *testing.T, test func(l *lab), more ...func(*Options)) {
 	t.Helper()

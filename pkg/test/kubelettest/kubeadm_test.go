@@ -12,9 +12,6 @@ import (
 	"time"
 )
 
-// managerManifest is where kubeadm puts the manifest of kube-controller-manager.
-const managerManifest = "/etc/kubernetes/manifests/kube-controller-manager.yaml"
-
 // The flags of kube-controller-manager with node IPAM, and without.
 const (
 	on  = "--controllers=*,bootstrapsigner,tokencleaner"
