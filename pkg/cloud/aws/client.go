@@ -51,8 +51,9 @@ type Client struct {
 	most    quota
 	batch   *cloud.Batch
 
-	mu    sync.Mutex
-	calls map[cloud.Call]int
+	mu      sync.Mutex
+	calls   map[cloud.Call]int
+	dropped map[string]bool // facts of instances that no label can have
 }
 
 // New returns a Client with the credentials that the SDK finds: those of the environment,
@@ -73,7 +74,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		o.Share = defaultShare
 	}
 	c := &Client{
-		config: o.Config, region: loaded.Region, calls: make(map[cloud.Call]int),
+		config: o.Config, region: loaded.Region, calls: make(map[cloud.Call]int), dropped: make(map[string]bool),
 		limiter: cloud.NewLimiter(func(action string) cloud.Budget { return budgetOf(action, o.Share) }),
 		ec2: ec2.NewFromConfig(loaded, func(to *ec2.Options) {
 			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "ec2", to.BaseEndpoint), plain{to.HTTPClient}

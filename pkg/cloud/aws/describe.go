@@ -4,12 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
+
+// mostDropped limits the facts that are logged because no label can have them.
+const mostDropped = 20
 
 // states are the states of instances in our words.
 var states = map[types.InstanceStateName]cloud.State{
@@ -24,11 +29,12 @@ func (c *Client) instance(i types.Instance, account string) (cloud.Instance, err
 	bad := func(what, value string) (cloud.Instance, error) {
 		return cloud.Instance{}, &cloud.Error{Kind: cloud.Unavailable, Action: describeInstances, Text: fmt.Sprintf("the answer has the %s %.80q; reading it again later", what, value)}
 	}
-	v := cloud.Instance{ID: value(i.InstanceId), Account: account, Region: c.region, Type: string(i.InstanceType), Network: value(i.VpcId), Launched: value(i.LaunchTime)}
+	v := cloud.Instance{ID: value(i.InstanceId), Account: account, Region: c.region, Network: value(i.VpcId), Launched: value(i.LaunchTime)}
 	if !instanceID.MatchString(v.ID) {
 		return bad("instance ID", v.ID)
 	}
 	v.Name = v.ID
+	v.Type = c.label("type", string(i.InstanceType), v.ID, labelValue)
 	if i.State != nil {
 		v.State = states[i.State.Name]
 	}
@@ -36,10 +42,8 @@ func (c *Client) instance(i types.Instance, account string) (cloud.Instance, err
 		return bad("state", string(value(i.State).Name))
 	}
 	if i.Placement != nil {
-		v.Zone, v.ZoneID = value(i.Placement.AvailabilityZone), value(i.Placement.AvailabilityZoneId)
-	}
-	if v.Zone != "" && !zoneName.MatchString(v.Zone) {
-		return bad("zone", v.Zone)
+		v.Zone = c.label("zone", value(i.Placement.AvailabilityZone), v.ID, zoneName)
+		v.ZoneID = c.label("zone ID", value(i.Placement.AvailabilityZoneId), v.ID, labelValue)
 	}
 	v.ProviderID = providerID(v.Zone, v.ID)
 	interfaces := sorted(i.NetworkInterfaces)
@@ -60,6 +64,23 @@ func (c *Client) instance(i types.Instance, account string) (cloud.Instance, err
 		}
 	}
 	return v, nil
+}
+
+// label returns a fact of an instance that becomes a label of its Node. One that no label
+// may have is dropped and logged once: the API server would refuse all that is written to
+// the Node with it.
+func (c *Client) label(what, fact, instance string, form *regexp.Regexp) string {
+	if fact == "" || form.MatchString(fact) {
+		return fact
+	}
+	fact = clip(fact)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if key := what + " " + fact; !c.dropped[key] && len(c.dropped) < mostDropped {
+		c.dropped[key] = true
+		klog.InfoS("Ignoring a fact of an instance; no label can have this value", "instance", instance, "fact", what, "value", fact)
+	}
+	return ""
 }
 
 // sorted returns the interfaces in the order of their devices; the first one is the

@@ -10,7 +10,8 @@ var (
 	// A value of a filter may hold wildcards, so an ID is checked before it is one.
 	instanceID  = regexp.MustCompile(`^i-[0-9a-f]{1,40}$`)
 	resourceID  = regexp.MustCompile(`^[a-z]+-[0-9a-f]{1,40}$`)
-	zoneName    = regexp.MustCompile(`^[a-z0-9-]{1,60}$`)
+	zoneName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])?$`)
+	labelValue  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
 	hostName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 	clusterName = regexp.MustCompile(`^[\pL\pN _.:/=+@-]{1,106}$`)
 )
