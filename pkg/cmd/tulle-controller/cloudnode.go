@@ -104,7 +104,7 @@ func (r reading) lifeFacts() page.Section {
 	s.Add("Nodes not ready", page.Grouped(l.Unready))
 	s.Add("stopped", page.Grouped(l.ShutDown))
 	s.Add("gone", page.Grouped(len(l.Gone)))
-	s.Add("Nodes deleted in the last hour", page.Grouped(l.Deleted))
+	s.Add("unready Nodes deleted in the last hour", page.Grouped(l.Deleted))
 	if !l.Asked.IsZero() {
 		s.AddTime("asked", page.Past(r.at, l.Asked))
 	}

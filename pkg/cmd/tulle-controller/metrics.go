@@ -182,7 +182,7 @@ func table() []metric {
 				emit(float64(n[why]), string(why))
 			}
 		}, "why"),
-		many(gauge, "nodes_deleted_in_hour", "Nodes that this leader deleted in the last hour; missing without the controller.", func(r reading, emit func(float64, ...string)) {
+		many(gauge, "nodes_deleted_in_hour", "Nodes that were deleted in the last hour while they were not ready; missing without the controller.", func(r reading, emit func(float64, ...string)) {
 			if r.life != nil {
 				emit(float64(r.life.Deleted))
 			}

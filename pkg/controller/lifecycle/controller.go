@@ -62,6 +62,14 @@ type Controller struct {
 	next  time.Time         // the next round; zero is none
 	turn  int               // of the Nodes that vouch for a round
 	asked map[string]string // the uid of each Node in the round that runs
+	audit time.Time         // when the cloud is asked about all Nodes again
+	whole bool              // the round that runs is about all Nodes
+
+	failures int       // rounds in a row
+	retry    time.Time // no round is due before, after failures
+
+	decide bool      // something changed that may decide a deletion
+	decay  time.Time // when time alone may; zero is never
 
 	announced time.Time // when events were last sent
 }
@@ -100,7 +108,7 @@ func (c *Controller) Lead(election.Term) {
 	now := time.Now()
 	c.judge.begin(now)
 	c.flying, c.paused, c.asked = make(map[string]flight), make(map[string]pause), make(map[string]string)
-	c.next = now
+	c.next, c.audit, c.failures, c.retry, c.decide = now, now, 0, time.Time{}, true
 	for name := range c.judge.subjects {
 		c.steps.Set(name, now)
 	}
@@ -116,6 +124,7 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 		if !due {
 			break
 		}
+		c.decide = c.decide || c.judge.suspects[name]
 		if w, ok := c.taint(c.judge.subjects[name], now); ok {
 			writes = append(writes, w)
 		}
@@ -130,8 +139,9 @@ func (c *Controller) Done(w controller.Write, err error) {
 	name, now := w.Object.Name, time.Now()
 	f := c.flying[name]
 	delete(c.flying, name)
+	c.decide = true
 	if f.deletes && err != controller.ErrNotMade && kube.OutcomeOf(err) != kube.Refused && kube.OutcomeOf(err) != kube.Unsent {
-		c.judge.deleted = append(c.judge.deleted, now) // or it may be so
+		c.judge.deleted[f.uid] = now // or it may be so
 	}
 	s := c.judge.subjects[name]
 	switch {
@@ -202,6 +212,11 @@ func (c *Controller) isFree(s *subject, now time.Time) bool {
 
 // deletions returns the deletions to make now, and when to look at them again.
 func (c *Controller) deletions(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	if !c.decide && (c.decay.IsZero() || now.Before(c.decay)) {
+		return nil, c.decay // an event costs no look at all Nodes
+	}
+	c.decide = false
+	defer func() { c.decay = again }()
 	flying := 0
 	for _, f := range c.flying {
 		if f.deletes {
@@ -212,7 +227,11 @@ func (c *Controller) deletions(now time.Time, n int) (writes []controller.Write,
 	for _, v := range all {
 		again = controller.Earlier(again, v.until)
 		previews := c.options.Preview && v.why != Due
-		if v.why != Due && !previews || len(writes) >= n || !c.isFree(v.subject, now) {
+		if v.why != Due && !previews || !c.isFree(v.subject, now) {
+			continue
+		}
+		if len(writes) >= n {
+			c.decide = true
 			continue
 		}
 		summary := "delete: " + v.text

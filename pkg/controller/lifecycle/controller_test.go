@@ -19,13 +19,13 @@ import (
 const dedicated = "example.org/dedicated"
 
 // A Node whose instance is stopped gets the taint, and loses it when it is ready again.
-// The other taints stay. While all Nodes are ready, the cloud is not asked.
+// The other taints stay. While all Nodes are ready, the cloud is asked each half hour.
 func TestTheTaintOfAStoppedInstance(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add("a", "b")
 		l.begin()
 		l.pass(2 * time.Hour)
-		if calls := l.cloud.Calls(); len(calls) != 0 {
+		if calls := l.cloud.Calls(); len(calls) > 5 {
 			t.Errorf("%d calls while all is well", len(calls))
 		}
 		l.cloud.SetState("a", cloud.Stopping)
@@ -48,7 +48,7 @@ func TestTheTaintOfAStoppedInstance(t *testing.T) {
 		l.wantTaints("a", dedicated)
 		calls := len(l.cloud.Calls())
 		l.pass(2 * time.Hour)
-		if n := len(l.cloud.Calls()) - calls; n > 1 {
+		if n := len(l.cloud.Calls()) - calls; n > 5 {
 			t.Errorf("%d calls while all is well", n)
 		}
 	})
@@ -78,7 +78,7 @@ func TestDeletesNodesWhoseInstancesHaveEnded(t *testing.T) {
 		for _, name := range []string{"ended", "cut"} {
 			l.set(name, corev1.ConditionUnknown)
 		}
-		l.pass(2 * time.Second)
+		l.pass(pace + time.Second)
 		l.wantEvent("ended", instanceGone, "terminated", "5m0s")
 		l.pass(4 * time.Minute)
 		l.wantNodes(33)
@@ -95,11 +95,11 @@ func TestDeletesNodesWhoseInstancesHaveEnded(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		for _, c := range l.cloud.Calls() {
-			if len(c.Keys) > 2+vouching {
+			if len(c.Keys) > 3+vouching && len(c.Keys) < 33 { // or it is about all
 				t.Errorf("a call is about %q", c.Keys)
 			}
 		}
-		if n := len(l.cloud.Calls()); n > 8 {
+		if n := len(l.cloud.Calls()); n > 9 {
 			t.Errorf("%d calls in six minutes", n)
 		}
 		l.pass(3 * time.Hour)
@@ -173,8 +173,9 @@ func TestAKubeletThatRenewsItsLeaseIsAlive(t *testing.T) {
 			l.pass(2 * time.Minute)
 		}
 		l.wantNodes(5)
-		l.pass(10 * time.Minute)
-		l.wantNodes(4)
+		l.wantEvent("worker-0", heldBack, "of another machine", "restart its kubelet")
+		l.pass(10 * time.Hour)
+		l.wantNodes(5)
 	})
 }
 
@@ -189,7 +190,7 @@ func TestTheLimitHoldsNodesBack(t *testing.T) {
 		}
 		l.pass(30 * time.Minute)
 		l.wantNodes(38)
-		l.wantEvent("worker-2", heldBack, "2 Nodes were deleted within the hour", "--node-deletion-limit=5%")
+		l.wantEvent("worker-2", heldBack, "2 Nodes that were not ready were deleted within the hour", "--node-deletion-limit=5%")
 		if r := l.report(); r.Deleted != 2 || len(r.Gone) != 3 || r.Gone[0].Why != Limited {
 			t.Errorf("%+v", r)
 		}

@@ -9,9 +9,12 @@
 //     instance is terminated or absent. An error or a partial answer counts for nothing;
 //   - if the last answer also showed that the cloud knows this cluster: instances of other
 //     Nodes are there. After a change of account or region, the count begins again;
-//   - if most Nodes are not gone at once, and few were deleted within the hour;
+//   - if most Nodes are not gone at once, and few were deleted within the hour, all of
+//     which this process has watched;
+//   - if no kubelet worked under it after its instance was gone: another machine may have
+//     got its name;
 //   - if an instance that is absent, and was never shown as terminated, has been absent for
-//     as long as the cloud shows terminated ones.
+//     as long as the cloud shows terminated ones, and no ready Node is absent too.
 //
 // The judge decides, and has neither a clock nor a client. The Controller asks and writes.
 package lifecycle

@@ -25,6 +25,9 @@ func (c *Controller) Explain(name string) []controller.Line {
 		life.OK, life.Text = true, "the Node is being deleted"
 	case s.ready:
 		life.OK, life.Text = true, "ready, so it stays"
+		if isGone(s.state) {
+			life.OK, life.Text = false, "ready, though its instance is "+string(s.state)+"; the cloud is asked again"
+		}
 	case s.id == "":
 		life.Text = "not ready, and never deleted here: the Node has no providerID"
 	case s.problem != "":

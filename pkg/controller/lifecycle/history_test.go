@@ -15,6 +15,7 @@ import (
 // machine is a Node and its instance, as they really are.
 type machine struct {
 	name, uid string
+	reused    bool // another machine has the name, and its kubelet keeps the Node
 	zone      int
 	ended     time.Time // when its instance ended; zero is alive
 	stopped   bool
@@ -27,7 +28,9 @@ type machine struct {
 type history struct {
 	*testing.T
 	rnd      *rand.Rand
-	judge    judge
+	judge    *judge // of the leader
+	standby  *judge // of the other process
+	audited  time.Time
 	now      time.Time
 	machines map[string]*machine
 	made     int
@@ -39,14 +42,53 @@ type history struct {
 	hidden       int       // the zone that the answers lack
 	deletions    []time.Time
 	deleted, all int
+	reused       int
+	rules        Rules
 }
 
 const zones = 3
 
 func (h *history) show(m *machine) {
 	h.version++
-	h.judge.set(subject{name: m.name, uid: m.uid, version: fmt.Sprint(h.version), id: "id-" + m.uid, ready: m.ready})
+	for _, j := range []*judge{h.judge, h.standby} {
+		j.set(subject{name: m.name, uid: m.uid, version: fmt.Sprint(h.version), id: "id-" + m.uid, ready: m.ready}, h.now)
+	}
 }
+
+// process returns the judge of a process that begins.
+func (h *history) process() *judge {
+	j := newJudge(h.rules)
+	j.follows = h.now
+	for _, m := range h.machines {
+		j.set(subject{name: m.name, uid: m.uid, version: "1", id: "id-" + m.uid, ready: m.ready}, h.now)
+	}
+	return &j
+}
+
+// elect begins a term of this process, or of another one. What a leader has noticed of
+// machines that have the name of another one ends with it: those are at work then.
+func (h *history) elect() {
+	switch h.rnd.IntN(8) {
+	case 0:
+		h.judge, h.standby = h.process(), h.process()
+	case 1, 2:
+		h.judge, h.standby = h.standby, h.process()
+	case 3, 4, 5:
+		h.judge, h.standby = h.standby, h.judge
+	}
+	h.judge.begin(h.now)
+	h.audited = time.Time{}
+	for _, m := range h.machines {
+		if m.reused {
+			m.cut, m.ready = false, true
+			h.show(m)
+		}
+	}
+}
+
+// unnoticed reports whether the leader has yet to notice that a machine has the name of
+// another one.
+func (h *history) unnoticed(m *machine) bool { return m.reused && !h.judge.subjects[m.name].outlived }
 
 func (h *history) launch() {
 	h.made++
@@ -76,7 +118,10 @@ func (h *history) ended() (n int) {
 // step is one thing that happens to a machine.
 func (h *history) step() {
 	m := h.any()
-	switch h.rnd.IntN(12) {
+	if h.unnoticed(m) {
+		return
+	}
+	switch h.rnd.IntN(14) {
 	case 0, 1:
 		h.launch()
 	case 2: // an instance ends
@@ -91,7 +136,7 @@ func (h *history) step() {
 	case 5: // a whole zone is cut off
 		if h.rnd.IntN(10) == 0 {
 			for _, other := range h.machines {
-				if other.zone == m.zone {
+				if other.zone == m.zone && !h.unnoticed(other) {
 					other.cut, other.ready = true, false
 					h.show(other)
 				}
@@ -104,6 +149,11 @@ func (h *history) step() {
 	case 9:
 		if m.ended.IsZero() {
 			m.stopped, m.cut, m.ready = true, true, false
+		}
+	case 10, 11:
+		if !m.ended.IsZero() && h.now.Sub(m.ended) > 2*time.Minute && (m.reused || h.rnd.IntN(2) == 0) {
+			m.reused, m.cut, m.ready = true, false, true
+			h.reused++
 		}
 	}
 	h.show(m)
@@ -145,10 +195,10 @@ func (h *history) answer(m *machine) answer {
 // ask makes a round, and deletes what is due.
 func (h *history) ask() {
 	r := round{at: h.now, answers: make(map[string]answer)}
-	ready := 0
+	ready, whole := 0, h.now.Sub(h.audited) >= auditEvery
 	for _, name := range slices.Sorted(maps.Keys(h.machines)) {
 		m := h.machines[name]
-		if m.ready {
+		if m.ready && !whole && !isGone(h.judge.subjects[name].state) {
 			if ready++; ready > vouching {
 				continue
 			}
@@ -159,6 +209,9 @@ func (h *history) ask() {
 		r.failed, r.answers = "no answer", map[string]answer{}
 	}
 	h.judge.take(r)
+	if whole && r.failed == "" {
+		h.audited = h.now
+	}
 	for _, v := range h.judge.verdicts(h.now, 0) {
 		if v.why == Due {
 			h.delete(v)
@@ -172,6 +225,8 @@ func (h *history) delete(v verdict) {
 	switch {
 	case m == nil || m.uid != v.uid:
 		h.Fatalf("%s is deleted, and is another Node now", v.name)
+	case m.reused:
+		h.Fatalf("%s is deleted, and a machine works under it: %s", v.name, v.text)
 	case m.ended.IsZero():
 		h.Fatalf("%s is deleted, and its instance lives: %s", v.name, v.text)
 	case h.now.Sub(m.ended) < enoughTime:
@@ -182,9 +237,9 @@ func (h *history) delete(v verdict) {
 		h.Fatalf("%d of %d Nodes are deleted within an hour", len(h.deletions)+1, len(h.machines))
 	}
 	h.deletions = append(h.deletions, h.now)
-	h.judge.deleted = append(h.judge.deleted, h.now)
 	delete(h.machines, v.name)
-	delete(h.judge.subjects, v.name)
+	h.judge.remove(v.name, h.now, false)
+	h.standby.remove(v.name, h.now, false)
 	h.deleted++
 }
 
@@ -212,17 +267,21 @@ func TestNoHistoryDeletesALivingNode(t *testing.T) {
 		"a cloud that forgets them at once":       {0, usual},
 	} {
 		t.Run(name, func(t *testing.T) {
-			deleted := 0
+			deleted, reused := 0, 0
 			for seed := range uint64(8) {
 				h := &history{
-					T: t, rnd: rand.New(rand.NewPCG(seed, 16)), judge: newJudge(Rules{Limit: 5, Remembers: cloud.remembers}),
+					T: t, rnd: rand.New(rand.NewPCG(seed, 16)), rules: Rules{Limit: 5, Remembers: cloud.remembers},
 					now: start, machines: make(map[string]*machine), weathers: cloud.weathers,
 				}
 				h.run()
 				deleted += h.deleted
+				reused += h.reused
 			}
 			if deleted < 200 {
 				t.Errorf("only %d Nodes were deleted", deleted)
+			}
+			if reused < 20 {
+				t.Errorf("only %d names went to other machines", reused)
 			}
 		})
 	}
@@ -230,6 +289,7 @@ func TestNoHistoryDeletesALivingNode(t *testing.T) {
 
 // run lets ten hours pass, and then a day and a half in which the cloud answers.
 func (h *history) run() {
+	h.judge, h.standby = h.process(), h.process()
 	h.judge.begin(h.now)
 	for range 10 + h.rnd.IntN(40) {
 		h.launch()
@@ -239,8 +299,8 @@ func (h *history) run() {
 		for range h.rnd.IntN(3) {
 			h.step()
 		}
-		if h.rnd.IntN(60) == 0 { // another leader, which knows the last deletions
-			h.judge.begin(h.now)
+		if h.rnd.IntN(60) == 0 {
+			h.elect()
 		}
 		h.pass()
 	}
@@ -255,10 +315,17 @@ func (h *history) run() {
 		if 3*h.ended() >= len(h.machines) { // or most are gone at once
 			h.launch()
 		}
+		for name, m := range h.machines {
+			if m.reused && !h.unnoticed(m) { // a person does what the event says
+				delete(h.machines, name)
+				h.judge.remove(name, h.now, false)
+				h.standby.remove(name, h.now, false)
+			}
+		}
 		h.pass()
 	}
 	for _, m := range h.machines {
-		if !m.ended.IsZero() && h.now.Sub(m.ended) > 36*time.Hour {
+		if !m.ended.IsZero() && h.now.Sub(m.ended) > 36*time.Hour && !h.judge.subjects[m.name].outlived {
 			h.Errorf("%s ended %s ago, and is there: %+v", m.name, h.now.Sub(m.ended), h.judge.subjects[m.name])
 		}
 	}

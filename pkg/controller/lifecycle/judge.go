@@ -43,6 +43,9 @@ type subject struct {
 	state   cloud.State // of its instance, as a credible answer had it; "" is unknown
 	problem string      // why the cloud cannot be asked about it
 	gone    *evidence   // nil unless the last answer said that the instance is gone
+	// outlived is whether a kubelet worked under the Node after its instance was gone. So
+	// the Node's machine is another one, which got the name, and may live.
+	outlived bool
 }
 
 // evidence is what shows that an instance is gone.
@@ -50,6 +53,7 @@ type evidence struct {
 	first, last time.Time
 	answers     int
 	terminated  bool   // an answer said that it is terminated, and not just absent
+	read        bool   // the Lease was read
 	lease       string // the Lease's time of renewal; "" without a Lease
 	unread      error  // why the Lease could not be read last
 }
@@ -80,28 +84,91 @@ type judge struct {
 	last     time.Time // the last round
 	identity string    // account and region of the instances that are alive
 	doubt    string    // why the last round decides nothing, or ""
-	deleted  []time.Time
+	blind    string    // a ready Node without an instance, or ""
+	since    time.Time // when the doubt, or the blindness, began; zero is neither
+
+	// follows is since when the judge sees every Node that goes. The limit of an hour
+	// needs that: what an earlier process deleted is written nowhere.
+	follows time.Time
+	deleted map[string]time.Time // when Nodes went that were not ready, by uid
+
+	suspects map[string]bool // the Nodes with evidence, and perhaps some without
+	lasting  int             // Nodes that are not being deleted
 }
 
-func newJudge(r Rules) judge { return judge{rules: r, subjects: make(map[string]*subject)} }
+func newJudge(r Rules) judge {
+	return judge{rules: r, subjects: make(map[string]*subject), deleted: make(map[string]time.Time), suspects: make(map[string]bool)}
+}
 
-// begin begins a term: what was seen before counts for nothing.
+// begin begins a term: what was seen before counts for nothing, unless it speaks against
+// a deletion.
 func (j *judge) begin(now time.Time) {
-	j.began, j.last, j.identity, j.doubt = now, time.Time{}, "", ""
+	j.began, j.last, j.identity, j.doubt, j.blind, j.since = now, time.Time{}, "", "", "", time.Time{}
 	for _, s := range j.subjects {
 		s.state, s.problem, s.gone = "", "", nil
 	}
 }
 
 // set takes a state of a Node.
-func (j *judge) set(v subject) {
-	if s := j.subjects[v.name]; s != nil && s.uid == v.uid && s.id == v.id {
-		v.state, v.problem, v.gone = s.state, s.problem, s.gone
+func (j *judge) set(v subject, now time.Time) {
+	s := j.subjects[v.name]
+	if s != nil && s.uid != v.uid {
+		j.remove(v.name, now, false)
+		s = nil
 	}
-	if v.ready || v.deleting {
+	if s != nil && s.id == v.id {
+		v.outlived = s.outlived
+		if s.ready == v.ready {
+			v.state, v.problem, v.gone = s.state, s.problem, s.gone
+		} else if v.turns(s.gone); v.outlived {
+			j.suspects[v.name] = true
+		}
+	}
+	if v.deleting {
 		v.gone = nil
 	}
+	if s != nil && !s.deleting {
+		j.lasting--
+	}
+	if !v.deleting {
+		j.lasting++
+	} else if s != nil && !s.deleting {
+		j.goes(s, now, false)
+	}
 	j.subjects[v.name] = &v
+}
+
+// turns takes what was seen before the Node became ready, or stopped to be. An answer
+// about the state counts for nothing after that; a Lease that was renewed does.
+func (v *subject) turns(e *evidence) {
+	switch {
+	case e == nil:
+	case v.ready && e.answers > 0:
+		v.outlived = true
+	default:
+		v.gone = &evidence{first: e.first, last: e.last, read: e.read, lease: e.lease}
+	}
+}
+
+// remove takes the deletion of a Node. If it was missed, the Node may have changed before.
+func (j *judge) remove(name string, now time.Time, missed bool) {
+	s := j.subjects[name]
+	if s == nil {
+		return
+	}
+	if !s.deleting {
+		j.goes(s, now, missed)
+		j.lasting--
+	}
+	delete(j.subjects, name)
+	delete(j.suspects, name)
+}
+
+// goes counts a Node that goes while it is not ready: a leader may have deleted it.
+func (j *judge) goes(s *subject, now time.Time, missed bool) {
+	if _, is := j.deleted[s.uid]; !is && (!s.ready || missed) {
+		j.deleted[s.uid] = now
+	}
 }
 
 // isGone reports whether a state says that an instance never runs again.
@@ -116,43 +183,79 @@ func (j *judge) take(r round) {
 	if j.doubt = r.failed; j.doubt == "" {
 		j.doubt = j.discredit(r)
 	}
-	if j.doubt != "" {
-		return
+	if j.doubt == "" {
+		j.read(r)
+	}
+	switch {
+	case j.doubt == "" && j.blind == "":
+		j.since = time.Time{}
+	case j.since.IsZero():
+		j.since = r.at
+	}
+}
+
+// read takes the answers of a credible round.
+func (j *judge) read(r round) {
+	for name, a := range r.answers {
+		if s := j.subjects[name]; s != nil && s.uid == a.uid {
+			s.state, s.problem = a.instance.State, a.instance.Problem
+		}
+	}
+	j.blind = ""
+	for name, s := range j.subjects {
+		if s.ready && !s.deleting && s.state == cloud.Absent && (j.blind == "" || name < j.blind) {
+			j.blind = name
+		}
 	}
 	for name, a := range r.answers {
 		s := j.subjects[name]
 		if s == nil || s.uid != a.uid {
 			continue
 		}
-		s.state, s.problem = a.instance.State, ""
 		switch {
-		case a.instance.State == "":
-			s.problem, s.gone = a.instance.Problem, nil
-		case !isGone(a.instance.State), s.ready, s.deleting:
+		case !isGone(a.instance.State):
+			s.gone = nil
+			if isAlive(a.instance.State) {
+				s.outlived = false // another answer was wrong
+			}
+		case s.deleting:
 			s.gone = nil
 		default:
-			s.see(a, r.at)
+			s.see(a, r.at, j.blind != "")
+			j.suspects[name] = true
 		}
 	}
 }
 
-// see takes an answer that the instance is gone.
-func (s *subject) see(a answer, at time.Time) {
+// see takes an answer that the instance is gone. If the cloud is blind, one that is just
+// absent may be there.
+func (s *subject) see(a answer, at time.Time, blind bool) {
 	e, terminated := s.gone, a.instance.State == cloud.Terminated
+	if e != nil && e.read && a.unread == nil && a.lease != "" && a.lease != e.lease {
+		s.outlived = true // a Lease that was renewed shows a kubelet at work
+	}
 	switch {
 	case a.unread != nil:
 		if e == nil {
 			e = &evidence{first: at, last: at}
 		}
 		e.unread = a.unread
-	case e == nil, e.answers == 0, at.Sub(e.last) > longestGap, a.lease != e.lease, terminated && !e.terminated:
-		// A Lease that was renewed shows a kubelet at work.
-		e = &evidence{first: at, last: at, answers: 1, lease: a.lease, terminated: terminated}
+	case e == nil, e.answers == 0, at.Sub(e.last) > longestGap, a.lease != e.lease, terminated && !e.terminated,
+		blind && !terminated && !e.terminated:
+		e = &evidence{first: at, last: at, answers: 1, read: true, lease: a.lease, terminated: terminated}
 	default:
 		e.last, e.unread = at, nil
 		e.answers++
 	}
 	s.gone = e
+	if s.ready && e.lease == "" && e.read && e.isEnough() {
+		s.outlived = true // without a Lease, only the condition shows a kubelet at work
+	}
+}
+
+// isEnough reports whether enough answers agree, for long enough.
+func (e *evidence) isEnough() bool {
+	return e.answers >= enoughAnswers && e.last.Sub(e.first) >= enoughTime
 }
 
 // discredit returns why a complete round is not credible, or "". The cloud has to know
@@ -170,6 +273,7 @@ func (j *judge) discredit(r round) string {
 			if s.ready {
 				vouch++
 			}
+		case s.outlived && a.instance.State == cloud.Terminated: // as is known
 		case s.ready && isGone(a.instance.State):
 			deny++
 			if denied == "" || name < denied {

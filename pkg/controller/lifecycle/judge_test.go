@@ -39,8 +39,11 @@ func newCourt(t *testing.T, ready, unready int) *court {
 		c.states[name] = cloud.Terminated
 	}
 	c.begin(start)
+	c.follows = start.Add(-fullHour)
 	return c
 }
+
+func (c *court) set(v subject) { c.judge.set(v, c.now) }
 
 func (c *court) add(name string, ready bool) {
 	c.set(subject{name: name, uid: "uid-" + name, version: "1", id: "id-" + name, ready: ready})
@@ -151,17 +154,40 @@ func TestDoubts(t *testing.T) {
 		}, "", "", nil},
 		"the Node was ready": {func(c *court) {
 			c.set(subject{name: "d0", uid: "uid-d0", version: "2", id: "id-d0", ready: true})
+			c.want(Outlived, "of another machine")
 			c.set(subject{name: "d0", uid: "uid-d0", version: "3", id: "id-d0"})
 			c.minutes(1)
-		}, Observed, Due, nil},
-		"another Node of the name": {func(c *court) { c.set(subject{name: "d0", uid: "uid-other", version: "1", id: "id-other"}) }, "", Due, nil},
-		"the Lease is renewed":     {func(c *court) { c.leases["d0"] = "later"; c.minutes(1) }, Observed, Due, nil},
+		}, Outlived, Outlived, []string{`providerID "id-d0"`, "delete the Node, and restart its kubelet"}},
+		"the Node was ready, and a term passed": {func(c *court) {
+			c.set(subject{name: "d0", uid: "uid-d0", version: "2", id: "id-d0", ready: true})
+			c.set(subject{name: "d0", uid: "uid-d0", version: "3", id: "id-d0"})
+			c.begin(c.now)
+		}, Outlived, Outlived, nil},
+		"the instance is there after all": {func(c *court) {
+			c.leases["d0"] = "later"
+			c.minutes(1)
+			c.want(Outlived)
+			c.states["d0"] = cloud.Running
+			c.minutes(1)
+			c.want("")
+			c.states["d0"] = cloud.Terminated
+		}, "", Due, nil},
+		"another Node of the name": {func(c *court) { c.set(subject{name: "d0", uid: "uid-other", version: "1", id: "id-other"}) }, "", Limited, nil}, // the first one counts
+		"the Lease is renewed":     {func(c *court) { c.leases["d0"] = "later"; c.minutes(1) }, Outlived, Outlived, nil},
 		"the Lease is renewed each minute": {func(c *court) {
 			c.leases["d0"] = c.now.String()
 			c.minutes(1)
 			c.leases["d0"] = c.now.String()
 			c.minutes(1)
-		}, Observed, Due, nil},
+		}, Outlived, Outlived, nil},
+		"the Lease is deleted": {func(c *court) {
+			c.leases["d0"] = "first"
+			c.minutes(1)
+			c.set(subject{name: "d0", uid: "uid-other", version: "1", id: "id-other"})
+			c.minutes(1)
+			c.leases["d0"] = ""
+			c.minutes(1)
+		}, Observed, Limited, nil},
 		"the Lease cannot be read": {func(c *court) { c.unread["d0"] = errors.New("forbidden"); c.minutes(1) }, Unread, Unread, []string{"forbidden", "leases"}},
 		"a new term":               {func(c *court) { c.begin(c.now); c.minutes(1) }, Observed, Due, nil},
 		"an unknown state": {func(c *court) {
@@ -277,8 +303,7 @@ func TestTheLimitOfAnHour(t *testing.T) {
 		if got := due(c, 0); !slices.Equal(got, want) {
 			t.Fatalf("after %d: %q", i, got)
 		}
-		c.deleted = append(c.deleted, c.now)
-		delete(c.subjects, want[0])
+		c.remove(want[0], c.now, false)
 		c.minutes(59)
 		if got := due(c, 0); len(got) > 0 {
 			t.Errorf("%q within the hour", got)

@@ -55,6 +55,7 @@ func inLab(t *testing.T, test func(l *lab), f ...func(*controller.Options, *Opti
 		l.engine = controller.New(e)
 		o.Event = l.engine.Event
 		l.c = New(l.engine, o)
+		l.c.judge.follows = time.Now().Add(-fullHour) // one that begins deletes no Node
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() {

@@ -24,12 +24,15 @@ func keep(k *kube.Node) (name string, s subject) {
 
 // list replaces all Nodes.
 func (c *Controller) list(all map[string]subject) {
+	if c.judge.follows.IsZero() {
+		c.judge.follows = time.Now()
+	}
 	for name, v := range all {
 		c.set(name, v)
 	}
 	for name := range c.judge.subjects {
 		if _, is := all[name]; !is {
-			c.remove(name)
+			c.forget(name, true)
 		}
 	}
 }
@@ -41,7 +44,8 @@ func (c *Controller) set(name string, v subject) {
 		return
 	}
 	fell := v.needs() && !v.ready && (old == nil || old.uid != v.uid || old.ready || old.id != v.id)
-	c.judge.set(v)
+	c.judge.set(v, now)
+	c.decide = c.decide || c.judge.suspects[name]
 	switch {
 	case fell && c.judge.last.IsZero():
 		c.hurry(now)
@@ -52,8 +56,12 @@ func (c *Controller) set(name string, v subject) {
 }
 
 // remove takes the deletion of a Node.
-func (c *Controller) remove(name string) {
-	delete(c.judge.subjects, name)
+func (c *Controller) remove(name string) { c.forget(name, false) }
+
+// forget takes the deletion of a Node, and whether the watch missed it.
+func (c *Controller) forget(name string, missed bool) {
+	c.decide = c.decide || c.judge.suspects[name]
+	c.judge.remove(name, time.Now(), missed)
 	delete(c.paused, name)
 	c.steps.Remove(name)
 }

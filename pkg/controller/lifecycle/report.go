@@ -33,7 +33,7 @@ func (c *Controller) announce(all []verdict, now time.Time) (again time.Time) {
 		switch {
 		case v.why == Observed:
 			c.event(v.subject, false, instanceGone, v.text)
-		case v.why.IsHeld():
+		case v.why.IsHeld() && c.judge.lasts(v, now):
 			c.event(v.subject, true, heldBack, "the Node is not deleted: "+v.text)
 		}
 	}
@@ -59,9 +59,11 @@ type Gone struct {
 type Report struct {
 	// Unready are the Nodes that are not ready, and ShutDown those with the taint.
 	Unready, ShutDown int
-	// Gone are the Nodes whose instances are gone, those that are gone the longest first.
+	// Gone are the Nodes whose instances are gone, and which are not ready or have another
+	// machine; those that are gone the longest first.
 	Gone []Gone
-	// Deleted is how many Nodes were deleted in the last hour.
+	// Deleted is how many Nodes that were not ready were deleted in the last hour, by
+	// whomever.
 	Deleted int
 	// Asked is when the cloud was asked last.
 	Asked time.Time
@@ -83,8 +85,13 @@ func (r Report) Held() (n int) {
 func (c *Controller) Report(now time.Time) Report {
 	r := Report{Asked: c.judge.last, Doubt: c.judge.doubt}
 	for _, v := range c.judge.verdicts(now, 0) {
-		r.Gone = append(r.Gone, Gone{v.name, v.id, v.state, v.gone.first, v.gone.answers, v.why, v.text})
+		g := Gone{Node: v.name, ProviderID: v.id, State: v.state, Since: v.since(), Why: v.why, Text: v.text}
+		if v.gone != nil {
+			g.Answers = v.gone.answers
+		}
+		r.Gone = append(r.Gone, g)
 	}
+	c.judge.outdate(now)
 	r.Deleted = len(c.judge.deleted)
 	for _, s := range c.judge.subjects {
 		if !s.ready && !s.deleting {

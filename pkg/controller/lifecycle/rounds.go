@@ -10,6 +10,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 const (
@@ -19,6 +20,10 @@ const (
 	pace = 10 * time.Second
 	// vouching is how many ready Nodes a round also asks about.
 	vouching = 10
+	// auditEvery is how often a round asks about all Nodes, while all are ready too. It
+	// finds Nodes whose name went to another machine, and parts of an account that are
+	// hidden, before an absent instance counts as gone.
+	auditEvery = 30 * time.Minute
 	// readers is how many Leases are read at once.
 	readers = 8
 )
@@ -28,37 +33,47 @@ func (c *Controller) hurry(at time.Time) {
 	if least := c.judge.last.Add(pace); at.Before(least) {
 		at = least
 	}
+	if at.Before(c.retry) {
+		at = c.retry
+	}
 	if c.next.IsZero() || at.Before(c.next) {
 		c.next = at
 	}
 }
 
-// due returns the Nodes of the next round, if it is due: those that are not ready, and
-// some that are. While all are ready, the cloud is not asked.
+// due returns the Nodes of the next round, if it is due: those that are not ready, those
+// that were ready without an instance, and some that are ready. An audit is about all.
 func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 	if c.next.IsZero() || now.Before(c.next) {
 		return nil, c.next
 	}
-	c.next = time.Time{}
 	clear(c.asked)
+	c.whole = !now.Before(c.audit)
+	waits := false
 	var ready []*subject
 	for _, name := range slices.Sorted(maps.Keys(c.judge.subjects)) {
-		switch s := c.judge.subjects[name]; {
+		s := c.judge.subjects[name]
+		switch open := !s.ready || isGone(s.state) && !s.outlived; {
 		case !s.needs():
-		case s.ready:
-			ready = append(ready, s)
+		case open, s.outlived, isGone(s.state), c.whole:
+			keys, waits = append(keys, c.key(s)), waits || open
 		default:
-			keys = append(keys, c.key(s))
+			ready = append(ready, s)
 		}
 	}
-	if len(keys) == 0 {
+	switch {
+	case !c.whole && !waits:
+		c.next = c.audit
+		return nil, c.next
+	case len(keys) == 0:
+		c.next = now.Add(auditEvery)
 		return nil, c.next
 	}
 	for i := range min(vouching, len(ready)) {
 		keys = append(keys, c.key(ready[(c.turn+i)%len(ready)]))
 	}
 	c.turn += vouching
-	c.next = now.Add(c.options.Period)
+	c.next = time.Time{}
 	return keys, c.next
 }
 
@@ -143,13 +158,21 @@ func (c *Controller) take(keys []string, found map[string]answer) {
 		r.answers[name] = a
 	}
 	c.judge.take(r)
+	c.decide = true
 	if r.failed != "" {
-		c.hurry(now.Add(pace))
+		c.failures++
+		c.retry = now.Add(max(pace, retry.Backoff{First: 2 * pace, Last: c.options.Period}.After(c.failures)))
+	} else {
+		c.failures, c.retry = 0, time.Time{}
+		if c.whole {
+			c.audit = now.Add(auditEvery)
+		}
 	}
+	c.hurry(now.Add(c.options.Period)) // if nothing is open then, the audit is next
 	for name := range r.answers {
 		c.steps.Set(name, now)
 	}
-	if c.isTurning() {
+	if r.failed != "" || c.isTurning() {
 		c.hurry(now.Add(pace))
 	}
 }

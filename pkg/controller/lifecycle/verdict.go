@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,7 +17,8 @@ type Why string
 const (
 	// Due is a Node to delete now.
 	Due Why = "due"
-	// Observed is a Node about which not enough answers agree yet.
+	// Observed is a Node about which not enough answers agree yet, or while too little is
+	// known about the deletions of the last hour.
 	Observed Why = "observed"
 	// Doubted is a Node about which the last round decided nothing.
 	Doubted Why = "doubted"
@@ -28,10 +30,12 @@ const (
 	Most Why = "most-gone"
 	// Limited is a Node beyond the limit of an hour.
 	Limited Why = "limit"
+	// Outlived is a Node under which a kubelet worked after its instance was gone.
+	Outlived Why = "outlived"
 )
 
 // Reasons are all of these.
-var Reasons = []Why{Due, Observed, Doubted, Vanished, Unread, Most, Limited}
+var Reasons = []Why{Due, Observed, Doubted, Vanished, Unread, Most, Limited, Outlived}
 
 // IsHeld reports whether a person may have to decide.
 func (w Why) IsHeld() bool { return w != Due && w != Observed && w != Vanished }
@@ -44,22 +48,42 @@ type verdict struct {
 	until time.Time // when it may be another, without a round; zero is unknown
 }
 
+// suspected reports whether there is something to decide about a Node.
+func (s *subject) suspected() bool {
+	return s != nil && !s.deleting && (s.outlived || s.gone != nil && !s.ready)
+}
+
+// since returns since when the instance is gone, or zero.
+func (s *subject) since() time.Time {
+	if s.gone == nil {
+		return time.Time{}
+	}
+	return s.gone.first
+}
+
 // verdicts returns what happens to the Nodes whose instances are gone, those that are
 // gone the longest first. flying are deletions in flight.
 func (j *judge) verdicts(now time.Time, flying int) (all []verdict) {
-	nodes := 0
-	for _, s := range j.subjects {
-		if !s.deleting {
-			nodes++
-		}
-		if s.gone != nil {
+	gone := 0
+	for name := range j.suspects {
+		switch s := j.subjects[name]; {
+		case s.suspected():
 			all = append(all, verdict{subject: s})
+			if s.gone != nil && !s.ready {
+				gone++
+			}
+		case s == nil || s.gone == nil:
+			delete(j.suspects, name)
 		}
 	}
+	if len(all) == 0 {
+		return nil
+	}
 	slices.SortFunc(all, func(a, b verdict) int {
-		return cmp.Or(a.gone.first.Compare(b.gone.first), cmp.Compare(a.name, b.name))
+		return cmp.Or(a.since().Compare(b.since()), cmp.Compare(a.name, b.name))
 	})
-	most := 2*len(all) > nodes
+	nodes := j.lasting
+	most := 2*gone > nodes
 	allowed, free := j.allowed(nodes, now, flying)
 	for i := range all {
 		v := &all[i]
@@ -68,10 +92,14 @@ func (j *judge) verdicts(now time.Time, flying int) (all []verdict) {
 		case v.why != Due:
 		case most:
 			v.why = Most
-			v.text = fmt.Sprintf("the cloud says that the instances of %d of %d Nodes are gone, and so many are not deleted; if that is true, delete the Nodes yourself", len(all), nodes)
+			v.text = fmt.Sprintf("the cloud says that the instances of %d of %d Nodes are gone, and so many are not deleted; if that is true, delete the Nodes yourself", gone, nodes)
+		case j.rules.Limit > 0 && now.Sub(j.follows) < fullHour:
+			v.why, v.until = Observed, j.follows.Add(fullHour)
+			v.text = fmt.Sprintf("its instance is %s; this process watches Nodes since %s, and deletes none in its first hour: it cannot know what was deleted before",
+				v.gone.text(v.state), clock(j.follows))
 		case allowed <= 0:
 			v.why, v.until = Limited, free
-			v.text = fmt.Sprintf("%d Nodes were deleted within the hour, and --node-deletion-limit=%d%% allows no more of %d; raise it, or delete the Node yourself", len(j.deleted), j.rules.Limit, nodes)
+			v.text = fmt.Sprintf("%d Nodes that were not ready were deleted within the hour, and --node-deletion-limit=%d%% allows no more of %d; raise it, or delete the Node yourself", len(j.deleted), j.rules.Limit, nodes)
 		default:
 			allowed--
 			v.text = "its instance is " + v.gone.text(v.state)
@@ -84,11 +112,15 @@ func (j *judge) verdicts(now time.Time, flying int) (all []verdict) {
 func (j *judge) judge(s *subject, now time.Time) (why Why, text string, until time.Time) {
 	e := s.gone
 	switch {
+	case s.outlived:
+		return Outlived, fmt.Sprintf("a kubelet worked under this Node after its instance was gone, so providerID %q is of another machine; drain and delete the Node, and restart its kubelet", s.id), until
 	case j.doubt != "":
 		return Doubted, "the last answer of the cloud decides nothing: " + j.doubt, until
 	case e.unread != nil:
 		return Unread, fmt.Sprintf("the kubelet's Lease cannot be read: %v; allow get on leases in the namespace %s", e.unread, leaseNamespace), until
-	case e.answers < enoughAnswers, e.last.Sub(e.first) < enoughTime, e.last.Before(j.began.Add(enoughTime)):
+	case j.blind != "" && !e.terminated:
+		return Doubted, fmt.Sprintf("the cloud shows no instance of Node %s either, which is ready; check the account, the region and the permissions, or the providerID of Node %s", j.blind, j.blind), until
+	case !e.isEnough(), e.last.Before(j.began.Add(enoughTime)):
 		return Observed, fmt.Sprintf("its instance is %s; it is deleted if the cloud says so for %s and in %d answers", e.text(s.state), enoughTime, enoughAnswers), until
 	case !e.terminated && e.last.Sub(e.first) < j.rules.Remembers:
 		return Vanished, fmt.Sprintf("the cloud shows no instance since %s, though it shows terminated ones for %s; the Node is deleted if there is none at %s",
@@ -106,15 +138,34 @@ func (e *evidence) text(s cloud.State) string {
 
 func clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) + " UTC" }
 
-// allowed returns how many more Nodes may be deleted now, and when that changes.
+// allowed returns how many more Nodes may be deleted now, and when that changes. Nodes
+// that others deleted count too: an earlier leader may have.
 func (j *judge) allowed(nodes int, now time.Time, flying int) (n int, again time.Time) {
-	j.deleted = slices.DeleteFunc(j.deleted, func(at time.Time) bool { return now.Sub(at) >= fullHour })
-	if len(j.deleted) > 0 {
-		again = slices.MinFunc(j.deleted, time.Time.Compare).Add(fullHour)
+	j.outdate(now)
+	for _, at := range j.deleted {
+		if free := at.Add(fullHour); again.IsZero() || free.Before(again) {
+			again = free
+		}
 	}
 	if j.rules.Limit <= 0 {
 		return 0, again
 	}
 	// Those that were deleted count among the Nodes, so that the limit does not shrink.
 	return max(1, (nodes+len(j.deleted))*j.rules.Limit/100) - len(j.deleted) - flying, again
+}
+
+// outdate forgets the deletions that are an hour old.
+func (j *judge) outdate(now time.Time) {
+	maps.DeleteFunc(j.deleted, func(_ string, at time.Time) bool { return now.Sub(at) >= fullHour })
+}
+
+// lasts reports whether what holds a Node back has lasted: one error is none to report.
+func (j *judge) lasts(v verdict, now time.Time) bool {
+	switch {
+	case v.why == Doubted && !j.since.IsZero():
+		return now.Sub(j.since) >= longestGap
+	case v.why == Unread:
+		return now.Sub(v.gone.last) >= longestGap
+	}
+	return true
 }

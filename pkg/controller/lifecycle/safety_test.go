@@ -1,0 +1,200 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// A process that restarts all the time knows of no deletion, and so makes none. One that
+// stood by has seen them.
+func TestAProcessKnowsTheDeletionsOfTheHour(t *testing.T) {
+	c := newCourt(t, 96, 4)
+	c.follows = c.now.Add(-50 * time.Minute)
+	c.minutes(6)
+	c.want(Observed, "this process watches Nodes since 02:10:00 UTC", "deletes none in its first hour")
+	c.minutes(4)
+	c.want(Due)
+
+	for range 5 { // as a standby sees what another leader does
+		name := fmt.Sprint("x", c.version())
+		c.add(name, false)
+		c.remove(name, c.now, false)
+	}
+	c.want(Limited, "5 Nodes that were not ready")
+	c.add("ready", true)
+	c.remove("ready", c.now, false)
+	c.want(Limited, "5 Nodes")
+	c.add("ready", true)
+	c.remove("ready", c.now, true) // a watch that broke
+	c.want(Limited, "6 Nodes")
+	c.minutes(61)
+	c.want(Due)
+}
+
+func (c *court) version() int { return len(c.deleted) }
+
+// A Node whose name went to another machine is noticed while it is ready, before anything
+// else happens to it.
+func TestAKubeletUnderTheNodeOfAnotherMachine(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(30)
+		l.begin()
+		l.cloud.SetState("worker-3", cloud.Terminated)
+		for i := range 40 {
+			l.renew("worker-3", fmt.Sprint("time ", i))
+			l.pass(time.Minute)
+		}
+		l.wantEvent("worker-3", heldBack, "another machine")
+		if r := l.report(); len(r.Gone) != 1 || r.Gone[0].Why != Outlived || r.Held() != 1 {
+			t.Errorf("%+v", r)
+		}
+		l.set("worker-3", corev1.ConditionUnknown)
+		l.pass(10 * time.Hour)
+		l.wantNodes(30)
+		l.cloud.SetState("worker-3", cloud.Running)
+		l.pass(2 * time.Minute)
+		if r := l.report(); len(r.Gone) != 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// A Lease that was renewed between a ready Node's last answer and its first one as an
+// unready Node shows a kubelet at work.
+func TestALeaseCountsAcrossReadiness(t *testing.T) {
+	c := newCourt(t, 5, 1)
+	c.states["w0"], c.leases["w0"] = cloud.Terminated, "first"
+	c.minutes(1)
+	c.set(subject{name: "w0", uid: "uid-w0", version: "2", id: "id-w0"})
+	c.leases["w0"] = "second"
+	c.minutes(10)
+	if why, text := c.why("w0"); why != Outlived {
+		t.Errorf("w0 is %s: %s", why, text)
+	}
+	// One whose kubelet ended with its instance is deleted.
+	c.states["w1"], c.leases["w1"] = cloud.Terminated, "first"
+	c.minutes(1)
+	c.set(subject{name: "w1", uid: "uid-w1", version: "2", id: "id-w1"})
+	c.minutes(10)
+	if why, text := c.why("w1"); why != Limited && why != Due {
+		t.Errorf("w1 is %s: %s", why, text)
+	}
+}
+
+// While a ready Node is absent, the cloud is blind, and absence counts for nothing.
+func TestAbsenceCountsForNothingWhileTheCloudIsBlind(t *testing.T) {
+	c := newCourt(t, 10, 2)
+	c.rules.Limit = 50
+	c.states["d0"] = cloud.Absent
+	c.states["w4"], c.states["w3"] = cloud.Absent, cloud.Absent
+	c.leases["w3"], c.leases["w4"] = "a", "a"
+	c.minutes(300)
+	c.want(Doubted, "no instance of Node w3 either, which is ready")
+	if why, text := c.why("d1"); why != Due {
+		t.Errorf("d1, which is terminated, is %s: %s", why, text)
+	}
+	c.states["w3"], c.states["w4"] = cloud.Running, cloud.Running
+	c.minutes(30)
+	c.want(Vanished)
+	c.minutes(31)
+	c.want(Due)
+}
+
+// Rounds that fail are tried again less and less often.
+func TestFailedRoundsBackOff(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(5)
+		l.begin()
+		l.cloud.Do(func() { l.cloud.Revoked = true })
+		l.set("worker-0", corev1.ConditionUnknown)
+		before := len(l.cloud.Calls())
+		for i := range 60 { // and other Nodes come and go
+			l.set("worker-1", []corev1.ConditionStatus{corev1.ConditionUnknown, corev1.ConditionTrue}[i%2])
+			l.pass(time.Minute)
+		}
+		if n := len(l.cloud.Calls()) - before; n > 125 || n < 50 {
+			t.Errorf("%d calls in an hour", n)
+		}
+		// One failure sends no warning; a failure that lasts does.
+		if text := l.event("worker-0", heldBack); text != "" {
+			t.Errorf("an instance that is not gone: %s", text)
+		}
+	})
+}
+
+// An answer about a Node from before it was ready says nothing about it later.
+func TestAnOldStopTaintsNothing(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(3)
+		l.begin()
+		l.cloud.SetState("worker-0", cloud.Stopped)
+		l.set("worker-0", corev1.ConditionUnknown)
+		l.pass(15 * time.Second)
+		l.wantTaints("worker-0", dedicated, Taint)
+		l.cloud.SetState("worker-0", cloud.Running)
+		l.set("worker-0", corev1.ConditionTrue)
+		l.pass(2 * time.Second)
+		l.wantTaints("worker-0", dedicated)
+		l.set("worker-0", corev1.ConditionUnknown)
+		for range 60 {
+			l.pass(time.Second)
+			l.wantTaints("worker-0", dedicated)
+		}
+	})
+}
+
+// One error of the cloud warns about no Node; errors that last do.
+func TestOneErrorWarnsAboutNoNode(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.workers(40)
+		l.begin()
+		l.cloud.SetState("worker-0", cloud.Terminated)
+		l.set("worker-0", corev1.ConditionUnknown)
+		l.pass(90 * time.Second)
+		l.cloud.Do(func() { l.cloud.Revoked = true })
+		l.pass(3 * time.Minute)
+		if r := l.report(); len(r.Gone) != 1 || r.Gone[0].Why != Doubted {
+			t.Errorf("%+v", r)
+		}
+		if text := l.event("worker-0", heldBack); text != "" {
+			t.Errorf("a short doubt warns: %s", text)
+		}
+		l.pass(5 * time.Minute)
+		if text := l.event("worker-0", heldBack); !strings.Contains(text, "decides nothing") {
+			t.Errorf("a long doubt says %q", text)
+		}
+	})
+}
+
+// A Node's event looks at no other Node, unless one is suspected.
+func TestVerdictsLookAtSuspectsOnly(t *testing.T) {
+	c := newCourt(t, 1000, 1)
+	c.minutes(1)
+	if len(c.suspects) != 1 || c.lasting != 1001 {
+		t.Errorf("%d suspects of %d Nodes", len(c.suspects), c.lasting)
+	}
+	c.remove("d0", c.now, false)
+	if n := testing.AllocsPerRun(10, func() { c.verdicts(c.now, 0) }); n != 0 || len(c.suspects) != 0 || c.lasting != 1000 {
+		t.Errorf("%v allocations, %d suspects, %d Nodes", n, len(c.suspects), c.lasting)
+	}
+}
+
+// A process has watched since its first list of the Nodes, and not since its last one.
+func TestAListBeginsToWatch(t *testing.T) {
+	inLab(t, func(l *lab) {
+		c := &Controller{judge: newJudge(Rules{})}
+		c.list(map[string]subject{"a": {name: "a", uid: "1", version: "1", ready: true}})
+		first := c.judge.follows
+		l.pass(time.Minute)
+		c.list(nil)
+		if first.IsZero() || c.judge.follows != first || len(c.judge.deleted) != 1 {
+			t.Errorf("%s, then %s, %v", first, c.judge.follows, c.judge.deleted)
+		}
+	})
+}
