@@ -141,15 +141,15 @@ func TestAFailedPartHarmsNoOther(t *testing.T) {
 	}
 }
 
-// With more than a thousand instances, pages of the tag that do not end keep what they
-// have shown, and leave time for reading the others by ID.
-func TestSlowPagesLeaveTimeForReadingByID(t *testing.T) {
+// With more than a thousand instances, pages of the tag that fail keep what they have
+// shown. The others are read by ID.
+func TestAFailedPageOfTheTagKeepsWhatWasShown(t *testing.T) {
 	f, c := newAccount(t)
 	all := f.Launch(awstest.Launch{Count: 1001, Subnet: f.AddNetwork("10.0.0.0/8", 18, false).Subnets[0], Tags: tagged})
 	f.Set(func(s *awstest.Settings) { s.Page = 501 })
 	byTag := func(call awstest.Call) bool { return strings.HasPrefix(call.Value("Filter.1.Name"), "tag") }
-	f.Inject(awstest.Fault{Action: describeInstances, When: byTag, Pass: 1, Hang: true})
-	got, err := c.read(within(t, 6*time.Second), idsOf(all))
+	f.Inject(awstest.Fault{Action: describeInstances, When: byTag, Pass: 1, Answer: &awstest.Error{Status: 400, Code: "InvalidParameterValue", Message: "refused by the test"}})
+	got, err := c.read(t.Context(), idsOf(all))
 	if err != nil || len(got) != 1001 {
 		t.Fatalf("%d instances, %v", len(got), err)
 	}
@@ -161,6 +161,17 @@ func TestSlowPagesLeaveTimeForReadingByID(t *testing.T) {
 	}
 	if parts != 3 {
 		t.Errorf("%d calls for the 500 instances that no page showed", parts)
+	}
+}
+
+// Pages of the tag that do not end leave time for reading by ID.
+func TestSlowPagesLeaveTimeForReadingByID(t *testing.T) {
+	f, c := newAccount(t)
+	f.Inject(awstest.Fault{Action: describeInstances, Hang: true})
+	ctx := within(t, 6*time.Second)
+	_, err := c.tagged(ctx)
+	if wantKind(t, err, cloud.Unavailable); ctx.Err() != nil {
+		t.Error("the pages used up all of the time")
 	}
 }
 
