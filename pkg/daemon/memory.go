@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 	"time"
 
@@ -19,36 +20,51 @@ func saveMemory(profiled bool) {
 	if !profiled {
 		runtime.MemProfileRate = 0
 	}
-	pages := filePages()
+	started := time.Now().Add(startTime)
+	pages := dropper{mappings: filePages(), pace: pace{started: started}}
 	pages.drop()
 	collect := func(int) {}
 	if os.Getenv("GOGC") == "" {
 		collect = func(percent int) { debug.SetGCPercent(percent) }
 	}
 	collect(startGarbage)
-	first := sync.OnceFunc(func() { collect(listGarbage) })
 	afterGC(func() {
-		first()
+		collect(garbageAt(time.Now().Before(started), live()))
 		pages.drop()
 	})
-	go pages.limit(time.Now().Add(startTime))
+	go pages.limit()
 	time.AfterFunc(startTime, func() {
-		first() // few peers leave no garbage that would be collected before
-		collect(garbage)
-		debug.FreeOSMemory()
+		debug.FreeOSMemory() // its collection also ends startGarbage, if none did before
 		pages.drop()
 	})
+}
+
+// garbageAt returns the GOGC after a garbage collection that left so many bytes in use.
+func garbageAt(starting bool, live uint64) int {
+	if starting || live >= smallHeap {
+		return listGarbage
+	}
+	return garbage
+}
+
+// live returns how many bytes the last garbage collection left in use.
+func live() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }
 
 const (
 	// startGarbage is the GOGC until the first garbage collection. It comes when the heap
 	// has three times the runtime's minimum, 12 MiB: a start with few peers needs none.
 	startGarbage = 300
-	// listGarbage is the GOGC from then on, while a long list is read and applied.
+	// listGarbage is the GOGC from then on, while a long list is read and applied. It
+	// stays so for a large heap, which a later list would collect too often.
 	listGarbage = 40
-	// garbage is the GOGC after the start. A daemon that mostly waits can afford to
-	// collect its garbage more often than the default.
-	garbage = 20
+	// garbage is the GOGC after the start while less than smallHeap is in use. To collect
+	// that costs little.
+	garbage   = 20
+	smallHeap = 16 << 20
 	// startTime is some time after the start. What only the start needed goes back to
 	// the kernel then.
 	startTime = 3 * time.Second
@@ -56,9 +72,13 @@ const (
 	// program's file, each part for a short time.
 	mostPages = 6 << 20
 	// startCheck and pageCheck are how often a start, and a daemon after it, compares with
-	// mostPages. That costs 10 µs.
+	// mostPages. That costs 10 µs. After the start, the pages are dropped once in pageCheck
+	// at most.
 	startCheck = 5 * time.Millisecond
 	pageCheck  = time.Second
+	// faultPause is how long no page is dropped once pages came back from the disk: the
+	// host needs its memory for other things than its cache.
+	faultPause = time.Minute
 )
 
 // afterGC calls do after each garbage collection, one call after the other.
@@ -88,14 +108,62 @@ func (m mappings) drop() {
 	}
 }
 
-// limit drops the pages whenever they are more than mostPages. The start ends at
-// started.
-func (m mappings) limit(started time.Time) {
+// dropper drops the pages at its pace.
+type dropper struct {
+	mappings
+	mu   sync.Mutex
+	pace pace
+}
+
+// drop drops the pages, if it may.
+func (d *dropper) drop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pace.allows(time.Now(), faults()) {
+		d.mappings.drop()
+	}
+}
+
+// pace decides when pages may be dropped.
+type pace struct {
+	started time.Time // the end of the start
+	next    time.Time // none are dropped before
+	dropped bool      // faults counts
+	faults  int64     // when they were dropped last
+}
+
+// allows reports whether the pages may be dropped now. faults are the pages that this
+// process has read from the disk.
+func (p *pace) allows(now time.Time, faults int64) bool {
+	switch {
+	case now.Before(p.next):
+		return false
+	case p.dropped && faults > p.faults:
+		p.dropped, p.next = false, now.Add(faultPause)
+		return false
+	}
+	p.dropped, p.faults = true, faults
+	if !now.Before(p.started) {
+		p.next = now.Add(pageCheck)
+	}
+	return true
+}
+
+// faults returns how many pages this process has read from the disk, or 0 if that is
+// unknown.
+func faults() int64 {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return int64(u.Majflt)
+}
+
+// limit drops the pages whenever they are more than mostPages.
+func (d *dropper) limit() {
 	for {
 		if mapped() > mostPages {
-			m.drop()
+			d.drop()
 		}
-		if time.Now().Before(started) {
+		if time.Now().Before(d.pace.started) {
 			time.Sleep(startCheck)
 		} else {
 			time.Sleep(pageCheck)

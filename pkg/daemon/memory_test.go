@@ -23,6 +23,28 @@ func TestDropPages(t *testing.T) {
 	}
 }
 
+// A drop is useless, and harmful, while the host is short of memory: what is needed again
+// comes from the disk.
+func TestPaceOfDrops(t *testing.T) {
+	at := func(s float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second))) }
+	p := pace{started: at(3)}
+	for _, c := range []struct {
+		at     float64
+		faults int64
+		want   bool
+	}{
+		{0, 5, true}, {0.01, 5, true}, {2.9, 5, true}, // as often as needed in the start
+		{3, 5, true}, {3.5, 5, false}, {4, 5, true}, {4.9, 5, false}, {5, 5, true},
+		{6, 6, false}, {7, 6, false}, {65, 6, false},
+		{66, 9, true}, {67, 9, true}, // what came from the disk in the pause was not dropped
+		{68, 10, false}, {127, 10, false}, {128, 10, true},
+	} {
+		if got := p.allows(at(c.at), c.faults); got != c.want {
+			t.Errorf("after %v s, with %d faults: %t", c.at, c.faults, got)
+		}
+	}
+}
+
 func TestMapped(t *testing.T) {
 	kerneltest.Eventually(t, time.Minute, func() error { // collections of garbage map and drop pages
 		if got, want := mapped()>>10, residentFile(t); got < want*3/4 || got > want*4/3 {
@@ -45,7 +67,7 @@ func TestAfterGC(t *testing.T) {
 }
 
 // TestFirstCollectionSettlesGarbage checks that garbage is collected often once the
-// start has made much of it.
+// start has made much of it, and more often after the start while the heap is small.
 func TestFirstCollectionSettlesGarbage(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := debug.SetGCPercent(-1)
@@ -64,6 +86,28 @@ func TestFirstCollectionSettlesGarbage(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// A large heap, which may be that of a late list, is collected as in the start.
+func TestALargeHeapIsCollectedAsInTheStart(t *testing.T) {
+	for _, c := range []struct {
+		starting bool
+		live     uint64
+		want     int
+	}{
+		{true, 0, listGarbage}, {true, smallHeap, listGarbage},
+		{false, 0, garbage}, {false, smallHeap - 1, garbage}, {false, smallHeap, listGarbage},
+	} {
+		if got := garbageAt(c.starting, c.live); got != c.want {
+			t.Errorf("starting %t, %d bytes in use: GOGC %d, want %d", c.starting, c.live, got, c.want)
+		}
+	}
+	large := make([]byte, smallHeap)
+	runtime.GC()
+	if n := live(); n < smallHeap {
+		t.Errorf("%d bytes are in use, want %d at least", n, smallHeap)
+	}
+	runtime.KeepAlive(large)
 }
 
 // residentFile is how many KiB of files this process has in its memory.
