@@ -69,8 +69,10 @@ func (c connection) wrap(wrap func(http.RoundTripper) http.RoundTripper) {
 func NewClient(o Options) (*Client, error) {
 	c := &Client{options: o}
 	var err error
-	c.connection, err = c.connect()
-	return c, err
+	if c.connection, err = c.connect(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Server returns the API server's URL.
