@@ -11,14 +11,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/ipam"
 )
 
-// page returns the page for operators, and the files that it shows, in order.
+// page returns the page for operators, and the files of pools that it shows, in order.
 func page(t *testing.T) (text string, files []string) {
 	t.Helper()
 	all, err := os.ReadFile("../../Documentation/node-pools.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(all), -1) {
+	for _, m := range regexp.MustCompile("(?s)```yaml\n(pools:\n.*?)```").FindAllStringSubmatch(string(all), -1) {
 		files = append(files, m[1])
 	}
 	return string(all), files
