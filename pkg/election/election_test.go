@@ -265,3 +265,30 @@ func TestClocksMayDiffer(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestLateAbsence: a replica that reads that there is no Lease, and is told so only after
+// its watch has seen one, does not take the Lease for deleted.
+func TestLateAbsence(t *testing.T) {
+	inLab(t, func(l *lab) {
+		late := make(chan struct{})
+		slow := l.replica("slow", func(r *replica) {
+			r.delay = func(q *http.Request) <-chan struct{} {
+				if q.Method == http.MethodGet && strings.HasSuffix(q.URL.Path, path) {
+					return late
+				}
+				return nil
+			}
+		})
+		l.wait(time.Second)
+		leader, _ := l.leads(time.Second, l.replica("quick", nil))
+		close(late)
+		synctest.Wait()
+		if s := slow.Status(); s.Leader != leader.identity || s.Leading {
+			t.Errorf("%+v", s)
+		}
+		l.wait(time.Minute)
+		if n := l.f.Asked("POST"); n != 1 || len(l.crown.all()) != 1 {
+			t.Errorf("%d creations, %d terms", n, len(l.crown.all()))
+		}
+	})
+}

@@ -285,10 +285,12 @@ func (e *Elector) put(ctx context.Context, l *kube.Lease) error {
 func (e *Elector) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.options.RenewDeadline/2)
 	defer cancel()
-	l := new(kube.Lease)
+	l, seen := new(kube.Lease), e.sight.count()
 	err := kube.Get(ctx, e.options.Client, e.path, kube.LeaseFormat, l)
 	if kube.Code(err) == http.StatusNotFound {
-		l, err = nil, nil
+		e.was(&e.reads, nil)
+		e.sight.missing(seen)
+		return nil
 	}
 	e.was(&e.reads, err)
 	if err == nil {

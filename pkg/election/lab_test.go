@@ -115,6 +115,8 @@ type replica struct {
 
 	mu  sync.Mutex
 	cut func(r *http.Request) bool // requests that never arrive, and have no answer
+	// delay, if not nil, returns what the answer to a request waits for, or nil.
+	delay func(r *http.Request) <-chan struct{}
 }
 
 // replica starts a replica. change, if not nil, changes it before.
@@ -164,7 +166,13 @@ func (r *replica) RoundTrip(q *http.Request) (*http.Response, error) {
 		<-q.Context().Done()
 		return nil, q.Context().Err()
 	}
-	return r.lab.f.Transport().RoundTrip(q)
+	answer, err := r.lab.f.Transport().RoundTrip(q)
+	if r.delay != nil {
+		if until := r.delay(q); until != nil {
+			<-until
+		}
+	}
+	return answer, err
 }
 
 // cutOff keeps all requests from now on, and all answers, from arriving.

@@ -20,6 +20,7 @@ type sight struct {
 	since   time.Time      // when the present spec, or the deletion, was first seen
 	heard   time.Time      // when the Lease was last seen
 	watched bool           // the watch saw it then
+	seen    int            // how often the Lease, or its absence, was seen
 }
 
 // see records the present Lease, or nil. Only a change of its spec is a sign of life of
@@ -28,7 +29,24 @@ func (s *sight) see(l *kube.Lease, watched bool) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.set(l, watched, now)
+}
+
+// missing records the answer to a read that found no Lease and began when the Lease had
+// been seen n times. If it was seen since, the answer may be older than that.
+func (s *sight) missing(n int) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == n {
+		s.set(nil, false, now)
+	}
+}
+
+// set records the present Lease, or nil. mu is held.
+func (s *sight) set(l *kube.Lease, watched bool, now time.Time) {
 	s.heard, s.watched = now, watched
+	s.seen++
 	if !s.known || (s.lease == nil) != (l == nil) || l != nil && l.Spec != s.last {
 		s.since = now
 		s.changed.Wake()
@@ -103,6 +121,13 @@ func (s *sight) next(now time.Time, o Options, own func(*kube.Lease) (atOnce, cl
 		}
 	}
 	return step{wait: max(min(free.Sub(now), look.Sub(now)), 0)}
+}
+
+// count returns how often the Lease, or its absence, was seen.
+func (s *sight) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
 }
 
 // present returns the present Lease, or nil.
