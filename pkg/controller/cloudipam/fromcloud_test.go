@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
+	"github.com/tulle-net/tulle/pkg/controller/labtest"
 	"github.com/tulle-net/tulle/pkg/ipam"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -20,11 +21,11 @@ func TestWritesTheAliasAndThenTheCondition(t *testing.T) {
 	for _, mode := range reading {
 		inLab(t, mode, func(l *lab) {
 			l.cloud.Add("worker-1", "10.4.7.0/24", "10.9.0.0/28")
-			l.add(node1("worker-1"))
-			l.begin()
-			l.pass(5 * time.Second)
+			l.AddNode(node1("worker-1"))
+			l.Begin()
+			l.Pass(5 * time.Second)
 			l.want("worker-1", "10.4.7.0/24")
-			if n := l.patches("/worker-1"); n != 2 {
+			if n := l.Patches("/worker-1"); n != 2 {
 				t.Errorf("%d writes", n)
 			}
 			if l.cloud.Reads() != 1 || l.cloud.Changes() != 0 {
@@ -41,16 +42,16 @@ func TestWritesTheAliasAndThenTheCondition(t *testing.T) {
 func TestConditionWaitsForPodCIDRs(t *testing.T) {
 	inLab(t, CloudAllocator, func(l *lab) {
 		l.cloud.Add("worker-1", "10.4.7.0/24")
-		l.add(node1("worker-1"))
-		l.api.Do(func() { l.api.Refuse = refuse("PATCH", 500) })
-		l.begin()
-		l.pass(time.Minute)
+		l.AddNode(node1("worker-1"))
+		l.API.Do(func() { l.API.Refuse = refuse("PATCH", 500) })
+		l.Begin()
+		l.Pass(time.Minute)
 		l.wantNone("worker-1")
-		if n := l.patches("/worker-1/status"); n > 0 {
+		if n := l.Patches("/worker-1/status"); n > 0 {
 			t.Errorf("%d writes of the status", n)
 		}
-		l.api.Do(func() { l.api.Refuse = nil })
-		l.pass(2 * time.Minute)
+		l.API.Do(func() { l.API.Refuse = nil })
+		l.Pass(2 * time.Minute)
 		l.want("worker-1", "10.4.7.0/24")
 	})
 }
@@ -61,18 +62,18 @@ func TestConditionOfOthersStays(t *testing.T) {
 	for reason, want := range map[string]string{"TulleNotReady": "True TulleNotReady", "FlannelIsUp": "True FlannelIsUp", "": "False RouteCreated"} {
 		inLab(t, CloudAllocator, func(l *lab) {
 			l.cloud.Add("worker-1", "10.4.7.0/24")
-			l.add(node1("worker-1"), func(n *corev1.Node) {
+			l.AddNode(node1("worker-1"), func(n *corev1.Node) {
 				last := len(n.Status.Conditions) - 1
 				if n.Status.Conditions[last].Reason = reason; reason == "" {
 					n.Status.Conditions = n.Status.Conditions[:last]
 				}
 			})
-			l.begin()
-			l.pass(5 * time.Second)
-			if got := l.condition("worker-1"); got != want || l.api.Node("worker-1").Spec.PodCIDR != "10.4.7.0/24" {
-				t.Errorf("%q: %s, %s", reason, got, l.api.Node("worker-1").Spec.PodCIDR)
+			l.Begin()
+			l.Pass(5 * time.Second)
+			if got := l.Unavailable("worker-1"); got != want || l.API.Node("worker-1").Spec.PodCIDR != "10.4.7.0/24" {
+				t.Errorf("%q: %s, %s", reason, got, l.API.Node("worker-1").Spec.PodCIDR)
 			}
-			if n := len(l.api.Node("worker-1").Status.Conditions); n != 2 {
+			if n := len(l.API.Node("worker-1").Status.Conditions); n != 2 {
 				t.Errorf("%d conditions", n)
 			}
 		})
@@ -81,21 +82,21 @@ func TestConditionOfOthersStays(t *testing.T) {
 
 func TestManyNodesAreOneLookup(t *testing.T) {
 	inLab(t, CloudAllocator, func(l *lab) {
-		for i, name := range names(200) {
+		for i, name := range labtest.Names(200) {
 			l.cloud.Add(name, fmt.Sprintf("10.4.%d.0/24", i))
-			l.add(node1(name))
+			l.AddNode(node1(name))
 		}
-		l.begin()
-		l.pass(10 * time.Second)
-		for i, name := range names(200) {
+		l.Begin()
+		l.Pass(10 * time.Second)
+		for i, name := range labtest.Names(200) {
 			l.want(name, fmt.Sprintf("10.4.%d.0/24", i))
 		}
 		if l.cloud.Reads() != 1 {
 			t.Errorf("%d lookups", l.cloud.Reads())
 		}
-		l.wantDistinct(names(200)...)
+		l.wantDistinct(labtest.Names(200)...)
 		// A settled cluster costs CloudAllocator nothing.
-		l.pass(time.Hour)
+		l.Pass(time.Hour)
 		if l.cloud.Reads() != 1 {
 			t.Errorf("%d lookups after an hour", l.cloud.Reads())
 		}
@@ -113,13 +114,13 @@ func TestBothFamilies(t *testing.T) {
 	} {
 		inLab(t, CloudAllocator, func(l *lab) {
 			l.cloud.Add("worker-1", "10.4.7.0/24")
-			l.add(node1("worker-1"))
-			l.begin()
-			l.pass(5 * time.Second)
+			l.AddNode(node1("worker-1"))
+			l.Begin()
+			l.Pass(5 * time.Second)
 			l.wantNone("worker-1")
-			l.wantEvent("worker-1", notAvailable, "no IPv6 range for pods")
+			l.WantEvent("worker-1", notAvailable, "no IPv6 range for pods")
 			l.cloud.SetIPv6("worker-1", "fd20:1:2:3:4:5::/112")
-			l.pass(2 * time.Minute)
+			l.Pass(2 * time.Minute)
 			l.want("worker-1", test.want...)
 		}, func(o *Options) { o.Families = test.families })
 	}
@@ -127,30 +128,30 @@ func TestBothFamilies(t *testing.T) {
 
 func TestAliasThatComesLater(t *testing.T) {
 	inLab(t, CloudAllocator, func(l *lab) {
-		l.add(node1("worker-1"), func(n *corev1.Node) { n.Spec.ProviderID = "" })
-		l.begin()
-		l.pass(3 * time.Second)
-		l.wantEvent("worker-1", notAvailable, "no providerID", "node controller")
+		l.AddNode(node1("worker-1"), func(n *corev1.Node) { n.Spec.ProviderID = "" })
+		l.Begin()
+		l.Pass(3 * time.Second)
+		l.WantEvent("worker-1", notAvailable, "no providerID", "node controller")
 		if l.cloud.Reads() > 0 {
 			t.Errorf("%d lookups", l.cloud.Reads())
 		}
-		l.change("worker-1", func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("worker-1") })
-		l.pass(3 * time.Second)
+		l.ChangeNode("worker-1", func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("worker-1") })
+		l.Pass(3 * time.Second)
 		if got := l.codes("worker-1"); !slices.Equal(got, []ipam.Code{NoInstance}) {
 			t.Errorf("%v", got)
 		}
 		l.cloud.Add("worker-1")
-		l.pass(time.Minute)
+		l.Pass(time.Minute)
 		if got := l.codes("worker-1"); !slices.Equal(got, []ipam.Code{NoAlias}) {
 			t.Errorf("%v", got)
 		}
 		reads := l.cloud.Reads()
-		l.pass(time.Hour)
+		l.Pass(time.Hour)
 		if more := l.cloud.Reads() - reads; more < 59 || more > 125 {
 			t.Errorf("%d lookups in an hour", more)
 		}
 		l.cloud.Add("worker-1", "10.4.7.0/24")
-		l.pass(time.Minute + 5*time.Second)
+		l.Pass(time.Minute + 5*time.Second)
 		l.want("worker-1", "10.4.7.0/24")
 	})
 }
@@ -158,11 +159,11 @@ func TestAliasThatComesLater(t *testing.T) {
 func TestOnlyAliasesOfTheSecondaryRangeCount(t *testing.T) {
 	inLab(t, CloudAllocator, func(l *lab) {
 		l.cloud.Add("worker-1", "10.4.7.0/24")
-		l.add(node1("worker-1"))
-		l.begin()
-		l.pass(3 * time.Second)
+		l.AddNode(node1("worker-1"))
+		l.Begin()
+		l.Pass(3 * time.Second)
 		l.wantNone("worker-1")
-		l.wantEvent("worker-1", notAvailable, "no alias range for pods of the secondary range another")
+		l.WantEvent("worker-1", notAvailable, "no alias range for pods of the secondary range another")
 	}, func(o *Options) { o.Secondary = "another" })
 }
 
@@ -172,13 +173,13 @@ func TestAnInstanceOfAnotherNameDoesNotCount(t *testing.T) {
 		inLab(t, mode, func(l *lab) {
 			l.cloud.Add("database", "10.64.1.0/24")
 			l.cloud.Add("worker-2", "10.64.2.0/24")
-			l.add(node1("worker-1"), func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("database") })
-			l.add(node1("worker-2.c.my-project-1.internal"), func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("worker-2") })
-			l.begin()
-			l.pass(time.Minute)
+			l.AddNode(node1("worker-1"), func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("database") })
+			l.AddNode(node1("worker-2.c.my-project-1.internal"), func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("worker-2") })
+			l.Begin()
+			l.Pass(time.Minute)
 			l.wantNone("worker-1")
 			l.want("worker-2.c.my-project-1.internal", "10.64.2.0/24")
-			l.wantEvent("worker-1", notAvailable, "that of the instance database", "re-create the Node")
+			l.WantEvent("worker-1", notAvailable, "that of the instance database", "re-create the Node")
 			if l.cloud.Changes() > 0 || !slices.Equal(l.cloud.Aliases("database"), []string{"10.64.1.0/24"}) {
 				t.Errorf("%d changes, %q", l.cloud.Changes(), l.cloud.Aliases("database"))
 			}
@@ -191,16 +192,16 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 	for _, mode := range []Mode{CloudAllocator, FromCloud, FromCluster} {
 		inLab(t, mode, func(l *lab) {
 			l.cloud.Add("worker-1", "10.64.1.0/24")
-			l.add(node1("worker-1", "10.64.1.0/24"))
-			l.begin()
-			l.pass(3 * time.Second)
-			l.add(node1("worker-1.example.org"), func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("worker-1") })
-			l.pass(3 * time.Second)
+			l.AddNode(node1("worker-1", "10.64.1.0/24"))
+			l.Begin()
+			l.Pass(3 * time.Second)
+			l.AddNode(node1("worker-1.example.org"), func(n *corev1.Node) { n.Spec.ProviderID = cloudtest.ID("worker-1") })
+			l.Pass(3 * time.Second)
 			l.want("worker-1", "10.64.1.0/24")
 			l.wantNone("worker-1.example.org")
-			l.wantEvent("worker-1.example.org", mismatch, "a podCIDR of Node worker-1")
-			l.remove("worker-1")
-			l.pass(2 * time.Minute)
+			l.WantEvent("worker-1.example.org", mismatch, "a podCIDR of Node worker-1")
+			l.RemoveNode("worker-1")
+			l.Pass(2 * time.Minute)
 			l.want("worker-1.example.org", "10.64.1.0/24")
 		})
 	}
@@ -213,13 +214,13 @@ func TestAnotherRangeMendsASharedOne(t *testing.T) {
 		inLab(t, mode, func(l *lab) {
 			l.cloud.Add("worker-1", "10.64.1.0/24")
 			l.cloud.Add("worker-2", "10.64.1.0/24")
-			l.add(node1("worker-1", "10.64.1.0/24"))
-			l.add(node1("worker-2"))
-			l.begin()
-			l.pass(3 * time.Second)
+			l.AddNode(node1("worker-1", "10.64.1.0/24"))
+			l.AddNode(node1("worker-2"))
+			l.Begin()
+			l.Pass(3 * time.Second)
 			l.wantNone("worker-2")
 			l.cloud.Add("worker-2", "10.64.2.0/24")
-			l.pass(verifyInterval + 3*time.Second)
+			l.Pass(verifyInterval + 3*time.Second)
 			l.want("worker-2", "10.64.2.0/24")
 		})
 	}
@@ -229,19 +230,19 @@ func TestMismatchIsAnEventAndNothingElse(t *testing.T) {
 	for _, mode := range []Mode{FromCloud, FromCluster} {
 		inLab(t, mode, func(l *lab) {
 			l.cloud.Add("worker-1", "10.64.1.0/24")
-			l.add(node1("worker-1", "10.64.1.0/24"))
-			l.begin()
-			l.pass(3 * time.Second)
+			l.AddNode(node1("worker-1", "10.64.1.0/24"))
+			l.Begin()
+			l.Pass(3 * time.Second)
 			l.want("worker-1", "10.64.1.0/24")
 			l.cloud.Add("worker-1", "10.64.2.0/24")
-			l.pass(verifyInterval + 2*time.Second)
+			l.Pass(verifyInterval + 2*time.Second)
 			l.want("worker-1", "10.64.1.0/24")
-			l.wantEvent("worker-1", mismatch, "10.64.1.0/24", "10.64.2.0/24", "delete and re-create the Node")
+			l.WantEvent("worker-1", mismatch, "10.64.1.0/24", "10.64.2.0/24", "delete and re-create the Node")
 			if got := l.codes("worker-1"); !slices.Equal(got, []ipam.Code{Mismatch}) || l.cloud.Changes() > 0 {
 				t.Errorf("%v, %d changes", got, l.cloud.Changes())
 			}
 			l.cloud.Add("worker-1", "10.64.1.0/24")
-			l.pass(verifyInterval + 2*time.Second)
+			l.Pass(verifyInterval + 2*time.Second)
 			if got := l.codes("worker-1"); len(got) > 0 {
 				t.Errorf("%v", got)
 			}
@@ -255,18 +256,18 @@ func TestOneUnreadableInstanceHarmsNoOther(t *testing.T) {
 		l.cloud.Add("worker-1", "10.4.1.0/24")
 		l.cloud.Add("worker-2", "10.4.2.0/24")
 		l.cloud.Do(func() { l.cloud.Unreadable = map[string]bool{"worker-1": true} })
-		l.add(node1("worker-1"))
-		l.add(node1("worker-2"))
-		l.begin()
-		l.pass(time.Minute)
+		l.AddNode(node1("worker-1"))
+		l.AddNode(node1("worker-2"))
+		l.Begin()
+		l.Pass(time.Minute)
 		l.wantNone("worker-1")
 		l.want("worker-2", "10.4.2.0/24")
-		s, _ := l.engine.State(l.Context())
+		s, _ := l.Engine.State(l.Context())
 		if f := s.Feeds[len(s.Feeds)-1]; f.What != "instances" || !f.Listed || f.Problem == "" {
 			t.Errorf("%+v", f)
 		}
 		l.cloud.Do(func() { l.cloud.Unreadable = nil })
-		l.pass(time.Minute + 5*time.Second)
+		l.Pass(time.Minute + 5*time.Second)
 		l.want("worker-1", "10.4.1.0/24")
 	})
 }
@@ -275,14 +276,14 @@ func TestOneUnreadableInstanceHarmsNoOther(t *testing.T) {
 func TestStandingByAsksTheCloudNothing(t *testing.T) {
 	inLab(t, FromCloud, func(l *lab) {
 		l.cloud.Add("worker-1", "10.4.1.0/24")
-		l.add(node1("worker-1"))
-		l.engine.Follow()
-		l.pass(time.Hour)
-		s, _ := l.engine.State(l.Context())
+		l.AddNode(node1("worker-1"))
+		l.Engine.Follow()
+		l.Pass(time.Hour)
+		s, _ := l.Engine.State(l.Context())
 		if all, waiting := s.Listed(); !all || l.cloud.Reads() > 0 {
 			t.Errorf("%q, %d lookups", waiting, l.cloud.Reads())
 		}
-		l.begin()
+		l.Begin()
 		l.want("worker-1", "10.4.1.0/24")
 	})
 }
@@ -291,12 +292,12 @@ func TestStandingByAsksTheCloudNothing(t *testing.T) {
 func TestDeletingNodesAreLeftAlone(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("worker-1")
-		l.add(node1("worker-1"), func(n *corev1.Node) {
+		l.AddNode(node1("worker-1"), func(n *corev1.Node) {
 			now := n.CreationTimestamp
 			n.DeletionTimestamp, n.Finalizers = &now, []string{"example.org/x"}
 		})
-		l.begin()
-		l.pass(time.Minute)
+		l.Begin()
+		l.Pass(time.Minute)
 		l.wantNone("worker-1")
 		if l.cloud.Reads()+l.cloud.Changes() > 0 {
 			t.Errorf("%d lookups, %d changes", l.cloud.Reads(), l.cloud.Changes())
@@ -309,18 +310,18 @@ func TestDeletingNodesAreLeftAlone(t *testing.T) {
 func TestALateWriteToANodeOfTheSameNameIsRefused(t *testing.T) {
 	inLab(t, CloudAllocator, func(l *lab) {
 		l.cloud.Add("worker-1", "10.4.1.0/24")
-		l.add(node1("worker-1"))
+		l.AddNode(node1("worker-1"))
 		held := make(chan struct{})
-		l.api.Do(func() { l.api.Hold = hold("PATCH", held) })
-		l.begin()
-		l.pass(time.Second)
-		l.remove("worker-1")
+		l.API.Do(func() { l.API.Hold = hold("PATCH", held) })
+		l.Begin()
+		l.Pass(time.Second)
+		l.RemoveNode("worker-1")
 		l.cloud.Add("worker-1", "10.4.2.0/24")
-		l.add(node1("worker-1"), func(n *corev1.Node) { n.UID = "another" })
-		l.pass(time.Second)
-		l.api.Do(func() { l.api.Hold = nil })
+		l.AddNode(node1("worker-1"), func(n *corev1.Node) { n.UID = "another" })
+		l.Pass(time.Second)
+		l.API.Do(func() { l.API.Hold = nil })
 		close(held)
-		l.pass(2 * time.Minute)
+		l.Pass(2 * time.Minute)
 		l.want("worker-1", "10.4.2.0/24")
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
 	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/labtest"
 	"github.com/tulle-net/tulle/pkg/ipam"
 )
 
@@ -23,35 +24,35 @@ func cloudError(k cloud.Kind) error {
 
 func TestGivesOutBlocksAndAddsThemFirst(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
-		for _, name := range names(8) {
+		for _, name := range labtest.Names(8) {
 			l.cloud.Add(name, "10.9.0.0/28") // an alias of others
-			l.add(node1(name))
+			l.AddNode(node1(name))
 		}
 		l.cloud.Add("worker-0", "10.9.0.0/28")
-		l.api.Do(func() { l.api.Refuse = refuse("PATCH", 500) })
-		l.begin()
-		l.pass(10 * time.Second)
-		for _, name := range names(8) {
+		l.API.Do(func() { l.API.Refuse = refuse("PATCH", 500) })
+		l.Begin()
+		l.Pass(10 * time.Second)
+		for _, name := range labtest.Names(8) {
 			if got := l.cloud.Aliases(name); len(got) != 2 || got[0] != "10.9.0.0/28" {
 				t.Errorf("%s has %q", name, got)
 			}
 			l.wantNone(name)
 		}
-		l.api.Do(func() { l.api.Refuse = nil })
-		l.pass(2 * time.Minute)
-		for _, name := range names(8) {
+		l.API.Do(func() { l.API.Refuse = nil })
+		l.Pass(2 * time.Minute)
+		for _, name := range labtest.Names(8) {
 			l.want(name, l.cloud.Aliases(name)[1])
 		}
-		l.wantDistinct(names(8)...)
+		l.wantDistinct(labtest.Names(8)...)
 		if l.cloud.Changes() != 8 {
 			t.Errorf("%d changes", l.cloud.Changes())
 		}
 		// The ninth finds none.
 		l.cloud.Add("late")
-		l.add(node1("late"))
-		l.pass(10 * time.Second)
+		l.AddNode(node1("late"))
+		l.Pass(10 * time.Second)
 		l.wantNone("late")
-		l.wantEvent("late", notAvailable, "8 of 8 used", "use a larger range")
+		l.WantEvent("late", notAvailable, "8 of 8 used", "use a larger range")
 		if r := l.report(); r.Pools[0].Free != 0 || r.Waiting != 1 {
 			t.Errorf("%+v", r)
 		}
@@ -60,16 +61,16 @@ func TestGivesOutBlocksAndAddsThemFirst(t *testing.T) {
 
 func TestSettledClusterIsLeftAlone(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
-		for i, name := range names(8) {
+		for i, name := range labtest.Names(8) {
 			cidr := fmt.Sprintf("10.64.%d.0/24", i)
 			l.cloud.Add(name, cidr)
-			l.add(node1(name, cidr), func(n *corev1.Node) {
+			l.AddNode(node1(name, cidr), func(n *corev1.Node) {
 				n.Status.Conditions[len(n.Status.Conditions)-1].Status = "False"
 			})
 		}
-		l.begin()
-		l.pass(time.Hour)
-		if n := l.patches(""); n > 0 || l.cloud.Changes() > 0 {
+		l.Begin()
+		l.Pass(time.Hour)
+		if n := l.Patches(""); n > 0 || l.cloud.Changes() > 0 {
 			t.Errorf("%d writes, %d changes", n, l.cloud.Changes())
 		}
 		if l.cloud.Reads() < 12 || l.cloud.Reads() > 14 {
@@ -82,16 +83,16 @@ func TestSettledClusterIsLeftAlone(t *testing.T) {
 func TestGoesOnAfterACrash(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("worker-0", "10.64.5.0/24")
-		l.add(node1("worker-0"))
+		l.AddNode(node1("worker-0"))
 		l.cloud.Add("worker-1")
-		l.add(node1("worker-1", "10.64.0.0/24"))
+		l.AddNode(node1("worker-1", "10.64.0.0/24"))
 		l.cloud.Add("worker-2")
-		l.add(node1("worker-2"))
-		l.begin()
-		l.pass(10 * time.Second)
+		l.AddNode(node1("worker-2"))
+		l.Begin()
+		l.Pass(10 * time.Second)
 		l.want("worker-0", "10.64.5.0/24")
 		l.want("worker-1", "10.64.0.0/24")
-		l.wantDistinct(names(3)...)
+		l.wantDistinct(labtest.Names(3)...)
 		if l.cloud.Changes() != 2 {
 			t.Errorf("%d changes", l.cloud.Changes())
 		}
@@ -103,15 +104,15 @@ func TestABlockInUseIsAvoided(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("database", "10.64.0.0/24", "10.64.1.0/25")
 		l.cloud.Add("worker-0")
-		l.add(node1("worker-0"))
-		l.begin()
-		l.pass(time.Minute)
+		l.AddNode(node1("worker-0"))
+		l.Begin()
+		l.Pass(time.Minute)
 		l.want("worker-0", "10.64.2.0/24")
-		l.wantEvent("worker-0", assignmentFailed, "10.64.0.0/24", "trying another block")
+		l.WantEvent("worker-0", assignmentFailed, "10.64.0.0/24", "trying another block")
 		if l.cloud.Changes() != 3 || l.report().Pools[0].Reserved != 2 {
 			t.Errorf("%d changes, %+v", l.cloud.Changes(), l.report().Pools)
 		}
-		l.pass(avoidTime)
+		l.Pass(avoidTime)
 		if got := l.report().Pools[0]; got.Reserved != 0 || got.Used != 1 {
 			t.Errorf("%+v", got)
 		}
@@ -121,9 +122,9 @@ func TestABlockInUseIsAvoided(t *testing.T) {
 func TestServiceRangesAreLeftOut(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("worker-0")
-		l.add(node1("worker-0"))
-		l.begin()
-		l.pass(10 * time.Second)
+		l.AddNode(node1("worker-0"))
+		l.Begin()
+		l.Pass(10 * time.Second)
 		l.want("worker-0", "10.64.4.0/24")
 	}, func(o *Options) { o.Services = []netip.Prefix{netip.MustParsePrefix("10.64.0.0/22")} })
 }
@@ -135,9 +136,9 @@ func TestChangesThatEndLateOrFail(t *testing.T) {
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
 			inLab(t, FromCluster, func(l *lab) {
-				for _, name := range names(8) {
+				for _, name := range labtest.Names(8) {
 					l.cloud.Add(name)
-					l.add(node1(name))
+					l.AddNode(node1(name))
 				}
 				tries := make(map[string]int)
 				requests := make(map[string]map[string]bool)
@@ -156,12 +157,12 @@ func TestChangesThatEndLateOrFail(t *testing.T) {
 						l.cloud.Fail, l.cloud.Lose = nil, fails
 					}
 				})
-				l.begin()
-				l.pass(5 * time.Minute)
-				for _, name := range names(8) {
+				l.Begin()
+				l.Pass(5 * time.Minute)
+				for _, name := range labtest.Names(8) {
 					l.want(name, l.cloud.Aliases(name)...)
 				}
-				l.wantDistinct(names(8)...)
+				l.wantDistinct(labtest.Names(8)...)
 				for id, all := range requests {
 					if want := map[bool]int{true: 1, false: 4}[isMade]; len(all) != want {
 						t.Errorf("%s: %d requests in %d tries, want %d", id, len(all), tries[id], want)
@@ -171,7 +172,7 @@ func TestChangesThatEndLateOrFail(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 				if kind == cloud.Denied || kind == cloud.Refused {
-					l.wantEvent("worker-0", assignmentFailed, "cannot add the alias range 10.64.", "it says")
+					l.WantEvent("worker-0", assignmentFailed, "cannot add the alias range 10.64.", "it says")
 				}
 			})
 		})
@@ -182,7 +183,7 @@ func TestChangesThatEndLateOrFail(t *testing.T) {
 func TestAPendingChangeIsSentAgainAsItWas(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("worker-0")
-		l.add(node1("worker-0"))
+		l.AddNode(node1("worker-0"))
 		var sent []cloud.Change
 		l.cloud.Do(func() {
 			l.cloud.Fail = func(c cloud.Change) error {
@@ -192,13 +193,13 @@ func TestAPendingChangeIsSentAgainAsItWas(t *testing.T) {
 				return nil
 			}
 		})
-		l.begin()
-		l.pass(time.Minute)
+		l.Begin()
+		l.Pass(time.Minute)
 		l.want("worker-0", "10.64.0.0/24")
 		if len(sent) != 4 || slices.ContainsFunc(sent, func(c cloud.Change) bool { return c != sent[0] }) {
 			t.Errorf("%+v", sent)
 		}
-		s, _ := l.engine.State(l.Context())
+		s, _ := l.Engine.State(l.Context())
 		if n := s.Counts[controller.Count{Controller: l.c.Name(), Verb: controller.Patch, Outcome: controller.Begun}]; n != 3 {
 			t.Errorf("%v", s.Counts)
 		}
@@ -211,15 +212,15 @@ func TestAPendingChangeIsSentAgainAsItWas(t *testing.T) {
 // The cloud fails, and the Nodes that have their aliases get their podCIDRs.
 func TestAFailingCloudKeepsNoNodeBack(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
-		for _, name := range names(4) {
+		for _, name := range labtest.Names(4) {
 			l.cloud.Add(name)
-			l.add(node1(name))
+			l.AddNode(node1(name))
 		}
 		l.cloud.Add("worker-9", "10.64.7.0/24")
-		l.add(node1("worker-9"))
+		l.AddNode(node1("worker-9"))
 		l.cloud.Do(func() { l.cloud.Fail = func(cloud.Change) error { return errors.New("connection refused") } })
-		l.begin()
-		l.pass(5 * time.Second)
+		l.Begin()
+		l.Pass(5 * time.Second)
 		l.want("worker-9", "10.64.7.0/24")
 	})
 }
@@ -229,7 +230,7 @@ func TestALateChangeOfAnotherLeader(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("worker-0")
 		l.cloud.Add("worker-1")
-		l.add(node1("worker-0"))
+		l.AddNode(node1("worker-0"))
 		read, err := l.cloud.Instances(l.Context(), []string{cloudtest.ID("worker-0"), cloudtest.ID("worker-1")})
 		if err != nil {
 			t.Fatal(err)
@@ -240,8 +241,8 @@ func TestALateChangeOfAnotherLeader(t *testing.T) {
 				ID: id, Version: read[id].Version, Request: "late-" + name, Add: cloud.Alias{Range: netip.MustParsePrefix(add), From: cloudtest.Secondary},
 			})
 		}
-		l.begin()
-		l.pass(5 * time.Second)
+		l.Begin()
+		l.Pass(5 * time.Second)
 		l.want("worker-0", "10.64.0.0/24")
 		if err := late("worker-0", "10.64.1.0/24"); cloud.KindOf(err) != cloud.Changed {
 			t.Errorf("%v", err)
@@ -253,19 +254,19 @@ func TestALateChangeOfAnotherLeader(t *testing.T) {
 		if err := late("worker-1", "10.64.3.0/24"); err != nil {
 			t.Error(err)
 		}
-		l.add(node1("worker-1"))
-		l.pass(5 * time.Second)
+		l.AddNode(node1("worker-1"))
+		l.Pass(5 * time.Second)
 		l.want("worker-1", "10.64.3.0/24")
-		l.wantDistinct(names(2)...)
+		l.wantDistinct(labtest.Names(2)...)
 	})
 }
 
 // A second term knows nothing of the first, and finds what it left.
 func TestTermsInARow(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
-		for _, name := range names(8) {
+		for _, name := range labtest.Names(8) {
 			l.cloud.Add(name)
-			l.add(node1(name))
+			l.AddNode(node1(name))
 		}
 		n := 0
 		l.cloud.Do(func() {
@@ -277,15 +278,15 @@ func TestTermsInARow(t *testing.T) {
 			}
 		})
 		for range 4 {
-			l.begin()
-			l.end()
+			l.Begin()
+			l.End()
 		}
-		l.begin()
-		l.pass(time.Minute)
-		for _, name := range names(8) {
+		l.Begin()
+		l.Pass(time.Minute)
+		for _, name := range labtest.Names(8) {
 			l.want(name, l.cloud.Aliases(name)...)
 		}
-		l.wantDistinct(names(8)...)
+		l.wantDistinct(labtest.Names(8)...)
 	})
 }
 
@@ -294,12 +295,12 @@ func TestPodCIDRsOutsideThePoolAreNotAdded(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		for name, cidr := range map[string]string{"worker-0": "10.99.0.0/24", "worker-1": "fd00::/64"} {
 			l.cloud.Add(name)
-			l.add(node1(name, cidr))
+			l.AddNode(node1(name, cidr))
 		}
-		l.begin()
-		l.pass(time.Hour)
-		for _, name := range names(2) {
-			l.wantEvent(name, mismatch, "not in the range of podCIDRs", "delete and re-create the Node")
+		l.Begin()
+		l.Pass(time.Hour)
+		for _, name := range labtest.Names(2) {
+			l.WantEvent(name, mismatch, "not in the range of podCIDRs", "delete and re-create the Node")
 			if !slices.Contains(l.codes(name), Mismatch) || !slices.Contains(l.codes(name), ipam.Outside) {
 				t.Errorf("%v", l.codes(name))
 			}

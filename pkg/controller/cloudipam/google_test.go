@@ -31,15 +31,15 @@ func TestManyInstancesAtOnceWasteNoRequest(t *testing.T) {
 						n := node1(fmt.Sprintf("node-%d", i))
 						n.Spec.ProviderID = gcetest.ID(zone, n.Name)
 						s.Add(zone, n.Name, "pods")
-						l.add(n)
+						l.AddNode(n)
 						names = append(names, n.Name)
 					}
 					began := time.Now()
-					l.begin()
+					l.Begin()
 					// 16 changes at a time, each with three requests and its operation.
 					most := nodes*3/10*time.Second + (nodes/16+1)*(3*latency+lasts)
 					for l.report().Waiting > 0 && time.Since(began) < 2*most {
-						l.pass(100 * time.Millisecond)
+						l.Pass(100 * time.Millisecond)
 					}
 					took := time.Since(began)
 					t.Logf("all have podCIDRs after %v", took)
@@ -47,7 +47,7 @@ func TestManyInstancesAtOnceWasteNoRequest(t *testing.T) {
 						t.Errorf("it took longer than %v", most)
 					}
 					for _, name := range names {
-						if got, has := s.Aliases(zone, name), l.api.Node(name).Spec.PodCIDRs; len(got) != 1 || !slices.Equal(got, has) {
+						if got, has := s.Aliases(zone, name), l.API.Node(name).Spec.PodCIDRs; len(got) != 1 || !slices.Equal(got, has) {
 							t.Errorf("%s has %q, its instance %q", name, has, got)
 						}
 					}
@@ -62,7 +62,7 @@ func TestManyInstancesAtOnceWasteNoRequest(t *testing.T) {
 							t.Errorf("%d requests %s, want %d", n, action, want)
 						}
 					}
-					state, _ := l.engine.State(l.Context())
+					state, _ := l.Engine.State(l.Context())
 					for count, n := range state.Counts {
 						if count.Outcome != controller.Written {
 							t.Errorf("%d writes %s", n, count.Outcome)

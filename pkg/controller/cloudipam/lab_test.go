@@ -1,15 +1,11 @@
 package cloudipam
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,26 +14,18 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
 	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/labtest"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
-	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/ipam"
-	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// lab is an API server, a cloud and a controller, in a bubble of synctest.
+// lab is an API server, a cloud and a controller.
 type lab struct {
-	*testing.T
-	api    *apitest.Server
-	cloud  *cloudtest.Cloud
-	engine *controller.Engine
-	c      *Controller
-	lead   context.CancelFunc
-	led    chan bool
-
-	mu     sync.Mutex
-	events []controller.Event
+	*labtest.Lab
+	cloud *cloudtest.Cloud
+	c     *Controller
 }
 
 // pool is what FromCluster gives out: eight blocks.
@@ -50,78 +38,24 @@ func pool() *ipam.Pool {
 // inLab runs a test with a controller of a mode.
 func inLab(t *testing.T, mode Mode, test func(l *lab), more ...func(*Options)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{T: t, api: apitest.InProcess(t), cloud: cloudtest.New(), led: make(chan bool, 1), lead: func() {}}
-		l.api.Gives = nil
-		client, err := kube.NewClient(kube.Options{Server: l.api.URL, Name: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		client.Wrap(func(http.RoundTripper) http.RoundTripper { return l.api.Transport() })
-		o := Options{Client: client, Cloud: l.cloud, Mode: mode, Families: []subnet.Family{subnet.IPv4}}
+	labtest.Run(t, func(in *labtest.Lab) {
+		l := &lab{Lab: in, cloud: cloudtest.New()}
+		o := Options{Client: l.Client, Cloud: l.cloud, Mode: mode, Families: []subnet.Family{subnet.IPv4}}
 		if mode == FromCluster {
 			o.Pool, o.Secondary = pool(), cloudtest.Secondary
 		}
 		for _, f := range more {
 			f(&o)
 		}
-		l.start(o)
+		l.Start(controller.Options{}, func(e *controller.Engine) {
+			o.Event = e.Event
+			var err error
+			if l.c, err = New(e, o); err != nil {
+				l.Fatal(err)
+			}
+		})
 		test(l)
-		l.end()
 	})
-}
-
-// start runs an engine with a controller.
-func (l *lab) start(o Options) {
-	l.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	l.engine = controller.New(controller.Options{Mode: controller.WriteMode, WriteTimeout: 5 * time.Second, Send: l.send})
-	o.Event = l.engine.Event
-	var err error
-	if l.c, err = New(l.engine, o); err != nil {
-		l.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		l.engine.Run(ctx)
-	}()
-	l.Cleanup(func() {
-		cancel()
-		<-ended
-	})
-}
-
-func (l *lab) send(_ context.Context, e controller.Event) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.events = append(l.events, e)
-	return nil
-}
-
-// begin begins a term.
-func (l *lab) begin() {
-	ctx, cancel := context.WithCancel(context.Background())
-	l.lead = cancel
-	go func() { l.led <- l.engine.Lead(ctx, election.Term{}) }()
-	l.pass(time.Second)
-}
-
-// end ends the term, and waits for that.
-func (l *lab) end() {
-	l.lead()
-	l.lead = func() {}
-	synctest.Wait()
-	select {
-	case <-l.led:
-	case <-time.After(time.Minute):
-	}
-}
-
-// pass lets time pass.
-func (l *lab) pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
 }
 
 // node1 returns a Node of an instance, as a cloud's node controller registers it.
@@ -136,44 +70,13 @@ func node1(name string, cidrs ...string) *corev1.Node {
 	return n
 }
 
-// add adds a Node, changed by f.
-func (l *lab) add(n *corev1.Node, f ...func(*corev1.Node)) {
-	for _, f := range f {
-		f(n)
-	}
-	l.api.Do(func() { l.api.Change("ADDED", n) })
-}
-
-// change changes a Node.
-func (l *lab) change(name string, f func(*corev1.Node)) {
-	n := l.api.Node(name).DeepCopy()
-	f(n)
-	l.api.Do(func() { l.api.Change("MODIFIED", n) })
-}
-
-// remove deletes a Node.
-func (l *lab) remove(name string) {
-	n := l.api.Node(name).DeepCopy()
-	l.api.Do(func() { l.api.Change("DELETED", n) })
-}
-
-// condition returns the status and the reason of a Node's condition.
-func (l *lab) condition(name string) string {
-	for _, c := range l.api.Node(name).Status.Conditions {
-		if c.Type == "NetworkUnavailable" {
-			return string(c.Status) + " " + c.Reason
-		}
-	}
-	return ""
-}
-
 // want fails unless a Node and its instance have a range, and the Node is routed.
 func (l *lab) want(name string, cidrs ...string) {
 	l.Helper()
-	if got := l.api.Node(name).Spec.PodCIDRs; !slices.Equal(got, cidrs) {
+	if got := l.API.Node(name).Spec.PodCIDRs; !slices.Equal(got, cidrs) {
 		l.Errorf("%s has %q, want %q", name, got, cidrs)
 	}
-	if got := l.condition(name); got != "False RouteCreated" {
+	if got := l.Unavailable(name); got != "False RouteCreated" {
 		l.Errorf("%s: NetworkUnavailable is %s", name, got)
 	}
 }
@@ -181,34 +84,11 @@ func (l *lab) want(name string, cidrs ...string) {
 // wantNone fails unless a Node has no podCIDRs and waits for its route.
 func (l *lab) wantNone(name string) {
 	l.Helper()
-	if got := l.api.Node(name).Spec.PodCIDRs; len(got) > 0 {
+	if got := l.API.Node(name).Spec.PodCIDRs; len(got) > 0 {
 		l.Errorf("%s has %q", name, got)
 	}
-	if got := l.condition(name); got != "True NoRouteCreated" {
+	if got := l.Unavailable(name); got != "True NoRouteCreated" {
 		l.Errorf("%s: NetworkUnavailable is %s", name, got)
-	}
-}
-
-// event returns the texts of a Node's events for a reason.
-func (l *lab) event(name, reason string) (texts string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.events {
-		if e.Object.Name == name && e.Reason == reason {
-			texts += e.Message + "\n"
-		}
-	}
-	return texts
-}
-
-// wantEvent fails unless a Node has an event with these parts.
-func (l *lab) wantEvent(name, reason string, parts ...string) {
-	l.Helper()
-	text := l.event(name, reason)
-	for _, p := range parts {
-		if !strings.Contains(text, p) {
-			l.Errorf("%s: %s is %q and lacks %q", name, reason, text, p)
-		}
 	}
 }
 
@@ -216,7 +96,7 @@ func (l *lab) wantEvent(name, reason string, parts ...string) {
 func (l *lab) report() (r nodeipam.Report) {
 	l.Helper()
 	waiting := 0
-	ok := l.engine.Do(l.Context(), func() {
+	l.Do(func() {
 		r = l.c.Report(time.Now())
 		for _, n := range l.c.nodes {
 			if len(n.cidrs) == 0 && !n.deleting {
@@ -224,9 +104,6 @@ func (l *lab) report() (r nodeipam.Report) {
 			}
 		}
 	})
-	if !ok {
-		l.Fatal("the loop does not answer")
-	}
 	if r.Waiting != waiting {
 		l.Errorf("%d Nodes wait, and %d are counted", waiting, r.Waiting)
 	}
@@ -250,7 +127,7 @@ func (l *lab) wantDistinct(names ...string) {
 	l.Helper()
 	owners := make(map[string]string)
 	for _, name := range names {
-		for _, cidr := range l.api.Node(name).Spec.PodCIDRs {
+		for _, cidr := range l.API.Node(name).Spec.PodCIDRs {
 			if other := owners[cidr]; other != "" {
 				l.Errorf("%s and %s have %s", name, other, cidr)
 			}
@@ -260,14 +137,6 @@ func (l *lab) wantDistinct(names ...string) {
 			}
 		}
 	}
-}
-
-// names returns worker-0 and so on.
-func names(n int) (all []string) {
-	for i := range n {
-		all = append(all, fmt.Sprintf("worker-%d", i))
-	}
-	return all
 }
 
 // refuse refuses requests of a method.
@@ -288,9 +157,4 @@ func hold(method string, until <-chan struct{}) func(*http.Request) <-chan struc
 		}
 		return until
 	}
-}
-
-// patches counts the patches of Nodes, or of one, or of its status.
-func (l *lab) patches(of string) int {
-	return l.api.Asked("PATCH " + l.api.URL + "/api/v1/nodes" + of)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
 	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/labtest"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
@@ -23,17 +24,17 @@ import (
 // Nodes, and a Node gets two patches: its status, and the rest at once.
 func TestFiveHundredNodesAtOnce(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
-		all := names(500)
+		l.Begin()
+		all := labtest.Names(500)
 		l.add(all...)
-		l.pass(2 * time.Second)
+		l.Pass(2 * time.Second)
 		for _, name := range all {
 			l.want(name)
 		}
 		if calls := l.cloud.Calls(); len(calls) > 3 {
 			t.Errorf("%d calls", len(calls))
 		}
-		if n := l.patches(); n != 1000 {
+		if n := l.Patches(""); n != 1000 {
 			t.Errorf("%d patches", n)
 		}
 		if r := l.report(); r.Nodes != 500 || r.Waiting != 0 || r.Retrying != 0 || len(r.Findings) != 0 {
@@ -46,7 +47,7 @@ func TestFiveHundredNodesAtOnce(t *testing.T) {
 // providerID by it, the others by name.
 func TestNodesThatAreThereAtTheStart(t *testing.T) {
 	inLab(t, func(l *lab) {
-		all := names(20)
+		all := labtest.Names(20)
 		for i, name := range all {
 			id := l.cloud.Launch(name)
 			if i%2 == 0 {
@@ -54,7 +55,7 @@ func TestNodesThatAreThereAtTheStart(t *testing.T) {
 			}
 			l.register(name, withID(id))
 		}
-		l.begin()
+		l.Begin()
 		for _, name := range all {
 			l.want(name)
 		}
@@ -70,22 +71,22 @@ func TestNodesThatAreThereAtTheStart(t *testing.T) {
 // is asked once a Refresh. What is no cloud's is not asked about.
 func TestASettledClusterStaysAsItIs(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.add("settled", "other")
 		l.register("bare", func(n *corev1.Node) { n.Spec.Taints = nil })
-		l.pass(2 * time.Second)
+		l.Pass(2 * time.Second)
 		l.want("settled")
-		patches := l.patches()
-		before := []*corev1.Node{l.api.Node("settled"), l.api.Node("other"), l.api.Node("bare")}
-		l.end()
+		patches := l.Patches("")
+		before := []*corev1.Node{l.API.Node("settled"), l.API.Node("other"), l.API.Node("bare")}
+		l.End()
 		calls := len(l.cloud.Calls())
-		l.begin()
-		l.pass(90 * time.Minute)
-		if n := l.patches(); n != patches {
+		l.Begin()
+		l.Pass(90 * time.Minute)
+		if n := l.Patches(""); n != patches {
 			t.Errorf("%d patches", n-patches)
 		}
 		for _, n := range before {
-			if !reflect.DeepEqual(n, l.api.Node(n.Name)) {
+			if !reflect.DeepEqual(n, l.API.Node(n.Name)) {
 				t.Errorf("%s was changed", n.Name)
 			}
 		}
@@ -105,16 +106,16 @@ func TestASettledClusterStaysAsItIs(t *testing.T) {
 // again. Its Node becomes ready then, and follows.
 func TestANodeThatBecomesReadyIsCompared(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.add("a")
-		l.pass(2 * time.Second)
-		l.ready("a", corev1.ConditionUnknown)
+		l.Pass(2 * time.Second)
+		l.SetReady("a", corev1.ConditionUnknown)
 		l.cloud.Change("a", func(i *cloud.Instance) { i.Addresses[1].Value, i.Type = "203.0.113.7", "fake.huge" })
-		l.pass(5 * time.Minute)
+		l.Pass(5 * time.Minute)
 		calls := len(l.cloud.Calls())
-		l.ready("a", corev1.ConditionTrue)
-		l.pass(2 * time.Second)
-		n := l.api.Node("a")
+		l.SetReady("a", corev1.ConditionTrue)
+		l.Pass(2 * time.Second)
+		n := l.API.Node("a")
 		if got := l.addresses("a"); got[1] != "ExternalIP=203.0.113.7" || n.Labels[oldType] != "fake.huge" || n.Labels[stableType] != "fake.huge" {
 			t.Errorf("%q, %v", got, n.Labels)
 		}
@@ -127,14 +128,14 @@ func TestANodeThatBecomesReadyIsCompared(t *testing.T) {
 // Once a Refresh, Nodes follow the cloud without an event.
 func TestAddressesFollowTheCloud(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.add("a", "b")
-		l.pass(2 * time.Second)
+		l.Pass(2 * time.Second)
 		l.cloud.Change("a", func(i *cloud.Instance) { i.Addresses = slices.Delete(i.Addresses, 1, 2) })
-		patches := l.patches()
-		l.pass(refresh)
-		if got := l.addresses("a"); len(got) != 3 || l.patches() != patches+1 {
-			t.Errorf("%q after %d patches", got, l.patches()-patches)
+		patches := l.Patches("")
+		l.Pass(refresh)
+		if got := l.addresses("a"); len(got) != 3 || l.Patches("") != patches+1 {
+			t.Errorf("%q after %d patches", got, l.Patches("")-patches)
 		}
 	})
 }
@@ -142,11 +143,11 @@ func TestAddressesFollowTheCloud(t *testing.T) {
 // What another program changes in an initialised Node is restored from a new answer.
 func TestAddressesAreRestored(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.add("a")
-		l.pass(2 * time.Minute)
-		l.change("a", func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[:1] })
-		l.pass(2 * time.Second)
+		l.Pass(2 * time.Minute)
+		l.ChangeNode("a", func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[:1] })
+		l.Pass(2 * time.Second)
 		l.want("a")
 	})
 }
@@ -155,29 +156,29 @@ func TestAddressesAreRestored(t *testing.T) {
 // The lookups back off from a second to a minute, and one serves all Nodes.
 func TestAnInstanceThatIsNotShownYet(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
-		all := names(30)
+		l.Begin()
+		all := labtest.Names(30)
 		for i, name := range all {
 			l.register(name)
-			l.pass(time.Duration(i) * 10 * time.Millisecond)
+			l.Pass(time.Duration(i) * 10 * time.Millisecond)
 		}
-		l.pass(3 * time.Second)
+		l.Pass(3 * time.Second)
 		l.wantWaiting(all...)
-		l.wantEvent("worker-007", notFound, "keeps its taint", "worker-007")
-		l.wantCodes("worker-007", NoInstance)
+		l.WantEvent("worker-7", notFound, "keeps its taint", "worker-7")
+		l.wantCodes("worker-7", NoInstance)
 		if r := l.report(); r.Waiting != 30 {
 			t.Errorf("%+v", r)
 		}
-		l.pass(10 * time.Minute)
+		l.Pass(10 * time.Minute)
 		calls := len(l.cloud.Calls())
-		l.pass(10 * time.Minute)
+		l.Pass(10 * time.Minute)
 		if n := len(l.cloud.Calls()) - calls; n > 45 {
 			t.Errorf("%d calls in ten minutes", n)
 		}
 		for _, name := range all {
 			l.cloud.Launch(name)
 		}
-		l.pass(2 * time.Minute)
+		l.Pass(2 * time.Minute)
 		for _, name := range all {
 			l.want(name)
 		}
@@ -195,27 +196,27 @@ func TestAnswersInParts(t *testing.T) {
 		l.cloud.Fault = func(c cloudtest.Call) (answered []string, err error) {
 			return slices.DeleteFunc(slices.Clone(c.Keys), func(key string) bool { return key == "b" }), refused
 		}
-		l.begin()
+		l.Begin()
 		l.add("a", "b", "c")
-		l.pass(3 * time.Second)
+		l.Pass(3 * time.Second)
 		l.want("a")
 		l.want("c")
 		l.wantWaiting("b")
 		l.wantCodes("b")
 		l.cloud.Do(func() { l.cloud.Fault = nil })
-		l.pass(10 * time.Second)
+		l.Pass(10 * time.Second)
 		l.want("b")
 
 		l.cloud.Do(func() { l.cloud.Revoked = true })
 		l.add("d")
-		patches := l.patches()
-		l.pass(2 * refresh)
+		patches := l.Patches("")
+		l.Pass(2 * refresh)
 		l.wantWaiting("d")
-		if n := l.patches() - patches; n != 0 {
+		if n := l.Patches("") - patches; n != 0 {
 			t.Errorf("%d patches without an answer", n)
 		}
 		l.cloud.Do(func() { l.cloud.Revoked = false })
-		l.pass(2 * time.Minute)
+		l.Pass(2 * time.Minute)
 		l.want("d")
 	})
 }
@@ -224,28 +225,28 @@ func TestAnswersInParts(t *testing.T) {
 // while the cloud answers nothing, and while the kubelet requests another address.
 func TestLookupsOfADescribedNodeBackOff(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.add("first")
-		l.pass(2 * time.Second)
+		l.Pass(2 * time.Second)
 		l.register("second", withID(cloudtest.ProviderID("first")))
-		l.pass(3 * time.Second)
+		l.Pass(3 * time.Second)
 		l.wantWaiting("second")
 		l.cloud.Do(func() { l.cloud.Revoked = true })
-		l.pass(10 * time.Minute)
+		l.Pass(10 * time.Minute)
 		calls := len(l.cloud.Calls())
-		l.pass(10 * time.Minute)
+		l.Pass(10 * time.Minute)
 		if n := len(l.cloud.Calls()) - calls; n > 15 {
 			t.Errorf("%d calls in ten minutes without an answer", n)
 		}
 	})
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.cloud.Launch("a")
 		l.register("a", withIP("192.0.2.1"))
-		l.pass(10 * time.Minute)
+		l.Pass(10 * time.Minute)
 		l.wantCodes("a", BadAddress)
 		calls := len(l.cloud.Calls())
-		l.pass(10 * time.Minute)
+		l.Pass(10 * time.Minute)
 		if n := len(l.cloud.Calls()) - calls; n > 15 {
 			t.Errorf("%d calls in ten minutes for a wrong address", n)
 		}
@@ -256,13 +257,13 @@ func TestLookupsOfADescribedNodeBackOff(t *testing.T) {
 // they are.
 func TestAnotherAccountChangesNothing(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.add("a", "b")
-		l.pass(2 * time.Second)
-		patches := l.patches()
+		l.Pass(2 * time.Second)
+		patches := l.Patches("")
 		l.cloud.Do(func() { l.cloud.Elsewhere = true })
-		l.pass(3 * refresh)
-		if n := l.patches() - patches; n != 0 || len(l.report().Findings) != 0 {
+		l.Pass(3 * refresh)
+		if n := l.Patches("") - patches; n != 0 || len(l.report().Findings) != 0 {
 			t.Errorf("%d patches, %+v", n, l.report())
 		}
 	})
@@ -271,7 +272,7 @@ func TestAnotherAccountChangesNothing(t *testing.T) {
 // Facts that conflict are findings, and end nothing.
 func TestConflictsAreFindings(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.cloud.Launch("foreign", func(i *cloud.Instance) { i.State = "" })
 		l.register("foreign", withID(cloudtest.ProviderID("foreign")))
 		l.cloud.Launch("gone", func(i *cloud.Instance) { i.State = cloud.Terminated })
@@ -279,23 +280,23 @@ func TestConflictsAreFindings(t *testing.T) {
 		l.cloud.Launch("requests")
 		l.register("requests", withIP("192.0.2.1"))
 		l.add("fine")
-		l.pass(3 * time.Second)
+		l.Pass(3 * time.Second)
 		l.wantWaiting("foreign", "gone", "requests")
 		l.want("fine")
 		l.wantCodes("foreign", Foreign)
-		l.wantEvent("foreign", conflicts, "not of this cloud")
+		l.WantEvent("foreign", conflicts, "not of this cloud")
 		l.wantCodes("gone", NoInstance)
-		l.wantEvent("gone", notFound, "is terminated; delete the Node")
+		l.WantEvent("gone", notFound, "is terminated; delete the Node")
 		l.wantCodes("requests", BadAddress)
-		l.wantEvent("requests", invalidIP, "192.0.2.1", "--node-ip")
+		l.WantEvent("requests", invalidIP, "192.0.2.1", "--node-ip")
 
-		l.change("requests", withIP("172.20.0.3"))
-		l.pass(2 * time.Minute)
+		l.ChangeNode("requests", withIP("172.20.0.3"))
+		l.Pass(2 * time.Minute)
 		if !l.initialised("requests") || l.addresses("requests")[0] != "InternalIP=172.20.0.3" {
 			t.Errorf("requests has %q", l.addresses("requests"))
 		}
-		l.change("requests", withIP("192.0.2.1"))
-		l.pass(2 * time.Minute)
+		l.ChangeNode("requests", withIP("192.0.2.1"))
+		l.Pass(2 * time.Minute)
 		l.wantCodes("requests", BadAddress)
 		if len(l.addresses("requests")) != 4 {
 			t.Errorf("requests lost its addresses: %q", l.addresses("requests"))
@@ -307,25 +308,25 @@ func TestConflictsAreFindings(t *testing.T) {
 // is ready, and is once that has not been ready for some time.
 func TestTwoNodesOfOneInstance(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.add("first")
-		l.pass(2 * time.Second)
+		l.Pass(2 * time.Second)
 		l.register("second", withID(cloudtest.ProviderID("first")))
-		l.pass(10 * time.Minute)
+		l.Pass(10 * time.Minute)
 		l.want("first")
 		l.wantWaiting("second")
 		l.wantCodes("first", Shared)
 		l.wantCodes("second", Shared)
-		l.wantEvent("second", conflicts, "i-first", "Node first")
-		l.ready("first", corev1.ConditionUnknown)
-		l.pass(4 * time.Minute)
+		l.WantEvent("second", conflicts, "i-first", "Node first")
+		l.SetReady("first", corev1.ConditionUnknown)
+		l.Pass(4 * time.Minute)
 		l.wantWaiting("second")
-		l.pass(3 * time.Minute)
+		l.Pass(3 * time.Minute)
 		if !l.initialised("second") {
 			t.Error("second is not initialised")
 		}
-		l.api.Do(func() { l.api.Change("DELETED", l.api.Nodes["first"]) })
-		l.pass(time.Minute)
+		l.API.Do(func() { l.API.Change("DELETED", l.API.Nodes["first"]) })
+		l.Pass(time.Minute)
 		l.wantCodes("second")
 	})
 }
@@ -335,10 +336,10 @@ func TestTheOlderOfTwoNodesGetsTheInstance(t *testing.T) {
 	inLab(t, func(l *lab) {
 		id := l.cloud.Launch("a")
 		l.register("z", withID(id))
-		l.pass(2 * time.Second)
+		l.Pass(2 * time.Second)
 		l.register("b", withID(id))
-		l.begin()
-		l.pass(time.Second)
+		l.Begin()
+		l.Pass(time.Second)
 		l.wantWaiting("b")
 		if !l.initialised("z") {
 			t.Error("z is not initialised")
@@ -352,22 +353,22 @@ func TestEveryNodeIsInitialisedWhateverFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(l *lab) {
 				var refused atomic.Int32
-				l.api.Refuse = func(r *http.Request) *metav1.Status {
+				l.API.Refuse = func(r *http.Request) *metav1.Status {
 					if r.Method != http.MethodPatch || refused.Add(1) > 10 {
 						return nil
 					}
 					return apitest.Refusal(code, "refused by the test")
 				}
-				l.begin()
-				l.add(names(8)...)
-				l.pass(2 * time.Minute)
-				for _, name := range names(8) {
+				l.Begin()
+				l.add(labtest.Names(8)...)
+				l.Pass(2 * time.Minute)
+				for _, name := range labtest.Names(8) {
 					l.want(name)
 				}
 				if code == 422 {
 					texts := ""
-					for _, name := range names(8) {
-						texts += l.event(name, updateFailed)
+					for _, name := range labtest.Names(8) {
+						texts += l.Event(name, updateFailed)
 					}
 					if !strings.Contains(texts, "refused by the test") {
 						t.Errorf("the events say %q", texts)
@@ -379,13 +380,13 @@ func TestEveryNodeIsInitialisedWhateverFails(t *testing.T) {
 	t.Run("lost answers", func(t *testing.T) {
 		inLab(t, func(l *lab) {
 			var asked atomic.Int32
-			l.api.Lose = func(r *http.Request) bool {
+			l.API.Lose = func(r *http.Request) bool {
 				return r.Method == http.MethodPatch && asked.Add(1)%2 == 0
 			}
-			l.begin()
-			l.add(names(8)...)
-			l.pass(time.Minute)
-			for _, name := range names(8) {
+			l.Begin()
+			l.add(labtest.Names(8)...)
+			l.Pass(time.Minute)
+			for _, name := range labtest.Names(8) {
 				l.want(name)
 			}
 		})
@@ -395,19 +396,19 @@ func TestEveryNodeIsInitialisedWhateverFails(t *testing.T) {
 // A Node that is re-created under its name gets nothing of the last one.
 func TestARecreatedNodeIsAnotherNode(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.add("a")
-		l.pass(2 * time.Second)
-		l.api.Do(func() { l.api.Change("DELETED", l.api.Nodes["a"]) })
+		l.Pass(2 * time.Second)
+		l.API.Do(func() { l.API.Change("DELETED", l.API.Nodes["a"]) })
 		l.cloud.Forget("a")
 		l.register("a", func(n *corev1.Node) { n.UID = "another" })
-		l.pass(3 * time.Second)
+		l.Pass(3 * time.Second)
 		l.wantWaiting("a")
 		l.register("deleting", func(n *corev1.Node) {
 			n.DeletionTimestamp, n.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.org/kept"}
 		})
 		l.cloud.Launch("deleting")
-		l.pass(3 * time.Second)
+		l.Pass(3 * time.Second)
 		l.wantWaiting("deleting")
 	})
 }
@@ -416,8 +417,8 @@ func TestARecreatedNodeIsAnotherNode(t *testing.T) {
 func TestPlanShowsEachNodeAsOneWrite(t *testing.T) {
 	inLabAs(t, controller.ObserveMode, func(l *lab) {
 		l.add("a", "b")
-		l.engine.Follow()
-		writes, err := l.engine.PlanAll(l.Context())
+		l.Engine.Follow()
+		writes, err := l.Engine.PlanAll(l.Context())
 		if err != nil || len(writes) != 2 {
 			t.Fatalf("%v, %v", writes, err)
 		}
@@ -428,8 +429,8 @@ func TestPlanShowsEachNodeAsOneWrite(t *testing.T) {
 				}
 			}
 		}
-		l.pass(time.Minute)
-		if n := l.patches(); n != 0 {
+		l.Pass(time.Minute)
+		if n := l.Patches(""); n != 0 {
 			t.Errorf("%d patches", n)
 		}
 	})

@@ -15,19 +15,17 @@ import (
 // explain returns what the controller says about a Node, "+" before what is done.
 func (l *lab) explain(name string) (text string) {
 	l.Helper()
-	if !l.engine.Do(l.Context(), func() {
+	l.Do(func() {
 		for _, line := range l.c.Explain(name) {
 			text += fmt.Sprintf("%s%s: %s\n", map[bool]string{true: "+", false: "-"}[line.OK], line.What, line.Text)
 		}
-	}) {
-		l.Fatal("the loop does not answer")
-	}
+	})
 	return text
 }
 
 func TestExplainsEachNode(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		l.add("fine")
 		l.register("new")
 		l.register("bare", func(n *corev1.Node) { n.Spec.Taints = nil })
@@ -35,7 +33,7 @@ func TestExplainsEachNode(t *testing.T) {
 		l.register("requests", withIP("192.0.2.1"))
 		l.cloud.Launch("gone", func(i *cloud.Instance) { i.State = cloud.Terminated })
 		l.register("gone", withID(cloudtest.ProviderID("gone")))
-		l.pass(3 * time.Second)
+		l.Pass(3 * time.Second)
 		for name, parts := range map[string][]string{
 			"none":     nil,
 			"fine":     {"+instance: i-fine is running: fake.large in fake-1a, as of 00:00:01 UTC", "+taint " + Taint + ": removed", "+addresses: 172.20.0.1, 198.51.0.1"},
@@ -56,7 +54,7 @@ func TestExplainsEachNode(t *testing.T) {
 		}
 		l.cloud.Do(func() { l.cloud.Revoked = true })
 		l.register("unanswered")
-		l.pass(3 * time.Second)
+		l.Pass(3 * time.Second)
 		if text := l.explain("unanswered"); !strings.Contains(text, "-instance: the cloud has not answered about the Node's name yet") {
 			t.Errorf("unanswered: %q", text)
 		}

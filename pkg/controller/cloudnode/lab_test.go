@@ -1,14 +1,9 @@
 package cloudnode
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +12,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
 	"github.com/tulle-net/tulle/pkg/controller"
-	"github.com/tulle-net/tulle/pkg/election"
-	"github.com/tulle-net/tulle/pkg/kube"
-	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/controller/labtest"
 )
 
 const (
@@ -31,18 +24,11 @@ const (
 	zoneLabel = "topology.fake.example/zone-id"
 )
 
-// lab is an API server, a cloud and a controller, in a bubble of synctest.
+// lab is an API server, a cloud and a controller.
 type lab struct {
-	*testing.T
-	api    *apitest.Server
-	cloud  *cloudtest.Fleet
-	engine *controller.Engine
-	c      *Controller
-	lead   context.CancelFunc
-	led    chan bool
-
-	mu     sync.Mutex
-	events []controller.Event
+	*labtest.Lab
+	cloud *cloudtest.Fleet
+	c     *Controller
 }
 
 // inLab runs a test with a controller.
@@ -53,61 +39,14 @@ func inLab(t *testing.T, test func(l *lab)) {
 
 func inLabAs(t *testing.T, mode controller.Mode, test func(l *lab)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{T: t, api: apitest.InProcess(t), cloud: cloudtest.NewFleet(), led: make(chan bool, 1), lead: func() {}}
-		l.api.Gives, l.cloud.Latency = nil, latency
-		client, err := kube.NewClient(kube.Options{Server: l.api.URL, Name: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		client.Wrap(func(http.RoundTripper) http.RoundTripper { return l.api.Transport() })
-		l.engine = controller.New(controller.Options{Mode: mode, WriteTimeout: 5 * time.Second, Send: l.send})
-		l.c = New(l.engine, Options{Client: client, Cloud: l.cloud, Refresh: refresh, ZoneID: zoneLabel, Event: l.engine.Event})
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			l.engine.Run(ctx)
-		}()
-		l.Cleanup(func() {
-			cancel()
-			<-ended
+	labtest.Run(t, func(in *labtest.Lab) {
+		l := &lab{Lab: in, cloud: cloudtest.NewFleet()}
+		l.cloud.Latency = latency
+		l.Start(controller.Options{Mode: mode}, func(e *controller.Engine) {
+			l.c = New(e, Options{Client: l.Client, Cloud: l.cloud, Refresh: refresh, ZoneID: zoneLabel, Event: e.Event})
 		})
 		test(l)
-		l.end()
 	})
-}
-
-func (l *lab) send(_ context.Context, e controller.Event) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.events = append(l.events, e)
-	return nil
-}
-
-// begin begins a term.
-func (l *lab) begin() {
-	ctx, cancel := context.WithCancel(context.Background())
-	l.lead = cancel
-	go func() { l.led <- l.engine.Lead(ctx, election.Term{}) }()
-	l.pass(time.Second)
-}
-
-// end ends the term, and waits for that.
-func (l *lab) end() {
-	l.lead()
-	l.lead = func() {}
-	synctest.Wait()
-	select {
-	case <-l.led:
-	case <-time.After(time.Minute):
-	}
-}
-
-// pass lets time pass.
-func (l *lab) pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
 }
 
 // register adds a Node as a kubelet of the cloud registers it, changed by f.
@@ -121,10 +60,7 @@ func (l *lab) register(name string, f ...func(*corev1.Node)) {
 	}
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	for _, change := range f {
-		change(n)
-	}
-	l.api.Do(func() { l.api.Change("ADDED", n) })
+	l.AddNode(n, f...)
 }
 
 // add launches an instance, and registers its Node.
@@ -135,20 +71,6 @@ func (l *lab) add(names ...string) {
 	}
 }
 
-// change changes a Node.
-func (l *lab) change(name string, f func(*corev1.Node)) {
-	n := l.api.Node(name).DeepCopy()
-	f(n)
-	l.api.Do(func() { l.api.Change("MODIFIED", n) })
-}
-
-// ready sets a Node's condition Ready.
-func (l *lab) ready(name string, s corev1.ConditionStatus) {
-	l.change(name, func(n *corev1.Node) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: s}}
-	})
-}
-
 func withID(id string) func(*corev1.Node) { return func(n *corev1.Node) { n.Spec.ProviderID = id } }
 
 func withIP(text string) func(*corev1.Node) {
@@ -157,12 +79,12 @@ func withIP(text string) func(*corev1.Node) {
 
 // initialised reports whether a Node's taint is removed.
 func (l *lab) initialised(name string) bool {
-	return !slices.ContainsFunc(l.api.Node(name).Spec.Taints, func(t corev1.Taint) bool { return t.Key == Taint })
+	return !slices.ContainsFunc(l.API.Node(name).Spec.Taints, func(t corev1.Taint) bool { return t.Key == Taint })
 }
 
 // addresses returns a Node's addresses.
 func (l *lab) addresses(name string) (all []string) {
-	for _, a := range l.api.Node(name).Status.Addresses {
+	for _, a := range l.API.Node(name).Status.Addresses {
 		all = append(all, fmt.Sprintf("%s=%s", a.Type, a.Address))
 	}
 	return all
@@ -171,7 +93,7 @@ func (l *lab) addresses(name string) (all []string) {
 // want fails unless a Node is initialised with everything that the cloud knows.
 func (l *lab) want(name string) {
 	l.Helper()
-	n := l.api.Node(name)
+	n := l.API.Node(name)
 	if !l.initialised(name) {
 		l.Errorf("%s has the taint: %v", name, n.Spec.Taints)
 		return
@@ -204,38 +126,10 @@ func (l *lab) wantWaiting(names ...string) {
 	}
 }
 
-// patches counts the patches of Nodes.
-func (l *lab) patches() int { return l.api.Asked("PATCH " + l.api.URL + "/api/v1/nodes") }
-
-// event returns the texts of a Node's events for a reason.
-func (l *lab) event(name, reason string) (texts string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.events {
-		if e.Object.Name == name && e.Reason == reason {
-			texts += e.Message + "\n"
-		}
-	}
-	return texts
-}
-
-// wantEvent fails unless a Node has an event with these parts.
-func (l *lab) wantEvent(name, reason string, parts ...string) {
-	l.Helper()
-	text := l.event(name, reason)
-	for _, p := range parts {
-		if !strings.Contains(text, p) {
-			l.Errorf("%s: %s is %q and lacks %q", name, reason, text, p)
-		}
-	}
-}
-
 // report returns what the controller knows.
 func (l *lab) report() (r Report) {
 	l.Helper()
-	if !l.engine.Do(l.Context(), func() { r = l.c.Report(time.Now()) }) {
-		l.Fatal("the loop does not answer")
-	}
+	l.Do(func() { r = l.c.Report(time.Now()) })
 	return r
 }
 
@@ -251,12 +145,4 @@ func (l *lab) wantCodes(name string, want ...Code) {
 	if !slices.Equal(codes, want) {
 		l.Errorf("the findings of %s are %v, want %v", name, codes, want)
 	}
-}
-
-// names returns worker-0 and so on.
-func names(n int) (all []string) {
-	for i := range n {
-		all = append(all, fmt.Sprintf("worker-%03d", i))
-	}
-	return all
 }

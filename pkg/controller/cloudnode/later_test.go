@@ -44,31 +44,31 @@ func TestAProviderIDThatAnotherProgramSets(t *testing.T) {
 	for name, after := range map[string]time.Duration{"while the lookup runs": latency / 2, "while nothing is found": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(l *lab) {
-				l.begin()
+				l.Begin()
 				l.cloud.Launch("other", func(i *cloud.Instance) { i.Type = "fake.other" })
 				l.register("a")
-				l.pass(after)
-				l.change("a", withID(cloudtest.ProviderID("other")))
-				l.pass(3 * time.Second)
-				if n := l.api.Node("a"); !l.initialised("a") || n.Labels[stableType] != "fake.other" || n.Spec.ProviderID != cloudtest.ProviderID("other") {
+				l.Pass(after)
+				l.ChangeNode("a", withID(cloudtest.ProviderID("other")))
+				l.Pass(3 * time.Second)
+				if n := l.API.Node("a"); !l.initialised("a") || n.Labels[stableType] != "fake.other" || n.Spec.ProviderID != cloudtest.ProviderID("other") {
 					t.Errorf("providerID %s, labels %v, taints %v", n.Spec.ProviderID, n.Labels, n.Spec.Taints)
 				}
 			})
 		})
 	}
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		// It is held back by its address, so that the lookup by name has ended.
 		l.cloud.Launch("a")
 		l.cloud.Launch("other", func(i *cloud.Instance) { i.Type = "fake.other" })
 		l.register("a", withIP("192.0.2.1"))
-		l.pass(3 * time.Second)
+		l.Pass(3 * time.Second)
 		l.wantCodes("a", BadAddress)
-		l.change("a", func(n *corev1.Node) {
+		l.ChangeNode("a", func(n *corev1.Node) {
 			n.Spec.ProviderID, n.Annotations = cloudtest.ProviderID("other"), nil
 		})
-		l.pass(3 * time.Second)
-		if n := l.api.Node("a"); !l.initialised("a") || n.Labels[stableType] != "fake.other" {
+		l.Pass(3 * time.Second)
+		if n := l.API.Node("a"); !l.initialised("a") || n.Labels[stableType] != "fake.other" {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
@@ -77,23 +77,23 @@ func TestAProviderIDThatAnotherProgramSets(t *testing.T) {
 // A Node gets its instance as soon as the one that holds it leaves.
 func TestAWaitingNodeGetsItsInstanceAtOnce(t *testing.T) {
 	for name, leave := range map[string]func(l *lab){
-		"deleted": func(l *lab) { l.api.Do(func() { l.api.Change("DELETED", l.api.Nodes["first"]) }) },
+		"deleted": func(l *lab) { l.API.Do(func() { l.API.Change("DELETED", l.API.Nodes["first"]) }) },
 		"deleting": func(l *lab) {
-			l.change("first", func(n *corev1.Node) {
+			l.ChangeNode("first", func(n *corev1.Node) {
 				n.DeletionTimestamp, n.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.org/kept"}
 			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(l *lab) {
-				l.begin()
+				l.Begin()
 				l.add("first")
-				l.pass(2 * time.Second)
+				l.Pass(2 * time.Second)
 				l.register("second", withID(cloudtest.ProviderID("first")))
-				l.pass(5 * time.Second)
+				l.Pass(5 * time.Second)
 				l.wantWaiting("second")
 				leave(l)
-				l.pass(2 * time.Second)
+				l.Pass(2 * time.Second)
 				if !l.initialised("second") {
 					t.Error("second is not initialised two seconds later")
 				}

@@ -23,31 +23,31 @@ const dedicated = "example.org/dedicated"
 func TestTheTaintOfAStoppedInstance(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add("a", "b")
-		l.begin()
-		l.pass(2 * time.Hour)
+		l.Begin()
+		l.Pass(2 * time.Hour)
 		if calls := l.cloud.Calls(); len(calls) > 5 {
 			t.Errorf("%d calls while all is well", len(calls))
 		}
 		l.cloud.SetState("a", cloud.Stopping)
-		l.set("a", corev1.ConditionUnknown)
-		l.pass(3 * time.Second)
+		l.SetReady("a", corev1.ConditionUnknown)
+		l.Pass(3 * time.Second)
 		l.wantTaints("a", dedicated)
 		l.cloud.SetState("a", cloud.Stopped)
-		l.pass(15 * time.Second)
+		l.Pass(15 * time.Second)
 		l.wantTaints("a", dedicated, Taint)
-		l.pass(6 * time.Hour)
+		l.Pass(6 * time.Hour)
 		l.wantNodes(2)
 		if r := l.report(); r.Unready != 1 || r.ShutDown != 1 || len(r.Gone) != 0 {
 			t.Errorf("%+v", r)
 		}
 		l.cloud.SetState("a", cloud.Running)
-		l.pass(2 * time.Minute)
+		l.Pass(2 * time.Minute)
 		l.wantTaints("a", dedicated, Taint)
-		l.set("a", corev1.ConditionTrue)
-		l.pass(2 * time.Second)
+		l.SetReady("a", corev1.ConditionTrue)
+		l.Pass(2 * time.Second)
 		l.wantTaints("a", dedicated)
 		calls := len(l.cloud.Calls())
-		l.pass(2 * time.Hour)
+		l.Pass(2 * time.Hour)
 		if n := len(l.cloud.Calls()) - calls; n > 5 {
 			t.Errorf("%d calls while all is well", n)
 		}
@@ -58,10 +58,10 @@ func TestTheTaintOfAStoppedInstance(t *testing.T) {
 func TestTheTaintGoesWithoutTheCloud(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add("a")
-		n := l.api.Node("a").DeepCopy()
+		n := l.API.Node("a").DeepCopy()
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: Taint, Effect: corev1.TaintEffectNoSchedule})
-		l.api.Do(func() { l.api.Change("MODIFIED", n); l.cloud.Revoked = true })
-		l.begin()
+		l.API.Do(func() { l.API.Change("MODIFIED", n); l.cloud.Revoked = true })
+		l.Begin()
 		l.wantTaints("a", dedicated)
 	})
 }
@@ -72,25 +72,25 @@ func TestDeletesNodesWhoseInstancesHaveEnded(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(30)
 		l.add("ended", "cut", "rogue")
-		l.begin()
+		l.Begin()
 		l.cloud.SetState("ended", cloud.Terminated)
 		l.cloud.SetState("rogue", cloud.Terminated) // and its kubelet is at work
 		for _, name := range []string{"ended", "cut"} {
-			l.set(name, corev1.ConditionUnknown)
+			l.SetReady(name, corev1.ConditionUnknown)
 		}
-		l.pass(pace + time.Second)
-		l.wantEvent("ended", instanceGone, "terminated", "5m0s")
-		l.pass(4 * time.Minute)
+		l.Pass(pace + time.Second)
+		l.WantEvent("ended", instanceGone, "terminated", "5m0s")
+		l.Pass(4 * time.Minute)
 		l.wantNodes(33)
 		if r := l.report(); len(r.Gone) != 1 || r.Gone[0].Node != "ended" || r.Gone[0].Why != Observed || r.Doubt != "" {
 			t.Errorf("%+v", r)
 		}
-		l.pass(2 * time.Minute)
+		l.Pass(2 * time.Minute)
 		l.wantNodes(32)
-		if l.api.Node("ended") != nil {
+		if l.API.Node("ended") != nil {
 			t.Error("another Node is deleted")
 		}
-		l.wantEvent("ended", deletingNode, "terminated", "answers since")
+		l.WantEvent("ended", deletingNode, "terminated", "answers since")
 		if r := l.report(); r.Deleted != 1 || len(r.Gone) != 0 {
 			t.Errorf("%+v", r)
 		}
@@ -102,7 +102,7 @@ func TestDeletesNodesWhoseInstancesHaveEnded(t *testing.T) {
 		if n := len(l.cloud.Calls()); n > 9 {
 			t.Errorf("%d calls in six minutes", n)
 		}
-		l.pass(3 * time.Hour)
+		l.Pass(3 * time.Hour)
 		l.wantNodes(32)
 	})
 }
@@ -128,7 +128,7 @@ func TestNoDoubtDeletesANode(t *testing.T) {
 			l.cloud.Elsewhere = true
 		},
 		"the Leases cannot be read": func(l *lab) {
-			l.api.Refuse = func(r *http.Request) *metav1.Status {
+			l.API.Refuse = func(r *http.Request) *metav1.Status {
 				if strings.Contains(r.URL.Path, leaseNamespace) {
 					return apitest.Refusal(http.StatusForbidden, "forbidden by the test")
 				}
@@ -139,21 +139,21 @@ func TestNoDoubtDeletesANode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(l *lab) {
 				l.workers(5)
-				l.begin()
+				l.Begin()
 				l.cloud.SetState("worker-0", cloud.Terminated)
-				l.cloud.Do(func() { l.api.Do(func() { doubt(l) }) })
+				l.cloud.Do(func() { l.API.Do(func() { doubt(l) }) })
 				for _, name := range []string{"worker-0", "worker-1"} {
-					l.set(name, corev1.ConditionUnknown)
+					l.SetReady(name, corev1.ConditionUnknown)
 				}
-				l.pass(6 * time.Hour)
+				l.Pass(6 * time.Hour)
 				l.wantNodes(5)
 				l.cloud.Do(func() {
 					l.cloud.Revoked, l.cloud.Elsewhere, l.cloud.Fault = false, false, nil
-					l.api.Do(func() { l.api.Refuse = nil })
+					l.API.Do(func() { l.API.Refuse = nil })
 				})
-				l.pass(10 * time.Minute)
+				l.Pass(10 * time.Minute)
 				l.wantNodes(4)
-				if l.api.Node("worker-0") != nil {
+				if l.API.Node("worker-0") != nil {
 					t.Error("another Node is deleted")
 				}
 			})
@@ -165,16 +165,16 @@ func TestNoDoubtDeletesANode(t *testing.T) {
 func TestAKubeletThatRenewsItsLeaseIsAlive(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(5)
-		l.begin()
+		l.Begin()
 		l.cloud.SetState("worker-0", cloud.Terminated)
-		l.set("worker-0", corev1.ConditionFalse)
+		l.SetReady("worker-0", corev1.ConditionFalse)
 		for range 60 {
 			l.renew("worker-0", time.Now().String())
-			l.pass(2 * time.Minute)
+			l.Pass(2 * time.Minute)
 		}
 		l.wantNodes(5)
-		l.wantEvent("worker-0", heldBack, "of another machine", "restart its kubelet")
-		l.pass(10 * time.Hour)
+		l.WantEvent("worker-0", heldBack, "of another machine", "restart its kubelet")
+		l.Pass(10 * time.Hour)
 		l.wantNodes(5)
 	})
 }
@@ -183,20 +183,20 @@ func TestAKubeletThatRenewsItsLeaseIsAlive(t *testing.T) {
 func TestTheLimitHoldsNodesBack(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(40)
-		l.begin()
+		l.Begin()
 		for _, name := range []string{"worker-0", "worker-1", "worker-2", "worker-3", "worker-4"} {
 			l.cloud.SetState(name, cloud.Terminated)
-			l.set(name, corev1.ConditionUnknown)
+			l.SetReady(name, corev1.ConditionUnknown)
 		}
-		l.pass(30 * time.Minute)
+		l.Pass(30 * time.Minute)
 		l.wantNodes(38)
-		l.wantEvent("worker-2", heldBack, "2 Nodes that were not ready were deleted within the hour", "--node-deletion-limit=5%")
+		l.WantEvent("worker-2", heldBack, "2 Nodes that were not ready were deleted within the hour", "--node-deletion-limit=5%")
 		if r := l.report(); r.Deleted != 2 || len(r.Gone) != 3 || r.Gone[0].Why != Limited {
 			t.Errorf("%+v", r)
 		}
-		l.pass(40 * time.Minute)
+		l.Pass(40 * time.Minute)
 		l.wantNodes(37)
-		l.pass(time.Hour)
+		l.Pass(time.Hour)
 		l.wantNodes(36)
 	})
 }
@@ -205,17 +205,17 @@ func TestTheLimitHoldsNodesBack(t *testing.T) {
 func TestANewTermCountsAgain(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(5)
-		l.begin()
+		l.Begin()
 		l.cloud.SetState("worker-0", cloud.Terminated)
-		l.set("worker-0", corev1.ConditionUnknown)
+		l.SetReady("worker-0", corev1.ConditionUnknown)
 		for range 10 {
-			l.pass(4 * time.Minute)
-			l.end()
-			l.begin()
+			l.Pass(4 * time.Minute)
+			l.End()
+			l.Begin()
 		}
-		l.pass(4 * time.Minute)
+		l.Pass(4 * time.Minute)
 		l.wantNodes(5)
-		l.pass(3 * time.Minute)
+		l.Pass(3 * time.Minute)
 		l.wantNodes(4)
 	})
 }
@@ -225,23 +225,23 @@ func TestANewTermCountsAgain(t *testing.T) {
 func TestADeletionRequiresTheNodeAsItWas(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(5)
-		l.begin()
+		l.Begin()
 		l.cloud.SetState("worker-0", cloud.Terminated)
-		l.set("worker-0", corev1.ConditionUnknown)
+		l.SetReady("worker-0", corev1.ConditionUnknown)
 		hold := make(chan struct{})
-		l.api.Do(func() {
-			l.api.Hold = func(r *http.Request) <-chan struct{} {
+		l.API.Do(func() {
+			l.API.Hold = func(r *http.Request) <-chan struct{} {
 				if r.Method == http.MethodDelete {
 					return hold
 				}
 				return nil
 			}
 		})
-		l.pass(6*time.Minute + 2*time.Second)
-		l.api.Do(func() { l.api.Hold = nil })
-		l.set("worker-0", corev1.ConditionTrue) // while the deletion is on its way
+		l.Pass(6*time.Minute + 2*time.Second)
+		l.API.Do(func() { l.API.Hold = nil })
+		l.SetReady("worker-0", corev1.ConditionTrue) // while the deletion is on its way
 		close(hold)
-		l.pass(time.Hour)
+		l.Pass(time.Hour)
 		l.wantNodes(5)
 	})
 }
@@ -250,13 +250,13 @@ func TestADeletionRequiresTheNodeAsItWas(t *testing.T) {
 func TestALostAnswerCountsAgainstTheLimit(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(20)
-		l.begin()
-		l.api.Do(func() { l.api.Lose = func(r *http.Request) bool { return r.Method == http.MethodDelete } })
+		l.Begin()
+		l.API.Do(func() { l.API.Lose = func(r *http.Request) bool { return r.Method == http.MethodDelete } })
 		for _, name := range []string{"worker-0", "worker-1"} {
 			l.cloud.SetState(name, cloud.Terminated)
-			l.set(name, corev1.ConditionUnknown)
+			l.SetReady(name, corev1.ConditionUnknown)
 		}
-		l.pass(30 * time.Minute)
+		l.Pass(30 * time.Minute)
 		l.wantNodes(19)
 	})
 }
@@ -268,10 +268,10 @@ func TestPlanShowsDeletionsToCome(t *testing.T) {
 		l.add("stopped")
 		l.cloud.SetState("worker-0", cloud.Terminated)
 		l.cloud.SetState("stopped", cloud.Stopped)
-		l.set("worker-0", corev1.ConditionUnknown)
-		l.set("stopped", corev1.ConditionUnknown)
-		l.engine.Follow()
-		writes, err := l.engine.PlanAll(l.Context())
+		l.SetReady("worker-0", corev1.ConditionUnknown)
+		l.SetReady("stopped", corev1.ConditionUnknown)
+		l.Engine.Follow()
+		writes, err := l.Engine.PlanAll(l.Context())
 		if err != nil || len(writes) != 2 {
 			t.Fatalf("%v, %v", writes, err)
 		}
@@ -282,7 +282,7 @@ func TestPlanShowsDeletionsToCome(t *testing.T) {
 		if w := writes[1]; w.Verb != controller.Patch || w.Summary != "add the taint "+Taint+": its instance is stopped" {
 			t.Errorf("%+v", w)
 		}
-		l.pass(time.Hour)
+		l.Pass(time.Hour)
 		l.wantNodes(4)
 	}, func(e *controller.Options, o *Options) { e.Mode, o.Preview = controller.ObserveMode, true })
 }
@@ -298,10 +298,10 @@ func TestNodesOfOtherCloudsStay(t *testing.T) {
 			if name == "foreign" {
 				n.Spec.ProviderID = cloudtest.ProviderID(name)
 			}
-			l.api.Do(func() { l.api.Change("ADDED", n) })
+			l.API.Do(func() { l.API.Change("ADDED", n) })
 		}
-		l.begin()
-		l.pass(6 * time.Hour)
+		l.Begin()
+		l.Pass(6 * time.Hour)
 		l.wantNodes(7)
 	})
 }

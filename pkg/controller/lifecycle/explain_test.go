@@ -16,14 +16,14 @@ func TestExplainsEachNode(t *testing.T) {
 		l.workers(3)
 		l.add("stopped", "ended", "stuck")
 		bare := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}
-		l.api.Do(func() { l.api.Change("ADDED", bare) })
+		l.API.Do(func() { l.API.Change("ADDED", bare) })
 		l.cloud.SetState("stopped", cloud.Stopped)
 		l.cloud.SetState("ended", cloud.Terminated)
 		for _, name := range []string{"stopped", "ended", "stuck"} {
-			l.set(name, corev1.ConditionUnknown)
+			l.SetReady(name, corev1.ConditionUnknown)
 		}
-		l.begin()
-		l.pass(2 * time.Second)
+		l.Begin()
+		l.Pass(2 * time.Second)
 		for name, want := range map[string]string{
 			"worker-0": "ready, so it stays",
 			"stopped":  "its instance is stopped; the Node has the taint",
@@ -33,13 +33,11 @@ func TestExplainsEachNode(t *testing.T) {
 			"none":     "",
 		} {
 			text := ""
-			if !l.engine.Do(l.Context(), func() {
+			l.Do(func() {
 				for _, line := range l.c.Explain(name) {
 					text += line.Text
 				}
-			}) {
-				l.Fatal("the loop does not answer")
-			}
+			})
 			if !strings.Contains(text, want) || want == "" && text != "" {
 				t.Errorf("%s: %q, want %q", name, text, want)
 			}

@@ -1,14 +1,8 @@
 package lifecycle
 
 import (
-	"context"
-	"fmt"
-	"net/http"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,90 +11,35 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
 	"github.com/tulle-net/tulle/pkg/controller"
-	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/controller/labtest"
 	"github.com/tulle-net/tulle/pkg/kube"
-	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// lab is an API server, a cloud and a controller, in a bubble of synctest.
+// lab is an API server, a cloud and a controller.
 type lab struct {
-	*testing.T
-	api    *apitest.Server
-	cloud  *cloudtest.Fleet
-	engine *controller.Engine
-	c      *Controller
-	lead   context.CancelFunc
-	led    chan bool
-
-	mu     sync.Mutex
-	events []controller.Event
+	*labtest.Lab
+	cloud *cloudtest.Fleet
+	c     *Controller
 }
 
 // inLab runs a test with a controller, whose options f changes.
 func inLab(t *testing.T, test func(l *lab), f ...func(*controller.Options, *Options)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{T: t, api: apitest.InProcess(t), cloud: cloudtest.NewFleet(), led: make(chan bool, 1), lead: func() {}}
-		l.api.Gives, l.cloud.Latency = nil, 100*time.Millisecond
-		client, err := kube.NewClient(kube.Options{Server: l.api.URL, Name: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		client.Wrap(func(http.RoundTripper) http.RoundTripper { return l.api.Transport() })
-		e := controller.Options{Mode: controller.WriteMode, WriteTimeout: 5 * time.Second, Send: l.send}
-		o := Options{Client: client, Cloud: l.cloud, Rules: Rules{Limit: 5, Remembers: time.Hour}, Period: time.Minute}
+	labtest.Run(t, func(in *labtest.Lab) {
+		l := &lab{Lab: in, cloud: cloudtest.NewFleet()}
+		l.cloud.Latency = 100 * time.Millisecond
+		var engine controller.Options
+		o := Options{Client: l.Client, Cloud: l.cloud, Rules: Rules{Limit: 5, Remembers: time.Hour}, Period: time.Minute}
 		for _, change := range f {
-			change(&e, &o)
+			change(&engine, &o)
 		}
-		l.engine = controller.New(e)
-		o.Event = l.engine.Event
-		l.c = New(l.engine, o)
-		l.c.judge.follows = time.Now().Add(-fullHour) // one that begins deletes no Node
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			l.engine.Run(ctx)
-		}()
-		l.Cleanup(func() {
-			cancel()
-			<-ended
+		l.Start(engine, func(e *controller.Engine) {
+			o.Event = e.Event
+			l.c = New(e, o)
 		})
+		l.c.judge.follows = time.Now().Add(-fullHour) // one that begins deletes no Node
 		test(l)
-		l.end()
 	})
-}
-
-func (l *lab) send(_ context.Context, e controller.Event) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.events = append(l.events, e)
-	return nil
-}
-
-// begin begins a term.
-func (l *lab) begin() {
-	ctx, cancel := context.WithCancel(context.Background())
-	l.lead = cancel
-	go func() { l.led <- l.engine.Lead(ctx, election.Term{}) }()
-	l.pass(time.Second)
-}
-
-// end ends the term, and waits for that.
-func (l *lab) end() {
-	l.lead()
-	l.lead = func() {}
-	synctest.Wait()
-	select {
-	case <-l.led:
-	case <-time.After(time.Minute):
-	}
-}
-
-// pass lets time pass.
-func (l *lab) pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
 }
 
 // add adds ready Nodes, with instances that run.
@@ -110,35 +49,24 @@ func (l *lab) add(names ...string) {
 		n.Spec.ProviderID = l.cloud.Launch(name)
 		n.Spec.Taints = []corev1.Taint{{Key: "example.org/dedicated", Effect: corev1.TaintEffectNoSchedule}}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		l.api.Do(func() { l.api.Change("ADDED", n) })
+		l.AddNode(n)
 		l.renew(name, "2026-01-02T03:04:05.000006Z")
 	}
 }
 
 // workers adds n ready Nodes worker-0 and so on.
-func (l *lab) workers(n int) {
-	for i := range n {
-		l.add(fmt.Sprint("worker-", i))
-	}
-}
+func (l *lab) workers(n int) { l.add(labtest.Names(n)...) }
 
 // renew sets the Lease of a Node's kubelet.
 func (l *lab) renew(name, at string) {
-	l.api.Do(func() {
-		l.api.ChangeObject("ADDED", kube.Path(kube.Leases(leaseNamespace), name), map[string]any{"spec": map[string]any{"holderIdentity": name, "renewTime": at}})
+	l.API.Do(func() {
+		l.API.ChangeObject("ADDED", kube.Path(kube.Leases(leaseNamespace), name), map[string]any{"spec": map[string]any{"holderIdentity": name, "renewTime": at}})
 	})
-}
-
-// set sets a Node's condition Ready.
-func (l *lab) set(name string, s corev1.ConditionStatus) {
-	n := l.api.Node(name).DeepCopy()
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: s}}
-	l.api.Do(func() { l.api.Change("MODIFIED", n) })
 }
 
 // taints returns the keys of a Node's taints.
 func (l *lab) taints(name string) (all []string) {
-	for _, t := range l.api.Node(name).Spec.Taints {
+	for _, t := range l.API.Node(name).Spec.Taints {
 		all = append(all, t.Key)
 	}
 	return all
@@ -156,40 +84,15 @@ func (l *lab) wantTaints(name string, want ...string) {
 func (l *lab) wantNodes(want int) {
 	l.Helper()
 	n := 0
-	l.api.Do(func() { n = len(l.api.Nodes) })
+	l.API.Do(func() { n = len(l.API.Nodes) })
 	if n != want {
 		l.Errorf("%d Nodes are left, want %d: %+v", n, want, l.report())
-	}
-}
-
-// event returns the texts of a Node's events for a reason.
-func (l *lab) event(name, reason string) (texts string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.events {
-		if e.Object.Name == name && e.Reason == reason {
-			texts += e.Message + "\n"
-		}
-	}
-	return texts
-}
-
-// wantEvent fails unless a Node has an event with these parts.
-func (l *lab) wantEvent(name, reason string, parts ...string) {
-	l.Helper()
-	text := l.event(name, reason)
-	for _, p := range parts {
-		if !strings.Contains(text, p) {
-			l.Errorf("%s: %s is %q and lacks %q", name, reason, text, p)
-		}
 	}
 }
 
 // report returns what the controller knows.
 func (l *lab) report() (r Report) {
 	l.Helper()
-	if !l.engine.Do(l.Context(), func() { r = l.c.Report(time.Now()) }) {
-		l.Fatal("the loop does not answer")
-	}
+	l.Do(func() { r = l.c.Report(time.Now()) })
 	return r
 }

@@ -44,21 +44,21 @@ func (c *court) version() int { return len(c.deleted) }
 func TestAKubeletUnderTheNodeOfAnotherMachine(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(30)
-		l.begin()
+		l.Begin()
 		l.cloud.SetState("worker-3", cloud.Terminated)
 		for i := range 40 {
 			l.renew("worker-3", fmt.Sprint("time ", i))
-			l.pass(time.Minute)
+			l.Pass(time.Minute)
 		}
-		l.wantEvent("worker-3", heldBack, "another machine")
+		l.WantEvent("worker-3", heldBack, "another machine")
 		if r := l.report(); len(r.Gone) != 1 || r.Gone[0].Why != Outlived || r.Held() != 1 {
 			t.Errorf("%+v", r)
 		}
-		l.set("worker-3", corev1.ConditionUnknown)
-		l.pass(10 * time.Hour)
+		l.SetReady("worker-3", corev1.ConditionUnknown)
+		l.Pass(10 * time.Hour)
 		l.wantNodes(30)
 		l.cloud.SetState("worker-3", cloud.Running)
-		l.pass(2 * time.Minute)
+		l.Pass(2 * time.Minute)
 		if r := l.report(); len(r.Gone) != 0 {
 			t.Errorf("%+v", r)
 		}
@@ -110,19 +110,19 @@ func TestAbsenceCountsForNothingWhileTheCloudIsBlind(t *testing.T) {
 func TestFailedRoundsBackOff(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(5)
-		l.begin()
+		l.Begin()
 		l.cloud.Do(func() { l.cloud.Revoked = true })
-		l.set("worker-0", corev1.ConditionUnknown)
+		l.SetReady("worker-0", corev1.ConditionUnknown)
 		before := len(l.cloud.Calls())
 		for i := range 60 { // and other Nodes come and go
-			l.set("worker-1", []corev1.ConditionStatus{corev1.ConditionUnknown, corev1.ConditionTrue}[i%2])
-			l.pass(time.Minute)
+			l.SetReady("worker-1", []corev1.ConditionStatus{corev1.ConditionUnknown, corev1.ConditionTrue}[i%2])
+			l.Pass(time.Minute)
 		}
 		if n := len(l.cloud.Calls()) - before; n > 125 || n < 50 {
 			t.Errorf("%d calls in an hour", n)
 		}
 		// One failure sends no warning; a failure that lasts does.
-		if text := l.event("worker-0", heldBack); text != "" {
+		if text := l.Event("worker-0", heldBack); text != "" {
 			t.Errorf("an instance that is not gone: %s", text)
 		}
 	})
@@ -132,18 +132,18 @@ func TestFailedRoundsBackOff(t *testing.T) {
 func TestAnOldStopTaintsNothing(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(3)
-		l.begin()
+		l.Begin()
 		l.cloud.SetState("worker-0", cloud.Stopped)
-		l.set("worker-0", corev1.ConditionUnknown)
-		l.pass(15 * time.Second)
+		l.SetReady("worker-0", corev1.ConditionUnknown)
+		l.Pass(15 * time.Second)
 		l.wantTaints("worker-0", dedicated, Taint)
 		l.cloud.SetState("worker-0", cloud.Running)
-		l.set("worker-0", corev1.ConditionTrue)
-		l.pass(2 * time.Second)
+		l.SetReady("worker-0", corev1.ConditionTrue)
+		l.Pass(2 * time.Second)
 		l.wantTaints("worker-0", dedicated)
-		l.set("worker-0", corev1.ConditionUnknown)
+		l.SetReady("worker-0", corev1.ConditionUnknown)
 		for range 60 {
-			l.pass(time.Second)
+			l.Pass(time.Second)
 			l.wantTaints("worker-0", dedicated)
 		}
 	})
@@ -153,20 +153,20 @@ func TestAnOldStopTaintsNothing(t *testing.T) {
 func TestOneErrorWarnsAboutNoNode(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(40)
-		l.begin()
+		l.Begin()
 		l.cloud.SetState("worker-0", cloud.Terminated)
-		l.set("worker-0", corev1.ConditionUnknown)
-		l.pass(90 * time.Second)
+		l.SetReady("worker-0", corev1.ConditionUnknown)
+		l.Pass(90 * time.Second)
 		l.cloud.Do(func() { l.cloud.Revoked = true })
-		l.pass(3 * time.Minute)
+		l.Pass(3 * time.Minute)
 		if r := l.report(); len(r.Gone) != 1 || r.Gone[0].Why != Doubted {
 			t.Errorf("%+v", r)
 		}
-		if text := l.event("worker-0", heldBack); text != "" {
+		if text := l.Event("worker-0", heldBack); text != "" {
 			t.Errorf("a short doubt warns: %s", text)
 		}
-		l.pass(5 * time.Minute)
-		if text := l.event("worker-0", heldBack); !strings.Contains(text, "decides nothing") {
+		l.Pass(5 * time.Minute)
+		if text := l.Event("worker-0", heldBack); !strings.Contains(text, "decides nothing") {
 			t.Errorf("a long doubt says %q", text)
 		}
 	})
@@ -191,7 +191,7 @@ func TestAListBeginsToWatch(t *testing.T) {
 		c := &Controller{judge: newJudge(Rules{})}
 		c.list(map[string]subject{"a": {name: "a", uid: "1", version: "1", ready: true}})
 		first := c.judge.follows
-		l.pass(time.Minute)
+		l.Pass(time.Minute)
 		c.list(nil)
 		if first.IsZero() || c.judge.follows != first || len(c.judge.deleted) != 1 {
 			t.Errorf("%s, then %s, %v", first, c.judge.follows, c.judge.deleted)

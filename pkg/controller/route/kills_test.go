@@ -41,7 +41,7 @@ func TestKillsLeaveNothingUnexplained(t *testing.T) {
 					return nil
 				}
 			})
-			l.begin()
+			l.Begin()
 			live := make(map[int]bool)
 			for range 25 {
 				switch i := rnd.IntN(12); {
@@ -52,7 +52,7 @@ func TestKillsLeaveNothingUnexplained(t *testing.T) {
 					l.add(i)
 					live[i] = true
 				}
-				l.pass(time.Duration(rnd.IntN(400)) * time.Millisecond)
+				l.Pass(time.Duration(rnd.IntN(400)) * time.Millisecond)
 				if rnd.IntN(3) == 0 {
 					l.crash()
 				}
@@ -62,7 +62,7 @@ func TestKillsLeaveNothingUnexplained(t *testing.T) {
 			}
 			l.add(100)
 			l.cloud.Do(func() { close(late); l.cloud.Hold, l.cloud.Lose = nil, nil })
-			l.pass(30 * time.Minute)
+			l.Pass(30 * time.Minute)
 			l.wantRouted(100)
 			for i := range live {
 				l.wantRouted(i)
@@ -83,19 +83,18 @@ func TestKillsLeaveNothingUnexplained(t *testing.T) {
 // them, and it reads what the other wrote.
 func TestTwoLeaders(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
-		second := l.start()
-		first := l.replica
-		l.replica = second
-		l.begin()
+		l.Begin()
+		first := l.Replica
+		l.start()
+		l.Begin()
 		for i := range 30 {
 			l.add(i)
-			l.pass(50 * time.Millisecond)
+			l.Pass(50 * time.Millisecond)
 		}
 		for i := range 10 {
 			l.remove(i)
 		}
-		l.pass(20 * time.Minute)
+		l.Pass(20 * time.Minute)
 		for i := 10; i < 30; i++ {
 			l.wantRouted(i)
 		}
@@ -103,7 +102,6 @@ func TestTwoLeaders(t *testing.T) {
 		if n := len(l.cloud.Targets("rtb-a")); n != 20 || len(l.entries()) != 20 {
 			t.Errorf("%d routes, %d entries", n, len(l.entries()))
 		}
-		first.lead()
-		first.stop()
+		first.Kill()
 	})
 }

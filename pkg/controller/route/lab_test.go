@@ -1,14 +1,10 @@
 package route
 
 import (
-	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,122 +14,57 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
 	"github.com/tulle-net/tulle/pkg/controller"
-	"github.com/tulle-net/tulle/pkg/election"
-	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/controller/labtest"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// lab is an API server, a cloud and a controller, in a bubble of synctest.
+// lab is an API server, a cloud and a controller.
 type lab struct {
-	*testing.T
-	api     *apitest.Server
+	*labtest.Lab
 	fleet   *cloudtest.Fleet
 	cloud   *cloudtest.Routes
 	options Options
-	replica
-
-	mu     sync.Mutex
-	events []controller.Event
-}
-
-// replica is one process.
-type replica struct {
-	engine *controller.Engine
-	c      *Controller
-	stop   func()
-	lead   context.CancelFunc
-	led    chan bool
+	c       *Controller // of the last replica
 }
 
 // inLab runs a test with two tables.
 func inLab(t *testing.T, test func(l *lab), more ...func(*Options)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{T: t, api: apitest.InProcess(t), fleet: cloudtest.NewFleet()}
-		l.api.Gives, l.api.Serves["api/v1/configmaps"] = nil, "ConfigMap"
+	labtest.Run(t, func(in *labtest.Lab) {
+		l := &lab{Lab: in, fleet: cloudtest.NewFleet()}
+		l.API.Serves["api/v1/configmaps"] = "ConfigMap"
+		l.Settle = 100 * time.Millisecond
 		l.cloud = cloudtest.NewRoutes(l.fleet, "rtb-a", "rtb-b")
-		client, err := kube.NewClient(kube.Options{Server: l.api.URL, Name: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		client.Wrap(func(http.RoundTripper) http.RoundTripper { return l.api.Transport() })
 		l.options = Options{
-			Cloud: l.cloud, Nodes: Cluster{client}, Ledger: ConfigMap{client, "kube-system", "tulle-controller-routes"},
+			Cloud: l.cloud, Nodes: Cluster{l.Client}, Ledger: ConfigMap{l.Client, "kube-system", "tulle-controller-routes"},
 			Period: time.Minute, Grace: 5 * time.Minute,
 		}
 		for _, f := range more {
 			f(&l.options)
 		}
-		l.replica = l.start()
+		l.start()
 		test(l)
-		l.end()
 	})
 }
 
-// start runs a process.
-func (l *lab) start() replica {
-	ctx, cancel := context.WithCancel(context.Background())
-	r := replica{led: make(chan bool, 1), lead: func() {}}
-	mode := controller.WriteMode
+// start starts a replica.
+func (l *lab) start() {
+	var mode controller.Mode
 	if l.options.DryRun {
 		mode = controller.ObserveMode
 	}
-	r.engine = controller.New(controller.Options{Mode: mode, WriteTimeout: 5 * time.Second, Send: l.send})
-	o := l.options
-	o.Event = r.engine.Event
-	r.c = New(r.engine, o)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		r.engine.Run(ctx)
-	}()
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		<-ended
+	l.Start(controller.Options{Mode: mode}, func(e *controller.Engine) {
+		o := l.options
+		o.Event = e.Event
+		l.c = New(e, o)
 	})
-	l.Cleanup(r.stop)
-	return r
 }
 
-func (l *lab) send(_ context.Context, e controller.Event) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.events = append(l.events, e)
-	return nil
-}
-
-// begin begins a term.
-func (l *lab) begin() {
-	ctx, cancel := context.WithCancel(context.Background())
-	r := l.replica
-	l.lead = cancel
-	go func() { r.led <- r.engine.Lead(ctx, election.Term{}) }()
-	l.pass(100 * time.Millisecond)
-}
-
-// end ends the term, and waits for that.
-func (l *lab) end() {
-	l.lead()
-	l.lead = func() {}
-	synctest.Wait()
-	select {
-	case <-l.led:
-	case <-time.After(time.Minute):
-	}
-}
-
-// crash ends the process in the middle of everything, and starts another one.
+// crash ends the replica in the middle of everything, and starts another one.
 func (l *lab) crash() {
-	l.lead()
-	l.stop()
-	l.replica = l.start()
-	l.begin()
-}
-
-// pass lets time pass.
-func (l *lab) pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
+	l.Kill()
+	l.start()
+	l.Begin()
 }
 
 // add adds the i-th Node, with its instance.
@@ -146,10 +77,7 @@ func (l *lab) add(i int, f ...func(*corev1.Node)) {
 	n.Spec.ProviderID, n.Spec.PodCIDR, n.Annotations = id, cidrOf(i), nil
 	n.Spec.PodCIDRs = []string{cidrOf(i)}
 	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "NetworkUnavailable", Status: "True", Reason: "NoRouteCreated"})
-	for _, f := range f {
-		f(n)
-	}
-	l.api.Do(func() { l.api.Change("ADDED", n) })
+	l.AddNode(n, f...)
 }
 
 func nameOf(i int) string { return fmt.Sprintf("worker-%d", i) }
@@ -157,19 +85,12 @@ func nameOf(i int) string { return fmt.Sprintf("worker-%d", i) }
 func cidrOf(i int) string { return fmt.Sprintf("10.4.%d.0/24", i) }
 
 // remove deletes a Node.
-func (l *lab) remove(i int) {
-	n := l.api.Node(nameOf(i)).DeepCopy()
-	l.api.Do(func() { l.api.Change("DELETED", n) })
-}
+func (l *lab) remove(i int) { l.RemoveNode(nameOf(i)) }
 
-// condition returns the status and the reason of a Node's condition.
-func (l *lab) condition(i int) string {
-	for _, c := range l.api.Node(nameOf(i)).Status.Conditions {
-		if c.Type == "NetworkUnavailable" {
-			return string(c.Status) + " " + c.Reason
-		}
-	}
-	return ""
+// wantEvent fails unless the warnings about a Node's failed routes contain all parts.
+func (l *lab) wantEvent(i int, parts ...string) {
+	l.Helper()
+	l.WantWarning(nameOf(i), "FailedToCreateRoute", parts...)
 }
 
 const (
@@ -186,7 +107,7 @@ func (l *lab) wantRouted(nodes ...int) {
 				l.Errorf("%s: %s leads to %q", id, cidrOf(i), got)
 			}
 		}
-		if got := l.condition(i); got != routed {
+		if got := l.Unavailable(nameOf(i)); got != routed {
 			l.Errorf("%s: %s", nameOf(i), got)
 		}
 	}
@@ -195,33 +116,15 @@ func (l *lab) wantRouted(nodes ...int) {
 // wantCondition fails unless a Node has a condition.
 func (l *lab) wantCondition(i int, want string) {
 	l.Helper()
-	if got := l.condition(i); got != want {
+	if got := l.Unavailable(nameOf(i)); got != want {
 		l.Errorf("%s: %q, want %q", nameOf(i), got, want)
-	}
-}
-
-// wantEvent fails unless a Node has an event with these parts.
-func (l *lab) wantEvent(i int, parts ...string) {
-	l.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var text string
-	for _, e := range l.events {
-		if e.Object.Name == nameOf(i) && e.Reason == "FailedToCreateRoute" && e.Warning {
-			text += e.Message + "\n"
-		}
-	}
-	for _, p := range parts {
-		if !strings.Contains(text, p) {
-			l.Errorf("%s: the events %q lack %q", nameOf(i), text, p)
-		}
 	}
 }
 
 // entries returns the ledger.
 func (l *lab) entries() map[string]string {
 	all := make(map[string]string)
-	if object := l.api.Object("api/v1/namespaces/kube-system/configmaps/tulle-controller-routes"); object != nil {
+	if object := l.API.Object("api/v1/namespaces/kube-system/configmaps/tulle-controller-routes"); object != nil {
 		data, _ := object["data"].(map[string]any)
 		for key, text := range data {
 			all[key] = text.(string)
@@ -233,9 +136,7 @@ func (l *lab) entries() map[string]string {
 // report returns what the controller knows.
 func (l *lab) report() (r Report) {
 	l.Helper()
-	if !l.engine.Do(l.Context(), func() { r = l.c.Report() }) {
-		l.Fatal("the loop does not answer")
-	}
+	l.Do(func() { r = l.c.Report() })
 	return r
 }
 

@@ -21,18 +21,18 @@ func TestANewNodeIsOneWriteATable(t *testing.T) {
 		for i := range 50 {
 			l.add(i)
 		}
-		l.begin()
-		l.pass(2 * time.Second)
+		l.Begin()
+		l.Pass(2 * time.Second)
 		for i := range 50 {
 			l.wantRouted(i)
 		}
 		if n := len(l.cloud.Changes()); n != 100 || l.cloud.Reads() != 1 || len(l.fleet.Calls()) != 1 {
 			t.Errorf("%d changes, %d readings, %d lookups", n, l.cloud.Reads(), len(l.fleet.Calls()))
 		}
-		l.pass(30 * time.Second)
+		l.Pass(30 * time.Second)
 		reads := l.cloud.Reads()
 		l.add(77)
-		l.pass(time.Second)
+		l.Pass(time.Second)
 		l.wantRouted(77)
 		if n := len(l.cloud.Changes()); n != 102 || l.cloud.Reads() != reads {
 			t.Errorf("%d changes, %d more readings", n, l.cloud.Reads()-reads)
@@ -50,12 +50,12 @@ func TestASettledClusterIsLeftAlone(t *testing.T) {
 		for i := range 10 {
 			l.add(i)
 		}
-		l.begin()
-		l.pass(time.Minute)
-		changes, reads, lookups, writes := len(l.cloud.Changes()), l.cloud.Reads(), len(l.fleet.Calls()), l.api.Asked("PATCH ")
-		l.pass(time.Hour)
-		if n := len(l.cloud.Changes()) - changes; n > 0 || l.cloud.Reads()-reads > 61 || len(l.fleet.Calls())-lookups > 2 || l.api.Asked("PATCH ") != writes {
-			t.Errorf("%d changes, %d readings, %d lookups, %d writes", n, l.cloud.Reads()-reads, len(l.fleet.Calls())-lookups, l.api.Asked("PATCH ")-writes)
+		l.Begin()
+		l.Pass(time.Minute)
+		changes, reads, lookups, writes := len(l.cloud.Changes()), l.cloud.Reads(), len(l.fleet.Calls()), l.API.Asked("PATCH ")
+		l.Pass(time.Hour)
+		if n := len(l.cloud.Changes()) - changes; n > 0 || l.cloud.Reads()-reads > 61 || len(l.fleet.Calls())-lookups > 2 || l.API.Asked("PATCH ") != writes {
+			t.Errorf("%d changes, %d readings, %d lookups, %d writes", n, l.cloud.Reads()-reads, len(l.fleet.Calls())-lookups, l.API.Asked("PATCH ")-writes)
 		}
 	})
 }
@@ -63,7 +63,7 @@ func TestASettledClusterIsLeftAlone(t *testing.T) {
 // Fault 7: with cloud controller managers, a route that fails once is never tried again.
 func TestAFailedRouteIsTriedAgainWithinASecond(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.begin()
+		l.Begin()
 		failures := 0
 		l.cloud.Do(func() {
 			l.cloud.Fail = func(c cloud.RouteChange) error {
@@ -74,7 +74,7 @@ func TestAFailedRouteIsTriedAgainWithinASecond(t *testing.T) {
 			}
 		})
 		l.add(1)
-		l.pass(1100 * time.Millisecond)
+		l.Pass(1100 * time.Millisecond)
 		l.wantRouted(1)
 		l.wantEvent(1, "Could not create route uid-worker-1 10.4.1.0/24 for node worker-1 after ", "internal error")
 	})
@@ -95,8 +95,8 @@ func TestANodesConditionWaitsForItsOwnRoutesAlone(t *testing.T) {
 		for i := range 20 {
 			l.add(i)
 		}
-		l.begin()
-		l.pass(time.Second)
+		l.Begin()
+		l.Pass(time.Second)
 		for i := range 20 {
 			if i != 3 {
 				l.wantRouted(i)
@@ -104,7 +104,7 @@ func TestANodesConditionWaitsForItsOwnRoutesAlone(t *testing.T) {
 		}
 		l.wantCondition(3, unrouted)
 		close(held)
-		l.pass(2 * time.Second)
+		l.Pass(2 * time.Second)
 		l.wantRouted(3)
 	})
 }
@@ -117,8 +117,8 @@ func TestAnUnknownInstanceHoldsUpNoOther(t *testing.T) {
 		l.add(2)
 		l.fleet.Forget(nameOf(2))
 		l.add(3, func(n *corev1.Node) { n.Spec.ProviderID = "" })
-		l.begin()
-		l.pass(10 * time.Second)
+		l.Begin()
+		l.Pass(10 * time.Second)
 		l.wantRouted(1)
 		for _, id := range []string{"rtb-a", "rtb-b"} {
 			if got := l.cloud.Targets(id)["fd00:10:4:1::/64"]; got != "nic-worker-1" {
@@ -130,10 +130,10 @@ func TestAnUnknownInstanceHoldsUpNoOther(t *testing.T) {
 		l.wantEvent(3, "no providerID", "run cloud-node-controller")
 		// The API shows the instance late.
 		l.fleet.Launch(nameOf(2), func(i *cloud.Instance) { i.Forwards = true })
-		l.pass(time.Minute)
+		l.Pass(time.Minute)
 		l.wantRouted(2)
 		changes := len(l.cloud.Changes())
-		l.pass(time.Hour)
+		l.Pass(time.Hour)
 		if n := len(l.cloud.Changes()) - changes; n > 0 {
 			t.Errorf("%d changes in an hour", n)
 		}
@@ -150,8 +150,8 @@ func TestForeignRoutesAreNeverTouched(t *testing.T) {
 		taken := netip.MustParsePrefix(cidrOf(2))
 		l.cloud.Put("rtb-a", cloud.Route{Destination: gone, Kind: cloud.ToInterface, Target: "nic-gone"})
 		l.cloud.Put("rtb-b", cloud.Route{Destination: taken, Kind: cloud.ToInterface, Target: "nic-appliance"})
-		l.begin()
-		l.pass(time.Hour)
+		l.Begin()
+		l.Pass(time.Hour)
 		l.wantRouted(1)
 		if l.cloud.Targets("rtb-a")["10.4.99.0/24"] != "nic-gone" || l.cloud.Targets("rtb-b")[cidrOf(2)] != "nic-appliance" {
 			t.Errorf("%v, %v", l.cloud.Targets("rtb-a"), l.cloud.Targets("rtb-b"))
@@ -162,7 +162,7 @@ func TestForeignRoutesAreNeverTouched(t *testing.T) {
 		// Another machine takes the place of the Node's.
 		before := len(l.cloud.Changes())
 		l.fleet.Change(nameOf(1), func(i *cloud.Instance) { i.Interface, i.ID = "nic-new", "i-new" })
-		l.pass(5 * time.Minute)
+		l.Pass(5 * time.Minute)
 		for _, c := range l.cloud.Changes()[before:] {
 			if c.Verb != cloud.Replace && c.Destination.String() == cidrOf(1) {
 				t.Errorf("%s", c)
@@ -181,15 +181,15 @@ func TestAFullTable(t *testing.T) {
 		for i := range 6 {
 			l.add(i)
 		}
-		l.begin()
-		l.pass(time.Second)
+		l.Begin()
+		l.Pass(time.Second)
 		if u := l.report().Tables[0]; u.String() != "8 of 10 routes; 2 nodes to go" {
 			t.Error(u)
 		}
 		for i := 6; i < 12; i++ {
 			l.add(i)
 		}
-		l.pass(10 * time.Second)
+		l.Pass(10 * time.Second)
 		for i := range 8 {
 			l.wantRouted(i)
 		}
@@ -201,7 +201,7 @@ func TestAFullTable(t *testing.T) {
 			t.Errorf("%+v", r.Counts)
 		}
 		l.remove(0)
-		l.pass(7 * time.Minute)
+		l.Pass(7 * time.Minute)
 		l.wantRouted(8)
 		l.wantCondition(9, unrouted)
 	})
@@ -214,11 +214,11 @@ func TestAQuotaThatIsNotTold(t *testing.T) {
 		for i := range 20 {
 			l.add(i)
 		}
-		l.begin()
-		l.pass(time.Minute)
+		l.Begin()
+		l.Pass(time.Minute)
 		routed := 0
 		for i := range 20 {
-			if l.condition(i) == "False RouteCreated" {
+			if l.Unavailable(nameOf(i)) == "False RouteCreated" {
 				routed++
 			}
 		}
@@ -228,7 +228,7 @@ func TestAQuotaThatIsNotTold(t *testing.T) {
 			t.Errorf("%d Nodes are routed, with %d and %d routes", routed, a, b)
 		}
 		changes := len(l.cloud.Changes())
-		l.pass(time.Hour)
+		l.Pass(time.Hour)
 		if n := len(l.cloud.Changes()) - changes; n > 30 {
 			t.Errorf("%d changes in an hour at a full table", n)
 		}
@@ -239,16 +239,16 @@ func TestDriftIsHealedWithinAMinute(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add(1)
 		l.add(2)
-		l.begin()
-		l.pass(time.Minute)
+		l.Begin()
+		l.Pass(time.Minute)
 		l.cloud.Delete("rtb-a", cidrOf(1))
 		l.cloud.Put("rtb-b", cloud.Route{Destination: netip.MustParsePrefix(cidrOf(2)), Kind: cloud.ToInterface, Target: "nic-worker-1"})
-		l.pass(61 * time.Second)
+		l.Pass(61 * time.Second)
 		l.wantRouted(1)
 		if got := l.cloud.Targets("rtb-b")[cidrOf(2)]; got != "nic-worker-1" {
 			t.Errorf("a route taken by hand leads to %s", got)
 		}
-		l.pass(10 * time.Second)
+		l.Pass(10 * time.Second)
 		l.wantCondition(2, unrouted)
 	})
 }
@@ -259,19 +259,19 @@ func TestNothingIsRemovedOnErrors(t *testing.T) {
 		for i := range 4 {
 			l.add(i)
 		}
-		l.begin()
-		l.pass(time.Minute)
+		l.Begin()
+		l.Pass(time.Minute)
 		l.remove(3)
 		l.cloud.Do(func() {
 			l.cloud.Unreadable = &cloud.Error{Kind: cloud.Denied, Action: "DescribeRouteTables", Text: "the credentials were revoked"}
 		})
 		l.fleet.Do(func() { l.fleet.Revoked = true })
-		l.pass(3 * time.Hour)
+		l.Pass(3 * time.Hour)
 		if got := l.cloud.Targets("rtb-a")[cidrOf(3)]; got == "" {
 			t.Error("a route was removed without a reading of the tables")
 		}
 		l.wantRouted(0, 1, 2)
-		s, _ := l.engine.State(l.Context())
+		s, _ := l.Engine.State(l.Context())
 		for _, f := range s.Feeds {
 			if f.What == "route tables" && !strings.Contains(f.Problem, "revoked") {
 				t.Errorf("%+v", f)
@@ -279,7 +279,7 @@ func TestNothingIsRemovedOnErrors(t *testing.T) {
 		}
 		l.cloud.Do(func() { l.cloud.Unreadable = nil })
 		l.fleet.Do(func() { l.fleet.Revoked = false })
-		l.pass(3 * time.Minute)
+		l.Pass(3 * time.Minute)
 		if got := l.cloud.Targets("rtb-a")[cidrOf(3)]; got != "" {
 			t.Errorf("it leads to %s", got)
 		}
@@ -292,12 +292,12 @@ func TestAClusterWithoutNodesKeepsItsRoutes(t *testing.T) {
 		for i := range 3 {
 			l.add(i)
 		}
-		l.begin()
-		l.pass(time.Minute)
+		l.Begin()
+		l.Pass(time.Minute)
 		for i := range 3 {
 			l.remove(i)
 		}
-		l.pass(5 * time.Hour)
+		l.Pass(5 * time.Hour)
 		if n := len(l.cloud.Targets("rtb-a")); n != 3 {
 			t.Errorf("%d routes", n)
 		}
@@ -310,12 +310,12 @@ func TestForwardingIsSwitchedOnOnlyWhereItIsOff(t *testing.T) {
 		l.add(2)
 		l.fleet.Change(nameOf(2), func(i *cloud.Instance) { i.Forwards = false })
 		l.cloud.Do(func() { l.cloud.NoForward = errors.New("not allowed") })
-		l.begin()
-		l.pass(10 * time.Second)
+		l.Begin()
+		l.Pass(10 * time.Second)
 		l.wantRouted(1)
 		l.wantCondition(2, unrouted)
 		l.cloud.Do(func() { l.cloud.NoForward = nil })
-		l.pass(time.Minute)
+		l.Pass(time.Minute)
 		l.wantRouted(2)
 		asked := len(l.cloud.Forwarded())
 		for _, id := range l.cloud.Forwarded() {
@@ -323,7 +323,7 @@ func TestForwardingIsSwitchedOnOnlyWhereItIsOff(t *testing.T) {
 				t.Errorf("changed %s", id)
 			}
 		}
-		l.pass(time.Hour)
+		l.Pass(time.Hour)
 		if n := len(l.cloud.Forwarded()) - asked; n > 0 || l.c.Waiting() > 0 {
 			t.Errorf("changed it %d times more, %d Nodes wait", n, l.c.Waiting())
 		}
@@ -337,8 +337,8 @@ func TestConditionsOfOthersStay(t *testing.T) {
 			l.add(i, func(n *corev1.Node) { n.Status.Conditions[len(n.Status.Conditions)-1].Reason = reason })
 		}
 		l.add(2, func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[:len(n.Status.Conditions)-1] })
-		l.begin()
-		l.pass(10 * time.Second)
+		l.Begin()
+		l.Pass(10 * time.Second)
 		l.wantCondition(0, "True TulleNotReady")
 		l.wantCondition(1, "True FlannelIsUp")
 		l.wantCondition(2, routed)
@@ -350,15 +350,15 @@ func TestPlanShowsEveryWrite(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add(1)
 		l.fleet.Change(nameOf(1), func(i *cloud.Instance) { i.Forwards = false })
-		l.api.Do(func() {
-			l.api.ChangeObject("ADDED", "api/v1/namespaces/kube-system/configmaps/tulle-controller-routes", map[string]any{
+		l.API.Do(func() {
+			l.API.ChangeObject("ADDED", "api/v1/namespaces/kube-system/configmaps/tulle-controller-routes", map[string]any{
 				"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "tulle-controller-routes", "namespace": "kube-system"},
 				"data": map[string]any{"10.4.9.0_24": "rtb-a nic-worker-9 worker-9\n", "nonsense": "x"},
 			})
 		})
 		l.cloud.Put("rtb-a", cloud.Route{Destination: netip.MustParsePrefix("10.4.9.0/24"), Kind: cloud.ToInterface, Target: "nic-worker-9"})
-		l.engine.Follow()
-		writes, err := l.engine.PlanAll(l.Context())
+		l.Engine.Follow()
+		writes, err := l.Engine.PlanAll(l.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +379,7 @@ func TestPlanShowsEveryWrite(t *testing.T) {
 		if len(l.cloud.Changes()) > 0 || len(l.cloud.Forwarded()) > 0 || len(l.report().Problems) != 1 {
 			t.Errorf("%v, %v, %q", l.cloud.Changes(), l.cloud.Forwarded(), l.report().Problems)
 		}
-		x, err := l.engine.Explain(l.Context(), nameOf(1))
+		x, err := l.Engine.Explain(l.Context(), nameOf(1))
 		if err != nil || len(x) != 1 || len(x[0].Lines) != 5 || x[0].Lines[0].OK {
 			t.Errorf("%+v, %v", x, err)
 		}
