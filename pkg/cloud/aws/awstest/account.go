@@ -27,12 +27,17 @@ type account struct {
 	igws      shelf[*igw]
 	eips      shelf[*eip]
 	nats      shelf[*nat]
+	elbs      shelf[*balancer]
+	targets   shelf[*targetGroup]
+	listeners shelf[*listener]
+	failing   map[string]bool // targets that fail their health checks
+	certs     map[string]bool
 	public    netip.Addr // the last public address that was given out
 }
 
 // newAccount returns what a new account has: a VPC with a public subnet in each zone.
 func newAccount(s *Server, at place) *account {
-	a := &account{s: s, place: at, once_: make(map[string]remembered), public: netip.MustParseAddr("3.64.0.0")}
+	a := &account{s: s, place: at, once_: make(map[string]remembered), failing: make(map[string]bool), certs: make(map[string]bool), public: netip.MustParseAddr("3.64.0.0")}
 	a.zones = zonesOf(at.region)
 	a.born = s.now().AddDate(-1, 0, 0) // what it has by itself is not new
 	a.addDefaultVPC()

@@ -1,6 +1,6 @@
 // Package awstest is one AWS account in the test's process: a server on loopback that
-// speaks the query protocols of EC2 and STS, and GetServiceQuota, and that shares no code
-// with a client. Every object is in one consistent model: a route whose instance
+// speaks the query protocols of EC2, STS and the network load balancers of Elastic Load
+// Balancing, and GetServiceQuota, and that shares no code with a client. Every object is in one consistent model: a route whose instance
 // goes away turns into a blackhole, and a subnet that holds an interface cannot be deleted.
 //
 //	f := awstest.New(t)

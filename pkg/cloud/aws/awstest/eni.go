@@ -145,6 +145,11 @@ func (n *eni) release() {
 
 // deleteInterface removes an interface. Routes to it are blackholes from now on.
 func (a *account) deleteInterface(n *eni) {
+	for _, e := range a.eips.order {
+		if e.eni == n {
+			e.takeBack()
+		}
+	}
 	n.release()
 	a.enis.remove(n)
 }

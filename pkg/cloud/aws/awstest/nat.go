@@ -9,8 +9,26 @@ import (
 // eip is an elastic address.
 type eip struct {
 	meta
-	public netip.Addr
-	nat    *nat // that has it
+	public      netip.Addr
+	eni         *eni // that has it, at the private address
+	private     netip.Addr
+	association string
+}
+
+// give gives an elastic address to an address of an interface.
+func (a *account) give(e *eip, n *eni, i int) {
+	e.eni, e.private, e.association = n, n.v4[i].private, "eipassoc-"+a.hex()
+	n.v4[i].public, n.v4[i].elastic = e.public, e.id
+}
+
+// takeBack takes an elastic address from the interface that has it.
+func (e *eip) takeBack() {
+	for i := range e.eni.v4 {
+		if e.eni.v4[i].elastic == e.id {
+			e.eni.v4[i].public, e.eni.v4[i].elastic = netip.Addr{}, ""
+		}
+	}
+	e.eni, e.private, e.association = nil, netip.Addr{}, ""
 }
 
 // nat is a NAT gateway.
@@ -54,20 +72,12 @@ func releaseAddress(r *request) error {
 	if err != nil {
 		return err
 	}
-	if e.nat != nil {
+	if e.eni != nil {
 		return bad("InvalidIPAddress.InUse", "Address %s is in use.", e.public)
 	}
 	r.eips.remove(e)
 	r.x.flag("return", true)
 	return nil
-}
-
-// attached returns the association of an address, which the gateway's interface has.
-func (e *eip) attached() string {
-	if e.nat == nil || e.nat.eni == nil {
-		return ""
-	}
-	return "eipassoc-" + e.nat.eni.id[len("eni-"):]
 }
 
 var eipKind = &kind[*eip]{
@@ -76,18 +86,18 @@ var eipKind = &kind[*eip]{
 		"allocation-id":  func(_ *request, e *eip) []string { return one(e.id) },
 		"public-ip":      func(_ *request, e *eip) []string { return one(e.public.String()) },
 		"domain":         func(*request, *eip) []string { return one("vpc") },
-		"association-id": func(_ *request, e *eip) []string { return one(e.attached()) },
+		"association-id": func(_ *request, e *eip) []string { return one(e.association) },
 	},
 	write: func(r *request, e *eip) {
 		r.x.text("allocationId", e.id)
 		r.x.text("publicIp", e.public.String())
 		r.x.text("domain", "vpc")
 		r.x.text("networkBorderGroup", r.region)
-		if e.attached() != "" {
-			r.x.text("associationId", e.attached())
-			r.x.text("networkInterfaceId", e.nat.eni.id)
+		if e.eni != nil {
+			r.x.text("associationId", e.association)
+			r.x.text("networkInterfaceId", e.eni.id)
 			r.x.text("networkInterfaceOwnerId", r.place.account)
-			r.x.text("privateIpAddress", e.nat.eni.v4[0].private.String())
+			r.x.text("privateIpAddress", e.private.String())
 		}
 		r.x.tags(e.tags)
 	},
@@ -120,7 +130,7 @@ func createNAT(r *request) error {
 		return err
 	}
 	switch {
-	case e.nat != nil:
+	case e.eni != nil:
 		return bad("Resource.AlreadyAssociated", "Elastic IP address [%s] is already associated", e.id)
 	case !slices.ContainsFunc(r.igws.order, func(g *igw) bool { return g.vpc == s.vpc }):
 		return bad("Gateway.NotAttached", "Network %s has no Internet gateway attached", s.vpc.id)
@@ -135,8 +145,7 @@ func createNAT(r *request) error {
 	g.addTags(tags["natgateway"])
 	n.manager, n.itype, n.check, n.groups = "amazon-nat", "nat_gateway", false, nil
 	n.description += " " + g.id
-	n.v4[0].public, n.v4[0].elastic = e.public, e.id
-	e.nat = g
+	r.give(e, n, 0)
 	r.later(r.set.NAT, func() {
 		if g.state == "pending" {
 			g.state = "available"
@@ -164,7 +173,6 @@ func deleteNAT(r *request) error {
 		a.later(r.set.NAT, func() {
 			g.state, g.deleted = "deleted", a.s.now()
 			a.deleteInterface(g.eni)
-			g.eip.nat = nil
 			a.later(a.s.settings.Visible, func() { a.nats.remove(g) })
 		})
 	}

@@ -13,6 +13,7 @@ type Settings struct {
 	Balancers, TargetGroups            int
 	ListenersPerBalancer               int
 	TargetsPerZone, TargetsPerBalancer int
+	GroupsPerBalancer                  int
 
 	// Lag is how long describes do not see a new object or route.
 	Lag time.Duration
@@ -23,6 +24,7 @@ type Settings struct {
 	Boot, Stop, Terminate time.Duration // of instances
 	NAT                   time.Duration // a NAT gateway's creation, and its deletion
 	Provision             time.Duration // a load balancer's
+	Linger                time.Duration // how long the interfaces of a deleted load balancer stay
 	Health                time.Duration // a target's first health checks
 	// Visible is how long what was deleted stays in describes: terminated instances and
 	// deleted NAT gateways.
@@ -30,7 +32,8 @@ type Settings struct {
 
 	// Latency is how long an answer takes, by action; that of "" is for all others.
 	Latency map[string]time.Duration
-	// Buckets are the token buckets by action; that of "" is for each other action. A
+	// Buckets are the token buckets by action; that of "" is for each other action. The actions
+	// on load balancers share buckets, such as that of ReadsOfBalancers. A
 	// Bucket of size 0 never refuses.
 	Buckets map[string]Bucket
 
@@ -52,18 +55,22 @@ func defaults() Settings {
 		VPCs: 5, SubnetsPerVPC: 200, CIDRsPerVPC: 5,
 		Gateways: 5, NATsPerZone: 5, Addresses: 5,
 		GroupsPerVPC: 500, RulesPerGroup: 60, GroupsPerInterface: 5, TagsPerObject: 50,
-		Balancers: 50, TargetGroups: 3000, ListenersPerBalancer: 50, TargetsPerZone: 500, TargetsPerBalancer: 3000,
+		Balancers: 50, TargetGroups: 3000, ListenersPerBalancer: 50, TargetsPerZone: 500, TargetsPerBalancer: 3000, GroupsPerBalancer: 5,
 		Visible: time.Hour,
 	}
 }
 
 // Published returns the buckets of an account that AWS has not changed: 100 calls and 20
-// a second of what reads, 50 and 5 of what writes, 50 and 10 of an unfiltered read.
+// a second of what reads, 50 and 5 of what writes, 50 and 10 of an unfiltered read. The
+// reads of load balancers together have 40 and 10; what AWS gives their changes is a guess.
 func Published() map[string]Bucket {
 	read, write := Bucket{100, 20}, Bucket{50, 5}
-	b := map[string]Bucket{"": write, unfiltered: {50, 10}, "RunInstances": {5, 2}}
+	b := map[string]Bucket{
+		"": write, unfiltered: {50, 10}, "RunInstances": {5, 2},
+		ReadsOfBalancers: {40, 10}, ChangesOfBalancers: {20, 4}, TargetsRegistrations: {20, 4},
+	}
 	for o, a := range actions {
-		if a.reads {
+		if a.reads && o.service != elbService {
 			b[o.name] = read
 		}
 	}

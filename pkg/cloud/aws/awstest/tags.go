@@ -138,6 +138,17 @@ func (r *request) tagTargets() ([]*meta, error) {
 	return all, nil
 }
 
+// overTags reports whether an object would have too many tags with these.
+func (r *request) overTags(m *meta, tags []tag) bool {
+	n := len(m.tags)
+	for _, t := range tags {
+		if _, ok := m.tag(t.key); !ok {
+			n++
+		}
+	}
+	return n > r.set.TagsPerObject
+}
+
 func createTags(r *request) error {
 	targets, err := r.tagTargets()
 	if err != nil {
@@ -151,13 +162,7 @@ func createTags(r *request) error {
 		return err
 	}
 	for _, m := range targets {
-		more := 0
-		for _, t := range tags {
-			if _, ok := m.tag(t.key); !ok {
-				more++
-			}
-		}
-		if len(m.tags)+more > r.set.TagsPerObject {
+		if r.overTags(m, tags) {
 			return bad("TagLimitExceeded", "The maximum number of tags for %s is %d", m.id, r.set.TagsPerObject)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -28,6 +29,7 @@ type world struct {
 	ctx   context.Context
 	ec2   *ec2.Client
 	sts   *sts.Client
+	elb   *elb.Client
 	ids   map[string]string
 	names map[string]string
 }
@@ -48,6 +50,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, ctx: ctx,
 		ec2: ec2.NewFromConfig(c, func(o *ec2.Options) { o.HTTPClient = patient{o.HTTPClient} }),
 		sts: sts.NewFromConfig(c, func(o *sts.Options) { o.HTTPClient = patient{o.HTTPClient} }),
+		elb: elb.NewFromConfig(c, func(o *elb.Options) { o.HTTPClient = patient{o.HTTPClient} }),
 		ids: make(map[string]string), names: make(map[string]string)}
 }
 
@@ -81,10 +84,19 @@ func (w *world) id(name string) *string {
 	return aws.String(id)
 }
 
-var anyID = regexp.MustCompile(`\b[a-z]+(?:-[a-z]+)*-[0-9a-f]{17}\b`)
+var (
+	anyID  = regexp.MustCompile(`\b[a-z]+(?:-[a-z]+)*-[0-9a-f]{17}\b`)
+	anyARN = regexp.MustCompile(`\barn:aws:elasticloadbalancing:[a-zA-Z0-9:/-]+`)
+)
 
 // plain replaces the IDs in a text by their names.
 func (w *world) plain(text string) string {
+	text = anyARN.ReplaceAllStringFunc(text, func(arn string) string {
+		if name, ok := w.names[arn]; ok {
+			return name
+		}
+		return "arn?"
+	})
 	return anyID.ReplaceAllStringFunc(text, func(id string) string {
 		if name, ok := w.names[id]; ok {
 			return name
