@@ -40,8 +40,8 @@ type Book struct {
 	began                time.Time // when the term began
 	needed               int       // destinations that a node needs
 
-	due      schedule[*dest]
-	forwards schedule[*node]
+	due      retry.Schedule[*dest]
+	forwards retry.Schedule[*node]
 	queue    []*dest // waits for room, the oldest node first
 	roomier  bool    // the queue is to be tried again
 	staged   map[*dest]bool
@@ -111,7 +111,7 @@ func New(o Options) *Book {
 // term. What nodes need stays.
 func (b *Book) Reset(now time.Time) {
 	b.tables, b.ids, b.local, b.hasTables, b.hasLedger, b.began = make(map[string]*table), nil, nil, false, false, now
-	b.due, b.forwards, b.queue, b.staged, b.marking = newSchedule[*dest](), newSchedule[*node](), nil, make(map[*dest]bool), nil
+	b.due, b.forwards, b.queue, b.staged, b.marking = retry.Schedule[*dest]{}, retry.Schedule[*node]{}, nil, make(map[*dest]bool), nil
 	b.readBy, b.paused = time.Time{}, time.Time{}
 	for p, d := range b.dests {
 		*d = dest{prefix: p, claims: d.claims, gone: now}
@@ -122,7 +122,7 @@ func (b *Book) Reset(now time.Time) {
 	for _, n := range b.nodes {
 		n.forward = attempt{}
 		b.touched[n.Name] = true
-		b.forwards.set(n, now)
+		b.forwards.Advance(n, now)
 	}
 }
 
@@ -166,7 +166,7 @@ func (b *Book) DeleteNode(name string, now time.Time) {
 		return
 	}
 	delete(b.nodes, name)
-	b.forwards.remove(n)
+	b.forwards.Remove(n)
 	b.touched[name] = true
 	b.unhost(n, now)
 	for _, d := range n.dests {
@@ -203,7 +203,7 @@ func (b *Book) setTarget(n *node, t Target, now time.Time) {
 // follow examines all of a node.
 func (b *Book) follow(n *node, now time.Time) {
 	b.touched[n.Name] = true
-	b.forwards.set(n, now)
+	b.forwards.Advance(n, now)
 	for _, d := range n.dests {
 		b.examine(d, now)
 	}
@@ -250,7 +250,7 @@ func (b *Book) forget(d *dest) {
 	flies := slices.ContainsFunc(d.slots, func(s slot) bool { return s.flying })
 	_, marks := b.marking[d]
 	if len(d.claims) == 0 && len(d.owned) == 0 && !flies && !marks {
-		b.due.remove(d)
+		b.due.Remove(d)
 		b.unqueue(d)
 		delete(b.staged, d)
 		delete(b.dests, d.prefix)

@@ -110,7 +110,7 @@ func (b *Book) examine(d *dest, now time.Time) {
 	if !slices.EqualFunc(b.entry(d, now), d.owned, Owned.equal) {
 		b.staged[d] = true
 	}
-	b.due.set(d, now)
+	b.due.Advance(d, now)
 	b.forget(d)
 }
 
@@ -262,7 +262,7 @@ func (b *Book) Admit(now time.Time) {
 	b.queue = waiting
 	for _, d := range admitted {
 		d.queued, d.full = false, false
-		b.due.remove(d) // so that the oldest come first there, too
+		b.due.Remove(d) // so that the oldest come first there, too
 		b.examine(d, now)
 	}
 	b.roomier = false

@@ -20,32 +20,32 @@ func (b *Book) Next(now time.Time, n int) (changes []Change, again time.Time) {
 		return nil, b.paused
 	}
 	for len(changes) < n {
-		x, due := b.forwards.pop(now)
+		x, due := b.forwards.Pop(now)
 		if !due {
 			break
 		}
 		switch {
 		case b.nodes[x.Name] != x || !x.Target.isKnown() || x.Target.Forwards || x.forward.flying || len(x.dests) == 0 || !b.hasHost(x):
 		case now.Before(x.forward.next):
-			b.forwards.set(x, x.forward.next)
+			b.forwards.Advance(x, x.forward.next)
 		default:
 			x.forward.flying = true
 			changes = append(changes, Change{Node: x.Name, RouteChange: cloud.RouteChange{Verb: Forward, Instance: x.Target.Instance, Interface: x.Target.Interface}})
 		}
 	}
 	for len(changes) < n {
-		d, due := b.due.pop(now)
+		d, due := b.due.Pop(now)
 		if !due {
 			break
 		}
 		more, later := b.step(d, now, n-len(changes))
 		changes = append(changes, more...)
 		if !later.IsZero() {
-			b.due.set(d, later)
+			b.due.Advance(d, later)
 		}
 	}
-	again = b.due.next()
-	if next := b.forwards.next(); again.IsZero() || !next.IsZero() && next.Before(again) {
+	again = b.due.Next()
+	if next := b.forwards.Next(); again.IsZero() || !next.IsZero() && next.Before(again) {
 		again = next
 	}
 	return changes, again
@@ -170,7 +170,7 @@ func (b *Book) NotMade(c Change, now time.Time) {
 	if n := b.nodes[c.Node]; c.Verb == Forward {
 		if n != nil {
 			n.forward.flying = false
-			b.forwards.set(n, now)
+			b.forwards.Advance(n, now)
 		}
 		return
 	}
@@ -214,7 +214,7 @@ func (b *Book) forwarded(c Change, err error, now time.Time) {
 		n.Target.Forwards = true
 	}
 	b.touched[n.Name] = true
-	b.forwards.set(n, n.forward.next)
+	b.forwards.Advance(n, n.forward.next)
 }
 
 // Marks returns the entries that the ledger needs before the changes that wait for them,

@@ -1,5 +1,5 @@
 // Package retry paces work that is tried again: how long to wait after failures,
-// a wait that ends with its context, and a wake-up.
+// a wait that ends with its context, a wake-up, and a schedule of what is due when.
 package retry
 
 import (

@@ -114,6 +114,7 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 	c := &Controller{
 		options: o, book: book, nodes: make(map[string]*node),
 		avoided: make(map[netip.Prefix]time.Time), asked: make(map[string][]string), flying: make(map[string]flight),
+		reads: controller.NewSchedule(), steps: controller.NewSchedule(), adds: controller.NewSchedule(),
 	}
 	if err := c.setPool(); err != nil {
 		return nil, err
@@ -191,7 +192,7 @@ func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write,
 // Lead implements controller.Controller. Another leader may have changed everything.
 func (c *Controller) Lead(election.Term) {
 	now := time.Now()
-	c.reads, c.adds, c.asked = controller.Schedule{}, controller.Schedule{}, make(map[string][]string)
+	c.reads, c.adds, c.asked = controller.NewSchedule(), controller.NewSchedule(), make(map[string][]string)
 	c.flying, c.avoided = make(map[string]flight), make(map[netip.Prefix]time.Time)
 	_ = c.setPool()
 	for _, n := range c.nodes {

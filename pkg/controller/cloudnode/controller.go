@@ -76,6 +76,7 @@ func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
 		options: o, keys: make(map[string]string), nodes: make(map[string]*node), shares: make(shares),
 		asked: make(map[string][]string), flying: make(map[string]*flight), began: time.Now(),
+		reads: controller.NewSchedule(), steps: controller.NewSchedule(),
 	}
 	for _, pair := range pairs {
 		c.keys[pair[0]], c.keys[pair[1]] = pair[0], pair[1]
@@ -114,7 +115,7 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 func (c *Controller) Lead(election.Term) {
 	now := time.Now()
 	c.asked, c.flying, c.shares = make(map[string][]string), make(map[string]*flight), make(shares)
-	c.reads, c.last, c.refresh = controller.Schedule{}, time.Time{}, time.Time{}
+	c.reads, c.last, c.refresh = controller.NewSchedule(), time.Time{}, time.Time{}
 	for name, n := range c.nodes {
 		n.instance, n.answered, n.fruitless, n.failures = nil, time.Time{}, 0, 0
 		c.ask(n, now)

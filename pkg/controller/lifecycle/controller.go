@@ -89,7 +89,7 @@ type pause struct {
 // New returns a Controller, and adds it to the Engine with what it reads.
 func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
-		options: o, judge: newJudge(o.Rules), flying: make(map[string]flight), paused: make(map[string]pause), asked: make(map[string]string),
+		options: o, judge: newJudge(o.Rules), flying: make(map[string]flight), paused: make(map[string]pause), asked: make(map[string]string), steps: controller.NewSchedule(),
 	}
 	controller.Follow(e, controller.Feed[kube.Node, subject]{
 		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,

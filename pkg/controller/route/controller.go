@@ -164,6 +164,7 @@ type reading struct {
 func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
 		options: o, nodes: make(map[string]*node), waiting: make(map[string]bool), asked: make(map[string][]string), flying: make(map[string]bool), changes: make(map[string]cloudroute.Change),
+		instances: controller.NewSchedule(), steps: controller.NewSchedule(),
 		book: cloudroute.New(cloudroute.Options{Within: o.Within, Grace: o.Grace, DryRun: o.DryRun}),
 	}
 	o.Nodes.Follow(e, Follower{List: c.list, Set: c.set, Delete: c.remove})
@@ -183,7 +184,7 @@ func (c *Controller) Lead(election.Term) {
 	c.book.Reset(now)
 	c.tables, c.ledger = reading{due: now}, reading{due: now}
 	c.version, c.writing, c.changes, c.flying = "", nil, make(map[string]cloudroute.Change), make(map[string]bool)
-	c.instances, c.steps, c.asked = controller.Schedule{}, controller.Schedule{}, make(map[string][]string)
+	c.instances, c.steps, c.asked = controller.NewSchedule(), controller.NewSchedule(), make(map[string][]string)
 	for name, n := range c.nodes {
 		n.fruitless, n.failures = 0, 0
 		c.instances.Set(name, now)
