@@ -166,7 +166,7 @@ func CheckCluster(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the cluster has no name; give the NAME of the tags kubernetes.io/cluster/NAME")
-	case !clusterName.MatchString(name):
+	case !isClusterName(name):
 		return fmt.Errorf("%.80q is not the name of a cluster; use the NAME of the tags kubernetes.io/cluster/NAME: letters, digits and _.:/=+@-, at most 106", name)
 	}
 	return nil

@@ -4,17 +4,32 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 var (
 	// A value of a filter may hold wildcards, so an ID is checked before it is one.
-	instanceID  = regexp.MustCompile(`^i-[0-9a-f]{1,40}$`)
-	resourceID  = regexp.MustCompile(`^[a-z]+-[0-9a-f]{1,40}$`)
-	zoneName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])?$`)
-	labelValue  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
-	hostName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
-	clusterName = regexp.MustCompile(`^[\pL\pN _.:/=+@-]{1,106}$`)
+	instanceID = regexp.MustCompile(`^i-[0-9a-f]{1,40}$`)
+	resourceID = regexp.MustCompile(`^[a-z]+-[0-9a-f]{1,40}$`)
+	zoneName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])?$`)
+	labelValue = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+	hostName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 )
+
+// longestCluster is how long the name of a cluster may be: with a prefix, it is the key
+// of a tag, which has 128 characters at most.
+const longestCluster = 106
+
+// isClusterName reports whether a tag of AWS may have the name of a cluster. As a regular
+// expression, it would need 2 MiB of memory.
+func isClusterName(name string) bool {
+	unfit := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune(" _.:/=+@-", r)
+	}
+	n := utf8.RuneCountInString(name)
+	return n > 0 && n <= longestCluster && strings.IndexFunc(name, unfit) < 0
+}
 
 // scheme begins the provider ID of an instance.
 const scheme = "aws://"

@@ -46,3 +46,23 @@ func FuzzProviderID(f *testing.F) {
 		}
 	})
 }
+
+func TestNamesOfClusters(t *testing.T) {
+	for name, want := range map[string]bool{
+		"prod":                   true,
+		"Prod_1 a.b:c/d=e+f@g-h": true,
+		"büro-Ⅷ-集群":              true,
+		strings.Repeat("ü", 106): true,
+		strings.Repeat("a", 107): false,
+		"":                       false,
+		"a*":                     false,
+		"a?b":                    false,
+		"a\nb":                   false,
+		"a\xffb":                 false,
+		"a\u00a0b":               false,
+	} {
+		if err := CheckCluster(name); (err == nil) != want {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
