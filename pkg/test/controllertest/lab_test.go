@@ -54,7 +54,9 @@ func TestMain(m *testing.M) {
 // tested is tulle-controller with the race detector, and installed as users get it.
 var (
 	tested    = sync.OnceValues(func() (string, error) { return build("tested", "1", "-race") })
-	installed = sync.OnceValues(func() (string, error) { return build("installed", "0", "-trimpath") })
+	installed = sync.OnceValues(func() (string, error) {
+		return build("installed", "0", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w")
+	})
 )
 
 func build(name, cgo string, flags ...string) (path string, err error) {
