@@ -119,12 +119,15 @@ func TestFilesAreKept(t *testing.T) {
 		back()
 	}
 
-	one.FillDisk()
+	// What is removed frees room: the daemon sees neither before the disk is full again.
+	w.daemons[one].Freeze()
 	for path := range files {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
 	}
+	one.FillDisk()
+	w.daemons[one].Thaw()
 	w.daemons[one].WaitLog("no space left on device")
 	one.FreeDisk()
 	back()
