@@ -23,6 +23,7 @@ import (
 const (
 	uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 	shutdown      = "node.cloudprovider.kubernetes.io/shutdown"
+	outlived      = "tulle.net/outlived-instance"
 	ledger        = "tulle-controller-routes"
 )
 

@@ -125,7 +125,12 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 			break
 		}
 		c.decide = c.decide || c.judge.suspects[name]
-		if w, ok := c.taint(c.judge.subjects[name], now); ok {
+		s := c.judge.subjects[name]
+		w, ok := c.taint(s, now)
+		if !ok {
+			w, ok = c.mark(s, now)
+		}
+		if ok {
 			writes = append(writes, w)
 		}
 	}
@@ -235,10 +240,16 @@ func (c *Controller) deletions(now time.Time, n int) (writes []controller.Write,
 			continue
 		}
 		summary := "delete: " + v.text
-		if previews {
+		switch {
+		case v.why.IsHeld():
+			summary = "held back: " + v.text
+		case previews:
 			summary = "delete later: " + v.text
 		}
 		writes = append(writes, c.deletion(v.subject, summary))
+		if previews {
+			continue
+		}
 		c.event(v.subject, false, deletingNode, "Deleting the Node: "+v.text)
 	}
 	return writes, controller.Earlier(again, c.announce(all, now))

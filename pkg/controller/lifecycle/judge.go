@@ -44,8 +44,16 @@ type subject struct {
 	problem string      // why the cloud cannot be asked about it
 	gone    *evidence   // nil unless the last answer said that the instance is gone
 	// outlived is whether a kubelet worked under the Node after its instance was gone. So
-	// the Node's machine is another one, which got the name, and may live.
+	// the Node's machine is another one, which got the name, and may live. This process
+	// has seen that.
 	outlived bool
+	// marked is whether the Node's Mark says the same. Anyone who may patch Nodes can
+	// write it, so it only ever prevents a deletion.
+	marked bool
+	// back is since when answers show the instance of a Node that is held, and refuted is
+	// whether they did for long enough: what held the Node was wrong.
+	back    time.Time
+	refuted bool
 }
 
 // evidence is what shows that an instance is gone.
@@ -105,7 +113,7 @@ func newJudge(r Rules) judge {
 func (j *judge) begin(now time.Time) {
 	j.began, j.last, j.identity, j.doubt, j.blind, j.since = now, time.Time{}, "", "", "", time.Time{}
 	for _, s := range j.subjects {
-		s.state, s.problem, s.gone = "", "", nil
+		s.state, s.problem, s.gone, s.back, s.refuted = "", "", nil, time.Time{}, false
 	}
 }
 
@@ -117,12 +125,15 @@ func (j *judge) set(v subject, now time.Time) {
 		s = nil
 	}
 	if s != nil && s.id == v.id {
-		v.outlived = s.outlived
+		v.outlived, v.back, v.refuted = s.outlived, s.back, s.refuted
 		if s.ready == v.ready {
 			v.state, v.problem, v.gone = s.state, s.problem, s.gone
 		} else if v.turns(s.gone); v.outlived {
 			j.suspects[v.name] = true
 		}
+	}
+	if v.marked {
+		j.suspects[v.name] = true
 	}
 	if v.deleting {
 		v.gone = nil
@@ -215,9 +226,7 @@ func (j *judge) read(r round) {
 		switch {
 		case !isGone(a.instance.State):
 			s.gone = nil
-			if isAlive(a.instance.State) {
-				s.outlived = false // another answer was wrong
-			}
+			s.lives(a.instance.State, r.at)
 		case s.deleting:
 			s.gone = nil
 		default:
@@ -231,6 +240,7 @@ func (j *judge) read(r round) {
 // absent may be there.
 func (s *subject) see(a answer, at time.Time, blind bool) {
 	e, terminated := s.gone, a.instance.State == cloud.Terminated
+	s.back, s.refuted = time.Time{}, false
 	if e != nil && e.read && a.unread == nil && a.lease != "" && a.lease != e.lease {
 		s.outlived = true // a Lease that was renewed shows a kubelet at work
 	}
@@ -305,6 +315,6 @@ func (j *judge) discredit(r round) string {
 // forget makes all that was seen count for nothing.
 func (j *judge) forget() {
 	for _, s := range j.subjects {
-		s.gone = nil
+		s.gone, s.back, s.refuted = nil, time.Time{}, false
 	}
 }

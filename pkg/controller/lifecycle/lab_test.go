@@ -28,18 +28,30 @@ func inLab(t *testing.T, test func(l *lab), f ...func(*controller.Options, *Opti
 	labtest.Run(t, func(in *labtest.Lab) {
 		l := &lab{Lab: in, cloud: cloudtest.NewFleet()}
 		l.cloud.Latency = 100 * time.Millisecond
-		var engine controller.Options
-		o := Options{Client: l.Client, Cloud: l.cloud, Rules: Rules{Limit: 5, Remembers: time.Hour}, Period: time.Minute}
-		for _, change := range f {
-			change(&engine, &o)
-		}
-		l.Start(engine, func(e *controller.Engine) {
-			o.Event = e.Event
-			l.c = New(e, o)
-		})
-		l.c.judge.follows = time.Now().Add(-fullHour) // one that begins deletes no Node
+		l.start(f...)
 		test(l)
 	})
+}
+
+// start starts a process, whose options f changes. It does not lead.
+func (l *lab) start(f ...func(*controller.Options, *Options)) {
+	var engine controller.Options
+	o := Options{Client: l.Client, Cloud: l.cloud, Rules: Rules{Limit: 5, Remembers: time.Hour}, Period: time.Minute}
+	for _, change := range f {
+		change(&engine, &o)
+	}
+	l.Start(engine, func(e *controller.Engine) {
+		o.Event = e.Event
+		l.c = New(e, o)
+	})
+	l.c.judge.follows = time.Now().Add(-fullHour) // one that begins deletes no Node
+}
+
+// restart ends the process, and starts another one.
+func (l *lab) restart(f ...func(*controller.Options, *Options)) {
+	l.End()
+	l.Kill()
+	l.start(f...)
 }
 
 // add adds ready Nodes, with instances that run.

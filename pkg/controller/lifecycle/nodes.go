@@ -19,6 +19,11 @@ func keep(k *kube.Node) (name string, s subject) {
 			s.taints = append(s.taints, t.Spec())
 		}
 	}
+	for _, a := range k.Annotations {
+		if string(a.Key) == Mark && s.id != "" && string(a.Value) == s.id {
+			s.marked = true
+		}
+	}
 	return s.name, s
 }
 

@@ -42,7 +42,8 @@ func (c *Controller) hurry(at time.Time) {
 }
 
 // due returns the Nodes of the next round, if it is due: those that are not ready, those
-// that were ready without an instance, and some that are ready. An audit is about all.
+// that were ready without an instance, those that are held, and some that are ready. An
+// audit is about all.
 func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 	if c.next.IsZero() || now.Before(c.next) {
 		return nil, c.next
@@ -53,9 +54,9 @@ func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 	var ready []*subject
 	for _, name := range slices.Sorted(maps.Keys(c.judge.subjects)) {
 		s := c.judge.subjects[name]
-		switch open := !s.ready || isGone(s.state) && !s.outlived; {
+		switch open := !s.ready || isGone(s.state) && !s.outlived || !s.back.IsZero(); {
 		case !s.needs():
-		case open, s.outlived, isGone(s.state), c.whole:
+		case open, s.isHeld(), isGone(s.state), c.whole:
 			keys, waits = append(keys, c.key(s)), waits || open
 		default:
 			ready = append(ready, s)

@@ -58,7 +58,7 @@ func TestAKubeletUnderTheNodeOfAnotherMachine(t *testing.T) {
 		l.Pass(10 * time.Hour)
 		l.wantNodes(30)
 		l.cloud.SetState("worker-3", cloud.Running)
-		l.Pass(2 * time.Minute)
+		l.Pass(40 * time.Minute) // the next audit, and some answers
 		if r := l.report(); len(r.Gone) != 0 {
 			t.Errorf("%+v", r)
 		}

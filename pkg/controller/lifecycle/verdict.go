@@ -50,7 +50,7 @@ type verdict struct {
 
 // suspected reports whether there is something to decide about a Node.
 func (s *subject) suspected() bool {
-	return s != nil && !s.deleting && (s.outlived || s.gone != nil && !s.ready)
+	return s != nil && !s.deleting && (s.isHeld() || s.gone != nil && !s.ready)
 }
 
 // since returns since when the instance is gone, or zero.
@@ -72,7 +72,7 @@ func (j *judge) verdicts(now time.Time, flying int) (all []verdict) {
 			if s.gone != nil && !s.ready {
 				gone++
 			}
-		case s == nil || s.gone == nil:
+		case s == nil || s.gone == nil && !s.isHeld():
 			delete(j.suspects, name)
 		}
 	}
@@ -112,8 +112,8 @@ func (j *judge) verdicts(now time.Time, flying int) (all []verdict) {
 func (j *judge) judge(s *subject, now time.Time) (why Why, text string, until time.Time) {
 	e := s.gone
 	switch {
-	case s.outlived:
-		return Outlived, fmt.Sprintf("a kubelet worked under this Node after its instance was gone, so providerID %q is of another machine; drain and delete the Node, and restart its kubelet", s.id), until
+	case s.isHeld():
+		return Outlived, s.held(), until
 	case j.doubt != "":
 		return Doubted, "the last answer of the cloud decides nothing: " + j.doubt, until
 	case e.unread != nil:
