@@ -20,7 +20,7 @@ func (t *Table) Reserved() int { return len(t.reserved) }
 
 // recordReservation records whether e is a reservation that no node uses.
 func (t *Table) recordReservation(e *entry) {
-	if e.bad == nil && !e.departed && errors.Is(e.faulty, errReserved) {
+	if e.bad() == nil && !e.departed && errors.Is(e.faulty(), errReserved) {
 		t.reserved[e.key] = struct{}{}
 	} else {
 		delete(t.reserved, e.key)

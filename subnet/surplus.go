@@ -95,6 +95,7 @@ func (t *Table) takeAllUnreadable(u Update) {
 // takeUnreadable records that the value of a key cannot be read.
 func (t *Table) takeUnreadable(b *LeaseError) {
 	e := t.entry(b.Key)
-	e.bad, e.departed = b.Err, false
+	e.departed = false
+	e.setBad(b.Err)
 	t.linger(e)
 }

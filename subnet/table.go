@@ -70,6 +70,7 @@ func NewTable(cfg Config, own Lease) *Table {
 	return &Table{
 		cfg:      cfg,
 		own:      own,
+		held:     newHeld(),
 		ownKey:   own.Key(),
 		entries:  map[string]*entry{},
 		inside:   map[*entry]bool{},
@@ -149,10 +150,11 @@ func (t *Table) Reconfigure(cfg Config, own Lease) Changes {
 	if unchanged {
 		return Changes{}
 	}
-	t.held = Pair[treap]{}
+	t.held = newHeld()
 	clear(t.inside)
 	for _, e := range t.entries {
-		e.held, e.holder, e.waiting = false, nil, nil
+		e.held = false
+		e.freeWaiting()
 		t.judge(e)
 	}
 	c := t.settle()
@@ -215,12 +217,13 @@ func (t *Table) put(l *Lease) {
 	t.surplus.remove(key)
 	t.unfits.remove(key)
 	e := t.entry(key)
-	if !e.departed && !e.leaving && e.bad == nil && *e.lease == *l {
+	if !e.departed && !e.leaving && e.bad() == nil && *e.lease == *l {
 		return
 	}
 	t.release(e)
 	t.leaving.remove(e)
-	e.lease, e.bad, e.departed = l, nil, false
+	e.lease, e.departed = l, false
+	e.setBad(nil)
 	t.succeed(l)
 	t.judge(e)
 }
@@ -234,7 +237,7 @@ func (t *Table) succeed(l *Lease) {
 
 // leave records that the store has nothing under e's key.
 func (t *Table) leave(e *entry) {
-	e.bad = nil
+	e.setBad(nil)
 	t.linger(e)
 }
 
@@ -257,7 +260,7 @@ func (t *Table) linger(e *entry) {
 func (t *Table) depart(e *entry) {
 	t.release(e)
 	t.leaving.remove(e)
-	if e.bad == nil {
+	if e.bad() == nil {
 		e.departed = true
 		t.touch(e)
 		return
@@ -273,13 +276,14 @@ func (t *Table) judge(e *entry) {
 		differs := visible // allocated only if it differs
 		e.visible = &differs
 	}
-	e.faulty = nil
+	var faulty error
 	switch {
-	case e.bad != nil && !e.leaving:
-		e.faulty = e.bad
+	case e.bad() != nil && !e.leaving:
+		faulty = e.bad()
 	case !t.isOwn(e.key, e.visible):
-		e.faulty = t.cfg.check(*e.visible, t.own)
+		faulty = t.cfg.check(*e.visible, t.own)
 	}
+	e.setFaulty(faulty)
 	t.enqueue(e)
 }
 
@@ -307,10 +311,7 @@ func (t *Table) touch(e *entry) {
 
 // release takes e's subnets from it, and queues the entries that waited for them.
 func (t *Table) release(e *entry) {
-	if e.holder != nil {
-		delete(e.holder.waiting, e)
-		e.holder = nil
-	}
+	e.stopWaiting()
 	if !e.held {
 		return
 	}
@@ -318,14 +319,12 @@ func (t *Table) release(e *entry) {
 	delete(t.inside, e)
 	for f, s := range e.visible.Subnets {
 		if s.IsValid() {
-			t.held[f].remove(s)
+			t.held[f].remove(e)
 		}
 	}
-	for w := range e.waiting {
-		w.holder = nil
+	for w := range e.freeWaiting() {
 		t.enqueue(w)
 	}
-	e.waiting = nil
 }
 
 // settle places all queued entries and returns what changed. The queue yields the
@@ -339,7 +338,7 @@ func (t *Table) settle() Changes {
 		e.queued = false
 		switch {
 		case e.departed:
-		case e.faulty == nil && !t.isOwn(e.key, e.visible):
+		case e.faulty() == nil && !t.isOwn(e.key, e.visible):
 			t.enter(e)
 		case e.leaving:
 			t.depart(e)
@@ -350,6 +349,7 @@ func (t *Table) settle() Changes {
 	for _, e := range t.touched {
 		e.touched = false
 		t.publish(e, &c)
+		e.tidy()
 		if e.departed {
 			delete(t.entries, e.key)
 		}
@@ -368,11 +368,7 @@ func (t *Table) enter(e *entry) {
 				t.depart(e)
 				return
 			}
-			if q.waiting == nil {
-				q.waiting = map[*entry]struct{}{}
-			}
-			q.waiting[e] = struct{}{}
-			e.holder = q
+			e.waitFor(q)
 			return
 		}
 		later = append(later, q)
@@ -383,7 +379,7 @@ func (t *Table) enter(e *entry) {
 	}
 	for f, s := range e.visible.Subnets {
 		if s.IsValid() {
-			t.held[f].insert(s, e)
+			t.held[f].insert(e)
 		}
 		if ip := e.visible.PublicIP[f]; ip.IsValid() && t.cfg.Pools[f].Network.Contains(ip) {
 			t.inside[e] = true
@@ -445,9 +441,9 @@ func (t *Table) publish(e *entry, c *Changes) {
 		t.published--
 	}
 	t.recordReservation(e)
-	err := cmp.Or(e.bad, e.faulty)
-	if e.holder != nil {
-		err = fmt.Errorf("%w: %s", ErrOverlap, e.holder.key)
+	err := cmp.Or(e.bad(), e.faulty())
+	if holder := e.holder(); holder != nil {
+		err = fmt.Errorf("%w: %s", ErrOverlap, holder.key)
 	}
 	if err == nil || e.departed || errors.Is(err, errReserved) {
 		delete(t.rejected, e.key)

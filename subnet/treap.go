@@ -6,21 +6,36 @@ import (
 	"net/netip"
 )
 
-// treap holds subnets of one family that do not overlap, each with its lease. It is a
-// binary tree in the order of addresses and a heap by random weights. So its height
-// is about logarithmic in any order of insertion. The zero treap is empty.
-type treap struct{ root *node }
+// treap holds entries by their visible subnets of one family, which do not overlap and
+// do not change meanwhile. It is a binary tree in the order of addresses and a heap by
+// random weights. So its height is about logarithmic in any order of insertion.
+type treap struct {
+	root   *node
+	family Family
+}
 
+// node has no copy of its subnet: there is one for each peer.
 type node struct {
-	prefix netip.Prefix
 	entry  *entry
 	child  [2]*node // the subtrees before and after it
 	weight uint32
+	family Family
 }
 
-// insert adds s, which overlaps no subnet in the treap.
-func (t *treap) insert(s netip.Prefix, e *entry) {
-	n := &node{prefix: s, entry: e, weight: rand.Uint32()}
+// newHeld returns empty treaps for both families.
+func newHeld() (held Pair[treap]) {
+	for _, f := range Families {
+		held[f].family = f
+	}
+	return held
+}
+
+func (n *node) subnet() netip.Prefix { return n.entry.visible.Subnets[n.family] }
+
+// insert adds e. Its subnet overlaps none in the treap.
+func (t *treap) insert(e *entry) {
+	n := &node{entry: e, weight: rand.Uint32(), family: t.family}
+	s := n.subnet()
 	at := &t.root
 	for *at != nil && (*at).weight > n.weight {
 		at = &(*at).child[(*at).childFor(s)]
@@ -29,10 +44,11 @@ func (t *treap) insert(s netip.Prefix, e *entry) {
 	*at = n
 }
 
-// remove removes s, which is in the treap.
-func (t *treap) remove(s netip.Prefix) {
+// remove removes e, which is in the treap.
+func (t *treap) remove(e *entry) {
+	s := e.visible.Subnets[t.family]
 	at := &t.root
-	for (*at).prefix != s {
+	for (*at).entry != e {
 		at = &(*at).child[(*at).childFor(s)]
 	}
 	*at = join((*at).child)
@@ -47,7 +63,7 @@ func (n *node) overlapping(s netip.Prefix, yield func(*entry) bool) bool {
 	if n == nil {
 		return true
 	}
-	if !n.prefix.Overlaps(s) {
+	if !n.subnet().Overlaps(s) {
 		return n.child[n.childFor(s)].overlapping(s, yield)
 	}
 	return n.child[0].overlapping(s, yield) && yield(n.entry) && n.child[1].overlapping(s, yield)
@@ -56,7 +72,7 @@ func (n *node) overlapping(s netip.Prefix, yield func(*entry) bool) bool {
 // childFor returns the index of the child that a subnet belongs to which does not
 // overlap n.
 func (n *node) childFor(s netip.Prefix) int {
-	if s.Addr().Less(n.prefix.Addr()) {
+	if s.Addr().Less(n.subnet().Addr()) {
 		return 0
 	}
 	return 1

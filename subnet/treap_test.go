@@ -20,7 +20,8 @@ func TestTreapAgreesWithLinearSearch(t *testing.T) {
 			}
 			return p
 		}
-		var held treap
+		family := FamilyOf(root.Addr())
+		held := newHeld()[family]
 		list := map[netip.Prefix]*entry{}
 		for range 20000 {
 			s := random()
@@ -40,21 +41,23 @@ func TestTreapAgreesWithLinearSearch(t *testing.T) {
 				t.Fatalf("%v overlaps %v, want %v", s, got, want)
 			}
 			if len(want) == 0 {
-				list[s] = &entry{key: s.String()}
-				held.insert(s, list[s])
+				l := &Lease{}
+				l.Subnets[family] = s
+				list[s] = &entry{key: s.String(), visible: l}
+				held.insert(list[s])
 				continue
 			}
 			if rnd.IntN(3) == 0 {
 				gone := slices.Collect(maps.Keys(list))[rnd.IntN(len(list))]
-				held.remove(gone)
+				held.remove(list[gone])
 				delete(list, gone)
 			}
 		}
-		for s := range list {
-			held.remove(s)
+		for _, e := range list {
+			held.remove(e)
 		}
 		if held.root != nil {
-			t.Errorf("emptied, it still holds %v", held.root.prefix)
+			t.Errorf("emptied, it still holds %v", held.root.subnet())
 		}
 	}
 }
