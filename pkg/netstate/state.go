@@ -18,7 +18,8 @@ type State struct {
 	chains []*held
 	seed   maphash.Seed
 	len    int
-	pass   uint16 // of Diff; see held
+	pass   uint16            // of Diff; see held
+	owners map[string]*owner // those that have objects
 }
 
 // held is an object with its owner, the last Diff pass that met it in the
@@ -26,11 +27,12 @@ type State struct {
 // resync of a large state needs no set of its own.
 type held struct {
 	Object
-	owner  string
-	next   *held // in its chain
-	hash   uint32
-	pass   uint16
-	placed bool
+	owner   *owner // nil if it has none
+	sibling *held  // of the same owner
+	next    *held  // in its chain
+	hash    uint32
+	pass    uint16
+	placed  bool
 }
 
 // Of makes a State of objects; of two with one key the later stays.
@@ -117,7 +119,12 @@ func (s *State) PutFor(owner string, o Object) {
 		*at = &held{hash: hash}
 		s.len++
 	}
-	(*at).Object, (*at).owner, (*at).pass = o, owner, 0
+	h := *at
+	h.Object, h.pass = o, 0
+	if h.ownerName() != owner {
+		s.disown(h)
+		s.own(owner, h)
+	}
 }
 
 // Placed reports whether the kernel has held an object of ours with key k since
@@ -148,7 +155,7 @@ func (s *State) beginPass() {
 // Owner returns the owner of the object with key k.
 func (s *State) Owner(k Key) string {
 	if h := s.find(k); h != nil {
-		return h.owner
+		return h.ownerName()
 	}
 	return ""
 }
@@ -168,6 +175,7 @@ func (s *State) Delete(k Key) {
 		return
 	}
 	if at := s.slot(k, s.hash(k)); *at != nil {
+		s.disown(*at)
 		*at = (*at).next
 		s.len--
 	}

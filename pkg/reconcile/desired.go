@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -13,10 +12,10 @@ import (
 // If they want the same, either may be the holder. It calls note for each change.
 type Desired struct {
 	state    netstate.State
-	owners   map[string][]netstate.Object
 	waiting  map[netstate.Key][]claim
-	links    map[string]int // how many objects of state are, or are on, a link
-	expected int            // owners that come in a moment; see Expect
+	waits    map[string][]netstate.Key // what an owner waits for; nothing for most
+	links    map[string]int            // how many objects of state are, or are on, a link
+	expected int                       // owners that come in a moment; see Expect
 	complete bool
 	note     func(change)
 }
@@ -36,36 +35,37 @@ type change struct {
 
 func newDesired(note func(change)) *Desired {
 	return &Desired{
-		owners:  make(map[string][]netstate.Object),
 		waiting: make(map[netstate.Key][]claim),
+		waits:   make(map[string][]netstate.Key),
 		links:   make(map[string]int),
 		note:    note,
 	}
 }
 
-// Set makes objects what owner wants, in place of what it wanted before. The
-// slice is kept and must not be changed.
+// Set makes objects what owner wants, in place of what it wanted before.
 func (d *Desired) Set(owner string, objects []netstate.Object) {
-	before := d.owners[owner]
-	if slices.Equal(before, objects) {
-		return
+	if before := d.wants(owner); !slices.Equal(before, objects) {
+		d.exchange(owner, before, objects)
 	}
-	d.owners[owner] = objects
-	d.exchange(owner, before, objects)
 }
 
 // Remove removes all that owner wants.
-func (d *Desired) Remove(owner string) {
-	d.Set(owner, nil)
-	delete(d.owners, owner)
+func (d *Desired) Remove(owner string) { d.Set(owner, nil) }
+
+// wants returns what owner wants: its objects in the state, and what it waits for.
+func (d *Desired) wants(owner string) []netstate.Object {
+	objects := d.state.Owned(owner)
+	for _, k := range d.waits[owner] {
+		list := d.waiting[k]
+		objects = append(objects, list[claimIndex(list, owner)].object)
+	}
+	return objects
 }
 
 // Expect announces that the following updates set n more owners.
 func (d *Desired) Expect(n int) {
 	if d.expected == 0 && n > 0 {
-		owners := make(map[string][]netstate.Object, len(d.owners)+n) // all at once costs less than to grow
-		maps.Copy(owners, d.owners)
-		d.owners = owners
+		d.state.Expect(n)
 	}
 	d.expected = n
 }
@@ -117,13 +117,13 @@ func (d *Desired) wait(k netstate.Key, c claim) {
 		return
 	}
 	d.waiting[k] = append(list, c)
+	d.waits[c.owner] = append(d.waits[c.owner], k)
 }
 
 func (d *Desired) release(owner string, k netstate.Key) {
 	if d.state.Owner(k) != owner {
-		list := d.waiting[k]
-		if i := claimIndex(list, owner); i >= 0 {
-			d.setWaiting(k, slices.Delete(list, i, i+1))
+		if i := claimIndex(d.waiting[k], owner); i >= 0 {
+			d.stopWaiting(k, i)
 		}
 		return
 	}
@@ -137,19 +137,30 @@ func (d *Desired) release(owner string, k netstate.Key) {
 		d.note(change{netstate.Delete, is})
 		return
 	}
-	d.put(list[0].owner, list[0].object)
-	if list[0].object != is {
-		d.note(change{netstate.Replace, list[0].object})
+	next := list[0]
+	d.stopWaiting(k, 0)
+	d.put(next.owner, next.object)
+	if next.object != is {
+		d.note(change{netstate.Replace, next.object})
 	}
-	d.setWaiting(k, slices.Delete(list, 0, 1))
 }
 
-func (d *Desired) setWaiting(k netstate.Key, list []claim) {
-	if len(list) == 0 {
+// stopWaiting removes the claim at i of those that wait for k.
+func (d *Desired) stopWaiting(k netstate.Key, i int) {
+	list := d.waiting[k]
+	owner := list[i].owner
+	if list = slices.Delete(list, i, i+1); len(list) == 0 {
 		delete(d.waiting, k)
-		return
+	} else {
+		d.waiting[k] = list
 	}
-	d.waiting[k] = list
+	waits := d.waits[owner]
+	j := slices.Index(waits, k)
+	if waits = slices.Delete(waits, j, j+1); len(waits) == 0 {
+		delete(d.waits, owner)
+	} else {
+		d.waits[owner] = waits
+	}
 }
 
 // contested returns the keys that owners want differently.

@@ -121,7 +121,7 @@ func TestDesiredHoldsOneWishForEachKey(t *testing.T) {
 		for owner := range wants {
 			d.Remove(owner)
 		}
-		if d.state.Len()+len(d.waiting)+len(d.links)+len(d.owners)+len(reported) > 0 {
+		if d.state.Len()+len(d.waiting)+len(d.waits)+len(d.links)+len(owners(d))+len(reported) > 0 {
 			t.Fatalf("seed %d: left over: %+v, reported %v", seed, d, reported)
 		}
 	}
@@ -146,10 +146,20 @@ func checkDesired(t *testing.T, where string, d *Desired, wants map[string][]net
 			t.Fatalf("%s: %d wait for %s, of %d who want it", where, len(d.waiting[k]), k, len(wishes[k]))
 		}
 	}
+	for owner, objects := range wants {
+		if got := d.wants(owner); !sameObjects(got, shape(large, objects)) {
+			t.Fatalf("%s: %q wants %v, want %v", where, owner, got, shape(large, objects))
+		}
+	}
 	if len(has) != len(wishes) {
 		t.Fatalf("%s: %d keys, %d are wanted", where, len(has), len(wishes))
 	}
 	if !maps.Equal(has, reported) {
 		t.Fatalf("%s: reported %v, there is %v", where, reported, has)
 	}
+}
+
+// sameObjects reports whether two lists have the same objects, in any order.
+func sameObjects(a, b []netstate.Object) bool {
+	return len(a) == len(b) && netstate.Of(a...).Equal(netstate.Of(b...))
 }

@@ -312,9 +312,19 @@ func shape(large bool, objects []netstate.Object) []netstate.Object {
 
 // reshape moves the routes of all owners to other metrics, the first owners first.
 func reshape(d *Desired, large bool) {
-	for _, owner := range slices.Sorted(maps.Keys(d.owners)) {
-		d.Set(owner, shape(large, d.owners[owner]))
+	for _, owner := range owners(d) {
+		d.Set(owner, shape(large, d.wants(owner)))
 	}
+}
+
+// owners returns all that want something, sorted.
+func owners(d *Desired) []string {
+	all := slices.Collect(maps.Keys(d.waits))
+	for o := range d.state.All() {
+		all = append(all, d.state.Owner(o.Key()))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // foreign returns r as another program's.
