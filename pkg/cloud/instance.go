@@ -76,6 +76,8 @@ type Instance struct {
 	Addresses []Address
 	// Interface is the ID of the primary network interface.
 	Interface string
+	// Groups are the IDs of the primary interface's security groups, in order.
+	Groups []string
 	// Forwards is set if the cloud lets the instance send and receive packets whose
 	// addresses are not its own, as routes to it require.
 	Forwards bool

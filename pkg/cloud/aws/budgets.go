@@ -14,6 +14,10 @@ const defaultShare = 0.5
 // here have those of reads or of changes.
 var published = map[string]cloud.Budget{
 	"ModifyNetworkInterfaceAttribute": {Burst: 100, Rate: 5},
+	// All reads of Elastic Load Balancing share a bucket. What the changes have is not
+	// published.
+	readsOfBalancers:   {Burst: 40, Rate: 10},
+	changesOfBalancers: {Burst: 20, Rate: 4},
 	// Service Quotas and STS publish none. These are asked for rarely.
 	"GetServiceQuota": {Burst: 4, Rate: 1},
 }
@@ -23,6 +27,24 @@ var (
 	publishedChange = cloud.Budget{Burst: 50, Rate: 5}
 )
 
+// The buckets that actions of Elastic Load Balancing share.
+const (
+	readsOfBalancers   = "reads of load balancers"
+	changesOfBalancers = "changes of load balancers"
+)
+
+// bucketOf returns the name of the bucket that an action is paced by: its own, or one that
+// it shares with others.
+func bucketOf(action string) string {
+	switch {
+	case !balancing[action]:
+		return action
+	case strings.HasPrefix(action, "Describe"):
+		return readsOfBalancers
+	}
+	return changesOfBalancers
+}
+
 // whole are actions whose whole bucket may be used at once. Programs other than route
 // controllers do not request them. What returns to the bucket is shared.
 var whole = map[string]bool{"CreateRoute": true, "ReplaceRoute": true, "DeleteRoute": true}
@@ -30,7 +52,7 @@ var whole = map[string]bool{"CreateRoute": true, "ReplaceRoute": true, "DeleteRo
 // budgetOf returns the budget of an action. A share of more than 1 is for an account
 // whose limits were raised.
 func budgetOf(action string, share float64) cloud.Budget {
-	b, known := published[action]
+	b, known := published[bucketOf(action)]
 	switch {
 	case known:
 	case strings.HasPrefix(action, "Describe"):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
@@ -45,11 +46,13 @@ type Client struct {
 	config  Config
 	region  string
 	ec2     *ec2.Client
+	elb     *elasticloadbalancingv2.Client
 	quotas  *servicequotas.Client
 	limiter *cloud.Limiter
 	tables  recent
 	most    quota
 	batch   *cloud.Batch
+	zones   zones
 
 	mu      sync.Mutex
 	calls   map[cloud.Call]int
@@ -78,6 +81,9 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		limiter: cloud.NewLimiter(func(action string) cloud.Budget { return budgetOf(action, o.Share) }),
 		ec2: ec2.NewFromConfig(loaded, func(to *ec2.Options) {
 			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "ec2", to.BaseEndpoint), plain{to.HTTPClient}
+		}),
+		elb: elasticloadbalancingv2.NewFromConfig(loaded, func(to *elasticloadbalancingv2.Options) {
+			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "elasticloadbalancing", to.BaseEndpoint), plain{to.HTTPClient}
 		}),
 		quotas: servicequotas.NewFromConfig(loaded, func(to *servicequotas.Options) {
 			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "servicequotas", to.BaseEndpoint), plain{to.HTTPClient}
@@ -119,14 +125,23 @@ func ask[Out any](ctx context.Context, c *Client, action string, send func(ctx c
 // change sends a request that changes something. It is sent again only if it was surely
 // not made.
 func change[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) error {
-	_, err := do(ctx, c, action, func(k cloud.Kind) bool { return k == cloud.Throttled }, send)
+	_, err := create(ctx, c, action, send)
 	return err
+}
+
+// create is change for what answers with the object that it made.
+func create[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) (Out, error) {
+	return do(ctx, c, action, func(k cloud.Kind) bool { return k == cloud.Throttled }, send)
 }
 
 func do[Out any](ctx context.Context, c *Client, action string, again func(cloud.Kind) bool, send func(ctx context.Context) (Out, error)) (Out, error) {
 	var none Out
+	bucket := bucketOf(action)
 	for failures := 1; ; failures++ {
-		if err := c.limiter.Wait(ctx, action); err != nil {
+		if err := c.limiter.Wait(ctx, bucket); err != nil {
+			if e, ok := errors.AsType[*cloud.Error](err); ok {
+				e.Action = action
+			}
 			return none, err
 		}
 		began := time.Now()
@@ -134,12 +149,12 @@ func do[Out any](ctx context.Context, c *Client, action string, again func(cloud
 		err = explain(action, err)
 		c.count(action, err)
 		if err == nil {
-			c.limiter.Succeeded(action)
+			c.limiter.Succeeded(bucket)
 			return out, nil
 		}
 		kind, pause := cloud.KindOf(err), backoff.After(failures)
 		if e, ok := errors.AsType[*cloud.Error](err); ok && kind == cloud.Throttled {
-			c.limiter.Slow(action, began, e.After)
+			c.limiter.Slow(bucket, began, e.After)
 			pause = max(pause, e.After)
 		}
 		if !again(kind) || failures == mostTries || ctx.Err() != nil {

@@ -29,7 +29,7 @@ type Config struct {
 	// Families are those of Nodes' addresses, "ipv4" and "ipv6", in the order in which
 	// Nodes list them.
 	Families []string
-	// Endpoints are URLs of services: ec2, sts and servicequotas.
+	// Endpoints are URLs of services: ec2, elasticloadbalancing, sts and servicequotas.
 	Endpoints map[string]string
 }
 
@@ -193,7 +193,7 @@ func (c *Config) override(o override) (warning string, err error) {
 		return "", fmt.Errorf("line %d: ServiceOverride: URL %.80q is none; it is like https://ec2.example.org", o.line, o.url)
 	}
 	switch {
-	case o.service != "ec2" && o.service != "sts" && o.service != "servicequotas":
+	case !slices.Contains([]string{"ec2", "elasticloadbalancing", "sts", "servicequotas"}, o.service):
 		return fmt.Sprintf("line %d: ServiceOverride for %.40q has no effect: that service is not used", o.line, o.service), nil
 	case c.Region != "" && o.region != "" && o.region != c.Region:
 		return fmt.Sprintf("line %d: ServiceOverride for region %.40q has no effect: the region is %s", o.line, o.region, c.Region), nil

@@ -2,7 +2,6 @@ package aws
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -27,7 +26,7 @@ var states = map[types.InstanceStateName]cloud.State{
 // of the API: nothing of it is to be believed then.
 func (c *Client) instance(i types.Instance, account string) (cloud.Instance, error) {
 	bad := func(what, value string) (cloud.Instance, error) {
-		return cloud.Instance{}, &cloud.Error{Kind: cloud.Unavailable, Action: describeInstances, Text: fmt.Sprintf("the answer has the %s %.80q; reading it again later", what, value)}
+		return cloud.Instance{}, strange(describeInstances, what, value)
 	}
 	v := cloud.Instance{ID: value(i.InstanceId), Account: account, Region: c.region, Network: value(i.VpcId), Launched: value(i.LaunchTime)}
 	if !instanceID.MatchString(v.ID) {
@@ -52,6 +51,14 @@ func (c *Client) instance(i types.Instance, account string) (cloud.Instance, err
 		if v.Interface = value(first.NetworkInterfaceId); v.Interface != "" && !resourceID.MatchString(v.Interface) {
 			return bad("network interface", v.Interface)
 		}
+		for _, g := range first.Groups {
+			if id := value(g.GroupId); resourceID.MatchString(id) {
+				v.Groups = append(v.Groups, id)
+			} else {
+				return bad("security group", id)
+			}
+		}
+		slices.Sort(v.Groups)
 		v.Forwards = first.SourceDestCheck != nil && !*first.SourceDestCheck
 		v.Network = cmp.Or(v.Network, value(first.VpcId))
 	}

@@ -30,6 +30,8 @@ var kinds = map[string]cloud.Kind{
 
 	"RouteAlreadyExists": cloud.Changed, "IncorrectInstanceState": cloud.Changed, "IncorrectState": cloud.Changed,
 	"DependencyViolation": cloud.Taken, "ResourceAlreadyAssociated": cloud.Taken,
+	"DuplicateLoadBalancerName": cloud.Changed, "DuplicateTargetGroupName": cloud.Changed, "DuplicateListener": cloud.Changed, "InvalidGroup.Duplicate": cloud.Changed,
+	"TargetGroupAssociationLimit": cloud.Taken,
 
 	"InternalError": cloud.Unavailable, "InternalFailure": cloud.Unavailable, "ServiceUnavailable": cloud.Unavailable, "Unavailable": cloud.Unavailable, "RequestTimeout": cloud.Unavailable,
 	"RequestTimeoutException": cloud.Unavailable, "ServerInternal": cloud.Unavailable,
@@ -48,6 +50,21 @@ var identity = map[string]string{
 	"ExpiredToken":                "the session token has expired; renew the credentials, or let the program assume a role",
 	"ExpiredTokenException":       "the session token has expired; renew the credentials, or let the program assume a role",
 	"RequestExpired":              "AWS calls the request too old; set this host's clock",
+}
+
+// fixes are what to do about errors of load balancing.
+var fixes = map[string]string{
+	"TooManyLoadBalancers":        "ask AWS for a higher quota of network load balancers per region (L-69A177A2), or delete some",
+	"TooManyTargetGroups":         "ask AWS for a higher quota of target groups per region (L-B22855CB), or delete some",
+	"TooManyListeners":            "ask AWS for a higher quota of listeners per network load balancer (L-57A373D6), or use fewer ports in the Service",
+	"TooManyTargets":              "ask AWS for a higher quota of targets, or let fewer Nodes be targets",
+	"DuplicateLoadBalancerName":   "rename or delete the other load balancer of this name",
+	"DuplicateTargetGroupName":    "rename or delete the other target group of this name",
+	"DuplicateListener":           "delete the other listener of this port; a network load balancer has TCP and UDP of one port in one listener, TCP_UDP",
+	"InvalidGroup.Duplicate":      "rename or delete the other security group of this name in the VPC",
+	"TargetGroupAssociationLimit": "take the target group from the other load balancer",
+	"OperationNotPermitted":       "if its deletion protection is on, switch it off (deletion_protection.enabled)",
+	"CertificateNotFound":         "name a certificate of ACM in this region, which exists",
 }
 
 // explain returns err as a *cloud.Error with the fix.
@@ -74,9 +91,9 @@ func explain(action string, err error) error {
 	switch {
 	case known:
 		kind = named
-	case strings.HasSuffix(code, ".NotFound") || strings.HasSuffix(code, "NotFoundException"):
+	case strings.HasSuffix(code, "NotFound") || strings.HasSuffix(code, "NotFoundException"):
 		kind = cloud.Missing
-	case strings.HasSuffix(code, "LimitExceeded"):
+	case strings.HasSuffix(code, "LimitExceeded") || strings.HasPrefix(code, "TooMany"):
 		kind = cloud.Full
 	case strings.HasSuffix(code, "InUse"):
 		kind = cloud.Taken
@@ -97,6 +114,8 @@ func explain(action string, err error) error {
 		text += "; the account's request rate is used up, by this program or by others; slowing down"
 	case kind == cloud.Full && code == "RouteLimitExceeded":
 		text += "; ask AWS for a higher quota of routes per route table (L-93826ACB)"
+	case fixes[code] != "":
+		text += "; " + fixes[code]
 	}
 	if id != "" {
 		text += fmt.Sprintf(" (request %.64s)", clip(id))
@@ -146,8 +165,11 @@ func clip(text string) string {
 
 // permission returns the name of an action in IAM.
 func permission(action string) string {
-	if action == getQuota {
+	switch {
+	case action == getQuota:
 		return "servicequotas:" + action
+	case balancing[action]:
+		return "elasticloadbalancing:" + action
 	}
 	return "ec2:" + action
 }

@@ -3,6 +3,7 @@ package aws
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -10,7 +11,10 @@ import (
 )
 
 // used are all actions that the client requests.
-var used = []string{describeInstances, describeTables, getQuota, createRoute, replaceRoute, deleteRoute, modifyInterface}
+var used = append([]string{
+	describeInstances, describeTables, getQuota, createRoute, replaceRoute, deleteRoute, modifyInterface,
+	describeSubnets, describeZones, describeGroups, createSecurityGroup, deleteSecurityGroup, authorizeIngress, revokeIngress, createTags,
+}, slices.Collect(maps.Keys(balancing))...)
 
 // The page's policy allows what the client requests, and nothing else. Its table has
 // the budgets.

@@ -53,24 +53,7 @@ func (c *Client) Tables(ctx context.Context) ([]cloud.Table, error) {
 // describeTables returns all tables that the filters select, in the order of their IDs.
 func (c *Client) describeTables(ctx context.Context, filters []types.Filter) ([]cloud.Table, error) {
 	byID := make(map[string]cloud.Table)
-	in := &ec2.DescribeRouteTablesInput{Filters: filters, MaxResults: aws.Int32(largestTables)}
-	err := pages(describeTables, func() (*string, error) {
-		out, err := ask(ctx, c, describeTables, func(ctx context.Context) (*ec2.DescribeRouteTablesOutput, error) {
-			return c.ec2.DescribeRouteTables(ctx, in)
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range out.RouteTables {
-			v := table(t)
-			if !strings.HasPrefix(v.ID, "rtb-") || !resourceID.MatchString(v.ID) {
-				return nil, &cloud.Error{Kind: cloud.Unavailable, Action: describeTables, Text: fmt.Sprintf("the answer has the route table %.80q; reading it again later", v.ID)}
-			}
-			byID[v.ID] = v
-		}
-		in.NextToken = out.NextToken
-		return out.NextToken, nil
-	})
+	err := c.eachTable(ctx, filters, func(t types.RouteTable) { byID[value(t.RouteTableId)] = table(t) })
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +63,36 @@ func (c *Client) describeTables(ctx context.Context, filters []types.Filter) ([]
 	}
 	slices.SortFunc(all, func(a, b cloud.Table) int { return cmp.Compare(a.ID, b.ID) })
 	return all, nil
+}
+
+// eachTable passes every table that the filters select to each. With an error, there may
+// be others.
+func (c *Client) eachTable(ctx context.Context, filters []types.Filter, each func(types.RouteTable)) error {
+	in := &ec2.DescribeRouteTablesInput{Filters: filters, MaxResults: aws.Int32(largestTables)}
+	return pages(describeTables, func() (*string, error) {
+		out, err := ask(ctx, c, describeTables, func(ctx context.Context) (*ec2.DescribeRouteTablesOutput, error) {
+			return c.ec2.DescribeRouteTables(ctx, in)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range out.RouteTables {
+			if id := value(t.RouteTableId); !strings.HasPrefix(id, "rtb-") || !resourceID.MatchString(id) {
+				return nil, strange(describeTables, "route table", id)
+			}
+		}
+		for _, t := range out.RouteTables {
+			each(t)
+		}
+		in.NextToken = out.NextToken
+		return out.NextToken, nil
+	})
+}
+
+// strange returns the error of an answer that cannot be of the API: nothing of it is to
+// be believed then.
+func strange(action, what, value string) error {
+	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: fmt.Sprintf("the answer has the %s %.80q; reading it again later", what, value)}
 }
 
 func table(t types.RouteTable) cloud.Table {

@@ -185,7 +185,6 @@ func describeLimits(r *request) error {
 		{"target-groups", r.set.TargetGroups},
 		{"targets-per-availability-zone-per-network-load-balancer", r.set.TargetsPerZone},
 		{"targets-per-network-load-balancer", r.set.TargetsPerBalancer},
-		{"targets-per-target-group", 1000},
 	}, func(l limit) {
 		r.x.text("Name", l.name)
 		r.x.number("Max", l.most)

@@ -1,0 +1,229 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// The actions of Elastic Load Balancing.
+const (
+	describeBalancers          = "DescribeLoadBalancers"
+	describeTargetGroups       = "DescribeTargetGroups"
+	describeTags               = "DescribeTags"
+	describeListeners          = "DescribeListeners"
+	describeBalancerAttributes = "DescribeLoadBalancerAttributes"
+	describeGroupAttributes    = "DescribeTargetGroupAttributes"
+	describeHealth             = "DescribeTargetHealth"
+	describeLimits             = "DescribeAccountLimits"
+)
+
+// largestELBPage is how many load balancers or target groups a page may have.
+const largestELBPage = 400
+
+// balancing are the actions of Elastic Load Balancing that the client requests.
+var balancing = map[string]bool{
+	describeBalancers: true, describeTargetGroups: true, describeTags: true, describeListeners: true, describeBalancerAttributes: true,
+	describeGroupAttributes: true, describeHealth: true, describeLimits: true,
+	createBalancer: true, setBalancerAttributes: true, setSubnets: true, setFamilies: true, setSecurity: true, deleteBalancer: true,
+	createTargetGroup: true, modifyTargetGroup: true, setGroupAttributes: true, deleteTargetGroup: true, registerTargets: true, deregisterTargets: true,
+	createListener: true, modifyListener: true, deleteListener: true, addTags: true,
+}
+
+// Kinds of load balancers are told by their type: not every API that speaks like AWS names
+// them in the ARN.
+var (
+	balancerARN = regexp.MustCompile(`^arn:[a-z0-9-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:loadbalancer/[a-z]+/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,40}$`)
+	groupARN    = regexp.MustCompile(`^arn:[a-z0-9-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:targetgroup/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,40}$`)
+	listenerARN = regexp.MustCompile(`^arn:[a-z0-9-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:listener/[a-z]+/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,40}/[0-9a-f]{1,40}$`)
+	// balancerHost is a name in the DNS. That of a balancer has the balancer's own case.
+	balancerHost = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
+)
+
+// quoted quotes a value of an error, and limits it.
+func quoted(text string) string { return fmt.Sprintf("%.120q", text) }
+
+// Balancing returns the network load balancers, target groups and security groups with
+// the cluster's tag, without their details.
+func (c *Client) Balancing(ctx context.Context) (cloud.Balancing, error) {
+	var b cloud.Balancing
+	balancers, err := c.describeBalancers(ctx)
+	if err != nil {
+		return b, err
+	}
+	groups, err := c.describeTargetGroups(ctx)
+	if err != nil {
+		return b, err
+	}
+	ids := make([]string, 0, len(balancers)+len(groups))
+	for _, v := range balancers {
+		ids = append(ids, v.ID)
+	}
+	for _, g := range groups {
+		ids = append(ids, g.ID)
+	}
+	tags, err := c.tagsOf(ctx, ids)
+	if err != nil {
+		return b, err
+	}
+	for _, v := range balancers {
+		if v.Tags = tags[v.ID]; c.config.marks(v.Tags) {
+			b.Balancers = append(b.Balancers, v)
+		}
+	}
+	for _, g := range groups {
+		if g.Tags = tags[g.ID]; c.config.marks(g.Tags) {
+			b.Groups = append(b.Groups, g)
+		}
+	}
+	slices.SortFunc(b.Balancers, func(a, b cloud.Balancer) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(b.Groups, func(a, b cloud.TargetGroup) int { return cmp.Compare(a.ID, b.ID) })
+	if b.Security, err = c.describeGroups(ctx, c.config.ours()...); err != nil {
+		return cloud.Balancing{}, err
+	}
+	return b, nil
+}
+
+// marks reports whether tags are those of something that is the cluster's.
+func (c Config) marks(tags map[string]string) bool {
+	if c.Legacy {
+		return tags["KubernetesCluster"] == c.Cluster
+	}
+	_, marked := tags[c.tag()]
+	return marked
+}
+
+// describeBalancers returns all network load balancers of the account, in the VPC of the
+// cloud config if it names one.
+func (c *Client) describeBalancers(ctx context.Context) ([]cloud.Balancer, error) {
+	byID := make(map[string]cloud.Balancer)
+	in := &elb.DescribeLoadBalancersInput{PageSize: aws.Int32(largestELBPage)}
+	err := pages(describeBalancers, func() (*string, error) {
+		out, err := ask(ctx, c, describeBalancers, func(ctx context.Context) (*elb.DescribeLoadBalancersOutput, error) {
+			return c.elb.DescribeLoadBalancers(ctx, in)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range out.LoadBalancers {
+			if l.Type != types.LoadBalancerTypeEnumNetwork || c.config.VPC != "" && value(l.VpcId) != c.config.VPC {
+				continue
+			}
+			v, err := balancer(describeBalancers, l)
+			if err != nil {
+				return nil, err
+			}
+			byID[v.ID] = v
+		}
+		in.Marker = out.NextMarker
+		return out.NextMarker, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]cloud.Balancer, 0, len(byID))
+	for _, v := range byID {
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// balancer returns what an answer says of a load balancer.
+func balancer(action string, l types.LoadBalancer) (cloud.Balancer, error) {
+	v := cloud.Balancer{
+		ID: value(l.LoadBalancerArn), Name: value(l.LoadBalancerName), Network: value(l.VpcId), Scheme: cloud.Scheme(l.Scheme), Families: cloud.AddressFamilies(l.IpAddressType),
+		Host: value(l.DNSName), Security: slices.Sorted(slices.Values(l.SecurityGroups)),
+	}
+	switch {
+	case !balancerARN.MatchString(v.ID):
+		return v, strange(action, "load balancer", v.ID)
+	case v.Host != "" && !balancerHost.MatchString(v.Host):
+		return v, strange(action, "DNS name", v.Host)
+	}
+	if l.State != nil {
+		v.State, v.Why = clip(string(l.State.Code)), clip(value(l.State.Reason))
+	}
+	for _, z := range l.AvailabilityZones {
+		p := cloud.Place{Subnet: value(z.SubnetId), Zone: value(z.ZoneName)}
+		if !resourceID.MatchString(p.Subnet) {
+			return v, strange(action, "subnet", p.Subnet)
+		}
+		for _, a := range z.LoadBalancerAddresses {
+			p.Allocation, p.IPv4, p.IPv6 = cmp.Or(p.Allocation, value(a.AllocationId)), cmp.Or(p.IPv4, value(a.PrivateIPv4Address)), cmp.Or(p.IPv6, value(a.IPv6Address))
+		}
+		v.Places = append(v.Places, p)
+	}
+	cloud.SortPlaces(v.Places)
+	for _, id := range v.Security {
+		if !isGroup(id) {
+			return v, strange(action, "security group", id)
+		}
+	}
+	return v, nil
+}
+
+// describeTargetGroups returns all target groups of the account, in the VPC of the cloud
+// config if it names one.
+func (c *Client) describeTargetGroups(ctx context.Context) ([]cloud.TargetGroup, error) {
+	byID := make(map[string]cloud.TargetGroup)
+	in := &elb.DescribeTargetGroupsInput{PageSize: aws.Int32(largestELBPage)}
+	err := pages(describeTargetGroups, func() (*string, error) {
+		out, err := ask(ctx, c, describeTargetGroups, func(ctx context.Context) (*elb.DescribeTargetGroupsOutput, error) {
+			return c.elb.DescribeTargetGroups(ctx, in)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range out.TargetGroups {
+			if c.config.VPC != "" && value(g.VpcId) != c.config.VPC {
+				continue
+			}
+			v, err := targetGroup(describeTargetGroups, g)
+			if err != nil {
+				return nil, err
+			}
+			byID[v.ID] = v
+		}
+		in.Marker = out.NextMarker
+		return out.NextMarker, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]cloud.TargetGroup, 0, len(byID))
+	for _, v := range byID {
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// targetGroup returns what an answer says of a target group.
+func targetGroup(action string, g types.TargetGroup) (cloud.TargetGroup, error) {
+	v := cloud.TargetGroup{
+		ID: value(g.TargetGroupArn), Name: value(g.TargetGroupName), Network: value(g.VpcId), Protocol: cloud.Protocol(g.Protocol), Port: int(value(g.Port)),
+		Kind: string(g.TargetType), Family: cmp.Or(string(g.IpAddressType), string(cloud.IPv4Only)), Balancers: slices.Sorted(slices.Values(g.LoadBalancerArns)),
+		Health: cloud.HealthCheck{
+			Protocol: cloud.Protocol(g.HealthCheckProtocol), Port: value(g.HealthCheckPort), Interval: int(value(g.HealthCheckIntervalSeconds)), Timeout: int(value(g.HealthCheckTimeoutSeconds)),
+			Healthy: int(value(g.HealthyThresholdCount)), Unhealthy: int(value(g.UnhealthyThresholdCount)),
+		},
+	}
+	if !groupARN.MatchString(v.ID) {
+		return v, strange(action, "target group", v.ID)
+	}
+	if strings.HasPrefix(string(v.Health.Protocol), "HTTP") {
+		v.Health.Path = value(g.HealthCheckPath)
+		if g.Matcher != nil {
+			v.Health.Codes = value(g.Matcher.HttpCode)
+		}
+	}
+	return v, nil
+}
