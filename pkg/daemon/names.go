@@ -5,18 +5,11 @@ import (
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/subnet"
-	"github.com/tulle-net/tulle/subnet/etcd"
 	"github.com/tulle-net/tulle/subnet/kube"
 )
 
 // The names of the rooms' settings in errors and logs: tulled's flags.
 var (
-	etcdNames = etcd.Names{
-		Endpoints: options.Name("etcd-endpoints"),
-		CertFile:  options.Name("etcd-certfile"), KeyFile: options.Name("etcd-keyfile"), CAFile: options.Name("etcd-cafile"),
-		Username: options.Name("etcd-username"), Password: options.Name("etcd-password"), PasswordFile: options.Name("etcd-password-file"),
-		Address: options.Name("public-ip") + ", " + options.Name("iface"),
-	}
 	kubeNames = kube.Names{
 		Server: options.Name("kube-api-url"), Kubeconfig: options.Name("kubeconfig-file"),
 		Prefix: options.Name("kube-annotation-prefix"), ConfigFile: options.Name("net-config-path"),

@@ -37,12 +37,10 @@ func OpenStore(o options.Options) (Store, error) {
 // openEtcd returns a store in etcd. Lives reports whether the holder of a lease is
 // alive; nil disables that.
 func openEtcd(o options.Options, lives func(context.Context, subnet.Lease) bool) (Store, error) {
-	return etcd.Open(etcd.Options{
-		Endpoints: o.Etcd.Endpoints, Prefix: o.Etcd.Prefix,
-		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
-		Username: o.Etcd.Username, Password: o.Etcd.Password.Reveal(), PasswordFile: o.Etcd.PasswordFile,
-		TTL: o.LeaseTTL, RenewMargin: o.RenewMargin, Answers: lives, Names: etcdNames,
-	})
+	e := o.Etcd.Options(options.Name)
+	e.TTL, e.RenewMargin, e.Answers = o.LeaseTTL, o.RenewMargin, lives
+	e.Names.Address = options.Name("public-ip") + ", " + options.Name("iface")
+	return etcd.Open(e)
 }
 
 // nodeStore is a store as a daemon uses it, with what depends on its kind.

@@ -2,6 +2,7 @@ package flags
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"net/netip"
 	"strconv"
@@ -100,4 +101,27 @@ func Address(value string) (netip.Addr, error) {
 		return netip.Addr{}, Refuse(value, "not an IP address", "use one like 192.0.2.7 or 2001:db8::7")
 	}
 	return a.Unmap(), nil
+}
+
+// Items returns the parts of a comma-separated list, without empty ones.
+func Items(list string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for item := range strings.SplitSeq(list, ",") {
+			if item = strings.TrimSpace(item); item != "" && !yield(item) {
+				return
+			}
+		}
+	}
+}
+
+// IsHost reports whether name, from a URL with host, is an address or may be a
+// name in DNS.
+func IsHost(host, name string) bool {
+	if strings.HasPrefix(host, "[") {
+		a, err := netip.ParseAddr(name)
+		return err == nil && a.Is6()
+	}
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._", r)
+	})
 }

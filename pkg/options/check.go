@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/etcdflags"
 	"github.com/tulle-net/tulle/pkg/flags"
-	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
 // check rejects flags that conflict, and completes values that depend on several
@@ -19,25 +19,12 @@ func (o *Options) check(g *flags.Given) error {
 			return err
 		}
 	}
-	o.Etcd.finish()
+	o.Etcd.Finish()
 	o.warn(g)
 	return nil
 }
 
-func (o *Options) checkEtcd(g *flags.Given) error {
-	err := etcd.Options{
-		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile,
-		Username: o.Etcd.Username, Password: o.Etcd.Password.Reveal(), PasswordFile: o.Etcd.PasswordFile,
-		Names: etcd.Names{
-			CertFile: g.From("etcd-certfile"), KeyFile: g.From("etcd-keyfile"),
-			Username: g.From("etcd-username"), Password: g.From("etcd-password"), PasswordFile: g.From("etcd-password-file"),
-		},
-	}.Check()
-	if err != nil {
-		return &flags.Error{Why: err.Error()}
-	}
-	return nil
-}
+func (o *Options) checkEtcd(g *flags.Given) error { return o.Etcd.Check(g.From) }
 
 func (o *Options) checkEmbedded(g *flags.Given) error {
 	if !o.Embedded.On {
@@ -64,13 +51,13 @@ func (o *Options) checkEmbedded(g *flags.Given) error {
 	refusal := &flags.Error{Flag: g.From("etcd-listen"), Value: o.Embedded.Listen}
 	scheme, _, _ := strings.Cut(o.Embedded.Listen, ":")
 	switch {
-	case scheme == "http" && !loopback(o.Embedded.Listen):
+	case scheme == "http" && !etcdflags.Loopback(o.Embedded.Listen):
 		refusal.Why, refusal.Fix = "unencrypted, and beyond loopback anyone could read and change the network", "use https, with --etcd-certfile and --etcd-keyfile"
 		return refusal
 	case (scheme == "https" || scheme == "unixs") && o.Etcd.CertFile == "":
 		refusal.Why, refusal.Fix = scheme+" needs a certificate", "add --etcd-certfile and --etcd-keyfile"
 		return refusal
-	case scheme == "https" && !loopback(o.Embedded.Listen) && o.Etcd.CAFile == "" && !o.Embedded.AnyClient:
+	case scheme == "https" && !etcdflags.Loopback(o.Embedded.Listen) && o.Etcd.CAFile == "" && !o.Embedded.AnyClient:
 		refusal.Why = "without client certificates anyone who reaches it could rewrite the network"
 		refusal.Fix = "add --etcd-cafile; --etcd-listen-without-client-certs allows it nevertheless"
 		return refusal
@@ -120,7 +107,7 @@ func (o *Options) warn(g *flags.Given) {
 		switch {
 		case o.Etcd.CAFile != "":
 			o.Warnings = append(o.Warnings, g.From("etcd-listen-without-client-certs")+" has no effect with --etcd-cafile")
-		case !strings.HasPrefix(o.Embedded.Listen, "unix") && !loopback(o.Embedded.Listen):
+		case !strings.HasPrefix(o.Embedded.Listen, "unix") && !etcdflags.Loopback(o.Embedded.Listen):
 			o.Warnings = append(o.Warnings, g.From("etcd-listen-without-client-certs")+": anyone who reaches "+o.Embedded.Listen+" can rewrite the network; use --etcd-cafile")
 		}
 	}
@@ -129,7 +116,7 @@ func (o *Options) warn(g *flags.Given) {
 		urls, in = []string{o.Embedded.Listen}, "etcd-listen"
 	}
 	for _, name := range []string{"etcd-cafile", "etcd-certfile"} {
-		if g.Has(name) && !encrypted(urls) {
+		if g.Has(name) && !etcdflags.Encrypted(urls) {
 			o.Warnings = append(o.Warnings, g.From(name)+" has no effect with http; use https in "+g.From(in))
 		}
 	}

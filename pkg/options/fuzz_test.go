@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tulle-net/tulle/pkg/etcdflags"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -66,11 +67,12 @@ func good(t *testing.T, o Options) {
 		t.Errorf("endpoints are %q, and embedded is %t", o.Etcd.Endpoints, o.Embedded.On)
 	}
 	for _, e := range o.Etcd.Endpoints {
-		if again, err := endpoint(e); again != e || err != nil {
-			t.Errorf("the endpoint %q reads as %q, %v", e, again, err)
+		again, err := Parse([]string{"--etcd-endpoints=" + e}, nil, backends)
+		if err != nil || !slices.Equal(again.Etcd.Endpoints, []string{e}) {
+			t.Errorf("the endpoint %q reads as %q, %v", e, again.Etcd.Endpoints, err)
 		}
 	}
-	if o.Embedded.On && !strings.HasPrefix(o.Embedded.Listen, "unix") && !loopback(o.Embedded.Listen) && (!strings.HasPrefix(o.Embedded.Listen, "https://") || o.Etcd.CertFile == "") {
+	if o.Embedded.On && !strings.HasPrefix(o.Embedded.Listen, "unix") && !etcdflags.Loopback(o.Embedded.Listen) && (!strings.HasPrefix(o.Embedded.Listen, "https://") || o.Etcd.CertFile == "") {
 		t.Errorf("it serves at %q", o.Embedded.Listen)
 	}
 	if (o.Etcd.CertFile == "") != (o.Etcd.KeyFile == "") {

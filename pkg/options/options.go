@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/answer"
-	"github.com/tulle-net/tulle/pkg/flags"
+	"github.com/tulle-net/tulle/pkg/etcdflags"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -38,7 +38,7 @@ type Options struct {
 	Health       Health
 	Probes       Probes
 
-	Etcd     Etcd
+	Etcd     etcdflags.Etcd
 	Embedded Embedded
 	Kube     Kube
 	Node     Node
@@ -104,21 +104,6 @@ type PeerList struct {
 
 // Plugins are the folders from and to which InstallCNI installs.
 type Plugins struct{ From, To string }
-
-// Etcd is how to reach the store.
-type Etcd struct {
-	// Endpoints are http or https URLs of a host and a port, or unix or unixs URLs of a
-	// path. With Embedded there are none, except for Leases, which asks the daemon's
-	// etcd.
-	Endpoints []string
-	// Prefix is clean: a key is Prefix, a slash and the rest, as for flannel.
-	Prefix                    string
-	CAFile, CertFile, KeyFile string
-	// Username comes with either Password or PasswordFile.
-	Username     string
-	Password     flags.Secret
-	PasswordFile string
-}
 
 // Embedded is the etcd that tulled keeps running on this host.
 type Embedded struct {

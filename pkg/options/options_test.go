@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/answer"
+	"github.com/tulle-net/tulle/pkg/etcdflags"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -24,7 +25,7 @@ func parse(t *testing.T, args, environ []string) Options {
 // TestDefaults checks the options without any setting.
 func TestDefaults(t *testing.T) {
 	want := Options{
-		Etcd:       Etcd{Endpoints: []string{"http://127.0.0.1:2379"}, Prefix: "/coreos.com/network"},
+		Etcd:       etcdflags.Etcd{Endpoints: []string{"http://127.0.0.1:2379"}, Prefix: "/coreos.com/network"},
 		SubnetFile: "/run/flannel/subnet.env",
 		StateDir:   "/var/lib/tulle", Plugins: Plugins{From: "/cni"}, StatusSocket: "/run/tulle/tulled.sock", Health: Health{Address: netip.MustParseAddr("127.0.0.1")}, Output: answer.Text,
 		Probes:    Probes{5 * time.Second, 8479},

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tulle-net/tulle/pkg/etcdflags"
 )
 
 const marker = "hunter2zq"
@@ -108,7 +110,7 @@ func TestSecretsOfACommandLine(t *testing.T) {
 
 // TestPrintedShows checks that TestSecretsStaySecret would find a secret.
 func TestPrintedShows(t *testing.T) {
-	for _, o := range []Options{{Etcd: Etcd{PasswordFile: marker}}, {Given: []string{marker}}, {Warnings: []string{marker}}} {
+	for _, o := range []Options{{Etcd: etcdflags.Etcd{PasswordFile: marker}}, {Given: []string{marker}}, {Warnings: []string{marker}}} {
 		if !shows(printed(o, nil)) {
 			t.Errorf("%#v does not show", o)
 		}

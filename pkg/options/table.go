@@ -2,6 +2,7 @@ package options
 
 import (
 	"github.com/tulle-net/tulle/pkg/answer"
+	"github.com/tulle-net/tulle/pkg/etcdflags"
 	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -23,31 +24,10 @@ const (
 
 // table returns every flag, in the order of the help. The flags set o.
 func table(o *Options, backends []string) []flags.Flag {
-	return []flags.Flag{
-		{Name: "etcd-endpoints", Group: store, Value: "URLS", Default: "http://127.0.0.1:2379",
-			About: "etcd URLs, comma-separated",
-			Set:   flags.To(&o.Etcd.Endpoints, endpoints)},
-		{Name: "etcd-prefix", Group: store, Value: "KEY", Default: "/coreos.com/network",
-			About: "prefix of all keys in etcd",
-			Set:   flags.To(&o.Etcd.Prefix, prefix)},
-		{Name: "etcd-cafile", Group: store, Value: "FILE",
-			About: "CA certificates that verify etcd's certificate",
-			Set:   flags.To(&o.Etcd.CAFile, flags.File)},
-		{Name: "etcd-certfile", Group: store, Value: "FILE",
-			About: "certificate for etcd: client's, or embedded server's",
-			Set:   flags.To(&o.Etcd.CertFile, flags.File)},
-		{Name: "etcd-keyfile", Group: store, Value: "FILE",
-			About: "private key of --etcd-certfile",
-			Set:   flags.To(&o.Etcd.KeyFile, flags.File)},
-		{Name: "etcd-username", Group: store, Value: "NAME",
-			About: "etcd user",
-			Set:   flags.To(&o.Etcd.Username, username)},
-		{Name: "etcd-password", Group: store, Value: "TEXT", Secret: true,
-			About: "password of the etcd user; prefer --etcd-password-file",
-			Set:   flags.To(&o.Etcd.Password, password)},
-		{Name: "etcd-password-file", Group: store, Value: "FILE",
-			About: "file with the password of the etcd user",
-			Set:   flags.To(&o.Etcd.PasswordFile, flags.File)},
+	return append(o.Etcd.Flags(store,
+		flags.Flag{Name: "etcd-endpoints", Default: "http://127.0.0.1:2379"},
+		flags.Flag{Name: "etcd-certfile", About: "certificate for etcd: client's, or embedded server's"},
+	), []flags.Flag{
 		{Name: "subnet-lease-ttl", Group: store, Value: "DURATION", Default: "24h",
 			About: "lifetime of a lease without renewal",
 			Set:   flags.To(&o.LeaseTTL, leaseTTL)},
@@ -60,7 +40,7 @@ func table(o *Options, backends []string) []flags.Flag {
 			Set:   flags.To(&o.Embedded.On, flags.Bool)},
 		{Name: "etcd-listen", Group: embedded, Value: "URL", Default: "http://127.0.0.1:2379",
 			About: "URL of the embedded etcd",
-			Set:   flags.To(&o.Embedded.Listen, listen)},
+			Set:   flags.To(&o.Embedded.Listen, etcdflags.Listen)},
 		{Name: "etcd-listen-without-client-certs", Group: embedded, Default: "false",
 			About: "let clients without a certificate in; unsafe",
 			Set:   flags.To(&o.Embedded.AnyClient, flags.Bool)},
@@ -224,5 +204,5 @@ func table(o *Options, backends []string) []flags.Flag {
 
 		flags.Help.In(other),
 		flags.Version.In(other),
-	}
+	}...)
 }

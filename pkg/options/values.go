@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"path"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -69,29 +69,6 @@ func leaseTTL(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// prefix reads a prefix of keys. Like flannel, it cleans the path.
-func prefix(value string) (string, error) {
-	clean := path.Clean(value)
-	if !flags.Printable(value) || clean == "." {
-		return "", flags.Refuse(value, "not a prefix of etcd keys", "use one like /coreos.com/network")
-	}
-	return clean, nil
-}
-
-func username(value string) (string, error) {
-	// Neither error shows the value: a person may have written the password after a
-	// colon, as for etcdctl.
-	switch {
-	case strings.ContainsRune(value, ':'):
-		return "", flags.Refuse("", "contains a colon", "use the name alone, and --etcd-password-file")
-	case !flags.Printable(value):
-		return "", flags.Refuse("", "contains spaces or unprintable characters", "use the name of an etcd user")
-	}
-	return value, nil
-}
-
-func password(value string) (flags.Secret, error) { return flags.NewSecret(value), nil }
-
 // label reads a name that a lease may contain.
 func label(value string) (string, error) {
 	const most = 253
@@ -144,7 +121,7 @@ func public(f subnet.Family) func(string) (netip.Addr, error) {
 // addNetworks adds one or several networks, comma-separated.
 func (o *Options) addNetworks(value string) error {
 	const fix = "use one IPv4 network, one IPv6 network or both, like 10.5.0.0/16,fd00:5::/48"
-	for item := range items(value) {
+	for item := range flags.Items(value) {
 		p, err := netip.ParsePrefix(item)
 		if err != nil {
 			return flags.Refuse(item, "not a network", fix)
@@ -183,7 +160,7 @@ func filter(value string) (Filter, error) {
 
 // addExempt adds one or several networks, comma-separated.
 func (o *Options) addExempt(value string) error {
-	for item := range items(value) {
+	for item := range flags.Items(value) {
 		p, err := netip.ParsePrefix(item)
 		if err != nil {
 			return flags.Refuse(item, "not a network", "use one like 192.0.2.0/24 or 2001:db8::/32")
@@ -226,7 +203,7 @@ func annotationPrefix(value string) (string, error) {
 
 // vmodule reads a value of klog's flag of that name.
 func vmodule(value string) (string, error) {
-	for rule := range items(value) {
+	for rule := range flags.Items(value) {
 		name, level, _ := strings.Cut(rule, "=")
 		if n, err := strconv.ParseInt(level, 10, 32); name == "" || err != nil || n < 0 {
 			return "", flags.Refuse(rule, "not a file pattern with a level", "use one like peers=2 or watch*=4")
@@ -240,6 +217,22 @@ func sourceLine(value string) (string, error) {
 	name, line, _ := strings.Cut(value, ":")
 	if n, err := strconv.Atoi(line); !strings.Contains(name, ".") || err != nil || n <= 0 {
 		return "", flags.Refuse(value, "not a source line", "use one like peers.go:120")
+	}
+	return value, nil
+}
+
+// apiURL reads the API server's URL, which may have a path. The default port depends
+// on the scheme.
+func apiURL(value string) (string, error) {
+	if strings.ContainsAny(value, "@?#") {
+		return "", flags.Refuse("", "user, query or fragment in a URL", "use one like https://192.0.2.7:6443")
+	}
+	u, err := url.Parse(value)
+	switch {
+	case err != nil:
+		return "", flags.Refuse("", "not a URL", "use one like https://192.0.2.7:6443")
+	case u.Scheme != "http" && u.Scheme != "https" || !flags.IsHost(u.Host, u.Hostname()):
+		return "", flags.Refuse(value, "no valid host in the URL", "use one like https://192.0.2.7:6443")
 	}
 	return value, nil
 }

@@ -76,7 +76,7 @@ func readControllers(value string) (s selection, err error) {
 // idle returns why a controller has no work.
 func (s *settings) idle(p part) *flags.Error {
 	if s.inEtcd() && p.name != route.Name {
-		return &flags.Error{Flag: "etcd-endpoints", Why: p.name + " needs Kubernetes", Fix: "leave it out of --controllers, or leave out --etcd-endpoints"}
+		return &flags.Error{Flag: "--etcd-endpoints", Why: p.name + " needs Kubernetes", Fix: "leave it out of --controllers, or leave out --etcd-endpoints"}
 	}
 	return p.idle(s)
 }

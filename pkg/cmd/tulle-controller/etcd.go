@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,63 +16,24 @@ import (
 	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
-// etcdSettings locate a network in etcd, in the place of a cluster of Kubernetes.
-type etcdSettings struct {
-	endpoints    []string
-	prefix       string
-	cert, key    string
-	ca           string
-	user         string
-	passwordFile string
-}
-
 // allocType is the type of the backend whose leases need routes in the cloud.
 const allocType = "alloc"
 
 // configLimit is how long the network's config may take at the start.
 const configLimit = 30 * time.Second
 
-// etcdFlags are the flags of a network in etcd, with the names that tulled has for them.
+// etcdFlags are the flags of a network in etcd, as tulled has them. A password is only read
+// from a file.
 func (s *settings) etcdFlags() []flags.Flag {
-	return []flags.Flag{
-		{Name: "etcd-endpoints", Group: ofEtcd, Value: "URLS",
-			About: "etcd of a network of hosts, in the place of Kubernetes",
-			Set:   flags.To(&s.etcd.endpoints, readEndpoints)},
-		{Name: "etcd-prefix", Group: ofEtcd, Value: "KEY", Default: "/coreos.com/network",
-			About: "prefix of the network's keys",
-			Set:   flags.To(&s.etcd.prefix, readPrefix)},
-		{Name: "etcd-cafile", Group: ofEtcd, Value: "FILE",
-			About: "certificate authorities of etcd",
-			Set:   flags.To(&s.etcd.ca, flags.File)},
-		{Name: "etcd-certfile", Group: ofEtcd, Value: "FILE",
-			About: "certificate of this program for etcd",
-			Set:   flags.To(&s.etcd.cert, flags.File)},
-		{Name: "etcd-keyfile", Group: ofEtcd, Value: "FILE",
-			About: "private key of --etcd-certfile",
-			Set:   flags.To(&s.etcd.key, flags.File)},
-		{Name: "etcd-username", Group: ofEtcd, Value: "NAME",
-			About: "user of etcd; needs --etcd-password-file",
-			Set:   flags.To(&s.etcd.user, readUser)},
-		{Name: "etcd-password-file", Group: ofEtcd, Value: "FILE",
-			About: "file with the password of the etcd user",
-			Set:   flags.To(&s.etcd.passwordFile, flags.File)},
-	}
+	all := s.etcd.Flags(ofEtcd, flags.Flag{Name: "etcd-endpoints", About: "etcd URLs of a network of hosts without Kubernetes"})
+	return slices.DeleteFunc(all, func(f flags.Flag) bool { return f.Name == "etcd-password" })
 }
+
+// written returns a flag as it is on a command line.
+func written(flag string) string { return flags.Flag{Name: flag}.Written() }
 
 // inEtcd reports whether nodes are leases in etcd, and not Nodes of Kubernetes.
-func (s *settings) inEtcd() bool { return len(s.etcd.endpoints) > 0 }
-
-// storeOptions returns where the network is.
-func (s *settings) storeOptions() etcd.Options {
-	e := s.etcd
-	return etcd.Options{
-		Endpoints: e.endpoints, Prefix: e.prefix, CertFile: e.cert, KeyFile: e.key, CAFile: e.ca, Username: e.user, PasswordFile: e.passwordFile,
-		Names: etcd.Names{
-			Endpoints: "--etcd-endpoints", CertFile: "--etcd-certfile", KeyFile: "--etcd-keyfile", CAFile: "--etcd-cafile",
-			Username: "--etcd-username", PasswordFile: "--etcd-password-file",
-		},
-	}
-}
+func (s *settings) inEtcd() bool { return len(s.etcd.Endpoints) > 0 }
 
 // checkEtcd refuses what has no effect without etcd, or with it.
 func (s *settings) checkEtcd(g *flags.Given) error {
@@ -88,16 +49,13 @@ func (s *settings) checkEtcd(g *flags.Given) error {
 	if !s.inEtcd() {
 		return nil
 	}
-	if err := s.storeOptions().Check(); err != nil {
-		name, why, _ := strings.Cut(err.Error(), ": ")
-		return &flags.Error{Flag: name, Why: why}
-	}
-	return nil
+	s.etcd.Finish()
+	return s.etcd.Check(g.From)
 }
 
 // connectEtcd opens the network's store, and reads its config.
 func (p *process) connectEtcd() (err error) {
-	if p.store, err = etcd.Open(p.settings.storeOptions()); err != nil {
+	if p.store, err = etcd.Open(p.settings.etcd.Options(written)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), configLimit)
@@ -110,7 +68,7 @@ func (p *process) connectEtcd() (err error) {
 
 // own begins the keys of this program. They lie behind the config and the leases, which
 // each node lists as one range.
-func (s settings) own() string { return strings.TrimRight(s.etcd.prefix, "/") + "/tulle-controller" }
+func (s settings) own() string { return strings.TrimRight(s.etcd.Prefix, "/") + "/tulle-controller" }
 
 // leaseRoutes returns what the route controller needs for the leases of etcd.
 func (p *process) leaseRoutes(o route.Options) route.Options {
@@ -142,31 +100,4 @@ func (p *process) etcdElector() elector {
 		Client: p.store.Client(), Prefix: p.settings.own(), Identity: p.name,
 		LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod, Changed: p.elected,
 	})
-}
-
-// readEndpoints reads URLs, joined by commas.
-func readEndpoints(value string) (all []string, err error) {
-	for text := range strings.SplitSeq(value, ",") {
-		text = strings.TrimSpace(text)
-		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-			return nil, flags.Refuse("a URL", "not the URL of an etcd, or one with a user or a path", "use one like https://192.0.2.7:2379, and --etcd-username")
-		}
-		all = append(all, u.Scheme+"://"+u.Host)
-	}
-	return all, nil
-}
-
-func readPrefix(value string) (string, error) {
-	if !strings.HasPrefix(value, "/") || strings.Trim(value, "/") == "" || !flags.Printable(value) {
-		return "", flags.Refuse(value, "not a prefix of keys", "use one like /coreos.com/network")
-	}
-	return value, nil
-}
-
-func readUser(value string) (string, error) {
-	if !flags.Printable(value) {
-		return "", flags.Refuse(value, "not a user name", "use the name of an etcd user")
-	}
-	return value, nil
 }

@@ -141,7 +141,7 @@ func TestEtcdExcludesKubernetes(t *testing.T) {
 		"--etcd-endpoints=http://127.0.0.1:1":                                                              "no controller of a cloud has work without it",
 		"--etcd-endpoints=http://127.0.0.1:1 --kubeconfig=/x --cloud-provider=aws --cluster-name=x":        "conflicts with --etcd-endpoints",
 		"--etcd-cafile=/x --cloud-provider=aws --cluster-name=x":                                           "has no effect without --etcd-endpoints",
-		"--etcd-endpoints=http://a:b@127.0.0.1:1 --cloud-provider=aws --cluster-name=x":                    "not the URL of an etcd",
+		"--etcd-endpoints=http://a:b@127.0.0.1:1 --cloud-provider=aws --cluster-name=x":                    "user or password in a URL; set --etcd-username",
 		"--etcd-endpoints=http://127.0.0.1:1 --etcd-certfile=/x --cloud-provider=aws --cluster-name=x":     "needs --etcd-keyfile",
 		"--etcd-endpoints=http://127.0.0.1:1 --controllers=nodeipam --cloud-provider=aws --cluster-name=x": "needs Kubernetes",
 	} {

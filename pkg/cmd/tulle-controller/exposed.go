@@ -24,6 +24,8 @@ func (s settings) exposed() (warnings []string) {
 			warn("--kubeconfig", path)
 		}
 	}
+	warn("--etcd-keyfile", s.etcd.KeyFile)
+	warn("--etcd-password-file", s.etcd.PasswordFile)
 	warn(googleFile, os.Getenv(googleFile))
 	return warnings
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/answer"
 	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/etcdflags"
 	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/ipam"
@@ -41,7 +42,7 @@ type settings struct {
 	google                            googleSettings
 	cloud                             cloudSettings
 	route                             routeSettings
-	etcd                              etcdSettings
+	etcd                              etcdflags.Etcd // the network, without Kubernetes
 	nodes                             nodeSettings
 
 	elect     elect

@@ -111,7 +111,7 @@ func TestUnitOfHostsWithoutKubernetes(t *testing.T) {
 	if err == nil {
 		err = s.check(given)
 	}
-	if err != nil || !s.inEtcd() || s.etcd.key != "/run/credentials/host.key" || s.cloud.provider != "aws" {
+	if err != nil || !s.inEtcd() || s.etcd.KeyFile != "/run/credentials/host.key" || s.cloud.provider != "aws" {
 		t.Errorf("%v: %+v", err, s.etcd)
 	}
 }

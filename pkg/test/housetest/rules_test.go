@@ -34,7 +34,7 @@ func TestRules(t *testing.T) {
 		want  []string // beginnings of "at: what"
 	}{
 		{settings, "a flag in a text", map[string]string{
-			flagTable:           "package options\n\nvar t = []flag{{Name: \"iface\"}}\n",
+			flagTables[0]:       "package options\n\nvar t = []flag{{Name: \"iface\"}}\n",
 			"pkg/daemon/d.go":   "package daemon\n\nconst a = \"--iface\"\n",
 			"network/n.go":      "package network\n\n// a is like --iface.\nconst a = \"set --iface=x\" + \"--bip --iface-other\"\n",
 			"network/n_test.go": "package network\n\nconst b = \"--iface\"\n",

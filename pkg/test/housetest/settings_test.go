@@ -5,11 +5,12 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// flagTable is the file that has tulled's flags.
-const flagTable = "pkg/options/table.go"
+// flagTables are the files that have tulled's flags.
+var flagTables = []string{"pkg/options/table.go", "pkg/etcdflags/etcdflags.go"}
 
 var (
 	flagName    = regexp.MustCompile(`\{Name: "([a-z0-9-]+)"`)
@@ -17,7 +18,7 @@ var (
 	programName = regexp.MustCompile(`\btulled\b`)
 	// mayNameFlags are the folders whose texts may name the program and its flags: those
 	// of programs, and the one that runs the host's iptables with flags of its own.
-	mayNameFlags = regexp.MustCompile(`^(\.|dist|pkg/(options|flags|command|daemon|cmd|test|firewall/iptables))(/|$)`)
+	mayNameFlags = regexp.MustCompile(`^(\.|dist|pkg/(options|flags|etcdflags|command|daemon|cmd|test|firewall/iptables))(/|$)`)
 )
 
 var settings = rule{
@@ -27,7 +28,7 @@ var settings = rule{
 	check: func(h house) (found []finding) {
 		flags := make(map[string]bool)
 		for _, f := range h {
-			if f.path == flagTable {
+			if slices.Contains(flagTables, f.path) {
 				for _, m := range flagName.FindAllStringSubmatch(f.text, -1) {
 					flags[m[1]] = true
 				}

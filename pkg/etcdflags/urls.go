@@ -1,7 +1,6 @@
-package options
+package etcdflags
 
 import (
-	"iter"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -10,25 +9,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// items returns the parts of a comma-separated list, without empty ones.
-func items(list string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for item := range strings.SplitSeq(list, ",") {
-			if item = strings.TrimSpace(item); item != "" && !yield(item) {
-				return
-			}
-		}
-	}
-}
-
 // endpoints reads a list of URLs. Those without a scheme begin with // until
-// finish is called.
+// Finish is called.
 func endpoints(value string) ([]string, error) {
 	if err := noUser(value); err != nil {
 		return nil, err
 	}
 	var all []string
-	for item := range items(value) {
+	for item := range flags.Items(value) {
 		e, err := endpoint(item)
 		if err != nil {
 			return nil, err
@@ -65,20 +53,6 @@ func endpoint(item string) (string, error) {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
 }
 
-// finish adds a scheme to the URLs without one. Like flannel, it uses https if there
-// is a certificate for the client.
-func (e *Etcd) finish() {
-	scheme := "http:"
-	if e.CertFile != "" {
-		scheme = "https:"
-	}
-	for i, u := range e.Endpoints {
-		if strings.HasPrefix(u, "//") {
-			e.Endpoints[i] = scheme + u
-		}
-	}
-}
-
 // hostURL reads a URL of http or https, with a host and a port and nothing more. Its
 // error does not show the text, which may be a password.
 func hostURL(text, schemes string) (*url.URL, error) {
@@ -93,7 +67,7 @@ func hostURL(text, schemes string) (*url.URL, error) {
 		return nil, flags.Refuse("", "query or fragment in a URL", likely)
 	case strings.Trim(u.Path, "/") != "":
 		return nil, flags.Refuse(text, "path in a URL of etcd", "leave it out")
-	case !isHost(u.Host, u.Hostname()):
+	case !flags.IsHost(u.Host, u.Hostname()):
 		return nil, flags.Refuse(text, "no valid host in the URL", likely)
 	case u.Port() == "":
 		return nil, flags.Refuse(text, "no port in the URL", "add one, like :2379")
@@ -101,18 +75,6 @@ func hostURL(text, schemes string) (*url.URL, error) {
 		return nil, flags.Refuse("", "invalid port in the URL", "use one up to 65535, like 2379")
 	}
 	return u, nil
-}
-
-// isHost reports whether name, from a URL with host, is an address or may be a
-// name in DNS.
-func isHost(host, name string) bool {
-	if strings.HasPrefix(host, "[") {
-		a, err := netip.ParseAddr(name)
-		return err == nil && a.Is6()
-	}
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._", r)
-	})
 }
 
 func isPort(port string) bool {
@@ -128,8 +90,8 @@ func noUser(value string) error {
 	return nil
 }
 
-// listen reads the URL at which the embedded etcd serves.
-func listen(value string) (string, error) {
+// Listen reads the URL at which an etcd serves.
+func Listen(value string) (string, error) {
 	if err := noUser(value); err != nil {
 		return "", err
 	}
@@ -152,8 +114,8 @@ func listen(value string) (string, error) {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
 }
 
-// loopback reports whether a URL that listen has read is for this host alone.
-func loopback(listen string) bool {
+// Loopback reports whether a URL that Listen has read is for this host alone.
+func Loopback(listen string) bool {
 	u, err := url.Parse(listen)
 	if err != nil {
 		return false
@@ -162,25 +124,9 @@ func loopback(listen string) bool {
 	return u.Hostname() == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
-// encrypted reports whether the connection to one of urls is encrypted.
-func encrypted(urls []string) bool {
+// Encrypted reports whether the connection to one of urls is encrypted.
+func Encrypted(urls []string) bool {
 	return slices.ContainsFunc(urls, func(u string) bool {
 		return strings.HasPrefix(u, "https:") || strings.HasPrefix(u, "unix")
 	})
-}
-
-// apiURL reads the API server's URL, which may have a path. The default port depends
-// on the scheme.
-func apiURL(value string) (string, error) {
-	if strings.ContainsAny(value, "@?#") {
-		return "", flags.Refuse("", "user, query or fragment in a URL", "use one like https://192.0.2.7:6443")
-	}
-	u, err := url.Parse(value)
-	switch {
-	case err != nil:
-		return "", flags.Refuse("", "not a URL", "use one like https://192.0.2.7:6443")
-	case u.Scheme != "http" && u.Scheme != "https" || !isHost(u.Host, u.Hostname()):
-		return "", flags.Refuse(value, "no valid host in the URL", "use one like https://192.0.2.7:6443")
-	}
-	return value, nil
 }
