@@ -157,6 +157,16 @@ func named[T object](r *request, s *shelf[T], id string, missing func(id string)
 	return o, nil
 }
 
+// wanted returns the object that a parameter names, which a call must have.
+func wanted[T object](r *request, parameter string, s *shelf[T], missing func(id string) *Error) (T, error) {
+	id, err := r.form.want(parameter)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return named(r, s, id, missing)
+}
+
 // missing returns the refusal of an ID that there is not.
 func missing(code, what string) func(id string) *Error {
 	return func(id string) *Error { return bad(code, "The %s ID '%s' does not exist", what, id) }

@@ -4,11 +4,7 @@ import "slices"
 
 // deleteVPC deletes a VPC that holds nothing but what came with it.
 func deleteVPC(r *request) error {
-	id, err := r.form.want("VpcId")
-	if err != nil {
-		return err
-	}
-	v, err := named(r, &r.vpcs, id, noVPC)
+	v, err := wanted(r, "VpcId", &r.vpcs, noVPC)
 	if err != nil {
 		return err
 	}
@@ -27,11 +23,7 @@ func deleteVPC(r *request) error {
 
 // deleteSubnet deletes a subnet without interfaces, and its association.
 func deleteSubnet(r *request) error {
-	id, err := r.form.want("SubnetId")
-	if err != nil {
-		return err
-	}
-	s, err := named(r, &r.subnets, id, noSubnet)
+	s, err := wanted(r, "SubnetId", &r.subnets, noSubnet)
 	if err != nil {
 		return err
 	}

@@ -186,11 +186,7 @@ func (a *account) publicName(v *vpc, at netip.Addr) string {
 }
 
 func createInterface(r *request) error {
-	id, err := r.form.want("SubnetId")
-	if err != nil {
-		return err
-	}
-	s, err := named(r, &r.subnets, id, noSubnet)
+	s, err := wanted(r, "SubnetId", &r.subnets, noSubnet)
 	if err != nil {
 		return err
 	}
@@ -214,11 +210,7 @@ func createInterface(r *request) error {
 
 // interfaceOf returns the interface that a request names.
 func (r *request) interfaceOf() (*eni, error) {
-	id, err := r.form.want("NetworkInterfaceId")
-	if err != nil {
-		return nil, err
-	}
-	return named(r, &r.enis, id, noInterface)
+	return wanted(r, "NetworkInterfaceId", &r.enis, noInterface)
 }
 
 func deleteInterface(r *request) error {
@@ -242,11 +234,7 @@ func attachInterface(r *request) error {
 	if err != nil {
 		return err
 	}
-	id, err := r.form.want("InstanceId")
-	if err != nil {
-		return err
-	}
-	i, err := named(r, &r.instances, id, noInstance)
+	i, err := wanted(r, "InstanceId", &r.instances, noInstance)
 	if err != nil {
 		return err
 	}

@@ -24,18 +24,11 @@ func createGateway(r *request) error {
 
 // gatewayOf returns the gateway that a request names, and the VPC if it names one.
 func (r *request) gatewayOf(withVPC bool) (*igw, *vpc, error) {
-	id, err := r.form.want("InternetGatewayId")
-	if err != nil {
-		return nil, nil, err
-	}
-	g, err := named(r, &r.igws, id, noIGW)
+	g, err := wanted(r, "InternetGatewayId", &r.igws, noIGW)
 	if err != nil || !withVPC {
 		return g, nil, err
 	}
-	if id, err = r.form.want("VpcId"); err != nil {
-		return nil, nil, err
-	}
-	v, err := named(r, &r.vpcs, id, noVPC)
+	v, err := wanted(r, "VpcId", &r.vpcs, noVPC)
 	return g, v, err
 }
 

@@ -40,11 +40,7 @@ func createGroup(r *request) error {
 
 // groupOf returns the group that a request names.
 func (r *request) groupOf() (*group, error) {
-	id, err := r.form.want("GroupId")
-	if err != nil {
-		return nil, err
-	}
-	return named(r, &r.groups, id, noGroup)
+	return wanted(r, "GroupId", &r.groups, noGroup)
 }
 
 // deleteGroup deletes a group that no interface has and no other group's rule names.

@@ -64,11 +64,7 @@ func allocateAddress(r *request) error {
 }
 
 func releaseAddress(r *request) error {
-	id, err := r.form.want("AllocationId")
-	if err != nil {
-		return err
-	}
-	e, err := named(r, &r.eips, id, noAllocation)
+	e, err := wanted(r, "AllocationId", &r.eips, noAllocation)
 	if err != nil {
 		return err
 	}
@@ -107,21 +103,14 @@ func describeAddresses(r *request) error { return describe(r, &r.eips, eipKind) 
 
 // createNAT makes a public NAT gateway, which needs a free elastic address.
 func createNAT(r *request) error {
-	id, err := r.form.want("SubnetId")
-	if err != nil {
-		return err
-	}
-	s, err := named(r, &r.subnets, id, noSubnet)
+	s, err := wanted(r, "SubnetId", &r.subnets, noSubnet)
 	if err != nil {
 		return err
 	}
 	if kind := r.form.text("ConnectivityType"); kind != "" && kind != "public" {
 		return bad("InvalidParameterValue", "Value (%s) for parameter connectivityType is invalid. This server has public NAT gateways only.", kind)
 	}
-	if id, err = r.form.want("AllocationId"); err != nil {
-		return err
-	}
-	e, err := named(r, &r.eips, id, noAllocation)
+	e, err := wanted(r, "AllocationId", &r.eips, noAllocation)
 	if err != nil {
 		return err
 	}
@@ -159,11 +148,7 @@ func createNAT(r *request) error {
 // deleteNAT begins to delete a gateway. Routes to it are blackholes from now on; its
 // address is free when it is deleted.
 func deleteNAT(r *request) error {
-	id, err := r.form.want("NatGatewayId")
-	if err != nil {
-		return err
-	}
-	g, err := named(r, &r.nats, id, noNAT)
+	g, err := wanted(r, "NatGatewayId", &r.nats, noNAT)
 	if err != nil {
 		return err
 	}

@@ -114,11 +114,7 @@ func (s *subnet) take6() (netip.Addr, *Error) {
 }
 
 func createSubnet(r *request) error {
-	id, err := r.form.want("VpcId")
-	if err != nil {
-		return err
-	}
-	v, err := named(r, &r.vpcs, id, noVPC)
+	v, err := wanted(r, "VpcId", &r.vpcs, noVPC)
 	if err != nil {
 		return err
 	}

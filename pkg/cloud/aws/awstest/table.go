@@ -77,11 +77,7 @@ func (a *account) addLocal(v *vpc, to netip.Prefix) {
 }
 
 func createTable(r *request) error {
-	id, err := r.form.want("VpcId")
-	if err != nil {
-		return err
-	}
-	v, err := named(r, &r.vpcs, id, noVPC)
+	v, err := wanted(r, "VpcId", &r.vpcs, noVPC)
 	if err != nil {
 		return err
 	}
@@ -147,11 +143,7 @@ func (r *request) associated(element, id string) {
 
 // tableOf returns the table that a parameter names.
 func (r *request) tableOf(parameter string) (*table, error) {
-	id, err := r.form.want(parameter)
-	if err != nil {
-		return nil, err
-	}
-	return named(r, &r.tables, id, noTable)
+	return wanted(r, parameter, &r.tables, noTable)
 }
 
 // tableFor returns the explicit association of a subnet.
