@@ -3,16 +3,9 @@
 package aws
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"net"
-	"net/http"
 	"net/netip"
-	"os/exec"
 	"slices"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,53 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloud/aws/mototest"
 )
-
-// startMoto leads the SDK to a moto_server until the test ends.
-func startMoto(t *testing.T) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
-	var said bytes.Buffer
-	server := exec.Command("moto_server", "-H", "127.0.0.1", "-p", port)
-	server.Stdout, server.Stderr = &said, &said
-	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := server.Start(); err != nil {
-		t.Fatalf("%v: moto_server runs this test; pip install 'moto[server]' brings it", err)
-	}
-	exited := make(chan struct{})
-	go func() { server.Wait(); close(exited) }()
-	t.Cleanup(func() {
-		syscall.Kill(-server.Process.Pid, syscall.SIGKILL)
-		<-exited
-	})
-	url := "http://127.0.0.1:" + port
-	for name, text := range map[string]string{
-		"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "AKIATULLETEST0000001", "AWS_SECRET_ACCESS_KEY": "not-a-secret", "AWS_SESSION_TOKEN": "",
-		"AWS_REGION": "eu-central-1", "AWS_EC2_METADATA_DISABLED": "true", "AWS_CA_BUNDLE": "", "AWS_PROFILE": "",
-	} {
-		t.Setenv(name, text)
-	}
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for ctx := within(t, time.Minute); ; {
-		if answer, err := http.Get(url + "/moto-api/data.json"); err == nil {
-			answer.Body.Close()
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-exited:
-			t.Fatalf("moto_server ended: %s", strings.TrimSpace(said.String()))
-		case <-ctx.Done():
-			t.Fatalf("moto_server does not answer: %s", strings.TrimSpace(said.String()))
-		}
-	}
-}
 
 // launchOnMoto launches tagged instances, and returns their IDs.
 func launchOnMoto(t *testing.T, c *Client, n int32) (ids []string) {
@@ -88,7 +36,7 @@ func launchOnMoto(t *testing.T, c *Client, n int32) (ids []string) {
 // TestMotoServesTheClient makes every call of the client against an implementation of
 // AWS that is not ours.
 func TestMotoServesTheClient(t *testing.T) {
-	startMoto(t)
+	mototest.Start(t)
 	c, err := New(t.Context(), Options{Config: Config{Families: []string{"ipv4"}}, Cluster: "prod", Agent: "test"})
 	if err != nil {
 		t.Fatal(err)

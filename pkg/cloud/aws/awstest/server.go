@@ -80,7 +80,7 @@ func (s *Server) Close() {
 // Env returns the environment that leads an SDK to the server.
 func (s *Server) Env() []string {
 	var env []string
-	for _, v := range s.environment() {
+	for _, v := range Environment(s.URL) {
 		env = append(env, v[0]+"="+v[1])
 	}
 	return env
@@ -89,14 +89,16 @@ func (s *Server) Env() []string {
 // Setenv sets the environment of the test that leads an SDK to the server.
 func (s *Server) Setenv(t testing.TB) {
 	t.Helper()
-	for _, v := range s.environment() {
+	for _, v := range Environment(s.URL) {
 		t.Setenv(v[0], v[1])
 	}
 }
 
-func (s *Server) environment() [][2]string {
+// Environment returns the variables that lead an SDK to a server at a URL, each a name and
+// a value.
+func Environment(url string) [][2]string {
 	return [][2]string{
-		{"AWS_ENDPOINT_URL", s.URL}, {"AWS_ACCESS_KEY_ID", AccessKey}, {"AWS_SECRET_ACCESS_KEY", SecretKey},
+		{"AWS_ENDPOINT_URL", url}, {"AWS_ACCESS_KEY_ID", AccessKey}, {"AWS_SECRET_ACCESS_KEY", SecretKey},
 		{"AWS_REGION", Region}, {"AWS_EC2_METADATA_DISABLED", "true"}, {"AWS_SESSION_TOKEN", ""}, {"AWS_PROFILE", ""},
 		{"AWS_CONFIG_FILE", "/dev/null"}, {"AWS_SHARED_CREDENTIALS_FILE", "/dev/null"}, {"AWS_ENDPOINT_URL_EC2", ""}, {"AWS_CA_BUNDLE", ""},
 	}
