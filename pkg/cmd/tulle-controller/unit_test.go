@@ -5,26 +5,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tulle-net/tulle/pkg/test/unittest"
 )
 
 // TestUnitAndItsSettingsAreUnderstood runs the command line of the unit with every
 // variable that the file of settings suggests.
 func TestUnitAndItsSettingsAreUnderstood(t *testing.T) {
-	text, err := os.ReadFile("../../../dist/systemd/tulle-controller.default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var environ, args []string
-	for line := range strings.Lines(string(text)) {
-		name, value, found := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "#"), "=")
-		switch {
-		case !found || strings.Contains(name, " "):
-		case name == "OPTIONS":
-			args = strings.Fields(strings.Trim(value, `"`))
-		default:
-			environ = append(environ, name+"="+value)
-		}
-	}
+	environ, args := unittest.Settings(t, "../../../dist/systemd/tulle-controller.default")
 	if len(environ) < 4 || len(args) == 0 {
 		t.Fatalf("the file suggests %q and %q", environ, args)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -78,7 +79,7 @@ func helmProgram(t testing.TB) string {
 	path := filepath.Join(t.TempDir(), "helm")
 	cmd := exec.Command("go", "build", "-o", path, "helm.sh/helm/v3/cmd/helm")
 	cmd.Dir = "../../../dist/kubernetes/tools"
-	run(t, cmd)
+	kerneltest.Run(t, cmd)
 	return path
 }
 
@@ -88,5 +89,5 @@ func (k *kubernetes) helm(program, command string) {
 	cmd := k.EtcdHost().NS.Command(append([]string{program}, strings.Fields(command)...)...)
 	cmd.Dir = "../../.."
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+k.kubeconfig, "HOME="+k.t.TempDir())
-	run(k.t, cmd)
+	kerneltest.Run(k.t, cmd)
 }

@@ -117,13 +117,15 @@ for tree in ${trees:-unified}; do
 		[ ! -d "$group" ] || find "$group" -depth -type d -exec rmdir {} +
 	done
 done`
-	kerneltest.Eventually(t, patience, func() error { return try(exec.Command("unshare", "--mount", "sh", "-e", "-c", script, "sh", pattern)) })
+	kerneltest.Eventually(t, patience, func() error {
+		return kerneltest.Try(exec.Command("unshare", "--mount", "sh", "-e", "-c", script, "sh", pattern))
+	})
 }
 
 // kubectl runs a kubectl command, whose words are separated by spaces.
 func (k *kubernetes) kubectl(command string) string {
 	k.t.Helper()
-	return run(k.t, k.kubectlCommand(strings.Fields(command)...))
+	return kerneltest.Run(k.t, k.kubectlCommand(strings.Fields(command)...))
 }
 
 func (k *kubernetes) kubectlCommand(words ...string) *exec.Cmd {
@@ -139,7 +141,7 @@ const page = "../../../Documentation/kubernetes.md"
 // each of the page's placeholders with a given word.
 func (k *kubernetes) documented(beginning string, open ...string) string {
 	k.t.Helper()
-	return run(k.t, k.documentedCommand(beginning, open...))
+	return kerneltest.Run(k.t, k.documentedCommand(beginning, open...))
 }
 
 func (k *kubernetes) documentedCommand(beginning string, open ...string) *exec.Cmd {
@@ -205,7 +207,7 @@ func (k *kubernetes) apply(manifest string) {
 	k.t.Helper()
 	cmd := k.kubectlCommand("apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
-	run(k.t, cmd)
+	kerneltest.Run(k.t, cmd)
 }
 
 // get reads an object, or a list of them.
@@ -367,7 +369,7 @@ func containerID(object podObject, name string) string {
 // process returns the ID of a container's first process, in the node's namespace.
 func (n *node) process(container string) string {
 	n.t.Helper()
-	for line := range strings.Lines(run(n.t, n.command("ctr", "-n", "k8s.io", "tasks", "ls"))) {
+	for line := range strings.Lines(kerneltest.Run(n.t, n.command("ctr", "-n", "k8s.io", "tasks", "ls"))) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == container {
 			return fields[1]
 		}
@@ -379,7 +381,7 @@ func (n *node) process(container string) string {
 // mtu returns the MTU of a container's interface.
 func (n *node) mtu(container string) int {
 	n.t.Helper()
-	out := run(n.t, n.command("nsenter", "-t", n.process(container), "-n", "ip", "-o", "link", "show", "eth0"))
+	out := kerneltest.Run(n.t, n.command("nsenter", "-t", n.process(container), "-n", "ip", "-o", "link", "show", "eth0"))
 	_, rest, _ := strings.Cut(out, " mtu ")
 	var mtu int
 	if _, err := fmt.Sscan(rest, &mtu); err != nil {

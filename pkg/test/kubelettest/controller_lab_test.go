@@ -38,7 +38,7 @@ func readControllerManifest(t testing.TB) string {
 // awaitController waits until the Deployment is rolled out.
 func (k *kubernetes) awaitController() {
 	k.t.Helper()
-	run(k.t, k.kubectlCommand("rollout", "status", "-n", tulleNamespace, "deployment/"+controllerName, "--timeout", patience.String()))
+	kerneltest.Run(k.t, k.kubectlCommand("rollout", "status", "-n", tulleNamespace, "deployment/"+controllerName, "--timeout", patience.String()))
 }
 
 // controllers returns the Deployment's pods that are not being deleted.
@@ -242,7 +242,7 @@ func (a *arrivals) stop(t testing.TB) time.Duration {
 func (k *kubernetes) controllerComplaints() (all []string) {
 	k.t.Helper()
 	for _, n := range k.nodes {
-		logs := strings.Fields(run(k.t, n.command("sh", "-c", "ls /var/log/pods/"+tulleNamespace+"_*/"+controllerName+"/*.log 2>/dev/null || :")))
+		logs := strings.Fields(kerneltest.Run(k.t, n.command("sh", "-c", "ls /var/log/pods/"+tulleNamespace+"_*/"+controllerName+"/*.log 2>/dev/null || :")))
 		for _, log := range logs {
 			text, err := os.ReadFile(n.path(log))
 			if err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
 // TestController runs a cluster whose kube-controller-manager does no node IPAM. Two
@@ -76,7 +78,7 @@ func TestController(t *testing.T) {
 		coming := k.arrive("deleted")
 		deleted := make(chan error, 1)
 		go func() {
-			deleted <- try(k.kubectlCommand("delete", "pod", "-n", tulleNamespace, was.Metadata.Name))
+			deleted <- kerneltest.Try(k.kubectlCommand("delete", "pod", "-n", tulleNamespace, was.Metadata.Name))
 		}()
 		t.Logf("another replica has the Lease after %v", k.awaitLease(holder))
 		if err := <-deleted; err != nil {
@@ -95,7 +97,7 @@ func TestController(t *testing.T) {
 		id := containerID(was, controllerName)
 		holder := k.leadership()
 		coming := k.arrive("killed")
-		run(t, n.command("kill", "-9", n.process(id)))
+		kerneltest.Run(t, n.command("kill", "-9", n.process(id)))
 		t.Logf("another replica has the Lease after %v", k.awaitLease(holder))
 		k.awaitReplica(n, id)
 		if longest := coming.stop(t); longest > mostWithout {
@@ -108,7 +110,7 @@ func TestController(t *testing.T) {
 		holder := k.leadership()
 		coming := k.arrive("hung")
 		begin := time.Now()
-		run(t, n.command("kill", "-STOP", n.process(id)))
+		kerneltest.Run(t, n.command("kill", "-STOP", n.process(id)))
 		t.Logf("another replica has the Lease after %v", k.awaitLease(holder))
 		k.eventually(func() error {
 			for _, p := range k.controllers() {
@@ -159,7 +161,7 @@ func confined(t *testing.T, k *kubernetes) {
 	n, p := k.leader()
 	id := containerID(p, controllerName)
 	proc := "/proc/" + n.process(id)
-	status := run(t, n.command("cat", proc+"/status"))
+	status := kerneltest.Run(t, n.command("cat", proc+"/status"))
 	for _, line := range []string{
 		"Uid:\t65534\t65534\t65534\t65534", "Gid:\t65534\t65534\t65534\t65534", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000",
 		"CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2",
@@ -168,7 +170,7 @@ func confined(t *testing.T, k *kubernetes) {
 			t.Errorf("its status has no line %q:\n%s", line, status)
 		}
 	}
-	mounts := run(t, n.command("cat", proc+"/mounts"))
+	mounts := kerneltest.Run(t, n.command("cat", proc+"/mounts"))
 	if root := regexp.MustCompile(`(?m)^\S+ / \S+ (\S+)`).FindStringSubmatch(mounts); root == nil || !slices.Contains(strings.Split(root[1], ","), "ro") {
 		t.Errorf("its file system can be written: %q", root)
 	}
@@ -211,5 +213,5 @@ const installPage = "../../../Documentation/controller-install.md"
 // documentedIn runs the only command of a page that begins with the given words.
 func (k *kubernetes) documentedIn(page, beginning string, open ...string) string {
 	k.t.Helper()
-	return run(k.t, k.commandOf(page, beginning, open...))
+	return kerneltest.Run(k.t, k.commandOf(page, beginning, open...))
 }

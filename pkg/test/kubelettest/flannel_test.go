@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/flanneltest"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -59,7 +60,7 @@ func flannelImages(t testing.TB, f flanneltest.Flannel) [][]byte {
 // cniPlugins puts the standard plugins where kubeadm's packages put them.
 func (n *node) cniPlugins() {
 	n.t.Helper()
-	run(n.t, n.command("sh", "-c", `mkdir -p /opt/cni/bin && cd /usr/lib/cni && cp bridge host-local loopback portmap /opt/cni/bin`))
+	kerneltest.Run(n.t, n.command("sh", "-c", `mkdir -p /opt/cni/bin && cd /usr/lib/cni && cp bridge host-local loopback portmap /opt/cni/bin`))
 }
 
 // newFlannel returns a cluster with flannel's own DaemonSet.
@@ -118,7 +119,7 @@ func TestFlannel(t *testing.T) {
 			t.Errorf("the address of a pod that is gone is still taken: %v", err)
 		}
 		for _, n := range k.nodes {
-			if rules := run(t, n.command("iptables-save")); strings.Contains(rules, "FLANNEL") {
+			if rules := kerneltest.Run(t, n.command("iptables-save")); strings.Contains(rules, "FLANNEL") {
 				t.Errorf("%s has rules of flannel's:\n%s", n.Name, rules)
 			}
 			t.Logf("%s\n%s", k.status(t, n), n.NS.IP(t, "-o -d link show type vxlan"))

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
 // image is a container image that a test makes.
@@ -139,7 +141,7 @@ func podProgram(t testing.TB) string {
 	to := filepath.Join(t.TempDir(), "pod")
 	cmd := exec.Command("go", "build", "-trimpath", "-o", to, "./pod")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	run(t, cmd)
+	kerneltest.Run(t, cmd)
 	return to
 }
 
@@ -156,7 +158,7 @@ func tulleImage(t testing.TB, name string) []byte {
 	} {
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Dir, cmd.Env = "../../..", environment
-		run(t, cmd)
+		kerneltest.Run(t, cmd)
 	}
 	// The image's index has its version only; containerd needs its whole name.
 	index := filepath.Join(dir, "image", "index.json")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
@@ -118,7 +119,7 @@ func (k *kubeadmCluster) joinNode(h *clustertest.Host) *node {
 func (k *kubeadmCluster) runKubeadm(n *node, config string, args ...string) string {
 	k.t.Helper()
 	path := writeFile(k.t, k.t.TempDir(), "kubeadm.yaml", config)
-	return run(k.t, n.command(append([]string{k.kubeadm}, append(args, "--config", path)...)...))
+	return kerneltest.Run(k.t, n.command(append([]string{k.kubeadm}, append(args, "--config", path)...)...))
 }
 
 // onNode returns a shell command of root on a node that has the programs of the
@@ -160,5 +161,5 @@ func kubeadmImage(name string) string { return "registry.k8s.io/" + name + ":" +
 // node.
 func (k *kubeadmCluster) documentedOn(n *node, programs, beginning string) string {
 	k.t.Helper()
-	return run(k.t, k.onNode(n, programs, commandIn(k.t, installPage, beginning)))
+	return kerneltest.Run(k.t, k.onNode(n, programs, commandIn(k.t, installPage, beginning)))
 }

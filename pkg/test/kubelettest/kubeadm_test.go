@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
 // The flags of kube-controller-manager with node IPAM, and without.
@@ -26,7 +28,7 @@ func TestTakeOverFromKubeadm(t *testing.T) {
 	programs := t.TempDir()
 	build := exec.Command("go", "build", "-o", filepath.Join(programs, controllerName), "../../cmd/tulle-controller")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	run(t, build)
+	kerneltest.Run(t, build)
 	one, two := k.nodes[0], k.nodes[1]
 	manifest, controller := k.loadTulle(), readControllerManifest(t)
 	var from, to, late *pod
@@ -87,7 +89,7 @@ func TestTakeOverFromKubeadm(t *testing.T) {
 	})
 	k.step(t, "kubeadm upgrade", func(t *testing.T) {
 		k.editKubeadmConfig("controllerManager: {}", strings.TrimSpace(outputIn(t, installPage, "    controllerManager:")))
-		t.Log(run(t, k.onNode(one, programs, "kubeadm upgrade node phase control-plane")))
+		t.Log(kerneltest.Run(t, k.onNode(one, programs, "kubeadm upgrade node phase control-plane")))
 		k.awaitManager(off)
 	})
 	k.step(t, "the way back", func(t *testing.T) {
@@ -147,5 +149,5 @@ func (k *kubeadmCluster) editKubeadmConfig(old, now string) {
 	editor := writeFile(k.t, dir, "editor", "#!/bin/sh\nexec sed -i -f "+writeFile(k.t, dir, "rule", rule)+" \"$1\"\n")
 	cmd := k.commandOf(installPage, "kubectl -n kube-system edit configmap kubeadm-config")
 	cmd.Env = append(cmd.Env, "KUBE_EDITOR="+editor)
-	run(k.t, cmd)
+	kerneltest.Run(k.t, cmd)
 }

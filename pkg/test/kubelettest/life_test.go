@@ -45,7 +45,7 @@ func TestLife(t *testing.T) {
 	k.step(t, "crash", func(t *testing.T) {
 		pings := k.bothWays(from, to)
 		id := containerID(k.tulled(one), tulleContainer)
-		run(t, one.command("kill", "-9", one.process(id)))
+		kerneltest.Run(t, one.command("kill", "-9", one.process(id)))
 		k.awaitRestart(one, id)
 		wantNoneLost(t, pings)
 	})
@@ -54,7 +54,7 @@ func TestLife(t *testing.T) {
 	k.step(t, "hang", func(t *testing.T) {
 		pings := k.bothWays(from, to)
 		id := containerID(k.tulled(one), tulleContainer)
-		run(t, one.command("kill", "-STOP", one.process(id)))
+		kerneltest.Run(t, one.command("kill", "-STOP", one.process(id)))
 		k.awaitRestart(one, id)
 		wantNoneLost(t, pings)
 	})
@@ -63,7 +63,7 @@ func TestLife(t *testing.T) {
 		id := containerID(k.tulled(one), tulleContainer)
 		k.server.Kill()
 		pings := k.bothWays(from, to)
-		run(t, one.command("kill", "-9", one.process(id)))
+		kerneltest.Run(t, one.command("kill", "-9", one.process(id)))
 		k.eventually(func() error {
 			if k.readyz(one) == nil {
 				return fmt.Errorf("tulled has not ended")
@@ -72,7 +72,7 @@ func TestLife(t *testing.T) {
 		})
 		k.eventually(func() error { return k.readyz(one) })
 		wantNoneLost(t, pings)
-		run(t, one.command("ip", "route", "delete", netip.PrefixFrom(to.Addr[subnet.IPv4], 24).Masked().String()))
+		kerneltest.Run(t, one.command("ip", "route", "delete", netip.PrefixFrom(to.Addr[subnet.IPv4], 24).Masked().String()))
 		k.Reach(from.Pod, to.Pod)
 		k.server.Restart()
 		k.awaitTulle()
@@ -132,11 +132,11 @@ func TestBothFamilies(t *testing.T) {
 		})
 		cmd := k.kubectlCommand("delete", "-f", "-")
 		cmd.Stdin = strings.NewReader(manifest)
-		run(t, cmd)
+		kerneltest.Run(t, cmd)
 		for _, n := range k.nodes {
 			left := n.NS.IP(t, "-o link show type vxlan") + n.NS.IP(t, "route show proto 84") + n.NS.IP(t, "-6 route show proto 84")
-			tables := run(t, n.command("nft", "list", "tables"))
-			files := run(t, n.command("ls", "-A", "/etc/cni/net.d", "/run/flannel"))
+			tables := kerneltest.Run(t, n.command("nft", "list", "tables"))
+			files := kerneltest.Run(t, n.command("ls", "-A", "/etc/cni/net.d", "/run/flannel"))
 			if left != "" || strings.Contains(tables, "tulle") || strings.Contains(files, "conflist") || strings.Contains(files, "subnet.env") {
 				t.Errorf("%s has left: %s\n%s\n%s", n.Name, left, tables, files)
 			}
@@ -225,7 +225,7 @@ func anotherSubnet(t *testing.T, k *kubernetes, from *pod) {
 	k.get("node "+two.Name, &was)
 	k.kubectl("delete node " + two.Name)
 	k.apply("{apiVersion: v1, kind: Node, metadata: {name: other}, spec: {podCIDR: " + was.Spec.PodCIDR + ", podCIDRs: [" + was.Spec.PodCIDR + "]}}")
-	run(t, two.command("busybox", "killall", "-9", "kubelet"))
+	kerneltest.Run(t, two.command("busybox", "killall", "-9", "kubelet"))
 	k.eventually(func() error {
 		var is nodeObject
 		err := k.tryGet("node "+two.Name, &is)
@@ -253,7 +253,7 @@ func anotherSubnet(t *testing.T, k *kubernetes, from *pod) {
 // peers returns what a node's daemon knows of other nodes.
 func peers(t *testing.T, k *kubernetes, n *node) []json.RawMessage {
 	t.Helper()
-	text := run(t, k.inTulled(n, "/tulled", "peers", "--output=json"))
+	text := kerneltest.Run(t, k.inTulled(n, "/tulled", "peers", "--output=json"))
 	var answer struct{ Peers []json.RawMessage }
 	if err := json.Unmarshal([]byte(text), &answer); err != nil {
 		t.Fatalf("%v: %s", err, text)

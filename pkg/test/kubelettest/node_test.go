@@ -226,7 +226,7 @@ func (n *node) boot() {
 		if _, err := os.Stat(n.path("/run/containerd/containerd.sock")); err != nil {
 			return err
 		}
-		return try(n.command("ctr", "--connect-timeout", "1s", "version"))
+		return kerneltest.Try(n.command("ctr", "--connect-timeout", "1s", "version"))
 	})
 }
 
@@ -236,7 +236,7 @@ func (n *node) load(archives ...[]byte) {
 	for _, archive := range archives {
 		cmd := n.command("ctr", "-n", "k8s.io", "images", "import", "-")
 		cmd.Stdin = bytes.NewReader(archive)
-		run(n.t, cmd)
+		kerneltest.Run(n.t, cmd)
 	}
 }
 
@@ -261,7 +261,7 @@ func (n *node) reboot() {
 			_ = n.NS.Command("ip", "link", "delete", name).Run()
 		}
 	}
-	run(n.t, n.NS.Command("nft", "flush", "ruleset"))
+	kerneltest.Run(n.t, n.NS.Command("nft", "flush", "ruleset"))
 	for _, setting := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
 		n.NS.Sysctl(n.t, setting, "0")
 	}
@@ -295,22 +295,4 @@ func (n *node) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("nsenter", append([]string{"-t", n.pid, "-m", "-u", "-i", "-n", "-p", "-C", "--"}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 	return cmd
-}
-
-func try(cmd *exec.Cmd) error {
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, out)
-	}
-	return nil
-}
-
-func run(t testing.TB, cmd *exec.Cmd) string {
-	t.Helper()
-	var complaint bytes.Buffer
-	cmd.Stderr = &complaint
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v: %s%s", strings.Join(cmd.Args, " "), err, out, &complaint)
-	}
-	return strings.TrimSpace(string(out))
 }

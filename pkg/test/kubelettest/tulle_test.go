@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
 // The DaemonSet's name, and the selector of its pods.
@@ -45,7 +47,7 @@ func (k *kubernetes) loadTulle() (manifest string) {
 // awaitTulle waits until the DaemonSet is rolled out.
 func (k *kubernetes) awaitTulle() {
 	k.t.Helper()
-	run(k.t, k.kubectlCommand("rollout", "status", "-n", tulleNamespace, "daemonset/"+tulleName, "--timeout", patience.String()))
+	kerneltest.Run(k.t, k.kubectlCommand("rollout", "status", "-n", tulleNamespace, "daemonset/"+tulleName, "--timeout", patience.String()))
 }
 
 // tulled returns the DaemonSet's pod on a node.
@@ -71,12 +73,12 @@ func (k *kubernetes) inTulled(n *node, args ...string) *exec.Cmd {
 
 func (k *kubernetes) status(t testing.TB, n *node) string {
 	t.Helper()
-	return run(t, k.inTulled(n, "/tulled", "status"))
+	return kerneltest.Run(t, k.inTulled(n, "/tulled", "status"))
 }
 
 // readyz asks a node's daemon whether it is ready.
 func (k *kubernetes) readyz(n *node) error {
-	return try(n.command(k.podProgram, "get", "http://127.0.0.1:8479/readyz"))
+	return kerneltest.Try(n.command(k.podProgram, "get", "http://127.0.0.1:8479/readyz"))
 }
 
 var complaint = regexp.MustCompile(`(?m)^\S+ std(?:out|err) F [WEF]\d{4} .*$`)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
 // built are the packages of a version.
@@ -20,7 +22,7 @@ func build(t *testing.T, tree, version string) built {
 	dir := t.TempDir()
 	cmd := exec.Command(filepath.Join(tree, "dist/packages/build.sh"), dir)
 	cmd.Env = append(os.Environ(), "VERSION="+version, "SOURCE_DATE_EPOCH=1234567890", "ARCH=amd64")
-	run(t, cmd)
+	kerneltest.Run(t, cmd)
 	return built{only(t, dir+"/*.deb"), only(t, dir+"/*.rpm")}
 }
 
@@ -42,8 +44,8 @@ func copyTree(t *testing.T) string {
 	list.Dir = "../../.."
 	cp := exec.Command("xargs", "-0", "cp", "--parents", "-t", to)
 	cp.Dir = "../../.."
-	cp.Stdin = strings.NewReader(run(t, list))
-	run(t, cp)
+	cp.Stdin = strings.NewReader(kerneltest.Run(t, list))
+	kerneltest.Run(t, cp)
 	return to
 }
 
@@ -71,14 +73,14 @@ func TestSameBytes(t *testing.T) {
 func contents(t *testing.T, b built) {
 	t.Helper()
 	inRPM := make(map[string]string) // path to mode and kind
-	for line := range strings.Lines(run(t, exec.Command("rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]", b.rpm))) {
+	for line := range strings.Lines(kerneltest.Run(t, exec.Command("rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]", b.rpm))) {
 		// A deb includes its folders automatically.
 		if path, rest, _ := strings.Cut(strings.TrimSpace(line), " "); rest[0] != 'd' || path == "/etc/cni/net.d" {
 			inRPM[path] = strings.TrimSpace(rest)
 		}
 	}
 	inDeb := make(map[string]string)
-	for line := range strings.Lines(run(t, exec.Command("dpkg-deb", "-c", b.deb))) {
+	for line := range strings.Lines(kerneltest.Run(t, exec.Command("dpkg-deb", "-c", b.deb))) {
 		f := strings.Fields(line) // mode, owner, size, date, time, path
 		if path := strings.TrimSuffix(strings.TrimPrefix(f[5], "."), "/"); f[0][0] != 'd' || path == "/etc/cni/net.d" {
 			inDeb[path] = f[0] + " " + f[1]
@@ -123,8 +125,8 @@ func contents(t *testing.T, b built) {
 	if len(inRPM) != len(inDeb) {
 		t.Errorf("the rpm has %v, the deb has %v", inRPM, inDeb)
 	}
-	if conffiles := run(t, exec.Command("dpkg-deb", "-I", b.deb, "conffiles")); conffiles != "/etc/default/tulle-controller\n/etc/default/tulled" {
+	if conffiles := kerneltest.Run(t, exec.Command("dpkg-deb", "-I", b.deb, "conffiles")); conffiles != "/etc/default/tulle-controller\n/etc/default/tulled" {
 		t.Errorf("the deb's conffiles are %q", conffiles)
 	}
-	run(t, exec.Command("rpm", "-K", "--nosignature", b.rpm))
+	kerneltest.Run(t, exec.Command("rpm", "-K", "--nosignature", b.rpm))
 }

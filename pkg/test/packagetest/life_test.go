@@ -184,7 +184,7 @@ func configure(t *testing.T, one, two *machine) map[*machine]string {
 // ready waits until the service is ready.
 func (m *machine) ready() {
 	m.t.Helper()
-	kerneltest.Eventually(m.t, patience, func() error { return try(m.command("systemctl", "is-active", "tulled")) })
+	kerneltest.Eventually(m.t, patience, func() error { return kerneltest.Try(m.command("systemctl", "is-active", "tulled")) })
 }
 
 // confined checks the limits that systemd sets for the service.
@@ -277,7 +277,7 @@ func (m *machine) rules(want ...string) {
 	m.t.Helper()
 	shows := map[string][]string{"nft": {"nft", "list", "table", "inet", "tulle"}, "legacy": {"sh", "-c", "iptables-legacy-save; ip6tables-legacy-save"}}
 	for pair := range slices.Chunk(want, 2) {
-		if out := run(m.t, m.NS.Command(shows[pair[0]]...)); !strings.Contains(out, pair[1]) {
+		if out := kerneltest.Run(m.t, m.NS.Command(shows[pair[0]]...)); !strings.Contains(out, pair[1]) {
 			m.t.Errorf("%s: %s has no %q:\n%s", m.Name, pair[0], pair[1], out)
 		}
 	}
@@ -296,12 +296,12 @@ func (m *machine) heals() {
 	kerneltest.Eventually(m.t, patience, func() error {
 		_, err := os.Stat(m.SubnetFile)
 		_, v6 := m.NS.Command("ip6tables-legacy", "-C", "FORWARD", "-m", "comment", "--comment", "tulle", "-j", "TULLE-FWD").CombinedOutput()
-		return errors.Join(err, v6, try(m.NS.Command("ip", "link", "show", "tulle.1")))
+		return errors.Join(err, v6, kerneltest.Try(m.NS.Command("ip", "link", "show", "tulle.1")))
 	})
 	m.run("systemctl reload tulled")
 	m.ready()
 	kerneltest.Eventually(m.t, patience, func() error {
-		return try(m.command("test", "-s", "/var/lib/tulle/snapshot"))
+		return kerneltest.Try(m.command("test", "-s", "/var/lib/tulle/snapshot"))
 	})
 }
 

@@ -3,7 +3,6 @@
 package packagetest
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -45,7 +44,7 @@ func debian(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
-	run(t, exec.Command("debootstrap", "--variant=minbase", "--include=dbus,iptables,kmod,procps,rpm,systemd-sysv", *suite, fresh))
+	kerneltest.Run(t, exec.Command("debootstrap", "--variant=minbase", "--include=dbus,iptables,kmod,procps,rpm,systemd-sysv", *suite, fresh))
 	if err := os.Chmod(fresh, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +169,7 @@ func boot(t *testing.T, h *clustertest.Host, root, group string) *machine {
 		return err
 	})
 	kerneltest.Eventually(t, patience, func() error {
-		return try(m.command("systemctl", "is-system-running", "--wait"))
+		return kerneltest.Try(m.command("systemctl", "is-system-running", "--wait"))
 	})
 	return m
 }
@@ -194,7 +193,7 @@ func (m *machine) command(args ...string) *exec.Cmd {
 // run runs a command on the machine, whose words are separated by spaces.
 func (m *machine) run(command string) string {
 	m.t.Helper()
-	return run(m.t, m.command(strings.Fields(command)...))
+	return kerneltest.Run(m.t, m.command(strings.Fields(command)...))
 }
 
 // fails runs a command that must fail, and returns its output.
@@ -212,7 +211,7 @@ func (m *machine) put(path, content string) {
 	m.t.Helper()
 	cmd := m.command("sh", "-c", `mkdir -p "${1%/*}" && cat >"$1"`, "sh", path)
 	cmd.Stdin = strings.NewReader(content)
-	run(m.t, cmd)
+	kerneltest.Run(m.t, cmd)
 }
 
 // install copies a package to the machine and installs it with a command.
@@ -259,22 +258,4 @@ func added(before, now []string) (more []string) {
 		}
 	}
 	return more
-}
-
-func try(cmd *exec.Cmd) error {
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, out)
-	}
-	return nil
-}
-
-func run(t *testing.T, cmd *exec.Cmd) string {
-	t.Helper()
-	var complaint bytes.Buffer
-	cmd.Stderr = &complaint
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v: %s%s", strings.Join(cmd.Args, " "), err, out, &complaint)
-	}
-	return strings.TrimSpace(string(out))
 }
