@@ -70,6 +70,7 @@ func TestEveryNodeGetsItsPodCIDRsWhateverFails(t *testing.T) {
 		"no ServiceCIDRs":   func(c cluster) { delete(c.Serves, "apis/networking.k8s.io/v1/servicecidrs") },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t)
 			c.seed(20)
 			c.Do(func() { fault(c) })

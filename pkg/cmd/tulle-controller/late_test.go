@@ -86,6 +86,7 @@ func (w *slowWay) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 // to a Node. The next leader gives that block to an older Node. The write of the first
 // one arrives after that, and fails: the next leader has changed the Node.
 func TestALateWriteOfAStoppedLeaderFails(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(p *kerneltest.Process){
 		"stopped": func(p *kerneltest.Process) {
 			p.Freeze()
@@ -94,6 +95,7 @@ func TestALateWriteOfAStoppedLeaderFails(t *testing.T) {
 		"killed": func(p *kerneltest.Process) { p.End(syscall.SIGKILL) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t)
 			young := large(5)
 			young.CreationTimestamp = metav1.NewTime(time.Unix(1_800_000_000, 0))

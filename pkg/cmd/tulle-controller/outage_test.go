@@ -18,6 +18,7 @@ const outage = time.Minute
 // The API server fails for a minute, in each way, and may still make the writes that it
 // does not answer. Soon after, every Node has podCIDRs, and no two Nodes have the same.
 func TestAMinuteWithoutTheAPIServer(t *testing.T) {
+	t.Parallel()
 	refused := func(*http.Request) *metav1.Status {
 		return apitest.Refusal(http.StatusServiceUnavailable, "the API server is gone")
 	}

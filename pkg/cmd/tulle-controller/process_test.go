@@ -44,6 +44,7 @@ var kills = flag.Int("kills", 25, "how often TestKillsLoseAndDoubleNothing kills
 // However often the program is killed while Nodes come and go, no block goes to two
 // Nodes, and none is lost.
 func TestKillsLoseAndDoubleNothing(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	const nodes = 40
 	c.seed(nodes)
