@@ -26,6 +26,9 @@ type Lookup[V any] struct {
 	Read func(ctx context.Context, keys []string) (map[string]V, error)
 	// Take applies what was found.
 	Take func(keys []string, found map[string]V)
+	// Moved, if set, reports whether Due has changed what its controller plans, since
+	// Moved was called last. The Engine then plans again in every mode.
+	Moved func() bool
 }
 
 // LookUp adds a Lookup to an Engine.
@@ -66,6 +69,9 @@ func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again 
 		return time.Time{}
 	}
 	keys, again := q.Due(now)
+	if q.Moved != nil && q.Moved() {
+		e.changed = true
+	}
 	if len(keys) == 0 {
 		q.set(func() {
 			if !q.tried {

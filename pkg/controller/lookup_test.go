@@ -87,3 +87,54 @@ func TestAFailedLookupStaysWhileItIsRetried(t *testing.T) {
 		}
 	})
 }
+
+// In ObserveMode, what Due changes by itself is planned without another event.
+func TestObserveShowsWhatDueChanges(t *testing.T) {
+	c := newFake("a", 0)
+	var at time.Time
+	moved := false
+	run(t, Options{Mode: ObserveMode}, func(l *lab) {
+		at = time.Now().Add(time.Minute)
+		l.Do(l.t.Context(), func() {
+			LookUp(l.Engine, Lookup[int]{
+				What: "things",
+				Due: func(now time.Time) ([]string, time.Time) {
+					if now.Before(at) {
+						return nil, at
+					}
+					if len(c.pending) == 0 {
+						c.pending, moved = []string{"a-0"}, true
+					}
+					return nil, time.Time{}
+				},
+				Read: func(context.Context, []string) (map[string]int, error) { return nil, nil },
+				Take: func([]string, map[string]int) {},
+				Moved: func() bool {
+					was := moved
+					moved = false
+					return was
+				},
+			})
+		})
+		l.Follow()
+		l.feed.list()
+		l.post(func() {})
+		l.pass(time.Minute - time.Millisecond)
+		if s := l.look(); len(s.Planned["a"]) != 0 {
+			t.Errorf("planned before: %+v", s.Planned)
+		}
+		plans := func() (n int) {
+			l.Do(l.t.Context(), func() { n = c.plans })
+			return n
+		}
+		before := plans()
+		l.pass(observeInterval)
+		if s := l.look(); len(s.Planned["a"]) != 1 {
+			t.Errorf("a minute later: %+v", s.Planned)
+		}
+		l.pass(time.Hour)
+		if more := plans() - before; more != 1 {
+			t.Errorf("%d more plans, want 1", more)
+		}
+	}, c)
+}

@@ -67,7 +67,7 @@ func New(e *controller.Engine, client *kube.Client, to IPAM) *Controller {
 		What: "clustercidrs", Client: client, Path: kube.ClusterCIDRs, Format: kube.ClusterCIDRFormat, Optional: true,
 		Keep: keep, List: c.list, Set: c.set, Delete: c.delete, Flush: c.flush,
 	})
-	controller.LookUp(e, controller.Lookup[present]{What: "newest clustercidrs", Due: c.dueOrder, Read: c.readOrder, Take: c.takeOrder})
+	controller.LookUp(e, controller.Lookup[present]{What: "newest clustercidrs", Due: c.dueOrder, Read: c.readOrder, Take: c.takeOrder, Moved: c.movedOrder})
 	e.Add(c)
 	return c
 }

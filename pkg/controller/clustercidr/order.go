@@ -25,6 +25,7 @@ type order struct {
 	seen  int64     // the newest revision of a ClusterCIDR that the watch has shown
 	since time.Time // when the first of the Nodes was held back; zero without any
 	again time.Time // when the next read begins
+	moved bool      // Nodes were let go since movedOrder was called
 	// present is what was read, and the watch has yet to show; nil without it.
 	present *present
 }
@@ -49,7 +50,7 @@ func (c *Controller) dueOrder(now time.Time) (keys []string, again time.Time) {
 	switch end := o.since.Add(orderLimit); {
 	case !now.Before(end):
 		c.ipam.Known(held)
-		o.since, o.present = time.Time{}, nil
+		o.since, o.present, o.moved = time.Time{}, nil, true
 		return nil, time.Time{}
 	case o.present != nil:
 		return nil, end
@@ -94,6 +95,13 @@ func (c *Controller) settleOrder(now time.Time) {
 	o := &c.order
 	if o.present != nil && o.seen >= o.present.newest {
 		c.ipam.Known(o.present.revision)
-		o.present, o.since, o.again = nil, time.Time{}, now
+		o.present, o.since, o.again, o.moved = nil, time.Time{}, now, true
 	}
+}
+
+// movedOrder reports whether Nodes were let go since the last call.
+func (c *Controller) movedOrder() bool {
+	moved := c.order.moved
+	c.order.moved = false
+	return moved
 }
