@@ -44,6 +44,7 @@ type Controller struct {
 	lists    int64             // the list of Nodes that began last
 
 	held     map[string]struct{} // Nodes that are held back
+	heldTo   int64               // the latest revision that one of them has waited for; see Held
 	known    int64               // the pools are known as of this revision
 	attempts map[string]*attempt // one a Node
 	waiting  queue

@@ -22,16 +22,18 @@ func (c *Controller) hold(n, old *node) {
 	}
 	if n.since > c.known {
 		c.held[n.Name] = struct{}{}
+		c.heldTo = max(c.heldTo, n.since)
 	}
 }
 
-// Held returns the revision as of which the pools must be known, so that no Node is held
-// back, or 0. Call it in the Engine's loop.
+// Held returns a revision as of which the pools must be known, so that no Node is held
+// back, or 0. It may be that of a Node that was let go while others are held. It costs the
+// same however many these are. Call it in the Engine's loop.
 func (c *Controller) Held() (revision int64) {
-	for name := range c.held {
-		revision = max(revision, c.nodes[name].since)
+	if len(c.held) == 0 {
+		c.heldTo = 0
 	}
-	return revision
+	return c.heldTo
 }
 
 // Known reports that the pools as of a revision are known, so Nodes that were created

@@ -1,6 +1,7 @@
 package nodeipam
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -98,5 +99,28 @@ func TestANewTermHoldsNodesAgain(t *testing.T) {
 		l.held(10)
 		l.Known(10)
 		l.one()
+	})
+}
+
+// What the pools are asked for does not go through all Nodes that are held.
+func TestManyHeldNodesAreAskedForAtNoCost(t *testing.T) {
+	hold(t, func(l *lab) {
+		for i := range 5000 {
+			l.shows(fmt.Sprint("n", i), fmt.Sprint(i), int64(10+i))
+		}
+		if n := testing.AllocsPerRun(10, func() { l.Held() }); n > 0 || l.Held() != 5009 {
+			t.Errorf("%.0f allocations, revision %d", n, l.Held())
+		}
+		// Another Node may have waited for it; the pools as of then are as good.
+		l.delete("n4999")
+		if at := l.Held(); at < 5008 || at > 5009 {
+			t.Errorf("Nodes wait for the revision %d", at)
+		}
+		l.Known(5008)
+		l.held(0)
+		l.shows("late", "x", 6000)
+		if at := l.Held(); at != 6000 {
+			t.Errorf("a later Node waits for the revision %d", at)
+		}
 	})
 }
