@@ -127,9 +127,29 @@ func TestThrottledChangesOfACloudAreQuiet(t *testing.T) {
 	})
 }
 
+// A cloud needs seconds for a change. A program that is stopped meanwhile ends cleanly.
+func TestAStopWaitsForAChangeOfACloud(t *testing.T) {
+	const takes = 4 * time.Second
+	c := &cloudFake{fake: newFake("a", 0), routes: 1, within: time.Minute}
+	run(t, Options{}, func(l *lab) {
+		slow := make(chan struct{})
+		c.slow = slow
+		time.AfterFunc(takes, func() { close(slow) })
+		l.Add(c)
+		l.begin(election.NewTerm(1, true, func() time.Time { return time.Now().Add(10 * time.Second) }))
+		began := time.Now()
+		l.lead()
+		clean := <-l.led
+		if took := time.Since(began); !clean || c.made != 1 || took != takes {
+			t.Errorf("clean is %t after %s, %d made", clean, took, c.made)
+		}
+		l.lead = func() {}
+	})
+}
+
 // A term ends when its last write to a cloud has ended.
 func TestATermWaitsForItsCloudWrites(t *testing.T) {
-	c := &cloudFake{fake: newFake("a", 0), routes: 1}
+	c := &cloudFake{fake: newFake("a", 0), routes: 1, within: time.Minute}
 	run(t, Options{}, func(l *lab) {
 		l.Add(c)
 		l.begin(election.Term{})

@@ -2,14 +2,18 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/election"
 )
 
 const (
-	// endLimit is how long writes in flight may take after their term was cancelled.
-	endLimit = time.Second
+	// endLimit is how long the writes in flight may take after a program was stopped. With
+	// the release of the Lease, that is less than the ten seconds that a pod has.
+	endLimit = 6 * time.Second
+	// cutLimit is how long they may take after the term was lost or is over.
+	cutLimit = time.Second
 	// settleTime is how long an API server may still apply a write without an answer: as
 	// long as it works on a request.
 	settleTime = time.Minute
@@ -28,7 +32,7 @@ func (e *Engine) Lead(ctx context.Context, t election.Term) (clean bool) {
 	}
 	idle := make(chan bool, 1)
 	e.post(func() { e.endTerm(idle) })
-	limit := time.NewTimer(endLimit)
+	limit := time.NewTimer(limitOf(context.Cause(ctx), t))
 	defer limit.Stop()
 	select {
 	case clean = <-idle:
@@ -43,6 +47,19 @@ func (e *Engine) Lead(ctx context.Context, t election.Term) (clean bool) {
 	case <-e.over:
 	}
 	return false
+}
+
+// limitOf returns how long the writes in flight may take after a term has ended. While the
+// next leader cannot write yet, they may end by themselves: a write that is cut off keeps
+// that leader waiting.
+func limitOf(why error, t election.Term) time.Duration {
+	if errors.Is(why, election.ErrLost) || errors.Is(why, election.ErrDeadline) {
+		return cutLimit
+	}
+	if end := t.Deadline(); !end.IsZero() {
+		return min(endLimit, max(cutLimit, time.Until(end)))
+	}
+	return endLimit
 }
 
 // beginTerm lets controllers plan once all feeds have listed again.

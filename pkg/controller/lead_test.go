@@ -3,8 +3,10 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/election"
@@ -36,7 +38,7 @@ func TestATermEndsAfterItsWrites(t *testing.T) {
 
 func TestATermThatCutsWritesOffIsNotClean(t *testing.T) {
 	c := newFake("a", 1)
-	run(t, Options{}, func(l *lab) {
+	run(t, Options{WriteTimeout: time.Minute}, func(l *lab) {
 		c.do, _ = blocked()
 		l.begin(election.Term{})
 		began := time.Now()
@@ -131,4 +133,45 @@ func TestEachTermListsAgain(t *testing.T) {
 			t.Errorf("%d lists in %d terms", l.feed.wanted, len(c.led))
 		}
 	}, c)
+}
+
+// A program that is stopped waits for its writes, but not for longer than its Lease keeps
+// the next leader out. A term that was lost waits for less.
+func TestHowLongTheEndOfATermWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		why  error
+		left time.Duration // until the deadline; 0 is a term without one
+		want time.Duration
+	}{
+		"stopped, no election": {context.Canceled, 0, endLimit},
+		"stopped, renewed":     {context.Canceled, 9 * time.Second, endLimit},
+		"stopped, hung":        {context.Canceled, 3 * time.Second, 3 * time.Second},
+		"stopped at the end":   {context.Canceled, 10 * time.Millisecond, cutLimit},
+		"not renewed":          {election.ErrDeadline, -time.Millisecond, cutLimit},
+		"lost":                 {election.ErrLost, 9 * time.Second, cutLimit},
+		"lost otherwise":       {fmt.Errorf("etcd: %w", election.ErrLost), 9 * time.Second, cutLimit},
+	} {
+		f := newFake("a", 1)
+		run(t, Options{WriteTimeout: time.Minute}, func(l *lab) {
+			f.do, _ = blocked()
+			ctx, end := context.WithCancelCause(l.t.Context())
+			var term election.Term
+			var deadline time.Time
+			if c.left != 0 {
+				term = election.NewTerm(1, true, func() time.Time { return deadline })
+			}
+			deadline = time.Now().Add(time.Hour)
+			go func() { l.led <- l.Lead(ctx, term) }()
+			synctest.Wait()
+			deadline = time.Now().Add(c.left)
+			began := time.Now()
+			end(c.why)
+			if <-l.led {
+				t.Errorf("%s: clean", name)
+			}
+			if took := time.Since(began); took != c.want {
+				t.Errorf("%s: it ended after %s, want %s", name, took, c.want)
+			}
+		}, f)
+	}
 }

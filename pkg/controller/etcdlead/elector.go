@@ -200,9 +200,19 @@ func (e *Elector) follow(ctx context.Context, from int64) error {
 
 // errDeadline and errLost are why a term ended.
 var (
-	errDeadline = errors.New("the lease in etcd was not renewed in time")
-	errLost     = errors.New("the lease in etcd is gone")
+	errDeadline error = ending{"the lease in etcd was not renewed in time", election.ErrDeadline}
+	errLost     error = ending{"the lease in etcd is gone", election.ErrLost}
 )
+
+// ending is one of package election's reasons, in words of its own.
+type ending struct {
+	text   string
+	reason error
+}
+
+func (e ending) Error() string { return e.text }
+
+func (e ending) Unwrap() error { return e.reason }
 
 // reign runs a term: it renews the lease until the term ends.
 func (e *Elector) reign(ctx context.Context, sent time.Time, id clientv3.LeaseID, revision int64, wasClean bool, lead func(context.Context, election.Term) bool) {
