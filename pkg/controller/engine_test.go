@@ -363,3 +363,61 @@ func TestDenialsAreLimited(t *testing.T) {
 		t.Errorf("%d objects are kept", len(d.objects))
 	}
 }
+
+// A server that fails and then denies writes does not work again before it makes one.
+func TestOnlyAMadeWriteShowsThatTheServerWorks(t *testing.T) {
+	const works = "Writing to the API server works again"
+	for code, after := range map[int]int{http.StatusForbidden: 0, http.StatusUnauthorized: 0, http.StatusUnprocessableEntity: 1, http.StatusConflict: 0} {
+		log.Take()
+		c := newFake("a", 1)
+		c.hold = time.Second
+		answers := []error{
+			&kube.Error{Code: http.StatusInternalServerError},
+			&kube.Error{Code: code}, &kube.Error{Code: code},
+			&kube.Error{Code: http.StatusInternalServerError},
+			&kube.Error{Code: code},
+		}
+		tries := 0
+		c.do = func(context.Context, string) error {
+			if tries++; tries <= len(answers) {
+				return answers[tries-1]
+			}
+			return nil
+		}
+		run(t, Options{}, func(l *lab) {
+			l.begin(election.Term{})
+			for range 30 {
+				l.pass(time.Second)
+				if l.wrote(c) == 0 && log.Count(works) > 2*after {
+					t.Fatalf("%d: after %d tries, %d lines say that the server works", code, tries, log.Count(works))
+				}
+			}
+			if n, want := log.Count(works), max(1, 2*after); l.wrote(c) != 1 || n != want {
+				t.Errorf("%d: %d lines say that the server works, want %d", code, n, want)
+			}
+		}, c)
+	}
+}
+
+// An object that is denied again and again while others are written alternates no line.
+func TestADeniedObjectAlternatesNoLine(t *testing.T) {
+	log.Take()
+	c := newFake("a", 1)
+	c.hold = time.Second
+	c.do = func(_ context.Context, name string) error {
+		if name == "a-0" {
+			return &kube.Error{Code: http.StatusForbidden}
+		}
+		return nil
+	}
+	run(t, Options{}, func(l *lab) {
+		l.begin(election.Term{})
+		for i := range 100 {
+			l.post(func() { c.pending = append(c.pending, fmt.Sprint("b-", i)) })
+			l.pass(time.Second)
+		}
+		if n := log.Count("works again"); n != 0 || l.wrote(c) != 100 {
+			t.Errorf("%d lines say that something works again, %d written", n, l.wrote(c))
+		}
+	}, c)
+}

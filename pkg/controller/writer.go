@@ -156,7 +156,10 @@ func (w *writer) log(what Write, how Outcome, err error) {
 	case how == Failed:
 		w.outcome.Was(explain(err), facts...)
 	default:
-		w.outcome.Was(nil, facts...) // the server answers
+		// A server that denies a write may still be unable to make any.
+		if err == nil || concernsObject(err) {
+			w.outcome.Was(nil, facts...)
+		}
 		w.refused.Was(explain(err), facts...)
 	}
 }
