@@ -76,8 +76,14 @@ func (c *Controller) takeTables(_ []string, found map[string]tablesRead) {
 // ledgerDue returns when the ledger is read: in the beginning, with every comparison, and
 // after a write that failed. While it is written, it is not read.
 func (c *Controller) ledgerDue(now time.Time) (keys []string, again time.Time) {
-	if c.writing != nil {
+	switch {
+	case c.writing == nil:
+	case c.ledger.failures == 0:
 		return nil, time.Time{}
+	case c.ledger.due.After(now):
+		return nil, c.ledger.due
+	default: // what failed is still to be read
+		return nil, now.Add(lookups.First)
 	}
 	return c.ledger.begin(now, c.ledger.due)
 }

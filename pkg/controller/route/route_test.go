@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloudroute"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -384,4 +385,35 @@ func TestPlanShowsEveryWrite(t *testing.T) {
 			t.Errorf("%+v, %v", x, err)
 		}
 	}, func(o *Options) { o.DryRun = true })
+}
+
+// While the ledger is written, a read of it that failed is still to come, so it does not
+// count as done.
+func TestAFailedReadOfTheLedgerStaysDueDuringAWrite(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	for name, c := range map[string]struct {
+		writes   bool
+		failures int
+		due      time.Duration
+		keys     int
+		again    time.Duration // 0 is never
+	}{
+		"due":                           {keys: 1},
+		"later":                         {due: time.Minute, again: time.Minute},
+		"written":                       {writes: true},
+		"written, later":                {writes: true, due: time.Minute},
+		"failed and written":            {writes: true, failures: 1, again: lookups.First},
+		"failed, later, and written":    {writes: true, failures: 2, due: time.Minute, again: time.Minute},
+		"failed long ago, and written":  {writes: true, failures: 1, due: -time.Hour, again: lookups.First},
+		"failed long ago, not in write": {failures: 1, due: -time.Hour, keys: 1},
+	} {
+		r := &Controller{ledger: reading{failures: c.failures, due: now.Add(c.due)}}
+		if c.writes {
+			r.writing = []cloudroute.Entry{}
+		}
+		keys, again := r.ledgerDue(now)
+		if want := now.Add(c.again); len(keys) != c.keys || c.again == 0 && !again.IsZero() || c.again != 0 && !again.Equal(want) {
+			t.Errorf("%s: %d keys, again in %s", name, len(keys), again.Sub(now))
+		}
+	}
 }
