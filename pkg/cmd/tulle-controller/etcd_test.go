@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -58,11 +59,12 @@ func (h *hosts) put(key, value string) {
 // start runs the program without Kubernetes.
 func (h *hosts) start(more ...string) *running {
 	h.t.Helper()
-	p, err := settingsOf(h.t, append([]string{
+	flags := settingsOf(h.t, append([]string{
 		"--etcd-endpoints=" + h.endpoint, "--cloud-provider=aws", "--cluster-name=" + siteName, "--healthz-port=0",
-		"--route-reconciliation-period=10s", "--route-removal-grace=10s",
 		"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s",
-	}, more...)...).connect()
+	}, more...)...)
+	flags.route.period, flags.route.grace = time.Second, time.Second // less than the flags allow
+	p, err := flags.connect()
 	if err != nil {
 		h.t.Fatal(err)
 	}
