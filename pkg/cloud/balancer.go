@@ -216,10 +216,9 @@ const (
 	// DeleteListener needs Listener.ID.
 	DeleteListener BalancerVerb = "delete-listener"
 
-	// AddTags and RemoveTags need Object, the ID of a balancer, a target group or a
-	// security group, and in Tags those to set, or whose keys to remove.
-	AddTags    BalancerVerb = "add-tags"
-	RemoveTags BalancerVerb = "remove-tags"
+	// AddTags needs Object, the ID of a balancer, a target group or a security group, and
+	// Tags, those to set.
+	AddTags BalancerVerb = "add-tags"
 )
 
 // MostTargets is how many targets one Register or Deregister may have.
@@ -232,8 +231,8 @@ type BalancerChange struct {
 	Group    TargetGroup
 	Listener Listener
 	Security SecurityGroup
-	Tags     map[string]string // of CreateListener, AddTags and RemoveTags
-	Object   string            // of AddTags and RemoveTags
+	Tags     map[string]string // of CreateListener and AddTags
+	Object   string            // of AddTags
 }
 
 // BalancerQuota is how many objects the cloud allows. 0 is unknown.

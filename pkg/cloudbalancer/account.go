@@ -1,0 +1,241 @@
+package cloudbalancer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+// recently is how long what the cloud shows of an object may be older than our last change
+// of it.
+const recently = 30 * time.Second
+
+// Account holds what the cloud's account has for the load balancing of a cluster, as far as
+// it was read or made. Its zero value is not usable.
+type Account struct {
+	balancers map[string]cloud.Balancer
+	groups    map[string]cloud.TargetGroup
+	security  map[string]cloud.SecurityGroup
+	// made and gone are when objects were last created and deleted here, by ID.
+	made, gone map[string]time.Time
+	// of are the IDs of target groups, by the name of their Service.
+	of map[string]map[string]bool
+}
+
+// NewAccount returns an Account without objects.
+func NewAccount() *Account {
+	return &Account{
+		balancers: make(map[string]cloud.Balancer), groups: make(map[string]cloud.TargetGroup), security: make(map[string]cloud.SecurityGroup),
+		made: make(map[string]time.Time), gone: make(map[string]time.Time), of: make(map[string]map[string]bool),
+	}
+}
+
+// Set takes a complete reading that began at a time. Details stay as they were. Security
+// groups of others stay as long as keep names them.
+func (a *Account) Set(all cloud.Balancing, keep map[string]bool, began time.Time) {
+	for id, at := range a.gone {
+		if began.Sub(at) > recently {
+			delete(a.gone, id)
+		}
+	}
+	before := *a
+	fresh := NewAccount()
+	stays := func(id string) bool { return began.Sub(before.made[id]) <= recently && !before.made[id].IsZero() }
+	a.balancers, a.groups, a.security, a.of = fresh.balancers, fresh.groups, fresh.security, fresh.of
+	for _, b := range all.Balancers {
+		if was, is := before.balancers[b.ID]; is && was.Detailed {
+			b.Detailed, b.Attributes, b.Listeners = true, was.Attributes, was.Listeners
+		}
+		if _, gone := before.gone[b.ID]; !gone {
+			a.balancers[b.ID] = b
+		}
+	}
+	for _, g := range all.Groups {
+		if was, is := before.groups[g.ID]; is && was.Detailed {
+			g.Detailed, g.Attributes, g.Targets = true, was.Attributes, was.Targets
+		}
+		if _, gone := before.gone[g.ID]; !gone {
+			a.setGroup(g)
+		}
+	}
+	for _, s := range all.Security {
+		if _, gone := before.gone[s.ID]; !gone {
+			a.security[s.ID] = s
+		}
+	}
+	for id, b := range before.balancers {
+		if _, is := a.balancers[id]; !is && stays(id) {
+			a.balancers[id] = b
+		}
+	}
+	for id, g := range before.groups {
+		if _, is := a.groups[id]; !is && stays(id) {
+			a.setGroup(g)
+		}
+	}
+	for id, s := range before.security {
+		if _, is := a.security[id]; !is && (stays(id) || keep[id]) {
+			a.security[id] = s
+		}
+	}
+	maps.DeleteFunc(a.made, func(id string, at time.Time) bool { return began.Sub(at) > recently })
+}
+
+func (a *Account) setGroup(g cloud.TargetGroup) {
+	a.groups[g.ID] = g
+	key := g.Tags[ServiceTag]
+	if a.of[key] == nil {
+		a.of[key] = make(map[string]bool)
+	}
+	a.of[key][g.ID] = true
+}
+
+func (a *Account) removeGroup(id string) {
+	key := a.groups[id].Tags[ServiceTag]
+	delete(a.groups, id)
+	if delete(a.of[key], id); len(a.of[key]) == 0 {
+		delete(a.of, key)
+	}
+}
+
+// SetDetails takes details of the objects whose IDs were asked for. Those that are missing
+// in a complete answer do not exist any more.
+func (a *Account) SetDetails(ids []string, all cloud.Balancing, complete bool) {
+	found := make(map[string]bool)
+	for _, b := range all.Balancers {
+		if was, is := a.balancers[b.ID]; is {
+			was.Detailed, was.Attributes, was.Listeners = true, b.Attributes, b.Listeners
+			a.balancers[b.ID] = was
+		}
+		found[b.ID] = true
+	}
+	for _, g := range all.Groups {
+		if was, is := a.groups[g.ID]; is {
+			was.Detailed, was.Attributes, was.Targets = true, g.Attributes, g.Targets
+			a.groups[g.ID] = was
+		}
+		found[g.ID] = true
+	}
+	for _, id := range ids {
+		if found[id] || !complete || !a.made[id].IsZero() {
+			continue
+		}
+		delete(a.balancers, id)
+		if _, is := a.groups[id]; is {
+			a.removeGroup(id)
+		}
+	}
+}
+
+// Forget makes the details of what a Service has unknown.
+func (a *Account) Forget(h Holding) {
+	if h.Balancer != nil {
+		b := a.balancers[h.Balancer.ID]
+		b.Detailed = false
+		a.balancers[b.ID] = b
+	}
+	for _, g := range h.Groups {
+		g.Detailed = false
+		a.groups[g.ID] = g
+	}
+}
+
+// SetSecurity takes security groups of Nodes that do not have the cluster's tag.
+func (a *Account) SetSecurity(all []cloud.SecurityGroup) {
+	for _, s := range all {
+		a.security[s.ID] = s
+	}
+}
+
+// Security returns a security group.
+func (a *Account) Security(id string) (cloud.SecurityGroup, bool) {
+	s, is := a.security[id]
+	return s, is
+}
+
+// Holding is what the account has for one Service.
+type Holding struct {
+	Balancer *cloud.Balancer // nil if there is none
+	// Groups are its target groups, in the order of their IDs.
+	Groups []cloud.TargetGroup
+	// Own is the security group of the balancer that is ours; nil if there is none.
+	Own *cloud.SecurityGroup
+	// Nodes are all security groups in which rules are ours, or may become so.
+	Nodes []cloud.SecurityGroup
+	// Foreign is why an object with a name of ours is not ours, or "".
+	Foreign string
+}
+
+// Holding returns what the account has for a Service. of are the IDs of the security
+// groups of its Nodes.
+func (a *Account) Holding(cluster string, s Ref, of []string) (h Holding) {
+	name := BalancerName(s.UID)
+	for _, id := range slices.Sorted(maps.Keys(a.balancers)) {
+		b := a.balancers[id]
+		if b.Name != name {
+			continue
+		}
+		if b.Tags[clusterTag+cluster] != owned || b.Tags[ServiceTag] != "" && b.Tags[ServiceTag] != s.Key() {
+			h.Foreign = fmt.Sprintf("the load balancer %s is not ours: it lacks the tag %s%s=%s or %s=%s; tag it to hand it over, or delete it", name, clusterTag, cluster, owned, ServiceTag, s.Key())
+			continue
+		}
+		h.Balancer = &b
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.of[s.Key()])) {
+		if g := a.groups[id]; s.isOurs(cluster, g.Tags) {
+			h.Groups = append(h.Groups, g)
+		}
+	}
+	adopted := adoptedSecurityName(cluster, s)
+	for _, id := range slices.Sorted(maps.Keys(a.security)) {
+		g := a.security[id]
+		switch {
+		case s.isOurs(cluster, g.Tags), g.Name == adopted && g.Tags[clusterTag+cluster] == owned && g.Tags[ServiceTag] == "":
+			if h.Own == nil || h.Balancer != nil && slices.Contains(h.Balancer.Security, id) {
+				h.Own = &g
+			}
+		case slices.Contains(of, id) || slices.ContainsFunc(g.Rules, func(r cloud.Rule) bool { return isRuleOf(r, name) }):
+			h.Nodes = append(h.Nodes, g)
+		}
+	}
+	return h
+}
+
+// Details returns the IDs of what a Service has whose details are not known.
+func (h Holding) Details() (ids []string) {
+	if h.Balancer != nil && !h.Balancer.Detailed {
+		ids = append(ids, h.Balancer.ID)
+	}
+	for _, g := range h.Groups {
+		if !g.Detailed {
+			ids = append(ids, g.ID)
+		}
+	}
+	return ids
+}
+
+// IsEmpty reports whether a Service has nothing.
+func (h Holding) IsEmpty() bool {
+	return h.Balancer == nil && len(h.Groups) == 0 && h.Own == nil
+}
+
+// Leftover is an object that is the cluster's, of a Service that does not exist.
+type Leftover struct{ ID, Name, Service string }
+
+// Leftovers returns the balancers of this cluster whose Services do not exist.
+func (a *Account) Leftovers(cluster string, exists func(key string, balancer string) bool) (all []Leftover) {
+	for _, b := range a.balancers {
+		if key := b.Tags[ServiceTag]; b.Tags[clusterTag+cluster] == owned && key != "" && !exists(key, b.Name) {
+			all = append(all, Leftover{b.ID, b.Name, key})
+		}
+	}
+	slices.SortFunc(all, func(x, y Leftover) int { return cmp.Compare(x.ID, y.ID) })
+	return all
+}
+
+// Count returns how many balancers and target groups of the cluster the account has.
+func (a *Account) Count() (balancers, groups int) { return len(a.balancers), len(a.groups) }
