@@ -1,0 +1,248 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/retry"
+)
+
+// Name is the controller's name, as cloud controller managers have it.
+const Name = "service-lb-controller"
+
+// Cloud is what the controller needs of a cloud. A reading is complete, or has an error.
+type Cloud interface {
+	// Instances returns what the cloud says about each instance, by its provider ID.
+	// With an error, those that are missing in the map could not be read.
+	Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error)
+	// Subnets returns the subnets of the cluster's network.
+	Subnets(ctx context.Context) ([]cloud.Subnet, error)
+	// Balancing returns what has the cluster's tag, without details.
+	Balancing(ctx context.Context) (cloud.Balancing, error)
+	// Details returns the details of balancers and target groups. What does not exist any
+	// more is missing. With an error, what is missing is unknown.
+	Details(ctx context.Context, ids []string) (cloud.Balancing, error)
+	// SecurityGroups returns security groups, whatever their tags.
+	SecurityGroups(ctx context.Context, ids []string) ([]cloud.SecurityGroup, error)
+	// ChangeBalancing makes a change, and returns what it created.
+	ChangeBalancing(ctx context.Context, c cloud.BalancerChange) (cloud.Balancing, error)
+	// BalancerQuota returns how many objects the cloud allows.
+	BalancerQuota(ctx context.Context) (cloud.BalancerQuota, error)
+}
+
+// Options are what a Controller needs.
+type Options struct {
+	Client *kube.Client
+	Cloud  Cloud
+	Rules  cloudbalancer.Options
+	// Period is how often everything is compared with the cloud.
+	Period time.Duration
+	// DryRun plans all changes of the cloud at once.
+	DryRun bool
+	// Event sends an event about a Service.
+	Event func(controller.Event)
+}
+
+const (
+	// gatherTime is how long a change of Nodes waits for others.
+	gatherTime = 500 * time.Millisecond
+	// cloudTime is how long a change of the cloud may take.
+	cloudTime = 30 * time.Second
+	// patientTime is how long a security group may be in use after its balancer is gone,
+	// before that is told.
+	patientTime = 5 * time.Minute
+	// refusedTime is how long an instance that the cloud refuses as a target is left out.
+	refusedTime = 5 * time.Minute
+)
+
+var (
+	// backoff paces what fails for one Service.
+	backoff = retry.Backoff{First: time.Second, Last: 5 * time.Minute}
+	// lingering paces deletions of what is still in use.
+	lingering = retry.Backoff{First: 5 * time.Second, Last: 30 * time.Second}
+)
+
+// service is a Service that is of the type LoadBalancer, or has our finalizer.
+type service struct {
+	state
+	claim cloudbalancer.Claim
+	want  cloudbalancer.Want
+	// wrong is what is wrong with the Service itself, and problems with what the cloud
+	// has.
+	wrong, problems []cloudbalancer.Problem
+	// known is set if the Service was ours since the start.
+	known bool
+	// began is when the present work began; zero if there is none.
+	began time.Time
+
+	// The writes to Kubernetes.
+	writing bool
+	written int64 // the revision of the last one
+	fails   int   // in a row
+	retry   time.Time
+
+	// The changes of the cloud.
+	flying   int
+	worked   bool   // changes were made since the last time that all was done
+	moved    bool   // these were of targets alone
+	failed   bool   // in this round
+	trouble  string // the last failure, until all is done
+	failures int    // rounds in a row that failed
+	paused   time.Time
+	stale    bool // its details have to be read again
+	done     bool // it has all that it wants
+	gone     bool // nothing of it is left
+	host     string
+	targets  int
+	chunk    int                  // limits the targets of a call; 0 is the cloud's limit
+	refused  map[string]time.Time // instances that the cloud does not take, until when
+	told     string               // the problems that an event has told
+}
+
+// isOurs reports whether the cloud has, or is to have, something for the Service.
+func (s *service) isOurs() bool { return s.wanted() || s.leaving() }
+
+// wanted reports whether the Service is to have a balancer.
+func (s *service) wanted() bool { return s.claim.Ours && !s.deleting }
+
+// leaving reports whether what the Service has is to be removed. A Service that no longer
+// is of the type LoadBalancer does not say any more whose it was.
+func (s *service) leaving() bool {
+	return s.finalized() && (s.deleting && (s.claim.Ours || s.known) || !s.Balances)
+}
+
+// Controller gives Services load balancers. Only the Engine's loop uses it.
+type Controller struct {
+	options   Options
+	services  map[string]*service // by namespace and name
+	nodes     map[string]node
+	instances map[string]*cloud.Instance // by provider ID
+	backends  map[string]*backend
+	gathered  time.Time // until then, changes of Nodes are gathered
+	account   *cloudbalancer.Account
+	subnets   []cloud.Subnet
+	quota     cloud.BalancerQuota
+	look      look
+	// running is the reading that goes on, for read alone.
+	running atomic.Pointer[request]
+
+	steps   controller.Schedule       // Services for Kubernetes
+	clouds  controller.Schedule       // Services for the cloud
+	changes map[controller.Ref]change // in flight
+	pauses  time.Time                 // all changes, after one was throttled
+	// answers are those to the writes of Services in flight, by UID.
+	answers sync.Map
+}
+
+// change is a change in flight.
+type change struct {
+	cloudbalancer.Change
+	key    string // of its Service
+	uid    string
+	answer *cloud.Balancing
+}
+
+// New returns a Controller, and adds it to the Engine with what it reads.
+func New(e *controller.Engine, o Options) *Controller {
+	c := &Controller{
+		options: o, services: make(map[string]*service), nodes: make(map[string]node), instances: make(map[string]*cloud.Instance),
+		backends: make(map[string]*backend), account: cloudbalancer.NewAccount(), look: newLook(), changes: make(map[controller.Ref]change),
+	}
+	controller.Follow(e, controller.Feed[object, state]{
+		What: "services", Client: o.Client, Path: Services, Format: objectFormat,
+		Keep: keep, List: c.list, Set: c.set, Delete: c.remove,
+	})
+	controller.Follow(e, controller.Feed[kube.Node, node]{
+		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,
+		Keep: keepNode, List: c.listNodes, Set: c.setNode, Delete: c.deleteNode,
+	})
+	controller.LookUp(e, controller.Lookup[found]{What: "load balancers", Due: c.lookDue, Read: c.read, Take: c.take})
+	e.Add(c)
+	return c
+}
+
+// Name implements controller.Controller.
+func (c *Controller) Name() string { return Name }
+
+// Lead implements controller.Controller. What was read before may be old.
+func (c *Controller) Lead(election.Term) {
+	c.account, c.look, c.changes, c.pauses = cloudbalancer.NewAccount(), newLook(), make(map[controller.Ref]change), time.Time{}
+	c.instances, c.subnets = make(map[string]*cloud.Instance), nil
+	clear(c.backends)
+	for _, n := range c.nodes {
+		if n.serves {
+			c.look.instances[n.id] = true
+		}
+	}
+	for key, s := range c.services {
+		c.look.needed = c.look.needed || s.isOurs()
+		s.writing, s.flying, s.failures, s.fails, s.paused, s.retry, s.stale = false, 0, 0, 0, time.Time{}, time.Time{}, false
+		s.done, s.gone, s.failed, s.began, s.refused, s.chunk = false, false, false, time.Time{}, nil, 0
+		c.due(key, time.Now())
+	}
+}
+
+// Clean implements controller.Controller. A late change repeats what the same Service
+// wanted, of objects that carry its name, and the next comparison shows it.
+func (c *Controller) Clean() bool { return true }
+
+// due makes a Service due.
+func (c *Controller) due(key string, now time.Time) {
+	c.steps.Set(key, now)
+	if s := c.services[key]; s != nil && s.paused.After(now) {
+		now = s.paused
+	}
+	c.clouds.Set(key, now)
+}
+
+// list replaces all Services.
+func (c *Controller) list(all map[string]state) {
+	for key, s := range all {
+		c.set(key, s)
+	}
+	for key := range c.services {
+		if _, is := all[key]; !is {
+			c.remove(key)
+		}
+	}
+}
+
+// set takes a state of a Service.
+func (c *Controller) set(key string, v state) {
+	s, now := c.services[key], time.Now()
+	switch {
+	case !v.Balances && !v.finalized():
+		c.remove(key)
+		return
+	case s != nil && s.UID == v.UID && v.revision != 0 && v.revision < s.written:
+		return // older than our last write, which the watch has yet to show
+	case s == nil || s.UID != v.UID:
+		s = &service{}
+		c.services[key] = s
+	}
+	s.state = v
+	s.claim = c.options.Rules.Claim(v.Service)
+	if s.claim.Ours {
+		s.known = true
+		s.want, s.wrong = c.options.Rules.Read(v.Service)
+		s.paused, s.failures = time.Time{}, 0 // what has changed may be the fix
+	}
+	if s.isOurs() {
+		c.look.needed = true
+	}
+	c.due(key, now)
+}
+
+// remove takes the deletion of a Service.
+func (c *Controller) remove(key string) {
+	delete(c.services, key)
+	c.steps.Remove(key)
+	c.clouds.Remove(key)
+}

@@ -1,0 +1,360 @@
+package service
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
+)
+
+// A new Service costs seven changes, and deleting it leaves nothing.
+func TestServiceComesAndGoes(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		if reads := l.cloud.Reads(); len(reads) > 0 {
+			t.Errorf("without a Service: %v", reads)
+		}
+		l.add("web")
+		l.Pass(5 * time.Second)
+		l.wantBalanced("web", 1, 2)
+		if n := len(l.cloud.Changes()); n != 7 {
+			t.Errorf("%d changes: %v", n, l.verbs(0))
+		}
+		if reads := l.cloud.Reads(); !maps.Equal(reads, map[string]int{"Balancing": 1, "Subnets": 1, "BalancerQuota": 1}) {
+			t.Errorf("%v", reads)
+		}
+		l.cloud.Do(func() { l.cloud.Linger = 5 })
+		l.delete("web")
+		l.Pass(3 * time.Minute)
+		if l.API.Object(path("web")) != nil {
+			t.Errorf("the Service is still there: %v", l.API.Object(path("web")))
+		}
+		l.wantNothing()
+	})
+}
+
+// Nothing but two readings of the account goes on in twenty minutes.
+func TestIdleServiceCostsLittle(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.Pass(time.Minute)
+		changes, before := len(l.cloud.Changes()), l.cloud.Reads()
+		l.Pass(20 * time.Minute)
+		after := l.cloud.Reads()
+		if n := after["Balancing"] - before["Balancing"]; n != 2 || after["Details"]-before["Details"] > 2 || after["Subnets"] != before["Subnets"] {
+			t.Errorf("%v, then %v", before, after)
+		}
+		if more := l.verbs(changes); len(more) > 0 {
+			t.Errorf("%v", more)
+		}
+	})
+}
+
+// All changes of Nodes that come together are one update of each target group.
+func TestNodesComeAndGo(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.Pass(time.Minute)
+		changes := len(l.cloud.Changes())
+		for i := 3; i <= 40; i++ {
+			l.node(i)
+		}
+		l.RemoveNode(nameOf(1))
+		l.Pass(10 * time.Second)
+		all := make([]int, 0, 40)
+		for i := 2; i <= 40; i++ {
+			all = append(all, i)
+		}
+		if got := l.verbs(changes); got[cloud.Register] != 1 || got[cloud.Deregister] != 1 || len(got) != 2 {
+			t.Errorf("%v", got)
+		}
+		if got := len(l.cloud.Targets(cloudbalancer.BalancerName(uidOf("web")), 80)); got != len(all) {
+			t.Errorf("%d targets", got)
+		}
+		l.ChangeNode(nameOf(2), func(n *corev1.Node) { n.Labels = map[string]string{ExcludeLabel: ""} })
+		l.ChangeNode(nameOf(3), func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: leavingTaint, Effect: "NoSchedule"}} })
+		l.ChangeNode(nameOf(4), func(n *corev1.Node) { n.Status.Conditions = nil }) // not ready, and stays
+		l.Pass(10 * time.Second)
+		if got := len(l.cloud.Targets(cloudbalancer.BalancerName(uidOf("web")), 80)); got != len(all)-2 {
+			t.Errorf("%d targets", got)
+		}
+	})
+}
+
+// A Service that stops being a LoadBalancer loses its balancer, and one of another
+// controller is left alone.
+func TestOnlyOurServicesAreServed(t *testing.T) {
+	class := func(name string) func(map[string]any) {
+		return func(d map[string]any) { d["spec"].(map[string]any)["loadBalancerClass"] = name }
+	}
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.add("ours", class("tulle.net/nlb"))
+		l.add("theirs", class("service.k8s.aws/nlb"))
+		l.add("external", annotate("type", "external"))
+		l.add("classic", func(d map[string]any) { delete(d["metadata"].(map[string]any), "annotations") })
+		l.Pass(10 * time.Second)
+		l.wantBalanced("web", 1, 2)
+		l.wantBalanced("ours", 1, 2)
+		for _, name := range []string{"theirs", "external", "classic"} {
+			if l.finalized(name) || l.host(name) != "" {
+				t.Errorf("%s: %v", name, l.API.Object(path(name)))
+			}
+		}
+		for _, name := range []string{"web", "ours"} {
+			l.change(name, func(d map[string]any) {
+				d["spec"].(map[string]any)["type"] = "ClusterIP"
+				delete(d["spec"].(map[string]any), "loadBalancerClass")
+				delete(d, "status")
+			})
+		}
+		l.Pass(time.Minute)
+		l.wantNothing()
+		if l.finalized("web") || l.finalized("ours") {
+			t.Error("a finalizer is left")
+		}
+	})
+}
+
+// What a person changes in the cloud is changed back at the next comparison, and what does
+// not concern the Service stays.
+func TestDriftIsCorrected(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.Pass(10 * time.Second)
+		all := l.cloud.All()
+		l.cloud.Drop(all.Groups[0].ID)
+		node := all.Security[len(all.Security)-1]
+		foreign := cloud.Rule{Protocol: "tcp", From: 22, To: 22, Description: "ssh"}
+		node.Rules = []cloud.Rule{foreign}
+		l.cloud.Put(cloud.Balancing{Security: []cloud.SecurityGroup{node}})
+		l.Pass(11 * time.Minute)
+		l.wantBalanced("web", 1, 2)
+		for _, s := range l.cloud.All().Security {
+			if s.ID == node.ID && (len(s.Rules) != 2 || s.Rules[0] != foreign) {
+				t.Errorf("%+v", s.Rules)
+			}
+		}
+	})
+}
+
+// A crash at any change leaves nothing behind and makes nothing twice.
+func TestCrashesBetweenChanges(t *testing.T) {
+	for n := range 12 {
+		inLab(t, func(l *lab) {
+			l.Begin()
+			done := 0
+			stop := make(chan struct{})
+			l.cloud.Do(func() {
+				l.cloud.Hold = func(cloud.BalancerChange) <-chan struct{} {
+					if done++; done > n {
+						return stop
+					}
+					return nil
+				}
+			})
+			l.add("web")
+			l.Pass(5 * time.Second)
+			l.cloud.Do(func() { l.cloud.Hold = nil })
+			l.crash()
+			close(stop)
+			l.Pass(time.Minute)
+			l.wantBalanced("web", 1, 2)
+			if all := l.cloud.All(); len(all.Balancers) != 1 || len(all.Groups) != 1 || len(all.Security) != 2 {
+				t.Errorf("after %d: %+v", n, all)
+			}
+			l.delete("web")
+			l.Pass(time.Minute)
+			l.wantNothing()
+		})
+	}
+}
+
+// Lost answers of any change are found out by reading.
+func TestLostAnswers(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		lost := make(map[cloud.BalancerVerb]bool)
+		l.cloud.Do(func() {
+			l.cloud.Lose = func(c cloud.BalancerChange) error {
+				if lost[c.Verb] {
+					return nil
+				}
+				lost[c.Verb] = true
+				return &cloud.Error{Kind: cloud.Unavailable, Action: string(c.Verb), Text: "no answer"}
+			}
+		})
+		l.add("web", annotate("cross-zone-load-balancing-enabled", "true"), annotate("proxy-protocol", "*"))
+		l.Pass(3 * time.Minute)
+		l.wantBalanced("web", 1, 2)
+		l.change("web", func(d map[string]any) {
+			d["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"] = int64(30081)
+		})
+		l.Pass(3 * time.Minute)
+		l.wantBalanced("web", 1, 2)
+		l.delete("web")
+		l.Pass(5 * time.Minute)
+		l.wantNothing()
+		if l.API.Object(path("web")) != nil || len(lost) < 12 {
+			t.Errorf("lost %v", lost)
+		}
+	})
+}
+
+// A Service that fails backs off alone, says why, and works when the cause is gone.
+func TestFailureIsOneServices(t *testing.T) {
+	for name, err := range map[string]error{
+		"denied":      &cloud.Error{Kind: cloud.Denied, Action: "CreateLoadBalancer", Text: "allow it in the policy"},
+		"full":        &cloud.Error{Kind: cloud.Full, Action: "CreateLoadBalancer", Text: "ask for more"},
+		"refused":     &cloud.Error{Kind: cloud.Refused, Action: "CreateLoadBalancer", Text: "bad value"},
+		"unavailable": &cloud.Error{Kind: cloud.Unavailable, Action: "CreateLoadBalancer", Text: "internal error"},
+		"changed":     &cloud.Error{Kind: cloud.Changed, Action: "CreateLoadBalancer", Text: "the name is in use"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				bad, tries := cloudbalancer.BalancerName(uidOf("bad")), 0
+				l.cloud.Do(func() {
+					l.cloud.Fail = func(c cloud.BalancerChange) error {
+						if c.Balancer.Name == bad {
+							tries++
+							return err
+						}
+						return nil
+					}
+				})
+				l.Begin()
+				l.add("bad")
+				l.add("good")
+				l.Pass(5 * time.Minute)
+				l.wantBalanced("good", 1, 2)
+				l.WantWarning("bad", "SyncLoadBalancerFailed", err.Error())
+				if tries < 5 || tries > 20 {
+					t.Errorf("%d tries in five minutes", tries)
+				}
+				l.cloud.Do(func() { l.cloud.Fail = nil })
+				l.Pass(6 * time.Minute)
+				l.wantBalanced("bad", 1, 2)
+			})
+		})
+	}
+}
+
+// One instance that the cloud does not take keeps no other out.
+func TestBadInstanceKeepsNoOtherOut(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		for i := 3; i <= 20; i++ {
+			l.node(i)
+		}
+		l.cloud.Do(func() {
+			l.cloud.Fail = func(c cloud.BalancerChange) error {
+				for _, target := range c.Group.Targets {
+					if c.Verb == cloud.Register && target.ID == "i-"+nameOf(7) {
+						return &cloud.Error{Kind: cloud.Refused, Action: "RegisterTargets", Text: "InvalidTarget"}
+					}
+				}
+				return nil
+			}
+		})
+		l.add("web")
+		l.Pass(time.Minute)
+		if got := len(l.cloud.Targets(cloudbalancer.BalancerName(uidOf("web")), 80)); got != 19 {
+			t.Errorf("%d targets", got)
+		}
+		l.cloud.Do(func() { l.cloud.Fail = nil })
+		l.Pass(6 * time.Minute)
+		if got := len(l.cloud.Targets(cloudbalancer.BalancerName(uidOf("web")), 80)); got != 20 {
+			t.Errorf("%d targets", got)
+		}
+	})
+}
+
+// Unusable annotations are told with the fix, and change nothing.
+func TestUnusableAnnotationChangesNothing(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.Pass(10 * time.Second)
+		changes := len(l.cloud.Changes())
+		l.change("web", annotate("healthcheck-interval", "fast"))
+		l.Pass(10 * time.Second)
+		l.WantWarning("web", "SyncLoadBalancerFailed", "healthcheck-interval", "fast", "5 to 300")
+		l.node(3) // its targets follow
+		l.Pass(10 * time.Second)
+		l.wantBalanced("web", 1, 2, 3)
+		if got := l.verbs(changes); got[cloud.Register] != 1 || len(got) != 1 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// Without an answer of the cloud nothing is changed, and nothing is lost.
+func TestUnreadableCloud(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.Pass(10 * time.Second)
+		changes := len(l.cloud.Changes())
+		l.cloud.Do(func() { l.cloud.Unreadable = &cloud.Error{Kind: cloud.Unavailable, Action: "Describe", Text: "down"} })
+		l.crash()
+		l.delete("web")
+		l.Pass(10 * time.Minute)
+		if got := l.verbs(changes); len(got) > 0 || !l.finalized("web") {
+			t.Errorf("%v", got)
+		}
+		l.cloud.Do(func() { l.cloud.Unreadable = nil })
+		l.Pass(3 * time.Minute)
+		l.wantNothing()
+	})
+}
+
+// A preview shows every change, in order, and makes none.
+func TestPreviewShowsEverything(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.add("web")
+		l.Engine.Follow()
+		l.Pass(10 * time.Second)
+		writes, err := l.Engine.PlanAll(l.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(writes) != 8 || len(l.cloud.Changes()) != 0 {
+			t.Errorf("%d writes, %d changes", len(writes), len(l.cloud.Changes()))
+		}
+		for _, w := range writes {
+			if w.Cloud && (w.Summary == "" || w.After == "") {
+				t.Errorf("%+v", w)
+			}
+		}
+	}, func(o *Options) { o.DryRun = true })
+}
+
+// The report and the explanation say how far each Service is, and the fix.
+func TestReportSaysHowFarServicesAre(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.add("wrong", annotate("scheme", "public"))
+		l.add("theirs", annotate("type", "external"))
+		l.Pass(10 * time.Second)
+		var r Report
+		l.Do(func() { r = l.c.Report() })
+		if r.Counts[Balanced] != 1 || r.Counts[Invalid] != 1 || r.Counts[Other] != 1 || r.Balancers != 1 || r.Quota.Balancers != 50 || len(r.Leftovers) != 0 {
+			t.Errorf("%+v", r)
+		}
+		for name, ok := range map[string]bool{"default/web": true, "default/wrong": false, "worker-1": true} {
+			all, err := l.Engine.Explain(l.Context(), name)
+			if err != nil || len(all) != 1 || all[0].Lines[0].OK != ok {
+				t.Errorf("%s: %v, %+v", name, err, all)
+			}
+		}
+	})
+}

@@ -1,0 +1,286 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/retry"
+)
+
+const (
+	// everything is the key of the lookup.
+	everything = "all"
+	// leastInterval is the shortest time between two readings of the account.
+	leastInterval = 2 * time.Second
+	// subnetsInterval is how often subnets and quotas are read.
+	subnetsInterval = time.Hour
+	// missingInterval is how often subnets are read that a Service waits for.
+	missingInterval = time.Minute
+)
+
+// lookups paces readings that fail.
+var lookups = retry.Backoff{First: time.Second, Last: time.Minute}
+
+// look is what has to be read of the cloud.
+type look struct {
+	// needed is set if a Service is ours: without one, nothing is read.
+	needed bool
+	// instances are the provider IDs of those to look up.
+	instances map[string]bool
+	// waits are the lookups in a row after which instances did not run yet, and later is
+	// when they are looked up again.
+	waits int
+	later time.Time
+	// security are the IDs of security groups to read.
+	security map[string]bool
+	// account and subnets are when these are read; known is set if they were.
+	account, subnets           time.Time
+	accountKnown, subnetsKnown bool
+	at                         time.Time // the last reading of the account
+	last                       string    // the Service whose details were compared last
+	failures                   int
+	next                       time.Time // after a failure
+	running                    *request  // nil if none is
+}
+
+func newLook() look {
+	return look{instances: make(map[string]bool), security: make(map[string]bool)}
+}
+
+// request is one reading.
+type request struct {
+	instances, security []string
+	account, subnets    bool
+	services            []cloudbalancer.Ref // whose details are read
+	ids                 []string            // of details, for Services of a known account
+	cluster             string
+	began               time.Time
+}
+
+// found is what a reading has found. What is nil was not read.
+type found struct {
+	instances map[string]cloud.Instance
+	all       *cloud.Balancing
+	subnets   []cloud.Subnet
+	quota     cloud.BalancerQuota
+	details   cloud.Balancing
+	ids       []string // whose details were asked for
+	detailed  bool     // details is complete
+	security  []cloud.SecurityGroup
+	secured   bool
+	ok        bool
+}
+
+// lookDue returns whether anything is to be read now.
+func (c *Controller) lookDue(now time.Time) (keys []string, again time.Time) {
+	l := &c.look
+	if !l.needed || l.running != nil {
+		return nil, time.Time{}
+	}
+	if now.Before(l.next) {
+		return nil, l.next
+	}
+	r := &request{cluster: c.options.Rules.Cluster, began: now}
+	r.security = slices.Sorted(maps.Keys(l.security))
+	if r.subnets = !l.subnets.After(now); !r.subnets {
+		again = l.subnets
+	}
+	if len(l.instances) > 0 && !now.Before(l.later) {
+		r.instances = slices.Sorted(maps.Keys(l.instances))
+	} else if len(l.instances) > 0 {
+		again = controller.Earlier(again, l.later)
+	}
+	at := l.account
+	if least := l.at.Add(leastInterval); at.Before(least) && !l.at.IsZero() {
+		at = least
+	}
+	switch {
+	case at.After(now):
+		again = controller.Earlier(again, at)
+	case len(c.changes) == 0: // else Done makes it due
+		r.account = true
+		if c.rotates() {
+			r.services = c.rotate()
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.services)) {
+		s := c.services[key]
+		if !s.isOurs() || s.flying > 0 || !l.accountKnown && !r.account {
+			continue
+		}
+		h := c.account.Holding(r.cluster, s.Ref, nil)
+		if s.stale {
+			c.account.Forget(h)
+			h = c.account.Holding(r.cluster, s.Ref, nil)
+			s.stale = false
+		}
+		if !l.accountKnown {
+			r.services = append(r.services, s.Ref)
+		} else {
+			r.ids = append(r.ids, h.Details()...)
+		}
+	}
+	if len(r.instances)+len(r.security)+len(r.ids) == 0 && !r.account && !r.subnets {
+		return nil, again
+	}
+	l.running = r
+	c.running.Store(r)
+	return []string{everything}, again
+}
+
+// rotates reports whether a reading of the account has details of one Service, too.
+func (c *Controller) rotates() bool { return c.look.accountKnown }
+
+// rotate returns the next Service whose details are compared.
+func (c *Controller) rotate() (one []cloudbalancer.Ref) {
+	first := ""
+	for _, key := range slices.Sorted(maps.Keys(c.services)) {
+		if s := c.services[key]; s.isOurs() && s.flying == 0 {
+			if first == "" {
+				first = key
+			}
+			if key > c.look.last {
+				c.look.last = key
+				return []cloudbalancer.Ref{s.Ref}
+			}
+		}
+	}
+	if c.look.last = first; first != "" {
+		one = append(one, c.services[first].Ref)
+	}
+	return one
+}
+
+// read reads what the running request asks for. It runs outside the loop.
+func (c *Controller) read(ctx context.Context, _ []string) (map[string]found, error) {
+	r, f, from := c.running.Load(), found{}, c.options.Cloud
+	var errs []error
+	note := func(err error) bool {
+		if err != nil {
+			errs = append(errs, err)
+		}
+		return err == nil
+	}
+	var err error
+	if len(r.instances) > 0 {
+		f.instances, err = from.Instances(ctx, r.instances)
+		note(err)
+	}
+	if r.subnets {
+		var subnets []cloud.Subnet
+		if subnets, err = from.Subnets(ctx); note(err) {
+			f.subnets = slices.Concat([]cloud.Subnet{}, subnets)
+		}
+		f.quota, err = from.BalancerQuota(ctx)
+		note(err)
+	}
+	f.ids = r.ids
+	if r.account {
+		var all cloud.Balancing
+		if all, err = from.Balancing(ctx); note(err) {
+			f.all = &all
+			fresh := cloudbalancer.NewAccount()
+			fresh.Set(all, nil, r.began)
+			for _, s := range r.services {
+				f.ids = append(f.ids, fresh.Holding(r.cluster, s, nil).Details()...)
+			}
+		}
+	}
+	if slices.Sort(f.ids); len(f.ids) > 0 {
+		f.ids = slices.Compact(f.ids)
+		f.details, err = from.Details(ctx, f.ids)
+		f.detailed = note(err)
+	}
+	if len(r.security) > 0 {
+		f.security, err = from.SecurityGroups(ctx, r.security)
+		f.secured = note(err)
+	}
+	f.ok = len(errs) == 0
+	return map[string]found{everything: f}, errors.Join(errs...)
+}
+
+// take takes what was read.
+func (c *Controller) take(_ []string, all map[string]found) {
+	now, l := time.Now(), &c.look
+	f, r := all[everything], l.running
+	l.running = nil
+	if r == nil {
+		return
+	}
+	l.failures, l.next = 0, time.Time{}
+	if !f.ok {
+		l.failures++
+		l.next = now.Add(lookups.After(l.failures))
+	}
+	for _, id := range r.instances {
+		if i, answered := f.instances[id]; answered {
+			c.instances[id] = &i
+			delete(l.instances, id)
+			if i.Problem != "" || i.State != cloud.Running {
+				l.instances[id] = true // until it runs
+			}
+		}
+	}
+	if f.subnets != nil {
+		c.subnets, l.subnetsKnown, l.subnets = f.subnets, true, now.Add(subnetsInterval)
+		c.quota = f.quota
+	}
+	if f.all != nil {
+		keep := make(map[string]bool)
+		for _, i := range c.instances {
+			for _, id := range i.Groups {
+				keep[id] = true
+			}
+		}
+		c.account.Set(*f.all, keep, r.began)
+		l.accountKnown, l.at, l.account = true, now, now.Add(c.options.Period)
+		for id := range keep { // those without our tag may have changed, too
+			if s, is := c.account.Security(id); is && !cloudbalancer.IsOfCluster(r.cluster, s) {
+				l.security[id] = true
+			}
+		}
+	}
+	c.account.SetDetails(f.ids, f.details, f.detailed)
+	if f.secured {
+		c.account.SetSecurity(f.security)
+		for _, id := range r.security {
+			delete(l.security, id)
+		}
+	}
+	clear(c.backends)
+	at := now
+	if c.gathered.After(now) {
+		at = c.gathered
+	}
+	for key, s := range c.services {
+		if s.isOurs() && (f.all != nil || s.flying == 0) {
+			c.due(key, at)
+		}
+	}
+	if len(r.instances) > 0 {
+		if l.waits++; len(l.instances) == 0 {
+			l.waits = 0
+		}
+		l.later = now.Add(lookups.After(l.waits))
+	}
+}
+
+// readAgain makes a new reading of the account due.
+func (c *Controller) readAgain(now time.Time) {
+	if c.look.account.After(now) {
+		c.look.account = now
+	}
+}
+
+// isRead reports whether what a Service needs was read.
+func (c *Controller) isRead() bool { return c.look.accountKnown && c.look.subnetsKnown }
+
+// isReading reports whether the account is being read. Changes wait until then, so that it
+// shows them all or none.
+func (c *Controller) isReading() bool { return c.look.running != nil && c.look.running.account }

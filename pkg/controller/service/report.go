@@ -1,0 +1,200 @@
+package service
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
+	"github.com/tulle-net/tulle/pkg/controller"
+)
+
+// Code is how far a Service is. Codes never change.
+type Code string
+
+// The codes.
+const (
+	// Balanced is a Service that has all that it wants.
+	Balanced Code = "balanced"
+	// Pending is one that is being worked on.
+	Pending Code = "pending"
+	// Invalid is one with a setting that cannot be carried out.
+	Invalid Code = "invalid"
+	// Failing is one for which the cloud refuses a change.
+	Failing Code = "failing"
+	// Leaving is one whose balancer is being removed.
+	Leaving Code = "leaving"
+	// Other is one of another controller.
+	Other Code = "other"
+)
+
+// Codes are all codes.
+var Codes = []Code{Balanced, Pending, Invalid, Failing, Leaving, Other}
+
+// Row is a Service.
+type Row struct {
+	Service string // with its namespace
+	Code    Code
+	// Text says what is wrong or missing, and the fix.
+	Text    string
+	Host    string
+	Targets int
+}
+
+// Report is the state of the controller. It shares no memory with it.
+type Report struct {
+	Counts map[Code]int
+	Rows   []Row
+	// Balancers and Groups are those of the cluster in the account, and Quota is what the
+	// account may have in the region.
+	Balancers, Groups int
+	Quota             cloud.BalancerQuota
+	// Leftovers are balancers of Services that do not exist.
+	Leftovers []cloudbalancer.Leftover
+	// Read is when the account was read last, or zero.
+	Read time.Time
+}
+
+// Waiting returns how many Services wait for something.
+func (c *Controller) Waiting() (n int) {
+	for _, s := range c.services {
+		if code := s.code(); code != Balanced && code != Other {
+			n++
+		}
+	}
+	return n
+}
+
+// code returns how far a Service is.
+func (s *service) code() Code {
+	fatal := func(all []cloudbalancer.Problem) bool {
+		return slices.ContainsFunc(all, func(p cloudbalancer.Problem) bool { return p.Fatal })
+	}
+	switch {
+	case s.leaving() && s.trouble != "":
+		return Failing
+	case s.leaving():
+		return Leaving
+	case !s.wanted():
+		return Other
+	case fatal(s.wrong) || fatal(s.problems):
+		return Invalid
+	case s.trouble != "":
+		return Failing
+	case s.done && s.hasHost():
+		return Balanced
+	}
+	return Pending
+}
+
+// text says what is wrong with a Service, and the fix.
+func (s *service) text() string {
+	var all []string
+	if s.trouble != "" {
+		all = append(all, s.trouble)
+	}
+	problems := s.problems
+	if len(problems) == 0 {
+		problems = s.wrong
+	}
+	for _, p := range problems {
+		all = append(all, p.Text)
+	}
+	if s.claim.Why != "" {
+		all = append(all, s.claim.Why)
+	}
+	if s.leaving() && !s.Balances && s.gone {
+		all = append(all, "nothing of it is ours; remove the finalizer "+Finalizer+" if no other controller does")
+	}
+	return strings.Join(all, "; ")
+}
+
+// Report returns the state of the controller. Call it in the Engine's loop.
+func (c *Controller) Report() (r Report) {
+	r.Counts = make(map[Code]int)
+	names := make(map[string]string)
+	for _, key := range c.keys() {
+		s := c.services[key]
+		code := s.code()
+		r.Counts[code]++
+		r.Rows = append(r.Rows, Row{Service: key, Code: code, Text: s.text(), Host: cmp.Or(s.host, strings.Join(s.Hosts, ", ")), Targets: s.targets})
+		names[key] = cloudbalancer.BalancerName(s.UID)
+	}
+	r.Balancers, r.Groups = c.account.Count()
+	r.Quota, r.Read = c.quota, c.look.at
+	r.Leftovers = c.account.Leftovers(c.options.Rules.Cluster, func(key, balancer string) bool { return names[key] == balancer })
+	return r
+}
+
+// Explain implements controller.Explainer. A name with a slash is that of a Service, with
+// its namespace.
+func (c *Controller) Explain(name string) (all []controller.Line) {
+	if n, is := c.nodes[name]; is {
+		return c.explainNode(n)
+	}
+	s := c.services[name]
+	if s == nil {
+		return nil
+	}
+	add := func(what string, ok bool, text string) {
+		all = append(all, controller.Line{What: what, OK: ok, Text: text})
+	}
+	code := s.code()
+	add("Service", code == Balanced || code == Other, cmp.Or(s.text(), string(code)))
+	if code == Other {
+		return all
+	}
+	add("finalizer", s.finalized(), Finalizer)
+	h := c.account.Holding(c.options.Rules.Cluster, s.Ref, nil)
+	if b := h.Balancer; b != nil {
+		add("load balancer "+b.Name, b.State == "active" || b.State == "provisioning", fmt.Sprintf("%s, %s, %s in %d zones", b.State, b.Scheme, b.Families, len(b.Places)))
+		for _, l := range b.Listeners {
+			add(fmt.Sprintf("listener %s %d", l.Protocol, l.Port), l.Group != "", "leads to "+cmp.Or(l.Group, "another action"))
+		}
+	} else {
+		add("load balancer", false, "none yet")
+	}
+	for _, g := range h.Groups {
+		states := make(map[string]int)
+		for _, t := range g.Targets {
+			states[t.State]++
+		}
+		var texts []string
+		for _, state := range []string{"healthy", "initial", "unhealthy", "unused", "unavailable", "draining"} {
+			if n := states[state]; n > 0 {
+				texts = append(texts, fmt.Sprintf("%d %s", n, state))
+			}
+		}
+		add("target group "+g.Name, len(texts) > 0, fmt.Sprintf("%s port %d: %s", g.Protocol, g.Port, cmp.Or(strings.Join(texts, ", "), "no targets")))
+	}
+	add("status", s.hasHost(), cmp.Or(strings.Join(s.Hosts, ", "), "no host name yet"))
+	return all
+}
+
+// explainNode reports whether a Node is a target.
+func (c *Controller) explainNode(n node) []controller.Line {
+	line := controller.Line{What: "target of load balancers", OK: true, Text: "its instance is registered"}
+	i := c.instances[n.id]
+	switch {
+	case !c.look.needed:
+		line.Text = "no Service has a load balancer of ours"
+	case n.id == "":
+		line.OK, line.Text = false, "the Node has no providerID, so its instance is not known"
+	case !n.serves:
+		line.Text = "left out: it is being removed, or has the label " + ExcludeLabel
+	case i == nil:
+		line.OK, line.Text = false, "the instance was not looked up yet"
+	case i.Problem != "":
+		line.OK, line.Text = false, i.Problem
+	case i.State != cloud.Running:
+		line.OK, line.Text = false, "the instance is "+string(i.State)
+	default:
+		if _, problem := c.groupOf(i); problem != "" && c.options.Rules.NodeRules {
+			line.OK, line.Text = false, problem
+		}
+	}
+	return []controller.Line{line}
+}

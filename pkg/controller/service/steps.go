@@ -1,0 +1,376 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
+	"github.com/tulle-net/tulle/pkg/controller"
+)
+
+// PlanCloud implements controller.CloudPlanner.
+func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	if c.options.DryRun {
+		return c.preview(), time.Time{}
+	}
+	if !c.isRead() || c.isReading() {
+		return nil, time.Time{}
+	}
+	if now.Before(c.pauses) {
+		return nil, c.pauses
+	}
+	var later []string
+	for len(writes) < n {
+		key, due := c.clouds.Pop(now)
+		if !due {
+			break
+		}
+		s := c.services[key]
+		if s == nil || s.flying > 0 || s.writing || !s.ready() {
+			continue // the end of what flies makes it due
+		}
+		if s.paused.After(now) {
+			c.clouds.Set(key, s.paused)
+			continue
+		}
+		step := c.step(s, now)
+		if len(step.Security)+len(step.Details) > 0 {
+			again = now // to read it
+		}
+		for i, change := range step.Changes {
+			if len(writes) == n {
+				if i == 0 {
+					later = append(later, key)
+				}
+				break
+			}
+			writes = append(writes, c.write(s, change))
+		}
+	}
+	for _, key := range later {
+		c.clouds.Set(key, now)
+	}
+	// What was found out may be due for Kubernetes, too.
+	return writes, controller.Earlier(controller.Earlier(again, c.clouds.Next()), c.steps.Next())
+}
+
+// ready reports whether the cloud may be changed for the Service: only its finalizer makes
+// sure that all that is made is removed, too.
+func (s *service) ready() bool { return s.finalized() && s.isOurs() }
+
+// step returns what is to be done for a Service, and notes how far it is.
+func (c *Controller) step(s *service, now time.Time) cloudbalancer.Step {
+	if !s.wanted() {
+		return c.leave(s, now)
+	}
+	b := c.backend(s.want.NodeLabels)
+	h := c.account.Holding(c.options.Rules.Cluster, s.Ref, b.groups)
+	setting := c.setting(s, b, now)
+	fatal := slices.ContainsFunc(s.wrong, func(p cloudbalancer.Problem) bool { return p.Fatal })
+	var step cloudbalancer.Step
+	if fatal {
+		step = cloudbalancer.Follow(s.want, h, setting)
+	} else {
+		step = cloudbalancer.Next(s.want, h, setting)
+	}
+	c.needs(step)
+	s.problems = slices.Concat(s.wrong, step.Problems)
+	if b.problem != "" && c.options.Rules.NodeRules {
+		s.problems = append(s.problems, cloudbalancer.Problem{Text: b.problem})
+	}
+	s.gone, s.host, s.targets = false, "", len(b.targets)
+	if h.Balancer != nil {
+		s.host = h.Balancer.Host
+	}
+	waits := len(step.Details)+len(step.Security) > 0
+	switch {
+	case step.Done:
+		c.finished(s)
+	case len(step.Changes) > 0 && s.began.IsZero():
+		s.began = now
+		targets := !slices.ContainsFunc(step.Changes, func(x cloudbalancer.Change) bool {
+			return x.Verb != cloud.Register && x.Verb != cloud.Deregister && x.Verb != cloud.AllowIngress && x.Verb != cloud.RevokeIngress
+		})
+		if s.moved = s.done && targets; !s.moved {
+			c.event(s, false, "EnsuringLoadBalancer", "Ensuring load balancer")
+		}
+	}
+	if !waits {
+		s.done = step.Done
+	}
+	if step.Unavailable {
+		c.event(s, true, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
+	}
+	c.tell(s)
+	if slices.ContainsFunc(step.Problems, func(p cloudbalancer.Problem) bool { return p.Fatal }) && h.Balancer == nil {
+		c.missing(now) // such as subnets
+		c.clouds.Set(s.Key(), now.Add(missingInterval))
+	}
+	return step
+}
+
+// setting returns what a step needs beside the Service.
+func (c *Controller) setting(s *service, b *backend, now time.Time) cloudbalancer.Setting {
+	x := cloudbalancer.Setting{
+		Subnets: c.subnets, Targets: b.targets, Undecided: b.undecided, NodeGroups: b.groups, NodesKnown: b.known,
+		NodeRules: c.options.Rules.NodeRules, Chunk: s.chunk, Networks: make(map[string]string, len(c.instances)),
+	}
+	for _, i := range c.instances {
+		x.Networks[i.ID] = i.Network
+	}
+	if len(s.refused) == 0 {
+		return x
+	}
+	x.Targets = slices.DeleteFunc(slices.Clone(x.Targets), func(id string) bool {
+		until, is := s.refused[id]
+		if is && now.Before(until) {
+			x.Undecided = append(slices.Clip(x.Undecided), id)
+			c.clouds.Set(s.Key(), until)
+			return true
+		}
+		delete(s.refused, id)
+		return false
+	})
+	return x
+}
+
+// leave removes what a Service has.
+func (c *Controller) leave(s *service, now time.Time) cloudbalancer.Step {
+	h := c.account.Holding(c.options.Rules.Cluster, s.Ref, nil)
+	if !s.Balances && !s.known && !c.options.Rules.Default && (h.Balancer == nil || h.Balancer.Tags[cloudbalancer.UIDTag] != s.UID) && !h.IsEmpty() {
+		h = cloudbalancer.Holding{} // another controller's, which removes it
+	}
+	step := cloudbalancer.Remove(c.options.Rules.Cluster, s.Ref, h)
+	if s.gone = step.Done; s.gone {
+		c.steps.Set(s.Key(), now)
+		return step
+	}
+	if s.began.IsZero() {
+		s.began = now
+		c.event(s, false, "DeletingLoadBalancer", "Deleting load balancer")
+	}
+	return step
+}
+
+// needs makes due what a step needs to be read.
+func (c *Controller) needs(step cloudbalancer.Step) {
+	for _, id := range step.Security {
+		c.look.security[id] = true
+	}
+}
+
+// missing makes another reading of the subnets due.
+func (c *Controller) missing(now time.Time) {
+	if soon := now.Add(missingInterval); c.look.subnets.After(soon) {
+		c.look.subnets = soon
+	}
+}
+
+// finished notes that a Service has all that it wants.
+func (c *Controller) finished(s *service) {
+	s.failures, s.trouble, s.chunk = 0, "", 0
+	if s.worked && s.moved {
+		c.event(s, false, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
+	} else if s.worked {
+		c.event(s, false, "EnsuredLoadBalancer", "Ensured load balancer")
+	}
+	s.worked, s.moved, s.began = false, false, time.Time{}
+	c.steps.Set(s.Key(), time.Now())
+}
+
+// tell sends an event of what is wrong with a Service, if that has changed.
+func (c *Controller) tell(s *service) {
+	var fatal, others []string
+	for _, p := range s.problems {
+		if p.Fatal {
+			fatal = append(fatal, p.Text)
+		} else {
+			others = append(others, p.Text)
+		}
+	}
+	text := strings.Join(fatal, "; ") + "\n" + strings.Join(others, "; ")
+	if text == s.told {
+		return
+	}
+	if s.told = text; len(fatal) > 0 {
+		c.event(s, true, failedReason, "Error syncing load balancer: "+strings.Join(fatal, "; "))
+	}
+	if len(others) > 0 {
+		c.event(s, true, "LoadBalancerSettings", strings.Join(others, "; "))
+	}
+}
+
+const failedReason = "SyncLoadBalancerFailed"
+
+// mostMessage limits the text of an event.
+const mostMessage = 1000
+
+func (c *Controller) event(s *service, warning bool, reason, text string) {
+	if c.options.Event == nil {
+		return
+	}
+	if len(text) > mostMessage {
+		text = strings.ToValidUTF8(text[:mostMessage], "") + "…"
+	}
+	c.options.Event(controller.Event{Object: s.ref(), Warning: warning, Reason: reason, Message: text})
+}
+
+// write returns the write of a change.
+func (c *Controller) write(s *service, x cloudbalancer.Change) controller.Write {
+	w, answer := c.describe(s, x), new(cloud.Balancing)
+	s.flying++
+	c.changes[w.Object] = change{x, s.Key(), s.UID, answer}
+	to := c.options.Cloud
+	w.Do = func(ctx context.Context) (err error) {
+		*answer, err = to.ChangeBalancing(ctx, x.BalancerChange)
+		return err
+	}
+	return w
+}
+
+// describe returns a write without what makes it.
+func (c *Controller) describe(s *service, x cloudbalancer.Change) controller.Write {
+	verb := controller.Patch
+	switch x.Verb {
+	case cloud.CreateBalancer, cloud.CreateGroup, cloud.CreateListener, cloud.CreateSecurityGroup:
+		verb = controller.Create
+	case cloud.DeleteBalancer, cloud.DeleteGroup, cloud.DeleteListener, cloud.DeleteSecurityGroup:
+		verb = controller.Delete
+	}
+	return controller.Write{
+		Controller: Name, Cloud: true, Within: cloudTime, Verb: verb, Summary: x.Summary, Before: x.Before, After: x.After, Mark: x.Mark,
+		Object: controller.Ref{Kind: x.Kind, Name: x.Object, UID: s.UID + " " + string(x.Verb)},
+	}
+}
+
+// changed takes how a change of the cloud ended.
+func (c *Controller) changed(x change, err error) {
+	now := time.Now()
+	if err == nil {
+		c.account.Apply(x.BalancerChange, *x.answer, now)
+		if x.Verb == cloud.AllowIngress || x.Verb == cloud.RevokeIngress {
+			clear(c.backends)
+		}
+	}
+	s := c.services[x.key]
+	if s == nil || s.UID != x.uid {
+		return
+	}
+	s.flying--
+	switch {
+	case err == nil:
+		s.worked = true
+	case err != controller.ErrNotMade:
+		c.fault(s, x, err, now)
+	}
+	if s.flying > 0 {
+		return
+	}
+	if !s.failed {
+		s.failures = 0
+		c.due(x.key, now)
+		return
+	}
+	s.failed = false
+	c.due(x.key, s.paused)
+}
+
+// fault takes an error of a change.
+func (c *Controller) fault(s *service, x change, err error, now time.Time) {
+	kind := cloud.KindOf(err)
+	e, explained := errors.AsType[*cloud.Error](err)
+	if kind == cloud.Throttled {
+		until := now.Add(time.Second)
+		if explained {
+			until = now.Add(max(e.After, time.Second))
+		}
+		if until.After(c.pauses) {
+			c.pauses = until
+		}
+		return
+	}
+	if !s.failed {
+		s.failures++
+	}
+	s.failed, s.trouble = true, "failed to "+x.Summary+": "+err.Error()
+	deletes := x.Verb == cloud.DeleteSecurityGroup || x.Verb == cloud.DeleteGroup
+	pause := backoff.After(s.failures)
+	if deletes && kind == cloud.Taken {
+		pause = lingering.After(s.failures)
+	}
+	if explained {
+		pause = max(pause, e.After)
+	}
+	if until := now.Add(pause); until.After(s.paused) {
+		s.paused = until
+	}
+	switch {
+	case x.Verb == cloud.Register && kind == cloud.Refused:
+		c.refused(s, x, now)
+	case kind == cloud.Denied || kind == cloud.Full || deletes && kind == cloud.Taken:
+	default: // what the cloud has may be another thing than was known
+		s.stale = true
+		c.readAgain(now)
+	}
+	if deletes && kind == cloud.Taken && now.Sub(s.began) < patientTime {
+		return
+	}
+	reason, text := failedReason, "Error syncing load balancer: "+s.trouble
+	if !s.wanted() {
+		reason = "DeleteLoadBalancerFailed"
+		text = "Error deleting load balancer: " + s.trouble
+	}
+	c.event(s, true, reason, text)
+}
+
+// refused narrows down which of the targets the cloud does not take, so that one bad
+// instance keeps no other out.
+func (c *Controller) refused(s *service, x change, now time.Time) {
+	targets := x.Group.Targets
+	s.paused = now.Add(time.Second)
+	if len(targets) > 1 {
+		s.chunk = max(1, len(targets)/2)
+		return
+	}
+	if s.refused == nil {
+		s.refused = make(map[string]time.Time)
+	}
+	for _, t := range targets {
+		s.refused[t.ID] = now.Add(refusedTime)
+	}
+	s.chunk = 0
+}
+
+// preview returns everything that would be changed now.
+func (c *Controller) preview() (writes []controller.Write) {
+	if !c.isRead() {
+		return nil
+	}
+	account := c.account
+	c.account = account.Clone()
+	defer func() { c.account = account }()
+	const rounds = 20
+	for _, key := range c.keys() {
+		s := c.services[key]
+		if !s.isOurs() {
+			continue
+		}
+		for range rounds {
+			step := c.step(s, time.Now())
+			for _, x := range step.Changes {
+				c.account.Apply(x.BalancerChange, cloudbalancer.Imagine(x.BalancerChange), time.Now())
+				w := c.describe(s, x)
+				w.Do = func(context.Context) error { return controller.ErrNotMade }
+				writes = append(writes, w)
+			}
+			if len(step.Changes) == 0 {
+				break
+			}
+		}
+	}
+	return writes
+}
