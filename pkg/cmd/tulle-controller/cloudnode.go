@@ -13,12 +13,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/page"
 )
 
-const (
-	// zoneIDLabel is AWS's label for the ID of a zone.
-	zoneIDLabel = "topology.k8s.aws/zone-id"
-	// awsRemembers is how long AWS shows a terminated instance.
-	awsRemembers = time.Hour
-)
+// zoneIDLabel is AWS's label for the ID of a zone.
+const zoneIDLabel = "topology.k8s.aws/zone-id"
+
+// lifeRules are the rules of deletion. AWS shows a terminated instance for an hour. Tests
+// shorten the times.
+var lifeRules = lifecycle.Rules{Remembers: time.Hour}
 
 // nodeSettings are about the Nodes of a cloud.
 type nodeSettings struct {
@@ -61,8 +61,10 @@ func (p *process) addCloudNode() error {
 var lifecyclePart = part{name: lifecycle.Name, aliases: []string{"cloud-node-lifecycle"}, idle: (*settings).needsCloud, add: (*process).addLifecycle}
 
 func (p *process) addLifecycle() error {
+	rules := lifeRules
+	rules.Limit = p.settings.nodes.limit
 	c := lifecycle.New(p.engine, lifecycle.Options{
-		Client: p.client, Cloud: p.cloud, Rules: lifecycle.Rules{Limit: p.settings.nodes.limit, Remembers: awsRemembers},
+		Client: p.client, Cloud: p.cloud, Rules: rules,
 		Period: p.settings.nodes.period, Preview: p.settings.command == showPlan, Event: p.engine.Event,
 	})
 	p.reports = append(p.reports, func(r *reading, _ bool) {

@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // LongestPeriod is the longest Period: a round may fail without a gap in the answers.
-const LongestPeriod = longestGap / 2
+var LongestPeriod = Usual.Gap / 2
 
 // settleTime is how long a Node's write waits for the watch to show the last one.
 const settleTime = time.Second

@@ -78,7 +78,7 @@ func TestDeletesNodesWhoseInstancesHaveEnded(t *testing.T) {
 		for _, name := range []string{"ended", "cut"} {
 			l.SetReady(name, corev1.ConditionUnknown)
 		}
-		l.Pass(pace + time.Second)
+		l.Pass(Usual.Pace + time.Second)
 		l.WantEvent("ended", instanceGone, "terminated", "5m0s")
 		l.Pass(4 * time.Minute)
 		l.wantNodes(33)

@@ -214,7 +214,7 @@ func (h *history) answer(m *machine) answer {
 // ask makes a round, and deletes what is due.
 func (h *history) ask() {
 	r := round{at: h.now, answers: make(map[string]answer)}
-	ready, whole := 0, h.now.Sub(h.audited) >= auditEvery
+	ready, whole := 0, h.now.Sub(h.audited) >= Usual.Audit
 	for _, name := range slices.Sorted(maps.Keys(h.machines)) {
 		m := h.machines[name]
 		if m.ready && !whole && !isGone(h.judge.subjects[name].state) {
@@ -248,7 +248,7 @@ func (h *history) delete(v verdict) {
 		h.Fatalf("%s is deleted, and a machine works under it: %s", v.name, v.text)
 	case m.ended.IsZero():
 		h.Fatalf("%s is deleted, and its instance lives: %s", v.name, v.text)
-	case h.now.Sub(m.ended) < enoughTime:
+	case h.now.Sub(m.ended) < Usual.Enough:
 		h.Fatalf("%s is deleted %s after its end", v.name, h.now.Sub(m.ended))
 	}
 	h.deletions = slices.DeleteFunc(h.deletions, func(at time.Time) bool { return h.now.Sub(at) >= time.Hour })

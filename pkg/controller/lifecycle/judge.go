@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,18 +20,9 @@ type Rules struct {
 	// One that is missing without having been shown as terminated is suspicious for that
 	// long.
 	Remembers time.Duration
+	// Times are the rules' own times. The zero Times are Usual.
+	Times Times
 }
-
-const (
-	// enoughAnswers is how many answers in a row must say that an instance is gone, and
-	// enoughTime how long they must have said it.
-	enoughAnswers = 5
-	enoughTime    = 5 * time.Minute
-	// longestGap is the longest time between two such answers.
-	longestGap = 4 * time.Minute
-	// fullHour is the time to which Rules.Limit applies.
-	fullHour = time.Hour
-)
 
 // subject is a Node as the judge knows it.
 type subject struct {
@@ -105,6 +97,7 @@ type judge struct {
 }
 
 func newJudge(r Rules) judge {
+	r.Times = cmp.Or(r.Times, Usual)
 	return judge{rules: r, subjects: make(map[string]*subject), deleted: make(map[string]time.Time), suspects: make(map[string]bool)}
 }
 
@@ -226,11 +219,11 @@ func (j *judge) read(r round) {
 		switch {
 		case !isGone(a.instance.State):
 			s.gone = nil
-			s.lives(a.instance.State, r.at)
+			s.lives(a.instance.State, r.at, j.rules.Times.Enough)
 		case s.deleting:
 			s.gone = nil
 		default:
-			s.see(a, r.at, j.blind != "")
+			j.see(s, a, r.at, j.blind != "")
 			j.suspects[name] = true
 		}
 	}
@@ -238,7 +231,7 @@ func (j *judge) read(r round) {
 
 // see takes an answer that the instance is gone. If the cloud is blind, one that is just
 // absent may be there.
-func (s *subject) see(a answer, at time.Time, blind bool) {
+func (j *judge) see(s *subject, a answer, at time.Time, blind bool) {
 	e, terminated := s.gone, a.instance.State == cloud.Terminated
 	s.back, s.refuted = time.Time{}, false
 	if e != nil && e.read && a.unread == nil && a.lease != "" && a.lease != e.lease {
@@ -250,7 +243,7 @@ func (s *subject) see(a answer, at time.Time, blind bool) {
 			e = &evidence{first: at, last: at}
 		}
 		e.unread = a.unread
-	case e == nil, e.answers == 0, at.Sub(e.last) > longestGap, a.lease != e.lease, terminated && !e.terminated,
+	case e == nil, e.answers == 0, at.Sub(e.last) > j.rules.Times.Gap, a.lease != e.lease, terminated && !e.terminated,
 		blind && !terminated && !e.terminated:
 		e = &evidence{first: at, last: at, answers: 1, read: true, lease: a.lease, terminated: terminated}
 	default:
@@ -258,14 +251,14 @@ func (s *subject) see(a answer, at time.Time, blind bool) {
 		e.answers++
 	}
 	s.gone = e
-	if s.ready && e.lease == "" && e.read && e.isEnough() {
+	if s.ready && e.lease == "" && e.read && e.isEnough(j.rules.Times.Enough) {
 		s.outlived = true // without a Lease, only the condition shows a kubelet at work
 	}
 }
 
 // isEnough reports whether enough answers agree, for long enough.
-func (e *evidence) isEnough() bool {
-	return e.answers >= enoughAnswers && e.last.Sub(e.first) >= enoughTime
+func (e *evidence) isEnough(long time.Duration) bool {
+	return e.answers >= enoughAnswers && e.last.Sub(e.first) >= long
 }
 
 // discredit returns why a complete round is not credible, or "". The cloud has to know

@@ -39,7 +39,7 @@ func newCourt(t *testing.T, ready, unready int) *court {
 		c.states[name] = cloud.Terminated
 	}
 	c.begin(start)
-	c.follows = start.Add(-fullHour)
+	c.follows = start.Add(-Usual.Hour)
 	return c
 }
 
@@ -126,11 +126,11 @@ func TestDeletesAfterAgreeingAnswers(t *testing.T) {
 func TestFewAnswersDoNotSuffice(t *testing.T) {
 	c := newCourt(t, 3, 1)
 	for range 4 {
-		c.now = c.now.Add(longestGap)
+		c.now = c.now.Add(Usual.Gap)
 		c.ask()
 		c.want(Observed)
 	}
-	c.now = c.now.Add(longestGap)
+	c.now = c.now.Add(Usual.Gap)
 	c.ask()
 	c.want(Due)
 }

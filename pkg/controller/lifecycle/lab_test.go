@@ -44,7 +44,7 @@ func (l *lab) start(f ...func(*controller.Options, *Options)) {
 		o.Event = e.Event
 		l.c = New(e, o)
 	})
-	l.c.judge.follows = time.Now().Add(-fullHour) // one that begins deletes no Node
+	l.c.judge.follows = time.Now().Add(-Usual.Hour) // one that begins deletes no Node
 }
 
 // restart ends the process, and starts another one.

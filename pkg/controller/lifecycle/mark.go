@@ -27,15 +27,15 @@ func (s *subject) held() string {
 	return fmt.Sprintf("a kubelet worked under this Node after its instance was gone%s, so providerID %q is of another machine; drain and delete the Node, and restart its kubelet", seen, s.id)
 }
 
-// lives takes an answer that the instance is not gone. Answers that show it over
-// enoughTime mean that what held the Node was wrong.
-func (s *subject) lives(state cloud.State, at time.Time) {
+// lives takes an answer that the instance is not gone. Answers that show it for so
+// long mean that what held the Node was wrong.
+func (s *subject) lives(state cloud.State, at time.Time, long time.Duration) {
 	switch {
 	case !isAlive(state) || !s.isHeld():
 		s.back, s.refuted = time.Time{}, false
 	case s.back.IsZero():
 		s.back = at
-	case at.Sub(s.back) >= enoughTime:
+	case at.Sub(s.back) >= long:
 		s.outlived, s.refuted = false, true
 	}
 }

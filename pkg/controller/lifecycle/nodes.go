@@ -55,7 +55,7 @@ func (c *Controller) set(name string, v subject) {
 	case fell && c.judge.last.IsZero():
 		c.hurry(now)
 	case fell:
-		c.hurry(now.Add(gatherTime))
+		c.hurry(now.Add(c.times().Gather))
 	}
 	c.steps.Set(name, now)
 }

@@ -14,23 +14,18 @@ import (
 )
 
 const (
-	// gatherTime is how long a Node that is no longer ready waits for others.
-	gatherTime = time.Second
-	// pace is the shortest time between two rounds.
-	pace = 10 * time.Second
 	// vouching is how many ready Nodes a round also asks about.
 	vouching = 10
-	// auditEvery is how often a round asks about all Nodes, while all are ready too. It
-	// finds Nodes whose name went to another machine, and parts of an account that are
-	// hidden, before an absent instance counts as gone.
-	auditEvery = 30 * time.Minute
 	// readers is how many Leases are read at once.
 	readers = 8
 )
 
+// times returns the times of the rules.
+func (c *Controller) times() Times { return c.judge.rules.Times }
+
 // hurry makes a round due at a time at the latest.
 func (c *Controller) hurry(at time.Time) {
-	if least := c.judge.last.Add(pace); at.Before(least) {
+	if least := c.judge.last.Add(c.times().Pace); at.Before(least) {
 		at = least
 	}
 	if at.Before(c.retry) {
@@ -67,7 +62,7 @@ func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 		c.next = c.audit
 		return nil, c.next
 	case len(keys) == 0:
-		c.next = now.Add(auditEvery)
+		c.next = now.Add(c.times().Audit)
 		return nil, c.next
 	}
 	for i := range min(vouching, len(ready)) {
@@ -162,11 +157,11 @@ func (c *Controller) take(keys []string, found map[string]answer) {
 	c.decide = true
 	if r.failed != "" {
 		c.failures++
-		c.retry = now.Add(max(pace, retry.Backoff{First: 2 * pace, Last: c.options.Period}.After(c.failures)))
+		c.retry = now.Add(max(c.times().Pace, retry.Backoff{First: 2 * c.times().Pace, Last: c.options.Period}.After(c.failures)))
 	} else {
 		c.failures, c.retry = 0, time.Time{}
 		if c.whole {
-			c.audit = now.Add(auditEvery)
+			c.audit = now.Add(c.times().Audit)
 		}
 	}
 	c.hurry(now.Add(c.options.Period)) // if nothing is open then, the audit is next
@@ -174,7 +169,7 @@ func (c *Controller) take(keys []string, found map[string]answer) {
 		c.steps.Set(name, now)
 	}
 	if r.failed != "" || c.isTurning() {
-		c.hurry(now.Add(pace))
+		c.hurry(now.Add(c.times().Pace))
 	}
 }
 

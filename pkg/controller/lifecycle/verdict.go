@@ -93,8 +93,8 @@ func (j *judge) verdicts(now time.Time, flying int) (all []verdict) {
 		case most:
 			v.why = Most
 			v.text = fmt.Sprintf("the cloud says that the instances of %d of %d Nodes are gone, and so many are not deleted; if that is true, delete the Nodes yourself", gone, nodes)
-		case j.rules.Limit > 0 && now.Sub(j.follows) < fullHour:
-			v.why, v.until = Observed, j.follows.Add(fullHour)
+		case j.rules.Limit > 0 && now.Sub(j.follows) < j.rules.Times.Hour:
+			v.why, v.until = Observed, j.follows.Add(j.rules.Times.Hour)
 			v.text = fmt.Sprintf("its instance is %s; this process watches Nodes since %s, and deletes none in its first hour: it cannot know what was deleted before",
 				v.gone.text(v.state), clock(j.follows))
 		case allowed <= 0:
@@ -120,12 +120,12 @@ func (j *judge) judge(s *subject, now time.Time) (why Why, text string, until ti
 		return Unread, fmt.Sprintf("the kubelet's Lease cannot be read: %v; allow get on leases in the namespace %s", e.unread, leaseNamespace), until
 	case j.blind != "" && !e.terminated:
 		return Doubted, fmt.Sprintf("the cloud shows no instance of Node %s either, which is ready; check the account, the region and the permissions, or the providerID of Node %s", j.blind, j.blind), until
-	case !e.isEnough(), e.last.Before(j.began.Add(enoughTime)):
-		return Observed, fmt.Sprintf("its instance is %s; it is deleted if the cloud says so for %s and in %d answers", e.text(s.state), enoughTime, enoughAnswers), until
+	case !e.isEnough(j.rules.Times.Enough), e.last.Before(j.began.Add(j.rules.Times.Enough)):
+		return Observed, fmt.Sprintf("its instance is %s; it is deleted if the cloud says so for %s and in %d answers", e.text(s.state), j.rules.Times.Enough, enoughAnswers), until
 	case !e.terminated && e.last.Sub(e.first) < j.rules.Remembers:
 		return Vanished, fmt.Sprintf("the cloud shows no instance since %s, though it shows terminated ones for %s; the Node is deleted if there is none at %s",
 			clock(e.first), j.rules.Remembers, clock(e.first.Add(j.rules.Remembers))), until
-	case now.Sub(e.last) > longestGap:
+	case now.Sub(e.last) > j.rules.Times.Gap:
 		return Doubted, "the last answer of the cloud is of " + clock(e.last), until
 	}
 	return Due, "", until
@@ -143,7 +143,7 @@ func clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) + " UTC" }
 func (j *judge) allowed(nodes int, now time.Time, flying int) (n int, again time.Time) {
 	j.outdate(now)
 	for _, at := range j.deleted {
-		if free := at.Add(fullHour); again.IsZero() || free.Before(again) {
+		if free := at.Add(j.rules.Times.Hour); again.IsZero() || free.Before(again) {
 			again = free
 		}
 	}
@@ -156,16 +156,16 @@ func (j *judge) allowed(nodes int, now time.Time, flying int) (n int, again time
 
 // outdate forgets the deletions that are an hour old.
 func (j *judge) outdate(now time.Time) {
-	maps.DeleteFunc(j.deleted, func(_ string, at time.Time) bool { return now.Sub(at) >= fullHour })
+	maps.DeleteFunc(j.deleted, func(_ string, at time.Time) bool { return now.Sub(at) >= j.rules.Times.Hour })
 }
 
 // lasts reports whether what holds a Node back has lasted: one error is none to report.
 func (j *judge) lasts(v verdict, now time.Time) bool {
 	switch {
 	case v.why == Doubted && !j.since.IsZero():
-		return now.Sub(j.since) >= longestGap
+		return now.Sub(j.since) >= j.rules.Times.Gap
 	case v.why == Unread:
-		return now.Sub(v.gone.last) >= longestGap
+		return now.Sub(v.gone.last) >= j.rules.Times.Gap
 	}
 	return true
 }
