@@ -11,6 +11,8 @@ KUBE_NODES ?= 1000,5000
 NEW_NODES ?= 500,5000
 SOAK      ?= 30m
 KILLS     ?= 500
+SOAK_CLOUD ?= 1h
+SEED      ?= 0
 HEAL      ?= all
 HEAL_SLOW ?= 5m
 
@@ -34,7 +36,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet test-aws soak soak-controller lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet test-aws soak soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -77,6 +79,9 @@ soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 
 soak-controller: go ## tulle-controller killed KILLS times (500) while Nodes come and go
 	go test -count=1 -timeout 1h -run '^TestKillsLoseAndDoubleNothing$$' ./pkg/cmd/tulle-controller -v -kills $(KILLS)
+
+soak-cloud: go ## two tulle-controllers on a fake AWS under random faults for SOAK_CLOUD (1h), from SEED (0 is another each time)
+	go test -count=1 -timeout 24h -run '^TestSoakCloud$$' ./pkg/cmd/tulle-controller -v -soak $(SOAK_CLOUD) -soak-seed $(SEED)
 
 lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }

@@ -28,6 +28,7 @@ var log logtest.Log
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
+		hurry()
 		main()
 		return
 	}

@@ -71,7 +71,7 @@ func (s *storm) lead(i int) {
 	s.Begin()
 }
 
-// dice returns random numbers below n, to whoever asks.
+// dice returns a source of random numbers below n for any goroutine.
 func dice(seed uint64) func(n int) int {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 3))
