@@ -39,10 +39,11 @@ func (k *Kernel) dumpAll(ctx context.Context, scope netstate.Scope) ([]netstate.
 	if err != nil {
 		return nil, err
 	}
-	out, own, err := k.dumpOwnLinks(scope.Links, names)
+	links, own, err := k.dumpOwnLinks(scope.Links, names)
 	if err != nil {
 		return nil, err
 	}
+	out := append(make([]netstate.Object, 0, scope.Objects+dumpSlack), links...)
 	settings, err := k.dumpSysctls(scope.Sysctls)
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
@@ -63,6 +64,10 @@ func (k *Kernel) dumpAll(ctx context.Context, scope netstate.Scope) ([]netstate.
 	}
 	return out, nil
 }
+
+// dumpSlack is room for a few objects more than a scope expects, such as another
+// program's.
+const dumpSlack = 64
 
 // dumpOwnLinks returns our links with their indices.
 func (k *Kernel) dumpOwnLinks(adopted []string, names names) (out []netstate.Object, own []int, err error) {

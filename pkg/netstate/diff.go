@@ -11,6 +11,20 @@ import (
 // takesOver).
 func Diff(desired *State, actual []Object) Plan {
 	var p Planner
+	diff(desired, actual, &p)
+	return p.Plan()
+}
+
+// DiffSets returns Diff's plan without its deletes, and reports whether there are any.
+// To plan as many deletes as a kernel may have objects, only to drop them, would cost
+// much.
+func DiffSets(desired *State, actual []Object) (sets Plan, deletes bool) {
+	p := Planner{setsOnly: true}
+	diff(desired, actual, &p)
+	return p.Plan(), p.deletes
+}
+
+func diff(desired *State, actual []Object, p *Planner) {
 	desired.beginPass()
 	var others []Route // of ours that differ from what is wanted
 	emptied, readdressed := linkChanges(desired, actual)
@@ -60,7 +74,6 @@ func Diff(desired *State, actual []Object) Plan {
 			}
 		}
 	}
-	return p.Plan()
 }
 
 // linkChanges finds the links whose change costs what is on them: those that

@@ -12,4 +12,5 @@ type Event struct {
 type Scope struct {
 	Links   []string // links that were adopted, by name
 	Sysctls []string // settings to read, by path
+	Objects int      // how many are likely, to make room for them at once
 }

@@ -63,6 +63,9 @@ func (p Plan) Split() (sets, deletes Plan) {
 type Planner struct {
 	steps []Op
 	ranks [2 * kinds]int // how many steps have each rank
+
+	setsOnly bool // deletes are only noted
+	deletes  bool // some were added
 }
 
 // Grow makes room for n more steps.
@@ -70,6 +73,12 @@ func (p *Planner) Grow(n int) { p.steps = slices.Grow(p.steps, n) }
 
 // Add takes one step.
 func (p *Planner) Add(v Verb, o Object) {
+	if v == Delete {
+		p.deletes = true
+		if p.setsOnly {
+			return
+		}
+	}
 	op := Op{v, o}
 	p.steps = append(p.steps, op)
 	p.ranks[op.rank()]++

@@ -325,11 +325,22 @@ func TestDiffOfAnyOrder(t *testing.T) {
 		want, f := desired(r.IntN), found(r.IntN)
 		actual := dump(t, want, f)
 		first := opsOf(Diff(want, actual))
+		checkSets(t, want, actual)
 		r.Shuffle(len(actual), func(i, j int) { actual[i], actual[j] = actual[j], actual[i] })
 		again := opsOf(Diff(want, actual))
 		if !slices.Equal(first, again) {
 			t.Fatalf("seed %d: got:\n%s\nand:\n%s", seed, strings.Join(first, "\n"), strings.Join(again, "\n"))
 		}
+	}
+}
+
+// checkSets compares DiffSets with Diff.
+func checkSets(t *testing.T, want *State, actual []Object) {
+	t.Helper()
+	sets, deletes := Diff(want, actual).Split()
+	got, has := DiffSets(want, actual)
+	if !slices.Equal(opsOf(got), opsOf(sets)) || has != (len(deletes) > 0) {
+		t.Fatalf("sets, and deletes %t:\n%s\nwant them of:\n%s%s", has, got, sets, deletes)
 	}
 }
 

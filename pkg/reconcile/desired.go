@@ -221,7 +221,7 @@ func (d *Desired) own(link string) bool {
 
 // scope returns what a dump must read beyond what has our mark.
 func (d *Desired) scope() netstate.Scope {
-	var s netstate.Scope
+	s := netstate.Scope{Objects: d.state.Len()}
 	for name := range d.links {
 		if d.own(name) {
 			s.Links = append(s.Links, name)

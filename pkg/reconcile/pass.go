@@ -78,10 +78,11 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 	defer r.mu.Unlock()
 	p.complete = r.desired.complete
 	p.ours = p.ours || r.resync.ours
-	p.plan = netstate.Diff(&r.desired.state, actual)
-	if !p.complete {
-		sets, strays := p.plan.Split()
-		p.plan, r.strays = sets, r.strays || len(strays) > 0
+	if p.complete {
+		p.plan = netstate.Diff(&r.desired.state, actual)
+	} else {
+		sets, strays := netstate.DiffSets(&r.desired.state, actual)
+		p.plan, r.strays = sets, r.strays || strays
 		r.spare(p, actual)
 	}
 	planned := make(map[netstate.Key]bool, len(p.plan))
