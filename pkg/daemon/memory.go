@@ -76,9 +76,13 @@ const (
 	// at most.
 	startCheck = 5 * time.Millisecond
 	pageCheck  = time.Second
-	// faultPause is how long no page is dropped once pages came back from the disk: the
-	// host needs its memory for other things than its cache.
+	// faultPause is how long no page is dropped once more than fewFaults came back from
+	// the disk within pageCheck: the host needs its memory for other things than its cache.
 	faultPause = time.Minute
+	// fewFaults is more than a start has on an idle host, where the kernel counts each
+	// fault that it had to retry, as beside another thread's. Without its cache, a host
+	// reads many more.
+	fewFaults = 16
 )
 
 // afterGC calls do after each garbage collection, one call after the other.
@@ -128,8 +132,8 @@ func (d *dropper) drop() {
 type pace struct {
 	started time.Time // the end of the start
 	next    time.Time // none are dropped before
-	dropped bool      // faults counts
-	faults  int64     // when they were dropped last
+	counted time.Time // when faults were counted
+	faults  int64
 }
 
 // allows reports whether the pages may be dropped now. faults are the pages that this
@@ -138,11 +142,12 @@ func (p *pace) allows(now time.Time, faults int64) bool {
 	switch {
 	case now.Before(p.next):
 		return false
-	case p.dropped && faults > p.faults:
-		p.dropped, p.next = false, now.Add(faultPause)
+	case !p.counted.IsZero() && faults > p.faults+fewFaults:
+		p.counted, p.next = time.Time{}, now.Add(faultPause)
 		return false
+	case now.Sub(p.counted) >= pageCheck:
+		p.counted, p.faults = now, faults
 	}
-	p.dropped, p.faults = true, faults
 	if !now.Before(p.started) {
 		p.next = now.Add(pageCheck)
 	}

@@ -33,11 +33,12 @@ func TestPaceOfDrops(t *testing.T) {
 		faults int64
 		want   bool
 	}{
-		{0, 5, true}, {0.01, 5, true}, {2.9, 5, true}, // as often as needed in the start
-		{3, 5, true}, {3.5, 5, false}, {4, 5, true}, {4.9, 5, false}, {5, 5, true},
-		{6, 6, false}, {7, 6, false}, {65, 6, false},
-		{66, 9, true}, {67, 9, true}, // what came from the disk in the pause was not dropped
-		{68, 10, false}, {127, 10, false}, {128, 10, true},
+		{0, 5, true}, {0.01, 8, true}, {0.9, 21, true}, // as often as needed in the start
+		{1, 21, true}, {2, 37, true}, {2.9, 53, true}, // these few need no disk
+		{3, 53, true}, {3.5, 53, false}, {4, 60, true}, {4.9, 60, false}, {5, 70, true},
+		{6, 87, false}, {7, 87, false}, {65, 87, false},
+		{66, 120, true}, {67, 136, true}, // what came from the disk in the pause was not dropped
+		{68, 153, false}, {127, 153, false}, {128, 153, true},
 	} {
 		if got := p.allows(at(c.at), c.faults); got != c.want {
 			t.Errorf("after %v s, with %d faults: %t", c.at, c.faults, got)
