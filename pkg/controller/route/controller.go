@@ -102,6 +102,8 @@ const (
 	refreshInterval = 30 * time.Minute
 	// refreshAhead is how much earlier an instance is looked up together with others.
 	refreshAhead = 5 * time.Minute
+	// shortPace and longPace limit the time between two lookups of instances.
+	shortPace, longPace = 200 * time.Millisecond, 5 * time.Second
 	// leastInterval is the shortest time between two readings of the tables.
 	leastInterval = 5 * time.Second
 	// settleTime is how long a Node's write waits for the watch to show the last one.
@@ -125,6 +127,7 @@ type Controller struct {
 	nodes   map[string]*node
 
 	instances controller.Schedule // Nodes whose instance is to be looked up
+	looked    time.Time           // when the last lookup began
 	asked     map[string][]string // the Nodes of each provider ID that is being looked up
 	steps     controller.Schedule // Nodes whose condition is to be looked at
 	flying    map[string]bool     // Nodes whose condition is being written
@@ -184,6 +187,7 @@ func (c *Controller) Lead(election.Term) {
 	c.book.Reset(now)
 	c.tables, c.ledger = reading{due: now}, reading{due: now}
 	c.version, c.writing, c.changes, c.flying = "", nil, make(map[string]cloudroute.Change), make(map[string]bool)
+	c.looked = time.Time{}
 	c.instances, c.steps, c.asked = controller.NewSchedule(), controller.NewSchedule(), make(map[string][]string)
 	for name, n := range c.nodes {
 		n.fruitless, n.failures = 0, 0

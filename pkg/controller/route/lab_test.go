@@ -151,9 +151,21 @@ func (l *lab) wantExplained(others ...string) {
 			delete(routes, p)
 		}
 		for p, target := range maps.All(routes) {
-			if text := known[strings.NewReplacer(":", "-", "/", "_").Replace(p)]; !strings.Contains(text, id+" ") || !strings.Contains(text, target) {
+			if text := known[ledgerKey(p)]; !strings.Contains(text, id+" ") || !strings.Contains(text, target) {
 				l.Errorf("%s: %s leads to %s, and the ledger has %q", id, p, target, text)
 			}
 		}
 	}
+}
+
+// wantNoted fails if the ledger does not have the route that a change writes.
+func (l *lab) wantNoted(c cloud.RouteChange) {
+	if text := l.entries()[ledgerKey(c.Destination.String())]; !strings.Contains(text, c.Table+" ") || !strings.Contains(text, c.Interface) {
+		l.Errorf("%s is being made, and the ledger has %q", c, text)
+	}
+}
+
+// ledgerKey returns the key of a destination in the ledger.
+func ledgerKey(destination string) string {
+	return strings.NewReplacer(":", "-", "/", "_").Replace(destination)
 }

@@ -60,9 +60,13 @@ func (c *Controller) list(all map[string]Node) {
 	}
 }
 
-// instancesDue returns the instances to look up now.
+// instancesDue returns the instances to look up now. While many Nodes get their
+// instances one after the other, one lookup is about all that came in the meantime.
 func (c *Controller) instancesDue(now time.Time) (ids []string, again time.Time) {
 	next := c.instances.Next()
+	if least := c.looked.Add(c.pace()); !next.IsZero() && next.Before(least) {
+		next = least
+	}
 	if next.IsZero() || next.After(now) {
 		return nil, next
 	}
@@ -80,8 +84,17 @@ func (c *Controller) instancesDue(now time.Time) (ids []string, again time.Time)
 		}
 		c.asked[n.ProviderID] = append(c.asked[n.ProviderID], name)
 	}
+	if len(ids) > 0 {
+		c.looked = now
+	}
 	slices.Sort(ids)
 	return ids, c.instances.Next()
+}
+
+// pace returns the shortest time between two lookups. The more Nodes there are, the
+// longer a rush of them lasts, because the budgets of changes hold it up.
+func (c *Controller) pace() time.Duration {
+	return min(max(time.Duration(len(c.nodes))*time.Millisecond, shortPace), longPace)
 }
 
 // takeInstances takes what the cloud says about instances.

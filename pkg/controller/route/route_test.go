@@ -45,6 +45,32 @@ func TestANewNodeIsOneWriteATable(t *testing.T) {
 	})
 }
 
+// Nodes that get their instances one after the other cost few lookups, and one that comes
+// alone waits for no other.
+func TestARushOfNodesCostsFewLookups(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		for i := range 240 {
+			l.add(i)
+			l.Pass(20 * time.Millisecond)
+		}
+		l.Pass(2 * time.Second)
+		for i := range 240 {
+			l.wantRouted(i)
+		}
+		lookups := len(l.fleet.Calls())
+		if lookups > 40 {
+			t.Errorf("%d lookups for 240 Nodes within 5 s", lookups)
+		}
+		l.Pass(30 * time.Second)
+		l.add(240)
+		l.Pass(150 * time.Millisecond)
+		if n := len(l.fleet.Calls()); n != lookups+1 {
+			t.Errorf("%d lookups for one more Node", n-lookups)
+		}
+	})
+}
+
 // An hour in which nothing happens costs one reading a minute, and no write.
 func TestASettledClusterIsLeftAlone(t *testing.T) {
 	inLab(t, func(l *lab) {
