@@ -9,6 +9,8 @@ LEASES    ?= 1000,10000,50000
 NODES     ?= 10,50
 KUBE_NODES ?= 1000,5000
 NEW_NODES ?= 500,5000
+CLOUD_NODES ?= 50,5000
+CLOUD_IDLE ?= 5m
 SOAK      ?= 30m
 KILLS     ?= 500
 SOAK_CLOUD ?= 1h
@@ -36,7 +38,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet test-aws soak soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet test-aws test-ccm soak soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller bench-cloud deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -74,6 +76,9 @@ test-kubelet: root go kubelet-deps ## DaemonSet and controller on real nodes, in
 test-aws: go moto ## clients of AWS, and the tests' own AWS, against moto_server
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 15m -tags aws -run '^TestMoto' $(TESTFLAGS) ./pkg/cloud/aws/...
 
+test-ccm: root go kube-deps ## a cluster from the AWS cloud controller manager to tulle-controller, and back (CCM_SOURCE=/a/git/repository)
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m -tags kube,ccm -run '^TestCCM' $(TESTFLAGS) ./pkg/test/controllertest
+
 soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./pkg/test/e2e -v -soak $(SOAK)
 
@@ -89,6 +94,7 @@ lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	go vet -tags kube,flannel ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go vet -tags kubelet ./pkg/test/kubelettest/...
 	go vet -tags aws ./pkg/cloud/aws/...
+	go vet -tags kube,ccm ./pkg/test/controllertest
 	go tool staticcheck -tags vm,packages ./...
 	go tool staticcheck -tags kube,flannel ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
@@ -140,6 +146,10 @@ bench-kube: root go flannel-deps ## whole daemons among many Nodes of a real con
 bench-controller: root go kube-deps ## podCIDRs for many Nodes at once and for one more, tulle-controller and kube-controller-manager in turns (NEW_NODES=500)
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
 	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchController$$' -test.timeout 120m -nodes $(NEW_NODES)
+
+bench-cloud: root go kube-deps ## Nodes of AWS initialised and routed, calls and memory, beside the AWS cloud controller manager (CCM_SOURCE=/a/git/repository, CLOUD_NODES=50, CLOUD_IDLE=2m)
+	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
+	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchCloud$$' -test.timeout 120m -bench-cloud $(CLOUD_NODES) -bench-idle $(CLOUD_IDLE)
 
 release: go ## archives for all kinds of processors, in bin/release (VERSION=v1.2.3, ARCHES='amd64 arm64')
 	VERSION=$(VERSION) dist/release/build.sh bin/release

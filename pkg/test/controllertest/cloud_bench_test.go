@@ -1,0 +1,181 @@
+//go:build kube
+
+package controllertest
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/test/ccmtest"
+	"github.com/tulle-net/tulle/pkg/test/tabletest"
+)
+
+var (
+	benchCloud   = flag.String("bench-cloud", "", "measure the controllers of a cloud with so many Nodes, as in 50,5000, and print a table")
+	benchIdle    = flag.Duration("bench-idle", 5*time.Minute, "with -bench-cloud: how long the calls of an idle program are counted")
+	benchLimit   = flag.Duration("bench-limit", 8*time.Minute, "with -bench-cloud: how long one measurement may take")
+	benchLatency = flag.Duration("bench-latency", 20*time.Millisecond, "with -bench-cloud: how long a call to the account takes, except on moto")
+)
+
+const (
+	// ccmMost and motoMost are the most Nodes with which the other program is measured, and
+	// with which moto is. Beyond, both take many minutes.
+	ccmMost, motoMost = 500, 100
+	// calm is when an idle program has done what follows its first writes.
+	calm = 30 * time.Second
+	// usualRoutes is how many Nodes AWS's published rates are enough for in a short time.
+	usualRoutes = 100
+)
+
+// cloudMeasured are the measurements of one program with one account.
+type cloudMeasured struct {
+	program, account string
+	nodes            int
+	took             time.Duration // from its start until all Nodes are initialised and routed
+	calls            map[string]int
+	idle             map[string]int // in benchIdle
+	memory           int64
+}
+
+// TestBenchCloud measures how long Nodes wait until their program has initialised and
+// routed them, what it asks of the cloud for that, and what it asks while nothing
+// changes.
+func TestBenchCloud(t *testing.T) {
+	t.Parallel()
+	sizes, to := []int{8}, t.Output()
+	if *benchCloud != "" {
+		sizes, to = nil, io.Writer(os.Stdout)
+		for text := range strings.SplitSeq(*benchCloud, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > 10000 {
+				t.Fatalf("-bench-cloud has %q: write numbers from 1 to 10000 with commas between", text)
+			}
+			sizes = append(sizes, n)
+		}
+	}
+	program, err := installed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ccmtest.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	if other == "" {
+		left = append(left, "Only tulle-controller was measured: bring the other program in by "+ccmtest.Hint+".")
+	}
+	moto := *benchCloud != "" && hasMoto()
+	if *benchCloud != "" && !moto {
+		left = append(left, "moto_server was not found: pip install 'moto[server]' brings it.")
+	}
+	var all []cloudMeasured
+	for _, nodes := range sizes {
+		for _, kind := range []string{fakeKind, motoKind} {
+			if kind == motoKind && (!moto || nodes > motoMost) {
+				continue
+			}
+			for _, name := range []string{tulleName, ccmName} {
+				if name == ccmName && (other == "" || nodes > ccmMost) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s %s %d", name, kind, nodes), func(t *testing.T) {
+					if *benchCloud != "" {
+						fmt.Fprintf(os.Stderr, "%s, %s, %d Nodes\n", name, kind, nodes)
+					}
+					m := measureCloud(t, name, kind, nodes, program, other)
+					if all = append(all, m); *benchCloud != "" {
+						fmt.Fprintf(os.Stderr, "  %.2f s, %d calls: %s; idle: %s\n", m.took.Seconds(), sum(m.calls), callsText(m.calls), callsText(m.idle))
+					}
+				})
+				if t.Failed() {
+					return
+				}
+			}
+		}
+	}
+	reportCloud(to, all, left)
+}
+
+// measureCloud measures one program.
+func measureCloud(t *testing.T, name, kind string, nodes int, program, other string) cloudMeasured {
+	l := newLab(t)
+	var a *cloudAccount
+	if kind == motoKind {
+		a = motoAccount(t, nodes)
+	} else {
+		a = fakeAccount(t, nodes, *benchLatency)
+	}
+	cidrs := l.registerHomes(0, a.homes...)
+	v := l.watchCloud()
+	l.known(v, nodes)
+	m := cloudMeasured{program: name, account: kind, nodes: nodes}
+	before := a.counts()
+	began := time.Now()
+	var p *kerneltest.Process
+	if name == ccmName {
+		p = l.ccm(other, a)
+	} else {
+		flags := []string{"--leader-elect=false", "--cloud-config=" + l.cloudConfig(a)}
+		if nodes > usualRoutes {
+			flags = append(flags, "--aws-api-share=1000")
+		}
+		p = l.ours(program, l.ServiceAccount("kube-system", "cloud", allRules()...), a, flags...)
+	}
+	m.took = l.complete(v, nodes, p, *benchLimit).Sub(began)
+	l.agree(a, cidrs)
+	m.calls = since(before, a.counts())
+	if *benchCloud != "" {
+		<-time.After(calm)
+		before = a.counts()
+		<-time.After(*benchIdle)
+		m.idle = since(before, a.counts())
+		l.agree(a, cidrs)
+	}
+	m.memory = peak(t, p)
+	p.End(syscall.SIGTERM)
+	return m
+}
+
+// since returns the calls that came after those of before.
+func since(before, now map[string]int) map[string]int {
+	all := make(map[string]int)
+	for action, n := range now {
+		if n -= before[action]; n > 0 {
+			all[action] = n
+		}
+	}
+	return all
+}
+
+func sum(calls map[string]int) (n int) {
+	for _, each := range calls {
+		n += each
+	}
+	return n
+}
+
+func reportCloud(to io.Writer, all []cloudMeasured, left []string) {
+	rows := [][]string{{"", "account", "Nodes", "initialised and routed after, s", "calls", "by action", "calls a minute, idle", "by action", "peak memory, MiB"}}
+	for _, m := range all {
+		idle := "–"
+		if *benchCloud != "" {
+			idle = fmt.Sprintf("%.1f", float64(sum(m.idle))/benchIdle.Minutes())
+		}
+		rows = append(rows, []string{
+			m.program, m.account, fmt.Sprint(m.nodes), fmt.Sprintf("%.2f", m.took.Seconds()), fmt.Sprint(sum(m.calls)), callsText(m.calls),
+			idle, callsText(m.idle), fmt.Sprintf("%.1f", float64(m.memory)/(1<<20)),
+		})
+	}
+	fmt.Fprintf(to, "\n%s, %d processors. A call to the account takes %v, except on moto. Above %d Nodes, tulle-controller runs with --aws-api-share=1000.\n%s\n\n%s",
+		runtime.Version(), runtime.NumCPU(), *benchLatency, usualRoutes, strings.Join(left, "\n"), tabletest.Markdown(rows...))
+}

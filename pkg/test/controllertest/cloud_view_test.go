@@ -1,0 +1,162 @@
+//go:build kube
+
+package controllertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tulle-net/tulle/pkg/controller/cloudnode"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/kube"
+)
+
+// cloudView follows all Nodes of a cloud, none of which is deleted.
+type cloudView struct {
+	mu    sync.Mutex
+	nodes map[string]bool // whether each one is complete
+	open  int             // how many are not
+	last  time.Time       // when the last one was
+}
+
+// watchCloud follows the Nodes until the test ends.
+func (l *lab) watchCloud() *cloudView {
+	l.t.Helper()
+	client, err := kube.NewClient(kube.Options{Kubeconfig: l.Admin(), Name: "test"})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	v := &cloudView{nodes: make(map[string]bool)}
+	w := &kube.Watch[kube.Node]{
+		Client: client, Path: kube.Nodes, Format: kube.WholeNode, Sink: v, Report: func(error) {},
+		Pause: func(ctx context.Context, _ int, _ error) error { return kube.Pause(ctx, 1, nil) },
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx)
+	}()
+	l.t.Cleanup(func() {
+		cancel()
+		<-done
+		client.Close()
+	})
+	return v
+}
+
+// Set implements kube.Sink. A Node is complete when it is initialised and routed.
+func (v *cloudView) Set(n *kube.Node) {
+	complete := string(n.Unavailable.Status) == "False" && len(n.ProviderID) > 0
+	for _, t := range n.Taints() {
+		complete = complete && string(t.Key) != cloudnode.Taint
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	was, known := v.nodes[string(n.Name)]
+	if known && !was {
+		v.open--
+	}
+	if v.nodes[string(n.Name)] = complete; !complete {
+		v.open++
+	} else if !was {
+		v.last = time.Now()
+	}
+}
+
+// Delete implements kube.Sink.
+func (v *cloudView) Delete(*kube.Node) {}
+
+// List implements kube.Sink.
+func (v *cloudView) List() kube.List[kube.Node] { return &cloudList{v, make(map[string]bool)} }
+
+// cloudList is a full list while it arrives. Its Nodes count at once.
+type cloudList struct {
+	*cloudView
+	has map[string]bool
+}
+
+// Add implements kube.List.
+func (l *cloudList) Add(n *kube.Node) bool {
+	isNew := !l.has[string(n.Name)]
+	l.has[string(n.Name)] = true
+	l.Set(n)
+	return isNew
+}
+
+// Delete implements kube.List.
+func (l *cloudList) Delete(n *kube.Node) { delete(l.has, string(n.Name)) }
+
+// Done implements kube.List.
+func (l *cloudList) Done() bool { return true }
+
+// registerHomes creates the Nodes of instances as kubelets do, with podCIDRs from one of a
+// number on, and returns the podCIDRs in the order of the instances.
+func (l *lab) registerHomes(from int, homes ...home) (cidrs []string) {
+	l.t.Helper()
+	var nodes []*corev1.Node
+	for i, at := range homes {
+		i += from
+		n := largeNode(i)
+		n.Name, n.Spec.ProviderID, n.Labels = at.name, "", map[string]string{"kubernetes.io/hostname": at.name}
+		n.Spec.PodCIDR = fmt.Sprintf("10.%d.%d.0/24", 64+i>>8, i&255)
+		n.Spec.PodCIDRs = []string{n.Spec.PodCIDR}
+		n.Spec.Taints = []corev1.Taint{{Key: cloudnode.Taint, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+		n.Status.Conditions = []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue, Reason: "NoRouteCreated"},
+		}
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: at.name}}
+		nodes, cidrs = append(nodes, n), append(cidrs, n.Spec.PodCIDR)
+	}
+	l.Register(nil, nodes...)
+	return cidrs
+}
+
+// known waits until the watch has shown n Nodes.
+func (l *lab) known(v *cloudView, n int) {
+	l.t.Helper()
+	kerneltest.Eventually(l.t, patience, func() error {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if len(v.nodes) != n {
+			return fmt.Errorf("the watch shows %d Nodes", len(v.nodes))
+		}
+		return nil
+	})
+}
+
+// complete waits until n Nodes are initialised and routed, and returns when the last one
+// was. A program that ends fails the test.
+func (l *lab) complete(v *cloudView, n int, p *kerneltest.Process, limit time.Duration) (at time.Time) {
+	l.t.Helper()
+	kerneltest.Eventually(l.t, limit, func() error {
+		if p.Over() {
+			l.t.Fatalf("the program ended:\n%.20000s", p.Said())
+		}
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if at = v.last; len(v.nodes) != n || v.open > 0 {
+			return fmt.Errorf("%d of %d Nodes are not initialised, or not routed", v.open, len(v.nodes))
+		}
+		return nil
+	})
+	return at
+}
+
+// agree checks that the table routes each podCIDR to its instance.
+func (l *lab) agree(a *cloudAccount, cidrs []string) {
+	l.t.Helper()
+	routes, err := a.routes()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for i, cidr := range cidrs {
+		if at := a.homes[i]; routes[cidr] != at.id {
+			l.t.Errorf("%s of %s leads to %q, not to %s", cidr, at.name, routes[cidr], at.id)
+		}
+	}
+}
