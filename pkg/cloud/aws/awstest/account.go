@@ -27,6 +27,8 @@ type account struct {
 	igws      shelf[*igw]
 	eips      shelf[*eip]
 	nats      shelf[*nat]
+	egresses  shelf[*egress]
+	endpoints shelf[*endpoint]
 	elbs      shelf[*balancer]
 	targets   shelf[*targetGroup]
 	listeners shelf[*listener]

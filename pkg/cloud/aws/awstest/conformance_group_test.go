@@ -97,3 +97,73 @@ var groups = scenario{"security groups", []row{
 		return ok(err)
 	}},
 }}
+
+// ruleNamed returns the ID of the only ingress rule of a group.
+func (w *world) ruleNamed(group string) string {
+	out, err := w.ec2.DescribeSecurityGroupRules(w.ctx, &ec2.DescribeSecurityGroupRulesInput{Filters: []types.Filter{filterOf("group-id", *w.id(group))}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range out.SecurityGroupRules {
+		if !*r.IsEgress {
+			return *r.SecurityGroupRuleId
+		}
+	}
+	w.t.Fatalf("group %s has no rule", group)
+	return ""
+}
+
+// description returns the ingress rules of a group with their descriptions.
+func (w *world) description(group string) string {
+	out, err := w.ec2.DescribeSecurityGroups(w.ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: w.idsOf(group)})
+	return said(err, func() string {
+		var all []string
+		for _, p := range out.SecurityGroups[0].IpPermissions {
+			for _, r := range p.IpRanges {
+				all = append(all, fmt.Sprint(*p.IpProtocol, " ", *p.FromPort, " ", *r.CidrIp, " ", aws.ToString(r.Description)))
+			}
+		}
+		return strings.Join(all, ", ")
+	})
+}
+
+var ruleChanges = scenario{"changes of rules", []row{
+	{name: "a VPC", want: "ok", do: func(w *world) string { return w.vpc("vpc", "10.0.0.0/16") }},
+	{name: "a group", want: "ok", do: func(w *world) string { return w.group("g", "vpc") }},
+	{name: "a rule", want: "ok", do: func(w *world) string { return w.allow("g", 443, "10.0.0.0/8") }},
+	{name: "described", want: "tcp 443 10.0.0.0/8 d", do: func(w *world) string {
+		p := w.permission(443, "10.0.0.0/8")
+		p[0].IpRanges[0].Description = aws.String("d")
+		if _, err := w.ec2.UpdateSecurityGroupRuleDescriptionsIngress(w.ctx, &ec2.UpdateSecurityGroupRuleDescriptionsIngressInput{GroupId: w.id("g"), IpPermissions: p}); err != nil {
+			return code(err)
+		}
+		return w.description("g")
+	}},
+	{name: "described by its ID", moto: "tcp 443 10.0.0.0/8 d", want: "tcp 443 10.0.0.0/8 e", do: func(w *world) string {
+		if _, err := w.ec2.UpdateSecurityGroupRuleDescriptionsIngress(w.ctx, &ec2.UpdateSecurityGroupRuleDescriptionsIngressInput{
+			GroupId: w.id("g"), SecurityGroupRuleDescriptions: []types.SecurityGroupRuleDescription{{SecurityGroupRuleId: aws.String(w.ruleNamed("g")), Description: aws.String("e")}},
+		}); err != nil {
+			return code(err)
+		}
+		return w.description("g")
+	}},
+	{name: "one that there is not", moto: "ok", want: "InvalidPermission.NotFound", do: func(w *world) string {
+		_, err := w.ec2.UpdateSecurityGroupRuleDescriptionsIngress(w.ctx, &ec2.UpdateSecurityGroupRuleDescriptionsIngressInput{GroupId: w.id("g"), IpPermissions: w.permission(444, "10.0.0.0/8")})
+		return ok(err)
+	}},
+	{name: "changed", want: "tcp 80 10.1.0.0/16 f", do: func(w *world) string {
+		if _, err := w.ec2.ModifySecurityGroupRules(w.ctx, &ec2.ModifySecurityGroupRulesInput{GroupId: w.id("g"), SecurityGroupRules: []types.SecurityGroupRuleUpdate{{
+			SecurityGroupRuleId: aws.String(w.ruleNamed("g")),
+			SecurityGroupRule:   &types.SecurityGroupRuleRequest{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(80), ToPort: aws.Int32(80), CidrIpv4: aws.String("10.1.0.0/16"), Description: aws.String("f")},
+		}}}); err != nil {
+			return code(err)
+		}
+		return w.description("g")
+	}},
+	{name: "a rule that there is not, by its ID", want: "InvalidSecurityGroupRuleId.NotFound", do: func(w *world) string {
+		_, err := w.ec2.ModifySecurityGroupRules(w.ctx, &ec2.ModifySecurityGroupRulesInput{GroupId: w.id("g"), SecurityGroupRules: []types.SecurityGroupRuleUpdate{{
+			SecurityGroupRuleId: aws.String("sgr-0123456789abcdef0"), SecurityGroupRule: &types.SecurityGroupRuleRequest{IpProtocol: aws.String("-1"), CidrIpv4: aws.String("10.1.0.0/16")},
+		}}})
+		return ok(err)
+	}},
+}}

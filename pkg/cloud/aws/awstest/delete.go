@@ -11,7 +11,9 @@ func deleteVPC(r *request) error {
 	if slices.ContainsFunc(r.subnets.order, func(s *subnet) bool { return s.vpc == v }) ||
 		slices.ContainsFunc(r.tables.order, func(t *table) bool { return t.vpc == v && t != v.main }) ||
 		slices.ContainsFunc(r.groups.order, func(g *group) bool { return g.vpc == v && g != v.group }) ||
-		slices.ContainsFunc(r.igws.order, func(g *igw) bool { return g.vpc == v }) {
+		slices.ContainsFunc(r.igws.order, func(g *igw) bool { return g.vpc == v }) ||
+		slices.ContainsFunc(r.egresses.order, func(g *egress) bool { return g.vpc == v }) ||
+		slices.ContainsFunc(r.endpoints.order, func(e *endpoint) bool { return e.vpc == v }) {
 		return bad("DependencyViolation", "The vpc '%s' has dependencies and cannot be deleted.", v.id)
 	}
 	r.tables.remove(v.main)

@@ -106,26 +106,3 @@ var groupKind = &kind[*group]{
 }
 
 func describeGroups(r *request) error { return describe(r, &r.groups, groupKind) }
-
-// describeRules answers with the rules of groups, one by one.
-func describeRules(r *request) error {
-	k := *groupKind
-	k.ids = ""
-	k.by = attributes[*group]{"group-id": groupKind.by["group-id"]}
-	found, next, err := pick(r, &r.groups, &k)
-	if err != nil {
-		return err
-	}
-	wanted := r.form.texts("SecurityGroupRuleId")
-	r.x.open("securityGroupRuleSet")
-	for _, g := range found {
-		for _, o := range g.rules {
-			if len(wanted) == 0 || slices.Contains(wanted, o.id) {
-				r.x.within("item", func() { r.rule(g, o) })
-			}
-		}
-	}
-	r.x.close("securityGroupRuleSet")
-	r.x.text("nextToken", next)
-	return nil
-}

@@ -43,11 +43,10 @@ func (r *request) rulesOf(egress bool) ([]rule, error) {
 		if k.to, err = f.number("ToPort", -1); err != nil {
 			return nil, err
 		}
-		switch {
-		case k.protocol == anyProtocol:
+		if k.protocol == anyProtocol {
 			k.from, k.to = -1, -1
-		case (k.protocol == "tcp" || k.protocol == "udp") && (k.from < 0 || k.to > 65535 || k.from > k.to):
-			return nil, bad("InvalidParameterValue", "Invalid value 'Must specify both from and to ports with TCP/UDP.' for portRange.")
+		} else if wrong := wrongPorts(k); wrong != nil {
+			return nil, wrong
 		}
 		add := func(k ruleKey, description string) {
 			all = append(all, rule{description: description, egress: egress, ruleKey: k})
@@ -90,6 +89,14 @@ func (r *request) rulesOf(egress bool) ([]rule, error) {
 		return nil, bad("MissingParameter", "The request must contain the parameter ipPermissions")
 	}
 	return all, nil
+}
+
+// wrongPorts returns what is wrong with the ports of a rule.
+func wrongPorts(k ruleKey) *Error {
+	if (k.protocol == "tcp" || k.protocol == "udp") && (k.from < 0 || k.to > 65535 || k.from > k.to) {
+		return bad("InvalidParameterValue", "Invalid value 'Must specify both from and to ports with TCP/UDP.' for portRange.")
+	}
+	return nil
 }
 
 // authorize adds rules to a group, all or none.

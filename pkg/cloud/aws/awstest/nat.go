@@ -1,35 +1,9 @@
 package awstest
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 )
-
-// eip is an elastic address.
-type eip struct {
-	meta
-	public      netip.Addr
-	eni         *eni // that has it, at the private address
-	private     netip.Addr
-	association string
-}
-
-// give gives an elastic address to an address of an interface.
-func (a *account) give(e *eip, n *eni, i int) {
-	e.eni, e.private, e.association = n, n.v4[i].private, "eipassoc-"+a.hex()
-	n.v4[i].public, n.v4[i].elastic = e.public, e.id
-}
-
-// takeBack takes an elastic address from the interface that has it.
-func (e *eip) takeBack() {
-	for i := range e.eni.v4 {
-		if e.eni.v4[i].elastic == e.id {
-			e.eni.v4[i].public, e.eni.v4[i].elastic = netip.Addr{}, ""
-		}
-	}
-	e.eni, e.private, e.association = nil, netip.Addr{}, ""
-}
 
 // nat is a NAT gateway.
 type nat struct {
@@ -41,65 +15,7 @@ type nat struct {
 	deleted time.Time
 }
 
-var (
-	noAllocation = missing("InvalidAllocationID.NotFound", "allocation")
-	noNAT        = func(id string) *Error { return bad("NatGatewayNotFound", "The Nat Gateway %s was not found", id) }
-)
-
-func allocateAddress(r *request) error {
-	tags, err := r.newTags("elastic-ip")
-	if err != nil {
-		return err
-	}
-	if len(r.eips.order) >= r.set.Addresses {
-		return bad("AddressLimitExceeded", "The maximum number of addresses has been reached.")
-	}
-	e := r.eips.add(&eip{meta: r.newMeta("elastic-ip", "eipalloc"), public: r.nextPublic()})
-	e.addTags(tags["elastic-ip"])
-	r.x.text("allocationId", e.id)
-	r.x.text("publicIp", e.public.String())
-	r.x.text("domain", "vpc")
-	r.x.text("networkBorderGroup", r.region)
-	return nil
-}
-
-func releaseAddress(r *request) error {
-	e, err := wanted(r, "AllocationId", &r.eips, noAllocation)
-	if err != nil {
-		return err
-	}
-	if e.eni != nil {
-		return bad("InvalidIPAddress.InUse", "Address %s is in use.", e.public)
-	}
-	r.eips.remove(e)
-	r.x.flag("return", true)
-	return nil
-}
-
-var eipKind = &kind[*eip]{
-	ids: "AllocationId", set: "addressesSet", least: 5, most: 1000, missing: noAllocation,
-	by: attributes[*eip]{
-		"allocation-id":  func(_ *request, e *eip) []string { return one(e.id) },
-		"public-ip":      func(_ *request, e *eip) []string { return one(e.public.String()) },
-		"domain":         func(*request, *eip) []string { return one("vpc") },
-		"association-id": func(_ *request, e *eip) []string { return one(e.association) },
-	},
-	write: func(r *request, e *eip) {
-		r.x.text("allocationId", e.id)
-		r.x.text("publicIp", e.public.String())
-		r.x.text("domain", "vpc")
-		r.x.text("networkBorderGroup", r.region)
-		if e.eni != nil {
-			r.x.text("associationId", e.association)
-			r.x.text("networkInterfaceId", e.eni.id)
-			r.x.text("networkInterfaceOwnerId", r.place.account)
-			r.x.text("privateIpAddress", e.private.String())
-		}
-		r.x.tags(e.tags)
-	},
-}
-
-func describeAddresses(r *request) error { return describe(r, &r.eips, eipKind) }
+var noNAT = func(id string) *Error { return bad("NatGatewayNotFound", "The Nat Gateway %s was not found", id) }
 
 // createNAT makes a public NAT gateway, which needs a free elastic address.
 func createNAT(r *request) error {

@@ -25,7 +25,9 @@ func (a *account) stateOf(t *table, r *route) string {
 		ok = n != nil && (n.manager != "" || n.at != nil && n.at.instance.takesPackets())
 	case "gatewayId":
 		g := a.igws.byID[r.via.id]
-		ok = r.via == local || g != nil && g.vpc == t.vpc
+		ok = r.via == local || g != nil && g.vpc == t.vpc || a.endpoints.byID[r.via.id] != nil
+	case "egressOnlyInternetGatewayId":
+		ok = a.egresses.byID[r.via.id] != nil
 	case "natGatewayId":
 		g := a.nats.byID[r.via.id]
 		ok = g != nil && (g.state == "pending" || g.state == "available")
@@ -97,6 +99,17 @@ func (r *request) targetFor(t *table, to netip.Prefix) (target, error) {
 		return target{}, bad("MissingParameter", "The request must contain one target for the route")
 	case "GatewayId":
 		return r.gatewayFor(t, id)
+	case "EgressOnlyInternetGatewayId":
+		g, err := named(r, &r.egresses, id, noEgress)
+		switch {
+		case err != nil:
+			return target{}, err
+		case g.vpc != t.vpc:
+			return target{}, bad("InvalidParameterValue", "route table %s and egress only internet gateway %s belong to different networks", t.id, id)
+		case !to.Addr().Is6():
+			return target{}, bad("InvalidParameterValue", "The egress only internet gateway %s takes IPv6 packets only, and not those to %s", id, to)
+		}
+		return target{"egressOnlyInternetGatewayId", id}, nil
 	case "NatGatewayId":
 		g, err := named(r, &r.nats, id, missing("InvalidNatGatewayID.NotFound", "natGateway"))
 		switch {

@@ -13,7 +13,7 @@ type Settings struct {
 	Balancers, TargetGroups            int
 	ListenersPerBalancer               int
 	TargetsPerZone, TargetsPerBalancer int
-	GroupsPerBalancer                  int
+	GroupsPerBalancer, Endpoints       int
 
 	// Lag is how long describes do not see a new object or route.
 	Lag time.Duration
@@ -55,7 +55,7 @@ func defaults() Settings {
 		VPCs: 5, SubnetsPerVPC: 200, CIDRsPerVPC: 5,
 		Gateways: 5, NATsPerZone: 5, Addresses: 5,
 		GroupsPerVPC: 500, RulesPerGroup: 60, GroupsPerInterface: 5, TagsPerObject: 50,
-		Balancers: 50, TargetGroups: 3000, ListenersPerBalancer: 50, TargetsPerZone: 500, TargetsPerBalancer: 3000, GroupsPerBalancer: 5,
+		Balancers: 50, TargetGroups: 3000, ListenersPerBalancer: 50, TargetsPerZone: 500, TargetsPerBalancer: 3000, GroupsPerBalancer: 5, Endpoints: 20,
 		Visible: time.Hour,
 	}
 }

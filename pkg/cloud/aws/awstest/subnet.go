@@ -14,6 +14,7 @@ type subnet struct {
 	isDefault  bool
 	public     bool // instances get a public address
 	assignV6   bool
+	dns64      bool
 	byName     bool // hosts are named for their resource and not for their address
 	aRecord    bool
 	aaaaRecord bool
@@ -216,7 +217,7 @@ func writeSubnet(r *request, s *subnet) {
 	x.flag("mapPublicIpOnLaunch", s.public)
 	x.flag("mapCustomerOwnedIpOnLaunch", false)
 	x.flag("assignIpv6AddressOnCreation", s.assignV6)
-	x.flag("enableDns64", false)
+	x.flag("enableDns64", s.dns64)
 	x.flag("ipv6Native", false)
 	x.within("privateDnsNameOptionsOnLaunch", func() { x.hostname(s.byName, s.aRecord, s.aaaaRecord) })
 	x.tags(s.tags)

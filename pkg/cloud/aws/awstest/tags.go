@@ -113,6 +113,8 @@ var tagged = map[string]struct {
 	"igw":      {func(a *account, id string) (object, bool) { o, ok := a.igws.byID[id]; return o, ok }, noIGW},
 	"nat":      {func(a *account, id string) (object, bool) { o, ok := a.nats.byID[id]; return o, ok }, noNAT},
 	"eipalloc": {func(a *account, id string) (object, bool) { o, ok := a.eips.byID[id]; return o, ok }, noAllocation},
+	"eigw":     {func(a *account, id string) (object, bool) { o, ok := a.egresses.byID[id]; return o, ok }, noEgress},
+	"vpce":     {func(a *account, id string) (object, bool) { o, ok := a.endpoints.byID[id]; return o, ok }, noEndpoint},
 	"sg":       {func(a *account, id string) (object, bool) { o, ok := a.groups.byID[id]; return o, ok }, noGroup},
 }
 

@@ -14,6 +14,7 @@ type vpc struct {
 	meta
 	v4, v6                   []block // the first of v4 is the primary one
 	dnsSupport, dnsHostnames bool
+	usage                    bool // metrics of the use of addresses
 	isDefault                bool
 	main                     *table
 	group                    *group // the default one
