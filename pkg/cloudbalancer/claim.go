@@ -2,6 +2,7 @@ package cloudbalancer
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -30,3 +31,8 @@ func (o Options) Claim(s Service) Claim {
 	}
 	return Claim{Ours: true}
 }
+
+var classPattern = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// IsClass reports whether a text can be the loadBalancerClass of a Service.
+func IsClass(text string) bool { return classPattern.MatchString(text) }

@@ -39,6 +39,12 @@ type cloudClient interface {
 	Tables(ctx context.Context) ([]cloud.Table, error)
 	ChangeRoutes(ctx context.Context, changes []cloud.RouteChange) []error
 	Forward(ctx context.Context, i cloud.Instance) error
+	Subnets(ctx context.Context) ([]cloud.Subnet, error)
+	Balancing(ctx context.Context) (cloud.Balancing, error)
+	Details(ctx context.Context, ids []string) (cloud.Balancing, error)
+	SecurityGroups(ctx context.Context, ids []string) ([]cloud.SecurityGroup, error)
+	ChangeBalancing(ctx context.Context, c cloud.BalancerChange) (cloud.Balancing, error)
+	BalancerQuota(ctx context.Context) (cloud.BalancerQuota, error)
 	Calls() map[cloud.Call]int
 }
 

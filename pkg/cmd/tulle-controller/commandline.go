@@ -72,7 +72,7 @@ func (s *settings) commands() []flags.Command {
 		{Name: "plan", About: "print every write before it is made; exit with 2 if there is any, with 1 on any failure", Uses: uses, Set: to(showPlan)},
 		{Name: "ipam", About: "show how full the pools of podCIDRs are, and what is wrong with Nodes", Uses: uses, Set: to(showIPAM)},
 		{Name: "routes", About: "show the cloud's route tables as the cloud and as the cluster see them", Uses: uses, Set: to(showRoutes)},
-		{Name: "explain", Value: "NODE", About: "say what the controllers do for a Node, and what is missing", Uses: uses, Set: s.explainNode},
+		{Name: "explain", Value: "NODE", About: "say what the controllers do for a Node or a Service, NAMESPACE/NAME", Uses: uses, Set: s.explainNode},
 		{Name: "version", About: "print the version", Set: to(showVersion)},
 		{Name: "man", About: "print the manual page", Set: to(showManPage)},
 		{Name: "completion", Value: "SHELL", About: "print completions for bash, zsh or fish", Choices: flags.Shells(), Set: s.completion},
@@ -97,14 +97,14 @@ func (s *settings) completion(shell string) error {
 
 // table returns every flag, in the order of the help.
 func (s *settings) table() []flags.Flag {
-	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.routeFlags(), s.nodeFlags(), s.etcdFlags(), s.processFlags())
+	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.routeFlags(), s.nodeFlags(), s.balancerFlags(), s.etcdFlags(), s.processFlags())
 }
 
 // ipamFlags are those of all controllers, and of node IPAM.
 func (s *settings) ipamFlags() []flags.Flag {
 	return []flags.Flag{
 		{Name: "controllers", Group: controllers, Value: "LIST", Default: "*",
-			About: "controllers to run; * is all with work, -NAME turns one off",
+			About: "controllers to run; * is all but service, -NAME turns one off",
 			Set:   flags.To(&s.controllers, readControllers)},
 		{Name: "mode", Group: controllers, Value: "MODE", Default: "write",
 			About:   "write, or observe: count and show writes only",

@@ -14,6 +14,8 @@ type part struct {
 	// aliases are other names that kube-controller-manager and cloud controller managers
 	// have, or had.
 	aliases []string
+	// named is set if it runs only where it is named: * does not include it.
+	named bool
 	// idle returns why the controller has no work with these settings, and the fix; nil if
 	// it has.
 	idle func(s *settings) *flags.Error
@@ -22,7 +24,9 @@ type part struct {
 }
 
 // parts returns all controllers, in the order in which they are added.
-func parts() []part { return []part{nodeIPAMPart, cloudNodePart, lifecyclePart, routePart} }
+func parts() []part {
+	return []part{nodeIPAMPart, cloudNodePart, lifecyclePart, routePart, servicePart}
+}
 
 // known returns the names of all controllers.
 func known() (names []string) {
@@ -49,8 +53,8 @@ type selection struct {
 }
 
 // has reports whether a controller may run.
-func (s selection) has(name string) bool {
-	return slices.Contains(s.on, name) || s.all && !slices.Contains(s.off, name)
+func (s selection) has(p part) bool {
+	return slices.Contains(s.on, p.name) || s.all && !p.named && !slices.Contains(s.off, p.name)
 }
 
 func readControllers(value string) (s selection, err error) {
@@ -82,7 +86,7 @@ func (s *settings) idle(p part) *flags.Error {
 }
 
 // runs reports whether a controller runs.
-func (s *settings) runs(p part) bool { return s.controllers.has(p.name) && s.idle(p) == nil }
+func (s *settings) runs(p part) bool { return s.controllers.has(p) && s.idle(p) == nil }
 
 // checkControllers refuses settings with which a controller that is named has no work,
 // or none has any.
@@ -94,7 +98,7 @@ func (s *settings) checkControllers(g *flags.Given) error {
 	var idle *flags.Error
 	chosen, running := false, false
 	for _, p := range parts() {
-		if !s.controllers.has(p.name) {
+		if !s.controllers.has(p) {
 			continue
 		}
 		chosen = true

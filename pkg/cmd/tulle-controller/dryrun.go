@@ -79,7 +79,7 @@ func (s settings) plan(out io.Writer) error {
 			a.Tables = newTableAnswers(r)
 		}
 		for _, w := range writes {
-			a.Writes = append(a.Writes, plannedWrite{w.Controller, w.Verb, w.Object.Kind, w.Object.Name, w.Summary, w.Before, w.After, w.Mark})
+			a.Writes = append(a.Writes, plannedWrite{w.Controller, w.Verb, w.Object.Kind, nameIn(w.Object), w.Summary, w.Before, w.After, w.Mark})
 		}
 		err = answer.Write(s.output, out, "plan", a, func() error { return a.write(out) })
 		if err == nil && len(writes) > 0 {
@@ -87,6 +87,14 @@ func (s settings) plan(out io.Writer) error {
 		}
 		return err
 	})
+}
+
+// nameIn returns the name of an object, that of a Service with its namespace.
+func nameIn(r controller.Ref) string {
+	if r.Kind == "Service" {
+		return r.Namespace + "/" + r.Name
+	}
+	return r.Name
 }
 
 func (a planAnswer) write(out io.Writer) error {

@@ -14,13 +14,13 @@ import (
 // explainNode reads the argument of the command explain.
 func (s *settings) explainNode(node string) error {
 	if node == "" {
-		return &flags.Error{Why: "explain needs the name of a Node", Fix: "name one, as in tulle-controller explain worker-1"}
+		return &flags.Error{Why: "explain needs the name of a Node or a Service", Fix: "name one, as in tulle-controller explain worker-1, or default/web"}
 	}
 	s.command, s.node = showNode, node
 	return nil
 }
 
-// explainAnswer is what the controllers do for a Node.
+// explainAnswer is what the controllers do for a Node or a Service.
 type explainAnswer struct {
 	Node  string        `json:"node"`
 	Lines []explainLine `json:"lines"`
@@ -44,7 +44,7 @@ func (s settings) explain(out io.Writer) error {
 			}
 		}
 		if len(a.Lines) == 0 {
-			return errors.Join(failed, fmt.Errorf("no controller that runs here knows a Node %.253q; check its name, and --controllers", s.node))
+			return errors.Join(failed, fmt.Errorf("no controller that runs here knows a Node %.253q, or a Service NAMESPACE/NAME of this name; check it, and --controllers", s.node))
 		}
 		return errors.Join(failed, answer.Write(s.output, out, "explain", a, func() error { return a.write(out) }))
 	})

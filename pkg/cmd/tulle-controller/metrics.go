@@ -106,7 +106,7 @@ func table() []metric {
 		}, append([]string{"pool", "family"}, labels...)...)
 	}
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	return slices.Concat(routeMetrics(many), []metric{
+	return slices.Concat(routeMetrics(many), serviceMetrics(many), []metric{
 		many(gauge, "build_info", "Always 1; the labels hold the versions of tulle-controller and of Go.",
 			func(r reading, emit func(float64, ...string)) { emit(1, r.version, runtime.Version()) }, "version", "goversion"),
 		one("start_time_seconds", "Unix time of the program's start, in seconds.", func(r reading) float64 { return unixTime(r.started) }),

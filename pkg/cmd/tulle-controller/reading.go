@@ -12,6 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller/lifecycle"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/controller/route"
+	"github.com/tulle-net/tulle/pkg/controller/service"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/page"
@@ -19,17 +20,18 @@ import (
 
 // reading is the state of the program at one time.
 type reading struct {
-	at      time.Time
-	version string
-	name    string // of the replica's host
-	started time.Time
-	stuck   bool // the loop does not answer: state and ipam lack what only it knows
-	state   controller.State
-	hasIPAM bool // node IPAM runs
-	ipam    nodeipam.Report
-	nodes   *cloudnode.Report // nil without that controller
-	routes  *route.Report     // nil without that controller
-	life    *lifecycle.Report // nil without that controller
+	at       time.Time
+	version  string
+	name     string // of the replica's host
+	started  time.Time
+	stuck    bool // the loop does not answer: state and ipam lack what only it knows
+	state    controller.State
+	hasIPAM  bool // node IPAM runs
+	ipam     nodeipam.Report
+	nodes    *cloudnode.Report // nil without that controller
+	routes   *route.Report     // nil without that controller
+	life     *lifecycle.Report // nil without that controller
+	services *service.Report   // nil without that controller
 	// waits say what controllers wait for, and fine what is done, for the verdict.
 	waits, fine []string
 	calls       map[cloud.Call]int

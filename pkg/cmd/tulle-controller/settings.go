@@ -41,6 +41,7 @@ type settings struct {
 	rest                              time.Duration
 	google                            googleSettings
 	cloud                             cloudSettings
+	balancers                         balancerSettings
 	route                             routeSettings
 	etcd                              etcdflags.Etcd // the network, without Kubernetes
 	nodes                             nodeSettings
@@ -84,7 +85,7 @@ const poolName = "cluster-cidr"
 
 // check refuses flags that conflict, and sets what follows from several flags.
 func (s *settings) check(g *flags.Given) error {
-	for _, check := range []func(*flags.Given) error{s.checkEtcd, s.checkCloud, s.checkIPAM, s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkRoutes, s.checkElection} {
+	for _, check := range []func(*flags.Given) error{s.checkEtcd, s.checkCloud, s.checkIPAM, s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkRoutes, s.checkBalancers, s.checkElection} {
 		if err := check(g); err != nil {
 			return err
 		}

@@ -81,6 +81,9 @@ func newView(r reading, layouts []ipam.Layout) view {
 	if s, ok := r.routeFacts(); ok {
 		v.facts = append(v.facts, s)
 	}
+	if r.services != nil {
+		v.facts = append(v.facts, r.serviceFacts())
+	}
 	if r.life != nil {
 		v.facts = append(v.facts, r.lifeFacts())
 	}
@@ -115,6 +118,7 @@ func (r reading) reasons() (all []page.Reason) {
 		add(page.Warn, "writes", "pause for "+page.Span(until.Sub(r.at))+", because the API server fails or asks for it")
 	}
 	r.routeReasons(add)
+	r.serviceReasons(add)
 	for i, p := range r.ipam.Problems {
 		if i == fewProblems {
 			add(page.Warn, "pools", page.Count(len(r.ipam.Problems)-i, "more problem"))

@@ -14,6 +14,14 @@ import (
 
 // Plan implements controller.Controller: the finalizers and the statuses of Services.
 func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	if c.options.DryRun { // a preview shows all, also what is not due yet
+		for _, key := range c.keys() {
+			if w, ok := c.stepOf(c.services[key], now); ok {
+				writes = append(writes, w)
+			}
+		}
+		return writes, time.Time{}
+	}
 	for len(writes) < n {
 		key, due := c.steps.Pop(now)
 		if !due {

@@ -99,7 +99,7 @@ func (c *Controller) nodesChanged(now time.Time) {
 	}
 	for key, s := range c.services {
 		if s.isOurs() {
-			c.due(key, c.gathered)
+			c.clouds.Set(key, latest(c.gathered, s.paused))
 		}
 	}
 }
@@ -186,4 +186,12 @@ func (c *Controller) groupOf(i *cloud.Instance) (id, problem string) {
 		return "", "instance " + i.ID + " has no security group; give it one"
 	}
 	return "", fmt.Sprintf("none of the security groups %s of instance %s has the tag %s; tag the one that gets rules", strings.Join(i.Groups, ", "), i.ID, tag)
+}
+
+// latest returns the later of two times.
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

@@ -254,13 +254,9 @@ func (c *Controller) take(_ []string, all map[string]found) {
 		}
 	}
 	clear(c.backends)
-	at := now
-	if c.gathered.After(now) {
-		at = c.gathered
-	}
 	for key, s := range c.services {
 		if s.isOurs() && (f.all != nil || s.flying == 0) {
-			c.due(key, at)
+			c.clouds.Set(key, latest(latest(now, c.gathered), s.paused))
 		}
 	}
 	if len(r.instances) > 0 {

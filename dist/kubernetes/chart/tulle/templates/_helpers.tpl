@@ -35,14 +35,14 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if and $c.cloudProvider (not $c.clusterName) (not $c.cloudConfig) }}{{ fail "controller.clusterName is empty: set it to the NAME of the tags kubernetes.io/cluster/NAME" }}{{ end -}}
 {{- if and $c.cloudProvider (include "tulle.controller.alias" .) }}{{ fail (printf "controller.allocatorType: %s is Google's, and controller.cloudProvider is %s: use RangeAllocator" $c.allocatorType $c.cloudProvider) }}{{ end -}}
 {{- $names := list -}}
-{{- range list "node-ipam-controller nodeipam" "cloud-node-controller cloud-node" "cloud-node-lifecycle-controller cloud-node-lifecycle" "node-route-controller route" -}}
+{{- range list "node-ipam-controller nodeipam" "cloud-node-controller cloud-node" "cloud-node-lifecycle-controller cloud-node-lifecycle" "node-route-controller route" "service-lb-controller service" -}}
 {{- $name := splitList " " . | first -}}
 {{- $alias := splitList " " . | last -}}
 {{- $on := or (has $name $c.controllers) (has $alias $c.controllers) -}}
 {{- $off := or (has (print "-" $name) $c.controllers) (has (print "-" $alias) $c.controllers) -}}
 {{- $works := or $c.cloudProvider (eq $alias "nodeipam") -}}
 {{- if and $on (not $works) }}{{ fail (printf "controller.controllers: %s has no work without controller.cloudProvider" $alias) }}{{ end -}}
-{{- if and $works (or $on (and (has "*" $c.controllers) (not $off))) }}{{ $names = append $names $name }}{{ end -}}
+{{- if and $works (or $on (and (has "*" $c.controllers) (not $off) (ne $alias "service"))) }}{{ $names = append $names $name }}{{ end -}}
 {{- end -}}
 {{- if not $names }}{{ fail "controller.controllers turns every controller off: use *, or name one" }}{{ end -}}
 {{- join " " $names -}}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/service"
+	"github.com/tulle-net/tulle/pkg/flags"
+	"github.com/tulle-net/tulle/pkg/page"
+)
+
+// balancerSettings are about the load balancers of Services.
+type balancerSettings struct {
+	class     string // of Services that are ours
+	byDefault bool   // those without a class are, too
+	period    time.Duration
+}
+
+// balancerFlags are the flags of the service controller.
+func (s *settings) balancerFlags() []flags.Flag {
+	return []flags.Flag{
+		{Name: "load-balancer-class", Group: ofCloud, Value: "CLASS", Default: "tulle.net/nlb",
+			About: "loadBalancerClass of the Services that are served",
+			Set:   flags.To(&s.balancers.class, readClass)},
+		{Name: "default-load-balancer-class", Group: ofCloud, Default: "false",
+			About: "serve Services without a class whose type is nlb, too",
+			Set:   flags.To(&s.balancers.byDefault, flags.Bool)},
+		{Name: "service-reconciliation-period", Group: ofCloud, Value: "DURATION", Default: "10m",
+			About: "interval of comparisons of all load balancers",
+			Set:   flags.To(&s.balancers.period, readServiceTime)},
+	}
+}
+
+// readClass reads a loadBalancerClass.
+func readClass(value string) (string, error) {
+	if !cloudbalancer.IsClass(value) {
+		return "", flags.Refuse(value, "not a class of load balancers", "use a name like tulle.net/nlb")
+	}
+	return value, nil
+}
+
+func readServiceTime(value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < time.Minute || d > 24*time.Hour {
+		return 0, flags.Refuse(value, "not a duration from 1m to 24h", "use one like 10m")
+	}
+	return d, nil
+}
+
+// servicePart gives Services load balancers. It needs rights that the others do not, so it
+// runs only where it is named.
+var servicePart = part{name: service.Name, aliases: []string{"service"}, named: true, idle: (*settings).needsCloud, add: (*process).addServices}
+
+func (p *process) addServices() error {
+	s := &p.settings
+	c := service.New(p.engine, service.Options{
+		Client: p.client, Cloud: p.cloud, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Event: p.engine.Event,
+		Rules: cloudbalancer.Options{
+			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, NodeRules: true,
+		},
+	})
+	p.reports = append(p.reports, func(r *reading, all bool) {
+		if all {
+			now := c.Report()
+			r.services = &now
+		}
+		r.say(c.Waiting(), "Service waits for its load balancer", "Services wait for their load balancers", "every Service has its load balancer")
+	})
+	return nil
+}
+
+// clusterName returns the name of the cluster in tags. That of the cloud config comes
+// first.
+func (s *settings) clusterName() string {
+	if name := s.cloud.config.Cluster; name != "" {
+		return name
+	}
+	return s.cloud.cluster
+}
+
+// checkBalancers refuses what has no effect without the service controller.
+func (s *settings) checkBalancers(g *flags.Given) error {
+	if s.runs(servicePart) {
+		return nil
+	}
+	for _, f := range s.balancerFlags() {
+		if g.Has(f.Name) {
+			return &flags.Error{Flag: g.From(f.Name), Why: "has no effect without " + service.Name, Fix: "leave it out, or use --controllers=*,service"}
+		}
+	}
+	return nil
+}
+
+// serviceFacts returns what the page says of load balancers.
+func (r reading) serviceFacts() page.Section {
+	s, now := page.Section{Name: "Load balancers"}, r.services
+	s.Add("in the account", page.Grouped(now.Balancers))
+	if most := now.Quota.Balancers; most > 0 {
+		s.Add("allowed in the region", page.Grouped(most))
+	}
+	for _, code := range service.Codes {
+		if n := now.Counts[code]; n > 0 {
+			s.Add("Services "+string(code), page.Grouped(n))
+		}
+	}
+	if !now.Read.IsZero() {
+		s.AddTime("compared", page.Past(r.at, now.Read))
+	}
+	if now.Counts[service.Failing]+now.Counts[service.Invalid] > 0 {
+		s.Class = page.Warn
+	}
+	return s
+}
+
+// serviceReasons adds what is wrong with load balancers.
+func (r reading) serviceReasons(add func(class, what, text string)) {
+	if r.services == nil {
+		return
+	}
+	shown := 0
+	for _, row := range r.services.Rows {
+		if row.Code != service.Failing && row.Code != service.Invalid {
+			continue
+		}
+		if shown++; shown > fewProblems {
+			add(page.Warn, "Services", "more of them have no load balancer as they want it; tulle-controller explain NAMESPACE/NAME has the rest")
+			return
+		}
+		add(page.Warn, "Service "+row.Service, row.Text)
+	}
+	if n := len(r.services.Leftovers); n > 0 {
+		add(page.Warn, "Load balancers", page.Count(n, "balancer")+" of Services that do not exist, such as "+r.services.Leftovers[0].Name+" of "+r.services.Leftovers[0].Service+"; delete what is not needed")
+	}
+}

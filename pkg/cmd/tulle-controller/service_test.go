@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
+	"github.com/tulle-net/tulle/pkg/controller/service"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+)
+
+const webService = "api/v1/namespaces/default/services/web"
+
+// putWeb writes a Service with a class and a port.
+func (c cluster) putWeb() {
+	c.Do(func() {
+		c.Serves[service.Services] = "Service"
+		c.ChangeObject("ADDED", webService, map[string]any{
+			"apiVersion": "v1", "kind": "Service",
+			"metadata": map[string]any{"name": "web", "namespace": "default", "uid": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"},
+			"spec": map[string]any{
+				"type": "LoadBalancer", "loadBalancerClass": "tulle.net/nlb",
+				"ports": []any{map[string]any{"name": "http", "protocol": "TCP", "port": int64(80), "nodePort": int64(30080)}},
+			},
+		})
+	})
+}
+
+// The program gives a Service a load balancer of AWS through the real SDK, and removes it.
+func TestServiceGetsALoadBalancerOfAWS(t *testing.T) {
+	c, f, instances := newAWS(t, 3)
+	c.putWeb()
+	n := f.Default()
+	for _, id := range n.Subnets {
+		f.Tag(id, map[string]string{"kubernetes.io/cluster/prod": "shared", "kubernetes.io/role/elb": "1"})
+	}
+	f.SetRoute(n.Main, "0.0.0.0/0", "igw-0123456789abcdef0")
+	flags := append([]string{"--master=" + c.URL, "--controllers=cloud-node,service"}, onFake...)
+	var out bytes.Buffer
+	if err := settingsOf(t, append(flags, "plan")...).plan(&out); err != errPending {
+		t.Fatalf("plan: %v\n%s", err, out.String())
+	}
+	for _, text := range []string{"create internet-facing network load balancer a0f1e2d3c4b5a69788796a5b4c3d2e1f", "add the finalizer"} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("plan has no %q:\n%s", text, out.String())
+		}
+	}
+	p, err := settingsOf(t, flags...).connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.run(p)
+	kerneltest.Eventually(t, patience, func() error {
+		host := fmt.Sprint(c.Object(webService)["status"])
+		if !strings.Contains(host, "a0f1e2d3c4b5a69788796a5b4c3d2e1f") || !strings.Contains(host, ".elb.") {
+			return fmt.Errorf("the status is %s", host)
+		}
+		for _, g := range f.TargetGroups() {
+			if len(g.Targets) == len(instances) {
+				return nil
+			}
+		}
+		return fmt.Errorf("target groups %+v", f.TargetGroups())
+	})
+	d := c.Object(webService)
+	d["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+	c.Do(func() { c.ChangeObject("MODIFIED", webService, d) })
+	kerneltest.Eventually(t, patience, func() error {
+		if n := len(f.Balancers()) + len(f.TargetGroups()); n > 0 || c.Object(webService) != nil {
+			return fmt.Errorf("%d objects are left, and the Service %v", n, c.Object(webService))
+		}
+		return nil
+	})
+}
+
+// The page of load balancers has every annotation with an effect, and no other.
+func TestPageOfServicesHasEveryAnnotation(t *testing.T) {
+	text, err := os.ReadFile("../../../Documentation/cloud-services.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## Annotations\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	var got []string
+	for line := range strings.Lines(table) {
+		if name, is := strings.CutPrefix(line, "| `"); is {
+			name, _, _ = strings.Cut(name, "`")
+			got = append(got, name)
+		}
+	}
+	for _, name := range cloudbalancer.Annotations() {
+		if !strings.Contains(table, "| `"+name+"` |") {
+			t.Errorf("the page lacks %s", name)
+		}
+	}
+	if len(got) != len(cloudbalancer.Annotations()) {
+		t.Errorf("the page has %d annotations, and there are %d", len(got), len(cloudbalancer.Annotations()))
+	}
+}
