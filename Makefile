@@ -38,7 +38,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-kubelet test-aws test-ccm soak soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller bench-cloud deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-ginkgo test-kubelet test-aws test-ccm soak soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller bench-cloud deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -70,6 +70,9 @@ test-kube: root go kube-deps ## store, daemons, controller, chart and manifests 
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube $(TESTFLAGS) ./pkg/test/controllertest
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 30m -tags kube -run '^TestKube' $(TESTFLAGS) ./pkg/test/e2e
 
+test-ginkgo: root go flannel-deps kube-deps ## node-ipam-controller's own tests of ClusterCIDRs, with tulle-controller in its place (GINKGO_SOURCE=/a/git/repository)
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 15m -tags kube,ginkgo -run '^TestGinkgo' $(TESTFLAGS) ./pkg/test/controllertest
+
 test-kubelet: root go kubelet-deps ## DaemonSet and controller on real nodes, in the place of flannel and of kubeadm's node IPAM, and back (a quarter of an hour)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 60m -tags kubelet $(TESTFLAGS) ./pkg/test/kubelettest
 
@@ -91,12 +94,12 @@ soak-cloud: go ## two tulle-controllers on a fake AWS under random faults for SO
 lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,packages ./...
-	go vet -tags kube,flannel ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
+	go vet -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go vet -tags kubelet ./pkg/test/kubelettest/...
 	go vet -tags aws ./pkg/cloud/aws/...
 	go vet -tags kube,ccm ./pkg/test/controllertest
 	go tool staticcheck -tags vm,packages ./...
-	go tool staticcheck -tags kube,flannel ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
+	go tool staticcheck -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go tool staticcheck -tags aws ./pkg/cloud/aws/...
 	go mod tidy -diff

@@ -69,7 +69,8 @@ func build(name, cgo string, flags ...string) (path string, err error) {
 	return path, nil
 }
 
-// lab is a control plane that gives Nodes no podCIDRs by itself.
+// lab is a control plane that gives Nodes no podCIDRs by itself. Its API server may have
+// more flags.
 type lab struct {
 	*kubetest.Cluster
 	t       testing.TB
@@ -79,9 +80,9 @@ type lab struct {
 	names   map[string]bool // of the Nodes that were created, and not deleted
 }
 
-func newLab(t testing.TB) *lab {
+func newLab(t testing.TB, flags ...string) *lab {
 	t.Helper()
-	l := &lab{Cluster: kubetest.Start(t, kubetest.Options{}), t: t, names: make(map[string]bool)}
+	l := &lab{Cluster: kubetest.Start(t, kubetest.Options{Flags: flags}), t: t, names: make(map[string]bool)}
 	l.account = l.ServiceAccount("kube-system", account, kubetest.ControllerRules...)
 	l.view = l.watch()
 	return l
