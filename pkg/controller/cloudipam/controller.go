@@ -85,6 +85,7 @@ type Controller struct {
 	options  Options
 	book     *ipam.Book
 	nodes    map[string]*node
+	lists    int64                      // the list of Nodes that began last
 	waiting  int                        // Nodes without podCIDRs, except for those that are being deleted
 	services []netip.Prefix             // of the ServiceCIDRs
 	avoided  map[netip.Prefix]time.Time // blocks that the cloud says are in use, and until when to believe it
@@ -102,6 +103,11 @@ type Controller struct {
 type flight struct {
 	uid    string
 	change cloud.Change
+
+	version string        // of the Node that the write requires
+	cidrs   []string      // what it sets
+	routed  bool          // it sets the condition
+	answer  *kube.Version // to the write
 }
 
 // New returns a Controller, and adds it to the Engine with what it reads.
@@ -121,7 +127,7 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 	}
 	controller.Follow(e, controller.Feed[kube.Node, node]{
 		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,
-		Keep: keep, List: c.list, Set: c.set, Delete: c.remove,
+		Keep: keep, Begin: func(list int64) { c.lists = list }, NumberedList: c.list, Set: c.set, Delete: c.remove,
 	})
 	if o.Mode == FromCluster {
 		nodeipam.FollowServices(e, o.Client, func(ranges []netip.Prefix) {
@@ -222,7 +228,9 @@ func (c *Controller) Done(w controller.Write, err error) {
 		c.added(n, f.change, now, err)
 	case err == nil:
 		n.failures = 0
-		c.steps.Set(name, now.Add(settleTime))
+		if !c.wrote(n, f, now) {
+			c.steps.Set(name, now.Add(settleTime))
+		}
 	case kube.Moved(err):
 		// The watch has yet to show how the Node has changed.
 		c.steps.Set(name, now.Add(settleTime))

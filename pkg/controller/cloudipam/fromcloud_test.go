@@ -325,3 +325,36 @@ func TestALateWriteToANodeOfTheSameNameIsRefused(t *testing.T) {
 		l.want("worker-1", "10.4.2.0/24")
 	})
 }
+
+// The answer to a write shows more than an event that was on its way: that one causes no
+// write that the server would refuse. A list that began after the write counts, also
+// after a restore from a backup.
+func TestEventsOlderThanAnAnswerCauseNoWrite(t *testing.T) {
+	inLab(t, CloudAllocator, func(l *lab) {
+		l.cloud.Add("a", "10.64.7.0/24")
+		l.AddNode(node1("a"))
+		l.Begin()
+		l.Pass(time.Minute)
+		l.want("a", "10.64.7.0/24")
+		writes := l.API.Asked("PATCH")
+		if writes != 2 {
+			t.Errorf("%d writes of podCIDRs and the condition", writes)
+		}
+		var kept, stale node
+		l.Do(func() {
+			kept = *l.c.nodes["a"]
+			stale = kept
+			stale.cidrs, stale.unrouted, stale.version, stale.revision = nil, true, "1", 1
+			l.c.set("a", stale)
+			l.c.list(kept.written, map[string]node{"a": stale})
+		})
+		l.Pass(time.Minute)
+		if n := l.API.Asked("PATCH"); n != writes || l.report().Waiting != 0 {
+			t.Errorf("%d more writes, %d Nodes wait", n-writes, l.report().Waiting)
+		}
+		l.Do(func() { l.c.list(kept.written+1, map[string]node{"a": stale}) })
+		if n := l.report().Waiting; n != 1 {
+			t.Errorf("%d Nodes wait after a restore, want 1", n)
+		}
+	})
+}

@@ -28,6 +28,9 @@ type node struct {
 	failures  int             // of writes in a row
 	granted   netip.Prefix    // by the Book; not added to the instance yet
 	last      cloud.Change    // the last change whose outcome is not known
+
+	revision int64 // version as a number, or 0
+	written  int64 // the list that had begun last when our last write ended
 }
 
 // noRoute is the reason with which a cloud's node controller registers a Node.
@@ -38,7 +41,7 @@ func keep(k *kube.Node) (name string, n node) {
 	status := string(k.Unavailable.Status)
 	n = node{
 		name: string(k.Name), uid: string(k.UID), version: string(k.ResourceVersion), created: k.Created, deleting: k.Deleting,
-		id: string(k.ProviderID), unrouted: status == "" || status != "False" && string(k.Unavailable.Reason) == noRoute,
+		revision: k.Revision, id: string(k.ProviderID), unrouted: status == "" || status != "False" && string(k.Unavailable.Reason) == noRoute,
 	}
 	for _, cidr := range k.PodCIDRs() {
 		n.cidrs = append(n.cidrs, string(cidr))
@@ -46,8 +49,39 @@ func keep(k *kube.Node) (name string, n node) {
 	return n.name, n
 }
 
-// set applies a state of a Node.
+// isOlder reports whether v is an earlier state of the same Node than n.
+func (v *node) isOlder(n *node) bool {
+	return v.uid == n.uid && v.revision != 0 && n.revision != 0 && v.revision < n.revision
+}
+
+// set applies a state of a Node from the watch, unless the answer to a write has shown a
+// later one.
 func (c *Controller) set(name string, v node) {
+	if n := c.nodes[name]; n == nil || !v.isOlder(n) {
+		c.apply(name, v)
+	}
+}
+
+// wrote applies a write that the server has confirmed, before the watch shows it. It
+// reports false if the watch has shown another version than the write required: that one
+// is at least as new.
+func (c *Controller) wrote(n *node, f flight, now time.Time) bool {
+	if n.version != f.version || f.answer.ResourceVersion == "" {
+		return false
+	}
+	c.count(n, -1)
+	n.version, n.revision, n.written = f.answer.ResourceVersion, kube.Revision(f.answer.ResourceVersion), c.lists
+	if f.cidrs != nil {
+		n.cidrs = f.cidrs
+	}
+	n.unrouted = n.unrouted && !f.routed
+	c.count(n, 1)
+	c.enter(n, now)
+	return true
+}
+
+// apply applies a state of a Node.
+func (c *Controller) apply(name string, v node) {
 	now, n := time.Now(), c.nodes[name]
 	switch {
 	case n == nil:
@@ -60,13 +94,14 @@ func (c *Controller) set(name string, v node) {
 	case n.id != v.id:
 		c.ungrant(n)
 		c.count(n, -1)
+		v.written = n.written
 		*n = v
 	default:
 		if n.version == v.version {
 			return
 		}
 		c.count(n, -1)
-		n.version, n.deleting, n.cidrs, n.unrouted = v.version, v.deleting, v.cidrs, v.unrouted
+		n.version, n.revision, n.deleting, n.cidrs, n.unrouted = v.version, v.revision, v.deleting, v.cidrs, v.unrouted
 	}
 	c.count(n, 1)
 	c.enter(n, now)
@@ -93,10 +128,15 @@ func (c *Controller) remove(name string) {
 	c.adds.Remove(name)
 }
 
-// list replaces all Nodes.
-func (c *Controller) list(all map[string]node) {
+// list replaces all Nodes. The list may be older than a write that ended after it began,
+// although the next list has begun since. If the cluster was restored from a backup, it
+// may also be older than the known state.
+func (c *Controller) list(number int64, all map[string]node) {
 	for name, v := range all {
-		c.set(name, v)
+		if old := c.nodes[name]; old != nil && old.written >= number && v.isOlder(old) {
+			continue
+		}
+		c.apply(name, v)
 	}
 	for name := range c.nodes {
 		if _, is := all[name]; !is {

@@ -95,7 +95,7 @@ func (c *Controller) rival(n *node, ranges []netip.Prefix) string {
 
 // write returns a write of a Node, or of its instance.
 func (c *Controller) write(n *node, f flight, summary string, do func(context.Context) error) controller.Write {
-	f.uid = n.uid
+	f.uid, f.version = n.uid, n.version
 	c.flying[n.name] = f
 	w := controller.Write{Controller: c.Name(), Object: ref(n), Verb: controller.Patch, Summary: summary, Do: do}
 	if f.change.ID != "" {
@@ -107,8 +107,9 @@ func (c *Controller) write(n *node, f flight, summary string, do func(context.Co
 func (c *Controller) setCIDRs(n *node, cidrs []string) controller.Write {
 	client, path := c.options.Client, kube.Path(kube.Nodes, n.name)
 	m := kube.Merge{Kind: kube.StrategicMergePatch, If: kube.Version{UID: n.uid, ResourceVersion: n.version}, Spec: map[string]any{"podCIDR": cidrs[0], "podCIDRs": cidrs}}
-	return c.write(n, flight{}, "set podCIDRs "+strings.Join(cidrs, ","), func(ctx context.Context) error {
-		_, err := client.Merge(ctx, path, m)
+	answer := new(kube.Version)
+	return c.write(n, flight{cidrs: cidrs, answer: answer}, "set podCIDRs "+strings.Join(cidrs, ","), func(ctx context.Context) (err error) {
+		*answer, err = client.Merge(ctx, path, m)
 		return err
 	})
 }
@@ -125,11 +126,17 @@ func (c *Controller) setRouted(n *node) controller.Write {
 			"message": "The cloud routes the Node's podCIDRs to its instance", "lastHeartbeatTime": at, "lastTransitionTime": at,
 		}}},
 	})
-	return c.write(n, flight{}, "set NetworkUnavailable to False", func(ctx context.Context) error {
+	answer := new(kube.Version)
+	return c.write(n, flight{routed: true, answer: answer}, "set NetworkUnavailable to False", func(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return kube.Patch(ctx, client, path, kube.StrategicMergePatch, change, kube.NodeMetadata, new(kube.Node))
+		var shown kube.Node
+		err := kube.Patch(ctx, client, path, kube.StrategicMergePatch, change, kube.NodeMetadata, &shown)
+		if err == nil {
+			answer.ResourceVersion = string(shown.ResourceVersion)
+		}
+		return err
 	})
 }
 
