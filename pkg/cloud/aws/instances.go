@@ -58,7 +58,7 @@ func (c *Client) read(ctx context.Context, providerIDs []string) (map[string]clo
 			delete(asked, id)
 		}
 	}
-	if len(asked) > many {
+	if len(asked) > c.many {
 		// An instance without the tag is read below, and one that this does not reach before
 		// it fails. So it shows instances, and never that one is absent.
 		all, err := c.tagged(ctx)
