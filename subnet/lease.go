@@ -24,6 +24,9 @@ type Lease struct {
 	// Created orders leases by when the store first saw them. Later writes do not
 	// change it. So every node agrees on which lease held a subnet first.
 	Created int64
+	// Routed is set for a peer's subnets that the network between the hosts routes to the
+	// peer (see Notice). The node sets it; no store has it.
+	Routed Pair[bool]
 }
 
 // Attrs is what a node publishes of itself beside its subnet.

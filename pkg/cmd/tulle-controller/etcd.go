@@ -16,8 +16,12 @@ import (
 	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
-// allocType is the type of the backend whose leases need routes in the cloud.
-const allocType = "alloc"
+// The types of the backends whose leases need routes in the cloud. Nodes of the second one
+// send through a tunnel where the routes are missing.
+const (
+	allocType  = "alloc"
+	nativeType = "cloud"
+)
 
 // configLimit is how long the network's config may take at the start.
 const configLimit = 30 * time.Second
@@ -73,7 +77,10 @@ func (s settings) own() string { return strings.TrimRight(s.etcd.Prefix, "/") + 
 // leaseRoutes returns what the route controller needs for the leases of etcd.
 func (p *process) leaseRoutes(o route.Options) route.Options {
 	o.Cloud = route.Addressed{Cloud: p.cloud, Find: p.cloud.Addressed}
-	o.Nodes = route.Leases{Store: p.store, BackendType: allocType}
+	o.Nodes = route.Leases{
+		Store: p.store, BackendTypes: []string{allocType, nativeType}, Native: nativeType,
+		Notices: etcdlead.Notices{Client: p.store.Client(), Prefix: strings.TrimRight(p.settings.etcd.Prefix, "/") + subnet.NoticesPrefix, Fence: p.fence},
+	}
 	o.Ledger = etcdlead.Ledger{Client: p.store.Client(), Prefix: p.settings.own(), Fence: p.fence}
 	o.Within = nil
 	for _, network := range p.network.Networks() {

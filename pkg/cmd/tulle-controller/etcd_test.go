@@ -161,6 +161,42 @@ func TestEtcdExcludesKubernetes(t *testing.T) {
 	}
 }
 
+// Nodes of the backend cloud are told which of them are routed, and others are not.
+func TestNoticesInEtcd(t *testing.T) {
+	h := newHosts(t, 3)
+	for _, k := range []int{0, 1} {
+		h.put(h.key(k), fmt.Sprintf(`{"PublicIP": %q, "BackendType": "cloud"}`, h.instances[k].Private))
+	}
+	h.put("routed/10.5.77.0-24", "vpc-0 10.5.77.0/24") // of a lease that is gone
+	first := h.start()
+	vpc := h.aws.Default().VPC
+	told := func(want ...int) {
+		t.Helper()
+		kerneltest.Eventually(t, patience, func() error {
+			got, err := h.client.Get(t.Context(), "/coreos.com/network/routed/", clientv3.WithPrefix())
+			if err != nil || len(got.Kvs) != len(want) {
+				return fmt.Errorf("%v, %v", got, err)
+			}
+			for i, k := range want {
+				key, notice := h.key(k), fmt.Sprintf("%s 10.5.%d.0/24", vpc, k+1)
+				if string(got.Kvs[i].Key) != "/coreos.com/network/routed/"+strings.TrimPrefix(key, "subnets/") || string(got.Kvs[i].Value) != notice {
+					return fmt.Errorf("%s, want %s of %s", got.Kvs[i], notice, key)
+				}
+			}
+			return nil
+		})
+	}
+	h.await(0, 1, 2)
+	told(0, 1)
+	first.stop() // what was said stays
+	told(0, 1)
+	if _, err := h.client.Delete(t.Context(), "/coreos.com/network/"+h.key(0)); err != nil {
+		t.Fatal(err)
+	}
+	h.start().await("every Node is routed")
+	told(1)
+}
+
 // The page's role in etcd is enough to lead, to keep the ledger and to release.
 func TestLeastRightsInEtcd(t *testing.T) {
 	h := newHosts(t, 2)
@@ -169,7 +205,7 @@ func TestLeastRightsInEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	grants := regexp.MustCompile(`etcdctl role grant-permission tulle-controller (read|readwrite) (--prefix )?(\S+)(?: (\S+))?\n`).FindAllStringSubmatch(string(text), -1)
-	if len(grants) != 2 {
+	if len(grants) != 3 {
 		t.Fatalf("the page has the grants %q", grants)
 	}
 	const name, secret = "tulle-controller", "a secret"

@@ -69,12 +69,17 @@ func (c *Controller) setCondition(n *node, routed bool) (w controller.Write, ok 
 	}, true
 }
 
-// conditionWritten takes how a write of a condition ended. The watch shows it, too.
-func (c *Controller) conditionWritten(of controller.Ref, now time.Time, err error) {
+// nodeWritten takes how a write of a condition or of a notice ended. The watch shows it,
+// too.
+func (c *Controller) nodeWritten(of controller.Ref, now time.Time, err error) {
 	delete(c.flying, of.Name)
+	c.wasTold(of.Name, err)
 	n := c.nodes[of.Name]
 	switch {
 	case n == nil:
+		if c.told[of.Name] != "" { // it failed, and the notice is still there
+			c.steps.Set(of.Name, now.Add(settleTime))
+		}
 	case n.UID != of.UID || err == controller.ErrNotMade:
 		c.steps.Set(of.Name, now)
 	case err == nil || kube.Moved(err):

@@ -56,6 +56,10 @@ type Node struct {
 	Condition, Reason string
 	// Version is the state that a write of the Node requires.
 	Version string
+	// ReadsNotices is set if the node's daemon needs notices. Notice is the node's own, if
+	// notices are kept with the nodes.
+	ReadsNotices bool
+	Notice       string
 }
 
 // Source is where nodes come from, and what is told to them.
@@ -69,6 +73,11 @@ type Source interface {
 	// SetCondition tells a node whether it is routed. It is nil where nodes have no
 	// conditions.
 	SetCondition() func(ctx context.Context, n Node, routed bool) error
+	// SetNotice writes the notice of a node (subnet.Notice), or removes it if it is empty.
+	SetNotice(ctx context.Context, n Node, notice string) error
+	// ReadNotices reads all notices by the names of their nodes. It is nil where they are
+	// kept with the nodes.
+	ReadNotices() func(ctx context.Context) (map[string]string, error)
 }
 
 // Follower takes nodes.
@@ -133,6 +142,10 @@ type Controller struct {
 	flying    map[string]bool     // Nodes whose condition is being written
 	waiting   map[string]bool     // Nodes that are not routed
 
+	notices reading
+	told    map[string]string // the notices, unless they are kept with the nodes
+	telling map[string]string // those that are being written
+
 	tables  reading
 	ledger  reading
 	version string // of the ledger
@@ -151,6 +164,7 @@ type node struct {
 	fruitless int       // lookups in a row that found no instance
 	failures  int       // of writes of the condition in a row
 	unrouted  time.Time // since when it lacks routes; zero if it does not
+	moved     bool      // its instance is another one, and not looked up yet
 	began     time.Time // when the first try of its routes began
 }
 
@@ -166,13 +180,17 @@ type reading struct {
 // New returns a Controller, and adds it to the Engine with what it reads.
 func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
-		options: o, nodes: make(map[string]*node), waiting: make(map[string]bool), asked: make(map[string][]string), flying: make(map[string]bool), changes: make(map[string]cloudroute.Change),
+		options: o, nodes: make(map[string]*node), waiting: make(map[string]bool), asked: make(map[string][]string), flying: make(map[string]bool), telling: make(map[string]string), changes: make(map[string]cloudroute.Change),
 		instances: controller.NewSchedule(), steps: controller.NewSchedule(),
 		book: cloudroute.New(cloudroute.Options{Within: o.Within, Grace: o.Grace, DryRun: o.DryRun}),
 	}
 	o.Nodes.Follow(e, Follower{List: c.list, Set: c.set, Delete: c.remove})
 	controller.LookUp(e, controller.Lookup[Contents]{What: "ledger of routes", Due: c.ledgerDue, Read: c.readLedger, Take: c.takeLedger})
 	controller.LookUp(e, controller.Lookup[tablesRead]{What: "route tables", Due: c.tablesDue, Read: c.readTables, Take: c.takeTables})
+	if o.Nodes.ReadNotices() != nil {
+		c.told = make(map[string]string)
+		controller.LookUp(e, controller.Lookup[map[string]string]{What: "notices of routes", Due: c.noticesDue, Read: c.readNotices, Take: c.takeNotices})
+	}
 	controller.LookUp(e, controller.Lookup[cloud.Instance]{What: "instances of routes", Due: c.instancesDue, Read: o.Cloud.Instances, Take: c.takeInstances})
 	e.Add(c)
 	return c
@@ -185,8 +203,8 @@ func (c *Controller) Name() string { return Name }
 func (c *Controller) Lead(election.Term) {
 	now := time.Now()
 	c.book.Reset(now)
-	c.tables, c.ledger = reading{due: now}, reading{due: now}
-	c.version, c.writing, c.changes, c.flying = "", nil, make(map[string]cloudroute.Change), make(map[string]bool)
+	c.tables, c.ledger, c.notices = reading{due: now}, reading{due: now}, reading{due: now}
+	c.version, c.writing, c.changes, c.flying, c.telling = "", nil, make(map[string]cloudroute.Change), make(map[string]bool), make(map[string]string)
 	c.looked = time.Time{}
 	c.instances, c.steps, c.asked = controller.NewSchedule(), controller.NewSchedule(), make(map[string][]string)
 	for name, n := range c.nodes {

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloudroute"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/subnet"
 )
 
 // Cluster is the Nodes of a Kubernetes cluster.
@@ -37,7 +39,40 @@ func keep(k *kube.Node) (name string, n Node) {
 	for _, cidr := range k.PodCIDRs() {
 		n.Ranges = append(n.Ranges, string(cidr))
 	}
+	for _, a := range k.Annotations {
+		switch {
+		case string(a.Key) == subnet.NoticeAnnotation:
+			n.Notice = string(a.Value)
+		case string(a.Value) == native && (bytes.HasSuffix(a.Key, []byte("/"+backendType)) || bytes.HasSuffix(a.Key, []byte("-"+backendType))):
+			n.ReadsNotices = true
+		}
+	}
 	return n.Name, n
+}
+
+// A daemon publishes the type of its backend in an annotation, whose name begins with a
+// prefix of the network's own.
+const (
+	backendType = "backend-type"
+	native      = "cloud" // the type whose nodes read notices
+)
+
+// ReadNotices implements Source. Notices are annotations of Nodes.
+func (Cluster) ReadNotices() func(context.Context) (map[string]string, error) { return nil }
+
+// SetNotice implements Source.
+func (s Cluster) SetNotice(ctx context.Context, n Node, notice string) error {
+	value := &notice
+	if notice == "" {
+		value = nil
+	}
+	change, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": n.UID, "resourceVersion": n.Version, "annotations": map[string]*string{subnet.NoticeAnnotation: value},
+	}})
+	if err != nil {
+		return err
+	}
+	return kube.Patch(ctx, s.Client, kube.Path(kube.Nodes, n.Name, "status"), kube.MergePatch, change, kube.NodeMetadata, new(kube.Node))
 }
 
 // Ref implements Source.

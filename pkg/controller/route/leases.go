@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/controller"
@@ -14,8 +15,18 @@ import (
 // instance has the lease's public IP.
 type Leases struct {
 	Store subnet.Store
-	// BackendType is that of the leases that need routes.
-	BackendType string
+	// BackendTypes are those of the leases that need routes, and Native is the one of them
+	// whose nodes read notices.
+	BackendTypes []string
+	Native       string
+	Notices      NoticeStore
+}
+
+// NoticeStore keeps notices by the keys of leases.
+type NoticeStore interface {
+	Read(ctx context.Context) (map[string]string, error)
+	// Set writes a notice, or removes it if it is empty.
+	Set(ctx context.Context, key, notice string) error
 }
 
 // Missing implements Source.
@@ -30,6 +41,19 @@ func (Leases) Ref(n Node) controller.Ref {
 
 // SetCondition implements Source. A lease has no conditions.
 func (Leases) SetCondition() func(context.Context, Node, bool) error { return nil }
+
+// SetNotice implements Source.
+func (l Leases) SetNotice(ctx context.Context, n Node, notice string) error {
+	return l.Notices.Set(ctx, n.Name, notice)
+}
+
+// ReadNotices implements Source.
+func (l Leases) ReadNotices() func(context.Context) (map[string]string, error) {
+	if l.Notices == nil {
+		return nil
+	}
+	return l.Notices.Read
+}
 
 // Follow implements Source.
 func (l Leases) Follow(e *controller.Engine, to Follower) {
@@ -83,9 +107,10 @@ func (l Leases) watch(ctx context.Context, to controller.Sink[Node]) {
 
 // node returns a lease as a node, without a name if it needs no route.
 func (l Leases) node(lease subnet.Lease) (n Node) {
-	if lease.BackendType != l.BackendType {
+	if !slices.Contains(l.BackendTypes, lease.BackendType) {
 		return Node{}
 	}
+	n.ReadsNotices = l.Notices != nil && lease.BackendType == l.Native
 	n.Name, n.UID, n.Created, n.Version = lease.Key(), lease.Identity(), lease.Created, fmt.Sprint(lease.Revision)
 	for f, p := range lease.Subnets {
 		if p.IsValid() {

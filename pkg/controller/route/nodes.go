@@ -19,6 +19,8 @@ func (c *Controller) set(name string, v Node) {
 	if n == nil {
 		n = &node{began: now}
 		c.nodes[name] = n
+	} else if !same {
+		n.moved = true // what was said of its routes does not hold any more
 	}
 	if same {
 		v.Target = n.Target
@@ -46,6 +48,9 @@ func (c *Controller) remove(name string) {
 	c.book.DeleteNode(name, time.Now())
 	c.instances.Remove(name)
 	c.steps.Remove(name)
+	if c.told[name] != "" {
+		c.steps.Set(name, time.Now())
+	}
 }
 
 // list replaces all Nodes.

@@ -59,6 +59,9 @@ func (c *Controller) Explain(name string) (all []controller.Line) {
 			Text: map[bool]string{true: "source and destination are not checked", false: "source and destination are checked, which drops packets of containers"}[n.Target.Forwards || status.Code == cloudroute.Routed],
 		})
 	}
+	if n.ReadsNotices {
+		all = append(all, c.explainNotice(n))
+	}
 	if c.options.Nodes.SetCondition() != nil {
 		line := controller.Line{What: "condition NetworkUnavailable", OK: n.Condition == "False", Text: n.Condition + " " + n.Reason}
 		switch {

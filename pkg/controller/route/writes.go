@@ -34,7 +34,11 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 		if !due {
 			break
 		}
-		if w, ok := c.step(c.nodes[name], now); ok {
+		w, ok := c.step(c.nodes[name], now)
+		if !ok {
+			w, ok = c.tell(name, now)
+		}
+		if ok {
 			writes = append(writes, w)
 		}
 	}
@@ -146,7 +150,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 	case c.options.Ledger.Ref().Kind:
 		c.ledgerWritten(now, err)
 	default:
-		c.conditionWritten(w.Object, now, err)
+		c.nodeWritten(w.Object, now, err)
 	}
 }
 

@@ -1,0 +1,107 @@
+package subnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Notice is what a cluster-wide controller says of one node: which of its subnets the
+// network between the hosts itself routes to it, as a cloud's route tables do. Two
+// notices are equal exactly if == reports it.
+type Notice struct {
+	// Network is where the node is, and its cloud lets it send packets of containers.
+	// Only nodes of one network can use the routes to each other.
+	Network string
+	// Subnets are those that every table of the network routes to the node.
+	Subnets Pair[netip.Prefix]
+}
+
+// NoticesPrefix is the prefix of the notices in etcd, after the network's own prefix. It
+// lies between the config and the leases: a node may read it by the rights that it has.
+const NoticesPrefix = "/routed/"
+
+// NoticeAnnotation is the annotation with the notice of a Node.
+const NoticeAnnotation = "tulle.net/routed"
+
+const (
+	longestNotice  = 400 // bytes
+	longestNetwork = 128
+)
+
+// ErrNotice is returned for a notice that cannot be read.
+var ErrNotice = errors.New("not a notice of routes")
+
+// String returns the notice as stores keep it, like "vpc-0a1b 10.5.1.0/24". A notice
+// without a network is empty.
+func (n Notice) String() string {
+	if n.Network == "" {
+		return ""
+	}
+	text := n.Network
+	for _, p := range n.Subnets {
+		if p.IsValid() {
+			text += " " + p.String()
+		}
+	}
+	return text
+}
+
+// ParseNotice reads a notice. The text is hostile: anything but what String returns is an
+// error.
+func ParseNotice(text string) (n Notice, err error) {
+	if text == "" {
+		return Notice{}, nil
+	}
+	if len(text) > longestNotice {
+		return Notice{}, fmt.Errorf("%w: %d bytes, more than the %d allowed", ErrNotice, len(text), longestNotice)
+	}
+	words := strings.Split(text, " ")
+	n.Network = words[0]
+	if len(n.Network) > longestNetwork || n.Network == "" || strings.ContainsFunc(n.Network, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return Notice{}, fmt.Errorf("%w: %.80q does not begin with the name of a network", ErrNotice, text)
+	}
+	for _, word := range words[1:] {
+		p, err := netip.ParsePrefix(word)
+		if err != nil || p != p.Masked() || p.Addr().Is4In6() {
+			return Notice{}, fmt.Errorf("%w: %.50q is not a subnet", ErrNotice, word)
+		}
+		n.Subnets[FamilyOf(p.Addr())] = p
+	}
+	if n.String() != text {
+		return Notice{}, fmt.Errorf("%w: %.80q is not in the form of one", ErrNotice, text)
+	}
+	return n, nil
+}
+
+// Routes reports which of a peer's subnets the network routes to the peer for a node
+// whose own notice is own. n is the peer's notice. A notice about another subnet than the
+// peer's counts for nothing.
+func (n Notice) Routes(own Notice, peer Pair[netip.Prefix]) (routed Pair[bool]) {
+	if n.Network == "" || n.Network != own.Network {
+		return routed
+	}
+	for f, p := range peer {
+		routed[f] = p.IsValid() && n.Subnets[f] == p
+	}
+	return routed
+}
+
+// Notices is one message of Noticer.WatchNotices.
+type Notices struct {
+	// Complete reports that Set are all notices that there are. Otherwise Set were written
+	// and Gone were removed.
+	Complete bool
+	Set      map[string]Notice // by the key of the lease
+	Gone     []string
+}
+
+// Noticer is a Store that passes on the notices of a cluster-wide controller.
+type Noticer interface {
+	// WatchNotices calls to with all notices at first and after every gap, and with the
+	// changes in between. It returns when ctx ends. A notice that cannot be read counts as
+	// none. While the store is unreachable, nothing changes.
+	WatchNotices(ctx context.Context, to func(Notices)) error
+}
