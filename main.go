@@ -7,6 +7,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/alloc"
+	"github.com/tulle-net/tulle/backend/cloud"
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/vxlan"
@@ -19,6 +20,7 @@ var version = "devel"
 // backends are all there are, by the name that a config calls them by.
 var backends = map[string]backend.Factory{
 	alloc.Type:  alloc.New,
+	cloud.Type:  cloud.New,
 	hostgw.Type: hostgw.New,
 	ipip.Type:   ipip.New,
 	vxlan.Type:  vxlan.New,

@@ -30,6 +30,14 @@ type Backend interface {
 	Peer(own, peer subnet.Lease, m Metrics) ([]netstate.Object, error)
 }
 
+// Router is a Backend that sends to a peer without a tunnel where Lease.Routed says that
+// the network between the hosts routes the peer's subnet to it.
+type Router interface {
+	Backend
+	// UsesRoutes has no other purpose than to tell Routers from other Backends.
+	UsesRoutes()
+}
+
 // Factory returns the backend of a network's config for a host. It rejects invalid
 // keys with *subnet.ConfigError.
 type Factory func(cfg subnet.Config, host HostFacts) (Backend, error)
@@ -59,6 +67,8 @@ type Uplink struct {
 	// Address is the device's source address, Public the address that others send to.
 	// They differ only behind NAT.
 	Address, Public netip.Addr
+	// Gateway is the router of the default route, if there is one.
+	Gateway netip.Addr
 	// TakesRouterAdvertisements reports that the device gets its IPv6 addresses and
 	// routes from routers. A host that forwards does not do so by default.
 	TakesRouterAdvertisements bool

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/alloc"
+	"github.com/tulle-net/tulle/backend/cloud"
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/vxlan"
@@ -29,6 +30,7 @@ type contender struct {
 
 var contenders = []contender{
 	{"alloc", alloc.New, []string{`{"Type": "alloc"}`}},
+	{"cloud", cloud.New, []string{`{"Type": "cloud"}`, `{"Type": "cloud", "VNI": 42, "Port": 4789, "MTU": 1400, "Offload": "off"}`}},
 	{"hostgw", hostgw.New, []string{`{"Type": "host-gw"}`}},
 	{"ipip", ipip.New, []string{`{"Type": "ipip"}`, `{"Type": "ipip", "DirectRouting": true}`, `{"Type": "ipip", "Offload": "off"}`}},
 	{"vxlan", vxlan.New, []string{
@@ -58,6 +60,10 @@ func hosts() map[string]backend.HostFacts {
 
 	nat := plainHost()
 	nat.Uplinks = uplinks(1500, addresses("198.18.0.1", "fd00:18::1"), addresses("192.0.2.1", "2001:db8::1"))
+
+	for f, gateway := range addresses("198.18.0.100", "fe80::1") {
+		nat.Uplinks[f].Gateway = gateway
+	}
 
 	busy := plainHost()
 	busy.Checksums = backend.ChecksumsBroken
@@ -139,7 +145,7 @@ func (s scene) peers(t testing.TB, n int, random *rand.Rand) []subnet.Lease {
 		if err != nil {
 			t.Fatal(err)
 		}
-		peer := subnet.Lease{Attrs: b.Publish(), Created: int64(i + 2)}
+		peer := subnet.Lease{Attrs: b.Publish(), Created: int64(i + 2), Routed: subnet.Pair[bool]{i%2 == 0, i%3 == 0}}
 		peer.Node.ID, peer.Node.Name = h.NodeID, h.NodeID
 		if random.IntN(3) == 0 {
 			peer.Node = subnet.Node{} // a flannel
@@ -239,7 +245,7 @@ func (s scene) checkHost(t *testing.T) {
 		case netstate.Sysctl:
 			on := netstate.LinkOf(o)
 			if on == "" && !strings.HasSuffix(o.Path, "/conf/all/forwarding") ||
-				on == "eth0" && o.Path != "net/ipv4/conf/eth0/forwarding" && (!strings.HasSuffix(o.Path, "/accept_ra") || !s.host.Uplinks[subnet.IPv6].TakesRouterAdvertisements) ||
+				on == "eth0" && o.Path != "net/ipv4/conf/eth0/forwarding" && (s.cfg.Backend.Type != cloud.Type || o.Path != "net/ipv4/conf/eth0/rp_filter") && (!strings.HasSuffix(o.Path, "/accept_ra") || !s.host.Uplinks[subnet.IPv6].TakesRouterAdvertisements) ||
 				on != "" && on != "eth0" && !devices[on] {
 				t.Errorf("%s", o)
 			}
@@ -354,6 +360,12 @@ func (s scene) checkRoute(t testing.TB, peer subnet.Lease, f subnet.Family, r ne
 	if ours {
 		if r.OnLink == r.Wrap || r.Wrap != (r.From == s.host.Uplinks[f].Address) || r.Via != peer.PublicIP[f] && r.Via != peer.Subnets[f].Addr() {
 			t.Errorf("%s for %s", r, peer.PublicIP)
+		}
+		return
+	}
+	if u := s.host.Uplinks[f]; s.cfg.Backend.Type == cloud.Type {
+		if !peer.Routed[f] || !u.Gateway.IsValid() || r.Via != u.Gateway || r.Link != u.Link || r.Wrap || r.Dst.Contains(r.Via) {
+			t.Errorf("%s, which is routed: %v", r, peer.Routed)
 		}
 		return
 	}

@@ -70,7 +70,7 @@ func FuzzPeer(f *testing.F) {
 		if err != nil {
 			return // no store passes it on
 		}
-		hostile.Created = 1000
+		hostile.Created, hostile.Routed = 1000, subnet.Pair[bool]{true, true}
 		for i, s := range all {
 			// Test the backend alone, whatever the table would have rejected.
 			hostile.BackendType = s.cfg.Backend.Type

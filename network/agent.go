@@ -123,7 +123,11 @@ type Agent struct {
 	peers          *peerSet
 	listed         bool // the store's complete list has arrived
 	watching       task // of the store
-	refused        bool // the store refuses a lease, with a reason
+	noticing       task // of its notices of routes
+	noticed        bool
+	firstNotices   chan struct{} // closed at the first notices
+	lifting        *time.Timer   // ends vetoes
+	refused        bool          // the store refuses a lease, with a reason
 	twins          twins
 	writing        task // of files
 	save           *time.Timer
@@ -149,7 +153,9 @@ func New(o Options) *Agent {
 		bury:    time.NewTimer(time.Hour),
 		saves:   trouble.Outcome{Failed: "Failed to save the network; retrying", Works: "Saved the network again"},
 		offload: offload{timer: time.NewTimer(time.Hour)},
+		lifting: time.NewTimer(time.Hour),
 	}
+	a.lifting.Stop()
 	a.save.Stop()
 	a.bury.Stop()
 	a.offload.timer.Stop()
@@ -213,6 +219,8 @@ func (a *Agent) Run(ctx context.Context) {
 			a.saveNow()
 		case <-a.offload.timer.C:
 			a.tryOffload()
+		case <-a.lifting.C:
+			a.liftVetoes()
 		}
 	}
 }

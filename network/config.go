@@ -168,7 +168,7 @@ func (a *Agent) makeBackendFor(cfg subnet.Config, known backend.Checksums) (back
 	for f, u := range a.host.Uplinks {
 		if cfg.Pools[f].IsValid() {
 			h.Uplinks[f] = backend.Uplink{
-				Link: u.Link, MTU: u.MTU, Address: u.Address, Public: u.Public,
+				Link: u.Link, MTU: u.MTU, Address: u.Address, Public: u.Public, Gateway: a.host.Gateways[f],
 				TakesRouterAdvertisements: u.TakesRouterAdvertisements,
 			}
 		}

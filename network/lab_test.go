@@ -10,6 +10,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/alloc"
+	"github.com/tulle-net/tulle/backend/cloud"
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/vxlan"
@@ -21,7 +22,7 @@ import (
 )
 
 var factories = map[string]backend.Factory{
-	alloc.Type: alloc.New, hostgw.Type: hostgw.New, vxlan.Type: vxlan.New, ipip.Type: ipip.New,
+	alloc.Type: alloc.New, hostgw.Type: hostgw.New, vxlan.Type: vxlan.New, ipip.Type: ipip.New, cloud.Type: cloud.New,
 }
 
 // lab is a cluster of hosts in namespaces on one link, without a store: a test says

@@ -106,8 +106,13 @@ func (a *Agent) takeLease(own subnet.Lease) (taken bool) {
 	}
 	a.own = own
 	a.stopWaiting(onLease)
+	a.followNotices()
 	if a.watching.done == nil {
-		a.restart(&a.watching, a.watch)
+		first := a.firstNotices
+		a.restart(&a.watching, func(ctx context.Context) {
+			a.awaitNotices(ctx, first)
+			a.watch(ctx)
+		})
 	}
 	return true
 }

@@ -35,6 +35,7 @@ type peerSet struct {
 	metrics    backend.Metrics
 	rejections rejections
 	unroutable map[string]error // peers that are unroutable with the backend, by key
+	ways       *ways            // nil before the first notices, and with other backends than a Router
 }
 
 // newPeerSet returns a peerSet without a peer, for the node that holds own.
@@ -184,7 +185,7 @@ func (p *peerSet) byAge() []subnet.Peer {
 func (p *peerSet) work(peers []subnet.Peer) parts {
 	out := make(parts, len(peers))
 	for i, peer := range peers {
-		objects, err := p.backend.Peer(p.own, *peer.Lease, p.metrics)
+		objects, err := p.backend.Peer(p.own, *p.routed(peer.Key, peer.Lease), p.metrics)
 		out[i] = part{peer.Key, objects}
 		if err == nil {
 			delete(p.unroutable, peer.Key)
@@ -227,7 +228,7 @@ func (p *peerSet) keys() []string {
 func (p *peerSet) all() []subnet.Peer {
 	all := make([]subnet.Peer, 0, p.table.Len())
 	for key, l := range p.table.Peers() {
-		all = append(all, subnet.Peer{Key: key, Lease: l})
+		all = append(all, subnet.Peer{Key: key, Lease: p.routed(key, l)})
 	}
 	return all
 }

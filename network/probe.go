@@ -49,8 +49,12 @@ func (a probed) Route(ctx context.Context, to netip.Addr) (string, error) {
 // probedChange handles a change of the prober's findings.
 func (a *Agent) probedChange() {
 	a.changed()
-	if slices.ContainsFunc(a.Prober.Summary().Failing, probe.Result.Proven) {
+	failing := a.Prober.Summary().Failing
+	if slices.ContainsFunc(failing, probe.Result.Proven) {
 		a.call(a.ctx, a.checksumsBreak)
+	}
+	if slices.ContainsFunc(failing, func(r probe.Result) bool { return r.Cause == probe.Filtered && r.Tunnel == "" && r.Lasts }) {
+		a.call(a.ctx, func() { a.vetoRoutes(failing) })
 	}
 }
 
@@ -94,7 +98,7 @@ func (p *peerSet) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all 
 		if l == nil {
 			continue
 		}
-		objects, _ := p.backend.Peer(p.own, *l, backend.PlainMetrics) // the objects that the backend could make
+		objects, _ := p.backend.Peer(p.own, *p.routed(key, l), backend.PlainMetrics) // the objects that the backend could make
 		for f, u := range uplinks {
 			route, ok := routeTo(objects, l.Subnets[f])
 			if !ok || !u.IsValid() {

@@ -167,7 +167,7 @@ func (v View) peerReports() []status.Peer {
 		l := b.Lease
 		p := status.Peer{
 			Key: b.Key, Name: l.Node.Name, Subnets: valid(l.Subnets), Addresses: valid(l.PublicIP),
-			By: pathKind(v.Peers.wants(l), devices), InSync: v.Kernel.InSync, Probes: v.probeOf(b.Key),
+			By: pathKind(v.Peers.wants(l), devices), Tunnelled: v.Peers.Tunnelled[b.Key], InSync: v.Kernel.InSync, Probes: v.probeOf(b.Key),
 		}
 		if t, bad := troubled[p.Key]; bad {
 			p.InSync, p.Problem = false, t.why

@@ -60,8 +60,9 @@ type peersView struct {
 	All           []subnet.Peer        // nil in a View without peers
 	Rejected      []*subnet.LeaseError // the first few in a View without peers
 	RejectedCount int
-	Reserved      int              // reservations that no node uses
-	Unroutable    map[string]error // by key
+	Reserved      int               // reservations that no node uses
+	Unroutable    map[string]error  // by key
+	Tunnelled     map[string]string // why not past the tunnel, by key; nil in a View without peers
 	own           subnet.Lease
 	backend       backend.Backend
 }
@@ -152,7 +153,7 @@ func (p *peerSet) view(e extent) peersView {
 		own: p.own, backend: p.backend,
 	}
 	if e == withPeers {
-		v.All, v.Rejected = p.all(), p.table.Rejected()
+		v.All, v.Rejected, v.Tunnelled = p.all(), p.table.Rejected(), p.tunnelled()
 	} else {
 		v.Rejected = p.table.FirstRejected(fewRejected)
 	}

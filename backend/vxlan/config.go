@@ -18,6 +18,20 @@ type config struct {
 	Offload       backend.Offload
 }
 
+// TunnelKeys are the keys of the tunnel itself.
+type TunnelKeys struct {
+	VNI      uint32
+	Port     uint16
+	GBP      bool
+	Learning bool
+	MTU      int
+	Offload  backend.Offload
+}
+
+func (c config) tunnel() TunnelKeys {
+	return TunnelKeys{c.VNI, c.Port, c.GBP, c.Learning, c.MTU, c.Offload}
+}
+
 const (
 	maxVNI = 1<<24 - 1
 	// defaultPort is what Linux used before VXLAN had an assigned port, and flannel too.

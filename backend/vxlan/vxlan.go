@@ -37,6 +37,16 @@ func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	return b, nil
 }
 
+// NewTunnel returns the backend for another one, which goes past the tunnel by rules of
+// its own, and the tunnel's keys.
+func NewTunnel(cfg subnet.Config, host backend.HostFacts) (tunnel backend.Backend, keys TunnelKeys, err error) {
+	b, err := New(cfg, host)
+	if err != nil {
+		return nil, TunnelKeys{}, err
+	}
+	return b, b.(vxlan).config.tunnel(), nil
+}
+
 // device returns the tunnel device of a family: the existing one, if it is suitable.
 // What peers know of it takes precedence, so a device that another program re-created
 // gets the MAC that was published.

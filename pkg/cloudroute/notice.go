@@ -7,7 +7,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// noticeDelay is how long a route has been in its table before nodes are told of it: a
+// noticeDelay is how long a route has been in its table before a notice names it: a
 // cloud needs a moment to carry it out.
 const noticeDelay = 2 * time.Second
 

@@ -40,7 +40,7 @@ func TestNoticeFollowsTheTables(t *testing.T) {
 	w.wantNotice("worker-2", "vpc-1 10.0.2.0/24 fd00:2::/64")
 	w.wantNotice("worker-3", "")
 
-	// A table of another network is of no account; one of its own is.
+	// A table of another network does not matter; one of its own does.
 	w.tables["rtb-c"] = map[netip.Prefix]cloud.Route{}
 	w.readTables()
 	w.wantNotice("worker-1", "vpc-1 10.0.1.0/24")

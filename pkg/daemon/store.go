@@ -20,6 +20,7 @@ import (
 // Store holds the leases of the network, in etcd or in Kubernetes.
 type Store interface {
 	subnet.Store
+	subnet.Noticer
 	io.Closer
 	Status() trouble.Status
 	// Reload reads again what sends no change notification.

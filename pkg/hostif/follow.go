@@ -100,6 +100,7 @@ func (f *follower) update(ctx context.Context) error {
 			failed = errors.Join(failed, missing)
 		}
 		host.Holds[family] = view.holds(host.Uplinks[family])
+		host.Gateways[family] = view.gateway(family, host.Uplinks[family])
 		same = same && missing.same(f.missing[family])
 		f.missing[family] = missing
 	}

@@ -1,6 +1,7 @@
 package hostif
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 
@@ -14,6 +15,8 @@ type Interfaces struct {
 	// Holds reports in which families the host still has the address of the uplink. It
 	// may have it when no route leads beyond the link any more.
 	Holds subnet.Pair[bool]
+	// Gateways are the routers of the uplinks' default routes.
+	Gateways subnet.Pair[netip.Addr]
 	// OnLink is netstate.Survey's list, except for networks within the overlay.
 	OnLink []netstate.Route
 	// Tunnels are the tunnel devices that no other program uses. A change of them alone
@@ -39,7 +42,7 @@ func (h Interfaces) same(o Interfaces) bool {
 			return false
 		}
 	}
-	return h.Holds == o.Holds && slices.Equal(h.OnLink, o.OnLink) && slices.EqualFunc(h.Bridges, o.Bridges, Bridge.Equal)
+	return h.Holds == o.Holds && h.Gateways == o.Gateways && slices.Equal(h.OnLink, o.OnLink) && slices.EqualFunc(h.Bridges, o.Bridges, Bridge.Equal)
 }
 
 // host returns the state in v, except for the uplinks.
@@ -69,6 +72,18 @@ func (v View) holds(u Uplink) bool {
 	return slices.ContainsFunc(v.Links, func(l netstate.HostLink) bool {
 		return l.Name == u.Link && slices.ContainsFunc(l.Addrs, func(a netstate.HostAddr) bool { return a.Prefix.Addr() == u.Address })
 	})
+}
+
+// gateway returns the router of the first default route through u in a family, if there
+// is one.
+func (v View) gateway(f subnet.Family, u Uplink) (via netip.Addr) {
+	best := uint32(math.MaxUint32)
+	for _, d := range v.Defaults {
+		if d.Link == u.Link && subnet.FamilyOf(d.Dst.Addr()) == f && d.Via.IsValid() && subnet.FamilyOf(d.Via) == f && !d.Down && (d.Priority < best || !via.IsValid()) {
+			via, best = d.Via, d.Priority
+		}
+	}
+	return via
 }
 
 // within reports whether r leads to a part of the overlay.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/alloc"
+	"github.com/tulle-net/tulle/backend/cloud"
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/vxlan"
@@ -205,7 +206,7 @@ func declarations(t *testing.T, folder string, found func(ast.Node)) {
 // TestPageExamples checks that the page's examples are valid.
 func TestPageExamples(t *testing.T) {
 	backends := map[string]backend.Factory{
-		alloc.Type: alloc.New, hostgw.Type: hostgw.New, ipip.Type: ipip.New, vxlan.Type: vxlan.New,
+		alloc.Type: alloc.New, cloud.Type: cloud.New, hostgw.Type: hostgw.New, ipip.Type: ipip.New, vxlan.Type: vxlan.New,
 	}
 	configs, commands := 0, 0
 	for _, m := range regexp.MustCompile("(?s)```(\\w*)\n(.*?)```").FindAllStringSubmatch(readPage(t), -1) {
@@ -266,7 +267,7 @@ func TestPageDefaults(t *testing.T) {
 			t.Errorf("the defaults spelled out are %+v, not %+v", long, short)
 		}
 	}
-	for name, factory := range map[string]backend.Factory{vxlan.Type: vxlan.New, ipip.Type: ipip.New} {
+	for name, factory := range map[string]backend.Factory{vxlan.Type: vxlan.New, cloud.Type: cloud.New, ipip.Type: ipip.New} {
 		if err := sameWith(factory, name, defaults(section(t, text, "### "+name))); err != "" {
 			t.Error(err)
 		}

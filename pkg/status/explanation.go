@@ -12,9 +12,11 @@ type Explanation struct {
 	Key     string `json:"key,omitempty"`
 	Node    string `json:"nodeName,omitempty"`
 	// Path is how the kernel would send there now.
-	Path    string      `json:"path,omitempty"`
-	Probes  *PeerProbes `json:"probes,omitempty"` // of the node that has the address
-	Entries []Entry     `json:"entries,omitempty"`
+	Path string `json:"path,omitempty"`
+	// Tunnelled is why packets take the tunnel, with the backend cloud.
+	Tunnelled string      `json:"tunnelled,omitempty"`
+	Probes    *PeerProbes `json:"probes,omitempty"` // of the node that has the address
+	Entries   []Entry     `json:"entries,omitempty"`
 }
 
 // Code is the answer of an Explanation.

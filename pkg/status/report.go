@@ -131,8 +131,10 @@ type Peer struct {
 	Subnets   []netip.Prefix `json:"subnets"`
 	Addresses []netip.Addr   `json:"addresses"`
 	// By is how packets go: "tunnel", "direct" or, where there is no way, "".
-	By    string    `json:"by,omitempty"`
-	State PeerState `json:"state"` // sums up what follows
+	By string `json:"by,omitempty"`
+	// Tunnelled is why packets take the tunnel, with the backend cloud.
+	Tunnelled string    `json:"tunnelled,omitempty"`
+	State     PeerState `json:"state"` // sums up what follows
 	// InSync says that the kernel holds all that leads there. If not, Problem says
 	// what is wrong, and Since when that began.
 	InSync  bool       `json:"inSync"`

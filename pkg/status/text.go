@@ -326,6 +326,9 @@ func WriteExplanation(to io.Writer, e Explanation) error {
 	w.line(e.Address.String(), e.Verdict)
 	w.line("lease", e.Key, e.Node)
 	w.line("kernel route", e.Path)
+	if e.Tunnelled != "" {
+		w.line("tunnel because", e.Tunnelled)
+	}
 	if p := e.Probes; p != nil && p.Problem != "" {
 		w.line("probes", p.Problem)
 	} else if p != nil {

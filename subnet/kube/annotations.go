@@ -29,12 +29,14 @@ const (
 	overwriteIPv6
 	nodeIP
 	nodeIPv6
+	// A controller writes this one. Its name does not depend on the network's prefix.
+	routed
 	fields
 )
 
 var names = [fields]string{
 	"kube-subnet-manager", "backend-type", "backend-data", "backend-v6-data", "public-ip", "public-ipv6", "tulle", "tulle-subnets",
-	"public-ip-overwrite", "public-ipv6-overwrite", "node-public-ip", "node-public-ipv6",
+	"public-ip-overwrite", "public-ipv6-overwrite", "node-public-ip", "node-public-ipv6", "",
 }
 
 // written is the number of annotations that a node writes itself. They come first.
@@ -80,12 +82,15 @@ type values [fields][]byte
 
 func (a annotations) of(v *kube.Node) (all values) {
 	for _, n := range v.Annotations {
+		if string(n.Key) == subnet.NoticeAnnotation {
+			all[routed] = n.Value
+		}
 		rest, ok := bytes.CutPrefix(n.Key, a.prefix)
 		if !ok {
 			continue
 		}
 		for f, name := range names {
-			if string(rest) == name {
+			if string(rest) == name && name != "" {
 				all[f] = n.Value
 				if n.Value == nil {
 					all[f] = []byte{}

@@ -33,6 +33,7 @@ type Memory struct {
 	holders  map[string]int  // running Holds by key
 	log      []subnet.Update // all deltas so far
 	epoch    int             // grows with each gap that watchers see
+	notices  map[string]subnet.Notice
 }
 
 var _ Store = (*Memory)(nil)

@@ -53,7 +53,7 @@ func (c *Controller) tell(name string, now time.Time) (w controller.Write, ok bo
 	return w, true
 }
 
-// explainNotice returns what nodes are told of a node.
+// explainNotice returns what the notice of a node says.
 func (c *Controller) explainNotice(n *node) controller.Line {
 	notice := n.Notice
 	if c.told != nil {

@@ -1,0 +1,278 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/probe"
+	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// ways is what a node with a backend.Router knows of the routes to its peers.
+type ways struct {
+	notices map[string]subnet.Notice // by key
+	own     subnet.Notice
+	vetoes  map[string]veto // by key
+}
+
+// veto is why a peer's routes are not used although its notice says that they are in
+// place: probes that took them did not come back.
+type veto struct {
+	why    string
+	notice subnet.Notice // another one ends it
+	until  time.Time
+	count  int // in a row
+}
+
+// vetoPause is how long a veto lasts. Then the routes are tried again, which costs what is
+// sent to the peer until probes have failed twice.
+var vetoPause = retry.Backoff{First: 10 * time.Minute, Last: 24 * time.Hour}
+
+// watchNotices passes the notices of the store to the peers.
+func (a *Agent) watchNotices(ctx context.Context, store subnet.Noticer) {
+	for failures := 1; ; failures++ {
+		err := store.WatchNotices(ctx, func(u subnet.Notices) {
+			a.call(ctx, func() {
+				a.peers.SetNotices(u)
+				if !a.noticed {
+					a.noticed = true
+					close(a.firstNotices)
+				}
+				a.changed()
+			})
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		klog.ErrorS(err, "Watch of the notices of routes ended; restarting it")
+		backoff.Sleep(ctx, failures)
+	}
+}
+
+// followNotices starts to follow notices if the backend needs them.
+func (a *Agent) followNotices() {
+	store, tells := a.Store.(subnet.Noticer)
+	if _, needs := a.backend.(backend.Router); !needs || !tells || a.noticing.done != nil || !a.stored {
+		return
+	}
+	a.firstNotices = make(chan struct{})
+	a.restart(&a.noticing, func(ctx context.Context) { a.watchNotices(ctx, store) })
+}
+
+// awaitNotices waits a moment for the first notices, so that a restart does not move all
+// peers to the tunnel and back.
+func (a *Agent) awaitNotices(ctx context.Context, first <-chan struct{}) {
+	if first == nil {
+		return
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-first:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// SetNotices applies notices from the store.
+func (p *peerSet) SetNotices(u subnet.Notices) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.ways
+	w := &ways{notices: u.Set, vetoes: make(map[string]veto)}
+	if before != nil {
+		w.own, w.vetoes = before.own, before.vetoes
+	}
+	touched := make([]string, 0, len(u.Set)+len(u.Gone))
+	for key := range u.Set {
+		touched = append(touched, key)
+	}
+	switch {
+	case !u.Complete && before != nil:
+		w.notices, touched = before.notices, append(touched, u.Gone...)
+		for key, n := range u.Set {
+			w.notices[key] = n
+		}
+		for _, key := range u.Gone {
+			delete(w.notices, key)
+		}
+	case before != nil:
+		for key := range before.notices {
+			touched = append(touched, key)
+		}
+	}
+	p.ways = w
+	for key, v := range w.vetoes {
+		if w.notices[key] != v.notice {
+			delete(w.vetoes, key)
+		}
+	}
+	own := w.own
+	for _, key := range touched {
+		if p.isOwn(key) {
+			w.own = w.notices[key]
+		}
+	}
+	if w.own != own {
+		touched = touched[:0]
+		for key := range p.table.Peers() {
+			touched = append(touched, key)
+		}
+	}
+	p.reroute(touched)
+}
+
+// isOwn reports whether a key is that of this node's lease. It may name a subnet of a
+// family that is off, which the lease lacks.
+func (p *peerSet) isOwn(key string) bool {
+	subnets, err := subnet.ParseKey(key)
+	for f, s := range p.own.Subnets {
+		if err != nil || s.IsValid() && subnets[f] != s {
+			return false
+		}
+	}
+	return true
+}
+
+// reroute computes the objects of some peers again. The caller holds mu.
+func (p *peerSet) reroute(keys []string) {
+	var peers []subnet.Peer
+	for _, key := range keys {
+		if l := p.table.Peer(key); l != nil {
+			peers = append(peers, subnet.Peer{Key: key, Lease: l})
+		}
+	}
+	parts := p.work(peers)
+	p.desired.Update(func(d *reconcile.Desired) { parts.set(d) })
+}
+
+// routed returns a peer's lease with Routed. The caller holds mu.
+func (p *peerSet) routed(key string, l *subnet.Lease) *subnet.Lease {
+	if p.ways == nil {
+		return l
+	}
+	copied := *l
+	copied.Routed = subnet.Pair[bool]{}
+	if v, vetoed := p.ways.vetoes[key]; !vetoed || v.until.IsZero() {
+		copied.Routed = p.ways.notices[key].Routes(p.ways.own, l.Subnets)
+	}
+	return &copied
+}
+
+// whyTunnel returns why packets to a peer take the tunnel, or "" if they do not. The caller
+// holds mu.
+func (p *peerSet) whyTunnel(key string, l *subnet.Lease) string {
+	if p.ways == nil {
+		return "the notices of routes are not read yet"
+	}
+	peer, own := p.ways.notices[key], p.ways.own
+	if v, vetoed := p.ways.vetoes[key]; vetoed && !v.until.IsZero() {
+		return "its route does not carry packets: " + v.why + "; it is tried again at " + v.until.Format(time.TimeOnly)
+	}
+	switch {
+	case own.Network == "":
+		return "no controller says that this node's instance may send without the tunnel"
+	case peer.Network == "":
+		return "no controller says anything of its routes"
+	case peer.Network != own.Network:
+		return fmt.Sprintf("it is in the network %s, and this node in %s", peer.Network, own.Network)
+	}
+	routed := peer.Routes(own, l.Subnets)
+	for f, s := range l.Subnets {
+		if s.IsValid() && p.own.Subnets[f].IsValid() && !routed[f] {
+			return fmt.Sprintf("its subnet %s is not routed in all tables of %s", s, own.Network)
+		}
+	}
+	return ""
+}
+
+// tunnelled returns why packets to peers take the tunnel, by key. It is nil with a backend
+// that has no other way. The caller holds mu.
+func (p *peerSet) tunnelled() map[string]string {
+	if _, is := p.backend.(backend.Router); !is {
+		return nil
+	}
+	all := make(map[string]string)
+	for key, l := range p.table.Peers() {
+		if why := p.whyTunnel(key, l); why != "" {
+			all[key] = why
+		}
+	}
+	return all
+}
+
+// veto stops the use of a peer's routes after probes that took them failed twice, and
+// returns until when. ok is false if they were not used.
+func (p *peerSet) veto(r probe.Result, now time.Time) (until time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.table.Peer(r.Peer)
+	if l == nil || p.ways == nil || p.routed(r.Peer, l).Routed == (subnet.Pair[bool]{}) {
+		return until, false
+	}
+	v := p.ways.vetoes[r.Peer]
+	v.why, v.notice = r.Why(), p.ways.notices[r.Peer]
+	v.count++
+	v.until = now.Add(vetoPause.After(v.count))
+	p.ways.vetoes[r.Peer] = v
+	p.reroute([]string{r.Peer})
+	return v.until, true
+}
+
+// lift ends the vetoes whose time is over, and returns when the next one ends.
+func (p *peerSet) lift(now time.Time) (next time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ways == nil {
+		return next
+	}
+	var lifted []string
+	for key, v := range p.ways.vetoes {
+		switch {
+		case v.until.IsZero():
+		case !now.Before(v.until):
+			v.until = time.Time{}
+			p.ways.vetoes[key] = v
+			lifted = append(lifted, key)
+		case next.IsZero() || v.until.Before(next):
+			next = v.until
+		}
+	}
+	p.reroute(lifted)
+	return next
+}
+
+// vetoRoutes takes failing probes past the tunnel for the proof that a route carries no
+// packets. It runs in Run's goroutine.
+func (a *Agent) vetoRoutes(failing []probe.Result) {
+	if a.peers == nil {
+		return
+	}
+	now := time.Now()
+	for _, r := range failing {
+		if r.Cause != probe.Filtered || !r.Lasts || r.Tunnel != "" || r.To == r.HostTo {
+			continue
+		}
+		if until, ok := a.peers.veto(r, now); ok {
+			klog.InfoS("Route of a peer carries no packets; sending through the tunnel", "key", r.Peer, "node", r.Name, "reason", r.Why(), "again", until.Round(time.Second))
+		}
+	}
+	a.liftVetoes()
+}
+
+// liftVetoes ends the vetoes whose time is over, and waits for the next one.
+func (a *Agent) liftVetoes() {
+	if a.peers == nil {
+		return
+	}
+	now := time.Now()
+	if next := a.peers.lift(now); !next.IsZero() {
+		a.lifting.Reset(next.Sub(now))
+	}
+}

@@ -1,0 +1,132 @@
+package network
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/probe"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+const cloudConfig = `{"Network": "10.5.0.0/16", "Backend": {"Type": "cloud"}}`
+
+// routedPeer writes the lease of a node with the backend cloud.
+func (l *life) routedPeer(x byte) {
+	l.t.Helper()
+	p := l.peer(x)
+	p.BackendType = "cloud"
+	l.store.Put(p)
+}
+
+func (l *life) notice(key, text string) {
+	l.t.Helper()
+	n, err := subnet.ParseNotice(text)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.store.SetNotice(key, n)
+	l.soon()
+}
+
+// wantWay checks which way the kernel sends to 10.5.9.0/24, and that the tunnel is whole.
+func (l *life) wantWay(way string) {
+	l.t.Helper()
+	state := l.host.Snapshot().String()
+	want := map[string]string{"native": "route 10.5.9.0/24 via 198.18.255.254 dev eth0", "tunnel": "route 10.5.9.0/24 via 10.5.9.0 dev tulle.1 onlink"}[way]
+	for _, part := range []string{want, "neigh 10.5.9.0 ", "fdb 3a:00:00:00:00:09 dst 198.18.0.9"} {
+		if !strings.Contains(state, part) {
+			l.t.Errorf("the way is not the %s: %q is missing in\n%s", way, part, state)
+		}
+	}
+}
+
+// A peer is reached without the tunnel while the notices of both nodes say so.
+func TestNoticesChooseTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, cloudConfig)
+		l.routedPeer(9)
+		l.start()
+		l.after(2 * patience)
+		l.wantWay("tunnel")
+		own := l.own().Key()
+		l.notice("10.5.9.0-24", "vpc-1 10.5.9.0/24")
+		l.wantWay("tunnel") // nothing says that this node may
+		l.notice(own, "vpc-2")
+		l.wantWay("tunnel")
+		l.notice(own, "vpc-1")
+		l.wantWay("native")
+		if peers, err := l.agent.Peers(t.Context()); err != nil || len(peers) != 1 || peers[0].By != "direct" || peers[0].Tunnelled != "" {
+			t.Errorf("%+v, %v", peers, err)
+		}
+		l.notice("10.5.9.0-24", "vpc-1 10.5.8.0/24") // another's
+		l.wantWay("tunnel")
+		l.notice("10.5.9.0-24", "vpc-1 10.5.9.0/24")
+		l.store.Gap()
+		l.soon()
+		l.wantWay("native")
+		// A restart does not move it.
+		l.stop()
+		l.host.ResetCounts()
+		l.start()
+		l.after(2 * patience)
+		l.wantWay("native")
+		if n := l.host.Counts().Steps(); n != 0 {
+			t.Errorf("the restart took %d steps", n)
+		}
+		l.notice("10.5.9.0-24", "")
+		l.wantWay("tunnel")
+		peers, err := l.agent.Peers(t.Context())
+		if err != nil || len(peers) != 1 || !strings.Contains(peers[0].Tunnelled, "no controller says anything of its routes") {
+			t.Errorf("%+v, %v", peers, err)
+		}
+	})
+}
+
+// Probes veto a route that carries nothing. It is tried again after a while, or when the
+// controller says something else.
+func TestProbesVetoARoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, cloudConfig)
+		l.routedPeer(9)
+		l.start()
+		l.after(2 * patience)
+		own := l.own().Key()
+		l.notice(own, "vpc-1")
+		l.notice("10.5.9.0-24", "vpc-1 10.5.9.0/24")
+		l.wantWay("native")
+		failing := func(change func(*probe.Result)) {
+			r := probe.Result{Lasts: true, Finding: probe.Finding{Cause: probe.Filtered, Path: probe.Path{
+				Peer: "10.5.9.0-24", To: netip.MustParseAddr("10.5.9.0"), HostTo: netip.MustParseAddr("198.18.0.9"),
+			}}}
+			change(&r)
+			l.agent.call(t.Context(), func() { l.agent.vetoRoutes([]probe.Result{r}) })
+			l.soon()
+		}
+		for _, change := range []func(*probe.Result){
+			func(r *probe.Result) { r.Lasts = false },
+			func(r *probe.Result) { r.Cause = probe.Down },
+			func(r *probe.Result) { r.Tunnel = "UDP port 8472" },
+			func(r *probe.Result) { r.Peer = "10.5.10.0-24" },
+		} {
+			failing(change)
+			l.wantWay("native")
+		}
+		failing(func(*probe.Result) {})
+		l.wantWay("tunnel")
+		peers, err := l.agent.Peers(t.Context())
+		if err != nil || len(peers) != 1 || !strings.Contains(peers[0].Tunnelled, "its route does not carry packets") {
+			t.Errorf("%+v, %v", peers, err)
+		}
+		l.after(15 * time.Minute)
+		l.wantWay("native")
+		failing(func(*probe.Result) {})
+		l.after(9 * time.Minute)
+		l.wantWay("tunnel")
+		l.notice("10.5.9.0-24", "vpc-1")
+		l.notice("10.5.9.0-24", "vpc-1 10.5.9.0/24")
+		l.wantWay("native")
+	})
+}

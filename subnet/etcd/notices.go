@@ -1,0 +1,160 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// readingNotices is what the status calls this.
+const readingNotices = "reading which peers are routed"
+
+func (s *Store) noticesPrefix() string { return s.options.Prefix + subnet.NoticesPrefix }
+
+// WatchNotices implements subnet.Noticer. It resumes and lists as Watch does.
+func (s *Store) WatchNotices(ctx context.Context, to func(subnet.Notices)) error {
+	for {
+		moved := s.position.moved()
+		all, revision, err := s.listNotices(ctx)
+		if err != nil {
+			return err
+		}
+		to(subnet.Notices{Complete: true, Set: all})
+		if err := s.followNotices(ctx, revision+1, moved, to); err != nil {
+			return err
+		}
+	}
+}
+
+// listNotices reads all notices, as of one revision.
+func (s *Store) listNotices(ctx context.Context) (all map[string]subnet.Notice, revision int64, err error) {
+	prefix := s.noticesPrefix()
+	err = s.retry(ctx, readingNotices, func(ctx context.Context) error {
+		all, revision = make(map[string]subnet.Notice), 0
+		for from := prefix; ; {
+			r := <-s.request(ctx, from, clientv3.GetPrefixRangeEnd(prefix), revision)
+			if r.err != nil {
+				return r.err
+			}
+			if revision == 0 {
+				revision = r.Header.Revision
+			}
+			for _, kv := range r.Kvs {
+				if key, n, ok := s.notice(kv); ok {
+					all[key] = n
+				}
+			}
+			if !r.More {
+				return nil
+			}
+			if len(r.Kvs) == 0 {
+				return errors.New("etcd announces more keys, and sends none")
+			}
+			from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
+		}
+	})
+	return all, revision, err
+}
+
+// notice reads one entry. One that cannot be read is none.
+func (s *Store) notice(kv *mvccpb.KeyValue) (key string, n subnet.Notice, ok bool) {
+	key, ours := strings.CutPrefix(string(kv.Key), s.noticesPrefix())
+	if _, err := subnet.ParseKey(key); !ours || err != nil {
+		return "", n, false
+	}
+	n, err := subnet.ParseNotice(string(kv.Value))
+	return key, n, err == nil
+}
+
+// followNotices delivers changes from a revision on, until a list is needed.
+func (s *Store) followNotices(ctx context.Context, from int64, moved <-chan struct{}, to func(subnet.Notices)) error {
+	for failures := 0; ; {
+		if !s.position.trusted() {
+			if err := s.retry(ctx, "reaching etcd", s.check); err != nil {
+				return err
+			}
+		}
+		watching, cancel := context.WithCancel(ctx)
+		next, lost, err := s.readNotices(ctx, from, s.watch(watching, s.noticesPrefix(), from, clientv3.WithPrefix()), moved, to)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case lost || errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, rpctypes.ErrFutureRev):
+			return nil
+		}
+		if failures++; next > from {
+			failures = 1
+		}
+		from = next
+		if errors.Is(err, errBroke) {
+			continue
+		}
+		s.retireStream(ctx, err)
+		s.trouble.Failed(readingNotices, s.why(err))
+		if err := pause(ctx, failures, s.reconnections.next()); err != nil {
+			return err
+		}
+	}
+}
+
+// readNotices reads one watch's events. It returns the revision to resume from. lost
+// reports that a list is needed.
+func (s *Store) readNotices(ctx context.Context, from int64, events clientv3.WatchChan, moved <-chan struct{}, to func(subnet.Notices)) (next int64, lost bool, err error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return from, false, ctx.Err()
+		case <-moved:
+			return from, true, nil
+		case r, ok := <-events:
+			if err := failure(r, ok); err != nil {
+				return from, false, err
+			}
+			select {
+			case <-moved: // these may belong to another history
+				return from, true, nil
+			default:
+			}
+			if !s.position.trusted() {
+				return from, false, errBroke
+			}
+			s.trouble.Over(readingNotices)
+			if n := len(r.Events); n > 0 {
+				from = r.Events[n-1].Kv.ModRevision + 1
+				to(s.noticesOf(r.Events))
+			}
+		}
+	}
+}
+
+// noticesOf returns the changes in events, of which the last one of each key counts.
+func (s *Store) noticesOf(events []*clientv3.Event) subnet.Notices {
+	set, gone := make(map[string]subnet.Notice), make(map[string]bool)
+	for _, e := range events {
+		key, n, ok := s.notice(e.Kv)
+		if ok && e.Type == clientv3.EventTypePut {
+			set[key] = n
+			delete(gone, key)
+			continue
+		}
+		if key = strings.TrimPrefix(string(e.Kv.Key), s.noticesPrefix()); len(key) <= longestKey {
+			delete(set, key)
+			gone[key] = true
+		}
+	}
+	u := subnet.Notices{Set: set}
+	for key := range gone {
+		u.Gone = append(u.Gone, key)
+	}
+	return u
+}
+
+// longestKey is longer than the key of any lease.
+const longestKey = 200
