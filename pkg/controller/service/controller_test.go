@@ -9,6 +9,8 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloudbalancer"
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/kube"
 )
 
 // A new Service costs seven changes, and deleting it leaves nothing.
@@ -355,6 +357,30 @@ func TestReportSaysHowFarServicesAre(t *testing.T) {
 			if err != nil || len(all) != 1 || all[0].Lines[0].OK != ok {
 				t.Errorf("%s: %v, %+v", name, err, all)
 			}
+		}
+	})
+}
+
+// The answer to a write may come after the watch has shown a later state. It must not make
+// the next write require the earlier one.
+func TestLateAnswerDoesNotUndoTheWatch(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.Pass(10 * time.Second)
+		hold := make(chan struct{})
+		l.cloud.Do(func() { l.cloud.Hold = func(cloud.BalancerChange) <-chan struct{} { return hold } })
+		l.delete("web")
+		l.Pass(time.Second)
+		l.Do(func() {
+			s := l.c.services["default/web"]
+			l.c.answers.Store(s.UID, answered{kube.Version{UID: s.UID, ResourceVersion: "1"}, func() {}})
+			l.c.Done(controller.Write{Controller: Name, Object: s.ref()}, nil)
+		})
+		close(hold)
+		l.Pass(time.Minute)
+		if l.API.Object(path("web")) != nil {
+			t.Errorf("%v", l.API.Object(path("web")))
 		}
 	})
 }

@@ -125,9 +125,11 @@ func (c *Controller) Done(w controller.Write, err error) {
 	case err == nil:
 		s.fails = 0
 		if a, is := answer.(answered); has && is {
-			a.made()
-			s.version.ResourceVersion = a.version.ResourceVersion
-			s.written, _ = strconv.ParseInt(a.version.ResourceVersion, 10, 64)
+			// The watch may have shown a later state already, which has the write.
+			if revision, _ := strconv.ParseInt(a.version.ResourceVersion, 10, 64); revision == 0 || revision > s.revision {
+				a.made()
+				s.version.ResourceVersion, s.revision, s.written = a.version.ResourceVersion, revision, revision
+			}
 		}
 		if s.gone && !s.finalized() {
 			c.event(s, false, "DeletedLoadBalancer", "Deleted load balancer")
