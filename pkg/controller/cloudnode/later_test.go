@@ -101,3 +101,35 @@ func TestAWaitingNodeGetsItsInstanceAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// An instance that is stopped and started has another address. The Node gets it, also if
+// the cloud was asked just before.
+func TestAShortStopShowsTheNewAddress(t *testing.T) {
+	for name, asked := range map[string]time.Duration{"asked before the stop": 0, "asked while it is stopped": 70 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				l.Begin()
+				l.add("a")
+				l.Pass(3*time.Second + asked)
+				l.SetReady("a", corev1.ConditionTrue)
+				l.Pass(time.Second)
+				calls := len(l.cloud.Calls())
+				l.cloud.SetState("a", cloud.Stopped)
+				l.SetReady("a", corev1.ConditionUnknown)
+				if asked > 0 { // another program changes the Node, so the cloud is asked
+					l.ChangeNode("a", func(n *corev1.Node) { n.Status.Addresses = nil })
+				}
+				l.Pass(10 * time.Second)
+				l.cloud.Change("a", func(i *cloud.Instance) { i.State, i.Addresses[1].Value = cloud.Running, "198.51.100.77" })
+				l.SetReady("a", corev1.ConditionTrue)
+				l.Pass(2 * time.Minute)
+				if all := l.API.Node("a").Status.Addresses; !slices.Contains(all, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.77"}) {
+					t.Errorf("the Node has the addresses %v", all)
+				}
+				if n := len(l.cloud.Calls()) - calls; n > 3 {
+					t.Errorf("%d calls", n)
+				}
+			})
+		})
+	}
+}

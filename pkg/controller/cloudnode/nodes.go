@@ -119,6 +119,8 @@ func (c *Controller) change(n, v *node, now time.Time) {
 	if l, err := c.lack(v, n.instance); !asks && !v.waits && n.instance != nil {
 		asks = err == nil && !l.isEmpty()
 	}
+	// An instance that was stopped and started may have another address.
+	old := v.ready && !n.ready && (n.unready.After(n.answered) || n.instance != nil && n.instance.State != cloud.Running)
 	if v.unready = n.unready; n.ready && !v.ready {
 		v.unready = now
 	}
@@ -128,8 +130,11 @@ func (c *Controller) change(n, v *node, now time.Time) {
 	if *n = *v; leaves {
 		c.release(n, now)
 	}
-	if asks && now.Sub(n.answered) >= freshTime {
+	switch again := n.answered.Add(freshTime); {
+	case asks && !now.Before(again):
 		c.ask(n, now)
+	case old:
+		c.ask(n, again)
 	}
 }
 
