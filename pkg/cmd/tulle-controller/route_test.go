@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -61,6 +62,18 @@ func (s *site) cidr(i int) string { return fmt.Sprintf("10.64.%d.0/24", i) }
 // routing are flags with which the program keeps routes alone.
 func (s *site) routing(more ...string) []string {
 	return append([]string{"--controllers=" + route.Name, "--cloud-provider=aws", "--cluster-name=" + siteName}, more...)
+}
+
+// startQuick runs the program for routes alone, with times that are too short for a flag.
+func (s *site) startQuick() *running {
+	s.t.Helper()
+	settings := settingsOf(s.t, s.flags(s.routing()...)...)
+	settings.route.period, settings.route.grace = time.Second, time.Second
+	p, err := settings.connect()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.run(p)
 }
 
 // routed returns why a Node is not routed in every table, or does not know it.
@@ -184,7 +197,7 @@ func TestFaultsOnAWS(t *testing.T) {
 			s.aws.SetRoute(s.tables[0], "10.64.200.0/24", s.aws.Default().Main)
 			s.aws.SetRoute(s.tables[1], s.cidr(3), s.aws.Launch(awstest.Launch{})[0].ID) // taken by hand
 			s.aws.Inject(fault)
-			s.start(s.routing()...)
+			s.startQuick()
 			s.await(0, 1, 2, 4, 5, 6, 7)
 			if err := s.routed(3); err == nil {
 				t.Error("the route taken by hand was replaced")
@@ -196,7 +209,7 @@ func TestFaultsOnAWS(t *testing.T) {
 // Credentials that were revoked remove nothing, and work again when they are back.
 func TestRevokedCredentialsOnAWS(t *testing.T) {
 	s := newSite(t, 4, 2)
-	r := s.start(s.routing("--route-reconciliation-period=10s", "--route-removal-grace=10s")...)
+	r := s.startQuick()
 	s.await(upTo(4)...)
 	s.aws.ChangeKey(func(k *awstest.Key) { k.Refused = awstest.AuthFailure })
 	s.Do(func() { s.Change("DELETED", s.stored(3)) })

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
@@ -303,7 +304,12 @@ func (w *soakWorld) machineTroubles() []trouble {
 		w.of("machine terminated", 6, w.lives, func(m *machine) func() { w.end(m, w.aws.Terminate); return nil }),
 		w.of("machine vanished", 1, w.lives, func(m *machine) func() { w.end(m, w.aws.Vanish); return nil }),
 		w.of("machine stopped", 2, runs, func(m *machine) func() {
-			w.Do(func() { m.stopped = true })
+			w.Do(func() {
+				m.stopped = true
+				if w.Nodes[m.name] != nil {
+					w.ready(m.name, corev1.ConditionUnknown)
+				}
+			})
 			w.aws.Stop(m.at.ID)
 			return func() { w.start(m) }
 		}),
