@@ -38,3 +38,42 @@ func TestExposed(t *testing.T) {
 		}
 	}
 }
+
+// TestExposedKeysOfAWS names the files in the home folder, or those of the variables.
+func TestExposedKeysOfAWS(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	elsewhere := filepath.Join(home, "config")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "")
+	t.Setenv("AWS_CONFIG_FILE", elsewhere)
+	if err := os.Mkdir(filepath.Join(home, ".aws"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var s settings
+	s.cloud.provider = onAWS
+	if is := s.exposed(); len(is) > 0 {
+		t.Errorf("without files: %q", is)
+	}
+	for variable, path := range map[string]string{"AWS_SHARED_CREDENTIALS_FILE": filepath.Join(home, ".aws/credentials"), "AWS_CONFIG_FILE": elsewhere} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if is := s.exposed(); len(is) > 0 {
+			t.Errorf("with mode 0600: %q", is)
+		}
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if is := s.exposed(); len(is) != 1 || !strings.HasPrefix(is[0], variable+": "+path) {
+			t.Errorf("%s is open to every user: %q", path, is)
+		}
+		s.cloud.provider = ""
+		if is := s.exposed(); len(is) > 0 {
+			t.Errorf("without AWS: %q", is)
+		}
+		s.cloud.provider = onAWS
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
