@@ -15,7 +15,7 @@ const (
 	// gatherTime is how long a Node waits for others that are to be looked up.
 	gatherTime = 50 * time.Millisecond
 	// pace is the shortest time between two lookups.
-	pace = 500 * time.Millisecond
+	pace = 300 * time.Millisecond
 	// lookupFirst and lookupLast limit the time between two lookups of an instance that
 	// the cloud does not describe. It doubles with each.
 	lookupFirst, lookupLast = time.Second, time.Minute

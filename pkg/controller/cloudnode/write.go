@@ -31,7 +31,8 @@ func (c *Controller) write(n *node, l change) (w controller.Write, ok bool) {
 	}
 	do := func(ctx context.Context) (err error) {
 		if l.addresses != nil {
-			if f.answer, err = client.Merge(ctx, status, kube.Merge{If: required, Status: l.status()}); err != nil {
+			m := kube.Merge{Kind: kube.StrategicMergePatch, If: required, Status: l.status()} // costs the server less
+			if f.answer, err = client.Merge(ctx, status, m); err != nil {
 				return err
 			}
 		}
@@ -46,9 +47,10 @@ func (c *Controller) write(n *node, l change) (w controller.Write, ok bool) {
 	return controller.Write{Controller: Name, Object: n.ref(), Verb: controller.Patch, Summary: l.String(), Do: do}, true
 }
 
-// status returns the status that is to be merged.
+// status returns the status that is to be merged. A strategic merge patch would merge
+// addresses by their type, of which a Node may have several: they are replaced.
 func (c change) status() any {
-	all := make([]nodeAddress, 0, len(c.addresses))
+	all := []any{map[string]string{"$patch": "replace"}}
 	for _, a := range c.addresses {
 		all = append(all, nodeAddress{a.Type, a.Value})
 	}

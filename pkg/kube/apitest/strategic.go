@@ -6,25 +6,32 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// mergeLists completes a strategic merge patch. Conditions and podCIDRs are the only lists
-// in which the two kinds of patches differ for what controllers write: taints are one
-// value, as in a merge patch.
+// mergeLists completes a strategic merge patch. Conditions, addresses and podCIDRs are the
+// only lists in which the two kinds of patches differ for what controllers write: taints
+// are one value, as in a merge patch.
 func mergeLists(before, change map[string]any) {
-	mergeConditions(before, change)
+	mergeByType(before, change, "conditions")
+	mergeByType(before, change, "addresses")
 	addCIDRs(before, change)
 }
 
-// mergeConditions completes a patch of a status: the conditions that it does not name
-// stay.
-func mergeConditions(before, change map[string]any) {
+// mergeByType completes a patch of a list in a status: what it does not name stays, unless
+// the list begins with the order to replace all.
+func mergeByType(before, change map[string]any, list string) {
 	status, _ := change["status"].(map[string]any)
-	named, ok := status["conditions"].([]any)
+	named, ok := status[list].([]any)
 	if !ok {
 		return
 	}
-	kind := func(condition any) any { c, _ := condition.(map[string]any); return c["type"] }
+	if len(named) > 0 {
+		if first, _ := named[0].(map[string]any); first["$patch"] == "replace" {
+			status[list] = named[1:]
+			return
+		}
+	}
+	kind := func(element any) any { c, _ := element.(map[string]any); return c["type"] }
 	old, _ := before["status"].(map[string]any)
-	all, _ := old["conditions"].([]any)
+	all, _ := old[list].([]any)
 	merged := []any{}
 	for _, was := range all {
 		for i, now := range named {
@@ -36,7 +43,7 @@ func mergeConditions(before, change map[string]any) {
 		}
 		merged = append(merged, was)
 	}
-	status["conditions"] = append(merged, named...)
+	status[list] = append(merged, named...)
 }
 
 // addCIDRs adds to a Node's podCIDRs what a change has, as in a strategic merge patch.
