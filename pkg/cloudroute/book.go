@@ -16,9 +16,9 @@ const (
 	// forgetTime is how long a write may arrive late. Until then, the ledger keeps the
 	// routes that are not there, and the targets that routes led to.
 	forgetTime = 10 * time.Minute
-	// throttledPause is how long no change begins after one beyond the cloud's limits.
+	// throttledPause is how long changes pause after the cloud has throttled one.
 	throttledPause = time.Second
-	// recentTime is how old what was read of a table may be for a removal.
+	// recentTime is how old the last read of a table may be when a route in it is removed.
 	recentTime = 15 * time.Second
 )
 
@@ -43,12 +43,12 @@ type Book struct {
 	due      retry.Schedule[*dest]
 	forwards retry.Schedule[*node]
 	queue    []*dest // waits for room, the oldest node first
-	roomier  bool    // the queue is to be tried again
+	roomier  bool    // whether to try the queue again
 	staged   map[*dest]bool
 	marking  map[*dest][]Owned // the entries that are being written
 	touched  map[string]bool   // nodes whose Status may have changed
 	paused   time.Time         // until then no change begins
-	readBy   time.Time         // when the tables have to be read again, before their time
+	readBy   time.Time         // when to read the tables again, before the next comparison
 	examined int               // counts destinations, for tests of what an event costs
 }
 
@@ -80,7 +80,7 @@ type slot struct {
 	reserved bool      // it has room, and is not there yet
 }
 
-// attempt is the changes of one thing.
+// attempt records the tries of one change.
 type attempt struct {
 	flying   bool
 	failures int // in a row
@@ -126,7 +126,7 @@ func (b *Book) Reset(now time.Time) {
 	}
 }
 
-// SetNode takes what a node needs.
+// SetNode records what a node needs.
 func (b *Book) SetNode(v Node, now time.Time) {
 	n := b.nodes[v.Name]
 	if n != nil && n.UID == v.UID && n.Created == v.Created && slices.Equal(n.Ranges, v.Ranges) {
@@ -159,7 +159,7 @@ func (b *Book) SetNode(v Node, now time.Time) {
 	b.follow(n, now)
 }
 
-// DeleteNode takes the end of a node.
+// DeleteNode records that a node is gone.
 func (b *Book) DeleteNode(name string, now time.Time) {
 	n := b.nodes[name]
 	if n == nil {
@@ -180,7 +180,7 @@ func (b *Book) DeleteNode(name string, now time.Time) {
 	}
 }
 
-// SetTarget takes what a node's routes lead to.
+// SetTarget records what a node's routes lead to.
 func (b *Book) SetTarget(name string, t Target, now time.Time) {
 	if n := b.nodes[name]; n != nil {
 		b.setTarget(n, t, now)
@@ -221,7 +221,7 @@ func (b *Book) host(n *node, now time.Time) {
 	}
 }
 
-// unhost takes a node from its instance, which may belong to another node from then on.
+// unhost separates a node from its instance, which may then belong to another node.
 func (b *Book) unhost(n *node, now time.Time) {
 	id := n.Target.Instance
 	all := b.hosts[id]
@@ -245,7 +245,7 @@ func (b *Book) dest(p netip.Prefix) *dest {
 	return d
 }
 
-// forget drops a destination that nothing is about any more.
+// forget drops a destination that no node needs and the ledger does not have.
 func (b *Book) forget(d *dest) {
 	flies := slices.ContainsFunc(d.slots, func(s slot) bool { return s.flying })
 	_, marks := b.marking[d]

@@ -203,7 +203,7 @@ func TestAFullTableServesTheOldest(t *testing.T) {
 			}
 			w.wantStatus(i, want)
 		}
-		if u := w.Usages()[0]; u.Used != 7 || u.Waiting != 5 || u.Most != 7 || !strings.Contains(u.String(), "7 of 7 routes; 0 nodes to go; 5 without room") {
+		if u := w.Usages()[0]; u.Used != 7 || u.Waiting != 5 || u.Most != 7 || !strings.Contains(u.String(), "7 of 7 routes, 0 free; 5 waiting") {
 			t.Errorf("%+v", u)
 		}
 		if n := len(w.made); known && n != 10 {
@@ -223,7 +223,7 @@ func TestAFullTableServesTheOldest(t *testing.T) {
 		for _, i := range []int{5, 6, 7, 8, 9} {
 			w.wantStatus(i, Routed)
 		}
-		if u := w.Usages()[0]; known && u.String() != "12 of 500 routes; 488 nodes to go" {
+		if u := w.Usages()[0]; known && u.String() != "12 of 500 routes, 488 free" {
 			t.Error(u)
 		}
 	}

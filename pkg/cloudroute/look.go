@@ -8,18 +8,18 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// view is how a destination is routed in one table, and what is to be done about that.
+// view is how one table routes a destination, and the change that is due.
 type view struct {
 	code  Code
-	verb  cloud.Verb // "" if nothing is to be done
-	node  *node      // that the route is to lead to
+	verb  cloud.Verb // "" if no change is due
+	node  *node      // that the route should lead to
 	route cloud.Route
 	there bool
 	owned Owned
 	has   bool // the ledger has it
 }
 
-// isReady reports whether everything was read that a decision needs.
+// isReady reports whether everything that a decision needs has been read.
 func (b *Book) isReady() bool { return b.hasTables && b.hasLedger }
 
 // winner returns the node that a destination is routed to, or nil. A younger node never
@@ -121,7 +121,7 @@ func (b *Book) touch(d *dest) {
 	}
 }
 
-// entry returns what the ledger has to have of a destination now: for each route that is
+// entry returns the ledger's entry that a destination needs now: for each route that is
 // ours or is about to be, all targets that it may have.
 func (b *Book) entry(d *dest, now time.Time) (all []Owned) {
 	for _, id := range b.ids {
@@ -217,7 +217,7 @@ func (b *Book) reserveRoom(d *dest) bool {
 	return true
 }
 
-// unreserve gives the room of a slot back.
+// unreserve releases the room of a slot.
 func (b *Book) unreserve(d *dest, s *slot) {
 	if !s.reserved {
 		return
@@ -228,7 +228,7 @@ func (b *Book) unreserve(d *dest, s *slot) {
 	}
 }
 
-// release gives all room of a destination back.
+// release releases all room of a destination.
 func (b *Book) release(d *dest) {
 	b.unqueue(d)
 	for i := range d.slots {
@@ -236,8 +236,8 @@ func (b *Book) release(d *dest) {
 	}
 }
 
-// Admit gives room in the tables to those that wait for it: all tables of a destination,
-// or none. The oldest nodes come first; a route that is there is never taken away.
+// Admit reserves room for the destinations that wait, each in all tables or in none. Those
+// of the oldest nodes come first. An existing route never makes room for another one.
 func (b *Book) Admit(now time.Time) {
 	if !b.roomier || !b.isReady() {
 		return

@@ -103,12 +103,12 @@ func (b *Book) step(d *dest, now time.Time, n int) (changes []Change, later time
 }
 
 // mayRemove returns when a route that no node needs may be removed, or a time that is not
-// later than now. It asks for another reading of the table if it has to be newer.
+// later than now. It requests a new read of the table if the last one is too old.
 func (b *Book) mayRemove(d *dest, t *table, now time.Time) (until time.Time) {
 	until = d.gone.Add(b.options.Grace)
 	switch {
 	case b.needed == 0:
-		// A cluster without any node is never believed.
+		// A cluster without any node is taken for a mistake.
 		return now.Add(forgetTime)
 	case b.options.DryRun:
 		return now
@@ -121,7 +121,7 @@ func (b *Book) mayRemove(d *dest, t *table, now time.Time) (until time.Time) {
 	return until
 }
 
-// Done takes how a change ended.
+// Done records the outcome of a change.
 func (b *Book) Done(c Change, err error, now time.Time) {
 	if c.Verb == Forward {
 		b.forwarded(c, err, now)
@@ -148,8 +148,8 @@ func (b *Book) Done(c Change, err error, now time.Time) {
 	b.examine(d, now)
 }
 
-// ended takes how an attempt ended. A throttled one says nothing of its route: it pauses
-// all changes for a moment, and is the next one then.
+// ended records the outcome of an attempt. A throttled one says nothing about its route:
+// all changes pause for a moment, and then this one comes first.
 func (b *Book) ended(a *attempt, now time.Time, err error) {
 	e, ok := errors.AsType[*cloud.Error](err)
 	if ok && e.Kind == cloud.Throttled {
@@ -165,7 +165,7 @@ func (b *Book) ended(a *attempt, now time.Time, err error) {
 	}
 }
 
-// NotMade takes a change back that was not begun.
+// NotMade makes a change due again that was not begun.
 func (b *Book) NotMade(c Change, now time.Time) {
 	if n := b.nodes[c.Node]; c.Verb == Forward {
 		if n != nil {
@@ -188,8 +188,8 @@ func (c Change) made() cloud.Route {
 	}
 }
 
-// full notes that the cloud says that a table is full. All that wait for room there give
-// it back, so that the oldest get what there is.
+// full records that the cloud called a table full. All destinations that wait for room
+// there release it, so that the oldest get what is left.
 func (b *Book) full(t *table, f subnet.Family, now time.Time) {
 	t.limit[f] = t.used[f]
 	if t.Quota.Shared {
@@ -234,7 +234,7 @@ func (b *Book) Marks(now time.Time) (entries []Entry) {
 	return entries
 }
 
-// Marked takes how the writing of Marks ended.
+// Marked records the outcome of a write of Marks.
 func (b *Book) Marked(ok bool, now time.Time) {
 	marked := b.marking
 	b.marking = nil
@@ -249,7 +249,7 @@ func (b *Book) Marked(ok bool, now time.Time) {
 // IsMarking reports whether entries are being written.
 func (b *Book) IsMarking() bool { return b.marking != nil }
 
-// ReadBy returns when the tables have to be read again before their time, or zero.
+// ReadBy returns when to read the tables again before the next comparison, or zero.
 func (b *Book) ReadBy() time.Time { return b.readBy }
 
 // Touched returns the nodes whose Status may have changed since the last call.

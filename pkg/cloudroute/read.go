@@ -20,8 +20,8 @@ type table struct {
 	taken    time.Time // when it had ended
 	used     subnet.Pair[int]
 	reserved subnet.Pair[int]
-	// limit is where the cloud said that the table is full, and until when that counts;
-	// 0 is nowhere.
+	// limit is the number of routes at which the cloud called the table full, and until
+	// when that counts; 0 is none.
 	limit   subnet.Pair[int]
 	limited time.Time
 }
@@ -66,7 +66,7 @@ func (t *table) hasRoom(p netip.Prefix) bool {
 	return most == 0 || t.used[f]+t.reserved[f] < most
 }
 
-// set takes what we know of a route without reading.
+// set records what we know of a route without a read.
 func (t *table) set(p netip.Prefix, r cloud.Route, there bool) {
 	if _, was := t.routes[p]; was != there {
 		t.count(&t.used, p, map[bool]int{true: 1, false: -1}[there])
@@ -78,8 +78,8 @@ func (t *table) set(p netip.Prefix, r cloud.Route, there bool) {
 	}
 }
 
-// SetTables takes all tables that are ours, read completely. began is when the reading
-// began: what we changed later may not be in it.
+// SetTables replaces the tables that are ours with those of a complete read. began is when
+// the read began: it may lack what we changed later.
 func (b *Book) SetTables(all []cloud.Table, began, now time.Time) {
 	same := b.hasTables && len(all) == len(b.ids)
 	before, local := b.tables, b.local
@@ -116,7 +116,7 @@ func (b *Book) SetTables(all []cloud.Table, began, now time.Time) {
 	b.reserve()
 }
 
-// changed reports whether a destination's routes are other ones than before.
+// changed reports whether a destination's routes have changed.
 func (b *Book) changed(d *dest, before map[string]*table) bool {
 	for id, t := range b.tables {
 		r, there := t.routes[d.prefix]
@@ -127,8 +127,8 @@ func (b *Book) changed(d *dest, before map[string]*table) bool {
 	return false
 }
 
-// keepLimit keeps what the cloud said about the room in a table. After a while, one more
-// route is tried.
+// keepLimit keeps the limit that the cloud has shown for a table. After a while, the Book
+// tries one more route.
 func (b *Book) keepLimit(t, old *table, now time.Time) {
 	if old.limit == (subnet.Pair[int]{}) {
 		return
@@ -158,7 +158,7 @@ func (b *Book) reserve() {
 	b.roomier = true
 }
 
-// SetLedger takes everything that the ledger has.
+// SetLedger replaces what is known of the ledger.
 func (b *Book) SetLedger(all []Entry, now time.Time) {
 	has := make(map[netip.Prefix][]Owned, len(all))
 	for _, e := range all {

@@ -26,19 +26,19 @@ func (b *Book) Status(name string) Status {
 	case n.Target.Problem != "":
 		return Status{NoInstance, n.Target.Problem}
 	case !b.isReady():
-		return Status{Unknown, "the route tables are not read yet"}
+		return Status{Unknown, "the route tables have not been read yet"}
 	case !n.Target.isKnown():
-		return Status{Unknown, "the instance is not looked up yet"}
+		return Status{Unknown, "the instance has not been looked up yet"}
 	case !b.hasHost(n):
 		older := b.hosts[n.Target.Instance][0].Name
-		return Status{Shared, fmt.Sprintf("the instance %s is that of the older node %s, too; correct the providerID of one", n.Target.Instance, older)}
+		return Status{Shared, fmt.Sprintf("instance %s belongs to the older node %s; correct the providerID of one of the two", n.Target.Instance, older)}
 	case len(b.ids) == 0:
 		return Status{NoTables, "no route table is ours; tag one, or name it in the cloud's config"}
 	}
 	worst := Status{Code: Routed, Text: fmt.Sprintf("routed to %s in %d tables", cmp.Or(n.Target.Instance, n.Target.Interface), len(b.ids))}
 	for _, d := range n.dests {
 		if older := d.claims[0]; older != n {
-			return Status{Duplicate, fmt.Sprintf("podCIDR %s is that of the older node %s, too; delete and re-create one of the two Nodes", d.prefix, older.Name)}
+			return Status{Duplicate, fmt.Sprintf("podCIDR %s belongs to the older node %s; delete and re-create one of the two Nodes", d.prefix, older.Name)}
 		}
 		for _, id := range b.ids {
 			v := b.look(d, b.tables[id])
@@ -48,9 +48,9 @@ func (b *Book) Status(name string) Status {
 		}
 	}
 	if !n.Target.Forwards && rank(Forwarding) > rank(worst.Code) {
-		text := "switching off the check of source and destination of " + n.Target.Instance
+		text := "switching off the source/destination check of " + n.Target.Instance
 		if n.forward.why != nil {
-			text = fmt.Sprintf("failed to switch off the check of source and destination of %s; retrying: %v", n.Target.Instance, n.forward.why)
+			text = fmt.Sprintf("failed to switch off the source/destination check of %s; retrying: %v", n.Target.Instance, n.forward.why)
 		}
 		worst = Status{Forwarding, text}
 	}
@@ -71,17 +71,17 @@ func (b *Book) explain(d *dest, t *table, v view) string {
 	case Dead:
 		return fmt.Sprintf("%s leads to %s: the instance does not run", route, v.route)
 	case Taken:
-		return fmt.Sprintf("%s leads to %s, and is not ours; remove it if nothing needs it, and ours follows", route, v.route)
+		return fmt.Sprintf("%s leads to %s and is not ours; remove it if nothing needs it, and the controller adds its own", route, v.route)
 	case Own:
 		return route + " overlaps the addresses of the cloud's own network; delete and re-create the Node with another podCIDR"
 	case Elsewhere:
-		return fmt.Sprintf("%s would lead to the network %s, and the table is in %s", route, v.node.Target.Network, t.Network)
+		return fmt.Sprintf("%s cannot lead to network %s, because the table is in %s; use a table of that network", route, v.node.Target.Network, t.Network)
 	case Full:
 		return fmt.Sprintf("%s has no room: %s; raise the quota, or remove nodes", route, b.usage(t, subnet.FamilyOf(d.prefix.Addr())))
 	case Failing:
 		return fmt.Sprintf("%s cannot be written; retrying: %v", route, s.why)
 	case Leftover:
-		return fmt.Sprintf("%s leads to %s, and no node needs it; it is removed after %s", route, v.route, b.options.Grace)
+		return fmt.Sprintf("%s leads to %s, but no node needs it; the controller removes it after %s", route, v.route, b.options.Grace)
 	case Foreign:
 		return fmt.Sprintf("%s leads to %s, and is not ours", route, v.route)
 	case Unknown:
@@ -127,8 +127,8 @@ func (b *Book) usage(t *table, f subnet.Family) Usage {
 	return u
 }
 
-// Rows returns the routes of all tables, those that are missing, and those that people
-// have to know of; by table and destination.
+// Rows returns the routes of all tables and those that are missing, by table and
+// destination.
 func (b *Book) Rows() (all []Row) {
 	for _, id := range b.ids {
 		t := b.tables[id]

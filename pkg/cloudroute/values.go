@@ -129,21 +129,21 @@ type Usage struct {
 	// unknown. Assumed is why Most is not what the cloud says.
 	Used, Most int
 	Assumed    string
-	// Waiting are the ranges of nodes that found no room.
+	// Waiting counts the ranges of nodes for which the table has no room.
 	Waiting int
 }
 
 // Free returns how many routes may be added, if the quota is known.
 func (u Usage) Free() int { return max(0, u.Most-u.Used) }
 
-// String describes the usage, like "412 of 500 routes; 88 nodes to go".
+// String describes the usage, like "412 of 500 routes, 88 free".
 func (u Usage) String() string {
 	if u.Most == 0 {
 		return fmt.Sprintf("%d routes; the quota is unknown", u.Used)
 	}
-	text := fmt.Sprintf("%d of %d routes; %d nodes to go", u.Used, u.Most, u.Free())
+	text := fmt.Sprintf("%d of %d routes, %d free", u.Used, u.Most, u.Free())
 	if u.Waiting > 0 {
-		text += fmt.Sprintf("; %d without room", u.Waiting)
+		text += fmt.Sprintf("; %d waiting", u.Waiting)
 	}
 	return text
 }

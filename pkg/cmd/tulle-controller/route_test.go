@@ -260,7 +260,7 @@ func TestRoutesPlanAndExplain(t *testing.T) {
 		return out.String()
 	}
 	text := run(exitPending, "plan")
-	for _, part := range []string{"create  Route " + s.tables[0], "before: none; after: " + s.instances[0].ID, "ledger: " + s.tables[0] + " " + s.instances[0].Interface, "of 500 routes; 49", "ConfigMap tulle-controller-routes"} {
+	for _, part := range []string{"create  Route " + s.tables[0], "before: none; after: " + s.instances[0].ID, "ledger: " + s.tables[0] + " " + s.instances[0].Interface, "of 500 routes, 49", "ConfigMap tulle-controller-routes"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the plan lacks %q:\n%s", part, text)
 		}

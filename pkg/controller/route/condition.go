@@ -17,7 +17,7 @@ const (
 	noRouteCreated = "NoRouteCreated"
 )
 
-// step follows the Status of a Node: it tells the Node whether it is routed.
+// step returns the write of a Node's condition that its Status requires, if there is one.
 func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) {
 	if n == nil {
 		return w, false
@@ -69,8 +69,8 @@ func (c *Controller) setCondition(n *node, routed bool) (w controller.Write, ok 
 	}, true
 }
 
-// nodeWritten takes how a write of a condition or of a notice ended. The watch shows it,
-// too.
+// nodeWritten records the outcome of a write of a condition or of a notice, before the
+// watch shows it.
 func (c *Controller) nodeWritten(of controller.Ref, now time.Time, err error) {
 	delete(c.flying, of.Name)
 	c.wasTold(of.Name, err)

@@ -62,7 +62,7 @@ type Node struct {
 	Notice       string
 }
 
-// Source is where nodes come from, and what is told to them.
+// Source follows the nodes, and sets their conditions.
 type Source interface {
 	// Follow follows all nodes: it calls List, Set and Delete in the Engine's loop.
 	Follow(e *controller.Engine, to Follower)
@@ -70,7 +70,7 @@ type Source interface {
 	Missing() string
 	// Ref returns a node for people.
 	Ref(n Node) controller.Ref
-	// SetCondition tells a node whether it is routed. It is nil where nodes have no
+	// SetCondition returns what sets whether a node is routed, or nil where nodes have no
 	// conditions.
 	SetCondition() func(ctx context.Context, n Node, routed bool) error
 	// SetNotice writes the notice of a node (subnet.Notice), or removes it if it is empty.
@@ -105,15 +105,15 @@ type Options struct {
 }
 
 const (
-	// unroutedTime is how long a Node may wait for its routes before it is told so.
+	// unroutedTime is how long a Node may wait for its routes before its condition says so.
 	unroutedTime = 5 * time.Second
-	// refreshInterval is how often instances are looked up for which nothing happens.
+	// refreshInterval is how often instances are looked up without an event.
 	refreshInterval = 30 * time.Minute
 	// refreshAhead is how much earlier an instance is looked up together with others.
 	refreshAhead = 5 * time.Minute
 	// shortPace and longPace limit the time between two lookups of instances.
 	shortPace, longPace = 500 * time.Millisecond, 5 * time.Second
-	// leastInterval is the shortest time between two readings of the tables.
+	// leastInterval is the shortest time between two reads of the tables.
 	leastInterval = 5 * time.Second
 	// settleTime is how long a Node's write waits for the watch to show the last one.
 	settleTime = time.Second
@@ -138,7 +138,7 @@ type Controller struct {
 	instances controller.Schedule // Nodes whose instance is to be looked up
 	looked    time.Time           // when the last lookup began
 	asked     map[string][]string // the Nodes of each provider ID that is being looked up
-	steps     controller.Schedule // Nodes whose condition is to be looked at
+	steps     controller.Schedule // Nodes whose condition may need a write
 	flying    map[string]bool     // Nodes whose condition is being written
 	waiting   map[string]bool     // Nodes that are not routed
 
@@ -168,7 +168,7 @@ type node struct {
 	began     time.Time // when the first try of its routes began
 }
 
-// reading is when something is read.
+// reading paces the reads of one thing.
 type reading struct {
 	due      time.Time
 	reads    bool

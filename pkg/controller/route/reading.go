@@ -27,7 +27,7 @@ func (c *Controller) tablesDue(now time.Time) (keys []string, again time.Time) {
 	return c.tables.begin(now, due)
 }
 
-// begin begins a reading if it is due.
+// begin begins a read if it is due.
 func (r *reading) begin(now, due time.Time) (keys []string, again time.Time) {
 	switch {
 	case r.reads:
@@ -39,7 +39,7 @@ func (r *reading) begin(now, due time.Time) (keys []string, again time.Time) {
 	return []string{everything}, time.Time{}
 }
 
-// end takes how a reading ended. It is repeated after period, or zero for never.
+// end records the outcome of a read. The next one is due after period; zero is never.
 func (r *reading) end(now time.Time, ok bool, period time.Duration) {
 	r.reads = false
 	if !ok {

@@ -56,7 +56,7 @@ func (c *Controller) Explain(name string) (all []controller.Line) {
 	if n.Target.Problem == "" && n.Target.Instance != "" {
 		all = append(all, controller.Line{
 			What: "forwarding of " + n.Target.Instance, OK: n.Target.Forwards || status.Code == cloudroute.Routed,
-			Text: map[bool]string{true: "source and destination are not checked", false: "source and destination are checked, which drops packets of containers"}[n.Target.Forwards || status.Code == cloudroute.Routed],
+			Text: map[bool]string{true: "the source/destination check is off", false: "the source/destination check is on, which drops packets of containers"}[n.Target.Forwards || status.Code == cloudroute.Routed],
 		})
 	}
 	if n.ReadsNotices {
@@ -66,9 +66,9 @@ func (c *Controller) Explain(name string) (all []controller.Line) {
 		line := controller.Line{What: "condition NetworkUnavailable", OK: n.Condition == "False", Text: n.Condition + " " + n.Reason}
 		switch {
 		case n.Condition == "":
-			line.Text = "missing; it is set when the routes are there"
+			line.Text = "missing; it is set once the routes exist"
 		case n.Condition != "False" && n.Reason != noRouteCreated:
-			line.Text = fmt.Sprintf("%s by the reason %s, which another program sets", n.Condition, n.Reason)
+			line.Text = fmt.Sprintf("%s for the reason %s, which another program set", n.Condition, n.Reason)
 		}
 		all = append(all, line)
 	}

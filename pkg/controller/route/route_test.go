@@ -183,7 +183,7 @@ func TestForeignRoutesAreNeverTouched(t *testing.T) {
 		if l.cloud.Targets("rtb-a")["10.4.99.0/24"] != "nic-gone" || l.cloud.Targets("rtb-b")[cidrOf(2)] != "nic-appliance" {
 			t.Errorf("%v, %v", l.cloud.Targets("rtb-a"), l.cloud.Targets("rtb-b"))
 		}
-		l.wantEvent(2, "Could not create route for node worker-2", "leads to nic-appliance (blackhole), and is not ours")
+		l.wantEvent(2, "Could not create route for node worker-2", "leads to nic-appliance (blackhole) and is not ours")
 		l.wantExplained("10.4.99.0/24", cidrOf(2))
 
 		// Another machine takes the place of the Node's.
@@ -210,7 +210,7 @@ func TestAFullTable(t *testing.T) {
 		}
 		l.Begin()
 		l.Pass(time.Second)
-		if u := l.report().Tables[0]; u.String() != "8 of 10 routes; 2 nodes to go" {
+		if u := l.report().Tables[0]; u.String() != "8 of 10 routes, 2 free" {
 			t.Error(u)
 		}
 		for i := 6; i < 12; i++ {
@@ -222,7 +222,7 @@ func TestAFullTable(t *testing.T) {
 		}
 		for i := 8; i < 12; i++ {
 			l.wantCondition(i, unrouted)
-			l.wantEvent(i, "has no room: 10 of 10 routes; 0 nodes to go; 4 without room", "raise the quota")
+			l.wantEvent(i, "has no room: 10 of 10 routes, 0 free; 4 waiting", "raise the quota")
 		}
 		if r := l.report(); r.Counts["table-full"] != 4 || len(r.Findings) != 4 {
 			t.Errorf("%+v", r.Counts)
@@ -394,10 +394,10 @@ func TestPlanShowsEveryWrite(t *testing.T) {
 			all += fmt.Sprintln(w.Verb, w.Object, "|", w.Summary, "|", w.Before, "|", w.After, "|", w.Mark)
 		}
 		for _, part := range []string{
-			"patch ConfigMap kube-system/tulle-controller-routes | note the routes of 1 destinations as ours",
+			"patch ConfigMap kube-system/tulle-controller-routes | note the routes of 1 destination as ours",
 			"create Route rtb-a 10.4.1.0/24 | add route 10.4.1.0/24 via i-worker-1 to rtb-a for worker-1 | none | i-worker-1 | rtb-a nic-worker-1 worker-1",
 			"delete Route rtb-a 10.4.9.0/24 | remove route 10.4.9.0/24 via nic-worker-9 (blackhole) from rtb-a for worker-9 | nic-worker-9 (blackhole) | none | rtb-a nic-worker-9 worker-9",
-			"patch Instance i-worker-1 | switch off the check of source and destination of i-worker-1 for worker-1 | source and destination are checked | not checked",
+			"patch Instance i-worker-1 | switch off the source/destination check of i-worker-1 for worker-1 | source/destination check on | off",
 		} {
 			if !strings.Contains(all, part) {
 				t.Errorf("the plan lacks %q:\n%s", part, all)

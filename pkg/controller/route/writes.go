@@ -78,17 +78,24 @@ func summary(entries []cloudroute.Entry) string {
 			forgotten++
 		}
 	}
-	text := fmt.Sprintf("note the routes of %d destinations as ours", ours)
+	text := "note the routes of " + destinations(ours) + " as ours"
 	switch {
 	case ours == 0:
-		text = fmt.Sprintf("forget the routes of %d destinations", forgotten)
+		text = "forget the routes of " + destinations(forgotten)
 	case forgotten > 0:
-		text += fmt.Sprintf(", and forget those of %d", forgotten)
+		text += ", and forget those of " + destinations(forgotten)
 	}
 	return text
 }
 
-// afterOf returns the first entries as they are to be.
+func destinations(n int) string {
+	if n == 1 {
+		return "1 destination"
+	}
+	return fmt.Sprint(n, " destinations")
+}
+
+// afterOf returns the first entries as the write leaves them.
 func afterOf(entries []cloudroute.Entry) (text string) {
 	const most = 3
 	for i, e := range entries {
@@ -118,8 +125,8 @@ func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write,
 		case cloud.Remove:
 			w.Before, w.After = change.Was.String(), "none"
 		case cloudroute.Forward:
-			w.Verb, w.Before, w.After = controller.Patch, "source and destination are checked", "not checked"
-			w.Summary = "switch off the check of source and destination of " + change.Instance
+			w.Verb, w.Before, w.After = controller.Patch, "source/destination check on", "off"
+			w.Summary = "switch off the source/destination check of " + change.Instance
 			w.Do = func(ctx context.Context) error {
 				return to.Forward(ctx, cloud.Instance{ID: change.Instance, Interface: change.Interface})
 			}
@@ -154,8 +161,8 @@ func (c *Controller) Done(w controller.Write, err error) {
 	}
 }
 
-// ledgerWritten takes how a write of the ledger ended. After a failure, only reading
-// shows what it has.
+// ledgerWritten records the outcome of a write of the ledger. After a failure, only a read
+// shows what the ledger has.
 func (c *Controller) ledgerWritten(now time.Time, err error) {
 	c.writing = nil
 	c.book.Marked(err == nil, now)
@@ -168,7 +175,7 @@ func (c *Controller) ledgerWritten(now time.Time, err error) {
 	}
 }
 
-// changed takes how a change of the cloud ended.
+// changed records the outcome of a change of the cloud.
 func (c *Controller) changed(w controller.Write, now time.Time, err error) {
 	change, ok := c.changes[w.Object.Name]
 	if delete(c.changes, w.Object.Name); !ok {
