@@ -56,18 +56,18 @@ func (s *settings) cloudFlags() []flags.Flag {
 			Choices: providers(),
 			Set:     flags.To(&s.cloud.provider, readProvider)},
 		{Name: "cloud-config", Group: ofCloud, Value: "FILE",
-			About: "settings of the cloud, as its own controller has them",
+			About: "file with settings, in the format of the cloud's own controller",
 			Set:   flags.To(&s.cloud.file, flags.File)},
 		{Name: "cluster-name", Group: ofCloud, Value: "NAME",
 			About: "name in the tags kubernetes.io/cluster/NAME",
 			Set:   flags.To(&s.cloud.cluster, readCluster)},
 		{Name: "aws-api-share", Group: ofCloud, Value: "PERCENT", Default: "50",
-			About: "part of AWS's published request rates to use",
+			About: "percent of AWS's published request rates to use",
 			Set:   flags.To(&s.cloud.share, flags.Whole(1, 1000))},
 	}
 }
 
-// checkCloud reads the cloud's settings, and refuses those without effect.
+// checkCloud reads the cloud's settings, and rejects those without effect.
 func (s *settings) checkCloud(g *flags.Given) (err error) {
 	if s.cloud.provider == "" {
 		for _, f := range s.table() {
@@ -90,13 +90,13 @@ func (s *settings) checkCloud(g *flags.Given) (err error) {
 	case c.config.Cluster == "" && c.cluster == "":
 		return &flags.Error{Flag: g.From("cloud-provider"), Value: c.provider, Why: "needs the cluster's name", Fix: "add --cluster-name=NAME, of the tags kubernetes.io/cluster/NAME"}
 	case c.config.Cluster != "" && c.cluster != "" && c.config.Cluster != c.cluster:
-		c.warnings = append(c.warnings, fmt.Sprintf("it names the cluster %s, which is used in the place of --cluster-name=%s", c.config.Cluster, c.cluster))
+		c.warnings = append(c.warnings, fmt.Sprintf("it names the cluster %s, which overrides --cluster-name=%s", c.config.Cluster, c.cluster))
 	}
 	return nil
 }
 
-// connectCloud sets the client of the cloud. No request is made yet but those for the
-// region, where it is not given.
+// connectCloud sets the client of the cloud. If no region is given, it requests the region.
+// It makes no other request.
 func (p *process) connectCloud() error {
 	s := p.settings.cloud
 	client, err := aws.New(context.Background(), aws.Options{
@@ -113,7 +113,7 @@ func (p *process) connectCloud() error {
 // needsCloud returns why a controller of a cloud has no work without one.
 func (s *settings) needsCloud() *flags.Error {
 	if s.cloud.provider == "" {
-		return &flags.Error{Flag: "cloud-provider", Why: "missing, and no controller of a cloud has work without it", Fix: "use --cloud-provider=" + onAWS}
+		return &flags.Error{Flag: "cloud-provider", Why: "missing, and the controllers of a cloud need it", Fix: "use --cloud-provider=" + onAWS}
 	}
 	return nil
 }

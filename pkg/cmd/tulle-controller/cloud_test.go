@@ -66,7 +66,7 @@ func TestNodesOfAWSAreInitialised(t *testing.T) {
 	}
 	r := c.run(p)
 	c.awaitInitialised(instances)
-	r.await("leading; every Node has what its instance says")
+	r.await("leading; every Node matches its instance")
 	// One lookup finds all by their names. A Node whose provider ID the watch shows before
 	// the taint has gone may be looked up once more.
 	byName := 0
@@ -114,7 +114,7 @@ func TestNodeIPAMRunsBesideACloud(t *testing.T) {
 	r := c.start(append(onFake, "--configure-cloud-routes=false")...)
 	c.awaitInitialised(instances)
 	c.awaitAll()
-	r.await("every Node has its podCIDRs, every Node has what its instance says")
+	r.await("every Node has its podCIDRs, every Node matches its instance")
 }
 
 // What AWS refuses is told, and works once it is allowed.

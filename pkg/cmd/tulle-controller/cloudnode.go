@@ -31,13 +31,13 @@ type nodeSettings struct {
 func (s *settings) nodeFlags() []flags.Flag {
 	return []flags.Flag{
 		{Name: "node-status-update-frequency", Group: ofCloud, Value: "DURATION", Default: "1h",
-			About: "interval of comparing all Nodes with their instances",
+			About: "interval of comparisons of all Nodes with their instances",
 			Set:   flags.To(&s.nodes.refresh, readRefresh)},
 		{Name: "node-monitor-period", Group: ofCloud, Value: "DURATION", Default: "1m",
 			About: "interval of lookups of unready Nodes' instances",
 			Set:   flags.To(&s.nodes.period, readPeriod)},
 		{Name: "node-deletion-limit", Group: ofCloud, Value: "PERCENT", Default: "5%",
-			About: "Nodes whose instances are gone to delete in an hour",
+			About: "most Nodes without an instance to delete in an hour",
 			Set:   flags.To(&s.nodes.limit, readDeletionLimit)},
 	}
 }
@@ -52,7 +52,7 @@ func (p *process) addCloudNode() error {
 	p.reports = append(p.reports, func(r *reading, _ bool) {
 		now := c.Report(r.at)
 		r.nodes = &now
-		r.say(now.Waiting, "Node waits for its instance", "Nodes wait for their instances", "every Node has what its instance says")
+		r.say(now.Waiting, "Node waits for its instance", "Nodes wait for their instances", "every Node matches its instance")
 	})
 	return nil
 }
@@ -99,7 +99,7 @@ func (r reading) codes() (all []ipam.Code) {
 	return all
 }
 
-// lifeFacts returns what the page says of instances that are stopped or gone.
+// lifeFacts returns what the page shows of instances that are stopped or gone.
 func (r reading) lifeFacts() page.Section {
 	s := page.Section{Name: "Instances"}
 	l := r.life

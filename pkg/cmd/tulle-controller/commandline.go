@@ -49,7 +49,7 @@ const prefix = "TULLE_CONTROLLER_"
 func (s *settings) program() flags.Program {
 	return flags.Program{
 		Name:     "tulle-controller",
-		About:    "tulle-controller gives the Nodes of a Kubernetes cluster their podCIDRs, and what they need of a cloud.",
+		About:    "tulle-controller gives the Nodes of a Kubernetes cluster their podCIDRs, and manages their instances and routes in a cloud.",
 		Prefixes: []string{prefix},
 		Example:  "cluster-cidr",
 		Commands: s.commands(),
@@ -69,10 +69,10 @@ func (s *settings) commands() []flags.Command {
 	uses := []string{controllers, kubernetes, nodeIPAM, ofGoogle, ofCloud, ofEtcd, logging}
 	all := []flags.Command{
 		{Value: "[flags]", About: "run the controllers"},
-		{Name: "plan", About: "print every write before it is made; exit with 2 if there is any, with 1 on any failure", Uses: uses, Set: to(showPlan)},
+		{Name: "plan", About: "print every write without making it; exit with 2 if there is any, with 1 on failure", Uses: uses, Set: to(showPlan)},
 		{Name: "ipam", About: "show how full the pools of podCIDRs are, and what is wrong with Nodes", Uses: uses, Set: to(showIPAM)},
-		{Name: "routes", About: "show the cloud's route tables as the cloud and as the cluster see them", Uses: uses, Set: to(showRoutes)},
-		{Name: "explain", Value: "NODE", About: "say what the controllers do for a Node or a Service, NAMESPACE/NAME", Uses: uses, Set: s.explainNode},
+		{Name: "routes", About: "compare the cloud's route tables with what the cluster needs", Uses: uses, Set: to(showRoutes)},
+		{Name: "explain", Value: "NODE", About: "show what the controllers do for a Node or a Service, NAMESPACE/NAME, and what is missing", Uses: uses, Set: s.explainNode},
 		{Name: "version", About: "print the version", Set: to(showVersion)},
 		{Name: "man", About: "print the manual page", Set: to(showManPage)},
 		{Name: "completion", Value: "SHELL", About: "print completions for bash, zsh or fish", Choices: flags.Shells(), Set: s.completion},
@@ -122,13 +122,13 @@ func (s *settings) ipamFlags() []flags.Flag {
 			About: "give Nodes podCIDRs; needs --cluster-cidr or --node-pools",
 			Set:   flags.To(&s.allocate, flags.Bool)},
 		{Name: "cluster-cidr", Group: nodeIPAM, Value: "CIDRS",
-			About: "range of podCIDRs, or one of each family",
+			About: "range of podCIDRs, or one per family",
 			Set:   flags.To(&s.cluster, readRanges("10.244.0.0/16,fd00:10:244::/56"))},
 		{Name: "node-pools", Group: nodeIPAM, Value: "FILE",
 			About: "pools of podCIDRs, beside --cluster-cidr; read again on changes",
 			Set:   flags.To(&s.poolFile, flags.File)},
 		{Name: "service-cluster-ip-range", Group: nodeIPAM, Value: "CIDRS",
-			About: "range of Services to leave out, or one of each family",
+			About: "range of Services that no podCIDR overlaps; or one per family",
 			Set:   flags.To(&s.services, readRanges("10.96.0.0/12,fd00:10:96::/112"))},
 		{Name: "secondary-service-cluster-ip-range", Group: nodeIPAM, Value: "CIDR",
 			About: "range of Services of the other family",
@@ -147,7 +147,7 @@ func (s *settings) ipamFlags() []flags.Flag {
 			Choices: allocators(),
 			Set:     flags.To(&s.allocator, readAllocator)},
 		{Name: "node-cidr-rest", Group: nodeIPAM, Value: "DURATION", Default: "1m",
-			About: "how long podCIDRs rest after their Node has gone; 0 is not at all",
+			About: "how long podCIDRs of a deleted Node stay reserved; 0 disables it",
 			Set:   flags.To(&s.rest, readRest)},
 
 		{Name: "gce-project", Group: ofGoogle, Value: "PROJECT",
@@ -172,13 +172,13 @@ func (s *settings) processFlags() []flags.Flag {
 			About: "how long a leader that does not renew keeps others out",
 			Set:   flags.To(&s.elect.LeaseDuration, readDuration)},
 		{Name: "leader-elect-renew-deadline", Group: electing, Value: "DURATION", Default: "10s",
-			About: "how long a leader that cannot renew writes on",
+			About: "how long a leader that cannot renew keeps writing",
 			Set:   flags.To(&s.elect.RenewDeadline, readDuration)},
 		{Name: "leader-elect-retry-period", Group: electing, Value: "DURATION", Default: "2s",
-			About: "interval of renewals, and of attempts to lead",
+			About: "interval of renewals and of attempts to lead",
 			Set:   flags.To(&s.elect.RetryPeriod, readDuration)},
 		{Name: "leader-elect-resource-lock", Group: electing, Value: "KIND", Default: "leases",
-			About:   "kind of the lock",
+			About:   "kind of lock",
 			Choices: []string{"leases"},
 			Set:     readLock},
 		{Name: "leader-elect-resource-name", Group: electing, Value: "NAME", Default: "tulle-controller",
@@ -216,16 +216,16 @@ func (s *settings) processFlags() []flags.Flag {
 var manual = flags.Manual{
 	Summary: "podCIDRs for the Nodes of a Kubernetes cluster",
 	Description: `.B tulle\-controller
-gives every Node of a Kubernetes cluster its podCIDRs,
-with the flags of the node\-ipam\-controller of kube\-controller\-manager, in whose place it runs.
+gives every Node of a Kubernetes cluster its podCIDRs.
+It replaces the node\-ipam\-controller of kube\-controller\-manager, and takes its flags.
 It runs as a Deployment or as a service on hosts.
-Of several replicas one writes, which a Lease elects; the others are ready to take over.
+Several replicas elect a leader by a Lease. Only the leader writes; the others stand by.
 .PP
-What Nodes have is kept.
+Nodes keep the podCIDRs that they have.
 .B tulle\-controller plan
-prints every write before it is made, and
+prints every write without making it, and
 .B \-\-mode=observe
-runs without any.
+only counts and shows writes.
 .PP
 SIGTERM and SIGINT stop it: writes in flight end, and the Lease is released.
 `,

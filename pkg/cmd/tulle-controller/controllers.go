@@ -16,8 +16,8 @@ type part struct {
 	aliases []string
 	// named is set if it runs only where it is named: * does not include it.
 	named bool
-	// idle returns why the controller has no work with these settings, and the fix; nil if
-	// it has.
+	// idle returns why the controller has no work with these settings, and the fix. It
+	// returns nil if the controller has work.
 	idle func(s *settings) *flags.Error
 	// add adds it to a process.
 	add func(p *process) error
@@ -80,7 +80,7 @@ func readControllers(value string) (s selection, err error) {
 // idle returns why a controller has no work.
 func (s *settings) idle(p part) *flags.Error {
 	if s.inEtcd() && p.name != route.Name {
-		return &flags.Error{Flag: "--etcd-endpoints", Why: p.name + " needs Kubernetes", Fix: "leave it out of --controllers, or leave out --etcd-endpoints"}
+		return &flags.Error{Flag: "etcd-endpoints", Why: p.name + " needs Kubernetes", Fix: "leave it out of --controllers, or leave out --etcd-endpoints"}
 	}
 	return p.idle(s)
 }
@@ -88,8 +88,8 @@ func (s *settings) idle(p part) *flags.Error {
 // runs reports whether a controller runs.
 func (s *settings) runs(p part) bool { return s.controllers.has(p) && s.idle(p) == nil }
 
-// checkControllers refuses settings with which a controller that is named has no work,
-// or none has any.
+// checkControllers rejects settings that leave a named controller, or all of them, without
+// work.
 func (s *settings) checkControllers(g *flags.Given) error {
 	refuse := func(e *flags.Error) error {
 		e.Flag = g.From(e.Flag)

@@ -186,7 +186,7 @@ func newIPAMAnswer(r nodeipam.Report) ipamAnswer {
 	return a
 }
 
-// objectName returns how people call an object, or "" for none.
+// objectName returns an object's name for people, or "" for none.
 func objectName(r controller.Ref) string {
 	if r == (controller.Ref{}) {
 		return ""
@@ -197,7 +197,7 @@ func objectName(r controller.Ref) string {
 // ipam shows how full the pools are.
 func (s settings) ipam(out io.Writer) error {
 	if !s.runs(nodeIPAMPart) {
-		return &flags.Error{Flag: "ipam", Why: "shows node IPAM, which is off", Fix: "add --allocate-node-cidrs and the range, as in --cluster-cidr=10.244.0.0/16"}
+		return &flags.Error{Flag: "ipam", Why: "needs node IPAM, which is off", Fix: "add --allocate-node-cidrs and the range, as in --cluster-cidr=10.244.0.0/16"}
 	}
 	return s.read(func(ctx context.Context, p *process) error {
 		if err := p.engine.Await(ctx); err != nil {

@@ -39,7 +39,7 @@ func written(flag string) string { return flags.Flag{Name: flag}.Written() }
 // inEtcd reports whether nodes are leases in etcd, and not Nodes of Kubernetes.
 func (s *settings) inEtcd() bool { return len(s.etcd.Endpoints) > 0 }
 
-// checkEtcd refuses what has no effect without etcd, or with it.
+// checkEtcd rejects flags that have no effect without etcd, or with it.
 func (s *settings) checkEtcd(g *flags.Given) error {
 	for _, f := range s.table() {
 		switch {

@@ -140,12 +140,12 @@ func TestRoutesFromEtcdAlone(t *testing.T) {
 
 func TestEtcdExcludesKubernetes(t *testing.T) {
 	for args, part := range map[string]string{
-		"--etcd-endpoints=http://127.0.0.1:1":                                                              "no controller of a cloud has work without it",
+		"--etcd-endpoints=http://127.0.0.1:1":                                                              "the controllers of a cloud need it",
 		"--etcd-endpoints=http://127.0.0.1:1 --kubeconfig=/x --cloud-provider=aws --cluster-name=x":        "conflicts with --etcd-endpoints",
 		"--etcd-cafile=/x --cloud-provider=aws --cluster-name=x":                                           "has no effect without --etcd-endpoints",
 		"--etcd-endpoints=http://a:b@127.0.0.1:1 --cloud-provider=aws --cluster-name=x":                    "user or password in a URL; set --etcd-username",
 		"--etcd-endpoints=http://127.0.0.1:1 --etcd-certfile=/x --cloud-provider=aws --cluster-name=x":     "needs --etcd-keyfile",
-		"--etcd-endpoints=http://127.0.0.1:1 --controllers=nodeipam --cloud-provider=aws --cluster-name=x": "needs Kubernetes",
+		"--etcd-endpoints=http://127.0.0.1:1 --controllers=nodeipam --cloud-provider=aws --cluster-name=x": "--etcd-endpoints: node-ipam-controller needs Kubernetes",
 	} {
 		var s settings
 		given, err := s.program().Read(strings.Fields(args), nil)

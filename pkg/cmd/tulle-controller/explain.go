@@ -33,7 +33,7 @@ type explainLine struct {
 	Text       string `json:"text"`
 }
 
-// explain prints why a Node is not done.
+// explain prints what the controllers do for a Node, and what is missing.
 func (s settings) explain(out io.Writer) error {
 	return s.read(func(ctx context.Context, p *process) error {
 		all, failed := p.engine.Explain(ctx, s.node)
@@ -44,7 +44,7 @@ func (s settings) explain(out io.Writer) error {
 			}
 		}
 		if len(a.Lines) == 0 {
-			return errors.Join(failed, fmt.Errorf("no controller that runs here knows a Node %.253q, or a Service NAMESPACE/NAME of this name; check it, and --controllers", s.node))
+			return errors.Join(failed, fmt.Errorf("no controller knows a Node, or a Service NAMESPACE/NAME, called %.253q; check the name and --controllers", s.node))
 		}
 		return errors.Join(failed, answer.Write(s.output, out, "explain", a, func() error { return a.write(out) }))
 	})
@@ -63,6 +63,6 @@ func (a explainAnswer) write(out io.Writer) error {
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", pick(l.OK, "ok", "NOT"), l.What, l.Text)
 	}
-	fmt.Fprintf(t, "\n%s: %s\n", a.Node, pick(wrong == 0, "nothing is missing", fmt.Sprintf("%d of %d are not done", wrong, len(a.Lines))))
+	fmt.Fprintf(t, "\n%s: %s\n", a.Node, pick(wrong == 0, "nothing is missing", fmt.Sprintf("%d of %d not done", wrong, len(a.Lines))))
 	return t.Flush()
 }

@@ -23,7 +23,7 @@ var cloudModes = map[string]cloudipam.Mode{
 	cloudAllocator: cloudipam.CloudAllocator, fromCloudAllocator: cloudipam.FromCloud, fromClusterAllocator: cloudipam.FromCluster,
 }
 
-// checkGoogle refuses what an allocator cannot use.
+// checkGoogle rejects flags that the allocator cannot use.
 func (s *settings) checkGoogle(g *flags.Given) error {
 	if _, uses := cloudModes[s.allocator]; !uses {
 		for _, f := range s.table() {
@@ -42,8 +42,8 @@ func (s *settings) checkGoogle(g *flags.Given) error {
 	return nil
 }
 
-// families returns the families of podCIDRs that a cloud gives, in the order of a Node:
-// those of --cluster-cidr, or those of Services.
+// families returns the families of podCIDRs that a cloud gives, in the order of
+// --cluster-cidr, or else in that of the ranges of Services.
 func (s *settings) families() (all []subnet.Family) {
 	ranges := s.cluster
 	if len(ranges) == 0 {

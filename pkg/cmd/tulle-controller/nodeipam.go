@@ -32,7 +32,7 @@ func (s *settings) idleIPAM() *flags.Error {
 	return nil
 }
 
-// checkIPAM refuses what node IPAM cannot use, and what has no effect without it.
+// checkIPAM rejects flags that node IPAM cannot use, or that have no effect without it.
 func (s *settings) checkIPAM(g *flags.Given) error {
 	const allocate, fix = "allocate-node-cidrs", "add the range of podCIDRs, as in --cluster-cidr=10.244.0.0/16"
 	runs := s.runs(nodeIPAMPart)
@@ -48,7 +48,7 @@ func (s *settings) checkIPAM(g *flags.Given) error {
 		case runs || f.Group != nodeIPAM || f.Name == allocate || !g.Has(f.Name):
 		case !s.allocate:
 			return &flags.Error{Flag: g.From(f.Name), Why: "has no effect without --" + allocate, Fix: "add --" + allocate}
-		case f.Name == "cluster-cidr" && s.cloud.provider != "": // the routes are within it
+		case f.Name == "cluster-cidr" && s.cloud.provider != "": // limits the routes
 		default:
 			return &flags.Error{Flag: g.From(f.Name), Why: "has no effect without " + nodeipam.Name, Fix: "leave it out, or add that to --controllers"}
 		}

@@ -180,7 +180,7 @@ func paths(parts []ipam.Part) []string {
 	return texts
 }
 
-// heights divides a cell among the states of its blocks. What is there at all is
+// heights divides a cell among the states of its blocks. Each state that occurs stays
 // visible.
 func heights(p ipam.Part, whole int) []int {
 	all := make([]int, len(blockStates))

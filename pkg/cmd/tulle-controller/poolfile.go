@@ -35,7 +35,7 @@ func (s *settings) checkPoolFile(g *flags.Given) (err error) {
 	return e
 }
 
-// followPools uses the pools in the file, whenever that changes.
+// followPools uses the pools in the file, also after each change of the file.
 func (p *process) followPools(ctx context.Context) {
 	pools := p.settings.filePools
 	nodepools.Follow(ctx, p.settings.poolFile, p.settings.pools, func(now []ipam.Pool, err error) {
@@ -46,6 +46,6 @@ func (p *process) followPools(ctx context.Context) {
 			pools = now
 		}
 		use := pools
-		p.engine.Change(func() { _ = p.pools.SetPools(fileSource, use, problems...) }) // reports what it refuses
+		p.engine.Change(func() { _ = p.pools.SetPools(fileSource, use, problems...) }) // SetPools reports what it rejects
 	})
 }

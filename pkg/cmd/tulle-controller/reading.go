@@ -32,7 +32,7 @@ type reading struct {
 	routes   *route.Report     // nil without that controller
 	life     *lifecycle.Report // nil without that controller
 	services *service.Report   // nil without that controller
-	// waits say what controllers wait for, and fine what is done, for the verdict.
+	// waits and fine are parts of the verdict: what controllers wait for, and what is done.
 	waits, fine []string
 	calls       map[cloud.Call]int
 	elects      bool
@@ -43,11 +43,11 @@ type reading struct {
 func (p *process) read(ctx context.Context) reading { return p.readWith(ctx, true) }
 
 // glance returns the present state of the program without what costs more in a larger
-// cluster: of node IPAM, only how far it is.
+// cluster: of node IPAM, only its progress.
 func (p *process) glance(ctx context.Context) reading { return p.readWith(ctx, false) }
 
-// readWith returns the present state of the program, with all that controllers report or
-// only how far they are.
+// readWith returns the present state of the program, with full reports of the controllers,
+// or only with their progress.
 func (p *process) readWith(ctx context.Context, all bool) reading {
 	ctx, cancel := context.WithTimeout(ctx, httpd.AnswerLimit)
 	defer cancel()
@@ -75,7 +75,7 @@ func (p *process) readWith(ctx context.Context, all bool) reading {
 	return r
 }
 
-// say adds to the verdict what so many objects wait for, or that none does.
+// say adds to the verdict how many objects wait, or that none does.
 func (r *reading) say(n int, one, many, none string) {
 	switch n {
 	case 0:

@@ -15,7 +15,7 @@ type routeSettings struct {
 	period, grace time.Duration
 }
 
-// ledgerName is the ConfigMap that has which routes are ours.
+// ledgerName is the ConfigMap that lists the routes that are ours.
 const ledgerName = "tulle-controller-routes"
 
 // routeFlags are the flags of the route controller.
@@ -79,8 +79,8 @@ func (p *process) addRoutes() error {
 	return nil
 }
 
-// routeRanges are the ranges that routes may be of: those that podCIDRs are from, unless
-// these come and go.
+// routeRanges returns the ranges that routes may lie in: those of podCIDRs, unless these
+// ranges may change.
 func (s settings) routeRanges() []netip.Prefix {
 	if s.poolFile != "" || s.allocator == multiAllocator {
 		return nil
@@ -88,7 +88,7 @@ func (s settings) routeRanges() []netip.Prefix {
 	return s.cluster
 }
 
-// checkRoutes refuses what has no effect without the route controller.
+// checkRoutes rejects flags that have no effect without the route controller.
 func (s *settings) checkRoutes(g *flags.Given) error {
 	if s.runs(routePart) {
 		return nil

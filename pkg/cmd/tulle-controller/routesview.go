@@ -165,7 +165,7 @@ func (r reading) routeFacts() (s page.Section, ok bool) {
 	return s, true
 }
 
-// writeRoutes writes the routes that a person has to look at, and then the others.
+// writeRoutes writes the routes that need attention, and then the others.
 func (v view) writeRoutes(d *page.Document) {
 	if v.reading.routes == nil || len(v.reading.routes.Routes) == 0 {
 		return

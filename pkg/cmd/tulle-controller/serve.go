@@ -35,7 +35,7 @@ const (
 	// firstAttempt is how long to wait for the first attempt to lead before reading. A
 	// leader that reads after it reads everything once.
 	firstAttempt = time.Second
-	// garbagePart is how much garbage the heap may have, in percent of what is in use. With
+	// garbagePart is how much garbage the heap may have, in percent of the memory in use. With
 	// 5,000 Nodes, 50 needs 3 MiB more than 20, and an eighth less of processor time.
 	garbagePart = 50
 )
@@ -116,12 +116,11 @@ type elector interface {
 	Run(ctx context.Context, lead func(ctx context.Context, t election.Term) (clean bool))
 }
 
-// report sets what a controller says of itself: everything, or only how far it is, which
-// costs the same in a cluster of any size. It is called in the loop.
+// report sets a controller's report: all of it, or only its progress, which costs the same
+// in a cluster of any size. The loop calls it.
 type report func(r *reading, all bool)
 
-// addParts adds the controllers that have work. The command ipam needs no other than
-// node IPAM.
+// addParts adds the controllers that have work. The command ipam only needs node IPAM.
 func (p *process) addParts() error {
 	s := &p.settings
 	only := s.command == showIPAM
@@ -161,7 +160,7 @@ func (s settings) serve() error {
 	signal.Ignore(syscall.SIGHUP)
 	klog.InfoS("Starting tulle-controller", "version", version, "options", strings.Join(s.given, " "))
 	for _, warning := range s.cloud.warnings {
-		klog.InfoS("Cloud config has settings without effect", "file", s.cloud.file, "warning", warning)
+		klog.InfoS("Ignoring settings of the cloud config", "file", s.cloud.file, "warning", warning)
 	}
 	for _, warning := range s.exposed() {
 		klog.InfoS("Secret is open to other users", "warning", warning)
@@ -199,7 +198,7 @@ func (p *process) run(ctx context.Context) {
 	service := systemd.New(condition{p})
 	running.Go(func() { service.Run(loop, p.changed) })
 	p.lead(ctx)
-	klog.InfoS("Stopping; what was written stays")
+	klog.InfoS("Stopping; the cluster keeps what was written")
 	service.Stop()
 }
 
@@ -232,7 +231,7 @@ func (p *process) makeElector() (err error) {
 	return err
 }
 
-// elected follows a change of the election. A replica that stands by also reads.
+// elected handles a change of the election. A replica that stands by reads, too.
 func (p *process) elected() {
 	if s := p.elector.Status(); s.Leader != "" && !s.Leading {
 		p.engine.Follow()

@@ -83,7 +83,7 @@ var defaultMasks = subnet.Pair[int]{subnet.IPv4: 24, subnet.IPv6: 64}
 // poolName is what --cluster-cidr is called where several pools may exist.
 const poolName = "cluster-cidr"
 
-// check refuses flags that conflict, and sets what follows from several flags.
+// check rejects flags that conflict, and sets what follows from several flags.
 func (s *settings) check(g *flags.Given) error {
 	for _, check := range []func(*flags.Given) error{s.checkEtcd, s.checkCloud, s.checkIPAM, s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkRoutes, s.checkBalancers, s.checkElection} {
 		if err := check(g); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/page"
 )
 
-// style is what this program's page has beside the shared style.
+// style is what this program's page adds to the shared style.
 //
 //go:embed style.css
 var style page.Markup
@@ -33,7 +33,7 @@ const (
 	mostParts = 512
 	// fewProblems is how many problems with pools get a line each.
 	fewProblems = 10
-	// soon is how far ahead a full pool is a reason to worry.
+	// soon is how far ahead the page warns of a full pool.
 	soon = 30 * 24 * time.Hour
 )
 
@@ -115,7 +115,7 @@ func (r reading) reasons() (all []page.Reason) {
 		add(page.Warn, "leader election", r.leader.Failing.Error())
 	}
 	if until := r.state.Paused; !until.IsZero() {
-		add(page.Warn, "writes", "pause for "+page.Span(until.Sub(r.at))+", because the API server fails or asks for it")
+		add(page.Warn, "writes", "paused for "+page.Span(until.Sub(r.at))+", because the API server fails or asks for it")
 	}
 	r.routeReasons(add)
 	r.serviceReasons(add)

@@ -197,7 +197,7 @@ func TestStatusPage(t *testing.T) {
 		}, []string{`class="reasons"`, "Findings on Nodes", "would be made"}},
 		{"troubled", troubled(t), []string{
 			`<header class="warn">`, "fencing off", "Findings on Nodes", "and 30 more; <code>tulle-controller ipam</code>", "60 findings: 60 outside",
-			"write 10.2.0.0/21", "not followed now: the API server did not answer", "<b>writes</b> <bdi>pause for 12 s", "connection refused", "draining",
+			"write 10.2.0.0/21", "not followed now: the API server did not answer", "<b>writes</b> <bdi>paused for 12 s", "connection refused", "draining",
 		}, nil},
 		{"observing", observing(t, 40), []string{"<h1>Observing: 40 writes would be made</h1>", "set podCIDRs 10.244.29.0/24", "and 10 more; <code>tulle-controller plan</code>", "none: it only observes"}, []string{"10.244.30.0/24"}},
 		{"observing-nothing", observing(t, 0), []string{"<h2>Writes that would be made</h2>\n<p>None.</p>"}, nil},
