@@ -35,8 +35,8 @@ func (d *denials) add(object Ref, now time.Time) {
 		d.objects[object] = struct{}{}
 		d.row++
 	}
-	// While writes of other objects are made, an object that is denied again shows nothing
-	// of the server.
+	// While writes of other objects succeed, an object that is denied again says nothing
+	// about the server.
 	if d.row < fewDenials || again && d.made && d.tries < mostWrites {
 		return
 	}

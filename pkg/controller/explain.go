@@ -16,8 +16,8 @@ type Line struct {
 
 // Explainer is a Controller that knows why a Node is not done.
 type Explainer interface {
-	// Explain returns what the controller does for a Node, or nothing if it has nothing
-	// to do with it. The Engine calls it in the loop.
+	// Explain returns what the controller does for a Node, or nothing if it does nothing
+	// for that Node. The Engine calls it in the loop.
 	Explain(node string) []Line
 }
 

@@ -293,7 +293,7 @@ func (p *pipe[T]) replace(all map[string][]any) {
 	p.engine.news.Wake()
 }
 
-// report takes each failure of the watch, and nil when a session begins.
+// report records each failure of the watch, and nil when a session begins.
 func (p *pipe[T]) report(err error) {
 	if p.isAbsent(err) {
 		p.replace(nil)

@@ -3,8 +3,8 @@ package controller
 import "sync"
 
 // mailbox holds what a feed has read and the loop has not taken: the last state of each
-// object. So the reader never waits for the loop, however long that plans, and what is
-// held is no more than the objects.
+// object. So the reader never waits for the loop, however long a plan takes, and the mailbox
+// never holds more than the objects.
 type mailbox[V any] struct {
 	mu   sync.Mutex
 	held mail[V]
@@ -29,14 +29,14 @@ type change[V any] struct {
 	gone  bool
 }
 
-// replace puts a full list in, in the place of everything before it.
+// replace replaces everything with a full list.
 func (b *mailbox[V]) replace(l fullList[V]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held = mail[V]{list: &l}
 }
 
-// put puts a change in, in the place of an earlier one of the same object.
+// put adds a change, which replaces an earlier one of the same object.
 func (b *mailbox[V]) put(key string, c change[V]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

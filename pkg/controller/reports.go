@@ -10,12 +10,13 @@ const (
 	remindInterval = time.Minute
 )
 
-// Reports paces the reports of what a controller has found wrong. Its zero value is due.
+// Reports paces the reports of what a controller has found wrong. From its zero value, a
+// report is due at once.
 type Reports struct{ last time.Time }
 
-// Send calls send if a report is due. send reports whether something is wrong that a
-// person is to be reminded of. Send returns when to call it again without a change; with
-// a zero time, nothing is wrong.
+// Send calls send if a report is due. send reports whether something is wrong that needs
+// reminders. Send returns when to call it again without a change; with a zero time, nothing
+// is wrong.
 func (r *Reports) Send(now time.Time, send func() (remind bool)) (again time.Time) {
 	if due := r.last.Add(reportInterval); now.Before(due) {
 		return due

@@ -12,8 +12,8 @@ import (
 )
 
 // AddAlias adds an alias to the first network interface of an instance, and waits until
-// that is done. If ctx ends before, the error is Pending, and the same Change may be
-// sent again: one that is made already changes nothing.
+// that is done. If ctx ends first, the error is Pending, and the caller may send the
+// same Change again: the API makes it once.
 func (c *Client) AddAlias(ctx context.Context, change cloud.Change) error {
 	n, err := parse(change.ID, c.options.Project)
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Client) send(ctx context.Context, n name, change cloud.Change) (*operat
 	case slices.Contains(i.value().Aliases, change.Add):
 		return nil, nil
 	case d.Fingerprint != change.Version:
-		return nil, &cloud.Error{Kind: cloud.Changed, Action: updateInterface, Text: fmt.Sprintf("interface %.20q of %s has changed since it was read; reading it again", d.Name, n.instance)}
+		return nil, &cloud.Error{Kind: cloud.Changed, Action: updateInterface, Text: fmt.Sprintf("interface %.20q of %s has changed since it was read; retrying with its new state", d.Name, n.instance)}
 	}
 	patch := request{
 		action: updateInterface, method: http.MethodPatch, at: n.place(), path: "instances/" + n.instance + "/updateNetworkInterface",
@@ -54,11 +54,11 @@ func (c *Client) send(ctx context.Context, n name, change cloud.Change) (*operat
 	return &o, nil
 }
 
-// await waits until an operation has ended. Each request waits up to two minutes at the
-// API, or less if that is overloaded.
+// await waits until an operation has ended. The API holds each request for up to two
+// minutes, or less under load.
 func (c *Client) await(ctx context.Context, at place, o operation) error {
 	pending := func(why string) error {
-		return &cloud.Error{Kind: cloud.Pending, Action: updateInterface, Text: fmt.Sprintf("operation %.80q has not ended%s; looking again", o.Name, why)}
+		return &cloud.Error{Kind: cloud.Pending, Action: updateInterface, Text: fmt.Sprintf("operation %.80q has not ended%s; retrying", o.Name, why)}
 	}
 	for o.Status != done {
 		if o.Name == "" || strings.ContainsAny(o.Name, "/?#%") || ctx.Err() != nil {

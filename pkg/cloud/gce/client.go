@@ -31,7 +31,7 @@ const (
 const (
 	// mostTries limits how often a request is sent that a server fails to answer.
 	mostTries = 4
-	// largest is a size that no page reaches: 500 instances are some 200 kB.
+	// largest limits the size of an answer. A page of 500 instances has about 200 kB.
 	largest = 16 << 20
 )
 
@@ -124,7 +124,7 @@ type request struct {
 	body           any
 }
 
-// do sends a request until it is answered, at most mostTries times, and reads the answer
+// do sends a request until the API answers, at most mostTries times, and decodes the answer
 // into to.
 func (c *Client) do(ctx context.Context, r request, to any) error {
 	for failures := 1; ; failures++ {

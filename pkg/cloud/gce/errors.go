@@ -37,7 +37,7 @@ type refusal struct {
 	} `json:"error"`
 }
 
-// overQuota are the reasons of a 403 that means a quota and no permission.
+// overQuota are the reasons of a 403 that is about a quota, not about a permission.
 var overQuota = []string{"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED"}
 
 // refused returns the error for an answer that is not OK.
@@ -59,15 +59,15 @@ func refused(action string, r *http.Response, body []byte) *cloud.Error {
 	case quota:
 		e.Kind, fix = cloud.Throttled, "; waiting, or raise the project's quota of Compute Engine API requests"
 	case code == http.StatusUnauthorized:
-		e.Kind, fix = cloud.Denied, "; the credentials are not valid: check the service account's key, or the clock"
+		e.Kind, fix = cloud.Denied, "; the credentials are invalid: check the service account's key and the clock"
 	case code == http.StatusForbidden:
 		e.Kind, fix = cloud.Denied, "; grant the service account "+permissions[action]+", and the instance that this runs on the scope "+Scope
 	case code == http.StatusNotFound:
 		e.Kind = cloud.Missing
 	case code == http.StatusPreconditionFailed || code == http.StatusConflict:
-		e.Kind, fix = cloud.Changed, "; reading it again"
+		e.Kind, fix = cloud.Changed, "; retrying with its new state"
 	case code >= 500 || code == http.StatusRequestTimeout:
-		e.Kind, fix = cloud.Unavailable, "; trying again"
+		e.Kind, fix = cloud.Unavailable, "; retrying"
 	default:
 		e.Kind = kindOf(e.Text)
 	}
@@ -78,7 +78,7 @@ func refused(action string, r *http.Response, body []byte) *cloud.Error {
 // inUse are the codes of addresses that something else uses.
 var inUse = []string{"IP_IN_USE_BY_ANOTHER_RESOURCE", "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "already being used by another"}
 
-// kindOf returns what a text of the API means that comes with no telling status.
+// kindOf returns the kind of an error from its text, where the status does not tell it.
 func kindOf(text string) cloud.Kind {
 	for _, code := range inUse {
 		if strings.Contains(text, code) {

@@ -18,7 +18,7 @@ import (
 const (
 	// pageSize is how many instances a page has at most. It is the API's limit.
 	pageSize = 500
-	// mostNamed is how many instances of a zone are asked for by name. Beyond that, the
+	// mostNamed is how many instances of a zone are requested by name. For more, the
 	// whole zone is listed.
 	mostNamed = 50
 	// mostPages limits a list that does not end.

@@ -15,8 +15,8 @@ import (
 // tokenLimit is how long a token server may take to answer.
 const tokenLimit = 10 * time.Second
 
-// tokens hands out tokens. A source of tokens knows no context: one that hangs holds up
-// its own goroutine alone.
+// tokens hands out tokens. A source of tokens takes no context, so it has a goroutine of
+// its own: if the source hangs, only that goroutine does.
 type tokens struct {
 	source oauth2.TokenSource
 	free   chan struct{} // holds what the goroutine takes that asks the source

@@ -6,10 +6,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// fieldsOfInstance are what is asked for of an instance.
+// fieldsOfInstance are the fields that requests ask for.
 const fieldsOfInstance = "name,networkInterfaces(name,fingerprint,aliasIpRanges,ipv6Address,ipv6AccessType,ipv6AccessConfigs(externalIpv6))"
 
-// instance is what matters of an instance. The names are the API's.
+// instance has the fields of an instance that matter, with the API's names.
 type instance struct {
 	Name       string      `json:"name"`
 	Interfaces []netDevice `json:"networkInterfaces"`

@@ -16,16 +16,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Mode is who gives out ranges.
+// Mode is what gives out ranges.
 type Mode int
 
 // The modes.
 const (
-	// CloudAllocator: the cloud. Instances are looked up for Nodes that lack something.
+	// CloudAllocator: the cloud does. Instances are looked up for Nodes that lack something.
 	CloudAllocator Mode = iota
-	// FromCloud: the cloud. All instances are compared with their Nodes again and again.
+	// FromCloud: the cloud does. All instances are compared with their Nodes periodically.
 	FromCloud
-	// FromCluster: the controller, from Options.Pool.
+	// FromCluster: the controller does, from Options.Pool.
 	FromCluster
 )
 
@@ -69,7 +69,7 @@ const (
 	// changeLimit is how long a change of an instance may take, with the time that it waits
 	// for the cloud's limits.
 	changeLimit = time.Minute
-	// avoidTime is how long a block is not given out that the cloud says is in use.
+	// avoidTime is how long a block is avoided after the cloud called it in use.
 	avoidTime = 10 * time.Minute
 )
 
@@ -92,8 +92,8 @@ type Controller struct {
 
 	reads  controller.Schedule // instances to look up, by Node
 	asked  map[string][]string // the Nodes of each provider ID that is being looked up
-	steps  controller.Schedule // Nodes to look at
-	adds   controller.Schedule // Nodes whose instances are to get a range
+	steps  controller.Schedule // Nodes that may need a write
+	adds   controller.Schedule // Nodes whose instances need a range
 	flying map[string]flight   // the write in flight of each Node
 
 	reports controller.Reports

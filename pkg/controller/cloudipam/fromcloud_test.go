@@ -179,7 +179,7 @@ func TestAnInstanceOfAnotherNameDoesNotCount(t *testing.T) {
 			l.Pass(time.Minute)
 			l.wantNone("worker-1")
 			l.want("worker-2.c.my-project-1.internal", "10.64.2.0/24")
-			l.WantEvent("worker-1", notAvailable, "that of the instance database", "re-create the Node")
+			l.WantEvent("worker-1", notAvailable, "belongs to the instance database", "re-create the Node")
 			if l.cloud.Changes() > 0 || !slices.Equal(l.cloud.Aliases("database"), []string{"10.64.1.0/24"}) {
 				t.Errorf("%d changes, %q", l.cloud.Changes(), l.cloud.Aliases("database"))
 			}

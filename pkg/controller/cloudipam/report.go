@@ -20,7 +20,7 @@ const (
 	Shared       ipam.Code = "shared"         // another Node has what the cloud routes to this one
 )
 
-// Codes are all of these.
+// Codes are all codes.
 var Codes = []ipam.Code{NoProviderID, NoInstance, NoAlias, Mismatch, Shared}
 
 // The reasons of events, in the words of kube-controller-manager.
@@ -81,7 +81,7 @@ func (c *Controller) finding(n *node) (code ipam.Code, text string) {
 	case n.instance.Problem != "":
 		return NoInstance, n.instance.Problem
 	case !n.isNamed():
-		return NoInstance, fmt.Sprintf("providerID %.100q is that of the instance %s, and the Node has another name; re-create the Node with the name of its instance", n.id, n.instance.Name)
+		return NoInstance, fmt.Sprintf("providerID %.100q belongs to the instance %s, but the Node has another name; re-create the Node with the name of its instance", n.id, n.instance.Name)
 	}
 	ranges := c.ranges(n)
 	if ranges != nil && len(n.cidrs) == 0 {
@@ -108,7 +108,7 @@ func (c *Controller) lacking(n *node) string {
 	return "alias range"
 }
 
-// from returns where the alias ranges have to be from.
+// from returns where the alias ranges must come from.
 func (c *Controller) from() string {
 	if c.options.Secondary == "" {
 		return ""

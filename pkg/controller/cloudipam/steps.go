@@ -55,8 +55,8 @@ func (c *Controller) isIdle(n *node) bool {
 	return !flies && !n.deleting && n.isKnown()
 }
 
-// missing returns the range that a Node's instance without one is to get: what the Node
-// has, or was granted.
+// missing returns the range that an instance without one gets: what its Node has, or was
+// granted.
 func (c *Controller) missing(n *node) netip.Prefix {
 	switch p := c.own(n); {
 	case c.options.Mode != FromCluster:

@@ -14,10 +14,10 @@ import (
 // --node-ip.
 const ProvidedIP = "alpha.kubernetes.io/provided-node-ip"
 
-// mostProvided is how many addresses --node-ip may have: one of each family.
+// mostProvided is how many addresses --node-ip may have: one per family.
 const mostProvided = 2
 
-// addressesFor returns the addresses that a Node's status is to have, by the rules of
+// addressesFor returns the addresses that a Node's status should have, by the rules of
 // k8s.io/cloud-provider. They are those of its instance, and the Node's own host name if
 // the cloud gives none. An address that the kubelet requests comes first, and is the only
 // one of its type. It returns nil if the cloud gives no address.

@@ -12,11 +12,11 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// Name is what the controller is called, as in cloud controller managers.
+// Name is the controller's name, as in cloud controller managers.
 const Name = "cloud-node-controller"
 
-// Cloud is what the controller needs of a cloud. With an error, what is missing in a map
-// is not known.
+// Cloud is what the controller needs of a cloud. With an error, keys that are missing in a
+// map are unknown.
 type Cloud interface {
 	// Instances returns what the cloud says about each instance, by its provider ID.
 	Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error)
@@ -37,7 +37,7 @@ type Options struct {
 }
 
 const (
-	// freshTime is how old an answer of the cloud may be that is written to a Node.
+	// freshTime limits the age of an answer of the cloud that is written to a Node.
 	freshTime = time.Minute
 	// settleTime is how long a Node's write waits for the watch to show the last one.
 	settleTime = time.Second
@@ -53,13 +53,13 @@ type Controller struct {
 	nodes   map[string]*node
 	shares  shares
 
-	reads   controller.Schedule // Nodes whose instances are to be looked up
+	reads   controller.Schedule // Nodes whose instances are looked up next
 	asked   map[string][]string // the Nodes of each key that is being looked up
 	began   time.Time           // when the Controller was made
 	last    time.Time           // the last lookup
 	refresh time.Time           // when all Nodes are looked up again
 
-	steps  controller.Schedule // Nodes to look at
+	steps  controller.Schedule // Nodes that may need a write
 	flying map[string]*flight  // the write in flight of each Node
 
 	reports controller.Reports // of the findings
@@ -124,7 +124,7 @@ func (c *Controller) Lead(election.Term) {
 }
 
 // Clean implements controller.Controller. A late write repeats what the cloud said of the
-// same Node. What has changed since is written again when the watch shows it.
+// same Node. When the watch shows it, the controller writes what has changed since.
 func (c *Controller) Clean() bool { return true }
 
 // Done implements controller.Controller.
@@ -194,8 +194,8 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 	return c.write(n, l)
 }
 
-// lack returns what a Node lacks of what its instance has. Without an instance, it is
-// what can be known without one.
+// lack returns what a Node lacks compared with its instance. Without an instance, it
+// returns what the Node itself shows.
 func (c *Controller) lack(n *node, i *cloud.Instance) (change, error) {
 	if !isThere(i) {
 		i = nil
@@ -209,8 +209,8 @@ func (c *Controller) lack(n *node, i *cloud.Instance) (change, error) {
 	return initial(n, i, c.options.ZoneID)
 }
 
-// isDescribed reports whether the cloud has described the Node's instance, and it is
-// there.
+// isDescribed reports whether the cloud has described the Node's instance, and the instance
+// exists.
 func (n *node) isDescribed() bool { return isThere(n.instance) }
 
 func isThere(i *cloud.Instance) bool {

@@ -14,7 +14,7 @@ func (c *Controller) Explain(name string) []controller.Line {
 		return nil
 	}
 	if !n.needs() && !n.deleting {
-		return []controller.Line{{What: "instance", OK: true, Text: "the Node has neither a providerID nor the taint " + Taint + ", so it is left alone"}}
+		return []controller.Line{{What: "instance", OK: true, Text: "the Node has neither a providerID nor the taint " + Taint + ", so the controller ignores it"}}
 	}
 	return []controller.Line{c.explainInstance(n), c.explainTaint(n), c.explainAddresses(n)}
 }
@@ -66,10 +66,10 @@ func (c *Controller) explainAddresses(n *node) controller.Line {
 	case n.problem != "":
 		l.Text = n.problem
 	case !n.isDescribed():
-		l.Text = "not known, because the instance is not"
+		l.Text = "unknown, because the instance is unknown"
 	default:
 		if all, err := newAddresses(n, n.instance); err == nil && all != nil {
-			l.Text = "differ from those of the instance, which has " + join(all)
+			l.Text = "differ from those of the instance: " + join(all)
 		} else {
 			l.OK, l.Text = true, join(n.addresses)
 		}

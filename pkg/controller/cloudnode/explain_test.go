@@ -37,7 +37,7 @@ func TestExplainsEachNode(t *testing.T) {
 		for name, parts := range map[string][]string{
 			"none":     nil,
 			"fine":     {"+instance: i-fine is running: fake.large in fake-1a, as of 00:00:01 UTC", "+taint " + Taint + ": removed", "+addresses: 172.20.0.1, 198.51.0.1"},
-			"new":      {"-instance: there is no instance of new", "-taint " + Taint + ": the cloud shows no instance for the Node, so it keeps its taint", "-addresses: not known"},
+			"new":      {"-instance: there is no instance of new", "-taint " + Taint + ": the cloud shows no instance of the Node, so the Node keeps its taint", "-addresses: unknown"},
 			"bare":     {"+instance: the Node has neither a providerID nor the taint"},
 			"requests": {"+instance: i-requests", "-taint " + Taint + ": the kubelet requests the address 192.0.2.1", "-addresses: the kubelet requests the address 192.0.2.1"},
 			"gone":     {"-instance: instance i-gone is terminated; delete the Node"},

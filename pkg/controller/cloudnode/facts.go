@@ -36,7 +36,7 @@ type change struct {
 	addresses  []cloud.Address  // nil is none
 }
 
-// isEmpty reports whether nothing is to be written.
+// isEmpty reports whether there is nothing to write.
 func (c change) isEmpty() bool {
 	return c.providerID == "" && len(c.labels) == 0 && !c.untaint && c.addresses == nil
 }
@@ -63,8 +63,8 @@ func (c change) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// labelText returns labels for people. The two of a fact that are set to one value have a
-// short name together.
+// labelText returns labels for people. The old and the stable label of a fact share a
+// short name if they get the same value.
 func labelText(labels map[string]string) string {
 	short := maps.Clone(labels)
 	for _, pair := range pairs {
@@ -97,7 +97,7 @@ func initial(n *node, i *cloud.Instance, zoneID string) (c change, err error) {
 			}
 		}
 	}
-	// As any label that is a cloud's own, it is left alone if the Node has it.
+	// Like any label of a cloud itself, it stays if the Node has it.
 	if _, has := n.labels[zoneID]; zoneID != "" && i.ZoneID != "" && !has {
 		c.labels[zoneID] = i.ZoneID
 	}
@@ -106,7 +106,7 @@ func initial(n *node, i *cloud.Instance, zoneID string) (c change, err error) {
 }
 
 // later returns what an initialised Node lacks. Without an instance that was just looked
-// up, it is only what the Node's old labels say.
+// up, that only follows from the Node's old labels.
 func later(n *node, i *cloud.Instance) (c change, err error) {
 	c = change{labels: make(map[string]string)}
 	for k, pair := range pairs {
@@ -129,7 +129,7 @@ func later(n *node, i *cloud.Instance) (c change, err error) {
 	return c, err
 }
 
-// newAddresses returns a Node's addresses if they are to be changed, or nil.
+// newAddresses returns a Node's addresses if they must change, or nil.
 func newAddresses(n *node, i *cloud.Instance) ([]cloud.Address, error) {
 	all, err := addressesFor(i.Addresses, n.addresses, n.provided, n.isProvided)
 	if err != nil || slices.Equal(all, n.addresses) {

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// gatherTime is how long a Node waits for others that are to be looked up.
+	// gatherTime is how long a lookup waits for further Nodes.
 	gatherTime = 50 * time.Millisecond
 	// pace is the shortest time between two lookups.
 	pace = 300 * time.Millisecond
 	// lookupFirst and lookupLast limit the time between two lookups of an instance that
-	// the cloud does not describe. It doubles with each.
+	// the cloud does not describe. The time doubles with each lookup.
 	lookupFirst, lookupLast = time.Second, time.Minute
 )
 
@@ -25,8 +25,8 @@ const (
 // none.
 const byID, byName = "id ", "name "
 
-// needs reports whether a Node's instance is to be looked up. A Node that has neither the
-// taint nor a providerID is no cloud's.
+// needs reports whether a Node's instance needs a lookup. A Node that has neither the
+// taint nor a providerID belongs to no cloud.
 func (n *node) needs() bool { return !n.deleting && (n.waits || n.id != "") }
 
 // key returns the key by which a Node is looked up.
@@ -120,7 +120,7 @@ func (c *Controller) read(ctx context.Context, keys []string) (map[string]cloud.
 	return all, errors.Join(asks[0].err, asks[1].err)
 }
 
-// take takes what the cloud says about instances.
+// take applies what the cloud says about instances.
 func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
 	now, asked := time.Now(), c.asked
 	c.asked = make(map[string][]string)
@@ -149,9 +149,9 @@ func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
 	}
 }
 
-// fruitlessly looks a Node up again after a lookup that did not show what was needed. The
-// times lie on a grid, so that one lookup serves many Nodes. It is relative to a time of
-// the monotonic clock: Truncate would use the wall clock, which may be set back.
+// fruitlessly schedules another lookup of a Node after one that did not show what was
+// needed. The times lie on a grid, so that one lookup serves many Nodes. The grid starts at
+// a time of the monotonic clock: Truncate would use the wall clock, which may be set back.
 func (c *Controller) fruitlessly(n *node, now time.Time) {
 	d := lookupLast
 	if n.fruitless < 6 {

@@ -88,7 +88,7 @@ func (c *Controller) list(all map[string]node) {
 	}
 }
 
-// set takes a state of a Node.
+// set applies a state of a Node.
 func (c *Controller) set(name string, v node) {
 	n, now := c.nodes[name], time.Now()
 	switch {
@@ -105,15 +105,14 @@ func (c *Controller) set(name string, v node) {
 	c.steps.Set(name, now)
 }
 
-// isOfAnother reports whether a later state of a Node may be of another instance than the
-// one that was looked up. A program may set the providerID while the Node is looked up by
-// its name.
+// isOfAnother reports whether a later state of a Node may belong to another instance than
+// the one that was looked up. A program may set the providerID during a lookup by name.
 func (n *node) isOfAnother(v *node) bool {
 	return n.id != v.id && (n.id != "" || n.instance == nil || n.instance.ProviderID != v.id)
 }
 
-// change takes a later state of a known Node. What may have changed the instance, and
-// what another program has changed in the Node, needs a new answer of the cloud.
+// change applies a later state of a known Node. If the instance may have changed, or
+// another program has changed the Node, it requests a new answer of the cloud.
 func (c *Controller) change(n, v *node, now time.Time) {
 	asks := v.ready && !n.ready || v.waits && !n.waits || v.provided != n.provided || v.isProvided != n.isProvided
 	if l, err := c.lack(v, n.instance); !asks && !v.waits && n.instance != nil {
@@ -138,7 +137,7 @@ func (c *Controller) change(n, v *node, now time.Time) {
 	}
 }
 
-// remove takes the deletion of a Node.
+// remove applies the deletion of a Node.
 func (c *Controller) remove(name string) {
 	n := c.nodes[name]
 	if n == nil {
@@ -151,5 +150,5 @@ func (c *Controller) remove(name string) {
 	c.steps.Remove(name)
 }
 
-// ref returns the Node as an object of events and writes.
+// ref returns the Node as the object of events and writes.
 func (n *node) ref() controller.Ref { return controller.Ref{Kind: "Node", Name: n.name, UID: n.uid} }

@@ -21,7 +21,7 @@ const (
 	BadAddress Code = "requested-address" // the kubelet requests an address that the instance does not have
 )
 
-// Codes are all of these.
+// Codes are all codes.
 var Codes = []Code{Foreign, NoInstance, Shared, BadAddress}
 
 // The reasons of events.
@@ -79,11 +79,11 @@ func (c *Controller) finding(n *node) (code Code, text string) {
 	case i.Problem != "" && i.State != cloud.Absent:
 		return Foreign, i.Problem
 	case n.waits && !n.isDescribed():
-		return NoInstance, fmt.Sprintf("the cloud shows no instance for the Node, so it keeps its taint: %s", absence(n))
+		return NoInstance, fmt.Sprintf("the cloud shows no instance of the Node, so the Node keeps its taint: %s", absence(n))
 	case other != nil && n.waits:
-		return Shared, fmt.Sprintf("instance %s belongs to Node %s, so this Node keeps its taint; delete the Node that is not of this machine", i.ID, other.name)
+		return Shared, fmt.Sprintf("instance %s belongs to Node %s, so this Node keeps its taint; delete the Node that does not belong to this machine", i.ID, other.name)
 	case other != nil:
-		return Shared, fmt.Sprintf("instance %s is that of Node %s, too; delete the Node that is not of this machine", i.ID, other.name)
+		return Shared, fmt.Sprintf("Node %[2]s has the same instance %[1]s; delete the Node that does not belong to this machine", i.ID, other.name)
 	case n.problem != "":
 		return BadAddress, n.problem
 	}

@@ -45,8 +45,7 @@ func (s shares) holder(n *node, now time.Time) (first *node) {
 	return first
 }
 
-// release lets the Nodes that wait for a Node's instance be looked at now, because the Node
-// leaves it.
+// release makes the Nodes due that wait for a Node's instance, because the Node leaves it.
 func (c *Controller) release(n *node, now time.Time) {
 	if n.instance == nil {
 		return

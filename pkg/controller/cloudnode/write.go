@@ -15,9 +15,9 @@ type nodeAddress struct {
 	Address string            `json:"address"`
 }
 
-// write returns the write of a change, if it is not empty. The addresses come first, so
-// that a Node whose taint is removed has them. A patch replaces all taints, so it requires
-// the Node as it was read.
+// write returns the write of a change, if the change is not empty. The addresses come
+// first, so that a Node whose taint is removed has them. A patch replaces all taints, so it
+// requires the resourceVersion that was read.
 func (c *Controller) write(n *node, l change) (w controller.Write, ok bool) {
 	if l.isEmpty() {
 		return w, false
@@ -47,8 +47,8 @@ func (c *Controller) write(n *node, l change) (w controller.Write, ok bool) {
 	return controller.Write{Controller: Name, Object: n.ref(), Verb: controller.Patch, Summary: l.String(), Do: do}, true
 }
 
-// status returns the status that is to be merged. A strategic merge patch would merge
-// addresses by their type, of which a Node may have several: they are replaced.
+// status returns the status to merge. A strategic merge patch would merge addresses by
+// their type, of which a Node may have several, so the patch replaces them.
 func (c change) status() any {
 	all := []any{map[string]string{"$patch": "replace"}}
 	for _, a := range c.addresses {

@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// Name is what the controller is called.
+// Name is the controller's name.
 const Name = "clustercidr-controller"
 
 const (
@@ -22,7 +22,7 @@ const (
 	apiVersion = "networking.x-k8s.io/v1"
 )
 
-// source is what the pools' source is called.
+// source is the name of the pools' source.
 const source = "clustercidrs"
 
 // Controller makes pools of ClusterCIDRs, and sets their finalizers. Only the Engine's
@@ -124,7 +124,7 @@ func (c *Controller) flush() {
 	c.settleOrder(time.Now())
 }
 
-// publish hands over the pools, and what is wrong with the objects.
+// publish hands over the pools, and the problems of the objects.
 func (c *Controller) publish() {
 	var pools []ipam.Pool
 	var problems []nodeipam.Problem

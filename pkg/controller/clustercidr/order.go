@@ -13,12 +13,12 @@ const (
 	// orderLimit is how long Nodes are held back at most. After that they get blocks of
 	// the pools that are known.
 	orderLimit = time.Second
-	// orderRetry is how long a failed read waits for the next try.
+	// orderRetry is how long to wait after a failed read.
 	orderRetry = 100 * time.Millisecond
 )
 
 // order makes sure that a Node which was created after a ClusterCIDR can use it. The two
-// are watched on their own, so the Node may be read first. For the Nodes that are held
+// have separate watches, so the Node may be read first. For the Nodes that are held
 // back, one list of all ClusterCIDRs is read, which has everything that is older than
 // they are. Once the watch has shown the newest of these, the Nodes get blocks.
 type order struct {
@@ -78,7 +78,7 @@ func (c *Controller) readOrder(ctx context.Context, keys []string) (map[string]p
 	return map[string]present{keys[0]: p}, nil
 }
 
-// takeOrder takes what readOrder has read.
+// takeOrder applies what readOrder has read.
 func (c *Controller) takeOrder(keys []string, found map[string]present) {
 	now := time.Now()
 	p, ok := found[keys[0]]

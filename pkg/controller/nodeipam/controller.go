@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// Name is what the controller is called, as in kube-controller-manager.
+// Name is the controller's name, as in kube-controller-manager.
 const Name = "node-ipam-controller"
 
 // Options are what a Controller needs.
@@ -27,7 +27,7 @@ type Options struct {
 	// Hold holds a Node back until Known reports the pools as of its creation. It needs
 	// Select.
 	Hold bool
-	// Rest is how long a block rests after its Node has gone. Zero is not at all.
+	// Rest is how long a block rests after its Node has gone. With zero, it does not rest.
 	Rest time.Duration
 	// Event sends an event.
 	Event func(controller.Event)
@@ -169,8 +169,8 @@ func (c *Controller) Done(w controller.Write, err error) {
 	}
 }
 
-// failed sends an event with the reason why a Node gets no podCIDRs. Without its fence,
-// no Node gets any.
+// failed sends an event with the reason why a Node gets no podCIDRs. If a fence fails, no
+// Node gets any.
 func (c *Controller) failed(a *attempt, n *node, err error) {
 	what := "cannot set podCIDRs " + strings.Join(a.cidrs, ",")
 	if a.isFence() {

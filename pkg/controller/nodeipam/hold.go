@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Nodes and pools are followed on their own, so a Node may be read before a pool that was
+// Nodes and pools have separate watches, so a Node may be read before a pool that was
 // created earlier. With Options.Hold, a Node gets nothing until the pools as of its
 // creation are known.
 
@@ -26,9 +26,9 @@ func (c *Controller) hold(n, old *node) {
 	}
 }
 
-// Held returns a revision as of which the pools must be known, so that no Node is held
-// back, or 0. It may be that of a Node that was let go while others are held. It costs the
-// same however many these are. Call it in the Engine's loop.
+// Held returns a revision as of which the pools must be known before the Nodes that are
+// held back get blocks, or 0. It may be that of a Node that is no longer held back while
+// others are. It costs the same however many these are. Call it in the Engine's loop.
 func (c *Controller) Held() (revision int64) {
 	if len(c.held) == 0 {
 		c.heldTo = 0
