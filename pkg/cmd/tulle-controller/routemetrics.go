@@ -7,7 +7,7 @@ import (
 )
 
 // routeMetrics returns the metrics of the route controller. They are missing without it.
-func routeMetrics(many func(kind prometheus.ValueType, name, help string, read func(reading, func(float64, ...string)), labels ...string) metric) []metric {
+func routeMetrics() []metric {
 	tables := func(name, help string, read func(cloudroute.Usage, func(float64))) metric {
 		return many(prometheus.GaugeValue, name, help, func(r reading, emit func(float64, ...string)) {
 			if r.routes == nil {
@@ -18,12 +18,8 @@ func routeMetrics(many func(kind prometheus.ValueType, name, help string, read f
 			}
 		}, "table", "family")
 	}
-	one := func(name, help string, read func(reading) float64) metric {
-		return many(prometheus.GaugeValue, name, help, func(r reading, emit func(float64, ...string)) {
-			if r.routes != nil {
-				emit(read(r))
-			}
-		})
+	ofRoutes := func(name, help string, read func(reading) float64) metric {
+		return oneIf(func(r reading) bool { return r.routes != nil }, name, help, read)
 	}
 	return []metric{
 		many(prometheus.GaugeValue, "route_nodes", "Nodes by how far their routes are: routed, pending, unknown, or the code of what is wrong.", func(r reading, emit func(float64, ...string)) {
@@ -41,8 +37,8 @@ func routeMetrics(many func(kind prometheus.ValueType, name, help string, read f
 			}
 		}),
 		tables("routes_waiting", "Routes of Nodes that a table has no room for.", func(u cloudroute.Usage, emit func(float64)) { emit(float64(u.Waiting)) }),
-		one("routes_owned", "Destinations whose routes are ours, by the ledger.", func(r reading) float64 { return float64(r.routes.Ledger) }),
-		one("route_tables_read_timestamp_seconds", "Unix time at which all route tables were read last, in seconds; 0 before the first time.", func(r reading) float64 {
+		ofRoutes("routes_owned", "Destinations whose routes are ours, by the ledger.", func(r reading) float64 { return float64(r.routes.Ledger) }),
+		ofRoutes("route_tables_read_timestamp_seconds", "Unix time at which all route tables were read last, in seconds; 0 before the first time.", func(r reading) float64 {
 			if r.routes.Read.IsZero() {
 				return 0
 			}

@@ -8,7 +8,7 @@ import (
 
 // serviceMetrics returns the metrics of the service controller. They are missing without
 // it.
-func serviceMetrics(many func(kind prometheus.ValueType, name, help string, read func(reading, func(float64, ...string)), labels ...string) metric) []metric {
+func serviceMetrics() []metric {
 	gauge := prometheus.GaugeValue
 	one := func(name, help string, read func(*service.Report) float64) metric {
 		return many(gauge, name, help, func(r reading, emit func(float64, ...string)) {
