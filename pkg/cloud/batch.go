@@ -9,7 +9,7 @@ import (
 const (
 	// gather is how long a Batch waits for the keys of other callers.
 	gather = 50 * time.Millisecond
-	// young is how long an answer may be given to another caller.
+	// young is how long an answer also serves other callers.
 	young = time.Second
 	// batchLimit is how long one read may take. The controllers wait for 30 s, so what a
 	// read has found by its end still reaches them.
@@ -107,8 +107,8 @@ func (b *Batch) join(keys []string, all map[string]Instance) *batch {
 	return b.next
 }
 
-// run reads what was gathered. A caller that does not wait any longer ends no read that
-// others wait for.
+// run reads what was gathered. A caller that stops waiting ends no read that others wait
+// for.
 func (b *Batch) run() {
 	b.mu.Lock()
 	mine := b.next

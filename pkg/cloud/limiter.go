@@ -47,7 +47,7 @@ type bucket struct {
 	at     time.Time // when tokens was right
 	held   time.Time // until then no request begins
 	slowed time.Time // when scale was last reduced
-	queue  []*int    // of those who wait, in their order
+	queue  []*int    // of the waiting requests, in their order
 }
 
 // NewLimiter returns a Limiter with a budget for each action.
@@ -55,8 +55,8 @@ func NewLimiter(budget func(action string) Budget) *Limiter {
 	return &Limiter{budget: budget, buckets: make(map[string]*bucket)}
 }
 
-// Wait waits until a request may be made. If that is not before ctx ends, it returns a
-// Throttled error at once, and the request is not to be made.
+// Wait waits until a request may be made. If ctx ends earlier than that, Wait returns a
+// Throttled error at once, and the caller must not make the request.
 func (l *Limiter) Wait(ctx context.Context, action string) error {
 	ticket := new(int)
 	l.change(action, func(b *bucket) { b.queue = append(b.queue, ticket) })
@@ -68,11 +68,11 @@ func (l *Limiter) Wait(ctx context.Context, action string) error {
 		}
 		if end, ends := ctx.Deadline(); ends && time.Until(end) < pause {
 			l.leave(action, ticket)
-			return &Error{Kind: Throttled, Action: action, After: pause, Text: fmt.Sprintf("the budget of requests is used up for %s, which is longer than this one can wait; trying again later", pause.Round(time.Millisecond))}
+			return &Error{Kind: Throttled, Action: action, After: pause, Text: fmt.Sprintf("the request budget is used up for %s, longer than this request can wait; retrying", pause.Round(time.Millisecond))}
 		}
 		if err := retry.Sleep(ctx, pause); err != nil {
 			l.leave(action, ticket)
-			return &Error{Kind: Throttled, Action: action, Text: "the request waited for its turn: " + err.Error()}
+			return &Error{Kind: Throttled, Action: action, Text: "the request timed out while it waited for the request budget: " + err.Error()}
 		}
 	}
 }
@@ -135,8 +135,8 @@ func (b *bucket) refill(now time.Time) {
 
 func (b *bucket) rate() float64 { return b.budget.Rate * b.scale }
 
-// take takes a token for one who waits, and returns 0. If there is none yet, or those
-// before it need it, take returns when to ask again.
+// take takes a token for a waiting request, and returns 0. If there is none yet, or earlier
+// requests need it, take returns how long to wait.
 func (b *bucket) take(ticket *int, now time.Time) time.Duration {
 	b.refill(now)
 	need := float64(slices.Index(b.queue, ticket) + 1)

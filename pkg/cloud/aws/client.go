@@ -20,8 +20,8 @@ import (
 const (
 	// mostTries limits how often a request is sent.
 	mostTries = 4
-	// tryLimit is how long one try may take. A slow answer is sent for again while there
-	// is time.
+	// tryLimit is how long one try may take. While there is time, a slow request is sent
+	// again.
 	tryLimit = 12 * time.Second
 )
 
@@ -117,14 +117,13 @@ func (c *Client) count(action string, err error) {
 	c.calls[cloud.Call{Action: action, Outcome: outcome}]++
 }
 
-// ask sends a request that changes nothing, until it is answered, at most mostTries
-// times.
+// ask sends a request that changes nothing, until AWS answers, at most mostTries times.
 func ask[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) (Out, error) {
 	return do(ctx, c, action, func(k cloud.Kind) bool { return k == cloud.Unavailable || k == cloud.Throttled }, send)
 }
 
-// change sends a request that changes something. It is sent again only if it was surely
-// not made.
+// change sends a request that changes something. It sends the request again only if AWS
+// has certainly not made the change.
 func change[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) error {
 	_, err := create(ctx, c, action, send)
 	return err

@@ -10,16 +10,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// Config is what the cloud config file of AWS's own controller says, as far as it is
-// used here.
+// Config has the settings of the cloud config file of AWS's own controller that have an
+// effect here.
 type Config struct {
 	// Cluster is the cluster's name in the tags. With Legacy it is the value of the tag
 	// KubernetesCluster.
 	Cluster string
 	Legacy  bool
-	// Region is the region; without it, it is found.
+	// Region is the region. Without it, the SDK finds one.
 	Region string
-	// VPC is the network that everything is in, if it is to be checked.
+	// VPC is the network that everything must be in, if it is set.
 	VPC string
 	// Tables are the IDs of the route tables that are ours, in the place of those with the
 	// cluster's tag.
@@ -73,7 +73,7 @@ func ParseConfig(text string) (Config, []string, error) {
 			}
 			overrides[e.subsection].set(e)
 		default:
-			warnings = append(warnings, fmt.Sprintf("line %d: section %.40q is unknown, and has no effect", e.line, e.section))
+			warnings = append(warnings, fmt.Sprintf("line %d: unknown section %.40q has no effect", e.line, e.section))
 		}
 	}
 	for _, name := range order {
@@ -91,7 +91,7 @@ func ParseConfig(text string) (Config, []string, error) {
 	return c, warnings, nil
 }
 
-// elsewhere are settings of parts that are not here.
+// elsewhere are settings of parts that this program does not have.
 var elsewhere = map[string]string{
 	"subnetid": "load balancers", "elbsecuritygroup": "load balancers", "disablesecuritygroupingress": "load balancers",
 	"clusterserviceloadbalancerhealthprobemode": "load balancers", "clusterservicesharedloadbalancerhealthprobeport": "load balancers",
@@ -119,42 +119,42 @@ func (c *Config) set(e entry) (warning string, err error) {
 	case "region":
 		c.Region = e.value
 		if !regionName.MatchString(e.value) {
-			return "", fmt.Errorf("%.40q is no region; it is like eu-west-1", e.value)
+			return "", fmt.Errorf("%.40q is not a region; use one like eu-west-1", e.value)
 		}
 	case "zone":
 		if c.Region == "" && len(e.value) > 1 && regionName.MatchString(e.value[:len(e.value)-1]) {
 			c.Region = e.value[:len(e.value)-1]
 		} else if c.Region == "" {
-			return "", fmt.Errorf("%.40q is no zone; it is like eu-west-1a. Or use Region", e.value)
+			return "", fmt.Errorf("%.40q is not a zone; use one like eu-west-1a, or set Region", e.value)
 		}
 	case "vpc":
 		c.VPC = e.value
 		if !strings.HasPrefix(e.value, "vpc-") || !resourceID.MatchString(e.value) {
-			return "", fmt.Errorf("%.40q is no VPC; it is like vpc-0123456789abcdef0", e.value)
+			return "", fmt.Errorf("%.40q is not a VPC; use one like vpc-0123456789abcdef0", e.value)
 		}
 	case "routetableid":
 		for _, id := range strings.FieldsFunc(e.value, func(r rune) bool { return r == ',' || r == ' ' }) {
 			if !strings.HasPrefix(id, "rtb-") || !resourceID.MatchString(id) {
-				return "", fmt.Errorf("%.40q is no route table; it is like rtb-0123456789abcdef0", id)
+				return "", fmt.Errorf("%.40q is not a route table; use one like rtb-0123456789abcdef0", id)
 			}
 			if !slices.Contains(c.Tables, id) {
 				c.Tables = append(c.Tables, id)
 			}
 		}
 		if len(c.Tables) > mostValues {
-			return "", fmt.Errorf("has %d tables; a read takes %d at most. Tag the tables instead", len(c.Tables), mostValues)
+			return "", fmt.Errorf("has %d tables, and a read takes at most %d; tag the tables instead", len(c.Tables), mostValues)
 		}
 	case "rolearn":
 		c.RoleARN = e.value
 		if !strings.HasPrefix(e.value, "arn:") || !strings.Contains(e.value, ":role/") {
-			return "", fmt.Errorf("%.80q is no role; it is like arn:aws:iam::123456789012:role/NAME", e.value)
+			return "", fmt.Errorf("%.80q is not a role; use one like arn:aws:iam::123456789012:role/NAME", e.value)
 		}
 	case "nodeipfamilies":
 		if e.value != "ipv4" && e.value != "ipv6" {
-			return "", fmt.Errorf("%.40q is no family; use ipv4 or ipv6, one in each line", e.value)
+			return "", fmt.Errorf("%.40q is not a family; use ipv4 or ipv6, one per line", e.value)
 		}
 		if slices.Contains(c.Families, e.value) {
-			return "is here twice", nil
+			return "occurs twice", nil
 		}
 		c.Families = append(c.Families, e.value)
 	default:
@@ -188,9 +188,12 @@ func (o *override) set(e entry) {
 
 // override takes a section ServiceOverride.
 func (c *Config) override(o override) (warning string, err error) {
+	if strings.Contains(o.url, "@") { // it may contain a password
+		return "", fmt.Errorf("line %d: ServiceOverride: URL with a user; leave the user out", o.line)
+	}
 	u, err := url.Parse(o.url)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
-		return "", fmt.Errorf("line %d: ServiceOverride: URL %.80q is none; it is like https://ec2.example.org", o.line, o.url)
+		return "", fmt.Errorf("line %d: ServiceOverride: %.80q is not a URL; use one like https://ec2.example.org", o.line, o.url)
 	}
 	switch {
 	case !slices.Contains([]string{"ec2", "elasticloadbalancing", "sts", "servicequotas"}, o.service):

@@ -54,7 +54,7 @@ x = y
 	all := strings.Join(warnings, "\n")
 	for _, part := range []string{
 		"line 6: SubnetID is about load balancers, and has no effect", "DisableSecurityGroupIngress is about load balancers", "Colour is unknown",
-		"only Service, Region and URL have an effect", `"s3" has no effect`, `region "us-east-1" has no effect`, `section "other" is unknown`,
+		"only Service, Region and URL have an effect", `"s3" has no effect`, `region "us-east-1" has no effect`, `unknown section "other"`,
 	} {
 		if !strings.Contains(all, part) {
 			t.Errorf("no warning has %q:\n%s", part, all)
@@ -95,17 +95,17 @@ func TestWrongCloudConfigs(t *testing.T) {
 		"[Global]\n= 5":                     "no name",
 		"[Global]\nRegion = \"eu-west-1":    "line 2: Region: a quote is not closed",
 		"[Global]\nRegion = eu\\west":       "write it twice",
-		"[Global]\nRegion = ireland":        "it is like eu-west-1",
-		"[Global]\nZone = b":                "it is like eu-west-1a",
-		"[Global]\nVPC = subnet-1":          "it is like vpc-",
-		"[Global]\nRouteTableID = rtb-*":    "it is like rtb-",
-		"[Global]\nRoleARN = nodes":         "it is like arn:",
+		"[Global]\nRegion = ireland":        "use one like eu-west-1",
+		"[Global]\nZone = b":                "use one like eu-west-1a",
+		"[Global]\nVPC = subnet-1":          "use one like vpc-",
+		"[Global]\nRouteTableID = rtb-*":    "use one like rtb-",
+		"[Global]\nRoleARN = nodes":         "use one like arn:",
 		"[Global]\nNodeIPFamilies = ipv5":   "use ipv4 or ipv6",
 		"[Global]\nKubernetesClusterID = *": "not the name of a cluster",
 		"[Global]\nKubernetesClusterID = ":  "has no name",
 		"[Global]\nKubernetesClusterID = a\nKubernetesClusterTag = b": "use one",
-		"[ServiceOverride \"1\"]\nService = ec2\nURL = x":             "it is like https://",
-		"[ServiceOverride \"1\"]\nURL = https://u:p@h":                "it is like https://",
+		"[ServiceOverride \"1\"]\nService = ec2\nURL = x":             "use one like https://",
+		"[ServiceOverride \"1\"]\nURL = https://u:p@h":                "ServiceOverride: URL with a user; leave the user out",
 	} {
 		_, _, err := ParseConfig(text)
 		if part == "" && err != nil || part != "" && (err == nil || !strings.Contains(err.Error(), part)) {
@@ -117,7 +117,7 @@ func TestWrongCloudConfigs(t *testing.T) {
 	for i := range 201 {
 		fmt.Fprintf(&b, "rtb-%x ", i)
 	}
-	if _, _, err := ParseConfig(b.String()); err == nil || !strings.Contains(err.Error(), "200 at most") {
+	if _, _, err := ParseConfig(b.String()); err == nil || !strings.Contains(err.Error(), "at most 200") {
 		t.Errorf("%v", err)
 	}
 }

@@ -47,7 +47,7 @@ func load(ctx context.Context, o Options) (aws.Config, error) {
 		return loaded, fmt.Errorf("load the AWS configuration: %s; set AWS_REGION, and check the variables AWS_… and the files in ~/.aws", clip(err.Error()))
 	}
 	if !regionName.MatchString(loaded.Region) || !labelValue.MatchString(loaded.Region) {
-		return loaded, fmt.Errorf("region %.40q, from %s, is none; set AWS_REGION, as in AWS_REGION=eu-west-1, or Region in the cloud config", loaded.Region, source)
+		return loaded, fmt.Errorf("%.40q, from %s, is not a region; set AWS_REGION, as in AWS_REGION=eu-west-1, or Region in the cloud config", loaded.Region, source)
 	}
 	if role := o.Config.RoleARN; role != "" {
 		assume := sts.NewFromConfig(loaded, func(to *sts.Options) {

@@ -22,8 +22,8 @@ var states = map[types.InstanceStateName]cloud.State{
 	types.InstanceStateNameShuttingDown: cloud.Terminating, types.InstanceStateNameTerminated: cloud.Terminated,
 }
 
-// instance returns what an answer says of an instance. It fails if the answer cannot be
-// of the API: nothing of it is to be believed then.
+// instance returns what an answer says of an instance. It fails if the answer cannot come
+// from the API, and so cannot be trusted.
 func (c *Client) instance(i types.Instance, account string) (cloud.Instance, error) {
 	bad := func(what, value string) (cloud.Instance, error) {
 		return cloud.Instance{}, strange(describeInstances, what, value)

@@ -92,7 +92,7 @@ func (c *Client) eachTable(ctx context.Context, filters []types.Filter, each fun
 // strange returns the error of an answer that cannot be of the API: nothing of it is to
 // be believed then.
 func strange(action, what, value string) error {
-	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: fmt.Sprintf("the answer has the %s %.80q; reading it again later", what, value)}
+	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: fmt.Sprintf("the answer has the %s %.80q; retrying", what, value)}
 }
 
 func table(t types.RouteTable) cloud.Table {

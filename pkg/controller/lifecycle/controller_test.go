@@ -90,7 +90,7 @@ func TestDeletesNodesWhoseInstancesHaveEnded(t *testing.T) {
 		if l.API.Node("ended") != nil {
 			t.Error("another Node is deleted")
 		}
-		l.WantEvent("ended", deletingNode, "terminated", "answers since")
+		l.WantEvent("ended", deletingNode, "terminated", " since ")
 		if r := l.report(); r.Deleted != 1 || len(r.Gone) != 0 {
 			t.Errorf("%+v", r)
 		}

@@ -27,7 +27,7 @@ func TestExplainsEachNode(t *testing.T) {
 		for name, want := range map[string]string{
 			"worker-0": "ready, so it stays",
 			"stopped":  "its instance is stopped; the Node has the taint",
-			"ended":    "its instance is terminated, in 1 answers since",
+			"ended":    "its instance is terminated, in 1 answer since",
 			"stuck":    "not ready, and its instance runs; look at its kubelet",
 			"bare":     "never deleted here: the Node has no providerID",
 			"none":     "",

@@ -115,7 +115,7 @@ func TestDeletesAfterAgreeingAnswers(t *testing.T) {
 	c := newCourt(t, 3, 1)
 	c.want("")
 	c.ask()
-	c.want(Observed, "terminated", "1 answers since 03:00:00 UTC")
+	c.want(Observed, "terminated", "1 answer since 03:00:00 UTC")
 	c.minutes(4)
 	c.want(Observed)
 	c.minutes(1)

@@ -133,7 +133,14 @@ func (j *judge) judge(s *subject, now time.Time) (why Why, text string, until ti
 
 // text describes what was seen.
 func (e *evidence) text(s cloud.State) string {
-	return fmt.Sprintf("%s, in %d answers since %s", s, e.answers, clock(e.first))
+	return fmt.Sprintf("%s, in %s since %s", s, answers(e.answers), clock(e.first))
+}
+
+func answers(n int) string {
+	if n == 1 {
+		return "1 answer"
+	}
+	return fmt.Sprint(n, " answers")
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) + " UTC" }
