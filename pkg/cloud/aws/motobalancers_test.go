@@ -11,13 +11,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloud/aws/mototest"
 )
 
 // TestMotoServesBalancers makes the calls of the client about load balancers against an
 // implementation of AWS that is not ours. moto has no account limits, and its SetSubnets
 // wants two zones.
 func TestMotoServesBalancers(t *testing.T) {
-	startMoto(t)
+	mototest.Start(t)
 	c, err := New(t.Context(), Options{Config: Config{Families: []string{"ipv4"}}, Cluster: "prod", Agent: "test"})
 	if err != nil {
 		t.Fatal(err)
