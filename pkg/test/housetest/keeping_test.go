@@ -10,13 +10,18 @@ import (
 	"strings"
 )
 
+// atTop are the files and folders at the top. Make builds programs into bin.
+var atTop = []string{
+	".ci", ".gitignore", "Documentation", "LICENSE", "Makefile", "README.md", "backend", "dist", "go.mod", "go.sum", "main.go", "network", "pkg", "subnet",
+}
+
 var top = rule{
-	name: "main.go is alone at the top",
+	name: "the top has its files and folders, and no others",
 	why: "package main has the version and the table of backends: what runs commands goes to pkg/command, " +
-		"what the daemon needs to pkg/daemon.",
+		"what the daemon needs to pkg/daemon. Programs are built into bin.",
 	check: func(h house) (found []finding) {
-		for _, f := range h.code() {
-			if f.folder() == "." && f.path != "main.go" {
+		for _, f := range h {
+			if first, _, _ := strings.Cut(f.path, "/"); !slices.Contains(atTop, first) {
 				found = append(found, finding{f.path, "is at the top"})
 			}
 		}

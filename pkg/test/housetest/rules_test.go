@@ -106,7 +106,10 @@ func TestRules(t *testing.T) {
 			"README.md":      "# x\n",
 			"network/a.go":   importing("network"),
 			"dist/x/main.go": importing("main"),
-		}, []string{"main_test.go: ", "node.go: "}},
+			"bin/tulled":     "\x00",
+			"tulled":         "\x7fELF\x00",
+			"tools/a.sh":     "true\n",
+		}, []string{"main_test.go: ", "node.go: ", "tools/a.sh: ", "tulled: "}},
 
 		{packageDoc, "docs", map[string]string{
 			"a/a.go":      "// Package a is good.\npackage a\n",
