@@ -72,7 +72,7 @@ func (l *Limiter) Wait(ctx context.Context, action string) error {
 		}
 		if err := retry.Sleep(ctx, pause); err != nil {
 			l.leave(action, ticket)
-			return &Error{Kind: Throttled, Action: action, Text: "the request timed out while it waited for the request budget: " + err.Error()}
+			return &Error{Kind: Throttled, Action: action, Text: "the request ended while it waited for the request budget: " + err.Error()}
 		}
 	}
 }

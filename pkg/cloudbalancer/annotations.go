@@ -73,7 +73,7 @@ var without = map[string]string{
 	"access-log-emit-interval": "a network load balancer has no such interval; leave it out",
 	"connection-idle-timeout":  "it is for classic load balancers; leave it out",
 	"inbound-sg-rules-on-private-link-traffic": "it is not supported; set it in the console or by the API",
-	"manage-backend-security-group-rules":      "rules are always managed, unless DisableSecurityGroupIngress is set in the cloud config; leave it out",
+	"manage-backend-security-group-rules":      "rules are always managed; leave it out",
 }
 
 // reader reads the annotations of one Service, and notes what is wrong.

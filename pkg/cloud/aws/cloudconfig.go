@@ -91,11 +91,14 @@ func ParseConfig(text string) (Config, []string, error) {
 	return c, warnings, nil
 }
 
-// elsewhere are settings of parts that this program does not have.
+// balancers is what settings of load balancers are about.
+const balancers = "load balancers"
+
+// elsewhere are settings without effect here, and what they are about.
 var elsewhere = map[string]string{
-	"subnetid": "load balancers", "elbsecuritygroup": "load balancers", "disablesecuritygroupingress": "load balancers",
-	"clusterserviceloadbalancerhealthprobemode": "load balancers", "clusterservicesharedloadbalancerhealthprobeport": "load balancers",
-	"clusterservicesharedloadbalancerhealthprobepath": "load balancers", "nlbsecuritygroupmode": "load balancers",
+	"subnetid": balancers, "elbsecuritygroup": balancers, "disablesecuritygroupingress": balancers,
+	"clusterserviceloadbalancerhealthprobemode": balancers, "clusterservicesharedloadbalancerhealthprobeport": balancers,
+	"clusterservicesharedloadbalancerhealthprobepath": balancers, "nlbsecuritygroupmode": balancers,
 	"supportedtopologyinstancetypepattern": "labels of the network's topology",
 }
 
@@ -159,12 +162,19 @@ func (c *Config) set(e entry) (warning string, err error) {
 		c.Families = append(c.Families, e.value)
 	default:
 		if part, known := elsewhere[name]; known {
+			if part == balancers {
+				return "is about " + part + ", and has no effect; use the annotations of Services", nil
+			}
 			return "is about " + part + ", and has no effect", nil
 		}
 		return "is unknown, and has no effect", nil
 	}
 	return "", nil
 }
+
+// balancersID is the service of network load balancers in the files of AWS's own
+// controller, which has another one for classic load balancers.
+const balancersID = "elastic load balancing v2"
 
 // override is a section ServiceOverride.
 type override struct {
@@ -177,6 +187,9 @@ func (o *override) set(e entry) {
 	switch strings.ToLower(e.name) {
 	case "service":
 		o.service = strings.ToLower(e.value)
+		if o.service == balancersID {
+			o.service = "elasticloadbalancing"
+		}
 	case "region":
 		o.region = e.value
 	case "url":

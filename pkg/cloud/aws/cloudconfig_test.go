@@ -36,6 +36,10 @@ URL = https://s3.example.org
 Service = sts
 Region = us-east-1
 URL = https://sts.example.org
+[ServiceOverride "4"]
+Service = Elastic Load Balancing v2
+Region = eu-west-1
+URL = https://elb.example.org
 [Other]
 x = y
 `
@@ -46,14 +50,14 @@ x = y
 	got, warnings, err := ReadConfig(path)
 	want := Config{
 		Cluster: "prod", Region: "eu-west-1", VPC: "vpc-0a1b2c3d", Tables: []string{"rtb-0a", "rtb-0b", "rtb-0c"}, RoleARN: "arn:aws:iam::123456789012:role/nodes",
-		Families: []string{"ipv6", "ipv4"}, Endpoints: map[string]string{"ec2": "http://127.0.0.1:5000"},
+		Families: []string{"ipv6", "ipv4"}, Endpoints: map[string]string{"ec2": "http://127.0.0.1:5000", "elasticloadbalancing": "https://elb.example.org"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	all := strings.Join(warnings, "\n")
 	for _, part := range []string{
-		"line 6: SubnetID is about load balancers, and has no effect", "DisableSecurityGroupIngress is about load balancers", "Colour is unknown",
+		"line 6: SubnetID is about load balancers, and has no effect; use the annotations of Services", "DisableSecurityGroupIngress is about load balancers", "Colour is unknown",
 		"only Service, Region and URL have an effect", `"s3" has no effect`, `region "us-east-1" has no effect`, `unknown section "other"`,
 	} {
 		if !strings.Contains(all, part) {

@@ -47,7 +47,7 @@ func parseID(text, region string) (string, error) {
 	if full {
 		parts := strings.Split(rest, "/")
 		if len(parts) != 3 || parts[0] != "" {
-			return "", fmt.Errorf("%.80q is not a provider ID of AWS; it is like aws:///eu-west-1a/i-0123456789abcdef0", text)
+			return "", fmt.Errorf("%.80q is not a provider ID of AWS; use one like aws:///eu-west-1a/i-0123456789abcdef0", text)
 		}
 		zone, id = parts[1], parts[2]
 	}
@@ -55,9 +55,9 @@ func parseID(text, region string) (string, error) {
 	case strings.HasPrefix(id, "fargate-"):
 		return "", fmt.Errorf("%.80q is of Fargate, which has no instance; label such Nodes so that no controller of instances takes them", text)
 	case !instanceID.MatchString(id):
-		return "", fmt.Errorf("%.80q names no instance; it is like aws:///eu-west-1a/i-0123456789abcdef0", text)
+		return "", fmt.Errorf("%.80q names no instance; use one like aws:///eu-west-1a/i-0123456789abcdef0", text)
 	case zone != "" && !zoneName.MatchString(zone):
-		return "", fmt.Errorf("%.80q names no zone; it is like aws:///eu-west-1a/i-0123456789abcdef0", text)
+		return "", fmt.Errorf("%.80q names no zone; use one like aws:///eu-west-1a/i-0123456789abcdef0", text)
 	case zone != "" && !strings.HasPrefix(zone, region):
 		return "", fmt.Errorf("zone %s is not in region %s, which this program reads; run it for the region of the Nodes", zone, region)
 	}

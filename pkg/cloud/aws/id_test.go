@@ -16,8 +16,8 @@ func TestProviderIDs(t *testing.T) {
 		"aws:///eu-central-1a/i-0123456789abcdef0":        "error: zone eu-central-1a is not in region eu-west-1",
 		"aws:///eu-west-1a/i-*":                           "error: names no instance",
 		"aws:///eu-west-1a/i-0123456789ABCDEF0":           "error: names no instance",
-		"aws:///eu-west-1a/i-0123456789abcdef0/more":      "error: is like aws:///",
-		"aws://host/eu-west-1a/i-0123456789abcdef0":       "error: is like aws:///",
+		"aws:///eu-west-1a/i-0123456789abcdef0/more":      "error: use one like aws:///",
+		"aws://host/eu-west-1a/i-0123456789abcdef0":       "error: use one like aws:///",
 		"aws:///eu-west-1a?/i-0123456789abcdef0":          "error: names no zone",
 		"aws:///eu-west-1a/i-0123456789abcdef0\n":         "error: names no instance",
 		"aws:///eu-west-1a/" + strings.Repeat("i-0", 999): "error: names no instance",
@@ -47,7 +47,7 @@ func FuzzProviderID(f *testing.F) {
 	})
 }
 
-func TestNamesOfClusters(t *testing.T) {
+func TestClusterNamesFitTags(t *testing.T) {
 	for name, want := range map[string]bool{
 		"prod":                   true,
 		"Prod_1 a.b:c/d=e+f@g-h": true,

@@ -49,18 +49,18 @@ func parseINI(text string) (all []entry, err error) {
 func parseSection(line string) (section, subsection string, err error) {
 	inside, after, closed := strings.Cut(line[1:], "]")
 	if rest := strings.TrimSpace(after); !closed || rest != "" && rest[0] != ';' && rest[0] != '#' {
-		return "", "", fmt.Errorf("%.40q is no section; it is like [Global]", line)
+		return "", "", fmt.Errorf("%.40q is no section; use one like [Global]", line)
 	}
 	section, subsection, quoted := strings.Cut(strings.TrimSpace(inside), " ")
 	if quoted {
 		subsection = strings.TrimSpace(subsection)
 		if len(subsection) < 2 || subsection[0] != '"' || subsection[len(subsection)-1] != '"' {
-			return "", "", fmt.Errorf("%.40q is no section; it is like [ServiceOverride \"1\"]", line)
+			return "", "", fmt.Errorf("%.40q is no section; use one like [ServiceOverride \"1\"]", line)
 		}
 		subsection = subsection[1 : len(subsection)-1]
 	}
 	if !isName(section) {
-		return "", "", fmt.Errorf("%.40q is no section; it is like [Global]", line)
+		return "", "", fmt.Errorf("%.40q is no section; use one like [Global]", line)
 	}
 	return strings.ToLower(section), subsection, nil
 }

@@ -22,7 +22,7 @@ func (c *Client) SecurityGroups(ctx context.Context, ids []string) ([]cloud.Secu
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	for _, id := range ids {
 		if !isGroup(id) {
-			return nil, &cloud.Error{Kind: cloud.Refused, Action: describeGroups, Text: quoted(id) + " is no security group; it is like sg-0123456789abcdef0"}
+			return nil, &cloud.Error{Kind: cloud.Refused, Action: describeGroups, Text: quoted(id) + " is no security group; use one like sg-0123456789abcdef0"}
 		}
 	}
 	var all []cloud.SecurityGroup

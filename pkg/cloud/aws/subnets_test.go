@@ -9,7 +9,7 @@ import (
 
 // All subnets of a network in which a subnet is tagged are the cluster's, with what
 // decides whether balancers may be in them.
-func TestSubnets(t *testing.T) {
+func TestSubnetsAreThoseOfTheCluster(t *testing.T) {
 	f, c := newAccount(t)
 	n := f.AddNetwork("10.7.0.0/16", 20, true)
 	_, err := c.Subnets(t.Context())

@@ -160,7 +160,7 @@ func (s settings) serve() error {
 	signal.Ignore(syscall.SIGHUP)
 	klog.InfoS("Starting tulle-controller", "version", version, "options", strings.Join(s.given, " "))
 	for _, warning := range s.cloud.warnings {
-		klog.InfoS("Ignoring settings of the cloud config", "file", s.cloud.file, "warning", warning)
+		klog.InfoS("Cloud config needs attention", "file", s.cloud.file, "warning", warning)
 	}
 	for _, warning := range s.exposed() {
 		klog.InfoS("Secret is open to other users", "warning", warning)
