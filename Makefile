@@ -102,6 +102,7 @@ lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	go tool staticcheck -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go tool staticcheck -tags aws ./pkg/cloud/aws/...
+	go tool staticcheck -tags kube,ccm ./pkg/test/controllertest
 	go mod tidy -diff
 	check=$$(go tool -n staticcheck) && cd pkg/test/gcewitness && go vet ./... && $$check ./... && go mod tidy -diff
 

@@ -111,6 +111,8 @@ func fieldsOf(t reflect.Type, path string) (all []string) {
 		return all
 	case t.Kind() == reflect.String:
 		return []string{path + " text"}
+	case t.Kind() == reflect.Bool:
+		return []string{path + " boolean"}
 	}
 	return []string{path + " number"}
 }

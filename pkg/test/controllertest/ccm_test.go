@@ -226,7 +226,7 @@ func TestCCMFaults(t *testing.T) {
 	}
 	stop(t, p)
 
-	other = l.ccm(l.other, l.cloudAccount)
+	l.ccm(l.other, l.cloudAccount)
 	kerneltest.Eventually(t, patience, func() error {
 		if _, is := leads(); is {
 			return fmt.Errorf("the other program has not deleted the foreign blackhole")
