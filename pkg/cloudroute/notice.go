@@ -14,7 +14,7 @@ const noticeDelay = 2 * time.Second
 // someNetwork is the network of instances for which the cloud names none.
 const someNetwork = "default"
 
-// Notice returns what all nodes are to know of a node: which of its ranges every table of
+// Notice returns what other nodes need to know about a node: which of its ranges every table of
 // its network routes to it. It is not known before everything was read that it depends
 // on. If again is not zero, it may be another one from then on without an event.
 func (b *Book) Notice(name string, now time.Time) (v subnet.Notice, again time.Time, known bool) {

@@ -79,7 +79,7 @@ func (s *settings) clusterName() string {
 	return s.cloud.cluster
 }
 
-// checkBalancers refuses what has no effect without the service controller.
+// checkBalancers rejects flags that have no effect without the service controller.
 func (s *settings) checkBalancers(g *flags.Given) error {
 	if s.runs(servicePart) {
 		return nil
@@ -124,7 +124,7 @@ func (r reading) serviceReasons(add func(class, what, text string)) {
 			continue
 		}
 		if shown++; shown > fewProblems {
-			add(page.Warn, "Services", "more of them have no load balancer as they want it; tulle-controller explain NAMESPACE/NAME has the rest")
+			add(page.Warn, "Services", "more Services lack a correct load balancer; tulle-controller explain NAMESPACE/NAME has the rest")
 			return
 		}
 		add(page.Warn, "Service "+row.Service, row.Text)

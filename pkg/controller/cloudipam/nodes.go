@@ -128,9 +128,9 @@ func (c *Controller) remove(name string) {
 	c.adds.Remove(name)
 }
 
-// list replaces all Nodes. The list may be older than a write that ended after it began,
-// although the next list has begun since. If the cluster was restored from a backup, it
-// may also be older than the known state.
+// list replaces all Nodes. The list may be older than a write that ended after the list
+// began, even if the next list has begun since. After a restore of the cluster from a
+// backup, it may also be older than the known state.
 func (c *Controller) list(number int64, all map[string]node) {
 	for name, v := range all {
 		if old := c.nodes[name]; old != nil && old.written >= number && v.isOlder(old) {

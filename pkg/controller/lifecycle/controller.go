@@ -55,7 +55,7 @@ type Controller struct {
 	options Options
 	judge   judge
 
-	steps  controller.Schedule // Nodes whose taint is to be looked at
+	steps  controller.Schedule // Nodes whose taint may need a write
 	flying map[string]flight   // the write in flight of each Node
 	paused map[string]pause    // Nodes whose last write failed
 

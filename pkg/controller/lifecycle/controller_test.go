@@ -173,7 +173,7 @@ func TestAKubeletThatRenewsItsLeaseIsAlive(t *testing.T) {
 			l.Pass(2 * time.Minute)
 		}
 		l.wantNodes(5)
-		l.WantEvent("worker-0", heldBack, "of another machine", "restart its kubelet")
+		l.WantEvent("worker-0", heldBack, "belongs to another machine", "restart its kubelet")
 		l.Pass(10 * time.Hour)
 		l.wantNodes(5)
 	})

@@ -43,7 +43,7 @@ type subject struct {
 	// write it, so it only ever prevents a deletion.
 	marked bool
 	// back is since when answers show the instance of a Node that is held, and refuted is
-	// whether they did for long enough: what held the Node was wrong.
+	// whether they did for long enough: the Node was held wrongly.
 	back    time.Time
 	refuted bool
 }
@@ -142,8 +142,8 @@ func (j *judge) set(v subject, now time.Time) {
 	j.subjects[v.name] = &v
 }
 
-// turns takes what was seen before the Node became ready, or stopped to be. An answer
-// about the state counts for nothing after that; a Lease that was renewed does.
+// turns applies what was seen before the Node became ready, or stopped being ready. An
+// answer about the state counts for nothing after that; a Lease that was renewed does.
 func (v *subject) turns(e *evidence) {
 	switch {
 	case e == nil:
@@ -229,7 +229,7 @@ func (j *judge) read(r round) {
 	}
 }
 
-// see takes an answer that the instance is gone. If the cloud is blind, one that is just
+// see records an answer that the instance is gone. If the cloud is blind, one that is just
 // absent may be there.
 func (j *judge) see(s *subject, a answer, at time.Time, blind bool) {
 	e, terminated := s.gone, a.instance.State == cloud.Terminated

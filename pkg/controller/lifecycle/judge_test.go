@@ -154,7 +154,7 @@ func TestDoubts(t *testing.T) {
 		}, "", "", nil},
 		"the Node was ready": {func(c *court) {
 			c.set(subject{name: "d0", uid: "uid-d0", version: "2", id: "id-d0", ready: true})
-			c.want(Outlived, "of another machine")
+			c.want(Outlived, "belongs to another machine")
 			c.set(subject{name: "d0", uid: "uid-d0", version: "3", id: "id-d0"})
 			c.minutes(1)
 		}, Outlived, Outlived, []string{`providerID "id-d0"`, "delete the Node, and restart its kubelet"}},

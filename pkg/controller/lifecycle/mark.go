@@ -18,17 +18,17 @@ const Mark = "tulle.net/outlived-instance"
 // isHeld reports whether the Node's machine may be another one than its instance.
 func (s *subject) isHeld() bool { return s.outlived || s.marked }
 
-// held says why a Node is held.
+// held returns why a Node is held.
 func (s *subject) held() string {
 	seen := ""
 	if !s.outlived {
 		seen = ", as its annotation " + Mark + " says"
 	}
-	return fmt.Sprintf("a kubelet worked under this Node after its instance was gone%s, so providerID %q is of another machine; drain and delete the Node, and restart its kubelet", seen, s.id)
+	return fmt.Sprintf("a kubelet worked under this Node after its instance was gone%s, so providerID %q belongs to another machine; drain and delete the Node, and restart its kubelet", seen, s.id)
 }
 
-// lives takes an answer that the instance is not gone. Answers that show it for so
-// long mean that what held the Node was wrong.
+// lives records an answer that the instance is not gone. If answers show it for that
+// long, the Node was held wrongly.
 func (s *subject) lives(state cloud.State, at time.Time, long time.Duration) {
 	switch {
 	case !isAlive(state) || !s.isHeld():

@@ -5,7 +5,7 @@ import "time"
 // enoughAnswers is how many answers in a row must say that an instance is gone.
 const enoughAnswers = 5
 
-// Times are how long the rules want to be sure.
+// Times are the durations that the rules require.
 type Times struct {
 	// Enough is how long answers must say that an instance is gone.
 	Enough time.Duration

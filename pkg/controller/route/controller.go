@@ -135,7 +135,7 @@ type Controller struct {
 	book    *cloudroute.Book
 	nodes   map[string]*node
 
-	instances controller.Schedule // Nodes whose instance is to be looked up
+	instances controller.Schedule // Nodes whose instances are looked up next
 	looked    time.Time           // when the last lookup began
 	asked     map[string][]string // the Nodes of each provider ID that is being looked up
 	steps     controller.Schedule // Nodes whose condition may need a write

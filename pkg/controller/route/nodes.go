@@ -102,7 +102,7 @@ func (c *Controller) pace() time.Duration {
 	return min(max(time.Duration(len(c.nodes))*time.Millisecond, shortPace), longPace)
 }
 
-// takeInstances takes what the cloud says about instances.
+// takeInstances applies what the cloud says about instances.
 func (c *Controller) takeInstances(ids []string, found map[string]cloud.Instance) {
 	now, asked := time.Now(), c.asked
 	c.asked = make(map[string][]string)

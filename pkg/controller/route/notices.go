@@ -70,7 +70,7 @@ func (c *Controller) explainNotice(n *node) controller.Line {
 	return line
 }
 
-// wasTold takes how a write of a notice ended, if it was one.
+// wasTold records the outcome of a write of a notice, if it was one.
 func (c *Controller) wasTold(name string, err error) {
 	text, was := c.telling[name]
 	delete(c.telling, name)
