@@ -38,7 +38,7 @@ const (
 	past6   = tunnel6 + "route fd00:5:0:2::/64 via fe80::1 dev eth0\n"
 )
 
-// The tunnel stays whole, and the route alone changes, in each family by itself.
+// The tunnel stays whole, and the route alone changes, in each family separately.
 func TestRoutedPeersAreReachedPastTheTunnel(t *testing.T) {
 	b := backendtest.New(t, New, backendtest.Config(t, Type, backendtest.Dual, ""), routedHost())
 	own, peer := leases(t, b)

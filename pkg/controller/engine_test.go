@@ -400,7 +400,7 @@ func TestOnlyAMadeWriteShowsThatTheServerWorks(t *testing.T) {
 }
 
 // An object that is denied again and again while others are written alternates no line.
-func TestADeniedObjectAlternatesNoLine(t *testing.T) {
+func TestDeniedObjectLogsOneLine(t *testing.T) {
 	log.Take()
 	c := newFake("a", 1)
 	c.hold = time.Second

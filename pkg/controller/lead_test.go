@@ -137,7 +137,7 @@ func TestEachTermListsAgain(t *testing.T) {
 
 // A program that is stopped waits for its writes, but not for longer than its Lease keeps
 // the next leader out. A term that was lost waits for less.
-func TestHowLongTheEndOfATermWaits(t *testing.T) {
+func TestStopWaitsForWritesUntilTheDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		why  error
 		left time.Duration // until the deadline; 0 is a term without one

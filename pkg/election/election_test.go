@@ -266,9 +266,9 @@ func TestClocksMayDiffer(t *testing.T) {
 	})
 }
 
-// TestLateAbsence: a replica that reads that there is no Lease, and is told so only after
+// TestLateAbsenceDoesNotHideTheLease: a replica that reads that there is no Lease, and is told so only after
 // its watch has seen one, does not take the Lease for deleted.
-func TestLateAbsence(t *testing.T) {
+func TestLateAbsenceDoesNotHideTheLease(t *testing.T) {
 	inLab(t, func(l *lab) {
 		late := make(chan struct{})
 		slow := l.replica("slow", func(r *replica) {

@@ -117,7 +117,7 @@ func (l *ccmLab) wrote(before map[string]int, want map[string]int) {
 	}
 }
 
-// TestCCMSwitchAndBack takes a living cluster from the AWS cloud controller manager to
+// TestCCMSwitchAndBack takes a live cluster from the AWS cloud controller manager to
 // tulle-controller, and back. Nodes and the route table keep what they have. The first
 // pass of tulle-controller writes its ledger alone, and each program serves new Nodes.
 func TestCCMSwitchAndBack(t *testing.T) {
@@ -178,11 +178,11 @@ func TestCCMSwitchAndBack(t *testing.T) {
 	}
 }
 
-// TestCCMFaults shows faults of the AWS cloud controller manager that tulle-controller
+// TestCCMStopsAtRoutesWithoutANode shows faults of the AWS cloud controller manager that tulle-controller
 // does not have: a route to an instance without a Node ends each of its passes, it deletes
 // blackholes that another program made, and it deletes a Node after one look. It takes more than
 // a minute, because each program makes several passes, which are 10 s apart.
-func TestCCMFaults(t *testing.T) {
+func TestCCMStopsAtRoutesWithoutANode(t *testing.T) {
 	t.Parallel()
 	l := newCCMLab(t, 3)
 	const foreign = "10.64.250.0/24"
