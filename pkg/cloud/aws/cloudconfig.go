@@ -29,6 +29,11 @@ type Config struct {
 	// Families are those of Nodes' addresses, "ipv4" and "ipv6", in the order in which
 	// Nodes list them.
 	Families []string
+	// KeepsNodeRules is set if the security groups of Nodes get no rules for load balancers.
+	KeepsNodeRules bool
+	// Unserved are the settings about the security groups of load balancers that the
+	// service controller cannot carry out.
+	Unserved []string
 	// Endpoints are URLs of services: ec2, elasticloadbalancing, sts and servicequotas.
 	Endpoints map[string]string
 }
@@ -96,7 +101,7 @@ const balancers = "load balancers"
 
 // elsewhere are settings without effect here, and what they are about.
 var elsewhere = map[string]string{
-	"subnetid": balancers, "elbsecuritygroup": balancers, "disablesecuritygroupingress": balancers,
+	"subnetid": balancers, "elbsecuritygroup": balancers,
 	"clusterserviceloadbalancerhealthprobemode": balancers, "clusterservicesharedloadbalancerhealthprobeport": balancers,
 	"clusterservicesharedloadbalancerhealthprobepath": balancers, "nlbsecuritygroupmode": balancers,
 	"supportedtopologyinstancetypepattern": "labels of the network's topology",
@@ -160,8 +165,21 @@ func (c *Config) set(e entry) (warning string, err error) {
 			return "occurs twice", nil
 		}
 		c.Families = append(c.Families, e.value)
+	case "disablesecuritygroupingress":
+		switch strings.ToLower(e.value) {
+		case "true", "yes", "on", "1":
+			c.KeepsNodeRules = true
+		case "false", "no", "off", "0":
+			c.KeepsNodeRules = false
+		default:
+			return "", fmt.Errorf("%.40q is neither true nor false; use one of them", e.value)
+		}
 	default:
 		if part, known := elsewhere[name]; known {
+			// Managed is what the service controller does.
+			if name == "elbsecuritygroup" || name == "nlbsecuritygroupmode" && e.value != "" && !strings.EqualFold(e.value, "managed") {
+				c.Unserved = append(c.Unserved, e.name)
+			}
 			if part == balancers {
 				return "is about " + part + ", and has no effect; use the annotations of Services", nil
 			}

@@ -50,21 +50,21 @@ x = y
 	got, warnings, err := ReadConfig(path)
 	want := Config{
 		Cluster: "prod", Region: "eu-west-1", VPC: "vpc-0a1b2c3d", Tables: []string{"rtb-0a", "rtb-0b", "rtb-0c"}, RoleARN: "arn:aws:iam::123456789012:role/nodes",
-		Families: []string{"ipv6", "ipv4"}, Endpoints: map[string]string{"ec2": "http://127.0.0.1:5000", "elasticloadbalancing": "https://elb.example.org"},
+		Families: []string{"ipv6", "ipv4"}, KeepsNodeRules: true, Endpoints: map[string]string{"ec2": "http://127.0.0.1:5000", "elasticloadbalancing": "https://elb.example.org"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	all := strings.Join(warnings, "\n")
 	for _, part := range []string{
-		"line 6: SubnetID is about load balancers, and has no effect; use the annotations of Services", "DisableSecurityGroupIngress is about load balancers", "Colour is unknown",
+		"line 6: SubnetID is about load balancers, and has no effect; use the annotations of Services", "Colour is unknown",
 		"only Service, Region and URL have an effect", `"s3" has no effect`, `region "us-east-1" has no effect`, `unknown section "other"`,
 	} {
 		if !strings.Contains(all, part) {
 			t.Errorf("no warning has %q:\n%s", part, all)
 		}
 	}
-	if len(warnings) != 7 {
+	if len(warnings) != 6 {
 		t.Errorf("%d warnings:\n%s", len(warnings), all)
 	}
 }
@@ -89,24 +89,43 @@ func TestLegacyTag(t *testing.T) {
 	}
 }
 
+// Settings about security groups reach the service controller, which carries them out or
+// rejects them.
+func TestSecurityGroupSettings(t *testing.T) {
+	for text, want := range map[string]Config{
+		"DisableSecurityGroupIngress":                                      {KeepsNodeRules: true},
+		"DisableSecurityGroupIngress = true":                               {KeepsNodeRules: true},
+		"DisableSecurityGroupIngress\nDisableSecurityGroupIngress = false": {},
+		"NLBSecurityGroupMode = Managed":                                   {},
+		"NLBSecurityGroupMode = Other":                                     {Unserved: []string{"NLBSecurityGroupMode"}},
+		"ElbSecurityGroup = sg-1":                                          {Unserved: []string{"ElbSecurityGroup"}},
+	} {
+		got, _, err := ParseConfig("[Global]\n" + text)
+		if err != nil || got.KeepsNodeRules != want.KeepsNodeRules || !reflect.DeepEqual(got.Unserved, want.Unserved) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
 func TestWrongCloudConfigs(t *testing.T) {
 	for text, part := range map[string]string{
-		"Zone = a":                          "in no section",
-		"[Global":                           "no section",
-		"[Global] x":                        "no section",
-		"[Global x]":                        "no section",
-		"[9]":                               "no section",
-		"[Global]\n= 5":                     "no name",
-		"[Global]\nRegion = \"eu-west-1":    "line 2: Region: a quote is not closed",
-		"[Global]\nRegion = eu\\west":       "write it twice",
-		"[Global]\nRegion = ireland":        "use one like eu-west-1",
-		"[Global]\nZone = b":                "use one like eu-west-1a",
-		"[Global]\nVPC = subnet-1":          "use one like vpc-",
-		"[Global]\nRouteTableID = rtb-*":    "use one like rtb-",
-		"[Global]\nRoleARN = nodes":         "use one like arn:",
-		"[Global]\nNodeIPFamilies = ipv5":   "use ipv4 or ipv6",
-		"[Global]\nKubernetesClusterID = *": "not the name of a cluster",
-		"[Global]\nKubernetesClusterID = ":  "has no name",
+		"Zone = a":                        "in no section",
+		"[Global":                         "no section",
+		"[Global] x":                      "no section",
+		"[Global x]":                      "no section",
+		"[9]":                             "no section",
+		"[Global]\n= 5":                   "no name",
+		"[Global]\nRegion = \"eu-west-1":  "line 2: Region: a quote is not closed",
+		"[Global]\nRegion = eu\\west":     "write it twice",
+		"[Global]\nRegion = ireland":      "use one like eu-west-1",
+		"[Global]\nZone = b":              "use one like eu-west-1a",
+		"[Global]\nVPC = subnet-1":        "use one like vpc-",
+		"[Global]\nRouteTableID = rtb-*":  "use one like rtb-",
+		"[Global]\nRoleARN = nodes":       "use one like arn:",
+		"[Global]\nNodeIPFamilies = ipv5": "use ipv4 or ipv6",
+		"[Global]\nDisableSecurityGroupIngress = maybe":               "neither true nor false",
+		"[Global]\nKubernetesClusterID = *":                           "not the name of a cluster",
+		"[Global]\nKubernetesClusterID = ":                            "has no name",
 		"[Global]\nKubernetesClusterID = a\nKubernetesClusterTag = b": "use one",
 		"[ServiceOverride \"1\"]\nService = ec2\nURL = x":             "use one like https://",
 		"[ServiceOverride \"1\"]\nURL = https://u:p@h":                "ServiceOverride: URL with a user; leave the user out",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloudbalancer"
@@ -57,7 +58,7 @@ func (p *process) addServices() error {
 	c := service.New(p.engine, service.Options{
 		Client: p.client, Cloud: p.cloud, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Event: p.engine.Event,
 		Rules: cloudbalancer.Options{
-			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, NodeRules: true,
+			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, NodeRules: !s.cloud.config.KeepsNodeRules,
 		},
 	})
 	p.reports = append(p.reports, func(r *reading, all bool) {
@@ -79,15 +80,35 @@ func (s *settings) clusterName() string {
 	return s.cloud.cluster
 }
 
-// checkBalancers rejects flags that have no effect without the service controller.
+// checkBalancers rejects flags that have no effect without the service controller, and
+// settings that this controller cannot carry out.
 func (s *settings) checkBalancers(g *flags.Given) error {
 	if s.runs(servicePart) {
-		return nil
+		return s.checkBalancerConfig(g)
 	}
 	for _, f := range s.balancerFlags() {
 		if g.Has(f.Name) {
 			return &flags.Error{Flag: g.From(f.Name), Why: "has no effect without " + service.Name, Fix: "leave it out, or use --controllers=*,service"}
 		}
+	}
+	return nil
+}
+
+// checkBalancerConfig refuses settings of the cloud config that the service controller
+// cannot carry out.
+func (s *settings) checkBalancerConfig(g *flags.Given) error {
+	c := s.cloud.config
+	refuse := func(why, fix string) error {
+		return &flags.Error{Flag: g.From("cloud-config"), Value: s.cloud.file, Why: why, Fix: fix}
+	}
+	switch {
+	case c.Legacy:
+		// Load balancers get the newer tag only, so no reading with the older one has them.
+		return refuse("KubernetesClusterTag does not go with "+service.Name,
+			"use KubernetesClusterID = "+c.Cluster+", and tag instances, subnets, security groups and route tables with kubernetes.io/cluster/"+c.Cluster)
+	case len(c.Unserved) > 0:
+		return refuse(strings.Join(c.Unserved, " and ")+": not supported by "+service.Name,
+			"leave it out, and name security groups in the annotation "+cloudbalancer.Prefix+"security-groups")
 	}
 	return nil
 }

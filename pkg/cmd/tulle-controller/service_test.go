@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -74,6 +75,44 @@ func TestServiceGetsALoadBalancerOfAWS(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// The service controller refuses a cloud config whose tag or security groups it cannot
+// carry out. Without it, the same file works.
+func TestCloudConfigsThatServicesCannotUse(t *testing.T) {
+	for text, parts := range map[string][]string{
+		"KubernetesClusterTag = prod": {"KubernetesClusterTag", "use KubernetesClusterID = prod", "kubernetes.io/cluster/prod"},
+		"KubernetesClusterID = prod\nElbSecurityGroup = sg-1\nNLBSecurityGroupMode = x": {"ElbSecurityGroup and NLBSecurityGroupMode", "security-groups"},
+		"KubernetesClusterID = prod\nDisableSecurityGroupIngress":                       nil,
+	} {
+		path := filepath.Join(t.TempDir(), "cloud.conf")
+		if err := os.WriteFile(path, []byte("[Global]\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check := func(controllers string) error {
+			var s settings
+			given, err := s.program().Read([]string{"--cloud-provider=aws", "--cloud-config=" + path, "--controllers=" + controllers}, nil)
+			if err == nil {
+				err = given.Apply()
+			}
+			if err == nil {
+				err = s.check(given)
+			}
+			return err
+		}
+		if err := check("cloud-node"); err != nil {
+			t.Errorf("%q without services: %v", text, err)
+		}
+		err := check("cloud-node,service")
+		if (err == nil) != (parts == nil) {
+			t.Errorf("%q: %v", text, err)
+		}
+		for _, part := range parts {
+			if err != nil && !strings.Contains(err.Error(), part) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
 }
 
 // The page of load balancers has every annotation with an effect, and no other.
