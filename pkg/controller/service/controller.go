@@ -99,11 +99,14 @@ type service struct {
 	stale    bool // its details have to be read again
 	done     bool // it has all that it wants
 	gone     bool // nothing of it is left
-	host     string
-	targets  int
-	chunk    int                  // limits the targets of a call; 0 is the cloud's limit
-	refused  map[string]time.Time // instances that the cloud does not take, until when
-	told     string               // the problems that an event has told
+	// unanswered is when the last creation ended without an answer: the cloud may have
+	// made it.
+	unanswered time.Time
+	host       string
+	targets    int
+	chunk      int                  // limits the targets of a call; 0 is the cloud's limit
+	refused    map[string]time.Time // instances that the cloud does not take, until when
+	told       string               // the problems that an event has told
 }
 
 // isOurs reports whether the cloud has, or is to have, something for the Service.

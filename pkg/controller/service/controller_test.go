@@ -211,6 +211,50 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
+// A Service whose creation got no answer keeps its finalizer until a later reading of the
+// account shows what was made.
+func TestUnansweredCreationIsNotLeftBehind(t *testing.T) {
+	for _, verb := range []cloud.BalancerVerb{cloud.CreateBalancer, cloud.CreateGroup, cloud.CreateSecurityGroup} {
+		t.Run(string(verb), func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				l.Begin()
+				down := &cloud.Error{Kind: cloud.Unavailable, Action: "any", Text: "no answer"}
+				l.cloud.Do(func() {
+					l.cloud.Lose = func(c cloud.BalancerChange) error {
+						if c.Verb != verb {
+							return nil
+						}
+						l.cloud.Unreadable = down
+						return down
+					}
+					l.cloud.Fail = func(c cloud.BalancerChange) error {
+						if c.Verb != verb {
+							return &cloud.Error{Kind: cloud.Denied, Action: "any", Text: "denied"}
+						}
+						return nil
+					}
+				})
+				if verb == cloud.CreateBalancer { // it needs a security group
+					l.cloud.Do(func() { l.cloud.Fail = nil })
+				}
+				l.add("web")
+				l.Pass(5 * time.Second)
+				l.delete("web")
+				l.Pass(time.Minute)
+				if !l.finalized("web") {
+					t.Error("the finalizer is gone before the account was read")
+				}
+				l.cloud.Do(func() { l.cloud.Unreadable, l.cloud.Lose, l.cloud.Fail = nil, nil, nil })
+				l.Pass(5 * time.Minute)
+				l.wantNothing()
+				if l.API.Object(path("web")) != nil {
+					t.Error("the Service is still there")
+				}
+			})
+		})
+	}
+}
+
 // A Service that fails backs off alone, says why, and works when the cause is gone.
 func TestFailureIsOneServices(t *testing.T) {
 	for name, err := range map[string]error{

@@ -42,7 +42,7 @@ type look struct {
 	// account and subnets are when these are read; known is set if they were.
 	account, subnets           time.Time
 	accountKnown, subnetsKnown bool
-	at                         time.Time // the last reading of the account
+	at, began                  time.Time // when the last reading of the account ended and began
 	last                       string    // the Service whose details were compared last
 	failures                   int
 	next                       time.Time // after a failure
@@ -239,7 +239,7 @@ func (c *Controller) take(_ []string, all map[string]found) {
 			}
 		}
 		c.account.Set(*f.all, keep, r.began)
-		l.accountKnown, l.at, l.account = true, now, now.Add(c.options.Period)
+		l.accountKnown, l.at, l.began, l.account = true, now, r.began, now.Add(c.options.Period)
 		for id := range keep { // those without our tag may have changed, too
 			if s, is := c.account.Security(id); is && !cloudbalancer.IsOfCluster(r.cluster, s) {
 				l.security[id] = true

@@ -38,7 +38,7 @@ func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write,
 			continue
 		}
 		step := c.step(s, now)
-		if len(step.Security)+len(step.Details) > 0 {
+		if len(step.Security)+len(step.Details) > 0 || !c.look.account.After(now) {
 			again = now // to read it
 		}
 		for i, change := range step.Changes {
@@ -145,6 +145,10 @@ func (c *Controller) leave(s *service, now time.Time) cloudbalancer.Step {
 		h = cloudbalancer.Holding{} // another controller's, which removes it
 	}
 	step := cloudbalancer.Remove(c.options.Rules.Cluster, s.Ref, h)
+	if s.gone = false; step.Done && !c.look.began.After(s.unanswered) {
+		c.readAgain(now) // the account that we know is older than what may have been made
+		return step
+	}
 	if s.gone = step.Done; s.gone {
 		c.steps.Set(s.Key(), now)
 		return step
@@ -236,15 +240,21 @@ func (c *Controller) write(s *service, x cloudbalancer.Change) controller.Write 
 func (c *Controller) describe(s *service, x cloudbalancer.Change) controller.Write {
 	verb := controller.Patch
 	switch x.Verb {
-	case cloud.CreateBalancer, cloud.CreateGroup, cloud.CreateListener, cloud.CreateSecurityGroup:
-		verb = controller.Create
 	case cloud.DeleteBalancer, cloud.DeleteGroup, cloud.DeleteListener, cloud.DeleteSecurityGroup:
 		verb = controller.Delete
+	}
+	if creates(x.Verb) {
+		verb = controller.Create
 	}
 	return controller.Write{
 		Controller: Name, Cloud: true, Within: cloudTime, Verb: verb, Summary: x.Summary, Before: x.Before, After: x.After, Mark: x.Mark,
 		Object: controller.Ref{Kind: x.Kind, Name: x.Object, UID: s.UID + " " + string(x.Verb)},
 	}
+}
+
+// creates reports whether a change makes a new object.
+func creates(v cloud.BalancerVerb) bool {
+	return v == cloud.CreateBalancer || v == cloud.CreateGroup || v == cloud.CreateListener || v == cloud.CreateSecurityGroup
 }
 
 // changed takes how a change of the cloud ended.
@@ -292,6 +302,9 @@ func (c *Controller) fault(s *service, x change, err error, now time.Time) {
 			c.pauses = until
 		}
 		return
+	}
+	if creates(x.Verb) && !kind.IsFinal() {
+		s.unanswered = now
 	}
 	if !s.failed {
 		s.failures++
