@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,7 +78,8 @@ type service struct {
 	// wrong is what is wrong with the Service itself, and problems with what the cloud
 	// has.
 	wrong, problems []cloudbalancer.Problem
-	// known is set if the Service was ours since the start.
+	// known is set if the Service was ours since the start, or the account has objects with
+	// its UID.
 	known bool
 	// began is when the present work began; zero if there is none.
 	began time.Time
@@ -185,7 +187,7 @@ func (c *Controller) Lead(election.Term) {
 		}
 	}
 	for key, s := range c.services {
-		c.look.needed = c.look.needed || s.isOurs()
+		c.look.needed = c.look.needed || s.isOurs() || s.finalized()
 		s.writing, s.flying, s.failures, s.fails, s.paused, s.retry, s.stale = false, 0, 0, 0, time.Time{}, time.Time{}, false
 		s.done, s.gone, s.failed, s.began, s.refused, s.chunk = false, false, false, time.Time{}, nil, 0
 		c.due(key, time.Now())
@@ -237,10 +239,23 @@ func (c *Controller) set(key string, v state) {
 		s.want, s.wrong = c.options.Rules.Read(v.Service)
 		s.paused, s.failures = time.Time{}, 0 // what has changed may be the fix
 	}
-	if s.isOurs() {
+	c.recognize(s)
+	if s.isOurs() || s.finalized() { // the account shows whether a finalizer is ours
 		c.look.needed = true
 	}
 	c.due(key, now)
+}
+
+// recognize makes a Service known if the account has objects with its UID, which an
+// earlier process made: the Service itself may no longer say that it is ours.
+func (c *Controller) recognize(s *service) {
+	if s.known || !s.finalized() || !c.look.accountKnown {
+		return
+	}
+	h := c.account.Holding(c.options.Rules.Cluster, s.Ref, nil)
+	has := func(tags map[string]string) bool { return tags[cloudbalancer.UIDTag] == s.UID }
+	s.known = h.Balancer != nil && has(h.Balancer.Tags) || h.Own != nil && has(h.Own.Tags) ||
+		slices.ContainsFunc(h.Groups, func(g cloud.TargetGroup) bool { return has(g.Tags) })
 }
 
 // remove takes the deletion of a Service.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
 	"github.com/tulle-net/tulle/pkg/cloudbalancer"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/kube"
@@ -253,6 +254,81 @@ func TestUnansweredCreationIsNotLeftBehind(t *testing.T) {
 			})
 		})
 	}
+}
+
+// After a restart, the tag with a Service's UID on any object shows that the Service was
+// ours, whatever it says by now.
+func TestRestartRecognizesOurServices(t *testing.T) {
+	notOurs := annotate("type", "external")
+	clusterIP := func(d map[string]any) {
+		d["spec"].(map[string]any)["type"] = "ClusterIP"
+		delete(d, "status")
+	}
+	for name, test := range map[string]struct {
+		change func(map[string]any)
+		first  func(l *lab) // before the change
+	}{
+		"annotation": {notOurs, func(*lab) {}},
+		"type":       {clusterIP, func(*lab) {}},
+		"a target group alone": {clusterIP, func(l *lab) {
+			l.cloud.Drop(l.cloud.All().Balancers[0].ID)
+			l.cloud.Drop(ownGroup(l))
+		}},
+		"a security group alone": {clusterIP, func(l *lab) {
+			l.cloud.Drop(l.cloud.All().Balancers[0].ID)
+			l.cloud.Drop(l.cloud.All().Groups[0].ID)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				l.Begin()
+				l.add("web", func(d map[string]any) { d["spec"].(map[string]any)["loadBalancerClass"] = "tulle.net/nlb" })
+				l.Pass(10 * time.Second)
+				l.Kill()
+				test.first(l)
+				l.change("web", test.change)
+				l.start()
+				l.Begin()
+				l.Pass(10 * time.Second)
+				l.delete("web")
+				l.Pass(time.Minute)
+				if l.API.Object(path("web")) != nil {
+					t.Errorf("%v", l.API.Object(path("web")))
+				}
+				all := l.cloud.All()
+				if len(all.Balancers)+len(all.Groups) > 0 || len(all.Security) != 1 {
+					t.Errorf("left: %+v", all)
+				}
+			}, func(o *Options) { o.Rules.Default = false })
+		})
+	}
+}
+
+// ownGroup returns the ID of the only security group that is not that of Nodes.
+func ownGroup(l *lab) string {
+	for _, s := range l.cloud.All().Security {
+		if s.ID != cloudtest.NodeGroup {
+			return s.ID
+		}
+	}
+	return ""
+}
+
+// A finalizer of another controller's Service stays, and so does what the Service has.
+func TestFinalizersOfOthersStay(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("theirs", annotate("type", "external"), func(d map[string]any) {
+			d["metadata"].(map[string]any)["finalizers"] = []any{Finalizer}
+		})
+		l.Pass(10 * time.Second)
+		l.crash()
+		l.delete("theirs")
+		l.Pass(time.Minute)
+		if !l.finalized("theirs") || len(l.cloud.Changes()) > 0 {
+			t.Errorf("%v, %v", l.API.Object(path("theirs")), l.verbs(0))
+		}
+	})
 }
 
 // A Service that fails backs off alone, says why, and works when the cause is gone.

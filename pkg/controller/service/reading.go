@@ -255,6 +255,9 @@ func (c *Controller) take(_ []string, all map[string]found) {
 	}
 	clear(c.backends)
 	for key, s := range c.services {
+		if f.all != nil {
+			c.recognize(s)
+		}
 		if s.isOurs() && (f.all != nil || s.flying == 0) {
 			c.clouds.Set(key, latest(latest(now, c.gathered), s.paused))
 		}

@@ -141,7 +141,7 @@ func (c *Controller) setting(s *service, b *backend, now time.Time) cloudbalance
 // leave removes what a Service has.
 func (c *Controller) leave(s *service, now time.Time) cloudbalancer.Step {
 	h := c.account.Holding(c.options.Rules.Cluster, s.Ref, nil)
-	if !s.Balances && !s.known && !c.options.Rules.Default && (h.Balancer == nil || h.Balancer.Tags[cloudbalancer.UIDTag] != s.UID) && !h.IsEmpty() {
+	if !s.Balances && !s.known && !c.options.Rules.Default && !h.IsEmpty() {
 		h = cloudbalancer.Holding{} // another controller's, which removes it
 	}
 	step := cloudbalancer.Remove(c.options.Rules.Cluster, s.Ref, h)
