@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -232,11 +233,14 @@ func (c *Controller) set(key string, v state) {
 		s = &service{}
 		c.services[key] = s
 	}
+	wanted, want := s.wanted(), s.want
 	s.state = v
 	s.claim = c.options.Rules.Claim(v.Service)
 	if s.claim.Ours {
 		s.known = true
 		s.want, s.wrong = c.options.Rules.Read(v.Service)
+	}
+	if s.wanted() != wanted || !reflect.DeepEqual(s.want, want) {
 		s.paused, s.failures = time.Time{}, 0 // what has changed may be the fix
 	}
 	c.recognize(s)

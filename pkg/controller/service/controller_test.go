@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -327,6 +328,40 @@ func TestFinalizersOfOthersStay(t *testing.T) {
 		l.Pass(time.Minute)
 		if !l.finalized("theirs") || len(l.cloud.Changes()) > 0 {
 			t.Errorf("%v, %v", l.API.Object(path("theirs")), l.verbs(0))
+		}
+	})
+}
+
+// A value that the cloud refuses costs no reading of the account, and neither do changes of
+// the Service that ask for nothing else. What asks for another balancer is tried at once.
+func TestRefusedValueCostsNoReading(t *testing.T) {
+	inLab(t, func(l *lab) {
+		tries := 0
+		l.cloud.Do(func() {
+			l.cloud.Fail = func(c cloud.BalancerChange) error {
+				if c.Verb == cloud.SetBalancerAttributes {
+					tries++
+					return &cloud.Error{Kind: cloud.Refused, Action: "any", Text: "bad value"}
+				}
+				return nil
+			}
+		})
+		l.Begin()
+		l.add("web", annotate("cross-zone-load-balancing-enabled", "true"))
+		for i := range 120 {
+			l.Pass(time.Second)
+			l.change("web", func(d map[string]any) {
+				d["metadata"].(map[string]any)["labels"] = map[string]any{"n": fmt.Sprint(i)}
+			})
+		}
+		if reads := l.cloud.Reads(); reads["Balancing"] != 1 || tries > 12 || tries < 4 {
+			t.Errorf("%d tries, readings %v", tries, reads)
+		}
+		before := tries
+		l.change("web", annotate("proxy-protocol", "*"))
+		l.Pass(time.Second)
+		if tries == before {
+			t.Error("a change of the Service waits for the back-off")
 		}
 	})
 }

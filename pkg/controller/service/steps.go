@@ -324,6 +324,8 @@ func (c *Controller) fault(s *service, x change, err error, now time.Time) {
 	switch {
 	case x.Verb == cloud.Register && kind == cloud.Refused:
 		c.refused(s, x, now)
+	case kind == cloud.Refused: // a value of this Service alone
+		s.stale = true
 	case kind == cloud.Denied || kind == cloud.Full || deletes && kind == cloud.Taken:
 	default: // what the cloud has may be another thing than was known
 		s.stale = true
