@@ -13,6 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloudbalancer"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
 // A new Service costs seven changes, and deleting it leaves nothing.
@@ -363,6 +364,68 @@ func TestRefusedValueCostsNoReading(t *testing.T) {
 		if tries == before {
 			t.Error("a change of the Service waits for the back-off")
 		}
+	})
+}
+
+// An instance that gets another security group is seen at the next comparison: the rules
+// follow it.
+func TestRulesFollowSecurityGroupsOfInstances(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.Pass(10 * time.Second)
+		l.cloud.Put(cloud.Balancing{Security: []cloud.SecurityGroup{{ID: "sg-other", Name: "other", Network: "net-1"}}})
+		for _, i := range []int{1, 2} {
+			l.fleet.Change(nameOf(i), func(i *cloud.Instance) { i.Groups = []string{"sg-other"} })
+		}
+		l.Pass(11 * time.Minute)
+		for _, s := range l.cloud.All().Security {
+			if s.ID == "sg-other" && len(s.Rules) == 0 || s.ID == cloudtest.NodeGroup && len(s.Rules) > 0 {
+				t.Errorf("%s has the rules %v", s.ID, s.Rules)
+			}
+		}
+	})
+}
+
+// A security group of Nodes that does not exist is read once a minute, and named.
+func TestMissingSecurityGroupBacksOff(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.cloud.Drop(cloudtest.NodeGroup)
+		l.Begin()
+		l.add("web")
+		l.Pass(5 * time.Minute)
+		if n := l.cloud.Reads()["SecurityGroups"]; n < 2 || n > 8 {
+			t.Errorf("%d readings in five minutes", n)
+		}
+		l.WantWarning("web", "LoadBalancerSettings", cloudtest.NodeGroup, "does not exist")
+		l.cloud.Put(cloud.Balancing{Security: []cloud.SecurityGroup{{ID: cloudtest.NodeGroup, Name: "nodes", Network: "net-1"}}})
+		l.Pass(2 * time.Minute)
+		for _, s := range l.cloud.All().Security {
+			if s.ID == cloudtest.NodeGroup && len(s.Rules) == 0 {
+				t.Error("it got no rules when it was there")
+			}
+		}
+	})
+}
+
+// A Node that goes while another one has the same instance leaves it a target.
+func TestTwoNodesOfOneInstance(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.Pass(10 * time.Second)
+		n := apitest.SmallNode(1)
+		n.Name, n.UID, n.ResourceVersion, n.Spec.ProviderID = "renamed", "uid-renamed", "", l.API.Node(nameOf(1)).Spec.ProviderID
+		l.AddNode(n)
+		l.Pass(time.Second)
+		l.RemoveNode(nameOf(1))
+		l.Pass(10 * time.Second)
+		known := 0
+		l.Do(func() { known = len(l.c.instances) })
+		if known != 2 {
+			t.Errorf("%d instances are known", known)
+		}
+		l.wantBalanced("web", 1, 2)
 	})
 }
 

@@ -73,13 +73,29 @@ func (c *Controller) setNode(name string, n node) {
 	}
 	c.nodes[name] = n
 	if n.serves && c.instances[n.id] == nil {
-		c.look.waits = 0
-		if now := time.Now(); len(c.look.instances) == 0 || c.look.later.After(now.Add(gatherTime/2)) {
-			c.look.later = now.Add(gatherTime / 2) // others may come with it
-		}
-		c.look.instances[n.id] = true
+		c.lookUpInstance(n.id, time.Now())
 	}
 	c.nodesChanged(time.Now())
+}
+
+// lookUpInstance makes a lookup of a Node's instance due.
+func (c *Controller) lookUpInstance(id string, now time.Time) {
+	c.look.waits = 0
+	if len(c.look.instances) == 0 || c.look.later.After(now.Add(gatherTime/2)) {
+		c.look.later = now.Add(gatherTime / 2) // others may come with it
+	}
+	c.look.instances[id] = true
+}
+
+// instanceIDs returns the provider IDs of all Nodes that are to be targets, in order.
+func (c *Controller) instanceIDs() (ids []string) {
+	for _, n := range c.nodes {
+		if n.serves {
+			ids = append(ids, n.id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 func (c *Controller) deleteNode(name string) {
@@ -87,6 +103,12 @@ func (c *Controller) deleteNode(name string) {
 	delete(c.nodes, name)
 	delete(c.instances, n.id)
 	delete(c.look.instances, n.id)
+	for _, other := range c.nodes { // a Node may come back under another name
+		if other.serves && other.id == n.id {
+			c.lookUpInstance(n.id, time.Now())
+			break
+		}
+	}
 	c.nodesChanged(time.Now())
 }
 

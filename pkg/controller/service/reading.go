@@ -39,6 +39,9 @@ type look struct {
 	later time.Time
 	// security are the IDs of security groups to read.
 	security map[string]bool
+	// absent are the IDs of security groups that do not exist, until when they are not
+	// read again.
+	absent map[string]time.Time
 	// account and subnets are when these are read; known is set if they were.
 	account, subnets           time.Time
 	accountKnown, subnetsKnown bool
@@ -50,7 +53,7 @@ type look struct {
 }
 
 func newLook() look {
-	return look{instances: make(map[string]bool), security: make(map[string]bool)}
+	return look{instances: make(map[string]bool), security: make(map[string]bool), absent: make(map[string]time.Time)}
 }
 
 // request is one reading.
@@ -105,6 +108,7 @@ func (c *Controller) lookDue(now time.Time) (keys []string, again time.Time) {
 		again = controller.Earlier(again, at)
 	case len(c.changes) == 0: // else Done makes it due
 		r.account = true
+		r.instances = c.instanceIDs() // their security groups may have changed
 		if c.rotates() {
 			r.services = c.rotate()
 		}
@@ -218,8 +222,12 @@ func (c *Controller) take(_ []string, all map[string]found) {
 		l.failures++
 		l.next = now.Add(lookups.After(l.failures))
 	}
+	has := make(map[string]bool)
+	for _, id := range c.instanceIDs() {
+		has[id] = true
+	}
 	for _, id := range r.instances {
-		if i, answered := f.instances[id]; answered {
+		if i, answered := f.instances[id]; answered && has[id] {
 			c.instances[id] = &i
 			delete(l.instances, id)
 			if i.Problem != "" || i.State != cloud.Running {
@@ -251,6 +259,11 @@ func (c *Controller) take(_ []string, all map[string]found) {
 		c.account.SetSecurity(f.security)
 		for _, id := range r.security {
 			delete(l.security, id)
+			if _, is := c.account.Security(id); !is {
+				l.absent[id] = now.Add(missingInterval)
+			} else {
+				delete(l.absent, id)
+			}
 		}
 	}
 	clear(c.backends)

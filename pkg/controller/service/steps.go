@@ -38,7 +38,7 @@ func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write,
 			continue
 		}
 		step := c.step(s, now)
-		if len(step.Security)+len(step.Details) > 0 || !c.look.account.After(now) {
+		if len(c.look.security)+len(step.Details) > 0 || !c.look.account.After(now) {
 			again = now // to read it
 		}
 		for i, change := range step.Changes {
@@ -77,8 +77,7 @@ func (c *Controller) step(s *service, now time.Time) cloudbalancer.Step {
 	} else {
 		step = cloudbalancer.Next(s.want, h, setting)
 	}
-	c.needs(step)
-	s.problems = slices.Concat(s.wrong, step.Problems)
+	s.problems = slices.Concat(s.wrong, step.Problems, c.needs(s, step, now))
 	if b.problem != "" && c.options.Rules.NodeRules {
 		s.problems = append(s.problems, cloudbalancer.Problem{Text: b.problem})
 	}
@@ -160,11 +159,20 @@ func (c *Controller) leave(s *service, now time.Time) cloudbalancer.Step {
 	return step
 }
 
-// needs makes due what a step needs to be read.
-func (c *Controller) needs(step cloudbalancer.Step) {
+// needs makes due what a step needs to be read. It returns what does not exist.
+func (c *Controller) needs(s *service, step cloudbalancer.Step, now time.Time) (problems []cloudbalancer.Problem) {
 	for _, id := range step.Security {
+		until, absent := c.look.absent[id]
+		if absent {
+			problems = append(problems, cloudbalancer.Problem{Text: "the security group " + id + " of its Nodes does not exist; give their instances another one"})
+		}
+		if absent && now.Before(until) {
+			c.clouds.Set(s.Key(), until)
+			continue
+		}
 		c.look.security[id] = true
 	}
+	return problems
 }
 
 // missing makes another reading of the subnets due.
