@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"testing"
@@ -427,6 +428,40 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 		}
 		l.wantBalanced("web", 1, 2)
 	})
+}
+
+// Without the subnets, deletions go on and targets follow the Nodes.
+func TestUnreadableSubnetsDelayNoDeletion(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.options.Cloud = withoutSubnets{l.cloud}
+		l.Begin()
+		l.add("web")
+		l.add("old")
+		l.Pass(10 * time.Second)
+		l.wantBalanced("web", 1, 2)
+		changes := len(l.cloud.Changes())
+		l.crash()
+		l.Pass(5 * time.Minute) // the readings of subnets back off
+		l.delete("old")
+		l.node(3)
+		l.Pass(20 * time.Second)
+		if l.API.Object(path("old")) != nil {
+			t.Error("the Service is still there")
+		}
+		l.wantBalanced("web", 1, 2, 3)
+		l.add("new")
+		l.Pass(time.Minute)
+		if got := l.verbs(changes); got[cloud.CreateBalancer]+got[cloud.CreateGroup]+got[cloud.CreateSecurityGroup] > 0 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// withoutSubnets is a cloud whose subnets cannot be read.
+type withoutSubnets struct{ *cloudtest.Balancers }
+
+func (withoutSubnets) Subnets(context.Context) ([]cloud.Subnet, error) {
+	return nil, &cloud.Error{Kind: cloud.Denied, Action: "DescribeRouteTables", Text: "denied"}
 }
 
 // A Service that fails backs off alone, says why, and works when the cause is gone.

@@ -49,6 +49,7 @@ type look struct {
 	last                       string    // the Service whose details were compared last
 	failures                   int
 	next                       time.Time // after a failure
+	subnetsFailures            int       // in a row; these delay no other reading
 	running                    *request  // nil if none is
 }
 
@@ -164,7 +165,7 @@ func (c *Controller) rotate() (one []cloudbalancer.Ref) {
 // read reads what the running request asks for. It runs outside the loop.
 func (c *Controller) read(ctx context.Context, _ []string) (map[string]found, error) {
 	r, f, from := c.running.Load(), found{}, c.options.Cloud
-	var errs []error
+	var errs, apart []error // apart are those of readings with a back-off of their own
 	note := func(err error) bool {
 		if err != nil {
 			errs = append(errs, err)
@@ -178,11 +179,12 @@ func (c *Controller) read(ctx context.Context, _ []string) (map[string]found, er
 	}
 	if r.subnets {
 		var subnets []cloud.Subnet
-		if subnets, err = from.Subnets(ctx); note(err) {
+		if subnets, err = from.Subnets(ctx); err == nil {
 			f.subnets = slices.Concat([]cloud.Subnet{}, subnets)
 		}
+		apart = append(apart, err)
 		f.quota, err = from.BalancerQuota(ctx)
-		note(err)
+		apart = append(apart, err)
 	}
 	f.ids = r.ids
 	if r.account {
@@ -206,7 +208,7 @@ func (c *Controller) read(ctx context.Context, _ []string) (map[string]found, er
 		f.secured = note(err)
 	}
 	f.ok = len(errs) == 0
-	return map[string]found{everything: f}, errors.Join(errs...)
+	return map[string]found{everything: f}, errors.Join(append(errs, apart...)...)
 }
 
 // take takes what was read.
@@ -237,7 +239,10 @@ func (c *Controller) take(_ []string, all map[string]found) {
 	}
 	if f.subnets != nil {
 		c.subnets, l.subnetsKnown, l.subnets = f.subnets, true, now.Add(subnetsInterval)
-		c.quota = f.quota
+		c.quota, l.subnetsFailures = f.quota, 0
+	} else if r.subnets {
+		l.subnetsFailures++
+		l.subnets = now.Add(lookups.After(l.subnetsFailures))
 	}
 	if f.all != nil {
 		keep := make(map[string]bool)
@@ -289,9 +294,6 @@ func (c *Controller) readAgain(now time.Time) {
 		c.look.account = now
 	}
 }
-
-// isRead reports whether what a Service needs was read.
-func (c *Controller) isRead() bool { return c.look.accountKnown && c.look.subnetsKnown }
 
 // isReading reports whether the account is being read. Changes wait until then, so that it
 // shows them all or none.

@@ -17,7 +17,7 @@ func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write,
 	if c.options.DryRun {
 		return c.preview(), time.Time{}
 	}
-	if !c.isRead() || c.isReading() {
+	if !c.look.accountKnown || c.isReading() {
 		return nil, time.Time{}
 	}
 	if now.Before(c.pauses) {
@@ -72,7 +72,7 @@ func (c *Controller) step(s *service, now time.Time) cloudbalancer.Step {
 	setting := c.setting(s, b, now)
 	fatal := slices.ContainsFunc(s.wrong, func(p cloudbalancer.Problem) bool { return p.Fatal })
 	var step cloudbalancer.Step
-	if fatal {
+	if fatal || !c.look.subnetsKnown { // the reading of the subnets makes it due
 		step = cloudbalancer.Follow(s.want, h, setting)
 	} else {
 		step = cloudbalancer.Next(s.want, h, setting)
@@ -370,7 +370,7 @@ func (c *Controller) refused(s *service, x change, now time.Time) {
 
 // preview returns everything that would be changed now.
 func (c *Controller) preview() (writes []controller.Write) {
-	if !c.isRead() {
+	if !c.look.accountKnown {
 		return nil
 	}
 	account := c.account
