@@ -170,6 +170,11 @@ func (l *lab) remove(s Ref) {
 		if step.Done {
 			return
 		}
+		for _, c := range step.Changes {
+			if c.Mark == "" {
+				l.Errorf("no mark: %+v", c)
+			}
+		}
 		l.make(step.Changes)
 	}
 	l.Fatal("no end")

@@ -10,6 +10,15 @@ import (
 // left. What is not ours stays.
 func Remove(cluster string, s Ref, h Holding) Step {
 	p := newPlanner(Want{Ref: s, cluster: cluster, Balancer: BalancerName(s.UID)}, h, Setting{})
+	if b := h.Balancer; b != nil {
+		p.add(Change{
+			BalancerChange: cloud.BalancerChange{Verb: cloud.DeleteBalancer, Balancer: cloud.Balancer{ID: b.ID}},
+			Kind:           BalancerKind, Object: b.ID, Summary: "delete load balancer " + b.Name + " of Service " + s.Key(), Before: b.Host, After: "none",
+			Mark: clusterTag + cluster + "=" + owned,
+		})
+		// The rest is in use until it is gone. If the cloud refuses, the Nodes stay open to it.
+		return p.Step
+	}
 	for _, g := range h.Nodes {
 		ours := func(r cloud.Rule) bool {
 			return isRuleOf(r, p.want.Balancer) || h.Own != nil && r.Group == h.Own.ID && g.Tags[clusterTag+cluster] == owned
@@ -17,14 +26,6 @@ func Remove(cluster string, s Ref, h Holding) Step {
 		if more := superfluous(g.Rules, nil, ours); len(more) > 0 {
 			p.rules(cloud.RevokeIngress, g, more)
 		}
-	}
-	if b := h.Balancer; b != nil {
-		p.add(Change{
-			BalancerChange: cloud.BalancerChange{Verb: cloud.DeleteBalancer, Balancer: cloud.Balancer{ID: b.ID}},
-			Kind:           BalancerKind, Object: b.ID, Summary: "delete load balancer " + b.Name + " of Service " + s.Key(), Before: b.Host, After: "none",
-			Mark: clusterTag + cluster + "=" + owned,
-		})
-		return p.Step // the rest is in use until it is gone
 	}
 	for _, g := range h.Groups {
 		p.deleteGroup(g)
