@@ -9,8 +9,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// isRuleOf reports whether a rule in a security group of Nodes is for a balancer.
+// isRuleOf reports whether a rule in a security group of Nodes is for a balancer. One of
+// another source, such as a prefix list, never is, whatever its description.
 func isRuleOf(r cloud.Rule, balancer string) bool {
+	if !r.Source.IsValid() && r.Group == "" {
+		return false
+	}
 	return r.Description == clientRule+balancer || r.Description == healthRule+balancer || r.Description == mtuRule+balancer
 }
 
