@@ -121,7 +121,7 @@ func (p *planner) listeners(groups []string) {
 		if l != nil {
 			keeps[l.ID] = true
 		}
-		want := cloud.Listener{Balancer: b.ID, Protocol: f.Protocol, Port: f.Port, Group: groups[i], Certificate: f.Certificate, Policy: f.Policy, ALPN: f.ALPN}
+		want := cloud.Listener{Balancer: b.ID, Protocol: f.Protocol, Port: f.Port, Group: groups[i], Certificate: f.Certificate, Policy: f.Policy, ALPN: alpnOf(f.ALPN)}
 		object := fmt.Sprintf("%s %d", b.Name, f.Port)
 		text := fmt.Sprintf("%s port %d of %s to %s port %d of Nodes", f.Protocol, f.Port, b.Name, f.Backend, f.NodePort)
 		switch {
@@ -135,7 +135,7 @@ func (p *planner) listeners(groups []string) {
 		case l.Group != groups[i] && !p.full[groups[i]]: // the new targets come first
 		default:
 			if want.ID = l.ID; f.Protocol == cloud.TLS {
-				want.Policy, want.ALPN = cmp.Or(f.Policy, l.Policy), cmp.Or(f.ALPN, l.ALPN)
+				want.Policy, want.ALPN = cmp.Or(f.Policy, l.Policy), alpnOf(cmp.Or(f.ALPN, l.ALPN))
 			}
 			if now := *l; want != now {
 				p.add(Change{
@@ -154,6 +154,14 @@ func (p *planner) listeners(groups []string) {
 			})
 		}
 	}
+}
+
+// alpnOf returns an ALPN policy as listeners have it: "" is the policy None.
+func alpnOf(policy string) string {
+	if policy == noALPN {
+		return ""
+	}
+	return policy
 }
 
 // listenerOf returns a listener for people.

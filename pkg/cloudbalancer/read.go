@@ -26,8 +26,11 @@ var (
 	labelKey     = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,315}[A-Za-z0-9])?$`)
 )
 
+// noALPN is the policy without ALPN.
+const noALPN = "None"
+
 // alpnPolicies are the policies of the protocols inside of TLS.
-var alpnPolicies = []string{"HTTP1Only", "HTTP2Only", "HTTP2Optional", "HTTP2Preferred", "None"}
+var alpnPolicies = []string{"HTTP1Only", "HTTP2Only", "HTTP2Optional", "HTTP2Preferred", noALPN}
 
 // Read returns what a Service wants, and what is wrong with it. The Service must be ours.
 func (o Options) Read(s Service) (Want, []Problem) {
