@@ -55,12 +55,14 @@ func (o Options) Read(s Service) (Want, []Problem) {
 	const fix = "name security groups by their IDs, like sg-0123456789abcdef0"
 	r.check(aSecurity, w.Security, securityID, fix)
 	r.check(aExtra, w.Extra, securityID, fix)
+	before := len(r.problems)
 	w.NodeLabels = r.pairs(aNodeLabels)
 	for key, value := range w.NodeLabels {
 		if !labelKey.MatchString(key) || len(value) > 63 {
 			r.fatal(aNodeLabels, fmt.Sprintf("has %.80q, which is no label", key+"="+value), "use labels like key=value,key=value")
 		}
 	}
+	w.NodesUnclear = len(r.problems) > before
 	w.readTags(r)
 	w.Sources = r.sources(s, w)
 	w.Attributes, w.GroupAttributes = r.attributes(), r.groupAttributes(s)

@@ -98,8 +98,11 @@ func Next(w Want, h Holding, s Setting) Step {
 }
 
 // Follow returns what keeps the targets of a Service up to date of which the rest cannot
-// be worked out.
+// be worked out. It changes nothing if it is not clear which Nodes are to be targets.
 func Follow(w Want, h Holding, s Setting) Step {
+	if w.NodesUnclear {
+		return Step{}
+	}
 	p := newPlanner(w, h, s)
 	if p.Details = h.Details(); len(p.Details) > 0 || h.Balancer == nil {
 		return p.Step

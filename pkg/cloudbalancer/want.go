@@ -84,6 +84,8 @@ type Want struct {
 	Fronts                      []Front
 	// NodeLabels are labels of the Nodes that are targets. An empty value is any.
 	NodeLabels map[string]string
+	// NodesUnclear is set if these labels are invalid. The targets then stay as they are.
+	NodesUnclear bool
 }
 
 // Problem is what is wrong with a Service, with the fix.
