@@ -26,6 +26,10 @@ var (
 	labelKey     = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,315}[A-Za-z0-9])?$`)
 )
 
+// reservedTags begin the keys, in lower case, by which AWS and controllers tell what is
+// theirs.
+var reservedTags = []string{"aws:", "kubernetes.io/", "tulle.net/", "elbv2.k8s.aws/", "service.k8s.aws/", "ingress.k8s.aws/"}
+
 // noALPN is the policy without ALPN.
 const noALPN = "None"
 
@@ -132,7 +136,7 @@ func (w *Want) readTags(r *reader) {
 		switch lower := strings.ToLower(key); {
 		case len(key) > mostTagKey || len(value) > mostTagText:
 			r.fatal(aTags, fmt.Sprintf("has the tag %.40q, which is too long", key), fmt.Sprintf("use at most %d characters for a key and %d for a value", mostTagKey, mostTagText))
-		case strings.HasPrefix(lower, "aws:"), strings.HasPrefix(lower, "kubernetes.io/"), strings.HasPrefix(lower, "tulle.net/"):
+		case lower == "kubernetescluster", slices.ContainsFunc(reservedTags, func(start string) bool { return strings.HasPrefix(lower, start) }):
 			r.fatal(aTags, fmt.Sprintf("has the tag %.80q, which marks what belongs to whom", key), "leave it out")
 		}
 	}
