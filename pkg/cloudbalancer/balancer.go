@@ -36,25 +36,38 @@ func (p *planner) balancer(subnets []cloud.Subnet, via []string) {
 		p.fatal(fmt.Sprintf("AWS could not make the balancer: %.400s; re-create the Service", cmp.Or(b.Why, "no reason given")))
 		return
 	}
-	change := func(verb cloud.BalancerVerb, v cloud.Balancer, summary, before, after string) {
-		v.ID = b.ID
-		p.add(Change{BalancerChange: cloud.BalancerChange{Verb: verb, Balancer: v}, Kind: BalancerKind, Object: b.ID, Summary: summary + " of " + b.Name, Before: before, After: after})
-	}
-	if len(via) > 0 && !slices.Equal(via, b.Security) {
-		change(cloud.SetSecurity, cloud.Balancer{Security: via}, "set the security groups "+strings.Join(via, ", "), strings.Join(b.Security, ", "), strings.Join(via, ", "))
-	}
 	places, grows := p.places(*b, subnets)
 	switch {
 	case grows:
-		change(cloud.SetPlaces, cloud.Balancer{Families: w.Families, Places: places}, "set the subnets "+placesOf(places), placesOf(b.Places), placesOf(places))
+		p.change(cloud.SetPlaces, cloud.Balancer{Families: w.Families, Places: places}, "set the subnets "+placesOf(places), placesOf(b.Places), placesOf(places))
 	case w.Families != b.Families:
-		change(cloud.SetFamilies, cloud.Balancer{Families: w.Families}, "set the address type "+string(w.Families), string(b.Families), string(w.Families))
+		p.change(cloud.SetFamilies, cloud.Balancer{Families: w.Families}, "set the address type "+string(w.Families), string(b.Families), string(w.Families))
 	}
 	if lacks := differing(b.Attributes, w.Attributes); len(lacks) > 0 {
-		change(cloud.SetBalancerAttributes, cloud.Balancer{Attributes: lacks}, "set "+pairsOf(lacks), pairsOf(before(b.Attributes, lacks)), pairsOf(lacks))
+		p.change(cloud.SetBalancerAttributes, cloud.Balancer{Attributes: lacks}, "set "+pairsOf(lacks), pairsOf(before(b.Attributes, lacks)), pairsOf(lacks))
 	}
 	p.tags(BalancerKind, b.ID, b.Name, b.Tags, tags)
 	p.oldSecurity(via)
+}
+
+// change changes the balancer.
+func (p *planner) change(verb cloud.BalancerVerb, v cloud.Balancer, summary, before, after string) {
+	b := p.holding.Balancer
+	v.ID = b.ID
+	p.add(Change{BalancerChange: cloud.BalancerChange{Verb: verb, Balancer: v}, Kind: BalancerKind, Object: b.ID, Summary: summary + " of " + b.Name, Before: before, After: after})
+}
+
+// setSecurity sets the balancer's security groups once these and those of the Nodes lack no
+// rule: otherwise a rule that AWS refuses would cut off all clients.
+func (p *planner) setSecurity(via []string) {
+	b := p.holding.Balancer
+	if b == nil || len(via) == 0 || slices.Equal(via, b.Security) || p.isFatal() {
+		return
+	}
+	if len(p.Security) > 0 || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Verb == cloud.AllowIngress }) {
+		return
+	}
+	p.change(cloud.SetSecurity, cloud.Balancer{Security: via}, "set the security groups "+strings.Join(via, ", "), strings.Join(b.Security, ", "), strings.Join(via, ", "))
 }
 
 // oldSecurity deletes our security group of a balancer that uses others now.

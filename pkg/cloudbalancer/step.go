@@ -93,6 +93,7 @@ func Next(w Want, h Holding, s Setting) Step {
 	p.listeners(groups)
 	p.orphans()
 	p.nodes(via)
+	p.setSecurity(via)
 	p.Done = len(p.Changes) == 0 && len(p.Security) == 0 && h.Balancer != nil && !p.isFatal()
 	return p.Step
 }
