@@ -152,16 +152,30 @@ func (r *reader) number(name string, least, most, def int) int {
 	return n
 }
 
-// list returns the items of an annotation that separates them by commas.
-func (r *reader) list(name string) (items []string) {
-	text, is := r.text(name)
-	if !is {
-		return nil
-	}
+// mostItems limits the items of an annotation. Anyone who may write a Service may write
+// 256 KiB of them, and all controllers wait while they are read.
+const mostItems = 100
+
+// items returns at most mostItems texts between the commas of an annotation. More of them
+// are a fatal problem.
+func (r *reader) items(name string) (all []string) {
+	text, _ := r.text(name)
 	for item := range strings.SplitSeq(text, ",") {
 		if item = strings.TrimSpace(item); item == "" {
 			continue
 		}
+		if len(all) == mostItems {
+			r.fatal(name, fmt.Sprintf("has more than %d items", mostItems), fmt.Sprintf("use at most %d", mostItems))
+			break
+		}
+		all = append(all, item)
+	}
+	return all
+}
+
+// list returns the items of an annotation that separates them by commas.
+func (r *reader) list(name string) (items []string) {
+	for _, item := range r.items(name) {
 		if slices.Contains(items, item) {
 			r.fatal(name, fmt.Sprintf("has %.80q twice", item), "leave one out")
 			continue
@@ -173,13 +187,12 @@ func (r *reader) list(name string) (items []string) {
 
 // pairs returns the items of an annotation of the form key=value,key=value.
 func (r *reader) pairs(name string) map[string]string {
-	text, is := r.text(name)
-	if !is {
+	if _, is := r.text(name); !is {
 		return nil
 	}
 	all := make(map[string]string)
-	for item := range strings.SplitSeq(text, ",") {
-		key, value, _ := strings.Cut(strings.TrimSpace(item), "=")
+	for _, item := range r.items(name) {
+		key, value, _ := strings.Cut(item, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		if _, twice := all[key]; twice {
 			r.fatal(name, fmt.Sprintf("has %.80q twice", key), "leave one out")

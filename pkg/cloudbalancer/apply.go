@@ -18,8 +18,8 @@ func (a *Account) Apply(c cloud.BalancerChange, answer cloud.Balancing, now time
 		}
 	case cloud.AllowIngress, cloud.RevokeIngress:
 		if s, is := a.security[c.Security.ID]; is {
-			s.Rules = slices.Clone(s.Rules)
-			s.Rules = slices.DeleteFunc(s.Rules, func(r cloud.Rule) bool { return slices.ContainsFunc(c.Security.Rules, same(r)) })
+			changed := trafficOf(c.Security.Rules)
+			s.Rules = slices.DeleteFunc(slices.Clone(s.Rules), func(r cloud.Rule) bool { return changed[traffic(r)] })
 			if c.Verb == cloud.AllowIngress {
 				s.Rules = append(s.Rules, c.Security.Rules...)
 			}

@@ -13,6 +13,10 @@ func (w *Want) readFronts(r *reader, s Service) {
 	refuse := func(text string, args ...any) {
 		r.problems = append(r.problems, Problem{true, fmt.Sprintf(text, args...)})
 	}
+	if len(s.Ports) > mostPorts {
+		refuse("the Service has %d ports; use at most %d", len(s.Ports), mostPorts)
+		s.Ports = s.Ports[:mostPorts]
+	}
 	for _, p := range s.Ports {
 		switch {
 		case p.Protocol != string(cloud.TCP) && p.Protocol != string(cloud.UDP):
@@ -51,17 +55,39 @@ func (w *Want) readFronts(r *reader, s Service) {
 	if len(w.Fronts) == 0 {
 		r.health(s, cloud.TCP) // tells what is wrong with its annotations
 	}
-	r.problems = distinct(r.problems)
+	rules := 0
+	for _, f := range w.Fronts {
+		rules += len(protocols(f.Protocol)) * len(w.Sources)
+	}
+	if rules += len(w.Sources); rules > mostRules {
+		refuse("%d source ranges for %d ports need %d rules, and a security group has at most %d; use fewer ranges", len(w.Sources), len(w.Fronts), rules, mostRules)
+	}
 }
 
-// distinct returns each problem once.
-func distinct(all []Problem) (once []Problem) {
+// few returns each problem once, and of many only the first, those that are fatal before
+// the others.
+func few(all []Problem) (some []Problem) {
+	seen := make(map[Problem]bool)
 	for _, p := range all {
-		if !slices.Contains(once, p) {
-			once = append(once, p)
+		if !seen[p] {
+			seen[p], some = true, append(some, p)
 		}
 	}
-	return once
+	if len(some) <= mostProblems {
+		return some
+	}
+	slices.SortStableFunc(some, func(a, b Problem) int {
+		switch {
+		case a.Fatal == b.Fatal:
+			return 0
+		case a.Fatal:
+			return -1
+		}
+		return 1
+	})
+	more := len(some) - mostProblems
+	next := some[mostProblems].Fatal
+	return append(some[:mostProblems:mostProblems], Problem{next, fmt.Sprintf("there are %d more problems; correct these first", more)})
 }
 
 // readTLS reads which ports end the encryption of their clients.

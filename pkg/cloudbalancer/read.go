@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
@@ -16,7 +15,12 @@ const (
 	mostTags    = 45 // of an object, without ours
 	mostTagKey  = 128
 	mostTagText = 256
+	mostPorts   = 200  // of a Service; AWS allows 50 listeners, without a higher quota
+	mostRules   = 1000 // of all security groups of an interface
 )
+
+// mostProblems limits what is told of one Service.
+const mostProblems = 10
 
 var (
 	securityID   = regexp.MustCompile(`^sg-[0-9a-zA-Z]{1,40}$`)
@@ -75,7 +79,7 @@ func (o Options) Read(s Service) (Want, []Problem) {
 		r.problems = append(r.problems, Problem{true, fmt.Sprintf("spec.loadBalancerIP %.80q: AWS gives balancers no address by it; leave it out, and use %s%s", s.Address, Prefix, aAllocations)})
 	}
 	r.unknown()
-	return w, r.problems
+	return w, few(r.problems)
 }
 
 // scheme returns who can reach the balancer.
@@ -85,7 +89,7 @@ func (r *reader) scheme() cloud.Scheme {
 	internal := is && text != "false"
 	switch {
 	case has && is && internal != (scheme == string(cloud.Internal)):
-		r.fatal(aScheme, "contradicts "+Prefix+aInternal+": "+strconv.Quote(text), "leave out one of the two")
+		r.fatal(aScheme, fmt.Sprintf("contradicts %s%s: %.80q", Prefix, aInternal, text), "leave out one of the two")
 	case has:
 		return cloud.Scheme(scheme)
 	}
@@ -150,6 +154,10 @@ func (r *reader) sources(s Service, w Want) (all []netip.Prefix) {
 	texts, where := s.SourceRanges, "spec.loadBalancerSourceRanges"
 	if text := strings.TrimSpace(s.Annotations[SourceRangesAnnotation]); len(texts) == 0 && text != "" {
 		texts, where = strings.Split(text, ","), "annotation "+SourceRangesAnnotation
+	}
+	if len(texts) > mostRules {
+		r.problems = append(r.problems, Problem{true, fmt.Sprintf("%s: there are %d ranges of addresses; use at most %d", where, len(texts), mostRules)})
+		texts = texts[:mostRules]
 	}
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(strings.TrimSpace(text))

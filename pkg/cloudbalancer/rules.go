@@ -45,9 +45,10 @@ func fragmentation(source netip.Prefix) cloud.Rule {
 // clients, and checks from those of its subnets.
 func (w Want) nodeRules(via string, subnets []netip.Prefix) (all []cloud.Rule) {
 	client, health := clientRule+w.Balancer, healthRule+w.Balancer
+	seen := make(map[cloud.Rule]bool)
 	add := func(r cloud.Rule) {
-		if !slices.ContainsFunc(all, same(r)) {
-			all = append(all, r)
+		if t := traffic(r); !seen[t] {
+			seen[t], all = true, append(all, r)
 		}
 	}
 	sources, checkers := make([]cloud.Rule, 0, len(w.Sources)), make([]cloud.Rule, 0, len(subnets))
@@ -96,8 +97,9 @@ func sorted(all []cloud.Rule) []cloud.Rule {
 
 // missing returns those rules of want whose traffic has does not allow.
 func missing(has, want []cloud.Rule) (all []cloud.Rule) {
+	allowed := trafficOf(has)
 	for _, r := range want {
-		if !slices.ContainsFunc(has, same(r)) {
+		if !allowed[traffic(r)] {
 			all = append(all, r)
 		}
 	}
@@ -106,8 +108,9 @@ func missing(has, want []cloud.Rule) (all []cloud.Rule) {
 
 // superfluous returns those rules of has that are not wanted, of those that match.
 func superfluous(has, want []cloud.Rule, match func(cloud.Rule) bool) (all []cloud.Rule) {
+	wanted := trafficOf(want)
 	for _, r := range has {
-		if match(r) && !slices.ContainsFunc(want, same(r)) {
+		if match(r) && !wanted[traffic(r)] {
 			all = append(all, r)
 		}
 	}
@@ -139,11 +142,18 @@ func ports(r cloud.Rule) string {
 	return strconv.Itoa(r.From) + "-" + strconv.Itoa(r.To)
 }
 
-// same returns a function that reports whether a rule allows the same traffic as r.
-func same(r cloud.Rule) func(cloud.Rule) bool {
+// traffic returns a rule without its description: two rules for the same traffic are one to
+// AWS.
+func traffic(r cloud.Rule) cloud.Rule {
 	r.Description = ""
-	return func(o cloud.Rule) bool {
-		o.Description = ""
-		return o == r
+	return r
+}
+
+// trafficOf returns the set of what rules allow.
+func trafficOf(rules []cloud.Rule) map[cloud.Rule]bool {
+	all := make(map[cloud.Rule]bool, len(rules))
+	for _, r := range rules {
+		all[traffic(r)] = true
 	}
+	return all
 }
