@@ -23,7 +23,7 @@ func Remove(cluster string, s Ref, h Holding) Step {
 		ours := func(r cloud.Rule) bool {
 			return isRuleOf(r, p.want.Balancer) || h.Own != nil && r.Group == h.Own.ID && g.Tags[clusterTag+cluster] == owned
 		}
-		if more := superfluous(g.Rules, nil, ours); len(more) > 0 {
+		if more := p.unshared(superfluous(g.Rules, nil, ours)); len(more) > 0 {
 			p.rules(cloud.RevokeIngress, g, more)
 		}
 	}

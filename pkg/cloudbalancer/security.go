@@ -100,7 +100,12 @@ func (p *planner) nodes(via []string) {
 	case len(w.Security) > 0 && len(via) > 0:
 		source = w.Security[0]
 	}
-	rules := w.nodeRules(source, p.checkers())
+	rules := w.nodeRules(source, w.checkers(b, p.setting.Subnets))
+	revoke := func(g cloud.SecurityGroup, more []cloud.Rule) {
+		if more = p.unshared(more); len(more) > 0 {
+			p.rules(cloud.RevokeIngress, g, more)
+		}
+	}
 	known := make(map[string]bool)
 	for _, g := range p.holding.Nodes {
 		known[g.ID] = true
@@ -108,11 +113,11 @@ func (p *planner) nodes(via []string) {
 		if slices.Contains(p.setting.NodeGroups, g.ID) {
 			if lacks := missing(g.Rules, rules); len(lacks) > 0 {
 				p.rules(cloud.AllowIngress, g, lacks)
-			} else if more := superfluous(g.Rules, rules, ours); len(more) > 0 && p.isSettled(via) {
-				p.rules(cloud.RevokeIngress, g, more)
+			} else if p.isSettled(via) {
+				revoke(g, superfluous(g.Rules, rules, ours))
 			}
-		} else if more := superfluous(g.Rules, nil, ours); len(more) > 0 && p.setting.NodesKnown {
-			p.rules(cloud.RevokeIngress, g, more)
+		} else if p.setting.NodesKnown {
+			revoke(g, superfluous(g.Rules, nil, ours))
 		}
 	}
 	for _, id := range p.setting.NodeGroups {
@@ -132,17 +137,44 @@ func (p *planner) isSettled(via []string) bool {
 	return !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Kind == ListenerKind || c.Kind == GroupKind })
 }
 
+// unshared returns those of our rules that no other balancer needs. AWS keeps rules for the
+// same traffic as one, with the description of the first.
+func (p *planner) unshared(rules []cloud.Rule) (all []cloud.Rule) {
+	if len(rules) == 0 || p.holding.Shared == nil {
+		return rules
+	}
+	return missing(p.holding.Shared(), rules)
+}
+
+// Shared returns those rules in the security groups of Nodes that the balancers of wants
+// need, and that others may need, too: all but those from a balancer's own security group.
+func (a *Account) Shared(wants []Want, subnets []cloud.Subnet) (all []cloud.Rule) {
+	byName := make(map[string]*cloud.Balancer, len(a.balancers))
+	for _, b := range a.balancers {
+		byName[b.Name] = &b
+	}
+	for _, w := range wants {
+		switch b := byName[w.Balancer]; {
+		case b != nil && len(b.Security) == 0:
+			all = append(all, w.nodeRules("", w.checkers(b, subnets))...)
+		case len(w.Security) > 0:
+			all = append(all, w.nodeRules(w.Security[0], nil)...)
+		}
+	}
+	return all
+}
+
 // checkers are the ranges of the balancer's subnets, from which it checks its targets.
-func (p *planner) checkers() (all []netip.Prefix) {
-	if p.holding.Balancer == nil {
+func (w Want) checkers(b *cloud.Balancer, subnets []cloud.Subnet) (all []netip.Prefix) {
+	if b == nil {
 		return nil
 	}
-	for _, place := range p.holding.Balancer.Places {
-		for _, s := range p.setting.Subnets {
+	for _, place := range b.Places {
+		for _, s := range subnets {
 			if s.ID != place.Subnet {
 				continue
 			}
-			if p.want.GroupFamily == string(cloud.IPv4Only) && s.IPv4.IsValid() {
+			if w.GroupFamily == string(cloud.IPv4Only) && s.IPv4.IsValid() {
 				all = append(all, s.IPv4)
 			} else if s.IPv6.IsValid() {
 				all = append(all, s.IPv6)

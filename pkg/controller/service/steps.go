@@ -69,6 +69,7 @@ func (c *Controller) step(s *service, now time.Time) cloudbalancer.Step {
 	}
 	b := c.backend(s.want.NodeLabels)
 	h := c.account.Holding(c.options.Rules.Cluster, s.Ref, b.groups)
+	h.Shared = c.sharedWith(s)
 	setting := c.setting(s, b, now)
 	fatal := slices.ContainsFunc(s.wrong, func(p cloudbalancer.Problem) bool { return p.Fatal })
 	var step cloudbalancer.Step
@@ -137,9 +138,24 @@ func (c *Controller) setting(s *service, b *backend, now time.Time) cloudbalance
 	return x
 }
 
+// sharedWith returns a function that returns the rules that all other Services need in the
+// security groups of Nodes.
+func (c *Controller) sharedWith(s *service) func() []cloud.Rule {
+	return func() []cloud.Rule {
+		var wants []cloudbalancer.Want
+		for _, other := range c.services {
+			if other != s && other.wanted() {
+				wants = append(wants, other.want)
+			}
+		}
+		return c.account.Shared(wants, c.subnets)
+	}
+}
+
 // leave removes what a Service has.
 func (c *Controller) leave(s *service, now time.Time) cloudbalancer.Step {
 	h := c.account.Holding(c.options.Rules.Cluster, s.Ref, nil)
+	h.Shared = c.sharedWith(s)
 	if !s.Balances && !s.known && !c.options.Rules.Default && !h.IsEmpty() {
 		h = cloudbalancer.Holding{} // another controller's, which removes it
 	}
