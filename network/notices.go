@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -114,10 +115,8 @@ func (p *peerSet) SetNotices(u subnet.Notices) {
 		}
 	}
 	own := w.own
-	for _, key := range touched {
-		if p.isOwn(key) {
-			w.own = w.notices[key]
-		}
+	if slices.ContainsFunc(touched, p.isOwn) {
+		p.findOwn()
 	}
 	if w.own != own {
 		touched = touched[:0]
@@ -126,6 +125,20 @@ func (p *peerSet) SetNotices(u subnet.Notices) {
 		}
 	}
 	p.reroute(touched)
+}
+
+// findOwn looks up the notice of this node's own lease. One about an earlier holder of the
+// subnet is none. The caller holds mu.
+func (p *peerSet) findOwn() {
+	if p.ways == nil {
+		return
+	}
+	p.ways.own = subnet.Notice{}
+	for key, n := range p.ways.notices {
+		if p.isOwn(key) && n.Names(&p.own) {
+			p.ways.own = n
+		}
+	}
 }
 
 // isOwn reports whether a key is that of this node's lease. It may name a subnet of a
@@ -160,7 +173,7 @@ func (p *peerSet) routed(key string, l *subnet.Lease) *subnet.Lease {
 	copied := *l
 	copied.Routed = subnet.Pair[bool]{}
 	if v, vetoed := p.ways.vetoes[key]; !vetoed || v.until.IsZero() {
-		copied.Routed = p.ways.notices[key].Routes(p.ways.own, l.Subnets)
+		copied.Routed = p.ways.notices[key].Routes(p.ways.own, l)
 	}
 	return &copied
 }
@@ -180,10 +193,12 @@ func (p *peerSet) whyTunnel(key string, l *subnet.Lease) string {
 		return "no controller says that this node's instance may send without the tunnel"
 	case peer.Network == "":
 		return "no controller says anything of its routes"
+	case !peer.Names(l):
+		return "the controller's notice is about another host that had its subnet"
 	case peer.Network != own.Network:
 		return fmt.Sprintf("it is in the network %s, and this node in %s", peer.Network, own.Network)
 	}
-	routed := peer.Routes(own, l.Subnets)
+	routed := peer.Routes(own, l)
 	for f, s := range l.Subnets {
 		if s.IsValid() && p.own.Subnets[f].IsValid() && !routed[f] {
 			return fmt.Sprintf("its subnet %s is not routed in all tables of %s", s, own.Network)

@@ -52,18 +52,23 @@ func TestNoticesChooseTheWay(t *testing.T) {
 		l.after(2 * patience)
 		l.wantWay("tunnel")
 		own := l.own().Key()
-		l.notice("10.5.9.0-24", "vpc-1 10.5.9.0/24")
+		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9 10.5.9.0/24")
 		l.wantWay("tunnel") // nothing says that this node may
-		l.notice(own, "vpc-2")
+		l.notice(own, "vpc-2 198.18.0.1")
 		l.wantWay("tunnel")
-		l.notice(own, "vpc-1")
+		l.notice(own, "vpc-1 198.18.0.1")
 		l.wantWay("native")
 		if peers, err := l.agent.Peers(t.Context()); err != nil || len(peers) != 1 || peers[0].By != "direct" || peers[0].Tunnelled != "" {
 			t.Errorf("%+v, %v", peers, err)
 		}
-		l.notice("10.5.9.0-24", "vpc-1 10.5.8.0/24") // another's
+		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9 10.5.8.0/24") // another's
 		l.wantWay("tunnel")
-		l.notice("10.5.9.0-24", "vpc-1 10.5.9.0/24")
+		l.notice("10.5.9.0-24", "vpc-1 198.18.0.8 10.5.9.0/24") // about the last holder of the subnet
+		l.wantWay("tunnel")
+		l.notice(own, "vpc-1 198.18.0.7") // likewise
+		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9 10.5.9.0/24")
+		l.wantWay("tunnel")
+		l.notice(own, "vpc-1 198.18.0.1")
 		l.store.Gap()
 		l.soon()
 		l.wantWay("native")
@@ -94,8 +99,8 @@ func TestProbesVetoARoute(t *testing.T) {
 		l.start()
 		l.after(2 * patience)
 		own := l.own().Key()
-		l.notice(own, "vpc-1")
-		l.notice("10.5.9.0-24", "vpc-1 10.5.9.0/24")
+		l.notice(own, "vpc-1 198.18.0.1")
+		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9 10.5.9.0/24")
 		l.wantWay("native")
 		failing := func(change func(*probe.Result)) {
 			r := probe.Result{Lasts: true, Finding: probe.Finding{Cause: probe.Filtered, Path: probe.Path{
@@ -125,8 +130,33 @@ func TestProbesVetoARoute(t *testing.T) {
 		failing(func(*probe.Result) {})
 		l.after(9 * time.Minute)
 		l.wantWay("tunnel")
-		l.notice("10.5.9.0-24", "vpc-1")
-		l.notice("10.5.9.0-24", "vpc-1 10.5.9.0/24")
+		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9")
+		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9 10.5.9.0/24")
+		l.wantWay("native")
+	})
+}
+
+// After the node's own subnet has changed, the notice of the last one counts no more.
+func TestNoticeOfTheLastSubnetCountsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, cloudConfig)
+		l.routedPeer(9)
+		l.start()
+		l.after(2 * patience)
+		own := l.own()
+		l.notice(own.Key(), "vpc-1 198.18.0.1")
+		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9 10.5.9.0/24")
+		l.wantWay("native")
+		thief := l.peer(8)
+		thief.Subnets = own.Subnets
+		l.store.Put(thief)
+		l.after(5 * time.Second)
+		again := l.own()
+		if again.Subnets == own.Subnets {
+			t.Fatalf("two nodes have %s", own.Key())
+		}
+		l.wantWay("tunnel")
+		l.notice(again.Key(), "vpc-1 198.18.0.1")
 		l.wantWay("native")
 	})
 }

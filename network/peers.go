@@ -117,6 +117,7 @@ func (p *peerSet) rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.own, p.backend = own, b
+	p.findOwn()
 	changes := p.table.Reconfigure(cfg, own)
 	p.chooseMetrics(p.table.Len())
 	parts := p.work(p.byAge())

@@ -15,6 +15,9 @@ type Notice struct {
 	// Network is where the node is, and its cloud lets it send packets of containers.
 	// Only nodes of one network can use the routes to each other.
 	Network string
+	// Hosts are the public addresses of the node's lease. In etcd a notice belongs to a
+	// subnet, and the next holder of the subnet is another host.
+	Hosts Pair[netip.Addr]
 	// Subnets are those that every table of the network routes to the node.
 	Subnets Pair[netip.Prefix]
 }
@@ -27,20 +30,26 @@ const NoticesPrefix = "/routed/"
 const NoticeAnnotation = "tulle.net/routed"
 
 const (
-	longestNotice  = 400 // bytes
+	// LongestNotice is the size limit of a notice, in bytes.
+	LongestNotice  = 400
 	longestNetwork = 128
 )
 
 // ErrNotice is returned for a notice that cannot be read.
 var ErrNotice = errors.New("not a notice of routes")
 
-// String returns the notice as stores keep it, like "vpc-0a1b 10.5.1.0/24". A notice
-// without a network is empty.
+// String returns the notice as stores keep it, like "vpc-0a1b 192.0.2.7 10.5.1.0/24".
+// A notice without a network is empty.
 func (n Notice) String() string {
 	if n.Network == "" {
 		return ""
 	}
 	text := n.Network
+	for _, a := range n.Hosts {
+		if a.IsValid() {
+			text += " " + a.String()
+		}
+	}
 	for _, p := range n.Subnets {
 		if p.IsValid() {
 			text += " " + p.String()
@@ -55,15 +64,27 @@ func ParseNotice(text string) (n Notice, err error) {
 	if text == "" {
 		return Notice{}, nil
 	}
-	if len(text) > longestNotice {
-		return Notice{}, fmt.Errorf("%w: %d bytes, more than the %d allowed", ErrNotice, len(text), longestNotice)
+	if len(text) > LongestNotice {
+		return Notice{}, fmt.Errorf("%w: %d bytes, more than the %d allowed", ErrNotice, len(text), LongestNotice)
 	}
 	words := strings.Split(text, " ")
 	n.Network = words[0]
 	if len(n.Network) > longestNetwork || n.Network == "" || strings.ContainsFunc(n.Network, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return Notice{}, fmt.Errorf("%w: %.80q does not begin with the name of a network", ErrNotice, text)
 	}
-	for _, word := range words[1:] {
+	words = words[1:]
+	for len(words) > 0 && !strings.Contains(words[0], "/") {
+		a, err := netip.ParseAddr(words[0])
+		if err != nil || a.Is4In6() || a.Zone() != "" || a.IsUnspecified() {
+			return Notice{}, fmt.Errorf("%w: %.50q is not the address of a host", ErrNotice, words[0])
+		}
+		n.Hosts[FamilyOf(a)] = a
+		words = words[1:]
+	}
+	if n.Hosts == (Pair[netip.Addr]{}) {
+		return Notice{}, fmt.Errorf("%w: %.80q names no address of the host", ErrNotice, text)
+	}
+	for _, word := range words {
 		p, err := netip.ParsePrefix(word)
 		if err != nil || p != p.Masked() || p.Addr().Is4In6() {
 			return Notice{}, fmt.Errorf("%w: %.50q is not a subnet", ErrNotice, word)
@@ -76,14 +97,25 @@ func ParseNotice(text string) (n Notice, err error) {
 	return n, nil
 }
 
+// Names reports whether a notice is about the holder of a lease: it has every public
+// address of the lease. An earlier holder of the same subnet had another one.
+func (n Notice) Names(l *Lease) bool {
+	for f, a := range l.PublicIP {
+		if a.IsValid() && n.Hosts[f] != a {
+			return false
+		}
+	}
+	return l.PublicIP != Pair[netip.Addr]{}
+}
+
 // Routes reports which of a peer's subnets the network routes to the peer for a node
-// whose own notice is own. n is the peer's notice. A notice about another subnet than the
-// peer's counts for nothing.
-func (n Notice) Routes(own Notice, peer Pair[netip.Prefix]) (routed Pair[bool]) {
-	if n.Network == "" || n.Network != own.Network {
+// whose own notice is own. n is the peer's notice. A notice about another host or another
+// subnet than the peer's counts for nothing.
+func (n Notice) Routes(own Notice, peer *Lease) (routed Pair[bool]) {
+	if n.Network == "" || n.Network != own.Network || !n.Names(peer) {
 		return routed
 	}
-	for f, p := range peer {
+	for f, p := range peer.Subnets {
 		routed[f] = p.IsValid() && n.Subnets[f] == p
 	}
 	return routed

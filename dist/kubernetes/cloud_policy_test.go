@@ -60,7 +60,7 @@ func TestControllerPolicyOfAWS(t *testing.T) {
 		patch("a role by the status", "/a/status", labels("node-role.kubernetes.io/control-plane", ""), only+"the labels"),
 		patch("an annotation", "/a", annotate("example.org/new", "x"), only+"the annotation"),
 		patch("its annotation", "/a", annotate("tulle.net/ipam-term", "1"), ""),
-		patch("what nodes read of its routes", "/a/status", annotate("tulle.net/routed", "vpc-1 10.244.1.0/24"), ""),
+		patch("what nodes read of its routes", "/a/status", annotate("tulle.net/routed", "vpc-1 192.0.2.1 10.244.1.0/24"), ""),
 		patch("that away", "/a/status", annotate("tulle.net/routed", nil), ""),
 		patch("finalizers away", "/a", map[string]any{"metadata": map[string]any{"finalizers": nil}}, only+"three annotations and labels"),
 		patch("being unschedulable", "/a", map[string]any{"spec": map[string]any{"unschedulable": true}}, only+"podCIDRs, providerID, taints"),

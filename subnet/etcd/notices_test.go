@@ -67,15 +67,15 @@ func (l *lab) putNotice(key, text string) {
 func TestNoticesAreFollowed(t *testing.T) {
 	l := newLab(t)
 	l.SetConfig(network)
-	l.putNotice("10.5.1.0-24", "vpc-1 10.5.1.0/24")
+	l.putNotice("10.5.1.0-24", "vpc-1 198.18.0.1 10.5.1.0/24")
 	l.putNotice("10.5.2.0-24", "garbage\n")
-	l.putNotice("garbage", "vpc-1 10.5.1.0/24")
+	l.putNotice("garbage", "vpc-1 198.18.0.1 10.5.1.0/24")
 	r := l.notices(l.Store)
-	r.await(t, map[string]string{"10.5.1.0-24": "vpc-1 10.5.1.0/24"})
-	l.putNotice("10.5.2.0-24", "vpc-1")
-	l.putNotice("10.5.1.0-24", "vpc-2 10.5.1.0/24")
-	r.await(t, map[string]string{"10.5.1.0-24": "vpc-2 10.5.1.0/24", "10.5.2.0-24": "vpc-1"})
-	l.putNotice("10.5.1.0-24", "vpc-2 10.5.1.1/24")
+	r.await(t, map[string]string{"10.5.1.0-24": "vpc-1 198.18.0.1 10.5.1.0/24"})
+	l.putNotice("10.5.2.0-24", "vpc-1 198.18.0.1")
+	l.putNotice("10.5.1.0-24", "vpc-2 198.18.0.1 10.5.1.0/24")
+	r.await(t, map[string]string{"10.5.1.0-24": "vpc-2 198.18.0.1 10.5.1.0/24", "10.5.2.0-24": "vpc-1 198.18.0.1"})
+	l.putNotice("10.5.1.0-24", "vpc-2 198.18.0.1 10.5.1.1/24")
 	if _, err := l.client.Delete(t.Context(), prefix+"/routed/10.5.2.0-24"); err != nil {
 		t.Fatal(err)
 	}
@@ -89,13 +89,13 @@ func TestNoticesAreFollowed(t *testing.T) {
 func TestNoticesOutliveEtcd(t *testing.T) {
 	l, cluster := newCluster(t, 1)
 	l.SetConfig(network)
-	l.putNotice("10.5.1.0-24", "vpc-1 10.5.1.0/24")
+	l.putNotice("10.5.1.0-24", "vpc-1 198.18.0.1 10.5.1.0/24")
 	r := l.notices(l.Store)
-	first := map[string]string{"10.5.1.0-24": "vpc-1 10.5.1.0/24"}
+	first := map[string]string{"10.5.1.0-24": "vpc-1 198.18.0.1 10.5.1.0/24"}
 	r.await(t, first)
 	cluster.Member(0).Kill()
 	r.await(t, first)
 	cluster.Member(0).Restart()
-	l.putNotice("10.5.2.0-24", "vpc-1")
-	r.await(t, map[string]string{"10.5.1.0-24": "vpc-1 10.5.1.0/24", "10.5.2.0-24": "vpc-1"})
+	l.putNotice("10.5.2.0-24", "vpc-1 198.18.0.1")
+	r.await(t, map[string]string{"10.5.1.0-24": "vpc-1 198.18.0.1 10.5.1.0/24", "10.5.2.0-24": "vpc-1 198.18.0.1"})
 }

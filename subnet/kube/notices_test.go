@@ -46,7 +46,7 @@ func TestNoticesComeWithTheNodes(t *testing.T) {
 	b, set := noticeBook(t)
 	r, told := &reader{all: true, touched: make(map[string]struct{})}, make(map[string]subnet.Notice)
 	defer b.join(r)()
-	set("1", "vpc-1 10.5.1.0/24")
+	set("1", "vpc-1 198.18.0.1 10.5.1.0/24")
 	set("2")
 	want := func(complete bool, notices map[string]string, gone ...string) {
 		t.Helper()
@@ -59,15 +59,15 @@ func TestNoticesComeWithTheNodes(t *testing.T) {
 			t.Errorf("%+v, %t", u, ok)
 		}
 	}
-	want(true, map[string]string{"10.5.1.0-24": "vpc-1 10.5.1.0/24"})
-	set("2", "vpc-1")
-	want(false, map[string]string{"10.5.2.0-24": "vpc-1"})
-	set("2", "vpc-1")
+	want(true, map[string]string{"10.5.1.0-24": "vpc-1 198.18.0.1 10.5.1.0/24"})
+	set("2", "vpc-1 198.18.0.1")
+	want(false, map[string]string{"10.5.2.0-24": "vpc-1 198.18.0.1"})
+	set("2", "vpc-1 198.18.0.1")
 	want(false, nil)
-	set("1", "vpc-1 10.5.1.9/24") // cannot be read
+	set("1", "vpc-1 198.18.0.1 10.5.1.9/24") // cannot be read
 	want(false, nil, "10.5.1.0-24")
-	set("1", "vpc-1 10.5.1.0/24")
-	want(false, map[string]string{"10.5.1.0-24": "vpc-1 10.5.1.0/24"})
+	set("1", "vpc-1 198.18.0.1 10.5.1.0/24")
+	want(false, map[string]string{"10.5.1.0-24": "vpc-1 198.18.0.1 10.5.1.0/24"})
 	b.remove(others, &kube.Node{Name: []byte("1"), UID: []byte("uid-1"), Revision: 99})
 	want(false, nil, "10.5.1.0-24")
 	if e := b.nodes["2"]; e == nil || e.lease.Routed != (subnet.Pair[bool]{}) || e.bad != nil {

@@ -167,7 +167,7 @@ func TestNoticesInEtcd(t *testing.T) {
 	for _, k := range []int{0, 1} {
 		h.put(h.key(k), fmt.Sprintf(`{"PublicIP": %q, "BackendType": "cloud"}`, h.instances[k].Private))
 	}
-	h.put("routed/10.5.77.0-24", "vpc-0 10.5.77.0/24") // of a lease that is gone
+	h.put("routed/10.5.77.0-24", "vpc-0 192.0.2.77 10.5.77.0/24") // of a lease that is gone
 	first := h.start()
 	vpc := h.aws.Default().VPC
 	told := func(want ...int) {
@@ -178,7 +178,7 @@ func TestNoticesInEtcd(t *testing.T) {
 				return fmt.Errorf("%v, %v", got, err)
 			}
 			for i, k := range want {
-				key, notice := h.key(k), fmt.Sprintf("%s 10.5.%d.0/24", vpc, k+1)
+				key, notice := h.key(k), fmt.Sprintf("%s %s 10.5.%d.0/24", vpc, h.instances[k].Private, k+1)
 				if string(got.Kvs[i].Key) != "/coreos.com/network/routed/"+strings.TrimPrefix(key, "subnets/") || string(got.Kvs[i].Value) != notice {
 					return fmt.Errorf("%s, want %s of %s", got.Kvs[i], notice, key)
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/subnet"
 )
 
 // Name is the controller's name, as cloud controller managers have it.
@@ -54,6 +55,8 @@ type Node struct {
 	ProviderID string
 	// Condition and Reason are the Node's condition NetworkUnavailable.
 	Condition, Reason string
+	// PublicIP are the addresses that the node publishes, which its notice names.
+	PublicIP subnet.Pair[netip.Addr]
 	// Version is the state that a write of the Node requires.
 	Version string
 	// ReadsNotices is set if the node's daemon needs notices. Notice is the node's own, if
@@ -164,7 +167,7 @@ type node struct {
 	fruitless int       // lookups in a row that found no instance
 	failures  int       // of writes of the condition in a row
 	unrouted  time.Time // since when it lacks routes; zero if it does not
-	moved     bool      // its instance is another one, and not looked up yet
+	moved     bool      // its instance or its identity is another one, and not looked up yet
 	began     time.Time // when the first try of its routes began
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -39,15 +40,39 @@ func keep(k *kube.Node) (name string, n Node) {
 	for _, cidr := range k.PodCIDRs() {
 		n.Ranges = append(n.Ranges, string(cidr))
 	}
+	var prefix []byte
 	for _, a := range k.Annotations {
 		switch {
 		case string(a.Key) == subnet.NoticeAnnotation:
-			n.Notice = string(a.Value)
+			n.Notice = short(a.Value)
 		case string(a.Value) == native && (bytes.HasSuffix(a.Key, []byte("/"+backendType)) || bytes.HasSuffix(a.Key, []byte("-"+backendType))):
-			n.ReadsNotices = true
+			n.ReadsNotices, prefix = true, bytes.TrimSuffix(a.Key, []byte(backendType))
+		}
+	}
+	if !n.ReadsNotices {
+		return n.Name, n
+	}
+	for _, a := range k.Annotations {
+		rest, ok := bytes.CutPrefix(a.Key, prefix)
+		for f, name := range publicIP {
+			if !ok || string(rest) != name || len(a.Value) > longestAddress {
+				continue
+			}
+			if ip, err := netip.ParseAddr(string(a.Value)); err == nil && !ip.IsUnspecified() && ip.Zone() == "" && subnet.FamilyOf(ip) == subnet.Family(f) && !ip.Is4In6() {
+				n.PublicIP[f] = ip
+			}
 		}
 	}
 	return n.Name, n
+}
+
+// short returns a notice to keep. One that is too long, which is never ours, is not kept:
+// what stands for it is never equal to one.
+func short(text []byte) string {
+	if len(text) > subnet.LongestNotice {
+		return "too long"
+	}
+	return string(text)
 }
 
 // A daemon publishes the type of its backend in an annotation, whose name begins with a
@@ -55,7 +80,12 @@ func keep(k *kube.Node) (name string, n Node) {
 const (
 	backendType = "backend-type"
 	native      = "cloud" // the type whose nodes read notices
+
+	longestAddress = 64 // bytes
 )
+
+// publicIP are the names of the annotations with a daemon's addresses, after the prefix.
+var publicIP = subnet.Pair[string]{"public-ip", "public-ipv6"}
 
 // ReadNotices implements Source. Notices are annotations of Nodes.
 func (Cluster) ReadNotices() func(context.Context) (map[string]string, error) { return nil }

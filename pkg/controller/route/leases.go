@@ -112,6 +112,7 @@ func (l Leases) node(lease subnet.Lease) (n Node) {
 	}
 	n.ReadsNotices = l.Notices != nil && lease.BackendType == l.Native
 	n.Name, n.UID, n.Created, n.Version = lease.Key(), lease.Identity(), lease.Created, fmt.Sprint(lease.Revision)
+	n.PublicIP = lease.PublicIP
 	for f, p := range lease.Subnets {
 		if p.IsValid() {
 			n.Ranges = append(n.Ranges, p.String())

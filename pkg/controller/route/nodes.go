@@ -11,13 +11,15 @@ import (
 // set takes a state of a Node.
 func (c *Controller) set(name string, v Node) {
 	now, n := time.Now(), c.nodes[name]
-	if n != nil && n.UID != v.UID {
+	replaced := n != nil && n.UID != v.UID
+	if replaced {
 		c.remove(name)
 		n = nil
 	}
 	same := n != nil && n.ProviderID == v.ProviderID
 	if n == nil {
-		n = &node{began: now}
+		// What was said of an earlier holder's routes does not hold for this one.
+		n = &node{began: now, moved: c.told[name] != "" || replaced && v.Notice != ""}
 		c.nodes[name] = n
 	} else if !same {
 		n.moved = true // what was said of its routes does not hold any more

@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/controller"
@@ -13,8 +14,12 @@ import (
 // as soon as one is missing, is about to change, or leads to nothing. What is not known,
 // as while the cloud does not answer, changes no notice.
 
-// tell returns the write of a node's notice, if it is not what it should be.
-func (c *Controller) tell(name string, now time.Time) (w controller.Write, ok bool) {
+// unknownNotice stands for a notice whose last write failed. It is never equal to one.
+const unknownNotice = "unknown"
+
+// tell returns the write of a node's notice, if it is not what it should be. With said, it
+// returns only the write of one that says something: what is wrong in it misleads peers.
+func (c *Controller) tell(name string, now time.Time, said bool) (w controller.Write, ok bool) {
 	if c.flying[name] || c.told != nil && !c.notices.known {
 		return w, false
 	}
@@ -29,16 +34,16 @@ func (c *Controller) tell(name string, now time.Time) (w controller.Write, ok bo
 	}
 	if n != nil && n.ReadsNotices {
 		var again time.Time
-		if want, again, known = c.book.Notice(name, now); known {
+		if want, again, known = c.notice(n, now); known {
 			n.moved = false
 		}
 		if !again.IsZero() {
 			c.steps.Set(name, again)
 		}
-		known = known || n.moved
+		known = known || n.moved || ofAnother(has, n)
 	}
 	text := want.String()
-	if !known || text == has {
+	if !known || text == has || said && has == "" {
 		return w, false
 	}
 	c.flying[name], c.telling[name] = true, text
@@ -53,13 +58,32 @@ func (c *Controller) tell(name string, now time.Time) (w controller.Write, ok bo
 	return w, true
 }
 
+// notice returns what the notice of a node is to be. A node without an address has none.
+func (c *Controller) notice(n *node, now time.Time) (want subnet.Notice, again time.Time, known bool) {
+	want, again, known = c.book.Notice(n.Name, now)
+	if n.PublicIP == (subnet.Pair[netip.Addr]{}) {
+		return subnet.Notice{}, again, known
+	}
+	if want.Network != "" {
+		want.Hosts = n.PublicIP
+	}
+	return want, again, known
+}
+
+// ofAnother reports whether a notice is about another host than the node's, as an earlier
+// holder of a lease.
+func ofAnother(text string, n *node) bool {
+	v, err := subnet.ParseNotice(text)
+	return err == nil && v.Network != "" && v.Hosts != n.PublicIP
+}
+
 // explainNotice returns what the notice of a node says.
 func (c *Controller) explainNotice(n *node) controller.Line {
 	notice := n.Notice
 	if c.told != nil {
 		notice = c.told[n.Name]
 	}
-	want, _, known := c.book.Notice(n.Name, time.Now())
+	want, _, known := c.notice(n, time.Now())
 	line := controller.Line{What: "notice to nodes", OK: known && notice == want.String() && want.Subnets != (subnet.Notice{}).Subnets, Text: notice}
 	switch {
 	case notice == "":
@@ -75,7 +99,9 @@ func (c *Controller) wasTold(name string, err error) {
 	text, was := c.telling[name]
 	delete(c.telling, name)
 	switch n := c.nodes[name]; {
-	case !was || err != nil:
+	case !was || err == controller.ErrNotMade || err != nil && c.told == nil: // the watch shows it
+	case err != nil:
+		c.told[name] = unknownNotice // it may have taken effect, or may do so
 	case c.told == nil && n != nil:
 		n.Notice = text
 	case text == "":

@@ -34,9 +34,12 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 		if !due {
 			break
 		}
-		w, ok := c.step(c.nodes[name], now)
+		w, ok := c.tell(name, now, true)
 		if !ok {
-			w, ok = c.tell(name, now)
+			w, ok = c.step(c.nodes[name], now)
+		}
+		if !ok {
+			w, ok = c.tell(name, now, false)
 		}
 		if ok {
 			writes = append(writes, w)
