@@ -27,7 +27,7 @@ type entry struct {
 
 	key      string // of its lease, for readers
 	lease    subnet.Lease
-	notice   subnet.Notice      // what a controller says of the routes to it
+	notice   *subnet.Notice     // what a controller says of the routes to it; nil if nothing
 	valueErr error              // what is wrong with the published values
 	bad      *subnet.LeaseError // reported in place of lease
 	own      *own               // set for the own Node only
@@ -125,7 +125,9 @@ func (b *book) entryOf(v *kube.Node) *entry {
 		if e.lease.Node.Name == "" {
 			e.lease.Node.Name = e.name
 		}
-		e.notice, _ = subnet.ParseNotice(string(all[routed])) // one that cannot be read is none
+		if n, err := subnet.ParseNotice(string(all[routed])); err == nil && n != (subnet.Notice{}) { // one that cannot be read is none
+			e.notice = &n
+		}
 	}
 	e.settle()
 	return e

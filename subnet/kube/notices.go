@@ -65,8 +65,8 @@ func (b *book) nextNotices(r *reader, told map[string]subnet.Notice) (u subnet.N
 // noticeOf adds the notice of a key to an update, if it is another one than before.
 func (b *book) noticeOf(key string, u *subnet.Notices, told map[string]subnet.Notice) {
 	var now subnet.Notice
-	if e := b.at(key); e != nil && e.bad == nil {
-		now = e.notice
+	if e := b.at(key); e != nil && e.bad == nil && e.notice != nil {
+		now = *e.notice
 	}
 	before, was := told[key]
 	switch {

@@ -70,6 +70,10 @@ func TestNoticesComeWithTheNodes(t *testing.T) {
 	want(false, map[string]string{"10.5.1.0-24": "vpc-1 198.18.0.1 10.5.1.0/24"})
 	b.remove(others, &kube.Node{Name: []byte("1"), UID: []byte("uid-1"), Revision: 99})
 	want(false, nil, "10.5.1.0-24")
+	set("3")
+	if e := b.nodes["3"]; e == nil || e.notice != nil {
+		t.Errorf("%+v", e)
+	}
 	if e := b.nodes["2"]; e == nil || e.lease.Routed != (subnet.Pair[bool]{}) || e.bad != nil {
 		t.Errorf("%+v", e)
 	}
