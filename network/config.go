@@ -118,13 +118,16 @@ func (a *Agent) follow() {
 // hostChanged applies the host's present interfaces. err is why a family that is on
 // has no uplink, or has lost it.
 func (a *Agent) hostChanged(h hostif.Interfaces, err error) {
+	before := a.host
 	a.host = h
 	a.stopWaiting(onUplink)
 	if err != nil {
 		a.await(onUplink, err.Error())
 	}
 	a.show()
-	a.refresh()
+	if _, asks := a.backend.(backend.Router); asks || a.backend == nil || a.waiting[onBackend] != "" || !before.OnlyGateways(h) {
+		a.refresh()
+	}
 	a.checkBridges()
 }
 

@@ -45,6 +45,14 @@ func (h Interfaces) same(o Interfaces) bool {
 	return h.Holds == o.Holds && h.Gateways == o.Gateways && slices.Equal(h.OnLink, o.OnLink) && slices.EqualFunc(h.Bridges, o.Bridges, Bridge.Equal)
 }
 
+// OnlyGateways reports whether a follower's next Interfaces, o, differ from h in the gateways
+// alone.
+func (h Interfaces) OnlyGateways(o Interfaces) bool {
+	changed := h.Gateways != o.Gateways
+	o.Gateways = h.Gateways
+	return changed && h.same(o)
+}
+
 // host returns the state in v, except for the uplinks.
 func (s Spec) host(v View) Interfaces {
 	h := Interfaces{Tunnels: v.Tunnels()}
