@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/pkg/retry"
@@ -34,6 +35,16 @@ type veto struct {
 // vetoPause is how long a veto lasts. Then the routes are tried again, which costs what is
 // sent to the peer until probes have failed twice.
 var vetoPause = retry.Backoff{First: 10 * time.Minute, Last: 24 * time.Hour}
+
+// longestDownVeto is how long a veto lasts at most if the peer's host did not answer either.
+// It may have been down, with nothing wrong with its route.
+const longestDownVeto = time.Hour
+
+// vetoes reports whether a result proves that a route past the tunnel carries no packets. A
+// host that is down loses nothing by the tunnel. One whose pings are filtered looks the same.
+func vetoes(r probe.Result) bool {
+	return (r.Cause == probe.Filtered || r.Cause == probe.Down) && r.Lasts && r.Tunnel == "" && r.To != r.HostTo
+}
 
 // watchNotices passes the notices of the store to the peers.
 func (a *Agent) watchNotices(ctx context.Context, store subnet.Noticer) {
@@ -178,9 +189,9 @@ func (p *peerSet) routed(key string, l *subnet.Lease) *subnet.Lease {
 	return &copied
 }
 
-// whyTunnel returns why packets to a peer take the tunnel, or "" if they do not. The caller
-// holds mu.
-func (p *peerSet) whyTunnel(key string, l *subnet.Lease) string {
+// whyTunnel returns why packets to a peer take the tunnel, which has these devices, or "" if
+// they do not. The caller holds mu.
+func (p *peerSet) whyTunnel(key string, l *subnet.Lease, devices map[string]netstate.Link) string {
 	if p.ways == nil {
 		return "the notices of routes are not read yet"
 	}
@@ -204,6 +215,12 @@ func (p *peerSet) whyTunnel(key string, l *subnet.Lease) string {
 			return fmt.Sprintf("its subnet %s is not routed in all tables of %s", s, own.Network)
 		}
 	}
+	objects, _ := p.backend.Peer(p.own, *p.routed(key, l), backend.PlainMetrics) // the objects that the backend could make
+	for _, s := range l.Subnets {
+		if r, ok := routeTo(objects, s); ok && devices[r.Link] != (netstate.Link{}) {
+			return fmt.Sprintf("this host's uplink has no default route through a router that can take packets to %s", s)
+		}
+	}
 	return ""
 }
 
@@ -213,9 +230,9 @@ func (p *peerSet) tunnelled() map[string]string {
 	if _, is := p.backend.(backend.Router); !is {
 		return nil
 	}
-	all := make(map[string]string)
+	all, devices := make(map[string]string), overlayOf(p.backend.Host(p.own)).devices
 	for key, l := range p.table.Peers() {
-		if why := p.whyTunnel(key, l); why != "" {
+		if why := p.whyTunnel(key, l, devices); why != "" {
 			all[key] = why
 		}
 	}
@@ -234,7 +251,11 @@ func (p *peerSet) veto(r probe.Result, now time.Time) (until time.Time, ok bool)
 	v := p.ways.vetoes[r.Peer]
 	v.why, v.notice = r.Why(), p.ways.notices[r.Peer]
 	v.count++
-	v.until = now.Add(vetoPause.After(v.count))
+	pause := vetoPause.After(v.count)
+	if r.Cause == probe.Down {
+		pause = min(pause, longestDownVeto)
+	}
+	v.until = now.Add(pause)
 	p.ways.vetoes[r.Peer] = v
 	p.reroute([]string{r.Peer})
 	return v.until, true
@@ -271,7 +292,7 @@ func (a *Agent) vetoRoutes(failing []probe.Result) {
 	}
 	now := time.Now()
 	for _, r := range failing {
-		if r.Cause != probe.Filtered || !r.Lasts || r.Tunnel != "" || r.To == r.HostTo {
+		if !vetoes(r) {
 			continue
 		}
 		if until, ok := a.peers.veto(r, now); ok {

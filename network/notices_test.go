@@ -1,12 +1,14 @@
 package network
 
 import (
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -112,7 +114,8 @@ func TestProbesVetoARoute(t *testing.T) {
 		}
 		for _, change := range []func(*probe.Result){
 			func(r *probe.Result) { r.Lasts = false },
-			func(r *probe.Result) { r.Cause = probe.Down },
+			func(r *probe.Result) { r.Cause, r.Lasts = probe.Down, false },
+			func(r *probe.Result) { r.Cause = probe.SmallMTU },
 			func(r *probe.Result) { r.Tunnel = "UDP port 8472" },
 			func(r *probe.Result) { r.Peer = "10.5.10.0-24" },
 		} {
@@ -133,7 +136,56 @@ func TestProbesVetoARoute(t *testing.T) {
 		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9")
 		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9 10.5.9.0/24")
 		l.wantWay("native")
+
+		// A host whose pings are filtered, too, looks as if it were down. However often it
+		// does, the route is tried within an hour.
+		for range 12 {
+			failing(func(r *probe.Result) { r.Cause = probe.Down })
+			l.wantWay("tunnel")
+			l.after(longestDownVeto + time.Minute)
+			l.wantWay("native")
+		}
 	})
+}
+
+// A peer whose routes are in place, on a host without a router, says why it takes the tunnel.
+// Only the backend cloud asks for the router: others do not follow its changes.
+func TestChangesOfTheRouter(t *testing.T) {
+	for config, want := range map[string]int{cloudConfig: 1, plainConfig: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLife(t, config)
+			l.routedPeer(9)
+			l.start()
+			l.after(2 * patience)
+			l.notice(l.own().Key(), "vpc-1 198.18.0.1")
+			l.notice("10.5.9.0-24", "vpc-1 198.18.0.9 10.5.9.0/24")
+			l.agent.call(t.Context(), func() {
+				made, backends := 0, maps.Clone(l.agent.Backends)
+				for name, f := range backends {
+					backends[name] = func(cfg subnet.Config, h backend.HostFacts) (backend.Backend, error) {
+						made++
+						return f(cfg, h)
+					}
+				}
+				l.agent.Backends = backends
+				h := l.agent.host
+				h.Gateways = subnet.Pair[netip.Addr]{}
+				l.agent.hostChanged(h, nil)
+				if made != want {
+					t.Errorf("%s: made the backend %d times", config, made)
+				}
+			})
+			l.soon()
+			if want == 0 {
+				return
+			}
+			l.wantWay("tunnel")
+			peers, err := l.agent.Peers(t.Context())
+			if err != nil || len(peers) != 1 || !strings.Contains(peers[0].Tunnelled, "no default route") {
+				t.Errorf("%+v, %v", peers, err)
+			}
+		})
+	}
 }
 
 // After the node's own subnet has changed, the notice of the last one counts no more.

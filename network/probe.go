@@ -53,7 +53,7 @@ func (a *Agent) probedChange() {
 	if slices.ContainsFunc(failing, probe.Result.Proven) {
 		a.call(a.ctx, a.checksumsBreak)
 	}
-	if slices.ContainsFunc(failing, func(r probe.Result) bool { return r.Cause == probe.Filtered && r.Tunnel == "" && r.Lasts }) {
+	if slices.ContainsFunc(failing, vetoes) {
 		a.call(a.ctx, func() { a.vetoRoutes(failing) })
 	}
 }

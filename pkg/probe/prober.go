@@ -178,7 +178,10 @@ func (p *Prober) take(peers []string, findings []Finding, now time.Time) (news b
 		}
 		r := Result{Finding: f, At: now, Since: now, Rounds: 1, logged: before.logged}
 		if known && before.Cause == f.Cause {
-			r.Since, r.Lasts, r.Rounds = before.Since, f.Cause != Well, before.Rounds+1
+			r.Since = before.Since
+			if before.Tunnel == f.Tunnel { // what was found on another way proves nothing about this one
+				r.Lasts, r.Rounds = f.Cause != Well, before.Rounds+1
+			}
 		}
 		news = news || f.Cause != before.Cause || r.Lasts != before.Lasts || r.Proven() != before.Proven()
 		p.logChange(&r)

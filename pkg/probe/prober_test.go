@@ -280,3 +280,21 @@ func TestWorst(t *testing.T) {
 		}
 	}
 }
+
+// A failure lasts only on one way: the rounds count again after a change from the tunnel.
+func TestRoundsCountOnOneWay(t *testing.T) {
+	var p Prober
+	take := func(tunnel string, wantNews, wantLasts bool) {
+		t.Helper()
+		f := Finding{Cause: Down, Path: Path{Peer: "7", Tunnel: tunnel}}
+		news := p.take([]string{"7"}, []Finding{f}, time.Now())
+		if r, _ := p.Of("7"); news != wantNews || r.Lasts != wantLasts {
+			t.Errorf("tunnel %q: news %t, %+v", tunnel, news, r)
+		}
+	}
+	take("UDP port 8472", true, false)
+	take("UDP port 8472", true, true)
+	take("", true, false)
+	take("", true, true)
+	take("", false, true)
+}
