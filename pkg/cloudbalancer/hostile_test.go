@@ -9,7 +9,7 @@ import (
 )
 
 // However long its annotations are, a Service is read in no time, and the little that is
-// told of it says that it is invalid.
+// reported for it says that it is invalid.
 func TestHostileServicesAreReadFast(t *testing.T) {
 	const size = 256 << 10
 	many := func(item func(i int) string) string {

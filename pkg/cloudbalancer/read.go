@@ -19,7 +19,7 @@ const (
 	mostRules   = 1000 // of all security groups of an interface
 )
 
-// mostProblems limits what is told of one Service.
+// mostProblems limits what is reported for one Service.
 const mostProblems = 10
 
 var (
