@@ -38,7 +38,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-ginkgo test-kubelet test-aws test-ccm soak soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller bench-cloud deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-ginkgo test-kubelet test-aws test-ccm test-cloud soak soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller bench-cloud deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -82,6 +82,9 @@ test-aws: go moto ## clients of AWS, and the tests' own AWS, against moto_server
 test-ccm: root go kube-deps ## a cluster from the AWS cloud controller manager to tulle-controller, and back (CCM_SOURCE=/a/git/repository)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m -tags kube,ccm -run '^TestCCM' $(TESTFLAGS) ./pkg/test/controllertest
 
+test-cloud: root go deps ## hosts in a VPC with the backend cloud, and tulle-controller for them, from etcd alone
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m -tags cloud -run '^TestCloud' $(TESTFLAGS) ./pkg/test/e2e
+
 soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./pkg/test/e2e -v -soak $(SOAK)
 
@@ -98,11 +101,13 @@ lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	go vet -tags kubelet ./pkg/test/kubelettest/...
 	go vet -tags aws ./pkg/cloud/aws/...
 	go vet -tags kube,ccm ./pkg/test/controllertest
+	go vet -tags cloud ./pkg/test/e2e
 	go tool staticcheck -tags vm,packages ./...
 	go tool staticcheck -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go tool staticcheck -tags aws ./pkg/cloud/aws/...
 	go tool staticcheck -tags kube,ccm ./pkg/test/controllertest
+	go tool staticcheck -tags cloud ./pkg/test/e2e
 	go mod tidy -diff
 	check=$$(go tool -n staticcheck) && cd pkg/test/gcewitness && go vet ./... && $$check ./... && go mod tidy -diff
 
