@@ -13,11 +13,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/page"
 )
 
-// zoneIDLabel is AWS's label for the ID of a zone.
-const zoneIDLabel = "topology.k8s.aws/zone-id"
-
-// lifeRules are the rules of deletion. AWS shows a terminated instance for an hour. Tests
-// shorten the times.
+// lifeRules are the rules of deletion. A cloud that shows terminated instances does so for
+// an hour. Tests shorten the times.
 var lifeRules = lifecycle.Rules{Remembers: time.Hour}
 
 // nodeSettings are about the Nodes of a cloud.
@@ -47,7 +44,7 @@ var cloudNodePart = part{name: cloudnode.Name, aliases: []string{"cloud-node"}, 
 
 func (p *process) addCloudNode() error {
 	c := cloudnode.New(p.engine, cloudnode.Options{
-		Client: p.client, Cloud: p.cloud, Refresh: p.settings.nodes.refresh, ZoneID: zoneIDLabel, Event: p.engine.Event,
+		Client: p.client, Cloud: p.cloud, Refresh: p.settings.nodes.refresh, ZoneID: p.settings.provider().zoneID, Event: p.engine.Event,
 	})
 	p.reports = append(p.reports, func(r *reading, _ bool) {
 		now := c.Report(r.at)
@@ -63,6 +60,9 @@ var lifecyclePart = part{name: lifecycle.Name, aliases: []string{"cloud-node-lif
 func (p *process) addLifecycle() error {
 	rules := lifeRules
 	rules.Limit = p.settings.nodes.limit
+	if p.settings.provider().forgets {
+		rules.Remembers = 0
+	}
 	c := lifecycle.New(p.engine, lifecycle.Options{
 		Client: p.client, Cloud: p.cloud, Rules: rules,
 		Period: p.settings.nodes.period, Preview: p.settings.command == showPlan, Event: p.engine.Event,

@@ -82,6 +82,9 @@ func (s *settings) idle(p part) *flags.Error {
 	if s.inEtcd() && p.name != route.Name {
 		return &flags.Error{Flag: "etcd-endpoints", Why: p.name + " needs Kubernetes", Fix: "leave it out of --controllers, or leave out --etcd-endpoints"}
 	}
+	if why := s.lacking(p); why != nil {
+		return why
+	}
 	return p.idle(s)
 }
 

@@ -50,7 +50,7 @@ func TestExposedKeysOfAWS(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s settings
-	s.cloud.provider = onAWS
+	s.cloud.provider = onAWS().name
 	if is := s.exposed(); len(is) > 0 {
 		t.Errorf("without files: %q", is)
 	}
@@ -71,7 +71,7 @@ func TestExposedKeysOfAWS(t *testing.T) {
 		if is := s.exposed(); len(is) > 0 {
 			t.Errorf("without AWS: %q", is)
 		}
-		s.cloud.provider = onAWS
+		s.cloud.provider = onAWS().name
 		if err := os.Chmod(path, 0o600); err != nil {
 			t.Fatal(err)
 		}

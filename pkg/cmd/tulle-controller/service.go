@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -55,10 +56,14 @@ var servicePart = part{name: service.Name, aliases: []string{"service"}, named: 
 
 func (p *process) addServices() error {
 	s := &p.settings
+	client, ok := p.cloud.(service.Cloud)
+	if !ok {
+		return fmt.Errorf("--cloud-provider=%s: its client makes no load balancers", s.cloud.provider)
+	}
 	c := service.New(p.engine, service.Options{
-		Client: p.client, Cloud: p.cloud, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Event: p.engine.Event,
+		Client: p.client, Cloud: client, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Event: p.engine.Event,
 		Rules: cloudbalancer.Options{
-			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, NodeRules: !s.cloud.config.KeepsNodeRules,
+			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, NodeRules: !s.aws.config.KeepsNodeRules,
 		},
 	})
 	p.reports = append(p.reports, func(r *reading, all bool) {
@@ -74,7 +79,7 @@ func (p *process) addServices() error {
 // clusterName returns the name of the cluster in tags. That of the cloud config comes
 // first.
 func (s *settings) clusterName() string {
-	if name := s.cloud.config.Cluster; name != "" {
+	if name := s.aws.config.Cluster; name != "" {
 		return name
 	}
 	return s.cloud.cluster
@@ -97,7 +102,7 @@ func (s *settings) checkBalancers(g *flags.Given) error {
 // checkBalancerConfig refuses settings of the cloud config that the service controller
 // cannot carry out.
 func (s *settings) checkBalancerConfig(g *flags.Given) error {
-	c := s.cloud.config
+	c := s.aws.config
 	refuse := func(why, fix string) error {
 		return &flags.Error{Flag: g.From("cloud-config"), Value: s.cloud.file, Why: why, Fix: fix}
 	}

@@ -41,6 +41,7 @@ type settings struct {
 	rest                              time.Duration
 	google                            googleSettings
 	cloud                             cloudSettings
+	aws                               awsSettings
 	balancers                         balancerSettings
 	route                             routeSettings
 	etcd                              etcdflags.Etcd // the network, without Kubernetes
