@@ -41,6 +41,9 @@ const (
 	WithTable Origin = "with-table"
 	// Propagated is a route that a gateway announces.
 	Propagated Origin = "propagated"
+	// Unmarked is a route that another program or a person wrote: where a cloud marks
+	// routes, it has not the mark of ours.
+	Unmarked Origin = "unmarked"
 )
 
 // Route is a route of a Table.
@@ -58,6 +61,15 @@ type Route struct {
 	Instance string
 	State    RouteState
 	Origin   Origin
+
+	// The following are set where a cloud has several routes to one destination. A Table
+	// has one of them as the destination's route.
+
+	// Split is the target of another route that bears our mark. An interrupted Replace
+	// leaves one behind.
+	Split string
+	// Rival names a route of others that takes packets from this one.
+	Rival string
 }
 
 // LeadsTo reports whether the route leads to an interface of this instance.

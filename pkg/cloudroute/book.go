@@ -278,8 +278,12 @@ func (d *dest) ownedIn(id string) (o Owned, ok bool) {
 	return o, false
 }
 
-// owns reports whether the ledger says that a route is ours.
+// owns reports whether the ledger says that a route is ours, and so are others of its
+// destination that bear our mark.
 func (o Owned) owns(r cloud.Route) bool {
+	if r.Split != "" && !slices.Contains(o.Targets, r.Split) {
+		return false
+	}
 	return r.Kind == cloud.ToInterface && r.Origin == cloud.Created && slices.ContainsFunc(o.Targets, func(t string) bool {
 		return t == r.Target || t == r.Instance
 	})

@@ -59,6 +59,12 @@ func (b *Book) look(d *dest, t *table) (v view) {
 		v.code = Own
 	case n.Target.Network != "" && t.Network != "" && n.Target.Network != t.Network:
 		v.code = Elsewhere
+	case v.there && v.route.LeadsTo(n.Target.instance()) && v.route.Rival != "":
+		v.code = Taken
+	case v.there && v.route.LeadsTo(n.Target.instance()) && v.route.Split != "":
+		if v.code = Taken; ours {
+			v.code, v.verb = Pending, cloud.Replace
+		}
 	case v.there && v.route.LeadsTo(n.Target.instance()) && v.route.State == cloud.Blackhole:
 		v.code = Dead
 	case v.there && v.route.LeadsTo(n.Target.instance()):

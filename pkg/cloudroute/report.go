@@ -71,6 +71,9 @@ func (b *Book) explain(d *dest, t *table, v view) string {
 	case Dead:
 		return fmt.Sprintf("%s leads to %s: the instance does not run", route, v.route)
 	case Taken:
+		if other := cmp.Or(v.route.Rival, v.route.Split); other != "" {
+			return fmt.Sprintf("%s leads to %s, and another route that is not ours leads to %s; remove that one if nothing needs it", route, v.route, other)
+		}
 		return fmt.Sprintf("%s leads to %s and is not ours; remove it if nothing needs it, and the controller adds its own", route, v.route)
 	case Own:
 		return route + " overlaps the addresses of the cloud's own network; delete and re-create the Node with another podCIDR"

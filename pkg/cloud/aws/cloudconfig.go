@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/tulle-net/tulle/pkg/cloud/ini"
 )
 
 // Config has the settings of the cloud config file of AWS's own controller that have an
@@ -54,7 +56,7 @@ func ReadConfig(path string) (Config, []string, error) {
 // ParseConfig returns what the text of a cloud config says.
 func ParseConfig(text string) (Config, []string, error) {
 	c := Config{Endpoints: make(map[string]string)}
-	entries, err := parseINI(text)
+	entries, err := ini.Parse(text)
 	if err != nil {
 		return c, nil, err
 	}
@@ -62,23 +64,23 @@ func ParseConfig(text string) (Config, []string, error) {
 	overrides := make(map[string]*override)
 	var order []string
 	for _, e := range entries {
-		switch e.section {
+		switch e.Section {
 		case "global":
 			warning, err := c.set(e)
 			if err != nil {
-				return c, nil, fmt.Errorf("line %d: %s: %w", e.line, e.name, err)
+				return c, nil, fmt.Errorf("line %d: %s: %w", e.Line, e.Name, err)
 			}
 			if warning != "" {
-				warnings = append(warnings, fmt.Sprintf("line %d: %s %s", e.line, e.name, warning))
+				warnings = append(warnings, fmt.Sprintf("line %d: %s %s", e.Line, e.Name, warning))
 			}
 		case "serviceoverride":
-			if overrides[e.subsection] == nil {
-				overrides[e.subsection] = &override{line: e.line}
-				order = append(order, e.subsection)
+			if overrides[e.Subsection] == nil {
+				overrides[e.Subsection] = &override{line: e.Line}
+				order = append(order, e.Subsection)
 			}
-			overrides[e.subsection].set(e)
+			overrides[e.Subsection].set(e)
 		default:
-			warnings = append(warnings, fmt.Sprintf("line %d: unknown section %.40q has no effect", e.line, e.section))
+			warnings = append(warnings, fmt.Sprintf("line %d: unknown section %.40q has no effect", e.Line, e.Section))
 		}
 	}
 	for _, name := range order {
@@ -109,39 +111,39 @@ var elsewhere = map[string]string{
 
 // set takes one setting of the section Global. It returns a warning about one without
 // effect.
-func (c *Config) set(e entry) (warning string, err error) {
-	name := strings.ToLower(e.name)
+func (c *Config) set(e ini.Entry) (warning string, err error) {
+	name := strings.ToLower(e.Name)
 	switch name {
 	case "kubernetesclusterid":
-		if c.Cluster != "" && c.Cluster != e.value {
-			return "", fmt.Errorf("%.80q, where another line has %.80q; use one", e.value, c.Cluster)
+		if c.Cluster != "" && c.Cluster != e.Value {
+			return "", fmt.Errorf("%.80q, where another line has %.80q; use one", e.Value, c.Cluster)
 		}
-		c.Cluster = e.value
-		return "", CheckCluster(e.value)
+		c.Cluster = e.Value
+		return "", CheckCluster(e.Value)
 	case "kubernetesclustertag":
-		if c.Cluster != "" && c.Cluster != e.value {
-			return "", fmt.Errorf("%.80q, where another line has %.80q; use one", e.value, c.Cluster)
+		if c.Cluster != "" && c.Cluster != e.Value {
+			return "", fmt.Errorf("%.80q, where another line has %.80q; use one", e.Value, c.Cluster)
 		}
-		c.Cluster, c.Legacy = e.value, true
-		return "", CheckCluster(e.value)
+		c.Cluster, c.Legacy = e.Value, true
+		return "", CheckCluster(e.Value)
 	case "region":
-		c.Region = e.value
-		if !regionName.MatchString(e.value) {
-			return "", fmt.Errorf("%.40q is not a region; use one like eu-west-1", e.value)
+		c.Region = e.Value
+		if !regionName.MatchString(e.Value) {
+			return "", fmt.Errorf("%.40q is not a region; use one like eu-west-1", e.Value)
 		}
 	case "zone":
-		if c.Region == "" && len(e.value) > 1 && regionName.MatchString(e.value[:len(e.value)-1]) {
-			c.Region = e.value[:len(e.value)-1]
+		if c.Region == "" && len(e.Value) > 1 && regionName.MatchString(e.Value[:len(e.Value)-1]) {
+			c.Region = e.Value[:len(e.Value)-1]
 		} else if c.Region == "" {
-			return "", fmt.Errorf("%.40q is not a zone; use one like eu-west-1a, or set Region", e.value)
+			return "", fmt.Errorf("%.40q is not a zone; use one like eu-west-1a, or set Region", e.Value)
 		}
 	case "vpc":
-		c.VPC = e.value
-		if !strings.HasPrefix(e.value, "vpc-") || !resourceID.MatchString(e.value) {
-			return "", fmt.Errorf("%.40q is not a VPC; use one like vpc-0123456789abcdef0", e.value)
+		c.VPC = e.Value
+		if !strings.HasPrefix(e.Value, "vpc-") || !resourceID.MatchString(e.Value) {
+			return "", fmt.Errorf("%.40q is not a VPC; use one like vpc-0123456789abcdef0", e.Value)
 		}
 	case "routetableid":
-		for _, id := range strings.FieldsFunc(e.value, func(r rune) bool { return r == ',' || r == ' ' }) {
+		for _, id := range strings.FieldsFunc(e.Value, func(r rune) bool { return r == ',' || r == ' ' }) {
 			if !strings.HasPrefix(id, "rtb-") || !resourceID.MatchString(id) {
 				return "", fmt.Errorf("%.40q is not a route table; use one like rtb-0123456789abcdef0", id)
 			}
@@ -153,32 +155,32 @@ func (c *Config) set(e entry) (warning string, err error) {
 			return "", fmt.Errorf("has %d tables, and a read takes at most %d; tag the tables instead", len(c.Tables), mostValues)
 		}
 	case "rolearn":
-		c.RoleARN = e.value
-		if !strings.HasPrefix(e.value, "arn:") || !strings.Contains(e.value, ":role/") {
-			return "", fmt.Errorf("%.80q is not a role; use one like arn:aws:iam::123456789012:role/NAME", e.value)
+		c.RoleARN = e.Value
+		if !strings.HasPrefix(e.Value, "arn:") || !strings.Contains(e.Value, ":role/") {
+			return "", fmt.Errorf("%.80q is not a role; use one like arn:aws:iam::123456789012:role/NAME", e.Value)
 		}
 	case "nodeipfamilies":
-		if e.value != "ipv4" && e.value != "ipv6" {
-			return "", fmt.Errorf("%.40q is not a family; use ipv4 or ipv6, one per line", e.value)
+		if e.Value != "ipv4" && e.Value != "ipv6" {
+			return "", fmt.Errorf("%.40q is not a family; use ipv4 or ipv6, one per line", e.Value)
 		}
-		if slices.Contains(c.Families, e.value) {
+		if slices.Contains(c.Families, e.Value) {
 			return "occurs twice", nil
 		}
-		c.Families = append(c.Families, e.value)
+		c.Families = append(c.Families, e.Value)
 	case "disablesecuritygroupingress":
-		switch strings.ToLower(e.value) {
+		switch strings.ToLower(e.Value) {
 		case "true", "yes", "on", "1":
 			c.KeepsNodeRules = true
 		case "false", "no", "off", "0":
 			c.KeepsNodeRules = false
 		default:
-			return "", fmt.Errorf("%.40q is neither true nor false; use one of them", e.value)
+			return "", fmt.Errorf("%.40q is neither true nor false; use one of them", e.Value)
 		}
 	default:
 		if part, known := elsewhere[name]; known {
 			// Managed is what the service controller does.
-			if name == "elbsecuritygroup" || name == "nlbsecuritygroupmode" && e.value != "" && !strings.EqualFold(e.value, "managed") {
-				c.Unserved = append(c.Unserved, e.name)
+			if name == "elbsecuritygroup" || name == "nlbsecuritygroupmode" && e.Value != "" && !strings.EqualFold(e.Value, "managed") {
+				c.Unserved = append(c.Unserved, e.Name)
 			}
 			if part == balancers {
 				return "is about " + part + ", and has no effect; use the annotations of Services", nil
@@ -201,17 +203,17 @@ type override struct {
 	signing              bool
 }
 
-func (o *override) set(e entry) {
-	switch strings.ToLower(e.name) {
+func (o *override) set(e ini.Entry) {
+	switch strings.ToLower(e.Name) {
 	case "service":
-		o.service = strings.ToLower(e.value)
+		o.service = strings.ToLower(e.Value)
 		if o.service == balancersID {
 			o.service = "elasticloadbalancing"
 		}
 	case "region":
-		o.region = e.value
+		o.region = e.Value
 	case "url":
-		o.url = e.value
+		o.url = e.Value
 	default:
 		o.signing = true
 	}

@@ -145,16 +145,6 @@ func TestWrongCloudConfigs(t *testing.T) {
 	}
 }
 
-func TestValuesOfINI(t *testing.T) {
-	for text, want := range map[string]string{
-		`a`: "a", `a b ; c`: "a b", `"a ; b" # c`: "a ; b", `"a" b`: "a b", ``: "", `"  "`: "  ", `a\\b\"c\n`: "a\\b\"c\n", `a "" `: "a ",
-	} {
-		if got, err := parseValue(text); err != nil || got != want {
-			t.Errorf("%q: %q, %v", text, got, err)
-		}
-	}
-}
-
 // FuzzCloudConfig: what is accepted is checked: no value reaches a filter or a request
 // that could mean more than one thing.
 func FuzzCloudConfig(f *testing.F) {

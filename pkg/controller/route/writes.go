@@ -199,7 +199,7 @@ func (c *Controller) changed(w controller.Write, now time.Time, err error) {
 	if kind := cloud.KindOf(err); kind == cloud.Missing || kind == cloud.Refused {
 		c.lookAgain(change.Node, now)
 	}
-	if kind := cloud.KindOf(err); kind != cloud.Full && kind != cloud.Throttled {
+	if kind := cloud.KindOf(err); kind != cloud.Full && kind != cloud.Throttled && kind != cloud.Pending {
 		c.event(n, fmt.Sprintf("Could not create route %s %s for node %s after %s: %v", n.UID, change.Destination, n.Name, now.Sub(n.began).Round(time.Millisecond), err))
 	}
 }

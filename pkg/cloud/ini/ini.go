@@ -1,19 +1,22 @@
-package aws
+// Package ini reads settings of INI files in the dialect of git, as the cloud configs of
+// Kubernetes have it.
+package ini
 
 import (
 	"fmt"
 	"strings"
 )
 
-// entry is a setting of an INI file, in the dialect of git and of cloud configs.
-type entry struct {
-	line                int
-	section, subsection string // the section in lower case
-	name, value         string
+// Entry is a setting.
+type Entry struct {
+	Line int
+	// Section is in lower case.
+	Section, Subsection string
+	Name, Value         string
 }
 
-// parseINI returns the settings in their order. A name without a value is "true".
-func parseINI(text string) (all []entry, err error) {
+// Parse returns the settings in their order. A name without a value is "true".
+func Parse(text string) (all []Entry, err error) {
 	section, subsection := "", ""
 	n := 0
 	for line := range strings.Lines(text) {
@@ -31,13 +34,13 @@ func parseINI(text string) (all []entry, err error) {
 			return nil, fmt.Errorf("line %d: %.40q is in no section; begin with [Global]", n, line)
 		}
 		name, rest, given := strings.Cut(line, "=")
-		e := entry{line: n, section: section, subsection: subsection, name: strings.TrimSpace(name), value: "true"}
-		if !isName(e.name) {
-			return nil, fmt.Errorf("line %d: %.40q is no name of a setting", n, e.name)
+		e := Entry{Line: n, Section: section, Subsection: subsection, Name: strings.TrimSpace(name), Value: "true"}
+		if !isName(e.Name) {
+			return nil, fmt.Errorf("line %d: %.40q is no name of a setting", n, e.Name)
 		}
 		if given {
-			if e.value, err = parseValue(rest); err != nil {
-				return nil, fmt.Errorf("line %d: %s: %w", n, e.name, err)
+			if e.Value, err = parseValue(rest); err != nil {
+				return nil, fmt.Errorf("line %d: %s: %w", n, e.Name, err)
 			}
 		}
 		all = append(all, e)
