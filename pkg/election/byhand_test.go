@@ -81,9 +81,9 @@ func TestRemovedHolderStopsFirst(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAnotherIsTakenSafely writes Leases as another program or an attacker may. A
-// replica leads after the duration in the Lease, and not earlier.
-func TestLeaseOfAnotherIsTakenSafely(t *testing.T) {
+// TestForeignLeaseIsTakenOverWhenItExpires writes Leases as another program or an attacker
+// may. A replica leads after the duration in the Lease, and not earlier.
+func TestForeignLeaseIsTakenOverWhenItExpires(t *testing.T) {
 	const at = "2026-01-02T03:04:05.000006Z"
 	usual := 15 * time.Second
 	for name, c := range map[string]struct {
@@ -123,7 +123,7 @@ func TestLeaseOfAnotherIsTakenSafely(t *testing.T) {
 }
 
 // TestUnreadableLeaseIsLeftAlone: replicas neither take nor change a Lease that they
-// cannot read. They report it, and elect a leader once it is readable.
+// cannot read. They report it, and elect a leader once they can read it.
 func TestUnreadableLeaseIsLeftAlone(t *testing.T) {
 	for name, spec := range map[string]any{
 		"text": "rubbish", "holder": map[string]any{"holderIdentity": map[string]any{}}, "number": map[string]any{"leaseDurationSeconds": 1e99},
@@ -174,8 +174,8 @@ func TestForeignEditsAreKept(t *testing.T) {
 	})
 }
 
-// TestOptionsAreChecked: durations with which two replicas could lead are refused.
-func TestOptionsAreChecked(t *testing.T) {
+// TestUnsafeDurationsAreRefused: New refuses durations with which two replicas could lead.
+func TestUnsafeDurationsAreRefused(t *testing.T) {
 	valid := Options{Client: &kube.Client{}, Namespace: "a", Name: "b", Identity: "c"}
 	if e, err := New(valid); err != nil || e.options.LeaseDuration != 15*time.Second || e.options.RenewDeadline != 10*time.Second || e.options.RetryPeriod != 2*time.Second {
 		t.Errorf("%v", err)
@@ -239,7 +239,7 @@ func TestReleaseCreatesNoLease(t *testing.T) {
 		l.remove()
 		l.wait(0)
 		l.f.Do(func() { l.f.Refuse = nil })
-		r.ends()
+		r.stop()
 		if o := l.f.Object(path); o != nil {
 			t.Errorf("%v", o)
 		}

@@ -17,9 +17,9 @@
 //   - Each replica measures both with its own monotonic clock. The times in the Lease are
 //     for people; no replica reads them. Only the rates of the clocks must agree.
 //
-// What the leader sent before its term ended may still arrive later. A term that begins
-// without a clean release of the one before it is not Clean, and its leader must make
-// such writes harmless before it decides anything.
+// A write that the leader sent before its term ended may still arrive later. A term is
+// Clean only if the leader before it released the Lease cleanly. The leader of another
+// term must make late writes harmless before it decides anything.
 //
 // One case remains: an operator deletes the Lease while a replica leads, and another
 // replica starts in the milliseconds before the leader has re-created it. That replica

@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// TestOneOfManyLeads: replicas that start together elect one. Its Lease is as
+// TestOneOfManyLeads: replicas that start together elect one. Its Lease has the fields of
 // client-go's, and its first term is clean.
 func TestOneOfManyLeads(t *testing.T) {
 	inLab(t, func(l *lab) {
@@ -67,7 +67,7 @@ func TestCleanReleaseHandsOverAtOnce(t *testing.T) {
 					l.wait(time.Duration(i) * 500 * time.Millisecond)
 					leader, _ := l.leads(time.Second, all...)
 					l.wait(time.Minute)
-					leader.ends()
+					leader.stop()
 					if spec := l.spec(); spec["holderIdentity"] == leader.identity {
 						t.Errorf("not released: %v", spec)
 					}
@@ -110,15 +110,15 @@ func TestKilledLeaderIsReplaced(t *testing.T) {
 	}
 }
 
-// TestUncleanEndHandsOverSoon: after an end with writes that may still arrive, another
-// replica leads soon, and knows.
+// TestUncleanEndHandsOverSoon: after a term whose writes may still arrive, another replica
+// leads soon, in a term that is not clean.
 func TestUncleanEndHandsOverSoon(t *testing.T) {
 	inLab(t, func(l *lab) {
 		first := l.replica("first", func(r *replica) { r.unclean = true })
 		l.leads(time.Second, first)
 		second := l.replica("second", nil)
 		l.wait(time.Minute)
-		first.ends()
+		first.stop()
 		if _, took := l.leads(5*time.Second, second); took < time.Second || took > 1100*time.Millisecond {
 			t.Errorf("took %s", took)
 		}
@@ -128,8 +128,8 @@ func TestUncleanEndHandsOverSoon(t *testing.T) {
 	})
 }
 
-// TestLeaderStopsBeforeItsLeaseEnds: a leader whose requests have no answer, or are
-// refused, stops at its deadline, and leads again once they are answered.
+// TestLeaderStopsBeforeItsLeaseEnds: a leader whose requests get no answer, or are
+// refused, stops at its deadline. It leads again once the server answers.
 func TestLeaderStopsBeforeItsLeaseEnds(t *testing.T) {
 	for name, fault := range map[string]func(f *apitest.Server, over <-chan struct{}){
 		"held": func(f *apitest.Server, over <-chan struct{}) {
@@ -178,8 +178,8 @@ func TestLeaderStopsBeforeItsLeaseEnds(t *testing.T) {
 	}
 }
 
-// TestSlowServerKeepsItsLeader: a leader leads on while each answer takes three
-// seconds, or every second one is lost.
+// TestSlowServerKeepsItsLeader: a leader keeps the Lease while each answer takes three
+// seconds, or every second answer is lost.
 func TestSlowServerKeepsItsLeader(t *testing.T) {
 	for name, fault := range map[string]func(f *apitest.Server){
 		"slow": func(f *apitest.Server) {
@@ -217,14 +217,14 @@ func TestSlowServerKeepsItsLeader(t *testing.T) {
 	}
 }
 
-// TestLostAnswerToTheFirstWrite: a replica whose acquisition succeeded without an
-// answer leads, and its term is as clean as if it had got one.
-func TestLostAnswerToTheFirstWrite(t *testing.T) {
+// TestAcquisitionWithoutAnAnswerLeads: a replica whose acquisition succeeded, but whose
+// answer was lost, leads. Its term is as clean as with an answer.
+func TestAcquisitionWithoutAnAnswerLeads(t *testing.T) {
 	for _, unclean := range []bool{false, true} {
 		inLab(t, func(l *lab) {
 			first := l.replica("first", func(r *replica) { r.unclean = unclean })
 			l.leads(time.Second, first)
-			first.ends()
+			first.stop()
 			var writes atomic.Int64
 			l.f.Do(func() {
 				l.f.Lose = func(r *http.Request) bool { return r.Method == http.MethodPut && writes.Add(1) < 3 }
@@ -238,7 +238,7 @@ func TestLostAnswerToTheFirstWrite(t *testing.T) {
 }
 
 // TestClocksMayDiffer: replicas whose clocks are hours apart, or stand still, lead and
-// follow one another as others do.
+// take over as others do.
 func TestClocksMayDiffer(t *testing.T) {
 	inLab(t, func(l *lab) {
 		var all []*replica
@@ -247,7 +247,7 @@ func TestClocksMayDiffer(t *testing.T) {
 				r.clock = func() time.Time { return time.Now().Add(offset) }
 			}))
 		}
-		// One whose clock stands still renews its Lease nevertheless.
+		// A replica whose clock stands still also renews its Lease.
 		stuck := time.Now()
 		all = append(all, l.replica("stuck", func(r *replica) { r.clock = func() time.Time { return stuck } }))
 		for len(all) > 1 {
@@ -266,8 +266,8 @@ func TestClocksMayDiffer(t *testing.T) {
 	})
 }
 
-// TestLateAbsenceDoesNotHideTheLease: a replica that reads that there is no Lease, and is told so only after
-// its watch has seen one, does not take the Lease for deleted.
+// TestLateAbsenceDoesNotHideTheLease: the answer "no Lease" to a read arrives after the
+// watch has shown one. The replica does not count the Lease as deleted.
 func TestLateAbsenceDoesNotHideTheLease(t *testing.T) {
 	inLab(t, func(l *lab) {
 		late := make(chan struct{})

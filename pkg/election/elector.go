@@ -23,39 +23,39 @@ type Elector struct {
 	options  Options
 	identity string
 	path     string
-	sight    sight
+	view     leaseView
 	clock    func() time.Time // the wall clock, whose time is written into the Lease
 	reads    trouble.Outcome
 	writes   trouble.Outcome
 
-	terms   int     // of this replica so far
-	uid     string  // of the last term's Lease
-	clean   bool    // no write of the last term or of an earlier one can still arrive
-	attempt attempt // the last one to take a Lease
-	sent    sending // the last renewal
-	races   int     // writes that failed
+	terms           int         // how many terms this replica has begun
+	uid             string      // of the last term's Lease
+	clean           bool        // no write of this replica's earlier terms can still arrive
+	lastAcquisition acquisition // the last write that began, or may have begun, a term
+	lastRenewal     sentLease
+	races           int // how many writes have failed
 
 	mu     sync.Mutex
 	status Status
 }
 
-// attempt is an update that begins a term. Its answer may be lost.
-type attempt struct {
+// acquisition is a write that begins a term. Its answer may be lost.
+type acquisition struct {
 	uid   string
 	spec  kube.LeaseSpec
 	clean bool
 }
 
-// own reports whether a term may begin at once with the Lease l because this replica
-// holds it, and whether that term is clean. Every update names the state that it
+// resume reports whether this replica already holds the Lease l, so that a term may begin
+// at once, and whether that term is clean. Every update names the state that it
 // replaces, so no other replica has led since the last term, or since an update without
 // an answer. A creation names no state: other replicas may have led before it arrived.
-func (e *Elector) own(l *kube.Lease) (atOnce, clean bool) {
+func (e *Elector) resume(l *kube.Lease) (atOnce, clean bool) {
 	switch uid := l.Metadata.UID; {
 	case l.Spec.HolderIdentity != e.identity, uid == "":
 		return false, false
-	case uid == e.attempt.uid && l.Spec == e.attempt.spec:
-		return true, e.attempt.clean
+	case uid == e.lastAcquisition.uid && l.Spec == e.lastAcquisition.spec:
+		return true, e.lastAcquisition.clean
 	}
 	return l.Metadata.UID == e.uid, e.clean
 }
@@ -88,21 +88,21 @@ func New(o Options) (*Elector, error) {
 		return nil, err
 	}
 	e := &Elector{options: o, identity: o.Identity + "_" + suffix(), path: kube.Path(kube.Leases(o.Namespace), o.Name), clock: time.Now}
-	e.sight.changed = retry.NewWakeup()
+	e.view.changed = retry.NewWakeup()
 	e.reads = trouble.Outcome{Failed: "Failed to read the Lease; retrying", Works: "Reading the Lease no longer fails", EachReason: true}
 	e.writes = trouble.Outcome{Failed: "Failed to write the Lease; retrying", Works: "Writing the Lease no longer fails", EachReason: true}
 	e.status.Identity = e.identity
 	return e, nil
 }
 
-// Status returns the present state. It may be called at any time.
+// Status returns the current state. It is safe for concurrent use.
 func (e *Elector) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.status
 }
 
-// update changes the status.
+// update changes the status, and reports a difference to Options.Changed.
 func (e *Elector) update(change func(s *Status)) {
 	e.mu.Lock()
 	before := e.status
@@ -122,8 +122,8 @@ func (s Status) same(other Status) bool {
 }
 
 // Run takes part in the election until ctx ends. It calls lead for each term, and waits
-// until it returns. The context of lead ends with the term. lead reports whether its end
-// is clean: no write of its term or of an earlier one can still arrive. Run then
+// until lead returns. The context of lead ends with the term. lead reports whether the
+// term ends clean: no write of this or an earlier term can still arrive. If so, Run
 // releases the Lease at once.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term) (clean bool)) {
 	watching, stop := context.WithCancel(ctx)
@@ -132,7 +132,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 	defer stop()
 	watch := &kube.Watch[kube.Lease]{
 		Client: e.options.Client, Path: kube.Leases(e.options.Namespace), Name: e.options.Name, Format: kube.LeaseFormat,
-		Sink: follow{&e.sight}, Report: func(error) {}, // a failure shows when the Lease is read
+		Sink: follow{&e.view}, Report: func(error) {}, // a failure shows when the Lease is read
 	}
 	running.Go(func() { watch.Run(watching) })
 	for {
@@ -140,7 +140,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 		if r == nil {
 			return
 		}
-		if e.reign(r, lease, t, lead) {
+		if e.runTerm(r, lease, t, lead) {
 			e.retry(ctx) // another replica may lead now
 		}
 	}
@@ -148,67 +148,68 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 
 // acquire waits until this replica holds the Lease, and begins a term. It returns nil
 // if ctx ends first.
-func (e *Elector) acquire(ctx context.Context) (*reign, *kube.Lease, Term) {
+func (e *Elector) acquire(ctx context.Context) (*tenure, *kube.Lease, Term) {
 	for ctx.Err() == nil {
-		e.saw(e.sight.present())
-		switch s := e.sight.next(time.Now(), e.options, e.own); {
+		e.recordHolder(e.view.present())
+		switch s := e.view.next(time.Now(), e.options, e.resume); {
 		case s.take != nil:
 			start := time.Now()
 			lease := e.claim(s.take)
-			e.attempt = attempt{lease.Metadata.UID, lease.Spec, s.clean}
-			err := e.put(ctx, lease)
+			e.lastAcquisition = acquisition{lease.Metadata.UID, lease.Spec, s.clean}
+			err := e.write(ctx, lease)
 			if err == nil {
-				r := newReign(ctx, start, e.options.RenewDeadline)
-				return r, lease, e.term(r, lease, s.clean)
+				r := newTenure(ctx, start, e.options.RenewDeadline)
+				return r, lease, e.newTerm(r, lease, s.clean)
 			}
-			e.again(ctx, err)
+			e.afterWrite(ctx, err)
 		case s.vacate:
-			e.again(ctx, e.put(ctx, e.vacant()))
+			e.afterWrite(ctx, e.write(ctx, e.vacantLease()))
 		case s.wait > 0:
-			e.was(&e.writes, nil) // no write is due
+			e.record(&e.writes, nil) // no write is due
 			select {
 			case <-ctx.Done():
 			case <-time.After(s.wait):
-			case <-e.sight.changed:
+			case <-e.view.changed:
 			}
-		case e.look(ctx) != nil:
+		case e.read(ctx) != nil:
 			e.retry(ctx)
 		}
 	}
 	return nil, nil, Term{}
 }
 
-// again prepares the next step after a write, which may have failed.
-func (e *Elector) again(ctx context.Context, err error) {
+// afterWrite reads the Lease again after a failed write, and pauses unless the write only
+// lost a race.
+func (e *Elector) afterWrite(ctx context.Context, err error) {
 	if err == nil {
 		return
 	}
 	e.races++
-	if e.look(ctx) != nil || err != errRace || e.races%races == 0 {
+	if e.read(ctx) != nil || err != errRace || e.races%maxRaces == 0 {
 		e.retry(ctx)
 	}
 }
 
-// races is how often a write may lose a race before this replica pauses.
-const races = 5
+// maxRaces is how many failed writes this replica makes before it pauses.
+const maxRaces = 5
 
-// vacant returns a Lease without a holder, to replace a deleted one.
-func (e *Elector) vacant() *kube.Lease {
-	klog.InfoS("Creating the Lease again; it was deleted", "lease", e.options.Namespace+"/"+e.options.Name)
-	return e.lease(kube.LeaseSpec{
-		LeaseDurationSeconds: int64(e.options.LeaseDuration / time.Second), RenewTime: stamp(e.clock()), LeaseTransitions: e.sight.transitions(),
+// vacantLease returns a Lease without a holder, to replace a deleted one.
+func (e *Elector) vacantLease() *kube.Lease {
+	klog.InfoS("Re-creating the deleted Lease", "lease", e.options.Namespace+"/"+e.options.Name)
+	return e.newLease(kube.LeaseSpec{
+		LeaseDurationSeconds: int64(e.options.LeaseDuration / time.Second), RenewTime: stamp(e.clock()), LeaseTransitions: e.view.transitions(),
 	})
 }
 
-// lease returns a new Lease.
-func (e *Elector) lease(spec kube.LeaseSpec) *kube.Lease {
+// newLease returns a Lease that does not exist yet.
+func (e *Elector) newLease(spec kube.LeaseSpec) *kube.Lease {
 	l := &kube.Lease{Spec: spec}
 	l.Metadata.Name = e.options.Name
 	return l
 }
 
-// term returns the term of r.
-func (e *Elector) term(r *reign, l *kube.Lease, clean bool) Term {
+// newTerm returns the Term that r runs.
+func (e *Elector) newTerm(r *tenure, l *kube.Lease, clean bool) Term {
 	e.terms++
 	e.uid = l.Metadata.UID
 	return Term{
@@ -233,7 +234,7 @@ func (e *Elector) claim(l *kube.Lease) *kube.Lease {
 	number := l.Spec.LeaseTransitions
 	switch {
 	case l.Metadata.UID == "":
-	case number < 0 || number >= longest:
+	case number < 0 || number >= maxSeconds:
 		number = 0 // the server accepts only an int32
 	default:
 		number++
@@ -245,7 +246,7 @@ func (e *Elector) claim(l *kube.Lease) *kube.Lease {
 	return l
 }
 
-// stamp returns a time in the format of a Lease.
+// stamp formats a time as a Lease has it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
 
 // errUnchanged is the answer to a write that changed nothing.
@@ -254,9 +255,9 @@ var errUnchanged = errors.New("the API server has not changed the Lease")
 // errRace is the outcome of a write of a Lease that has changed, or that exists now.
 var errRace = errors.New("another replica wrote the Lease first")
 
-// put creates or replaces the Lease, and reads its new state into l. It times out before
+// write creates or replaces the Lease, and reads its new state into l. It times out before
 // the term that it extends could end.
-func (e *Elector) put(ctx context.Context, l *kube.Lease) error {
+func (e *Elector) write(ctx context.Context, l *kube.Lease) error {
 	ctx, cancel := context.WithTimeout(ctx, e.options.RenewDeadline/2)
 	defer cancel()
 	before := l.Metadata.ResourceVersion
@@ -268,39 +269,39 @@ func (e *Elector) put(ctx context.Context, l *kube.Lease) error {
 	}
 	switch {
 	case kube.Code(err) == http.StatusConflict, l.Metadata.UID != "" && kube.Moved(err):
-		e.was(&e.writes, nil)
+		e.record(&e.writes, nil)
 		return errRace // but a Create fails with 404 if the namespace does not exist
 	case err == nil && l.Metadata.ResourceVersion == before:
 		err = errUnchanged
 	}
-	e.was(&e.writes, err)
+	e.record(&e.writes, err)
 	if err == nil {
-		e.was(&e.reads, nil) // the answer is what a read would return
-		e.sight.see(new(*l), false)
+		e.record(&e.reads, nil) // the answer is what a read would return
+		e.view.see(new(*l), false)
 	}
 	return err
 }
 
-// look reads the Lease.
-func (e *Elector) look(ctx context.Context) error {
+// read reads the Lease.
+func (e *Elector) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.options.RenewDeadline/2)
 	defer cancel()
-	l, seen := new(kube.Lease), e.sight.count()
+	l, seen := new(kube.Lease), e.view.count()
 	err := kube.Get(ctx, e.options.Client, e.path, kube.LeaseFormat, l)
 	if kube.Code(err) == http.StatusNotFound {
-		e.was(&e.reads, nil)
-		e.sight.missing(seen)
+		e.record(&e.reads, nil)
+		e.view.missing(seen)
 		return nil
 	}
-	e.was(&e.reads, err)
+	e.record(&e.reads, err)
 	if err == nil {
-		e.sight.see(l, false)
+		e.view.see(l, false)
 	}
 	return err
 }
 
-// was records the outcome of a read or write. A cancelled one has no outcome.
-func (e *Elector) was(o *trouble.Outcome, err error) {
+// record records the outcome of a read or write. It ignores a cancelled one.
+func (e *Elector) record(o *trouble.Outcome, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -308,8 +309,8 @@ func (e *Elector) was(o *trouble.Outcome, err error) {
 	e.update(func(s *Status) { s.Failing = cmp.Or(e.writes.Err(), e.reads.Err()) })
 }
 
-// saw records the holder of the Lease in the Status.
-func (e *Elector) saw(known bool, l *kube.Lease) {
+// recordHolder records the holder of the Lease in the Status.
+func (e *Elector) recordHolder(known bool, l *kube.Lease) {
 	var spec kube.LeaseSpec
 	if l != nil {
 		spec = l.Spec

@@ -38,7 +38,7 @@ func inLab(t *testing.T, test func(l *lab)) {
 type crown struct {
 	t  *testing.T
 	mu sync.Mutex
-	// terms are all so far, in the order of their beginnings.
+	// terms are all terms so far, in the order in which they began.
 	terms []*observed
 }
 
@@ -50,7 +50,7 @@ type observed struct {
 	ended   time.Time // zero until lead returned
 }
 
-// begin records a term, and fails the test if another is not over.
+// begin records a term, and fails the test unless all others are over.
 func (c *crown) begin(replica string, t Term) *observed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,23 +103,24 @@ func (c *crown) check() {
 	}
 }
 
-// replica is one of a program's.
+// replica is one replica of a program.
 type replica struct {
 	*Elector
-	name string
-	lab  *lab
-	stop context.CancelFunc
-	done chan struct{}
-	// unclean terms end so. The leader of a deaf replica sees late that its context ended.
+	name   string
+	lab    *lab
+	cancel context.CancelFunc
+	done   chan struct{}
+	// The terms of an unclean replica end unclean. The leader of a deaf replica notices late
+	// that its context ended.
 	unclean, deaf bool
 
 	mu  sync.Mutex
-	cut func(r *http.Request) bool // requests that never arrive, and have no answer
-	// delay, if not nil, returns what the answer to a request waits for, or nil.
+	cut func(r *http.Request) bool // reports whether a request never arrives
+	// delay, if set, returns what the answer to a request waits for, or nil.
 	delay func(r *http.Request) <-chan struct{}
 }
 
-// replica starts a replica. change, if not nil, changes it before.
+// replica starts a replica. change, if set, changes it before the start.
 func (l *lab) replica(name string, change func(r *replica)) *replica {
 	l.Helper()
 	r := &replica{name: name, lab: l, done: make(chan struct{})}
@@ -136,12 +137,12 @@ func (l *lab) replica(name string, change func(r *replica)) *replica {
 		change(r)
 	}
 	ctx, cancel := context.WithCancel(l.Context())
-	r.stop = cancel
+	r.cancel = cancel
 	go func() {
 		defer close(r.done)
 		r.Run(ctx, r.lead)
 	}()
-	l.Cleanup(r.ends)
+	l.Cleanup(r.stop)
 	return r
 }
 
@@ -175,17 +176,17 @@ func (r *replica) RoundTrip(q *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// cutOff keeps all requests from now on, and all answers, from arriving.
+// cutOff drops all requests and answers from now on.
 func (r *replica) cutOff() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cut = func(*http.Request) bool { return true }
-	r.lab.f.Cut() // the watches of others begin again
+	r.lab.f.Cut() // the watches of the others restart
 }
 
-// ends stops a replica, and waits for its end.
-func (r *replica) ends() {
-	r.stop()
+// stop stops a replica, and waits for its end.
+func (r *replica) stop() {
+	r.cancel()
 	<-r.done
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// Options select the Lease, and set how fast the replicas react. All replicas must have
-// the same durations.
+// Options select the Lease, and set how fast the replicas react. Give all replicas the
+// same durations.
 type Options struct {
 	Client *kube.Client
-	// Namespace and Name are those of the Lease.
+	// Namespace and Name identify the Lease.
 	Namespace, Name string
-	// Identity names this replica in the Lease, before a random suffix.
+	// Identity names this replica in the Lease; New appends a random suffix.
 	Identity string
 	// LeaseDuration is how long the other replicas wait for a leader that does not renew
 	// the Lease; 15 s if it is 0.
@@ -40,21 +40,21 @@ func (o Options) orDefaults() (Options, error) {
 	o.RetryPeriod = cmp.Or(o.RetryPeriod, 2*time.Second)
 	switch {
 	case o.LeaseDuration < time.Second || o.LeaseDuration%time.Second != 0:
-		return o, fmt.Errorf("lease duration %s: a Lease has whole seconds; give 1s or more", o.LeaseDuration)
+		return o, fmt.Errorf("lease duration %s: not a whole number of seconds; give 1s or more", o.LeaseDuration)
 	case o.LeaseDuration <= o.RenewDeadline:
-		return o, fmt.Errorf("lease duration %s: give more than the renew deadline, %s", o.LeaseDuration, o.RenewDeadline)
+		return o, fmt.Errorf("lease duration %s: too short; give more than the renew deadline, %s", o.LeaseDuration, o.RenewDeadline)
 	case o.RetryPeriod <= 0:
-		return o, fmt.Errorf("retry period %s: give more than 0s", o.RetryPeriod)
+		return o, fmt.Errorf("retry period %s: too short; give more than 0s", o.RetryPeriod)
 	case float64(o.RenewDeadline) <= float64(o.RetryPeriod)*jitter:
-		return o, fmt.Errorf("renew deadline %s: give more than %g times the retry period, %s", o.RenewDeadline, jitter, o.RetryPeriod)
+		return o, fmt.Errorf("renew deadline %s: too short; give more than %g times the retry period, %s", o.RenewDeadline, jitter, o.RetryPeriod)
 	case o.Identity == "" || o.Name == "" || o.Namespace == "":
-		return o, fmt.Errorf("the Lease %s/%s of %q: give a namespace, a name and an identity", o.Namespace, o.Name, o.Identity)
+		return o, fmt.Errorf("lease %s/%s, identity %q: incomplete; give a namespace, a name and an identity", o.Namespace, o.Name, o.Identity)
 	}
 	return o, nil
 }
 
-// jitter is the factor by which a retry may come late.
+// jitter is the factor by which a retry may be late.
 const jitter = 1.2
 
-// suffix returns what distinguishes this process from others of the same identity.
+// suffix returns a random text that distinguishes processes of one identity.
 func suffix() string { return rand.Text()[:10] }

@@ -98,7 +98,7 @@ func (c *chaos) fault() {
 	case 8:
 		if c.f.Object(path) != nil && !one.deaf && len(c.all) > 1 {
 			c.all = without(c.all, one)
-			one.stop()
+			one.cancel()
 			c.start()
 		}
 	case 9:

@@ -9,10 +9,10 @@ import (
 
 // Term is a time for which this replica leads.
 type Term struct {
-	// Number is the count of changes of the leader, as the Lease has it.
+	// Number is leaseTransitions in the Lease: how often the leader has changed.
 	Number int64
-	// ID is unique among the terms of all replicas. Number is not: it begins again
-	// after the Lease was deleted.
+	// ID is unique among the terms of all replicas. Number is not: it restarts after an
+	// operator deleted the Lease.
 	ID string
 	// Clean reports that no write of an earlier leader can still arrive: there was none,
 	// or it released the Lease after its last write.
@@ -26,8 +26,8 @@ func NewTerm(number int64, clean bool, deadline func() time.Time) Term {
 	return Term{Number: number, ID: suffix(), Clean: clean, deadline: deadline}
 }
 
-// Deadline returns when the term ends unless the Lease is renewed again. The leader
-// begins no write that might last longer. It is zero for a Term that has no end.
+// Deadline returns when the term ends unless the Elector renews the Lease. The leader
+// begins no write that might last longer. The deadline of a Term without an end is zero.
 func (t Term) Deadline() time.Time {
 	if t.deadline == nil {
 		return time.Time{}
@@ -35,23 +35,23 @@ func (t Term) Deadline() time.Time {
 	return t.deadline()
 }
 
-// Why a term ended. context.Cause of the leader's context returns it.
+// These errors are why a term ended. context.Cause of the leader's context returns one.
 var (
 	ErrDeadline = errors.New("the Lease was not renewed in time")
 	ErrLost     = errors.New("another replica holds the Lease")
 )
 
-// reign ends the leader's context at the deadline of its term.
-type reign struct {
+// tenure ends the leader's context at the deadline of its term.
+type tenure struct {
 	context  context.Context
 	end      context.CancelCauseFunc
 	deadline atomic.Pointer[time.Time]
 	timer    *time.Timer
 }
 
-// newReign begins a term whose Lease was written by a request that was sent at start.
-func newReign(ctx context.Context, start time.Time, lasts time.Duration) *reign {
-	r := &reign{}
+// newTenure begins a term. The request that wrote its Lease was sent at start.
+func newTenure(ctx context.Context, start time.Time, lasts time.Duration) *tenure {
+	r := &tenure{}
 	r.context, r.end = context.WithCancelCause(ctx)
 	deadline := start.Add(lasts)
 	r.deadline.Store(&deadline)
@@ -60,7 +60,7 @@ func newReign(ctx context.Context, start time.Time, lasts time.Duration) *reign 
 }
 
 // renew moves the deadline, unless the term is over.
-func (r *reign) renew(start time.Time, lasts time.Duration) {
+func (r *tenure) renew(start time.Time, lasts time.Duration) {
 	deadline := start.Add(lasts)
 	if !deadline.After(*r.deadline.Load()) || r.context.Err() != nil || !r.timer.Stop() {
 		return
@@ -70,7 +70,7 @@ func (r *reign) renew(start time.Time, lasts time.Duration) {
 }
 
 // lose ends the term at once.
-func (r *reign) lose() {
+func (r *tenure) lose() {
 	now := time.Now()
 	r.timer.Stop()
 	r.deadline.Store(&now)

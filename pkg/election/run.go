@@ -10,11 +10,11 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// reign runs a term: it renews the Lease until the term ends or lead returns. It
-// returns whether it released the Lease.
-func (e *Elector) reign(r *reign, lease *kube.Lease, t Term, lead func(ctx context.Context, t Term) (clean bool)) (released bool) {
+// runTerm renews the Lease until the term ends or lead returns. It reports whether it
+// tried to release the Lease.
+func (e *Elector) runTerm(r *tenure, lease *kube.Lease, t Term, lead func(ctx context.Context, t Term) (clean bool)) (released bool) {
 	klog.InfoS("Leading", "identity", e.identity, "transitions", t.Number, "clean", t.Clean)
-	e.saw(true, lease)
+	e.recordHolder(true, lease)
 	start := time.Now()
 	e.update(func(s *Status) { s.Leading, s.Renewed = true, start })
 	ended := make(chan bool, 1)
@@ -25,8 +25,8 @@ func (e *Elector) reign(r *reign, lease *kube.Lease, t Term, lead func(ctx conte
 		case clean = <-ended:
 			returned = true
 		case <-r.context.Done():
-		case <-e.sight.changed:
-			if _, l := e.sight.present(); l == nil || l.Spec.HolderIdentity != e.identity {
+		case <-e.view.changed:
+			if _, l := e.view.present(); l == nil || l.Spec.HolderIdentity != e.identity {
 				start, lease = time.Now(), e.renew(r, lease)
 			}
 		case <-time.After(time.Until(start.Add(e.options.RetryPeriod))):
@@ -49,13 +49,13 @@ func (e *Elector) reign(r *reign, lease *kube.Lease, t Term, lead func(ctx conte
 	return true
 }
 
-// renew extends the term. It returns the Lease as it is then, and ends the term if
-// another replica holds it.
-func (e *Elector) renew(r *reign, lease *kube.Lease) *kube.Lease {
+// renew extends the term, and returns the Lease as it is afterwards. It ends the term if
+// another replica holds the Lease.
+func (e *Elector) renew(r *tenure, lease *kube.Lease) *kube.Lease {
 	renewed, sent, err := e.rewrite(r.context, lease, func(s *kube.LeaseSpec) {})
 	if err == errDeleted {
-		klog.InfoS("Creating the Lease again; it was deleted", "lease", e.options.Namespace+"/"+e.options.Name)
-		renewed, sent, err = e.rewrite(r.context, e.lease(lease.Spec), func(s *kube.LeaseSpec) {})
+		klog.InfoS("Re-creating the deleted Lease", "lease", e.options.Namespace+"/"+e.options.Name)
+		renewed, sent, err = e.rewrite(r.context, e.newLease(lease.Spec), func(s *kube.LeaseSpec) {})
 	}
 	if !sent.IsZero() {
 		e.uid = renewed.Metadata.UID
@@ -68,16 +68,16 @@ func (e *Elector) renew(r *reign, lease *kube.Lease) *kube.Lease {
 	return renewed
 }
 
-// releasing is the time limit of a release. A program that stops does not wait longer.
-const releasing = time.Second
+// releaseTimeout limits a release, because a stopping program waits for it.
+const releaseTimeout = time.Second
 
-// release releases the Lease after a clean end. After another end it shortens the Lease,
-// so that the next leader begins soon, with a term that is not clean.
+// release releases the Lease after a clean end. After an unclean end it only shortens the
+// Lease, so that the next leader begins soon, with a term that is not clean.
 func (e *Elector) release(lease *kube.Lease, clean bool) {
 	if lease.Metadata.UID == "" {
 		return // it was deleted
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), releasing)
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	_, _, err := e.rewrite(ctx, lease, func(s *kube.LeaseSpec) {
 		s.LeaseDurationSeconds = 1
@@ -86,35 +86,35 @@ func (e *Elector) release(lease *kube.Lease, clean bool) {
 		}
 	})
 	if err != nil {
-		klog.InfoS("Failed to release the Lease; it ends by itself", "lease", e.options.Namespace+"/"+e.options.Name, "reason", err)
+		klog.InfoS("Failed to release the Lease; it will expire", "lease", e.options.Namespace+"/"+e.options.Name, "reason", err)
 	}
-	e.saw(e.sight.present())
+	e.recordHolder(e.view.present())
 }
 
-// rewrite renews and changes the Lease that this replica holds. It returns the new
-// Lease, and when the last write that is known to be applied was sent. If another
-// program has changed the Lease meanwhile, it writes again. It returns ErrLost if another
-// replica holds the Lease, and errDeleted if there is none.
+// rewrite renews and changes the Lease that this replica holds. If another program has
+// changed the Lease meanwhile, rewrite reads it and retries. It returns the new Lease, and
+// when it sent the last write that is known to be applied. It returns ErrLost if another
+// replica holds the Lease, and errDeleted if the Lease does not exist.
 func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s *kube.LeaseSpec)) (now *kube.Lease, sent time.Time, err error) {
-	for range races {
+	for range maxRaces {
 		next := new(*lease)
 		next.Spec.RenewTime = stamp(e.clock())
-		if next.Spec.RenewTime == lease.Spec.RenewTime { // an update without a change is none
+		if next.Spec.RenewTime == lease.Spec.RenewTime { // the server ignores an update without a change
 			next.Spec.RenewTime = stamp(e.clock().Add(time.Microsecond))
 		}
 		change(&next.Spec)
-		before := e.sent
-		e.sent = sending{next.Spec, time.Now()}
-		if err = e.put(ctx, next); err == nil {
-			return next, e.sent.at, nil
+		before := e.lastRenewal
+		e.lastRenewal = sentLease{next.Spec, time.Now()}
+		if err = e.write(ctx, next); err == nil {
+			return next, e.lastRenewal.at, nil
 		}
 		if err != errRace {
 			return lease, sent, err
 		}
-		if err := e.look(ctx); err != nil {
+		if err := e.read(ctx); err != nil {
 			return lease, sent, err
 		}
-		switch _, l := e.sight.present(); {
+		switch _, l := e.view.present(); {
 		case l == nil:
 			return lease, sent, errDeleted
 		case l.Spec.HolderIdentity != e.identity:
@@ -131,8 +131,8 @@ func (e *Elector) rewrite(ctx context.Context, lease *kube.Lease, change func(s 
 // errDeleted reports that the Lease of a leader was deleted.
 var errDeleted = errors.New("the Lease was deleted")
 
-// sending is a write of the Lease, and when it was sent.
-type sending struct {
+// sentLease is a write of the Lease, and when it was sent.
+type sentLease struct {
 	spec kube.LeaseSpec
 	at   time.Time
 }
