@@ -2,18 +2,18 @@ package budget
 
 import "time"
 
-// bucket holds time that may be spent. It fills with a share of the time that
-// passes. Spending may overdraw it, since the price is known only afterwards.
+// bucket is a token bucket of processor time. It starts full, and refills with a share of
+// the time that passes. Spending may overdraw it, since the cost is known only afterwards.
 type bucket struct {
-	share float64       // what flows in, as a part of one core
-	most  time.Duration // what it holds when full, as it is at first
-	debt  time.Duration // what it may be overdrawn by; it forgets the rest
+	share float64       // the refill rate, as a part of one core
+	most  time.Duration // the capacity
+	debt  time.Duration // the largest overdraft; the bucket forgets the rest
 
 	level time.Duration
-	at    time.Time // when level was true
+	at    time.Time // of the last refill
 }
 
-// fill adds what has flowed in until now.
+// fill refills the bucket for the time until now.
 func (b *bucket) fill(now time.Time) {
 	if b.at.IsZero() {
 		b.level, b.at = b.most, now
@@ -24,6 +24,7 @@ func (b *bucket) fill(now time.Time) {
 	}
 }
 
+// spend takes cost out of the bucket.
 func (b *bucket) spend(now time.Time, cost time.Duration) {
 	b.fill(now)
 	b.level = max(b.level-cost, -b.debt)

@@ -5,44 +5,44 @@ import (
 	"time"
 )
 
-// Class is what depends on a key. The pool keeps a reserve for those that carry
-// more: when it runs low, they are still healed at once.
+// Class ranks keys by how much depends on them. The pool keeps a reserve for the higher
+// classes: when it runs low, their keys are still healed at once.
 type Class int
 
-// The classes, those that carry most first.
+// The classes, the highest first.
 const (
-	Link   Class = iota // a device, and all that is on it
-	Addr                // an address, with which its routes go
+	Link   Class = iota // a device, and everything on it
+	Addr                // an address, whose routes the kernel removes with it
 	Shared              // what many peers need: a setting, the firewall's rules
 	Single              // what one peer needs, and files
 	Classes
 )
 
 const (
-	// share is the part of a core that healing may take while keys are healed at
-	// once, and burst what may be spent ahead of it.
+	// share is the part of a core that healing at once may take, and burst how much it
+	// may spend ahead.
 	share = 0.03
 	burst = 500 * time.Millisecond
 	// debt is how far one expensive heal may overdraw the pool.
 	debt = 100 * time.Millisecond
-	// reserve is what each class leaves to the one before it.
+	// reserve is what each class leaves to the next higher one.
 	reserve = burst / 10
-	// Turn is how often a key is healed at least, whatever the pool holds.
+	// Turn is the longest time between two heals of a key, whatever the pool holds.
 	Turn = time.Second
-	// limitBurst is what an account may spend ahead of its limit, and LongestWait
-	// how long it waits at most, however much it spent.
+	// limitBurst is how much an account may spend ahead of its limit, and LongestWait its
+	// longest wait, however much it spent.
 	limitBurst  = 250 * time.Millisecond
 	LongestWait = 10 * time.Second
 )
 
-// The limits of the accounts, each as a part of a core.
+// These are the limits of the accounts, each as a part of a core.
 const (
 	KernelLimit   = 0.20
 	FirewallLimit = 0.05
 	FilesLimit    = 0.20
 )
 
-// Pool is what healing may cost, over all accounts.
+// Pool is the time that healing may take, over all accounts.
 type Pool struct {
 	mu     sync.Mutex
 	bucket bucket
@@ -53,9 +53,9 @@ func New() *Pool {
 	return &Pool{bucket: bucket{share: share, most: burst, debt: debt}}
 }
 
-// Account is the part of the daemon that heals one kind of thing. It spends from
-// the pool, and has a limit of its own, which also covers its turns and what it
-// looks at in vain. It is safe for concurrent use.
+// Account books the costs of the part of the daemon that heals one kind of object. It
+// spends from the pool, and has a limit of its own. The limit also covers its turns, and
+// the checks that find nothing to heal. It is safe for concurrent use.
 type Account struct {
 	pool  *Pool
 	meter Meter
@@ -64,7 +64,7 @@ type Account struct {
 	limit bucket
 }
 
-// Account opens an account, whose costs are measured by meter.
+// Account opens an account. meter measures its costs.
 func (p *Pool) Account(limit float64, meter Meter) *Account {
 	return &Account{pool: p, meter: meter, limit: bucket{
 		share: limit, most: limitBurst, debt: time.Duration(limit * float64(LongestWait)),
@@ -77,12 +77,12 @@ func (p *Pool) Kernel() *Account { return p.Account(KernelLimit, Processor) }
 // Firewall opens the account of the firewall's rules, which commands may write.
 func (p *Pool) Firewall() *Account { return p.Account(FirewallLimit, Commands) }
 
-// Files opens the account of files. What they cost is the disk's time, so that a
-// pool of their own serves them best.
+// Files opens the account of files. Its meter counts elapsed time, because writing a file
+// keeps the disk busy. Open it on a Pool of its own.
 func (p *Pool) Files() *Account { return p.Account(FilesLimit, Elapsed) }
 
-// When returns the earliest time, from now on, at which a key of class c may be
-// healed whose last turn was at last.
+// When returns the earliest time, from now on, at which a key of class c may be healed. Its
+// last turn was at last.
 func (a *Account) When(now time.Time, c Class, last time.Time) time.Time {
 	a.pool.mu.Lock()
 	at := a.pool.bucket.when(now, time.Duration(c)*reserve)
@@ -106,11 +106,11 @@ func (a *Account) Heal(now time.Time, cost time.Duration) {
 	a.pool.mu.Lock()
 	a.pool.bucket.spend(now, cost)
 	a.pool.mu.Unlock()
-	a.Look(now, cost)
+	a.Check(now, cost)
 }
 
-// Look books the cost of a look that found nothing to heal.
-func (a *Account) Look(now time.Time, cost time.Duration) {
+// Check books the cost of a check that found nothing to heal.
+func (a *Account) Check(now time.Time, cost time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.limit.spend(now, cost)

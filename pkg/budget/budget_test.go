@@ -13,8 +13,8 @@ func newClock() *clock { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UT
 
 func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
 
-// heals heals one key of a class, each time as soon as it may be, for a while. It
-// returns how often, and the longest wait.
+// heals heals one key of a class as often as the account allows, for a while. It returns
+// the number of heals and the longest wait.
 func heals(a *Account, c *clock, class Class, cost, during time.Duration) (n int, longest time.Duration) {
 	last := c.now.Add(-time.Hour)
 	for end := c.now.Add(during); c.now.Before(end); n++ {
@@ -39,9 +39,9 @@ func TestCheapHealsNeverWait(t *testing.T) {
 	}
 }
 
-// Whatever one heal costs, all of them cost the share, or a turn a second where
-// that is more, or the limit where that is less; and no wait is longer than a turn
-// as long as the limit allows.
+// TestCostIsBounded: whatever one heal costs, all heals together cost at most the share, or
+// a turn a second if that is more. The limit of the account bounds both. No wait is longer
+// than a turn, as long as the limit allows.
 func TestCostIsBounded(t *testing.T) {
 	for _, cost := range []time.Duration{
 		10 * time.Microsecond, 100 * time.Microsecond, time.Millisecond, 30 * time.Millisecond,
@@ -70,9 +70,9 @@ func TestCostIsBounded(t *testing.T) {
 	}
 }
 
-// While keys that carry less are fought over as hard as can be, one that carries
-// more is healed at once.
-func TestWhatCarriesMostComesFirst(t *testing.T) {
+// TestHigherClassIsHealedAtOnce: while other programs keep changing keys of a lower class,
+// a key of a higher class is healed at once.
+func TestHigherClassIsHealedAtOnce(t *testing.T) {
 	for class := Link; class < Single; class++ {
 		c := newClock()
 		a := New().Account(KernelLimit, Elapsed)
@@ -85,14 +85,14 @@ func TestWhatCarriesMostComesFirst(t *testing.T) {
 	}
 }
 
-// What was looked at in vain, or is limited by its own account, costs no other
-// account anything.
-func TestLooksCostOnlyTheirAccount(t *testing.T) {
+// TestChecksCostOnlyTheirAccount: neither a check that found nothing to heal, nor an
+// account at its limit, costs another account anything.
+func TestChecksCostOnlyTheirAccount(t *testing.T) {
 	c := newClock()
 	pool := New()
 	kernel, firewall := pool.Account(KernelLimit, Elapsed), pool.Account(FirewallLimit, Elapsed)
 	for range 100 {
-		firewall.Look(c.now, time.Second)
+		firewall.Check(c.now, time.Second)
 		if at := kernel.When(c.now, Single, c.now); at != c.now {
 			t.Fatalf("the kernel's waits %v", at.Sub(c.now))
 		}
@@ -103,8 +103,8 @@ func TestLooksCostOnlyTheirAccount(t *testing.T) {
 	}
 }
 
-// A clock that is set back, or heals out of order, do no harm.
-func TestTimeOutOfOrder(t *testing.T) {
+// TestTimeMayGoBackwards: neither a clock that is set back nor heals out of order do harm.
+func TestTimeMayGoBackwards(t *testing.T) {
 	c := newClock()
 	a := New().Account(KernelLimit, Elapsed)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -118,8 +118,8 @@ func TestTimeOutOfOrder(t *testing.T) {
 	}
 }
 
-// A meter of processor time counts work and no waiting.
-func TestMeters(t *testing.T) {
+// TestProcessorTimeCountsNoWaiting: a meter of processor time counts work and no waiting.
+func TestProcessorTimeCountsNoWaiting(t *testing.T) {
 	for name, meter := range map[string]Meter{"Processor": Processor, "Commands": Commands} {
 		stop := meter()
 		<-time.After(50 * time.Millisecond)

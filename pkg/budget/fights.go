@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// patience is how many heals in a row make a fight.
+	// patience is the number of heals in a row that make a fight.
 	patience = 20
-	// Quiet is how long a key must be left alone for the row to end.
+	// Quiet is how long other programs must leave a key alone for the row to end.
 	Quiet = time.Minute
-	// memory is how far back a fight's rate looks.
+	// memory is the time constant of a fight's rate.
 	memory = 10 * time.Second
-	// sweepEvery is how often finished rows are looked for.
+	// sweepEvery is how often Sweep looks for finished rows.
 	sweepEvery = 10 * time.Second
 )
 
 // Fight is a key that other programs change again and again.
 type Fight struct {
-	Since  time.Time // when it was healed first
-	Healed int       // how often
-	Rate   float64   // heals a second, lately
-	Wrong  float64   // the part of the time that the key was wrong, lately
+	Since  time.Time // of the first heal
+	Healed int       // the number of heals
+	Rate   float64   // recent heals a second
+	Wrong  float64   // the recent part of the time in which the key was wrong
 }
 
 // Lost reports whether the key is wrong more often than right, so that what
@@ -56,15 +56,15 @@ type Fights[K comparable] struct {
 	swept time.Time
 }
 
-// row is a number of heals without a long pause. What happened a while ago counts
-// less in heals, wrong and span.
+// row is a number of heals without a long pause. In heals, wrong and span, older events
+// count less.
 type row struct {
 	since, last        time.Time
 	all                int
 	heals, wrong, span float64
 }
 
-// Heal books that k, wrong since a time, was healed now. It reports whether that
+// Heal records that k was healed now, and since when it was wrong. It reports whether that
 // begins a fight.
 func (f *Fights[K]) Heal(k K, wrong, now time.Time) (begins bool) {
 	if f.rows == nil {
@@ -86,7 +86,7 @@ func (f *Fights[K]) Heal(k K, wrong, now time.Time) (begins bool) {
 	return r.all == patience
 }
 
-// pass lets the time until now pass.
+// pass fades the counts for the time until now.
 func (r *row) pass(now time.Time) {
 	passed := max(0, now.Sub(r.last).Seconds())
 	fades := math.Exp(-passed / memory.Seconds())
@@ -102,7 +102,7 @@ func (r row) fight(now time.Time) Fight {
 	return f
 }
 
-// Of returns the fight over k, if there is one.
+// Of returns the fight over k, and whether there is one.
 func (f *Fights[K]) Of(k K, now time.Time) (Fight, bool) {
 	r := f.rows[k]
 	if r == nil || r.all < patience {
@@ -122,8 +122,8 @@ func (f *Fights[K]) All(now time.Time) map[K]Fight {
 	return all
 }
 
-// Acquit ends the rows of the keys that match, except fights: what was wrong with
-// these had another cause.
+// Acquit ends the rows of the keys that match, except fights: their heals had another
+// cause than a program that keeps changing them.
 func (f *Fights[K]) Acquit(match func(K) bool) {
 	for k, r := range f.rows {
 		if r.all < patience && match(k) {
@@ -132,8 +132,8 @@ func (f *Fights[K]) Acquit(match func(K) bool) {
 	}
 }
 
-// Sweep ends the rows of the keys that were left alone for long enough, and
-// returns the fights among them. It does so when Due says.
+// Sweep ends the rows of the keys that no program changed for the time Quiet, and returns
+// the fights among them. Before the time that Due returns, it does nothing.
 func (f *Fights[K]) Sweep(now time.Time) map[K]Fight {
 	if due, ok := f.Due(); !ok || now.Before(due) {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A fight is known after some heals in a row, with its rate and how much of the
-// time is lost to it, and is over after a while without.
-func TestFight(t *testing.T) {
+// TestFightBeginsAndEnds: some heals in a row begin a fight, which has a rate and the part
+// of the time in which the key was wrong. It ends after a while without heals.
+func TestFightBeginsAndEnds(t *testing.T) {
 	for _, every := range []time.Duration{50 * time.Second, 10 * time.Second, time.Second, 10 * time.Millisecond, time.Millisecond} {
 		for _, wrong := range []float64{0.001, 0.2, 0.9} {
 			c := newClock()
@@ -63,8 +63,8 @@ func TestSingleHealsAreNoFight(t *testing.T) {
 	}
 }
 
-// A key that is acquitted starts again from zero. A fight is not forgotten so.
-func TestAcquit(t *testing.T) {
+// TestAcquittedKeyRestartsFromZero: Acquit forgets the heals of a key, but no fight.
+func TestAcquittedKeyRestartsFromZero(t *testing.T) {
 	c := newClock()
 	var f Fights[int]
 	for range patience {
@@ -79,8 +79,8 @@ func TestAcquit(t *testing.T) {
 	}
 }
 
-// TestRate checks the words for the rate of a fight.
-func TestRate(t *testing.T) {
+// TestRateReadsAsWords checks the words for the rate of a fight.
+func TestRateReadsAsWords(t *testing.T) {
 	for rate, want := range map[float64]string{0: "seldom", 0.1: "once in 10 s", 0.2: "once in 5 s", 1: "once a second", 12.4: "12 times a second"} {
 		if got := Rate(rate); got != want {
 			t.Errorf("%v: %q", rate, got)

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Meter starts to measure a cost; stop returns what it came to.
+// Meter starts to measure a cost. stop returns the cost so far.
 type Meter func() (stop func() time.Duration)
 
-// Processor measures the processor time of the calling goroutine, the kernel's
-// work for it included. Waiting for a lock costs nothing.
+// Processor measures the processor time of the calling goroutine, including the kernel's
+// work for it. Waiting costs nothing.
 func Processor() (stop func() time.Duration) {
 	runtime.LockOSThread()
 	begin := threadTime()
@@ -21,7 +21,7 @@ func Processor() (stop func() time.Duration) {
 	}
 }
 
-// Commands is Processor with the processor time of the commands that end
+// Commands measures what Processor does, and the processor time of all commands that end
 // meanwhile, whichever goroutine ran them.
 func Commands() (stop func() time.Duration) {
 	begin := childrenTime()
@@ -29,7 +29,7 @@ func Commands() (stop func() time.Duration) {
 	return func() time.Duration { return thread() + childrenTime() - begin }
 }
 
-// Elapsed measures the time that passes: to keep a disk busy is a cost too.
+// Elapsed measures the time that passes. It also counts the time in which a disk is busy.
 func Elapsed() (stop func() time.Duration) {
 	begin := time.Now()
 	return func() time.Duration { return time.Since(begin) }

@@ -205,7 +205,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 	case undone:
 		k.account.Heal(now, cost)
 	case !ours:
-		k.account.Look(now, cost)
+		k.account.Check(now, cost)
 	}
 	if err != nil {
 		p.failures++

@@ -113,7 +113,7 @@ func (r *Reconciler) pay(p *pass, cost time.Duration) {
 	case p.full && (p.called || p.found):
 		r.account.Heal(now, cost)
 	case p.full:
-		r.account.Look(now, cost)
+		r.account.Check(now, cost)
 	case drifts > 0:
 		r.account.Heal(now, cost*time.Duration(drifts)/time.Duration(len(p.tasks)))
 	}
