@@ -35,11 +35,11 @@ func ReadFormat(value string) (Format, error) {
 }
 
 // SchemaVersion is the version of all schemas. Within a version, releases may add fields
-// and codes, and neither remove one nor change its meaning.
+// and codes. They neither remove one nor change its meaning.
 const SchemaVersion = "v1"
 
-// Write calls text for people, and otherwise writes the struct what as an object whose
-// first field names its schema.
+// Write calls text in the Text format. In the others, it writes the struct what as an
+// object whose first field names its schema.
 func Write(f Format, out io.Writer, kind string, what any, text func() error) error {
 	if f != JSON && f != YAML {
 		return text()

@@ -1,4 +1,4 @@
-// Package textfile reads small files that a person, or something that mounts them, may
+// Package textfile reads small files that a person or a mount, like a ConfigMap's, may
 // change at any time.
 package textfile
 
@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// Interval is how often Follow polls the file: one call to the kernel.
+	// Interval is Follow's poll interval. A poll is one call to the kernel.
 	Interval = time.Second
-	// largest is more than any such file has.
+	// largest is the largest size of a file, in bytes.
 	largest = 1 << 20
 )
 
@@ -26,10 +26,10 @@ func Read(path string) ([]byte, error) {
 	return text, err
 }
 
-// read also returns the state of the file that it has read, or nil if a second try may
+// read also returns the state of the file that it has read, or nil if a retry may
 // succeed.
 func read(path string) ([]byte, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK: a pipe is refused without waiting for a writer
 	if err != nil {
 		return nil, nil, err
 	}
@@ -39,7 +39,7 @@ func read(path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, info, errors.New("not a file")
+		return nil, info, errors.New("not a regular file")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, largest+1))
 	switch {
@@ -51,15 +51,15 @@ func read(path string) ([]byte, fs.FileInfo, error) {
 	return text, info, nil
 }
 
-// Follow calls got with the content of the file at path, and again whenever the file
-// changes, until ctx ends. While the file cannot be read, it calls got with the reason at each
-// try.
+// Follow calls got with the content of the file at path at once and after each change,
+// until ctx ends. While it cannot read the file, it retries, and calls got with each
+// failure.
 func Follow(ctx context.Context, path string, got func(text []byte, err error)) {
 	var seen fs.FileInfo
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for {
-		now, err := os.Stat(path) // of what links lead to
+		now, err := os.Stat(path) // follows links
 		if err != nil || seen == nil || !same(seen, now) {
 			var text []byte
 			text, seen, err = read(path)

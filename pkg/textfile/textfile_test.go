@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestReadRefusesWhatIsNoSmallFile: neither a pipe nor a folder holds up the reader.
-func TestReadRefusesWhatIsNoSmallFile(t *testing.T) {
+// TestReadRefusesAllButSmallFiles: neither a pipe nor a folder blocks the reader.
+func TestReadRefusesAllButSmallFiles(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, err := range []error{
@@ -20,7 +20,7 @@ func TestReadRefusesWhatIsNoSmallFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, why := range map[string]string{"large": "more than 1048576 bytes", "folder": "not a file", "pipe": "not a file", "none": "no such file"} {
+	for name, why := range map[string]string{"large": "more than 1048576 bytes", "folder": "not a regular file", "pipe": "not a regular file", "none": "no such file"} {
 		if _, err := Read(at(name)); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %s", name, err, why)
 		}
