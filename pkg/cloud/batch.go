@@ -11,6 +11,9 @@ const (
 	gather = 50 * time.Millisecond
 	// young is how long an answer also serves other callers.
 	young = time.Second
+	// offered is how long an answer of another read does. The Nodes of a rush get their
+	// provider IDs within that time.
+	offered = 3 * time.Second
 	// batchLimit is how long one read may take. The controllers wait for 30 s, so what a
 	// read has found by its end still reaches them.
 	batchLimit = 25 * time.Second
@@ -37,7 +40,7 @@ type batch struct {
 
 type answered struct {
 	value Instance
-	at    time.Time
+	until time.Time
 }
 
 // NewBatch returns a Batch of a method that reads instances.
@@ -82,7 +85,7 @@ func (b *Batch) join(keys []string, all map[string]Instance) *batch {
 	defer b.mu.Unlock()
 	now := time.Now()
 	for k, a := range b.known {
-		if now.Sub(a.at) >= young {
+		if !now.Before(a.until) {
 			delete(b.known, k)
 		}
 	}
@@ -124,8 +127,21 @@ func (b *Batch) run() {
 	now := time.Now()
 	b.mu.Lock()
 	for k, i := range mine.all {
-		b.known[k] = answered{i, now}
+		b.known[k] = answered{i, now.Add(young)}
 	}
 	b.mu.Unlock()
 	close(mine.done)
+}
+
+// Offer records running instances that another read has found. Callers that soon ask for
+// their keys get them.
+func (b *Batch) Offer(found map[string]Instance) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	until := time.Now().Add(offered)
+	for k, i := range found {
+		if i.Problem == "" && i.State == Running {
+			b.known[k] = answered{i, until}
+		}
+	}
 }

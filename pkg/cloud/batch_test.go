@@ -64,6 +64,28 @@ func TestBatchMakesOneReadOfMany(t *testing.T) {
 	})
 }
 
+// What another read has found costs no read for a while, unless it may soon be another.
+func TestBatchGivesWhatIsOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{}
+		b := NewBatch(s.read)
+		b.Offer(map[string]Instance{
+			"a": {ID: "a", State: Running, Type: "large"}, "b": {ID: "b", State: Starting}, "c": {State: Absent, Problem: "no such instance"},
+		})
+		<-time.After(offered - time.Millisecond)
+		if got, err := b.Instances(t.Context(), []string{"a"}); err != nil || got["a"].Type != "large" || len(s.asked) != 0 {
+			t.Errorf("%v, %v, %q", got, err, s.asked)
+		}
+		if got, err := b.Instances(t.Context(), []string{"a", "b", "c"}); err != nil || len(got) != 3 || !slices.Equal(s.asked[0], []string{"b", "c"}) {
+			t.Errorf("%v, %v, %q", got, err, s.asked)
+		}
+		<-time.After(young)
+		if got, err := b.Instances(t.Context(), []string{"a"}); err != nil || got["a"].Type != "" || len(s.asked) != 2 {
+			t.Errorf("%v, %v, %q", got, err, s.asked)
+		}
+	})
+}
+
 // The error is for those whose keys are unknown, and what failed is asked for again.
 func TestBatchTellsWhatIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -134,6 +134,12 @@ func (c *Client) Named(ctx context.Context, names []string) (map[string]cloud.In
 	for name, i := range more {
 		found[name] = i
 	}
+	// As soon as the Nodes have their provider IDs, other controllers ask for these.
+	offer := make(map[string]cloud.Instance, len(found))
+	for _, i := range found {
+		offer[i.ProviderID] = i
+	}
+	c.batch.Offer(offer)
 	return found, errors.Join(err, failed)
 }
 

@@ -289,6 +289,21 @@ func TestFindsInstancesByTheirNames(t *testing.T) {
 	}
 }
 
+// Nodes that were looked up by name cost no second call by ID.
+func TestALookupByNameServesThoseByID(t *testing.T) {
+	f, c := newAccount(t)
+	all := f.Launch(awstest.Launch{Count: 3, Tags: tagged})
+	if got, err := c.Named(t.Context(), []string{all[0].Name, all[1].Name}); err != nil || len(got) != 2 {
+		t.Fatal(got, err)
+	}
+	if got, err := c.Instances(t.Context(), idsOf(all[:2])); err != nil || got[idOf(all[1])].ID != all[1].ID || f.Counts()["DescribeInstances"] != 1 {
+		t.Errorf("%v, %v, %v", got, err, f.Counts())
+	}
+	if got, err := c.Instances(t.Context(), idsOf(all)); err != nil || len(got) != 3 || f.Counts()["DescribeInstances"] != 2 {
+		t.Errorf("%v, %v, %v", got, err, f.Counts())
+	}
+}
+
 // Controllers that ask for the same instances at once cost one call.
 func TestCallersShareACall(t *testing.T) {
 	f, c := newAccount(t)

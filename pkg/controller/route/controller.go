@@ -115,7 +115,7 @@ const (
 	// refreshAhead is how much earlier an instance is looked up together with others.
 	refreshAhead = 5 * time.Minute
 	// shortPace and longPace limit the time between two lookups of instances.
-	shortPace, longPace = 500 * time.Millisecond, 5 * time.Second
+	shortPace, longPace = 100 * time.Millisecond, 5 * time.Second
 	// leastInterval is the shortest time between two reads of the tables.
 	leastInterval = 5 * time.Second
 	// settleTime is how long a Node's write waits for the watch to show the last one.
