@@ -18,9 +18,9 @@ import (
 // cloudView follows all Nodes of a cloud, none of which is deleted.
 type cloudView struct {
 	mu    sync.Mutex
-	nodes map[string]bool // whether each one is complete
-	open  int             // how many are not
-	last  time.Time       // when the last one was
+	nodes map[string]string // what each one lacks
+	open  int               // how many are not
+	last  time.Time         // when the last one was
 }
 
 // watchCloud follows the Nodes until the test ends.
@@ -30,7 +30,7 @@ func (l *lab) watchCloud() *cloudView {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	v := &cloudView{nodes: make(map[string]bool)}
+	v := &cloudView{nodes: make(map[string]string)}
 	w := &kube.Watch[kube.Node]{
 		Client: client, Path: kube.Nodes, Format: kube.WholeNode, Sink: v, Report: func(error) {},
 		Pause: func(ctx context.Context, _ int, _ error) error { return kube.Pause(ctx, 1, nil) },
@@ -51,19 +51,27 @@ func (l *lab) watchCloud() *cloudView {
 
 // Set implements kube.Sink. A Node is complete when it is initialised and routed.
 func (v *cloudView) Set(n *kube.Node) {
-	complete := string(n.Unavailable.Status) == "False" && len(n.ProviderID) > 0
+	lacks := ""
+	if len(n.ProviderID) == 0 {
+		lacks += " providerID"
+	}
 	for _, t := range n.Taints() {
-		complete = complete && string(t.Key) != cloudnode.Taint
+		if string(t.Key) == cloudnode.Taint {
+			lacks += " initialisation"
+		}
+	}
+	if string(n.Unavailable.Status) != "False" {
+		lacks += " routes"
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	was, known := v.nodes[string(n.Name)]
-	if known && !was {
+	if was != "" {
 		v.open--
 	}
-	if v.nodes[string(n.Name)] = complete; !complete {
+	if v.nodes[string(n.Name)] = lacks; lacks != "" {
 		v.open++
-	} else if !was {
+	} else if was != "" || !known {
 		v.last = time.Now()
 	}
 }
@@ -140,7 +148,12 @@ func (l *lab) complete(v *cloudView, n int, p *kerneltest.Process, limit time.Du
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if at = v.last; len(v.nodes) != n || v.open > 0 {
-			return fmt.Errorf("%d of %d Nodes are not initialised, or not routed", v.open, len(v.nodes))
+			for name, lacks := range v.nodes {
+				if lacks != "" {
+					return fmt.Errorf("%d of %d Nodes are not complete; %s lacks%s", v.open, len(v.nodes), name, lacks)
+				}
+			}
+			return fmt.Errorf("the watch shows %d of %d Nodes", len(v.nodes), n)
 		}
 		return nil
 	})
