@@ -19,10 +19,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Path returns the file in a daemon's folder for state.
+// Path returns the path of the identity file in a state folder.
 func Path(dir string) string { return filepath.Join(dir, "identity") }
 
-// Check returns why the file at path cannot be used, if it cannot.
+// Check returns an error unless the file at path is a valid identity.
 func Check(path string) error {
 	_, err := load(path)
 	return err
@@ -43,7 +43,7 @@ type content struct {
 type Clone struct {
 	// Of is the shared ID.
 	Of string `json:"of"`
-	// Name and Addresses are the other machine's.
+	// Name and Addresses are those of the other machine.
 	Name      string       `json:"name,omitempty"`
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	Since     time.Time    `json:"since"`
@@ -54,9 +54,9 @@ const (
 	mostFile = 64 << 10
 )
 
-// load reads the file. It refuses what save does not write.
+// load reads the file. It refuses anything that save does not write.
 func load(path string) (content, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK: a pipe is refused without waiting for a writer
 	if err != nil {
 		return content{}, err
 	}
@@ -80,6 +80,7 @@ func load(path string) (content, error) {
 	return parse(text)
 }
 
+// parse reads the file's content. No error quotes it: it may be the secret.
 func parse(text []byte) (content, error) {
 	var c content
 	if json.Unmarshal(text, &c) != nil { // the error could quote the secret
@@ -92,11 +93,11 @@ func parse(text []byte) (content, error) {
 		return content{}, err
 	}
 	if len(c.Hardware.UUID) > mostUUID || !printable(c.Hardware.UUID) || len(c.Hardware.MACs) > mostMACs {
-		return content{}, errors.New("its hardware is none that a machine has")
+		return content{}, errors.New("its hardware has an invalid UUID or MAC address")
 	}
 	for _, mac := range c.Hardware.MACs {
 		if _, err := net.ParseMAC(mac); err != nil {
-			return content{}, errors.New("its hardware is none that a machine has")
+			return content{}, errors.New("its hardware has an invalid UUID or MAC address")
 		}
 	}
 	if c.Clone == nil {
@@ -104,7 +105,7 @@ func parse(text []byte) (content, error) {
 	}
 	node := subnet.Attrs{Node: subnet.Node{ID: c.Clone.Of, Name: c.Clone.Name}}
 	if err := node.Validate(); err != nil || c.Clone.Of == "" || len(c.Clone.Addresses) > len(subnet.Families) {
-		return content{}, errors.New("what it is a clone of is no node")
+		return content{}, errors.New("its clone has no valid node")
 	}
 	return c, nil
 }

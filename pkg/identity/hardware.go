@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Hardware identifies a machine. A part that cannot be read is empty.
+// Hardware identifies a machine. A part that ReadHardware cannot read is empty.
 type Hardware struct {
 	UUID string   `json:"uuid,omitempty"`
 	MACs []string `json:"macs,omitempty"` // sorted
@@ -68,8 +68,8 @@ func readMAC(folder string) string {
 	return mac.String()
 }
 
-// isPlain reports whether an interface is neither a bridge, a tunnel or the like,
-// nor a bridge's port: copies of one machine may share the addresses of those.
+// isPlain reports whether an interface is neither a virtual one, such as a bridge or a
+// tunnel, nor a bridge's port: copies of one machine may share the addresses of those.
 func isPlain(folder string) bool {
 	uevent, err := os.ReadFile(filepath.Join(folder, "uevent"))
 	return err == nil && !bytes.Contains(uevent, []byte("DEVTYPE=")) && !exists(folder, "master")
@@ -80,9 +80,8 @@ func exists(folder, name string) bool {
 	return err == nil
 }
 
-// isSameAs reports whether h may be the machine of before: the UUID is the same, and
-// at least one interface is still there. A part that is unknown in either counts as
-// the same.
+// isSameAs reports whether h and before may be one machine: the UUIDs are equal, and at
+// least one MAC address is in both. A part that either does not know counts as equal.
 func (h Hardware) isSameAs(before Hardware) bool {
 	if h.UUID != "" && before.UUID != "" && h.UUID != before.UUID {
 		return false

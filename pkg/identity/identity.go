@@ -16,14 +16,13 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Options say where an identity is kept and what it begins with.
+// Options are what Open needs.
 type Options struct {
-	// Dir is the folder for state. Without one, the identity lasts as long as the
-	// hardware is the same.
+	// Dir is the state folder. Without one, the identity is derived from the hardware.
 	Dir string
-	// Node has the ID and the name from flags or from the machine.
+	// Node has the ID and the name, from flags or from the machine.
 	Node subnet.Node
-	// Fix is the command that gives the machine an ID of its own.
+	// Fix is the command that gives the machine its own ID.
 	Fix      string
 	Hardware Hardware
 }
@@ -34,11 +33,11 @@ type Identity struct {
 
 	mu     sync.Mutex
 	secret secret
-	clone  *Clone // nil unless the node forked
+	clone  *Clone // nil unless Fork has changed the node's ID
 }
 
-// Open reads the identity of this installation, and makes one if there is none, or
-// if it is another machine's.
+// Open reads the identity of this installation. It makes a new one if none exists, if the
+// file is invalid, or if the file is from another machine.
 func Open(o Options) *Identity {
 	i := &Identity{options: o}
 	if o.Dir == "" {
@@ -63,7 +62,7 @@ func Open(o Options) *Identity {
 			return i
 		}
 		if c.Clone != nil && i.clone == nil {
-			klog.InfoS("This machine has an ID of its own now")
+			klog.InfoS("This machine has its own ID now")
 		}
 	} else {
 		i.secret = newSecret()
@@ -83,7 +82,7 @@ func newSecret() (s secret) {
 	return s
 }
 
-// fallback returns the secret of a machine that cannot save one.
+// fallback derives a secret from the hardware, for a machine that cannot save one.
 func (o Options) fallback() (s secret) {
 	copy(s[:], derive([]byte(o.Node.ID), "tulle hardware", o.Hardware.UUID, strings.Join(o.Hardware.MACs, " ")))
 	return s
@@ -128,8 +127,8 @@ func (i *Identity) node() subnet.Node {
 	return n
 }
 
-// Fork gives the node an ID of its own, because twin has the same one, and returns
-// the new Node. It logs a warning that names both machines and the fix.
+// Fork gives the node a new ID, because another machine has the same one, and returns the
+// new Node. It logs an error that names both machines and the fix.
 func (i *Identity) Fork(twin *subnet.TwinError, own subnet.Attrs) subnet.Node {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -148,7 +147,7 @@ func (i *Identity) Fork(twin *subnet.TwinError, own subnet.Attrs) subnet.Node {
 	klog.ErrorS(nil, "Another machine has this machine's ID, as clones of one image do; continuing under a new ID",
 		"node", own.Holder(), "other", other.Holder(), "otherLease", other.Key(), "fix", i.options.Fix)
 	if err := i.save(); err != nil {
-		klog.ErrorS(err, "Failed to save this node's new ID; the next start will make another")
+		klog.ErrorS(err, "Failed to save this node's new ID; the next start will make another one")
 	}
 	return n
 }
@@ -164,7 +163,7 @@ func (i *Identity) Clone() *Clone {
 	return &c
 }
 
-// Fix returns the command that gives the machine an ID of its own.
+// Fix returns the command that gives the machine its own ID.
 func (i *Identity) Fix() string { return i.options.Fix }
 
 // Prove returns 16 bytes that only an installation with this secret can compute from

@@ -17,7 +17,7 @@ func options(dir string) Options {
 	return Options{Dir: dir, Node: subnet.Node{ID: "machine", Name: "host"}, Fix: "a command", Hardware: hardware}
 }
 
-// twin is another machine that goes by this one's ID.
+// twin is another machine with this machine's ID.
 func twin(copied bool) *subnet.TwinError {
 	return &subnet.TwinError{Copied: copied, Lease: subnet.Lease{Attrs: subnet.Attrs{
 		PublicIP: subnet.Pair[netip.Addr]{netip.MustParseAddr("192.0.2.9")}, Node: subnet.Node{ID: "machine", Name: "first"},
@@ -47,8 +47,8 @@ func TestIdentityLasts(t *testing.T) {
 	}
 }
 
-// A folder that was copied to other hardware is recognised; a part of the hardware
-// may change.
+// TestCopiedFolderIsRecognised: a folder that was copied to other hardware is recognised. A
+// part of the hardware may change.
 func TestCopiedFolderIsRecognised(t *testing.T) {
 	for name, c := range map[string]struct {
 		found Hardware
@@ -88,7 +88,7 @@ func TestForkLastsUntilTheMachineHasItsOwnID(t *testing.T) {
 		before, proof := i.Node(), string(i.Prove([]byte("x")))
 		forked := i.Fork(twin(copied), subnet.Attrs{})
 		if subnet.SharedID(forked.ID) != "machine" || forked.ID == "machine" || forked != i.Node() {
-			t.Errorf("it goes by %s", forked.ID)
+			t.Errorf("its ID is %s", forked.ID)
 		}
 		if fresh := forked.Instance != before.Instance && string(i.Prove([]byte("x"))) != proof; fresh != copied {
 			t.Errorf("copied %t: the secret is another: %t", copied, fresh)
@@ -103,9 +103,9 @@ func TestForkLastsUntilTheMachineHasItsOwnID(t *testing.T) {
 		if again.Clone() == i.Clone() {
 			t.Error("what is returned of a clone can be changed")
 		}
-		// Found a second time, it has another ID.
+		// A second Fork makes another ID.
 		if third := again.Fork(twin(false), subnet.Attrs{}); third.ID == forked.ID || subnet.SharedID(third.ID) != "machine" {
-			t.Errorf("it goes by %s, and went by %s", third.ID, forked.ID)
+			t.Errorf("its ID is %s, and was %s", third.ID, forked.ID)
 		}
 		o := options(dir)
 		o.Node.ID = "another"
@@ -120,8 +120,8 @@ func TestForkLastsUntilTheMachineHasItsOwnID(t *testing.T) {
 	}
 }
 
-// An ID that has no room for a suffix yields to one that has.
-func TestForkOfALongID(t *testing.T) {
+// TestForkOfALongIDFits: an ID without room for a suffix is replaced by its digest.
+func TestForkOfALongIDFits(t *testing.T) {
 	o := options(t.TempDir())
 	o.Node.ID = strings.Repeat("a", subnet.MaxSharedID+1)
 	n := Open(o).Fork(twin(false), subnet.Attrs{})
@@ -133,8 +133,9 @@ func TestForkOfALongID(t *testing.T) {
 	}
 }
 
-// Without a writable folder, the hardware identifies the machine.
-func TestWithoutAFolder(t *testing.T) {
+// TestHardwareIdentifiesWithoutAFolder: without a writable folder, the hardware identifies
+// the machine.
+func TestHardwareIdentifiesWithoutAFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -158,9 +159,9 @@ func TestWithoutAFolder(t *testing.T) {
 	}
 }
 
-// TestRubbishIsReplaced checks that an invalid file is replaced, and that no error quotes
-// its content.
-func TestRubbishIsReplaced(t *testing.T) {
+// TestInvalidFileIsReplaced checks that an invalid file is replaced, and that no error
+// quotes its content.
+func TestInvalidFileIsReplaced(t *testing.T) {
 	const good = `{"version":1,"secret":"00112233445566778899aabbccddeeff","hardware":{"macs":["02:00:00:00:00:01"]}`
 	for name, text := range map[string]string{
 		"nothing":             "",
@@ -194,7 +195,7 @@ func TestRubbishIsReplaced(t *testing.T) {
 			}
 		})
 	}
-	// What others can read is no secret.
+	// A secret that other users can read is not used.
 	dir := t.TempDir()
 	first := Open(options(dir)).Node()
 	if err := os.Chmod(Path(dir), 0o644); err != nil {

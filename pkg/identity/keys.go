@@ -2,9 +2,9 @@ package identity
 
 import "github.com/tulle-net/tulle/subnet"
 
-// Keys returns the keys by which hosts ask whether n lives: what n publishes, and
-// what an earlier installation on its host published under the same ID. They are
-// empty for a node that publishes neither.
+// Keys returns the keys by which other hosts ask whether n lives: its instance, its ID, and
+// the ID that it shares with its clones. It returns none for a node that publishes neither
+// an instance nor an ID.
 func Keys(n subnet.Node) (keys []string) {
 	if n.Instance != "" {
 		keys = append(keys, "instance "+n.Instance)
