@@ -8,5 +8,5 @@
 //	- name: default
 //	  ipv4: {ranges: [10.244.0.0/16]}
 //
-// It refuses everything that it does not know, with its place and the fix.
+// It refuses every unknown key and invalid value, and names the place and the fix.
 package nodepools

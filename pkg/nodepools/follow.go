@@ -11,7 +11,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
-// Read returns the pools in the file at path.
+// Read returns the pools in the file at path. beside are the pools from elsewhere, as for
+// Parse.
 func Read(path string, beside []ipam.Pool) ([]ipam.Pool, error) {
 	text, err := textfile.Read(path)
 	if err != nil {
@@ -20,9 +21,9 @@ func Read(path string, beside []ipam.Pool) ([]ipam.Pool, error) {
 	return Parse(text, beside)
 }
 
-// Follow calls to with the pools in the file at path, and again whenever the file
-// changes, until ctx ends. If there are none to use, it calls to with the reason.
-func Follow(ctx context.Context, path string, beside []ipam.Pool, to func([]ipam.Pool, error)) {
+// Follow calls set with the pools in the file at path, at once and after each change, until
+// ctx ends. If the file is not valid, it calls set with the reason.
+func Follow(ctx context.Context, path string, beside []ipam.Pool, set func([]ipam.Pool, error)) {
 	reading := trouble.Outcome{Failed: "Refused the file of pools; keeping the previous pools", EachReason: true}
 	known := ""
 	textfile.Follow(ctx, path, func(text []byte, err error) {
@@ -38,6 +39,6 @@ func Follow(ctx context.Context, path string, beside []ipam.Pool, to func([]ipam
 		if known = now; err == nil {
 			klog.InfoS("Read the file of pools", "path", path, "pools", len(pools))
 		}
-		to(pools, err)
+		set(pools, err)
 	})
 }

@@ -19,20 +19,20 @@ const (
 	mostRanges = 1000 // of a family of a pool
 )
 
-// The fields of a pool, and of a family of it.
+// These are the fields of a pool, and of a family in it.
 var (
 	poolFields   = []string{"name", "nodeSelector", "ipv4", "ipv6", "draining"}
 	familyFields = []string{"ranges", "blockBits", "drainingRanges"}
 )
 
-// defaultBits are the lengths of blocks where the file has none.
+// defaultBits are the lengths of blocks if the file gives none.
 var defaultBits = subnet.Pair[int]{subnet.IPv4: 24, subnet.IPv6: 64}
 
-// Parse returns the pools in text. It refuses those whose name or addresses a pool of
-// beside has. An error names the place, and the fix.
+// Parse returns the pools in text. beside are the pools from elsewhere: Parse refuses a
+// pool that has the name or an address of one of them. An error names the place and the fix.
 func Parse(text []byte, beside []ipam.Pool) ([]ipam.Pool, error) {
 	if line := secondDocument(text); line > 0 {
-		return nil, fmt.Errorf("line %d: a second document begins; write all pools into one", line)
+		return nil, fmt.Errorf("line %d: a second YAML document begins; write all pools into one", line)
 	}
 	object, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -67,7 +67,7 @@ func Parse(text []byte, beside []ipam.Pool) ([]ipam.Pool, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(slices.Concat(beside, all), func(other ipam.Pool) bool { return other.Name == p.Name }) {
-			return nil, item.wrong("another pool is called %s, too; give each a name of its own", p.Name)
+			return nil, item.wrong("another pool is also called %s; give each its own name", p.Name)
 		}
 		p.First = first
 		all = append(all, p)
@@ -78,7 +78,7 @@ func Parse(text []byte, beside []ipam.Pool) ([]ipam.Pool, error) {
 	return all, apart(slices.Concat(beside, all))
 }
 
-// notYAML returns a reader's error in one line. It names the line of the file.
+// notYAML returns a parser's error in one line. The parser names the line of the file.
 func notYAML(err error) error {
 	text := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "yaml: ", "")), " ")
 	return fmt.Errorf("not YAML: %.300s", text)
@@ -100,7 +100,7 @@ func firstFamily(v value, beside []ipam.Pool) (subnet.Family, error) {
 	for _, f := range []subnet.Family{subnet.IPv4, subnet.IPv6} {
 		if text == f.String() {
 			if len(beside) > 0 && beside[0].First != f {
-				return 0, v.wrong("is %s, and pool %s has %s first; leave it out", f, beside[0].Name, beside[0].First)
+				return 0, v.wrong("is %s, and pool %s lists %s first; remove this field", f, beside[0].Name, beside[0].First)
 			}
 			return f, nil
 		}
@@ -108,7 +108,7 @@ func firstFamily(v value, beside []ipam.Pool) (subnet.Family, error) {
 	return 0, v.wrong("is %s; write IPv4 or IPv6", v.kind())
 }
 
-// keys are the keys of the families.
+// keys are the families' keys in a pool.
 var keys = subnet.Pair[string]{subnet.IPv4: "ipv4", subnet.IPv6: "ipv6"}
 
 // pool returns the pool that v describes.
@@ -148,7 +148,7 @@ func pool(v value) (p ipam.Pool, err error) {
 	return p, nil
 }
 
-// name returns a pool's name, which metrics and tables show as it is.
+// name returns a pool's name. It must be a word, because metrics and tables show it.
 func name(v value, fields map[string]value) (string, error) {
 	of, is := fields["name"]
 	if !is {
@@ -192,7 +192,7 @@ func family(p *ipam.Pool, f subnet.Family, v value) error {
 	}
 	for i, d := range draining {
 		if !slices.ContainsFunc(p.Ranges[f], func(r netip.Prefix) bool { return r.Bits() <= d.Bits() && r.Overlaps(d) }) {
-			return of.wrong("%s is no part of a range of the pool; correct it, or leave it out", draining[i])
+			return of.wrong("%s is not part of a range of the pool; correct or remove it", draining[i])
 		}
 	}
 	p.Draining = append(p.Draining, draining...)
@@ -220,9 +220,9 @@ func networks(v value, f subnet.Family) (all []netip.Prefix, err error) {
 		n, err := netip.ParsePrefix(text)
 		switch {
 		case err != nil || n.Addr().Is4In6():
-			return nil, item.wrong("%.60q is no range in CIDR notation; write one like %s", text, example(f))
+			return nil, item.wrong("%.60q is not a range in CIDR notation; write one like %s", text, example(f))
 		case subnet.FamilyOf(n.Addr()) != f:
-			return nil, item.wrong("%s is no %s range; move it to the other family", n, f)
+			return nil, item.wrong("%s is not an %s range; move it to the other family", n, f)
 		case n != n.Masked():
 			return nil, item.wrong("%s has host bits; write %s", n, n.Masked())
 		}
@@ -231,7 +231,7 @@ func networks(v value, f subnet.Family) (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// apart refuses ranges that have addresses in common, which would count twice.
+// apart refuses ranges that overlap: their addresses would count twice.
 func apart(pools []ipam.Pool) error {
 	type owned struct {
 		network netip.Prefix
@@ -255,7 +255,7 @@ func apart(pools []ipam.Pool) error {
 }
 
 // secondDocument returns the line at which a second YAML document begins, or 0. The
-// decoder would leave that document out.
+// decoder would silently ignore that document.
 func secondDocument(text []byte) int {
 	begun, n := false, 0
 	for line := range bytes.Lines(text) {

@@ -20,7 +20,7 @@ func networksOf(texts ...string) (all []netip.Prefix) {
 	return all
 }
 
-// whole is a file with everything that one can have.
+// whole is a file with every field.
 const whole = `
 firstFamily: IPv6
 pools:
@@ -128,19 +128,19 @@ pools:
 	}
 }
 
-// flagged is what the flags give.
+// flagged are the pools that the flags give.
 var flagged = ipam.Pool{Name: "cluster-cidr", First: subnet.IPv6, Bits: subnet.Pair[int]{24, 64}, Ranges: subnet.Pair[[]netip.Prefix]{networksOf("10.244.0.0/16"), networksOf("fd00::/48")}}
 
-// TestPoolsBesideOthers: the family that a Node lists first is that of the other pools,
-// whose addresses and names stay theirs. JSON is YAML, too.
-func TestPoolsBesideOthers(t *testing.T) {
+// TestPoolsRespectTheOthers: a Node lists first the family of the pools from elsewhere, whose
+// names and addresses the file cannot use. The file may also be JSON.
+func TestPoolsRespectTheOthers(t *testing.T) {
 	got, err := Parse([]byte(`{"pools": [{"name": "a", "ipv4": {"ranges": ["10.1.0.0/16"]}}]}`), []ipam.Pool{flagged})
 	if err != nil || got[0].First != subnet.IPv6 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for text, want := range map[string]string{
-		"{firstFamily: IPv4, pools: []}":   "firstFamily: is IPv4, and pool cluster-cidr has IPv6 first; leave it out",
-		one("cluster-cidr", "10.1.0.0/16"): "pools[0]: another pool is called cluster-cidr, too; give each a name of its own",
+		"{firstFamily: IPv4, pools: []}":   "firstFamily: is IPv4, and pool cluster-cidr lists IPv6 first; remove this field",
+		one("cluster-cidr", "10.1.0.0/16"): "pools[0]: another pool is also called cluster-cidr; give each its own name",
 		one("a", "10.244.7.0/24"):          "range 10.244.7.0/24 of pool a overlaps 10.244.0.0/16 of pool cluster-cidr; give each address to one pool",
 		one("a", "10.0.0.0/8"):             "range 10.244.0.0/16 of pool cluster-cidr overlaps 10.0.0.0/8 of pool a; give each address to one pool",
 	} {
@@ -155,7 +155,7 @@ func one(name, network string) string {
 	return fmt.Sprintf("{pools: [{name: %s, ipv4: {ranges: [%s]}}]}", name, network)
 }
 
-// TestRefusalsNameThePlaceAndTheFix: nothing is guessed, and nothing is ignored.
+// TestRefusalsNameThePlaceAndTheFix: Parse neither guesses nor ignores anything.
 func TestRefusalsNameThePlaceAndTheFix(t *testing.T) {
 	v4 := func(text string) string { return "pools: [{name: a, ipv4: {" + text + "}}]" }
 	labels := func(text string) string {
@@ -182,25 +182,25 @@ func TestRefusalsNameThePlaceAndTheFix(t *testing.T) {
 		"pools: [{name: a, ipv6: {}}]":           "pools[0].ipv6: has no ranges; add ranges: [fd00:10:244::/48]",
 		v4("ranges: []"):                         "pools[0].ipv4.ranges: has no range; add one like 10.244.0.0/16",
 		v4("ranges: 10.0.0.0/16"):                `pools[0].ipv4.ranges: is the text "10.0.0.0/16"; write a list`,
-		v4("ranges: [10.0.0.0]"):                 `pools[0].ipv4.ranges[0]: "10.0.0.0" is no range in CIDR notation; write one like 10.244.0.0/16`,
+		v4("ranges: [10.0.0.0]"):                 `pools[0].ipv4.ranges[0]: "10.0.0.0" is not a range in CIDR notation; write one like 10.244.0.0/16`,
 		v4("ranges: [10.0.0.0/16, 10.1.2.0/16]"): "pools[0].ipv4.ranges[1]: 10.1.2.0/16 has host bits; write 10.1.0.0/16",
-		v4(`ranges: ["fd00::/48"]`):              "pools[0].ipv4.ranges[0]: fd00::/48 is no IPv4 range; move it to the other family",
+		v4(`ranges: ["fd00::/48"]`):              "pools[0].ipv4.ranges[0]: fd00::/48 is not an IPv4 range; move it to the other family",
 		v4("ranges: [10.0.0.0/16, 10.0.4.0/24]"): "range 10.0.4.0/24 of pool a overlaps 10.0.0.0/16 of pool a; give each address to one pool",
 		v4("ranges: [10.0.0.0/16], blockbits: 24"):                                `pools[0].ipv4: unknown key "blockbits"; did you mean blockBits?`,
 		v4("ranges: [10.0.0.0/16], blockBits: /24"):                               `pools[0].ipv4.blockBits: is the text "/24"; write a number from 1 to 32`,
 		v4("ranges: [10.0.0.0/16], blockBits: 24.5"):                              "pools[0].ipv4.blockBits: is the number 24.5; write a number from 1 to 32",
 		v4("ranges: [10.0.0.0/16], blockBits: 33"):                                "pools[0].ipv4.blockBits: is the number 33; write a number from 1 to 32",
 		v4("ranges: [10.0.0.0/16], blockBits: 8"):                                 `pools[0]: pool "a": range 10.0.0.0/16: its blocks cannot be /8; use a length from 16 to 32`,
-		v4("ranges: [10.0.0.0/16], drainingRanges: [10.1.0.0/24]"):                "pools[0].ipv4.drainingRanges: 10.1.0.0/24 is no part of a range of the pool; correct it, or leave it out",
-		v4("ranges: [10.0.0.0/16], drainingRanges: [10.0.0.0/8]"):                 "pools[0].ipv4.drainingRanges: 10.0.0.0/8 is no part of a range of the pool; correct it, or leave it out",
+		v4("ranges: [10.0.0.0/16], drainingRanges: [10.1.0.0/24]"):                "pools[0].ipv4.drainingRanges: 10.1.0.0/24 is not part of a range of the pool; correct or remove it",
+		v4("ranges: [10.0.0.0/16], drainingRanges: [10.0.0.0/8]"):                 "pools[0].ipv4.drainingRanges: 10.0.0.0/8 is not part of a range of the pool; correct or remove it",
 		"pools: [{name: a, draining: yes please, ipv4: {ranges: [10.0.0.0/16]}}]": `pools[0].draining: is the text "yes please"; write true or false`,
-		labels("{}"):                        "pools[0].nodeSelector: has no label; add one, or leave nodeSelector out for a pool of every Node",
+		labels("{}"):                        "pools[0].nodeSelector: has no label; add one, or remove nodeSelector for a pool of every Node",
 		labels("a"):                         `pools[0].nodeSelector: is the text "a"; write labels, as in {topology.kubernetes.io/zone: a}`,
-		labels("{a b: c}"):                  `pools[0].nodeSelector: "a b" is no key of a label; write one like topology.kubernetes.io/zone`,
-		labels("{a_b/c: d}"):                `pools[0].nodeSelector: "a_b/c" is no key of a label; write one like topology.kubernetes.io/zone`,
+		labels("{a b: c}"):                  `pools[0].nodeSelector: "a b" is not a label key; write one like topology.kubernetes.io/zone`,
+		labels("{a_b/c: d}"):                `pools[0].nodeSelector: "a_b/c" is not a label key; write one like topology.kubernetes.io/zone`,
 		labels("{zone: 7}"):                 "pools[0].nodeSelector.zone: is the number 7; put it in quotes",
-		labels("{zone: b c}"):               `pools[0].nodeSelector.zone: "b c" is no value of a label; use up to 63 letters, digits, dashes, dots and underscores`,
-		labels("{nodeSelectorTerms: []}"):   "pools[0].nodeSelector.nodeSelectorTerms: has no term; add one, or leave nodeSelector out for a pool of every Node",
+		labels("{zone: b c}"):               `pools[0].nodeSelector.zone: "b c" is not a label value; use up to 63 letters, digits, dashes, dots and underscores`,
+		labels("{nodeSelectorTerms: []}"):   "pools[0].nodeSelector.nodeSelectorTerms: has no term; add one, or remove nodeSelector for a pool of every Node",
 		labels("{nodeSelectorTerms: [{}]}"): "pools[0].nodeSelector.nodeSelectorTerms[0]: has no requirement, so it selects no Node; add one, or remove the term",
 		labels("{nodeSelectorTerms: [a]}"):  `pools[0].nodeSelector.nodeSelectorTerms[0]: is the text "a"; write an object with matchExpressions, matchFields`,
 		labels("{nodeSelectorTerms: [{matchLabels: {a: b}}]}"):                                        `pools[0].nodeSelector.nodeSelectorTerms[0]: unknown key "matchLabels"; use matchExpressions, matchFields`,
@@ -212,14 +212,14 @@ func TestRefusalsNameThePlaceAndTheFix(t *testing.T) {
 		expressions("{key: zone, operator: Exists, value: a}"):                                        `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: unknown key "value"; did you mean values?`,
 		expressions("{key: zone, operator: Exists, values: [a]}"):                                     `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: node selector: label "zone": Exists has 1 values; remove them`,
 		expressions("{key: zone, operator: In}"):                                                      `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: node selector: label "zone": In has no value; add one`,
-		expressions("{key: zone, operator: In, values: [b c]}"):                                       `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]: "b c" is no value of a label; use up to 63 letters, digits, dashes, dots and underscores`,
+		expressions("{key: zone, operator: In, values: [b c]}"):                                       `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]: "b c" is not a label value; use up to 63 letters, digits, dashes, dots and underscores`,
 		expressions("{key: zone, operator: In, values: a}"):                                           `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values: is the text "a"; write a list`,
 		expressions("{key: cpus, operator: Gt, values: [64]}"):                                        "pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]: is the number 64; put it in quotes",
 		expressions("{key: cpus, operator: Gt, values: [many]}"):                                      `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: node selector: label "cpus": Gt "many": not a whole number`,
-		expressions("{key: a b, operator: Exists}"):                                                   `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: "a b" is no key of a label; write one like topology.kubernetes.io/zone`,
+		expressions("{key: a b, operator: Exists}"):                                                   `pools[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0]: "a b" is not a label key; write one like topology.kubernetes.io/zone`,
 		labels("{nodeSelectorTerms: [{matchFields: [{key: spec.x, operator: In}]}]}"):                 `pools[0].nodeSelector.nodeSelectorTerms[0].matchFields[0]: node selector: field "spec.x": a field must be metadata.name`,
 		"firstFamily: ipv4":                                                                           `firstFamily: is the text "ipv4"; write IPv4 or IPv6`,
-		"pools: [{name: a, ipv4: {ranges: [10.0.0.0/16]}}, {name: a, ipv4: {ranges: [10.1.0.0/16]}}]": "pools[1]: another pool is called a, too; give each a name of its own",
+		"pools: [{name: a, ipv4: {ranges: [10.0.0.0/16]}}, {name: a, ipv4: {ranges: [10.1.0.0/16]}}]": "pools[1]: another pool is also called a; give each its own name",
 	} {
 		if _, err := Parse([]byte(text), nil); fmt.Sprint(err) != want {
 			t.Errorf("%s:\n%v, want\n%s", text, err, want)
@@ -238,7 +238,7 @@ func TestRefusalsNameThePlaceAndTheFix(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that what is accepted works beside other pools.
+// FuzzParse checks that accepted pools work beside others.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte(one("a", "10.0.0.0/16")))
@@ -255,13 +255,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The decoder leaves a second document out without a word.
+// TestASecondDocumentIsRefused: the decoder would silently ignore a second document.
 func TestASecondDocumentIsRefused(t *testing.T) {
 	const pools = "pools:\n- name: a\n  ipv4: {ranges: [10.1.0.0/16]}\n"
 	for text, want := range map[string]string{
-		pools + "---\n" + pools:              "line 4: a second document begins; write all pools into one",
-		"---\n" + pools + "---\n":            "line 5: a second document begins; write all pools into one",
-		"# ours\n--- # first\n---\n" + pools: "line 3: a second document begins; write all pools into one",
+		pools + "---\n" + pools:              "line 4: a second YAML document begins; write all pools into one",
+		"---\n" + pools + "---\n":            "line 5: a second YAML document begins; write all pools into one",
+		"# ours\n--- # first\n---\n" + pools: "line 3: a second YAML document begins; write all pools into one",
 		"%YAML 1.1\n# ours\n\n---\n" + pools: "<nil>",
 		pools + "...\n":                      "<nil>",
 	} {

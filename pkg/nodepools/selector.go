@@ -16,7 +16,7 @@ const (
 	mostValues       = 100 // of a requirement
 )
 
-// The fields of a node selector, as in Kubernetes.
+// terms is the only field of a Kubernetes NodeSelector.
 const terms = "nodeSelectorTerms"
 
 var (
@@ -43,7 +43,7 @@ func selectorOfLabels(v value) (*ipam.Selector, error) {
 	case !ok:
 		return nil, v.wrong("is %s; write labels, as in {topology.kubernetes.io/zone: a}", v.kind())
 	case len(labels) == 0:
-		return nil, v.wrong("has no label; add one, or leave nodeSelector out for a pool of every Node")
+		return nil, v.wrong("has no label; add one, or remove nodeSelector for a pool of every Node")
 	case len(labels) > mostLabels:
 		return nil, v.wrong("has %d labels; the limit is %d", len(labels), mostLabels)
 	}
@@ -81,12 +81,13 @@ func selectorOfTerms(v value) (*ipam.Selector, error) {
 		s.Terms = append(s.Terms, t)
 	}
 	if len(s.Terms) == 0 {
-		return nil, fields[terms].wrong("has no term; add one, or leave nodeSelector out for a pool of every Node")
+		return nil, fields[terms].wrong("has no term; add one, or remove nodeSelector for a pool of every Node")
 	}
 	return s, nil
 }
 
-// termOf returns a term. It has a requirement: without one it would select no Node.
+// termOf returns the term that v describes. It refuses a term without a requirement, which
+// would select no Node.
 func termOf(v value) (t ipam.Term, err error) {
 	fields, err := v.fields(termFields...)
 	if err != nil {
@@ -118,8 +119,8 @@ func termOf(v value) (t ipam.Term, err error) {
 	return t, nil
 }
 
-// check returns an error with the fix if a term is wrong. The rules are those of
-// ClusterCIDRs.
+// check returns an error with the fix unless a term is valid. ClusterCIDRs have the same
+// rules.
 func check(v value, t ipam.Term) error {
 	if err := (&ipam.Selector{Terms: []ipam.Term{t}}).Check(); err != nil {
 		return v.wrong("%s", err)
@@ -127,7 +128,7 @@ func check(v value, t ipam.Term) error {
 	return nil
 }
 
-// requirements returns the requirements in a list, if there is one.
+// requirements returns the requirements in a list, or nil without a list.
 func requirements(v value, read func(value) (string, error)) (all []ipam.Requirement, err error) {
 	if v.path == "" {
 		return nil, nil
@@ -143,7 +144,7 @@ func requirements(v value, read func(value) (string, error)) (all []ipam.Require
 	return all, err
 }
 
-// requirement returns a requirement, whose values read reads.
+// requirement returns the requirement that v describes. read reads each of its values.
 func requirement(v value, read func(value) (string, error)) (r ipam.Requirement, err error) {
 	fields, err := v.fields(requirementFields...)
 	if err != nil {
@@ -175,13 +176,13 @@ func requirement(v value, read func(value) (string, error)) (r ipam.Requirement,
 	return r, err
 }
 
-// checkLabelKey returns an error if a label cannot have this key.
+// checkLabelKey returns an error unless key is valid for a label.
 func checkLabelKey(v value, key string) error {
 	domain, word, prefixed := strings.Cut(key, "/")
 	if !prefixed && isWord(key) || prefixed && isWord(word) && len(domain) <= 253 && isDomain(domain) {
 		return nil
 	}
-	return v.wrong("%.80q is no key of a label; write one like topology.kubernetes.io/zone", key)
+	return v.wrong("%.80q is not a label key; write one like topology.kubernetes.io/zone", key)
 }
 
 func isDomain(text string) bool {
@@ -192,12 +193,12 @@ func isDomain(text string) bool {
 func labelValue(v value) (string, error) {
 	text, err := v.text()
 	if err == nil && text != "" && !isWord(text) {
-		err = v.wrong("%.80q is no value of a label; use up to 63 letters, digits, dashes, dots and underscores", text)
+		err = v.wrong("%.80q is not a label value; use up to 63 letters, digits, dashes, dots and underscores", text)
 	}
 	return text, err
 }
 
-// isWord reports whether text can be a label's value, or the name in its key.
+// isWord reports whether text can be a label's value, or the name in a label's key.
 func isWord(text string) bool {
 	alone := func(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' }
 	if text == "" || len(text) > 63 || !alone(text[0]) || !alone(text[len(text)-1]) {

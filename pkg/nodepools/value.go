@@ -11,11 +11,11 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// value is a value of the file, and the path to it. Its methods return what it is, or
-// what is wrong with it.
+// value is a value of the file, and the path to it. Its methods convert it, or return an
+// error that names the path.
 type value struct {
 	path string
-	is   any // as encoding/json has it, with json.Number
+	is   any // from encoding/json, with json.Number
 }
 
 // wrong returns an error about v.
@@ -44,7 +44,7 @@ func (v value) kind() string {
 	return "an object"
 }
 
-// fields returns the fields of an object, which may have these only.
+// fields returns the fields of an object. It refuses an unknown field.
 func (v value) fields(known ...string) (map[string]value, error) {
 	object, ok := v.is.(map[string]any)
 	if !ok {
@@ -68,7 +68,7 @@ func (v value) at(key string) string {
 	return v.path + "." + key
 }
 
-// items returns the items of a list, at most most.
+// items returns the items of a list. It refuses more than most.
 func (v value) items(most int) (all []value, err error) {
 	list, ok := v.is.([]any)
 	switch {
@@ -95,7 +95,7 @@ func (v value) text() (string, error) {
 	return is, nil
 }
 
-// whole returns a whole number from least to most.
+// whole returns a whole number, which must be from least to most.
 func (v value) whole(least, most int) (int, error) {
 	is, _ := v.is.(json.Number)
 	n, err := strconv.Atoi(string(is))
