@@ -2,14 +2,14 @@ package ipam
 
 import "slices"
 
-// ages are when the Nodes of a pool were created. A change costs next to nothing; the
-// next look sorts what has changed.
+// ages are when the Nodes of a pool were created. A change is cheap: inOrder sorts what has
+// changed since its last call.
 type ages struct {
 	sorted     []int64
-	came, went []int64 // since then
+	came, went []int64 // since the last call of inOrder
 }
 
-// mostUnsorted limits the changes between two looks, beyond the number of Nodes.
+// mostUnsorted limits the changes that inOrder has not sorted yet, beyond the number of Nodes.
 const mostUnsorted = 1024
 
 func (a *ages) add(created int64) {
@@ -28,7 +28,8 @@ func (a *ages) limit() {
 	}
 }
 
-// inOrder returns all of them, the oldest first. They are valid until the next change.
+// inOrder returns all creation times, the oldest first. The slice is valid until the next
+// change.
 func (a *ages) inOrder() []int64 {
 	if len(a.came)+len(a.went) == 0 {
 		return a.sorted

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// After any changes, the ages are those of the Nodes that are left.
+// TestAgesAreThoseOfTheNodesThatAreLeft: after any changes, ages has the remaining Nodes'.
 func TestAgesAreThoseOfTheNodesThatAreLeft(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

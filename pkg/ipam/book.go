@@ -15,21 +15,21 @@ import (
 // Node is what a Book needs of a Node. Nothing in it is trusted.
 type Node struct {
 	Name, UID string
-	// CIDRs are the Node's podCIDRs. A Node without any gets some.
+	// CIDRs are the Node's podCIDRs. A Node without podCIDRs waits for blocks.
 	CIDRs    []string
 	Deleting bool
 	Created  int64 // in seconds
-	// Labels are those that the pools' selectors name, or more.
+	// Labels include those that the pools' selectors name.
 	Labels map[string]string
 }
 
-// Book knows all Nodes and pools. Its methods are not safe for concurrent use. The cost
-// of a change grows with its own size, and with the logarithm of the number of Nodes.
+// Book holds all Nodes and pools. Its methods are not safe for concurrent use. The cost of a
+// change grows with the change's size, and with the logarithm of the number of Nodes.
 type Book struct {
 	// Rest is how long freed blocks rest, DefaultRest at first. Set it before any Node.
 	Rest time.Duration
 
-	pools []*pool // in the order in which Nodes prefer them, other things equal
+	pools []*pool // in the order in which Nodes prefer them, if they meet equal requirements
 	nodes map[string]*node
 	now   time.Time
 
@@ -40,7 +40,7 @@ type Book struct {
 	restOf   map[string]*rest
 	waiting  map[string]*class // the Nodes without blocks, by the pools that they may use
 	ready    queue[*class]
-	full     map[*class]struct{} // found nothing free when they last tried
+	full     map[*class]struct{} // found no free block when they last tried
 	returned queue[*node]        // wait for their former blocks, which rest
 
 	faulty   map[*node]struct{} // have faults, or blocks in unusual places
@@ -52,7 +52,7 @@ type node struct {
 	name, uid string
 	created   int64
 	deleting  bool
-	has       whose
+	has       origin
 	blocks    []netip.Prefix
 	faults    []fault
 
@@ -63,14 +63,14 @@ type node struct {
 	index   int  // in a queue
 }
 
-// whose is the origin of a Node's blocks.
-type whose uint8
+// origin is where a Node's blocks come from.
+type origin uint8
 
 const (
-	none    whose = iota // the Node has no block
-	granted              // by a Grant whose write may still be refused
-	written              // by a Grant that was written, and the Node has not shown it yet
-	said                 // the Node says them
+	none     origin = iota // the Node has no block
+	granted                // by a Grant whose write may still be refused
+	written                // by a Grant that was written; the watch has not shown the block on the Node yet
+	reported               // the watch shows the blocks on the Node
 )
 
 func (n *node) place() *int { return &n.index }
@@ -104,8 +104,8 @@ func New(pools []Pool) (*Book, error) {
 	return b, nil
 }
 
-// SetPools replaces the pools. Nodes keep their blocks. If a pool is wrong, nothing
-// changes.
+// SetPools replaces the pools. Nodes keep their blocks. If a pool is invalid, SetPools
+// changes nothing.
 func (b *Book) SetPools(pools []Pool) error {
 	names := map[string]bool{}
 	var compiled []*pool
@@ -114,7 +114,7 @@ func (b *Book) SetPools(pools []Pool) error {
 			return err
 		}
 		if names[p.Name] {
-			return fmt.Errorf("pool %.100q: exists twice; give each a name of its own", p.Name)
+			return fmt.Errorf("pool %.100q: exists twice; give each its own name", p.Name)
 		}
 		names[p.Name] = true
 		compiled = append(compiled, compile(p))
@@ -136,7 +136,7 @@ func (b *Book) SetPools(pools []Pool) error {
 	return nil
 }
 
-// Set records the present state of a Node. now never goes back.
+// Set records the current state of a Node. now never goes back.
 func (b *Book) Set(say Node, now time.Time) {
 	b.advance(now)
 	n := b.nodes[say.Name]
@@ -149,16 +149,16 @@ func (b *Book) Set(say Node, now time.Time) {
 		b.nodes[n.name] = n
 	}
 	n.deleting = say.Deleting
-	if len(say.CIDRs) == 0 && n.has != said {
+	if len(say.CIDRs) == 0 && n.has != reported {
 		b.waitAs(n, say.Labels)
 		return
 	}
 	blocks, faults := read(say.CIDRs)
-	if n.has == said && len(say.CIDRs) > 0 && slices.Equal(blocks, n.blocks) && slices.Equal(faults, n.faults) {
+	if n.has == reported && len(say.CIDRs) > 0 && slices.Equal(blocks, n.blocks) && slices.Equal(faults, n.faults) {
 		return
 	}
 	b.leave(n)
-	n.has, n.faults, n.labels = said, faults, nil
+	n.has, n.faults, n.labels = reported, faults, nil
 	b.replace(n, blocks)
 	b.judge(n)
 	if len(say.CIDRs) == 0 {
@@ -239,7 +239,7 @@ func (b *Book) free(s netip.Prefix) {
 	b.retry()
 }
 
-// waitAs lets n wait for blocks, as a Node with these labels, unless some were granted.
+// waitAs lets n wait for blocks, with these labels, unless it was granted some.
 func (b *Book) waitAs(n *node, labels map[string]string) {
 	waits := n.class != nil || n.returns
 	if waits && !n.deleting && maps.Equal(n.labels, labels) {

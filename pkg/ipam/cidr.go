@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// mostCIDRs is how many CIDRs of a Node count. An API server accepts two.
+// mostCIDRs limits the CIDRs of a Node that are read. An API server accepts two.
 const mostCIDRs = 16
 
 // fault is one thing that is wrong with a Node's CIDRs.
@@ -18,11 +18,10 @@ type fault struct {
 	text string
 }
 
-// recreate is the fix for a Node's CIDRs, which cannot be changed.
+// recreate is the fix for a Node's CIDRs: Kubernetes does not change them.
 const recreate = "delete and re-create the Node"
 
-// read returns the blocks that a Node's CIDRs mean, each once, and the faults of the
-// CIDRs.
+// read returns the blocks that a Node's CIDRs mean, each once, and the CIDRs' faults.
 func read(cidrs []string) (blocks []netip.Prefix, faults []fault) {
 	say := func(code Code, format string, args ...any) {
 		faults = append(faults, fault{code, fmt.Sprintf(format, args...) + "; " + recreate})
@@ -86,7 +85,7 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// withoutZeros removes the leading zeros of numbers.
+// withoutZeros removes leading zeros from the numbers in text.
 func withoutZeros(text string) string {
 	kept := make([]byte, 0, len(text))
 	start := true

@@ -17,7 +17,7 @@ func TestExhaustedSecondFamilyTakesNothing(t *testing.T) {
 	}
 	expect(t, usage(b, start), "256 2 254 0 0 0", "2 2 0 0 0 0")
 	expect(t, codes(b), "n3 exhausted")
-	// A larger range ends that at once.
+	// A larger range serves the Node at once.
 	if err := b.SetPools([]Pool{pool4("a", 24, "10.0.0.0/16").with6(64, "fd00::/62")}); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestBlocksOfFormerMaskAreKept(t *testing.T) {
 	set(b, later, "n1", "n2", "n3")
 	expect(t, next(b, later), "n1 10.0.2.0/24", "n2 10.0.3.0/24")
 	expect(t, codes(b), "n3 exhausted")
-	// The /24 is free when the last part of it has rested, not before.
+	// The /24 is free only when the rest of its last part is over.
 	b.Delete("old2", later)
 	say(b, later, "part", "10.0.0.64/27")
 	b.Delete("part", later.Add(time.Second))
@@ -122,7 +122,7 @@ func TestUnansweredWriteKeepsItsBlock(t *testing.T) {
 	later := start.Add(time.Hour)
 	set(b, later, "n1")
 	expect(t, next(b, later))
-	// It has landed: a late refusal of the same write changes nothing.
+	// The write was applied: a late refusal of it changes nothing.
 	say(b, later, "n1", "10.0.0.0/24")
 	b.Settle("n1", "n1", Refused)
 	b.Settle("n2", "n2", Written)
@@ -142,7 +142,7 @@ func TestAnotherProgramsBlockEndsTheGrant(t *testing.T) {
 	say(b, start, "n2", "10.0.0.0/24")
 	expect(t, codes(b), "n2 overlap")
 	expect(t, usage(b, start), "4 1 2 1 0 0")
-	// The write for n1 is refused, and the block is n2's alone.
+	// The server refuses the write for n1, and only n2 has the block.
 	b.Settle("n1", "n1", Refused)
 	expect(t, codes(b))
 	expect(t, next(b, start), "n1 10.0.2.0/24")
@@ -168,7 +168,7 @@ func TestServiceRangeThatAppearsLater(t *testing.T) {
 	expect(t, next(b, start), "n4 10.0.1.0/24,fd00:0:0:1::/64")
 }
 
-// TestServiceRangesCountInAnyForm: other programs write them.
+// TestServiceRangesCountInAnyForm: other programs write them, in any notation.
 func TestServiceRangesCountInAnyForm(t *testing.T) {
 	p := pool4("a", 24, "10.0.0.0/22")
 	p.Reserved = append(prefixes("10.0.0.77/25", "::ffff:10.0.1.0/121", "::ffff:0.0.0.0/90", "fe80::/10"), netip.Prefix{})
@@ -188,7 +188,7 @@ func TestPoolGrowsAndDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, usage(b, start), "4 1 2 0 0 1")
-	// What a Node had of a draining range is not given back to it.
+	// A Node does not get back its former block of a draining range.
 	b.Delete("n1", start)
 	set(b, start, "n1", "n2", "n3")
 	expect(t, next(b, start), "n1 10.9.0.0/24", "n2 10.9.1.0/24")
@@ -233,7 +233,7 @@ func TestWrongPoolsChangeNothing(t *testing.T) {
 	expect(t, next(b, start), "n1 10.0.0.0/24")
 }
 
-// TestGrantIsACopy: what is granted is not the Book's memory.
+// TestGrantIsACopy: changing a Grant does not change the Book.
 func TestGrantIsACopy(t *testing.T) {
 	b := bookOf(t, pool4("a", 24, "10.0.0.0/22"))
 	set(b, start, "n1")

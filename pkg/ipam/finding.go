@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Code names what a Finding is about, for programs. Codes never change.
+// Code identifies the kind of a Finding, for programs. Codes never change.
 type Code string
 
 // The codes.
@@ -37,13 +37,13 @@ const (
 // Codes are all codes.
 var Codes = []Code{Exhausted, Resting, NoPool, Malformed, HostBits, Mapped, Duplicate, TooMany, SameFamily, Overlap, Outside, WholeRange, InService}
 
-// Finding is a fault of a Node's podCIDRs, or why a Node has none. It stops nothing.
+// Finding is a fault of a Node's podCIDRs, or why a Node has none. It is only reported.
 type Finding struct {
 	Node, UID string
 	Code      Code
 	Text      string // what is wrong, with numbers, and the fix
-	// Of a Node that waits: the first pool that it may use, the family of which that
-	// pool has no block, and when the next block has rested.
+	// The following are of a Node that waits: the first pool that it may use, the family
+	// in which that pool has no free block, and when the rest of the next block ends.
 	Pool   string
 	Family subnet.Family
 	Again  time.Time
@@ -52,7 +52,7 @@ type Finding struct {
 // Waits reports whether the Node has no blocks.
 func (c Code) Waits() bool { return c == Exhausted || c == Resting || c == NoPool }
 
-// Findings yields what is wrong, in the order of the Nodes' names.
+// Findings yields all findings, in the order of the Nodes' names.
 func (b *Book) Findings() iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		found := b.lacking()
@@ -78,7 +78,7 @@ func (b *Book) Findings() iter.Seq[Finding] {
 	}
 }
 
-// judge records whether n's blocks are wrong, whatever other Nodes have.
+// judge records whether n has faults that do not depend on other Nodes.
 func (b *Book) judge(n *node) {
 	if len(n.faults) > 0 || len(b.misplaced(n)) > 0 {
 		b.faulty[n] = struct{}{}
@@ -87,9 +87,9 @@ func (b *Book) judge(n *node) {
 	}
 }
 
-// misplaced returns the blocks of n that no pool would grant.
+// misplaced returns a fault for each block of n that no pool would grant.
 func (b *Book) misplaced(n *node) (faults []fault) {
-	if n.has != said {
+	if n.has != reported {
 		return nil
 	}
 	for _, s := range n.blocks {
@@ -115,7 +115,7 @@ func (b *Book) misplaced(n *node) (faults []fault) {
 			say(Outside, "outside every pool; add a range that contains it, or ")
 		}
 		if service.IsValid() {
-			say(InService, "overlaps the service range %s, so that pods and services may have the same addresses; ", service)
+			say(InService, "overlaps the service range %s, so pods and services may get the same addresses; ", service)
 		}
 	}
 	return faults
@@ -124,7 +124,7 @@ func (b *Book) misplaced(n *node) (faults []fault) {
 // mostOthers limits the count of Nodes with which a Node clashes.
 const mostOthers = 100
 
-// clash returns which blocks of older Nodes n's blocks overlap, with the fix, or "".
+// clash returns a text that names the overlapping blocks of older Nodes, with the fix, or "".
 func (b *Book) clash(n *node) string {
 	others, text := 0, ""
 	for s, other := range b.older(n) {
@@ -176,7 +176,8 @@ func (b *Book) lacking() (found []Finding) {
 	return found
 }
 
-// exhausted returns why the Nodes of c find no block. The caller adds the Node.
+// exhausted returns the Finding for the Nodes of c, which find no block. The caller adds the
+// Node.
 func (b *Book) exhausted(c *class) Finding {
 	p := c.pools[0]
 	_, family, _ := b.serve(p)
@@ -193,7 +194,7 @@ func (b *Book) exhausted(c *class) Finding {
 	}
 	if !f.Again.IsZero() {
 		f.Code = Resting
-		text += fmt.Sprintf("; the next block has rested at %s", f.Again.UTC().Format(time.RFC3339))
+		text += fmt.Sprintf("; the rest of the next block ends at %s", f.Again.UTC().Format(time.RFC3339))
 	}
 	grow := p.Grow
 	if grow == "" {
@@ -203,7 +204,7 @@ func (b *Book) exhausted(c *class) Finding {
 	return f
 }
 
-// numbers returns how many blocks of the pool are in which use.
+// numbers returns a text with the number of blocks in each use.
 func (u *PoolUsage) numbers() string {
 	text := fmt.Sprintf("%d of %d used, %d free, %d resting, %d reserved by service ranges", u.Used, u.Total, u.Free, u.Resting, u.Reserved)
 	if u.Draining > 0 {
@@ -215,8 +216,8 @@ func (u *PoolUsage) numbers() string {
 	return text
 }
 
-// serves returns when a pool without a free block can serve a Node, because blocks have
-// rested by then. It returns zero if those are not enough.
+// serves returns when enough rests have ended for a pool without a free block to serve a
+// Node. It returns zero if the resting blocks are not enough.
 func (b *Book) serves(p *pool) (at time.Time) {
 	ended := 0
 	for _, r := range b.rests {

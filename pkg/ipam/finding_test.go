@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestGarbageIsAFindingAndNothingElse(t *testing.T) {
+func TestInvalidPodCIDRsAreOnlyReported(t *testing.T) {
 	for _, c := range []struct {
 		cidrs []string
 		codes string
@@ -81,14 +81,14 @@ func TestExhaustionCarriesNumbersAndFix(t *testing.T) {
 	expect(t, found,
 		"n5 n5 cluster IPv4: pool cluster has no free IPv4 block of /24: 5 of 8 used, 0 free, 0 resting, 2 reserved by service ranges, 1 draining; add a range to the setting, or delete Nodes that are not needed",
 		"n6 n6 cluster IPv4: pool cluster has no free IPv4 block of /24: 5 of 8 used, 0 free, 0 resting, 2 reserved by service ranges, 1 draining; add a range to the setting, or delete Nodes that are not needed")
-	// What rests is reported as resting, and when it ends.
+	// A resting block is reported as resting, with the end of its rest.
 	b.Delete("n1", later)
 	grants, again := b.Next(later, 10)
 	if len(grants) > 0 || !again.Equal(later.Add(DefaultRest)) {
 		t.Errorf("granted %v, again %v", grants, again)
 	}
 	for f := range b.Findings() {
-		if f.Code != Resting || !f.Again.Equal(again) || !strings.Contains(f.Text, ": 4 of 8 used, 0 free, 1 resting, ") || !strings.Contains(f.Text, "the next block has rested at 1970-01-12T13:47:41Z; add a range") {
+		if f.Code != Resting || !f.Again.Equal(again) || !strings.Contains(f.Text, ": 4 of 8 used, 0 free, 1 resting, ") || !strings.Contains(f.Text, "the rest of the next block ends at 1970-01-12T13:47:41Z; add a range") {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -9,28 +9,28 @@ import (
 
 // Forecast is when a pool will be full if it keeps its recent pace of growth.
 //
-// It follows from when the present Nodes were created. The last four weeks, or the
-// time since the oldest Node was created if that is shorter, are cut into four parts.
-// The pace is that of the second slowest part. So a pool counts as growing if Nodes
-// came in three parts of four: many Nodes that were created or replaced at once are
-// no growth.
+// It depends on when the current Nodes were created. The last four weeks, or the time since
+// the oldest Node was created if that is shorter, are divided into four parts. The pace is
+// that of the second slowest part. So a pool counts as growing only if Nodes were created in
+// three parts of four. Many Nodes that were created or replaced at once do not count as
+// growth.
 type Forecast struct {
 	PerDay float64   // growth, in Nodes a day
-	Full   time.Time // zero: not in sight
+	Full   time.Time // zero if it is beyond the horizon
 }
 
 const (
 	day = 24 * time.Hour
-	// longestLook is how far back a forecast looks, and shortestLook the age that the
-	// oldest Node must have.
+	// longestLook is how far back a forecast looks, and shortestLook the least age of the
+	// oldest Node for a forecast.
 	longestLook  = 4 * 7 * day
 	shortestLook = day
-	// horizon is how far ahead a forecast names a day.
+	// horizon is how far ahead a forecast gives a date.
 	horizon = 5 * 365 * day
 )
 
-// forecast returns when the blocks that are left will be used, from when Nodes were
-// created, the oldest first.
+// forecast returns when the remaining blocks will be used. created are the creation times of
+// the Nodes, the oldest first.
 func forecast(created []int64, left uint64, now time.Time) Forecast {
 	if len(created) == 0 {
 		return Forecast{}

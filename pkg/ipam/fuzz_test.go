@@ -11,8 +11,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// FuzzCIDR: whatever package net reads as a network, as other programs do, is
-// reserved; and what is read without a finding is the network in its usual form.
+// FuzzCIDR: the Book reserves whatever package net reads as a network, because other programs
+// use it. A text without a finding is the network in its canonical form.
 func FuzzCIDR(f *testing.F) {
 	for _, text := range []string{"10.0.0.0/24", "10.0.0.7/24", "010.0.0.0/24", "10.0.0.0/024", "::ffff:10.0.0.0/120", "::ffff:1.2.3.4/40", "fd00::/64", "fd00::%a/64", "FD00:0::/64", "0.0.0.0/0", "", "/", "10.0.0.0/-1"} {
 		f.Add(text)
@@ -36,7 +36,7 @@ func FuzzCIDR(f *testing.F) {
 	})
 }
 
-// FuzzBook hands a Book a Node with any podCIDRs, among others.
+// FuzzBook gives a Book a Node with any podCIDRs, among others.
 func FuzzBook(f *testing.F) {
 	f.Add("10.0.0.0/24", "name", "10.0.0.0/16", 24)
 	f.Add("10.0.0.9/24 fd00::/64", "other", "fd00::/48", 64)

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// InUse reports whether a Node has, or was granted, a block that may come from a pool:
-// one that the pool could have given, or one that overlaps the pool's ranges and that
-// no other pool could have given. Nodes do not say which pool a block came from.
+// InUse reports whether a Node has, or was granted, a block that may come from a pool. Nodes
+// do not record a block's pool. So a block counts if the pool could have granted it, or if it
+// overlaps the pool's ranges and no other pool could have granted it.
 func (b *Book) InUse(name string) bool {
 	i := slices.IndexFunc(b.pools, func(p *pool) bool { return p.Name == name })
 	if i < 0 {
@@ -26,6 +26,6 @@ func (b *Book) InUse(name string) bool {
 	return false
 }
 
-// gave reports whether s may have been a block of the pool, whatever is reserved or
-// draining now.
+// gave reports whether the pool may have granted s before, whatever is reserved or draining
+// now.
 func (p *pool) gave(s netip.Prefix) bool { return p.within(p.ranges, s) }

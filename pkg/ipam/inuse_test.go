@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A pool is in use from the grant of a block until its last Node has gone, whatever
-// keeps that Node. What only rests is in use no more.
+// TestPoolIsInUseUntilItsLastNodeHasGone: a pool is in use from the grant of a block until
+// its last Node is deleted. A resting block does not count.
 func TestPoolIsInUseUntilItsLastNodeHasGone(t *testing.T) {
 	b := bookOf(t, pool4("a", 24, "10.0.0.0/16"))
 	inUse := func(when string, want bool) {
@@ -31,9 +31,9 @@ func TestPoolIsInUseUntilItsLastNodeHasGone(t *testing.T) {
 	inUse("with a block that rests", false)
 }
 
-// Of two pools with the same range, the length of a block tells which it is from. A
-// block of neither length counts for both.
-func TestPoolsThatOverlapAreTellApartByTheLengthOfBlocks(t *testing.T) {
+// TestBlockLengthDistinguishesPools: of two pools with the same range, the length of a block
+// shows its pool. A block of another length counts for both.
+func TestBlockLengthDistinguishesPools(t *testing.T) {
 	b := bookOf(t, pool4("24", 24, "10.0.0.0/16"), pool4("26", 26, "10.0.0.0/16"), pool4("other", 24, "10.1.0.0/16"))
 	for _, c := range []struct {
 		cidr     string
@@ -55,8 +55,9 @@ func TestPoolsThatOverlapAreTellApartByTheLengthOfBlocks(t *testing.T) {
 	}
 }
 
-// Without a rest, a block is free for others once its Node has gone.
-func TestBlocksNeedNotRest(t *testing.T) {
+// TestZeroRestFreesBlocksAtOnce: without a rest, a block is free as soon as its Node is
+// deleted.
+func TestZeroRestFreesBlocksAtOnce(t *testing.T) {
 	b := bookOf(t, pool4("a", 24, "10.0.0.0/23"))
 	b.Rest = 0
 	set(b, start, "n0", "n1")

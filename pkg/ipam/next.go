@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Grant is blocks for a Node: one of each family of the pool, in the order in which the
+// Grant is the blocks for a Node: one of each family of the pool, in the order in which the
 // Node lists them.
 type Grant struct {
 	Node, UID string
@@ -25,14 +25,14 @@ type Outcome int
 const (
 	// Written is a write that succeeded.
 	Written Outcome = iota
-	// Refused is a write that was not applied and never will be.
+	// Refused is a write that was not applied, and never will be.
 	Refused
 	// Ambiguous is a write that may have been applied, or may still be.
 	Ambiguous
 )
 
-// class is the Nodes that wait for blocks of the same pools. If the oldest of them finds
-// no block, no other does.
+// class is the Nodes that wait for blocks of the same pools. If the oldest finds no block,
+// the others find none either.
 type class struct {
 	key   string
 	pools []*pool
@@ -250,7 +250,7 @@ func (b *Book) isFull(c *class) bool {
 	return full
 }
 
-// retry lets the Nodes try again that found nothing free.
+// retry makes the Nodes try again that found no free block.
 func (b *Book) retry() {
 	for c := range b.full {
 		b.ready.add(c)

@@ -12,14 +12,14 @@ import (
 type Layout struct {
 	Pool   string
 	Family subnet.Family
-	// Each is how many blocks are in a part. A range that is smaller is one part.
+	// Each is the number of blocks in a part. A smaller range is one part.
 	Each   uint64
 	Ranges []RangeLayout
-	// Left is how many ranges are left out.
+	// Left is the number of ranges that are not in Ranges.
 	Left int
 }
 
-// RangeLayout is a range of a pool, cut into parts of one size.
+// RangeLayout is a range of a pool, divided into parts of one size.
 type RangeLayout struct {
 	Range netip.Prefix
 	Parts []Part
@@ -31,8 +31,8 @@ type Part struct{ Used, Free, Resting, Reserved, Draining uint64 }
 // Total returns the number of blocks in the part.
 func (p Part) Total() uint64 { return p.Used + p.Free + p.Resting + p.Reserved + p.Draining }
 
-// Layouts returns how the first pools and families are used, at most most of them, in the
-// order of Usage. Each is cut into at most parts parts.
+// Layouts returns the Layouts of the first pools and families, at most most of them, in the
+// order of Usage. It divides each into at most parts parts.
 func (b *Book) Layouts(now time.Time, most, parts int) (all []Layout) {
 	b.advance(now)
 	for _, p := range b.pools {
@@ -46,7 +46,7 @@ func (b *Book) Layouts(now time.Time, most, parts int) (all []Layout) {
 	return all
 }
 
-// layout cuts the ranges of a pool into parts.
+// layout divides the ranges of a pool into parts.
 func (b *Book) layout(p *pool, f subnet.Family, most int) Layout {
 	ranges := p.ranges[f]
 	l := Layout{Pool: p.Name, Family: f, Left: max(0, len(ranges)-most)}
@@ -69,7 +69,7 @@ func (b *Book) layout(p *pool, f subnet.Family, most int) Layout {
 	return l
 }
 
-// parts counts the blocks in each part of this length of a range.
+// parts divides a range into parts of a prefix length, and counts the blocks in each.
 func (b *Book) parts(p *pool, f subnet.Family, in netip.Prefix, bits int) []Part {
 	open, draining := within(p.open[f], in), within(p.draining[f], in)
 	all := make([]Part, 1<<(bits-in.Bits()))
@@ -113,7 +113,7 @@ func within(ranges []netip.Prefix, in netip.Prefix) []netip.Prefix {
 	return ranges[first:last]
 }
 
-// after returns the first address after a range. After the last of all it is invalid.
+// after returns the first address after a range. It is invalid after the last address.
 func after(r netip.Prefix) netip.Addr {
 	bytes := r.Addr().AsSlice()
 	for i := range bytes {

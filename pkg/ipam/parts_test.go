@@ -71,7 +71,8 @@ func TestLayoutsShowWhereBlocksLie(t *testing.T) {
 	}
 }
 
-// Layouts are worked out in the order of Usage, and no more than are asked for.
+// TestLayoutsAreLimited: Layouts follows the order of Usage, and computes only as many as the
+// caller asks for.
 func TestLayoutsAreLimited(t *testing.T) {
 	var pools []Pool
 	for i := range 100 {
@@ -100,7 +101,7 @@ func TestLayoutsAreLimited(t *testing.T) {
 	}
 }
 
-func TestAddressAfterARange(t *testing.T) {
+func TestAfterIsTheNextAddress(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.0.0.0/24": "10.0.1.0", "10.0.0.128/25": "10.0.1.0", "10.255.255.255/32": "11.0.0.0", "10.240.0.0/12": "11.0.0.0",
 		"fd00::/64": "fd00:0:0:1::", "255.0.0.0/8": "invalid IP",
@@ -111,7 +112,7 @@ func TestAddressAfterARange(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
+func TestWithinClipsRanges(t *testing.T) {
 	ranges := prefixes("10.0.0.0/24", "10.0.4.0/22", "10.1.0.0/16")
 	for in, want := range map[string][]netip.Prefix{
 		"10.0.0.0/16": ranges[:2], "10.1.2.0/24": prefixes("10.1.2.0/24"), "10.0.2.0/24": nil, "10.0.0.0/8": ranges, "10.1.0.0/16": ranges[2:],

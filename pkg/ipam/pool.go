@@ -20,26 +20,26 @@ type Pool struct {
 	Bits   subnet.Pair[int]
 	// First is the family whose block a Node lists first.
 	First subnet.Family
-	// Reserved are ranges that services use, of either family and in any form. No block
-	// overlaps one.
+	// Reserved are ranges that services use, of either family, in any notation. No new
+	// block overlaps one.
 	Reserved []netip.Prefix
-	// Draining are ranges from which no more blocks are taken.
+	// Draining are ranges from which the Book grants no more blocks.
 	Draining []netip.Prefix
 	// Selector selects the pool's Nodes; nil selects all. A Node uses a pool without a
 	// selector only if no pool that selects the Node has a free block.
 	Selector *Selector
-	// Grow is how to make the pool larger, for findings: "add a range to …".
+	// Grow is how an operator enlarges the pool, for findings: "add a range to …".
 	Grow string
 }
 
-// most is how many bits a block's length may be beyond a range's: 2^48 blocks, and
-// sums over all ranges stay within 64 bits.
+// most is the largest difference between a block's and its range's prefix length: with 2^48
+// blocks, sums over all ranges fit into 64 bits.
 const most = 48
 
 // mapped are the IPv4-mapped addresses.
 var mapped = netip.MustParsePrefix("::ffff:0:0/96")
 
-// Check returns an error with the fix if p is wrong.
+// Check returns an error with the fix unless p is valid.
 func (p *Pool) Check() error {
 	if err := p.check(); err != nil {
 		return fmt.Errorf("pool %.100q: %w", p.Name, err)
@@ -98,13 +98,13 @@ func checkRange(r netip.Prefix) error {
 	return nil
 }
 
-// pool is a Pool in a form that makes a Book's questions cheap.
+// pool is a Pool with what a Book often needs, computed once.
 type pool struct {
 	Pool
 	families []subnet.Family             // those that are on, in a Node's order
-	ranges   subnet.Pair[[]netip.Prefix] // none overlaps another
-	open     subnet.Pair[[]netip.Prefix] // what new blocks are taken from
-	draining subnet.Pair[[]netip.Prefix] // the rest, without what is reserved
+	ranges   subnet.Pair[[]netip.Prefix] // they do not overlap
+	open     subnet.Pair[[]netip.Prefix] // from which the Book grants new blocks
+	draining subnet.Pair[[]netip.Prefix] // the draining parts, without reserved ones
 	ages     subnet.Pair[ages]           // of the Nodes that have addresses of the pool
 	selector string
 	index    int // in Book.pools
@@ -134,7 +134,7 @@ func compile(p Pool) *pool {
 	return c
 }
 
-// disjoint returns ranges without those that are parts of others, in order.
+// disjoint returns the ranges in order, without those that lie in others.
 func disjoint(ranges []netip.Prefix) []netip.Prefix {
 	sorted := slices.SortedFunc(slices.Values(ranges), netip.Prefix.Compare)
 	kept := sorted[:0]
@@ -146,8 +146,8 @@ func disjoint(ranges []netip.Prefix) []netip.Prefix {
 	return kept
 }
 
-// without returns the parts of ranges in which no block of this length overlaps one
-// of taken.
+// without returns the parts of ranges in which no block of this length overlaps a range in
+// taken.
 func without(ranges, taken []netip.Prefix, bits int) []netip.Prefix {
 	var set subnet.Set
 	for _, t := range taken {
@@ -190,7 +190,8 @@ func (p *pool) within(ranges subnet.Pair[[]netip.Prefix], s netip.Prefix) bool {
 	})
 }
 
-// fewest returns the number of Nodes that the pool can serve when it is empty.
+// fewest returns the number of Nodes that the empty pool can serve: that of its smaller
+// family.
 func (p *pool) fewest() uint64 {
 	n := uint64(math.MaxUint64)
 	for _, f := range p.families {
@@ -199,8 +200,8 @@ func (p *pool) fewest() uint64 {
 	return n
 }
 
-// compare orders pools of which a Node meets equally many requirements: the smaller pool
-// first, then the one with smaller blocks, then by selector, range and name.
+// compare orders pools for a Node that meets equally many requirements of both: first the
+// smaller pool, then the one with smaller blocks, then by selector, range and name.
 func (p *pool) compare(q *pool) int {
 	one := func(p *pool) (subnet.Family, string) {
 		f := subnet.IPv4

@@ -80,7 +80,8 @@ func TestRangesWithoutServicesHoldWholeBlocks(t *testing.T) {
 	}
 }
 
-// TestPoolsInOrderOfPreference shows each rule with the rules before it equal.
+// TestPoolsInOrderOfPreference checks each rule with pools that the earlier rules do not
+// distinguish.
 func TestPoolsInOrderOfPreference(t *testing.T) {
 	labels := map[string]string{"a": "", "b": "", "c": ""}
 	either := pool4("either", 24, "10.0.0.0/24").labelled("x")

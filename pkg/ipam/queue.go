@@ -6,11 +6,11 @@ import "container/heap"
 type queued[T any] interface {
 	// before reports whether the item comes out before another.
 	before(T) bool
-	// place is where the item keeps its index in the queue.
+	// place returns a pointer to the item's index in the queue.
 	place() *int
 }
 
-// queue is a heap. An item is in one queue at a time at most.
+// queue is a heap. An item is in at most one queue at a time.
 type queue[T queued[T]] struct{ items []T }
 
 func (q *queue[T]) first() (T, bool) {
@@ -25,7 +25,7 @@ func (q *queue[T]) add(item T)    { heap.Push((*heapOf[T])(q), item) }
 func (q *queue[T]) remove(item T) { heap.Remove((*heapOf[T])(q), *item.place()) }
 func (q *queue[T]) fix(item T)    { heap.Fix((*heapOf[T])(q), *item.place()) }
 
-// heapOf is a queue as package heap wants it.
+// heapOf implements heap.Interface for a queue.
 type heapOf[T queued[T]] queue[T]
 
 func (h *heapOf[T]) Len() int           { return len(h.items) }

@@ -12,7 +12,7 @@ import (
 // and connections may still know the old Node.
 const DefaultRest = time.Minute
 
-// rest is blocks that a Node has lost, mostly by its deletion. They stay taken until the
+// rest is the blocks that a Node has lost, usually by its deletion. They stay taken until the
 // rest ends. A Node of the same name may get them at once.
 type rest struct {
 	name   string
@@ -40,7 +40,7 @@ func (b *Book) rest(name string, blocks []netip.Prefix) {
 	b.restOf[name] = r
 }
 
-// advance sets the time, and frees what has rested.
+// advance sets the time, and frees the blocks whose rest is over.
 func (b *Book) advance(now time.Time) {
 	b.now = now
 	ended := 0
@@ -60,8 +60,8 @@ func (b *Book) advance(now time.Time) {
 	b.rests = b.rests[ended:]
 }
 
-// restored returns blocks of a pool for a Node whose name owned some of them before:
-// those, and a new block of a family of which it owned none.
+// restored returns blocks of a pool for a Node whose name owned resting blocks: those, and a
+// new block of a family in which it owned none. ok is false unless one of them is an old one.
 func (b *Book) restored(n *node, p *pool) (blocks []netip.Prefix, ok bool) {
 	r := b.restOf[n.name]
 	if r == nil {
@@ -84,7 +84,7 @@ func (b *Book) restored(n *node, p *pool) (blocks []netip.Prefix, ok bool) {
 	return blocks, ok
 }
 
-// onlyRests reports whether s, which rests, is taken by nothing else.
+// onlyRests reports whether only its rest takes the block s.
 func (b *Book) onlyRests(s netip.Prefix) bool {
 	for other, owners := range b.taken[subnet.FamilyOf(s.Addr())].Overlapping(s) {
 		if other != s || owners > 1 {

@@ -36,7 +36,7 @@ func TestSameNameGetsItsBlockBack(t *testing.T) {
 		b.Set(Node{Name: "n1", UID: fmt.Sprint(life), Created: 9}, start)
 		set(b, start, "n0")
 		expect(t, slices.DeleteFunc(next(b, start), func(g string) bool { return !strings.HasPrefix(g, "n1") }), "n1 10.0.9.0/24,fd00:0:0:9::/64")
-		// A refused write takes nothing away.
+		// After a refused write, the Node still gets its former block.
 		b.Settle("n1", fmt.Sprint(life), Refused)
 		expect(t, next(b, start), "n1 10.0.9.0/24,fd00:0:0:9::/64")
 	}
@@ -49,7 +49,7 @@ func TestSameNameGetsItsBlockBack(t *testing.T) {
 	expect(t, usage(b, start.Add(DefaultRest)), "256 0 256 0 0 0", "65536 0 65536 0 0 0")
 }
 
-// TestLastDeletionCounts: the end of an earlier rest does not end the last one.
+// TestLastDeletionCounts: the end of an earlier rest does not end a later one.
 func TestLastDeletionCounts(t *testing.T) {
 	b := bookOf(t, pool4("a", 24, "10.0.0.0/16"))
 	for life := range 3 {

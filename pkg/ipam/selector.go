@@ -25,12 +25,12 @@ type Requirement struct {
 // nameField is the only field that a Requirement may name.
 const nameField = "metadata.name"
 
-// mostRequirements limits a Selector. Every Node that waits is compared with all of
-// them.
+// mostRequirements limits a Selector, because the Book compares every waiting Node with all
+// requirements.
 const mostRequirements = 1000
 
-// match reports whether s selects a Node, and how many requirements the terms have
-// that the Node meets.
+// match reports whether s selects a Node, and how many requirements the terms that the Node
+// meets have.
 func (s *Selector) match(name string, labels map[string]string) (requirements int, ok bool) {
 	for _, t := range s.Terms {
 		if t.match(name, labels) {
@@ -73,7 +73,7 @@ func (r Requirement) match(value string, has bool) bool {
 	return has && err == nil && (r.Operator == "Gt" && got > limit || r.Operator == "Lt" && got < limit)
 }
 
-// Check returns an error with the fix if s is wrong.
+// Check returns an error with the fix unless s is valid.
 func (s *Selector) Check() error {
 	n := 0
 	for _, t := range s.Terms {
@@ -124,8 +124,8 @@ func (r Requirement) check() error {
 	return nil
 }
 
-// text returns s in the notation of label selectors, the same for every order of
-// its parts.
+// text returns s in the notation of label selectors. It does not depend on the order of the
+// parts.
 func (s *Selector) text() string {
 	var terms []string
 	for _, t := range s.Terms {

@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// PoolUsage counts a pool's blocks of one family by their use. Each block counts once:
-// Used, Free, Resting, Reserved and Draining add up to Total.
+// PoolUsage counts a pool's blocks of one family by use. Each block counts once: Used, Free,
+// Resting, Reserved and Draining add up to Total.
 type PoolUsage struct {
 	Pool   string
 	Family subnet.Family
@@ -20,11 +20,11 @@ type PoolUsage struct {
 	Free     uint64
 	Resting  uint64
 	Reserved uint64 // overlap a service range, whether Nodes use them or not
-	Draining uint64 // in a draining range, and unused
+	Draining uint64 // unused, in a draining range
 	// Largest is the length of the largest free range, or -1 without one.
 	Largest int
-	// Fragmentation is the part of the free addresses that lies in holes smaller than
-	// a block.
+	// Fragmentation is the share of the free addresses in holes that are smaller than a
+	// block.
 	Fragmentation float64
 	// Nodes is the number of Nodes that have addresses of the pool.
 	Nodes    int
@@ -49,7 +49,7 @@ func (b *Book) Usage(now time.Time) []PoolUsage {
 	return all
 }
 
-// setBlocks sets what n owns.
+// setBlocks sets the blocks of n, and updates the pools' ages.
 func (b *Book) setBlocks(n *node, blocks []netip.Prefix) {
 	b.eachPool(n, (*ages).remove)
 	n.blocks = blocks
@@ -67,7 +67,7 @@ func (b *Book) eachPool(n *node, change func(*ages, int64)) {
 	}
 }
 
-// measure returns the usage of a pool, without what depends on single Nodes.
+// measure returns the usage of a pool, without Nodes and Forecast.
 func (b *Book) measure(p *pool, f subnet.Family) PoolUsage {
 	u := PoolUsage{Pool: p.Name, Family: f, Bits: p.Bits[f], Total: p.blocks(f, p.ranges[f])}
 	open, draining := p.blocks(f, p.open[f]), p.blocks(f, p.draining[f])
@@ -96,14 +96,14 @@ func (b *Book) withoutRests(do func()) {
 	}
 }
 
-// eachOf changes the Sets at each block that rests.
+// eachOf calls change for each block of r, with the Set of the block's family.
 func (b *Book) eachOf(r *rest, change func(*subnet.Set, netip.Prefix)) {
 	for _, s := range r.blocks {
 		change(&b.taken[subnet.FamilyOf(s.Addr())], s)
 	}
 }
 
-// room measures what is free of ranges.
+// room measures the free parts of ranges.
 func (b *Book) room(f subnet.Family, ranges []netip.Prefix, bits int) subnet.Room {
 	sum := subnet.Room{Largest: -1}
 	for _, r := range ranges {

@@ -143,7 +143,7 @@ func TestEtcdExcludesKubernetes(t *testing.T) {
 		"--etcd-endpoints=http://127.0.0.1:1":                                                              "the controllers of a cloud need it",
 		"--etcd-endpoints=http://127.0.0.1:1 --kubeconfig=/x --cloud-provider=aws --cluster-name=x":        "conflicts with --etcd-endpoints",
 		"--etcd-cafile=/x --cloud-provider=aws --cluster-name=x":                                           "has no effect without --etcd-endpoints",
-		"--etcd-endpoints=http://a:b@127.0.0.1:1 --cloud-provider=aws --cluster-name=x":                    "user or password in a URL; set --etcd-username",
+		"--etcd-endpoints=http://a:b@127.0.0.1:1 --cloud-provider=aws --cluster-name=x":                    "URL with a user or password; set --etcd-username",
 		"--etcd-endpoints=http://127.0.0.1:1 --etcd-certfile=/x --cloud-provider=aws --cluster-name=x":     "needs --etcd-keyfile",
 		"--etcd-endpoints=http://127.0.0.1:1 --controllers=nodeipam --cloud-provider=aws --cluster-name=x": "--etcd-endpoints: node-ipam-controller needs Kubernetes",
 	} {
