@@ -1,5 +1,5 @@
-// Package etcdflags has the flags by which a program finds its etcd. They are the same for
-// every program that uses etcd, and so are the URLs and names that they accept.
+// Package etcdflags has the flags by which a program finds its etcd. Every program that uses
+// etcd has the same flags, and accepts the same URLs and names.
 package etcdflags
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/subnet/etcd"
 )
 
-// Etcd is what the flags say.
+// Etcd holds the values of the flags.
 type Etcd struct {
 	// Endpoints are http or https URLs of a host and a port, or unix or unixs URLs of a
 	// path.
@@ -23,8 +23,8 @@ type Etcd struct {
 	PasswordFile string
 }
 
-// Flags returns the flags, which set e. They stand in a group of the help. Where a flag of
-// own has a flag's name, its About and its Default replace the usual ones.
+// Flags returns the flags, which set e, for a group of the help. A program may replace the
+// About and the Default of a flag by a flag of the same name in own.
 func (e *Etcd) Flags(group string, own ...flags.Flag) []flags.Flag {
 	all := []flags.Flag{
 		{Name: "etcd-endpoints", Value: "URLS", About: "etcd URLs, comma-separated",
@@ -62,8 +62,8 @@ func (e *Etcd) Flags(group string, own ...flags.Flag) []flags.Flag {
 	return all
 }
 
-// Finish adds a scheme to the URLs without one. Like flannel, it uses https if there
-// is a certificate for the client.
+// Finish adds a scheme to the URLs without one. Like flannel, it uses https if there is a
+// client certificate.
 func (e *Etcd) Finish() {
 	scheme := "http:"
 	if e.CertFile != "" {
@@ -76,8 +76,8 @@ func (e *Etcd) Finish() {
 	}
 }
 
-// Check rejects flags that conflict, or that lack another one. It names each flag as name
-// returns it.
+// Check rejects flags that conflict or need another one. name returns a flag's name for the
+// error.
 func (e Etcd) Check(name func(flag string) string) error {
 	if err := e.Options(name).Check(); err != nil {
 		return &flags.Error{Why: err.Error()}
@@ -85,7 +85,7 @@ func (e Etcd) Check(name func(flag string) string) error {
 	return nil
 }
 
-// Options returns the options of a store. Its errors name each flag as name returns it.
+// Options returns the options of a store. name returns a flag's name for the store's errors.
 func (e Etcd) Options(name func(flag string) string) etcd.Options {
 	return etcd.Options{
 		Endpoints: e.Endpoints, Prefix: e.Prefix, CertFile: e.CertFile, KeyFile: e.KeyFile, CAFile: e.CAFile,

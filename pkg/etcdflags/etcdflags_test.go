@@ -8,7 +8,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// set gives flags their values, and returns what they say.
+// set sets flags, and returns the result.
 func set(t *testing.T, given map[string]string) Etcd {
 	t.Helper()
 	var e Etcd
@@ -25,7 +25,8 @@ func set(t *testing.T, given map[string]string) Etcd {
 
 func dashed(flag string) string { return "--" + flag }
 
-// Each flag reaches the store, and the store's errors name it.
+// TestEveryFlagReachesTheStore: each flag sets an option of the store, whose errors name the
+// flag.
 func TestEveryFlagReachesTheStore(t *testing.T) {
 	e := set(t, map[string]string{
 		"etcd-endpoints": "h:1, unix:///s", "etcd-prefix": "/a//b/", "etcd-cafile": "/ca", "etcd-certfile": "/cert", "etcd-keyfile": "/key",
@@ -47,8 +48,9 @@ func TestEveryFlagReachesTheStore(t *testing.T) {
 	}
 }
 
-// A program may have a default and a text of its own. It changes no other flag.
-func TestProgramsOwnTexts(t *testing.T) {
+// TestProgramReplacesTextAndDefault: a program may replace the default and the text of a
+// flag. The other flags stay.
+func TestProgramReplacesTextAndDefault(t *testing.T) {
 	var e Etcd
 	own := e.Flags("Store", flags.Flag{Name: "etcd-endpoints", Default: "http://127.0.0.1:2379"}, flags.Flag{Name: "etcd-certfile", About: "a text"})
 	for i, f := range e.Flags("Store") {

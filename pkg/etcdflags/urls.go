@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// endpoints reads a list of URLs. Those without a scheme begin with // until
-// Finish is called.
+// endpoints reads a list of URLs. A URL without a scheme begins with //; Finish adds the
+// scheme.
 func endpoints(value string) ([]string, error) {
 	if err := noUser(value); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func endpoint(item string) (string, error) {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
 }
 
-// hostURL reads a URL of http or https, with a host and a port and nothing more. Its
-// error does not show the text, which may be a password.
+// hostURL reads a URL of http or https with a host and a port, and nothing more. An error
+// hides any part that may hold a password.
 func hostURL(text, schemes string) (*url.URL, error) {
 	const likely = "use one like https://192.0.2.7:2379, with an IPv6 address in brackets"
 	u, err := url.Parse(text)
@@ -64,9 +64,9 @@ func hostURL(text, schemes string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, flags.Refuse(text, "unknown URL scheme", schemes)
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return nil, flags.Refuse("", "query or fragment in a URL", likely)
+		return nil, flags.Refuse("", "URL with a query or fragment", likely)
 	case strings.Trim(u.Path, "/") != "":
-		return nil, flags.Refuse(text, "path in a URL of etcd", "leave it out")
+		return nil, flags.Refuse(text, "URL of etcd with a path", "remove the path")
 	case !flags.IsHost(u.Host, u.Hostname()):
 		return nil, flags.Refuse(text, "no valid host in the URL", likely)
 	case u.Port() == "":
@@ -82,15 +82,15 @@ func isPort(port string) bool {
 	return err == nil
 }
 
-// noUser rejects a text that may contain a password, before it is parsed.
+// noUser rejects a value that may contain a password, before anything parses it.
 func noUser(value string) error {
 	if strings.ContainsRune(value, '@') {
-		return flags.Refuse("", "user or password in a URL", "set --etcd-username and --etcd-password-file")
+		return flags.Refuse("", "URL with a user or password", "set --etcd-username and --etcd-password-file")
 	}
 	return nil
 }
 
-// Listen reads the URL at which an etcd serves.
+// Listen reads the URL on which an etcd listens.
 func Listen(value string) (string, error) {
 	if err := noUser(value); err != nil {
 		return "", err
@@ -114,7 +114,7 @@ func Listen(value string) (string, error) {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), nil
 }
 
-// Loopback reports whether a URL that Listen has read is for this host alone.
+// Loopback reports whether only this host can reach a URL that Listen has read.
 func Loopback(listen string) bool {
 	u, err := url.Parse(listen)
 	if err != nil {
@@ -124,7 +124,8 @@ func Loopback(listen string) bool {
 	return u.Hostname() == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
-// Encrypted reports whether the connection to one of urls is encrypted.
+// Encrypted reports whether the connection to one of urls is encrypted, or stays on this
+// host in a socket.
 func Encrypted(urls []string) bool {
 	return slices.ContainsFunc(urls, func(u string) bool {
 		return strings.HasPrefix(u, "https:") || strings.HasPrefix(u, "unix")

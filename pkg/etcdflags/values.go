@@ -17,8 +17,8 @@ func prefix(value string) (string, error) {
 }
 
 func username(value string) (string, error) {
-	// Neither error shows the value: a person may have written the password after a
-	// colon, as for etcdctl.
+	// Neither error shows the value: a user of etcdctl may have added the password after
+	// a colon.
 	switch {
 	case strings.ContainsRune(value, ':'):
 		return "", flags.Refuse("", "contains a colon", "use the name alone, and --etcd-password-file")

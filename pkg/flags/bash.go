@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// %FLAGS% and its like are what the table says.
+// bashScript is a template. bashCompletion fills in %FLAGS% and its like from the table.
 const bashScript = `# bash completion for %NAME%
 _%FUNCTION%() {
-	# bash cuts words at equals signs and colons, so they are cut here, at spaces.
+	# bash splits words at equals signs and colons, so split the line at spaces here.
 	local line=${COMP_LINE:0:COMP_POINT} of= command= prefix= word name
 	local -a words
 	read -a words <<<"$line"
@@ -31,7 +31,7 @@ _%FUNCTION%() {
 	if [[ ! $of && $cur == -*=* ]]; then
 		prefix=${cur%%=*}= cur=${cur#*=}
 		of=${prefix#-} of=${of#-} of=${of%=}
-		[[ $COMP_WORDBREAKS != *=* ]] || prefix= # all up to there stays
+		[[ $COMP_WORDBREAKS != *=* ]] || prefix= # bash keeps the text before the equals sign
 	fi
 	case $of in
 	'')

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commandLine sorts args into flags and words.
+// commandLine splits args into flags and words.
 func (g *Given) commandLine(args []string) error {
 	args, err := g.program.widen(args)
 	if err != nil {
@@ -30,8 +30,8 @@ func (g *Given) commandLine(args []string) error {
 	return nil
 }
 
-// recorder keeps values as they were written. That they are checked later, with
-// those from the environment, keeps them out of pflag's errors.
+// recorder keeps values as they were written. Apply checks them later, so pflag's errors
+// never show them.
 type recorder struct {
 	to   *Given
 	flag Flag
@@ -46,9 +46,9 @@ func (r recorder) Set(value string) error {
 func (r recorder) String() string { return "" }
 func (r recorder) Type() string   { return "" }
 
-// widen writes -flag as --flag, as pflag wants it. Flannel takes both, and no
-// letters in a row. A flag whose value was forgotten must not take the next
-// flag for it: that may be a password, which would be shown then.
+// widen rewrites -flag as --flag for pflag: like flannel, programs take both, and no grouped
+// letters. It refuses a flag without a value in front of another flag. That one may be a
+// password, which would otherwise be shown as the value.
 func (p Program) widen(args []string) ([]string, error) {
 	var wide []string
 	for len(args) > 0 {
@@ -76,8 +76,8 @@ func (p Program) widen(args []string) ([]string, error) {
 	return wide, nil
 }
 
-// missing reports whether next is a flag rather than the value of f. A password
-// may begin with a dash.
+// missing reports whether next is a flag instead of the value of f. A password may begin
+// with a dash.
 func (p Program) missing(f Flag, next string) bool {
 	name, _, _ := strings.Cut(strings.TrimLeft(next, "-"), "=")
 	_, known := p.Find(name)
@@ -88,7 +88,7 @@ func noValue(f Flag) error {
 	return &Error{Flag: f.Written(), Why: "needs a value, as in " + f.Written() + "=" + f.Value}
 }
 
-// explain rewords pflag's errors, so that they show no value.
+// explain rewrites pflag's errors so that they show no value.
 func (p Program) explain(err error) error {
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError

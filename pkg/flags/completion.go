@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Shells returns those that WriteCompletion knows.
+// Shells returns the shells that WriteCompletion supports.
 func Shells() []string { return []string{"bash", "zsh", "fish"} }
 
-// WriteCompletion writes a script by which a shell completes the program's
-// commands, flags and values.
+// WriteCompletion writes the script with which a shell completes the program's commands,
+// flags and values.
 func (p Program) WriteCompletion(w io.Writer, shell string) error {
 	write := map[string]func(Program) string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[shell]
 	if write == nil {
@@ -22,7 +22,7 @@ func (p Program) WriteCompletion(w io.Writer, shell string) error {
 	return err
 }
 
-// choices returns the values of a flag that has a few.
+// choices returns the values of a flag that has only a few.
 func (f Flag) choices() []string {
 	if len(f.Choices) == 0 && f.isBool() {
 		return []string{"true", "false"}
@@ -30,7 +30,7 @@ func (f Flag) choices() []string {
 	return f.Choices
 }
 
-// kind is what a value is, for a shell that can list what there is on the host.
+// kind is the kind of a value. A shell can list the values of most kinds.
 type kind int
 
 const (
@@ -41,7 +41,7 @@ const (
 	anInterface
 )
 
-// kind returns that of the flag's value.
+// kind returns the kind of the flag's value.
 func (f Flag) kind() kind {
 	if f.Interfaces {
 		return anInterface
@@ -49,7 +49,7 @@ func (f Flag) kind() kind {
 	return kindOf(f.choices(), f.Value)
 }
 
-// kind returns that of the command's word.
+// kind returns the kind of the command's word.
 func (c Command) kind() kind { return kindOf(c.Choices, strings.Trim(c.Value, "[]")) }
 
 func kindOf(choices []string, value string) kind {

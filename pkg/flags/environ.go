@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// addVariables adds what no flag has set.
+// addVariables adds the values of variables for flags that the command line does not set.
 func (g *Given) addVariables(environ []string) {
 	p := g.program
 	known := make(map[string]bool)
@@ -17,7 +17,7 @@ func (g *Given) addVariables(environ []string) {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		if _, again := found[name]; again || value == "" {
-			continue // the first counts, as with getenv
+			continue // the first one counts, as with getenv
 		}
 		i := slices.IndexFunc(p.Prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 		if i < 0 {
@@ -59,12 +59,12 @@ func (p Program) unknownVariable(prefix, rest string) error {
 	}
 }
 
-// links are variables that Kubernetes sets in each container for the services of
-// its namespace. Those of a service called tulled begin as tulled's do.
+// links matches variables that Kubernetes sets in each container for the services of its
+// namespace. Those of a service called tulled have the prefix of tulled's own variables.
 var links = regexp.MustCompile(`(^|_)(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// serviceLink reports whether Kubernetes set a variable. A port of a flag is a
-// number, and theirs a URL.
+// serviceLink reports whether Kubernetes set a variable. A port from a flag is a number; one
+// from Kubernetes is a URL.
 func serviceLink(name, value string) bool {
 	return links.MatchString(name) ||
 		(name == "PORT" || strings.HasSuffix(name, "_PORT")) && strings.Contains(value, "://")

@@ -7,13 +7,13 @@ import (
 	"unicode"
 )
 
-// Error refuses a flag, a variable or an argument: which one, why, and what to do
-// instead.
+// Error refuses a flag, a variable or an argument. It names which one, the reason and the
+// fix.
 type Error struct {
-	Flag  string // as it was written: --iface or TULLED_IFACE; "" is the command line as a whole
-	Value string // "" where there is none, or it may be a secret
+	Flag  string // as the user wrote it: --iface or TULLED_IFACE; "" is the whole command line
+	Value string // "" without a value, or if it may be a secret
 	Why   string
-	Fix   string // "" where Why says it
+	Fix   string // "" if Why already says it
 }
 
 func (e *Error) Error() string {
@@ -30,8 +30,7 @@ func (e *Error) Error() string {
 	return e.Flag + " is " + shown(e.Value) + ": " + text
 }
 
-// At returns a refusal with where its value comes from. It drops the value if
-// that is secret.
+// At adds to a refusal the flag or variable that it is about. It removes a secret value.
 func At(from string, err error, secret bool) error {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -45,11 +44,11 @@ func At(from string, err error, secret bool) error {
 	return &named
 }
 
-// Refuse returns what a reader finds wrong with a value; At adds the flag.
+// Refuse returns an Error about a value. At adds the flag.
 func Refuse(value, why, fix string) error { return &Error{Value: value, Why: why, Fix: fix} }
 
-// shown returns a value as errors show it: quoted, not too long, and without what
-// stands before an @, which in a URL is a user and a password.
+// shown returns a value as errors show it: quoted and shortened. It hides the text before an
+// @, which in a URL is a user and a password.
 func shown(value string) string {
 	const enough = 80
 	if at := strings.LastIndexByte(value, '@'); at >= 0 {
@@ -61,8 +60,8 @@ func shown(value string) string {
 	return strconv.Quote(value)
 }
 
-// shownName returns an unknown name as far as it looks like one: what follows may
-// be a value, and what follows "password" the password.
+// shownName returns the part of an unknown name that looks like a name. It hides the rest,
+// which may be a value, and everything after "password".
 func shownName(name string) string {
 	const enough = 40
 	end := strings.IndexFunc(name, func(r rune) bool {

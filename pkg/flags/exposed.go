@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 )
 
-// Exposed returns a warning if any user of the host may read or write a file or folder
-// that is for its owner alone, with the command that ends that; else "". The setting
-// named it. A file that cannot be examined is for its reader to report.
+// Exposed returns a warning if every user of the host may read or write a file or folder
+// that only its owner should access, with the command that fixes it. setting names the path.
+// Otherwise it returns "", also for a file that it cannot examine: the file's reader reports
+// that.
 func Exposed(setting, path string) string {
 	if path == "" {
 		return ""
@@ -17,7 +18,7 @@ func Exposed(setting, path string) string {
 	if err != nil {
 		return ""
 	}
-	// The command is for any working directory.
+	// The command must work in any working directory.
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}

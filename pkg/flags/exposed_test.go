@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestExposed: what every user may read or write is named with its mode and the fix.
-func TestExposed(t *testing.T) {
+// TestExposedFilesGetAWarning: a warning names each file that every user may read or write,
+// with its mode and the fix.
+func TestExposedFilesGetAWarning(t *testing.T) {
 	dir := t.TempDir()
 	file, folder, link := filepath.Join(dir, "key.pem"), filepath.Join(dir, "state"), filepath.Join(dir, "link")
 	for _, err := range []error{os.WriteFile(file, nil, 0o600), os.Mkdir(folder, 0o700), os.Symlink(file, link)} {

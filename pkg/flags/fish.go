@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// %COMMANDS% is what the table says.
+// fishScript is a template. fishCompletion fills in %COMMANDS% from the table.
 const fishScript = `# fish completion for %NAME%
 function __%FUNCTION%_needs_command
 	not __fish_seen_subcommand_from %COMMANDS%
@@ -48,11 +48,11 @@ func fishCompletion(p Program) string {
 			name = " -s " + f.Name
 		}
 		switch {
-		case f.isBool(): // its value is only behind an equals sign
+		case f.isBool(): // its value follows an equals sign only
 		case f.kind() == aFile:
 			name += " -r"
 		default:
-			name += " -x" // and no files
+			name += " -x" // offers no files
 		}
 		if len(f.Only) > 0 {
 			name = " -n '__fish_seen_subcommand_from " + strings.Join(f.Only, " ") + "'" + name

@@ -8,13 +8,12 @@ import (
 	"unicode"
 )
 
-// Given is what a command line and an environment say. Nothing of it is set
-// before Apply.
+// Given holds what a command line and an environment give. Apply sets it.
 type Given struct {
-	// Written are the flags and variables as one would write them, without
-	// secrets. Apply fills it.
+	// Written are the flags and variables as a user would write them, without secrets.
+	// Apply fills it.
 	Written []string
-	// Warnings are lines for the log.
+	// Warnings are warnings for the log.
 	Warnings []string
 
 	program Program
@@ -23,14 +22,14 @@ type Given struct {
 	unknown error // of a variable
 }
 
-// values are those of one flag, in order, and where they come from.
+// values are the values of one flag, in order, and where they come from.
 type values struct {
 	from string // --iface or TULLED_IFACE
 	all  []string
 }
 
-// Read reads a command line, without the program's name, and an environment as
-// of os.Environ. A flag beats a variable. The error is an *Error.
+// Read reads a command line, without the program's name, and an environment from
+// os.Environ. A flag overrides a variable. The error is an *Error.
 func (p Program) Read(args, environ []string) (*Given, error) {
 	g := &Given{program: p, flags: make(map[string]values)}
 	if err := g.commandLine(args); err != nil {
@@ -40,8 +39,7 @@ func (p Program) Read(args, environ []string) (*Given, error) {
 	return g, nil
 }
 
-// Wants reports whether a boolean is set, whatever else is wrong: someone who
-// needs help gets it.
+// Wants reports whether a boolean flag is true, whatever else is wrong: --help always works.
 func (g *Given) Wants(name string) bool {
 	wanted, err := Bool(g.Last(name))
 	return err == nil && wanted
@@ -56,10 +54,10 @@ func (g *Given) Last(name string) string {
 	return all[len(all)-1]
 }
 
-// Has reports whether a flag was given a value that is not empty.
+// Has reports whether a flag has a value that is not empty.
 func (g *Given) Has(name string) bool { return strings.Join(g.flags[name].all, "") != "" }
 
-// In returns the names of a group's flags that were given a value.
+// In returns the names of a group's flags that have a value.
 func (g *Given) In(group string) (names []string) {
 	for _, f := range g.program.Flags {
 		if f.Group == group && g.Has(f.Name) {
@@ -69,7 +67,7 @@ func (g *Given) In(group string) (names []string) {
 	return names
 }
 
-// From returns how a flag was given, or how to give it.
+// From returns the flag or variable that gave a flag its value, or how to give it one.
 func (g *Given) From(name string) string {
 	if v, ok := g.flags[name]; ok {
 		return v.from
@@ -104,7 +102,7 @@ func (g *Given) apply(f Flag) error {
 				Fix: fmt.Sprintf("add the command, as in %s %s %s", g.program.Name, f.Only[0], v.from),
 			}
 		}
-		given, v.all = false, nil // a variable is for all commands
+		given, v.all = false, nil // a variable may be set for all commands
 	}
 	if !given && f.Default != "" {
 		return f.Set(f.Default)
@@ -116,10 +114,10 @@ func (g *Given) apply(f Flag) error {
 		g.Written = append(g.Written, v.from+"="+f.show(value))
 		switch {
 		case value == "" && f.Default == "":
-			// That is how scripts leave a flag out.
+			// Scripts leave a flag out by an empty value.
 			continue
 		case value == "":
-			return &Error{Flag: v.from, Why: "empty", Fix: "leave it out for the default " + f.Default}
+			return &Error{Flag: v.from, Why: "empty", Fix: "remove it for the default " + f.Default}
 		}
 		if err := f.Set(value); err != nil {
 			return At(v.from, err, f.Secret)
@@ -128,7 +126,7 @@ func (g *Given) apply(f Flag) error {
 	return nil
 }
 
-// show returns a value as Written has it: quoted where a shell needs that.
+// show returns a value for Written: quoted if a shell needs that.
 func (f Flag) show(value string) string {
 	if f.Secret {
 		return hidden
@@ -151,7 +149,7 @@ func (g *Given) Command() string {
 	return c.Name
 }
 
-// applyCommand sets the command that the arguments beside the flags name.
+// applyCommand sets the command that the words name.
 func (g *Given) applyCommand() error {
 	if len(g.words) == 0 {
 		return nil
@@ -173,8 +171,8 @@ func (g *Given) applyCommand() error {
 	return nil
 }
 
-// stray refuses a word that no command takes. It shows only what looks like a
-// command or a boolean: anything else may be the second half of a password.
+// stray refuses a word that no command takes. It shows the word only if it looks like a
+// command or a boolean: any other word may be the second half of a password.
 func (g *Given) stray(index int) error {
 	word, what := g.words[index], "unexpected argument"
 	if index == 0 {
@@ -197,7 +195,7 @@ func (g *Given) stray(index int) error {
 	return &Error{Why: fmt.Sprintf("unexpected argument %d, not counting flags", index+1), Fix: "quote a value with spaces, and " + g.program.seeHelp()}
 }
 
-// aBool returns a boolean flag that was given, as an example.
+// aBool returns a boolean flag of the command line, as an example.
 func (g *Given) aBool() string {
 	for _, f := range g.program.Flags {
 		if f.isBool() && g.Has(f.Name) {

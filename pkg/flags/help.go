@@ -61,7 +61,7 @@ func (p Program) WriteCommandHelp(w io.Writer, name string) error {
 	return err
 }
 
-// left returns the flag and its value, as the help has them.
+// left returns the left column of the help: the flag and its value.
 func (f Flag) left() string { return strings.TrimRight("  "+f.Written()+" "+f.Value, " ") }
 
 // line returns the flag's line of the help.
@@ -72,12 +72,12 @@ func (f Flag) line(column int, about string) string {
 	return line(f.left(), column, about)
 }
 
-// usage returns a command as one calls it.
+// usage returns a command as a user types it.
 func (p Program) usage(c Command) string {
 	return strings.Join(strings.Fields(p.Name+" "+c.Name+" "+c.Value), " ")
 }
 
-// leastColumn is where the texts of commands and flags begin at the earliest.
+// leastColumn is the leftmost column for the texts of commands and flags.
 const leastColumn = 31
 
 // commandColumn returns where the texts of commands begin: behind every command.
@@ -103,7 +103,7 @@ func line(left string, column int, about string) string {
 	return left + strings.Repeat(" ", column-utf8.RuneCountInString(left)) + about + "\n"
 }
 
-// variables explains the flags' variables.
+// variables returns the help on the flags' variables.
 func (p Program) variables() string {
 	example, _ := p.Find(p.Example)
 	var all []string
@@ -113,7 +113,7 @@ func (p Program) variables() string {
 	return fmt.Sprintf("Every flag is also a variable: %s is %s.\n%s.", example.Written(), strings.Join(all, ", or "), p.precedence(" "))
 }
 
-// precedence says which of a flag's values counts.
+// precedence returns the sentence on which of a flag's values counts.
 func (p Program) precedence(space string) string {
 	stronger, text := "A flag", ""
 	for i, prefix := range p.Prefixes {

@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Manual is what only the manual page says of a program. Its texts are in the
-// format of man.
+// Manual is the part of a manual page that the help does not have. Its texts are in roff.
 type Manual struct {
-	Summary     string // behind the program's name
+	Summary     string // follows the program's name
 	Description string
-	Files       []ManualFile // beside the flags' defaults
+	Files       []ManualFile // in addition to the flags' defaults
 	Exit        string
 	Also        []string // other pages, like ip(8)
 }
@@ -29,7 +28,7 @@ behind it turns it off.
 Of a flag given more than once the last one counts, unless it is repeatable.
 `
 
-// WriteManual writes the program's page of section 8, in the format of man.
+// WriteManual writes the program's page of section 8, in roff.
 func (p Program) WriteManual(w io.Writer) error {
 	var page manPage
 	fmt.Fprintf(&page, ".TH %s 8 \"\" tulle\n.SH NAME\n", roff(strings.ToUpper(p.Name)))
@@ -65,7 +64,7 @@ func (p Program) WriteManual(w io.Writer) error {
 	return err
 }
 
-// manPage builds the page.
+// manPage builds a manual page.
 type manPage struct{ strings.Builder }
 
 // text writes a line of running text.
@@ -94,7 +93,7 @@ func (p *manPage) flag(f Flag) {
 	}
 }
 
-// environment explains the flags' variables.
+// environment writes the section on the flags' variables.
 func (p *manPage) environment(of Program) {
 	example, _ := of.Find(of.Example)
 	fmt.Fprintf(p, ".SH ENVIRONMENT\nEvery flag is also a variable:\n.B %s\nis\n", roff(example.Written()))
@@ -147,8 +146,8 @@ func (p *manPage) also(pages []string) {
 	}
 }
 
-// roff is s as roff reads it: nothing in it commands the formatter, and what
-// looks like ASCII stays so, for people paste it.
+// roff escapes s for roff: no text in it is a command, and ASCII characters stay ASCII, so
+// that people can paste them.
 func roff(s string) string {
 	var b strings.Builder
 	for i, r := range s {

@@ -2,8 +2,8 @@ package flags
 
 import "testing"
 
-// TestRoff checks that no text is taken for a command of the formatter.
-func TestRoff(t *testing.T) {
+// TestRoffEscapesCommands checks that no text becomes a command of the formatter.
+func TestRoffEscapesCommands(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"plain text", "plain text"},
 		{".so /etc/passwd", `\&.so /etc/passwd`},

@@ -2,9 +2,9 @@ package flags
 
 import "strings"
 
-// Nearest returns the one of names that name is probably a typo of, or "".
+// Nearest returns the most similar of names if name is probably a typo of it, or "".
 func Nearest(name string, names []string) string {
-	const longest = 40 // no name of ours is as long
+	const longest = 40 // longer than any name
 	if len(name) > longest {
 		return ""
 	}

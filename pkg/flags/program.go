@@ -5,36 +5,36 @@ import (
 	"strings"
 )
 
-// Program is what the command line of a program may have.
+// Program describes the command line of a program.
 type Program struct {
 	Name  string
 	About string // the first sentence of the help
-	// Prefixes begin the flags' variables. A variable with an earlier prefix
-	// overrides one with a later. One with the first that no flag has is an error,
-	// with another it is a warning.
+	// Prefixes are the prefixes of the flags' variables. A variable with an earlier prefix
+	// overrides one with a later prefix. An unknown variable with the first prefix is an
+	// error, and with a later one a warning.
 	Prefixes []string
-	Example  string // the flag by which the help explains the variables
+	Example  string // the flag with which the help explains the variables
 	Commands []Command
-	Flags    []Flag   // those of a group in one piece
+	Flags    []Flag   // a group's flags stand together
 	Examples []string // command lines
 	Manual   Manual
 }
 
-// Command is a word by which the program does something else than its main work.
+// Command is a word that makes the program do something other than its main work.
 type Command struct {
 	Name  string // "" is the program without a command
 	Value string // what the help calls the next word; in brackets if it may be missing
 	About string // fits on its line
-	// Choices are the words that may follow, where these are few.
+	// Choices are the words that may follow, if these are few.
 	Choices []string
-	// Uses are the flags, or the groups of flags, that the help of the command lists
-	// beside its own.
+	// Uses are the flags, or the groups of flags, that the command's help lists in addition
+	// to its own.
 	Uses []string
 	// Set takes the word that follows, or "".
 	Set func(word string) error
 }
 
-// Flag is one flag, and its variables.
+// Flag is a flag, and its variables.
 type Flag struct {
 	Name  string
 	Group string // its heading in the help
@@ -42,25 +42,25 @@ type Flag struct {
 	// has none, and the flag alone means true.
 	Value   string
 	About   string // fits on its line
-	Default string // as one would write it
-	// Choices are its values, where these are few.
+	Default string // as a user would write it
+	// Choices are its values, if these are few.
 	Choices    []string
 	Interfaces bool // its values are the host's network interfaces
-	Many       bool // a repeated flag adds; otherwise the last one counts
+	Many       bool // the flag may be repeated; otherwise the last one counts
 	Secret     bool // the value is never shown
-	// Only are the commands that the flag belongs to. Without them it is refused. A
-	// flag without any may always be given.
+	// Only are the commands that the flag belongs to; without one of them, the flag is an
+	// error. An empty list allows all commands.
 	Only []string
 	Set  func(value string) error
 }
 
-// Help and Version are flags that every program has. Given.Wants asks for them.
+// Help and Version are flags of every program. Given.Wants reads them.
 var (
 	Help    = Flag{Name: "help", Default: "false", About: "print this help", Set: checked(Bool)}
 	Version = Flag{Name: "version", Default: "false", About: "print the version", Set: checked(Bool)}
 )
 
-// In returns the flag under a heading of the help.
+// In returns the flag in a group of the help.
 func (f Flag) In(group string) Flag {
 	f.Group = group
 	return f
@@ -74,12 +74,12 @@ func (f Flag) Written() string {
 	return "--" + f.Name
 }
 
-// Variable returns what the flag is called in the environment, behind a prefix.
+// Variable returns the name of the flag's variable, without a prefix.
 func (f Flag) Variable() string {
 	return strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
-// about returns what the flag does, beside the flags of other commands.
+// about returns what the flag does, and its command if it has only one.
 func (f Flag) about() string {
 	if len(f.Only) == 1 {
 		return f.Only[0] + ": " + f.About
@@ -87,16 +87,15 @@ func (f Flag) about() string {
 	return f.About
 }
 
-// isFor reports whether the flag may be given with a command; "" is the program
-// without one.
+// isFor reports whether a command accepts the flag; "" is the program without a command.
 func (f Flag) isFor(command string) bool { return len(f.Only) == 0 || slices.Contains(f.Only, command) }
 
 func (f Flag) isBool() bool { return f.Value == "" }
 
-// hasDefault reports whether there is a default worth a word.
+// hasDefault reports whether the help shows the flag's default.
 func (f Flag) hasDefault() bool { return f.Default != "" && f.Default != "false" }
 
-// Find returns the flag of a name.
+// Find returns the flag with a name.
 func (p Program) Find(name string) (Flag, bool) {
 	i := slices.IndexFunc(p.Flags, func(f Flag) bool { return f.Name == name })
 	if i < 0 {
@@ -105,7 +104,7 @@ func (p Program) Find(name string) (Flag, bool) {
 	return p.Flags[i], true
 }
 
-// nearest returns the flag that name is probably a typo of.
+// nearest returns the most similar flag, if name is probably a typo of it.
 func (p Program) nearest(name string) (Flag, bool) {
 	var names []string
 	for _, f := range p.Flags {
@@ -119,7 +118,7 @@ func (p Program) named() []Command {
 	return slices.DeleteFunc(slices.Clone(p.Commands), func(c Command) bool { return c.Name == "" })
 }
 
-// command returns the command of a name.
+// command returns the command with a name.
 func (p Program) command(name string) (Command, bool) {
 	i := slices.IndexFunc(p.Commands, func(c Command) bool { return c.Name == name })
 	if i < 0 || name == "" {
@@ -128,5 +127,5 @@ func (p Program) command(name string) (Command, bool) {
 	return p.Commands[i], true
 }
 
-// seeHelp is the fix where there is no better one.
+// seeHelp returns the fix if there is no better one.
 func (p Program) seeHelp() string { return "see " + p.Name + " --help" }

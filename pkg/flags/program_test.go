@@ -23,8 +23,9 @@ func small(level *int, word *string) Program {
 	}
 }
 
-// TestRead checks how flags, variables and words set values, and the errors.
-func TestRead(t *testing.T) {
+// TestFlagsVariablesAndWordsSetValues checks the values that a command line and an
+// environment set, and the errors.
+func TestFlagsVariablesAndWordsSetValues(t *testing.T) {
 	for _, c := range []struct {
 		args, environ string
 		level         int
@@ -62,9 +63,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestWriters checks that help, manual page and completion contain every flag and
-// command.
-func TestWriters(t *testing.T) {
+// TestHelpManualAndCompletionAreComplete checks that each contains every flag and command.
+func TestHelpManualAndCompletionAreComplete(t *testing.T) {
 	p := small(new(int), new(string))
 	var help, page, bash strings.Builder
 	if err := errors.Join(p.WriteHelp(&help), p.WriteManual(&page), p.WriteCompletion(&bash, "bash")); err != nil {
@@ -83,7 +83,7 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-func TestCommandHelp(t *testing.T) {
+func TestCommandHelpListsItsFlags(t *testing.T) {
 	p := small(new(int), new(string))
 	p.Commands[1].Uses = []string{"log-level"}
 	var help strings.Builder

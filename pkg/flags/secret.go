@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Secret is a text that is never printed, whatever prints it. It is a pointer
-// for fmt's sake, which prints unexported fields without asking their type.
+// Secret is a text that no function prints. It holds a pointer, because fmt prints unexported
+// fields without calling their methods.
 type Secret struct{ text *string }
 
 // NewSecret hides text.
 func NewSecret(text string) Secret { return Secret{&text} }
 
-// Reveal is the text; "" where there is none.
+// Reveal returns the text, or "" if there is none.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -29,11 +29,11 @@ func (s Secret) String() string {
 	return hidden
 }
 
-// Format is String whatever the verb.
+// Format writes what String returns, for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// Secrets are the parts of a command line, without the program's name, that are
-// secrets. They share the memory of args.
+// Secrets returns the secret parts of a command line, which has no program name. The parts
+// share the memory of args.
 func (p Program) Secrets(args []string) (parts []string) {
 	next := false
 	for _, arg := range args {
@@ -50,5 +50,5 @@ func (p Program) Secrets(args []string) (parts []string) {
 	return parts
 }
 
-// hidden stands for what is not shown.
+// hidden replaces a text that is not shown.
 const hidden = "…"

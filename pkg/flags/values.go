@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// To returns a setter that stores what read makes of the value in a field.
+// To returns a setter that parses a value with read, and stores it in a field.
 func To[T any](field *T, read func(string) (T, error)) func(string) error {
 	return func(value string) (err error) {
 		*field, err = read(value)
@@ -18,7 +18,7 @@ func To[T any](field *T, read func(string) (T, error)) func(string) error {
 	}
 }
 
-// Append returns a setter that appends what read makes of the value to a field.
+// Append returns a setter that parses a value with read, and appends it to a field.
 func Append[T any](field *[]T, read func(string) (T, error)) func(string) error {
 	return func(value string) error {
 		v, err := read(value)
@@ -27,8 +27,7 @@ func Append[T any](field *[]T, read func(string) (T, error)) func(string) error 
 	}
 }
 
-// checked returns a setter for a flag that takes effect before all others are
-// set.
+// checked returns a setter that only checks the value: the flag has taken effect before.
 func checked[T any](read func(string) (T, error)) func(string) error {
 	return func(value string) error {
 		_, err := read(value)
@@ -36,9 +35,9 @@ func checked[T any](read func(string) (T, error)) func(string) error {
 	}
 }
 
-// What follows reads one kind of value each. None is ever empty.
+// Each of the following functions reads one kind of value. The value is never empty.
 
-// Bool reads true or false, and what else strconv.ParseBool takes.
+// Bool reads what strconv.ParseBool accepts, like true or false.
 func Bool(value string) (bool, error) {
 	b, err := strconv.ParseBool(value)
 	if err != nil {
@@ -47,8 +46,8 @@ func Bool(value string) (bool, error) {
 	return b, nil
 }
 
-// Whole returns a reader of numbers in a range. It reads them as flannel does,
-// which takes 0x10 and 1_000 too.
+// Whole returns a reader of numbers in a range. Like flannel, it also accepts 0x10 and
+// 1_000.
 func Whole(least, most int) func(string) (int, error) {
 	return func(value string) (int, error) {
 		n, err := strconv.ParseInt(value, 0, strconv.IntSize)
@@ -66,7 +65,7 @@ func Whole(least, most int) func(string) (int, error) {
 // File reads a file's path.
 func File(value string) (string, error) {
 	if strings.HasSuffix(value, "/") {
-		return "", Refuse(value, "a folder", "name a file")
+		return "", Refuse(value, "a folder", "give the path of a file")
 	}
 	return Folder(value)
 }
@@ -74,21 +73,20 @@ func File(value string) (string, error) {
 // Folder reads a folder's path.
 func Folder(value string) (string, error) {
 	if strings.ContainsFunc(value, unprintable) {
-		return "", Refuse(value, "unprintable path", "use another")
+		return "", Refuse(value, "unprintable path", "use another path")
 	}
 	return value, nil
 }
 
-// Printable reports whether a value has neither spaces nor what cannot be
-// printed.
+// Printable reports whether a value has neither spaces nor unprintable characters.
 func Printable(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return unprintable(r) || unicode.IsSpace(r) })
 }
 
-// unprintable is also what stands for bytes that are no UTF-8.
+// unprintable reports whether r cannot be printed, or replaces bytes that are not UTF-8.
 func unprintable(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
 
-// Port reads the number of a port; 0 is one, too.
+// Port reads the number of a port, which may be 0.
 func Port(value string) (uint16, error) {
 	n, err := Whole(0, math.MaxUint16)(value)
 	return uint16(n), err
@@ -103,7 +101,7 @@ func Address(value string) (netip.Addr, error) {
 	return a.Unmap(), nil
 }
 
-// Items returns the parts of a comma-separated list, without empty ones.
+// Items returns the parts of a comma-separated list. It skips empty ones.
 func Items(list string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for item := range strings.SplitSeq(list, ",") {
@@ -114,8 +112,8 @@ func Items(list string) iter.Seq[string] {
 	}
 }
 
-// IsHost reports whether name, from a URL with host, is an address or may be a
-// name in DNS.
+// IsHost reports whether name, the host name in a URL with this host, is an address or can
+// be a DNS name.
 func IsHost(host, name string) bool {
 	if strings.HasPrefix(host, "[") {
 		a, err := netip.ParseAddr(name)

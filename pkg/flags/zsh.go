@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// single is s between single quotes, for zsh.
+// single returns s in single quotes, for zsh.
 func single(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// %FLAGS% and its like are what the table says.
+// zshScript is a template. zshCompletion fills in %FLAGS% and its like from the table.
 const zshScript = `#compdef %NAME%
 # zsh completion for %NAME%
 _%FUNCTION%() {
@@ -43,7 +43,7 @@ _%FUNCTION%() {
 	return ret
 }
 
-# It is a function of its own when it is loaded by its name, and else is read.
+# zsh autoloads this file as the function, or a person sources it.
 if [[ ${funcstack[1]} == _%FUNCTION% ]]; then
 	_%FUNCTION% "$@"
 else

@@ -1,4 +1,4 @@
-// Package httpd serves HTTP to operators and to machines: a server that bounds
-// what its clients cost, guards against other sites, health, and profiles of the
-// process. What else is served its caller says.
+// Package httpd serves HTTP to operators and programs. Its server limits what clients can
+// cost it, guards against requests from other sites, and serves health and profiles of the
+// process. The caller adds the other pages.
 package httpd

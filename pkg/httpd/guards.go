@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// mostTraces limits the profiles that are taken at once.
+// mostTraces limits the profiles that run at once.
 const mostTraces = 1
 
-// Handler returns mux behind the guards, with the profiles if they are on.
+// Handler returns mux behind the guards. It adds the profiles if Options.Pprof is set.
 func Handler(o Options, mux *http.ServeMux) http.Handler {
 	if o.Pprof {
 		profiles(mux)
@@ -23,8 +23,8 @@ func Handler(o Options, mux *http.ServeMux) http.Handler {
 	return guarded(h)
 }
 
-// profiles adds the process's profiles, without its command line, which may contain
-// secrets.
+// profiles adds the profiles of net/http/pprof to mux. It refuses the command line, which
+// may contain secrets.
 func profiles(mux *http.ServeMux) {
 	const most = 5 * time.Minute
 	long := func(h http.HandlerFunc) http.Handler {
@@ -39,11 +39,11 @@ func profiles(mux *http.ServeMux) {
 	mux.Handle("GET /debug/pprof/trace", long(pprof.Trace))
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the command line is not shown: secrets may be in it", http.StatusForbidden)
+		http.Error(w, "the command line is hidden: it may contain secrets", http.StatusForbidden)
 	})
 }
 
-// guarded forbids caching, content sniffing and referrers.
+// guarded adds headers that forbid caching, content sniffing and referrers.
 func guarded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -53,7 +53,7 @@ func guarded(h http.Handler) http.Handler {
 	})
 }
 
-// AtOnce rejects requests beyond n at a time.
+// AtOnce answers at most n requests at a time, and rejects the others.
 func AtOnce(n int, h http.Handler) http.Handler {
 	room := make(chan struct{}, n)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,20 +68,21 @@ func AtOnce(n int, h http.Handler) http.Handler {
 	})
 }
 
-// onlyLocal rejects requests for other host names. Otherwise a page of another site,
-// open in a browser on this host, could read this server under a name of its own.
+// onlyLocal rejects requests for other host names. Otherwise a page of another site, open in
+// a browser on this host, could point its own name at this server and read it (DNS
+// rebinding).
 func onlyLocal(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !local(r.Host) {
-			http.Error(w, "this server is for this host alone; ask for an IP address or localhost", http.StatusMisdirectedRequest)
+			http.Error(w, "this server is for this host alone; use an IP address or localhost in the URL", http.StatusMisdirectedRequest)
 			return
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// local reports whether a Host header names an IP address or localhost. A missing
-// header is accepted: only browsers need this check, and they send one.
+// local reports whether a Host header names an IP address or localhost. It accepts a missing
+// header: the check is for browsers, which always send one.
 func local(host string) bool {
 	if host == "" {
 		return true

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// AnswerLimit is how long the program's main loop may take to answer.
+// AnswerLimit is the time in which the program's main loop must answer.
 const AnswerLimit = 2 * time.Second
 
-// Health answers whether the program's main loop answers: if not, only a restart
-// helps. alive reports that within its context.
+// Health serves whether the program's main loop answers: if not, only a restart helps. alive
+// reports whether the loop answered before its context ended.
 func Health(program string, alive func(context.Context) bool) http.HandlerFunc {
 	return Text(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), AnswerLimit)
@@ -24,7 +24,7 @@ func Health(program string, alive func(context.Context) bool) http.HandlerFunc {
 	})
 }
 
-// Text declares an answer to be plain text.
+// Text sets the content type of an answer to plain text.
 func Text(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

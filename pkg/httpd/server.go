@@ -18,34 +18,34 @@ import (
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
-// Options say where to serve, and what.
+// Options are where to serve, and what.
 type Options struct {
 	Address netip.Addr
 	Port    uint16
 	Pprof   bool // also serve profiles of the process
-	// AddressSetting and PortSetting are what errors call them, like --healthz-ip.
+	// AddressSetting and PortSetting name Address and Port in errors, like --healthz-ip.
 	AddressSetting, PortSetting string
 }
 
 const (
-	// listenAgain is the pause between attempts to listen. At boot the address may
-	// appear later than the daemon.
+	// listenAgain is the pause between attempts to listen. At boot, the daemon may start
+	// before its address appears.
 	listenAgain = 2 * time.Second
 	// mostConnections, mostWaiting and the time limits bound the cost of clients that
 	// open connections and send little, or slowly. The connections beyond mostWaiting
-	// are for complete requests.
+	// are reserved for complete requests.
 	mostConnections = 128
 	mostWaiting     = 96
 	headerLimit     = 5 * time.Second
 	writeLimit      = 15 * time.Second
 	idleLimit       = time.Minute
 	mostHeader      = 1 << 14
-	// endLimit is how long running answers may take at the end.
+	// endLimit is how long unfinished answers may delay the server's end.
 	endLimit = time.Second
 )
 
-// Serve answers requests by mux until ctx ends. It logs once why it cannot listen,
-// and retries.
+// Serve answers requests with mux until ctx ends. While it cannot listen, it logs the reason
+// once, and retries.
 func Serve(ctx context.Context, o Options, mux *http.ServeMux) error {
 	listening := trouble.Outcome{Failed: "Failed to serve health and metrics; retrying"}
 	for {

@@ -35,9 +35,9 @@ func ask(h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestHealth checks the answer of /healthz while the program is alive, and while it
-// is not.
-func TestHealth(t *testing.T) {
+// TestHealthTellsWhetherTheLoopAnswers checks /healthz while the main loop answers, and
+// while it does not.
+func TestHealthTellsWhetherTheLoopAnswers(t *testing.T) {
 	for alive, want := range map[bool]string{true: "ok\n", false: "the program's main loop did not answer within 2s\n"} {
 		w := ask(Health("the program", func(context.Context) bool { return alive }), "/healthz")
 		if w.Body.String() != want || (w.Code == http.StatusOK) != alive {
@@ -100,8 +100,9 @@ func TestServeWaitsForItsPort(t *testing.T) {
 	}
 }
 
-// TestServeEndsWaiting: it also ends while it waits for its port.
-func TestServeEndsWaiting(t *testing.T) {
+// TestServeEndsWhileItWaitsForItsPort: Serve also ends with its context while its port is in
+// use.
+func TestServeEndsWhileItWaitsForItsPort(t *testing.T) {
 	o, taken := free(t)
 	defer taken.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -140,7 +141,7 @@ func TestHalfOpenConnectionsBlockNoRequest(t *testing.T) {
 			t.Fatalf("beside %d connections: %d, %v", len(open), code, err)
 		}
 	}
-	// Which ones close first depends on the request that was being answered then.
+	// Which connections close first depends on the requests that are being answered.
 	closed := make(chan struct{}, len(open))
 	for _, conn := range open {
 		go func() {
@@ -162,8 +163,8 @@ func TestHalfOpenConnectionsBlockNoRequest(t *testing.T) {
 	}
 }
 
-// TestLargeHeaders: a request with large headers is rejected.
-func TestLargeHeaders(t *testing.T) {
+// TestLargeHeadersAreRejected: the server rejects a request with large headers.
+func TestLargeHeadersAreRejected(t *testing.T) {
 	o, l := free(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

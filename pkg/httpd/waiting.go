@@ -8,10 +8,9 @@ import (
 	"sync"
 )
 
-// waiting limits the connections without a complete request: those that sent nothing,
-// or part of a request, or nothing since their last answer. Beyond most, it closes
-// the one that has waited longest. So clients that open connections and send no
-// request cannot keep others out.
+// waiting limits the connections without a complete request: they sent nothing, or part of
+// a request, or nothing since their last answer. Beyond most, it closes the one that has
+// waited longest. So clients that only open connections cannot block other clients.
 type waiting struct {
 	most int
 
@@ -27,7 +26,7 @@ func newWaiting(most int) *waiting {
 // connKey is the key of a request's context that holds its net.Conn.
 type connKey struct{}
 
-// guard makes a server use w.
+// guard installs w in a server.
 func (w *waiting) guard(s *http.Server) {
 	h := s.Handler
 	s.Handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {

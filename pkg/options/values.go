@@ -225,7 +225,7 @@ func sourceLine(value string) (string, error) {
 // on the scheme.
 func apiURL(value string) (string, error) {
 	if strings.ContainsAny(value, "@?#") {
-		return "", flags.Refuse("", "user, query or fragment in a URL", "use one like https://192.0.2.7:6443")
+		return "", flags.Refuse("", "user, URL with a query or fragment", "use one like https://192.0.2.7:6443")
 	}
 	u, err := url.Parse(value)
 	switch {

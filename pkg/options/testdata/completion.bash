@@ -1,6 +1,6 @@
 # bash completion for tulled
 _tulled() {
-	# bash cuts words at equals signs and colons, so they are cut here, at spaces.
+	# bash splits words at equals signs and colons, so split the line at spaces here.
 	local line=${COMP_LINE:0:COMP_POINT} of= command= prefix= word name
 	local -a words
 	read -a words <<<"$line"
@@ -22,7 +22,7 @@ _tulled() {
 	if [[ ! $of && $cur == -*=* ]]; then
 		prefix=${cur%%=*}= cur=${cur#*=}
 		of=${prefix#-} of=${of#-} of=${of%=}
-		[[ $COMP_WORDBREAKS != *=* ]] || prefix= # all up to there stays
+		[[ $COMP_WORDBREAKS != *=* ]] || prefix= # bash keeps the text before the equals sign
 	fi
 	case $of in
 	'')

@@ -155,7 +155,7 @@ _tulled() {
 	return ret
 }
 
-# It is a function of its own when it is loaded by its name, and else is read.
+# zsh autoloads this file as the function, or a person sources it.
 if [[ ${funcstack[1]} == _tulled ]]; then
 	_tulled "$@"
 else
