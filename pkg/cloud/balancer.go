@@ -183,6 +183,9 @@ const (
 	// or remove. To add what is there, and to remove what is not, is no error.
 	AllowIngress  BalancerVerb = "allow-ingress"
 	RevokeIngress BalancerVerb = "revoke-ingress"
+	// DescribeIngress needs Security.ID, and in Security.Rules some that are there, with
+	// other descriptions.
+	DescribeIngress BalancerVerb = "describe-ingress"
 
 	// CreateGroup needs Group: Name, Network, Protocol, Port, Kind, Family, Health, Tags.
 	CreateGroup BalancerVerb = "create-target-group"

@@ -44,7 +44,7 @@ func (a *Account) Set(all cloud.Balancing, keep map[string]bool, began time.Time
 	}
 	before := *a
 	fresh := NewAccount()
-	stays := func(id string) bool { return began.Sub(before.made[id]) <= recently && !before.made[id].IsZero() }
+	stays := func(id string) bool { return before.isNew(id, began) }
 	a.balancers, a.groups, a.security, a.of = fresh.balancers, fresh.groups, fresh.security, fresh.of
 	for _, b := range all.Balancers {
 		if was, is := before.balancers[b.ID]; is && was.Detailed {
@@ -85,6 +85,12 @@ func (a *Account) Set(all cloud.Balancing, keep map[string]bool, began time.Time
 	maps.DeleteFunc(a.made, func(id string, at time.Time) bool { return began.Sub(at) > recently })
 }
 
+// isNew reports whether an object was made here so recently that a reading may lack it.
+func (a *Account) isNew(id string, began time.Time) bool {
+	at, is := a.made[id]
+	return is && began.Sub(at) <= recently
+}
+
 func (a *Account) setGroup(g cloud.TargetGroup) {
 	a.groups[g.ID] = g
 	key := g.Tags[ServiceTag]
@@ -102,9 +108,10 @@ func (a *Account) removeGroup(id string) {
 	}
 }
 
-// SetDetails takes details of the objects whose IDs were asked for. Those that are missing
-// in a complete answer do not exist any more.
-func (a *Account) SetDetails(ids []string, all cloud.Balancing, complete bool) {
+// SetDetails takes a reading, which began at a time, of the details of objects. Those that
+// are missing in a complete answer do not exist any more, unless they are so new that the
+// cloud may not show them yet.
+func (a *Account) SetDetails(ids []string, all cloud.Balancing, complete bool, began time.Time) {
 	found := make(map[string]bool)
 	for _, b := range all.Balancers {
 		if was, is := a.balancers[b.ID]; is {
@@ -121,7 +128,7 @@ func (a *Account) SetDetails(ids []string, all cloud.Balancing, complete bool) {
 		found[g.ID] = true
 	}
 	for _, id := range ids {
-		if found[id] || !complete || !a.made[id].IsZero() {
+		if found[id] || !complete || a.isNew(id, began) {
 			continue
 		}
 		delete(a.balancers, id)

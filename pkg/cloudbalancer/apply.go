@@ -16,11 +16,11 @@ func (a *Account) Apply(c cloud.BalancerChange, answer cloud.Balancing, now time
 			s.Name, s.Network, s.Tags = c.Security.Name, c.Security.Network, c.Security.Tags
 			a.security[s.ID], a.made[s.ID] = s, now
 		}
-	case cloud.AllowIngress, cloud.RevokeIngress:
+	case cloud.AllowIngress, cloud.RevokeIngress, cloud.DescribeIngress:
 		if s, is := a.security[c.Security.ID]; is {
 			changed := trafficOf(c.Security.Rules)
 			s.Rules = slices.DeleteFunc(slices.Clone(s.Rules), func(r cloud.Rule) bool { return changed[traffic(r)] })
-			if c.Verb == cloud.AllowIngress {
+			if c.Verb != cloud.RevokeIngress {
 				s.Rules = append(s.Rules, c.Security.Rules...)
 			}
 			a.security[s.ID] = s

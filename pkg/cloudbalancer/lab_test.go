@@ -106,7 +106,7 @@ func (l *lab) step(next func(Holding) Step, s Ref) Step {
 		if err != nil || failed != nil {
 			l.Fatal(err, failed)
 		}
-		l.account.SetDetails(step.Details, all, true)
+		l.account.SetDetails(step.Details, all, true, l.now)
 		l.account.SetSecurity(groups)
 	}
 }

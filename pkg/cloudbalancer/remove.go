@@ -23,9 +23,7 @@ func Remove(cluster string, s Ref, h Holding) Step {
 		ours := func(r cloud.Rule) bool {
 			return isRuleOf(r, p.want.Balancer) || h.Own != nil && r.Group == h.Own.ID && g.Tags[clusterTag+cluster] == owned
 		}
-		if more := p.unshared(superfluous(g.Rules, nil, ours)); len(more) > 0 {
-			p.rules(cloud.RevokeIngress, g, more)
-		}
+		p.release(g, superfluous(g.Rules, nil, ours))
 	}
 	for _, g := range h.Groups {
 		p.deleteGroup(g)

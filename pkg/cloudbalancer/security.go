@@ -3,6 +3,7 @@ package cloudbalancer
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
@@ -57,13 +58,17 @@ func (p *planner) security(network string) (via []string) {
 	return slices.Compact(all)
 }
 
-// rules adds or removes rules of a security group.
+// rules adds, removes or describes rules of a security group.
 func (p *planner) rules(verb cloud.BalancerVerb, of cloud.SecurityGroup, rules []cloud.Rule) {
 	c := Change{
 		BalancerChange: cloud.BalancerChange{Verb: verb, Security: cloud.SecurityGroup{ID: of.ID, Rules: rules}},
 		Kind:           SecurityKind, Object: of.ID, Summary: "allow " + describe(rules) + " into " + of.ID, After: describe(rules),
 	}
-	if verb == cloud.RevokeIngress {
+	switch verb {
+	case cloud.DescribeIngress:
+		heirs := strings.Join(HeirsOf(rules), " and ")
+		c.Summary, c.Before, c.After = "leave the rules "+describe(rules)+" of "+of.ID+" to "+heirs, "rules of "+p.want.Balancer, "rules of "+heirs
+	case cloud.RevokeIngress:
 		c.Summary, c.Before, c.After = "no longer allow "+describe(rules)+" into "+of.ID, describe(rules), "none"
 		if c.Mark = rules[0].Description; c.Mark == "" {
 			c.Mark = clusterTag + p.want.cluster + "=" + owned
@@ -101,11 +106,6 @@ func (p *planner) nodes(via []string) {
 		source = w.Security[0]
 	}
 	rules := w.nodeRules(source, w.checkers(b, p.setting.Subnets))
-	revoke := func(g cloud.SecurityGroup, more []cloud.Rule) {
-		if more = p.unshared(more); len(more) > 0 {
-			p.rules(cloud.RevokeIngress, g, more)
-		}
-	}
 	known := make(map[string]bool)
 	for _, g := range p.holding.Nodes {
 		known[g.ID] = true
@@ -114,10 +114,10 @@ func (p *planner) nodes(via []string) {
 			if lacks := missing(g.Rules, rules); len(lacks) > 0 {
 				p.rules(cloud.AllowIngress, g, lacks)
 			} else if p.isSettled(via) {
-				revoke(g, superfluous(g.Rules, rules, ours))
+				p.release(g, superfluous(g.Rules, rules, ours))
 			}
 		} else if p.setting.NodesKnown {
-			revoke(g, superfluous(g.Rules, nil, ours))
+			p.release(g, superfluous(g.Rules, nil, ours))
 		}
 	}
 	for _, id := range p.setting.NodeGroups {
@@ -137,13 +137,40 @@ func (p *planner) isSettled(via []string) bool {
 	return !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Kind == ListenerKind || c.Kind == GroupKind })
 }
 
-// unshared returns those of our rules that no other balancer needs. AWS keeps rules for the
-// same traffic as one, with the description of the first.
-func (p *planner) unshared(rules []cloud.Rule) (all []cloud.Rule) {
-	if len(rules) == 0 || p.holding.Shared == nil {
-		return rules
+// HeirsOf returns the names of the balancers that the descriptions of rules in security
+// groups of Nodes have.
+func HeirsOf(rules []cloud.Rule) (names []string) {
+	for _, r := range rules {
+		names = append(names, r.Description[strings.LastIndexByte(r.Description, '=')+1:])
 	}
-	return missing(p.holding.Shared(), rules)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// release removes rules of ours that the balancer no longer needs from a security group of
+// Nodes. AWS keeps rules for the same traffic as one, with the description of the first.
+// One that another balancer needs gets the description of that one, which removes it
+// later.
+func (p *planner) release(g cloud.SecurityGroup, rules []cloud.Rule) {
+	if len(rules) == 0 {
+		return
+	}
+	var shared []cloud.Rule
+	if p.holding.Shared != nil {
+		shared = p.holding.Shared()
+	}
+	if gone := missing(shared, rules); len(gone) > 0 {
+		p.rules(cloud.RevokeIngress, g, gone)
+	}
+	stay, heirs, seen := trafficOf(rules), []cloud.Rule(nil), make(map[cloud.Rule]bool)
+	for _, r := range shared {
+		if t := traffic(r); stay[t] && !seen[t] {
+			seen[t], heirs = true, append(heirs, r)
+		}
+	}
+	if len(heirs) > 0 {
+		p.rules(cloud.DescribeIngress, g, sorted(heirs))
+	}
 }
 
 // Shared returns those rules in the security groups of Nodes that the balancers of wants

@@ -47,7 +47,7 @@ func (c *Client) ChangeBalancing(ctx context.Context, b cloud.BalancerChange) (c
 		return c.createBalancer(ctx, b.Balancer)
 	case cloud.CreateListener:
 		return c.createListener(ctx, b.Listener, b.Tags)
-	case cloud.DeleteSecurityGroup, cloud.AllowIngress, cloud.RevokeIngress:
+	case cloud.DeleteSecurityGroup, cloud.AllowIngress, cloud.RevokeIngress, cloud.DescribeIngress:
 		err = c.changeSecurityGroup(ctx, b.Verb, b.Security)
 	case cloud.SetHealthCheck, cloud.SetGroupAttributes, cloud.DeleteGroup, cloud.Register, cloud.Deregister:
 		err = c.changeTargetGroup(ctx, b.Verb, b.Group)
@@ -66,7 +66,7 @@ func objects(b cloud.BalancerChange) (what, id string, is func(string) bool) {
 	switch b.Verb {
 	case cloud.CreateSecurityGroup, cloud.CreateGroup:
 		return "VPC", b.Security.Network + b.Group.Network, func(id string) bool { return strings.HasPrefix(id, "vpc-") && resourceID.MatchString(id) }
-	case cloud.DeleteSecurityGroup, cloud.AllowIngress, cloud.RevokeIngress:
+	case cloud.DeleteSecurityGroup, cloud.AllowIngress, cloud.RevokeIngress, cloud.DescribeIngress:
 		return "security group", b.Security.ID, isGroup
 	case cloud.SetHealthCheck, cloud.SetGroupAttributes, cloud.DeleteGroup, cloud.Register, cloud.Deregister:
 		return "target group", b.Group.ID, groupARN.MatchString

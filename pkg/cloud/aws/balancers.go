@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,6 +46,9 @@ var (
 	balancerARN = regexp.MustCompile(`^arn:[a-z0-9-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:loadbalancer/[a-z]+/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,40}$`)
 	groupARN    = regexp.MustCompile(`^arn:[a-z0-9-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:targetgroup/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,40}$`)
 	listenerARN = regexp.MustCompile(`^arn:[a-z0-9-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:listener/[a-z]+/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,40}/[0-9a-f]{1,40}$`)
+	// serviceBalancer is the name of a balancer of a Service, which is made of the Service's
+	// UID.
+	serviceBalancer = regexp.MustCompile(`^a[0-9a-f]{31}$`)
 	// balancerHost is a name in the DNS. That of a balancer has the balancer's own case.
 	balancerHost = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )
@@ -52,8 +56,9 @@ var (
 // quoted quotes a value of an error, and limits it.
 func quoted(text string) string { return fmt.Sprintf("%.120q", text) }
 
-// Balancing returns the network load balancers, target groups and security groups with
-// the cluster's tag, without their details.
+// Balancing returns the network load balancers of Services, target groups and security
+// groups with the cluster's tag, without their details. A target group of other load
+// balancers alone is left out.
 func (c *Client) Balancing(ctx context.Context) (cloud.Balancing, error) {
 	var b cloud.Balancing
 	balancers, err := c.describeBalancers(ctx)
@@ -64,10 +69,16 @@ func (c *Client) Balancing(ctx context.Context) (cloud.Balancing, error) {
 	if err != nil {
 		return b, err
 	}
-	ids := make([]string, 0, len(balancers)+len(groups))
+	// Most of what others have shows it without its tags, which cost most requests.
+	balancers = slices.DeleteFunc(balancers, func(v cloud.Balancer) bool { return !serviceBalancer.MatchString(v.Name) })
+	candidates := make(map[string]bool, len(balancers))
 	for _, v := range balancers {
-		ids = append(ids, v.ID)
+		candidates[v.ID] = true
 	}
+	groups = slices.DeleteFunc(groups, func(g cloud.TargetGroup) bool {
+		return len(g.Balancers) > 0 && !slices.ContainsFunc(g.Balancers, func(id string) bool { return candidates[id] })
+	})
+	ids := slices.Collect(maps.Keys(candidates))
 	for _, g := range groups {
 		ids = append(ids, g.ID)
 	}

@@ -34,6 +34,9 @@ type service struct {
 	balancer, group, security string
 }
 
+// balancerOf returns the name of the balancer of a Service.
+func balancerOf(service string) string { return fmt.Sprintf("a%031x", service) }
+
 // expose makes a balancer with a security group and a target group.
 func expose(t testing.TB, f *awstest.Server, c *Client, name string) service {
 	t.Helper()
@@ -45,7 +48,7 @@ func expose(t testing.TB, f *awstest.Server, c *Client, name string) service {
 		Health: cloud.HealthCheck{Protocol: cloud.HTTP, Port: "10256", Path: "/healthz", Interval: 10, Timeout: 6, Healthy: 2, Unhealthy: 2},
 	}}).Groups[0].ID
 	s.balancer = mustChange(t, c, cloud.BalancerChange{Verb: cloud.CreateBalancer, Balancer: cloud.Balancer{
-		Name: name, Scheme: cloud.InternetFacing, Families: cloud.IPv4Only, Places: []cloud.Place{{Subnet: n.Subnets[0]}, {Subnet: n.Subnets[1]}}, Security: []string{s.security}, Tags: tagged,
+		Name: balancerOf(name), Scheme: cloud.InternetFacing, Families: cloud.IPv4Only, Places: []cloud.Place{{Subnet: n.Subnets[0]}, {Subnet: n.Subnets[1]}}, Security: []string{s.security}, Tags: tagged,
 	}}).Balancers[0].ID
 	return s
 }
@@ -80,7 +83,7 @@ func TestChangesOfBalancing(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	b, g := all.Balancers[0], all.Groups[0]
-	if b.ID != s.balancer || b.Name != "web" || b.State != "active" || b.Network != n.VPC || !strings.HasSuffix(b.Host, ".amazonaws.com") || b.Tags["a"] != "b" || b.Tags[tag] != "owned" ||
+	if b.ID != s.balancer || b.Name != balancerOf("web") || b.State != "active" || b.Network != n.VPC || !strings.HasSuffix(b.Host, ".amazonaws.com") || b.Tags["a"] != "b" || b.Tags[tag] != "owned" ||
 		b.Scheme != cloud.InternetFacing || b.Families != cloud.IPv4Only || !slices.Equal(b.Security, []string{s.security}) || len(b.Places) != 2 || b.Detailed {
 		t.Errorf("%+v", b)
 	}

@@ -53,6 +53,7 @@ type Client struct {
 	most    quota
 	batch   *cloud.Batch
 	zones   zones
+	marked  tagBook
 	many    int // how many instances are read by the cluster's tag first
 
 	mu      sync.Mutex
@@ -78,7 +79,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		o.Share = defaultShare
 	}
 	c := &Client{
-		config: o.Config, region: loaded.Region, many: many, calls: make(map[cloud.Call]int), dropped: make(map[string]bool),
+		config: o.Config, region: loaded.Region, many: many, calls: make(map[cloud.Call]int), dropped: make(map[string]bool), marked: tagBook{foreign: mostForeign},
 		limiter: cloud.NewLimiter(func(action string) cloud.Budget { return budgetOf(action, o.Share) }),
 		ec2: ec2.NewFromConfig(loaded, func(to *ec2.Options) {
 			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "ec2", to.BaseEndpoint), plain{to.HTTPClient}

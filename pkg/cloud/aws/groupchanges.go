@@ -28,6 +28,7 @@ const (
 	deleteSecurityGroup = "DeleteSecurityGroup"
 	authorizeIngress    = "AuthorizeSecurityGroupIngress"
 	revokeIngress       = "RevokeSecurityGroupIngress"
+	describeIngress     = "UpdateSecurityGroupRuleDescriptionsIngress"
 )
 
 // check32 is a health check as requests have it.
@@ -143,6 +144,8 @@ func (c *Client) changeSecurityGroup(ctx context.Context, verb cloud.BalancerVer
 	}
 	err := c.changeRules(ctx, verb, g.ID, g.Rules)
 	switch {
+	case verb == cloud.DescribeIngress:
+		return err
 	case !isDone(verb, err):
 		return err
 	case len(g.Rules) == 1:
@@ -170,12 +173,18 @@ func isDone(verb cloud.BalancerVerb, err error) bool {
 	return strings.HasPrefix(e.Text, "InvalidPermission.NotFound:") || strings.HasPrefix(e.Text, "InvalidGroup.NotFound:")
 }
 
-// changeRules adds rules to a security group or removes them, all or none.
+// changeRules adds rules to a security group, removes them or changes their descriptions,
+// all or none.
 func (c *Client) changeRules(ctx context.Context, verb cloud.BalancerVerb, id string, all []cloud.Rule) error {
 	if len(all) == 0 {
 		return nil
 	}
-	if verb == cloud.AllowIngress {
+	switch verb {
+	case cloud.DescribeIngress:
+		return change(ctx, c, describeIngress, func(ctx context.Context) (*ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput, error) {
+			return c.ec2.UpdateSecurityGroupRuleDescriptionsIngress(ctx, &ec2.UpdateSecurityGroupRuleDescriptionsIngressInput{GroupId: &id, IpPermissions: permissions(all)})
+		})
+	case cloud.AllowIngress:
 		return change(ctx, c, authorizeIngress, func(ctx context.Context) (*ec2.AuthorizeSecurityGroupIngressOutput, error) {
 			return c.ec2.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupId: &id, IpPermissions: permissions(all)})
 		})

@@ -60,7 +60,7 @@ func TestMotoServesBalancers(t *testing.T) {
 	group := do(cloud.BalancerChange{Verb: cloud.CreateGroup, Group: cloud.TargetGroup{
 		Name: "web", Network: network, Protocol: cloud.TCP, Port: 30080, Kind: "instance", Family: "ipv4", Tags: tagged, Health: cloud.HealthCheck{Protocol: cloud.TCP, Port: "30080", Interval: 10},
 	}}).Groups[0]
-	made := do(cloud.BalancerChange{Verb: cloud.CreateBalancer, Balancer: cloud.Balancer{Name: "web", Scheme: cloud.InternetFacing, Families: cloud.IPv4Only, Places: places, Security: []string{sg}, Tags: tagged}}).Balancers[0]
+	made := do(cloud.BalancerChange{Verb: cloud.CreateBalancer, Balancer: cloud.Balancer{Name: balancerOf("web"), Scheme: cloud.InternetFacing, Families: cloud.IPv4Only, Places: places, Security: []string{sg}, Tags: tagged}}).Balancers[0]
 	listener := do(cloud.BalancerChange{Verb: cloud.CreateListener, Listener: cloud.Listener{Balancer: made.ID, Protocol: cloud.TCP, Port: 80, Group: group.ID}, Tags: tagged}).Balancers[0].Listeners[0]
 	do(cloud.BalancerChange{Verb: cloud.Register, Group: cloud.TargetGroup{ID: group.ID, Targets: []cloud.Target{{ID: instances[0], Port: 30080}, {ID: instances[1], Port: 30080}}}})
 	do(cloud.BalancerChange{Verb: cloud.Deregister, Group: cloud.TargetGroup{ID: group.ID, Targets: []cloud.Target{{ID: instances[1], Port: 30080}}}})

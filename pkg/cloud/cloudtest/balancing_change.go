@@ -10,7 +10,7 @@ import (
 // change makes a change, as AWS does.
 func (b *Balancers) change(c cloud.BalancerChange) (answer cloud.Balancing, err error) {
 	switch c.Verb {
-	case cloud.CreateSecurityGroup, cloud.DeleteSecurityGroup, cloud.AllowIngress, cloud.RevokeIngress:
+	case cloud.CreateSecurityGroup, cloud.DeleteSecurityGroup, cloud.AllowIngress, cloud.RevokeIngress, cloud.DescribeIngress:
 		return b.changeSecurity(c)
 	case cloud.CreateGroup, cloud.DeleteGroup, cloud.SetHealthCheck, cloud.SetGroupAttributes, cloud.Register, cloud.Deregister:
 		return b.changeGroup(c)
@@ -69,11 +69,15 @@ func (b *Balancers) changeSecurity(c cloud.BalancerChange) (answer cloud.Balanci
 		if g := b.security[r.Group]; r.Group != "" && g == nil && c.Verb == cloud.AllowIngress {
 			return answer, refuse(c, cloud.Missing, "there is no security group "+r.Group)
 		}
+		had := len(s.Rules)
 		s.Rules = slices.DeleteFunc(s.Rules, func(o cloud.Rule) bool {
 			o.Description = r.Description
 			return o == r
 		})
-		if c.Verb == cloud.AllowIngress {
+		if c.Verb == cloud.DescribeIngress && len(s.Rules) == had {
+			return answer, refuse(c, cloud.Missing, "there is no such rule in "+c.Security.ID)
+		}
+		if c.Verb != cloud.RevokeIngress {
 			s.Rules = append(s.Rules, r)
 		}
 	}

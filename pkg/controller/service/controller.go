@@ -57,6 +57,9 @@ const (
 	gatherTime = 500 * time.Millisecond
 	// cloudTime is how long a change of the cloud may take.
 	cloudTime = 30 * time.Second
+	// lateTime is how long the cloud may take to make, and to show, what a creation
+	// without an answer asked for.
+	lateTime = 30 * time.Second
 	// patientTime is how long a security group may be in use after its balancer is gone,
 	// before that is told.
 	patientTime = 5 * time.Minute
@@ -102,8 +105,8 @@ type service struct {
 	stale    bool // its details have to be read again
 	done     bool // it has all that it wants
 	gone     bool // nothing of it is left
-	// unanswered is when the last creation ended without an answer: the cloud may have
-	// made it.
+	// unanswered is until when the cloud may make what a creation without an answer asked
+	// for. Only a later reading of the account shows whether it did.
 	unanswered time.Time
 	host       string
 	targets    int
@@ -143,6 +146,10 @@ type Controller struct {
 	clouds  controller.Schedule       // Services for the cloud
 	changes map[controller.Ref]change // in flight
 	pauses  time.Time                 // all changes, after one was throttled
+	term    election.Term
+	// unanswered is the latest of all Services. After an unclean start of a term, it is
+	// until when creations of the last leader may still arrive.
+	unanswered time.Time
 	// answers are those to the writes of Services in flight, by UID.
 	answers sync.Map
 }
@@ -178,7 +185,10 @@ func New(e *controller.Engine, o Options) *Controller {
 func (c *Controller) Name() string { return Name }
 
 // Lead implements controller.Controller. What was read before may be old.
-func (c *Controller) Lead(election.Term) {
+func (c *Controller) Lead(t election.Term) {
+	if c.term = t; !t.Clean {
+		c.unanswered = latest(c.unanswered, time.Now().Add(lateTime))
+	}
 	c.account, c.look, c.changes, c.pauses = cloudbalancer.NewAccount(), newLook(), make(map[controller.Ref]change), time.Time{}
 	c.instances, c.subnets = make(map[string]*cloud.Instance), nil
 	clear(c.backends)
@@ -195,9 +205,10 @@ func (c *Controller) Lead(election.Term) {
 	}
 }
 
-// Clean implements controller.Controller. A late change repeats what the same Service
-// wanted, of objects that carry its name, and the next comparison shows it.
-func (c *Controller) Clean() bool { return true }
+// Clean implements controller.Controller. A late creation may make what no Service owns any
+// more. Other late changes repeat what the same Service wanted, of objects that carry its
+// name, and the next comparison shows it.
+func (c *Controller) Clean() bool { return !time.Now().Before(c.unanswered) }
 
 // due makes a Service due.
 func (c *Controller) due(key string, now time.Time) {

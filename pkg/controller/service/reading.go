@@ -20,6 +20,9 @@ const (
 	leastInterval = 2 * time.Second
 	// subnetsInterval is how often subnets and quotas are read.
 	subnetsInterval = time.Hour
+	// mostDetails is how many objects one reading of details has. Each costs two requests,
+	// and a reading has to end in time.
+	mostDetails = 40
 	// missingInterval is how often subnets are read that a Service waits for.
 	missingInterval = time.Minute
 )
@@ -44,6 +47,7 @@ type look struct {
 	absent map[string]time.Time
 	// account and subnets are when these are read; known is set if they were.
 	account, subnets           time.Time
+	details                    time.Time // when details that an answer lacked are read again
 	accountKnown, subnetsKnown bool
 	at, began                  time.Time // when the last reading of the account ended and began
 	last                       string    // the Service whose details were compared last
@@ -61,8 +65,8 @@ func newLook() look {
 type request struct {
 	instances, security []string
 	account, subnets    bool
-	services            []cloudbalancer.Ref // whose details are read
-	ids                 []string            // of details, for Services of a known account
+	services            []cloudbalancer.Ref // whose details are compared
+	ids                 []string            // of details
 	cluster             string
 	began               time.Time
 }
@@ -114,22 +118,10 @@ func (c *Controller) lookDue(now time.Time) (keys []string, again time.Time) {
 			r.services = c.rotate()
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.services)) {
-		s := c.services[key]
-		if !s.isOurs() || s.flying > 0 || !l.accountKnown && !r.account {
-			continue
-		}
-		h := c.account.Holding(r.cluster, s.Ref, nil)
-		if s.stale {
-			c.account.Forget(h)
-			h = c.account.Holding(r.cluster, s.Ref, nil)
-			s.stale = false
-		}
-		if !l.accountKnown {
-			r.services = append(r.services, s.Ref)
-		} else {
-			r.ids = append(r.ids, h.Details()...)
-		}
+	if now.Before(l.details) {
+		again = controller.Earlier(again, l.details)
+	} else {
+		r.ids = c.unknown()
 	}
 	if len(r.instances)+len(r.security)+len(r.ids) == 0 && !r.account && !r.subnets {
 		return nil, again
@@ -137,6 +129,27 @@ func (c *Controller) lookDue(now time.Time) (keys []string, again time.Time) {
 	l.running = r
 	c.running.Store(r)
 	return []string{everything}, again
+}
+
+// unknown returns the IDs of at most mostDetails objects whose details have to be read.
+func (c *Controller) unknown() (ids []string) {
+	if !c.look.accountKnown {
+		return nil
+	}
+	for _, key := range c.keys() {
+		s := c.services[key]
+		if !s.wanted() || s.flying > 0 {
+			continue // to remove what a Service has, its details are not needed
+		}
+		if s.stale {
+			c.account.Forget(c.account.Holding(c.options.Rules.Cluster, s.Ref, nil))
+			s.stale = false
+		}
+		if len(ids) < mostDetails {
+			ids = append(ids, c.account.Holding(c.options.Rules.Cluster, s.Ref, nil).Details()...)
+		}
+	}
+	return ids[:min(len(ids), mostDetails)]
 }
 
 // rotates reports whether a reading of the account has details of one Service, too.
@@ -259,7 +272,10 @@ func (c *Controller) take(_ []string, all map[string]found) {
 			}
 		}
 	}
-	c.account.SetDetails(f.ids, f.details, f.detailed)
+	c.account.SetDetails(f.ids, f.details, f.detailed, r.began)
+	if l.details = (time.Time{}); f.detailed && len(f.details.Balancers)+len(f.details.Groups) < len(f.ids) {
+		l.details = now.Add(leastInterval)
+	}
 	if f.secured {
 		c.account.SetSecurity(f.security)
 		for _, id := range r.security {

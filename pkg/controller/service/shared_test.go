@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
 )
 
 // The end of a Service closes no Node to the balancer of another one.
@@ -31,6 +32,9 @@ func TestEndOfAServiceLeavesSharedRules(t *testing.T) {
 		closed := 0
 		for _, c := range l.cloud.Changes()[before:] {
 			for _, r := range c.Security.Rules {
+				if c.Verb == cloud.DescribeIngress {
+					continue
+				}
 				if closed++; c.Verb != cloud.RevokeIngress || r.From != 30080 {
 					t.Errorf("%s %+v", c.Verb, r)
 				}
@@ -39,5 +43,70 @@ func TestEndOfAServiceLeavesSharedRules(t *testing.T) {
 		if l.API.Object(path("web")) != nil || closed != 1 {
 			t.Errorf("%v, %d rules", l.API.Object(path("web")), closed)
 		}
+		l.delete("db")
+		l.Pass(time.Minute)
+		l.wantOnlySecurity("sg-nodes")
 	})
+}
+
+// wantOnlySecurity fails unless a security group of Nodes has no rules.
+func (l *lab) wantOnlySecurity(id string) {
+	l.Helper()
+	for _, g := range l.cloud.All().Security {
+		if g.ID == id && len(g.Rules) > 0 {
+			l.Errorf("%s has the rules %+v", id, g.Rules)
+		}
+	}
+}
+
+// A Service that inherits a rule keeps its finalizer until it is known whether it did,
+// whether the cloud answers late or not at all.
+func TestHeirOfARuleWaitsForIt(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		inLab(t, func(l *lab) {
+			l.Begin()
+			l.add("web", annotate("security-groups", "sg-mine"))
+			l.add("db", annotate("security-groups", "sg-mine"))
+			l.cloud.Put(cloud.Balancing{Security: []cloud.SecurityGroup{{ID: "sg-mine", Name: "mine", Network: "net-1"}}})
+			l.Pass(time.Minute)
+			held := make(chan struct{})
+			l.cloud.Do(func() {
+				l.cloud.Hold = func(c cloud.BalancerChange) <-chan struct{} {
+					if c.Verb == cloud.DescribeIngress {
+						return held
+					}
+					return nil
+				}
+				if lost {
+					l.cloud.Lose = func(c cloud.BalancerChange) error {
+						if c.Verb == cloud.DescribeIngress {
+							return &cloud.Error{Kind: cloud.Unavailable, Action: "describe", Text: "no answer"}
+						}
+						return nil
+					}
+				}
+			})
+			first, second := "web", "db"
+			for _, g := range l.cloud.All().Security {
+				for _, r := range g.Rules {
+					if r.Group == "sg-mine" && r.Description == "kubernetes.io/rule/nlb/client="+cloudbalancer.BalancerName(uidOf("db")) {
+						first, second = "db", "web"
+					}
+				}
+			}
+			l.delete(first)
+			l.Pass(5 * time.Second)
+			l.delete(second)
+			l.Pass(10 * time.Second)
+			if !l.finalized(second) {
+				t.Error("the heir is gone before its rule")
+			}
+			close(held)
+			l.Pass(2 * time.Minute)
+			l.wantOnlySecurity("sg-nodes")
+			if l.API.Object(path("web")) != nil || l.API.Object(path("db")) != nil {
+				t.Error("a Service is still there")
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -160,8 +161,7 @@ func (c *Controller) leave(s *service, now time.Time) cloudbalancer.Step {
 		h = cloudbalancer.Holding{} // another controller's, which removes it
 	}
 	step := cloudbalancer.Remove(c.options.Rules.Cluster, s.Ref, h)
-	if s.gone = false; step.Done && !c.look.began.After(s.unanswered) {
-		c.readAgain(now) // the account that we know is older than what may have been made
+	if s.gone = false; step.Done && c.mayHold(s, now) {
 		return step
 	}
 	if s.gone = step.Done; s.gone {
@@ -173,6 +173,49 @@ func (c *Controller) leave(s *service, now time.Time) cloudbalancer.Step {
 		c.event(s, false, "DeletingLoadBalancer", "Deleting load balancer")
 	}
 	return step
+}
+
+// mayHold reports whether the cloud may have something for a Service of which the account
+// shows nothing. It then makes another look at it due.
+func (c *Controller) mayHold(s *service, now time.Time) bool {
+	until := s.unanswered
+	if !c.term.Clean {
+		until = latest(until, c.unanswered)
+	}
+	switch {
+	case now.Before(until):
+		c.clouds.Set(s.Key(), until)
+	case c.inherits(s.UID): // the end of that change makes it due
+	case !c.look.began.After(until):
+		c.readAgain(now) // the account that we know is older than what may have been made
+	default:
+		return false
+	}
+	return true
+}
+
+// inherits reports whether a change in flight makes rules those of a Service.
+func (c *Controller) inherits(uid string) bool {
+	for _, x := range c.changes {
+		if x.Verb == cloud.DescribeIngress && slices.Contains(cloudbalancer.HeirsOf(x.Security.Rules), cloudbalancer.BalancerName(uid)) {
+			return true
+		}
+	}
+	return false
+}
+
+// heirs returns the Services whose rules a change makes.
+func (c *Controller) heirs(x change) (all []*service) {
+	if x.Verb != cloud.DescribeIngress {
+		return nil
+	}
+	names := cloudbalancer.HeirsOf(x.Security.Rules)
+	for _, s := range c.services {
+		if slices.Contains(names, cloudbalancer.BalancerName(s.UID)) {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // needs makes due what a step needs to be read. It returns what does not exist.
@@ -253,7 +296,11 @@ func (c *Controller) write(s *service, x cloudbalancer.Change) controller.Write 
 	s.flying++
 	c.changes[w.Object] = change{x, s.Key(), s.UID, answer}
 	to := c.options.Cloud
+	term := c.term
 	w.Do = func(ctx context.Context) (err error) {
+		if end := term.Deadline(); !end.IsZero() && time.Now().After(end) { // the process was paused
+			return fmt.Errorf("the term is over: %w", controller.ErrNotMade)
+		}
 		*answer, err = to.ChangeBalancing(ctx, x.BalancerChange)
 		return err
 	}
@@ -290,6 +337,12 @@ func (c *Controller) changed(x change, err error) {
 			clear(c.backends)
 		}
 	}
+	for _, heir := range c.heirs(x) {
+		if err != nil && !cloud.KindOf(err).IsFinal() {
+			c.isUnanswered(heir, now)
+		}
+		c.due(heir.Key(), now)
+	}
 	s := c.services[x.key]
 	if s == nil || s.UID != x.uid {
 		return
@@ -298,7 +351,7 @@ func (c *Controller) changed(x change, err error) {
 	switch {
 	case err == nil:
 		s.worked = true
-	case err != controller.ErrNotMade:
+	case !errors.Is(err, controller.ErrNotMade):
 		c.fault(s, x, err, now)
 	}
 	if s.flying > 0 {
@@ -328,7 +381,7 @@ func (c *Controller) fault(s *service, x change, err error, now time.Time) {
 		return
 	}
 	if creates(x.Verb) && !kind.IsFinal() {
-		s.unanswered = now
+		c.isUnanswered(s, now)
 	}
 	if !s.failed {
 		s.failures++
@@ -364,6 +417,12 @@ func (c *Controller) fault(s *service, x change, err error, now time.Time) {
 		text = "Error deleting load balancer: " + s.trouble
 	}
 	c.event(s, true, reason, text)
+}
+
+// isUnanswered notes that the cloud may yet make something for a Service.
+func (c *Controller) isUnanswered(s *service, now time.Time) {
+	s.unanswered = now.Add(lateTime)
+	c.unanswered = latest(c.unanswered, s.unanswered)
 }
 
 // refused narrows down which of the targets the cloud does not take, so that one bad

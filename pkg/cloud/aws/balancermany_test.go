@@ -1,0 +1,117 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
+)
+
+// addOthers adds load balancers and target groups of others, past the client.
+func addOthers(t *testing.T, f *awstest.Server, n int, name func(i int) string, cluster string) {
+	t.Helper()
+	do := func(action string, parameters ...string) string {
+		t.Helper()
+		text, err := f.Do(action, append(parameters, "Tags.member.1.Key", "kubernetes.io/cluster/"+cluster, "Tags.member.1.Value", "owned")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	arn := func(text, element string) string {
+		_, text, _ = strings.Cut(text, "<"+element+">")
+		text, _, _ = strings.Cut(text, "<")
+		return text
+	}
+	for i := range n {
+		b := do("CreateLoadBalancer", "Name", name(i), "Type", "network", "Scheme", "internal", "Subnets.member.1", f.Default().Subnets[i%3])
+		g := do("CreateTargetGroup", "Name", fmt.Sprint("k8s-", i, "-", cluster), "VpcId", f.Default().VPC, "Protocol", "TCP", "Port", "80", "TargetType", "instance")
+		do("CreateListener", "LoadBalancerArn", arn(b, "LoadBalancerArn"), "Protocol", "TCP", "Port", "80", "DefaultActions.member.1.Type", "forward", "DefaultActions.member.1.TargetGroupArn", arn(g, "TargetGroupArn"))
+	}
+}
+
+// A full reading fits in a lookup, however many load balancers others have: names and
+// listeners show most of them, and the tags of the rest are not read again each time.
+func TestFullReadingFitsBesideThousandsOfOthers(t *testing.T) {
+	f, c := newBalancing(t)
+	f.Set(func(s *awstest.Settings) { s.Balancers, s.TargetGroups = 5000, 5000 })
+	c.marked.foreign = 3 * mostARNs
+	addOthers(t, f, 40, func(i int) string { return fmt.Sprint("k8s-other-", i) }, "lbc")
+	addOthers(t, f, 100, func(i int) string { return balancerOf(fmt.Sprint("other-", i)) }, "ccm")
+	// Half of the published bucket allows 20 requests and 5 a second: 170 in a lookup. Of
+	// thousands of objects, a reading may ask again for those of mostForeign.
+	if most := mostForeign/mostARNs + 2*(10_000/largestELBPage); most > 170/2 {
+		t.Errorf("%d requests leave no room for others", most)
+	}
+	mine := expose(t, f, c, "web")
+	read := func(ctx context.Context) (requests int, err error) {
+		before := f.Count("")
+		all, err := c.Balancing(ctx)
+		if err == nil && (len(all.Balancers) != 1 || len(all.Groups) != 1 || all.Balancers[0].ID != mine.balancer) {
+			t.Errorf("%d load balancers, %d target groups", len(all.Balancers), len(all.Groups))
+		}
+		return f.Count("") - before, err
+	}
+	// The first reading is cut off in the middle of the tags. The next one goes on there.
+	ctx, cancel := context.WithCancel(t.Context())
+	var tags atomic.Int32
+	f.Inject(awstest.Fault{Action: describeTags, When: func(awstest.Call) bool {
+		if tags.Add(1) == 6 {
+			cancel()
+		}
+		return false
+	}})
+	if _, err := read(ctx); err == nil {
+		t.Error("it was not cut off")
+	}
+	n, err := read(t.Context())
+	if err != nil || n > 10 {
+		t.Errorf("the second reading takes %d requests, %v", n, err)
+	}
+	if n, err = read(t.Context()); err != nil || n > 8 {
+		t.Errorf("the third reading takes %d requests, %v", n, err)
+	}
+	// What a person hands over by tagging it is found in the readings that follow.
+	handed := f.Balancers()[120].ARN
+	if _, err := f.Do("AddTags", "ResourceArns.member.1", handed, "Tags.member.1.Key", tag, "Tags.member.1.Value", "owned"); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		all, err := c.Balancing(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all.Balancers) == 2 {
+			return
+		}
+	}
+	t.Error("a load balancer that was handed over is not found")
+}
+
+// What was ours and has lost its tags is no longer ours at the next reading, and what has
+// gone is forgotten.
+func TestTagsOfOursAreReadEachTime(t *testing.T) {
+	f, c := newBalancing(t)
+	a, b := expose(t, f, c, "a"), expose(t, f, c, "b")
+	if all, err := c.Balancing(t.Context()); err != nil || len(all.Balancers) != 2 {
+		t.Fatalf("%+v, %v", all.Balancers, err)
+	}
+	for _, id := range []string{a.balancer, a.group} {
+		if _, err := f.Do("RemoveTags", "ResourceArns.member.1", id, "TagKeys.member.1", tag); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustChange(t, c, cloud.BalancerChange{Verb: cloud.DeleteBalancer, Balancer: cloud.Balancer{ID: b.balancer}})
+	all, err := c.Balancing(t.Context())
+	if err != nil || len(all.Balancers) != 0 || len(all.Groups) != 1 || all.Groups[0].ID != b.group {
+		t.Errorf("%+v, %v", all, errors.Join(err))
+	}
+	if len(c.marked.known) != 3 {
+		t.Errorf("%d are remembered", len(c.marked.known))
+	}
+}
