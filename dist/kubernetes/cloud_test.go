@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
+	"github.com/tulle-net/tulle/pkg/controller/route"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
@@ -97,7 +98,10 @@ func TestRightsFollowControllers(t *testing.T) {
 	ipam := []right{patch, {"list", "networking.k8s.io/servicecidrs", "", ""}, {"watch", "networking.k8s.io/servicecidrs", "", ""}}
 	initial := []right{patch, status}
 	lifecycle := []right{patch, {"delete", "nodes", "", ""}, {"get", "coordination.k8s.io/leases", "kube-node-lease", ""}}
-	routes := []right{status, {"create", "configmaps", "kube-system", ""}, {"get", "configmaps", "kube-system", ledger}, {"patch", "configmaps", "kube-system", ledger}}
+	routes := []right{status, {"create", "configmaps", "kube-system", ""}}
+	for _, name := range route.PartNames(ledger) {
+		routes = append(routes, right{"get", "configmaps", "kube-system", name}, right{"patch", "configmaps", "kube-system", name})
+	}
 	for controllers, more := range map[string][][]right{
 		"['*']":                   {ipam, initial, lifecycle, routes},
 		"['*', -nodeipam]":        {initial, lifecycle, routes},
@@ -181,6 +185,9 @@ func TestCloudControllersUseEveryRightAndNoOther(t *testing.T) {
 	awaitNode(instances[3])
 	used := w.used()
 	used[right{"delete", "nodes", "", ""}] = true
+	for _, name := range route.PartNames(ledger)[1:] { // thousands of Nodes use them
+		used[right{"get", "configmaps", "kube-system", name}], used[right{"patch", "configmaps", "kube-system", name}] = true, true
+	}
 	if !maps.Equal(used, w.granted) {
 		t.Errorf("the replicas used\n%v\nand may\n%v", used, w.granted)
 	}

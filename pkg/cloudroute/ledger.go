@@ -32,6 +32,26 @@ func (o Owned) equal(p Owned) bool {
 	return o.Table == p.Table && o.Node == p.Node && slices.Equal(o.Targets, p.Targets)
 }
 
+// Join returns an entry with all that two entries of one destination have.
+func (e Entry) Join(f Entry) Entry {
+	all := slices.Clone(e.Routes)
+	for _, o := range f.Routes {
+		i := slices.IndexFunc(all, func(p Owned) bool { return p.Table == o.Table })
+		if i < 0 {
+			all = append(all, o)
+			continue
+		}
+		all[i].Targets = slices.Clone(all[i].Targets)
+		for _, t := range o.Targets {
+			if !slices.Contains(all[i].Targets, t) {
+				all[i].Targets = append(all[i].Targets, t)
+			}
+		}
+	}
+	slices.SortFunc(all, func(o, p Owned) int { return strings.Compare(o.Table, p.Table) })
+	return Entry{e.Destination, all}
+}
+
 // String returns a route as the ledger has it.
 func (o Owned) String() string {
 	return o.Table + " " + strings.Join(o.Targets, ",") + " " + o.Node

@@ -15,7 +15,7 @@ type routeSettings struct {
 	period, grace time.Duration
 }
 
-// ledgerName is the ConfigMap that lists the routes that are ours.
+// ledgerName is the first ConfigMap that lists the routes that are ours.
 const ledgerName = "tulle-controller-routes"
 
 // routeFlags are the flags of the route controller.
@@ -62,7 +62,7 @@ func (p *process) addRoutes() error {
 	s := p.settings
 	o := route.Options{
 		Cloud: p.cloud, Nodes: route.Cluster{Client: p.client}, Within: s.routeRanges(),
-		Ledger: route.ConfigMap{Client: p.client, Namespace: s.elect.Namespace, Name: ledgerName},
+		Ledger: route.NewConfigMaps(p.client, s.elect.Namespace, ledgerName),
 		Period: s.route.period, Grace: s.route.grace, DryRun: s.mode == controller.ObserveMode, Event: p.engine.Event,
 	}
 	if s.inEtcd() {

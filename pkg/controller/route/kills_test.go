@@ -15,6 +15,9 @@ import (
 func TestKillsLeaveNothingUnexplained(t *testing.T) {
 	for seed := range uint64(12) {
 		inLab(t, func(l *lab) {
+			if seed%2 > 0 {
+				l.room = 300 // the ledger has many parts
+			}
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			dice := rand.New(rand.NewPCG(seed, 2)) // only the cloud's lock protects it
 			foreign := cloud.Route{Destination: netip.MustParsePrefix("10.4.200.0/24"), Kind: cloud.ToInterface, Target: "nic-other"}

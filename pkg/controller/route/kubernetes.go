@@ -4,14 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"maps"
-	"net/http"
 	"net/netip"
-	"slices"
 	"time"
 
-	"github.com/tulle-net/tulle/pkg/cloudroute"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/subnet"
@@ -130,77 +125,4 @@ func (s Cluster) SetCondition() func(context.Context, Node, bool) error {
 		}
 		return kube.Patch(ctx, s.Client, kube.Path(kube.Nodes, n.Name, "status"), kube.StrategicMergePatch, change, kube.NodeMetadata, new(kube.Node))
 	}
-}
-
-// ConfigMap is a ledger in a ConfigMap, with one key for each destination.
-type ConfigMap struct {
-	Client          *kube.Client
-	Namespace, Name string
-}
-
-// configMap is the object.
-type configMap struct {
-	Metadata kube.Meta         `json:"metadata"`
-	Data     map[string]string `json:"data,omitempty"`
-}
-
-var configMapFormat = kube.JSON[configMap]("ConfigMap")
-
-func (l ConfigMap) resource() string {
-	return kube.Path("api/v1/namespaces", l.Namespace, "configmaps")
-}
-
-// Ref implements Ledger.
-func (l ConfigMap) Ref() controller.Ref {
-	return controller.Ref{Kind: "ConfigMap", Namespace: l.Namespace, Name: l.Name}
-}
-
-// Read implements Ledger. A ledger that does not exist is empty.
-func (l ConfigMap) Read(ctx context.Context) (c Contents, err error) {
-	var object configMap
-	err = kube.Get(ctx, l.Client, kube.Path(l.resource(), l.Name), configMapFormat, &object)
-	if kube.Code(err) == http.StatusNotFound {
-		return Contents{}, nil
-	}
-	if err != nil {
-		return c, fmt.Errorf("read the ledger, ConfigMap %s/%s: %w", l.Namespace, l.Name, err)
-	}
-	c.Version = object.Metadata.ResourceVersion
-	for _, key := range slices.Sorted(maps.Keys(object.Data)) {
-		e, err := cloudroute.ParseEntry(key, object.Data[key])
-		if err != nil {
-			c.Problems = append(c.Problems, fmt.Sprintf("ConfigMap %s/%s: %v; its routes count as foreign, delete the key", l.Namespace, l.Name, err))
-			continue
-		}
-		c.Entries = append(c.Entries, e)
-	}
-	return c, nil
-}
-
-// Write implements Ledger.
-func (l ConfigMap) Write(ctx context.Context, version string, entries []cloudroute.Entry) (string, error) {
-	if version == "" {
-		object := configMap{Data: make(map[string]string, len(entries))}
-		object.Metadata.Name = l.Name
-		for _, e := range entries {
-			if len(e.Routes) > 0 {
-				object.Data[e.Key()] = e.Text()
-			}
-		}
-		err := kube.Create(ctx, l.Client, l.resource(), configMapFormat, &object)
-		return object.Metadata.ResourceVersion, err
-	}
-	data := make(map[string]any, len(entries))
-	for _, e := range entries {
-		if data[e.Key()] = nil; len(e.Routes) > 0 {
-			data[e.Key()] = e.Text()
-		}
-	}
-	change, err := json.Marshal(map[string]any{"metadata": kube.Version{ResourceVersion: version}, "data": data})
-	if err != nil {
-		return "", err
-	}
-	var object configMap
-	err = kube.Patch(ctx, l.Client, kube.Path(l.resource(), l.Name), kube.MergePatch, change, configMapFormat, &object)
-	return object.Metadata.ResourceVersion, err
 }

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -24,6 +25,7 @@ type lab struct {
 	fleet   *cloudtest.Fleet
 	cloud   *cloudtest.Routes
 	options Options
+	room    int         // of a part of the ledger; 0 is the usual one
 	c       *Controller // of the last replica
 }
 
@@ -36,7 +38,7 @@ func inLab(t *testing.T, test func(l *lab), more ...func(*Options)) {
 		l.Settle = 100 * time.Millisecond
 		l.cloud = cloudtest.NewRoutes(l.fleet, "rtb-a", "rtb-b")
 		l.options = Options{
-			Cloud: l.cloud, Nodes: Cluster{l.Client}, Ledger: ConfigMap{l.Client, "kube-system", "tulle-controller-routes"},
+			Cloud: l.cloud, Nodes: Cluster{l.Client},
 			Period: time.Minute, Grace: 5 * time.Minute,
 		}
 		for _, f := range more {
@@ -55,7 +57,7 @@ func (l *lab) start() {
 	}
 	l.Start(controller.Options{Mode: mode}, func(e *controller.Engine) {
 		o := l.options
-		o.Event = e.Event
+		o.Event, o.Ledger = e.Event, l.ledger()
 		l.c = New(e, o)
 	})
 }
@@ -121,16 +123,42 @@ func (l *lab) wantCondition(i int, want string) {
 	}
 }
 
-// entries returns the ledger.
+// ledger returns the ledger of one replica.
+func (l *lab) ledger() *ConfigMaps {
+	of := NewConfigMaps(l.Client, "kube-system", "tulle-controller-routes")
+	of.room = cmp.Or(l.room, of.room)
+	return of
+}
+
+// entries returns the ledger. Of a destination that several parts have, it has all lines.
 func (l *lab) entries() map[string]string {
 	all := make(map[string]string)
-	if object := l.API.Object("api/v1/namespaces/kube-system/configmaps/tulle-controller-routes"); object != nil {
-		data, _ := object["data"].(map[string]any)
-		for key, text := range data {
-			all[key] = text.(string)
+	for _, part := range partsOf(l.Lab) {
+		for key, text := range part {
+			all[key] += text
 		}
 	}
 	return all
+}
+
+// partsOf returns the ConfigMaps of the ledger.
+func partsOf(l *labtest.Lab) (all []map[string]string) {
+	name := "api/v1/namespaces/kube-system/configmaps/tulle-controller-routes"
+	for i := 0; ; i++ {
+		if i > 0 {
+			name = fmt.Sprintf("api/v1/namespaces/kube-system/configmaps/tulle-controller-routes-%d", i)
+		}
+		object := l.API.Object(name)
+		if object == nil {
+			return all
+		}
+		part := make(map[string]string)
+		data, _ := object["data"].(map[string]any)
+		for key, text := range data {
+			part[key] = text.(string)
+		}
+		all = append(all, part)
+	}
 }
 
 // report returns what the controller knows.

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
+	"github.com/tulle-net/tulle/pkg/controller/route"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
@@ -31,7 +32,7 @@ type vpc struct {
 // routeRules are the rights that the route controller has beside those of node IPAM.
 var routeRules = []kubetest.Rule{
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
-	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "patch"}, ResourceNames: []string{"tulle-controller-routes"}},
+	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "patch"}, ResourceNames: route.PartNames("tulle-controller-routes")},
 }
 
 // prod is the tag of what belongs to the cluster.
