@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/election"
 )
 
-// cloudFake is a fake that also has routes to write to a cloud.
+// cloudFake is a fake that also writes routes to a cloud.
 type cloudFake struct {
 	*fake
 	routes int
@@ -60,7 +60,8 @@ func (f *cloudFake) Explain(node string) []Line {
 	return []Line{{What: "route", Text: "missing"}}
 }
 
-// Writes that wait for a cloud's limit keep no write to the API server back.
+// TestCloudWritesHaveABudgetOfTheirOwn: writes that wait for a cloud's limit do not delay
+// writes to the API server.
 func TestCloudWritesHaveABudgetOfTheirOwn(t *testing.T) {
 	c := &cloudFake{fake: newFake("a", 500), routes: 100}
 	run(t, Options{}, func(l *lab) {
@@ -82,8 +83,9 @@ func TestCloudWritesHaveABudgetOfTheirOwn(t *testing.T) {
 	})
 }
 
-// A write to a cloud may take longer than one to the API server.
-func TestAWriteToACloudHasALimitOfItsOwn(t *testing.T) {
+// TestCloudWriteHasItsOwnTimeout: a write to a cloud may take longer than one to the API
+// server.
+func TestCloudWriteHasItsOwnTimeout(t *testing.T) {
 	c := &cloudFake{fake: newFake("a", 0), routes: 1, within: time.Hour}
 	run(t, Options{}, func(l *lab) {
 		l.Add(c)
@@ -99,9 +101,9 @@ func TestAWriteToACloudHasALimitOfItsOwn(t *testing.T) {
 	})
 }
 
-// Changes that the request rate of a cloud keeps back are normal during a rush: they have an
-// outcome of their own, and no line in the log.
-func TestThrottledChangesOfACloudAreQuiet(t *testing.T) {
+// TestThrottledCloudChangesAreNotLogged: throttled changes are normal while many Nodes come.
+// They are counted as Throttled, and not logged.
+func TestThrottledCloudChangesAreNotLogged(t *testing.T) {
 	log.Take()
 	var n atomic.Int32
 	c := &cloudFake{fake: newFake("a", 0), routes: 100, fails: func() error {
@@ -127,8 +129,9 @@ func TestThrottledChangesOfACloudAreQuiet(t *testing.T) {
 	})
 }
 
-// A cloud needs seconds for a change. A program that is stopped meanwhile ends cleanly.
-func TestAStopWaitsForAChangeOfACloud(t *testing.T) {
+// TestStopWaitsForCloudChange: a cloud needs seconds for a change. A program that is stopped
+// meanwhile ends its term clean.
+func TestStopWaitsForCloudChange(t *testing.T) {
 	const takes = 4 * time.Second
 	c := &cloudFake{fake: newFake("a", 0), routes: 1, within: time.Minute}
 	run(t, Options{}, func(l *lab) {
@@ -147,8 +150,8 @@ func TestAStopWaitsForAChangeOfACloud(t *testing.T) {
 	})
 }
 
-// A term ends when its last write to a cloud has ended.
-func TestATermWaitsForItsCloudWrites(t *testing.T) {
+// TestTermWaitsForItsCloudWrites: a term ends when its last write to a cloud has ended.
+func TestTermWaitsForItsCloudWrites(t *testing.T) {
 	c := &cloudFake{fake: newFake("a", 0), routes: 1, within: time.Minute}
 	run(t, Options{}, func(l *lab) {
 		l.Add(c)
@@ -168,7 +171,7 @@ func TestATermWaitsForItsCloudWrites(t *testing.T) {
 	})
 }
 
-func TestPlanAllHasCloudWrites(t *testing.T) {
+func TestPlanAllIncludesCloudWrites(t *testing.T) {
 	c := &cloudFake{fake: newFake("a", 3), routes: 100}
 	run(t, Options{Mode: ObserveMode}, func(l *lab) {
 		l.Add(c)

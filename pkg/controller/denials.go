@@ -3,25 +3,25 @@ package controller
 import "time"
 
 const (
-	// fewDenials is how many objects a server denies at least if the cause is not theirs.
+	// fewDenials is the number of denied objects in a row from which the cause is not theirs.
 	fewDenials = 3
 	// mostDenials limits the objects that denials keeps.
 	mostDenials = 1 << 14
 )
 
-// denials are the writes of a controller that the server denied: it gave a final answer,
-// like 403, that may be meant for one object or for all. A policy of the cluster denies
-// some objects. A missing right or an expired token denies every object.
+// denials records the writes of a controller that the server denied: it gave a final answer,
+// like 403. A policy of the cluster denies some objects. A missing right or an expired token
+// denies every object.
 //
-// An object that was denied alone is left to the controller's own back-off. Once several
-// objects in a row were denied, the controller's writes pause.
+// For a single denied object, the controller backs off itself. Once the server has denied
+// several objects in a row, all writes of the controller pause.
 type denials struct {
-	objects map[Ref]struct{} // that were denied since the term began
-	row     int              // those that were denied first since a write was made
-	tries   int              // that were denied since a write was made
-	made    bool             // a write was made in this term
-	pauses  int              // in a row
-	until   time.Time        // of the pause
+	objects map[Ref]struct{} // denied since the term began
+	row     int              // objects denied for the first time since a write succeeded
+	tries   int              // denied tries since a write succeeded
+	made    bool             // a write has succeeded in this term
+	pauses  int              // pauses in a row
+	until   time.Time        // the end of the pause
 }
 
 // add records that the server denied a write.
@@ -35,7 +35,7 @@ func (d *denials) add(object Ref, now time.Time) {
 		d.objects[object] = struct{}{}
 		d.row++
 	}
-	// While writes of other objects succeed, an object that is denied again says nothing
+	// While writes of other objects succeed, another denial of a known object shows nothing
 	// about the server.
 	if d.row < fewDenials || again && d.made && d.tries < mostWrites {
 		return
@@ -46,7 +46,7 @@ func (d *denials) add(object Ref, now time.Time) {
 	}
 }
 
-// clear records that a write was made, so the server does not deny all.
+// clear records a successful write: the server does not deny everything.
 func (d *denials) clear(object Ref) {
 	delete(d.objects, object)
 	d.made, d.tries, d.row, d.pauses, d.until = true, 0, 0, 0, time.Time{}

@@ -87,7 +87,8 @@ func TestWritesInFlightAreLimitedOverAllControllers(t *testing.T) {
 	}, a, b)
 }
 
-// A controller that always has something to write does not keep another one waiting.
+// TestControllersTakeTurns: a controller that always has something to write does not block
+// another one.
 func TestControllersTakeTurns(t *testing.T) {
 	greedy, modest := newFake("greedy", 10_000), newFake("modest", 1)
 	run(t, Options{}, func(l *lab) {
@@ -129,8 +130,9 @@ func TestRetryAfterPausesEveryWrite(t *testing.T) {
 	}, c)
 }
 
-// An Engine does not try every object in turn on a server that is gone.
-func TestAFailingServerIsLeftAlone(t *testing.T) {
+// TestEngineBacksOffFromAFailingServer: an Engine does not try every object on a server that
+// is down.
+func TestEngineBacksOffFromAFailingServer(t *testing.T) {
 	c := newFake("a", 10_000)
 	var tries atomic.Int32
 	var works atomic.Bool
@@ -155,8 +157,8 @@ func TestAFailingServerIsLeftAlone(t *testing.T) {
 	}, c)
 }
 
-// A refused write of one object does not delay the writes of others.
-func TestARefusedObjectPausesNothing(t *testing.T) {
+// TestRefusedObjectDelaysNoOther: a refused write of one object does not delay other objects.
+func TestRefusedObjectDelaysNoOther(t *testing.T) {
 	for _, code := range []int{
 		http.StatusConflict, http.StatusNotFound, http.StatusUnprocessableEntity,
 		http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusGone, http.StatusFound,
@@ -199,7 +201,7 @@ func TestObserveMakesNoWrite(t *testing.T) {
 				t.Errorf("%s: %v", name, all)
 			}
 		}
-		// A hundred changes within a second are one more plan.
+		// A hundred changes within a second cause one more plan.
 		plans := c.plans
 		for range 100 {
 			l.post(func() {})
@@ -216,8 +218,9 @@ func TestObserveMakesNoWrite(t *testing.T) {
 	}, c)
 }
 
-// A controller that asks for it plans again without an event, in both modes.
-func TestPlansAgainInTime(t *testing.T) {
+// TestEnginePlansAgainWhenAsked: the Engine plans again at the time that Plan returned,
+// without an event, in both modes.
+func TestEnginePlansAgainWhenAsked(t *testing.T) {
 	for _, mode := range []Mode{WriteMode, ObserveMode} {
 		c := newFake("a", 0)
 		c.again = time.Minute
@@ -242,9 +245,9 @@ func TestPlanAllWritesNothing(t *testing.T) {
 	}, c)
 }
 
-// A controller that the server denies every object, as without a right, backs off. Others
-// write on.
-func TestAControllerThatIsDeniedEverythingPausesAlone(t *testing.T) {
+// TestDeniedControllerPausesAlone: a controller backs off if the server denies it every
+// object, as without a right. The other controllers continue.
+func TestDeniedControllerPausesAlone(t *testing.T) {
 	for _, code := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 		denied, other := newFake("denied", 10_000), newFake("other", 0)
 		var tries atomic.Int32
@@ -279,9 +282,9 @@ func TestAControllerThatIsDeniedEverythingPausesAlone(t *testing.T) {
 	}
 }
 
-// A right that is revoked in mid-term pauses the controller for good, also once the
-// server has denied every object.
-func TestARightThatIsRevokedInMidTermPauses(t *testing.T) {
+// TestRevokedRightPausesTheController: after its right was revoked in a term, a controller
+// stays paused, also once the server has denied every object.
+func TestRevokedRightPausesTheController(t *testing.T) {
 	c := newFake("a", 1)
 	var revoked atomic.Bool
 	var tries atomic.Int32
@@ -314,10 +317,10 @@ func TestARightThatIsRevokedInMidTermPauses(t *testing.T) {
 	}, c)
 }
 
-// Objects that a policy denies for good keep no other object waiting, however many they
-// are, once the server has written another one since. Before, the server may have
-// denied all.
-func TestObjectsThatAreDeniedForGoodKeepNoOtherBack(t *testing.T) {
+// TestDeniedObjectsDelayNoOther: objects that a policy always denies do not delay others,
+// however many they are, once a write of another object has succeeded. Before that, the
+// server may deny everything.
+func TestDeniedObjectsDelayNoOther(t *testing.T) {
 	c := newFake("a", 1)
 	c.do = func(_ context.Context, name string) error {
 		if strings.HasPrefix(name, "denied-") {
@@ -353,7 +356,7 @@ func TestObjectsThatAreDeniedForGoodKeepNoOtherBack(t *testing.T) {
 	}, c)
 }
 
-// The objects that a server denied are not kept without a limit.
+// TestDenialsAreLimited: denials keeps a limited number of objects.
 func TestDenialsAreLimited(t *testing.T) {
 	var d denials
 	for i := range 3 * mostDenials {
@@ -364,8 +367,9 @@ func TestDenialsAreLimited(t *testing.T) {
 	}
 }
 
-// A server that fails and then denies writes does not work again before it makes one.
-func TestOnlyAMadeWriteShowsThatTheServerWorks(t *testing.T) {
+// TestOnlySuccessShowsThatTheServerWorks: a server that fails and then denies writes counts
+// as working only after a successful write.
+func TestOnlySuccessShowsThatTheServerWorks(t *testing.T) {
 	const works = "Writing to the API server works again"
 	for code, after := range map[int]int{http.StatusForbidden: 0, http.StatusUnauthorized: 0, http.StatusUnprocessableEntity: 1, http.StatusConflict: 0} {
 		log.Take()
@@ -399,7 +403,8 @@ func TestOnlyAMadeWriteShowsThatTheServerWorks(t *testing.T) {
 	}
 }
 
-// An object that is denied again and again while others are written alternates no line.
+// TestDeniedObjectLogsOneLine: an object that is denied repeatedly, while writes of others
+// succeed, does not log "refused" and "works again" in turn.
 func TestDeniedObjectLogsOneLine(t *testing.T) {
 	log.Take()
 	c := newFake("a", 1)

@@ -6,7 +6,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// explain returns err with a hint, if there is one.
+// explain adds to err the hint of package kube, if it has one.
 func explain(err error) error {
 	if err == nil {
 		return nil

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// eventInterval is how often the same event of an object may be sent.
+	// eventInterval is the shortest time between two equal events of an object.
 	eventInterval = 5 * time.Minute
-	// mostEvents limits the events in that time, and so the memory for them.
+	// mostEvents limits the events in an eventInterval, and the memory for them.
 	mostEvents = 4096
-	// eventLimit is the time limit for sending an event.
+	// eventLimit is the timeout of sending an event.
 	eventLimit = 5 * time.Second
 )
 
-// Event is a message for people about an object, which Kubernetes shows with it.
+// Event is a message for people about an object. Kubernetes shows it with the object.
 type Event struct {
 	Object Ref
 	// Warning marks an event that a person must act on.
 	Warning bool
-	// Reason is the cause, one word in CamelCase. An object gets at most one event of a
+	// Reason is the cause, one word in CamelCase. An object gets at most one event with a
 	// reason in five minutes.
 	Reason, Message string
 }
@@ -46,9 +46,9 @@ type sentTime struct {
 // EventCounts counts events since the start.
 type EventCounts struct {
 	Sent int
-	// Failed were refused by the server, or not answered.
+	// Failed counts events that the server refused or did not answer.
 	Failed int
-	// Suppressed were beyond the limits.
+	// Suppressed counts events beyond the limits.
 	Suppressed int
 }
 
@@ -59,8 +59,8 @@ func newEvents() events {
 	}
 }
 
-// Event sends an event, unless this process does not write, or has sent the same within
-// five minutes. Call it in the loop.
+// Event queues an event for sending. It drops the event if this process does not write, or
+// has sent the same event within five minutes. Call it in the loop.
 func (e *Engine) Event(ev Event) {
 	if e.options.Send == nil || e.options.Mode != WriteMode || e.term == nil {
 		return

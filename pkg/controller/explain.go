@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// Line is one thing that a controller does for a Node.
+// Line is the state of one thing that a controller does for a Node.
 type Line struct {
-	// What is it, like "route 10.4.7.0/24 in rtb-1".
+	// What names it, like "route 10.4.7.0/24 in rtb-1".
 	What string
-	// OK reports whether it is done. Text is its state, or what is wrong and the fix.
+	// OK is set if it is done. Text is its state, or what is wrong and the fix.
 	OK   bool
 	Text string
 }
 
-// Explainer is a Controller that knows why a Node is not done.
+// Explainer is a Controller that can explain what it does for a Node.
 type Explainer interface {
-	// Explain returns what the controller does for a Node, or nothing if it does nothing
-	// for that Node. The Engine calls it in the loop.
+	// Explain returns what the controller does for a Node, or nil if that is nothing. The
+	// Engine calls it in the loop.
 	Explain(node string) []Line
 }
 
-// Explanation is what one controller says about a Node.
+// Explanation is what one controller does for a Node.
 type Explanation struct {
 	Controller string
 	Lines      []Line
 }
 
-// Explain returns what all controllers say about a Node. It waits until every feed has
-// listed and every lookup has tried each object once, and returns the first failure
-// beside what is known.
+// Explain returns what all controllers do for a Node. It first waits until every feed has
+// listed and every lookup has tried each object once. With the first failure, it also returns
+// what is known.
 func (e *Engine) Explain(ctx context.Context, node string) ([]Explanation, error) {
 	failed := e.Await(ctx)
 	known := make(chan []Explanation, 1)
-	// The deadline of ctx may have passed while it waited; the loop answers at once.
+	// ctx may have ended during Await, but the loop answers at once.
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainLimit)
 	defer cancel()
 	ok := e.Do(within, func() {
@@ -56,5 +56,5 @@ func (e *Engine) Explain(ctx context.Context, node string) ([]Explanation, error
 	return <-known, failed
 }
 
-// explainLimit is how long the loop may take to explain a Node.
+// explainLimit is the time in which the loop must explain a Node.
 const explainLimit = 5 * time.Second

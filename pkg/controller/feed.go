@@ -14,42 +14,42 @@ import (
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
-// absentPause is how long to wait before asking again for a resource that the server
+// absentPause is the longest pause before the next request for a resource that the server
 // does not have.
 const absentPause = time.Minute
 
-// mostFailures limits the back-off between two sessions to about three seconds: few
-// replicas follow a cluster, and its Nodes wait for them.
+// mostFailures limits the back-off between two sessions to about three seconds. A short one
+// is cheap, because only a few replicas follow a cluster, and Nodes wait for them.
 const mostFailures = 6
 
-// Feed follows a resource for a controller. Keep runs outside the loop, the other
-// functions in it.
+// Feed follows a resource for a controller. The Engine calls Keep outside the loop, and the
+// other functions in it.
 type Feed[T, V any] struct {
 	What   string // like "nodes"
 	Client *kube.Client
 	Path   string
 	Format kube.Format[T]
-	// Optional marks a resource that some servers do not have. There, the list is empty.
+	// Optional marks a resource that some servers do not have. From them, List gets nil.
 	Optional bool
 
-	// Keep returns what to keep of an object, and a key that no other object has. Feeds
-	// of one resource return the same key. Keep keeps no slice of the object.
+	// Keep returns the value to keep of an object, and the object's unique key. All feeds
+	// of a resource return the same key. Keep must copy what it keeps of the object.
 	Keep func(object *T) (key string, value V)
-	// Begin, if set, reports that the full list of a number begins. The list has
-	// everything that was written before. A later list may begin before the loop has
+	// Begin, if set, gets the number of a full list before its request is sent: the list
+	// has everything that was written before. A later list may begin before the loop has
 	// taken an earlier one.
 	Begin func(list int64)
-	// List replaces all objects. A server without the resource has a nil list. A feed
-	// with Begin has NumberedList in its place, which also gets the list's number.
+	// List replaces all objects. For a server without the resource, it gets nil. A feed
+	// with Begin sets NumberedList instead, which also gets the list's number.
 	List         func(all map[string]V)
 	NumberedList func(list int64, all map[string]V)
-	// Set replaces one object, and Delete removes one. Of changes of one key that come
-	// faster than the loop takes them, only the last one arrives: Set may replace an
-	// object by one that was created after its deletion.
+	// Set replaces one object, and Delete removes one. While the loop is busy, only the
+	// last change of each key is kept. So Set may also replace an object by a new one of
+	// the same key.
 	Set    func(key string, value V)
 	Delete func(key string)
-	// Flush, if set, follows the List, the Sets and the Deletes that the loop took at
-	// once. What is worked out from all objects belongs here.
+	// Flush, if set, is called after the List, the Sets and the Deletes that the loop took
+	// together. It computes what depends on all objects.
 	Flush func()
 }
 
@@ -113,8 +113,8 @@ type feed interface {
 	relist()
 	isFresh() bool
 	state() FeedState
-	// take returns what makes, in the loop, the changes that were read, or nil without
-	// any.
+	// take returns a function that applies in the loop what was read, or nil if nothing
+	// was read.
 	take() func()
 	// await waits until the feed has listed. It returns the first failure, or ctx's error.
 	await(ctx context.Context) error
@@ -123,15 +123,16 @@ type feed interface {
 // FeedState is the state of a feed.
 type FeedState struct {
 	What string
-	// Listed reports whether it has listed since the start.
+	// Listed is set if it has read a full list since the start.
 	Listed bool
-	// Problem is why the feed does not work now, or "".
+	// Problem is why the feed fails now, or "".
 	Problem string
-	// Revision is the last resourceVersion that it has read.
+	// Revision is the last resourceVersion that it read.
 	Revision int64
 }
 
-// pipe is the watch of one Feed or more. It chooses the sessions of its watch.
+// pipe is the watch of one or more Feeds. As kube.Chooser, it decides how each session of the
+// watch begins.
 type pipe[T any] struct {
 	what     string
 	format   kube.Format[T]
@@ -142,14 +143,14 @@ type pipe[T any] struct {
 	outcome  trouble.Outcome // only the watch uses it
 	box      mailbox[[]any]  // the values of the takers
 
-	wanted atomic.Int64 // the list that is wanted, counted by relist
+	wanted atomic.Int64 // the number of the wanted list, counted by relist
 	again  retry.Wakeup // ends the pause for an absent resource when a list is wanted
 	// session is the wanted list when the session began, and begun counts the lists that
 	// have begun. Only the watch uses them.
 	session, begun int64
 
 	mu      sync.Mutex
-	has     int64 // the list that was read last
+	has     int64 // the number of the last list that the loop took
 	listed  bool
 	failure error         // of the last attempt to follow
 	news    chan struct{} // closed, and replaced, when one of them changes
@@ -191,7 +192,7 @@ func (p *pipe[T]) Choose(resumed bool) (f kube.Format[T], relist bool) {
 		return p.format, relist
 	}
 	p.begun++
-	number := p.begun // the loop may learn of it when the next list has begun
+	number := p.begun // fixed here: the loop may run this after the next list has begun
 	for _, t := range p.takers {
 		if t.begin != nil {
 			p.engine.post(func() { t.begin(number) })
@@ -261,7 +262,7 @@ func (p *pipe[T]) take() func() {
 	}
 }
 
-// listing is a list while it arrives.
+// listing is a full list that is arriving.
 type listing[T any] struct {
 	pipe *pipe[T]
 	all  map[string][]any
@@ -287,7 +288,7 @@ func (l *listing[T]) Done() bool {
 	return true
 }
 
-// replace passes a complete list to the loop. The feed has listed once the loop has it.
+// replace passes a full list to the loop. The feed counts as listed when the loop takes it.
 func (p *pipe[T]) replace(all map[string][]any) {
 	p.box.replace(fullList[[]any]{all: all, wanted: p.session, number: p.begun})
 	p.engine.news.Wake()

@@ -26,7 +26,7 @@ type fakeFeed struct {
 	mu      sync.Mutex
 	wanted  int
 	has     int
-	lists   bool // at once, whenever it is to
+	lists   bool // relist lists at once
 	hasList bool
 }
 
@@ -75,7 +75,7 @@ type fake struct {
 	led     []election.Term
 	errors  map[string][]error // of each object's writes, in order
 	again   time.Duration
-	hold    time.Duration // a failed write waits for so long
+	hold    time.Duration // the pause after a failed write
 	held    []heldWrite
 
 	unclean bool
@@ -91,7 +91,7 @@ func newFake(name string, n int) *fake {
 
 func (f *fake) Name() string { return f.name }
 
-// heldWrite is a failed write that waits.
+// heldWrite is a failed write that waits for its retry.
 type heldWrite struct {
 	name string
 	at   time.Time
@@ -146,7 +146,7 @@ func (f *fake) written() (n int) {
 	return n
 }
 
-// lab is an Engine at work, in a bubble of synctest.
+// lab runs an Engine in a bubble of synctest.
 type lab struct {
 	*Engine
 	t    *testing.T

@@ -9,19 +9,18 @@ import (
 )
 
 const (
-	// endLimit is how long the writes in flight may take after a program was stopped. With
-	// the release of the Lease, that is less than the ten seconds that a pod has.
+	// endLimit is how long the writes in flight may take after the program is told to stop.
+	// With the release of the Lease, it is less than the ten seconds that a pod has.
 	endLimit = 6 * time.Second
-	// cutLimit is how long they may take after the term was lost or is over.
+	// cutLimit is how long they may take after the term is lost or has expired.
 	cutLimit = time.Second
-	// settleTime is how long an API server may still apply a write without an answer: as
-	// long as it works on a request.
+	// settleTime is how long an API server may still apply a write that it has not
+	// answered: its time limit for a request.
 	settleTime = time.Minute
 )
 
-// Lead makes writes until ctx ends, and waits until none is in flight. It reports
-// whether the outcome of every write is known; only then may the next leader write at
-// once.
+// Lead makes writes until ctx ends, and waits until none is in flight. It reports whether the
+// outcome of every write is known. Only then may the next leader write at once.
 func (e *Engine) Lead(ctx context.Context, t election.Term) (clean bool) {
 	e.Follow()
 	e.post(func() { e.beginTerm(t) })
@@ -49,9 +48,9 @@ func (e *Engine) Lead(ctx context.Context, t election.Term) (clean bool) {
 	return false
 }
 
-// limitOf returns how long the writes in flight may take after a term has ended. While the
-// next leader cannot write yet, they may end by themselves: a write that is cut off keeps
-// that leader waiting.
+// limitOf returns how long the writes in flight may take after a term has ended. It lets them
+// finish while the next leader cannot write yet: a write that is cut off makes that leader
+// wait longer.
 func limitOf(why error, t election.Term) time.Duration {
 	if errors.Is(why, election.ErrLost) || errors.Is(why, election.ErrDeadline) {
 		return cutLimit

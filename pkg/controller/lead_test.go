@@ -13,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-func TestATermEndsAfterItsWrites(t *testing.T) {
+func TestTermEndsAfterItsWrites(t *testing.T) {
 	c := newFake("a", 100)
 	run(t, Options{}, func(l *lab) {
 		do, release := blocked()
@@ -36,7 +36,7 @@ func TestATermEndsAfterItsWrites(t *testing.T) {
 	}, c)
 }
 
-func TestATermThatCutsWritesOffIsNotClean(t *testing.T) {
+func TestTermThatCutsWritesOffIsNotClean(t *testing.T) {
 	c := newFake("a", 1)
 	run(t, Options{WriteTimeout: time.Minute}, func(l *lab) {
 		c.do, _ = blocked()
@@ -55,8 +55,9 @@ func TestATermThatCutsWritesOffIsNotClean(t *testing.T) {
 	}, c)
 }
 
-// A server may still apply a write without an answer while it works on the request.
-func TestATermIsNotCleanSoonAfterALostAnswer(t *testing.T) {
+// TestLostAnswerMakesATermUnclean: soon after a lost answer, a term does not end clean,
+// because the server may still apply the write.
+func TestLostAnswerMakesATermUnclean(t *testing.T) {
 	for wait, want := range map[time.Duration]bool{time.Second: false, settleTime - time.Second: false, settleTime + time.Second: true} {
 		c := newFake("a", 1)
 		lost := false
@@ -78,7 +79,7 @@ func TestATermIsNotCleanSoonAfterALostAnswer(t *testing.T) {
 	}
 }
 
-func TestATermIsNotCleanBeforeItsControllersAre(t *testing.T) {
+func TestTermIsNotCleanBeforeItsControllersAre(t *testing.T) {
 	c := newFake("a", 1)
 	c.unclean = true
 	run(t, Options{}, func(l *lab) {
@@ -90,7 +91,7 @@ func TestATermIsNotCleanBeforeItsControllersAre(t *testing.T) {
 	}, c)
 }
 
-// No write begins that could outlast its term.
+// TestNoWriteBeginsNearTheDeadline: no write begins that could outlast its term.
 func TestNoWriteBeginsNearTheDeadline(t *testing.T) {
 	c := newFake("a", 1)
 	end := time.Time{}
@@ -109,7 +110,7 @@ func TestNoWriteBeginsNearTheDeadline(t *testing.T) {
 	}, c)
 }
 
-func TestAWriteHasATimeout(t *testing.T) {
+func TestWriteTimesOut(t *testing.T) {
 	c := newFake("a", 1)
 	run(t, Options{WriteTimeout: 5 * time.Second}, func(l *lab) {
 		c.do, _ = blocked()
@@ -135,8 +136,8 @@ func TestEachTermListsAgain(t *testing.T) {
 	}, c)
 }
 
-// A program that is stopped waits for its writes, but not for longer than its Lease keeps
-// the next leader out. A term that was lost waits for less.
+// TestStopWaitsForWritesUntilTheDeadline: a stopping program waits for its writes, but only
+// while its Lease keeps the next leader out. After a lost term it waits less.
 func TestStopWaitsForWritesUntilTheDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		why  error

@@ -14,20 +14,20 @@ import (
 // lookupLimit is how long one lookup may take.
 const lookupLimit = 30 * time.Second
 
-// Lookup reads what no watch shows, like the instances of a cloud. The Engine looks up
-// only while it plans: a replica that stands by asks nothing. Read runs outside the
-// loop, the other functions in it.
+// Lookup reads what no watch shows, like the instances of a cloud. The Engine uses it only
+// while it plans: a standby replica sends no requests. The Engine calls Read outside the
+// loop, and the other functions in it.
 type Lookup[V any] struct {
 	What string // like "instances"
-	// Due returns the keys to look up now, and when the next ones are due; zero is only
-	// after an event. A key is not due again before Take.
+	// Due returns the keys to look up now, and when the next ones are due: zero means not
+	// before an event. It returns no key again before Take.
 	Due func(now time.Time) (keys []string, again time.Time)
-	// Read looks keys up. It returns what it found, even with an error.
+	// Read looks keys up. With an error, it returns what it has found.
 	Read func(ctx context.Context, keys []string) (map[string]V, error)
 	// Take applies what was found.
 	Take func(keys []string, found map[string]V)
-	// Moved, if set, reports whether Due has changed what its controller plans, since
-	// Moved was called last. The Engine then plans again in every mode.
+	// Moved, if set, reports whether Due has changed the controller's plan since the last
+	// call of Moved. If so, the Engine plans again, in every mode.
 	Moved func() bool
 }
 
@@ -41,15 +41,15 @@ func LookUp[V any](e *Engine, l Lookup[V]) {
 
 // lookup is a Lookup of any type.
 type lookup interface {
-	// turn begins to look up what is due. It returns when more is due.
+	// turn starts a lookup of what is due. It returns when more is due.
 	turn(ctx context.Context, e *Engine, now time.Time) time.Time
-	// rest replaces turn while the Engine looks nothing up.
+	// rest is called instead of turn while the Engine does not plan.
 	rest()
 	state() FeedState
 	await(ctx context.Context) error
 }
 
-// inquiry is a Lookup at work.
+// inquiry is the state of a Lookup.
 type inquiry[V any] struct {
 	Lookup[V]
 	outcome trouble.Outcome
@@ -78,7 +78,7 @@ func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again 
 				q.tried = true
 				close(q.all)
 			}
-			if q.failure != nil && again.IsZero() { // what failed is not needed any more
+			if q.failure != nil && again.IsZero() { // the failed keys are no longer needed
 				klog.InfoS("Nothing is left to look up", "what", q.What)
 				q.outcome.Forget()
 				q.failure = nil
@@ -96,7 +96,7 @@ func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again 
 			q.reading = false
 			q.outcome.Was(err, "keys", len(keys), "found", len(found))
 			q.set(func() { q.failure, q.last = err, err })
-			if e.terms == terms { // a later term looks up everything itself
+			if e.terms == terms { // a later term looks up everything again
 				q.Take(keys, found)
 			}
 		})
@@ -136,7 +136,7 @@ func (q *inquiry[V]) await(ctx context.Context) error {
 	return nil
 }
 
-// lookUp lets each lookup begin what is due. It returns when more is due.
+// lookUp starts all lookups that are due. It returns when more is due.
 func (e *Engine) lookUp(ctx context.Context, now time.Time) (next time.Time) {
 	plans := e.term != nil && e.fresh() || e.options.Mode == ObserveMode && e.listed()
 	for _, l := range e.lookups {

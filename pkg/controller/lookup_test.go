@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/election"
 )
 
-// fakeLookup is what a Lookup reads, and when.
+// fakeLookup is the data of a Lookup.
 type fakeLookup struct {
 	keys  []string
 	again time.Duration // after a failure, or zero for never
@@ -40,7 +40,7 @@ func (f *fakeLookup) lookup() Lookup[int] {
 	}
 }
 
-// problem returns what the state says of the lookup.
+// problem returns the lookup's Problem in the State.
 func (l *lab) problem() string {
 	l.t.Helper()
 	for _, f := range l.look().Feeds {
@@ -51,9 +51,9 @@ func (l *lab) problem() string {
 	return ""
 }
 
-// A failed read fails no longer once there is nothing to look up. Await returns its error
-// all the while.
-func TestAFailedLookupEndsWhenNothingIsLeft(t *testing.T) {
+// TestFailedLookupEndsWhenNothingIsLeft: a failed lookup is no longer reported once nothing
+// is left to look up. Await still returns its error.
+func TestFailedLookupEndsWhenNothingIsLeft(t *testing.T) {
 	f := &fakeLookup{keys: []string{"a"}, err: errors.New("no answer")}
 	run(t, Options{}, func(l *lab) {
 		l.Do(l.t.Context(), func() { LookUp(l.Engine, f.lookup()) })
@@ -67,8 +67,9 @@ func TestAFailedLookupEndsWhenNothingIsLeft(t *testing.T) {
 	})
 }
 
-// A read that will be tried again has failed until it succeeds.
-func TestAFailedLookupStaysWhileItIsRetried(t *testing.T) {
+// TestFailedLookupIsReportedWhileItIsRetried: a lookup that will be retried stays reported
+// until it succeeds.
+func TestFailedLookupIsReportedWhileItIsRetried(t *testing.T) {
 	f := &fakeLookup{keys: []string{"a"}, err: errors.New("no answer"), again: time.Minute}
 	run(t, Options{}, func(l *lab) {
 		l.Do(l.t.Context(), func() { LookUp(l.Engine, f.lookup()) })
@@ -88,7 +89,8 @@ func TestAFailedLookupStaysWhileItIsRetried(t *testing.T) {
 	})
 }
 
-// In ObserveMode, what Due changes by itself is planned without another event.
+// TestObserveShowsWhatDueChanges: in ObserveMode, the Engine plans again after Due has changed
+// something, without another event.
 func TestObserveShowsWhatDueChanges(t *testing.T) {
 	c := newFake("a", 0)
 	var at time.Time

@@ -2,25 +2,25 @@ package controller
 
 import "sync"
 
-// mailbox holds what a feed has read and the loop has not taken: the last state of each
+// mailbox holds what a feed has read and the loop has not taken yet: the last state of each
 // object. So the reader never waits for the loop, however long a plan takes, and the mailbox
-// never holds more than the objects.
+// is never larger than the set of objects.
 type mailbox[V any] struct {
 	mu   sync.Mutex
 	held mail[V]
 }
 
-// mail is what a mailbox holds.
+// mail is the content of a mailbox.
 type mail[V any] struct {
-	list    *fullList[V]         // nil without one
+	list    *fullList[V]         // nil if no list was read
 	changes map[string]change[V] // by key, after the list
 }
 
-// fullList is all objects.
+// fullList is a full list of the objects.
 type fullList[V any] struct {
 	all    map[string]V
-	wanted int64 // counted by relist
-	number int64 // counts the lists that have begun
+	wanted int64 // the list that was wanted when its session began, counted by relist
+	number int64 // its place among the lists that have begun
 }
 
 // change is the last state of an object.

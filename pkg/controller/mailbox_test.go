@@ -16,7 +16,7 @@ import (
 // thing is an object of a feed in a test.
 type thing struct{ name, value string }
 
-// received is what the loop got of things.
+// received is what the loop received.
 type received struct {
 	calls   []string
 	flushes int
@@ -60,9 +60,9 @@ func (l *lab) busy() (release func()) {
 	return func() { close(free); synctest.Wait() }
 }
 
-// However long the loop plans, the reader goes on. The loop then gets the last state of
-// each object, and makes one plan of all.
-func TestTheReaderNeverWaitsForTheLoop(t *testing.T) {
+// TestReaderNeverWaitsForTheLoop: the reader continues however long the loop plans. The loop
+// then gets the last state of each object, and plans once.
+func TestReaderNeverWaitsForTheLoop(t *testing.T) {
 	c := newFake("a", 0)
 	run(t, Options{}, func(l *lab) {
 		p, got := l.follow()
@@ -104,8 +104,9 @@ func TestTheReaderNeverWaitsForTheLoop(t *testing.T) {
 	}, c)
 }
 
-// What comes before a list is part of it. What comes after it is applied after it.
-func TestAListReplacesWhatWaits(t *testing.T) {
+// TestListReplacesWaitingChanges: a list replaces the changes before it. Changes after it are
+// applied after it.
+func TestListReplacesWaitingChanges(t *testing.T) {
 	run(t, Options{}, func(l *lab) {
 		p, got := l.follow()
 		release := l.busy()
@@ -127,9 +128,9 @@ func TestAListReplacesWhatWaits(t *testing.T) {
 	})
 }
 
-// A list has what was written before its Begin. So the loop learns of that first, and of
-// writes that end between the two in their order.
-func TestAListComesAfterItsBegin(t *testing.T) {
+// TestBeginComesBeforeItsList: a list has what was written before its Begin. So the loop gets
+// Begin first, and the writes that end between the two in their order.
+func TestBeginComesBeforeItsList(t *testing.T) {
 	run(t, Options{}, func(l *lab) {
 		p, got := l.follow()
 		release := l.busy()
@@ -145,9 +146,9 @@ func TestAListComesAfterItsBegin(t *testing.T) {
 	})
 }
 
-// While the loop hangs, the next list may begin before the loop has taken the last one.
-// Each is judged by its own number.
-func TestAListThatWaitsKeepsItsNumber(t *testing.T) {
+// TestWaitingListKeepsItsNumber: while the loop is busy, the next list may begin before the
+// loop has taken the last one. Each keeps its own number.
+func TestWaitingListKeepsItsNumber(t *testing.T) {
 	run(t, Options{}, func(l *lab) {
 		p, got := l.follow()
 		p.Choose(false)
@@ -164,8 +165,9 @@ func TestAListThatWaitsKeepsItsNumber(t *testing.T) {
 	})
 }
 
-// A resource that the server does not have is a nil list, not an empty one.
-func TestAnAbsentResourceIsANilList(t *testing.T) {
+// TestAbsentResourceIsANilList: for a resource that the server does not have, List gets nil,
+// not an empty list.
+func TestAbsentResourceIsANilList(t *testing.T) {
 	run(t, Options{}, func(l *lab) {
 		p, _ := l.follow()
 		p.optional = true
@@ -184,9 +186,9 @@ func TestAnAbsentResourceIsANilList(t *testing.T) {
 	})
 }
 
-// A pause for a resource that the server does not have ends with a new term, which waits
-// for every list.
-func TestATermEndsThePauseForAnAbsentResource(t *testing.T) {
+// TestTermEndsThePauseForAnAbsentResource: a new term waits for every list, so it ends the
+// pause before the next request for an absent resource.
+func TestTermEndsThePauseForAnAbsentResource(t *testing.T) {
 	run(t, Options{}, func(l *lab) {
 		p, _ := l.follow()
 		p.optional = true
@@ -204,8 +206,8 @@ func TestATermEndsThePauseForAnAbsentResource(t *testing.T) {
 	})
 }
 
-// A failure of a feed, too, is a change.
-func TestAFailureOfAFeedWakesTheLoop(t *testing.T) {
+// TestFeedFailureWakesTheLoop: a feed's failure counts as a change.
+func TestFeedFailureWakesTheLoop(t *testing.T) {
 	changes := 0
 	run(t, Options{Changed: func() { changes++ }}, func(l *lab) {
 		p, _ := l.follow()
@@ -218,8 +220,8 @@ func TestAFailureOfAFeedWakesTheLoop(t *testing.T) {
 	})
 }
 
-// Controllers that follow one resource share its watch, and each gets what it keeps. A
-// resource in another format is another feed.
+// TestFeedsOfOneResourceShareAWatch: controllers that follow one resource share its watch, and
+// each gets the values that it keeps. Another format needs another watch.
 func TestFeedsOfOneResourceShareAWatch(t *testing.T) {
 	run(t, Options{}, func(l *lab) {
 		p, got := l.follow()

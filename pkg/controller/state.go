@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// State is what an Engine is doing.
+// State is the state of an Engine.
 type State struct {
 	Mode Mode
-	// Leading reports whether this process makes the writes, and Term the number of
-	// its term.
+	// Leading is set while this process leads, and Term is the number of its term.
 	Leading bool
 	Term    int64
-	// Planning reports whether every feed has read what a plan needs.
+	// Planning is set if every feed has read the list that a plan needs.
 	Planning bool
 	Feeds    []FeedState
 	InFlight int
-	// Paused is when the next write may begin, if the server fails, has asked for a pause,
-	// or denies every write of a controller; otherwise zero.
+	// Paused is when every write may begin again, if the server fails, has asked for a
+	// pause, or denies the writes of a controller; otherwise zero.
 	Paused time.Time
 	// Counts counts the writes that ended since the start.
 	Counts map[Count]int
@@ -31,7 +30,7 @@ type State struct {
 	Events  EventCounts
 }
 
-// Count names the writes that are counted together.
+// Count is the key of writes that are counted together.
 type Count struct {
 	Controller, Verb string
 	Outcome          Outcome
@@ -45,14 +44,14 @@ type Made struct {
 	Why            string // of an Outcome other than Written
 }
 
-// bounds are the upper bounds of the classes in Seconds, in seconds.
+// bounds are the upper bounds of the buckets of Seconds, in seconds.
 var bounds = [...]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}
 
-// Seconds counts how long writes took.
+// Seconds is a histogram of how long writes took.
 type Seconds struct {
 	Count   int
 	Sum     float64
-	buckets [len(bounds)]uint64 // those up to a bound and above the one before
+	buckets [len(bounds)]uint64 // writes up to a bound, and above the one before
 }
 
 func (s *Seconds) add(d time.Duration) {
@@ -63,7 +62,7 @@ func (s *Seconds) add(d time.Duration) {
 	}
 }
 
-// Buckets returns how many writes took as long as each bound at most.
+// Buckets returns how many writes took at most as long as each bound.
 func (s Seconds) Buckets() map[float64]uint64 {
 	all, sum := make(map[float64]uint64, len(bounds)), uint64(0)
 	for i, bound := range bounds {
@@ -73,8 +72,8 @@ func (s Seconds) Buckets() map[float64]uint64 {
 	return all
 }
 
-// State returns what the Engine is doing, and reports whether the loop answered before
-// ctx ended. Without an answer, only the feeds' states are set.
+// State returns the state of the Engine, and whether the loop answered before ctx ended.
+// Without an answer, only Feeds is set.
 func (e *Engine) State(ctx context.Context) (s State, ok bool) {
 	// If the loop does not answer in time, it may still set this later.
 	var known State
@@ -106,8 +105,8 @@ func (e *Engine) State(ctx context.Context) (s State, ok bool) {
 	return s, ok
 }
 
-// Listed reports whether every feed has listed since the start, and returns why the
-// others have not.
+// Listed reports whether every feed has listed since the start. For each of the others, it
+// returns why it has not.
 func (s State) Listed() (all bool, waiting []string) {
 	for _, f := range s.Feeds {
 		if !f.Listed {

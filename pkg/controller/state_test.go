@@ -7,8 +7,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/election"
 )
 
-// Without the loop's answer in time, State returns nothing that the loop may still set.
-func TestStateWithoutAnAnswerIsNotTheLoops(t *testing.T) {
+// TestLateLoopDoesNotChangeTheState: if the loop does not answer in time, State returns a
+// value that the loop no longer sets.
+func TestLateLoopDoesNotChangeTheState(t *testing.T) {
 	run(t, Options{}, func(l *lab) {
 		l.begin(election.Term{Number: 7})
 		late, cancel := context.WithCancel(l.t.Context())

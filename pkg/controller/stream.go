@@ -9,13 +9,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// Stream is a resource that is not one of an API server, like the leases in etcd. Watch
-// runs outside the loop, the other functions in it.
+// Stream is a resource from elsewhere than an API server, like the leases in etcd. The Engine
+// calls Watch outside the loop, and the other functions in it.
 type Stream[V any] struct {
 	What string
-	// Watch passes all values to list, and then each change, until ctx ends. It may list
-	// again at any time. It retries by itself, and passes each failure to report, and nil
-	// when it works again.
+	// Watch passes a full list of the values to the Sink, and then each change, until ctx
+	// ends. It may list again at any time. It retries by itself, reports each failure, and
+	// reports nil when it works again.
 	Watch func(ctx context.Context, to Sink[V])
 	// List replaces all values. Set replaces one, and Delete removes one.
 	List   func(all map[string]V)
@@ -23,7 +23,7 @@ type Stream[V any] struct {
 	Delete func(key string)
 }
 
-// Sink takes what a Stream reads. Its methods never wait for the loop.
+// Sink takes what a Stream's Watch reads. Its methods never wait for the loop.
 type Sink[V any] interface {
 	List(all map[string]V)
 	Set(key string, value V)
@@ -36,7 +36,8 @@ func FollowStream[V any](e *Engine, s Stream[V]) {
 	e.feeds = append(e.feeds, &stream[V]{Stream: s, engine: e, restart: retry.NewWakeup(), news: make(chan struct{})})
 }
 
-// stream is a Stream at work. It implements feed, and Sink for one run of Watch.
+// stream is the state of a Stream. It implements feed; session implements Sink for one run of
+// Watch.
 type stream[V any] struct {
 	Stream[V]
 	engine  *Engine
@@ -44,8 +45,8 @@ type stream[V any] struct {
 	restart retry.Wakeup
 
 	mu      sync.Mutex
-	wanted  int64 // the list that is wanted, counted by relist
-	has     int64 // the list that the loop has
+	wanted  int64 // the number of the wanted list, counted by relist
+	has     int64 // the number of the last list that the loop took
 	listed  bool
 	failure error
 	news    chan struct{} // closed, and replaced, when one of them changes
@@ -57,8 +58,7 @@ type session[V any] struct {
 	number int64 // of its lists
 }
 
-// rewatchInterval is how long to wait before Watch runs again after it has returned by
-// itself.
+// rewatchInterval is the pause before Watch runs again after it has returned by itself.
 const rewatchInterval = time.Second
 
 func (s *stream[V]) run(ctx context.Context) {

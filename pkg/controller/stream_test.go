@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// streamLab is a stream whose test writes what Watch passes.
+// streamLab is a stream. The test passes the values of its Watch.
 type streamLab struct {
 	*stream[int]
 	sinks chan Sink[int]
@@ -55,8 +55,8 @@ func (l *streamLab) deliver() {
 	}
 }
 
-// The loop has the last state of everything, in the order in which it was read. After
-// relist, only a list of a later watch is fresh.
+// TestStreamIsFreshOnlyAfterALaterList: the loop gets the last state of everything, in the
+// order of reading. After relist, only a list of a later watch makes the stream fresh.
 func TestStreamIsFreshOnlyAfterALaterList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newStreamLab(t)
@@ -87,7 +87,7 @@ func TestStreamIsFreshOnlyAfterALaterList(t *testing.T) {
 	})
 }
 
-// await returns why nothing could be read, and nil once there is a list.
+// TestStreamReportsWhyItHasNoList: await returns the failure, and nil once there is a list.
 func TestStreamReportsWhyItHasNoList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newStreamLab(t)
@@ -113,7 +113,8 @@ func TestStreamReportsWhyItHasNoList(t *testing.T) {
 	})
 }
 
-// A watch that returns by itself runs again after a pause.
+// TestStreamPausesBeforeItWatchesAgain: a Watch that returns by itself runs again after a
+// pause.
 func TestStreamPausesBeforeItWatchesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newStreamLab(t)

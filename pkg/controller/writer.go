@@ -22,7 +22,7 @@ var backoff = retry.Backoff{First: 100 * time.Millisecond, Last: 10 * time.Secon
 // patience limits a pause that the server asks for.
 const patience = 5 * time.Minute
 
-// mostRecent is how many of the last writes are kept for people.
+// mostRecent is how many of the last writes State shows.
 const mostRecent = 20
 
 // writer is the loop's state of the writes.
@@ -54,7 +54,7 @@ func newWriter() writer {
 	}
 }
 
-// begin prepares the writes of a term.
+// begin resets the writer for a new term.
 func (w *writer) begin() {
 	w.cancel()
 	w.context, w.cancel = context.WithCancel(context.Background())
@@ -62,7 +62,7 @@ func (w *writer) begin() {
 	w.denied = make(map[string]*denials)
 }
 
-// begin begins a write, which counts as one to a cloud if it was planned so.
+// begin begins a write. cloud is set for a write from PlanCloud, which counts separately.
 func (e *Engine) begin(c Controller, w Write, cloud bool) {
 	if cloud {
 		e.writer.inCloud[c.Name()]++
@@ -85,7 +85,7 @@ func (e *Engine) begin(c Controller, w Write, cloud bool) {
 	})
 }
 
-// end takes a write's outcome.
+// end records a write's outcome.
 func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
 	now := time.Now()
 	how := outcomeOf(w, err)
@@ -101,7 +101,7 @@ func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
 	if !w.Cloud && kube.OutcomeOf(err) == kube.Ambiguous {
 		e.writer.unsure = now
 	}
-	if how != Begun && how != Throttled && !kube.Moved(err) { // a conflict shows nothing of the server
+	if how != Begun && how != Throttled && !kube.Moved(err) { // a conflict shows nothing about the server
 		e.writer.log(w, how, err)
 	}
 	klog.V(1).InfoS("Wrote", "object", w.Object.String(), "verb", w.Verb, "change", w.Summary, "outcome", how, "took", now.Sub(began))
@@ -133,8 +133,8 @@ func (w *writer) cloudInFlight() (n int) {
 	return n
 }
 
-// pause begins no write for as long as the server asks, or for a back-off that grows
-// with the failures in a row.
+// pause stops all writes for as long as the server asks, or for a back-off that grows with
+// the failures in a row.
 func (w *writer) pause(now time.Time, err error) {
 	w.failures++
 	d := backoff.After(w.failures)
@@ -147,7 +147,7 @@ func (w *writer) pause(now time.Time, err error) {
 	}
 }
 
-// log logs the first of several writes that fail, and that the next one is made.
+// log logs the first of several failed writes, and the first success after them.
 func (w *writer) log(what Write, how Outcome, err error) {
 	facts := []any{"object", what.Object.String(), "verb", what.Verb, "change", what.Summary}
 	switch {
@@ -164,7 +164,7 @@ func (w *writer) log(what Write, how Outcome, err error) {
 	}
 }
 
-// answered takes a final answer to a write.
+// answered records a final answer to a write.
 func (w *writer) answered(what Write, now time.Time, err error) {
 	d := w.denied[what.Controller]
 	if d == nil {
@@ -179,8 +179,8 @@ func (w *writer) answered(what Write, now time.Time, err error) {
 	}
 }
 
-// pausedUntil returns when the next write of a controller may begin. Without a
-// controller, it returns when a write of every one may.
+// pausedUntil returns when the next write of a controller may begin. For "", it returns when
+// every controller may write.
 func (w *writer) pausedUntil(controller string) time.Time {
 	until := w.paused
 	for name, d := range w.denied {
@@ -213,9 +213,9 @@ const (
 	Written Outcome = "written"
 	// Refused is a write that was not made, and that the same server would refuse again.
 	Refused Outcome = "refused"
-	// Failed is a write that the server could not make, or did not answer.
+	// Failed is a write that the server could not make or did not answer.
 	Failed Outcome = "failed"
-	// Begun is a write that the cloud has begun, and has not ended in time.
+	// Begun is a write that the cloud has begun and not finished in time.
 	Begun Outcome = "begun"
 	// Throttled is a write that was not made, because it exceeds the rate of requests that
 	// the cloud allows, or that the program allows itself.
@@ -247,8 +247,8 @@ func outcomeOf(w Write, err error) Outcome {
 	return Failed
 }
 
-// concernsObject reports whether a server refused a write because of its object: the
-// object does not allow it, or is not in the state that the write requires.
+// concernsObject reports whether a server refused a write because of the object, which does
+// not allow it or is not in the required state.
 func concernsObject(err error) bool {
 	switch kube.Code(err) {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:

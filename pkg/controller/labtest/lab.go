@@ -32,7 +32,7 @@ type Lab struct {
 	Client *kube.Client
 	// Settle is how long Begin waits after a term has begun.
 	Settle time.Duration
-	// Replica is the one that Start started last.
+	// Replica is the replica of the last Start.
 	*Replica
 
 	mu     sync.Mutex
@@ -47,8 +47,8 @@ type Replica struct {
 	ended  chan bool // what Lead returned; nil while no term has begun
 }
 
-// Run runs test with a Lab whose API server gives Nodes no podCIDRs. The last term ends
-// with the test.
+// Run runs test with a Lab, whose API server assigns no podCIDRs to Nodes. It ends the last
+// term after the test.
 func Run(t *testing.T, test func(l *Lab)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,8 +64,7 @@ func Run(t *testing.T, test func(l *Lab)) {
 	})
 }
 
-// Start starts a replica, to whose engine add adds controllers. Without a mode, they
-// write.
+// Start starts a replica. add adds controllers to its engine. The default mode is WriteMode.
 func (l *Lab) Start(o controller.Options, add func(e *controller.Engine)) {
 	if o.Mode == "" {
 		o.Mode = controller.WriteMode
@@ -87,7 +86,7 @@ func (l *Lab) Start(o controller.Options, add func(e *controller.Engine)) {
 	l.Replica = r
 }
 
-// Kill ends a replica in the middle of everything.
+// Kill ends a replica at once, without waiting for its writes.
 func (r *Replica) Kill() {
 	r.resign()
 	r.kill()
@@ -117,7 +116,7 @@ func (l *Lab) End() {
 	}
 }
 
-// Pass lets time pass, until everything waits.
+// Pass lets time pass, and then waits until all goroutines are blocked.
 func (l *Lab) Pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

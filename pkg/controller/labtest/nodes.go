@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AddNode adds a Node, changed by f.
+// AddNode adds a Node, after each f has changed it.
 func (l *Lab) AddNode(n *corev1.Node, f ...func(*corev1.Node)) {
 	for _, change := range f {
 		change(n)
@@ -44,7 +44,7 @@ func (l *Lab) Unavailable(name string) string {
 	return ""
 }
 
-// Patches counts the patches of Nodes, or of those whose path goes on with a text.
+// Patches counts the patches of paths that begin with that of Nodes and of.
 func (l *Lab) Patches(of string) int { return l.API.Asked("PATCH " + l.API.URL + "/api/v1/nodes" + of) }
 
 // Names returns the names of n Nodes: worker-0, worker-1 and so on.
