@@ -12,15 +12,15 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// Addressed returns the instances that have private addresses, by address. Like Named, it
-// finds those with the cluster's tag.
+// Addressed returns the instances with these private addresses, by address. Like Named, it
+// finds only instances with the cluster's tag.
 func (c *Client) Addressed(ctx context.Context, addresses []string) (map[string]cloud.Instance, error) {
 	found := make(map[string]cloud.Instance, len(addresses))
 	var v4, v6 []string
 	for _, text := range slices.Compact(slices.Sorted(slices.Values(addresses))) {
 		switch a, err := netip.ParseAddr(text); {
 		case err != nil || a.Zone() != "" || a.Is4In6():
-			found[text] = cloud.Instance{Problem: fmt.Sprintf("%.80q is no address; publish the private address of the instance", text)}
+			found[text] = cloud.Instance{Problem: fmt.Sprintf("%.80q is not an address; publish the private address of the instance", text)}
 		case a.Is4():
 			v4 = append(v4, text)
 		default:
@@ -80,7 +80,7 @@ func addressesOf(i types.Instance) (all []string) {
 	return all
 }
 
-// canonical returns an address in the form in which others write it.
+// canonical returns an address in its canonical form.
 func canonical(text string) string {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return a.String()

@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
-// Instances are found by any private address of theirs, in both families. An address that
-// is unknown, twice there, or none at all is reported, and keeps no other from its instance.
+// TestFindsInstancesByAddress: any private address of an instance finds it, in both families.
+// An address that is unknown, ambiguous or invalid is reported, and does not affect others.
 func TestFindsInstancesByAddress(t *testing.T) {
 	f, c := newAccount(t)
 	n, twin := f.AddNetwork("10.0.0.0/16", 24, true), f.AddNetwork("10.0.0.0/16", 24, true)
@@ -38,7 +38,7 @@ func TestFindsInstancesByAddress(t *testing.T) {
 	}
 	for key, part := range map[string]string{
 		"10.0.0.21": two.ID, "10.0.0.23": "no instance with the tag", "10.0.0.24": "no instance with the tag",
-		"10.0.0.*": "is no address", "::ffff:10.0.0.20": "is no address", "fe80::1%eth0": "is no address",
+		"10.0.0.*": "is not an address", "::ffff:10.0.0.20": "is not an address", "fe80::1%eth0": "is not an address",
 	} {
 		if i := got[key]; i.ID != "" || !strings.Contains(i.Problem, part) {
 			t.Errorf("%s: %+v, want %q", key, i, part)
@@ -49,7 +49,7 @@ func TestFindsInstancesByAddress(t *testing.T) {
 	}
 }
 
-// A read that fails says nothing about the addresses it was for.
+// TestAddressesThatCouldNotBeReadAreMissing: after a failed read, its addresses are unknown.
 func TestAddressesThatCouldNotBeReadAreMissing(t *testing.T) {
 	f, c := newAccount(t)
 	at := f.Launch(awstest.Launch{Tags: tagged})[0]

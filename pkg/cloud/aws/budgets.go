@@ -6,19 +6,19 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// defaultShare is the part of the published rates that is used.
+// defaultShare is the part of the published rates that a Client uses.
 const defaultShare = 0.5
 
-// published are the buckets that Amazon EC2 gives each account in each region, for each
-// action: how many requests at once, and how many more a second. Actions that are not
-// here have those of reads or of changes.
+// published are the token buckets of an account in a region, by action or by the bucket that
+// actions share. Amazon publishes most of them. Other actions have publishedRead or
+// publishedChange.
 var published = map[string]cloud.Budget{
 	"ModifyNetworkInterfaceAttribute": {Burst: 100, Rate: 5},
-	// All reads of Elastic Load Balancing share a bucket. What the changes have is not
-	// published.
+	// All reads of Elastic Load Balancing share a bucket. The bucket of the changes is not
+	// published, so this one is an assumption.
 	readsOfBalancers:   {Burst: 40, Rate: 10},
 	changesOfBalancers: {Burst: 20, Rate: 4},
-	// Service Quotas and STS publish none. These are asked for rarely.
+	// The bucket of Service Quotas is not published. A Client needs it rarely.
 	"GetServiceQuota": {Burst: 4, Rate: 1},
 }
 
@@ -27,14 +27,14 @@ var (
 	publishedChange = cloud.Budget{Burst: 50, Rate: 5}
 )
 
-// The buckets that actions of Elastic Load Balancing share.
+// Actions of Elastic Load Balancing share these buckets.
 const (
 	readsOfBalancers   = "reads of load balancers"
 	changesOfBalancers = "changes of load balancers"
 )
 
-// bucketOf returns the name of the bucket that an action is paced by: its own, or one that
-// it shares with others.
+// bucketOf returns the name of the bucket of an action: its own, or one that it shares with
+// others.
 func bucketOf(action string) string {
 	switch {
 	case !balancing[action]:
@@ -45,12 +45,12 @@ func bucketOf(action string) string {
 	return changesOfBalancers
 }
 
-// whole are actions whose whole bucket may be used at once. Programs other than route
-// controllers do not request them. What returns to the bucket is shared.
+// whole are the actions whose whole bucket the Client may use at once, because only route
+// controllers request them. It uses only its share of the tokens that return.
 var whole = map[string]bool{"CreateRoute": true, "ReplaceRoute": true, "DeleteRoute": true}
 
-// budgetOf returns the budget of an action. A share of more than 1 is for an account
-// whose limits were raised.
+// budgetOf returns the budget of an action. share is the part of the published rates to use;
+// more than 1 is for an account with raised limits.
 func budgetOf(action string, share float64) cloud.Budget {
 	b, known := published[bucketOf(action)]
 	switch {

@@ -6,9 +6,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// Half of what AWS publishes is left to others. The whole bucket of routes is ours for a
-// moment, and half of what returns to it.
-func TestBudgets(t *testing.T) {
+// TestBudgetsLeaveHalfToOthers: the client uses half of the published rates. Of routes, it may
+// use the whole bucket at once, and half of the tokens that return.
+func TestBudgetsLeaveHalfToOthers(t *testing.T) {
 	for action, want := range map[string][2]cloud.Budget{
 		describeInstances: {{Burst: 50, Rate: 10}, {Burst: 200, Rate: 40}},
 		describeTables:    {{Burst: 50, Rate: 10}, {Burst: 200, Rate: 40}},

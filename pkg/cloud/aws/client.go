@@ -20,8 +20,8 @@ import (
 const (
 	// mostTries limits how often a request is sent.
 	mostTries = 4
-	// tryLimit is how long one try may take. While there is time, a slow request is sent
-	// again.
+	// tryLimit is the timeout of one try. The Client retries a slow request while the
+	// caller's time allows it.
 	tryLimit = 12 * time.Second
 )
 
@@ -30,12 +30,12 @@ var backoff = retry.Backoff{First: 200 * time.Millisecond, Last: 5 * time.Second
 
 // Options are what a Client needs.
 type Options struct {
-	// Config is what the cloud config file says.
+	// Config holds the settings of the cloud config file.
 	Config Config
-	// Cluster is the cluster's name, in the tags kubernetes.io/cluster/NAME. The one of
-	// Config comes first.
+	// Cluster is the NAME in the tags kubernetes.io/cluster/NAME. Config.Cluster overrides
+	// it.
 	Cluster string
-	// Share is the part of the published request rates that is used; 0 is one half.
+	// Share is the part of the published request rates to use; 0 is one half.
 	Share float64
 	// Agent is the user agent.
 	Agent string
@@ -58,12 +58,11 @@ type Client struct {
 
 	mu      sync.Mutex
 	calls   map[cloud.Call]int
-	dropped map[string]bool // facts of instances that no label can have
+	dropped map[string]bool // logged facts of instances that no label can have
 }
 
-// New returns a Client with the credentials that the SDK finds: those of the environment,
-// of the shared files, of a web identity, or of the instance or container that the
-// program runs on.
+// New returns a Client with the credentials that the SDK finds: in the environment, in the
+// shared files, from a web identity, or from the instance or container that runs the program.
 func New(ctx context.Context, o Options) (*Client, error) {
 	if o.Config.Cluster == "" {
 		o.Config.Cluster = o.Cluster
@@ -98,10 +97,10 @@ func New(ctx context.Context, o Options) (*Client, error) {
 // Region returns the region that the Client speaks to.
 func (c *Client) Region() string { return c.region }
 
-// Cluster returns the name of the cluster whose tags mark what is ours.
+// Cluster returns the name of the cluster. Its tags mark what is ours.
 func (c *Client) Cluster() string { return c.config.Cluster }
 
-// Calls returns the requests by action and outcome since the start.
+// Calls returns the number of requests since the start, by action and outcome.
 func (c *Client) Calls() map[cloud.Call]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,19 +117,19 @@ func (c *Client) count(action string, err error) {
 	c.calls[cloud.Call{Action: action, Outcome: outcome}]++
 }
 
-// ask sends a request that changes nothing, until AWS answers, at most mostTries times.
+// ask sends a read. It retries until AWS answers, at most mostTries times.
 func ask[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) (Out, error) {
 	return do(ctx, c, action, func(k cloud.Kind) bool { return k == cloud.Unavailable || k == cloud.Throttled }, send)
 }
 
-// change sends a request that changes something. It sends the request again only if AWS
-// has certainly not made the change.
+// change sends a request that changes something. It retries only if AWS has certainly not made
+// the change.
 func change[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) error {
 	_, err := create(ctx, c, action, send)
 	return err
 }
 
-// create is change for what answers with the object that it made.
+// create is change for a request whose answer has the new object.
 func create[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) (Out, error) {
 	return do(ctx, c, action, func(k cloud.Kind) bool { return k == cloud.Throttled }, send)
 }
@@ -177,13 +176,13 @@ func try[Out any](ctx context.Context, send func(ctx context.Context) (Out, erro
 	return send(ctx)
 }
 
-// CheckCluster checks the name of a cluster, which is a part of a tag's key.
+// CheckCluster returns an error unless name can be the NAME in a cluster's tag.
 func CheckCluster(name string) error {
 	switch {
 	case name == "":
-		return errors.New("the cluster has no name; give the NAME of the tags kubernetes.io/cluster/NAME")
+		return errors.New("the cluster has no name; set it to the NAME in the tags kubernetes.io/cluster/NAME")
 	case !isClusterName(name):
-		return fmt.Errorf("%.80q is not the name of a cluster; use the NAME of the tags kubernetes.io/cluster/NAME: letters, digits and _.:/=+@-, at most 106", name)
+		return fmt.Errorf("%.80q is not the name of a cluster; use the NAME in the tags kubernetes.io/cluster/NAME: letters, digits and _.:/=+@-, at most 106", name)
 	}
 	return nil
 }

@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// connectLimit is how long a connection to the API may take.
+	// connectLimit is the timeout of a TLS handshake with the API.
 	connectLimit = 5 * time.Second
-	// loadLimit is how long the instance's metadata service may take to name the region.
+	// loadLimit is how long the SDK may take to find credentials and the region, for
+	// example from the instance's metadata service.
 	loadLimit = 10 * time.Second
-	// mostConnections is how many idle connections to a host are kept.
+	// mostConnections limits the idle connections to a host.
 	mostConnections = 32
 )
 
 var regionName = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`)
 
-// load returns the SDK's configuration: credentials, region and the way to the API.
+// load returns the SDK's configuration: credentials, region and HTTP client.
 func load(ctx context.Context, o Options) (aws.Config, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
 	defer cancel()
@@ -58,17 +59,17 @@ func load(ctx context.Context, o Options) (aws.Config, error) {
 	return loaded, nil
 }
 
-// newHTTP returns the client of HTTP for all services.
+// newHTTP returns the HTTP client for all services.
 func newHTTP() *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.TLSHandshakeTimeout, t.MaxIdleConnsPerHost = connectLimit, mostConnections
 	})
 }
 
-// plain sends bodies without their method WriteTo. That of the SDK returns an error after
-// the SDK closed the body, which it does as soon as the header of the answer is there.
-// The connection is then closed while the rest of the answer is read, so that a change
-// that was made looks lost. Only a fast API shows it, such as one in the VPC.
+// plain hides the method WriteTo of request bodies. The SDK closes a body as soon as the
+// header of the answer arrives, and WriteTo then returns an error. net/http closes the
+// connection because of it, while the SDK still reads the answer: a change that was made looks
+// lost. Only a fast API shows this, such as one in the VPC.
 type plain struct{ aws.HTTPClient }
 
 // Do implements aws.HTTPClient.
@@ -80,7 +81,7 @@ func (c plain) Do(r *http.Request) (*http.Response, error) {
 	return c.HTTPClient.Do(r)
 }
 
-// endpoint returns where a service is: what the cloud config says, or what the SDK found.
+// endpoint returns the URL of a service: from the cloud config, or else the SDK's.
 func endpoint(c Config, service string, found *string) *string {
 	if url := c.Endpoints[service]; url != "" {
 		return &url

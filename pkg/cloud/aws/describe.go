@@ -12,18 +12,18 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// mostDropped limits the facts that are logged because no label can have them.
+// mostDropped limits how many dropped facts are logged.
 const mostDropped = 20
 
-// states are the states of instances in our words.
+// states maps the states of EC2 to ours.
 var states = map[types.InstanceStateName]cloud.State{
 	types.InstanceStateNamePending: cloud.Starting, types.InstanceStateNameRunning: cloud.Running,
 	types.InstanceStateNameStopping: cloud.Stopping, types.InstanceStateNameStopped: cloud.Stopped,
 	types.InstanceStateNameShuttingDown: cloud.Terminating, types.InstanceStateNameTerminated: cloud.Terminated,
 }
 
-// instance returns what an answer says of an instance. It fails if the answer cannot come
-// from the API, and so cannot be trusted.
+// instance converts an instance of an answer. It fails if the answer holds a value that the
+// API cannot have sent, so that the answer cannot be trusted.
 func (c *Client) instance(i types.Instance, account string) (cloud.Instance, error) {
 	bad := func(what, value string) (cloud.Instance, error) {
 		return cloud.Instance{}, strange(describeInstances, what, value)
@@ -73,9 +73,8 @@ func (c *Client) instance(i types.Instance, account string) (cloud.Instance, err
 	return v, nil
 }
 
-// label returns a fact of an instance that becomes a label of its Node. One that no label
-// may have is dropped and logged once: the API server would refuse all that is written to
-// the Node with it.
+// label returns a fact of an instance that becomes a label of its Node. It drops a value that
+// no label can have, and logs it once: the API server would refuse the whole patch of the Node.
 func (c *Client) label(what, fact, instance string, form *regexp.Regexp) string {
 	if fact == "" || form.MatchString(fact) {
 		return fact
@@ -90,8 +89,8 @@ func (c *Client) label(what, fact, instance string, form *regexp.Regexp) string 
 	return ""
 }
 
-// sorted returns the interfaces in the order of their devices; the first one is the
-// primary one.
+// sorted returns the interfaces in the order of their devices. The first one is the primary
+// interface.
 func sorted(all []types.InstanceNetworkInterface) []types.InstanceNetworkInterface {
 	place := func(n types.InstanceNetworkInterface) int32 {
 		if n.Attachment == nil || n.Attachment.DeviceIndex == nil {
@@ -104,8 +103,8 @@ func sorted(all []types.InstanceNetworkInterface) []types.InstanceNetworkInterfa
 	return all
 }
 
-// addresses4 returns the addresses of IPv4, and the names, in the order of AWS's own
-// controller: a kubelet and others take the first one of a type.
+// addresses4 returns the IPv4 addresses, and the names, in the order of AWS's own controller.
+// The order matters: a kubelet takes the first address of a type.
 func addresses4(i types.Instance, interfaces []types.InstanceNetworkInterface) (all []cloud.Address) {
 	for _, n := range interfaces {
 		if n.Status != types.NetworkInterfaceStatusInUse {
@@ -125,8 +124,7 @@ func addresses4(i types.Instance, interfaces []types.InstanceNetworkInterface) (
 	return all
 }
 
-// addresses6 returns the first address of IPv6 of each interface. All count as internal,
-// and have no names.
+// addresses6 returns the first IPv6 address of each interface, as InternalIP.
 func addresses6(interfaces []types.InstanceNetworkInterface) (all []cloud.Address) {
 	for _, n := range interfaces {
 		if n.Status == types.NetworkInterfaceStatusInUse && len(n.Ipv6Addresses) > 0 {
@@ -136,7 +134,7 @@ func addresses6(interfaces []types.InstanceNetworkInterface) (all []cloud.Addres
 	return all
 }
 
-// appendIP appends an address that is one.
+// appendIP appends an address. It skips an invalid one.
 func appendIP(all []cloud.Address, t cloud.AddressType, text string) []cloud.Address {
 	ip, err := netip.ParseAddr(text)
 	if err != nil || ip.Zone() != "" {

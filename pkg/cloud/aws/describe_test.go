@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 )
 
-// A fact that no label can have would make the API server refuse the Node's whole patch. It
-// is dropped, logged once, and harms no other fact and no other instance.
+// TestDropsFactsThatNoLabelCanHave: such a fact would make the API server refuse the Node's
+// whole patch. The client drops it, logs it once, and keeps all other facts and instances.
 func TestDropsFactsThatNoLabelCanHave(t *testing.T) {
 	_, c := newAccount(t)
 	log := logtest.Capture(t, 0)
@@ -41,8 +41,8 @@ func TestDropsFactsThatNoLabelCanHave(t *testing.T) {
 	}
 }
 
-// The region becomes a label, too.
-func TestARegionThatNoLabelCanHaveIsRefused(t *testing.T) {
+// TestRegionThatNoLabelCanHaveIsRefused: the region becomes a label, too.
+func TestRegionThatNoLabelCanHaveIsRefused(t *testing.T) {
 	newAccount(t)
 	parsed, _, err := ParseConfig("")
 	if err != nil {

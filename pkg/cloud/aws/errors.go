@@ -14,10 +14,11 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// longest limits what an error repeats of an answer.
+// longest is the longest text of an answer that an error quotes, in bytes.
 const longest = 400
 
-// kinds are the kinds of errors that AWS names. Others are told by their endings.
+// kinds are the kinds of AWS's error codes. explain classifies other codes by their endings
+// and by the HTTP status.
 var kinds = map[string]cloud.Kind{
 	"RequestLimitExceeded": cloud.Throttled, "Throttling": cloud.Throttled, "ThrottlingException": cloud.Throttled, "ThrottledException": cloud.Throttled,
 	"RequestThrottled": cloud.Throttled, "RequestThrottledException": cloud.Throttled, "TooManyRequestsException": cloud.Throttled, "EC2ThrottledException": cloud.Throttled,
@@ -37,8 +38,9 @@ var kinds = map[string]cloud.Kind{
 	"RequestTimeoutException": cloud.Unavailable, "ServerInternal": cloud.Unavailable,
 }
 
-// identity are codes about who asks. The text of AWS to some of them repeats the headers
-// of the request, and with them the session token. It is never shown.
+// identity are the error codes about credentials, each with the reason and the fix. AWS's own
+// text for some of them quotes the headers of the request, with the session token. It is never
+// shown.
 var identity = map[string]string{
 	"AuthFailure":                 "the credentials are not valid; check the access key, or the role that the program assumes",
 	"InvalidClientTokenId":        "the access key is unknown to AWS; check the access key, or the role that the program assumes",
@@ -49,22 +51,22 @@ var identity = map[string]string{
 	"MissingAuthenticationToken":  "the request has no credentials; check the credentials",
 	"ExpiredToken":                "the session token has expired; renew the credentials, or let the program assume a role",
 	"ExpiredTokenException":       "the session token has expired; renew the credentials, or let the program assume a role",
-	"RequestExpired":              "AWS calls the request too old; set this host's clock",
+	"RequestExpired":              "the request is too old for AWS; set this host's clock",
 }
 
-// fixes are what to do about errors of load balancing.
+// fixes are the fixes for errors of load balancing.
 var fixes = map[string]string{
 	"TooManyLoadBalancers":        "ask AWS for a higher quota of network load balancers per region (L-69A177A2), or delete some",
 	"TooManyTargetGroups":         "ask AWS for a higher quota of target groups per region (L-B22855CB), or delete some",
 	"TooManyListeners":            "ask AWS for a higher quota of listeners per network load balancer (L-57A373D6), or use fewer ports in the Service",
-	"TooManyTargets":              "ask AWS for a higher quota of targets, or let fewer Nodes be targets",
+	"TooManyTargets":              "ask AWS for a higher quota of targets, or use fewer Nodes as targets",
 	"DuplicateLoadBalancerName":   "rename or delete the other load balancer of this name",
 	"DuplicateTargetGroupName":    "rename or delete the other target group of this name",
 	"DuplicateListener":           "delete the other listener of this port; a network load balancer has TCP and UDP of one port in one listener, TCP_UDP",
 	"InvalidGroup.Duplicate":      "rename or delete the other security group of this name in the VPC",
-	"TargetGroupAssociationLimit": "take the target group from the other load balancer",
-	"OperationNotPermitted":       "if its deletion protection is on, switch it off (deletion_protection.enabled)",
-	"CertificateNotFound":         "name a certificate of ACM in this region, which exists",
+	"TargetGroupAssociationLimit": "remove the target group from the other load balancer",
+	"OperationNotPermitted":       "if its deletion protection is on, turn it off (deletion_protection.enabled)",
+	"CertificateNotFound":         "use a certificate that exists in ACM in this region",
 }
 
 // explain returns err as a *cloud.Error with the fix.
@@ -111,7 +113,7 @@ func explain(action string, err error) error {
 	case kind == cloud.Denied:
 		text += fmt.Sprintf("; allow %s in the IAM policy of the identity that the program uses", permission(action))
 	case kind == cloud.Throttled:
-		text += "; the account's request rate is used up, by this program or by others; slowing down"
+		text += "; the account has used up its request rate, in this program or in others; slowing down"
 	case kind == cloud.Full && code == "RouteLimitExceeded":
 		text += "; ask AWS for a higher quota of routes per route table (L-93826ACB)"
 	case fixes[code] != "":
@@ -123,8 +125,8 @@ func explain(action string, err error) error {
 	return &cloud.Error{Kind: kind, Action: action, Text: text, After: after}
 }
 
-// withoutIdentity explains that there are no credentials to sign a request with. If a
-// service refused to give them, that is answered.
+// withoutIdentity returns the error for a request without credentials to sign it. answered is
+// the error of the service that refused the credentials, or nil.
 func withoutIdentity(action string, answered smithy.APIError, why string) error {
 	kind, why := cloud.Denied, clip(strings.TrimPrefix(why, "get credentials: "))
 	if answered != nil {
@@ -138,16 +140,16 @@ func withoutIdentity(action string, answered smithy.APIError, why string) error 
 	return &cloud.Error{Kind: kind, Action: action, Text: "no credentials: " + why + "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the pod or the instance a role"}
 }
 
-// unanswered explains an error that is no answer of the API.
+// unanswered returns the error for a request that got no answer from the API.
 func unanswered(action string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: "no answer in time; check the way to the API, such as its endpoint in the VPC"}
+		return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: "no answer in time; check the network to the API, such as its endpoint in the VPC"}
 	}
-	// Among these are an answer that ends too early, and one that is no XML.
+	// These include a truncated answer, and one that is not XML.
 	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: clip(err.Error())}
 }
 
-// clip removes from a text of the API what a person cannot read, and limits it.
+// clip removes unprintable characters from a text of the API, and limits its length.
 func clip(text string) string {
 	text, _, _ = strings.Cut(text, " Encoded authorization failure message")
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
@@ -163,7 +165,7 @@ func clip(text string) string {
 	return text
 }
 
-// permission returns the name of an action in IAM.
+// permission returns the name of an action in an IAM policy.
 func permission(action string) string {
 	switch {
 	case action == getQuota:

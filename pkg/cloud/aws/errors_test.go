@@ -27,7 +27,7 @@ func refused(status int, code, message string, header http.Header) error {
 	}}
 }
 
-func TestErrorsOfTheAPI(t *testing.T) {
+func TestAPIErrorsHaveAKindAndAFix(t *testing.T) {
 	for _, test := range []struct {
 		status        int
 		code, message string
@@ -75,14 +75,14 @@ func TestErrorsOfTheAPI(t *testing.T) {
 	}
 }
 
-func TestErrorsWithoutAnAnswer(t *testing.T) {
+func TestUnansweredRequestsHaveAKindAndAFix(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		kind cloud.Kind
 		says string
 	}{
 		{errors.New("dial tcp 10.0.0.1:443: connection refused"), cloud.Unavailable, "connection refused"},
-		{fmt.Errorf("send: %w", context.DeadlineExceeded), cloud.Unavailable, "check the way to the API"},
+		{fmt.Errorf("send: %w", context.DeadlineExceeded), cloud.Unavailable, "check the network to the API"},
 		{errors.New("operation error EC2: DescribeInstances, get identity: get credentials: failed to refresh cached credentials, no EC2 IMDS role found"), cloud.Denied, "give the pod or the instance a role"},
 		{fmt.Errorf("operation error EC2: DescribeInstances, get identity: get credentials: %w", refused(403, "AccessDenied", "Not authorized to perform sts:AssumeRole", nil)), cloud.Denied, "sts:AssumeRole"},
 		{fmt.Errorf("operation error EC2: DescribeInstances, get identity: get credentials: %w", refused(403, "SignatureDoesNotMatch", "x-amz-security-token:c2VjcmV0", nil)), cloud.Denied, "the secret key does not belong"},

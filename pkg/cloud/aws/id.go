@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	// A value of a filter may hold wildcards, so an ID is checked before it is one.
+	// A filter's value may hold wildcards, so every ID is checked before it becomes one.
 	instanceID = regexp.MustCompile(`^i-[0-9a-f]{1,40}$`)
 	resourceID = regexp.MustCompile(`^[a-z]+-[0-9a-f]{1,40}$`)
 	zoneName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])?$`)
@@ -17,12 +17,12 @@ var (
 	hostName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 )
 
-// longestCluster is how long the name of a cluster may be: with a prefix, it is the key
-// of a tag, which has 128 characters at most.
+// longestCluster is the longest name of a cluster: after the prefix, it is the key of a tag,
+// which has at most 128 characters.
 const longestCluster = 106
 
-// isClusterName reports whether a tag of AWS may have the name of a cluster. As a regular
-// expression, it would need 2 MiB of memory.
+// isClusterName reports whether an AWS tag can hold a cluster's name. A regular expression
+// for this would need 2 MiB of memory.
 func isClusterName(name string) bool {
 	unfit := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune(" _.:/=+@-", r)
@@ -31,17 +31,17 @@ func isClusterName(name string) bool {
 	return n > 0 && n <= longestCluster && strings.IndexFunc(name, unfit) < 0
 }
 
-// scheme begins the provider ID of an instance.
+// scheme is the prefix of the provider ID of an instance.
 const scheme = "aws://"
 
-// providerID returns the ID of an instance as a Node's providerID has it.
+// providerID returns the providerID of the Node of an instance.
 func providerID(zone, id string) string { return scheme + "/" + zone + "/" + id }
 
-// parseID returns the instance's ID in a provider ID: aws:///ZONE/ID, aws:////ID or ID.
+// parseID returns the instance ID in a provider ID: aws:///ZONE/ID, aws:////ID or ID.
 func parseID(text, region string) (string, error) {
 	rest, full := strings.CutPrefix(text, scheme)
 	if !full && strings.Contains(text, "://") {
-		return "", fmt.Errorf("%.80q is not a provider ID of AWS; the Node is of another cloud", text)
+		return "", fmt.Errorf("%.80q is not a provider ID of AWS; the Node is in another cloud", text)
 	}
 	zone, id := "", rest
 	if full {
@@ -53,17 +53,17 @@ func parseID(text, region string) (string, error) {
 	}
 	switch {
 	case strings.HasPrefix(id, "fargate-"):
-		return "", fmt.Errorf("%.80q is of Fargate, which has no instance; label such Nodes so that no controller of instances takes them", text)
+		return "", fmt.Errorf("%.80q is a Fargate Node, which has no instance; label such Nodes so that no controller of instances takes them", text)
 	case !instanceID.MatchString(id):
-		return "", fmt.Errorf("%.80q names no instance; use one like aws:///eu-west-1a/i-0123456789abcdef0", text)
+		return "", fmt.Errorf("%.80q has no valid instance ID; use one like aws:///eu-west-1a/i-0123456789abcdef0", text)
 	case zone != "" && !zoneName.MatchString(zone):
-		return "", fmt.Errorf("%.80q names no zone; use one like aws:///eu-west-1a/i-0123456789abcdef0", text)
+		return "", fmt.Errorf("%.80q has no valid zone; use one like aws:///eu-west-1a/i-0123456789abcdef0", text)
 	case zone != "" && !strings.HasPrefix(zone, region):
 		return "", fmt.Errorf("zone %s is not in region %s, which this program reads; run it for the region of the Nodes", zone, region)
 	}
 	return id, nil
 }
 
-// resourceName matches a Node's name that is made of its instance's ID, as EC2 names
-// hosts with the hostname type resource-name.
+// resourceName matches a Node's name that begins with its instance's ID: EC2 names hosts so
+// with the hostname type resource-name.
 var resourceName = regexp.MustCompile(`^(i-[0-9a-f]{8,40})(\.[a-z0-9.-]+)?$`)

@@ -14,14 +14,14 @@ func TestProviderIDs(t *testing.T) {
 		"gce://my-project/europe-west1-b/worker-1":        "error: another cloud",
 		"aws:///eu-west-1a/fargate-10.0.0.7":              "error: Fargate",
 		"aws:///eu-central-1a/i-0123456789abcdef0":        "error: zone eu-central-1a is not in region eu-west-1",
-		"aws:///eu-west-1a/i-*":                           "error: names no instance",
-		"aws:///eu-west-1a/i-0123456789ABCDEF0":           "error: names no instance",
+		"aws:///eu-west-1a/i-*":                           "error: has no valid instance ID",
+		"aws:///eu-west-1a/i-0123456789ABCDEF0":           "error: has no valid instance ID",
 		"aws:///eu-west-1a/i-0123456789abcdef0/more":      "error: use one like aws:///",
 		"aws://host/eu-west-1a/i-0123456789abcdef0":       "error: use one like aws:///",
-		"aws:///eu-west-1a?/i-0123456789abcdef0":          "error: names no zone",
-		"aws:///eu-west-1a/i-0123456789abcdef0\n":         "error: names no instance",
-		"aws:///eu-west-1a/" + strings.Repeat("i-0", 999): "error: names no instance",
-		"": "error: names no instance",
+		"aws:///eu-west-1a?/i-0123456789abcdef0":          "error: has no valid zone",
+		"aws:///eu-west-1a/i-0123456789abcdef0\n":         "error: has no valid instance ID",
+		"aws:///eu-west-1a/" + strings.Repeat("i-0", 999): "error: has no valid instance ID",
+		"": "error: has no valid instance ID",
 	} {
 		got, err := parseID(text, "eu-west-1")
 		if part, bad := strings.CutPrefix(want, "error: "); bad && (err == nil || !strings.Contains(err.Error(), part)) || !bad && (err != nil || got != want) {
@@ -33,8 +33,7 @@ func TestProviderIDs(t *testing.T) {
 	}
 }
 
-// FuzzProviderID: what goes into a filter holds no wildcard, and is the ID of an
-// instance.
+// FuzzProviderID: an accepted text is an instance ID without wildcards.
 func FuzzProviderID(f *testing.F) {
 	for _, seed := range []string{"aws:///eu-west-1a/i-0123456789abcdef0", "i-1", "aws:///", "aws:////i-*", "aws:///eu-west-1a/i-1?"} {
 		f.Add(seed)

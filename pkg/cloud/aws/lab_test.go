@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
-// tag marks what is the cluster's.
+// tag marks the cluster's objects.
 const tag = "kubernetes.io/cluster/prod"
 
 var tagged = map[string]string{tag: "owned"}

@@ -16,8 +16,8 @@ var used = append([]string{
 	describeSubnets, describeZones, describeGroups, createSecurityGroup, deleteSecurityGroup, authorizeIngress, revokeIngress, createTags,
 }, slices.Collect(maps.Keys(balancing))...)
 
-// The page's policy allows what the client requests, and nothing else. Its table has
-// the budgets.
+// TestPageHasThePolicyAndTheBudgets: the page's policy allows exactly the client's requests.
+// Its table has the budgets.
 func TestPageHasThePolicyAndTheBudgets(t *testing.T) {
 	text, err := os.ReadFile("../../../Documentation/cloud-aws.md")
 	if err != nil {

@@ -17,24 +17,24 @@ const (
 	getQuota = "GetServiceQuota"
 	// routesQuota is the code of the quota of routes in a table.
 	routesQuota = "L-93826ACB"
-	// usualRoutes is what an account has without asking, of each family.
+	// usualRoutes is the default quota of routes in a table, of each family.
 	usualRoutes = 500
-	// quotaInterval is how often the quota is read, and quotaPause how often while that
-	// fails.
+	// quotaInterval is the time between two reads of the quota, and quotaPause the time
+	// after a failed read.
 	quotaInterval = time.Hour
 	quotaPause    = 10 * time.Minute
-	// quotaLimit is how long that may take, while the routes wait.
+	// quotaLimit is the timeout of a read. Routes wait for it.
 	quotaLimit = 5 * time.Second
 )
 
-// quota is how many routes a table may have, as far as is known.
+// quota caches the quota of routes in a table.
 type quota struct {
 	mu   sync.Mutex
 	most cloud.Quota
 	next time.Time // when to read it again
 }
 
-// get returns the quota. Without the permission to read it, it is the usual one.
+// get returns the quota, or the default one if it could not be read.
 func (q *quota) get(ctx context.Context, c *Client) cloud.Quota {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,10 +54,10 @@ func (q *quota) get(ctx context.Context, c *Client) cloud.Quota {
 	case err == nil && n > 0:
 		q.most, q.next = cloud.Quota{Most: subnet.Pair[int]{n, n}}, time.Now().Add(quotaInterval)
 	case q.most.Most[subnet.IPv4] > 0 && q.most.Assumed == "":
-		q.next = time.Now().Add(quotaPause) // what was read once is more likely than the usual one
+		q.next = time.Now().Add(quotaPause) // a quota that was read before is more likely than the default
 	default:
 		if err == nil {
-			err = fmt.Errorf("the answer has the value %d", n)
+			err = fmt.Errorf("the answer has the invalid value %d", n)
 		}
 		q.most = cloud.Quota{Most: subnet.Pair[int]{usualRoutes, usualRoutes}, Assumed: "the quota of routes could not be read: " + err.Error()}
 		q.next = time.Now().Add(quotaPause)

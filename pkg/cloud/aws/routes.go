@@ -20,18 +20,18 @@ const (
 	replaceRoute    = "ReplaceRoute"
 	deleteRoute     = "DeleteRoute"
 	modifyInterface = "ModifyNetworkInterfaceAttribute"
-	// mostChanges is how many changes of one call are sent at once. The limiter paces
+	// mostChanges is how many changes of one call are in flight at once. The limiter paces
 	// them.
 	mostChanges = 16
-	// fresh is how old a read may be that shows what a change replaces or removes.
+	// fresh is the largest age of a read that shows what a change replaces or removes.
 	fresh = time.Second
 )
 
 var actions = map[cloud.Verb]string{cloud.Add: createRoute, cloud.Replace: replaceRoute, cloud.Remove: deleteRoute}
 
-// ChangeRoutes makes changes, and returns the error of each. They are independent of one
-// another. AWS knows no preconditions, so what a change replaces or removes is read
-// again right before it; if it is another route now, the error is Changed.
+// ChangeRoutes makes changes, and returns the error of each. The changes are independent. AWS
+// has no preconditions, so ChangeRoutes reads a route again right before it replaces or
+// removes it. If the route has changed, the error is Changed.
 func (c *Client) ChangeRoutes(ctx context.Context, changes []cloud.RouteChange) []error {
 	errs := make([]error, len(changes))
 	var running sync.WaitGroup
@@ -56,11 +56,11 @@ func (c *Client) changeRoute(ctx context.Context, r cloud.RouteChange) error {
 	case action == "":
 		return refuse(cloud.Refused, "unknown verb %q", r.Verb)
 	case !resourceID.MatchString(r.Table):
-		return refuse(cloud.Refused, "%.80q is no route table", r.Table)
+		return refuse(cloud.Refused, "%.80q is not a route table", r.Table)
 	case !r.Destination.IsValid() || r.Destination != r.Destination.Masked():
-		return refuse(cloud.Refused, "%s is no destination", r.Destination)
+		return refuse(cloud.Refused, "%s is not a destination", r.Destination)
 	case target && r.Interface == "" && !instanceID.MatchString(r.Instance), target && r.Interface != "" && !resourceID.MatchString(r.Interface):
-		return refuse(cloud.Refused, "%.80q with the interface %.80q is no target", r.Instance, r.Interface)
+		return refuse(cloud.Refused, "instance %.80q with the interface %.80q is not a target", r.Instance, r.Interface)
 	}
 	if r.Verb != cloud.Add {
 		now, there, err := c.routeNow(ctx, r.Table, r.Destination)
@@ -70,7 +70,7 @@ func (c *Client) changeRoute(ctx context.Context, r cloud.RouteChange) error {
 		case !there && r.Verb == cloud.Remove:
 			return nil
 		case !there:
-			return refuse(cloud.Changed, "route %s has gone from %s since it was read; reading the table again", r.Destination, r.Table)
+			return refuse(cloud.Changed, "route %s was removed from %s since it was read; reading the table again", r.Destination, r.Table)
 		case now.Kind != r.Was.Kind || now.Target != r.Was.Target || now.Instance != r.Was.Instance || now.Origin != r.Was.Origin:
 			return refuse(cloud.Changed, "route %s of %s leads to %s now, and not to %s; reading the table again", r.Destination, r.Table, now, r.Was)
 		}
@@ -90,7 +90,7 @@ func (c *Client) sendRoute(ctx context.Context, r cloud.RouteChange) error {
 	} else {
 		to6 = text
 	}
-	// An instance with several interfaces is no target: AWS wants to know which one.
+	// AWS refuses an instance with several interfaces as a target, so prefer the interface.
 	if r.Interface != "" {
 		nic = &r.Interface
 	} else {
@@ -124,7 +124,7 @@ func (c *Client) Forward(ctx context.Context, i cloud.Instance) error {
 	})
 }
 
-// recent are tables that were just read, for the changes of one moment.
+// recent holds tables that were just read, for changes at the same time.
 type recent struct {
 	mu    sync.Mutex
 	reads map[string]*tableRead // by ID
@@ -138,7 +138,8 @@ type tableRead struct {
 	err    error
 }
 
-// routeNow returns a route of a table as it is now.
+// routeNow reads a route of a table, and whether it exists. The read may be shared, and up to
+// fresh old.
 func (c *Client) routeNow(ctx context.Context, id string, to netip.Prefix) (r cloud.Route, there bool, err error) {
 	read := c.tableNow(ctx, id)
 	select {
@@ -150,7 +151,7 @@ func (c *Client) routeNow(ctx context.Context, id string, to netip.Prefix) (r cl
 	return r, there, read.err
 }
 
-// tableNow begins to read a table, unless a read of the last moment can be used.
+// tableNow returns a read of a table that is not older than fresh. It starts one if necessary.
 func (c *Client) tableNow(ctx context.Context, id string) *tableRead {
 	c.tables.mu.Lock()
 	defer c.tables.mu.Unlock()
@@ -170,7 +171,7 @@ func (c *Client) tableNow(ctx context.Context, id string) *tableRead {
 	c.tables.reads[id] = r
 	go func() {
 		defer close(r.done)
-		// Other changes wait for this read, too.
+		// Other changes may wait for this read, so it outlives ctx.
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryLimit)
 		defer cancel()
 		all, err := c.describeTables(within, []types.Filter{filter("route-table-id", id)})

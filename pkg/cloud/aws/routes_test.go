@@ -110,7 +110,7 @@ func TestTablesAreAllOrNone(t *testing.T) {
 	wantKind(t, err, cloud.Denied)
 }
 
-func TestTablesThatAreMissingAreTold(t *testing.T) {
+func TestMissingTablesAreReported(t *testing.T) {
 	f, _, table, _, _ := newRoutes(t)
 	_, err := newClient(t, "[Global]\nRouteTableID = "+table+", rtb-0123456789abcdef0\n").Tables(t.Context())
 	if wantKind(t, err, cloud.Missing); !strings.Contains(fmt.Sprint(err), "no route table rtb-0123456789abcdef0") {
@@ -123,7 +123,7 @@ func TestTablesThatAreMissingAreTold(t *testing.T) {
 	f.Forget()
 }
 
-// One new route of either family is one call.
+// TestAddsRoutesOfBothFamilies: a new route costs one call, in either family.
 func TestAddsRoutesOfBothFamilies(t *testing.T) {
 	f, c, table, a, b := newRoutes(t)
 	for _, err := range c.ChangeRoutes(t.Context(), []cloud.RouteChange{add(table, "10.4.0.0/24", a), add(table, "10.4.1.0/24", b), add(table, "fd00:10:4::/64", a)}) {
@@ -138,15 +138,15 @@ func TestAddsRoutesOfBothFamilies(t *testing.T) {
 	if !routes["10.4.0.0/24"].LeadsTo(a) || !routes["10.4.1.0/24"].LeadsTo(b) || !routes["fd00:10:4::/64"].LeadsTo(a) {
 		t.Errorf("%+v", routes)
 	}
-	// A route that is there is not changed.
+	// Adding an existing route does not change it.
 	wantKind(t, make1(t, c, add(table, "10.4.0.0/24", b)), cloud.Changed)
 	if !routesOf(t, c)["10.4.0.0/24"].LeadsTo(a) {
 		t.Error("adding replaced a route")
 	}
 }
 
-// What is replaced or removed must be what was read; a route that another program has
-// taken over stays.
+// TestReplacesAndRemovesOnlyWhatWasRead: a route that another program has changed since the
+// read stays.
 func TestReplacesAndRemovesOnlyWhatWasRead(t *testing.T) {
 	f, c, table, a, b := newRoutes(t)
 	f.SetRoute(table, "10.4.0.0/24", a.ID)
@@ -175,7 +175,7 @@ func TestReplacesAndRemovesOnlyWhatWasRead(t *testing.T) {
 	if _, there := routesOf(t, c)["10.4.1.0/24"]; there {
 		t.Error("the route is still there")
 	}
-	// Gone is gone.
+	// Removing an absent route succeeds.
 	again := newClient(t, "")
 	if err := make1(t, again, change(cloud.Remove, "10.4.1.0/24")); err != nil || f.Count(deleteRoute) != 1 {
 		t.Errorf("%v, %d calls", err, f.Count(deleteRoute))
@@ -183,8 +183,8 @@ func TestReplacesAndRemovesOnlyWhatWasRead(t *testing.T) {
 	wantKind(t, make1(t, again, change(cloud.Replace, "10.4.1.0/24")), cloud.Changed)
 }
 
-// Many changes of one table at once are checked by one read.
-func TestChangesOfAMomentShareOneRead(t *testing.T) {
+// TestSimultaneousChangesShareOneRead: one read checks many changes of a table.
+func TestSimultaneousChangesShareOneRead(t *testing.T) {
 	f, c, table, a, _ := newRoutes(t)
 	for i := range 20 {
 		f.SetRoute(table, fmt.Sprintf("10.4.%d.0/24", i), a.ID)
@@ -212,8 +212,9 @@ func TestChangesOfAMomentShareOneRead(t *testing.T) {
 	}
 }
 
-// A change is sent again only if it was surely not made.
-func TestAChangeIsSentAgainOnlyIfItWasNotMade(t *testing.T) {
+// TestChangeIsRetriedOnlyIfItWasNotMade: the client retries a change only if AWS has certainly
+// not made it.
+func TestChangeIsRetriedOnlyIfItWasNotMade(t *testing.T) {
 	f, c, table, a, _ := newRoutes(t)
 	f.Inject(awstest.Fault{Action: createRoute, Times: 2, Answer: awstest.Throttled})
 	if err := make1(t, c, add(table, "10.4.0.0/24", a)); err != nil || f.Count(createRoute) != 3 {
@@ -230,7 +231,7 @@ func TestAChangeIsSentAgainOnlyIfItWasNotMade(t *testing.T) {
 	}
 }
 
-func TestAFullTableIsTold(t *testing.T) {
+func TestFullTableIsReported(t *testing.T) {
 	f, c, table, a, _ := newRoutes(t)
 	f.Set(func(s *awstest.Settings) { s.RoutesPerTable = 3 })
 	var err error
@@ -247,7 +248,7 @@ func TestAFullTableIsTold(t *testing.T) {
 	}
 }
 
-func TestRefusesWhatIsNoChange(t *testing.T) {
+func TestRefusesInvalidChanges(t *testing.T) {
 	f, c, table, a, _ := newRoutes(t)
 	for _, r := range []cloud.RouteChange{
 		{}, {Table: table}, add("rtb-*", "10.4.0.0/24", a), add(table, "10.4.0.1/24", a), add(table, "10.4.0.0/24", cloud.Instance{ID: "x"}),
@@ -275,8 +276,9 @@ func TestForwardTurnsTheCheckOff(t *testing.T) {
 	}
 }
 
-// The quota is read once, and is the usual one without the permission to read it.
-func TestTheQuotaIsReadOnce(t *testing.T) {
+// TestQuotaIsReadOnce: the client reads the quota once an hour. Without the permission, it
+// assumes the default one.
+func TestQuotaIsReadOnce(t *testing.T) {
 	f, c, _, _, _ := newRoutes(t)
 	f.Set(func(s *awstest.Settings) { s.RoutesPerTable = 750 })
 	for range 3 {
@@ -295,9 +297,9 @@ func TestTheQuotaIsReadOnce(t *testing.T) {
 	}
 }
 
-// The limiter, not AWS, is what a burst meets: with the published buckets nothing is
-// refused, and all is made.
-func TestABurstMeetsNoLimitOfAWS(t *testing.T) {
+// TestBurstStaysBelowTheLimitsOfAWS: the limiter paces a burst of changes, so that AWS, with
+// the published buckets, refuses none of them.
+func TestBurstStaysBelowTheLimitsOfAWS(t *testing.T) {
 	f, c, table, a, _ := newRoutes(t)
 	f.Set(func(s *awstest.Settings) { s.Buckets = awstest.Published() })
 	var all []cloud.RouteChange

@@ -16,13 +16,13 @@ import (
 
 const describeGroups = "DescribeSecurityGroups"
 
-// SecurityGroups returns the security groups of IDs. One that the answer does not have
-// does not exist.
+// SecurityGroups returns the security groups with these IDs. A group that is missing in the
+// result does not exist.
 func (c *Client) SecurityGroups(ctx context.Context, ids []string) ([]cloud.SecurityGroup, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	for _, id := range ids {
 		if !isGroup(id) {
-			return nil, &cloud.Error{Kind: cloud.Refused, Action: describeGroups, Text: quoted(id) + " is no security group; use one like sg-0123456789abcdef0"}
+			return nil, &cloud.Error{Kind: cloud.Refused, Action: describeGroups, Text: quoted(id) + " is not a security group; use one like sg-0123456789abcdef0"}
 		}
 	}
 	var all []cloud.SecurityGroup
@@ -75,10 +75,10 @@ func (c *Client) describeGroups(ctx context.Context, filters ...types.Filter) ([
 	return all, nil
 }
 
-// protocols are names of protocols by their numbers. AWS uses both.
+// protocols are the names of protocols by their numbers. AWS uses both.
 var protocols = map[string]string{"6": "tcp", "17": "udp", "1": "icmp", "58": "icmpv6"}
 
-// rules returns what a permission allows, one rule a source.
+// rules returns the rules of a permission, one for each source.
 func rules(p types.IpPermission) []cloud.Rule {
 	r := cloud.Rule{Protocol: value(p.IpProtocol), From: int(value(p.FromPort)), To: int(value(p.ToPort))}
 	if name, ok := protocols[r.Protocol]; ok {
@@ -115,7 +115,7 @@ func rules(p types.IpPermission) []cloud.Rule {
 	return all
 }
 
-// permissions returns rules as a request has them. Each is a permission of its own.
+// permissions converts rules for a request. Each becomes a separate permission.
 func permissions(all []cloud.Rule) []types.IpPermission {
 	var to []types.IpPermission
 	for _, r := range all {

@@ -37,7 +37,7 @@ func (c *Client) Subnets(ctx context.Context) ([]cloud.Subnet, error) {
 			}
 		}
 		if len(networks) == 0 {
-			return nil, &cloud.Error{Kind: cloud.Missing, Action: describeSubnets, Text: fmt.Sprintf("no subnet has the tag %s; tag those of the cluster, or set VPC in the cloud config", c.config.tag())}
+			return nil, &cloud.Error{Kind: cloud.Missing, Action: describeSubnets, Text: fmt.Sprintf("no subnet has the tag %s; tag the cluster's subnets, or set VPC in the cloud config", c.config.tag())}
 		}
 		if len(networks) > mostValues {
 			return nil, &cloud.Error{Kind: cloud.Refused, Action: describeSubnets, Text: fmt.Sprintf("subnets of %d VPCs have the tag %s; set VPC in the cloud config", len(networks), c.config.tag())}
@@ -100,8 +100,8 @@ func (c *Client) describeSubnets(ctx context.Context, by types.Filter) ([]types.
 	return all, nil
 }
 
-// routing says which subnets have a route to an internet gateway: those that are named,
-// and others if the main table of their VPC has one.
+// routing reports which subnets have a route to an internet gateway. subnets has those with
+// an explicit table, by ID. For the others, mains has the main table of their VPC, by VPC.
 type routing struct{ subnets, mains map[string]bool }
 
 // publicSubnets returns which subnets of networks have a route to an internet gateway.
@@ -146,14 +146,13 @@ func tagsOf(all []types.Tag) map[string]string {
 	return tags
 }
 
-// zones are the zones of the region that were read: whether each is a regular one. They
-// do not change.
+// zones caches whether each zone of the region is a regular one, which does not change.
 type zones struct {
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-// regular returns which zones are regular ones.
+// regular returns whether each zone is a regular one.
 func (z *zones) regular(ctx context.Context, c *Client, names []string) (map[string]bool, error) {
 	z.mu.Lock()
 	known := z.known
@@ -169,7 +168,7 @@ func (z *zones) regular(ctx context.Context, c *Client, names []string) (map[str
 	}
 	known = make(map[string]bool)
 	for _, n := range names {
-		known[n] = false // of one that the answer lacks, nothing is known
+		known[n] = false // a zone that is missing in the answer counts as not regular
 	}
 	for _, a := range out.AvailabilityZones {
 		known[value(a.ZoneName)] = value(a.ZoneType) == "availability-zone"

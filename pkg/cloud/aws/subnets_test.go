@@ -7,8 +7,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// All subnets of a network in which a subnet is tagged are the cluster's, with what
-// decides whether balancers may be in them.
+// TestSubnetsAreThoseOfTheCluster: if a subnet of a VPC has the tag, all of its subnets are the
+// cluster's. They have the facts that decide whether balancers may use them.
 func TestSubnetsAreThoseOfTheCluster(t *testing.T) {
 	f, c := newAccount(t)
 	n := f.AddNetwork("10.7.0.0/16", 20, true)
@@ -36,7 +36,7 @@ func TestSubnetsAreThoseOfTheCluster(t *testing.T) {
 	if _, err := c.Subnets(t.Context()); err != nil || f.Count(describeZones) != 1 {
 		t.Errorf("%v, %d reads of zones", err, f.Count(describeZones))
 	}
-	// A VPC in the cloud config comes before the tags.
+	// VPC in the cloud config overrides the tags.
 	c = newClient(t, "[Global]\nVPC = "+f.Default().VPC)
 	if all, err = c.Subnets(t.Context()); err != nil || len(all) != 3 || all[0].Network != f.Default().VPC || !all[0].Public || all[0].IPv6.IsValid() {
 		t.Errorf("%+v, %v", all, err)

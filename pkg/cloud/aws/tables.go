@@ -21,8 +21,8 @@ const (
 	largestTables = 100
 )
 
-// Tables returns every route table that is ours, complete: those that the cloud config
-// names, or those with the cluster's tag.
+// Tables returns all route tables that are ours, with all routes: those in the cloud config,
+// or else those with the cluster's tag. It fails if one of them is missing.
 func (c *Client) Tables(ctx context.Context) ([]cloud.Table, error) {
 	filters, ours := c.config.ours(), "tag "+c.config.tag()
 	if ids := c.config.Tables; len(ids) > 0 {
@@ -41,7 +41,7 @@ func (c *Client) Tables(ctx context.Context) ([]cloud.Table, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, missing(fmt.Sprintf("no route table has the tag %s; tag those that the Nodes' subnets use, or name them in RouteTableID of the cloud config", c.config.tag()))
+		return nil, missing(fmt.Sprintf("no route table has the tag %s; tag the tables of the Nodes' subnets, or list them in RouteTableID of the cloud config", c.config.tag()))
 	}
 	most := c.most.get(ctx, c)
 	for i := range all {
@@ -65,8 +65,8 @@ func (c *Client) describeTables(ctx context.Context, filters []types.Filter) ([]
 	return all, nil
 }
 
-// eachTable passes every table that the filters select to each. With an error, there may
-// be others.
+// eachTable passes every table that the filters select to each. With an error, it may have
+// passed only some.
 func (c *Client) eachTable(ctx context.Context, filters []types.Filter, each func(types.RouteTable)) error {
 	in := &ec2.DescribeRouteTablesInput{Filters: filters, MaxResults: aws.Int32(largestTables)}
 	return pages(describeTables, func() (*string, error) {
@@ -89,10 +89,10 @@ func (c *Client) eachTable(ctx context.Context, filters []types.Filter, each fun
 	})
 }
 
-// strange returns the error of an answer that cannot be of the API: nothing of it is to
-// be believed then.
+// strange returns the error for an answer with a value that the API cannot have sent. The
+// caller must ignore the whole answer.
 func strange(action, what, value string) error {
-	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: fmt.Sprintf("the answer has the %s %.80q; retrying", what, value)}
+	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: fmt.Sprintf("the answer has the invalid %s %.80q; retrying", what, value)}
 }
 
 func table(t types.RouteTable) cloud.Table {
@@ -108,7 +108,7 @@ func table(t types.RouteTable) cloud.Table {
 	return v
 }
 
-// route returns what an answer says of a route.
+// route converts a route of an answer.
 func route(r types.Route) cloud.Route {
 	v := cloud.Route{
 		To:       cmp.Or(value(r.DestinationCidrBlock), value(r.DestinationIpv6CidrBlock), value(r.DestinationPrefixListId)),
@@ -129,7 +129,7 @@ func route(r types.Route) cloud.Route {
 	if r.State == types.RouteStateBlackhole {
 		v.State = cloud.Blackhole
 	}
-	// Of an origin that is not known here, the route is not one that we wrote.
+	// A route with an unknown origin counts as propagated: not ours.
 	switch r.Origin {
 	case types.RouteOriginCreateRoute:
 		v.Origin = cloud.Created
