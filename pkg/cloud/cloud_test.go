@@ -26,8 +26,9 @@ func TestKindsHaveNames(t *testing.T) {
 	}
 }
 
-// An absent instance may only be too new, so it counts as neither.
-func TestStates(t *testing.T) {
+// TestOnlyEndedInstancesAreGone: an absent instance may only be too new, so it counts as
+// neither shut down nor gone.
+func TestOnlyEndedInstancesAreGone(t *testing.T) {
 	for state, want := range map[State][2]bool{
 		"": {}, Absent: {}, Starting: {}, Running: {}, Stopping: {}, Stopped: {true, false}, Terminating: {false, true}, Terminated: {false, true},
 	} {
@@ -86,7 +87,7 @@ func TestTableCountsByFamily(t *testing.T) {
 	}
 }
 
-func TestRouteChangesForPeople(t *testing.T) {
+func TestRouteChangesReadAsSentences(t *testing.T) {
 	c := RouteChange{
 		Table: "rtb-1", Destination: netip.MustParsePrefix("10.4.7.0/24"), Instance: "i-7", Interface: "eni-7",
 		Was: Route{Kind: ToInterface, Instance: "i-3", State: Blackhole},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind is what an Error means for a caller.
+// Kind is the kind of an Error, by what a caller can do about it.
 type Kind int
 
 // The kinds.
@@ -18,7 +18,7 @@ const (
 	Throttled
 	// Denied is a missing permission or an invalid identity.
 	Denied
-	// Refused is a request that the cloud does not accept as it is.
+	// Refused is a request that the cloud does not accept.
 	Refused
 	// Missing is an object that does not exist.
 	Missing
@@ -26,10 +26,10 @@ const (
 	Changed
 	// Taken is an address that another object uses.
 	Taken
-	// Pending is a change that the cloud has begun and not ended.
+	// Pending is a change that the cloud has begun and not finished.
 	Pending
-	// Full is a quota on objects that is used up, like that of routes in a table. Only
-	// people, or fewer objects, change that.
+	// Full is an exhausted quota of objects, like that of routes in a table. A retry helps
+	// only after a person has raised the quota, or objects were deleted.
 	Full
 )
 
@@ -37,23 +37,23 @@ func (k Kind) String() string {
 	return [...]string{"unavailable", "throttled", "denied", "refused", "missing", "changed", "taken", "pending", "full"}[k]
 }
 
-// IsFinal reports whether a change that failed so was not made, and never will be.
+// IsFinal reports whether a change that failed with this Kind was not made, and never will be.
 func (k Kind) IsFinal() bool { return k != Unavailable && k != Pending }
 
-// Error is why a cloud did not do what it was asked for.
+// Error is why a request to a cloud failed.
 type Error struct {
 	Kind Kind
-	// Action is what was asked for, in the words of the cloud's API.
+	// Action is the name of the request in the cloud's API.
 	Action string
 	// Text says what failed, and the fix.
 	Text string
-	// After is how long the cloud asks clients to wait.
+	// After is how long the cloud asks clients to wait, or 0.
 	After time.Duration
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Action, e.Text) }
 
-// KindOf returns the Kind of err. One that is no Error is Unavailable.
+// KindOf returns the Kind of err. An error of another type is Unavailable.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -61,9 +61,9 @@ func KindOf(err error) Kind {
 	return Unavailable
 }
 
-// Call is one kind of requests to a cloud's API, for counting them.
+// Call is the key of requests to a cloud's API that are counted together.
 type Call struct {
-	// Action is what was asked for, in the words of the cloud's API.
+	// Action is the name of the request in the cloud's API.
 	Action string
 	// Outcome is "ok", or the Kind of the error.
 	Outcome string

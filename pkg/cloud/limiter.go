@@ -12,26 +12,26 @@ import (
 
 const (
 	// leastRate is the part of its budget that an action keeps, however often the cloud
-	// refuses it.
+	// throttles it.
 	leastRate = 1.0 / 16
 	// recovery is the part of its budget that an action regains with each success.
 	recovery = 1.0 / 20
-	// shortHold is how long an action rests after the cloud refused it, unless the cloud
-	// asks for more.
+	// shortHold is how long an action pauses after the cloud has throttled it, unless the
+	// cloud asks for more.
 	shortHold = time.Second
 )
 
-// Budget is how often an action may be requested: a bucket of tokens.
+// Budget is a token bucket: it limits how often an action may be requested.
 type Budget struct {
-	// Burst is the size of the bucket: how many requests may be made at once.
+	// Burst is the size of the bucket: the number of requests that may be made at once.
 	Burst float64
-	// Rate is how many tokens return in a second.
+	// Rate is the number of tokens that return each second.
 	Rate float64
 }
 
-// Limiter spaces the requests to one account and region of a cloud, for all controllers
-// together. Each action has a bucket. An action that the cloud refuses for its rate
-// slows down, and recovers with each success. It is safe for concurrent use.
+// Limiter paces the requests to one account and region of a cloud, for all controllers
+// together. Each action has a bucket. An action that the cloud throttles slows down, and
+// recovers with each success. A Limiter is safe for concurrent use.
 type Limiter struct {
 	budget func(action string) Budget
 
@@ -39,15 +39,15 @@ type Limiter struct {
 	buckets map[string]*bucket
 }
 
-// bucket is what one action has left.
+// bucket is the token bucket of one action.
 type bucket struct {
 	budget Budget
 	scale  float64   // of the budget, from leastRate to 1
-	tokens float64   // at the time at
-	at     time.Time // when tokens was right
+	tokens float64   // when refill was last called
+	at     time.Time // of that call
 	held   time.Time // until then no request begins
 	slowed time.Time // when scale was last reduced
-	queue  []*int    // of the waiting requests, in their order
+	queue  []*int    // of the waiting requests, the first one first
 }
 
 // NewLimiter returns a Limiter with a budget for each action.
@@ -55,8 +55,8 @@ func NewLimiter(budget func(action string) Budget) *Limiter {
 	return &Limiter{budget: budget, buckets: make(map[string]*bucket)}
 }
 
-// Wait waits until a request may be made. If ctx ends earlier than that, Wait returns a
-// Throttled error at once, and the caller must not make the request.
+// Wait waits until the caller may make a request. If the deadline of ctx is earlier, Wait
+// returns a Throttled error at once, and the caller must not make the request.
 func (l *Limiter) Wait(ctx context.Context, action string) error {
 	ticket := new(int)
 	l.change(action, func(b *bucket) { b.queue = append(b.queue, ticket) })
@@ -77,8 +77,8 @@ func (l *Limiter) Wait(ctx context.Context, action string) error {
 	}
 }
 
-// Slow slows an action down, because the cloud refused a request of it that began at
-// this time. The cloud asks to wait for after, or does not say.
+// Slow slows an action down, because the cloud has throttled a request that began at this
+// time. The cloud asks clients to wait for after, if that is not 0.
 func (l *Limiter) Slow(action string, began time.Time, after time.Duration) {
 	l.change(action, func(b *bucket) {
 		now := time.Now()
@@ -87,7 +87,7 @@ func (l *Limiter) Slow(action string, began time.Time, after time.Duration) {
 		if until := now.Add(max(after, shortHold)); until.After(b.held) {
 			b.held = until
 		}
-		// Requests that were in flight together are one sign.
+		// The refusals of requests that were in flight together count once.
 		if began.After(b.slowed) {
 			b.scale, b.slowed = max(b.scale/2, leastRate), now
 		}
@@ -102,7 +102,7 @@ func (l *Limiter) Succeeded(action string) {
 	})
 }
 
-// Scale returns the part of an action's budget that is in use; 1 is all of it.
+// Scale returns the part of its budget that an action may use now, at most 1.
 func (l *Limiter) Scale(action string) (part float64) {
 	l.change(action, func(b *bucket) { part = b.scale })
 	return part
@@ -135,8 +135,8 @@ func (b *bucket) refill(now time.Time) {
 
 func (b *bucket) rate() float64 { return b.budget.Rate * b.scale }
 
-// take takes a token for a waiting request, and returns 0. If there is none yet, or earlier
-// requests need it, take returns how long to wait.
+// take takes a token for a waiting request, and returns 0. If there is no token yet, or
+// earlier requests need it, take returns how long to wait.
 func (b *bucket) take(ticket *int, now time.Time) time.Duration {
 	b.refill(now)
 	need := float64(slices.Index(b.queue, ticket) + 1)
@@ -146,7 +146,7 @@ func (b *bucket) take(ticket *int, now time.Time) time.Duration {
 		b.remove(ticket)
 		return 0
 	}
-	// Tokens return while it is held back, too.
+	// Tokens also return during the hold.
 	missing := max(0, need-b.tokens)
 	return max(hold, time.Duration(missing/b.rate()*float64(time.Second)), time.Millisecond)
 }

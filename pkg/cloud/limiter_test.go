@@ -13,8 +13,8 @@ import (
 // small is a budget of two at once and two a second.
 func small(string) Budget { return Budget{Burst: 2, Rate: 2} }
 
-// take waits for n requests of an action, one after another, and returns how long each
-// had waited since the first began.
+// take waits for n requests of an action, one after another. It returns when each could begin,
+// counted from the first call.
 func take(t *testing.T, l *Limiter, action string, n int) (waited []time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -45,8 +45,9 @@ func TestLimiterPacesEachAction(t *testing.T) {
 	})
 }
 
-// A request that cannot be made in time is not kept waiting, and takes no turn.
-func TestLimiterRefusesWhatIsTooLate(t *testing.T) {
+// TestLimiterRefusesLateRequestsAtOnce: a request that cannot be made in time does not wait,
+// and takes no token.
+func TestLimiterRefusesLateRequestsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(small)
 		take(t, l, "CreateRoute", 2)
@@ -64,7 +65,8 @@ func TestLimiterRefusesWhatIsTooLate(t *testing.T) {
 	})
 }
 
-// One that gives up hands its turn to those behind it, who come in their order.
+// TestLimiterKeepsTheOrder: requests proceed in their order. One that gives up leaves its
+// place to the next one.
 func TestLimiterKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(small)
@@ -132,8 +134,9 @@ func TestLimiterSlowsDownAndRecovers(t *testing.T) {
 	})
 }
 
-// Those that wait while the cloud refuses an action do not come all at once afterwards.
-func TestLimiterSpacesThoseThatWaited(t *testing.T) {
+// TestLimiterPacesRequestsAfterAPause: requests that waited while the cloud throttled an
+// action do not all begin at once afterwards.
+func TestLimiterPacesRequestsAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(small)
 		take(t, l, "CreateRoute", 2)

@@ -12,11 +12,11 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// NodeGroup is the security group of a Fleet's instances that say so.
+// NodeGroup is a security group for the instances of a Fleet.
 const NodeGroup = "sg-nodes"
 
-// Balancers is the load balancing of an account, with faults to inject. Its targets are the
-// instances of a Fleet. Set its fields inside Do.
+// Balancers is a fake of an account's load balancing, with faults to inject. Its targets are
+// the instances of a Fleet. Set its fields inside Do.
 type Balancers struct {
 	Fleet     *Fleet
 	mu        sync.Mutex
@@ -25,8 +25,8 @@ type Balancers struct {
 	balancers map[string]*cloud.Balancer
 	groups    map[string]*cloud.TargetGroup
 	security  map[string]*cloud.SecurityGroup
-	// lingers are how many deletions of a security group still fail, because interfaces of
-	// a deleted balancer hold it.
+	// lingers counts the deletions of a security group that still fail, because interfaces
+	// of a deleted balancer use it.
 	lingers map[string]int
 	made    int
 	changes []cloud.BalancerChange
@@ -34,14 +34,16 @@ type Balancers struct {
 
 	// Linger is how many deletions of a security group fail after its balancer is gone.
 	Linger int
-	// Unreadable is the error of every reading, and Partial that of every other reading of
-	// details, which then has only some of them.
+	// Unreadable is the error of every read. Partial is the error of every second read of
+	// details, which then returns only half of them.
 	Unreadable, Partial error
-	// Fail, if set, returns the error of a change in the place of making it.
+	// Fail, if set, is called before a change. If it returns an error, the change is not
+	// made.
 	Fail func(c cloud.BalancerChange) error
-	// Lose, if set, makes a change and returns an error that may be returned for it.
+	// Lose, if set, is called after a change. If it returns an error, the caller gets that
+	// error in place of the answer.
 	Lose func(c cloud.BalancerChange) error
-	// Hold, if set, returns what a change waits for before it is made.
+	// Hold, if set, returns the channel that a change waits for.
 	Hold func(c cloud.BalancerChange) <-chan struct{}
 	// Most is how many balancers there may be; 0 is no limit.
 	Most int
@@ -67,14 +69,14 @@ func NewBalancers(f *Fleet, cluster string) *Balancers {
 	return b
 }
 
-// Do calls f while the cloud does nothing.
+// Do calls f while no request runs.
 func (b *Balancers) Do(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f()
 }
 
-// Put writes objects, as people or other programs do.
+// Put writes objects, as a person or another program does.
 func (b *Balancers) Put(all cloud.Balancing) {
 	b.Do(func() {
 		for _, v := range all.Balancers {
@@ -92,7 +94,7 @@ func (b *Balancers) Put(all cloud.Balancing) {
 // SetSubnets replaces all subnets.
 func (b *Balancers) SetSubnets(all ...cloud.Subnet) { b.Do(func() { b.subnets = all }) }
 
-// Drop removes an object, as people or other programs do.
+// Drop removes an object, as a person or another program does.
 func (b *Balancers) Drop(id string) {
 	b.Do(func() {
 		delete(b.balancers, id)
@@ -101,13 +103,13 @@ func (b *Balancers) Drop(id string) {
 	})
 }
 
-// All returns everything that there is, in the order of the IDs.
+// All returns all objects, in the order of their IDs.
 func (b *Balancers) All() (all cloud.Balancing) {
 	b.Do(func() { all = b.all(func(map[string]string) bool { return true }) })
 	return all
 }
 
-// all returns what has some tags.
+// all returns the objects whose tags match.
 func (b *Balancers) all(has func(map[string]string) bool) (all cloud.Balancing) {
 	for _, id := range slices.Sorted(maps.Keys(b.balancers)) {
 		if v := *b.balancers[id]; has(v.Tags) {
@@ -141,13 +143,13 @@ func (b *Balancers) using(group string) (ids []string) {
 	return ids
 }
 
-// Changes returns the changes that were asked for.
+// Changes returns the requested changes.
 func (b *Balancers) Changes() (all []cloud.BalancerChange) {
 	b.Do(func() { all = slices.Clone(b.changes) })
 	return all
 }
 
-// Reads counts the readings, by method.
+// Reads counts the reads, by method.
 func (b *Balancers) Reads() (all map[string]int) {
 	b.Do(func() { all = maps.Clone(b.reads) })
 	return all

@@ -1,5 +1,5 @@
-// Package cloudtest is a cloud in the test's process, without a network, with faults to
-// inject.
+// Package cloudtest has fakes of a cloud in the test's process, without a network, with faults
+// to inject.
 //
 //	f := cloudtest.New()
 //	f.Add("worker-1", "10.4.7.0/24")
@@ -18,22 +18,24 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// Secondary is the range of the subnetwork that aliases are from.
+// Secondary is the secondary range that aliases are taken from.
 const Secondary = "pods"
 
-// Cloud is the cloud. Its instances have the IDs fake://NAME.
+// Cloud is a fake of instances with alias ranges. Their IDs are fake://NAME.
 type Cloud struct {
 	mu        sync.Mutex
 	instances map[string]*cloud.Instance // by name
 	versions  int
-	made      map[string]bool // requests of changes that were made
+	made      map[string]bool // Change.Request of the changes that were made
 
 	reads, changes int
-	// Unreadable are names of instances that cannot be read.
+	// Unreadable are the names of instances that cannot be read.
 	Unreadable map[string]bool
-	// Fail, if set, returns the error of a change in the place of making it.
+	// Fail, if set, is called before a change. If it returns an error, the change is not
+	// made.
 	Fail func(c cloud.Change) error
-	// Lose, if set, makes a change and returns an error that may be returned for it.
+	// Lose, if set, is called after a change. If it returns an error, the caller gets that
+	// error in place of the answer.
 	Lose func(c cloud.Change) error
 }
 
@@ -45,7 +47,7 @@ func New() *Cloud {
 // ID returns the provider ID of an instance.
 func ID(name string) string { return "fake://" + name }
 
-// Do calls f while the cloud does nothing.
+// Do calls f while no request runs.
 func (c *Cloud) Do(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,13 +86,13 @@ func (c *Cloud) Aliases(name string) (all []string) {
 	return all
 }
 
-// Reads counts the lookups.
+// Reads counts the calls of Instances.
 func (c *Cloud) Reads() (n int) {
 	c.Do(func() { n = c.reads })
 	return n
 }
 
-// Changes counts the changes that were asked for.
+// Changes counts the requested changes.
 func (c *Cloud) Changes() (n int) {
 	c.Do(func() { n = c.changes })
 	return n

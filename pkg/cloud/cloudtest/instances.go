@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// The facts of a Fleet's instances.
+// These are the facts of a Fleet's instances.
 const (
 	Account = "000000000001"
 	Region  = "fake-1"
@@ -20,7 +20,7 @@ const (
 	Machine = "fake.large"
 )
 
-// Fleet is the instances of a cloud, with latency and faults to inject. Their provider IDs
+// Fleet is a fake of a cloud's instances, with latency and faults to inject. Their provider IDs
 // are fake:///fake-1a/i-NAME. Set its fields inside Do.
 type Fleet struct {
 	mu        sync.Mutex
@@ -30,15 +30,15 @@ type Fleet struct {
 
 	// Latency is how long a call takes.
 	Latency time.Duration
-	// Revoked answers every call with an error, as after a change of permissions.
+	// Revoked makes every call fail, as after a change of permissions.
 	Revoked bool
 	// Elsewhere makes every instance absent, as with the credentials of another account.
 	Elsewhere bool
-	// Fault, if set, returns which of the keys of a call are answered, and its error.
+	// Fault, if set, returns the keys of a call that are answered, and the call's error.
 	Fault func(c Call) (answered []string, err error)
 }
 
-// Call is a call that a Fleet got.
+// Call is a call of a Fleet.
 type Call struct {
 	Action string // Instances or Named
 	Keys   []string
@@ -52,15 +52,15 @@ func NewFleet() *Fleet {
 // ProviderID returns the provider ID of a Node's instance.
 func ProviderID(node string) string { return "fake:///" + Zone + "/i-" + node }
 
-// Do calls f while the cloud answers nothing.
+// Do calls what while no request runs.
 func (f *Fleet) Do(what func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	what()
 }
 
-// Launch starts an instance for a Node, and returns its provider ID. The address is the
-// n-th of the cloud, which counts the instances.
+// Launch starts an instance for a Node, and returns its provider ID. The n-th instance gets the
+// n-th address.
 func (f *Fleet) Launch(node string, change ...func(*cloud.Instance)) (id string) {
 	id = ProviderID(node)
 	f.Do(func() {
@@ -92,7 +92,7 @@ func (f *Fleet) SetState(node string, s cloud.State) {
 	f.Change(node, func(i *cloud.Instance) { i.State = s })
 }
 
-// Forget removes an instance, as a cloud does some time after its end.
+// Forget removes an instance, as a cloud does some time after its termination.
 func (f *Fleet) Forget(node string) {
 	f.Do(func() {
 		delete(f.instances, ProviderID(node))
@@ -106,12 +106,12 @@ func (f *Fleet) Calls() (all []Call) {
 	return all
 }
 
-// Instances returns what the cloud says about instances, by their provider IDs.
+// Instances returns instances by their provider IDs.
 func (f *Fleet) Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error) {
 	return f.answer(ctx, Call{"Instances", slices.Clone(ids)}, func(id string) string { return id })
 }
 
-// Named returns what the cloud says about the instances of Nodes, by the Nodes' names.
+// Named returns the instances of Nodes by the Nodes' names.
 func (f *Fleet) Named(ctx context.Context, names []string) (map[string]cloud.Instance, error) {
 	return f.answer(ctx, Call{"Named", slices.Clone(names)}, func(name string) string { return f.names[name] })
 }
@@ -147,7 +147,7 @@ func (f *Fleet) answer(ctx context.Context, c Call, idOf func(key string) string
 	return found, err
 }
 
-// describe returns what the cloud says about one instance.
+// describe returns one instance as the cloud shows it.
 func (f *Fleet) describe(id, key string) cloud.Instance {
 	i := f.instances[id]
 	switch {

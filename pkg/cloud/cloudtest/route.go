@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Routes is the route tables of a cloud, with quotas, blackholes and faults to inject. Its
+// Routes is a fake of a cloud's route tables, with quotas, blackholes and faults to inject. Its
 // routes lead to the instances of a Fleet. Set its fields inside Do.
 type Routes struct {
 	Fleet  *Fleet
@@ -21,17 +21,19 @@ type Routes struct {
 	changes []cloud.RouteChange
 	forward []string
 
-	// Quota is that of every table, and Hidden is the number of routes of a family that
-	// the cloud allows without saying so; 0 is no limit.
+	// Quota is the quota of every table. Hidden is the number of routes of a family that
+	// the cloud allows if Quota does not show it; 0 is no limit.
 	Quota  cloud.Quota
 	Hidden int
-	// Unreadable is the error of every reading of the tables.
+	// Unreadable is the error of every read of the tables.
 	Unreadable error
-	// Fail, if set, returns the error of a change in the place of making it.
+	// Fail, if set, is called before a change. If it returns an error, the change is not
+	// made.
 	Fail func(c cloud.RouteChange) error
-	// Lose, if set, makes a change and returns an error that may be returned for it.
+	// Lose, if set, is called after a change. If it returns an error, the caller gets that
+	// error.
 	Lose func(c cloud.RouteChange) error
-	// Hold, if set, returns what a change waits for before it is made.
+	// Hold, if set, returns the channel that a change waits for.
 	Hold func(c cloud.RouteChange) <-chan struct{}
 	// NoForward is the error of Forward.
 	NoForward error
@@ -51,14 +53,14 @@ func NewRoutes(f *Fleet, tables ...string) *Routes {
 	return r
 }
 
-// Do calls f while the cloud does nothing.
+// Do calls f while no request runs.
 func (r *Routes) Do(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f()
 }
 
-// Put writes a route, as people or other programs do.
+// Put writes a route, as a person or another program does.
 func (r *Routes) Put(table string, v cloud.Route) {
 	if v.Origin == "" {
 		v.Origin = cloud.Created
@@ -67,12 +69,12 @@ func (r *Routes) Put(table string, v cloud.Route) {
 	r.Do(func() { r.tables[table][v.Destination] = v })
 }
 
-// Delete removes a route, as people or other programs do.
+// Delete removes a route, as a person or another program does.
 func (r *Routes) Delete(table, destination string) {
 	r.Do(func() { delete(r.tables[table], netip.MustParsePrefix(destination)) })
 }
 
-// Targets returns what the routes of a table to interfaces lead to, by destination.
+// Targets returns the interfaces that the routes of a table lead to, by destination.
 func (r *Routes) Targets(table string) map[string]string {
 	all := make(map[string]string)
 	r.Do(func() {
@@ -85,19 +87,19 @@ func (r *Routes) Targets(table string) map[string]string {
 	return all
 }
 
-// Reads counts the readings of the tables.
+// Reads counts the reads of the tables.
 func (r *Routes) Reads() (n int) {
 	r.Do(func() { n = r.reads })
 	return n
 }
 
-// Changes returns the changes that were asked for.
+// Changes returns the requested changes.
 func (r *Routes) Changes() (all []cloud.RouteChange) {
 	r.Do(func() { all = slices.Clone(r.changes) })
 	return all
 }
 
-// Forwarded returns the instances that were let forward packets.
+// Forwarded returns the instances for which Forward was called.
 func (r *Routes) Forwarded() (all []string) {
 	r.Do(func() { all = slices.Clone(r.forward) })
 	return all
@@ -178,7 +180,7 @@ func (r *Routes) change(ctx context.Context, c cloud.RouteChange) error {
 	})
 	if hold != nil {
 		select {
-		case <-hold: // made, even if nothing waits for it any more
+		case <-hold: // the change is made, even if no caller waits for it
 		case <-ctx.Done():
 			go func() { <-hold; r.Do(func() { _ = r.make(c) }) }()
 			return ctx.Err()
@@ -203,7 +205,7 @@ func (r *Routes) change(ctx context.Context, c cloud.RouteChange) error {
 	return nil
 }
 
-// make makes a change. A route that is another one than the change expects stays.
+// make makes a change. It refuses to change a route that is not the expected one.
 func (r *Routes) make(c cloud.RouteChange) error {
 	refuse := func(k cloud.Kind, text string) error {
 		return &cloud.Error{Kind: k, Action: string(c.Verb), Text: text}
