@@ -16,25 +16,27 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Mode is what gives out ranges.
+// Mode is who assigns ranges to instances.
 type Mode int
 
 // The modes.
 const (
-	// CloudAllocator: the cloud does. Instances are looked up for Nodes that lack something.
+	// CloudAllocator: the cloud assigns them. The controller looks up only the instances of
+	// Nodes that lack podCIDRs or a route.
 	CloudAllocator Mode = iota
-	// FromCloud: the cloud does. All instances are compared with their Nodes periodically.
+	// FromCloud: the cloud assigns them. The controller compares all instances with their
+	// Nodes periodically.
 	FromCloud
-	// FromCluster: the controller does, from Options.Pool.
+	// FromCluster: the controller assigns them from Options.Pool.
 	FromCluster
 )
 
 // Cloud is what the controller needs of a cloud.
 type Cloud interface {
-	// Instances returns what the cloud says about each instance, by its provider ID.
-	// With an error, those that are missing in the map could not be read.
+	// Instances returns instances by their provider IDs. With an error, the missing ones
+	// could not be read.
 	Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error)
-	// AddAlias adds an alias to an instance, and waits until that is done.
+	// AddAlias adds an alias to an instance, and waits until the cloud has done it.
 	AddAlias(ctx context.Context, change cloud.Change) error
 }
 
@@ -43,18 +45,17 @@ type Options struct {
 	Client *kube.Client
 	Cloud  Cloud
 	Mode   Mode
-	// Families are those of a Node's podCIDRs, in its order.
+	// Families are the families of a Node's podCIDRs, in their order.
 	Families []subnet.Family
-	// Pool is what the ranges are in; nil allows any. FromCluster needs it, with IPv4
-	// alone.
+	// Pool limits the ranges; nil allows any. FromCluster needs a pool, of IPv4 only.
 	Pool *ipam.Pool
-	// Services are ranges that FromCluster gives to no Node, beside those of the
+	// Services are ranges that FromCluster assigns to no Node, in addition to those of the
 	// ServiceCIDRs.
 	Services []netip.Prefix
-	// Rest is how long FromCluster lets blocks rest after their Nodes have gone.
+	// Rest is how long FromCluster lets a block rest after the deletion of its Node.
 	Rest time.Duration
-	// Secondary names the range of the subnetwork that aliases are taken from. Without
-	// it, CloudAllocator and FromCloud take any, and FromCluster the primary range.
+	// Secondary names the secondary range that aliases are taken from. If it is empty,
+	// CloudAllocator and FromCloud accept any range, and FromCluster uses the primary one.
 	Secondary string
 	// Event sends an event about a Node.
 	Event func(controller.Event)
@@ -64,31 +65,34 @@ const (
 	// verifyInterval is how often instances are compared with their Nodes; with
 	// CloudAllocator, only while a Node lacks podCIDRs or a route.
 	verifyInterval = 5 * time.Minute
-	// settleTime is how long a Node's write waits for the watch to show the last one.
+	// settleTime is how long the next write of a Node waits for the watch to show the last
+	// one.
 	settleTime = time.Second
-	// changeLimit is how long a change of an instance may take, with the time that it waits
-	// for the cloud's limits.
+	// changeLimit is the timeout of a change of an instance, including its wait for the
+	// cloud's limits.
 	changeLimit = time.Minute
-	// avoidTime is how long a block is avoided after the cloud called it in use.
+	// avoidTime is how long the controller avoids a block after the cloud has reported it
+	// as in use.
 	avoidTime = 10 * time.Minute
 )
 
 var (
-	// lookups paces the lookups of an instance that lacks something.
+	// lookups paces the lookups of an instance that lacks a range.
 	lookups = retry.Backoff{First: time.Second, Last: time.Minute}
-	// backoff paces the writes of one Node that fail.
+	// backoff paces the retries of a Node's failed writes.
 	backoff = retry.Backoff{First: 200 * time.Millisecond, Last: time.Minute}
 )
 
-// Controller is node IPAM by a cloud. Only the Engine's loop uses it.
+// Controller gives Nodes the podCIDRs that a cloud routes to them. Only the Engine's loop uses
+// it.
 type Controller struct {
 	options  Options
 	book     *ipam.Book
 	nodes    map[string]*node
-	lists    int64                      // the list of Nodes that began last
+	lists    int64                      // the number of the list of Nodes that began last
 	waiting  int                        // Nodes without podCIDRs, except for those that are being deleted
 	services []netip.Prefix             // of the ServiceCIDRs
-	avoided  map[netip.Prefix]time.Time // blocks that the cloud says are in use, and until when to believe it
+	avoided  map[netip.Prefix]time.Time // blocks that the cloud has reported as in use, and until when to avoid them
 
 	reads  controller.Schedule // instances to look up, by Node
 	asked  map[string][]string // the Nodes of each provider ID that is being looked up
@@ -140,8 +144,8 @@ func New(e *controller.Engine, o Options) (*Controller, error) {
 	return c, nil
 }
 
-// setPool leaves out of the pool what Services use and what the cloud says is in use.
-// Only New can fail: later, only reserved ranges change.
+// setPool sets the pool without the service ranges and the avoided blocks. It can fail only in
+// New: later, only reserved ranges change.
 func (c *Controller) setPool() error {
 	if c.options.Pool == nil {
 		return nil
@@ -180,8 +184,8 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 	return writes, controller.Earlier(again, c.steps.Next())
 }
 
-// PlanCloud implements controller.CloudPlanner. Changes of instances are slow, and must
-// not keep back the writes of other Nodes.
+// PlanCloud implements controller.CloudPlanner. Changes of instances are slow, and must not
+// delay the writes of other Nodes.
 func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write, again time.Time) {
 	for len(writes) < n {
 		name, due := c.adds.Pop(now)
@@ -232,7 +236,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 			c.steps.Set(name, now.Add(settleTime))
 		}
 	case kube.Moved(err):
-		// The watch has yet to show how the Node has changed.
+		// The watch will show how the Node has changed.
 		c.steps.Set(name, now.Add(settleTime))
 	default:
 		n.failures++

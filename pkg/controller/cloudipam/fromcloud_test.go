@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// reading are the modes in which the cloud gives out ranges.
+// reading are the modes in which the cloud assigns ranges.
 var reading = []Mode{CloudAllocator, FromCloud}
 
 func TestWritesTheAliasAndThenTheCondition(t *testing.T) {
@@ -38,7 +38,7 @@ func TestWritesTheAliasAndThenTheCondition(t *testing.T) {
 	}
 }
 
-// The condition stays until the podCIDRs are on the Node.
+// TestConditionWaitsForPodCIDRs: the condition stays until the Node has its podCIDRs.
 func TestConditionWaitsForPodCIDRs(t *testing.T) {
 	inLab(t, CloudAllocator, func(l *lab) {
 		l.cloud.Add("worker-1", "10.4.7.0/24")
@@ -56,9 +56,9 @@ func TestConditionWaitsForPodCIDRs(t *testing.T) {
 	})
 }
 
-// Another program's condition is not ours to change: tulled reports that its network does
-// not work.
-func TestConditionOfOthersStays(t *testing.T) {
+// TestForeignConditionStays: the controller does not change another program's condition, like
+// tulled's when its network does not work.
+func TestForeignConditionStays(t *testing.T) {
 	for reason, want := range map[string]string{"TulleNotReady": "True TulleNotReady", "FlannelIsUp": "True FlannelIsUp", "": "False RouteCreated"} {
 		inLab(t, CloudAllocator, func(l *lab) {
 			l.cloud.Add("worker-1", "10.4.7.0/24")
@@ -95,7 +95,7 @@ func TestManyNodesAreOneLookup(t *testing.T) {
 			t.Errorf("%d lookups", l.cloud.Reads())
 		}
 		l.wantDistinct(labtest.Names(200)...)
-		// A settled cluster costs CloudAllocator nothing.
+		// CloudAllocator sends no requests for a settled cluster.
 		l.Pass(time.Hour)
 		if l.cloud.Reads() != 1 {
 			t.Errorf("%d lookups after an hour", l.cloud.Reads())
@@ -103,7 +103,7 @@ func TestManyNodesAreOneLookup(t *testing.T) {
 	})
 }
 
-func TestBothFamilies(t *testing.T) {
+func TestNodeGetsBothFamiliesOrNone(t *testing.T) {
 	for _, test := range []struct {
 		families []subnet.Family
 		want     []string
@@ -126,7 +126,7 @@ func TestBothFamilies(t *testing.T) {
 	}
 }
 
-func TestAliasThatComesLater(t *testing.T) {
+func TestLateAliasIsFound(t *testing.T) {
 	inLab(t, CloudAllocator, func(l *lab) {
 		l.AddNode(node1("worker-1"), func(n *corev1.Node) { n.Spec.ProviderID = "" })
 		l.Begin()
@@ -167,8 +167,9 @@ func TestOnlyAliasesOfTheSecondaryRangeCount(t *testing.T) {
 	}, func(o *Options) { o.Secondary = "another" })
 }
 
-// A kubelet chooses its providerID, and must not get what another instance has.
-func TestAnInstanceOfAnotherNameDoesNotCount(t *testing.T) {
+// TestInstanceOfAnotherNameDoesNotCount: a kubelet chooses its providerID, and must not get
+// another instance's range.
+func TestInstanceOfAnotherNameDoesNotCount(t *testing.T) {
 	for _, mode := range []Mode{CloudAllocator, FromCloud, FromCluster} {
 		inLab(t, mode, func(l *lab) {
 			l.cloud.Add("database", "10.64.1.0/24")
@@ -187,8 +188,8 @@ func TestAnInstanceOfAnotherNameDoesNotCount(t *testing.T) {
 	}
 }
 
-// Two Nodes may name one instance. One of them gets its range.
-func TestTwoNodesOfOneInstance(t *testing.T) {
+// TestOneOfTwoNodesGetsTheRange: if two Nodes name one instance, one of them gets its range.
+func TestOneOfTwoNodesGetsTheRange(t *testing.T) {
 	for _, mode := range []Mode{CloudAllocator, FromCloud, FromCluster} {
 		inLab(t, mode, func(l *lab) {
 			l.cloud.Add("worker-1", "10.64.1.0/24")
@@ -207,8 +208,8 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 	}
 }
 
-// A Node whose instance has a range of another Node gets the range that the instance is
-// given instead.
+// TestAnotherRangeMendsASharedOne: a Node whose instance has the range of another Node gets
+// podCIDRs once the instance has another range.
 func TestAnotherRangeMendsASharedOne(t *testing.T) {
 	for _, mode := range []Mode{CloudAllocator, FromCloud} {
 		inLab(t, mode, func(l *lab) {
@@ -226,7 +227,7 @@ func TestAnotherRangeMendsASharedOne(t *testing.T) {
 	}
 }
 
-func TestMismatchIsAnEventAndNothingElse(t *testing.T) {
+func TestMismatchIsOnlyReported(t *testing.T) {
 	for _, mode := range []Mode{FromCloud, FromCluster} {
 		inLab(t, mode, func(l *lab) {
 			l.cloud.Add("worker-1", "10.64.1.0/24")
@@ -250,8 +251,8 @@ func TestMismatchIsAnEventAndNothingElse(t *testing.T) {
 	}
 }
 
-// What cannot be read of one instance keeps no other back.
-func TestOneUnreadableInstanceHarmsNoOther(t *testing.T) {
+// TestUnreadableInstanceDelaysNoOther: an unreadable instance does not delay other Nodes.
+func TestUnreadableInstanceDelaysNoOther(t *testing.T) {
 	inLab(t, CloudAllocator, func(l *lab) {
 		l.cloud.Add("worker-1", "10.4.1.0/24")
 		l.cloud.Add("worker-2", "10.4.2.0/24")
@@ -272,8 +273,9 @@ func TestOneUnreadableInstanceHarmsNoOther(t *testing.T) {
 	})
 }
 
-// A replica that stands by asks the cloud nothing, and is ready.
-func TestStandingByAsksTheCloudNothing(t *testing.T) {
+// TestStandbySendsNoRequestsToTheCloud: a standby replica sends the cloud no requests, and is
+// ready.
+func TestStandbySendsNoRequestsToTheCloud(t *testing.T) {
 	inLab(t, FromCloud, func(l *lab) {
 		l.cloud.Add("worker-1", "10.4.1.0/24")
 		l.AddNode(node1("worker-1"))
@@ -288,7 +290,8 @@ func TestStandingByAsksTheCloudNothing(t *testing.T) {
 	})
 }
 
-// A Node that is being deleted keeps what it has, and gets nothing.
+// TestDeletingNodesAreLeftAlone: a Node that is being deleted keeps its podCIDRs, and gets no
+// new ones.
 func TestDeletingNodesAreLeftAlone(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("worker-1")
@@ -305,9 +308,9 @@ func TestDeletingNodesAreLeftAlone(t *testing.T) {
 	})
 }
 
-// The watch shows another Node of the same name while a write to the old one is in
-// flight.
-func TestALateWriteToANodeOfTheSameNameIsRefused(t *testing.T) {
+// TestLateWriteToANodeOfTheSameNameIsRefused: the watch shows another Node of the same name
+// while a write to the old one is in flight.
+func TestLateWriteToANodeOfTheSameNameIsRefused(t *testing.T) {
 	inLab(t, CloudAllocator, func(l *lab) {
 		l.cloud.Add("worker-1", "10.4.1.0/24")
 		l.AddNode(node1("worker-1"))
@@ -326,9 +329,9 @@ func TestALateWriteToANodeOfTheSameNameIsRefused(t *testing.T) {
 	})
 }
 
-// The answer to a write shows more than an event that was on its way: that one causes no
-// write that the server would refuse. A list that began after the write counts, also
-// after a restore from a backup.
+// TestEventsOlderThanAnAnswerCauseNoWrite: an event that is older than the answer to a write
+// causes no write, which the server would refuse. A list that began after the write counts,
+// also after a restore from a backup.
 func TestEventsOlderThanAnAnswerCauseNoWrite(t *testing.T) {
 	inLab(t, CloudAllocator, func(l *lab) {
 		l.cloud.Add("a", "10.64.7.0/24")

@@ -22,10 +22,10 @@ func cloudError(k cloud.Kind) error {
 	return &cloud.Error{Kind: k, Action: "instances.updateNetworkInterface", Text: "it says " + k.String()}
 }
 
-func TestGivesOutBlocksAndAddsThemFirst(t *testing.T) {
+func TestAssignsBlocksAndAddsThemFirst(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		for _, name := range labtest.Names(8) {
-			l.cloud.Add(name, "10.9.0.0/28") // an alias of others
+			l.cloud.Add(name, "10.9.0.0/28") // a foreign alias
 			l.AddNode(node1(name))
 		}
 		l.cloud.Add("worker-0", "10.9.0.0/28")
@@ -47,7 +47,7 @@ func TestGivesOutBlocksAndAddsThemFirst(t *testing.T) {
 		if l.cloud.Changes() != 8 {
 			t.Errorf("%d changes", l.cloud.Changes())
 		}
-		// The ninth finds none.
+		// The ninth Node finds no block.
 		l.cloud.Add("late")
 		l.AddNode(node1("late"))
 		l.Pass(10 * time.Second)
@@ -79,8 +79,9 @@ func TestSettledClusterIsLeftAlone(t *testing.T) {
 	})
 }
 
-// What a crash leaves behind is found: an alias without podCIDRs, podCIDRs without one.
-func TestGoesOnAfterACrash(t *testing.T) {
+// TestContinuesAfterACrash: the controller completes what a crash left behind, an alias without
+// podCIDRs or podCIDRs without an alias.
+func TestContinuesAfterACrash(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("worker-0", "10.64.5.0/24")
 		l.AddNode(node1("worker-0"))
@@ -99,8 +100,9 @@ func TestGoesOnAfterACrash(t *testing.T) {
 	})
 }
 
-// A block that a machine outside the cluster has is tried once, and another taken.
-func TestABlockInUseIsAvoided(t *testing.T) {
+// TestBlockInUseIsAvoided: the controller tries a block of a machine outside the cluster once,
+// and then takes another one.
+func TestBlockInUseIsAvoided(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("database", "10.64.0.0/24", "10.64.1.0/25")
 		l.cloud.Add("worker-0")
@@ -119,7 +121,7 @@ func TestABlockInUseIsAvoided(t *testing.T) {
 	})
 }
 
-func TestServiceRangesAreLeftOut(t *testing.T) {
+func TestServiceRangesAreNotAssigned(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("worker-0")
 		l.AddNode(node1("worker-0"))
@@ -129,8 +131,9 @@ func TestServiceRangesAreLeftOut(t *testing.T) {
 	}, func(o *Options) { o.Services = []netip.Prefix{netip.MustParsePrefix("10.64.0.0/22")} })
 }
 
-// Whatever becomes of changes, no block goes to two instances, and none is lost.
-func TestChangesThatEndLateOrFail(t *testing.T) {
+// TestLateOrFailedChangesLoseNoBlock: however changes end, no block goes to two instances, and
+// none is lost.
+func TestLateOrFailedChangesLoseNoBlock(t *testing.T) {
 	for kind, isMade := range map[cloud.Kind]bool{
 		cloud.Pending: true, cloud.Unavailable: true, cloud.Throttled: false, cloud.Denied: false, cloud.Refused: false, cloud.Changed: false, cloud.Missing: false,
 	} {
@@ -179,8 +182,9 @@ func TestChangesThatEndLateOrFail(t *testing.T) {
 	}
 }
 
-// A change that may be made is sent again as it was, until it is known.
-func TestAPendingChangeIsSentAgainAsItWas(t *testing.T) {
+// TestPendingChangeIsRepeatedUnchanged: the controller repeats a change that may have been made
+// with the same request ID, until its outcome is known.
+func TestPendingChangeIsRepeatedUnchanged(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("worker-0")
 		l.AddNode(node1("worker-0"))
@@ -209,8 +213,9 @@ func TestAPendingChangeIsSentAgainAsItWas(t *testing.T) {
 	})
 }
 
-// The cloud fails, and the Nodes that have their aliases get their podCIDRs.
-func TestAFailingCloudKeepsNoNodeBack(t *testing.T) {
+// TestFailingCloudDelaysNoOtherNode: while changes of the cloud fail, Nodes whose instances
+// have aliases get their podCIDRs.
+func TestFailingCloudDelaysNoOtherNode(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		for _, name := range labtest.Names(4) {
 			l.cloud.Add(name)
@@ -225,8 +230,9 @@ func TestAFailingCloudKeepsNoNodeBack(t *testing.T) {
 	})
 }
 
-// A late change of the last leader arrives when the next one has chosen another block.
-func TestALateChangeOfAnotherLeader(t *testing.T) {
+// TestLateChangeOfAnotherLeaderIsAdopted: a late change of the last leader arrives after the
+// next one has chosen another block.
+func TestLateChangeOfAnotherLeaderIsAdopted(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		l.cloud.Add("worker-0")
 		l.cloud.Add("worker-1")
@@ -250,7 +256,7 @@ func TestALateChangeOfAnotherLeader(t *testing.T) {
 		if err := late("worker-1", "10.64.0.0/24"); cloud.KindOf(err) != cloud.Taken {
 			t.Errorf("%v", err)
 		}
-		// This one is made, before the Node is there.
+		// The cloud makes this change before the Node exists.
 		if err := late("worker-1", "10.64.3.0/24"); err != nil {
 			t.Error(err)
 		}
@@ -261,8 +267,9 @@ func TestALateChangeOfAnotherLeader(t *testing.T) {
 	})
 }
 
-// A second term knows nothing of the first, and finds what it left.
-func TestTermsInARow(t *testing.T) {
+// TestSecondTermFindsWhatTheFirstLeft: a second term knows nothing of the first one, and reads
+// everything again.
+func TestSecondTermFindsWhatTheFirstLeft(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		for _, name := range labtest.Names(8) {
 			l.cloud.Add(name)
@@ -290,7 +297,8 @@ func TestTermsInARow(t *testing.T) {
 	})
 }
 
-// Two of the podCIDRs are the operator's mistake. Neither is added anywhere.
+// TestPodCIDRsOutsideThePoolAreNotAdded: the controller adds no podCIDR from outside the pool
+// to an instance.
 func TestPodCIDRsOutsideThePoolAreNotAdded(t *testing.T) {
 	inLab(t, FromCluster, func(l *lab) {
 		for name, cidr := range map[string]string{"worker-0": "10.99.0.0/24", "worker-1": "fd00::/64"} {

@@ -30,7 +30,7 @@ func (c *Controller) due(now time.Time) (ids []string, again time.Time) {
 	return ids, c.reads.Next()
 }
 
-// take records the instances that a lookup has found.
+// take records the instances that a lookup found.
 func (c *Controller) take(ids []string, found map[string]cloud.Instance) {
 	now, asked := time.Now(), c.asked
 	c.asked = make(map[string][]string)
@@ -50,19 +50,20 @@ func (c *Controller) take(ids []string, found map[string]cloud.Instance) {
 				c.reads.Set(name, now.Add(lookups.After(n.fruitless)))
 			default:
 				n.fruitless = 0
-				c.reads.Set(name, now.Add(verifyInterval)) // due skips it if nothing is needed by then
+				c.reads.Set(name, now.Add(verifyInterval)) // due skips the Node if it needs no lookup by then
 			}
 			c.enter(n, now)
 		}
 	}
 }
 
-// lacks reports whether a Node needs what its instance does not have.
+// lacks reports whether the instance of a Node is unusable, or lacks a range that the cloud
+// must assign.
 func (c *Controller) lacks(n *node) bool {
 	return !n.isKnown() || c.options.Mode != FromCluster && c.ranges(n) == nil
 }
 
-// again looks up a Node's instance after a failure.
+// again schedules another lookup of a Node's instance after a failure.
 func (c *Controller) again(n *node, now time.Time) {
 	n.failures++
 	n.instance = nil
@@ -83,8 +84,8 @@ func (c *Controller) ungrant(n *node) {
 	}
 }
 
-// changeFor returns the change that adds a range to a Node's instance. One that may have
-// been made is sent again as it was.
+// changeFor returns the change that adds a range to a Node's instance. If an equal change may
+// have been made, it repeats that one's request ID.
 func (c *Controller) changeFor(n *node, add netip.Prefix) cloud.Change {
 	change := cloud.Change{ID: n.id, Version: n.instance.Version, Add: cloud.Alias{Range: add, From: c.options.Secondary}, Request: n.last.Request}
 	if change != n.last {
@@ -134,8 +135,8 @@ func (c *Controller) added(n *node, change cloud.Change, now time.Time, err erro
 	}
 }
 
-// endAvoiding gives out avoided blocks again when their time is over. It returns when the
-// next time is.
+// endAvoiding returns avoided blocks to the pool when their time is over. It returns when the
+// next time ends.
 func (c *Controller) endAvoiding(now time.Time) (again time.Time) {
 	ended := false
 	for s, until := range c.avoided {

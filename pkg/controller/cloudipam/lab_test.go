@@ -28,7 +28,7 @@ type lab struct {
 	c     *Controller
 }
 
-// pool is what FromCluster gives out: eight blocks.
+// pool returns the pool of FromCluster: eight blocks.
 func pool() *ipam.Pool {
 	p := ipam.Pool{Name: "cluster-cidr", Grow: "use a larger range"}
 	p.Ranges[subnet.IPv4], p.Bits[subnet.IPv4] = []netip.Prefix{netip.MustParsePrefix("10.64.0.0/21")}, 24
@@ -58,7 +58,7 @@ func inLab(t *testing.T, mode Mode, test func(l *lab), more ...func(*Options)) {
 	})
 }
 
-// node1 returns a Node of an instance, as a cloud's node controller registers it.
+// node1 returns a Node, as a cloud's node controller registers it.
 func node1(name string, cidrs ...string) *corev1.Node {
 	n := apitest.SmallNode(1)
 	n.Name, n.UID, n.ResourceVersion = name, types.UID("uid-"+name), ""
@@ -70,7 +70,7 @@ func node1(name string, cidrs ...string) *corev1.Node {
 	return n
 }
 
-// want fails unless a Node and its instance have a range, and the Node is routed.
+// want fails unless a Node and its instance have these ranges, and the Node is routed.
 func (l *lab) want(name string, cidrs ...string) {
 	l.Helper()
 	if got := l.API.Node(name).Spec.PodCIDRs; !slices.Equal(got, cidrs) {
@@ -121,8 +121,8 @@ func (l *lab) codes(name string) (codes []ipam.Code) {
 	return codes
 }
 
-// wantDistinct fails if two Nodes have a block, or a Node has one that its instance
-// has not.
+// wantDistinct fails if two Nodes have the same block, or a Node has a block that its instance
+// lacks.
 func (l *lab) wantDistinct(names ...string) {
 	l.Helper()
 	owners := make(map[string]string)

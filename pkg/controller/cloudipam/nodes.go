@@ -12,31 +12,31 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// node is what is kept of a Node.
+// node is what the controller keeps of a Node.
 type node struct {
 	name, uid, version string
 	created            int64
 	deleting           bool
 	cidrs              []string // its podCIDRs
 	id                 string   // its providerID
-	// unrouted reports that its condition NetworkUnavailable is missing, or waits for a
-	// route. Another reason is another program's.
+	// unrouted is set if its condition NetworkUnavailable is missing, or waits for a route.
+	// A condition with another reason belongs to another program.
 	unrouted bool
 
 	instance  *cloud.Instance // nil until it was read
-	fruitless int             // lookups in a row that did not find what was needed
+	fruitless int             // lookups in a row that found no usable range
 	failures  int             // of writes in a row
-	granted   netip.Prefix    // by the Book; not added to the instance yet
-	last      cloud.Change    // the last change whose outcome is not known
+	granted   netip.Prefix    // from the Book; not added to the instance yet
+	last      cloud.Change    // the last change, if its outcome is unknown
 
 	revision int64 // version as a number, or 0
-	written  int64 // the list that had begun last when our last write ended
+	written  int64 // the number of the last list that had begun when our last write ended
 }
 
 // noRoute is the reason with which a cloud's node controller registers a Node.
 const noRoute = "NoRouteCreated"
 
-// keep returns what to keep of a Node.
+// keep converts a Node.
 func keep(k *kube.Node) (name string, n node) {
 	status := string(k.Unavailable.Status)
 	n = node{
@@ -54,17 +54,15 @@ func (v *node) isOlder(n *node) bool {
 	return v.uid == n.uid && v.revision != 0 && n.revision != 0 && v.revision < n.revision
 }
 
-// set applies a state of a Node from the watch, unless the answer to a write has shown a
-// later one.
+// set applies a Node from the watch, unless the answer to a write has shown a later state.
 func (c *Controller) set(name string, v node) {
 	if n := c.nodes[name]; n == nil || !v.isOlder(n) {
 		c.apply(name, v)
 	}
 }
 
-// wrote applies a write that the server has confirmed, before the watch shows it. It
-// reports false if the watch has shown another version than the write required: that one
-// is at least as new.
+// wrote applies a confirmed write before the watch shows it. It returns false if the watch has
+// shown another version since the write began: that version is at least as new.
 func (c *Controller) wrote(n *node, f flight, now time.Time) bool {
 	if n.version != f.version || f.answer.ResourceVersion == "" {
 		return false
@@ -128,9 +126,9 @@ func (c *Controller) remove(name string) {
 	c.adds.Remove(name)
 }
 
-// list replaces all Nodes. The list may be older than a write that ended after the list
-// began, even if the next list has begun since. After a restore of the cluster from a
-// backup, it may also be older than the known state.
+// list replaces all Nodes. A list may be older than a write that ended after the list began.
+// Such a list does not undo the write. After a restore of the cluster from a backup, a list may
+// be older than the known state, and counts nevertheless.
 func (c *Controller) list(number int64, all map[string]node) {
 	for name, v := range all {
 		if old := c.nodes[name]; old != nil && old.written >= number && v.isOlder(old) {
@@ -145,8 +143,8 @@ func (c *Controller) list(number int64, all map[string]node) {
 	}
 }
 
-// enter records what a Node owns, and schedules its next step. A Node without podCIDRs
-// waits for a block only when its instance is known to have none.
+// enter records in the Book what a Node owns, and schedules the Node's next step. A Node
+// without podCIDRs waits for a block only if its instance was read and has none.
 func (c *Controller) enter(n *node, now time.Time) {
 	cidrs := n.cidrs
 	if len(cidrs) == 0 {
@@ -173,7 +171,7 @@ func (c *Controller) needs(n *node) bool {
 	return !n.deleting && n.id != "" && (c.options.Mode != CloudAllocator || len(n.cidrs) == 0 || n.unrouted)
 }
 
-// isKnown reports whether the Node's instance was read, and is the Node's.
+// isKnown reports whether the Node's instance was read, and belongs to the Node.
 func (n *node) isKnown() bool {
 	return n.instance != nil && n.instance.Problem == "" && n.isNamed()
 }
@@ -184,8 +182,8 @@ func (n *node) isNamed() bool {
 	return ok && n.instance.Name != "" && (rest == "" || rest[0] == '.')
 }
 
-// ranges returns what the cloud routes to a Node for its pods: one range of each family,
-// or none.
+// ranges returns the ranges that the cloud routes to a Node for its pods: one of each family,
+// or nil if one is missing.
 func (c *Controller) ranges(n *node) (all []netip.Prefix) {
 	if !n.isKnown() {
 		return nil
@@ -203,7 +201,7 @@ func (c *Controller) ranges(n *node) (all []netip.Prefix) {
 	return all
 }
 
-// alias returns the first alias of a Node's instance that is meant for pods.
+// alias returns the first alias range for pods of a Node's instance.
 func (c *Controller) alias(n *node) netip.Prefix {
 	for _, a := range n.instance.Aliases {
 		from := a.From == c.options.Secondary || c.options.Secondary == "" && c.options.Mode != FromCluster
@@ -221,7 +219,7 @@ func (c *Controller) holds(p netip.Prefix) bool {
 	})
 }
 
-// texts returns networks as a Node's spec has them.
+// texts formats networks for a Node's spec.
 func texts(networks []netip.Prefix) (all []string) {
 	for _, n := range networks {
 		all = append(all, n.String())

@@ -11,19 +11,19 @@ import (
 	"github.com/tulle-net/tulle/pkg/ipam"
 )
 
-// The codes of findings, beside those of package ipam.
+// These are the codes of findings, in addition to those of package ipam.
 const (
-	NoProviderID ipam.Code = "no-provider-id" // the Node names no instance
-	NoInstance   ipam.Code = "no-instance"    // the cloud knows no such instance of the Node's
+	NoProviderID ipam.Code = "no-provider-id" // the Node has no providerID
+	NoInstance   ipam.Code = "no-instance"    // the cloud has no such instance, or it is not the Node's
 	NoAlias      ipam.Code = "no-alias"       // the instance has no range for pods
 	Mismatch     ipam.Code = "mismatch"       // the Node's podCIDRs are not what the cloud routes to it
 	Shared       ipam.Code = "shared"         // another Node has what the cloud routes to this one
 )
 
-// Codes are all codes.
+// Codes are the codes of this package.
 var Codes = []ipam.Code{NoProviderID, NoInstance, NoAlias, Mismatch, Shared}
 
-// The reasons of events, in the words of kube-controller-manager.
+// These are the reasons of events, as kube-controller-manager has them.
 const (
 	notAvailable     = "CIDRNotAvailable"
 	assignmentFailed = "CIDRAssignmentFailed"
@@ -31,7 +31,7 @@ const (
 	mismatch         = "CloudCIDRAllocatorMismatch"
 )
 
-// reportFindings sends an event for each finding, and reports whether there is one. The
+// reportFindings sends an event for each finding, and reports whether there is a finding. The
 // Engine limits the events.
 func (c *Controller) reportFindings() (some bool) {
 	for _, f := range c.findings() {
@@ -53,7 +53,7 @@ func (c *Controller) event(n *node, reason, text string) {
 	c.options.Event(controller.Event{Object: ref(n), Warning: true, Reason: reason, Message: text})
 }
 
-// findings returns what is wrong, in the order of the Nodes' names.
+// findings returns all findings, in the order of the Nodes' names.
 func (c *Controller) findings() (all []ipam.Finding) {
 	for f := range c.book.Findings() {
 		if f.Code != ipam.Outside || c.options.Pool != nil {
@@ -69,7 +69,7 @@ func (c *Controller) findings() (all []ipam.Finding) {
 	return all
 }
 
-// finding returns what is wrong between a Node and its instance, and the fix.
+// finding returns the finding about a Node and its instance, with the fix, or "".
 func (c *Controller) finding(n *node) (code ipam.Code, text string) {
 	switch {
 	case n.deleting:
@@ -86,7 +86,7 @@ func (c *Controller) finding(n *node) (code ipam.Code, text string) {
 	ranges := c.ranges(n)
 	if ranges != nil && len(n.cidrs) == 0 {
 		if other := c.rival(n, ranges); other != "" {
-			return Shared, fmt.Sprintf("the instance has the range %s, a part of which is a podCIDR of Node %s; delete and re-create that Node, or give the instance another range", strings.Join(texts(ranges), ","), other)
+			return Shared, fmt.Sprintf("the instance has the range %s, which overlaps a podCIDR of Node %s; delete and re-create that Node, or give the instance another range", strings.Join(texts(ranges), ","), other)
 		}
 	}
 	switch {
@@ -100,7 +100,7 @@ func (c *Controller) finding(n *node) (code ipam.Code, text string) {
 	return "", ""
 }
 
-// lacking returns what an instance lacks.
+// lacking returns the name of the range that an instance lacks.
 func (c *Controller) lacking(n *node) string {
 	if c.alias(n).IsValid() {
 		return "IPv6 range"
@@ -108,7 +108,7 @@ func (c *Controller) lacking(n *node) string {
 	return "alias range"
 }
 
-// from returns where the alias ranges must come from.
+// from returns the required secondary range of aliases, for a text.
 func (c *Controller) from() string {
 	if c.options.Secondary == "" {
 		return ""
@@ -116,18 +116,18 @@ func (c *Controller) from() string {
 	return " of the secondary range " + c.options.Secondary
 }
 
-// Layouts returns how the first pools and families are used, at most most of them, each
-// in at most parts parts. Call it in the Engine's loop.
+// Layouts returns the Layouts of the Book, as ipam.Book.Layouts does. Call it in the Engine's
+// loop.
 func (c *Controller) Layouts(now time.Time, most, parts int) []ipam.Layout {
 	return c.book.Layouts(now, most, parts)
 }
 
-// Progress returns how many Nodes wait for podCIDRs; there are no fences. It costs the
-// same in a cluster of any size. Call it in the Engine's loop.
+// Progress returns the number of Nodes that wait for podCIDRs. There are no fences. The cost
+// does not depend on the number of Nodes. Call it in the Engine's loop.
 func (c *Controller) Progress() (waiting, fences int) { return c.waiting, 0 }
 
-// Report returns the state of the controller. It goes through all Nodes. Call it in the
-// Engine's loop.
+// Report returns the state of the controller. It examines all Nodes. Call it in the Engine's
+// loop.
 func (c *Controller) Report(now time.Time) nodeipam.Report {
 	r := nodeipam.Report{Nodes: len(c.nodes), Waiting: c.waiting, Pools: c.book.Usage(now), Findings: c.findings()}
 	for _, n := range c.nodes {

@@ -17,12 +17,12 @@ import (
 
 var googleNodes = flag.Int("google-nodes", 200, "how many Nodes TestGoogleScale creates at once")
 
-// scaled are what TestGoogleScale asks of Compute Engine.
+// scaled are the requests that TestGoogleScale counts.
 var scaled = []string{"instances.list", "instances.get", "instances.updateNetworkInterface", "zoneOperations.wait"}
 
-// Many Nodes at once, in each mode, from a Compute Engine API that takes 100 ms for a
-// request and 3 s for a change. Reading costs one list of each zone. A change costs three
-// requests, of which the client may send ten a second.
+// TestGoogleScale creates many Nodes at once, in each mode, with a Compute Engine API that takes
+// 100 ms for a request and 3 s for a change. A read costs one list of each zone. A change costs
+// three requests, of which the client may send ten a second.
 func TestGoogleScale(t *testing.T) {
 	const latency, lasts, zone = 100 * time.Millisecond, 3 * time.Second, "europe-west1-b"
 	nodes := *googleNodes

@@ -13,9 +13,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// step returns the write that a Node needs next, if there is one: its podCIDRs when its
-// instance has them, and its condition when the Node has them, too. A range that the
-// instance lacks comes before both, by PlanCloud.
+// step returns the next write of a Node, if it needs one. The order is: add the range that the
+// instance lacks (see PlanCloud), set the Node's podCIDRs, set the Node's condition.
 func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) {
 	if !c.isIdle(n) {
 		return w, false
@@ -36,8 +35,8 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 	return w, false
 }
 
-// add returns the change that gives a Node's instance the range that it lacks, if it
-// still lacks one.
+// add returns the change that adds the missing range to a Node's instance, if it still lacks
+// one.
 func (c *Controller) add(n *node, now time.Time) (w controller.Write, ok bool) {
 	if !c.isIdle(n) || c.ranges(n) != nil {
 		return w, false
@@ -49,13 +48,13 @@ func (c *Controller) add(n *node, now time.Time) (w controller.Write, ok bool) {
 	return c.addAlias(n, missing, now)
 }
 
-// isIdle reports whether a Node's instance is known, and nothing is being written.
+// isIdle reports whether a Node's instance is known, and no write of the Node is in flight.
 func (c *Controller) isIdle(n *node) bool {
 	_, flies := c.flying[n.name]
 	return !flies && !n.deleting && n.isKnown()
 }
 
-// missing returns the range that an instance without one gets: what its Node has, or was
+// missing returns the range to add to an instance: the podCIDR that its Node has or was
 // granted.
 func (c *Controller) missing(n *node) netip.Prefix {
 	switch p := c.own(n); {
@@ -69,7 +68,7 @@ func (c *Controller) missing(n *node) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// own returns a Node's only podCIDR, if it is a range of the pool.
+// own returns a Node's podCIDR if it has exactly one, which lies in the pool.
 func (c *Controller) own(n *node) netip.Prefix {
 	if len(n.cidrs) != 1 {
 		return netip.Prefix{}
@@ -81,7 +80,7 @@ func (c *Controller) own(n *node) netip.Prefix {
 	return p
 }
 
-// rival returns another Node that has a part of what the cloud routes to this one.
+// rival returns another Node whose podCIDRs overlap ranges, or "".
 func (c *Controller) rival(n *node, ranges []netip.Prefix) string {
 	for _, p := range ranges {
 		for other := range c.book.Owners(p) {
@@ -114,8 +113,8 @@ func (c *Controller) setCIDRs(n *node, cidrs []string) controller.Write {
 	})
 }
 
-// setRouted sets the condition that keeps pods off a Node, in the words of
-// kube-controller-manager.
+// setRouted returns the write that sets NetworkUnavailable to False, so that pods can run on
+// the Node. The reason is kube-controller-manager's.
 func (c *Controller) setRouted(n *node) controller.Write {
 	client, path := c.options.Client, kube.Path(kube.Nodes, n.name, "status")
 	at := time.Now().UTC().Format(time.RFC3339)
@@ -140,7 +139,8 @@ func (c *Controller) setRouted(n *node) controller.Write {
 	})
 }
 
-// addAlias adds a range to a Node's instance, if its present state is known.
+// addAlias returns the change that adds a range to a Node's instance. If the version of the
+// instance is unknown, it schedules a lookup instead.
 func (c *Controller) addAlias(n *node, add netip.Prefix, now time.Time) (w controller.Write, ok bool) {
 	if n.instance.Version == "" {
 		c.again(n, now)
