@@ -75,6 +75,9 @@ type Options struct {
 	// monotonic clock, or the zero Time. It is nil if leases do not end.
 	LeaseEnds func() time.Time
 	Outputs   Outputs
+	// Trim returns memory to the host that was needed for a moment only. The agent calls it
+	// between the parts of much work, so it must be cheap. Nil disables it.
+	Trim func()
 	// Changed, if not nil, is called after every change of the Status, except for
 	// changes of the kernel alone. It must not block.
 	Changed func()
@@ -155,6 +158,9 @@ func New(o Options) *Agent {
 		offload: offload{timer: time.NewTimer(time.Hour)},
 		lifting: time.NewTimer(time.Hour),
 	}
+	if a.Trim == nil {
+		a.Trim = func() {}
+	}
 	a.lifting.Stop()
 	a.save.Stop()
 	a.bury.Stop()
@@ -207,6 +213,7 @@ func (a *Agent) Run(ctx context.Context) {
 			return
 		case f := <-a.calls:
 			f()
+			a.Trim()
 		case <-waited.C:
 			a.rememberUnlessCopied()
 		case <-a.bury.C:

@@ -45,6 +45,7 @@ type life struct {
 	elsewhere func(context.Context, subnet.Lease) bool
 	leaseEnds func() time.Time
 	prober    *probe.Prober
+	trim      func()
 }
 
 // newLife returns a host at 198.18.0.1 that has not started yet.
@@ -74,7 +75,7 @@ func (l *life) start() {
 	l.agent = New(Options{
 		Store: l.store, Kernel: l.host, Healing: budget.New().Kernel(), Backends: factories, Files: l.files, Outputs: l.out,
 		Firewall: l.firewall, Rules: firewall.Rules{Forward: true},
-		Node: node, Identity: l.identity, Lives: l.elsewhere, LeaseEnds: l.leaseEnds, Changed: l.changed, Hints: l.hints, Prober: l.prober,
+		Node: node, Identity: l.identity, Lives: l.elsewhere, LeaseEnds: l.leaseEnds, Changed: l.changed, Hints: l.hints, Prober: l.prober, Trim: l.trim,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

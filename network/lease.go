@@ -158,7 +158,7 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.own = own
 	if a.peers == nil {
 		a.peers = newPeerSet(a.config, own, a.backend, a.loop)
-		a.peers.responder = a.Responder
+		a.peers.responder, a.peers.trim = a.Responder, a.Trim
 		a.peers.Update(subnet.Update{Leases: a.remembered})
 	} else if a.peers.rehost(a.config, own, a.backend) && a.watching.done != nil {
 		a.restart(&a.watching, a.watch)

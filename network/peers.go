@@ -27,6 +27,7 @@ const ownerHost = "host"
 type peerSet struct {
 	desired   *reconcile.Reconciler
 	responder *probe.Responder // answers the peers' probes; may be nil
+	trim      func()           // see Options
 
 	mu         sync.Mutex
 	own        subnet.Lease
@@ -41,7 +42,7 @@ type peerSet struct {
 // newPeerSet returns a peerSet without a peer, for the node that holds own.
 func newPeerSet(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *reconcile.Reconciler) *peerSet {
 	p := &peerSet{
-		desired: desired, own: own, backend: b,
+		desired: desired, own: own, backend: b, trim: func() {},
 		table:      subnet.NewTable(cfg, own),
 		unroutable: make(map[string]error),
 	}
@@ -70,6 +71,7 @@ func (p *peerSet) Update(u subnet.Update) {
 				d.Complete()
 			}
 		})
+		p.trim()
 	}
 }
 
@@ -212,6 +214,17 @@ func (p *peerSet) All() []subnet.Peer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all()
+}
+
+// leases returns the leases of the accepted peers, which must not be changed.
+func (p *peerSet) leases() []*subnet.Lease {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]*subnet.Lease, 0, p.table.Len())
+	for _, l := range p.table.Peers() {
+		all = append(all, l)
+	}
+	return all
 }
 
 // keys returns the keys of the accepted peers.

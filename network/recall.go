@@ -120,12 +120,17 @@ func (a *Agent) saveNow() {
 // saveNetwork returns a function that saves the present config, own lease and peers.
 func (a *Agent) saveNetwork() func() error {
 	head := snapshot.Head{Source: a.Outputs.Network, Config: a.config, Own: a.own, ChecksumsBroken: a.offload.checksums != backend.ChecksumsSound}
-	peers := a.peers.All()
+	peers := a.peers.leases()
 	a.unsaved = false
 	return func() error {
+		a.Trim()
+		defer a.Trim()
 		_, err := snapshot.Save(a.Outputs.StateDir, head, func(yield func(subnet.Lease) bool) {
-			for _, p := range peers {
-				if !yield(*p.Lease) {
+			for i, l := range peers {
+				if i%portion == 0 {
+					a.Trim()
+				}
+				if !yield(*l) {
 					return
 				}
 			}

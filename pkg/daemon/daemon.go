@@ -35,7 +35,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	signal.Notify(hangups, syscall.SIGHUP) // from now on it does not end the daemon
 	defer signal.Stop(hangups)
 	logStart(o, version)
-	saveMemory(o.Health.Pprof)
+	pages := saveMemory(o.Health.Pprof)
 	toSystemd, toNode := retry.NewWakeup(), retry.NewWakeup()
 	poke := func() {
 		toSystemd.Wake()
@@ -71,7 +71,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	}
 	responder := newResponder(o.Probes)
 	defer responder.Close()
-	agent := newAgent(o, store, k, backends, responder, poke)
+	agent := newAgent(o, store, k, backends, responder, pages.limit, poke)
 	// The socket has a keeper of its own: its failures make no node unready.
 	socket := keepfile.New(budget.New().Files())
 	report := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
@@ -98,7 +98,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 }
 
 // newAgent returns the agent of this node. It calls changed whenever its state changes.
-func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, backends map[string]backend.Factory, responder *probe.Responder, changed func()) *network.Agent {
+func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
 	healing := budget.New()
 	return network.New(network.Options{
 		Store: store, Kernel: k, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
@@ -113,7 +113,7 @@ func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, backends map
 		},
 		Firewall: newFirewall(o.Filtering, healing.Firewall(), changed), Rules: wantedRules(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
 		Prober: newProber(o.Probes), Responder: responder,
-		Changed: changed,
+		Trim: trim, Changed: changed,
 	})
 }
 

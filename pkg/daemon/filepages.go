@@ -1,0 +1,200 @@
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// mostPages is how many bytes of files may stay mapped. A start uses most of the
+	// program's file, each part for a short time.
+	mostPages = 4 << 20
+	// startCheck and pageCheck are how often a start, and a daemon after it, compares with
+	// mostPages, beside the checks between the parts of much work. A timer alone is too
+	// late in a start: it waits while all processors are busy.
+	startCheck = 5 * time.Millisecond
+	pageCheck  = time.Second
+	// dropGap is the least time between drops after the start. Pages that are used again
+	// cost time to map again.
+	dropGap = 20 * time.Millisecond
+	// faultPause is how long no page is dropped once more than fewFaults came back from
+	// the disk within pageCheck: the host needs its memory for other things than its cache.
+	faultPause = time.Minute
+	// fewFaults is more than a start has on an idle host, where the kernel counts each
+	// fault that it had to retry, as beside another thread's. Without its cache, a host
+	// reads many more.
+	fewFaults = 16
+)
+
+// filePages drops the pages of the program's file from this process's memory. Because it
+// runs often, it allocates nothing and uses few pages itself.
+type filePages struct {
+	mappings
+	statm, status proc
+
+	mu   sync.Mutex
+	pace pace
+	text [4096]byte // of a proc file
+}
+
+// newFilePages returns the pages of a daemon whose start ends at started.
+func newFilePages(started time.Time) *filePages {
+	return &filePages{
+		mappings: fileMappings(), pace: pace{started: started},
+		statm: openProc("/proc/self/statm"), status: openProc("/proc/self/status"),
+	}
+}
+
+// drop drops the pages, if it may.
+func (p *filePages) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dropIfAllowed()
+}
+
+// limit drops the pages if they are more than mostPages, and it may.
+func (p *filePages) limit() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mapped() > mostPages {
+		p.dropIfAllowed()
+	}
+}
+
+func (p *filePages) dropIfAllowed() {
+	if p.pace.allows(time.Now(), faults()) && !p.traced() {
+		p.mappings.drop()
+	}
+}
+
+// keepLimit limits the pages periodically.
+func (p *filePages) keepLimit() {
+	for {
+		p.limit()
+		if time.Now().Before(p.pace.started) {
+			time.Sleep(startCheck)
+		} else {
+			time.Sleep(pageCheck)
+		}
+	}
+}
+
+// mapped returns how many bytes of files are mapped, or 0 if that is unknown.
+func (p *filePages) mapped() int {
+	_, rest, _ := bytes.Cut(p.statm.read(p.text[:]), []byte{' '}) // the size
+	_, rest, _ = bytes.Cut(rest, []byte{' '})                     // what is resident
+	pages := 0
+	for _, digit := range rest {
+		if digit < '0' || digit > '9' {
+			break
+		}
+		pages = pages*10 + int(digit-'0')
+	}
+	return pages * os.Getpagesize()
+}
+
+// traced reports whether a debugger may be attached to this process. Its breakpoints are
+// nowhere but in the pages.
+func (p *filePages) traced() bool {
+	return !bytes.Contains(p.status.read(p.text[:]), []byte("\nTracerPid:\t0\n"))
+}
+
+// proc is a file of the proc file system that is read often, or -1.
+type proc int
+
+func openProc(path string) proc {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
+	}
+	return proc(fd)
+}
+
+// read reads the file into text. It returns nothing if it fails.
+func (p proc) read(text []byte) []byte {
+	n, err := unix.Pread(int(p), text, 0)
+	if err != nil {
+		return nil
+	}
+	return text[:n]
+}
+
+// pace decides when pages may be dropped.
+type pace struct {
+	started time.Time // the end of the start
+	next    time.Time // none are dropped before
+	counted time.Time // when faults were counted
+	faults  int64
+}
+
+// allows reports whether the pages may be dropped now. faults are the pages that this
+// process has read from the disk.
+func (p *pace) allows(now time.Time, faults int64) bool {
+	switch {
+	case now.Before(p.next):
+		return false
+	case !p.counted.IsZero() && faults > p.faults+fewFaults:
+		p.counted, p.next = time.Time{}, now.Add(faultPause)
+		return false
+	case now.Sub(p.counted) >= pageCheck:
+		p.counted, p.faults = now, faults
+	}
+	if !now.Before(p.started) {
+		p.next = now.Add(dropGap)
+	}
+	return true
+}
+
+// faults returns how many pages this process has read from the disk, or 0 if that is
+// unknown.
+func faults() int64 {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return int64(u.Majflt)
+}
+
+// mappings are ranges of addresses.
+type mappings []struct{ from, to uintptr }
+
+// drop returns the pages that are in this process to the kernel's cache: those that only
+// the start needed, and the many that the kernel mapped beside what was used. Those
+// that are used again come back from there. If it fails, nothing is lost.
+func (m mappings) drop() {
+	for _, r := range m {
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, r.from, r.to-r.from, unix.MADV_DONTNEED)
+	}
+}
+
+// fileMappings returns where the program's file is mapped, which never changes. It omits
+// mappings that a relocation or a debugger has written to.
+func fileMappings() (all mappings) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	f, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var from, to uintptr
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		words := bytes.Fields(lines.Bytes())
+		switch {
+		case len(words) == 6 && words[1][0] == 'r' && words[1][1] == '-' && string(words[5]) == program:
+			_, _ = fmt.Sscanf(string(words[0]), "%x-%x", &from, &to)
+		case len(words) == 3 && string(words[0]) == "Anonymous:":
+			if from < to && string(words[1]) == "0" {
+				all = append(all, struct{ from, to uintptr }{from, to})
+			}
+			from, to = 0, 0
+		}
+	}
+	return all
+}
