@@ -68,7 +68,7 @@ func diff(desired *State, actual []Object, p *Planner) {
 		p.Add(Replace, h.Object)
 	}
 	if met < desired.len {
-		for h := range desired.all() {
+		for _, h := range desired.all() {
 			if h.pass < desired.pass {
 				p.Add(Create, h.Object)
 			}

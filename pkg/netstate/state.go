@@ -13,23 +13,24 @@ import (
 // empty and ready to use. It is not safe for concurrent use, and Diff counts
 // as a use.
 type State struct {
-	// chains is a hash table. A map would also store the keys, which take more room
-	// than everything else here, and which each object can compute.
-	chains []*held
+	// chains is a hash table of items. A map would also store the keys, which take more
+	// room than everything else here, and which each object can compute.
+	chains []ref
+	items  slab[held]
 	seed   maphash.Seed
 	len    int
-	pass   uint16            // of Diff; see held
-	owners map[string]*owner // those that have objects
+	pass   uint16 // of Diff; see held
+	owners owners
 }
 
 // held is an object with its owner, the last Diff pass that met it in the
 // kernel, and whether it was ever placed there. The marks live here so that a
 // resync of a large state needs no set of its own.
 type held struct {
-	Object
-	owner   *owner // nil if it has none
-	sibling *held  // of the same owner
-	next    *held  // in its chain
+	Object      // nil in a place that is free
+	owner   ref // 0 if it has none
+	sibling ref // of the same owner
+	next    ref // in its chain
 	hash    uint32
 	pass    uint16
 	placed  bool
@@ -55,13 +56,17 @@ func (s *State) hash(k Key) uint32 {
 }
 
 // chain returns the chain of a hash. There must be chains.
-func (s *State) chain(hash uint32) **held { return &s.chains[hash%uint32(len(s.chains))] }
+func (s *State) chain(hash uint32) *ref { return &s.chains[hash%uint32(len(s.chains))] }
 
-// slot returns where k is in its chain. It holds nil if k is not in the state.
-func (s *State) slot(k Key, hash uint32) **held {
+// slot returns where k is in its chain. It holds 0 if k is not in the state.
+func (s *State) slot(k Key, hash uint32) *ref {
 	at := s.chain(hash)
-	for *at != nil && ((*at).hash != hash || (*at).Key() != k) {
-		at = &(*at).next
+	for *at != 0 {
+		h := s.items.at(*at)
+		if h.hash == hash && h.Key() == k {
+			break
+		}
+		at = &h.next
 	}
 	return at
 }
@@ -71,7 +76,10 @@ func (s *State) find(k Key) *held {
 	if s.len == 0 {
 		return nil
 	}
-	return *s.slot(k, s.hash(k))
+	if at := *s.slot(k, s.hash(k)); at != 0 {
+		return s.items.at(at)
+	}
+	return nil
 }
 
 // grow makes room for one more.
@@ -82,25 +90,20 @@ func (s *State) grow() {
 	if s.chains == nil {
 		s.seed = maphash.MakeSeed()
 	}
-	before := s.chains
-	s.chains = make([]*held, max(8, 2*len(before)))
-	for _, h := range before {
-		for h != nil {
-			at, next := s.chain(h.hash), h.next
-			h.next, *at = *at, h
-			h = next
-		}
+	s.chains = make([]ref, max(8, 2*len(s.chains)))
+	for r, h := range s.all() {
+		at := s.chain(h.hash)
+		h.next, *at = *at, r
 	}
 }
 
-// all iterates over what is held, in no order.
-func (s *State) all() iter.Seq[*held] {
-	return func(yield func(*held) bool) {
-		for _, h := range s.chains {
-			for ; h != nil; h = h.next {
-				if !yield(h) {
-					return
-				}
+// all iterates over what is held, in no order. Some may be deleted meanwhile, but none
+// put.
+func (s *State) all() iter.Seq2[ref, *held] {
+	return func(yield func(ref, *held) bool) {
+		for r, h := range s.items.all() {
+			if h.Object != nil && !yield(r, h) {
+				return
 			}
 		}
 	}
@@ -115,15 +118,16 @@ func (s *State) PutFor(owner string, o Object) {
 	k := o.Key()
 	hash := s.hash(k)
 	at := s.slot(k, hash)
-	if *at == nil {
-		*at = &held{hash: hash}
+	if *at == 0 {
+		*at = s.items.add()
+		s.items.at(*at).hash = hash
 		s.len++
 	}
-	h := *at
+	h := s.items.at(*at)
 	h.Object, h.pass = o, 0
-	if h.ownerName() != owner {
-		s.disown(h)
-		s.own(owner, h)
+	if s.ownerName(h) != owner {
+		s.disown(*at)
+		s.own(owner, *at)
 	}
 }
 
@@ -143,8 +147,9 @@ func (s *State) SetPlaced(k Key) {
 
 // beginPass begins a pass of Diff.
 func (s *State) beginPass() {
+	s.pack()
 	if s.pass > math.MaxUint16-3 {
-		for h := range s.all() {
+		for _, h := range s.all() {
 			h.pass = 0
 		}
 		s.pass = 0
@@ -155,7 +160,7 @@ func (s *State) beginPass() {
 // Owner returns the owner of the object with key k.
 func (s *State) Owner(k Key) string {
 	if h := s.find(k); h != nil {
-		return h.ownerName()
+		return s.ownerName(h)
 	}
 	return ""
 }
@@ -174,11 +179,37 @@ func (s *State) Delete(k Key) {
 	if s.len == 0 {
 		return
 	}
-	if at := s.slot(k, s.hash(k)); *at != nil {
-		s.disown(*at)
-		*at = (*at).next
+	at := s.slot(k, s.hash(k))
+	if r := *at; r != 0 {
+		s.disown(r)
+		*at = s.items.at(r).next
+		s.items.remove(r)
 		s.len--
 	}
+}
+
+// pack gives back the memory of a state that was much larger.
+func (s *State) pack() {
+	if s.items.places() <= 4*s.len+chunk {
+		return
+	}
+	packed := State{pass: s.pass}
+	move := func(h *held) {
+		packed.PutFor(s.ownerName(h), h.Object)
+		to := packed.find(h.Key())
+		to.pass, to.placed = h.pass, h.placed
+	}
+	for o := range s.owners.all() {
+		for _, r := range s.owned(o) {
+			move(s.items.at(r))
+		}
+	}
+	for _, h := range s.all() {
+		if h.owner == 0 {
+			move(h)
+		}
+	}
+	*s = packed
 }
 
 // Len returns the number of objects.
@@ -188,7 +219,7 @@ func (s *State) Len() int { return s.len }
 // none put.
 func (s *State) All() iter.Seq[Object] {
 	return func(yield func(Object) bool) {
-		for h := range s.all() {
+		for _, h := range s.all() {
 			if !yield(h.Object) {
 				return
 			}
@@ -206,7 +237,7 @@ func (s *State) Equal(o *State) bool {
 	if s.Len() != o.Len() {
 		return false
 	}
-	for h := range s.all() {
+	for _, h := range s.all() {
 		if other, ok := o.Get(h.Key()); !ok || other != h.Object {
 			return false
 		}
