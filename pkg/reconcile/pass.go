@@ -241,8 +241,8 @@ func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 		switch {
 		case !p.full && surprising(e.Err):
 			// The kernel differs from what we believe, and may be right: a Diff decides before
-			// the log reports it.
-			if before == nil || !surprising(before.err) {
+			// the log reports it. One of before another change by others decided nothing.
+			if before == nil || before.stirred || !surprising(before.err) {
 				r.resync.want(now, classOf(k))
 			}
 		case f != nil && !f.logged && !r.disturbed(op.Object):

@@ -55,6 +55,7 @@ type failure struct {
 	since     time.Time
 	retry     time.Time
 	logged    bool // it is in the log
+	stirred   bool // another program changed the key since the step was refused
 	pass      int  // in which it was last reported
 	heapIndex int  // in the heap; underWay during a retry
 }
@@ -115,7 +116,7 @@ func (q *queue) drift(k netstate.Key, t task, now time.Time) {
 		q.drifted.add(k, t, now)
 		return
 	}
-	f.task = t.after(f.task)
+	f.task, f.stirred = t.after(f.task), true
 	if soon := now.Add(budget.Turn); soon.Before(f.retry) {
 		q.hurry(f, soon)
 	}
@@ -181,7 +182,7 @@ func (q *queue) fail(k netstate.Key, t task, err error, now, retry time.Time) *f
 	}
 	if later, ok := q.drifted.get(k); ok {
 		// The kernel has changed since; the obstacle may be gone.
-		f.task, f.retry = later.after(t), q.drifted.burst.over()
+		f.task, f.retry, f.stirred = later.after(t), q.drifted.burst.over(), true
 		q.drifted.calm(k)
 	}
 	if f.retry.IsZero() {
