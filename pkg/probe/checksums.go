@@ -7,9 +7,10 @@ import (
 )
 
 // A finding about checksums may change how the host sends. So it needs evidence that
-// a flood's random losses cannot produce. Packets with and without checksums are sent
-// in the same moments, in random order. All of one kind must be lost, and nearly all
-// of the other return.
+// a flood's random losses hardly ever produce: in one diagnosis of 30,000 at the worst
+// rate of losses, and only several such findings in a row are a proof. Packets with and
+// without checksums are sent in the same moments, in random order. All of one kind must
+// be lost, and nearly all of the other return.
 const (
 	waves   = 4 // one after the other
 	perWave = 2 // packets of each kind

@@ -75,7 +75,7 @@ func TestLossIsNoVerdict(t *testing.T) {
 				lost, got := losing(percent), make(map[Verdict]int)
 				for range 100 {
 					v, lasted := trying(t, 8, func(on bool, t Try) bool {
-						return !lost() && !(broken && on && t.Kind == HalfBare)
+						return !lost(t) && !(broken && on && t.Kind == HalfBare)
 					})
 					got[v]++
 					if lasted > trialWaves*patience {
