@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// account is what an account has in a region.
+// account holds the objects of an account in a region.
 type account struct {
 	s *Server
 	place
 	seq     int
 	pending []event
-	born    time.Time // if set, the time at which objects were made, in the place of now
+	born    time.Time // if set, the creation time of new objects, instead of now
 	once_   map[string]remembered
 
 	zones     []zone
@@ -34,20 +34,20 @@ type account struct {
 	listeners shelf[*listener]
 	failing   map[string]bool // targets that fail their health checks
 	certs     map[string]bool
-	public    netip.Addr // the last public address that was given out
+	public    netip.Addr // the last public address that was assigned
 }
 
-// newAccount returns what a new account has: a VPC with a public subnet in each zone.
+// newAccount returns a new account, which has a VPC with a public subnet in each zone.
 func newAccount(s *Server, at place) *account {
 	a := &account{s: s, place: at, once_: make(map[string]remembered), failing: make(map[string]bool), certs: make(map[string]bool), public: netip.MustParseAddr("3.64.0.0")}
 	a.zones = zonesOf(at.region)
-	a.born = s.now().AddDate(-1, 0, 0) // what it has by itself is not new
+	a.born = s.now().AddDate(-1, 0, 0) // its default objects are not new
 	a.addDefaultVPC()
 	a.born = time.Time{}
 	return a
 }
 
-// meta is what every object has.
+// meta has the fields of every object.
 type meta struct {
 	id   string
 	kind string // the resource type in tag specifications
@@ -58,7 +58,7 @@ type meta struct {
 
 func (m *meta) base() *meta { return m }
 
-// object is what a shelf holds.
+// object is an object on a shelf.
 type object interface{ base() *meta }
 
 // newMeta returns the meta of a new object.
@@ -71,14 +71,14 @@ func (a *account) newMeta(kind, prefix string) meta {
 	return meta{id: id, kind: kind, seq: a.seq, made: made}
 }
 
-// hex returns 17 digits that no other object of the server has.
+// hex returns 17 hexadecimal digits, unique on the server.
 func (a *account) hex() string {
 	a.seq++
 	n := uint64(a.seq)
 	for _, c := range a.place.account + a.region {
 		n = n*1099511628211 + uint64(c)
 	}
-	// The mix of splitmix64: equal runs have equal IDs, and neighbours look unlike.
+	// The mix of splitmix64: equal runs have equal IDs, and successive IDs look different.
 	n += 0x9e3779b97f4a7c15
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
 	n = (n ^ n>>27) * 0x94d049bb133111eb
@@ -108,7 +108,7 @@ func (s *shelf[T]) remove(o T) {
 	}
 }
 
-// find returns the objects that are so.
+// find returns the objects for which a condition holds.
 func (s *shelf[T]) find(is func(T) bool) []T {
 	var found []T
 	for _, o := range s.order {
@@ -119,13 +119,13 @@ func (s *shelf[T]) find(is func(T) bool) []T {
 	return found
 }
 
-// event is what the cloud does by itself later.
+// event is a background operation of the cloud that is due later.
 type event struct {
 	at time.Time
 	do func()
 }
 
-// later calls do after a while, at the earliest before the next call is served.
+// later schedules do. It runs before the first call that is served after a while.
 func (a *account) later(d time.Duration, do func()) {
 	e := event{a.s.now().Add(d), do}
 	i, _ := slices.BinarySearchFunc(a.pending, e.at, func(e event, at time.Time) int {
@@ -137,7 +137,7 @@ func (a *account) later(d time.Duration, do func()) {
 	a.pending = slices.Insert(a.pending, i, e)
 }
 
-// settle does what was to happen until now.
+// settle runs the events that are due.
 func (a *account) settle(now time.Time) {
 	for len(a.pending) > 0 && !a.pending[0].at.After(now) {
 		e := a.pending[0]
@@ -146,7 +146,7 @@ func (a *account) settle(now time.Time) {
 	}
 }
 
-// seen reports whether a describe sees what was made then.
+// seen reports whether a describe shows an object that was made at that time.
 func (r *request) seen(made time.Time) bool { return r.now.Sub(made) >= r.set.Lag }
 
 // named returns the object that a write names.
@@ -159,7 +159,7 @@ func named[T object](r *request, s *shelf[T], id string, missing func(id string)
 	return o, nil
 }
 
-// wanted returns the object that a parameter names, which a call must have.
+// wanted returns the object that a required parameter names.
 func wanted[T object](r *request, parameter string, s *shelf[T], missing func(id string) *Error) (T, error) {
 	id, err := r.form.want(parameter)
 	if err != nil {
@@ -169,7 +169,7 @@ func wanted[T object](r *request, parameter string, s *shelf[T], missing func(id
 	return named(r, s, id, missing)
 }
 
-// missing returns the refusal of an ID that there is not.
+// missing returns the error for an ID that does not exist.
 func missing(code, what string) func(id string) *Error {
 	return func(id string) *Error { return bad(code, "The %s ID '%s' does not exist", what, id) }
 }

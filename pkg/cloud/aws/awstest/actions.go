@@ -1,12 +1,12 @@
 package awstest
 
-// operation is the name of an action: services may have some with the same name.
+// operation identifies an action: services may have actions with the same name.
 type operation struct{ service, name string }
 
 // actions are all actions that the server knows.
 var actions map[operation]action
 
-// init breaks the cycle between the actions and what they call.
+// init breaks the initialization cycle between actions and the functions that they call.
 func init() {
 	actions = make(map[operation]action)
 	reads := func(run func(*request) error) action { return action{true, run} }

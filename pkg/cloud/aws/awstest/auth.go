@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The names of services, as signatures have them.
+// These are the names of services in signatures.
 const (
 	ec2Service    = "ec2"
 	elbService    = "elasticloadbalancing"
@@ -19,12 +19,12 @@ type Key struct {
 	ID, Secret string
 	Account    string // 12 digits
 	User       string // the name in its ARN
-	// Token is the session token of a temporary key, Expires the end of its time.
+	// Token is the session token of a temporary key, and Expires is when it expires.
 	Token   string
 	Expires time.Time
-	role    string // that was assumed, and the session's name
-	// Refused, if set, is the answer to everything that the key signs: AuthFailure for
-	// one that was revoked, ExpiredToken.
+	role    string // the assumed role, and the session's name
+	// Refused, if set, is the answer to every request of the key: AuthFailure for a revoked
+	// key, or ExpiredToken.
 	Refused *Error
 	// Denied are actions that the key's policies do not allow.
 	Denied map[string]bool
@@ -37,11 +37,11 @@ func (k *Key) arn() string {
 	return "arn:aws:iam::" + k.Account + ":user/" + k.User
 }
 
-// scope is what a signature names.
+// scope is what a signature names: the key, the region and the service.
 type scope struct{ key, region, service, token string }
 
 // signed returns the scope of a request's signature. The signature itself is not
-// verified: the server has to tell keys apart, not to resist an attack.
+// verified: the server must distinguish keys, not resist an attack.
 func signed(r *http.Request) (scope, *Error) {
 	const algorithm = "AWS4-HMAC-SHA256 "
 	header, ok := strings.CutPrefix(r.Header.Get("Authorization"), algorithm)

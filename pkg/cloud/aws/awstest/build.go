@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// Launch is what to launch. The zero Launch is one instance in the first default subnet.
+// Launch describes instances to launch. The zero value is one instance in the first default
+// subnet.
 type Launch struct {
 	Count  int
 	Subnet string // "" is the default subnet of the first zone
 	Type   string // "" is m5.large
 	Tags   map[string]string
-	// Names are the tags Name of the instances in turn, as far as there are any.
+	// Names are the instances' tags Name, in order. There may be fewer.
 	Names []string
-	// V6 is how many IPv6 addresses each has.
+	// V6 is the number of IPv6 addresses of each.
 	V6 int
-	// Private is the address of a single instance, "" is any.
+	// Private is the private address of a single instance; "" is any.
 	Private string
 	// Forwards launches instances whose SourceDestCheck is off.
 	Forwards bool
 }
 
-// Instance is an instance as a test sees it, without delays and faults.
+// Instance is the current state of an instance, for tests. Delays and faults do not affect it.
 type Instance struct {
 	ID, State, Type, Zone, Subnet, VPC string
 	Interface                          string // the primary one
@@ -34,19 +35,19 @@ type Instance struct {
 	Tags                               map[string]string
 }
 
-// Route is a route as a test sees it, without delays and faults.
+// Route is the current state of a route, for tests. Delays and faults do not affect it.
 type Route struct {
 	Destination string
-	// Target is the ID of the interface or of the gateway, Instance that of the interface's
-	// instance.
+	// Target is the ID of the interface or the gateway. Instance is the ID of the
+	// interface's instance.
 	Target, Instance string
 	State, Origin    string
 }
 
-// home is where tests build: the account and region of Env.
+// home is the account and region of Env, where tests make objects.
 func (s *Server) home() *account { return s.account(place{Account, Region}) }
 
-// Launch launches instances, which run when it returns unless Settings.Boot is set.
+// Launch launches instances. They run when it returns, unless Settings.Boot is set.
 func (s *Server) Launch(l Launch) []Instance {
 	count := max(l.Count, 1)
 	args := []string{"ImageId", "ami-0123456789abcdef0", "InstanceType", l.Type, "MinCount", itoa(count), "MaxCount", itoa(count)}
@@ -89,7 +90,7 @@ func (s *Server) Launch(l Launch) []Instance {
 	return made
 }
 
-// dedupe drops parameters that a list names again.
+// dedupe removes parameters that occur again later.
 func dedupe(args []string) []string {
 	var kept []string
 	seen := make(map[string]bool)
@@ -102,7 +103,7 @@ func dedupe(args []string) []string {
 	return kept
 }
 
-// show returns an instance as a test sees it.
+// show converts an instance for a test.
 func (a *account) show(i *instance) Instance {
 	v := Instance{ID: i.id, State: i.state.name, Type: i.itype, Zone: i.zone.name, Name: a.nameOf(i), Tags: make(map[string]string)}
 	for _, t := range i.tags {
@@ -129,7 +130,7 @@ func (s *Server) Instances() []Instance {
 	return all
 }
 
-// Instance returns an instance, the zero Instance if there is none.
+// Instance returns an instance, or the zero Instance if it does not exist.
 func (s *Server) Instance(id string) Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,7 @@ func (s *Server) Terminate(ids ...string) {
 	s.Advance(0)
 }
 
-// Vanish terminates instances and removes every trace of them at once.
+// Vanish terminates instances and removes them at once, so that no describe shows them.
 func (s *Server) Vanish(ids ...string) {
 	s.Terminate(ids...)
 	s.mu.Lock()
@@ -190,7 +191,7 @@ func numbered(name string, values []string) []string {
 	return all
 }
 
-// Network is what a VPC of a test has.
+// Network has the IDs of a VPC for tests and of its parts.
 type Network struct {
 	VPC     string
 	Main    string   // the main route table
@@ -204,8 +205,8 @@ func (s *Server) Default() Network {
 	return s.home().network(s.home().vpcs.order[0])
 }
 
-// AddNetwork makes a VPC with a subnet in each zone, the first blocks of so many bits of
-// the VPC's. With v6, both have IPv6 blocks.
+// AddNetwork makes a VPC with a subnet in each zone. The subnets have the VPC's first blocks of
+// a prefix length. With v6, all have IPv6 blocks.
 func (s *Server) AddNetwork(cidr string, bits int, v6 bool) Network {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +276,7 @@ func (s *Server) Tables() []string {
 	return ids
 }
 
-// Routes returns the routes of a table, the local ones included.
+// Routes returns the routes of a table, including the local ones.
 func (s *Server) Routes(table string) []Route {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,8 +299,8 @@ func (s *Server) Routes(table string) []Route {
 	return all
 }
 
-// SetRoute makes a table's route to a destination lead to a target, past all limits: the
-// ID of an instance, an interface or a gateway. Without a target it removes the route.
+// SetRoute sets a table's route to a destination, without any limit. The target is the ID of an
+// instance, an interface or a gateway. Without a target, SetRoute removes the route.
 func (s *Server) SetRoute(table, destination, to string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

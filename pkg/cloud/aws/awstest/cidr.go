@@ -2,7 +2,7 @@ package awstest
 
 import "slices"
 
-// associateVPCBlock gives a VPC a further block: one of IPv4, or Amazon's IPv6.
+// associateVPCBlock adds a block to a VPC: an IPv4 block, or one of Amazon's IPv6 blocks.
 func associateVPCBlock(r *request) error {
 	v, err := wanted(r, "VpcId", &r.vpcs, noVPC)
 	if err != nil {
@@ -46,7 +46,7 @@ func associateVPCBlock(r *request) error {
 	return nil
 }
 
-// disassociateVPCBlock takes a block from a VPC that no subnet uses.
+// disassociateVPCBlock removes a block from a VPC. No subnet may use it.
 func disassociateVPCBlock(r *request) error {
 	id, err := r.form.want("AssociationId")
 	if err != nil {
@@ -85,7 +85,7 @@ func disassociateVPCBlock(r *request) error {
 	return bad("InvalidVpcCidrBlockAssociationID.NotFound", "The vpc CIDR block association ID '%s' does not exist", id)
 }
 
-// unblock writes a block that is on its way out.
+// unblock writes a block that is being disassociated.
 func (r *request) unblock(name string, b block) {
 	r.x.within(name+"Association", func() {
 		r.x.text("associationId", b.id)
@@ -94,7 +94,7 @@ func (r *request) unblock(name string, b block) {
 	})
 }
 
-// associateSubnetBlock gives a subnet an IPv6 block.
+// associateSubnetBlock adds an IPv6 block to a subnet.
 func associateSubnetBlock(r *request) error {
 	s, err := r.subnetOf()
 	if err != nil {
@@ -117,7 +117,7 @@ func associateSubnetBlock(r *request) error {
 	return nil
 }
 
-// disassociateSubnetBlock takes an IPv6 block from a subnet in which no interface uses it.
+// disassociateSubnetBlock removes an IPv6 block from a subnet. No interface may use it.
 func disassociateSubnetBlock(r *request) error {
 	id, err := r.form.want("AssociationId")
 	if err != nil {

@@ -12,8 +12,8 @@ type row struct {
 	name string
 	do   func(*world) string
 	want string
-	// moto, if set, is what moto says in its place: it is known to be wrong there. The test
-	// fails when moto says something else, so that the mark cannot outlive the fault.
+	// moto, if set, is the answer of moto, which is known to be wrong. The test fails if
+	// moto answers otherwise, so that the mark is removed when moto is corrected.
 	moto string
 }
 

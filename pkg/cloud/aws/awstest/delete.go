@@ -2,7 +2,7 @@ package awstest
 
 import "slices"
 
-// deleteVPC deletes a VPC that holds nothing but what came with it.
+// deleteVPC deletes a VPC that holds only its default objects.
 func deleteVPC(r *request) error {
 	v, err := wanted(r, "VpcId", &r.vpcs, noVPC)
 	if err != nil {
@@ -40,7 +40,7 @@ func deleteSubnet(r *request) error {
 	return nil
 }
 
-// deleteTable deletes a table that is neither a main one nor associated.
+// deleteTable deletes a table. It must be neither a main table nor associated.
 func deleteTable(r *request) error {
 	t, err := r.tableOf("RouteTableId")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// kind is how the objects of a kind are described.
+// kind describes how to list the objects of a kind.
 type kind[T object] struct {
 	ids     string // the form's list of IDs
 	set     string // the answer's
@@ -16,11 +16,12 @@ type kind[T object] struct {
 	missing func(id string) *Error
 	by      attributes[T]
 	write   func(*request, T)
-	// hidden, if set, reports that describes no longer see an object unless it is named.
+	// hidden, if set, reports whether a describe shows an object only if the request names
+	// it.
 	hidden func(T) bool
 }
 
-// describe answers with the objects that a request asks for, as one list.
+// describe answers with a list of the requested objects.
 func describe[T object](r *request, s *shelf[T], k *kind[T]) error {
 	found, next, err := pick(r, s, k)
 	if err != nil {
@@ -31,7 +32,7 @@ func describe[T object](r *request, s *shelf[T], k *kind[T]) error {
 	return nil
 }
 
-// pick returns one page of the objects that a request asks for.
+// pick returns one page of the requested objects.
 func pick[T object](r *request, s *shelf[T], k *kind[T]) (found []T, next string, err error) {
 	size, after, err := r.page(k.ids, k.least, k.most)
 	if err != nil {
@@ -67,8 +68,8 @@ objects:
 	return found, "", nil
 }
 
-// byIDs returns the objects with IDs, each once, or the refusal of those that there are
-// not.
+// byIDs returns the objects with these IDs, each once. It returns an error for an ID that does
+// not exist.
 func byIDs[T object](r *request, s *shelf[T], k *kind[T], ids []string) ([]T, error) {
 	var found []T
 	var none []string
@@ -95,7 +96,7 @@ func byIDs[T object](r *request, s *shelf[T], k *kind[T], ids []string) ([]T, er
 	return nil, wrong
 }
 
-// page returns the size of the page that a request asks for, and what it begins after.
+// page returns the requested page size, and the ID after which the page begins.
 func (r *request) page(ids string, least, most int) (size, after int, err error) {
 	size = most
 	if r.form.has("MaxResults") {
@@ -123,7 +124,7 @@ func (r *request) page(ids string, least, most int) (size, after int, err error)
 	return size, after, nil
 }
 
-// token returns what leads to the next page.
+// token returns the token of the next page.
 func (r *request) token(after int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d", r.action, after))
 }

@@ -1,6 +1,6 @@
 package awstest
 
-// egress is an egress-only internet gateway. It belongs to its VPC for life.
+// egress is an egress-only internet gateway. It cannot be detached from its VPC.
 type egress struct {
 	meta
 	vpc *vpc
@@ -27,7 +27,7 @@ func createEgress(r *request) error {
 	return nil
 }
 
-// deleteEgress deletes a gateway. Routes to it are blackholes from now on.
+// deleteEgress deletes a gateway. Routes to it become blackholes.
 func deleteEgress(r *request) error {
 	g, err := wanted(r, "EgressOnlyInternetGatewayId", &r.egresses, noEgress)
 	if err != nil {
@@ -47,7 +47,7 @@ func writeEgress(r *request, g *egress) {
 	r.x.tags(g.tags)
 }
 
-// egressKind has no attributes but tags: AWS filters these gateways by nothing else.
+// egressKind has only tags as attributes: AWS filters these gateways by nothing else.
 var egressKind = &kind[*egress]{
 	ids: "EgressOnlyInternetGatewayId", set: "egressOnlyInternetGatewaySet", least: 5, most: 255, missing: noEgress, write: writeEgress, by: attributes[*egress]{},
 }

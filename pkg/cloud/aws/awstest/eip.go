@@ -9,18 +9,18 @@ import (
 type eip struct {
 	meta
 	public      netip.Addr
-	eni         *eni // that has it, at the private address
+	eni         *eni // the interface that has it, at the private address
 	private     netip.Addr
 	association string
 }
 
-// give gives an elastic address to an address of an interface.
+// give associates an elastic address with an address of an interface.
 func (a *account) give(e *eip, n *eni, i int) {
 	e.eni, e.private, e.association = n, n.v4[i].private, "eipassoc-"+a.hex()
 	n.v4[i].public, n.v4[i].elastic = e.public, e.id
 }
 
-// takeBack takes an elastic address from the interface that has it.
+// takeBack disassociates an elastic address from its interface.
 func (e *eip) takeBack() {
 	for i := range e.eni.v4 {
 		if e.eni.v4[i].elastic == e.id {
@@ -87,8 +87,8 @@ var eipKind = &kind[*eip]{
 
 func describeAddresses(r *request) error { return describe(r, &r.eips, eipKind) }
 
-// associateAddress gives an elastic address to an interface, or to the primary one of an
-// instance. The address that it has had is free then.
+// associateAddress associates an elastic address with an interface, or with the primary
+// interface of an instance. It disassociates the interface's previous address.
 func associateAddress(r *request) error {
 	e, err := wanted(r, "AllocationId", &r.eips, noAllocation)
 	if err != nil {
@@ -134,7 +134,7 @@ func associateAddress(r *request) error {
 	return nil
 }
 
-// addressed returns the interface that a request wants to give an address to.
+// addressed returns the interface to which a request assigns an address.
 func (r *request) addressed() (*eni, error) {
 	instance, nic := r.form.text("InstanceId"), r.form.text("NetworkInterfaceId")
 	switch {

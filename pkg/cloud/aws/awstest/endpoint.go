@@ -13,7 +13,7 @@ type endpoint struct {
 	policy        string
 }
 
-// services are those that have gateway endpoints, and their prefix lists.
+// services are the services with gateway endpoints, and their prefix lists.
 var services = map[string]string{"s3": "pl-6ea54007", "dynamodb": "pl-66a5400f"}
 
 const openPolicy = `{"Version":"2008-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"*","Resource":"*"}]}`
@@ -67,7 +67,7 @@ func (e *endpoint) route() *route {
 	return &route{list: e.list, via: target{"gatewayId", e.id}, origin: "CreateRoute"}
 }
 
-// endpointTables returns the tables of a request that an endpoint shall have routes in.
+// endpointTables returns the tables of a request in which an endpoint gets routes.
 func (r *request) endpointTables(parameter string, v *vpc, list string) ([]*table, error) {
 	var all []*table
 	for _, id := range r.form.texts(parameter) {
@@ -87,7 +87,7 @@ func (r *request) endpointTables(parameter string, v *vpc, list string) ([]*tabl
 	return all, nil
 }
 
-// drop removes an endpoint's routes from tables; all of them without tables.
+// drop removes an endpoint's routes from tables. Without tables, it removes all.
 func (a *account) dropRoutes(e *endpoint, tables []string) {
 	for _, t := range a.tables.order {
 		if tables != nil && !slices.Contains(tables, t.id) {
@@ -130,7 +130,7 @@ func modifyEndpoint(r *request) error {
 	return nil
 }
 
-// deleteEndpoints deletes endpoints. The answer names those that there are not.
+// deleteEndpoints deletes endpoints. The answer names the ones that do not exist.
 func deleteEndpoints(r *request) error {
 	ids := r.form.texts("VpcEndpointId")
 	if len(ids) == 0 {

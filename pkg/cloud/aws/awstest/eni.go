@@ -19,26 +19,26 @@ type eni struct {
 	itype       string
 	mac         string
 	at          *attachment
-	manager     string // the service that made it: only that may change it
+	manager     string // the service that made it; only that service may change it
 }
 
-// address is a private IPv4 address, and the public one that belongs to it.
+// address is a private IPv4 address, with its public address.
 type address struct {
 	private netip.Addr
 	public  netip.Addr
-	elastic string // the allocation ID of an elastic one
+	elastic string // its allocation ID, if it is elastic
 }
 
-// attachment is that of an interface to an instance.
+// attachment attaches an interface to an instance.
 type attachment struct {
 	id       string
 	instance *instance
 	index    int
 	made     time.Time
-	deletes  bool // with the instance
+	deletes  bool // deleted with the instance
 }
 
-// plan is what a new interface shall have.
+// plan describes a new interface.
 type plan struct {
 	subnet      *subnet
 	private     string // "" is any
@@ -51,7 +51,8 @@ type plan struct {
 	tags        []tag
 }
 
-// readPlan reads what RunInstances and CreateNetworkInterface say of an interface alike.
+// readPlan reads the parameters of an interface that RunInstances and CreateNetworkInterface
+// share.
 func (r *request) readPlan(f *form, s *subnet) (plan, error) {
 	p := plan{subnet: s, private: f.text("PrivateIpAddress"), description: f.text("Description"), groups: f.texts("SecurityGroupId")}
 	for _, a := range f.list("PrivateIpAddresses") {
@@ -133,7 +134,7 @@ func (r *request) addInterface(p plan) (*eni, error) {
 	return r.enis.add(n), nil
 }
 
-// release gives an interface's addresses back.
+// release frees an interface's addresses.
 func (n *eni) release() {
 	for _, a := range n.v4 {
 		delete(n.subnet.used, a.private)
@@ -143,7 +144,7 @@ func (n *eni) release() {
 	}
 }
 
-// deleteInterface removes an interface. Routes to it are blackholes from now on.
+// deleteInterface removes an interface. Routes to it become blackholes.
 func (a *account) deleteInterface(n *eni) {
 	for _, e := range a.eips.order {
 		if e.eni == n {
@@ -154,13 +155,13 @@ func (a *account) deleteInterface(n *eni) {
 	a.enis.remove(n)
 }
 
-// nextPublic returns a public address that no other thing has.
+// nextPublic returns an unused public address.
 func (a *account) nextPublic() netip.Addr {
 	a.public = a.public.Next()
 	return a.public
 }
 
-// dnsSuffix is what the private DNS names of a region end with.
+// dnsSuffix is the suffix of the private DNS names of a region.
 func (a *account) dnsSuffix() string {
 	if a.region == "us-east-1" {
 		return ".ec2.internal"
@@ -172,8 +173,7 @@ func (a *account) privateName(at netip.Addr) string {
 	return "ip-" + strings.ReplaceAll(at.String(), ".", "-") + a.dnsSuffix()
 }
 
-// publicName returns the public DNS name of an address, which there is only in a VPC with
-// host names.
+// publicName returns the public DNS name of an address, or "" in a VPC without host names.
 func (a *account) publicName(v *vpc, at netip.Addr) string {
 	if !v.dnsHostnames || !at.IsValid() {
 		return ""

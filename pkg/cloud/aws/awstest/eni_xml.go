@@ -9,7 +9,7 @@ func (n *eni) status() string {
 	return "in-use"
 }
 
-// common writes what an interface looks like in all answers alike.
+// common writes the elements that an interface has in all answers.
 func (r *request) common(n *eni) {
 	x := r.x
 	x.text("networkInterfaceId", n.id)

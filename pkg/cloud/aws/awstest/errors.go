@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Error is a refusal as the API words it.
+// Error is an error of the API, in its own words.
 type Error struct {
 	Status        int
 	Code, Message string
@@ -13,12 +13,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// bad returns the refusal of a wrong request.
+// bad returns the error for an invalid request.
 func bad(code, format string, args ...any) *Error {
 	return &Error{Status: 400, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// The refusals that a test injects most often.
+// These are the errors that tests inject most often.
 var (
 	Throttled    = &Error{503, "RequestLimitExceeded", "Request limit exceeded."}
 	Internal     = &Error{500, "InternalError", "An internal error has occurred"}
@@ -28,7 +28,7 @@ var (
 	ExpiredToken = &Error{400, "ExpiredToken", "The provided token has expired."}
 )
 
-// denied returns the refusal of an action that the account's policies do not allow.
+// denied returns the error for an action that the account's policies do not allow.
 func denied(service, action, user string) *Error {
 	code := "AccessDenied"
 	text := fmt.Sprintf("User: %s is not authorized to perform: %s:%s because no identity-based policy allows the %s:%s action", user, service, action, service, action)
@@ -38,7 +38,7 @@ func denied(service, action, user string) *Error {
 	return &Error{403, code, text}
 }
 
-// write writes the error as the service words it.
+// write writes the error in the format of its service.
 func (e *Error) write(service, id string) []byte {
 	if service == quotasService {
 		text, _ := json.Marshal(map[string]string{"__type": e.Code, "message": e.Message})

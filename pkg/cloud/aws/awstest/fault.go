@@ -2,25 +2,25 @@ package awstest
 
 import "time"
 
-// Fault is something that goes wrong. Without a further field that says what, it does
-// nothing but count.
+// Fault is a fault of some calls. A Fault without Answer, Delay, Hang, Reset, Lose and Half only
+// counts them.
 type Fault struct {
-	// Action is the action that it strikes, "" for all.
+	// Action is the affected action; "" is all.
 	Action string
-	// Pass is how many calls pass first, Times how many it strikes then, 0 for all.
+	// Pass is how many calls succeed first. Times is how many it affects then; 0 is all.
 	Pass, Times int
-	// When, if set, chooses calls. It must not call the server.
+	// When, if set, selects calls. It must not call the server.
 	When func(Call) bool
 
-	// Answer is an error in the place of the answer.
+	// Answer is an error that replaces the answer.
 	Answer *Error
-	// Delay comes before the call is carried out.
+	// Delay delays the call.
 	Delay time.Duration
 	// Hang never answers. The call is carried out only with Done.
 	Hang, Done bool
-	// Reset closes the connection in the place of carrying the call out.
+	// Reset closes the connection without carrying the call out.
 	Reset bool
-	// Lose carries the call out, and closes the connection in the place of an answer.
+	// Lose carries the call out, and closes the connection without an answer.
 	Lose bool
 	// Half carries the call out, and closes the connection in the middle of the answer.
 	Half bool
@@ -32,8 +32,8 @@ type fault struct {
 	off          bool
 }
 
-// Inject adds a fault. The function that it returns ends the fault, and returns how many
-// calls it struck.
+// Inject adds a fault. The returned function ends the fault, and returns how many calls it has
+// affected.
 func (s *Server) Inject(f Fault) (end func() (struck int)) {
 	added := &fault{Fault: f}
 	s.mu.Lock()
@@ -47,7 +47,7 @@ func (s *Server) Inject(f Fault) (end func() (struck int)) {
 	}
 }
 
-// effect returns the first fault that strikes a call, the zero Fault without any.
+// effect returns the first fault that affects a call, or the zero Fault.
 func (s *Server) effect(c *Call) Fault {
 	for _, f := range s.faults {
 		if f.off || f.Action != "" && f.Action != c.Action || f.Times > 0 && f.struck >= f.Times || f.When != nil && !f.When(*c) {

@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-// attributes are what the objects of a kind can be filtered by.
+// attributes are the filters of a kind of objects.
 type attributes[T any] map[string]func(*request, T) []string
 
-// filter is one of a request. An object fits if one of its values does.
+// filter is a filter of a request. An object matches if one of its values does.
 type filter[T any] struct {
 	get    func(*request, T) []string
 	plain  map[string]bool
@@ -62,8 +62,8 @@ func (f *filter[T]) fits(r *request, o T) bool {
 	return false
 }
 
-// like reports whether a text has the shape of a pattern: * is any text, ? any
-// character, and a backslash takes the meaning from the next one.
+// like reports whether a text matches a pattern: * is any text, ? is any character, and a
+// backslash escapes the next character.
 func like(pattern, text string) bool {
 	// star is where the last * began, and how much of the text it holds.
 	p, t, star, held := 0, 0, -1, 0
@@ -94,7 +94,7 @@ func like(pattern, text string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// one returns a value as a list, an empty one as none.
+// one returns a value as a list, which is empty for an empty value.
 func one(v string) []string {
 	if v == "" {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The bounds of a form. The largest that a client sends lists 1,000 IDs.
+// These limit a form. The largest one of a client lists 1,000 IDs.
 const (
 	maxBody   = 1 << 20
 	maxFields = 20000
@@ -17,7 +17,7 @@ const (
 )
 
 // form is a node of a query's parameters: Filter.2.Value.1=x is the value x at Filter,
-// 2, Value, 1. The zero form has nothing.
+// 2, Value, 1. The zero form is empty.
 type form struct {
 	value string
 	set   bool
@@ -71,7 +71,7 @@ func parseForm(body string) (*form, *Error) {
 	return root, nil
 }
 
-// at returns the node below, which is empty if the form has none.
+// at returns the node below with a name, or an empty one.
 func (f *form) at(path ...string) *form {
 	for _, element := range path {
 		next := f.kids[element]
@@ -83,7 +83,7 @@ func (f *form) at(path ...string) *form {
 	return f
 }
 
-// has reports whether the form has the parameter, or one below it.
+// has reports whether the form has a value or nodes below.
 func (f *form) has(name string) bool { return f.kids[name] != nil }
 
 func (f *form) text(name string) string { return f.at(name).value }
@@ -143,7 +143,7 @@ func (f *form) number(name string, otherwise int) (int, error) {
 	return n, nil
 }
 
-// want returns a parameter that must be there.
+// want returns a required parameter.
 func (f *form) want(name string) (string, error) {
 	if v := f.text(name); v != "" {
 		return v, nil
@@ -151,7 +151,7 @@ func (f *form) want(name string) (string, error) {
 	return "", bad("MissingParameter", "The request must contain the parameter %s", name)
 }
 
-// flat returns the parameters as they were sent.
+// flat returns the parameters as the client sent them.
 func (f *form) flat() map[string]string {
 	all := make(map[string]string)
 	f.walk("", func(name, value string) { all[name] = value })
@@ -170,8 +170,7 @@ func (f *form) walk(name string, found func(name, value string)) {
 	}
 }
 
-// print returns the parameters as one text that is the same for equal forms, without
-// those in leave.
+// print returns the parameters, without those in leave, as a text that is equal for equal forms.
 func (f *form) print(leave ...string) string {
 	all := f.flat()
 	var b strings.Builder

@@ -22,7 +22,7 @@ func createGateway(r *request) error {
 	return nil
 }
 
-// gatewayOf returns the gateway that a request names, and the VPC if it names one.
+// gatewayOf returns the gateway that a request names, and the VPC if the request names one.
 func (r *request) gatewayOf(withVPC bool) (*igw, *vpc, error) {
 	g, err := wanted(r, "InternetGatewayId", &r.igws, noIGW)
 	if err != nil || !withVPC {
@@ -48,8 +48,8 @@ func attachGateway(r *request) error {
 	return nil
 }
 
-// detachGateway detaches a gateway from a VPC in which nothing has a public address. The
-// routes that led to it are blackholes from now on.
+// detachGateway detaches a gateway from a VPC, in which no interface may have a public address.
+// The routes to it become blackholes.
 func detachGateway(r *request) error {
 	g, v, err := r.gatewayOf(true)
 	if err != nil {
@@ -95,7 +95,7 @@ func writeGateway(r *request, g *igw) {
 	r.x.tags(g.tags)
 }
 
-// ofAttachment returns a filter by what a gateway has while it is attached.
+// ofAttachment returns a filter by a value that only an attached gateway has.
 func ofAttachment(get func(*igw) string) func(*request, *igw) []string {
 	return func(_ *request, g *igw) []string {
 		if g.vpc == nil {

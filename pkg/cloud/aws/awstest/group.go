@@ -19,11 +19,11 @@ func (a *account) addGroup(v *vpc, name, description string) *group {
 	return g
 }
 
-// defaultGroup is the name of the group that each VPC has by itself.
+// defaultGroup is the name of the group that AWS makes with each VPC.
 const defaultGroup = "default"
 
-// groupsOf returns the groups that a request names for an interface, the VPC's default
-// one if it names none.
+// groupsOf returns the groups that a request names for an interface, or else the VPC's default
+// group.
 func (r *request) groupsOf(v *vpc, ids []string) ([]*group, error) {
 	if len(ids) == 0 {
 		return []*group{v.group}, nil

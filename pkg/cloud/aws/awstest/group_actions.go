@@ -43,7 +43,8 @@ func (r *request) groupOf() (*group, error) {
 	return wanted(r, "GroupId", &r.groups, noGroup)
 }
 
-// deleteGroup deletes a group that no interface has and no other group's rule names.
+// deleteGroup deletes a group. No interface may have it, and no rule of another group may name
+// it.
 func deleteGroup(r *request) error {
 	g, err := r.groupOf()
 	if err != nil {
@@ -65,7 +66,7 @@ func deleteGroup(r *request) error {
 	return nil
 }
 
-// ofRules returns a filter by what rules have.
+// ofRules returns a filter by a value of a group's rules.
 func ofRules(egress bool, get func(rule) string) func(*request, *group) []string {
 	return func(_ *request, g *group) []string {
 		var all []string

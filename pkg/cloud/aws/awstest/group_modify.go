@@ -43,7 +43,7 @@ func modifyRules(r *request) error {
 	return nil
 }
 
-// ruleAs returns a rule as a request wants it.
+// ruleAs returns a rule with the changes of a request.
 func (r *request) ruleAs(o rule, f *form) (rule, error) {
 	k := ruleKey{protocol: f.text("IpProtocol"), group: f.text("ReferencedGroupId"), list: f.text("PrefixListId")}
 	if name, ok := protocols[k.protocol]; ok {
@@ -93,7 +93,7 @@ func (r *request) ruleAs(o rule, f *form) (rule, error) {
 	return o, nil
 }
 
-// describeAs changes the descriptions of rules, by what they are or by their IDs.
+// describeAs changes the descriptions of rules, which the request names by content or by ID.
 func describeAs(egress bool) func(*request) error {
 	return func(r *request) error {
 		g, err := r.groupOf()
@@ -134,7 +134,7 @@ func describeAs(egress bool) func(*request) error {
 	}
 }
 
-// ruleObject is a rule as describe wants it.
+// ruleObject is a rule as an object of describe.
 type ruleObject struct {
 	meta
 	of *group

@@ -12,7 +12,7 @@ type rule struct {
 	ruleKey
 }
 
-// ruleKey is what makes two rules of a group the same.
+// ruleKey identifies a rule in its group.
 type ruleKey struct {
 	protocol string
 	from, to int
@@ -20,7 +20,7 @@ type ruleKey struct {
 	v4, v6, group, list string
 }
 
-// anyProtocol is how AWS writes that a rule is for all protocols.
+// anyProtocol stands for all protocols in AWS's rules.
 const anyProtocol = "-1"
 
 var protocols = map[string]string{"6": "tcp", "17": "udp", "1": "icmp", "58": "icmpv6", "all": anyProtocol}
@@ -127,7 +127,7 @@ func authorize(egress bool) func(*request) error {
 	}
 }
 
-// revoke takes rules from a group, by what they are or by their IDs.
+// revoke removes rules from a group. The request names them by content or by ID.
 func revoke(egress bool) func(*request) error {
 	return func(r *request) error {
 		g, err := r.groupOf()
@@ -197,7 +197,7 @@ func (r *request) rule(g *group, o rule) {
 	x.text("description", o.description)
 }
 
-// permissions writes rules as describes do: those of one protocol and range together.
+// permissions writes rules for describes, which group them by protocol and port range.
 func (r *request) permissions(name string, g *group, egress bool) {
 	type ports struct {
 		protocol string

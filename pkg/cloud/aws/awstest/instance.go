@@ -31,7 +31,7 @@ type instance struct {
 	state               state
 	launched            time.Time
 	enis                []*eni // by device index; none once it is terminated
-	byName              bool   // its name is that of its resource
+	byName              bool   // its name is made of its resource ID
 	aRecord, aaaaRecord bool
 	protected           bool // against termination
 	reason, reasonCode  string
@@ -59,7 +59,7 @@ func (a *account) nameOf(i *instance) string {
 	return a.privateName(i.enis[0].v4[0].private)
 }
 
-// move brings an instance to a state, and from there to the next one after a while.
+// move sets the state of an instance, and moves it to the next state after a while.
 func (a *account) move(i *instance, now state, after time.Duration, then state) {
 	i.state = now
 	a.later(after, func() {
@@ -73,7 +73,7 @@ func (a *account) move(i *instance, now state, after time.Duration, then state) 
 	})
 }
 
-// bury takes from a terminated instance what it had. It stays visible for a while.
+// bury removes the interfaces of a terminated instance. Describes show it for a while.
 func (a *account) bury(i *instance) {
 	for _, n := range i.enis {
 		if deletes := n.at.deletes; deletes {
@@ -85,7 +85,7 @@ func (a *account) bury(i *instance) {
 	a.later(a.s.settings.Visible, func() { a.instances.remove(i) })
 }
 
-// changes are the instances that a request changes the state of. All must be there.
+// changes are the instances whose state a request changes. All must exist.
 func (r *request) changes() ([]*instance, error) {
 	ids := r.form.texts("InstanceId")
 	if len(ids) == 0 {
@@ -150,7 +150,7 @@ func stopInstances(r *request) error {
 			return
 		}
 		i.reason, i.reasonCode = "Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown"
-		// A public address that is not an elastic one goes with a stop.
+		// A stop frees a public address that is not elastic.
 		for _, n := range i.enis {
 			for k := range n.v4 {
 				if n.v4[k].elastic == "" {
@@ -186,7 +186,7 @@ func startInstances(r *request) error {
 	return nil
 }
 
-// rebootInstances changes nothing that the API shows.
+// rebootInstances changes nothing that describes show.
 func rebootInstances(r *request) error {
 	if _, err := r.changes(); err != nil {
 		return err

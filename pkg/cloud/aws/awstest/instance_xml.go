@@ -62,7 +62,7 @@ func writeInstance(r *request, i *instance) {
 	})
 }
 
-// reservation writes what a launch made.
+// reservation writes the instances of one launch.
 func (r *request) reservation(all []*instance) {
 	r.x.text("reservationId", all[0].reservation)
 	r.x.text("ownerId", r.place.account)
@@ -101,7 +101,7 @@ func wellFormed(id, prefix string) bool {
 	return ok && (len(digits) == 8 || len(digits) == 17) && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// inPlace returns a filter by what an instance has only until it is terminated.
+// inPlace returns a filter by a value that a terminated instance does not have.
 func inPlace(get func(*request, *instance) []string) func(*request, *instance) []string {
 	return func(r *request, i *instance) []string {
 		if len(i.enis) == 0 {

@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// Call is a call that the server got.
+// Call is a call of the server.
 type Call struct {
 	ID                           string // the request ID
 	At                           time.Time
 	Service, Action, Region, Key string
-	// Status is the HTTP status, 0 for a connection that was closed. Code is the error's.
+	// Status is the HTTP status, or 0 if the server closed the connection. Code is the
+	// error's.
 	Status int
 	Code   string
 	Took   time.Duration
@@ -45,7 +46,7 @@ func (c Call) String() string {
 	return fmt.Sprintf("%s %s %d %s", c.At.UTC().Format("15:04:05.000"), text, c.Status, c.Code)
 }
 
-// unfiltered reports whether a read asks for everything at once.
+// unfiltered reports whether a read requests all objects at once.
 func (c Call) unfiltered() bool {
 	if c.form == nil {
 		return true
@@ -60,7 +61,7 @@ func (c Call) unfiltered() bool {
 	return true
 }
 
-// maxCalls is how many calls are kept in full. The counts are of all.
+// maxCalls limits the calls that are kept. The counts include all.
 const maxCalls = 20000
 
 type record struct {
@@ -87,8 +88,7 @@ func (s *Server) Calls() []Call {
 	return append([]Call(nil), s.record.calls...)
 }
 
-// Count returns how many calls of an action there were, whatever became of them; that
-// of "" is of all.
+// Count returns the number of calls of an action, with any outcome. "" counts all actions.
 func (s *Server) Count(action string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *Server) Count(action string) int {
 	return sum
 }
 
-// Counts returns how many calls of each action there were.
+// Counts returns the number of calls of each action.
 func (s *Server) Counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Server) Forget() {
 	clear(s.record.counts)
 }
 
-// Wait waits until the condition holds. It looks after each call.
+// Wait waits until the condition holds. It checks the condition after each call.
 func (s *Server) Wait(ctx context.Context, condition func() bool) error {
 	for {
 		s.mu.Lock()

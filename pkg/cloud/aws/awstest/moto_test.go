@@ -15,7 +15,7 @@ func TestMotoIsAsMarked(t *testing.T) {
 	url := mototest.Start(t)
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
-			// moto forgets everything: the scenarios need nothing of one another.
+			// Reset moto: no scenario depends on another one.
 			if answer, err := http.Post(url+"/moto-api/reset", "", nil); err != nil || answer.StatusCode != http.StatusOK {
 				t.Fatalf("reset: %v %v", answer, err)
 			}

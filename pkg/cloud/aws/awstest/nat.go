@@ -61,8 +61,8 @@ func createNAT(r *request) error {
 	return nil
 }
 
-// deleteNAT begins to delete a gateway. Routes to it are blackholes from now on; its
-// address is free when it is deleted.
+// deleteNAT begins to delete a gateway. Routes to it become blackholes. Its
+// address is free when the deletion ends.
 func deleteNAT(r *request) error {
 	g, err := wanted(r, "NatGatewayId", &r.nats, noNAT)
 	if err != nil {

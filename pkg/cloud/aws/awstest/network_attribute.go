@@ -1,6 +1,6 @@
 package awstest
 
-// attribute returns the attribute that a request changes. It may change one at a time.
+// attribute returns the attribute that a request changes. A request may change only one.
 func (r *request) attribute(names ...string) (string, error) {
 	given := ""
 	for _, name := range names {

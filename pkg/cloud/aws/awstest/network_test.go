@@ -125,7 +125,7 @@ func TestTagsAndRulesInPages(t *testing.T) {
 	if count != 7 || pages != 2 {
 		t.Errorf("%d rules in %d pages", count, pages)
 	}
-	// A change that would make two rules of one is refused, and changes nothing.
+	// A change that would make two equal rules is refused, and changes nothing.
 	out, err := w.ec2.DescribeSecurityGroupRules(w.ctx, &ec2.DescribeSecurityGroupRulesInput{Filters: []types.Filter{filterOf("group-id", *w.id("g"))}})
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ var quotas = map[[2]string]quota{
 	{"elasticloadbalancing", "L-57A373D6"}: {"Listeners per Network Load Balancer", func(s *Settings) int { return s.ListenersPerBalancer }},
 }
 
-// getServiceQuota answers with a quota as it is in the settings.
+// getServiceQuota answers with a quota from the settings.
 func getServiceQuota(r *request) error {
 	service, code := r.form.text("ServiceCode"), r.form.text("QuotaCode")
 	q, ok := quotas[[2]string{service, code}]

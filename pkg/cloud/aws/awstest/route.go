@@ -4,7 +4,7 @@ import (
 	"net/netip"
 )
 
-// target is where a route leads: the element that names it, and its ID. That of an
+// target is the target of a route: the element that names it, and its ID. The target for an
 // instance is its interface.
 type target struct{ element, id string }
 
@@ -15,8 +15,8 @@ const (
 	blackhole = "blackhole"
 )
 
-// stateOf returns the state of a route: blackhole if what it leads to is not there, or
-// cannot take packets.
+// stateOf returns the state of a route: blackhole if its target does not exist or cannot take
+// packets.
 func (a *account) stateOf(t *table, r *route) string {
 	ok := false
 	switch r.via.element {
@@ -69,7 +69,7 @@ func (r *request) destination() (netip.Prefix, error) {
 	return r.prefixOf(v4+v6, v6 != "")
 }
 
-// words names a destination as errors do.
+// words returns a destination as errors write it.
 func words(p netip.Prefix) string {
 	if p.Addr().Is6() {
 		return "destination-ipv6-cidr-block " + p.String()

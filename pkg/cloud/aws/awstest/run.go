@@ -8,7 +8,7 @@ import (
 
 var noAddress netip.Addr
 
-// runInstances makes instances, or none: at least MinCount and at most MaxCount.
+// runInstances makes from MinCount to MaxCount instances, or none.
 func runInstances(r *request) error {
 	f := r.form
 	if _, err := f.want("ImageId"); err != nil {
@@ -74,14 +74,14 @@ func runInstances(r *request) error {
 	return nil
 }
 
-// devicePlan is a plan of an interface at an index, or of one that there is.
+// devicePlan plans the interface at an index: a new one, or an existing one.
 type devicePlan struct {
 	plan
 	index   int
 	deletes bool
 }
 
-// interfacePlans returns what interfaces each new instance has: new ones, and given ones.
+// interfacePlans returns the plans of the interfaces of each new instance.
 func (r *request) interfacePlans(most int) ([]devicePlan, []devicePlan, error) {
 	f := r.form
 	specs := f.list("NetworkInterface")
@@ -144,8 +144,7 @@ func (r *request) interfacePlans(most int) ([]devicePlan, []devicePlan, error) {
 	return plans, given, nil
 }
 
-// homeSubnet returns the subnet of an ID, or the default one of the zone that a request
-// wants.
+// homeSubnet returns the subnet with an ID, or the default subnet of the requested zone.
 func (r *request) homeSubnet(id string) (*subnet, error) {
 	if id != "" {
 		return named(r, &r.subnets, id, noSubnet)
@@ -171,7 +170,7 @@ func (r *request) homeOf(lists ...[]devicePlan) *subnet {
 	return nil
 }
 
-// wire gives a new instance its interfaces.
+// wire makes and attaches the interfaces of a new instance.
 func (r *request) wire(i *instance, plans, given []devicePlan, tags []tag) error {
 	for _, p := range slices.Concat(plans, given) {
 		if p.index < 0 {
@@ -195,7 +194,7 @@ func (r *request) wire(i *instance, plans, given []devicePlan, tags []tag) error
 	return nil
 }
 
-// undo removes the interfaces of an instance that was not made.
+// undo removes the interfaces of an instance that could not be made.
 func (r *request) undo(i *instance) {
 	for _, n := range i.enis {
 		if n.at.deletes {

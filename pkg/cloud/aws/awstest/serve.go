@@ -16,7 +16,7 @@ type action struct {
 	run   func(*request) error
 }
 
-// request is one call as its action sees it. The server is locked.
+// request is a call, for its action. The server is locked.
 type request struct {
 	*account
 	by     *Key
@@ -110,7 +110,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.keep(call)
 		panic(http.ErrAbortHandler)
 	}
-	// Kept before the answer is sent: a client that has it finds its call counted.
+	// Count the call before sending the answer, so that a client with the answer finds its
+	// call counted.
 	s.keep(call)
 	kind := "text/xml;charset=UTF-8"
 	if call.Service == quotasService {
@@ -128,7 +129,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(text)
 }
 
-// read reads what a request says, and who signed it.
+// read reads a request's parameters, and the key that signed it.
 func read(w http.ResponseWriter, r *http.Request) (scope, *form, *Error) {
 	by, unsigned := signed(r)
 	if unsigned != nil {
@@ -155,7 +156,7 @@ func read(w http.ResponseWriter, r *http.Request) (scope, *form, *Error) {
 	return by, f, wrong
 }
 
-// serve carries out a call, unless the key, a fault or a limit is against it.
+// serve carries out a call, unless the key, a fault or a limit prevents it.
 func (s *Server) serve(ctx context.Context, by scope, call *Call) ([]byte, Fault, *Error) {
 	s.mu.Lock()
 	key, wrong := s.authenticate(by)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What the server knows before a test changes it.
+// These are the defaults, which a test may change.
 const (
 	Account   = "123456789012"
 	Region    = "eu-central-1"
@@ -18,7 +18,7 @@ const (
 	SecretKey = "not-a-secret"
 )
 
-// Server is the APIs of AWS for all accounts and regions of a test.
+// Server serves the APIs of AWS for all accounts and regions of a test.
 type Server struct {
 	// URL is the endpoint of every service.
 	URL string
@@ -71,13 +71,13 @@ func Start(address string) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server, and the calls that hang.
+// Close ends the server, and all hanging calls.
 func (s *Server) Close() {
 	s.close()
 	s.http.Close()
 }
 
-// Env returns the environment that leads an SDK to the server.
+// Env returns the environment with which an SDK uses the server.
 func (s *Server) Env() []string {
 	var env []string
 	for _, v := range Environment(s.URL) {
@@ -86,7 +86,7 @@ func (s *Server) Env() []string {
 	return env
 }
 
-// Setenv sets the environment of the test that leads an SDK to the server.
+// Setenv sets the environment of the test so that an SDK uses the server.
 func (s *Server) Setenv(t testing.TB) {
 	t.Helper()
 	for _, v := range Environment(s.URL) {
@@ -94,8 +94,8 @@ func (s *Server) Setenv(t testing.TB) {
 	}
 }
 
-// Environment returns the variables that lead an SDK to a server at a URL, each a name and
-// a value.
+// Environment returns the variables with which an SDK uses a server at a URL, each a name and a
+// value.
 func Environment(url string) [][2]string {
 	return [][2]string{
 		{"AWS_ENDPOINT_URL", url}, {"AWS_ACCESS_KEY_ID", AccessKey}, {"AWS_SECRET_ACCESS_KEY", SecretKey},
@@ -104,7 +104,7 @@ func Environment(url string) [][2]string {
 	}
 }
 
-// Set changes the settings while nothing is served.
+// Set changes the settings while no call runs.
 func (s *Server) Set(change func(*Settings)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Server) Set(change func(*Settings)) {
 	clear(s.buckets)
 }
 
-// SetKey adds or replaces an access key. Each account has objects of its own.
+// SetKey adds or replaces an access key. Each account has its own objects.
 func (s *Server) SetKey(k Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +132,7 @@ func (s *Server) ChangeKey(change func(*Key)) {
 	change(s.keys[AccessKey])
 }
 
-// Advance moves the server's clock. What was to happen until then has happened when it
-// returns.
+// Advance moves the server's clock, and runs the events that become due.
 func (s *Server) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +163,8 @@ func (s *Server) account(at place) *account {
 }
 
 // Do calls an action with parameters, each name followed by its value, as the account of
-// Env, past authentication, faults and limits. It is not counted. It returns the XML.
+// Env, without authentication, faults and limits. It does not count the call, and returns the
+// XML.
 func (s *Server) Do(action string, parameters ...string) (string, error) {
 	body := ""
 	for i := 0; i+1 < len(parameters); i += 2 {
@@ -186,7 +186,7 @@ func (s *Server) Do(action string, parameters ...string) (string, error) {
 	return "", fmt.Errorf("there is no action %s", action)
 }
 
-// must calls an action that cannot fail unless the test is wrong.
+// must calls an action, and panics if it fails: the test is wrong then.
 func (s *Server) must(action string, parameters ...string) string {
 	text, err := s.Do(action, parameters...)
 	if err != nil {

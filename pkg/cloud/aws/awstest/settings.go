@@ -4,7 +4,7 @@ import "time"
 
 // Settings are what a test may change while the server runs.
 type Settings struct {
-	// The quotas of a new account. Those of routes count per address family.
+	// The following are quotas. The quota of routes counts per address family.
 	RoutesPerTable, TablesPerVPC       int
 	VPCs, SubnetsPerVPC, CIDRsPerVPC   int
 	Gateways, NATsPerZone, Addresses   int
@@ -15,40 +15,39 @@ type Settings struct {
 	TargetsPerZone, TargetsPerBalancer int
 	GroupsPerBalancer, Endpoints       int
 
-	// Lag is how long describes do not see a new object or route.
+	// Lag is how long describes do not show a new object or route.
 	Lag time.Duration
-	// LagWrites makes writes that name an object miss it as long, too.
+	// LagWrites extends Lag to writes that name the object.
 	LagWrites bool
 
-	// How long what AWS does in the background takes.
+	// The following are the durations of AWS's background operations.
 	Boot, Stop, Terminate time.Duration // of instances
 	NAT                   time.Duration // a NAT gateway's creation, and its deletion
 	Provision             time.Duration // a load balancer's
 	Linger                time.Duration // how long the interfaces of a deleted load balancer stay
 	Health                time.Duration // a target's first health checks
-	// Visible is how long what was deleted stays in describes: terminated instances and
-	// deleted NAT gateways.
+	// Visible is how long describes show terminated instances and deleted NAT gateways.
 	Visible time.Duration
 
-	// Latency is how long an answer takes, by action; that of "" is for all others.
+	// Latency is the latency of answers, by action; the key "" is for all others.
 	Latency map[string]time.Duration
 	// Buckets are the token buckets by action; that of "" is for each other action. The actions
 	// on load balancers share buckets, such as that of ReadsOfBalancers. A
 	// Bucket of size 0 never refuses.
 	Buckets map[string]Bucket
 
-	// Page is how many objects an answer holds at most where the request sets no limit, and
-	// also where its limit is higher. 0 is each action's own limit.
+	// Page limits the objects of an answer, also if the request allows more. 0 is each
+	// action's own limit.
 	Page int
 	// StrictCIDRs refuses prefixes with host bits. AWS replaces them with the canonical
-	// form; a client that sends them is most often wrong.
+	// form, but a client that sends them is probably wrong.
 	StrictCIDRs bool
 }
 
-// Bucket is a token bucket: so many calls at once, and so many a second.
+// Bucket is a token bucket: its size, and the tokens that return each second.
 type Bucket struct{ Size, Rate float64 }
 
-// defaults are those of AWS, and background work that takes no time.
+// defaults are the quotas of AWS, and background operations without delay.
 func defaults() Settings {
 	return Settings{
 		RoutesPerTable: 500, TablesPerVPC: 200,
@@ -62,7 +61,7 @@ func defaults() Settings {
 
 // Published returns the buckets of an account that AWS has not changed: 100 calls and 20
 // a second of what reads, 50 and 5 of what writes, 50 and 10 of an unfiltered read. The
-// reads of load balancers together have 40 and 10; what AWS gives their changes is a guess.
+// reads of load balancers together have 40 and 10. The bucket of their changes is an assumption.
 func Published() map[string]Bucket {
 	read, write := Bucket{100, 20}, Bucket{50, 5}
 	b := map[string]Bucket{

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// getCallerIdentity answers with whose key signed the request.
+// getCallerIdentity answers with the identity of the key that signed the request.
 func getCallerIdentity(r *request) error {
 	r.x.text("Arn", r.by.arn())
 	r.x.text("UserId", "AIDA"+strings.TrimPrefix(r.by.ID, "AKIA"))

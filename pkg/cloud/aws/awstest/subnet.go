@@ -15,11 +15,11 @@ type subnet struct {
 	public     bool // instances get a public address
 	assignV6   bool
 	dns64      bool
-	byName     bool // hosts are named for their resource and not for their address
+	byName     bool // host names are made of the resource ID instead of the address
 	aRecord    bool
 	aaaaRecord bool
 	used       map[netip.Addr]bool
-	last4      netip.Addr // the last that was given out
+	last4      netip.Addr // the last assigned address
 	last6      netip.Addr
 }
 
@@ -45,7 +45,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// free returns how many addresses a subnet has left.
+// free returns the number of unused addresses.
 func (s *subnet) free() int { return 1<<(32-s.v4.Bits()) - s.used4() }
 
 func (s *subnet) used4() int {
@@ -73,7 +73,7 @@ func (s *subnet) take() (netip.Addr, *Error) {
 	return at, bad("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", s.id)
 }
 
-// claim marks an address used that a request names.
+// claim marks a requested address used.
 func (s *subnet) claim(text string) (netip.Addr, *Error) {
 	at, err := netip.ParseAddr(text)
 	switch {
@@ -233,7 +233,7 @@ func (x *answer) hostname(byName, a, aaaa bool) {
 	x.flag("enableResourceNameDnsAAAARecord", aaaa)
 }
 
-// arn returns the ARN of something of the account.
+// arn returns the ARN of an object of the account.
 func (a *account) arn(service, resource string) string {
 	return "arn:aws:" + service + ":" + a.region + ":" + a.place.account + ":" + resource
 }

@@ -15,8 +15,7 @@ type table struct {
 	associations []*association
 }
 
-// association is that of a table with a subnet, with a gateway, or with a VPC as its
-// main one.
+// association associates a table with a subnet, with a gateway, or with a VPC as its main table.
 type association struct {
 	id      string
 	main    bool
@@ -27,7 +26,7 @@ type association struct {
 // route is a route of a table.
 type route struct {
 	to     netip.Prefix
-	list   string // the ID of a prefix list in the place of to
+	list   string // the ID of a prefix list, instead of to
 	via    target
 	origin string
 	made   time.Time
@@ -47,7 +46,7 @@ func (t *table) remove(r *route) {
 	}
 }
 
-// count returns how many routes count toward the quota of a family: all but the
+// count returns the number of routes that count against the quota of a family: all except
 // propagated ones.
 func (t *table) count(v6 bool) int {
 	n := 0
@@ -67,7 +66,7 @@ func (a *account) addTable(v *vpc) *table {
 	return t
 }
 
-// addLocal gives the tables of a VPC the route of a new block.
+// addLocal adds the local route of a new block to the tables of a VPC.
 func (a *account) addLocal(v *vpc, to netip.Prefix) {
 	for _, t := range a.tables.order {
 		if t.vpc == v {
@@ -185,7 +184,7 @@ func writeTable(r *request, t *table) {
 	x.tags(t.tags)
 }
 
-// ofRoutes returns a filter by what routes have.
+// ofRoutes returns a filter by a value of a table's routes.
 func ofRoutes(get func(*request, *table, *route) string) func(*request, *table) []string {
 	return func(r *request, t *table) []string {
 		var all []string

@@ -3,7 +3,7 @@ package awstest
 import "slices"
 
 // replaceAssociation moves a subnet, a gateway, or a VPC's main association to another
-// table. The association has another ID then.
+// table. The association gets a new ID.
 func replaceAssociation(r *request) error {
 	id, err := r.form.want("AssociationId")
 	if err != nil {

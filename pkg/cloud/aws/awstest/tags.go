@@ -77,7 +77,7 @@ func (r *request) tagsAt(list []*form) ([]tag, error) {
 	return tags, nil
 }
 
-// newTags returns the tags that a creation gives to objects of these kinds, by kind.
+// newTags returns the tags of a request that creates objects of these kinds, by kind.
 func (r *request) newTags(kinds ...string) (map[string][]tag, error) {
 	all := make(map[string][]tag)
 	for _, f := range r.form.list("TagSpecification") {
@@ -118,7 +118,7 @@ var tagged = map[string]struct {
 	"sg":       {func(a *account, id string) (object, bool) { o, ok := a.groups.byID[id]; return o, ok }, noGroup},
 }
 
-// tagTargets returns the objects that a request about tags names. All must be there.
+// tagTargets returns the objects that a request about tags names. All must exist.
 func (r *request) tagTargets() ([]*meta, error) {
 	ids := r.form.texts("ResourceId")
 	if len(ids) == 0 {
@@ -140,7 +140,7 @@ func (r *request) tagTargets() ([]*meta, error) {
 	return all, nil
 }
 
-// overTags reports whether an object would have too many tags with these.
+// overTags reports whether these tags would exceed an object's limit.
 func (r *request) overTags(m *meta, tags []tag) bool {
 	n := len(m.tags)
 	for _, t := range tags {
@@ -175,8 +175,8 @@ func createTags(r *request) error {
 	return nil
 }
 
-// deleteTags deletes tags by key, or by key and value where the request has one. Without
-// keys it deletes all.
+// deleteTags deletes tags by key, or by key and value if the request gives a value. Without
+// keys, it deletes all.
 func deleteTags(r *request) error {
 	targets, err := r.tagTargets()
 	if err != nil {

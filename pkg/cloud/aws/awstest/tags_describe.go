@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// taggedObject is a tag of an object as describe wants it.
+// taggedObject is a tag of an object, as an object of describe.
 type taggedObject struct {
 	meta
 	of *meta

@@ -2,7 +2,7 @@ package awstest
 
 import "time"
 
-// bucketKey is what has a token bucket of its own: an action of an account in a region.
+// bucketKey identifies a token bucket: an action of an account in a region.
 type bucketKey struct {
 	at     place
 	action string
@@ -52,7 +52,7 @@ func (s *Server) throttle(at place, c *Call, reads bool) *Error {
 	return nil
 }
 
-// The keys of the buckets that actions of Elastic Load Balancing share.
+// These are the keys of the buckets that actions of Elastic Load Balancing share.
 const (
 	ReadsOfBalancers     = "reads of balancers"
 	ChangesOfBalancers   = "changes of balancers"

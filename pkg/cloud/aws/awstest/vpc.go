@@ -85,7 +85,7 @@ func createVPC(r *request) error {
 	return nil
 }
 
-// addV6 gives a VPC an IPv6 block of Amazon's.
+// addV6 adds one of Amazon's IPv6 blocks to a VPC.
 func (a *account) addV6(v *vpc) block {
 	a.seq++
 	b := block{"vpc-cidr-assoc-" + a.hex(), netip.PrefixFrom(netip.AddrFrom16([16]byte{0x2a, 0x05, 0xd0, 0x14, byte(a.seq >> 16), byte(a.seq >> 8), byte(a.seq)}), 56)}
@@ -114,7 +114,7 @@ func (x *answer) v4Block(b block) {
 	x.within("cidrBlockState", func() { x.text("state", "associated") })
 }
 
-// v6Block writes a block of a VPC, or, without a region, of a subnet.
+// v6Block writes an IPv6 block of a VPC or, without a region, of a subnet.
 func (x *answer) v6Block(b block, region string) {
 	x.text("associationId", b.id)
 	x.text("ipv6CidrBlock", b.prefix.String())

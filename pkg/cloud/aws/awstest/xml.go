@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// answer is the XML of an answer as it is written. Appending is an order of magnitude
-// faster than reflection, which counts at 1,000 instances a page.
+// answer is the XML of an answer. Appending to it is ten times faster than reflection, which
+// matters at 1,000 instances a page.
 type answer struct{ b []byte }
 
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;", "\n", "&#xA;", "\r", "&#xD;", "\t", "&#x9;")

@@ -31,7 +31,7 @@ func (a *account) zone(name string) (zone, bool) {
 	return zone{}, false
 }
 
-// describeZones describes the zones of the region. They are few, and have no pages.
+// describeZones answers with the zones of the region, without pages: they are few.
 func describeZones(r *request) error {
 	names, ids := r.form.texts("ZoneName"), r.form.texts("ZoneId")
 	for _, n := range append(append([]string(nil), names...), ids...) {
@@ -75,7 +75,7 @@ func describeZones(r *request) error {
 	})
 }
 
-// zoneObject is a zone as describe wants it.
+// zoneObject is a zone as an object of describe.
 type zoneObject struct {
 	meta
 	zone
