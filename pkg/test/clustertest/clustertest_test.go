@@ -156,9 +156,9 @@ func TestCutIsOfOneAddress(t *testing.T) {
 	}
 }
 
-// TestReaddress checks that the host has another number's addresses, and keeps its
+// TestReaddressKeepsTheName checks that the host has another number's addresses, and keeps its
 // name.
-func TestReaddress(t *testing.T) {
+func TestReaddressKeepsTheName(t *testing.T) {
 	c, _, _ := pair(t)
 	h := c.Hosts[1]
 	h.Readdress(300)
@@ -237,8 +237,8 @@ func TestKernelTellsWhatChanged(t *testing.T) {
 	}
 }
 
-// TestDaemon checks what a daemon sees of its host, and how it ends.
-func TestDaemon(t *testing.T) {
+// TestDaemonSeesOnlyItsHost checks what a daemon sees of its host, and how it ends.
+func TestDaemonSeesOnlyItsHost(t *testing.T) {
 	c := New(t, Options{Hosts: 1})
 	h := c.Hosts[0]
 	sh := Command{Argv: []string{"sh", "-c"}, Env: []string{"COLOUR=blue"}}
@@ -332,8 +332,8 @@ func TestDiskFills(t *testing.T) {
 	}
 }
 
-// TestSummary checks the result of streams with lost, late and duplicate answers.
-func TestSummary(t *testing.T) {
+// TestSummaryCountsLostAndLateAnswers checks the result of streams with lost, late and duplicate answers.
+func TestSummaryCountsLostAndLateAnswers(t *testing.T) {
 	const ms = time.Millisecond
 	good := func(at, took time.Duration) ping { return ping{sent: at, left: at, took: took, answered: true} }
 	lost := func(at time.Duration) ping { return ping{sent: at} }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestFifty logs how long it takes to make and remove 50 hosts, with pods that all
+// TestFiftyHostsFitOneMachine logs how long it takes to make and remove 50 hosts, with pods that all
 // reach one another. One machine must bear that many.
-func TestFifty(t *testing.T) {
+func TestFiftyHostsFitOneMachine(t *testing.T) {
 	var removing time.Time
 	t.Cleanup(func() { t.Logf("removed in %v", time.Since(removing)) })
 	start := time.Now()

@@ -15,9 +15,9 @@ import (
 // outage is how long the API server is frozen, or gone.
 const outage = 3 * time.Second
 
-// TestAPIServerFails makes the API server fail in every way that it has, while Nodes
+// TestFailingAPIServerLosesNoBlock makes the API server fail in every way that it has, while Nodes
 // are created and deleted.
-func TestAPIServerFails(t *testing.T) {
+func TestFailingAPIServerLosesNoBlock(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	a := l.audit()

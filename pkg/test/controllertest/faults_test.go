@@ -212,10 +212,10 @@ func TestGivesEveryBlock(t *testing.T) {
 	stop(t, controller)
 }
 
-// TestTwoAllocators runs two of each program. Without an election, two
+// TestTwoAllocatorsNeedAnElection runs two of each program. Without an election, two
 // kube-controller-managers give one block to two Nodes; tulle-controller elects a leader
 // unless a flag turns that off.
-func TestTwoAllocators(t *testing.T) {
+func TestTwoAllocatorsNeedAnElection(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	flags := []string{"--cluster-cidr=10.5.0.0/20", "--node-cidr-mask-size=28"}

@@ -16,9 +16,9 @@ func (w *world) cleanUp(h *clustertest.Host, flags ...string) (out string, code 
 	return d.Log(), code
 }
 
-// TestCleanup checks that tulled cleanup removes all that tulled made, and flannel's
+// TestCleanupRemovesExactlyOurs checks that tulled cleanup removes all that tulled made, and flannel's
 // rules, and nothing else.
-func TestCleanup(t *testing.T) {
+func TestCleanupRemovesExactlyOurs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)
 	h := w.Hosts[0]

@@ -8,10 +8,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// TestCNI creates pods with the standard plugins and the config that tulled writes.
+// TestCNIPodsReachOneAnother creates pods with the standard plugins and the config that tulled writes.
 // They reach one another under their own addresses. A port of the host leads to a pod
 // from another host and from that pod itself. A deleted pod leaves nothing behind.
-func TestCNI(t *testing.T) {
+func TestCNIPodsReachOneAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)
 	for _, h := range w.Hosts {

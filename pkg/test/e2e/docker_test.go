@@ -12,11 +12,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestDocker runs real dockerds on two hosts, with the options from the env files.
+// TestDockerContainersReachOneAnother runs real dockerds on two hosts, with the options from the env files.
 // Their containers reach one another under their own addresses, and the hosts outside
 // under their host's. Docker drops forwarded packets that no rule accepts. All of
 // that also holds after a restart of Docker.
-func TestDocker(t *testing.T) {
+func TestDockerContainersReachOneAnother(t *testing.T) {
 	t.Parallel()
 	control := dockertest.ControlGroup(t)
 	w := newWorld(t, 3, 1, vxlan)

@@ -103,10 +103,10 @@ func (e *embedded) subnets() map[string]string {
 	return keys
 }
 
-// TestEmbedded runs a network whose only etcd is the first host's. The others join it
+// TestEmbeddedEtcdOutlivesItsDaemon runs a network whose only etcd is the first host's. The others join it
 // by TLS. It outlives its daemon: a crash and a restart of that daemon do not affect
 // the others.
-func TestEmbedded(t *testing.T) {
+func TestEmbeddedEtcdOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t, 3)
 	const network = "10.5.0.0/16,fd00:5::/48"

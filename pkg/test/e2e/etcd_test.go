@@ -124,9 +124,9 @@ func TestLeaderLost(t *testing.T) {
 	w.sameLeases(leases)
 }
 
-// TestPartitioned cuts one node off from etcd only. Meanwhile a peer joins, and etcd
+// TestPartitionedNodeCatchesUp cuts one node off from etcd only. Meanwhile a peer joins, and etcd
 // compacts the history that the node missed.
-func TestPartitioned(t *testing.T) {
+func TestPartitionedNodeCatchesUp(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
 	leases := w.leases()
@@ -180,8 +180,8 @@ func TestEtcdEmptied(t *testing.T) {
 	w.Matrix()
 }
 
-// TestRubbish writes keys and values into the network that no node would write.
-func TestRubbish(t *testing.T) {
+// TestInvalidKeysHarmNoLease writes keys and values into the network that no node would write.
+func TestInvalidKeysHarmNoLease(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
 	one := w.Hosts[0]
@@ -256,9 +256,9 @@ func TestRubbish(t *testing.T) {
 	}
 }
 
-// TestOneAddressTwice starts a second host with the public IP of a living one. The
+// TestOneAddressTwiceIsReported starts a second host with the public IP of a living one. The
 // daemon reports that, and changes nothing of the first.
-func TestOneAddressTwice(t *testing.T) {
+func TestOneAddressTwiceIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1, vxlan)
 	for _, h := range w.Hosts[:2] {
@@ -284,9 +284,9 @@ func TestOneAddressTwice(t *testing.T) {
 	w.Matrix()
 }
 
-// TestReservation reserves a subnet for a node's address. The node uses it, and it
+// TestReservationIsUsedAndStays reserves a subnet for a node's address. The node uses it, and it
 // stays a reservation.
-func TestReservation(t *testing.T) {
+func TestReservationIsUsedAndStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, vxlan)
 	w.put(leasesKey+"10.5.111.0-24", `{"PublicIP":"198.18.0.1"}`)

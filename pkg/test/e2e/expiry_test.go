@@ -12,11 +12,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestLeaseEnds cuts nodes off from etcd, and from nothing else, for longer than their leases
+// TestExpiredLeasesAreReported cuts nodes off from etcd, and from nothing else, for longer than their leases
 // last. Two are cut off together: they keep each other, and traffic between them goes on.
 // A third one comes after that, so that only the node that still reaches etcd knows it, and
 // drops it. All say that they are not ready, and distinguish the two cases.
-func TestLeaseEnds(t *testing.T) {
+func TestExpiredLeasesAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4, 1, vxlan)
 	one, two, stays, late := w.Hosts[0], w.Hosts[1], w.Hosts[2], w.Hosts[3]

@@ -60,9 +60,9 @@ func (f *filtered) lead(p *clustertest.Pod, family subnet.Family, by *clustertes
 	f.outside.NS.IP(f.t, fmt.Sprintf("route replace %s via %s dev %s", p.Addr[family], by.Addr[family], clustertest.Uplink))
 }
 
-// TestMasquerade checks from outside, from other pods and from hosts which source
+// TestMasqueradeByRuleAndFamily checks from outside, from other pods and from hosts which source
 // packets have, with rules of each kind, in both families.
-func TestMasquerade(t *testing.T) {
+func TestMasqueradeByRuleAndFamily(t *testing.T) {
 	t.Parallel()
 	run := func(h *clustertest.Host, command string) {
 		if out, err := h.NS.Command(strings.Fields(command)...).CombinedOutput(); err != nil {

@@ -20,9 +20,9 @@ func (k *kubeWorld) addresses(h *clustertest.Host, pairs ...string) {
 	k.api.Do(http.MethodPatch, nodesPath+"/"+h.Name+"/status", map[string]any{"status": map[string]any{"addresses": all}}, nil)
 }
 
-// TestKubeAddresses checks that a daemon uses the addresses of its Node, and follows
+// TestKubeAddressesAreFollowed checks that a daemon uses the addresses of its Node, and follows
 // their changes.
-func TestKubeAddresses(t *testing.T) {
+func TestKubeAddressesAreFollowed(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, network4, false)
 	h := k.Hosts[0]

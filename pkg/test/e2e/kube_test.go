@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestKubeMesh joins the hosts of a cluster to its network, in flannel's format.
-func TestKubeMesh(t *testing.T) {
+// TestKubeHostsJoinTheNetwork joins the hosts of a cluster to its network, in flannel's format.
+func TestKubeHostsJoinTheNetwork(t *testing.T) {
 	t.Parallel()
 	k := newKubeNetwork(t, 3, dualNetwork, false)
 	for _, h := range k.Hosts {
@@ -86,10 +86,10 @@ func TestKubeMesh(t *testing.T) {
 	k.sameKeys(keys)
 }
 
-// TestKubeWaits checks that a daemon waits for a Node, for a podCIDR, and for one of
+// TestKubeWaitsForItsPodCIDR checks that a daemon waits for a Node, for a podCIDR, and for one of
 // the network. It is not ready meanwhile and reports the reason. It continues when it
 // has each.
-func TestKubeWaits(t *testing.T) {
+func TestKubeWaitsForItsPodCIDR(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 2, dualNetwork, false)
 	one, two := k.Hosts[0], k.Hosts[1]

@@ -214,8 +214,8 @@ func within(path string) func(ctx context.Context, network, address string) (net
 // fiveSubnets is a config of a network of five subnets.
 const fiveSubnets = `{"Network": "10.5.0.0/27", "SubnetLen": 30, "SubnetMin": "10.5.0.4", "SubnetMax": "10.5.0.20"}`
 
-// TestLastSubnets starts five nodes in a network of five subnets, and then a sixth.
-func TestLastSubnets(t *testing.T) {
+// TestSixthNodeWaitsForASubnet starts five nodes in a network of five subnets, and then a sixth.
+func TestSixthNodeWaitsForASubnet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5, 1, "")
 	t.Log(w.rush(fiveSubnets))

@@ -75,9 +75,9 @@ func TestFaultsAreNamed(t *testing.T) {
 	}
 }
 
-// TestChecksums runs a host whose network card breaks the checksums inside tunnels.
+// TestBrokenChecksumsAreDetected runs a host whose network card breaks the checksums inside tunnels.
 // Its daemon detects that, and disables the offload unless the config forbids it.
-func TestChecksums(t *testing.T) {
+func TestBrokenChecksumsAreDetected(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "on"}}`)
 	here := w.Hosts[0]

@@ -45,8 +45,8 @@ func (b *browser) shows(path string, code int, parts ...string) {
 	})
 }
 
-// TestWeb requests the pages of a daemon that works, and of one with problems.
-func TestWeb(t *testing.T) {
+// TestPagesShowWorkAndProblems requests the pages of a daemon that works, and of one with problems.
+func TestPagesShowWorkAndProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)
 	one, two := w.Hosts[0], w.Hosts[1]

@@ -99,8 +99,8 @@ func TestOtherMembersElectALeader(t *testing.T) {
 	c.wants("b")
 }
 
-// TestNamespace runs an etcd inside a network namespace.
-func TestNamespace(t *testing.T) {
+// TestEtcdRunsInANamespace runs an etcd inside a network namespace.
+func TestEtcdRunsInANamespace(t *testing.T) {
 	ns := kerneltest.NewNS(t, "etcd")
 	ns.IP(t, "addr add 198.18.0.250/24 dev lo")
 	c := Start(t, Options{Namespace: ns.Name, Addresses: []netip.Addr{netip.MustParseAddr("198.18.0.250")}})

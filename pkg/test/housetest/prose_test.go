@@ -85,8 +85,8 @@ var relative = regexp.MustCompile(` has .*\b(?:that|to|what|which|who|whose)\s`)
 
 func isBreak(r rune) bool { return strings.ContainsRune(" \t\n/#", r) }
 
-// TestPhrases shows what the rule finds, and what looks similar and is allowed.
-func TestPhrases(t *testing.T) {
+// TestAvoidedPhrasesAreFound shows what the rule finds, and what looks similar and is allowed.
+func TestAvoidedPhrasesAreFound(t *testing.T) {
 	for text, want := range map[string]string{
 		"// The device is made anew.":                              "anew",
 		"const anew = 1":                                           "anew",

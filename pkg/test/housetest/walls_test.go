@@ -39,9 +39,9 @@ var walls = []struct {
 		"it shows a report, and works nothing out"},
 }
 
-// TestWalls compares the walls with all that a room links, not only with what it
+// TestWallsHoldForAllLinkedPackages compares the walls with all that a room links, not only with what it
 // imports itself.
-func TestWalls(t *testing.T) {
+func TestWallsHoldForAllLinkedPackages(t *testing.T) {
 	for _, w := range walls {
 		t.Run(w.room, func(t *testing.T) {
 			list := exec.Command("go", "list", "-deps", w.room)

@@ -25,9 +25,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestInNamespace runs a control plane on a host of a cluster. Another host reaches
+// TestControlPlaneRunsInANamespace runs a control plane on a host of a cluster. Another host reaches
 // it, and then does not.
-func TestInNamespace(t *testing.T) {
+func TestControlPlaneRunsInANamespace(t *testing.T) {
 	hosts := clustertest.New(t, clustertest.Options{Hosts: 1})
 	at := clustertest.EtcdAddrs(1)[0]
 	c := kubetest.Start(t, kubetest.Options{Namespace: hosts.EtcdHost().NS.Name, Address: at, ClusterCIDRs: []string{"10.5.0.0/16", "fd00:5::/56"}})

@@ -8,8 +8,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestCapture checks which lines a captured log has, by verbosity.
-func TestCapture(t *testing.T) {
+// TestCaptureHasLinesByVerbosity checks which lines a captured log has, by verbosity.
+func TestCaptureHasLinesByVerbosity(t *testing.T) {
 	log := Capture(t, 1)
 	klog.InfoS("It broke", "key", "a")
 	klog.InfoS("It broke", "key", "b")

@@ -49,8 +49,8 @@ func copyTree(t *testing.T) string {
 	return to
 }
 
-// TestSameBytes builds in two places, and compares the bytes.
-func TestSameBytes(t *testing.T) {
+// TestBuildsAreReproducible builds in two places, and compares the bytes.
+func TestBuildsAreReproducible(t *testing.T) {
 	t.Parallel()
 	one, other := build(t, "../../..", "v1.0.0"), build(t, copyTree(t), "v1.0.0")
 	for _, pair := range [][2]string{{one.deb, other.deb}, {one.rpm, other.rpm}} {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestVersions checks the package versions that git's descriptions become.
-func TestVersions(t *testing.T) {
+// TestVersionsFollowGit checks the package versions that git's descriptions become.
+func TestVersionsFollowGit(t *testing.T) {
 	for described, want := range map[string]string{
 		"v1.2.3":                  "1.2.3",
 		"v1.2.3-4-g0abcdef":       "1.2.3+4.g0abcdef",

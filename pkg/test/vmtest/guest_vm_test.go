@@ -70,8 +70,8 @@ func TestEnterNamespace(t *testing.T) {
 	}
 }
 
-// TestInserted checks that the machine's kernel supports each kind of device.
-func TestInserted(t *testing.T) {
+// TestKernelSupportsEveryDevice checks that the machine's kernel supports each kind of device.
+func TestKernelSupportsEveryDevice(t *testing.T) {
 	for _, kind := range []string{"bridge", "dummy", "wireguard", "vxlan id 1 dstport 8472", "ipip local 192.0.2.1", "ip6tnl local 2001:db8::1"} {
 		words := strings.Fields("link add test type " + kind)
 		if out, err := exec.Command("ip", words...).CombinedOutput(); err != nil {

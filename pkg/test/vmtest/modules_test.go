@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestClosure checks that each module comes once, after those that it needs.
-func TestClosure(t *testing.T) {
+// TestModulesFollowTheirDependencies checks that each module comes once, after those that it needs.
+func TestModulesFollowTheirDependencies(t *testing.T) {
 	needs := map[string][]string{
 		"ipip":       {"ip_tunnel", "tunnel4"},
 		"ip6_tunnel": {"tunnel6", "ip_tunnel"},
@@ -70,8 +70,8 @@ func TestParseModinfo(t *testing.T) {
 	}
 }
 
-// TestShelf checks which files of a kernel are modules.
-func TestShelf(t *testing.T) {
+// TestShelfHasTheModulesOfAKernel checks which files of a kernel are modules.
+func TestShelfHasTheModulesOfAKernel(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"modules.builtin":         "kernel/net/ipv6/built-in-one.ko\n",

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTally checks the counts and the output, in pieces of any size.
-func TestTally(t *testing.T) {
+// TestTallyReadsOutputInPieces checks the counts and the output, in pieces of any size.
+func TestTallyReadsOutputInPieces(t *testing.T) {
 	const (
 		output = "\x16=== RUN   TestA\n" +
 			"--- FAIL: what a test prints is not what the binary says\n" +
@@ -46,8 +46,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestJudge checks that every deviation from the job is a failure.
-func TestJudge(t *testing.T) {
+// TestEveryDeviationFails checks that every deviation from the job is a failure.
+func TestEveryDeviationFails(t *testing.T) {
 	two := []testRun{{Package: "a"}, {Package: "b"}}
 	good := result{Package: "a", Passed: 2}
 	for _, test := range []struct {
