@@ -39,6 +39,7 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 	err := s.retry(ctx, "listing the leases", func(ctx context.Context) error {
 		l = &listing{}
 		from, to := s.extent()
+		keys := int64(0)
 		for next := s.request(ctx, from, to, 0); next != nil; {
 			r := <-next
 			if r.err != nil {
@@ -55,14 +56,16 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 				next = s.request(ctx, string(r.Kvs[len(r.Kvs)-1].Key)+"\x00", to, l.revision)
 			}
 			if l.leases == nil {
-				s.position.counted(extent{r.Header.Revision, r.Count})
 				l.leases = make([]subnet.Lease, 0, expected(r.Count))
 				l.ids = make(map[string]clientv3.LeaseID, expected(r.Count))
 			}
 			var latest *mvccpb.KeyValue
 			for _, kv := range r.Kvs {
-				s.add(l, kv)
-				if latest == nil || kv.ModRevision > latest.ModRevision {
+				lease, followed := s.add(l, kv)
+				if lease {
+					keys++
+				}
+				if followed && (latest == nil || kv.ModRevision > latest.ModRevision) {
 					latest = kv
 				}
 			}
@@ -70,6 +73,7 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 				s.position.saw(markOf(latest))
 			}
 		}
+		s.position.counted(extent{l.revision, keys})
 		return nil
 	})
 	return l, err
@@ -90,25 +94,28 @@ func (s *Store) request(ctx context.Context, from, to string, revision int64) <-
 	return answer
 }
 
-// add adds an entry to a listing.
-func (s *Store) add(l *listing, kv *mvccpb.KeyValue) {
+// add adds an entry to a listing. It reports whether the entry is a lease, good or bad, and
+// whether this store follows its changes. What lies between the config and the leases,
+// like the notices of routes, may change unseen: it proves nothing of etcd's history.
+func (s *Store) add(l *listing, kv *mvccpb.KeyValue) (isLease, followed bool) {
 	if string(kv.Key) == s.configKey() {
 		l.config = kv
-		return
+		return false, true
 	}
 	key, ok := s.leaseKey(kv)
 	if !ok {
-		return
+		return false, false
 	}
 	lease, bad := parseLease(key, kv)
 	if bad != nil {
 		l.bad = append(l.bad, bad)
-		return
+		return true, true
 	}
 	l.leases = append(l.leases, lease)
 	if kv.Lease != 0 {
 		l.ids[key] = clientv3.LeaseID(kv.Lease) // ParseLease accepts no other key than the lease's
 	}
+	return true, true
 }
 
 // leaseKey returns the key of the lease in an entry. ok is false for a key outside the

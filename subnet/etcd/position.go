@@ -46,7 +46,8 @@ func markOf(kv *mvccpb.KeyValue) writeMark {
 	return writeMark{string(kv.Key), kv.ModRevision, kv.Lease}
 }
 
-// extent is the number of keys at a revision. A list does not show earlier deletions.
+// extent is the number of leases' keys at a revision. A list does not show earlier
+// deletions.
 type extent struct{ revision, keys int64 }
 
 // moved returns a channel that is closed when the known history is no longer valid.
@@ -77,7 +78,7 @@ func (p *position) lost(m writeMark) {
 	}
 }
 
-// counted records the number of keys in a list.
+// counted records the number of leases' keys in a list.
 func (p *position) counted(e extent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,13 +226,12 @@ func (s *Store) lacks(ctx context.Context, m writeMark) (bool, error) {
 	return len(r.Kvs) == 0, nil
 }
 
-// holds reports whether etcd had as many keys as a list. If that revision is
+// holds reports whether etcd had as many leases' keys as a list. If that revision is
 // compacted, the present number counts, because no change is known since.
 func (s *Store) holds(ctx context.Context, e extent) (bool, error) {
-	from, to := s.extent()
-	r, err := s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(e.revision), clientv3.WithCountOnly())
+	r, err := s.client.Get(ctx, s.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithRev(e.revision), clientv3.WithCountOnly())
 	if errors.Is(err, rpctypes.ErrCompacted) {
-		r, err = s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithCountOnly())
+		r, err = s.client.Get(ctx, s.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	}
 	switch {
 	case errors.Is(err, rpctypes.ErrFutureRev):

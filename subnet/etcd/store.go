@@ -151,7 +151,8 @@ func (s *Store) Close() error {
 func (s *Store) configKey() string    { return s.options.Prefix + "/config" }
 func (s *Store) leasesPrefix() string { return s.options.Prefix + "/subnets/" }
 
-// extent returns the range of all keys.
+// extent returns the range of the config and the leases. Keys of controllers lie in
+// between.
 func (s *Store) extent() (from, to string) {
 	return s.configKey(), clientv3.GetPrefixRangeEnd(s.leasesPrefix())
 }
