@@ -19,9 +19,10 @@ const (
 	routesQuota = "L-93826ACB"
 	// usualRoutes is the default quota of routes in a table, of each family.
 	usualRoutes = 500
-	// quotaInterval is the time between two reads of the quota, and quotaPause the time
-	// after a failed read.
+	// quotaInterval is the time between two reads of the quota while a table uses more than
+	// half of it, and quotaCalm otherwise. quotaPause is the time after a failed read.
 	quotaInterval = time.Hour
+	quotaCalm     = 24 * time.Hour
 	quotaPause    = 10 * time.Minute
 	// quotaLimit is the timeout of a read. Routes wait for it.
 	quotaLimit = 5 * time.Second
@@ -31,16 +32,26 @@ const (
 type quota struct {
 	mu   sync.Mutex
 	most cloud.Quota
-	next time.Time // when to read it again
+	read time.Time // when it was read last; zero if the last read failed
+	next time.Time // when to try again after a failure
 }
 
-// get returns the quota, or the default one if it could not be read.
-func (q *quota) get(ctx context.Context, c *Client) cloud.Quota {
+// get returns the quota, or the default one if it could not be read. The fullest table uses
+// so many routes.
+func (q *quota) get(ctx context.Context, c *Client, used int) cloud.Quota {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if time.Now().Before(q.next) {
+	due, interval := q.next, quotaCalm
+	if 2*used > q.most.Most[subnet.IPv4] {
+		interval = quotaInterval
+	}
+	if !q.read.IsZero() {
+		due = q.read.Add(interval)
+	}
+	if time.Now().Before(due) {
 		return q.most
 	}
+	q.read = time.Time{}
 	ctx, cancel := context.WithTimeout(ctx, quotaLimit)
 	defer cancel()
 	out, err := ask(ctx, c, getQuota, func(ctx context.Context) (*servicequotas.GetServiceQuotaOutput, error) {
@@ -52,7 +63,7 @@ func (q *quota) get(ctx context.Context, c *Client) cloud.Quota {
 	}
 	switch {
 	case err == nil && n > 0:
-		q.most, q.next = cloud.Quota{Most: subnet.Pair[int]{n, n}}, time.Now().Add(quotaInterval)
+		q.most, q.read = cloud.Quota{Most: subnet.Pair[int]{n, n}}, time.Now()
 	case q.most.Most[subnet.IPv4] > 0 && q.most.Assumed == "":
 		q.next = time.Now().Add(quotaPause) // a quota that was read before is more likely than the default
 	default:

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/subnet"
 )
 
 const (
@@ -43,7 +44,11 @@ func (c *Client) Tables(ctx context.Context) ([]cloud.Table, error) {
 	if len(all) == 0 {
 		return nil, missing(fmt.Sprintf("no route table has the tag %s; tag the tables of the Nodes' subnets, or list them in RouteTableID of the cloud config", c.config.tag()))
 	}
-	most := c.most.get(ctx, c)
+	used := 0
+	for _, t := range all {
+		used = max(used, t.Used(subnet.IPv4), t.Used(subnet.IPv6))
+	}
+	most := c.most.get(ctx, c, used)
 	for i := range all {
 		all[i].Ours, all[i].Quota = ours, most
 	}

@@ -56,6 +56,7 @@ type Controller struct {
 	reads   controller.Schedule // Nodes whose instances are looked up next
 	asked   map[string][]string // the Nodes of each key that is being looked up
 	began   time.Time           // when the Controller was made
+	led     time.Time           // when the term began
 	last    time.Time           // the last lookup
 	refresh time.Time           // when all Nodes are looked up again
 
@@ -75,7 +76,7 @@ type flight struct {
 func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
 		options: o, keys: make(map[string]string), nodes: make(map[string]*node), shares: make(shares),
-		asked: make(map[string][]string), flying: make(map[string]*flight), began: time.Now(),
+		asked: make(map[string][]string), flying: make(map[string]*flight), began: time.Now(), led: time.Now(),
 		reads: controller.NewSchedule(), steps: controller.NewSchedule(),
 	}
 	for _, pair := range pairs {
@@ -115,7 +116,7 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 func (c *Controller) Lead(election.Term) {
 	now := time.Now()
 	c.asked, c.flying, c.shares = make(map[string][]string), make(map[string]*flight), make(shares)
-	c.reads, c.last, c.refresh = controller.NewSchedule(), time.Time{}, time.Time{}
+	c.reads, c.led, c.last, c.refresh = controller.NewSchedule(), now, time.Time{}, time.Time{}
 	for name, n := range c.nodes {
 		n.instance, n.answered, n.fruitless, n.failures = nil, time.Time{}, 0, 0
 		c.ask(n, now)

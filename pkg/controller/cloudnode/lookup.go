@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/controller"
 )
 
 const (
@@ -50,16 +51,13 @@ func (c *Controller) ask(n *node, now time.Time) {
 
 // due returns what to look up now.
 func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
-	if c.refresh.IsZero() {
-		c.refresh = now.Add(c.options.Refresh)
-	}
 	if !now.Before(c.refresh) {
 		for _, n := range c.nodes {
-			if !n.waits {
-				c.ask(n, now)
+			if !n.waits && n.needs() && !c.refresh.IsZero() {
+				c.reads.Set(n.name, now) // at once, together with the refreshes of others
 			}
 		}
-		c.refresh = now.Add(c.options.Refresh)
+		c.refresh = controller.NextRefresh(c.led, now, c.options.Refresh)
 	}
 	if next := c.last.Add(pace); now.Before(next) && c.reads.Due(now) {
 		return nil, next

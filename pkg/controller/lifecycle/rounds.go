@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/pkg/retry"
 )
@@ -161,7 +162,7 @@ func (c *Controller) take(keys []string, found map[string]answer) {
 	} else {
 		c.failures, c.retry = 0, time.Time{}
 		if c.whole {
-			c.audit = now.Add(c.times().Audit)
+			c.audit = controller.NextRefresh(c.judge.began, now, c.times().Audit)
 		}
 	}
 	c.hurry(now.Add(c.options.Period)) // if nothing is open then, the audit is next

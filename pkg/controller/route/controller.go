@@ -110,10 +110,9 @@ type Options struct {
 const (
 	// unroutedTime is how long a Node may wait for its routes before its condition says so.
 	unroutedTime = 5 * time.Second
-	// refreshInterval is how often instances are looked up without an event.
+	// refreshInterval is how often instances are looked up without an event, since the term
+	// began.
 	refreshInterval = 30 * time.Minute
-	// refreshAhead is how much earlier an instance is looked up together with others.
-	refreshAhead = 5 * time.Minute
 	// shortPace and longPace limit the time between two lookups of instances.
 	shortPace, longPace = 100 * time.Millisecond, 5 * time.Second
 	// leastInterval is the shortest time between two reads of the tables.
@@ -139,6 +138,7 @@ type Controller struct {
 	nodes   map[string]*node
 
 	instances controller.Schedule // Nodes whose instances are looked up next
+	led       time.Time           // when the term began
 	looked    time.Time           // when the last lookup began
 	asked     map[string][]string // the Nodes of each provider ID that is being looked up
 	steps     controller.Schedule // Nodes whose condition may need a write
@@ -208,7 +208,7 @@ func (c *Controller) Lead(election.Term) {
 	c.book.Reset(now)
 	c.tables, c.ledger, c.notices = reading{due: now}, reading{due: now}, reading{due: now}
 	c.version, c.writing, c.changes, c.flying, c.telling = "", nil, make(map[string]cloudroute.Change), make(map[string]bool), make(map[string]string)
-	c.looked = time.Time{}
+	c.led, c.looked = now, time.Time{}
 	c.instances, c.steps, c.asked = controller.NewSchedule(), controller.NewSchedule(), make(map[string][]string)
 	for name, n := range c.nodes {
 		n.fruitless, n.failures = 0, 0

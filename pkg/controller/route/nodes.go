@@ -6,6 +6,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloudroute"
+	"github.com/tulle-net/tulle/pkg/controller"
 )
 
 // set takes a state of a Node.
@@ -78,7 +79,7 @@ func (c *Controller) instancesDue(now time.Time) (ids []string, again time.Time)
 		return nil, next
 	}
 	for {
-		name, due := c.instances.Pop(now.Add(refreshAhead))
+		name, due := c.instances.Pop(now)
 		if !due {
 			break
 		}
@@ -121,7 +122,7 @@ func (c *Controller) takeInstances(ids []string, found map[string]cloud.Instance
 			}
 			if answered && n.Target.Problem == "" {
 				n.fruitless = 0
-				c.instances.Set(name, now.Add(refreshInterval))
+				c.instances.Set(name, controller.NextRefresh(c.led, now, refreshInterval))
 				continue
 			}
 			n.fruitless++

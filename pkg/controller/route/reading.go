@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/controller"
 )
 
 // The keys of the lookups that read everything at once.
@@ -67,8 +68,11 @@ func (c *Controller) takeTables(_ []string, found map[string]tablesRead) {
 	if !ok {
 		return
 	}
-	if first && c.options.Period > lateTime {
+	switch {
+	case first && c.options.Period > lateTime:
 		c.tables.due = now.Add(lateTime)
+	case c.options.Period < refreshInterval/2 && !controller.NextRefresh(c.led, now, refreshInterval).After(c.tables.due):
+		c.tables.due = c.tables.due.Add(c.options.Period) // the instances are read in its place
 	}
 	c.book.SetTables(read.all, read.began, now)
 }
