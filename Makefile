@@ -11,6 +11,8 @@ KUBE_NODES ?= 1000,5000
 NEW_NODES ?= 500,5000
 CLOUD_NODES ?= 50,5000
 CLOUD_IDLE ?= 5m
+CLOUD_LATENCY ?= 20ms
+CLOUD_ROUTES ?= true
 SOAK      ?= 30m
 KILLS     ?= 500
 SOAK_CLOUD ?= 1h
@@ -156,9 +158,9 @@ bench-controller: root go kube-deps ## podCIDRs for many Nodes at once and for o
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
 	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchController$$' -test.timeout 120m -nodes $(NEW_NODES)
 
-bench-cloud: root go kube-deps ## Nodes of AWS initialised and routed, calls and memory, beside the AWS cloud controller manager (CCM_SOURCE=/a/git/repository, CLOUD_NODES=50, CLOUD_IDLE=2m)
+bench-cloud: root go kube-deps ## Nodes of AWS initialised and routed, calls and memory, beside the AWS cloud controller manager (CCM_SOURCE=/a/git/repository, CLOUD_NODES=50, CLOUD_IDLE=2m, CLOUD_LATENCY=100ms, CLOUD_ROUTES=false)
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
-	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchCloud$$' -test.timeout 120m -bench-cloud $(CLOUD_NODES) -bench-idle $(CLOUD_IDLE)
+	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchCloud$$' -test.timeout 120m -bench-cloud $(CLOUD_NODES) -bench-idle $(CLOUD_IDLE) -bench-latency $(CLOUD_LATENCY) -bench-routes=$(CLOUD_ROUTES)
 
 release: go ## archives for all kinds of processors, in bin/release (VERSION=v1.2.3, ARCHES='amd64 arm64')
 	VERSION=$(VERSION) dist/release/build.sh bin/release

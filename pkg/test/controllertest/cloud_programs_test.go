@@ -20,8 +20,11 @@ const ccmName = "AWS cloud controller manager"
 // clusterFlags are what both controllers of a cloud get.
 var clusterFlags = []string{
 	"--cloud-provider=aws", "--cluster-name=prod", "--cluster-cidr=10.64.0.0/10", "--allocate-node-cidrs=true", "--configure-cloud-routes=true",
-	"--controllers=cloud-node-controller,cloud-node-lifecycle-controller,node-route-controller",
+	nodeControllers + ",node-route-controller",
 }
+
+// nodeControllers turns on the controllers of a cloud that need no route tables.
+const nodeControllers = "--controllers=cloud-node-controller,cloud-node-lifecycle-controller"
 
 // allRules are the rights of tulle-controller with all controllers of a cloud.
 func allRules() []kubetest.Rule {
@@ -61,8 +64,12 @@ func (l *lab) ccm(program string, a *cloudAccount, flags ...string) *kerneltest.
 // ours runs tulle-controller with all controllers of a cloud.
 func (l *lab) ours(program, kubeconfig string, a *cloudAccount, flags ...string) *kerneltest.Process {
 	l.t.Helper()
+	common := clusterFlags
+	if slices.Contains(flags, nodeControllers) {
+		common = []string{"--cloud-provider=aws", "--cluster-name=prod"}
+	}
 	p := kerneltest.Launch(l.t, "", append(slices.Clone(a.env), "GORACE=atexit_sleep_ms=0"),
-		append(append([]string{program, "--kubeconfig=" + kubeconfig, "--healthz-port=0"}, clusterFlags...), flags...)...)
+		append(append([]string{program, "--kubeconfig=" + kubeconfig, "--healthz-port=0"}, common...), flags...)...)
 	l.t.Cleanup(func() {
 		p.End(syscall.SIGKILL)
 		if said := p.Said(); strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic:") || l.t.Failed() {

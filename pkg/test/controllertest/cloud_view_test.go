@@ -5,6 +5,7 @@ package controllertest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,12 +16,21 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
+// initialisation is what a Node lacks that its program has not initialised.
+const initialisation = " initialisation"
+
 // cloudView follows all Nodes of a cloud, none of which is deleted.
 type cloudView struct {
+	unrouted bool // the program writes no routes
+
 	mu    sync.Mutex
 	nodes map[string]string // what each one lacks
-	open  int               // how many are not
-	last  time.Time         // when the last one was
+	open  int               // how many lack something
+	last  time.Time         // when one was last complete
+	// uninitialised is how many Nodes are, and initialised is when the last one was not any
+	// more.
+	uninitialised int
+	initialised   time.Time
 }
 
 // watchCloud follows the Nodes until the test ends.
@@ -52,22 +62,29 @@ func (l *lab) watchCloud() *cloudView {
 // Set implements kube.Sink. A Node is complete when it is initialised and routed.
 func (v *cloudView) Set(n *kube.Node) {
 	lacks := ""
-	if len(n.ProviderID) == 0 {
-		lacks += " providerID"
-	}
 	for _, t := range n.Taints() {
 		if string(t.Key) == cloudnode.Taint {
-			lacks += " initialisation"
+			lacks = initialisation
 		}
 	}
-	if string(n.Unavailable.Status) != "False" {
+	if len(n.ProviderID) == 0 {
+		lacks = initialisation
+	}
+	if string(n.Unavailable.Status) != "False" && !v.unrouted {
 		lacks += " routes"
 	}
+	waits := strings.HasPrefix(lacks, initialisation)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	was, known := v.nodes[string(n.Name)]
 	if was != "" {
 		v.open--
+	}
+	if waited := strings.HasPrefix(was, initialisation); waited && !waits {
+		v.uninitialised--
+		v.initialised = time.Now()
+	} else if waits && !waited {
+		v.uninitialised++
 	}
 	if v.nodes[string(n.Name)] = lacks; lacks != "" {
 		v.open++
