@@ -63,6 +63,7 @@ func (p Plan) Split() (sets, deletes Plan) {
 type Planner struct {
 	steps []Op
 	ranks [2 * kinds]int // how many steps have each rank
+	spare Plan           // empty; see Reuse
 
 	setsOnly bool // deletes are only noted
 	deletes  bool // some were added
@@ -93,13 +94,21 @@ func (p *Planner) Plan() Plan {
 	for r := 1; r < len(next); r++ {
 		next[r] = next[r-1] + p.ranks[r-1]
 	}
-	plan := make(Plan, len(p.steps))
+	plan := slices.Grow(p.spare, len(p.steps))[:len(p.steps)]
 	for _, op := range p.steps {
 		at := &next[op.rank()]
 		plan[*at] = op
 		*at++
 	}
 	return plan
+}
+
+// Reuse empties the Planner, and keeps the memory of its steps, and of the Plan that it
+// returned, for the next Plan.
+func (p *Planner) Reuse(plan Plan) {
+	clear(p.steps)
+	clear(plan)
+	*p = Planner{steps: p.steps[:0], spare: plan[:0]}
 }
 
 // rank orders steps: the kinds that are made or replaced, then those that are deleted,

@@ -55,7 +55,7 @@ func (r *Reconciler) blind(k netstate.Key, t task) bool {
 
 // planTasks plans the keys that are known to need work.
 func (r *Reconciler) planTasks(p *pass) {
-	var plan netstate.Planner
+	plan := &r.planner
 	plan.Grow(len(p.tasks))
 	p.plain = true
 	for k, t := range p.tasks {

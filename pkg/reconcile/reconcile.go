@@ -43,7 +43,8 @@ type Reconciler struct {
 	watching bool                      // events come, or came once
 	strays   bool                      // something was left alone until all owners are known
 	resync   schedule
-	now      *pass // the present pass
+	now      *pass            // the present pass
+	planner  netstate.Planner // of passes that are no resync; empty between them
 	report   report
 	waiters  []waiter
 }
@@ -241,6 +242,9 @@ func (r *Reconciler) end(ctx context.Context, p *pass, err error) {
 	r.queue.spare = nil
 	if p.plain && r.desired.expected > 0 { // the next portion is about as large
 		r.queue.reuse(p.tasks)
+		r.planner.Reuse(p.plan)
+	} else {
+		r.planner = netstate.Planner{}
 	}
 	if p.full {
 		took := now.Sub(p.start)
