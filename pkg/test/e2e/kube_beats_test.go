@@ -112,7 +112,7 @@ func (s scale) reportKube(all []*kubeMeasured) {
 	beats := [][]string{{"Heartbeats", "Nodes", "daemon", "a second", "a second wanted", "bytes each", "µs each", "processor", "MB an hour", "memory, MiB", "as wanted: processor", "MB an hour"}}
 	for _, m := range all {
 		row := func(s kubeStart) []string {
-			peak, file := s.memoryCells()
+			peak, _, file := s.memoryCells()
 			var mb []float64
 			for _, n := range s.received {
 				mb = append(mb, float64(n)/1e6)

@@ -26,17 +26,18 @@ func (s sample) cell() string {
 	return tabletest.Milliseconds(s.at(0)) + " / " + tabletest.Milliseconds(s.at(0.5))
 }
 
-// memoryCells returns the peaks, and how much of the memory is the program's file.
-func (s start) memoryCells() (peak, file string) {
-	var peaks, files []int64
+// memoryCells returns the peaks, what was resident at the end, and how much of that was
+// the program's file.
+func (s start) memoryCells() (peak, resident, file string) {
+	var peaks, residents, files []int64
 	for _, m := range s.memory {
-		peaks, files = append(peaks, m.peak), append(files, m.file)
+		peaks, residents, files = append(peaks, m.peak), append(residents, m.resident), append(files, m.file)
 	}
 	cell := func(of []int64) string {
 		slices.Sort(of)
 		return fmt.Sprintf("%.1f / %.1f", float64(of[0])/(1<<20), float64(of[len(of)/2])/(1<<20))
 	}
-	return cell(peaks), cell(files)
+	return cell(peaks), cell(residents), cell(files)
 }
 
 func (s start) callsCell() string {
@@ -52,14 +53,14 @@ func (s start) callsCell() string {
 // report prints all measurements.
 func (s scale) report(all []*measured) {
 	fmt.Fprintf(s.to, "\n%s, %d processors, %d rounds. Times are in ms, minimum / median, unless the table says otherwise.\n", runtime.Version(), runtime.NumCPU(), s.rounds)
-	head := []string{"leases", "daemon", "all in the kernel", "it says so", "processor time", "peak memory, MiB", "of that its file", "messages to etcd"}
+	head := []string{"leases", "daemon", "all in the kernel", "it says so", "processor time", "peak memory, MiB", "resident then", "of that its file", "messages to etcd"}
 	cold := [][]string{slices.Concat([]string{"First start"}, head)}
 	again := [][]string{slices.Concat([]string{"Another start"}, head)}
 	more := [][]string{{"One more", "leases", "daemon", "minimum", "median", "95 of 100", "maximum", "of that etcd's write, median"}}
 	for _, m := range all {
 		row := func(s start) []string {
-			peak, file := s.memoryCells()
-			return []string{m.backend, fmt.Sprint(m.peers), m.name, s.there.cell(), s.said.cell(), s.cpu.cell(), peak, file, s.callsCell()}
+			peak, resident, file := s.memoryCells()
+			return []string{m.backend, fmt.Sprint(m.peers), m.name, s.there.cell(), s.said.cell(), s.cpu.cell(), peak, resident, file, s.callsCell()}
 		}
 		cold = append(cold, row(m.cold))
 		if len(m.again.said) > 0 {

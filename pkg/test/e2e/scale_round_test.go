@@ -36,9 +36,9 @@ type start struct {
 	calls  map[string]int // of etcd, in the last round
 }
 
-// memory is the peak of a process's resident memory. file is how much of its present
-// memory is its program's file, which the kernel can drop at any time.
-type memory struct{ peak, file int64 }
+// memory is the peak of a process's resident memory, and what is resident at present. file
+// is how much of that is its program's file, which the kernel can drop at any time.
+type memory struct{ peak, resident, file int64 }
 
 func v4Prefix(a, b, c, d byte, bits int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, c, d}), bits)
@@ -136,11 +136,13 @@ func (c *crowd) memory(d *clustertest.Daemon) memory {
 		c.t.Fatal(err)
 	}
 	m := memory{peak: d.PeakMemory()}
-	_, rest, _ := strings.Cut(string(text), "RssFile:")
-	if _, err := fmt.Sscan(rest, &m.file); err != nil {
-		c.t.Fatalf("read the memory of %s: %v", d.Name, err)
+	for field, to := range map[string]*int64{"VmRSS:": &m.resident, "RssFile:": &m.file} {
+		_, rest, _ := strings.Cut(string(text), field)
+		if _, err := fmt.Sscan(rest, to); err != nil {
+			c.t.Fatalf("read the memory of %s: %v", d.Name, err)
+		}
+		*to <<= 10
 	}
-	m.file <<= 10
 	return m
 }
 
