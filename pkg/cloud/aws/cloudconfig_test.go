@@ -109,12 +109,12 @@ func TestSecurityGroupSettings(t *testing.T) {
 
 func TestWrongCloudConfigs(t *testing.T) {
 	for text, part := range map[string]string{
-		"Zone = a":                        "in no section",
-		"[Global":                         "no section",
-		"[Global] x":                      "no section",
-		"[Global x]":                      "no section",
-		"[9]":                             "no section",
-		"[Global]\n= 5":                   "no name",
+		"Zone = a":                        "before the first section",
+		"[Global":                         "not a section",
+		"[Global] x":                      "not a section",
+		"[Global x]":                      "not a section",
+		"[9]":                             "not a section",
+		"[Global]\n= 5":                   "not the name",
 		"[Global]\nRegion = \"eu-west-1":  "line 2: Region: a quote is not closed",
 		"[Global]\nRegion = eu\\west":     "write it twice",
 		"[Global]\nRegion = ireland":      "use one like eu-west-1",

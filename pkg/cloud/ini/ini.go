@@ -1,5 +1,5 @@
-// Package ini reads settings of INI files in the dialect of git, as the cloud configs of
-// Kubernetes have it.
+// Package ini parses INI files in the dialect of git, which the cloud configs of Kubernetes
+// use.
 package ini
 
 import (
@@ -31,12 +31,12 @@ func Parse(text string) (all []Entry, err error) {
 			}
 			continue
 		case section == "":
-			return nil, fmt.Errorf("line %d: %.40q is in no section; begin with [Global]", n, line)
+			return nil, fmt.Errorf("line %d: %.40q stands before the first section; begin with [Global]", n, line)
 		}
 		name, rest, given := strings.Cut(line, "=")
 		e := Entry{Line: n, Section: section, Subsection: subsection, Name: strings.TrimSpace(name), Value: "true"}
 		if !isName(e.Name) {
-			return nil, fmt.Errorf("line %d: %.40q is no name of a setting", n, e.Name)
+			return nil, fmt.Errorf("line %d: %.40q is not the name of a setting; use letters, digits and dashes", n, e.Name)
 		}
 		if given {
 			if e.Value, err = parseValue(rest); err != nil {
@@ -52,18 +52,18 @@ func Parse(text string) (all []Entry, err error) {
 func parseSection(line string) (section, subsection string, err error) {
 	inside, after, closed := strings.Cut(line[1:], "]")
 	if rest := strings.TrimSpace(after); !closed || rest != "" && rest[0] != ';' && rest[0] != '#' {
-		return "", "", fmt.Errorf("%.40q is no section; use one like [Global]", line)
+		return "", "", fmt.Errorf("%.40q is not a section; use one like [Global]", line)
 	}
 	section, subsection, quoted := strings.Cut(strings.TrimSpace(inside), " ")
 	if quoted {
 		subsection = strings.TrimSpace(subsection)
 		if len(subsection) < 2 || subsection[0] != '"' || subsection[len(subsection)-1] != '"' {
-			return "", "", fmt.Errorf("%.40q is no section; use one like [ServiceOverride \"1\"]", line)
+			return "", "", fmt.Errorf("%.40q is not a section; use one like [ServiceOverride \"1\"]", line)
 		}
 		subsection = subsection[1 : len(subsection)-1]
 	}
 	if !isName(section) {
-		return "", "", fmt.Errorf("%.40q is no section; use one like [Global]", line)
+		return "", "", fmt.Errorf("%.40q is not a section; use one like [Global]", line)
 	}
 	return strings.ToLower(section), subsection, nil
 }
@@ -81,7 +81,7 @@ func parseValue(text string) (string, error) {
 		case ch == '\\':
 			i++
 			if i == len(text) || !strings.ContainsRune(`\"nt`, rune(text[i])) {
-				return "", fmt.Errorf(`a backslash stands before another character than \, ", n or t; write it twice`)
+				return "", fmt.Errorf(`a backslash before another character than \, ", n or t; write it twice`)
 			}
 			b.WriteByte(map[byte]byte{'\\': '\\', '"': '"', 'n': '\n', 't': '\t'}[text[i]])
 			kept = b.Len()
@@ -95,7 +95,7 @@ func parseValue(text string) (string, error) {
 		}
 	}
 	if quoted {
-		return "", fmt.Errorf("a quote is not closed")
+		return "", fmt.Errorf("a quote is not closed; add the closing quote")
 	}
 	return b.String()[:kept], nil
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestEntriesOfAFile(t *testing.T) {
+func TestParseReturnsEntriesInOrder(t *testing.T) {
 	got, err := Parse("\ufeff; a comment\r\n[Global]\nproject-id = my-project-1 # a comment\nnode-tags=a\nnode-tags = \"b ; c\"\nmultizone\n\n[Section \"Sub\"]\nx=y\\\\z\n")
 	want := []Entry{
 		{3, "global", "", "project-id", "my-project-1"}, {4, "global", "", "node-tags", "a"}, {5, "global", "", "node-tags", "b ; c"},
@@ -17,10 +17,10 @@ func TestEntriesOfAFile(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoINI(t *testing.T) {
+func TestInvalidFilesAreRefused(t *testing.T) {
 	for text, part := range map[string]string{
-		"a=b": "in no section", "[a\nb=c": "no section", "[a] x": "no section", "[a b]": "no section", "[1]": "no section",
-		"[a]\nb=\"c": "not closed", "[a]\nb=\\x": "backslash", "[a]\nb=\\": "backslash", "[a]\n=c": "no name", "[a]\nb c=d": "no name",
+		"a=b": "before the first section", "[a\nb=c": "not a section", "[a] x": "not a section", "[a b]": "not a section", "[1]": "not a section",
+		"[a]\nb=\"c": "not closed", "[a]\nb=\\x": "backslash", "[a]\nb=\\": "backslash", "[a]\n=c": "not the name", "[a]\nb c=d": "not the name",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), part) || !strings.HasPrefix(err.Error(), "line ") {
 			t.Errorf("%q: %v", text, err)
@@ -28,7 +28,7 @@ func TestWhatIsNoINI(t *testing.T) {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestQuotesEscapesAndComments(t *testing.T) {
 	for text, want := range map[string]string{
 		`a`: "a", `a b ; c`: "a b", `"a ; b" # c`: "a ; b", `"a" b`: "a b", ``: "", `"  "`: "  ", `a\\b\"c\n`: "a\\b\"c\n", `a "" `: "a ",
 	} {

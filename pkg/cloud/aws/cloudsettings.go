@@ -1,0 +1,139 @@
+package aws
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tulle-net/tulle/pkg/cloud/ini"
+)
+
+// settings sets the settings of the section Global, by their names in lower case. Each
+// function returns a warning about a value without effect.
+var settings = map[string]func(c *Config, value string) (warning string, err error){
+	"kubernetesclusterid":         func(c *Config, value string) (string, error) { return "", c.setCluster(value, false) },
+	"kubernetesclustertag":        func(c *Config, value string) (string, error) { return "", c.setCluster(value, true) },
+	"region":                      func(c *Config, value string) (string, error) { return "", c.setRegion(value) },
+	"zone":                        func(c *Config, value string) (string, error) { return "", c.setZone(value) },
+	"vpc":                         func(c *Config, value string) (string, error) { return "", c.setVPC(value) },
+	"routetableid":                func(c *Config, value string) (string, error) { return "", c.addTables(value) },
+	"rolearn":                     func(c *Config, value string) (string, error) { return "", c.setRole(value) },
+	"nodeipfamilies":              (*Config).addFamily,
+	"disablesecuritygroupingress": func(c *Config, value string) (string, error) { return "", c.setNodeRules(value) },
+}
+
+// balancers is the subject of settings of load balancers.
+const balancers = "load balancers"
+
+// elsewhere are settings without effect here, each with its subject.
+var elsewhere = map[string]string{
+	"subnetid": balancers, "elbsecuritygroup": balancers,
+	"clusterserviceloadbalancerhealthprobemode": balancers, "clusterservicesharedloadbalancerhealthprobeport": balancers,
+	"clusterservicesharedloadbalancerhealthprobepath": balancers, "nlbsecuritygroupmode": balancers,
+	"supportedtopologyinstancetypepattern": "labels of the network's topology",
+}
+
+// set sets one setting of the section Global. It returns a warning about a setting without
+// effect.
+func (c *Config) set(e ini.Entry) (warning string, err error) {
+	name := strings.ToLower(e.Name)
+	if to, known := settings[name]; known {
+		return to(c, e.Value)
+	}
+	subject, known := elsewhere[name]
+	if !known {
+		return "is unknown, and has no effect", nil
+	}
+	// The service controller works as the mode Managed does.
+	if name == "elbsecuritygroup" || name == "nlbsecuritygroupmode" && e.Value != "" && !strings.EqualFold(e.Value, "managed") {
+		c.Unserved = append(c.Unserved, e.Name)
+	}
+	if subject == balancers {
+		return "is about " + subject + ", and has no effect; use the annotations of Services", nil
+	}
+	return "is about " + subject + ", and has no effect", nil
+}
+
+// setCluster sets the cluster's name. Two lines may not give different names.
+func (c *Config) setCluster(name string, legacy bool) error {
+	if c.Cluster != "" && c.Cluster != name {
+		return fmt.Errorf("%.80q, but another line has %.80q; use one", name, c.Cluster)
+	}
+	c.Cluster, c.Legacy = name, c.Legacy || legacy
+	return CheckCluster(name)
+}
+
+func (c *Config) setRegion(value string) error {
+	c.Region = value
+	if !regionName.MatchString(value) {
+		return fmt.Errorf("%.40q is not a region; use one like eu-west-1", value)
+	}
+	return nil
+}
+
+// setZone sets the region to that of a zone, unless another line has set it.
+func (c *Config) setZone(value string) error {
+	if c.Region != "" {
+		return nil
+	}
+	if len(value) < 2 || !regionName.MatchString(value[:len(value)-1]) {
+		return fmt.Errorf("%.40q is not a zone; use one like eu-west-1a, or set Region", value)
+	}
+	c.Region = value[:len(value)-1]
+	return nil
+}
+
+func (c *Config) setVPC(value string) error {
+	c.VPC = value
+	if !strings.HasPrefix(value, "vpc-") || !resourceID.MatchString(value) {
+		return fmt.Errorf("%.40q is not a VPC; use one like vpc-0123456789abcdef0", value)
+	}
+	return nil
+}
+
+// addTables adds the IDs of route tables, which commas or spaces separate.
+func (c *Config) addTables(value string) error {
+	for _, id := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if !strings.HasPrefix(id, "rtb-") || !resourceID.MatchString(id) {
+			return fmt.Errorf("%.40q is not a route table; use one like rtb-0123456789abcdef0", id)
+		}
+		if !slices.Contains(c.Tables, id) {
+			c.Tables = append(c.Tables, id)
+		}
+	}
+	if len(c.Tables) > mostValues {
+		return fmt.Errorf("has %d tables, and a read takes at most %d; tag the tables instead", len(c.Tables), mostValues)
+	}
+	return nil
+}
+
+func (c *Config) setRole(value string) error {
+	c.RoleARN = value
+	if !strings.HasPrefix(value, "arn:") || !strings.Contains(value, ":role/") {
+		return fmt.Errorf("%.80q is not a role; use one like arn:aws:iam::123456789012:role/NAME", value)
+	}
+	return nil
+}
+
+func (c *Config) addFamily(value string) (warning string, err error) {
+	switch {
+	case value != "ipv4" && value != "ipv6":
+		return "", fmt.Errorf("%.40q is not a family; use ipv4 or ipv6, one per line", value)
+	case slices.Contains(c.Families, value):
+		return "occurs twice", nil
+	}
+	c.Families = append(c.Families, value)
+	return "", nil
+}
+
+func (c *Config) setNodeRules(value string) error {
+	switch strings.ToLower(value) {
+	case "true", "yes", "on", "1":
+		c.KeepsNodeRules = true
+	case "false", "no", "off", "0":
+		c.KeepsNodeRules = false
+	default:
+		return fmt.Errorf("%.40q is neither true nor false; use one of them", value)
+	}
+	return nil
+}
