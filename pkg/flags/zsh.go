@@ -51,35 +51,45 @@ else
 fi
 `
 
-func zshCompletion(p Program) string {
-	lister := func(k kind, choices []string) string {
-		switch k {
-		case oneOf:
-			return "(" + strings.Join(choices, " ") + ")"
-		case aFile:
-			return "_files"
-		case aFolder:
-			return "_files -/"
-		case anInterface:
-			return "_net_interfaces"
-		}
-		return " " // nothing to list
+// zshAction returns the action with which zsh completes a value of a kind.
+func zshAction(k kind, choices []string) string {
+	switch k {
+	case oneOf:
+		return "(" + strings.Join(choices, " ") + ")"
+	case aFile:
+		return "_files"
+	case aFolder:
+		return "_files -/"
+	case anInterface:
+		return "_net_interfaces"
 	}
-	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, "[", `\[`, "]", `\]`).Replace
+	return " " // nothing to list
+}
+
+// zshEscape escapes the characters that _arguments and _describe interpret.
+func zshEscape(s string) string {
+	return strings.NewReplacer(`\`, `\\`, ":", `\:`, "[", `\[`, "]", `\]`).Replace(s)
+}
+
+// zshSpec returns the flag's argument of _arguments, without quotes.
+func (f Flag) zshSpec() string {
+	spec := f.Written()
+	if f.Many {
+		spec = "*" + spec
+	}
+	values := zshEscape(f.Value) + ":" + zshAction(f.kind(), f.choices())
+	if f.isBool() {
+		return spec + "=-[" + zshEscape(f.about()) + "]::true or false:" + values[1:]
+	}
+	return spec + "=[" + zshEscape(f.about()) + "]:" + values
+}
+
+func zshCompletion(p Program) string {
 	var commands, words, byCommand strings.Builder
 	var common, valued []string
 	own := make(map[string][]string) // by command
 	for _, f := range p.Flags {
-		spec := f.Written()
-		if f.Many {
-			spec = "*" + spec
-		}
-		values := escape(f.Value) + ":" + lister(f.kind(), f.choices())
-		if f.isBool() {
-			spec += "=-[" + escape(f.about()) + "]::true or false:" + values[1:]
-		} else {
-			spec += "=[" + escape(f.about()) + "]:" + values
-		}
+		spec := f.zshSpec()
 		if !f.isBool() {
 			valued = append(valued, f.Name)
 		}
@@ -94,7 +104,7 @@ func zshCompletion(p Program) string {
 		return indent + strings.Join(specs, "\n"+indent) + "\n"
 	}
 	for _, c := range p.named() {
-		fmt.Fprintf(&commands, "\t\t%s\n", single(escape(c.Name)+":"+c.About))
+		fmt.Fprintf(&commands, "\t\t%s\n", single(zshEscape(c.Name)+":"+c.About))
 		if specs := own[c.Name]; specs != nil {
 			fmt.Fprintf(&byCommand, "\t%s)\n\t\tflags+=(\n%s\t\t)\n\t\t;;\n", c.Name, list("\t\t\t", specs))
 		}
