@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// settleTime is how long a cloud may not show a change that it has made.
+	// settleTime is how long a cloud may still show the state before a change.
 	settleTime = 10 * time.Second
-	// forgetTime is how long a write may arrive late. Until then, the ledger keeps the
-	// routes that are not there, and the targets that routes led to.
+	// forgetTime is how long a write may arrive late. Until then, the ledger keeps absent
+	// routes, and the former targets of routes.
 	forgetTime = 10 * time.Minute
 	// throttledPause is how long changes pause after the cloud has throttled one.
 	throttledPause = time.Second
-	// recentTime is how old the last read of a table may be when a route in it is removed.
+	// recentTime is the largest age of a table's last read when a route in it is removed.
 	recentTime = 15 * time.Second
 )
 
-// retries paces the changes of one route, or of one instance, that fail.
+// retries paces the retries of failed changes of one route, or of one instance.
 var retries = retry.Backoff{First: 500 * time.Millisecond, Last: time.Minute}
 
 // Book holds what was read, and decides what to change. It is not safe for concurrent
@@ -52,7 +52,7 @@ type Book struct {
 	examined int               // counts destinations, for tests of what an event costs
 }
 
-// node is a Node, and what follows from it.
+// node is a Node, with what the Book derives from it.
 type node struct {
 	Node
 	dests   []*dest
@@ -63,11 +63,11 @@ type node struct {
 // dest is a destination that a node needs or the ledger has.
 type dest struct {
 	prefix netip.Prefix
-	claims []*node // that have the range, the oldest first
-	owned  []Owned // as the ledger has it
+	claims []*node // the nodes with the range, the oldest first
+	owned  []Owned // from the ledger
 	gone   time.Time
 	slots  []slot
-	// queued is set while it waits for room, and full if there was none.
+	// queued is set while it waits for room, and full if there was no room.
 	queued, full bool
 }
 
@@ -107,8 +107,8 @@ func New(o Options) *Book {
 	return b
 }
 
-// Reset forgets the tables, the ledger and how changes ended, at the beginning of a
-// term. What nodes need stays.
+// Reset forgets the tables, the ledger and the outcomes of changes, at the beginning of a
+// term. It keeps the nodes.
 func (b *Book) Reset(now time.Time) {
 	b.tables, b.ids, b.local, b.hasTables, b.hasLedger, b.began = make(map[string]*table), nil, nil, false, false, now
 	b.due, b.forwards, b.queue, b.staged, b.marking = retry.Schedule[*dest]{}, retry.Schedule[*node]{}, nil, make(map[*dest]bool), nil
@@ -180,7 +180,7 @@ func (b *Book) DeleteNode(name string, now time.Time) {
 	}
 }
 
-// SetTarget records what a node's routes lead to.
+// SetTarget records the target of a node's routes.
 func (b *Book) SetTarget(name string, t Target, now time.Time) {
 	if n := b.nodes[name]; n != nil {
 		b.setTarget(n, t, now)
@@ -200,7 +200,7 @@ func (b *Book) setTarget(n *node, t Target, now time.Time) {
 	b.follow(n, now)
 }
 
-// follow examines all of a node.
+// follow examines all destinations of a node.
 func (b *Book) follow(n *node, now time.Time) {
 	b.touched[n.Name] = true
 	b.forwards.Advance(n, now)
@@ -209,7 +209,7 @@ func (b *Book) follow(n *node, now time.Time) {
 	}
 }
 
-// host notes which instance a node has. A younger node loses it.
+// host records which instance a node has. A younger node loses the instance.
 func (b *Book) host(n *node, now time.Time) {
 	if id := n.Target.Instance; id != "" {
 		all := b.hosts[id]
@@ -289,7 +289,7 @@ func (o Owned) owns(r cloud.Route) bool {
 	})
 }
 
-// insert inserts a node behind those that are older.
+// insert inserts a node after the older ones.
 func insert(all *[]*node, n *node) {
 	i, _ := slices.BinarySearchFunc(*all, n, byAge)
 	*all = slices.Insert(*all, i, n)

@@ -28,7 +28,7 @@ func TestEveryTableGetsEveryRange(t *testing.T) {
 	}
 }
 
-// What an event costs does not depend on how many nodes there are.
+// The cost of an event does not depend on the number of nodes.
 func TestAnEventCostsItsNodeAlone(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a", "rtb-b", "rtb-c")
 	for i := range 5000 {
@@ -69,7 +69,7 @@ func TestARouteStaysForTheGraceAndNeverWithoutAReading(t *testing.T) {
 	}
 }
 
-// A list without any node is taken for a mistake.
+// A list without any node counts as a mistake.
 func TestTheLastRouteIsNeverRemoved(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a")
 	for i := range 3 {
@@ -109,13 +109,13 @@ func TestForeignRoutesStay(t *testing.T) {
 	if foreign != 3 {
 		t.Errorf("%d foreign routes in %+v", foreign, w.Rows())
 	}
-	// A person removes the route in the way.
+	// A person removes the foreign route.
 	delete(w.tables["rtb-a"], prefix("10.0.1.0/24"))
 	w.pass(time.Minute)
 	w.wantStatus(1, Routed)
 }
 
-// What another controller made for a living node is ours from then on.
+// A route that another controller made for a living node is adopted.
 func TestAdoptsWhatANodeNeeds(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a")
 	w.put("rtb-a", cloud.Route{Destination: prefix("10.0.1.0/24"), Kind: cloud.ToInterface, Target: "eni-1", Instance: "i-1"})
@@ -177,7 +177,7 @@ func TestDriftIsHealed(t *testing.T) {
 	}
 }
 
-// The oldest nodes get the room that there is, and keep it.
+// The oldest nodes get the room, and keep it.
 func TestAFullTableServesTheOldest(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		w := newWorld(t, Options{}, "rtb-a", "rtb-b")
@@ -229,7 +229,7 @@ func TestAFullTableServesTheOldest(t *testing.T) {
 	}
 }
 
-// A failed route is tried again within a second, and holds up no other.
+// A failed route is retried within a second, and delays no other.
 func TestAFailingRouteHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a")
 	var tries []time.Time
@@ -260,7 +260,7 @@ func TestAFailingRouteHoldsUpNoOther(t *testing.T) {
 	w.wantStatus(3, Routed)
 }
 
-// A change beyond the cloud's limits is no failure of its route.
+// A throttled change does not count as a failure of its route.
 func TestThrottlingPausesAll(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a")
 	tokens, asked := 0, 0

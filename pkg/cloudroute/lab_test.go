@@ -27,7 +27,7 @@ type world struct {
 	read   time.Time
 	every  time.Duration // between two readings
 
-	// fail, if set, returns the error of a change in the place of making it.
+	// fail, if set, is called before a change. If it returns an error, the change is not made.
 	fail func(c Change) error
 	made []Change
 	// unmarked are changes that were made before the ledger had them.
@@ -49,7 +49,7 @@ func newWorld(t testing.TB, o Options, tables ...string) *world {
 	return w
 }
 
-// restart is another leader, which knows what is stored alone.
+// restart starts another leader, which knows only what is stored.
 func (w *world) restart() {
 	w.Book.Reset(w.now)
 	w.Book.SetLedger(slices.Collect(maps.Values(w.ledger)), w.now)
@@ -139,7 +139,7 @@ func (w *world) apply(c Change) error {
 	return nil
 }
 
-// turn makes what is due, and reports whether there was anything.
+// turn makes the changes that are due, and reports whether there were any.
 func (w *world) turn() bool {
 	entries := w.Marks(w.now)
 	for _, e := range entries {
@@ -155,7 +155,7 @@ func (w *world) turn() bool {
 	return len(entries)+len(changes) > 0
 }
 
-// settle makes everything that is due now.
+// settle makes all changes that are due now.
 func (w *world) settle() {
 	w.Helper()
 	for n := 0; w.turn(); n++ {

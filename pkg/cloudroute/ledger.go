@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// Entry is what the ledger has of one destination. Without routes, it has nothing.
+// Entry is the ledger's entry of one destination. An Entry without routes means
+// that the ledger has none for the destination.
 type Entry struct {
 	Destination netip.Prefix
 	Routes      []Owned // in the order of their tables
 }
 
-// Owned is a route of ours in one table, or one that is about to be written.
+// Owned is a route of ours in one table, also one that will be written next.
 type Owned struct {
 	Table string
-	// Targets are what the route may lead to: first what it is to, then what it led to
-	// until a write whose end may not be seen yet.
+	// Targets are the targets that the route may have: first the wanted one, then former
+	// ones while a write may still arrive late.
 	Targets []string
-	// Node is the node that needed it last.
+	// Node is the last node that needed it.
 	Node string
 }
 
@@ -52,12 +53,12 @@ func (e Entry) Join(f Entry) Entry {
 	return Entry{e.Destination, all}
 }
 
-// String returns a route as the ledger has it.
+// String returns the route in the format of the ledger.
 func (o Owned) String() string {
 	return o.Table + " " + strings.Join(o.Targets, ",") + " " + o.Node
 }
 
-// Text returns the routes as the ledger stores them: a line each.
+// Text returns the routes in the format of the ledger, one line each.
 func (e Entry) Text() string {
 	var b strings.Builder
 	for _, o := range e.Routes {
@@ -74,7 +75,7 @@ func (e Entry) Key() string {
 
 var keys = strings.NewReplacer(":", "-", "/", "_")
 
-// ParseEntry reads an entry. An invalid one is no entry: nothing in it is ours.
+// ParseEntry parses an entry. It refuses an invalid one as a whole: nothing in it is ours.
 func ParseEntry(key, text string) (Entry, error) {
 	fail := func(why string) (Entry, error) {
 		return Entry{}, fmt.Errorf("entry %.100q of the ledger: %s", key, why)

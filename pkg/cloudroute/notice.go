@@ -7,16 +7,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// noticeDelay is how long a route has been in its table before a notice names it: a
-// cloud needs a moment to carry it out.
+// noticeDelay is how long a route must be in its table before a notice names it, because a
+// cloud needs a moment to apply it.
 const noticeDelay = 2 * time.Second
 
-// someNetwork is the network of instances for which the cloud names none.
+// someNetwork is the network in notices of instances whose network the cloud does not name.
 const someNetwork = "default"
 
-// Notice returns what other nodes need to know about a node: which of its ranges every table of
-// its network routes to it. It is not known before everything was read that it depends
-// on. If again is not zero, it may be another one from then on without an event.
+// Notice returns the notice of a node for the other nodes: those of its ranges that every table
+// of its network routes to it. known is false until everything that it depends on was read. If
+// again is not zero, the notice may change then without an event.
 func (b *Book) Notice(name string, now time.Time) (v subnet.Notice, again time.Time, known bool) {
 	n := b.nodes[name]
 	switch {
@@ -45,8 +45,8 @@ func (b *Book) Notice(name string, now time.Time) (v subnet.Notice, again time.T
 	return v, again, true
 }
 
-// isRouted reports whether every table of the node's network, and at least one, has the
-// route.
+// isRouted reports whether every table of the node's network has the route, and there is at
+// least one.
 func (b *Book) isRouted(d *dest) bool {
 	tables := 0
 	for _, id := range b.ids {
@@ -61,7 +61,7 @@ func (b *Book) isRouted(d *dest) bool {
 	return tables > 0
 }
 
-// routedSince returns when the last of our changes of a destination's routes ended.
+// routedSince returns when our last change of a destination's routes ended.
 func (d *dest) routedSince(b *Book) (last time.Time) {
 	for i := range d.slots {
 		if s := &d.slots[i]; b.tables[s.table] != nil && s.wrote.After(last) {

@@ -12,21 +12,21 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// table is a route table as it was read last, with our changes since.
+// table is a route table of the last read, with our changes since then.
 type table struct {
 	cloud.Table
 	routes   map[netip.Prefix]cloud.Route
 	read     time.Time // when the reading began
-	taken    time.Time // when it had ended
+	taken    time.Time // when the read ended
 	used     subnet.Pair[int]
 	reserved subnet.Pair[int]
-	// limit is the number of routes at which the cloud called the table full, and until
-	// when that counts; 0 is none.
+	// limit is the number of routes at which the cloud reported the table as full, and
+	// until when that counts; 0 is no limit.
 	limit   subnet.Pair[int]
 	limited time.Time
 }
 
-// newTable returns a table as it was read.
+// newTable returns a table that was just read.
 func newTable(v cloud.Table, read, taken time.Time) *table {
 	t := &table{Table: v, routes: make(map[netip.Prefix]cloud.Route, len(v.Routes)), read: read, taken: taken}
 	for f := range t.used {
@@ -51,7 +51,7 @@ func (t *table) count(to *subnet.Pair[int], p netip.Prefix, n int) {
 	to[subnet.FamilyOf(p.Addr())] += n
 }
 
-// most returns how many routes the table may have, or 0.
+// most returns the number of routes that the table may have; 0 is unknown.
 func (t *table) most(f subnet.Family) int {
 	if t.limit[f] > 0 && (t.Quota.Most[f] == 0 || t.limit[f] < t.Quota.Most[f]) {
 		return t.limit[f]
@@ -66,7 +66,7 @@ func (t *table) hasRoom(p netip.Prefix) bool {
 	return most == 0 || t.used[f]+t.reserved[f] < most
 }
 
-// set records what we know of a route without a read.
+// set records the state of a route after one of our changes.
 func (t *table) set(p netip.Prefix, r cloud.Route, there bool) {
 	if _, was := t.routes[p]; was != there {
 		t.count(&t.used, p, map[bool]int{true: 1, false: -1}[there])
@@ -78,8 +78,8 @@ func (t *table) set(p netip.Prefix, r cloud.Route, there bool) {
 	}
 }
 
-// SetTables replaces the tables that are ours with those of a complete read. began is when
-// the read began: it may lack what we changed later.
+// SetTables replaces the tables that are ours with those of a complete read. began is when the
+// read began: it may lack later changes of ours.
 func (b *Book) SetTables(all []cloud.Table, began, now time.Time) {
 	same := b.hasTables && len(all) == len(b.ids)
 	before, local := b.tables, b.local
@@ -127,8 +127,8 @@ func (b *Book) changed(d *dest, before map[string]*table) bool {
 	return false
 }
 
-// keepLimit keeps the limit that the cloud has shown for a table. After a while, the Book
-// tries one more route.
+// keepLimit keeps the limit at which the cloud reported a table as full. After a while, the
+// Book tries one more route.
 func (b *Book) keepLimit(t, old *table, now time.Time) {
 	if old.limit == (subnet.Pair[int]{}) {
 		return
@@ -142,8 +142,8 @@ func (b *Book) keepLimit(t, old *table, now time.Time) {
 	}
 }
 
-// reserve counts the room of the routes that are about to be written, and lets those
-// that wait try again.
+// reserve counts the room of the routes that will be written next, and makes the waiting ones
+// try again.
 func (b *Book) reserve() {
 	for _, t := range b.tables {
 		t.reserved = subnet.Pair[int]{}
@@ -158,7 +158,7 @@ func (b *Book) reserve() {
 	b.roomier = true
 }
 
-// SetLedger replaces what is known of the ledger.
+// SetLedger replaces the entries of the ledger.
 func (b *Book) SetLedger(all []Entry, now time.Time) {
 	has := make(map[netip.Prefix][]Owned, len(all))
 	for _, e := range all {
@@ -178,7 +178,7 @@ func (b *Book) SetLedger(all []Entry, now time.Time) {
 	}
 }
 
-// read returns a range of a node, or what is wrong with it.
+// read parses a range of a node. It returns a finding for an invalid one.
 func (b *Book) read(n *node, text string) (p netip.Prefix, f Finding) {
 	wrong := func(c Code, why string) (netip.Prefix, Finding) {
 		return netip.Prefix{}, Finding{n.Name, n.UID, c, fmt.Sprintf("podCIDR %.100q %s", text, why)}
