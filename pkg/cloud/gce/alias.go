@@ -71,5 +71,5 @@ func (c *Client) await(ctx context.Context, at place, o operation) error {
 		}
 		o = next
 	}
-	return o.failure()
+	return o.failure(updateInterface)
 }

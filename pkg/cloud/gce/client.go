@@ -2,6 +2,7 @@ package gce
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,11 @@ type Options struct {
 	// Project is the project of the instances. Without it, it is the one of the
 	// credentials.
 	Project string
+	// Config is what the cloud config file says.
+	Config Config
+	// Cluster is the cluster's name, which the names of its routes begin with. Without it,
+	// the Client writes no routes.
+	Cluster string
 	// Endpoint is the API's address, or another one of the same API.
 	Endpoint string
 	// Agent is the user agent.
@@ -56,7 +62,12 @@ type Client struct {
 	options Options
 	http    *http.Client
 	tokens  tokens
-	limiter limiter
+	limiter *cloud.Limiter
+	batch   *cloud.Batch // nil if each request is about other instances
+	network network
+	most    quota
+	reads   recent
+	running operations
 
 	mu    sync.Mutex
 	calls map[cloud.Call]int
@@ -71,7 +82,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find Google's credentials: %w; set GOOGLE_APPLICATION_CREDENTIALS, or run it on an instance with a service account", hide(err))
 	}
-	if o.Project == "" {
+	if o.Project = cmp.Or(o.Project, o.Config.Project); o.Project == "" {
 		o.Project = found.ProjectID
 	}
 	return NewWith(o, found.TokenSource)
@@ -79,27 +90,35 @@ func New(ctx context.Context, o Options) (*Client, error) {
 
 // NewWith returns a Client with tokens from source.
 func NewWith(o Options, source oauth2.TokenSource) (*Client, error) {
+	o.Project = cmp.Or(o.Project, o.Config.Project)
 	if o.Project == "" {
 		return nil, errors.New("the credentials name no project; name the project of the instances")
 	}
 	if err := CheckProject(o.Project); err != nil {
 		return nil, err
 	}
-	if o.Endpoint == "" {
-		o.Endpoint = Endpoint
+	if o.Cluster != "" {
+		if err := CheckCluster(o.Cluster); err != nil {
+			return nil, err
+		}
 	}
-	o.Endpoint = strings.TrimSuffix(o.Endpoint, "/") + "/"
+	o.Endpoint = strings.TrimSuffix(cmp.Or(o.Endpoint, o.Config.Endpoint, Endpoint), "/") + "/"
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
-	return &Client{
-		options: o, tokens: newTokens(source), calls: make(map[cloud.Call]int),
+	c := &Client{
+		options: o, tokens: newTokens(source), calls: make(map[cloud.Call]int), limiter: cloud.NewLimiter(budgetOf),
 		// A redirect would take the token elsewhere.
 		http: &http.Client{
 			Transport:     o.Transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-	}, nil
+	}
+	c.network.project, c.network.name = cmp.Or(o.Config.NetworkProject, o.Project), o.Config.Network
+	if o.Cluster != "" {
+		c.batch = cloud.NewBatch(c.instances)
+	}
+	return c, nil
 }
 
 // Project returns the project of the instances.
@@ -115,11 +134,11 @@ func (c *Client) Calls() map[cloud.Call]int {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// request is a request about a zone. Each may be sent again as it is.
+// request is a request about a zone, or about a project. Each may be sent again as it is.
 type request struct {
 	action, method string
 	at             place
-	path           string // below the zone
+	path           string // below the zone, or below the project
 	query          url.Values
 	body           any
 }
@@ -127,10 +146,20 @@ type request struct {
 // do sends a request until the API answers, at most mostTries times, and decodes the answer
 // into to.
 func (c *Client) do(ctx context.Context, r request, to any) error {
+	bucket := bucketOf(r.action)
+	var last error
 	for failures := 1; ; failures++ {
+		if err := c.limiter.Wait(ctx, bucket); err != nil {
+			if e, ok := errors.AsType[*cloud.Error](err); ok {
+				e.Action = r.action
+			}
+			return cmp.Or(last, err) // the last one may say that a change was made
+		}
+		began := time.Now()
 		err := c.try(ctx, r, to)
 		c.count(r.action, err)
-		if err == nil {
+		if last = err; err == nil {
+			c.limiter.Succeeded(bucket)
 			return nil
 		}
 		kind := cloud.KindOf(err)
@@ -138,9 +167,10 @@ func (c *Client) do(ctx context.Context, r request, to any) error {
 			return err
 		}
 		pause := backoff.After(failures)
-		if e, ok := errors.AsType[*cloud.Error](err); ok && e.After > 0 {
-			pause = max(pause, e.After)
-			c.limiter.pause(e.After)
+		if e, ok := errors.AsType[*cloud.Error](err); ok {
+			if pause = max(pause, e.After); kind == cloud.Throttled || e.After > 0 {
+				c.limiter.Slow(bucket, began, e.After)
+			}
 		}
 		if end, ends := ctx.Deadline(); ends && time.Until(end) < pause {
 			return err
@@ -156,9 +186,6 @@ func (c *Client) try(ctx context.Context, r request, to any) error {
 	failed := func(err error) error {
 		return &cloud.Error{Kind: cloud.Unavailable, Action: r.action, Text: "the Compute Engine API is not reachable: " + hide(err).Error()}
 	}
-	if err := c.limiter.wait(ctx); err != nil {
-		return failed(err)
-	}
 	token, err := c.tokens.get(ctx)
 	if err != nil {
 		return noToken(r.action, err)
@@ -171,7 +198,7 @@ func (c *Client) try(ctx context.Context, r request, to any) error {
 		}
 		body = bytes.NewReader(text)
 	}
-	address := c.options.Endpoint + "projects/" + url.PathEscape(r.at.project) + "/zones/" + url.PathEscape(r.at.zone) + "/" + r.path + "?" + r.query.Encode()
+	address := c.options.Endpoint + strings.TrimSuffix(r.at.path()+r.path, "/") + "?" + r.query.Encode()
 	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
 	if err != nil {
 		return failed(err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,13 @@ const (
 	getInstance     = "instances.get"
 	updateInterface = "instances.updateNetworkInterface"
 	waitOperation   = "zoneOperations.wait"
+	listAll         = "instances.aggregatedList"
+	listRoutes      = "routes.list"
+	getRoute        = "routes.get"
+	insertRoute     = "routes.insert"
+	deleteRoute     = "routes.delete"
+	listOperations  = "globalOperations.list"
+	getProject      = "projects.get"
 )
 
 // permissions are what the API requires for each action.
@@ -25,6 +33,13 @@ var permissions = map[string]string{
 	getInstance:     "compute.instances.get",
 	updateInterface: "compute.instances.updateNetworkInterface and compute.subnetworks.use",
 	waitOperation:   "compute.zoneOperations.get",
+	listAll:         "compute.instances.list",
+	listRoutes:      "compute.routes.list",
+	getRoute:        "compute.routes.get",
+	insertRoute:     "compute.routes.create, compute.networks.updatePolicy and compute.instances.use",
+	deleteRoute:     "compute.routes.delete and compute.networks.updatePolicy",
+	listOperations:  "compute.globalOperations.list",
+	getProject:      "compute.projects.get",
 }
 
 // refusal is the body of an answer that is not OK.
@@ -48,14 +63,15 @@ func refused(action string, r *http.Response, body []byte) *cloud.Error {
 	if e.Text == "" {
 		e.Text = strings.TrimSpace(string(body))
 	}
-	quota := r.StatusCode == http.StatusTooManyRequests
+	quota, full := r.StatusCode == http.StatusTooManyRequests, false
 	for _, one := range said.Error.Errors {
-		for _, reason := range overQuota {
-			quota = quota || one.Reason == reason
-		}
+		quota = quota || slices.Contains(overQuota, one.Reason)
+		full = full || one.Reason == "quotaExceeded" && action == insertRoute
 	}
 	fix := ""
 	switch code := r.StatusCode; {
+	case full:
+		e.Kind, fix = cloud.Full, "; raise the project's quota of routes, or remove nodes"
 	case quota:
 		e.Kind, fix = cloud.Throttled, "; waiting, or raise the project's quota of Compute Engine API requests"
 	case code == http.StatusUnauthorized:
@@ -88,18 +104,28 @@ func kindOf(text string) cloud.Kind {
 	return cloud.Refused
 }
 
-// failure returns why an operation failed, or nil.
-func (o *operation) failure() error {
+// failure returns why an operation of an action failed, or nil.
+func (o *operation) failure(action string) error {
 	if len(o.Error.Errors) == 0 {
 		return nil
 	}
 	first := o.Error.Errors[0]
-	text := first.Code + ": " + first.Message
+	text, fix := first.Code+": "+first.Message, ""
 	kind := kindOf(text)
-	if strings.Contains(first.Code, "RATE_EXCEEDED") || strings.Contains(first.Code, "QUOTA_EXCEEDED") {
+	switch {
+	case strings.Contains(first.Code, "QUOTA_EXCEEDED") && action == insertRoute:
+		kind, fix = cloud.Full, "; raise the project's quota of routes, or remove nodes"
+	case strings.Contains(first.Code, "RATE_EXCEEDED"), strings.Contains(first.Code, "QUOTA_EXCEEDED"):
 		kind = cloud.Throttled
+	case action == updateInterface:
+	case first.Code == "RESOURCE_NOT_FOUND":
+		kind = cloud.Missing
+	case first.Code == "RESOURCE_ALREADY_EXISTS", first.Code == "RESOURCE_NOT_READY":
+		kind = cloud.Changed
+	case strings.HasPrefix(first.Code, "INTERNAL_ERROR"):
+		kind = cloud.Unavailable
 	}
-	return &cloud.Error{Kind: kind, Action: updateInterface, Text: fmt.Sprintf("operation %.80q failed: %.300q", o.Name, text)}
+	return &cloud.Error{Kind: kind, Action: action, Text: fmt.Sprintf("operation %.80q failed: %.300q%s", o.Name, text, fix)}
 }
 
 // mostAfter limits how long the API may ask to wait.

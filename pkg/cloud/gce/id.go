@@ -2,6 +2,7 @@ package gce
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 )
@@ -12,16 +13,26 @@ const scheme = "gce://"
 // name is an instance, by its provider ID.
 type name struct{ project, zone, instance string }
 
-// place is a zone of a project.
+// place is a zone of a project, or a whole project.
 type place struct{ project, zone string }
+
+// path returns where the API has what is in the place.
+func (p place) path() string {
+	path := "projects/" + url.PathEscape(p.project) + "/"
+	if p.zone != "" {
+		path += "zones/" + url.PathEscape(p.zone) + "/"
+	}
+	return path
+}
 
 func (n name) place() place { return place{n.project, n.zone} }
 
 var (
 	// projectName also matches a project of a domain, like "example.com:worker".
-	projectName  = regexp.MustCompile(`^([a-z][a-z0-9.-]{0,62}:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
-	zoneName     = regexp.MustCompile(`^[a-z]+(-[a-z0-9]+){1,4}$`)
-	instanceName = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	projectName   = regexp.MustCompile(`^([a-z][a-z0-9.-]{0,62}:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
+	zoneName      = regexp.MustCompile(`^[a-z]+(-[a-z0-9]+){1,4}$`)
+	operationName = regexp.MustCompile(`^[a-z0-9-]{1,200}$`)
+	instanceName  = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 
 // CheckProject returns what is wrong with the name of a project.

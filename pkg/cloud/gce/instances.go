@@ -25,23 +25,38 @@ const (
 	mostPages = 1000
 	// mostZones is how many zones are read at once.
 	mostZones = 8
+	// fewZones is how many zones are read one by one. A region has three or four.
+	fewZones = 4
 )
 
 // Instances returns the present state of each instance, by its provider ID. With an error,
 // it could not read the instances that are missing in the map.
 func (c *Client) Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error) {
+	if c.batch != nil {
+		return c.batch.Instances(ctx, ids)
+	}
+	return c.instances(ctx, ids)
+}
+
+// instances reads instances: zone by zone if they are in a few zones, and all zones at
+// once if they are in more.
+func (c *Client) instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error) {
 	found := make(map[string]cloud.Instance, len(ids))
 	zones := make(map[place]map[string]string) // the provider ID of each name
 	for _, id := range ids {
 		n, err := parse(id, c.options.Project)
 		if err != nil {
-			found[id] = cloud.Instance{Problem: err.Error()}
+			found[id] = cloud.Instance{ProviderID: id, Problem: err.Error()}
 			continue
 		}
 		if zones[n.place()] == nil {
 			zones[n.place()] = make(map[string]string)
 		}
 		zones[n.place()][n.instance] = id
+	}
+	var failed error
+	if len(zones) > fewZones {
+		failed = c.readAll(ctx, zones, found)
 	}
 	var (
 		mu       sync.Mutex
@@ -65,39 +80,47 @@ func (c *Client) Instances(ctx context.Context, ids []string) (map[string]cloud.
 		})
 	}
 	running.Wait()
-	return found, errors.Join(failures...)
+	return found, errors.Join(append(failures, failed)...)
 }
 
 // read returns the instances of those names in a zone.
 func (c *Client) read(ctx context.Context, at place, names []string) (map[string]cloud.Instance, error) {
 	found := make(map[string]cloud.Instance, len(names))
-	missing := func(name string) cloud.Instance {
-		return cloud.Instance{Problem: fmt.Sprintf("there is no instance %s in the zone %s of the project %s; delete the Node if its machine is gone", name, at.zone, at.project)}
-	}
+	missing := func(name string) cloud.Instance { return c.absent(at, name) }
 	if len(names) == 1 {
 		var i instance
 		err := c.do(ctx, request{action: getInstance, method: http.MethodGet, at: at, path: "instances/" + names[0], query: url.Values{"fields": {fieldsOfInstance}}}, &i)
-		switch {
-		case err == nil:
-			found[names[0]] = i.value()
-		case cloud.KindOf(err) == cloud.Missing:
-			found[names[0]] = missing(names[0])
-		case cloud.KindOf(err) == cloud.Refused: // an unknown zone, for example
+		switch kind := cloud.KindOf(err); {
+		case err == nil && i.Name == names[0]:
+			found[names[0]] = c.machine(at, &i)
+			return found, nil
+		case err == nil: // the list shows whether there is such an instance
+		case kind == cloud.Missing: // as an unknown zone is, or another API
+		case kind == cloud.Refused: // an unknown zone, for example
 			found[names[0]] = unread(err)
+			return found, nil
 		default:
 			return nil, err
 		}
-		return found, nil
 	}
-	query := url.Values{"fields": {"nextPageToken,items(" + fieldsOfInstance + ")"}, "maxResults": {strconv.Itoa(pageSize)}}
+	query := url.Values{"fields": {"kind,nextPageToken,warning(code,message),items(" + fieldsOfInstance + ")"}, "maxResults": {strconv.Itoa(pageSize)}}
 	if len(names) <= mostNamed {
 		query.Set("filter", `(name = "`+strings.Join(names, `") OR (name = "`)+`")`)
 	}
 	for range mostPages {
 		var page instances
 		err := c.do(ctx, request{action: listInstances, method: http.MethodGet, at: at, path: "instances", query: query}, &page)
+		if err == nil {
+			err = page.check(listInstances, "compute#instanceList")
+		}
 		switch kind := cloud.KindOf(err); {
-		case err == nil, kind == cloud.Missing: // there may be no such zone
+		case err == nil:
+		case kind == cloud.Missing: // there may be no such zone; or another API answers
+			missing = func(name string) cloud.Instance {
+				i := c.absent(at, name)
+				i.State = ""
+				return i
+			}
 		case kind == cloud.Refused: // which is one more answer for an unknown zone
 			missing = func(string) cloud.Instance { return unread(err) }
 		default:
@@ -105,8 +128,11 @@ func (c *Client) read(ctx context.Context, at place, names []string) (map[string
 		}
 		for n := range page.Items {
 			if _, wanted := slices.BinarySearch(names, page.Items[n].Name); wanted {
-				found[page.Items[n].Name] = page.Items[n].value()
+				found[page.Items[n].Name] = c.machine(at, &page.Items[n])
 			}
+		}
+		if err == nil && !page.Warning.isComplete() {
+			return found, incomplete(listInstances, "the zone "+at.zone, page.Warning)
 		}
 		if page.Next == "" {
 			for _, name := range names {
@@ -119,6 +145,11 @@ func (c *Client) read(ctx context.Context, at place, names []string) (map[string
 		query.Set("pageToken", page.Next)
 	}
 	return found, &cloud.Error{Kind: cloud.Unavailable, Action: listInstances, Text: fmt.Sprintf("the list of the zone %s does not end after %d pages", at.zone, mostPages)}
+}
+
+// incomplete returns the error of a list that may lack instances.
+func incomplete(action, of string, w warning) error {
+	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: fmt.Sprintf("the list of %s is incomplete (%.60s: %.200q); reading it again later", of, w.Code, w.Message)}
 }
 
 // unread returns what is known of an instance that the API refuses to read.

@@ -47,13 +47,13 @@ func one(t testing.TB, c *Client, id string) cloud.Instance {
 	return all[id]
 }
 
-// untilAsked returns a context that ends after the server's next request of an action.
-func untilAsked(t testing.TB, s *gcetest.Server, action string) context.Context {
+// untilWaited returns a context that ends when the server was asked for n more waits.
+func untilWaited(t testing.TB, s *gcetest.Server, n int) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
-	before := s.Asked(action)
+	n += s.Asked(waitOperation)
 	go func() {
 		defer cancel()
-		for s.Asked(action) == before && ctx.Err() == nil {
+		for s.Asked(waitOperation) < n && ctx.Err() == nil {
 			<-time.After(time.Millisecond)
 		}
 	}()
@@ -74,6 +74,19 @@ func fill(s *gcetest.Server, zone string, n int) (ids []string) {
 		ids = append(ids, gcetest.ID(zone, name))
 	}
 	return ids
+}
+
+// routing returns a Client of the server that writes routes, in a network of the server.
+func routing(t testing.TB, s *gcetest.Server) *Client {
+	t.Helper()
+	s.AddNetwork("default", "10.128.0.0/16")
+	c, err := NewWith(Options{
+		Project: gcetest.Project, Endpoint: s.Endpoint(), Cluster: "prod", Config: Config{Network: "default"}, Transport: s.Transport(),
+	}, oauth2.StaticTokenSource(&oauth2.Token{AccessToken: gcetest.Token}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // fault returns a Refuse that gives these faults in turn to one action.

@@ -1,48 +1,36 @@
 package gce
 
 import (
-	"context"
-	"sync"
-	"time"
+	"strings"
 
-	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
+// The buckets of requests: the API has quotas a minute for each of these, which a project
+// shares with other programs.
 const (
-	// interval is the mean time between two requests. A project's smallest default quota
-	// is 1,500 a minute, which it shares with others.
-	interval = 100 * time.Millisecond
-	// burst is how many requests may be sent at once.
-	burst = 20
+	reads   = "reads"
+	changes = "changes"
+	polls   = "polls"
 )
 
-// limiter spaces requests.
-type limiter struct {
-	mu   sync.Mutex
-	next time.Time // when the next request may be sent, if burst were 1
+// budgetOf returns the budget of a bucket. A project's smallest default quota is 1,500
+// requests a minute; this is less than half of it.
+func budgetOf(bucket string) cloud.Budget {
+	if bucket == polls {
+		return cloud.Budget{Burst: 10, Rate: 5}
+	}
+	return cloud.Budget{Burst: 20, Rate: 10}
 }
 
-// wait waits until a request may be sent.
-func (l *limiter) wait(ctx context.Context) error {
-	l.mu.Lock()
-	now := time.Now()
-	if free := now.Add(-(burst - 1) * interval); l.next.Before(free) {
-		l.next = free
+// bucketOf returns the bucket of an action.
+func bucketOf(action string) string {
+	_, verb, _ := strings.Cut(action, ".")
+	switch {
+	case strings.Contains(action, "Operations."):
+		return polls
+	case verb == "get" || verb == "list" || verb == "aggregatedList":
+		return reads
 	}
-	at := l.next
-	l.next = at.Add(interval)
-	l.mu.Unlock()
-	if !at.After(now) {
-		return ctx.Err()
-	}
-	return retry.Sleep(ctx, at.Sub(now))
-}
-
-// pause lets no request through for d.
-func (l *limiter) pause(d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if at := time.Now().Add(d); l.next.Before(at) {
-		l.next = at
-	}
+	return changes
 }

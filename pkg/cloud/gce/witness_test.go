@@ -75,7 +75,7 @@ func TestGooglesOwnClientAgrees(t *testing.T) {
 	})
 	t.Run("changes", func(t *testing.T) {
 		said := w.ask(t, s, "add", "worker-0002", one(t, c, ids[2]).Version, "10.80.0.0/24", "pods", request1)
-		if said.Code != 0 || said.Operation == nil || said.Operation.Status != done || said.Operation.failure() != nil {
+		if said.Code != 0 || said.Operation == nil || said.Operation.Status != done || said.Operation.failure(updateInterface) != nil {
 			t.Fatalf("%+v", said)
 		}
 		if err := c.AddAlias(within(t, time.Minute), change(t, c, ids[2], "10.80.1.0/24", request2)); err != nil {
@@ -104,7 +104,7 @@ func TestGooglesOwnClientAgrees(t *testing.T) {
 	})
 	t.Run("operations", func(t *testing.T) {
 		said := w.ask(t, s, "add", "worker-0004", one(t, c, ids[4]).Version, "10.64.5.0/24", "pods", request1[:35]+"8")
-		if said.Operation == nil || cloud.KindOf(said.Operation.failure()) != cloud.Taken {
+		if said.Operation == nil || cloud.KindOf(said.Operation.failure(updateInterface)) != cloud.Taken {
 			t.Errorf("%+v", said)
 		}
 		err := c.AddAlias(within(t, time.Minute), change(t, c, ids[4], "10.64.5.0/24", request1[:35]+"9"))

@@ -3,6 +3,7 @@ package gcetest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -26,6 +27,9 @@ type Instance struct {
 	Name              string      `json:"name"`
 	Zone              string      `json:"zone"`
 	Status            string      `json:"status"`
+	MachineType       string      `json:"machineType,omitempty"`
+	CanIPForward      bool        `json:"canIpForward,omitempty"`
+	LastStart         string      `json:"lastStartTimestamp,omitempty"`
 	NetworkInterfaces []Interface `json:"networkInterfaces,omitempty"`
 }
 
@@ -34,6 +38,8 @@ type Interface struct {
 	Kind              string       `json:"kind,omitempty"`
 	Name              string       `json:"name,omitempty"`
 	Network           string       `json:"network,omitempty"`
+	NetworkIP         string       `json:"networkIP,omitempty"`
+	AccessConfigs     []IPv4Access `json:"accessConfigs,omitempty"`
 	Fingerprint       string       `json:"fingerprint,omitempty"`
 	AliasIPRanges     []AliasRange `json:"aliasIpRanges,omitempty"`
 	IPv6Address       string       `json:"ipv6Address,omitempty"`
@@ -45,6 +51,11 @@ type Interface struct {
 type AliasRange struct {
 	IPCidrRange         string `json:"ipCidrRange"`
 	SubnetworkRangeName string `json:"subnetworkRangeName,omitempty"`
+}
+
+// IPv4Access is an external IPv4 address.
+type IPv4Access struct {
+	NatIP string `json:"natIP,omitempty"`
 }
 
 // IPv6Access is an external IPv6 range.
@@ -69,6 +80,7 @@ type Server struct {
 	instances  map[string]map[string]*Instance // by zone and name
 	operations map[string]*operation
 	requests   map[string]string // the operation of each requestId
+	vpc        map[string]*Route // by name
 	asked      []string          // actions
 	queries    []string          // what was asked in full
 	versions   int
@@ -90,6 +102,19 @@ type Server struct {
 	Lasts time.Duration
 	// Secondary are the ranges of the subnetwork by name. Without any, each is accepted.
 	Secondary map[string]netip.Prefix
+	// Forgets lets no list of operations have any.
+	Forgets bool
+	// Unreachable are zones that do not answer a list of all zones.
+	Unreachable map[string]bool
+	// Partial is the code of a warning that every list carries, if it is set.
+	Partial string
+	// Garble answers a request with a text in the place of the server's, unless it is "".
+	Garble func(action string) string
+	// MostRoutes is the project's quota of routes, and Elsewhere how many of them other
+	// networks use.
+	MostRoutes, Elsewhere int
+	// Network is what the metadata server says about the instance's network.
+	Network string
 	// Tokens counts the tokens that were handed out.
 	Tokens int
 }
@@ -108,7 +133,7 @@ func New(t testing.TB) *Server {
 func newServer(t testing.TB) *Server {
 	return &Server{
 		t: t, instances: make(map[string]map[string]*Instance), operations: make(map[string]*operation),
-		requests: make(map[string]string),
+		requests: make(map[string]string), vpc: make(map[string]*Route), MostRoutes: 250, Network: "projects/123456789/networks/default",
 	}
 }
 
@@ -129,9 +154,10 @@ func ID(zone, name string) string { return "gce://" + Project + "/" + zone + "/"
 func (s *Server) Add(zone, name, from string, aliases ...string) {
 	i := &Instance{
 		Kind: "compute#instance", ID: fmt.Sprint(len(name), "00"), Name: name, Status: "RUNNING",
-		Zone: s.Endpoint() + "projects/" + Project + "/zones/" + zone,
+		Zone: s.Endpoint() + "projects/" + Project + "/zones/" + zone, CanIPForward: true, LastStart: "2026-11-01T08:00:00.000-07:00",
+		MachineType: s.Endpoint() + "projects/" + Project + "/zones/" + zone + "/machineTypes/e2-standard-4",
 		NetworkInterfaces: []Interface{{
-			Kind: "compute#networkInterface", Name: "nic0", Network: s.Endpoint() + "projects/" + Project + "/global/networks/default",
+			Kind: "compute#networkInterface", Name: "nic0", Network: s.NetworkURL("default"), NetworkIP: s.address(),
 		}},
 	}
 	for _, a := range aliases {
@@ -213,6 +239,16 @@ func (s *Server) routes() *http.ServeMux {
 	api("GET "+zone+"instances/{instance}", "instances.get", s.get)
 	api("PATCH "+zone+"instances/{instance}/updateNetworkInterface", "instances.updateNetworkInterface", s.update)
 	api("GET "+zone+"operations/{operation}", "zoneOperations.get", s.operation)
+	const project = "/compute/v1/projects/{project}"
+	api("GET "+project, "projects.get", s.project)
+	api("GET "+project+"/aggregated/instances", "instances.aggregatedList", s.listAll)
+	api("GET "+project+"/global/routes", "routes.list", s.listRoutes)
+	api("GET "+project+"/global/routes/{route}", "routes.get", s.getRoute)
+	api("POST "+project+"/global/routes", "routes.insert", s.insertRoute)
+	api("DELETE "+project+"/global/routes/{route}", "routes.delete", s.deleteRoute)
+	api("GET "+project+"/global/operations", "globalOperations.list", s.listOperations)
+	api("GET "+project+"/global/operations/{operation}", "globalOperations.get", s.operation)
+	api("POST "+project+"/global/operations/{operation}/wait", "globalOperations.wait", s.wait)
 	api("POST "+zone+"operations/{operation}/wait", "zoneOperations.wait", s.wait)
 	mux.HandleFunc("GET /computeMetadata/v1/", s.metadata)
 	mux.HandleFunc("POST /token", s.token)
@@ -223,7 +259,7 @@ func (s *Server) routes() *http.ServeMux {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, action string, serve func(*http.Request) (any, *Fault)) {
 	var fault *Fault
 	var latency time.Duration
-	lose := false
+	lose, garbage := false, ""
 	s.Do(func() {
 		latency = s.Latency
 		s.asked = append(s.asked, action)
@@ -232,6 +268,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, action string, se
 			fault = s.Refuse(action)
 		}
 		lose = s.Lose != nil && s.Lose(action)
+		if s.Garble != nil {
+			garbage = s.Garble(action)
+		}
 	})
 	<-time.After(latency / 2)
 	var answer any
@@ -259,6 +298,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, action string, se
 			"errors": []map[string]string{{"message": fault.Message, "domain": "global", "reason": fault.Reason}},
 		}}
 	}
+	if fault == nil && garbage != "" {
+		_, _ = io.WriteString(w, garbage)
+		return
+	}
 	if err := json.NewEncoder(w).Encode(answer); err != nil && r.Context().Err() == nil {
 		s.t.Error(err)
 	}
@@ -274,6 +317,8 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 	switch path := strings.TrimPrefix(r.URL.Path, "/computeMetadata/v1/"); path {
 	case "project/project-id":
 		fmt.Fprint(w, Project)
+	case "instance/network-interfaces/0/network":
+		fmt.Fprint(w, s.Network)
 	case "instance/service-accounts/default/token":
 		s.handOut(w)
 	case "universe/universe-domain", "universe/universe_domain":

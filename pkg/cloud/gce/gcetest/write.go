@@ -14,7 +14,7 @@ import (
 type operation struct {
 	Kind   string          `json:"kind"`
 	Name   string          `json:"name"`
-	Zone   string          `json:"zone"`
+	Zone   string          `json:"zone,omitempty"`
 	Type   string          `json:"operationType"`
 	Status string          `json:"status"`
 	Error  *operationError `json:"error,omitempty"`
@@ -69,25 +69,30 @@ func (s *Server) update(r *http.Request) (answer any, fault *Fault) {
 		if fault != nil {
 			return
 		}
-		o := &operation{
-			Kind: "compute#operation", Name: fmt.Sprintf("operation-%d", len(s.operations)+1), Zone: i.Zone,
-			Type: "updateNetworkInterface", Status: "RUNNING", done: make(chan struct{}),
-		}
-		o.make = func() (string, string) { return s.replace(i, d.Name, body.AliasIPRanges) }
-		s.operations[o.Name] = o
-		if id != "" {
+		o := s.begin("updateNetworkInterface", func() (string, string) { return s.replace(i, d.Name, body.AliasIPRanges) })
+		if o.Zone = i.Zone; id != "" {
 			s.requests[id] = o.Name
-		}
-		switch {
-		case s.Late:
-		case s.Lasts > 0:
-			time.AfterFunc(s.Lasts, func() { s.Do(func() { s.end(o) }) })
-		default:
-			s.end(o)
 		}
 		answer = *o
 	})
 	return answer, fault
+}
+
+// begin begins an operation.
+func (s *Server) begin(kind string, work func() (code, message string)) *operation {
+	o := &operation{
+		Kind: "compute#operation", Name: fmt.Sprintf("operation-%d", len(s.operations)+1),
+		Type: kind, Status: "RUNNING", done: make(chan struct{}), make: work,
+	}
+	s.operations[o.Name] = o
+	switch {
+	case s.Late:
+	case s.Lasts > 0:
+		time.AfterFunc(s.Lasts, func() { s.Do(func() { s.end(o) }) })
+	default:
+		s.end(o)
+	}
+	return o
 }
 
 func (i *Instance) device(name string) *Interface {
