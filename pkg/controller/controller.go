@@ -44,6 +44,8 @@ type Write struct {
 	// Before and After are what the write changes, where a plan shows both, and Mark is
 	// what makes a deletion ours. They may be empty.
 	Before, After, Mark string
+	// Held is set if a plan only shows the write: it is not made while its reason lasts.
+	Held bool
 	// Within limits a write to a cloud, whose operations take their time; zero is
 	// Options.WriteTimeout. The end of the term ends it.
 	Within time.Duration

@@ -61,6 +61,7 @@ type plannedWrite struct {
 	Before     string `json:"before,omitempty"`
 	After      string `json:"after,omitempty"`
 	Mark       string `json:"mark,omitempty"`
+	Held       bool   `json:"held,omitempty"`
 }
 
 // plan prints every write that the controllers would make now.
@@ -79,14 +80,24 @@ func (s settings) plan(out io.Writer) error {
 			a.Tables = newTableAnswers(r)
 		}
 		for _, w := range writes {
-			a.Writes = append(a.Writes, plannedWrite{w.Controller, w.Verb, w.Object.Kind, nameIn(w.Object), w.Summary, w.Before, w.After, w.Mark})
+			a.Writes = append(a.Writes, plannedWrite{w.Controller, w.Verb, w.Object.Kind, nameIn(w.Object), w.Summary, w.Before, w.After, w.Mark, w.Held})
 		}
 		err = answer.Write(s.output, out, "plan", a, func() error { return a.write(out) })
-		if err == nil && len(writes) > 0 {
+		if err == nil && a.pending() > 0 {
 			err = errPending
 		}
 		return err
 	})
+}
+
+// pending counts the writes that are not held back.
+func (a planAnswer) pending() (n int) {
+	for _, w := range a.Writes {
+		if !w.Held {
+			n++
+		}
+	}
+	return n
 }
 
 // nameIn returns the name of an object, that of a Service with its namespace.
@@ -110,7 +121,11 @@ func (a planAnswer) write(out io.Writer) error {
 			fmt.Fprintf(t, "\t\t%s\n", w.difference())
 		}
 	}
-	fmt.Fprintf(t, "\n%d to write\n", len(a.Writes))
+	fmt.Fprintf(t, "\n%d to write", a.pending())
+	if held := len(a.Writes) - a.pending(); held > 0 {
+		fmt.Fprintf(t, "; %d held back until a person decides", held)
+	}
+	fmt.Fprintln(t)
 	for _, u := range a.Tables {
 		fmt.Fprintln(t, u)
 	}

@@ -246,7 +246,9 @@ func (c *Controller) deletions(now time.Time, n int) (writes []controller.Write,
 		case previews:
 			summary = "delete later: " + v.text
 		}
-		writes = append(writes, c.deletion(v.subject, summary))
+		w := c.deletion(v.subject, summary)
+		w.Held = v.why.IsHeld()
+		writes = append(writes, w)
 		if previews {
 			continue
 		}

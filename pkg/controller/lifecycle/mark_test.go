@@ -134,7 +134,7 @@ func TestPlanShowsHeldNodes(t *testing.T) {
 		l.restart(func(e *controller.Options, o *Options) { e.Mode, o.Preview = controller.ObserveMode, true })
 		l.Engine.Follow()
 		writes, err := l.Engine.PlanAll(l.Context())
-		if err != nil || len(writes) != 1 || !strings.HasPrefix(writes[0].Summary, "held back: a kubelet worked under this Node") {
+		if err != nil || len(writes) != 1 || !strings.HasPrefix(writes[0].Summary, "held back: a kubelet worked under this Node") || !writes[0].Held {
 			t.Errorf("%v, %v", writes, err)
 		}
 	})
