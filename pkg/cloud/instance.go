@@ -3,6 +3,8 @@ package cloud
 import (
 	"net/netip"
 	"time"
+
+	"github.com/tulle-net/tulle/subnet"
 )
 
 // State is what an instance is doing.
@@ -76,6 +78,9 @@ type Instance struct {
 	Addresses []Address
 	// Interface is the ID of the primary network interface.
 	Interface string
+	// NextHops are the private addresses that routes to the instance lead to, where a
+	// cloud's routes lead to addresses. Elsewhere there are none.
+	NextHops subnet.Pair[netip.Addr]
 	// Groups are the IDs of the primary interface's security groups, in order.
 	Groups []string
 	// Forwards is set if the cloud lets the instance send and receive packets whose

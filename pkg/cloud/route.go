@@ -157,8 +157,11 @@ type RouteChange struct {
 	Verb        Verb
 	Destination netip.Prefix
 	// Instance and Interface are the new target: an instance's ID, and the ID of its
-	// primary interface. They are empty for Remove.
+	// primary interface, or one of its NextHops. They are empty for Remove.
 	Instance, Interface string
+	// For is the node that needs the route. A cloud whose routes have names makes them of
+	// it. It is empty for Remove.
+	For string
 	// Was is the route that Replace and Remove change, as it was read. A cloud with
 	// preconditions refuses the change if it is another one now.
 	Was Route

@@ -2,6 +2,7 @@ package cloudroute
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -59,15 +60,17 @@ func (b *Book) look(d *dest, t *table) (v view) {
 		v.code = Own
 	case n.Target.Network != "" && t.Network != "" && n.Target.Network != t.Network:
 		v.code = Elsewhere
-	case v.there && v.route.LeadsTo(n.Target.instance()) && v.route.Rival != "":
+	case n.Target.lacksHop(d.prefix):
+		v.code = NoAddress
+	case v.there && v.route.LeadsTo(n.Target.instance(d.prefix)) && v.route.Rival != "":
 		v.code = Taken
-	case v.there && v.route.LeadsTo(n.Target.instance()) && v.route.Split != "":
+	case v.there && v.route.LeadsTo(n.Target.instance(d.prefix)) && v.route.Split != "":
 		if v.code = Taken; ours {
 			v.code, v.verb = Pending, cloud.Replace
 		}
-	case v.there && v.route.LeadsTo(n.Target.instance()) && v.route.State == cloud.Blackhole:
+	case v.there && v.route.LeadsTo(n.Target.instance(d.prefix)) && v.route.State == cloud.Blackhole:
 		v.code = Dead
-	case v.there && v.route.LeadsTo(n.Target.instance()):
+	case v.there && v.route.LeadsTo(n.Target.instance(d.prefix)):
 		v.code = Routed
 	case ours:
 		v.code, v.verb = Pending, cloud.Replace
@@ -136,9 +139,9 @@ func (b *Book) entry(d *dest, now time.Time) (all []Owned) {
 		late := s.lateUntil(b, d)
 		switch n := v.node; {
 		case n != nil && (v.verb == cloud.Replace || v.verb == cloud.Add && s.reserved || v.isExact()):
-			targets := []string{n.Target.id()}
+			targets := []string{n.Target.id(d.prefix)}
 			for _, old := range v.owned.Targets {
-				if old != n.Target.id() && len(targets) < mostTargets && (v.verb != "" || now.Before(late)) {
+				if old != n.Target.id(d.prefix) && len(targets) < mostTargets && (v.verb != "" || now.Before(late)) {
 					targets = append(targets, old)
 				}
 			}
@@ -161,7 +164,7 @@ const mostTargets = 4
 
 // isExact reports whether a route is exactly the one that we would have written.
 func (v view) isExact() bool {
-	return (v.code == Routed || v.code == Dead) && v.route.Origin == cloud.Created && Owned{Targets: []string{v.node.Target.id()}}.owns(v.route)
+	return (v.code == Routed || v.code == Dead) && v.route.Origin == cloud.Created && Owned{Targets: []string{v.node.Target.id(v.route.Destination)}}.owns(v.route)
 }
 
 // lateUntil returns until when a write of the route may still arrive.
@@ -176,8 +179,8 @@ func (s *slot) lateUntil(b *Book, d *dest) time.Time {
 }
 
 // isMarked reports whether the ledger says that a route of ours may lead to a target.
-func (b *Book) isMarked(v view) bool {
-	return b.options.DryRun || v.has && v.owned.Targets[0] == v.node.Target.id()
+func (b *Book) isMarked(v view, to netip.Prefix) bool {
+	return b.options.DryRun || v.has && v.owned.Targets[0] == v.node.Target.id(to)
 }
 
 // enqueue lets a destination wait for room.

@@ -70,7 +70,7 @@ func (b *Book) step(d *dest, now time.Time, n int) (changes []Change, later time
 		case v.has && now.Before(late) && v.verb == "" && (len(d.claims) == 0 || len(v.owned.Targets) > 1):
 			wait(late)
 		}
-		if v.verb == "" || v.verb == cloud.Add && !s.reserved || v.verb != cloud.Remove && !b.isMarked(v) {
+		if v.verb == "" || v.verb == cloud.Add && !s.reserved || v.verb != cloud.Remove && !b.isMarked(v, d.prefix) {
 			continue
 		}
 		if v.verb == cloud.Remove {
@@ -92,10 +92,11 @@ func (b *Book) step(d *dest, now time.Time, n int) (changes []Change, later time
 		if v.verb == cloud.Remove {
 			c.Node = v.owned.Node
 		} else {
-			c.Node, c.Instance, c.Interface = v.node.Name, v.node.Target.Instance, v.node.Target.Interface
+			c.Node, c.Instance, c.Interface = v.node.Name, v.node.Target.Instance, v.node.Target.via(d.prefix)
+			c.For = v.node.Name
 		}
 		if !v.has {
-			c.Mark = Owned{id, []string{v.node.Target.id()}, c.Node}.String()
+			c.Mark = Owned{id, []string{v.node.Target.id(d.prefix)}, c.Node}.String()
 		}
 		changes = append(changes, c)
 	}

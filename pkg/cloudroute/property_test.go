@@ -29,7 +29,7 @@ func (m model) owner(p netip.Prefix) *Node {
 			oldest = &n
 		}
 	}
-	if oldest == nil || oldest.Target.id() == "" {
+	if oldest == nil || oldest.Target.id(p) == "" {
 		return nil
 	}
 	for _, n := range m.nodes {
@@ -111,7 +111,7 @@ func (m model) check(w *world) {
 			}
 			claimed := slices.ContainsFunc(slices.Collect(maps.Values(m.nodes)), func(n Node) bool { return slices.Contains(n.Ranges, p.String()) })
 			switch n := m.owner(p); {
-			case n != nil && !(there && r.LeadsTo(n.Target.instance())):
+			case n != nil && !(there && r.LeadsTo(n.Target.instance(p))):
 				w.Fatalf("%s: %s leads to %+v, want %s; %+v", id, p, r, n.Target.Interface, w.Status(n.Name))
 			case n == nil && !claimed && there && len(m.nodes) > 0 && w.needed > 0:
 				w.Fatalf("%s: %s leads to %s, and no node needs it", id, p, r)

@@ -59,7 +59,7 @@ func (b *Book) Status(name string) Status {
 
 // rank orders codes of routes: what a person has to act on comes last.
 func rank(c Code) int {
-	return slices.Index([]Code{Routed, Pending, Forwarding, Dead, Failing, Full, Elsewhere, Own, Taken}, c)
+	return slices.Index([]Code{Routed, Pending, Forwarding, Dead, Failing, Full, Elsewhere, NoAddress, Own, Taken}, c)
 }
 
 // explain returns the state of a route for people.
@@ -79,6 +79,8 @@ func (b *Book) explain(d *dest, t *table, v view) string {
 		return route + " overlaps the addresses of the cloud's own network; delete and re-create the Node with another podCIDR"
 	case Elsewhere:
 		return fmt.Sprintf("%s cannot lead to network %s, because the table is in %s; use a table of that network", route, v.node.Target.Network, t.Network)
+	case NoAddress:
+		return fmt.Sprintf("%s needs an address of %s on the primary interface of %s; add one, or give the Node no such podCIDR", route, subnet.FamilyOf(d.prefix.Addr()), v.node.Target.Instance)
 	case Full:
 		return fmt.Sprintf("%s has no room: %s; raise the quota, or remove nodes", route, b.usage(t, subnet.FamilyOf(d.prefix.Addr())))
 	case Failing:

@@ -36,6 +36,8 @@ type Node struct {
 type Target struct {
 	// Instance is the ID of the machine, and Interface that of its primary interface.
 	Instance, Interface string
+	// NextHops are the addresses that routes lead to, where they lead to no interface.
+	NextHops subnet.Pair[netip.Addr]
 	// Network is the ID of the cloud's network that the interface is in.
 	Network string
 	// Forwards is set if the cloud lets the instance forward packets.
@@ -45,13 +47,35 @@ type Target struct {
 }
 
 // isKnown reports whether routes can lead to the target.
-func (t Target) isKnown() bool { return t.Problem == "" && t.id() != "" }
+func (t Target) isKnown() bool { return t.Problem == "" && (t.Instance != "" || t.Interface != "") }
 
-// id is what the ledger calls the target.
-func (t Target) id() string { return cmp.Or(t.Interface, t.Instance) }
+// via returns the interface, or the next hop, of routes to a destination.
+func (t Target) via(to netip.Prefix) string {
+	if t.NextHops == (subnet.Pair[netip.Addr]{}) {
+		return t.Interface
+	}
+	if hop := t.NextHops[subnet.FamilyOf(to.Addr())]; hop.IsValid() {
+		return hop.String()
+	}
+	return ""
+}
 
-func (t Target) instance() cloud.Instance {
-	return cloud.Instance{ID: t.Instance, Interface: t.Interface}
+// lacksHop reports whether routes to a destination need a next hop of a family that the
+// target has none of.
+func (t Target) lacksHop(to netip.Prefix) bool {
+	return t.NextHops != (subnet.Pair[netip.Addr]{}) && t.via(to) == ""
+}
+
+// id is what the ledger calls the target of routes to a destination.
+func (t Target) id(to netip.Prefix) string { return cmp.Or(t.via(to), t.Instance) }
+
+// instance returns the instance as routes to a destination know it. Routes to an address
+// know no more than that.
+func (t Target) instance(to netip.Prefix) cloud.Instance {
+	if t.NextHops != (subnet.Pair[netip.Addr]{}) {
+		return cloud.Instance{Interface: t.via(to)}
+	}
+	return cloud.Instance{ID: t.Instance, Interface: t.via(to)}
 }
 
 // Forward is the verb of a Change that lets an instance forward packets.
@@ -91,6 +115,7 @@ const (
 	NoTables  Code = "no-tables"       // no route table is ours
 	Own       Code = "own-addresses"   // overlaps the addresses of the cloud's network itself
 	Elsewhere Code = "another-network" // the instance is in another network than the table
+	NoAddress Code = "no-address"      // the instance has no address of the destination's family
 	Taken     Code = "taken"           // a foreign route has the destination
 	Dead      Code = "blackhole"       // it leads to an instance that does not run
 	Full      Code = "table-full"      // a table has no room for it
@@ -102,7 +127,7 @@ const (
 )
 
 // Problems are the codes of findings.
-var Problems = []Code{NoRange, Malformed, Outside, Duplicate, NoInstance, Shared, Forwarding, NoTables, Own, Elsewhere, Taken, Dead, Full, Failing}
+var Problems = []Code{NoRange, Malformed, Outside, Duplicate, NoInstance, Shared, Forwarding, NoTables, Own, Elsewhere, NoAddress, Taken, Dead, Full, Failing}
 
 // IsProblem reports whether the code is of a finding.
 func (c Code) IsProblem() bool { return slices.Contains(Problems, c) }

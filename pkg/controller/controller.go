@@ -80,6 +80,13 @@ type CloudPlanner interface {
 	PlanCloud(now time.Time, n int) ([]Write, time.Time)
 }
 
+// CloudBatcher is a CloudPlanner that sets how many of its writes may be in flight. It suits
+// a cloud that takes many writes in one request.
+type CloudBatcher interface {
+	// MostCloudWrites returns the number.
+	MostCloudWrites() int
+}
+
 // ErrNotMade is the outcome of a write that was planned but not begun.
 var ErrNotMade = errors.New("the write was not made")
 

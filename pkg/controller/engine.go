@@ -208,7 +208,7 @@ func (e *Engine) turn(now time.Time) (next time.Time) {
 			}
 		}
 		p, ok := c.(CloudPlanner)
-		if free := mostCloudWrites - e.writer.inCloud[c.Name()]; ok && free > 0 {
+		if free := cloudWritesOf(c) - e.writer.inCloud[c.Name()]; ok && free > 0 {
 			writes, again := p.PlanCloud(now, free)
 			next = Earlier(next, again)
 			for _, w := range writes {
@@ -218,6 +218,14 @@ func (e *Engine) turn(now time.Time) (next time.Time) {
 	}
 	e.first++
 	return next
+}
+
+// cloudWritesOf returns how many cloud writes of a controller may be in flight.
+func cloudWritesOf(c Controller) int {
+	if b, ok := c.(CloudBatcher); ok {
+		return b.MostCloudWrites()
+	}
+	return mostCloudWrites
 }
 
 // fresh reports whether every feed has listed since the term began.

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"time"
@@ -101,6 +102,9 @@ type Options struct {
 	Period time.Duration
 	// Grace is how long a route stays that no node needs.
 	Grace time.Duration
+	// InFlight is how many changes of the cloud may be in flight; 0 is the usual number. A
+	// cloud that makes many changes in one request needs more.
+	InFlight int
 	// DryRun is set if the Engine makes no write.
 	DryRun bool
 	// Event sends an event about a Node.
@@ -198,6 +202,12 @@ func New(e *controller.Engine, o Options) *Controller {
 	e.Add(c)
 	return c
 }
+
+// usualInFlight is how many changes of a cloud are in flight that takes one at a time.
+const usualInFlight = 16
+
+// MostCloudWrites implements controller.CloudBatcher.
+func (c *Controller) MostCloudWrites() int { return cmp.Or(c.options.InFlight, usualInFlight) }
 
 // Name implements controller.Controller.
 func (c *Controller) Name() string { return Name }

@@ -133,7 +133,7 @@ func (c *Controller) takeInstances(ids []string, found map[string]cloud.Instance
 
 // targetOf returns what routes to an instance lead to.
 func targetOf(i cloud.Instance) cloudroute.Target {
-	t := cloudroute.Target{Instance: i.ID, Interface: i.Interface, Network: i.Network, Forwards: i.Forwards, Problem: i.Problem}
+	t := cloudroute.Target{Instance: i.ID, Interface: i.Interface, NextHops: i.NextHops, Network: i.Network, Forwards: i.Forwards, Problem: i.Problem}
 	if t.Problem == "" && i.State.IsGone() {
 		t.Problem = "the instance " + i.ID + " is " + string(i.State) + "; delete the Node if its machine is gone"
 	}
