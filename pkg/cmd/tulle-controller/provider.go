@@ -25,6 +25,8 @@ type provider struct {
 	zoneID string
 	// forgets is set if the cloud does not show an instance after its end.
 	forgets bool
+	// inFlight is how many changes of routes may be in flight; 0 is the usual number.
+	inFlight int
 	// flags returns the flags that only this cloud has; nil is none.
 	flags func(s *settings) []flags.Flag
 	// read reads the file of --cloud-config, if there is one, and checks what the cloud
@@ -47,7 +49,7 @@ type cloudClient interface {
 }
 
 // providers returns the clouds, in the order of the help.
-func providers() []provider { return []provider{onAWS()} }
+func providers() []provider { return []provider{onAWS(), onAzure()} }
 
 // providerNames returns the values of --cloud-provider.
 func providerNames() (names []string) {

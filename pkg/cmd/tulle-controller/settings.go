@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/answer"
+	"github.com/tulle-net/tulle/pkg/cloud/azure"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/etcdflags"
 	"github.com/tulle-net/tulle/pkg/flags"
@@ -42,6 +43,7 @@ type settings struct {
 	google                            googleSettings
 	cloud                             cloudSettings
 	aws                               awsSettings
+	azure                             azure.Config
 	balancers                         balancerSettings
 	route                             routeSettings
 	etcd                              etcdflags.Etcd // the network, without Kubernetes

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/cloud/azure"
+	"github.com/tulle-net/tulle/pkg/controller/service"
+	"github.com/tulle-net/tulle/pkg/flags"
+)
+
+// onAzure is Microsoft Azure. It shows no machine after its end. One write of the route
+// table has any number of changes.
+func onAzure() provider {
+	return provider{
+		name: "azure", page: "Documentation/cloud-azure.md", lacks: []string{service.Name}, forgets: true, inFlight: 1000,
+		read: (*settings).readAzure, connect: (*settings).connectAzure, secrets: (*settings).azureSecrets,
+	}
+}
+
+// readAzure reads the cloud config, which Azure needs: it names the subscription.
+func (s *settings) readAzure(g *flags.Given) (err error) {
+	c := &s.cloud
+	if c.file == "" {
+		return &flags.Error{Flag: g.From("cloud-provider"), Value: c.provider, Why: "needs a cloud config", Fix: "add --cloud-config=/etc/kubernetes/azure.json"}
+	}
+	if s.azure, c.warnings, err = azure.ReadConfig(c.file); err != nil {
+		return s.badConfig(g, err)
+	}
+	if c.cluster != "" {
+		c.warnings = append(c.warnings, "--cluster-name has no effect on Azure")
+	}
+	if s.azure.Table == "" && s.route.on && s.allocate {
+		c.warnings = append(c.warnings, "it names no route table; set routeTableName, or use --configure-cloud-routes=false")
+	}
+	return nil
+}
+
+// connectAzure returns the client of Azure.
+func (s *settings) connectAzure() (cloudClient, error) {
+	client, err := azure.New(azure.Options{Config: s.azure, Agent: "tulle-controller/" + version})
+	if err != nil {
+		return nil, err
+	}
+	klog.InfoS("Using a cloud", "provider", s.cloud.provider, "subscription", s.azure.Subscription, "resourceGroup", s.azure.Group, "routeTable", s.azure.Table)
+	return client, nil
+}
+
+// azureSecrets returns the files that may hold keys.
+func (s *settings) azureSecrets() (all [][2]string) {
+	if s.azure.HasSecrets() {
+		all = append(all, [2]string{"--cloud-config", s.cloud.file})
+	}
+	all = append(all, [2]string{"aadClientCertPath", s.azure.Certificate}, [2]string{"aadFederatedTokenFile", s.azure.TokenFile})
+	for _, name := range []string{"AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_FEDERATED_TOKEN_FILE"} {
+		all = append(all, [2]string{name, os.Getenv(name)})
+	}
+	return all
+}
