@@ -40,7 +40,7 @@ func (o Options) orDefaults() (Options, error) {
 	o.RetryPeriod = cmp.Or(o.RetryPeriod, 2*time.Second)
 	switch {
 	case o.LeaseDuration < time.Second || o.LeaseDuration%time.Second != 0:
-		return o, fmt.Errorf("lease duration %s: not a whole number of seconds; give 1s or more", o.LeaseDuration)
+		return o, fmt.Errorf("lease duration %s: not a positive number of whole seconds; give 1s or more", o.LeaseDuration)
 	case o.LeaseDuration <= o.RenewDeadline:
 		return o, fmt.Errorf("lease duration %s: too short; give more than the renew deadline, %s", o.LeaseDuration, o.RenewDeadline)
 	case o.RetryPeriod <= 0:
