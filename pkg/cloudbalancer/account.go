@@ -22,15 +22,45 @@ type Account struct {
 	security  map[string]cloud.SecurityGroup
 	// made and gone are when objects were last created and deleted here, by ID.
 	made, gone map[string]time.Time
-	// of are the IDs of target groups, by the name of their Service.
-	of map[string]map[string]bool
+	// The following are IDs: of target groups and of security groups by the name of their
+	// Service, of balancers and security groups by their own names, and of security groups
+	// by the balancers that their rules are for.
+	of, secures, named, called, ruled index
+}
+
+// index is a set of IDs for each key.
+type index map[string]map[string]bool
+
+func (x index) add(key, id string) {
+	if x[key] == nil {
+		x[key] = make(map[string]bool)
+	}
+	x[key][id] = true
+}
+
+func (x index) remove(key, id string) {
+	if delete(x[key], id); len(x[key]) == 0 {
+		delete(x, key)
+	}
+}
+
+// get returns the IDs for a key, in order.
+func (x index) get(key string) []string { return slices.Sorted(maps.Keys(x[key])) }
+
+func (x index) clone() index {
+	all := make(index, len(x))
+	for key, ids := range x {
+		all[key] = maps.Clone(ids)
+	}
+	return all
 }
 
 // NewAccount returns an Account without objects.
 func NewAccount() *Account {
 	return &Account{
 		balancers: make(map[string]cloud.Balancer), groups: make(map[string]cloud.TargetGroup), security: make(map[string]cloud.SecurityGroup),
-		made: make(map[string]time.Time), gone: make(map[string]time.Time), of: make(map[string]map[string]bool),
+		made: make(map[string]time.Time), gone: make(map[string]time.Time),
+		of: make(index), secures: make(index), named: make(index), called: make(index), ruled: make(index),
 	}
 }
 
@@ -45,13 +75,14 @@ func (a *Account) Set(all cloud.Balancing, keep map[string]bool, began time.Time
 	before := *a
 	fresh := NewAccount()
 	stays := func(id string) bool { return before.isNew(id, began) }
-	a.balancers, a.groups, a.security, a.of = fresh.balancers, fresh.groups, fresh.security, fresh.of
+	fresh.made, fresh.gone = a.made, a.gone
+	*a = *fresh
 	for _, b := range all.Balancers {
 		if was, is := before.balancers[b.ID]; is && was.Detailed {
 			b.Detailed, b.Attributes, b.Listeners = true, was.Attributes, was.Listeners
 		}
 		if _, gone := before.gone[b.ID]; !gone {
-			a.balancers[b.ID] = b
+			a.setBalancer(b)
 		}
 	}
 	for _, g := range all.Groups {
@@ -64,12 +95,12 @@ func (a *Account) Set(all cloud.Balancing, keep map[string]bool, began time.Time
 	}
 	for _, s := range all.Security {
 		if _, gone := before.gone[s.ID]; !gone {
-			a.security[s.ID] = s
+			a.setSecurity(s)
 		}
 	}
 	for id, b := range before.balancers {
 		if _, is := a.balancers[id]; !is && stays(id) {
-			a.balancers[id] = b
+			a.setBalancer(b)
 		}
 	}
 	for id, g := range before.groups {
@@ -79,7 +110,7 @@ func (a *Account) Set(all cloud.Balancing, keep map[string]bool, began time.Time
 	}
 	for id, s := range before.security {
 		if _, is := a.security[id]; !is && (stays(id) || keep[id]) {
-			a.security[id] = s
+			a.setSecurity(s)
 		}
 	}
 	maps.DeleteFunc(a.made, func(id string, at time.Time) bool { return began.Sub(at) > recently })
@@ -91,20 +122,50 @@ func (a *Account) isNew(id string, began time.Time) bool {
 	return is && began.Sub(at) <= recently
 }
 
+func (a *Account) setBalancer(b cloud.Balancer) {
+	a.balancers[b.ID] = b
+	a.named.add(b.Name, b.ID)
+}
+
+func (a *Account) removeBalancer(id string) {
+	a.named.remove(a.balancers[id].Name, id)
+	delete(a.balancers, id)
+}
+
 func (a *Account) setGroup(g cloud.TargetGroup) {
 	a.groups[g.ID] = g
-	key := g.Tags[ServiceTag]
-	if a.of[key] == nil {
-		a.of[key] = make(map[string]bool)
-	}
-	a.of[key][g.ID] = true
+	a.of.add(g.Tags[ServiceTag], g.ID)
 }
 
 func (a *Account) removeGroup(id string) {
-	key := a.groups[id].Tags[ServiceTag]
+	a.of.remove(a.groups[id].Tags[ServiceTag], id)
 	delete(a.groups, id)
-	if delete(a.of[key], id); len(a.of[key]) == 0 {
-		delete(a.of, key)
+}
+
+func (a *Account) setSecurity(g cloud.SecurityGroup) {
+	a.removeSecurity(g.ID)
+	a.security[g.ID] = g
+	a.secures.add(g.Tags[ServiceTag], g.ID)
+	a.called.add(g.Name, g.ID)
+	for _, r := range g.Rules {
+		if name := balancerOf(r); name != "" {
+			a.ruled.add(name, g.ID)
+		}
+	}
+}
+
+func (a *Account) removeSecurity(id string) {
+	g, is := a.security[id]
+	if !is {
+		return
+	}
+	delete(a.security, id)
+	a.secures.remove(g.Tags[ServiceTag], id)
+	a.called.remove(g.Name, id)
+	for _, r := range g.Rules {
+		if name := balancerOf(r); name != "" {
+			a.ruled.remove(name, id)
+		}
 	}
 }
 
@@ -131,7 +192,9 @@ func (a *Account) SetDetails(ids []string, all cloud.Balancing, complete bool, b
 		if found[id] || !complete || a.isNew(id, began) {
 			continue
 		}
-		delete(a.balancers, id)
+		if _, is := a.balancers[id]; is {
+			a.removeBalancer(id)
+		}
 		if _, is := a.groups[id]; is {
 			a.removeGroup(id)
 		}
@@ -154,7 +217,7 @@ func (a *Account) Forget(h Holding) {
 // SetSecurity takes security groups of Nodes that do not have the cluster's tag.
 func (a *Account) SetSecurity(all []cloud.SecurityGroup) {
 	for _, s := range all {
-		a.security[s.ID] = s
+		a.setSecurity(s)
 	}
 }
 
@@ -184,35 +247,50 @@ type Holding struct {
 // groups of its Nodes.
 func (a *Account) Holding(cluster string, s Ref, of []string) (h Holding) {
 	name := BalancerName(s.UID)
-	for _, id := range slices.Sorted(maps.Keys(a.balancers)) {
+	for _, id := range a.named.get(name) {
 		b := a.balancers[id]
-		if b.Name != name {
-			continue
-		}
 		if b.Tags[clusterTag+cluster] != owned || b.Tags[ServiceTag] != "" && b.Tags[ServiceTag] != s.Key() {
 			h.Foreign = fmt.Sprintf("the load balancer %s is not ours: it lacks the tag %s%s=%s or %s=%s; tag it to hand it over, or delete it", name, clusterTag, cluster, owned, ServiceTag, s.Key())
 			continue
 		}
 		h.Balancer = &b
 	}
-	for _, id := range slices.Sorted(maps.Keys(a.of[s.Key()])) {
+	for _, id := range a.of.get(s.Key()) {
 		if g := a.groups[id]; s.isOurs(cluster, g.Tags) {
 			h.Groups = append(h.Groups, g)
 		}
 	}
 	adopted := adoptedSecurityName(cluster, s)
-	for _, id := range slices.Sorted(maps.Keys(a.security)) {
-		g := a.security[id]
+	ids := slices.Concat(a.secures.get(s.Key()), a.called.get(adopted), a.ruled.get(name), of)
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		g, is := a.security[id]
 		switch {
+		case !is:
 		case s.isOurs(cluster, g.Tags), g.Name == adopted && g.Tags[clusterTag+cluster] == owned && g.Tags[ServiceTag] == "":
 			if h.Own == nil || h.Balancer != nil && slices.Contains(h.Balancer.Security, id) {
 				h.Own = &g
 			}
-		case slices.Contains(of, id) || slices.ContainsFunc(g.Rules, func(r cloud.Rule) bool { return isRuleOf(r, name) }):
+		case slices.Contains(of, id) || a.ruled[name][id]:
 			h.Nodes = append(h.Nodes, g)
 		}
 	}
 	return h
+}
+
+// Unread returns the IDs of what a Service has whose details are not known.
+func (a *Account) Unread(s Ref) (ids []string) {
+	for id := range a.named[BalancerName(s.UID)] {
+		if !a.balancers[id].Detailed {
+			ids = append(ids, id)
+		}
+	}
+	for id := range a.of[s.Key()] {
+		if !a.groups[id].Detailed {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // Details returns the IDs of what a Service has whose details are not known.

@@ -14,7 +14,8 @@ func (a *Account) Apply(c cloud.BalancerChange, answer cloud.Balancing, now time
 	case cloud.CreateSecurityGroup:
 		for _, s := range answer.Security {
 			s.Name, s.Network, s.Tags = c.Security.Name, c.Security.Network, c.Security.Tags
-			a.security[s.ID], a.made[s.ID] = s, now
+			a.made[s.ID] = now
+			a.setSecurity(s)
 		}
 	case cloud.AllowIngress, cloud.RevokeIngress, cloud.DescribeIngress:
 		if s, is := a.security[c.Security.ID]; is {
@@ -23,10 +24,10 @@ func (a *Account) Apply(c cloud.BalancerChange, answer cloud.Balancing, now time
 			if c.Verb != cloud.RevokeIngress {
 				s.Rules = append(s.Rules, c.Security.Rules...)
 			}
-			a.security[s.ID] = s
+			a.setSecurity(s)
 		}
 	case cloud.DeleteSecurityGroup:
-		delete(a.security, c.Security.ID)
+		a.removeSecurity(c.Security.ID)
 		a.gone[c.Security.ID] = now
 	case cloud.CreateGroup:
 		for _, made := range answer.Groups {
@@ -52,7 +53,8 @@ func (a *Account) Apply(c cloud.BalancerChange, answer cloud.Balancing, now time
 			if made.Network != "" {
 				b.Network = made.Network
 			}
-			a.balancers[b.ID], a.made[b.ID] = b, now
+			a.made[b.ID] = now
+			a.setBalancer(b)
 		}
 	case cloud.DeleteBalancer:
 		a.deleted(c.Balancer.ID, now)
@@ -65,7 +67,7 @@ func (a *Account) Apply(c cloud.BalancerChange, answer cloud.Balancing, now time
 
 // deleted removes a balancer.
 func (a *Account) deleted(id string, now time.Time) {
-	delete(a.balancers, id)
+	a.removeBalancer(id)
 	a.gone[id] = now
 	for _, g := range a.groups {
 		if slices.Contains(g.Balancers, id) {
@@ -118,7 +120,7 @@ func (a *Account) tagged(c cloud.BalancerChange) {
 	}
 	if s, is := a.security[c.Object]; is {
 		s.Tags = with(s.Tags, c.Tags)
-		a.security[s.ID] = s
+		a.setSecurity(s)
 	}
 }
 
@@ -211,12 +213,8 @@ func Imagine(c cloud.BalancerChange) (answer cloud.Balancing) {
 
 // Clone returns a copy, which changes without the original.
 func (a *Account) Clone() *Account {
-	c := &Account{
-		balancers: maps.Clone(a.balancers), groups: maps.Clone(a.groups), security: maps.Clone(a.security),
-		made: maps.Clone(a.made), gone: maps.Clone(a.gone), of: make(map[string]map[string]bool, len(a.of)),
+	return &Account{
+		balancers: maps.Clone(a.balancers), groups: maps.Clone(a.groups), security: maps.Clone(a.security), made: maps.Clone(a.made), gone: maps.Clone(a.gone),
+		of: a.of.clone(), secures: a.secures.clone(), named: a.named.clone(), called: a.called.clone(), ruled: a.ruled.clone(),
 	}
-	for key, ids := range a.of {
-		c.of[key] = maps.Clone(ids)
-	}
-	return c
 }

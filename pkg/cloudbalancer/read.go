@@ -63,6 +63,9 @@ func (o Options) Read(s Service) (Want, []Problem) {
 	const fix = "name security groups by their IDs, like sg-0123456789abcdef0"
 	r.check(aSecurity, w.Security, securityID, fix)
 	r.check(aExtra, w.Extra, securityID, fix)
+	if w.asks = len(w.Security)+len(w.Extra) > 0; len(w.Security) == 0 && o.Security != "" {
+		w.Security = []string{o.Security}
+	}
 	before := len(r.problems)
 	w.NodeLabels = r.pairs(aNodeLabels)
 	for key, value := range w.NodeLabels {

@@ -9,14 +9,23 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// isRuleOf reports whether a rule in a security group of Nodes is for a balancer. One of
-// another source, such as a prefix list, never is, whatever its description.
-func isRuleOf(r cloud.Rule, balancer string) bool {
+// balancerOf returns the name of the balancer that a rule in a security group of Nodes is
+// for, or "". One of another source, such as a prefix list, is for none, whatever its
+// description.
+func balancerOf(r cloud.Rule) string {
 	if !r.Source.IsValid() && r.Group == "" {
-		return false
+		return ""
 	}
-	return r.Description == clientRule+balancer || r.Description == healthRule+balancer || r.Description == mtuRule+balancer
+	for _, kind := range [...]string{clientRule, healthRule, mtuRule} {
+		if name, is := strings.CutPrefix(r.Description, kind); is {
+			return name
+		}
+	}
+	return ""
 }
+
+// isRuleOf reports whether a rule in a security group of Nodes is for a balancer.
+func isRuleOf(r cloud.Rule, balancer string) bool { return balancerOf(r) == balancer }
 
 // ownRules are the rules of the balancer's own security group: who may connect.
 func (w Want) ownRules() (all []cloud.Rule) {

@@ -23,7 +23,7 @@ func (p *planner) makesOwn() bool {
 func (p *planner) security(network string) (via []string) {
 	w, h := p.want, p.holding
 	if h.Balancer != nil && len(h.Balancer.Security) == 0 {
-		if len(w.Security)+len(w.Extra) > 0 {
+		if w.asks {
 			p.remark("AWS gives no security groups to the balancer, which was made without; re-create the Service, or leave out " + Prefix + aSecurity + " and " + Prefix + aExtra)
 		}
 		return nil

@@ -16,6 +16,9 @@ type Options struct {
 	Default bool
 	// NodeRules is set if the security groups of Nodes get rules.
 	NodeRules bool
+	// Security is the ID of the security group of balancers whose Services name none, or ""
+	// for one of ours each.
+	Security string
 }
 
 // Port is a port of a Service.
@@ -77,7 +80,9 @@ type Want struct {
 	// Security are the IDs of security groups in the place of our own, and Extra those
 	// beside it.
 	Security, Extra []string
-	Sources         []netip.Prefix
+	// asks is set if the Service itself names any of them.
+	asks    bool
+	Sources []netip.Prefix
 	// Attributes and GroupAttributes are those to set.
 	Attributes, GroupAttributes map[string]string
 	Tags                        map[string]string

@@ -33,9 +33,12 @@ type Config struct {
 	Families []string
 	// KeepsNodeRules is set if the security groups of Nodes get no rules for load balancers.
 	KeepsNodeRules bool
-	// Unserved are the settings about the security groups of load balancers that the
-	// service controller cannot carry out.
-	Unserved []string
+	// Security is the ID of the security group of load balancers whose Services name none.
+	// Without it, each gets one of its own.
+	Security string
+	// Mode is a mode of security groups of load balancers that AWS's own controller does
+	// not have either, or "".
+	Mode string
 	// Endpoints are URLs of services: ec2, elasticloadbalancing, sts and servicequotas.
 	Endpoints map[string]string
 }

@@ -97,11 +97,11 @@ func TestSecurityGroupSettings(t *testing.T) {
 		"DisableSecurityGroupIngress = true":                               {KeepsNodeRules: true},
 		"DisableSecurityGroupIngress\nDisableSecurityGroupIngress = false": {},
 		"NLBSecurityGroupMode = Managed":                                   {},
-		"NLBSecurityGroupMode = Other":                                     {Unserved: []string{"NLBSecurityGroupMode"}},
-		"ElbSecurityGroup = sg-1":                                          {Unserved: []string{"ElbSecurityGroup"}},
+		"NLBSecurityGroupMode = Other":                                     {Mode: "Other"},
+		"ElbSecurityGroup = sg-0123456789abcdef0":                          {Security: "sg-0123456789abcdef0"},
 	} {
 		got, _, err := ParseConfig("[Global]\n" + text)
-		if err != nil || got.KeepsNodeRules != want.KeepsNodeRules || !reflect.DeepEqual(got.Unserved, want.Unserved) {
+		if err != nil || got.KeepsNodeRules != want.KeepsNodeRules || got.Security != want.Security || got.Mode != want.Mode {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}

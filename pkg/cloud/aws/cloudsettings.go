@@ -20,6 +20,8 @@ var settings = map[string]func(c *Config, value string) (warning string, err err
 	"rolearn":                     func(c *Config, value string) (string, error) { return "", c.setRole(value) },
 	"nodeipfamilies":              (*Config).addFamily,
 	"disablesecuritygroupingress": func(c *Config, value string) (string, error) { return "", c.setNodeRules(value) },
+	"elbsecuritygroup":            func(c *Config, value string) (string, error) { return "", c.setSecurity(value) },
+	"nlbsecuritygroupmode":        func(c *Config, value string) (string, error) { c.setMode(value); return "", nil },
 }
 
 // balancers is the subject of settings of load balancers.
@@ -27,10 +29,10 @@ const balancers = "load balancers"
 
 // elsewhere are settings without effect here, each with its subject.
 var elsewhere = map[string]string{
-	"subnetid": balancers, "elbsecuritygroup": balancers,
+	"subnetid": balancers,
 	"clusterserviceloadbalancerhealthprobemode": balancers, "clusterservicesharedloadbalancerhealthprobeport": balancers,
-	"clusterservicesharedloadbalancerhealthprobepath": balancers, "nlbsecuritygroupmode": balancers,
-	"supportedtopologyinstancetypepattern": "labels of the network's topology",
+	"clusterservicesharedloadbalancerhealthprobepath": balancers,
+	"supportedtopologyinstancetypepattern":            "labels of the network's topology",
 }
 
 // set sets one setting of the section Global. It returns a warning about a setting without
@@ -43,10 +45,6 @@ func (c *Config) set(e ini.Entry) (warning string, err error) {
 	subject, known := elsewhere[name]
 	if !known {
 		return "is unknown, and has no effect", nil
-	}
-	// The service controller works as the mode Managed does.
-	if name == "elbsecuritygroup" || name == "nlbsecuritygroupmode" && e.Value != "" && !strings.EqualFold(e.Value, "managed") {
-		c.Unserved = append(c.Unserved, e.Name)
 	}
 	if subject == balancers {
 		return "is about " + subject + ", and has no effect; use the annotations of Services", nil
@@ -136,4 +134,19 @@ func (c *Config) setNodeRules(value string) error {
 		return fmt.Errorf("%.40q is neither true nor false; use one of them", value)
 	}
 	return nil
+}
+
+func (c *Config) setSecurity(value string) error {
+	if c.Security = value; value != "" && !isGroup(value) {
+		return fmt.Errorf("%.40q is not a security group; use one like sg-0123456789abcdef0", value)
+	}
+	return nil
+}
+
+// setMode notes a mode other than Managed, which is how the service controller works. The
+// other controllers do not depend on it.
+func (c *Config) setMode(value string) {
+	if value != "Managed" {
+		c.Mode = value
+	}
 }

@@ -110,22 +110,27 @@ func (b *Balancers) All() (all cloud.Balancing) {
 }
 
 // all returns the objects whose tags match.
-func (b *Balancers) all(has func(map[string]string) bool) (all cloud.Balancing) {
+func (b *Balancers) all(has func(map[string]string) bool) cloud.Balancing {
+	return b.some(func(_ string, tags map[string]string) bool { return has(tags) })
+}
+
+// some returns the objects whose IDs and tags match.
+func (b *Balancers) some(is func(id string, tags map[string]string) bool) (all cloud.Balancing) {
 	for _, id := range slices.Sorted(maps.Keys(b.balancers)) {
-		if v := *b.balancers[id]; has(v.Tags) {
+		if v := *b.balancers[id]; is(id, v.Tags) {
 			v.Listeners, v.Attributes, v.Tags, v.Places, v.Security = slices.Clone(v.Listeners), maps.Clone(v.Attributes), maps.Clone(v.Tags), slices.Clone(v.Places), slices.Clone(v.Security)
 			all.Balancers = append(all.Balancers, v)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.groups)) {
-		if v := *b.groups[id]; has(v.Tags) {
+		if v := *b.groups[id]; is(id, v.Tags) {
 			v.Targets, v.Attributes, v.Tags = slices.Clone(v.Targets), maps.Clone(v.Attributes), maps.Clone(v.Tags)
 			v.Balancers = b.using(id)
 			all.Groups = append(all.Groups, v)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.security)) {
-		if v := *b.security[id]; has(v.Tags) {
+		if v := *b.security[id]; is(id, v.Tags) {
 			v.Rules, v.Tags = slices.Clone(v.Rules), maps.Clone(v.Tags)
 			all.Security = append(all.Security, v)
 		}
@@ -222,17 +227,14 @@ func (b *Balancers) Details(ctx context.Context, ids []string) (all cloud.Balanc
 	if b.Partial != nil && b.reads["Details"]%2 == 1 {
 		ids, err = ids[:len(ids)/2], b.Partial
 	}
-	every := b.all(func(map[string]string) bool { return true })
-	for _, v := range every.Balancers {
-		if v.Detailed = true; slices.Contains(ids, v.ID) {
-			all.Balancers = append(all.Balancers, v)
-		}
+	all = b.some(func(id string, _ map[string]string) bool { return slices.Contains(ids, id) })
+	for i := range all.Balancers {
+		all.Balancers[i].Detailed = true
 	}
-	for _, v := range every.Groups {
-		if v.Detailed = true; slices.Contains(ids, v.ID) {
-			all.Groups = append(all.Groups, v)
-		}
+	for i := range all.Groups {
+		all.Groups[i].Detailed = true
 	}
+	all.Security = nil
 	return all, err
 }
 

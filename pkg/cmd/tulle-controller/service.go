@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloudbalancer"
@@ -64,6 +64,7 @@ func (p *process) addServices() error {
 		Client: p.client, Cloud: client, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Event: p.engine.Event,
 		Rules: cloudbalancer.Options{
 			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, NodeRules: !s.aws.config.KeepsNodeRules,
+			Security: s.aws.config.Security,
 		},
 	})
 	p.reports = append(p.reports, func(r *reading, all bool) {
@@ -111,9 +112,9 @@ func (s *settings) checkBalancerConfig(g *flags.Given) error {
 		// Load balancers get the newer tag only, so no reading with the older one has them.
 		return refuse("KubernetesClusterTag does not go with "+service.Name,
 			"use KubernetesClusterID = "+c.Cluster+", and tag instances, subnets, security groups and route tables with kubernetes.io/cluster/"+c.Cluster)
-	case len(c.Unserved) > 0:
-		return refuse(strings.Join(c.Unserved, " and ")+": not supported by "+service.Name,
-			"leave it out, and name security groups in the annotation "+cloudbalancer.Prefix+"security-groups")
+	case c.Mode != "":
+		return refuse("NLBSecurityGroupMode: unknown mode "+strconv.Quote(c.Mode),
+			"use Managed, which gives each load balancer a security group, or leave it out, which does the same here")
 	}
 	return nil
 }

@@ -81,9 +81,9 @@ func TestServiceGetsALoadBalancerOfAWS(t *testing.T) {
 // carry out. Without it, the same file works.
 func TestCloudConfigsThatServicesCannotUse(t *testing.T) {
 	for text, parts := range map[string][]string{
-		"KubernetesClusterTag = prod": {"KubernetesClusterTag", "use KubernetesClusterID = prod", "kubernetes.io/cluster/prod"},
-		"KubernetesClusterID = prod\nElbSecurityGroup = sg-1\nNLBSecurityGroupMode = x": {"ElbSecurityGroup and NLBSecurityGroupMode", "security-groups"},
-		"KubernetesClusterID = prod\nDisableSecurityGroupIngress":                       nil,
+		"KubernetesClusterTag = prod":                          {"KubernetesClusterTag", "use KubernetesClusterID = prod", "kubernetes.io/cluster/prod"},
+		"KubernetesClusterID = prod\nNLBSecurityGroupMode = x": {"NLBSecurityGroupMode", `"x"`, "use Managed"},
+		"KubernetesClusterID = prod\nDisableSecurityGroupIngress\nElbSecurityGroup = sg-0123456789abcdef0\nNLBSecurityGroupMode = Managed": nil,
 	} {
 		path := filepath.Join(t.TempDir(), "cloud.conf")
 		if err := os.WriteFile(path, []byte("[Global]\n"+text), 0o600); err != nil {

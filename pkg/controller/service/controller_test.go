@@ -152,38 +152,6 @@ func TestDriftIsCorrected(t *testing.T) {
 	})
 }
 
-// A crash at any change leaves nothing behind and makes nothing twice.
-func TestCrashesBetweenChanges(t *testing.T) {
-	for n := range 12 {
-		inLab(t, func(l *lab) {
-			l.Begin()
-			done := 0
-			stop := make(chan struct{})
-			l.cloud.Do(func() {
-				l.cloud.Hold = func(cloud.BalancerChange) <-chan struct{} {
-					if done++; done > n {
-						return stop
-					}
-					return nil
-				}
-			})
-			l.add("web")
-			l.Pass(5 * time.Second)
-			l.cloud.Do(func() { l.cloud.Hold = nil })
-			l.crash()
-			close(stop)
-			l.Pass(time.Minute)
-			l.wantBalanced("web", 1, 2)
-			if all := l.cloud.All(); len(all.Balancers) != 1 || len(all.Groups) != 1 || len(all.Security) != 2 {
-				t.Errorf("after %d: %+v", n, all)
-			}
-			l.delete("web")
-			l.Pass(time.Minute)
-			l.wantNothing()
-		})
-	}
-}
-
 // Lost answers of any change are found out by reading.
 func TestLostAnswers(t *testing.T) {
 	inLab(t, func(l *lab) {

@@ -129,6 +129,7 @@ func (c *Controller) nodesChanged(now time.Time) {
 // backend is the targets of Services with the same labels of Nodes.
 type backend struct {
 	targets, undecided, groups []string
+	networks                   map[string]string // of all instances that are known, by ID
 	known                      bool
 	problem                    string
 }
@@ -142,7 +143,10 @@ func (c *Controller) backend(labels map[string]string) *backend {
 	if b := c.backends[key.String()]; b != nil {
 		return b
 	}
-	b := &backend{known: true}
+	b := &backend{known: true, networks: make(map[string]string, len(c.instances))}
+	for _, i := range c.instances {
+		b.networks[i.ID] = i.Network
+	}
 	groups := make(map[string]bool)
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
 		n := c.nodes[name]

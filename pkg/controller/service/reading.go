@@ -136,8 +136,7 @@ func (c *Controller) unknown() (ids []string) {
 	if !c.look.accountKnown {
 		return nil
 	}
-	for _, key := range c.keys() {
-		s := c.services[key]
+	for _, s := range c.services {
 		if !s.wanted() || s.flying > 0 {
 			continue // to remove what a Service has, its details are not needed
 		}
@@ -146,7 +145,7 @@ func (c *Controller) unknown() (ids []string) {
 			s.stale = false
 		}
 		if len(ids) < mostDetails {
-			ids = append(ids, c.account.Holding(c.options.Rules.Cluster, s.Ref, nil).Details()...)
+			ids = append(ids, c.account.Unread(s.Ref)...)
 		}
 	}
 	return ids[:min(len(ids), mostDetails)]

@@ -118,10 +118,7 @@ func (c *Controller) step(s *service, now time.Time) cloudbalancer.Step {
 func (c *Controller) setting(s *service, b *backend, now time.Time) cloudbalancer.Setting {
 	x := cloudbalancer.Setting{
 		Subnets: c.subnets, Targets: b.targets, Undecided: b.undecided, NodeGroups: b.groups, NodesKnown: b.known,
-		NodeRules: c.options.Rules.NodeRules, Chunk: s.chunk, Networks: make(map[string]string, len(c.instances)),
-	}
-	for _, i := range c.instances {
-		x.Networks[i.ID] = i.Network
+		NodeRules: c.options.Rules.NodeRules, Chunk: s.chunk, Networks: b.networks,
 	}
 	if len(s.refused) == 0 {
 		return x
