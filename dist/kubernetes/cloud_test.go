@@ -44,7 +44,7 @@ func onAWS(t *testing.T, more string) []object {
 // choice of controllers, and what its pod has of the host and of the cloud.
 func TestControllerPodOfAWS(t *testing.T) {
 	program := controllerProgram(t)
-	for _, controllers := range []string{"['*']", "['*', -nodeipam]", "[cloud-node]", "[cloud-node-lifecycle]", "[route]", "[nodeipam, route]", "['*', -node-route-controller]"} {
+	for _, controllers := range []string{"['*']", "['*', -nodeipam]", "[cloud-node]", "[cloud-node-lifecycle]", "[route]", "[service]", "['*', service]", "[nodeipam, route]", "['*', -node-route-controller]"} {
 		all := onAWS(t, `
   controllers: `+controllers+`
   cloudConfig: |
@@ -102,7 +102,12 @@ func TestRightsFollowControllers(t *testing.T) {
 	for _, name := range route.PartNames(ledger) {
 		routes = append(routes, right{"get", "configmaps", "kube-system", name}, right{"patch", "configmaps", "kube-system", name})
 	}
+	services := []right{
+		{"list", "services", "", ""}, {"watch", "services", "", ""}, {"patch", "services", "", ""}, {"patch", "services/status", "", ""}, {"create", "events", "", ""},
+	}
 	for controllers, more := range map[string][][]right{
+		"[service]":               {services},
+		"['*', service]":          {ipam, initial, lifecycle, routes, services},
 		"['*']":                   {ipam, initial, lifecycle, routes},
 		"['*', -nodeipam]":        {initial, lifecycle, routes},
 		"['*', -route]":           {ipam, initial, lifecycle},

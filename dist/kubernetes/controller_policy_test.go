@@ -76,16 +76,20 @@ func testControllerPolicy(t *testing.T, manifest []object, more []write) {
 	}
 }
 
-// try writes with a token whose RBAC allows every change of Nodes, so that only the policy
-// refuses some.
+// try writes with a token whose RBAC allows every change of Nodes and Services, so that only
+// the policies refuse some. Paths are those after /api/v1/nodes, or whole.
 func (l lab) try(token string, writes []write) {
 	l.t.Helper()
 	l.Do(http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/clusterroles/tulle-controller", map[string]any{"rules": []any{
-		map[string]any{"apiGroups": []string{""}, "resources": []string{"nodes", "nodes/status"}, "verbs": []string{"*"}},
+		map[string]any{"apiGroups": []string{""}, "resources": []string{"nodes", "nodes/status", "services", "services/status"}, "verbs": []string{"*"}},
 	}}, nil)
 	for _, c := range writes {
 		kerneltest.Eventually(l.t, patience, func() error {
-			code, said := l.call(token, c.method, "/api/v1/nodes"+c.path, c.content, c.body)
+			path := c.path
+			if !strings.HasPrefix(path, "/api/") {
+				path = "/api/v1/nodes" + path
+			}
+			code, said := l.call(token, c.method, path, c.content, c.body)
 			switch {
 			case c.refused == "" && code != http.StatusOK:
 				l.t.Fatalf("%s: %d %s", c.what, code, said)
