@@ -221,6 +221,12 @@ func (a *Account) SetSecurity(all []cloud.SecurityGroup) {
 	}
 }
 
+// Balancer returns a balancer.
+func (a *Account) Balancer(id string) (cloud.Balancer, bool) {
+	b, is := a.balancers[id]
+	return b, is
+}
+
 // Security returns a security group.
 func (a *Account) Security(id string) (cloud.SecurityGroup, bool) {
 	s, is := a.security[id]

@@ -61,7 +61,7 @@ func TestFullReadingFitsBesideThousandsOfOthers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var tags atomic.Int32
 	f.Inject(awstest.Fault{Action: describeTags, When: func(awstest.Call) bool {
-		if tags.Add(1) == 6 {
+		if tags.Add(1) == 9 {
 			cancel()
 		}
 		return false

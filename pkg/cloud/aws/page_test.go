@@ -13,7 +13,7 @@ import (
 // used are all actions that the client requests.
 var used = append([]string{
 	describeInstances, describeTables, getQuota, createRoute, replaceRoute, deleteRoute, modifyInterface,
-	describeSubnets, describeZones, describeGroups, createSecurityGroup, deleteSecurityGroup, authorizeIngress, revokeIngress, createTags,
+	describeSubnets, describeZones, describeGroups, createSecurityGroup, deleteSecurityGroup, authorizeIngress, revokeIngress, describeIngress, createTags,
 }, slices.Collect(maps.Keys(balancing))...)
 
 // TestPageHasThePolicyAndTheBudgets: the page's policy allows exactly the client's requests.

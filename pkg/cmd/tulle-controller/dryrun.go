@@ -15,6 +15,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/controller/route"
+	"github.com/tulle-net/tulle/pkg/controller/service"
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
@@ -50,6 +51,8 @@ func (s settings) read(then func(context.Context, *process) error) error {
 type planAnswer struct {
 	Writes []plannedWrite `json:"writes"`
 	Tables []tableAnswer  `json:"tables"`
+	Quotas []quotaAnswer  `json:"quotas"`
+	Prices []priceAnswer  `json:"prices"`
 }
 
 type plannedWrite struct {
@@ -64,6 +67,11 @@ type plannedWrite struct {
 	Held       bool   `json:"held,omitempty"`
 }
 
+// newPlanAnswer returns an answer without writes.
+func newPlanAnswer() planAnswer {
+	return planAnswer{Writes: []plannedWrite{}, Tables: []tableAnswer{}, Quotas: []quotaAnswer{}, Prices: []priceAnswer{}}
+}
+
 // plan prints every write that the controllers would make now.
 func (s settings) plan(out io.Writer) error {
 	return s.read(func(ctx context.Context, p *process) error {
@@ -71,13 +79,20 @@ func (s settings) plan(out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		a := planAnswer{Writes: []plannedWrite{}, Tables: []tableAnswer{}}
+		a := newPlanAnswer()
 		if p.routes != nil {
 			var r route.Report
 			if !p.engine.Do(ctx, func() { r = p.routes.Report() }) {
 				return ctx.Err()
 			}
 			a.Tables = newTableAnswers(r)
+		}
+		if p.services != nil {
+			var r service.Report
+			if !p.engine.Do(ctx, func() { r = p.services.Report() }) {
+				return ctx.Err()
+			}
+			a.Quotas, a.Prices = newQuotaAnswers(r), newPriceAnswers(r.Planned, p.region)
 		}
 		for _, w := range writes {
 			a.Writes = append(a.Writes, plannedWrite{w.Controller, w.Verb, w.Object.Kind, nameIn(w.Object), w.Summary, w.Before, w.After, w.Mark, w.Held})
@@ -129,6 +144,12 @@ func (a planAnswer) write(out io.Writer) error {
 	for _, u := range a.Tables {
 		fmt.Fprintln(t, u)
 	}
+	for _, q := range a.Quotas {
+		fmt.Fprintln(t, q)
+	}
+	for _, p := range a.Prices {
+		fmt.Fprintln(t, p)
+	}
 	return t.Flush()
 }
 
@@ -136,7 +157,7 @@ func (a planAnswer) write(out io.Writer) error {
 func (w plannedWrite) difference() string {
 	text := "before: " + cmp.Or(w.Before, "none") + "; after: " + cmp.Or(w.After, "none")
 	if w.Mark != "" {
-		text += "; ledger: " + w.Mark
+		text += pick(w.Kind == "Route", "; ledger: ", "; ours by ") + w.Mark
 	}
 	return text
 }

@@ -151,7 +151,7 @@ func TestPageExamples(t *testing.T) {
 }
 
 func TestAnswersHaveNoNull(t *testing.T) {
-	for _, what := range []any{planAnswer{Writes: []plannedWrite{}, Tables: []tableAnswer{}}, newRoutesAnswer(route.Report{}), newIPAMAnswer(nodeipam.Report{})} {
+	for _, what := range []any{newPlanAnswer(), newRoutesAnswer(route.Report{}), newIPAMAnswer(nodeipam.Report{})} {
 		if text, err := json.Marshal(what); err != nil || strings.Contains(string(text), "null") {
 			t.Errorf("%s, %v", text, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/controller/route"
+	"github.com/tulle-net/tulle/pkg/controller/service"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/httpd"
 	"github.com/tulle-net/tulle/pkg/kube"
@@ -51,6 +52,8 @@ type process struct {
 	pools    *nodeipam.Controller // takes the pools of --node-pools; nil without it
 	google   *gce.Client          // nil without Google's alias ranges
 	cloud    cloudClient          // of --cloud-provider; nil without it
+	services *service.Controller  // nil without it
+	region   string               // of the cloud, if services is set
 	routes   *route.Controller    // nil without routes
 	reports  []report
 	elector  elector // nil without leader election

@@ -67,6 +67,10 @@ func (p *process) addServices() error {
 			Security: s.aws.config.Security,
 		},
 	})
+	p.services = c
+	if in, ok := p.cloud.(interface{ Region() string }); ok {
+		p.region = in.Region()
+	}
 	p.reports = append(p.reports, func(r *reading, all bool) {
 		if all {
 			now := c.Report()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,12 +45,18 @@ func TestServiceGetsALoadBalancerOfAWS(t *testing.T) {
 	if err := settingsOf(t, append(flags, "plan")...).plan(&out); err != errPending {
 		t.Fatalf("plan: %v\n%s", err, out.String())
 	}
-	for _, text := range []string{"create internet-facing network load balancer a0f1e2d3c4b5a69788796a5b4c3d2e1f", "add the finalizer"} {
+	for _, text := range []string{
+		"create internet-facing network load balancer a0f1e2d3c4b5a69788796a5b4c3d2e1f", "add the finalizer", "load balancers of the cluster: 0, +1 planned, 50 in the quota, 49 then free",
+		"public addresses: +3, whose price in eu-central-1 is not known here",
+	} {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("plan has no %q:\n%s", text, out.String())
 		}
 	}
-	p, err := settingsOf(t, flags...).connect()
+	// Without an election, nothing shows that no earlier process still creates, and the
+	// deletion would wait for 30 s.
+	elected := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "--leader-elect=false" })
+	p, err := settingsOf(t, elected...).connect()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,5 +144,27 @@ func TestPageOfServicesHasEveryAnnotation(t *testing.T) {
 	}
 	if len(got) != len(cloudbalancer.Annotations()) {
 		t.Errorf("the page has %d annotations, and there are %d", len(got), len(cloudbalancer.Annotations()))
+	}
+}
+
+// The page has the prices of every region that is known, and the answer has no price of
+// another one.
+func TestPageHasEveryPrice(t *testing.T) {
+	text, err := os.ReadFile("../../../Documentation/cloud-services.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, known := cloudbalancer.PriceIn("us-east-1")
+	if row := fmt.Sprintf("| `us-east-1` | %v | %v |", p.Balancer, p.Address); !known || !strings.Contains(string(text), row) || !strings.Contains(string(text), "of "+cloudbalancer.PricesOf) {
+		t.Errorf("the page lacks %q of %s", row, cloudbalancer.PricesOf)
+	}
+	planned := service.Planned{Balancers: 2, Addresses: -3}
+	if got := fmt.Sprint(newPriceAnswers(planned, "us-east-1")); !strings.Contains(got, "+2, +0.0450 dollars") || !strings.Contains(got, "-3, -0.0150 dollars") {
+		t.Error(got)
+	}
+	for _, a := range newPriceAnswers(planned, "xx-none-1") {
+		if a.Dollars != nil {
+			t.Errorf("%s", a)
+		}
 	}
 }

@@ -139,6 +139,7 @@ type Controller struct {
 	subnets   []cloud.Subnet
 	quota     cloud.BalancerQuota
 	look      look
+	planned   Planned // of the last preview
 	// running is the reading that goes on, for read alone.
 	running atomic.Pointer[request]
 

@@ -52,6 +52,8 @@ type Report struct {
 	// account may have in the region.
 	Balancers, Groups int
 	Quota             cloud.BalancerQuota
+	// Planned is what the last preview found.
+	Planned Planned
 	// Leftovers are balancers of Services that do not exist.
 	Leftovers []cloudbalancer.Leftover
 	// Read is when the account was read last, or zero.
@@ -124,7 +126,7 @@ func (c *Controller) Report() (r Report) {
 		names[key] = cloudbalancer.BalancerName(s.UID)
 	}
 	r.Balancers, r.Groups = c.account.Count()
-	r.Quota, r.Read = c.quota, c.look.at
+	r.Quota, r.Read, r.Planned = c.quota, c.look.at, c.planned
 	r.Leftovers = c.account.Leftovers(c.options.Rules.Cluster, func(key, balancer string) bool { return names[key] == balancer })
 	return r
 }

@@ -446,8 +446,11 @@ func (c *Controller) preview() (writes []controller.Write) {
 		return nil
 	}
 	account := c.account
-	c.account = account.Clone()
-	defer func() { c.account = account }()
+	c.account, c.planned = account.Clone(), Planned{}
+	defer func() {
+		c.planned.noteRules(account, c.account, c.instances)
+		c.account = account
+	}()
 	const rounds = 20
 	for _, key := range c.keys() {
 		s := c.services[key]
@@ -457,6 +460,7 @@ func (c *Controller) preview() (writes []controller.Write) {
 		for range rounds {
 			step := c.step(s, time.Now())
 			for _, x := range step.Changes {
+				c.planned.note(c.account, x.BalancerChange)
 				c.account.Apply(x.BalancerChange, cloudbalancer.Imagine(x.BalancerChange), time.Now())
 				w := c.describe(s, x)
 				w.Do = func(context.Context) error { return controller.ErrNotMade }
