@@ -28,7 +28,7 @@ func (s *settings) cloudFlags() []flags.Flag {
 			About: "file with settings, in the format of the cloud's own controller",
 			Set:   flags.To(&s.cloud.file, flags.File)},
 		{Name: "cluster-name", Group: ofCloud, Value: "NAME",
-			About: "name in the tags kubernetes.io/cluster/NAME",
+			About: "cluster's name, which marks what is ours in the cloud",
 			Set:   flags.To(&s.cloud.cluster, readCluster)},
 	}
 	for _, p := range providers() {
@@ -91,9 +91,6 @@ func (s *settings) lacking(p part) *flags.Error {
 func readProvider(value string) (string, error) {
 	if p, ok := providerOf(value); ok {
 		return p.name, nil
-	}
-	if value == "gce" || value == "google" {
-		return "", flags.Refuse(value, "not a provider here", "use --cidr-allocator-type="+cloudAllocator+" for Google's alias ranges, without --cloud-provider")
 	}
 	return "", flags.Refuse(value, "unknown cloud", flags.DidYouMean(flags.Nearest(value, providerNames()), "use "+strings.Join(providerNames(), " or ")))
 }

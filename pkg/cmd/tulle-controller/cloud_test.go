@@ -169,7 +169,7 @@ func TestCloudFlagsThatDoNotGoTogether(t *testing.T) {
 		"--cloud-provider=aws --cloud-config=" + bad:                                                                "line 2: VPC",
 		"--cloud-provider=aws --cloud-config=" + dir + "/missing":                                                   "no such file",
 		"--cloud-provider=aws --cluster-name=a*":                                                                    "not the name of a cluster",
-		"--cloud-provider=gce":                                                                                      "use --cidr-allocator-type=CloudAllocator",
+		"--cloud-provider=gce":                                                                                      "needs the cluster's name",
 		"--cloud-provider=awz":                                                                                      "did you mean",
 		ipam + "--cluster-name=prod":                                                                                "has no effect without --cloud-provider",
 		ipam + "--aws-api-share=100":                                                                                "has no effect without --cloud-provider",

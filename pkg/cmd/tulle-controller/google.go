@@ -1,39 +1,107 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"regexp"
 	"slices"
 
+	"k8s.io/klog/v2"
+
 	"github.com/tulle-net/tulle/pkg/cloud/gce"
 	"github.com/tulle-net/tulle/pkg/controller/cloudipam"
+	"github.com/tulle-net/tulle/pkg/controller/service"
 	"github.com/tulle-net/tulle/pkg/flags"
 	"github.com/tulle-net/tulle/subnet"
 )
 
+// onGoogle is Google Cloud, by the name that Kubernetes has for it.
+func onGoogle() provider {
+	return provider{
+		name: "gce", aliases: []string{"gcp", "google"}, page: "Documentation/cloud-google.md", lacks: []string{service.Name},
+		forgets: true, read: (*settings).readGoogle, connect: (*settings).connectGoogle,
+	}
+}
+
 // googleSettings are about instances in Compute Engine.
 type googleSettings struct {
 	project, secondary, endpoint string
+	config                       gce.Config
 }
+
+// readGoogle reads the cloud config, and checks the cluster's name.
+func (s *settings) readGoogle(g *flags.Given) (err error) {
+	c := &s.cloud
+	if s.google.config, c.warnings, err = gce.ReadConfig(c.file); err != nil {
+		return s.badConfig(g, err)
+	}
+	// Flags override the file.
+	if g.Has("gce-project") {
+		s.google.config.Project = s.google.project
+	}
+	if g.Has("gce-api-endpoint") {
+		s.google.config.Endpoint = s.google.endpoint
+	}
+	if c.cluster == "" {
+		return &flags.Error{Flag: g.From("cloud-provider"), Value: c.provider, Why: "needs the cluster's name, which the names of its routes begin with", Fix: "add --cluster-name=NAME; that of Google's own controller is kubernetes, unless it was set"}
+	}
+	if err := gce.CheckCluster(c.cluster); err != nil {
+		return &flags.Error{Flag: g.From("cluster-name"), Value: c.cluster, Why: "not the beginning of a route's name", Fix: "use lower case letters, digits and dashes, and a letter first"}
+	}
+	return nil
+}
+
+// connectGoogle returns the client of Google.
+func (s *settings) connectGoogle() (cloudClient, error) {
+	client, err := s.googleClient(gce.Options{Config: s.google.config, Cluster: s.cloud.cluster})
+	if err != nil {
+		return nil, fmt.Errorf("%w; project-id of the cloud config or --gce-project names the project", err)
+	}
+	klog.InfoS("Using a cloud", "provider", s.cloud.provider, "project", client.Project(), "cluster", s.cloud.cluster)
+	return client, nil
+}
+
+// aliasOptions returns the options of the client of node IPAM. With --cloud-provider, the
+// config has what the flags say.
+func (s *settings) aliasOptions() gce.Options {
+	if s.cloud.provider == onGoogle().name {
+		return gce.Options{Config: s.google.config}
+	}
+	return gce.Options{Project: s.google.project, Endpoint: s.google.endpoint}
+}
+
+// googleClient returns a client.
+func (s *settings) googleClient(o gce.Options) (*gce.Client, error) {
+	o.Agent = "tulle-controller/" + version
+	return gce.New(context.Background(), o) // the tokens outlive every request
+}
+
+// onlyAliases are the flags that only node IPAM by alias ranges uses.
+var onlyAliases = []string{"gce-secondary-range"}
 
 // cloudModes are the allocators that need a cloud.
 var cloudModes = map[string]cloudipam.Mode{
 	cloudAllocator: cloudipam.CloudAllocator, fromCloudAllocator: cloudipam.FromCloud, fromClusterAllocator: cloudipam.FromCluster,
 }
 
+// hasAliases reports whether podCIDRs are alias ranges.
+func (s *settings) hasAliases() bool {
+	_, uses := cloudModes[s.allocator]
+	return uses
+}
+
 // checkGoogle rejects flags that the allocator cannot use.
 func (s *settings) checkGoogle(g *flags.Given) error {
-	if _, uses := cloudModes[s.allocator]; !uses {
+	if !s.hasAliases() {
 		for _, f := range s.table() {
-			if f.Group == ofGoogle && g.Has(f.Name) {
+			uses := s.cloud.provider == onGoogle().name && !slices.Contains(onlyAliases, f.Name)
+			if f.Group == ofGoogle && g.Has(f.Name) && !uses {
 				return &flags.Error{Flag: g.From(f.Name), Why: "has no effect with --cidr-allocator-type=" + s.allocator, Fix: "leave it out, or use --cidr-allocator-type=" + cloudAllocator}
 			}
 		}
 		return nil
 	}
-	if s.cloud.provider != "" {
+	if s.cloud.provider != "" && s.cloud.provider != onGoogle().name {
 		return &flags.Error{Flag: g.From("cidr-allocator-type"), Value: s.allocator, Why: "is Google's, and --cloud-provider is " + s.cloud.provider, Fix: "use " + rangeAllocator + ", or leave out --cloud-provider"}
 	}
 	if s.allocator == fromClusterAllocator && (len(s.cluster) > 1 || subnet.FamilyOf(s.cluster[0].Addr()) != subnet.IPv4) {
@@ -68,15 +136,17 @@ func (p *process) addCloudIPAM(mode cloudipam.Mode) error {
 	if len(s.pools) > 0 {
 		o.Pool = &s.pools[0]
 	}
-	var err error
-	// The tokens outlive every request.
-	p.google, err = gce.New(context.Background(), gce.Options{
-		Project: s.google.project, Endpoint: cmp.Or(s.google.endpoint, gce.Endpoint), Agent: "tulle-controller/" + version,
-	})
-	if err != nil {
-		return fmt.Errorf("--cidr-allocator-type=%s: %w; --gce-project names the project", s.allocator, err)
+	client, shared := p.cloud.(*gce.Client)
+	if !shared {
+		var err error
+		client, err = s.googleClient(s.aliasOptions())
+		if err != nil {
+			return fmt.Errorf("--cidr-allocator-type=%s: %w; --gce-project names the project", s.allocator, err)
+		}
+		p.google = client
 	}
-	o.Cloud = p.google
+	o.Cloud = client
+	var err error
 	p.ipam, err = cloudipam.New(p.engine, o)
 	return err
 }

@@ -49,7 +49,7 @@ type cloudClient interface {
 }
 
 // providers returns the clouds, in the order of the help.
-func providers() []provider { return []provider{onAWS(), onAzure()} }
+func providers() []provider { return []provider{onAWS(), onAzure(), onGoogle()} }
 
 // providerNames returns the values of --cloud-provider.
 func providerNames() (names []string) {

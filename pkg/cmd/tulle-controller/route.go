@@ -51,6 +51,8 @@ func (s *settings) idleRoutes() *flags.Error {
 		return s.needsCloud()
 	case !s.route.on:
 		return &flags.Error{Flag: "configure-cloud-routes", Value: "false", Why: "turns " + route.Name + " off", Fix: "leave it out"}
+	case s.allocate && s.hasAliases():
+		return &flags.Error{Flag: "cidr-allocator-type", Value: s.allocator, Why: "gives out alias ranges, which Google itself routes, so " + route.Name + " has no work", Fix: "leave it out of --controllers"}
 	case !s.allocate && !s.inEtcd():
 		return &flags.Error{Flag: "allocate-node-cidrs", Why: "off, and without it " + route.Name + " has no work", Fix: "add --allocate-node-cidrs"}
 	}
