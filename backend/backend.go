@@ -34,8 +34,9 @@ type Backend interface {
 // the network between the hosts routes the peer's subnet to it.
 type Router interface {
 	Backend
-	// UsesRoutes has no other purpose than to tell Routers from other Backends.
-	UsesRoutes()
+	// CanRoute reports whether this host has a way past the tunnel to a peer's subnet, if
+	// the network routes it.
+	CanRoute(peer netip.Prefix) bool
 }
 
 // Factory returns the backend of a network's config for a host. It rejects invalid

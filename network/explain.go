@@ -64,7 +64,7 @@ func (v View) Explain(ip netip.Addr, out string, has []netstate.Object) status.E
 	if p := v.peerOf(ip); p != nil {
 		e.Key, e.Node, e.Probes = p.Key, p.Lease.Node.Name, v.probeOf(p.Key)
 		e.Probes.OnClock(v.At)
-		e.Tunnelled = v.Peers.Tunnelled[p.Key]
+		e.Tunnelled = v.Peers.Tunnelled[p.Key].why
 		v.explainPeer(&e, p, out, has)
 		return e
 	}

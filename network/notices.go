@@ -9,10 +9,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/backend"
-	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -189,51 +189,54 @@ func (p *peerSet) routed(key string, l *subnet.Lease) *subnet.Lease {
 	return &copied
 }
 
-// whyTunnel returns why packets to a peer take the tunnel, which has these devices, or "" if
-// they do not. The caller holds mu.
-func (p *peerSet) whyTunnel(key string, l *subnet.Lease, devices map[string]netstate.Link) string {
+// detour is why packets to a peer take the tunnel: one of status.Detours, and a text. The
+// zero detour is none.
+type detour struct{ reason, why string }
+
+// whyTunnel returns why packets to a peer take the tunnel. The caller holds mu.
+func (p *peerSet) whyTunnel(key string, l *subnet.Lease, router backend.Router) detour {
 	if p.ways == nil {
-		return "the notices of routes are not read yet"
+		return detour{status.DetourWaiting, "the notices of routes are not read yet"}
 	}
 	peer, own := p.ways.notices[key], p.ways.own
 	if v, vetoed := p.ways.vetoes[key]; vetoed && !v.until.IsZero() {
-		return "its route does not carry packets: " + v.why + "; it is tried again at " + v.until.Format(time.TimeOnly)
+		return detour{status.DetourVetoed, "its route does not carry packets: " + v.why + "; it is tried again at " + v.until.Format(time.TimeOnly)}
 	}
 	switch {
 	case own.Network == "":
-		return "no controller says that this node's instance may send without the tunnel"
+		return detour{status.DetourSender, "no controller says that this node's instance may send without the tunnel"}
 	case peer.Network == "":
-		return "no controller says anything of its routes"
+		return detour{status.DetourUnannounced, "no controller says anything of its routes"}
 	case !peer.Names(l):
-		return "the controller's notice is about another host that had its subnet"
+		return detour{status.DetourUnannounced, "the controller's notice is about another host that had its subnet"}
 	case peer.Network != own.Network:
-		return fmt.Sprintf("it is in the network %s, and this node in %s", peer.Network, own.Network)
+		return detour{status.DetourNetwork, fmt.Sprintf("it is in the network %s, and this node in %s", peer.Network, own.Network)}
 	}
 	routed := peer.Routes(own, l)
 	for f, s := range l.Subnets {
 		if s.IsValid() && p.own.Subnets[f].IsValid() && !routed[f] {
-			return fmt.Sprintf("its subnet %s is not routed in all tables of %s", s, own.Network)
+			return detour{status.DetourNoRoute, fmt.Sprintf("its subnet %s is not routed in all tables of %s", s, own.Network)}
 		}
 	}
-	objects, _ := p.backend.Peer(p.own, *p.routed(key, l), backend.PlainMetrics) // the objects that the backend could make
-	for _, s := range l.Subnets {
-		if r, ok := routeTo(objects, s); ok && devices[r.Link] != (netstate.Link{}) {
-			return fmt.Sprintf("this host's uplink has no default route through a router that can take packets to %s", s)
+	for f, s := range l.Subnets {
+		if s.IsValid() && p.own.Subnets[f].IsValid() && !router.CanRoute(s) {
+			return detour{status.DetourUplink, fmt.Sprintf("this host's uplink has no default route through a router that can take packets to %s", s)}
 		}
 	}
-	return ""
+	return detour{}
 }
 
 // tunnelled returns why packets to peers take the tunnel, by key. It is nil with a backend
 // that has no other way. The caller holds mu.
-func (p *peerSet) tunnelled() map[string]string {
-	if _, is := p.backend.(backend.Router); !is {
+func (p *peerSet) tunnelled() map[string]detour {
+	router, is := p.backend.(backend.Router)
+	if !is {
 		return nil
 	}
-	all, devices := make(map[string]string), overlayOf(p.backend.Host(p.own)).devices
+	all := make(map[string]detour)
 	for key, l := range p.table.Peers() {
-		if why := p.whyTunnel(key, l, devices); why != "" {
-			all[key] = why
+		if d := p.whyTunnel(key, l, router); d != (detour{}) {
+			all[key] = d
 		}
 	}
 	return all

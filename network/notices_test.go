@@ -1,6 +1,7 @@
 package network
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/probe"
+	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -45,6 +47,25 @@ func (l *life) wantWay(way string) {
 	}
 }
 
+// detours returns how many peers packets reach without the tunnel, and why not the others.
+func (l *life) detours(t *testing.T) string {
+	t.Helper()
+	c := l.agent.Report(t.Context()).Peers
+	if c.Native == nil {
+		return "no count"
+	}
+	words := []string(nil)
+	if *c.Native > 0 {
+		words = append(words, fmt.Sprint("native ", *c.Native))
+	}
+	for _, reason := range status.Detours() {
+		if n := c.Tunnelled[reason]; n > 0 {
+			words = append(words, fmt.Sprint(reason, " ", n))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
 // A peer is reached without the tunnel while the notices of both nodes say so.
 func TestNoticesChooseTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +81,7 @@ func TestNoticesChooseTheWay(t *testing.T) {
 		l.wantWay("tunnel")
 		l.notice(own, "vpc-1 198.18.0.1")
 		l.wantWay("native")
-		if peers, err := l.agent.Peers(t.Context()); err != nil || len(peers) != 1 || peers[0].By != "direct" || peers[0].Tunnelled != "" {
+		if peers, err := l.agent.Peers(t.Context()); err != nil || len(peers) != 1 || peers[0].By != "direct" || peers[0].Tunnelled != "" || l.detours(t) != "native 1" {
 			t.Errorf("%+v, %v", peers, err)
 		}
 		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9 10.5.8.0/24") // another's
@@ -86,7 +107,7 @@ func TestNoticesChooseTheWay(t *testing.T) {
 		l.notice("10.5.9.0-24", "")
 		l.wantWay("tunnel")
 		peers, err := l.agent.Peers(t.Context())
-		if err != nil || len(peers) != 1 || !strings.Contains(peers[0].Tunnelled, "no controller says anything of its routes") {
+		if err != nil || len(peers) != 1 || !strings.Contains(peers[0].Tunnelled, "no controller says anything of its routes") || l.detours(t) != "unannounced 1" {
 			t.Errorf("%+v, %v", peers, err)
 		}
 	})
@@ -125,7 +146,7 @@ func TestProbesVetoARoute(t *testing.T) {
 		failing(func(*probe.Result) {})
 		l.wantWay("tunnel")
 		peers, err := l.agent.Peers(t.Context())
-		if err != nil || len(peers) != 1 || !strings.Contains(peers[0].Tunnelled, "its route does not carry packets") {
+		if err != nil || len(peers) != 1 || !strings.Contains(peers[0].Tunnelled, "its route does not carry packets") || l.detours(t) != "vetoed 1" {
 			t.Errorf("%+v, %v", peers, err)
 		}
 		l.after(15 * time.Minute)
@@ -181,7 +202,7 @@ func TestChangesOfTheRouter(t *testing.T) {
 			}
 			l.wantWay("tunnel")
 			peers, err := l.agent.Peers(t.Context())
-			if err != nil || len(peers) != 1 || !strings.Contains(peers[0].Tunnelled, "no default route") {
+			if err != nil || len(peers) != 1 || !strings.Contains(peers[0].Tunnelled, "no default route") || l.detours(t) != "uplink 1" {
 				t.Errorf("%+v, %v", peers, err)
 			}
 		})

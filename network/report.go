@@ -23,7 +23,7 @@ func (v View) Report() status.Report {
 	r := status.Report{
 		NodeID: v.Node.ID, Name: v.Node.Name, Clone: v.Clone,
 		Checks: checks, Ready: checks.Ready(), Missing: checks.Missing(), Failing: checks.Failing(),
-		Peers:    status.Count{All: v.Peers.Count, Unroutable: len(v.troubled())},
+		Peers:    v.Peers.report(len(v.troubled())),
 		Network:  status.Network{Backend: v.Config.Backend.Type, Networks: valid(v.Config.Networks()), Devices: v.Peers.devices(), Offload: v.Offload},
 		Kernel:   kernelReport(v.Kernel),
 		Firewall: status.Firewall{Written: v.Firewall.Tried, Healed: v.Firewall.Healed, Others: v.Firewall.Others},
@@ -58,6 +58,20 @@ func (v View) Report() status.Report {
 	r.Fights = v.fights()
 	r.AddFiles(v.Files, nil)
 	return r
+}
+
+// report returns how many peers there are, and which ways packets to them take.
+func (p peersView) report(unroutable int) status.Count {
+	c := status.Count{All: p.Count, Unroutable: unroutable}
+	if p.Tunnelled == nil {
+		return c
+	}
+	native := p.Count - len(p.Tunnelled)
+	c.Native, c.Tunnelled = &native, make(map[string]int)
+	for _, d := range p.Tunnelled {
+		c.Tunnelled[d.reason]++
+	}
+	return c
 }
 
 // fights returns everything that other programs keep changing.
@@ -167,7 +181,7 @@ func (v View) peerReports() []status.Peer {
 		l := b.Lease
 		p := status.Peer{
 			Key: b.Key, Name: l.Node.Name, Subnets: valid(l.Subnets), Addresses: valid(l.PublicIP),
-			By: pathKind(v.Peers.wants(l), devices), Tunnelled: v.Peers.Tunnelled[b.Key], InSync: v.Kernel.InSync, Probes: v.probeOf(b.Key),
+			By: pathKind(v.Peers.wants(l), devices), Tunnelled: v.Peers.Tunnelled[b.Key].why, InSync: v.Kernel.InSync, Probes: v.probeOf(b.Key),
 		}
 		if t, bad := troubled[p.Key]; bad {
 			p.InSync, p.Problem = false, t.why

@@ -62,7 +62,7 @@ type peersView struct {
 	RejectedCount int
 	Reserved      int               // reservations that no node uses
 	Unroutable    map[string]error  // by key
-	Tunnelled     map[string]string // why not past the tunnel, by key; nil in a View without peers
+	Tunnelled     map[string]detour // why not past the tunnel, by key; nil if the backend has no other way
 	own           subnet.Lease
 	backend       backend.Backend
 }
@@ -150,10 +150,10 @@ func (p *peerSet) view(e extent) peersView {
 	defer p.mu.Unlock()
 	v := peersView{
 		Known: true, Count: p.table.Len(), RejectedCount: p.table.CountRejected(), Reserved: p.table.Reserved(), Unroutable: maps.Clone(p.unroutable),
-		own: p.own, backend: p.backend,
+		Tunnelled: p.tunnelled(), own: p.own, backend: p.backend,
 	}
 	if e == withPeers {
-		v.All, v.Rejected, v.Tunnelled = p.all(), p.table.Rejected(), p.tunnelled()
+		v.All, v.Rejected = p.all(), p.table.Rejected()
 	} else {
 		v.Rejected = p.table.FirstRejected(fewRejected)
 	}

@@ -4,6 +4,8 @@
 package cloud
 
 import (
+	"net/netip"
+
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/vxlan"
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -56,8 +58,11 @@ func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	return cloud{tunnel, host, config(keys)}, nil
 }
 
-// UsesRoutes implements backend.Router.
-func (cloud) UsesRoutes() {}
+// CanRoute implements backend.Router. A router that is itself in the subnet is none.
+func (c cloud) CanRoute(peer netip.Prefix) bool {
+	u := c.host.Uplinks[subnet.FamilyOf(peer.Addr())]
+	return u.Link != "" && u.Gateway.IsValid() && !peer.Contains(u.Gateway)
+}
 
 func (c cloud) Publish() subnet.Attrs {
 	a := c.tunnel.Publish()
@@ -92,7 +97,7 @@ func (c cloud) Peer(own, peer subnet.Lease, m backend.Metrics) ([]netstate.Objec
 			continue
 		}
 		f := subnet.FamilyOf(r.Dst.Addr())
-		if u := c.host.Uplinks[f]; peer.Routed[f] && u.Link != "" && u.Gateway.IsValid() && !peer.Subnets[f].Contains(u.Gateway) {
+		if u := c.host.Uplinks[f]; peer.Routed[f] && c.CanRoute(peer.Subnets[f]) {
 			way := backend.Via(own, peer, f, u.Gateway, u.Link, m)
 			// Some clouds give a host an address without a network, and a router beyond it.
 			_, direct := c.host.Direct(u.Gateway)

@@ -32,6 +32,15 @@ type Layout struct {
 	Paint func(good bool, text string) string
 }
 
+// stateAndWay returns a peer's state in words, and why packets to it take the tunnel.
+func (w writer) stateAndWay(p Peer) string {
+	state := w.state(p)
+	if p.Tunnelled != "" {
+		state += "; through the tunnel: " + p.Tunnelled
+	}
+	return state
+}
+
 // state returns a peer's state in words.
 func (w writer) state(p Peer) (state string) {
 	since := func(t *time.Time) string {
@@ -73,7 +82,7 @@ func WritePeers(to io.Writer, peers []Peer, now time.Time, l Layout) error {
 		}
 	}
 	for _, p := range peers {
-		state := l.Paint(!p.Failing(), w.state(p))
+		state := l.Paint(!p.Failing(), w.stateAndWay(p))
 		if l.Narrow {
 			name := p.Name
 			if name == "" {

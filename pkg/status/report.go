@@ -122,6 +122,10 @@ type Count struct {
 	// Unroutable counts those to which no working route leads in at least one family.
 	// Whether the others answer is for the probes to say.
 	Unroutable int `json:"unroutable"`
+	// Native counts those that packets reach without the tunnel, with the backend cloud,
+	// and Tunnelled the others by reason; both are nil with other backends.
+	Native    *int           `json:"native,omitempty"`
+	Tunnelled map[string]int `json:"tunnelled,omitempty"`
 }
 
 // Peer is another node of the network.

@@ -143,7 +143,7 @@ func (w writer) lease(l *Lease) {
 
 // leases writes the number of peers, and the leases that are reserved or rejected.
 func (w writer) leases(r Report) {
-	w.line("peers", fmt.Sprint(r.Peers.All), w.unroutable(r.Peers.Unroutable))
+	w.line("peers", fmt.Sprint(r.Peers.All), w.unroutable(r.Peers.Unroutable), w.detours(r.Peers))
 	if n := r.Reserved; n > 0 {
 		w.line("  reserved", fmt.Sprintf("%d leases that no node uses (%s)", n, w.see("leases")))
 	}

@@ -139,6 +139,20 @@ func table() []metric {
 		gauge("peers", "Peers: other nodes with an accepted lease.", fromLoop(func(r reading) float64 { return float64(r.Peers.All) })),
 		gauge("peers_unroutable", "Peers to which no working route leads in at least one family; whether the others answer is in tulle_peers_probe_failing.",
 			fromLoop(func(r reading) float64 { return float64(r.Peers.Unroutable) })),
+		gauge("peers_native", "With the backend cloud: peers that packets reach without the tunnel in every family.", func(r reading) (float64, bool) {
+			if r.Peers.Native == nil || r.Stuck != "" {
+				return 0, false
+			}
+			return float64(*r.Peers.Native), true
+		}),
+		{prometheus.NewDesc("tulle_peers_tunnelled", "With the backend cloud: peers that packets reach through the tunnel in at least one family, by reason.", []string{"reason"}, nil), prometheus.GaugeValue,
+			func(r reading, emit func(float64, ...string)) {
+				for _, reason := range status.Detours() {
+					if r.Peers.Native != nil && r.Stuck == "" {
+						emit(float64(r.Peers.Tunnelled[reason]), reason)
+					}
+				}
+			}},
 		gauge("leases_rejected", "Leases in the store that this node rejects.", fromLoop(func(r reading) float64 { return float64(r.RejectedCount) })),
 		gauge("leases_reserved", "Reservations in the store that no node uses.", fromLoop(func(r reading) float64 { return float64(r.Reserved) })),
 		gauge("lease_acquired_timestamp_seconds", "Unix time since which this run has held the node's lease, in seconds.", knownTime(func(r reading) *time.Time {

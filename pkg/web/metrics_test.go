@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"github.com/tulle-net/tulle/pkg/status"
 	"maps"
 	"net/http"
 	"os"
@@ -35,6 +36,13 @@ func scrape(t testing.TB, s Source) (map[string]string, []byte) {
 	return values, w.Body.Bytes()
 }
 
+// inCloud is a node with the backend cloud.
+func inCloud() fake {
+	f, native := well(3), 1
+	f.state.Peers.Native, f.state.Peers.Tunnelled = &native, map[string]int{status.DetourNoRoute: 2}
+	return f
+}
+
 func TestMetricsShowTheState(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -49,7 +57,8 @@ func TestMetricsShowTheState(t *testing.T) {
 			peers_probed 3 peers_probe_failing{cause="down"} 0 peers_probe_failing{cause="peer-checksums"} 0 probes_passed_total 3 probes_failed_total{cause="down"} 2
 			probes_failed_total{cause="mtu"} 0 probe_problems 0 probe_round_trip_seconds_bucket{le="0.0001"} 0 probe_round_trip_seconds_bucket{le="0.00025"} 1
 			probe_round_trip_seconds_bucket{le="0.001"} 2 probe_round_trip_seconds_bucket{le="0.5"} 3 probe_round_trip_seconds_bucket{le="+Inf"} 3
-			probe_round_trip_seconds_count 3 probe_round_trip_seconds_sum 0.00254`, ""},
+			probe_round_trip_seconds_count 3 probe_round_trip_seconds_sum 0.00254`, `peers_native peers_tunnelled{reason="no-route"}`},
+		{"cloud", inCloud(), `peers 3 peers_native 1 peers_tunnelled{reason="no-route"} 2 peers_tunnelled{reason="network"} 0`, ""},
 		{"ill", ill(), `healthy 1 ready 0 ready_check{check="lease"} 0 ready_check{check="loop"} 1 ready_check{check="files"} 0 peers 300 peers_unroutable 3 leases_rejected 1 node_id_shared 1
 			store_failing 1 store_remembered 1 kernel_in_sync 0 kernel_objects_pending 4 kernel_objects_failing 17 kernel_problems 1
 			firewall_written 0 firewall_failing 1 firewall_healed_total 12 files_failing 1
