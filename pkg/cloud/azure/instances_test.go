@@ -159,6 +159,33 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// A machine whose state cannot be read is unknown. It never looks as if it ran, and never
+// as if it had no network.
+func TestMachinesWithoutTheirStateAreUnknown(t *testing.T) {
+	for name, want := range map[string]int{"list": 6, "machine": 11} {
+		l := newLab(t)
+		machines, ids := l.fleet(6)
+		l.SetPower(machines[0], "deallocated")
+		whole := "/subscriptions/" + azuretest.Subscription + "/providers/"
+		switch name {
+		case "list":
+			l.Inject(azuretest.Fault{Part: whole, Status: 503, Code: "ServiceUnavailable"})
+		case "machine":
+			l.Set(machines[0], "instanceView", nil) // no list has it
+			l.Inject(azuretest.Fault{Part: "/virtualmachines/vm-0", Status: 503, Code: "ServiceUnavailable"})
+		}
+		all, err := l.Instances(l.ctx, ids)
+		if err == nil || len(all) != want {
+			t.Errorf("%s: %d machines, %v", name, len(all), err)
+		}
+		for id, v := range all {
+			if id == ids[0] || !v.NextHops[subnet.IPv4].IsValid() || len(v.Addresses) == 0 {
+				t.Errorf("%s: %+v", name, v)
+			}
+		}
+	}
+}
+
 // Forward writes only what is not known to forward, keeps what it does not know, and names
 // the setting of a scale set.
 func TestForward(t *testing.T) {

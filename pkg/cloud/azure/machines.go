@@ -39,7 +39,9 @@ func (c *Client) readPlace(ctx context.Context, w want) (f found, err error) {
 	lists := w.ids == nil || len(w.ids) > c.few
 	if lists {
 		if err = c.listMachines(ctx, w, &f); err != nil {
-			return f, err
+			// Without its state, a machine would look as if it ran.
+			maps.DeleteFunc(f.all, func(_ string, v facts) bool { return v.Properties.View == nil })
+			return f, errors.Join(err, c.readNetwork(ctx, w.place, lists, f.all))
 		}
 	}
 	// One that the list lacks, or that there is no list for, is asked for by its name.
