@@ -69,7 +69,11 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find an identity: %s", clip(err.Error()))
 	}
-	to, err := arm.NewClient("tulle", "v1.0.0", token, clientOptions(o))
+	options, err := clientOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	to, err := arm.NewClient("tulle", "v1.0.0", token, options)
 	if err != nil {
 		return nil, err
 	}

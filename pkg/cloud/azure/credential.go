@@ -23,9 +23,9 @@ var clouds = map[string]cloud.Configuration{
 
 // clientOptions returns the options of the SDK. Its own retries and the registration of
 // resource providers are off.
-func clientOptions(o Options) *arm.ClientOptions {
+func clientOptions(o Options) (*arm.ClientOptions, error) {
 	in := clouds[strings.ToLower(o.Config.Cloud)]
-	all := policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}, Telemetry: policy.TelemetryOptions{ApplicationID: o.Agent}, Transport: o.Transport}
+	all := policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}, Telemetry: policy.TelemetryOptions{ApplicationID: o.Agent}}
 	if o.Config.Endpoint != "" {
 		service := in.Services[cloud.ResourceManager]
 		service.Endpoint = o.Config.Endpoint
@@ -34,8 +34,12 @@ func clientOptions(o Options) *arm.ClientOptions {
 			all.InsecureAllowCredentialWithHTTP = isLocal(u)
 		}
 	}
-	all.Cloud = in
-	return &arm.ClientOptions{ClientOptions: all, DisableRPRegistration: true}
+	to, err := newGuard(o.Transport, in.Services[cloud.ResourceManager].Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	all.Cloud, all.Transport = in, to
+	return &arm.ClientOptions{ClientOptions: all, DisableRPRegistration: true}, nil
 }
 
 // credential returns what gets tokens: the identity of the cloud config, or the first of

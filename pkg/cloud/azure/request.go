@@ -25,12 +25,8 @@ const (
 	computeVersion    = "2025-04-01"
 )
 
-const (
-	// largestAnswer is a size that no answer has.
-	largestAnswer = 64 << 20
-	// mostPages is a number of pages that no answer reaches.
-	mostPages = 10000
-)
+// mostPages is a number of pages that no answer reaches.
+const mostPages = 10000
 
 // safe are the kinds of errors after which a request that changes nothing is sent again.
 var safe = []cloud.Kind{cloud.Unavailable, cloud.Throttled}
@@ -95,7 +91,7 @@ func (c *Client) send(ctx context.Context, action, method, at, etag string, body
 // payload returns the body of an answer.
 func payload(r *http.Response) ([]byte, error) {
 	defer r.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(r.Body, largestAnswer))
+	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +136,7 @@ func list[Item any](ctx context.Context, c *Client, action, path, version string
 func (c *Client) isOurs(at string) bool {
 	u, err := url.Parse(at)
 	base, failed := url.Parse(c.arm.Endpoint())
-	return err == nil && failed == nil && u.User == nil && strings.EqualFold(u.Scheme, base.Scheme) && strings.EqualFold(u.Host, base.Host)
+	return err == nil && failed == nil && isSameServer(u, base)
 }
 
 // put writes a resource that has an ETag, and waits for the end of the operation. With an
@@ -164,7 +160,7 @@ func (c *Client) put(ctx context.Context, action, path, version, etag string, bo
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"Azure-AsyncOperation", "Location"} {
+	for _, name := range []string{"Azure-AsyncOperation", "Operation-Location", "Location"} {
 		if at := r.Header.Get(name); at != "" && !c.isOurs(at) {
 			return strange(action, "header "+name, at)
 		}
