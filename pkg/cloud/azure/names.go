@@ -18,10 +18,16 @@ const (
 
 var stripped = strings.NewReplacer(":", "", ".", "", "/", "")
 
+// leaseName replaces what the names of leases in etcd have and those of routes may not.
+var leaseName = strings.NewReplacer(":", "", "&", "-")
+
+// nameOf returns what the names of a node's routes begin with.
+func nameOf(node string) string { return leaseName.Replace(node) }
+
 // routeName returns the name of a node's route, which no route of the table has. A name
 // that is too long for Azure is cut, and ends in a hash of all of it.
 func (t *routeTable) routeName(node string, to netip.Prefix) string {
-	name := node + separator + stripped.Replace(to.String())
+	name := nameOf(node) + separator + stripped.Replace(to.String())
 	if len(name) > longestRoute {
 		sum := sha256.Sum256([]byte(name))
 		name = name[:longestRoute-9] + "_" + hex.EncodeToString(sum[:4])
@@ -37,5 +43,5 @@ func (t *routeTable) routeName(node string, to netip.Prefix) string {
 // isOf reports whether a route's name is one of a node.
 func isOf(name, node string) bool {
 	was, _, _ := strings.Cut(name, separator)
-	return strings.EqualFold(was, node)
+	return strings.EqualFold(was, nameOf(node))
 }

@@ -79,7 +79,7 @@ func (c *Client) checkChange(r cloud.RouteChange) error {
 		return nil
 	case err != nil || hop.Zone() != "" || hop.Is4() != r.Destination.Addr().Is4():
 		return refuse("%.80q is no next hop for %s; the interface of %s needs a private address of that family", r.Interface, r.Destination, r.Instance)
-	case !hostName.MatchString(r.For):
+	case !hostName.MatchString(nameOf(r.For)):
 		return refuse("%.80q is no node's name, which the route to %s is named for", r.For, r.Destination)
 	}
 	return nil

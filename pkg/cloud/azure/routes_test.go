@@ -134,6 +134,26 @@ func TestReplaceKeepsTheNameOfTheNode(t *testing.T) {
 	}
 }
 
+// The nodes of a network in etcd are leases. Azure allows no colon and no & in names.
+func TestLeasesOfBothFamiliesAreRouted(t *testing.T) {
+	l := newLab(t)
+	lease := subnet.FormatKey(subnet.Pair[netip.Prefix]{netip.MustParsePrefix("10.5.34.0/24"), netip.MustParsePrefix("fd00:5:0:22::/64")})
+	four, six := l.add(1), l.add(2)
+	four.For, four.Destination = lease, netip.MustParsePrefix("10.5.34.0/24")
+	six.For, six.Destination, six.Interface = lease, netip.MustParsePrefix("fd00:5:0:22::/64"), "fd00::4"
+	l.must(l.ChangeRoutes(l.ctx, []cloud.RouteChange{four, six})...)
+	moved := six
+	moved.Verb, moved.Was, moved.Interface = cloud.Replace, cloud.Route{Target: six.Interface}, "fd00::5"
+	l.must(l.change(moved))
+	hops, names := l.Routes()
+	if hops["10.5.34.0/24"] != four.Interface || hops["fd00:5:0:22::/64"] != "fd00::5" {
+		t.Errorf("%v", hops)
+	}
+	if names["10.5.34.0/24"] != "10.5.34.0-24-fd005022-64____10534024" || names["fd00:5:0:22::/64"] != "10.5.34.0-24-fd005022-64____fd00502264" {
+		t.Errorf("%v", names)
+	}
+}
+
 // An operation that fails in the end fails its changes, and the next try writes the table
 // again even if it looks right.
 func TestOperationsThatFailLate(t *testing.T) {

@@ -6,12 +6,16 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
 const compute, network = "Microsoft.Compute", "Microsoft.Network"
+
+// resourceName is the documented form of a route's name.
+var resourceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9_.-]*[a-z0-9_])?$`)
 
 // in returns the path of a resource in the group.
 func in(provider string, rest ...string) string {
@@ -154,7 +158,7 @@ func (s *Server) checkRoutes(p Object) (code, text string) {
 		to, err := netip.ParsePrefix(prefix)
 		via, bad := netip.ParseAddr(hop)
 		switch {
-		case len(name) > 80 || names[name]:
+		case len(name) > 80 || names[name] || !resourceName.MatchString(name):
 			return "InvalidResourceName", name
 		case prefixes[prefix]:
 			return "RouteConflict", prefix
