@@ -139,8 +139,11 @@ func (c *Client) poll() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), pollLimit)
 		for part := range slices.Chunk(names, mostNamed) {
-			if seen, err := c.operations(ctx, part); err == nil {
+			switch seen, err := c.operations(ctx, part); {
+			case err == nil:
 				c.take(part, seen)
+			case cloud.KindOf(err) == cloud.Denied:
+				c.refuse(part, err)
 			}
 		}
 		cancel()
@@ -206,5 +209,20 @@ func (c *Client) take(names []string, seen map[string]operation) {
 		}
 		delete(o.waiting, name)
 		close(w.done)
+	}
+}
+
+// refuse tells the callers of operations that their end cannot be seen, and why: a person
+// has to grant the permission.
+func (c *Client) refuse(names []string, err error) {
+	o := &c.running
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, name := range names {
+		if w := o.waiting[name]; w != nil {
+			w.err = fmt.Errorf("the end of operation %.80q cannot be seen: %w", name, err)
+			delete(o.waiting, name)
+			close(w.done)
+		}
 	}
 }

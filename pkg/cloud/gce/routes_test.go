@@ -355,6 +355,14 @@ func TestFailuresOfChanges(t *testing.T) {
 		"operation fails": {func(s *gcetest.Server) { s.Fails = "INTERNAL_ERROR" }, cloud.Unavailable, "INTERNAL_ERROR"},
 		"not ready":       {func(s *gcetest.Server) { s.Fails = "RESOURCE_NOT_READY" }, cloud.Changed, "NOT_READY"},
 		"forgotten":       {func(s *gcetest.Server) { s.Late, s.Forgets = true, true }, cloud.Unavailable, "not known any more"},
+		"end not shown": {func(s *gcetest.Server) {
+			s.Late, s.Refuse = true, func(action string) *gcetest.Fault {
+				if action == listOperations {
+					return &gcetest.Fault{Code: 403, Reason: "forbidden"}
+				}
+				return nil
+			}
+		}, cloud.Unavailable, "compute.globalOperations.list"},
 		"no operation": {func(s *gcetest.Server) {
 			s.Garble = func(a string) string { return map[string]string{insertRoute: `{"name":"a/b"}`}[a] }
 		}, cloud.Unavailable, "a/b"},
