@@ -56,6 +56,7 @@ func (c *Client) changeRoute(ctx context.Context, r cloud.RouteChange) error {
 	if err != nil {
 		return err
 	}
+	defer c.spoil(r.Destination)
 	switch r.Verb {
 	case cloud.Add:
 		return c.addRoute(ctx, r, name, same)

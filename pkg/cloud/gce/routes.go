@@ -237,7 +237,8 @@ type recent struct {
 // routesRead is one read.
 type routesRead struct {
 	began time.Time
-	done  chan struct{} // closed when the following is set
+	stale map[netip.Prefix]bool // destinations whose routes we have changed since
+	done  chan struct{}         // closed when the following is set
 	all   []route
 	err   error
 }
@@ -253,8 +254,8 @@ const (
 func (c *Client) routesNow(ctx context.Context, to netip.Prefix) (same []*route, err error) {
 	c.reads.mu.Lock()
 	read := c.reads.read
-	if now := time.Now(); read == nil || now.Sub(read.began) > fresh {
-		read = &routesRead{began: now, done: make(chan struct{})}
+	if now := time.Now(); read == nil || read.stale[to] || now.Sub(read.began) > fresh {
+		read = &routesRead{began: now, stale: make(map[netip.Prefix]bool), done: make(chan struct{})}
 		c.reads.read = read
 		go func() {
 			defer close(read.done)
@@ -276,4 +277,13 @@ func (c *Client) routesNow(ctx context.Context, to netip.Prefix) (same []*route,
 		}
 	}
 	return same, read.err
+}
+
+// spoil records that the last read may show other routes to a destination than there are.
+func (c *Client) spoil(to netip.Prefix) {
+	c.reads.mu.Lock()
+	defer c.reads.mu.Unlock()
+	if c.reads.read != nil {
+		c.reads.read.stale[to] = true
+	}
 }

@@ -119,6 +119,20 @@ func TestRoutesAreObjectsThatTheGoogleControllerKnows(t *testing.T) {
 	})
 }
 
+// A change sees the last one of the same destination, however soon it follows.
+func TestChangesInARowSeeEachOther(t *testing.T) {
+	inNetwork(t, func(t *testing.T, s *gcetest.Server, c *Client) {
+		const to = "10.4.0.0/24"
+		c.must(t, add(to, 0))
+		c.must(t, later(cloud.Remove, to, 0, 0))
+		wantRoutes(t, s, to)
+		c.must(t, add(to, 0))
+		wantRoutes(t, s, to, "worker-0000")
+		c.must(t, later(cloud.Replace, to, 0, 1), later(cloud.Replace, to, 1, 2))
+		wantRoutes(t, s, to, "worker-0002")
+	})
+}
+
 // While a route is replaced, one of the two always carries the packets.
 func TestAReplacementLeavesNoGap(t *testing.T) {
 	inNetwork(t, func(t *testing.T, s *gcetest.Server, c *Client) {
