@@ -188,10 +188,9 @@ func (c *Client) match(ctx context.Context, asked map[string][]string, found map
 			if twice && other.Problem != "" {
 				continue
 			}
-			if twice && other.ID != i.ID {
-				i = cloud.Instance{Problem: fmt.Sprintf("the instances %s and %s both match %s; set the Node's providerID (kubelet --provider-id), or local-zone in the cloud config", other.ID, i.ID, key)}
+			if of[key] = i; twice && other.ID != i.ID {
+				of[key] = cloud.Instance{Problem: fmt.Sprintf("the instances %s and %s both match %s; set the Node's providerID (kubelet --provider-id), or local-zone in the cloud config", other.ID, i.ID, key)}
 			}
-			of[key] = i
 		}
 	}
 	var failed error

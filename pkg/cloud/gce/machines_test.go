@@ -187,6 +187,18 @@ func TestInstancesByNameAndByAddress(t *testing.T) {
 				t.Errorf("%s: %+v", name, got[name])
 			}
 		}
+		// One address of two instances spoils no other one of theirs.
+		s.Change(sixZones[1], "twice", func(i *gcetest.Instance) { i.NetworkInterfaces[0].NetworkIP = "10.131.0.1" })
+		s.Change(sixZones[4], "twice", func(i *gcetest.Instance) {
+			second := i.NetworkInterfaces[0]
+			i.NetworkInterfaces[0].NetworkIP = "10.131.0.1"
+			second.Name, second.NetworkIP = "nic1", "10.132.0.1"
+			i.NetworkInterfaces = append(i.NetworkInterfaces, second)
+		})
+		got, err = c.Addressed(within(t, time.Minute), []string{"10.131.0.1", "10.132.0.1"})
+		if err != nil || !strings.Contains(got["10.131.0.1"].Problem, "both match") || got["10.132.0.1"].Zone != sixZones[4] {
+			t.Errorf("%v, %v", got, err)
+		}
 		// A zone of the config decides between two of a name.
 		c.options.Config.Zone, c.options.Config.Regional = "europe-west4-a", true
 		if got, err = c.Named(within(t, time.Minute), []string{"twice"}); err != nil || got["twice"].Zone != sixZones[4] {
