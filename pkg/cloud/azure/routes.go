@@ -18,6 +18,9 @@ const (
 	gather = 50 * time.Millisecond
 	// mostConflicts is how often a write begins again because the table changed meanwhile.
 	mostConflicts = 6
+	// mostRefusals is how many changes in a row Azure may refuse when each is written alone.
+	// Then the others of the round are not tried: what it refuses is not about one route.
+	mostRefusals = 8
 	// writeLimit is how long the changes of one round may take.
 	writeLimit = 10 * time.Minute
 )
@@ -30,6 +33,8 @@ type editor struct {
 	waiting []*edit
 	flying  map[cloud.RouteChange]*edit
 	runs    bool
+
+	refusals int // in a row; only run uses it
 }
 
 // edit is a change that waits or is being made.
@@ -126,6 +131,7 @@ func (e *editor) run() {
 		// What needs no room comes first.
 		slices.SortStableFunc(edits, func(x, y *edit) int { return cmp.Compare(needsRoom(x), needsRoom(y)) })
 		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
+		e.refusals = 0
 		e.write(ctx, edits)
 		cancel()
 		e.mu.Lock()
@@ -153,9 +159,13 @@ func (e *editor) write(ctx context.Context, edits []*edit) {
 	}
 	err := e.put(ctx, edits)
 	if err == nil {
+		e.refusals = 0
 		return
 	}
 	kind := cloud.KindOf(err)
+	if kind == cloud.Refused && len(edits) == 1 {
+		e.refusals++
+	}
 	if len(edits) > 1 && (kind == cloud.Refused || kind == cloud.Full) {
 		half := len(edits) / 2
 		e.write(ctx, edits[:half])
@@ -163,6 +173,12 @@ func (e *editor) write(ctx context.Context, edits []*edit) {
 			// Where one route has no room, none of the later ones has.
 			for _, x := range edits[half:] {
 				x.err = full
+			}
+			return
+		}
+		if e.refusals >= mostRefusals {
+			for _, x := range edits[half:] {
+				x.err = err
 			}
 			return
 		}

@@ -113,6 +113,26 @@ func TestOneRouteKeepsNoOtherBack(t *testing.T) {
 	}
 }
 
+// A table that Azure refuses to write costs a few writes, and not two for each route.
+func TestATableThatIsRefusedCostsFewWrites(t *testing.T) {
+	l := newLab(t)
+	end := l.Inject(azuretest.Fault{Method: "PUT", Part: "/routetables/", Status: 400, Code: "InvalidRequestFormat"})
+	var all []cloud.RouteChange
+	for i := range 300 {
+		all = append(all, l.add(i))
+	}
+	for i, err := range l.ChangeRoutes(l.ctx, all) {
+		if err == nil || cloud.KindOf(err) != cloud.Refused {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if n := len(l.Server.Calls("PUT", "")); n > 30 {
+		t.Errorf("%d writes", n)
+	}
+	end()
+	l.must(l.ChangeRoutes(l.ctx, all)...)
+}
+
 func TestReplaceKeepsTheNameOfTheNode(t *testing.T) {
 	l := newLab(t)
 	a, b := l.add(1), l.add(2)
