@@ -202,13 +202,13 @@ func TestAzureSettingsThatDoNotGoTogether(t *testing.T) {
 	for args, part := range map[string]string{
 		"":                       "needs a cloud config; add --cloud-config=/etc/kubernetes/azure.json",
 		"--cloud-config=" + good: "",
-		"--cloud-config=" + f.Config(`"tenantid":7`):                             "tenantid: not a text",
-		"--cloud-config=" + good + "x":                                           "no such file",
-		"--cloud-config=" + good + " --controllers=*,service":                    "service-lb-controller does not run on this cloud",
-		"--cloud-config=" + good + " --aws-api-share=7":                          "--aws-api-share: has no effect with --cloud-provider=azure",
-		"--cloud-config=" + good + " --cluster-name=prod --allocate-node-cidrs":  "needs --cluster-cidr",
-		"--cloud-config=" + f.Config(`"networkResourceTenantID":"other"`):        "tables in another tenant are not supported",
-		"--cloud-config=" + f.Config(`"cloud":"AzureStackCloud"`, `"x":{"y":1}`): "is there twice",
+		"--cloud-config=" + f.Config(`"tenantid":7`):                            "tenantid: not a text",
+		"--cloud-config=" + good + "x":                                          "no such file",
+		"--cloud-config=" + good + " --controllers=*,service":                   "service-lb-controller does not run on this cloud",
+		"--cloud-config=" + good + " --aws-api-share=7":                         "--aws-api-share: has no effect with --cloud-provider=azure",
+		"--cloud-config=" + good + " --cluster-name=prod --allocate-node-cidrs": "needs --cluster-cidr",
+		"--cloud-config=" + f.Config(`"networkResourceTenantID":"other"`):       "tables in another tenant are not supported",
+		"--cloud-config=" + f.Config(`"Cloud":"AzureStackCloud"`):               "is there twice",
 	} {
 		var s settings
 		given, err := s.program().Read(strings.Fields("--cloud-provider=azure "+args), nil)
@@ -217,9 +217,6 @@ func TestAzureSettingsThatDoNotGoTogether(t *testing.T) {
 		}
 		if err == nil {
 			err = s.check(given)
-		}
-		if strings.Contains(part, "twice") {
-			part = "cloud" // JSON allows a member twice; the last one counts
 		}
 		if part == "" && err != nil || part != "" && (err == nil || !strings.Contains(err.Error(), part)) {
 			t.Errorf("%s: %v", args, err)
