@@ -242,9 +242,9 @@ type Holding struct {
 	Own *cloud.SecurityGroup
 	// Nodes are all security groups in which rules are ours, or may become so.
 	Nodes []cloud.SecurityGroup
-	// Shared returns the rules that balancers of other Services need in the security
-	// groups of Nodes. It is called before rules are removed; nil is none.
-	Shared func() []cloud.Rule
+	// Shared returns the rules that balancers of other Services need in a security group of
+	// Nodes. It is called before rules are removed; nil is none.
+	Shared func(group string) []cloud.Rule
 	// Foreign is why an object with a name of ours is not ours, or "".
 	Foreign string
 }

@@ -45,7 +45,7 @@ func TestSharedRuleOfNodesStays(t *testing.T) {
 	w, other := l.balance(web), l.balance(db)
 	for {
 		h := l.account.Holding(testCluster, w.Ref, l.setting.NodeGroups)
-		h.Shared = func() []cloud.Rule { return l.account.Shared([]Want{other}, l.setting.Subnets) }
+		h.Shared = func(string) []cloud.Rule { return l.account.Shared([]Want{other}, l.setting.Subnets) }
 		step := Remove(testCluster, w.Ref, h)
 		if step.Done {
 			break

@@ -157,7 +157,7 @@ func (p *planner) release(g cloud.SecurityGroup, rules []cloud.Rule) {
 	}
 	var shared []cloud.Rule
 	if p.holding.Shared != nil {
-		shared = p.holding.Shared()
+		shared = p.holding.Shared(g.ID)
 	}
 	if gone := missing(shared, rules); len(gone) > 0 {
 		p.rules(cloud.RevokeIngress, g, gone)

@@ -11,11 +11,6 @@ import (
 // The end of a Service closes no Node to the balancer of another one.
 func TestEndOfAServiceLeavesSharedRules(t *testing.T) {
 	inLab(t, func(l *lab) {
-		port := func(n int) func(map[string]any) {
-			return func(d map[string]any) {
-				d["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"] = int64(n)
-			}
-		}
 		l.Begin()
 		l.add("web", port(30080), annotate("healthcheck-port", "10256"))
 		l.add("db", port(30081), annotate("healthcheck-port", "10256"))
@@ -109,4 +104,44 @@ func TestHeirOfARuleWaitsForIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// port returns a function that sets the port of Nodes.
+func port(n int) func(map[string]any) {
+	return func(d map[string]any) {
+		d["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"] = int64(n)
+	}
+}
+
+// Once no Node has a security group, the rule that Services shared in it goes: none passes
+// it on to another one that does not need it there.
+func TestSharedRuleLeavesAGroupWithoutNodes(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web", port(30080), annotate("security-groups", "sg-mine"), annotate("healthcheck-port", "10256"))
+		l.add("db", port(30081), annotate("security-groups", "sg-mine"), annotate("healthcheck-port", "10256"))
+		l.cloud.Put(cloud.Balancing{Security: []cloud.SecurityGroup{{ID: "sg-mine", Name: "mine", Network: "net-1"}}})
+		l.Pass(time.Minute)
+		l.cloud.Put(cloud.Balancing{Security: []cloud.SecurityGroup{
+			{ID: "sg-new", Name: "new", Network: "net-1", Tags: map[string]string{"kubernetes.io/cluster/prod": "owned"}},
+		}})
+		for i := 1; i <= 2; i++ {
+			l.fleet.Change(nameOf(i), func(i *cloud.Instance) { i.Groups = []string{"sg-new"} })
+		}
+		before := len(l.cloud.Changes())
+		l.cloud.Do(func() {
+			n := 0
+			l.cloud.Hold = func(cloud.BalancerChange) <-chan struct{} {
+				if n++; n > 20 { // too many: the rest gets no answer, so that the test ends
+					return make(chan struct{})
+				}
+				return nil
+			}
+		})
+		l.Pass(30 * time.Minute)
+		l.wantOnlySecurity("sg-nodes")
+		if all := l.verbs(before); all[cloud.DescribeIngress] > 1 {
+			t.Errorf("%v", all)
+		}
+	})
 }

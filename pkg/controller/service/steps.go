@@ -136,13 +136,17 @@ func (c *Controller) setting(s *service, b *backend, now time.Time) cloudbalance
 	return x
 }
 
-// sharedWith returns a function that returns the rules that all other Services need in the
-// security groups of Nodes.
-func (c *Controller) sharedWith(s *service) func() []cloud.Rule {
-	return func() []cloud.Rule {
+// sharedWith returns a function that returns the rules that all other Services need in a
+// security group of Nodes. A Service needs none in a group that none of its Nodes has: it
+// would pass such a rule on at once, and two Services would do so for ever.
+func (c *Controller) sharedWith(s *service) func(group string) []cloud.Rule {
+	return func(group string) []cloud.Rule {
 		var wants []cloudbalancer.Want
 		for _, other := range c.services {
-			if other != s && other.wanted() {
+			if other == s || !other.wanted() {
+				continue
+			}
+			if b := c.backend(other.want.NodeLabels); !b.known || slices.Contains(b.groups, group) {
 				wants = append(wants, other.want)
 			}
 		}
