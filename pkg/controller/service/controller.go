@@ -148,9 +148,9 @@ type Controller struct {
 	changes map[controller.Ref]change // in flight
 	pauses  time.Time                 // all changes, after one was throttled
 	term    election.Term
-	// unanswered is the latest of all Services. After an unclean start of a term, it is
-	// until when creations of the last leader may still arrive.
-	unanswered time.Time
+	// late is until when creations of the last leader may arrive, or zero. unanswered is
+	// the latest of it and of all Services.
+	late, unanswered time.Time
 	// answers are those to the writes of Services in flight, by UID.
 	answers sync.Map
 }
@@ -187,8 +187,9 @@ func (c *Controller) Name() string { return Name }
 
 // Lead implements controller.Controller. What was read before may be old.
 func (c *Controller) Lead(t election.Term) {
-	if c.term = t; !t.Clean {
-		c.unanswered = latest(c.unanswered, time.Now().Add(lateTime))
+	if c.term, c.late = t, (time.Time{}); !t.Clean {
+		c.late = time.Now().Add(lateTime)
+		c.unanswered = latest(c.unanswered, c.late)
 	}
 	c.account, c.look, c.changes, c.pauses = cloudbalancer.NewAccount(), newLook(), make(map[controller.Ref]change), time.Time{}
 	c.instances, c.subnets = make(map[string]*cloud.Instance), nil

@@ -75,3 +75,75 @@ func TestManyServicesCostWhatChanges(t *testing.T) {
 		}
 	})
 }
+
+// slow makes every change take a time.
+func (l *lab) slow(d time.Duration) {
+	l.cloud.Do(func() {
+		l.cloud.Hold = func(cloud.BalancerChange) <-chan struct{} {
+			done := make(chan struct{})
+			time.AfterFunc(d, func() { close(done) })
+			return done
+		}
+	})
+}
+
+// The account is read in time while changes of many Services follow one another without a
+// pause: a deletion may wait for that.
+func TestReadingIsNotStarvedByChanges(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.slow(5 * time.Second)
+		const many = 150
+		name := func(i int) string { return fmt.Sprintf("s%03d", i) }
+		for i := range many {
+			l.add(name(i), port(30100+i))
+		}
+		l.Pass(4 * time.Minute)
+		if n := l.cloud.Reads()["Balancing"]; n < 3 {
+			t.Errorf("%d readings", n)
+		}
+		if n := len(l.cloud.Changes()); n == 7*many {
+			t.Error("the changes ended too early for this test")
+		}
+		l.Pass(5 * time.Minute)
+		for i := range many {
+			l.wantBalanced(name(i), 1, 2)
+		}
+		if n := len(l.cloud.Changes()); n != 7*many {
+			t.Errorf("%d changes", n)
+		}
+	}, func(o *Options) { o.Period = 30 * time.Second })
+}
+
+// After an unclean start of a term, creations that get no answer delay no deletion of
+// another Service.
+func TestUnansweredCreationsDelayNoOtherService(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.Pass(time.Minute)
+		l.crash()
+		l.cloud.Do(func() {
+			l.cloud.Fail = func(c cloud.BalancerChange) error {
+				if c.Verb == cloud.CreateGroup {
+					return &cloud.Error{Kind: cloud.Unavailable, Action: "create", Text: "no answer"}
+				}
+				return nil
+			}
+		})
+		for i := range 20 {
+			l.add(fmt.Sprintf("s%03d", i), port(30100+i))
+			l.Pass(time.Second)
+		}
+		l.delete("web")
+		for range 4 {
+			l.Pass(20 * time.Second)
+			for i := range 20 { // people try again
+				l.change(fmt.Sprintf("s%03d", i), annotate("healthcheck-port", fmt.Sprint(10000+time.Now().Unix()%10000)))
+			}
+		}
+		if l.API.Object(path("web")) != nil {
+			t.Error("the deleted Service is still there")
+		}
+	})
+}

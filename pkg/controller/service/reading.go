@@ -23,6 +23,9 @@ const (
 	// mostDetails is how many objects one reading of details has. Each costs two requests,
 	// and a reading has to end in time.
 	mostDetails = 40
+	// overdueTime is how long a due reading of the account waits for a moment without
+	// changes in flight. Then no more begin before it.
+	overdueTime = time.Minute
 	// missingInterval is how often subnets are read that a Service waits for.
 	missingInterval = time.Minute
 )

@@ -24,6 +24,9 @@ func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write,
 	if now.Before(c.pauses) {
 		return nil, c.pauses
 	}
+	if now.Sub(c.look.account) > overdueTime && !now.Before(c.look.next) {
+		return nil, time.Time{} // the end of the changes in flight lets it be read
+	}
 	var later []string
 	for len(writes) < n {
 		key, due := c.clouds.Pop(now)
@@ -179,10 +182,7 @@ func (c *Controller) leave(s *service, now time.Time) cloudbalancer.Step {
 // mayHold reports whether the cloud may have something for a Service of which the account
 // shows nothing. It then makes another look at it due.
 func (c *Controller) mayHold(s *service, now time.Time) bool {
-	until := s.unanswered
-	if !c.term.Clean {
-		until = latest(until, c.unanswered)
-	}
+	until := latest(s.unanswered, c.late)
 	switch {
 	case now.Before(until):
 		c.clouds.Set(s.Key(), until)
