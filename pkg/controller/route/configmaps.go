@@ -39,6 +39,7 @@ type ConfigMaps struct {
 
 	mu   sync.Mutex
 	last *layout // after the last Read or Write; nil during a Write and after a failed one
+	seen int     // how many parts a Read or Write has had at most
 }
 
 // NewConfigMaps returns the ledger of a name.
@@ -76,15 +77,22 @@ func (l *ConfigMaps) Ref() controller.Ref {
 // Read implements Ledger. A ledger that does not exist is empty.
 func (l *ConfigMaps) Read(ctx context.Context) (c Contents, err error) {
 	read := newLayout()
+	l.mu.Lock()
+	seen := l.seen
+	l.mu.Unlock()
 	for i, name := range l.names {
 		var object configMap
 		err := kube.Get(ctx, l.client, kube.Path(l.resource(), name), configMapFormat, &object)
+		if kube.Code(err) == http.StatusNotFound && i == 0 {
+			read.parts = append(read.parts, part{}) // others may be there, or not be allowed
+			continue
+		}
 		if kube.Code(err) == http.StatusNotFound {
 			break
 		}
-		if kube.Code(err) == http.StatusForbidden && i > 0 { // by a Role that is older than the parts
+		if kube.Code(err) == http.StatusForbidden && i > 0 && i >= seen { // by a Role that is older than the parts
 			read.closed = fmt.Errorf("ConfigMap %s/%s: %w; allow get and patch of it in the Role", l.namespace, name, err)
-			if read.parts[i-1].size >= l.room {
+			if read.parts[i-1].size >= l.room/2 { // there may be one; parts seldom shrink so far
 				c.Problems = append(c.Problems, read.closed.Error())
 			}
 			break
@@ -103,9 +111,12 @@ func (l *ConfigMaps) Read(ctx context.Context) (c Contents, err error) {
 			read.add(i, e)
 		}
 	}
+	if len(read.parts) == 1 && read.parts[0].version == "" {
+		read.parts = nil
+	}
 	c.Entries, c.Version = read.take(), read.version()
 	l.mu.Lock()
-	l.last = read
+	l.last, l.seen = read, len(read.parts)
 	l.mu.Unlock()
 	return c, nil
 }
@@ -113,7 +124,9 @@ func (l *ConfigMaps) Read(ctx context.Context) (c Contents, err error) {
 // errReadAgain reports that a write is planned with another state than the last one.
 var errReadAgain = errors.New("the ledger was read or written meanwhile; reading it again")
 
-// Write implements Ledger. It requires each part that it changes as it was read.
+// Write implements Ledger. It requires each part that it changes as it was read. Entries
+// for which there is no room are an error, but the others are written: the next Read shows
+// them.
 func (l *ConfigMaps) Write(ctx context.Context, version string, entries []cloudroute.Entry) (string, error) {
 	l.mu.Lock()
 	to := l.last
@@ -122,20 +135,21 @@ func (l *ConfigMaps) Write(ctx context.Context, version string, entries []cloudr
 	if to == nil || to.version() != version {
 		return "", errReadAgain
 	}
-	sets, drops, err := to.plan(entries, l.room)
-	if err != nil {
-		return "", fmt.Errorf("write the ledger, ConfigMap %s/%s: %w", l.namespace, l.names[0], err)
-	}
+	sets, drops, full := to.plan(entries, l.room)
 	for _, changes := range []changes{sets, drops} {
 		for _, i := range slices.Sorted(maps.Keys(changes)) {
 			p := &to.parts[i]
+			var err error
 			if p.version, err = l.put(ctx, l.names[i], p.version, changes[i]); err != nil {
 				return "", err
 			}
 		}
 	}
+	if full != nil {
+		return "", fmt.Errorf("write the ledger, ConfigMap %s/%s: %w", l.namespace, l.names[0], full)
+	}
 	l.mu.Lock()
-	l.last = to
+	l.last, l.seen = to, max(l.seen, len(to.parts))
 	l.mu.Unlock()
 	return to.version(), nil
 }

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloudroute"
 	"github.com/tulle-net/tulle/pkg/controller/labtest"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
@@ -274,6 +276,79 @@ func TestLedgerUnderAnOlderRole(t *testing.T) {
 		if n := len(partsOf(in)); n != 1 {
 			in.Errorf("%d parts", n)
 		}
+		// What has room is written. An entry of a known destination and a removal need none.
+		c, err := l.Read(in.Context())
+		if err != nil || len(c.Problems) != 1 || len(c.Entries) < 5 || len(c.Entries) >= len(batches()[0]) {
+			in.Fatalf("%d entries, %q, %v", len(c.Entries), c.Problems, err)
+		}
+		if _, err = l.Write(in.Context(), c.Version, []cloudroute.Entry{noted(50, "eni-1"), noted(1, "eni-2"), noted(2)}); err == nil {
+			in.Error("there was room")
+		}
+		m := make(model)
+		if c, err = l.Read(in.Context()); err != nil {
+			in.Fatal(err)
+		}
+		m.apply(c.Entries)
+		if one := m[noted(1).Destination]; one != noted(1, "eni-2").Text() || m[noted(2).Destination] != "" || m[noted(50).Destination] != "" {
+			in.Errorf("%v", m)
+		}
+	})
+}
+
+// Rights that a Role loses while parts need them are an error: the routes in these parts
+// stay ours.
+func TestLedgerThatLosesRights(t *testing.T) {
+	inLedger(t, func(in *labtest.Lab, open func() *ConfigMaps) {
+		l, m := open(), make(model)
+		if _, err := l.Write(in.Context(), read(in, l).Version, batches()[0]); err != nil {
+			in.Fatal(err)
+		}
+		in.API.Do(func() {
+			in.API.Refuse = func(r *http.Request) *metav1.Status {
+				if strings.HasSuffix(r.URL.Path, "-1") {
+					return apitest.Refusal(http.StatusForbidden, "configmaps is forbidden")
+				}
+				return nil
+			}
+		})
+		if c, err := l.Read(in.Context()); err == nil {
+			in.Errorf("%d entries", len(c.Entries))
+		}
+		if c, err := open().Read(in.Context()); err != nil || len(c.Problems) != 1 { // it cannot know that there are more
+			in.Errorf("%q, %v", c.Problems, err)
+		}
+		in.API.Do(func() { in.API.Refuse = nil })
+		m.apply(batches()[0])
+		m.check(in, l)
+	})
+}
+
+// The parts after the first one stay ours if that one is deleted, and it comes back.
+func TestTheFirstPartWasDeleted(t *testing.T) {
+	inLedger(t, func(in *labtest.Lab, open func() *ConfigMaps) {
+		l := open()
+		if _, err := l.Write(in.Context(), read(in, l).Version, batches()[0]); err != nil {
+			in.Fatal(err)
+		}
+		m := make(model)
+		for _, e := range read(in, l).Entries {
+			if partsOf(in)[0][e.Key()] == "" {
+				m.apply([]cloudroute.Entry{e})
+			}
+		}
+		in.API.ChangeObject("DELETED", "api/v1/namespaces/kube-system/configmaps/tulle-controller-routes", map[string]any{
+			"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "tulle-controller-routes", "namespace": "kube-system"},
+		})
+		l = open()
+		c := read(in, l)
+		if len(c.Entries) == 0 || len(c.Entries) != len(m) {
+			in.Errorf("%d entries, want %d", len(c.Entries), len(m))
+		}
+		if _, err := l.Write(in.Context(), c.Version, []cloudroute.Entry{noted(1, "eni-2")}); err != nil {
+			in.Fatal(err)
+		}
+		m.apply([]cloudroute.Entry{noted(1, "eni-2")})
+		m.check(in, open())
 	})
 }
 
@@ -281,12 +356,15 @@ func TestLedgerUnderAnOlderRole(t *testing.T) {
 // come back with it.
 func TestAPartThatWasDeleted(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.room = smallRoom
+		l.limit(smallRoom)
 		for i := range 40 {
 			l.add(i)
 		}
 		l.Begin()
 		l.Pass(time.Minute)
+		if n := len(partsOf(l.Lab)); n < 3 {
+			t.Fatalf("%d parts", n)
+		}
 		l.API.ChangeObject("DELETED", "api/v1/namespaces/kube-system/configmaps/tulle-controller-routes-1", map[string]any{
 			"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "tulle-controller-routes-1", "namespace": "kube-system"},
 		})
@@ -304,6 +382,48 @@ func TestAPartThatWasDeleted(t *testing.T) {
 				}
 				seen[key] = true
 			}
+		}
+	})
+}
+
+// A ledger without room for new destinations stops only these: others get their routes, and
+// a Node whose instance was replaced gets its new ones.
+func TestFullLedgerStopsOnlyWhatHasNoRoom(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.limit(smallRoom)
+		l.API.Do(func() {
+			l.API.Refuse = func(r *http.Request) *metav1.Status {
+				if strings.HasSuffix(r.URL.Path, "-routes-1") {
+					return apitest.Refusal(http.StatusForbidden, "configmaps is forbidden")
+				}
+				return nil
+			}
+		})
+		const many = 30
+		for i := range many {
+			l.add(i)
+		}
+		l.Begin()
+		l.Pass(10 * time.Minute)
+		var routed []int
+		for i := range many {
+			if l.cloud.Targets("rtb-a")[cidrOf(i)] != "" {
+				routed = append(routed, i)
+			}
+		}
+		if len(routed) < 3 || len(routed) == many {
+			t.Fatalf("%d of %d Nodes have routes", len(routed), many)
+		}
+		l.wantRouted(routed...)
+		one := routed[0]
+		l.remove(one)
+		l.Pass(time.Second)
+		l.add(one, func(n *corev1.Node) {
+			n.Spec.ProviderID = l.fleet.Launch("another", func(i *cloud.Instance) { i.Forwards = true })
+		})
+		l.Pass(10 * time.Minute)
+		if got := l.cloud.Targets("rtb-a")[cidrOf(one)]; got != "nic-another" {
+			t.Errorf("the route of a replaced instance leads to %q", got)
 		}
 	})
 }

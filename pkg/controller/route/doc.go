@@ -6,5 +6,7 @@
 // tables are read once a minute, and before a route is removed. The ledger, which makes a
 // route ours, is written before the cloud, once for all routes that are due. A write of
 // the ledger requires the version that was read, so a late one of another leader is
-// refused. In Kubernetes, a large ledger has several parts, each with a version of its own.
+// refused. In Kubernetes, a large ledger has several parts, each with a version of its own:
+// there, a late write is refused if its part was changed since, and otherwise read within a
+// minute.
 package route

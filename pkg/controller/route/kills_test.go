@@ -16,7 +16,7 @@ func TestKillsLeaveNothingUnexplained(t *testing.T) {
 	for seed := range uint64(12) {
 		inLab(t, func(l *lab) {
 			if seed%2 > 0 {
-				l.room = 300 // the ledger has many parts
+				l.limit(300) // the ledger has many parts
 			}
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			dice := rand.New(rand.NewPCG(seed, 2)) // only the cloud's lock protects it

@@ -26,6 +26,7 @@ type lab struct {
 	cloud   *cloudtest.Routes
 	options Options
 	room    int         // of a part of the ledger; 0 is the usual one
+	opened  *ConfigMaps // by the last replica
 	c       *Controller // of the last replica
 }
 
@@ -57,7 +58,8 @@ func (l *lab) start() {
 	}
 	l.Start(controller.Options{Mode: mode}, func(e *controller.Engine) {
 		o := l.options
-		o.Event, o.Ledger = e.Event, l.ledger()
+		l.opened = l.ledger()
+		o.Event, o.Ledger = e.Event, l.opened
 		l.c = New(e, o)
 	})
 }
@@ -129,6 +131,9 @@ func (l *lab) ledger() *ConfigMaps {
 	of.room = cmp.Or(l.room, of.room)
 	return of
 }
+
+// limit limits the parts of the ledger, before Begin.
+func (l *lab) limit(room int) { l.room, l.opened.room = room, room }
 
 // entries returns the ledger. Of a destination that several parts have, it has all lines.
 func (l *lab) entries() map[string]string {

@@ -80,6 +80,7 @@ func (l *layout) take() []cloudroute.Entry {
 
 // plan returns what to write to the parts, and what to remove from others once that is
 // written. The layout is the one after both. Entries that several parts have are joined.
+// With an error, entries for which there is no room are left as they are.
 func (l *layout) plan(entries []cloudroute.Entry, room int) (sets, drops changes, err error) {
 	sets, drops = make(changes), make(changes)
 	has := make(map[netip.Prefix]bool, len(entries))
@@ -107,8 +108,12 @@ func (l *layout) plan(entries []cloudroute.Entry, room int) (sets, drops changes
 			}
 			// An entry that grows may use what new ones leave free.
 			if !is || l.parts[at.part].size+size > room+room/4 {
-				if to, err = l.roomFor(size, room); err != nil {
-					return nil, nil, err
+				var full error
+				if to, full = l.roomFor(size, room); full != nil {
+					if err = full; is {
+						l.parts[at.part].size += at.size
+					}
+					continue
 				}
 			}
 			if is && to != at.part {
@@ -120,7 +125,7 @@ func (l *layout) plan(entries []cloudroute.Entry, room int) (sets, drops changes
 		}
 		l.separate(e, drops)
 	}
-	return sets, drops, nil
+	return sets, drops, err
 }
 
 // separate removes an entry from all parts but its own.
@@ -146,7 +151,7 @@ func (l *layout) roomFor(size, room int) (int, error) {
 		}
 	}
 	switch {
-	case l.closed != nil:
+	case l.closed != nil && len(l.parts) > 0:
 		return 0, fmt.Errorf("the ledger needs another part: %w", l.closed)
 	case len(l.parts) == mostParts:
 		return 0, fmt.Errorf("its %d parts are full; use fewer route tables", mostParts)
