@@ -6,7 +6,8 @@ type Price struct {
 	Address  float64 // a public address of IPv4
 }
 
-// PricesOf is the year of AWS's price lists from which prices are.
+// PricesOf is the year of the sources of prices, which are not AWS's own list. See
+// Documentation/cloud-services.md.
 const PricesOf = "2025"
 
 // prices are those of regions. What is not here is unknown: AWS's prices differ between
