@@ -33,6 +33,8 @@ type Node struct {
 	Addresses   []Address
 	// Ready and Unavailable are the conditions Ready and NetworkUnavailable.
 	Ready, Unavailable NodeCondition
+	// Boot is the kernel's ID of the host's last boot, as the kubelet reports it.
+	Boot []byte
 	// MetadataOnly reports that only its metadata was read.
 	MetadataOnly bool
 
@@ -45,9 +47,12 @@ type Node struct {
 // Address is one address of a Node's host.
 type Address struct{ Kind, Address []byte }
 
-// NodeCondition is a condition of a Node, without its times. It is empty if the Node
-// has no such condition.
-type NodeCondition struct{ Status, Reason, Message []byte }
+// NodeCondition is a condition of a Node. It is empty if the Node has no such condition.
+type NodeCondition struct {
+	Status, Reason, Message []byte
+	// Since is when the status changed last, in seconds; 0 is not known.
+	Since int64
+}
 
 // Label is one label of an object.
 type Label struct{ Key, Value []byte }
@@ -205,6 +210,13 @@ func (n *Node) decodeStatus(field protowire.Number, value []byte, _ uint64) erro
 		kind, address, err := pair(value) // encoded like an entry of a map
 		n.Addresses = append(n.Addresses, Address{kind, address})
 		return err
+	case 7:
+		return walk(value, func(field protowire.Number, value []byte, _ uint64) error {
+			if field == 3 {
+				n.Boot = value
+			}
+			return nil
+		})
 	}
 	return nil
 }
@@ -225,6 +237,13 @@ func (n *Node) condition(value []byte) error {
 			}
 		case 2:
 			c.Status = value
+		case 4:
+			return walk(value, func(field protowire.Number, _ []byte, number uint64) error {
+				if field == 1 {
+					c.Since = int64(number)
+				}
+				return nil
+			})
 		case 5:
 			c.Reason = value
 		case 6:
