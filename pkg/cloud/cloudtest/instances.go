@@ -30,6 +30,8 @@ type Fleet struct {
 
 	// Latency is how long a call takes.
 	Latency time.Duration
+	// Late is how long an answer takes to arrive.
+	Late time.Duration
 	// Revoked makes every call fail, as after a change of permissions.
 	Revoked bool
 	// Elsewhere makes every instance absent, as with the credentials of another account.
@@ -116,23 +118,39 @@ func (f *Fleet) Named(ctx context.Context, names []string) (map[string]cloud.Ins
 	return f.answer(ctx, Call{"Named", slices.Clone(names)}, func(name string) string { return f.names[name] })
 }
 
-func (f *Fleet) answer(ctx context.Context, c Call, idOf func(key string) string) (map[string]cloud.Instance, error) {
-	var latency time.Duration
+func (f *Fleet) answer(ctx context.Context, c Call, idOf func(key string) string) (found map[string]cloud.Instance, err error) {
+	var latency, late time.Duration
 	f.Do(func() {
 		f.calls = append(f.calls, c)
-		latency = f.Latency
+		latency, late = f.Latency, f.Late
 	})
-	if latency > 0 {
-		timer := time.NewTimer(latency)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if err := pass(ctx, latency); err != nil {
+		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.Do(func() { found, err = f.found(c, idOf) })
+	if err := pass(ctx, late); err != nil {
+		return nil, err
+	}
+	return found, err
+}
+
+// pass lets time pass, unless ctx ends.
+func pass(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// found returns what a call finds.
+func (f *Fleet) found(c Call, idOf func(key string) string) (map[string]cloud.Instance, error) {
 	if f.Revoked {
 		return nil, &cloud.Error{Kind: cloud.Denied, Action: c.Action, Text: "the identity may not read instances; allow it"}
 	}

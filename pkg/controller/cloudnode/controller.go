@@ -99,6 +99,7 @@ func (c *Controller) Name() string { return Name }
 
 // Plan implements controller.Controller.
 func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, again time.Time) {
+	reads := c.reads.Next()
 	for len(writes) < n {
 		name, due := c.steps.Pop(now)
 		if !due {
@@ -108,8 +109,11 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 			writes = append(writes, w)
 		}
 	}
-	again = c.announce(now)
-	return writes, controller.Earlier(again, c.steps.Next())
+	again = controller.Earlier(c.announce(now), c.steps.Next())
+	if next := c.reads.Next(); next != reads {
+		again = controller.Earlier(again, next) // the Engine looks up before it plans
+	}
+	return writes, again
 }
 
 // Lead implements controller.Controller. The last answers of the cloud may be old.
@@ -166,6 +170,9 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 	fresh := n.isDescribed() && now.Sub(n.answered) < freshTime
 	switch {
 	case !n.waits && !fresh:
+		if l, err := c.lack(n, n.instance); err == nil && !l.isEmpty() && !c.reads.Has(n.name) {
+			c.ask(n, now) // the write has failed until the answer was old
+		}
 		l, _ := c.lack(n, nil) // never an error without addresses
 		return c.write(n, l)
 	case n.waits && !n.isDescribed():

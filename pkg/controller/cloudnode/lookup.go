@@ -20,6 +20,13 @@ const (
 	// lookupFirst and lookupLast limit the time between two lookups of an instance that
 	// the cloud does not describe. The time doubles with each lookup.
 	lookupFirst, lookupLast = time.Second, time.Minute
+	// rarely limits that time for a Node that is ready without a running instance.
+	rarely = time.Hour
+	// mostDoublings is how often the time doubles at most, until it exceeds any limit.
+	mostDoublings = 12
+	// lateTime is how old the facts of an answer may be when its lookup begins: another
+	// caller's call, begun half a minute earlier, may serve it, and clouds show changes late.
+	lateTime = 45 * time.Second
 )
 
 // The keys of lookups: a Node is looked up by its providerID, or by its name if it has
@@ -126,7 +133,13 @@ func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
 		i, answered := found[key]
 		for _, name := range asked[key] {
 			n := c.nodes[name]
-			if n == nil || n.key() != key {
+			if n == nil {
+				continue
+			}
+			if n.key() != key {
+				if !c.reads.Has(name) {
+					c.ask(n, now) // the providerID is new; the reason for the lookup remains
+				}
 				continue
 			}
 			if answered {
@@ -134,27 +147,40 @@ func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
 					c.release(n, now)
 				}
 				c.shares.remove(n)
-				n.instance, n.answered = &i, now
+				n.instance, n.answered = &i, c.last
 				c.shares.add(n)
 			}
-			if !answered || n.waits && !n.isDescribed() {
+			switch {
+			case !answered, n.waits && !n.isDescribed():
 				c.fruitlessly(n, now)
-			} else if !n.waits || n.problem == "" {
+			case n.contradicts():
+				c.backOff(n, now, rarely)
+			case !n.waits || n.problem == "":
 				n.fruitless = 0
+			}
+			if answered && n.answered.Before(n.certain) && n.needs() {
+				c.reads.Advance(name, n.certain)
 			}
 			c.steps.Set(name, now)
 		}
 	}
 }
 
+// contradicts reports whether the cloud shows no running instance of an initialised Node that
+// is ready. The answer may be old, or of other credentials, or the Node will soon be unready.
+func (n *node) contradicts() bool {
+	return n.ready && !n.waits && n.instance != nil && n.instance.State != "" && n.instance.State != cloud.Running
+}
+
 // fruitlessly schedules another lookup of a Node after one that did not show what was
-// needed. The times lie on a grid, so that one lookup serves many Nodes. The grid starts at
-// a time of the monotonic clock: Truncate would use the wall clock, which may be set back.
-func (c *Controller) fruitlessly(n *node, now time.Time) {
-	d := lookupLast
-	if n.fruitless < 6 {
-		d = min(d, lookupFirst<<n.fruitless)
-	}
+// needed.
+func (c *Controller) fruitlessly(n *node, now time.Time) { c.backOff(n, now, lookupLast) }
+
+// backOff schedules another lookup of a Node, at most a time after the last one. The times
+// lie on a grid, so that one lookup serves many Nodes. The grid starts at a time of the
+// monotonic clock: Truncate would use the wall clock, which may be set back.
+func (c *Controller) backOff(n *node, now time.Time, most time.Duration) {
+	d := min(most, lookupFirst<<min(n.fruitless, mostDoublings))
 	n.fruitless++
 	at := now.Add(d)
 	c.reads.Set(n.name, at.Add(-(at.Sub(c.began) % (d / 4))))

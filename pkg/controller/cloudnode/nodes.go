@@ -17,6 +17,9 @@ type node struct {
 	deleting  bool
 	ready     bool
 	unready   time.Time         // when it was first seen not ready
+	since     int64             // when it became ready, by its condition
+	boot      string            // the ID of its machine's last boot
+	left      bool              // it was initialised, and then seen not ready
 	id        string            // its providerID
 	waits     bool              // it has the Taint
 	version   string            // its resourceVersion
@@ -27,9 +30,11 @@ type node struct {
 	provided   string
 	isProvided bool
 
-	// instance is the last answer of the cloud, at answered. It is nil until then.
+	// instance is the last answer of the cloud. It is nil until then. answered is when the
+	// lookup began: what changed later, it may not show.
 	instance  *cloud.Instance
 	answered  time.Time
+	certain   time.Time // a lookup that began earlier may show the instance before its return
 	fruitless int       // answers in a row that did not show what was needed
 	failures  int       // of writes in a row
 	written   int64     // the revision of the last write
@@ -41,7 +46,7 @@ type node struct {
 func (c *Controller) keep(k *kube.Node) (name string, n node) {
 	n = node{
 		name: string(k.Name), uid: string(k.UID), revision: k.Revision, created: k.Created, deleting: k.Deleting,
-		ready: string(k.Ready.Status) == "True", id: string(k.ProviderID),
+		ready: string(k.Ready.Status) == "True", since: k.Ready.Since, boot: string(k.Boot), id: string(k.ProviderID),
 	}
 	n.version = string(k.ResourceVersion)
 	for _, t := range k.Taints() {
@@ -96,7 +101,7 @@ func (c *Controller) set(name string, v node) {
 		return
 	case n == nil || n.uid != v.uid || n.isOfAnother(&v):
 		c.remove(name)
-		v.unready = now
+		v.unready, v.left = now, !v.ready && !v.waits
 		c.nodes[name] = &v
 		c.ask(&v, now)
 	default:
@@ -114,14 +119,16 @@ func (n *node) isOfAnother(v *node) bool {
 // change applies a later state of a known Node. If the instance may have changed, or
 // another program has changed the Node, it requests a new answer of the cloud.
 func (c *Controller) change(n, v *node, now time.Time) {
-	asks := v.ready && !n.ready || v.waits && !n.waits || v.provided != n.provided || v.isProvided != n.isProvided
+	returns := v.returns(n)
+	asks := returns || v.ready && !n.ready || v.waits && !n.waits || v.provided != n.provided || v.isProvided != n.isProvided
 	if l, err := c.lack(v, n.instance); !asks && !v.waits && n.instance != nil {
 		asks = err == nil && !l.isEmpty()
 	}
-	// An instance that was stopped and started may have another address.
-	old := v.ready && !n.ready && (n.unready.After(n.answered) || n.instance != nil && n.instance.State != cloud.Running)
-	if v.unready = n.unready; n.ready && !v.ready {
-		v.unready = now
+	if v.unready, v.left = n.unready, n.left && !v.ready; n.ready && !v.ready {
+		v.unready, v.left = now, true
+	}
+	if v.certain = n.certain; returns {
+		v.certain = now.Add(lateTime)
 	}
 	v.instance, v.answered, v.fruitless, v.failures = n.instance, n.answered, n.fruitless, n.failures
 	v.written, v.settled, v.problem = n.written, n.settled, n.problem
@@ -132,9 +139,23 @@ func (c *Controller) change(n, v *node, now time.Time) {
 	switch again := n.answered.Add(freshTime); {
 	case asks && !now.Before(again):
 		c.ask(n, now)
-	case old:
+	case returns:
 		c.ask(n, again)
 	}
+}
+
+// returns reports whether the machine of a Node may have been off since an earlier state of
+// the Node. One that was stopped and started may have another address. The watch does not
+// always show the time between: then the boot or the condition differs. An instance that did
+// not run yet when the Node was initialised may lack addresses.
+func (n *node) returns(before *node) bool {
+	switch {
+	case !n.ready:
+		return false
+	case !before.ready, before.waits && !n.waits:
+		return before.left || before.instance != nil && before.instance.State != cloud.Running
+	}
+	return n.boot != before.boot && before.boot != "" || n.since != before.since
 }
 
 // remove applies the deletion of a Node.
