@@ -373,14 +373,21 @@ func (w *soakWorld) isMarked(m *machine) bool {
 	return n != nil && n.Spec.ProviderID != "" && n.Annotations[lifecycle.Mark] == n.Spec.ProviderID
 }
 
-// start starts the stopped instance of a machine.
+// start starts the stopped instance of a machine. One that is still stopping cannot be
+// started.
 func (w *soakWorld) start(m *machine) {
 	lives := false
 	w.Do(func() { lives = w.lives(m) })
+	for lives && w.aws.Instance(m.at.ID).State == "stopping" {
+		w.wait(100 * time.Millisecond)
+	}
 	if lives && w.aws.Instance(m.at.ID).State == "stopped" {
 		w.aws.Run(m.at.ID)
 	}
-	w.Do(func() { m.stopped = false })
+	w.Do(func() {
+		m.stopped = false
+		m.boots++
+	})
 }
 
 func (w *soakWorld) replicaTroubles() []trouble {

@@ -36,6 +36,7 @@ type machine struct {
 	cut      bool // its kubelet does not reach the API server
 	stopped  bool
 	register bool // its kubelet has just started
+	boots    int
 }
 
 // works reports whether its kubelet reaches the API server.
@@ -167,6 +168,7 @@ func (w *soakWorld) tick() {
 		w.ChangeObject("MODIFIED", "apis/coordination.k8s.io/v1/namespaces/"+leaseNamespace+"/leases/"+name, map[string]any{
 			"spec": map[string]any{"holderIdentity": name, "renewTime": now.UTC().Format(metav1.RFC3339Micro)},
 		})
+		w.boot(name, fmt.Sprintf("%s-%d", m.at.ID, m.boots))
 		w.ready(name, corev1.ConditionTrue)
 	}
 	for name := range w.Nodes {
@@ -186,21 +188,31 @@ func (w *soakWorld) registered(m *machine) *corev1.Node {
 	return n
 }
 
+// boot sets the ID of the last boot of a Node's machine.
+func (w *soakWorld) boot(name, id string) {
+	if n := w.Nodes[name]; n.Status.NodeInfo.BootID != id {
+		n = n.DeepCopy()
+		n.Status.NodeInfo.BootID = id
+		w.Change("MODIFIED", n)
+	}
+}
+
 // ready sets a Node's condition Ready.
 func (w *soakWorld) ready(name string, s corev1.ConditionStatus) {
 	n := w.Nodes[name]
+	is := corev1.NodeCondition{Type: corev1.NodeReady, Status: s, LastTransitionTime: metav1.Now()}
 	for i, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			if c.Status != s {
 				n = n.DeepCopy()
-				n.Status.Conditions[i].Status = s
+				n.Status.Conditions[i] = is
 				w.Change("MODIFIED", n)
 			}
 			return
 		}
 	}
 	n = n.DeepCopy()
-	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: s})
+	n.Status.Conditions = append(n.Status.Conditions, is)
 	w.Change("MODIFIED", n)
 }
 
