@@ -46,7 +46,7 @@ func newCCMLab(t *testing.T, nodes int) *ccmLab {
 		t.Fatal(err)
 	}
 	l.Allow(account, allRules()...)
-	l.view = l.watchCloud()
+	l.view = l.watchCloud(new(cloudView))
 	l.cidrs = l.registerHomes(0, l.homes...)
 	return l
 }

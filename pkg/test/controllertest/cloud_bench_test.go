@@ -122,8 +122,7 @@ func measureCloud(t *testing.T, name, kind string, nodes int, program, other str
 		a = fakeAccount(t, nodes, *benchLatency)
 	}
 	cidrs := l.registerHomes(0, a.homes...)
-	v := l.watchCloud()
-	v.unrouted = !*benchRoutes
+	v := l.watchCloud(&cloudView{unrouted: !*benchRoutes})
 	l.known(v, nodes)
 	m := cloudMeasured{program: name, account: kind, nodes: nodes}
 	before := a.counts()

@@ -33,14 +33,14 @@ type cloudView struct {
 	initialised   time.Time
 }
 
-// watchCloud follows the Nodes until the test ends.
-func (l *lab) watchCloud() *cloudView {
+// watchCloud makes a view follow the Nodes until the test ends, and returns it.
+func (l *lab) watchCloud(v *cloudView) *cloudView {
 	l.t.Helper()
 	client, err := kube.NewClient(kube.Options{Kubeconfig: l.Admin(), Name: "test"})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	v := &cloudView{nodes: make(map[string]string)}
+	v.nodes = make(map[string]string)
 	w := &kube.Watch[kube.Node]{
 		Client: client, Path: kube.Nodes, Format: kube.WholeNode, Sink: v, Report: func(error) {},
 		Pause: func(ctx context.Context, _ int, _ error) error { return kube.Pause(ctx, 1, nil) },
