@@ -9,7 +9,7 @@ import (
 // Exposed returns a warning if every user of the host may read or write a file or folder
 // that only its owner should access, with the command that fixes it. setting names the path.
 // Otherwise it returns "", also for a file that it cannot examine: the file's reader reports
-// that.
+// that. Devices such as /dev/null are for every user.
 func Exposed(setting, path string) string {
 	if path == "" {
 		return ""
@@ -23,6 +23,9 @@ func Exposed(setting, path string) string {
 		path = absolute
 	}
 	mode := info.Mode()
+	if !mode.IsDir() && !mode.IsRegular() {
+		return ""
+	}
 	may := ""
 	switch mode.Perm() & 0o006 {
 	case 0:

@@ -44,7 +44,7 @@ func TestExposedFilesGetAWarning(t *testing.T) {
 	if got := Exposed("--setting", "link"); !strings.HasSuffix(got, "run: chmod o-rwx "+link) {
 		t.Errorf("a relative path: got %q", got)
 	}
-	for _, path := range []string{"", filepath.Join(dir, "missing"), filepath.Join(file, "below")} {
+	for _, path := range []string{"", os.DevNull, filepath.Join(dir, "missing"), filepath.Join(file, "below")} {
 		if got := Exposed("--setting", path); got != "" {
 			t.Errorf("%q: got %q", path, got)
 		}
