@@ -61,7 +61,7 @@ func (p *process) addServices() error {
 		return fmt.Errorf("--cloud-provider=%s: its client makes no load balancers", s.cloud.provider)
 	}
 	c := service.New(p.engine, service.Options{
-		Client: p.client, Cloud: client, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Event: p.engine.Event,
+		Client: p.client, Cloud: client, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Only: s.node, Event: p.engine.Event,
 		Rules: cloudbalancer.Options{
 			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, NodeRules: !s.aws.config.KeepsNodeRules,
 			Security: s.aws.config.Security,

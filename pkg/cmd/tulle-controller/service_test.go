@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 	"github.com/tulle-net/tulle/pkg/cloudbalancer"
 	"github.com/tulle-net/tulle/pkg/controller/service"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
@@ -31,16 +32,29 @@ func (c cluster) putWeb() {
 	})
 }
 
-// The program gives a Service a load balancer of AWS through the real SDK, and removes it.
-func TestServiceGetsALoadBalancerOfAWS(t *testing.T) {
-	c, f, instances := newAWS(t, 3)
-	c.putWeb()
-	n := f.Default()
-	for _, id := range n.Subnets {
+// newBalanced is newAWS with subnets for load balancers.
+func newBalanced(t *testing.T, n int) (cluster, *awstest.Server, []awstest.Instance) {
+	t.Helper()
+	c, f, instances := newAWS(t, n)
+	c.Do(func() { c.Serves[service.Services] = "Service" })
+	in := f.Default()
+	for _, id := range in.Subnets {
 		f.Tag(id, map[string]string{"kubernetes.io/cluster/prod": "shared", "kubernetes.io/role/elb": "1"})
 	}
-	f.SetRoute(n.Main, "0.0.0.0/0", "igw-0123456789abcdef0")
-	flags := append([]string{"--master=" + c.URL, "--controllers=cloud-node,service"}, onFake...)
+	f.SetRoute(in.Main, "0.0.0.0/0", "igw-0123456789abcdef0")
+	return c, f, instances
+}
+
+// serviceFlags are the flags of a program that serves Services.
+func (c cluster) serviceFlags() []string {
+	return append([]string{"--master=" + c.URL, "--controllers=cloud-node,service"}, onFake...)
+}
+
+// The program gives a Service a load balancer of AWS through the real SDK, and removes it.
+func TestServiceGetsALoadBalancerOfAWS(t *testing.T) {
+	c, f, instances := newBalanced(t, 3)
+	c.putWeb()
+	flags := c.serviceFlags()
 	var out bytes.Buffer
 	if err := settingsOf(t, append(flags, "plan")...).plan(&out); err != errPending {
 		t.Fatalf("plan: %v\n%s", err, out.String())
@@ -82,6 +96,35 @@ func TestServiceGetsALoadBalancerOfAWS(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// What AWS refuses the leader is in the explanation, with the fix and what comes next.
+func TestExplainSaysWhyAServiceHasNoAddress(t *testing.T) {
+	c, f, _ := newBalanced(t, 2)
+	f.ChangeKey(func(k *awstest.Key) { k.Denied = map[string]bool{"CreateLoadBalancer": true} })
+	c.putWeb()
+	p, err := settingsOf(t, c.serviceFlags()...).connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.run(p)
+	c.wantEvent("web", "SyncLoadBalancerFailed")
+	var out bytes.Buffer
+	if err := settingsOf(t, append(c.serviceFlags(), "explain", "default/web")...).explain(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"NOT  load balancer", "none yet", "NOT  next", "create internet-facing network load balancer a0f1e2d3c", "NOT  SyncLoadBalancerFailed",
+		"allow elasticloadbalancing:CreateLoadBalancer in the IAM policy", "default/web: ",
+	} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("no %q in\n%s", text, out.String())
+		}
+	}
+	flags := append([]string{"--master=" + c.URL}, onFake...)
+	if err := settingsOf(t, append(flags, "explain", "default/web")...).explain(&out); err == nil || !strings.Contains(err.Error(), "--controllers=*,service") {
+		t.Errorf("without the controller: %v", err)
+	}
 }
 
 // The service controller refuses a cloud config whose tag or security groups it cannot

@@ -48,6 +48,8 @@ type Options struct {
 	Period time.Duration
 	// DryRun plans all changes of the cloud at once.
 	DryRun bool
+	// Only, if set, is the only Service whose details are read, with its namespace.
+	Only string
 	// Event sends an event about a Service.
 	Event func(controller.Event)
 }

@@ -2,10 +2,13 @@ package service
 
 import (
 	"cmp"
+	"context"
 	"slices"
+	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloudbalancer"
+	"github.com/tulle-net/tulle/pkg/controller"
 )
 
 // Planned is what a preview adds to the account, less what it removes.
@@ -15,6 +18,45 @@ type Planned struct {
 	Addresses int
 	// Rules are those of the security groups of Nodes that change.
 	Rules []RuleCount
+}
+
+// preview returns everything that would be changed now.
+func (c *Controller) preview() (writes []controller.Write) {
+	if !c.look.accountKnown {
+		return nil
+	}
+	account := c.account
+	c.account, c.planned = account.Clone(), Planned{}
+	defer func() {
+		c.planned.noteRules(account, c.account, c.instances)
+		c.account = account
+	}()
+	for _, key := range c.keys() {
+		if s := c.services[key]; s.isOurs() {
+			writes = append(writes, c.previewOf(s, &c.planned)...)
+		}
+	}
+	return writes
+}
+
+// previewOf returns what would be changed for a Service, and applies it to the account that
+// is known.
+func (c *Controller) previewOf(s *service, p *Planned) (writes []controller.Write) {
+	const rounds = 20
+	for range rounds {
+		step := c.step(s, time.Now())
+		for _, x := range step.Changes {
+			p.note(c.account, x.BalancerChange)
+			c.account.Apply(x.BalancerChange, cloudbalancer.Imagine(x.BalancerChange), time.Now())
+			w := c.describe(s, x)
+			w.Do = func(context.Context) error { return controller.ErrNotMade }
+			writes = append(writes, w)
+		}
+		if len(step.Changes) == 0 {
+			break
+		}
+	}
+	return writes
 }
 
 // RuleCount is how many rules a security group has, and would have.

@@ -139,8 +139,8 @@ func (c *Controller) unknown() (ids []string) {
 	if !c.look.accountKnown {
 		return nil
 	}
-	for _, s := range c.services {
-		if !s.wanted() || s.flying > 0 {
+	for key, s := range c.services {
+		if !s.wanted() || s.flying > 0 || c.options.Only != "" && key != c.options.Only {
 			continue // to remove what a Service has, its details are not needed
 		}
 		if s.stale {

@@ -2,14 +2,12 @@ package service
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloudbalancer"
-	"github.com/tulle-net/tulle/pkg/controller"
 )
 
 // Code is how far a Service is. Codes never change.
@@ -129,74 +127,4 @@ func (c *Controller) Report() (r Report) {
 	r.Quota, r.Read, r.Planned = c.quota, c.look.at, c.planned
 	r.Leftovers = c.account.Leftovers(c.options.Rules.Cluster, func(key, balancer string) bool { return names[key] == balancer })
 	return r
-}
-
-// Explain implements controller.Explainer. A name with a slash is that of a Service, with
-// its namespace.
-func (c *Controller) Explain(name string) (all []controller.Line) {
-	if n, is := c.nodes[name]; is {
-		return c.explainNode(n)
-	}
-	s := c.services[name]
-	if s == nil {
-		return nil
-	}
-	add := func(what string, ok bool, text string) {
-		all = append(all, controller.Line{What: what, OK: ok, Text: text})
-	}
-	code := s.code()
-	add("Service", code == Balanced || code == Other, cmp.Or(s.text(), string(code)))
-	if code == Other {
-		return all
-	}
-	add("finalizer", s.finalized(), Finalizer)
-	h := c.account.Holding(c.options.Rules.Cluster, s.Ref, nil)
-	if b := h.Balancer; b != nil {
-		add("load balancer "+b.Name, b.State == "active" || b.State == "provisioning", fmt.Sprintf("%s, %s, %s in %d zones", b.State, b.Scheme, b.Families, len(b.Places)))
-		for _, l := range b.Listeners {
-			add(fmt.Sprintf("listener %s %d", l.Protocol, l.Port), l.Group != "", "leads to "+cmp.Or(l.Group, "another action"))
-		}
-	} else {
-		add("load balancer", false, "none yet")
-	}
-	for _, g := range h.Groups {
-		states := make(map[string]int)
-		for _, t := range g.Targets {
-			states[t.State]++
-		}
-		var texts []string
-		for _, state := range []string{"healthy", "initial", "unhealthy", "unused", "unavailable", "draining"} {
-			if n := states[state]; n > 0 {
-				texts = append(texts, fmt.Sprintf("%d %s", n, state))
-			}
-		}
-		add("target group "+g.Name, len(texts) > 0, fmt.Sprintf("%s port %d: %s", g.Protocol, g.Port, cmp.Or(strings.Join(texts, ", "), "no targets")))
-	}
-	add("status", s.hasHost(), cmp.Or(strings.Join(s.Hosts, ", "), "no host name yet"))
-	return all
-}
-
-// explainNode reports whether a Node is a target.
-func (c *Controller) explainNode(n node) []controller.Line {
-	line := controller.Line{What: "target of load balancers", OK: true, Text: "its instance is registered"}
-	i := c.instances[n.id]
-	switch {
-	case !c.look.needed:
-		line.Text = "no Service has a load balancer of ours"
-	case n.id == "":
-		line.OK, line.Text = false, "the Node has no providerID, so its instance is not known"
-	case !n.serves:
-		line.Text = "left out: it is being removed, or has the label " + ExcludeLabel
-	case i == nil:
-		line.OK, line.Text = false, "the instance was not looked up yet"
-	case i.Problem != "":
-		line.OK, line.Text = false, i.Problem
-	case i.State != cloud.Running:
-		line.OK, line.Text = false, "the instance is "+string(i.State)
-	default:
-		if _, problem := c.groupOf(i); problem != "" && c.options.Rules.NodeRules {
-			line.OK, line.Text = false, problem
-		}
-	}
-	return []controller.Line{line}
 }

@@ -443,37 +443,3 @@ func (c *Controller) refused(s *service, x change, now time.Time) {
 	}
 	s.chunk = 0
 }
-
-// preview returns everything that would be changed now.
-func (c *Controller) preview() (writes []controller.Write) {
-	if !c.look.accountKnown {
-		return nil
-	}
-	account := c.account
-	c.account, c.planned = account.Clone(), Planned{}
-	defer func() {
-		c.planned.noteRules(account, c.account, c.instances)
-		c.account = account
-	}()
-	const rounds = 20
-	for _, key := range c.keys() {
-		s := c.services[key]
-		if !s.isOurs() {
-			continue
-		}
-		for range rounds {
-			step := c.step(s, time.Now())
-			for _, x := range step.Changes {
-				c.planned.note(c.account, x.BalancerChange)
-				c.account.Apply(x.BalancerChange, cloudbalancer.Imagine(x.BalancerChange), time.Now())
-				w := c.describe(s, x)
-				w.Do = func(context.Context) error { return controller.ErrNotMade }
-				writes = append(writes, w)
-			}
-			if len(step.Changes) == 0 {
-				break
-			}
-		}
-	}
-	return writes
-}
