@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Balancing is what an account has for the load balancing of a cluster.
+// Balancing holds the objects of an account that balance the load of a cluster.
 type Balancing struct {
 	Balancers []Balancer
 	Groups    []TargetGroup
 	Security  []SecurityGroup
 }
 
-// Protocol is what a listener or a target group speaks.
+// Protocol is the protocol of a listener, a target group or a health check.
 type Protocol string
 
 // The protocols, in the words of AWS.
@@ -26,7 +26,7 @@ const (
 	HTTPS  Protocol = "HTTPS"   // for health checks
 )
 
-// Scheme is who can reach a Balancer.
+// Scheme says from where clients can reach a Balancer.
 type Scheme string
 
 // The schemes, in the words of AWS.
@@ -35,7 +35,7 @@ const (
 	InternetFacing Scheme = "internet-facing"
 )
 
-// AddressFamilies are the families of addresses that a Balancer has.
+// AddressFamilies are the families of a Balancer's addresses.
 type AddressFamilies string
 
 // The families, in the words of AWS.
@@ -48,14 +48,14 @@ const (
 type Balancer struct {
 	// ID is the cloud's own ID, on AWS the ARN.
 	ID, Name string
-	// Network is the ID of the cloud's network that it is in.
+	// Network is the ID of the balancer's network.
 	Network  string
 	Scheme   Scheme
 	Families AddressFamilies
-	// Host is its name in the DNS.
+	// Host is its DNS name.
 	Host string
-	// State is "provisioning", "active", "active_impaired" or "failed", and Why is the
-	// reason.
+	// State is "provisioning", "active", "active_impaired" or "failed". Why is the reason
+	// for it.
 	State, Why string
 	// Places are its subnets, in the order of their IDs.
 	Places []Place
@@ -63,62 +63,62 @@ type Balancer struct {
 	Security []string
 	Tags     map[string]string
 
-	// The following are details. Detailed is set if they were read.
+	// Detailed is set if the other fields below were read, too.
 	Detailed   bool
 	Attributes map[string]string
 	Listeners  []Listener
 }
 
-// Place is a subnet that a Balancer has an address in.
+// Place is a subnet in which a Balancer has an address.
 type Place struct {
 	Subnet, Zone string
-	// Allocation is the ID of the elastic address there, or "".
+	// Allocation is the ID of the elastic address in the subnet, or "".
 	Allocation string
-	// IPv4 and IPv6 are addresses that were asked for, or "".
+	// IPv4 and IPv6 are the addresses that the balancer must have there, or "" for any.
 	IPv4, IPv6 string
 }
 
-// Listener is a port of a Balancer.
+// Listener is a port on which a Balancer accepts connections.
 type Listener struct {
 	ID       string
 	Balancer string // its ID
 	Protocol Protocol
 	Port     int
-	// Group is the ID of the TargetGroup that gets the traffic. It is empty if the
-	// listener does anything else.
+	// Group is the ID of the TargetGroup to which the listener forwards. It is empty if
+	// the listener has another action.
 	Group string
-	// Certificate is the ID of the default certificate of TLS, Policy its policy, and
-	// ALPN the policy of its protocols, or "".
+	// Certificate is the ID of the default TLS certificate, Policy the TLS policy, and
+	// ALPN the ALPN policy. Each is "" if the listener has none.
 	Certificate, Policy, ALPN string
 }
 
-// HealthCheck is how a target group finds out which targets work. Times are in seconds.
+// HealthCheck is how a target group checks its targets. Times are in seconds.
 type HealthCheck struct {
 	Protocol Protocol // TCP, HTTP or HTTPS
 	// Port is a number, or "traffic-port" for the port of the target.
 	Port string
-	// Path is what HTTP and HTTPS ask for, and Codes are the statuses of a working target,
-	// like "200-399".
+	// Path is the path that HTTP and HTTPS checks request. Codes are the statuses of a
+	// healthy target, like "200-399".
 	Path, Codes        string
 	Interval, Timeout  int
 	Healthy, Unhealthy int // answers in a row
 }
 
-// TargetGroup is a set of targets that a listener leads to.
+// TargetGroup is a set of targets to which a listener forwards.
 type TargetGroup struct {
 	ID, Name, Network string
 	Protocol          Protocol
 	Port              int
-	// Kind is what the targets are; only "instance" is ours.
+	// Kind is the kind of the targets. Our groups have "instance".
 	Kind string
 	// Family is IPv4Only, or "ipv6".
 	Family string
 	Health HealthCheck
-	// Balancers are the IDs of those whose listeners lead to it.
+	// Balancers are the IDs of the balancers whose listeners forward to the group.
 	Balancers []string
 	Tags      map[string]string
 
-	// The following are details. Detailed is set if they were read.
+	// Detailed is set if the other fields below were read, too.
 	Detailed   bool
 	Attributes map[string]string
 	Targets    []Target
@@ -128,28 +128,29 @@ type TargetGroup struct {
 type Target struct {
 	ID   string // of the instance
 	Port int
-	// State is "initial", "healthy", "unhealthy", "unused", "draining" or "unavailable",
-	// and Why is the reason in the cloud's words. They are empty in a change. A draining
+	// State is "initial", "healthy", "unhealthy", "unused", "draining" or "unavailable".
+	// Why is the reason in the cloud's words. Both are empty in a change. A draining
 	// target no longer counts as registered.
 	State, Why string
 }
 
-// SecurityGroup is a set of rules of which traffic may come in.
+// SecurityGroup is a set of rules that allow ingress.
 type SecurityGroup struct {
 	ID, Name, Network, Description string
 	Tags                           map[string]string
-	// Rules are those of what may come in.
+	// Rules are the ingress rules.
 	Rules []Rule
 }
 
-// Rule lets traffic come in. Rules are compared with ==.
+// Rule allows ingress. Rules are comparable with ==.
 type Rule struct {
 	// Protocol is "tcp", "udp", "icmp", "icmpv6", or "-1" for all.
 	Protocol string
 	// From and To are ports, or the type and code of ICMP.
 	From, To int
-	// Source is where the traffic comes from: addresses, or the members of the security
-	// group whose ID Group is. Of another source, such as a prefix list, both are zero.
+	// Source is the range of addresses from which the traffic comes. Group is the ID of
+	// the security group whose members send it. Both are zero for another source, such as
+	// a prefix list.
 	Source      netip.Prefix
 	Group       string
 	Description string
@@ -159,32 +160,33 @@ type Rule struct {
 type Subnet struct {
 	ID, Name, Network string
 	Zone              string
-	// Regular is set if the zone is no local, wavelength or outpost zone.
+	// Regular is set unless the subnet is in a local zone, a wavelength zone or an outpost.
 	Regular bool
-	// Public is set if its route table leads to an internet gateway.
+	// Public is set if the subnet's route table has a route to an internet gateway.
 	Public bool
 	IPv4   netip.Prefix
 	IPv6   netip.Prefix // zero without IPv6
-	// Free are the addresses of IPv4 that are not in use.
+	// Free is the number of free IPv4 addresses.
 	Free int
 	Tags map[string]string
 }
 
-// BalancerVerb is one call that changes an account's load balancing.
+// BalancerVerb is the kind of a BalancerChange.
 type BalancerVerb string
 
 // The verbs, each with the fields of BalancerChange that it needs.
 const (
 	// CreateSecurityGroup needs Security: Name, Network, Description, Tags.
 	CreateSecurityGroup BalancerVerb = "create-security-group"
-	// DeleteSecurityGroup needs Security.ID. A group that interfaces still use is Taken.
+	// DeleteSecurityGroup needs Security.ID. It fails with Taken while interfaces use the
+	// group.
 	DeleteSecurityGroup BalancerVerb = "delete-security-group"
-	// AllowIngress and RevokeIngress need Security.ID, and in Security.Rules what to add
-	// or remove. To add what is there, and to remove what is not, is no error.
+	// AllowIngress and RevokeIngress need Security.ID, and in Security.Rules the rules to
+	// add or remove. They succeed if a rule to add exists, or one to remove does not.
 	AllowIngress  BalancerVerb = "allow-ingress"
 	RevokeIngress BalancerVerb = "revoke-ingress"
-	// DescribeIngress needs Security.ID, and in Security.Rules some that are there, with
-	// other descriptions.
+	// DescribeIngress needs Security.ID, and in Security.Rules existing rules with new
+	// descriptions.
 	DescribeIngress BalancerVerb = "describe-ingress"
 
 	// CreateGroup needs Group: Name, Network, Protocol, Port, Kind, Family, Health, Tags.
@@ -193,7 +195,8 @@ const (
 	SetHealthCheck BalancerVerb = "set-health-check"
 	// SetGroupAttributes needs Group: ID, and in Attributes those to set.
 	SetGroupAttributes BalancerVerb = "set-target-group-attributes"
-	// DeleteGroup needs Group.ID. One that a listener still leads to is Taken.
+	// DeleteGroup needs Group.ID. It fails with Taken while a listener forwards to the
+	// group.
 	DeleteGroup BalancerVerb = "delete-target-group"
 	// Register and Deregister need Group: ID, and in Targets at most MostTargets.
 	Register   BalancerVerb = "register-targets"
@@ -209,7 +212,7 @@ const (
 	SetFamilies BalancerVerb = "set-ip-address-type"
 	// SetSecurity needs Balancer: ID, and all of Security.
 	SetSecurity BalancerVerb = "set-security-groups"
-	// DeleteBalancer needs Balancer.ID. Its listeners go with it.
+	// DeleteBalancer needs Balancer.ID. It deletes the balancer's listeners, too.
 	DeleteBalancer BalancerVerb = "delete-load-balancer"
 
 	// CreateListener needs Listener: all but ID; and Tags.
@@ -219,15 +222,15 @@ const (
 	// DeleteListener needs Listener.ID.
 	DeleteListener BalancerVerb = "delete-listener"
 
-	// AddTags needs Object, the ID of a balancer, a target group or a security group, and
-	// Tags, those to set.
+	// AddTags needs Object and Tags: the ID of a balancer, a target group or a security
+	// group, and the tags to set.
 	AddTags BalancerVerb = "add-tags"
 )
 
-// MostTargets is how many targets one Register or Deregister may have.
+// MostTargets is the maximum number of targets in one Register or Deregister.
 const MostTargets = 100
 
-// BalancerChange is one call that changes an account's load balancing.
+// BalancerChange is one request that changes the load balancing of an account.
 type BalancerChange struct {
 	Verb     BalancerVerb
 	Balancer Balancer
@@ -238,11 +241,11 @@ type BalancerChange struct {
 	Object   string            // of AddTags
 }
 
-// BalancerQuota is how many objects the cloud allows. 0 is unknown.
+// BalancerQuota holds the maximum numbers of objects. 0 is unknown.
 type BalancerQuota struct {
 	Balancers, Groups int // in the region
-	// Listeners are those of a balancer, Targets those of a balancer in a zone, and
-	// GroupTargets those of a target group.
+	// Listeners is the maximum of a balancer, Targets that of a balancer in one zone, and
+	// GroupTargets that of a target group.
 	Listeners, Targets, GroupTargets int
 }
 

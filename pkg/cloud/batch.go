@@ -7,49 +7,50 @@ import (
 )
 
 const (
-	// gather is how long a Batch waits for the keys of other callers.
-	gather = 50 * time.Millisecond
-	// young is how long an answer also serves other callers.
-	young = time.Second
-	// offered is how long an answer of another read does. The Nodes of a rush get their
-	// provider IDs within that time.
-	offered = 3 * time.Second
-	// batchLimit is how long one read may take. The controllers wait for 30 s, so what a
-	// read has found by its end still reaches them.
+	// gatherTime is how long a Batch waits for the keys of other callers before it reads.
+	gatherTime = 50 * time.Millisecond
+	// cacheTime is how long a Batch returns an instance from its cache.
+	cacheTime = time.Second
+	// offerTime is how long a Batch caches an instance from Offer. When many Nodes
+	// appear at once, they get their provider IDs within that time.
+	offerTime = 3 * time.Second
+	// batchLimit is the timeout of one read. The controllers wait for 30 s, so they still
+	// get the instances that a read has found by its timeout.
 	batchLimit = 25 * time.Second
 )
 
-// Batch reads instances for several controllers that ask for the same ones at the same
-// time, as for Nodes that have just appeared. Requests within 50 ms become one read, and
-// a complete answer is given again for a second. It is safe for concurrent use.
+// Batch reads instances for several controllers that need the same ones at the same time,
+// such as those of new Nodes. It combines the requests of 50 ms into one read, and caches
+// the instances for a second. It is safe for concurrent use.
 type Batch struct {
 	read func(ctx context.Context, keys []string) (map[string]Instance, error)
 
 	mu    sync.Mutex
-	next  *batch // gathers keys; nil if none is asked for
-	known map[string]answered
+	next  *batch // gathers keys; nil while no caller waits for the next read
+	known map[string]cached
 }
 
 // batch is one read.
 type batch struct {
 	keys map[string]bool
-	done chan struct{} // closed when the following is set
+	done chan struct{} // closed when all and err are set
 	all  map[string]Instance
 	err  error
 }
 
-type answered struct {
+// cached is an instance in the cache of a Batch.
+type cached struct {
 	value Instance
 	until time.Time
 }
 
-// NewBatch returns a Batch of a method that reads instances.
+// NewBatch returns a Batch that reads instances with this method.
 func NewBatch(read func(ctx context.Context, keys []string) (map[string]Instance, error)) *Batch {
-	return &Batch{read: read, known: make(map[string]answered)}
+	return &Batch{read: read, known: make(map[string]cached)}
 }
 
-// Instances returns the instances of keys. With an error, the keys that are missing are
-// unknown.
+// Instances returns the instances of keys. If it also returns an error, the state of each
+// key that is missing from the result is unknown.
 func (b *Batch) Instances(ctx context.Context, keys []string) (map[string]Instance, error) {
 	all := make(map[string]Instance, len(keys))
 	mine := b.join(keys, all)
@@ -78,8 +79,8 @@ func (b *Batch) Instances(ctx context.Context, keys []string) (map[string]Instan
 	return all, nil
 }
 
-// join adds to all what is known of keys, and returns the read that will have the
-// others, or nil if there are none.
+// join adds the cached instances of keys to all. It returns the read that will return the
+// other keys, or nil if the cache had them all.
 func (b *Batch) join(keys []string, all map[string]Instance) *batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +103,7 @@ func (b *Batch) join(keys []string, all map[string]Instance) *batch {
 	}
 	if b.next == nil {
 		b.next = &batch{keys: make(map[string]bool), done: make(chan struct{})}
-		time.AfterFunc(gather, b.run)
+		time.AfterFunc(gatherTime, b.run)
 	}
 	for _, k := range unknown {
 		b.next.keys[k] = true
@@ -110,8 +111,8 @@ func (b *Batch) join(keys []string, all map[string]Instance) *batch {
 	return b.next
 }
 
-// run reads what was gathered. A caller that stops waiting ends no read that others wait
-// for.
+// run reads the gathered keys. The read does not depend on the context of any caller,
+// because other callers may still wait for it.
 func (b *Batch) run() {
 	b.mu.Lock()
 	mine := b.next
@@ -127,21 +128,20 @@ func (b *Batch) run() {
 	now := time.Now()
 	b.mu.Lock()
 	for k, i := range mine.all {
-		b.known[k] = answered{i, now.Add(young)}
+		b.known[k] = cached{i, now.Add(cacheTime)}
 	}
 	b.mu.Unlock()
 	close(mine.done)
 }
 
-// Offer records running instances that another read has found. Callers that soon ask for
-// their keys get them.
+// Offer adds the running instances that another read has found to the cache.
 func (b *Batch) Offer(found map[string]Instance) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	until := time.Now().Add(offered)
+	until := time.Now().Add(offerTime)
 	for k, i := range found {
 		if i.Problem == "" && i.State == Running {
-			b.known[k] = answered{i, until}
+			b.known[k] = cached{i, until}
 		}
 	}
 }

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// source answers reads, and remembers them.
+// source is a fake that records the keys of each read.
 type source struct {
 	mu    sync.Mutex
-	asked [][]string
+	reads [][]string
 	fail  error
-	lose  string // the key that a failing read does not return
+	lose  string // a failing read does not return this key
 }
 
 func (s *source) read(_ context.Context, keys []string) (map[string]Instance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slices.Sort(keys)
-	s.asked = append(s.asked, keys)
+	s.reads = append(s.reads, keys)
 	<-time.After(100 * time.Millisecond)
 	all := make(map[string]Instance)
 	for _, k := range keys {
@@ -33,7 +33,7 @@ func (s *source) read(_ context.Context, keys []string) (map[string]Instance, er
 	return all, s.fail
 }
 
-func TestBatchMakesOneReadOfMany(t *testing.T) {
+func TestBatchCombinesReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}
 		b := NewBatch(s.read)
@@ -47,47 +47,49 @@ func TestBatchMakesOneReadOfMany(t *testing.T) {
 			})
 		}
 		running.Wait()
-		if len(s.asked) != 1 || !slices.Equal(s.asked[0], []string{"a", "b", "c"}) {
-			t.Errorf("%q", s.asked)
+		if len(s.reads) != 1 || !slices.Equal(s.reads[0], []string{"a", "b", "c"}) {
+			t.Errorf("%q", s.reads)
 		}
-		// Within a second the answer is given again, and after it read again.
-		if got, err := b.Instances(t.Context(), []string{"a", "c"}); err != nil || len(got) != 2 || len(s.asked) != 1 {
-			t.Errorf("%v, %v, %d reads", got, err, len(s.asked))
+		// For a second the answer comes from the cache. After that it is read again.
+		if got, err := b.Instances(t.Context(), []string{"a", "c"}); err != nil || len(got) != 2 || len(s.reads) != 1 {
+			t.Errorf("%v, %v, %d reads", got, err, len(s.reads))
 		}
-		if got, err := b.Instances(t.Context(), []string{"a", "d"}); err != nil || len(got) != 2 || !slices.Equal(s.asked[1], []string{"d"}) {
-			t.Errorf("%v, %v, %q", got, err, s.asked)
+		if got, err := b.Instances(t.Context(), []string{"a", "d"}); err != nil || len(got) != 2 || !slices.Equal(s.reads[1], []string{"d"}) {
+			t.Errorf("%v, %v, %q", got, err, s.reads)
 		}
 		<-time.After(time.Second)
-		if _, err := b.Instances(t.Context(), []string{"a"}); err != nil || len(s.asked) != 3 {
-			t.Errorf("%v, %d reads", err, len(s.asked))
+		if _, err := b.Instances(t.Context(), []string{"a"}); err != nil || len(s.reads) != 3 {
+			t.Errorf("%v, %d reads", err, len(s.reads))
 		}
 	})
 }
 
-// What another read has found costs no read for a while, unless it may soon be another.
-func TestBatchGivesWhatIsOffered(t *testing.T) {
+// TestBatchCachesOfferedInstances: for a while, offered instances cost no read. Those that do
+// not run are not cached, because their state may soon change.
+func TestBatchCachesOfferedInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}
 		b := NewBatch(s.read)
 		b.Offer(map[string]Instance{
 			"a": {ID: "a", State: Running, Type: "large"}, "b": {ID: "b", State: Starting}, "c": {State: Absent, Problem: "no such instance"},
 		})
-		<-time.After(offered - time.Millisecond)
-		if got, err := b.Instances(t.Context(), []string{"a"}); err != nil || got["a"].Type != "large" || len(s.asked) != 0 {
-			t.Errorf("%v, %v, %q", got, err, s.asked)
+		<-time.After(offerTime - time.Millisecond)
+		if got, err := b.Instances(t.Context(), []string{"a"}); err != nil || got["a"].Type != "large" || len(s.reads) != 0 {
+			t.Errorf("%v, %v, %q", got, err, s.reads)
 		}
-		if got, err := b.Instances(t.Context(), []string{"a", "b", "c"}); err != nil || len(got) != 3 || !slices.Equal(s.asked[0], []string{"b", "c"}) {
-			t.Errorf("%v, %v, %q", got, err, s.asked)
+		if got, err := b.Instances(t.Context(), []string{"a", "b", "c"}); err != nil || len(got) != 3 || !slices.Equal(s.reads[0], []string{"b", "c"}) {
+			t.Errorf("%v, %v, %q", got, err, s.reads)
 		}
-		<-time.After(young)
-		if got, err := b.Instances(t.Context(), []string{"a"}); err != nil || got["a"].Type != "" || len(s.asked) != 2 {
-			t.Errorf("%v, %v, %q", got, err, s.asked)
+		<-time.After(cacheTime)
+		if got, err := b.Instances(t.Context(), []string{"a"}); err != nil || got["a"].Type != "" || len(s.reads) != 2 {
+			t.Errorf("%v, %v, %q", got, err, s.reads)
 		}
 	})
 }
 
-// The error is for those whose keys are unknown, and what failed is asked for again.
-func TestBatchTellsWhatIsUnknown(t *testing.T) {
+// TestBatchReturnsTheErrorOfMissingKeys: only callers that miss a key get the error, and the
+// next call reads that key again.
+func TestBatchReturnsTheErrorOfMissingKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{fail: errors.New("denied"), lose: "b"}
 		b := NewBatch(s.read)
@@ -108,7 +110,8 @@ func TestBatchTellsWhatIsUnknown(t *testing.T) {
 	})
 }
 
-// A caller that gives up ends no read that another one waits for.
+// TestBatchOutlivesItsFirstCaller: a caller that gives up does not end a read for which
+// another one waits.
 func TestBatchOutlivesItsFirstCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}
@@ -131,8 +134,8 @@ func TestBatchOutlivesItsFirstCaller(t *testing.T) {
 	})
 }
 
-// A read that uses up its time ends before the controllers stop waiting, so that they get
-// what it has found.
+// TestBatchEndsBeforeItsCallers: a slow read ends before the controllers stop waiting, so that
+// they get the instances that it has found.
 func TestBatchEndsBeforeItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBatch(func(ctx context.Context, _ []string) (map[string]Instance, error) {

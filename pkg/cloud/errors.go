@@ -11,8 +11,8 @@ type Kind int
 
 // The kinds.
 const (
-	// Unavailable is a failure of the cloud or of the way to it. A change may have been
-	// made.
+	// Unavailable is a failure of the cloud or of the network to it. The cloud may have
+	// made the change.
 	Unavailable Kind = iota
 	// Throttled is a request beyond a quota.
 	Throttled
@@ -26,10 +26,10 @@ const (
 	Changed
 	// Taken is an address that another object uses.
 	Taken
-	// Pending is a change that the cloud has begun and not finished.
+	// Pending is a change that the cloud has begun but not finished.
 	Pending
-	// Full is an exhausted quota of objects, like that of routes in a table. A retry helps
-	// only after a person has raised the quota, or objects were deleted.
+	// Full is an exhausted quota of objects, such as routes in a table. A retry helps only
+	// after the quota was raised, or objects were deleted.
 	Full
 )
 

@@ -7,31 +7,32 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// State is what an instance is doing.
+// State is the state of an instance.
 type State string
 
 // The states.
 const (
-	// Absent is an instance that a complete, successful answer did not contain. The cloud
-	// may not show a new instance yet, and forgets a terminated one after an hour.
+	// Absent is the state of an instance that is missing from a complete, successful
+	// answer. The cloud may not show a new instance yet, and forgets a terminated one
+	// after an hour.
 	Absent State = "absent"
-	// Starting is an instance that does not run yet.
+	// Starting is the state of an instance that does not run yet.
 	Starting State = "starting"
 	Running  State = "running"
 	Stopping State = "stopping"
-	// Stopped is an instance that can be started again.
+	// Stopped is the state of an instance that can be started again.
 	Stopped     State = "stopped"
 	Terminating State = "terminating"
-	// Terminated is an instance that never runs again.
+	// Terminated is the state of an instance that never runs again.
 	Terminated State = "terminated"
 )
 
-// IsShutDown reports whether an instance in this state runs no pods, and may run some
-// again later.
+// IsShutDown reports whether an instance in this state runs no pods now, but may be
+// started again.
 func (s State) IsShutDown() bool { return s == Stopped }
 
-// IsGone reports whether an instance in this state never runs again. An absent one may be
-// too new to be shown.
+// IsGone reports whether an instance in this state never runs again. It returns false for
+// Absent, because the cloud may not show a new instance yet.
 func (s State) IsGone() bool { return s == Terminating || s == Terminated }
 
 // AddressType is a type of a Node's address.
@@ -54,42 +55,43 @@ type Address struct {
 
 // Instance is the machine of a Node, as its cloud describes it.
 type Instance struct {
-	// Problem is why the cloud describes no instance, with the fix. The other fields but
-	// State and ProviderID are empty then. State is Absent if the cloud answered that
-	// there is no such instance, and empty if the cloud was not asked: the ID is
-	// malformed, or is not of this cloud, account or project.
+	// Problem is why there is no description of the instance, with the fix. Then all other
+	// fields except State and ProviderID are empty. State is Absent if the cloud answered
+	// that the instance does not exist. It is empty if the client sent no request, because
+	// the ID is malformed, or is not of this cloud, account or project.
 	Problem string
 	// ID is the cloud's own ID of the machine, and Name its name.
 	ID, Name string
-	// ProviderID is the ID as a Node's providerID has it.
+	// ProviderID is the ID in the format of a Node's providerID.
 	ProviderID string
 	State      State
 	// Type is the kind of machine, like m5.large.
 	Type string
-	// Zone is the zone's name, and ZoneID the ID that is the same in every account, where
-	// the cloud has one.
+	// Zone is the zone's name. ZoneID is the ID that is the same in every account, if the
+	// cloud has such IDs.
 	Zone, ZoneID, Region string
-	// Account is the ID of the account that the instance is of.
+	// Account is the ID of the instance's account.
 	Account string
-	// Network is the ID of the cloud's network that the primary interface is in.
+	// Network is the ID of the cloud's network to which the primary interface belongs.
 	Network string
 	// Addresses are those for the Node's status, in the order of the cloud's own
 	// controller.
 	Addresses []Address
 	// Interface is the ID of the primary network interface.
 	Interface string
-	// NextHops are the private addresses that routes to the instance lead to, where a
-	// cloud's routes lead to addresses. Elsewhere there are none.
+	// NextHops are the private addresses to which routes to the instance lead. They are
+	// zero in a cloud whose routes lead to interfaces.
 	NextHops subnet.Pair[netip.Addr]
 	// Groups are the IDs of the primary interface's security groups, in order.
 	Groups []string
 	// Forwards is set if the cloud lets the instance send and receive packets whose
 	// addresses are not its own, as routes to it require.
 	Forwards bool
-	// Launched is when the instance was started last.
+	// Launched is the time of the instance's last start.
 	Launched time.Time
 
-	// Version is the state of the network interface, for the precondition of a Change.
+	// Version identifies the state of the network interface. A Change needs it for its
+	// precondition.
 	Version string
 	// Aliases are the ranges that the cloud routes to the first network interface, in
 	// the cloud's order.

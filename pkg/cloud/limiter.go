@@ -30,8 +30,8 @@ type Budget struct {
 }
 
 // Limiter paces the requests to one account and region of a cloud, for all controllers
-// together. Each action has a bucket. An action that the cloud throttles slows down, and
-// recovers with each success. A Limiter is safe for concurrent use.
+// together. Each action has a bucket. When the cloud throttles an action, the Limiter halves
+// its rate; each success restores a part. A Limiter is safe for concurrent use.
 type Limiter struct {
 	budget func(action string) Budget
 
@@ -77,8 +77,8 @@ func (l *Limiter) Wait(ctx context.Context, action string) error {
 	}
 }
 
-// Slow slows an action down, because the cloud has throttled a request that began at this
-// time. The cloud asks clients to wait for after, if that is not 0.
+// Slow reduces the rate of an action, because the cloud has throttled a request that began at
+// this time. For after, or for shortHold if that is longer, no request of the action begins.
 func (l *Limiter) Slow(action string, began time.Time, after time.Duration) {
 	l.change(action, func(b *bucket) {
 		now := time.Now()
@@ -87,14 +87,14 @@ func (l *Limiter) Slow(action string, began time.Time, after time.Duration) {
 		if until := now.Add(max(after, shortHold)); until.After(b.held) {
 			b.held = until
 		}
-		// The refusals of requests that were in flight together count once.
+		// Several throttled requests count once if they were in flight together.
 		if began.After(b.slowed) {
 			b.scale, b.slowed = max(b.scale/2, leastRate), now
 		}
 	})
 }
 
-// Succeeded lets an action recover.
+// Succeeded restores a part of an action's rate.
 func (l *Limiter) Succeeded(action string) {
 	l.change(action, func(b *bucket) {
 		b.refill(time.Now())
@@ -125,7 +125,7 @@ func (l *Limiter) leave(action string, ticket *int) {
 	l.change(action, func(b *bucket) { b.remove(ticket) })
 }
 
-// refill adds the tokens that returned since the last call.
+// refill adds the tokens that have returned since the last call.
 func (b *bucket) refill(now time.Time) {
 	if passed := now.Sub(b.at); passed > 0 {
 		b.tokens = min(b.tokens+passed.Seconds()*b.rate(), max(1, b.budget.Burst*b.scale))

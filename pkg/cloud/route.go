@@ -7,68 +7,67 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TargetKind is what a route leads to.
+// TargetKind is the kind of a route's target.
 type TargetKind string
 
-// The kinds of targets. Only the first is one that a route of ours may have.
+// The kinds of targets. Our routes only have the first one.
 const (
-	// ToInterface is a network interface, of an instance or of none.
+	// ToInterface is a network interface, with or without an instance.
 	ToInterface TargetKind = "interface"
 	// ToLocal is the network itself.
 	ToLocal TargetKind = "local"
-	// ToGateway is a gateway, a NAT, a peering or another thing that is no interface.
+	// ToGateway is a gateway, a NAT, a peering or another object that is no interface.
 	ToGateway TargetKind = "gateway"
 )
 
-// RouteState is whether a route leads anywhere.
+// RouteState is whether packets reach a route's target.
 type RouteState string
 
 // The states.
 const (
 	Active RouteState = "active"
-	// Blackhole is a route whose target does not run, or is gone.
+	// Blackhole is the state of a route whose target does not run, or is gone.
 	Blackhole RouteState = "blackhole"
 )
 
-// Origin is how a route came into its table.
+// Origin is who created a route.
 type Origin string
 
 // The origins.
 const (
-	// Created is a route that this program or another one wrote.
+	// Created is the origin of a route that this program, another one or a person created.
 	Created Origin = "created"
-	// WithTable is a route that every table has.
+	// WithTable is the origin of a route that every table has.
 	WithTable Origin = "with-table"
-	// Propagated is a route that a gateway announces.
+	// Propagated is the origin of a route that a gateway announces.
 	Propagated Origin = "propagated"
-	// Unmarked is a route that another program or a person wrote: where a cloud marks
-	// routes, it has not the mark of ours.
+	// Unmarked is the origin of a route without our mark, in a cloud in which our routes
+	// have one. Another program or a person created it.
 	Unmarked Origin = "unmarked"
 )
 
 // Route is a route of a Table.
 type Route struct {
-	// Destination is invalid if the route has no single destination: To says which list
-	// of prefixes it is for.
+	// Destination is invalid if the route is for a list of prefixes, which To names.
 	Destination netip.Prefix
-	// To is the cloud's text of the destination.
+	// To is the destination in the cloud's notation.
 	To   string
 	Kind TargetKind
 	// Target is the ID of the interface, the gateway or another thing.
 	Target string
-	// Instance is the ID of the instance that has the interface. It is empty for a target
-	// without one, and may be for a blackhole.
+	// Instance is the ID of the instance to which the interface is attached. It is empty
+	// if there is none, and may be empty for a blackhole.
 	Instance string
 	State    RouteState
 	Origin   Origin
 
-	// The following are set where a cloud has several routes to one destination. A Table
-	// has one of them as the destination's route.
+	// Some clouds have several routes to one destination. A Table then has only one of
+	// them, with these fields:
 
-	// Split is the target of another route that bears our mark. An interrupted Replace
-	// leaves one behind.
+	// Split is the target of another route with our mark. An interrupted Replace leaves
+	// one behind.
 	Split string
-	// Rival names a route of others that takes packets from this one.
+	// Rival is the name of a foreign route that takes packets from this one.
 	Rival string
 }
 
@@ -80,7 +79,7 @@ func (r Route) LeadsTo(i Instance) bool {
 	return r.Instance != "" && r.Instance == i.ID || r.Target != "" && r.Target == i.Interface
 }
 
-// String returns the target for people.
+// String returns the target in the form that pages and tables show.
 func (r Route) String() string {
 	text := r.Target
 	if r.Instance != "" {
@@ -95,29 +94,29 @@ func (r Route) String() string {
 	return text
 }
 
-// Quota is how many routes a table may have.
+// Quota is the maximum number of routes in a table.
 type Quota struct {
-	// Most is the number of each family; 0 is unknown.
+	// Most is the maximum of each family; 0 is unknown.
 	Most subnet.Pair[int]
-	// Shared is set if both families share one number, which both of Most have.
+	// Shared is set if both families share one maximum. Most then has it twice.
 	Shared bool
-	// Assumed is why Most is the cloud's default and was not read; empty if it was read.
+	// Assumed is why Most is the cloud's default. It is empty if Most was read.
 	Assumed string
 }
 
-// Table is a route table that is ours.
+// Table is one of the cluster's route tables.
 type Table struct {
 	ID, Name string
-	// Network is the ID of the network that the table is of.
+	// Network is the ID of the table's network.
 	Network string
-	// Ours is by what the table is ours, for people, like "tag kubernetes.io/cluster/prod".
+	// Ours says why the table is the cluster's, like "tag kubernetes.io/cluster/prod".
 	Ours   string
 	Routes []Route
 	Quota  Quota
 }
 
-// Used returns how many routes of a family count against the quota. Propagated ones have
-// a quota of their own, and one for a list of prefixes counts for both families.
+// Used returns how many routes of a family count against the quota. Propagated routes have
+// a quota of their own. A route for a list of prefixes counts for both families.
 func (t Table) Used(f subnet.Family) int {
 	n := 0
 	for _, r := range t.Routes {
@@ -128,8 +127,8 @@ func (t Table) Used(f subnet.Family) int {
 	return n
 }
 
-// Free returns how many routes of a family may be added, and reports whether that is
-// known.
+// Free returns how many routes of a family may be added. known is false if the quota is
+// unknown.
 func (t Table) Free(f subnet.Family) (n int, known bool) {
 	if t.Quota.Most[f] == 0 {
 		return 0, false
@@ -142,32 +141,32 @@ type Verb string
 
 // The verbs.
 const (
-	// Add creates a route where none is. A route that is there is Changed, unless it is
-	// the same.
+	// Add creates a route. If the destination already has the same route, Add succeeds; if
+	// it has another one, Add fails with Changed.
 	Add Verb = "add"
-	// Replace changes the target of a route, without a time at which there is none.
+	// Replace changes the target of a route. The destination always has a route meanwhile.
 	Replace Verb = "replace"
 	Remove  Verb = "remove"
 )
 
 // RouteChange is a change of one route of a Table.
 type RouteChange struct {
-	// Table is its ID.
+	// Table is the ID of the table.
 	Table       string
 	Verb        Verb
 	Destination netip.Prefix
 	// Instance and Interface are the new target: an instance's ID, and the ID of its
 	// primary interface, or one of its NextHops. They are empty for Remove.
 	Instance, Interface string
-	// For is the node that needs the route. A cloud whose routes have names makes them of
-	// it. It is empty for Remove.
+	// For is the name of the node that needs the route. In a cloud whose routes have
+	// names, the route's name contains it. It is empty for Remove.
 	For string
-	// Was is the route that Replace and Remove change, as it was read. A cloud with
-	// preconditions refuses the change if it is another one now.
+	// Was is the last known state of the route that Replace or Remove changes. If the
+	// route has changed since, a cloud with preconditions refuses the change.
 	Was Route
 }
 
-// String describes the change for people.
+// String describes the change in one clause, for logs and plans.
 func (c RouteChange) String() string {
 	switch c.Verb {
 	case Add:

@@ -12,8 +12,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// Addressed returns the instances with these private addresses, by address. Like Named, it
-// finds only instances with the cluster's tag.
+// Addressed returns the instances with these private addresses, keyed by address. Like Named,
+// it finds only instances with the cluster's tag.
 func (c *Client) Addressed(ctx context.Context, addresses []string) (map[string]cloud.Instance, error) {
 	found := make(map[string]cloud.Instance, len(addresses))
 	var v4, v6 []string
@@ -40,7 +40,7 @@ func (c *Client) Addressed(ctx context.Context, addresses []string) (map[string]
 	return found, failed
 }
 
-// byAddress returns the instances of addresses, at most mostValues.
+// byAddress returns the instances of at most mostValues addresses. name is the filter's name.
 func (c *Client) byAddress(ctx context.Context, name string, addresses []string) (map[string]cloud.Instance, error) {
 	filters := append(c.config.ours(), filter(name, addresses...), filter("instance-state-name", "pending", "running", "shutting-down", "stopping", "stopped"))
 	all := make(map[string]cloud.Instance, len(addresses))
@@ -51,7 +51,7 @@ func (c *Client) byAddress(ctx context.Context, name string, addresses []string)
 			}
 			found := i
 			if other, twice := all[address]; twice && other.ID != i.ID {
-				found = cloud.Instance{Problem: fmt.Sprintf("%s and %s both have the address %s; give each an address of its own, or tag only one network's instances", cmpID(other, i), i.ID, address)}
+				found = cloud.Instance{Problem: fmt.Sprintf("%s and %s both have the address %s; give each an address of its own, or tag only one network's instances", firstIDs(other), i.ID, address)}
 			}
 			all[address] = found
 		}

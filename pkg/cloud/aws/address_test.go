@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
-// TestFindsInstancesByAddress: any private address of an instance finds it, in both families.
-// An address that is unknown, ambiguous or invalid is reported, and does not affect others.
+// TestFindsInstancesByAddress: each private address of an instance finds it, in both families.
+// The client reports an unknown, ambiguous or invalid address, and still finds the others.
 func TestFindsInstancesByAddress(t *testing.T) {
 	f, c := newAccount(t)
 	n, twin := f.AddNetwork("10.0.0.0/16", 24, true), f.AddNetwork("10.0.0.0/16", 24, true)
@@ -49,7 +49,8 @@ func TestFindsInstancesByAddress(t *testing.T) {
 	}
 }
 
-// TestAddressesThatCouldNotBeReadAreMissing: after a failed read, its addresses are unknown.
+// TestAddressesThatCouldNotBeReadAreMissing: the addresses of a failed read are not absent but
+// unknown.
 func TestAddressesThatCouldNotBeReadAreMissing(t *testing.T) {
 	f, c := newAccount(t)
 	at := f.Launch(awstest.Launch{Tags: tagged})[0]

@@ -30,8 +30,8 @@ const (
 	createTags            = "CreateTags"
 )
 
-// ChangeBalancing makes a change. To a creation it answers with the object that was made.
-// To delete what does not exist is no error.
+// ChangeBalancing makes a change. For a creation, it returns the new object. It succeeds if an
+// object to delete does not exist.
 func (c *Client) ChangeBalancing(ctx context.Context, b cloud.BalancerChange) (cloud.Balancing, error) {
 	if err := checkChange(b); err != nil {
 		return cloud.Balancing{}, err
@@ -61,8 +61,9 @@ func (c *Client) ChangeBalancing(ctx context.Context, b cloud.BalancerChange) (c
 	return made, err
 }
 
-// objects returns what a change names, by what it must be.
-func objects(b cloud.BalancerChange) (what, id string, is func(string) bool) {
+// objectOf returns the kind and the ID of the object that a change names, and a function that
+// reports whether an ID is of that kind.
+func objectOf(b cloud.BalancerChange) (kind, id string, is func(string) bool) {
 	switch b.Verb {
 	case cloud.CreateSecurityGroup, cloud.CreateGroup:
 		return "VPC", b.Security.Network + b.Group.Network, func(id string) bool { return strings.HasPrefix(id, "vpc-") && resourceID.MatchString(id) }
@@ -86,10 +87,10 @@ func objects(b cloud.BalancerChange) (what, id string, is func(string) bool) {
 	return "verb", string(b.Verb), func(string) bool { return false }
 }
 
-// checkChange checks what a change names, so that no request is about anything else.
+// checkChange validates the IDs in a change, so that no request names another kind of object.
 func checkChange(b cloud.BalancerChange) error {
-	if what, id, is := objects(b); !is(id) {
-		return &cloud.Error{Kind: cloud.Refused, Action: string(b.Verb), Text: quoted(id) + " is no " + what}
+	if kind, id, is := objectOf(b); !is(id) {
+		return &cloud.Error{Kind: cloud.Refused, Action: string(b.Verb), Text: quoted(id) + " is no " + kind}
 	}
 	if n := len(b.Group.Targets); (b.Verb == cloud.Register || b.Verb == cloud.Deregister) && (n == 0 || n > cloud.MostTargets) {
 		return &cloud.Error{Kind: cloud.Refused, Action: string(b.Verb), Text: "the change has no targets, or more than one request may have"}
@@ -105,7 +106,7 @@ func elbTags(tags map[string]string) []types.Tag {
 	return all
 }
 
-// optional returns nil for an empty text.
+// optional returns a pointer to text, or nil if it is empty.
 func optional(text string) *string {
 	if text == "" {
 		return nil
@@ -142,7 +143,7 @@ func (c *Client) createBalancer(ctx context.Context, b cloud.Balancer) (cloud.Ba
 	return cloud.Balancing{Balancers: []cloud.Balancer{made}}, nil
 }
 
-// changeBalancer makes a change of a load balancer that exists.
+// changeBalancer changes or deletes a load balancer.
 func (c *Client) changeBalancer(ctx context.Context, verb cloud.BalancerVerb, b cloud.Balancer) error {
 	switch verb {
 	case cloud.SetBalancerAttributes:
@@ -171,7 +172,7 @@ func (c *Client) changeBalancer(ctx context.Context, verb cloud.BalancerVerb, b 
 	}))
 }
 
-// forward returns the action of a listener, and what only one of TLS has.
+// forward returns the action of a listener, and the fields that only a TLS listener has.
 func forward(l cloud.Listener) (actions []types.Action, certificates []types.Certificate, policy *string, alpn []string) {
 	actions = []types.Action{{Type: types.ActionTypeEnumForward, TargetGroupArn: aws.String(l.Group)}}
 	if l.Protocol != cloud.TLS {
@@ -223,7 +224,7 @@ func (c *Client) changeListener(ctx context.Context, verb cloud.BalancerVerb, l 
 	})
 }
 
-// addTags sets tags of an object.
+// addTags sets tags on an object.
 func (c *Client) addTags(ctx context.Context, id string, tags map[string]string) error {
 	if isGroup(id) {
 		return change(ctx, c, createTags, func(ctx context.Context) (*ec2.CreateTagsOutput, error) {

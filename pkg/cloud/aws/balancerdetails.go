@@ -13,8 +13,8 @@ import (
 )
 
 // Details returns the listeners and attributes of load balancers, and the targets and
-// attributes of target groups. Of each, only the ID and the details are set. One that the
-// answer lacks does not exist; with an error it is unknown.
+// attributes of target groups. It sets only their IDs and details. An object that is missing
+// from the result does not exist, unless Details also returns an error.
 func (c *Client) Details(ctx context.Context, ids []string) (cloud.Balancing, error) {
 	var mu sync.Mutex
 	var all cloud.Balancing
@@ -44,10 +44,10 @@ func (c *Client) Details(ctx context.Context, ids []string) (cloud.Balancing, er
 	return all, err
 }
 
-// compare orders IDs as in ids.
+// compare orders IDs by their positions in ids.
 func compare(a, b string, ids []string) int { return slices.Index(ids, a) - slices.Index(ids, b) }
 
-// unlessMissing returns the error, unless it says that the object does not exist.
+// unlessMissing returns err, or nil if err says that the object does not exist.
 func unlessMissing(err error) error {
 	if err != nil && cloud.KindOf(err) == cloud.Missing {
 		return nil
@@ -59,7 +59,7 @@ func (c *Client) balancerDetails(ctx context.Context, id string) (cloud.Balancer
 	b := cloud.Balancer{ID: id, Detailed: true}
 	in := &elb.DescribeListenersInput{LoadBalancerArn: &id, PageSize: aws.Int32(largestELBPage)}
 	err := pages(describeListeners, func() (*string, error) {
-		out, err := ask(ctx, c, describeListeners, func(ctx context.Context) (*elb.DescribeListenersOutput, error) {
+		out, err := query(ctx, c, describeListeners, func(ctx context.Context) (*elb.DescribeListenersOutput, error) {
 			return c.elb.DescribeListeners(ctx, in)
 		})
 		if err != nil {
@@ -79,7 +79,7 @@ func (c *Client) balancerDetails(ctx context.Context, id string) (cloud.Balancer
 		return b, err
 	}
 	slices.SortFunc(b.Listeners, func(a, b cloud.Listener) int { return a.Port - b.Port })
-	out, err := ask(ctx, c, describeBalancerAttributes, func(ctx context.Context) (*elb.DescribeLoadBalancerAttributesOutput, error) {
+	out, err := query(ctx, c, describeBalancerAttributes, func(ctx context.Context) (*elb.DescribeLoadBalancerAttributesOutput, error) {
 		return c.elb.DescribeLoadBalancerAttributes(ctx, &elb.DescribeLoadBalancerAttributesInput{LoadBalancerArn: &id})
 	})
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Client) balancerDetails(ctx context.Context, id string) (cloud.Balancer
 	return b, nil
 }
 
-// listener returns what an answer says of a listener.
+// listener converts a listener of an answer.
 func listener(action string, l types.Listener) (cloud.Listener, error) {
 	v := cloud.Listener{ID: value(l.ListenerArn), Balancer: value(l.LoadBalancerArn), Protocol: cloud.Protocol(l.Protocol), Port: int(value(l.Port)), Policy: value(l.SslPolicy)}
 	switch {
@@ -107,7 +107,7 @@ func listener(action string, l types.Listener) (cloud.Listener, error) {
 	if len(l.AlpnPolicy) > 0 && l.AlpnPolicy[0] != "None" {
 		v.ALPN = l.AlpnPolicy[0]
 	}
-	if v.Protocol != cloud.TLS { // some answers have a policy with every protocol
+	if v.Protocol != cloud.TLS { // some answers contain a policy for every protocol
 		v.Policy, v.Certificate, v.ALPN = "", "", ""
 	}
 	if len(l.DefaultActions) != 1 || l.DefaultActions[0].Type != types.ActionTypeEnumForward {
@@ -131,7 +131,7 @@ func listener(action string, l types.Listener) (cloud.Listener, error) {
 
 func (c *Client) groupDetails(ctx context.Context, id string) (cloud.TargetGroup, error) {
 	g := cloud.TargetGroup{ID: id, Detailed: true}
-	health, err := ask(ctx, c, describeHealth, func(ctx context.Context) (*elb.DescribeTargetHealthOutput, error) {
+	health, err := query(ctx, c, describeHealth, func(ctx context.Context) (*elb.DescribeTargetHealthOutput, error) {
 		return c.elb.DescribeTargetHealth(ctx, &elb.DescribeTargetHealthInput{TargetGroupArn: &id})
 	})
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *Client) groupDetails(ctx context.Context, id string) (cloud.TargetGroup
 		g.Targets = append(g.Targets, t)
 	}
 	slices.SortFunc(g.Targets, compareTargets)
-	out, err := ask(ctx, c, describeGroupAttributes, func(ctx context.Context) (*elb.DescribeTargetGroupAttributesOutput, error) {
+	out, err := query(ctx, c, describeGroupAttributes, func(ctx context.Context) (*elb.DescribeTargetGroupAttributesOutput, error) {
 		return c.elb.DescribeTargetGroupAttributes(ctx, &elb.DescribeTargetGroupAttributesInput{TargetGroupArn: &id})
 	})
 	if err != nil {

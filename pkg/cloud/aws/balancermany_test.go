@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
-// addOthers adds load balancers and target groups of others, past the client.
+// addOthers adds foreign load balancers and target groups without the client.
 func addOthers(t *testing.T, f *awstest.Server, n int, name func(i int) string, cluster string) {
 	t.Helper()
 	do := func(action string, parameters ...string) string {
@@ -35,16 +35,16 @@ func addOthers(t *testing.T, f *awstest.Server, n int, name func(i int) string, 
 	}
 }
 
-// A full reading fits in a lookup, however many load balancers others have: names and
-// listeners show most of them, and the tags of the rest are not read again each time.
-func TestFullReadingFitsBesideThousandsOfOthers(t *testing.T) {
+// TestPassFitsInALookupDespiteThousandsOfForeign: names and listeners identify most foreign
+// objects, and a pass does not read the tags of all others again.
+func TestPassFitsInALookupDespiteThousandsOfForeign(t *testing.T) {
 	f, c := newBalancing(t)
 	f.Set(func(s *awstest.Settings) { s.Balancers, s.TargetGroups = 5000, 5000 })
 	c.marked.foreign = 3 * mostARNs
 	addOthers(t, f, 40, func(i int) string { return fmt.Sprint("k8s-other-", i) }, "lbc")
 	addOthers(t, f, 100, func(i int) string { return balancerOf(fmt.Sprint("other-", i)) }, "ccm")
 	// Half of the published bucket allows 20 requests and 5 a second: 170 in a lookup. Of
-	// thousands of objects, a reading may ask again for those of mostForeign.
+	// thousands of foreign objects, a pass may read the tags of mostForeign again.
 	if most := mostForeign/mostARNs + 2*(10_000/largestELBPage); most > 170/2 {
 		t.Errorf("%d requests leave no room for others", most)
 	}
@@ -57,7 +57,7 @@ func TestFullReadingFitsBesideThousandsOfOthers(t *testing.T) {
 		}
 		return f.Count("") - before, err
 	}
-	// The first reading is cut off in the middle of the tags. The next one goes on there.
+	// The first pass fails in the middle of the tags. The next one continues there.
 	ctx, cancel := context.WithCancel(t.Context())
 	var tags atomic.Int32
 	f.Inject(awstest.Fault{Action: describeTags, When: func(awstest.Call) bool {
@@ -76,7 +76,7 @@ func TestFullReadingFitsBesideThousandsOfOthers(t *testing.T) {
 	if n, err = read(t.Context()); err != nil || n > 8 {
 		t.Errorf("the third reading takes %d requests, %v", n, err)
 	}
-	// What a person hands over by tagging it is found in the readings that follow.
+	// The next passes find an object that a person has handed over by tagging it.
 	handed := f.Balancers()[120].ARN
 	if _, err := f.Do("AddTags", "ResourceArns.member.1", handed, "Tags.member.1.Key", tag, "Tags.member.1.Value", "owned"); err != nil {
 		t.Fatal(err)
@@ -93,9 +93,9 @@ func TestFullReadingFitsBesideThousandsOfOthers(t *testing.T) {
 	t.Error("a load balancer that was handed over is not found")
 }
 
-// What was ours and has lost its tags is no longer ours at the next reading, and what has
-// gone is forgotten.
-func TestTagsOfOursAreReadEachTime(t *testing.T) {
+// TestEachPassReadsTheTagsOfOurs: an object that has lost its tags is foreign in the next pass.
+// The cache forgets deleted objects.
+func TestEachPassReadsTheTagsOfOurs(t *testing.T) {
 	f, c := newBalancing(t)
 	a, b := expose(t, f, c, "a"), expose(t, f, c, "b")
 	if all, err := c.Balancing(t.Context()); err != nil || len(all.Balancers) != 2 {

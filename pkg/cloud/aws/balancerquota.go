@@ -14,8 +14,8 @@ func compareTargets(a, b cloud.Target) int {
 	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Port, b.Port))
 }
 
-// BalancerQuota returns how many load balancers, target groups, listeners and targets the
-// account may have in the region.
+// BalancerQuota returns the account's quotas of load balancers, target groups, listeners and
+// targets in the region.
 func (c *Client) BalancerQuota(ctx context.Context) (cloud.BalancerQuota, error) {
 	var q cloud.BalancerQuota
 	to := map[string]*int{
@@ -24,7 +24,7 @@ func (c *Client) BalancerQuota(ctx context.Context) (cloud.BalancerQuota, error)
 	}
 	in := &elb.DescribeAccountLimitsInput{}
 	err := pages(describeLimits, func() (*string, error) {
-		out, err := ask(ctx, c, describeLimits, func(ctx context.Context) (*elb.DescribeAccountLimitsOutput, error) {
+		out, err := query(ctx, c, describeLimits, func(ctx context.Context) (*elb.DescribeAccountLimitsOutput, error) {
 			return c.elb.DescribeAccountLimits(ctx, in)
 		})
 		if err != nil {

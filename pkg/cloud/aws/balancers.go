@@ -28,7 +28,7 @@ const (
 	describeLimits             = "DescribeAccountLimits"
 )
 
-// largestELBPage is how many load balancers or target groups a page may have.
+// largestELBPage is the maximum number of load balancers or target groups in a page.
 const largestELBPage = 400
 
 // balancing are the actions of Elastic Load Balancing that the client requests.
@@ -40,25 +40,26 @@ var balancing = map[string]bool{
 	createListener: true, modifyListener: true, deleteListener: true, addTags: true,
 }
 
-// Kinds of load balancers are told by their type: not every API that speaks like AWS names
-// them in the ARN.
+// The ARNs do not tell network load balancers from others, because some APIs that are
+// compatible with AWS do not have the type in the ARN. Answers have it in a field.
 var (
 	balancerARN = regexp.MustCompile(`^arn:[a-z0-9-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:loadbalancer/[a-z]+/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,40}$`)
 	groupARN    = regexp.MustCompile(`^arn:[a-z0-9-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:targetgroup/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,40}$`)
 	listenerARN = regexp.MustCompile(`^arn:[a-z0-9-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:listener/[a-z]+/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,40}/[0-9a-f]{1,40}$`)
-	// serviceBalancer is the name of a balancer of a Service, which is made of the Service's
-	// UID.
+	// serviceBalancer matches the name of a Service's balancer, which is derived from the
+	// Service's UID.
 	serviceBalancer = regexp.MustCompile(`^a[0-9a-f]{31}$`)
-	// balancerHost is a name in the DNS. That of a balancer has the balancer's own case.
+	// balancerHost matches a DNS name. The one of a balancer has the case of the
+	// balancer's name.
 	balancerHost = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )
 
-// quoted quotes a value of an error, and limits it.
+// quoted quotes a value for an error, and limits its length.
 func quoted(text string) string { return fmt.Sprintf("%.120q", text) }
 
 // Balancing returns the network load balancers of Services, target groups and security
-// groups with the cluster's tag, without their details. A target group of other load
-// balancers alone is left out.
+// groups with the cluster's tag, without their details. It omits target groups that only
+// load balancers of no Service use.
 func (c *Client) Balancing(ctx context.Context) (cloud.Balancing, error) {
 	var b cloud.Balancing
 	balancers, err := c.describeBalancers(ctx)
@@ -69,7 +70,8 @@ func (c *Client) Balancing(ctx context.Context) (cloud.Balancing, error) {
 	if err != nil {
 		return b, err
 	}
-	// Most of what others have shows it without its tags, which cost most requests.
+	// Names and listeners identify most foreign objects. This saves the reads of their tags,
+	// which are most of the requests.
 	balancers = slices.DeleteFunc(balancers, func(v cloud.Balancer) bool { return !serviceBalancer.MatchString(v.Name) })
 	candidates := make(map[string]bool, len(balancers))
 	for _, v := range balancers {
@@ -104,7 +106,7 @@ func (c *Client) Balancing(ctx context.Context) (cloud.Balancing, error) {
 	return b, nil
 }
 
-// marks reports whether tags are those of something that is the cluster's.
+// marks reports whether an object with these tags is the cluster's.
 func (c Config) marks(tags map[string]string) bool {
 	if c.Legacy {
 		return tags["KubernetesCluster"] == c.Cluster
@@ -119,7 +121,7 @@ func (c *Client) describeBalancers(ctx context.Context) ([]cloud.Balancer, error
 	byID := make(map[string]cloud.Balancer)
 	in := &elb.DescribeLoadBalancersInput{PageSize: aws.Int32(largestELBPage)}
 	err := pages(describeBalancers, func() (*string, error) {
-		out, err := ask(ctx, c, describeBalancers, func(ctx context.Context) (*elb.DescribeLoadBalancersOutput, error) {
+		out, err := query(ctx, c, describeBalancers, func(ctx context.Context) (*elb.DescribeLoadBalancersOutput, error) {
 			return c.elb.DescribeLoadBalancers(ctx, in)
 		})
 		if err != nil {
@@ -148,7 +150,7 @@ func (c *Client) describeBalancers(ctx context.Context) ([]cloud.Balancer, error
 	return all, nil
 }
 
-// balancer returns what an answer says of a load balancer.
+// balancer converts a load balancer of an answer.
 func balancer(action string, l types.LoadBalancer) (cloud.Balancer, error) {
 	v := cloud.Balancer{
 		ID: value(l.LoadBalancerArn), Name: value(l.LoadBalancerName), Network: value(l.VpcId), Scheme: cloud.Scheme(l.Scheme), Families: cloud.AddressFamilies(l.IpAddressType),
@@ -188,7 +190,7 @@ func (c *Client) describeTargetGroups(ctx context.Context) ([]cloud.TargetGroup,
 	byID := make(map[string]cloud.TargetGroup)
 	in := &elb.DescribeTargetGroupsInput{PageSize: aws.Int32(largestELBPage)}
 	err := pages(describeTargetGroups, func() (*string, error) {
-		out, err := ask(ctx, c, describeTargetGroups, func(ctx context.Context) (*elb.DescribeTargetGroupsOutput, error) {
+		out, err := query(ctx, c, describeTargetGroups, func(ctx context.Context) (*elb.DescribeTargetGroupsOutput, error) {
 			return c.elb.DescribeTargetGroups(ctx, in)
 		})
 		if err != nil {
@@ -217,7 +219,7 @@ func (c *Client) describeTargetGroups(ctx context.Context) ([]cloud.TargetGroup,
 	return all, nil
 }
 
-// targetGroup returns what an answer says of a target group.
+// targetGroup converts a target group of an answer.
 func targetGroup(action string, g types.TargetGroup) (cloud.TargetGroup, error) {
 	v := cloud.TargetGroup{
 		ID: value(g.TargetGroupArn), Name: value(g.TargetGroupName), Network: value(g.VpcId), Protocol: cloud.Protocol(g.Protocol), Port: int(value(g.Port)),

@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
-// newBalancing returns an account and its Client, whose budget no test uses up.
+// newBalancing returns an account, and a Client with a budget that is larger than any test.
 func newBalancing(t *testing.T) (*awstest.Server, *Client) {
 	f, c := newAccount(t)
 	c.limiter = cloud.NewLimiter(func(string) cloud.Budget { return cloud.Budget{Burst: 1000, Rate: 1000} })
@@ -29,7 +29,7 @@ func mustChange(t testing.TB, c *Client, b cloud.BalancerChange) cloud.Balancing
 	return made
 }
 
-// service is the load balancing of one Service, as it was made.
+// service holds the objects for one Service.
 type service struct {
 	balancer, group, security string
 }
@@ -37,7 +37,7 @@ type service struct {
 // balancerOf returns the name of the balancer of a Service.
 func balancerOf(service string) string { return fmt.Sprintf("a%031x", service) }
 
-// expose makes a balancer with a security group and a target group.
+// expose creates a balancer with a security group and a target group.
 func expose(t testing.TB, f *awstest.Server, c *Client, name string) service {
 	t.Helper()
 	n := f.Default()
@@ -53,7 +53,7 @@ func expose(t testing.TB, f *awstest.Server, c *Client, name string) service {
 	return s
 }
 
-// Every verb does what it says, and reads show it.
+// TestChangesOfBalancing makes each change, and reads its effect.
 func TestChangesOfBalancing(t *testing.T) {
 	f, c := newBalancing(t)
 	n := f.Default()
@@ -112,7 +112,7 @@ func TestChangesOfBalancing(t *testing.T) {
 	}
 
 	do(cloud.BalancerChange{Verb: cloud.DeleteListener, Listener: cloud.Listener{ID: listener.ID}})
-	for range 2 { // to delete what is gone is no error
+	for range 2 { // deleting an absent object succeeds
 		do(cloud.BalancerChange{Verb: cloud.DeleteBalancer, Balancer: cloud.Balancer{ID: s.balancer}})
 		do(cloud.BalancerChange{Verb: cloud.DeleteListener, Listener: cloud.Listener{ID: listener.ID}})
 		do(cloud.BalancerChange{Verb: cloud.DeleteGroup, Group: cloud.TargetGroup{ID: s.group}})
@@ -149,7 +149,7 @@ func TestRulesOfSecurityGroups(t *testing.T) {
 		}
 	}
 	do(cloud.AllowIngress, rules[1])
-	do(cloud.AllowIngress, rules...) // one is there: the others are added
+	do(cloud.AllowIngress, rules...) // one exists: the others are added
 	do(cloud.AllowIngress, rules[1])
 	want(rules...)
 	do(cloud.RevokeIngress, rules[1:3]...)
@@ -162,8 +162,8 @@ func TestRulesOfSecurityGroups(t *testing.T) {
 	wantKind(t, err, cloud.Refused)
 }
 
-// Only what has the cluster's tag is shown, however many others there are.
-func TestBalancingIsTheClusters(t *testing.T) {
+// TestShowsOnlyTaggedBalancing: the client returns only objects with the cluster's tag.
+func TestShowsOnlyTaggedBalancing(t *testing.T) {
 	f, c := newBalancing(t)
 	f.Set(func(s *awstest.Settings) { s.Page = 7 })
 	n := f.Default()
@@ -195,8 +195,9 @@ func TestBalancingIsTheClusters(t *testing.T) {
 	}
 }
 
-// A target group that goes while tags are read is left out, and no other.
-func TestTagsOfWhatHasGone(t *testing.T) {
+// TestOmitsGroupsDeletedDuringTheRead: a target group that is deleted while the client reads
+// tags is missing from the result. All others are in it.
+func TestOmitsGroupsDeletedDuringTheRead(t *testing.T) {
 	f, c := newBalancing(t)
 	a, b := expose(t, f, c, "a"), expose(t, f, c, "b")
 	gone := strings.Replace(a.group, "/a/", "/gone/", 1)
@@ -206,8 +207,9 @@ func TestTagsOfWhatHasGone(t *testing.T) {
 	}
 }
 
-// A creation whose answer is lost is made again without a second object.
-func TestLostCreation(t *testing.T) {
+// TestRetriedCreationMakesOneObject: the retry of a creation whose answer was lost creates no
+// second object.
+func TestRetriedCreationMakesOneObject(t *testing.T) {
 	f, c := newBalancing(t)
 	s := expose(t, f, c, "web")
 	listener := cloud.BalancerChange{Verb: cloud.CreateListener, Listener: cloud.Listener{Balancer: s.balancer, Protocol: cloud.TCP, Port: 80, Group: s.group}}
@@ -250,8 +252,9 @@ func TestErrorsOfBalancing(t *testing.T) {
 	change(cloud.BalancerChange{Verb: cloud.RevokeIngress, Security: cloud.SecurityGroup{ID: s.security, Rules: []cloud.Rule{{Protocol: "-1", Group: s.security}}}}, cloud.Denied, "allow ec2:RevokeSecurityGroupIngress")
 }
 
-// What names nothing that the change can be about is never sent.
-func TestRefusesChangesOfNothing(t *testing.T) {
+// TestRefusesChangesWithInvalidIDs: the client does not send a change whose ID is of another
+// kind.
+func TestRefusesChangesWithInvalidIDs(t *testing.T) {
 	f, c := newBalancing(t)
 	f.Forget()
 	for _, verb := range []cloud.BalancerVerb{
@@ -271,7 +274,7 @@ func TestRefusesChangesOfNothing(t *testing.T) {
 	}
 }
 
-// All reads of balancers take from one bucket, and so do all changes.
+// TestBalancersShareBudgets: all reads of balancers share one bucket, and all changes another.
 func TestBalancersShareBudgets(t *testing.T) {
 	f, c := newBalancing(t)
 	s := expose(t, f, c, "web")

@@ -15,8 +15,9 @@ const (
 	aPort  = "arn:aws:elasticloadbalancing:eu-central-1:123456789012:listener/net/a/0123456789abcdef/0123456789abcdef"
 )
 
-// An answer that cannot be of the API is believed in nothing.
-func TestStrangeBalancers(t *testing.T) {
+// TestRefusesStrangeAnswers: the client ignores an answer as a whole if it has a value that the
+// real API never sends.
+func TestRefusesStrangeAnswers(t *testing.T) {
 	good := func() types.LoadBalancer {
 		return types.LoadBalancer{
 			LoadBalancerArn: aws.String(anARN), DNSName: aws.String("aB-1.elb.eu-central-1.amazonaws.com"), SecurityGroups: []string{"sg-2", "sg-1"},

@@ -14,110 +14,111 @@ import (
 )
 
 const (
-	// mostARNs is how many objects a read of tags may name.
+	// mostARNs is the maximum number of objects in one read of tags.
 	mostARNs = 20
-	// mostELBReads is how many reads of Elastic Load Balancing run at once.
+	// mostELBReads is the maximum number of concurrent reads of Elastic Load Balancing.
 	mostELBReads = 4
 )
 
-// mostForeign is how many objects of others are asked again for their tags in one reading.
-// A person may have tagged them to hand them over.
+// mostForeign is the maximum number of foreign objects whose tags one pass reads again. It
+// reads them because a person may have handed an object over by tagging it.
 const mostForeign = 400
 
-// tagBook remembers the tags of load balancers and target groups, so that a reading of an
-// account with thousands of others' ends in time. What a reading that failed has found
-// out counts for the next one.
+// tagBook caches the tags of load balancers and target groups, so that a pass over an account
+// with thousands of foreign objects ends in time. If a pass fails, the next one keeps the tags
+// that it has read.
 type tagBook struct {
 	foreign int // mostForeign
 	mu      sync.Mutex
-	reading int // the number of the present reading, or of the next one
+	pass    int // the number of the current pass, or of the next one
 	known   map[string]knownTags
 }
 
-// knownTags are what the tags of an object were in a reading. Tags that do not mark it as
-// the cluster's are not kept.
+// knownTags are the tags of an object in a pass. marked is set if they mark it as the
+// cluster's; only then tags holds them.
 type knownTags struct {
-	tags    map[string]string
-	marked  bool
-	reading int
+	tags   map[string]string
+	marked bool
+	pass   int
 }
 
-// unread returns those of ids whose tags have to be read: all but what this reading has
-// read before it failed, and most of what others own.
+// unread returns those of ids whose tags this pass still has to read. It omits objects that
+// this pass has read before it failed, and all but mostForeign of the foreign ones.
 func (b *tagBook) unread(ids []string) (all []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var foreign []string
 	for _, id := range ids {
-		switch now, is := b.known[id]; {
-		case !is || now.marked && now.reading != b.reading:
+		switch last, known := b.known[id]; {
+		case !known || last.marked && last.pass != b.pass:
 			all = append(all, id)
-		case now.reading != b.reading:
+		case last.pass != b.pass:
 			foreign = append(foreign, id)
 		}
 	}
 	slices.SortFunc(foreign, func(x, y string) int {
-		return cmp.Or(cmp.Compare(b.known[x].reading, b.known[y].reading), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(b.known[x].pass, b.known[y].pass), cmp.Compare(x, y))
 	})
 	return append(all, foreign[:min(len(foreign), b.foreign)]...)
 }
 
-// note takes the tags of some of ids.
-func (b *tagBook) note(ids []string, all map[string]map[string]string, marks func(map[string]string) bool) {
+// record records the tags of ids that were just read. It forgets the ids that all lacks.
+func (b *tagBook) record(ids []string, all map[string]map[string]string, marks func(map[string]string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.known == nil {
 		b.known = make(map[string]knownTags)
 	}
 	for _, id := range ids {
-		tags, is := all[id]
+		tags, exists := all[id]
 		switch {
-		case !is: // it does not exist any more
+		case !exists:
 			delete(b.known, id)
 		case marks(tags):
-			b.known[id] = knownTags{tags, true, b.reading}
+			b.known[id] = knownTags{tags, true, b.pass}
 		default:
-			b.known[id] = knownTags{reading: b.reading}
+			b.known[id] = knownTags{pass: b.pass}
 		}
 	}
 }
 
-// end ends a complete reading of ids, and returns the tags of those that are the cluster's.
-func (b *tagBook) end(ids []string) map[string]map[string]string {
+// finish ends a complete pass over ids, and returns the tags of the cluster's objects.
+func (b *tagBook) finish(ids []string) map[string]map[string]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, known := make(map[string]map[string]string), make(map[string]knownTags, len(ids))
 	for _, id := range ids {
-		if now, is := b.known[id]; is {
-			if known[id] = now; now.marked {
-				all[id] = now.tags
+		if last, ok := b.known[id]; ok {
+			if known[id] = last; last.marked {
+				all[id] = last.tags
 			}
 		}
 	}
 	b.known = known
-	b.reading++
+	b.pass++
 	return all
 }
 
-// tagsOf returns the tags of those of ids that have the cluster's tag, by their IDs.
+// tagsOf returns the tags of the objects among ids that have the cluster's tag, keyed by ID.
 func (c *Client) tagsOf(ctx context.Context, ids []string) (map[string]map[string]string, error) {
 	err := inParallel(slices.Collect(slices.Chunk(c.marked.unread(ids), mostARNs)), func(part []string) error {
 		some, err := c.tagsOfPart(ctx, part)
 		if err == nil {
-			c.marked.note(part, some, c.config.marks)
+			c.marked.record(part, some, c.config.marks)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c.marked.end(ids), nil
+	return c.marked.finish(ids), nil
 }
 
-// tagsOfPart is tagsOf for at most mostARNs. AWS answers nothing if one of them has gone,
-// and does not say reliably which, so they are halved until it is alone.
+// tagsOfPart returns the tags of at most mostARNs objects, keyed by ID. If one of them does not
+// exist, AWS returns an error for all, and does not say reliably which one it is. So
+// tagsOfPart halves the list until the missing object is alone.
 func (c *Client) tagsOfPart(ctx context.Context, ids []string) (map[string]map[string]string, error) {
-	out, err := ask(ctx, c, describeTags, func(ctx context.Context) (*elb.DescribeTagsOutput, error) {
+	out, err := query(ctx, c, describeTags, func(ctx context.Context) (*elb.DescribeTagsOutput, error) {
 		return c.elb.DescribeTags(ctx, &elb.DescribeTagsInput{ResourceArns: ids})
 	})
 	if err != nil && cloud.KindOf(err) == cloud.Missing {
@@ -162,8 +163,8 @@ func (c *Client) tagsOfPart(ctx context.Context, ids []string) (map[string]map[s
 	return all, nil
 }
 
-// inParallel calls do for all items, mostELBReads at once, and returns the first error. No
-// item begins after one that was denied: it would be denied, too.
+// inParallel calls do for all items, mostELBReads at a time, and returns the first error. After
+// a denied item it begins no other, because that would be denied, too.
 func inParallel[T any](items []T, do func(T) error) error {
 	var mu sync.Mutex
 	var running sync.WaitGroup

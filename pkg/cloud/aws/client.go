@@ -54,11 +54,11 @@ type Client struct {
 	batch   *cloud.Batch
 	zones   zones
 	marked  tagBook
-	many    int // how many instances are read by the cluster's tag first
+	many    int // from more instances than this, read reads by the cluster's tag first
 
 	mu      sync.Mutex
 	calls   map[cloud.Call]int
-	dropped map[string]bool // logged facts of instances that no label can have
+	dropped map[string]bool // logged facts that no label can contain
 }
 
 // New returns a Client with the credentials that the SDK finds: in the environment, in the
@@ -94,7 +94,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Region returns the region that the Client speaks to.
+// Region returns the region of the Client's requests.
 func (c *Client) Region() string { return c.region }
 
 // Cluster returns the name of the cluster. Its tags mark what is ours.
@@ -117,19 +117,20 @@ func (c *Client) count(action string, err error) {
 	c.calls[cloud.Call{Action: action, Outcome: outcome}]++
 }
 
-// ask sends a read. It retries until AWS answers, at most mostTries times.
-func ask[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) (Out, error) {
+// query sends a read. It retries until AWS answers, at most mostTries times.
+func query[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) (Out, error) {
 	return do(ctx, c, action, func(k cloud.Kind) bool { return k == cloud.Unavailable || k == cloud.Throttled }, send)
 }
 
-// change sends a request that changes something. It retries only if AWS has certainly not made
+// change sends a request that changes an object. It retries only if AWS has certainly not made
 // the change.
 func change[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) error {
 	_, err := create(ctx, c, action, send)
 	return err
 }
 
-// create is change for a request whose answer has the new object.
+// create sends a request that creates an object, and returns the answer. It retries like
+// change.
 func create[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) (Out, error) {
 	return do(ctx, c, action, func(k cloud.Kind) bool { return k == cloud.Throttled }, send)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/ini"
 )
 
-// Config has the settings of a cloud config file, in the format of AWS's own controller, that
-// have an effect here.
+// Config holds those settings of a cloud config file that have an effect here. The file has
+// the format of AWS's own controller.
 type Config struct {
 	// Cluster is the cluster's name in the tags. With Legacy it is the value of the tag
 	// KubernetesCluster.
@@ -21,7 +21,7 @@ type Config struct {
 	Legacy  bool
 	// Region is the region. Without it, the SDK finds one.
 	Region string
-	// VPC, if set, is the network in which the cluster's objects must be.
+	// VPC, if set, is the network of all objects of the cluster.
 	VPC string
 	// Tables, if set, are the IDs of the route tables that are ours, instead of those with
 	// the cluster's tag.
@@ -31,7 +31,7 @@ type Config struct {
 	// Families are the families of Nodes' addresses, "ipv4" and "ipv6", in the order in
 	// which Nodes list them.
 	Families []string
-	// KeepsNodeRules is set if the security groups of Nodes get no rules for load balancers.
+	// KeepsNodeRules is set if the security groups of Nodes must not get rules for load balancers.
 	KeepsNodeRules bool
 	// Security is the ID of the security group of load balancers whose Services name none.
 	// Without it, each gets one of its own.
@@ -101,8 +101,8 @@ func ParseConfig(text string) (Config, []string, error) {
 	return c, warnings, nil
 }
 
-// balancersID is the service of network load balancers in the files of AWS's own
-// controller, which has another one for classic load balancers.
+// balancersID is the name of the service of network load balancers in a cloud config. Classic
+// load balancers have another one.
 const balancersID = "elastic load balancing v2"
 
 // override is a section ServiceOverride.

@@ -89,8 +89,8 @@ func TestLegacyTag(t *testing.T) {
 	}
 }
 
-// Settings about security groups reach the service controller, which carries them out or
-// rejects them.
+// TestSecurityGroupSettings: settings of security groups reach the service controller, which
+// applies or rejects them.
 func TestSecurityGroupSettings(t *testing.T) {
 	for text, want := range map[string]Config{
 		"DisableSecurityGroupIngress":                                      {KeepsNodeRules: true},
@@ -145,8 +145,8 @@ func TestWrongCloudConfigs(t *testing.T) {
 	}
 }
 
-// FuzzCloudConfig: what is accepted is checked: no value reaches a filter or a request
-// that could mean more than one thing.
+// FuzzCloudConfig: each accepted value is valid. So no ambiguous value reaches a filter or a
+// request.
 func FuzzCloudConfig(f *testing.F) {
 	for _, seed := range []string{"[Global]\nZone=eu-west-1a\nVPC=vpc-1\n", "[ServiceOverride \"1\"]\nService=ec2\nURL=http://h\n", "[Global]\nRouteTableID=rtb-1,rtb-2\nKubernetesClusterID=\"a\\\"b\""} {
 		f.Add(seed)

@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/ini"
 )
 
-// settings sets the settings of the section Global, by their names in lower case. Each
-// function returns a warning about a value without effect.
+// settings has a function for each setting of the section Global, keyed by the lower-case
+// name. It sets the setting, and returns a warning about a value without effect.
 var settings = map[string]func(c *Config, value string) (warning string, err error){
 	"kubernetesclusterid":         func(c *Config, value string) (string, error) { return "", c.setCluster(value, false) },
 	"kubernetesclustertag":        func(c *Config, value string) (string, error) { return "", c.setCluster(value, true) },
@@ -24,10 +24,10 @@ var settings = map[string]func(c *Config, value string) (warning string, err err
 	"nlbsecuritygroupmode":        func(c *Config, value string) (string, error) { c.setMode(value); return "", nil },
 }
 
-// balancers is the subject of settings of load balancers.
+// balancers describes, for warnings, the settings of load balancers.
 const balancers = "load balancers"
 
-// elsewhere are settings without effect here, each with its subject.
+// elsewhere are settings without effect here, each with the feature that it configures.
 var elsewhere = map[string]string{
 	"subnetid": balancers,
 	"clusterserviceloadbalancerhealthprobemode": balancers, "clusterservicesharedloadbalancerhealthprobeport": balancers,
@@ -35,8 +35,8 @@ var elsewhere = map[string]string{
 	"supportedtopologyinstancetypepattern":            "labels of the network's topology",
 }
 
-// set sets one setting of the section Global. It returns a warning about a setting without
-// effect.
+// set sets one setting of the section Global. It returns a warning if the setting has no
+// effect here.
 func (c *Config) set(e ini.Entry) (warning string, err error) {
 	name := strings.ToLower(e.Name)
 	if to, known := settings[name]; known {
@@ -143,8 +143,8 @@ func (c *Config) setSecurity(value string) error {
 	return nil
 }
 
-// setMode notes a mode other than Managed, which is how the service controller works. The
-// other controllers do not depend on it.
+// setMode records a mode other than Managed. The service controller supports only Managed;
+// the other controllers do not depend on the mode.
 func (c *Config) setMode(value string) {
 	if value != "Managed" {
 		c.Mode = value

@@ -74,7 +74,8 @@ func (c *Client) instance(i types.Instance, account string) (cloud.Instance, err
 }
 
 // label returns a fact of an instance that becomes a label of its Node. It drops a value that
-// no label can have, and logs it once: the API server would refuse the whole patch of the Node.
+// no label can contain, and logs it once. With that value, the API server would refuse the
+// whole patch of the Node.
 func (c *Client) label(what, fact, instance string, form *regexp.Regexp) string {
 	if fact == "" || form.MatchString(fact) {
 		return fact

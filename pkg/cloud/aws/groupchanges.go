@@ -31,23 +31,24 @@ const (
 	describeIngress     = "UpdateSecurityGroupRuleDescriptionsIngress"
 )
 
-// check32 is a health check as requests have it.
-type check32 struct {
+// checkFields are the fields of a health check in a request.
+type checkFields struct {
 	protocol                              types.ProtocolEnum
 	port, path                            *string
 	matcher                               *types.Matcher
 	interval, timeout, healthy, unhealthy *int32
 }
 
-// check returns a health check as requests have it. What is zero is left to AWS.
-func check(h cloud.HealthCheck) check32 {
+// check converts a health check for a request. It omits zero fields, for which AWS has
+// defaults.
+func check(h cloud.HealthCheck) checkFields {
 	number := func(n int) *int32 {
 		if n == 0 {
 			return nil
 		}
 		return aws.Int32(int32(n))
 	}
-	c := check32{
+	c := checkFields{
 		protocol: types.ProtocolEnum(h.Protocol), port: optional(h.Port), path: optional(h.Path),
 		interval: number(h.Interval), timeout: number(h.Timeout), healthy: number(h.Healthy), unhealthy: number(h.Unhealthy),
 	}
@@ -80,7 +81,7 @@ func (c *Client) createTargetGroup(ctx context.Context, g cloud.TargetGroup) (cl
 	return cloud.Balancing{Groups: []cloud.TargetGroup{made}}, nil
 }
 
-// changeTargetGroup makes a change of a target group that exists.
+// changeTargetGroup changes or deletes a target group.
 func (c *Client) changeTargetGroup(ctx context.Context, verb cloud.BalancerVerb, g cloud.TargetGroup) error {
 	var targets []types.TargetDescription
 	for _, t := range g.Targets {
@@ -151,7 +152,8 @@ func (c *Client) changeSecurityGroup(ctx context.Context, verb cloud.BalancerVer
 	case len(g.Rules) == 1:
 		return nil
 	}
-	// One of them is there already, or is not there, and AWS has changed nothing.
+	// AWS has changed nothing, because one rule to add exists or one to remove does not. So
+	// send each rule in a request of its own.
 	var failed []error
 	for _, r := range g.Rules {
 		if err := c.changeRules(ctx, verb, g.ID, []cloud.Rule{r}); err != nil && !isDone(verb, err) {
@@ -161,7 +163,7 @@ func (c *Client) changeSecurityGroup(ctx context.Context, verb cloud.BalancerVer
 	return errors.Join(failed...)
 }
 
-// isDone reports whether an error says that a rule is as the change wants it.
+// isDone reports whether an error says that a rule already is in the wanted state.
 func isDone(verb cloud.BalancerVerb, err error) bool {
 	e, ok := errors.AsType[*cloud.Error](err)
 	if !ok {
@@ -173,8 +175,8 @@ func isDone(verb cloud.BalancerVerb, err error) bool {
 	return strings.HasPrefix(e.Text, "InvalidPermission.NotFound:") || strings.HasPrefix(e.Text, "InvalidGroup.NotFound:")
 }
 
-// changeRules adds rules to a security group, removes them or changes their descriptions,
-// all or none.
+// changeRules adds rules to a security group, removes them or changes their descriptions. AWS
+// changes all of them or none.
 func (c *Client) changeRules(ctx context.Context, verb cloud.BalancerVerb, id string, all []cloud.Rule) error {
 	if len(all) == 0 {
 		return nil

@@ -9,7 +9,8 @@ import (
 )
 
 var (
-	// A filter's value may hold wildcards, so every ID is checked before it becomes one.
+	// AWS interprets wildcards in a filter's value, so each ID is validated before it
+	// becomes one.
 	instanceID = regexp.MustCompile(`^i-[0-9a-f]{1,40}$`)
 	resourceID = regexp.MustCompile(`^[a-z]+-[0-9a-f]{1,40}$`)
 	zoneName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])?$`)
@@ -17,8 +18,8 @@ var (
 	hostName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 )
 
-// longestCluster is the longest name of a cluster: after the prefix, it is the key of a tag,
-// which has at most 128 characters.
+// longestCluster is the maximum length of a cluster's name. With its prefix, the name is the
+// key of a tag, which has at most 128 characters.
 const longestCluster = 106
 
 // isClusterName reports whether an AWS tag can hold a cluster's name. A regular expression
@@ -64,6 +65,6 @@ func parseID(text, region string) (string, error) {
 	return id, nil
 }
 
-// resourceName matches a Node's name that begins with its instance's ID: EC2 names hosts so
-// with the hostname type resource-name.
+// resourceName matches a Node's name that begins with its instance's ID. EC2 gives hosts such
+// names with the hostname type resource-name.
 var resourceName = regexp.MustCompile(`^(i-[0-9a-f]{8,40})(\.[a-z0-9.-]+)?$`)

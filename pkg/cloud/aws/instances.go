@@ -18,22 +18,21 @@ import (
 
 const (
 	describeInstances = "DescribeInstances"
-	// mostValues is how many values a filter may have.
+	// mostValues is the maximum number of values in a filter.
 	mostValues = 200
-	// many is how many instances are read by the cluster's tag first, in pages of a
-	// thousand. Fewer are read by their IDs.
+	// many is the number of instances above which read lists the instances with the
+	// cluster's tag first.
 	many = 1000
-	// largestPage is how many instances a page may have.
+	// largestPage is the maximum number of instances in a page.
 	largestPage = 1000
-	// mostPages is a number of pages that no answer reaches.
+	// mostPages is more pages than any complete answer has.
 	mostPages = 1000
-	// mostReads is how many parts of a read run at once.
+	// mostReads is the maximum number of parts of a read that run concurrently.
 	mostReads = 8
 )
 
-// Instances returns the instances of provider IDs. One that is not in the map is
-// unknown, for the reason that the error gives. Requests of several callers at a time
-// become one.
+// Instances returns the instances of provider IDs. If an instance is missing from the result,
+// its state is unknown, and the error says why. Concurrent calls share one request.
 func (c *Client) Instances(ctx context.Context, providerIDs []string) (map[string]cloud.Instance, error) {
 	return c.batch.Instances(ctx, providerIDs)
 }
@@ -41,44 +40,44 @@ func (c *Client) Instances(ctx context.Context, providerIDs []string) (map[strin
 // read reads the instances of provider IDs.
 func (c *Client) read(ctx context.Context, providerIDs []string) (map[string]cloud.Instance, error) {
 	found := make(map[string]cloud.Instance, len(providerIDs))
-	asked := make(map[string][]string) // provider IDs by ID
+	wanted := make(map[string][]string) // provider IDs by ID
 	for _, text := range providerIDs {
 		id, err := parseID(text, c.region)
 		if err != nil {
 			found[text] = cloud.Instance{ProviderID: text, Problem: err.Error()}
 			continue
 		}
-		asked[id] = append(asked[id], text)
+		wanted[id] = append(wanted[id], text)
 	}
-	take := func(all map[string]cloud.Instance) {
+	add := func(all map[string]cloud.Instance) {
 		for id, i := range all {
-			for _, text := range asked[id] {
+			for _, text := range wanted[id] {
 				found[text] = i
 			}
-			delete(asked, id)
+			delete(wanted, id)
 		}
 	}
-	if len(asked) > c.many {
-		// An instance without the tag is read below, and one that this does not reach before
-		// it fails. So it shows instances, and never that one is absent.
+	if len(wanted) > c.many {
+		// A list by tag cannot prove that an instance is absent: the instance may have no
+		// tag, or the list may have failed before it. Such instances are read by ID below.
 		all, err := c.tagged(ctx)
-		if take(all); cloud.KindOf(err) == cloud.Denied {
+		if add(all); cloud.KindOf(err) == cloud.Denied {
 			return found, err // the same request by ID would be denied, too
 		}
 	}
-	ids := make([]string, 0, len(asked))
-	for id := range asked {
+	ids := make([]string, 0, len(wanted))
+	for id := range wanted {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	all, err := c.parts(ctx, ids, c.byID)
-	take(all)
+	add(all)
 	return found, err
 }
 
-// tagged returns the instances that have the cluster's tag. With an error, there may be
-// others. Its pages come one after the other, so it ends after a third of the time: slow
-// pages leave the rest for reading by ID, which goes on in parallel.
+// tagged returns the instances with the cluster's tag. If it also returns an error, some may
+// be missing. It reads the pages one after the other, and stops after a third of the caller's
+// time. So slow pages leave time for the reads by ID, which run in parallel.
 func (c *Client) tagged(ctx context.Context) (map[string]cloud.Instance, error) {
 	if end, ends := ctx.Deadline(); ends {
 		var cancel context.CancelFunc
@@ -90,8 +89,8 @@ func (c *Client) tagged(ctx context.Context) (map[string]cloud.Instance, error) 
 	return all, err
 }
 
-// byID returns the instances of IDs, at most mostValues. One that the answer does not
-// have is absent.
+// byID returns the instances of at most mostValues IDs. An instance that the answer lacks is
+// absent.
 func (c *Client) byID(ctx context.Context, ids []string) (map[string]cloud.Instance, error) {
 	all := make(map[string]cloud.Instance, len(ids))
 	err := c.describe(ctx, []types.Filter{filter("instance-id", ids...)}, func(i cloud.Instance, _ types.Instance) { all[i.ID] = i })
@@ -106,9 +105,9 @@ func (c *Client) byID(ctx context.Context, ids []string) (map[string]cloud.Insta
 	return all, nil
 }
 
-// Named returns the instances of Nodes' names, for Nodes that have no provider ID yet: a
-// name is the instance's private DNS name, or begins with its ID. Of the others only
-// those of the cluster's tag count, because names repeat from network to network.
+// Named returns the instances of Nodes that have no provider ID yet, keyed by the Nodes'
+// names. A name begins with the instance's ID, or is its private DNS name. For a DNS name, an
+// instance must have the cluster's tag, because several networks may have the same name.
 func (c *Client) Named(ctx context.Context, names []string) (map[string]cloud.Instance, error) {
 	found := make(map[string]cloud.Instance, len(names))
 	var byID, byName []string
@@ -134,7 +133,7 @@ func (c *Client) Named(ctx context.Context, names []string) (map[string]cloud.In
 	for name, i := range more {
 		found[name] = i
 	}
-	// As soon as the Nodes have their provider IDs, other controllers ask for these.
+	// As soon as the Nodes have provider IDs, other controllers read the same instances.
 	offer := make(map[string]cloud.Instance, len(found))
 	for _, i := range found {
 		offer[i.ProviderID] = i
@@ -143,14 +142,14 @@ func (c *Client) Named(ctx context.Context, names []string) (map[string]cloud.In
 	return found, errors.Join(err, failed)
 }
 
-// byName returns the instances of private DNS names, at most mostValues.
+// byName returns the instances of at most mostValues private DNS names.
 func (c *Client) byName(ctx context.Context, names []string) (map[string]cloud.Instance, error) {
 	filters := append(c.config.ours(), filter("private-dns-name", names...), filter("instance-state-name", "pending", "running", "shutting-down", "stopping", "stopped"))
 	all := make(map[string]cloud.Instance, len(names))
 	err := c.describe(ctx, filters, func(i cloud.Instance, from types.Instance) {
 		name := value(from.PrivateDnsName)
 		if other, twice := all[name]; twice && other.ID != i.ID {
-			i = cloud.Instance{Problem: fmt.Sprintf("%s and %s both have the private DNS name %s; set the Node's providerID (kubelet --provider-id)", cmpID(other, i), i.ID, name)}
+			i = cloud.Instance{Problem: fmt.Sprintf("%s and %s both have the private DNS name %s; set the Node's providerID (kubelet --provider-id)", firstIDs(other), i.ID, name)}
 		}
 		all[name] = i
 	})
@@ -165,8 +164,8 @@ func (c *Client) byName(ctx context.Context, names []string) (map[string]cloud.I
 	return all, nil
 }
 
-// cmpID returns the ID of an instance, or of those that its problem names.
-func cmpID(known, next cloud.Instance) string {
+// firstIDs returns the ID of an instance, or the IDs in the problem of an ambiguous one.
+func firstIDs(known cloud.Instance) string {
 	if known.ID != "" {
 		return known.ID
 	}
@@ -174,8 +173,8 @@ func cmpID(known, next cloud.Instance) string {
 	return text
 }
 
-// parts reads keys in parts of mostValues. A part that fails keeps no other back, but
-// after one that is denied no further part begins: it would be denied, too.
+// parts reads keys in parts of mostValues. A failed part does not affect the others. But after
+// a denied part, parts begins no other, because that would be denied, too.
 func (c *Client) parts(ctx context.Context, keys []string, read func(context.Context, []string) (map[string]cloud.Instance, error)) (map[string]cloud.Instance, error) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
@@ -200,7 +199,7 @@ func (c *Client) parts(ctx context.Context, keys []string, read func(context.Con
 				all[k] = i
 			}
 			denied = denied || cloud.KindOf(err) == cloud.Denied
-			if err != nil && len(failed) == 0 { // the others fail for the same reason
+			if err != nil && len(failed) == 0 { // the other parts fail for the same reason
 				failed = append(failed, err)
 			}
 		})
@@ -209,18 +208,18 @@ func (c *Client) parts(ctx context.Context, keys []string, read func(context.Con
 	return all, errors.Join(failed...)
 }
 
-// describe passes every instance that the filters select to each. With an error, there
-// may be others.
+// describe calls each for every instance that the filters select. If it returns an error, it
+// may have missed some.
 func (c *Client) describe(ctx context.Context, filters []types.Filter, each func(cloud.Instance, types.Instance)) error {
 	in := &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(largestPage), IncludeManagedResources: aws.Bool(true)}
 	return pages(describeInstances, func() (*string, error) {
-		out, err := ask(ctx, c, describeInstances, func(ctx context.Context) (*ec2.DescribeInstancesOutput, error) {
+		out, err := query(ctx, c, describeInstances, func(ctx context.Context) (*ec2.DescribeInstancesOutput, error) {
 			return c.ec2.DescribeInstances(ctx, in)
 		})
 		if err != nil {
 			return nil, err
 		}
-		var shown []func() // a page that is wrong somewhere shows nothing
+		var shown []func() // none of them is called if any instance of the page is invalid
 		for _, r := range out.Reservations {
 			for _, i := range r.Instances {
 				v, err := c.instance(i, value(r.OwnerId))
@@ -238,8 +237,8 @@ func (c *Client) describe(ctx context.Context, filters []types.Filter, each func
 	})
 }
 
-// pages calls next until there is no other page. A token that comes twice would never
-// end.
+// pages calls next until there is no further page. It fails if a token comes twice, because
+// the pages would then never end.
 func pages(action string, next func() (*string, error)) error {
 	seen := make(map[string]bool)
 	for range mostPages {

@@ -55,7 +55,8 @@ func TestDescribesEveryState(t *testing.T) {
 	}
 }
 
-// IDs that AWS cannot be asked about are told, and harm no other.
+// TestForeignProviderIDsAreNotAbsent: the client reports IDs that AWS cannot have, and still
+// reads the others.
 func TestForeignProviderIDsAreNotAbsent(t *testing.T) {
 	f, c := newAccount(t)
 	good := idOf(f.Launch(awstest.Launch{})[0])
@@ -85,8 +86,8 @@ func TestReadsManyInstancesInFewCalls(t *testing.T) {
 	if err != nil || len(got) != 450 || f.Count(describeInstances) != 3 {
 		t.Fatalf("%d instances in %d calls, %v", len(got), f.Count(describeInstances), err)
 	}
-	// With many, the tag comes first, in pages, and then those without it by ID. A read by the
-	// tag may take a third of the caller's time, so this caller's has no end.
+	// Many instances are read by the tag first, in pages, and those without it by ID. A read
+	// by the tag may take a third of the caller's time, so this caller has no deadline.
 	all = append(all, f.Launch(awstest.Launch{Count: 3, Subnet: n.Subnets[0]})...)
 	gone := "aws:////i-0123456789abcdef0"
 	f.Forget()
@@ -112,7 +113,7 @@ func TestReadsManyInstancesInFewCalls(t *testing.T) {
 	}
 }
 
-// Nothing is known to be absent by an answer that lacks a page.
+// TestAMissingPageMakesNothingAbsent: an answer that lacks a page proves no absence.
 func TestAMissingPageMakesNothingAbsent(t *testing.T) {
 	for name, fault := range map[string]awstest.Fault{
 		"denied": {Pass: 1, Answer: awstest.Unauthorized}, "internal": {Pass: 1, Answer: awstest.Internal},
@@ -130,7 +131,7 @@ func TestAMissingPageMakesNothingAbsent(t *testing.T) {
 	}
 }
 
-// A part of the IDs that fails keeps no other part back.
+// TestAFailedPartHarmsNoOther: if one part of the IDs fails, the others are still read.
 func TestAFailedPartHarmsNoOther(t *testing.T) {
 	f, c := newAccount(t)
 	all := f.Launch(awstest.Launch{Count: 300, Subnet: f.AddNetwork("10.0.0.0/8", 18, false).Subnets[0]})
@@ -146,11 +147,11 @@ func TestAFailedPartHarmsNoOther(t *testing.T) {
 	}
 }
 
-// With many instances, pages of the tag that fail keep what they have
-// shown. The others are read by ID.
-func TestAFailedPageOfTheTagKeepsWhatWasShown(t *testing.T) {
+// TestAFailedPageKeepsTheEarlierPages: if a page of the list by tag fails, the instances of
+// the earlier pages count. The others are read by ID.
+func TestAFailedPageKeepsTheEarlierPages(t *testing.T) {
 	f, c := newAccount(t)
-	c.many = 40 // a thousand take a loaded machine longer than a try may
+	c.many = 40 // on a loaded machine, a thousand take longer than the timeout of a try
 	all := f.Launch(awstest.Launch{Count: 41, Tags: tagged})
 	f.Set(func(s *awstest.Settings) { s.Page = 21 })
 	byTag := func(call awstest.Call) bool { return strings.HasPrefix(call.Value("Filter.1.Name"), "tag") }
@@ -170,7 +171,8 @@ func TestAFailedPageOfTheTagKeepsWhatWasShown(t *testing.T) {
 	}
 }
 
-// Pages of the tag that do not end leave time for reading by ID.
+// TestSlowPagesLeaveTimeForReadingByID: if the list by tag does not end, there is still time to
+// read by ID.
 func TestSlowPagesLeaveTimeForReadingByID(t *testing.T) {
 	f, c := newAccount(t)
 	f.Inject(awstest.Fault{Action: describeInstances, Hang: true})
@@ -181,7 +183,8 @@ func TestSlowPagesLeaveTimeForReadingByID(t *testing.T) {
 	}
 }
 
-// A denied request ends the read: the further parts would be denied, too.
+// TestADeniedReadBeginsNoFurtherPart: a denied request ends the read, because further parts
+// would be denied, too.
 func TestADeniedReadBeginsNoFurtherPart(t *testing.T) {
 	f, c := newAccount(t)
 	f.Inject(awstest.Fault{Action: describeInstances, Answer: awstest.Unauthorized})
@@ -202,7 +205,7 @@ func TestADeniedReadBeginsNoFurtherPart(t *testing.T) {
 	}
 }
 
-func TestReadsAreSentAgainUntilTheyAreAnswered(t *testing.T) {
+func TestRetriesReads(t *testing.T) {
 	for name, fault := range map[string]awstest.Fault{
 		"throttled": {Answer: awstest.Throttled}, "internal": {Answer: awstest.Internal}, "reset": {Reset: true}, "half": {Half: true},
 	} {
@@ -229,7 +232,8 @@ func TestReadsAreSentAgainUntilTheyAreAnswered(t *testing.T) {
 	}
 }
 
-// The error names the missing permission, and the credentials are never shown.
+// TestNoErrorShowsTheCredentials: an error names the missing permission, but never shows the
+// credentials.
 func TestNoErrorShowsTheCredentials(t *testing.T) {
 	f, c := newAccount(t)
 	id := idOf(f.Launch(awstest.Launch{})[0])
@@ -294,7 +298,8 @@ func TestFindsInstancesByTheirNames(t *testing.T) {
 	}
 }
 
-// Nodes that were looked up by name cost no second call by ID.
+// TestALookupByNameServesThoseByID: after a lookup by name, a lookup by ID costs no second
+// request.
 func TestALookupByNameServesThoseByID(t *testing.T) {
 	f, c := newAccount(t)
 	all := f.Launch(awstest.Launch{Count: 3, Tags: tagged})
@@ -309,7 +314,7 @@ func TestALookupByNameServesThoseByID(t *testing.T) {
 	}
 }
 
-// Controllers that ask for the same instances at once cost one call.
+// TestCallersShareACall: controllers that read the same instances at once cost one request.
 func TestCallersShareACall(t *testing.T) {
 	f, c := newAccount(t)
 	ids := idsOf(f.Launch(awstest.Launch{Count: 20}))
@@ -327,7 +332,7 @@ func TestCallersShareACall(t *testing.T) {
 	}
 }
 
-// An API that hangs costs a caller no more than its time, and is reported.
+// TestAHangingAPIIsNotWaitedFor: if the API hangs, a call ends at its deadline with an error.
 func TestAHangingAPIIsNotWaitedFor(t *testing.T) {
 	f, c := newAccount(t)
 	id := idOf(f.Launch(awstest.Launch{})[0])
@@ -343,8 +348,8 @@ func TestAHangingAPIIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A page token that comes again would never end.
-func TestPagesEnd(t *testing.T) {
+// TestRepeatedPageTokenFails: if a page token comes twice, the pages would never end.
+func TestRepeatedPageTokenFails(t *testing.T) {
 	n := 0
 	again := "again"
 	err := pages(describeInstances, func() (*string, error) { n++; return &again, nil })

@@ -94,7 +94,7 @@ func testRoutesOnMoto(t *testing.T, c *Client, table string, a, b cloud.Instance
 	}
 	change := func(verb cloud.Verb, i cloud.Instance, was cloud.Route) {
 		t.Helper()
-		c.tables.reads = nil // nothing of the last moment is known
+		c.tables.reads = nil // forget the cached reads
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := c.ChangeRoutes(ctx, []cloud.RouteChange{{Table: table, Verb: verb, Destination: to, Instance: i.ID, Interface: i.Interface, Was: was}})[0]; err != nil {

@@ -17,10 +17,10 @@ const (
 	getQuota = "GetServiceQuota"
 	// routesQuota is the code of the quota of routes in a table.
 	routesQuota = "L-93826ACB"
-	// usualRoutes is the default quota of routes in a table, of each family.
+	// usualRoutes is AWS's default quota of routes of each family in a table.
 	usualRoutes = 500
-	// quotaInterval is the time between two reads of the quota while a table uses more than
-	// half of it, and quotaCalm otherwise. quotaPause is the time after a failed read.
+	// quotaInterval is the poll interval of the quota while a table uses more than half of
+	// it, and quotaCalm is the one otherwise. quotaPause is the pause after a failed read.
 	quotaInterval = time.Hour
 	quotaCalm     = 24 * time.Hour
 	quotaPause    = 10 * time.Minute
@@ -36,8 +36,8 @@ type quota struct {
 	next time.Time // when to try again after a failure
 }
 
-// get returns the quota, or the default one if it could not be read. The fullest table uses
-// so many routes.
+// get returns the quota, or the default one if it could not be read. used is the number of
+// routes in the fullest table.
 func (q *quota) get(ctx context.Context, c *Client, used int) cloud.Quota {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,7 +54,7 @@ func (q *quota) get(ctx context.Context, c *Client, used int) cloud.Quota {
 	q.read = time.Time{}
 	ctx, cancel := context.WithTimeout(ctx, quotaLimit)
 	defer cancel()
-	out, err := ask(ctx, c, getQuota, func(ctx context.Context) (*servicequotas.GetServiceQuotaOutput, error) {
+	out, err := query(ctx, c, getQuota, func(ctx context.Context) (*servicequotas.GetServiceQuotaOutput, error) {
 		return c.quotas.GetServiceQuota(ctx, &servicequotas.GetServiceQuotaInput{ServiceCode: aws.String("vpc"), QuotaCode: aws.String(routesQuota)})
 	})
 	n := 0

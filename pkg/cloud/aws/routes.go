@@ -23,7 +23,7 @@ const (
 	// mostChanges is how many changes of one call are in flight at once. The limiter paces
 	// them.
 	mostChanges = 16
-	// fresh is the largest age of a read that shows what a change replaces or removes.
+	// fresh is the maximum age of a read that confirms the route to replace or remove.
 	fresh = time.Second
 )
 
@@ -124,7 +124,7 @@ func (c *Client) Forward(ctx context.Context, i cloud.Instance) error {
 	})
 }
 
-// recent holds tables that were just read, for changes at the same time.
+// recent caches the last reads of tables, so that simultaneous changes share them.
 type recent struct {
 	mu    sync.Mutex
 	reads map[string]*tableRead // by ID
@@ -133,13 +133,13 @@ type recent struct {
 // tableRead is one read of a table.
 type tableRead struct {
 	began  time.Time
-	done   chan struct{} // closed when the following is set
+	done   chan struct{} // closed when the fields below are set
 	routes map[netip.Prefix]cloud.Route
 	err    error
 }
 
-// routeNow reads a route of a table, and whether it exists. The read may be shared, and up to
-// fresh old.
+// routeNow reads a route of a table, and reports whether it exists. Simultaneous calls share
+// reads, which are at most fresh old.
 func (c *Client) routeNow(ctx context.Context, id string, to netip.Prefix) (r cloud.Route, there bool, err error) {
 	read := c.tableNow(ctx, id)
 	select {
@@ -151,7 +151,7 @@ func (c *Client) routeNow(ctx context.Context, id string, to netip.Prefix) (r cl
 	return r, there, read.err
 }
 
-// tableNow returns a read of a table that is not older than fresh. It starts one if necessary.
+// tableNow returns a read of a table that is at most fresh old. It starts one if necessary.
 func (c *Client) tableNow(ctx context.Context, id string) *tableRead {
 	c.tables.mu.Lock()
 	defer c.tables.mu.Unlock()

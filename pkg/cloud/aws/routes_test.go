@@ -91,7 +91,7 @@ func TestReadsEveryTableThatIsOurs(t *testing.T) {
 	}
 }
 
-func TestTablesAreAllOrNone(t *testing.T) {
+func TestFailedReadReturnsNoTables(t *testing.T) {
 	f, c, table, _, _ := newRoutes(t)
 	n := f.AddNetwork("10.1.0.0/16", 24, false)
 	for range 5 {
@@ -163,7 +163,7 @@ func TestReplacesAndRemovesOnlyWhatWasRead(t *testing.T) {
 	if f.Count(deleteRoute) > 0 || f.Count(createRoute) > 0 {
 		t.Errorf("a replaced route was away for a moment: %v", f.Counts())
 	}
-	fresh := newClient(t, "") // nothing of the last moment is known
+	fresh := newClient(t, "") // has no cached reads
 	wantKind(t, make1(t, fresh, change(cloud.Remove, "10.4.0.0/24")), cloud.Changed)
 	wantKind(t, make1(t, fresh, change(cloud.Replace, "10.4.0.0/24")), cloud.Changed)
 	if f.Count(deleteRoute) > 0 || f.Count(replaceRoute) != 1 {

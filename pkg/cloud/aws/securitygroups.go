@@ -44,7 +44,7 @@ func (c *Client) describeGroups(ctx context.Context, filters ...types.Filter) ([
 	byID := make(map[string]cloud.SecurityGroup)
 	in := &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(largestPage)}
 	err := pages(describeGroups, func() (*string, error) {
-		out, err := ask(ctx, c, describeGroups, func(ctx context.Context) (*ec2.DescribeSecurityGroupsOutput, error) {
+		out, err := query(ctx, c, describeGroups, func(ctx context.Context) (*ec2.DescribeSecurityGroupsOutput, error) {
 			return c.ec2.DescribeSecurityGroups(ctx, in)
 		})
 		if err != nil {

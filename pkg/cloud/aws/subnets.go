@@ -72,7 +72,7 @@ func (c *Client) describeSubnets(ctx context.Context, by types.Filter) ([]types.
 	byID := make(map[string]types.Subnet)
 	in := &ec2.DescribeSubnetsInput{Filters: []types.Filter{by}, MaxResults: aws.Int32(largestPage)}
 	err := pages(describeSubnets, func() (*string, error) {
-		out, err := ask(ctx, c, describeSubnets, func(ctx context.Context) (*ec2.DescribeSubnetsOutput, error) {
+		out, err := query(ctx, c, describeSubnets, func(ctx context.Context) (*ec2.DescribeSubnetsOutput, error) {
 			return c.ec2.DescribeSubnets(ctx, in)
 		})
 		if err != nil {
@@ -100,8 +100,9 @@ func (c *Client) describeSubnets(ctx context.Context, by types.Filter) ([]types.
 	return all, nil
 }
 
-// routing reports which subnets have a route to an internet gateway. subnets has those with
-// an explicit table, by ID. For the others, mains has the main table of their VPC, by VPC.
+// routing says which subnets have a route to an internet gateway. subnets holds the subnets
+// with an explicit table, by ID. The others use the main table of their VPC, which mains holds
+// by the VPC's ID.
 type routing struct{ subnets, mains map[string]bool }
 
 // publicSubnets returns which subnets of networks have a route to an internet gateway.
@@ -146,13 +147,13 @@ func tagsOf(all []types.Tag) map[string]string {
 	return tags
 }
 
-// zones caches whether each zone of the region is a regular one, which does not change.
+// zones caches which zones of the region are regular ones. This never changes.
 type zones struct {
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-// regular returns whether each zone is a regular one.
+// regular reports for each zone whether it is a regular one.
 func (z *zones) regular(ctx context.Context, c *Client, names []string) (map[string]bool, error) {
 	z.mu.Lock()
 	known := z.known
@@ -160,7 +161,7 @@ func (z *zones) regular(ctx context.Context, c *Client, names []string) (map[str
 	if !slices.ContainsFunc(names, func(n string) bool { _, ok := known[n]; return !ok }) {
 		return known, nil
 	}
-	out, err := ask(ctx, c, describeZones, func(ctx context.Context) (*ec2.DescribeAvailabilityZonesOutput, error) {
+	out, err := query(ctx, c, describeZones, func(ctx context.Context) (*ec2.DescribeAvailabilityZonesOutput, error) {
 		return c.ec2.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{})
 	})
 	if err != nil {
@@ -168,7 +169,7 @@ func (z *zones) regular(ctx context.Context, c *Client, names []string) (map[str
 	}
 	known = make(map[string]bool)
 	for _, n := range names {
-		known[n] = false // a zone that is missing in the answer counts as not regular
+		known[n] = false // unless the answer says otherwise
 	}
 	for _, a := range out.AvailabilityZones {
 		known[value(a.ZoneName)] = value(a.ZoneType) == "availability-zone"

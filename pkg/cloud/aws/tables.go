@@ -18,12 +18,12 @@ import (
 
 const (
 	describeTables = "DescribeRouteTables"
-	// largestTables is how many tables a page may have.
+	// largestTables is the maximum number of tables in a page.
 	largestTables = 100
 )
 
-// Tables returns all route tables that are ours, with all routes: those in the cloud config,
-// or else those with the cluster's tag. It fails if one of them is missing.
+// Tables returns the cluster's route tables with all their routes. These are the tables in the
+// cloud config, or else those with the cluster's tag. Tables fails if one of them is missing.
 func (c *Client) Tables(ctx context.Context) ([]cloud.Table, error) {
 	filters, ours := c.config.ours(), "tag "+c.config.tag()
 	if ids := c.config.Tables; len(ids) > 0 {
@@ -70,12 +70,12 @@ func (c *Client) describeTables(ctx context.Context, filters []types.Filter) ([]
 	return all, nil
 }
 
-// eachTable passes every table that the filters select to each. With an error, it may have
-// passed only some.
+// eachTable calls each for every table that the filters select. If it returns an error, it may
+// have missed some.
 func (c *Client) eachTable(ctx context.Context, filters []types.Filter, each func(types.RouteTable)) error {
 	in := &ec2.DescribeRouteTablesInput{Filters: filters, MaxResults: aws.Int32(largestTables)}
 	return pages(describeTables, func() (*string, error) {
-		out, err := ask(ctx, c, describeTables, func(ctx context.Context) (*ec2.DescribeRouteTablesOutput, error) {
+		out, err := query(ctx, c, describeTables, func(ctx context.Context) (*ec2.DescribeRouteTablesOutput, error) {
 			return c.ec2.DescribeRouteTables(ctx, in)
 		})
 		if err != nil {
@@ -94,7 +94,7 @@ func (c *Client) eachTable(ctx context.Context, filters []types.Filter, each fun
 	})
 }
 
-// strange returns the error for an answer with a value that the API cannot have sent. The
+// strange returns the error for an answer with a value that the real API never sends. The
 // caller must ignore the whole answer.
 func strange(action, what, value string) error {
 	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: fmt.Sprintf("the answer has the invalid %s %.80q; retrying", what, value)}

@@ -15,8 +15,8 @@ import (
 // NodeGroup is a security group for the instances of a Fleet.
 const NodeGroup = "sg-nodes"
 
-// Balancers is a fake of an account's load balancing, with faults to inject. Its targets are
-// the instances of a Fleet. Set its fields inside Do.
+// Balancers is a fake of an account's load balancing that injects faults. Its targets are the
+// instances of a Fleet. Set its fields inside Do.
 type Balancers struct {
 	Fleet     *Fleet
 	mu        sync.Mutex
@@ -25,8 +25,8 @@ type Balancers struct {
 	balancers map[string]*cloud.Balancer
 	groups    map[string]*cloud.TargetGroup
 	security  map[string]*cloud.SecurityGroup
-	// lingers counts the deletions of a security group that still fail, because interfaces
-	// of a deleted balancer use it.
+	// lingers is, for each security group, how many deletions still fail because
+	// interfaces of a deleted balancer use it.
 	lingers map[string]int
 	made    int
 	changes []cloud.BalancerChange
@@ -41,11 +41,11 @@ type Balancers struct {
 	// made.
 	Fail func(c cloud.BalancerChange) error
 	// Lose, if set, is called after a change. If it returns an error, the caller gets that
-	// error in place of the answer.
+	// error instead of the answer.
 	Lose func(c cloud.BalancerChange) error
 	// Hold, if set, returns the channel that a change waits for.
 	Hold func(c cloud.BalancerChange) <-chan struct{}
-	// Most is how many balancers there may be; 0 is no limit.
+	// Most is the quota of balancers; 0 is no limit.
 	Most int
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// change makes a change, as AWS does.
+// change makes a change. Its checks and errors are those of AWS.
 func (b *Balancers) change(c cloud.BalancerChange) (answer cloud.Balancing, err error) {
 	switch c.Verb {
 	case cloud.CreateSecurityGroup, cloud.DeleteSecurityGroup, cloud.AllowIngress, cloud.RevokeIngress, cloud.DescribeIngress:
@@ -30,7 +30,7 @@ func refuse(c cloud.BalancerChange, k cloud.Kind, text string) error {
 	return &cloud.Error{Kind: k, Action: string(c.Verb), Text: text}
 }
 
-// tagsOf returns the tags of the objects with an ID.
+// tagsOf returns the tag maps of the objects with an ID.
 func (b *Balancers) tagsOf(id string) (all []map[string]string) {
 	if v := b.balancers[id]; v != nil {
 		all = append(all, v.Tags)
@@ -84,7 +84,7 @@ func (b *Balancers) changeSecurity(c cloud.BalancerChange) (answer cloud.Balanci
 	return answer, nil
 }
 
-// deleteSecurity deletes a security group that nothing uses.
+// deleteSecurity deletes a security group, unless an object uses it.
 func (b *Balancers) deleteSecurity(c cloud.BalancerChange, s *cloud.SecurityGroup) error {
 	for _, v := range b.balancers {
 		if slices.Contains(v.Security, s.ID) {

@@ -1,5 +1,5 @@
-// Package cloudtest has fakes of a cloud in the test's process, without a network, with faults
-// to inject.
+// Package cloudtest has fakes of a cloud that run in the test's process and inject faults. They
+// use no network.
 //
 //	f := cloudtest.New()
 //	f.Add("worker-1", "10.4.7.0/24")
@@ -18,7 +18,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// Secondary is the secondary range that aliases are taken from.
+// Secondary is the secondary range of the aliases.
 const Secondary = "pods"
 
 // Cloud is a fake of instances with alias ranges. Their IDs are fake://NAME.
@@ -35,7 +35,7 @@ type Cloud struct {
 	// made.
 	Fail func(c cloud.Change) error
 	// Lose, if set, is called after a change. If it returns an error, the caller gets that
-	// error in place of the answer.
+	// error instead of the answer.
 	Lose func(c cloud.Change) error
 }
 
@@ -54,7 +54,7 @@ func (c *Cloud) Do(f func()) {
 	f()
 }
 
-// Add adds an instance with these aliases, or replaces it.
+// Add adds an instance with these aliases. It replaces an instance of the same name.
 func (c *Cloud) Add(name string, aliases ...string) {
 	c.Do(func() {
 		i := &cloud.Instance{Name: name}

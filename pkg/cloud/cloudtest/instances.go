@@ -20,7 +20,7 @@ const (
 	Machine = "fake.large"
 )
 
-// Fleet is a fake of a cloud's instances, with latency and faults to inject. Their provider IDs
+// Fleet is a fake of a cloud's instances that injects latency and faults. Their provider IDs
 // are fake:///fake-1a/i-NAME. Set its fields inside Do.
 type Fleet struct {
 	mu        sync.Mutex
@@ -28,13 +28,13 @@ type Fleet struct {
 	names     map[string]string          // the provider ID of each Node's instance
 	calls     []Call
 
-	// Latency is how long a call takes.
+	// Latency is the time from a call to the moment at which the fake looks up the state.
 	Latency time.Duration
-	// Late is how long an answer takes to arrive.
+	// Late is the time from that moment to the return of the call.
 	Late time.Duration
 	// Revoked makes every call fail, as after a change of permissions.
 	Revoked bool
-	// Elsewhere makes every instance absent, as with the credentials of another account.
+	// Elsewhere makes every instance absent, as if the credentials were of another account.
 	Elsewhere bool
 	// Fault, if set, returns the keys of a call that are answered, and the call's error.
 	Fault func(c Call) (answered []string, err error)
@@ -134,7 +134,7 @@ func (f *Fleet) answer(ctx context.Context, c Call, idOf func(key string) string
 	return found, err
 }
 
-// pass lets time pass, unless ctx ends.
+// pass waits for d, or until ctx ends.
 func pass(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -149,7 +149,7 @@ func pass(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// found returns what a call finds.
+// found returns the instances that a call finds.
 func (f *Fleet) found(c Call, idOf func(key string) string) (map[string]cloud.Instance, error) {
 	if f.Revoked {
 		return nil, &cloud.Error{Kind: cloud.Denied, Action: c.Action, Text: "the identity may not read instances; allow it"}

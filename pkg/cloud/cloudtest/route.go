@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Routes is a fake of a cloud's route tables, with quotas, blackholes and faults to inject. Its
-// routes lead to the instances of a Fleet. Set its fields inside Do.
+// Routes is a fake of a cloud's route tables with quotas and blackholes that injects faults.
+// Its routes lead to the instances of a Fleet. Set its fields inside Do.
 type Routes struct {
 	Fleet  *Fleet
 	mu     sync.Mutex
@@ -21,8 +21,8 @@ type Routes struct {
 	changes []cloud.RouteChange
 	forward []string
 
-	// Quota is the quota of every table. Hidden is the number of routes of a family that
-	// the cloud allows if Quota does not show it; 0 is no limit.
+	// Quota is the quota of every table. Hidden is the number of routes of each family that
+	// the cloud allows, for tests in which Quota is unknown; 0 is no limit.
 	Quota  cloud.Quota
 	Hidden int
 	// Unreadable is the error of every read of the tables.
