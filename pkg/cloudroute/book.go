@@ -11,45 +11,45 @@ import (
 )
 
 const (
-	// settleTime is how long a cloud may still show the state before a change.
+	// settleTime is the time after a change in which a read may still show the old state.
 	settleTime = 10 * time.Second
-	// forgetTime is how long a write may arrive late. Until then, the ledger keeps absent
-	// routes, and the former targets of routes.
-	forgetTime = 10 * time.Minute
-	// throttledPause is how long changes pause after the cloud has throttled one.
+	// lateTime is the time after a change or a removal in which a write may still arrive.
+	// Meanwhile the ledger keeps absent routes, and the former targets of routes.
+	lateTime = 10 * time.Minute
+	// throttledPause is the pause of all changes after the cloud has throttled one.
 	throttledPause = time.Second
-	// recentTime is the largest age of a table's last read when a route in it is removed.
-	recentTime = 15 * time.Second
+	// maxReadAge is the maximum age of a table's last read when a route in it is removed.
+	maxReadAge = 15 * time.Second
 )
 
 // retries paces the retries of failed changes of one route, or of one instance.
 var retries = retry.Backoff{First: 500 * time.Millisecond, Last: time.Minute}
 
-// Book holds what was read, and decides what to change. It is not safe for concurrent
-// use.
+// Book holds the state that the caller has read, and decides which changes to make. It is not
+// safe for concurrent use.
 type Book struct {
-	options Options
-	nodes   map[string]*node
-	hosts   map[string][]*node // by instance, the oldest first
-	dests   map[netip.Prefix]*dest
-	tables  map[string]*table
-	ids     []string       // of the tables, sorted
-	local   []netip.Prefix // addresses of the networks themselves
+	options    Options
+	nodes      map[string]*node
+	byInstance map[string][]*node // by instance, the oldest first
+	dests      map[netip.Prefix]*dest
+	tables     map[string]*table
+	ids        []string       // of the tables, sorted
+	local      []netip.Prefix // the addresses of the cloud's networks
 
 	hasTables, hasLedger bool
 	began                time.Time // when the term began
 	needed               int       // destinations that a node needs
 
-	due      retry.Schedule[*dest]
-	forwards retry.Schedule[*node]
-	queue    []*dest // waits for room, the oldest node first
-	roomier  bool    // whether to try the queue again
-	staged   map[*dest]bool
-	marking  map[*dest][]Owned // the entries that are being written
-	touched  map[string]bool   // nodes whose Status may have changed
-	paused   time.Time         // until then no change begins
-	readBy   time.Time         // when to read the tables again, before the next comparison
-	examined int               // counts destinations, for tests of what an event costs
+	due        retry.Schedule[*dest]
+	forwards   retry.Schedule[*node]
+	queue      []*dest // the destinations that wait for room, the oldest node first
+	retryQueue bool    // whether to try the queue again
+	staged     map[*dest]bool
+	writing    map[*dest][]Owned // the entries that are being written
+	touched    map[string]bool   // nodes whose Status may have changed
+	paused     time.Time         // until then no change begins
+	readBy     time.Time         // when to read the tables again, before the next comparison
+	examined   int               // counts destinations, for tests of what an event costs
 }
 
 // node is a Node, with what the Book derives from it.
@@ -60,14 +60,14 @@ type node struct {
 	forward attempt
 }
 
-// dest is a destination that a node needs or the ledger has.
+// dest is a destination that a node needs or that the ledger has.
 type dest struct {
 	prefix netip.Prefix
 	claims []*node // the nodes with the range, the oldest first
 	owned  []Owned // from the ledger
 	gone   time.Time
 	slots  []slot
-	// queued is set while it waits for room, and full if there was no room.
+	// queued is set while the destination waits for room, and full if Admit found none.
 	queued, full bool
 }
 
@@ -76,20 +76,20 @@ type slot struct {
 	table string
 	attempt
 	code     Code
-	wrote    time.Time // when the last change of ours ended
-	reserved bool      // it has room, and is not there yet
+	wrote    time.Time // the end of our last change
+	reserved bool      // room is reserved for the route, which does not exist yet
 }
 
-// attempt records the tries of one change.
+// attempt holds the state of one change and its retries.
 type attempt struct {
-	flying   bool
+	inFlight bool
 	failures int // in a row
 	next     time.Time
-	why      error // of the last failure
+	err      error // of the last failure
 }
 
 func (a *attempt) ended(now time.Time, err error) {
-	a.flying, a.why = false, err
+	a.inFlight, a.err = false, err
 	if err == nil {
 		a.failures, a.next = 0, time.Time{}
 		return
@@ -101,17 +101,17 @@ func (a *attempt) ended(now time.Time, err error) {
 // New returns an empty Book.
 func New(o Options) *Book {
 	b := &Book{
-		options: o, nodes: make(map[string]*node), hosts: make(map[string][]*node), dests: make(map[netip.Prefix]*dest), touched: make(map[string]bool),
+		options: o, nodes: make(map[string]*node), byInstance: make(map[string][]*node), dests: make(map[netip.Prefix]*dest), touched: make(map[string]bool),
 	}
 	b.Reset(time.Time{})
 	return b
 }
 
-// Reset forgets the tables, the ledger and the outcomes of changes, at the beginning of a
-// term. It keeps the nodes.
+// Reset begins a term: it drops the tables, the ledger and the outcomes of changes, and keeps
+// the nodes.
 func (b *Book) Reset(now time.Time) {
 	b.tables, b.ids, b.local, b.hasTables, b.hasLedger, b.began = make(map[string]*table), nil, nil, false, false, now
-	b.due, b.forwards, b.queue, b.staged, b.marking = retry.Schedule[*dest]{}, retry.Schedule[*node]{}, nil, make(map[*dest]bool), nil
+	b.due, b.forwards, b.queue, b.staged, b.writing = retry.Schedule[*dest]{}, retry.Schedule[*node]{}, nil, make(map[*dest]bool), nil
 	b.readBy, b.paused = time.Time{}, time.Time{}
 	for p, d := range b.dests {
 		*d = dest{prefix: p, claims: d.claims, gone: now}
@@ -126,7 +126,7 @@ func (b *Book) Reset(now time.Time) {
 	}
 }
 
-// SetNode records what a node needs.
+// SetNode adds or updates a node.
 func (b *Book) SetNode(v Node, now time.Time) {
 	n := b.nodes[v.Name]
 	if n != nil && n.UID == v.UID && n.Created == v.Created && slices.Equal(n.Ranges, v.Ranges) {
@@ -138,9 +138,9 @@ func (b *Book) SetNode(v Node, now time.Time) {
 	}
 	n = &node{Node: v}
 	b.nodes[v.Name] = n
-	b.host(n, now)
+	b.bindInstance(n, now)
 	for _, text := range v.Ranges {
-		p, f := b.read(n, text)
+		p, f := b.parseRange(n, text)
 		if f.Code != "" {
 			n.faults = append(n.faults, f)
 			continue
@@ -156,10 +156,10 @@ func (b *Book) SetNode(v Node, now time.Time) {
 		n.dests = append(n.dests, d)
 		insert(&d.claims, n)
 	}
-	b.follow(n, now)
+	b.examineNode(n, now)
 }
 
-// DeleteNode records that a node is gone.
+// DeleteNode removes a node.
 func (b *Book) DeleteNode(name string, now time.Time) {
 	n := b.nodes[name]
 	if n == nil {
@@ -168,7 +168,7 @@ func (b *Book) DeleteNode(name string, now time.Time) {
 	delete(b.nodes, name)
 	b.forwards.Remove(n)
 	b.touched[name] = true
-	b.unhost(n, now)
+	b.unbindInstance(n, now)
 	for _, d := range n.dests {
 		remove(&d.claims, n)
 		if len(d.claims) == 0 {
@@ -180,7 +180,7 @@ func (b *Book) DeleteNode(name string, now time.Time) {
 	}
 }
 
-// SetTarget records the target of a node's routes.
+// SetTarget sets the target of a node's routes.
 func (b *Book) SetTarget(name string, t Target, now time.Time) {
 	if n := b.nodes[name]; n != nil {
 		b.setTarget(n, t, now)
@@ -192,16 +192,16 @@ func (b *Book) setTarget(n *node, t Target, now time.Time) {
 		return
 	}
 	if n.Target.Instance != t.Instance {
-		b.unhost(n, now)
+		b.unbindInstance(n, now)
 		n.Target = t
-		b.host(n, now)
+		b.bindInstance(n, now)
 	}
 	n.Target = t
-	b.follow(n, now)
+	b.examineNode(n, now)
 }
 
-// follow examines all destinations of a node.
-func (b *Book) follow(n *node, now time.Time) {
+// examineNode examines all destinations of a node.
+func (b *Book) examineNode(n *node, now time.Time) {
 	b.touched[n.Name] = true
 	b.forwards.Advance(n, now)
 	for _, d := range n.dests {
@@ -209,33 +209,35 @@ func (b *Book) follow(n *node, now time.Time) {
 	}
 }
 
-// host records which instance a node has. A younger node loses the instance.
-func (b *Book) host(n *node, now time.Time) {
+// bindInstance adds a node to the nodes of its instance. If younger nodes have the same
+// instance, the oldest of them loses it.
+func (b *Book) bindInstance(n *node, now time.Time) {
 	if id := n.Target.Instance; id != "" {
-		all := b.hosts[id]
+		all := b.byInstance[id]
 		insert(&all, n)
-		b.hosts[id] = all
+		b.byInstance[id] = all
 		if len(all) > 1 && all[0] == n {
-			b.follow(all[1], now)
+			b.examineNode(all[1], now)
 		}
 	}
 }
 
-// unhost separates a node from its instance, which may then belong to another node.
-func (b *Book) unhost(n *node, now time.Time) {
+// unbindInstance removes a node from the nodes of its instance, which may then belong to
+// another node.
+func (b *Book) unbindInstance(n *node, now time.Time) {
 	id := n.Target.Instance
-	all := b.hosts[id]
+	all := b.byInstance[id]
 	if id == "" || !remove(&all, n) {
 		return
 	}
-	if b.hosts[id] = all; len(all) == 0 {
-		delete(b.hosts, id)
+	if b.byInstance[id] = all; len(all) == 0 {
+		delete(b.byInstance, id)
 		return
 	}
-	b.follow(all[0], now)
+	b.examineNode(all[0], now)
 }
 
-// dest returns a destination, which it creates if necessary.
+// dest returns a destination. It creates the destination if necessary.
 func (b *Book) dest(p netip.Prefix) *dest {
 	d := b.dests[p]
 	if d == nil {
@@ -245,11 +247,12 @@ func (b *Book) dest(p netip.Prefix) *dest {
 	return d
 }
 
-// forget drops a destination that no node needs and the ledger does not have.
+// forget drops a destination if no node needs it, the ledger does not have it, and no write
+// of it is in flight.
 func (b *Book) forget(d *dest) {
-	flies := slices.ContainsFunc(d.slots, func(s slot) bool { return s.flying })
-	_, marks := b.marking[d]
-	if len(d.claims) == 0 && len(d.owned) == 0 && !flies && !marks {
+	inFlight := slices.ContainsFunc(d.slots, func(s slot) bool { return s.inFlight })
+	_, marks := b.writing[d]
+	if len(d.claims) == 0 && len(d.owned) == 0 && !inFlight && !marks {
 		b.due.Remove(d)
 		b.unqueue(d)
 		delete(b.staged, d)
@@ -257,7 +260,7 @@ func (b *Book) forget(d *dest) {
 	}
 }
 
-// slot returns the slot of a table.
+// slot returns the slot of a table. It creates the slot if necessary.
 func (d *dest) slot(id string) *slot {
 	for i := range d.slots {
 		if d.slots[i].table == id {
@@ -268,7 +271,7 @@ func (d *dest) slot(id string) *slot {
 	return &d.slots[len(d.slots)-1]
 }
 
-// ownedIn returns what the ledger has of a table.
+// ownedIn returns the ledger's route of a table.
 func (d *dest) ownedIn(id string) (o Owned, ok bool) {
 	for _, o := range d.owned {
 		if o.Table == id {
@@ -278,8 +281,8 @@ func (d *dest) ownedIn(id string) (o Owned, ok bool) {
 	return o, false
 }
 
-// owns reports whether the ledger says that a route is ours, and so are others of its
-// destination that bear our mark.
+// owns reports whether a route is ours according to the ledger. If the destination has a
+// second route with our mark, the ledger must have its target, too.
 func (o Owned) owns(r cloud.Route) bool {
 	if r.Split != "" && !slices.Contains(o.Targets, r.Split) {
 		return false
@@ -289,7 +292,7 @@ func (o Owned) owns(r cloud.Route) bool {
 	})
 }
 
-// insert inserts a node after the older ones.
+// insert inserts a node into a list that is sorted by age.
 func insert(all *[]*node, n *node) {
 	i, _ := slices.BinarySearchFunc(*all, n, byAge)
 	*all = slices.Insert(*all, i, n)

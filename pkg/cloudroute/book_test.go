@@ -28,8 +28,8 @@ func TestEveryTableGetsEveryRange(t *testing.T) {
 	}
 }
 
-// The cost of an event does not depend on the number of nodes.
-func TestAnEventCostsItsNodeAlone(t *testing.T) {
+// TestAnEventExaminesOnlyItsNode: the cost of an event does not depend on the number of nodes.
+func TestAnEventExaminesOnlyItsNode(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a", "rtb-b", "rtb-c")
 	for i := range 5000 {
 		w.add(i)
@@ -46,7 +46,7 @@ func TestAnEventCostsItsNodeAlone(t *testing.T) {
 	w.wantStatus(6000, Routed)
 }
 
-func TestARouteStaysForTheGraceAndNeverWithoutAReading(t *testing.T) {
+func TestARouteIsRemovedAfterTheGraceAndARead(t *testing.T) {
 	w := newWorld(t, Options{Grace: 5 * time.Minute}, "rtb-a", "rtb-b")
 	w.add(1)
 	w.add(2)
@@ -54,7 +54,7 @@ func TestARouteStaysForTheGraceAndNeverWithoutAReading(t *testing.T) {
 	w.remove(1)
 	w.pass(5*time.Minute - time.Second)
 	w.want(map[string]string{"10.0.1.0/24": "eni-1", "10.0.2.0/24": "eni-2"})
-	// The tables cannot be read: nothing is removed, however long.
+	// While the tables cannot be read, no route is removed.
 	w.every = 24 * time.Hour
 	w.now = w.now.Add(time.Hour)
 	w.settle()
@@ -63,13 +63,13 @@ func TestARouteStaysForTheGraceAndNeverWithoutAReading(t *testing.T) {
 	w.settle()
 	w.want(map[string]string{"10.0.2.0/24": "eni-2"})
 	w.every = time.Minute
-	w.pass(forgetTime + time.Minute)
+	w.pass(lateTime + time.Minute)
 	if len(w.ledger) != 1 {
 		t.Errorf("the ledger has %v", w.ledger)
 	}
 }
 
-// A list without any node counts as a mistake.
+// TestTheLastRouteIsNeverRemoved: a list without any node counts as a mistake.
 func TestTheLastRouteIsNeverRemoved(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a")
 	for i := range 3 {
@@ -109,14 +109,15 @@ func TestForeignRoutesStay(t *testing.T) {
 	if foreign != 3 {
 		t.Errorf("%d foreign routes in %+v", foreign, w.Rows())
 	}
-	// A person removes the foreign route.
+	// A person deletes the foreign route.
 	delete(w.tables["rtb-a"], prefix("10.0.1.0/24"))
 	w.pass(time.Minute)
 	w.wantStatus(1, Routed)
 }
 
-// A route that another controller made for a living node is adopted.
-func TestAdoptsWhatANodeNeeds(t *testing.T) {
+// TestAdoptsRoutesOfLivingNodes: a route that another controller created for a living node is
+// adopted.
+func TestAdoptsRoutesOfLivingNodes(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a")
 	w.put("rtb-a", cloud.Route{Destination: prefix("10.0.1.0/24"), Kind: cloud.ToInterface, Target: "eni-1", Instance: "i-1"})
 	w.put("rtb-a", cloud.Route{Destination: prefix("10.0.2.0/24"), Kind: cloud.ToInterface, Target: "eni-other", Instance: "i-2"})
@@ -145,18 +146,18 @@ func TestAnotherInstanceIsOneReplace(t *testing.T) {
 		w.put(id, cloud.Route{Destination: prefix("10.0.1.0/24"), Kind: cloud.ToInterface, Target: "eni-1", State: cloud.Blackhole})
 	}
 	w.pass(time.Minute)
-	w.wantStatus(1, Dead)
+	w.wantStatus(1, Blackhole)
 	w.SetTarget("worker-1", target(11), w.now)
 	w.settle()
 	w.want(map[string]string{"10.0.1.0/24": "eni-11"})
 	if len(w.made) != 2 || w.made[0].Verb != cloud.Replace || w.made[1].Verb != cloud.Replace {
 		t.Errorf("%v", w.made)
 	}
-	// A late write of the last leader is undone: the ledger still has its target.
+	// A late write of the last leader is corrected: the ledger still has its target.
 	w.put("rtb-a", cloud.Route{Destination: prefix("10.0.1.0/24"), Kind: cloud.ToInterface, Target: "eni-1"})
 	w.pass(time.Minute)
 	w.want(map[string]string{"10.0.1.0/24": "eni-11"})
-	w.pass(2 * forgetTime)
+	w.pass(2 * lateTime)
 	if got := w.ledger[prefix("10.0.1.0/24")].Text(); got != "rtb-a eni-11 worker-1\nrtb-b eni-11 worker-1\n" {
 		t.Errorf("the ledger has %q", got)
 	}
@@ -177,7 +178,7 @@ func TestDriftIsHealed(t *testing.T) {
 	}
 }
 
-// The oldest nodes get the room, and keep it.
+// TestAFullTableServesTheOldest: the oldest nodes get the room, and keep it.
 func TestAFullTableServesTheOldest(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		w := newWorld(t, Options{}, "rtb-a", "rtb-b")
@@ -199,7 +200,7 @@ func TestAFullTableServesTheOldest(t *testing.T) {
 		for i := range 10 {
 			want := Routed
 			if i >= 5 {
-				want = Full
+				want = TableFull
 			}
 			w.wantStatus(i, want)
 		}
@@ -209,15 +210,15 @@ func TestAFullTableServesTheOldest(t *testing.T) {
 		if n := len(w.made); known && n != 10 {
 			t.Errorf("%d changes", n)
 		}
-		// An older node comes, and takes nothing from those that have their routes.
+		// A new but older node takes no route from the others.
 		w.SetNode(Node{Name: "worker-77", Created: -1, Ranges: []string{"10.7.7.0/24"}, Target: target(77)}, w.now)
 		w.pass(time.Minute)
-		w.wantStatus(77, Full)
-		// The first place that is free is its own.
+		w.wantStatus(77, TableFull)
+		// It gets the first room.
 		w.remove(2)
 		w.pass(15 * time.Minute)
 		w.wantStatus(77, Routed)
-		w.wantStatus(5, Full)
+		w.wantStatus(5, TableFull)
 		w.quota, w.fail = cloud.Quota{Most: subnet.Pair[int]{subnet.IPv4: 500}}, nil
 		w.pass(time.Hour)
 		for _, i := range []int{5, 6, 7, 8, 9} {
@@ -229,8 +230,9 @@ func TestAFullTableServesTheOldest(t *testing.T) {
 	}
 }
 
-// A failed route is retried within a second, and delays no other.
-func TestAFailingRouteHoldsUpNoOther(t *testing.T) {
+// TestAFailingRouteDelaysNoOther: a failed route is retried within a second, and delays no
+// other.
+func TestAFailingRouteDelaysNoOther(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a")
 	var tries []time.Time
 	w.fail = func(c Change) error {
@@ -260,7 +262,7 @@ func TestAFailingRouteHoldsUpNoOther(t *testing.T) {
 	w.wantStatus(3, Routed)
 }
 
-// A throttled change does not count as a failure of its route.
+// TestThrottlingPausesAll: a throttled change does not count as a failure of its route.
 func TestThrottlingPausesAll(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a")
 	tokens, asked := 0, 0
@@ -287,9 +289,9 @@ func TestThrottlingPausesAll(t *testing.T) {
 	}
 }
 
-func TestWhatNodesSayIsNotBelieved(t *testing.T) {
+func TestInvalidNodesAreFindings(t *testing.T) {
 	w := newWorld(t, Options{Within: []netip.Prefix{prefix("10.0.0.0/8"), prefix("172.16.0.0/12")}}, "rtb-a")
-	w.blinds["rtb-a"] = false
+	w.otherNetwork["rtb-a"] = false
 	w.add(1)
 	w.add(2, "10.0.1.0/24")    // of an older node
 	w.add(3, "0.0.0.0/0")      // everything
@@ -305,7 +307,7 @@ func TestWhatNodesSayIsNotBelieved(t *testing.T) {
 	w.SetNode(Node{Name: "worker-11", Created: 11, Ranges: []string{"10.0.11.0/24"}, Target: Target{Problem: "no such instance"}}, w.now)
 	w.pass(time.Hour)
 	w.want(map[string]string{"10.0.1.0/24": "eni-1"})
-	for i, want := range []Code{1: Routed, 2: Duplicate, 3: Outside, 4: Outside, 5: Own, 6: Malformed, 7: Malformed, 8: Shared, 9: Elsewhere, 10: NoRange, 11: NoInstance} {
+	for i, want := range []Code{1: Routed, 2: Duplicate, 3: Outside, 4: Outside, 5: OwnAddresses, 6: Malformed, 7: Malformed, 8: SharedInstance, 9: OtherNetwork, 10: NoRange, 11: NoInstance} {
 		if i > 0 {
 			w.wantStatus(i, want)
 		}
@@ -319,7 +321,7 @@ func TestWhatNodesSayIsNotBelieved(t *testing.T) {
 	if n != 10 || w.Counts()[Routed] != 1 {
 		t.Errorf("%d findings, %v", n, w.Counts())
 	}
-	// The older node goes: the younger one gets what it had.
+	// When the older node is gone, the younger one gets its range.
 	w.remove(1)
 	w.pass(time.Minute)
 	w.wantStatus(2, Routed)
@@ -333,8 +335,8 @@ func TestForwardingIsSwitchedOnWhereItIsOff(t *testing.T) {
 		x.Forwards = i != 1
 		w.SetNode(Node{Name: fmt.Sprintf("worker-%d", i), Created: 1, Ranges: []string{fmt.Sprintf("10.0.%d.0/24", i)}, Target: x}, w.now)
 	}
-	w.Marks(w.now)
-	w.Marked(true, w.now)
+	w.PlanLedger(w.now)
+	w.LedgerDone(true, w.now)
 	changes, _ := w.Next(w.now, 100)
 	var forwards []Change
 	for _, c := range changes {
@@ -348,7 +350,7 @@ func TestForwardingIsSwitchedOnWhereItIsOff(t *testing.T) {
 	if len(forwards) != 1 || forwards[0].Instance != "i-1" {
 		t.Errorf("%v", forwards)
 	}
-	w.wantStatus(1, Forwarding)
+	w.wantStatus(1, NoForwarding)
 	w.wantStatus(2, Routed)
 	w.pass(time.Minute)
 	w.wantStatus(1, Routed)
@@ -361,7 +363,7 @@ func TestNothingHappensWithoutTablesOrLedger(t *testing.T) {
 	check := func(want Code) {
 		t.Helper()
 		changes, _ := b.Next(start, 10)
-		if marks := b.Marks(start); len(changes)+len(marks) > 0 || b.Status("worker-1").Code != want {
+		if marks := b.PlanLedger(start); len(changes)+len(marks) > 0 || b.Status("worker-1").Code != want {
 			t.Errorf("%v, %v, %+v", changes, marks, b.Status("worker-1"))
 		}
 	}
@@ -375,14 +377,15 @@ func TestNothingHappensWithoutTablesOrLedger(t *testing.T) {
 	check(NoTables)
 }
 
-// A plan shows the changes of the cloud before the ledger has them.
+// TestDryRunPlansBoth: a plan shows changes of the cloud whose entries the ledger does not have
+// yet.
 func TestDryRunPlansBoth(t *testing.T) {
 	w := newWorld(t, Options{DryRun: true}, "rtb-a")
 	w.ledger[prefix("10.0.7.0/24")] = Entry{prefix("10.0.7.0/24"), []Owned{{"rtb-a", []string{"eni-7"}, "worker-7"}}}
 	w.put("rtb-a", cloud.Route{Destination: prefix("10.0.7.0/24"), Kind: cloud.ToInterface, Target: "eni-7"})
 	w.restart()
 	w.add(1)
-	if entries := w.Marks(w.now); len(entries) != 1 {
+	if entries := w.PlanLedger(w.now); len(entries) != 1 {
 		t.Errorf("%v", entries)
 	}
 	changes, _ := w.Next(w.now, 1<<30)

@@ -19,23 +19,23 @@ var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 type world struct {
 	testing.TB
 	*Book
-	now    time.Time
-	tables map[string]map[netip.Prefix]cloud.Route
-	quota  cloud.Quota
-	ledger map[netip.Prefix]Entry
-	blinds map[string]bool // tables of another network
-	read   time.Time
-	every  time.Duration // between two readings
+	now          time.Time
+	tables       map[string]map[netip.Prefix]cloud.Route
+	quota        cloud.Quota
+	ledger       map[netip.Prefix]Entry
+	otherNetwork map[string]bool // tables of another network
+	read         time.Time
+	every        time.Duration // between two reads of the tables
 
 	// fail, if set, is called before a change. If it returns an error, the change is not made.
 	fail func(c Change) error
 	made []Change
-	// unmarked are changes that were made before the ledger had them.
+	// unmarked are changes whose entries the ledger did not have yet.
 	unmarked []Change
 }
 
 func newWorld(t testing.TB, o Options, tables ...string) *world {
-	w := &world{TB: t, now: start, tables: make(map[string]map[netip.Prefix]cloud.Route), ledger: make(map[netip.Prefix]Entry), every: time.Minute, blinds: make(map[string]bool)}
+	w := &world{TB: t, now: start, tables: make(map[string]map[netip.Prefix]cloud.Route), ledger: make(map[netip.Prefix]Entry), every: time.Minute, otherNetwork: make(map[string]bool)}
 	if o.Grace == 0 {
 		o.Grace = 5 * time.Minute
 	}
@@ -49,7 +49,7 @@ func newWorld(t testing.TB, o Options, tables ...string) *world {
 	return w
 }
 
-// restart starts another leader, which knows only what is stored.
+// restart starts another leader, which has only the stored state.
 func (w *world) restart() {
 	w.Book.Reset(w.now)
 	w.Book.SetLedger(slices.Collect(maps.Values(w.ledger)), w.now)
@@ -73,7 +73,7 @@ func (w *world) readTables() {
 	var all []cloud.Table
 	for id, routes := range w.tables {
 		t := cloud.Table{ID: id, Network: "vpc-1", Quota: w.quota, Routes: slices.Collect(maps.Values(routes))}
-		if w.blinds[id] {
+		if w.otherNetwork[id] {
 			t.Network = "vpc-2"
 		}
 		all = append(all, t)
@@ -82,7 +82,7 @@ func (w *world) readTables() {
 	w.Book.SetTables(all, w.now, w.now)
 }
 
-// target returns what the routes of the i-th instance lead to.
+// target returns the target of routes to the i-th instance.
 func target(i int) Target {
 	return Target{Instance: fmt.Sprintf("i-%d", i), Interface: fmt.Sprintf("eni-%d", i), Network: "vpc-1", Forwards: true}
 }
@@ -139,15 +139,15 @@ func (w *world) apply(c Change) error {
 	return nil
 }
 
-// turn makes the changes that are due, and reports whether there were any.
+// turn makes the due changes, and reports whether there were any.
 func (w *world) turn() bool {
-	entries := w.Marks(w.now)
+	entries := w.PlanLedger(w.now)
 	for _, e := range entries {
 		if w.ledger[e.Destination] = e; len(e.Routes) == 0 {
 			delete(w.ledger, e.Destination)
 		}
 	}
-	w.Marked(true, w.now)
+	w.LedgerDone(true, w.now)
 	changes, _ := w.Next(w.now, 16)
 	for _, c := range changes {
 		w.Done(c, w.apply(c), w.now)
@@ -155,7 +155,7 @@ func (w *world) turn() bool {
 	return len(entries)+len(changes) > 0
 }
 
-// settle makes all changes that are due now.
+// settle makes changes until none is due now.
 func (w *world) settle() {
 	w.Helper()
 	for n := 0; w.turn(); n++ {
@@ -165,7 +165,7 @@ func (w *world) settle() {
 	}
 }
 
-// pass lets time pass.
+// pass advances the clock.
 func (w *world) pass(d time.Duration) {
 	w.Helper()
 	for end := w.now.Add(d); ; {

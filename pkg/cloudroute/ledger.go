@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Entry is the ledger's entry of one destination. An Entry without routes means
-// that the ledger has none for the destination.
+// Entry is the ledger's entry of one destination. An Entry without routes stands for a
+// destination that the ledger does not have.
 type Entry struct {
 	Destination netip.Prefix
 	Routes      []Owned // in the order of their tables
 }
 
-// Owned is a route of ours in one table, also one that will be written next.
+// Owned is one of our routes in one table. The route may not be written yet.
 type Owned struct {
 	Table string
-	// Targets are the targets that the route may have: first the wanted one, then former
-	// ones while a write may still arrive late.
+	// Targets are the targets that the route may have: first the wanted one, and then the
+	// former ones for as long as a write of them may still arrive.
 	Targets []string
-	// Node is the last node that needed it.
+	// Node is the last node that needed the route.
 	Node string
 }
 
@@ -33,7 +33,7 @@ func (o Owned) equal(p Owned) bool {
 	return o.Table == p.Table && o.Node == p.Node && slices.Equal(o.Targets, p.Targets)
 }
 
-// Join returns an entry with all that two entries of one destination have.
+// Join returns an entry with all routes and targets of two entries of one destination.
 func (e Entry) Join(f Entry) Entry {
 	all := slices.Clone(e.Routes)
 	for _, o := range f.Routes {
@@ -75,7 +75,8 @@ func (e Entry) Key() string {
 
 var keys = strings.NewReplacer(":", "-", "/", "_")
 
-// ParseEntry parses an entry. It refuses an invalid one as a whole: nothing in it is ours.
+// ParseEntry parses an entry. It refuses an invalid entry as a whole, so no route in it counts
+// as ours.
 func ParseEntry(key, text string) (Entry, error) {
 	fail := func(why string) (Entry, error) {
 		return Entry{}, fmt.Errorf("entry %.100q of the ledger: %s", key, why)

@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Next returns at most n changes to make now, and when to call it again without an
-// event. A returned change is in flight until Done.
+// Next returns at most n changes to make now, and the time at which to call it again without
+// an event. A returned change is in flight until Done or NotMade.
 func (b *Book) Next(now time.Time, n int) (changes []Change, again time.Time) {
 	b.Admit(now)
 	switch {
@@ -25,11 +25,11 @@ func (b *Book) Next(now time.Time, n int) (changes []Change, again time.Time) {
 			break
 		}
 		switch {
-		case b.nodes[x.Name] != x || !x.Target.isKnown() || x.Target.Forwards || x.forward.flying || len(x.dests) == 0 || !b.hasHost(x):
+		case b.nodes[x.Name] != x || !x.Target.isKnown() || x.Target.Forwards || x.forward.inFlight || len(x.dests) == 0 || !b.ownsInstance(x):
 		case now.Before(x.forward.next):
 			b.forwards.Advance(x, x.forward.next)
 		default:
-			x.forward.flying = true
+			x.forward.inFlight = true
 			changes = append(changes, Change{Node: x.Name, RouteChange: cloud.RouteChange{Verb: Forward, Instance: x.Target.Instance, Interface: x.Target.Interface}})
 		}
 	}
@@ -38,7 +38,7 @@ func (b *Book) Next(now time.Time, n int) (changes []Change, again time.Time) {
 		if !due {
 			break
 		}
-		more, later := b.step(d, now, n-len(changes))
+		more, later := b.planDest(d, now, n-len(changes))
 		changes = append(changes, more...)
 		if !later.IsZero() {
 			b.due.Advance(d, later)
@@ -51,23 +51,23 @@ func (b *Book) Next(now time.Time, n int) (changes []Change, again time.Time) {
 	return changes, again
 }
 
-// step returns at most n changes of a destination, and when more may be due.
-func (b *Book) step(d *dest, now time.Time, n int) (changes []Change, later time.Time) {
+// planDest returns at most n changes of a destination, and the time at which more may be due.
+func (b *Book) planDest(d *dest, now time.Time, n int) (changes []Change, later time.Time) {
 	wait := func(until time.Time) {
 		if later.IsZero() || until.Before(later) {
 			later = until
 		}
 	}
-	if _, marks := b.marking[d]; !marks && !b.staged[d] && !slices.EqualFunc(b.entry(d, now), d.owned, Owned.equal) {
-		b.staged[d] = true // with time, the entry has become superfluous
+	if _, marks := b.writing[d]; !marks && !b.staged[d] && !slices.EqualFunc(b.entry(d, now), d.owned, Owned.equal) {
+		b.staged[d] = true // a part of the entry has expired
 	}
 	for _, id := range b.ids {
 		t, s := b.tables[id], d.slot(id)
-		v := b.look(d, t)
+		v := b.inspect(d, t)
 		switch late := s.lateUntil(b, d); {
-		case s.flying:
+		case s.inFlight:
 			continue
-		case v.has && now.Before(late) && v.verb == "" && (len(d.claims) == 0 || len(v.owned.Targets) > 1):
+		case v.recorded && now.Before(late) && v.verb == "" && (len(d.claims) == 0 || len(v.owned.Targets) > 1):
 			wait(late)
 		}
 		if v.verb == "" || v.verb == cloud.Add && !s.reserved || v.verb != cloud.Remove && !b.isMarked(v, d.prefix) {
@@ -87,7 +87,7 @@ func (b *Book) step(d *dest, now time.Time, n int) (changes []Change, later time
 			wait(now)
 			break
 		}
-		s.flying = true
+		s.inFlight = true
 		c := Change{RouteChange: cloud.RouteChange{Table: id, Verb: v.verb, Destination: d.prefix, Was: v.route}, Mark: v.owned.String()}
 		if v.verb == cloud.Remove {
 			c.Node = v.owned.Node
@@ -95,7 +95,7 @@ func (b *Book) step(d *dest, now time.Time, n int) (changes []Change, later time
 			c.Node, c.Instance, c.Interface = v.node.Name, v.node.Target.Instance, v.node.Target.via(d.prefix)
 			c.For = v.node.Name
 		}
-		if !v.has {
+		if !v.recorded {
 			c.Mark = Owned{id, []string{v.node.Target.id(d.prefix)}, c.Node}.String()
 		}
 		changes = append(changes, c)
@@ -103,19 +103,20 @@ func (b *Book) step(d *dest, now time.Time, n int) (changes []Change, later time
 	return changes, later
 }
 
-// mayRemove returns when a route that no node needs may be removed, or a time that is not
-// later than now. It requests a new read of the table if the last one is too old.
+// mayRemove returns the time from which a route that no node needs may be removed. The time is
+// not later than now if the route may be removed at once. mayRemove requests a new read of the
+// table if the last one is too old.
 func (b *Book) mayRemove(d *dest, t *table, now time.Time) (until time.Time) {
 	until = d.gone.Add(b.options.Grace)
 	switch {
 	case b.needed == 0:
-		// A cluster without any node is taken for a mistake.
-		return now.Add(forgetTime)
+		// If no node needs a route, the Book assumes a mistake, and removes none.
+		return now.Add(lateTime)
 	case b.options.DryRun:
 		return now
 	case until.After(now):
-	case t.read.Before(d.gone) || now.Sub(t.taken) > recentTime:
-		if until = now.Add(recentTime); b.readBy.IsZero() || now.Before(b.readBy) {
+	case t.began.Before(d.gone) || now.Sub(t.end) > maxReadAge:
+		if until = now.Add(maxReadAge); b.readBy.IsZero() || now.Before(b.readBy) {
 			b.readBy = now
 		}
 	}
@@ -139,7 +140,7 @@ func (b *Book) Done(c Change, err error, now time.Time) {
 	case err == nil:
 		s.wrote = now
 		t.set(c.Destination, c.made(), c.Verb != cloud.Remove)
-		b.roomier = true
+		b.retryQueue = true
 	case kind == cloud.Full:
 		b.full(t, subnet.FamilyOf(c.Destination.Addr()), now)
 	case kind == cloud.Changed || kind == cloud.Missing || kind == cloud.Taken:
@@ -149,12 +150,12 @@ func (b *Book) Done(c Change, err error, now time.Time) {
 	b.examine(d, now)
 }
 
-// ended records the outcome of an attempt. A throttled one says nothing about its route:
-// all changes pause for a moment, and then this one comes first.
+// ended records the outcome of an attempt. A throttled attempt does not count as a failure of
+// its route. All changes pause for a moment, and then this one comes first.
 func (b *Book) ended(a *attempt, now time.Time, err error) {
 	e, ok := errors.AsType[*cloud.Error](err)
 	if ok && e.Kind == cloud.Throttled {
-		a.flying = false
+		a.inFlight = false
 		if until := now.Add(max(e.After, throttledPause)); until.After(b.paused) {
 			b.paused = until
 		}
@@ -166,22 +167,22 @@ func (b *Book) ended(a *attempt, now time.Time, err error) {
 	}
 }
 
-// NotMade makes a change due again that was not begun.
+// NotMade records that a change was not begun. The change is due again.
 func (b *Book) NotMade(c Change, now time.Time) {
 	if n := b.nodes[c.Node]; c.Verb == Forward {
 		if n != nil {
-			n.forward.flying = false
+			n.forward.inFlight = false
 			b.forwards.Advance(n, now)
 		}
 		return
 	}
 	if d := b.dests[c.Destination]; d != nil {
-		d.slot(c.Table).flying = false
+		d.slot(c.Table).inFlight = false
 		b.examine(d, now)
 	}
 }
 
-// made returns the route that a change has made.
+// made returns the route that results from a change.
 func (c Change) made() cloud.Route {
 	return cloud.Route{
 		Destination: c.Destination, To: c.Destination.String(), Kind: cloud.ToInterface,
@@ -189,22 +190,23 @@ func (c Change) made() cloud.Route {
 	}
 }
 
-// full records that the cloud called a table full. All destinations that wait for room
-// there release it, so that the oldest get what is left.
+// full records that the cloud reported a table as full. It releases all reserved room in the
+// table, so that the oldest nodes get the room that is left.
 func (b *Book) full(t *table, f subnet.Family, now time.Time) {
 	t.limit[f] = t.used[f]
 	if t.Quota.Shared {
 		t.limit = subnet.Pair[int]{t.used[f], t.used[f]}
 	}
-	t.limited = now.Add(forgetTime)
+	t.limited = now.Add(lateTime)
 	for p, d := range b.dests {
-		if s := d.slot(t.ID); s.reserved && !s.flying && (t.Quota.Shared || subnet.FamilyOf(p.Addr()) == f) {
+		if s := d.slot(t.ID); s.reserved && !s.inFlight && (t.Quota.Shared || subnet.FamilyOf(p.Addr()) == f) {
 			b.release(d)
 			b.examine(d, now)
 		}
 	}
 }
 
+// forwarded records the outcome of a Forward.
 func (b *Book) forwarded(c Change, err error, now time.Time) {
 	n := b.nodes[c.Node]
 	if n == nil || n.Target.Instance != c.Instance {
@@ -218,28 +220,28 @@ func (b *Book) forwarded(c Change, err error, now time.Time) {
 	b.forwards.Advance(n, n.forward.next)
 }
 
-// Marks returns the entries that the ledger needs before the changes that wait for them,
-// and those that have become superfluous. They are being written until Marked.
-func (b *Book) Marks(now time.Time) (entries []Entry) {
+// PlanLedger returns the entries to write to the ledger: those that must precede changes of
+// the cloud, and those that have become obsolete. Their write is in flight until LedgerDone.
+func (b *Book) PlanLedger(now time.Time) (entries []Entry) {
 	b.Admit(now)
-	if b.marking != nil || len(b.staged) == 0 || !b.isReady() {
+	if b.writing != nil || len(b.staged) == 0 || !b.isReady() {
 		return nil
 	}
-	b.marking = make(map[*dest][]Owned, len(b.staged))
+	b.writing = make(map[*dest][]Owned, len(b.staged))
 	for d := range b.staged {
-		b.marking[d] = b.entry(d, now)
-		entries = append(entries, Entry{d.prefix, b.marking[d]})
+		b.writing[d] = b.entry(d, now)
+		entries = append(entries, Entry{d.prefix, b.writing[d]})
 	}
 	clear(b.staged)
 	slices.SortFunc(entries, func(x, y Entry) int { return x.Destination.Compare(y.Destination) })
 	return entries
 }
 
-// Marked records the outcome of a write of Marks.
-func (b *Book) Marked(ok bool, now time.Time) {
-	marked := b.marking
-	b.marking = nil
-	for d, owned := range marked {
+// LedgerDone records the outcome of the write of the entries from PlanLedger.
+func (b *Book) LedgerDone(ok bool, now time.Time) {
+	written := b.writing
+	b.writing = nil
+	for d, owned := range written {
 		if ok {
 			d.owned = owned
 		}
@@ -247,10 +249,11 @@ func (b *Book) Marked(ok bool, now time.Time) {
 	}
 }
 
-// IsMarking reports whether entries are being written.
-func (b *Book) IsMarking() bool { return b.marking != nil }
+// IsLedgerInFlight reports whether a write of entries is in flight.
+func (b *Book) IsLedgerInFlight() bool { return b.writing != nil }
 
-// ReadBy returns when to read the tables again before the next comparison, or zero.
+// ReadBy returns the time by which the tables must be read again, before the next full
+// comparison. It returns zero if that comparison is early enough.
 func (b *Book) ReadBy() time.Time { return b.readBy }
 
 // Touched returns the nodes whose Status may have changed since the last call.

@@ -19,8 +19,9 @@ func hopTarget(i int, v4, v6 string) Target {
 	return t
 }
 
-// Routes lead to the address of their family, and follow it when it changes. The ledger
-// names the address, so that the routes of a machine that is gone stay ours.
+// TestRoutesLeadToTheNextHopOfTheirFamily: a route leads to the instance's address of its
+// family, also after that address has changed. The ledger names the address, so the routes of
+// a machine that is gone stay ours.
 func TestRoutesLeadToTheNextHopOfTheirFamily(t *testing.T) {
 	w := newWorld(t, Options{}, "table")
 	w.add(1, "10.0.1.0/24", "fd00:1::/64")
@@ -45,12 +46,12 @@ func TestRoutesLeadToTheNextHopOfTheirFamily(t *testing.T) {
 	w.want(map[string]string{"10.0.1.0/24": "10.9.0.7", "fd00:1::/64": "fd00:9::1", "10.0.2.0/24": "10.9.0.2"})
 	w.restart()
 	w.remove(1)
-	w.pass(forgetTime)
+	w.pass(lateTime)
 	w.want(map[string]string{"10.0.2.0/24": "10.9.0.2"})
 }
 
-// A range of a family that the instance has no address of is a finding, and the other one is
-// routed.
+// TestAMissingNextHopIsAFinding: if the instance has no address of a range's family, that range
+// is a finding. The range of the other family is routed.
 func TestAMissingNextHopIsAFinding(t *testing.T) {
 	w := newWorld(t, Options{}, "table")
 	w.add(1, "10.0.1.0/24", "fd00:1::/64")

@@ -7,16 +7,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// noticeDelay is how long a route must be in its table before a notice names it, because a
-// cloud needs a moment to apply it.
+// noticeDelay is the time from the write of a route to a notice with it, because a cloud needs
+// a moment to apply the route.
 const noticeDelay = 2 * time.Second
 
-// someNetwork is the network in notices of instances whose network the cloud does not name.
+// someNetwork is the network in a notice if the cloud does not name the instance's network.
 const someNetwork = "default"
 
-// Notice returns the notice of a node for the other nodes: those of its ranges that every table
-// of its network routes to it. known is false until everything that it depends on was read. If
-// again is not zero, the notice may change then without an event.
+// Notice returns the notice of a node for the other nodes. It names the ranges that every table
+// of the node's network routes to the node. known is false until the tables, the ledger and the
+// instance were read. If again is not zero, the notice may change at that time without an event.
 func (b *Book) Notice(name string, now time.Time) (v subnet.Notice, again time.Time, known bool) {
 	n := b.nodes[name]
 	switch {
@@ -24,7 +24,7 @@ func (b *Book) Notice(name string, now time.Time) (v subnet.Notice, again time.T
 		return v, again, true
 	case !b.isReady() || !n.Target.isKnown():
 		return v, again, false
-	case !b.hasHost(n) || !n.Target.Forwards:
+	case !b.ownsInstance(n) || !n.Target.Forwards:
 		return v, again, true
 	}
 	v.Network = cmp.Or(n.Target.Network, someNetwork)
@@ -45,13 +45,12 @@ func (b *Book) Notice(name string, now time.Time) (v subnet.Notice, again time.T
 	return v, again, true
 }
 
-// isRouted reports whether every table of the node's network has the route, and there is at
-// least one.
+// isRouted reports whether the node's network has tables, and all of them have the route.
 func (b *Book) isRouted(d *dest) bool {
 	tables := 0
 	for _, id := range b.ids {
-		switch b.look(d, b.tables[id]).code {
-		case Elsewhere:
+		switch b.inspect(d, b.tables[id]).code {
+		case OtherNetwork:
 		case Routed:
 			tables++
 		default:
@@ -61,7 +60,7 @@ func (b *Book) isRouted(d *dest) bool {
 	return tables > 0
 }
 
-// routedSince returns when our last change of a destination's routes ended.
+// routedSince returns the end of our last change of a destination's routes.
 func (d *dest) routedSince(b *Book) (last time.Time) {
 	for i := range d.slots {
 		if s := &d.slots[i]; b.tables[s.table] != nil && s.wrote.After(last) {

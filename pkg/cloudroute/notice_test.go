@@ -22,16 +22,17 @@ func (w *world) wantNotice(name, want string) {
 	}
 }
 
-// A notice names a range only while every table of the node's network has its route.
+// TestNoticeFollowsTheTables: a notice names a range only while every table of the node's
+// network has its route.
 func TestNoticeFollowsTheTables(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a", "rtb-b")
-	w.blinds["rtb-c"] = true
+	w.otherNetwork["rtb-c"] = true
 	w.add(1)
 	w.add(2, "10.0.2.0/24", "fd00:2::/64")
 	w.wantNotice("worker-1", "vpc-1")
 	w.pass(time.Second)
 	_, again, _ := w.Notice("worker-1", w.now)
-	w.wantNotice("worker-1", "vpc-1") // written, but a moment ago
+	w.wantNotice("worker-1", "vpc-1") // the route was written less than noticeDelay ago
 	if d := again.Sub(w.now); d <= 0 || d > noticeDelay {
 		t.Errorf("it may change in %s", d)
 	}
@@ -50,7 +51,7 @@ func TestNoticeFollowsTheTables(t *testing.T) {
 	w.pass(2 * noticeDelay)
 	w.wantNotice("worker-1", "vpc-1 10.0.1.0/24")
 
-	// A route taken away by hand, until it is back.
+	// A person deletes a route; the notice omits it until it is restored.
 	delete(w.tables["rtb-a"], prefix("10.0.1.0/24"))
 	w.pass(settleTime)
 	w.readTables()
@@ -58,7 +59,7 @@ func TestNoticeFollowsTheTables(t *testing.T) {
 	w.pass(2 * noticeDelay)
 	w.wantNotice("worker-1", "vpc-1 10.0.1.0/24")
 
-	// Another instance, one that does not run, and one that does not forward.
+	// The node gets another instance, one that does not run, and one that does not forward.
 	w.SetTarget("worker-1", target(7), w.now)
 	w.wantNotice("worker-1", "vpc-1")
 	w.SetTarget("worker-1", Target{Problem: "it is terminated"}, w.now)
@@ -73,7 +74,8 @@ func TestNoticeFollowsTheTables(t *testing.T) {
 	w.wantNotice("worker-2", "?")
 }
 
-// The range of two nodes is routed to the older one, and an instance is that of one node.
+// TestNoticeIsOfTheOlderNode: if two nodes have the same range, only the notice of the older
+// one names it. If two nodes have the same instance, only the older one has a notice.
 func TestNoticeIsOfTheOlderNode(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a")
 	w.add(1)
@@ -85,8 +87,8 @@ func TestNoticeIsOfTheOlderNode(t *testing.T) {
 	w.wantNotice("worker-3", "")
 }
 
-// When the table is full, a node may send natively, and others send to it through the
-// tunnel.
+// TestNoticeOfANodeWithoutRoom: if the table is full, a node may send without a tunnel, but the
+// others use their tunnels to it.
 func TestNoticeOfANodeWithoutRoom(t *testing.T) {
 	w := newWorld(t, Options{}, "rtb-a")
 	w.quota = cloud.Quota{Most: subnet.Pair[int]{3, 3}}

@@ -15,13 +15,13 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// model is what the tables have to be like at rest, with lists and loops.
+// model computes the tables that a settled Book must produce, with lists and loops.
 type model struct {
 	nodes   map[string]Node
-	foreign map[string]map[netip.Prefix]cloud.Route // by table; ours never leads there
+	foreign map[string]map[netip.Prefix]cloud.Route // by table; our routes never have these targets
 }
 
-// owner returns the node that a range is routed to, or nil.
+// owner returns the node to which a range must be routed, or nil.
 func (m model) owner(p netip.Prefix) *Node {
 	var oldest *Node
 	for _, n := range m.nodes {
@@ -75,7 +75,7 @@ func (m model) step(w *world, rnd *rand.Rand) {
 	case 5, 6:
 		delete(m.nodes, name)
 		w.DeleteNode(name, w.now)
-	case 7: // a person removes a route
+	case 7: // a person deletes a route
 		delete(w.tables[id], p)
 		delete(m.foreign[id], p)
 	case 8: // a person writes one
@@ -91,7 +91,7 @@ func (m model) step(w *world, rnd *rand.Rand) {
 	}
 }
 
-// check compares the tables with the model at rest.
+// check compares the tables of a settled Book with the model.
 func (m model) check(w *world) {
 	w.Helper()
 	for id, routes := range w.tables {
@@ -123,8 +123,9 @@ func (m model) check(w *world) {
 	}
 }
 
-// Whatever nodes, people and the cloud do, at rest every route is there that a node
-// needs, none that was ours and no node needs, and every foreign one as it was.
+// TestTablesAgreeWithPlainRules makes random changes of nodes, tables and faults. Once the Book
+// has settled, every route that a node needs exists, no route of ours that no node needs does,
+// and no foreign route has changed.
 func TestTablesAgreeWithPlainRules(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := seeded(t, seed)
@@ -152,7 +153,8 @@ func TestTablesAgreeWithPlainRules(t *testing.T) {
 	}
 }
 
-// No table ever has more routes than its quota, and it is full before a node waits.
+// TestQuotasAreUsedUpAndNeverExceeded: no table ever has more routes than its quota, and a node
+// waits only if the table is full.
 func TestQuotasAreUsedUpAndNeverExceeded(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := seeded(t, seed)
@@ -179,7 +181,7 @@ func TestQuotasAreUsedUpAndNeverExceeded(t *testing.T) {
 		}
 		w.pass(30 * time.Minute)
 		for i := range live {
-			if w.Status(fmt.Sprintf("worker-%d", i)).Code == Full {
+			if w.Status(fmt.Sprintf("worker-%d", i)).Code == TableFull {
 				full++
 			}
 		}

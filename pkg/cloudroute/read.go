@@ -15,20 +15,19 @@ import (
 // table is a route table of the last read, with our changes since then.
 type table struct {
 	cloud.Table
-	routes   map[netip.Prefix]cloud.Route
-	read     time.Time // when the reading began
-	taken    time.Time // when the read ended
-	used     subnet.Pair[int]
-	reserved subnet.Pair[int]
-	// limit is the number of routes at which the cloud reported the table as full, and
-	// until when that counts; 0 is no limit.
+	routes     map[netip.Prefix]cloud.Route
+	began, end time.Time // of the read
+	used       subnet.Pair[int]
+	reserved   subnet.Pair[int]
+	// limit is the number of routes at which the cloud reported the table as full; 0 is no
+	// limit. It is valid until limited.
 	limit   subnet.Pair[int]
 	limited time.Time
 }
 
-// newTable returns a table that was just read.
-func newTable(v cloud.Table, read, taken time.Time) *table {
-	t := &table{Table: v, routes: make(map[netip.Prefix]cloud.Route, len(v.Routes)), read: read, taken: taken}
+// newTable returns a table of a read that began and ended at these times.
+func newTable(v cloud.Table, began, end time.Time) *table {
+	t := &table{Table: v, routes: make(map[netip.Prefix]cloud.Route, len(v.Routes)), began: began, end: end}
 	for f := range t.used {
 		t.used[f] = v.Used(subnet.Family(f))
 	}
@@ -41,7 +40,7 @@ func newTable(v cloud.Table, read, taken time.Time) *table {
 	return t
 }
 
-// count counts routes of a family.
+// count adds n to the count of the routes of p's family.
 func (t *table) count(to *subnet.Pair[int], p netip.Prefix, n int) {
 	if t.Quota.Shared {
 		to[subnet.IPv4] += n
@@ -51,7 +50,7 @@ func (t *table) count(to *subnet.Pair[int], p netip.Prefix, n int) {
 	to[subnet.FamilyOf(p.Addr())] += n
 }
 
-// most returns the number of routes that the table may have; 0 is unknown.
+// most returns the maximum number of routes of a family; 0 is unknown.
 func (t *table) most(f subnet.Family) int {
 	if t.limit[f] > 0 && (t.Quota.Most[f] == 0 || t.limit[f] < t.Quota.Most[f]) {
 		return t.limit[f]
@@ -59,7 +58,7 @@ func (t *table) most(f subnet.Family) int {
 	return t.Quota.Most[f]
 }
 
-// hasRoom reports whether a route may be added.
+// hasRoom reports whether the table has room for a route to p.
 func (t *table) hasRoom(p netip.Prefix) bool {
 	f := subnet.FamilyOf(p.Addr())
 	most := t.most(f)
@@ -78,8 +77,8 @@ func (t *table) set(p netip.Prefix, r cloud.Route, there bool) {
 	}
 }
 
-// SetTables replaces the tables that are ours with those of a complete read. began is when the
-// read began: it may lack later changes of ours.
+// SetTables replaces the cluster's tables with those of a complete read. The read may lack our
+// changes that ended after began, the time of its beginning.
 func (b *Book) SetTables(all []cloud.Table, began, now time.Time) {
 	same := b.hasTables && len(all) == len(b.ids)
 	before, local := b.tables, b.local
@@ -104,7 +103,7 @@ func (b *Book) SetTables(all []cloud.Table, began, now time.Time) {
 	for p, d := range b.dests {
 		for i := range d.slots {
 			s := &d.slots[i]
-			if t, old := b.tables[s.table], before[s.table]; t != nil && old != nil && (s.flying || s.wrote.Add(settleTime).After(began)) {
+			if t, old := b.tables[s.table], before[s.table]; t != nil && old != nil && (s.inFlight || s.wrote.Add(settleTime).After(began)) {
 				r, there := old.routes[p]
 				t.set(p, r, there)
 			}
@@ -116,7 +115,7 @@ func (b *Book) SetTables(all []cloud.Table, began, now time.Time) {
 	b.reserve()
 }
 
-// changed reports whether a destination's routes have changed.
+// changed reports whether a destination's routes differ from those before the read.
 func (b *Book) changed(d *dest, before map[string]*table) bool {
 	for id, t := range b.tables {
 		r, there := t.routes[d.prefix]
@@ -127,8 +126,8 @@ func (b *Book) changed(d *dest, before map[string]*table) bool {
 	return false
 }
 
-// keepLimit keeps the limit at which the cloud reported a table as full. After a while, the
-// Book tries one more route.
+// keepLimit copies the limit at which the cloud reported a table as full to the table of a new
+// read. Once the limit has expired, it allows one more route.
 func (b *Book) keepLimit(t, old *table, now time.Time) {
 	if old.limit == (subnet.Pair[int]{}) {
 		return
@@ -137,13 +136,13 @@ func (b *Book) keepLimit(t, old *table, now time.Time) {
 	for f := range t.limit {
 		if t.limit[f] > 0 && now.After(t.limited) {
 			t.limit[f] = t.used[f] + 1
-			b.roomier = true
+			b.retryQueue = true
 		}
 	}
 }
 
-// reserve counts the room of the routes that will be written next, and makes the waiting ones
-// try again.
+// reserve counts the reserved room in the new tables, and lets Admit try the waiting
+// destinations again.
 func (b *Book) reserve() {
 	for _, t := range b.tables {
 		t.reserved = subnet.Pair[int]{}
@@ -155,7 +154,7 @@ func (b *Book) reserve() {
 			}
 		}
 	}
-	b.roomier = true
+	b.retryQueue = true
 }
 
 // SetLedger replaces the entries of the ledger.
@@ -179,7 +178,7 @@ func (b *Book) SetLedger(all []Entry, now time.Time) {
 }
 
 // read parses a range of a node. It returns a finding for an invalid one.
-func (b *Book) read(n *node, text string) (p netip.Prefix, f Finding) {
+func (b *Book) parseRange(n *node, text string) (p netip.Prefix, f Finding) {
 	wrong := func(c Code, why string) (netip.Prefix, Finding) {
 		return netip.Prefix{}, Finding{n.Name, n.UID, c, fmt.Sprintf("podCIDR %.100q %s", text, why)}
 	}

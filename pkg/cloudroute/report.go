@@ -13,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Status returns how far a node's routes are. It is empty for a node that does not exist.
+// Status returns the state of a node's routes. It is empty for a node that does not exist.
 func (b *Book) Status(name string) Status {
 	n := b.nodes[name]
 	switch {
@@ -29,9 +29,9 @@ func (b *Book) Status(name string) Status {
 		return Status{Unknown, "the route tables have not been read yet"}
 	case !n.Target.isKnown():
 		return Status{Unknown, "the instance has not been looked up yet"}
-	case !b.hasHost(n):
-		older := b.hosts[n.Target.Instance][0].Name
-		return Status{Shared, fmt.Sprintf("instance %s belongs to the older node %s; correct the providerID of one of the two", n.Target.Instance, older)}
+	case !b.ownsInstance(n):
+		older := b.byInstance[n.Target.Instance][0].Name
+		return Status{SharedInstance, fmt.Sprintf("instance %s belongs to the older node %s; correct the providerID of one of the two", n.Target.Instance, older)}
 	case len(b.ids) == 0:
 		return Status{NoTables, "no route table is ours; tag one, or name it in the cloud's config"}
 	}
@@ -41,50 +41,50 @@ func (b *Book) Status(name string) Status {
 			return Status{Duplicate, fmt.Sprintf("podCIDR %s belongs to the older node %s; delete and re-create one of the two Nodes", d.prefix, older.Name)}
 		}
 		for _, id := range b.ids {
-			v := b.look(d, b.tables[id])
+			v := b.inspect(d, b.tables[id])
 			if rank(v.code) > rank(worst.Code) {
 				worst = Status{v.code, b.explain(d, b.tables[id], v)}
 			}
 		}
 	}
-	if !n.Target.Forwards && rank(Forwarding) > rank(worst.Code) {
+	if !n.Target.Forwards && rank(NoForwarding) > rank(worst.Code) {
 		text := "switching off the source/destination check of " + n.Target.Instance
-		if n.forward.why != nil {
-			text = fmt.Sprintf("failed to switch off the source/destination check of %s; retrying: %v", n.Target.Instance, n.forward.why)
+		if n.forward.err != nil {
+			text = fmt.Sprintf("failed to switch off the source/destination check of %s; retrying: %v", n.Target.Instance, n.forward.err)
 		}
-		worst = Status{Forwarding, text}
+		worst = Status{NoForwarding, text}
 	}
 	return worst
 }
 
-// rank orders codes of routes: what a person has to act on comes last.
+// rank orders codes of routes by urgency. Those on which a person must act come last.
 func rank(c Code) int {
-	return slices.Index([]Code{Routed, Pending, Forwarding, Dead, Failing, Full, Elsewhere, NoAddress, Own, Taken}, c)
+	return slices.Index([]Code{Routed, Pending, NoForwarding, Blackhole, Failing, TableFull, OtherNetwork, NoAddress, OwnAddresses, Taken}, c)
 }
 
-// explain returns the state of a route for people.
+// explain describes the state of a route in one sentence, with the fix.
 func (b *Book) explain(d *dest, t *table, v view) string {
 	route, s := fmt.Sprintf("route %s in %s", d.prefix, t.ID), d.slot(t.ID)
 	switch v.code {
 	case Routed:
 		return route + " leads to " + v.route.String()
-	case Dead:
+	case Blackhole:
 		return fmt.Sprintf("%s leads to %s: the instance does not run", route, v.route)
 	case Taken:
 		if other := cmp.Or(v.route.Rival, v.route.Split); other != "" {
 			return fmt.Sprintf("%s leads to %s, and another route that is not ours leads to %s; remove that one if nothing needs it", route, v.route, other)
 		}
 		return fmt.Sprintf("%s leads to %s and is not ours; remove it if nothing needs it, and the controller adds its own", route, v.route)
-	case Own:
+	case OwnAddresses:
 		return route + " overlaps the addresses of the cloud's own network; delete and re-create the Node with another podCIDR"
-	case Elsewhere:
+	case OtherNetwork:
 		return fmt.Sprintf("%s cannot lead to network %s, because the table is in %s; use a table of that network", route, v.node.Target.Network, t.Network)
 	case NoAddress:
 		return fmt.Sprintf("%s needs an address of %s on the primary interface of %s; add one, or give the Node no such podCIDR", route, subnet.FamilyOf(d.prefix.Addr()), v.node.Target.Instance)
-	case Full:
+	case TableFull:
 		return fmt.Sprintf("%s has no room: %s; raise the quota, or remove nodes", route, b.usage(t, subnet.FamilyOf(d.prefix.Addr())))
 	case Failing:
-		return fmt.Sprintf("%s cannot be written; retrying: %v", route, s.why)
+		return fmt.Sprintf("%s cannot be written; retrying: %v", route, s.err)
 	case Leftover:
 		return fmt.Sprintf("%s leads to %s, but no node needs it; the controller removes it after %s", route, v.route, b.options.Grace)
 	case Foreign:
@@ -98,19 +98,19 @@ func (b *Book) explain(d *dest, t *table, v view) string {
 	return route + " is about to be written"
 }
 
-// Findings yields what is wrong with nodes, in the order of their names.
+// Findings yields the problems of nodes, in the order of the nodes' names.
 func (b *Book) Findings() iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		for _, name := range slices.Sorted(maps.Keys(b.nodes)) {
 			n := b.nodes[name]
-			if s := b.Status(name); s.Code.IsProblem() && !(s.Code == Forwarding && n.forward.why == nil) && !yield(Finding{name, n.UID, s.Code, s.Text}) {
+			if s := b.Status(name); s.Code.IsProblem() && !(s.Code == NoForwarding && n.forward.err == nil) && !yield(Finding{name, n.UID, s.Code, s.Text}) {
 				return
 			}
 		}
 	}
 }
 
-// Usages returns how full each table is.
+// Usages returns the usage of each table.
 func (b *Book) Usages() (all []Usage) {
 	for _, id := range b.ids {
 		t := b.tables[id]
@@ -132,17 +132,17 @@ func (b *Book) usage(t *table, f subnet.Family) Usage {
 	return u
 }
 
-// Rows returns the routes of all tables and those that are missing, by table and
+// Rows returns the existing and the missing routes of all tables, sorted by table and
 // destination.
 func (b *Book) Rows() (all []Row) {
 	for _, id := range b.ids {
 		t := b.tables[id]
 		for p, d := range b.dests {
-			v := b.look(d, t)
+			v := b.inspect(d, t)
 			if v.code == "" {
 				continue
 			}
-			r := Row{Table: id, Destination: p.String(), Code: v.code, Ours: v.has, Node: v.owned.Node, Text: b.explain(d, t, v)}
+			r := Row{Table: id, Destination: p.String(), Code: v.code, Ours: v.recorded, Node: v.owned.Node, Text: b.explain(d, t, v)}
 			if len(d.claims) > 0 {
 				r.Node = d.claims[0].Name
 			}
@@ -163,7 +163,7 @@ func (b *Book) Rows() (all []Row) {
 	return all
 }
 
-// compareText compares destinations by address, and others by text.
+// compareText compares two destinations as prefixes, or as text if one of them is no prefix.
 func compareText(x, y string) int {
 	p, err := netip.ParsePrefix(x)
 	q, err2 := netip.ParsePrefix(y)
@@ -181,14 +181,14 @@ func (b *Book) Explain(name string) (all []Row) {
 	}
 	for _, d := range n.dests {
 		for _, id := range b.ids {
-			v := b.look(d, b.tables[id])
-			all = append(all, Row{Table: id, Destination: d.prefix.String(), Target: v.route.String(), Node: name, Code: v.code, Ours: v.has, Text: b.explain(d, b.tables[id], v)})
+			v := b.inspect(d, b.tables[id])
+			all = append(all, Row{Table: id, Destination: d.prefix.String(), Target: v.route.String(), Node: name, Code: v.code, Ours: v.recorded, Text: b.explain(d, b.tables[id], v)})
 		}
 	}
 	return all
 }
 
-// Counts returns how many nodes have each code.
+// Counts returns the number of nodes with each code.
 func (b *Book) Counts() map[Code]int {
 	n := make(map[Code]int)
 	for name := range b.nodes {
@@ -197,7 +197,7 @@ func (b *Book) Counts() map[Code]int {
 	return n
 }
 
-// Entries returns how many destinations the ledger has.
+// Entries returns the number of destinations in the ledger.
 func (b *Book) Entries() (n int) {
 	for _, d := range b.dests {
 		if len(d.owned) > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// splitWorld is a settled cluster of two nodes, whose first one has changed its instance
-// from i-1 to i-7, and whose table shows both.
+// splitWorld returns a settled cluster of two nodes. The first one has changed its instance
+// from i-1 to i-7, and the table has a route to each.
 func splitWorld(t *testing.T) *world {
 	w := newWorld(t, Options{}, "net")
 	w.add(1)
@@ -25,9 +25,9 @@ func splitWorld(t *testing.T) *world {
 	return w
 }
 
-// A Replace that was interrupted leaves two routes of ours. It is due again, although one
-// of them leads to the right instance.
-func TestAnInterruptedReplaceIsMadeAgain(t *testing.T) {
+// TestRetriesAnInterruptedReplace: an interrupted Replace leaves two routes of ours. It is due
+// again, although one of them leads to the right instance.
+func TestRetriesAnInterruptedReplace(t *testing.T) {
 	w := splitWorld(t)
 	before := len(w.made)
 	w.settle()
@@ -38,7 +38,8 @@ func TestAnInterruptedReplaceIsMadeAgain(t *testing.T) {
 	w.want(map[string]string{"10.0.1.0/24": "eni-7", "10.0.2.0/24": "eni-2"})
 }
 
-// Of two marked routes, the ledger has only one. The other one is foreign.
+// TestASecondRouteThatTheLedgerLacksIsForeign: if the ledger has only one of two marked routes,
+// the other one is foreign.
 func TestASecondRouteThatTheLedgerLacksIsForeign(t *testing.T) {
 	w := splitWorld(t)
 	w.put("net", cloud.Route{Destination: prefix("10.0.1.0/24"), Kind: cloud.ToInterface, Target: "eni-7", Instance: "i-7", Split: "eni-9"})
@@ -51,8 +52,8 @@ func TestASecondRouteThatTheLedgerLacksIsForeign(t *testing.T) {
 	}
 }
 
-// A foreign route that takes the packets is a finding. Ours is removed with its node, and
-// the foreign one stays.
+// TestARivalIsShownAndStays: a foreign route that takes the packets is a finding. Our route is
+// removed after its node is gone, but the foreign one stays.
 func TestARivalIsShownAndStays(t *testing.T) {
 	w := newWorld(t, Options{}, "net")
 	w.add(1)
@@ -75,7 +76,8 @@ func TestARivalIsShownAndStays(t *testing.T) {
 	}
 }
 
-// A route without the mark serves its node, and is never adopted or removed.
+// TestAnUnmarkedRouteIsNeverOurs: a route without our mark counts as its node's route, but is
+// never adopted or removed.
 func TestAnUnmarkedRouteIsNeverOurs(t *testing.T) {
 	w := newWorld(t, Options{}, "net")
 	w.put("net", cloud.Route{Destination: prefix("10.0.1.0/24"), Kind: cloud.ToInterface, Target: "eni-1", Instance: "i-1", Origin: cloud.Unmarked})

@@ -11,18 +11,18 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Options are what a Book needs to know.
+// Options are the settings of a Book.
 type Options struct {
-	// Within are the ranges that destinations may lie in; none allows any.
+	// Within are the ranges in which destinations must lie; if empty, any is allowed.
 	Within []netip.Prefix
-	// Grace is how long a route stays that no node needs.
+	// Grace is the time for which a route stays after no node needs it any more.
 	Grace time.Duration
-	// DryRun plans changes of the cloud together with the entries of the ledger that
-	// would have to be written before them.
+	// DryRun plans changes of the cloud at once, without waiting for the write of the
+	// ledger's entries that must precede them.
 	DryRun bool
 }
 
-// Node is what a node needs: routes of its ranges to its instance.
+// Node is a node that needs routes from its ranges to its instance.
 type Node struct {
 	Name, UID string
 	Created   int64 // in seconds
@@ -31,14 +31,14 @@ type Node struct {
 	Target Target
 }
 
-// Target is what a node's routes lead to. The zero value is a target that is not known
-// yet.
+// Target is the target of a node's routes. The zero value is an unknown target.
 type Target struct {
 	// Instance is the ID of the machine, and Interface that of its primary interface.
 	Instance, Interface string
-	// NextHops are the addresses that routes lead to, where they lead to no interface.
+	// NextHops are the addresses to which routes lead, in a cloud whose routes do not lead
+	// to interfaces.
 	NextHops subnet.Pair[netip.Addr]
-	// Network is the ID of the cloud's network that the interface is in.
+	// Network is the ID of the cloud's network to which the interface belongs.
 	Network string
 	// Forwards is set if the cloud lets the instance forward packets.
 	Forwards bool
@@ -60,17 +60,17 @@ func (t Target) via(to netip.Prefix) string {
 	return ""
 }
 
-// lacksHop reports whether routes to a destination need a next hop of a family that the
-// target has none of.
+// lacksHop reports whether routes to a destination need a next hop, and the target has none of
+// the destination's family.
 func (t Target) lacksHop(to netip.Prefix) bool {
 	return t.NextHops != (subnet.Pair[netip.Addr]{}) && t.via(to) == ""
 }
 
-// id is what the ledger calls the target of routes to a destination.
+// id returns the target of routes to a destination, as the ledger names it.
 func (t Target) id(to netip.Prefix) string { return cmp.Or(t.via(to), t.Instance) }
 
-// instance returns the instance as routes to a destination know it. Routes to an address
-// know no more than that.
+// instance returns the fields of the instance that routes to a destination contain. Routes to
+// a next hop contain only the address.
 func (t Target) instance(to netip.Prefix) cloud.Instance {
 	if t.NextHops != (subnet.Pair[netip.Addr]{}) {
 		return cloud.Instance{Interface: t.via(to)}
@@ -90,36 +90,37 @@ type Change struct {
 	Mark string
 }
 
-// Code is the state of a route, or of a node. Codes never change.
+// Code is the state of a route, or of a node. Pages and metrics show codes, so they must never
+// change.
 type Code string
 
 // The codes.
 const (
-	// Routed is a node that has everything, or a route that is in its table.
+	// Routed is the state of a node with all its routes, or of a route in its table.
 	Routed Code = "routed"
 	// Unknown is the state before the tables, the ledger or the instance were read.
 	Unknown Code = "unknown"
-	// Pending is a change that is about to be made.
+	// Pending is the state before a change that is due.
 	Pending Code = "pending"
 
-	// What is wrong with a node:
-	NoRange    Code = "no-range"      // it has no podCIDR
-	Malformed  Code = "malformed"     // a range is not a network
-	Outside    Code = "outside"       // a range is not in the ranges of the cluster
-	Duplicate  Code = "duplicate"     // an older node has the range
-	NoInstance Code = "no-instance"   // its instance is not known
-	Shared     Code = "shared"        // an older node has the instance
-	Forwarding Code = "no-forwarding" // the instance does not forward packets yet
+	// Problems of a node:
+	NoRange        Code = "no-range"      // it has no podCIDR
+	Malformed      Code = "malformed"     // a range is not a network
+	Outside        Code = "outside"       // a range is not in the ranges of the cluster
+	Duplicate      Code = "duplicate"     // an older node has the range
+	NoInstance     Code = "no-instance"   // its instance is not known
+	SharedInstance Code = "shared"        // an older node has the instance
+	NoForwarding   Code = "no-forwarding" // the instance does not forward packets yet
 
-	// What is wrong with a route:
-	NoTables  Code = "no-tables"       // no route table is ours
-	Own       Code = "own-addresses"   // overlaps the addresses of the cloud's network itself
-	Elsewhere Code = "another-network" // the instance is in another network than the table
-	NoAddress Code = "no-address"      // the instance has no address of the destination's family
-	Taken     Code = "taken"           // a foreign route has the destination
-	Dead      Code = "blackhole"       // it leads to an instance that does not run
-	Full      Code = "table-full"      // a table has no room for it
-	Failing   Code = "failing"         // the cloud refuses it
+	// Problems of a route:
+	NoTables     Code = "no-tables"       // no route table is ours
+	OwnAddresses Code = "own-addresses"   // overlaps the addresses of the cloud's network itself
+	OtherNetwork Code = "another-network" // the instance is in another network than the table
+	NoAddress    Code = "no-address"      // the instance has no address of the destination's family
+	Taken        Code = "taken"           // a foreign route has the destination
+	Blackhole    Code = "blackhole"       // it leads to an instance that does not run
+	TableFull    Code = "table-full"      // a table has no room for it
+	Failing      Code = "failing"         // the cloud refuses it
 
 	// Routes that no node needs:
 	Leftover Code = "leftover" // ours, and removed after the grace
@@ -127,38 +128,38 @@ const (
 )
 
 // Problems are the codes of findings.
-var Problems = []Code{NoRange, Malformed, Outside, Duplicate, NoInstance, Shared, Forwarding, NoTables, Own, Elsewhere, NoAddress, Taken, Dead, Full, Failing}
+var Problems = []Code{NoRange, Malformed, Outside, Duplicate, NoInstance, SharedInstance, NoForwarding, NoTables, OwnAddresses, OtherNetwork, NoAddress, Taken, Blackhole, TableFull, Failing}
 
-// IsProblem reports whether the code is of a finding.
+// IsProblem reports whether the code is one of a Finding.
 func (c Code) IsProblem() bool { return slices.Contains(Problems, c) }
 
-// Status is how far a node's routes are.
+// Status is the state of a node's routes.
 type Status struct {
 	Code Code
-	// Text says what is wrong or missing, and the fix.
+	// Text describes the state. It names the problem and the fix if there is one.
 	Text string
 }
 
-// Finding is what keeps a node's routes from being complete.
+// Finding is a problem that prevents some route of a node.
 type Finding struct {
 	Node, UID string
 	Code      Code
 	Text      string
 }
 
-// Usage is how full a table is.
+// Usage is the number of routes of a family in a table, and their quota.
 type Usage struct {
 	Table, Name string
 	Family      subnet.Family
-	// Used are the routes that count against the quota, and Most is the quota; 0 is
-	// unknown. Assumed is why Most is not what the cloud says.
+	// Used counts the routes that count against the quota. Most is the quota; 0 is unknown.
+	// Assumed is why Most is the cloud's default. It is empty if Most was read.
 	Used, Most int
 	Assumed    string
-	// Waiting counts the ranges of nodes for which the table has no room.
+	// Waiting counts the ranges of nodes that wait for room in the table.
 	Waiting int
 }
 
-// Free returns how many routes may be added, if the quota is known.
+// Free returns how many routes may be added. It returns 0 if the quota is unknown.
 func (u Usage) Free() int { return max(0, u.Most-u.Used) }
 
 // String describes the usage, like "412 of 500 routes, 88 free".
@@ -173,14 +174,14 @@ func (u Usage) String() string {
 	return text
 }
 
-// Row is a route of a table, or one that is missing there.
+// Row is an existing or a missing route of a table.
 type Row struct {
 	Table string
-	// Destination is the cloud's text of it.
+	// Destination is the destination in the cloud's notation.
 	Destination string
-	// Target is what the route leads to, or "" if it is missing.
+	// Target is the target of the route, or "" if the route is missing.
 	Target string
-	Node   string // that needs it; of a leftover, the last one
+	Node   string // the node that needs the route, or the last one that did
 	Code   Code
 	// Ours is set if the ledger has the route.
 	Ours bool

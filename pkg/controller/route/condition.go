@@ -36,7 +36,7 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 			return c.setCondition(n, true)
 		}
 		return w, false
-	case cloudroute.Dead:
+	case cloudroute.Blackhole:
 		c.lookAgain(n.Name, now)
 	}
 	if n.unrouted.IsZero() {

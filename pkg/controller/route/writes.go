@@ -53,7 +53,7 @@ func (c *Controller) writeLedger(now time.Time) (w controller.Write, ok bool) {
 	if c.writing != nil || !c.ledger.known || c.ledger.reads || c.ledger.failures > 0 {
 		return w, false
 	}
-	entries := c.book.Marks(now)
+	entries := c.book.PlanLedger(now)
 	if len(entries) == 0 {
 		return w, false
 	}
@@ -168,7 +168,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 // shows what the ledger has.
 func (c *Controller) ledgerWritten(now time.Time, err error) {
 	c.writing = nil
-	c.book.Marked(err == nil, now)
+	c.book.LedgerDone(err == nil, now)
 	switch {
 	case err == nil:
 		c.version, c.unwritten = *c.answer, 0

@@ -9,41 +9,41 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// view is how one table routes a destination, and the change that is due.
+// view is the state of a destination in one table, and the change that is due.
 type view struct {
-	code  Code
-	verb  cloud.Verb // "" if no change is due
-	node  *node      // that the route should lead to
-	route cloud.Route
-	there bool
-	owned Owned
-	has   bool // the ledger has it
+	code     Code
+	verb     cloud.Verb // "" if no change is due
+	node     *node      // the route should lead to this node
+	route    cloud.Route
+	there    bool // route exists
+	owned    Owned
+	recorded bool // the ledger has owned
 }
 
-// isReady reports whether everything that a decision needs has been read.
+// isReady reports whether the tables and the ledger have been read.
 func (b *Book) isReady() bool { return b.hasTables && b.hasLedger }
 
-// winner returns the node that a destination is routed to, or nil. A younger node never
-// gets what an older one has, even if that one has no instance yet.
-func (b *Book) winner(d *dest) *node {
-	if len(d.claims) == 0 || !d.claims[0].Target.isKnown() || !b.hasHost(d.claims[0]) {
+// ownerOf returns the node to which a destination is routed, or nil. A younger node never gets
+// the range of an older one, even if the older one has no instance yet.
+func (b *Book) ownerOf(d *dest) *node {
+	if len(d.claims) == 0 || !d.claims[0].Target.isKnown() || !b.ownsInstance(d.claims[0]) {
 		return nil
 	}
 	return d.claims[0]
 }
 
-// hasHost reports whether a node is the oldest of its instance.
-func (b *Book) hasHost(n *node) bool {
-	all := b.hosts[n.Target.Instance]
+// ownsInstance reports whether a node is the oldest one with its instance.
+func (b *Book) ownsInstance(n *node) bool {
+	all := b.byInstance[n.Target.Instance]
 	return n.Target.Instance == "" || len(all) > 0 && all[0] == n
 }
 
-// look returns how a destination is routed in a table.
-func (b *Book) look(d *dest, t *table) (v view) {
+// inspect returns the state of a destination in a table, and the change that is due.
+func (b *Book) inspect(d *dest, t *table) (v view) {
 	v.route, v.there = t.routes[d.prefix]
-	v.owned, v.has = d.ownedIn(t.ID)
-	v.node = b.winner(d)
-	ours := v.there && v.has && v.owned.owns(v.route)
+	v.owned, v.recorded = d.ownedIn(t.ID)
+	v.node = b.ownerOf(d)
+	ours := v.there && v.recorded && v.owned.owns(v.route)
 	if len(d.claims) == 0 {
 		switch {
 		case ours:
@@ -53,24 +53,26 @@ func (b *Book) look(d *dest, t *table) (v view) {
 		}
 		return v
 	}
-	switch n := v.node; {
+	n := v.node
+	leads := n != nil && v.there && v.route.LeadsTo(n.Target.instance(d.prefix))
+	switch {
 	case n == nil:
 		v.code = Unknown
 	case slices.ContainsFunc(b.local, d.prefix.Overlaps):
-		v.code = Own
+		v.code = OwnAddresses
 	case n.Target.Network != "" && t.Network != "" && n.Target.Network != t.Network:
-		v.code = Elsewhere
+		v.code = OtherNetwork
 	case n.Target.lacksHop(d.prefix):
 		v.code = NoAddress
-	case v.there && v.route.LeadsTo(n.Target.instance(d.prefix)) && v.route.Rival != "":
+	case leads && v.route.Rival != "":
 		v.code = Taken
-	case v.there && v.route.LeadsTo(n.Target.instance(d.prefix)) && v.route.Split != "":
+	case leads && v.route.Split != "":
 		if v.code = Taken; ours {
 			v.code, v.verb = Pending, cloud.Replace
 		}
-	case v.there && v.route.LeadsTo(n.Target.instance(d.prefix)) && v.route.State == cloud.Blackhole:
-		v.code = Dead
-	case v.there && v.route.LeadsTo(n.Target.instance(d.prefix)):
+	case leads && v.route.State == cloud.Blackhole:
+		v.code = Blackhole
+	case leads:
 		v.code = Routed
 	case ours:
 		v.code, v.verb = Pending, cloud.Replace
@@ -82,14 +84,15 @@ func (b *Book) look(d *dest, t *table) (v view) {
 	s := d.slot(t.ID)
 	switch {
 	case v.verb == cloud.Add && d.full && !s.reserved && !t.hasRoom(d.prefix):
-		v.code = Full
+		v.code = TableFull
 	case v.verb != "" && s.failures > 0:
 		v.code = Failing
 	}
 	return v
 }
 
-// examine notes what follows from a change of a destination, its nodes or its routes.
+// examine updates the queue, the staged entries and the due changes after an event that
+// concerns a destination, its nodes or its routes.
 func (b *Book) examine(d *dest, now time.Time) {
 	b.examined++
 	if !b.isReady() {
@@ -99,7 +102,7 @@ func (b *Book) examine(d *dest, now time.Time) {
 	lacksRoom := false
 	for _, id := range b.ids {
 		t, s := b.tables[id], d.slot(id)
-		v := b.look(d, t)
+		v := b.inspect(d, t)
 		if s.code != v.code {
 			s.code = v.code
 			b.touch(d)
@@ -123,19 +126,19 @@ func (b *Book) examine(d *dest, now time.Time) {
 	b.forget(d)
 }
 
-// touch notes that the Status of a destination's nodes may have changed.
+// touch records that the Status of a destination's nodes may have changed.
 func (b *Book) touch(d *dest) {
 	for _, n := range d.claims {
 		b.touched[n.Name] = true
 	}
 }
 
-// entry returns the ledger's entry that a destination needs now: for each route that is
-// ours or is about to be, all targets that it may have.
+// entry returns the ledger's entry that a destination needs now: all possible targets of each
+// route that is ours or that we are about to write.
 func (b *Book) entry(d *dest, now time.Time) (all []Owned) {
 	for _, id := range b.ids {
 		t := b.tables[id]
-		v, s := b.look(d, t), d.slot(id)
+		v, s := b.inspect(d, t), d.slot(id)
 		late := s.lateUntil(b, d)
 		switch n := v.node; {
 		case n != nil && (v.verb == cloud.Replace || v.verb == cloud.Add && s.reserved || v.isExact()):
@@ -146,7 +149,7 @@ func (b *Book) entry(d *dest, now time.Time) (all []Owned) {
 				}
 			}
 			all = append(all, Owned{id, targets, n.Name})
-		case v.has && (len(d.claims) > 0 || v.verb == cloud.Remove || s.flying || now.Before(late)):
+		case v.recorded && (len(d.claims) > 0 || v.verb == cloud.Remove || s.inFlight || now.Before(late)):
 			all = append(all, v.owned)
 		}
 	}
@@ -159,15 +162,15 @@ func (b *Book) entry(d *dest, now time.Time) (all []Owned) {
 	return all
 }
 
-// mostTargets limits the targets that the ledger has of one route.
+// mostTargets limits the targets of one route in the ledger.
 const mostTargets = 4
 
-// isExact reports whether a route is exactly the one that we would have written.
+// isExact reports whether a route is exactly the one that we would write.
 func (v view) isExact() bool {
-	return (v.code == Routed || v.code == Dead) && v.route.Origin == cloud.Created && Owned{Targets: []string{v.node.Target.id(v.route.Destination)}}.owns(v.route)
+	return (v.code == Routed || v.code == Blackhole) && v.route.Origin == cloud.Created && Owned{Targets: []string{v.node.Target.id(v.route.Destination)}}.owns(v.route)
 }
 
-// lateUntil returns until when a write of the route may still arrive.
+// lateUntil returns the time until which a write of the route may still arrive.
 func (s *slot) lateUntil(b *Book, d *dest) time.Time {
 	last := b.began
 	for _, t := range []time.Time{s.wrote, d.gone} {
@@ -175,17 +178,18 @@ func (s *slot) lateUntil(b *Book, d *dest) time.Time {
 			last = t
 		}
 	}
-	return last.Add(forgetTime)
+	return last.Add(lateTime)
 }
 
-// isMarked reports whether the ledger says that a route of ours may lead to a target.
+// isMarked reports whether the ledger already has the new target of a route, so that we may
+// write the route.
 func (b *Book) isMarked(v view, to netip.Prefix) bool {
-	return b.options.DryRun || v.has && v.owned.Targets[0] == v.node.Target.id(to)
+	return b.options.DryRun || v.recorded && v.owned.Targets[0] == v.node.Target.id(to)
 }
 
-// enqueue lets a destination wait for room.
+// enqueue adds a destination to those that wait for room.
 func (b *Book) enqueue(d *dest) {
-	if b.roomier = true; d.queued {
+	if b.retryQueue = true; d.queued {
 		return
 	}
 	d.queued = true
@@ -206,12 +210,13 @@ func byNode(d, e *dest) int {
 	return cmp.Or(byAge(d.claims[0], e.claims[0]), d.prefix.Compare(e.prefix))
 }
 
-// reserveRoom reserves room in every table that lacks a destination, or in none.
+// reserveRoom reserves room in every table that lacks a route to a destination. It reports
+// false, and reserves none, if one of them has no room.
 func (b *Book) reserveRoom(d *dest) bool {
 	var slots []*slot
 	for _, id := range b.ids {
 		s := d.slot(id)
-		if s.reserved || b.look(d, b.tables[id]).verb != cloud.Add {
+		if s.reserved || b.inspect(d, b.tables[id]).verb != cloud.Add {
 			continue
 		}
 		if !b.tables[id].hasRoom(d.prefix) {
@@ -226,18 +231,18 @@ func (b *Book) reserveRoom(d *dest) bool {
 	return true
 }
 
-// unreserve releases the room of a slot.
+// unreserve releases the reserved room of a slot.
 func (b *Book) unreserve(d *dest, s *slot) {
 	if !s.reserved {
 		return
 	}
-	s.reserved, b.roomier = false, true
+	s.reserved, b.retryQueue = false, true
 	if t := b.tables[s.table]; t != nil {
 		t.count(&t.reserved, d.prefix, -1)
 	}
 }
 
-// release releases all room of a destination.
+// release releases all reserved room of a destination, and ends its wait.
 func (b *Book) release(d *dest) {
 	b.unqueue(d)
 	for i := range d.slots {
@@ -245,13 +250,13 @@ func (b *Book) release(d *dest) {
 	}
 }
 
-// Admit reserves room for the destinations that wait, each in all tables or in none. Those
-// of the oldest nodes come first. An existing route never makes room for another one.
+// Admit reserves room for the destinations that wait, each in all tables or in none. It begins
+// with the oldest nodes. It never removes a route to make room.
 func (b *Book) Admit(now time.Time) {
-	if !b.roomier || !b.isReady() {
+	if !b.retryQueue || !b.isReady() {
 		return
 	}
-	b.roomier = false
+	b.retryQueue = false
 	var admitted []*dest
 	waiting := b.queue[:0]
 	for _, d := range b.queue {
@@ -263,7 +268,7 @@ func (b *Book) Admit(now time.Time) {
 			d.full = true
 			b.touch(d)
 			for _, id := range b.ids {
-				d.slot(id).code = b.look(d, b.tables[id]).code
+				d.slot(id).code = b.inspect(d, b.tables[id]).code
 			}
 		}
 	}
@@ -271,8 +276,8 @@ func (b *Book) Admit(now time.Time) {
 	b.queue = waiting
 	for _, d := range admitted {
 		d.queued, d.full = false, false
-		b.due.Remove(d) // so that the oldest come first there, too
+		b.due.Remove(d) // examine adds it again, so that the oldest come first there, too
 		b.examine(d, now)
 	}
-	b.roomier = false
+	b.retryQueue = false
 }
