@@ -1,0 +1,66 @@
+package awsnet
+
+import "net/netip"
+
+// Account is what a complete reading of AWS found: everything in the cluster's VPC, and
+// everything with the tag of Owner.Tag. A reading that failed is no Account.
+type Account struct {
+	Found []Found
+	// Holders are network interfaces in the VPC that are not part of Found. They keep
+	// subnets, groups and gateways from being deleted.
+	Holders []Holder
+}
+
+// Found is one object of an Account.
+type Found struct {
+	// ID is what AWS calls it: an ID or an ARN, of a part that of the association or the rule.
+	// A Route has the ID of its table and its destination: rtb-1/0.0.0.0/0.
+	ID string
+	// Object has IDs in its Refs, and no Name.
+	Object Object
+	Tags   map[string]string
+	State  State
+	// Why is the reason of Failed in AWS's words.
+	Why   string
+	Given Given
+	// Fixed is set for what belongs to AWS: the main route table, local and propagated
+	// routes, and the group called default. It is never deleted by itself.
+	Fixed bool
+}
+
+// Given is what AWS chose for an object. It is never compared.
+type Given struct {
+	// Address is the public address of an Address, a NATGateway or a Bastion, and Private
+	// the address of a Bastion in the VPC.
+	Address, Private netip.Addr
+	// Block is the block of IPv6 of a Block.
+	Block netip.Prefix
+	// Host is the name in the DNS of a Balancer.
+	Host string
+	// UsedBy is the ID of what an Address is associated with, or "".
+	UsedBy string
+}
+
+// State is whether an object can be used.
+type State string
+
+// The states. What is deleted, or terminated, is not part of an Account.
+const (
+	Usable   State = ""
+	Pending  State = "pending"
+	Failed   State = "failed"
+	Deleting State = "deleting"
+)
+
+// Holder is a network interface, and what it was made for.
+type Holder struct {
+	ID, VPC, Subnet string
+	Groups          []string
+	// Description, Requester and Instance are AWS's words for what it belongs to.
+	Description, Requester, Instance string
+	// Tags are those of the balancer or the instance that it belongs to, if the reading
+	// knows them, or else its own.
+	Tags map[string]string
+	// Public is set if it has a public address, which keeps an internet gateway attached.
+	Public bool
+}

@@ -1,0 +1,112 @@
+package awsnet
+
+import "net/netip"
+
+// Network is what a Spec means: every default is filled in, and every value is valid.
+type Network struct {
+	Owner  Owner
+	Region string
+	// VPCID is the VPC's ID if it is not ours, and then the rest of the VPC is empty.
+	VPCID     string
+	IPv4      netip.Prefix
+	Secondary []netip.Prefix
+	// IPv6 is set if the VPC has IPv6. Then IPv6Pool is AmazonPool, or another one and
+	// IPv6Block the block from it.
+	IPv6              bool
+	IPv6Pool          string
+	IPv6Block         netip.Prefix
+	HostnameType      string
+	AddressPool       string
+	EmptyDefaultGroup bool
+	VPCTags           map[string]string
+	Tags              map[string]string // on everything
+
+	// Subnets are in the order of the Spec.
+	Subnets   []Net
+	NAT       NATMode
+	Endpoints []string
+	// KeepAddresses is of Options.
+	KeepAddresses bool
+
+	// Overrides are the IDs of security groups that are not ours, by role.
+	Overrides map[Role]string
+	// Ingress are the rules of the groups that are ours, by role.
+	Ingress   map[Role][]Ingress
+	Balancers []Front
+	// Bastion is nil if there is none.
+	Bastion *BastionHost
+}
+
+// Net is a subnet of a Network.
+type Net struct {
+	// Name is the subnet's name, and ID is set if it is not ours.
+	Name, ID string
+	Zone     string
+	ZoneType string
+	Parent   string // of Zone
+	IPv4     netip.Prefix
+	IPv6     Slice
+	Public   bool
+	HasIPv6  bool
+	// PodsOnly is set for a subnet that only a CNI plugin gives addresses from.
+	PodsOnly bool
+	Tags     map[string]string
+}
+
+// edge reports whether a subnet is in no regular zone.
+func (n Net) edge() bool { return n.ZoneType == LocalZone || n.ZoneType == WavelengthZone }
+
+// fits reports whether a subnet can have NAT gateways and balancers.
+func (n Net) fits() bool { return !n.edge() && !n.PodsOnly }
+
+// Role is what a security group is for.
+type Role string
+
+// The roles, in the words of Cluster API's AWS provider.
+const (
+	RoleBastion      Role = "bastion"
+	RoleControlPlane Role = "controlplane"
+	RoleAPIServerLB  Role = "apiserver-lb"
+	RoleNode         Role = "node"
+	RoleLB           Role = "lb" // the cloud controllers put rules for Services there
+)
+
+// roles are all roles.
+var roles = []Role{RoleBastion, RoleControlPlane, RoleAPIServerLB, RoleNode, RoleLB}
+
+// Ingress lets traffic into a security group from each of its sources.
+type Ingress struct {
+	Description string
+	Protocol    string
+	From, To    int
+	Blocks      []netip.Prefix
+	Roles       []Role
+	GroupIDs    []string
+	FromNAT     bool
+}
+
+// Front is a load balancer of the API servers.
+type Front struct {
+	Name, Title string
+	Scheme      Scheme
+	CrossZone   bool
+	// Subnets are the indexes of Network.Subnets, and SubnetIDs others.
+	Subnets   []int
+	SubnetIDs []string
+	GroupIDs  []string // further security groups
+	Ports     []Port
+	Preserve  bool
+}
+
+// Port is a port of a Front.
+type Port struct {
+	Port   int
+	IPv6   bool
+	Health Health
+}
+
+// BastionHost is the bastion of a Network. Subnet is an index of Network.Subnets.
+type BastionHost struct {
+	Type, Image, SSHKey string
+	Subnet              int
+}

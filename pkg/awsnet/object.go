@@ -1,0 +1,343 @@
+package awsnet
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Object is one thing that AWS holds: a VPC, Block, InternetGateway, EgressGateway,
+// CarrierGateway, Subnet, Address, NATGateway, RouteTable, Route, Association, Endpoint,
+// SecurityGroup, Rule, Balancer, TargetGroup, Listener, Bastion or Tagging. All of them are
+// comparable. In an Account, Refs have IDs, and Name is empty; both become keys when Sort
+// reads the tags.
+type Object interface {
+	Key() Key
+	// refs returns the other objects that it names, and with a copy in which to has changed
+	// each of them.
+	refs() []Ref
+	with(to func(Ref) Ref) Object
+}
+
+// VPC is the cluster's own network.
+type VPC struct {
+	IPv4                     netip.Prefix
+	DNSSupport, DNSHostnames bool
+}
+
+// Block is a further block of addresses of the VPC.
+type Block struct {
+	VPC Ref
+	// Prefix is zero in a block of IPv6 that Amazon chooses. An Account has it in Given.
+	Prefix netip.Prefix
+	// Pool is the pool that IPv6 comes from: AmazonPool, or the ID of one that the account
+	// brought to AWS. It is empty for IPv4.
+	Pool string
+}
+
+// AmazonPool is the pool of IPv6 addresses of Amazon.
+const AmazonPool = "Amazon"
+
+// InternetGateway leads to the internet. VPC is zero while it is not attached.
+type InternetGateway struct{ VPC Ref }
+
+// EgressGateway lets IPv6 out, and nothing in.
+type EgressGateway struct{ VPC Ref }
+
+// CarrierGateway leads from wavelength zones to the carrier's network.
+type CarrierGateway struct{ VPC Ref }
+
+// Subnet is a part of the VPC in one zone.
+type Subnet struct {
+	Name string
+	VPC  Ref
+	Zone string
+	IPv4 netip.Prefix // zero in a subnet with IPv6 alone
+	IPv6 Slice
+	// The following can be changed. An empty HostnameType leaves AWS's own.
+	PublicIPs, AssignIPv6, DNS64 bool
+	HostnameType                 string
+}
+
+// Slice is a /64 of IPv6: the one with the number Nth-1 of the block that Amazon chose for
+// the VPC, or Prefix. The zero Slice is none.
+type Slice struct {
+	Nth    int
+	Prefix netip.Prefix
+}
+
+// In returns the /64 in a VPC for which Amazon chose block.
+func (s Slice) In(block netip.Prefix) netip.Prefix {
+	if s.Nth == 0 || !block.IsValid() {
+		return s.Prefix
+	}
+	p, _ := nth(block, 64, s.Nth-1)
+	return p
+}
+
+// Address is an elastic address.
+type Address struct {
+	Name string
+	Pool string // the ID of the pool that the account brought to AWS, or ""
+}
+
+// NATGateway lets the private subnets of zones out over IPv4.
+type NATGateway struct {
+	Name            string
+	Subnet, Address Ref
+}
+
+// RouteTable is what subnets route by.
+type RouteTable struct {
+	Name string
+	VPC  Ref
+}
+
+// Route is a route of a table.
+type Route struct {
+	Table Ref
+	To    netip.Prefix
+	Via   Ref
+	// Blackhole is set if what it leads to is gone. It is never wanted.
+	Blackhole bool
+}
+
+// Association gives a subnet a route table.
+type Association struct{ Subnet, Table Ref }
+
+// Endpoint is a gateway endpoint, by which a service of AWS is reached without the internet.
+type Endpoint struct {
+	Service string // s3 or dynamodb
+	VPC     Ref
+	Tables  Refs
+}
+
+// SecurityGroup is a set of rules.
+type SecurityGroup struct {
+	Role string
+	VPC  Ref
+	// Title and Description are AWS's name and description. They cannot be changed.
+	Title, Description string
+}
+
+// Rule lets traffic into, or out of, a security group. Where it comes from, or goes, is one
+// of Addresses, Group, and Elastic.
+type Rule struct {
+	Owner  Ref // the security group that has it
+	Egress bool
+	// Protocol is tcp, udp, icmp, icmpv6, another number, or -1 for all. Ports are zero for
+	// those that have none.
+	Protocol  string
+	From, To  int
+	Addresses netip.Prefix
+	Group     Ref
+	// Elastic is an Address whose public address is not known yet.
+	Elastic     Ref
+	Description string
+}
+
+// Balancer is a network load balancer.
+type Balancer struct {
+	Name string
+	// Title is AWS's name, which cannot be changed.
+	Title     string
+	Scheme    Scheme
+	DualStack bool
+	CrossZone bool
+	Subnets   Refs
+	Groups    Refs
+}
+
+// Scheme is from where a balancer can be reached.
+type Scheme string
+
+// The schemes, in the words of AWS.
+const (
+	Internal       Scheme = "internal"
+	InternetFacing Scheme = "internet-facing"
+)
+
+// TargetGroup is what a listener leads to. Its targets are not part of the network.
+type TargetGroup struct {
+	Name, Title string
+	VPC         Ref
+	Port        int
+	IPv6        bool
+	Health      Health
+	// PreserveIP keeps the client's address, and EndUnhealthy ends the connections of a
+	// target that becomes unhealthy.
+	PreserveIP, EndUnhealthy bool
+}
+
+// Health is how a target group finds out which targets work. Times are in seconds.
+type Health struct {
+	Protocol, Port, Path string
+	Interval, Timeout    int
+	Healthy, Unhealthy   int // answers in a row
+}
+
+// Listener is a port of a balancer.
+type Listener struct {
+	Balancer Ref
+	Port     int
+	Group    Ref // zero if it does anything else than forward to one group
+}
+
+// Bastion is a host with a public address for logging in.
+type Bastion struct {
+	Type, Image, SSHKey string
+	Subnet, Group       Ref
+}
+
+// Tagging is tags on what is not ours.
+type Tagging struct {
+	ID   string
+	Tags Pairs
+}
+
+// main is the name of what a cluster has once.
+const main = "main"
+
+// Key returns the key of the VPC.
+func (VPC) Key() Key                    { return Key{KindVPC, main} }
+func (VPC) refs() []Ref                 { return nil }
+func (v VPC) with(func(Ref) Ref) Object { return v }
+
+// Key names the block by its addresses, or by its pool.
+func (b Block) Key() Key {
+	if b.Pool == AmazonPool {
+		return Key{KindBlock, "ipv6"}
+	}
+	return Key{KindBlock, b.Prefix.String()}
+}
+func (b Block) refs() []Ref                  { return []Ref{b.VPC} }
+func (b Block) with(to func(Ref) Ref) Object { b.VPC = to(b.VPC); return b }
+
+// Key returns the key of the internet gateway.
+func (InternetGateway) Key() Key                       { return Key{KindInternetGateway, main} }
+func (g InternetGateway) refs() []Ref                  { return []Ref{g.VPC} }
+func (g InternetGateway) with(to func(Ref) Ref) Object { g.VPC = to(g.VPC); return g }
+
+// Key returns the key of the egress-only gateway.
+func (EgressGateway) Key() Key                       { return Key{KindEgressGateway, main} }
+func (g EgressGateway) refs() []Ref                  { return []Ref{g.VPC} }
+func (g EgressGateway) with(to func(Ref) Ref) Object { g.VPC = to(g.VPC); return g }
+
+// Key returns the key of the carrier gateway.
+func (CarrierGateway) Key() Key                       { return Key{KindCarrierGateway, main} }
+func (g CarrierGateway) refs() []Ref                  { return []Ref{g.VPC} }
+func (g CarrierGateway) with(to func(Ref) Ref) Object { g.VPC = to(g.VPC); return g }
+
+// Key names the subnet.
+func (s Subnet) Key() Key                     { return Key{KindSubnet, s.Name} }
+func (s Subnet) refs() []Ref                  { return []Ref{s.VPC} }
+func (s Subnet) with(to func(Ref) Ref) Object { s.VPC = to(s.VPC); return s }
+
+// Key names the address.
+func (a Address) Key() Key                  { return Key{KindAddress, a.Name} }
+func (Address) refs() []Ref                 { return nil }
+func (a Address) with(func(Ref) Ref) Object { return a }
+
+// Key names the gateway.
+func (g NATGateway) Key() Key    { return Key{KindNATGateway, g.Name} }
+func (g NATGateway) refs() []Ref { return []Ref{g.Subnet, g.Address} }
+func (g NATGateway) with(to func(Ref) Ref) Object {
+	g.Subnet, g.Address = to(g.Subnet), to(g.Address)
+	return g
+}
+
+// Key names the table.
+func (t RouteTable) Key() Key                     { return Key{KindRouteTable, t.Name} }
+func (t RouteTable) refs() []Ref                  { return []Ref{t.VPC} }
+func (t RouteTable) with(to func(Ref) Ref) Object { t.VPC = to(t.VPC); return t }
+
+// Key names the route by its table and destination.
+func (r Route) Key() Key    { return Key{KindRoute, part(r.Table) + "/" + r.To.String()} }
+func (r Route) refs() []Ref { return []Ref{r.Table, r.Via} }
+func (r Route) with(to func(Ref) Ref) Object {
+	r.Table, r.Via = to(r.Table), to(r.Via)
+	return r
+}
+
+// Key names the association by its subnet.
+func (a Association) Key() Key    { return Key{KindAssociation, part(a.Subnet)} }
+func (a Association) refs() []Ref { return []Ref{a.Subnet, a.Table} }
+func (a Association) with(to func(Ref) Ref) Object {
+	a.Subnet, a.Table = to(a.Subnet), to(a.Table)
+	return a
+}
+
+// Key names the endpoint by its service.
+func (e Endpoint) Key() Key    { return Key{KindEndpoint, e.Service} }
+func (e Endpoint) refs() []Ref { return append(e.Tables.All(), e.VPC) }
+func (e Endpoint) with(to func(Ref) Ref) Object {
+	e.VPC, e.Tables = to(e.VPC), e.Tables.each(to)
+	return e
+}
+
+// Key names the group by its role.
+func (g SecurityGroup) Key() Key                     { return Key{KindSecurityGroup, g.Role} }
+func (g SecurityGroup) refs() []Ref                  { return []Ref{g.VPC} }
+func (g SecurityGroup) with(to func(Ref) Ref) Object { g.VPC = to(g.VPC); return g }
+
+// Key names the rule by what AWS tells two rules of a group apart by.
+func (r Rule) Key() Key {
+	way := "in"
+	if r.Egress {
+		way = "out"
+	}
+	peer := r.Addresses.String()
+	switch {
+	case r.Group != Ref{}:
+		peer = part(r.Group)
+	case r.Elastic != Ref{}:
+		peer = "address:" + part(r.Elastic)
+	}
+	return Key{KindRule, fmt.Sprintf("%s/%s/%s/%d-%d/%s", part(r.Owner), way, r.Protocol, r.From, r.To, peer)}
+}
+func (r Rule) refs() []Ref { return []Ref{r.Owner, r.Group, r.Elastic} }
+func (r Rule) with(to func(Ref) Ref) Object {
+	r.Owner, r.Group, r.Elastic = to(r.Owner), to(r.Group), to(r.Elastic)
+	return r
+}
+
+// Key names the balancer.
+func (b Balancer) Key() Key    { return Key{KindBalancer, b.Name} }
+func (b Balancer) refs() []Ref { return append(b.Subnets.All(), b.Groups.All()...) }
+func (b Balancer) with(to func(Ref) Ref) Object {
+	b.Subnets, b.Groups = b.Subnets.each(to), b.Groups.each(to)
+	return b
+}
+
+// Key names the target group.
+func (g TargetGroup) Key() Key                     { return Key{KindTargetGroup, g.Name} }
+func (g TargetGroup) refs() []Ref                  { return []Ref{g.VPC} }
+func (g TargetGroup) with(to func(Ref) Ref) Object { g.VPC = to(g.VPC); return g }
+
+// Key names the listener by its balancer and port.
+func (l Listener) Key() Key    { return Key{KindListener, fmt.Sprintf("%s/%d", part(l.Balancer), l.Port)} }
+func (l Listener) refs() []Ref { return []Ref{l.Balancer, l.Group} }
+func (l Listener) with(to func(Ref) Ref) Object {
+	l.Balancer, l.Group = to(l.Balancer), to(l.Group)
+	return l
+}
+
+// Key returns the key of the bastion.
+func (Bastion) Key() Key      { return Key{KindBastion, main} }
+func (b Bastion) refs() []Ref { return []Ref{b.Subnet, b.Group} }
+func (b Bastion) with(to func(Ref) Ref) Object {
+	b.Subnet, b.Group = to(b.Subnet), to(b.Group)
+	return b
+}
+
+// Key names what has the tags.
+func (t Tagging) Key() Key                  { return Key{KindTagging, t.ID} }
+func (Tagging) refs() []Ref                 { return nil }
+func (t Tagging) with(func(Ref) Ref) Object { return t }
+
+// part returns what a Ref adds to the name of an object that it is a part of.
+func part(r Ref) string {
+	if r.ID != "" {
+		return r.ID
+	}
+	return r.Key.Name
+}
