@@ -3,12 +3,21 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 	"github.com/tulle-net/tulle/subnet"
 )
+
+const (
+	cloudConfig     = `{"Network": "10.5.0.0/16", "Backend": {"Type": "cloud"}}`
+	cloudDualConfig = `{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48", "Backend": {"Type": "cloud"}}`
+)
+
+// allDirect is where every peer is reached without a tunnel.
+var allDirect = []string{"2=direct 3=direct", "1=direct 3=direct", "1=direct 2=direct"}
 
 // TestCloudRoutesAndFallsBack runs hosts with the backend cloud, a real tulle-controller
 // that knows them from etcd alone, and a VPC whose router carries out the account's route
@@ -17,26 +26,20 @@ import (
 // lost. It takes half a minute: it builds tulle-controller and starts it three times.
 func TestCloudRoutesAndFallsBack(t *testing.T) {
 	t.Parallel()
-	v := newVPC(t)
-	one, two, three := v.hosts[0], v.hosts[1], v.hosts[2]
-	pings := []*streams{v.pings(one, three), v.pings(three, two), v.pings(two, one)}
+	v := newEtcdVPC(t, cloudConfig, subnet.IPv4)
+	one, three := v.hosts[0], v.hosts[2]
+	pings := v.circle()
 	v.awaitWays(one, "2=tunnel 3=tunnel")
-	for _, p := range pings {
-		p.more(5)
-	}
+	each(pings, func(p *streams) { p.more(5) })
 
 	v.aws.Tag(v.net.Main, ours())
 	v.carryOut(v.net.Main)
 	v.control()
-	v.awaitWays(one, "2=direct 3=direct")
-	v.awaitWays(two, "1=direct 3=direct")
-	v.awaitWays(three, "1=direct 2=direct")
-	sent, received := v.tunnelled(one)
-	for _, p := range pings {
-		p.more(20)
-	}
-	if s, r := v.tunnelled(one); s != sent || r != received {
-		t.Errorf("%d packets left through the tunnel, and %d came", s-sent, r-received)
+	v.awaitAllWays(allDirect...)
+	before := v.tunnelled(one)
+	each(pings, func(p *streams) { p.more(20) })
+	if now := v.tunnelled(one); now != before {
+		t.Errorf("packets took the tunnel: %+v, and before %+v", now, before)
 	}
 
 	// The third host moves to a subnet whose table has room for two routes.
@@ -46,19 +49,15 @@ func TestCloudRoutesAndFallsBack(t *testing.T) {
 	}
 	v.carryOut(v.net.Main, full)
 	v.control()
-	v.awaitWays(one, "2=direct 3=tunnel")
-	v.awaitWays(two, "1=direct 3=tunnel")
-	v.awaitWays(three, "1=direct 2=direct")
+	v.awaitAllWays("2=direct 3=tunnel", "1=direct 3=tunnel", "1=direct 2=direct")
 	v.assign(three, 1)
-	sent, _ = v.tunnelled(one)
-	_, back := v.tunnelled(three)
-	for _, p := range pings {
-		p.more(20)
-	}
-	if s, _ := v.tunnelled(one); s == sent {
+	before = v.tunnelled(one)
+	back := v.tunnelled(three)
+	each(pings, func(p *streams) { p.more(20) })
+	if v.tunnelled(one)[subnet.IPv4].sent == before[subnet.IPv4].sent {
 		t.Error("nothing leaves through the tunnel")
 	}
-	if _, r := v.tunnelled(three); r == back {
+	if v.tunnelled(three)[subnet.IPv4].received == back[subnet.IPv4].received {
 		t.Error("nothing comes through the tunnel")
 	}
 	if out, _ := v.command(one, "explain", three.Pods[0].Addr[subnet.IPv4].String()); !strings.Contains(out, "is not routed in all tables of "+v.net.VPC) {
@@ -67,13 +66,76 @@ func TestCloudRoutesAndFallsBack(t *testing.T) {
 
 	v.aws.Set(func(s *awstest.Settings) { s.RoutesPerTable = 500 })
 	v.control()
-	v.awaitWays(one, "2=direct 3=direct")
-	v.awaitWays(two, "1=direct 3=direct")
-	v.awaitWays(three, "1=direct 2=direct")
+	v.awaitAllWays(allDirect...)
 	// Without a controller, all stays as it is.
 	v.stopped()
-	for _, p := range pings {
+	each(pings, func(p *streams) {
 		p.more(20)
 		p.wantLost(0)
+	})
+}
+
+// TestCloudRoutesBothFamilies does the same with pods of both families. A cloud's quota is
+// one of each family: a table that is full for IPv6 sends the IPv6 packets to one peer
+// through the tunnel, and those of IPv4 stay on their route. It takes half a minute, as
+// the test above does.
+func TestCloudRoutesBothFamilies(t *testing.T) {
+	t.Parallel()
+	v := newEtcdVPC(t, cloudDualConfig, subnet.IPv4, subnet.IPv6)
+	one, three := v.hosts[0], v.hosts[2]
+	pings := v.circle()
+	v.awaitWays(one, "2=tunnel 3=tunnel")
+	each(pings, func(p *streams) { p.more(5) })
+
+	v.aws.Tag(v.net.Main, ours())
+	v.carryOut(v.net.Main)
+	v.control()
+	v.awaitAllWays(allDirect...)
+	// takes checks which families of packets go from the first host to the third through
+	// the tunnel.
+	takes := func(want subnet.Pair[bool]) {
+		t.Helper()
+		sent, received := v.tunnelled(one), v.tunnelled(three)
+		each(pings, func(p *streams) { p.more(20) })
+		nowSent, nowReceived := v.tunnelled(one), v.tunnelled(three)
+		for _, f := range subnet.Families {
+			left, came := nowSent[f].sent > sent[f].sent, nowReceived[f].received > received[f].received
+			if left != want[f] || came != want[f] {
+				t.Errorf("%s: packets leave through the tunnel: %v, and come: %v; want %v", f, left, came, want[f])
+			}
+		}
 	}
+	takes(subnet.Pair[bool]{})
+
+	// Each of two further tables has room for two hosts, in one family.
+	full := subnet.Pair[[]string]{{"10.6.1.0/24", "10.6.2.0/24", "10.6.3.0/24"}, {"fd00:6:1::/64", "fd00:6:2::/64", "fd00:6:3::/64"}}
+	tables := []string{v.net.Main}
+	fill := func(f subnet.Family) {
+		t.Helper()
+		table := v.aws.AddTable(v.net.VPC, ours(), v.net.Subnets[len(tables)])
+		for _, other := range full[f] {
+			v.aws.SetRoute(table, other, v.instance(one).ID)
+		}
+		tables = append(tables, table)
+		v.carryOut(tables...)
+		v.control()
+	}
+	fill(subnet.IPv6)
+	v.awaitAllWays("2=direct 3=tunnel and direct", "1=direct 3=tunnel and direct", "1=direct 2=direct")
+	v.assign(three, 1)
+	takes(subnet.Pair[bool]{subnet.IPv6: true})
+	said := fmt.Sprintf("%s is not routed in all tables of %s", v.subnetOf(three, subnet.IPv6), v.net.VPC)
+	if out, _ := v.command(one, "explain", three.Pods[0].Addr[subnet.IPv6].String()); !strings.Contains(out, said) {
+		t.Errorf("explain does not say %q:\n%s", said, out)
+	}
+	fill(subnet.IPv4)
+	v.awaitAllWays("2=direct 3=tunnel", "1=direct 3=tunnel", "1=direct 2=direct")
+	v.assign(one, 2)
+	takes(subnet.Pair[bool]{true, true})
+
+	v.aws.Set(func(s *awstest.Settings) { s.RoutesPerTable = 500 })
+	v.control()
+	v.awaitAllWays(allDirect...)
+	takes(subnet.Pair[bool]{})
+	each(pings, func(p *streams) { p.wantLost(0) })
 }
