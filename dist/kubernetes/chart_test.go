@@ -177,16 +177,24 @@ type daemonSet struct {
 type podSpec struct {
 	HostNetwork, HostPID, HostIPC bool
 	SecurityContext               struct {
-		RunAsNonRoot          bool
-		RunAsUser, RunAsGroup int
-		SeccompProfile        struct{ Type string }
+		RunAsNonRoot                   bool
+		RunAsUser, RunAsGroup, FSGroup int
+		SeccompProfile                 struct{ Type string }
 	}
 	InitContainers, Containers []container
 	Volumes                    []struct {
 		Name      string
 		HostPath  *struct{ Path string }
 		ConfigMap *struct{ Name string }
-		Projected any
+		Projected *struct {
+			DefaultMode int
+			Sources     []struct {
+				Secret struct {
+					Name  string
+					Items []struct{ Key, Path string }
+				}
+			}
+		}
 	}
 }
 
@@ -348,8 +356,22 @@ func TestChartRefusesBadValues(t *testing.T) {
 		`controller: {enabled: true, clusterName: prod}`:             "no effect without controller.cloudProvider",
 		`controller: {enabled: true, controllers: [route]}`:          "route has no work without controller.cloudProvider",
 		`controller: {enabled: true, controllers: ["*", -nodeipam]}`: "turns every controller off",
-		`controller: {enabled: true, cloudProvider: aws, clusterName: prod, allocatorType: CloudAllocator}`: "is Google's",
-		"controller: {enabled: true}\nhealth: {ip: 0.0.0.0}\npodMonitor: {enabled: true}":                   "controller.healthIP",
+		`controller: {enabled: true, cloudProvider: aws, clusterName: prod, allocatorType: CloudAllocator}`:                                 "is Google's",
+		`controller: {cloudConfigSecret: My_Secret}`:                                                                                        "cloudConfigSecret",
+		`controller: {enabled: true, cloudConfigSecret: mine}`:                                                                              "no effect without controller.cloudProvider",
+		`controller: {enabled: true, cloudProvider: aws, cloudConfig: x, cloudConfigSecret: mine}`:                                          "both set",
+		`controller: {enabled: true, cloudProvider: azure}`:                                                                                 "needs the text of azure.json",
+		`controller: {enabled: true, cloudProvider: azure, cloudConfigSecret: mine, clusterName: prod}`:                                     "controller.clusterName has no effect",
+		`controller: {enabled: true, cloudProvider: azure, cloudConfigSecret: mine, controllers: ["*", service]}`:                           "service does not run with controller.cloudProvider=azure",
+		`controller: {enabled: true, cloudProvider: azure, cloudConfigSecret: mine, allocatorType: IPAMFromCloud}`:                          "is Google's",
+		`controller: {enabled: true, cloudProvider: azure, cloudConfig: '{"aadClientSecret": "abc"}'}`:                                      "aadClientSecret would be in a ConfigMap",
+		`controller: {enabled: true, cloudProvider: azure, cloudConfig: 'AADClientCertPassword: 123'}`:                                      "AADClientCertPassword would be in a ConfigMap",
+		`controller: {enabled: true, cloudProvider: gce}`:                                                                                   "controller.clusterName is empty",
+		`controller: {enabled: true, cloudProvider: gce, clusterName: Prod}`:                                                                "not the beginning of a route's name",
+		`controller: {enabled: true, cloudProvider: gce, clusterName: prod, controllers: [service]}`:                                        "service does not run with controller.cloudProvider=gce",
+		`controller: {enabled: true, cloudProvider: gce, clusterName: prod, allocatorType: CloudAllocator, controllers: [nodeipam, route]}`: "Google itself routes alias ranges",
+		`controller: {enabled: true, cloudProvider: gce, clusterName: prod, allocatorType: CloudAllocator, controllers: ["*", -nodeipam]}`:  "has no effect, because controller.controllers leaves nodeipam out",
+		"controller: {enabled: true}\nhealth: {ip: 0.0.0.0}\npodMonitor: {enabled: true}":                                                   "controller.healthIP",
 		`extraArgs: [iface=eth0]`:                      "extraArgs",
 		`tolerations: {operator: Exists}`:              "tolerations",
 		`admissionPolicy: {enabled: "yes, of course"}`: "admissionPolicy",

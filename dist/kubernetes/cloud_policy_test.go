@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
 // taints is a patch to these taints.
@@ -33,7 +31,7 @@ func TestControllerPolicyOfAWS(t *testing.T) {
 	l, token := controlled(t, onAWS(t, ""))
 	l.node("a")
 	for _, name := range []string{"gone", "nameless"} {
-		l.register(awstest.Instance{Name: name}, func(n *corev1.Node) {
+		l.register(name, func(n *corev1.Node) {
 			if n.Status.Conditions[0].Status = corev1.ConditionUnknown; name == "gone" {
 				n.Spec.ProviderID = "aws:///z/i-0123456789abcdef0"
 			}
@@ -88,7 +86,7 @@ func TestControllerPolicyOfAWS(t *testing.T) {
 func TestControllerPolicyWithoutLifecycle(t *testing.T) {
 	l, token := controlled(t, onAWS(t, "  controllers: [cloud-node]"))
 	waiting := map[string]any{"key": uninitialized, "value": "true", "effect": "NoSchedule"}
-	l.register(awstest.Instance{Name: "a"}, func(n *corev1.Node) {
+	l.register("a", func(n *corev1.Node) {
 		n.Spec.ProviderID = "aws:///z/i-0123456789abcdef0"
 		n.Status.Conditions[0].Status = corev1.ConditionUnknown
 	})

@@ -16,7 +16,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 	"github.com/tulle-net/tulle/pkg/controller/route"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
@@ -31,7 +30,13 @@ const (
 // onAWS renders the chart for a cluster on AWS, with more values of the controller.
 func onAWS(t *testing.T, more string) []object {
 	t.Helper()
-	rendered, err := chart("tulle", namespace, "namespace: {create: true}\ncontroller:\n  enabled: true\n  cloudProvider: aws\n  clusterName: prod\n"+more)
+	return onCloud(t, "  cloudProvider: aws\n  clusterName: prod\n"+more)
+}
+
+// onCloud renders the chart with values of the controller.
+func onCloud(t *testing.T, values string) []object {
+	t.Helper()
+	rendered, err := chart("tulle", namespace, "namespace: {create: true}\ncontroller:\n  enabled: true\n"+values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,54 +121,66 @@ func TestRightsFollowControllers(t *testing.T) {
 		"[cloud-node-lifecycle]":  {lifecycle},
 		"[node-route-controller]": {routes},
 	} {
-		want := make(map[right]bool)
-		for _, r := range slices.Concat(append(more, always)...) {
-			want[r] = true
-		}
-		if got := rightsOf(t, onAWS(t, "  controllers: "+controllers)); !maps.Equal(got, want) {
-			t.Errorf("%s: the roles grant\n%v\nwant\n%v", controllers, got, want)
+		for cloud, values := range map[string]string{
+			"aws":   "  clusterName: prod\n",
+			"azure": "  cloudConfigSecret: azure\n",
+			"gce":   "  clusterName: prod\n",
+		} {
+			if cloud != "aws" && strings.Contains(controllers, "service") {
+				continue
+			}
+			want := make(map[right]bool)
+			for _, r := range slices.Concat(append(more, always)...) {
+				want[r] = true
+			}
+			if got := rightsOf(t, onCloud(t, "  cloudProvider: "+cloud+"\n"+values+"  controllers: "+controllers)); !maps.Equal(got, want) {
+				t.Errorf("%s, %s: the roles grant\n%v\nwant\n%v", cloud, controllers, got, want)
+			}
 		}
 	}
 }
 
-// register creates a Node of an instance as its kubelet does.
-func (l lab) register(at awstest.Instance, change func(*corev1.Node)) {
+// register creates a Node as its kubelet does.
+func (l lab) register(name string, change func(*corev1.Node)) {
 	l.t.Helper()
 	n := &corev1.Node{}
-	n.Name = at.Name
+	n.Name = name
 	n.Spec.Taints = []corev1.Taint{{Key: uninitialized, Value: "true", Effect: corev1.TaintEffectNoSchedule}, {Key: "example.org/dedicated", Effect: corev1.TaintEffectNoExecute}}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: at.Name}}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}}
 	change(n)
 	l.Do(http.MethodPost, "/api/v1/nodes", n, nil)
 }
 
 // TestCloudControllersUseEveryRightAndNoOther runs two replicas with the chart's rights
-// for AWS, until Nodes are initialised and routed, and compares the rights with their
-// requests. A deletion needs five minutes of answers: the test of the policy deletes.
+// for each cloud, until Nodes are initialised and routed, and compares the rights with
+// their requests. A deletion needs five minutes of answers: the test of the policy deletes.
 func TestCloudControllersUseEveryRightAndNoOther(t *testing.T) {
-	account := awstest.New(t)
-	tags := map[string]string{"kubernetes.io/cluster/prod": "owned"}
-	table := account.AddTable(account.Default().VPC, tags)
-	instances := account.Launch(awstest.Launch{Count: 4, Tags: tags})
-	w := newWitness(t, onAWS(t, ""), account.Env()...)
-	awaitNode := func(at awstest.Instance) {
+	for name, build := range map[string]func(*testing.T) site{"aws": awsSite, "azure": azureSite, "gce": googleSite} {
+		t.Run(name, func(t *testing.T) { testCloudRights(t, build(t)) })
+	}
+}
+
+func testCloudRights(t *testing.T, s site) {
+	w := newWitness(t, s.manifest, s.env...)
+	awaitNode := func(i int) {
 		t.Helper()
+		at := s.machines[i]
 		kerneltest.Eventually(t, patience, func() error {
 			var n corev1.Node
-			w.l.Do(http.MethodGet, "/api/v1/nodes/"+at.Name, nil, &n)
+			w.l.Do(http.MethodGet, "/api/v1/nodes/"+at.node, nil, &n)
 			routed := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 				return c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionFalse && c.Reason == "RouteCreated"
 			})
-			led := slices.ContainsFunc(account.Routes(table), func(r awstest.Route) bool { return r.Destination == n.Spec.PodCIDR && r.Instance == at.ID })
+			led := n.Spec.PodCIDR != "" && s.leads(i, n.Spec.PodCIDR)
 			var noted struct{ Data map[string]string }
 			if routed {
 				w.l.Do(http.MethodGet, "/api/v1/namespaces/kube-system/configmaps/"+ledger, nil, &noted)
 			}
 			switch key := strings.Replace(n.Spec.PodCIDR, "/", "_", 1); {
-			case n.Spec.ProviderID != "aws:///"+at.Zone+"/"+at.ID, n.Labels["topology.kubernetes.io/zone"] != at.Zone, slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == uninitialized }), len(n.Status.Addresses) < 2, !routed, !led:
-				return fmt.Errorf("%s: %+v %+v %+v, a route: %t", at.Name, n.Labels, n.Spec, n.Status, led)
-			case !strings.Contains(noted.Data[key], table+" "+at.Interface+" "+at.Name):
+			case n.Spec.ProviderID != at.providerID, n.Labels["topology.kubernetes.io/zone"] != at.zone, slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == uninitialized }), len(n.Status.Addresses) < 2, !routed, !led:
+				return fmt.Errorf("%s: %+v %+v %+v, a route: %t", at.node, n.Labels, n.Spec, n.Status, led)
+			case !strings.Contains(noted.Data[key], at.noted+" "+at.node):
 				return fmt.Errorf("the ledger has %q", noted.Data)
 			}
 			return nil
@@ -171,23 +188,23 @@ func TestCloudControllersUseEveryRightAndNoOther(t *testing.T) {
 	}
 	first := w.replica(true)
 	asItIs := func(*corev1.Node) {}
-	w.l.register(instances[0], asItIs)
-	awaitNode(instances[0])
-	w.l.register(instances[1], func(n *corev1.Node) { n.Spec.PodCIDR, n.Spec.PodCIDRs = "192.0.2.0/24", []string{"192.0.2.0/24"} }) // which is an event
+	w.l.register(s.machines[0].node, asItIs)
+	awaitNode(0)
+	w.l.register(s.machines[1].node, func(n *corev1.Node) { n.Spec.PodCIDR, n.Spec.PodCIDRs = "192.0.2.0/24", []string{"192.0.2.0/24"} }) // which is an event
 	w.replica(false)
 	w.await(right{"list", "nodes", "", ""})
 	// The Lease of one whose instance is gone is read.
-	account.Terminate(instances[2].ID)
-	w.l.register(instances[2], func(n *corev1.Node) {
-		n.Spec.ProviderID = "aws:///" + instances[2].Zone + "/" + instances[2].ID
+	s.remove(2)
+	w.l.register(s.machines[2].node, func(n *corev1.Node) {
+		n.Spec.ProviderID = s.machines[2].providerID
 		n.Spec.Taints = nil
 		n.Status.Conditions[0].Status = corev1.ConditionUnknown
 	})
 	lease := right{"get", "coordination.k8s.io/leases", "kube-node-lease", ""}
 	w.await(lease)
 	first.End(syscall.SIGKILL)
-	w.l.register(instances[3], asItIs)
-	awaitNode(instances[3])
+	w.l.register(s.machines[3].node, asItIs)
+	awaitNode(3)
 	used := w.used()
 	used[right{"delete", "nodes", "", ""}] = true
 	for _, name := range route.PartNames(ledger)[1:] { // thousands of Nodes use them
@@ -198,7 +215,7 @@ func TestCloudControllersUseEveryRightAndNoOther(t *testing.T) {
 	}
 	// RBAC refuses what no controller needs.
 	for _, r := range []struct{ method, path string }{
-		{http.MethodGet, "/api/v1/nodes/" + instances[0].Name},
+		{http.MethodGet, "/api/v1/nodes/" + s.machines[0].node},
 		{http.MethodGet, "/api/v1/namespaces/kube-system/configmaps"},
 		{http.MethodGet, "/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt"},
 		{http.MethodDelete, "/api/v1/namespaces/kube-system/configmaps/" + ledger},

@@ -20,7 +20,12 @@ import (
 
 // deployment is the part of it that the tests read.
 type deployment struct {
-	Spec struct{ Template struct{ Spec podSpec } }
+	Spec struct {
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     podSpec
+		}
+	}
 }
 
 // controllerManifest returns the plain manifest of tulle-controller, and its container.

@@ -28,22 +28,48 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
+{{/* Refuses values of a cloud that do not go together. */}}
+{{- define "tulle.controller.checkCloud" -}}
+{{- $c := .Values.controller -}}
+{{- $on := $c.cloudProvider -}}
+{{- if not $on -}}
+{{- range list "clusterName" "cloudConfig" "cloudConfigSecret" }}{{ if get $c . }}{{ fail (printf "controller.%s has no effect without controller.cloudProvider: set it to aws, azure or gce" .) }}{{ end }}{{ end -}}
+{{- end -}}
+{{- if and $c.cloudConfig $c.cloudConfigSecret }}{{ fail "controller.cloudConfig and controller.cloudConfigSecret are both set: leave one of them out" }}{{ end -}}
+{{- $file := or $c.cloudConfig $c.cloudConfigSecret -}}
+{{- if and (eq $on "aws") (not $c.clusterName) (not $file) }}{{ fail "controller.clusterName is empty: set it to the NAME of the tags kubernetes.io/cluster/NAME" }}{{ end -}}
+{{- if and (eq $on "gce") (not $c.clusterName) }}{{ fail "controller.clusterName is empty: set it to what the names of the routes begin with; that of Google's own controller is kubernetes, unless it was set" }}{{ end -}}
+{{- if and (eq $on "gce") (not (regexMatch "^[a-z][a-z0-9-]*$" $c.clusterName)) }}{{ fail (printf "controller.clusterName: %s is not the beginning of a route's name: use lower case letters, digits and dashes, and a letter first" $c.clusterName) }}{{ end -}}
+{{- if and (eq $on "azure") $c.clusterName }}{{ fail "controller.clusterName has no effect with controller.cloudProvider=azure: leave it out" }}{{ end -}}
+{{- if and (eq $on "azure") (not $file) }}{{ fail "controller.cloudProvider=azure needs the text of azure.json: set controller.cloudConfigSecret, or controller.cloudConfig if the file has no secret" }}{{ end -}}
+{{- if eq $on "azure" -}}
+{{- range $name, $value := fromYaml $c.cloudConfig -}}
+{{- if and (has (lower $name) (list "aadclientsecret" "aadclientcertpassword")) $value (ne (toString $value) "msi") }}{{ fail (printf "controller.cloudConfig: %s would be in a ConfigMap: put the file into a Secret, and name that in controller.cloudConfigSecret" $name) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $on (ne $on "gce") (include "tulle.controller.alias" .) }}{{ fail (printf "controller.allocatorType: %s is Google's, and controller.cloudProvider is %s: use RangeAllocator" $c.allocatorType $on) }}{{ end -}}
+{{- end }}
+
 {{/* The names of the controllers that run, separated by spaces. */}}
 {{- define "tulle.controller.running" -}}
 {{- $c := .Values.controller -}}
-{{- if and (or $c.clusterName $c.cloudConfig) (not $c.cloudProvider) }}{{ fail "controller.clusterName and controller.cloudConfig have no effect without controller.cloudProvider: set it to aws" }}{{ end -}}
-{{- if and $c.cloudProvider (not $c.clusterName) (not $c.cloudConfig) }}{{ fail "controller.clusterName is empty: set it to the NAME of the tags kubernetes.io/cluster/NAME" }}{{ end -}}
-{{- if and $c.cloudProvider (include "tulle.controller.alias" .) }}{{ fail (printf "controller.allocatorType: %s is Google's, and controller.cloudProvider is %s: use RangeAllocator" $c.allocatorType $c.cloudProvider) }}{{ end -}}
+{{- include "tulle.controller.checkCloud" . -}}
 {{- $names := list -}}
 {{- range list "node-ipam-controller nodeipam" "cloud-node-controller cloud-node" "cloud-node-lifecycle-controller cloud-node-lifecycle" "node-route-controller route" "service-lb-controller service" -}}
 {{- $name := splitList " " . | first -}}
 {{- $alias := splitList " " . | last -}}
 {{- $on := or (has $name $c.controllers) (has $alias $c.controllers) -}}
 {{- $off := or (has (print "-" $name) $c.controllers) (has (print "-" $alias) $c.controllers) -}}
-{{- $works := or $c.cloudProvider (eq $alias "nodeipam") -}}
-{{- if and $on (not $works) }}{{ fail (printf "controller.controllers: %s has no work without controller.cloudProvider" $alias) }}{{ end -}}
+{{- $lacks := "" -}}
+{{- if eq $alias "nodeipam" }}{{/* works without a cloud */}}
+{{- else if not $c.cloudProvider }}{{ $lacks = "has no work without controller.cloudProvider" }}
+{{- else if and (eq $alias "service") (ne $c.cloudProvider "aws") }}{{ $lacks = print "does not run with controller.cloudProvider=" $c.cloudProvider }}
+{{- else if and (eq $alias "route") (include "tulle.controller.alias" $) }}{{ $lacks = printf "has no work with controller.allocatorType=%s: Google itself routes alias ranges" $c.allocatorType }}{{ end -}}
+{{- $works := not $lacks -}}
+{{- if and $on $lacks }}{{ fail (printf "controller.controllers: %s %s" $alias $lacks) }}{{ end -}}
 {{- if and $works (or $on (and (has "*" $c.controllers) (not $off) (ne $alias "service"))) }}{{ $names = append $names $name }}{{ end -}}
 {{- end -}}
+{{- if and (include "tulle.controller.alias" .) $names (not (has "node-ipam-controller" $names)) }}{{ fail (printf "controller.allocatorType: %s has no effect, because controller.controllers leaves nodeipam out: use RangeAllocator" $c.allocatorType) }}{{ end -}}
 {{- if not $names }}{{ fail "controller.controllers turns every controller off: use *, or name one" }}{{ end -}}
 {{- join " " $names -}}
 {{- end }}
