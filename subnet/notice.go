@@ -2,6 +2,8 @@ package subnet
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -38,6 +40,28 @@ const (
 // ErrNotice is returned for a notice that cannot be read.
 var ErrNotice = errors.New("not a notice of routes")
 
+// NoticeNetwork returns the name of a network as notices have it. Azure's networks have names
+// of any letters, most of them longer than a notice allows. Such a name is replaced by its last
+// part and a hash.
+func NoticeNetwork(name string) string {
+	if name == "" || isNetwork(name) {
+		return name
+	}
+	last := strings.Map(func(r rune) rune {
+		if r <= ' ' || r >= 0x7f {
+			return -1
+		}
+		return r
+	}, name[strings.LastIndexByte(name, '/')+1:])
+	sum := sha256.Sum256([]byte(name))
+	return last[:min(len(last), longestNetwork/2)] + "~" + hex.EncodeToString(sum[:8])
+}
+
+// isNetwork reports whether a notice can have the name of a network.
+func isNetwork(name string) bool {
+	return name != "" && len(name) <= longestNetwork && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
 // String returns the notice as stores keep it, like "vpc-0a1b 192.0.2.7 10.5.1.0/24".
 // A notice without a network is empty.
 func (n Notice) String() string {
@@ -69,7 +93,7 @@ func ParseNotice(text string) (n Notice, err error) {
 	}
 	words := strings.Split(text, " ")
 	n.Network = words[0]
-	if len(n.Network) > longestNetwork || n.Network == "" || strings.ContainsFunc(n.Network, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+	if !isNetwork(n.Network) {
 		return Notice{}, fmt.Errorf("%w: %.80q does not begin with the name of a network", ErrNotice, text)
 	}
 	words = words[1:]

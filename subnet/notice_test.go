@@ -47,6 +47,29 @@ func TestNoticeIsReadAsWritten(t *testing.T) {
 	}
 }
 
+// Any cloud's name of a network can stand in a notice, and two names never become one.
+func TestNoticeHasTheNetworksOfAllClouds(t *testing.T) {
+	long := "/subscriptions/0b1f6471-1bf0-4dda-aec3-cb9272f09590/resourcegroups/nodes/providers/microsoft.network/virtualnetworks/" + strings.Repeat("n", 64)
+	seen := make(map[string]string)
+	for name, want := range map[string]string{
+		"": "", "vpc-1": "vpc-1", "my-project/default": "my-project/default", strings.Repeat("v", 128): strings.Repeat("v", 128),
+		long: strings.Repeat("n", 64) + "~", long + "x": strings.Repeat("n", 64) + "~", "/group é/net": "net~", "/group è/net": "net~", "a b": "ab~", "é": "~",
+	} {
+		got := NoticeNetwork(name)
+		if other, twice := seen[got]; twice {
+			t.Errorf("%q and %q are both %q", name, other, got)
+		}
+		seen[got] = name
+		if !strings.HasPrefix(got, want) || len(got) > len(want) && len(got) != len(want)+16 {
+			t.Errorf("%q becomes %q, want %q", name, got, want)
+		}
+		n := notice(got, "192.0.2.1", "2001:db8::1", "10.5.1.0/24", "fd00:5::/64")
+		if again, err := ParseNotice(n.String()); err != nil || got != "" && again != n {
+			t.Errorf("%q: %v", n, err)
+		}
+	}
+}
+
 // Only nodes of one network use the routes, and only those to the peer's own subnets, by a
 // notice about the peer's own host.
 func TestNoticeCountsInItsNetworkAlone(t *testing.T) {

@@ -87,6 +87,9 @@ type Instance struct {
 	// Forwards is set if the cloud lets the instance send and receive packets whose
 	// addresses are not its own, as routes to it require.
 	Forwards bool
+	// ForwardFix is what people must do so that the instance forwards, where this program
+	// cannot change that. It is empty if the instance forwards.
+	ForwardFix string
 	// Launched is the time of the instance's last start.
 	Launched time.Time
 

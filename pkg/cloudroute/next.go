@@ -25,7 +25,7 @@ func (b *Book) Next(now time.Time, n int) (changes []Change, again time.Time) {
 			break
 		}
 		switch {
-		case b.nodes[x.Name] != x || !x.Target.isKnown() || x.Target.Forwards || x.forward.inFlight || len(x.dests) == 0 || !b.ownsInstance(x):
+		case b.nodes[x.Name] != x || !x.Target.isKnown() || x.Target.Forwards || x.Target.ForwardFix != "" || x.forward.inFlight || len(x.dests) == 0 || !b.ownsInstance(x):
 		case now.Before(x.forward.next):
 			b.forwards.Advance(x, x.forward.next)
 		default:

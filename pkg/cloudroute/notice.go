@@ -27,7 +27,7 @@ func (b *Book) Notice(name string, now time.Time) (v subnet.Notice, again time.T
 	case !b.ownsInstance(n) || !n.Target.Forwards:
 		return v, again, true
 	}
-	v.Network = cmp.Or(n.Target.Network, someNetwork)
+	v.Network = subnet.NoticeNetwork(cmp.Or(n.Target.Network, someNetwork))
 	for _, d := range n.dests {
 		if d.claims[0] != n || !b.isRouted(d) {
 			continue

@@ -22,6 +22,20 @@ func (w *world) wantNotice(name, want string) {
 	}
 }
 
+// TestNoticeOfALongNetwork: the name of a network of Azure is too long for a notice. What
+// replaces it can be read.
+func TestNoticeOfALongNetwork(t *testing.T) {
+	long := "/subscriptions/0b1f6471-1bf0-4dda-aec3-cb9272f09590/resourcegroups/nodes-of-production/providers/microsoft.network/virtualnetworks/net"
+	w := newWorld(t, Options{}, "rtb-a")
+	w.add(1)
+	w.SetTarget("worker-1", Target{Instance: "i-1", Interface: "nic-1", Network: long, Forwards: true}, w.now)
+	v, _, known := w.Notice("worker-1", w.now)
+	v.Hosts[subnet.IPv4] = netip.MustParseAddr("192.0.2.1")
+	if read, err := subnet.ParseNotice(v.String()); err != nil || read != v || !known || v.Network != subnet.NoticeNetwork(long) {
+		t.Errorf("%q, %v, %v", v, known, err)
+	}
+}
+
 // TestNoticeFollowsTheTables: a notice names a range only while every table of the node's
 // network has its route.
 func TestNoticeFollowsTheTables(t *testing.T) {

@@ -48,13 +48,21 @@ func (b *Book) Status(name string) Status {
 		}
 	}
 	if !n.Target.Forwards && rank(NoForwarding) > rank(worst.Code) {
-		text := "switching off the source/destination check of " + n.Target.Instance
-		if n.forward.err != nil {
-			text = fmt.Sprintf("failed to switch off the source/destination check of %s; retrying: %v", n.Target.Instance, n.forward.err)
-		}
-		worst = Status{NoForwarding, text}
+		worst = Status{NoForwarding, b.explainForwarding(n)}
 	}
 	return worst
+}
+
+// explainForwarding returns why a node does not forward packets yet.
+func (b *Book) explainForwarding(n *node) string {
+	f := b.options.Forwarding
+	switch {
+	case n.Target.ForwardFix != "":
+		return fmt.Sprintf("%s at %s; %s", f.Is(false), n.Target.Instance, n.Target.ForwardFix)
+	case n.forward.err != nil:
+		return fmt.Sprintf("failed to switch %s of %s; retrying: %v", f.Switch(), n.Target.Instance, n.forward.err)
+	}
+	return fmt.Sprintf("switching %s of %s", f.Switch(), n.Target.Instance)
 }
 
 // rank orders codes of routes by urgency. Those on which a person must act come last.
@@ -103,7 +111,9 @@ func (b *Book) Findings() iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		for _, name := range slices.Sorted(maps.Keys(b.nodes)) {
 			n := b.nodes[name]
-			if s := b.Status(name); s.Code.IsProblem() && !(s.Code == NoForwarding && n.forward.err == nil) && !yield(Finding{name, n.UID, s.Code, s.Text}) {
+			s := b.Status(name)
+			soon := s.Code == NoForwarding && n.Target.ForwardFix == "" && n.forward.err == nil
+			if s.Code.IsProblem() && !soon && !yield(Finding{name, n.UID, s.Code, s.Text}) {
 				return
 			}
 		}

@@ -20,6 +20,8 @@ type Options struct {
 	// DryRun plans changes of the cloud at once, without waiting for the write of the
 	// ledger's entries that must precede them.
 	DryRun bool
+	// Forwarding is how the cloud calls what lets an instance forward packets.
+	Forwarding cloud.Forwarding
 }
 
 // Node is a node that needs routes from its ranges to its instance.
@@ -42,6 +44,8 @@ type Target struct {
 	Network string
 	// Forwards is set if the cloud lets the instance forward packets.
 	Forwards bool
+	// ForwardFix is what people must do so that it does, if the program cannot.
+	ForwardFix string
 	// Problem is why the node has no target, with the fix.
 	Problem string
 }

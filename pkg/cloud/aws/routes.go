@@ -111,6 +111,9 @@ func (c *Client) sendRoute(ctx context.Context, r cloud.RouteChange) error {
 	})
 }
 
+// Forwarding is AWS's setting of network interfaces.
+var Forwarding = cloud.Forwarding{Setting: "the source/destination check"}
+
 // Forward lets an instance's primary interface send and receive packets whose addresses
 // are not its own.
 func (c *Client) Forward(ctx context.Context, i cloud.Instance) error {

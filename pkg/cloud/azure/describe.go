@@ -71,10 +71,13 @@ func (c *Client) instance(f facts) (cloud.Instance, error) {
 	if f.nic == nil {
 		return v, nil
 	}
-	if _, ok := parseInterface(f.nic.ID); !ok {
+	id, ok := parseInterface(f.nic.ID)
+	if !ok {
 		return cloud.Instance{}, strange(readMachine, "network interface", f.nic.ID)
 	}
-	v.Interface, v.Forwards = f.nic.ID, f.nic.Properties.Forwarding
+	if v.Interface, v.Forwards = f.nic.ID, f.nic.Properties.Forwarding; !v.Forwards {
+		v.ForwardFix = forwardFix(id)
+	}
 	for _, c := range f.nic.Properties.Configs {
 		if network, _, has := strings.Cut(strings.ToLower(c.Properties.Subnet.ID), "/subnets/"); has && v.Network == "" {
 			v.Network = network

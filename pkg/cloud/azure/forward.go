@@ -9,16 +9,27 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
+// Forwarding is Azure's setting of network interfaces.
+var Forwarding = cloud.Forwarding{Setting: "IP forwarding", On: true}
+
+// forwardFix returns what people must do so that an interface forwards packets, if they must.
+// Azure keeps the interfaces of a scale set as the scale set says.
+func forwardFix(id interfaceID) string {
+	if id.set == "" {
+		return ""
+	}
+	return fmt.Sprintf("set enableIPForwarding in the network profile of the scale set %s, and upgrade its instances", id.set)
+}
+
 // Forward lets the primary interface of a machine send and receive packets whose addresses
-// are not its own. Azure keeps the interfaces of a scale set as the scale set says, so
-// those are not changed.
+// are not its own. Interfaces of a scale set are not changed.
 func (c *Client) Forward(ctx context.Context, i cloud.Instance) error {
 	id, ok := parseInterface(i.Interface)
 	switch {
 	case !ok:
 		return &cloud.Error{Kind: cloud.Refused, Action: writeInterface, Text: fmt.Sprintf("machine %.200q has no primary interface", i.ID)}
 	case id.set != "":
-		return &cloud.Error{Kind: cloud.Refused, Action: writeInterface, Text: fmt.Sprintf("the interface is one of the scale set %s; set enableIPForwarding in the network profile of the scale set, and upgrade its instances", id.set)}
+		return &cloud.Error{Kind: cloud.Refused, Action: writeInterface, Text: "the interface is one of a scale set; " + forwardFix(id)}
 	}
 	at := inGroup(id.subscription, id.group, "Microsoft.Network", "networkInterfaces", id.name)
 	for conflicts := 1; ; conflicts++ {

@@ -30,6 +30,9 @@ func (c *Client) machine(at place, i *instance) cloud.Instance {
 	v := i.value()
 	v.ID, v.ProviderID = machineID(at.zone, i.Name), scheme+at.project+"/"+at.zone+"/"+i.Name
 	v.Zone, v.Region, v.Account, v.Forwards = at.zone, regionOf(at.zone), at.project, i.Forwards
+	if !v.Forwards {
+		v.ForwardFix = forwardFix
+	}
 	if v.State = states[i.Status]; v.State == "" && i.Status != "" {
 		v.State = cloud.Running // a later API's word for it is no reason to taint or delete a Node
 	}

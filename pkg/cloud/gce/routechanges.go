@@ -196,8 +196,14 @@ func (c *Client) delete(ctx context.Context, name string) error {
 	return err
 }
 
-// Forward reports how to let an instance forward packets. Google decides that when it
-// creates the instance, and this program restarts none.
+// Forwarding is Google's setting of instances.
+var Forwarding = cloud.Forwarding{Setting: "canIpForward", On: true}
+
+// forwardFix is what people must do so that an instance forwards packets. Google decides that
+// when it creates or restarts the instance, and this program restarts none.
+const forwardFix = "re-create the instance with --can-ip-forward, or switch canIpForward on with gcloud compute instances update-from-file, which restarts it"
+
+// Forward returns why an instance does not forward packets, with the fix.
 func (c *Client) Forward(_ context.Context, i cloud.Instance) error {
-	return &cloud.Error{Kind: cloud.Refused, Action: "instances.update", Text: fmt.Sprintf("canIpForward of %s is off, and only a new or a restarted instance gets it; re-create it with --can-ip-forward", i.ID)}
+	return &cloud.Error{Kind: cloud.Refused, Action: "instances.update", Text: fmt.Sprintf("%s at %s; %s", Forwarding.Is(false), i.ID, forwardFix)}
 }

@@ -14,7 +14,7 @@ import (
 // table has any number of changes.
 func onAzure() provider {
 	return provider{
-		name: "azure", page: "Documentation/cloud-azure.md", lacks: []string{service.Name}, forgets: true, inFlight: 1000,
+		name: "azure", page: "Documentation/cloud-azure.md", lacks: []string{service.Name}, forgets: true, inFlight: 1000, forwarding: azure.Forwarding,
 		read: (*settings).readAzure, connect: (*settings).connectAzure, secrets: (*settings).azureSecrets,
 	}
 }

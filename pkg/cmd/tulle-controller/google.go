@@ -19,7 +19,7 @@ import (
 func onGoogle() provider {
 	return provider{
 		name: "gce", aliases: []string{"gcp", "google"}, page: "Documentation/cloud-google.md", lacks: []string{service.Name},
-		forgets: true, read: (*settings).readGoogle, connect: (*settings).connectGoogle,
+		forgets: true, forwarding: gce.Forwarding, read: (*settings).readGoogle, connect: (*settings).connectGoogle,
 	}
 }
 

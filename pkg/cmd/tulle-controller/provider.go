@@ -23,6 +23,8 @@ type provider struct {
 	lacks []string
 	// zoneID is the cloud's own label for the ID of a zone, or "".
 	zoneID string
+	// forwarding is how the cloud calls what lets an instance forward packets.
+	forwarding cloud.Forwarding
 	// forgets is set if the cloud does not show an instance after its end.
 	forgets bool
 	// inFlight is how many changes of routes may be in flight; 0 is the usual number.

@@ -65,7 +65,7 @@ func (p *process) addRoutes() error {
 	o := route.Options{
 		Cloud: p.cloud, Nodes: route.Cluster{Client: p.client}, Within: s.routeRanges(),
 		Ledger: route.NewConfigMaps(p.client, s.elect.Namespace, ledgerName),
-		Period: s.route.period, Grace: s.route.grace, InFlight: s.provider().inFlight, DryRun: s.mode == controller.ObserveMode, Event: p.engine.Event,
+		Period: s.route.period, Grace: s.route.grace, InFlight: s.provider().inFlight, Forwarding: s.provider().forwarding, DryRun: s.mode == controller.ObserveMode, Event: p.engine.Event,
 	}
 	if s.inEtcd() {
 		o = p.leaseRoutes(o)

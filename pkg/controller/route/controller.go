@@ -105,6 +105,8 @@ type Options struct {
 	// InFlight is how many changes of the cloud may be in flight; 0 is the usual number. A
 	// cloud that makes many changes in one request needs more.
 	InFlight int
+	// Forwarding is how the cloud calls what lets an instance forward packets.
+	Forwarding cloud.Forwarding
 	// DryRun is set if the Engine makes no write.
 	DryRun bool
 	// Event sends an event about a Node.
@@ -189,7 +191,7 @@ func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
 		options: o, nodes: make(map[string]*node), waiting: make(map[string]bool), asked: make(map[string][]string), flying: make(map[string]bool), telling: make(map[string]string), changes: make(map[string]cloudroute.Change),
 		instances: controller.NewSchedule(), steps: controller.NewSchedule(),
-		book: cloudroute.New(cloudroute.Options{Within: o.Within, Grace: o.Grace, DryRun: o.DryRun}),
+		book: cloudroute.New(cloudroute.Options{Within: o.Within, Grace: o.Grace, DryRun: o.DryRun, Forwarding: o.Forwarding}),
 	}
 	o.Nodes.Follow(e, Follower{List: c.list, Set: c.set, Delete: c.remove})
 	controller.LookUp(e, controller.Lookup[Contents]{What: "ledger of routes", Due: c.ledgerDue, Read: c.readLedger, Take: c.takeLedger})

@@ -40,7 +40,7 @@ func inLab(t *testing.T, test func(l *lab), more ...func(*Options)) {
 		l.cloud = cloudtest.NewRoutes(l.fleet, "rtb-a", "rtb-b")
 		l.options = Options{
 			Cloud: l.cloud, Nodes: Cluster{l.Client},
-			Period: time.Minute, Grace: 5 * time.Minute,
+			Period: time.Minute, Grace: 5 * time.Minute, Forwarding: cloud.Forwarding{Setting: "the source/destination check"},
 		}
 		for _, f := range more {
 			f(&l.options)

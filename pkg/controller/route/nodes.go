@@ -120,7 +120,8 @@ func (c *Controller) takeInstances(ids []string, found map[string]cloud.Instance
 				n.Target = targetOf(i)
 				c.book.SetTarget(name, n.Target, now)
 			}
-			if answered && n.Target.Problem == "" {
+			// People may change an instance that does not forward at any time.
+			if answered && n.Target.Problem == "" && n.Target.ForwardFix == "" {
 				n.fruitless = 0
 				c.instances.Set(name, controller.NextRefresh(c.led, now, refreshInterval))
 				continue
@@ -133,7 +134,7 @@ func (c *Controller) takeInstances(ids []string, found map[string]cloud.Instance
 
 // targetOf returns what routes to an instance lead to.
 func targetOf(i cloud.Instance) cloudroute.Target {
-	t := cloudroute.Target{Instance: i.ID, Interface: i.Interface, NextHops: i.NextHops, Network: i.Network, Forwards: i.Forwards, Problem: i.Problem}
+	t := cloudroute.Target{Instance: i.ID, Interface: i.Interface, NextHops: i.NextHops, Network: i.Network, Forwards: i.Forwards, ForwardFix: i.ForwardFix, Problem: i.Problem}
 	if t.Problem == "" && i.State.IsGone() {
 		t.Problem = "the instance " + i.ID + " is " + string(i.State) + "; delete the Node if its machine is gone"
 	}

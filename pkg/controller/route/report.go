@@ -54,10 +54,14 @@ func (c *Controller) Explain(name string) (all []controller.Line) {
 		all = append(all, controller.Line{What: "route " + r.Destination + " in " + r.Table, OK: r.Code == cloudroute.Routed, Text: text})
 	}
 	if n.Target.Problem == "" && n.Target.Instance != "" {
-		all = append(all, controller.Line{
-			What: "forwarding of " + n.Target.Instance, OK: n.Target.Forwards || status.Code == cloudroute.Routed,
-			Text: map[bool]string{true: "the source/destination check is off", false: "the source/destination check is on, which drops packets of containers"}[n.Target.Forwards || status.Code == cloudroute.Routed],
-		})
+		line := controller.Line{What: "forwarding of " + n.Target.Instance, OK: n.Target.Forwards || status.Code == cloudroute.Routed}
+		if line.Text = c.options.Forwarding.Is(line.OK); !line.OK {
+			line.Text += ", which drops packets of containers"
+			if n.Target.ForwardFix != "" {
+				line.Text += "; " + n.Target.ForwardFix
+			}
+		}
+		all = append(all, line)
 	}
 	if n.ReadsNotices {
 		all = append(all, c.explainNotice(n))

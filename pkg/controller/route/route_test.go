@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloudroute"
+	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -357,6 +359,42 @@ func TestForwardingIsSwitchedOnOnlyWhereItIsOff(t *testing.T) {
 	})
 }
 
+// TestForwardingThatPeopleMustSwitchOn: where only people can let an instance forward, the
+// program plans no change. It says what to do, and notices when that is done.
+func TestForwardingThatPeopleMustSwitchOn(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.add(1)
+		l.add(2)
+		l.fleet.Change(nameOf(2), func(i *cloud.Instance) { i.Forwards, i.ForwardFix = false, "re-create it" })
+		l.Begin()
+		l.Pass(10 * time.Second)
+		l.wantRouted(1)
+		l.wantCondition(2, unrouted)
+		const want = "forwarding is off at i-worker-2; re-create it"
+		if all := l.report().Findings; len(all) != 1 || all[0].Node != nameOf(2) || all[0].Code != cloudroute.NoForwarding || all[0].Text != want {
+			t.Errorf("%+v", all)
+		}
+		l.wantEvent(2, want)
+		var lines []controller.Line
+		l.Do(func() { lines = l.c.Explain(nameOf(2)) })
+		if !slices.ContainsFunc(lines, func(x controller.Line) bool {
+			return x.Text == "forwarding is off, which drops packets of containers; re-create it" && !x.OK
+		}) {
+			t.Errorf("%+v", lines)
+		}
+		writes, err := l.Engine.PlanAll(l.Context())
+		if err != nil || len(writes) > 0 || len(l.cloud.Forwarded()) > 0 {
+			t.Errorf("%v, %v, %v", writes, l.cloud.Forwarded(), err)
+		}
+		l.fleet.Change(nameOf(2), func(i *cloud.Instance) { i.Forwards, i.ForwardFix = true, "" })
+		l.Pass(time.Minute)
+		l.wantRouted(2)
+		if len(l.report().Findings) > 0 || l.c.Waiting() > 0 || len(l.cloud.Forwarded()) > 0 {
+			t.Errorf("%+v, %d Nodes wait", l.report().Findings, l.c.Waiting())
+		}
+	}, func(o *Options) { o.Forwarding = cloud.Forwarding{Setting: "forwarding", On: true} })
+}
+
 // A condition with another program's reason stays.
 func TestConditionsOfOthersStay(t *testing.T) {
 	inLab(t, func(l *lab) {
@@ -397,7 +435,7 @@ func TestPlanShowsEveryWrite(t *testing.T) {
 			"patch ConfigMap kube-system/tulle-controller-routes | note the routes of 1 destination as ours",
 			"create Route rtb-a 10.4.1.0/24 | add route 10.4.1.0/24 via i-worker-1 to rtb-a for worker-1 | none | i-worker-1 | rtb-a nic-worker-1 worker-1",
 			"delete Route rtb-a 10.4.9.0/24 | remove route 10.4.9.0/24 via nic-worker-9 (blackhole) from rtb-a for worker-9 | nic-worker-9 (blackhole) | none | rtb-a nic-worker-9 worker-9",
-			"patch Instance i-worker-1 | switch off the source/destination check of i-worker-1 for worker-1 | source/destination check on | off",
+			"patch Instance i-worker-1 | switch off the source/destination check of i-worker-1 for worker-1 | the source/destination check is on | off",
 		} {
 			if !strings.Contains(all, part) {
 				t.Errorf("the plan lacks %q:\n%s", part, all)

@@ -128,8 +128,9 @@ func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write,
 		case cloud.Remove:
 			w.Before, w.After = change.Was.String(), "none"
 		case cloudroute.Forward:
-			w.Verb, w.Before, w.After = controller.Patch, "source/destination check on", "off"
-			w.Summary = "switch off the source/destination check of " + change.Instance
+			of := c.options.Forwarding
+			w.Verb, w.Before, w.After = controller.Patch, of.Is(false), of.Value(true)
+			w.Summary = "switch " + of.Switch() + " of " + change.Instance
 			w.Do = func(ctx context.Context) error {
 				return to.Forward(ctx, cloud.Instance{ID: change.Instance, Interface: change.Interface})
 			}
