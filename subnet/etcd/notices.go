@@ -21,33 +21,38 @@ func (s *Store) noticesPrefix() string { return s.options.Prefix + subnet.Notice
 func (s *Store) WatchNotices(ctx context.Context, to func(subnet.Notices)) error {
 	for {
 		moved := s.position.moved()
-		all, revision, err := s.listNotices(ctx)
+		all, latest, err := s.listNotices(ctx)
 		if err != nil {
 			return err
 		}
+		s.position.noticed(latest)
 		to(subnet.Notices{Complete: true, Set: all})
-		if err := s.followNotices(ctx, revision+1, moved, to); err != nil {
+		if err := s.followNotices(ctx, latest.revision+1, moved, to); err != nil {
 			return err
 		}
 	}
 }
 
-// listNotices reads all notices, as of one revision.
-func (s *Store) listNotices(ctx context.Context) (all map[string]subnet.Notice, revision int64, err error) {
+// listNotices reads all notices, as of the revision of the mark that it returns.
+func (s *Store) listNotices(ctx context.Context) (all map[string]subnet.Notice, latest noticeMark, err error) {
 	prefix := s.noticesPrefix()
 	err = s.retry(ctx, readingNotices, func(ctx context.Context) error {
-		all, revision = make(map[string]subnet.Notice), 0
+		// Without a notice, the prefix stands for an absent one.
+		all, latest = make(map[string]subnet.Notice), noticeMark{key: prefix}
 		for from := prefix; ; {
-			r := <-s.request(ctx, from, clientv3.GetPrefixRangeEnd(prefix), revision)
+			r := <-s.request(ctx, from, clientv3.GetPrefixRangeEnd(prefix), latest.revision)
 			if r.err != nil {
 				return r.err
 			}
-			if revision == 0 {
-				revision = r.Header.Revision
+			if latest.revision == 0 {
+				latest.revision = r.Header.Revision
 			}
 			for _, kv := range r.Kvs {
 				if key, n, ok := s.notice(kv); ok {
 					all[key] = n
+				}
+				if kv.ModRevision > latest.write.revision {
+					latest.key, latest.write = string(kv.Key), markOf(kv)
 				}
 			}
 			if !r.More {
@@ -59,7 +64,7 @@ func (s *Store) listNotices(ctx context.Context) (all map[string]subnet.Notice, 
 			from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
 		}
 	})
-	return all, revision, err
+	return all, latest, err
 }
 
 // notice reads one entry. One that cannot be read is none.
@@ -127,7 +132,13 @@ func (s *Store) readNotices(ctx context.Context, from int64, events clientv3.Wat
 			}
 			s.trouble.Over(readingNotices)
 			if n := len(r.Events); n > 0 {
-				from = r.Events[n-1].Kv.ModRevision + 1
+				last := r.Events[n-1]
+				from = last.Kv.ModRevision + 1
+				m := noticeMark{revision: last.Kv.ModRevision, key: string(last.Kv.Key)}
+				if last.Type == clientv3.EventTypePut {
+					m.write = markOf(last.Kv)
+				}
+				s.position.noticed(m)
 				to(s.noticesOf(r.Events))
 			}
 		}

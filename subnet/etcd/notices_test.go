@@ -99,3 +99,47 @@ func TestNoticesOutliveEtcd(t *testing.T) {
 	l.putNotice("10.5.2.0-24", "vpc-1 198.18.0.1")
 	r.await(t, map[string]string{"10.5.1.0-24": "vpc-1 198.18.0.1 10.5.1.0/24", "10.5.2.0-24": "vpc-1 198.18.0.1"})
 }
+
+// TestRestoreOfNoticesIsNoticed: etcd is restored from a backup that lacks the latest
+// change of the notices, which this store read in a list or saw in its watch, but no
+// change of a lease.
+func TestRestoreOfNoticesIsNoticed(t *testing.T) {
+	const one, two, notice, other = "10.5.1.0-24", "10.5.2.0-24", "vpc-1 198.18.0.1 10.5.1.0/24", "vpc-2 198.18.0.1 10.5.1.0/24"
+	before := map[string]string{one: notice}
+	for name, c := range map[string]struct {
+		change func(*lab)
+		after  map[string]string // what the notices are then
+	}{
+		"added":   {func(l *lab) { l.putNotice(two, other) }, map[string]string{one: notice, two: other}},
+		"changed": {func(l *lab) { l.putNotice(one, other) }, map[string]string{one: other}},
+		"removed": {func(l *lab) {
+			r, err := l.client.Delete(briefly(l.t), prefix+subnet.NoticesPrefix+one)
+			l.do("delete the notice", r, err)
+		}, map[string]string{}},
+	} {
+		for _, listed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, listed %t", name, listed), func(t *testing.T) {
+				l, cluster := newCluster(t, 1)
+				l.SetConfig(network)
+				lease := l.acquire(l.open(), claim(1))
+				l.putNotice(one, notice)
+				s := l.open()
+				f := l.follow(s)
+				f.await("the lease", f.has(lease))
+				var r *told
+				if !listed {
+					r = l.notices(s)
+					r.await(t, before)
+				}
+				backup := cluster.Snapshot()
+				c.change(l)
+				if listed {
+					r = l.notices(s)
+				}
+				r.await(t, c.after)
+				cluster.Restore(backup)
+				r.await(t, before)
+			})
+		}
+	}
+}

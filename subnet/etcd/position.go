@@ -29,6 +29,7 @@ type position struct {
 	last    writeMark     // the latest known write
 	gone    writeMark     // the latest known deletion
 	all     extent        // of the last list
+	notices noticeMark    // zero until this store follows the notices
 	breaks  uint64        // broken connections so far
 	checked uint64        // the value of breaks for which the history was verified
 	changed chan struct{} // closed when the history is another
@@ -49,6 +50,14 @@ func markOf(kv *mvccpb.KeyValue) writeMark {
 // extent is the number of leases' keys at a revision. A list does not show earlier
 // deletions.
 type extent struct{ revision, keys int64 }
+
+// noticeMark is the value of a notice's key at a revision: the latest that is known of
+// the notices.
+type noticeMark struct {
+	revision int64
+	key      string
+	write    writeMark // zero if the key was absent
+}
 
 // moved returns a channel that is closed when the known history is no longer valid.
 func (p *position) moved() <-chan struct{} {
@@ -87,6 +96,14 @@ func (p *position) counted(e extent) {
 	}
 }
 
+// noticed records the latest of the notices. It always belongs to what WatchNotices has
+// delivered, also while the history is not checked: the next check decides about both.
+func (p *position) noticed(m noticeMark) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.notices = m
+}
+
 // broke records that a connection to etcd broke.
 func (p *position) broke() {
 	p.mu.Lock()
@@ -109,6 +126,13 @@ func (p *position) at() (last, gone writeMark, all extent, breaks uint64) {
 	return p.last, p.gone, p.all, p.breaks
 }
 
+// latestNotice returns the latest known of the notices.
+func (p *position) latestNotice() noticeMark {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.notices
+}
+
 // passed records that the history was unchanged after that many breaks.
 func (p *position) passed(breaks uint64) {
 	p.mu.Lock()
@@ -120,7 +144,8 @@ func (p *position) passed(breaks uint64) {
 func (p *position) forget(breaks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last, p.gone, p.all, p.checked = writeMark{}, writeMark{}, extent{}, max(p.checked, breaks)
+	p.last, p.gone, p.all, p.notices = writeMark{}, writeMark{}, extent{}, noticeMark{}
+	p.checked = max(p.checked, breaks)
 	p.lose()
 }
 
@@ -179,6 +204,9 @@ func (s *Store) check(ctx context.Context) error {
 	}
 	if err == nil && same && all.revision > max(last.revision, gone.revision) {
 		same, err = s.holds(ctx, all)
+	}
+	if notice := s.position.latestNotice(); err == nil && same && notice.revision > 0 {
+		same, err = s.keepsNotice(ctx, notice)
 	}
 	switch {
 	case err != nil:
@@ -240,6 +268,23 @@ func (s *Store) holds(ctx context.Context, e extent) (bool, error) {
 		return false, err
 	}
 	return r.Count == e.keys, nil
+}
+
+// keepsNotice reports whether etcd has the latest that is known of the notices. A
+// compacted revision proves nothing: in the same history, a notice may have changed since.
+func (s *Store) keepsNotice(ctx context.Context, m noticeMark) (bool, error) {
+	r, err := s.client.Get(ctx, m.key, clientv3.WithRev(m.revision))
+	switch {
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return true, nil
+	case errors.Is(err, rpctypes.ErrFutureRev):
+		return false, nil
+	case err != nil:
+		return false, err
+	case m.write == (writeMark{}):
+		return len(r.Kvs) == 0, nil
+	}
+	return len(r.Kvs) == 1 && markOf(r.Kvs[0]) == m.write, nil
 }
 
 // connections is a grpc.StreamClientInterceptor that records broken connections. The
