@@ -174,6 +174,12 @@ func (n *node) know(nodes ...*node) {
 	n.synced()
 }
 
+// Update applies an update from the store, as Agent.updatePeers does.
+func (p *peerSet) Update(u subnet.Update) {
+	left := p.split(u)
+	pace(context.Background(), p.desired, func() (more bool) { return p.applyNext(left) })
+}
+
 // dropAllLingering drops all lingering peers.
 func dropAllLingering(p *peerSet) {
 	for p.Lingering() {

@@ -158,8 +158,10 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.own = own
 	if a.peers == nil {
 		a.peers = newPeerSet(a.config, own, a.backend, a.loop)
-		a.peers.responder, a.peers.trim = a.Responder, a.Trim
-		a.peers.Update(subnet.Update{Leases: a.remembered})
+		a.peers.responder = a.Responder
+		remembered := a.peers.split(subnet.Update{Leases: a.remembered})
+		for a.peers.applyNext(remembered) {
+		}
 	} else if a.peers.rehost(a.config, own, a.backend) && a.watching.done != nil {
 		a.restart(&a.watching, a.watch)
 	}
@@ -208,23 +210,6 @@ func (a *Agent) watch(ctx context.Context) {
 		klog.ErrorS(err, "Watch of the leases ended; restarting it")
 		backoff.Sleep(ctx, failures)
 	}
-}
-
-// updatePeers passes an update of the store to the peers.
-func (a *Agent) updatePeers(ctx context.Context, u subnet.Update) {
-	a.call(ctx, func() {
-		a.findTwins(u) // before the peers own the leases
-		a.peers.Update(u)
-		if !a.burying && a.peers.Lingering() {
-			a.burying = true
-			a.bury.Reset(linger)
-		}
-		if u.Complete && !a.listed {
-			a.listed = true
-			a.stopWaiting(onList)
-		}
-		a.saveSoon()
-	})
 }
 
 // want returns the subnets that the node prefers: its present ones, else those of an

@@ -11,10 +11,10 @@ const (
 	plainBelow  = 500
 )
 
-// chooseMetrics chooses the metrics for a network with that many peers. It reports
-// whether all routes change. The caller holds mu.
-func (p *peerSet) chooseMetrics(peers int) (change bool) {
-	before := p.metrics
+// chooseMetrics chooses the metrics for the present number of peers, with those that come
+// in a moment. It reports whether all routes change. The caller holds mu.
+func (p *peerSet) chooseMetrics() (change bool) {
+	before, peers := p.metrics, p.table.Len()+p.left
 	p.metrics = backend.Metrics(peers > spreadAbove || bool(before) && peers >= plainBelow)
 	return p.metrics != before
 }

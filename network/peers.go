@@ -2,7 +2,6 @@ package network
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -27,12 +26,12 @@ const ownerHost = "host"
 type peerSet struct {
 	desired   *reconcile.Reconciler
 	responder *probe.Responder // answers the peers' probes; may be nil
-	trim      func()           // see Options
 
 	mu         sync.Mutex
 	own        subnet.Lease
 	backend    backend.Backend
 	table      *subnet.Table
+	left       int // leases of the present update that are not in table yet
 	metrics    backend.Metrics
 	rejections rejections
 	unroutable map[string]error // peers that are unroutable with the backend, by key
@@ -42,37 +41,12 @@ type peerSet struct {
 // newPeerSet returns a peerSet without a peer, for the node that holds own.
 func newPeerSet(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *reconcile.Reconciler) *peerSet {
 	p := &peerSet{
-		desired: desired, own: own, backend: b, trim: func() {},
+		desired: desired, own: own, backend: b,
 		table:      subnet.NewTable(cfg, own),
 		unroutable: make(map[string]error),
 	}
 	desired.Update(func(d *reconcile.Desired) { d.Set(ownerHost, b.Host(own)) })
 	return p
-}
-
-// Update applies an update from the store. Leases that are gone linger until
-// DropLingering.
-func (p *peerSet) Update(u subnet.Update) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	complete, portions := u.Complete, p.table.Portions(u, portion)
-	left, paced := 0, len(portions) > 1
-	for _, u := range portions {
-		left += len(u.Leases)
-	}
-	for i, u := range portions {
-		left -= len(u.Leases)
-		changes := p.table.Apply(u)
-		parts := p.workOn(changes, left)
-		paced = paced && p.taken()
-		p.put(changes, parts, func(d *reconcile.Desired) {
-			d.Expect(left) // an upper bound
-			if complete && i == len(portions)-1 {
-				d.Complete()
-			}
-		})
-		p.trim()
-	}
 }
 
 // DropLingering drops the peers that began to linger before the previous call. It
@@ -81,7 +55,7 @@ func (p *peerSet) DropLingering() (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changes := p.table.DropLingering()
-	p.put(changes, p.workOn(changes, 0), func(*reconcile.Desired) {})
+	p.put(changes, p.workOn(changes), func(*reconcile.Desired) {})
 	return p.table.Lingering()
 }
 
@@ -121,7 +95,7 @@ func (p *peerSet) rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend)
 	p.own, p.backend = own, b
 	p.findOwn()
 	changes := p.table.Reconfigure(cfg, own)
-	p.chooseMetrics(p.table.Len())
+	p.chooseMetrics()
 	parts := p.work(p.byAge())
 	p.desired.Update(func(d *reconcile.Desired) {
 		p.drop(d, changes.Drop)
@@ -132,23 +106,6 @@ func (p *peerSet) rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend)
 	p.rejections.log(changes.Rejected, p.table.CountRejected(), time.Now())
 	return changes.Relist
 }
-
-// taken waits until the kernel has taken the previous portion, so that little more
-// than two are in progress. It returns false without waiting longer if the kernel has
-// failures.
-func (p *peerSet) taken() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), portionTime)
-	defer cancel()
-	return p.desired.WaitTaken(ctx) == nil
-}
-
-// portionTime is several times what a kernel takes for a portion.
-const portionTime = 100 * time.Millisecond
-
-// portion is how many peers of a first list are applied at once. The kernel writes
-// them while the next portion is computed. Larger portions take more memory, and find
-// less of it in the processor's caches.
-const portion = 250
 
 // parts are the objects of several owners.
 type parts []part
@@ -165,10 +122,9 @@ func (p parts) set(d *reconcile.Desired) {
 }
 
 // workOn returns the parts of the changed peers, or of all peers if the metrics of
-// their routes change. more is how many further peers are about to come. The caller
-// holds mu.
-func (p *peerSet) workOn(changes subnet.Changes, more int) parts {
-	if p.chooseMetrics(p.table.Len() + more) {
+// their routes change. The caller holds mu.
+func (p *peerSet) workOn(changes subnet.Changes) parts {
+	if p.chooseMetrics() {
 		return p.work(p.byAge())
 	}
 	return p.work(changes.Set)

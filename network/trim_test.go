@@ -1,7 +1,6 @@
 package network
 
 import (
-	"fmt"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -9,27 +8,26 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/snapshot"
-	"github.com/tulle-net/tulle/subnet"
 )
 
 // TestMemoryIsTrimmedBetweenPortions: a first list is much work, of which each portion
 // leaves memory behind.
 func TestMemoryIsTrimmedBetweenPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		onFake(t, onEth0(), `{"Type": "vxlan"}`, func(p *peerSet) {
-			trims := 0
-			p.trim = func() { trims++ }
-			const peers = 3 * portion
-			u := subnet.Update{Complete: true}
-			for i := range peers {
-				key := fmt.Sprintf("10.5.%d.%d-28", i/16+2, i%16*16)
-				u.Leases = append(u.Leases, fakePeer(t, key, "198.18.1.1", fmt.Sprintf("3a:00:00:00:%02x:%02x", i>>8, i&255), int64(i)))
+		l := newLife(t, manyConfig)
+		l.withPeers(3 * portion)
+		trimmed := make(map[int]bool) // at these numbers of peers
+		l.trim = func() {
+			if l.agent.peers != nil { // in the agent's goroutine
+				trimmed[l.agent.peers.Len()] = true
 			}
-			p.Update(u)
-			if p.Len() != peers || trims != peers/portion {
-				t.Errorf("%d peers, %d trims", p.Len(), trims)
-			}
-		})
+		}
+		l.start()
+		l.soon()
+		l.stop()
+		if !trimmed[portion] || !trimmed[2*portion] || !trimmed[3*portion] {
+			t.Errorf("trimmed with %v peers", trimmed)
+		}
 	})
 }
 

@@ -124,6 +124,37 @@ func TestWaitTakenEndsWhenTheLoopHasTheWork(t *testing.T) {
 	})
 }
 
+// TestWaitTakenDoesNotWaitForABrokenDump checks that WaitTaken returns while the first
+// resync cannot read the kernel: nothing is taken before it, and its retries take long.
+func TestWaitTakenDoesNotWaitForABrokenDump(t *testing.T) {
+	f := kerneltest.NewFake(eth0)
+	f.FailDumps(1000, errTest)
+	run(t, f, func(l *lab) {
+		l.set("host", host()...)
+		l.setPeers(3, 3)
+		l.wait(time.Hour)
+		ctx, cancel := context.WithTimeout(l.ctx, time.Millisecond)
+		defer cancel()
+		if err := l.r.WaitTaken(ctx); err != nil {
+			l.Error(err)
+		}
+		f.FailDumps(0, nil)
+		l.wait(time.Hour)
+		release := f.BlockApply()
+		l.setPeers(1, 1)
+		synctest.Wait()
+		l.setPeers(2, 2)
+		f.FailDumps(1000, errTest)
+		l.r.Resync()
+		ctx, cancel = context.WithTimeout(l.ctx, time.Minute)
+		defer cancel()
+		if err := l.r.WaitTaken(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			l.Errorf("a later update waits for the one at work: %v", err)
+		}
+		release()
+	})
+}
+
 // TestFirstResyncWaitsForTheWatch checks that the first resync waits for the watch,
 // but not forever.
 func TestFirstResyncWaitsForTheWatch(t *testing.T) {

@@ -113,9 +113,12 @@ func (r *Reconciler) WaitSynced(ctx context.Context) error { return r.wait(ctx, 
 func (r *Reconciler) WaitTried(ctx context.Context) error { return r.wait(ctx, r.tried) }
 
 // WaitTaken waits until the loop works on all updates, or leaves them to a resync: a
-// caller with many updates need not be faster than the kernel.
+// caller with many updates need not be faster than the kernel. It does not wait for a
+// first resync whose dump fails.
 func (r *Reconciler) WaitTaken(ctx context.Context) error {
-	return r.wait(ctx, func() bool { return len(r.queue.ready) == 0 || r.expecting() })
+	return r.wait(ctx, func() bool {
+		return len(r.queue.ready) == 0 || r.expecting() || r.report.resyncs == 0 && r.report.dump.Err() != nil
+	})
 }
 
 func (r *Reconciler) wait(ctx context.Context, so func() bool) error {

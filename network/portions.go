@@ -1,0 +1,113 @@
+package network
+
+import (
+	"context"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// portion is how many peers of a first list are applied at once. The kernel writes
+// them while the next portion is computed. Larger portions take more memory, and find
+// less of it in the processor's caches.
+const portion = 250
+
+// portionTime is thousands of times what a kernel takes for a portion, and many times
+// that on a host with too much other work. A kernel that takes longer is stuck.
+const portionTime = 10 * time.Second
+
+// portions are what is left of an update from the store.
+type portions struct {
+	updates  []subnet.Update
+	complete bool // with the last one, all peers are known
+}
+
+// split splits an update from the store into portions for applyNext. Only a large first
+// list has more than one.
+func (p *peerSet) split(u subnet.Update) *portions {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := &portions{p.table.Portions(u, portion), u.Complete}
+	p.left = 0
+	for _, u := range all.updates {
+		p.left += len(u.Leases)
+	}
+	return all
+}
+
+// applyNext applies the next portion, and reports whether more are left. Leases that are
+// gone linger until DropLingering.
+func (p *peerSet) applyNext(from *portions) (more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := from.updates[0]
+	from.updates = from.updates[1:]
+	more = len(from.updates) > 0
+	p.left -= len(u.Leases)
+	changes := p.table.Apply(u)
+	p.put(changes, p.workOn(changes), func(d *reconcile.Desired) {
+		d.Expect(p.left) // an upper bound
+		if from.complete && !more {
+			d.Complete()
+		}
+	})
+	return more
+}
+
+// giveUp records that the portions that are left do not come.
+func (p *peerSet) giveUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = 0
+	p.desired.Update(func(d *reconcile.Desired) { d.Expect(0) })
+}
+
+// pace calls next until it returns false. It waits after each portion until the kernel
+// has taken it, so that little more than two are in progress. A kernel that is stuck does
+// not delay the rest.
+func pace(ctx context.Context, loop *reconcile.Reconciler, next func() (more bool)) {
+	for stuck := false; next(); {
+		if stuck {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, portionTime)
+		stuck = loop.WaitTaken(limited) != nil
+		cancel()
+	}
+}
+
+// updatePeers passes an update of the store to the peers. Run's goroutine gets one portion
+// after the other, and is free while the kernel is slow.
+func (a *Agent) updatePeers(ctx context.Context, u subnet.Update) {
+	var left *portions // for Run's goroutine alone
+	done := false
+	pace(ctx, a.loop, func() (more bool) {
+		more, done = callAndWait(ctx, a, func() bool {
+			if left == nil {
+				a.findTwins(u) // before the peers own the leases
+				left = a.peers.split(u)
+			}
+			return a.updateNext(left)
+		})
+		return more
+	})
+	if !done {
+		a.call(a.ctx, a.peers.giveUp) // another watch follows
+	}
+}
+
+// updateNext applies the next portion of an update.
+func (a *Agent) updateNext(left *portions) (more bool) {
+	more = a.peers.applyNext(left)
+	if !a.burying && a.peers.Lingering() {
+		a.burying = true
+		a.bury.Reset(linger)
+	}
+	if left.complete && !more && !a.listed {
+		a.listed = true
+		a.stopWaiting(onList)
+	}
+	a.saveSoon()
+	return more
+}
