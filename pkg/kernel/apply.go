@@ -41,6 +41,8 @@ func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 				k.silent.see([]netstate.Object{o}, false)
 			}
 			a.fail(op, err)
+		case netstate.WGPeer, netstate.WGAllowed:
+			a.fail(op, errors.ErrUnsupported)
 		default:
 			a.add(op)
 		}

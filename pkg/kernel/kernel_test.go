@@ -372,7 +372,7 @@ func TestDumpOfManyWhileTheyChange(t *testing.T) {
 	for range 20 {
 		var p netstate.Planner
 		for _, op := range netstate.Diff(want, dump(t, k, want)) {
-			if op.Object.Key().Prefix.String() != "10.200.0.0/24" {
+			if op.Object.Key().Prefix().String() != "10.200.0.0/24" {
 				p.Add(op.Verb, op.Object)
 			}
 		}

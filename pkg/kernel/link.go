@@ -100,6 +100,8 @@ func deviceOf(l netstate.Link, attrs netlink.LinkAttrs, lower int) netlink.Link 
 		return &netlink.Iptun{LinkAttrs: attrs, Local: local, Link: uint32(lower), PMtuDisc: 1}
 	case netstate.TunnelIP6:
 		return &netlink.Ip6tnl{LinkAttrs: attrs, Local: local, Link: uint32(lower), FlowBased: l.ByRoute}
+	case netstate.TunnelWireGuard:
+		return &netlink.Wireguard{LinkAttrs: attrs}
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func diff(desired *State, actual []Object, p *Planner) {
 		r, isRoute := a.(Route)
 		h.placed = h.placed || !isRoute || r.Protocol == 0
 		switch {
-		case a == h.Object && !lost(a, emptied, readdressed):
+		case serves(a, h.Object) && !lost(a, emptied, readdressed):
 			h.pass = desired.pass + 1
 		case isRoute && r.Protocol == 0:
 			others = append(others, r)
@@ -109,6 +109,15 @@ func lost(a Object, emptied, readdressed map[string]bool) bool {
 	}
 }
 
+// serves reports whether a, which has want's key, is what want asks for.
+func serves(a, want Object) bool {
+	if a == want {
+		return true
+	}
+	p, ok := a.(WGPeer)
+	return ok && p.serves(want.(WGPeer))
+}
+
 // mayDelete reports whether a, which desired does not have, is to go.
 func mayDelete(desired *State, a Object) bool {
 	switch a := a.(type) {
@@ -127,7 +136,7 @@ func mayDelete(desired *State, a Object) bool {
 		if _, ours := desired.Get(Key{Kind: KindLink, Name: a.Link}); ours {
 			return true
 		}
-		twin, ok := desired.Get(Key{Kind: KindRoute, Prefix: a.Dst, Metric: SpreadMetric(a.Dst)})
+		twin, ok := desired.Get(Route{Dst: a.Dst, Metric: SpreadMetric(a.Dst)}.Key())
 		return ok && a.Metric < twin.Key().Metric && takesOver(desired, twin.(Route), a)
 	default:
 		return true

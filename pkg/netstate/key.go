@@ -17,45 +17,59 @@ const (
 	KindAddr
 	KindNeigh
 	KindFDB
+	KindWGPeer
+	KindWGAllowed
 	KindRoute
 	kinds
 )
 
 // Kinds lists all kinds in order.
 func Kinds() []Kind {
-	return []Kind{KindLink, KindSysctl, KindAddr, KindNeigh, KindFDB, KindRoute}
+	return []Kind{KindLink, KindSysctl, KindAddr, KindNeigh, KindFDB, KindWGPeer, KindWGAllowed, KindRoute}
 }
 
 func (k Kind) String() string {
 	if k >= kinds {
 		return fmt.Sprintf("kind(%d)", uint8(k))
 	}
-	return [kinds]string{"link", "sysctl", "addr", "neigh", "fdb", "route"}[k]
+	return [kinds]string{"link", "sysctl", "addr", "neigh", "fdb", "wgpeer", "wgallowed", "route"}[k]
 }
 
 // Key names one object by what the kernel itself uses to distinguish objects. Which
 // fields are set depends on the kind; see each object's Key method.
 type Key struct {
 	Name   string // link name, or a sysctl's path; none for a route
-	Prefix netip.Prefix
+	IP     netip.Addr
+	Peer   PublicKey
 	Metric uint32
 	MAC    MAC
+	Bits   uint8 // of the prefix that begins with IP
 	Kind   Kind
 }
+
+// Prefix returns the prefix that k has, if it has one.
+func (k Key) Prefix() netip.Prefix { return netip.PrefixFrom(k.IP, int(k.Bits)) }
+
+// bitsOf returns a valid prefix's length.
+func bitsOf(p netip.Prefix) uint8 { return uint8(p.Bits()) }
 
 func (k Key) String() string {
 	switch k.Kind {
 	case KindAddr:
-		return fmt.Sprintf("addr %s dev %s", k.Prefix, k.Name)
+		return fmt.Sprintf("addr %s dev %s", k.Prefix(), k.Name)
 	case KindNeigh:
-		return fmt.Sprintf("neigh %s dev %s", k.Prefix.Addr(), k.Name)
+		return fmt.Sprintf("neigh %s dev %s", k.IP, k.Name)
 	case KindFDB:
 		return fmt.Sprintf("fdb %s dev %s", k.MAC, k.Name)
+	case KindWGPeer:
+		return fmt.Sprintf("wgpeer %s dev %s", k.Peer, k.Name)
+	case KindWGAllowed:
+		return fmt.Sprintf("wgallowed %s dev %s", k.Prefix(), k.Name)
 	case KindRoute:
 		if k.Metric == 0 {
-			return fmt.Sprintf("route %s", k.Prefix)
+			return fmt.Sprintf("route %s", k.Prefix())
 		}
-		return fmt.Sprintf("route %s metric %d", k.Prefix, k.Metric)
+		return fmt.Sprintf("route %s metric %d", k.Prefix(), k.Metric)
 	default:
 		return fmt.Sprintf("%s %s", k.Kind, k.Name)
 	}
@@ -66,10 +80,11 @@ func (k Key) Compare(o Key) int {
 	return cmp.Or(
 		cmp.Compare(k.Kind, o.Kind),
 		cmp.Compare(k.Name, o.Name),
-		k.Prefix.Addr().Compare(o.Prefix.Addr()),
-		cmp.Compare(k.Prefix.Bits(), o.Prefix.Bits()),
+		k.IP.Compare(o.IP),
+		cmp.Compare(k.Bits, o.Bits),
 		cmp.Compare(k.Metric, o.Metric),
 		cmp.Compare(string(k.MAC[:]), string(o.MAC[:])),
+		k.Peer.Compare(o.Peer),
 	)
 }
 

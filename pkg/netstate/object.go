@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Object is one thing that the kernel holds: a Link, Sysctl, Addr, Neigh, FDB
-// or Route. All of them are comparable, so two objects differ exactly when !=
+// Object is one thing that the kernel holds: a Link, Sysctl, Addr, Neigh, FDB,
+// WGPeer, WGAllowed or Route. All of them are comparable, so two objects differ exactly when !=
 // says so.
 type Object interface {
 	Key() Key
@@ -29,6 +29,8 @@ type Link struct {
 	Lower   string     // the device that the tunnel is bound to; normally none
 	Master  string     // the bridge that others made it a port of; never wanted
 	VXLAN   VXLAN      // zero unless the kind's Tunnel has Frames
+
+	WireGuard WireGuard // zero unless the kind is TunnelWireGuard
 }
 
 // VXLAN is what a vxlan device has beyond other links.
@@ -129,11 +131,13 @@ func (s Sysctl) link() string {
 
 // Key names the address. The kernel distinguishes the addresses of a link by address
 // and length.
-func (a Addr) Key() Key { return Key{Kind: KindAddr, Name: a.Link, Prefix: a.Prefix} }
+func (a Addr) Key() Key {
+	return Key{Kind: KindAddr, Name: a.Link, IP: a.Prefix.Addr(), Bits: bitsOf(a.Prefix)}
+}
 
 // Key names the neighbour on its link.
 func (n Neigh) Key() Key {
-	return Key{Kind: KindNeigh, Name: n.Link, Prefix: netip.PrefixFrom(n.IP, n.IP.BitLen())}
+	return Key{Kind: KindNeigh, Name: n.Link, IP: n.IP, Bits: uint8(n.IP.BitLen())}
 }
 
 // Key names the forwarding entry on its link.
@@ -141,12 +145,15 @@ func (f FDB) Key() Key { return Key{Kind: KindFDB, Name: f.Link, MAC: f.MAC} }
 
 // Key names the route: the kernel keeps one for a destination and metric,
 // whatever its device, gateway or owner.
-func (r Route) Key() Key { return Key{Kind: KindRoute, Prefix: r.Dst, Metric: r.Metric} }
+func (r Route) Key() Key {
+	return Key{Kind: KindRoute, IP: r.Dst.Addr(), Bits: bitsOf(r.Dst), Metric: r.Metric}
+}
 
 // CanBecome reports whether l can be changed into want while it lives. Otherwise
 // it has to be deleted and made again, and all that is on it with it.
 func (l Link) CanBecome(want Link) bool {
 	l.MAC, l.MTU, l.Group, l.Up, l.Master = want.MAC, want.MTU, want.Group, want.Up, want.Master
+	l.WireGuard = want.WireGuard
 	return l == want
 }
 
@@ -173,6 +180,9 @@ func (l Link) String() string {
 	}
 	if TunnelOf(l.Kind).Frames {
 		fmt.Fprintf(&b, " vni %d port %d learning %t gbp %t", l.VXLAN.VNI, l.VXLAN.Port, l.VXLAN.Learning, l.VXLAN.GBP)
+	}
+	if l.Kind == TunnelWireGuard {
+		fmt.Fprintf(&b, " port %d key %s", l.WireGuard.Port, l.WireGuard.Key)
 	}
 	if l.Up {
 		return b.String() + " up"

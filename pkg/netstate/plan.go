@@ -134,6 +134,10 @@ func kindOf(o Object) Kind {
 		return KindNeigh
 	case FDB:
 		return KindFDB
+	case WGPeer:
+		return KindWGPeer
+	case WGAllowed:
+		return KindWGAllowed
 	case Route:
 		return KindRoute
 	default:

@@ -24,6 +24,11 @@ var (
 		func(p pick) Link { return worldVXLAN(p, "tulle.1", 1) },
 		func(p pick) Link { return worldVXLAN(p, "tulle-v6.1", 3) },
 		func(p pick) Link { return ipip("tulle.ipip") },
+		func(p pick) Link {
+			l := wg("tulle-wg")
+			l.WireGuard.Key, l.WireGuard.Port = peerKey(byte(1+p(2))), uint16(51820+p(2))
+			return l
+		},
 		func(p pick) Link { return worldVXLAN(p, "flannel.1", 5) },
 	}
 	worldHost = []Link{{Name: "eth0", Kind: "device", MTU: 1500, Up: true}, {Name: "eth1", Kind: "device", MTU: 1500, Up: true}}
@@ -44,6 +49,19 @@ func worldVXLAN(p pick, name string, vni uint32) Link {
 		l.VXLAN.VNI++ // cannot be changed in place
 	}
 	return l
+}
+
+// worldPeer is a peer of a WireGuard link with some prefixes.
+func worldPeer(p pick) []Object {
+	key := peerKey(byte(1 + p(3)))
+	objects := []Object{WGPeer{
+		Link: "tulle-wg", Peer: key, Keepalive: uint16(p(2)), PSK: PSK(p(2)),
+		Endpoint: oneOf(p, []netip.AddrPort{netip.MustParseAddrPort("192.0.2.2:51820"), netip.MustParseAddrPort("192.0.2.3:51820")}),
+	}}
+	for range p(3) {
+		objects = append(objects, WGAllowed{"tulle-wg", oneOf(p, worldDsts), key})
+	}
+	return objects
 }
 
 // onLink is something on a link, of few that there are.
@@ -92,6 +110,14 @@ func desired(p pick) *State {
 		for range p(6) {
 			s.Put(onLink(p, l.Name))
 		}
+		for range p(4) {
+			if l.Kind != TunnelWireGuard {
+				break
+			}
+			for _, o := range worldPeer(p) {
+				s.Put(o)
+			}
+		}
 	}
 	spread := p.one(2) // a network has one kind of metric
 	for range p(8) {
@@ -115,6 +141,11 @@ func found(p pick) *kerneltest.Fake {
 		l.Up = !p.one(4)
 		f.Put(l)
 		links = append(links, l.Name)
+		for range p(4) {
+			for _, o := range worldPeer(p) {
+				f.Put(o) // to no other link
+			}
+		}
 	}
 	for range p(24) {
 		link := oneOf(p, links)

@@ -47,10 +47,14 @@ func Of(objects ...Object) *State {
 
 // hash returns what decides which chain k is in.
 func (s *State) hash(k Key) uint32 {
-	ip := k.Prefix.Addr().As16()
-	b := append(make([]byte, 0, 32), ip[:]...)
+	ip := k.IP.As16()
+	b := append(make([]byte, 0, 64), ip[:]...)
 	b = append(b, k.MAC[:]...)
-	b = append(b, byte(k.Kind), byte(k.Prefix.Bits()))
+	b = append(b, byte(k.Kind), k.Bits)
+	if k.Kind == KindWGPeer {
+		peer := k.Peer.Bytes()
+		b = append(b, peer[:]...)
+	}
 	b = binary.NativeEndian.AppendUint32(b, k.Metric)
 	return uint32(maphash.Bytes(s.seed, b) ^ maphash.String(s.seed, k.Name))
 }

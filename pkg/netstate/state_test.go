@@ -46,6 +46,7 @@ func TestLinkChangesInPlaceOrNot(t *testing.T) {
 	from := vxlan("tulle.1", 1)
 	can := map[string]func(*Link){
 		"MAC": func(l *Link) { l.MAC = mac(9) }, "MTU": func(l *Link) { l.MTU = 9000 },
+		"WireGuard key": func(l *Link) { l.WireGuard.Key = peerKey(9) }, "WireGuard port": func(l *Link) { l.WireGuard.Port = 9 },
 		"group": func(l *Link) { l.Group = 0 }, "up": func(l *Link) { l.Up = false },
 	}
 	cannot := map[string]func(*Link){

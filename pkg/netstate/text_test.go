@@ -58,6 +58,15 @@ func TestString(t *testing.T) {
 		{Addr{"tulle.1", pfx("10.1.0.0/32")}, "addr 10.1.0.0/32 dev tulle.1", "addr 10.1.0.0/32 dev tulle.1", "tulle.1"},
 		{Neigh{"tulle.1", ip("10.1.2.0"), mac(2)}, "neigh 10.1.2.0 dev tulle.1", "neigh 10.1.2.0 mac 3a:00:00:00:00:02 dev tulle.1", "tulle.1"},
 		{FDB{"tulle.1", mac(2), false, ip("192.0.2.2")}, "fdb 3a:00:00:00:00:02 dev tulle.1", "fdb 3a:00:00:00:00:02 dst 192.0.2.2 dev tulle.1", "tulle.1"},
+		{wg("tulle-wg"), "link tulle-wg",
+			"link tulle-wg wireguard mtu 1420 group 84 port 51820 key " + peerKey(1).String() + " up", "tulle-wg"},
+		{WGPeer{Link: "tulle-wg", Peer: peerKey(2)}, "wgpeer AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= dev tulle-wg",
+			"wgpeer AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= dev tulle-wg", "tulle-wg"},
+		{WGPeer{Link: "tulle-wg", Peer: peerKey(2), Endpoint: netip.MustParseAddrPort("[2001:db8::2]:51820"), PSK: 7, Keepalive: 25, Roamed: true},
+			"wgpeer AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= dev tulle-wg",
+			"wgpeer AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= endpoint [2001:db8::2]:51820 roamed keepalive 25 psk dev tulle-wg", "tulle-wg"},
+		{WGAllowed{"tulle-wg", pfx("10.1.2.0/24"), peerKey(2)}, "wgallowed 10.1.2.0/24 dev tulle-wg",
+			"wgallowed 10.1.2.0/24 peer AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= dev tulle-wg", "tulle-wg"},
 		{Route{Dst: pfx("10.1.2.0/24"), Via: ip("10.1.2.0"), Link: "tulle.1", OnLink: true},
 			"route 10.1.2.0/24", "route 10.1.2.0/24 via 10.1.2.0 dev tulle.1 onlink", "tulle.1"},
 		{Route{Dst: pfx("fd00:2::/64"), Via: ip("2001:db8::2"), Link: "eth0", MTU: 1400, Metric: 77, Protocol: 3},
@@ -84,7 +93,7 @@ func TestStringOfNumbers(t *testing.T) {
 		names = append(names, k.String())
 	}
 	names = append(names, Kind(200).String(), Create.String(), Replace.String(), Delete.String(), Verb(9).String())
-	want := "link sysctl addr neigh fdb route kind(200) create replace delete verb(9)"
+	want := "link sysctl addr neigh fdb wgpeer wgallowed route kind(200) create replace delete verb(9)"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -154,6 +163,8 @@ func TestCompare(t *testing.T) {
 		Addr{"tulle.1", pfx("10.0.0.0/24")}, Addr{"tulle.1", pfx("10.0.0.0/32")}, Addr{"tulle.2", pfx("10.0.0.0/24")},
 		Neigh{"tulle.1", ip("10.0.0.1"), mac(9)}, Neigh{"tulle.1", ip("10.0.0.2"), mac(1)}, Neigh{"tulle.1", ip("fd00::1"), mac(1)},
 		FDB{"tulle.1", mac(1), false, ip("192.0.2.9")}, FDB{"tulle.1", mac(2), false, ip("192.0.2.1")},
+		WGPeer{Link: "tulle-wg", Peer: peerKey(1), Keepalive: 9}, WGPeer{Link: "tulle-wg", Peer: peerKey(2)}, WGPeer{Link: "tulle6-wg", Peer: peerKey(1)},
+		WGAllowed{"tulle-wg", pfx("10.0.0.0/24"), peerKey(2)}, WGAllowed{"tulle-wg", pfx("10.0.0.0/25"), peerKey(1)}, WGAllowed{"tulle6-wg", pfx("10.0.0.0/24"), peerKey(1)},
 		Route{Dst: pfx("10.0.0.0/24"), Link: "z"}, Route{Dst: pfx("10.0.0.0/24"), Link: "a", Metric: 2}, Route{Dst: pfx("10.0.0.0/25")},
 	}
 	for i, a := range objects {

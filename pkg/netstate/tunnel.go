@@ -11,6 +11,8 @@ const (
 	TunnelVXLAN = "vxlan"
 	TunnelIPIP  = "ipip"
 	TunnelIP6   = "ip6tnl"
+
+	TunnelWireGuard = "wireguard"
 )
 
 // Tunnel is what all tunnel devices of one kind have in common.
@@ -35,6 +37,8 @@ var tunnels = map[string]Tunnel{
 	TunnelVXLAN: {Overhead4: 50, Overhead6: 70, Protocol: udp, Frames: true},
 	TunnelIPIP:  {Overhead4: 20, Protocol: 4},
 	TunnelIP6:   {Overhead6: 40, Protocol: 41, ByRoute: true},
+
+	TunnelWireGuard: {Overhead4: 60, Overhead6: 80, Protocol: udp},
 }
 
 // Tunnels returns all kinds of tunnels.
@@ -50,6 +54,8 @@ func (l Link) IsTunnel() bool { return tunnels[l.Kind] != Tunnel{} }
 // Traffic returns what firewalls between the hosts know a tunnel's packets by.
 func (l Link) Traffic() string {
 	switch t := tunnels[l.Kind]; {
+	case l.Kind == TunnelWireGuard:
+		return fmt.Sprintf("UDP port %d", l.WireGuard.Port)
 	case t.Protocol == udp:
 		return fmt.Sprintf("UDP port %d", l.VXLAN.Port)
 	case t.Protocol != 0:

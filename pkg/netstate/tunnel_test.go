@@ -7,6 +7,7 @@ func TestTrafficIsWhatFirewallsCallIt(t *testing.T) {
 		"UDP port 8472":  {Kind: TunnelVXLAN, VXLAN: VXLAN{Port: 8472}},
 		"IP protocol 4":  {Kind: TunnelIPIP},
 		"IP protocol 41": {Kind: TunnelIP6},
+		"UDP port 51820": {Kind: TunnelWireGuard, WireGuard: WireGuard{Port: 51820}},
 		"device":         {Kind: "device"},
 		"":               {},
 	} {

@@ -59,7 +59,8 @@ func (r *Reconciler) acquit(culprit netstate.Key) {
 // isOn reports whether the object of a key is on a link, or is desired there.
 func (r *Reconciler) isOn(k netstate.Key, link string) bool {
 	switch k.Kind {
-	case netstate.KindLink, netstate.KindAddr, netstate.KindNeigh, netstate.KindFDB:
+	case netstate.KindLink, netstate.KindAddr, netstate.KindNeigh, netstate.KindFDB,
+		netstate.KindWGPeer, netstate.KindWGAllowed:
 		return k.Name == link
 	}
 	o, wanted := r.desired.state.Get(k)

@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"context"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,8 @@ import (
 // changes at that very moment.
 type Fake struct {
 	mu       sync.Mutex
-	state    netstate.State // ours and foreign
+	state    netstate.State                  // ours and foreign
+	given    map[netstate.Key]netip.AddrPort // the endpoints of peers that Apply has set last
 	hooks    Hooks
 	faults   faults
 	watchers map[*watcher]struct{}
@@ -58,7 +60,7 @@ func (c Counts) Steps() int {
 
 // NewFake returns a kernel that holds objects, ours or foreign.
 func NewFake(objects ...netstate.Object) *Fake {
-	f := &Fake{watchers: make(map[*watcher]struct{}), counts: Counts{Ops: make(map[OpKind]int)}}
+	f := &Fake{given: make(map[netstate.Key]netip.AddrPort), watchers: make(map[*watcher]struct{}), counts: Counts{Ops: make(map[OpKind]int)}}
 	for _, o := range objects {
 		f.state.Put(o)
 	}

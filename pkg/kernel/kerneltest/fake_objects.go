@@ -26,6 +26,8 @@ func (f *Fake) put(v netstate.Verb, o netstate.Object, by maker) error {
 		return f.putSysctl(o, by)
 	case netstate.Route:
 		return f.putRoute(v, o, by)
+	case netstate.WGPeer, netstate.WGAllowed:
+		return f.putWireGuard(o, by)
 	}
 	// The entries of our own links are ours: a creation may replace them.
 	if _, ok := f.link(netstate.LinkOf(o)); !ok {
@@ -71,6 +73,8 @@ func (f *Fake) remove(o netstate.Object) error {
 			f.state.Delete(r.Key())
 			f.emit(netstate.Event{Object: r, Gone: true}, ours)
 		}
+	case netstate.WGPeer, netstate.WGAllowed:
+		f.removeWireGuard(o.Key())
 	default:
 		f.drop(o.Key(), ours)
 	}
@@ -134,6 +138,9 @@ func (f *Fake) link(name string) (netstate.Link, bool) {
 }
 
 func (f *Fake) putLink(l netstate.Link) error {
+	if f.portTaken(l) {
+		return syscall.EADDRINUSE
+	}
 	if was, ok := f.link(l.Name); ok {
 		if was.CanBecome(l) {
 			f.changeLink(was, l)
@@ -183,6 +190,7 @@ func (f *Fake) deleteLink(name string) {
 		fdb, ok := o.(netstate.FDB)
 		return ok && fdb.Link == name
 	})
+	f.loseWireGuard(func(o netstate.Object) bool { return netstate.LinkOf(o) == name })
 	if l.Up {
 		l.Up = false
 		f.changeLink(netstate.Link{Up: true, MAC: l.MAC}, l)

@@ -22,6 +22,8 @@ func (f *Fake) Delete(k netstate.Key) bool {
 		return ok
 	case netstate.KindSysctl:
 		return false // a setting can only be changed
+	case netstate.KindWGPeer, netstate.KindWGAllowed:
+		return f.removeWireGuard(k)
 	default:
 		return f.drop(k, theirs)
 	}
