@@ -247,6 +247,10 @@ type BalancerQuota struct {
 	// Listeners is the maximum of a balancer, Targets that of a balancer in one zone, and
 	// GroupTargets that of a target group.
 	Listeners, Targets, GroupTargets int
+	// Rules are those of a security group. Assumed is why they are the usual number and not
+	// the account's, or "".
+	Rules   int
+	Assumed string
 }
 
 // Compare orders rules.

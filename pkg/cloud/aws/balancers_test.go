@@ -289,7 +289,33 @@ func TestBalancersShareBudgets(t *testing.T) {
 		t.Errorf("changes are slower, too: %v", part)
 	}
 	q, err := c.BalancerQuota(t.Context())
-	if want := (cloud.BalancerQuota{Balancers: 50, Groups: 3000, Listeners: 50, Targets: 500}); err != nil || q != want {
+	if want := (cloud.BalancerQuota{Balancers: 50, Groups: 3000, Listeners: 50, Targets: 500, Rules: 60}); err != nil || q != want {
 		t.Errorf("%+v, %v", q, err)
 	}
+}
+
+// The quota of rules is the account's. The default is assumed only while it was never read,
+// and the reason is told.
+func TestQuotaOfRulesIsRead(t *testing.T) {
+	f, c := newBalancing(t)
+	f.Set(func(s *awstest.Settings) { s.RulesPerGroup = 130 })
+	allow := func(yes bool) {
+		f.ChangeKey(func(k *awstest.Key) { k.Denied = map[string]bool{getQuota: !yes} })
+	}
+	want := func(rules int, assumed string) {
+		t.Helper()
+		q, err := c.BalancerQuota(t.Context())
+		if err != nil || q.Balancers != 50 || q.Rules != rules || !strings.Contains(q.Assumed, assumed) || (q.Assumed == "") != (assumed == "") {
+			t.Errorf("%+v, %v; want %d, %q", q, err, rules, assumed)
+		}
+	}
+	allow(false)
+	want(60, "allow servicequotas:GetServiceQuota")
+	allow(true)
+	want(130, "")
+	allow(false)
+	want(130, "")
+	allow(true)
+	f.Set(func(s *awstest.Settings) { s.RulesPerGroup = 0 })
+	want(130, "")
 }

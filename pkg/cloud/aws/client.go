@@ -51,6 +51,7 @@ type Client struct {
 	limiter *cloud.Limiter
 	tables  recent
 	most    quota
+	rules   ruleQuota
 	batch   *cloud.Batch
 	zones   zones
 	marked  tagBook

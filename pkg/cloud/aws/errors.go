@@ -56,17 +56,19 @@ var identity = map[string]string{
 
 // fixes are the fixes for errors of load balancing.
 var fixes = map[string]string{
-	"TooManyLoadBalancers":        "ask AWS for a higher quota of network load balancers per region (L-69A177A2), or delete some",
-	"TooManyTargetGroups":         "ask AWS for a higher quota of target groups per region (L-B22855CB), or delete some",
-	"TooManyListeners":            "ask AWS for a higher quota of listeners per network load balancer (L-57A373D6), or use fewer ports in the Service",
-	"TooManyTargets":              "ask AWS for a higher quota of targets, or use fewer Nodes as targets",
-	"DuplicateLoadBalancerName":   "rename or delete the other load balancer of this name",
-	"DuplicateTargetGroupName":    "rename or delete the other target group of this name",
-	"DuplicateListener":           "delete the other listener of this port; a network load balancer has TCP and UDP of one port in one listener, TCP_UDP",
-	"InvalidGroup.Duplicate":      "rename or delete the other security group of this name in the VPC",
-	"TargetGroupAssociationLimit": "remove the target group from the other load balancer",
-	"OperationNotPermitted":       "if its deletion protection is on, turn it off (deletion_protection.enabled)",
-	"CertificateNotFound":         "use a certificate that exists in ACM in this region",
+	"TooManyLoadBalancers":               "ask AWS for a higher quota of network load balancers per region (L-69A177A2), or delete some",
+	"TooManyTargetGroups":                "ask AWS for a higher quota of target groups per region (L-B22855CB), or delete some",
+	"TooManyListeners":                   "ask AWS for a higher quota of listeners per network load balancer (L-57A373D6), or use fewer ports in the Service",
+	"TooManyTargets":                     "ask AWS for a higher quota of targets, or use fewer Nodes as targets",
+	"DuplicateLoadBalancerName":          "rename or delete the other load balancer of this name",
+	"DuplicateTargetGroupName":           "rename or delete the other target group of this name",
+	"DuplicateListener":                  "delete the other listener of this port; a network load balancer has TCP and UDP of one port in one listener, TCP_UDP",
+	"InvalidGroup.Duplicate":             "rename or delete the other security group of this name in the VPC",
+	"TargetGroupAssociationLimit":        "remove the target group from the other load balancer",
+	"OperationNotPermitted":              "if its deletion protection is on, turn it off (deletion_protection.enabled)",
+	"RulesPerSecurityGroupLimitExceeded": "ask AWS for a higher quota of rules per security group (L-0EA8095F), or use fewer source ranges and ports",
+	"SecurityGroupLimitExceeded":         "ask AWS for a higher quota of security groups per region (L-E79EC296), or delete some",
+	"CertificateNotFound":                "use a certificate that exists in ACM in this region",
 }
 
 // explain returns err as a *cloud.Error with the fix.

@@ -54,24 +54,33 @@ func (q *quota) get(ctx context.Context, c *Client, used int) cloud.Quota {
 	q.read = time.Time{}
 	ctx, cancel := context.WithTimeout(ctx, quotaLimit)
 	defer cancel()
-	out, err := query(ctx, c, getQuota, func(ctx context.Context) (*servicequotas.GetServiceQuotaOutput, error) {
-		return c.quotas.GetServiceQuota(ctx, &servicequotas.GetServiceQuotaInput{ServiceCode: aws.String("vpc"), QuotaCode: aws.String(routesQuota)})
-	})
-	n := 0
-	if err == nil && out.Quota != nil {
-		n = int(value(out.Quota.Value))
-	}
+	n, err := c.quotaOf(ctx, routesQuota)
 	switch {
-	case err == nil && n > 0:
+	case err == nil:
 		q.most, q.read = cloud.Quota{Most: subnet.Pair[int]{n, n}}, time.Now()
 	case q.most.Most[subnet.IPv4] > 0 && q.most.Assumed == "":
 		q.next = time.Now().Add(quotaPause) // a quota that was read before is more likely than the default
 	default:
-		if err == nil {
-			err = fmt.Errorf("the answer has the invalid value %d", n)
-		}
 		q.most = cloud.Quota{Most: subnet.Pair[int]{usualRoutes, usualRoutes}, Assumed: "the quota of routes could not be read: " + err.Error()}
 		q.next = time.Now().Add(quotaPause)
 	}
 	return q.most
+}
+
+// quotaOf returns a quota of the service vpc.
+func (c *Client) quotaOf(ctx context.Context, code string) (int, error) {
+	out, err := query(ctx, c, getQuota, func(ctx context.Context) (*servicequotas.GetServiceQuotaOutput, error) {
+		return c.quotas.GetServiceQuota(ctx, &servicequotas.GetServiceQuotaInput{ServiceCode: aws.String("vpc"), QuotaCode: &code})
+	})
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	if out.Quota != nil {
+		n = int(value(out.Quota.Value))
+	}
+	if n <= 0 {
+		return 0, fmt.Errorf("the answer has the invalid value %d", n)
+	}
+	return n, nil
 }

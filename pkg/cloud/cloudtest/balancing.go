@@ -260,7 +260,7 @@ func (b *Balancers) BalancerQuota(ctx context.Context) (cloud.BalancerQuota, err
 	if err := b.read("BalancerQuota"); err != nil {
 		return cloud.BalancerQuota{}, err
 	}
-	return cloud.BalancerQuota{Balancers: 50, Groups: 3000, Listeners: 50, Targets: 500, GroupTargets: 1000}, ctx.Err()
+	return cloud.BalancerQuota{Balancers: 50, Groups: 3000, Listeners: 50, Targets: 500, GroupTargets: 1000, Rules: 60}, ctx.Err()
 }
 
 // ChangeBalancing implements service.Cloud.

@@ -25,9 +25,6 @@ type priceAnswer struct {
 	AsOf    string   `json:"asOf,omitempty"`
 }
 
-// usualRules is AWS's default quota of the rules of a security group.
-const usualRules = 60
-
 // newQuotaAnswers returns the quotas of load balancing.
 func newQuotaAnswers(r service.Report) []quotaAnswer {
 	all := []quotaAnswer{
@@ -35,10 +32,7 @@ func newQuotaAnswers(r service.Report) []quotaAnswer {
 		{What: "target groups of the cluster", Used: r.Groups, More: r.Planned.Groups, Most: r.Quota.Groups},
 	}
 	for _, g := range r.Planned.Rules {
-		all = append(all, quotaAnswer{
-			What: "rules of " + g.Group, Used: g.Now, More: g.Then - g.Now, Most: usualRules,
-			Assumed: "the default of AWS; the quota L-0EA8095F of the account may be another",
-		})
+		all = append(all, quotaAnswer{What: "rules of " + g.Group, Used: g.Now, More: g.Then - g.Now, Most: r.Quota.Rules, Assumed: r.Quota.Assumed})
 	}
 	return all
 }
