@@ -284,9 +284,12 @@ func (a *Account) Holding(cluster string, s Ref, of []string) (h Holding) {
 	return h
 }
 
-// Unread returns the IDs of what a Service has whose details are not known.
-func (a *Account) Unread(s Ref) (ids []string) {
-	for id := range a.named[BalancerName(s.UID)] {
+// Unread returns how many balancers and target groups a Service has, and the IDs of those
+// whose details are not known.
+func (a *Account) Unread(s Ref) (all int, ids []string) {
+	name := BalancerName(s.UID)
+	all = len(a.named[name]) + len(a.of[s.Key()])
+	for id := range a.named[name] {
 		if !a.balancers[id].Detailed {
 			ids = append(ids, id)
 		}
@@ -296,7 +299,7 @@ func (a *Account) Unread(s Ref) (ids []string) {
 			ids = append(ids, id)
 		}
 	}
-	return ids
+	return all, ids
 }
 
 // Details returns the IDs of what a Service has whose details are not known.

@@ -19,15 +19,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// readLimit is how long a command reads the cluster.
-const readLimit = time.Minute
-
-// read reads the cluster without writing, and calls then.
+// read reads the cluster without writing, and calls then. It reads as long as answers come.
 func (s settings) read(then func(context.Context, *process) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	s.mode = controller.ObserveMode
 	p, err := s.connect()
 	if err != nil {
@@ -41,7 +38,15 @@ func (s settings) read(then func(context.Context, *process) error) error {
 		p.engine.Run(loop)
 	}()
 	p.engine.Follow()
-	err = then(ctx, p)
+	watching, rest := context.WithCancel(ctx)
+	rested := make(chan struct{})
+	go func() {
+		defer close(rested)
+		p.watch(watching, readPace, cancel)
+	}()
+	err = because(ctx, then(ctx, p))
+	rest()
+	<-rested
 	end()
 	<-ended
 	return err

@@ -135,6 +135,9 @@ func (r reading) serviceFacts() page.Section {
 			s.Add("Services "+string(code), page.Grouped(n))
 		}
 	}
+	if d := now.Details; d.Read < d.All {
+		s.Add("details read", page.Grouped(d.Read)+" of "+page.Grouped(d.All))
+	}
 	if !now.Read.IsZero() {
 		s.AddTime("compared", page.Past(r.at, now.Read))
 	}

@@ -148,7 +148,8 @@ func (c *Controller) unknown() (ids []string) {
 			s.stale = false
 		}
 		if len(ids) < mostDetails {
-			ids = append(ids, c.account.Unread(s.Ref)...)
+			_, unread := c.account.Unread(s.Ref)
+			ids = append(ids, unread...)
 		}
 	}
 	return ids[:min(len(ids), mostDetails)]

@@ -55,7 +55,23 @@ type Report struct {
 	// Leftovers are balancers of Services that do not exist.
 	Leftovers []cloudbalancer.Leftover
 	// Read is when the account was read last, or zero.
-	Read time.Time
+	Read    time.Time
+	Details Details
+}
+
+// Details is how many balancers and target groups of Services there are, and of how many the
+// details were read.
+type Details struct{ Read, All int }
+
+// Details returns how far the reading of details is.
+func (c *Controller) Details() (d Details) {
+	for key, s := range c.services {
+		if s.wanted() && (c.options.Only == "" || c.options.Only == key) {
+			all, unread := c.account.Unread(s.Ref)
+			d.Read, d.All = d.Read+all-len(unread), d.All+all
+		}
+	}
+	return d
 }
 
 // Waiting returns how many Services wait for something.
@@ -124,7 +140,7 @@ func (c *Controller) Report() (r Report) {
 		names[key] = cloudbalancer.BalancerName(s.UID)
 	}
 	r.Balancers, r.Groups = c.account.Count()
-	r.Quota, r.Read, r.Planned = c.quota, c.look.at, c.planned
+	r.Quota, r.Read, r.Planned, r.Details = c.quota, c.look.at, c.planned, c.Details()
 	r.Leftovers = c.account.Leftovers(c.options.Rules.Cluster, func(key, balancer string) bool { return names[key] == balancer })
 	return r
 }
