@@ -10,15 +10,15 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// The reasons of the condition NetworkUnavailable, in the words of cloud controller
-// managers. A condition with another reason is another program's.
+// The reasons of the condition NetworkUnavailable are those of cloud controller managers.
+// Another program owns a condition with another reason.
 const (
 	routeCreated   = "RouteCreated"
 	noRouteCreated = "NoRouteCreated"
 )
 
-// step returns the write of a Node's condition that its Status requires, if there is one.
-func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) {
+// planCondition returns the write of a Node's condition that its Status requires, if any.
+func (c *Controller) planCondition(n *node, now time.Time) (w controller.Write, ok bool) {
 	if n == nil {
 		return w, false
 	}
@@ -37,7 +37,7 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 		}
 		return w, false
 	case cloudroute.Blackhole:
-		c.lookAgain(n.Name, now)
+		c.retryLookup(n.Name, now)
 	}
 	if n.unrouted.IsZero() {
 		n.unrouted = now
@@ -58,10 +58,10 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 // setCondition returns the write of a Node's condition, unless one is in flight.
 func (c *Controller) setCondition(n *node, routed bool) (w controller.Write, ok bool) {
 	set := c.options.Nodes.SetCondition()
-	if set == nil || c.flying[n.Name] {
+	if set == nil || c.inFlight[n.Name] {
 		return w, false
 	}
-	c.flying[n.Name] = true
+	c.inFlight[n.Name] = true
 	v, to := n.Node, map[bool]string{true: "False", false: "True"}[routed]
 	return controller.Write{
 		Controller: Name, Object: c.options.Nodes.Ref(v), Verb: controller.Patch, Summary: "set NetworkUnavailable to " + to,
@@ -69,15 +69,15 @@ func (c *Controller) setCondition(n *node, routed bool) (w controller.Write, ok 
 	}, true
 }
 
-// nodeWritten records the outcome of a write of a condition or of a notice, before the
-// watch shows it.
+// nodeWritten records the outcome of a write of a condition or a notice. The watch may not have
+// shown the write yet.
 func (c *Controller) nodeWritten(of controller.Ref, now time.Time, err error) {
-	delete(c.flying, of.Name)
-	c.wasTold(of.Name, err)
+	delete(c.inFlight, of.Name)
+	c.noticeDone(of.Name, err)
 	n := c.nodes[of.Name]
 	switch {
 	case n == nil:
-		if c.told[of.Name] != "" { // it failed, and the notice is still there
+		if c.stored[of.Name] != "" { // the withdrawal failed, so the notice still exists
 			c.steps.Set(of.Name, now.Add(settleTime))
 		}
 	case n.UID != of.UID || err == controller.ErrNotMade:

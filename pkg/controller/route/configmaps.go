@@ -17,29 +17,30 @@ import (
 )
 
 const (
-	// partRoom is how many bytes new destinations may fill in one ConfigMap. An API server
-	// stores at most 1 MiB in one.
+	// partRoom is the size in bytes up to which a ConfigMap gets new destinations. An API
+	// server stores at most 1 MiB in one.
 	partRoom = 768 << 10
-	// mostParts is how many ConfigMaps a ledger may have. The chart's Role names as many.
+	// mostParts is the maximum number of ConfigMaps of a ledger. The chart's Role names as
+	// many.
 	mostParts = 16
 )
 
-// ConfigMaps is a ledger in ConfigMaps, with one key for each destination. Most clusters
-// need one ConfigMap. What does not fit goes to further ones, the parts: NAME, NAME-1,
-// NAME-2 and so on.
+// ConfigMaps is a ledger in ConfigMaps, with one key for each destination. The ConfigMaps are
+// its parts: NAME, NAME-1, NAME-2 and so on. Most clusters need only the first one.
 //
-// A destination stays in its part, unless its entry grows and does not fit any more. Then
-// it is written to another part before it is removed from the first one. After a crash,
-// both parts may have it. All that they say is ours then, and the next write joins them.
+// A destination stays in its part until its entry grows too large for it. Then a write adds
+// the entry to another part before it removes the entry from the first one. After a crash,
+// both parts may have the destination. Then the routes of both entries are ours, and the next
+// write joins them.
 type ConfigMaps struct {
 	client    *kube.Client
 	namespace string
 	names     []string // of the parts
-	room      int      // partRoom; tests have less
+	room      int      // partRoom, or less in tests
 
 	mu   sync.Mutex
 	last *layout // after the last Read or Write; nil during a Write and after a failed one
-	seen int     // how many parts a Read or Write has had at most
+	seen int     // the number of parts in the last Read, or more after a Write
 }
 
 // NewConfigMaps returns the ledger of a name.
@@ -47,8 +48,8 @@ func NewConfigMaps(client *kube.Client, namespace, name string) *ConfigMaps {
 	return &ConfigMaps{client: client, namespace: namespace, names: PartNames(name), room: partRoom}
 }
 
-// PartNames returns the names that the ConfigMaps of a ledger may have. A Role has to allow
-// get and patch of each.
+// PartNames returns the names of all ConfigMaps that a ledger may have. A Role must allow get
+// and patch of each.
 func PartNames(name string) []string {
 	all := []string{name}
 	for i := 1; i < mostParts; i++ {
@@ -57,7 +58,7 @@ func PartNames(name string) []string {
 	return all
 }
 
-// configMap is the object.
+// configMap is a ConfigMap of the API.
 type configMap struct {
 	Metadata kube.Meta         `json:"metadata"`
 	Data     map[string]string `json:"data,omitempty"`
@@ -74,7 +75,7 @@ func (l *ConfigMaps) Ref() controller.Ref {
 	return controller.Ref{Kind: "ConfigMap", Namespace: l.namespace, Name: l.names[0]}
 }
 
-// Read implements Ledger. A ledger that does not exist is empty.
+// Read implements Ledger. It returns an empty ledger if no ConfigMap exists.
 func (l *ConfigMaps) Read(ctx context.Context) (c Contents, err error) {
 	read := newLayout()
 	l.mu.Lock()
@@ -84,15 +85,15 @@ func (l *ConfigMaps) Read(ctx context.Context) (c Contents, err error) {
 		var object configMap
 		err := kube.Get(ctx, l.client, kube.Path(l.resource(), name), configMapFormat, &object)
 		if kube.Code(err) == http.StatusNotFound && i == 0 {
-			read.parts = append(read.parts, part{}) // others may be there, or not be allowed
+			read.parts = append(read.parts, part{}) // further parts may exist
 			continue
 		}
 		if kube.Code(err) == http.StatusNotFound {
 			break
 		}
-		if kube.Code(err) == http.StatusForbidden && i > 0 && i >= seen { // by a Role that is older than the parts
+		if kube.Code(err) == http.StatusForbidden && i > 0 && i >= seen { // the Role of an earlier version
 			read.closed = fmt.Errorf("ConfigMap %s/%s: %w; allow get and patch of it in the Role", l.namespace, name, err)
-			if read.parts[i-1].size >= l.room/2 { // there may be one; parts seldom shrink so far
+			if read.parts[i-1].size >= l.room/2 { // this part may exist; a smaller one before it has probably never been full
 				c.Problems = append(c.Problems, read.closed.Error())
 			}
 			break
@@ -121,12 +122,12 @@ func (l *ConfigMaps) Read(ctx context.Context) (c Contents, err error) {
 	return c, nil
 }
 
-// errReadAgain reports that a write is planned with another state than the last one.
+// errReadAgain reports that a write was planned with an older state than the last one.
 var errReadAgain = errors.New("the ledger was read or written meanwhile; reading it again")
 
-// Write implements Ledger. It requires each part that it changes as it was read. Entries
-// for which there is no room are an error, but the others are written: the next Read shows
-// them.
+// Write implements Ledger. It fails if a part that it changes is no longer in the version that
+// was read. If there is no room for some entries, it writes the others, which the next Read
+// returns, and fails.
 func (l *ConfigMaps) Write(ctx context.Context, version string, entries []cloudroute.Entry) (string, error) {
 	l.mu.Lock()
 	to := l.last
@@ -154,8 +155,8 @@ func (l *ConfigMaps) Write(ctx context.Context, version string, entries []cloudr
 	return to.version(), nil
 }
 
-// put changes keys of a part in a version, and returns its new version. Nil removes a key.
-// A part without a version is created.
+// put changes keys of a part, and returns the part's new version. It fails if the part is no
+// longer in the given version. It creates a part without a version. Nil removes a key.
 func (l *ConfigMaps) put(ctx context.Context, name, version string, data map[string]any) (string, error) {
 	if version == "" {
 		object := configMap{Data: make(map[string]string, len(data))}

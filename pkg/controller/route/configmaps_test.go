@@ -19,7 +19,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// smallRoom is for about eight destinations.
+// smallRoom is room for about eight destinations.
 const smallRoom = 400
 
 // inLedger runs a test with a ledger of small parts.
@@ -35,7 +35,8 @@ func inLedger(t *testing.T, test func(in *labtest.Lab, open func() *ConfigMaps))
 	})
 }
 
-// noted returns an entry of the i-th destination, without targets one that removes it.
+// noted returns an entry of the i-th destination. Without targets, it returns the entry that
+// removes the destination.
 func noted(i int, targets ...string) cloudroute.Entry {
 	e := cloudroute.Entry{Destination: netip.MustParsePrefix(cidrOf(i))}
 	if len(targets) > 0 {
@@ -44,7 +45,7 @@ func noted(i int, targets ...string) cloudroute.Entry {
 	return e
 }
 
-// model is what a ledger should have.
+// model holds the entries that a ledger should have.
 type model map[netip.Prefix]string
 
 func (m model) apply(entries []cloudroute.Entry) {
@@ -55,7 +56,7 @@ func (m model) apply(entries []cloudroute.Entry) {
 	}
 }
 
-// read reads a ledger of which everything can be read.
+// read reads a ledger, and fails the test if an entry cannot be parsed.
 func read(t testing.TB, l *ConfigMaps) Contents {
 	t.Helper()
 	c, err := l.Read(t.Context())
@@ -65,8 +66,8 @@ func read(t testing.TB, l *ConfigMaps) Contents {
 	return c
 }
 
-// check fails unless the ledger has exactly this, each destination in one part, and no part
-// is too large.
+// check fails unless the ledger has exactly the model's entries, each destination is in one
+// part, and no part is too large.
 func (m model) check(t *labtest.Lab, l *ConfigMaps) {
 	t.Helper()
 	got := make(model)
@@ -94,7 +95,8 @@ func (m model) check(t *labtest.Lab, l *ConfigMaps) {
 	}
 }
 
-// batches are writes that fill parts, and let entries grow out of theirs, shrink and go.
+// batches returns writes that fill parts, make entries too large for their parts, shrink
+// entries, and remove them.
 func batches() [][]cloudroute.Entry {
 	var all [5][]cloudroute.Entry
 	for i := range 30 {
@@ -126,7 +128,7 @@ func TestLedgerGrowsIntoParts(t *testing.T) {
 		if n := len(partsOf(in)); n < 3 || n > 7 {
 			in.Errorf("%d parts", n)
 		}
-		// A write that another one has overtaken changes nothing.
+		// A write with an outdated version changes nothing.
 		version = read(in, l).Version
 		other := open()
 		if _, err := other.Write(in.Context(), read(in, other).Version, []cloudroute.Entry{noted(0)}); err != nil {
@@ -143,8 +145,9 @@ func TestLedgerGrowsIntoParts(t *testing.T) {
 	})
 }
 
-// A process that dies at any write of the ledger, made or not, loses nothing that is ours.
-// The next one has what either state says, and at rest each destination is in one part.
+// TestKillsAtEveryWriteOfTheLedger: a process may die at any write of the ledger, before or
+// after the server has applied it, and no route of ours becomes foreign. The next process reads
+// the state before or after the write. Once it has settled, each destination is in one part.
 func TestKillsAtEveryWriteOfTheLedger(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for kill := int32(1); ; kill++ {
@@ -186,7 +189,8 @@ func TestKillsAtEveryWriteOfTheLedger(t *testing.T) {
 	}
 }
 
-// covers fails unless each destination has what it had, or what a batch wrote, or both.
+// covers fails unless each destination has its entry from before a batch, the one of the batch,
+// or both.
 func covers(t testing.TB, got []cloudroute.Entry, before model, batch []cloudroute.Entry) {
 	t.Helper()
 	after := make(model)
@@ -220,8 +224,8 @@ func covers(t testing.TB, got []cloudroute.Entry, before model, batch []cloudrou
 	}
 }
 
-// A ledger of an earlier version, which is one large ConfigMap, stays as it is. New
-// destinations go to another part, and old ones still leave the first one.
+// TestOneLargeConfigMapIsKept: the ledger of an earlier version is one large ConfigMap. It stays
+// as it is. New destinations go to another part, and removals still apply to the first one.
 func TestOneLargeConfigMapIsKept(t *testing.T) {
 	inLedger(t, func(in *labtest.Lab, open func() *ConfigMaps) {
 		data, m := make(map[string]any), make(model)
@@ -251,8 +255,8 @@ func TestOneLargeConfigMapIsKept(t *testing.T) {
 	})
 }
 
-// A Role that names only the first ConfigMap, as before the parts, is enough as long as
-// that one is. Beyond it, the error names what to allow.
+// TestLedgerUnderAnOlderRole: a Role of an earlier version names only the first ConfigMap. It is
+// enough while that one has room. After that, the error names the missing right.
 func TestLedgerUnderAnOlderRole(t *testing.T) {
 	inLedger(t, func(in *labtest.Lab, open func() *ConfigMaps) {
 		in.API.Do(func() {
@@ -276,7 +280,7 @@ func TestLedgerUnderAnOlderRole(t *testing.T) {
 		if n := len(partsOf(in)); n != 1 {
 			in.Errorf("%d parts", n)
 		}
-		// What has room is written. An entry of a known destination and a removal need none.
+		// Entries with room are written. Known destinations and removals need no room.
 		c, err := l.Read(in.Context())
 		if err != nil || len(c.Problems) != 1 || len(c.Entries) < 5 || len(c.Entries) >= len(batches()[0]) {
 			in.Fatalf("%d entries, %q, %v", len(c.Entries), c.Problems, err)
@@ -295,8 +299,8 @@ func TestLedgerUnderAnOlderRole(t *testing.T) {
 	})
 }
 
-// Rights that a Role loses while parts need them are an error: the routes in these parts
-// stay ours.
+// TestLedgerThatLosesRights: if a Role loses the rights on existing parts, reads of the ledger
+// fail. So the routes in these parts do not become foreign.
 func TestLedgerThatLosesRights(t *testing.T) {
 	inLedger(t, func(in *labtest.Lab, open func() *ConfigMaps) {
 		l, m := open(), make(model)
@@ -314,7 +318,7 @@ func TestLedgerThatLosesRights(t *testing.T) {
 		if c, err := l.Read(in.Context()); err == nil {
 			in.Errorf("%d entries", len(c.Entries))
 		}
-		if c, err := open().Read(in.Context()); err != nil || len(c.Problems) != 1 { // it cannot know that there are more
+		if c, err := open().Read(in.Context()); err != nil || len(c.Problems) != 1 { // a new process cannot know how many parts exist
 			in.Errorf("%q, %v", c.Problems, err)
 		}
 		in.API.Do(func() { in.API.Refuse = nil })
@@ -323,7 +327,8 @@ func TestLedgerThatLosesRights(t *testing.T) {
 	})
 }
 
-// The parts after the first one stay ours if that one is deleted, and it comes back.
+// TestTheFirstPartWasDeleted: if the first part is deleted, the routes in the other parts stay
+// ours. The next write re-creates the first part.
 func TestTheFirstPartWasDeleted(t *testing.T) {
 	inLedger(t, func(in *labtest.Lab, open func() *ConfigMaps) {
 		l := open()
@@ -352,8 +357,8 @@ func TestTheFirstPartWasDeleted(t *testing.T) {
 	})
 }
 
-// A part that was deleted takes its destinations with it and no others. The parts after it
-// come back with it.
+// TestAPartThatWasDeleted: if another part is deleted, only its destinations are lost. The parts
+// after it are read again as soon as it exists again.
 func TestAPartThatWasDeleted(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.limit(smallRoom)
@@ -386,8 +391,8 @@ func TestAPartThatWasDeleted(t *testing.T) {
 	})
 }
 
-// A ledger without room for new destinations stops only these: others get their routes, and
-// a Node whose instance was replaced gets its new ones.
+// TestFullLedgerStopsOnlyWhatHasNoRoom: a full ledger stops only new destinations. The others
+// get their routes, also after their Node has got another instance.
 func TestFullLedgerStopsOnlyWhatHasNoRoom(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.limit(smallRoom)

@@ -9,9 +9,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// Whenever a process dies, with writes that arrive late or are lost: every route is in
-// the ledger before it is in the cloud, and at rest every Node is routed, nothing is left
-// over, and foreign routes are as they were.
+// TestKillsLeaveNothingUnexplained kills processes at any moment, with late and lost writes.
+// Each route is in the ledger before it is in the cloud. Once the controller has settled, every
+// Node is routed, no leftover route exists, and foreign routes are unchanged.
 func TestKillsLeaveNothingUnexplained(t *testing.T) {
 	for seed := range uint64(12) {
 		inLab(t, func(l *lab) {
@@ -80,8 +80,8 @@ func TestKillsLeaveNothingUnexplained(t *testing.T) {
 	}
 }
 
-// Two processes that both believe to lead do no harm: the ledger's version refuses one of
-// them, and it reads what the other wrote.
+// TestTwoLeaders: two processes that both believe that they lead do no harm. The API server
+// refuses the ledger's write of one of them, which then reads the other's write.
 func TestTwoLeaders(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()

@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Cluster is the Nodes of a Kubernetes cluster.
+// Cluster is a Source of the Nodes of a Kubernetes cluster.
 type Cluster struct{ Client *kube.Client }
 
 // Missing implements Source.
@@ -28,7 +28,7 @@ func (s Cluster) Follow(e *controller.Engine, to Follower) {
 	})
 }
 
-// keep returns what to keep of a Node.
+// keep returns the facts of a Node to keep.
 func keep(k *kube.Node) (name string, n Node) {
 	n = Node{ProviderID: string(k.ProviderID), Condition: string(k.Unavailable.Status), Reason: string(k.Unavailable.Reason), Version: string(k.ResourceVersion)}
 	n.Name, n.UID, n.Created = string(k.Name), string(k.UID), k.Created
@@ -61,8 +61,8 @@ func keep(k *kube.Node) (name string, n Node) {
 	return n.Name, n
 }
 
-// short returns a notice to keep. One that is too long, which is never ours, is not kept:
-// what stands for it is never equal to one.
+// short returns the text of a notice. For one that is too long, and so not ours, it returns a
+// short text that is equal to no notice.
 func short(text []byte) string {
 	if len(text) > subnet.LongestNotice {
 		return "too long"
@@ -70,8 +70,8 @@ func short(text []byte) string {
 	return string(text)
 }
 
-// A daemon publishes the type of its backend in an annotation, whose name begins with a
-// prefix of the network's own.
+// A daemon publishes the type of its backend in an annotation. The annotation's name begins
+// with a prefix that the network's config sets.
 const (
 	backendType = "backend-type"
 	native      = "cloud" // the type whose nodes read notices
@@ -79,10 +79,10 @@ const (
 	longestAddress = 64 // bytes
 )
 
-// publicIP are the names of the annotations with a daemon's addresses, after the prefix.
+// publicIP are the names, without the prefix, of the annotations with a daemon's addresses.
 var publicIP = subnet.Pair[string]{"public-ip", "public-ipv6"}
 
-// ReadNotices implements Source. Notices are annotations of Nodes.
+// ReadNotices implements Source. It returns nil, because notices are annotations of Nodes.
 func (Cluster) ReadNotices() func(context.Context) (map[string]string, error) { return nil }
 
 // SetNotice implements Source.

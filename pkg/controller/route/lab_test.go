@@ -25,7 +25,7 @@ type lab struct {
 	fleet   *cloudtest.Fleet
 	cloud   *cloudtest.Routes
 	options Options
-	room    int         // of a part of the ledger; 0 is the usual one
+	room    int         // of a part of the ledger; 0 is partRoom
 	opened  *ConfigMaps // by the last replica
 	c       *Controller // of the last replica
 }
@@ -64,7 +64,7 @@ func (l *lab) start() {
 	})
 }
 
-// crash ends the replica in the middle of everything, and starts another one.
+// crash stops the replica at once, without its clean-up, and starts another one.
 func (l *lab) crash() {
 	l.Kill()
 	l.start()
@@ -102,7 +102,7 @@ const (
 	unrouted = "True NoRouteCreated"
 )
 
-// wantRouted fails unless Nodes are routed in both tables, and know it.
+// wantRouted fails unless Nodes are routed in both tables, and their conditions say so.
 func (l *lab) wantRouted(nodes ...int) {
 	l.Helper()
 	for _, i := range nodes {
@@ -132,10 +132,10 @@ func (l *lab) ledger() *ConfigMaps {
 	return of
 }
 
-// limit limits the parts of the ledger, before Begin.
+// limit sets the room of the ledger's parts. Call it before Begin.
 func (l *lab) limit(room int) { l.room, l.opened.room = room, room }
 
-// entries returns the ledger. Of a destination that several parts have, it has all lines.
+// entries returns the ledger's lines, by destination and from all parts.
 func (l *lab) entries() map[string]string {
 	all := make(map[string]string)
 	for _, part := range partsOf(l.Lab) {
@@ -166,15 +166,15 @@ func partsOf(l *labtest.Lab) (all []map[string]string) {
 	}
 }
 
-// report returns what the controller knows.
+// report returns the controller's Report.
 func (l *lab) report() (r Report) {
 	l.Helper()
 	l.Do(func() { r = l.c.Report() })
 	return r
 }
 
-// wantExplained fails if the cloud has a route to an instance that neither a Node needs
-// nor the ledger has, except for those of others.
+// wantExplained fails if the cloud has a route to an instance that no Node needs and the ledger
+// does not have. It ignores the routes of others.
 func (l *lab) wantExplained(others ...string) {
 	l.Helper()
 	known := l.entries()

@@ -9,12 +9,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloudroute"
 )
 
-// layout is where a ledger in ConfigMaps has its destinations.
+// layout says which part of a ledger has which destination.
 type layout struct {
-	parts  []part
-	places map[netip.Prefix]place
-	// twice are the destinations that several parts have, after a crash.
-	twice map[netip.Prefix]*duplicate
+	parts     []part
+	locations map[netip.Prefix]location
+	// duplicates are the destinations that several parts have, as after a crash.
+	duplicates map[netip.Prefix]*duplicate
 	// closed is why the part after the last one cannot be read, or nil.
 	closed error
 
@@ -27,16 +27,16 @@ type part struct {
 	size    int // of its keys and values, in bytes
 }
 
-// place is where a destination is.
-type place struct{ part, size int }
+// location is the part that has a destination, and the size of the entry there.
+type location struct{ part, size int }
 
-// duplicate is a destination that also other parts have.
+// duplicate is a destination that several parts have.
 type duplicate struct {
-	joined cloudroute.Entry // what all of them say
-	others []place
+	joined cloudroute.Entry // of the entries in all parts
+	others []location
 }
 
-// changes are what keys of parts get; nil removes a key.
+// changes holds the new values of keys, by part; nil removes a key.
 type changes map[int]map[string]any
 
 func (c changes) set(part int, key string, text any) {
@@ -48,24 +48,24 @@ func (c changes) set(part int, key string, text any) {
 
 func newLayout() *layout {
 	return &layout{
-		places: make(map[netip.Prefix]place), twice: make(map[netip.Prefix]*duplicate), read: make(map[netip.Prefix]cloudroute.Entry),
+		locations: make(map[netip.Prefix]location), duplicates: make(map[netip.Prefix]*duplicate), read: make(map[netip.Prefix]cloudroute.Entry),
 	}
 }
 
-// sizeOf returns how many bytes an entry takes.
+// sizeOf returns the size of an entry in bytes.
 func sizeOf(e cloudroute.Entry) int { return len(e.Key()) + len(e.Text()) }
 
 // add records an entry of a part.
 func (l *layout) add(part int, e cloudroute.Entry) {
-	p, at := e.Destination, place{part, sizeOf(e)}
-	if _, has := l.places[p]; !has {
-		l.places[p], l.read[p] = at, e
+	p, at := e.Destination, location{part, sizeOf(e)}
+	if _, has := l.locations[p]; !has {
+		l.locations[p], l.read[p] = at, e
 		return
 	}
-	d := l.twice[p]
+	d := l.duplicates[p]
 	if d == nil {
 		d = new(duplicate)
-		l.twice[p] = d
+		l.duplicates[p] = d
 	}
 	l.read[p] = l.read[p].Join(e)
 	d.joined, d.others = l.read[p], append(d.others, at)
@@ -78,9 +78,9 @@ func (l *layout) take() []cloudroute.Entry {
 	return all
 }
 
-// plan returns what to write to the parts, and what to remove from others once that is
-// written. The layout is the one after both. Entries that several parts have are joined.
-// With an error, entries for which there is no room are left as they are.
+// plan returns the keys to set, and the keys to drop once those are set. It changes the layout
+// to the one after both. It joins the entries of a destination that several parts have. If it
+// also returns an error, it has skipped the entries for which there is no room.
 func (l *layout) plan(entries []cloudroute.Entry, room int) (sets, drops changes, err error) {
 	sets, drops = make(changes), make(changes)
 	has := make(map[netip.Prefix]bool, len(entries))
@@ -88,54 +88,54 @@ func (l *layout) plan(entries []cloudroute.Entry, room int) (sets, drops changes
 		has[e.Destination] = true
 	}
 	entries = slices.Clone(entries)
-	for p, d := range l.twice {
+	for p, d := range l.duplicates {
 		if !has[p] {
 			entries = append(entries, d.joined)
 		}
 	}
 	for _, e := range entries {
-		at, is := l.places[e.Destination]
+		at, known := l.locations[e.Destination]
 		size, to := sizeOf(e), at.part
 		switch {
-		case len(e.Routes) == 0 && !is:
+		case len(e.Routes) == 0 && !known:
 		case len(e.Routes) == 0:
 			sets.set(at.part, e.Key(), nil)
 			l.parts[at.part].size -= at.size
-			delete(l.places, e.Destination)
+			delete(l.locations, e.Destination)
 		default:
-			if is {
+			if known {
 				l.parts[at.part].size -= at.size
 			}
-			// An entry that grows may use what new ones leave free.
-			if !is || l.parts[at.part].size+size > room+room/4 {
+			// An entry that grows may use the reserve above room, which new entries may not.
+			if !known || l.parts[at.part].size+size > room+room/4 {
 				var full error
 				if to, full = l.roomFor(size, room); full != nil {
-					if err = full; is {
+					if err = full; known {
 						l.parts[at.part].size += at.size
 					}
 					continue
 				}
 			}
-			if is && to != at.part {
+			if known && to != at.part {
 				drops.set(at.part, e.Key(), nil)
 			}
 			sets.set(to, e.Key(), e.Text())
 			l.parts[to].size += size
-			l.places[e.Destination] = place{to, size}
+			l.locations[e.Destination] = location{to, size}
 		}
 		l.separate(e, drops)
 	}
 	return sets, drops, err
 }
 
-// separate removes an entry from all parts but its own.
+// separate removes an entry from all parts except its own.
 func (l *layout) separate(e cloudroute.Entry, drops changes) {
-	d := l.twice[e.Destination]
+	d := l.duplicates[e.Destination]
 	if d == nil {
 		return
 	}
-	delete(l.twice, e.Destination)
-	own, is := l.places[e.Destination]
+	delete(l.duplicates, e.Destination)
+	own, is := l.locations[e.Destination]
 	for _, at := range d.others {
 		if l.parts[at.part].size -= at.size; !is || own.part != at.part {
 			drops.set(at.part, e.Key(), nil)
@@ -143,7 +143,7 @@ func (l *layout) separate(e cloudroute.Entry, drops changes) {
 	}
 }
 
-// roomFor returns the first part with room for an entry, which may be a new one.
+// roomFor returns the first part with room for an entry. It adds a part if no other has room.
 func (l *layout) roomFor(size, room int) (int, error) {
 	for i, p := range l.parts {
 		if p.size+size <= room {

@@ -11,18 +11,18 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// Leases are the nodes of a network in etcd, without Kubernetes. A lease is a node, whose
-// instance has the lease's public IP.
+// Leases is a Source of the leases of a network in etcd, without Kubernetes. Each lease is a
+// node. Its public IP identifies the instance.
 type Leases struct {
 	Store subnet.Store
-	// BackendTypes are those of the leases that need routes, and Native is the one of them
-	// whose nodes read notices.
+	// BackendTypes are the types of leases that need routes. Native is the one whose nodes
+	// read notices.
 	BackendTypes []string
 	Native       string
 	Notices      NoticeStore
 }
 
-// NoticeStore keeps notices by the keys of leases.
+// NoticeStore stores notices by the keys of leases.
 type NoticeStore interface {
 	Read(ctx context.Context) (map[string]string, error)
 	// Set writes a notice, or removes it if it is empty.
@@ -39,7 +39,7 @@ func (Leases) Ref(n Node) controller.Ref {
 	return controller.Ref{Kind: "Lease", Name: n.Name, UID: n.UID}
 }
 
-// SetCondition implements Source. A lease has no conditions.
+// SetCondition implements Source. It returns nil, because leases have no conditions.
 func (Leases) SetCondition() func(context.Context, Node, bool) error { return nil }
 
 // SetNotice implements Source.
@@ -78,7 +78,7 @@ func (l Leases) Follow(e *controller.Engine, to Follower) {
 	})
 }
 
-// watch passes what the store has.
+// watch passes the store's leases to a Sink.
 func (l Leases) watch(ctx context.Context, to controller.Sink[Node]) {
 	err := l.Store.Watch(ctx, func(u subnet.Update) {
 		to.Report(nil)
@@ -105,7 +105,7 @@ func (l Leases) watch(ctx context.Context, to controller.Sink[Node]) {
 	}
 }
 
-// node returns a lease as a node, without a name if it needs no route.
+// node converts a lease to a node. The node has no name if the lease needs no route.
 func (l Leases) node(lease subnet.Lease) (n Node) {
 	if !slices.Contains(l.BackendTypes, lease.BackendType) {
 		return Node{}
@@ -124,8 +124,8 @@ func (l Leases) node(lease subnet.Lease) (n Node) {
 	return n
 }
 
-// unreadable returns a lease that cannot be read. Its routes stay: it may be one of a
-// living node.
+// unreadable returns the node of a lease that cannot be parsed. It keeps the lease's routes,
+// because the lease may belong to a living node.
 func unreadable(bad *subnet.LeaseError) (n Node) {
 	subnets, err := subnet.ParseKey(bad.Key)
 	if err != nil {
@@ -140,8 +140,8 @@ func unreadable(bad *subnet.LeaseError) (n Node) {
 	return n
 }
 
-// Addressed is a Cloud that finds instances by their addresses, which are the provider
-// IDs of Leases.
+// Addressed is a Cloud that finds instances by their addresses. The provider IDs of Leases are
+// addresses.
 type Addressed struct {
 	Cloud
 	Find func(ctx context.Context, addresses []string) (map[string]cloud.Instance, error)

@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller"
 )
 
-// set takes a state of a Node.
+// set adds or updates a Node.
 func (c *Controller) set(name string, v Node) {
 	now, n := time.Now(), c.nodes[name]
 	replaced := n != nil && n.UID != v.UID
@@ -19,17 +19,17 @@ func (c *Controller) set(name string, v Node) {
 	}
 	same := n != nil && n.ProviderID == v.ProviderID
 	if n == nil {
-		// What was said of an earlier holder's routes does not hold for this one.
-		n = &node{began: now, moved: c.told[name] != "" || replaced && v.Notice != ""}
+		// A notice of an earlier holder of the name is not valid for this Node.
+		n = &node{began: now, moved: c.stored[name] != "" || replaced && v.Notice != ""}
 		c.nodes[name] = n
 	} else if !same {
-		n.moved = true // what was said of its routes does not hold any more
+		n.moved = true // its notice is no longer valid
 	}
 	if same {
 		v.Target = n.Target
 	} else {
 		v.Target = cloudroute.Target{}
-		n.fruitless = 0
+		n.misses = 0
 		if v.ProviderID == "" {
 			v.Target.Problem = c.options.Nodes.Missing()
 		}
@@ -44,14 +44,14 @@ func (c *Controller) set(name string, v Node) {
 	}
 }
 
-// remove takes the deletion of a Node.
+// remove removes a Node.
 func (c *Controller) remove(name string) {
 	delete(c.nodes, name)
 	delete(c.waiting, name)
 	c.book.DeleteNode(name, time.Now())
 	c.instances.Remove(name)
 	c.steps.Remove(name)
-	if c.told[name] != "" {
+	if c.stored[name] != "" {
 		c.steps.Set(name, time.Now())
 	}
 }
@@ -62,17 +62,17 @@ func (c *Controller) list(all map[string]Node) {
 		c.set(name, v)
 	}
 	for name := range c.nodes {
-		if _, is := all[name]; !is {
+		if _, exists := all[name]; !exists {
 			c.remove(name)
 		}
 	}
 }
 
-// instancesDue returns the instances to look up now. While many Nodes get their
-// instances one after the other, one lookup is about all that came in the meantime.
+// instancesDue returns the provider IDs to look up now. While many Nodes appear one after the
+// other, each lookup covers all that have appeared since the last one.
 func (c *Controller) instancesDue(now time.Time) (ids []string, again time.Time) {
 	next := c.instances.Next()
-	if least := c.looked.Add(c.pace()); !next.IsZero() && next.Before(least) {
+	if least := c.lastLookup.Add(c.pace()); !next.IsZero() && next.Before(least) {
 		next = least
 	}
 	if next.IsZero() || next.After(now) {
@@ -87,31 +87,31 @@ func (c *Controller) instancesDue(now time.Time) (ids []string, again time.Time)
 		if n == nil || n.ProviderID == "" {
 			continue
 		}
-		if c.asked[n.ProviderID] == nil {
+		if c.lookingUp[n.ProviderID] == nil {
 			ids = append(ids, n.ProviderID)
 		}
-		c.asked[n.ProviderID] = append(c.asked[n.ProviderID], name)
+		c.lookingUp[n.ProviderID] = append(c.lookingUp[n.ProviderID], name)
 	}
 	if len(ids) > 0 {
-		c.looked = now
+		c.lastLookup = now
 	}
 	slices.Sort(ids)
 	return ids, c.instances.Next()
 }
 
-// pace returns the shortest time between two lookups. The more Nodes there are, the
-// longer a rush of them lasts, because the budgets of changes hold it up.
+// pace returns the shortest time between two lookups. It grows with the number of Nodes: when
+// many appear at once, the request budgets take longer to route them all.
 func (c *Controller) pace() time.Duration {
 	return min(max(time.Duration(len(c.nodes))*time.Millisecond, shortPace), longPace)
 }
 
-// takeInstances applies what the cloud says about instances.
+// takeInstances applies the result of a lookup.
 func (c *Controller) takeInstances(ids []string, found map[string]cloud.Instance) {
-	now, asked := time.Now(), c.asked
-	c.asked = make(map[string][]string)
+	now, names := time.Now(), c.lookingUp
+	c.lookingUp = make(map[string][]string)
 	for _, id := range ids {
 		i, answered := found[id]
-		for _, name := range asked[id] {
+		for _, name := range names[id] {
 			n := c.nodes[name]
 			if n == nil || n.ProviderID != id {
 				continue
@@ -122,17 +122,17 @@ func (c *Controller) takeInstances(ids []string, found map[string]cloud.Instance
 			}
 			// People may change an instance that does not forward at any time.
 			if answered && n.Target.Problem == "" && n.Target.ForwardFix == "" {
-				n.fruitless = 0
+				n.misses = 0
 				c.instances.Set(name, controller.NextRefresh(c.led, now, refreshInterval))
 				continue
 			}
-			n.fruitless++
-			c.instances.Set(name, now.Add(lookups.After(n.fruitless)))
+			n.misses++
+			c.instances.Set(name, now.Add(lookups.After(n.misses)))
 		}
 	}
 }
 
-// targetOf returns what routes to an instance lead to.
+// targetOf returns the target of routes to an instance.
 func targetOf(i cloud.Instance) cloudroute.Target {
 	t := cloudroute.Target{Instance: i.ID, Interface: i.Interface, NextHops: i.NextHops, Network: i.Network, Forwards: i.Forwards, ForwardFix: i.ForwardFix, Problem: i.Problem}
 	if t.Problem == "" && i.State.IsGone() {
@@ -141,10 +141,11 @@ func targetOf(i cloud.Instance) cloudroute.Target {
 	return t
 }
 
-// lookAgain looks up the instance of a Node whose route leads to nothing.
-func (c *Controller) lookAgain(name string, now time.Time) {
-	if n := c.nodes[name]; n != nil && n.ProviderID != "" && len(c.asked[n.ProviderID]) == 0 {
-		n.fruitless++
-		c.instances.Set(name, now.Add(lookups.After(n.fruitless)))
+// retryLookup schedules another lookup of a Node's instance, because a route to it does not work
+// or was refused.
+func (c *Controller) retryLookup(name string, now time.Time) {
+	if n := c.nodes[name]; n != nil && n.ProviderID != "" && len(c.lookingUp[n.ProviderID]) == 0 {
+		n.misses++
+		c.instances.Set(name, now.Add(lookups.After(n.misses)))
 	}
 }

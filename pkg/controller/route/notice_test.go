@@ -29,8 +29,8 @@ func (l *lab) wantNotice(i int, want string) {
 	}
 }
 
-// A Node's notice says that its routes are in place after they are, and is withdrawn when
-// they are not. Nodes with other backends have none, and cost no write.
+// TestNoticesFollowTheRoutes: a Node gets its notice after its routes, and loses it when a route
+// is missing. Nodes with other backends get no notice, and cost no write.
 func TestNoticesFollowTheRoutes(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add(1, usesNotices)
@@ -46,7 +46,7 @@ func TestNoticesFollowTheRoutes(t *testing.T) {
 			t.Errorf("%d writes while nothing changes", n)
 		}
 
-		// A route that another one has taken.
+		// Another program replaces the route.
 		l.cloud.Delete("rtb-b", cidrOf(1))
 		l.cloud.Put("rtb-b", cloud.Route{Destination: netip.MustParsePrefix(cidrOf(1)), Kind: cloud.ToGateway, Target: "vgw-1"})
 		l.Pass(time.Minute)
@@ -55,7 +55,7 @@ func TestNoticesFollowTheRoutes(t *testing.T) {
 		l.Pass(time.Minute)
 		l.wantNotice(1, "net-1 192.0.2.1 10.4.1.0/24")
 
-		// A cloud that does not answer changes nothing.
+		// While the cloud does not answer, the notice stays.
 		l.cloud.Do(func() { l.cloud.Unreadable = errors.New("unavailable") })
 		l.crash()
 		l.Pass(5 * time.Minute)
@@ -64,7 +64,7 @@ func TestNoticesFollowTheRoutes(t *testing.T) {
 		l.Pass(2 * time.Minute)
 		l.wantNotice(1, "net-1 192.0.2.1 10.4.1.0/24")
 
-		// A notice that another program wrote, and a daemon that uses another backend.
+		// Another program writes a notice, and then the daemon changes to another backend.
 		l.ChangeNode(nameOf(1), func(n *corev1.Node) { n.Annotations[subnet.NoticeAnnotation] = "net-1 192.0.2.1 10.4.9.0/24" })
 		l.Pass(5 * time.Second)
 		l.wantNotice(1, "net-1 192.0.2.1 10.4.1.0/24")
@@ -74,8 +74,8 @@ func TestNoticesFollowTheRoutes(t *testing.T) {
 	})
 }
 
-// A Node that gets another instance loses its notice at once, although the cloud does not
-// tell what that instance is.
+// TestNoticeGoesWithTheInstance: a Node that gets another instance loses its notice at once, even
+// if the lookup of that instance fails.
 func TestNoticeGoesWithTheInstance(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add(1, usesNotices)
@@ -93,7 +93,8 @@ func TestNoticeGoesWithTheInstance(t *testing.T) {
 	})
 }
 
-// A notice that misleads peers is written before the Node's condition.
+// TestNoticeIsWithdrawnBeforeTheConditionIsSet: a wrong notice misleads peers, so its withdrawal
+// comes before the write of the Node's condition.
 func TestNoticeIsWithdrawnBeforeTheConditionIsSet(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add(1, usesNotices)
@@ -113,7 +114,8 @@ func TestNoticeIsWithdrawnBeforeTheConditionIsSet(t *testing.T) {
 	})
 }
 
-// Of an annotation that is too long to be a notice, next to nothing is kept.
+// TestLongNoticeIsNotKept: the controller does not keep an annotation that is too long to be a
+// notice.
 func TestLongNoticeIsNotKept(t *testing.T) {
 	_, n := keep(&kube.Node{Annotations: []kube.Annotation{{Key: []byte(subnet.NoticeAnnotation), Value: bytes.Repeat([]byte("v"), 200<<10)}}})
 	if _, err := subnet.ParseNotice(n.Notice); err == nil || n.Notice == "" || len(n.Notice) > 20 {
@@ -121,17 +123,18 @@ func TestLongNoticeIsNotKept(t *testing.T) {
 	}
 }
 
-// leased returns a Controller of leases that has read the notices, and knows nothing of
-// tables and instances.
-func leased(told map[string]string) *Controller {
+// leased returns a Controller of leases that has read the notices, but no tables and no
+// instances.
+func leased(stored map[string]string) *Controller {
 	return &Controller{
-		options: Options{Nodes: Leases{}}, book: cloudroute.New(cloudroute.Options{}), told: told, notices: reading{known: true},
-		nodes: make(map[string]*node), waiting: make(map[string]bool), flying: make(map[string]bool), telling: make(map[string]string),
-		asked: make(map[string][]string), instances: controller.NewSchedule(), steps: controller.NewSchedule(),
+		options: Options{Nodes: Leases{}}, book: cloudroute.New(cloudroute.Options{}), stored: stored, notices: poll{known: true},
+		nodes: make(map[string]*node), waiting: make(map[string]bool), inFlight: make(map[string]bool), sending: make(map[string]string),
+		lookingUp: make(map[string][]string), instances: controller.NewSchedule(), steps: controller.NewSchedule(),
 	}
 }
 
-// A lease that gets another holder loses its notice before anything is known of its instance.
+// TestNoticeGoesWithTheHolder: a lease that gets another holder loses its notice before the
+// lookup of the new instance.
 func TestNoticeGoesWithTheHolder(t *testing.T) {
 	const key, text = "10.5.1.0-24", "vpc-1 192.0.2.1 10.5.1.0/24"
 	holder := func(uid, address string) (n Node) {
@@ -142,25 +145,26 @@ func TestNoticeGoesWithTheHolder(t *testing.T) {
 	now := time.Now()
 	c := leased(map[string]string{key: ""})
 	c.set(key, holder("a", "192.0.2.1"))
-	c.told[key] = text
-	if w, ok := c.tell(key, now, true); ok {
+	c.stored[key] = text
+	if w, ok := c.planNotice(key, now, true); ok {
 		t.Errorf("%s, of the holder that the notice is about", w.Summary)
 	}
 	c.set(key, holder("b", "192.0.2.1"))
-	if w, ok := c.tell(key, now, true); !ok || w.After != "" {
+	if w, ok := c.planNotice(key, now, true); !ok || w.After != "" {
 		t.Errorf("%q, %t, of a lease with another identity", w.After, ok)
 	}
 
-	// The holder changed while no controller ran.
+	// The holder has changed while no controller ran.
 	c = leased(nil)
 	c.set(key, holder("b", "192.0.2.2"))
-	c.told = map[string]string{key: text}
-	if w, ok := c.tell(key, now, true); !ok || w.After != "" {
+	c.stored = map[string]string{key: text}
+	if w, ok := c.planNotice(key, now, true); !ok || w.After != "" {
 		t.Errorf("%q, %t, of a notice about another host", w.After, ok)
 	}
 }
 
-// A write that failed may have taken effect, so it is made again.
+// TestFailedNoticeIsWrittenAgain: a failed write of a notice may have been applied, so the
+// controller repeats it.
 func TestFailedNoticeIsWrittenAgain(t *testing.T) {
 	const key = "10.5.1.0-24"
 	for _, c := range []struct {
@@ -168,9 +172,9 @@ func TestFailedNoticeIsWrittenAgain(t *testing.T) {
 		want bool
 	}{{errors.New("timeout"), true}, {controller.ErrNotMade, false}} {
 		in := leased(make(map[string]string))
-		in.flying[key], in.telling[key] = true, "vpc-1 192.0.2.1"
+		in.inFlight[key], in.sending[key] = true, "vpc-1 192.0.2.1"
 		in.nodeWritten(controller.Ref{Name: key}, time.Now(), c.err) // of a lease that is gone by now
-		if w, ok := in.tell(key, time.Now(), true); ok != c.want || w.After != "" {
+		if w, ok := in.planNotice(key, time.Now(), true); ok != c.want || w.After != "" {
 			t.Errorf("%v: %q, %t", c.err, w.After, ok)
 		}
 	}

@@ -15,19 +15,19 @@ type Report struct {
 	// Counts are the Nodes by the code of their Status.
 	Counts map[cloudroute.Code]int
 	Tables []cloudroute.Usage
-	// Routes are those of all tables, and those that are missing there.
+	// Routes are the existing and the missing routes of all tables.
 	Routes   []cloudroute.Row
 	Findings []cloudroute.Finding
-	// Ledger is how many destinations the ledger has, and Problems are what is wrong with
-	// it.
+	// Ledger is the number of destinations in the ledger. Problems say which of its entries
+	// could not be parsed, and why.
 	Ledger   int
 	Problems []string
-	// Read is when the tables were read last, or zero.
+	// Read is the time of the last read of the tables, or zero.
 	Read time.Time
 }
 
-// Waiting returns how many Nodes wait for routes. It costs the same in a cluster of any
-// size. Call it in the Engine's loop.
+// Waiting returns the number of Nodes that wait for routes. Its cost does not depend on the
+// size of the cluster. Call it in the Engine's loop.
 func (c *Controller) Waiting() int { return len(c.waiting) }
 
 // Report returns the state of the controller. Call it in the Engine's loop.

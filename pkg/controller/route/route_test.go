@@ -17,8 +17,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// The first Nodes cost a reading of the tables and a lookup of all instances. Another one
-// costs a lookup and a write for each table, and no reading.
+// TestANewNodeIsOneWriteATable: the first Nodes cost a read of the tables and a lookup of all
+// instances. Each further Node costs a lookup and a write for each table, and no read.
 func TestANewNodeIsOneWriteATable(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for i := range 50 {
@@ -47,8 +47,8 @@ func TestANewNodeIsOneWriteATable(t *testing.T) {
 	})
 }
 
-// Nodes that get their instances one after the other cost few lookups, and one that comes
-// alone waits for no other.
+// TestARushOfNodesCostsFewLookups: many Nodes that appear one after the other cost few lookups.
+// A Node that appears alone does not wait.
 func TestARushOfNodesCostsFewLookups(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -73,8 +73,9 @@ func TestARushOfNodesCostsFewLookups(t *testing.T) {
 	})
 }
 
-// An hour in which nothing happens costs one reading a minute, and no write.
-func TestASettledClusterIsLeftAlone(t *testing.T) {
+// TestASettledClusterCostsOnlyReads: an hour without changes costs one read a minute, and no
+// write.
+func TestASettledClusterCostsOnlyReads(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for i := range 10 {
 			l.add(i)
@@ -89,8 +90,8 @@ func TestASettledClusterIsLeftAlone(t *testing.T) {
 	})
 }
 
-// Fault 7: with cloud controller managers, a route that fails once is never tried again.
-func TestAFailedRouteIsTriedAgainWithinASecond(t *testing.T) {
+// Fault 7: cloud controller managers never retry a failed route.
+func TestAFailedRouteIsRetriedWithinASecond(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
 		failures := 0
@@ -109,7 +110,7 @@ func TestAFailedRouteIsTriedAgainWithinASecond(t *testing.T) {
 	})
 }
 
-// Fault 8: a Node's condition waits for its own routes, and for those of no other.
+// Fault 8: a Node's condition waits for its own routes, but not for those of other Nodes.
 func TestANodesConditionWaitsForItsOwnRoutesAlone(t *testing.T) {
 	inLab(t, func(l *lab) {
 		held := make(chan struct{})
@@ -138,9 +139,9 @@ func TestANodesConditionWaitsForItsOwnRoutesAlone(t *testing.T) {
 	})
 }
 
-// Fault 9: all tables, both families, and an instance that the cloud does not know holds
-// up no other Node.
-func TestAnUnknownInstanceHoldsUpNoOther(t *testing.T) {
+// Fault 9: a Node whose instance is unknown delays no other Node. The others get their routes of
+// both families in all tables.
+func TestAnUnknownInstanceDelaysNoOther(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add(1, func(n *corev1.Node) { n.Spec.PodCIDRs = append(n.Spec.PodCIDRs, "fd00:10:4:1::/64") })
 		l.add(2)
@@ -169,8 +170,8 @@ func TestAnUnknownInstanceHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// Fault 10: nothing of others is deleted, a blackhole in the range of podCIDRs neither,
-// and a destination is never without a route while it gets another target.
+// Fault 10: the controller deletes no foreign route, not even a blackhole in the range of
+// podCIDRs. A destination always has a route while it gets another target.
 func TestForeignRoutesAreNeverTouched(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add(1)
@@ -188,7 +189,7 @@ func TestForeignRoutesAreNeverTouched(t *testing.T) {
 		l.wantEvent(2, "Could not create route for node worker-2", "leads to nic-appliance (blackhole) and is not ours")
 		l.wantExplained("10.4.99.0/24", cidrOf(2))
 
-		// Another machine takes the place of the Node's.
+		// The Node gets another machine.
 		before := len(l.cloud.Changes())
 		l.fleet.Change(nameOf(1), func(i *cloud.Instance) { i.Interface, i.ID = "nic-new", "i-new" })
 		l.Pass(5 * time.Minute)
@@ -203,7 +204,7 @@ func TestForeignRoutesAreNeverTouched(t *testing.T) {
 	})
 }
 
-// Fault 11: the quota is known before it is used up.
+// Fault 11: the controller knows the quota before the table is full.
 func TestAFullTable(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.cloud.Do(func() { l.cloud.Quota = cloud.Quota{Most: subnet.Pair[int]{subnet.IPv4: 10}} })
@@ -236,8 +237,8 @@ func TestAFullTable(t *testing.T) {
 	})
 }
 
-// A quota that the cloud does not tell is found by its refusals.
-func TestAQuotaThatIsNotTold(t *testing.T) {
+// TestLearnsAnUnknownQuota: the controller learns an unknown quota from the cloud's refusals.
+func TestLearnsAnUnknownQuota(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.cloud.Do(func() { l.cloud.Hidden = 7 })
 		for i := range 20 {
@@ -251,8 +252,8 @@ func TestAQuotaThatIsNotTold(t *testing.T) {
 				routed++
 			}
 		}
-		// Writes that are in flight when a table turns out to be full may have filled the
-		// tables for different Nodes.
+		// Some writes were in flight when the cloud first reported a table as full. They may
+		// have filled the tables with the routes of different Nodes.
 		if a, b := len(l.cloud.Targets("rtb-a")), len(l.cloud.Targets("rtb-b")); routed > 5 || a != 5 || b != 5 {
 			t.Errorf("%d Nodes are routed, with %d and %d routes", routed, a, b)
 		}
@@ -282,7 +283,8 @@ func TestDriftIsHealedWithinAMinute(t *testing.T) {
 	})
 }
 
-// Whatever cannot be read: nothing is removed, and no Node loses its condition.
+// TestNothingIsRemovedOnErrors: after any failed read, no route is removed, and no Node's
+// condition changes.
 func TestNothingIsRemovedOnErrors(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for i := range 4 {
@@ -315,7 +317,7 @@ func TestNothingIsRemovedOnErrors(t *testing.T) {
 	})
 }
 
-// The API server loses all Nodes: their routes stay.
+// TestAClusterWithoutNodesKeepsItsRoutes: if the API server loses all Nodes, their routes stay.
 func TestAClusterWithoutNodesKeepsItsRoutes(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for i := range 3 {
@@ -395,7 +397,8 @@ func TestForwardingThatPeopleMustSwitchOn(t *testing.T) {
 	}, func(o *Options) { o.Forwarding = cloud.Forwarding{Setting: "forwarding", On: true} })
 }
 
-// A condition with another program's reason stays.
+// TestConditionsOfOthersStay: the controller does not touch a condition with another program's
+// reason.
 func TestConditionsOfOthersStay(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for i, reason := range []string{"TulleNotReady", "FlannelIsUp"} {
@@ -410,7 +413,8 @@ func TestConditionsOfOthersStay(t *testing.T) {
 	})
 }
 
-// The plan shows the ledger, every write of the cloud, and what makes a removal ours.
+// TestPlanShowsEveryWrite: a plan shows the write of the ledger and every change of the cloud.
+// For a removal, it shows the ledger's entry.
 func TestPlanShowsEveryWrite(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add(1)
@@ -451,8 +455,8 @@ func TestPlanShowsEveryWrite(t *testing.T) {
 	}, func(o *Options) { o.DryRun = true })
 }
 
-// While the ledger is written, a read of it that failed is still to come, so it does not
-// count as done.
+// TestAFailedReadOfTheLedgerStaysDueDuringAWrite: a read that has failed is still due after a
+// write that began meanwhile.
 func TestAFailedReadOfTheLedgerStaysDueDuringAWrite(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for name, c := range map[string]struct {
@@ -471,7 +475,7 @@ func TestAFailedReadOfTheLedgerStaysDueDuringAWrite(t *testing.T) {
 		"failed long ago, and written":  {writes: true, failures: 1, due: -time.Hour, again: lookups.First},
 		"failed long ago, not in write": {failures: 1, due: -time.Hour, keys: 1},
 	} {
-		r := &Controller{ledger: reading{failures: c.failures, due: now.Add(c.due)}}
+		r := &Controller{ledger: poll{failures: c.failures, due: now.Add(c.due)}}
 		if c.writes {
 			r.writing = []cloudroute.Entry{}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller"
 )
 
-// The kinds of objects in a cloud, for people.
+// The kinds of objects in a cloud, as logs and plans name them.
 const (
 	routeKind    = "Route"
 	instanceKind = "Instance"
@@ -34,12 +34,12 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 		if !due {
 			break
 		}
-		w, ok := c.tell(name, now, true)
+		w, ok := c.planNotice(name, now, true)
 		if !ok {
-			w, ok = c.step(c.nodes[name], now)
+			w, ok = c.planCondition(c.nodes[name], now)
 		}
 		if !ok {
-			w, ok = c.tell(name, now, false)
+			w, ok = c.planNotice(name, now, false)
 		}
 		if ok {
 			writes = append(writes, w)
@@ -48,9 +48,9 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 	return writes, c.steps.Next()
 }
 
-// writeLedger writes the entries that changes of the cloud wait for, all at once.
+// writeLedger returns the write of all entries that must precede changes of the cloud.
 func (c *Controller) writeLedger(now time.Time) (w controller.Write, ok bool) {
-	if c.writing != nil || !c.ledger.known || c.ledger.reads || c.ledger.failures > 0 {
+	if c.writing != nil || !c.ledger.known || c.ledger.inFlight || c.ledger.failures > 0 {
 		return w, false
 	}
 	entries := c.book.PlanLedger(now)
@@ -59,7 +59,7 @@ func (c *Controller) writeLedger(now time.Time) (w controller.Write, ok bool) {
 	}
 	c.writing = entries
 	ledger, version, answer := c.options.Ledger, c.version, new(string)
-	c.answer = answer
+	c.newVersion = answer
 	return controller.Write{
 		Controller: Name, Object: ledger.Ref(), Verb: controller.Patch, Summary: summary(entries),
 		Do: func(ctx context.Context) error {
@@ -98,7 +98,7 @@ func destinations(n int) string {
 	return fmt.Sprint(n, " destinations")
 }
 
-// afterOf returns the first entries as the write leaves them.
+// afterOf describes the first entries of a write, for a plan.
 func afterOf(entries []cloudroute.Entry) (text string) {
 	const most = 3
 	for i, e := range entries {
@@ -144,7 +144,7 @@ func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write,
 	return writes, again
 }
 
-// refOf returns what a change changes.
+// refOf names the object that a change changes.
 func refOf(c cloudroute.Change) controller.Ref {
 	if c.Verb == cloudroute.Forward {
 		return controller.Ref{Kind: instanceKind, Name: c.Instance}
@@ -165,14 +165,14 @@ func (c *Controller) Done(w controller.Write, err error) {
 	}
 }
 
-// ledgerWritten records the outcome of a write of the ledger. After a failure, only a read
-// shows what the ledger has.
+// ledgerWritten records the outcome of a write of the ledger. After a failure, the contents of
+// the ledger are unknown until the next read.
 func (c *Controller) ledgerWritten(now time.Time, err error) {
 	c.writing = nil
 	c.book.LedgerDone(err == nil, now)
 	switch {
 	case err == nil:
-		c.version, c.unwritten = *c.answer, 0
+		c.version, c.unwritten = *c.newVersion, 0
 	case err != controller.ErrNotMade:
 		c.unwritten++
 		c.ledger.known, c.ledger.due = false, now.Add(backoff.After(c.unwritten))
@@ -198,14 +198,14 @@ func (c *Controller) changed(w controller.Write, now time.Time, err error) {
 		return
 	}
 	if kind := cloud.KindOf(err); kind == cloud.Missing || kind == cloud.Refused {
-		c.lookAgain(change.Node, now)
+		c.retryLookup(change.Node, now)
 	}
 	if kind := cloud.KindOf(err); kind != cloud.Full && kind != cloud.Throttled && kind != cloud.Pending {
 		c.event(n, fmt.Sprintf("Could not create route %s %s for node %s after %s: %v", n.UID, change.Destination, n.Name, now.Sub(n.began).Round(time.Millisecond), err))
 	}
 }
 
-// event sends a warning in the words of cloud controller managers.
+// event sends a warning with the reason of cloud controller managers.
 func (c *Controller) event(n *node, text string) {
 	if c.options.Event != nil {
 		c.options.Event(controller.Event{Object: c.options.Nodes.Ref(n.Node), Warning: true, Reason: "FailedToCreateRoute", Message: text})

@@ -8,16 +8,16 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller"
 )
 
-// The keys of the lookups that read everything at once.
+// everything is the only key of a lookup that reads all objects at once.
 const everything = "all"
 
-// tablesRead is what was read of the tables.
+// tablesRead is a read of all tables.
 type tablesRead struct {
 	all   []cloud.Table
 	began time.Time
 }
 
-// tablesDue returns when the tables are read.
+// tablesDue returns when to read the tables.
 func (c *Controller) tablesDue(now time.Time) (keys []string, again time.Time) {
 	due := c.tables.due
 	if by := c.book.ReadBy(); c.tables.known && !by.IsZero() && c.tables.failures == 0 && by.Before(due) {
@@ -29,20 +29,21 @@ func (c *Controller) tablesDue(now time.Time) (keys []string, again time.Time) {
 }
 
 // begin begins a read if it is due.
-func (r *reading) begin(now, due time.Time) (keys []string, again time.Time) {
+func (r *poll) begin(now, due time.Time) (keys []string, again time.Time) {
 	switch {
-	case r.reads:
+	case r.inFlight:
 		return nil, time.Time{}
 	case due.After(now):
 		return nil, due
 	}
-	r.reads = true
+	r.inFlight = true
 	return []string{everything}, time.Time{}
 }
 
-// end records the outcome of a read. The next one is due after period; zero is never.
-func (r *reading) end(now time.Time, ok bool, period time.Duration) {
-	r.reads = false
+// end records the outcome of a read. The next one is due after period, or after a back-off if
+// this one has failed.
+func (r *poll) end(now time.Time, ok bool, period time.Duration) {
+	r.inFlight = false
 	if !ok {
 		r.failures++
 		r.due = now.Add(lookups.After(r.failures))
@@ -55,7 +56,7 @@ func (c *Controller) readTables(ctx context.Context, _ []string) (map[string]tab
 	began := time.Now()
 	all, err := c.options.Cloud.Tables(ctx)
 	if err != nil {
-		return nil, err // nothing follows from a part of the tables
+		return nil, err // an incomplete list of tables is of no use
 	}
 	return map[string]tablesRead{everything: {all, began}}, nil
 }
@@ -72,13 +73,13 @@ func (c *Controller) takeTables(_ []string, found map[string]tablesRead) {
 	case first && c.options.Period > lateTime:
 		c.tables.due = now.Add(lateTime)
 	case c.options.Period < refreshInterval/2 && !controller.NextRefresh(c.led, now, refreshInterval).After(c.tables.due):
-		c.tables.due = c.tables.due.Add(c.options.Period) // the instances are read in its place
+		c.tables.due = c.tables.due.Add(c.options.Period) // that turn reads the instances instead
 	}
 	c.book.SetTables(read.all, read.began, now)
 }
 
-// ledgerDue returns when the ledger is read: in the beginning, with every comparison, and
-// after a write that failed. While it is written, it is not read.
+// ledgerDue returns when to read the ledger: at the beginning of a term, with every comparison,
+// and after a failed write. It is not read while a write is in flight.
 func (c *Controller) ledgerDue(now time.Time) (keys []string, again time.Time) {
 	switch {
 	case c.writing == nil:
@@ -86,7 +87,7 @@ func (c *Controller) ledgerDue(now time.Time) (keys []string, again time.Time) {
 		return nil, time.Time{}
 	case c.ledger.due.After(now):
 		return nil, c.ledger.due
-	default: // what failed is still to be read
+	default: // a failed read is still to be repeated
 		return nil, now.Add(lookups.First)
 	}
 	return c.ledger.begin(now, c.ledger.due)
