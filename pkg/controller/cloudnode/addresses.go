@@ -14,13 +14,13 @@ import (
 // --node-ip.
 const ProvidedIP = "alpha.kubernetes.io/provided-node-ip"
 
-// mostProvided is how many addresses --node-ip may have: one per family.
+// mostProvided is the maximum number of addresses in --node-ip: one of each family.
 const mostProvided = 2
 
 // addressesFor returns the addresses that a Node's status should have, by the rules of
-// k8s.io/cloud-provider. They are those of its instance, and the Node's own host name if
-// the cloud gives none. An address that the kubelet requests comes first, and is the only
-// one of its type. It returns nil if the cloud gives no address.
+// k8s.io/cloud-provider. These are the addresses of its instance. If the cloud gives no host
+// name, they include the Node's own one. An address that the kubelet requests comes first, and
+// is the only one of its type. addressesFor returns nil if the cloud gives no address.
 func addressesFor(of []cloud.Address, had []cloud.Address, provided string, isProvided bool) ([]cloud.Address, error) {
 	if len(of) == 0 && !isProvided {
 		return nil, nil
@@ -40,7 +40,7 @@ func addressesFor(of []cloud.Address, had []cloud.Address, provided string, isPr
 	return prefer(all, provided)
 }
 
-// prefer applies the addresses that a kubelet requests.
+// prefer puts the addresses that a kubelet requests first, and drops others of their types.
 func prefer(all []cloud.Address, provided string) (chosen []cloud.Address, err error) {
 	wanted, err := readProvided(provided)
 	if err != nil {
@@ -67,7 +67,7 @@ func prefer(all []cloud.Address, provided string) (chosen []cloud.Address, err e
 	return chosen, nil
 }
 
-// readProvided reads the annotation ProvidedIP: an address, or one of each family.
+// readProvided parses the annotation ProvidedIP: one address, or one of each family.
 func readProvided(text string) (all []netip.Addr, err error) {
 	refuse := func(why string) error {
 		return fmt.Errorf("annotation %s has %.100q: %s; start the kubelet with one address in --node-ip, or with one of each family", ProvidedIP, text, why)
@@ -92,7 +92,7 @@ func readProvided(text string) (all []netip.Addr, err error) {
 	return all, nil
 }
 
-// join returns the IP addresses among all as a text.
+// join returns the IP addresses among all, separated by commas.
 func join(all []cloud.Address) string {
 	var texts []string
 	for _, a := range all {

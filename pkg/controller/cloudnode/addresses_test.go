@@ -18,7 +18,7 @@ func list(text string) (all []cloud.Address) {
 	return all
 }
 
-// The addresses follow the rules of k8s.io/cloud-provider.
+// TestAddressesFollowTheRulesOfCloudProviders: the rules are those of k8s.io/cloud-provider.
 func TestAddressesFollowTheRulesOfCloudProviders(t *testing.T) {
 	const two = "InternalIP=10.0.0.1 InternalIP=10.0.0.2 ExternalIP=198.51.100.1 InternalDNS=a.internal Hostname=a.internal"
 	none := "-" // no annotation
@@ -53,7 +53,8 @@ func TestAddressesFollowTheRulesOfCloudProviders(t *testing.T) {
 	}
 }
 
-// Whatever the annotation has, addresses are the instance's, each once more at most.
+// FuzzProvidedAddresses: for any annotation, the result has only addresses of the instance, each
+// once more at most.
 func FuzzProvidedAddresses(f *testing.F) {
 	for _, seed := range []string{"10.0.0.1", "10.0.0.1,fd00::1", ",", "::", "fd00::1,::ffff:10.0.0.1", "10.0.0.1,10.0.0.1"} {
 		f.Add(seed)

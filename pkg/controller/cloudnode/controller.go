@@ -15,20 +15,21 @@ import (
 // Name is the controller's name, as in cloud controller managers.
 const Name = "cloud-node-controller"
 
-// Cloud is what the controller needs of a cloud. With an error, keys that are missing in a
-// map are unknown.
+// Cloud is the part of a cloud's client that the controller uses. If a method returns an error,
+// the instances of keys that are missing from its result are unknown.
 type Cloud interface {
-	// Instances returns what the cloud says about each instance, by its provider ID.
+	// Instances returns the instances of provider IDs.
 	Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error)
-	// Named returns the instances of Nodes that have no providerID, by the Node's name.
+	// Named returns the instances of Nodes that have no providerID, keyed by the Nodes'
+	// names.
 	Named(ctx context.Context, names []string) (map[string]cloud.Instance, error)
 }
 
-// Options are what a Controller needs.
+// Options are the settings of a Controller.
 type Options struct {
 	Client *kube.Client
 	Cloud  Cloud
-	// Refresh is how often all Nodes are compared with their instances.
+	// Refresh is the time between two comparisons of all Nodes with their instances.
 	Refresh time.Duration
 	// ZoneID is the cloud's own label for Instance.ZoneID, or "".
 	ZoneID string
@@ -37,13 +38,14 @@ type Options struct {
 }
 
 const (
-	// freshTime limits the age of an answer of the cloud that is written to a Node.
+	// freshTime is the maximum age of a cloud's answer when its facts are written to a Node.
 	freshTime = time.Minute
-	// settleTime is how long a Node's write waits for the watch to show the last one.
+	// settleTime is the time for which a Node's next write waits for the watch to show the
+	// last one.
 	settleTime = time.Second
 )
 
-// backoff paces the writes of one Node that fail.
+// backoff paces the retries of failed writes of one Node.
 var backoff = retry.Backoff{First: 200 * time.Millisecond, Last: time.Minute}
 
 // Controller initialises Nodes. Only the Engine's loop uses it.
@@ -53,15 +55,15 @@ type Controller struct {
 	nodes   map[string]*node
 	shares  shares
 
-	reads   controller.Schedule // Nodes whose instances are looked up next
-	asked   map[string][]string // the Nodes of each key that is being looked up
-	began   time.Time           // when the Controller was made
-	led     time.Time           // when the term began
-	last    time.Time           // the last lookup
-	refresh time.Time           // when all Nodes are looked up again
+	reads     controller.Schedule // Nodes whose instances are looked up next
+	lookingUp map[string][]string // the Nodes of each key that is being looked up
+	began     time.Time           // when the Controller was made
+	led       time.Time           // when the term began
+	last      time.Time           // the last lookup
+	refresh   time.Time           // when all Nodes are looked up again
 
-	steps  controller.Schedule // Nodes that may need a write
-	flying map[string]*flight  // the write in flight of each Node
+	steps    controller.Schedule // Nodes that may need a write
+	inFlight map[string]*flight  // the write in flight of each Node
 
 	reports controller.Reports // of the findings
 }
@@ -72,11 +74,11 @@ type flight struct {
 	answer kube.Version // the Node's state after it
 }
 
-// New returns a Controller, and adds it to the Engine with what it reads.
+// New returns a Controller, and adds it, its feed and its lookup to the Engine.
 func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
 		options: o, keys: make(map[string]string), nodes: make(map[string]*node), shares: make(shares),
-		asked: make(map[string][]string), flying: make(map[string]*flight), began: time.Now(), led: time.Now(),
+		lookingUp: make(map[string][]string), inFlight: make(map[string]*flight), began: time.Now(), led: time.Now(),
 		reads: controller.NewSchedule(), steps: controller.NewSchedule(),
 	}
 	for _, pair := range pairs {
@@ -105,7 +107,7 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 		if !due {
 			break
 		}
-		if w, ok := c.step(c.nodes[name], now); ok {
+		if w, ok := c.planNode(c.nodes[name], now); ok {
 			writes = append(writes, w)
 		}
 	}
@@ -116,27 +118,28 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 	return writes, again
 }
 
-// Lead implements controller.Controller. The last answers of the cloud may be old.
+// Lead implements controller.Controller. It drops earlier answers of the cloud, which may be
+// old.
 func (c *Controller) Lead(election.Term) {
 	now := time.Now()
-	c.asked, c.flying, c.shares = make(map[string][]string), make(map[string]*flight), make(shares)
+	c.lookingUp, c.inFlight, c.shares = make(map[string][]string), make(map[string]*flight), make(shares)
 	c.reads, c.led, c.last, c.refresh = controller.NewSchedule(), now, time.Time{}, time.Time{}
 	for name, n := range c.nodes {
-		n.instance, n.answered, n.fruitless, n.failures = nil, time.Time{}, 0, 0
-		c.ask(n, now)
+		n.instance, n.answered, n.misses, n.failures = nil, time.Time{}, 0, 0
+		c.requestLookup(n, now)
 		c.steps.Set(name, now)
 	}
 }
 
-// Clean implements controller.Controller. A late write repeats what the cloud said of the
-// same Node. When the watch shows it, the controller writes what has changed since.
+// Clean implements controller.Controller. A late write contains earlier facts of the same Node.
+// When the watch shows it, the controller writes the facts that have changed since.
 func (c *Controller) Clean() bool { return true }
 
 // Done implements controller.Controller.
 func (c *Controller) Done(w controller.Write, err error) {
 	name, now := w.Object.Name, time.Now()
-	f := c.flying[name]
-	delete(c.flying, name)
+	f := c.inFlight[name]
+	delete(c.inFlight, name)
 	n := c.nodes[name]
 	switch {
 	case n == nil:
@@ -158,9 +161,9 @@ func (c *Controller) Done(w controller.Write, err error) {
 	}
 }
 
-// step returns the write that a Node needs now, if there is one.
-func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) {
-	if _, flies := c.flying[n.name]; flies || n.deleting {
+// planNode returns the write that a Node needs now, if any.
+func (c *Controller) planNode(n *node, now time.Time) (w controller.Write, ok bool) {
+	if _, busy := c.inFlight[n.name]; busy || n.deleting {
 		return w, false
 	}
 	if n.revision < n.written && now.Before(n.settled) {
@@ -169,32 +172,32 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 	}
 	fresh := n.isDescribed() && now.Sub(n.answered) < freshTime
 	switch {
-	case !n.waits && !fresh:
-		if l, err := c.lack(n, n.instance); err == nil && !l.isEmpty() && !c.reads.Has(n.name) {
-			c.ask(n, now) // the write has failed until the answer was old
+	case !n.tainted && !fresh:
+		if l, err := c.pending(n, n.instance); err == nil && !l.isEmpty() && !c.reads.Has(n.name) {
+			c.requestLookup(n, now) // writes have failed until the answer was too old
 		}
-		l, _ := c.lack(n, nil) // never an error without addresses
+		l, _ := c.pending(n, nil) // never an error without addresses
 		return c.write(n, l)
-	case n.waits && !n.isDescribed():
+	case n.tainted && !n.isDescribed():
 		return w, false // a lookup is due
-	case n.waits && !fresh:
-		if !c.reads.Has(n.name) { // the back-off of lookups that fail stays
-			c.ask(n, now)
+	case n.tainted && !fresh:
+		if !c.reads.Has(n.name) { // do not shorten the back-off of failed lookups
+			c.requestLookup(n, now)
 		}
 		return w, false
-	case n.waits && c.shares.holder(n, now) != nil:
+	case n.tainted && c.shares.holder(n, now) != nil:
 		c.steps.Set(n.name, now.Add(lookupLast))
 		return w, false
 	}
-	l, err := c.lack(n, n.instance)
+	l, err := c.pending(n, n.instance)
 	switch {
 	case err == nil && n.problem != "":
-		n.problem, n.fruitless = "", 0
+		n.problem, n.misses = "", 0
 	case err != nil:
 		n.problem = err.Error()
-		if n.waits {
+		if n.tainted {
 			if !c.reads.Has(n.name) {
-				c.fruitlessly(n, now)
+				c.retryLookup(n, now)
 			}
 			return w, false
 		}
@@ -202,14 +205,14 @@ func (c *Controller) step(n *node, now time.Time) (w controller.Write, ok bool) 
 	return c.write(n, l)
 }
 
-// lack returns what a Node lacks compared with its instance. Without an instance, it
-// returns what the Node itself shows.
-func (c *Controller) lack(n *node, i *cloud.Instance) (change, error) {
-	if !isThere(i) {
+// pending returns the changes that a Node needs to match its instance. Without an instance, it
+// returns those that follow from the Node itself.
+func (c *Controller) pending(n *node, i *cloud.Instance) (change, error) {
+	if !exists(i) {
 		i = nil
 	}
 	switch {
-	case !n.waits:
+	case !n.tainted:
 		return later(n, i)
 	case i == nil:
 		return change{}, nil
@@ -219,8 +222,8 @@ func (c *Controller) lack(n *node, i *cloud.Instance) (change, error) {
 
 // isDescribed reports whether the cloud has described the Node's instance, and the instance
 // exists.
-func (n *node) isDescribed() bool { return isThere(n.instance) }
+func (n *node) isDescribed() bool { return exists(n.instance) }
 
-func isThere(i *cloud.Instance) bool {
+func exists(i *cloud.Instance) bool {
 	return i != nil && i.Problem == "" && i.State != cloud.Absent && !i.State.IsGone()
 }

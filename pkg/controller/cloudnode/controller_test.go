@@ -20,8 +20,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// Fault 13 of the incumbents: one worker, one call a Node. Here one call is about all
-// Nodes, and a Node gets two patches: its status, and the rest at once.
+// Fault 13 of the incumbents: one worker, and one request for each Node. Here one request covers
+// all Nodes, and each Node gets two patches: one of its status, and one of the rest.
 func TestFiveHundredNodesAtOnce(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -43,8 +43,8 @@ func TestFiveHundredNodesAtOnce(t *testing.T) {
 	})
 }
 
-// Nodes that exist when the term begins are looked up in one call: those with a
-// providerID by it, the others by name.
+// TestNodesThatAreThereAtTheStart: two requests look up all Nodes that exist when the term
+// begins: those with a providerID by ID, the others by name.
 func TestNodesThatAreThereAtTheStart(t *testing.T) {
 	inLab(t, func(l *lab) {
 		all := labtest.Names(20)
@@ -67,8 +67,8 @@ func TestNodesThatAreThereAtTheStart(t *testing.T) {
 	})
 }
 
-// A Node that another program has initialised stays as it is, to the byte, and the cloud
-// is asked once a Refresh. What is no cloud's is not asked about.
+// TestASettledClusterStaysAsItIs: a Node that another program has initialised stays the same, to
+// the byte. Each Refresh costs one request, which omits the Nodes of no cloud.
 func TestASettledClusterStaysAsItIs(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -102,8 +102,8 @@ func TestASettledClusterStaysAsItIs(t *testing.T) {
 	})
 }
 
-// An instance that was stopped may have another address and another type when it runs
-// again. Its Node becomes ready then, and follows.
+// TestANodeThatBecomesReadyIsCompared: a stopped instance may have another address and another
+// type when it runs again. The controller updates its Node as soon as the Node is ready.
 func TestANodeThatBecomesReadyIsCompared(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -125,7 +125,8 @@ func TestANodeThatBecomesReadyIsCompared(t *testing.T) {
 	})
 }
 
-// Once a Refresh, Nodes follow the cloud without an event.
+// TestAddressesFollowTheCloud: each Refresh updates Nodes whose instances have changed, without
+// an event.
 func TestAddressesFollowTheCloud(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -140,7 +141,8 @@ func TestAddressesFollowTheCloud(t *testing.T) {
 	})
 }
 
-// What another program changes in an initialised Node is restored from a new answer.
+// TestAddressesAreRestored: if another program changes an initialised Node, the controller
+// restores its facts from a new lookup.
 func TestAddressesAreRestored(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -152,8 +154,9 @@ func TestAddressesAreRestored(t *testing.T) {
 	})
 }
 
-// An instance that the cloud does not show yet keeps the taint on its Node, with an event.
-// The lookups back off from a second to a minute, and one serves all Nodes.
+// TestAnInstanceThatIsNotShownYet: while the cloud does not show an instance yet, its Node keeps
+// the taint and has an event. The lookups back off from a second to a minute, and each covers
+// all Nodes.
 func TestAnInstanceThatIsNotShownYet(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -188,8 +191,8 @@ func TestAnInstanceThatIsNotShownYet(t *testing.T) {
 	})
 }
 
-// One instance that cannot be answered holds up no other Node, and an error of the cloud
-// initialises and changes nothing.
+// TestAnswersInParts: an instance that the answer lacks delays no other Node. An error of the
+// cloud causes no write.
 func TestAnswersInParts(t *testing.T) {
 	inLab(t, func(l *lab) {
 		refused := &cloud.Error{Kind: cloud.Throttled, Action: "Instances", Text: "slow down"}
@@ -221,8 +224,9 @@ func TestAnswersInParts(t *testing.T) {
 	})
 }
 
-// A Node that keeps its taint after it was described is looked up with a back-off, too:
-// while the cloud answers nothing, and while the kubelet requests another address.
+// TestLookupsOfADescribedNodeBackOff: lookups also back off for a Node whose instance is known
+// but that keeps its taint: while the cloud does not answer, and while the kubelet requests an
+// address that the instance does not have.
 func TestLookupsOfADescribedNodeBackOff(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -253,8 +257,8 @@ func TestLookupsOfADescribedNodeBackOff(t *testing.T) {
 	})
 }
 
-// Credentials of another account show no instance. Nodes that are initialised stay as
-// they are.
+// TestAnotherAccountChangesNothing: credentials of another account show no instance. Initialised
+// Nodes stay the same.
 func TestAnotherAccountChangesNothing(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -269,7 +273,7 @@ func TestAnotherAccountChangesNothing(t *testing.T) {
 	})
 }
 
-// Facts that conflict are findings, and end nothing.
+// TestConflictsAreFindings: conflicting facts are findings, and the controller continues.
 func TestConflictsAreFindings(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -304,8 +308,8 @@ func TestConflictsAreFindings(t *testing.T) {
 	})
 }
 
-// Two Nodes of one instance are a finding. The second is not initialised while the first
-// is ready, and is once that has not been ready for some time.
+// TestTwoNodesOfOneInstance: two Nodes with one instance are a finding. The second one waits
+// until the first has been unready for unreadyTime.
 func TestTwoNodesOfOneInstance(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -331,7 +335,8 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 	})
 }
 
-// Of two Nodes that are created for one instance, the older one gets it.
+// TestTheOlderOfTwoNodesGetsTheInstance: if two waiting Nodes have the same instance, the older
+// one gets it.
 func TestTheOlderOfTwoNodesGetsTheInstance(t *testing.T) {
 	inLab(t, func(l *lab) {
 		id := l.cloud.Launch("a")
@@ -347,7 +352,8 @@ func TestTheOlderOfTwoNodesGetsTheInstance(t *testing.T) {
 	})
 }
 
-// Whatever the API server answers, every Node is initialised.
+// TestEveryNodeIsInitialisedWhateverFails: despite failed, lost and late writes, the controller
+// initialises every Node.
 func TestEveryNodeIsInitialisedWhateverFails(t *testing.T) {
 	for name, code := range map[string]int32{"409": 409, "422": 422, "429": 429, "500": 500, "503": 503} {
 		t.Run(name, func(t *testing.T) {
@@ -393,7 +399,8 @@ func TestEveryNodeIsInitialisedWhateverFails(t *testing.T) {
 	})
 }
 
-// A Node that is re-created under its name gets nothing of the last one.
+// TestARecreatedNodeIsAnotherNode: a re-created Node gets no fact of the earlier Node with its
+// name.
 func TestARecreatedNodeIsAnotherNode(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -413,7 +420,7 @@ func TestARecreatedNodeIsAnotherNode(t *testing.T) {
 	})
 }
 
-// A dry run shows each Node as one write, and makes none.
+// TestPlanShowsEachNodeAsOneWrite: a dry run shows one write for each Node, and makes none.
 func TestPlanShowsEachNodeAsOneWrite(t *testing.T) {
 	inLabAs(t, controller.ObserveMode, func(l *lab) {
 		l.add("a", "b")

@@ -19,7 +19,7 @@ func (c *Controller) Explain(name string) []controller.Line {
 	return []controller.Line{c.explainInstance(n), c.explainTaint(n), c.explainAddresses(n)}
 }
 
-// explainInstance returns what the cloud says of a Node.
+// explainInstance explains a Node's instance.
 func (c *Controller) explainInstance(n *node) controller.Line {
 	l := controller.Line{What: "instance"}
 	switch i := n.instance; {
@@ -38,12 +38,12 @@ func (c *Controller) explainInstance(n *node) controller.Line {
 	return l
 }
 
-// explainTaint returns why a Node has the taint.
+// explainTaint explains why a Node has the taint.
 func (c *Controller) explainTaint(n *node) controller.Line {
 	l := controller.Line{What: "taint " + Taint}
 	code, text := c.finding(n)
 	switch {
-	case !n.waits:
+	case !n.tainted:
 		l.OK, l.Text = true, "removed"
 	case n.deleting:
 		l.OK, l.Text = true, "stays, because the Node is being deleted"
@@ -59,7 +59,7 @@ func (c *Controller) explainTaint(n *node) controller.Line {
 	return l
 }
 
-// explainAddresses returns whether a Node has the addresses of its instance.
+// explainAddresses explains whether a Node has the addresses of its instance.
 func (c *Controller) explainAddresses(n *node) controller.Line {
 	l := controller.Line{What: "addresses"}
 	switch {

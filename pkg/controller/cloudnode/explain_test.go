@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
 )
 
-// explain returns what the controller says about a Node, "+" before what is done.
+// explain returns the controller's explanation of a Node, with "+" before each line that is OK.
 func (l *lab) explain(name string) (text string) {
 	l.Helper()
 	l.Do(func() {

@@ -13,8 +13,8 @@ import (
 // Taint keeps pods off a Node that is not initialised.
 const Taint = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// The labels that hold what the cloud knows of a Node. Each fact has an old label and a
-// stable one.
+// The labels that hold the cloud's facts of a Node. Each fact has an old label and a stable
+// one.
 const (
 	oldType      = "beta.kubernetes.io/instance-type"
 	stableType   = "node.kubernetes.io/instance-type"
@@ -27,12 +27,12 @@ const (
 // pairs are the labels, the old one of each fact first.
 var pairs = [...][2]string{{oldType, stableType}, {oldZone, stableZone}, {oldRegion, stableRegion}}
 
-// change is what a Node lacks.
+// change is a change of a Node.
 type change struct {
 	providerID string            // "" is none
 	labels     map[string]string // to set
 	untaint    bool
-	taints     []kube.TaintSpec // those that stay, if untaint
+	taints     []kube.TaintSpec // the taints that stay, if untaint is set
 	addresses  []cloud.Address  // nil is none
 }
 
@@ -41,7 +41,7 @@ func (c change) isEmpty() bool {
 	return c.providerID == "" && len(c.labels) == 0 && !c.untaint && c.addresses == nil
 }
 
-// String describes the change for people.
+// String describes the change in one line, for plans and events.
 func (c change) String() string {
 	var parts []string
 	if c.providerID != "" {
@@ -63,8 +63,8 @@ func (c change) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// labelText returns labels for people. The old and the stable label of a fact share a
-// short name if they get the same value.
+// labelText returns labels in one line. If the old and the stable label of a fact get the same
+// value, it shows them once, with a short name.
 func labelText(labels map[string]string) string {
 	short := maps.Clone(labels)
 	for _, pair := range pairs {
@@ -84,7 +84,7 @@ func labelText(labels map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// initial returns what initialises a Node: everything that the cloud knows of it.
+// initial returns the change that initialises a Node, with all facts of its instance.
 func initial(n *node, i *cloud.Instance, zoneID string) (c change, err error) {
 	c = change{untaint: true, taints: n.taints, labels: make(map[string]string)}
 	if n.id == "" {
@@ -97,7 +97,7 @@ func initial(n *node, i *cloud.Instance, zoneID string) (c change, err error) {
 			}
 		}
 	}
-	// Like any label of a cloud itself, it stays if the Node has it.
+	// A label that only this cloud has is not changed if the Node already has it.
 	if _, has := n.labels[zoneID]; zoneID != "" && i.ZoneID != "" && !has {
 		c.labels[zoneID] = i.ZoneID
 	}
@@ -105,8 +105,8 @@ func initial(n *node, i *cloud.Instance, zoneID string) (c change, err error) {
 	return c, err
 }
 
-// later returns what an initialised Node lacks. Without an instance that was just looked
-// up, that only follows from the Node's old labels.
+// later returns the change that an initialised Node needs. Without a fresh instance, the change
+// follows from the Node's old labels only.
 func later(n *node, i *cloud.Instance) (c change, err error) {
 	c = change{labels: make(map[string]string)}
 	for k, pair := range pairs {

@@ -7,7 +7,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// described is what a cloud says of an instance.
+// described returns an instance with all facts.
 func described() *cloud.Instance {
 	return &cloud.Instance{
 		ID: "i-1", ProviderID: "fake:///z/i-1", State: cloud.Running, Type: "m.large", Zone: "r-1a", ZoneID: "z1", Region: "r-1",
@@ -46,7 +46,7 @@ func TestInitialLabelsAreTheClouds(t *testing.T) {
 		if c.instance != nil {
 			c.instance(i)
 		}
-		got, err := initial(&node{labels: c.has, waits: true}, i, zoneLabel)
+		got, err := initial(&node{labels: c.has, tainted: true}, i, zoneLabel)
 		if err != nil || !maps.Equal(got.labels, c.want) || !got.untaint || got.providerID != i.ProviderID {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)
 		}
@@ -56,12 +56,12 @@ func TestInitialLabelsAreTheClouds(t *testing.T) {
 	}
 }
 
-// An initialised Node is left as it is. Only the stable labels follow the old ones, as a
-// cloud controller manager does it, and the type follows the cloud.
+// TestLaterLabels: in an initialised Node, the stable labels follow the old ones, as in a cloud
+// controller manager, and the type follows the cloud. All other labels stay.
 func TestLaterLabels(t *testing.T) {
 	for name, c := range map[string]struct {
 		has, want map[string]string
-		asked     bool
+		lookedUp  bool
 	}{
 		"all":                             {all(), nil, true},
 		"none":                            {nil, nil, true},
@@ -70,11 +70,11 @@ func TestLaterLabels(t *testing.T) {
 		"a stable one differs":            {with(all(), stableRegion, "x"), map[string]string{stableRegion: "r-1"}, false},
 		"another zone on purpose":         {with(all(), oldZone, "x", stableZone, "x"), nil, true},
 		"another type":                    {with(all(), oldType, "s", stableType, "s"), map[string]string{oldType: "m.large", stableType: "m.large"}, true},
-		"another type, not asked":         {with(all(), oldType, "s", stableType, "s"), nil, false},
+		"another type, not looked up":     {with(all(), oldType, "s", stableType, "s"), nil, false},
 		"another type, stable label only": {with(all(), oldType, "", stableType, "s"), map[string]string{stableType: "m.large"}, true},
 	} {
 		var i *cloud.Instance
-		if c.asked {
+		if c.lookedUp {
 			i = described()
 		}
 		got, err := later(&node{labels: c.has, addresses: list("InternalIP=10.0.0.1 Hostname=a")}, i)

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// latency is how long a call of the cloud takes.
+	// latency is the duration of a request to the cloud.
 	latency = 100 * time.Millisecond
-	// refresh is how often all Nodes are compared.
+	// refresh is the time between two comparisons of all Nodes.
 	refresh = time.Hour
 	// zoneLabel is the cloud's own label.
 	zoneLabel = "topology.fake.example/zone-id"
@@ -90,7 +90,7 @@ func (l *lab) addresses(name string) (all []string) {
 	return all
 }
 
-// want fails unless a Node is initialised with everything that the cloud knows.
+// want fails unless a Node is initialised with all facts of its instance.
 func (l *lab) want(name string) {
 	l.Helper()
 	n := l.API.Node(name)
@@ -126,7 +126,7 @@ func (l *lab) wantWaiting(names ...string) {
 	}
 }
 
-// report returns what the controller knows.
+// report returns the controller's Report.
 func (l *lab) report() (r Report) {
 	l.Helper()
 	l.Do(func() { r = l.c.Report(time.Now()) })

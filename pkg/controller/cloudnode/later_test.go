@@ -12,8 +12,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/cloudtest"
 )
 
-// The times of lookups lie on a grid, and are of the monotonic clock: a wall clock that is
-// set back delays no lookup.
+// TestTheBackOffOfLookupsIsOfTheMonotonicClock: the times of lookups lie on a grid of the
+// monotonic clock. So a wall clock that is set back delays no lookup.
 func TestTheBackOffOfLookupsIsOfTheMonotonicClock(t *testing.T) {
 	c := &Controller{began: time.Now()}
 	now := c.began.Add(12345 * time.Millisecond)
@@ -22,7 +22,7 @@ func TestTheBackOffOfLookupsIsOfTheMonotonicClock(t *testing.T) {
 		n := &node{name: "a"}
 		for d := lookupFirst; d <= lookupLast; d *= 2 {
 			from := now.Add(after)
-			c.fruitlessly(n, from)
+			c.retryLookup(n, from)
 			at := c.reads.Next()
 			if at == at.Round(0) { // Round strips the monotonic reading
 				t.Errorf("the lookup at %s has no monotonic reading", at)
@@ -38,8 +38,8 @@ func TestTheBackOffOfLookupsIsOfTheMonotonicClock(t *testing.T) {
 	}
 }
 
-// A providerID that another program sets after the lookup by name counts. The Node gets
-// nothing of the instance that has its name.
+// TestAProviderIDThatAnotherProgramSets: if another program sets the providerID after a lookup by
+// name, the Node gets the facts of that instance, and none of the instance with its name.
 func TestAProviderIDThatAnotherProgramSets(t *testing.T) {
 	for name, after := range map[string]time.Duration{"while the lookup runs": latency / 2, "while nothing is found": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestAProviderIDThatAnotherProgramSets(t *testing.T) {
 	}
 	inLab(t, func(l *lab) {
 		l.Begin()
-		// It is held back by its address, so that the lookup by name has ended.
+		// A wrong --node-ip keeps the Node waiting, so the lookup by name has ended.
 		l.cloud.Launch("a")
 		l.cloud.Launch("other", func(i *cloud.Instance) { i.Type = "fake.other" })
 		l.register("a", withIP("192.0.2.1"))
@@ -74,7 +74,7 @@ func TestAProviderIDThatAnotherProgramSets(t *testing.T) {
 	})
 }
 
-// A Node gets its instance as soon as the one that holds it leaves.
+// TestAWaitingNodeGetsItsInstanceAtOnce: a Node gets its instance as soon as the holder is gone.
 func TestAWaitingNodeGetsItsInstanceAtOnce(t *testing.T) {
 	for name, leave := range map[string]func(l *lab){
 		"deleted": func(l *lab) { l.API.Do(func() { l.API.Change("DELETED", l.API.Nodes["first"]) }) },
@@ -102,21 +102,21 @@ func TestAWaitingNodeGetsItsInstanceAtOnce(t *testing.T) {
 	}
 }
 
-// An instance that is stopped and started has another address. The Node gets it, also if
-// the cloud was asked just before.
+// TestAShortStopShowsTheNewAddress: an instance that is stopped and started has another address.
+// The Node gets it, even if a lookup came just before.
 func TestAShortStopShowsTheNewAddress(t *testing.T) {
-	for name, asked := range map[string]time.Duration{"asked before the stop": 0, "asked while it is stopped": 70 * time.Second} {
+	for name, since := range map[string]time.Duration{"looked up before the stop": 0, "looked up while it is stopped": 70 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(l *lab) {
 				l.Begin()
 				l.add("a")
-				l.Pass(3*time.Second + asked)
+				l.Pass(3*time.Second + since)
 				l.SetReady("a", corev1.ConditionTrue)
 				l.Pass(time.Second)
 				calls := len(l.cloud.Calls())
 				l.cloud.SetState("a", cloud.Stopped)
 				l.SetReady("a", corev1.ConditionUnknown)
-				if asked > 0 { // another program changes the Node, so the cloud is asked
+				if since > 0 { // another program changes the Node, which triggers a lookup
 					l.ChangeNode("a", func(n *corev1.Node) { n.Status.Addresses = nil })
 				}
 				l.Pass(10 * time.Second)

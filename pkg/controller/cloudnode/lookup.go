@@ -20,22 +20,23 @@ const (
 	// lookupFirst and lookupLast limit the time between two lookups of an instance that
 	// the cloud does not describe. The time doubles with each lookup.
 	lookupFirst, lookupLast = time.Second, time.Minute
-	// rarely limits that time for a Node that is ready without a running instance.
+	// rarely limits that time for a ready Node without a running instance.
 	rarely = time.Hour
-	// mostDoublings is how often the time doubles at most, until it exceeds any limit.
+	// mostDoublings is the number of doublings after which the time exceeds any limit.
 	mostDoublings = 12
-	// lateTime is how old the facts of an answer may be when its lookup begins: another
-	// caller's call, begun half a minute earlier, may serve it, and clouds show changes late.
+	// lateTime is the maximum age of an answer's facts at the beginning of its lookup. A
+	// lookup may get the result of another caller's request, which began half a minute
+	// earlier, and clouds show changes late.
 	lateTime = 45 * time.Second
 )
 
-// The keys of lookups: a Node is looked up by its providerID, or by its name if it has
-// none.
+// The prefixes of the lookups' keys. A Node is looked up by its providerID, or by its name if
+// it has none.
 const byID, byName = "id ", "name "
 
-// needs reports whether a Node's instance needs a lookup. A Node that has neither the
-// taint nor a providerID belongs to no cloud.
-func (n *node) needs() bool { return !n.deleting && (n.waits || n.id != "") }
+// needs reports whether a Node's instance needs a lookup. A Node with neither the taint nor a
+// providerID belongs to no cloud.
+func (n *node) needs() bool { return !n.deleting && (n.tainted || n.id != "") }
 
 // key returns the key by which a Node is looked up.
 func (n *node) key() string {
@@ -45,8 +46,8 @@ func (n *node) key() string {
 	return byName + n.name
 }
 
-// ask makes a lookup of a Node due.
-func (c *Controller) ask(n *node, now time.Time) {
+// requestLookup schedules a lookup of a Node.
+func (c *Controller) requestLookup(n *node, now time.Time) {
 	if !n.needs() {
 		return
 	}
@@ -56,12 +57,12 @@ func (c *Controller) ask(n *node, now time.Time) {
 	c.reads.Set(n.name, now)
 }
 
-// due returns what to look up now.
+// due returns the keys to look up now.
 func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 	if !now.Before(c.refresh) {
 		for _, n := range c.nodes {
-			if !n.waits && n.needs() && !c.refresh.IsZero() {
-				c.reads.Set(n.name, now) // at once, together with the refreshes of others
+			if !n.tainted && n.needs() && !c.refresh.IsZero() {
+				c.reads.Set(n.name, now) // at once, so that one lookup covers all Nodes
 			}
 		}
 		c.refresh = controller.NextRefresh(c.led, now, c.options.Refresh)
@@ -76,10 +77,10 @@ func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 		}
 		if n := c.nodes[name]; n.needs() {
 			key := n.key()
-			if c.asked[key] == nil {
+			if c.lookingUp[key] == nil {
 				keys = append(keys, key)
 			}
-			c.asked[key] = append(c.asked[key], name)
+			c.lookingUp[key] = append(c.lookingUp[key], name)
 		}
 	}
 	if len(keys) > 0 {
@@ -93,52 +94,52 @@ func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 	return keys, again
 }
 
-// read looks instances up: those by ID and those by name in one call each.
+// read looks up instances, with one request for those by ID and one for those by name.
 func (c *Controller) read(ctx context.Context, keys []string) (map[string]cloud.Instance, error) {
-	var asks [2]struct {
+	var calls [2]struct {
 		prefix string
 		what   []string
 		found  map[string]cloud.Instance
 		err    error
 	}
-	asks[0].prefix, asks[1].prefix = byID, byName
+	calls[0].prefix, calls[1].prefix = byID, byName
 	for _, key := range keys {
-		for i := range asks {
-			if what, is := strings.CutPrefix(key, asks[i].prefix); is {
-				asks[i].what = append(asks[i].what, what)
+		for i := range calls {
+			if what, is := strings.CutPrefix(key, calls[i].prefix); is {
+				calls[i].what = append(calls[i].what, what)
 			}
 		}
 	}
 	var reading sync.WaitGroup
 	for i, call := range []func(context.Context, []string) (map[string]cloud.Instance, error){c.options.Cloud.Instances, c.options.Cloud.Named} {
-		if a := &asks[i]; len(a.what) > 0 {
+		if a := &calls[i]; len(a.what) > 0 {
 			reading.Go(func() { a.found, a.err = call(ctx, a.what) })
 		}
 	}
 	reading.Wait()
 	all := make(map[string]cloud.Instance, len(keys))
-	for _, a := range asks {
+	for _, a := range calls {
 		for what, i := range a.found {
 			all[a.prefix+what] = i
 		}
 	}
-	return all, errors.Join(asks[0].err, asks[1].err)
+	return all, errors.Join(calls[0].err, calls[1].err)
 }
 
-// take applies what the cloud says about instances.
+// take applies the result of a lookup.
 func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
-	now, asked := time.Now(), c.asked
-	c.asked = make(map[string][]string)
+	now, names := time.Now(), c.lookingUp
+	c.lookingUp = make(map[string][]string)
 	for _, key := range keys {
 		i, answered := found[key]
-		for _, name := range asked[key] {
+		for _, name := range names[key] {
 			n := c.nodes[name]
 			if n == nil {
 				continue
 			}
 			if n.key() != key {
 				if !c.reads.Has(name) {
-					c.ask(n, now) // the providerID is new; the reason for the lookup remains
+					c.requestLookup(n, now) // the providerID has changed, so look the Node up again
 				}
 				continue
 			}
@@ -151,12 +152,12 @@ func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
 				c.shares.add(n)
 			}
 			switch {
-			case !answered, n.waits && !n.isDescribed():
-				c.fruitlessly(n, now)
+			case !answered, n.tainted && !n.isDescribed():
+				c.retryLookup(n, now)
 			case n.contradicts():
 				c.backOff(n, now, rarely)
-			case !n.waits || n.problem == "":
-				n.fruitless = 0
+			case !n.tainted || n.problem == "":
+				n.misses = 0
 			}
 			if answered && n.answered.Before(n.certain) && n.needs() {
 				c.reads.Advance(name, n.certain)
@@ -166,22 +167,23 @@ func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
 	}
 }
 
-// contradicts reports whether the cloud shows no running instance of an initialised Node that
-// is ready. The answer may be old, or of other credentials, or the Node will soon be unready.
+// contradicts reports whether the cloud shows no running instance for an initialised and ready
+// Node. Perhaps the answer is old, the credentials are of another account, or the Node will
+// soon be unready.
 func (n *node) contradicts() bool {
-	return n.ready && !n.waits && n.instance != nil && n.instance.State != "" && n.instance.State != cloud.Running
+	return n.ready && !n.tainted && n.instance != nil && n.instance.State != "" && n.instance.State != cloud.Running
 }
 
-// fruitlessly schedules another lookup of a Node after one that did not show what was
+// retryLookup schedules another lookup of a Node after one that did not show what was
 // needed.
-func (c *Controller) fruitlessly(n *node, now time.Time) { c.backOff(n, now, lookupLast) }
+func (c *Controller) retryLookup(n *node, now time.Time) { c.backOff(n, now, lookupLast) }
 
 // backOff schedules another lookup of a Node, at most a time after the last one. The times
 // lie on a grid, so that one lookup serves many Nodes. The grid starts at a time of the
 // monotonic clock: Truncate would use the wall clock, which may be set back.
 func (c *Controller) backOff(n *node, now time.Time, most time.Duration) {
-	d := min(most, lookupFirst<<min(n.fruitless, mostDoublings))
-	n.fruitless++
+	d := min(most, lookupFirst<<min(n.misses, mostDoublings))
+	n.misses++
 	at := now.Add(d)
 	c.reads.Set(n.name, at.Add(-(at.Sub(c.began) % (d / 4))))
 }

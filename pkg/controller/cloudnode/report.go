@@ -10,13 +10,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller"
 )
 
-// Code is what kind of thing is wrong with a Node.
+// Code is the kind of a Finding.
 type Code string
 
 // The codes.
 const (
-	Foreign    Code = "foreign-instance"  // the providerID is not one that the cloud can be asked about
-	NoInstance Code = "no-instance"       // the Node waits, and the cloud shows no instance of it
+	Foreign    Code = "foreign-instance"  // the providerID is not of this cloud
+	NoInstance Code = "no-instance"       // the Node waits, and the cloud shows no instance for it
 	Shared     Code = "shared-instance"   // another Node has the same instance
 	BadAddress Code = "requested-address" // the kubelet requests an address that the instance does not have
 )
@@ -34,7 +34,7 @@ const (
 
 var reasons = map[Code]string{Foreign: conflicts, NoInstance: notFound, Shared: conflicts, BadAddress: invalidIP}
 
-// Finding is something that is wrong with a Node, with the fix.
+// Finding is a problem of a Node, with the fix.
 type Finding struct {
 	Node, UID string
 	Code      Code
@@ -57,7 +57,7 @@ func (c *Controller) event(n *node, reason, text string) {
 	c.options.Event(controller.Event{Object: n.ref(), Warning: true, Reason: reason, Message: text})
 }
 
-// findings returns what is wrong, in the order of the Nodes' names.
+// findings returns the findings of all Nodes, in the order of the Nodes' names.
 func (c *Controller) findings() (all []Finding) {
 	for _, n := range c.nodes {
 		if code, text := c.finding(n); code != "" {
@@ -68,7 +68,7 @@ func (c *Controller) findings() (all []Finding) {
 	return all
 }
 
-// finding returns what is wrong with a Node, and the fix.
+// finding returns the problem of a Node with the fix, if there is one.
 func (c *Controller) finding(n *node) (code Code, text string) {
 	i := n.instance
 	if n.deleting || i == nil {
@@ -78,9 +78,9 @@ func (c *Controller) finding(n *node) (code Code, text string) {
 	switch {
 	case i.Problem != "" && i.State != cloud.Absent:
 		return Foreign, i.Problem
-	case n.waits && !n.isDescribed():
+	case n.tainted && !n.isDescribed():
 		return NoInstance, fmt.Sprintf("the cloud shows no instance of the Node, so the Node keeps its taint: %s", absence(n))
-	case other != nil && n.waits:
+	case other != nil && n.tainted:
 		return Shared, fmt.Sprintf("instance %s belongs to Node %s, so this Node keeps its taint; delete the Node that does not belong to this machine", i.ID, other.name)
 	case other != nil:
 		return Shared, fmt.Sprintf("Node %[2]s has the same instance %[1]s; delete the Node that does not belong to this machine", i.ID, other.name)
@@ -90,7 +90,7 @@ func (c *Controller) finding(n *node) (code Code, text string) {
 	return "", ""
 }
 
-// absence returns why the cloud shows no instance for a Node.
+// absence says why there is no instance for a Node, with the fix.
 func absence(n *node) string {
 	switch i := n.instance; {
 	case i.Problem != "":
@@ -101,7 +101,7 @@ func absence(n *node) string {
 	return fmt.Sprintf("there is none of %.100q; delete the Node if its machine is gone", strings.TrimPrefix(strings.TrimPrefix(n.key(), byID), byName))
 }
 
-// Report is what the controller knows. It shares no memory with it.
+// Report is the state of the controller. It shares no memory with it.
 type Report struct {
 	Nodes int
 	// Waiting are the Nodes with the taint that are not being deleted.
@@ -110,11 +110,11 @@ type Report struct {
 	Findings []Finding
 }
 
-// Report returns what the controller knows. Call it in the Engine's loop.
+// Report returns the state of the controller. Call it in the Engine's loop.
 func (c *Controller) Report(time.Time) Report {
 	r := Report{Nodes: len(c.nodes), Findings: c.findings()}
 	for _, n := range c.nodes {
-		if n.waits && !n.deleting {
+		if n.tainted && !n.deleting {
 			r.Waiting++
 		}
 		if n.failures > 0 {

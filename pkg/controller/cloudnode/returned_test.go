@@ -34,11 +34,11 @@ func (l *lab) start(name string) {
 	l.SetReady(name, corev1.ConditionTrue)
 }
 
-// A Node whose machine was stopped and started soon gets the new address, whatever the
-// lookups meanwhile show.
+// TestAReturnedNodeGetsItsNewAddress: a Node whose machine was stopped and started soon gets the
+// new address, whatever the lookups show meanwhile.
 func TestAReturnedNodeGetsItsNewAddress(t *testing.T) {
 	elsewhere := func(l *lab, is bool) { l.cloud.Do(func() { l.cloud.Elsewhere = is }) }
-	// look makes the cloud be asked: another program changes the Node.
+	// look triggers a lookup: another program changes the Node.
 	look := func(l *lab) {
 		l.ChangeNode("a", func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[:1] })
 	}
@@ -144,8 +144,8 @@ func TestAReturnedNodeGetsItsNewAddress(t *testing.T) {
 	}
 }
 
-// A Node that is initialised while its instance starts gets the addresses that the instance
-// has later.
+// TestAStartingInstanceIsLookedUpAgain: a Node that is initialised while its instance starts gets
+// the instance's later addresses, too.
 func TestAStartingInstanceIsLookedUpAgain(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -168,7 +168,8 @@ func TestAStartingInstanceIsLookedUpAgain(t *testing.T) {
 	})
 }
 
-// A Node that is ready without an instance costs a few calls, and not one each minute.
+// TestAReadyNodeWithoutAnInstanceIsLookedUpRarely: a ready Node without an instance costs fewer
+// requests than one a minute.
 func TestAReadyNodeWithoutAnInstanceIsLookedUpRarely(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()
@@ -184,7 +185,8 @@ func TestAReadyNodeWithoutAnInstanceIsLookedUpRarely(t *testing.T) {
 	})
 }
 
-// A Node that returns again and again is looked up once a minute.
+// TestAFlappingNodeIsLookedUpOnceAMinute: a Node that returns repeatedly is looked up once a
+// minute.
 func TestAFlappingNodeIsLookedUpOnceAMinute(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.Begin()

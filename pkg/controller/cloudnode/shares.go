@@ -25,15 +25,15 @@ func (s shares) remove(n *node) {
 	}
 }
 
-// unreadyTime is how long an initialised Node that is not ready holds its instance.
+// unreadyTime is the time for which an initialised but unready Node holds its instance.
 const unreadyTime = 5 * time.Minute
 
-// holder returns the Node to which the instance of a Node that waits belongs, or nil: one
-// that is initialised and was ready not long ago, or an older one that waits.
+// holder returns another Node that holds the instance of a waiting Node, or nil. The holder is
+// initialised and was ready within unreadyTime, or it is an older Node that also waits.
 func (s shares) holder(n *node, now time.Time) (first *node) {
 	for other := range s[n.instance.ID] {
 		holds := other != n && !other.deleting
-		if other.waits {
+		if other.tainted {
 			holds = holds && other.isBefore(n)
 		} else {
 			holds = holds && (other.ready || now.Sub(other.unready) < unreadyTime)
@@ -45,19 +45,20 @@ func (s shares) holder(n *node, now time.Time) (first *node) {
 	return first
 }
 
-// release makes the Nodes due that wait for a Node's instance, because the Node leaves it.
+// release plans the Nodes again that wait for a Node's instance, because the Node no longer
+// holds it.
 func (c *Controller) release(n *node, now time.Time) {
 	if n.instance == nil {
 		return
 	}
 	for other := range c.shares[n.instance.ID] {
-		if other != n && other.waits {
+		if other != n && other.tainted {
 			c.steps.Set(other.name, now)
 		}
 	}
 }
 
-// other returns another Node of a Node's instance, or nil.
+// other returns the oldest other Node with a Node's instance, or nil.
 func (s shares) other(n *node) (first *node) {
 	if !n.isDescribed() {
 		return nil

@@ -9,21 +9,21 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// nodeAddress is an address as a Node's status has it.
+// nodeAddress is an address in a Node's status.
 type nodeAddress struct {
 	Type    cloud.AddressType `json:"type"`
 	Address string            `json:"address"`
 }
 
-// write returns the write of a change, if the change is not empty. The addresses come
-// first, so that a Node whose taint is removed has them. A patch replaces all taints, so it
-// requires the resourceVersion that was read.
+// write returns the write of a change, unless the change is empty. The patch of the addresses
+// comes first, so that a Node without the taint has them. A patch replaces all taints, so it
+// requires the last known resourceVersion.
 func (c *Controller) write(n *node, l change) (w controller.Write, ok bool) {
 	if l.isEmpty() {
 		return w, false
 	}
 	f := &flight{uid: n.uid}
-	c.flying[n.name] = f
+	c.inFlight[n.name] = f
 	client, path, status := c.options.Client, kube.Path(kube.Nodes, n.name), kube.Path(kube.Nodes, n.name, "status")
 	required := kube.Version{UID: n.uid}
 	if l.untaint {
@@ -47,8 +47,8 @@ func (c *Controller) write(n *node, l change) (w controller.Write, ok bool) {
 	return controller.Write{Controller: Name, Object: n.ref(), Verb: controller.Patch, Summary: l.String(), Do: do}, true
 }
 
-// status returns the status to merge. A strategic merge patch would merge addresses by
-// their type, of which a Node may have several, so the patch replaces them.
+// status returns the patch of the status. A strategic merge patch would merge addresses by type.
+// A Node may have several addresses of a type, so the patch replaces them all.
 func (c change) status() any {
 	all := []any{map[string]string{"$patch": "replace"}}
 	for _, a := range c.addresses {
@@ -57,7 +57,7 @@ func (c change) status() any {
 	return map[string]any{"addresses": all}
 }
 
-// merge returns the patch of metadata and spec, if there is one.
+// merge returns the patch of metadata and spec. needed is false if there is none.
 func (c change) merge() (m kube.Merge, needed bool) {
 	m.Kind = kube.StrategicMergePatch // costs the server less
 	if len(c.labels) > 0 {
