@@ -56,7 +56,7 @@ func (c *Controller) readTables(ctx context.Context, _ []string) (map[string]tab
 	began := time.Now()
 	all, err := c.options.Cloud.Tables(ctx)
 	if err != nil {
-		return nil, err // an incomplete list of tables is of no use
+		return nil, err // never apply an incomplete list of tables
 	}
 	return map[string]tablesRead{everything: {all, began}}, nil
 }
