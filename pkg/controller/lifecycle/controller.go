@@ -21,33 +21,33 @@ const Taint = "node.cloudprovider.kubernetes.io/shutdown"
 // leaseNamespace is the namespace of the Leases that kubelets renew.
 const leaseNamespace = "kube-node-lease"
 
-// Cloud is what the controller needs of a cloud.
+// Cloud is the part of a cloud's client that the controller uses.
 type Cloud interface {
-	// Instances returns what the cloud says about each instance, by its provider ID. With
-	// an error, what is missing in the map is not known.
+	// Instances returns the instances of provider IDs. If it also returns an error, the
+	// instances that are missing from the result are unknown.
 	Instances(ctx context.Context, ids []string) (map[string]cloud.Instance, error)
 }
 
-// Options are what a Controller needs.
+// Options are the settings of a Controller.
 type Options struct {
 	Client *kube.Client
 	Cloud  Cloud
 	Rules  Rules
-	// Period is how often the cloud is asked about Nodes that are not ready.
+	// Period is the time between two lookups of the instances of unready Nodes.
 	Period time.Duration
-	// Preview plans each deletion that is still to be decided, for people.
+	// Preview also plans the deletions that are not due yet, for a plan that people read.
 	Preview bool
 	// Event sends an event about a Node.
 	Event func(controller.Event)
 }
 
-// LongestPeriod is the longest Period: a round may fail without a gap in the answers.
+// LongestPeriod is the maximum Period. With it, one round may fail without a Gap in the answers.
 var LongestPeriod = Usual.Gap / 2
 
-// settleTime is how long a Node's write waits for the watch to show the last one.
+// settleTime is the time for which a Node's next write waits for the watch to show the last one.
 const settleTime = time.Second
 
-// backoff paces the writes of one Node that fail.
+// backoff paces the retries of failed writes of one Node.
 var backoff = retry.Backoff{First: 200 * time.Millisecond, Last: time.Minute}
 
 // Controller taints and deletes Nodes. Only the Engine's loop uses it.
@@ -55,23 +55,23 @@ type Controller struct {
 	options Options
 	judge   judge
 
-	steps  controller.Schedule // Nodes whose taint may need a write
-	flying map[string]flight   // the write in flight of each Node
-	paused map[string]pause    // Nodes whose last write failed
+	steps    controller.Schedule // Nodes whose taint may need a write
+	inFlight map[string]flight   // the write in flight of each Node
+	paused   map[string]pause    // Nodes whose last write failed
 
-	next  time.Time         // the next round; zero is none
-	turn  int               // of the Nodes that vouch for a round
-	asked map[string]string // the uid of each Node in the round that runs
-	audit time.Time         // when the cloud is asked about all Nodes again
-	whole bool              // the round that runs is about all Nodes
+	next    time.Time         // the next round; zero is none
+	turn    int               // where due continues in the ready Nodes
+	running map[string]string // the uid of each Node in the running round
+	audit   time.Time         // the time of the next round about all Nodes
+	whole   bool              // the running round covers all Nodes
 
-	failures int       // rounds in a row
-	retry    time.Time // no round is due before, after failures
+	failures int       // failed rounds in a row
+	retry    time.Time // after failures, no round begins before
 
-	decide bool      // something changed that may decide a deletion
-	decay  time.Time // when time alone may; zero is never
+	decide bool      // an event may have made a deletion due
+	decay  time.Time // the time at which one may become due without an event, or zero
 
-	announced time.Time // when events were last sent
+	announced time.Time // the time of the last events
 }
 
 // flight is a write in flight.
@@ -80,16 +80,16 @@ type flight struct {
 	deletes bool
 }
 
-// pause is how long a Node's write waits after a failure.
+// pause is the back-off of a Node's writes after failures.
 type pause struct {
 	failures int
 	until    time.Time
 }
 
-// New returns a Controller, and adds it to the Engine with what it reads.
+// New returns a Controller, and adds it, its feed and its lookup to the Engine.
 func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
-		options: o, judge: newJudge(o.Rules), flying: make(map[string]flight), paused: make(map[string]pause), asked: make(map[string]string), steps: controller.NewSchedule(),
+		options: o, judge: newJudge(o.Rules), inFlight: make(map[string]flight), paused: make(map[string]pause), running: make(map[string]string), steps: controller.NewSchedule(),
 	}
 	controller.Follow(e, controller.Feed[kube.Node, subject]{
 		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,
@@ -103,18 +103,19 @@ func New(e *controller.Engine, o Options) *Controller {
 // Name implements controller.Controller.
 func (c *Controller) Name() string { return Name }
 
-// Lead implements controller.Controller. Nothing that was seen before counts.
+// Lead implements controller.Controller. A new term begins without evidence.
 func (c *Controller) Lead(election.Term) {
 	now := time.Now()
 	c.judge.begin(now)
-	c.flying, c.paused, c.asked = make(map[string]flight), make(map[string]pause), make(map[string]string)
+	c.inFlight, c.paused, c.running = make(map[string]flight), make(map[string]pause), make(map[string]string)
 	c.next, c.audit, c.failures, c.retry, c.decide = now, now, 0, time.Time{}, true
 	for name := range c.judge.subjects {
 		c.steps.Set(name, now)
 	}
 }
 
-// Clean implements controller.Controller. A late write requires the Node as it was then.
+// Clean implements controller.Controller. A late write does no harm, because it requires that
+// the Node has not changed.
 func (c *Controller) Clean() bool { return true }
 
 // Plan implements controller.Controller.
@@ -142,11 +143,11 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 // Done implements controller.Controller.
 func (c *Controller) Done(w controller.Write, err error) {
 	name, now := w.Object.Name, time.Now()
-	f := c.flying[name]
-	delete(c.flying, name)
+	f := c.inFlight[name]
+	delete(c.inFlight, name)
 	c.decide = true
 	if f.deletes && err != controller.ErrNotMade && kube.OutcomeOf(err) != kube.Refused && kube.OutcomeOf(err) != kube.Unsent {
-		c.judge.deleted[f.uid] = now // or it may be so
+		c.judge.deleted[f.uid] = now // the deletion may have been applied
 	}
 	s := c.judge.subjects[name]
 	switch {
@@ -154,7 +155,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 	case s.uid != f.uid, err == controller.ErrNotMade:
 		c.steps.Set(name, now)
 	case err == nil, kube.Moved(err):
-		// The watch has yet to show it.
+		// The watch has yet to show the new state.
 		c.paused[name] = pause{until: now.Add(settleTime)}
 		c.steps.Set(name, now.Add(settleTime))
 	default:
@@ -169,8 +170,8 @@ func (c *Controller) Done(w controller.Write, err error) {
 	}
 }
 
-// taint returns the write that adds or removes a Node's taint, if it needs one. A Node
-// that is ready needs no answer of the cloud.
+// taint returns the write that adds or removes a Node's taint, if it needs one. The removal from
+// a ready Node needs no answer of the cloud.
 func (c *Controller) taint(s *subject, now time.Time) (w controller.Write, ok bool) {
 	if s == nil || s.deleting {
 		return w, false
@@ -190,10 +191,10 @@ func (c *Controller) taint(s *subject, now time.Time) (w controller.Write, ok bo
 	}
 	m := kube.Merge{
 		Kind: kube.StrategicMergePatch, If: kube.Version{UID: s.uid, ResourceVersion: s.version},
-		Spec: map[string]any{"taints": taints}, // a patch replaces all
+		Spec: map[string]any{"taints": taints}, // a patch replaces all taints
 	}
 	client, path := c.options.Client, kube.Path(kube.Nodes, s.name)
-	c.flying[s.name] = flight{uid: s.uid}
+	c.inFlight[s.name] = flight{uid: s.uid}
 	return controller.Write{
 		Controller: Name, Object: s.ref(), Verb: controller.Patch, Summary: summary,
 		Do: func(ctx context.Context) error {
@@ -203,10 +204,10 @@ func (c *Controller) taint(s *subject, now time.Time) (w controller.Write, ok bo
 	}, true
 }
 
-// isFree reports whether a Node may be written now. If not, it is looked at again later.
+// isFree reports whether a Node may be written now. If not, the Node is planned again later.
 func (c *Controller) isFree(s *subject, now time.Time) bool {
-	if _, flies := c.flying[s.name]; flies {
-		return false // Done looks at it again
+	if _, busy := c.inFlight[s.name]; busy {
+		return false // Done plans the Node again
 	}
 	if p := c.paused[s.name]; now.Before(p.until) {
 		c.steps.Set(s.name, p.until)
@@ -215,20 +216,20 @@ func (c *Controller) isFree(s *subject, now time.Time) bool {
 	return true
 }
 
-// deletions returns the deletions to make now, and when to look at them again.
+// deletions returns the deletions to make now, and the time at which others may be due.
 func (c *Controller) deletions(now time.Time, n int) (writes []controller.Write, again time.Time) {
 	if !c.decide && (c.decay.IsZero() || now.Before(c.decay)) {
-		return nil, c.decay // an event costs no look at all Nodes
+		return nil, c.decay // an event that concerns no suspect costs nothing here
 	}
 	c.decide = false
 	defer func() { c.decay = again }()
-	flying := 0
-	for _, f := range c.flying {
+	inFlight := 0
+	for _, f := range c.inFlight {
 		if f.deletes {
-			flying++
+			inFlight++
 		}
 	}
-	all := c.judge.verdicts(now, flying)
+	all := c.judge.verdicts(now, inFlight)
 	for _, v := range all {
 		again = controller.Earlier(again, v.until)
 		previews := c.options.Preview && v.why != Due
@@ -257,17 +258,17 @@ func (c *Controller) deletions(now time.Time, n int) (writes []controller.Write,
 	return writes, controller.Earlier(again, c.announce(all, now))
 }
 
-// deletion returns the write that deletes a Node as it is now.
+// deletion returns the write that deletes a Node if it has not changed.
 func (c *Controller) deletion(s *subject, summary string) controller.Write {
 	client, path, v := c.options.Client, kube.Path(kube.Nodes, s.name), kube.Version{UID: s.uid, ResourceVersion: s.version}
-	c.flying[s.name] = flight{s.uid, true}
+	c.inFlight[s.name] = flight{s.uid, true}
 	return controller.Write{
 		Controller: Name, Object: s.ref(), Verb: controller.Delete, Summary: summary,
 		Do: func(ctx context.Context) error { return client.Delete(ctx, path, v) },
 	}
 }
 
-// ref returns the Node as an object of events and writes.
+// ref names the Node in events and writes.
 func (s *subject) ref() controller.Ref {
 	return controller.Ref{Kind: "Node", Name: s.name, UID: s.uid}
 }

@@ -18,8 +18,9 @@ import (
 
 const dedicated = "example.org/dedicated"
 
-// A Node whose instance is stopped gets the taint, and loses it when it is ready again.
-// The other taints stay. While all Nodes are ready, the cloud is asked each half hour.
+// TestTheTaintOfAStoppedInstance: a Node gets the taint while its instance is stopped, and loses
+// it when the Node is ready again. Other taints stay. While all Nodes are ready, the cloud gets
+// one request in half an hour.
 func TestTheTaintOfAStoppedInstance(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add("a", "b")
@@ -54,7 +55,8 @@ func TestTheTaintOfAStoppedInstance(t *testing.T) {
 	})
 }
 
-// The taint of a Node that is ready goes without an answer of the cloud.
+// TestTheTaintGoesWithoutTheCloud: a ready Node loses the taint even while the cloud does not
+// answer.
 func TestTheTaintGoesWithoutTheCloud(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.add("a")
@@ -66,15 +68,15 @@ func TestTheTaintGoesWithoutTheCloud(t *testing.T) {
 	})
 }
 
-// A Node whose instance has ended is deleted after some minutes, and one call a minute
-// asks about all that are not ready.
+// TestDeletesNodesWhoseInstancesHaveEnded: a Node whose instance has ended is deleted after some
+// minutes. One request a minute covers all unready Nodes.
 func TestDeletesNodesWhoseInstancesHaveEnded(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(30)
 		l.add("ended", "cut", "rogue")
 		l.Begin()
 		l.cloud.SetState("ended", cloud.Terminated)
-		l.cloud.SetState("rogue", cloud.Terminated) // and its kubelet is at work
+		l.cloud.SetState("rogue", cloud.Terminated) // but its kubelet renews the Lease
 		for _, name := range []string{"ended", "cut"} {
 			l.SetReady(name, corev1.ConditionUnknown)
 		}
@@ -95,7 +97,7 @@ func TestDeletesNodesWhoseInstancesHaveEnded(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		for _, c := range l.cloud.Calls() {
-			if len(c.Keys) > 3+vouching && len(c.Keys) < 33 { // or it is about all
+			if len(c.Keys) > 3+vouching && len(c.Keys) < 33 { // 33 is an audit of all
 				t.Errorf("a call is about %q", c.Keys)
 			}
 		}
@@ -107,8 +109,8 @@ func TestDeletesNodesWhoseInstancesHaveEnded(t *testing.T) {
 	})
 }
 
-// Fault 12 of the incumbents: a Node was deleted the moment the cloud said "not found",
-// so wrong permissions deleted every Node. Here no doubt deletes one.
+// Fault 12 of the incumbents: they deleted a Node as soon as the cloud answered "not found", so
+// wrong permissions deleted every Node. Here a doubtful answer deletes none.
 func TestNoDoubtDeletesANode(t *testing.T) {
 	for name, doubt := range map[string]func(l *lab){
 		"credentials are revoked":        func(l *lab) { l.cloud.Revoked = true },
@@ -161,7 +163,8 @@ func TestNoDoubtDeletesANode(t *testing.T) {
 	}
 }
 
-// A kubelet that renews its Lease is alive, whatever the cloud and the condition say.
+// TestAKubeletThatRenewsItsLeaseIsAlive: the Node of a kubelet that renews its Lease stays,
+// whatever the cloud and the condition say.
 func TestAKubeletThatRenewsItsLeaseIsAlive(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(5)
@@ -179,7 +182,8 @@ func TestAKubeletThatRenewsItsLeaseIsAlive(t *testing.T) {
 	})
 }
 
-// The limit of an hour holds Nodes back, and says so. What is held back is deleted later.
+// TestTheLimitHoldsNodesBack: the limit of an hour holds deletions back, with an event. They
+// follow later.
 func TestTheLimitHoldsNodesBack(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(40)
@@ -201,7 +205,8 @@ func TestTheLimitHoldsNodesBack(t *testing.T) {
 	})
 }
 
-// A new term counts again, and deletes nothing in its first minutes.
+// TestANewTermCountsAgain: a new term counts the answers from zero, and deletes no Node in its
+// first minutes.
 func TestANewTermCountsAgain(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(5)
@@ -220,8 +225,8 @@ func TestANewTermCountsAgain(t *testing.T) {
 	})
 }
 
-// A Node that changes before its deletion is not deleted as it was. One that is
-// re-created under its name is another Node.
+// TestADeletionRequiresTheNodeAsItWas: the server refuses the deletion of a Node that has changed
+// since the decision, or was re-created with the same name.
 func TestADeletionRequiresTheNodeAsItWas(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(5)
@@ -239,14 +244,15 @@ func TestADeletionRequiresTheNodeAsItWas(t *testing.T) {
 		})
 		l.Pass(6*time.Minute + 2*time.Second)
 		l.API.Do(func() { l.API.Hold = nil })
-		l.SetReady("worker-0", corev1.ConditionTrue) // while the deletion is on its way
+		l.SetReady("worker-0", corev1.ConditionTrue) // while the deletion is in flight
 		close(hold)
 		l.Pass(time.Hour)
 		l.wantNodes(5)
 	})
 }
 
-// A deletion without an answer counts against the limit, and is not repeated beyond it.
+// TestALostAnswerCountsAgainstTheLimit: a deletion whose answer is lost counts against the limit,
+// and is not retried beyond it.
 func TestALostAnswerCountsAgainstTheLimit(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(20)
@@ -261,7 +267,8 @@ func TestALostAnswerCountsAgainstTheLimit(t *testing.T) {
 	})
 }
 
-// A dry run shows what is still to be decided, and why.
+// TestPlanShowsDeletionsToCome: a dry run shows the deletions that are not due yet, with the
+// reason.
 func TestPlanShowsDeletionsToCome(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(3)
@@ -287,8 +294,8 @@ func TestPlanShowsDeletionsToCome(t *testing.T) {
 	}, func(e *controller.Options, o *Options) { e.Mode, o.Preview = controller.ObserveMode, true })
 }
 
-// An instance about which the cloud cannot be asked, and a Node without a providerID, are
-// never deleted.
+// TestNodesOfOtherCloudsStay: a Node without a providerID, or with one of another cloud, is never
+// deleted.
 func TestNodesOfOtherCloudsStay(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(5)

@@ -12,20 +12,20 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// machine is a Node and its instance, as they really are.
+// machine is the true state of a Node, its kubelet and its instance.
 type machine struct {
 	name, uid string
-	reused    bool // another machine has the name, and its kubelet keeps the Node
+	reused    bool // another machine has the name, and its kubelet uses the Node
 	marked    bool // the Node has the Mark
 	zone      int
 	ended     time.Time // when its instance ended; zero is alive
 	stopped   bool
-	ready     bool // what the Node says; a kubelet that is cut off is not ready
+	ready     bool // the Node's condition; false while the kubelet is cut off
 	cut       bool // the kubelet cannot renew its Lease
 	lease     int
 }
 
-// history is a cluster and a cloud in which everything happens at random.
+// history is a cluster and a cloud with random events.
 type history struct {
 	*testing.T
 	rnd      *rand.Rand
@@ -38,8 +38,8 @@ type history struct {
 	version  int
 
 	weathers     []string
-	weather      string    // what is wrong with the cloud's answers
-	until        time.Time // when it changes
+	weather      string    // the present fault of the cloud's answers
+	until        time.Time // when the fault changes
 	hidden       int       // the zone that the answers lack
 	deletions    []time.Time
 	deleted, all int
@@ -56,19 +56,19 @@ func (h *history) show(m *machine) {
 	}
 }
 
-// process returns the judge of a process that begins.
+// process returns the judge of a new process.
 func (h *history) process() *judge {
 	j := newJudge(h.rules)
-	j.follows = h.now
+	j.watching = h.now
 	for _, m := range h.machines {
 		j.set(subject{name: m.name, uid: m.uid, version: "1", id: "id-" + m.uid, ready: m.ready, marked: m.marked}, h.now)
 	}
 	return &j
 }
 
-// elect begins a term of this process, or of another one. What a leader has noticed of
-// machines that have the name of another one ends with it, unless it was written: those
-// are at work then.
+// elect begins a term of this process, or of another one. The new leader does not know which
+// names are reused, unless the last one has written a Mark. The kubelets of the other reused
+// names are at work then, so that the new leader can notice them.
 func (h *history) elect() {
 	switch h.rnd.IntN(8) {
 	case 0:
@@ -88,13 +88,12 @@ func (h *history) elect() {
 	}
 }
 
-// unnoticed reports whether the leader has yet to notice that a machine has the name of
-// another one.
+// unnoticed reports whether a name is reused and the leader has not noticed it yet.
 func (h *history) unnoticed(m *machine) bool {
 	return m.reused && !h.judge.subjects[m.name].isHeld()
 }
 
-// mark writes most of what the leader has noticed.
+// mark writes the Marks of most Nodes that the leader holds.
 func (h *history) mark() {
 	for _, name := range slices.Sorted(maps.Keys(h.machines)) {
 		if m := h.machines[name]; h.judge.subjects[name].outlived && !m.marked && h.rnd.IntN(4) > 0 {
@@ -129,7 +128,7 @@ func (h *history) ended() (n int) {
 	return n
 }
 
-// step is one thing that happens to a machine.
+// step makes one random event.
 func (h *history) step() {
 	m := h.any()
 	if h.unnoticed(m) {
@@ -143,7 +142,7 @@ func (h *history) step() {
 			m.ended, m.ready, m.cut, m.stopped = h.now, false, true, false
 			h.all++
 		}
-	case 3: // a network, or a kubelet, fails
+	case 3: // a network or a kubelet fails
 		m.cut, m.ready = true, false
 	case 4:
 		m.ready = false // and its kubelet runs
@@ -178,7 +177,7 @@ func (h *history) step() {
 	h.show(m)
 }
 
-// change changes what is wrong with the answers.
+// change changes the fault of the cloud's answers.
 func (h *history) change() {
 	if h.now.Before(h.until) {
 		return
@@ -188,7 +187,7 @@ func (h *history) change() {
 	h.hidden = h.rnd.IntN(zones)
 }
 
-// answer returns what the cloud says about a machine.
+// answer returns the cloud's answer about a machine.
 func (h *history) answer(m *machine) answer {
 	a := answer{uid: m.uid, instance: cloud.Instance{State: cloud.Running, Account: "1", Region: "r"}, lease: fmt.Sprint(m.lease)}
 	switch {
@@ -211,7 +210,7 @@ func (h *history) answer(m *machine) answer {
 	return a
 }
 
-// ask makes a round, and deletes what is due.
+// ask makes a round, and the deletions that are due.
 func (h *history) ask() {
 	r := round{at: h.now, answers: make(map[string]answer)}
 	ready, whole := 0, h.now.Sub(h.audited) >= Usual.Audit
@@ -238,7 +237,7 @@ func (h *history) ask() {
 	}
 }
 
-// delete deletes a Node, which must not be alive.
+// delete deletes a Node. It fails the test if the Node's machine is alive.
 func (h *history) delete(v verdict) {
 	m := h.machines[v.name]
 	switch {
@@ -262,14 +261,14 @@ func (h *history) delete(v verdict) {
 	h.deleted++
 }
 
-// drain deletes a Node as a person does.
+// drain deletes a Node, as a person does.
 func (h *history) drain(m *machine) {
 	delete(h.machines, m.name)
 	h.judge.remove(m.name, h.now, false)
 	h.standby.remove(m.name, h.now, false)
 }
 
-// pass lets a minute pass: kubelets renew their Leases, and the cloud is asked.
+// pass advances the clock by a minute: kubelets renew their Leases, and the leader makes a round.
 func (h *history) pass() {
 	h.now = h.now.Add(time.Minute)
 	for _, m := range h.machines {
@@ -281,9 +280,9 @@ func (h *history) pass() {
 	h.mark()
 }
 
-// Whatever happens to instances, kubelets, the cloud's answers and the controller, no Node
-// is deleted whose instance lives, and no more than the limit allows. When the cloud
-// answers again, every Node whose instance has ended is deleted.
+// TestNoHistoryDeletesALivingNode makes random events of instances, kubelets, the cloud's answers
+// and the controller. No Node with a living instance is deleted, and no more Nodes than the limit
+// allows. Once the cloud answers again, every Node whose instance has ended is deleted.
 func TestNoHistoryDeletesALivingNode(t *testing.T) {
 	usual := []string{"", "", "", "errors", "elsewhere", "elsewhere", "a part", "Leases fail"}
 	for name, cloud := range map[string]struct {
@@ -314,7 +313,7 @@ func TestNoHistoryDeletesALivingNode(t *testing.T) {
 	}
 }
 
-// run lets ten hours pass, and then a day and a half in which the cloud answers.
+// run advances the clock by ten hours with faults, and then by a day and a half without.
 func (h *history) run() {
 	h.judge, h.standby = h.process(), h.process()
 	h.judge.begin(h.now)

@@ -13,18 +13,18 @@ import (
 
 // Rules limit when Nodes are deleted.
 type Rules struct {
-	// Limit is how many percent of the Nodes may be deleted in an hour. It allows one
-	// Node at least, unless it is 0: then no Node is ever deleted.
+	// Limit is the percentage of the Nodes that may be deleted in an hour. It allows at
+	// least one Node, unless it is 0: then no Node is ever deleted.
 	Limit int
-	// Remembers is how long the cloud shows an instance after its end; 0 is not at all.
-	// One that is missing without having been shown as terminated is suspicious for that
+	// Remembers is the time for which the cloud still shows a terminated instance; 0 is
+	// not at all. An instance that was never shown as terminated must be missing for that
 	// long.
 	Remembers time.Duration
-	// Times are the rules' own times. The zero Times are Usual.
+	// Times are the durations of the rules; the zero value is Usual.
 	Times Times
 }
 
-// subject is a Node as the judge knows it.
+// subject holds the facts of a Node, and the evidence about its instance.
 type subject struct {
 	name, uid, version string
 	id                 string // its providerID
@@ -35,36 +35,35 @@ type subject struct {
 	state   cloud.State // of its instance, as a credible answer had it; "" is unknown
 	problem string      // why the cloud cannot be asked about it
 	gone    *evidence   // nil unless the last answer said that the instance is gone
-	// outlived is whether a kubelet worked under the Node after its instance was gone. So
-	// the Node's machine is another one, which got the name, and may live. This process
-	// has seen that.
+	// outlived is set if this process has seen that a kubelet used the Node after its
+	// instance was gone. Then another machine has the same name and uses the Node, and that
+	// machine may be alive.
 	outlived bool
-	// marked is whether the Node's Mark says the same. Anyone who may patch Nodes can
-	// write it, so it only ever prevents a deletion.
+	// marked is set if the Node's Mark says the same. Any program that may patch Nodes can
+	// write a Mark, so it only ever prevents a deletion.
 	marked bool
-	// back is since when answers show the instance of a Node that is held, and refuted is
-	// whether they did for long enough: the Node was held wrongly.
+	// back is the time since which answers show the instance of a held Node. refuted is
+	// set if they did so for long enough: the Node was held wrongly.
 	back    time.Time
 	refuted bool
 }
 
-// evidence is what shows that an instance is gone.
+// evidence is the evidence that an instance is gone.
 type evidence struct {
 	first, last time.Time
 	answers     int
-	terminated  bool   // an answer said that it is terminated, and not just absent
+	terminated  bool   // an answer showed it as terminated, not just absent
 	read        bool   // the Lease was read
 	lease       string // the Lease's time of renewal; "" without a Lease
-	unread      error  // why the Lease could not be read last
+	unread      error  // why the last read of the Lease failed, or nil
 }
 
-// answer is what one round found out about one Node.
+// answer is the result of a round for one Node.
 type answer struct {
-	uid      string // of the Node that was asked about
+	uid      string // of the Node at the beginning of the round
 	instance cloud.Instance
-	// lease is when the kubelet renewed its Lease last, as the Lease has it; "" without
-	// a Lease. unread is why it could not be read. Both are set only if the instance is
-	// gone.
+	// lease is the time of the last renewal in the kubelet's Lease; "" without a Lease.
+	// unread is why the Lease could not be read. Both are set only if the instance is gone.
 	lease  string
 	unread error
 }
@@ -72,25 +71,26 @@ type answer struct {
 // round is one complete lookup, or a failed one.
 type round struct {
 	at      time.Time
-	failed  string            // why it is not complete, or ""
+	failed  string            // why it is incomplete, or ""
 	answers map[string]answer // by Node
 }
 
-// judge decides which Nodes to delete. It knows what it is told, and no clock.
+// judge decides which Nodes to delete. The Controller passes it the Nodes, the rounds and the
+// time.
 type judge struct {
-	rules    Rules
-	subjects map[string]*subject
-	began    time.Time // the term
-	last     time.Time // the last round
-	identity string    // account and region of the instances that are alive
-	doubt    string    // why the last round decides nothing, or ""
-	blind    string    // a ready Node without an instance, or ""
-	since    time.Time // when the doubt, or the blindness, began; zero is neither
+	rules       Rules
+	subjects    map[string]*subject
+	began       time.Time // the term
+	last        time.Time // the last round
+	identity    string    // account and region of the instances that are alive
+	doubt       string    // why the last round decides nothing, or ""
+	absentReady string    // a ready Node without an instance, or ""
+	since       time.Time // when the doubt, or the blindness, began; zero is neither
 
-	// follows is since when the judge sees every Node that goes. The limit of an hour
-	// needs that: what an earlier process deleted is written nowhere.
-	follows time.Time
-	deleted map[string]time.Time // when Nodes went that were not ready, by uid
+	// watching is the time since which the judge sees every deletion of a Node. The limit
+	// of an hour needs this, because no object records the deletions of an earlier process.
+	watching time.Time
+	deleted  map[string]time.Time // the times of deletions of unready Nodes, by uid
 
 	suspects map[string]bool // the Nodes with evidence, and perhaps some without
 	lasting  int             // Nodes that are not being deleted
@@ -101,16 +101,15 @@ func newJudge(r Rules) judge {
 	return judge{rules: r, subjects: make(map[string]*subject), deleted: make(map[string]time.Time), suspects: make(map[string]bool)}
 }
 
-// begin begins a term: what was seen before counts for nothing, unless it speaks against
-// a deletion.
+// begin begins a term. It drops all evidence, except for evidence against a deletion.
 func (j *judge) begin(now time.Time) {
-	j.began, j.last, j.identity, j.doubt, j.blind, j.since = now, time.Time{}, "", "", "", time.Time{}
+	j.began, j.last, j.identity, j.doubt, j.absentReady, j.since = now, time.Time{}, "", "", "", time.Time{}
 	for _, s := range j.subjects {
 		s.state, s.problem, s.gone, s.back, s.refuted = "", "", nil, time.Time{}, false
 	}
 }
 
-// set takes a state of a Node.
+// set adds or updates a Node.
 func (j *judge) set(v subject, now time.Time) {
 	s := j.subjects[v.name]
 	if s != nil && s.uid != v.uid {
@@ -121,7 +120,7 @@ func (j *judge) set(v subject, now time.Time) {
 		v.outlived, v.back, v.refuted = s.outlived, s.back, s.refuted
 		if s.ready == v.ready {
 			v.state, v.problem, v.gone = s.state, s.problem, s.gone
-		} else if v.turns(s.gone); v.outlived {
+		} else if v.readinessChanged(s.gone); v.outlived {
 			j.suspects[v.name] = true
 		}
 	}
@@ -137,14 +136,14 @@ func (j *judge) set(v subject, now time.Time) {
 	if !v.deleting {
 		j.lasting++
 	} else if s != nil && !s.deleting {
-		j.goes(s, now, false)
+		j.countDeletion(s, now, false)
 	}
 	j.subjects[v.name] = &v
 }
 
-// turns applies what was seen before the Node became ready, or stopped being ready. An
-// answer about the state counts for nothing after that; a Lease that was renewed does.
-func (v *subject) turns(e *evidence) {
+// readinessChanged applies the evidence from before a Node became ready or unready. Earlier
+// answers about the instance no longer count, but the time of the Lease's renewal does.
+func (v *subject) readinessChanged(e *evidence) {
 	switch {
 	case e == nil:
 	case v.ready && e.answers > 0:
@@ -154,61 +153,62 @@ func (v *subject) turns(e *evidence) {
 	}
 }
 
-// remove takes the deletion of a Node. If it was missed, the Node may have changed before.
+// remove removes a Node. missed is set if the watch has missed the deletion, so that the Node
+// may have become unready before it.
 func (j *judge) remove(name string, now time.Time, missed bool) {
 	s := j.subjects[name]
 	if s == nil {
 		return
 	}
 	if !s.deleting {
-		j.goes(s, now, missed)
+		j.countDeletion(s, now, missed)
 		j.lasting--
 	}
 	delete(j.subjects, name)
 	delete(j.suspects, name)
 }
 
-// goes counts a Node that goes while it is not ready: a leader may have deleted it.
-func (j *judge) goes(s *subject, now time.Time, missed bool) {
+// countDeletion counts the deletion of an unready Node, because a leader may have made it.
+func (j *judge) countDeletion(s *subject, now time.Time, missed bool) {
 	if _, is := j.deleted[s.uid]; !is && (!s.ready || missed) {
 		j.deleted[s.uid] = now
 	}
 }
 
-// isGone reports whether a state says that an instance never runs again.
+// isGone reports whether an instance in this state counts as gone.
 func isGone(s cloud.State) bool { return s == cloud.Terminated || s == cloud.Absent }
 
-// isAlive reports whether a state says that the cloud has the instance.
+// isAlive reports whether the cloud shows an instance in this state, and not as terminated.
 func isAlive(s cloud.State) bool { return s != "" && !isGone(s) }
 
-// take takes the outcome of a round.
+// take applies the result of a round.
 func (j *judge) take(r round) {
 	j.last = r.at
 	if j.doubt = r.failed; j.doubt == "" {
 		j.doubt = j.discredit(r)
 	}
 	if j.doubt == "" {
-		j.read(r)
+		j.apply(r)
 	}
 	switch {
-	case j.doubt == "" && j.blind == "":
+	case j.doubt == "" && j.absentReady == "":
 		j.since = time.Time{}
 	case j.since.IsZero():
 		j.since = r.at
 	}
 }
 
-// read takes the answers of a credible round.
-func (j *judge) read(r round) {
+// apply applies the answers of a credible round.
+func (j *judge) apply(r round) {
 	for name, a := range r.answers {
 		if s := j.subjects[name]; s != nil && s.uid == a.uid {
 			s.state, s.problem = a.instance.State, a.instance.Problem
 		}
 	}
-	j.blind = ""
+	j.absentReady = ""
 	for name, s := range j.subjects {
-		if s.ready && !s.deleting && s.state == cloud.Absent && (j.blind == "" || name < j.blind) {
-			j.blind = name
+		if s.ready && !s.deleting && s.state == cloud.Absent && (j.absentReady == "" || name < j.absentReady) {
+			j.absentReady = name
 		}
 	}
 	for name, a := range r.answers {
@@ -219,23 +219,23 @@ func (j *judge) read(r round) {
 		switch {
 		case !isGone(a.instance.State):
 			s.gone = nil
-			s.lives(a.instance.State, r.at, j.rules.Times.Enough)
+			s.showsAlive(a.instance.State, r.at, j.rules.Times.Enough)
 		case s.deleting:
 			s.gone = nil
 		default:
-			j.see(s, a, r.at, j.blind != "")
+			j.addEvidence(s, a, r.at, j.absentReady != "")
 			j.suspects[name] = true
 		}
 	}
 }
 
-// see records an answer that the instance is gone. If the cloud is blind, one that is just
-// absent may be there.
-func (j *judge) see(s *subject, a answer, at time.Time, blind bool) {
+// addEvidence records an answer in which the instance is gone. If the answers seem incomplete, an
+// absent instance may exist.
+func (j *judge) addEvidence(s *subject, a answer, at time.Time, incomplete bool) {
 	e, terminated := s.gone, a.instance.State == cloud.Terminated
 	s.back, s.refuted = time.Time{}, false
 	if e != nil && e.read && a.unread == nil && a.lease != "" && a.lease != e.lease {
-		s.outlived = true // a Lease that was renewed shows a kubelet at work
+		s.outlived = true // a renewed Lease proves that a kubelet uses the Node
 	}
 	switch {
 	case a.unread != nil:
@@ -244,7 +244,7 @@ func (j *judge) see(s *subject, a answer, at time.Time, blind bool) {
 		}
 		e.unread = a.unread
 	case e == nil, e.answers == 0, at.Sub(e.last) > j.rules.Times.Gap, a.lease != e.lease, terminated && !e.terminated,
-		blind && !terminated && !e.terminated:
+		incomplete && !terminated && !e.terminated:
 		e = &evidence{first: at, last: at, answers: 1, read: true, lease: a.lease, terminated: terminated}
 	default:
 		e.last, e.unread = at, nil
@@ -252,17 +252,17 @@ func (j *judge) see(s *subject, a answer, at time.Time, blind bool) {
 	}
 	s.gone = e
 	if s.ready && e.lease == "" && e.read && e.isEnough(j.rules.Times.Enough) {
-		s.outlived = true // without a Lease, only the condition shows a kubelet at work
+		s.outlived = true // without a Lease, only the condition can prove that a kubelet uses the Node
 	}
 }
 
-// isEnough reports whether enough answers agree, for long enough.
+// isEnough reports whether enough answers agree over a long enough time.
 func (e *evidence) isEnough(long time.Duration) bool {
 	return e.answers >= enoughAnswers && e.last.Sub(e.first) >= long
 }
 
-// discredit returns why a complete round is not credible, or "". The cloud has to know
-// other Nodes of this cluster: credentials of another account show none of them.
+// discredit returns why a complete round is not credible, or "". A credible round shows instances
+// of other Nodes of this cluster. Credentials of another account would show none.
 func (j *judge) discredit(r round) string {
 	alive, vouch, deny, identity := 0, 0, 0, make(map[string]bool)
 	denied := ""
@@ -276,7 +276,7 @@ func (j *judge) discredit(r round) string {
 			if s.ready {
 				vouch++
 			}
-		case s.outlived && a.instance.State == cloud.Terminated: // as is known
+		case s.outlived && a.instance.State == cloud.Terminated: // expected, and no evidence
 		case s.ready && isGone(a.instance.State):
 			deny++
 			if denied == "" || name < denied {
@@ -305,7 +305,7 @@ func (j *judge) discredit(r round) string {
 	return ""
 }
 
-// forget makes all that was seen count for nothing.
+// forget drops all evidence.
 func (j *judge) forget() {
 	for _, s := range j.subjects {
 		s.gone, s.back, s.refuted = nil, time.Time{}, false

@@ -13,8 +13,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
-// court is a judge among ready Nodes w0, w1 and so on, and Nodes d0, d1 and so on that are
-// not ready.
+// court is a judge of ready Nodes w0, w1 and so on, and of unready Nodes d0, d1 and so on.
 type court struct {
 	*testing.T
 	judge
@@ -39,7 +38,7 @@ func newCourt(t *testing.T, ready, unready int) *court {
 		c.states[name] = cloud.Terminated
 	}
 	c.begin(start)
-	c.follows = start.Add(-Usual.Hour)
+	c.watching = start.Add(-Usual.Hour)
 	return c
 }
 
@@ -50,7 +49,7 @@ func (c *court) add(name string, ready bool) {
 	c.states[name] = cloud.Running
 }
 
-// ask makes a round about all Nodes, changed by f.
+// ask makes a round about all Nodes. f may change it.
 func (c *court) ask(f ...func(*round)) {
 	r := round{at: c.now, answers: make(map[string]answer)}
 	for name, s := range c.subjects {
@@ -75,10 +74,10 @@ func (c *court) minutes(n int, f ...func(*round)) {
 	}
 }
 
-// failed is a round that failed.
+// failed makes a round fail.
 func failed(r *round) { r.failed, r.answers = "no answer", map[string]answer{} }
 
-// elsewhere is a round with the credentials of another account.
+// elsewhere makes a round one with the credentials of another account.
 func elsewhere(r *round) {
 	for name, a := range r.answers {
 		a.instance = cloud.Instance{State: cloud.Absent}
@@ -86,7 +85,7 @@ func elsewhere(r *round) {
 	}
 }
 
-// why returns what happens to a Node.
+// why returns the verdict of a Node.
 func (c *court) why(name string) (Why, string) {
 	for _, v := range c.verdicts(c.now, 0) {
 		if v.name == name {
@@ -96,7 +95,7 @@ func (c *court) why(name string) (Why, string) {
 	return "", ""
 }
 
-// want fails unless this happens to d0, for a reason with these parts.
+// want fails unless d0 has this verdict, and its text has these parts.
 func (c *court) want(want Why, parts ...string) {
 	c.Helper()
 	why, text := c.why("d0")
@@ -110,7 +109,8 @@ func (c *court) want(want Why, parts ...string) {
 	}
 }
 
-// A Node is deleted after answers over five minutes, and not before.
+// TestDeletesAfterAgreeingAnswers: a Node is deleted after five minutes of agreeing answers, and
+// not earlier.
 func TestDeletesAfterAgreeingAnswers(t *testing.T) {
 	c := newCourt(t, 3, 1)
 	c.want("")
@@ -122,7 +122,7 @@ func TestDeletesAfterAgreeingAnswers(t *testing.T) {
 	c.want(Due, "terminated", "6 answers")
 }
 
-// Few answers do not suffice, however long they agree.
+// TestFewAnswersDoNotSuffice: a few answers are not enough, however long they agree.
 func TestFewAnswersDoNotSuffice(t *testing.T) {
 	c := newCourt(t, 3, 1)
 	for range 4 {
@@ -135,11 +135,11 @@ func TestFewAnswersDoNotSuffice(t *testing.T) {
 	c.want(Due)
 }
 
-// What each doubt does to the count.
+// TestDoubts shows the effect of each doubt on the count.
 func TestDoubts(t *testing.T) {
 	for name, c := range map[string]struct {
 		doubt func(c *court)
-		at    Why // right after it
+		at    Why // right after the doubt
 		later Why // after five more minutes of agreeing answers
 		parts []string
 	}{
@@ -219,8 +219,8 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
-// An instance that is absent, and was not shown as terminated, waits for as long as the
-// cloud shows terminated ones.
+// TestAnAbsentInstanceWaitsLonger: if an instance is absent and was never shown as terminated, its
+// Node stays for as long as the cloud shows terminated instances.
 func TestAnAbsentInstanceWaitsLonger(t *testing.T) {
 	c := newCourt(t, 3, 1)
 	c.states["d0"] = cloud.Absent
@@ -231,7 +231,7 @@ func TestAnAbsentInstanceWaitsLonger(t *testing.T) {
 	c.minutes(1)
 	c.want(Due)
 
-	c.states["d0"] = cloud.Terminated // and then it is shown
+	c.states["d0"] = cloud.Terminated // the cloud shows it after all
 	c.minutes(1)
 	c.want(Observed)
 
@@ -248,7 +248,7 @@ func TestAnAbsentInstanceWaitsLonger(t *testing.T) {
 	c.want(Due)
 }
 
-// If most Nodes seem to be gone, none is deleted.
+// TestMostNodesAreNotDeleted: if most Nodes seem to be gone, none is deleted.
 func TestMostNodesAreNotDeleted(t *testing.T) {
 	c := newCourt(t, 3, 4)
 	c.minutes(6)
@@ -262,7 +262,7 @@ func TestMostNodesAreNotDeleted(t *testing.T) {
 	if c.doubt == "" || len(c.verdicts(c.now, 0)) != 0 {
 		t.Errorf("no Node vouches: %q, %v", c.doubt, c.verdicts(c.now, 0))
 	}
-	// A Node that is not ready and has an instance vouches for the account.
+	// An unready Node with an instance shows that the account is right.
 	c.add("other", false)
 	c.add("other2", false)
 	c.add("other3", false)
@@ -270,10 +270,11 @@ func TestMostNodesAreNotDeleted(t *testing.T) {
 	c.want(Due)
 }
 
-// The limit of an hour holds deletions back, those that are gone the longest first.
+// TestTheLimitOfAnHour: within the limit of an hour, Nodes are deleted in the order in which their
+// instances were first seen as gone.
 func TestTheLimitOfAnHour(t *testing.T) {
-	due := func(c *court, flying int) (names []string) {
-		for _, v := range c.verdicts(c.now, flying) {
+	due := func(c *court, inFlight int) (names []string) {
+		for _, v := range c.verdicts(c.now, inFlight) {
 			if v.why == Due {
 				names = append(names, v.name)
 			}
@@ -281,8 +282,8 @@ func TestTheLimitOfAnHour(t *testing.T) {
 		return names
 	}
 	for _, test := range []struct {
-		ready, unready, limit, flying int
-		want                          []string
+		ready, unready, limit, inFlight int
+		want                            []string
 	}{
 		{3, 2, 5, 0, []string{"d0"}}, // at least one
 		{3, 2, 5, 1, nil},
@@ -294,7 +295,7 @@ func TestTheLimitOfAnHour(t *testing.T) {
 		c := newCourt(t, test.ready, test.unready)
 		c.rules.Limit = test.limit
 		c.minutes(6)
-		if got := due(c, test.flying); !slices.Equal(got, test.want) {
+		if got := due(c, test.inFlight); !slices.Equal(got, test.want) {
 			t.Errorf("%+v: %q", test, got)
 		}
 	}

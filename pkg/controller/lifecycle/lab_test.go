@@ -44,7 +44,7 @@ func (l *lab) start(f ...func(*controller.Options, *Options)) {
 		o.Event = e.Event
 		l.c = New(e, o)
 	})
-	l.c.judge.follows = time.Now().Add(-Usual.Hour) // one that begins deletes no Node
+	l.c.judge.watching = time.Now().Add(-Usual.Hour) // a new process would delete no Node
 }
 
 // restart ends the process, and starts another one.
@@ -92,7 +92,7 @@ func (l *lab) wantTaints(name string, want ...string) {
 	}
 }
 
-// wantNodes fails unless so many Nodes are left.
+// wantNodes fails unless this number of Nodes is left.
 func (l *lab) wantNodes(want int) {
 	l.Helper()
 	n := 0
@@ -102,7 +102,7 @@ func (l *lab) wantNodes(want int) {
 	}
 }
 
-// report returns what the controller knows.
+// report returns the controller's Report.
 func (l *lab) report() (r Report) {
 	l.Helper()
 	l.Do(func() { r = l.c.Report(time.Now()) })

@@ -10,15 +10,15 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// Mark is the annotation of a Node under which a kubelet worked after its instance was
-// gone. Its value is the Node's providerID; another value has no effect. It keeps what
-// one leader has seen for the next one.
+// Mark is the annotation of a Node that a kubelet has used after the Node's instance was gone.
+// Its value is the Node's providerID; another value has no effect. It tells later leaders what
+// an earlier one has seen.
 const Mark = "tulle.net/outlived-instance"
 
-// isHeld reports whether the Node's machine may be another one than its instance.
+// isHeld reports whether a Node must not be deleted because another machine may use it.
 func (s *subject) isHeld() bool { return s.outlived || s.marked }
 
-// held returns why a Node is held.
+// held says why a Node is held, with the fix.
 func (s *subject) held() string {
 	seen := ""
 	if !s.outlived {
@@ -27,9 +27,9 @@ func (s *subject) held() string {
 	return fmt.Sprintf("a kubelet worked under this Node after its instance was gone%s, so providerID %q belongs to another machine; drain and delete the Node, and restart its kubelet", seen, s.id)
 }
 
-// lives records an answer that the instance is not gone. If answers show it for that
-// long, the Node was held wrongly.
-func (s *subject) lives(state cloud.State, at time.Time, long time.Duration) {
+// showsAlive records an answer in which the instance is not gone. If answers show the instance
+// for long, the Node was held wrongly, so showsAlive releases it.
+func (s *subject) showsAlive(state cloud.State, at time.Time, long time.Duration) {
 	switch {
 	case !isAlive(state) || !s.isHeld():
 		s.back, s.refuted = time.Time{}, false
@@ -40,8 +40,8 @@ func (s *subject) lives(state cloud.State, at time.Time, long time.Duration) {
 	}
 }
 
-// mark returns the write that adds or removes a Node's Mark, if it needs one. The Mark of
-// a Node goes only when answers have shown its instance for a while.
+// mark returns the write that adds or removes a Node's Mark, if it needs one. It removes the
+// Mark only after answers have shown the instance for Times.Enough.
 func (c *Controller) mark(s *subject, now time.Time) (w controller.Write, ok bool) {
 	if s == nil || s.deleting || s.id == "" || !c.isFree(s, now) {
 		return w, false
@@ -58,7 +58,7 @@ func (c *Controller) mark(s *subject, now time.Time) (w controller.Write, ok boo
 	}
 	m := kube.Merge{Kind: kube.StrategicMergePatch, If: kube.Version{UID: s.uid}, Metadata: map[string]any{"annotations": map[string]any{Mark: value}}}
 	client, path := c.options.Client, kube.Path(kube.Nodes, s.name)
-	c.flying[s.name] = flight{uid: s.uid}
+	c.inFlight[s.name] = flight{uid: s.uid}
 	return controller.Write{
 		Controller: Name, Object: s.ref(), Verb: controller.Patch, Summary: summary,
 		Do: func(ctx context.Context) error {

@@ -23,7 +23,8 @@ func (l *lab) annotate(name, key, value string) {
 	})
 }
 
-// outlive ends the instance of a Node, whose name goes to a machine that works for a while.
+// outlive ends the instance of a Node. Another machine gets its name, and uses the Node for a
+// while.
 func (l *lab) outlive(name string) {
 	l.cloud.SetState(name, cloud.Terminated)
 	l.SetReady(name, corev1.ConditionUnknown)
@@ -33,8 +34,8 @@ func (l *lab) outlive(name string) {
 	l.Pass(2 * time.Minute)
 }
 
-// What one leader has seen of a machine that got the name of another one holds the Node
-// for all later leaders, also while that machine is cut off.
+// TestAnotherLeaderDeletesNoNodeOfAnotherMachine: if one leader has seen that another machine uses
+// a Node, no later leader deletes the Node, even while that machine is cut off.
 func TestAnotherLeaderDeletesNoNodeOfAnotherMachine(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(30)
@@ -53,14 +54,14 @@ func TestAnotherLeaderDeletesNoNodeOfAnotherMachine(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
-		// Without the mark, the Node is deleted: so it is the mark that held it.
+		// Without the mark, the Node is deleted. So the mark has held it.
 		l.annotate("worker-3", Mark, "")
 		l.Pass(10 * time.Minute)
 		l.wantNodes(29)
 	})
 }
 
-// The mark is written again if it is lost while the leader knows why.
+// TestAMarkThatIsRemovedComesBack: the leader restores a removed mark while it knows the reason.
 func TestAMarkThatIsRemovedComesBack(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(30)
@@ -74,8 +75,9 @@ func TestAMarkThatIsRemovedComesBack(t *testing.T) {
 	})
 }
 
-// A forged mark only ever prevents a deletion: it holds its Node while the instance is
-// gone, and goes if the instance runs. One of another instance, and garbage, do nothing.
+// TestAForgedMarkDeletesNothing: a forged mark only prevents a deletion. It holds its Node while
+// the instance is gone, and is removed if the instance runs. A mark of another instance, or
+// garbage, has no effect.
 func TestAForgedMarkDeletesNothing(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(30)
@@ -108,7 +110,8 @@ func TestAForgedMarkDeletesNothing(t *testing.T) {
 	})
 }
 
-// Forged marks on all Nodes do not make a wrong account credible.
+// TestForgedMarksHideNoWrongAccount: even forged marks on all Nodes do not make a wrong account
+// credible.
 func TestForgedMarksHideNoWrongAccount(t *testing.T) {
 	c := newCourt(t, 6, 4)
 	for i := range 5 {
@@ -125,7 +128,7 @@ func TestForgedMarksHideNoWrongAccount(t *testing.T) {
 	}
 }
 
-// A plan shows that a Node is held, and never as a deletion to come.
+// TestPlanShowsHeldNodes: a plan shows a held Node as held back, and not as a later deletion.
 func TestPlanShowsHeldNodes(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(30)

@@ -6,7 +6,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// keep returns what to keep of a Node.
+// keep returns the facts of a Node to keep.
 func keep(k *kube.Node) (name string, s subject) {
 	s = subject{
 		name: string(k.Name), uid: string(k.UID), version: string(k.ResourceVersion), id: string(k.ProviderID),
@@ -29,20 +29,20 @@ func keep(k *kube.Node) (name string, s subject) {
 
 // list replaces all Nodes.
 func (c *Controller) list(all map[string]subject) {
-	if c.judge.follows.IsZero() {
-		c.judge.follows = time.Now()
+	if c.judge.watching.IsZero() {
+		c.judge.watching = time.Now()
 	}
 	for name, v := range all {
 		c.set(name, v)
 	}
 	for name := range c.judge.subjects {
-		if _, is := all[name]; !is {
+		if _, exists := all[name]; !exists {
 			c.forget(name, true)
 		}
 	}
 }
 
-// set takes a state of a Node. One that is no longer ready is asked about soon.
+// set adds or updates a Node. It schedules a round soon if the Node has become unready.
 func (c *Controller) set(name string, v subject) {
 	old, now := c.judge.subjects[name], time.Now()
 	if old != nil && old.uid == v.uid && old.version == v.version {
@@ -53,17 +53,17 @@ func (c *Controller) set(name string, v subject) {
 	c.decide = c.decide || c.judge.suspects[name]
 	switch {
 	case fell && c.judge.last.IsZero():
-		c.hurry(now)
+		c.roundBy(now)
 	case fell:
-		c.hurry(now.Add(c.times().Gather))
+		c.roundBy(now.Add(c.times().Gather))
 	}
 	c.steps.Set(name, now)
 }
 
-// remove takes the deletion of a Node.
+// remove removes a Node whose deletion the watch has shown.
 func (c *Controller) remove(name string) { c.forget(name, false) }
 
-// forget takes the deletion of a Node, and whether the watch missed it.
+// forget removes a Node. missed is set if the watch has missed the deletion.
 func (c *Controller) forget(name string, missed bool) {
 	c.decide = c.decide || c.judge.suspects[name]
 	c.judge.remove(name, time.Now(), missed)
@@ -71,5 +71,5 @@ func (c *Controller) forget(name string, missed bool) {
 	c.steps.Remove(name)
 }
 
-// needs reports whether the cloud can be asked about a Node.
+// needs reports whether the instance of a Node can be looked up.
 func (s *subject) needs() bool { return s.id != "" && !s.deleting }

@@ -16,8 +16,8 @@ const (
 )
 
 const (
-	announceEvery = time.Second // the shortest time between two looks at the verdicts
-	remindEvery   = time.Minute // the longest while there are any
+	announceEvery = time.Second // the shortest time between two announcements
+	remindEvery   = time.Minute // the longest one while there are verdicts
 )
 
 // announce sends an event for each Node whose instance is gone. The Engine limits them.
@@ -55,23 +55,22 @@ type Gone struct {
 	Text             string
 }
 
-// Report is what the controller knows. It shares no memory with it.
+// Report is the state of the controller. It shares no memory with it.
 type Report struct {
 	// Unready are the Nodes that are not ready, and ShutDown those with the taint.
 	Unready, ShutDown int
-	// Gone are the Nodes whose instances are gone, and which are not ready or have another
-	// machine; those that are gone the longest first.
+	// Gone are the Nodes whose instances are gone, in the order in which that was first
+	// seen. They are unready, or another machine uses them.
 	Gone []Gone
-	// Deleted is how many Nodes that were not ready were deleted in the last hour, by
-	// whomever.
+	// Deleted counts the unready Nodes that any program has deleted in the last hour.
 	Deleted int
-	// Asked is when the cloud was asked last.
+	// Asked is the time of the last round.
 	Asked time.Time
-	// Doubt is why the last answer decides nothing, or "".
+	// Doubt is why the last round is not credible, or "".
 	Doubt string
 }
 
-// Held counts the Nodes that are not deleted, and about which a person may have to decide.
+// Held counts the Nodes whose deletion waits for the decision of a person.
 func (r Report) Held() (n int) {
 	for _, g := range r.Gone {
 		if g.Why.IsHeld() {
@@ -81,7 +80,7 @@ func (r Report) Held() (n int) {
 	return n
 }
 
-// Report returns what the controller knows. Call it in the Engine's loop.
+// Report returns the state of the controller. Call it in the Engine's loop.
 func (c *Controller) Report(now time.Time) Report {
 	r := Report{Asked: c.judge.last, Doubt: c.judge.doubt}
 	for _, v := range c.judge.verdicts(now, 0) {

@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// vouching is how many ready Nodes a round also asks about.
+	// vouching is the number of ready Nodes in a round. Their instances show that the
+	// round is credible.
 	vouching = 10
-	// readers is how many Leases are read at once.
+	// readers is the number of concurrent reads of Leases.
 	readers = 8
 )
 
-// times returns the times of the rules.
+// times returns the durations of the rules.
 func (c *Controller) times() Times { return c.judge.rules.Times }
 
-// hurry makes a round due at a time at the latest.
-func (c *Controller) hurry(at time.Time) {
+// roundBy schedules a round at this time, unless one is due earlier.
+func (c *Controller) roundBy(at time.Time) {
 	if least := c.judge.last.Add(c.times().Pace); at.Before(least) {
 		at = least
 	}
@@ -37,14 +38,13 @@ func (c *Controller) hurry(at time.Time) {
 	}
 }
 
-// due returns the Nodes of the next round, if it is due: those that are not ready, those
-// that were ready without an instance, those that are held, and some that are ready. An
-// audit is about all.
+// due returns the Nodes of the next round, if it is due. These are the unready Nodes, the ready
+// ones without an instance, the held ones, and some ready ones. An audit covers all Nodes.
 func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 	if c.next.IsZero() || now.Before(c.next) {
 		return nil, c.next
 	}
-	clear(c.asked)
+	clear(c.running)
 	c.whole = !now.Before(c.audit)
 	waits := false
 	var ready []*subject
@@ -74,15 +74,15 @@ func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 	return keys, c.next
 }
 
-// key returns the key of a Node in a round, and records the Node. It holds all that read
+// key records a Node of a round, and returns its key: the name and the providerID, which read
 // needs.
 func (c *Controller) key(s *subject) string {
-	c.asked[s.name] = s.uid
+	c.running[s.name] = s.uid
 	return s.name + " " + s.id
 }
 
-// read asks the cloud about all Nodes of a round in one call, and reads the Leases of
-// those whose instances are gone.
+// read looks up the instances of all Nodes of a round in one call. Then it reads the Leases of
+// the Nodes whose instances are gone.
 func (c *Controller) read(ctx context.Context, keys []string) (map[string]answer, error) {
 	var ids []string
 	for _, key := range keys {
@@ -92,7 +92,7 @@ func (c *Controller) read(ctx context.Context, keys []string) (map[string]answer
 	slices.Sort(ids)
 	instances, err := c.options.Cloud.Instances(ctx, slices.Compact(ids))
 	if err != nil {
-		return nil, err // a part of an answer decides nothing
+		return nil, err // a partial answer decides nothing
 	}
 	var mu sync.Mutex
 	found := make(map[string]answer, len(keys))
@@ -126,7 +126,7 @@ func (c *Controller) read(ctx context.Context, keys []string) (map[string]answer
 	return found, nil
 }
 
-// renewed returns when a kubelet renewed its Lease last, as the Lease has it.
+// renewed returns the time of the last renewal in a kubelet's Lease, or "" without a Lease.
 func (c *Controller) renewed(ctx context.Context, node string) (at string, err error) {
 	var l kube.Lease
 	err = kube.Get(ctx, c.options.Client, kube.Path(kube.Leases(leaseNamespace), node), kube.LeaseFormat, &l)
@@ -136,9 +136,9 @@ func (c *Controller) renewed(ctx context.Context, node string) (at string, err e
 	return l.Spec.RenewTime, err
 }
 
-// take takes the outcome of a round.
+// take applies the result of a round.
 func (c *Controller) take(keys []string, found map[string]answer) {
-	now, asked := time.Now(), maps.Clone(c.asked)
+	now, uids := time.Now(), maps.Clone(c.running)
 	r := round{at: now, answers: make(map[string]answer)}
 	for _, key := range keys {
 		name, id, _ := strings.Cut(key, " ")
@@ -147,11 +147,11 @@ func (c *Controller) take(keys []string, found map[string]answer) {
 			r.failed = "the cloud did not answer, or not about all Nodes"
 			continue
 		}
-		// A Node that was re-created meanwhile was not asked about.
+		// Ignore a Node that was re-created during the round.
 		if s := c.judge.subjects[name]; s == nil || s.id != id {
 			continue
 		}
-		a.uid = asked[name]
+		a.uid = uids[name]
 		r.answers[name] = a
 	}
 	c.judge.take(r)
@@ -165,12 +165,12 @@ func (c *Controller) take(keys []string, found map[string]answer) {
 			c.audit = controller.NextRefresh(c.judge.began, now, c.times().Audit)
 		}
 	}
-	c.hurry(now.Add(c.options.Period)) // if nothing is open then, the audit is next
+	c.roundBy(now.Add(c.options.Period)) // without open Nodes then, due waits for the audit
 	for name := range r.answers {
 		c.steps.Set(name, now)
 	}
 	if r.failed != "" || c.isTurning() {
-		c.hurry(now.Add(c.times().Pace))
+		c.roundBy(now.Add(c.times().Pace))
 	}
 }
 

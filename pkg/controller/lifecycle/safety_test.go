@@ -11,17 +11,17 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// A process that restarts all the time knows of no deletion, and so makes none. One that
-// stood by has seen them.
+// TestAProcessKnowsTheDeletionsOfTheHour: a process that restarts repeatedly does not know earlier
+// deletions, so it makes none. A standby has seen them.
 func TestAProcessKnowsTheDeletionsOfTheHour(t *testing.T) {
 	c := newCourt(t, 96, 4)
-	c.follows = c.now.Add(-50 * time.Minute)
+	c.watching = c.now.Add(-50 * time.Minute)
 	c.minutes(6)
 	c.want(Observed, "this process watches Nodes since 02:10:00 UTC", "deletes none in its first hour")
 	c.minutes(4)
 	c.want(Due)
 
-	for range 5 { // as a standby sees what another leader does
+	for range 5 { // a standby sees the deletions of the leader
 		name := fmt.Sprint("x", c.version())
 		c.add(name, false)
 		c.remove(name, c.now, false)
@@ -31,7 +31,7 @@ func TestAProcessKnowsTheDeletionsOfTheHour(t *testing.T) {
 	c.remove("ready", c.now, false)
 	c.want(Limited, "5 Nodes")
 	c.add("ready", true)
-	c.remove("ready", c.now, true) // a watch that broke
+	c.remove("ready", c.now, true) // the watch has missed the deletion
 	c.want(Limited, "6 Nodes")
 	c.minutes(61)
 	c.want(Due)
@@ -39,8 +39,8 @@ func TestAProcessKnowsTheDeletionsOfTheHour(t *testing.T) {
 
 func (c *court) version() int { return len(c.deleted) }
 
-// A Node whose name went to another machine is noticed while it is ready, before anything
-// else happens to it.
+// TestAKubeletUnderTheNodeOfAnotherMachine: the controller notices that another machine uses a
+// Node while the Node is ready.
 func TestAKubeletUnderTheNodeOfAnotherMachine(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(30)
@@ -65,8 +65,8 @@ func TestAKubeletUnderTheNodeOfAnotherMachine(t *testing.T) {
 	})
 }
 
-// A Lease that was renewed between a ready Node's last answer and its first one as an
-// unready Node shows a kubelet at work.
+// TestALeaseCountsAcrossReadiness: a Node's Lease may be renewed between the last answer while it
+// was ready and the first one while it is unready. This proves that a kubelet uses the Node.
 func TestALeaseCountsAcrossReadiness(t *testing.T) {
 	c := newCourt(t, 5, 1)
 	c.states["w0"], c.leases["w0"] = cloud.Terminated, "first"
@@ -77,7 +77,7 @@ func TestALeaseCountsAcrossReadiness(t *testing.T) {
 	if why, text := c.why("w0"); why != Outlived {
 		t.Errorf("w0 is %s: %s", why, text)
 	}
-	// One whose kubelet ended with its instance is deleted.
+	// A Node whose kubelet ended with its instance is deleted.
 	c.states["w1"], c.leases["w1"] = cloud.Terminated, "first"
 	c.minutes(1)
 	c.set(subject{name: "w1", uid: "uid-w1", version: "2", id: "id-w1"})
@@ -87,8 +87,9 @@ func TestALeaseCountsAcrossReadiness(t *testing.T) {
 	}
 }
 
-// While a ready Node is absent, the cloud is blind, and absence counts for nothing.
-func TestAbsenceCountsForNothingWhileTheCloudIsBlind(t *testing.T) {
+// TestAbsenceCountsForNothingWhileAReadyNodeIsAbsent: while the instance of a ready Node is
+// absent, the answers seem incomplete, and absence is no evidence.
+func TestAbsenceCountsForNothingWhileAReadyNodeIsAbsent(t *testing.T) {
 	c := newCourt(t, 10, 2)
 	c.rules.Limit = 50
 	c.states["d0"] = cloud.Absent
@@ -106,7 +107,7 @@ func TestAbsenceCountsForNothingWhileTheCloudIsBlind(t *testing.T) {
 	c.want(Due)
 }
 
-// Rounds that fail are tried again less and less often.
+// TestFailedRoundsBackOff: failed rounds are retried with a back-off.
 func TestFailedRoundsBackOff(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(5)
@@ -114,7 +115,7 @@ func TestFailedRoundsBackOff(t *testing.T) {
 		l.cloud.Do(func() { l.cloud.Revoked = true })
 		l.SetReady("worker-0", corev1.ConditionUnknown)
 		before := len(l.cloud.Calls())
-		for i := range 60 { // and other Nodes come and go
+		for i := range 60 { // meanwhile other Nodes appear and vanish
 			l.SetReady("worker-1", []corev1.ConditionStatus{corev1.ConditionUnknown, corev1.ConditionTrue}[i%2])
 			l.Pass(time.Minute)
 		}
@@ -128,7 +129,7 @@ func TestFailedRoundsBackOff(t *testing.T) {
 	})
 }
 
-// An answer about a Node from before it was ready says nothing about it later.
+// TestAnOldStopTaintsNothing: an answer from before a Node became ready does not count later.
 func TestAnOldStopTaintsNothing(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(3)
@@ -149,7 +150,8 @@ func TestAnOldStopTaintsNothing(t *testing.T) {
 	})
 }
 
-// One error of the cloud warns about no Node; errors that last do.
+// TestOneErrorWarnsAboutNoNode: a single error of the cloud causes no warning. Errors that last
+// do.
 func TestOneErrorWarnsAboutNoNode(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.workers(40)
@@ -172,7 +174,8 @@ func TestOneErrorWarnsAboutNoNode(t *testing.T) {
 	})
 }
 
-// A Node's event looks at no other Node, unless one is suspected.
+// TestVerdictsLookAtSuspectsOnly: verdicts examines only the suspects, so it costs nothing while
+// there are none.
 func TestVerdictsLookAtSuspectsOnly(t *testing.T) {
 	c := newCourt(t, 1000, 1)
 	c.minutes(1)
@@ -185,16 +188,17 @@ func TestVerdictsLookAtSuspectsOnly(t *testing.T) {
 	}
 }
 
-// A process has watched since its first list of the Nodes, and not since its last one.
+// TestAListBeginsToWatch: a process has watched since its first list of the Nodes, not since its
+// last one.
 func TestAListBeginsToWatch(t *testing.T) {
 	inLab(t, func(l *lab) {
 		c := &Controller{judge: newJudge(Rules{})}
 		c.list(map[string]subject{"a": {name: "a", uid: "1", version: "1", ready: true}})
-		first := c.judge.follows
+		first := c.judge.watching
 		l.Pass(time.Minute)
 		c.list(nil)
-		if first.IsZero() || c.judge.follows != first || len(c.judge.deleted) != 1 {
-			t.Errorf("%s, then %s, %v", first, c.judge.follows, c.judge.deleted)
+		if first.IsZero() || c.judge.watching != first || len(c.judge.deleted) != 1 {
+			t.Errorf("%s, then %s, %v", first, c.judge.watching, c.judge.deleted)
 		}
 	})
 }

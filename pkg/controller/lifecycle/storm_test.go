@@ -20,8 +20,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
-// storm is a cluster with two processes, in which cloud, API server, machines and
-// processes fail at random.
+// storm is a cluster with two processes, and random faults of the cloud, the API server, the
+// machines and the processes.
 type storm struct {
 	*lab
 	rnd     *rand.Rand
@@ -30,9 +30,9 @@ type storm struct {
 	names   int
 	ended   map[string]time.Time // when instances ended, by Node
 	cut     map[string]bool      // kubelets that do not reach the API server
-	reused  map[string]bool      // names that went to other machines
+	reused  map[string]bool      // names that other machines have got
 	known   map[string]*corev1.Node
-	hours   []time.Time // after when Nodes were deleted by the program, within the hour
+	hours   []time.Time // lower bounds of the times of the program's deletions in the last hour
 	watched time.Time
 	deleted int
 }
@@ -50,13 +50,13 @@ func (s *storm) any() string {
 	return all[s.rnd.IntN(len(all))]
 }
 
-// restart ends a process, and starts another one, which has seen nothing. If it was the
-// leader, the other one leads.
+// restart replaces a process by a new one, which has seen nothing. If the old one was the
+// leader, the other process leads.
 func (s *storm) restart(i int) {
 	s.Replica = s.all[i]
 	s.Kill()
 	s.start(func(_ *controller.Options, o *Options) { o.Rules.Limit = 5 })
-	s.c.judge.follows = time.Time{}
+	s.c.judge.watching = time.Time{}
 	s.all[i] = s.Replica
 	s.Engine.Follow()
 	if i == s.leader {
@@ -82,7 +82,7 @@ func dice(seed uint64) func(n int) int {
 	}
 }
 
-// weather changes what is wrong with the cloud and the API server.
+// weather changes the faults of the cloud and the API server.
 func (s *storm) weather() {
 	rnd, n := dice(s.rnd.Uint64()), s.rnd.IntN(12)
 	s.cloud.Do(func() {
@@ -90,7 +90,7 @@ func (s *storm) weather() {
 		switch n {
 		case 2: // some pages are missing
 			s.cloud.Fault = func(c cloudtest.Call) ([]string, error) { return c.Keys[:rnd(len(c.Keys)+1)], nil }
-		case 3, 4: // errors, with and without what was read before
+		case 3, 4: // errors, with and without a part of the answer
 			s.cloud.Fault = func(c cloudtest.Call) (some []string, err error) {
 				if rnd(3) == 0 {
 					return c.Keys, nil
@@ -118,7 +118,7 @@ func (s *storm) weather() {
 	})
 }
 
-// happen lets one thing happen to a machine.
+// happen makes one random event of a machine.
 func (s *storm) happen() {
 	name := s.any()
 	end, now := s.ended[name], time.Now()
@@ -136,7 +136,7 @@ func (s *storm) happen() {
 		s.cut[name] = false
 		s.SetReady(name, corev1.ConditionTrue)
 	case n == 14 && !end.IsZero() && now.Sub(end) > 2*time.Minute:
-		s.reused[name], s.cut[name] = true, false // until it is noticed, it works
+		s.reused[name], s.cut[name] = true, false // it works until the controller notices it
 		s.SetReady(name, corev1.ConditionTrue)
 	case n == 15 && !end.IsZero() && now.Sub(end) > 70*time.Minute:
 		s.cloud.Forget(name)
@@ -163,10 +163,10 @@ func (s *storm) isMarked(name string) bool {
 	return n != nil && n.Annotations[Mark] != ""
 }
 
-// take forgets a Node that a person deletes.
+// take records that a person deletes a Node.
 func (s *storm) take(name string) { delete(s.known, name) }
 
-// watch checks what the program has deleted since the last time.
+// watch checks the program's deletions since the last call.
 func (s *storm) watch() {
 	now := time.Now()
 	nodes := make(map[string]*corev1.Node)
@@ -176,7 +176,7 @@ func (s *storm) watch() {
 	for name, n := range s.known {
 		end := s.ended[name]
 		if !end.IsZero() && now.Sub(end) > 3*time.Minute && n.Status.Conditions[0].Status != corev1.ConditionTrue {
-			gone++ // and an answer has said so
+			gone++ // as an answer has shown
 		}
 	}
 	for name, n := range s.known {
@@ -191,7 +191,7 @@ func (s *storm) watch() {
 			s.Errorf("%s is deleted %s after its end", name, now.Sub(end))
 		case s.reused[name]:
 			s.Errorf("%s is deleted, and another machine has its name: %v", name, n.Annotations)
-		case 2*gone > len(s.known)+2: // two may have been launched since the last look
+		case 2*gone > len(s.known)+2: // two may have been launched since the last call
 			s.Errorf("%s is deleted while %d of %d are gone", name, gone, len(s.known))
 		case len(s.hours) >= max(1, (len(s.known)+2+len(s.hours))*5/100):
 			s.Errorf("%s is deleted, the %dth of %d within the hour", name, len(s.hours)+1, len(s.known))
@@ -202,10 +202,10 @@ func (s *storm) watch() {
 	s.known, s.watched = nodes, now
 }
 
-// Whatever happens to cloud, API server, machines and processes, no Node is deleted whose
-// instance has not been gone for long, or whose name another machine has; and over all
-// processes no more in an hour than the limit allows. It takes some seconds, because a
-// day passes for two processes.
+// TestNoStormDeletesALivingNode makes random faults of the cloud, the API server, the machines and
+// the processes. No Node is deleted if its instance has not been gone for long, or if another
+// machine has its name. All processes together delete no more Nodes in an hour than the limit
+// allows. The test takes some seconds, because a day passes for two processes.
 func TestNoStormDeletesALivingNode(t *testing.T) {
 	deleted := 0
 	for seed := range uint64(2) {
@@ -243,7 +243,7 @@ func TestNoStormDeletesALivingNode(t *testing.T) {
 	}
 }
 
-// beat renews the Leases of the kubelets that matter: under Nodes whose instances are gone.
+// beat renews the Leases of the kubelets that use Nodes whose instances are gone.
 func (s *storm) beat() {
 	for _, name := range slices.Sorted(maps.Keys(s.ended)) {
 		if !s.cut[name] && s.API.Node(name) != nil {

@@ -2,24 +2,25 @@ package lifecycle
 
 import "time"
 
-// enoughAnswers is how many answers in a row must say that an instance is gone.
+// enoughAnswers is the number of answers in a row that must show an instance as gone.
 const enoughAnswers = 5
 
 // Times are the durations that the rules require.
 type Times struct {
-	// Enough is how long answers must say that an instance is gone.
+	// Enough is the time for which answers must show an instance as gone.
 	Enough time.Duration
 	// Gap is the longest time between two such answers.
 	Gap time.Duration
 	// Hour is the time to which Rules.Limit applies.
 	Hour time.Duration
-	// Audit is how often a round asks about all Nodes, while all are ready too. It finds
-	// Nodes whose name went to another machine, and parts of an account that are hidden,
-	// before an absent instance counts as gone.
+	// Audit is the time between two rounds about all Nodes, even if all are ready. Such a
+	// round finds Nodes that another machine uses. It also finds parts of an account that
+	// the credentials do not show, before an absent instance counts as gone.
 	Audit time.Duration
 	// Pace is the shortest time between two rounds.
 	Pace time.Duration
-	// Gather is how long a Node that is no longer ready waits for others.
+	// Gather is the time from a Node's change to unready to its round, so that other Nodes
+	// can join.
 	Gather time.Duration
 }
 

@@ -10,50 +10,50 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// Why is what a Node whose instance is gone waits for.
+// Why is the reason for which a Node whose instance is gone is deleted or not.
 type Why string
 
 // The reasons.
 const (
-	// Due is a Node to delete now.
+	// Due means that the Node is deleted now.
 	Due Why = "due"
-	// Observed is a Node about which not enough answers agree yet, or while too little is
-	// known about the deletions of the last hour.
+	// Observed means that not enough answers agree yet, or that this process has not
+	// watched the Nodes for an hour.
 	Observed Why = "observed"
-	// Doubted is a Node about which the last round decided nothing.
+	// Doubted means that the last round was not credible.
 	Doubted Why = "doubted"
-	// Vanished is a Node whose instance is absent, and was never shown as terminated.
+	// Vanished means that the instance is absent, and was never shown as terminated.
 	Vanished Why = "vanished"
-	// Unread is a Node whose Lease cannot be read.
+	// Unread means that the Node's Lease cannot be read.
 	Unread Why = "unread"
-	// Most is a Node while most Nodes seem to be gone.
+	// Most means that most Nodes seem to be gone.
 	Most Why = "most-gone"
-	// Limited is a Node beyond the limit of an hour.
+	// Limited means that the limit of an hour is used up.
 	Limited Why = "limit"
-	// Outlived is a Node under which a kubelet worked after its instance was gone.
+	// Outlived means that a kubelet has used the Node after its instance was gone.
 	Outlived Why = "outlived"
 )
 
-// Reasons are all of these.
+// Reasons are all reasons.
 var Reasons = []Why{Due, Observed, Doubted, Vanished, Unread, Most, Limited, Outlived}
 
-// IsHeld reports whether a person may have to decide.
+// IsHeld reports whether the deletion may wait for the decision of a person.
 func (w Why) IsHeld() bool { return w != Due && w != Observed && w != Vanished }
 
-// verdict is what happens to a Node whose instance is gone.
+// verdict is the decision about a Node whose instance is gone.
 type verdict struct {
 	*subject
 	why   Why
 	text  string
-	until time.Time // when it may be another, without a round; zero is unknown
+	until time.Time // the time at which it may change without a round, or zero
 }
 
-// suspected reports whether there is something to decide about a Node.
+// suspected reports whether a Node needs a verdict.
 func (s *subject) suspected() bool {
 	return s != nil && !s.deleting && (s.isHeld() || s.gone != nil && !s.ready)
 }
 
-// since returns since when the instance is gone, or zero.
+// since returns the time at which the instance was first seen as gone, or zero.
 func (s *subject) since() time.Time {
 	if s.gone == nil {
 		return time.Time{}
@@ -61,9 +61,9 @@ func (s *subject) since() time.Time {
 	return s.gone.first
 }
 
-// verdicts returns what happens to the Nodes whose instances are gone, those that are
-// gone the longest first. flying are deletions in flight.
-func (j *judge) verdicts(now time.Time, flying int) (all []verdict) {
+// verdicts returns the verdicts of all Nodes whose instances are gone, in the order in which
+// that was first seen. inFlight is the number of deletions in flight.
+func (j *judge) verdicts(now time.Time, inFlight int) (all []verdict) {
 	gone := 0
 	for name := range j.suspects {
 		switch s := j.subjects[name]; {
@@ -84,7 +84,7 @@ func (j *judge) verdicts(now time.Time, flying int) (all []verdict) {
 	})
 	nodes := j.lasting
 	most := 2*gone > nodes
-	allowed, free := j.allowed(nodes, now, flying)
+	allowed, free := j.allowed(nodes, now, inFlight)
 	for i := range all {
 		v := &all[i]
 		v.why, v.text, v.until = j.judge(v.subject, now)
@@ -93,10 +93,10 @@ func (j *judge) verdicts(now time.Time, flying int) (all []verdict) {
 		case most:
 			v.why = Most
 			v.text = fmt.Sprintf("the cloud says that the instances of %d of %d Nodes are gone, and so many are not deleted; if that is true, delete the Nodes yourself", gone, nodes)
-		case j.rules.Limit > 0 && now.Sub(j.follows) < j.rules.Times.Hour:
-			v.why, v.until = Observed, j.follows.Add(j.rules.Times.Hour)
+		case j.rules.Limit > 0 && now.Sub(j.watching) < j.rules.Times.Hour:
+			v.why, v.until = Observed, j.watching.Add(j.rules.Times.Hour)
 			v.text = fmt.Sprintf("its instance is %s; this process watches Nodes since %s, and deletes none in its first hour: it cannot know what was deleted before",
-				v.gone.text(v.state), clock(j.follows))
+				v.gone.text(v.state), clock(j.watching))
 		case allowed <= 0:
 			v.why, v.until = Limited, free
 			v.text = fmt.Sprintf("%d Nodes that were not ready were deleted within the hour, and --node-deletion-limit=%d%% allows no more of %d; raise it, or delete the Node yourself", len(j.deleted), j.rules.Limit, nodes)
@@ -108,7 +108,7 @@ func (j *judge) verdicts(now time.Time, flying int) (all []verdict) {
 	return all
 }
 
-// judge returns what happens to one Node, the limits of all left aside.
+// judge returns the verdict of one Node, without the limits that apply to all Nodes together.
 func (j *judge) judge(s *subject, now time.Time) (why Why, text string, until time.Time) {
 	e := s.gone
 	switch {
@@ -118,8 +118,8 @@ func (j *judge) judge(s *subject, now time.Time) (why Why, text string, until ti
 		return Doubted, "the last answer of the cloud decides nothing: " + j.doubt, until
 	case e.unread != nil:
 		return Unread, fmt.Sprintf("the kubelet's Lease cannot be read: %v; allow get on leases in the namespace %s", e.unread, leaseNamespace), until
-	case j.blind != "" && !e.terminated:
-		return Doubted, fmt.Sprintf("the cloud shows no instance of Node %s either, which is ready; check the account, the region and the permissions, or the providerID of Node %s", j.blind, j.blind), until
+	case j.absentReady != "" && !e.terminated:
+		return Doubted, fmt.Sprintf("the cloud shows no instance of Node %s either, which is ready; check the account, the region and the permissions, or the providerID of Node %s", j.absentReady, j.absentReady), until
 	case !e.isEnough(j.rules.Times.Enough), e.last.Before(j.began.Add(j.rules.Times.Enough)):
 		return Observed, fmt.Sprintf("its instance is %s; it is deleted if the cloud says so for %s and in %d answers", e.text(s.state), j.rules.Times.Enough, enoughAnswers), until
 	case !e.terminated && e.last.Sub(e.first) < j.rules.Remembers:
@@ -131,7 +131,7 @@ func (j *judge) judge(s *subject, now time.Time) (why Why, text string, until ti
 	return Due, "", until
 }
 
-// text describes what was seen.
+// text describes the evidence.
 func (e *evidence) text(s cloud.State) string {
 	return fmt.Sprintf("%s, in %s since %s", s, answers(e.answers), clock(e.first))
 }
@@ -145,9 +145,9 @@ func answers(n int) string {
 
 func clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) + " UTC" }
 
-// allowed returns how many more Nodes may be deleted now, and when that changes. Nodes
-// that others deleted count too: an earlier leader may have.
-func (j *judge) allowed(nodes int, now time.Time, flying int) (n int, again time.Time) {
+// allowed returns how many more Nodes may be deleted now, and when that number may grow. It
+// counts the deletions of all programs, because an earlier leader may have made them.
+func (j *judge) allowed(nodes int, now time.Time, inFlight int) (n int, again time.Time) {
 	j.outdate(now)
 	for _, at := range j.deleted {
 		if free := at.Add(j.rules.Times.Hour); again.IsZero() || free.Before(again) {
@@ -157,16 +157,17 @@ func (j *judge) allowed(nodes int, now time.Time, flying int) (n int, again time
 	if j.rules.Limit <= 0 {
 		return 0, again
 	}
-	// Those that were deleted count among the Nodes, so that the limit does not shrink.
-	return max(1, (nodes+len(j.deleted))*j.rules.Limit/100) - len(j.deleted) - flying, again
+	// Deleted Nodes count among the Nodes, so that the limit does not shrink.
+	return max(1, (nodes+len(j.deleted))*j.rules.Limit/100) - len(j.deleted) - inFlight, again
 }
 
-// outdate forgets the deletions that are an hour old.
+// outdate drops the deletions that are an hour old.
 func (j *judge) outdate(now time.Time) {
 	maps.DeleteFunc(j.deleted, func(_ string, at time.Time) bool { return now.Sub(at) >= j.rules.Times.Hour })
 }
 
-// lasts reports whether what holds a Node back has lasted: one error is none to report.
+// lasts reports whether the reason for a verdict has lasted long enough for an event. A single
+// error causes none.
 func (j *judge) lasts(v verdict, now time.Time) bool {
 	switch {
 	case v.why == Doubted && !j.since.IsZero():
