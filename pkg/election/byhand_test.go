@@ -41,7 +41,7 @@ func TestDeletedLeaseKeepsItsLeader(t *testing.T) {
 						t.Errorf("the Lease is %v", spec)
 					}
 					l.wait(time.Minute)
-					if n := len(l.crown.all()); n != 1 || !leader.Status().Leading {
+					if n := len(l.terms.all()); n != 1 || !leader.Status().Leading {
 						t.Errorf("%d terms", n)
 					}
 					return
@@ -50,7 +50,7 @@ func TestDeletedLeaseKeepsItsLeader(t *testing.T) {
 				if took < 15*time.Second || took > 24*time.Second {
 					t.Errorf("took %s", took)
 				}
-				if last := l.crown.all()[1]; last.Clean || last.Number != 1 {
+				if last := l.terms.all()[1]; last.Clean || last.Number != 1 {
 					t.Errorf("%+v", last.Term)
 				}
 			})
@@ -75,7 +75,7 @@ func TestRemovedHolderStopsFirst(t *testing.T) {
 		if _, took := l.leads(20*time.Second, all...); took < 14*time.Second {
 			t.Errorf("took %s", took)
 		}
-		if last := l.crown.all()[1]; last.Clean {
+		if last := l.terms.all()[1]; last.Clean {
 			t.Error("clean")
 		}
 	})
@@ -111,7 +111,7 @@ func TestForeignLeaseIsTakenOverWhenItExpires(t *testing.T) {
 				if late := took - c.after; late < 0 || late > 2500*time.Millisecond {
 					t.Errorf("took %s, want %s", took, c.after)
 				}
-				if first := l.crown.all()[0]; first.Clean != c.clean || first.Number < 0 || first.Number > 5 {
+				if first := l.terms.all()[0]; first.Clean != c.clean || first.Number < 0 || first.Number > 5 {
 					t.Errorf("%+v", first.Term)
 				}
 				if l.spec()["strategy"] != "kept" {
@@ -159,8 +159,8 @@ func TestForeignEditsAreKept(t *testing.T) {
 		l.wait(time.Minute + time.Second)
 		label("b")
 		l.wait(time.Minute)
-		if labels, _ := l.f.Object(path)["metadata"].(map[string]any)["labels"].(map[string]any); labels["a"] != "b" || !leader.Status().Leading || len(l.crown.all()) != 1 {
-			t.Errorf("%v, %d terms", labels, len(l.crown.all()))
+		if labels, _ := l.f.Object(path)["metadata"].(map[string]any)["labels"].(map[string]any); labels["a"] != "b" || !leader.Status().Leading || len(l.terms.all()) != 1 {
+			t.Errorf("%v, %d terms", labels, len(l.terms.all()))
 		}
 		leader.cutOff()
 		took := time.Duration(0)

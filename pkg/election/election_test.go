@@ -21,10 +21,10 @@ func TestOneOfManyLeads(t *testing.T) {
 		all := l.many(10)
 		leader, took := l.leads(time.Second, all...)
 		l.wait(20 * time.Minute)
-		if n := leading(all); n != 1 || took > 0 || len(l.crown.all()) != 1 {
-			t.Errorf("%d of 10 lead, the first after %s, %d terms", n, took, len(l.crown.all()))
+		if n := leading(all); n != 1 || took > 0 || len(l.terms.all()) != 1 {
+			t.Errorf("%d of 10 lead, the first after %s, %d terms", n, took, len(l.terms.all()))
 		}
-		if term := l.crown.all()[0]; !term.Clean || term.Number != 0 || term.ID == "" {
+		if term := l.terms.all()[0]; !term.Clean || term.Number != 0 || term.ID == "" {
 			t.Errorf("%+v", term.Term)
 		}
 		spec := l.spec()
@@ -76,7 +76,7 @@ func TestCleanReleaseHandsOverAtOnce(t *testing.T) {
 						t.Errorf("took %s", took)
 					}
 				}
-				for i, term := range l.crown.all() {
+				for i, term := range l.terms.all() {
 					if !term.Clean || term.Number != int64(i) {
 						t.Errorf("%+v", term)
 					}
@@ -99,7 +99,7 @@ func TestKilledLeaderIsReplaced(t *testing.T) {
 			if took < 13*time.Second || took > 17*time.Second {
 				t.Errorf("took %s", took)
 			}
-			last := l.crown.all()[1]
+			last := l.terms.all()[1]
 			if last.Clean || last.Number != 1 || next.Status().Transitions != 1 {
 				t.Errorf("%+v", last.Term)
 			}
@@ -122,7 +122,7 @@ func TestUncleanEndHandsOverSoon(t *testing.T) {
 		if _, took := l.leads(5*time.Second, second); took < time.Second || took > 1100*time.Millisecond {
 			t.Errorf("took %s", took)
 		}
-		if last := l.crown.all()[1]; last.Clean {
+		if last := l.terms.all()[1]; last.Clean {
 			t.Error("clean")
 		}
 	})
@@ -153,7 +153,7 @@ func TestLeaderStopsBeforeItsLeaseEnds(t *testing.T) {
 				l.wait(time.Minute + time.Second)
 				over := make(chan struct{})
 				l.f.Do(func() { fault(l.f, over) })
-				deadline := l.crown.all()[0].Deadline()
+				deadline := l.terms.all()[0].Deadline()
 				if left := time.Until(deadline); left < 7*time.Second || left > 10*time.Second {
 					t.Errorf("the deadline is in %s", left)
 				}
@@ -162,7 +162,7 @@ func TestLeaderStopsBeforeItsLeaseEnds(t *testing.T) {
 					t.Error("stopped before its deadline")
 				}
 				l.wait(2 * time.Millisecond)
-				term := l.crown.all()[0]
+				term := l.terms.all()[0]
 				if term.ended.IsZero() || term.ended.After(deadline) || !term.Deadline().Equal(deadline) || r.Status().Leading || r.Status().Failing == nil {
 					t.Errorf("%+v, the deadline was %s: %+v", term, deadline, r.Status())
 				}
@@ -170,7 +170,7 @@ func TestLeaderStopsBeforeItsLeaseEnds(t *testing.T) {
 				close(over)
 				l.f.Cut()
 				l.leads(10*time.Second, r)
-				if last := l.crown.all()[1]; !last.Clean || last.Number <= term.Number || r.Status().Failing != nil {
+				if last := l.terms.all()[1]; !last.Clean || last.Number <= term.Number || r.Status().Failing != nil {
 					t.Errorf("%+v: %+v", last.Term, r.Status())
 				}
 			})
@@ -209,8 +209,8 @@ func TestSlowServerKeepsItsLeader(t *testing.T) {
 				leader, _ := l.leads(time.Second, all...)
 				l.f.Do(func() { fault(l.f) })
 				l.wait(10 * time.Minute)
-				if !leader.Status().Leading || len(l.crown.all()) != 1 {
-					t.Errorf("%d terms: %+v", len(l.crown.all()), leader.Status())
+				if !leader.Status().Leading || len(l.terms.all()) != 1 {
+					t.Errorf("%d terms: %+v", len(l.terms.all()), leader.Status())
 				}
 			})
 		})
@@ -230,7 +230,7 @@ func TestAcquisitionWithoutAnAnswerLeads(t *testing.T) {
 				l.f.Lose = func(r *http.Request) bool { return r.Method == http.MethodPut && writes.Add(1) < 3 }
 			})
 			l.leads(20*time.Second, l.replica("second", nil))
-			if last := l.crown.all()[1]; last.Clean == unclean || writes.Load() != 3 {
+			if last := l.terms.all()[1]; last.Clean == unclean || writes.Load() != 3 {
 				t.Errorf("unclean end %t: %+v, %d writes", unclean, last.Term, writes.Load())
 			}
 		})
@@ -259,7 +259,7 @@ func TestClocksMayDiffer(t *testing.T) {
 			leader.cutOff()
 			all = without(all, leader)
 		}
-		if n := len(l.crown.all()); n < 3 {
+		if n := len(l.terms.all()); n < 3 {
 			t.Errorf("%d terms", n)
 		}
 		synctest.Wait()
@@ -287,8 +287,8 @@ func TestLateAbsenceDoesNotHideTheLease(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		l.wait(time.Minute)
-		if n := l.f.Asked("POST"); n != 1 || len(l.crown.all()) != 1 {
-			t.Errorf("%d creations, %d terms", n, len(l.crown.all()))
+		if n := l.f.Asked("POST"); n != 1 || len(l.terms.all()) != 1 {
+			t.Errorf("%d creations, %d terms", n, len(l.terms.all()))
 		}
 	})
 }

@@ -21,21 +21,21 @@ var path = kube.Path(kube.Leases("kube-system"), "tulle")
 type lab struct {
 	*testing.T
 	f     *apitest.Server
-	crown crown
+	terms termLog
 }
 
 // inLab runs a test in a bubble.
 func inLab(t *testing.T, test func(l *lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{T: t, f: apitest.InProcess(t)}
-		l.crown.t = t
+		l.terms.t = t
 		test(l)
-		l.crown.check()
+		l.terms.check()
 	})
 }
 
-// crown checks that at most one replica leads.
-type crown struct {
+// termLog records all terms, and checks that at most one replica leads at a time.
+type termLog struct {
 	t  *testing.T
 	mu sync.Mutex
 	// terms are all terms so far, in the order in which they began.
@@ -51,7 +51,7 @@ type observed struct {
 }
 
 // begin records a term, and fails the test unless all others are over.
-func (c *crown) begin(replica string, t Term) *observed {
+func (c *termLog) begin(replica string, t Term) *observed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -65,14 +65,14 @@ func (c *crown) begin(replica string, t Term) *observed {
 	return n
 }
 
-func (c *crown) end(n *observed) {
+func (c *termLog) end(n *observed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n.ended = time.Now()
 }
 
 // all returns all terms so far.
-func (c *crown) all() []observed {
+func (c *termLog) all() []observed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []observed
@@ -83,7 +83,7 @@ func (c *crown) all() []observed {
 }
 
 // check fails the test if two terms overlap, or have one ID.
-func (c *crown) check() {
+func (c *termLog) check() {
 	all, ids := c.all(), make(map[string]bool)
 	for i, n := range all {
 		if ids[n.ID] {
@@ -148,12 +148,12 @@ func (l *lab) replica(name string, change func(r *replica)) *replica {
 
 // lead is what a replica does while it leads.
 func (r *replica) lead(ctx context.Context, t Term) (clean bool) {
-	n := r.lab.crown.begin(r.name, t)
+	n := r.lab.terms.begin(r.name, t)
 	<-ctx.Done()
 	if r.deaf {
 		<-time.After(30 * time.Second)
 	}
-	r.lab.crown.end(n)
+	r.lab.terms.end(n)
 	return !r.unclean
 }
 

@@ -29,9 +29,9 @@ type Options struct {
 	Changed func()
 }
 
-// patience is how much longer than a retry period a replica waits for its watch to
-// report the leader's next renewal, before it reads the Lease itself.
-const patience = 1.25
+// watchSlack is the number of retry periods for which a replica waits for its watch to report
+// the leader's next renewal. After that, it reads the Lease itself.
+const watchSlack = 1.25
 
 // orDefaults returns o with its defaults, and an error unless it is valid.
 func (o Options) orDefaults() (Options, error) {

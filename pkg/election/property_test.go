@@ -33,7 +33,7 @@ func TestNeverTwoLeaders(t *testing.T) {
 			inLab(t, func(l *lab) {
 				c := &chaos{lab: l, random: rand.New(rand.NewPCG(seed, 15)), dice: rand.New(rand.NewPCG(seed, 16))}
 				c.run()
-				terms += len(l.crown.all())
+				terms += len(l.terms.all())
 			})
 		})
 	}

@@ -98,7 +98,7 @@ func (s *leaseView) next(now time.Time, o Options, resume func(*kube.Lease) (atO
 	}
 	look := s.lastSeen.Add(o.RetryPeriod)
 	if s.watched {
-		look = s.lastSeen.Add(time.Duration(patience * float64(o.RetryPeriod)))
+		look = s.lastSeen.Add(time.Duration(watchSlack * float64(o.RetryPeriod)))
 	}
 	free := s.since.Add(duration(s.last, o.LeaseDuration))
 	if s.lease == nil {
