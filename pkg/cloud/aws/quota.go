@@ -19,11 +19,13 @@ const (
 	routesQuota = "L-93826ACB"
 	// usualRoutes is AWS's default quota of routes of each family in a table.
 	usualRoutes = 500
-	// quotaInterval is the poll interval of the quota while a table uses more than half of
-	// it, and quotaCalm is the one otherwise. quotaPause is the pause after a failed read.
-	quotaInterval = time.Hour
+	// quotaCalm is the time between two reads of the quota, quotaInterval while a table uses
+	// more than half of it, and quotaFull while one is full: Nodes wait until it is raised.
 	quotaCalm     = 24 * time.Hour
-	quotaPause    = 10 * time.Minute
+	quotaInterval = time.Hour
+	quotaFull     = time.Minute
+	// quotaPause is the time after a failed read.
+	quotaPause = 10 * time.Minute
 	// quotaLimit is the timeout of a read. Routes wait for it.
 	quotaLimit = 5 * time.Second
 )
@@ -36,17 +38,25 @@ type quota struct {
 	next time.Time // when to try again after a failure
 }
 
+// quotaAge returns how old a quota may be when the fullest table uses so many routes.
+func quotaAge(used, most int) time.Duration {
+	switch {
+	case used >= most:
+		return quotaFull
+	case 2*used > most:
+		return quotaInterval
+	}
+	return quotaCalm
+}
+
 // get returns the quota, or the default one if it could not be read. used is the number of
 // routes in the fullest table.
 func (q *quota) get(ctx context.Context, c *Client, used int) cloud.Quota {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	due, interval := q.next, quotaCalm
-	if 2*used > q.most.Most[subnet.IPv4] {
-		interval = quotaInterval
-	}
+	due := q.next
 	if !q.read.IsZero() {
-		due = q.read.Add(interval)
+		due = q.read.Add(quotaAge(used, q.most.Most[subnet.IPv4]))
 	}
 	if time.Now().Before(due) {
 		return q.most

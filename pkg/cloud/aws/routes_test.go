@@ -297,6 +297,42 @@ func TestQuotaIsReadOnce(t *testing.T) {
 	}
 }
 
+// TestQuotaIsReadAgainWhileATableIsFull: a quota that is raised counts after a minute if a
+// table is full, because Nodes wait for it. While no table is full, it is read less often.
+func TestQuotaIsReadAgainWhileATableIsFull(t *testing.T) {
+	f, c, table, a, _ := newRoutes(t)
+	f.Set(func(s *awstest.Settings) { s.RoutesPerTable = 10 })
+	most := func() int {
+		t.Helper()
+		all, err := c.Tables(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all[0].Quota.Most[subnet.IPv4]
+	}
+	aged := func(d time.Duration) {
+		c.most.mu.Lock()
+		defer c.most.mu.Unlock()
+		c.most.read = c.most.read.Add(-d)
+	}
+	if most() != 10 {
+		t.Error("the quota is not read")
+	}
+	f.Set(func(s *awstest.Settings) { s.RoutesPerTable = 20 })
+	if aged(2 * quotaFull); most() != 10 {
+		t.Error("the quota is read again, and no table is full")
+	}
+	for i := range 9 { // and the network's own
+		f.SetRoute(table, fmt.Sprintf("10.4.%d.0/24", i), a.ID)
+	}
+	if most() != 20 {
+		t.Error("the quota was raised, and the table still counts as full")
+	}
+	if n := f.Count(getQuota); n != 2 {
+		t.Errorf("%d reads of the quota, want 2", n)
+	}
+}
+
 // TestBurstStaysBelowTheLimitsOfAWS: the limiter paces a burst of changes, so that AWS, with
 // the published buckets, refuses none of them.
 func TestBurstStaysBelowTheLimitsOfAWS(t *testing.T) {

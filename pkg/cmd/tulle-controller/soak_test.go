@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ func TestSoakCloud(t *testing.T) {
 	}
 	t.Logf("-soak %s -soak-seed %d", *soakFor, seed)
 	w := newSoak(t, seed)
+	defer w.explainFailure()
 	w.await(false)
 	t.Logf("at rest 0: %s", w.score())
 	rounds := 0
@@ -57,9 +59,19 @@ func TestSoakCloud(t *testing.T) {
 	if *soakFor >= 20*time.Minute && w.deleted == 0 {
 		t.Error("no Node was deleted by the program")
 	}
-	if t.Failed() {
-		for i, r := range w.replicas {
-			t.Logf("replica %d wrote: %s", i, r.Said())
-		}
+}
+
+// explainFailure logs what the replicas wrote, and what a plan would write now.
+func (w *soakWorld) explainFailure() {
+	if !w.t.Failed() {
+		return
+	}
+	for i, r := range w.replicas {
+		w.t.Logf("replica %d wrote: %s", i, r.Said())
+	}
+	for _, command := range []string{"plan", "routes"} {
+		var out strings.Builder
+		err := run(append([]string{command}, w.flags(w.args...)...), nil, &out)
+		w.t.Logf("%s: %v\n%s", command, err, out.String())
 	}
 }
