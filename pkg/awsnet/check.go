@@ -18,7 +18,7 @@ func Check(s Spec, zones []Zone) []Problem {
 // Complete returns what a Spec means, or why it cannot be built. The same Spec and zones
 // always give the same Network. The zones are all of the region; see Prefer.
 func Complete(s Spec, zones []Zone) (Network, []Problem) {
-	c := &checker{spec: s, zones: zones, net: Network{Owner: Owner{s.Cluster, s.UID}, Region: s.Region, Tags: s.AdditionalTags}}
+	c := &checker{spec: s, zones: zones, net: Network{Owner: Owner{Cluster: s.Cluster, UID: s.UID}, Region: s.Region, Tags: s.AdditionalTags}}
 	c.general()
 	c.vpc()
 	c.subnets()
@@ -117,7 +117,7 @@ func (c *checker) vpc() {
 		n.IPv4, _ = netip.ParsePrefix(v.CIDR)
 		return
 	}
-	n.EmptyDefaultGroup = v.EmptyDefaultGroup
+	n.Owner.Adopt, n.EmptyDefaultGroup = v.ID, v.EmptyDefaultGroup
 	n.IPv4 = c.block(at+"cidrBlock", orText(v.CIDR, "10.0.0.0/16"), 16, 28)
 	seen := []netip.Prefix{n.IPv4}
 	for i, b := range v.Secondary {

@@ -58,7 +58,7 @@ private us-east-1-bos-1a 100.64.0.0/20`},
 }
 
 func TestCompleteKeepsTheZonesOfSubnetsThatExist(t *testing.T) {
-	o := Owner{"prod", "uid"}
+	o := Owner{Cluster: "prod", UID: "uid"}
 	var account Account
 	for _, zone := range []string{"us-east-1b", "us-east-1c", "us-east-1d"} {
 		name := filledName(o, true, zone)
@@ -71,7 +71,7 @@ func TestCompleteKeepsTheZonesOfSubnetsThatExist(t *testing.T) {
 	if len(problems) > 0 || n.Subnets[0].Zone != "us-east-1b" || n.Subnets[5].Zone != "us-east-1d" {
 		t.Error(problems, blocksOf(n))
 	}
-	n, _ = Complete(s, Prefer(impaired, Owner{"prod", "another"}, account))
+	n, _ = Complete(s, Prefer(impaired, Owner{Cluster: "prod", UID: "another"}, account))
 	if n.Subnets[0].Zone != "us-east-1a" {
 		t.Error("subnets of another cluster count", blocksOf(n))
 	}

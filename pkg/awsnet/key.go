@@ -38,6 +38,15 @@ var kinds = []Kind{
 	KindRoute, KindAssociation, KindEndpoint, KindSecurityGroup, KindRule, KindBalancer, KindTargetGroup, KindListener, KindBastion, KindTagging,
 }
 
+// rank is the place of each kind in kinds.
+var rank = func() map[Kind]int {
+	m := make(map[Kind]int)
+	for i, k := range kinds {
+		m[k] = i
+	}
+	return m
+}()
+
 // Tagged reports whether a tag has the Key of a kind's objects. The others
 // are parts of one, or are found by their content.
 func (k Kind) Tagged() bool {
@@ -65,7 +74,7 @@ func ParseKey(s string) (k Key, ok bool) {
 }
 
 func compareKeys(a, b Key) int {
-	return cmp.Or(cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(rank[a.Kind], rank[b.Kind]), cmp.Compare(a.Name, b.Name))
 }
 
 // Ref is another object that an object names: one of ours by its Key, or any other by the

@@ -1,8 +1,8 @@
 package awsnet
 
 import (
-	"fmt"
 	"net/netip"
+	"strconv"
 )
 
 // Object is one thing that AWS holds: a VPC, Block, InternetGateway, EgressGateway,
@@ -285,14 +285,16 @@ func (r Rule) Key() Key {
 	if r.Egress {
 		way = "out"
 	}
-	peer := r.Addresses.String()
+	peer := ""
 	switch {
+	case r.Addresses.IsValid():
+		peer = r.Addresses.String()
 	case r.Group != Ref{}:
 		peer = part(r.Group)
 	case r.Elastic != Ref{}:
 		peer = "address:" + part(r.Elastic)
 	}
-	return Key{KindRule, fmt.Sprintf("%s/%s/%s/%d-%d/%s", part(r.Owner), way, r.Protocol, r.From, r.To, peer)}
+	return Key{KindRule, part(r.Owner) + "/" + way + "/" + r.Protocol + "/" + strconv.Itoa(r.From) + "-" + strconv.Itoa(r.To) + "/" + peer}
 }
 func (r Rule) refs() []Ref { return []Ref{r.Owner, r.Group, r.Elastic} }
 func (r Rule) with(to func(Ref) Ref) Object {
@@ -314,7 +316,7 @@ func (g TargetGroup) refs() []Ref                  { return []Ref{g.VPC} }
 func (g TargetGroup) with(to func(Ref) Ref) Object { g.VPC = to(g.VPC); return g }
 
 // Key names the listener by its balancer and port.
-func (l Listener) Key() Key    { return Key{KindListener, fmt.Sprintf("%s/%d", part(l.Balancer), l.Port)} }
+func (l Listener) Key() Key    { return Key{KindListener, part(l.Balancer) + "/" + strconv.Itoa(l.Port)} }
 func (l Listener) refs() []Ref { return []Ref{l.Balancer, l.Group} }
 func (l Listener) with(to func(Ref) Ref) Object {
 	l.Balancer, l.Group = to(l.Balancer), to(l.Group)
@@ -340,4 +342,47 @@ func part(r Ref) string {
 		return r.ID
 	}
 	return r.Key.Name
+}
+
+// KindOf returns the kind of an object, without the cost of its Key.
+func KindOf(o Object) Kind {
+	switch o.(type) {
+	case VPC:
+		return KindVPC
+	case Block:
+		return KindBlock
+	case InternetGateway:
+		return KindInternetGateway
+	case EgressGateway:
+		return KindEgressGateway
+	case CarrierGateway:
+		return KindCarrierGateway
+	case Subnet:
+		return KindSubnet
+	case Address:
+		return KindAddress
+	case NATGateway:
+		return KindNATGateway
+	case RouteTable:
+		return KindRouteTable
+	case Route:
+		return KindRoute
+	case Association:
+		return KindAssociation
+	case Endpoint:
+		return KindEndpoint
+	case SecurityGroup:
+		return KindSecurityGroup
+	case Rule:
+		return KindRule
+	case Balancer:
+		return KindBalancer
+	case TargetGroup:
+		return KindTargetGroup
+	case Listener:
+		return KindListener
+	case Bastion:
+		return KindBastion
+	}
+	return KindTagging
 }

@@ -15,7 +15,7 @@ const (
 type StepID struct {
 	Verb Verb
 	Key  Key
-	// ID is set for a deletion: a Key may belong to two objects after a crash.
+	// ID is set for deletions and waits: a Key may belong to two objects after a crash.
 	ID string
 }
 

@@ -31,7 +31,12 @@ const (
 )
 
 // Owner is the cluster that objects belong to.
-type Owner struct{ Cluster, UID string }
+type Owner struct {
+	Cluster, UID string
+	// Adopt is the ID of a VPC that is this cluster's by its Spec. What it has with the tag of
+	// Tag and without any UID becomes the cluster's.
+	Adopt string
+}
 
 // Tag returns the tag that everything of a cluster has, with the value owned, whatever
 // UID the cluster has. It is what a reading filters by.

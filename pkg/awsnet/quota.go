@@ -1,0 +1,135 @@
+package awsnet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Quota is a limit of AWS that a network counts towards.
+type Quota struct {
+	// Service and Code are those of the API of Service Quotas.
+	Service, Code string
+	Name          string
+	// Default is what an account has that asked for no more.
+	Default int
+	kind    Kind
+	// of is set for a limit of each VPC, table or group, and not of the region.
+	of Kind
+}
+
+// Quotas are the limits that a network may meet.
+var Quotas = []Quota{
+	{"vpc", "L-F678F1CE", "VPCs per region", 5, KindVPC, ""},
+	{"vpc", "L-A4707A72", "internet gateways per region", 5, KindInternetGateway, ""},
+	{"vpc", "L-45FE3B85", "egress-only internet gateways per region", 5, KindEgressGateway, ""},
+	{"ec2", "L-0263D0A3", "elastic addresses per region", 5, KindAddress, ""},
+	{"vpc", "L-FE5A380F", "NAT gateways per availability zone", 5, KindNATGateway, KindSubnet},
+	{"vpc", "L-1B52E74A", "gateway endpoints per region", 20, KindEndpoint, ""},
+	{"vpc", "L-E79EC296", "security groups per region", 2500, KindSecurityGroup, ""},
+	{"elasticloadbalancing", "L-69A177A2", "network load balancers per region", 50, KindBalancer, ""},
+	{"elasticloadbalancing", "L-B22855CB", "target groups per region", 3000, KindTargetGroup, ""},
+	{"vpc", "L-407747CB", "subnets per VPC", 200, KindSubnet, KindVPC},
+	{"vpc", "L-589F43AA", "route tables per VPC", 200, KindRouteTable, KindVPC},
+	{"vpc", "L-83CA0A9D", "blocks of IPv4 per VPC", 5, KindBlock, KindVPC},
+	{"vpc", "L-0EA8095F", "rules per security group and direction", 60, KindRule, KindSecurityGroup},
+}
+
+// Usage is what an account has of a Quota.
+type Usage struct {
+	// Limit is the account's own limit, or 0 if it is not known: then Default counts.
+	Limit int
+	// Used is how many objects there are, of this cluster and of all others: in the region,
+	// or of NAT gateways by zone in Zones. For limits of a VPC and of a group it is not
+	// needed: the plan knows.
+	Used  int
+	Zones map[string]int
+}
+
+// Shortage is a quota that a plan would meet half-way.
+type Shortage struct {
+	Quota
+	Where             string // the zone or the group, or ""
+	Limit, Used, More int
+}
+
+func (s Shortage) String() string {
+	where := ""
+	if s.Where != "" {
+		where = " in " + s.Where
+	}
+	return fmt.Sprintf("%s%s: the limit is %d, %d are used, and %d more are needed; raise the quota %s of %s, or delete what is not needed", s.Name, where, s.Limit, s.Used, s.More, s.Code, s.Service)
+}
+
+// Headroom returns all quotas that do not suffice for a plan, by their codes in use. With
+// any, nothing of the plan should begin: a network that is half made costs money and serves
+// nothing. Deletions that precede creations are not counted on.
+func Headroom(p Plan, want map[Key]Wanted, use map[string]Usage) (short []Shortage) {
+	for _, q := range Quotas {
+		u := use[q.Code]
+		limit := u.Limit
+		if limit == 0 {
+			limit = q.Default
+		}
+		for where, n := range q.demand(p, want) {
+			used := u.Used
+			switch q.of {
+			case KindSubnet:
+				used = u.Zones[where]
+			case KindVPC, KindSecurityGroup:
+				used = 0 // demand has all of them
+			}
+			if n > 0 && used+n > limit {
+				short = append(short, Shortage{q, where, limit, used, n})
+			}
+		}
+	}
+	slices.SortFunc(short, func(a, b Shortage) int { return strings.Compare(a.String(), b.String()) })
+	return short
+}
+
+// demand returns what is to be created, or for limits of one object what it is to have.
+func (q Quota) demand(p Plan, want map[Key]Wanted) map[string]int {
+	n := make(map[string]int)
+	switch q.of {
+	case KindVPC, KindSecurityGroup:
+		if !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Verb == Create && s.Key.Kind == q.kind }) {
+			return nil
+		}
+		for _, w := range want {
+			switch o := w.Object.(type) {
+			case Block:
+				if q.kind == KindBlock && o.Pool == "" {
+					n[""]++
+				}
+			case Rule:
+				if q.kind == KindRule {
+					way := "in"
+					if o.Egress {
+						way = "out"
+					}
+					n[part(o.Owner)+" ("+way+")"]++
+				}
+			default:
+				if o.Key().Kind == q.kind {
+					n[""]++
+				}
+			}
+		}
+		if q.kind == KindBlock {
+			n[""]++ // the VPC's first one
+		}
+		return n
+	}
+	for _, s := range p.Steps {
+		if s.Verb != Create || s.Key.Kind != q.kind {
+			continue
+		}
+		where := ""
+		if q.of == KindSubnet {
+			where = s.Key.Name // NAT gateways are called after their zones
+		}
+		n[where]++
+	}
+	return n
+}
