@@ -20,18 +20,24 @@ func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a := applier{k: k, indices: map[string]int{}, batch: make([]pending, 0, min(len(p)+1, batchSize))}
+	a.wireguard.leaving = leavingPeers(p)
 	for i, op := range p {
 		if err := ctx.Err(); err != nil {
 			for _, b := range a.batch {
 				a.fail(b.op, err)
 			}
 			a.batch = a.batch[:0]
+			for _, s := range a.wireguard.batch {
+				a.fail(s.op, err)
+			}
+			a.wireguard.batch = nil
 			a.failAll(p[i:], err)
 			break
 		}
 		switch o := op.Object.(type) {
 		case netstate.Link:
 			a.flush()
+			a.flushWireGuard()
 			a.fail(op, k.applyLink(op.Verb, o))
 			delete(a.indices, o.Name)
 		case netstate.Sysctl:
@@ -42,12 +48,15 @@ func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 			}
 			a.fail(op, err)
 		case netstate.WGPeer, netstate.WGAllowed:
-			a.fail(op, errors.ErrUnsupported)
+			a.flush()
+			a.addWireGuard(op)
 		default:
+			a.flushWireGuard()
 			a.add(op)
 		}
 	}
 	a.flush()
+	a.flushWireGuard()
 	if len(a.failures) > 0 {
 		return a.failures
 	}
@@ -60,6 +69,8 @@ type applier struct {
 	indices  map[string]int // of links, negative for missing ones; for this Apply only
 	batch    []pending
 	failures netstate.Failures
+
+	wireguard wgApplier
 }
 
 type pending struct {

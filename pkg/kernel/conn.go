@@ -33,12 +33,12 @@ type conn struct {
 	in   []byte
 }
 
-// dial opens a socket in the namespace at path. It stays there, whichever thread uses
-// it.
-func dial(path string) (*conn, error) {
+// dial opens a socket of a netlink protocol in the namespace at path. It stays there,
+// whichever thread uses it.
+func dial(path string, protocol int) (*conn, error) {
 	c := &conn{fd: -1, in: make([]byte, readSize)}
 	err := inNamespace(path, func() (err error) {
-		c.fd, err = socket(0)
+		c.fd, err = socket(protocol, 0)
 		return err
 	})
 	if err != nil {
@@ -51,9 +51,9 @@ func dial(path string) (*conn, error) {
 	return c, nil
 }
 
-// socket opens a bound route socket with a large receive buffer.
-func socket(flags int) (int, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|flags, unix.NETLINK_ROUTE)
+// socket opens a bound socket of a netlink protocol with a large receive buffer.
+func socket(protocol, flags int) (int, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|flags, protocol)
 	if err != nil {
 		return -1, os.NewSyscallError("netlink socket", err)
 	}

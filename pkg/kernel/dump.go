@@ -44,6 +44,14 @@ func (k *Kernel) dumpAll(ctx context.Context, scope netstate.Scope) ([]netstate.
 		return nil, err
 	}
 	out := append(make([]netstate.Object, 0, scope.Objects+dumpSlack), links...)
+	for i, o := range links {
+		if l := o.(netstate.Link); l.Kind == netstate.TunnelWireGuard {
+			if l.WireGuard, out, err = k.dumpWireGuard(ctx, l.Name, out); err != nil {
+				return nil, err
+			}
+			out[i] = l
+		}
+	}
 	settings, err := k.dumpSysctls(scope.Sysctls)
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)

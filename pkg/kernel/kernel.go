@@ -18,15 +18,16 @@ type Kernel struct {
 	namespace string
 	silent    *polled
 
-	mu    sync.Mutex // guards conn and links
-	conn  *conn
-	links *netlink.Handle
+	mu        sync.Mutex // guards what follows
+	conn      *conn
+	links     *netlink.Handle
+	wireguard wireguard
 }
 
 // New opens the kernel of the network namespace at path, such as /run/netns/NAME. An
 // empty path is the process's own.
 func New(path string) (*Kernel, error) {
-	c, err := dial(path)
+	c, err := dial(path, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, err
 	}
@@ -46,4 +47,5 @@ func New(path string) (*Kernel, error) {
 func (k *Kernel) Close() {
 	k.conn.close()
 	k.links.Close()
+	k.wireguard.close()
 }

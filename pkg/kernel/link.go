@@ -14,6 +14,9 @@ import (
 
 // applyLink creates, changes or removes one device.
 func (k *Kernel) applyLink(v netstate.Verb, l netstate.Link) error {
+	if l.Kind == netstate.TunnelWireGuard && v != netstate.Delete {
+		return k.applyWireGuard(l)
+	}
 	is, index, err := k.link(l.Name)
 	missing := errors.Is(err, syscall.ENODEV)
 	switch {
@@ -137,6 +140,7 @@ func (k *Kernel) changeLink(l, is netstate.Link, index int) error {
 }
 
 func (k *Kernel) deleteLink(name string, index int) error {
+	k.wireguard.forget(name)
 	c := k.conn
 	c.out.reset()
 	c.out.begin(unix.RTM_DELLINK, unix.NLM_F_ACK, c.nextSeq())

@@ -94,7 +94,7 @@ var (
 func (w *watcher) subscribe(groups []int) error {
 	k := w.kernel
 	return inNamespace(k.namespace, func() error {
-		fd, err := socket(unix.SOCK_NONBLOCK)
+		fd, err := socket(unix.NETLINK_ROUTE, unix.SOCK_NONBLOCK)
 		if err != nil {
 			return err
 		}

@@ -87,6 +87,9 @@ func (r *Reconciler) linkEvent(l netstate.Link, gone bool, now time.Time) {
 	}
 	k := l.Key()
 	if want, ours := r.desired.state.Get(k); ours {
+		if l.WireGuard == (netstate.WireGuard{}) {
+			l.WireGuard = want.(netstate.Link).WireGuard // which no event of the kernel shows
+		}
 		if !gone && want == l {
 			return
 		}

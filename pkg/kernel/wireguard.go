@@ -1,0 +1,194 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// Secrets has the keys that netstate only refers to. It is asked while a plan is
+// applied, and must not call the Kernel.
+type Secrets interface {
+	// PrivateKey returns the private key that belongs to a public one.
+	PrivateKey(public netstate.PublicKey) (key [32]byte, ok bool)
+	// PSK returns the preshared key with a reference.
+	PSK(ref netstate.PSK) (key [32]byte, ok bool)
+}
+
+// UseSecrets says where the keys of wireguard devices are. Without, none can be made.
+func (k *Kernel) UseSecrets(s Secrets) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wireguard.secrets = s
+}
+
+// wireguard configures and reads the wireguard devices of a namespace. Its socket is
+// opened when the first device is there.
+type wireguard struct {
+	secrets Secrets
+	conn    *conn
+	family  uint16
+	// given has the endpoint that was set last for a peer.
+	given map[netstate.Key]endpoint
+}
+
+// endpoint is one that was set for a peer. While it is roamed, the peer has proved to be
+// elsewhere since.
+type endpoint struct {
+	set    netip.AddrPort
+	roamed bool
+}
+
+// sessionLife is how long after a handshake WireGuard takes and sends packets.
+const sessionLife = 180 * time.Second
+
+// open returns the socket. The kernel loads its module when the family is asked for.
+func (w *wireguard) open(namespace string) (*conn, error) {
+	if w.conn != nil {
+		return w.conn, nil
+	}
+	c, err := dial(namespace, unix.NETLINK_GENERIC)
+	if err != nil {
+		return nil, err
+	}
+	c.out.reset()
+	c.out.begin(unix.GENL_ID_CTRL, 0, c.nextSeq())
+	c.out.bytes(unix.CTRL_CMD_GETFAMILY, 1, 0, 0)
+	c.out.attrString(unix.CTRL_ATTR_FAMILY_NAME, unix.WG_GENL_NAME)
+	c.out.end()
+	body, err := c.ask(unix.GENL_ID_CTRL)
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("%w: the kernel does not support wireguard devices; load or install its module", err)
+	}
+	for typ, data := range attrsAfter(body, genlHeader) {
+		if typ == unix.CTRL_ATTR_FAMILY_ID {
+			w.family = uint16Of(data)
+		}
+	}
+	w.conn, w.given = c, make(map[netstate.Key]endpoint)
+	return c, nil
+}
+
+func (w *wireguard) close() {
+	if w.conn != nil {
+		w.conn.close()
+	}
+}
+
+// configure gives a device its private key and its port.
+func (w *wireguard) configure(namespace string, l netstate.Link) error {
+	c, err := w.open(namespace)
+	if err != nil {
+		return err
+	}
+	private, err := w.privateKey(l)
+	if err != nil {
+		return err
+	}
+	c.out.reset()
+	c.out.wgDevice(w.family, l.Name, c.nextSeq())
+	c.out.attr(unix.WGDEVICE_A_PRIVATE_KEY, private[:])
+	c.out.attrUint16(unix.WGDEVICE_A_LISTEN_PORT, l.WireGuard.Port)
+	c.out.end()
+	c.out.demandAnswer()
+	err = c.await()
+	clear(c.out.buf)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return inUse(l, err)
+	}
+	return err
+}
+
+// inUse says what to do about a port that another program listens on.
+func inUse(l netstate.Link, err error) error {
+	return fmt.Errorf("%w: another program uses UDP port %d; find it with «ss -lun sport = %d», then stop it or give this network another ListenPort",
+		err, l.WireGuard.Port, l.WireGuard.Port)
+}
+
+// privateKey returns the private key of a device.
+func (w *wireguard) privateKey(l netstate.Link) (key [32]byte, err error) {
+	ok := false
+	if w.secrets != nil {
+		key, ok = w.secrets.PrivateKey(l.WireGuard.Key)
+	}
+	if !ok {
+		return key, fmt.Errorf("link %s: no private key for the public key %s", l.Name, l.WireGuard.Key)
+	}
+	return key, nil
+}
+
+// forget drops what is known of the peers of a link that was deleted.
+func (w *wireguard) forget(link string) {
+	for k := range w.given {
+		if k.Name == link {
+			delete(w.given, k)
+		}
+	}
+}
+
+// note compares a peer of a dump with the endpoint that was set for it. A peer that
+// proved to be elsewhere has roamed. If none was set in this process, it has if it can
+// still be talked to: an earlier process has set another.
+func (w *wireguard) note(p *netstate.WGPeer, handshake time.Time) {
+	k := p.Key()
+	is, known := w.given[k]
+	if handshake.IsZero() || known && is.set == p.Endpoint {
+		p.Roamed = false
+	} else {
+		p.Roamed = known || time.Since(handshake) < sessionLife
+	}
+	if known && is.roamed != p.Roamed {
+		is.roamed = p.Roamed
+		w.given[k] = is
+	}
+}
+
+// applyWireGuard creates or changes one wireguard device. It is configured before it is
+// up, so that it is never up on a random port.
+func (k *Kernel) applyWireGuard(l netstate.Link) error {
+	is, index, err := k.link(l.Name)
+	switch {
+	case err == nil && !is.CanBecome(l):
+		if err := k.deleteLink(l.Name, index); err != nil {
+			return err
+		}
+	case err == nil:
+		if err := k.wireguard.configure(k.namespace, l); err != nil {
+			return err
+		}
+		return k.startWireGuard(l, is, index)
+	case !errors.Is(err, unix.ENODEV):
+		return err
+	}
+	if _, err := k.wireguard.privateKey(l); err != nil {
+		return err
+	}
+	k.wireguard.forget(l.Name)
+	down := l
+	down.Up = false
+	if err := k.createLink(down); err != nil {
+		return err
+	}
+	if err := k.wireguard.configure(k.namespace, l); err != nil {
+		return err
+	}
+	if is, index, err = k.link(l.Name); err != nil {
+		return err
+	}
+	return k.startWireGuard(l, is, index)
+}
+
+// startWireGuard changes the rest of a device, which brings it up.
+func (k *Kernel) startWireGuard(l, is netstate.Link, index int) error {
+	err := k.changeLink(l, is, index)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return inUse(l, err)
+	}
+	return err
+}
