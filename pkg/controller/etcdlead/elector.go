@@ -19,15 +19,16 @@ import (
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
-// Options are what an Elector needs.
+// Options are the settings of an Elector.
 type Options struct {
 	Client *clientv3.Client
 	// Prefix begins the keys, like /coreos.com/network/tulle-controller.
 	Prefix string
 	// Identity is this replica's name. No other replica has it.
 	Identity string
-	// LeaseDuration is how long a leader that does not renew keeps others out,
-	// RenewDeadline how long it leads on, and RetryPeriod the interval of renewals.
+	// LeaseDuration is the time after its last renewal for which a leader keeps the others
+	// out. RenewDeadline is the time after which the leader stops. RetryPeriod is the
+	// interval of renewals.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// Changed, if set, is called after a change of Status. It must not wait.
 	Changed func()
@@ -56,13 +57,14 @@ func (e *Elector) leaderKey() string { return e.options.Prefix + "/leader" }
 func (e *Elector) cleanKey() string  { return e.options.Prefix + "/clean" } // the last leader ended after its last write
 func (e *Elector) begunKey() string  { return e.options.Prefix + "/begun" } // there was a leader
 
-// callLimit is how long one request may take.
+// callLimit is the timeout of a request.
 const callLimit = 5 * time.Second
 
-// releaseLimit is how long a release may take. A program that stops does not wait longer.
+// releaseLimit is the timeout of each request of a release, because a stopping program waits
+// for it.
 const releaseLimit = time.Second
 
-// Status returns what is known of the election.
+// Status returns the state of the election.
 func (e *Elector) Status() election.Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,8 +82,8 @@ func (e *Elector) update(f func(s *election.Status)) {
 	}
 }
 
-// Guard returns the condition under which a write of the leader takes effect: the
-// leader's key is still that of its term. Outside a term it never holds.
+// Guard returns the condition of the leader's writes: the leader's key is still that of its
+// term. Outside a term, the condition never holds.
 func (e *Elector) Guard() []clientv3.Cmp {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,7 +114,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t elec
 	}
 }
 
-// attempt waits until there is no leader, and leads then.
+// attempt waits until no replica leads, and then tries to lead.
 func (e *Elector) attempt(ctx context.Context, lead func(context.Context, election.Term) bool) error {
 	if err := e.awaitVacancy(ctx); err != nil {
 		return err
@@ -131,12 +133,12 @@ func (e *Elector) attempt(ctx context.Context, lead func(context.Context, electi
 			clientv3.OpPut(e.leaderKey(), e.options.Identity, clientv3.WithLease(lease.ID)),
 		).Commit()
 	if err != nil || !won.Succeeded {
-		// The request may still arrive. Without its lease it leads nothing.
+		// The request may still arrive. Without its lease, it has no effect.
 		e.revoke(lease.ID)
 		return err
 	}
 	wasClean := len(won.Responses[0].GetResponseRange().Kvs) > 0 || len(won.Responses[1].GetResponseRange().Kvs) == 0
-	e.reign(ctx, sent, lease.ID, won.Header.Revision, wasClean, lead)
+	e.runTerm(ctx, sent, lease.ID, won.Header.Revision, wasClean, lead)
 	return nil
 }
 
@@ -156,7 +158,7 @@ func (e *Elector) awaitVacancy(ctx context.Context) error {
 		kv := got.Kvs[0]
 		leader := nameOf(kv.Value)
 		if kv.Lease == 0 {
-			return fmt.Errorf("key %s with the leader %s has no lease in etcd, so it never ends; delete it", e.leaderKey(), leader)
+			return fmt.Errorf("key %s with the leader %s has no lease in etcd, so it never expires; delete it", e.leaderKey(), leader)
 		}
 		e.update(func(s *election.Status) {
 			if s.Leader != leader || s.Transitions != kv.CreateRevision {
@@ -173,10 +175,11 @@ func (e *Elector) awaitVacancy(ctx context.Context) error {
 	}
 }
 
-// longestName is how long the name of a leader may be: a host name is not longer.
+// longestName is the maximum length of a leader's name, which is that of a host name.
 const longestName = 253
 
-// nameOf returns the name of a leader, which another program may have written.
+// nameOf returns the name of a leader. It quotes a strange name, because another program may
+// have written it.
 func nameOf(value []byte) string {
 	isOdd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsGraphic(r) }
 	if s := string(value); s != "" && len(s) <= longestName && strings.IndexFunc(s, isOdd) < 0 {
@@ -185,8 +188,8 @@ func nameOf(value []byte) string {
 	return fmt.Sprintf("%.80q", value)
 }
 
-// follow waits for a change of the leader's key, and not much longer than a leader may
-// lead without renewing: then the key is read again. It returns why a watch failed.
+// follow waits for a change of the leader's key, for at most the lease duration. It returns an
+// error if the watch failed.
 func (e *Elector) follow(ctx context.Context, from int64) error {
 	within, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), e.options.LeaseDuration)
 	defer cancel()
@@ -198,24 +201,24 @@ func (e *Elector) follow(ctx context.Context, from int64) error {
 	return nil
 }
 
-// errDeadline and errLost are why a term ended.
+// errDeadline and errLost are the reasons for the end of a term.
 var (
-	errDeadline error = ending{"the lease in etcd was not renewed in time", election.ErrDeadline}
-	errLost     error = ending{"the lease in etcd is gone", election.ErrLost}
+	errDeadline error = endError{"the lease in etcd was not renewed in time", election.ErrDeadline}
+	errLost     error = endError{"the lease in etcd is gone", election.ErrLost}
 )
 
-// ending is one of package election's reasons, in words of its own.
-type ending struct {
+// endError wraps one of package election's reasons, with a text about etcd.
+type endError struct {
 	text   string
 	reason error
 }
 
-func (e ending) Error() string { return e.text }
+func (e endError) Error() string { return e.text }
 
-func (e ending) Unwrap() error { return e.reason }
+func (e endError) Unwrap() error { return e.reason }
 
-// reign runs a term: it renews the lease until the term ends.
-func (e *Elector) reign(ctx context.Context, sent time.Time, id clientv3.LeaseID, revision int64, wasClean bool, lead func(context.Context, election.Term) bool) {
+// runTerm runs a term: it calls lead, and renews the lease until the term ends.
+func (e *Elector) runTerm(ctx context.Context, sent time.Time, id clientv3.LeaseID, revision int64, wasClean bool, lead func(context.Context, election.Term) bool) {
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var deadline atomic.Pointer[time.Time]
@@ -268,7 +271,7 @@ func (e *Elector) reign(ctx context.Context, sent time.Time, id clientv3.LeaseID
 	}
 }
 
-// renew extends the lease once, and returns when the request was sent.
+// renew extends the lease once, and returns the time at which it sent the request.
 func (e *Elector) renew(ctx context.Context, id clientv3.LeaseID) (sent time.Time, err error) {
 	within, cancel := context.WithTimeout(ctx, e.options.RetryPeriod)
 	defer cancel()
@@ -290,12 +293,12 @@ func (e *Elector) release(id clientv3.LeaseID, revision int64, clean bool) {
 	}
 	_, err := e.options.Client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(e.leaderKey()), "=", revision)).Then(ops...).Commit()
 	if err != nil {
-		klog.InfoS("Failed to release the leader's key; it ends by itself", "key", e.leaderKey(), "reason", err)
+		klog.InfoS("Failed to release the leader's key; it expires with its lease", "key", e.leaderKey(), "reason", err)
 	}
 	e.revoke(id)
 }
 
-// revoke ends an etcd lease, which would end by itself.
+// revoke revokes an etcd lease. If the request fails, the lease expires after its duration.
 func (e *Elector) revoke(id clientv3.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseLimit)
 	defer cancel()

@@ -24,10 +24,11 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-const patience = time.Minute
+// waitLimit is the timeout of until.
+const waitLimit = time.Minute
 
-// throne counts who leads.
-type throne struct {
+// leaderLog counts the leaders, and records their terms.
+type leaderLog struct {
 	leaders atomic.Int32
 	most    atomic.Int32
 	mu      sync.Mutex
@@ -35,7 +36,7 @@ type throne struct {
 }
 
 // lead leads until ctx ends.
-func (r *throne) lead(clean bool) func(context.Context, election.Term) bool {
+func (r *leaderLog) lead(clean bool) func(context.Context, election.Term) bool {
 	return func(ctx context.Context, t election.Term) bool {
 		n := r.leaders.Add(1)
 		for most := r.most.Load(); n > most && !r.most.CompareAndSwap(most, n); most = r.most.Load() {
@@ -49,7 +50,7 @@ func (r *throne) lead(clean bool) func(context.Context, election.Term) bool {
 	}
 }
 
-func (r *throne) count() (n int, last election.Term) {
+func (r *leaderLog) count() (n int, last election.Term) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n = len(r.terms); n > 0 {
@@ -59,7 +60,7 @@ func (r *throne) count() (n int, last election.Term) {
 }
 
 // replica runs an Elector until it is stopped.
-func replica(t *testing.T, c *etcdtest.Cluster, r *throne, name string, clean bool) (e *Elector, stop func()) {
+func replica(t *testing.T, c *etcdtest.Cluster, r *leaderLog, name string, clean bool) (e *Elector, stop func()) {
 	t.Helper()
 	e = New(Options{
 		Client: c.Client(t), Prefix: "/net/controller", Identity: name,
@@ -80,9 +81,9 @@ func replica(t *testing.T, c *etcdtest.Cluster, r *throne, name string, clean bo
 }
 
 // until waits for the n-th term.
-func (r *throne) until(t *testing.T, n int) (last election.Term) {
+func (r *leaderLog) until(t *testing.T, n int) (last election.Term) {
 	t.Helper()
-	kerneltest.Eventually(t, patience, func() error {
+	kerneltest.Eventually(t, waitLimit, func() error {
 		var got int
 		if got, last = r.count(); got < n || r.leaders.Load() != 1 {
 			return fmt.Errorf("%d terms, %d leaders", got, r.leaders.Load())
@@ -92,17 +93,17 @@ func (r *throne) until(t *testing.T, n int) (last election.Term) {
 	return last
 }
 
-// A leader that releases is followed at once by a clean term; one that does not know how
-// its writes ended, by one that is not clean.
+// TestOneLeadsAndIsFollowed: after a leader releases its key, the next term begins at once. That
+// term is clean only if the last leader knew the outcomes of all its writes.
 func TestOneLeadsAndIsFollowed(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
-	r := &throne{}
+	r := &leaderLog{}
 	first, stop := replica(t, c, r, "a", true)
 	if term := r.until(t, 1); !term.Clean || term.Deadline().Before(time.Now()) {
 		t.Errorf("%+v", term)
 	}
 	second, stopSecond := replica(t, c, r, "b", false)
-	kerneltest.Eventually(t, patience, func() error {
+	kerneltest.Eventually(t, waitLimit, func() error {
 		if s := second.Status(); s.Leader != "a" || s.Leading || !s.Known {
 			return fmt.Errorf("%+v", s)
 		}
@@ -125,11 +126,11 @@ func TestOneLeadsAndIsFollowed(t *testing.T) {
 	}
 }
 
-// A leader whose lease ends stops, and never two lead at once, whatever becomes
-// of etcd.
+// TestNeverTwoLeadersInEtcd: a leader whose lease ends stops. Whatever happens to etcd, two
+// replicas never lead at once.
 func TestNeverTwoLeadersInEtcd(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
-	r := &throne{}
+	r := &leaderLog{}
 	for _, name := range []string{"a", "b", "c"} {
 		replica(t, c, r, name, true)
 	}
@@ -143,12 +144,12 @@ func TestNeverTwoLeadersInEtcd(t *testing.T) {
 		if _, err := client.Revoke(t.Context(), clientv3.LeaseID(got.Kvs[0].Lease)); err != nil {
 			t.Fatal(err)
 		}
-		// The old leader may lead on until it renews, as long as its term says; the
-		// ledger refuses what it writes.
+		// The old leader may continue until its next renewal or its deadline. The ledger
+		// refuses its writes.
 		r.until(t, n)
 	}
 	c.Member(0).Kill()
-	kerneltest.Eventually(t, patience, func() error {
+	kerneltest.Eventually(t, waitLimit, func() error {
 		if r.leaders.Load() > 0 {
 			return errors.New("it leads without etcd")
 		}
@@ -159,11 +160,11 @@ func TestNeverTwoLeadersInEtcd(t *testing.T) {
 	r.until(t, n+1)
 }
 
-// A leader that has lost its key, and does not know, writes nothing into the ledger, even
-// if the next leader has not written there yet.
+// TestLateLeaderWritesNothing: a leader that has lost its key without noticing cannot write the
+// ledger, even if the next leader has not written it yet.
 func TestLateLeaderWritesNothing(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
-	r := &throne{}
+	r := &leaderLog{}
 	first := New(Options{Client: c.Client(t), Prefix: "/net/controller", Identity: "a", LeaseDuration: 10 * time.Minute, RenewDeadline: 9 * time.Minute, RetryPeriod: 5 * time.Minute})
 	ledger := Ledger{Client: c.Client(t), Prefix: "/net/controller", Fence: first.Guard}
 	before, err := ledger.Read(t.Context())
@@ -192,7 +193,7 @@ func TestLateLeaderWritesNothing(t *testing.T) {
 	if _, err := client.Revoke(ctx, clientv3.LeaseID(got.Kvs[0].Lease)); err != nil {
 		t.Fatal(err)
 	}
-	next := &throne{}
+	next := &leaderLog{}
 	replica(t, c, next, "b", true)
 	next.until(t, 1)
 	if !first.Status().Leading {
@@ -206,7 +207,7 @@ func TestLateLeaderWritesNothing(t *testing.T) {
 	if _, err := ledger.Write(t.Context(), version, []cloudroute.Entry{entry(1, "eni-late")}); !errors.Is(err, errMoved) {
 		t.Errorf("a write after the last term: %v", err)
 	}
-	// What the late leader releases is not the key of the next one.
+	// The late leader's release does not delete the key of the next one.
 	if got, err := client.Get(t.Context(), "/net/controller/leader"); err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "b" {
 		t.Errorf("the leader's key is %v, %v", got, err)
 	}
@@ -216,26 +217,26 @@ func TestLateLeaderWritesNothing(t *testing.T) {
 	}
 }
 
-// A leader's key that another program wrote is named with the fix if it never ends, and is
-// never shown as it is.
+// TestForeignLeaderKeyIsReported: if another program wrote a leader's key that never expires, the
+// error names the key and the fix. A strange name in the key is quoted.
 func TestForeignLeaderKeyIsReported(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	client := c.Client(t)
 	if _, err := client.Put(t.Context(), "/net/controller/leader", "x\n<b>"); err != nil {
 		t.Fatal(err)
 	}
-	r := &throne{}
+	r := &leaderLog{}
 	e, _ := replica(t, c, r, "a", true)
 	failing := func(part string) {
 		t.Helper()
-		kerneltest.Eventually(t, patience, func() error {
+		kerneltest.Eventually(t, waitLimit, func() error {
 			if err := e.Status().Failing; err == nil || !strings.Contains(err.Error(), part) {
 				return fmt.Errorf("failing: %v", err)
 			}
 			return nil
 		})
 	}
-	failing(`/net/controller/leader with the leader "x\n<b>" has no lease in etcd, so it never ends; delete it`)
+	failing(`/net/controller/leader with the leader "x\n<b>" has no lease in etcd, so it never expires; delete it`)
 	lease, err := client.Grant(t.Context(), 600)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +244,7 @@ func TestForeignLeaderKeyIsReported(t *testing.T) {
 	if _, err := client.Put(t.Context(), "/net/controller/leader", "x\n<b>", clientv3.WithLease(lease.ID)); err != nil {
 		t.Fatal(err)
 	}
-	kerneltest.Eventually(t, patience, func() error {
+	kerneltest.Eventually(t, waitLimit, func() error {
 		if s := e.Status(); s.Leader != `"x\n<b>"` || s.Failing != nil {
 			return fmt.Errorf("%+v", s)
 		}
@@ -269,7 +270,8 @@ func entry(i int, target string) cloudroute.Entry {
 	return cloudroute.Entry{Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24), Routes: []cloudroute.Owned{{Table: "rtb-a", Targets: []string{target}, Node: "n"}}}
 }
 
-// The ledger refuses a write of the version before, and keeps everything else.
+// TestLedgerRefusesLateWrites: the ledger refuses a write with an outdated version, and keeps all
+// its entries.
 func TestLedgerRefusesLateWrites(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	l := Ledger{Client: c.Client(t), Prefix: "/net/controller"}

@@ -16,34 +16,34 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller/route"
 )
 
-// isGone reports whether a lease does not exist any more.
+// isGone reports whether err says that a lease no longer exists.
 func isGone(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
 
-// Ledger is the ledger of routes in etcd, with one key for each destination. It
-// implements route.Ledger. A guard, which every write changes, makes a write fail that was
-// planned with an older state.
+// Ledger is the ledger of routes in etcd, with one key for each destination. It implements
+// route.Ledger. Every write changes a guard key, and requires its last known revision. So a
+// write that was planned with an older state fails.
 type Ledger struct {
 	Client *clientv3.Client
 	// Prefix begins the keys, like /coreos.com/network/tulle-controller.
 	Prefix string
-	// Fence, if set, returns what must hold when a write takes effect, like
-	// Elector.Guard.
+	// Fence, if set, returns further conditions of a write, like Elector.Guard.
 	Fence func() []clientv3.Cmp
 }
 
 func (l Ledger) guard() string { return l.Prefix + "/routes-guard" }
 func (l Ledger) keys() string  { return l.Prefix + "/routes/" }
 
-// mostOps is how many entries one transaction writes. etcd allows 128 by default.
+// mostOps is the maximum number of entries in a transaction. etcd allows 128 operations by
+// default.
 const mostOps = 100
 
-// largestPage is how many entries are read at once.
+// largestPage is the maximum number of keys in one read.
 const largestPage = 1000
 
 // Ref implements route.Ledger.
 func (l Ledger) Ref() controller.Ref { return controller.Ref{Kind: "Ledger", Name: l.keys()} }
 
-// Read implements route.Ledger. All of it is of one revision.
+// Read implements route.Ledger. It reads all entries at one revision.
 func (l Ledger) Read(ctx context.Context) (c route.Contents, err error) {
 	guard, err := l.Client.Get(ctx, l.guard())
 	if err != nil {
@@ -74,7 +74,7 @@ func (l Ledger) Read(ctx context.Context) (c route.Contents, err error) {
 	}
 }
 
-// errMoved reports that another leader has begun, or has written the ledger.
+// errMoved reports that another replica leads, or that another leader has written the ledger.
 var errMoved = errors.New("another replica leads now, or another leader has written the ledger; reading it again")
 
 // Write implements route.Ledger.

@@ -8,18 +8,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Notices are what nodes read of the routes of their peers, with one key for each lease. It
-// implements route.NoticeStore.
+// Notices stores the notices of routes in etcd, with one key for each lease. The nodes read
+// them. It implements route.NoticeStore.
 type Notices struct {
 	Client *clientv3.Client
 	// Prefix begins the keys, like /coreos.com/network/routed/.
 	Prefix string
-	// Fence, if set, returns what must hold when a write takes effect, like
-	// Elector.Guard.
+	// Fence, if set, returns the conditions of a write, like Elector.Guard.
 	Fence func() []clientv3.Cmp
 }
 
-// Read returns all notices by the keys of their leases, of one revision.
+// Read returns all notices at one revision, keyed by the keys of their leases.
 func (n Notices) Read(ctx context.Context) (map[string]string, error) {
 	all := make(map[string]string)
 	from, end, revision := n.Prefix, clientv3.GetPrefixRangeEnd(n.Prefix), int64(0)
