@@ -41,12 +41,11 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 		toSystemd.Wake()
 		toNode.Wake()
 	}
-	var etcd *ownEtcd
-	if o.Embedded.On {
-		var err error
-		if etcd, err = keepEtcd(ctx, &o, version, poke); err != nil {
-			return err
-		}
+	etcd, err := keepEtcd(ctx, &o, version, poke)
+	if err != nil {
+		return err
+	}
+	if etcd != nil {
 		defer etcd.end()
 		defer stop()
 		etcd.await(ctx)
@@ -76,17 +75,13 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	socket := keepfile.New(budget.New().Files())
 	report := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
 	var running sync.WaitGroup
-	if o.StatusSocket != "" {
-		running.Go(func() { status.Serve(ctx, o.StatusSocket, options.Name("status-socket"), socket, report) })
-	}
-	running.Go(func() { serveWeb(ctx, o.Health, report) })
-	service := systemd.New(condition{agent, store, etcd})
-	running.Go(func() { service.Run(ctx, toSystemd) })
+	serveReports(ctx, &running, report)
+	is := condition{agent, store, etcd}
 	if store.nodes != nil {
-		running.Go(func() {
-			nodeReporter{condition{agent, store, etcd}, store.nodes, o.Kube.SetNetworkUnavailable}.run(ctx, toNode)
-		})
+		running.Go(func() { nodeReporter{is, store.nodes, o.Kube.SetNetworkUnavailable}.run(ctx, toNode) })
 	}
+	service := systemd.New(is)
+	running.Go(func() { service.Run(ctx, toSystemd) })
 	running.Go(func() {
 		onHangup(ctx, hangups, func() { service.Reload(func() { reload(ctx, store, agent) }) })
 	})
@@ -95,6 +90,14 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	klog.InfoS("Stopping; the network stays as it is")
 	running.Wait()
 	return nil
+}
+
+// serveReports starts the servers of the status socket and of HTTP. They run until ctx ends.
+func serveReports(ctx context.Context, running *sync.WaitGroup, r reporter) {
+	if path := r.options.StatusSocket; path != "" {
+		running.Go(func() { status.Serve(ctx, path, options.Name("status-socket"), r.socket, r) })
+	}
+	running.Go(func() { serveWeb(ctx, r.options.Health, r) })
 }
 
 // newAgent returns the agent of this node. It calls changed whenever its state changes.

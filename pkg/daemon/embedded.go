@@ -25,8 +25,12 @@ type ownEtcd struct {
 	running  sync.WaitGroup
 }
 
-// keepEtcd keeps an etcd running until ctx ends, and sets the endpoints in o to it.
+// keepEtcd keeps an embedded etcd running until ctx ends, and sets the endpoints in o to it. It
+// returns nil if the options do not want one.
 func keepEtcd(ctx context.Context, o *options.Options, version string, changed func()) (*ownEtcd, error) {
+	if !o.Embedded.On {
+		return nil, nil
+	}
 	s := etcdprocess.Settings{
 		Dir: filepath.Join(o.StateDir, "etcd"), Listen: o.Embedded.Listen,
 		CertFile: o.Etcd.CertFile, KeyFile: o.Etcd.KeyFile, CAFile: o.Etcd.CAFile,
@@ -47,16 +51,16 @@ func keepEtcd(ctx context.Context, o *options.Options, version string, changed f
 	return e, nil
 }
 
-// patience is how long the daemon waits at its start for its etcd, and at its end for
-// the end of the etcd. After that the network works without it, as without any store.
-const patience = 10 * time.Second
+// etcdTimeout is the time for which the daemon waits for its etcd to start, and later for its
+// etcd to end. After that the network works without it, as without any store.
+const etcdTimeout = 10 * time.Second
 
 // await waits until the etcd runs, or has failed to start.
 func (e *ownEtcd) await(ctx context.Context) {
 	select {
 	case <-e.Settled():
 	case <-ctx.Done():
-	case <-time.After(patience):
+	case <-time.After(etcdTimeout):
 	}
 }
 
@@ -87,7 +91,7 @@ func (e *ownEtcd) seed(ctx context.Context, store Store, o options.Options) {
 	})
 	select {
 	case <-seeded:
-	case <-time.After(patience):
+	case <-time.After(etcdTimeout):
 	}
 }
 
@@ -101,7 +105,7 @@ func (e *ownEtcd) end() {
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
 	defer cancel()
 	if _, err := etcdprocess.Stop(ctx, e.settings.Dir); err != nil {
 		klog.ErrorS(err, "Failed to stop etcd; no acknowledged write is lost")

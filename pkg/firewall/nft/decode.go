@@ -137,14 +137,7 @@ func (r *reader) expression(name string, a *list) {
 	case "payload":
 		r.load(a.of[unix.NFTA_PAYLOAD_DREG], r.payload(a))
 	case "bitwise":
-		o := r.held(a.of[unix.NFTA_BITWISE_SREG])
-		mask := inside(a.of[unix.NFTA_BITWISE_MASK], unix.NFTA_DATA_VALUE)
-		xor := inside(a.of[unix.NFTA_BITWISE_XOR], unix.NFTA_DATA_VALUE)
-		if o.mask != nil || mask == nil || !zero(xor) {
-			o = operand{}
-		}
-		o.mask = mask
-		r.load(a.of[unix.NFTA_BITWISE_DREG], o)
+		r.bitwise(a)
 	case "cmp":
 		op := number(a.of[unix.NFTA_CMP_OP])
 		o := r.held(a.of[unix.NFTA_CMP_SREG])
@@ -174,21 +167,39 @@ func (r *reader) expression(name string, a *list) {
 			r.rule.Opaque = true
 		}
 	case "immediate":
-		if number(a.of[unix.NFTA_IMMEDIATE_DREG]) != unix.NFT_REG_VERDICT {
-			r.load(a.of[unix.NFTA_IMMEDIATE_DREG], operand{})
-			return
-		}
-		v := attributes(inside(a.of[unix.NFTA_IMMEDIATE_DATA], unix.NFTA_DATA_VERDICT))
-		does, ok := verdicts[int32(number(v.of[unix.NFTA_VERDICT_CODE]))]
-		if !ok {
-			r.rule.Opaque = true // for example a queue
-			return
-		}
-		r.do(does)
-		r.rule.Chain = text(v.of[unix.NFTA_VERDICT_CHAIN])
+		r.immediate(a)
 	default:
 		r.rule.Opaque = true
 	}
+}
+
+// bitwise reads an expression that masks a register. Any other bitwise operation makes the
+// register's content unknown.
+func (r *reader) bitwise(a *list) {
+	o := r.held(a.of[unix.NFTA_BITWISE_SREG])
+	mask := inside(a.of[unix.NFTA_BITWISE_MASK], unix.NFTA_DATA_VALUE)
+	xor := inside(a.of[unix.NFTA_BITWISE_XOR], unix.NFTA_DATA_VALUE)
+	if o.mask != nil || mask == nil || !zero(xor) {
+		o = operand{}
+	}
+	o.mask = mask
+	r.load(a.of[unix.NFTA_BITWISE_DREG], o)
+}
+
+// immediate reads an expression that sets a verdict, or a register to a constant.
+func (r *reader) immediate(a *list) {
+	if number(a.of[unix.NFTA_IMMEDIATE_DREG]) != unix.NFT_REG_VERDICT {
+		r.load(a.of[unix.NFTA_IMMEDIATE_DREG], operand{})
+		return
+	}
+	v := attributes(inside(a.of[unix.NFTA_IMMEDIATE_DATA], unix.NFTA_DATA_VERDICT))
+	does, ok := verdicts[int32(number(v.of[unix.NFTA_VERDICT_CODE]))]
+	if !ok {
+		r.rule.Opaque = true // for example a queue
+		return
+	}
+	r.do(does)
+	r.rule.Chain = text(v.of[unix.NFTA_VERDICT_CHAIN])
 }
 
 // do sets what the rule does; the first verdict counts.

@@ -81,28 +81,21 @@ type devicePlan struct {
 	deletes bool
 }
 
-// interfacePlans returns the plans of the interfaces of each new instance.
-func (r *request) interfacePlans(most int) ([]devicePlan, []devicePlan, error) {
+// interfacePlans returns the plans of the interfaces of each new instance: the new ones, and
+// the existing ones that the request names. most is the maximum number of instances.
+func (r *request) interfacePlans(most int) (plans, given []devicePlan, err error) {
 	f := r.form
 	specs := f.list("NetworkInterface")
 	if len(specs) == 0 {
-		s, err := r.homeSubnet(f.text("SubnetId"))
-		if err != nil {
-			return nil, nil, err
+		p, err := r.newInterface(f)
+		if err == nil && p.private != "" && most > 1 {
+			err = bad("InvalidParameterCombination", "You may not specify a private IP address with more than one instance")
 		}
-		p, err := r.readPlan(f, s)
-		if err != nil {
-			return nil, nil, err
-		}
-		if p.private != "" && most > 1 {
-			return nil, nil, bad("InvalidParameterCombination", "You may not specify a private IP address with more than one instance")
-		}
-		return []devicePlan{{p, 0, true}}, nil, nil
+		return []devicePlan{{p, 0, true}}, nil, err
 	}
 	if f.has("SubnetId") || f.has("SecurityGroupId") {
 		return nil, nil, bad("InvalidParameterCombination", "Network interfaces and an instance-level subnet ID or security groups may not be specified on the same request")
 	}
-	var plans, given []devicePlan
 	seen := make(map[int]bool)
 	for _, spec := range specs {
 		index, err := spec.number("DeviceIndex", -1)
@@ -124,11 +117,7 @@ func (r *request) interfacePlans(most int) ([]devicePlan, []devicePlan, error) {
 			given = append(given, devicePlan{plan{subnet: n.subnet, private: id}, index, false})
 			continue
 		}
-		s, err := r.homeSubnet(spec.text("SubnetId"))
-		if err != nil {
-			return nil, nil, err
-		}
-		p, err := r.readPlan(spec, s)
+		p, err := r.newInterface(spec)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -142,6 +131,15 @@ func (r *request) interfacePlans(most int) ([]devicePlan, []devicePlan, error) {
 		plans = append(plans, devicePlan{plan: plan{}, index: -1})
 	}
 	return plans, given, nil
+}
+
+// newInterface returns the plan of a new interface.
+func (r *request) newInterface(spec *form) (plan, error) {
+	s, err := r.homeSubnet(spec.text("SubnetId"))
+	if err != nil {
+		return plan{}, err
+	}
+	return r.readPlan(spec, s)
 }
 
 // homeSubnet returns the subnet with an ID, or the default subnet of the requested zone.
