@@ -15,8 +15,8 @@ import (
 // outage is how long the API server is frozen, or gone.
 const outage = 3 * time.Second
 
-// TestFailingAPIServerLosesNoBlock makes the API server fail in every way that it has, while Nodes
-// are created and deleted.
+// TestFailingAPIServerLosesNoBlock makes the API server fail in every known way, while Nodes are
+// created and deleted.
 func TestFailingAPIServerLosesNoBlock(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -29,7 +29,7 @@ func TestFailingAPIServerLosesNoBlock(t *testing.T) {
 		number++
 		return fmt.Sprintf("node-%d", number)
 	}
-	// answers gives Nodes' requests an answer, until it has given that many.
+	// answers answers the first requests about Nodes, up to a number.
 	answers := func(code int, reason string, count int32, header map[string]string, to func(*http.Request) bool) {
 		t.Helper()
 		var given atomic.Int32
@@ -48,8 +48,8 @@ func TestFailingAPIServerLosesNoBlock(t *testing.T) {
 	}
 	toNodes := func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, nodesPath) }
 
-	// Nodes change between the controller's decision and its write, as when kubelets
-	// report.
+	// Nodes change between the controller's decision and its write, as by a kubelet's
+	// heartbeat.
 	var conflicts atomic.Int32
 	a.Answer(func(r *http.Request) http.HandlerFunc {
 		if writesNode(r) && conflicts.Add(1) <= 5 {
@@ -105,7 +105,7 @@ func TestFailingAPIServerLosesNoBlock(t *testing.T) {
 	stop(t, controller)
 }
 
-// refusing returns a handler that gives an answer of the API server.
+// refusing returns a handler that refuses a request, in the format of the API server.
 func refusing(code int, reason string, header map[string]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for name, value := range header {

@@ -13,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
 
-// audit is a proxy that remembers all requests, and may answer them.
+// audit is a proxy that records all requests, and may answer them itself.
 type audit struct {
 	*kubetest.Proxy
 	kubeconfig string // tulle-controller's, through the proxy
@@ -43,8 +43,8 @@ func (l *lab) audit() *audit {
 	return a
 }
 
-// Answer sends each request for which f returns a handler to that handler. A nil f
-// passes all on.
+// Answer sends each request to the handler that f returns for it. The proxy forwards a request
+// if f or the handler is nil.
 func (a *audit) Answer(f func(*http.Request) http.HandlerFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

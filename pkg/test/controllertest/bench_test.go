@@ -29,8 +29,8 @@ var (
 	benchMore  = flag.Int("more", 100, "with -nodes: how often one more Node is created")
 )
 
-// bench is what is measured. Without -nodes, everything is measured once with few
-// Nodes, as a test of the benchmark.
+// bench holds the settings of the benchmark. Without -nodes, it measures everything once with few
+// Nodes, as a test of itself.
 type bench struct {
 	sizes []int
 	more  int
@@ -56,12 +56,12 @@ func newBench(t *testing.T) bench {
 type measured struct {
 	program string
 	nodes   int
-	// found is the time from the program's start until each of the Nodes that it found
-	// had podCIDRs, and rushed from the creation of the first Node while it runs.
+	// found are the times from the program's start until each existing Node had podCIDRs.
+	// rushed are those from the creation of the first Node while the program runs.
 	found, rushed time.Duration
-	// created is how long it took to create the Nodes while it runs.
+	// created is the time that the creation of the Nodes took while the program runs.
 	created time.Duration
-	// calls are its API calls, from its start until all Nodes that it found had podCIDRs.
+	// calls counts its API calls from its start until all existing Nodes had podCIDRs.
 	calls  map[string]int
 	more   []time.Duration
 	memory int64 // the peak, in bytes
@@ -73,7 +73,7 @@ const (
 	kcmName   = "kube-controller-manager"
 )
 
-// benchFlags are what both programs get.
+// benchFlags are the flags of both programs.
 var benchFlags = []string{"--cluster-cidr=10.128.0.0/9", "--node-cidr-mask-size=24"}
 
 // TestBenchController measures, on fresh control planes, how long Nodes wait for
@@ -191,7 +191,7 @@ func (l benchLab) rushed(m *measured, more int) {
 		p.End(syscall.SIGKILL)
 		return
 	}
-	// What the API server can do: each Node is patched as soon as it was created.
+	// The limit of the API server: patch each Node as soon as it is created.
 	created := make(chan string, m.nodes)
 	var patches sync.WaitGroup
 	for range patchers {
@@ -214,10 +214,10 @@ func (l benchLab) rushed(m *measured, more int) {
 	}
 }
 
-// patchers is how many bare patches are in flight.
+// patchers is the number of bare patches in flight.
 const patchers = 32
 
-// assign patches podCIDRs into Nodes, as many at once as the API server can take.
+// assign patches podCIDRs into Nodes, with patchers requests in flight.
 func (l benchLab) assign(names []string) {
 	work := make(chan string)
 	var workers sync.WaitGroup
@@ -250,7 +250,7 @@ func (l benchLab) assignOne(name string) {
 		return
 	}
 	r.Header.Set("Content-Type", "application/strategic-merge-patch+json") // takes the server less than a merge patch
-	// What a controller needs of the answer.
+	// Read only the fields that a controller needs.
 	r.Header.Set("Accept", "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
 	a, err := l.Client().Do(r)
 	if err != nil {

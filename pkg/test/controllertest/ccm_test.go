@@ -40,7 +40,7 @@ func newCCMLab(t *testing.T, nodes int) *ccmLab {
 	if other == "" {
 		t.Fatal("this test needs the AWS cloud controller manager: make test-ccm " + ccmtest.Hint)
 	}
-	// The other one's SDK loses answers of a server that is much faster than AWS.
+	// The other program's SDK loses the answers of a server that is much faster than AWS.
 	l := &ccmLab{lab: newLab(t), cloudAccount: fakeAccount(t, nodes, 10*time.Millisecond), other: other}
 	if l.program, err = tested(); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func (l *ccmLab) settled(p *kerneltest.Process) {
 	l.agree(l.cloudAccount, l.cidrs)
 }
 
-// nodes returns what Nodes have, except for what each write changes, by name.
+// nodes returns all Nodes by name, without the fields that every write changes.
 func (l *ccmLab) nodes() map[string]string {
 	l.t.Helper()
 	text, err := l.get(nodesPath)
@@ -90,7 +90,7 @@ func (l *ccmLab) nodes() map[string]string {
 	return all
 }
 
-// kept fails unless every Node of before is as it was.
+// kept fails unless no Node of before has changed.
 func (l *ccmLab) kept(before map[string]string) {
 	l.t.Helper()
 	now := l.nodes()
@@ -117,9 +117,9 @@ func (l *ccmLab) wrote(before map[string]int, want map[string]int) {
 	}
 }
 
-// TestCCMSwitchAndBack takes a live cluster from the AWS cloud controller manager to
-// tulle-controller, and back. Nodes and the route table keep what they have. The first
-// pass of tulle-controller writes its ledger alone, and each program serves new Nodes.
+// TestCCMSwitchAndBack switches a live cluster from the AWS cloud controller manager to
+// tulle-controller, and back. Nodes and the route table do not change. The first pass of
+// tulle-controller writes only its ledger, and each program initialises and routes new Nodes.
 func TestCCMSwitchAndBack(t *testing.T) {
 	t.Parallel()
 	l := newCCMLab(t, 20)
@@ -178,10 +178,10 @@ func TestCCMSwitchAndBack(t *testing.T) {
 	}
 }
 
-// TestCCMStopsAtRoutesWithoutANode shows faults of the AWS cloud controller manager that tulle-controller
-// does not have: a route to an instance without a Node ends each of its passes, it deletes
-// blackholes that another program made, and it deletes a Node after one look. It takes more than
-// a minute, because each program makes several passes, which are 10 s apart.
+// TestCCMStopsAtRoutesWithoutANode shows three faults of the AWS cloud controller manager that
+// tulle-controller does not have. A route to an instance without a Node ends each of its passes. It
+// deletes blackholes of other programs. It deletes a Node after a single answer. The test takes
+// more than a minute, because each program makes several passes, which are 10 s apart.
 func TestCCMStopsAtRoutesWithoutANode(t *testing.T) {
 	t.Parallel()
 	l := newCCMLab(t, 3)
@@ -254,7 +254,7 @@ func (l *ccmLab) cidrKeys() (keys []string) {
 	return keys
 }
 
-// errorOf returns an error that names what is missing, or nil.
+// errorOf returns an error that names the missing objects, or nil.
 func errorOf(part string) error {
 	if part == "" {
 		return nil

@@ -160,9 +160,9 @@ func hasMoto() bool {
 	return err == nil
 }
 
-// counter passes calls of AWS on, and counts them by action. It answers for the quota of
-// routes itself: moto's answer is that of 2015, and has no room for 50 Nodes beside the
-// table's local route.
+// counter is a proxy that counts requests to AWS by action. It answers the request for the quota
+// of routes itself, because moto returns the quota of 2015. That has no room for 50 Nodes beside
+// the table's local route.
 type counter struct {
 	to *url.URL
 
@@ -185,7 +185,7 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_, action, isJSON := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	if !isJSON {
-		form, _ := url.ParseQuery(string(body)) // what no form is has no action
+		form, _ := url.ParseQuery(string(body)) // a body that is no form has no action
 		action = form.Get("Action")
 	}
 	c.mu.Lock()

@@ -28,12 +28,13 @@ var (
 )
 
 const (
-	// ccmMost and motoMost are the most Nodes with which the other program is measured, and
-	// with which moto is. Beyond, both take many minutes.
+	// ccmMost and motoMost are the largest clusters in which the benchmark measures the
+	// other program and uses moto. Larger ones take many minutes.
 	ccmMost, motoMost = 500, 100
-	// calm is when an idle program has done what follows its first writes.
+	// calm is the time after its first writes at which a program is idle.
 	calm = 30 * time.Second
-	// usualRoutes is how many Nodes AWS's published rates are enough for in a short time.
+	// usualRoutes is the number of Nodes that AWS's published rates can route in a short
+	// time.
 	usualRoutes = 100
 )
 
@@ -48,9 +49,8 @@ type cloudMeasured struct {
 	memory           int64
 }
 
-// TestBenchCloud measures how long Nodes wait until their program has initialised and
-// routed them, what it asks of the cloud for that, and what it asks while nothing
-// changes.
+// TestBenchCloud measures the time until a program has initialised and routed all Nodes, the
+// requests that it sends to the cloud for that, and those that it sends while nothing changes.
 func TestBenchCloud(t *testing.T) {
 	t.Parallel()
 	sizes, to := []int{8}, t.Output()

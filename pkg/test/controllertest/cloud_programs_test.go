@@ -17,7 +17,7 @@ import (
 
 const ccmName = "AWS cloud controller manager"
 
-// clusterFlags are what both controllers of a cloud get.
+// clusterFlags are the flags of both programs.
 var clusterFlags = []string{
 	"--cloud-provider=aws", "--cluster-name=prod", "--cluster-cidr=10.64.0.0/10", "--allocate-node-cidrs=true", "--configure-cloud-routes=true",
 	nodeControllers + ",node-route-controller",
@@ -31,8 +31,8 @@ func allRules() []kubetest.Rule {
 	return slices.Concat(kubetest.ControllerRules, routeRules, cloudRules)
 }
 
-// cloudConfig writes the cloud config of an account, which both programs read. Only the
-// other one needs to be led to the account by it.
+// cloudConfig writes the cloud config of an account, which both programs read. Only the other
+// program needs its endpoints.
 func (l *lab) cloudConfig(a *cloudAccount) (path string) {
 	l.t.Helper()
 	text := fmt.Sprintf("[Global]\nZone = %s\nVPC = %s\nSubnetID = %s\nKubernetesClusterID = prod\n", a.homes[0].zone, a.vpc, a.subnet)

@@ -16,19 +16,19 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// initialisation is what a Node lacks that its program has not initialised.
+// initialisation is the missing part of a Node that is not initialised.
 const initialisation = " initialisation"
 
-// cloudView follows all Nodes of a cloud, none of which is deleted.
+// cloudView follows all Nodes of a cloud. It does not support deletions.
 type cloudView struct {
 	unrouted bool // the program writes no routes
 
 	mu    sync.Mutex
-	nodes map[string]string // what each one lacks
-	open  int               // how many lack something
-	last  time.Time         // when one was last complete
-	// uninitialised is how many Nodes are, and initialised is when the last one was not any
-	// more.
+	nodes map[string]string // the missing part of each Node, or ""
+	open  int               // the number of incomplete Nodes
+	last  time.Time         // when the last Node became complete
+	// uninitialised is the number of Nodes that are not initialised. initialised is when
+	// the last one became initialised.
 	uninitialised int
 	initialised   time.Time
 }

@@ -152,10 +152,9 @@ func hasTaint(n corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-// TestCloudNodesAreInitialisedAtOnce is fault 13 of the incumbents: one worker, and one
-// call or more a Node. Here one call is about all Nodes that exist at the start, and few
-// are about those that appear at once. After that, the first pass of another process
-// writes nothing and leaves each Node as it is.
+// TestCloudNodesAreInitialisedAtOnce is fault 13 of the incumbents: one worker, and one or more
+// requests for each Node. Here one request covers all Nodes that exist at the start, and a few
+// cover those that appear at once. After that, the first pass of another process writes nothing.
 func TestCloudNodesAreInitialisedAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newCloudLab(t, *cloudNodes)
@@ -215,8 +214,8 @@ func TestCloudNodesAreInitialisedAtOnce(t *testing.T) {
 	stop(t, p)
 }
 
-// TestCloudNodesOfStoppedInstances stops an instance, and starts it again. A Node whose
-// instance has ended is observed, and is not deleted at once: fault 12 of the incumbents.
+// TestCloudNodesOfStoppedInstances stops an instance, and starts it again. A Node whose instance
+// has ended is not deleted at once, but observed first: fault 12 of the incumbents.
 func TestCloudNodesOfStoppedInstances(t *testing.T) {
 	t.Parallel()
 	l := newCloudLab(t, 6)

@@ -18,7 +18,7 @@ import (
 
 const (
 	poolsPath = "/apis/networking.x-k8s.io/v1/clustercidrs"
-	// goneLimit is how long a ClusterCIDR may exist that no Node uses any more.
+	// goneLimit is the time within which an unused ClusterCIDR must be gone.
 	goneLimit = 2 * time.Second
 )
 
@@ -91,7 +91,7 @@ func (l *lab) addSpec(name string, spec any) {
 	}, nil)
 }
 
-// finalizers returns those of a ClusterCIDR, or false if there is no such object.
+// finalizers returns the finalizers of a ClusterCIDR, or false if it does not exist.
 func (l *lab) finalizers(name string) (all []string, is bool) {
 	l.t.Helper()
 	text, err := l.get(poolsPath + "/" + name)
@@ -111,7 +111,7 @@ func (l *lab) removePool(name string) {
 	l.Do(http.MethodDelete, poolsPath+"/"+name, nil, nil)
 }
 
-// wantNoPool waits until a ClusterCIDR does not exist, for as long as it may.
+// wantNoPool waits until a ClusterCIDR does not exist, for at most goneLimit.
 func (l *lab) wantNoPool(name string) {
 	l.t.Helper()
 	kerneltest.Eventually(l.t, goneLimit, func() error {
@@ -213,7 +213,7 @@ func TestClusterCIDRLivesAsLongAsItsNodes(t *testing.T) {
 	l.remove("n1")
 	l.remove("n3")
 	l.Register(nil, labelled("n6", "a", "b"))
-	l.wantCIDRs("n6", "10.2.0.0/24", "fd00:2::/120") // what happened before is known by now
+	l.wantCIDRs("n6", "10.2.0.0/24", "fd00:2::/120") // the controller has handled all earlier events
 	if _, is := l.finalizers("few"); !is {
 		t.Error("few is gone, and n1 uses it")
 	}
@@ -224,7 +224,7 @@ func TestClusterCIDRLivesAsLongAsItsNodes(t *testing.T) {
 }
 
 // TestANodeCanUseAClusterCIDRThatWasJustCreated creates a ClusterCIDR and at once a Node,
-// again and again. The two are watched on their own, and the order counts.
+// repeatedly. Two watches show them, but the controller must keep their order.
 func TestANodeCanUseAClusterCIDRThatWasJustCreated(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

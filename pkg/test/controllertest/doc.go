@@ -1,4 +1,4 @@
-// Package controllertest tests tulle-controller against a real control plane, beside
-// the kube-controller-manager whose place it takes. Its tests have the build tag kube,
-// and so has its benchmark.
+// Package controllertest tests tulle-controller against a real control plane, and compares it
+// with the kube-controller-manager that it replaces. Its tests and its benchmark have the build
+// tag kube.
 package controllertest

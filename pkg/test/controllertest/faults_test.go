@@ -14,10 +14,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// The tests here show what kube-controller-manager does, and check only what
-// tulle-controller does: the former may be mended.
+// These tests log what kube-controller-manager does, and check only tulle-controller, because a
+// later kube-controller-manager may have no such fault.
 
-// blocksHeld returns what kube-controller-manager counts as used of a range.
+// blocksHeld returns the number of used blocks that kube-controller-manager reports for a range.
 func (l *lab) blocksHeld(manager string, cidr string) (held string, err error) {
 	text, err := fetch(manager + "/metrics")
 	for line := range strings.Lines(text) {
@@ -28,10 +28,10 @@ func (l *lab) blocksHeld(manager string, cidr string) (held string, err error) {
 	return held, err
 }
 
-// insecure trusts every certificate. kube-controller-manager makes one itself.
+// insecure trusts every certificate, because kube-controller-manager's is self-signed.
 var insecure = &tls.Config{InsecureSkipVerify: true}
 
-// fetch returns what a program serves.
+// fetch returns the page at a URL.
 func fetch(url string) (text string, err error) {
 	transport := &http.Transport{TLSClientConfig: insecure}
 	defer transport.CloseIdleConnections()
@@ -47,7 +47,7 @@ func fetch(url string) (text string, err error) {
 	return string(body), err
 }
 
-// decided waits until a Node has podCIDRs, or an event why it has none.
+// decided waits until a Node has podCIDRs, or an event that says why not.
 func (l *lab) decided(name string) {
 	l.t.Helper()
 	kerneltest.Eventually(l.t, patience, func() error {
@@ -100,9 +100,9 @@ func TestExhaustedFamilyTakesNothingOfTheOther(t *testing.T) {
 	stop(t, controller)
 }
 
-// TestMaskChangeKeepsLivingBlocks deletes one of two Nodes whose blocks of /27 lie in
-// one of /24. With kube-controller-manager the /24 is then free for another Node, over
-// the block of the living one.
+// TestMaskChangeKeepsLivingBlocks deletes one of two Nodes whose /27 blocks lie in the same /24.
+// kube-controller-manager then gives the /24 to another Node, though the living Node has a part
+// of it.
 func TestMaskChangeKeepsLivingBlocks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -133,8 +133,8 @@ func TestMaskChangeKeepsLivingBlocks(t *testing.T) {
 	stop(t, controller)
 }
 
-// TestForeignBlockEndsNothing starts among a Node whose podCIDR is outside
-// --cluster-cidr. That ends kube-controller-manager with all its controllers.
+// TestForeignBlockEndsNothing starts with a Node whose podCIDR is outside --cluster-cidr. Such a
+// Node makes kube-controller-manager exit with all its controllers.
 func TestForeignBlockEndsNothing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -203,7 +203,7 @@ func TestGivesEveryBlock(t *testing.T) {
 	gone := largeNode(7).Name
 	free := l.view.all()[gone].cidrs
 	l.remove(gone)
-	// The one that waits longest gets it.
+	// The Node that has waited longest gets it.
 	l.served(rest, "late")
 	all := l.view.all()
 	if fmt.Sprint(all["late"].cidrs) != fmt.Sprint(free) || len(all["later"].cidrs) > 0 {

@@ -38,9 +38,9 @@ func runsElsewhere(...any) (CIDRAllocator, error) { return elsewhere{}, nil }
 `
 )
 
-// node-ipam-controller's own suite passes with tulle-controller in the controller's place.
-// The suite talks to the API server alone. Only the start of its own controller is taken
-// out of it. GINKGO_SOURCE may name another git repository that has the commit.
+// The test runs node-ipam-controller's own suite against tulle-controller. The suite talks only to
+// the API server. The test changes one thing in it: the suite does not start its own controller.
+// GINKGO_SOURCE may name another git repository that has the commit.
 func TestGinkgoSuiteOfNodeIPAMController(t *testing.T) {
 	dir := t.TempDir()
 	from := os.Getenv("GINKGO_SOURCE")

@@ -28,7 +28,7 @@ const (
 	source = "github.com/tulle-net/tulle/pkg/cmd/tulle-controller"
 	// patience is the time limit of a wait before the test fails.
 	patience = time.Minute
-	// rest is how long a freed block rests, with some time for the controller.
+	// rest is the rest of a freed block, plus some time for the controller.
 	rest = 90 * time.Second
 
 	account    = "tulle-controller"
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tested is tulle-controller with the race detector, and installed as users get it.
+// tested is tulle-controller with the race detector. installed is the program that users get.
 var (
 	tested    = sync.OnceValues(func() (string, error) { return build("tested", "1", "-race") })
 	installed = sync.OnceValues(func() (string, error) {
@@ -69,8 +69,7 @@ func build(name, cgo string, flags ...string) (path string, err error) {
 	return path, nil
 }
 
-// lab is a control plane that gives Nodes no podCIDRs by itself. Its API server may have
-// more flags.
+// lab is a control plane without node IPAM. Its API server may have more flags.
 type lab struct {
 	*kubetest.Cluster
 	t       testing.TB
@@ -118,13 +117,13 @@ func (l *lab) tulleAs(kubeconfig string, flags ...string) *kerneltest.Process {
 	return p
 }
 
-// kcm runs a kube-controller-manager that gives podCIDRs and does nothing else.
+// kcm runs a kube-controller-manager with node IPAM as its only controller.
 func (l *lab) kcm(flags ...string) *kerneltest.Process {
 	l.t.Helper()
 	return l.Manager(l.Admin(), flags...)
 }
 
-// stop ends a program as its operator does.
+// stop sends SIGTERM to a program, and waits for its end.
 func stop(t testing.TB, p *kerneltest.Process) {
 	t.Helper()
 	if state := p.End(syscall.SIGTERM); !state.Success() {
@@ -158,7 +157,7 @@ func largeNodes(from, n int) (all []*corev1.Node) {
 	return all
 }
 
-// Register creates Nodes as kubetest's does, and remembers their names.
+// Register creates Nodes like kubetest's Register, and records their names.
 func (l *lab) Register(each func(name string), nodes ...*corev1.Node) {
 	l.t.Helper()
 	for _, n := range nodes {
@@ -251,7 +250,7 @@ func missing(text string, parts []string) string {
 	return ""
 }
 
-// get returns what the API server answers to the admin.
+// get returns the API server's answer to a request of the admin.
 func (l *lab) get(path string) (text string, err error) {
 	var raw json.RawMessage
 	err = l.Try(http.MethodGet, path, nil, &raw)

@@ -25,7 +25,8 @@ var tight = []string{"--cluster-cidr=10.5.0.0/21", "--node-cidr-mask-size=28"}
 
 const tightBlocks = 128
 
-// fill creates Nodes until every block of tight has an owner. A leaked block fails it.
+// fill creates Nodes until every block of tight has an owner. It fails the test if a block has
+// leaked.
 func (l *lab) fill() {
 	l.t.Helper()
 	var names []string
@@ -46,8 +47,8 @@ func (l *lab) forward(r *http.Request) (*http.Response, error) {
 	return l.Client().Transport.RoundTrip(to)
 }
 
-// TestKillsLoseNoBlock kills the controller again and again while Nodes come and go. No
-// block has two owners at any time, and in the end each can be given.
+// TestKillsLoseNoBlock kills the controller repeatedly while Nodes are created and deleted. No
+// block ever has two owners, and in the end each block can be given out.
 func TestKillsLoseNoBlock(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -63,7 +64,7 @@ func TestKillsLoseNoBlock(t *testing.T) {
 			l.served(patience)
 			l.remove(names[:4]...)
 		}
-		// Somewhere in the start, the fence, or the writes.
+		// The kill may strike during the start, the fence, or the writes.
 		enough, limit := rand.IntN(len(names)+1), time.NewTimer(time.Duration(rand.Int64N(int64(time.Second))))
 		kerneltest.Eventually(t, patience, func() error {
 			select {
@@ -117,9 +118,9 @@ func TestLeaderDies(t *testing.T) {
 	}
 }
 
-// TestPausedLeaderDoesNoHarm stops the process of a leader between its decision and its
-// writes. Another leads meanwhile and gives out the blocks that the first has decided
-// on. The first continues, and its writes arrive: none may be applied over another's.
+// TestPausedLeaderDoesNoHarm pauses the process of a leader between its decision and its writes.
+// Meanwhile another replica leads, and gives the same blocks to other Nodes. Then the first one
+// continues, and its late writes must not be applied.
 func TestPausedLeaderDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

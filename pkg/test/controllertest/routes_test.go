@@ -20,7 +20,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
 
-// vpc is the instances and route tables of a cluster's Nodes on AWS.
+// vpc holds the instances and route tables of a cluster's Nodes on AWS.
 type vpc struct {
 	*lab
 	aws    *awstest.Server
@@ -83,7 +83,7 @@ func (v *vpc) route(flags ...string) *kerneltest.Process {
 	return p
 }
 
-// routed returns why a Node is not routed in every table, or does not know it.
+// routed returns an error unless a Node is routed in every table, and its condition says so.
 func (v *vpc) routed(name string) error {
 	for _, id := range v.tables {
 		if got := v.target(id, v.cidrs[name]); got != v.homes[name].Interface {
@@ -106,7 +106,7 @@ func (v *vpc) routed(name string) error {
 	return fmt.Errorf("%s does not know its routes: %+v", name, n.Status.Conditions)
 }
 
-// target returns what a table's route leads to.
+// target returns the target of a table's route.
 func (v *vpc) target(table, destination string) string {
 	for _, r := range v.aws.Routes(table) {
 		if r.Destination == destination {
@@ -129,8 +129,8 @@ func (v *vpc) allRouted(names ...string) {
 	})
 }
 
-// TestRoutesOfFiftyNodesOnAWS routes fifty Nodes, and then meets every fault: nothing of
-// others is lost, and every Node that can be routed is.
+// TestRoutesOfFiftyNodesOnAWS routes fifty Nodes, and then injects every fault. No foreign route
+// is lost, and every Node that can be routed is.
 func TestRoutesOfFiftyNodesOnAWS(t *testing.T) {
 	t.Parallel()
 	v := newVPC(t, 1)
@@ -146,8 +146,8 @@ func TestRoutesOfFiftyNodesOnAWS(t *testing.T) {
 	if counts["CreateRoute"] != 50 || counts["DescribeRouteTables"] > 3 || counts["DescribeInstances"] > 2 || counts["ModifyNetworkInterfaceAttribute"] != 50 {
 		t.Errorf("calls: %v", counts)
 	}
-	// Faults 7 to 9: throttling, errors, lost answers and half lists delay what they
-	// strike.
+	// Faults 7 to 9: throttling, errors, lost answers and partial lists delay only the
+	// affected routes.
 	for _, f := range []awstest.Fault{
 		{Action: "CreateRoute", Times: 3, Answer: awstest.Throttled}, {Action: "CreateRoute", Times: 3, Answer: awstest.Internal},
 		{Action: "CreateRoute", Times: 3, Lose: true}, {Action: "DescribeRouteTables", Times: 1, Half: true}, {Action: "DescribeInstances", Times: 1, Reset: true},
@@ -155,7 +155,8 @@ func TestRoutesOfFiftyNodesOnAWS(t *testing.T) {
 		v.aws.Inject(f)
 		v.allRouted(v.launch(4)...)
 	}
-	// Fault 10: a route taken by hand stays; one that was removed by hand comes back.
+	// Fault 10: a route that a person has changed stays; one that a person has removed is
+	// restored.
 	v.aws.SetRoute(v.tables[0], v.cidrs["node-7"], foreign)
 	v.aws.SetRoute(v.tables[0], v.cidrs["node-8"], "")
 	v.allRouted("node-8")
@@ -178,7 +179,7 @@ func TestRoutesOfFiftyNodesOnAWS(t *testing.T) {
 	lists := v.aws.Count("DescribeRouteTables")
 	kerneltest.Eventually(t, patience, func() error {
 		if v.aws.Count("DescribeRouteTables") < lists+3 {
-			return errors.New("it has not asked again")
+			return errors.New("it has not read the tables again")
 		}
 		return nil
 	})
@@ -188,14 +189,14 @@ func TestRoutesOfFiftyNodesOnAWS(t *testing.T) {
 	v.aws.ChangeKey(func(k *awstest.Key) { k.Refused = nil })
 	kerneltest.Eventually(t, 2*patience, func() error {
 		if v.target(v.tables[0], v.cidrs["node-1"]) != "" {
-			return errors.New("the route of node-1 is still there")
+			return errors.New("the route of node-1 still exists")
 		}
 		return nil
 	})
 }
 
-// TestRouteKillsLeaveNothingUnexplained kills one of two leaders' processes again and
-// again while Nodes come and go. At rest, tables, Nodes and ledger agree.
+// TestRouteKillsLeaveNothingUnexplained kills one of two replicas repeatedly while Nodes are
+// created and deleted. Once all is settled, tables, Nodes and ledger agree.
 func TestRouteKillsLeaveNothingUnexplained(t *testing.T) {
 	t.Parallel()
 	v := newVPC(t, 2)

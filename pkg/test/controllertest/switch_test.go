@@ -14,8 +14,8 @@ import (
 )
 
 // TestTakesOverWithoutAWrite switches a cluster from kube-controller-manager to
-// tulle-controller with the same flags, and back. Nodes keep what they have, the first
-// pass writes nothing, and what new Nodes get is free.
+// tulle-controller with the same flags, and back. Nodes keep their podCIDRs, the first pass
+// writes nothing, and new Nodes get free blocks.
 func TestTakesOverWithoutAWrite(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -16,17 +16,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// view follows all Nodes. It complains as soon as a Node gets podCIDRs that another
-// Node has.
+// view follows all Nodes. It records a conflict as soon as a Node gets podCIDRs of another Node.
 type view struct {
 	mu     sync.Mutex
 	nodes  map[string]seen
 	taken  subnet.Pair[subnet.Set]          // all blocks
 	owners map[netip.Prefix]map[string]bool // the Nodes that have each of them
-	twice  []string                         // complaints
+	twice  []string                         // the conflicts
 }
 
-// seen is what the watch shows of a Node.
+// seen holds the facts of a Node in the watch.
 type seen struct {
 	uid      string
 	cidrs    []netip.Prefix
@@ -69,7 +68,7 @@ func (v *view) complaints() []string {
 	return slices.Clone(v.twice)
 }
 
-// forgive forgets the complaints, and returns them.
+// forgive returns the conflicts, and drops them.
 func (v *view) forgive() (texts []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -108,7 +107,7 @@ func (v *view) set(n *kube.Node) {
 	v.nodes[name] = now
 }
 
-// own makes a Node an owner of blocks, and complains if they overlap another Node's.
+// own makes a Node an owner of blocks. It records a conflict if they overlap another Node's.
 func (v *view) own(name string, blocks []netip.Prefix) {
 	for _, p := range blocks {
 		taken := &v.taken[subnet.FamilyOf(p.Addr())]
@@ -173,7 +172,7 @@ func (l *viewList) Done() bool {
 	return true
 }
 
-// await waits until the Nodes are as f wants.
+// await waits until f accepts the Nodes.
 func (l *lab) await(limit time.Duration, f func(all map[string]seen) error) {
 	l.t.Helper()
 	kerneltest.Eventually(l.t, limit, func() error {
