@@ -2,6 +2,7 @@ package awsnet_test
 
 import (
 	"net/netip"
+	"reflect"
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
@@ -32,9 +33,10 @@ additionalTags: {team: net}`,
 network:
   vpc: {cidrBlock: 10.0.0.0/24, ipv6: {}, availabilityZoneUsageLimit: 1}
 bastion: {enabled: true}`,
-	"public alone":  "natGateways: None\ngatewayEndpoints: []\ncontrolPlaneLoadBalancer: {loadBalancerType: disabled}\nnetwork:\n  subnets:\n  - {id: a, availabilityZone: us-east-1a, cidrBlock: 10.0.0.0/24, isPublic: true}",
-	"private alone": "natGateways: None\ncontrolPlaneLoadBalancer: {scheme: internal}\nnetwork:\n  subnets:\n  - {id: a, availabilityZone: us-east-1a, cidrBlock: 10.0.0.0/24}",
-	"one gateway":   "natGateways: Single\nnetwork: {vpc: {cidrBlock: 10.0.0.0/24}}",
+	"public alone":           "natGateways: None\ngatewayEndpoints: []\ncontrolPlaneLoadBalancer: {loadBalancerType: disabled}\nnetwork:\n  subnets:\n  - {id: a, availabilityZone: us-east-1a, cidrBlock: 10.0.0.0/24, isPublic: true}",
+	"private alone":          "natGateways: None\ncontrolPlaneLoadBalancer: {scheme: internal}\nnetwork:\n  subnets:\n  - {id: a, availabilityZone: us-east-1a, cidrBlock: 10.0.0.0/24}",
+	"addresses of one's own": "network: {vpc: {cidrBlock: 10.0.0.0/24, elasticIpPool: {publicIpv4Pool: ipv4pool-ec2-0123abcd}}}",
+	"one gateway":            "natGateways: Single\nnetwork: {vpc: {cidrBlock: 10.0.0.0/24}}",
 }
 
 func TestApplyAndDestroyInAnyOrder(t *testing.T) {
@@ -163,5 +165,47 @@ func TestHealsWhateverPeopleDelete(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
+	}
+}
+
+// TestPlansAreTheSameEachTime shows that a plan does not depend on the order of maps.
+func TestPlansAreTheSameEachTime(t *testing.T) {
+	for name, spec := range specs {
+		w := newWorld(t, 1)
+		want := w.want(spec)
+		w.crash = 15
+		a := w.account.Read()
+		w.pass(awsnet.Diff(w.owner, want, a), awsnet.Sort(w.owner, want, a))
+		a = w.account.Read()
+		first, last := awsnet.Diff(w.owner, want, a), awsnet.Destroy(w.owner, a, false)
+		for range 4 {
+			if again := awsnet.Diff(w.owner, want, a); !reflect.DeepEqual(first, again) {
+				t.Fatalf("%s:\n%s\nand then\n%s", name, summaries(first), summaries(again))
+			}
+			if again := awsnet.Destroy(w.owner, a, false); !reflect.DeepEqual(last, again) {
+				t.Fatalf("%s:\n%s\nand then\n%s", name, summaries(last), summaries(again))
+			}
+		}
+	}
+}
+
+// TestDefaultGroupIsEmptied shows the one change of what AWS makes.
+func TestDefaultGroupIsEmptied(t *testing.T) {
+	w := newWorld(t, 2)
+	rules := func() (n int) {
+		for _, id := range w.account.IDs(awsnet.KindRule) {
+			if owner := w.account.Get(w.account.Get(id).Object.(awsnet.Rule).Owner.ID); owner.Fixed {
+				n++
+			}
+		}
+		return n
+	}
+	w.apply(w.want("network: {vpc: {cidrBlock: 10.0.0.0/24}}"))
+	if n := rules(); n != 1 {
+		t.Errorf("the default group has %d rules", n)
+	}
+	w.apply(w.want("network: {vpc: {cidrBlock: 10.0.0.0/24, emptyRoutesDefaultVPCSecurityGroup: true}}"))
+	if n := rules(); n != 0 {
+		t.Errorf("the default group has %d rules", n)
 	}
 }

@@ -13,14 +13,16 @@ func (c *checker) given(field string, list []IngressSpec) (rules []Ingress) {
 		c.refuse(field, "%d rules; give at most %d", len(list), mostRules)
 		return nil
 	}
+	sources := 0
 	for i, s := range list {
 		at := fmt.Sprintf("%s[%d]", field, i)
+		sources += len(s.IPv4) + len(s.IPv6) + len(s.GroupIDs) + len(s.GroupRoles)
+		if sources > mostSources {
+			c.refuse(field, "more than %d sources; AWS allows that many rules in a group, and 60 by default", mostSources)
+			return nil
+		}
 		r, ok := c.rule(at, s.Description, s.Protocol, s.From, s.To, true)
 		if !ok {
-			continue
-		}
-		if n := len(s.IPv4) + len(s.IPv6) + len(s.GroupIDs) + len(s.GroupRoles); n > mostRules {
-			c.refuse(at, "%d sources; give at most %d", n, mostRules)
 			continue
 		}
 		for j, text := range slices.Concat(s.IPv4, s.IPv6) {

@@ -10,6 +10,9 @@ import (
 // mostRules is how many rules a list of a Spec may have. AWS allows 60 in a group.
 const mostRules = 200
 
+// mostSources is AWS's limit for the rules of a group, which no quota raises.
+const mostSources = 1000
+
 // ingress works out the rules of the security groups that are ours.
 func (c *checker) ingress() {
 	n := &c.net

@@ -105,6 +105,9 @@ func (d *desire) balancers() {
 		}
 		groups = append(groups, d.sources[RoleAPIServerLB])
 		b := Balancer{Name: f.Name, Title: f.Title, Scheme: f.Scheme, DualStack: dual, CrossZone: f.CrossZone, Subnets: RefsTo(subnets...), Groups: RefsTo(groups...)}
+		if d.n.AddressPool != "" && f.Scheme == InternetFacing {
+			b.Elastic = d.elastic(f)
+		}
 		d.add(b, f.Name, f.Title)
 		for _, p := range f.Ports {
 			g := TargetGroup{Name: fmt.Sprintf("%s-%d-%s", f.Name, p.Port, familyOf(p.IPv6)), VPC: d.vpc, Port: p.Port, IPv6: p.IPv6, Health: p.Health, PreserveIP: f.Preserve}
@@ -114,6 +117,22 @@ func (d *desire) balancers() {
 			d.all[l.Key()] = Wanted{l, d.n.Owner.tags(l.Key(), "", f.Title, d.n.Tags)}
 		}
 	}
+}
+
+// elastic adds the addresses of a balancer from the account's own pool, one for each zone.
+func (d *desire) elastic(f Front) Refs {
+	var all []Ref
+	for _, i := range f.Subnets {
+		a := Address{Name: f.Name + "-" + d.n.Subnets[i].Zone, Pool: d.n.AddressPool}
+		d.add(a, f.Name, d.name("eip-"+a.Name))
+		all = append(all, To(KindAddress, a.Name))
+	}
+	for _, id := range f.SubnetIDs {
+		a := Address{Name: f.Name + "-" + id, Pool: d.n.AddressPool}
+		d.add(a, f.Name, d.name("eip-"+a.Name))
+		all = append(all, To(KindAddress, a.Name))
+	}
+	return RefsTo(all...)
 }
 
 func familyOf(ipv6 bool) string {

@@ -22,8 +22,10 @@ func Destroy(o Owner, a Account, sweep bool) Plan { return diff(o, nil, a, sweep
 
 func diff(o Owner, want map[Key]Wanted, a Account, sweep bool) Plan {
 	h := Sort(o, want, a)
+	want = known(want, h)
+	h = Sort(o, want, a) // a rule from an address that is known may be there already
 	d := &differ{
-		h: h, want: known(want, h), account: a,
+		h: h, want: want, account: a,
 		replaced: make(map[Key]bool), steps: make(map[StepID]*Step), doomed: make(map[StepID]Found),
 	}
 	if sweep {

@@ -38,7 +38,8 @@ func settle(want, have Object) Object {
 		w.Title, w.Description = h.Title, h.Description
 		return w
 	case Balancer:
-		w.Title = have.(Balancer).Title
+		h := have.(Balancer)
+		w.Title, w.Elastic = h.Title, h.Elastic
 		return w
 	case TargetGroup:
 		w.Title = have.(TargetGroup).Title

@@ -2,6 +2,7 @@ package awsnet
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 )
 
@@ -145,6 +146,9 @@ type Balancer struct {
 	CrossZone bool
 	Subnets   Refs
 	Groups    Refs
+	// Elastic are addresses of ours for the subnets, in the order of both sets. They are
+	// given when the balancer is made; without any, AWS gives it others.
+	Elastic Refs
 }
 
 // Scheme is from where a balancer can be reached.
@@ -303,10 +307,12 @@ func (r Rule) with(to func(Ref) Ref) Object {
 }
 
 // Key names the balancer.
-func (b Balancer) Key() Key    { return Key{KindBalancer, b.Name} }
-func (b Balancer) refs() []Ref { return append(b.Subnets.All(), b.Groups.All()...) }
+func (b Balancer) Key() Key { return Key{KindBalancer, b.Name} }
+func (b Balancer) refs() []Ref {
+	return slices.Concat(b.Subnets.All(), b.Groups.All(), b.Elastic.All())
+}
 func (b Balancer) with(to func(Ref) Ref) Object {
-	b.Subnets, b.Groups = b.Subnets.each(to), b.Groups.each(to)
+	b.Subnets, b.Groups, b.Elastic = b.Subnets.each(to), b.Groups.each(to), b.Elastic.each(to)
 	return b
 }
 

@@ -49,7 +49,7 @@ func Price(want map[Key]Wanted, region string) (costs []Cost, known bool) {
 			add("public IPv4 address", 1, price.Address)
 		case Balancer:
 			add("network load balancer", 1, price.Balancer)
-			if o.Scheme == InternetFacing {
+			if o.Scheme == InternetFacing && o.Elastic == "" {
 				add("public IPv4 address", len(o.Subnets.All()), price.Address)
 			}
 		case Bastion:

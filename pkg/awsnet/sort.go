@@ -138,7 +138,14 @@ func (s *sorter) compare(a, b Found) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(s.uses[b.ID], s.uses[a.ID]), cmp.Compare(a.ID, b.ID))
+	ties := func(f Found) int { // an attached gateway comes before one that is not
+		n := s.uses[f.ID]
+		if g, is := f.Object.(InternetGateway); is && g.VPC != (Ref{}) {
+			n++
+		}
+		return n
+	}
+	return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(ties(b), ties(a)), cmp.Compare(a.ID, b.ID))
 }
 
 // inLost reports whether an object is in a VPC that is a twin.

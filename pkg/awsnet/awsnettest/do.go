@@ -203,6 +203,9 @@ func (a *Account) create(s awsnet.Step, c awsnet.Call, o awsnet.Object) (string,
 		if len(all(a, func(b awsnet.Balancer) bool { return b.Title == x.Title })) > 0 {
 			return refuse("%s exists", x.Title)
 		}
+		if n := len(x.Elastic.All()); n > 0 && n != len(x.Subnets.All()) {
+			return refuse("%d addresses for %d subnets", n, len(x.Subnets.All()))
+		}
 		for _, r := range x.Subnets.All() {
 			if x.Scheme == awsnet.InternetFacing && !a.attached(a.objects[r.ID].Object.(awsnet.Subnet).VPC.ID) {
 				return refuse("the VPC of %s has no internet gateway", r)
@@ -233,8 +236,15 @@ func (a *Account) create(s awsnet.Step, c awsnet.Call, o awsnet.Object) (string,
 		return x.ID, f.Given, nil
 	}
 	id := a.store(o, s.Tags, state, given)
-	if x, is := o.(awsnet.NATGateway); is {
-		f := a.objects[x.Address.ID]
+	var used []awsnet.Ref
+	switch x := o.(type) {
+	case awsnet.NATGateway:
+		used = []awsnet.Ref{x.Address}
+	case awsnet.Balancer:
+		used = x.Elastic.All()
+	}
+	for _, r := range used {
+		f := a.objects[r.ID]
 		f.Given.UsedBy = id
 		a.objects[f.ID] = f
 	}
