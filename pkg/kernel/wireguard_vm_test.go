@@ -4,7 +4,6 @@ package kernel
 
 import (
 	"context"
-	"crypto/ecdh"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -16,41 +15,25 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/wgkey"
 )
 
-// keyring has the secrets of a test.
-type keyring struct {
-	private map[netstate.PublicKey][32]byte
-	psk     map[netstate.PSK][32]byte
-}
-
-func (r keyring) PrivateKey(p netstate.PublicKey) (key [32]byte, ok bool) {
-	key, ok = r.private[p]
-	return key, ok
-}
-
-func (r keyring) PSK(p netstate.PSK) (key [32]byte, ok bool) {
-	key, ok = r.psk[p]
-	return key, ok
-}
-
-var secret = [32]byte{1, 2, 3}
+// secret is the preshared key of those peers that have one.
+const secret = "AQIDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
 // keys returns the keys of the nodes 1 to n, by their public ones.
-func keys(t testing.TB, n int) (r keyring, public []netstate.PublicKey) {
+func keys(t testing.TB, n int) (r *wgkey.Ring, public []netstate.PublicKey, psk netstate.PSK) {
 	t.Helper()
-	r = keyring{map[netstate.PublicKey][32]byte{}, map[netstate.PSK][32]byte{netstate.PSKOf(secret): secret}}
+	r = &wgkey.Ring{}
+	psk, err := r.AddPSK(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
 	public = make([]netstate.PublicKey, n+1)
 	for i := 1; i <= n; i++ {
-		private := [32]byte{0: 8, 1: byte(i), 2: byte(i >> 8), 31: 64}
-		k, err := ecdh.X25519().NewPrivateKey(private[:])
-		if err != nil {
-			t.Fatal(err)
-		}
-		public[i] = netstate.PublicKeyOf([32]byte(k.PublicKey().Bytes()))
-		r.private[public[i]] = private
+		public[i] = r.Add(wgkey.New())
 	}
-	return r, public
+	return r, public, psk
 }
 
 func wgLink(name string, key netstate.PublicKey, port uint16) netstate.Link {
@@ -60,12 +43,12 @@ func wgLink(name string, key netstate.PublicKey, port uint16) netstate.Link {
 	}
 }
 
-func wgHost(t *testing.T, nodes int) (*kerneltest.NS, *Kernel, []netstate.PublicKey) {
+func wgHost(t *testing.T, nodes int) (*kerneltest.NS, *Kernel, []netstate.PublicKey, netstate.PSK) {
 	ns := host(t)
 	k := open(t, ns)
-	ring, public := keys(t, nodes)
+	ring, public, psk := keys(t, nodes)
 	k.UseSecrets(ring)
-	return ns, k, public
+	return ns, k, public, psk
 }
 
 // settle brings the kernel to want and expects a second dump to differ in nothing.
@@ -82,10 +65,10 @@ func settle(t *testing.T, k *Kernel, want *netstate.State) netstate.Plan {
 }
 
 func TestWireGuardHoldsWhatIsWanted(t *testing.T) {
-	ns, k, key := wgHost(t, 5)
+	ns, k, key, psk := wgHost(t, 5)
 	at, p := netip.MustParseAddrPort, netip.MustParsePrefix
 	link, link6 := wgLink("tulle-wg", key[1], 51820), wgLink("tulle6-wg", key[1], 51821)
-	two := netstate.WGPeer{Link: link.Name, Peer: key[2], Endpoint: at("198.18.0.2:51820"), Keepalive: 25, PSK: netstate.PSKOf(secret)}
+	two := netstate.WGPeer{Link: link.Name, Peer: key[2], Endpoint: at("198.18.0.2:51820"), Keepalive: 25, PSK: psk}
 	three := netstate.WGPeer{Link: link.Name, Peer: key[3], Endpoint: at("[fd00:18::3]:51820")}
 	two6 := netstate.WGPeer{Link: link6.Name, Peer: key[2], Endpoint: at("[fd00:18::2]:51821")}
 	to2 := netstate.WGAllowed{Link: link.Name, Prefix: p("10.5.2.0/24"), Peer: key[2]}
@@ -139,7 +122,7 @@ func TestWireGuardHoldsWhatIsWanted(t *testing.T) {
 
 // TestWireGuardFailures refuses what cannot be, each step by itself.
 func TestWireGuardFailures(t *testing.T) {
-	ns, k, key := wgHost(t, 3)
+	ns, k, key, _ := wgHost(t, 3)
 	apply := func(verb netstate.Verb, objects ...netstate.Object) (failures netstate.Failures) {
 		var p netstate.Plan
 		for _, o := range objects {
@@ -210,7 +193,7 @@ func TestWireGuardCarriesAndRoams(t *testing.T) {
 		ns.IP(t, "link set eth0 up")
 	}
 	ka, kb := open(t, a), open(t, b)
-	ring, key := keys(t, 2)
+	ring, key, psk := keys(t, 2)
 	ka.UseSecrets(ring)
 	kb.UseSecrets(ring)
 	side := func(own, peer int, at string, psk netstate.PSK) *netstate.State {
@@ -223,7 +206,6 @@ func TestWireGuardCarriesAndRoams(t *testing.T) {
 			netstate.Route{Dst: to, Link: "tulle-wg"},
 		)
 	}
-	psk := netstate.PSKOf(secret)
 	wantA, wantB := side(1, 2, "198.18.0.2:51820", psk), side(2, 1, "198.18.0.1:51820", psk)
 	settle(t, ka, wantA)
 	settle(t, kb, side(2, 1, "198.18.0.1:51820", 0))
@@ -283,7 +265,7 @@ func TestWireGuardCarriesAndRoams(t *testing.T) {
 // that batches, and dumps of many messages, are complete.
 func TestWireGuardOfManyPeers(t *testing.T) {
 	const n = 1500
-	_, k, key := wgHost(t, n)
+	_, k, key, _ := wgHost(t, n)
 	want := netstate.Of(wgLink("tulle-wg", key[1], 51820))
 	for i := 2; i <= n; i++ {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}), 51820)
