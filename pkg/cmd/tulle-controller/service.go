@@ -54,6 +54,10 @@ func readServiceTime(value string) (time.Duration, error) {
 // runs only where it is named.
 var servicePart = part{name: service.Name, aliases: []string{"service"}, named: true, idle: (*settings).needsCloud, add: (*process).addServices}
 
+// lateBalancing is how long the cloud may take to show what a creation without an answer
+// asked for; 0 is the controller's own time.
+var lateBalancing time.Duration
+
 func (p *process) addServices() error {
 	s := &p.settings
 	client, ok := p.cloud.(service.Cloud)
@@ -61,7 +65,7 @@ func (p *process) addServices() error {
 		return fmt.Errorf("--cloud-provider=%s: its client makes no load balancers", s.cloud.provider)
 	}
 	c := service.New(p.engine, service.Options{
-		Client: p.client, Cloud: client, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Only: s.node, Event: p.engine.Event,
+		Client: p.client, Cloud: client, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Only: s.node, Late: lateBalancing, Event: p.engine.Event,
 		Rules: cloudbalancer.Options{
 			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, NodeRules: !s.aws.config.KeepsNodeRules,
 			Security: s.aws.config.Security,

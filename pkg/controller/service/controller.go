@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -50,6 +51,9 @@ type Options struct {
 	DryRun bool
 	// Only, if set, is the only Service whose details are read, with its namespace.
 	Only string
+	// Late is how long the cloud may take to make, and to show, what a creation without an
+	// answer asked for; 0 is 30 s.
+	Late time.Duration
 	// Event sends an event about a Service.
 	Event func(controller.Event)
 }
@@ -59,8 +63,7 @@ const (
 	gatherTime = 500 * time.Millisecond
 	// cloudTime is how long a change of the cloud may take.
 	cloudTime = 30 * time.Second
-	// lateTime is how long the cloud may take to make, and to show, what a creation
-	// without an answer asked for.
+	// lateTime is the default of Options.Late.
 	lateTime = 30 * time.Second
 	// patientTime is how long a security group may be in use after its balancer is gone,
 	// before that is told.
@@ -105,8 +108,11 @@ type service struct {
 	failures int    // rounds in a row that failed
 	paused   time.Time
 	stale    bool // its details have to be read again
-	done     bool // it has all that it wants
-	gone     bool // nothing of it is left
+	// doubted is when a change last ended such that the account may have another state than
+	// was known. Nothing is changed before a later reading.
+	doubted time.Time
+	done    bool // it has all that it wants
+	gone    bool // nothing of it is left
 	// unanswered is until when the cloud may make what a creation without an answer asked
 	// for. Only a later reading of the account shows whether it did.
 	unanswered time.Time
@@ -115,6 +121,7 @@ type service struct {
 	chunk      int                  // limits the targets of a call; 0 is the cloud's limit
 	refused    map[string]time.Time // instances that the cloud does not take, until when
 	told       string               // the problems that an event has told
+	denied     string               // why readings are denied, as an event has told
 }
 
 // isOurs reports whether the cloud has, or is to have, something for the Service.
@@ -167,6 +174,7 @@ type change struct {
 
 // New returns a Controller, and adds it to the Engine with what it reads.
 func New(e *controller.Engine, o Options) *Controller {
+	o.Late = cmp.Or(o.Late, lateTime)
 	c := &Controller{
 		options: o, services: make(map[string]*service), nodes: make(map[string]node), instances: make(map[string]*cloud.Instance),
 		backends: make(map[string]*backend), account: cloudbalancer.NewAccount(), look: newLook(), changes: make(map[controller.Ref]change),
@@ -190,7 +198,7 @@ func (c *Controller) Name() string { return Name }
 // Lead implements controller.Controller. What was read before may be old.
 func (c *Controller) Lead(t election.Term) {
 	if c.term, c.late = t, (time.Time{}); !t.Clean {
-		c.late = time.Now().Add(lateTime)
+		c.late = time.Now().Add(c.options.Late)
 		c.unanswered = latest(c.unanswered, c.late)
 	}
 	c.account, c.look, c.changes, c.pauses = cloudbalancer.NewAccount(), newLook(), make(map[controller.Ref]change), time.Time{}
@@ -204,7 +212,7 @@ func (c *Controller) Lead(t election.Term) {
 	for key, s := range c.services {
 		c.look.needed = c.look.needed || s.isOurs() || s.finalized()
 		s.writing, s.flying, s.failures, s.fails, s.paused, s.retry, s.stale = false, 0, 0, 0, time.Time{}, time.Time{}, false
-		s.done, s.gone, s.failed, s.began, s.refused, s.chunk = false, false, false, time.Time{}, nil, 0
+		s.done, s.gone, s.failed, s.began, s.refused, s.chunk, s.doubted = false, false, false, time.Time{}, nil, 0, time.Time{}
 		c.due(key, time.Now())
 	}
 }

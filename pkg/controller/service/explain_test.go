@@ -84,8 +84,8 @@ func TestExplanationOfWhatIsThere(t *testing.T) {
 		l.add("web")
 		l.Pass(10 * time.Second)
 		l.wantLines("default/web", "ok Service: balanced", "ok finalizer", "ok load balancer a", "ok listener TCP 80", "ok target group", "ok Nodes: 2 of 2", "ok status: a")
-		l.change("web", annotate("cross-zone-load-balancing-enabled", "true"))
 		l.Kill()
+		l.change("web", annotate("cross-zone-load-balancing-enabled", "true"))
 		l.options.DryRun = true
 		l.add("other", port(30090))
 		reads := l.cloud.Reads()["Details"]

@@ -86,6 +86,7 @@ type found struct {
 	security  []cloud.SecurityGroup
 	secured   bool
 	ok        bool
+	denied    string // why the cloud denied a part of it, or ""
 }
 
 // lookDue returns whether anything is to be read now.
@@ -224,87 +225,11 @@ func (c *Controller) read(ctx context.Context, _ []string) (map[string]found, er
 		f.secured = note(err)
 	}
 	f.ok = len(errs) == 0
-	return map[string]found{everything: f}, errors.Join(append(errs, apart...)...)
-}
-
-// take takes what was read.
-func (c *Controller) take(_ []string, all map[string]found) {
-	now, l := time.Now(), &c.look
-	f, r := all[everything], l.running
-	l.running = nil
-	if r == nil {
-		return
+	errs = append(errs, apart...)
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil && cloud.KindOf(err) == cloud.Denied }); i >= 0 {
+		f.denied = errs[i].Error()
 	}
-	l.failures, l.next = 0, time.Time{}
-	if !f.ok {
-		l.failures++
-		l.next = now.Add(lookups.After(l.failures))
-	}
-	has := make(map[string]bool)
-	for _, id := range c.instanceIDs() {
-		has[id] = true
-	}
-	for _, id := range r.instances {
-		if i, answered := f.instances[id]; answered && has[id] {
-			c.instances[id] = &i
-			delete(l.instances, id)
-			if i.Problem != "" || i.State != cloud.Running {
-				l.instances[id] = true // until it runs
-			}
-		}
-	}
-	if f.subnets != nil {
-		c.subnets, l.subnetsKnown, l.subnets = f.subnets, true, now.Add(subnetsInterval)
-		c.quota, l.subnetsFailures = f.quota, 0
-	} else if r.subnets {
-		l.subnetsFailures++
-		l.subnets = now.Add(lookups.After(l.subnetsFailures))
-	}
-	if f.all != nil {
-		keep := make(map[string]bool)
-		for _, i := range c.instances {
-			for _, id := range i.Groups {
-				keep[id] = true
-			}
-		}
-		c.account.Set(*f.all, keep, r.began)
-		l.accountKnown, l.at, l.began, l.account = true, now, r.began, now.Add(c.options.Period)
-		for id := range keep { // those without our tag may have changed, too
-			if s, is := c.account.Security(id); is && !cloudbalancer.IsOfCluster(r.cluster, s) {
-				l.security[id] = true
-			}
-		}
-	}
-	c.account.SetDetails(f.ids, f.details, f.detailed, r.began)
-	if l.details = (time.Time{}); f.detailed && len(f.details.Balancers)+len(f.details.Groups) < len(f.ids) {
-		l.details = now.Add(leastInterval)
-	}
-	if f.secured {
-		c.account.SetSecurity(f.security)
-		for _, id := range r.security {
-			delete(l.security, id)
-			if _, is := c.account.Security(id); !is {
-				l.absent[id] = now.Add(missingInterval)
-			} else {
-				delete(l.absent, id)
-			}
-		}
-	}
-	clear(c.backends)
-	for key, s := range c.services {
-		if f.all != nil {
-			c.recognize(s)
-		}
-		if s.isOurs() && (f.all != nil || s.flying == 0) {
-			c.clouds.Set(key, latest(latest(now, c.gathered), s.paused))
-		}
-	}
-	if len(r.instances) > 0 {
-		if l.waits++; len(l.instances) == 0 {
-			l.waits = 0
-		}
-		l.later = now.Add(lookups.After(l.waits))
-	}
+	return map[string]found{everything: f}, errors.Join(errs...)
 }
 
 // readAgain makes a new reading of the account due.

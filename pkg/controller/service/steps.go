@@ -37,6 +37,9 @@ func (c *Controller) PlanCloud(now time.Time, n int) (writes []controller.Write,
 		if s == nil || s.flying > 0 || s.writing || !s.ready() {
 			continue // the end of what flies makes it due
 		}
+		if c.look.began.Before(s.doubted) {
+			continue // the reading of the account makes it due
+		}
 		if s.paused.After(now) {
 			c.clouds.Set(key, s.paused)
 			continue
@@ -159,6 +162,9 @@ func (c *Controller) sharedWith(s *service) func(group string) []cloud.Rule {
 
 // leave removes what a Service has.
 func (c *Controller) leave(s *service, now time.Time) cloudbalancer.Step {
+	if c.needGroups(s, now) { // one may have rules for its balancer
+		return cloudbalancer.Step{}
+	}
 	h := c.account.Holding(c.options.Rules.Cluster, s.Ref, nil)
 	h.Shared = c.sharedWith(s)
 	if !s.Balances && !s.known && !c.options.Rules.Default && !h.IsEmpty() {
@@ -406,7 +412,7 @@ func (c *Controller) fault(s *service, x change, err error, now time.Time) {
 		s.stale = true
 	case kind == cloud.Denied || kind == cloud.Full || deletes && kind == cloud.Taken:
 	default: // what the cloud has may be another thing than was known
-		s.stale = true
+		s.stale, s.doubted = true, now
 		c.readAgain(now)
 	}
 	if deletes && kind == cloud.Taken && now.Sub(s.began) < patientTime {
@@ -422,7 +428,7 @@ func (c *Controller) fault(s *service, x change, err error, now time.Time) {
 
 // isUnanswered notes that the cloud may yet make something for a Service.
 func (c *Controller) isUnanswered(s *service, now time.Time) {
-	s.unanswered = now.Add(lateTime)
+	s.unanswered = now.Add(c.options.Late)
 	c.unanswered = latest(c.unanswered, s.unanswered)
 }
 
