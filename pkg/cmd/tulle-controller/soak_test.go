@@ -31,6 +31,7 @@ func hurry() {
 		return
 	}
 	lifeRules.Times, lifeRules.Remembers = lifecycle.Usual.Over(by), lifeRules.Remembers/time.Duration(by)
+	lateBalancing = time.Minute / 2 / time.Duration(by)
 }
 
 // TestSoakCloud runs two replicas with all controllers of a cloud, while the cloud, the
