@@ -94,3 +94,27 @@ func WantLines(t testing.TB, what string, objects []netstate.Object, want ...str
 		t.Errorf("%s is\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// Kit makes the configs, backends and leases of one type of backend.
+type Kit struct {
+	Type string
+	New  backend.Factory
+}
+
+// Config returns a network's config. keys are as in the function Config.
+func (k Kit) Config(t testing.TB, families, keys string) subnet.Config {
+	t.Helper()
+	return Config(t, k.Type, families, keys)
+}
+
+// Backend returns a backend of such a config.
+func (k Kit) Backend(t testing.TB, families, keys string, host backend.HostFacts) backend.Backend {
+	t.Helper()
+	return New(t, k.New, k.Config(t, families, keys), host)
+}
+
+// Lease returns a lease of the subnets that key names, at these public IPs.
+func (k Kit) Lease(t testing.TB, key string, ips ...string) subnet.Lease {
+	t.Helper()
+	return Lease(t, key, subnet.Attrs{PublicIP: Addresses(ips...), BackendType: k.Type})
+}

@@ -16,21 +16,15 @@ const (
 )
 
 var (
+	kit         = backendtest.Kit{Type: Type, New: New}
+	parseConfig = kit.Config
+	newBackend  = kit.Backend
+
 	addresses = backendtest.Addresses
 	uplinks   = backendtest.Uplinks
 	testHost  = backendtest.Host
 	wantLines = backendtest.WantLines
 )
-
-func parseConfig(t testing.TB, families, keys string) subnet.Config {
-	t.Helper()
-	return backendtest.Config(t, Type, families, keys)
-}
-
-func newBackend(t testing.TB, families, keys string, host backend.HostFacts) backend.Backend {
-	t.Helper()
-	return backendtest.New(t, New, parseConfig(t, families, keys), host)
-}
 
 // newLease returns a lease of the subnets that key names, with what b publishes.
 func newLease(t testing.TB, key string, b backend.Backend) subnet.Lease {

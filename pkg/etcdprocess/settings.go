@@ -2,7 +2,6 @@ package etcdprocess
 
 import (
 	"fmt"
-	"math"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -47,7 +46,7 @@ func (s *Settings) table() []setting {
 		{flags.Flag{Name: "certfile", Value: "FILE", About: "certificate to show to clients", Set: flags.To(&s.CertFile, flags.File)}, s.CertFile},
 		{flags.Flag{Name: "keyfile", Value: "FILE", About: "private key of that certificate", Set: flags.To(&s.KeyFile, flags.File)}, s.KeyFile},
 		{flags.Flag{Name: "without-client-certs", Default: "false", About: "beyond loopback, let any client in; unsafe", Set: flags.To(&s.AnyClient, flags.Bool)}, ifTrue(s.AnyClient)},
-		{flags.Flag{Name: "v", Value: "LEVEL", Default: "0", About: "log level; 1 adds etcd's warnings", Set: flags.To(&s.Verbosity, flags.Whole(0, math.MaxInt32))}, strconv.Itoa(s.Verbosity)},
+		{flags.LogLevel(&s.Verbosity, "log level; 1 adds etcd's warnings"), strconv.Itoa(s.Verbosity)},
 	}
 }
 

@@ -188,19 +188,11 @@ func (s *settings) processFlags() []flags.Flag {
 			About: "namespace of the Lease",
 			Set:   flags.To(&s.elect.Namespace, readName)},
 
-		{Name: "healthz-ip", Group: health, Value: "IP", Default: "127.0.0.1",
-			About: "HTTP address for health and metrics",
-			Set:   flags.To(&s.health.Address, flags.Address)},
-		{Name: "healthz-port", Group: health, Value: "PORT", Default: "10264",
-			About: "HTTP port; 0 disables the server",
-			Set:   flags.To(&s.health.Port, flags.Port)},
-		{Name: "pprof", Group: health, Default: "false",
-			About: "serve profiles of the process over HTTP",
-			Set:   flags.To(&s.health.Pprof, flags.Bool)},
+		flags.HTTPAddress(&s.health.Address).In(health),
+		flags.HTTPPort(&s.health.Port, "10264").In(health),
+		flags.Pprof(&s.health.Pprof).In(health),
 
-		{Name: "v", Group: logging, Value: "LEVEL", Default: "0",
-			About: "log level; 1 logs each write",
-			Set:   flags.To(&s.verbosity, flags.Whole(0, 1<<31-1))},
+		flags.LogLevel(&s.verbosity, "log level; 1 logs each write").In(logging),
 
 		{Name: "output", Group: ofCommands, Value: "FORMAT", Default: "text",
 			About:   "output format: text, json or yaml",
