@@ -14,7 +14,8 @@ type Account struct {
 // Found is one object of an Account.
 type Found struct {
 	// ID is what AWS calls it: an ID or an ARN, of a part that of the association or the rule.
-	// A Route has the ID of its table and its destination: rtb-1/0.0.0.0/0.
+	// A Route has the ID of its table and its destination: rtb-1/0.0.0.0/0. One to the
+	// addresses of a service, by an endpoint, is Fixed and has a zero destination.
 	ID string
 	// Object has IDs in its Refs, and no Name.
 	Object Object

@@ -12,6 +12,9 @@ import (
 func (w *world) incumbent() (vpc string) {
 	w.apply(w.want(specs["three zones"]))
 	for _, f := range w.account.Read().Found {
+		if f.Fixed {
+			continue
+		}
 		delete(f.Tags, awsnet.UIDTag)
 		delete(f.Tags, awsnet.PartTag)
 		if r, is := f.Object.(awsnet.Route); is {

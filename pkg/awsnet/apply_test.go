@@ -70,24 +70,24 @@ func TestCallsOfANewNetwork(t *testing.T) {
 }
 
 // TestKilledAtEveryCall ends the process before the answer of each call, in creation and in
-// deletion, once with an account that does not show at once what is new.
+// deletion. At every second one, the account does not show at once what is new. It takes
+// some seconds, because each call needs a network of its own.
 func TestKilledAtEveryCall(t *testing.T) {
 	w := newWorld(t, 0)
 	want := w.want(specs["small"])
 	w.apply(want)
 	for at := range w.calls {
 		killedAt(t, want, at, at%2 == 0)
-		killedAt(t, want, at, at%2 == 1)
 	}
 	t.Logf("killed at each of %d calls", w.calls)
 }
 
-// TestKilledInALargeNetwork does the same at every third call.
+// TestKilledInALargeNetwork does the same at every fifth call.
 func TestKilledInALargeNetwork(t *testing.T) {
 	w := newWorld(t, 0)
 	want := w.want(specs["everything"])
 	w.apply(want)
-	for at := 0; at < w.calls; at += 3 {
+	for at := 0; at < w.calls; at += 5 {
 		killedAt(t, want, at, at%2 == 0)
 	}
 	t.Logf("killed in %d calls", w.calls)

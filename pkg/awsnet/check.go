@@ -73,8 +73,12 @@ func (c *checker) general() {
 const mostTags = 36
 
 func (c *checker) tags(field string, tags map[string]string) {
-	if len(tags) > mostTags {
-		c.refuse(field, "%d tags; AWS allows 50, and %d of them are needed, so give at most %d", len(tags), 50-mostTags, mostTags)
+	n := len(tags)
+	if field != "additionalTags" {
+		n += len(c.spec.AdditionalTags)
+	}
+	if n > mostTags {
+		c.refuse(field, "%d tags with spec.additionalTags; AWS allows 50, and %d of them are needed, so give at most %d", n, 50-mostTags, mostTags)
 	}
 	for _, k := range sortedKeys(tags) {
 		v := tags[k]

@@ -88,7 +88,7 @@ func (d *differ) block() {
 	}
 }
 
-// leave leaves out a step.
+// leave removes a step from the plan, and records why.
 func (d *differ) leave(id StepID, why string) {
 	at := d.steps[id].Current
 	if at == "" {

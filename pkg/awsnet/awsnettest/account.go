@@ -45,6 +45,11 @@ func (a *Account) Read() awsnet.Account {
 			f.Object = r
 		}
 		out.Found = append(out.Found, f)
+		if e, is := f.Object.(awsnet.Endpoint); is {
+			for _, table := range e.Tables.All() { // a route to the addresses of the service
+				out.Found = append(out.Found, awsnet.Found{ID: table.ID + "/" + id, Object: awsnet.Route{Table: table, Via: awsnet.Foreign(id)}, Fixed: true})
+			}
+		}
 	}
 	clear(a.hidden)
 	return out
