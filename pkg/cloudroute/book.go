@@ -16,6 +16,9 @@ const (
 	// lateTime is the time after a change or a removal in which a write may still arrive.
 	// Meanwhile the ledger keeps absent routes, and the former targets of routes.
 	lateTime = 10 * time.Minute
+	// fullTime is the time for which a table that the cloud reported as full gets no further
+	// route. Then one route is tried, and if the cloud accepts it, all others follow.
+	fullTime = time.Minute
 	// throttledPause is the pause of all changes after the cloud has throttled one.
 	throttledPause = time.Second
 	// maxReadAge is the maximum age of a table's last read when a route in it is removed.

@@ -178,6 +178,42 @@ func TestDriftIsHealed(t *testing.T) {
 	}
 }
 
+// TestARaisedQuotaServesAllThatWait: a table that the cloud reported as full is tried again
+// after a minute, with one route, and then gets all the others. That also holds if the quota
+// that was read had room all the time.
+func TestARaisedQuotaServesAllThatWait(t *testing.T) {
+	for _, most := range []int{0, 500} {
+		w := newWorld(t, Options{}, "rtb-a", "rtb-b")
+		w.quota = cloud.Quota{Most: subnet.Pair[int]{subnet.IPv4: most}}
+		refused, real := 0, 7 // two of them are not ours
+		w.fail = func(c Change) error {
+			if c.Verb != cloud.Add || len(w.tables[c.Table]) < real {
+				return nil
+			}
+			refused++
+			return &cloud.Error{Kind: cloud.Full, Text: "the quota is used up"}
+		}
+		w.readTables()
+		for i := range 30 {
+			w.add(i)
+		}
+		w.pass(10 * time.Second)
+		w.wantStatus(4, Routed)
+		w.wantStatus(29, TableFull)
+		refused = 0
+		w.pass(10 * time.Minute)
+		w.wantStatus(29, TableFull)
+		if refused == 0 || refused > 20 {
+			t.Errorf("with the quota %d, %d routes were refused in ten minutes, want one a minute in each table", most, refused)
+		}
+		real = 500
+		w.pass(2 * time.Minute)
+		for i := range 30 {
+			w.wantStatus(i, Routed)
+		}
+	}
+}
+
 // TestAFullTableServesTheOldest: the oldest nodes get the room, and keep it.
 func TestAFullTableServesTheOldest(t *testing.T) {
 	for _, known := range []bool{true, false} {

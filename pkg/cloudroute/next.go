@@ -140,6 +140,9 @@ func (b *Book) Done(c Change, err error, now time.Time) {
 	case err == nil:
 		s.wrote = now
 		t.set(c.Destination, c.made(), c.Verb != cloud.Remove)
+		if c.Verb == cloud.Add {
+			t.accepted(subnet.FamilyOf(c.Destination.Addr()), now)
+		}
 		b.retryQueue = true
 	case kind == cloud.Full:
 		b.full(t, subnet.FamilyOf(c.Destination.Addr()), now)
@@ -197,7 +200,7 @@ func (b *Book) full(t *table, f subnet.Family, now time.Time) {
 	if t.Quota.Shared {
 		t.limit = subnet.Pair[int]{t.used[f], t.used[f]}
 	}
-	t.limited = now.Add(lateTime)
+	t.limited = now.Add(fullTime)
 	for p, d := range b.dests {
 		if s := d.slot(t.ID); s.reserved && !s.inFlight && (t.Quota.Shared || subnet.FamilyOf(p.Addr()) == f) {
 			b.release(d)

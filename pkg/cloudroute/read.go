@@ -65,6 +65,18 @@ func (t *table) hasRoom(p netip.Prefix) bool {
 	return most == 0 || t.used[f]+t.reserved[f] < most
 }
 
+// accepted records that the cloud accepted a route. If the limit has expired, the cloud
+// reported it at another time: it does not hold any more.
+func (t *table) accepted(f subnet.Family, now time.Time) {
+	switch {
+	case !now.After(t.limited):
+	case t.Quota.Shared:
+		t.limit = subnet.Pair[int]{}
+	default:
+		t.limit[f] = 0
+	}
+}
+
 // set records the state of a route after one of our changes.
 func (t *table) set(p netip.Prefix, r cloud.Route, there bool) {
 	if _, was := t.routes[p]; was != there {
