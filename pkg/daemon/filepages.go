@@ -30,6 +30,8 @@ const (
 	// fault that it had to retry, as beside another thread's. Without its cache, a host
 	// reads many more.
 	fewFaults = 16
+	// mostMapped is how many bytes of the program's data one page fault maps at most.
+	mostMapped = 16 << 10
 )
 
 // filePages drops the pages of the program's file from this process's memory. Because it
@@ -45,8 +47,10 @@ type filePages struct {
 
 // newFilePages returns the pages of a daemon whose start ends at started.
 func newFilePages(started time.Time) *filePages {
+	file := fileMappings()
+	file.split()
 	return &filePages{
-		mappings: fileMappings(), pace: pace{started: started},
+		mappings: file, pace: pace{started: started},
 		statm: openProc("/proc/self/statm"), status: openProc("/proc/self/status"),
 	}
 }
@@ -160,7 +164,28 @@ func faults() int64 {
 }
 
 // mappings are ranges of addresses.
-type mappings []struct{ from, to uintptr }
+type mappings []mapping
+
+type mapping struct {
+	from, to uintptr
+	code     bool
+}
+
+// split makes the kernel map less at once: at a fault it maps all that is cached of the 64
+// KiB around, but nothing outside the mapping. A garbage collection touches a little of
+// many such blocks. The kernel joins neighbours that differ in nothing, so every other
+// part is marked to stay out of core dumps, which pages of a file are not in anyway. Code
+// stays whole: recent kernels read no more of it from the disk than the mapping has.
+func (m mappings) split() {
+	for _, r := range m {
+		if r.code {
+			continue
+		}
+		for from := r.from + mostMapped; from+mostMapped <= r.to; from += 2 * mostMapped {
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, mostMapped, unix.MADV_DONTDUMP)
+		}
+	}
+}
 
 // drop returns the pages that are in this process to the kernel's cache: those that only
 // the start needed, and the many that the kernel mapped beside what was used. Those
@@ -183,17 +208,18 @@ func fileMappings() (all mappings) {
 		return nil
 	}
 	defer f.Close()
-	var from, to uintptr
+	var r mapping
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		words := bytes.Fields(lines.Bytes())
 		switch {
 		case len(words) == 6 && words[1][0] == 'r' && words[1][1] == '-' && string(words[5]) == program:
-			_, _ = fmt.Sscanf(string(words[0]), "%x-%x", &from, &to)
+			r.code = words[1][2] == 'x'
+			_, _ = fmt.Sscanf(string(words[0]), "%x-%x", &r.from, &r.to)
 		case len(words) == 3 && string(words[0]) == "Anonymous:":
-			if from < to && string(words[1]) == "0" {
-				all = append(all, struct{ from, to uintptr }{from, to})
+			if r.from < r.to && string(words[1]) == "0" {
+				all = append(all, r)
 			}
-			from, to = 0, 0
+			r = mapping{}
 		}
 	}
 	return all

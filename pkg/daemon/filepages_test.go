@@ -1,11 +1,16 @@
 package daemon
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -49,6 +54,82 @@ func TestPaceOfDrops(t *testing.T) {
 			t.Errorf("after %v s, with %d faults: %t", c.at, c.faults, got)
 		}
 	}
+}
+
+// TestAFaultMapsLittle: one byte that is read maps no more than mostMapped, also where all
+// of the file is cached.
+func TestAFaultMapsLittle(t *testing.T) {
+	const size = 16 * mostMapped
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, bytes.Repeat([]byte{7}, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, code := range []bool{false, true} {
+		b, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_PRIVATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := uintptr(unsafe.Pointer(&b[0]))
+		m := mappings{{from, from + size, code}}
+		m.split()
+		if parts := partsOf(t, m[0]); code && parts != 1 || !code && parts != size/mostMapped {
+			t.Errorf("code %t: the mapping has %d parts", code, parts)
+		}
+		for at := mostMapped / 2; at < size; at += mostMapped {
+			m.drop()
+			if b[at] != 7 {
+				t.Errorf("code %t: byte %d is %d", code, at, b[at])
+			}
+			if n := present(t, m[0]); n == 0 || !code && n > mostMapped {
+				t.Errorf("code %t: the fault at %d maps %d bytes", code, at, n)
+			}
+		}
+		if err := unix.Munmap(b); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// partsOf returns in how many parts the kernel has a mapping.
+func partsOf(t *testing.T, m mapping) (n int) {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		var from, to uintptr
+		if _, err := fmt.Sscanf(line, "%x-%x", &from, &to); err == nil && from < m.to && to > m.from {
+			n++
+		}
+	}
+	return n
+}
+
+// present returns how many bytes of a mapping are in this process's memory.
+func present(t *testing.T, m mapping) (n int) {
+	t.Helper()
+	f, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	page := uintptr(os.Getpagesize())
+	entries := make([]byte, 8*(m.to-m.from)/page)
+	if _, err := f.ReadAt(entries, int64(8*m.from/page)); err != nil {
+		t.Fatal(err)
+	}
+	for e := range slices.Chunk(entries, 8) {
+		if binary.NativeEndian.Uint64(e)>>63 == 1 {
+			n += int(page)
+		}
+	}
+	return n
 }
 
 func TestMapped(t *testing.T) {
