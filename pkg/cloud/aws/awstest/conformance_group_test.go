@@ -167,3 +167,76 @@ var ruleChanges = scenario{"changes of rules", []row{
 		return ok(err)
 	}},
 }}
+
+// ruleTags returns the tags of a group's rules of a direction: destination or source, KEY=VALUE.
+func (w *world) ruleTags(group string, egress bool) string {
+	out, err := w.ec2.DescribeSecurityGroupRules(w.ctx, &ec2.DescribeSecurityGroupRulesInput{Filters: []types.Filter{filterOf("group-id", *w.id(group))}})
+	return said(err, func() string {
+		var all []string
+		for _, r := range out.SecurityGroupRules {
+			if *r.IsEgress != egress {
+				continue
+			}
+			text := aws.ToString(r.CidrIpv4) + aws.ToString(r.CidrIpv6)
+			for _, t := range r.Tags {
+				text += " " + *t.Key + "=" + *t.Value
+			}
+			all = append(all, text)
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	})
+}
+
+var ruleTags = scenario{"tags of rules", []row{
+	{name: "a VPC", want: "ok", do: func(w *world) string { return w.vpc("vpc", "10.0.0.0/16") }},
+	{name: "a group", want: "ok", do: func(w *world) string { return w.group("g", "vpc") }},
+	{name: "rules with tags", moto: "1 10.1.0.0/16 a=1", want: "2 10.0.0.0/8 a=1", do: func(w *world) string {
+		out, err := w.ec2.AuthorizeSecurityGroupIngress(w.ctx, &ec2.AuthorizeSecurityGroupIngressInput{
+			GroupId: w.id("g"), IpPermissions: append(w.permission(443, "10.0.0.0/8"), w.permission(80, "10.1.0.0/16")...), TagSpecifications: tagsOf(types.ResourceTypeSecurityGroupRule, "a", "1"),
+		})
+		return said(err, func() string {
+			r := out.SecurityGroupRules[0]
+			return fmt.Sprint(len(out.SecurityGroupRules), " ", *r.CidrIpv4, " ", *r.Tags[0].Key, "=", *r.Tags[0].Value)
+		})
+	}},
+	{name: "then", want: "10.0.0.0/8 a=1, 10.1.0.0/16 a=1", do: func(w *world) string { return w.ruleTags("g", false) }},
+	{name: "tagged", want: "0.0.0.0/0 b=2", do: func(w *world) string {
+		out, err := w.ec2.DescribeSecurityGroupRules(w.ctx, &ec2.DescribeSecurityGroupRulesInput{Filters: []types.Filter{filterOf("group-id", *w.id("g"))}})
+		if err != nil {
+			return code(err)
+		}
+		for _, r := range out.SecurityGroupRules {
+			if *r.IsEgress {
+				if _, err := w.ec2.CreateTags(w.ctx, &ec2.CreateTagsInput{Resources: []string{*r.SecurityGroupRuleId}, Tags: []types.Tag{{Key: aws.String("b"), Value: aws.String("2")}}}); err != nil {
+					return code(err)
+				}
+			}
+		}
+		return w.ruleTags("g", true)
+	}},
+	{name: "by tag", want: "2", do: func(w *world) string {
+		out, err := w.ec2.DescribeSecurityGroupRules(w.ctx, &ec2.DescribeSecurityGroupRulesInput{Filters: []types.Filter{filterOf("group-id", *w.id("g")), filterOf("tag:a", "1")}})
+		return said(err, func() string { return fmt.Sprint(len(out.SecurityGroupRules)) })
+	}},
+	{name: "a tag of another kind", moto: "ok", want: "InvalidParameterValue", do: func(w *world) string {
+		_, err := w.ec2.AuthorizeSecurityGroupIngress(w.ctx, &ec2.AuthorizeSecurityGroupIngressInput{
+			GroupId: w.id("g"), IpPermissions: w.permission(22, "10.0.0.0/8"), TagSpecifications: tagsOf(types.ResourceTypeSecurityGroup, "a", "1"),
+		})
+		return ok(err)
+	}},
+	{name: "a VPC with IPv6", want: "ok", do: func(w *world) string {
+		out, err := w.ec2.CreateVpc(w.ctx, &ec2.CreateVpcInput{CidrBlock: aws.String("10.2.0.0/16"), AmazonProvidedIpv6CidrBlock: aws.Bool(true)})
+		return said(err, func() string { w.call("vpc6", out.Vpc.VpcId); return "ok" })
+	}},
+	{name: "a group in it", want: "ok", do: func(w *world) string { return w.group("g6", "vpc6") }},
+	{name: "what it lets out", want: "0.0.0.0/0, ::/0", do: func(w *world) string { return w.ruleTags("g6", true) }},
+	{name: "the VPC by an association of its block", want: "vpc6", do: func(w *world) string {
+		out, err := w.ec2.DescribeVpcs(w.ctx, &ec2.DescribeVpcsInput{VpcIds: w.idsOf("vpc6")})
+		if err != nil {
+			return code(err)
+		}
+		out, err = w.ec2.DescribeVpcs(w.ctx, &ec2.DescribeVpcsInput{Filters: []types.Filter{filterOf("ipv6-cidr-block-association.association-id", *out.Vpcs[0].Ipv6CidrBlockAssociationSet[0].AssociationId)}})
+		return said(err, func() string { return w.plain(*out.Vpcs[0].VpcId) })
+	}},
+}}

@@ -11,10 +11,13 @@ type group struct {
 func (a *account) addGroup(v *vpc, name, description string) *group {
 	g := a.groups.add(&group{meta: a.newMeta("security-group", "sg"), vpc: v, name: name, description: description})
 	all := ruleKey{protocol: anyProtocol, from: -1, to: -1, v4: "0.0.0.0/0"}
-	g.rules = []rule{{id: "sgr-" + a.hex(), egress: true, ruleKey: all}}
+	g.rules = []rule{a.newRule(rule{egress: true, ruleKey: all})}
+	if len(v.v6) > 0 {
+		g.rules = append(g.rules, a.newRule(rule{egress: true, ruleKey: ruleKey{protocol: anyProtocol, from: -1, to: -1, v6: "::/0"}}))
+	}
 	if name == defaultGroup {
 		all.v4, all.group = "", g.id
-		g.rules = append(g.rules, rule{id: "sgr-" + a.hex(), ruleKey: all})
+		g.rules = append(g.rules, a.newRule(rule{ruleKey: all}))
 	}
 	return g
 }

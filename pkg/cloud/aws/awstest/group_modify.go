@@ -148,7 +148,7 @@ func describeRules(r *request) error {
 	for _, g := range r.groups.order {
 		for _, o := range g.rules {
 			n++
-			s.add(&ruleObject{meta{id: o.id, seq: n, made: g.made}, g, o})
+			s.add(&ruleObject{meta{id: o.id, seq: n, made: o.made, tags: o.tags}, g, o})
 		}
 	}
 	return describe(r, &s, &kind[*ruleObject]{

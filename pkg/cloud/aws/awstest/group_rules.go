@@ -10,6 +10,14 @@ type rule struct {
 	id, description string
 	egress          bool
 	ruleKey
+	*meta // with its tags
+}
+
+// newRule gives a rule an ID.
+func (a *account) newRule(o rule) rule {
+	m := a.newMeta("security-group-rule", "sgr")
+	o.id, o.meta = m.id, &m
+	return o
 }
 
 // ruleKey identifies a rule in its group.
@@ -110,12 +118,17 @@ func authorize(egress bool) func(*request) error {
 		if err != nil {
 			return err
 		}
+		tags, err := r.newTags("security-group-rule")
+		if err != nil {
+			return err
+		}
 		for i, added := range rules {
 			same := func(o rule) bool { return o.egress == egress && o.ruleKey == added.ruleKey }
 			if slices.ContainsFunc(g.rules, same) || slices.ContainsFunc(rules[:i], same) {
 				return bad("InvalidPermission.Duplicate", "the specified rule \"peer: %s, %s, from port: %d, to port: %d, ALLOW\" already exists", added.peer(), added.protocol, added.from, added.to)
 			}
-			rules[i].id = "sgr-" + r.hex()
+			rules[i] = r.newRule(added)
+			rules[i].addTags(tags["security-group-rule"])
 		}
 		if g.count(egress)+len(rules) > r.set.RulesPerGroup {
 			return bad("RulesPerSecurityGroupLimitExceeded", "The maximum number of rules per security group has been reached.")
@@ -195,6 +208,7 @@ func (r *request) rule(g *group, o rule) {
 		})
 	}
 	x.text("description", o.description)
+	x.tags(o.tags)
 }
 
 // permissions writes rules for describes, which group them by protocol and port range.

@@ -115,6 +115,7 @@ var tagged = map[string]struct {
 	"eipalloc": {func(a *account, id string) (object, bool) { o, ok := a.eips.byID[id]; return o, ok }, noAllocation},
 	"eigw":     {func(a *account, id string) (object, bool) { o, ok := a.egresses.byID[id]; return o, ok }, noEgress},
 	"vpce":     {func(a *account, id string) (object, bool) { o, ok := a.endpoints.byID[id]; return o, ok }, noEndpoint},
+	"sgr":      {findRule, noRule},
 	"sg":       {func(a *account, id string) (object, bool) { o, ok := a.groups.byID[id]; return o, ok }, noGroup},
 }
 
@@ -192,4 +193,16 @@ func deleteTags(r *request) error {
 	}
 	r.x.flag("return", true)
 	return nil
+}
+
+// findRule returns the tags of a rule of a security group.
+func findRule(a *account, id string) (object, bool) {
+	for _, g := range a.groups.order {
+		for _, o := range g.rules {
+			if o.id == id {
+				return o.meta, true
+			}
+		}
+	}
+	return nil, false
 }

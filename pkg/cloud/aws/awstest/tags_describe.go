@@ -21,6 +21,11 @@ func (a *account) taggedAll() []*meta {
 	collect(&all, a.instances.order)
 	collect(&all, a.enis.order)
 	collect(&all, a.groups.order)
+	for _, g := range a.groups.order {
+		for _, o := range g.rules {
+			all = append(all, o.meta)
+		}
+	}
 	collect(&all, a.igws.order)
 	collect(&all, a.egresses.order)
 	collect(&all, a.endpoints.order)

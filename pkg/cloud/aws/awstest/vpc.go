@@ -135,6 +135,14 @@ func prefixes(blocks []block) []string {
 	return all
 }
 
+func associations(blocks []block) []string {
+	var all []string
+	for _, b := range blocks {
+		all = append(all, b.id)
+	}
+	return all
+}
+
 var vpcKind = &kind[*vpc]{
 	ids: "VpcId", set: "vpcSet", least: 5, most: 1000, missing: noVPC, write: writeVPC,
 	by: attributes[*vpc]{
@@ -143,6 +151,8 @@ var vpcKind = &kind[*vpc]{
 		"cidrBlock":                         func(_ *request, v *vpc) []string { return one(v.v4[0].prefix.String()) },
 		"cidr-block-association.cidr-block": func(_ *request, v *vpc) []string { return prefixes(v.v4) },
 		"ipv6-cidr-block-association.ipv6-cidr-block": func(_ *request, v *vpc) []string { return prefixes(v.v6) },
+		"cidr-block-association.association-id":       func(_ *request, v *vpc) []string { return associations(v.v4) },
+		"ipv6-cidr-block-association.association-id":  func(_ *request, v *vpc) []string { return associations(v.v6) },
 		"is-default": func(_ *request, v *vpc) []string { return yes(v.isDefault) },
 		"isDefault":  func(_ *request, v *vpc) []string { return yes(v.isDefault) },
 		"owner-id":   func(r *request, _ *vpc) []string { return one(r.place.account) },
