@@ -14,6 +14,9 @@ const defaultShare = 0.5
 // publishedChange.
 var published = map[string]cloud.Budget{
 	"ModifyNetworkInterfaceAttribute": {Burst: 100, Rate: 5},
+	createEndpoint:                    {Burst: 4, Rate: 0.3},
+	modifyEndpoint:                    {Burst: 4, Rate: 0.3},
+	deleteEndpoints:                   {Burst: 4, Rate: 0.3},
 	// All reads of Elastic Load Balancing share a bucket. The bucket of the changes is not
 	// published, so this one is an assumption.
 	readsOfBalancers:   {Burst: 40, Rate: 10},

@@ -43,19 +43,20 @@ type Options struct {
 
 // Client speaks to the API of one account in one region. It is safe for concurrent use.
 type Client struct {
-	config  Config
-	region  string
-	ec2     *ec2.Client
-	elb     *elasticloadbalancingv2.Client
-	quotas  *servicequotas.Client
-	limiter *cloud.Limiter
-	tables  recent
-	most    quota
-	rules   ruleQuota
-	batch   *cloud.Batch
-	zones   zones
-	marked  tagBook
-	many    int // from more instances than this, read reads by the cluster's tag first
+	config   Config
+	region   string
+	ec2      *ec2.Client
+	elb      *elasticloadbalancingv2.Client
+	quotas   *servicequotas.Client
+	limiter  *cloud.Limiter
+	tables   recent
+	most     quota
+	rules    ruleQuota
+	batch    *cloud.Batch
+	zones    zones
+	marked   tagBook
+	networks networkBook
+	many     int // from more instances than this, read reads by the cluster's tag first
 
 	mu      sync.Mutex
 	calls   map[cloud.Call]int

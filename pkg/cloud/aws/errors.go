@@ -29,6 +29,7 @@ var kinds = map[string]cloud.Kind{
 	"AuthFailure": cloud.Denied, "InvalidClientTokenId": cloud.Denied, "UnrecognizedClientException": cloud.Denied, "SignatureDoesNotMatch": cloud.Denied,
 	"IncompleteSignature": cloud.Denied, "InvalidSignatureException": cloud.Denied, "MissingAuthenticationToken": cloud.Denied, "ExpiredToken": cloud.Denied, "ExpiredTokenException": cloud.Denied,
 
+	"IdempotentParameterMismatch": cloud.Changed, "InvalidSubnet.Conflict": cloud.Taken,
 	"RouteAlreadyExists": cloud.Changed, "IncorrectInstanceState": cloud.Changed, "IncorrectState": cloud.Changed,
 	"DependencyViolation": cloud.Taken, "ResourceAlreadyAssociated": cloud.Taken,
 	"DuplicateLoadBalancerName": cloud.Changed, "DuplicateTargetGroupName": cloud.Changed, "DuplicateListener": cloud.Changed, "InvalidGroup.Duplicate": cloud.Changed,

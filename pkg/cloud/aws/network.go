@@ -1,0 +1,390 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/awsnet"
+	"github.com/tulle-net/tulle/pkg/cloud"
+)
+
+const (
+	// mostIdle limits the calls of a reading that finds no change.
+	mostIdle = 8
+	// mostNetworkReads is the maximum number of concurrent reads of one network.
+	mostNetworkReads = 8
+	// recall is the maximum age of a complete reading that later ones build on.
+	recall = time.Hour
+	// settling is how long AWS may not yet show a new object.
+	settling = time.Minute
+	// mostNetworks limits how many networks a Client remembers.
+	mostNetworks = 256
+)
+
+// NetworkScope says what a reading of a cluster's network covers. What the spec cannot have
+// costs no call.
+type NetworkScope struct {
+	Owner awsnet.Owner
+	// VPC is the ID of a VPC that is not the cluster's own, or "".
+	VPC string
+	// Balancers, Bastion and Carrier include these: load balancers with their target groups,
+	// the bastion, and carrier gateways.
+	Balancers, Bastion, Carrier bool
+	// Holders is for deletions. It includes all network interfaces in the VPC.
+	Holders bool
+}
+
+// networkBook remembers complete readings, and what the Client created.
+type networkBook struct {
+	mu      sync.Mutex
+	changes int // of networks, by this Client
+	last    map[NetworkScope]*networkReading
+	born    map[string]time.Time // what the Client created in the last minute, by ID
+	answers map[string]string    // what was created with a client token, by ID
+}
+
+// networkReading is a complete reading, and how far the later ones have read it again.
+type networkReading struct {
+	facts facts
+	began time.Time
+	next  int // the slow part that is read next
+}
+
+// Network reads a cluster's network. A reading that failed, or that lacks a part, is an error.
+//
+// A reading after one that found no difference costs at most mostIdle calls. It reads what
+// proves all objects: a route to a deleted gateway is a blackhole, a subnet keeps its VPC,
+// a NAT gateway its address, and a listener its target group. Of the rest, such as tags, it
+// reads some parts each time, in turn. Once a part differs, it reads everything.
+func (c *Client) Network(ctx context.Context, s NetworkScope) (awsnet.Account, error) {
+	if err := checkScope(s); err != nil {
+		return awsnet.Account{}, err
+	}
+	if a, ok, err := c.networkAgain(ctx, s); ok || err != nil {
+		return a, err
+	}
+	before, began := c.networks.changeCount(), time.Now()
+	r := &networkReader{c: c, scope: s, facts: make(facts)}
+	if err := r.readAll(ctx); err != nil {
+		return awsnet.Account{}, err
+	}
+	a, err := r.facts.account()
+	if err != nil {
+		return awsnet.Account{}, err
+	}
+	if id, age := c.networks.unseen(r.facts); id != "" {
+		return awsnet.Account{}, &cloud.Error{Kind: cloud.Pending, Action: "Describe", Text: fmt.Sprintf("AWS does not show %s yet, which was created %s ago; reading again", id, age.Round(time.Second))}
+	}
+	settled := !s.Holders && !slices.ContainsFunc(a.Found, func(f awsnet.Found) bool { return f.State != awsnet.Usable })
+	c.networks.remember(s, before, settled, &networkReading{facts: r.facts, began: began})
+	return a, nil
+}
+
+func checkScope(s NetworkScope) error {
+	switch {
+	case !isClusterName(s.Owner.Cluster) || len(s.Owner.Tag()) > 128:
+		return &cloud.Error{Kind: cloud.Refused, Action: describeVPCs, Text: quoted(s.Owner.Cluster) + " cannot be in a tag; use a cluster name of letters, digits and _.:/=+@-, at most 80"}
+	case s.VPC != "" && !isID("vpc", s.VPC):
+		return &cloud.Error{Kind: cloud.Refused, Action: describeVPCs, Text: quoted(s.VPC) + " is not a VPC; use one like vpc-0123456789abcdef0"}
+	}
+	return nil
+}
+
+// networkAgain reads what proves that a network is as it was remembered. It returns false if
+// it is not, or if nothing is remembered.
+func (c *Client) networkAgain(ctx context.Context, s NetworkScope) (awsnet.Account, bool, error) {
+	last, next := c.networks.recall(s)
+	if last == nil {
+		return awsnet.Account{}, false, nil
+	}
+	fast, slow := last.facts.parts()
+	parts := fast
+	for range min(len(slow), max(1, mostIdle-len(fast))) {
+		parts = append(parts, slow[next%len(slow)])
+		next++
+	}
+	r := &networkReader{c: c, scope: s, facts: make(facts), known: last.facts}
+	r.findVPCs(last.facts)
+	switch err := r.read(ctx, parts...); {
+	case err != nil && cloud.KindOf(err) == cloud.Missing: // such as a deleted load balancer
+		c.networks.forget(s)
+		return awsnet.Account{}, false, nil
+	case err != nil:
+		return awsnet.Account{}, false, err
+	}
+	for _, p := range parts {
+		if !reflect.DeepEqual(r.facts[p], last.facts[p]) {
+			c.networks.forget(s)
+			return awsnet.Account{}, false, nil
+		}
+	}
+	a, err := last.facts.account()
+	if err == nil {
+		c.networks.advance(s, last, next)
+	}
+	return a, err == nil, err
+}
+
+func (b *networkBook) changeCount() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changes
+}
+
+// changed forgets all readings, because a change begins or has ended.
+func (b *networkBook) changed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changes++
+	clear(b.last)
+}
+
+// recall returns the remembered reading of a network, or nil.
+func (b *networkBook) recall(s NetworkScope) (*networkReading, int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last := b.last[s]
+	if last == nil || time.Since(last.began) > recall {
+		return nil, 0
+	}
+	return last, last.next
+}
+
+// remember keeps a reading, unless objects are still settling or a change has begun since.
+func (b *networkBook) remember(s NetworkScope, before int, settled bool, r *networkReading) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !settled || before != b.changes {
+		delete(b.last, s)
+		return
+	}
+	if b.last == nil {
+		b.last = make(map[NetworkScope]*networkReading)
+	}
+	if b.last[s] == nil && len(b.last) >= mostNetworks {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(b.last)), func(x, y NetworkScope) int { return b.last[x].began.Compare(b.last[y].began) })
+		delete(b.last, oldest)
+	}
+	b.last[s] = r
+}
+
+func (b *networkBook) advance(s NetworkScope, r *networkReading, next int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last[s] == r {
+		r.next = next
+	}
+}
+
+func (b *networkBook) forget(s NetworkScope) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.last, s)
+}
+
+// created notes an object that the Client has created.
+func (b *networkBook) created(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.born == nil {
+		b.born = make(map[string]time.Time)
+	}
+	for other, at := range b.born {
+		if time.Since(at) > settling {
+			delete(b.born, other)
+		}
+	}
+	b.born[id] = time.Now()
+}
+
+func (b *networkBook) deleted(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.born, id)
+}
+
+// isNew reports whether the Client created one of these objects in the last minute.
+func (b *networkBook) isNew(ids []string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(ids, func(id string) bool {
+		at, ok := b.born[id]
+		return ok && time.Since(at) <= settling
+	})
+}
+
+// mostTokensKept limits how many client tokens a Client remembers.
+const mostTokensKept = 1000
+
+// answered returns what was created with a token, or "".
+func (b *networkBook) answered(token string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.answers[token]
+}
+
+func (b *networkBook) answer(token, id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.answers == nil || len(b.answers) >= mostTokensKept {
+		b.answers = make(map[string]string)
+	}
+	if token != "" {
+		b.answers[token] = id
+	}
+}
+
+// unseen returns an object that the Client has created lately and that a reading of its kind
+// does not show, and its age. Without it, a plan would create the object twice.
+func (b *networkBook) unseen(f facts) (string, time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(b.born)) {
+		if age := time.Since(b.born[id]); age <= settling && f.covers(id) && !f.shows(id) {
+			return id, age
+		}
+	}
+	return "", 0
+}
+
+// networkReader reads parts of a network.
+type networkReader struct {
+	c     *Client
+	scope NetworkScope
+	vpcs  []string // the VPCs that the network is in
+	ours  []string // those of them with the cluster's tag
+	six   bool     // one of them has IPv6
+	known facts    // of the remembered reading, or nil
+
+	mu    sync.Mutex
+	facts facts
+}
+
+func (r *networkReader) set(p part, value any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.facts[p] = value
+}
+
+// get returns a part of the remembered reading, or else one that was read before.
+func (r *networkReader) get(p part) any {
+	if r.known != nil {
+		return r.known[p]
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.facts[p]
+}
+
+// read reads parts concurrently, and returns the first error. A denied read counts as the
+// first one.
+func (r *networkReader) read(ctx context.Context, parts ...part) error {
+	errs := make([]error, len(parts))
+	var running sync.WaitGroup
+	free := make(chan struct{}, mostNetworkReads)
+	for i, p := range parts {
+		free <- struct{}{}
+		running.Go(func() {
+			defer func() { <-free }()
+			errs[i] = partReads[p.name](r, ctx, p)
+		})
+	}
+	running.Wait()
+	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(failed) == 0 {
+		return nil
+	}
+	return slices.MinFunc(failed, func(a, b error) int { return cmp.Compare(urgency(a), urgency(b)) })
+}
+
+// urgency orders the errors of a reading: a missing permission comes first, and last what
+// does not exist, which may be a part of the reading.
+func urgency(err error) int {
+	if e, ok := errors.AsType[*cloud.Error](err); ok {
+		switch e.Kind {
+		case cloud.Denied:
+			return 0
+		case cloud.Missing:
+			return 2
+		}
+	}
+	return 1
+}
+
+// readAll reads everything.
+func (r *networkReader) readAll(ctx context.Context) error {
+	first := []part{{name: partVPCs}, {name: partTaggedGateways}, {name: partAddresses}}
+	if r.scope.VPC != "" {
+		first = append(first, part{partVPCs, r.scope.VPC})
+	}
+	if err := r.read(ctx, first...); err != nil {
+		return err
+	}
+	r.findVPCs(r.facts)
+	if len(r.vpcs) == 0 {
+		return nil
+	}
+	if err := r.read(ctx, r.inVPCs()...); err != nil {
+		return err
+	}
+	then := []part{{name: partRules}}
+	if r.scope.Balancers {
+		then = append(then, part{name: partBalancerTags})
+	}
+	if err := r.read(ctx, then...); err != nil {
+		return err
+	}
+	if !r.scope.Balancers {
+		return nil
+	}
+	r.separate()
+	if err := r.read(ctx, r.details()...); err != nil {
+		return err
+	}
+	return r.read(ctx, part{name: partListenerTags})
+}
+
+// findVPCs sets the VPCs that other parts are read from.
+func (r *networkReader) findVPCs(f facts) {
+	for p, value := range f {
+		if p.name != partVPCs {
+			continue
+		}
+		for _, v := range value.(vpcList) {
+			if !slices.Contains(r.vpcs, v.id) {
+				r.vpcs = append(r.vpcs, v.id)
+			}
+			if v.tags[r.scope.Owner.Tag()] == "owned" && !slices.Contains(r.ours, v.id) {
+				r.ours = append(r.ours, v.id)
+			}
+			r.six = r.six || slices.ContainsFunc(v.blocks, func(b blockFacts) bool { return b.prefix.Addr().Is6() })
+		}
+	}
+	slices.Sort(r.vpcs)
+	slices.Sort(r.ours)
+}
+
+// inVPCs returns the parts that depend on the VPCs alone.
+func (r *networkReader) inVPCs() []part {
+	parts := []part{{name: partSubnets}, {name: partTables}, {name: partGateways}, {name: partNATs}, {name: partEndpoints}, {name: partGroups}}
+	for _, id := range r.ours {
+		parts = append(parts, part{partHostnames, id}, part{partSupport, id})
+	}
+	s := r.scope
+	for name, wanted := range map[string]bool{
+		partEgress: r.six || s.Holders, partBastion: s.Bastion || s.Holders, partCarriers: s.Carrier,
+		partBalancers: s.Balancers, partTargetGroups: s.Balancers, partHolders: s.Holders,
+	} {
+		if wanted {
+			parts = append(parts, part{name: name})
+		}
+	}
+	return parts
+}
