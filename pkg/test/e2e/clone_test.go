@@ -31,7 +31,7 @@ func TestCloneLeavesFirstHostAlone(t *testing.T) {
 			}
 			w.Reach(first.Pods[0], other.Pods[0])
 			w.Reach(other.Pods[0], first.Pods[0])
-			w.daemons[first].Stop() // which saves what it knows
+			w.daemons[first].Stop() // the daemon saves its snapshot
 			w.startClone(first).WaitLog("Kernel in sync with all peers")
 			leases := w.leases()
 			flood := w.flood(first, other)
@@ -191,7 +191,7 @@ func TestCloneDoesNotGoByCopiedMemory(t *testing.T) {
 		h.AddPod()
 	}
 	w.Matrix()
-	w.daemons[first].Stop() // which saves what it knows
+	w.daemons[first].Stop() // the daemon saves its snapshot
 	w.startClone(first).WaitLog("Kernel in sync with all peers")
 	flood := w.flood(first, other)
 	w.etcd.Member(0).Stop()

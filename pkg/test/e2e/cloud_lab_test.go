@@ -35,7 +35,7 @@ func newEtcdVPC(t *testing.T, config string, families ...subnet.Family) *etcdVPC
 	return v
 }
 
-// control runs tulle-controller, in the place of the one that runs.
+// control starts a tulle-controller, which replaces the running one.
 func (v *etcdVPC) control() {
 	v.t.Helper()
 	if v.stopped != nil {

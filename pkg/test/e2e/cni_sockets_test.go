@@ -29,14 +29,14 @@ func mirror(t *testing.T, path string, port uint16) {
 			if err != nil {
 				return // closed
 			}
-			// A client that is gone asks again.
+			// A client that has gone will retry.
 			_, _ = io.WriteString(conn, conn.RemoteAddr().String())
 			conn.Close()
 		}
 	}()
 }
 
-// look asks a mirror which address the namespace at path comes from.
+// look returns the source address of the namespace at path, as a mirror sees it.
 func look(path string, at netip.AddrPort) (netip.Addr, error) {
 	var conn net.Conn
 	if err := clustertest.Inside(path, func() (err error) {

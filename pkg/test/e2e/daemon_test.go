@@ -119,7 +119,7 @@ func TestFilesAreKept(t *testing.T) {
 		back()
 	}
 
-	// What is removed frees room: the daemon sees neither before the disk is full again.
+	// Deleting the files frees room. The frozen daemon notices nothing until the disk is full again.
 	w.daemons[one].Freeze()
 	for path := range files {
 		if err := os.Remove(path); err != nil {

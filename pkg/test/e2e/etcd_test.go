@@ -207,8 +207,8 @@ func TestInvalidKeysHarmNoLease(t *testing.T) {
 		{"10.5.205.0-24&fd00:5:0:205::-64", strings.NewReplacer("198.18.0.240", "198.18.0.1", "fd00:18::f0", "fd00:18::1").Replace(attrs)},
 		{"10.5.206.0-24&fd00:5:0:206::-64", strings.ReplaceAll(attrs, "198.18.0.240", "10.5.206.1")},
 	}
-	// This replaces the lease of a living node, which writes it again. Its peers keep
-	// what they read before.
+	// This replaces the lease of a living node, which writes it again. Its peers keep the
+	// lease that they have read before.
 	w.put(leasesKey+own, "not JSON")
 	for _, h := range w.Hosts[1:] {
 		w.daemons[h].WaitLog(fmt.Sprintf("key=%q", own))
@@ -277,7 +277,7 @@ func TestOneAddressTwiceIsReported(t *testing.T) {
 	if now := w.leases(); !maps.Equal(now, leases) {
 		t.Errorf("there are %v, and were %v", now, leases)
 	}
-	// With an address of its own it joins.
+	// With another address, it joins.
 	d.Stop()
 	w.start(w.Hosts[2])
 	w.Hosts[2].AddPod()
@@ -336,7 +336,7 @@ func TestRebootWithoutEtcd(t *testing.T) {
 	w := newNetwork(t, 3, 1, dualConfig)
 	one := w.Hosts[0]
 	leases, key := w.leases(), w.key(one)
-	w.daemons[one].Stop() // which saves what it knows
+	w.daemons[one].Stop() // the daemon saves its snapshot
 	before := one.Kernel()
 	w.etcd.Member(0).Stop()
 	reboot(t, one)

@@ -132,7 +132,7 @@ func TestBesideFirewalld(t *testing.T) {
 	}
 }
 
-// others returns what the status of a host's daemon reports of foreign rules.
+// others returns the foreign rules in the status of a host's daemon.
 func (f *filtered) others(h *clustertest.Host) []string {
 	var r status.Report
 	if err := f.commandJSON(h, &r, "status"); err != nil {
@@ -169,7 +169,7 @@ func (f *filtered) besideAnother(things func(h *clustertest.Host) []string, do f
 			}
 			there.more(100)
 			f.t.Logf("%s on %s:", line, h.Name)
-			there.wantLost(1 << 30) // what the other loses does not count
+			there.wantLost(1 << 30) // losses on the other host do not count
 			works()
 			for _, flow := range flows {
 				if err := flow.echo(); err != nil {

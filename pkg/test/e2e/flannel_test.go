@@ -18,7 +18,7 @@ var flannel = sync.OnceValues(flanneltest.Find)
 
 // flannelConfigs are networks that both daemons can serve. Flannel requires the
 // module br_netfilter unless it uses nftables. It takes its old udp backend if the
-// config names none, whatever its documentation says.
+// config names none, contrary to its documentation.
 var flannelConfigs = map[string]string{
 	"vxlan":           `{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": "vxlan"}}`,
 	"vxlan direct":    `{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": "vxlan", "DirectRouting": true}}`,

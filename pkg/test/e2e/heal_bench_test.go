@@ -28,8 +28,8 @@ type healRate struct {
 	sample time.Duration
 }
 
-// healRates are measured in these groups, each on hosts of its own. The measurements
-// at seldom rates run at the same time, for all things.
+// The benchmark measures healRates in these groups, each on separate hosts. It measures the
+// seldom rates of all things at the same time.
 var seldom, often = [][]healRate{
 	{{"1 a second", time.Second, 0, 20 * time.Second, 5 * time.Millisecond}, {"one in 5 s", 5 * time.Second, 0, 0, 5 * time.Millisecond}},
 	{{"10 a second", 100 * time.Millisecond, 3 * time.Second, 20 * time.Second, 5 * time.Millisecond}, {"one in 10 s", 10 * time.Second, 0, 0, 5 * time.Millisecond}},
@@ -48,8 +48,8 @@ type healed struct {
 	parts       []float64
 }
 
-// TestBenchHeal prints what is lost while another program changes each thing, by how
-// often it does. It measures rare changes for long: their cost must not grow.
+// TestBenchHeal prints the packet loss while another program changes each thing, for several
+// rates of changes. It measures rare changes for a long time, because their cost must not grow.
 func TestBenchHeal(t *testing.T) {
 	if *healThings == "" {
 		return // a benchmark

@@ -31,13 +31,13 @@ func echo(t *testing.T, path string, port uint16) {
 			if err != nil {
 				return // closed
 			}
-			// A client that is gone asks again.
+			// A client that has gone will retry.
 			_, _ = conn.WriteTo(buffer[:n], from)
 		}
 	}()
 }
 
-// asked sends an echo request as the first packet of a flow.
+// asked sends an echo request as the first packet of a flow, and waits for the reply.
 func asked(path string, at netip.AddrPort) error {
 	var conn net.Conn
 	if err := clustertest.Inside(path, func() (err error) {

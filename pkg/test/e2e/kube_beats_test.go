@@ -23,7 +23,7 @@ var (
 	beatsEvery = flag.Duration("beat-every", 10*time.Second, "with -beats: how often each Node has one")
 )
 
-// heartbeats is what they cost a daemon.
+// heartbeats is the cost of the Nodes' heartbeats for a daemon.
 type heartbeats struct {
 	wanted   float64       // a second, if the server is fast enough
 	events   int           // heartbeats that the server accepted
@@ -34,7 +34,7 @@ type heartbeats struct {
 }
 
 // beat sends every Node's heartbeat, as often as the server can take it. It measures
-// what they cost a daemon, for which they change nothing.
+// their cost for a daemon, for which they change nothing.
 func (c *kubeCrowd) beat(d *clustertest.Daemon, k *kernel.Kernel) heartbeats {
 	c.t.Helper()
 	lasts := *beatsFor

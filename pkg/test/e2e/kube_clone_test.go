@@ -20,7 +20,7 @@ func TestKubeClones(t *testing.T) {
 		k.register(h)
 	}
 	k.start(first).WaitLog("Kernel in sync with all peers")
-	k.daemons[first].Stop() // which saves what it knows
+	k.daemons[first].Stop() // the daemon saves its snapshot
 	for _, h := range k.Hosts[1:] {
 		if err := os.CopyFS(h.StateDir, os.DirFS(first.StateDir)); err != nil {
 			t.Fatal(err)

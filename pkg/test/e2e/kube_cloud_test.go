@@ -92,7 +92,7 @@ func (v *kubeVPC) end() {
 	v.running = nil
 }
 
-// initialised waits until a host's Node has what the cloud knows of it, and a network.
+// initialised waits until a host's Node has the facts of its instance, and a network.
 func (v *kubeVPC) initialised(h *clustertest.Host) {
 	v.t.Helper()
 	v.eventually(func() error {

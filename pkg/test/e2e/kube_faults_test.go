@@ -182,8 +182,8 @@ func TestKubeServerFaults(t *testing.T) {
 	sane(t, k)
 }
 
-// hasOf returns an error unless a host's kernel has something of a subnet, or has
-// nothing of it.
+// hasOf returns an error unless a host's kernel has an object of a subnet, or has none if want is
+// not set.
 func (k *kubeWorld) hasOf(h *clustertest.Host, subnet string, want bool) error {
 	if text := h.Kernel(); strings.Contains(text, subnet) != want {
 		return fmt.Errorf("%s holds\n%s", h.Name, text)

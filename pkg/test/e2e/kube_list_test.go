@@ -126,7 +126,7 @@ func TestKubeStreamRefused(t *testing.T) {
 				t.Errorf("it fell back %d times, and says\n%s", n, d.Log())
 			}
 			d.Stop()
-			// The next daemon knows nothing of this one.
+			// The next daemon must not know the state of this one.
 			if err := os.Remove(h.SubnetFile); err != nil {
 				t.Error(err)
 			}

@@ -12,7 +12,7 @@ import (
 // nftShell is a running nft, which takes commands without starting a program for each.
 type nftShell struct {
 	in  io.Writer
-	out *bufio.Scanner // what it prints about commands that fail
+	out *bufio.Scanner // the errors of failed commands
 }
 
 // newNFTShell starts nft on a host for as long as the test runs.

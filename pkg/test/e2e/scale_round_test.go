@@ -80,7 +80,7 @@ func (c *crowd) round(m *measured, more int) {
 		c.oneMore(h, k, m, more)
 	}
 	if m.tulle && *scalePeers != "" {
-		// It saves what it knows some time after the last change.
+		// The daemon saves its snapshot some time after the last change.
 		c.eventually(func() error {
 			if _, err := os.Stat(filepath.Join(state, "snapshot")); err != nil {
 				return err

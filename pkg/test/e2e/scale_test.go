@@ -32,8 +32,8 @@ type program struct {
 	most map[string]int
 }
 
-// scale is what is measured. Without -peers, every measurement runs once in a small
-// network, as a test of the benchmark.
+// scale holds the settings of the benchmark. Without -peers, it runs every measurement once in a
+// small network, as a test of itself.
 type scale struct {
 	programs []program
 	sizes    []int

@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// browser asks a host's daemon over HTTP, from the host itself.
+// browser sends HTTP requests to a host's daemon, from the host itself.
 type browser struct {
 	*world
 	client *http.Client

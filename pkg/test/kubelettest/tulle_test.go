@@ -76,7 +76,7 @@ func (k *kubernetes) status(t testing.TB, n *node) string {
 	return kerneltest.Run(t, k.inTulled(n, "/tulled", "status"))
 }
 
-// readyz asks a node's daemon whether it is ready.
+// readyz returns an error unless a node's daemon is ready.
 func (k *kubernetes) readyz(n *node) error {
 	return kerneltest.Try(n.command(k.podProgram, "get", "http://127.0.0.1:8479/readyz"))
 }

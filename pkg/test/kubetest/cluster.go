@@ -35,7 +35,7 @@ var serviceAddress = netip.MustParseAddr("172.31.0.1")
 // patience is the time limit of a wait before the test fails.
 const patience = 2 * time.Minute
 
-// Options are what the cluster offers, and where it runs.
+// Options are the features and the location of a cluster.
 type Options struct {
 	// ClusterCIDRs are the networks from which kube-controller-manager gives Nodes
 	// podCIDRs, one per family. Without any, it gives none.
