@@ -34,7 +34,7 @@ type Given struct {
 	// Address is the public address of an Address, a NATGateway or a Bastion, and Private
 	// the address of a Bastion in the VPC.
 	Address, Private netip.Addr
-	// Block is the block of IPv6 of a Block.
+	// Block is the block of IPv6 of a Block, of whatever pool.
 	Block netip.Prefix
 	// Host is the name in the DNS of a Balancer.
 	Host string

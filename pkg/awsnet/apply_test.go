@@ -35,6 +35,7 @@ network:
 bastion: {enabled: true}`,
 	"public alone":           "natGateways: None\ngatewayEndpoints: []\ncontrolPlaneLoadBalancer: {loadBalancerType: disabled}\nnetwork:\n  subnets:\n  - {id: a, availabilityZone: us-east-1a, cidrBlock: 10.0.0.0/24, isPublic: true}",
 	"private alone":          "natGateways: None\ncontrolPlaneLoadBalancer: {scheme: internal}\nnetwork:\n  subnets:\n  - {id: a, availabilityZone: us-east-1a, cidrBlock: 10.0.0.0/24}",
+	"a block of one's pool":  "network: {vpc: {cidrBlock: 10.0.0.0/24, ipv6: {poolId: ipv6pool-ec2-0123abcd}}}",
 	"addresses of one's own": "network: {vpc: {cidrBlock: 10.0.0.0/24, elasticIpPool: {publicIpv4Pool: ipv4pool-ec2-0123abcd}}}",
 	"one gateway":            "natGateways: Single\nnetwork: {vpc: {cidrBlock: 10.0.0.0/24}}",
 }

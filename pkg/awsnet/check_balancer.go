@@ -63,6 +63,7 @@ func (c *checker) balancer(field, name string, scheme Scheme, b BalancerSpec) {
 		c.refuse(field+".additionalSecurityGroups", "%d groups; AWS allows 5 with the balancer's own, so give at most 4", len(f.GroupIDs))
 	}
 	c.places(field, b, &f)
+	f.DualStack = c.net.IPv6 && len(f.SubnetIDs) == 0 && !slices.ContainsFunc(f.Subnets, func(i int) bool { return !c.net.Subnets[i].HasIPv6 })
 	c.ports(field, b, &f)
 	c.net.Balancers = append(c.net.Balancers, f)
 }
@@ -153,7 +154,7 @@ func (c *checker) ports(field string, b BalancerSpec, f *Front) {
 	if protocol != "TCP" {
 		h.Path = "/readyz"
 	}
-	f.Ports = append(f.Ports, Port{Port: apiPort, IPv6: c.family(field+".targetGroupIPType", b.TargetFamily), Health: c.health(field+".healthCheck", h, b.HealthCheck)})
+	f.Ports = append(f.Ports, Port{Port: apiPort, IPv6: c.family(field+".targetGroupIPType", *f, b.TargetFamily), Health: c.health(field+".healthCheck", h, b.HealthCheck)})
 	if len(b.Listeners) > mostListeners-1 {
 		c.refuse(field+".additionalListeners", "%d listeners; AWS allows %d beside that of port %d", len(b.Listeners), mostListeners-1, apiPort)
 		return
@@ -172,22 +173,25 @@ func (c *checker) ports(field string, b BalancerSpec, f *Front) {
 			c.refuse(at+".protocol", "%.20q; use TCP", l.Protocol)
 		}
 		h := Health{Protocol: "TCP", Port: strconv.Itoa(port), Interval: 5, Timeout: 4, Healthy: 2, Unhealthy: 6}
-		f.Ports = append(f.Ports, Port{Port: port, IPv6: c.family(at+".targetGroupIPType", l.TargetFamily), Health: c.health(at+".healthCheck", h, l.HealthCheck)})
+		f.Ports = append(f.Ports, Port{Port: port, IPv6: c.family(at+".targetGroupIPType", *f, l.TargetFamily), Health: c.health(at+".healthCheck", h, l.HealthCheck)})
 	}
 }
 
-// family reports whether targets have IPv6: always where the private subnets have no IPv4.
-func (c *checker) family(field string, want *string) bool {
+// family reports whether targets are reached over IPv6, which needs a balancer with IPv6. By
+// default they are where all private subnets have it.
+func (c *checker) family(field string, f Front, want *string) bool {
 	if want != nil && *want != "" {
 		if *want != "ipv4" && *want != "ipv6" {
 			c.refuse(field, "%.20q; use ipv4 or ipv6", *want)
 		}
 		if *want == "ipv6" && !c.net.IPv6 {
 			c.refuse(field, "ipv6, but the VPC has none; use ipv4, or add network.vpc.ipv6")
+		} else if *want == "ipv6" && !f.DualStack {
+			c.refuse(field, "ipv6, but a subnet of the load balancer has none; use ipv4, or set isIpv6 for its subnets in network.subnets")
 		}
 		return *want == "ipv6"
 	}
-	if !c.net.IPv6 {
+	if !f.DualStack {
 		return false
 	}
 	for _, n := range c.net.Subnets {

@@ -123,8 +123,7 @@ func (c *checker) subnetIPv6(field string, s SubnetSpec, n *Net) {
 	}
 }
 
-// number gives each subnet with IPv6 and without a block of it the first free one. The
-// first is that of number 1: 0 stays free, as for a subnet that people add by hand.
+// number gives each subnet with IPv6 and without a block of it the first free one.
 func (c *checker) number() {
 	taken := make(map[Slice]bool)
 	for _, n := range c.net.Subnets {

@@ -142,6 +142,7 @@ func TestWrongSpecsAreRefusedWithTheValueAndTheFix(t *testing.T) {
 		{"controlPlaneLoadBalancer: {subnets: [nowhere]}", "is no subnet of network.subnets and no ID"},
 		{"controlPlaneLoadBalancer: {healthCheck: {intervalSeconds: 5, timeoutSeconds: 10}}", "timeoutSeconds: 10 is more than intervalSeconds, 5"},
 		{"controlPlaneLoadBalancer: {targetGroupIPType: ipv6}", "the VPC has none"},
+		{"controlPlaneLoadBalancer: {targetGroupIPType: ipv6}\nnetwork: {vpc: {ipv6: {}}, subnets: [{id: pub, availabilityZone: us-east-1a, cidrBlock: 10.0.9.0/24, isPublic: true}]}", "a subnet of the load balancer has none"},
 		{"controlPlaneLoadBalancer: {loadBalancerType: disabled}\nsecondaryControlPlaneLoadBalancer: {}", "there is no first one"},
 		{"network: {securityGroupOverrides: {master: sg-0123abcd}}", "is no role; use one of bastion"},
 		{"network: {securityGroupOverrides: {node: abc}}", "is no ID of a security group"},

@@ -161,10 +161,10 @@ func (n Network) natZones() (zones []string) {
 	can := func(zone string) bool {
 		return slices.ContainsFunc(n.Subnets, func(s Net) bool { return s.Zone == zone && s.Public && s.fits() })
 	}
-	any := ""
+	first := ""
 	for _, s := range n.Subnets {
-		if s.Public && s.fits() && (any == "" || s.Zone < any) {
-			any = s.Zone
+		if s.Public && s.fits() && (first == "" || s.Zone < first) {
+			first = s.Zone
 		}
 	}
 	for _, s := range n.Subnets {
@@ -176,7 +176,7 @@ func (n Network) natZones() (zones []string) {
 			zone = s.Parent
 		}
 		if !can(zone) {
-			zone = any
+			zone = first
 		}
 		if zone != "" && !slices.Contains(zones, zone) {
 			zones = append(zones, zone)

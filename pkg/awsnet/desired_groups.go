@@ -91,20 +91,17 @@ func (d *desire) rule(r Rule) {
 func (d *desire) balancers() {
 	for _, f := range d.n.Balancers {
 		var subnets, groups []Ref
-		dual := d.n.IPv6
 		for _, i := range f.Subnets {
-			s := d.n.Subnets[i]
-			dual = dual && s.HasIPv6
-			subnets = append(subnets, d.subnetRef(s))
+			subnets = append(subnets, d.subnetRef(d.n.Subnets[i]))
 		}
 		for _, id := range f.SubnetIDs {
-			subnets, dual = append(subnets, Foreign(id)), false
+			subnets = append(subnets, Foreign(id))
 		}
 		for _, id := range f.GroupIDs {
 			groups = append(groups, Foreign(id))
 		}
 		groups = append(groups, d.sources[RoleAPIServerLB])
-		b := Balancer{Name: f.Name, Title: f.Title, Scheme: f.Scheme, DualStack: dual, CrossZone: f.CrossZone, Subnets: RefsTo(subnets...), Groups: RefsTo(groups...)}
+		b := Balancer{Name: f.Name, Title: f.Title, Scheme: f.Scheme, DualStack: f.DualStack, CrossZone: f.CrossZone, Subnets: RefsTo(subnets...), Groups: RefsTo(groups...)}
 		if d.n.AddressPool != "" && f.Scheme == InternetFacing {
 			b.Elastic = d.elastic(f)
 		}

@@ -90,6 +90,8 @@ type Front struct {
 	Name, Title string
 	Scheme      Scheme
 	CrossZone   bool
+	// DualStack is set if all its subnets have IPv6.
+	DualStack bool
 	// Subnets are the indexes of Network.Subnets, and SubnetIDs others.
 	Subnets   []int
 	SubnetIDs []string

@@ -29,6 +29,7 @@ type VPC struct {
 type Block struct {
 	VPC Ref
 	// Prefix is zero in a block of IPv6 that Amazon chooses. An Account has it in Given.
+	// It is also zero where a block of another pool is wanted, whichever it is.
 	Prefix netip.Prefix
 	// Pool is the pool that IPv6 comes from: AmazonPool, or the ID of one that the account
 	// brought to AWS. It is empty for IPv4.
@@ -59,14 +60,14 @@ type Subnet struct {
 	HostnameType                 string
 }
 
-// Slice is a /64 of IPv6: the one with the number Nth-1 of the block that Amazon chose for
-// the VPC, or Prefix. The zero Slice is none.
+// Slice is a /64 of IPv6: the one with the number Nth-1 of the block that AWS chose for the
+// VPC, or Prefix. The zero Slice is none.
 type Slice struct {
 	Nth    int
 	Prefix netip.Prefix
 }
 
-// In returns the /64 in a VPC for which Amazon chose block.
+// In returns the /64 in a VPC for which AWS chose block.
 func (s Slice) In(block netip.Prefix) netip.Prefix {
 	if s.Nth == 0 || !block.IsValid() {
 		return s.Prefix
@@ -206,9 +207,9 @@ func (VPC) Key() Key                    { return Key{KindVPC, main} }
 func (VPC) refs() []Ref                 { return nil }
 func (v VPC) with(func(Ref) Ref) Object { return v }
 
-// Key names the block by its addresses, or by its pool.
+// Key names the block by its addresses. The VPC has one block of IPv6.
 func (b Block) Key() Key {
-	if b.Pool == AmazonPool {
+	if b.Pool != "" {
 		return Key{KindBlock, "ipv6"}
 	}
 	return Key{KindBlock, b.Prefix.String()}

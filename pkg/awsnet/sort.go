@@ -44,8 +44,8 @@ func Sort(o Owner, want map[Key]Wanted, a Account) Holding {
 	})
 	rest = s.adopt(s.tagged(rest), a.Found)
 	for _, f := range rest {
-		if b, is := f.Object.(Block); is && b.Pool == AmazonPool && s.keys[b.VPC.ID] == (VPC{}).Key() && f.Given.Block.IsValid() {
-			s.amazon = f.Given.Block
+		if b, is := f.Object.(Block); is && s.keys[b.VPC.ID] == (VPC{}).Key() && s.isBlock(b) && b.Pool != "" && !s.want[b.Key()].Object.(Block).Prefix.IsValid() {
+			s.chosen = f.Given.Block
 		}
 	}
 	s.resolve()
@@ -60,8 +60,8 @@ type sorter struct {
 	keys map[string]Key  // of what is ours, by ID
 	uses map[string]int  // how many objects name an ID
 	lost map[string]bool // the IDs of twins
-	// amazon is the block of IPv6 that Amazon chose for our VPC.
-	amazon netip.Prefix
+	// chosen is the block of IPv6 that AWS chose for our VPC.
+	chosen netip.Prefix
 }
 
 // tagged finds what the tags say is ours, and returns the rest.
@@ -158,7 +158,7 @@ func (s *sorter) resolve() {
 	for k, f := range s.Ours {
 		f.Object = f.Object.with(s.ref)
 		if n, is := f.Object.(Subnet); is && n.IPv6.Nth == 0 {
-			if i := number(s.amazon, n.IPv6.Prefix); i > 0 {
+			if i := number(s.chosen, n.IPv6.Prefix); i > 0 {
 				n.IPv6 = Slice{Nth: i}
 				f.Object = n
 			}
@@ -203,7 +203,7 @@ func (s *sorter) isPart(f Found) bool {
 	w, wanted := s.want[f.Object.Key()]
 	switch o := f.Object.(type) {
 	case Block:
-		return ours(o.VPC) && wanted
+		return ours(o.VPC) && s.isBlock(o)
 	case Route:
 		return ours(o.Table) && (wanted || wasOurs(o))
 	case Association:
@@ -218,6 +218,12 @@ func (s *sorter) isPart(f Found) bool {
 		return ours(o.Balancer) && (wanted && (adopted || w.Object == f.Object) || s.Owner.Owns(f.Tags))
 	}
 	return false
+}
+
+// isBlock reports whether a block is the one that is wanted. People may add others.
+func (s *sorter) isBlock(b Block) bool {
+	w, wanted := s.want[b.Key()].Object.(Block)
+	return wanted && w.Pool == b.Pool && (w.Prefix == b.Prefix || !w.Prefix.IsValid())
 }
 
 // wasOurs reports whether a route that is not wanted any more can only be ours. A route has

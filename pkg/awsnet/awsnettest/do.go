@@ -152,10 +152,14 @@ func (a *Account) create(s awsnet.Step, c awsnet.Call, o awsnet.Object) (string,
 		}
 		return id, given, nil
 	case awsnet.Block:
-		if x.Pool == awsnet.AmazonPool {
+		given.Block = x.Prefix
+		if x.Pool != "" && !x.Prefix.IsValid() {
 			given.Block = netip.MustParsePrefix("2600:1f18:abc:de00::/56")
+			if x.Pool != awsnet.AmazonPool {
+				x.Prefix = given.Block
+			}
 		}
-		state = awsnet.Pending
+		o, state = x, awsnet.Pending
 	case awsnet.InternetGateway:
 		o = awsnet.InternetGateway{}
 	case awsnet.Subnet:
