@@ -122,7 +122,7 @@ func (d *differ) taken(k Key, o Object) bool {
 				why = fmt.Sprintf("%s in this VPC is called %s, too, and is not this cluster's; rename or delete it", f.ID, o.Title)
 			}
 		case Subnet:
-			if x, is := f.Object.(Subnet); is && x.IPv4.IsValid() && o.IPv4.IsValid() && x.IPv4.Overlaps(o.IPv4) {
+			if x, is := f.Object.(Subnet); is && x.VPC == o.VPC && x.IPv4.IsValid() && o.IPv4.IsValid() && x.IPv4.Overlaps(o.IPv4) {
 				why = fmt.Sprintf("%s of %s overlaps %s, and is not this cluster's; delete it, or choose another block", x.IPv4, f.ID, o.IPv4)
 			}
 		case InternetGateway:

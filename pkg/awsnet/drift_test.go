@@ -296,12 +296,17 @@ func TestForeignObjectsInOurPlaceAreProblems(t *testing.T) {
 	w.apply(map[awsnet.Key]awsnet.Wanted{awsnet.VPC{}.Key(): want[awsnet.VPC{}.Key()]})
 	vpc := awsnet.Foreign(w.ours("vpc/main").ID)
 	w.account.Put(awsnet.Subnet{VPC: vpc, IPv4: netip.MustParsePrefix("10.0.0.16/28")}, nil)
+	// One of the same name and blocks in another VPC is in nothing's place.
+	w.account.Put(awsnet.Subnet{VPC: awsnet.Foreign("vpc-f0000001"), IPv4: netip.MustParsePrefix("10.0.0.128/27")}, map[string]string{prodTag: "owned", awsnet.UIDTag: "uid-2"})
 	w.account.Put(awsnet.SecurityGroup{VPC: vpc, Title: "prod-node"}, nil)
 	w.account.Put(awsnet.InternetGateway{VPC: vpc}, nil)
 	p := awsnet.Diff(w.owner, want, w.account.Read())
 	var text []string
 	for _, problem := range p.Problems {
 		text = append(text, problem.String())
+	}
+	if len(text) != 3 {
+		t.Errorf("%d problems: %v", len(text), text)
 	}
 	for _, part := range []string{"overlaps 10.0.0.0/27", "is called prod-node, too", "is attached to this VPC"} {
 		if !strings.Contains(strings.Join(text, "\n"), part) {
