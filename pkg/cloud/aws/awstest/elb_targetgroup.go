@@ -23,34 +23,8 @@ func createTargetGroup(r *request) error {
 		return err
 	}
 	f := r.form
-	g := &targetGroup{name: name, settings: f.print("Version")}
-	if g.kind, err = r.among(f, "TargetType", "instance", "ip", "alb", "lambda"); err != nil {
-		return err
-	}
-	if g.kind == "alb" || g.kind == "lambda" {
-		return unfit("This server has target groups of instances and IP addresses only")
-	}
-	for parameter, what := range map[string]string{"Protocol": "protocol", "Port": "port", "VpcId": "VPC ID"} {
-		if f.text(parameter) == "" {
-			return invalid("A %s must be specified", what)
-		}
-	}
-	if g.protocol, err = r.among(f, "Protocol", "TCP", "TLS", "UDP", "TCP_UDP", "HTTP", "HTTPS", "GENEVE", "QUIC", "TCP_QUIC"); err != nil {
-		return err
-	}
-	if !slices.Contains(nlbProtocols, g.protocol) {
-		return unfit("This server has target groups of network load balancers only, and none with the protocol '%s'", g.protocol)
-	}
-	if g.port, err = r.between(f, "Port", 1, 65535, 0); err != nil {
-		return err
-	}
-	if g.family, err = r.among(f, "IpAddressType", ipv4, "ipv6"); err != nil {
-		return err
-	}
-	if g.vpc, err = named(r, &r.vpcs, f.text("VpcId"), func(id string) *Error { return invalid("The VPC ID '%s' is not found", id) }); err != nil {
-		return err
-	}
-	if g.check, err = r.newCheck(g); err != nil {
+	g, err := r.readTargetGroup(name)
+	if err != nil {
 		return err
 	}
 	tags, err := r.elbTags(listed(f, "Tags"))
@@ -71,16 +45,58 @@ func createTargetGroup(r *request) error {
 	}
 	g.meta = r.newResource("targetgroup", "targetgroup/"+name+"/"+r.hex16())
 	g.addTags(tags)
-	g.attributes = maps.Clone(targetGroupDefaults)
-	if g.kind == "ip" && (g.protocol == "TCP" || g.protocol == "TLS") {
-		g.attributes["preserve_client_ip.enabled"] = "false"
-	}
-	if g.protocol == "UDP" || g.protocol == "TCP_UDP" {
-		g.attributes["deregistration_delay.connection_termination.enabled"] = "true"
-		g.attributes["target_health_state.unhealthy.connection_termination.enabled"] = "false"
-	}
+	g.attributes = g.initialAttributes()
 	r.targets.add(g)
 	return r.wroteTargetGroups([]*targetGroup{g})
+}
+
+// readTargetGroup reads the target group that a request is to make.
+func (r *request) readTargetGroup(name string) (g *targetGroup, err error) {
+	f := r.form
+	g = &targetGroup{name: name, settings: f.print("Version")}
+	if g.kind, err = r.among(f, "TargetType", "instance", "ip", "alb", "lambda"); err != nil {
+		return nil, err
+	}
+	if g.kind == "alb" || g.kind == "lambda" {
+		return nil, unfit("This server has target groups of instances and IP addresses only")
+	}
+	for parameter, what := range map[string]string{"Protocol": "protocol", "Port": "port", "VpcId": "VPC ID"} {
+		if f.text(parameter) == "" {
+			return nil, invalid("A %s must be specified", what)
+		}
+	}
+	if g.protocol, err = r.among(f, "Protocol", "TCP", "TLS", "UDP", "TCP_UDP", "HTTP", "HTTPS", "GENEVE", "QUIC", "TCP_QUIC"); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(nlbProtocols, g.protocol) {
+		return nil, unfit("This server has target groups of network load balancers only, and none with the protocol '%s'", g.protocol)
+	}
+	if g.port, err = r.between(f, "Port", 1, 65535, 0); err != nil {
+		return nil, err
+	}
+	if g.family, err = r.among(f, "IpAddressType", ipv4, "ipv6"); err != nil {
+		return nil, err
+	}
+	if g.vpc, err = named(r, &r.vpcs, f.text("VpcId"), func(id string) *Error { return invalid("The VPC ID '%s' is not found", id) }); err != nil {
+		return nil, err
+	}
+	if g.check, err = r.newCheck(g); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// initialAttributes returns the attributes of a new target group.
+func (g *targetGroup) initialAttributes() map[string]string {
+	all := maps.Clone(targetGroupDefaults)
+	if g.kind == "ip" && (g.protocol == "TCP" || g.protocol == "TLS") {
+		all["preserve_client_ip.enabled"] = "false"
+	}
+	if g.protocol == "UDP" || g.protocol == "TCP_UDP" {
+		all["deregistration_delay.connection_termination.enabled"] = "true"
+		all["target_health_state.unhealthy.connection_termination.enabled"] = "false"
+	}
+	return all
 }
 
 // balancersOf returns the load balancers with listeners that forward to a target group.

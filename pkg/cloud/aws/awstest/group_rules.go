@@ -37,64 +37,78 @@ var protocols = map[string]string{"6": "tcp", "17": "udp", "1": "icmp", "58": "i
 func (r *request) rulesOf(egress bool) ([]rule, error) {
 	var all []rule
 	for _, f := range r.form.list("IpPermissions") {
-		k := ruleKey{protocol: f.text("IpProtocol")}
-		if name, ok := protocols[k.protocol]; ok {
-			k.protocol = name
-		}
-		if k.protocol == "" {
-			return nil, bad("MissingParameter", "The request must contain the parameter ipProtocol")
-		}
-		var err error
-		if k.from, err = f.number("FromPort", -1); err != nil {
+		k, err := portsOf(f)
+		if err != nil {
 			return nil, err
 		}
-		if k.to, err = f.number("ToPort", -1); err != nil {
+		some, err := r.sourcesOf(f, rule{egress: egress, ruleKey: k})
+		if err != nil {
 			return nil, err
 		}
-		if k.protocol == anyProtocol {
-			k.from, k.to = -1, -1
-		} else if wrong := wrongPorts(k); wrong != nil {
-			return nil, wrong
-		}
-		add := func(k ruleKey, description string) {
-			all = append(all, rule{description: description, egress: egress, ruleKey: k})
-		}
-		before := len(all)
-		for name, v6 := range map[string]bool{"IpRanges": false, "Ipv6Ranges": true} {
-			for _, from := range f.list(name) {
-				text := from.text("CidrIp") + from.text("CidrIpv6")
-				p, err := netip.ParsePrefix(text)
-				if err != nil || p.Addr().Is6() != v6 {
-					return nil, bad("InvalidParameterValue", "CIDR block %s is malformed", text)
-				}
-				each := k
-				if v6 {
-					each.v6 = p.Masked().String()
-				} else {
-					each.v4 = p.Masked().String()
-				}
-				add(each, from.text("Description"))
-			}
-		}
-		for _, from := range f.list("Groups") {
-			if _, err := named(r, &r.groups, from.text("GroupId"), noGroup); err != nil {
-				return nil, err
-			}
-			each := k
-			each.group = from.text("GroupId")
-			add(each, from.text("Description"))
-		}
-		for _, from := range f.list("PrefixListIds") {
-			each := k
-			each.list = from.text("PrefixListId")
-			add(each, from.text("Description"))
-		}
-		if len(all) == before {
+		if len(some) == 0 {
 			return nil, bad("InvalidParameterValue", "A rule has no source or destination")
 		}
+		all = append(all, some...)
 	}
 	if len(all) == 0 {
 		return nil, bad("MissingParameter", "The request must contain the parameter ipPermissions")
+	}
+	return all, nil
+}
+
+// portsOf reads the protocol and the ports of a permission.
+func portsOf(f *form) (k ruleKey, err error) {
+	k.protocol = f.text("IpProtocol")
+	if name, ok := protocols[k.protocol]; ok {
+		k.protocol = name
+	}
+	if k.protocol == "" {
+		return k, bad("MissingParameter", "The request must contain the parameter ipProtocol")
+	}
+	if k.from, err = f.number("FromPort", -1); err != nil {
+		return k, err
+	}
+	if k.to, err = f.number("ToPort", -1); err != nil {
+		return k, err
+	}
+	if k.protocol == anyProtocol {
+		k.from, k.to = -1, -1
+	} else if wrong := wrongPorts(k); wrong != nil {
+		return k, wrong
+	}
+	return k, nil
+}
+
+// sourcesOf returns a rule for each source, or destination, of a permission.
+func (r *request) sourcesOf(f *form, of rule) (all []rule, err error) {
+	for name, v6 := range map[string]bool{"IpRanges": false, "Ipv6Ranges": true} {
+		for _, from := range f.list(name) {
+			text := from.text("CidrIp") + from.text("CidrIpv6")
+			p, err := netip.ParsePrefix(text)
+			if err != nil || p.Addr().Is6() != v6 {
+				return nil, bad("InvalidParameterValue", "CIDR block %s is malformed", text)
+			}
+			each := of
+			if each.description = from.text("Description"); v6 {
+				each.v6 = p.Masked().String()
+			} else {
+				each.v4 = p.Masked().String()
+			}
+			all = append(all, each)
+		}
+	}
+	for _, from := range f.list("Groups") {
+		if _, err := named(r, &r.groups, from.text("GroupId"), noGroup); err != nil {
+			return nil, err
+		}
+		each := of
+		each.description, each.group = from.text("Description"), from.text("GroupId")
+		all = append(all, each)
+	}
+	for _, from := range f.list("PrefixListIds") {
+		each := of
+		each.description, each.list = from.text("Description"), from.text("PrefixListId")
+		all = append(all, each)
 	}
 	return all, nil
 }

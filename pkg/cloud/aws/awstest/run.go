@@ -14,16 +14,9 @@ func runInstances(r *request) error {
 	if _, err := f.want("ImageId"); err != nil {
 		return err
 	}
-	least, err := f.number("MinCount", 0)
+	least, most, err := countsOf(f)
 	if err != nil {
 		return err
-	}
-	most, err := f.number("MaxCount", 0)
-	if err != nil {
-		return err
-	}
-	if least < 1 || most < least || most > 10000 {
-		return bad("InvalidParameterValue", "Invalid value '%d' for minCount, or '%d' for maxCount. They must be at least 1, and maxCount not less than minCount", least, most)
 	}
 	plans, given, err := r.interfacePlans(most)
 	if err != nil {
@@ -72,6 +65,20 @@ func runInstances(r *request) error {
 	}
 	r.reservation(made)
 	return nil
+}
+
+// countsOf returns how many instances a request wants at least and at most.
+func countsOf(f *form) (least, most int, err error) {
+	if least, err = f.number("MinCount", 0); err != nil {
+		return 0, 0, err
+	}
+	if most, err = f.number("MaxCount", 0); err != nil {
+		return 0, 0, err
+	}
+	if least < 1 || most < least || most > 10000 {
+		return 0, 0, bad("InvalidParameterValue", "Invalid value '%d' for minCount, or '%d' for maxCount. They must be at least 1, and maxCount not less than minCount", least, most)
+	}
+	return least, most, nil
 }
 
 // devicePlan plans the interface at an index: a new one, or an existing one.
