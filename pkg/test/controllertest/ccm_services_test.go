@@ -1,0 +1,173 @@
+//go:build kube && ccm
+
+package controllertest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+)
+
+const servicePath = "/api/v1/namespaces/default/services"
+
+// serviceFlag turns on the service controller, too.
+const serviceFlag = nodeControllers + ",node-route-controller,service-lb-controller"
+
+// balancer is what clients and Nodes see of a load balancer.
+type balancer struct{ arn, host, listeners, groups, targets string }
+
+// balancing returns the one load balancer of the account.
+func (l *ccmLab) balancing() (b balancer, err error) {
+	all := l.fake.Balancers()
+	if len(all) != 1 {
+		return b, fmt.Errorf("%d load balancers", len(all))
+	}
+	b = balancer{arn: all[0].ARN, host: all[0].Host, listeners: fmt.Sprint(all[0].Listeners), groups: fmt.Sprint(all[0].Groups)}
+	for _, g := range l.fake.TargetGroups() {
+		var ids []string
+		for _, t := range g.Targets {
+			ids = append(ids, fmt.Sprint(t.ID, ":", t.Port))
+		}
+		slices.Sort(ids)
+		b.targets += fmt.Sprintln(g.ARN, ids)
+	}
+	return b, nil
+}
+
+// serves waits until a Service has its address, and all Nodes are targets of each port.
+func (l *ccmLab) serves(name string, ports int) (b balancer) {
+	l.t.Helper()
+	kerneltest.Eventually(l.t, 2*patience, func() (err error) {
+		text, err := l.get(servicePath + "/" + name)
+		if err != nil {
+			return err
+		}
+		groups := l.fake.TargetGroups()
+		if len(groups) != ports {
+			return fmt.Errorf("%d target groups", len(groups))
+		}
+		for _, g := range groups {
+			if len(g.Targets) != len(l.homes) {
+				return fmt.Errorf("%d targets, %d Nodes", len(g.Targets), len(l.homes))
+			}
+		}
+		if b, err = l.balancing(); err == nil && !strings.Contains(text, b.host) {
+			err = errors.New("the status lacks " + b.host)
+		}
+		return err
+	})
+	return b
+}
+
+// lost fails if a call since before has removed anything of a load balancer.
+func (l *ccmLab) lost(before map[string]int) {
+	l.t.Helper()
+	for action, n := range since(before, l.counts()) {
+		for _, verb := range []string{"Delete", "Deregister", "Revoke"} {
+			if strings.HasPrefix(action, verb) && n > 0 {
+				l.t.Errorf("%d times %s", n, action)
+			}
+		}
+	}
+}
+
+// TestCCMServicesSwitchAndBack takes the load balancer of a Service from the AWS cloud
+// controller manager to tulle-controller, and back. It keeps its name, its listeners, its
+// target groups, its targets and its security groups, and each program adds the new Nodes and
+// removes nothing. The program that serves the Service last removes all of it. It takes half
+// a minute: of that, most is the starts of a control plane and of the other program.
+func TestCCMServicesSwitchAndBack(t *testing.T) {
+	t.Parallel()
+	for name, annotations := range map[string]map[string]string{
+		"plain": {},
+		"settings": {
+			"service.beta.kubernetes.io/aws-load-balancer-cross-zone-load-balancing-enabled": "true",
+			"service.beta.kubernetes.io/aws-load-balancer-internal":                          "true",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			switchService(t, annotations)
+		})
+	}
+}
+
+func switchService(t *testing.T, annotations map[string]string) {
+	l := newCCMLab(t, 3)
+	n := l.fake.Default()
+	for _, id := range n.Subnets {
+		l.fake.Tag(id, map[string]string{"kubernetes.io/cluster/prod": "shared", "kubernetes.io/role/elb": "1", "kubernetes.io/role/internal-elb": "1"})
+	}
+	l.fake.SetRoute(n.Main, "0.0.0.0/0", "igw-0123456789abcdef0")
+	notes := map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}
+	for key, value := range annotations {
+		notes[key] = value
+	}
+	port := func(name string, port int) map[string]any {
+		return map[string]any{"name": name, "protocol": "TCP", "port": port}
+	}
+	l.Do(http.MethodPost, servicePath, map[string]any{
+		"apiVersion": "v1", "kind": "Service",
+		"metadata": map[string]any{"name": "web", "annotations": notes},
+		"spec":     map[string]any{"type": "LoadBalancer", "ports": []any{port("http", 80), port("https", 443)}, "loadBalancerSourceRanges": []string{"192.0.2.0/24"}},
+	}, nil)
+	other := l.ccm(l.other, l.cloudAccount, serviceFlag)
+	was := l.serves("web", 2)
+	other.End(syscall.SIGTERM)
+
+	config := "--cloud-config=" + l.cloudConfig(l.cloudAccount)
+	mine := []string{config, serviceFlag, "--default-load-balancer-class"}
+	plan := exec.Command(l.program, slices.Concat([]string{"plan", "--kubeconfig=" + l.Admin()}, clusterFlags, mine)...)
+	plan.Env = append(plan.Environ(), l.env...)
+	text, _ := plan.CombinedOutput()
+	t.Logf("plan:\n%s", text)
+	if got, err := l.balancing(); err != nil || got != was {
+		t.Errorf("after plan: %+v, %v; it was %+v", got, err, was)
+	}
+	before := l.counts()
+	p := l.ours(l.program, l.Admin(), l.cloudAccount, append(mine, "--leader-elect=false")...)
+	kerneltest.Eventually(t, patience, func() error {
+		for _, b := range l.fake.Balancers() {
+			if b.Tags["tulle.net/service-uid"] != "" {
+				return nil
+			}
+		}
+		return errors.New("the load balancer is not adopted")
+	})
+	l.join()
+	now := l.serves("web", 2)
+	l.same(was, now)
+	l.lost(before)
+	stop(t, p)
+
+	before = l.counts()
+	other = l.ccm(l.other, l.cloudAccount, serviceFlag)
+	l.join()
+	l.same(was, l.serves("web", 2))
+	l.lost(before)
+	l.Do(http.MethodDelete, servicePath+"/web", nil, nil)
+	kerneltest.Eventually(t, 2*patience, func() error {
+		if _, err := l.get(servicePath + "/web"); err == nil {
+			return errors.New("the Service is still there")
+		}
+		if n := len(l.fake.Balancers()) + len(l.fake.TargetGroups()); n > 0 {
+			return fmt.Errorf("%d balancers and target groups are left", n)
+		}
+		return nil
+	})
+}
+
+// same fails unless a load balancer is as it was, and has all targets that it had.
+func (l *ccmLab) same(was, now balancer) {
+	l.t.Helper()
+	if now.arn != was.arn || now.host != was.host || now.listeners != was.listeners || now.groups != was.groups {
+		l.t.Errorf("it was\n%+v\nand is\n%+v", was, now)
+	}
+}
