@@ -1,7 +1,6 @@
 package cloudbalancer
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -318,20 +317,6 @@ func (h Holding) Details() (ids []string) {
 // IsEmpty reports whether a Service has nothing.
 func (h Holding) IsEmpty() bool {
 	return h.Balancer == nil && len(h.Groups) == 0 && h.Own == nil
-}
-
-// Leftover is an object that is the cluster's, of a Service that does not exist.
-type Leftover struct{ ID, Name, Service string }
-
-// Leftovers returns the balancers of this cluster whose Services do not exist.
-func (a *Account) Leftovers(cluster string, exists func(key string, balancer string) bool) (all []Leftover) {
-	for _, b := range a.balancers {
-		if key := b.Tags[ServiceTag]; b.Tags[clusterTag+cluster] == owned && key != "" && !exists(key, b.Name) {
-			all = append(all, Leftover{b.ID, b.Name, key})
-		}
-	}
-	slices.SortFunc(all, func(x, y Leftover) int { return cmp.Compare(x.ID, y.ID) })
-	return all
 }
 
 // Count returns how many balancers and target groups of the cluster the account has.

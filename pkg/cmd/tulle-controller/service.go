@@ -168,6 +168,6 @@ func (r reading) serviceReasons(add func(class, what, text string)) {
 		add(page.Warn, "Service "+row.Service, row.Text)
 	}
 	if n := len(r.services.Leftovers); n > 0 {
-		add(page.Warn, "Load balancers", page.Count(n, "balancer")+" of Services that do not exist, such as "+r.services.Leftovers[0].Name+" of "+r.services.Leftovers[0].Service+"; delete what is not needed")
+		add(page.Warn, "Load balancers", page.Count(n, "balancer")+" of Services that do not exist, such as "+r.services.Leftovers[0].Name+" of "+r.services.Leftovers[0].Service+"; tulle-controller explain "+r.services.Leftovers[0].Name+" shows how to remove it")
 	}
 }

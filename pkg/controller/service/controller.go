@@ -179,6 +179,7 @@ func New(e *controller.Engine, o Options) *Controller {
 		options: o, services: make(map[string]*service), nodes: make(map[string]node), instances: make(map[string]*cloud.Instance),
 		backends: make(map[string]*backend), account: cloudbalancer.NewAccount(), look: newLook(), changes: make(map[controller.Ref]change),
 	}
+	c.look.needed = o.DryRun && cloudbalancer.IsBalancerName(o.Only)
 	controller.Follow(e, controller.Feed[object, state]{
 		What: "services", Client: o.Client, Path: Services, Format: objectFormat,
 		Keep: keep, List: c.list, Set: c.set, Delete: c.remove,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
 	"github.com/tulle-net/tulle/pkg/controller"
 )
 
@@ -19,16 +20,17 @@ func (l *lines) add(what string, ok bool, text string) {
 }
 
 // Explain implements controller.Explainer. A name with a slash is that of a Service, with
-// its namespace.
+// its namespace. Others are those of Nodes and of balancers without a Service.
 func (c *Controller) Explain(name string) []controller.Line {
 	if n, is := c.nodes[name]; is {
 		return c.explainNode(n)
 	}
+	var l lines
 	s := c.services[name]
 	if s == nil {
-		return nil
+		c.explainLeftover(&l, name)
+		return l
 	}
-	var l lines
 	next := c.next(s)
 	code := s.code()
 	l.add("Service", code == Balanced || code == Other, cmp.Or(s.text(), string(code)))
@@ -75,6 +77,39 @@ func (c *Controller) explainBalancer(l *lines, s *service) {
 	if h.Own != nil && !s.wanted() {
 		l.add("security group "+h.Own.ID, false, "is there")
 	}
+}
+
+// explainLeftover shows what goes with a balancer whose Service does not exist, and how to
+// remove it. The controller never does: only people know whether it is in use.
+func (c *Controller) explainLeftover(l *lines, name string) {
+	cluster := c.options.Rules.Cluster
+	for _, left := range c.leftovers() {
+		if left.Name != name {
+			continue
+		}
+		with := c.account.Belongings(cluster, left)
+		l.add("leftover", false, fmt.Sprintf("it is of Service %s, which does not exist; if it is not in use, make these calls in this order", left.Service))
+		remove := func(what, call string) { l.add(what, false, call) }
+		remove("load balancer", "aws elbv2 delete-load-balancer --load-balancer-arn "+left.ID)
+		for _, g := range with.Groups {
+			remove("target group", "aws elbv2 delete-target-group --target-group-arn "+g.ID)
+		}
+		for _, id := range with.Rules {
+			remove("rules", "remove the rules of "+id+" whose description has "+name)
+		}
+		for _, id := range with.Security {
+			remove("security group", "aws ec2 delete-security-group --group-id "+id)
+		}
+	}
+}
+
+// leftovers returns the balancers of Services that do not exist.
+func (c *Controller) leftovers() []cloudbalancer.Leftover {
+	names := make(map[string]string, len(c.services))
+	for key, s := range c.services {
+		names[key] = cloudbalancer.BalancerName(s.UID)
+	}
+	return c.account.Leftovers(c.options.Rules.Cluster, func(key, balancer string) bool { return names[key] == balancer })
 }
 
 // targetsIn returns how many targets of a group are in which state, and why some do not

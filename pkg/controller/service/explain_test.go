@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
 )
 
 // explained returns an explanation for people, a line each.
@@ -100,6 +101,35 @@ func TestExplanationOfWhatIsThere(t *testing.T) {
 		l.delete("web")
 		l.Pass(10 * time.Second)
 		l.wantLines("default/web", "NOT Service: leaving", "ok finalizer", "NOT load balancer a", "NOT next: delete", "NOT then: delete")
+	})
+}
+
+// A balancer without a Service is explained by its name: what goes with it, in the order in
+// which it can be removed. Nothing else does.
+func TestExplanationOfALeftover(t *testing.T) {
+	const uid = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+	inLab(t, func(l *lab) {
+		l.Begin()
+		own := func(d map[string]any) { d["metadata"].(map[string]any)["uid"] = uid }
+		l.add("web", own)
+		l.add("other", port(30090))
+		l.Pass(10 * time.Second)
+		l.Kill()
+		for _, name := range []string{"web", "other"} { // by force, without the finalizer
+			l.put("DELETED", name, l.API.Object(path(name)))
+		}
+		l.options.DryRun, l.options.Only = true, cloudbalancer.BalancerName(uid)
+		l.start()
+		l.Engine.Follow()
+		l.Pass(10 * time.Second)
+		l.wantLines(l.options.Only, "NOT leftover: it is of Service default/web, which does not exist", "NOT load balancer: aws elbv2 delete-load-balancer --load-balancer-arn lb-",
+			"NOT target group: aws elbv2 delete-target-group", "NOT rules: remove the rules of sg-nodes", "NOT security group: aws ec2 delete-security-group")
+		if all := l.explained(l.options.Only); len(all) != 5 {
+			t.Errorf("%s", strings.Join(all, "\n"))
+		}
+		if all := l.explained("a0000000000000000000000000000000"); len(all) > 0 {
+			t.Errorf("another name: %v", all)
+		}
 	})
 }
 

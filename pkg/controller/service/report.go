@@ -131,16 +131,14 @@ func (s *service) text() string {
 // Report returns the state of the controller. Call it in the Engine's loop.
 func (c *Controller) Report() (r Report) {
 	r.Counts = make(map[Code]int)
-	names := make(map[string]string)
 	for _, key := range c.keys() {
 		s := c.services[key]
 		code := s.code()
 		r.Counts[code]++
 		r.Rows = append(r.Rows, Row{Service: key, Code: code, Text: s.text(), Host: cmp.Or(s.host, strings.Join(s.Hosts, ", ")), Targets: s.targets})
-		names[key] = cloudbalancer.BalancerName(s.UID)
 	}
 	r.Balancers, r.Groups = c.account.Count()
 	r.Quota, r.Read, r.Planned, r.Details = c.quota, c.look.at, c.planned, c.Details()
-	r.Leftovers = c.account.Leftovers(c.options.Rules.Cluster, func(key, balancer string) bool { return names[key] == balancer })
+	r.Leftovers = c.leftovers()
 	return r
 }
