@@ -1,6 +1,7 @@
 package cloudbalancer
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
@@ -22,6 +23,8 @@ type Setting struct {
 	NodesKnown bool
 	// NodeRules is set if these get rules.
 	NodeRules bool
+	// MostListeners is the account's quota of listeners of a balancer, or 0 if that is unknown.
+	MostListeners int
 	// Chunk limits the targets of one call; 0 is the limit of the cloud.
 	Chunk int
 }
@@ -82,6 +85,12 @@ func Next(w Want, h Holding, s Setting) Step {
 	if h.Foreign != "" && h.Balancer == nil {
 		p.fatal(h.Foreign)
 		return p.Step
+	}
+	if n := len(w.Fronts); s.MostListeners > 0 && n > s.MostListeners {
+		// AWS would make some of them, and refuse the rest.
+		step := Follow(w, h, s)
+		step.Problems = append(step.Problems, Problem{true, fmt.Sprintf("the Service needs %d listeners, and the account may have %d for a load balancer; ask AWS for a higher quota (L-57A373D6), or use fewer ports", n, s.MostListeners)})
+		return step
 	}
 	network, subnets, ok := p.network()
 	if !ok {

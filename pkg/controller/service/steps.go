@@ -125,6 +125,7 @@ func (c *Controller) setting(s *service, b *backend, now time.Time) cloudbalance
 	x := cloudbalancer.Setting{
 		Subnets: c.subnets, Targets: b.targets, Undecided: b.undecided, NodeGroups: b.groups, NodesKnown: b.known,
 		NodeRules: c.options.Rules.NodeRules, Chunk: s.chunk, Networks: b.networks,
+		MostListeners: c.quota.Listeners,
 	}
 	if len(s.refused) == 0 {
 		return x
