@@ -64,15 +64,15 @@ func setPace(t *testing.T, to pace) {
 }
 
 // A plan reads as long as answers come, however long that takes in all, and reports how far
-// it is. The answers of the account take 4.5 s and more together.
+// it is. The answers of the account take 7.5 s and more together.
 func TestPlanReadsAsLongAsAnswersCome(t *testing.T) {
 	const many = 40
 	c, f, _ := newBalanced(t, 1)
 	c.balance(f, many)
 	f.Set(func(s *awstest.Settings) {
-		s.Latency = map[string]time.Duration{"DescribeTargetHealth": 150 * time.Millisecond, "DescribeTargetGroupAttributes": 150 * time.Millisecond, "DescribeListeners": 150 * time.Millisecond}
+		s.Latency = map[string]time.Duration{"DescribeTargetHealth": 250 * time.Millisecond, "DescribeTargetGroupAttributes": 250 * time.Millisecond, "DescribeListeners": 250 * time.Millisecond}
 	})
-	setPace(t, pace{answer: 4 * time.Second, all: time.Hour, tell: 200 * time.Millisecond})
+	setPace(t, pace{answer: 6 * time.Second, all: time.Hour, tell: 200 * time.Millisecond})
 	told := logtest.Capture(t, 0)
 	began := time.Now()
 	var out bytes.Buffer
