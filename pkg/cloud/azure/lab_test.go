@@ -12,6 +12,16 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
+const (
+	// fast is how often the clients of tests poll.
+	fast = time.Millisecond
+	// patience is how long a test may take.
+	patience = time.Minute
+)
+
+// quick paces the retries of the clients of tests.
+var quick = retry.Backoff{First: fast, Last: fast}
+
 // lab is a client of a subscription in this process.
 type lab struct {
 	*Client
@@ -33,8 +43,8 @@ func newLab(t *testing.T, more ...string) lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.poll, c.pace = time.Millisecond, retry.Backoff{First: time.Millisecond, Last: time.Millisecond}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	c.poll, c.pace = fast, quick
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return lab{c, s, t, ctx}
 }
