@@ -8,8 +8,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// share is the part of the published rates that is used.
-const share = 0.5
+// defaultShare is the part of the published rates that a Client uses.
+const defaultShare = 0.5
 
 // The actions, in the words of Azure's roles.
 const (
@@ -43,7 +43,7 @@ func bucketOf(action string) string {
 	return "reads"
 }
 
-func budgetOf(bucket string) cloud.Budget {
+func budgetOf(bucket string, share float64) cloud.Budget {
 	b := publishedReads
 	if bucket == "writes" {
 		b = publishedWrites

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ var usualPace = retry.Backoff{First: 200 * time.Millisecond, Last: 5 * time.Seco
 type Options struct {
 	// Config is what the cloud config file says.
 	Config Config
+	// Share is the part of the published request rates to use; 0 is one half.
+	Share float64
 	// Agent is the user agent: at most 24 characters.
 	Agent string
 	// Credential gets tokens, in the place of the identity of Config.
@@ -78,7 +81,7 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		config: o.Config, arm: to, few: few, pace: usualPace, poll: pollInterval, limiter: cloud.NewLimiter(budgetOf),
+		config: o.Config, arm: to, few: few, pace: usualPace, poll: pollInterval, limiter: cloud.NewLimiter(func(bucket string) cloud.Budget { return budgetOf(bucket, cmp.Or(o.Share, defaultShare)) }),
 		calls: make(map[cloud.Call]int), dropped: make(map[string]bool),
 	}
 	c.batch = cloud.NewBatch(c.read)

@@ -51,6 +51,10 @@ type Options struct {
 	Cluster string
 	// Endpoint is the API's address, or another one of the same API.
 	Endpoint string
+	// Share is the part of the request rates to use; 0 is one half.
+	Share float64
+	// RouteLimit is how many static routes the network may have, if that is known.
+	RouteLimit int
 	// Agent is the user agent.
 	Agent string
 	// Transport carries the requests; nil is a transport of the Client's own.
@@ -65,7 +69,6 @@ type Client struct {
 	limiter *cloud.Limiter
 	batch   *cloud.Batch // nil if each request is about other instances
 	network network
-	most    quota
 	reads   recent
 	running operations
 
@@ -107,7 +110,7 @@ func NewWith(o Options, source oauth2.TokenSource) (*Client, error) {
 		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
 	c := &Client{
-		options: o, tokens: newTokens(source), calls: make(map[cloud.Call]int), limiter: cloud.NewLimiter(budgetOf),
+		options: o, tokens: newTokens(source), calls: make(map[cloud.Call]int), limiter: cloud.NewLimiter(func(bucket string) cloud.Budget { return budgetOf(bucket, cmp.Or(o.Share, defaultShare)) }),
 		// A redirect would take the token elsewhere.
 		http: &http.Client{
 			Transport:     o.Transport,

@@ -123,3 +123,36 @@ func TestNamesOfClusters(t *testing.T) {
 		t.Errorf("%q", name)
 	}
 }
+
+// TestClustersWithLongNamesShareNoMark: two clusters whose names begin alike have marks of
+// their own. Both see what Google's own controller wrote, which cuts the name.
+func TestClustersWithLongNamesShareNoMark(t *testing.T) {
+	const begin = "production-europe-west-one" // 26 characters
+	of := func(cluster string) *Client { return &Client{options: Options{Cluster: cluster}} }
+	marked := func(c *Client, name string) bool {
+		return c.isMarked(&route{Name: name, Description: mark, Instance: "i"})
+	}
+	to, a, b := netip.MustParsePrefix("10.4.0.0/24"), of(begin+"-blue"), of(begin+"-green")
+	for _, c := range []*Client{a, b, of(begin), of("x")} {
+		name := c.routeName("net", to, "z/i", usual)
+		if len(name) > 63 || !routeNames.MatchString(name) || !marked(c, name) {
+			t.Errorf("%q", name)
+		}
+	}
+	if name := a.routeName("net", to, "z/i", usual); marked(b, name) || !strings.HasPrefix(name, "production-europe-") {
+		t.Errorf("%q", name)
+	}
+	if name := begin + "-0b1c5b0e-7c1f-4c2e-9a53-0d6a8ff6f1a1"; !marked(a, name) || !marked(b, name) || !marked(of(begin), name) {
+		t.Errorf("%q", name)
+	}
+}
+
+// TestShareOfTheRates: the share scales every budget, and no bucket is empty.
+func TestShareOfTheRates(t *testing.T) {
+	for _, bucket := range []string{reads, changes, polls} {
+		usual, all, least := budgetOf(bucket, defaultShare), budgetOf(bucket, 1), budgetOf(bucket, 0.01)
+		if all.Rate != 2*usual.Rate || all.Burst != 2*usual.Burst || least.Burst < 1 || usual.Rate > 12.5 {
+			t.Errorf("%s: %v, %v, %v", bucket, usual, all, least)
+		}
+	}
+}

@@ -24,7 +24,6 @@ const (
 	insertRoute     = "routes.insert"
 	deleteRoute     = "routes.delete"
 	listOperations  = "globalOperations.list"
-	getProject      = "projects.get"
 )
 
 // permissions are what the API requires for each action.
@@ -39,7 +38,6 @@ var permissions = map[string]string{
 	insertRoute:     "compute.routes.create, compute.networks.updatePolicy and compute.instances.use",
 	deleteRoute:     "compute.routes.delete and compute.networks.updatePolicy",
 	listOperations:  "compute.globalOperations.list",
-	getProject:      "compute.projects.get",
 }
 
 // refusal is the body of an answer that is not OK.
@@ -71,7 +69,7 @@ func refused(action string, r *http.Response, body []byte) *cloud.Error {
 	fix := ""
 	switch code := r.StatusCode; {
 	case full:
-		e.Kind, fix = cloud.Full, "; raise the project's quota of routes, or remove nodes"
+		e.Kind, fix = cloud.Full, "; raise the quota STATIC_ROUTES_PER_NETWORK, or remove nodes"
 	case quota:
 		e.Kind, fix = cloud.Throttled, "; waiting, or raise the project's quota of Compute Engine API requests"
 	case code == http.StatusUnauthorized:
@@ -114,7 +112,7 @@ func (o *operation) failure(action string) error {
 	kind := kindOf(text)
 	switch {
 	case strings.Contains(first.Code, "QUOTA_EXCEEDED") && action == insertRoute:
-		kind, fix = cloud.Full, "; raise the project's quota of routes, or remove nodes"
+		kind, fix = cloud.Full, "; raise the quota STATIC_ROUTES_PER_NETWORK, or remove nodes"
 	case strings.Contains(first.Code, "RATE_EXCEEDED"), strings.Contains(first.Code, "QUOTA_EXCEEDED"):
 		kind = cloud.Throttled
 	case action == updateInterface:

@@ -14,13 +14,17 @@ const (
 	polls   = "polls"
 )
 
-// budgetOf returns the budget of a bucket. A project's smallest default quota is 1,500
-// requests a minute; this is less than half of it.
-func budgetOf(bucket string) cloud.Budget {
+// defaultShare is the part of the rates that a Client uses.
+const defaultShare = 0.5
+
+// budgetOf returns the budget of a bucket. By default, a project has 1,500 requests a minute
+// for each kind of request, which is 25 a second. The rates here are lower.
+func budgetOf(bucket string, share float64) cloud.Budget {
+	rates := cloud.Budget{Burst: 40, Rate: 20}
 	if bucket == polls {
-		return cloud.Budget{Burst: 10, Rate: 5}
+		rates = cloud.Budget{Burst: 20, Rate: 10}
 	}
-	return cloud.Budget{Burst: 20, Rate: 10}
+	return cloud.Budget{Burst: max(1, rates.Burst*share), Rate: rates.Rate * share}
 }
 
 // bucketOf returns the bucket of an action.

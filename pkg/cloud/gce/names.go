@@ -12,8 +12,11 @@ import (
 const (
 	// mark is the description of routes of Kubernetes, as Google's own controller writes it.
 	mark = "k8s-node-route"
-	// longestPrefix is how much of the cluster's name the names of routes begin with.
+	// longestPrefix is how much of the cluster's name the names of routes begin with, as
+	// Google's own controller writes them.
 	longestPrefix = 26
+	// hashed is how much of the hash of a longer name its short form has.
+	hashed = 8
 	// usual and better are the priorities of our routes. Of two, the lower one counts.
 	usual, better = 1000, 999
 )
@@ -29,15 +32,28 @@ func CheckCluster(name string) error {
 	return nil
 }
 
-// prefix returns what the names of the cluster's routes begin with.
+// prefix returns what the names of the cluster's routes begin with. A name that is too long
+// ends in a hash: two clusters must not share a prefix.
 func (c *Client) prefix() string {
+	name := c.options.Cluster
+	if len(name) > longestPrefix {
+		sum := sha256.Sum256([]byte(name))
+		name = name[:longestPrefix-hashed-1] + "-" + hex.EncodeToString(sum[:hashed/2])
+	}
+	return name + "-"
+}
+
+// theirPrefix returns what the names of the cluster's routes begin with that Google's own
+// controller wrote. It cuts a long name.
+func (c *Client) theirPrefix() string {
 	return c.options.Cluster[:min(len(c.options.Cluster), longestPrefix)] + "-"
 }
 
-// isMarked reports whether a route has the mark of the cluster's routes. Google's own
-// controller recognises its routes by the same mark.
+// isMarked reports whether a route has the mark of the cluster's routes, or of those that
+// Google's own controller wrote for it.
 func (c *Client) isMarked(r *route) bool {
-	return c.options.Cluster != "" && r.Description == mark && strings.HasPrefix(r.Name, c.prefix()) && len(r.Tags) == 0 && r.Instance != ""
+	named := strings.HasPrefix(r.Name, c.prefix()) || strings.HasPrefix(r.Name, c.theirPrefix())
+	return c.options.Cluster != "" && r.Description == mark && named && len(r.Tags) == 0 && r.Instance != ""
 }
 
 // routeName returns the name of a route of ours. It differs for each target and priority,

@@ -66,7 +66,7 @@ func (c *Client) Tables(ctx context.Context) ([]cloud.Table, error) {
 	}
 	id := networkID(c.network.project, name)
 	t := cloud.Table{ID: id, Name: name, Network: id, Ours: "the network of the cloud config", Routes: c.table(all)}
-	t.Quota = c.most.get(ctx, c, t)
+	t.Quota = c.quota(t)
 	return []cloud.Table{t}, nil
 }
 

@@ -97,7 +97,7 @@ func readProvider(value string) (string, error) {
 
 func readCluster(value string) (string, error) {
 	if err := aws.CheckCluster(value); err != nil {
-		return "", flags.Refuse(value, "not the name of a cluster", "use the NAME of the tags kubernetes.io/cluster/NAME")
+		return "", flags.Refuse(value, "not the name of a cluster", "use the NAME of the tags kubernetes.io/cluster/NAME on AWS, and what the names of routes begin with on Google")
 	}
 	return value, nil
 }

@@ -159,6 +159,12 @@ func (s *settings) ipamFlags() []flags.Flag {
 		{Name: "gce-api-endpoint", Group: ofGoogle, Value: "URL", Default: gce.Endpoint,
 			About: "the Compute Engine API",
 			Set:   flags.To(&s.google.endpoint, readURL)},
+		{Name: "gce-api-share", Group: ofGoogle, Value: "PERCENT", Default: "50",
+			About: "percent of 1,200 requests a minute of each kind to use",
+			Set:   flags.To(&s.google.share, flags.Whole(1, 1000))},
+		{Name: "gce-route-limit", Group: ofGoogle, Value: "NUMBER", Default: "0",
+			About: "static routes that the network may have; 0 is unknown",
+			Set:   flags.To(&s.google.routes, flags.Whole(0, 1_000_000))},
 	}
 }
 

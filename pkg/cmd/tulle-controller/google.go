@@ -26,6 +26,8 @@ func onGoogle() provider {
 // googleSettings are about instances in Compute Engine.
 type googleSettings struct {
 	project, secondary, endpoint string
+	share                        int // of the request rates, in percent
+	routes                       int // the limit of the network's static routes
 	config                       gce.Config
 }
 
@@ -53,7 +55,7 @@ func (s *settings) readGoogle(g *flags.Given) (err error) {
 
 // connectGoogle returns the client of Google.
 func (s *settings) connectGoogle() (cloudClient, error) {
-	client, err := s.googleClient(gce.Options{Config: s.google.config, Cluster: s.cloud.cluster})
+	client, err := s.googleClient(gce.Options{Config: s.google.config, Cluster: s.cloud.cluster, RouteLimit: s.google.routes})
 	if err != nil {
 		return nil, fmt.Errorf("%w; project-id of the cloud config or --gce-project names the project", err)
 	}
@@ -72,7 +74,7 @@ func (s *settings) aliasOptions() gce.Options {
 
 // googleClient returns a client.
 func (s *settings) googleClient(o gce.Options) (*gce.Client, error) {
-	o.Agent = "tulle-controller/" + version
+	o.Agent, o.Share = "tulle-controller/"+version, float64(s.google.share)/100
 	return gce.New(context.Background(), o) // the tokens outlive every request
 }
 

@@ -185,7 +185,8 @@ func TestSettingsOnGoogle(t *testing.T) {
 		"--cloud-provider=gce --cluster-name=prod --allocate-node-cidrs --cidr-allocator-type=CloudAllocator":                              "",
 		"--cloud-provider=gce --cluster-name=prod --allocate-node-cidrs --cidr-allocator-type=CloudAllocator --controllers=route,nodeipam": "Google itself routes",
 		"--cloud-provider=aws --cluster-name=prod --allocate-node-cidrs --cidr-allocator-type=CloudAllocator":                              "is Google's",
-		"--cloud-provider=gce --cluster-name=prod --cloud-config=/nonexistent":                                                             "no such file",
+		"--cloud-provider=gce --cluster-name=prod --gce-route-limit=200 --gce-api-share=10":                                                "", "--cloud-provider=gce --cluster-name=prod --gce-route-limit=-1": "--gce-route-limit",
+		"--cloud-provider=gce --cluster-name=prod --cloud-config=/nonexistent": "no such file",
 	} {
 		var s settings
 		given, err := s.program().Read(strings.Fields(args), nil)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/answer"
-	"github.com/tulle-net/tulle/pkg/cloud/azure"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/etcdflags"
 	"github.com/tulle-net/tulle/pkg/flags"
@@ -43,7 +42,7 @@ type settings struct {
 	google                            googleSettings
 	cloud                             cloudSettings
 	aws                               awsSettings
-	azure                             azure.Config
+	azure                             azureSettings
 	balancers                         balancerSettings
 	route                             routeSettings
 	etcd                              etcdflags.Etcd // the network, without Kubernetes

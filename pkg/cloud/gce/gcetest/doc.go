@@ -7,9 +7,7 @@
 //
 //   - routes.insert, delete, get and list, with the warnings about next hops;
 //
-//   - zoneOperations and globalOperations, which end at once, late or with an error;
-//
-//   - projects.get, for the quota of routes.
+//   - zoneOperations and globalOperations, which end at once, late or with an error.
 //
 //     f := gcetest.New(t)
 //     f.Add("zone-a", gcetest.Instance{Name: "worker-1"})

@@ -226,14 +226,24 @@ func (s *Server) insertRoute(r *http.Request) (answer any, fault *Fault) {
 			switch {
 			case s.vpc[v.Name] != nil:
 				return "RESOURCE_ALREADY_EXISTS", "The resource '" + v.Name + "' already exists."
-			case len(s.vpc)+s.Elsewhere >= s.MostRoutes:
-				return "QUOTA_EXCEEDED", fmt.Sprintf("Quota 'ROUTES' exceeded.  Limit: %d.0 globally.", s.MostRoutes)
+			case s.static(v.Network) >= s.MostRoutes:
+				return "QUOTA_EXCEEDED", fmt.Sprintf("Quota 'STATIC_ROUTES_PER_NETWORK' exceeded.  Limit: %d.0", s.MostRoutes)
 			}
 			s.vpc[v.Name] = &v
 			return "", ""
 		})
 	})
 	return answer, fault
+}
+
+// static returns how many static routes a network has: all but those of its subnetworks.
+func (s *Server) static(network string) (n int) {
+	for _, v := range s.vpc {
+		if v.Network == network && v.NextHopNetwork == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // deleteRoute begins to delete a route.
@@ -269,15 +279,4 @@ func (s *Server) listOperations(r *http.Request) (answer any, fault *Fault) {
 		}
 	})
 	return map[string]any{"kind": "compute#operationList", "items": items}, nil
-}
-
-// project answers with the project's quota of routes.
-func (s *Server) project(*http.Request) (answer any, fault *Fault) {
-	s.Do(func() {
-		answer = map[string]any{"kind": "compute#project", "name": Project, "quotas": []map[string]any{
-			{"metric": "NETWORKS", "limit": 15.0, "usage": 1.0},
-			{"metric": "ROUTES", "limit": float64(s.MostRoutes), "usage": float64(len(s.vpc) + s.Elsewhere)},
-		}}
-	})
-	return answer, fault
 }

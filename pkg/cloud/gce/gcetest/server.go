@@ -110,9 +110,8 @@ type Server struct {
 	Partial string
 	// Garble answers a request with a text in the place of the server's, unless it is "".
 	Garble func(action string) string
-	// MostRoutes is the project's quota of routes, and Elsewhere how many of them other
-	// networks use.
-	MostRoutes, Elsewhere int
+	// MostRoutes is how many static routes a network may have.
+	MostRoutes int
 	// Network is what the metadata server says about the instance's network.
 	Network string
 	// Tokens counts the tokens that were handed out.
@@ -240,7 +239,6 @@ func (s *Server) routes() *http.ServeMux {
 	api("PATCH "+zone+"instances/{instance}/updateNetworkInterface", "instances.updateNetworkInterface", s.update)
 	api("GET "+zone+"operations/{operation}", "zoneOperations.get", s.operation)
 	const project = "/compute/v1/projects/{project}"
-	api("GET "+project, "projects.get", s.project)
 	api("GET "+project+"/aggregated/instances", "instances.aggregatedList", s.listAll)
 	api("GET "+project+"/global/routes", "routes.list", s.listRoutes)
 	api("GET "+project+"/global/routes/{route}", "routes.get", s.getRoute)
