@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 // variable that the file of settings suggests.
 func TestUnitAndItsSettingsAreUnderstood(t *testing.T) {
 	environ, args := unittest.Settings(t, "../../../dist/systemd/tulle-controller.default")
-	if len(environ) < 4 || len(args) == 0 {
+	if len(environ) < 7 || len(args) == 0 {
 		t.Fatalf("the file suggests %q and %q", environ, args)
 	}
 	unit, err := os.ReadFile("../../../dist/systemd/tulle-controller.service")
@@ -59,23 +60,19 @@ func TestUnitReadsAKeyOfGoogles(t *testing.T) {
 	}
 }
 
-// TestUnitOfHostsWithoutKubernetes runs the command line of the page's drop-in with the
-// page's settings.
+// TestUnitOfHostsWithoutKubernetes runs the command line of the drop-in with the settings
+// of the page.
 func TestUnitOfHostsWithoutKubernetes(t *testing.T) {
-	text, err := os.ReadFile("../../../Documentation/cloud-routes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "\n## Hosts without Kubernetes\n")
-	block := func(file string) string {
-		_, rest, found := strings.Cut(section, "```\n# "+file+"\n")
-		block, _, ends := strings.Cut(rest, "```")
-		if !found || !ends {
-			t.Fatalf("the page has no %s", file)
+	const dist, name = "../../../dist/systemd/tulle-controller.service.d/", "00-etcd.conf"
+	read := func(path string) string {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return block
+		return string(text)
 	}
-	dropIn := block("/etc/systemd/system/tulle-controller.service.d/etcd.conf")
+	dropIn := read(dist + name)
 	for _, reset := range []string{"\nLoadCredential=\n", "\nExecStart=\n"} {
 		if !strings.Contains(dropIn, reset) {
 			t.Errorf("the drop-in keeps what the unit has: no line %q", reset)
@@ -91,8 +88,29 @@ func TestUnitOfHostsWithoutKubernetes(t *testing.T) {
 			t.Errorf("systemd loads no %s", m[1])
 		}
 	}
+	// It takes all credentials away. So it must come before those that give some.
+	others, err := filepath.Glob(dist + "*.conf")
+	if err != nil || len(others) < 2 || filepath.Base(others[0]) != name {
+		t.Errorf("the drop-ins are %q, %v", others, err)
+	}
+	for _, path := range others {
+		if text := read(path); !strings.Contains(text, "\n# /etc/systemd/system/tulle-controller.service.d/"+filepath.Base(path)+".\n") {
+			t.Errorf("%s does not say where it goes", path)
+		}
+	}
+
+	page := read("../../../Documentation/cloud-routes.md")
+	if !strings.Contains(page, "cp /usr/share/doc/tulle/examples/tulle-controller.service.d/"+name+" /etc/systemd/system/tulle-controller.service.d/\n") {
+		t.Error("the page does not say where the drop-in goes")
+	}
+	_, section, _ := strings.Cut(page, "\n### As a unit\n")
+	_, section, _ = strings.Cut(section, "```\n# /etc/default/tulle-controller\n")
+	file, _, found := strings.Cut(section, "```")
+	if !found {
+		t.Fatal("the page has no settings")
+	}
 	var s settings
-	given, err := s.program().Read(strings.Fields(strings.ReplaceAll(command, "${CREDENTIALS_DIRECTORY}", "/run/credentials")), strings.Fields(block("/etc/default/tulle-controller")))
+	given, err := s.program().Read(strings.Fields(strings.ReplaceAll(command, "${CREDENTIALS_DIRECTORY}", "/run/credentials")), strings.Fields(file))
 	if err == nil {
 		err = given.Apply()
 	}

@@ -32,7 +32,16 @@ func (m *machine) control() *controller {
 	m.put("/etc/tulle/controller.kubeconfig", fmt.Sprintf(`{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a"}}], "clusters": [{"name": "a", "cluster": {"server": %q}}]}`, c.server.URL))
 	m.run("chmod 600 /etc/tulle/controller.kubeconfig")
 	m.run("systemctl enable --now tulle-controller") // and is ready
-	status := m.run("cat /proc/" + m.show("MainPID", "tulle-controller") + "/status")
+	m.confinedController()
+	c.gives()
+	return c
+}
+
+// confinedController checks what systemd lets the unit do, and returns its process.
+func (m *machine) confinedController() (pid string) {
+	m.t.Helper()
+	pid = m.show("MainPID", "tulle-controller")
+	status := m.run("cat /proc/" + pid + "/status")
 	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(status, want+"\n") {
 			m.t.Errorf("%s: tulle-controller has not %q:\n%s", m.Name, want, status)
@@ -41,8 +50,7 @@ func (m *machine) control() *controller {
 	if regexp.MustCompile(`(?m)^Uid:.*\t0\b`).MatchString(status) {
 		m.t.Errorf("%s: tulle-controller is root:\n%s", m.Name, status)
 	}
-	c.gives()
-	return c
+	return pid
 }
 
 // gives creates a Node, and waits until it has its podCIDR.

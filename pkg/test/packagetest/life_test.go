@@ -116,6 +116,8 @@ func TestLife(t *testing.T) {
 		c.upgraded("v1.0.1-rc.1-3-gabcdef0")
 	}
 
+	controlFromEtcd(t, both, outside)
+
 	// The upgrade of this host does not stop the store of the others.
 	if is := one.show("MainPID", "tulle-etcd"); is != etcd || is == "0" {
 		t.Errorf("%s: tulle-etcd was process %s and is %s", one.Name, etcd, is)
