@@ -77,6 +77,7 @@ func controlFromEtcd(t *testing.T, both []*machine, outside *clustertest.Host) {
 	for _, m := range both {
 		m.run("rm -r " + dropIns)
 	}
+	e.client.Close() // the etcd is restarted next
 }
 
 func etcdModeTags() map[string]string {
@@ -122,7 +123,6 @@ func (e *etcdMode) dial() {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	e.t.Cleanup(func() { e.client.Close() })
 }
 
 // lend writes the lease of a host that needs a route.
