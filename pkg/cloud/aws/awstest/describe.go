@@ -110,7 +110,7 @@ func (r *request) page(ids string, least, most int) (size, after int, err error)
 			return 0, 0, bad("InvalidParameterValue", "Value ( %d ) for parameter maxResults is invalid. Expecting a value between %d and %d.", size, least, most)
 		}
 	}
-	if r.set.Page > 0 {
+	if r.set.Page > 0 && r.action != "DescribeAddresses" { // which has no pages
 		size = min(size, r.set.Page)
 	}
 	if t := r.form.text("NextToken"); t != "" {
