@@ -46,8 +46,14 @@ type networkBook struct {
 	mu      sync.Mutex
 	changes int // of networks, by this Client
 	last    map[NetworkScope]*networkReading
-	born    map[string]time.Time // what the Client created in the last minute, by ID
-	answers map[string]string    // what was created with a client token, by ID
+	born    map[string]birth  // what the Client created in the last minute, by ID
+	answers map[string]string // what was created with a client token, by ID
+}
+
+// birth is when an object was created, and with which tags.
+type birth struct {
+	at   time.Time
+	tags map[string]string
 }
 
 // networkReading is a complete reading, and how far the later ones have read it again.
@@ -79,7 +85,7 @@ func (c *Client) Network(ctx context.Context, s NetworkScope) (awsnet.Account, e
 	if err != nil {
 		return awsnet.Account{}, err
 	}
-	if id, age := c.networks.unseen(r.facts); id != "" {
+	if id, age := c.networks.unseen(s.Owner, r.facts); id != "" {
 		return awsnet.Account{}, &cloud.Error{Kind: cloud.Pending, Action: "Describe", Text: fmt.Sprintf("AWS does not show %s yet, which was created %s ago; reading again", id, age.Round(time.Second))}
 	}
 	settled := !s.Holders && !slices.ContainsFunc(a.Found, func(f awsnet.Found) bool { return f.State != awsnet.Usable })
@@ -190,18 +196,18 @@ func (b *networkBook) forget(s NetworkScope) {
 }
 
 // created notes an object that the Client has created.
-func (b *networkBook) created(id string) {
+func (b *networkBook) created(id string, tags map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.born == nil {
-		b.born = make(map[string]time.Time)
+		b.born = make(map[string]birth)
 	}
-	for other, at := range b.born {
-		if time.Since(at) > settling {
+	for other, is := range b.born {
+		if time.Since(is.at) > settling {
 			delete(b.born, other)
 		}
 	}
-	b.born[id] = time.Now()
+	b.born[id] = birth{time.Now(), tags}
 }
 
 func (b *networkBook) deleted(id string) {
@@ -215,8 +221,8 @@ func (b *networkBook) isNew(ids []string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.ContainsFunc(ids, func(id string) bool {
-		at, ok := b.born[id]
-		return ok && time.Since(at) <= settling
+		is, ok := b.born[id]
+		return ok && time.Since(is.at) <= settling
 	})
 }
 
@@ -241,13 +247,13 @@ func (b *networkBook) answer(token, id string) {
 	}
 }
 
-// unseen returns an object that the Client has created lately and that a reading of its kind
-// does not show, and its age. Without it, a plan would create the object twice.
-func (b *networkBook) unseen(f facts) (string, time.Duration) {
+// unseen returns an object that the Client has created lately for an owner and that a reading
+// of its kind does not show, and its age. Without it, a plan would create the object twice.
+func (b *networkBook) unseen(o awsnet.Owner, f facts) (string, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(b.born)) {
-		if age := time.Since(b.born[id]); age <= settling && f.covers(id) && !f.shows(id) {
+		if age := time.Since(b.born[id].at); age <= settling && o.Owns(b.born[id].tags) && f.covers(id) && !f.shows(id) {
 			return id, age
 		}
 	}

@@ -93,7 +93,7 @@ func (c *Client) ChangeNetwork(ctx context.Context, call awsnet.Call, all ...Net
 		case deletes[call.Action]:
 			c.networks.deleted(x.ID)
 		case x.ID == "" && x.Step.Key.Kind.Tagged() && x.Step.Verb == awsnet.Create:
-			c.networks.created(made[i].ID)
+			c.networks.created(made[i].ID, x.Step.Tags)
 		}
 	}
 	return made, nil

@@ -231,6 +231,9 @@ func TestNetworkIsPatientWithNewObjects(t *testing.T) {
 	if wantKind(t, err, cloud.Pending); err == nil || !strings.Contains(err.Error(), "AWS does not show ") {
 		t.Error(err)
 	}
+	if _, err := l.client.Network(t.Context(), NetworkScope{Owner: awsnet.Owner{Cluster: "other", UID: "uid-2"}}); err != nil {
+		t.Errorf("another cluster's reading: %v", err)
+	}
 	l.fake.Set(func(s *awstest.Settings) { s.Lag = 0 })
 	if n := len(l.read(l.scope()).Found); n == 0 {
 		t.Error("the reading shows nothing")
