@@ -148,7 +148,7 @@ func switchService(t *testing.T, annotations map[string]string) {
 	stop(t, p)
 
 	before = l.counts()
-	other = l.ccm(l.other, l.cloudAccount, serviceFlag)
+	l.ccm(l.other, l.cloudAccount, serviceFlag)
 	l.join()
 	l.same(was, l.serves("web", 2))
 	l.lost(before)
