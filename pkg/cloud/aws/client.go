@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -57,9 +56,9 @@ type Client struct {
 	marked   tagBook
 	networks networkBook
 	many     int // from more instances than this, read reads by the cluster's tag first
+	counter  cloud.Counter
 
 	mu      sync.Mutex
-	calls   map[cloud.Call]int
 	dropped map[string]bool // logged facts that no label can contain
 }
 
@@ -80,7 +79,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		o.Share = defaultShare
 	}
 	c := &Client{
-		config: o.Config, region: loaded.Region, many: many, calls: make(map[cloud.Call]int), dropped: make(map[string]bool), marked: tagBook{foreign: mostForeign},
+		config: o.Config, region: loaded.Region, many: many, dropped: make(map[string]bool), marked: tagBook{foreign: mostForeign},
 		limiter: cloud.NewLimiter(func(action string) cloud.Budget { return budgetOf(action, o.Share) }),
 		ec2: ec2.NewFromConfig(loaded, func(to *ec2.Options) {
 			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "ec2", to.BaseEndpoint), plain{to.HTTPClient}
@@ -103,21 +102,7 @@ func (c *Client) Region() string { return c.region }
 func (c *Client) Cluster() string { return c.config.Cluster }
 
 // Calls returns the number of requests since the start, by action and outcome.
-func (c *Client) Calls() map[cloud.Call]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.calls)
-}
-
-func (c *Client) count(action string, err error) {
-	outcome := "ok"
-	if err != nil {
-		outcome = cloud.KindOf(err).String()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls[cloud.Call{Action: action, Outcome: outcome}]++
-}
+func (c *Client) Calls() map[cloud.Call]int { return c.counter.Calls() }
 
 // query sends a read. It retries until AWS answers, at most mostTries times.
 func query[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) (Out, error) {
@@ -150,7 +135,7 @@ func do[Out any](ctx context.Context, c *Client, action string, again func(cloud
 		began := time.Now()
 		out, err := try(ctx, send)
 		err = explain(action, err)
-		c.count(action, err)
+		c.counter.Count(action, err)
 		if err == nil {
 			c.limiter.Succeeded(bucket)
 			return out, nil

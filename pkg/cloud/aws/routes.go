@@ -20,9 +20,6 @@ const (
 	replaceRoute    = "ReplaceRoute"
 	deleteRoute     = "DeleteRoute"
 	modifyInterface = "ModifyNetworkInterfaceAttribute"
-	// mostChanges is how many changes of one call are in flight at once. The limiter paces
-	// them.
-	mostChanges = 16
 	// fresh is the maximum age of a read that confirms the route to replace or remove.
 	fresh = time.Second
 )
@@ -33,18 +30,7 @@ var actions = map[cloud.Verb]string{cloud.Add: createRoute, cloud.Replace: repla
 // has no preconditions, so ChangeRoutes reads a route again right before it replaces or
 // removes it. If the route has changed, the error is Changed.
 func (c *Client) ChangeRoutes(ctx context.Context, changes []cloud.RouteChange) []error {
-	errs := make([]error, len(changes))
-	var running sync.WaitGroup
-	free := make(chan struct{}, mostChanges)
-	for i, change := range changes {
-		free <- struct{}{}
-		running.Go(func() {
-			defer func() { <-free }()
-			errs[i] = c.changeRoute(ctx, change)
-		})
-	}
-	running.Wait()
-	return errs
+	return cloud.ChangeEach(changes, func(r cloud.RouteChange) error { return c.changeRoute(ctx, r) })
 }
 
 func (c *Client) changeRoute(ctx context.Context, r cloud.RouteChange) error {

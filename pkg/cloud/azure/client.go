@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -58,9 +57,9 @@ type Client struct {
 	few     int           // how many machines of a group are read one by one
 	pace    retry.Backoff // of the tries of one request
 	poll    time.Duration // between two looks at an operation
+	counter cloud.Counter
 
 	mu      sync.Mutex
-	calls   map[cloud.Call]int
 	dropped map[string]bool // facts of machines that no label can have
 }
 
@@ -82,29 +81,15 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{
 		config: o.Config, arm: to, few: few, pace: usualPace, poll: pollInterval, limiter: cloud.NewLimiter(func(bucket string) cloud.Budget { return budgetOf(bucket, cmp.Or(o.Share, defaultShare)) }),
-		calls: make(map[cloud.Call]int), dropped: make(map[string]bool),
+		dropped: make(map[string]bool),
 	}
 	c.batch = cloud.NewBatch(c.read)
 	c.editor.c = c
 	return c, nil
 }
 
-// Calls returns the requests by action and outcome since the start.
-func (c *Client) Calls() map[cloud.Call]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.calls)
-}
-
-func (c *Client) count(action string, err error) {
-	outcome := "ok"
-	if err != nil {
-		outcome = cloud.KindOf(err).String()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls[cloud.Call{Action: action, Outcome: outcome}]++
-}
+// Calls returns the number of requests since the start, by action and outcome.
+func (c *Client) Calls() map[cloud.Call]int { return c.counter.Calls() }
 
 // once sends a request once, when the limiter allows it.
 func once[Out any](ctx context.Context, c *Client, action string, send func(ctx context.Context) (Out, error)) (Out, error) {
@@ -121,7 +106,7 @@ func once[Out any](ctx context.Context, c *Client, action string, send func(ctx 
 	defer cancel()
 	out, err := send(within)
 	err = explain(action, err)
-	c.count(action, err)
+	c.counter.Count(action, err)
 	if e, ok := errors.AsType[*cloud.Error](err); ok && e.Kind == cloud.Throttled {
 		c.limiter.Slow(bucket, began, e.After)
 	} else if err == nil {

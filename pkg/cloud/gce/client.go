@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -71,9 +69,7 @@ type Client struct {
 	network network
 	reads   recent
 	running operations
-
-	mu    sync.Mutex
-	calls map[cloud.Call]int
+	counter cloud.Counter
 }
 
 // New returns a Client with the Application Default Credentials: the file of the
@@ -110,7 +106,7 @@ func NewWith(o Options, source oauth2.TokenSource) (*Client, error) {
 		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
 	c := &Client{
-		options: o, tokens: newTokens(source), calls: make(map[cloud.Call]int), limiter: cloud.NewLimiter(func(bucket string) cloud.Budget { return budgetOf(bucket, cmp.Or(o.Share, defaultShare)) }),
+		options: o, tokens: newTokens(source), limiter: cloud.NewLimiter(func(bucket string) cloud.Budget { return budgetOf(bucket, cmp.Or(o.Share, defaultShare)) }),
 		// A redirect would take the token elsewhere.
 		http: &http.Client{
 			Transport:     o.Transport,
@@ -127,12 +123,8 @@ func NewWith(o Options, source oauth2.TokenSource) (*Client, error) {
 // Project returns the project of the instances.
 func (c *Client) Project() string { return c.options.Project }
 
-// Calls returns the requests by action and outcome since the start.
-func (c *Client) Calls() map[cloud.Call]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.calls)
-}
+// Calls returns the number of requests since the start, by action and outcome.
+func (c *Client) Calls() map[cloud.Call]int { return c.counter.Calls() }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -160,7 +152,7 @@ func (c *Client) do(ctx context.Context, r request, to any) error {
 		}
 		began := time.Now()
 		err := c.try(ctx, r, to)
-		c.count(r.action, err)
+		c.counter.Count(r.action, err)
 		if last = err; err == nil {
 			c.limiter.Succeeded(bucket)
 			return nil
@@ -227,15 +219,4 @@ func (c *Client) try(ctx context.Context, r request, to any) error {
 		return &cloud.Error{Kind: cloud.Unavailable, Action: r.action, Text: fmt.Sprintf("the answer of the Compute Engine API cannot be read: %.100s", err)}
 	}
 	return nil
-}
-
-// count counts a request.
-func (c *Client) count(action string, err error) {
-	outcome := "ok"
-	if err != nil {
-		outcome = cloud.KindOf(err).String()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls[cloud.Call{Action: action, Outcome: outcome}]++
 }

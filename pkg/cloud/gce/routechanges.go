@@ -8,31 +8,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
-
-// mostChanges is how many changes of one call are made at once. The limiter paces them.
-const mostChanges = 16
 
 // ChangeRoutes makes changes, and returns the error of each. They are independent of one
 // another. Google has no preconditions, and accepts several routes to one destination, so
 // each change begins with a read of what is there; if that is another route now, the error
 // is Changed.
 func (c *Client) ChangeRoutes(ctx context.Context, changes []cloud.RouteChange) []error {
-	errs := make([]error, len(changes))
-	var running sync.WaitGroup
-	free := make(chan struct{}, mostChanges)
-	for i, change := range changes {
-		free <- struct{}{}
-		running.Go(func() {
-			defer func() { <-free }()
-			errs[i] = c.changeRoute(ctx, change)
-		})
-	}
-	running.Wait()
-	return errs
+	return cloud.ChangeEach(changes, func(r cloud.RouteChange) error { return c.changeRoute(ctx, r) })
 }
 
 func (c *Client) changeRoute(ctx context.Context, r cloud.RouteChange) error {

@@ -28,11 +28,7 @@ type awsSettings struct {
 
 // awsFlags are the flags of AWS.
 func (s *settings) awsFlags() []flags.Flag {
-	return []flags.Flag{
-		{Name: "aws-api-share", Group: ofCloud, Value: "PERCENT", Default: "50",
-			About: "percent of AWS's published request rates to use",
-			Set:   flags.To(&s.aws.share, flags.Whole(1, 1000))},
-	}
+	return []flags.Flag{shareFlag("aws-api-share", ofCloud, "percent of AWS's published request rates to use", &s.aws.share)}
 }
 
 // readAWS reads the cloud config, and checks the cluster's name.

@@ -27,11 +27,7 @@ type azureSettings struct {
 
 // azureFlags are the flags of Azure.
 func (s *settings) azureFlags() []flags.Flag {
-	return []flags.Flag{
-		{Name: "azure-api-share", Group: ofCloud, Value: "PERCENT", Default: "50",
-			About: "percent of Azure's published request rates to use",
-			Set:   flags.To(&s.azure.share, flags.Whole(1, 1000))},
-	}
+	return []flags.Flag{shareFlag("azure-api-share", ofCloud, "percent of Azure's published request rates to use", &s.azure.share)}
 }
 
 // readAzure reads the cloud config, which Azure needs: it names the subscription.

@@ -88,3 +88,8 @@ func (s *settings) badConfig(g *flags.Given, err error) error {
 	}
 	return e
 }
+
+// shareFlag returns the flag of the part of a cloud's request rates to use, in percent.
+func shareFlag(name, group, about string, to *int) flags.Flag {
+	return flags.Flag{Name: name, Group: group, Value: "PERCENT", Default: "50", About: about, Set: flags.To(to, flags.Whole(1, 1000))}
+}
