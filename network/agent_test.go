@@ -366,6 +366,8 @@ func TestBootWithoutStoreUsesSavedNetwork(t *testing.T) {
 		l.wantReady(false)
 		l.after(10 * time.Second)
 		l.wantReady(true, own.Key(), "2 peers", "store unreachable")
+		l.after(10 * time.Minute)
+		l.wantReady(true, own.Key(), "2 peers", "store unreachable")
 		if after := l.host.Snapshot(); !after.Equal(state) {
 			t.Errorf("the kernel held\n%s\nand holds\n%s", state, after)
 		}

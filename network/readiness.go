@@ -125,13 +125,15 @@ func (v View) checkKernel() status.Check {
 			c.Missing = append(c.Missing, fmt.Sprintf("%s: %s", f.Key, f.Fight))
 		}
 	}
+	// Until all peers are known, as while the store is down, what is stale stays.
+	inSync := k.InSync || !k.Complete && k.Pending == 0
 	switch {
 	case k.LastResync.IsZero() && waits == "":
 		c.Missing = append(c.Missing, "no full resync with the kernel yet")
 	case k.LastResync.IsZero():
 	case v.At.Sub(k.LastResync) > stale:
 		c.Degraded = append(c.Degraded, "last full resync with the kernel "+ago(v.At, k.LastResync))
-	case !k.InSync && len(k.Failing) == 0 && waits == "" && v.At.Sub(k.Since) > settling:
+	case !inSync && len(k.Failing) == 0 && waits == "" && v.At.Sub(k.Since) > settling:
 		c.Degraded = append(c.Degraded, "the kernel is not in sync since "+ago(v.At, k.Since))
 	}
 	if !c.OK() {
