@@ -111,7 +111,9 @@ type Agent struct {
 	// remembered are the peers of an earlier run, while config and own are the saved
 	// ones and not from the store; otherwise nil.
 	remembered []subnet.Lease
-	savedAt    time.Time // when those were saved; the zero Time once the store has answered
+	recalling  bool            // not all of those are applied
+	recalled   <-chan struct{} // closed when all are; nil while peers is
+	savedAt    time.Time       // when they were saved; the zero Time once the store has answered
 
 	hinted    bool // Uplinks include the store's hint, present or saved
 	host      hostif.Interfaces

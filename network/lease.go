@@ -159,9 +159,7 @@ func (a *Agent) settle(own subnet.Lease) {
 	if a.peers == nil {
 		a.peers = newPeerSet(a.config, own, a.backend, a.loop)
 		a.peers.responder = a.Responder
-		remembered := a.peers.split(subnet.Update{Leases: a.remembered})
-		for a.peers.applyNext(remembered) {
-		}
+		a.recallPeers()
 	} else if a.peers.rehost(a.config, own, a.backend) && a.watching.done != nil {
 		a.restart(&a.watching, a.watch)
 	}
@@ -176,10 +174,8 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.filter()
 	a.write()
 	if a.remembered != nil {
-		// While the store is down, the remembered network is all there is.
-		for _, r := range []reason{onLease, onList, onKernel} {
-			a.stopWaiting(r)
-		}
+		a.stopWaiting(onLease)
+		a.settleForRemembered()
 	}
 	a.saveSoon()
 }

@@ -29,11 +29,29 @@ func (p *peerSet) split(u subnet.Update) *portions {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := &portions{p.table.Portions(u, portion), u.Complete}
+	p.count(all)
+	return all
+}
+
+// splitRemembered splits the peers of an earlier run for applyNext. They need not be all
+// peers that there are now.
+func (p *peerSet) splitRemembered(leases []subnet.Lease) *portions {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := &portions{updates: p.table.Portions(subnet.Update{Complete: true, Leases: leases}, portion)}
+	for i := range all.updates {
+		all.updates[i].Complete = false
+	}
+	p.count(all)
+	return all
+}
+
+// count records how many leases come in a moment. The caller holds mu.
+func (p *peerSet) count(all *portions) {
 	p.left = 0
 	for _, u := range all.updates {
 		p.left += len(u.Leases)
 	}
-	return all
 }
 
 // applyNext applies the next portion, and reports whether more are left. Leases that are
@@ -78,8 +96,14 @@ func pace(ctx context.Context, loop *reconcile.Reconciler, next func() (more boo
 }
 
 // updatePeers passes an update of the store to the peers. Run's goroutine gets one portion
-// after the other, and is free while the kernel is slow.
+// after the other, and is free while the kernel is slow. The peers of an earlier run come
+// first.
 func (a *Agent) updatePeers(ctx context.Context, u subnet.Update) {
+	select {
+	case <-a.recalled:
+	case <-ctx.Done():
+		return
+	}
 	var left *portions // for Run's goroutine alone
 	done := false
 	pace(ctx, a.loop, func() (more bool) {

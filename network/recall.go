@@ -98,6 +98,45 @@ func (a *Agent) remember() {
 	a.enforce(s.Config)
 }
 
+// recallPeers passes the peers of an earlier run to the new peerSet. Many are paced like a
+// first list: after a reboot, the kernel has none of them.
+func (a *Agent) recallPeers() {
+	recalled := make(chan struct{})
+	a.recalled = recalled
+	left := a.peers.splitRemembered(a.remembered)
+	if len(left.updates) == 1 {
+		a.peers.applyNext(left)
+		close(recalled)
+		return
+	}
+	a.recalling = true
+	a.running.Go(func() {
+		defer close(recalled)
+		pace(a.ctx, a.loop, func() (more bool) {
+			more, _ = callAndWait(a.ctx, a, func() bool { return a.recallNext(left) })
+			return more
+		})
+	})
+}
+
+// recallNext applies the next portion of the peers of an earlier run.
+func (a *Agent) recallNext(left *portions) (more bool) {
+	if more = a.peers.applyNext(left); !more {
+		a.recalling = false
+		a.settleForRemembered()
+	}
+	return more
+}
+
+// settleForRemembered makes the node ready once it has all peers of an earlier run. While
+// the store is down, they are all there are.
+func (a *Agent) settleForRemembered() {
+	if !a.recalling {
+		a.stopWaiting(onList)
+		a.stopWaiting(onKernel)
+	}
+}
+
 // saveSoon saves the network after a delay, together with further changes.
 func (a *Agent) saveSoon() {
 	a.unsaved = true
