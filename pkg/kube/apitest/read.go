@@ -83,8 +83,14 @@ func (t target) bookmark(revision int64) Object {
 
 func (f *Server) watch(w http.ResponseWriter, r *http.Request, t target) {
 	query := r.URL.Query()
-	initial := AsksForStream(r)
+	initial, self := AsksForStream(r), &watching{asked: asked(r)}
+	defer func() {
+		f.mu.Lock()
+		delete(f.watches, self)
+		f.mu.Unlock()
+	}()
 	f.mu.Lock()
+	f.watches[self] = struct{}{}
 	epoch, at := f.epoch, f.revision
 	if from := query.Get("resourceVersion"); from != "" && !initial {
 		at, _ = strconv.ParseInt(from, 10, 64)
@@ -112,7 +118,7 @@ func (f *Server) watch(w http.ResponseWriter, r *http.Request, t target) {
 	}
 	for {
 		f.mu.Lock()
-		changed, over, garble := f.changed, f.epoch != epoch, f.Garble
+		changed, over, garble := f.changed, self.over || f.epoch != epoch, f.Garble
 		news := f.since(at)
 		f.mu.Unlock()
 		if over {

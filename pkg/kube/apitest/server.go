@@ -62,6 +62,7 @@ type Server struct {
 	revision int64
 	oldest   int64 // the oldest revision that a watch may resume from
 	epoch    int   // incremented to end all watches
+	watches  map[*watching]struct{}
 	requests []string
 	made     int // Nodes
 }
@@ -89,7 +90,7 @@ func New(t testing.TB) *Server {
 func newServer(t testing.TB) *Server {
 	f := &Server{
 		t: t, ended: make(chan struct{}), changed: make(chan struct{}), revision: 100,
-		Nodes: make(map[string]*corev1.Node), objects: make(map[string]map[string]*unstructured.Unstructured),
+		watches: make(map[*watching]struct{}), Nodes: make(map[string]*corev1.Node), objects: make(map[string]map[string]*unstructured.Unstructured),
 		Serves: map[string]string{
 			nodes: "Node", leases: "Lease", events: "Event", "apis/networking.k8s.io/v1/servicecidrs": "ServiceCIDR",
 		},
@@ -123,6 +124,21 @@ func (f *Server) Do(what func()) {
 
 // Cut ends all watches.
 func (f *Server) Cut() { f.Do(f.End) }
+
+// watching is a watch that the server serves.
+type watching struct {
+	asked string // as in Requests
+	over  bool
+}
+
+// CutSome ends the watches whose requests match, each once.
+func (f *Server) CutSome(match func(asked string) bool) {
+	f.Do(func() {
+		for w := range f.watches {
+			w.over = w.over || match(w.asked)
+		}
+	})
+}
 
 // Compact drops all history.
 func (f *Server) Compact() { f.Do(f.Forget) }
@@ -179,16 +195,21 @@ func (f *Server) Node(name string) *corev1.Node {
 	return f.Nodes[name]
 }
 
+// asked returns what a request asks for, as in Requests.
+func asked(r *http.Request) string {
+	text := r.Method + " " + r.URL.String()
+	if wantsMetadata(r) {
+		return "metadata-only " + text
+	}
+	return text
+}
+
 // ServeHTTP implements http.Handler.
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	metadataOnly := wantsMetadata(r)
-	asked := r.Method + " " + r.URL.String()
-	if metadataOnly {
-		asked = "metadata-only " + asked
-	}
 	t := targetOf(r)
 	f.mu.Lock()
-	f.requests = append(f.requests, asked)
+	f.requests = append(f.requests, asked(r))
 	refuse, answer, noMetadata, hold, lose := f.Refuse, f.Answer, f.NoMetadata, f.Hold, f.Lose
 	t.kind = f.Serves[t.resource]
 	f.mu.Unlock()
