@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unique"
 
 	"k8s.io/klog/v2"
 
@@ -24,8 +25,23 @@ import (
 
 // Private is a private key. Its text is that of its public key.
 type Private struct {
-	secret [32]byte
+	secret hidden
 	public netstate.PublicKey
+}
+
+// hidden is a secret that no text shows, also where it is in an unexported field of
+// another type. There fmt calls no String. It follows a pointer to an array, but none to
+// an interface.
+type hidden struct{ is unique.Handle[any] }
+
+func hide(secret [32]byte) hidden { return hidden{unique.Make[any](secret)} }
+
+// bytes returns the secret, or zeros if there is none.
+func (h hidden) bytes() (secret [32]byte) {
+	if h != (hidden{}) {
+		secret, _ = h.is.Value().([32]byte)
+	}
+	return secret
 }
 
 // New returns a random key.
@@ -50,7 +66,7 @@ func of(secret [32]byte) (Private, error) {
 	if err != nil {
 		return Private{}, errors.New("it is no private key")
 	}
-	return Private{secret, netstate.PublicKeyOf([32]byte(k.PublicKey().Bytes()))}, nil
+	return Private{hide(secret), netstate.PublicKeyOf([32]byte(k.PublicKey().Bytes()))}, nil
 }
 
 // ParsePrivate reads a key as WireGuard writes it, in base64.
@@ -182,7 +198,8 @@ func parse(text []byte) (c content, key Private, err error) {
 }
 
 func save(path, instance string, key Private) error {
-	text, err := json.MarshalIndent(content{version, instance, base64.StdEncoding.EncodeToString(key.secret[:])}, "", "  ")
+	secret := key.secret.bytes()
+	text, err := json.MarshalIndent(content{version, instance, base64.StdEncoding.EncodeToString(secret[:])}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,15 @@ const (
 	alicePublic = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo="
 )
 
+// stored returns the private key as WireGuard stores it.
+func stored(k Private) string {
+	secret := k.secret.bytes()
+	return base64.StdEncoding.EncodeToString(secret[:])
+}
+
 func TestParsePrivate(t *testing.T) {
 	k, err := ParsePrivate(alice)
-	if err != nil || k.Public().String() != alicePublic || base64.StdEncoding.EncodeToString(k.secret[:]) != aliceStored {
+	if err != nil || k.Public().String() != alicePublic || stored(k) != aliceStored {
 		t.Errorf("got %s, %v", k, err)
 	}
 	zeros := base64.StdEncoding.EncodeToString(make([]byte, 32))
@@ -48,7 +54,7 @@ func FuzzParsePrivate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := ParsePrivate(base64.StdEncoding.EncodeToString(k.secret[:]))
+		again, err := ParsePrivate(stored(k))
 		if err != nil || again != k {
 			t.Errorf("%s is read as %s, %v", k, again, err)
 		}
@@ -70,8 +76,17 @@ func TestNoTextHasTheSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	within := struct { // fmt does not ask the methods of what is in it
+		key  Private
+		ring *Ring
+		keys map[string]Private
+		psk  map[netstate.PSK]hidden
+	}{k, r, map[string]Private{"k": k}, r.psk}
 	text := fmt.Sprintf("%v %+v %#v %s %q %v %v %v %#v %+v %s", k, k, k, k, k, &k, []Private{k}, r, r, r, marshalled)
-	for _, secret := range []string{alice, aliceStored, "112 7 109", "0x70, 0x7", "70076d"} {
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X"} {
+		text += fmt.Sprintf(verb+verb+verb+verb, k, r, within, &within)
+	}
+	for _, secret := range []string{alice, aliceStored, "112 7 109", "119 7 109", "0x70, 0x7", "0x77, 0x7", "70076d", "77076d", "70 07 6d", "p\a", "p\x07", "w\a"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("a text has the secret as %s:\n%s", secret, text)
 		}
@@ -88,7 +103,7 @@ func TestRing(t *testing.T) {
 	if err != nil || ref == 0 {
 		t.Errorf("got %d, %v", ref, err)
 	}
-	if got, ok := r.PrivateKey(k.Public()); !ok || got != k.secret {
+	if got, ok := r.PrivateKey(k.Public()); !ok || got != k.secret.bytes() {
 		t.Error("the private key is not there")
 	}
 	if got, ok := r.PSK(ref); !ok || base64.StdEncoding.EncodeToString(got[:]) != alice {

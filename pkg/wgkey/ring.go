@@ -12,7 +12,7 @@ import (
 type Ring struct {
 	mu      sync.Mutex
 	private map[netstate.PublicKey]Private
-	psk     map[netstate.PSK][32]byte
+	psk     map[netstate.PSK]hidden
 }
 
 // Add adds a private key, and returns what refers to it.
@@ -38,10 +38,10 @@ func (r *Ring) AddPSK(text string) (netstate.PSK, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.psk == nil {
-		r.psk = make(map[netstate.PSK][32]byte)
+		r.psk = make(map[netstate.PSK]hidden)
 	}
 	if ref != 0 {
-		r.psk[ref] = secret
+		r.psk[ref] = hide(secret)
 	}
 	return ref, nil
 }
@@ -51,15 +51,15 @@ func (r *Ring) PrivateKey(public netstate.PublicKey) (key [32]byte, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p, ok := r.private[public]
-	return p.secret, ok
+	return p.secret.bytes(), ok
 }
 
 // PSK returns the preshared key with a reference.
 func (r *Ring) PSK(ref netstate.PSK) (key [32]byte, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key, ok = r.psk[ref]
-	return key, ok
+	secret, ok := r.psk[ref]
+	return secret.bytes(), ok
 }
 
 func (r *Ring) String() string {
