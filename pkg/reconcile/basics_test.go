@@ -453,3 +453,17 @@ func TestWaitSyncedWakesAll(t *testing.T) {
 		l.cost(0, 0, 0)
 	})
 }
+
+// TestEndedPassLeavesNoPlan: the loop ends while it applies a plan. The next plan has
+// nothing of it.
+func TestEndedPassLeavesNoPlan(t *testing.T) {
+	running(t, host(), func(l *lab) {
+		l.f.BlockApply() // until the loop ends
+		l.setPeers(1, 1)
+		l.wait(time.Second)
+		l.stop()
+		if plan := l.r.planner.Plan(); len(plan) > 0 {
+			l.Errorf("the next plan begins with\n%s", plan)
+		}
+	})
+}

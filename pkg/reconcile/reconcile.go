@@ -234,12 +234,13 @@ func (r *Reconciler) end(ctx context.Context, p *pass, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.now = nil
+	r.queue.spare = nil
 	if ctx.Err() != nil {
+		r.planner = netstate.Planner{} // its steps may be void when the loop runs again
 		return
 	}
 	now := time.Now()
 	r.recordOutcome(p, err, now)
-	r.queue.spare = nil
 	if p.plain && r.desired.expected > 0 { // the next portion is about as large
 		r.queue.reuse(p.tasks)
 		r.planner.Reuse(p.plan)
