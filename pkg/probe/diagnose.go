@@ -68,7 +68,7 @@ func (f Finding) Why() string {
 		return fmt.Sprintf("its host does not answer, neither at %s nor in the network: it is down, or the network between the hosts is", f.HostTo)
 	case Filtered:
 		if f.Tunnel == "" {
-			return fmt.Sprintf("its host answers at %s, but packets with addresses of the network do not arrive: they are filtered on the way, in clouds by the source/destination check", f.HostTo)
+			return fmt.Sprintf("its host answers at %s, but packets with addresses of the network do not arrive: they are filtered on the way, in clouds by their check of addresses: switch the source/destination check off (AWS), or IP forwarding (Azure) or canIpForward (Google) on", f.HostTo)
 		}
 		return fmt.Sprintf("its host answers at %s, but nothing comes through the tunnel: %s is filtered on the way, or no tunnel runs there", f.HostTo, f.Tunnel)
 	case SmallMTU:

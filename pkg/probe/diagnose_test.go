@@ -48,6 +48,8 @@ func TestDiagnose(t *testing.T) {
 		{"direct: small ones alone", direct, upTo(1400), "", SmallMTU, "up to 1400 bytes pass, but not of 1500"},
 
 		{"routed: the host alone", routed, func(t Try) bool { return t.To == host }, "", Filtered, "packets with addresses of the network do not arrive"},
+		{"routed: the host alone, in AWS", routed, func(t Try) bool { return t.To == host }, "", Filtered, "switch the source/destination check off (AWS)"},
+		{"routed: the host alone, elsewhere", routed, func(t Try) bool { return t.To == host }, "", Filtered, "or IP forwarding (Azure) or canIpForward (Google) on"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
