@@ -23,7 +23,10 @@ func (c *Controller) take(_ []string, all map[string]found) {
 	c.takeInstances(r, f)
 	if f.subnets != nil {
 		c.subnets, l.subnetsKnown, l.subnets = f.subnets, true, now.Add(subnetsInterval)
-		c.quota, l.subnetsFailures = f.quota, 0
+		l.subnetsFailures = 0
+		if f.quota != (cloud.BalancerQuota{}) { // else what was read before still limits
+			c.quota = f.quota
+		}
 	} else if r.subnets {
 		l.subnetsFailures++
 		l.subnets = now.Add(lookups.After(l.subnetsFailures))
