@@ -366,6 +366,8 @@ func TestChartRefusesBadValues(t *testing.T) {
 		`controller: {enabled: true, cloudProvider: azure, cloudConfigSecret: mine, allocatorType: IPAMFromCloud}`:                          "is Google's",
 		`controller: {enabled: true, cloudProvider: azure, cloudConfig: '{"aadClientSecret": "abc"}'}`:                                      "aadClientSecret would be in a ConfigMap",
 		`controller: {enabled: true, cloudProvider: azure, cloudConfig: 'AADClientCertPassword: 123'}`:                                      "AADClientCertPassword would be in a ConfigMap",
+		`controller: {enabled: true, cloudProvider: azure, cloudConfig: "{\n\t\"aadClientSecret\": \"abc\"\n}"}`:                            "aadClientSecret would be in a ConfigMap", // JSON, and no YAML
+		`controller: {enabled: true, cloudProvider: azure, cloudConfig: "{\"aadClientSecret\": \"abc\""}`:                                   "controller.cloudConfig: the text is neither JSON nor YAML",
 		`controller: {enabled: true, cloudProvider: gce}`:                                                                                   "controller.clusterName is empty",
 		`controller: {enabled: true, cloudProvider: gce, clusterName: Prod}`:                                                                "not the beginning of a route's name",
 		`controller: {enabled: true, cloudProvider: gce, clusterName: prod, controllers: [service]}`:                                        "service does not run with controller.cloudProvider=gce",

@@ -43,7 +43,9 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if and (eq $on "azure") $c.clusterName }}{{ fail "controller.clusterName has no effect with controller.cloudProvider=azure: leave it out" }}{{ end -}}
 {{- if and (eq $on "azure") (not $file) }}{{ fail "controller.cloudProvider=azure needs the text of azure.json: set controller.cloudConfigSecret, or controller.cloudConfig if the file has no secret" }}{{ end -}}
 {{- if eq $on "azure" -}}
-{{- range $name, $value := fromYaml $c.cloudConfig -}}
+{{- $settings := fromYaml $c.cloudConfig -}}
+{{- if hasKey $settings "Error" }}{{ fail "controller.cloudConfig: the text is neither JSON nor YAML, and may have a secret: correct it" }}{{ end -}}
+{{- range $name, $value := $settings -}}
 {{- if and (has (lower $name) (list "aadclientsecret" "aadclientcertpassword")) $value (ne (toString $value) "msi") }}{{ fail (printf "controller.cloudConfig: %s would be in a ConfigMap: put the file into a Secret, and name that in controller.cloudConfigSecret" $name) }}{{ end -}}
 {{- end -}}
 {{- end -}}
