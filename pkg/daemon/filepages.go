@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -48,7 +49,7 @@ type filePages struct {
 // newFilePages returns the pages of a daemon whose start ends at started.
 func newFilePages(started time.Time) *filePages {
 	file := fileMappings()
-	file.split()
+	file.split(os.Getpagesize(), mostMappings())
 	return &filePages{
 		mappings: file, pace: pace{started: started},
 		statm: openProc("/proc/self/statm"), status: openProc("/proc/self/status"),
@@ -176,15 +177,36 @@ type mapping struct {
 // many such blocks. The kernel joins neighbours that differ in nothing, so every other
 // part is marked to stay out of core dumps, which pages of a file are not in anyway. Code
 // stays whole: recent kernels read no more of it from the disk than the mapping has.
-func (m mappings) split() {
+//
+// page is the size of a page; larger ones cannot be split. most is how many mappings a
+// process may have. The program needs most of them elsewhere: without any left, it gets no
+// memory.
+func (m mappings) split(page, most int) {
+	if page > mostMapped {
+		return
+	}
+	left := most / 8
 	for _, r := range m {
 		if r.code {
 			continue
 		}
-		for from := r.from + mostMapped; from+mostMapped <= r.to; from += 2 * mostMapped {
+		for from := r.from + mostMapped; from+mostMapped <= r.to && left >= 2; from += 2 * mostMapped {
 			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, mostMapped, unix.MADV_DONTDUMP)
+			left -= 2
 		}
 	}
+}
+
+// mostMappings returns how many mappings a process may have (vm.max_map_count).
+func mostMappings() int {
+	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
+	if err == nil {
+		var n int
+		if n, err = strconv.Atoi(string(bytes.TrimSpace(text))); err == nil {
+			return n
+		}
+	}
+	return 65530 // the kernel's default
 }
 
 // drop returns the pages that are in this process to the kernel's cache: those that only

@@ -56,9 +56,53 @@ func TestPaceOfDrops(t *testing.T) {
 	}
 }
 
-// TestAFaultMapsLittle: one byte that is read maps no more than mostMapped, also where all
-// of the file is cached.
+// TestAFaultMapsLittle: one byte that is read maps no more than mostMapped, or one page, also
+// where all of the file is cached.
 func TestAFaultMapsLittle(t *testing.T) {
+	most, page := mostMappings(), os.Getpagesize()
+	for name, c := range map[string]struct {
+		code       bool
+		page, most int
+		splits     bool
+	}{
+		"data":                {false, page, most, page <= mostMapped},
+		"code":                {true, page, most, false},
+		"large pages":         {false, 4 * mostMapped, most, false},
+		"few mappings at all": {false, page, 8, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, b := mapFile(t)
+			m.code = c.code
+			all := mappings{m}
+			all.split(c.page, c.most)
+			if parts := partsOf(t, m); c.splits && parts != len(b)/mostMapped || !c.splits && parts != 1 {
+				t.Errorf("the mapping has %d parts", parts)
+			}
+			for at := mostMapped / 2; at < len(b); at += mostMapped {
+				all.drop()
+				if b[at] != 7 {
+					t.Errorf("byte %d is %d", at, b[at])
+				}
+				if n := present(t, m); n == 0 || c.splits && n > mostMapped {
+					t.Errorf("the fault at %d maps %d bytes", at, n)
+				}
+			}
+		})
+	}
+}
+
+// TestSplitLeavesMappings: a program that may have few mappings does not spend them here.
+func TestSplitLeavesMappings(t *testing.T) {
+	m, _ := mapFile(t)
+	mappings{m}.split(1, 32)
+	if n := partsOf(t, m); n > 5 {
+		t.Errorf("it has %d parts, with 32 mappings for the whole program", n)
+	}
+}
+
+// mapFile maps a file of many parts, whose bytes are all 7.
+func mapFile(t *testing.T) (mapping, []byte) {
+	t.Helper()
 	const size = 16 * mostMapped
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, bytes.Repeat([]byte{7}, size), 0o600); err != nil {
@@ -69,30 +113,17 @@ func TestAFaultMapsLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for _, code := range []bool{false, true} {
-		b, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_PRIVATE)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from := uintptr(unsafe.Pointer(&b[0]))
-		m := mappings{{from, from + size, code}}
-		m.split()
-		if parts := partsOf(t, m[0]); code && parts != 1 || !code && parts != size/mostMapped {
-			t.Errorf("code %t: the mapping has %d parts", code, parts)
-		}
-		for at := mostMapped / 2; at < size; at += mostMapped {
-			m.drop()
-			if b[at] != 7 {
-				t.Errorf("code %t: byte %d is %d", code, at, b[at])
-			}
-			if n := present(t, m[0]); n == 0 || !code && n > mostMapped {
-				t.Errorf("code %t: the fault at %d maps %d bytes", code, at, n)
-			}
-		}
+	b, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
 		if err := unix.Munmap(b); err != nil {
 			t.Error(err)
 		}
-	}
+	})
+	from := uintptr(unsafe.Pointer(&b[0]))
+	return mapping{from: from, to: from + size}, b
 }
 
 // partsOf returns in how many parts the kernel has a mapping.
