@@ -74,3 +74,44 @@ func TestKeysBesideLeasesProveNoLoss(t *testing.T) {
 		})
 	}
 }
+
+// TestCompactedChangesProveNoLoss: leases come while the connection is broken, and etcd
+// compacts that. No known write is lost, so the log must not name a restore. The watch
+// lists again.
+func TestCompactedChangesProveNoLoss(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	one := l.acquire(l.Store, claim(1))
+	write := func() {
+		r, err := l.client.Put(briefly(t), "/elsewhere", "") // so that the list is later than all that it has
+		l.do("write another program's key", r, err)
+	}
+	write()
+	line := newLine(t, l.server.Endpoint())
+	s := l.openAt(line.endpoint())
+	f := l.follow(s)
+	f.await("the lease", f.has(one))
+
+	_, _, _, before := s.position.at()
+	moved := s.position.moved()
+	line.set(true)
+	two := l.acquire(l.Store, claim(2))
+	write()
+	r, err := l.client.Get(t.Context(), "x")
+	l.do("ask for the revision", r, err)
+	compacted, err := l.client.Compact(t.Context(), r.Header.Revision)
+	l.do("compact", compacted, err)
+	line.set(false)
+	kerneltest.Eventually(t, patience, func() error {
+		if _, _, _, breaks := s.position.at(); breaks == before || !s.position.trusted() {
+			return errors.New("the history is not checked")
+		}
+		return nil
+	})
+	f.await("both", f.has(one, two))
+	select {
+	case <-moved:
+		t.Error("the history counts as another")
+	default:
+	}
+}

@@ -255,13 +255,20 @@ func (s *Store) lacks(ctx context.Context, m writeMark) (bool, error) {
 }
 
 // holds reports whether etcd had as many leases' keys as a list. If that revision is
-// compacted, the present number counts, because no change is known since.
+// compacted, it asks for the next one, from which a watch resumes. If that is compacted,
+// too, the count proves nothing: leases may have come and gone since. The watch then fails,
+// and everything is listed again.
 func (s *Store) holds(ctx context.Context, e extent) (bool, error) {
-	r, err := s.client.Get(ctx, s.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithRev(e.revision), clientv3.WithCountOnly())
+	count := func(revision int64) (*clientv3.GetResponse, error) {
+		return s.client.Get(ctx, s.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithRev(revision), clientv3.WithCountOnly())
+	}
+	r, err := count(e.revision)
 	if errors.Is(err, rpctypes.ErrCompacted) {
-		r, err = s.client.Get(ctx, s.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+		r, err = count(e.revision + 1)
 	}
 	switch {
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return true, nil
 	case errors.Is(err, rpctypes.ErrFutureRev):
 		return false, nil
 	case err != nil:
