@@ -79,6 +79,15 @@ func (w *wireguard) close() {
 	if w.conn != nil {
 		w.conn.close()
 	}
+	w.conn = nil
+}
+
+// check closes the socket if err is that of a family that is gone: the module was loaded
+// again, and has another number now. The next call asks for it.
+func (w *wireguard) check(err error) {
+	if errors.Is(err, unix.ENOENT) {
+		w.close()
+	}
 }
 
 // configure gives a device its private key and its port.
@@ -99,6 +108,7 @@ func (w *wireguard) configure(namespace string, l netstate.Link) error {
 	c.out.demandAnswer()
 	err = c.await()
 	clear(c.out.buf)
+	w.check(err)
 	if errors.Is(err, unix.EADDRINUSE) {
 		return inUse(l, err)
 	}

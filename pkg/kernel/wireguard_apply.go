@@ -131,6 +131,7 @@ func (a *applier) flushWireGuard() {
 	failed := make([]error, len(batch))
 	err = c.exchange(len(batch), func(i int, err error) { failed[i] = err })
 	clear(c.out.buf) // of secrets
+	w.check(errors.Join(failed...))
 	for i, s := range batch {
 		switch e := errors.Join(err, failed[i]); {
 		case e == nil || s.op.Verb == netstate.Delete && absent(e):
@@ -193,6 +194,7 @@ func (k *Kernel) dumpWireGuard(ctx context.Context, link string, out []netstate.
 		}
 	}
 	if err != nil {
+		k.wireguard.check(err)
 		return device, nil, fmt.Errorf("dump wireguard device %s: %w", link, err)
 	}
 	return device, out, nil

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -156,5 +157,45 @@ func TestWireGuardNeedsItsPrivateKey(t *testing.T) {
 	}
 	if out := ns.IP(t, "link show"); strings.Contains(out, "tulle-wg") {
 		t.Errorf("there is\n%s", out)
+	}
+}
+
+// ring has every key.
+type ring struct{}
+
+func (ring) PrivateKey(netstate.PublicKey) (key [32]byte, ok bool) { return [32]byte{8}, true }
+func (ring) PSK(netstate.PSK) (key [32]byte, ok bool)              { return [32]byte{8}, true }
+
+// TestWireGuardIsAskedForAgain: the module was unloaded and loaded again, so its family has
+// another number. The first request that fails for that makes the next one ask for it.
+func TestWireGuardIsAskedForAgain(t *testing.T) {
+	k := open(t, kerneltest.NewNS(t, "host"))
+	k.UseSecrets(ring{})
+	link := netstate.Link{Name: "tulle-wg", WireGuard: netstate.WireGuard{Key: wgKey([32]byte{2}), Port: 51820}}
+	peer := netstate.WGPeer{Link: link.Name, Peer: wgKey([32]byte{3})}
+	for name, request := range map[string]func() error{
+		"configure": func() error { return k.wireguard.configure(k.namespace, link) },
+		"apply": func() error {
+			return k.Apply(context.Background(), netstate.Plan{{Verb: netstate.Create, Object: peer}})
+		},
+		"dump": func() error {
+			_, _, err := k.dumpWireGuard(context.Background(), link.Name, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := dial(k.namespace, unix.NETLINK_GENERIC)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.wireguard.conn, k.wireguard.family, k.wireguard.given = c, 1<<15, map[netstate.Key]endpoint{}
+			if err := request(); !errors.Is(err, unix.ENOENT) {
+				t.Errorf("a family that is gone: %v", err)
+			}
+			if k.wireguard.conn != nil {
+				t.Error("the next request uses the same number")
+				k.wireguard.close()
+			}
+		})
 	}
 }
