@@ -216,6 +216,7 @@ const mode = 0o600
 func protect(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().Perm()&^mode != 0 {
+		klog.InfoS("WireGuard key was open to other users; protecting it again", "path", path, "mode", info.Mode().Perm().String())
 		err = os.Chmod(path, mode)
 	}
 	if err != nil {

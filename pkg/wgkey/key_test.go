@@ -132,7 +132,7 @@ func open(t *testing.T, dir string, predecessors ...string) Private {
 }
 
 func TestKeyLasts(t *testing.T) {
-	logtest.Capture(t, 0)
+	logs := logtest.Capture(t, 0)
 	dir := filepath.Join(t.TempDir(), "state")
 	k := open(t, dir)
 	info, err := os.Stat(Path(dir))
@@ -151,6 +151,9 @@ func TestKeyLasts(t *testing.T) {
 	}
 	if info, err := os.Stat(Path(dir)); err != nil || info.Mode() != 0o600 {
 		t.Errorf("others may still read the file: %v, %v", info.Mode(), err)
+	}
+	if text := logs.String(); strings.Count(text, "open to other users") != 1 || !strings.Contains(text, "-rw-r--r--") {
+		t.Errorf("logged %s", text)
 	}
 	// A copy of the machine needs a key of its own, and keeps that.
 	copied, err := Open(Path(dir), "two")
