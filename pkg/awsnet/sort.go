@@ -43,11 +43,7 @@ func Sort(o Owner, want map[Key]Wanted, a Account) Holding {
 		return cmp.Or(cmp.Compare(rank[KindOf(x.Object)], rank[KindOf(y.Object)]), cmp.Compare(x.ID, y.ID))
 	})
 	rest = s.adopt(s.tagged(rest), a.Found)
-	for _, f := range rest {
-		if b, is := f.Object.(Block); is && s.keys[b.VPC.ID] == (VPC{}).Key() && s.isBlock(b) && b.Pool != "" && !s.want[b.Key()].Object.(Block).Prefix.IsValid() {
-			s.chosen = f.Given.Block
-		}
-	}
+	s.choose(rest)
 	s.resolve()
 	s.parts(rest)
 	s.taggings(a.Found)
@@ -60,8 +56,36 @@ type sorter struct {
 	keys map[string]Key  // of what is ours, by ID
 	uses map[string]int  // how many objects name an ID
 	lost map[string]bool // the IDs of twins
-	// chosen is the block of IPv6 that AWS chose for our VPC.
+	// chosen is the block of IPv6 that AWS chose for our VPC, and block its ID.
 	chosen netip.Prefix
+	block  string
+}
+
+// choose finds the block of IPv6 that AWS chose for our VPC. A VPC may have several: a person
+// may add one, and so does a repeated call whose answer was lost. Ours is the one that our
+// subnets are in.
+func (s *sorter) choose(rest []Found) {
+	var blocks []Found
+	for _, f := range rest {
+		if b, is := f.Object.(Block); is && s.keys[b.VPC.ID] == (VPC{}).Key() && s.isBlock(b) && b.Pool != "" && !s.want[b.Key()].Object.(Block).Prefix.IsValid() {
+			blocks = append(blocks, f)
+		}
+	}
+	if len(blocks) == 0 {
+		return
+	}
+	subnets := func(block netip.Prefix) (n int) {
+		for _, f := range s.Ours {
+			if o, is := f.Object.(Subnet); is && o.IPv6.Prefix.IsValid() && within(block, o.IPv6.Prefix) {
+				n++
+			}
+		}
+		return n
+	}
+	first := slices.MinFunc(blocks, func(a, b Found) int {
+		return cmp.Or(cmp.Compare(subnets(b.Given.Block), subnets(a.Given.Block)), s.compare(a, b))
+	})
+	s.chosen, s.block = first.Given.Block, first.ID
 }
 
 // tagged finds what the tags say is ours, and returns the rest.
@@ -203,7 +227,7 @@ func (s *sorter) isPart(f Found) bool {
 	w, wanted := s.want[f.Object.Key()]
 	switch o := f.Object.(type) {
 	case Block:
-		return ours(o.VPC) && s.isBlock(o)
+		return ours(o.VPC) && s.isBlock(o) && (o.Pool == "" || s.block == "" || s.block == f.ID)
 	case Route:
 		return ours(o.Table) && (wanted || wasOurs(o))
 	case Association:
