@@ -176,7 +176,7 @@ func TestPlansAreTheSameEachTime(t *testing.T) {
 		want := w.want(spec)
 		w.crash = 15
 		a := w.account.Read()
-		w.pass(awsnet.Diff(w.owner, want, a), awsnet.Sort(w.owner, want, a))
+		w.pass(awsnet.Diff(w.owner, want, a))
 		a = w.account.Read()
 		first, last := awsnet.Diff(w.owner, want, a), awsnet.Destroy(w.owner, a, false)
 		for range 4 {

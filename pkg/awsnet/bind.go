@@ -11,10 +11,11 @@ type Binder struct {
 	given map[Key]Given
 }
 
-// Binder returns a Binder that knows what a Holding has.
-func (h Holding) Binder() *Binder {
+// Binder returns a Binder that knows what there was when the Plan was made, also what it
+// sweeps.
+func (p Plan) Binder() *Binder {
 	b := &Binder{ids: make(map[Key]string), given: make(map[Key]Given)}
-	for k, f := range h.Ours {
+	for k, f := range p.ours {
 		b.Learn(k, f.ID, f.Given)
 	}
 	return b
@@ -26,8 +27,19 @@ func (b *Binder) Learn(k Key, id string, g Given) { b.ids[k], b.given[k] = id, g
 // ID returns the ID of an object of ours, or "".
 func (b *Binder) ID(k Key) string { return b.ids[k] }
 
-// Bind returns an object as a call needs it: with IDs in its Refs, and addresses in the
-// place of what AWS has chosen meanwhile.
+// Have returns an object that exists as a call needs it that deletes or changes it: with IDs
+// in its Refs. What AWS chose for it is no parameter of such a call.
+func (b *Binder) Have(o Object) Object {
+	return o.with(func(r Ref) Ref {
+		if id := b.ids[r.Key]; r.ID == "" && id != "" {
+			return Foreign(id)
+		}
+		return r
+	})
+}
+
+// Bind returns an object as a call needs it that creates it, or changes another one into it:
+// with IDs in its Refs, and addresses in the place of what AWS has chosen meanwhile.
 func (b *Binder) Bind(o Object) (Object, error) {
 	var unknown error
 	bound := o.with(func(r Ref) Ref {

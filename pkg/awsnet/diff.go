@@ -288,7 +288,7 @@ func (d *differ) skip() {
 
 // plan returns the steps in an order in which each comes after those that it needs.
 func (d *differ) plan() Plan {
-	p := Plan{Foreign: d.h.Foreign, Blocked: d.blocked, Problems: d.problems}
+	p := Plan{Foreign: d.h.Foreign, Blocked: d.blocked, Problems: d.problems, ours: d.h.Ours}
 	done := make(map[StepID]bool)
 	ids := slices.SortedFunc(maps.Keys(d.steps), compareSteps)
 	for len(p.Steps) < len(ids) {

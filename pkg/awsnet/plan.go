@@ -59,6 +59,8 @@ type Plan struct {
 	Foreign []Found
 	// Blocked are objects that a deletion has to leave for now, and what holds them.
 	Blocked []Blocker
+
+	ours map[Key]Found // what a Binder knows
 }
 
 // Blocker is what keeps an object from being deleted.

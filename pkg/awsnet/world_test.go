@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,9 +54,9 @@ func (w *world) want(spec string) map[awsnet.Key]awsnet.Wanted {
 var errCrash = errors.New("crashed")
 
 // pass runs one plan. It returns errCrash when the process dies in it.
-func (w *world) pass(p awsnet.Plan, h awsnet.Holding) error {
+func (w *world) pass(p awsnet.Plan) error {
 	w.Helper()
-	b := h.Binder()
+	b := p.Binder()
 	done, begun := make(map[awsnet.StepID]bool), make(map[awsnet.StepID]bool)
 	for {
 		ready := awsnet.Ready(p, done, begun)
@@ -89,12 +90,14 @@ func (w *world) run(s awsnet.Step, b *awsnet.Binder) error {
 		o = s.Have
 	}
 	for _, c := range s.Calls {
-		bound := o
+		bound, err := o, error(nil)
 		if s.Verb != awsnet.Delete {
-			var err error
-			if bound, err = b.Bind(o); err != nil {
-				return err
-			}
+			bound, err = b.Bind(o)
+		} else if bound = b.Have(o); slices.ContainsFunc(awsnet.Named(bound), func(r awsnet.Ref) bool { return r.ID == "" && r != awsnet.Ref{} }) {
+			w.Errorf("%s: the call %s would not know what %v names", s.Summary, c, bound)
+		}
+		if err != nil {
+			return err
 		}
 		created, given, err := w.account.Do(s, c, id, bound)
 		w.calls++
@@ -118,7 +121,7 @@ func (w *world) run(s awsnet.Step, b *awsnet.Binder) error {
 }
 
 // until plans and applies until nothing is left to do, and returns the last plan.
-func (w *world) until(plan func(awsnet.Account) awsnet.Plan, want map[awsnet.Key]awsnet.Wanted) awsnet.Plan {
+func (w *world) until(plan func(awsnet.Account) awsnet.Plan) awsnet.Plan {
 	w.Helper()
 	for range 30 {
 		a := w.account.Read()
@@ -127,7 +130,7 @@ func (w *world) until(plan func(awsnet.Account) awsnet.Plan, want map[awsnet.Key
 		if len(p.Steps) == 0 {
 			return p
 		}
-		if err := w.pass(p, awsnet.Sort(w.owner, want, a)); err != nil && w.loose {
+		if err := w.pass(p); err != nil && w.loose {
 			w.account.Hide(w.rnd.IntN(3))
 		}
 	}
@@ -138,13 +141,13 @@ func (w *world) until(plan func(awsnet.Account) awsnet.Plan, want map[awsnet.Key
 // apply makes the account what want is.
 func (w *world) apply(want map[awsnet.Key]awsnet.Wanted) awsnet.Plan {
 	w.Helper()
-	return w.until(func(a awsnet.Account) awsnet.Plan { return awsnet.Diff(w.owner, want, a) }, want)
+	return w.until(func(a awsnet.Account) awsnet.Plan { return awsnet.Diff(w.owner, want, a) })
 }
 
 // destroy deletes everything.
 func (w *world) destroy(sweep bool) awsnet.Plan {
 	w.Helper()
-	return w.until(func(a awsnet.Account) awsnet.Plan { return awsnet.Destroy(w.owner, a, sweep) }, nil)
+	return w.until(func(a awsnet.Account) awsnet.Plan { return awsnet.Destroy(w.owner, a, sweep) })
 }
 
 // check checks what holds of every plan.

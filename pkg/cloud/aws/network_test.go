@@ -84,7 +84,8 @@ func (l *networkLab) read(s NetworkScope) awsnet.Account {
 
 // apply carries out a plan, and returns the first error. After all steps that are ready it
 // waits for what AWS has begun, while the fake's clock moves.
-func (l *networkLab) apply(p awsnet.Plan, b *awsnet.Binder) error {
+func (l *networkLab) apply(p awsnet.Plan) error {
+	b := p.Binder()
 	done, begun := make(map[awsnet.StepID]bool), make(map[awsnet.StepID]bool)
 	for {
 		ready := awsnet.Ready(p, done, begun)
@@ -114,20 +115,13 @@ func (l *networkLab) run(batch []awsnet.Step, b *awsnet.Binder, waits map[string
 	}
 	changes := make([]NetworkChange, len(batch))
 	for i, s := range batch {
-		o := s.Want
-		if s.Verb == awsnet.Delete {
-			o = s.Have
+		changes[i] = NetworkChange{Step: s, ID: s.Current}
+		if s.Have != nil {
+			changes[i].Have = b.Have(s.Have)
 		}
-		bound, err := b.Bind(o)
-		if err != nil && s.Verb != awsnet.Delete {
-			return err
-		}
-		if err != nil { // what it names may be gone already
-			bound = o
-		}
-		changes[i] = NetworkChange{Step: s, ID: s.Current, Object: bound}
-		if s.Have != nil && s.Verb == awsnet.Change {
-			if changes[i].Have, err = b.Bind(s.Have); err != nil {
+		if changes[i].Object = changes[i].Have; s.Verb != awsnet.Delete {
+			var err error
+			if changes[i].Object, err = b.Bind(s.Want); err != nil {
 				return err
 			}
 		}
@@ -186,7 +180,7 @@ func (l *networkLab) converge(spec string) int {
 		if len(p.Steps) == 0 {
 			return passes
 		}
-		if err := l.apply(p, awsnet.Sort(l.owner, want, a).Binder()); err != nil {
+		if err := l.apply(p); err != nil {
 			l.Fatal(err)
 		}
 	}
@@ -223,7 +217,7 @@ func (l *networkLab) destroy() {
 		if len(p.Steps) == 0 {
 			return
 		}
-		if err := l.apply(p, awsnet.Sort(l.owner, nil, a).Binder()); err != nil {
+		if err := l.apply(p); err != nil {
 			l.Fatal(err)
 		}
 	}
