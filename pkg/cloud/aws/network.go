@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -20,12 +19,6 @@ const (
 	mostIdle = 8
 	// mostNetworkReads is the maximum number of concurrent reads of one network.
 	mostNetworkReads = 8
-	// recall is the maximum age of a complete reading that later ones build on.
-	recall = time.Hour
-	// settling is how long AWS may not yet show a new object.
-	settling = time.Minute
-	// mostNetworks limits how many networks a Client remembers.
-	mostNetworks = 256
 )
 
 // NetworkScope says what a reading of a cluster's network covers. What the spec cannot have
@@ -41,28 +34,6 @@ type NetworkScope struct {
 	Holders bool
 }
 
-// networkBook remembers complete readings, and what the Client created.
-type networkBook struct {
-	mu      sync.Mutex
-	changes int // of networks, by this Client
-	last    map[NetworkScope]*networkReading
-	born    map[string]birth  // what the Client created in the last minute, by ID
-	answers map[string]string // what was created with a client token, by ID
-}
-
-// birth is when an object was created, and with which tags.
-type birth struct {
-	at   time.Time
-	tags map[string]string
-}
-
-// networkReading is a complete reading, and how far the later ones have read it again.
-type networkReading struct {
-	facts facts
-	began time.Time
-	next  int // the slow part that is read next
-}
-
 // Network reads a cluster's network. A reading that failed, or that lacks a part, is an error.
 //
 // A reading after one that found no difference costs at most mostIdle calls. It reads what
@@ -76,8 +47,9 @@ func (c *Client) Network(ctx context.Context, s NetworkScope) (awsnet.Account, e
 	if a, ok, err := c.networkAgain(ctx, s); ok || err != nil {
 		return a, err
 	}
-	before, began := c.networks.changeCount(), time.Now()
-	r := &networkReader{c: c, scope: s, facts: make(facts)}
+	r, began := &networkReader{c: c, scope: s, facts: make(facts)}, time.Now()
+	c.networks.begin(r)
+	defer c.networks.end(r)
 	if err := r.readAll(ctx); err != nil {
 		return awsnet.Account{}, err
 	}
@@ -89,7 +61,7 @@ func (c *Client) Network(ctx context.Context, s NetworkScope) (awsnet.Account, e
 		return awsnet.Account{}, &cloud.Error{Kind: cloud.Pending, Action: "Describe", Text: fmt.Sprintf("AWS does not show %s yet, which was created %s ago; reading again", id, age.Round(time.Second))}
 	}
 	settled := !s.Holders && !slices.ContainsFunc(a.Found, func(f awsnet.Found) bool { return f.State != awsnet.Usable })
-	c.networks.remember(s, before, settled, &networkReading{facts: r.facts, began: began})
+	c.networks.remember(r, settled, began)
 	return a, nil
 }
 
@@ -136,128 +108,6 @@ func (c *Client) networkAgain(ctx context.Context, s NetworkScope) (awsnet.Accou
 		c.networks.advance(s, last, next)
 	}
 	return a, err == nil, err
-}
-
-func (b *networkBook) changeCount() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changes
-}
-
-// changed forgets all readings, because a change begins or has ended.
-func (b *networkBook) changed() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.changes++
-	clear(b.last)
-}
-
-// recall returns the remembered reading of a network, or nil.
-func (b *networkBook) recall(s NetworkScope) (*networkReading, int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	last := b.last[s]
-	if last == nil || time.Since(last.began) > recall {
-		return nil, 0
-	}
-	return last, last.next
-}
-
-// remember keeps a reading, unless objects are still settling or a change has begun since.
-func (b *networkBook) remember(s NetworkScope, before int, settled bool, r *networkReading) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !settled || before != b.changes {
-		delete(b.last, s)
-		return
-	}
-	if b.last == nil {
-		b.last = make(map[NetworkScope]*networkReading)
-	}
-	if b.last[s] == nil && len(b.last) >= mostNetworks {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(b.last)), func(x, y NetworkScope) int { return b.last[x].began.Compare(b.last[y].began) })
-		delete(b.last, oldest)
-	}
-	b.last[s] = r
-}
-
-func (b *networkBook) advance(s NetworkScope, r *networkReading, next int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.last[s] == r {
-		r.next = next
-	}
-}
-
-func (b *networkBook) forget(s NetworkScope) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.last, s)
-}
-
-// created notes an object that the Client has created.
-func (b *networkBook) created(id string, tags map[string]string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.born == nil {
-		b.born = make(map[string]birth)
-	}
-	for other, is := range b.born {
-		if time.Since(is.at) > settling {
-			delete(b.born, other)
-		}
-	}
-	b.born[id] = birth{time.Now(), tags}
-}
-
-func (b *networkBook) deleted(id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.born, id)
-}
-
-// isNew reports whether the Client created one of these objects in the last minute.
-func (b *networkBook) isNew(ids []string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.ContainsFunc(ids, func(id string) bool {
-		is, ok := b.born[id]
-		return ok && time.Since(is.at) <= settling
-	})
-}
-
-// mostTokensKept limits how many client tokens a Client remembers.
-const mostTokensKept = 1000
-
-// answered returns what was created with a token, or "".
-func (b *networkBook) answered(token string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.answers[token]
-}
-
-func (b *networkBook) answer(token, id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.answers == nil || len(b.answers) >= mostTokensKept {
-		b.answers = make(map[string]string)
-	}
-	if token != "" {
-		b.answers[token] = id
-	}
-}
-
-// unseen returns an object that the Client has created lately for an owner and that a reading
-// of its kind does not show, and its age. Without it, a plan would create the object twice.
-func (b *networkBook) unseen(o awsnet.Owner, f facts) (string, time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(b.born)) {
-		if age := time.Since(b.born[id].at); age <= settling && o.Owns(b.born[id].tags) && f.covers(id) && !f.shows(id) {
-			return id, age
-		}
-	}
-	return "", 0
 }
 
 // networkReader reads parts of a network.

@@ -127,7 +127,7 @@ func (l *networkLab) run(batch []awsnet.Step, b *awsnet.Binder, waits map[string
 		}
 	}
 	for _, call := range batch[0].Calls {
-		made, err := l.client.ChangeNetwork(l.Context(), call, changes...)
+		made, err := l.client.ChangeNetwork(l.Context(), l.owner, call, changes...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", call, err)
 		}

@@ -44,11 +44,11 @@ type Made struct {
 	Given awsnet.Given
 }
 
-// ChangeNetwork makes one call of a step. all has more than one object only if the call adds
+// ChangeNetwork makes one call of a step of an owner's plan. all has more than one object only if the call adds
 // rules to one security group, describes or removes them. A deletion succeeds if the object
 // does not exist. If the call names an object that the Client has just created, and AWS does not
 // know it yet, ChangeNetwork tries again for lagLimit.
-func (c *Client) ChangeNetwork(ctx context.Context, call awsnet.Call, all ...NetworkChange) ([]Made, error) {
+func (c *Client) ChangeNetwork(ctx context.Context, o awsnet.Owner, call awsnet.Call, all ...NetworkChange) ([]Made, error) {
 	change, known := networkCalls[call.Action]
 	switch {
 	case !known:
@@ -74,8 +74,8 @@ func (c *Client) ChangeNetwork(ctx context.Context, call awsnet.Call, all ...Net
 		}
 		named = append(named, x.ID)
 	}
-	c.networks.changed()
-	defer c.networks.changed()
+	c.networks.changed(o)
+	defer c.networks.changed(o)
 	made, err := c.afterLag(ctx, named, func() ([]Made, error) { return change(c, ctx, call, all) })
 	if deletes[call.Action] {
 		err = c.deletion(ctx, call, all[0], err)

@@ -204,7 +204,7 @@ func TestNetworkIsPatientWithNewObjects(t *testing.T) {
 	vpc := awsnet.VPC{IPv4: netip.MustParsePrefix("10.0.0.0/16")}
 	change := func(action string, o awsnet.Object) []Made {
 		t.Helper()
-		made, err := l.client.ChangeNetwork(t.Context(), awsnet.Call{Action: action}, NetworkChange{
+		made, err := l.client.ChangeNetwork(t.Context(), l.owner, awsnet.Call{Action: action}, NetworkChange{
 			Step: awsnet.Step{StepID: awsnet.StepID{Verb: awsnet.Create, Key: o.Key()}, Tags: map[string]string{l.owner.Tag(): "owned", awsnet.UIDTag: "uid-1"}}, Object: o,
 		})
 		if err != nil {
@@ -250,7 +250,7 @@ func TestNetworkCreationsAreMadeOnce(t *testing.T) {
 	o := awsnet.RouteTable{Name: "extra", VPC: awsnet.Foreign(vpc)}
 	step := awsnet.Step{StepID: awsnet.StepID{Verb: awsnet.Create, Key: o.Key()}, Token: awsnet.Token(l.owner, o.Key())}
 	create := func(c *Client) (string, error) {
-		made, err := c.ChangeNetwork(t.Context(), awsnet.Call{Action: "CreateRouteTable"}, NetworkChange{Step: step, Object: o})
+		made, err := c.ChangeNetwork(t.Context(), l.owner, awsnet.Call{Action: "CreateRouteTable"}, NetworkChange{Step: step, Object: o})
 		if err != nil {
 			return "", err
 		}
@@ -280,7 +280,7 @@ func TestNetworkDeletionNamesTheHolder(t *testing.T) {
 	subnet := l.find(h, awsnet.KindSubnet, "")
 	instance := l.fake.Launch(awstest.Launch{Subnet: subnet.ID, Count: 1})[0]
 	remove := func(action, id string, o awsnet.Object) error {
-		_, err := l.client.ChangeNetwork(t.Context(), awsnet.Call{Action: action}, NetworkChange{Step: awsnet.Step{StepID: awsnet.StepID{Verb: awsnet.Delete, Key: o.Key(), ID: id}}, ID: id, Object: o})
+		_, err := l.client.ChangeNetwork(t.Context(), l.owner, awsnet.Call{Action: action}, NetworkChange{Step: awsnet.Step{StepID: awsnet.StepID{Verb: awsnet.Delete, Key: o.Key(), ID: id}}, ID: id, Object: o})
 		return err
 	}
 	err := remove("DeleteSubnet", subnet.ID, subnet.Object)
@@ -303,7 +303,7 @@ func TestNetworkQuotaIsNamed(t *testing.T) {
 	l := newNetworkLab(t)
 	l.fake.Set(func(s *awstest.Settings) { s.Addresses = 0 })
 	o := awsnet.Address{Name: "a"}
-	_, err := l.client.ChangeNetwork(t.Context(), awsnet.Call{Action: "AllocateAddress"}, NetworkChange{Step: awsnet.Step{StepID: awsnet.StepID{Verb: awsnet.Create, Key: o.Key()}}, Object: o})
+	_, err := l.client.ChangeNetwork(t.Context(), l.owner, awsnet.Call{Action: "AllocateAddress"}, NetworkChange{Step: awsnet.Step{StepID: awsnet.StepID{Verb: awsnet.Create, Key: o.Key()}}, Object: o})
 	if wantKind(t, err, cloud.Full); err == nil || !strings.Contains(err.Error(), "L-0263D0A3") {
 		t.Error(err)
 	}

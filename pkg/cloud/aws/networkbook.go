@@ -1,0 +1,178 @@
+package aws
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/awsnet"
+)
+
+const (
+	// recall is the maximum age of a complete reading that later ones build on.
+	recall = time.Hour
+	// settling is how long AWS may not yet show a new object.
+	settling = time.Minute
+	// mostNetworks limits how many networks a Client remembers.
+	mostNetworks = 256
+)
+
+// networkBook remembers complete readings, and what the Client created.
+type networkBook struct {
+	mu      sync.Mutex
+	last    map[NetworkScope]*networkReading
+	running map[*networkReader]bool // complete readings, and whether a change made each stale
+	born    map[string]birth        // what the Client created in the last minute, by ID
+	answers map[string]string       // what was created with a client token, by ID
+}
+
+// birth is when an object was created, and with which tags.
+type birth struct {
+	at   time.Time
+	tags map[string]string
+}
+
+// networkReading is a complete reading, and how far the later ones have read it again.
+type networkReading struct {
+	facts facts
+	began time.Time
+	next  int // the slow part that is read next
+}
+
+// begin notes that a complete reading begins, and end that it has ended.
+func (b *networkBook) begin(r *networkReader) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running == nil {
+		b.running = make(map[*networkReader]bool)
+	}
+	b.running[r] = false
+}
+
+func (b *networkBook) end(r *networkReader) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.running, r)
+}
+
+// changed forgets an owner's readings, because a change begins or has ended. Those of other
+// owners stay: what they share with this one, they compare like everything else.
+func (b *networkBook) changed(o awsnet.Owner) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	same := func(s NetworkScope) bool { return s.Owner.Cluster == o.Cluster && s.Owner.UID == o.UID }
+	for r := range b.running {
+		b.running[r] = b.running[r] || same(r.scope)
+	}
+	maps.DeleteFunc(b.last, func(s NetworkScope, _ *networkReading) bool { return same(s) })
+}
+
+// recall returns the remembered reading of a network, or nil.
+func (b *networkBook) recall(s NetworkScope) (*networkReading, int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last := b.last[s]
+	if last == nil || time.Since(last.began) > recall {
+		return nil, 0
+	}
+	return last, last.next
+}
+
+// remember keeps a reading, unless objects are still settling or a change has begun since.
+func (b *networkBook) remember(r *networkReader, settled bool, began time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := r.scope
+	if !settled || b.running[r] {
+		delete(b.last, s)
+		return
+	}
+	if b.last == nil {
+		b.last = make(map[NetworkScope]*networkReading)
+	}
+	if b.last[s] == nil && len(b.last) >= mostNetworks {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(b.last)), func(x, y NetworkScope) int { return b.last[x].began.Compare(b.last[y].began) })
+		delete(b.last, oldest)
+	}
+	b.last[s] = &networkReading{facts: r.facts, began: began}
+}
+
+func (b *networkBook) advance(s NetworkScope, r *networkReading, next int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last[s] == r {
+		r.next = next
+	}
+}
+
+func (b *networkBook) forget(s NetworkScope) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.last, s)
+}
+
+// created notes an object that the Client has created.
+func (b *networkBook) created(id string, tags map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.born == nil {
+		b.born = make(map[string]birth)
+	}
+	for other, is := range b.born {
+		if time.Since(is.at) > settling {
+			delete(b.born, other)
+		}
+	}
+	b.born[id] = birth{time.Now(), tags}
+}
+
+func (b *networkBook) deleted(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.born, id)
+}
+
+// isNew reports whether the Client created one of these objects in the last minute.
+func (b *networkBook) isNew(ids []string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(ids, func(id string) bool {
+		is, ok := b.born[id]
+		return ok && time.Since(is.at) <= settling
+	})
+}
+
+// mostTokensKept limits how many client tokens a Client remembers.
+const mostTokensKept = 1000
+
+// answered returns what was created with a token, or "".
+func (b *networkBook) answered(token string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.answers[token]
+}
+
+func (b *networkBook) answer(token, id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.answers == nil || len(b.answers) >= mostTokensKept {
+		b.answers = make(map[string]string)
+	}
+	if token != "" {
+		b.answers[token] = id
+	}
+}
+
+// unseen returns an object that the Client has created lately for an owner and that a reading
+// of its kind does not show, and its age. Without it, a plan would create the object twice.
+func (b *networkBook) unseen(o awsnet.Owner, f facts) (string, time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(b.born)) {
+		if age := time.Since(b.born[id].at); age <= settling && o.Owns(b.born[id].tags) && f.covers(id) && !f.shows(id) {
+			return id, age
+		}
+	}
+	return "", 0
+}
