@@ -83,29 +83,14 @@ func (f facts) balancers(list balancerList) (all []awsnet.Found) {
 	return all
 }
 
-// targetGroups returns the cluster's target groups, and those in the network's VPCs.
 func (f facts) targetGroups(list targetGroupList) (all []awsnet.Found) {
 	tags, _ := f[part{name: partBalancerTags}].(map[string]map[string]string)
-	ours, _ := f[part{name: partOurTargetGroups}].(targetGroupList)
 	for _, g := range list {
-		if !ours.shows(g.id) && !f.inVPCs(g.object.VPC.ID) {
-			continue
-		}
 		is, _ := f[part{partTargetGroupAttribute, g.id}].(groupAttributes)
 		g.object.PreserveIP, g.object.EndUnhealthy = is.preserveIP, is.endUnhealthy
 		all = append(all, awsnet.Found{ID: g.id, Object: g.object, Tags: tags[g.id]})
 	}
 	return all
-}
-
-// inVPCs reports whether a VPC is one of the network's.
-func (f facts) inVPCs(id string) bool {
-	for _, value := range f {
-		if list, ok := value.(vpcList); ok && list.shows(id) {
-			return true
-		}
-	}
-	return false
 }
 
 // uses sets which NAT gateway has an address.

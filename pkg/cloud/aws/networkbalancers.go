@@ -167,7 +167,7 @@ func (r *networkReader) readTargetGroups(ctx context.Context, p part) error {
 // again.
 func (r *networkReader) readBalancerTags(ctx context.Context, p part) error {
 	var arns []string
-	if r.known != nil {
+	if p.name == partOurTags {
 		arns = slices.Sorted(maps.Keys(r.known[p].(map[string]map[string]string)))
 	} else {
 		for _, b := range r.get(part{name: partBalancers}).(balancerList) {
@@ -214,14 +214,38 @@ func (r *networkReader) readTags(ctx context.Context, p part, arns []string) err
 	return err
 }
 
-// separate sets the parts with what is the cluster's, of the lists and their tags.
+// separate sets the parts with what is the cluster's, of the lists and their tags. It drops
+// the target groups of other networks: the region may have thousands.
 func (r *networkReader) separate() {
+	all, ours := make(map[string]map[string]string), make(map[string]map[string]string)
 	tags := r.facts[part{name: partBalancerTags}].(map[string]map[string]string)
-	foreign := func(id string) bool { return tags[id][r.scope.Owner.Tag()] != "owned" }
-	balancers := slices.Clone(r.facts[part{name: partBalancers}].(balancerList))
-	groups := slices.Clone(r.facts[part{name: partTargetGroups}].(targetGroupList))
-	r.facts[part{name: partOurBalancers}] = slices.DeleteFunc(balancers, func(b balancerFacts) bool { return foreign(b.id) })
-	r.facts[part{name: partOurTargetGroups}] = slices.DeleteFunc(groups, func(g targetGroupFacts) bool { return foreign(g.id) })
+	keep := func(id string) bool {
+		all[id] = tags[id]
+		if tags[id][r.scope.Owner.Tag()] == "owned" {
+			ours[id] = tags[id]
+		}
+		return ours[id] != nil
+	}
+	var list, mine balancerList
+	for _, b := range r.facts[part{name: partBalancers}].(balancerList) {
+		if list = append(list, b); keep(b.id) {
+			mine = append(mine, b)
+		}
+	}
+	var groups, own targetGroupList
+	for _, g := range r.facts[part{name: partTargetGroups}].(targetGroupList) {
+		if tags[g.id][r.scope.Owner.Tag()] != "owned" && !slices.Contains(r.vpcs, g.object.VPC.ID) {
+			continue
+		}
+		if groups = append(groups, g); keep(g.id) {
+			own = append(own, g)
+		}
+	}
+	for name, value := range map[string]any{
+		partBalancers: list, partOurBalancers: mine, partTargetGroups: groups, partOurTargetGroups: own, partBalancerTags: all, partOurTags: ours,
+	} {
+		r.facts[part{name: name}] = value
+	}
 }
 
 // details returns the parts that are about one load balancer or target group of the cluster.

@@ -39,6 +39,7 @@ const (
 	partOurTargetGroups      = "our target groups"
 	partListeners            = "listeners"
 	partBalancerTags         = "balancer tags"
+	partOurTags              = "tags of our balancers"
 	partListenerTags         = "listener tags"
 	partBalancerAttributes   = "balancer attributes"
 	partTargetGroupAttribute = "target group attributes"
@@ -58,16 +59,16 @@ func init() {
 		partBastion: (*networkReader).readBastion, partHolders: (*networkReader).readHolders,
 		partBalancers: (*networkReader).readBalancers, partOurBalancers: (*networkReader).readBalancers,
 		partTargetGroups: (*networkReader).readTargetGroups, partOurTargetGroups: (*networkReader).readTargetGroups,
-		partListeners: (*networkReader).readListeners, partBalancerTags: (*networkReader).readBalancerTags, partListenerTags: (*networkReader).readListenerTags,
+		partListeners: (*networkReader).readListeners, partBalancerTags: (*networkReader).readBalancerTags, partOurTags: (*networkReader).readBalancerTags, partListenerTags: (*networkReader).readListenerTags,
 		partBalancerAttributes: (*networkReader).readBalancerAttributes, partTargetGroupAttribute: (*networkReader).readTargetGroupAttributes,
 	}
 }
 
 // fastParts are read each time: together they prove that all objects exist. Whole lists of
-// load balancers are read only with everything else.
+// load balancers, and the tags of foreign ones, are read only with everything else.
 var (
 	fastParts = []string{partSubnets, partTables, partGroups, partHostnames, partOurBalancers, partListeners}
-	onceParts = []string{partBalancers, partTargetGroups, partHolders}
+	onceParts = []string{partBalancers, partTargetGroups, partBalancerTags, partHolders}
 )
 
 // facts are what a reading found, by part. Values of one part have one type, and are equal
@@ -93,7 +94,7 @@ func (f facts) parts() (fast, slow []part) {
 // empty reports whether a part needs no call, because it is about no object.
 func (f facts) empty(p part) bool {
 	switch p.name {
-	case partBalancerTags, partListenerTags:
+	case partOurTags, partListenerTags:
 		return len(f[p].(map[string]map[string]string)) == 0
 	case partOurTargetGroups:
 		return len(f[p].(targetGroupList)) == 0
