@@ -96,16 +96,23 @@ func networkBalancer(l types.LoadBalancer) (balancerFacts, error) {
 		return balancerFacts{}, err
 	}
 	b := balancerFacts{id: v.ID, vpc: v.Network, host: v.Host, why: v.Why}
-	var subnets, groups []awsnet.Ref
+	var subnets, groups, addresses []awsnet.Ref
 	for _, p := range v.Places {
 		subnets = append(subnets, awsnet.Foreign(p.Subnet))
+		if p.Allocation == "" {
+			continue
+		}
+		if err := ids(describeBalancers, p.Allocation, "eipalloc", "allocation"); err != nil {
+			return b, err
+		}
+		addresses = append(addresses, awsnet.Foreign(p.Allocation))
 	}
 	for _, id := range v.Security {
 		groups = append(groups, awsnet.Foreign(id))
 	}
 	b.object = awsnet.Balancer{
 		Title: clip(v.Name), Scheme: awsnet.Scheme(clip(string(v.Scheme))), DualStack: v.Families == cloud.DualStack,
-		Subnets: awsnet.RefsTo(subnets...), Groups: awsnet.RefsTo(groups...),
+		Subnets: awsnet.RefsTo(subnets...), Groups: awsnet.RefsTo(groups...), Elastic: awsnet.RefsTo(addresses...),
 	}
 	switch value(l.State).Code {
 	case types.LoadBalancerStateEnumProvisioning:

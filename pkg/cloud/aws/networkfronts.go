@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -32,10 +33,14 @@ func createNetworkBalancer(c *Client, ctx context.Context, x NetworkChange) (Mad
 	if err != nil {
 		return Made{}, err
 	}
+	places, err := placesOf(o)
+	if err != nil {
+		return Made{}, err
+	}
 	out, err := create(ctx, c, createBalancer, func(ctx context.Context) (*elb.CreateLoadBalancerOutput, error) {
 		return c.elb.CreateLoadBalancer(ctx, &elb.CreateLoadBalancerInput{
 			Name: &o.Title, Type: types.LoadBalancerTypeEnumNetwork, Scheme: types.LoadBalancerSchemeEnum(o.Scheme), IpAddressType: families(o.DualStack),
-			Subnets: idsIn(o.Subnets), SecurityGroups: idsIn(o.Groups), Tags: elbTags(x.Step.Tags),
+			SubnetMappings: places, SecurityGroups: idsIn(o.Groups), Tags: elbTags(x.Step.Tags),
 		})
 	})
 	if err != nil {
@@ -46,6 +51,23 @@ func createNetworkBalancer(c *Client, ctx context.Context, x NetworkChange) (Mad
 	}
 	made, err := networkBalancer(out.LoadBalancers[0])
 	return Made{ID: made.id, Given: awsnet.Given{Host: made.host}}, err
+}
+
+// placesOf returns the subnets of a new load balancer, each with one of its addresses if it
+// has any. Which subnet gets which address does not matter.
+func placesOf(o awsnet.Balancer) (all []types.SubnetMapping, err error) {
+	subnets, addresses := idsIn(o.Subnets), idsIn(o.Elastic)
+	if len(addresses) > 0 && len(addresses) != len(subnets) {
+		return nil, badCall(awsnet.Call{Action: createBalancer}, fmt.Sprintf("%s has %d addresses for %d subnets; it needs one for each", quoted(o.Title), len(addresses), len(subnets)))
+	}
+	for i, id := range subnets {
+		m := types.SubnetMapping{SubnetId: aws.String(id)}
+		if len(addresses) > 0 {
+			m.AllocationId = &addresses[i]
+		}
+		all = append(all, m)
+	}
+	return all, nil
 }
 
 // changeNetworkBalancer sets what the call names.
