@@ -185,5 +185,8 @@ func edits(have, want Object) (calls []Call, ok bool) {
 }
 
 // replaceable reports whether an object that no call can change is deleted and created
-// again. Others hold what people put there, or are known outside by their addresses.
-func replaceable(k Kind) bool { return k == KindNATGateway || k == KindBastion }
+// again. Others hold what people put there, or are known outside by their addresses. A target
+// group outlives its VPC.
+func replaceable(k Kind) bool {
+	return k == KindNATGateway || k == KindBastion || k == KindTargetGroup
+}
