@@ -28,7 +28,8 @@ type NetworkScope struct {
 	// VPC is the ID of a VPC that is not the cluster's own, or "".
 	VPC string
 	// Balancers, Bastion and Carrier include these: load balancers with their target groups,
-	// the bastion, and carrier gateways.
+	// the bastion, and carrier gateways. What a scope leaves out, a plan neither finds nor
+	// deletes, so leave out only what the network never had since it was last read whole.
 	Balancers, Bastion, Carrier bool
 	// Holders is for deletions. It includes all network interfaces in the VPC.
 	Holders bool
@@ -184,10 +185,18 @@ func (r *networkReader) readAll(ctx context.Context) error {
 		return err
 	}
 	r.findVPCs(r.facts)
-	if len(r.vpcs) == 0 {
+	if len(r.vpcs) == 0 && !r.scope.Holders {
 		return nil
 	}
-	if err := r.read(ctx, r.inVPCs()...); err != nil {
+	parts := r.inVPCs()
+	if len(r.vpcs) == 0 { // target groups outlive their VPC
+		parts = nil
+		r.set(part{name: partGroups}, groupList{})
+		if r.set(part{name: partBalancers}, balancerList(nil)); r.scope.Balancers {
+			parts = []part{{name: partTargetGroups}}
+		}
+	}
+	if err := r.read(ctx, parts...); err != nil {
 		return err
 	}
 	then := []part{{name: partRules}}

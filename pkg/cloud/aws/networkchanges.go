@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -203,7 +204,7 @@ func (c *Client) deletion(ctx context.Context, call awsnet.Call, x NetworkChange
 		return err
 	}
 	out, failed := query(ctx, c, describeInterfaces, func(ctx context.Context) (*ec2.DescribeNetworkInterfacesOutput, error) {
-		return c.ec2.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []types.Filter{by}})
+		return c.ec2.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []types.Filter{by}, MaxResults: aws.Int32(largestPage)})
 	})
 	if failed != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
+	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
 // prefixes are the prefixes of the IDs that a call deletes.
@@ -108,6 +109,9 @@ func deleteFromEC2(c *Client, ctx context.Context, call awsnet.Call, x NetworkCh
 		if err != nil {
 			return err
 		}
+		if there, err := c.routeIsStill(ctx, o); err != nil || !there {
+			return err
+		}
 		to4, to6 := destination(o.To)
 		return send(func(ctx context.Context) error {
 			_, err := c.ec2.DeleteRoute(ctx, &ec2.DeleteRouteInput{RouteTableId: &o.Table.ID, DestinationCidrBlock: to4, DestinationIpv6CidrBlock: to6})
@@ -115,6 +119,16 @@ func deleteFromEC2(c *Client, ctx context.Context, call awsnet.Call, x NetworkCh
 		})
 	}
 	return c.untag(ctx, call, x, send)
+}
+
+// routeIsStill reports whether a table has a route. It returns an error if that leads elsewhere
+// by now: AWS has no preconditions, and somebody else's route may have come in its place.
+func (c *Client) routeIsStill(ctx context.Context, o awsnet.Route) (bool, error) {
+	now, there, err := c.routeNow(ctx, o.Table.ID, o.To)
+	if err == nil && there && now.Target != o.Via.ID {
+		return false, &cloud.Error{Kind: cloud.Changed, Action: deleteRoute, Text: "route " + o.To.String() + " of " + o.Table.ID + " leads to " + clip(now.Target) + " now, and not to " + quoted(o.Via.ID) + "; reading the network again"}
+	}
+	return there, err
 }
 
 // untag deletes tags that still have the value of a Tagging.

@@ -68,7 +68,7 @@ func bastionOf(i types.Instance) (f awsnet.Found, there bool, err error) {
 	case types.InstanceStateNamePending:
 		f.State = awsnet.Pending
 	}
-	if f.State != awsnet.Deleting { // one that is being terminated may have lost its interface
+	if f.State != awsnet.Deleting || i.SubnetId != nil { // one that is being terminated may have lost its interface
 		if err := ids(describeInstances, value(i.SubnetId), "subnet", "subnet"); err != nil {
 			return f, false, err
 		}

@@ -15,7 +15,9 @@ import (
 
 // NetworkNow returns the state of single objects of a network, by ID, for steps that wait:
 // VPCs and their blocks, subnets, NAT gateways, endpoints, load balancers and bastions. It makes
-// one call for each kind. An object that is missing in the result does not exist.
+// one call for each kind, and for each 20 load balancers. An object that is missing in the
+// result does not exist. Tags of load balancers, and attributes that take calls of their own,
+// are not set.
 func (c *Client) NetworkNow(ctx context.Context, ids ...string) (map[string]awsnet.Found, error) {
 	kinds := make(map[string][]string)
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
@@ -30,7 +32,11 @@ func (c *Client) NetworkNow(ctx context.Context, ids ...string) (map[string]awsn
 	}
 	all := make(map[string]awsnet.Found)
 	for kind, wanted := range kinds {
-		for some := range slices.Chunk(wanted, mostValues) {
+		most := mostValues
+		if kind == partBalancers {
+			most = mostARNs
+		}
+		for some := range slices.Chunk(wanted, most) {
 			found, err := nowReads[kind](c, ctx, some)
 			if err != nil {
 				return nil, err

@@ -131,10 +131,16 @@ func writeBalancer(r *request, b *balancer) {
 	r.writePlaces(b)
 }
 
+// mostBalancerARNs is how many load balancers a read can name.
+const mostBalancerARNs = 20
+
 func describeBalancers(r *request) error {
 	names, arns := listedTexts(r.form, "Names"), listedTexts(r.form, "LoadBalancerArns")
 	if len(names) > 0 && len(arns) > 0 {
 		return invalid("Load balancer names and load balancer ARNs cannot be specified at the same time")
+	}
+	if len(arns) > mostBalancerARNs {
+		return invalid("A maximum of %d load balancer ARNs can be specified", mostBalancerARNs)
 	}
 	wanted, nameOf := arns, func(b *balancer) string { return b.id }
 	if len(names) > 0 {
