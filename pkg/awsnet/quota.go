@@ -32,7 +32,7 @@ var Quotas = []Quota{
 	{"vpc", "L-407747CB", "subnets per VPC", 200, KindSubnet, KindVPC},
 	{"vpc", "L-589F43AA", "route tables per VPC", 200, KindRouteTable, KindVPC},
 	{"vpc", "L-83CA0A9D", "blocks of IPv4 per VPC", 5, KindBlock, KindVPC},
-	{"vpc", "L-0EA8095F", "rules per security group and direction", 60, KindRule, KindSecurityGroup},
+	{"vpc", "L-0EA8095F", "rules per security group, direction and family", 60, KindRule, KindSecurityGroup},
 }
 
 // Usage is what an account has of a Quota.
@@ -88,6 +88,17 @@ func Headroom(p Plan, want map[Key]Wanted, use map[string]Usage) (short []Shorta
 	return short
 }
 
+// families returns the families whose quota a rule counts towards: both if it names a group.
+func (r Rule) families() []string {
+	switch {
+	case r.Addresses.IsValid() && r.Addresses.Addr().Is6():
+		return []string{"IPv6"}
+	case r.Addresses.IsValid() || r.Elastic != (Ref{}):
+		return []string{"IPv4"}
+	}
+	return []string{"IPv4", "IPv6"}
+}
+
 // demand returns what is to be created, or for limits of one object what it is to have.
 func (q Quota) demand(p Plan, want map[Key]Wanted) map[string]int {
 	n := make(map[string]int)
@@ -108,7 +119,9 @@ func (q Quota) demand(p Plan, want map[Key]Wanted) map[string]int {
 					if o.Egress {
 						way = "out"
 					}
-					n[part(o.Owner)+" ("+way+")"]++
+					for _, family := range o.families() {
+						n[part(o.Owner)+" ("+way+", "+family+")"]++
+					}
 				}
 			default:
 				if o.Key().Kind == q.kind {
@@ -116,8 +129,8 @@ func (q Quota) demand(p Plan, want map[Key]Wanted) map[string]int {
 				}
 			}
 		}
-		if q.kind == KindBlock {
-			n[""]++ // the VPC's first one
+		if q.kind == KindBlock || q.kind == KindRouteTable {
+			n[""]++ // the VPC's first block, and its main table
 		}
 		return n
 	}

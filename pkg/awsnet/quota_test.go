@@ -51,7 +51,7 @@ func TestHeadroomOfTheVPCAndItsGroups(t *testing.T) {
 	}
 	want := w.want("network:\n  vpc: {secondaryCidrBlocks: [" + strings.Join(blocks, ", ") + "]}\n  additionalNodeIngressRules: [{description: x, protocol: tcp, fromPort: 1, toPort: 1, cidrBlocks: [" + strings.Join(rules, ", ") + "]}]")
 	text := fmt.Sprint(awsnet.Headroom(awsnet.Diff(w.owner, want, w.account.Read()), want, nil))
-	for _, part := range []string{"blocks of IPv4 per VPC: the limit is 5, 0 are used, and 6 more are needed", "rules per security group and direction in node (in): the limit is 60"} {
+	for _, part := range []string{"blocks of IPv4 per VPC: the limit is 5, 0 are used, and 6 more are needed", "rules per security group, direction and family in node (in, IPv4): the limit is 60"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is missing in %s", part, text)
 		}
@@ -113,5 +113,40 @@ func TestRulesOfAGroupAreOneCall(t *testing.T) {
 	}
 	if calls["security-group/controlplane"] != 1 || calls["security-group/lb"] != 1 {
 		t.Error(calls)
+	}
+}
+
+// TestHeadroomOfRulesIsOfEachFamily: AWS counts rules of IPv4 and of IPv6 separately. A rule
+// that names a security group counts in both.
+func TestHeadroomOfRulesIsOfEachFamily(t *testing.T) {
+	short := func(v4, v6 int) string {
+		w := newWorld(t, 1)
+		var blocks []string
+		for i := range v4 {
+			blocks = append(blocks, fmt.Sprintf("192.0.2.%d/32", i))
+		}
+		for i := range v6 {
+			blocks = append(blocks, fmt.Sprintf("'2001:db8::%x/128'", i))
+		}
+		want := w.want("network:\n  additionalNodeIngressRules: [{description: x, protocol: tcp, fromPort: 1, toPort: 1, cidrBlocks: [" + strings.Join(blocks[:v4], ", ") + "], ipv6CidrBlocks: [" + strings.Join(blocks[v4:], ", ") + "]}]")
+		return fmt.Sprint(awsnet.Headroom(awsnet.Diff(w.owner, want, w.account.Read()), want, nil))
+	}
+	if text := short(45, 45); text != "[]" {
+		t.Errorf("45 rules of each family: %s", text)
+	}
+	if text := short(10, 60); !strings.Contains(text, "in node (in, IPv6): the limit is 60") || strings.Contains(text, "IPv4)") {
+		t.Errorf("60 rules of IPv6, and those of security groups: %s", text)
+	}
+}
+
+// TestHeadroomCountsTheMainTable: it counts towards the quota of tables.
+func TestHeadroomCountsTheMainTable(t *testing.T) {
+	w := newWorld(t, 1)
+	want := w.want(specs["three zones"])
+	plan := awsnet.Diff(w.owner, want, w.account.Read())
+	for limit, fits := range map[int]bool{4: false, 5: true} {
+		if short := awsnet.Headroom(plan, want, map[string]awsnet.Usage{"L-589F43AA": {Limit: limit}}); (len(short) == 0) != fits {
+			t.Errorf("4 tables beside the main one, and a limit of %d: %v", limit, short)
+		}
 	}
 }
