@@ -14,6 +14,12 @@ const defaultShare = 0.5
 // publishedChange.
 var published = map[string]cloud.Budget{
 	"ModifyNetworkInterfaceAttribute": {Burst: 100, Rate: 5},
+	createNAT:                         {Burst: 10, Rate: 1},
+	deleteNAT:                         {Burst: 10, Rate: 1},
+	createTags:                        {Burst: 100, Rate: 10},
+	deleteTags:                        {Burst: 100, Rate: 10},
+	runInstances:                      {Burst: 5, Rate: 2},
+	terminateInstances:                {Burst: 100, Rate: 5},
 	createEndpoint:                    {Burst: 4, Rate: 0.3},
 	modifyEndpoint:                    {Burst: 4, Rate: 0.3},
 	deleteEndpoints:                   {Burst: 4, Rate: 0.3},

@@ -16,7 +16,10 @@ func TestBudgetsLeaveHalfToOthers(t *testing.T) {
 		replaceRoute:      {{Burst: 50, Rate: 2.5}, {Burst: 100, Rate: 10}},
 		deleteRoute:       {{Burst: 50, Rate: 2.5}, {Burst: 100, Rate: 10}},
 		modifyInterface:   {{Burst: 50, Rate: 2.5}, {Burst: 200, Rate: 10}},
-		"RunInstances":    {{Burst: 25, Rate: 2.5}, {Burst: 100, Rate: 10}},
+		createSubnet:      {{Burst: 25, Rate: 2.5}, {Burst: 100, Rate: 10}},
+		createNAT:         {{Burst: 5, Rate: 0.5}, {Burst: 20, Rate: 2}},
+		deleteNAT:         {{Burst: 5, Rate: 0.5}, {Burst: 20, Rate: 2}},
+		runInstances:      {{Burst: 2.5, Rate: 1}, {Burst: 10, Rate: 4}},
 		getQuota:          {{Burst: 2, Rate: 0.5}, {Burst: 8, Rate: 2}},
 	} {
 		for i, share := range []float64{defaultShare, 2} {

@@ -122,7 +122,7 @@ func deleteFromEC2(c *Client, ctx context.Context, call awsnet.Call, x NetworkCh
 }
 
 // routeIsStill reports whether a table has a route. It returns an error if that leads elsewhere
-// by now: AWS has no preconditions, and somebody else's route may have come in its place.
+// by now: AWS has no preconditions, and a foreign route may have come in its place.
 func (c *Client) routeIsStill(ctx context.Context, o awsnet.Route) (bool, error) {
 	now, there, err := c.routeNow(ctx, o.Table.ID, o.To)
 	if err == nil && there && now.Target != o.Via.ID {
