@@ -61,6 +61,9 @@ func (c *Client) Network(ctx context.Context, s NetworkScope) (awsnet.Account, e
 	if id, age := c.networks.unseen(s.Owner, r.facts); id != "" {
 		return awsnet.Account{}, &cloud.Error{Kind: cloud.Pending, Action: "Describe", Text: fmt.Sprintf("AWS does not show %s yet, which was created %s ago; reading again", id, age.Round(time.Second))}
 	}
+	if err := c.networks.doubtful(s.Owner, a); err != nil {
+		return awsnet.Account{}, err
+	}
 	settled := !s.Holders && !slices.ContainsFunc(a.Found, func(f awsnet.Found) bool { return f.State != awsnet.Usable })
 	c.networks.remember(r, settled, began)
 	return a, nil

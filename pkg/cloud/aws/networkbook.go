@@ -25,6 +25,7 @@ type networkBook struct {
 	running map[*networkReader]bool // complete readings, and whether a change made each stale
 	born    map[string]birth        // what the Client created in the last minute, by ID
 	answers map[string]string       // what was created with a client token, by ID
+	doubts  map[doubt]time.Time     // when a creation had no answer
 }
 
 // birth is when an object was created, and with which tags.

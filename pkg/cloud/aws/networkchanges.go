@@ -78,6 +78,7 @@ func (c *Client) ChangeNetwork(ctx context.Context, o awsnet.Owner, call awsnet.
 	c.networks.changed(o)
 	defer c.networks.changed(o)
 	made, err := c.afterLag(ctx, named, func() ([]Made, error) { return change(c, ctx, call, all) })
+	c.networks.ended(o, call, all[0], err)
 	if deletes[call.Action] {
 		err = c.deletion(ctx, call, all[0], err)
 	}
