@@ -10,7 +10,10 @@ import (
 // Diff returns what makes an account what want is. A want without anything is refused: see
 // Destroy.
 func Diff(o Owner, want map[Key]Wanted, a Account) Plan {
-	if len(want) == 0 {
+	switch {
+	case o.UID == "":
+		return Plan{Problems: []Problem{{"metadata.uid", "the cluster has no UID, so nothing could be told to be its own; set it"}}}
+	case len(want) == 0:
 		return Plan{Problems: []Problem{{"spec", "the network wants nothing; delete the cluster, or correct the spec"}}}
 	}
 	return diff(o, want, a, false)

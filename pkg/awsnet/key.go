@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Kind is what an Object is.
@@ -66,11 +67,12 @@ type Key struct {
 // String returns the key as it is in the tag of the object, such as "subnet/public-a".
 func (k Key) String() string { return string(k.Kind) + "/" + k.Name }
 
-// ParseKey returns the Key of a tag's value.
+// ParseKey returns the Key of a tag's value. Names have no control characters, which separate
+// the members of Refs.
 func ParseKey(s string) (k Key, ok bool) {
 	kind, name, ok := strings.Cut(s, "/")
 	k = Key{Kind(kind), name}
-	return k, ok && name != "" && slices.Contains(kinds, k.Kind)
+	return k, ok && name != "" && !strings.ContainsFunc(name, unicode.IsControl) && slices.Contains(kinds, k.Kind)
 }
 
 func compareKeys(a, b Key) int {
