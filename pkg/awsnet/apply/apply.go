@@ -1,0 +1,91 @@
+package apply
+
+import (
+	"context"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/awsnet"
+)
+
+// Client makes the calls of a Plan.
+type Client interface {
+	// Change makes one call. The result has one element for each change.
+	Change(ctx context.Context, call awsnet.Call, all []Change) ([]Made, error)
+	// Now returns the state of objects, by ID. What is missing in the result does not exist.
+	Now(ctx context.Context, ids []string) (map[string]awsnet.Found, error)
+}
+
+// Options are the limits of Apply.
+type Options struct {
+	// Most is how many calls are in flight at once, at least 1.
+	Most int
+	// Poll is the time between two reads of what steps wait for.
+	Poll time.Duration
+	// Report takes each new Progress, if it is set. It must not block.
+	Report func(Progress)
+}
+
+// ended is the result of a call, and seen that of a read.
+type (
+	ended struct {
+		task Task
+		made []Made
+		err  error
+	}
+	seen struct {
+		ids []string
+		now map[string]awsnet.Found
+		err error
+	}
+)
+
+// Apply carries out a Plan until nothing of it can go on, or until ctx ends. Then it begins no
+// call, and waits for those in flight: the result of a call that may have made something is not
+// lost. A read of what steps wait for that failed is repeated; only ctx limits it.
+func Apply(ctx context.Context, p awsnet.Plan, c Client, o Options) Progress {
+	r := New(p)
+	calls, reads := make(chan ended), make(chan seen)
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	reading, due := false, false
+	stop := ctx.Done()
+	for {
+		if ctx.Err() == nil {
+			for _, t := range r.Next(max(1, o.Most) - r.calls) {
+				go func() {
+					made, err := c.Change(ctx, t.Call, t.Changes)
+					calls <- ended{t, made, err}
+				}()
+			}
+			if ids := r.Waiting(); due && !reading && len(ids) > 0 {
+				reading, due = true, false
+				go func() {
+					now, err := c.Now(ctx, ids)
+					reads <- seen{ids, now, err}
+				}()
+			}
+		}
+		now := r.Progress()
+		if o.Report != nil {
+			o.Report(now)
+		}
+		if !reading && now.Calls == 0 && (len(now.Waiting) == 0 || ctx.Err() != nil) { // nothing more can begin
+			return now
+		}
+		select {
+		case e := <-calls:
+			r.Ended(e.task, e.made, e.err)
+		case s := <-reads:
+			if reading = false; s.err == nil {
+				r.Saw(s.ids, s.now)
+			}
+			poll.Reset(o.Poll)
+		case <-poll.C:
+			if due = len(r.Waiting()) > 0; !due {
+				poll.Reset(o.Poll)
+			}
+		case <-stop:
+			stop = nil
+		}
+	}
+}
