@@ -82,31 +82,3 @@ func describeInstanceAttribute(r *request) error {
 	}
 	return nil
 }
-
-// describeTopology answers with the network nodes above running instances.
-func describeTopology(r *request) error {
-	k := *instanceKind
-	k.least, k.most = 1, 100
-	k.by = attributes[*instance]{
-		"availability-zone": instanceKind.by["availability-zone"],
-		"instance-type":     instanceKind.by["instance-type"],
-		"zone-id":           func(_ *request, i *instance) []string { return one(i.zone.id) },
-	}
-	k.hidden = func(i *instance) bool { return i.state != running }
-	found, next, err := pick(r, &r.instances, &k)
-	if err != nil {
-		return err
-	}
-	x := r.x
-	items(x, "instanceSet", found, func(i *instance) {
-		x.text("instanceId", i.id)
-		x.text("instanceType", i.itype)
-		x.text("availabilityZone", i.zone.name)
-		x.text("zoneId", i.zone.id)
-		items(x, "networkNodeSet", []string{"nn-" + i.zone.id + "-1", "nn-" + i.zone.id + "-2", "nn-" + i.id[len(i.id)-2:]}, func(node string) {
-			x.b = append(x.b, node...)
-		})
-	})
-	x.text("nextToken", next)
-	return nil
-}

@@ -230,3 +230,50 @@ var describing = scenario{"pages", []row{
 		return fmt.Sprint(sizes)
 	}},
 }}
+
+// topology returns the network nodes of instances, as the number of layers and whether the top
+// one is shared.
+func (w *world) topology(names ...string) string {
+	var ids []string
+	for _, name := range names {
+		ids = append(ids, *w.id(name))
+	}
+	out, err := w.ec2.DescribeInstanceTopology(w.ctx, &ec2.DescribeInstanceTopologyInput{InstanceIds: ids})
+	return said(err, func() string {
+		var all []string
+		for _, i := range out.Instances {
+			all = append(all, fmt.Sprintf("%s %s %d %t", w.plain(*i.InstanceId), *i.InstanceType, len(i.NetworkNodes), i.NetworkNodes[0] == out.Instances[0].NetworkNodes[0]))
+		}
+		slices.Sort(all)
+		return strings.Join(all, "; ")
+	})
+}
+
+// motoLacks is moto's answer to an action that it does not have.
+const motoLacks = "HTTP 500"
+
+var placing = scenario{"topology", []row{
+	{name: "a VPC", want: "ok", do: func(w *world) string { return w.vpc("vpc", "10.0.0.0/16") }},
+	{name: "a subnet", want: "ok", do: func(w *world) string { return w.subnet("a", "vpc", "10.0.0.0/24", "eu-central-1b") }},
+	{name: "an instance", want: "pending", do: func(w *world) string { return w.launch("i1", "a") }},
+	{name: "one for machine learning", want: "pending", do: func(w *world) string { return w.launchAs("i2", "a", types.InstanceTypeP548xlarge) }},
+	{name: "a second one", want: "pending", do: func(w *world) string { return w.launchAs("i3", "a", types.InstanceTypeTrn132xlarge) }},
+	{name: "of a type without layers", moto: motoLacks, want: "", do: func(w *world) string { return w.topology("i1") }},
+	{name: "of all", moto: motoLacks, want: "i2 p5.48xlarge 3 true; i3 trn1.32xlarge 3 true", do: func(w *world) string { return w.topology("i1", "i2", "i3") }},
+	{name: "of one that there is not", moto: motoLacks, want: "InvalidInstanceID.NotFound", do: func(w *world) string {
+		_, err := w.ec2.DescribeInstanceTopology(w.ctx, &ec2.DescribeInstanceTopologyInput{InstanceIds: []string{*w.id("i2"), "i-0123456789abcdef0"}})
+		return code(err)
+	}},
+	{name: "of too many", moto: motoLacks, want: "InvalidParameterValue", do: func(w *world) string {
+		_, err := w.ec2.DescribeInstanceTopology(w.ctx, &ec2.DescribeInstanceTopologyInput{InstanceIds: slices.Repeat([]string{*w.id("i2")}, 101)})
+		return code(err)
+	}},
+	{name: "stopped", want: "running stopping", do: func(w *world) string {
+		out, err := w.ec2.StopInstances(w.ctx, &ec2.StopInstancesInput{InstanceIds: []string{*w.id("i2")}})
+		return said(err, func() string {
+			s := out.StoppingInstances[0]
+			return fmt.Sprintf("%s %s", s.PreviousState.Name, s.CurrentState.Name)
+		})
+	}},
+	{name: "of a stopped one", moto: motoLacks, want: "i3 trn1.32xlarge 3 true", do: func(w *world) string { return w.topology("i2", "i3") }},
+}}

@@ -23,7 +23,7 @@ type scenario struct {
 	rows []row
 }
 
-var scenarios = []scenario{identity, networks, tables, routes, refusals, instances, describing, groups, gateways, nats, balancers, balancerChanges, targetGroups, targetsAndListeners, addresses, attributes, blocks, ways, associations, ruleChanges, ruleTags}
+var scenarios = []scenario{identity, networks, tables, routes, refusals, instances, placing, describing, groups, gateways, nats, balancers, balancerChanges, targetGroups, targetsAndListeners, addresses, attributes, blocks, ways, associations, ruleChanges, ruleTags}
 
 // TestFakeIsAsAWS makes every call of the conformance table with the real SDK.
 func TestFakeIsAsAWS(t *testing.T) {

@@ -61,7 +61,8 @@ func defaults() Settings {
 
 // Published returns the buckets of an account that AWS has not changed: 100 calls and 20
 // a second of what reads, 50 and 5 of what writes, 50 and 10 of an unfiltered read. The
-// reads of load balancers together have 40 and 10. The bucket of their changes is an assumption.
+// reads of load balancers together have 40 and 10. The buckets of their changes and of the topology
+// are assumptions.
 func Published() map[string]Bucket {
 	read, write := Bucket{100, 20}, Bucket{50, 5}
 	b := map[string]Bucket{
@@ -73,6 +74,7 @@ func Published() map[string]Bucket {
 			b[o.name] = read
 		}
 	}
+	b["DescribeInstanceTopology"] = Bucket{1, 1} // an assumption
 	return b
 }
 

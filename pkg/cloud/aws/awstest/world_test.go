@@ -168,8 +168,12 @@ func (w *world) table(name, vpc string, tags ...string) string {
 
 // launch launches an instance, whose interface it calls NAME/eni.
 func (w *world) launch(name, subnet string) string {
+	return w.launchAs(name, subnet, types.InstanceTypeM5Large)
+}
+
+func (w *world) launchAs(name, subnet string, kind types.InstanceType) string {
 	out, err := w.ec2.RunInstances(w.ctx, &ec2.RunInstancesInput{
-		ImageId: aws.String("ami-12c6146b"), InstanceType: types.InstanceTypeM5Large, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
+		ImageId: aws.String("ami-12c6146b"), InstanceType: kind, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 		SubnetId: w.id(subnet), TagSpecifications: tagsOf(types.ResourceTypeInstance, "Name", name),
 	})
 	return said(err, func() string {
