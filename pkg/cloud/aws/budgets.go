@@ -23,6 +23,8 @@ var published = map[string]cloud.Budget{
 	createEndpoint:                    {Burst: 4, Rate: 0.3},
 	modifyEndpoint:                    {Burst: 4, Rate: 0.3},
 	deleteEndpoints:                   {Burst: 4, Rate: 0.3},
+	// This is an assumption. A Client needs the action only for new Nodes of a few types.
+	describeTopology: {Burst: 1, Rate: 1},
 	// All reads of Elastic Load Balancing share a bucket. The bucket of the changes is not
 	// published, so this one is an assumption.
 	readsOfBalancers:   {Burst: 40, Rate: 10},

@@ -1,9 +1,11 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"sync"
 	"time"
 
@@ -55,6 +57,7 @@ type Client struct {
 	zones    zones
 	marked   tagBook
 	networks networkBook
+	topology topology
 	many     int // from more instances than this, read reads by the cluster's tag first
 	counter  cloud.Counter
 
@@ -78,8 +81,13 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if o.Share == 0 {
 		o.Share = defaultShare
 	}
+	layered, err := regexp.Compile(cmp.Or(o.Config.Layered, usualLayered))
+	if err != nil {
+		return nil, fmt.Errorf("SupportedTopologyInstanceTypePattern: %w", err)
+	}
 	c := &Client{
-		config: o.Config, region: loaded.Region, many: many, dropped: make(map[string]bool), marked: tagBook{foreign: mostForeign},
+		topology: topology{layered: layered},
+		config:   o.Config, region: loaded.Region, many: many, dropped: make(map[string]bool), marked: tagBook{foreign: mostForeign},
 		limiter: cloud.NewLimiter(func(action string) cloud.Budget { return budgetOf(action, o.Share) }),
 		ec2: ec2.NewFromConfig(loaded, func(to *ec2.Options) {
 			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "ec2", to.BaseEndpoint), plain{to.HTTPClient}

@@ -31,6 +31,9 @@ type Config struct {
 	// Families are the families of Nodes' addresses, "ipv4" and "ipv6", in the order in
 	// which Nodes list them.
 	Families []string
+	// Layered is the regular expression of the types of instances whose Nodes get the labels of
+	// the network's topology, or "".
+	Layered string
 	// KeepsNodeRules is set if the security groups of Nodes must not get rules for load balancers.
 	KeepsNodeRules bool
 	// Security is the ID of the security group of load balancers whose Services name none.

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,28 +12,24 @@ import (
 // settings has a function for each setting of the section Global, keyed by the lower-case
 // name. It sets the setting, and returns a warning about a value without effect.
 var settings = map[string]func(c *Config, value string) (warning string, err error){
-	"kubernetesclusterid":         func(c *Config, value string) (string, error) { return "", c.setCluster(value, false) },
-	"kubernetesclustertag":        func(c *Config, value string) (string, error) { return "", c.setCluster(value, true) },
-	"region":                      func(c *Config, value string) (string, error) { return "", c.setRegion(value) },
-	"zone":                        func(c *Config, value string) (string, error) { return "", c.setZone(value) },
-	"vpc":                         func(c *Config, value string) (string, error) { return "", c.setVPC(value) },
-	"routetableid":                func(c *Config, value string) (string, error) { return "", c.addTables(value) },
-	"rolearn":                     func(c *Config, value string) (string, error) { return "", c.setRole(value) },
-	"nodeipfamilies":              (*Config).addFamily,
-	"disablesecuritygroupingress": func(c *Config, value string) (string, error) { return "", c.setNodeRules(value) },
-	"elbsecuritygroup":            func(c *Config, value string) (string, error) { return "", c.setSecurity(value) },
-	"nlbsecuritygroupmode":        func(c *Config, value string) (string, error) { c.setMode(value); return "", nil },
+	"kubernetesclusterid":                  func(c *Config, value string) (string, error) { return "", c.setCluster(value, false) },
+	"kubernetesclustertag":                 func(c *Config, value string) (string, error) { return "", c.setCluster(value, true) },
+	"region":                               func(c *Config, value string) (string, error) { return "", c.setRegion(value) },
+	"zone":                                 func(c *Config, value string) (string, error) { return "", c.setZone(value) },
+	"vpc":                                  func(c *Config, value string) (string, error) { return "", c.setVPC(value) },
+	"routetableid":                         func(c *Config, value string) (string, error) { return "", c.addTables(value) },
+	"rolearn":                              func(c *Config, value string) (string, error) { return "", c.setRole(value) },
+	"nodeipfamilies":                       (*Config).addFamily,
+	"disablesecuritygroupingress":          func(c *Config, value string) (string, error) { return "", c.setNodeRules(value) },
+	"elbsecuritygroup":                     func(c *Config, value string) (string, error) { return "", c.setSecurity(value) },
+	"supportedtopologyinstancetypepattern": func(c *Config, value string) (string, error) { return "", c.setLayered(value) },
+	"nlbsecuritygroupmode":                 func(c *Config, value string) (string, error) { c.setMode(value); return "", nil },
 }
 
-// balancers describes, for warnings, the settings of load balancers.
-const balancers = "load balancers"
-
-// elsewhere are settings without effect here, each with the feature that it configures.
-var elsewhere = map[string]string{
-	"subnetid": balancers,
-	"clusterserviceloadbalancerhealthprobemode": balancers, "clusterservicesharedloadbalancerhealthprobeport": balancers,
-	"clusterservicesharedloadbalancerhealthprobepath": balancers,
-	"supportedtopologyinstancetypepattern":            "labels of the network's topology",
+// ofBalancers are settings of load balancers that have no effect here.
+var ofBalancers = map[string]bool{
+	"subnetid": true, "clusterserviceloadbalancerhealthprobemode": true,
+	"clusterservicesharedloadbalancerhealthprobeport": true, "clusterservicesharedloadbalancerhealthprobepath": true,
 }
 
 // set sets one setting of the section Global. It returns a warning if the setting has no
@@ -42,14 +39,10 @@ func (c *Config) set(e ini.Entry) (warning string, err error) {
 	if to, known := settings[name]; known {
 		return to(c, e.Value)
 	}
-	subject, known := elsewhere[name]
-	if !known {
-		return "is unknown, and has no effect", nil
+	if ofBalancers[name] {
+		return "is about load balancers, and has no effect; use the annotations of Services", nil
 	}
-	if subject == balancers {
-		return "is about " + subject + ", and has no effect; use the annotations of Services", nil
-	}
-	return "is about " + subject + ", and has no effect", nil
+	return "is unknown, and has no effect", nil
 }
 
 // setCluster sets the cluster's name. Two lines may not give different names.
@@ -132,6 +125,20 @@ func (c *Config) setNodeRules(value string) error {
 		c.KeepsNodeRules = false
 	default:
 		return fmt.Errorf("%.40q is neither true nor false; use one of them", value)
+	}
+	return nil
+}
+
+// longestPattern limits a regular expression, in bytes.
+const longestPattern = 1000
+
+func (c *Config) setLayered(value string) error {
+	c.Layered = value
+	if len(value) > longestPattern {
+		return fmt.Errorf("has %d bytes, and the maximum is %d; use a shorter one", len(value), longestPattern)
+	}
+	if _, err := regexp.Compile(value); err != nil {
+		return fmt.Errorf("%.80q is not a regular expression; use one like ^(hpc|trn|p)[0-9]: %w", value, err)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 // used are all actions that the client requests.
 var used = append([]string{
-	describeInstances, describeTables, getQuota, createRoute, replaceRoute, deleteRoute, modifyInterface,
+	describeInstances, describeTopology, describeTables, getQuota, createRoute, replaceRoute, deleteRoute, modifyInterface,
 	describeSubnets, describeZones, describeGroups, createSecurityGroup, deleteSecurityGroup, authorizeIngress, revokeIngress, describeIngress, createTags,
 }, slices.Collect(maps.Keys(balancing))...)
 
