@@ -29,6 +29,9 @@ type Lookup[V any] struct {
 	// Moved, if set, reports whether Due has changed the controller's plan since the last
 	// call of Moved. If so, the Engine plans again, in every mode.
 	Moved func() bool
+	// More, if set, reports whether more keys may become due without a new event, such as
+	// when another lookup returns. Until then, not everything was looked up once.
+	More func() bool
 }
 
 // LookUp adds a Lookup to an Engine.
@@ -74,7 +77,7 @@ func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again 
 	}
 	if len(keys) == 0 {
 		q.set(func() {
-			if !q.tried {
+			if !q.tried && (q.More == nil || !q.More()) {
 				q.tried = true
 				close(q.all)
 			}

@@ -15,7 +15,7 @@ import (
 // onAWS is Amazon Web Services.
 func onAWS() provider {
 	return provider{
-		name: "aws", page: "Documentation/cloud-aws.md", zoneID: "topology.k8s.aws/zone-id", forwarding: aws.Forwarding,
+		name: "aws", page: "Documentation/cloud-aws.md", zoneID: "topology.k8s.aws/zone-id", layer: "topology.k8s.aws/network-node-layer-", forwarding: aws.Forwarding,
 		flags: (*settings).awsFlags, read: (*settings).readAWS, connect: (*settings).connectAWS, secrets: (*settings).awsSecrets,
 	}
 }

@@ -24,9 +24,15 @@ var onFake = []string{"--cloud-provider=aws", "--cluster-name=prod", "--healthz-
 // newAWS returns an API server with n Nodes that wait for their instances in the account.
 func newAWS(t *testing.T, n int) (cluster, *awstest.Server, []awstest.Instance) {
 	t.Helper()
+	return newAWSOf(t, n, "")
+}
+
+// newAWSOf is newAWS with instances of a type.
+func newAWSOf(t *testing.T, n int, kind string) (cluster, *awstest.Server, []awstest.Instance) {
+	t.Helper()
 	c, f := newCluster(t), awstest.New(t)
 	f.Setenv(t)
-	instances := f.Launch(awstest.Launch{Count: n, Tags: map[string]string{"kubernetes.io/cluster/prod": "owned"}})
+	instances := f.Launch(awstest.Launch{Count: n, Type: kind, Tags: map[string]string{"kubernetes.io/cluster/prod": "owned"}})
 	c.Do(func() {
 		for i, at := range instances {
 			node := large(i)

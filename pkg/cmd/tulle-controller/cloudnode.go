@@ -43,8 +43,10 @@ func (s *settings) nodeFlags() []flags.Flag {
 var cloudNodePart = part{name: cloudnode.Name, aliases: []string{"cloud-node"}, idle: (*settings).needsCloud, add: (*process).addCloudNode}
 
 func (p *process) addCloudNode() error {
+	topology, _ := p.cloud.(cloudnode.Topology) // nil if this cloud has none
 	c := cloudnode.New(p.engine, cloudnode.Options{
-		Client: p.client, Cloud: p.cloud, Refresh: p.settings.nodes.refresh, ZoneID: p.settings.provider().zoneID, Event: p.engine.Event,
+		Client: p.client, Cloud: p.cloud, Refresh: p.settings.nodes.refresh, ZoneID: p.settings.provider().zoneID,
+		Topology: topology, Layer: p.settings.provider().layer, Event: p.engine.Event,
 	})
 	p.reports = append(p.reports, func(r *reading, _ bool) {
 		now := c.Report(r.at)

@@ -23,6 +23,9 @@ type provider struct {
 	lacks []string
 	// zoneID is the cloud's own label for the ID of a zone, or "".
 	zoneID string
+	// layer is what the cloud's own labels for network nodes begin with. The number of the
+	// layer follows.
+	layer string
 	// forwarding is how the cloud calls what lets an instance forward packets.
 	forwarding cloud.Forwarding
 	// forgets is set if the cloud does not show an instance after its end.

@@ -2,6 +2,7 @@ package cloudnode
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"time"
 
@@ -33,6 +34,10 @@ type Options struct {
 	Refresh time.Duration
 	// ZoneID is the cloud's own label for Instance.ZoneID, or "".
 	ZoneID string
+	// Topology, if set, knows the places of instances in the cloud's network. Layer is the
+	// cloud's own label for the network nodes of a layer, without the layer's number.
+	Topology Topology
+	Layer    string
 	// Event sends an event about a Node.
 	Event func(controller.Event)
 }
@@ -62,6 +67,8 @@ type Controller struct {
 	last      time.Time           // the last lookup
 	refresh   time.Time           // when all Nodes are looked up again
 
+	places places // the lookups of places in the network
+
 	steps    controller.Schedule // Nodes that may need a write
 	inFlight map[string]*flight  // the write in flight of each Node
 
@@ -79,7 +86,7 @@ func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
 		options: o, keys: make(map[string]string), nodes: make(map[string]*node), shares: make(shares),
 		lookingUp: make(map[string][]string), inFlight: make(map[string]*flight), began: time.Now(), led: time.Now(),
-		reads: controller.NewSchedule(), steps: controller.NewSchedule(),
+		reads: controller.NewSchedule(), steps: controller.NewSchedule(), places: newPlaces(),
 	}
 	for _, pair := range pairs {
 		c.keys[pair[0]], c.keys[pair[1]] = pair[0], pair[1]
@@ -87,11 +94,21 @@ func New(e *controller.Engine, o Options) *Controller {
 	if o.ZoneID != "" {
 		c.keys[o.ZoneID] = o.ZoneID
 	}
+	if o.Topology != nil {
+		top := layerLabel(o.Layer, 1)
+		c.keys[top] = top
+	}
 	controller.Follow(e, controller.Feed[kube.Node, node]{
 		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,
 		Keep: c.keep, List: c.list, Set: c.set, Delete: c.remove,
 	})
 	controller.LookUp(e, controller.Lookup[cloud.Instance]{What: "instances of Nodes", Due: c.due, Read: c.read, Take: c.take})
+	if o.Topology != nil {
+		controller.LookUp(e, controller.Lookup[[]string]{
+			What: "places of instances in the network", Due: c.duePlaces, Read: o.Topology.NetworkNodes, Take: c.takePlaces,
+			More: func() bool { return len(c.lookingUp) > 0 },
+		})
+	}
 	e.Add(c)
 	return c
 }
@@ -101,7 +118,7 @@ func (c *Controller) Name() string { return Name }
 
 // Plan implements controller.Controller.
 func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, again time.Time) {
-	reads := c.reads.Next()
+	reads, places := c.reads.Next(), c.places.due.Next()
 	for len(writes) < n {
 		name, due := c.steps.Pop(now)
 		if !due {
@@ -112,8 +129,12 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 		}
 	}
 	again = controller.Earlier(c.announce(now), c.steps.Next())
+	// The Engine looks up before it plans.
 	if next := c.reads.Next(); next != reads {
-		again = controller.Earlier(again, next) // the Engine looks up before it plans
+		again = controller.Earlier(again, next)
+	}
+	if next := c.places.due.Next(); next != places {
+		again = controller.Earlier(again, next)
 	}
 	return writes, again
 }
@@ -123,9 +144,10 @@ func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, agai
 func (c *Controller) Lead(election.Term) {
 	now := time.Now()
 	c.lookingUp, c.inFlight, c.shares = make(map[string][]string), make(map[string]*flight), make(shares)
+	c.places = newPlaces()
 	c.reads, c.led, c.last, c.refresh = controller.NewSchedule(), now, time.Time{}, time.Time{}
 	for name, n := range c.nodes {
-		n.instance, n.answered, n.misses, n.failures = nil, time.Time{}, 0, 0
+		n.instance, n.answered, n.place, n.misses, n.failures = nil, time.Time{}, place{}, 0, 0
 		c.requestLookup(n, now)
 		c.steps.Set(name, now)
 	}
@@ -188,6 +210,9 @@ func (c *Controller) planNode(n *node, now time.Time) (w controller.Write, ok bo
 	case n.tainted && c.shares.holder(n, now) != nil:
 		c.steps.Set(n.name, now.Add(lookupLast))
 		return w, false
+	case c.needsPlace(n):
+		c.requestPlace(n, now)
+		return w, false
 	}
 	l, err := c.pending(n, n.instance)
 	switch {
@@ -217,7 +242,9 @@ func (c *Controller) pending(n *node, i *cloud.Instance) (change, error) {
 	case i == nil:
 		return change{}, nil
 	}
-	return initial(n, i, c.options.ZoneID)
+	l, err := initial(n, i, c.options.ZoneID)
+	maps.Copy(l.labels, c.layersOf(n, i))
+	return l, err
 }
 
 // isDescribed reports whether the cloud has described the Node's instance, and the instance

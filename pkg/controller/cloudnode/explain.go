@@ -51,6 +51,8 @@ func (c *Controller) explainTaint(n *node) controller.Line {
 		l.Text = text
 	case !n.isDescribed():
 		l.Text = "stays until the cloud describes the Node's instance"
+	case c.needsPlace(n):
+		l.Text = waitsForPlace(n)
 	case n.failures > 0:
 		l.Text = "the API server refuses the change; the Node's events say why"
 	default:

@@ -22,6 +22,8 @@ const (
 	refresh = time.Hour
 	// zoneLabel is the cloud's own label.
 	zoneLabel = "topology.fake.example/zone-id"
+	// layer is what the cloud's labels of network nodes begin with.
+	layer = "topology.fake.example/network-node-layer-"
 )
 
 // lab is an API server, a cloud and a controller.
@@ -43,7 +45,7 @@ func inLabAs(t *testing.T, mode controller.Mode, test func(l *lab)) {
 		l := &lab{Lab: in, cloud: cloudtest.NewFleet()}
 		l.cloud.Latency = latency
 		l.Start(controller.Options{Mode: mode}, func(e *controller.Engine) {
-			l.c = New(e, Options{Client: l.Client, Cloud: l.cloud, Refresh: refresh, ZoneID: zoneLabel, Event: e.Event})
+			l.c = New(e, Options{Client: l.Client, Cloud: l.cloud, Refresh: refresh, ZoneID: zoneLabel, Topology: l.cloud, Layer: layer, Event: e.Event})
 		})
 		test(l)
 	})

@@ -150,6 +150,9 @@ func (c *Controller) take(keys []string, found map[string]cloud.Instance) {
 				c.shares.remove(n)
 				n.instance, n.answered = &i, c.last
 				c.shares.add(n)
+				if c.needsPlace(n) {
+					c.requestPlace(n, now)
+				}
 			}
 			switch {
 			case !answered, n.tainted && !n.isDescribed():
@@ -178,12 +181,17 @@ func (n *node) contradicts() bool {
 // needed.
 func (c *Controller) retryLookup(n *node, now time.Time) { c.backOff(n, now, lookupLast) }
 
-// backOff schedules another lookup of a Node, at most a time after the last one. The times
-// lie on a grid, so that one lookup serves many Nodes. The grid starts at a time of the
-// monotonic clock: Truncate would use the wall clock, which may be set back.
+// backOff schedules another lookup of a Node, at most a time after the last one.
 func (c *Controller) backOff(n *node, now time.Time, most time.Duration) {
-	d := min(most, lookupFirst<<min(n.misses, mostDoublings))
+	c.reads.Set(n.name, c.afterMisses(n.misses, now, most))
 	n.misses++
+}
+
+// afterMisses returns the time of the next lookup after misses in a row, at most a time from now.
+// The times lie on a grid, so that one lookup serves many Nodes. The grid starts at a time of the
+// monotonic clock: Truncate would use the wall clock, which may be set back.
+func (c *Controller) afterMisses(misses int, now time.Time, most time.Duration) time.Time {
+	d := min(most, lookupFirst<<min(misses, mostDoublings))
 	at := now.Add(d)
-	c.reads.Set(n.name, at.Add(-(at.Sub(c.began) % (d / 4))))
+	return at.Add(-(at.Sub(c.began) % (d / 4)))
 }

@@ -34,6 +34,7 @@ type node struct {
 	// lookup: the answer may lack later changes.
 	instance *cloud.Instance
 	answered time.Time
+	place    place     // of the instance in the cloud's network
 	certain  time.Time // a lookup that began earlier may show the instance before its return
 	misses   int       // answers in a row that did not show what was needed
 	failures int       // of writes in a row
@@ -130,7 +131,7 @@ func (c *Controller) change(n, v *node, now time.Time) {
 	if v.certain = n.certain; returned {
 		v.certain = now.Add(lateTime)
 	}
-	v.instance, v.answered, v.misses, v.failures = n.instance, n.answered, n.misses, n.failures
+	v.instance, v.answered, v.place, v.misses, v.failures = n.instance, n.answered, n.place, n.misses, n.failures
 	v.written, v.settled, v.problem = n.written, n.settled, n.problem
 	leaves := v.deleting && !n.deleting
 	if *n = *v; leaves {
@@ -170,6 +171,7 @@ func (c *Controller) remove(name string) {
 	delete(c.nodes, name)
 	c.reads.Remove(name)
 	c.steps.Remove(name)
+	c.places.due.Remove(name)
 }
 
 // ref names the Node in events and writes.
