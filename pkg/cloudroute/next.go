@@ -61,6 +61,7 @@ func (b *Book) planDest(d *dest, now time.Time, n int) (changes []Change, later 
 	if _, marks := b.writing[d]; !marks && !b.staged[d] && !slices.EqualFunc(b.entry(d, now), d.owned, Owned.equal) {
 		b.staged[d] = true // a part of the entry has expired
 	}
+	first := b.firstAdd(d)
 	for _, id := range b.ids {
 		t, s := b.tables[id], d.slot(id)
 		v := b.inspect(d, t)
@@ -72,6 +73,9 @@ func (b *Book) planDest(d *dest, now time.Time, n int) (changes []Change, later 
 		}
 		if v.verb == "" || v.verb == cloud.Add && !s.reserved || v.verb != cloud.Remove && !b.isMarked(v, d.prefix) {
 			continue
+		}
+		if v.verb == cloud.Add && first != "" && id != first && !s.fails() {
+			continue // Done examines the destination again
 		}
 		if v.verb == cloud.Remove {
 			if until := b.mayRemove(d, t, now); until.After(now) {
@@ -151,6 +155,11 @@ func (b *Book) Done(c Change, err error, now time.Time) {
 	}
 	b.touch(d)
 	b.examine(d, now)
+	if c.Verb == cloud.Add && err == nil && b.firstAdd(d) != "" {
+		// Its other tables come before the routes to further destinations, so that few
+		// destinations have routes in some tables only.
+		b.due.Advance(d, now.Add(-lateTime))
+	}
 }
 
 // ended records the outcome of an attempt. A throttled attempt does not count as a failure of
