@@ -35,6 +35,8 @@ type Node struct {
 	Ready, Unavailable NodeCondition
 	// Boot is the kernel's ID of the host's last boot, as the kubelet reports it.
 	Boot []byte
+	// Machine is the firmware's ID of the machine, as the kubelet reports it.
+	Machine []byte
 	// MetadataOnly reports that only its metadata was read.
 	MetadataOnly bool
 
@@ -212,7 +214,10 @@ func (n *Node) decodeStatus(field protowire.Number, value []byte, _ uint64) erro
 		return err
 	case 7:
 		return walk(value, func(field protowire.Number, value []byte, _ uint64) error {
-			if field == 3 {
+			switch field {
+			case 2:
+				n.Machine = value
+			case 3:
 				n.Boot = value
 			}
 			return nil

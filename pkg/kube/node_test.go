@@ -61,6 +61,9 @@ func sameNode(n *Node, want *corev1.Node) error {
 	if string(n.Boot) != want.Status.NodeInfo.BootID {
 		return fmt.Errorf("boot %s, want %s", n.Boot, want.Status.NodeInfo.BootID)
 	}
+	if string(n.Machine) != want.Status.NodeInfo.SystemUUID {
+		return fmt.Errorf("machine %s, want %s", n.Machine, want.Status.NodeInfo.SystemUUID)
+	}
 	for _, c := range want.Status.Conditions {
 		if got := map[corev1.NodeConditionType]NodeCondition{Ready: n.Ready, NetworkUnavailable: n.Unavailable}[c.Type]; len(got.Status) > 0 && got.Since != c.LastTransitionTime.Unix() && !c.LastTransitionTime.IsZero() {
 			return fmt.Errorf("condition %s since %d, want %s", c.Type, got.Since, c.LastTransitionTime)
@@ -76,6 +79,7 @@ func TestWholeNode(t *testing.T) {
 	})
 	deleting := apitest.SmallNode(3)
 	deleting.Status.NodeInfo.BootID = "6d7a4a4e-3f04-4d6c-9a40-2b0e4a5c1c11"
+	deleting.Status.NodeInfo.SystemUUID = "ec2f7a4a-3f04-4d6c-9a40-2b0e4a5c1c11"
 	deleting.DeletionTimestamp = &metav1.Time{Time: time.Unix(1_700_000_001, 0)}
 	var n Node // one for all: nothing of one may remain in the next
 	for _, want := range []*corev1.Node{apitest.LargeNode(1), unavailable, deleting, {}, {Spec: corev1.NodeSpec{PodCIDR: "10.5.1.0/24"}}} {

@@ -28,6 +28,7 @@ type Rules struct {
 type subject struct {
 	name, uid, version string
 	id                 string // its providerID
+	machine            string // the ID of the machine whose kubelet uses the Node
 	ready, deleting    bool
 	shutdown           bool             // it has the Taint
 	taints             []kube.TaintSpec // the others
@@ -39,6 +40,9 @@ type subject struct {
 	// instance was gone. Then another machine has the same name and uses the Node, and that
 	// machine may be alive.
 	outlived bool
+	// moved is set if another machine has begun to use the Node, and answers have not yet shown
+	// that the instance runs.
+	moved bool
 	// marked is set if the Node's Mark says the same. Any program that may patch Nodes can
 	// write a Mark, so it only ever prevents a deletion.
 	marked bool
@@ -118,6 +122,8 @@ func (j *judge) set(v subject, now time.Time) {
 	}
 	if s != nil && s.id == v.id {
 		v.outlived, v.back, v.refuted = s.outlived, s.back, s.refuted
+		v.moved = s.moved || v.machine != "" && s.machine != "" && v.machine != s.machine
+		v.machine = cmp.Or(v.machine, s.machine)
 		if s.ready == v.ready {
 			v.state, v.problem, v.gone = s.state, s.problem, s.gone
 		} else if v.readinessChanged(s.gone); v.outlived {
@@ -219,7 +225,7 @@ func (j *judge) apply(r round) {
 		switch {
 		case !isGone(a.instance.State):
 			s.gone = nil
-			s.showsAlive(a.instance.State, r.at, j.rules.Times.Enough)
+			s.showsAlive(a.instance.State, r.at, j.rules.Times)
 		case s.deleting:
 			s.gone = nil
 		default:
@@ -234,6 +240,9 @@ func (j *judge) apply(r round) {
 func (j *judge) addEvidence(s *subject, a answer, at time.Time, incomplete bool) {
 	e, terminated := s.gone, a.instance.State == cloud.Terminated
 	s.back, s.refuted = time.Time{}, false
+	if s.moved {
+		s.outlived, s.moved = true, false // the machine that uses the Node is not the instance
+	}
 	if e != nil && e.read && a.unread == nil && a.lease != "" && a.lease != e.lease {
 		s.outlived = true // a renewed Lease proves that a kubelet uses the Node
 	}

@@ -28,15 +28,19 @@ func (s *subject) held() string {
 }
 
 // showsAlive records an answer in which the instance is not gone. If answers show the instance
-// for long, the Node was held wrongly, so showsAlive releases it.
-func (s *subject) showsAlive(state cloud.State, at time.Time, long time.Duration) {
+// for long, the Node was held wrongly, so showsAlive releases it. Two answers in a row prove that a
+// machine with another ID is the instance: some clouds re-create an instance under its old ID. The
+// first one may have begun before the machine did.
+func (s *subject) showsAlive(state cloud.State, at time.Time, times Times) {
 	switch {
-	case !isAlive(state) || !s.isHeld():
+	case !isAlive(state), !s.isHeld() && !s.moved, s.moved && state != cloud.Running:
 		s.back, s.refuted = time.Time{}, false
 	case s.back.IsZero():
 		s.back = at
-	case at.Sub(s.back) >= long:
-		s.outlived, s.refuted = false, true
+	case at.Sub(s.back) >= times.Enough:
+		s.outlived, s.moved, s.refuted = false, false, true
+	case at.Sub(s.back) >= times.Pace:
+		s.moved = false
 	}
 }
 

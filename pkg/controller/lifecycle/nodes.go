@@ -11,6 +11,7 @@ func keep(k *kube.Node) (name string, s subject) {
 	s = subject{
 		name: string(k.Name), uid: string(k.UID), version: string(k.ResourceVersion), id: string(k.ProviderID),
 		ready: string(k.Ready.Status) == "True", deleting: k.Deleting,
+		machine: string(k.Machine),
 	}
 	for _, t := range k.Taints() {
 		if string(t.Key) == Taint {
@@ -42,7 +43,8 @@ func (c *Controller) list(all map[string]subject) {
 	}
 }
 
-// set adds or updates a Node. It schedules a round soon if the Node has become unready.
+// set adds or updates a Node. It schedules a round soon if the Node has become unready, or another
+// machine uses it.
 func (c *Controller) set(name string, v subject) {
 	old, now := c.judge.subjects[name], time.Now()
 	if old != nil && old.uid == v.uid && old.version == v.version {
@@ -51,10 +53,11 @@ func (c *Controller) set(name string, v subject) {
 	fell := v.needs() && !v.ready && (old == nil || old.uid != v.uid || old.ready || old.id != v.id)
 	c.judge.set(v, now)
 	c.decide = c.decide || c.judge.suspects[name]
+	moved := v.needs() && old != nil && !old.moved && c.judge.subjects[name].moved
 	switch {
 	case fell && c.judge.last.IsZero():
 		c.roundBy(now)
-	case fell:
+	case fell, moved:
 		c.roundBy(now.Add(c.times().Gather))
 	}
 	c.steps.Set(name, now)

@@ -39,7 +39,7 @@ func (c *Controller) roundBy(at time.Time) {
 }
 
 // due returns the Nodes of the next round, if it is due. These are the unready Nodes, the ready
-// ones without an instance, the held ones, and some ready ones. An audit covers all Nodes.
+// ones without an instance or with another machine, the held ones, and some ready ones. An audit covers all Nodes.
 func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 	if c.next.IsZero() || now.Before(c.next) {
 		return nil, c.next
@@ -50,7 +50,7 @@ func (c *Controller) due(now time.Time) (keys []string, again time.Time) {
 	var ready []*subject
 	for _, name := range slices.Sorted(maps.Keys(c.judge.subjects)) {
 		s := c.judge.subjects[name]
-		switch open := !s.ready || isGone(s.state) && !s.outlived || !s.back.IsZero(); {
+		switch open := !s.ready || s.moved || isGone(s.state) && !s.outlived || !s.back.IsZero(); {
 		case !s.needs():
 		case open, s.isHeld(), isGone(s.state), c.whole:
 			keys, waits = append(keys, c.key(s)), waits || open
@@ -174,10 +174,11 @@ func (c *Controller) take(keys []string, found map[string]answer) {
 	}
 }
 
-// isTurning reports whether an instance is stopping, so that its next state is near.
+// isTurning reports whether an instance is stopping, so that its next state is near, or whether a
+// Node has another machine, so that the next answer decides.
 func (c *Controller) isTurning() bool {
 	for _, s := range c.judge.subjects {
-		if !s.ready && s.state == cloud.Stopping {
+		if !s.ready && s.state == cloud.Stopping || s.moved && s.needs() {
 			return true
 		}
 	}
