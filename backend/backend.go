@@ -56,6 +56,9 @@ type HostFacts struct {
 	// Published is what the node published last. The backend keeps it, so that peers need
 	// not learn something new.
 	Published subnet.Attrs
+	// WireGuardKey is the public key that belongs to the node's private one; none if only a
+	// config is checked.
+	WireGuardKey netstate.PublicKey
 	// Checksums is what probes found out about the inner checksums that the host's
 	// interface computes.
 	Checksums Checksums

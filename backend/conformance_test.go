@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/vxlan"
+	"github.com/tulle-net/tulle/backend/wireguard"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -26,19 +28,25 @@ type contender struct {
 	folder  string
 	factory backend.Factory
 	configs []string
+
+	unlisted bool // no config can choose it yet, and no page has it
 }
 
 var contenders = []contender{
-	{"alloc", alloc.New, []string{`{"Type": "alloc"}`}},
-	{"cloud", cloud.New, []string{`{"Type": "cloud"}`, `{"Type": "cloud", "VNI": 42, "Port": 4789, "MTU": 1400, "Offload": "off"}`}},
-	{"hostgw", hostgw.New, []string{`{"Type": "host-gw"}`}},
-	{"ipip", ipip.New, []string{`{"Type": "ipip"}`, `{"Type": "ipip", "DirectRouting": true}`, `{"Type": "ipip", "Offload": "off"}`}},
+	{"alloc", alloc.New, []string{`{"Type": "alloc"}`}, false},
+	{"cloud", cloud.New, []string{`{"Type": "cloud"}`, `{"Type": "cloud", "VNI": 42, "Port": 4789, "MTU": 1400, "Offload": "off"}`}, false},
+	{"hostgw", hostgw.New, []string{`{"Type": "host-gw"}`}, false},
+	{"ipip", ipip.New, []string{`{"Type": "ipip"}`, `{"Type": "ipip", "DirectRouting": true}`, `{"Type": "ipip", "Offload": "off"}`}, false},
 	{"vxlan", vxlan.New, []string{
 		`{"Type": "vxlan"}`,
 		`{"Type": "vxlan", "DirectRouting": true}`,
 		`{"Type": "vxlan", "VNI": 42, "Port": 4789, "GBP": true, "Learning": true, "MTU": 1400}`,
 		`{"Type": "vxlan", "Offload": "on"}`,
-	}},
+	}, false},
+	{"wireguard", wireguard.New, []string{
+		`{"Type": "wireguard"}`,
+		`{"Type": "wireguard", "Mode": "auto", "ListenPort": 51999, "MTU": 1400, "PersistentKeepaliveInterval": 25, "PSK": "AQIDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`,
+	}, true},
 }
 
 func TestEveryBackendContends(t *testing.T) {
@@ -84,7 +92,17 @@ func hosts() map[string]backend.HostFacts {
 	}
 	flannel.Published = subnet.Attrs{BackendType: "vxlan", BackendData: subnet.Pair[string]{`{"VNI":1,"VtepMAC":"3a:04:00:00:00:00"}`, `{"VNI":1,"VtepMAC":"3a:06:00:00:00:00"}`}}
 
-	return map[string]backend.HostFacts{"plain": plain, "NAT": nat, "busy": busy, "flannel": flannel}
+	hosts := map[string]backend.HostFacts{"plain": plain, "NAT": nat, "busy": busy, "flannel": flannel}
+	for kind, h := range hosts {
+		h.WireGuardKey = keyOf(h.NodeID)
+		hosts[kind] = h
+	}
+	return hosts
+}
+
+// keyOf returns the WireGuard key of a node.
+func keyOf(nodeID string) netstate.PublicKey {
+	return netstate.PublicKeyOf(sha256.Sum256([]byte(nodeID)))
 }
 
 // scene is one backend on one host in one network, and the node's own lease.
@@ -141,6 +159,7 @@ func (s scene) peers(t testing.TB, n int, random *rand.Rand) []subnet.Lease {
 			at[f] = netip.MustParseAddr(far[f][random.IntN(len(far[f]))])
 		}
 		h := backend.HostFacts{NodeID: fmt.Sprintf("machine-%d", i+2), Uplinks: uplinks(mtu, at, at)}
+		h.WireGuardKey = keyOf(h.NodeID)
 		b, err := s.factory(s.cfg, h)
 		if err != nil {
 			t.Fatal(err)
@@ -237,6 +256,10 @@ func (s scene) checkHost(t *testing.T) {
 	for _, o := range objects {
 		switch o := o.(type) {
 		case netstate.Link:
+		case netstate.Route:
+			if f := subnet.FamilyOf(o.Dst.Addr()); !o.Drop || o.Dst != s.cfg.Networks()[f] || s.cfg.Backend.Type != wireguard.Type {
+				t.Errorf("%s", o)
+			}
 		case netstate.Addr:
 			f := subnet.FamilyOf(o.Prefix.Addr())
 			if !devices[o.Link] || !o.Prefix.IsSingleIP() || o.Prefix.Addr() != s.own.Subnets[f].Addr() {
@@ -329,6 +352,14 @@ func (s scene) checkPeer(t testing.TB, peer subnet.Lease, objects []netstate.Obj
 			if !devices[o.Link] || o.Dst != peer.PublicIP[f] || o.MAC.IsZero() || o.MAC[0]&1 != 0 {
 				t.Errorf("%s for %s", o, peer.PublicIP)
 			}
+		case netstate.WGPeer:
+			if !devices[o.Link] || o.Peer == s.host.WireGuardKey || o.Peer.IsZero() || o.Endpoint.Port() == 0 || !slices.Contains(peer.PublicIP[:], o.Endpoint.Addr()) || o.Roamed {
+				t.Errorf("%s for %s", o, peer.PublicIP)
+			}
+		case netstate.WGAllowed:
+			if f := subnet.FamilyOf(o.Prefix.Addr()); !devices[o.Link] || o.Prefix != peer.Subnets[f] || !keys[netstate.WGPeer{Link: o.Link, Peer: o.Peer}.Key()] {
+				t.Errorf("%s for %s", o, peer.Subnets)
+			}
 		default:
 			t.Errorf("a peer has %s", o)
 		}
@@ -351,11 +382,17 @@ func (s scene) checkPeer(t testing.TB, peer subnet.Lease, objects []netstate.Obj
 // device of ours or a host on a link of this one.
 func (s scene) checkRoute(t testing.TB, peer subnet.Lease, f subnet.Family, r netstate.Route, ours bool) {
 	t.Helper()
-	if r.Dst != peer.Subnets[f] || r.Metric != 0 || r.Protocol != 0 || subnet.FamilyOf(r.Via) != f {
+	if r.Dst != peer.Subnets[f] || r.Metric != 0 || r.Protocol != 0 || r.Via.IsValid() && subnet.FamilyOf(r.Via) != f {
 		t.Errorf("%s for %s", r, peer.Subnets)
 	}
 	if r.MTU != 0 && (r.MTU < backend.MinimumMTU[f] || r.MTU >= s.own.Node.MTU) {
 		t.Errorf("%s where ours is %d", r, s.own.Node.MTU)
+	}
+	if ours && s.cfg.Backend.Type == wireguard.Type {
+		if r.Via.IsValid() || r.OnLink || r.Wrap {
+			t.Errorf("%s", r)
+		}
+		return
 	}
 	if ours {
 		if r.OnLink == r.Wrap || r.Wrap != (r.From == s.host.Uplinks[f].Address) || r.Via != peer.PublicIP[f] && r.Via != peer.Subnets[f].Addr() {

@@ -20,11 +20,15 @@ var hostileValues = []string{
 	`{}`, `null`, `[]`, `x`, ``,
 	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`,
 	`{"PublicIP":"198.18.0.9","PublicIPv6":"fd00:18::9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"},"BackendV6Data":{"VNI":1,"VtepMAC":"3a:00:00:00:00:02"},"Tulle":{"NodeID":"x","MTU":1}}`,
-	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"a6:ff:cc:4e:45:bc"}}`,            // this node's own MAC
-	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"ce:d2:06:88:48:d9"}}`,            // another's
-	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"00:00:00:00:00:00"}}`,            // broadcast
-	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"ff:ff:ff:ff:ff:ff"}}`,            // multicast
-	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":"{\"VNI\":1,\"VtepMAC\":\"3a:00:00:00:00:01\"}"}`,    // JSON in JSON
+	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"a6:ff:cc:4e:45:bc"}}`,         // this node's own MAC
+	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"ce:d2:06:88:48:d9"}}`,         // another's
+	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"00:00:00:00:00:00"}}`,         // broadcast
+	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"ff:ff:ff:ff:ff:ff"}}`,         // multicast
+	`{"PublicIP":"198.18.0.9","BackendType":"vxlan","BackendData":"{\"VNI\":1,\"VtepMAC\":\"3a:00:00:00:00:01\"}"}`, // JSON in JSON
+	`{"PublicIP":"198.18.0.9","PublicIPv6":"fd00:18::9","BackendType":"wireguard","BackendData":{"PublicKey":"AQIDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","Port":51820},"BackendV6Data":{"PublicKey":"AQIDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","Port":51821}}`,
+	`{"PublicIP":"198.18.0.9","BackendType":"wireguard","BackendData":{"PublicKey":"96cmbfi0IHk9UbklYZVdsoeSzgBXBZPUfUTZVBibNoU=","Port":51820}}`, // this node's own key
+	`{"PublicIP":"198.18.0.9","BackendType":"wireguard","BackendData":{"PublicKey":"2TSgqag6woaBpWk3o1B+pHHnp6kqXPhJHaG8WI5J/T0=","Port":0}}`,     // another's
+	`{"PublicIP":"198.18.0.9","BackendType":"wireguard","BackendData":{"PublicKey":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","Port":1}}`,     // none
 	`{"PublicIP":"198.18.0.1","BackendType":"ipip"}`,                                                                   // this node
 	`{"PublicIP":"198.18.0.2","BackendType":"ipip"}`,                                                                   // another
 	`{"PublicIP":"198.18.0.255","BackendType":"ipip"}`,                                                                 // broadcast
@@ -111,7 +115,9 @@ func (s scene) checkVictims(t *testing.T, hostile subnet.Lease, victims []subnet
 func contested(a, b netstate.Object) bool {
 	_, is := a.(netstate.FDB)
 	_, too := b.(netstate.FDB)
-	return is && too
+	_, isPeer := a.(netstate.WGPeer)
+	_, peerToo := b.(netstate.WGPeer)
+	return is && too || isPeer && peerToo
 }
 
 // TestHostileLeases applies the seeds of FuzzPeer: none affects a lease of a good

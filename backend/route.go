@@ -59,14 +59,10 @@ func (h HostFacts) Families(own, peer subnet.Lease, f func(subnet.Family, netip.
 		if !own.Subnets[family].IsValid() || !peer.Subnets[family].IsValid() {
 			continue
 		}
-		at := peer.PublicIP[family]
-		err := h.checkPublicIP(family, at)
-		if own := h.Uplinks[family].Address; err == nil && peer.Subnets[family].Contains(own) {
-			err = fmt.Errorf("%w: this node's own %s is inside the lease's %s", subnet.ErrPublicIP, own, peer.Subnets[family])
-		}
+		err := h.CheckPeer(family, peer)
 		if err == nil {
 			var more []netstate.Object
-			more, err = f(family, at)
+			more, err = f(family, peer.PublicIP[family])
 			if len(objects) == 0 {
 				objects = more // of the only family, nearly always
 			} else {
@@ -78,6 +74,17 @@ func (h HostFacts) Families(own, peer subnet.Lease, f func(subnet.Family, netip.
 		}
 	}
 	return objects, failed
+}
+
+// CheckPeer returns why a peer is unreachable in a family.
+func (h HostFacts) CheckPeer(f subnet.Family, peer subnet.Lease) error {
+	if err := h.checkPublicIP(f, peer.PublicIP[f]); err != nil {
+		return err
+	}
+	if own := h.Uplinks[f].Address; peer.Subnets[f].Contains(own) {
+		return fmt.Errorf("%w: this node's own %s is inside the lease's %s", subnet.ErrPublicIP, own, peer.Subnets[f])
+	}
+	return nil
 }
 
 // checkPublicIP returns why no other host is reachable at ip. subnet.Table has
