@@ -11,6 +11,7 @@ import (
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/vxlan"
+	"github.com/tulle-net/tulle/backend/wireguard"
 	"github.com/tulle-net/tulle/pkg/command"
 )
 
@@ -19,11 +20,12 @@ var version = "devel"
 
 // backends are all there are, by the name that a config calls them by.
 var backends = map[string]backend.Factory{
-	alloc.Type:  alloc.New,
-	cloud.Type:  cloud.New,
-	hostgw.Type: hostgw.New,
-	ipip.Type:   ipip.New,
-	vxlan.Type:  vxlan.New,
+	alloc.Type:     alloc.New,
+	cloud.Type:     cloud.New,
+	hostgw.Type:    hostgw.New,
+	ipip.Type:      ipip.New,
+	vxlan.Type:     vxlan.New,
+	wireguard.Type: wireguard.New,
 }
 
 func main() {

@@ -39,6 +39,21 @@ type Router interface {
 	CanRoute(peer netip.Prefix) bool
 }
 
+// Confiner is a Backend that allows packets for peers to leave the host in one way only.
+type Confiner interface {
+	Backend
+	// Confined returns, for each family, the device through which alone packets for the
+	// network may leave, or "" if they may leave through any.
+	Confined() subnet.Pair[string]
+}
+
+// Keyed is a Backend whose objects refer to a preshared key.
+type Keyed interface {
+	Backend
+	// PresharedKey returns the key in base64, or the zero Secret if the config has none.
+	PresharedKey() Secret
+}
+
 // Factory returns the backend of a network's config for a host. It rejects invalid
 // keys with *subnet.ConfigError.
 type Factory func(cfg subnet.Config, host HostFacts) (Backend, error)
@@ -56,9 +71,9 @@ type HostFacts struct {
 	// Published is what the node published last. The backend keeps it, so that peers need
 	// not learn something new.
 	Published subnet.Attrs
-	// WireGuardKey is the public key that belongs to the node's private one; none if only a
-	// config is checked.
-	WireGuardKey netstate.PublicKey
+	// WireGuardKey returns the public key that belongs to the node's private one. It is nil
+	// if only a config is checked. The node makes its key when a backend asks first.
+	WireGuardKey func() (netstate.PublicKey, error)
 	// Checksums is what probes found out about the inner checksums that the host's
 	// interface computes.
 	Checksums Checksums

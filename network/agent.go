@@ -15,6 +15,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/identity"
+	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/pkg/trouble"
@@ -47,6 +48,11 @@ type Options struct {
 	// another ID if another machine has the same one. It is nil where IDs are unique.
 	Node     subnet.Node
 	Identity *identity.Identity
+	// WireGuardKey returns the public key of this installation's node, and makes the key if
+	// there is none. AddPSK adds a preshared key to what the kernel is given. Both are nil
+	// where no backend needs them.
+	WireGuardKey func(instance string) (netstate.PublicKey, error)
+	AddPSK       func(key string) error
 	// Uplinks says how to choose the uplinks. The agent fills in its Networks, Last and
 	// Bridges. Hints calls to once at first, and again whenever the store's facts about
 	// this host change. It is nil if the store has none.

@@ -13,6 +13,7 @@ import (
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/identity"
+	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -168,6 +169,9 @@ func (a *Agent) makeBackendFor(cfg subnet.Config, known backend.Checksums) (back
 		return nil, UnknownBackend(cfg, a.Backends)
 	}
 	h := backend.HostFacts{NodeID: a.Node.ID, Checksums: known, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published()}
+	if a.WireGuardKey != nil {
+		h.WireGuardKey = func() (netstate.PublicKey, error) { return a.WireGuardKey(a.Node.Instance) }
+	}
 	for f, u := range a.host.Uplinks {
 		if cfg.Pools[f].IsValid() {
 			h.Uplinks[f] = backend.Uplink{
@@ -176,7 +180,11 @@ func (a *Agent) makeBackendFor(cfg subnet.Config, known backend.Checksums) (back
 			}
 		}
 	}
-	return factory(cfg, h)
+	b, err := factory(cfg, h)
+	if keyed, ok := b.(backend.Keyed); ok && err == nil && a.AddPSK != nil && keyed.PresharedKey() != (backend.Secret{}) {
+		err = a.AddPSK(keyed.PresharedKey().Reveal())
+	}
+	return b, err
 }
 
 // published returns what the peers know of this node.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -23,6 +24,9 @@ func (a *Agent) filter() {
 	r.Exempt = slices.Concat(r.Exempt, a.exempted)
 	r.Networks, r.Own = a.config.Networks(), a.own.Subnets
 	r.NFTables = a.config.EnableNFTables
+	if c, ok := a.backend.(backend.Confiner); ok {
+		r.Confined = c.Confined()
+	}
 	a.Firewall.Want(r)
 }
 

@@ -17,6 +17,9 @@ const (
 	overIPv6 = "ipv6"     // one device, over IPv6
 )
 
+// outer has the family of the packets on the wire, in the modes that require one.
+var outer = map[string]subnet.Family{overIPv4: subnet.IPv4, overIPv6: subnet.IPv6}
+
 // config has the backend's keys, as they may be shown.
 type config struct {
 	Mode                        string
@@ -25,41 +28,45 @@ type config struct {
 	MTU                         int    // of the packets on the wire; 0: the device's
 	PersistentKeepaliveInterval uint16 // seconds; 0: never
 	PSK                         string // never the key itself
+	Strict                      bool   // packets for the network leave through the tunnel or not at all
 }
 
-// hidden stands for a preshared key.
-const hidden = "(set)"
-
-// parse returns the config, and the reference to its preshared key.
-func parse(cfg subnet.Config) (c config, psk netstate.PSK, err error) {
-	c = config{Mode: separate, ListenPort: 51820, ListenPortV6: 51821}
+// parse returns the config, and its preshared key.
+func parse(cfg subnet.Config) (c config, psk presharedKey, err error) {
+	c = config{Mode: separate, ListenPort: 51820, ListenPortV6: 51821, Strict: true}
 	if err := cfg.Backend.Decode(&c); err != nil {
-		return config{}, 0, err
+		return config{}, presharedKey{}, err
 	}
 	if c.PSK != "" {
 		if psk, err = parsePSK(c.PSK); err != nil {
-			return config{}, 0, err
+			return config{}, presharedKey{}, err
 		}
-		c.PSK = hidden
+		c.PSK = psk.secret.String()
 	}
 	switch c.Mode {
 	case separate, auto, overIPv4, overIPv6:
 	default:
-		return config{}, 0, &subnet.ConfigError{
+		return config{}, presharedKey{}, &subnet.ConfigError{
 			Key: "Backend.Mode", Value: fmt.Sprintf("%.80q", c.Mode), Why: "unknown value",
 			Fix: `set it to "separate", "auto", "ipv4" or "ipv6", or leave it out for separate`,
 		}
 	}
+	if over, ok := outer[c.Mode]; ok && !cfg.Pools[over].IsValid() {
+		return config{}, presharedKey{}, &subnet.ConfigError{
+			Key: "Backend.Mode", Value: c.Mode, Why: fmt.Sprintf("the network has no %s, and only then do nodes publish their addresses of that family", over),
+			Fix: fmt.Sprintf("set Enable%s to true, or Mode to \"auto\"", over),
+		}
+	}
 	for key, port := range map[string]uint16{"ListenPort": c.ListenPort, "ListenPortV6": c.ListenPortV6} {
 		if port == 0 {
-			return config{}, 0, &subnet.ConfigError{
+			return config{}, presharedKey{}, &subnet.ConfigError{
 				Key: "Backend." + key, Value: "0", Why: "not a port that peers can know",
 				Fix: "set it to one from 1 to 65535, or leave it out",
 			}
 		}
 	}
 	if c.Mode == separate && c.ListenPort == c.ListenPortV6 && cfg.Pools[subnet.IPv4].IsValid() && cfg.Pools[subnet.IPv6].IsValid() {
-		return config{}, 0, &subnet.ConfigError{
+		return config{}, presharedKey{}, &subnet.ConfigError{
 			Key: "Backend.ListenPortV6", Value: fmt.Sprint(c.ListenPortV6), Why: "the same as ListenPort, and two devices need two ports",
 			Fix: `set it to another one, or Mode to "auto" for one device`,
 		}
@@ -67,16 +74,22 @@ func parse(cfg subnet.Config) (c config, psk netstate.PSK, err error) {
 	return c, psk, c.checkMTU(cfg)
 }
 
-// parsePSK returns the reference to a preshared key. Its error does not quote the key.
-func parsePSK(text string) (netstate.PSK, error) {
+// presharedKey is a preshared key with what refers to it.
+type presharedKey struct {
+	ref    netstate.PSK
+	secret backend.Secret
+}
+
+// parsePSK reads a preshared key. Its error does not quote the key.
+func parsePSK(text string) (presharedKey, error) {
 	raw, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) != 32 || len(text) != 44 {
-		return 0, &subnet.ConfigError{
+		return presharedKey{}, &subnet.ConfigError{
 			Key: "Backend.PSK", Why: "not a WireGuard key, which has 44 characters of base64",
 			Fix: "set it to the output of «wg genpsk», or leave it out",
 		}
 	}
-	return netstate.PSKOf([32]byte(raw)), nil
+	return presharedKey{netstate.PSKOf([32]byte(raw)), backend.SecretOf(text)}, nil
 }
 
 // overhead is the size of the outer headers in IPv6, which flannel subtracts in both

@@ -21,7 +21,8 @@ const Type = "wireguard"
 type wireguard struct {
 	host    backend.HostFacts
 	config  config
-	psk     netstate.PSK
+	psk     presharedKey
+	key     netstate.PublicKey // this node's
 	pools   subnet.Pair[netip.Prefix]
 	devices backend.Devices // in all modes but separate, both families have one
 }
@@ -32,6 +33,11 @@ func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	var err error
 	if b.config, b.psk, err = parse(cfg); err != nil {
 		return nil, err
+	}
+	if host.WireGuardKey != nil {
+		if b.key, err = host.WireGuardKey(); err != nil {
+			return nil, err
+		}
 	}
 	if b.devices, err = host.MakeDevices(cfg, b.device); err != nil {
 		return nil, err
@@ -57,7 +63,7 @@ func (b wireguard) device(f subnet.Family) netstate.Link {
 	}
 	want := netstate.Link{
 		Name: names[f][0], Kind: netstate.TunnelWireGuard, Group: netstate.Mark, Up: true, MTU: b.outerMTU() - overhead,
-		WireGuard: netstate.WireGuard{Key: b.host.WireGuardKey, Port: port},
+		WireGuard: netstate.WireGuard{Key: b.key, Port: port},
 	}
 	for _, t := range b.host.Tunnels {
 		if t.Kind == want.Kind && t.Name == want.Name {
@@ -93,11 +99,24 @@ func (b wireguard) Publish() subnet.Attrs {
 	return a
 }
 
-// Host returns the devices, and routes that drop what is for no peer.
+// Confined returns the devices, unless the config allows packets to leave otherwise.
+func (b wireguard) Confined() (devices subnet.Pair[string]) {
+	if b.config.Strict {
+		for f, d := range b.devices {
+			devices[f] = d.Name
+		}
+	}
+	return devices
+}
+
+// PresharedKey returns the config's.
+func (b wireguard) PresharedKey() backend.Secret { return b.psk.secret }
+
+// Host returns the devices, and, if Strict, routes that drop what is for no peer.
 func (b wireguard) Host(own subnet.Lease) []netstate.Object {
 	var objects []netstate.Object
 	for f, pool := range b.pools {
-		if own.Subnets[f].IsValid() {
+		if own.Subnets[f].IsValid() && b.config.Strict {
 			objects = append(objects, netstate.Route{Dst: pool, Drop: true, Metric: lastResort})
 		}
 	}
@@ -136,7 +155,7 @@ func (b wireguard) Peer(own, peer subnet.Lease, m backend.Metrics) ([]netstate.O
 func (b wireguard) reach(own, peer subnet.Lease, key netstate.PublicKey, at netip.AddrPort, m backend.Metrics, families ...subnet.Family) []netstate.Object {
 	device := b.devices[families[0]].Name
 	objects := []netstate.Object{netstate.WGPeer{
-		Link: device, Peer: key, Endpoint: at, PSK: b.psk, Keepalive: b.config.PersistentKeepaliveInterval,
+		Link: device, Peer: key, Endpoint: at, PSK: b.psk.ref, Keepalive: b.config.PersistentKeepaliveInterval,
 	}}
 	for _, f := range families {
 		objects = append(objects,
@@ -149,7 +168,7 @@ func (b wireguard) reach(own, peer subnet.Lease, key netstate.PublicKey, at neti
 // dataOf returns a peer's data of a family.
 func (b wireguard) dataOf(peer subnet.Lease, f subnet.Family) (data, error) {
 	d, err := parseData(peer.BackendData[f])
-	if err == nil && d.key == b.host.WireGuardKey {
+	if err == nil && d.key == b.key {
 		err = fmt.Errorf("%w: PublicKey %s is this node's own; do two machines share a key?", backend.ErrBackendData, d.key)
 	}
 	return d, err

@@ -1,7 +1,9 @@
 package wireguard
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,10 +17,11 @@ const ownKey, peerKey = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "AgAAAAA
 
 func host(t *testing.T) backend.HostFacts {
 	h := backendtest.Host()
-	var err error
-	if h.WireGuardKey, err = netstate.ParsePublicKey(ownKey); err != nil {
+	key, err := netstate.ParsePublicKey(ownKey)
+	if err != nil {
 		t.Fatal(err)
 	}
+	h.WireGuardKey = func() (netstate.PublicKey, error) { return key, nil }
 	return h
 }
 
@@ -126,6 +129,47 @@ func TestInvalidConfigs(t *testing.T) {
 	}
 }
 
+// TestModesNeedTheirFamily rejects a mode whose addresses no node publishes.
+func TestModesNeedTheirFamily(t *testing.T) {
+	_, err := New(backendtest.Config(t, Type, backendtest.V4, `, "Mode": "ipv6"`), host(t))
+	if err == nil || !strings.Contains(err.Error(), "set EnableIPv6 to true") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestStrict confines packets to the devices by default.
+func TestStrict(t *testing.T) {
+	for keys, want := range map[string]subnet.Pair[string]{
+		"":                                  {"tulle-wg", "tulle6-wg"},
+		`, "Mode": "auto"`:                  {"tulle-wg", "tulle-wg"},
+		`, "Mode": "auto", "Strict": false`: {},
+	} {
+		b := backendtest.New(t, New, backendtest.Config(t, Type, backendtest.Dual, keys), host(t)).(backend.Confiner)
+		if got := b.Confined(); got != want {
+			t.Errorf("%s: got %v", keys, got)
+		}
+		drops := 0
+		for _, o := range b.Host(backendtest.Lease(t, "10.5.1.0-24&fd00:5:0:1::-64", b.Publish())) {
+			if r, ok := o.(netstate.Route); ok && r.Drop {
+				drops++
+			}
+		}
+		if strict := want != (subnet.Pair[string]{}); (drops == 2) != strict {
+			t.Errorf("%s: %d routes that drop", keys, drops)
+		}
+	}
+}
+
+// TestKeyFailureStopsTheBackend passes the reason on.
+func TestKeyFailureStopsTheBackend(t *testing.T) {
+	h := host(t)
+	why := errors.New("the disk is full")
+	h.WireGuardKey = func() (netstate.PublicKey, error) { return netstate.PublicKey{}, why }
+	if _, err := New(backendtest.Config(t, Type, backendtest.V4, ""), h); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestFlannelsDevicesAreAdopted keeps their names, and no other program's device.
 func TestFlannelsDevicesAreAdopted(t *testing.T) {
 	h := host(t)
@@ -154,8 +198,17 @@ func TestFlannelsDevicesAreAdopted(t *testing.T) {
 func TestPSKIsNotShown(t *testing.T) {
 	cfg := backendtest.Config(t, Type, backendtest.V4, `, "PSK": "`+peerKey+`"`)
 	b := backendtest.New(t, New, cfg, host(t))
-	if c := b.Settings().(config); strings.Contains(c.PSK, peerKey[:6]) || c.PSK == "" {
-		t.Errorf("the settings have %q", c.PSK)
+	text, err := json.Marshal(b.Settings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shown := range []string{string(text), fmt.Sprintf("%v %+v %#v %s %q", b, b, b, b.Settings(), b.Settings())} {
+		if strings.Contains(shown, peerKey[:6]) || !strings.Contains(shown, "(set)") {
+			t.Errorf("it is shown as %s", shown)
+		}
+	}
+	if k := b.(backend.Keyed).PresharedKey(); k.Reveal() != peerKey || k.String() != "(set)" {
+		t.Errorf("the kernel would get %q", k.Reveal())
 	}
 	cfg = backendtest.Config(t, Type, backendtest.V4, `, "PSK": "secretsecret"`)
 	if _, err := New(cfg, host(t)); err == nil || strings.Contains(err.Error(), "secretsecret") {

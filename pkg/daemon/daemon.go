@@ -68,9 +68,11 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	if etcd != nil {
 		etcd.seed(ctx, store.Store, o)
 	}
+	keys := newWireGuardKeys(o.StateDir, store.node.ID)
+	k.UseSecrets(keys)
 	responder := newResponder(o.Probes)
 	defer responder.Close()
-	agent := newAgent(o, store, k, backends, responder, pages.limit, poke)
+	agent := newAgent(o, store, k, keys, backends, responder, pages.limit, poke)
 	// The socket has a keeper of its own: its failures make no node unready.
 	socket := keepfile.New(budget.New().Files())
 	report := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
@@ -101,12 +103,12 @@ func serveReports(ctx context.Context, running *sync.WaitGroup, r reporter) {
 }
 
 // newAgent returns the agent of this node. It calls changed whenever its state changes.
-func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
+func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, keys *wireguardKeys, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
 	healing := budget.New()
 	return network.New(network.Options{
 		Store: store, Kernel: k, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
-		Backends: backends,
-		Node:     store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
+		Backends: backends, WireGuardKey: keys.key, AddPSK: keys.addPSK,
+		Node: store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
 		LeaseEnds: func() time.Time { return store.Status().LeaseEnds },
 		Uplinks:   store.uplinks, Hints: store.hints(o.Uplink),
 		Outputs: network.Outputs{

@@ -19,6 +19,9 @@ type Rules struct {
 	Random bool
 	// Exempt are destinations that see the containers' own addresses.
 	Exempt []netip.Prefix
+	// Confined has, for each family, the device through which alone packets for the network
+	// may leave the host. They may leave through any if it is "".
+	Confined subnet.Pair[string]
 	// Forward makes foreign firewalls accept packets from and to the network.
 	Forward bool
 	// NFTables is the network config's choice of nftables.
@@ -27,7 +30,7 @@ type Rules struct {
 
 // Equal reports whether both want the same.
 func (r Rules) Equal(o Rules) bool {
-	return r.Networks == o.Networks && r.Own == o.Own && r.Masquerade == o.Masquerade && r.Random == o.Random &&
+	return r.Networks == o.Networks && r.Own == o.Own && r.Masquerade == o.Masquerade && r.Random == o.Random && r.Confined == o.Confined &&
 		r.Forward == o.Forward && r.NFTables == o.NFTables && slices.Equal(r.Exempt, o.Exempt)
 }
 
@@ -59,6 +62,20 @@ func (r Rules) NAT(f subnet.Family) []Rule {
 		Rule{From: network, Does: masquerade},
 		Rule{To: network, Does: masquerade}, // of the host, or through it: the answer must come back here
 	)
+}
+
+// Confines returns the rules that drop packets of a family which would leave the host
+// other than through the confined device, in order. Packets for the host's own containers
+// may go anywhere.
+func (r Rules) Confines(f subnet.Family) []Rule {
+	network, own := Net{Prefix: r.Networks[f]}, Net{Prefix: r.Own[f]}
+	if r.Confined[f] == "" || !network.Prefix.IsValid() || !own.Prefix.IsValid() {
+		return nil
+	}
+	return []Rule{
+		{To: own, Does: Return},
+		{To: network, Out: Iface{Name: r.Confined[f], Not: true}, Does: Drop},
+	}
 }
 
 // Forwards returns the rules that accept packets of a family, in order.

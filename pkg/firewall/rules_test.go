@@ -2,6 +2,7 @@ package firewall
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,26 @@ func dual() Rules {
 		Random:     true,
 		Exempt:     []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")},
 		Forward:    true,
+	}
+}
+
+// TestConfines lets packets for the network leave through one device, and packets for
+// own containers through any.
+func TestConfines(t *testing.T) {
+	r := dual()
+	r.Confined = subnet.Pair[string]{subnet.IPv4: "tulle-wg"}
+	want := []Rule{
+		{To: Net{Prefix: r.Own[subnet.IPv4]}, Does: Return},
+		{To: Net{Prefix: r.Networks[subnet.IPv4]}, Out: Iface{Name: "tulle-wg", Not: true}, Does: Drop},
+	}
+	if got := r.Confines(subnet.IPv4); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	if got := r.Confines(subnet.IPv6); got != nil {
+		t.Errorf("a family that is not confined has %v", got)
+	}
+	if r.Equal(dual()) {
+		t.Error("the change is not one")
 	}
 }
 

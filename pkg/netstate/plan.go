@@ -37,7 +37,8 @@ func (o Op) String() string { return fmt.Sprintf("%s %s", o.Verb, o.Object) }
 
 // Plan is a list of steps in an order in which they can be taken: all that is
 // made or replaced before all that is deleted, what others depend on made
-// first and deleted last.
+// first and deleted last. Routes that drop packets come before all else, and are deleted
+// after it, so that no packet leaves another way meanwhile.
 type Plan []Op
 
 func (p Plan) String() string {
@@ -62,8 +63,8 @@ func (p Plan) Split() (sets, deletes Plan) {
 // Planner collects steps in any order and puts them into a Plan's.
 type Planner struct {
 	steps []Op
-	ranks [2 * kinds]int // how many steps have each rank
-	spare Plan           // empty; see Reuse
+	ranks [ranks]int // how many steps have each rank
+	spare Plan       // empty; see Reuse
 
 	setsOnly bool // deletes are only noted
 	deletes  bool // some were added
@@ -90,7 +91,7 @@ func (p *Planner) Plan() Plan {
 	if len(p.steps) == 0 {
 		return nil
 	}
-	var next [2 * kinds]int // where the next step of each rank belongs
+	var next [ranks]int // where the next step of each rank belongs
 	for r := 1; r < len(next); r++ {
 		next[r] = next[r-1] + p.ranks[r-1]
 	}
@@ -111,14 +112,20 @@ func (p *Planner) Reuse(plan Plan) {
 	*p = Planner{steps: p.steps[:0], spare: plan[:0]}
 }
 
+// ranks is how many ranks there are.
+const ranks = 2 * (kinds + 1)
+
 // rank orders steps: the kinds that are made or replaced, then those that are deleted,
 // in reverse.
 func (o Op) rank() Kind {
-	k := kindOf(o.Object)
-	if o.Verb == Delete {
-		return 2*kinds - 1 - k
+	r := kindOf(o.Object) + 1
+	if route, ok := o.Object.(Route); ok && route.Drop {
+		r = 0 // it needs no link
 	}
-	return k
+	if o.Verb == Delete {
+		return ranks - 1 - r
+	}
+	return r
 }
 
 // kindOf returns o.Key().Kind without making the key.

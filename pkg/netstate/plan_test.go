@@ -7,6 +7,23 @@ import (
 	. "github.com/tulle-net/tulle/pkg/netstate"
 )
 
+// TestRoutesThatDropFrameAPlan: they come before what they must not let pass elsewhere,
+// and go after it.
+func TestRoutesThatDropFrameAPlan(t *testing.T) {
+	drop := Route{Dst: pfx("10.1.0.0/16"), Drop: true, Metric: 9}
+	route := Route{Dst: pfx("10.1.2.0/24"), Link: "tulle.1"}
+	link := vxlan("tulle.1", 1)
+	var p Planner
+	for _, o := range []Object{route, link, drop} {
+		p.Add(Delete, o)
+		p.Add(Create, o)
+	}
+	want := Plan{{Create, drop}, {Create, link}, {Create, route}, {Delete, route}, {Delete, link}, {Delete, drop}}
+	if got := p.Plan(); !slices.Equal(got, want) {
+		t.Errorf("planned\n%s", got)
+	}
+}
+
 // TestReusedPlannerPlansTheSame: the memory of one plan serves the next, smaller or
 // larger, and nothing of the former plan stays.
 func TestReusedPlannerPlansTheSame(t *testing.T) {

@@ -47,7 +47,7 @@ func (t *Tables) flannel(ctx context.Context, f subnet.Family) (text string, fou
 	if err != nil {
 		return "", nil, err
 	}
-	for _, p := range parts {
+	for _, p := range []part{nat, filter} {
 		if t.variant.Kind == Legacy && !slices.Contains(used, p.table) {
 			continue
 		}

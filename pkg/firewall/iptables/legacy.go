@@ -45,7 +45,7 @@ func (l *LegacyTables) tables(ctx context.Context) (*Tables, error) {
 		if err != nil {
 			return nil, err
 		}
-		used = used || slices.Contains(names, "filter") || slices.Contains(names, "nat")
+		used = used || slices.ContainsFunc(parts[:], func(p part) bool { return slices.Contains(names, p.table) })
 	}
 	if !used {
 		return nil, nil

@@ -19,7 +19,8 @@ type part struct {
 var (
 	nat    = part{table: "nat", chain: "TULLE-POSTRTG", from: "POSTROUTING"}
 	filter = part{table: "filter", chain: "TULLE-FWD", from: "FORWARD"}
-	parts  = [...]part{nat, filter}
+	mangle = part{table: "mangle", chain: "TULLE-CONFINE", from: "POSTROUTING"}
+	parts  = [...]part{nat, filter, mangle}
 )
 
 // comment is the comment of the jumps.

@@ -49,7 +49,7 @@ func everyRules() (all []named) {
 }
 
 // empty are tables without a rule.
-const empty = "*nat\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n"
+const empty = "*nat\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n*mangle\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n"
 
 func parsed(t testing.TB, text string) map[string]*table {
 	t.Helper()

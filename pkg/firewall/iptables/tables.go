@@ -35,29 +35,31 @@ func (t *Tables) Sync(ctx context.Context, r firewall.Rules) (changed bool, err 
 	if t.variant.Version.before(modern) {
 		r.Random = false
 	}
-	wants, masquerades, some := allWants(r)
+	wants, needed, some := allWants(r)
 	var errs []error
 	for _, f := range subnet.Families {
-		c, err := t.family(ctx, f, wants[f], masquerades, !some)
+		c, err := t.family(ctx, f, wants[f], needed, !some)
 		changed = changed || c
 		errs = append(errs, err)
 	}
 	return changed, errors.Join(errs...)
 }
 
-// allWants returns what r requires of each part.
-func allWants(r firewall.Rules) (wants subnet.Pair[map[part]want], masquerades, some bool) {
+// allWants returns what r requires of each part, whether rules are needed even where no
+// table is in use, and whether any are wanted.
+func allWants(r firewall.Rules) (wants subnet.Pair[map[part]want], needed, some bool) {
 	for _, f := range subnet.Families {
 		wants[f] = map[part]want{
-			nat: {asShown(r.NAT(f)), func(firewall.Chains) int { return 0 }},
+			nat:    {asShown(r.NAT(f)), func(firewall.Chains) int { return 0 }},
+			mangle: {asShown(r.Confines(f)), func(firewall.Chains) int { return 0 }},
 			filter: {asShown(r.Forwards(f)), func(c firewall.Chains) int {
 				return c.Position(filter.from, r.Networks[f], r.Own[f])
 			}},
 		}
-		masquerades = masquerades || len(wants[f][nat].rules) > 0
-		some = some || masquerades || len(wants[f][filter].rules) > 0
+		needed = needed || len(wants[f][nat].rules)+len(wants[f][mangle].rules) > 0
+		some = some || needed || len(wants[f][filter].rules) > 0
 	}
-	return wants, masquerades, some
+	return wants, needed, some
 }
 
 // asShown returns rules as iptables-save shows them: without a network of all
@@ -73,9 +75,9 @@ func asShown(rules []firewall.Rule) []firewall.Rule {
 // attempts is how often Sync plans again after other programs have changed the rules.
 const attempts = 3
 
-func (t *Tables) family(ctx context.Context, f subnet.Family, wants map[part]want, masquerades, all bool) (changed bool, err error) {
+func (t *Tables) family(ctx context.Context, f subnet.Family, wants map[part]want, needed, all bool) (changed bool, err error) {
 	wanted := func(p part) bool { return len(wants[p].rules) > 0 }
-	look, err := t.partsToCheck(f, wanted, masquerades, all)
+	look, err := t.partsToCheck(f, wanted, needed, all)
 	if err != nil || len(look) == 0 {
 		return false, err
 	}
@@ -96,7 +98,7 @@ func (t *Tables) family(ctx context.Context, f subnet.Family, wants map[part]wan
 				return "", err
 			}
 			var lines []string
-			if masquerades || !wanted(p) || !p.needless(now) {
+			if needed || !wanted(p) || !p.needless(now) {
 				if lines, err = p.plan(now, wants[p]); err != nil {
 					return "", err
 				}
@@ -109,12 +111,12 @@ func (t *Tables) family(ctx context.Context, f subnet.Family, wants map[part]wan
 }
 
 // partsToCheck returns the parts to read and compare.
-func (t *Tables) partsToCheck(f subnet.Family, wanted func(part) bool, masquerades, all bool) (look []part, err error) {
+func (t *Tables) partsToCheck(f subnet.Family, wanted func(part) bool, needed, all bool) (look []part, err error) {
 	for _, p := range parts {
 		if !wanted(p) && !all && t.clean[f][p] {
 			continue
 		}
-		if t.variant.Kind == Legacy && !(wanted(p) && masquerades) {
+		if t.variant.Kind == Legacy && !(wanted(p) && needed) {
 			used, err := t.options.legacy(f)
 			if err != nil {
 				return nil, err

@@ -52,6 +52,7 @@ func expressions(r firewall.Rule, mixed bool) nest {
 		}
 		w.address(r.From, false)
 		w.address(r.To, true)
+		w.device(r.Out)
 		w.verdict(r)
 		return nil
 	}
@@ -114,6 +115,17 @@ func (w writer) compare(not bool, b []byte) {
 	})
 }
 
+// device writes a condition on the device that a packet leaves through.
+func (w writer) device(out firewall.Iface) {
+	if out.Name == "" {
+		return
+	}
+	w.meta(unix.NFT_META_OIFNAME)
+	name := make([]byte, unix.IFNAMSIZ)
+	copy(name, out.Name)
+	w.compare(out.Not, name)
+}
+
 // address writes a condition in a form that every iptables-nft can read.
 func (w writer) address(n firewall.Net, to bool) {
 	if !n.Prefix.IsValid() {
@@ -160,8 +172,8 @@ func (w writer) verdict(r firewall.Rule) {
 			return nil
 		})
 		return
-	case firewall.Accept:
-		code = 1 // NF_ACCEPT
+	case firewall.Accept, firewall.Drop:
+		code = map[firewall.Verdict]int32{firewall.Accept: 1, firewall.Drop: 0}[r.Does] // NF_ACCEPT, NF_DROP
 		w.expression("counter", func(*netlink.AttributeEncoder) error { return nil })
 	}
 	w.expression("immediate", func(e *netlink.AttributeEncoder) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// NAT is the firewall.Engine of the masquerade rules: a table of our own.
+// NAT is the firewall.Engine of the rules that masquerade and confine: a table of our own.
 type NAT struct{ *Tables }
 
 // Sync implements firewall.Engine.
@@ -29,18 +29,40 @@ func (n NAT) Watch(ctx context.Context, poke func()) error {
 	return n.watch(ctx, poke, at(watchedTable{unix.NFPROTO_INET, tableName}))
 }
 
-// own writes the masquerade rules into our table.
-func (c conn) own(b *batch, r firewall.Rules) error {
-	var want []firewall.Rule
-	known := make(map[firewall.Rule]bool)
-	for _, f := range subnet.Families {
-		for _, rule := range r.NAT(f) {
-			if !known[rule] {
-				want = append(want, rule)
+// chain is a chain of our table, with the rules that it must hold.
+type chain struct {
+	name string
+	hook hook
+	want []firewall.Rule
+}
+
+// chains returns the chains of our table, except for those without a rule.
+func chains(r firewall.Rules) (all []chain) {
+	for _, c := range []struct {
+		name  string
+		hook  hook
+		rules func(subnet.Family) []firewall.Rule
+	}{{chainName, ownHook, r.NAT}, {confineName, confineHook, r.Confines}} {
+		var want []firewall.Rule
+		known := make(map[firewall.Rule]bool)
+		for _, f := range subnet.Families {
+			for _, rule := range c.rules(f) {
+				if !known[rule] {
+					want = append(want, rule)
+				}
+				known[rule] = true
 			}
-			known[rule] = true
+		}
+		if len(want) > 0 {
+			all = append(all, chain{c.name, c.hook, want})
 		}
 	}
+	return all
+}
+
+// own writes the chains into our table.
+func (c conn) own(b *batch, r firewall.Rules) error {
+	want := chains(r)
 	table, err := c.get(unix.NFPROTO_INET, unix.NFT_MSG_GETTABLE, inTable(tableName))
 	if err != nil {
 		return err
@@ -58,22 +80,29 @@ func (c conn) own(b *batch, r firewall.Rules) error {
 		return nil
 	}
 	b.add(unix.NFPROTO_INET, unix.NFT_MSG_NEWTABLE, netlink.Create, inTable(tableName))
-	b.add(unix.NFPROTO_INET, unix.NFT_MSG_NEWCHAIN, netlink.Create, ownHook.attributes(tableName, chainName))
-	for _, rule := range want {
-		b.add(unix.NFPROTO_INET, unix.NFT_MSG_NEWRULE, netlink.Create|netlink.Append, ruleAttributes(tableName, chainName, rule, nil))
+	for _, ch := range want {
+		b.add(unix.NFPROTO_INET, unix.NFT_MSG_NEWCHAIN, netlink.Create, ch.hook.attributes(tableName, ch.name))
+		for _, rule := range ch.want {
+			b.add(unix.NFPROTO_INET, unix.NFT_MSG_NEWRULE, netlink.Create|netlink.Append, ruleAttributes(tableName, ch.name, rule, nil))
+		}
 	}
 	return nil
 }
 
 // holds reports whether our table holds what is wanted.
-func (c conn) holds(table *list, want []firewall.Rule) (bool, error) {
-	if number(table.of[unix.NFTA_TABLE_USE]) != 1 || number(table.of[unix.NFTA_TABLE_FLAGS]) != 0 {
-		return false, nil // it contains more than our chain, or is dormant
+func (c conn) holds(table *list, want []chain) (bool, error) {
+	if number(table.of[unix.NFTA_TABLE_USE]) != int64(len(want)) || number(table.of[unix.NFTA_TABLE_FLAGS]) != 0 {
+		return false, nil // it contains more or less than our chains, or is dormant
 	}
-	chain, err := c.get(unix.NFPROTO_INET, unix.NFT_MSG_GETCHAIN, chainOf(tableName, chainName))
-	if err != nil || chain == nil || hookOf(chain) != ownHook {
-		return false, err
+	for _, ch := range want {
+		is, err := c.get(unix.NFPROTO_INET, unix.NFT_MSG_GETCHAIN, chainOf(tableName, ch.name))
+		if err != nil || is == nil || hookOf(is) != ch.hook {
+			return false, err
+		}
+		rules, err := c.rules(unix.NFPROTO_INET, tableName, ch.name)
+		if err != nil || !slices.Equal(plain(rules), ch.want) {
+			return false, err
+		}
 	}
-	rules, err := c.rules(unix.NFPROTO_INET, tableName, chainName)
-	return slices.Equal(plain(rules), want), err
+	return true, nil
 }

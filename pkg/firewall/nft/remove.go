@@ -29,6 +29,7 @@ var (
 	iptablesChains = []jump{
 		{natTable, "POSTROUTING", "TULLE-POSTRTG"},
 		{filterTable, forwardChain, "TULLE-FWD"},
+		{mangleTable, "POSTROUTING", "TULLE-CONFINE"},
 	}
 	// flannelRemarks are comments of flannel's rules. In older versions these rules are
 	// beside the chains' jumps.
@@ -63,7 +64,7 @@ func (t *Tables) remove(tables subnet.Pair[string], chains []jump, remarks []str
 					removed = append(removed, "table "+name)
 				}
 			}
-			for _, name := range []string{natTable, filterTable} {
+			for _, name := range []string{natTable, filterTable, mangleTable} {
 				found, err := c.removeChains(b, f, name, chains, remarks)
 				if err != nil {
 					return err

@@ -15,14 +15,19 @@ import (
 const (
 	// tableName is tulle's own table, of both families.
 	tableName = "tulle"
-	chainName = "postrouting"
+	// Its chains: of what is masqueraded, and of what must not leave.
+	chainName, confineName = "postrouting", "confine"
 	// The tables of iptables, and the chain in which it decides on forwarded packets.
-	filterTable, natTable = "filter", "nat"
-	forwardChain          = "FORWARD"
+	filterTable, natTable, mangleTable = "filter", "nat", "mangle"
+	forwardChain                       = "FORWARD"
 )
 
 // ownHook is where packets that leave the host are masqueraded: priority srcnat.
 var ownHook = hook{kind: "nat", number: unix.NF_INET_POST_ROUTING, priority: 100, policy: 1}
+
+// confineHook is where every packet that leaves the host is seen, with the device that it
+// leaves through: priority mangle, so that nothing precedes it that could let it out.
+var confineHook = hook{kind: "filter", number: unix.NF_INET_POST_ROUTING, priority: -150, policy: 1}
 
 var protocols = subnet.Pair[uint8]{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6}
 
