@@ -49,7 +49,7 @@ func main() {
 		guest()
 	}
 
-	modules := flag.String("modules", "bridge,dummy,ip6_tunnel,ipip,tun,veth,vxlan,wireguard", "kernel `modules` to load, in addition to those they depend on")
+	modules := flag.String("modules", "bridge,dummy,ip6_tunnel,ipip,nf_tables,nft_chain_nat,nft_masq,tun,veth,vxlan,wireguard", "kernel `modules` to load, in addition to those they depend on")
 	tools := flag.String("tools", "bridge,ip,ping,/bin/sh", "this host's `programs` to put into the machine")
 	run := flag.String("run", "", "run the tests that match `regexp`, tagged vm or not")
 	timeout := flag.Duration("timeout", 10*time.Minute, "end the machine after this `time`")
