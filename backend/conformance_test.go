@@ -28,25 +28,23 @@ type contender struct {
 	folder  string
 	factory backend.Factory
 	configs []string
-
-	unlisted bool // no config can choose it yet, and no page has it
 }
 
 var contenders = []contender{
-	{"alloc", alloc.New, []string{`{"Type": "alloc"}`}, false},
-	{"cloud", cloud.New, []string{`{"Type": "cloud"}`, `{"Type": "cloud", "VNI": 42, "Port": 4789, "MTU": 1400, "Offload": "off"}`}, false},
-	{"hostgw", hostgw.New, []string{`{"Type": "host-gw"}`}, false},
-	{"ipip", ipip.New, []string{`{"Type": "ipip"}`, `{"Type": "ipip", "DirectRouting": true}`, `{"Type": "ipip", "Offload": "off"}`}, false},
+	{"alloc", alloc.New, []string{`{"Type": "alloc"}`}},
+	{"cloud", cloud.New, []string{`{"Type": "cloud"}`, `{"Type": "cloud", "VNI": 42, "Port": 4789, "MTU": 1400, "Offload": "off"}`}},
+	{"hostgw", hostgw.New, []string{`{"Type": "host-gw"}`}},
+	{"ipip", ipip.New, []string{`{"Type": "ipip"}`, `{"Type": "ipip", "DirectRouting": true}`, `{"Type": "ipip", "Offload": "off"}`}},
 	{"vxlan", vxlan.New, []string{
 		`{"Type": "vxlan"}`,
 		`{"Type": "vxlan", "DirectRouting": true}`,
 		`{"Type": "vxlan", "VNI": 42, "Port": 4789, "GBP": true, "Learning": true, "MTU": 1400}`,
 		`{"Type": "vxlan", "Offload": "on"}`,
-	}, false},
+	}},
 	{"wireguard", wireguard.New, []string{
 		`{"Type": "wireguard"}`,
 		`{"Type": "wireguard", "Mode": "auto", "ListenPort": 51999, "MTU": 1400, "PersistentKeepaliveInterval": 25, "PSK": "AQIDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`,
-	}, true},
+	}},
 }
 
 func TestEveryBackendContends(t *testing.T) {

@@ -156,6 +156,7 @@ func (a *Agent) lost(own subnet.Lease, err error) {
 // the kernel and the files.
 func (a *Agent) settle(own subnet.Lease) {
 	a.own = own
+	a.filter() // first: what is confined must not leave another way while the rest is done
 	if a.peers == nil {
 		a.peers = newPeerSet(a.config, own, a.backend, a.loop)
 		a.peers.responder = a.Responder
@@ -171,7 +172,6 @@ func (a *Agent) settle(own subnet.Lease) {
 	if a.Responder != nil {
 		a.Responder.Set(valid(a.peers.overlay().from), probe.NewTag(a.Node.Instance))
 	}
-	a.filter()
 	a.write()
 	if a.remembered != nil {
 		a.stopWaiting(onLease)

@@ -329,7 +329,7 @@ func TestWireGuardFailsClosed(t *testing.T) {
 	to := b.pod(subnet.IPv4)
 
 	// The lease of a node whose key is missing, to which a route of another program leads.
-	c.store.Write("10.5.77.0-24", `{"PublicIP":"198.18.0.2","BackendType":"wireguard"}`)
+	c.store.Write("10.5.77.0-24", `{"PublicIP":"198.18.0.77","BackendType":"wireguard"}`)
 	a.ns.IP(t, "route add 10.5.77.0/24 via 198.18.0.2 dev eth0")
 	if a.ping(netip.MustParseAddr("10.5.77.2")) {
 		t.Error("an answer without a key")

@@ -23,6 +23,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/snapshot"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/wgkey"
 )
 
 // cleanUp removes from this host all that tulled made, and lists what it removed.
@@ -45,6 +46,7 @@ func cleanUp(o options.Options, out io.Writer) error {
 	c.file(o.CNIConfFile, cniconf.Check)
 	c.file(snapshot.Path(o.StateDir), func(string) error { return nil })
 	c.file(identity.Path(o.StateDir), func(string) error { return nil })
+	c.file(wgkey.Path(o.StateDir), func(string) error { return nil })
 	c.file(o.StatusSocket, func(string) error { return nil })
 	a := cleanupAnswer{DryRun: c.dry, Removed: c.gone}
 	for _, err := range c.failed {
