@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -254,6 +255,18 @@ func (c *wire) wantNoPlain(t *testing.T, when string) {
 	}
 }
 
+func (c *wire) readable() int {
+	plain, _ := c.counts()
+	return plain
+}
+
+// forget starts the count of readable frames again.
+func (c *wire) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plain = 0
+}
+
 func (c *wire) counts() (plain, tunnel int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -342,6 +355,25 @@ func TestWireGuardFailsClosed(t *testing.T) {
 		t.Error("an answer past the tunnel")
 	}
 	wire.wantNoPlain(t, "a foreign route")
+
+	// Without Strict it is used: so the test would see what leaves in the clear.
+	before := wire.readable()
+	c.store.SetConfig(config(v4, `{"Type": "wireguard", "Strict": false}`))
+	kerneltest.Eventually(t, slow, func() error {
+		if a.ping(to); wire.readable() == before {
+			return errors.New("nothing leaves in the clear although the config allows it")
+		}
+		return nil
+	})
+	c.store.SetConfig(config(v4, `{"Type": "wireguard"}`))
+	kerneltest.Eventually(t, slow, func() error {
+		before := wire.readable()
+		if a.ping(to); wire.readable() > before {
+			return errors.New("packets still leave in the clear")
+		}
+		return nil
+	})
+	wire.forget()
 	a.ns.IP(t, "route del "+to.String()+"/32")
 
 	// Nothing restores what is missing now.
@@ -465,9 +497,13 @@ func TestWireGuardTakesOverFromFlannel(t *testing.T) {
 	if got := a.own(); got.Subnets[subnet.IPv4] != netip.MustParsePrefix("10.5.66.0/24") || a.publicKey() != public.String() {
 		t.Errorf("A has %s and the key %s", got.Key(), a.publicKey())
 	}
-	if out := a.ns.IP(t, "route show"); strings.Contains(out, "10.5.0.0/16 dev") || !strings.Contains(out, b.own().Subnets[subnet.IPv4].String()+" dev "+device+" proto 84") {
-		t.Errorf("the routes are\n%s", out)
-	}
+	kerneltest.Eventually(t, slow, func() error {
+		out := a.ns.IP(t, "route show")
+		if strings.Contains(out, "10.5.0.0/16 dev") || !strings.Contains(out, b.own().Subnets[subnet.IPv4].String()+" dev "+device+" proto 84") {
+			return fmt.Errorf("the routes are\n%s", out)
+		}
+		return nil
+	})
 	if out := a.ns.IP(t, "link show type wireguard"); strings.Contains(out, "tulle") || !strings.Contains(out, "group 84") {
 		t.Errorf("the devices are\n%s", out)
 	}

@@ -18,9 +18,9 @@ const dumpAttempts = 20
 
 // Dump returns what the kernel holds of ours: our links and those of scope, with the
 // addresses, permanent neighbours and forwarding entries on them, and the routes of
-// our protocol. It also returns the routes without a stated protocol that have a
-// gateway, which may be a predecessor's (netstate.Diff decides), and the settings of
-// scope.
+// our protocol. It also returns the routes without a stated protocol that have a gateway
+// or lead through a wireguard link of ours or of scope: they may be a predecessor's, and
+// netstate.Diff decides. And it returns the settings of scope.
 func (k *Kernel) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,8 +44,10 @@ func (k *Kernel) dumpAll(ctx context.Context, scope netstate.Scope) ([]netstate.
 		return nil, err
 	}
 	out := append(make([]netstate.Object, 0, scope.Objects+dumpSlack), links...)
+	direct := make(map[string]bool)
 	for i, o := range links {
 		if l := o.(netstate.Link); l.Kind == netstate.TunnelWireGuard {
+			direct[l.Name] = true
 			if l.WireGuard, out, err = k.dumpWireGuard(ctx, l.Name, out); err != nil {
 				return nil, err
 			}
@@ -65,7 +67,7 @@ func (k *Kernel) dumpAll(ctx context.Context, scope netstate.Scope) ([]netstate.
 			}
 		}
 	}
-	for _, q := range routeQueries(names) {
+	for _, q := range routeQueries(names, direct) {
 		if out, err = k.collect(ctx, q, out); err != nil {
 			return nil, fmt.Errorf("dump %s: %w", q.what, err)
 		}
@@ -137,7 +139,9 @@ func linkQueries(index int, names names) []query {
 	return queries
 }
 
-func routeQueries(names names) []query {
+// routeQueries returns the queries for routes. On the links in direct, routes have no
+// gateway.
+func routeQueries(names names, direct map[string]bool) []query {
 	var queries []query
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		for _, protocol := range []uint8{netstate.Mark, netstate.ProtocolBoot} {
@@ -151,7 +155,7 @@ func routeQueries(names names) []query {
 			}, func(b []byte) (netstate.Object, bool) {
 				r, ok := decodeRoute(b, names)
 				ours := r.Protocol == 0
-				theirs := r.Protocol == netstate.ProtocolBoot && r.Via.IsValid() && r.Metric == 0
+				theirs := r.Protocol == netstate.ProtocolBoot && (r.Via.IsValid() || direct[r.Link]) && r.Metric == 0
 				// A kernel that does not filter returns all routes for each query.
 				return r, ok && (ours && protocol == netstate.Mark || theirs && protocol == netstate.ProtocolBoot)
 			}})

@@ -77,8 +77,10 @@ func (w *writer) fdbRequest(v netstate.Verb, f netstate.FDB, index int, seq uint
 }
 
 func (w *writer) routeRequest(v netstate.Verb, r netstate.Route, index int, seq uint32) {
+	var scope uint8 = unix.RT_SCOPE_UNIVERSE
 	switch v {
 	case netstate.Delete:
+		scope = unix.RT_SCOPE_NOWHERE // of any scope: a foreign route without a gateway is of another one than ours
 		w.begin(unix.RTM_DELROUTE, 0, seq)
 	case netstate.Replace:
 		w.begin(unix.RTM_NEWROUTE, replace, seq)
@@ -98,7 +100,7 @@ func (w *writer) routeRequest(v netstate.Verb, r netstate.Route, index int, seq 
 		kind = unix.RTN_BLACKHOLE
 	}
 	w.bytes(familyOf(r.Dst.Addr()), uint8(r.Dst.Bits()), 0, 0,
-		unix.RT_TABLE_MAIN, protocol, unix.RT_SCOPE_UNIVERSE, kind)
+		unix.RT_TABLE_MAIN, protocol, scope, kind)
 	w.uint32(flags)
 	w.attrAddr(unix.RTA_DST, r.Dst.Addr())
 	switch {

@@ -284,3 +284,24 @@ func TestWireGuardOfManyPeers(t *testing.T) {
 	t.Logf("%d objects applied in %s, dumped in %s", want.Len(), applied, time.Since(began))
 	settle(t, k, netstate.Of(wgLink("tulle-wg", key[1], 51820)))
 }
+
+// TestWireGuardPredecessorsRoutesGo: flannel's route to the whole network has no gateway,
+// and so the scope link. A route with a protocol stays.
+func TestWireGuardPredecessorsRoutesGo(t *testing.T) {
+	ns, k, key, _ := wgHost(t, 1)
+	link := wgLink("tulle-wg", key[1], 51820)
+	route := netstate.Route{Dst: netip.MustParsePrefix("10.5.2.0/24"), Link: link.Name}
+	want := netstate.Of(link, route)
+	settle(t, k, want)
+	ns.IP(t, "route add 10.5.0.0/16 dev tulle-wg scope link")
+	ns.IP(t, "route add 10.6.0.0/16 dev tulle-wg scope global")
+	ns.IP(t, "-6 route add fd00:5::/48 dev tulle-wg")
+	ns.IP(t, "route add 10.7.0.0/16 dev tulle-wg proto static scope link")
+	if plan := settle(t, k, want); len(plan) != 3 {
+		t.Errorf("it took the steps\n%s", plan)
+	}
+	ns.IP(t, "route del 10.7.0.0/16 dev tulle-wg") // it must be there
+	if out := ns.IP(t, "route show dev tulle-wg") + ns.IP(t, "-6 route show dev tulle-wg proto boot"); strings.Count(out, "\n") != 1 {
+		t.Errorf("there is\n%s", out)
+	}
+}

@@ -133,12 +133,16 @@ func (f *Fake) dump(scope netstate.Scope) []netstate.Object {
 	own := func(link string) bool {
 		return strings.HasPrefix(link, netstate.LinkPrefix) || slices.Contains(scope.Links, link)
 	}
+	direct := func(link string) bool {
+		l, ok := f.state.Get(netstate.Link{Name: link}.Key())
+		return ok && own(link) && l.(netstate.Link).Kind == netstate.TunnelWireGuard
+	}
 	var out []netstate.Object
 	for o := range f.state.All() {
 		switch o := o.(type) {
 		case netstate.Sysctl: // below
 		case netstate.Route:
-			theirs := o.Protocol == netstate.ProtocolBoot && o.Via.IsValid() && o.Metric == 0
+			theirs := o.Protocol == netstate.ProtocolBoot && (o.Via.IsValid() || direct(o.Link)) && o.Metric == 0
 			if o.Protocol == 0 || theirs {
 				out = append(out, o)
 			}
