@@ -1,0 +1,64 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/wgkey"
+)
+
+// TestWireGuardKeyIsMadeWhenItIsNeeded keeps one key for each instance of a node, and
+// gives the kernel its private part.
+func TestWireGuardKeyIsMadeWhenItIsNeeded(t *testing.T) {
+	t.Setenv(flannelKeyVariable, filepath.Join(t.TempDir(), "none"))
+	dir := filepath.Join(t.TempDir(), "state")
+	k := newWireGuardKeys(dir, "node-1")
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("there is a folder that no backend needs")
+	}
+	first, err := k.key("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := k.key("node-1"); again != first || err != nil {
+		t.Errorf("the node's ID is not its instance: %s, %v", again, err)
+	}
+	if _, ok := k.PrivateKey(first); !ok {
+		t.Error("the kernel would not get the key")
+	}
+	if restarted, err := newWireGuardKeys(dir, "node-1").key(""); restarted != first || err != nil {
+		t.Errorf("after a restart it is %s, %v", restarted, err)
+	}
+	if copied, err := newWireGuardKeys(dir, "node-2").key(""); copied == first || err != nil {
+		t.Errorf("a copy with another ID has %s, %v", copied, err)
+	}
+	if _, err := newWireGuardKeys("", "node-1").key(""); err == nil || !strings.Contains(err.Error(), "--state-dir") {
+		t.Errorf("without a folder: %v", err)
+	}
+	if err := os.WriteFile(wgkey.Path(dir), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := newWireGuardKeys(dir, "node-1").key(""); err == nil || got != (netstate.PublicKey{}) {
+		t.Errorf("an invalid file was replaced: %s", got)
+	}
+}
+
+// TestWireGuardTakesFlannelsKey reads the file that flannel's variable names.
+func TestWireGuardTakesFlannelsKey(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "wgkey")
+	text := "QAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEA="
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(flannelKeyVariable, path)
+	want, err := wgkey.ParsePrivate(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := newWireGuardKeys(t.TempDir(), "node-1").key("a"); got != want.Public() || err != nil {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
