@@ -89,6 +89,7 @@ func TestRouteInTheWayIsLeftAlone(t *testing.T) {
 		running(t, host(), func(l *lab) {
 			l.f.Put(foreign(direct(1), netstate.ProtocolBoot))
 			l.f.Put(foreign(direct(2), netstate.ProtocolBoot))
+			synctest.Wait()
 			l.set(name(1), direct(1))
 			l.wait(2 * settle)
 			l.synced()
