@@ -16,9 +16,14 @@ func Check(s Spec, zones []Zone) []Problem {
 }
 
 // Complete returns what a Spec means, or why it cannot be built. The same Spec and zones
-// always give the same Network. The zones are all of the region; see Prefer.
+// always give the same Network. The zones are all of the region; see Prefer. If they are nil,
+// they are not known yet: Complete then finds the problems that need no zones, and its Network is
+// only a draft.
 func Complete(s Spec, zones []Zone) (Network, []Problem) {
 	c := &checker{spec: s, zones: zones, net: Network{Owner: Owner{Cluster: s.Cluster, UID: s.UID}, Region: s.Region, Tags: s.AdditionalTags}}
+	if c.draft = zones == nil; c.draft {
+		c.zones = []Zone{{Name: s.Region + "a", Type: RegularZone, Usable: true}}
+	}
 	c.general()
 	c.vpc()
 	c.subnets()
@@ -36,6 +41,7 @@ func Complete(s Spec, zones []Zone) (Network, []Problem) {
 type checker struct {
 	spec     Spec
 	zones    []Zone
+	draft    bool // the zones are not known
 	net      Network
 	problems []Problem
 }

@@ -75,6 +75,12 @@ func (c *checker) subnet(field string, s SubnetSpec) Net {
 // zone checks the zone of a subnet.
 func (c *checker) zone(field string, s SubnetSpec, n *Net) {
 	i := slices.IndexFunc(c.zones, func(z Zone) bool { return z.Name == s.Zone })
+	if i < 0 && c.draft && strings.HasPrefix(s.Zone, c.spec.Region) {
+		if n.ZoneType = RegularZone; s.ZoneType != nil && *s.ZoneType != "" {
+			n.ZoneType = *s.ZoneType
+		}
+		return
+	}
 	if i < 0 {
 		var names []string
 		for _, z := range c.zones {

@@ -27,6 +27,7 @@ func diff(o Owner, want map[Key]Wanted, a Account, sweep bool) Plan {
 	h := Sort(o, want, a)
 	want = known(want, h)
 	h = Sort(o, want, a) // a rule from an address that is known may be there already
+	seen := h
 	d := &differ{
 		h: h, want: want, account: a,
 		replaced: make(map[Key]bool), steps: make(map[StepID]*Step), doomed: make(map[StepID]Found),
@@ -39,7 +40,9 @@ func diff(o Owner, want map[Key]Wanted, a Account, sweep bool) Plan {
 	d.claims()
 	d.link()
 	d.block()
-	return d.plan()
+	p := d.plan()
+	p.holding = seen
+	return p
 }
 
 // known returns want in which the rules from elastic addresses have these, once AWS has

@@ -60,7 +60,8 @@ type Plan struct {
 	// Blocked are objects that a deletion has to leave for now, and what holds them.
 	Blocked []Blocker
 
-	ours map[Key]Found // what a Binder knows
+	ours    map[Key]Found // what a Binder knows
+	holding Holding
 }
 
 // Blocker is what keeps an object from being deleted.

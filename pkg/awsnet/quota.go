@@ -13,9 +13,10 @@ type Quota struct {
 	Name          string
 	// Default is what an account has that asked for no more.
 	Default int
-	kind    Kind
-	// of is set for a limit of each VPC, table or group, and not of the region.
-	of Kind
+	// Kind is what is counted.
+	Kind Kind
+	// Of is set for a limit of each VPC, table or group, and not of the region.
+	Of Kind
 }
 
 // Quotas are the limits that a network may meet.
@@ -46,25 +47,37 @@ type Usage struct {
 	Zones map[string]int
 }
 
-// Shortage is a quota that a plan would meet half-way.
-type Shortage struct {
+// Need is what a plan needs of a quota.
+type Need struct {
 	Quota
 	Where             string // the zone or the group, or ""
 	Limit, Used, More int
 }
 
-func (s Shortage) String() string {
+// Short reports whether the quota does not suffice.
+func (n Need) Short() bool { return n.Used+n.More > n.Limit }
+
+func (n Need) String() string {
 	where := ""
-	if s.Where != "" {
-		where = " in " + s.Where
+	if n.Where != "" {
+		where = " in " + n.Where
 	}
-	return fmt.Sprintf("%s%s: the limit is %d, %d are used, and %d more are needed; raise the quota %s of %s, or delete what is not needed", s.Name, where, s.Limit, s.Used, s.More, s.Code, s.Service)
+	text := fmt.Sprintf("%s%s: the limit is %d, %d are used, and %d more are needed", n.Name, where, n.Limit, n.Used, n.More)
+	if n.Short() {
+		text += fmt.Sprintf("; raise the quota %s of %s, or delete what is not needed", n.Code, n.Service)
+	}
+	return text
 }
 
 // Headroom returns all quotas that do not suffice for a plan, by their codes in use. With
 // any, nothing of the plan should begin: a network that is half made costs money and serves
 // nothing. Deletions that precede creations are not counted on.
-func Headroom(p Plan, want map[Key]Wanted, use map[string]Usage) (short []Shortage) {
+func Headroom(p Plan, want map[Key]Wanted, use map[string]Usage) (short []Need) {
+	return slices.DeleteFunc(Needs(p, want, use), func(n Need) bool { return !n.Short() })
+}
+
+// Needs returns what a plan needs of every quota that it counts towards.
+func Needs(p Plan, want map[Key]Wanted, use map[string]Usage) (all []Need) {
 	for _, q := range Quotas {
 		u := use[q.Code]
 		limit := u.Limit
@@ -73,19 +86,19 @@ func Headroom(p Plan, want map[Key]Wanted, use map[string]Usage) (short []Shorta
 		}
 		for where, n := range q.demand(p, want) {
 			used := u.Used
-			switch q.of {
+			switch q.Of {
 			case KindSubnet:
 				used = u.Zones[where]
 			case KindVPC, KindSecurityGroup:
 				used = 0 // demand has all of them
 			}
-			if n > 0 && used+n > limit {
-				short = append(short, Shortage{q, where, limit, used, n})
+			if n > 0 {
+				all = append(all, Need{q, where, limit, used, n})
 			}
 		}
 	}
-	slices.SortFunc(short, func(a, b Shortage) int { return strings.Compare(a.String(), b.String()) })
-	return short
+	slices.SortFunc(all, func(a, b Need) int { return strings.Compare(a.String(), b.String()) })
+	return all
 }
 
 // families returns the families whose quota a rule counts towards: both if it names a group.
@@ -102,19 +115,19 @@ func (r Rule) families() []string {
 // demand returns what is to be created, or for limits of one object what it is to have.
 func (q Quota) demand(p Plan, want map[Key]Wanted) map[string]int {
 	n := make(map[string]int)
-	switch q.of {
+	switch q.Of {
 	case KindVPC, KindSecurityGroup:
-		if !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Verb == Create && s.Key.Kind == q.kind }) {
+		if !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Verb == Create && s.Key.Kind == q.Kind }) {
 			return nil
 		}
 		for _, w := range want {
 			switch o := w.Object.(type) {
 			case Block:
-				if q.kind == KindBlock && o.Pool == "" {
+				if q.Kind == KindBlock && o.Pool == "" {
 					n[""]++
 				}
 			case Rule:
-				if q.kind == KindRule {
+				if q.Kind == KindRule {
 					way := "in"
 					if o.Egress {
 						way = "out"
@@ -124,22 +137,22 @@ func (q Quota) demand(p Plan, want map[Key]Wanted) map[string]int {
 					}
 				}
 			default:
-				if o.Key().Kind == q.kind {
+				if o.Key().Kind == q.Kind {
 					n[""]++
 				}
 			}
 		}
-		if q.kind == KindBlock || q.kind == KindRouteTable {
+		if q.Kind == KindBlock || q.Kind == KindRouteTable {
 			n[""]++ // the VPC's first block, and its main table
 		}
 		return n
 	}
 	for _, s := range p.Steps {
-		if s.Verb != Create || s.Key.Kind != q.kind {
+		if s.Verb != Create || s.Key.Kind != q.Kind {
 			continue
 		}
 		where := ""
-		if q.of == KindSubnet {
+		if q.Of == KindSubnet {
 			where = s.Key.Name // NAT gateways are called after their zones
 		}
 		n[where]++

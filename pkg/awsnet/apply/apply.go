@@ -2,9 +2,11 @@ package apply
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // Client makes the calls of a Plan.
@@ -19,8 +21,8 @@ type Client interface {
 type Options struct {
 	// Most is how many calls are in flight at once, at least 1.
 	Most int
-	// Poll is the time between two reads of what steps wait for.
-	Poll time.Duration
+	// Poll paces the reads of what steps wait for. It begins again when more waits.
+	Poll retry.Backoff
 	// Report takes each new Progress, if it is set. It must not block.
 	Report func(Progress)
 }
@@ -39,26 +41,36 @@ type (
 	}
 )
 
+// grace is how long calls in flight may take after ctx has ended.
+const grace = 15 * time.Second
+
 // Apply carries out a Plan until nothing of it can go on, or until ctx ends. Then it begins no
 // call, and waits for those in flight: the result of a call that may have made something is not
-// lost. A read of what steps wait for that failed is repeated; only ctx limits it.
+// lost. A read of what steps wait for that failed is repeated, until Expire fails the steps.
 func Apply(ctx context.Context, p awsnet.Plan, c Client, o Options) Progress {
 	r := New(p)
 	calls, reads := make(chan ended), make(chan seen)
 	poll := time.NewTimer(0)
 	defer poll.Stop()
-	reading, due := false, false
+	reading, due, polls := false, false, 0
+	var last []string // what waited at the last read
 	stop := ctx.Done()
+	inFlight, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
 	for {
 		if ctx.Err() == nil {
 			for _, t := range r.Next(max(1, o.Most) - r.calls) {
 				go func() {
-					made, err := c.Change(ctx, t.Call, t.Changes)
+					made, err := c.Change(inFlight, t.Call, t.Changes)
 					calls <- ended{t, made, err}
 				}()
 			}
 			if ids := r.Waiting(); due && !reading && len(ids) > 0 {
 				reading, due = true, false
+				if polls++; slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(last, id) }) {
+					polls = 1
+				}
+				last = ids
 				go func() {
 					now, err := c.Now(ctx, ids)
 					reads <- seen{ids, now, err}
@@ -79,13 +91,13 @@ func Apply(ctx context.Context, p awsnet.Plan, c Client, o Options) Progress {
 			if reading = false; s.err == nil {
 				r.Saw(s.ids, s.now)
 			}
-			poll.Reset(o.Poll)
+			r.Expire(time.Now(), s.err)
+			poll.Reset(o.Poll.After(polls))
 		case <-poll.C:
-			if due = len(r.Waiting()) > 0; !due {
-				poll.Reset(o.Poll)
-			}
+			due = true
 		case <-stop:
 			stop = nil
+			defer time.AfterFunc(grace, cancel).Stop()
 		}
 	}
 }

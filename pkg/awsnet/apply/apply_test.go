@@ -12,6 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 	"github.com/tulle-net/tulle/pkg/awsnet/apply"
 	"github.com/tulle-net/tulle/pkg/awsnet/awsnettest"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // client makes the calls of plans on a model of an account.
@@ -99,7 +100,7 @@ func (c *client) apply(ctx context.Context, p awsnet.Plan, most int) apply.Progr
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	last := apply.Progress{}
-	done := apply.Apply(ctx, p, c, apply.Options{Most: most, Poll: time.Millisecond, Report: func(now apply.Progress) {
+	done := apply.Apply(ctx, p, c, apply.Options{Most: most, Poll: retry.Backoff{First: time.Millisecond, Last: time.Millisecond}, Report: func(now apply.Progress) {
 		if now.Done < last.Done || now.Calls > most || now.Done+len(now.Failed)+now.Left > now.Steps || now.Over() && now.Calls+len(now.Waiting) > 0 {
 			c.Errorf("progress %+v after %+v", now, last)
 		}
@@ -241,5 +242,31 @@ func TestApplyStopsAnywhere(t *testing.T) {
 			t.Errorf("stopped after %d calls: twins %v", at, h.Twins)
 		}
 		cancel()
+	}
+}
+
+// TestWaitsExpire fails what waits for longer than AWS needs, with the reason. The rest of the
+// plan is made.
+func TestWaitsExpire(t *testing.T) {
+	c := newClient(t)
+	p := awsnet.Diff(c.owner, c.want(small), c.account.Read())
+	r := apply.New(p)
+	for tasks := r.Next(8); len(tasks) > 0; tasks = r.Next(8) {
+		for _, task := range tasks {
+			made, err := c.Change(t.Context(), task.Call, task.Changes)
+			r.Ended(task, made, err)
+		}
+	}
+	began := time.Now()
+	r.Expire(began, nil)
+	r.Expire(began.Add(14*time.Minute), nil)
+	if now := r.Progress(); len(now.Failed) > 0 || len(now.Waiting) == 0 {
+		t.Fatalf("%+v", now)
+	}
+	denied := errors.New("DescribeNatGateways: denied")
+	r.Expire(began.Add(15*time.Minute), denied)
+	now := r.Progress()
+	if !now.Over() || len(now.Failed) == 0 || !errors.Is(now.Failed[0].Err, denied) || !strings.Contains(now.Failed[0].Err.Error(), "after 15m0s") {
+		t.Errorf("%+v", now)
 	}
 }

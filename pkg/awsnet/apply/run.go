@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
@@ -48,6 +49,8 @@ type Run struct {
 type waiting struct {
 	step awsnet.Step
 	gone bool
+	// since is when Expire first saw it waiting.
+	since time.Time
 }
 
 // New begins a Plan.
@@ -75,7 +78,7 @@ func (r *Run) Next(most int) (all []Task) {
 				r.begun[s.StepID] = true
 			}
 			if len(batch[0].Calls) == 0 {
-				r.waits[batch[0].Current] = waiting{batch[0], batch[0].Want == nil}
+				r.waits[batch[0].Current] = waiting{step: batch[0], gone: batch[0].Want == nil}
 				continue
 			}
 			t, err := r.task(batch)
@@ -149,7 +152,7 @@ func (r *Run) Ended(t Task, made []Made, err error) {
 	}
 	for _, c := range t.Changes {
 		if slow(c.Step) && c.ID != "" {
-			r.waits[c.ID] = waiting{c.Step, c.Step.Verb == awsnet.Delete}
+			r.waits[c.ID] = waiting{step: c.Step, gone: c.Step.Verb == awsnet.Delete}
 			continue
 		}
 		r.done[c.Step.StepID] = true
@@ -190,6 +193,44 @@ func (r *Run) Saw(ids []string, now map[string]awsnet.Found) {
 			}
 			r.done[w.step.StepID] = true
 		}
+		delete(r.waits, id)
+	}
+}
+
+// limits are how long a step may wait for AWS, by the kind of its object. AWS takes a minute or
+// two for NAT gateways, and up to five for load balancers.
+var limits = map[awsnet.Kind]time.Duration{
+	awsnet.KindNATGateway: 15 * time.Minute, awsnet.KindBalancer: 15 * time.Minute, awsnet.KindBastion: 10 * time.Minute,
+}
+
+// otherLimit is the limit of other kinds.
+const otherLimit = 5 * time.Minute
+
+// Expire fails the steps that wait for longer than AWS needs. The caller calls it at times, with
+// why the last read of what steps wait for failed, or nil.
+func (r *Run) Expire(at time.Time, why error) {
+	for _, id := range r.Waiting() {
+		w := r.waits[id]
+		if w.since.IsZero() {
+			w.since = at
+			r.waits[id] = w
+		}
+		limit, has := limits[w.step.Key.Kind]
+		if !has {
+			limit = otherLimit
+		}
+		if at.Sub(w.since) < limit {
+			continue
+		}
+		state := "cannot be used yet"
+		if w.gone {
+			state = "still exists"
+		}
+		err := fmt.Errorf("%s %s %s after %s, longer than AWS usually needs; look at it in AWS, and try again", w.step.Key, id, state, at.Sub(w.since).Round(time.Second))
+		if why != nil {
+			err = fmt.Errorf("%w; the last read failed: %w", err, why)
+		}
+		r.failed[w.step.StepID] = err
 		delete(r.waits, id)
 	}
 }

@@ -38,6 +38,8 @@ type Options struct {
 	Cluster string
 	// Share is the part of the published request rates to use; 0 is one half.
 	Share float64
+	// Networks is set for a Client of whole networks alone. It needs no Cluster.
+	Networks bool
 	// Agent is the user agent.
 	Agent string
 }
@@ -57,6 +59,7 @@ type Client struct {
 	zones    zones
 	marked   tagBook
 	networks networkBook
+	places   networkZones
 	topology topology
 	many     int // from more instances than this, read reads by the cluster's tag first
 	counter  cloud.Counter
@@ -71,7 +74,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if o.Config.Cluster == "" {
 		o.Config.Cluster = o.Cluster
 	}
-	if err := CheckCluster(o.Config.Cluster); err != nil {
+	if err := CheckCluster(o.Config.Cluster); err != nil && !o.Networks {
 		return nil, err
 	}
 	loaded, err := load(ctx, o)

@@ -143,8 +143,7 @@ func (r *networkReader) get(p part) any {
 	return r.facts[p]
 }
 
-// read reads parts concurrently, and returns the first error. A denied read counts as the
-// first one.
+// read reads parts concurrently, and returns the first error by urgency.
 func (r *networkReader) read(ctx context.Context, parts ...part) error {
 	errs := make([]error, len(parts))
 	var running sync.WaitGroup
@@ -157,6 +156,11 @@ func (r *networkReader) read(ctx context.Context, parts ...part) error {
 		})
 	}
 	running.Wait()
+	return firstUrgent(errs)
+}
+
+// firstUrgent returns the first error. A denied read counts as the first one.
+func firstUrgent(errs []error) error {
 	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(failed) == 0 {
 		return nil

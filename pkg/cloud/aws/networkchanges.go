@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
+	"github.com/tulle-net/tulle/pkg/awsnet/apply"
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/retry"
 )
@@ -29,21 +30,12 @@ const (
 // lagBackoff paces the tries of a change that names a new object.
 var lagBackoff = retry.Backoff{First: 250 * time.Millisecond, Last: 4 * time.Second}
 
-// NetworkChange is one object of a call that changes a cluster's network.
-type NetworkChange struct {
-	Step awsnet.Step
-	// ID is the ID of the object, unless the call creates it.
-	ID string
-	// Object is what the call makes, or deletes, with IDs in its Refs. Have is what there
-	// is, likewise, for the change of an Endpoint.
-	Object, Have awsnet.Object
-}
-
-// Made is what a call created. A change or deletion returns the ID of the object.
-type Made struct {
-	ID    string
-	Given awsnet.Given
-}
+// NetworkChange is one object of a call that changes a cluster's network, and Made what a call
+// created. A change or deletion returns the ID of the object.
+type (
+	NetworkChange = apply.Change
+	Made          = apply.Made
+)
 
 // ChangeNetwork makes one call of a step of an owner's plan. all has more than one object only if the call adds
 // rules to one security group, describes or removes them. A deletion succeeds if the object

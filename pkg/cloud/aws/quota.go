@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
@@ -77,10 +76,10 @@ func (q *quota) get(ctx context.Context, c *Client, used int) cloud.Quota {
 	return q.most
 }
 
-// quotaOf returns a quota of the service vpc.
-func (c *Client) quotaOf(ctx context.Context, code string) (int, error) {
+// accountQuota returns the account's own quota of a service.
+func (c *Client) accountQuota(ctx context.Context, service, code string) (int, error) {
 	out, err := query(ctx, c, getQuota, func(ctx context.Context) (*servicequotas.GetServiceQuotaOutput, error) {
-		return c.quotas.GetServiceQuota(ctx, &servicequotas.GetServiceQuotaInput{ServiceCode: aws.String("vpc"), QuotaCode: &code})
+		return c.quotas.GetServiceQuota(ctx, &servicequotas.GetServiceQuotaInput{ServiceCode: &service, QuotaCode: &code})
 	})
 	if err != nil {
 		return 0, err
@@ -93,4 +92,9 @@ func (c *Client) quotaOf(ctx context.Context, code string) (int, error) {
 		return 0, fmt.Errorf("the answer has the invalid value %d", n)
 	}
 	return n, nil
+}
+
+// quotaOf returns a quota of the service vpc.
+func (c *Client) quotaOf(ctx context.Context, code string) (int, error) {
+	return c.accountQuota(ctx, "vpc", code)
 }

@@ -1,0 +1,57 @@
+package awsnet
+
+import "slices"
+
+// View is a network as its Spec wants it, and as a reading of AWS found it.
+type View struct {
+	// Network is what the Spec means. It is empty in the View of a deletion.
+	Network Network
+	Want    map[Key]Wanted
+	Account Account
+	Holding Holding
+	// Plan is what is left to do.
+	Plan Plan
+}
+
+// See compares a Spec with an Account. The problems are those of the Spec. zones are all of the
+// region.
+func See(s Spec, zones []Zone, a Account) (View, []Problem) {
+	zones = Prefer(zones, Owner{Cluster: s.Cluster, UID: s.UID}, a)
+	n, problems := Complete(s, zones)
+	if len(problems) > 0 {
+		return View{}, problems
+	}
+	want := Desired(n)
+	p := Diff(n.Owner, want, a)
+	return View{Network: n, Want: want, Account: a, Holding: p.holding, Plan: p}, nil
+}
+
+// SeeEnd compares an Account with the deletion of a cluster's network. With sweep it includes
+// what the cluster's cloud controllers left.
+func SeeEnd(o Owner, a Account, sweep bool) View {
+	p := Destroy(o, a, sweep)
+	return View{Account: a, Holding: p.holding, Plan: p}
+}
+
+// Done reports whether the account is what is wanted, and nothing keeps it from that.
+func (v View) Done() bool { return len(v.Plan.Steps)+len(v.Plan.Problems)+len(v.Plan.Blocked) == 0 }
+
+// Endpoint returns where clients reach the API servers: the host and port of the first load
+// balancer. The host is empty until AWS has given it one.
+func (v View) Endpoint() (host string, port int) {
+	for _, f := range v.Network.Balancers {
+		if f.Name == primary && len(f.Ports) > 0 {
+			return v.Holding.Ours[Key{KindBalancer, primary}].Given.Host, f.Ports[0].Port
+		}
+	}
+	return "", 0
+}
+
+// Zones returns the zones of the network's subnets, sorted.
+func (v View) Zones() (names []string) {
+	for _, n := range v.Network.Subnets {
+		names = append(names, n.Zone)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
